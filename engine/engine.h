@@ -1,0 +1,112 @@
+/* The engine: a model, its KV pages, and the requests that share them, step by step.
+ *
+ * One step = plan (sched.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
+ * draws (sampler.c) → events. Everything it does is told to the sinks as events (event.h), and nothing
+ * else leaves it: text comes from the token events and the tokenizer.
+ *
+ * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode step
+ * allocates nothing. */
+#ifndef CUTAWAY_ENGINE_ENGINE_H
+#define CUTAWAY_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/event.h"
+#include "engine/sampler.h"
+#include "engine/template.h"
+#include "engine/tokenizer.h"
+
+struct engine;
+
+struct engine_options {
+	const char *model;   /* path of a GGUF file */
+	const char *backend; /* "cpu" or "ref" */
+	const char *isa;     /* NULL: the best of this machine */
+	int32_t threads;     /* 0: one a core */
+	int32_t ctx;         /* longest sequence in tokens; 0: the model's own, at most 8192 */
+	int32_t slots;       /* requests that run at once */
+	int32_t pages;       /* KV pages; 0: room for two longest sequences, at least 16 tokens a slot */
+	int32_t page_size;   /* tokens, a multiple of 16 */
+	int32_t prefill_chunk; /* most prompt rows of one request in a step; 0: whole */
+	int32_t budget;        /* most rows in a step */
+	bool prefix_cache;
+	const char *spec; /* "off", "ngram", "ngram:4" */
+	bool rejection;   /* judge drafts by modified rejection instead of the race */
+	bool measure;     /* measure read bandwidth at the start */
+};
+#define ENGINE_DEFAULTS                                                                            \
+	(struct engine_options)                                                                        \
+	{                                                                                              \
+		.backend = "cpu", .slots = 8, .page_size = 16, .prefill_chunk = 128, .budget = 256,        \
+		.prefix_cache = true, .spec = "off"                                                        \
+	}
+
+struct engine_request {
+	enum ev_code_request_kind kind;
+	const int32_t *ids; /* prompt, copied */
+	int32_t n_ids;      /* at least 1 */
+	int32_t max_tokens; /* 0: until the context is full */
+	struct sample_params params;
+	int64_t sample;
+	int64_t parent;   /* request it was forked from, or 0 */
+	const char *text; /* label: what the user typed */
+	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
+	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
+};
+
+/* What is fixed once an engine is open. */
+struct engine_info {
+	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
+	const char *backend, *isa;
+	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
+	int32_t ctx, slots, pages, page_size;
+	size_t page_bytes, model_bytes, weight_bytes;
+	double read_bandwidth; /* bytes a second; 0: not measured */
+	const struct chat_template *chat;
+	bool chat_known;
+};
+
+int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
+void engine_close(struct engine *e);
+
+const struct engine_info *engine_info(const struct engine *e);
+const struct tokenizer *engine_tokenizer(const struct engine *e);
+
+/* At most 8 sinks, added before engine_begin(), which emits the session event and the settings
+ * as they stand. */
+int engine_add_sink(struct engine *e, ev_sink *sink, void *arg);
+void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
+
+/* Returns the number of the request (from 1), or -1. A request that can never fit is accepted and
+ * finished at once with reason refused, so that the log has it. */
+int64_t engine_submit(struct engine *e, const struct engine_request *r, struct err *err);
+/* True if it was running or waiting. Takes effect before the next step. */
+bool engine_cancel(struct engine *e, int64_t request);
+
+/* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on. */
+int engine_step(struct engine *e, struct err *err);
+bool engine_idle(const struct engine *e);
+int64_t engine_steps(const struct engine *e);
+
+/* Settings that can change while it runs: prefill-chunk, budget, spec, rule, prefix-cache; page-size only
+ * when idle (the pool is made anew and the cache forgotten); observe-layer, observe-head (-1: off).
+ * Every change is an event. engine_settings lists them: name, doc, example; ends with name NULL. */
+struct engine_setting {
+	const char *name, *values, *doc;
+};
+extern const struct engine_setting engine_settings[];
+int engine_set(struct engine *e, const char *name, const char *value, struct err *err);
+/* Writes the value as text. -1 if there is no such setting. */
+int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
+/* Notes a setting that is not the engine's own (temperature, seed …) in the event stream. */
+void engine_note_setting(struct engine *e, const char *name, const char *value);
+
+/* Turns off what only watching needs (attention shares, candidates): what --no-record of `run` does. */
+void engine_observe(struct engine *e, bool on);
+
+/* Checks every invariant of pages, cache and queues; asserts. For tests. */
+void engine_check(const struct engine *e);
+
+#endif

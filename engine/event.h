@@ -1,0 +1,399 @@
+/* Events: what the engine did, as plain data. Law 1: screens, the log, exports and statistics are all
+ * folds of this one stream.
+ *
+ * Everything is made from the one table below: the structs, the serial form in the ring, the SQL schema,
+ * the reader, docs/trace.md. To add an event, add its EV_FIELDS_x and one line to EV_TABLE.
+ *
+ * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed bytes.
+ * An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units: "" for a
+ * plain count or id, "ns", "bytes", "ops", "nats", "bits", "p" for a probability, "flag", or the name of a
+ * code list below. Packed bytes are little-endian; the doc says how to unpack them.
+ *
+ * Every event also has `seq` (its number in the session, the primary key over all tables) and `t_ns`
+ * (monotonic, since the session began). Events of a step come before the `step` event that closes it.
+ *
+ * Ownership: the spans of an event belong to whoever made it and live only as long as the sink call;
+ * a sink that wants more copies. Thread: sinks are called on the engine's thread. */
+#ifndef CUTAWAY_ENGINE_EVENT_H
+#define CUTAWAY_ENGINE_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EV_NULL_I INT64_MIN
+
+struct ev_span {
+	const void *data; /* NULL: absent */
+	size_t size;      /* bytes */
+};
+
+/* Code lists: value, name in the log's own table `code`, meaning. */
+#define EV_CODES_request_kind(X)                                                                   \
+	X(0, chat, "a turn of the conversation")                                                       \
+	X(1, fork, "one of several continuations of the same prompt")                                  \
+	X(2, load, "background request from the shipped prompts")                                      \
+	X(3, run, "single request from the command line")                                              \
+	X(4, score, "log-probabilities of a given text")
+#define EV_CODES_work(X)                                                                           \
+	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
+	X(1, decode, "one row: the newest token")                                                      \
+	X(2, verify, "the newest token and drafted tokens behind it")
+#define EV_CODES_finish(X)                                                                         \
+	X(0, end, "the model ended its turn")                                                          \
+	X(1, length, "the token limit of the request")                                                 \
+	X(2, stop, "a stop string")                                                                    \
+	X(3, context, "the context is full")                                                           \
+	X(4, cancelled, "stopped by the user")                                                         \
+	X(5, refused, "can never fit: see the numbers in `why`")                                       \
+	X(6, failed, "the arithmetic gave a NaN")
+#define EV_CODES_page_action(X)                                                                    \
+	X(0, alloc, "taken from the free list")                                                        \
+	X(1, share, "one more request reads it")                                                       \
+	X(2, copy, "copied before a write, because another request reads it")                          \
+	X(3, release, "one request less reads it")                                                     \
+	X(4, cache, "full and registered in the prefix cache")                                         \
+	X(5, evict, "dropped from the prefix cache, least recently used")                              \
+	X(6, free, "back on the free list")
+#define EV_CODES_prefix(X)                                                                         \
+	X(0, hit, "all whole pages of the prompt were found (the last token is always computed)")      \
+	X(1, empty, "nothing cached begins like this prompt")                                          \
+	X(2, diverged, "a cached sequence parts from the prompt at `diverge_pos`")                     \
+	X(3, evicted, "the next page had been cached and was evicted")                                 \
+	X(4, tail, "the cached sequence ends before the prompt does")                                  \
+	X(5, off, "the prefix cache is off")
+#define EV_CODES_source(X)                                                                         \
+	X(0, plain, "drawn with no draft")                                                             \
+	X(1, accepted, "drafted, and the draft was kept")                                              \
+	X(2, corrected, "drawn where a draft was rejected")                                            \
+	X(3, bonus, "drawn behind a fully accepted draft")
+#define EV_CODES_verdict(X)                                                                        \
+	X(0, accepted, "kept")                                                                         \
+	X(1, rejected, "lost the draw")                                                                \
+	X(2, unread, "behind a rejected token: never judged")
+#define EV_CODES_rule(X)                                                                           \
+	X(0, race, "accepted if it wins the target's own keyed draw")                                  \
+	X(1, rejection, "modified rejection sampling (Leviathan et al. 2023, Chen et al. 2023)")
+#define EV_CODES_cut(X)                                                                            \
+	X(0, kept, "took part in the draw")                                                            \
+	X(1, top_k, "cut by top-k")                                                                    \
+	X(2, top_p, "cut by top-p")                                                                    \
+	X(3, min_p, "cut by min-p")                                                                    \
+	X(4, greedy, "temperature 0: only the first counts")
+
+#define EV_CODE_LISTS(X)                                                                           \
+	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut)
+
+#define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
+#define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
+#define EV_X_work(v, n, d) EV_WORK_##n = v,
+#define EV_X_finish(v, n, d) EV_FINISH_##n = v,
+#define EV_X_page_action(v, n, d) EV_PAGE_##n = v,
+#define EV_X_prefix(v, n, d) EV_PREFIX_##n = v,
+#define EV_X_source(v, n, d) EV_SOURCE_##n = v,
+#define EV_X_verdict(v, n, d) EV_VERDICT_##n = v,
+#define EV_X_rule(v, n, d) EV_RULE_##n = v,
+#define EV_X_cut(v, n, d) EV_CUT_##n = v,
+EV_CODE_LISTS(EV_X_ENUM)
+
+#define EV_FIELDS_session(I, R, T, B)                                                              \
+	I(unix_ns, "ns", "wall clock at the start, since 1970 UTC")                                    \
+	T(version, "", "version of cutaway")                                                           \
+	T(build, "", "compiler and flags")                                                             \
+	I(arith, "", "version of the arithmetic (docs/arithmetic.md)")                                 \
+	T(backend, "", "ref or cpu")                                                                   \
+	T(isa, "", "instruction set the kernels use")                                                  \
+	I(threads, "", "threads of the kernel pool")                                                   \
+	T(model_path, "", "file the weights came from")                                                \
+	T(model_name, "", "name for people, from the file and its type")                               \
+	T(model_sha256, "", "of the whole file, hex; absent if not computed")                          \
+	I(model_bytes, "bytes", "size of the file")                                                    \
+	I(weight_bytes, "bytes", "weights that one decoded token reads, counted from their layout")    \
+	I(n_layers, "", "layers")                                                                      \
+	I(n_heads, "", "query heads")                                                                  \
+	I(n_kv_heads, "", "key-value heads")                                                           \
+	I(head_dim, "", "dimensions of a head")                                                        \
+	I(dim, "", "width of the residual stream")                                                     \
+	I(vocab, "", "number of token ids")                                                            \
+	I(ctx, "", "longest sequence, tokens")                                                         \
+	I(slots, "", "requests that can run at once")                                                  \
+	I(pages, "", "KV pages in the pool")                                                           \
+	I(page_size, "", "tokens a page")                                                              \
+	I(page_bytes, "bytes", "memory of one KV page, all layers")                                    \
+	R(read_bandwidth, "bytes/s", "plain reads of this machine, measured at the start; absent if not")
+
+#define EV_FIELDS_setting(I, R, T, B)                                                              \
+	T(name, "", "as on the command line, without dashes")                                          \
+	T(value, "", "its new value")
+
+#define EV_FIELDS_vocab(I, R, T, B)                                                                \
+	I(id, "", "token id; logged when the id first occurs in this session")                         \
+	B(bytes, "", "what the token decodes to; part of a UTF-8 character is possible")               \
+	I(special, "flag", "1: a control token, shown as a name and never sent to a terminal")
+
+#define EV_FIELDS_request(I, R, T, B)                                                              \
+	I(request, "", "number of the request, from 1")                                                \
+	I(kind, "request_kind", "where it came from")                                                  \
+	I(parent, "", "request it was forked from")                                                    \
+	I(sample, "", "sample number: keys the draws, with seed and position")                         \
+	T(text, "", "what the user typed, or the first words of the prompt")                           \
+	B(prompt, "", "u32 token ids")                                                                 \
+	I(n_prompt, "", "tokens of the prompt")                                                        \
+	I(max_tokens, "", "limit of generated tokens")                                                 \
+	R(temperature, "", "0: greedy")                                                                \
+	I(top_k, "", "0: off")                                                                         \
+	R(top_p, "p", "1: off")                                                                        \
+	R(min_p, "p", "0: off")                                                                        \
+	R(repeat_penalty, "", "1: off")                                                                \
+	R(frequency_penalty, "", "0: off")                                                             \
+	R(presence_penalty, "", "0: off")                                                              \
+	I(penalty_window, "", "tokens that the penalties look back on")                                \
+	I(seed, "", "key of the draws")                                                                \
+	T(stop, "", "stop strings, JSON array; absent if none")                                        \
+	T(spec, "", "drafter and its arguments, or off")
+
+#define EV_FIELDS_admit(I, R, T, B)                                                                \
+	I(request, "", "request that leaves the queue")                                                \
+	I(slot, "", "slot it takes")                                                                   \
+	I(waited_ns, "ns", "time in the queue")                                                        \
+	I(readmitted, "flag", "1: it had been preempted and is recomputed")
+
+#define EV_FIELDS_lookup(I, R, T, B)                                                               \
+	I(request, "", "request whose prompt was looked up in the prefix cache")                       \
+	I(asked, "", "tokens of the prompt")                                                           \
+	I(hit, "", "tokens found")                                                                     \
+	I(hit_pages, "", "pages shared")                                                               \
+	I(reason, "prefix", "why the match ended there")                                               \
+	I(nearest, "", "request that wrote the cached page nearest to a match")                        \
+	I(diverge_pos, "", "position where the nearest cached sequence parts from the prompt")         \
+	I(expected, "", "token id cached there")                                                       \
+	I(got, "", "token id of the prompt there")
+
+#define EV_FIELDS_page(I, R, T, B)                                                                 \
+	I(page, "", "number of the page in the pool")                                                  \
+	I(action, "page_action", "what happened")                                                      \
+	I(request, "", "request it happened for")                                                      \
+	I(block, "", "index of the page in the request's block table")                                 \
+	I(refs, "", "requests that read the page afterwards")                                          \
+	I(cached, "flag", "1: the prefix cache keeps it")                                              \
+	I(other, "", "copy: the page it was copied from; evict: idle steps")
+
+#define EV_FIELDS_preempt(I, R, T, B)                                                              \
+	I(request, "", "request that lost its pages and waits again")                                  \
+	I(pages, "", "pages it gave up")                                                               \
+	I(tokens, "", "tokens to recompute, at most")                                                  \
+	I(favour, "", "request that needed a page")
+
+#define EV_FIELDS_cancel(I, R, T, B) I(request, "", "request the user stopped")
+
+#define EV_FIELDS_trim(I, R, T, B)                                                                 \
+	I(request, "", "request that begins a conversation without its oldest turns")                  \
+	I(tokens, "", "tokens dropped from the conversation")                                          \
+	I(turns, "", "turns dropped")
+
+#define EV_FIELDS_batch(I, R, T, B)                                                                \
+	I(step, "", "step")                                                                            \
+	I(request, "", "member of the step's batch")                                                   \
+	I(slot, "", "its slot")                                                                        \
+	I(work, "work", "what was done for it")                                                        \
+	I(pos, "", "position of its first row")                                                        \
+	I(rows, "", "rows it had in the step")
+
+#define EV_FIELDS_token(I, R, T, B)                                                                \
+	I(step, "", "step that computed it")                                                           \
+	I(request, "", "request it belongs to")                                                        \
+	I(pos, "", "position of the token")                                                            \
+	I(id, "", "token id; text in `vocab`")                                                         \
+	R(p, "p", "its probability before penalties, temperature and cuts")                            \
+	R(p_draw, "p", "its probability in the draw, after all of them")                               \
+	R(entropy, "bits", "of the distribution before penalties, temperature and cuts")               \
+	I(hash, "", "64-bit hash of its row of logits (signed)")                                       \
+	I(source, "source", "plain, or how a draft came into it")                                      \
+	I(survivors, "", "tokens that took part in the draw")                                          \
+	B(candidates, "",                                                                              \
+	  "20 bytes each, by rank: u32 id, f32 logit, f32 p before the cuts, f32 arrival in the race " \
+	  "(NaN if cut), u32 cut (code list cut)")                                                     \
+	B(stages, "",                                                                                  \
+	  "12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
+	  "mass left of what came in, f32 value of the drawn token after it (logit, then p)")          \
+	I(is_end, "flag", "1: it ended the turn and is not shown")
+
+#define EV_FIELDS_score(I, R, T, B)                                                                \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the token")                                                            \
+	I(id, "", "token id")                                                                          \
+	R(logp, "nats", "log-probability given the tokens before it")                                  \
+	I(hash, "", "hash of the row of logits it is judged by (signed)")
+
+#define EV_FIELDS_draft(I, R, T, B)                                                                \
+	I(step, "", "step that verified it")                                                           \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position the draft is for")                                                        \
+	I(nth, "", "place in the draft, from 1")                                                       \
+	T(drafter, "", "who guessed")                                                                  \
+	I(id, "", "drafted token id")                                                                  \
+	I(rule, "rule", "how it was judged")                                                           \
+	I(verdict, "verdict", "what came of it")                                                       \
+	R(q, "p", "probability the drafter gave it")                                                   \
+	R(p, "p", "probability the target gave it in the draw")                                        \
+	R(arrival, "", "race: its arrival; rejection: the random number")                              \
+	I(winner, "", "token id that won the draw")                                                    \
+	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")
+
+#define EV_FIELDS_attention(I, R, T, B)                                                            \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(pos, "", "position of the query")                                                            \
+	I(pages, "", "pages it saw")                                                                   \
+	B(share, "",                                                                                   \
+	  "u8 [layers][pages], mean of all heads: share = (v / 255)^2, so that small shares are seen") \
+	R(threshold, "p", "attention values below it count as near zero")                              \
+	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")
+
+#define EV_FIELDS_head(I, R, T, B)                                                                 \
+	I(step, "", "step")                                                                            \
+	I(request, "", "request")                                                                      \
+	I(layer, "", "layer chosen by the viewer")                                                     \
+	I(head, "", "head chosen by the viewer")                                                       \
+	B(share, "", "u8 [pages]: share = (v / 255)^2")
+
+#define EV_FIELDS_time(I, R, T, B)                                                                 \
+	I(step, "", "step")                                                                            \
+	T(stage, "", "kernel stage")                                                                   \
+	I(ns, "ns", "wall time of its kernels in the step")                                            \
+	I(bytes, "bytes", "read and written, counted from shapes")                                     \
+	I(ops, "ops", "arithmetic operations, counted from shapes")
+
+#define EV_FIELDS_step(I, R, T, B)                                                                 \
+	I(step, "", "number of the step, from 1")                                                      \
+	I(ns, "ns", "wall time: plan, compute, draw")                                                  \
+	I(kernel_ns, "ns", "of that, kernels")                                                         \
+	I(rows, "", "rows computed")                                                                   \
+	I(prefill_rows, "", "of them for prompts")                                                     \
+	I(decode_rows, "", "of them newest tokens")                                                    \
+	I(draft_rows, "", "of them drafted tokens")                                                    \
+	I(tokens, "", "tokens generated")                                                              \
+	I(accepted, "", "drafted tokens accepted")                                                     \
+	I(rejected, "", "drafted tokens rejected")                                                     \
+	I(running, "", "requests in slots")                                                            \
+	I(waiting, "", "requests in the queue")                                                        \
+	I(pages_used, "", "pages read by a request")                                                   \
+	I(pages_cached, "", "pages kept by the prefix cache alone")                                    \
+	I(pages_shared, "", "pages read by more than one request")                                     \
+	I(evicted, "", "pages evicted in this step")                                                   \
+	I(tail_waste_bytes, "bytes", "unused room in the last pages of running requests")              \
+	I(reserve_waste_bytes, "bytes",                                                                \
+	  "what reserving the longest sequence for each running request would leave unused")           \
+	I(bytes, "bytes", "all kernels: read and written, counted from shapes")                        \
+	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes")
+
+#define EV_FIELDS_finish(I, R, T, B)                                                               \
+	I(request, "", "request")                                                                      \
+	I(step, "", "last step it took part in")                                                       \
+	I(reason, "finish", "why it ended")                                                            \
+	I(generated, "", "tokens generated")                                                           \
+	I(first_token_ns, "ns", "from its arrival to its first token")                                 \
+	I(total_ns, "ns", "from its arrival to its end")                                               \
+	I(hit, "", "tokens of its prompt that came from the prefix cache")                             \
+	T(why, "", "more, in words and numbers: the stop string, what did not fit")
+
+#define EV_FIELDS_closed(I, R, T, B) I(steps, "", "steps of the session; the session ended in order")
+
+/* EVENT(kind and SQL table, what a row is) */
+#define EV_TABLE(EVENT)                                                                            \
+	EVENT(session, "the session: machine, model, and sizes. One row")                              \
+	EVENT(setting, "a setting given at the start or changed later")                                \
+	EVENT(vocab, "text of a token id, at its first use")                                           \
+	EVENT(request, "a request arrives: all its inputs")                                            \
+	EVENT(admit, "a request leaves the queue for a slot")                                          \
+	EVENT(lookup, "a prompt is looked up in the prefix cache")                                     \
+	EVENT(page, "a KV page changes hands")                                                         \
+	EVENT(preempt, "pages ran out and a request gave up its own")                                  \
+	EVENT(cancel, "the user stopped a request")                                                    \
+	EVENT(trim, "the context was full and old turns were dropped")                                 \
+	EVENT(batch, "membership of a request in the batch of a step")                                 \
+	EVENT(token, "a token was generated")                                                          \
+	EVENT(score, "a given token was judged")                                                       \
+	EVENT(draft, "a drafted token was verified")                                                   \
+	EVENT(attention, "where the newest row of a request looked, by layer and page")                \
+	EVENT(head, "the same for one head")                                                           \
+	EVENT(time, "time, bytes and operations of a kernel stage in a step")                          \
+	EVENT(step, "a step ends")                                                                     \
+	EVENT(finish, "a request ends")                                                                \
+	EVENT(closed, "the session ends in order; absent after a crash")
+
+enum ev_kind {
+#define X(name, doc) EV_##name,
+	EV_TABLE(X)
+#undef X
+		EV_N_KINDS
+};
+
+#define EV_MEMBER_I(name, unit, doc) int64_t name;
+#define EV_MEMBER_R(name, unit, doc) double name;
+#define EV_MEMBER_S(name, unit, doc) struct ev_span name;
+#define X(name, doc) struct ev_##name { EV_FIELDS_##name(EV_MEMBER_I, EV_MEMBER_R, EV_MEMBER_S, EV_MEMBER_S) };
+EV_TABLE(X)
+#undef X
+
+struct event {
+	enum ev_kind kind;
+	int64_t seq;  /* from 1 */
+	int64_t t_ns; /* since the session began */
+	union {
+#define X(name, doc) struct ev_##name name;
+		EV_TABLE(X)
+#undef X
+	} u;
+};
+
+typedef void ev_sink(void *arg, const struct event *ev);
+
+/* What the table says, at run time. The members of a struct ev_x lie one behind the other without holes
+ * (8 bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
+ * ev_field_size(). */
+enum ev_type { EV_TYPE_I, EV_TYPE_R, EV_TYPE_T, EV_TYPE_B };
+struct ev_field {
+	const char *name, *unit, *doc;
+	enum ev_type type;
+};
+struct ev_info {
+	const char *name, *doc;
+	const struct ev_field *fields;
+	int n_fields;
+};
+extern const struct ev_info ev_info[EV_N_KINDS];
+
+static inline size_t ev_field_size(enum ev_type type)
+{
+	return type < EV_TYPE_T ? 8 : sizeof(struct ev_span);
+}
+
+struct ev_code {
+	const char *list, *name, *doc;
+	int value;
+};
+extern const struct ev_code ev_codes[]; /* ends with list == NULL */
+/* Name of a value in a list, or "?". */
+const char *ev_code_name(const char *list, int64_t value);
+
+/* Sets every field of kind's struct to absent. */
+void ev_init(struct event *ev, enum ev_kind kind);
+
+/* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits cap;
+ * ev_unpack returns 0, or -1 if the bytes are not a whole event; its spans point into buf. */
+size_t ev_pack(const struct event *ev, void *buf, size_t cap);
+int ev_unpack(struct event *ev, const void *buf, size_t size);
+
+/* A candidate and a sampler stage, as packed in ev_token. */
+struct ev_candidate {
+	uint32_t id;
+	float logit, p, arrival;
+	uint32_t cut;
+};
+struct ev_stage {
+	uint32_t left;
+	float mass, value;
+};
+enum { EV_N_STAGES = 5 };
+
+#endif

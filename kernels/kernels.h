@@ -1,0 +1,277 @@
+/* The kernel table: everything that touches tensors, for every back end.
+ *
+ * A step of the model is a *program*: an array of ops that engine/forward.c writes in terms of this
+ * header and a back end runs in order. All threads of the pool walk the program together; each op
+ * splits its own outputs among them; a barrier stands between ops. (A CUDA back end runs the same
+ * program as launches, as one graph, or as the work list of one persistent kernel.)
+ *
+ * ref.c is the definition of every op (docs/arithmetic.md, rule by rule); every other kernel is
+ * compared with it by memcmp. Nothing in here depends on the number of threads.
+ *
+ * Kernels include nothing of the project but base/. All pointers are owned by the caller; a program
+ * and its buffers must stay put while it runs. Thread: one engine thread calls k_run(); the pool's
+ * other threads are private to the back end. */
+#ifndef CUTAWAY_KERNELS_H
+#define CUTAWAY_KERNELS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define K_ARITH_VERSION 1
+#define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
+#define K_GROUP 16  /* attention: lanes of a group, tokens (rule 11) */
+#define K_SPAN 128  /* attention: tokens of a span (rule 11) */
+
+/* Weight formats: name, id in GGUF files, elements a block, bytes a block. */
+#define K_TYPES(X)                                                                                 \
+	X(F32, 0, 1, 4)                                                                                \
+	X(F16, 1, 1, 2)                                                                                \
+	X(Q4_0, 2, 32, 18)                                                                             \
+	X(Q4_1, 3, 32, 20)                                                                             \
+	X(Q8_0, 8, 32, 34)                                                                             \
+	X(BF16, 30, 1, 2)
+
+enum k_type {
+#define X(name, id, n, bytes) K_##name,
+	K_TYPES(X)
+#undef X
+		K_N_TYPES
+};
+
+struct k_type_info {
+	const char *name;
+	int32_t gguf_id, block, block_bytes;
+};
+extern const struct k_type_info k_types[K_N_TYPES];
+
+/* A weight matrix y = W x in the back end's own layout. `data` was filled by k_pack(). The only copy. */
+struct k_matrix {
+	enum k_type type;
+	int32_t n_rows; /* outputs */
+	int32_t n_cols; /* inputs, a multiple of the type's block */
+	void *data;
+};
+
+/* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x.
+ * Whoever writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
+struct k_acts {
+	float *x;    /* [n, dim] */
+	int8_t *q;   /* [n, dim] */
+	float *d;    /* [n, dim / 32] scale of a block */
+	float *sx;   /* [n, dim / 32] d * sum of q (rule 4) */
+	int32_t dim; /* a multiple of 32 when q is used */
+};
+
+/* The KV cache in storage. A page holds page_size positions of all layers. Within a page:
+ * [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as [token][head_dim].
+ * f16 throughout; values are finite (rule 10). */
+struct k_kv {
+	uint8_t *base;
+	size_t page_bytes;
+	int32_t page_size; /* tokens, a multiple of 16 */
+	int32_t n_layers, n_kv_heads, head_dim;
+};
+
+static inline size_t k_kv_head_bytes(const struct k_kv *kv)
+{
+	return (size_t)kv->page_size * (size_t)kv->head_dim * 2;
+}
+static inline size_t k_kv_page_bytes(const struct k_kv *kv)
+{
+	return (size_t)kv->n_layers * 2 * (size_t)kv->n_kv_heads * k_kv_head_bytes(kv);
+}
+/* First f16 of K (v = 0) or V (v = 1) of one head in one page. */
+static inline uint16_t *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
+{
+	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
+	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes +
+								index * k_kv_head_bytes(kv));
+}
+
+/* One row of a step: the token at `pos` of sequence `seq`; it sees positions 0 … pos of that sequence,
+ * found through the sequence's block table. */
+struct k_row {
+	int32_t pos;
+	int32_t seq;
+	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
+};
+
+/* Arguments of the ops, one struct each. n is the number of rows. */
+
+struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) */
+	const struct k_matrix *w;
+	const int32_t *ids; /* [n] */
+	float *x;           /* [n, dim] */
+	int32_t n;
+};
+
+struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then quantised, rule 4 */
+	const float *x;      /* [.., dim] */
+	const int32_t *pick; /* [n] or NULL */
+	const float *w;      /* [dim] */
+	float eps;
+	struct k_acts out; /* [n, dim] */
+	int32_t n;
+};
+
+#define K_MAX_PARTS 3
+struct k_matmul { /* up to three matrices over the same input: Q, K and V; gate and up */
+	struct k_acts in; /* [n, n_cols] */
+	struct {
+		const struct k_matrix *w;
+		const float *bias;     /* [n_rows] or NULL; added first */
+		const float *residual; /* [n, n_rows] or NULL; added second; may equal out */
+		float *out;            /* [n, n_rows] */
+	} part[K_MAX_PARTS];
+	int32_t n_parts, n;
+};
+
+struct k_rope { /* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */
+	float *q;       /* [n, n_heads, head_dim] */
+	const float *k; /* [n, n_kv_heads, head_dim] */
+	const float *v; /* [n, n_kv_heads, head_dim] */
+	const float *cos, *sin; /* [.., rope_dim / 2] rows of the table, by position */
+	int32_t rope_dim;       /* leading dimensions of a head that are rotated, even */
+	bool neox; /* pairs are (i, i + rope_dim/2); else neighbours (2i, 2i + 1) */
+	float scale;
+	int32_t n_heads, layer, n;
+	const struct k_row *rows;    /* [n] */
+	const int32_t *const *pages; /* [n_seqs] block tables */
+	const struct k_kv *kv;
+	atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
+};
+
+struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4) */
+	const float *q; /* [n, n_heads, head_dim], rotated and scaled */
+	struct k_acts out; /* [n, n_heads * head_dim]; out.x is never NULL */
+	int32_t n_heads, layer, n;
+	const struct k_row *rows;
+	const int32_t *const *pages;
+	const struct k_kv *kv;
+	float softcap; /* 0: none */
+	/* For rows with observe >= 0, NULL otherwise: */
+	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions */
+	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
+	int32_t share_stride;
+	float threshold;
+};
+
+struct k_swiglu { /* silu(gate) * up, rule 8, then quantised */
+	const float *gate, *up; /* [n, dim] */
+	struct k_acts out;
+	int32_t n;
+};
+
+/* What is known of one row of logits without keeping it. */
+struct k_logit_stats {
+	uint64_t hash;  /* rule 14 */
+	uint64_t mass;  /* sum over i of nearest(exp(l - max) * 2^40) (rule 15) */
+	double entropy; /* bits, of the softmax of the row; summed in a fixed order */
+	float max;
+	int32_t argmax; /* lowest id among equals */
+};
+struct k_stats {
+	const float *logits; /* [n, vocab] */
+	int32_t vocab, n;
+	struct k_logit_stats *out; /* [n] */
+};
+
+#define K_KINDS(X)                                                                                 \
+	X(embed)                                                                                       \
+	X(norm)                                                                                        \
+	X(matmul)                                                                                      \
+	X(rope)                                                                                        \
+	X(attention)                                                                                   \
+	X(swiglu)                                                                                      \
+	X(stats)
+
+enum k_kind {
+#define X(name) K_OP_##name,
+	K_KINDS(X)
+#undef X
+		K_N_KINDS
+};
+
+/* What an op is for: the unit in which time is shown. name, label on the screen, what it does. */
+#define K_STAGES(X)                                                                                \
+	X(embed, "embed", "reads the rows of the embedding")                                           \
+	X(norm, "norm", "root-mean-square norms, and rounding to 8 bits")                              \
+	X(qkv, "qkv", "query, key and value projections")                                              \
+	X(rope, "rope", "rotary positions; appends K and V to the cache")                              \
+	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
+	X(out, "out", "output projection of the attention")                                            \
+	X(gate_up, "gate·up", "the two expanding matrices of the feed-forward")                        \
+	X(act, "act", "SiLU times up, and rounding to 8 bits")                                         \
+	X(down, "down", "the contracting matrix of the feed-forward")                                  \
+	X(head, "head", "logits: the output matrix over the whole vocabulary")                         \
+	X(stats, "stats", "hash, maximum, mass and entropy of the logits")
+
+enum k_stage {
+#define X(name, label, doc) K_STAGE_##name,
+	K_STAGES(X)
+#undef X
+		K_N_STAGES
+};
+
+struct k_op {
+	enum k_kind kind;
+	enum k_stage stage;
+	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
+	uint64_t ops;   /* counted likewise: a multiply-add is two */
+	uint64_t ns;    /* out: wall time of this op, if the program is timed */
+	union {
+#define X(name) struct k_##name name;
+		K_KINDS(X)
+#undef X
+	} u;
+	atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
+};
+
+struct k_program {
+	struct k_op *op;
+	int32_t n_ops;
+	bool timed; /* fill ns */
+};
+
+/* A back end with its pool. */
+struct k_ctx;
+
+/* backend: "cpu" or "ref"; isa: NULL for the best of this machine, or one of k_isas(). n_threads >= 1
+ * (1 for the engine's own thread alone). Runs the known-answer hash of all kernels (rule 1) and fails
+ * with ERR_DEVICE if it is not the one that ref.c gives. */
+int k_open(struct k_ctx **ctx, const char *backend, const char *isa, int n_threads, struct err *e);
+void k_close(struct k_ctx *ctx); /* NULL is fine */
+
+const char *k_backend_name(const struct k_ctx *ctx); /* "cpu" or "ref" */
+const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
+int k_n_threads(const struct k_ctx *ctx);
+/* NULL-terminated, best first, those that this processor runs. */
+const char *const *k_isas(void);
+
+/* Size and layout of a matrix in this back end. k_pack() reads `raw`, rows of GGUF blocks as in the
+ * file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has k_packed_bytes(),
+ * aligned to 64. */
+size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
+void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
+/* Bytes of weights that multiplying one row by m reads: counted from the packed form. */
+size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m);
+
+/* Runs the program on all threads and returns when it is done. Sets the floating-point environment of
+ * every thread (rule 1). Cannot fail. */
+void k_run(struct k_ctx *ctx, struct k_program *p);
+
+/* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
+ * `bytes` of memory. Takes about 60 ms for 256 MB. */
+double k_measure_read(struct k_ctx *ctx, size_t bytes);
+
+/* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
+ * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */
+void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
+/* freq[i] = theta^(-2 i / rope_dim), with our own exp and log in double. */
+void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
+
+#endif

@@ -1,0 +1,36 @@
+/* Reads a recording back as the same stream of events. Files are not trusted: trusted_schema=OFF,
+ * defensive mode, cell_size_check, quick_check, limits on sizes and types of every value.
+ *
+ * Opens read-only: also a file that is being written, and one on read-only media. Thread: any one. */
+#ifndef CUTAWAY_TRACE_READER_H
+#define CUTAWAY_TRACE_READER_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/event.h"
+
+struct reader;
+
+int reader_open(struct reader **r, const char *path, struct err *e);
+void reader_close(struct reader *r);
+
+struct reader_info {
+	int64_t n_steps, last_seq, last_t_ns;
+	int closed; /* 1: the session ended in order */
+};
+const struct reader_info *reader_info(const struct reader *r);
+
+/* Next event in order of seq. 1, 0 at the end, -1 on an error. Spans live until the next call. */
+int reader_next(struct reader *r, struct event *ev, struct err *e);
+/* The next event will be the first with a seq >= this. */
+int reader_seek(struct reader *r, int64_t seq, struct err *e);
+/* seq of the `step` event of a step, or -1. */
+int64_t reader_step_seq(struct reader *r, int64_t step);
+
+/* Marks for the scrubber: calls fn for each turn, rejected draft, eviction with its step, in order. */
+enum reader_mark { MARK_TURN, MARK_REJECTED, MARK_EVICTED };
+int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg,
+				 struct err *e);
+
+#endif

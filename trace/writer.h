@@ -1,0 +1,34 @@
+/* Writes events to a SQLite file, from a thread of its own: the only connection that writes.
+ *
+ * Invariants: (1) one writer a file, held by an OS lock; (2) transactions of 50 to 100 ms, so that a kill
+ * loses at most that and leaves a valid log of a prefix; (3) the first failure (full disk …) ends the
+ * recording, never the engine; (4) a finished session leaves WAL mode: one file. */
+#ifndef CUTAWAY_TRACE_WRITER_H
+#define CUTAWAY_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "trace/ring.h"
+
+struct writer;
+
+/* Creates the file (an existing recording is not overwritten: an error says so) and starts the thread. */
+int writer_open(struct writer **w, const char *path, struct ring *r, struct err *e);
+/* Writes what is left, checkpoints, leaves WAL mode, joins. Returns -1 and the error if recording had
+ * failed. NULL is fine. */
+int writer_close(struct writer *w, struct err *e);
+
+struct writer_status {
+	bool recording;     /* false after a failure */
+	int64_t seq;        /* last event committed */
+	int64_t rows, bytes; /* written so far; bytes of the file */
+	struct err err;     /* why recording stopped */
+};
+void writer_status(struct writer *w, struct writer_status *out); /* any thread */
+/* Commits everything pushed before the call and returns when it is on disk (for catching up). */
+int writer_flush(struct writer *w);
+const char *writer_path(const struct writer *w);
+
+#endif

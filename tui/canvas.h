@@ -1,0 +1,96 @@
+/* A grid of cells that views draw on. No ncurses in here: term.c shows a canvas, tests print it.
+ *
+ * Everything that draws clips to its rectangle, so a view can never draw outside. Text passes base/text.h:
+ * no control character reaches a terminal. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_CANVAS_H
+#define CUTAWAY_TUI_CANVAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Meanings, not colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light.
+ * One meaning for a colour everywhere. */
+enum ink {
+	INK_TEXT,     /* plain */
+	INK_BRIGHT,   /* what matters; titles are bright and bold */
+	INK_DIM,      /* context, labels, what was cut */
+	INK_RULE,     /* thin lines */
+	INK_ACCEPTED, /* green */
+	INK_REJECTED, /* vermilion; also the recording dot and errors */
+	INK_BAR,      /* neutral bars: where no request is meant */
+	INK_BAR_CUT,  /* what was cut, as a bar */
+	INK_TINT_0,   /* chat: probability of a token, low … high (8 steps) */
+	INK_TINT_7 = INK_TINT_0 + 7,
+	INK_HEAT_0, /* amber: attention, 16 steps; as background of pages and as ink of bars */
+	INK_HEAT_15 = INK_HEAT_0 + 15,
+	INK_REQUEST_0, /* a request's own colour: request number modulo 8 */
+	INK_REQUEST_7 = INK_REQUEST_0 + 7,
+	INK_PART_0, /* grey tones that only tell parts apart (time) */
+	INK_PART_7 = INK_PART_0 + 7,
+	INK_N,
+};
+
+enum { ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4 };
+
+struct cell {
+	char text[16];  /* one grapheme, UTF-8, NUL-terminated; "" for the right half of a wide one */
+	uint8_t ink;    /* foreground, enum ink */
+	uint8_t paper;  /* background: 0 for the terminal's own, else enum ink */
+	uint8_t attr;
+};
+
+struct rect {
+	int x, y, w, h;
+};
+
+struct canvas {
+	int w, h;
+	bool ascii; /* UTF-8 is not to be had: shapes come from the ASCII column of the glyph table */
+	struct cell *cell; /* [h][w] */
+	int cursor_x, cursor_y; /* -1: hidden */
+};
+
+int canvas_resize(struct canvas *c, int w, int h, struct err *e);
+void canvas_free(struct canvas *c);
+void canvas_clear(struct canvas *c);
+
+/* A pen clipped to a rectangle of a canvas. All coordinates are relative to it. */
+struct pen {
+	struct canvas *c;
+	struct rect r;
+	uint8_t ink, paper, attr;
+};
+struct pen pen_of(struct canvas *c, struct rect r);
+struct pen pen_sub(const struct pen *p, struct rect r); /* r relative to p, clipped */
+/* Text at (x, y); stops at the edge. Returns the columns used. Text need not be clean (see base/text.h).
+ * size < 0: NUL-terminated. */
+int pen_text(struct pen *p, int x, int y, const char *text, long size);
+int pen_printf(struct pen *p, int x, int y, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The same, ending at column x (exclusive). */
+int pen_right(struct pen *p, int x, int y, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Clips text to w columns with an ellipsis. */
+int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
+void pen_hline(struct pen *p, int x, int y, int w);
+/* A horizontal bar of `part` (0 … 1) of w columns, in eighths of a cell (halves in ASCII). */
+void pen_bar(struct pen *p, int x, int y, int w, double part);
+/* A vertical bar one cell wide and one cell high, part in eighths. */
+void pen_spark(struct pen *p, int x, int y, double part);
+/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. */
+void pen_head(struct pen *p, const char *title, const char *figure);
+
+/* Glyphs with an ASCII twin. */
+enum glyph {
+	GLYPH_CHECK, GLYPH_CROSS, GLYPH_ARROW, GLYPH_DOT, GLYPH_RECORD, GLYPH_BLOCK, GLYPH_TREE_MID,
+	GLYPH_TREE_END, GLYPH_TREE_DOWN, GLYPH_TURN, GLYPH_MARK_REJECTED, GLYPH_MARK_EVICTED, GLYPH_PLAY,
+	GLYPH_PAUSE, GLYPH_WON, GLYPH_ELLIPSIS, GLYPH_HRULE, GLYPH_HEAVY, GLYPH_KNOB, GLYPH_MIDDOT,
+	GLYPH_TIMES, GLYPH_PROMPT, GLYPH_N,
+};
+const char *glyph(const struct canvas *c, enum glyph g);
+
+/* Rows of text, for tests: trailing blanks cut, '\n' after each row. malloc'd. */
+char *canvas_to_text(const struct canvas *c);
+
+#endif

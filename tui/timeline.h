@@ -1,0 +1,178 @@
+/* The timeline: the fold of events that all views read. It draws nothing and asks nobody.
+ *
+ * timeline_fold(t, ev) is all that ever changes it, so the same events give the same timeline, live or in
+ * replay: fold(live) = fold(replay), which a test holds for every view. Ids from a file are not trusted:
+ * an event that makes no sense (a page out of range, an unknown request) is counted in n_odd and skipped.
+ * Memory grows with the session (a token is about 300 bytes); a failed allocation sets `full` and the
+ * timeline keeps what it has. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_TIMELINE_H
+#define CUTAWAY_TUI_TIMELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/event.h"
+#include "kernels/kernels.h"
+
+enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
+
+enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED };
+
+struct tl_token {
+	int64_t step, seq, pos, hash;
+	int32_t id;
+	float p, p_draw, entropy;
+	uint8_t source; /* enum ev_code_source */
+	bool is_end;
+	int32_t survivors;
+	uint8_t n_candidates;
+	struct ev_candidate candidate[TL_CANDIDATES];
+	struct ev_stage stage[EV_N_STAGES];
+	int32_t draft; /* index in drafts of the draft judged at this position, or -1 */
+};
+
+struct tl_attention { /* the newest observed row of a request */
+	int64_t step, pos;
+	int32_t n_layers, n_pages;
+	float *share;     /* [n_layers][n_pages] sums to about 1 a layer */
+	float *near_zero; /* [n_layers] */
+	double threshold;
+	int32_t head_layer, head; /* the selected head, or -1 */
+	float *head_share;        /* [head_pages] */
+	int32_t head_pages;
+};
+
+struct tl_request {
+	int64_t id, parent, sample;
+	enum ev_code_request_kind kind;
+	enum tl_state state;
+	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
+	int32_t slot; /* -1: none */
+	char *text;   /* label */
+	int32_t *prompt;
+	int32_t n_prompt;
+	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec here */
+	char *stop, *spec;
+	bool looked_up;
+	struct ev_lookup lookup;
+	bool finished;
+	struct ev_finish finish; /* .why: use finish_why */
+	char *finish_why;
+	struct tl_token *token;
+	int32_t n_tokens, cap_tokens;
+	int32_t computed; /* positions in the KV cache */
+	int32_t *pages;   /* block table as far as page events told */
+	int32_t n_pages, cap_pages;
+	int32_t n_drafted, n_accepted, n_preempted;
+	struct tl_attention attention;
+};
+
+struct tl_page_event {
+	int64_t step, t_ns, request, other;
+	enum ev_code_page_action action;
+	int32_t block, refs;
+};
+struct tl_page {
+	int32_t refs;
+	bool cached;
+	int64_t owner; /* request that took it; 0: free */
+	int32_t block; /* index in the owner's block table */
+	int64_t last_used_step;
+	float heat; /* share of attention it got in the newest observed row, mean over layers */
+	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
+	int32_t n_story;                           /* ever */
+};
+
+struct tl_batch { /* one member of one step */
+	int64_t request;
+	int32_t slot, rows, pos;
+	enum ev_code_work work;
+};
+struct tl_time {
+	int64_t ns, bytes, ops;
+};
+struct tl_step {
+	struct ev_step s;
+	int64_t t_ns, seq;
+	int32_t batch_at, n_batch; /* in timeline.batch */
+	int32_t draft_at, n_draft; /* in timeline.draft */
+	bool timed;
+	struct tl_time time[K_N_STAGES];
+};
+struct tl_draft {
+	int64_t step, request, pos;
+	int32_t nth, id, winner;
+	enum ev_code_verdict verdict;
+	enum ev_code_rule rule;
+	float q, p, arrival, winner_arrival;
+	char drafter[16];
+};
+struct tl_setting {
+	char name[32], value[256];
+	int64_t seq;
+};
+struct tl_preempt {
+	int64_t step;
+	struct ev_preempt p;
+};
+
+struct timeline {
+	bool begun, closed, full;
+	struct ev_session session; /* spans are not valid; texts below */
+	char *version, *build, *backend, *isa, *model_path, *model_name, *model_sha256;
+
+	struct tl_request *request; /* in order of id: request[i].id == i + 1 unless events are missing */
+	int32_t n_requests, cap_requests;
+	struct tl_page *page; /* [n_pages] */
+	int32_t n_pages;
+
+	struct tl_step *step; /* step[i].s.step == i + 1 unless events are missing */
+	int32_t n_steps, cap_steps;
+	struct tl_batch *batch;
+	int32_t n_batch, cap_batch;
+	struct tl_draft *draft;
+	int32_t n_drafts, cap_drafts;
+	struct tl_setting *setting; /* by name, newest value */
+	int32_t n_settings, cap_settings;
+	struct tl_preempt *preempt;
+	int32_t n_preempts, cap_preempts;
+
+	/* counters over the session */
+	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
+	struct { /* by place in the draft, from 0 */
+		int64_t judged, accepted;
+	} by_place[32];
+	int64_t last_seq, last_t_ns, n_odd, n_lost;
+
+	struct tl_vocab {
+		char *bytes;
+		int32_t size;
+		bool special;
+	} * vocab; /* [n_vocab], bytes NULL: not seen */
+	int32_t n_vocab;
+
+	/* what belongs to the step that has not ended yet */
+	struct tl_step open;
+};
+
+void timeline_init(struct timeline *t);
+void timeline_free(struct timeline *t);
+void timeline_fold(struct timeline *t, const struct event *ev);
+
+/* NULL if there is none. */
+const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
+const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
+const struct tl_step *timeline_last_step(const struct timeline *t);
+const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
+/* The newest request of the conversation (chat, fork or run), or NULL. */
+const struct tl_request *timeline_chat(const struct timeline *t);
+/* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. */
+const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
+/* Tokens a second of one request or (0) of all, over the last second of engine time; NaN without data. */
+double timeline_rate(const struct timeline *t, int64_t request);
+/* Bytes a second that the weights and KV reads of the last steps reached; NaN without data. */
+double timeline_bandwidth(const struct timeline *t);
+/* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */
+char *timeline_dump(const struct timeline *t);
+
+#endif

@@ -1,0 +1,49 @@
+/* A view: one picture of the timeline, in one file, behind one struct of functions.
+ *
+ * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot tell
+ * live from replay. It keeps no data of its own but where its cursor stands (struct view_state). A new
+ * view is one new file view_x.c and one line in the table in views.c. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_VIEW_H
+#define CUTAWAY_TUI_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tui/canvas.h"
+#include "tui/timeline.h"
+
+enum view_key { /* keys as a view sees them, decoded by term.c */
+	KEY_UP_ = 0x110000, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP, KEY_PAGE_DOWN,
+	KEY_ENTER_, KEY_ESC, KEY_TAB_, KEY_BACKTAB, KEY_BACKSPACE_, KEY_DELETE_, KEY_INSERT_,
+	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
+};
+
+/* Where the person is looking; shared by all views, so that choosing a token shows its page. */
+struct view_state {
+	int64_t request;   /* request in focus; 0: the conversation's newest */
+	int64_t token;     /* index of the token under the cursor in the focused request, or -1: the newest */
+	int32_t page;      /* page under the cursor in the pages view, or -1 */
+	int32_t layer;     /* attention: layer, or -1 for the mean */
+	int32_t head;      /* attention: head, or -1 for the mean */
+	int32_t scroll[16];/* by view index */
+	int64_t cursor[16];/* by view index; a view's own meaning */
+	bool focused;      /* the view being drawn has the focus */
+	bool zoomed;       /* it fills the screen */
+};
+
+struct view {
+	const char *name;  /* "KV pages" */
+	const char *id;    /* "pages": for /view and tests */
+	const char *help;  /* what F1 says: words a student understands, several lines */
+	int min_w, min_h;  /* smaller than this it is not shown */
+	int want_h;        /* height it likes on a side column at 120x40 */
+	void (*draw)(struct pen *p, const struct timeline *t, struct view_state *s);
+	/* Handles a key while focused; returns true if it did. */
+	bool (*key)(int key, const struct timeline *t, struct view_state *s);
+	int index;
+};
+
+/* In the order of the keys 1-9; ends with NULL. */
+extern const struct view *const views[];
+
+#endif
