@@ -7,12 +7,12 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall 
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
 LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lcjson -lnettle -lm -pthread
 
-# Every .c in these folders belongs to the program; tui/main.c alone has main().
-SOURCES := $(filter-out tui/main.c, $(wildcard base/*.c kernels/*.c engine/*.c engine/*/*.c trace/*.c \
-	sessions/*.c tui/*.c))
+# Every .c in these folders belongs to the program; cli/main.c alone has main().
+SOURCES := $(filter-out cli/main.c, $(wildcard base/*.c kernels/*.c engine/*.c engine/*/*.c trace/*.c \
+	sessions/*.c tui/*.c cli/*.c))
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 
-cutaway: $(BUILD)/tui/main.o $(BUILD)/libcutaway.a
+cutaway: $(BUILD)/cli/main.o $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcutaway.a: $(OBJECTS)

@@ -1,0 +1,29 @@
+/* What the command line needs of the terminal program. */
+#ifndef CUTAWAY_TUI_TUI_H
+#define CUTAWAY_TUI_TUI_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+
+struct tui_options {
+	struct engine_options engine;
+	struct sample_params params;
+	const char *system; /* system text; NULL: the model's default; "": none */
+	int max_tokens;     /* of an answer; 0: until the context is full */
+	const char *const *stop; /* NULL-terminated, or NULL */
+	const char *record;      /* path of the recording, or NULL: none */
+	const char *model_sha256; /* or NULL */
+	const char *commands;     /* file of / commands and turns to begin with, or NULL */
+	const char *history;      /* readline history file, or NULL */
+	bool ascii, no_color, light; /* forced; otherwise found out from locale, terminal, NO_COLOR */
+	bool drop_turns; /* a full context drops the oldest turns (else the answer stops) */
+};
+
+/* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found. */
+int tui_chat(const struct tui_options *o, struct err *e);
+/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light. */
+int tui_replay(const char *path, const struct tui_options *o, struct err *e);
+
+#endif
