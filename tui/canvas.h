@@ -30,6 +30,7 @@ enum ink {
 	INK_REQUEST_7 = INK_REQUEST_0 + 7,
 	INK_PART_0, /* grey tones that only tell parts apart (time) */
 	INK_PART_7 = INK_PART_0 + 7,
+	INK_BAND, /* paper of the status line and of popups */
 	INK_N,
 };
 
@@ -78,7 +79,8 @@ void pen_hline(struct pen *p, int x, int y, int w);
 void pen_bar(struct pen *p, int x, int y, int w, double part);
 /* A vertical bar one cell wide and one cell high, part in eighths. */
 void pen_spark(struct pen *p, int x, int y, double part);
-/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. */
+/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. A figure
+ * that is too long loses its last parts, parted by " · ". */
 void pen_head(struct pen *p, const char *title, const char *figure);
 
 /* Glyphs with an ASCII twin. */
@@ -89,6 +91,11 @@ enum glyph {
 	GLYPH_TIMES, GLYPH_PROMPT, GLYPH_N,
 };
 const char *glyph(const struct canvas *c, enum glyph g);
+
+/* Fills a rectangle of the pen (relative to it) with blanks on its paper. */
+void pen_fill(struct pen *p, struct rect r);
+/* Lays attributes over what is drawn already. */
+void pen_restyle(struct pen *p, struct rect r, uint8_t attr);
 
 /* Rows of text, for tests: trailing blanks cut, '\n' after each row. malloc'd. */
 char *canvas_to_text(const struct canvas *c);
