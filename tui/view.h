@@ -33,7 +33,9 @@ struct view_state {
 
 struct view {
 	const char *name;  /* "KV pages" */
-	const char *id;    /* "pages": for /view and tests */
+	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages, batch,
+	 * spec, prefix, attention, time. */
+	const char *id;
 	const char *help;  /* what F1 says: words a student understands, several lines */
 	int min_w, min_h;  /* smaller than this it is not shown */
 	int want_h;        /* height it likes on a side column at 120x40 */
@@ -43,7 +45,8 @@ struct view {
 	int index;
 };
 
-/* In the order of the keys 1-9; ends with NULL. */
+/* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top left; the
+ * program lays the mark of the focus over it. */
 extern const struct view *const views[];
 
 #endif
