@@ -1,7 +1,18 @@
 # cutaway: see README.md. `make help` lists the targets.
 CC ?= gcc
 CFLAGS ?= -O2 -g
+# Kernels are worth a longer look of the compiler.
+KERNEL_CFLAGS ?= -O3
 BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+# For `make chat`: what stands behind `./cutaway chat`.
+ARGS ?=
+
+# One job a core, unless the caller said how many.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
 
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
@@ -10,29 +21,105 @@ LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lcjson -lnettle -lm
 # Every .c in these folders belongs to the program; cli/main.c alone has main().
 SOURCES := $(filter-out cli/main.c, $(wildcard base/*.c kernels/*.c engine/*.c engine/*/*.c trace/*.c \
 	sessions/*.c tui/*.c cli/*.c))
+# Kernels of another processor's instruction sets are left out.
+ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
+SOURCES := $(filter-out %_avx2.c %_avx512.c, $(SOURCES))
+endif
 OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+# The plain build leaves its program beside this file, any other in its own folder.
+PROGRAM := $(if $(filter build,$(BUILD)),cutaway,$(BUILD)/cutaway)
 
-cutaway: $(BUILD)/cli/main.o $(BUILD)/libcutaway.a
+$(PROGRAM): $(BUILD)/cli/main.o $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcutaway.a: $(OBJECTS)
 	rm -f $@ && ar rcs $@ $^
 
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
-$(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c -O3
-$(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -O3
+$(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c
+$(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
+
+# The session event of a recording says how the program was built.
+$(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
 # C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP).
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-clean:
-	rm -rf $(BUILD) cutaway
+tests-build: $(PROGRAM) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c))
 
-.PHONY: clean
+# What needs packages asks for them first and builds in a second make, so that the order holds with -j.
+SUB = $(MAKE) --no-print-directory
+SANITIZE = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ASAN = $(SUB) BUILD=build-asan CFLAGS="$(SANITIZE)" KERNEL_CFLAGS=
+
+chat:
+	@tools/setup.sh build model
+	@$(SUB) cutaway
+	@tools/fetch_model.sh
+	@./cutaway chat $(ARGS)
+
+model:
+	@tools/setup.sh model
+	@tools/fetch_model.sh
+
+test:
+	@tools/setup.sh build model test
+	@$(SUB) tests-build
+	@$(ASAN) tests-build
+	@tools/fetch_model.sh
+	@tests/run
+
+# The tests of the modules under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan:
+	@$(ASAN) tests-build
+	@tests/run --only asan
+
+fuzz:
+	@tools/setup.sh build test
+	@tests/run --only fuzz
+
+bench: cutaway
+	@tools/fetch_model.sh
+	@./cutaway bench $(ARGS)
+
+$(BUILD)/cutaway.1: $(PROGRAM)
+	./$(PROGRAM) --man >$@
+$(BUILD)/cutaway.bash: $(PROGRAM)
+	./$(PROGRAM) --completion bash >$@
+
+BIN = $(DESTDIR)$(PREFIX)/bin
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+
+install: $(PROGRAM) $(BUILD)/cutaway.1 $(BUILD)/cutaway.bash
+	install -d $(BIN) $(MAN) $(COMPLETIONS)
+	install -m 755 $(PROGRAM) $(BIN)/cutaway
+	install -m 644 $(BUILD)/cutaway.1 $(MAN)/cutaway.1
+	install -m 644 $(BUILD)/cutaway.bash $(COMPLETIONS)/cutaway
+
+uninstall:
+	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
+
+clean:
+	rm -rf build build-asan cutaway
+
+help:
+	@echo 'make             build ./cutaway'
+	@echo 'make chat        install what is missing, build, fetch the model, start the chat (ARGS="…")'
+	@echo 'make test        install what is missing, build, fetch the model, run every test'
+	@echo 'make model       fetch the model into models/ (98 MB, once)'
+	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
+	@echo 'make bench       speed of the engine against the limits of this machine'
+	@echo 'make asan        the tests of the modules under ASan and UBSan'
+	@echo 'make fuzz        the fuzz targets, a minute in total'
+	@echo 'make clean       remove what was built (the model stays)'
+
+.PHONY: tests-build chat model test asan fuzz bench install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,17 @@
+/* Which cutaway this is. Part of base/: may be included from everywhere. */
+#ifndef CUTAWAY_BASE_VERSION_H
+#define CUTAWAY_BASE_VERSION_H
+
+#define CUTAWAY_VERSION "0.1.0"
+
+/* The Makefile gives the flags; a file compiled otherwise does not know them. */
+#ifndef CUTAWAY_FLAGS
+#define CUTAWAY_FLAGS "flags unknown"
+#endif
+#ifdef __clang__
+#define CUTAWAY_BUILD __VERSION__ ", " CUTAWAY_FLAGS
+#else
+#define CUTAWAY_BUILD "gcc " __VERSION__ ", " CUTAWAY_FLAGS
+#endif
+
+#endif

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs the packages that are missing, after saying which: setup.sh build|model|test …
+# Debian and Ubuntu: through apt-get as root or with sudo; without either the exact command is printed.
+# Elsewhere: says what is needed.
+set -euo pipefail
+
+# shellcheck disable=SC2034  # the groups are read by name
+build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-dev libcjson-dev nettle-dev)
+# shellcheck disable=SC2034
+model=(python3 python3-pip ca-certificates)
+# `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
+# shellcheck disable=SC2034
+test=(libcmocka-dev tmux sqlite3 python3 clang)
+test_if_known=(libclang-rt-dev)
+
+dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel cjson-devel nettle-devel
+	python3 python3-pip)
+dnf_test=(libcmocka-devel tmux sqlite clang compiler-rt libasan libubsan)
+pacman=(gcc make ncurses readline sqlite libutf8proc cjson nettle python python-pip)
+pacman_test=(cmocka tmux clang compiler-rt)
+
+wants() { # is $1 among the groups asked for?
+	local group
+	for group in "${groups[@]}"; do [ "$group" != "$1" ] || return 0; done
+	return 1
+}
+
+elsewhere() { # not a Debian system: nothing is installed, but say what is missing
+	local headers='#include <ncurses.h>
+#include <stdio.h>
+#include <readline/readline.h>
+#include <sqlite3.h>
+#include <utf8proc.h>
+#include <cjson/cJSON.h>
+#include <nettle/sha2.h>'
+	if { ! wants build || "${CC:-cc}" -fsyntax-only -x c - <<<"$headers" 2>/dev/null; } &&
+		{ ! wants model || python3 -m pip --version >/dev/null 2>&1; } &&
+		{ ! wants test || { command -v tmux && command -v clang && command -v sqlite3; } >/dev/null; }; then
+		return 0
+	fi
+	wants test || { dnf_test=() pacman_test=(); }
+	cat >&2 <<-END
+		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
+		cJSON and nettle; python3 with pip to fetch the model; for the tests cmocka, tmux, the sqlite3 shell
+		and clang. Please install what is missing and call make again:
+		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}
+		  Arch:    sudo pacman -S --needed ${pacman[*]} ${pacman_test[*]}
+	END
+	return 1
+}
+
+missing_of() { # those of the given packages that are not installed
+	dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null |
+		awk -v want="$*" '/ install ok installed$/ { have[$1] = 1 }
+			END { n = split(want, w, " "); for (i = 1; i <= n; i++) if (!(w[i] in have)) print w[i] }'
+}
+
+has_fuzzer() { # can clang build a fuzz target?
+	clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null <<-END
+		#include <stddef.h>
+		#include <stdint.h>
+		int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data && size > 9 ? 0 : 0; }
+	END
+}
+
+groups=("$@")
+[ $# -gt 0 ] || groups=(build model)
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+	elsewhere
+	exit
+fi
+
+packages=()
+for group in "${groups[@]}"; do
+	case $group in
+	build | model | test)
+		declare -n list=$group
+		packages+=("${list[@]}")
+		;;
+	*)
+		echo "usage: setup.sh build|model|test …" >&2
+		exit 2
+		;;
+	esac
+done
+mapfile -t missing < <(missing_of "${packages[@]}" | sort -u)
+optional=()
+if wants test && ! has_fuzzer; then optional=("${test_if_known[@]}"); fi
+[ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || exit 0
+
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "cutaway needs packages that are not installed, and this is neither root nor is sudo here." >&2
+		echo "Please run as root:" >&2
+		echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]} ${optional[*]}" >&2
+		exit 1
+	fi
+	sudo=(sudo)
+fi
+echo "cutaway is about to install with apt-get: ${missing[*]} ${optional[*]}"
+apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
+"${apt[@]}" update -q
+for package in "${optional[@]}"; do
+	if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+done
+"${apt[@]}" install -q -y --no-install-recommends "${missing[@]}"
