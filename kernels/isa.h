@@ -1,0 +1,64 @@
+/* Inside kernels/ only: what an instruction set brings, and the reference functions that others build on.
+ *
+ * An op function is called by all threads of the pool at once and splits its outputs itself, by k_split()
+ * or by dealing from op->ticket; a barrier follows. Whatever the split, the bits are those of ref. */
+#ifndef CUTAWAY_KERNELS_ISA_H
+#define CUTAWAY_KERNELS_ISA_H
+
+#include "kernels/kernels.h"
+
+/* Bytes of scratch of each thread, aligned to 64, untouched by others, undefined at entry. Memory that is
+ * never touched costs nothing. An op that might need more must do without. */
+#define K_SCRATCH_BYTES ((size_t)2 << 20)
+
+typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
+
+struct k_isa {
+	const char *name;
+	bool (*runs_here)(void);
+	k_fn *fn[K_N_KINDS];
+	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
+	void (*pack)(struct k_matrix *m, const void *raw, int tid, int n_threads);
+};
+
+extern const struct k_isa k_isa_scalar;
+#ifdef __x86_64__
+extern const struct k_isa k_isa_avx2, k_isa_avx512;
+#endif
+
+/* The part [*lo, *hi) of n units that thread tid does. */
+static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64_t *hi)
+{
+	*lo = n * tid / n_threads;
+	*hi = n * (tid + 1) / n_threads;
+}
+
+/* ref.c, ref_matmul.c, ref_attention.c */
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
+size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
+void k_ref_pack(struct k_matrix *m, const void *raw, int tid, int n_threads);
+
+/* Writes `count` values of row r from column `at` to out, as it asks for: x, and q, d, sx (then at and count
+ * are multiples of 32). */
+void k_ref_put(const struct k_acts *out, int32_t r, int32_t at, const float *values, int32_t count);
+/* One element of W x: row `row` of w, activations r. */
+float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r);
+/* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
+void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
+				  float *out);
+/* Rule 10: the value to store; *nan becomes true for a NaN. */
+uint16_t k_ref_cached(float x, bool *nan);
+/* nan_row keeps the first row that held a NaN. */
+void k_ref_note_nan(atomic_int *nan_row, int32_t r);
+/* One row and head of an attention op: o [head_dim], the observations, not the quantising. */
+void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o);
+void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
+
+#ifdef __x86_64__
+k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
+/* The width of the vectors of these is 8 floats; AVX-512 uses them where wider ones do not pay. */
+k_fn k_avx2_norm, k_avx2_rope, k_avx2_attention, k_avx2_swiglu, k_avx2_stats;
+k_fn k_avx512_norm, k_avx512_rope, k_avx512_attention, k_avx512_swiglu, k_avx512_stats;
+#endif
+
+#endif

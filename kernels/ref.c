@@ -1,0 +1,198 @@
+/* The reference: every op in plain scalar form. It is the definition (docs/arithmetic.md, rule by rule); any
+ * other kernel must give the same bits. Also the back end of processors that have no kernels of their own.
+ * Here: embedding, norm, RoPE, SwiGLU, statistics; ref_matmul.c and ref_attention.c have the rest.
+ * Thread: called by all threads of a pool; no state. */
+#include "kernels/arith.h"
+#include "kernels/isa.h"
+
+const struct k_type_info k_types[K_N_TYPES] = {
+#define X(name, id, n, bytes) {#name, id, n, bytes},
+	K_TYPES(X)
+#undef X
+};
+
+void k_ref_put(const struct k_acts *out, int32_t r, int32_t at, const float *values, int32_t count)
+{
+	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
+
+	if (out->x && out->x + row != values)
+		memcpy(out->x + row, values, (size_t)count * sizeof *values);
+	if (!out->q)
+		return;
+	for (int32_t i = 0; i < count; i += K_QBLOCK) {
+		size_t at_q = row + (size_t)i, block = at_q / K_QBLOCK;
+
+		k_quantise_block(values + i, out->q + at_q, out->d + block, out->sx + block);
+	}
+}
+
+/* Rule 7. */
+static void norm_row(const struct k_norm *a, int32_t r)
+{
+	const int32_t dim = a->out.dim;
+	const float *x = a->x + (size_t)(a->pick ? a->pick[r] : r) * (size_t)dim;
+	float lane[32] = {0}, y[32], scale;
+
+	for (int32_t k = 0; k < dim; k++)
+		lane[k % 32] = k_fma(x[k], x[k], lane[k % 32]);
+	scale = 1.0f / sqrtf(k_tree_sum(lane, 32) / (float)dim + a->eps);
+	for (int32_t at = 0; at < dim; at += 32) {
+		int32_t count = dim - at < 32 ? dim - at : 32;
+
+		for (int32_t i = 0; i < count; i++)
+			y[i] = (x[at + i] * scale) * a->w[at + i];
+		k_ref_put(&a->out, r, at, y, count);
+	}
+}
+
+void k_ref_norm(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split(op->u.norm.n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++)
+		norm_row(&op->u.norm, (int32_t)r);
+}
+
+void k_ref_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_swiglu *a = &op->u.swiglu;
+	const int32_t dim = a->out.dim, n_blocks = (dim + 31) / 32;
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split((int64_t)a->n * n_blocks, tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		int32_t r = (int32_t)(unit / n_blocks), at = (int32_t)(unit % n_blocks) * 32;
+		int32_t count = dim - at < 32 ? dim - at : 32;
+		size_t first = (size_t)r * (size_t)dim + (size_t)at;
+		float y[32];
+
+		for (int32_t i = 0; i < count; i++)
+			y[i] = k_silu(a->gate[first + (size_t)i]) * a->up[first + (size_t)i];
+		k_ref_put(&a->out, r, at, y, count);
+	}
+}
+
+/* Rule 9. */
+void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
+				  float *out)
+{
+	const int32_t half = a->rope_dim / 2, head_dim = a->kv->head_dim;
+
+	for (int32_t i = 0; i < half; i++) {
+		int32_t i0 = a->neox ? i : 2 * i, i1 = a->neox ? i + half : 2 * i + 1;
+		float x0 = in[i0], x1 = in[i1];
+
+		out[i0] = k_fma(x0, cos[i], -(x1 * sin[i]));
+		out[i1] = k_fma(x0, sin[i], x1 * cos[i]);
+	}
+	for (int32_t i = a->rope_dim; i < head_dim; i++)
+		out[i] = in[i];
+}
+
+uint16_t k_ref_cached(float x, bool *nan)
+{
+	if (x != x) {
+		*nan = true;
+		return 0;
+	}
+	return k_f32_to_f16(k_clamp_f16(x));
+}
+
+void k_ref_note_nan(atomic_int *nan_row, int32_t r)
+{
+	int seen = atomic_load(nan_row);
+
+	while ((seen == 0 || seen > r + 1) && !atomic_compare_exchange_weak(nan_row, &seen, r + 1))
+		;
+}
+
+/* Rule 10: one K head and one V head of row r into the cache. */
+static void store_kv(const struct k_rope *a, int32_t r, int32_t head, const float *cos,
+					 const float *sin, float *rotated)
+{
+	const struct k_row *row = a->rows + r;
+	const int32_t head_dim = a->kv->head_dim;
+	const int32_t page = a->pages[row->seq][row->pos / a->kv->page_size];
+	const size_t token = (size_t)(row->pos % a->kv->page_size);
+	const size_t from = ((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)head) * (size_t)head_dim;
+	uint16_t *k = k_kv_at(a->kv, page, a->layer, 0, head);
+	uint16_t *v = k_kv_at(a->kv, page, a->layer, 1, head);
+	bool nan = false;
+
+	k_ref_rotate(a, cos, sin, a->k + from, rotated);
+	k += token / K_GROUP * (size_t)head_dim * K_GROUP + token % K_GROUP;
+	v += token * (size_t)head_dim;
+	for (int32_t i = 0; i < head_dim; i++) {
+		k[i * K_GROUP] = k_ref_cached(rotated[i], &nan);
+		v[i] = k_ref_cached(a->v[from + (size_t)i], &nan);
+	}
+	if (nan)
+		k_ref_note_nan(a->nan_row, r);
+}
+
+void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_rope *a = &op->u.rope;
+	const int32_t n_units = a->n_heads + a->kv->n_kv_heads, head_dim = a->kv->head_dim;
+	int64_t lo, hi;
+
+	k_split((int64_t)a->n * n_units, tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		int32_t r = (int32_t)(unit / n_units), head = (int32_t)(unit % n_units);
+		size_t at = (size_t)a->rows[r].pos * (size_t)(a->rope_dim / 2);
+
+		if (head < a->n_heads) {
+			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim;
+
+			k_ref_rotate(a, a->cos + at, a->sin + at, q, q);
+			for (int32_t i = 0; i < head_dim; i++)
+				q[i] *= a->scale;
+		} else {
+			store_kv(a, r, head - a->n_heads, a->cos + at, a->sin + at, scratch);
+		}
+	}
+}
+
+/* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p and W that of
+ * p * (l - max), in double: lane i chains over ids = i mod 8, then tree(8). */
+void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out)
+{
+	double s[8] = {0}, w[8] = {0}, entropy;
+
+	*out = (struct k_logit_stats){.max = -INFINITY};
+	for (int32_t i = 0; i < vocab; i++) {
+		out->hash += k_hash_term(k_bits(logits[i]), (uint32_t)i);
+		if (logits[i] > out->max) {
+			out->max = logits[i];
+			out->argmax = i;
+		}
+	}
+	for (int32_t i = 0; i < vocab; i++) {
+		float depth = k_logit_depth(logits[i], out->max), p = k_exp(depth);
+
+		out->mass += k_mass(p);
+		s[i % 8] += (double)p;
+		w[i % 8] += (double)p * (double)depth;
+	}
+	for (int h = 4; h > 0; h /= 2)
+		for (int i = 0; i < h; i++) {
+			s[i] += s[i + h];
+			w[i] += w[i + h];
+		}
+	entropy = (k_log64(s[0]) - w[0] / s[0]) * 0x1.71547652b82fep0;
+	out->entropy = entropy > 0 ? entropy : 0;
+}
+
+void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_stats *a = &op->u.stats;
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split(a->n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++)
+		k_ref_stats_row(a->logits + (size_t)r * (size_t)a->vocab, a->vocab, a->out + r);
+}
