@@ -88,6 +88,12 @@ static int tint_colour(int level, bool light)
 	return ramp(light ? pale : dark, level / 7.0);
 }
 
+/* The cube has no dark ambers: below the first brown the ramp is grey. */
+static const uint8_t heat_dark_256[16] = { 234, 235, 236, 237, 238, 94,	 94,  94,
+										   130, 136, 136, 172, 172, 178, 214, 221 };
+static const uint8_t heat_light_256[16] = { 255, 255, 230, 230, 229, 223, 222, 222,
+											221, 221, 215, 214, 178, 172, 136, 130 };
+
 static struct ink_colour ink_colour(enum ink ink)
 {
 	if (ink >= INK_HEAT_0 && ink <= INK_HEAT_15) {
@@ -112,7 +118,7 @@ static int distance(int a, int b)
 	for (int shift = 16; shift >= 0; shift -= 8) {
 		int d = (a >> shift & 255) - (b >> shift & 255);
 
-		sum += d * d;
+		sum += d * d * (shift == 8 ? 4 : shift ? 3 : 2); /* the eye sees green best, blue least */
 	}
 	return sum;
 }
@@ -152,6 +158,19 @@ static int ink_rgb(enum ink ink, bool light)
 	return light ? c.light : c.dark;
 }
 
+static int index_256(enum ink ink, int rgb, bool light)
+{
+	if (rgb == OWN)
+		return OWN;
+	if (rgb == ink_rgb(ink, light)) { /* else it was changed to be read on its paper */
+		if (ink >= INK_HEAT_0 && ink <= INK_HEAT_15)
+			return light ? heat_light_256[ink - INK_HEAT_0] : heat_dark_256[ink - INK_HEAT_0];
+		if (ink == INK_REJECTED && !light)
+			return 202; /* vermilion: the nearest is salmon */
+	}
+	return nearest_256(rgb);
+}
+
 static void style_rgb(const struct theme *t, enum ink ink, enum ink paper, struct theme_style *s)
 {
 	s->fg = ink_rgb(ink, t->light);
@@ -166,8 +185,8 @@ static void style_rgb(const struct theme *t, enum ink ink, enum ink paper, struc
 		s->fg = on;
 	}
 	if (t->depth == THEME_256) {
-		s->fg = s->fg == OWN ? OWN : nearest_256(s->fg);
-		s->bg = s->bg == OWN ? OWN : nearest_256(s->bg);
+		s->fg = index_256(ink, s->fg, t->light);
+		s->bg = index_256(paper, s->bg, t->light);
 	}
 }
 

@@ -1,0 +1,606 @@
+/* See term.h. ncurses finds the difference between two frames and knows the terminal's language.
+ *
+ * ncurses' own output goes to a memory file, not to the terminal: its writes would block as long as the
+ * terminal does (Ctrl-S, a stopped pager, a dead ssh). The terminal's modes are therefore ours to set.
+ *
+ * Invariants: (1) bytes reach the terminal in the order ncurses made them, whole frames only (a frame is
+ * begun when all of the last one is out); (2) everything the crash handler touches is prepared before it is
+ * installed and is safe in a signal handler: write(), tcsetattr(), constant memory. */
+#include "tui/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define NCURSES_WIDECHAR 1
+#define NCURSES_NOMACROS 1
+#include <curses.h>
+#include <term.h>
+
+enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25, GIVE_UP_MS = 500 };
+
+struct terminal {
+	SCREEN *screen;
+	WINDOW *keys; /* a pad: reading keys from it draws nothing */
+	FILE *memory; /* where ncurses writes */
+	int out;      /* the terminal, a file description of our own that does not block */
+	struct termios found, ours;
+	struct theme theme;
+	bool ascii, gone;
+	int w, h;
+	char *frame; /* bytes of the last frame */
+	size_t frame_size, frame_sent;
+	struct canvas shown;
+	bool anew;
+	short pair[INK_N * INK_N]; /* 0: not asked for yet */
+	char *paste;
+	size_t paste_size;
+	bool pasting;
+};
+
+/* --- putting the terminal right after a crash --- */
+
+static struct {
+	char restore[256];
+	size_t size;
+	int out;
+	struct termios found;
+	volatile sig_atomic_t armed;
+} crash;
+
+static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
+
+static void on_crash(int number)
+{
+	if (crash.armed) {
+		crash.armed = 0;
+		if (write(crash.out, crash.restore, crash.size) < 0)
+			crash.size = 0; /* nothing to be done about it */
+		tcsetattr(STDIN_FILENO, TCSANOW, &crash.found);
+	}
+	raise(number); /* SA_RESETHAND: now it kills */
+}
+
+static void restore_add(const char *text)
+{
+	size_t n = text && text != (char *)-1 ? strlen(text) : 0;
+
+	if (n < sizeof crash.restore - crash.size) {
+		memcpy(crash.restore + crash.size, text ? text : "", n);
+		crash.size += n;
+	}
+}
+
+static void crash_arm(const struct terminal *t)
+{
+	static char stack[1 << 15];
+	stack_t alternative = { .ss_sp = stack, .ss_size = sizeof stack };
+	struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_ONSTACK };
+
+	crash.size = 0;
+	restore_add("\033[?2004l\033[?1006l\033[?1000l");
+	restore_add(tigetstr("sgr0"));
+	restore_add(tigetstr("op"));
+	restore_add(tigetstr("rmkx"));
+	restore_add(tigetstr("cnorm"));
+	restore_add(tigetstr("rmcup"));
+	crash.out = t->out;
+	crash.found = t->found;
+	crash.armed = 1;
+	sigaltstack(&alternative, NULL);
+	for (size_t i = 0; i < sizeof crash_signals / sizeof *crash_signals; i++)
+		sigaction(crash_signals[i], &action, NULL);
+}
+
+static void crash_disarm(void)
+{
+	crash.armed = 0;
+	for (size_t i = 0; i < sizeof crash_signals / sizeof *crash_signals; i++)
+		signal(crash_signals[i], SIG_DFL);
+}
+
+/* --- bytes to the terminal --- */
+
+/* Takes what ncurses wrote behind the bytes not sent yet. */
+static void frame_take(struct terminal *t)
+{
+	int fd = fileno(t->memory);
+	off_t size;
+	char *grown;
+	ssize_t n;
+
+	fflush(t->memory);
+	size = lseek(fd, 0, SEEK_END);
+	if (size <= 0)
+		return;
+	memmove(t->frame, t->frame + t->frame_sent, t->frame_size - t->frame_sent);
+	t->frame_size -= t->frame_sent;
+	t->frame_sent = 0;
+	grown = realloc(t->frame, t->frame_size + (size_t)size);
+	if (grown) {
+		t->frame = grown;
+		n = pread(fd, t->frame + t->frame_size, (size_t)size, 0);
+		t->frame_size += n > 0 ? (size_t)n : 0;
+	} else {
+		t->anew = true;
+	}
+	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		t->gone = true;
+}
+
+bool term_pending(const struct terminal *t)
+{
+	return t->frame_sent < t->frame_size;
+}
+
+int term_out_fd(const struct terminal *t)
+{
+	return t->out;
+}
+
+int term_flush(struct terminal *t)
+{
+	while (term_pending(t) && !t->gone) {
+		ssize_t n = write(t->out, t->frame + t->frame_sent, t->frame_size - t->frame_sent);
+
+		if (n > 0)
+			t->frame_sent += (size_t)n;
+		else if (n < 0 && errno == EAGAIN)
+			break;
+		else if (n < 0 && errno != EINTR)
+			t->gone = true;
+	}
+	return t->gone ? -1 : 0;
+}
+
+/* For the last bytes before the terminal changes hands: waits for it, but not for ever. */
+static void flush_wait(struct terminal *t)
+{
+	for (int waited = 0; waited < GIVE_UP_MS; waited += 50) {
+		struct pollfd p = { .fd = t->out, .events = POLLOUT };
+
+		if (term_flush(t) < 0 || !term_pending(t))
+			return;
+		poll(&p, 1, 50);
+	}
+}
+
+/* --- opening --- */
+
+static int size_ask(int fd, int *w, int *h)
+{
+	struct winsize size = { 0 };
+
+	if (ioctl(fd, TIOCGWINSZ, &size) < 0 || !size.ws_col || !size.ws_row) {
+		*w = 80;
+		*h = 24;
+		return -1;
+	}
+	*w = size.ws_col;
+	*h = size.ws_row;
+	return 0;
+}
+
+static bool env_empty(const char *name)
+{
+	const char *value = getenv(name);
+
+	return !value || !*value;
+}
+
+/* A machine that names no locale at all gets UTF-8; one that says C or POSIX gets what it says. */
+static bool locale_is_ascii(void)
+{
+	if (env_empty("LC_ALL") && env_empty("LC_CTYPE") && env_empty("LANG"))
+		setlocale(LC_CTYPE, "C.UTF-8");
+	else
+		setlocale(LC_CTYPE, "");
+	return strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+}
+
+/* rxvt, konsole and others say "foreground;background" as numbers of the 16 colours. */
+static bool env_is_light(void)
+{
+	const char *value = getenv("COLORFGBG"), *last = value ? strrchr(value, ';') : NULL;
+	int ground = last ? atoi(last + 1) : 0;
+
+	return ground == 7 || (ground >= 9 && ground <= 15);
+}
+
+static int check_terminal(struct err *e)
+{
+	const char *name = getenv("TERM");
+	int status;
+
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return err_set(e, ERR_USAGE, "the screens need a terminal on standard input and output: "
+									 "'cutaway run' works without one");
+	if (!name || !*name || !strcmp(name, "dumb"))
+		return err_set(e, ERR_USAGE, "TERM=%s cannot show screens: 'cutaway run' works there",
+					   name && *name ? name : "(unset)");
+	if (setupterm(NULL, STDOUT_FILENO, &status) != OK)
+		return err_set(e, ERR_USAGE, "the terminal type TERM=%s is not known to this machine: "
+									 "try TERM=xterm-256color", name);
+	if (!cursor_address || !clear_screen)
+		return err_set(e, ERR_USAGE, "TERM=%s cannot place its cursor: 'cutaway run' works there", name);
+	return 0;
+}
+
+static int open_out(struct terminal *t, struct err *e)
+{
+	const char *name = ttyname(STDOUT_FILENO);
+	int memory = memfd_create("cutaway-frame", MFD_CLOEXEC);
+
+	t->memory = memory >= 0 ? fdopen(memory, "w+") : NULL;
+	if (!t->memory)
+		return err_set(e, ERR_IO, "no memory file for the screen: %s", strerror(errno));
+	/* A description of our own: O_NONBLOCK on the one we inherited would hit the shell, too. */
+	t->out = name ? open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	if (t->out < 0)
+		t->out = dup(STDOUT_FILENO);
+	if (t->out < 0 || tcgetattr(STDIN_FILENO, &t->found) < 0)
+		return err_set(e, ERR_IO, "the terminal cannot be used: %s", strerror(errno));
+	t->ours = t->found;
+	cfmakeraw(&t->ours);
+	return 0;
+}
+
+static void choose_colours(struct terminal *t, const struct term_options *o)
+{
+	t->theme.light = o->light || env_is_light();
+	t->theme.depth = THEME_MONO;
+	if (o->no_color || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
+		return;
+	use_default_colors();
+	t->theme.depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
+}
+
+static void choose_modes(struct terminal *t)
+{
+	set_escdelay(ESC_DELAY_MS);
+	noecho();
+	raw();
+	nonl();
+	t->keys = newpad(1, 1);
+	keypad(t->keys, TRUE);
+	nodelay(t->keys, TRUE);
+	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mouseinterval(0);
+	define_key("\033[200~", PASTE_BEGIN);
+	define_key("\033[201~", PASTE_END);
+}
+
+int term_open(struct terminal **out, const struct term_options *o, struct err *e)
+{
+	struct terminal *t;
+
+	*out = NULL;
+	if (check_terminal(e) < 0)
+		return -1;
+	t = calloc(1, sizeof *t);
+	if (!t)
+		return err_set(e, ERR_MEMORY, "no memory for the screen");
+	t->out = -1;
+	t->ascii = locale_is_ascii() || o->ascii;
+	if (open_out(t, e) < 0) {
+		term_close(t);
+		return -1;
+	}
+	size_ask(STDOUT_FILENO, &t->w, &t->h);
+	use_env(FALSE);
+	t->screen = newterm(NULL, t->memory, stdin);
+	if (!t->screen || canvas_resize(&t->shown, t->w, t->h, e) < 0) {
+		err_set(e, ERR_IO, "ncurses cannot use the terminal TERM=%s", getenv("TERM"));
+		term_close(t);
+		return -1;
+	}
+	resizeterm(t->h, t->w);
+	choose_colours(t, o);
+	choose_modes(t);
+	crash_arm(t);
+	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
+	putp("\033[?2004h");
+	t->anew = true;
+	*out = t;
+	return 0;
+}
+
+/* Leaves the screen to others. */
+static void screen_leave(struct terminal *t)
+{
+	putp("\033[?2004l");
+	endwin();
+	frame_take(t);
+	flush_wait(t);
+	tcsetattr(STDIN_FILENO, TCSANOW, &t->found);
+}
+
+void term_close(struct terminal *t)
+{
+	if (!t)
+		return;
+	if (t->screen) {
+		screen_leave(t);
+		crash_disarm();
+		delwin(t->keys);
+		delscreen(t->screen);
+	}
+	if (t->memory)
+		fclose(t->memory);
+	if (t->out >= 0)
+		close(t->out);
+	canvas_free(&t->shown);
+	free(t->frame);
+	free(t->paste);
+	free(t);
+}
+
+/* --- frames --- */
+
+void term_size(const struct terminal *t, int *w, int *h)
+{
+	*w = t->w;
+	*h = t->h;
+}
+
+bool term_ascii(const struct terminal *t)
+{
+	return t->ascii;
+}
+
+const struct theme *term_theme(const struct terminal *t)
+{
+	return &t->theme;
+}
+
+void term_set_light(struct terminal *t, bool light)
+{
+	t->theme.light = light;
+	memset(t->pair, 0, sizeof t->pair);
+	t->anew = true;
+}
+
+void term_refresh(struct terminal *t)
+{
+	t->anew = true;
+}
+
+/* With 8 colours the other 8 are bold or dim. */
+static attr_t fold_colour(int *colour)
+{
+	attr_t attr = 0;
+
+	if (COLORS < 16 && *colour >= 8 && *colour < 16) {
+		attr = *colour == 8 ? A_DIM : A_BOLD;
+		*colour = *colour == 8 ? -1 : *colour - 8;
+	}
+	return attr;
+}
+
+static attr_t cell_attr(struct terminal *t, const struct cell *c, short *pair)
+{
+	struct theme_style s = theme_style(&t->theme, c->ink, c->paper, c->attr);
+	attr_t attr = (s.bold ? A_BOLD : 0) | (s.dim ? A_DIM : 0) | (s.reverse ? A_REVERSE : 0) |
+				  (s.underline ? A_UNDERLINE : 0);
+	short *known = &t->pair[(c->ink % INK_N) * INK_N + c->paper % INK_N];
+
+	*pair = 0;
+	if (t->theme.depth == THEME_MONO)
+		return attr;
+	attr |= fold_colour(&s.fg);
+	if (COLORS < 16 && s.bg >= 8)
+		s.bg -= 8;
+	if (!*known && (s.fg != -1 || s.bg != -1)) {
+		int made = alloc_pair(s.fg, s.bg);
+
+		*known = made > 0 && made < 32767 ? (short)made : 0;
+	}
+	*pair = *known;
+	return attr;
+}
+
+static void draw_cell(struct terminal *t, int x, int y, const struct cell *c)
+{
+	wchar_t wide[CCHARW_MAX + 1] = { 0 };
+	mbstate_t state = { 0 };
+	const char *text = c->text;
+	short pair;
+	attr_t attr = cell_attr(t, c, &pair);
+	cchar_t out;
+
+	if (mbsrtowcs(wide, &text, CCHARW_MAX, &state) == (size_t)-1 || !wide[0])
+		wide[0] = L'?', wide[1] = 0;
+	if (setcchar(&out, wide, attr, pair, NULL) == OK)
+		mvadd_wch(y, x, &out);
+}
+
+static bool cell_equal(const struct cell *a, const struct cell *b)
+{
+	return a->ink == b->ink && a->paper == b->paper && a->attr == b->attr && !strcmp(a->text, b->text);
+}
+
+static void draw_cells(struct terminal *t, const struct canvas *c)
+{
+	for (int y = 0; y < t->h; y++)
+		for (int x = 0; x < t->w; x++) {
+			size_t i = (size_t)y * (size_t)t->w + (size_t)x;
+			/* The right half of a wide one is drawn with its left half. */
+			bool half = !c->cell[i].text[0];
+
+			if (!half && (t->anew || !cell_equal(&c->cell[i], &t->shown.cell[i])))
+				draw_cell(t, x, y, &c->cell[i]);
+		}
+	memcpy(t->shown.cell, c->cell, (size_t)t->w * (size_t)t->h * sizeof *c->cell);
+}
+
+bool term_draw(struct terminal *t, const struct canvas *c)
+{
+	bool cursor = c->cursor_x >= 0 && c->cursor_y >= 0;
+
+	term_flush(t);
+	if (term_pending(t) || t->gone || c->w != t->w || c->h != t->h)
+		return false;
+	if (t->anew)
+		clear();
+	draw_cells(t, c);
+	t->anew = false;
+	curs_set(cursor);
+	if (cursor)
+		move(c->cursor_y < t->h ? c->cursor_y : t->h - 1, c->cursor_x < t->w ? c->cursor_x : t->w - 1);
+	refresh();
+	frame_take(t);
+	term_flush(t);
+	return true;
+}
+
+void term_resize(struct terminal *t)
+{
+	struct err ignored = { 0 };
+
+	if (size_ask(STDOUT_FILENO, &t->w, &t->h) < 0 || canvas_resize(&t->shown, t->w, t->h, &ignored) < 0)
+		return;
+	t->w = t->shown.w;
+	t->h = t->shown.h;
+	resizeterm(t->h, t->w);
+	t->anew = true;
+}
+
+void term_suspend(struct terminal *t)
+{
+	sigset_t stop, before;
+
+	screen_leave(t);
+	crash.armed = 0;
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	kill(0, SIGTSTP); /* all of the group, as the terminal itself would: `make chat` stops, too */
+	pthread_sigmask(SIG_UNBLOCK, &stop, &before); /* here it stops, and here it goes on */
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	crash.armed = 1;
+	tcgetattr(STDIN_FILENO, &t->found);
+	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
+	putp("\033[?2004h");
+	term_resize(t);
+}
+
+/* --- keys --- */
+
+static const struct {
+	int curses, key;
+	const char *seq;
+} key_table[] = {
+	{ KEY_UP, KEY_UP_, "\033[A" },           { KEY_DOWN, KEY_DOWN_, "\033[B" },
+	{ KEY_RIGHT, KEY_RIGHT_, "\033[C" },     { KEY_LEFT, KEY_LEFT_, "\033[D" },
+	{ KEY_HOME, KEY_HOME_, "\033[H" },       { KEY_END, KEY_END_, "\033[F" },
+	{ KEY_PPAGE, KEY_PAGE_UP, "\033[5~" },   { KEY_NPAGE, KEY_PAGE_DOWN, "\033[6~" },
+	{ KEY_DC, KEY_DELETE_, "\033[3~" },      { KEY_IC, KEY_INSERT_, "\033[2~" },
+	{ KEY_BACKSPACE, KEY_BACKSPACE_, "\177" }, { KEY_BTAB, KEY_BACKTAB, "\033[Z" },
+	{ KEY_ENTER, KEY_ENTER_, "\r" },
+};
+
+static int read_byte(struct terminal *t)
+{
+	return wgetch(t->keys);
+}
+
+static bool mouse_take(struct term_key *k)
+{
+	MEVENT m;
+
+	if (getmouse(&m) != OK)
+		return false;
+	k->code = KEY_MOUSE_;
+	k->x = m.x;
+	k->y = m.y;
+	k->button = m.bstate & BUTTON4_PRESSED	 ? MOUSE_WHEEL_UP
+				: m.bstate & BUTTON5_PRESSED ? MOUSE_WHEEL_DOWN
+											 : MOUSE_CLICK;
+	return true;
+}
+
+/* Gathers a paste until its end, over several calls if need be. What is too long is dropped. */
+static bool key_paste(struct terminal *t, struct term_key *k)
+{
+	int c;
+
+	if (!t->paste)
+		t->paste = malloc(PASTE_MAX);
+	while ((c = read_byte(t)) != ERR) {
+		if (c == PASTE_END) {
+			t->pasting = false;
+			k->code = KEY_PASTE_;
+			k->text = t->paste;
+			k->size = t->paste_size;
+			return t->paste != NULL;
+		}
+		if (c < 256 && t->paste && t->paste_size < PASTE_MAX)
+			t->paste[t->paste_size++] = (char)c;
+	}
+	return false;
+}
+
+static void key_special(int c, struct term_key *k)
+{
+	static char other[32];
+	char *bound;
+
+	for (size_t i = 0; i < sizeof key_table / sizeof *key_table; i++)
+		if (key_table[i].curses == c) {
+			k->code = key_table[i].key;
+			k->seq = key_table[i].seq;
+			return;
+		}
+	if (c >= KEY_F(1) && c <= KEY_F(12)) {
+		k->code = KEY_F1_ + (c - KEY_F(1));
+		return;
+	}
+	/* A key that is not ours (Ctrl-Left …): readline may know the bytes it sent. */
+	k->code = KEY_INSERT_;
+	bound = keybound(c, 0);
+	snprintf(other, sizeof other, "%s", bound ? bound : "");
+	free(bound);
+	k->seq = other;
+}
+
+bool term_key(struct terminal *t, struct term_key *k)
+{
+	static char byte[2];
+	int c;
+
+	memset(k, 0, sizeof *k);
+	k->seq = "";
+	if (t->pasting)
+		return key_paste(t, k);
+	while ((c = read_byte(t)) != ERR) {
+		if (c == PASTE_BEGIN) {
+			t->pasting = true;
+			t->paste_size = 0;
+			return key_paste(t, k);
+		}
+		if (c == KEY_MOUSE && mouse_take(k))
+			return true;
+		if (c == KEY_MOUSE || c == KEY_RESIZE || c == PASTE_END)
+			continue;
+		if (c < 256) {
+			k->code = c;
+			byte[0] = (char)c;
+			k->seq = byte;
+		} else {
+			key_special(c, k);
+		}
+		return true;
+	}
+	return false;
+}
