@@ -16,14 +16,20 @@
 
 struct ring;
 
-int ring_open(struct ring **r, size_t bytes, struct err *e);
-void ring_close(struct ring *r);
+/* Largest event accepted, bytes; buffers for ring_next have this size. A ring of less than twice this
+ * accepts events of half its own size. One that is larger still keeps its numbers and loses its spans. */
+enum { RING_EVENT_MAX = 4 << 20 };
 
-/* An ev_sink: arg is the ring. */
+/* bytes: rounded up to a power of two, at least 4096. */
+int ring_open(struct ring **r, size_t bytes, struct err *e);
+void ring_close(struct ring *r); /* after its cursors */
+
+/* An ev_sink: arg is the ring. One thread at a time pushes; seq grows by one from event to event. */
 void ring_push(void *ring, const struct event *ev);
 
 struct ring_cursor;
-/* holds: the producer waits for this cursor (the writer's). Both kinds start at the next event pushed. */
+/* holds: the producer waits for this cursor (the writer's); a ring has one such at most, a second is an
+ * error. Both kinds start at the next event pushed. A cursor belongs to one thread. */
 int ring_cursor_open(struct ring_cursor **c, struct ring *r, bool holds, struct err *e);
 void ring_cursor_close(struct ring_cursor *c);
 /* A writer whose disk failed gives up its hold, so that the chat goes on. */
@@ -32,12 +38,27 @@ void ring_cursor_release(struct ring_cursor *c);
 /* Copies the next event to buf. 1: *ev is filled, its spans point into buf; 0: nothing there yet; -1: the
  * cursor was overrun: *lost_from is the first seq missed, and the cursor stands at the oldest event left. */
 int ring_next(struct ring_cursor *c, struct event *ev, void *buf, size_t cap, int64_t *lost_from);
-/* Waits until something may be there, at most timeout_ms. Any thread but the producer. */
+/* Waits until something may be there, at most timeout_ms. */
 void ring_wait(struct ring_cursor *c, int timeout_ms);
-/* An fd that becomes readable when events come (eventfd), for poll(); the reader of it clears it. */
+/* The same until at least so many bytes are there, or the producer waits for this cursor. */
+void ring_wait_bytes(struct ring_cursor *c, size_t bytes, int timeout_ms);
+/* Ends a wait of this cursor, the present one or the next. Any thread. */
+void ring_cursor_wake(struct ring_cursor *c);
+
+/* Positions, in bytes since the ring began: of the end of the newest event (any thread), and of what the
+ * cursor's thread reads next. */
+uint64_t ring_head(const struct ring *r);
+uint64_t ring_cursor_at(const struct ring_cursor *c);
+
+/* An fd for poll() that becomes readable a few ms after an event comes, if a viewer's ring_next had found
+ * nothing before it: one wake for a burst. Reading 8 bytes from it clears it. For one poller. */
 int ring_fd(const struct ring *r);
 
-/* Largest event accepted, bytes; buffers for ring_next have this size. */
-enum { RING_EVENT_MAX = 4 << 20 };
+struct ring_stats {
+	int64_t events, bytes;    /* pushed */
+	int64_t stalls, stall_ns; /* waits of the producer for the writer */
+	int64_t stripped;         /* events too large: kept without their spans */
+};
+void ring_stats(const struct ring *r, struct ring_stats *out); /* any thread */
 
 #endif
