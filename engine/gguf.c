@@ -427,7 +427,7 @@ static int check_split(const struct gguf *g, struct err *e)
 
 static int parse(struct gguf *g, struct err *e)
 {
-	uint64_t n_tensors, n_kv;
+	uint64_t n_tensors = 0, n_kv = 0;
 
 	if (take_header(g, &n_tensors, &n_kv, e) || gguf_take_metadata(g, n_kv, e) || check_split(g, e))
 		return -1;

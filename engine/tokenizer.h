@@ -28,16 +28,23 @@ bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tokens */
 
 /* Appends the ids of text to *ids (malloc'd, grown with realloc; *n used, *cap allocated). With special,
- * control tokens written out in the text ("<|im_end|>") become that token; without, they are text. */
+ * control tokens written out in the text ("<|im_end|>") become that token; without, they are text.
+ * Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in UTF-8) are left out. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 					 int32_t **ids, size_t *n, size_t *cap, struct err *e);
+
+/* The first control token spelled out in text (the longest, if several begin there): its id, where it
+ * begins and its length; -1 if there is none. */
+int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size_t size, size_t *at,
+							   size_t *used);
 
 /* Bytes of a token; for control tokens their name. Not NUL-terminated, may be part of a character. */
 struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name); /* control token by name, or -1 */
 
 /* Streaming decode: whole UTF-8 characters only. Feed the bytes of each token; returns how many bytes of
- * out (cap at least size + 4) are ready. Bytes that can never become valid come out as U+FFFD.
+ * out are ready. Bytes that can never become valid come out as U+FFFD, so a safe cap is 3 * size + 4;
+ * what does not fit is dropped.
  * utf8_stream_flush gives what is left (an unfinished character as U+FFFD). */
 struct utf8_stream {
 	unsigned char held[4];

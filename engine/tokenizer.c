@@ -1,0 +1,503 @@
+/* The vocabulary: tokens, merges and special tokens, copied out of the file. See tokenizer.h.
+ *
+ * Thread: read-only after tokenizer_open. Opening 49,152 tokens and 48,900 merges takes about 10 ms: the
+ * bytes of all tokens lie in one block, and the two tables use open addressing; nothing is allocated for
+ * a single token. Byte-level BPE writes every byte as a printable character (Radford et al. 2019,
+ * encoder.py); tokens are turned back into bytes here, once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer_private.h"
+
+#define ALPHABET 324 /* code points of the byte alphabet are below this */
+
+/* Tokens that end a turn in the families we know, whatever the file's eos may be. */
+static const char *const end_names[] = {
+	"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",      "<|end_of_text|>", "<|end|>",
+	"</s>",       "<end_of_turn>", "<eos>",      "<|end_of_turn|>", "<EOT>",
+};
+
+/* --- the two tables --- */
+
+static uint32_t hash_bytes(const char *bytes, size_t size)
+{
+	uint32_t h = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ (unsigned char)bytes[i]) * 16777619u;
+	return h ^ h >> 15;
+}
+
+uint32_t tokenizer_hash_pair(int32_t left, int32_t right)
+{
+	uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
+
+	return (uint32_t)(h >> 32);
+}
+
+int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size)
+{
+	int32_t id;
+
+	for (uint32_t i = hash_bytes(bytes, size);; i++) {
+		id = t->word_slot[i & t->word_mask];
+		if (id < 0)
+			return -1;
+		if (t->start[id + 1] - t->start[id] == size &&
+			!memcmp(t->bytes + t->start[id], bytes, size))
+			return id;
+	}
+}
+
+int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right)
+{
+	for (uint32_t i = tokenizer_hash_pair(left, right);; i++) {
+		int32_t rank = t->merge_slot[i & t->merge_mask];
+
+		if (rank < 0 || (t->merge[rank].left == left && t->merge[rank].right == right))
+			return rank;
+	}
+}
+
+/* At least twice n slots, all empty. */
+static int32_t *new_slots(int32_t n, uint32_t *mask)
+{
+	uint32_t size = 16;
+	int32_t *p;
+
+	while (size < 2 * (uint32_t)n)
+		size *= 2;
+	p = malloc(size * sizeof *p);
+	if (p)
+		memset(p, 0xff, size * sizeof *p);
+	*mask = size - 1;
+	return p;
+}
+
+/* --- the byte alphabet --- */
+
+/* back[code point] = byte, or -1: printable Latin-1 stands for itself, the others follow from 256 on. */
+static void make_alphabet(int16_t back[ALPHABET])
+{
+	int next = 256;
+
+	memset(back, 0xff, ALPHABET * sizeof *back);
+	for (int b = 0; b < 256; b++) {
+		bool itself = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad);
+
+		back[itself ? b : next++] = (int16_t)b;
+	}
+}
+
+/* Writes the bytes that text spells; their number, or -1 if a character is not of the alphabet. */
+static int64_t spell(const int16_t back[ALPHABET], struct gguf_text text, char *out)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char a = (unsigned char)text.data[i], b;
+		int c = a;
+
+		if (a >= 0x80) { /* all of the alphabet's others have two bytes in UTF-8 */
+			if (a < 0xc2 || a > 0xc5 || i + 1 == text.size)
+				return -1;
+			b = (unsigned char)text.data[++i];
+			if ((b & 0xc0) != 0x80)
+				return -1;
+			c = (a & 0x1f) << 6 | (b & 0x3f);
+		}
+		if (c >= ALPHABET || back[c] < 0)
+			return -1;
+		out[n++] = (char)back[c];
+	}
+	return n;
+}
+
+/* --- opening --- */
+
+/* Text of the file made fit for a message. */
+static const char *quoted(struct gguf_text text, char out[48])
+{
+	size_t n = text.size < 47 ? text.size : 47;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = text.data[i] > 0x20 && text.data[i] < 0x7f ? text.data[i] : '?';
+	out[n] = '\0';
+	return out;
+}
+
+static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	struct gguf_text model, pre = {"default", 7};
+	struct err bad = {0};
+	char name[48];
+	int kind;
+
+	if (gguf_get_text(g, "tokenizer.ggml.model", &model, e))
+		return -1;
+	if (model.size != 4 || memcmp(model.data, "gpt2", 4))
+		return err_set(e, ERR_INPUT,
+					   "%s has a vocabulary of kind \"%s\"; only byte-level BPE (\"gpt2\") is supported",
+					   gguf_path(g), quoted(model, name));
+	gguf_opt_text(g, "tokenizer.ggml.pre", &pre, &bad);
+	kind = pre_by_name(pre.data, pre.size);
+	if (bad.code || kind < 0)
+		return err_set(e, ERR_INPUT, "%s needs the pre-tokenizer \"%s\"; supported are %s",
+					   gguf_path(g), quoted(pre, name), pre_names);
+	t->pre = (enum pre_kind)kind;
+	t->adds_bos = t->whole_words = t->pre == PRE_LLAMA3;
+	return 0;
+}
+
+/* Fills bytes, start and the single-byte tokens. Text that is not of the alphabet is kept as it is. */
+static void spell_tokens(struct tokenizer *t, const struct gguf_text *text,
+						 const int16_t back[ALPHABET])
+{
+	uint32_t at = 0;
+
+	memset(t->byte, 0xff, sizeof t->byte);
+	for (int32_t id = 0; id < t->n_vocab; id++) {
+		int64_t n = -1;
+
+		t->start[id] = at;
+		if (t->kind[id] != TOKEN_CONTROL && t->kind[id] != TOKEN_USER)
+			n = spell(back, text[id], t->bytes + at);
+		if (n < 0) {
+			n = (int64_t)text[id].size;
+			memcpy(t->bytes + at, text[id].data, text[id].size);
+		} else if (n == 1 && t->byte[(unsigned char)t->bytes[at]] < 0) {
+			t->byte[(unsigned char)t->bytes[at]] = id;
+		}
+		at += (uint32_t)n;
+	}
+	t->start[t->n_vocab] = at;
+}
+
+static int read_kinds(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	static const char key[] = "tokenizer.ggml.token_type";
+	int64_t *kind;
+
+	memset(t->kind, TOKEN_NORMAL, (size_t)t->n_vocab);
+	if (gguf_array_length(g, key) < 0)
+		return 0;
+	kind = malloc((size_t)t->n_vocab * sizeof *kind);
+	if (!kind)
+		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
+	if (gguf_array_i64(g, key, kind, t->n_vocab, e)) {
+		free(kind);
+		return -1;
+	}
+	for (int32_t id = 0; id < t->n_vocab; id++)
+		if (kind[id] >= TOKEN_NORMAL && kind[id] <= TOKEN_BYTE)
+			t->kind[id] = (uint8_t)kind[id];
+	free(kind);
+	return 0;
+}
+
+/* The first of several tokens with the same bytes is the one that is found. */
+static int index_words(struct tokenizer *t, struct err *e)
+{
+	t->word_slot = new_slots(t->n_vocab, &t->word_mask);
+	if (!t->word_slot)
+		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
+	for (int32_t id = 0; id < t->n_vocab; id++) {
+		const char *bytes = t->bytes + t->start[id];
+		size_t size = t->start[id + 1] - t->start[id];
+		uint32_t i;
+
+		if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER || !size ||
+			tokenizer_find_word(t, bytes, size) >= 0)
+			continue;
+		for (i = hash_bytes(bytes, size); t->word_slot[i & t->word_mask] >= 0;)
+			i++;
+		t->word_slot[i & t->word_mask] = id;
+	}
+	return 0;
+}
+
+static int read_tokens(struct tokenizer *t, const struct gguf *g, const int16_t back[ALPHABET],
+					   struct err *e)
+{
+	static const char key[] = "tokenizer.ggml.tokens";
+	int64_t n = gguf_array_length(g, key);
+	struct gguf_text *text = NULL;
+	size_t total = 0;
+	int rc = -1;
+
+	if (n <= 0 || n >= 1 << 28)
+		return err_set(e, ERR_INPUT, "%s has no vocabulary (%s)", gguf_path(g), key);
+	t->n_vocab = (int32_t)n;
+	text = malloc((size_t)n * sizeof *text);
+	t->start = malloc(((size_t)n + 1) * sizeof *t->start);
+	t->kind = malloc((size_t)n);
+	t->end = calloc((size_t)n, sizeof *t->end);
+	if (!text || !t->start || !t->kind || !t->end) {
+		err_set(e, ERR_MEMORY, "no memory for a vocabulary of %d tokens", t->n_vocab);
+		goto out;
+	}
+	if (gguf_array_text(g, key, text, n, e) || read_kinds(t, g, e))
+		goto out;
+	for (int64_t i = 0; i < n; i++)
+		total += text[i].size;
+	t->bytes = malloc(total + 1);
+	if (!t->bytes) {
+		err_set(e, ERR_MEMORY, "no memory for %zu bytes of tokens", total);
+		goto out;
+	}
+	spell_tokens(t, text, back);
+	rc = index_words(t, e);
+out:
+	free(text);
+	return rc;
+}
+
+/* "left right" in the byte alphabet, where a space cannot occur inside a token. buf holds the text. */
+static int parse_merge(const struct tokenizer *t, const int16_t back[ALPHABET],
+					   struct gguf_text text, char *buf, struct merge *m)
+{
+	const char *gap = text.size > 2 ? memchr(text.data + 1, ' ', text.size - 2) : NULL;
+	struct gguf_text left, right;
+	int64_t a, b;
+
+	if (!gap)
+		return -1;
+	left = (struct gguf_text){text.data, (size_t)(gap - text.data)};
+	right = (struct gguf_text){gap + 1, text.size - left.size - 1};
+	a = spell(back, left, buf);
+	b = a < 0 ? -1 : spell(back, right, buf + a);
+	if (b < 0)
+		return -1;
+	m->left = tokenizer_find_word(t, buf, (size_t)a);
+	m->right = tokenizer_find_word(t, buf + a, (size_t)b);
+	m->out = tokenizer_find_word(t, buf, (size_t)(a + b));
+	return m->left < 0 || m->right < 0 || m->out < 0 ? -1 : 0;
+}
+
+static int index_merges(struct tokenizer *t, const struct gguf *g, const struct gguf_text *text,
+						const int16_t back[ALPHABET], struct err *e)
+{
+	size_t longest = 0;
+	char *buf;
+
+	for (int32_t i = 0; i < t->n_merges; i++)
+		longest = text[i].size > longest ? text[i].size : longest;
+	buf = malloc(longest + 1);
+	if (!buf)
+		return err_set(e, ERR_MEMORY, "no memory for a merge of %zu bytes", longest);
+	for (int32_t i = 0; i < t->n_merges; i++) {
+		struct merge *m = &t->merge[i];
+		uint32_t k;
+
+		if (parse_merge(t, back, text[i], buf, m)) {
+			free(buf);
+			return err_set(e, ERR_INPUT, "%s: merge %d is not of two tokens that make a third",
+						   gguf_path(g), i);
+		}
+		if (tokenizer_find_merge(t, m->left, m->right) >= 0)
+			continue; /* the earlier one has the lower rank */
+		for (k = tokenizer_hash_pair(m->left, m->right); t->merge_slot[k & t->merge_mask] >= 0;)
+			k++;
+		t->merge_slot[k & t->merge_mask] = i;
+	}
+	free(buf);
+	return 0;
+}
+
+static int read_merges(struct tokenizer *t, const struct gguf *g, const int16_t back[ALPHABET],
+					   struct err *e)
+{
+	static const char key[] = "tokenizer.ggml.merges";
+	int64_t n = gguf_array_length(g, key);
+	struct gguf_text *text;
+	int rc = -1;
+
+	if (n < 0 || n >= 1 << 28)
+		return err_set(e, ERR_INPUT, "%s has no merges (%s)", gguf_path(g), key);
+	t->n_merges = (int32_t)n;
+	text = malloc(((size_t)n + 1) * sizeof *text);
+	t->merge = malloc(((size_t)n + 1) * sizeof *t->merge);
+	t->merge_slot = new_slots(t->n_merges, &t->merge_mask);
+	if (!text || !t->merge || !t->merge_slot)
+		err_set(e, ERR_MEMORY, "no memory for %d merges", t->n_merges);
+	else if (!gguf_array_text(g, key, text, n, e))
+		rc = index_merges(t, g, text, back, e);
+	free(text);
+	return rc;
+}
+
+/* --- special tokens --- */
+
+static size_t size_of(const struct tokenizer *t, int32_t id)
+{
+	return t->start[id + 1] - t->start[id];
+}
+
+static int compare_special(const void *a, const void *b, void *arg)
+{
+	const struct tokenizer *t = arg;
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+	unsigned char p = (unsigned char)t->bytes[t->start[x]], q = (unsigned char)t->bytes[t->start[y]];
+
+	if (p != q)
+		return p < q ? -1 : 1;
+	if (size_of(t, x) != size_of(t, y))
+		return size_of(t, x) > size_of(t, y) ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static int index_special(struct tokenizer *t, struct err *e)
+{
+	int32_t n = 0;
+
+	for (int32_t id = 0; id < t->n_vocab; id++)
+		n += (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER) && size_of(t, id);
+	t->special = malloc(((size_t)n + 1) * sizeof *t->special);
+	if (!t->special)
+		return err_set(e, ERR_MEMORY, "no memory for %d special tokens", n);
+	for (int32_t id = 0; id < t->n_vocab; id++)
+		if ((t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER) && size_of(t, id))
+			t->special[t->n_special++] = id;
+	qsort_r(t->special, (size_t)n, sizeof *t->special, compare_special, t);
+	for (int32_t i = 0; i < n; i++)
+		t->special_first[(unsigned char)t->bytes[t->start[t->special[i]]] + 1]++;
+	for (int b = 0; b < 256; b++)
+		t->special_first[b + 1] += t->special_first[b];
+	return 0;
+}
+
+/* An id that the file names, -1 if it does not. Without token types such a token counts as control. */
+static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, bool typed, int32_t *out,
+				   struct err *e)
+{
+	struct err bad = {0};
+	int64_t id = -1;
+	bool there = gguf_opt_i64(g, key, &id, &bad);
+
+	*out = -1;
+	if (!there && !bad.code)
+		return 0;
+	if (!there || id < 0 || id >= t->n_vocab)
+		return err_set(e, ERR_INPUT, "%s: %s is no token of its vocabulary of %d", gguf_path(g), key,
+					   t->n_vocab);
+	*out = (int32_t)id;
+	if (!typed)
+		t->kind[id] = TOKEN_CONTROL;
+	return 0;
+}
+
+static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	bool typed = gguf_array_length(g, "tokenizer.ggml.token_type") >= 0;
+	int32_t eot, eom;
+	struct err bad = {0};
+
+	if (read_id(t, g, "tokenizer.ggml.bos_token_id", typed, &t->bos, e) ||
+		read_id(t, g, "tokenizer.ggml.eos_token_id", typed, &t->eos, e) ||
+		read_id(t, g, "tokenizer.ggml.eot_token_id", typed, &eot, e) ||
+		read_id(t, g, "tokenizer.ggml.eom_token_id", typed, &eom, e))
+		return -1;
+	gguf_opt_bool(g, "tokenizer.ggml.add_bos_token", &t->adds_bos, &bad);
+	if (bad.code)
+		return err_set(e, bad.code, "%s", bad.text);
+	t->adds_bos = t->adds_bos && t->bos >= 0;
+	if (index_special(t, e))
+		return -1;
+	for (int i = 0; i < 3; i++) {
+		int32_t id = i == 0 ? t->eos : i == 1 ? eot : eom;
+
+		if (id >= 0)
+			t->end[id] = true;
+	}
+	for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++) {
+		int32_t id = tokenizer_id_of(t, end_names[i]);
+
+		if (id >= 0)
+			t->end[id] = true;
+	}
+	return 0;
+}
+
+int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
+{
+	struct tokenizer *t = calloc(1, sizeof *t);
+	int16_t back[ALPHABET];
+
+	*out = NULL;
+	if (!t)
+		return err_set(e, ERR_MEMORY, "no memory for the tokenizer");
+	make_alphabet(back);
+	if (read_kind(t, g, e) || read_tokens(t, g, back, e) || read_merges(t, g, back, e) ||
+		read_ids(t, g, e)) {
+		tokenizer_close(t);
+		return -1;
+	}
+	*out = t;
+	return 0;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+	if (!t)
+		return;
+	free(t->bytes);
+	free(t->start);
+	free(t->kind);
+	free(t->end);
+	free(t->word_slot);
+	free(t->merge);
+	free(t->merge_slot);
+	free(t->special);
+	free(t);
+}
+
+/* --- questions --- */
+
+int32_t tokenizer_n_vocab(const struct tokenizer *t)
+{
+	return t->n_vocab;
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+	return t->bos;
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+	return t->eos;
+}
+
+bool tokenizer_adds_bos(const struct tokenizer *t)
+{
+	return t->adds_bos;
+}
+
+bool tokenizer_is_end(const struct tokenizer *t, int32_t id)
+{
+	return id >= 0 && id < t->n_vocab && t->end[id];
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+	return id >= 0 && id < t->n_vocab &&
+		(t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_UNKNOWN);
+}
+
+struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id)
+{
+	if (id < 0 || id >= t->n_vocab)
+		return (struct gguf_text){"", 0};
+	return (struct gguf_text){t->bytes + t->start[id], size_of(t, id)};
+}
+
+int32_t tokenizer_id_of(const struct tokenizer *t, const char *name)
+{
+	size_t size = strlen(name);
+
+	for (int32_t i = 0; i < t->n_special; i++)
+		if (size_of(t, t->special[i]) == size &&
+			!memcmp(t->bytes + t->start[t->special[i]], name, size))
+			return t->special[i];
+	return -1;
+}
