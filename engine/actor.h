@@ -25,7 +25,7 @@ void actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *
 
 void actor_pause(struct actor *a);
 void actor_resume(struct actor *a);
-bool actor_paused(const struct actor *a);
+bool actor_paused(struct actor *a);
 /* Runs n steps, then is paused again. */
 void actor_step(struct actor *a, int n);
 

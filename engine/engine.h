@@ -27,7 +27,7 @@ struct engine_options {
 	int32_t threads;     /* 0: one a core */
 	int32_t ctx;         /* longest sequence in tokens; 0: the model's own, at most 8192 */
 	int32_t slots;       /* requests that run at once */
-	int32_t pages;       /* KV pages; 0: room for two longest sequences, at least 16 tokens a slot */
+	int32_t pages;       /* KV pages; 0: room for one longest sequence, at least four a slot */
 	int32_t page_size;   /* tokens, a multiple of 16 */
 	int32_t prefill_chunk; /* most prompt rows of one request in a step; 0: whole */
 	int32_t budget;        /* most rows in a step */
@@ -66,6 +66,7 @@ struct engine_info {
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
+	const char *default_system; /* of this file's template, or NULL */
 };
 
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
@@ -102,6 +103,9 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
 /* Notes a setting that is not the engine's own (temperature, seed …) in the event stream. */
 void engine_note_setting(struct engine *e, const char *name, const char *value);
+
+/* Notes that the conversation dropped its oldest turns to fit the context. */
+void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
 
 /* Turns off what only watching needs (attention shares, candidates): what --no-record of `run` does. */
 void engine_observe(struct engine *e, bool on);

@@ -1,0 +1,364 @@
+/* Opening and closing an engine, and its requests' way in and out. See engine.h; a step is engine_step.c. */
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine_impl.h"
+
+static void on_page_change(void *arg, const struct kv_change *c)
+{
+	struct engine *e = arg;
+	struct event ev;
+
+	e->counts.evicted += c->action == EV_PAGE_evict;
+	if (!e->begun)
+		return;
+	ev_init(&ev, EV_page);
+	ev.u.page = (struct ev_page){ .page = c->page, .action = c->action, .request = c->request,
+								  .block = c->block < 0 ? EV_NULL_I : c->block, .refs = c->refs,
+								  .cached = c->cached, .other = c->other };
+	stream_emit(&e->stream, &ev);
+}
+
+static int check_options(const struct engine_options *o, struct err *err)
+{
+	if (!o->model)
+		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
+	if (o->page_size < K_GROUP || o->page_size > 1024 || o->page_size % K_GROUP)
+		return err_set(err, ERR_USAGE, "page size %d: it must be a multiple of %d, at most 1024",
+					   o->page_size, K_GROUP);
+	if (o->slots < 1 || o->slots > 256)
+		return err_set(err, ERR_USAGE, "%d slots: 1 to 256 are possible", o->slots);
+	if (o->budget < o->slots || o->budget > ENGINE_MAX_BUDGET)
+		return err_set(err, ERR_USAGE, "a budget of %d rows: at least one a slot (%d), at most %d",
+					   o->budget, o->slots, ENGINE_MAX_BUDGET);
+	if (o->prefill_chunk < 0 || o->ctx < 0 || o->pages < 0 || o->threads < 0 || o->threads > 256)
+		return err_set(err, ERR_USAGE,
+					   "prefill chunk, context, pages and threads cannot be negative (threads: at most 256)");
+	return 0;
+}
+
+int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
+{
+	const struct model_config *c = &e->model->config;
+	struct k_kv shape = { .page_size = page_size, .n_layers = c->n_layers,
+						  .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim };
+	bool on = e->prefix.on;
+
+	if (kv_open(&e->kv, &shape, n_pages, err))
+		return -1;
+	if (prefix_open(&e->prefix, &e->kv, err)) {
+		kv_close(&e->kv);
+		return -1;
+	}
+	e->prefix.on = on;
+	e->kv.on_change = on_page_change;
+	e->kv.arg = e;
+	e->info.page_size = page_size;
+	e->info.pages = n_pages;
+	e->info.page_bytes = e->kv.store.page_bytes;
+	return 0;
+}
+
+void engine_close_pages(struct engine *e)
+{
+	bool on = e->prefix.on;
+
+	prefix_close(&e->prefix);
+	kv_close(&e->kv);
+	e->prefix.on = on;
+}
+
+static int open_model(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	struct gguf *g = NULL;
+	int32_t threads = o->threads, ctx = o->ctx, known = 0;
+	int failed;
+
+	if (!threads)
+		threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (gguf_open(&g, o->model, err))
+		return -1;
+	failed = tokenizer_open(&e->tokenizer, g, err) ||
+			 k_open(&e->kernels, o->backend, o->isa, threads < 1 ? 1 : threads, err) ||
+			 model_open(&e->model, g, e->kernels, &ctx, err);
+	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
+		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
+						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
+	if (!failed) {
+		e->info.chat = template_of(g, &known);
+		e->info.chat_known = known;
+		e->info.model_bytes = gguf_file_bytes(g);
+		e->info.default_system = e->default_system = template_system(g);
+		e->info.ctx = ctx;
+	}
+	gguf_close(g);
+	return failed ? -1 : 0;
+}
+
+static void fill_info(struct engine *e, const struct engine_options *o)
+{
+	const struct model_config *c = &e->model->config;
+	struct engine_info *i = &e->info;
+
+	snprintf(i->name, sizeof i->name, "%s", e->model->name);
+	i->backend = k_backend_name(e->kernels);
+	i->isa = k_isa_name(e->kernels);
+	i->threads = k_n_threads(e->kernels);
+	i->n_layers = c->n_layers;
+	i->n_heads = c->n_heads;
+	i->n_kv_heads = c->n_kv_heads;
+	i->head_dim = c->head_dim;
+	i->dim = c->dim;
+	i->vocab = c->vocab;
+	i->slots = o->slots;
+	i->weight_bytes = e->model->weight_bytes;
+	if (o->measure)
+		i->read_bandwidth = k_measure_read(e->kernels, (size_t)256 << 20);
+}
+
+static int32_t default_pages(const struct engine_options *o, int32_t ctx)
+{
+	int64_t longest = (ctx + o->page_size - 1) / o->page_size;
+
+	if (o->pages)
+		return o->pages;
+	return (int32_t)(longest > 4 * o->slots ? longest : 4 * o->slots);
+}
+
+static int open_parts(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out;
+
+	e->prefix.on = o->prefix_cache;
+	if (engine_open_pages(e, o->page_size, default_pages(o, e->info.ctx), err) ||
+		stream_open(&e->stream, e->tokenizer, err) ||
+		sched_open(&e->sched, &e->kv, &e->prefix, &e->stream, o->slots, max_blocks, err))
+		return -1;
+	max_out = o->slots * (1 + DRAFT_MAX);
+	if (max_out < ENGINE_SCORE_ROWS)
+		max_out = ENGINE_SCORE_ROWS;
+	e->sched.max_out = max_out;
+	e->sched.budget = o->budget;
+	e->sched.chunk = o->prefill_chunk;
+	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
+	e->page_share = calloc((size_t)max_blocks, sizeof *e->page_share);
+	e->packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
+	if (!e->plan.item || !e->page_share || !e->packed)
+		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
+	if (sampler_open(&e->sampler, e->info.vocab, err))
+		return -1;
+	/* room for the largest budget that may be set later: only what is used of it costs memory */
+	return forward_open(&e->forward, e->model, &e->kv.store, ENGINE_MAX_BUDGET, max_out, o->slots,
+						e->info.ctx, err);
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
+{
+	struct engine *e;
+
+	*out = NULL;
+	if (check_options(o, err))
+		return -1;
+	e = calloc(1, sizeof *e);
+	if (!e)
+		return err_set(err, ERR_MEMORY, "no memory for the engine");
+	e->observe = true;
+	e->observe_layer = e->observe_head = -1;
+	e->rejection = o->rejection;
+	e->model_path = strdup(o->model);
+	if (!e->model_path)
+		err_set(err, ERR_MEMORY, "no memory for the engine");
+	else if (!open_model(e, o, err)) {
+		fill_info(e, o);
+		if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err)) {
+			*out = e;
+			return 0;
+		}
+	}
+	engine_close(e);
+	return -1;
+}
+
+void engine_close(struct engine *e)
+{
+	struct event ev;
+
+	if (!e)
+		return;
+	if (e->begun) {
+		ev_init(&ev, EV_closed);
+		ev.u.closed.steps = e->n_steps;
+		stream_emit(&e->stream, &ev);
+		e->begun = false;
+	}
+	sched_close(&e->sched);
+	engine_close_pages(e);
+	forward_close(&e->forward);
+	if (e->draft_ops)
+		e->draft_ops->close(e->drafter);
+	sampler_close(e->sampler);
+	stream_close(&e->stream);
+	model_close(e->model);
+	k_close(e->kernels);
+	tokenizer_close(e->tokenizer);
+	free(e->plan.item);
+	free(e->page_share);
+	free(e->packed);
+	free(e->default_system);
+	free(e->model_path);
+	free(e->model_sha256);
+	free(e);
+}
+
+const struct engine_info *engine_info(const struct engine *e)
+{
+	return &e->info;
+}
+
+const struct tokenizer *engine_tokenizer(const struct engine *e)
+{
+	return e->tokenizer;
+}
+
+int engine_add_sink(struct engine *e, ev_sink *sink, void *arg)
+{
+	return stream_add(&e->stream, sink, arg);
+}
+
+void engine_begin(struct engine *e, const char *model_sha256)
+{
+	assert(!e->begun);
+	stream_begin(&e->stream);
+	e->begun = true;
+	free(e->model_sha256);
+	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
+	engine_tell_session(e);
+	engine_tell_settings(e);
+}
+
+void engine_observe(struct engine *e, bool on)
+{
+	e->observe = on;
+}
+
+bool engine_idle(const struct engine *e)
+{
+	return !e->sched.n_running && !e->sched.n_queue;
+}
+
+int64_t engine_steps(const struct engine *e)
+{
+	return e->n_steps;
+}
+
+/* ---- requests ---- */
+
+/* Says why a request can never fit, or returns false. */
+static bool never_fits(const struct engine *e, const struct request *r, char why[160])
+{
+	int32_t size = e->info.page_size;
+	/* a score computes no token of its own */
+	int32_t need = r->kind == EV_REQUEST_KIND_score ? r->n_ids : r->n_ids + 1;
+	int32_t pages = (need - 1 + size - 1) / size;
+
+	if (need > e->info.ctx)
+		snprintf(why, 160, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
+	else if (pages > e->info.pages)
+		snprintf(why, 160, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
+				 size, e->info.pages);
+	else
+		return false;
+	return true;
+}
+
+static int check_ids(const struct engine *e, const struct engine_request *q, struct err *err)
+{
+	if (q->n_ids < 1)
+		return err_set(err, ERR_USAGE, "the prompt is empty; a request needs at least one token");
+	for (int32_t i = 0; i < q->n_ids; i++)
+		if (q->ids[i] < 0 || q->ids[i] >= e->info.vocab)
+			return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", q->ids[i],
+						   e->info.vocab);
+	return 0;
+}
+
+int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
+{
+	struct request *r;
+	struct event ev;
+	char why[160];
+
+	if (check_ids(e, q, err))
+		return -1;
+	r = request_new(q, e->info.ctx, e->info.page_size);
+	if (!r)
+		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+	r->id = ++e->n_requests;
+	r->arrival_ns = stream_now(&e->stream);
+	for (int32_t i = 0; i < r->n_prompt; i++)
+		stream_vocab(&e->stream, r->ids[i]);
+	request_event(r, e->spec, &ev);
+	stream_emit(&e->stream, &ev);
+	if (never_fits(e, r, why)) {
+		engine_tell_finish(e, r, EV_FINISH_refused, why);
+		request_free(r);
+		return e->n_requests;
+	}
+	if (sched_add(&e->sched, r, err)) {
+		engine_tell_finish(e, r, EV_FINISH_refused, "no memory");
+		request_free(r);
+		return -1;
+	}
+	return e->n_requests;
+}
+
+bool engine_cancel(struct engine *e, int64_t request)
+{
+	struct request *r = sched_find(&e->sched, request);
+	struct event ev;
+
+	if (!r)
+		return false;
+	ev_init(&ev, EV_cancel);
+	ev.u.cancel.request = request;
+	stream_emit(&e->stream, &ev);
+	sched_register(&e->sched, r);
+	sched_remove(&e->sched, r);
+	engine_tell_finish(e, r, EV_FINISH_cancelled, NULL);
+	request_free(r);
+	return true;
+}
+
+void engine_note_setting(struct engine *e, const char *name, const char *value)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_setting);
+	ev.u.setting.name = (struct ev_span){ name, strlen(name) };
+	ev.u.setting.value = (struct ev_span){ value, strlen(value) };
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_trim);
+	ev.u.trim.request = request;
+	ev.u.trim.tokens = tokens;
+	ev.u.trim.turns = turns;
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_check(const struct engine *e)
+{
+	kv_check(&e->kv);
+	prefix_check(&e->prefix);
+	sched_check(&e->sched);
+}

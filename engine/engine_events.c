@@ -1,0 +1,291 @@
+/* What the engine tells of a step. See engine_impl.h. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/engine_impl.h"
+
+#ifndef CUTAWAY_VERSION
+#define CUTAWAY_VERSION "0.1.0"
+#endif
+
+static struct ev_span text(const char *s)
+{
+	return s ? (struct ev_span){ s, strlen(s) } : (struct ev_span){ 0 };
+}
+
+static int64_t wall_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+void engine_tell_session(struct engine *e)
+{
+	const struct engine_info *i = &e->info;
+	struct event ev;
+	struct ev_session *s = &ev.u.session;
+
+	ev_init(&ev, EV_session);
+	s->unix_ns = wall_clock_ns();
+	s->version = text(CUTAWAY_VERSION);
+	s->build = text("gcc " __VERSION__);
+	s->arith = K_ARITH_VERSION;
+	s->backend = text(i->backend);
+	s->isa = text(i->isa);
+	s->threads = i->threads;
+	s->model_path = text(e->model_path);
+	s->model_name = text(i->name);
+	s->model_sha256 = text(e->model_sha256);
+	s->model_bytes = (int64_t)i->model_bytes;
+	s->weight_bytes = (int64_t)i->weight_bytes;
+	s->n_layers = i->n_layers;
+	s->n_heads = i->n_heads;
+	s->n_kv_heads = i->n_kv_heads;
+	s->head_dim = i->head_dim;
+	s->dim = i->dim;
+	s->vocab = i->vocab;
+	s->ctx = i->ctx;
+	s->slots = i->slots;
+	s->pages = i->pages;
+	s->page_size = i->page_size;
+	s->page_bytes = (int64_t)i->page_bytes;
+	if (i->read_bandwidth > 0)
+		s->read_bandwidth = i->read_bandwidth;
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_batch(struct engine *e)
+{
+	struct event ev;
+
+	for (int32_t i = 0; i < e->plan.n_items; i++) {
+		const struct plan_item *item = &e->plan.item[i];
+		ev_init(&ev, EV_batch);
+		ev.u.batch = (struct ev_batch){ .step = e->n_steps, .request = item->r->id,
+										.slot = item->r->slot, .work = item->work, .pos = item->pos,
+										.rows = item->n_rows };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
+					   const struct sample_result *s, const struct k_logit_stats *stats,
+					   enum ev_code_source source)
+{
+	struct event ev;
+	struct ev_token *t = &ev.u.token;
+
+	stream_vocab(&e->stream, id);
+	if (e->observe)
+		for (int32_t i = 0; i < s->n_candidates; i++)
+			stream_vocab(&e->stream, s->candidate[i].id);
+	ev_init(&ev, EV_token);
+	t->step = e->n_steps;
+	t->request = r->id;
+	t->pos = r->n_ids - 1;
+	t->id = id;
+	t->p = (double)s->p;
+	t->p_draw = (double)s->p_draw;
+	t->entropy = s->entropy;
+	t->hash = (int64_t)stats->hash;
+	t->source = source;
+	t->survivors = s->survivors;
+	if (e->observe) {
+		t->candidates = (struct ev_span){ s->candidate,
+										  (size_t)s->n_candidates * sizeof s->candidate[0] };
+		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
+	}
+	t->is_end = tokenizer_is_end(e->tokenizer, id);
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_draft(struct engine *e, const struct request *r, int32_t nth, int64_t pos,
+					   enum ev_code_verdict verdict, float arrival, int32_t winner,
+					   float winner_arrival, float p)
+{
+	struct event ev;
+	struct ev_draft *d = &ev.u.draft;
+
+	stream_vocab(&e->stream, r->draft.id[nth]);
+	ev_init(&ev, EV_draft);
+	d->step = e->n_steps;
+	d->request = r->id;
+	d->pos = pos;
+	d->nth = nth + 1;
+	d->drafter = text(e->draft_ops->name);
+	d->id = r->draft.id[nth];
+	d->rule = e->rejection ? EV_RULE_rejection : EV_RULE_race;
+	d->verdict = verdict;
+	d->q = (double)r->draft.q[nth];
+	if (verdict != EV_VERDICT_unread) {
+		d->p = (double)p;
+		d->arrival = (double)arrival;
+		d->winner = winner;
+		d->winner_arrival = (double)winner_arrival;
+	}
+	stream_emit(&e->stream, &ev);
+}
+
+/* Shares are stored as their root, so that small ones are seen too. */
+static uint8_t pack_share(float share)
+{
+	float v = 255 * sqrtf(share) + 0.5f;
+
+	return v >= 255 ? 255 : (uint8_t)v;
+}
+
+/* Sums a row of groups (of 16 positions) of one head into pages. */
+static void add_pages(const float *groups, int32_t n_groups, int32_t per_page, float *pages)
+{
+	for (int32_t g = 0; g < n_groups; g++)
+		pages[g / per_page] += groups[g];
+}
+
+static void tell_head(struct engine *e, const struct plan_item *item, const float *groups,
+					  int32_t n_groups, int32_t n_pages)
+{
+	struct event ev;
+
+	memset(e->page_share, 0, (size_t)n_pages * sizeof *e->page_share);
+	add_pages(groups, n_groups, e->info.page_size / K_GROUP, e->page_share);
+	for (int32_t p = 0; p < n_pages; p++)
+		e->packed[p] = pack_share(e->page_share[p]);
+	ev_init(&ev, EV_head);
+	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = item->r->id,
+								  .layer = e->observe_layer, .head = e->observe_head,
+								  .share = { e->packed, (size_t)n_pages } };
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_attention(struct engine *e, const struct plan_item *item, int32_t observed)
+{
+	const struct forward *f = &e->forward;
+	int32_t heads = e->info.n_heads, layers = e->info.n_layers;
+	int32_t pos = item->work == EV_WORK_prefill ? item->pos + item->n_rows - 1 : item->pos;
+	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->info.page_size + 1;
+	uint8_t *near = e->packed + (size_t)layers * (size_t)n_pages;
+	struct event ev;
+
+	for (int32_t l = 0; l < layers; l++) {
+		size_t at = ((size_t)l * (size_t)f->max_observed + (size_t)observed) * (size_t)heads;
+		int64_t n_near = 0;
+		uint16_t share;
+
+		memset(e->page_share, 0, (size_t)n_pages * sizeof *e->page_share);
+		for (int32_t h = 0; h < heads; h++) {
+			add_pages(f->share + (at + (size_t)h) * (size_t)f->share_stride, n_groups,
+					  e->info.page_size / K_GROUP, e->page_share);
+			n_near += f->near_zero[at + (size_t)h];
+		}
+		for (int32_t p = 0; p < n_pages; p++)
+			e->packed[(size_t)l * (size_t)n_pages + (size_t)p] =
+				pack_share(e->page_share[p] / (float)heads);
+		share = (uint16_t)(n_near * 65535 / ((int64_t)heads * (pos + 1)));
+		memcpy(near + 2 * (size_t)l, &share, 2);
+	}
+	ev_init(&ev, EV_attention);
+	ev.u.attention = (struct ev_attention){
+		.step = e->n_steps, .request = item->r->id, .pos = pos, .pages = n_pages,
+		.share = { e->packed, (size_t)layers * (size_t)n_pages },
+		.threshold = (double)f->threshold, .near_zero = { near, 2 * (size_t)layers } };
+	stream_emit(&e->stream, &ev);
+	if (e->observe_layer >= 0 && e->observe_head >= 0 && e->observe_layer < layers &&
+		e->observe_head < heads) {
+		size_t at = ((size_t)e->observe_layer * (size_t)f->max_observed + (size_t)observed) *
+						(size_t)heads + (size_t)e->observe_head;
+		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
+	}
+}
+
+static const char *const stage_name[] = {
+#define X(name, label, doc) #name,
+	K_STAGES(X)
+#undef X
+};
+
+static void tell_times(struct engine *e)
+{
+	struct event ev;
+
+	for (int i = 0; i < K_N_STAGES; i++) {
+		const struct forward_stage *s = &e->forward.stage[i];
+		if (!s->ops)
+			continue;
+		ev_init(&ev, EV_time);
+		ev.u.time = (struct ev_time){ .step = e->n_steps, .stage = text(stage_name[i]),
+									  .ns = (int64_t)s->ns, .bytes = (int64_t)s->bytes,
+									  .ops = (int64_t)s->ops };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+static void count_waste(const struct engine *e, struct ev_step *s)
+{
+	int64_t per_token = (int64_t)e->info.page_bytes / e->info.page_size;
+
+	s->tail_waste_bytes = s->reserve_waste_bytes = 0;
+	for (int32_t i = 0; i < e->sched.n_slots; i++) {
+		const struct request *r = e->sched.slot[i];
+		if (!r)
+			continue;
+		s->tail_waste_bytes += ((int64_t)r->n_pages * e->info.page_size - r->computed) * per_token;
+		s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
+	}
+}
+
+void engine_tell_step(struct engine *e)
+{
+	const struct engine_counts *c = &e->counts;
+	struct event ev;
+	struct ev_step *s = &ev.u.step;
+
+	if (e->observe)
+		tell_times(e);
+	ev_init(&ev, EV_step);
+	s->step = e->n_steps;
+	s->kernel_ns = e->kernel_ns;
+	s->rows = e->plan.n_rows;
+	s->prefill_rows = c->prefill;
+	s->decode_rows = c->decode;
+	s->draft_rows = c->draft;
+	s->tokens = c->tokens;
+	s->accepted = c->accepted;
+	s->rejected = c->rejected;
+	s->evicted = c->evicted;
+	s->running = e->sched.n_running;
+	s->waiting = e->sched.n_queue;
+	s->pages_used = e->kv.n_used;
+	s->pages_cached = e->kv.n_pages - e->kv.n_free - e->kv.n_used;
+	s->pages_shared = e->kv.n_shared;
+	count_waste(e, s);
+	s->bytes = s->ops = 0;
+	for (int i = 0; i < K_N_STAGES; i++) {
+		s->bytes += (int64_t)e->forward.stage[i].bytes;
+		s->ops += (int64_t)e->forward.stage[i].ops;
+	}
+	s->ns = stream_now(&e->stream) - e->step_start_ns;
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
+						const char *why)
+{
+	int64_t now = stream_now(&e->stream);
+	struct event ev;
+	struct ev_finish *f = &ev.u.finish;
+
+	ev_init(&ev, EV_finish);
+	f->request = r->id;
+	f->step = r->last_step;
+	f->reason = reason;
+	f->generated = r->n_ids - r->n_prompt;
+	if (r->first_token_ns != EV_NULL_I)
+		f->first_token_ns = r->first_token_ns - r->arrival_ns;
+	f->total_ns = now - r->arrival_ns;
+	f->hit = r->hit;
+	f->why = text(why);
+	stream_emit(&e->stream, &ev);
+}

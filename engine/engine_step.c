@@ -1,0 +1,278 @@
+/* One step: plan, rows, kernels, draws, events. See engine.h. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine_impl.h"
+
+/* ---- rows ---- */
+
+static void observe_row(struct engine *e, const struct plan_item *item)
+{
+	struct forward *f = &e->forward;
+	/* the newest row that is certain to stay: of a draft only the first */
+	int32_t row = item->work == EV_WORK_prefill ? item->row + item->n_rows - 1 : item->row;
+
+	if (e->observe && item->n_out && item->r->kind != EV_REQUEST_KIND_score)
+		f->rows[row].observe = f->n_observed++;
+}
+
+static void fill_rows(struct engine *e, const struct plan_item *item, int32_t seq)
+{
+	struct forward *f = &e->forward;
+	const struct request *r = item->r;
+	int32_t known = item->n_rows - item->n_drafts;
+
+	f->pages[seq] = r->pages;
+	for (int32_t i = 0; i < item->n_rows; i++) {
+		f->ids[item->row + i] = i < known ? r->ids[item->pos + i] : r->draft.id[i - known];
+		f->rows[item->row + i] = (struct k_row){ .pos = item->pos + i, .seq = seq, .observe = -1 };
+		f->kv_pairs += (uint64_t)(item->pos + i + 1);
+	}
+	for (int32_t i = 0; i < item->n_out; i++)
+		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
+	f->kv_positions += (uint64_t)(item->pos + item->n_rows);
+	observe_row(e, item);
+	if (item->work == EV_WORK_prefill)
+		e->counts.prefill += item->n_rows;
+	else
+		e->counts.decode++;
+	e->counts.draft += item->n_drafts;
+}
+
+static void run_kernels(struct engine *e)
+{
+	struct forward *f = &e->forward;
+	int64_t start;
+
+	f->n_rows = e->plan.n_rows;
+	f->n_out = e->plan.n_out;
+	f->n_observed = 0;
+	f->kv_positions = f->kv_pairs = 0;
+	for (int32_t i = 0; i < e->plan.n_items; i++)
+		fill_rows(e, &e->plan.item[i], i);
+	start = stream_now(&e->stream);
+	forward_run(f, e->observe);
+	e->kernel_ns = stream_now(&e->stream) - start;
+}
+
+/* ---- ends ---- */
+
+static void finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
+{
+	sched_register(&e->sched, r);
+	sched_remove(&e->sched, r);
+	engine_tell_finish(e, r, reason, why);
+	request_free(r);
+}
+
+/* After a token was appended: -1, or why the request ends. */
+static int end_reason(const struct engine *e, struct request *r, const char **why)
+{
+	int32_t id = r->ids[r->n_ids - 1];
+	struct gguf_text bytes = tokenizer_bytes(e->tokenizer, id);
+
+	*why = NULL;
+	if (!r->ignore_end && tokenizer_is_end(e->tokenizer, id))
+		return EV_FINISH_end;
+	*why = request_stop(r, bytes.data, bytes.size);
+	if (*why)
+		return EV_FINISH_stop;
+	if (r->n_ids == r->limit)
+		return r->limit_is_ctx ? EV_FINISH_context : EV_FINISH_length;
+	return -1;
+}
+
+/* ---- draws ---- */
+
+static void draw(struct engine *e, const struct request *r, int32_t out)
+{
+	struct forward *f = &e->forward;
+	struct sample_key key = { .pos = r->n_ids, .sample = r->sample };
+
+	sampler_pick(e->sampler, f->logits + (size_t)out * (size_t)e->info.vocab, &f->stats[out],
+				 &r->params, r->ids, r->n_ids, key, &e->drawn);
+}
+
+static void append(struct engine *e, struct request *r, const struct k_logit_stats *stats,
+				   enum ev_code_source source)
+{
+	r->ids[r->n_ids++] = e->drawn.id;
+	e->counts.tokens++;
+	if (r->first_token_ns == EV_NULL_I)
+		r->first_token_ns = stream_now(&e->stream);
+	engine_tell_token(e, r, e->drawn.id, &e->drawn, stats, source);
+}
+
+/* Judges draft j on output `out`; e->drawn becomes the token to use. */
+static bool judge(struct engine *e, struct request *r, int32_t j)
+{
+	struct sample_key key = { .pos = r->n_ids, .sample = r->sample };
+	float p, arrival, threshold = e->drawn.arrival;
+	int32_t id = r->draft.id[j];
+	bool kept;
+
+	sampler_draft(e->sampler, id, &p, &arrival);
+	if (e->rejection)
+		kept = sampler_reject(e->sampler, id, r->draft.q[j], NULL, key, &e->drawn, &arrival, &threshold);
+	else
+		kept = e->drawn.id == id;
+	e->counts.accepted += kept;
+	e->counts.rejected += !kept;
+	engine_tell_draft(e, r, j, r->n_ids, kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, arrival,
+					  e->drawn.id, threshold, p);
+	return kept;
+}
+
+static void tell_unread(struct engine *e, const struct request *r, int32_t from, int64_t pos)
+{
+	for (int32_t j = from; j < r->draft.n; j++)
+		engine_tell_draft(e, r, j, pos + j - from, EV_VERDICT_unread, 0, 0, 0, 0);
+}
+
+/* The newest token's row, then each draft's: as far as drafts are kept. */
+static void after_decode(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	for (int32_t j = 0; j <= item->n_drafts; j++) {
+		enum ev_code_source source = item->n_drafts ? EV_SOURCE_bonus : EV_SOURCE_plain;
+		const char *why;
+		bool kept = true;
+		int end;
+
+		draw(e, r, item->out + j);
+		r->computed++;
+		if (j < item->n_drafts) {
+			kept = judge(e, r, j);
+			source = kept ? EV_SOURCE_accepted : EV_SOURCE_corrected;
+		}
+		append(e, r, &e->forward.stats[item->out + j], source);
+		end = end_reason(e, r, &why);
+		if (kept && end < 0)
+			continue;
+		tell_unread(e, r, j + 1, r->n_ids);
+		if (end >= 0) {
+			finish(e, r, (enum ev_code_finish)end, why);
+			return;
+		}
+		break;
+	}
+	sched_register(&e->sched, r);
+}
+
+/* Log-probabilities of the given tokens: softmax by the integer mass of rule 15. */
+static void after_score(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	struct event ev;
+
+	for (int32_t i = 0; i < item->n_rows; i++) {
+		const struct k_logit_stats *s = &e->forward.stats[item->out + i];
+		int32_t id = r->ids[item->pos + i + 1];
+		float logit = e->forward.logits[(size_t)(item->out + i) * (size_t)e->info.vocab + (size_t)id];
+
+		ev_init(&ev, EV_score);
+		ev.u.score.request = r->id;
+		ev.u.score.pos = item->pos + i + 1;
+		ev.u.score.id = id;
+		ev.u.score.logp = (double)(logit - s->max) - log(ldexp((double)s->mass, -40));
+		ev.u.score.hash = (int64_t)s->hash;
+		stream_emit(&e->stream, &ev);
+	}
+	r->computed += item->n_rows;
+	if (r->computed == r->n_ids - 1)
+		finish(e, r, EV_FINISH_end, NULL);
+}
+
+static void after_prefill(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	const char *why;
+	int end;
+
+	r->computed += item->n_rows;
+	if (item->n_out) {
+		draw(e, r, item->out);
+		append(e, r, &e->forward.stats[item->out], EV_SOURCE_plain);
+		end = end_reason(e, r, &why);
+		if (end >= 0) {
+			finish(e, r, (enum ev_code_finish)end, why);
+			return;
+		}
+	}
+	sched_register(&e->sched, r);
+}
+
+/* A NaN in keys, values or logits: the request fails, and nobody else is touched. */
+static bool failed(const struct engine *e, const struct plan_item *item)
+{
+	int32_t nan = atomic_load(&e->forward.nan_row) - 1;
+
+	if (nan >= item->row && nan < item->row + item->n_rows)
+		return true;
+	for (int32_t i = 0; i < item->n_out; i++)
+		if (!isfinite(e->forward.stats[item->out + i].max))
+			return true;
+	return false;
+}
+
+static void after(struct engine *e, struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	r->last_step = e->n_steps;
+	if (failed(e, item)) {
+		finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
+		return;
+	}
+	if (r->kind == EV_REQUEST_KIND_score)
+		after_score(e, item);
+	else if (item->work == EV_WORK_prefill)
+		after_prefill(e, item);
+	else
+		after_decode(e, item);
+}
+
+static void end_starved(struct engine *e)
+{
+	char why[128];
+
+	for (int32_t i = 0; i < e->sched.n_slots; i++) {
+		struct request *r = e->sched.slot[i];
+		if (!r || !r->starved)
+			continue;
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->info.pages,
+				 e->info.page_size);
+		finish(e, r, EV_FINISH_context, why);
+	}
+}
+
+int engine_step(struct engine *e, struct err *err)
+{
+	(void)err; /* the CPU cannot fail here; a device can */
+	if (engine_idle(e))
+		return 0;
+	e->step_start_ns = stream_now(&e->stream);
+	memset(&e->counts, 0, sizeof e->counts);
+	e->n_steps++;
+	e->sched.step = e->n_steps;
+	sched_plan(&e->sched, &e->plan);
+	end_starved(e);
+	if (!e->plan.n_items) {
+		e->n_steps--; /* nothing was computed: not a step */
+		return 1;
+	}
+	engine_tell_batch(e);
+	run_kernels(e);
+	/* before the draws: they may end the request */
+	for (int32_t i = 0, seen = 0; i < e->plan.n_items && seen < e->forward.n_observed; i++) {
+		const struct plan_item *item = &e->plan.item[i];
+		if (item->n_out && item->r->kind != EV_REQUEST_KIND_score)
+			engine_tell_attention(e, item, seen++);
+	}
+	for (int32_t i = 0; i < e->plan.n_items; i++)
+		after(e, &e->plan.item[i]);
+	engine_tell_step(e);
+	return 1;
+}

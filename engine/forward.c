@@ -1,0 +1,361 @@
+/* One step of a Llama-family model: see forward.h. write_program() is the whole forward pass. */
+#include "engine/forward.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- the pass ---- */
+
+static struct k_op *add(struct forward *f, enum k_kind kind, enum k_stage stage)
+{
+	struct k_op *op = &f->program.op[f->program.n_ops++];
+
+	memset(op, 0, sizeof *op);
+	op->kind = kind;
+	op->stage = stage;
+	return op;
+}
+
+static void add_embed(struct forward *f)
+{
+	struct k_op *op = add(f, K_OP_embed, K_STAGE_embed);
+
+	op->u.embed = (struct k_embed){ .w = &f->model->embed, .ids = f->ids, .x = f->x, .n = f->n_rows };
+}
+
+static void add_norm(struct forward *f, const float *w, const int32_t *pick, struct k_acts out, int32_t n)
+{
+	struct k_op *op = add(f, K_OP_norm, K_STAGE_norm);
+
+	op->u.norm = (struct k_norm){ .x = f->x, .pick = pick, .w = w, .eps = f->model->config.norm_eps,
+								  .out = out, .n = n };
+}
+
+static struct k_matmul *add_matmul(struct forward *f, enum k_stage stage, struct k_acts in, int32_t n)
+{
+	struct k_op *op = add(f, K_OP_matmul, stage);
+
+	op->u.matmul = (struct k_matmul){ .in = in, .n = n };
+	return &op->u.matmul;
+}
+
+static void part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
+				 const float *residual, float *out)
+{
+	m->part[m->n_parts].w = w;
+	m->part[m->n_parts].bias = bias;
+	m->part[m->n_parts].residual = residual;
+	m->part[m->n_parts++].out = out;
+}
+
+static void add_rope(struct forward *f, int32_t layer)
+{
+	const struct model_config *c = &f->model->config;
+	struct k_op *op = add(f, K_OP_rope, K_STAGE_rope);
+
+	op->u.rope = (struct k_rope){ .q = f->q, .k = f->k, .v = f->v, .cos = f->model->rope_cos,
+								  .sin = f->model->rope_sin, .rope_dim = c->rope_dim, .neox = c->neox,
+								  .scale = 1.0f / sqrtf((float)c->head_dim), .n_heads = c->n_heads,
+								  .layer = layer, .n = f->n_rows, .rows = f->rows, .pages = f->pages,
+								  .kv = f->kv, .nan_row = &f->nan_row };
+}
+
+static void add_attention(struct forward *f, int32_t layer)
+{
+	const struct model_config *c = &f->model->config;
+	size_t heads = (size_t)layer * (size_t)f->max_observed * (size_t)c->n_heads;
+	struct k_op *op = add(f, K_OP_attention, K_STAGE_attention);
+
+	op->u.attention = (struct k_attention){
+		.q = f->q, .out = f->mixed, .n_heads = c->n_heads, .layer = layer, .n = f->n_rows,
+		.rows = f->rows, .pages = f->pages, .kv = f->kv, .softcap = c->softcap,
+		.share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL,
+		.near_zero = f->n_observed ? f->near_zero + heads : NULL,
+		.share_stride = f->share_stride, .threshold = f->threshold };
+}
+
+static void add_mixer(struct forward *f, int32_t i)
+{
+	const struct model_mixer *a = &f->model->layer[i].mixer;
+	struct k_matmul *m;
+
+	add_norm(f, a->norm, NULL, f->normed, f->n_rows);
+	m = add_matmul(f, K_STAGE_qkv, f->normed, f->n_rows);
+	part(m, &a->q, a->q_bias, NULL, f->q);
+	part(m, &a->k, a->k_bias, NULL, f->k);
+	part(m, &a->v, a->v_bias, NULL, f->v);
+	add_rope(f, i);
+	add_attention(f, i);
+	m = add_matmul(f, K_STAGE_out, f->mixed, f->n_rows);
+	part(m, &a->out, a->out_bias, f->x, f->x);
+}
+
+static void add_ffn(struct forward *f, int32_t i)
+{
+	const struct model_ffn *w = &f->model->layer[i].ffn;
+	struct k_matmul *m;
+	struct k_op *op;
+
+	add_norm(f, w->norm, NULL, f->normed, f->n_rows);
+	m = add_matmul(f, K_STAGE_gate_up, f->normed, f->n_rows);
+	part(m, &w->gate, NULL, NULL, f->gate);
+	part(m, &w->up, NULL, NULL, f->up);
+	op = add(f, K_OP_swiglu, K_STAGE_act);
+	op->u.swiglu = (struct k_swiglu){ .gate = f->gate, .up = f->up, .out = f->act, .n = f->n_rows };
+	m = add_matmul(f, K_STAGE_down, f->act, f->n_rows);
+	part(m, &w->down, NULL, f->x, f->x);
+}
+
+static void add_head(struct forward *f)
+{
+	struct k_matmul *m;
+	struct k_op *op;
+
+	if (!f->n_out)
+		return;
+	add_norm(f, f->model->output_norm, f->out_row, f->head, f->n_out);
+	m = add_matmul(f, K_STAGE_head, f->head, f->n_out);
+	part(m, &f->model->output, NULL, NULL, f->logits);
+	op = add(f, K_OP_stats, K_STAGE_stats);
+	op->u.stats = (struct k_stats){ .logits = f->logits, .vocab = f->model->config.vocab,
+									.n = f->n_out, .out = f->stats };
+}
+
+/* ---- counting, from shapes ---- */
+
+static void count_matmul(const struct forward *f, struct k_op *op)
+{
+	const struct k_matmul *m = &op->u.matmul;
+	uint64_t n = (uint64_t)m->n;
+
+	op->bytes = n * (uint64_t)m->in.dim * 4;
+	for (int32_t i = 0; i < m->n_parts; i++) {
+		const struct k_matrix *w = m->part[i].w;
+		op->bytes += k_matrix_bytes(f->model->kernels, w) + n * (uint64_t)w->n_rows * 4;
+		op->ops += 2 * n * (uint64_t)w->n_rows * (uint64_t)w->n_cols;
+	}
+}
+
+static void count_attention(const struct forward *f, struct k_op *op)
+{
+	const struct model_config *c = &f->model->config;
+	uint64_t width = (uint64_t)c->n_heads * (uint64_t)c->head_dim;
+
+	op->bytes = f->kv_positions * (uint64_t)c->n_kv_heads * (uint64_t)c->head_dim * 4 +
+				(uint64_t)f->n_rows * width * 8;
+	op->ops = f->kv_pairs * width * 4;
+}
+
+/* Vector stages: bytes read and written, and about how many operations a value takes. */
+static void count(const struct forward *f, struct k_op *op)
+{
+	const struct model_config *c = &f->model->config;
+	uint64_t n = (uint64_t)f->n_rows, dim = (uint64_t)c->dim, out = (uint64_t)f->n_out;
+	uint64_t q = (uint64_t)c->n_heads * (uint64_t)c->head_dim;
+	uint64_t kv = (uint64_t)c->n_kv_heads * (uint64_t)c->head_dim;
+
+	op->bytes = op->ops = 0;
+	switch (op->kind) {
+	case K_OP_matmul:
+		count_matmul(f, op);
+		break;
+	case K_OP_attention:
+		count_attention(f, op);
+		break;
+	case K_OP_embed:
+		op->bytes = n * dim * 5;
+		op->ops = n * dim;
+		break;
+	case K_OP_norm:
+		op->bytes = (uint64_t)op->u.norm.n * dim * 9;
+		op->ops = (uint64_t)op->u.norm.n * dim * 6;
+		break;
+	case K_OP_rope:
+		op->bytes = n * (q * 8 + kv * 12);
+		op->ops = n * (q * 4 + kv * 3);
+		break;
+	case K_OP_swiglu:
+		op->bytes = n * (uint64_t)c->ffn * 12;
+		op->ops = n * (uint64_t)c->ffn * 18;
+		break;
+	case K_OP_stats:
+		op->bytes = out * (uint64_t)c->vocab * 4;
+		op->ops = out * (uint64_t)c->vocab * 20;
+		break;
+	case K_N_KINDS:
+		break;
+	}
+}
+
+/* ---- running ---- */
+
+static void write_program(struct forward *f)
+{
+	f->program.n_ops = 0;
+	add_embed(f);
+	for (int32_t i = 0; i < f->model->config.n_layers; i++) {
+		add_mixer(f, i);
+		add_ffn(f, i);
+	}
+	add_head(f);
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		count(f, &f->program.op[i]);
+	f->built_rows = f->n_rows;
+	f->built_out = f->n_out;
+	f->built_observed = f->n_observed;
+}
+
+/* A program stays as it is while the shape of the step does: only attention reads more each time. */
+static void prepare(struct forward *f)
+{
+	if (f->built_rows != f->n_rows || f->built_out != f->n_out || f->built_observed != f->n_observed) {
+		write_program(f);
+		return;
+	}
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		if (f->program.op[i].kind == K_OP_attention) {
+			f->program.op[i].u.attention.threshold = f->threshold;
+			count_attention(f, &f->program.op[i]);
+		}
+}
+
+void forward_run(struct forward *f, bool timed)
+{
+	prepare(f);
+	atomic_store(&f->nan_row, 0);
+	f->program.timed = timed;
+	k_run(f->model->kernels, &f->program);
+	memset(f->stage, 0, sizeof f->stage);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		const struct k_op *op = &f->program.op[i];
+		f->stage[op->stage].ns += timed ? op->ns : 0;
+		f->stage[op->stage].bytes += op->bytes;
+		f->stage[op->stage].ops += op->ops;
+	}
+}
+
+/* ---- memory ---- */
+
+/* Hands out pieces of one mapping; with base NULL it only counts. */
+struct cutter {
+	uint8_t *base;
+	size_t used;
+};
+
+static void *cut(struct cutter *c, size_t count, size_t size)
+{
+	void *p = c->base ? c->base + c->used : NULL;
+
+	c->used += (count * size + 63) & ~(size_t)63;
+	return p;
+}
+
+static struct k_acts cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q)
+{
+	size_t n = rows * (size_t)dim;
+	struct k_acts a = { .dim = dim };
+
+	if (x)
+		a.x = cut(c, n, sizeof *a.x);
+	if (q) {
+		a.q = cut(c, n, 1);
+		a.d = cut(c, n / K_QBLOCK, sizeof *a.d);
+		a.sx = cut(c, n / K_QBLOCK, sizeof *a.sx);
+	}
+	return a;
+}
+
+static bool wants_floats(const struct k_matrix *w)
+{
+	return k_types[w->type].block == 1;
+}
+
+/* Which forms of activations the matrices read that a stage feeds, over all layers. */
+struct needs {
+	bool normed_x, normed_q, mixed_q, act_x, act_q, head_x, head_q;
+};
+
+static struct needs find_needs(const struct model *m)
+{
+	struct needs n = { .head_x = wants_floats(&m->output), .head_q = !wants_floats(&m->output) };
+
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct model_mixer *a = &m->layer[i].mixer;
+		const struct model_ffn *f = &m->layer[i].ffn;
+		const struct k_matrix *in[] = { &a->q, &a->k, &a->v, &f->gate, &f->up };
+
+		for (size_t j = 0; j < sizeof in / sizeof *in; j++) {
+			n.normed_x |= wants_floats(in[j]);
+			n.normed_q |= !wants_floats(in[j]);
+		}
+		n.mixed_q |= !wants_floats(&a->out);
+		n.act_x |= wants_floats(&f->down);
+		n.act_q |= !wants_floats(&f->down);
+	}
+	return n;
+}
+
+static void cut_all(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	struct needs need = find_needs(f->model);
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
+	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
+	size_t q = (size_t)m->n_heads * (size_t)m->head_dim, kv = (size_t)m->n_kv_heads * (size_t)m->head_dim;
+
+	f->ids = cut(c, rows, sizeof *f->ids);
+	f->rows = cut(c, rows, sizeof *f->rows);
+	f->pages = cut(c, rows, sizeof *f->pages);
+	f->out_row = cut(c, out, sizeof *f->out_row);
+	f->x = cut(c, rows * (size_t)m->dim, sizeof *f->x);
+	f->q = cut(c, rows * q, sizeof *f->q);
+	f->k = cut(c, rows * kv, sizeof *f->k);
+	f->v = cut(c, rows * kv, sizeof *f->v);
+	f->gate = cut(c, rows * (size_t)m->ffn, sizeof *f->gate);
+	f->up = cut(c, rows * (size_t)m->ffn, sizeof *f->up);
+	f->normed = cut_acts(c, rows, m->dim, need.normed_x, need.normed_q);
+	f->mixed = cut_acts(c, rows, (int32_t)q, true, need.mixed_q);
+	f->act = cut_acts(c, rows, m->ffn, need.act_x, need.act_q);
+	f->head = cut_acts(c, out, m->dim, need.head_x, need.head_q);
+	f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	f->stats = cut(c, out, sizeof *f->stats);
+	f->share = cut(c, observed * (size_t)f->share_stride, sizeof *f->share);
+	f->near_zero = cut(c, observed, sizeof *f->near_zero);
+	f->program.op = cut(c, 9 * layers + 4, sizeof *f->program.op);
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, int32_t max_rows,
+				 int32_t max_out, int32_t max_observed, int32_t ctx, struct err *e)
+{
+	struct cutter c = { 0 };
+
+	memset(f, 0, sizeof *f);
+	f->model = m;
+	f->kv = kv;
+	f->max_rows = max_rows;
+	f->max_out = max_out;
+	f->max_observed = max_observed;
+	f->share_stride = (ctx + K_GROUP - 1) / K_GROUP;
+	f->threshold = 1e-3f;
+	f->built_rows = -1;
+	cut_all(f, &c);
+	f->memory_bytes = c.used;
+	/* touched only as far as it is used, so a large budget costs nothing until it is */
+	c.base = mmap(NULL, c.used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+				  0);
+	if (c.base == MAP_FAILED)
+		return err_set(e, ERR_MEMORY, "no memory for a step of %d rows (%zu MB); try a smaller --budget",
+					   max_rows, c.used >> 20);
+	c.used = 0;
+	f->memory = c.base;
+	cut_all(f, &c);
+	return 0;
+}
+
+void forward_close(struct forward *f)
+{
+	if (f->memory)
+		munmap(f->memory, f->memory_bytes);
+	memset(f, 0, sizeof *f);
+}

@@ -1,0 +1,289 @@
+/* Loading of weights: from the file into the back end's layout. See model.h. */
+#include "engine/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/model_config.h"
+
+/* Loading: the file, the model under construction, a buffer for one raw tensor. */
+struct loader {
+	const struct gguf *g;
+	struct model *m;
+	struct err *e;
+	uint8_t *raw;
+	size_t raw_cap;
+};
+
+static size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static void *arena_take(struct model *m, size_t bytes)
+{
+	void *p = m->arena + m->arena_used;
+
+	m->arena_used += align64(bytes);
+	return p;
+}
+
+static const struct gguf_tensor *find(const struct loader *l, const char *name, bool must)
+{
+	const struct gguf_tensor *t = gguf_find(l->g, name);
+
+	if (!t && must)
+		err_set(l->e, ERR_INPUT, "%s: tensor %s is missing", gguf_path(l->g), name);
+	return t;
+}
+
+static int check_shape(const struct loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
+{
+	int64_t have_rows = t->n_dims > 1 ? t->dim[1] : 1;
+
+	if (t->dim[0] == cols && have_rows == rows && t->n_dims <= 2)
+		return 0;
+	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
+				   gguf_path(l->g), t->name, (long long)have_rows, (long long)t->dim[0],
+				   (long long)rows, (long long)cols);
+}
+
+/* A vector of F32; F16 and BF16 vectors do not occur in files. NULL if absent and not a must. */
+static const float *load_vector(struct loader *l, const char *name, int64_t n, bool must)
+{
+	const struct gguf_tensor *t = find(l, name, must);
+
+	if (!t || l->e->code || check_shape(l, t, n, 1))
+		return NULL;
+	if (t->type != K_F32) {
+		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; norms and biases must be F32",
+				gguf_path(l->g), name, k_types[t->type].name);
+		return NULL;
+	}
+	float *v = arena_take(l->m, (size_t)n * sizeof *v);
+	return gguf_read_tensor(l->g, t, v, l->e) ? NULL : v;
+}
+
+static int raw_reserve(struct loader *l, size_t bytes)
+{
+	if (bytes <= l->raw_cap)
+		return 0;
+	free(l->raw);
+	l->raw_cap = 0;
+	l->raw = malloc(bytes);
+	if (!l->raw)
+		return err_set(l->e, ERR_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+	l->raw_cap = bytes;
+	return 0;
+}
+
+static void load_matrix(struct loader *l, struct k_matrix *w, const char *name, int64_t rows,
+						int64_t cols)
+{
+	const struct gguf_tensor *t = find(l, name, true);
+
+	if (!t || l->e->code || check_shape(l, t, cols, rows) || raw_reserve(l, t->bytes))
+		return;
+	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
+		err_set(l->e, ERR_INPUT, "%s: tensor %s has rows of %lld, not a multiple of its block of %d",
+				gguf_path(l->g), name, (long long)cols, k_types[t->type].block);
+		return;
+	}
+	if (gguf_read_tensor(l->g, t, l->raw, l->e))
+		return;
+	w->type = t->type;
+	w->n_rows = (int32_t)rows;
+	w->n_cols = (int32_t)cols;
+	w->data = arena_take(l->m, k_packed_bytes(l->m->kernels, t->type, w->n_rows, w->n_cols));
+	k_pack(l->m->kernels, w, l->raw);
+}
+
+static const char *layer_name(char buf[64], int32_t layer, const char *part)
+{
+	snprintf(buf, 64, "blk.%d.%s", layer, part);
+	return buf;
+}
+
+static void load_layer(struct loader *l, int32_t i)
+{
+	const struct model_config *c = &l->m->config;
+	struct model_mixer *a = &l->m->layer[i].mixer;
+	struct model_ffn *f = &l->m->layer[i].ffn;
+	int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
+	char name[64];
+
+	a->norm = load_vector(l, layer_name(name, i, "attn_norm.weight"), c->dim, true);
+	load_matrix(l, &a->q, layer_name(name, i, "attn_q.weight"), q, c->dim);
+	load_matrix(l, &a->k, layer_name(name, i, "attn_k.weight"), kv, c->dim);
+	load_matrix(l, &a->v, layer_name(name, i, "attn_v.weight"), kv, c->dim);
+	load_matrix(l, &a->out, layer_name(name, i, "attn_output.weight"), c->dim, q);
+	a->q_bias = load_vector(l, layer_name(name, i, "attn_q.bias"), q, false);
+	a->k_bias = load_vector(l, layer_name(name, i, "attn_k.bias"), kv, false);
+	a->v_bias = load_vector(l, layer_name(name, i, "attn_v.bias"), kv, false);
+	a->out_bias = load_vector(l, layer_name(name, i, "attn_output.bias"), c->dim, false);
+	f->norm = load_vector(l, layer_name(name, i, "ffn_norm.weight"), c->dim, true);
+	load_matrix(l, &f->gate, layer_name(name, i, "ffn_gate.weight"), c->ffn, c->dim);
+	load_matrix(l, &f->up, layer_name(name, i, "ffn_up.weight"), c->ffn, c->dim);
+	load_matrix(l, &f->down, layer_name(name, i, "ffn_down.weight"), c->dim, c->ffn);
+}
+
+/* What a matrix of quantised weights multiplies is quantised in blocks of 32. */
+static int check_widths(const struct loader *l)
+{
+	const struct model *m = l->m;
+
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct k_matrix *w[] = { &m->layer[i].mixer.q,  &m->layer[i].mixer.out,
+									   &m->layer[i].ffn.gate, &m->layer[i].ffn.down };
+		for (size_t j = 0; j < sizeof w / sizeof *w; j++)
+			if (w[j]->n_cols % K_QBLOCK)
+				return err_set(l->e, ERR_INPUT,
+							   "%s: widths must be multiples of %d; layer %d has one of %d",
+							   gguf_path(l->g), K_QBLOCK, i, w[j]->n_cols);
+	}
+	return 0;
+}
+
+static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
+{
+	return !strncmp(t->name, "blk.", 4) || !strcmp(t->name, "output.weight") ||
+		   !strcmp(t->name, "output_norm.weight") ||
+		   (m->tied && !strcmp(t->name, "token_embd.weight"));
+}
+
+/* Room for all tensors in packed form: an upper bound, counted before anything is loaded. */
+static int arena_open(struct loader *l)
+{
+	struct model *m = l->m;
+
+	for (int32_t i = 0; i < gguf_n_tensors(l->g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(l->g, i);
+		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1;
+
+		if (t->n_dims > 2 || t->dim[0] > INT32_MAX || rows > INT32_MAX)
+			return err_set(l->e, ERR_INPUT, "%s: tensor %s has a shape that no layer of this model has",
+						   gguf_path(l->g), t->name);
+		size_t packed = k_packed_bytes(m->kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]);
+		m->arena_bytes += align64(packed > t->bytes ? packed : t->bytes);
+		if (counts_for_decode(m, t))
+			m->weight_bytes += t->bytes;
+	}
+	m->arena = mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m->arena == MAP_FAILED) {
+		m->arena = NULL;
+		return err_set(l->e, ERR_MEMORY, "no memory for %zu MB of weights", m->arena_bytes >> 20);
+	}
+	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
+	madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE);
+	return 0;
+}
+
+static int rope_open(struct loader *l, int32_t ctx)
+{
+	struct model *m = l->m;
+	int32_t n = m->config.rope_dim / 2;
+	size_t count = (size_t)ctx * (size_t)n;
+	double freq[256];
+
+	if (model_rope_freqs(l->g, &m->config, freq, l->e))
+		return -1;
+	m->rope_cos = malloc(count * sizeof *m->rope_cos);
+	m->rope_sin = malloc(count * sizeof *m->rope_sin);
+	if (!m->rope_cos || !m->rope_sin)
+		return err_set(l->e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
+	k_rope_table(freq, n, ctx, m->rope_cos, m->rope_sin);
+	if (m->config.rope_mscale != 1)
+		for (size_t i = 0; i < count; i++) {
+			m->rope_cos[i] *= m->config.rope_mscale;
+			m->rope_sin[i] *= m->config.rope_mscale;
+		}
+	return 0;
+}
+
+static void load_tensors(struct loader *l)
+{
+	struct model *m = l->m;
+	const struct model_config *c = &m->config;
+
+	load_matrix(l, &m->embed, "token_embd.weight", c->vocab, c->dim);
+	if (m->tied)
+		m->output = m->embed;
+	else
+		load_matrix(l, &m->output, "output.weight", c->vocab, c->dim);
+	m->output_norm = load_vector(l, "output_norm.weight", c->dim, true);
+	for (int32_t i = 0; i < c->n_layers && !l->e->code; i++)
+		load_layer(l, i);
+	if (!l->e->code)
+		check_widths(l);
+}
+
+/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its ending reads best; the type is that of
+ * most of the weights. */
+static void name_model(struct model *m, const struct gguf *g)
+{
+	const char *path = gguf_path(g), *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+	const char *type = k_types[m->layer[0].ffn.down.type].name;
+	size_t n = strlen(base);
+
+	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
+		n -= 5;
+	size_t t = strlen(type);
+	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
+		n -= t + 1;
+	snprintf(m->name, sizeof m->name, "%.*s %s", (int)(n < 80 ? n : 80), base, type);
+}
+
+int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels, int32_t *ctx,
+			   struct err *e)
+{
+	struct model *m = calloc(1, sizeof *m);
+	struct loader l = { .g = g, .m = m, .e = e };
+
+	*out = NULL;
+	if (!m)
+		return err_set(e, ERR_MEMORY, "no memory for the model");
+	m->kernels = kernels;
+	if (model_read_config(g, &m->config, e))
+		goto fail;
+	if (*ctx == 0)
+		*ctx = m->config.ctx_train < 8192 ? m->config.ctx_train : 8192;
+	if (*ctx > m->config.ctx_train) {
+		err_set(e, ERR_USAGE, "a context of %d is more than the %d tokens this model was made for",
+				*ctx, m->config.ctx_train);
+		goto fail;
+	}
+	m->tied = !gguf_find(g, "output.weight");
+	m->layer = calloc((size_t)m->config.n_layers, sizeof *m->layer);
+	if (!m->layer) {
+		err_set(e, ERR_MEMORY, "no memory for %d layers", m->config.n_layers);
+		goto fail;
+	}
+	if (arena_open(&l) || rope_open(&l, *ctx))
+		goto fail;
+	load_tensors(&l);
+	if (e->code)
+		goto fail;
+	name_model(m, g);
+	free(l.raw);
+	*out = m;
+	return 0;
+fail:
+	free(l.raw);
+	model_close(m);
+	return -1;
+}
+
+void model_close(struct model *m)
+{
+	if (!m)
+		return;
+	if (m->arena)
+		munmap(m->arena, m->arena_bytes);
+	free(m->rope_cos);
+	free(m->rope_sin);
+	free(m->layer);
+	free(m);
+}

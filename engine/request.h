@@ -1,0 +1,55 @@
+/* A request inside the engine: its tokens, its pages, where it stands. Not part of the public API. */
+#ifndef CUTAWAY_ENGINE_REQUEST_H
+#define CUTAWAY_ENGINE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/draft.h"
+#include "engine/engine.h"
+
+enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
+
+struct request {
+	int64_t id, parent, sample;
+	enum ev_code_request_kind kind;
+	enum request_state state;
+	struct sample_params params;
+	bool ignore_end, cancelled;
+	bool was_running; /* preempted: admitted again */
+	bool starved;     /* alone, and still no page to be had: it must end */
+
+	int32_t *ids;      /* prompt, then generated; room for limit */
+	int32_t n_ids, n_prompt;
+	int32_t limit;     /* n_ids never exceeds it: prompt + max_tokens, at most the context */
+	bool limit_is_ctx; /* the context bounds it, not max_tokens */
+	int32_t computed;  /* positions 0 … computed - 1 are in the KV cache */
+	int32_t registered;/* blocks offered to the prefix cache */
+	int32_t *pages;    /* block table, room for the context */
+	int32_t n_pages;
+	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
+	int32_t slot;      /* -1: none */
+	int64_t admitted;  /* order of admission: the youngest is preempted first */
+
+	struct draft draft; /* guesses to verify in the coming step */
+
+	char **stop;        /* NULL-terminated, or NULL */
+	char *stop_json;
+	char *text;
+	/* The last bytes generated, to find stop strings in: never longer than the longest of them allows. */
+	char *tail;
+	size_t n_tail, cap_tail;
+
+	int64_t arrival_ns, queued_ns, first_token_ns;
+	int64_t last_step;
+};
+
+/* Copies everything of spec. NULL if memory ran out. */
+struct request *request_new(const struct engine_request *spec, int32_t ctx, int32_t page_size);
+void request_free(struct request *r);
+/* Adds the bytes of a generated token; the stop string that is now complete, or NULL. */
+const char *request_stop(struct request *r, const void *bytes, size_t size);
+/* Fills the event of the request's arrival; spans point into r. */
+void request_event(const struct request *r, const char *spec, struct event *ev);
+
+#endif

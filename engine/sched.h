@@ -1,0 +1,75 @@
+/* The scheduler: which request gets which rows in the coming step. It touches no tensors.
+ *
+ * Policy (iteration-level scheduling, Yu et al. 2022; chunked prefill, Agrawal et al. 2024):
+ *   1. waiting requests take free slots in order of arrival, when the pages of their prompt can be had;
+ *      what is preempted goes to the head of the queue;
+ *   2. every running request that only lacks its newest token gets one row, and rows to verify its draft;
+ *   3. what is left of the budget goes to prompts, oldest first, at most `chunk` rows each.
+ * Pages come from the free list, then from the prefix cache (least recently used), then from the
+ * youngest running request, which is preempted and recomputed later.
+ *
+ * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages of a
+ * running request cover its computed positions; (3) readers counted over block tables equal kv's. */
+#ifndef CUTAWAY_ENGINE_SCHED_H
+#define CUTAWAY_ENGINE_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/kv.h"
+#include "engine/prefix.h"
+#include "engine/request.h"
+#include "engine/stream.h"
+
+struct plan_item {
+	struct request *r;
+	enum ev_code_work work;
+	int32_t pos;      /* first row */
+	int32_t n_rows;   /* with drafts */
+	int32_t n_drafts; /* the last rows are drafted tokens */
+	int32_t n_out;    /* the last n_out rows need logits */
+	int32_t row, out; /* first row and first output of the step */
+};
+
+struct plan {
+	struct plan_item *item; /* [slots] */
+	int32_t n_items, n_rows, n_out;
+};
+
+struct sched {
+	struct kv *kv;
+	struct prefix *prefix;
+	struct stream *stream;
+	struct request **slot; /* [n_slots] */
+	int32_t n_slots, n_running;
+	struct request **queue; /* [cap_queue], the head at 0 */
+	int32_t n_queue, cap_queue;
+	int64_t n_admitted, step;
+	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
+	int32_t max_out;       /* outputs a step can have */
+	int32_t n_preempted;   /* ever */
+	/* Asks for a draft of at most k tokens into r->draft. NULL: no speculation. */
+	void (*propose)(void *arg, struct request *r, int32_t k);
+	void *arg;
+	int32_t *found; /* scratch: pages of a prefix match */
+};
+
+int sched_open(struct sched *s, struct kv *kv, struct prefix *prefix, struct stream *stream,
+			   int32_t n_slots, int32_t max_blocks, struct err *e);
+void sched_close(struct sched *s); /* frees the requests that are left */
+
+/* Appends to the queue. */
+int sched_add(struct sched *s, struct request *r, struct err *e);
+/* Takes a request out of slot or queue and releases its pages; the caller owns it then. */
+void sched_remove(struct sched *s, struct request *r);
+struct request *sched_find(const struct sched *s, int64_t id);
+
+/* Plans the next step (s->step). Emits admissions, lookups, page changes and preemptions. */
+void sched_plan(struct sched *s, struct plan *p);
+
+/* After the step: offers pages that are now full to the prefix cache. */
+void sched_register(struct sched *s, struct request *r);
+
+void sched_check(const struct sched *s);
+
+#endif
