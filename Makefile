@@ -48,7 +48,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
 # C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP).
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcutaway.a
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/tiny.o $(BUILD)/tests/tiny_bytes.o $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 tests-build: $(PROGRAM) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*.c))

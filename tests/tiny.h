@@ -1,0 +1,68 @@
+/* Tiny random models for tests: real GGUF files in the small, written in milliseconds, so that no test
+ * needs a download. Same options and seed: same bytes. Also the writer under it, for files that lie.
+ *
+ * The vocabulary is <|endoftext|>, <|im_start|>, <|im_end|> (ids 0, 1, 2), the 256 bytes (ids 3 + byte)
+ * and merges trained on a paragraph of English. Weights are scaled so that logits spread by a few units.
+ * Thread: any; no state. */
+#ifndef CUTAWAY_TESTS_TINY_H
+#define CUTAWAY_TESTS_TINY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kernels/kernels.h"
+
+struct tiny_options {
+	uint64_t seed;
+	int32_t dim, layers, heads, kv_heads, ffn, vocab, ctx;
+	enum k_type type;      /* of the matrices */
+	enum k_type embd_type; /* of the embedding, and of the output matrix if it is separate */
+	bool tied;             /* no separate output matrix */
+	bool bias;             /* biases on Q, K and V */
+	const char *arch;      /* "llama", "qwen2" */
+	const char *pre;       /* tokenizer.ggml.pre */
+	const char *chat;      /* "chatml" or "none" */
+};
+#define TINY_DEFAULTS                                                                              \
+	(struct tiny_options)                                                                          \
+	{                                                                                              \
+		.seed = 1, .dim = 64, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 128, .vocab = 512,    \
+		.ctx = 512, .type = K_Q4_1, .embd_type = K_Q8_0, .tied = true, .arch = "llama",            \
+		.pre = "smollm", .chat = "chatml"                                                          \
+	}
+
+/* The file in memory, malloc'd. */
+int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct err *e);
+/* The same to a file. */
+int tiny_write(const struct tiny_options *o, const char *path, struct err *e);
+/* The same to a new file under $TMPDIR or /tmp. Its path, malloc'd, or NULL; unlink it when done. */
+char *tiny_temp(const struct tiny_options *o, struct err *e);
+/* A type by its name ("Q4_1"); K_N_TYPES if there is none. */
+enum k_type tiny_type(const char *name);
+
+/* Growing bytes, little-endian. Out of memory aborts: these are tests. */
+struct bytes {
+	uint8_t *data;
+	size_t size, cap;
+};
+void bytes_put(struct bytes *b, const void *data, size_t size);
+void bytes_u32(struct bytes *b, uint32_t v);
+void bytes_u64(struct bytes *b, uint64_t v);
+void bytes_pad(struct bytes *b, size_t align); /* zeros up to a multiple of align */
+void bytes_free(struct bytes *b);
+
+/* Parts of a GGUF file. Types are those of the format's metadata (4: u32, 6: f32, 8: string …). */
+void gguf_put_header(struct bytes *b, uint32_t version, uint64_t n_tensors, uint64_t n_kv);
+void gguf_put_string(struct bytes *b, const char *s, size_t size);
+void gguf_put_kv(struct bytes *b, const char *key, uint32_t type, const void *value, size_t size);
+void gguf_put_kv_u32(struct bytes *b, const char *key, uint32_t v);
+void gguf_put_kv_f32(struct bytes *b, const char *key, float v);
+void gguf_put_kv_bool(struct bytes *b, const char *key, bool v);
+void gguf_put_kv_text(struct bytes *b, const char *key, const char *v);
+void gguf_put_kv_array(struct bytes *b, const char *key, uint32_t item, uint64_t n);
+void gguf_put_tensor(struct bytes *b, const char *name, uint32_t n_dims, const uint64_t *dim,
+					 uint32_t type, uint64_t offset);
+
+#endif
