@@ -1,10 +1,17 @@
 /* The timeline: the fold of events that all views read. It draws nothing and asks nobody.
  *
  * timeline_fold(t, ev) is all that ever changes it, so the same events give the same timeline, live or in
- * replay: fold(live) = fold(replay), which a test holds for every view. Ids from a file are not trusted:
- * an event that makes no sense (a page out of range, an unknown request) is counted in n_odd and skipped.
- * Memory grows with the session (a token is about 300 bytes); a failed allocation sets `full` and the
- * timeline keeps what it has. Thread: the UI's. */
+ * replay: fold(live) = fold(replay), which a test holds for every view.
+ *
+ * Events from a file are not trusted. One that makes no sense (a page out of range, an unknown request, a
+ * sequence number that does not grow) is counted in n_odd and skipped. What is kept obeys bounds that
+ * views may rely on: integers that are not hashes, seeds or sample numbers lie in -1 … TL_INT_MAX or are
+ * EV_NULL_I where the event may leave them out; probabilities and shares lie in 0 … 1 or are NaN; codes
+ * are of their list; indexes point into their arrays. Token ids of prompts and candidates may be anything:
+ * timeline_token_bytes() takes all. Sums over steps belong into doubles.
+ *
+ * Memory grows with the session (a token is about 300 bytes); a failed allocation sets `full`, and from
+ * then on the timeline keeps what it has. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_TIMELINE_H
 #define CUTAWAY_TUI_TIMELINE_H
 
@@ -15,19 +22,21 @@
 #include "kernels/kernels.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
+#define TL_INT_MAX ((int64_t)1 << 50)
 
 enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED };
 
 struct tl_token {
 	int64_t step, seq, pos, hash;
 	int32_t id;
-	float p, p_draw, entropy;
+	float p, p_draw, entropy; /* NaN: absent */
 	uint8_t source; /* enum ev_code_source */
 	bool is_end;
-	int32_t survivors;
+	bool staged;       /* stage[] is there (it is not when nobody observed) */
+	int32_t survivors; /* -1: absent */
 	uint8_t n_candidates;
-	struct ev_candidate candidate[TL_CANDIDATES];
-	struct ev_stage stage[EV_N_STAGES];
+	struct ev_candidate candidate[TL_CANDIDATES]; /* .p in 0 … 1 or NaN, .cut of its list */
+	struct ev_stage stage[EV_N_STAGES];           /* .mass in 0 … 1 or NaN */
 	int32_t draft; /* index in drafts of the draft judged at this position, or -1 */
 };
 
@@ -38,6 +47,7 @@ struct tl_attention { /* the newest observed row of a request */
 	float *near_zero; /* [n_layers] */
 	double threshold;
 	int32_t head_layer, head; /* the selected head, or -1 */
+	int64_t head_step;
 	float *head_share;        /* [head_pages] */
 	int32_t head_pages;
 };
@@ -61,9 +71,10 @@ struct tl_request {
 	struct tl_token *token;
 	int32_t n_tokens, cap_tokens;
 	int32_t computed; /* positions in the KV cache */
-	int32_t *pages;   /* block table as far as page events told */
+	int32_t *pages;   /* block table as far as page events told; -1: not known */
 	int32_t n_pages, cap_pages;
 	int32_t n_drafted, n_accepted, n_preempted;
+	int32_t trimmed_tokens, trimmed_turns; /* dropped from the conversation before it */
 	struct tl_attention attention;
 };
 
@@ -92,7 +103,7 @@ struct tl_time {
 	int64_t ns, bytes, ops;
 };
 struct tl_step {
-	struct ev_step s;
+	struct ev_step s; /* what is absent is 0 */
 	int64_t t_ns, seq;
 	int32_t batch_at, n_batch; /* in timeline.batch */
 	int32_t draft_at, n_draft; /* in timeline.draft */
@@ -121,12 +132,12 @@ struct timeline {
 	struct ev_session session; /* spans are not valid; texts below */
 	char *version, *build, *backend, *isa, *model_path, *model_name, *model_sha256;
 
-	struct tl_request *request; /* in order of id: request[i].id == i + 1 unless events are missing */
+	struct tl_request *request; /* by id; request[i].id == i + 1 unless events are missing */
 	int32_t n_requests, cap_requests;
 	struct tl_page *page; /* [n_pages] */
 	int32_t n_pages;
 
-	struct tl_step *step; /* step[i].s.step == i + 1 unless events are missing */
+	struct tl_step *step; /* by number; step[i].s.step == i + 1 unless events are missing */
 	int32_t n_steps, cap_steps;
 	struct tl_batch *batch;
 	int32_t n_batch, cap_batch;
@@ -142,7 +153,8 @@ struct timeline {
 	struct { /* by place in the draft, from 0 */
 		int64_t judged, accepted;
 	} by_place[32];
-	int64_t last_seq, last_t_ns, n_odd, n_lost;
+	int64_t last_seq, last_t_ns;
+	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */
 
 	struct tl_vocab {
 		char *bytes;
@@ -166,11 +178,11 @@ const struct tl_step *timeline_last_step(const struct timeline *t);
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
 /* The newest request of the conversation (chat, fork or run), or NULL. */
 const struct tl_request *timeline_chat(const struct timeline *t);
-/* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. */
+/* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will do. */
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
-/* Bytes a second that the weights and KV reads of the last steps reached; NaN without data. */
+/* Bytes a second that the kernels of the last steps without prompt rows reached; NaN without data. */
 double timeline_bandwidth(const struct timeline *t);
 /* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */
 char *timeline_dump(const struct timeline *t);

@@ -1,0 +1,388 @@
+/* See timeline.h. Who folds what, the session's own data, and the questions that views ask. */
+#include "tui/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+enum { VOCAB_MAX = 1 << 21, PAGES_MAX = 1 << 18, SETTINGS_MAX = 256 };
+#define SECOND_NS 1000000000.0
+
+void timeline_init(struct timeline *t)
+{
+	memset(t, 0, sizeof *t);
+}
+
+static void request_free(struct tl_request *r)
+{
+	free(r->text);
+	free(r->prompt);
+	free(r->stop);
+	free(r->spec);
+	free(r->finish_why);
+	free(r->token);
+	free(r->pages);
+	free(r->attention.share);
+	free(r->attention.near_zero);
+	free(r->attention.head_share);
+}
+
+void timeline_free(struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_requests; i++)
+		request_free(&t->request[i]);
+	for (int32_t i = 0; i < t->n_vocab; i++)
+		free(t->vocab[i].bytes);
+	free(t->vocab);
+	free(t->request);
+	free(t->page);
+	free(t->step);
+	free(t->batch);
+	free(t->draft);
+	free(t->setting);
+	free(t->preempt);
+	free(t->version);
+	free(t->build);
+	free(t->backend);
+	free(t->isa);
+	free(t->model_path);
+	free(t->model_name);
+	free(t->model_sha256);
+	timeline_init(t);
+}
+
+void *tl_grow(struct timeline *t, void *array, int32_t n, int32_t *cap, size_t size)
+{
+	int32_t more = *cap < 16 ? 16 : *cap < INT32_MAX / 2 ? *cap * 2 : INT32_MAX;
+	void *grown;
+
+	if (n < *cap)
+		return array;
+	grown = n < more ? reallocarray(array, (size_t)more, size) : NULL;
+	if (grown)
+		*cap = more;
+	else
+		t->full = true;
+	return grown;
+}
+
+char *tl_text(struct timeline *t, struct ev_span s)
+{
+	char *text = s.data ? malloc(s.size + 1) : NULL;
+
+	if (s.data && !text)
+		t->full = true;
+	if (text) {
+		memcpy(text, s.data, s.size);
+		text[s.size] = '\0';
+	}
+	return text;
+}
+
+int32_t tl_int32(int64_t v)
+{
+	return v < 0 ? -1 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
+}
+
+float tl_part(double p)
+{
+	return p >= 0 && p <= 1 ? (float)p : NAN;
+}
+
+uint32_t tl_get32(const unsigned char *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+float tl_get_float(const unsigned char *p)
+{
+	uint32_t bits = tl_get32(p);
+	float f;
+
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+bool tl_fold_session(struct timeline *t, const struct ev_session *e)
+{
+	int32_t n_vocab = tl_int32(e->vocab);
+
+	if (t->begun || n_vocab > VOCAB_MAX || e->pages > PAGES_MAX || e->n_layers > TL_MAX_LAYERS)
+		return false;
+	t->begun = true;
+	t->session = *e;
+	t->version = tl_text(t, e->version);
+	t->build = tl_text(t, e->build);
+	t->backend = tl_text(t, e->backend);
+	t->isa = tl_text(t, e->isa);
+	t->model_path = tl_text(t, e->model_path);
+	t->model_name = tl_text(t, e->model_name);
+	t->model_sha256 = tl_text(t, e->model_sha256);
+	if (n_vocab > 0) {
+		t->vocab = calloc((size_t)n_vocab, sizeof *t->vocab);
+		t->full |= !t->vocab;
+		t->n_vocab = t->vocab ? n_vocab : 0;
+	}
+	tl_pages_reset(t, tl_int32(e->pages));
+	return true;
+}
+
+static void copy_span(char *to, size_t cap, struct ev_span s)
+{
+	size_t n = !s.data ? 0 : s.size < cap - 1 ? s.size : cap - 1;
+
+	if (n)
+		memcpy(to, s.data, n);
+	to[n] = '\0';
+}
+
+/* The page size changes only in an idle engine, which then makes its pool anew. */
+static void pool_changed(struct timeline *t, const struct tl_setting *s)
+{
+	long value = strtol(s->value, NULL, 10);
+
+	if (value < 1 || value > PAGES_MAX || !t->begun)
+		return;
+	if (!strcmp(s->name, "pages") && value != t->session.pages)
+		t->session.pages = value;
+	else if (!strcmp(s->name, "page-size") && value != t->session.page_size)
+		t->session.page_size = value;
+	else
+		return;
+	tl_pages_reset(t, tl_int32(t->session.pages));
+}
+
+bool tl_fold_setting(struct timeline *t, const struct ev_setting *e, int64_t seq)
+{
+	struct tl_setting s = { .seq = seq };
+	int32_t i = 0;
+
+	copy_span(s.name, sizeof s.name, e->name);
+	copy_span(s.value, sizeof s.value, e->value);
+	while (i < t->n_settings && strcmp(t->setting[i].name, s.name) != 0)
+		i++;
+	if (!s.name[0] || i == SETTINGS_MAX)
+		return false;
+	if (i == t->n_settings) {
+		struct tl_setting *more = tl_grow(t, t->setting, i, &t->cap_settings, sizeof *more);
+
+		if (!more)
+			return true;
+		t->setting = more;
+		t->n_settings++;
+	}
+	t->setting[i] = s;
+	pool_changed(t, &s);
+	return true;
+}
+
+bool tl_fold_vocab(struct timeline *t, const struct ev_vocab *e)
+{
+	struct tl_vocab *v;
+
+	if (e->id < 0 || e->id >= t->n_vocab || e->bytes.size > INT32_MAX)
+		return false;
+	v = &t->vocab[e->id];
+	if (v->bytes || !e->bytes.data)
+		return true;
+	v->bytes = tl_text(t, e->bytes);
+	v->size = v->bytes ? (int32_t)e->bytes.size : 0;
+	v->special = e->special == 1;
+	return true;
+}
+
+/* Hashes, seeds and sample numbers may be any; everything else that is a number has bounds. */
+static bool ints_in_bounds(const struct event *ev)
+{
+	static const char *const free_range[] = { "hash", "seed", "sample", "unix_ns" };
+	const struct ev_info *info = &ev_info[ev->kind];
+	const char *member = (const char *)&ev->u;
+
+	for (int i = 0; i < info->n_fields; i++) {
+		const struct ev_field *f = &info->fields[i];
+		bool bounded = f->type == EV_TYPE_I;
+		int64_t v;
+
+		for (size_t k = 0; bounded && k < sizeof free_range / sizeof *free_range; k++)
+			bounded = strcmp(f->name, free_range[k]) != 0;
+		memcpy(&v, member, sizeof v);
+		if (bounded && v != EV_NULL_I && (v < -1 || v > TL_INT_MAX))
+			return false;
+		member += ev_field_size(f->type);
+	}
+	return true;
+}
+
+static bool fold_kind(struct timeline *t, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_session: return tl_fold_session(t, &ev->u.session);
+	case EV_setting: return tl_fold_setting(t, &ev->u.setting, ev->seq);
+	case EV_vocab: return tl_fold_vocab(t, &ev->u.vocab);
+	case EV_request: return tl_fold_request(t, &ev->u.request, ev->t_ns);
+	case EV_admit: return tl_fold_admit(t, &ev->u.admit, ev->t_ns);
+	case EV_lookup: return tl_fold_lookup(t, &ev->u.lookup);
+	case EV_page: return tl_fold_page(t, &ev->u.page, ev->t_ns);
+	case EV_preempt: return tl_fold_preempt(t, &ev->u.preempt);
+	case EV_cancel: return tl_request_find(t, ev->u.cancel.request) != NULL;
+	case EV_trim: return tl_fold_trim(t, &ev->u.trim);
+	case EV_batch: return tl_fold_batch(t, &ev->u.batch);
+	case EV_token: return tl_fold_token(t, &ev->u.token, ev->seq, ev->t_ns);
+	case EV_score: return tl_request_find(t, ev->u.score.request) != NULL;
+	case EV_draft: return tl_fold_draft(t, &ev->u.draft);
+	case EV_attention: return tl_fold_attention(t, &ev->u.attention);
+	case EV_head: return tl_fold_head(t, &ev->u.head);
+	case EV_time: return tl_fold_time(t, &ev->u.time);
+	case EV_step: return tl_fold_step(t, &ev->u.step, ev->seq, ev->t_ns);
+	case EV_finish: return tl_fold_finish(t, &ev->u.finish, ev->t_ns);
+	case EV_closed: return t->closed = true;
+	case EV_N_KINDS: break;
+	}
+	return false;
+}
+
+void timeline_fold(struct timeline *t, const struct event *ev)
+{
+	if (t->full)
+		return;
+	if (ev->seq <= t->last_seq || ev->seq > TL_INT_MAX || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX ||
+		(int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !ints_in_bounds(ev)) {
+		t->n_odd++;
+		return;
+	}
+	t->n_lost += ev->seq - t->last_seq - 1;
+	t->last_seq = ev->seq;
+	if (ev->t_ns > t->last_t_ns)
+		t->last_t_ns = ev->t_ns;
+	if (!fold_kind(t, ev))
+		t->n_odd++;
+}
+
+struct tl_request *tl_request_find(struct timeline *t, int64_t id)
+{
+	int32_t lo = 0, hi = t->n_requests;
+
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if (t->request[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->n_requests && t->request[lo].id == id ? &t->request[lo] : NULL;
+}
+
+const struct tl_request *timeline_request(const struct timeline *t, int64_t id)
+{
+	return tl_request_find((struct timeline *)t, id);
+}
+
+const struct tl_step *timeline_step(const struct timeline *t, int64_t step)
+{
+	int32_t lo = 0, hi = t->n_steps;
+
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if (t->step[mid].s.step < step)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->n_steps && t->step[lo].s.step == step ? &t->step[lo] : NULL;
+}
+
+const struct tl_step *timeline_last_step(const struct timeline *t)
+{
+	return t->n_steps ? &t->step[t->n_steps - 1] : NULL;
+}
+
+const char *timeline_setting(const struct timeline *t, const char *name)
+{
+	for (int32_t i = 0; i < t->n_settings; i++)
+		if (!strcmp(t->setting[i].name, name))
+			return t->setting[i].value;
+	return NULL;
+}
+
+const struct tl_request *timeline_chat(const struct timeline *t)
+{
+	for (int32_t i = t->n_requests; i-- > 0;) {
+		enum ev_code_request_kind kind = t->request[i].kind;
+
+		if (kind == EV_REQUEST_KIND_chat || kind == EV_REQUEST_KIND_fork ||
+			kind == EV_REQUEST_KIND_run)
+			return &t->request[i];
+	}
+	return NULL;
+}
+
+const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size)
+{
+	const struct tl_vocab *v = id >= 0 && id < t->n_vocab ? &t->vocab[id] : NULL;
+
+	*size = v && v->bytes ? v->size : 0;
+	return *size ? v->bytes : "";
+}
+
+static bool step_has(const struct timeline *t, const struct tl_step *s, int64_t request)
+{
+	for (int32_t i = 0; i < s->n_batch; i++)
+		if (t->batch[s->batch_at + i].request == request)
+			return true;
+	return false;
+}
+
+/* Tokens of r in steps from `first` on. */
+static int32_t tokens_since(const struct tl_request *r, int64_t first)
+{
+	int32_t n = 0;
+
+	while (n < r->n_tokens && r->token[r->n_tokens - 1 - n].step >= first)
+		n++;
+	return n;
+}
+
+double timeline_rate(const struct timeline *t, int64_t request)
+{
+	const struct tl_request *r = request ? timeline_request(t, request) : NULL;
+	double ns = 0, tokens = 0;
+	int64_t first = 0;
+
+	if (request && !r)
+		return (double)NAN;
+	for (int32_t i = t->n_steps; i-- > 0 && ns < SECOND_NS;) {
+		const struct tl_step *s = &t->step[i];
+
+		if (r && r->n_tokens && s->s.step > r->token[r->n_tokens - 1].step)
+			continue; /* it had ended: its last second counts */
+		if (r && r->admitted_ns != EV_NULL_I && s->t_ns < r->admitted_ns)
+			break;
+		if (r && !step_has(t, s, request))
+			continue;
+		ns += (double)s->s.ns;
+		tokens += (double)s->s.tokens;
+		first = s->s.step;
+	}
+	if (r)
+		tokens = tokens_since(r, first);
+	return ns > 0 ? tokens * SECOND_NS / ns : (double)NAN;
+}
+
+double timeline_bandwidth(const struct timeline *t)
+{
+	double bytes = 0, ns = 0;
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < 64; n++) {
+		const struct ev_step *s = &t->step[i].s;
+
+		if (s->prefill_rows || s->kernel_ns <= 0 || s->bytes <= 0)
+			continue;
+		bytes += (double)s->bytes;
+		ns += (double)s->kernel_ns;
+	}
+	return ns > 0 ? bytes * SECOND_NS / ns : (double)NAN;
+}

@@ -1,0 +1,217 @@
+/* Part of the timeline: all of it as text, so that two of them can be compared. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+/* Of a NaN only that it is one: its sign and payload mean nothing. */
+static void dump_real(FILE *f, const char *name, double v)
+{
+	if (isnan(v))
+		fprintf(f, " %s=nan", name);
+	else
+		fprintf(f, " %s=%a", name, v);
+}
+
+static void dump_text(FILE *f, const char *name, const char *text)
+{
+	fprintf(f, " %s=%s", name, text ? "'" : "none");
+	for (const char *p = text; p && *p; p++)
+		fprintf(f, (unsigned char)*p < 0x20 ? "\\x%02x" : "%c", (unsigned char)*p);
+	if (text)
+		fputc('\'', f);
+}
+
+/* Integers and reals of an event's struct; its spans are dumped where they were copied to. */
+static void dump_fields(FILE *f, enum ev_kind kind, const void *fields)
+{
+	const struct ev_info *info = &ev_info[kind];
+	const char *member = fields;
+
+	for (int i = 0; i < info->n_fields; i++) {
+		const struct ev_field *d = &info->fields[i];
+
+		if (d->type == EV_TYPE_I)
+			fprintf(f, " %s=%" PRId64, d->name, *(const int64_t *)(const void *)member);
+		else if (d->type == EV_TYPE_R)
+			dump_real(f, d->name, *(const double *)(const void *)member);
+		member += ev_field_size(d->type);
+	}
+}
+
+static void dump_token(FILE *f, const struct tl_token *k)
+{
+	fprintf(f, "  token step=%" PRId64 " seq=%" PRId64 " pos=%" PRId64 " hash=%" PRId64 " id=%d "
+			"source=%d end=%d staged=%d survivors=%d draft=%d",
+			k->step, k->seq, k->pos, k->hash, k->id, k->source, k->is_end, k->staged, k->survivors,
+			k->draft);
+	dump_real(f, "p", (double)k->p);
+	dump_real(f, "p_draw", (double)k->p_draw);
+	dump_real(f, "entropy", (double)k->entropy);
+	for (int i = 0; i < k->n_candidates; i++) {
+		const struct ev_candidate *c = &k->candidate[i];
+
+		fprintf(f, " [%u %u", c->id, c->cut);
+		dump_real(f, "logit", (double)c->logit);
+		dump_real(f, "p", (double)c->p);
+		dump_real(f, "arrival", (double)c->arrival);
+		fputc(']', f);
+	}
+	for (int i = 0; i < EV_N_STAGES; i++) {
+		fprintf(f, " (%u", k->stage[i].left);
+		dump_real(f, "mass", (double)k->stage[i].mass);
+		dump_real(f, "value", (double)k->stage[i].value);
+		fputc(')', f);
+	}
+	fputc('\n', f);
+}
+
+static void dump_attention(FILE *f, const struct tl_attention *a)
+{
+	fprintf(f, "  attention step=%" PRId64 " pos=%" PRId64 " layers=%d pages=%d head=%d.%d", a->step,
+			a->pos, a->n_layers, a->n_pages, a->head_layer, a->head);
+	dump_real(f, "threshold", a->threshold);
+	for (size_t i = 0; i < (size_t)a->n_layers * (size_t)a->n_pages; i++)
+		dump_real(f, "", (double)a->share[i]);
+	for (int32_t i = 0; i < a->n_layers; i++)
+		dump_real(f, "z", (double)a->near_zero[i]);
+	for (int32_t i = 0; i < a->head_pages; i++)
+		dump_real(f, "h", (double)a->head_share[i]);
+	fputc('\n', f);
+}
+
+static void dump_request(FILE *f, const struct tl_request *r)
+{
+	fprintf(f, "request %" PRId64 " parent=%" PRId64 " sample=%" PRId64 " kind=%d state=%d arrival=%" PRId64
+			" admitted=%" PRId64 " first=%" PRId64 " finished=%" PRId64 " slot=%d computed=%d drafted=%d "
+			"accepted=%d preempted=%d trimmed=%d/%d",
+			r->id, r->parent, r->sample, r->kind, r->state, r->arrival_ns, r->admitted_ns,
+			r->first_token_ns, r->finished_ns, r->slot, r->computed, r->n_drafted, r->n_accepted,
+			r->n_preempted, r->trimmed_tokens, r->trimmed_turns);
+	dump_text(f, "text", r->text);
+	dump_text(f, "stop", r->stop);
+	dump_text(f, "spec", r->spec);
+	dump_text(f, "why", r->finish_why);
+	dump_fields(f, EV_request, &r->params);
+	if (r->looked_up)
+		dump_fields(f, EV_lookup, &r->lookup);
+	if (r->finished)
+		dump_fields(f, EV_finish, &r->finish);
+	fputs("\n  prompt", f);
+	for (int32_t i = 0; i < r->n_prompt; i++)
+		fprintf(f, " %d", r->prompt[i]);
+	fputs("\n  pages", f);
+	for (int32_t i = 0; i < r->n_pages; i++)
+		fprintf(f, " %d", r->pages[i]);
+	fputc('\n', f);
+	for (int32_t i = 0; i < r->n_tokens; i++)
+		dump_token(f, &r->token[i]);
+	dump_attention(f, &r->attention);
+}
+
+static void dump_page(FILE *f, int32_t number, const struct tl_page *p)
+{
+	if (!p->n_story)
+		return;
+	fprintf(f, "page %d refs=%d cached=%d owner=%" PRId64 " block=%d used=%" PRId64 " story=%d", number,
+			p->refs, p->cached, p->owner, p->block, p->last_used_step, p->n_story);
+	dump_real(f, "heat", (double)p->heat);
+	for (int i = 0; i < TL_PAGE_STORY; i++) {
+		const struct tl_page_event *e = &p->story[i];
+
+		fprintf(f, " (%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d %d %d)", e->step, e->t_ns,
+				e->request, e->other, e->action, e->block, e->refs);
+	}
+	fputc('\n', f);
+}
+
+static void dump_step(FILE *f, const struct tl_step *s)
+{
+	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d timed=%d", s->seq, s->t_ns,
+			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->timed);
+	dump_fields(f, EV_step, &s->s);
+	for (int i = 0; s->timed && i < K_N_STAGES; i++)
+		fprintf(f, " (%" PRId64 " %" PRId64 " %" PRId64 ")", s->time[i].ns, s->time[i].bytes,
+				s->time[i].ops);
+	fputc('\n', f);
+}
+
+static void dump_draft(FILE *f, const struct tl_draft *d)
+{
+	fprintf(f, "draft step=%" PRId64 " request=%" PRId64 " pos=%" PRId64 " nth=%d id=%d winner=%d "
+			"verdict=%d rule=%d", d->step, d->request, d->pos, d->nth, d->id, d->winner, d->verdict,
+			d->rule);
+	dump_text(f, "drafter", d->drafter);
+	dump_real(f, "q", (double)d->q);
+	dump_real(f, "p", (double)d->p);
+	dump_real(f, "arrival", (double)d->arrival);
+	dump_real(f, "won", (double)d->winner_arrival);
+	fputc('\n', f);
+}
+
+static void dump_session(FILE *f, const struct timeline *t)
+{
+	fprintf(f, "session begun=%d closed=%d full=%d", t->begun, t->closed, t->full);
+	if (t->begun)
+		dump_fields(f, EV_session, &t->session);
+	dump_text(f, "version", t->version);
+	dump_text(f, "build", t->build);
+	dump_text(f, "backend", t->backend);
+	dump_text(f, "isa", t->isa);
+	dump_text(f, "path", t->model_path);
+	dump_text(f, "name", t->model_name);
+	dump_text(f, "sha256", t->model_sha256);
+	fprintf(f, "\ncounts tokens=%" PRId64 " drafted=%" PRId64 " accepted=%" PRId64 " rejected=%" PRId64
+			" evicted=%" PRId64 " prompt=%" PRId64 " hit=%" PRId64 " seq=%" PRId64 " t=%" PRId64
+			" odd=%" PRId64 " lost=%" PRId64 "\nplaces",
+			t->n_tokens, t->n_drafted, t->n_accepted, t->n_rejected, t->n_evicted, t->n_prompt_tokens,
+			t->n_hit_tokens, t->last_seq, t->last_t_ns, t->n_odd, t->n_lost);
+	for (size_t i = 0; i < sizeof t->by_place / sizeof *t->by_place; i++)
+		fprintf(f, " %" PRId64 "/%" PRId64, t->by_place[i].accepted, t->by_place[i].judged);
+	fputc('\n', f);
+}
+
+char *timeline_dump(const struct timeline *t)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	dump_session(f, t);
+	for (int32_t i = 0; i < t->n_settings; i++) {
+		fprintf(f, "setting seq=%" PRId64, t->setting[i].seq);
+		dump_text(f, "name", t->setting[i].name);
+		dump_text(f, "value", t->setting[i].value);
+		fputc('\n', f);
+	}
+	for (int32_t i = 0; i < t->n_requests; i++)
+		dump_request(f, &t->request[i]);
+	for (int32_t i = 0; i < t->n_pages; i++)
+		dump_page(f, i, &t->page[i]);
+	for (int32_t i = 0; i < t->n_steps; i++)
+		dump_step(f, &t->step[i]);
+	dump_step(f, &t->open);
+	for (int32_t i = 0; i < t->n_batch; i++)
+		fprintf(f, "batch request=%" PRId64 " slot=%d rows=%d pos=%d work=%d\n", t->batch[i].request,
+				t->batch[i].slot, t->batch[i].rows, t->batch[i].pos, t->batch[i].work);
+	for (int32_t i = 0; i < t->n_drafts; i++)
+		dump_draft(f, &t->draft[i]);
+	for (int32_t i = 0; i < t->n_preempts; i++) {
+		fprintf(f, "preempt at=%" PRId64, t->preempt[i].step);
+		dump_fields(f, EV_preempt, &t->preempt[i].p);
+		fputc('\n', f);
+	}
+	for (int32_t i = 0; i < t->n_vocab; i++)
+		if (t->vocab[i].bytes) {
+			fprintf(f, "vocab %d special=%d size=%d", i, t->vocab[i].special, t->vocab[i].size);
+			dump_text(f, "bytes", t->vocab[i].bytes);
+			fputc('\n', f);
+		}
+	fclose(f);
+	return text;
+}

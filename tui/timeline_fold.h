@@ -1,0 +1,47 @@
+/* Inside of the timeline: what its files share. Each timeline_x.c folds the events of one subject. */
+#ifndef CUTAWAY_TUI_TIMELINE_FOLD_H
+#define CUTAWAY_TUI_TIMELINE_FOLD_H
+
+#include <stddef.h>
+
+#include "tui/timeline.h"
+
+/* Folds return false for an event that makes no sense; nothing is changed then. */
+bool tl_fold_session(struct timeline *t, const struct ev_session *e);
+bool tl_fold_setting(struct timeline *t, const struct ev_setting *e, int64_t seq);
+bool tl_fold_vocab(struct timeline *t, const struct ev_vocab *e);
+
+bool tl_fold_request(struct timeline *t, const struct ev_request *e, int64_t t_ns);
+bool tl_fold_admit(struct timeline *t, const struct ev_admit *e, int64_t t_ns);
+bool tl_fold_lookup(struct timeline *t, const struct ev_lookup *e);
+bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e);
+bool tl_fold_trim(struct timeline *t, const struct ev_trim *e);
+bool tl_fold_finish(struct timeline *t, const struct ev_finish *e, int64_t t_ns);
+
+bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, int64_t t_ns);
+bool tl_fold_draft(struct timeline *t, const struct ev_draft *e);
+
+bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns);
+bool tl_fold_attention(struct timeline *t, const struct ev_attention *e);
+bool tl_fold_head(struct timeline *t, const struct ev_head *e);
+/* All pages free, n of them (a new session, or a pool made anew). */
+void tl_pages_reset(struct timeline *t, int32_t n);
+
+bool tl_fold_batch(struct timeline *t, const struct ev_batch *e);
+bool tl_fold_time(struct timeline *t, const struct ev_time *e);
+bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int64_t t_ns);
+/* Whether an event that names this step may belong to the step that is open. */
+bool tl_step_is_open(struct timeline *t, int64_t step);
+
+struct tl_request *tl_request_find(struct timeline *t, int64_t id);
+
+/* Room for one more item of `size` bytes: the array, perhaps moved, or NULL with t->full set. */
+void *tl_grow(struct timeline *t, void *array, int32_t n, int32_t *cap, size_t size);
+/* Copy of a span as a string; NULL if it is absent or memory ran out. */
+char *tl_text(struct timeline *t, struct ev_span s);
+int32_t tl_int32(int64_t v); /* absent or negative: -1; large ones saturate */
+float tl_part(double p);     /* outside of 0 … 1: NaN */
+uint32_t tl_get32(const unsigned char *p);
+float tl_get_float(const unsigned char *p);
+
+#endif

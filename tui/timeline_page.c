@@ -1,0 +1,192 @@
+/* Part of the timeline: KV pages, block tables, and where attention looked. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+void tl_pages_reset(struct timeline *t, int32_t n)
+{
+	free(t->page);
+	t->page = NULL;
+	t->n_pages = 0;
+	for (int32_t i = 0; i < t->n_requests; i++)
+		t->request[i].n_pages = 0;
+	if (n < 1)
+		return;
+	t->page = calloc((size_t)n, sizeof *t->page);
+	t->full |= !t->page;
+	t->n_pages = t->page ? n : 0;
+}
+
+static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, int32_t page)
+{
+	if (block == r->n_pages) {
+		int32_t *more = tl_grow(t, r->pages, r->n_pages, &r->cap_pages, sizeof *more);
+
+		if (!more)
+			return true;
+		r->pages = more;
+		r->n_pages++;
+	}
+	if (block < 0 || block >= r->n_pages)
+		return false;
+	r->pages[block] = page;
+	return true;
+}
+
+/* After a copy the old page is released at the same block, where the new one stands already. */
+static void table_clear(struct tl_request *r, int64_t block, int32_t page)
+{
+	if (block < 0 || block >= r->n_pages || r->pages[block] != page)
+		return;
+	r->pages[block] = -1;
+	while (r->n_pages && r->pages[r->n_pages - 1] < 0)
+		r->n_pages--;
+}
+
+static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+	int32_t page = (int32_t)e->page;
+
+	switch ((enum ev_code_page_action)e->action) {
+	case EV_PAGE_alloc:
+	case EV_PAGE_copy:
+		if (!r || !table_set(t, r, e->block, page))
+			return false;
+		p->owner = r->id;
+		p->block = tl_int32(e->block);
+		break;
+	case EV_PAGE_share:
+		if (!r || !table_set(t, r, e->block, page))
+			return false;
+		break;
+	case EV_PAGE_release:
+		if (!r)
+			return false;
+		table_clear(r, e->block, page);
+		break;
+	case EV_PAGE_evict:
+		t->n_evicted++;
+		break;
+	case EV_PAGE_free:
+		p->owner = 0;
+		break;
+	case EV_PAGE_cache:
+	case EV_N_page_action:
+		break;
+	}
+	return true;
+}
+
+bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns)
+{
+	const struct tl_step *last = timeline_last_step(t);
+	struct tl_page *p;
+
+	if (e->page < 0 || e->page >= t->n_pages || e->action < 0 || e->action >= EV_N_page_action)
+		return false;
+	p = &t->page[e->page];
+	if (!page_act(t, p, e))
+		return false;
+	p->refs = e->refs > 0 ? tl_int32(e->refs) : 0;
+	p->cached = e->cached == 1;
+	if (!p->refs)
+		p->heat = 0; /* nobody looks at it */
+	p->story[p->n_story % TL_PAGE_STORY] =
+		(struct tl_page_event){ .step = last ? last->s.step + 1 : 1, .t_ns = t_ns,
+								.request = e->request > 0 ? e->request : 0, .other = e->other,
+								.action = (enum ev_code_page_action)e->action,
+								.block = tl_int32(e->block), .refs = p->refs };
+	/* as a ring it only has to keep its place when the count saturates */
+	p->n_story = p->n_story < INT32_MAX - TL_PAGE_STORY ? p->n_story + 1 : p->n_story - TL_PAGE_STORY + 1;
+	return true;
+}
+
+/* share = (v / 255)^2: see event.h. */
+static void unpack_shares(float *out, const unsigned char *in, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		float v = (float)in[i] / 255.0f;
+
+		out[i] = v * v;
+	}
+}
+
+static void heat_pages(struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_attention *a = &r->attention;
+
+	for (int32_t b = 0; b < a->n_pages && b < r->n_pages; b++) {
+		float sum = 0;
+
+		if (r->pages[b] < 0 || r->pages[b] >= t->n_pages)
+			continue;
+		for (int32_t l = 0; l < a->n_layers; l++)
+			sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)b];
+		t->page[r->pages[b]].heat = sum / (float)a->n_layers;
+	}
+}
+
+bool tl_fold_attention(struct timeline *t, const struct ev_attention *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+	size_t n_pages = e->pages > 0 ? (size_t)e->pages : 0, n_layers;
+	float *share, *near_zero;
+	struct tl_attention *a;
+
+	if (!r || !e->share.data || !n_pages || n_pages > e->share.size || e->share.size % n_pages)
+		return false;
+	n_layers = e->share.size / n_pages;
+	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX)
+		return false;
+	a = &r->attention;
+	share = realloc(a->share, e->share.size * sizeof *share);
+	if (share)
+		a->share = share;
+	near_zero = realloc(a->near_zero, n_layers * sizeof *near_zero);
+	if (near_zero)
+		a->near_zero = near_zero;
+	if (!share || !near_zero) {
+		a->n_layers = a->n_pages = 0;
+		t->full = true;
+		return true;
+	}
+	a->step = e->step;
+	a->pos = e->pos;
+	a->n_layers = (int32_t)n_layers;
+	a->n_pages = (int32_t)n_pages;
+	a->threshold = e->threshold;
+	unpack_shares(share, e->share.data, e->share.size);
+	for (size_t l = 0; l < n_layers; l++) {
+		const unsigned char *p = e->near_zero.data;
+
+		near_zero[l] = p && 2 * l + 2 <= e->near_zero.size ?
+						   (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f : NAN;
+	}
+	heat_pages(t, r);
+	return true;
+}
+
+bool tl_fold_head(struct timeline *t, const struct ev_head *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+	float *share;
+
+	if (!r || !e->share.data || !e->share.size || e->share.size > INT32_MAX || e->layer < 0 ||
+		e->layer >= TL_MAX_LAYERS || e->head < 0 || e->head > INT32_MAX)
+		return false;
+	share = realloc(r->attention.head_share, e->share.size * sizeof *share);
+	if (!share) {
+		t->full = true;
+		return true;
+	}
+	r->attention.head_share = share;
+	r->attention.head_pages = (int32_t)e->share.size;
+	r->attention.head_layer = (int32_t)e->layer;
+	r->attention.head = (int32_t)e->head;
+	r->attention.head_step = e->step;
+	unpack_shares(share, e->share.data, e->share.size);
+	return true;
+}

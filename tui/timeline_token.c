@@ -1,0 +1,127 @@
+/* Part of the timeline: tokens, and the drafts that were judged where they stand. */
+#include <math.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+/* Of the step that is open: drafts may come before or after the token at their position. */
+static int32_t draft_judged_at(const struct timeline *t, int64_t request, int64_t pos)
+{
+	for (int32_t i = t->n_drafts; i-- > t->open.draft_at;) {
+		const struct tl_draft *d = &t->draft[i];
+
+		if (d->request == request && d->pos == pos && d->verdict != EV_VERDICT_unread)
+			return i;
+	}
+	return -1;
+}
+
+static void unpack_candidates(struct tl_token *k, struct ev_span s)
+{
+	const unsigned char *p = s.data;
+	size_t n = p ? s.size / sizeof(struct ev_candidate) : 0;
+
+	k->n_candidates = (uint8_t)(n < TL_CANDIDATES ? n : TL_CANDIDATES);
+	for (int i = 0; i < k->n_candidates; i++, p += sizeof(struct ev_candidate)) {
+		uint32_t cut = tl_get32(p + 16);
+
+		k->candidate[i] = (struct ev_candidate){
+			.id = tl_get32(p), .logit = tl_get_float(p + 4), .p = tl_part((double)tl_get_float(p + 8)),
+			.arrival = tl_get_float(p + 12), .cut = cut < EV_N_cut ? cut : EV_CUT_kept
+		};
+	}
+}
+
+static void unpack_stages(struct tl_token *k, struct ev_span s)
+{
+	const unsigned char *p = s.data;
+
+	k->staged = p && s.size == EV_N_STAGES * sizeof(struct ev_stage);
+	for (int i = 0; k->staged && i < EV_N_STAGES; i++, p += sizeof(struct ev_stage))
+		k->stage[i] = (struct ev_stage){ .left = tl_get32(p),
+										 .mass = tl_part((double)tl_get_float(p + 4)),
+										 .value = tl_get_float(p + 8) };
+}
+
+bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, int64_t t_ns)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+	struct tl_token *more, *k;
+
+	if (!r || r->state == TL_FINISHED || e->pos < 0 || e->pos > INT32_MAX || e->step < 0 ||
+		e->id < 0 || e->id >= t->n_vocab || e->source < 0 || e->source >= EV_N_source ||
+		(r->n_tokens && (e->pos <= r->token[r->n_tokens - 1].pos ||
+						 e->step < r->token[r->n_tokens - 1].step)))
+		return false;
+	more = tl_grow(t, r->token, r->n_tokens, &r->cap_tokens, sizeof *more);
+	if (!more)
+		return true;
+	r->token = more;
+	k = &r->token[r->n_tokens++];
+	*k = (struct tl_token){ .step = e->step, .seq = seq, .pos = e->pos, .hash = e->hash,
+							.id = (int32_t)e->id, .p = tl_part(e->p), .p_draw = tl_part(e->p_draw),
+							.entropy = e->entropy >= 0 && e->entropy < 64 ? (float)e->entropy : NAN,
+							.source = (uint8_t)e->source, .is_end = e->is_end == 1,
+							.survivors = tl_int32(e->survivors) };
+	unpack_candidates(k, e->candidates);
+	unpack_stages(k, e->stages);
+	k->draft = draft_judged_at(t, r->id, k->pos);
+	if (r->first_token_ns == EV_NULL_I)
+		r->first_token_ns = t_ns;
+	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
+	t->n_tokens++;
+	return true;
+}
+
+static void count_draft(struct timeline *t, struct tl_request *r, const struct tl_draft *d)
+{
+	bool accepted = d->verdict == EV_VERDICT_accepted;
+	int32_t n_places = (int32_t)(sizeof t->by_place / sizeof *t->by_place);
+
+	t->n_drafted++;
+	r->n_drafted++;
+	if (d->verdict == EV_VERDICT_unread)
+		return;
+	t->n_accepted += accepted;
+	t->n_rejected += !accepted;
+	r->n_accepted += accepted;
+	if (d->nth >= 1 && d->nth <= n_places) {
+		t->by_place[d->nth - 1].judged++;
+		t->by_place[d->nth - 1].accepted += accepted;
+	}
+}
+
+static void link_token(struct tl_request *r, const struct tl_draft *d, int32_t index)
+{
+	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].pos >= d->pos;)
+		if (r->token[i].pos == d->pos && d->verdict != EV_VERDICT_unread)
+			r->token[i].draft = index;
+}
+
+bool tl_fold_draft(struct timeline *t, const struct ev_draft *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+	struct tl_draft *more, *d;
+
+	if (!r || e->verdict < 0 || e->verdict >= EV_N_verdict || e->rule < 0 || e->rule >= EV_N_rule ||
+		e->pos < 0 || e->nth < 1 || !tl_step_is_open(t, e->step))
+		return false;
+	more = tl_grow(t, t->draft, t->n_drafts, &t->cap_drafts, sizeof *more);
+	if (!more)
+		return true;
+	t->draft = more;
+	d = &t->draft[t->n_drafts++];
+	*d = (struct tl_draft){ .step = e->step, .request = e->request, .pos = e->pos,
+							.nth = tl_int32(e->nth), .id = tl_int32(e->id),
+							.winner = tl_int32(e->winner),
+							.verdict = (enum ev_code_verdict)e->verdict,
+							.rule = (enum ev_code_rule)e->rule, .q = tl_part(e->q),
+							.p = tl_part(e->p), .arrival = (float)e->arrival,
+							.winner_arrival = (float)e->winner_arrival };
+	if (e->drafter.data)
+		memcpy(d->drafter, e->drafter.data,
+			   e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
+	count_draft(t, r, d);
+	link_token(r, d, t->n_drafts - 1);
+	return true;
+}
