@@ -50,8 +50,9 @@ void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, co
 uint16_t k_ref_cached(float x, bool *nan);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(atomic_int *nan_row, int32_t r);
-/* One row and head of an attention op: o [head_dim], the observations, not the quantising. */
-void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o);
+/* One row and head of an attention op: o [head_dim], the observations, not the quantising. part [head_dim] is
+ * scratch. */
+void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
 
 #ifdef __x86_64__

@@ -1,0 +1,246 @@
+/* The CPU's back ends: chooses kernels for this processor, and walks programs with the pool. "ref" is the
+ * reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
+ * Thread: the engine's; the pool's threads run walk() and what it calls. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "kernels/isa.h"
+#include "kernels/pool.h"
+#include "kernels/selfcheck.h"
+
+struct k_ctx {
+	const char *backend;
+	const struct k_isa *isa;
+	struct k_pool *pool;
+};
+
+static bool runs_anywhere(void)
+{
+	return true;
+}
+
+const struct k_isa k_isa_scalar = {
+	.name = "scalar",
+	.runs_here = runs_anywhere,
+	.fn = {
+#define X(name) [K_OP_##name] = k_ref_##name,
+		K_KINDS(X)
+#undef X
+	},
+	.packed_bytes = k_ref_packed_bytes,
+	.pack = k_ref_pack,
+};
+
+static const struct k_isa *const all_isas[] = {&k_isa_scalar};
+enum { N_ISAS = sizeof all_isas / sizeof *all_isas };
+
+static const struct k_isa *usable[N_ISAS];
+static const char *usable_names[N_ISAS + 1];
+
+static void find_usable(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < N_ISAS; i++) {
+		if (all_isas[i]->runs_here()) {
+			usable[n] = all_isas[i];
+			usable_names[n++] = all_isas[i]->name;
+		}
+	}
+}
+
+const char *const *k_isas(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_usable);
+	return usable_names;
+}
+
+static const struct k_isa *choose(const char *backend, const char *name, struct err *e)
+{
+	const char *const *names = k_isas();
+	const bool ref = strcmp(backend, "ref") == 0;
+
+	if (!ref && strcmp(backend, "cpu") != 0) {
+		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\" and \"ref\"", backend);
+		return NULL;
+	}
+	if (ref)
+		name = name ? name : k_isa_scalar.name;
+	for (int i = 0; names[i]; i++)
+		if ((!name || strcmp(name, names[i]) == 0) && (!ref || usable[i] == &k_isa_scalar))
+			return usable[i];
+	err_set(e, ERR_USAGE, "the back end \"%s\" has no kernels \"%s\" on this processor; its best are \"%s\"",
+			backend, name, ref ? k_isa_scalar.name : names[0]);
+	return NULL;
+}
+
+int k_open(struct k_ctx **out, const char *backend, const char *isa, int n_threads, struct err *e)
+{
+	struct k_ctx *ctx = calloc(1, sizeof *ctx);
+
+	*out = NULL;
+	if (!ctx)
+		return err_set(e, ERR_MEMORY, "no memory for the back end");
+	ctx->isa = choose(backend, isa, e);
+	if (!ctx->isa || k_pool_open(&ctx->pool, n_threads, e))
+		goto fail;
+	ctx->backend = strcmp(backend, "ref") == 0 ? "ref" : "cpu";
+	if (k_selfcheck(ctx, e))
+		goto fail;
+	*out = ctx;
+	return 0;
+fail:
+	k_close(ctx);
+	return -1;
+}
+
+void k_close(struct k_ctx *ctx)
+{
+	if (!ctx)
+		return;
+	k_pool_close(ctx->pool);
+	free(ctx);
+}
+
+const char *k_backend_name(const struct k_ctx *ctx)
+{
+	return ctx->backend;
+}
+
+const char *k_isa_name(const struct k_ctx *ctx)
+{
+	return ctx->isa->name;
+}
+
+int k_n_threads(const struct k_ctx *ctx)
+{
+	return k_pool_size(ctx->pool);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct walk {
+	struct k_ctx *ctx;
+	struct k_program *program;
+};
+
+static void walk(void *arg, int tid, int n_threads, void *scratch)
+{
+	const struct walk *w = arg;
+	const bool timed = tid == 0 && w->program->timed;
+	uint64_t before = timed ? now_ns() : 0;
+
+	for (int32_t i = 0; i < w->program->n_ops; i++) {
+		struct k_op *op = &w->program->op[i];
+
+		w->ctx->isa->fn[op->kind](op, tid, n_threads, scratch);
+		k_pool_barrier(w->ctx->pool);
+		if (timed) {
+			uint64_t now = now_ns();
+
+			op->ns = now - before;
+			before = now;
+		}
+	}
+}
+
+void k_run(struct k_ctx *ctx, struct k_program *p)
+{
+	struct walk w = {.ctx = ctx, .program = p};
+
+	for (int32_t i = 0; i < p->n_ops; i++)
+		atomic_store_explicit(&p->op[i].ticket, 0, memory_order_relaxed);
+	k_pool_run(ctx->pool, walk, &w);
+}
+
+size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols)
+{
+	return ctx->isa->packed_bytes(type, n_rows, n_cols);
+}
+
+size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m)
+{
+	return k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
+}
+
+struct packing {
+	const struct k_isa *isa;
+	struct k_matrix *m;
+	const void *raw;
+};
+
+static void pack(void *arg, int tid, int n_threads, void *scratch)
+{
+	const struct packing *p = arg;
+
+	(void)scratch;
+	p->isa->pack(p->m, p->raw, tid, n_threads);
+}
+
+void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
+{
+	struct packing p = {.isa = ctx->isa, .m = m, .raw = raw};
+
+	k_pool_run(ctx->pool, pack, &p);
+}
+
+struct reading {
+	uint64_t *data;
+	size_t n_lines; /* of 64 bytes */
+	bool write;     /* first touch, by the threads that will read */
+	atomic_ullong sum;
+};
+
+static void read_lines(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct reading *r = arg;
+	uint64_t sum[8] = {0};
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split((int64_t)r->n_lines, tid, n_threads, &lo, &hi);
+	if (r->write) {
+		memset(r->data + lo * 8, 1, (size_t)(hi - lo) * 64);
+		return;
+	}
+	for (const uint64_t *p = r->data + lo * 8, *end = r->data + hi * 8; p < end; p += 8)
+		for (int i = 0; i < 8; i++)
+			sum[i] += p[i];
+	for (int i = 1; i < 8; i++)
+		sum[0] += sum[i];
+	atomic_fetch_add(&r->sum, sum[0]); /* keeps the reads alive */
+}
+
+double k_measure_read(struct k_ctx *ctx, size_t bytes)
+{
+	struct reading r = {.n_lines = bytes / 64, .write = true};
+	uint64_t best = UINT64_MAX;
+	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data == MAP_FAILED)
+		return 0;
+	madvise(data, bytes, MADV_HUGEPAGE);
+	r.data = data;
+	k_pool_run(ctx->pool, read_lines, &r);
+	r.write = false;
+	for (int pass = 0; pass < 4; pass++) {
+		uint64_t before = now_ns(), ns;
+
+		k_pool_run(ctx->pool, read_lines, &r);
+		ns = now_ns() - before;
+		best = ns < best ? ns : best;
+	}
+	munmap(data, bytes);
+	return (double)(r.n_lines * 64) * 1e9 / (double)(best ? best : 1);
+}

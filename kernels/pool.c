@@ -1,0 +1,212 @@
+/* See pool.h. A barrier that counts generations (Hensgen, Finkel and Manber 1988's sense, with more than two
+ * values): who waits spins briefly, then sleeps on a futex, so that more threads than processors, or a busy
+ * machine, cost sleeps but no stalls. Work starts and ends at the same barrier.
+ *
+ * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the barrier.
+ * 2. `generation` only grows; whoever arrives last adds one. 3. A waiter that sleeps is counted in
+ * `sleepers` before it looks at `generation` the last time; the last to arrive looks at `sleepers` after it
+ * has added one: no wake-up is lost. */
+#include "kernels/pool.h"
+
+#include <linux/futex.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+#include "kernels/isa.h"
+
+enum { SPINS = 4000, LINE = 64 };
+
+struct worker {
+	struct k_pool *pool;
+	pthread_t thread;
+	int tid;
+};
+
+struct k_pool {
+	_Alignas(LINE) atomic_uint generation;
+	atomic_uint sleepers;
+	_Alignas(LINE) atomic_uint arrived;
+	_Alignas(LINE) unsigned n_threads;
+	int spins;
+	k_pool_fn *fn;
+	void *arg;
+	bool quit, failed;
+	unsigned char *scratch;
+	struct worker *worker; /* [n_threads], of which 0 is unused */
+	int n_started;
+	pthread_mutex_t starting; /* held while the pool may still fail to open */
+};
+
+/* Rule 1: round to nearest, subnormals kept, no traps: a thread inherits whatever a library left. */
+static void set_environment(void)
+{
+#if defined(__x86_64__)
+	_mm_setcsr(0x1F80);
+#elif defined(__aarch64__)
+	uint64_t zero = 0;
+	__asm__ volatile("msr fpcr, %0" : : "r"(zero));
+#endif
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+	_mm_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static void futex(atomic_uint *word, int op, unsigned value)
+{
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+void k_pool_barrier(struct k_pool *p)
+{
+	unsigned now = atomic_load(&p->generation);
+
+	if (atomic_fetch_add(&p->arrived, 1) + 1 == p->n_threads) {
+		atomic_store(&p->arrived, 0);
+		atomic_fetch_add(&p->generation, 1);
+		if (atomic_load(&p->sleepers))
+			futex(&p->generation, FUTEX_WAKE, INT_MAX);
+		return;
+	}
+	for (int i = 0; i < p->spins; i++) {
+		if (atomic_load_explicit(&p->generation, memory_order_acquire) != now)
+			return;
+		relax();
+	}
+	atomic_fetch_add(&p->sleepers, 1);
+	while (atomic_load(&p->generation) == now)
+		futex(&p->generation, FUTEX_WAIT, now);
+	atomic_fetch_sub(&p->sleepers, 1);
+}
+
+static void work(struct k_pool *p, int tid)
+{
+	set_environment();
+	p->fn(p->arg, tid, (int)p->n_threads, p->scratch + (size_t)tid * K_SCRATCH_BYTES);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct k_pool *p = w->pool;
+
+	pthread_mutex_lock(&p->starting);
+	pthread_mutex_unlock(&p->starting);
+	if (p->failed)
+		return NULL;
+	for (;;) {
+		k_pool_barrier(p);
+		if (p->quit)
+			return NULL;
+		work(p, w->tid);
+		k_pool_barrier(p);
+	}
+}
+
+void k_pool_run(struct k_pool *p, k_pool_fn *fn, void *arg)
+{
+	p->fn = fn;
+	p->arg = arg;
+	k_pool_barrier(p);
+	work(p, 0);
+	k_pool_barrier(p);
+}
+
+/* Signals are for the program's other threads. After a failure those that run leave before their first
+ * barrier. */
+static int start_workers(struct k_pool *p, struct err *e)
+{
+	sigset_t all, before;
+	int status = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	pthread_mutex_lock(&p->starting);
+	for (unsigned i = 1; i < p->n_threads && !status; i++) {
+		p->worker[i] = (struct worker){.pool = p, .tid = (int)i};
+		status = pthread_create(&p->worker[i].thread, NULL, worker_main, &p->worker[i]);
+		p->n_started += !status;
+	}
+	p->failed = status != 0;
+	pthread_mutex_unlock(&p->starting);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!status)
+		return 0;
+	return err_set(e, ERR_MEMORY, "cannot start %u compute threads (%s): ask for fewer", p->n_threads,
+				   strerror(status));
+}
+
+static int available_processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+int k_pool_open(struct k_pool **pool, int n_threads, struct err *e)
+{
+	struct k_pool *p = aligned_alloc(LINE, sizeof *p);
+	void *scratch = mmap(NULL, (size_t)n_threads * K_SCRATCH_BYTES, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct worker *worker = calloc((size_t)n_threads, sizeof *worker);
+
+	*pool = NULL;
+	if (!p || !worker || scratch == MAP_FAILED) {
+		free(p);
+		free(worker);
+		if (scratch != MAP_FAILED)
+			munmap(scratch, (size_t)n_threads * K_SCRATCH_BYTES);
+		return err_set(e, ERR_MEMORY, "no memory for %d compute threads", n_threads);
+	}
+	memset(p, 0, sizeof *p);
+	p->n_threads = (unsigned)n_threads;
+	p->spins = n_threads > available_processors() ? 0 : SPINS;
+	p->scratch = scratch;
+	p->worker = worker;
+	pthread_mutex_init(&p->starting, NULL);
+	if (start_workers(p, e)) {
+		k_pool_close(p);
+		return -1;
+	}
+	*pool = p;
+	return 0;
+}
+
+void k_pool_close(struct k_pool *p)
+{
+	if (!p)
+		return;
+	if (!p->failed) { /* all wait at the barrier that starts a run */
+		p->quit = true;
+		k_pool_barrier(p);
+	}
+	for (int i = 1; i <= p->n_started; i++)
+		pthread_join(p->worker[i].thread, NULL);
+	pthread_mutex_destroy(&p->starting);
+	munmap(p->scratch, (size_t)p->n_threads * K_SCRATCH_BYTES);
+	free(p->worker);
+	free(p);
+}
+
+int k_pool_size(const struct k_pool *p)
+{
+	return (int)p->n_threads;
+}

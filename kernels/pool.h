@@ -1,0 +1,21 @@
+/* The threads of a back end: all of them run the same function at once, and meet at barriers.
+ * Inside kernels/ only. One thread, the engine's, owns a pool and is its thread 0. */
+#ifndef CUTAWAY_KERNELS_POOL_H
+#define CUTAWAY_KERNELS_POOL_H
+
+#include "base/err.h"
+
+struct k_pool;
+typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
+
+/* n_threads >= 1, the caller's own included. Scratch is K_SCRATCH_BYTES a thread (isa.h). */
+int k_pool_open(struct k_pool **pool, int n_threads, struct err *e);
+void k_pool_close(struct k_pool *pool); /* NULL is fine */
+int k_pool_size(const struct k_pool *pool);
+
+/* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */
+void k_pool_run(struct k_pool *pool, k_pool_fn *fn, void *arg);
+/* Inside fn: waits until every thread is here. */
+void k_pool_barrier(struct k_pool *pool);
+
+#endif

@@ -1,0 +1,280 @@
+/* See selfcheck.h. The data comes from Philox, so the answers are constants of the arithmetic version: a
+ * compiler that fuses, a library that flushes subnormals or a processor at fault is found at start-up.
+ * Each op is run alone, on data that does not depend on the others, so a failure names its kernel. */
+#include "kernels/selfcheck.h"
+
+#include <stdlib.h>
+
+#include "kernels/arith.h"
+
+enum {
+	ROWS = 6, /* kernels differ for one row, a few and many */
+	DIM = 96, /* one and a half segments of rule 6 */
+	HEADS = 3,
+	KV_HEADS = 1,
+	HEAD_DIM = 32,
+	OUT = 43, /* no multiple of any vector's lanes */
+	PAGE = 32,
+	PAGES = 5,
+	FIRST = 127, /* positions FIRST … FIRST + ROWS - 1 cross a span */
+	ATTEND = 2,  /* rows of attention, the dearest */
+	GROUPS = PAGES * PAGE / K_GROUP,
+};
+
+/* The hashes under arithmetic version 1, by kind of op. */
+static const uint64_t known[K_N_KINDS] = {
+	[K_OP_embed] = 0xa74f7df13024de04,     [K_OP_norm] = 0xbd99244ee246ca94,
+	[K_OP_matmul] = 0xfe71972073c8f010,    [K_OP_rope] = 0x2d4d979dbc28603a,
+	[K_OP_attention] = 0xe76d53e2ebdd6b0f, [K_OP_swiglu] = 0x90d4ff63553a1802,
+	[K_OP_stats] = 0xc0f61c6f7be2acea,
+};
+
+struct data {
+	float x[ROWS * DIM], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
+	float out[ROWS * DIM], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
+	float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * DIM / 32], sx_in[ROWS * DIM / 32];
+	int8_t q8[ROWS * DIM], q8_in[ROWS * DIM];
+	uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
+	double freq[HEAD_DIM / 2];
+	float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
+	float share[ROWS * HEADS * GROUPS];
+	int32_t near_zero[ROWS * HEADS];
+	uint8_t raw[OUT * DIM * 4];
+	struct k_row row[ROWS];
+	struct k_logit_stats stats[ROWS];
+	int32_t table[PAGES], ids[ROWS];
+	atomic_int nan_row;
+};
+
+/* count numbers of either sign, mostly below 2, a few tiny. */
+static void fill(float *x, size_t count, uint32_t stream)
+{
+	uint32_t w[4];
+
+	for (size_t i = 0; i < count; i++) {
+		if (i % 4 == 0)
+			k_draw_words(0, (uint32_t)(i / 4), stream, 0, 0, w);
+		x[i] = k_fma(k_uniform(w[i % 4]), 4.0f, -2.0f) * (w[i % 4] % 32 == 0 ? 0x1p-130f : 1.0f);
+	}
+}
+
+/* Random bits for weights, but with the floats in them tame. */
+static void fill_weights(uint8_t *raw, enum k_type type)
+{
+	const struct k_type_info *t = &k_types[type];
+	const size_t n_blocks = (size_t)OUT * DIM / (size_t)t->block;
+	uint32_t w[4];
+	float scale[4];
+
+	for (size_t i = 0; i < n_blocks; i++) {
+		uint8_t *block = raw + i * (size_t)t->block_bytes;
+
+		for (int at = 0; at < t->block_bytes; at++) {
+			if (at % 16 == 0)
+				k_draw_words(1, (uint32_t)i, (uint32_t)type, (uint32_t)at, 0, w);
+			block[at] = (uint8_t)(w[at % 16 / 4] >> at % 4 * 8);
+		}
+		for (int f = 0; f < 4; f++)
+			scale[f] = k_uniform(w[f]) - 0.5f;
+		for (int f = 0; f < (type == K_Q4_1 ? 2 : 1); f++) {
+			uint16_t h = k_f32_to_f16(scale[f]);
+
+			if (type == K_BF16)
+				h = (uint16_t)(k_bits(scale[f]) >> 16);
+			memcpy(block + 2 * f, type == K_F32 ? (void *)&scale[0] : (void *)&h, type == K_F32 ? 4 : 2);
+		}
+	}
+}
+
+static void fold(uint64_t *hash, const void *data, size_t bytes)
+{
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < bytes / 4; i++) {
+		uint32_t word;
+
+		memcpy(&word, (const uint8_t *)data + i * 4, sizeof word);
+		h += k_hash_term(word, (uint32_t)i);
+	}
+	*hash = (*hash ^ h) * 0x9E3779B97F4A7C15u;
+}
+
+static void run(struct k_ctx *ctx, enum k_kind kind, struct k_op *op)
+{
+	struct k_program program = {.op = op, .n_ops = 1};
+
+	op->kind = kind;
+	k_run(ctx, &program);
+}
+
+static struct k_acts acts_out(struct data *d)
+{
+	return (struct k_acts){.x = d->out, .q = d->q8, .d = d->d, .sx = d->sx, .dim = DIM};
+}
+
+static void fold_acts(uint64_t *hash, const struct data *d)
+{
+	fold(hash, d->out, sizeof d->out);
+	fold(hash, d->q8, sizeof d->q8);
+	fold(hash, d->d, sizeof d->d);
+	fold(hash, d->sx, sizeof d->sx);
+}
+
+/* embed and matmul, with every type of weights. */
+static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, struct err *e)
+{
+	const struct k_acts in = {.x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in, .dim = DIM};
+
+	for (int type = 0; type < K_N_TYPES; type++) {
+		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = DIM};
+		struct k_op op = {.u.embed = {.w = &m, .ids = d->ids, .x = d->out, .n = ROWS}};
+		size_t bytes = k_packed_bytes(ctx, m.type, OUT, DIM);
+
+		m.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		if (!m.data)
+			return err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
+		fill_weights(d->raw, m.type);
+		k_pack(ctx, &m, d->raw);
+		run(ctx, K_OP_embed, &op);
+		fold(&hash[K_OP_embed], d->out, sizeof d->out);
+		for (int n = 1; n <= ROWS; n += ROWS - 1) {
+			op = (struct k_op){.u.matmul = {.in = in, .n_parts = 2, .n = n}};
+			op.u.matmul.part[0].w = op.u.matmul.part[1].w = &m;
+			op.u.matmul.part[0].bias = d->bias;
+			op.u.matmul.part[0].residual = d->residual;
+			op.u.matmul.part[0].out = d->out2[0];
+			op.u.matmul.part[1].out = d->out2[1];
+			run(ctx, K_OP_matmul, &op);
+			fold(&hash[K_OP_matmul], d->out2[0], (size_t)n * OUT * 4);
+			fold(&hash[K_OP_matmul], d->out2[1], (size_t)n * OUT * 4);
+		}
+		free(m.data);
+	}
+	return 0;
+}
+
+static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	const struct k_kv kv = {
+		.base = (uint8_t *)d->kv,
+		.page_bytes = sizeof d->kv / PAGES,
+		.page_size = PAGE,
+		.n_layers = 1,
+		.n_kv_heads = KV_HEADS,
+		.head_dim = HEAD_DIM,
+	};
+	const int32_t *tables[1] = {d->table};
+	struct k_op op;
+
+	for (int neox = 0; neox < 2; neox++) {
+		op = (struct k_op){.u.rope = {.q = d->q, .k = d->kv_in[0], .v = d->kv_in[1], .cos = d->cos,
+				.sin = d->sin, .rope_dim = HEAD_DIM, .neox = neox, .scale = 0.176776695f,
+				.n_heads = HEADS, .n = ROWS, .rows = d->row, .pages = tables, .kv = &kv,
+				.nan_row = &d->nan_row}};
+		run(ctx, K_OP_rope, &op);
+		fold(&hash[K_OP_rope], d->q, sizeof d->q);
+		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
+	}
+	fold(&hash[K_OP_rope], d->freq, sizeof d->freq);
+	fold(&hash[K_OP_rope], d->cos, sizeof d->cos);
+	fold(&hash[K_OP_rope], d->sin, sizeof d->sin);
+	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope */
+	for (size_t i = 0; i < sizeof d->kv / 2; i++)
+		d->kv[i] = k_f32_to_f16(k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f));
+	op = (struct k_op){.u.attention = {.q = d->q, .out = acts_out(d), .n_heads = HEADS, .n = ATTEND,
+			.rows = d->row, .pages = tables, .kv = &kv, .share = d->share, .near_zero = d->near_zero,
+			.share_stride = GROUPS, .threshold = 0.004f}};
+	run(ctx, K_OP_attention, &op);
+	fold_acts(&hash[K_OP_attention], d);
+	fold(&hash[K_OP_attention], d->share, sizeof d->share);
+	fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
+	op.u.attention.softcap = 1.5f;
+	op.u.attention.n = 1;
+	run(ctx, K_OP_attention, &op);
+	fold_acts(&hash[K_OP_attention], d);
+}
+
+static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	struct k_op op = {.u.norm = {.x = d->x, .pick = d->ids, .w = d->w, .eps = 1e-5f,
+			.out = acts_out(d), .n = ROWS}};
+
+	for (int r = 0; r < ROWS; r++)
+		d->ids[r] = ROWS - 1 - r;
+	run(ctx, K_OP_norm, &op);
+	fold_acts(&hash[K_OP_norm], d);
+	op = (struct k_op){.u.swiglu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
+	run(ctx, K_OP_swiglu, &op);
+	fold_acts(&hash[K_OP_swiglu], d);
+	op = (struct k_op){.u.stats = {.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats}};
+	run(ctx, K_OP_stats, &op);
+	for (int r = 0; r < ROWS; r++) {
+		const struct k_logit_stats *s = &d->stats[r];
+
+		fold(&hash[K_OP_stats], &s->hash, sizeof s->hash);
+		fold(&hash[K_OP_stats], &s->mass, sizeof s->mass);
+		fold(&hash[K_OP_stats], &s->entropy, sizeof s->entropy);
+		fold(&hash[K_OP_stats], &s->max, sizeof s->max);
+		fold(&hash[K_OP_stats], &s->argmax, sizeof s->argmax);
+	}
+}
+
+static void make(struct data *d)
+{
+	fill(d->x, ROWS * DIM, 1);
+	fill(d->up, ROWS * DIM, 2);
+	fill(d->w, DIM, 3);
+	fill(d->bias, OUT, 4);
+	fill(d->residual, ROWS * OUT, 5);
+	fill(d->q, ROWS * DIM, 6);
+	fill(d->kv_in[0], ROWS * HEAD_DIM, 7);
+	fill(d->kv_in[1], ROWS * HEAD_DIM, 8);
+	for (size_t i = 0; i < ROWS * DIM / 32; i++)
+		k_quantise_block(d->x + i * 32, d->q8_in + i * 32, d->d_in + i, d->sx_in + i);
+	for (int i = 0; i < ROWS; i++) {
+		d->row[i] = (struct k_row){.pos = FIRST + i, .seq = 0, .observe = i};
+		d->ids[i] = i * 7 % OUT;
+	}
+	for (int i = 0; i < PAGES; i++)
+		d->table[i] = PAGES - 1 - i;
+	k_rope_freqs(10000, HEAD_DIM, d->freq);
+	k_rope_table(d->freq, HEAD_DIM / 2, FIRST + ROWS, d->cos, d->sin);
+}
+
+int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e)
+{
+	struct data *d = calloc(1, sizeof *d);
+	int status;
+
+	memset(hash, 0, K_N_KINDS * sizeof *hash);
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
+	make(d);
+	status = check_weights(ctx, d, hash, e);
+	check_sequence(ctx, d, hash);
+	check_rows(ctx, d, hash);
+	free(d);
+	return status;
+}
+
+int k_selfcheck(struct k_ctx *ctx, struct err *e)
+{
+	static const char *const names[K_N_KINDS] = {
+#define X(name) #name,
+		K_KINDS(X)
+#undef X
+	};
+	uint64_t hash[K_N_KINDS];
+
+	if (k_selfcheck_hashes(ctx, hash, e))
+		return -1;
+	for (int i = 0; i < K_N_KINDS; i++)
+		if (hash[i] != known[i])
+			return err_set(e, ERR_DEVICE,
+						   "the %s kernel (%s) does not give the known answers of arithmetic %d "
+						   "(%016llx, not %016llx): a compiler's liberty or a fault of the processor; "
+						   "try the back end \"ref\"",
+						   names[i], k_isa_name(ctx), K_ARITH_VERSION, (unsigned long long)hash[i],
+						   (unsigned long long)known[i]);
+	return 0;
+}

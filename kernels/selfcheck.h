@@ -1,0 +1,14 @@
+/* The known-answer check of rule 1. Inside kernels/ only. */
+#ifndef CUTAWAY_KERNELS_SELFCHECK_H
+#define CUTAWAY_KERNELS_SELFCHECK_H
+
+#include "kernels/kernels.h"
+
+/* Runs every op on made-up data with the context's kernels and threads, and compares hashes of the results
+ * with those of arithmetic version 1. 0, or -1 with ERR_DEVICE naming the op. Takes a few milliseconds. */
+int k_selfcheck(struct k_ctx *ctx, struct err *e);
+
+/* The hashes themselves, for the test that keeps the table right. */
+int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e);
+
+#endif
