@@ -201,13 +201,13 @@ static bool env_empty(const char *name)
 }
 
 /* A machine that names no locale at all gets UTF-8; one that says C or POSIX gets what it says. */
-static bool locale_is_ascii(void)
+bool term_set_locale(void)
 {
 	if (env_empty("LC_ALL") && env_empty("LC_CTYPE") && env_empty("LANG"))
 		setlocale(LC_CTYPE, "C.UTF-8");
 	else
 		setlocale(LC_CTYPE, "");
-	return strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	return !strcmp(nl_langinfo(CODESET), "UTF-8");
 }
 
 /* rxvt, konsole and others say "foreground;background" as numbers of the 16 colours. */
@@ -293,7 +293,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	if (!t)
 		return err_set(e, ERR_MEMORY, "no memory for the screen");
 	t->out = -1;
-	t->ascii = locale_is_ascii() || o->ascii;
+	t->ascii = o->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
 	if (open_out(t, e) < 0) {
 		term_close(t);
 		return -1;

@@ -22,7 +22,10 @@ struct term_options {
 	bool ascii, no_color, light; /* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
 };
 
-/* Sets LC_CTYPE from the environment. Fails with a clear error where there is no terminal, or one that
+/* Sets LC_CTYPE from the environment; true if it is UTF-8. Before prompt_open() and term_open(). */
+bool term_set_locale(void);
+
+/* Fails with a clear error where there is no terminal, or one that
  * cannot place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) put the terminal right first. */
 int term_open(struct terminal **t, const struct term_options *o, struct err *e);
 void term_close(struct terminal *t); /* the terminal is as it was found; NULL is fine */

@@ -1,0 +1,426 @@
+/* See commands.h. */
+#include "tui/commands.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAM(field) offsetof(struct settings, params.field)
+#define LIVE COMMAND_LIVE
+#define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
+
+/* clang-format off */
+const struct command commands[] = {
+	{ "temp", "NUMBER", "temperature: 0 is greedy, above 1 flattens the distribution", COMMAND_FLOAT, 0, 10,
+	  PARAM(temperature), NULL, "0|0.7|1|1.5", 0, LIVE },
+	{ "top-k", "N", "only the N best tokens take part in the draw; 0: all", COMMAND_INT, 0, 1e6,
+	  PARAM(top_k), NULL, "0|40", 0, LIVE },
+	{ "top-p", "P", "only the best tokens that together have probability P; 1: all", COMMAND_FLOAT, 0, 1,
+	  PARAM(top_p), NULL, "0.9|0.95|1", 0, LIVE },
+	{ "min-p", "P", "only tokens with at least P times the best one's probability; 0: all", COMMAND_FLOAT,
+	  0, 1, PARAM(min_p), NULL, "0|0.05|0.1", 0, LIVE },
+	{ "repeat", "FACTOR", "divides the logits of tokens that occurred lately; 1: off", COMMAND_FLOAT, 0.01,
+	  100, PARAM(repeat_penalty), NULL, "1|1.1|1.3", 0, LIVE },
+	{ "freq", "NUMBER", "taken off a logit for each time the token occurred lately; 0: off", COMMAND_FLOAT,
+	  -100, 100, PARAM(frequency_penalty), NULL, "0|0.5", 0, LIVE },
+	{ "presence", "NUMBER", "taken off the logits of all tokens that occurred lately; 0: off",
+	  COMMAND_FLOAT, -100, 100, PARAM(presence_penalty), NULL, "0|0.5", 0, LIVE },
+	{ "penalty-window", "N", "tokens that count as lately; 0: none", COMMAND_INT, 0, 1e6,
+	  PARAM(penalty_window), NULL, "0|64|256", 0, LIVE },
+	{ "seed", "N", "key of all draws: the same seed gives the same text", COMMAND_SEED, 0, 0, PARAM(seed),
+	  NULL, "0|1|2", 0, LIVE },
+	{ "greedy", "", "always the likeliest token: /temp 0", COMMAND_FLOAT, 0, 0, PARAM(temperature), NULL,
+	  NULL, 0, LIVE },
+	{ "max-tokens", "N", "longest answer; 0: until the context is full", COMMAND_INT, 0, 1e6,
+	  offsetof(struct settings, max_tokens), NULL, "0|64|256", 0, LIVE },
+	{ "stop", "TEXT", "an answer ends where TEXT appears (\\n is a new line); off: none", COMMAND_TEXTS, 0,
+	  0, 0, NULL, "off", 0, LIVE },
+	{ "full", "stop|drop", "a full context stops the conversation or drops its oldest turns",
+	  COMMAND_CHOICE, 0, 0, offsetof(struct settings, drop_turns), NULL, "stop|drop", 0, LIVE },
+	{ "system", "TEXT", "begins anew with this system text; default: the model's own; off: none",
+	  COMMAND_ACT, 0, 0, 0, NULL, "default|off", ACT_SYSTEM, LIVE },
+	{ "spec", "off|ngram[:K]", "who guesses tokens ahead; the text stays the same", COMMAND_ENGINE, 0, 0, 0,
+	  "spec", "off|ngram|ngram:2|ngram:4|ngram:8", 0, LIVE },
+	{ "rule", "race|rejection", "how guesses are judged: in the target's own draw, or by rejection",
+	  COMMAND_ENGINE, 0, 0, 0, "rule", "race|rejection", 0, LIVE },
+	{ "page-size", "N", "tokens in a KV page, a multiple of 16; only while nothing runs", COMMAND_ENGINE, 0,
+	  0, 0, "page-size", "16|32|64", 0, LIVE },
+	{ "prefill-chunk", "N", "most prompt tokens of one request in a step; 0: whole", COMMAND_ENGINE, 0, 0,
+	  0, "prefill-chunk", "0|32|128", 0, LIVE },
+	{ "budget", "N", "most rows in one step, of all requests", COMMAND_ENGINE, 0, 0, 0, "budget",
+	  "64|256|512", 0, LIVE },
+	{ "prefix-cache", "on|off", "whether pages of old prompts are found again", COMMAND_ENGINE, 0, 0, 0,
+	  "prefix-cache", "on|off", 0, LIVE },
+	{ "layer", "N|mean", "the layer that the attention view shows", COMMAND_ACT, 0, 0, 0, NULL, "mean|0",
+	  ACT_LAYER, BOTH },
+	{ "head", "N|mean", "the head that the attention view shows, of that layer", COMMAND_ACT, 0, 0, 0, NULL,
+	  "mean|0", ACT_HEAD, BOTH },
+	{ "new", "", "forgets the conversation and begins anew", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_NEW,
+	  LIVE },
+	{ "retry", "", "answers the last turn again, with another draw", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_RETRY, LIVE },
+	{ "fork", "N", "N answers to the last turn at once; they share its pages", COMMAND_ACT_NUMBER, 2, 64, 0,
+	  NULL, "2|4", ACT_FORK, LIVE },
+	{ "load", "N", "N background requests from the shipped prompts, so that the batch fills",
+	  COMMAND_ACT_NUMBER, 1, 256, 0, NULL, "4|8|16", ACT_LOAD, LIVE },
+	{ "cancel", "", "stops the answer and the background requests", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_STOP_ANSWER, LIVE },
+	{ "save", "FILE", "writes the conversation as text; FILE.db: a copy of the recording", COMMAND_ACT_FILE,
+	  0, 0, 0, NULL, NULL, ACT_SAVE, LIVE },
+	{ "pause", "", "holds between two steps, or goes on", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_PAUSE,
+	  BOTH },
+	{ "step", "N", "runs N steps, then holds", COMMAND_ACT_NUMBER, 1, 1e6, 0, NULL, NULL, ACT_STEP, BOTH },
+	{ "goto", "N", "goes to step N", COMMAND_ACT_NUMBER, 0, 1e12, 0, NULL, NULL, ACT_GOTO, COMMAND_REPLAY },
+	{ "speed", "FACTOR", "how fast it plays: 1 as recorded", COMMAND_ACT_NUMBER, 0.01, 1000, 0, NULL,
+	  "0.25|0.5|1|2|4|16", ACT_SPEED, COMMAND_REPLAY },
+	{ "view", "NAME", "goes to a view", COMMAND_ACT_VIEW, 0, 0, 0, NULL, NULL, ACT_VIEW, BOTH },
+	{ "zoom", "", "the view in focus fills the screen, or goes back", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_ZOOM, BOTH },
+	{ "theme", "dark|light", "colours for a dark or a light ground", COMMAND_ACT_WORD, 0, 0, 0, NULL,
+	  "dark|light", ACT_THEME, BOTH },
+	{ "help", "", "lists the commands", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_HELP, BOTH },
+	{ "quit", "", "ends the session; it is saved", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_QUIT, BOTH },
+	{ 0 },
+};
+/* clang-format on */
+
+/* --- settings --- */
+
+void settings_free(struct settings *s)
+{
+	free(s->system);
+	s->system = NULL;
+	for (int i = 0; i <= SETTINGS_STOPS; i++) {
+		free(s->stop[i]);
+		s->stop[i] = NULL;
+	}
+}
+
+/* \n, \t and \\ are understood. */
+static char *unescape(const char *text)
+{
+	char *out = malloc(strlen(text) + 1), *to = out;
+
+	for (; out && *text; text++) {
+		if (*text == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == '\\')) {
+			text++;
+			*to++ = *text == 'n' ? '\n' : *text == 't' ? '\t' : '\\';
+		} else {
+			*to++ = *text;
+		}
+	}
+	if (out)
+		*to = '\0';
+	return out;
+}
+
+int settings_add_stop(struct settings *s, const char *text, struct err *e)
+{
+	int n = 0;
+
+	while (n <= SETTINGS_STOPS && s->stop[n])
+		n++;
+	if (n >= SETTINGS_STOPS)
+		return err_set(e, ERR_USAGE, "there are %d stop strings already: /stop off forgets them", n);
+	s->stop[n] = unescape(text);
+	return s->stop[n] ? 0 : err_set(e, ERR_MEMORY, "no memory for a stop string");
+}
+
+/* --- finding --- */
+
+static bool usable(const struct command_host *h, const struct command *c)
+{
+	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
+}
+
+/* Length of the name behind the slash. */
+static size_t name_length(const char *line)
+{
+	return strcspn(line, " \t\n");
+}
+
+static const struct command *find(const struct command_host *h, const char *name, size_t n, int *n_found)
+{
+	const struct command *found = NULL;
+
+	*n_found = 0;
+	for (const struct command *c = commands; c->name; c++) {
+		if (!usable(h, c) || strncmp(c->name, name, n) != 0)
+			continue;
+		if (strlen(c->name) == n) {
+			*n_found = 1;
+			return c;
+		}
+		found = c;
+		(*n_found)++;
+	}
+	return *n_found == 1 ? found : NULL;
+}
+
+const struct command *commands_find(const struct command_host *h, const char *line)
+{
+	int n_found;
+
+	if (*line != '/' || !name_length(line + 1))
+		return NULL;
+	return find(h, line + 1, name_length(line + 1), &n_found);
+}
+
+static int unknown(const struct command_host *h, const char *name, size_t n, int n_found, struct err *e)
+{
+	char like[200] = "";
+	size_t used = 0;
+	int shown = (int)(n > 40 ? 40 : n);
+
+	for (const struct command *c = commands; c->name && n_found > 1; c++)
+		if (usable(h, c) && !strncmp(c->name, name, n) && used < sizeof like - 24)
+			used += (size_t)snprintf(like + used, sizeof like - used, " /%s", c->name);
+	if (n_found > 1)
+		return err_set(e, ERR_USAGE, "/%.*s could be%s", shown, name, like);
+	return err_set(e, ERR_USAGE, "there is no command /%.*s%s: /help lists them", shown, name,
+				   h->replay ? " in a replay" : "");
+}
+
+/* --- values --- */
+
+static float *field_float(const struct command_host *h, const struct command *c)
+{
+	return (float *)(void *)((char *)h->settings + c->offset);
+}
+
+static int32_t *field_int(const struct command_host *h, const struct command *c)
+{
+	return (int32_t *)(void *)((char *)h->settings + c->offset);
+}
+
+static void stops_text(const struct settings *s, char *out, size_t cap)
+{
+	size_t used = 0;
+
+	snprintf(out, cap, "off");
+	for (int i = 0; i < SETTINGS_STOPS && s->stop[i] && used < cap; i++) {
+		int n = snprintf(out + used, cap - used, "%s'%s'", i ? " " : "", s->stop[i]);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+}
+
+bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap)
+{
+	if (c->kind == COMMAND_ENGINE)
+		return h->engine_get(h->arg, c->engine, out, cap) == 0;
+	if (!h->settings || c->kind > COMMAND_ENGINE)
+		return false;
+	switch (c->kind) {
+	case COMMAND_INT:
+		snprintf(out, cap, "%d", *field_int(h, c));
+		return true;
+	case COMMAND_FLOAT:
+		snprintf(out, cap, "%g", (double)*field_float(h, c));
+		return *c->args; /* /greedy has none */
+	case COMMAND_SEED:
+		snprintf(out, cap, "%llu", (unsigned long long)h->settings->params.seed);
+		return true;
+	case COMMAND_CHOICE:
+		snprintf(out, cap, "%s", h->settings->drop_turns ? "drop" : "stop");
+		return true;
+	default:
+		stops_text(h->settings, out, cap);
+		return true;
+	}
+}
+
+static int say_value(const struct command_host *h, const struct command *c)
+{
+	char value[256], text[640];
+
+	if (!commands_value(h, c, value, sizeof value))
+		snprintf(value, sizeof value, "not known before the model is there");
+	snprintf(text, sizeof text, "%s is %s   (/%s %s: %s)", c->name, value, c->name, c->args, c->doc);
+	h->say(h->arg, text);
+	return 0;
+}
+
+static int changed(const struct command_host *h, const struct command *c)
+{
+	char value[256], text[320];
+
+	if (!*c->args) /* /greedy is a name for /temp 0 */
+		c = commands;
+	if (!commands_value(h, c, value, sizeof value))
+		return 0;
+	if (c->kind != COMMAND_ENGINE) /* the engine notes its own */
+		h->note(h->arg, c->name, value);
+	snprintf(text, sizeof text, "%s is now %s", c->name, value);
+	h->say(h->arg, text);
+	return 0;
+}
+
+static int parse_number(const struct command *c, const char *arg, double *out, struct err *e)
+{
+	bool whole = c->kind == COMMAND_INT || (c->kind == COMMAND_ACT_NUMBER && c->min == floor(c->min));
+	char *end;
+
+	*out = strtod(arg, &end);
+	while (isspace((unsigned char)*end))
+		end++;
+	if (*end || !isfinite(*out) || *out < c->min || *out > c->max || (whole && *out != floor(*out)))
+		return err_set(e, ERR_USAGE, "/%s %.40s: %s from %g to %g is needed", c->name, arg,
+					   whole ? "a whole number" : "a number", c->min, c->max);
+	return 0;
+}
+
+static int set_seed(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	unsigned long long seed;
+	char *end;
+
+	errno = 0;
+	seed = strtoull(arg, &end, 0);
+	if (errno || *end || !isdigit((unsigned char)*arg))
+		return err_set(e, ERR_USAGE, "/seed %.40s: a whole number from 0 to 2^64-1 is needed", arg);
+	h->settings->params.seed = seed;
+	return changed(h, c);
+}
+
+static int set_number(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	double value = 0;
+
+	if (*c->args && parse_number(c, arg, &value, e) < 0)
+		return -1;
+	if (c->kind == COMMAND_INT)
+		*field_int(h, c) = (int32_t)value;
+	else
+		*field_float(h, c) = (float)value;
+	return changed(h, c);
+}
+
+static int set_choice(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	if (strcmp(arg, "stop") != 0 && strcmp(arg, "drop") != 0)
+		return err_set(e, ERR_USAGE, "/%s %.40s: stop or drop is needed", c->name, arg);
+	h->settings->drop_turns = *arg == 'd';
+	return changed(h, c);
+}
+
+static int set_stops(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	if (!strcmp(arg, "off")) {
+		for (int i = 0; i < SETTINGS_STOPS; i++) {
+			free(h->settings->stop[i]);
+			h->settings->stop[i] = NULL;
+		}
+	} else if (settings_add_stop(h->settings, arg, e) < 0) {
+		return -1;
+	}
+	return changed(h, c);
+}
+
+/* --- acts --- */
+
+static bool word_known(const char *words, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = words; n && at && *at;) {
+		size_t size = strcspn(at, "|");
+
+		if (size == n && !memcmp(at, word, n))
+			return true;
+		at += size + (at[size] == '|');
+	}
+	return false;
+}
+
+static int need_view(const struct command_host *h, const char *arg, struct err *e)
+{
+	char names[200] = "";
+	size_t used = 0;
+
+	for (int i = 0; h->views && h->views[i]; i++) {
+		if (!strcmp(h->views[i]->id, arg))
+			return 0;
+		if (used < sizeof names - 16)
+			used += (size_t)snprintf(names + used, sizeof names - used, " %.12s", h->views[i]->id);
+	}
+	return err_set(e, ERR_USAGE, "/view %.40s: the views are%s", arg, names);
+}
+
+static int act(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	double number = c->min;
+
+	switch (c->kind) {
+	case COMMAND_ACT_NUMBER:
+		if (*arg && parse_number(c, arg, &number, e) < 0)
+			return -1;
+		break;
+	case COMMAND_ACT_FILE:
+		if (!*arg)
+			return err_set(e, ERR_USAGE, "/%s needs the name of a file", c->name);
+		break;
+	case COMMAND_ACT_VIEW:
+		if (need_view(h, arg, e) < 0)
+			return -1;
+		break;
+	case COMMAND_ACT_WORD:
+		if (!word_known(c->words, arg))
+			return err_set(e, ERR_USAGE, "/%s %.40s: %s is needed", c->name, arg, c->args);
+		break;
+	default:
+		if (*arg && !*c->args)
+			return err_set(e, ERR_USAGE, "/%s takes no argument", c->name);
+		break;
+	}
+	return h->act(h->arg, c->act, arg, number, e);
+}
+
+static int run(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	if (c->kind >= COMMAND_ACT)
+		return act(h, c, arg, e);
+	if (!*arg && *c->args)
+		return say_value(h, c);
+	if (*arg && !*c->args)
+		return err_set(e, ERR_USAGE, "/%s takes no argument", c->name);
+	switch (c->kind) {
+	case COMMAND_ENGINE:
+		return h->engine_set(h->arg, c->engine, arg, e) < 0 ? -1 : changed(h, c);
+	case COMMAND_SEED:
+		return set_seed(h, c, arg, e);
+	case COMMAND_CHOICE:
+		return set_choice(h, c, arg, e);
+	case COMMAND_TEXTS:
+		return set_stops(h, c, arg, e);
+	default:
+		return set_number(h, c, arg, e);
+	}
+}
+
+int commands_run(const struct command_host *h, const char *line, struct err *e)
+{
+	size_t n = *line == '/' ? name_length(line + 1) : 0;
+	const struct command *c;
+	char *arg, *end;
+	int n_found, result;
+
+	if (!n)
+		return err_set(e, ERR_USAGE, "a command is / and a name: /help lists them");
+	c = find(h, line + 1, n, &n_found);
+	if (!c)
+		return unknown(h, line + 1, n, n_found, e);
+	for (line += 1 + n; isspace((unsigned char)*line);)
+		line++;
+	arg = strdup(line);
+	if (!arg)
+		return err_set(e, ERR_MEMORY, "no memory for a command");
+	for (end = arg + strlen(arg); end > arg && isspace((unsigned char)end[-1]);)
+		*--end = '\0';
+	result = run(h, c, arg, e);
+	free(arg);
+	return result;
+}

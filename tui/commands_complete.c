@@ -1,0 +1,105 @@
+/* Completion and hints for the prompt, from the table of commands. See commands.h. */
+#include "tui/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct list {
+	char **text;
+	size_t n;
+};
+
+static void list_add(struct list *l, const char *before, const char *text, size_t size)
+{
+	char **grown = realloc(l->text, (l->n + 2) * sizeof *grown);
+
+	if (!grown)
+		return;
+	l->text = grown;
+	l->text[l->n] = malloc(strlen(before) + size + 1);
+	l->text[l->n + 1] = NULL;
+	if (l->text[l->n])
+		sprintf(l->text[l->n++], "%s%.*s", before, (int)size, text);
+}
+
+static void add_words(struct list *l, const char *words, const char *begun, size_t n)
+{
+	for (const char *at = words; at && *at;) {
+		size_t size = strcspn(at, "|");
+
+		if (size >= n && !memcmp(at, begun, n))
+			list_add(l, "", at, size);
+		at += size + (at[size] == '|');
+	}
+}
+
+static void add_views(struct list *l, const struct command_host *h, const char *begun, size_t n)
+{
+	for (int i = 0; h->views && h->views[i]; i++)
+		if (!strncmp(h->views[i]->id, begun, n))
+			list_add(l, "", h->views[i]->id, strlen(h->views[i]->id));
+}
+
+static bool usable(const struct command_host *h, const struct command *c)
+{
+	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
+}
+
+char **commands_complete(void *host, const char *line, int start, int end, bool *files)
+{
+	const struct command_host *h = host;
+	const char *begun = line + start;
+	size_t n = (size_t)(end - start);
+	const struct command *c;
+	struct list l = { 0 };
+
+	*files = false;
+	if (*line != '/')
+		return NULL;
+	if (start == 0) {
+		for (c = commands; c->name; c++)
+			if (usable(h, c) && !strncmp(c->name, begun + 1, n - (n > 0)))
+				list_add(&l, "/", c->name, strlen(c->name));
+		return l.text;
+	}
+	c = commands_find(h, line);
+	if (!c)
+		return NULL;
+	*files = c->kind == COMMAND_ACT_FILE;
+	if (c->kind == COMMAND_ACT_VIEW)
+		add_views(&l, h, begun, n);
+	else
+		add_words(&l, c->words, begun, n);
+	return l.text;
+}
+
+static void hint_many(const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
+{
+	size_t used = 0;
+
+	for (const struct command *c = commands; c->name && used < cap; c++) {
+		if (!usable(h, c) || strncmp(c->name, begun, n) != 0)
+			continue;
+		int more = snprintf(out + used, cap - used, "%s/%s", used ? "  " : "", c->name);
+
+		used += more > 0 ? (size_t)more : 0;
+	}
+}
+
+void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap)
+{
+	const struct command *c = commands_find(h, line);
+	size_t n = *line == '/' ? strcspn(line + 1, " \t\n") : 0;
+	char value[128];
+
+	*out = '\0';
+	if (*line != '/')
+		return;
+	if (!c && !line[1 + n])
+		hint_many(h, line + 1, n, out, cap);
+	else if (c && commands_value(h, c, value, sizeof value))
+		snprintf(out, cap, "/%s %s  %s (now %s)", c->name, c->args, c->doc, value);
+	else if (c)
+		snprintf(out, cap, "/%s%s%s  %s", c->name, *c->args ? " " : "", c->args, c->doc);
+}
