@@ -1,0 +1,109 @@
+/* See paths.h. */
+#include "base/paths.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *home(void)
+{
+	const char *dir = getenv("HOME");
+	const struct passwd *user;
+
+	if (dir && dir[0] == '/')
+		return dir;
+	user = getpwuid(getuid());
+	return user ? user->pw_dir : NULL;
+}
+
+/* Makes every folder that path's last name lies in. */
+static int make_folders(char *path, struct err *e)
+{
+	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		if (mkdir(path, 0700) && errno != EEXIST) {
+			int why = errno;
+
+			/* A folder above may be there though nothing can be made in it. */
+			if (access(path, X_OK))
+				return err_set(e, ERR_IO, "cannot make the folder %s: %s", path, strerror(why));
+		}
+		*p = '/';
+	}
+	return 0;
+}
+
+/* An XDG variable counts only if it is an absolute path (the specification says so). */
+static int in_folder(const char *variable, const char *fallback, const char *rest, char **path,
+					 struct err *e)
+{
+	const char *dir = getenv(variable), *top = home();
+	int n;
+
+	*path = NULL;
+	if (dir && dir[0] == '/')
+		n = asprintf(path, "%s/cutaway/%s", dir, rest);
+	else if (top)
+		n = asprintf(path, "%s/%s/cutaway/%s", top, fallback, rest);
+	else
+		return err_set(e, ERR_IO, "no home folder: set HOME or %s", variable);
+	if (n < 0) {
+		*path = NULL;
+		return err_set(e, ERR_MEMORY, "no memory for a path");
+	}
+	if (make_folders(*path, e)) {
+		free(*path);
+		*path = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+int paths_data(const char *rest, char **path, struct err *e)
+{
+	return in_folder("XDG_DATA_HOME", ".local/share", rest, path, e);
+}
+
+int paths_cache(const char *rest, char **path, struct err *e)
+{
+	return in_folder("XDG_CACHE_HOME", ".cache", rest, path, e);
+}
+
+int paths_state(const char *rest, char **path, struct err *e)
+{
+	return in_folder("XDG_STATE_HOME", ".local/state", rest, path, e);
+}
+
+int paths_history(char **path, struct err *e)
+{
+	return paths_state("history", path, e);
+}
+
+int paths_new_recording(char **path, struct err *e)
+{
+	time_t now = time(NULL);
+	struct tm local;
+	char stamp[32], name[64];
+
+	if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y-%m-%d-%H%M%S", &local))
+		return err_set(e, ERR_IO, "the clock cannot be read");
+	for (int i = 1; i < 1000; i++) {
+		/* Sessions begun within one second are told apart by a number. */
+		if (i == 1)
+			snprintf(name, sizeof name, "sessions/%s.db", stamp);
+		else
+			snprintf(name, sizeof name, "sessions/%s-%d.db", stamp, i);
+		if (paths_data(name, path, e))
+			return -1;
+		if (access(*path, F_OK))
+			return 0;
+		free(*path);
+		*path = NULL;
+	}
+	return err_set(e, ERR_IO, "there are too many recordings of %s", stamp);
+}

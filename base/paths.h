@@ -1,0 +1,21 @@
+/* Where cutaway keeps its files: the XDG base directories (specifications.freedesktop.org/basedir-spec).
+ *
+ * Each function gives the path of `rest` (may hold slashes; "" for the directory itself) in cutaway's own
+ * folder of that kind, malloc'd, and makes the folders above it, for the user alone (mode 0700), where
+ * they are missing. Fails with ERR_IO where one cannot be made. Thread: any that does not change the
+ * environment. */
+#ifndef CUTAWAY_BASE_PATHS_H
+#define CUTAWAY_BASE_PATHS_H
+
+#include "base/err.h"
+
+int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
+int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
+int paths_state(const char *rest, char **path, struct err *e); /* kept, but of this machine: history */
+
+/* The file of the prompt's history. */
+int paths_history(char **path, struct err *e);
+/* A name for a new recording, after the local time: no file has it yet. */
+int paths_new_recording(char **path, struct err *e);
+
+#endif

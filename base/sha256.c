@@ -1,0 +1,188 @@
+/* See sha256.h. A line of the memory: hash, size, mtime in ns, inode, device, path. */
+#include "base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <nettle/sha2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+
+#define PART (1 << 20) /* bytes hashed at a time */
+#define LINES_MOST 64  /* entries kept, the newest first */
+
+static int hash_fd(int fd, const char *path, char out[SHA256_HEX], struct err *e)
+{
+	uint8_t *part = malloc(PART), digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx ctx;
+	ssize_t n;
+
+	if (!part)
+		return err_set(e, ERR_MEMORY, "no memory to hash %s", path);
+	sha256_init(&ctx);
+	while ((n = read(fd, part, PART)) != 0) {
+		if (n > 0)
+			sha256_update(&ctx, (size_t)n, part);
+		else if (errno != EINTR)
+			break;
+	}
+	free(part);
+	if (n < 0)
+		return err_set(e, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+	sha256_digest(&ctx, sizeof digest, digest);
+	for (size_t i = 0; i < sizeof digest; i++)
+		snprintf(out + 2 * i, 3, "%02x", digest[i]);
+	return 0;
+}
+
+/* What a file must still be for its hash to hold; malloc'd. NULL if it cannot be put on one line. */
+static char *make_key(int fd, const char *path)
+{
+	char *whole = realpath(path, NULL), *key = NULL;
+	struct stat st;
+
+	if (whole && !strchr(whole, '\n') && !fstat(fd, &st) &&
+		asprintf(&key, "%jd %" PRId64 " %ju %ju %s", (intmax_t)st.st_size,
+				 (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec, (uintmax_t)st.st_ino,
+				 (uintmax_t)st.st_dev, whole) < 0)
+		key = NULL;
+	free(whole);
+	return key;
+}
+
+/* Whether a line is "hash key"; its hash to out. */
+static bool line_matches(const char *line, const char *key, char out[SHA256_HEX])
+{
+	if (strspn(line, "0123456789abcdef") != SHA256_HEX - 1 || line[SHA256_HEX - 1] != ' ' ||
+		strcmp(line + SHA256_HEX, key))
+		return false;
+	memcpy(out, line, SHA256_HEX - 1);
+	out[SHA256_HEX - 1] = '\0';
+	return true;
+}
+
+static bool recall(const char *memory, const char *key, char out[SHA256_HEX])
+{
+	FILE *f = fopen(memory, "re");
+	char *line = NULL;
+	size_t cap = 0;
+	bool found = false;
+
+	while (f && !found && getline(&line, &cap, f) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		found = line_matches(line, key, out);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* The lines of the old memory that are of other files. */
+static void copy_lines(FILE *to, const char *memory, const char *key)
+{
+	const char *path = strchr(key, '/');
+	FILE *from = fopen(memory, "re");
+	char *line = NULL;
+	size_t cap = 0;
+
+	for (int n = 1; from && n < LINES_MOST && getline(&line, &cap, from) > 0; n++) {
+		const char *other = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (other && strcmp(other, path))
+			fprintf(to, "%s\n", line);
+	}
+	free(line);
+	if (from)
+		fclose(from);
+}
+
+/* Writes a new memory beside the old one and puts it in its place. */
+static void remember(const char *memory, const char *key, const char *hash)
+{
+	char *draft = NULL;
+	FILE *f = NULL;
+	int fd;
+	bool good;
+
+	if (asprintf(&draft, "%s.XXXXXX", memory) < 0)
+		return;
+	fd = mkstemp(draft);
+	if (fd >= 0 && !(f = fdopen(fd, "w")))
+		close(fd);
+	if (f) {
+		fprintf(f, "%s %s\n", hash, key);
+		copy_lines(f, memory, key);
+		good = !ferror(f);
+		good = !fclose(f) && good;
+		if (!good || rename(draft, memory))
+			unlink(draft);
+	} else if (fd >= 0) {
+		unlink(draft);
+	}
+	free(draft);
+}
+
+static int open_file(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		err_set(e, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+	return fd;
+}
+
+int file_sha256(const char *path, char out[SHA256_HEX], struct err *e)
+{
+	int fd = open_file(path, e), rc;
+
+	if (fd < 0)
+		return -1;
+	rc = hash_fd(fd, path, out, e);
+	close(fd);
+	return rc;
+}
+
+bool file_sha256_known(const char *path, char out[SHA256_HEX])
+{
+	int fd = open_file(path, NULL);
+	char *key = fd < 0 ? NULL : make_key(fd, path), *memory = NULL;
+	bool found = key && !paths_cache("sha256", &memory, NULL) && recall(memory, key, out);
+
+	if (fd >= 0)
+		close(fd);
+	free(key);
+	free(memory);
+	return found;
+}
+
+int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e)
+{
+	int fd = open_file(path, e), rc = 0;
+	char *key, *after, *memory = NULL;
+
+	if (fd < 0)
+		return -1;
+	key = make_key(fd, path);
+	if (key && paths_cache("sha256", &memory, NULL))
+		memory = NULL;
+	if (!memory || !recall(memory, key, out)) {
+		rc = hash_fd(fd, path, out, e);
+		/* A file that changed while it was read has no hash worth keeping. */
+		after = rc ? NULL : make_key(fd, path);
+		if (memory && after && !strcmp(key, after))
+			remember(memory, key, out);
+		free(after);
+	}
+	close(fd);
+	free(key);
+	free(memory);
+	return rc;
+}
