@@ -3,11 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/version.h"
 #include "engine/engine_impl.h"
-
-#ifndef CUTAWAY_VERSION
-#define CUTAWAY_VERSION "0.1.0"
-#endif
 
 static struct ev_span text(const char *s)
 {
@@ -31,7 +28,7 @@ void engine_tell_session(struct engine *e)
 	ev_init(&ev, EV_session);
 	s->unix_ns = wall_clock_ns();
 	s->version = text(CUTAWAY_VERSION);
-	s->build = text("gcc " __VERSION__);
+	s->build = text(CUTAWAY_BUILD);
 	s->arith = K_ARITH_VERSION;
 	s->backend = text(i->backend);
 	s->isa = text(i->isa);
