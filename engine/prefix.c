@@ -126,7 +126,7 @@ static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const
 		return;
 	}
 	if (best < 0 || (parent < 0 && best_n == 0)) {
-		out->reason = parent < 0 ? EV_PREFIX_empty : EV_PREFIX_tail;
+		out->reason = parent < 0 ? EV_PREFIX_empty : left < size ? EV_PREFIX_hit : EV_PREFIX_tail;
 		out->nearest = parent < 0 ? EV_NULL_I : p->node[parent].request;
 		return;
 	}

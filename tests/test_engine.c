@@ -540,7 +540,7 @@ static int setup(void **state)
 	(void)state;
 	snprintf(model_path, sizeof model_path, "/tmp/cutaway-test-%d.gguf", (int)getpid());
 	o.type = K_Q4_1;
-	if (tiny_write(model_path, &o, &err)) {
+	if (tiny_write(&o, model_path, &err)) {
 		fprintf(stderr, "%s\n", err.text);
 		return -1;
 	}
