@@ -1,0 +1,300 @@
+/* See view_util.h. */
+#include "tui/view_util.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+char view_letter(int64_t request)
+{
+	return request > 0 ? (char)('a' + (request - 1) % 26) : ' ';
+}
+
+enum ink view_ink(int64_t request)
+{
+	return request > 0 ? (enum ink)(INK_REQUEST_0 + (request - 1) % 8) : INK_DIM;
+}
+
+const struct tl_request *view_request(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = s->request > 0 ? timeline_request(t, s->request) : NULL;
+
+	if (!r)
+		r = timeline_chat(t);
+	if (!r && t->n_requests)
+		r = &t->request[t->n_requests - 1];
+	return r;
+}
+
+int32_t view_token_index(const struct tl_request *r, const struct view_state *s)
+{
+	if (!r || !r->n_tokens)
+		return -1;
+	if (s->token < 0 || s->token >= r->n_tokens)
+		return r->n_tokens - 1;
+	return (int32_t)s->token;
+}
+
+const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s)
+{
+	int32_t i = view_token_index(r, s);
+
+	return i < 0 ? NULL : &r->token[i];
+}
+
+int view_queue(const struct timeline *t, const struct tl_request **out, int n)
+{
+	int total = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		const struct tl_request *r = &t->request[i];
+
+		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
+			continue;
+		if (total < n)
+			out[total] = r;
+		total++;
+	}
+	return total;
+}
+
+static const char *absent(char *buf)
+{
+	snprintf(buf, VIEW_NUM, "–");
+	return buf;
+}
+
+const char *view_count(char *buf, int64_t n)
+{
+	char digits[VIEW_NUM];
+	size_t len, at = 0;
+
+	if (n == EV_NULL_I)
+		return absent(buf);
+	len = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+	if (n < 0)
+		buf[at++] = '-';
+	for (size_t i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = digits[i];
+	}
+	buf[at] = '\0';
+	return buf;
+}
+
+/* Three digits that count, with a unit. */
+static const char *scaled(char *buf, double v, const char *unit)
+{
+	int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
+
+	if (v < 1e9)
+		snprintf(buf, VIEW_NUM, "%.*f %s", decimals, v, unit);
+	else
+		snprintf(buf, VIEW_NUM, "%.2g %s", v, unit);
+	return buf;
+}
+
+const char *view_ns(char *buf, double ns)
+{
+	if (!(ns >= 0) || isinf(ns))
+		return absent(buf);
+	if (ns < 999500)
+		snprintf(buf, VIEW_NUM, "%.0f us", ns / 1e3);
+	else if (ns < 999.5e6)
+		return scaled(buf, ns / 1e6, "ms");
+	else if (ns < 599.5e9)
+		return scaled(buf, ns / 1e9, "s");
+	else
+		return scaled(buf, ns / 60e9, "min");
+	return buf;
+}
+
+static const char *decimal(char *buf, double v, const char *const unit[5])
+{
+	int i = 0;
+
+	if (!(v >= 0) || isinf(v))
+		return absent(buf);
+	for (; v >= 999.5 && i < 4; i++)
+		v /= 1000;
+	if (!i) {
+		snprintf(buf, VIEW_NUM, "%.0f %s", v, unit[0]);
+		return buf;
+	}
+	return scaled(buf, v, unit[i]);
+}
+
+const char *view_bytes(char *buf, double bytes)
+{
+	static const char *const unit[] = { "B", "KB", "MB", "GB", "TB" };
+
+	return decimal(buf, bytes, unit);
+}
+
+const char *view_rate(char *buf, double bytes_s)
+{
+	static const char *const unit[] = { "B/s", "KB/s", "MB/s", "GB/s", "TB/s" };
+
+	return decimal(buf, bytes_s, unit);
+}
+
+const char *view_percent(char *buf, double part)
+{
+	if (!(part >= 0) || part > 1e6)
+		return absent(buf);
+	snprintf(buf, VIEW_NUM, "%.*f %%", part > 0 && part < 0.00995 ? 1 : 0, part * 100);
+	return buf;
+}
+
+const char *view_tokens_s(char *buf, double rate)
+{
+	if (!(rate >= 0) || isinf(rate))
+		return absent(buf);
+	snprintf(buf, VIEW_NUM, "%.*f tok/s", rate < 9.95 ? 1 : 0, rate < 1e9 ? rate : 1e9);
+	return buf;
+}
+
+/* What is not drawn as itself: white space, and the second form of it for terminals without UTF-8. */
+static const char *white_form(const struct glyph_run *g, const char *text, bool ascii)
+{
+	if (g->newline)
+		return "\\n";
+	if (g->tab)
+		return "\\t";
+	if (*text == ' ')
+		return ascii ? "_" : "␣";
+	return NULL;
+}
+
+int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id)
+{
+	int32_t size;
+	const char *text = timeline_token_bytes(t, id, &size);
+	bool special = id >= 0 && id < t->n_vocab && t->vocab[id].special;
+	struct pen in = pen_sub(p, (struct rect){ x, y, w, 1 });
+	int at = 0;
+
+	if (!size)
+		return view_put(&in, 0, 0, INK_DIM, "#%d", id);
+	while (size > 0 && at < in.r.w) {
+		struct glyph_run g = text_next(text, (size_t)size, p->c->ascii);
+		const char *form = white_form(&g, text, p->c->ascii);
+		int width = form ? text_width(form, strlen(form), p->c->ascii) : g.width;
+
+		if (!g.used)
+			break;
+		if (at + width + (g.used < (size_t)size) > in.r.w) {
+			at += view_put(&in, at, 0, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+			break;
+		}
+		in.ink = form || special ? INK_DIM : p->ink;
+		at += form ? pen_text(&in, at, 0, form, -1) : pen_text(&in, at, 0, text, (long)g.used);
+		text += g.used;
+		size -= (int32_t)g.used;
+	}
+	return at;
+}
+
+/* Copies text up to a bound, white space in its visible form, never a part of a grapheme. */
+static size_t copy_visible(char *buf, size_t cap, const char *text, int32_t size)
+{
+	size_t n = 0;
+
+	while (size > 0) {
+		struct glyph_run g = text_next(text, (size_t)size, false);
+		const char *form = g.newline ? "\\n" : g.tab ? "\\t" : g.text;
+		size_t len = strlen(form);
+
+		if (!g.used || n + len + 4 >= cap)
+			break;
+		memcpy(buf + n, form, len);
+		n += len;
+		text += g.used;
+		size -= (int32_t)g.used;
+	}
+	if (size > 0 && n + 4 < cap) {
+		memcpy(buf + n, "…", strlen("…"));
+		n += strlen("…");
+	}
+	buf[n] = '\0';
+	return n;
+}
+
+const char *view_quote(char *buf, const struct timeline *t, int32_t id)
+{
+	int32_t size;
+	const char *text = timeline_token_bytes(t, id, &size);
+	size_t n;
+
+	if (!size) {
+		snprintf(buf, VIEW_TOKEN, "#%d", id);
+		return buf;
+	}
+	buf[0] = '\'';
+	n = copy_visible(buf + 1, VIEW_TOKEN - 2, text, size);
+	buf[n + 1] = '\'';
+	buf[n + 2] = '\0';
+	return buf;
+}
+
+const char *view_word(char *buf, const struct timeline *t, int32_t id)
+{
+	int32_t size;
+	const char *text = timeline_token_bytes(t, id, &size);
+
+	while (size > 0 && *text == ' ')
+		text++, size--;
+	if (!size)
+		return view_quote(buf, t, id);
+	copy_visible(buf, VIEW_TOKEN, text, size);
+	return buf;
+}
+
+int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
+{
+	struct pen in = *p;
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	in.ink = (uint8_t)ink;
+	return pen_text(&in, x, y, line, -1);
+}
+
+int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
+{
+	struct pen in = *p;
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	in.ink = (uint8_t)ink;
+	return pen_right(&in, x, y, "%s", line);
+}
+
+void view_put_letter(struct pen *p, int x, int y, int64_t request)
+{
+	struct pen in = *p;
+
+	in.ink = (uint8_t)view_ink(request);
+	in.attr |= ATTR_BOLD;
+	pen_printf(&in, x, y, "%c", view_letter(request));
+}
+
+void view_nothing(struct pen *p, const char *text)
+{
+	struct pen in = *p;
+
+	in.ink = INK_DIM;
+	if (p->r.h > 1)
+		pen_clip(&in, 0, 1, p->r.w, text, -1);
+}

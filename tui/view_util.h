@@ -1,0 +1,50 @@
+/* What the views share: names and colours of requests, forms of tokens and numbers, what is in focus.
+ * Thread: the UI's; no state. */
+#ifndef CUTAWAY_TUI_VIEW_UTIL_H
+#define CUTAWAY_TUI_VIEW_UTIL_H
+
+#include "tui/view.h"
+
+enum { VIEW_NUM = 32, VIEW_TOKEN = 96 };
+
+/* A request's letter and colour: the same in every view. 'a' … 'z' and round again; 8 colours. */
+char view_letter(int64_t request);
+enum ink view_ink(int64_t request);
+
+/* The request in focus: the chosen one, else the conversation's newest, else the newest of all. NULL: none. */
+const struct tl_request *view_request(const struct timeline *t, const struct view_state *s);
+/* Index of its token in focus, -1: it has none. The end-of-turn token counts. */
+int32_t view_token_index(const struct tl_request *r, const struct view_state *s);
+const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s);
+/* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
+int view_queue(const struct timeline *t, const struct tl_request **out, int n);
+
+/* Numbers in words. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in ASCII
+ * after the canvas has cleaned it). */
+const char *view_count(char *buf, int64_t n);       /* 1,024 */
+const char *view_ns(char *buf, double ns);          /* 870 us, 3.48 ms, 41 ms, 1.25 s */
+const char *view_bytes(char *buf, double bytes);    /* 1.5 MB */
+const char *view_rate(char *buf, double bytes_s);   /* 33.6 GB/s */
+const char *view_percent(char *buf, double part);   /* 86 % of 1; 0.4 % below one per cent */
+const char *view_tokens_s(char *buf, double rate);  /* 287 tok/s */
+
+/* Token as a person can read it, on one line: the space before a word as ␣ ("_"), line breaks as \n; dim
+ * where it is not the text itself, and control tokens by their names. Clipped to w columns; returns the
+ * columns used. */
+int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id);
+/* The same in quotes for a sentence: ' gas', '\n'. Writes into buf [VIEW_TOKEN] and returns it. */
+const char *view_quote(char *buf, const struct timeline *t, int32_t id);
+/* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
+const char *view_word(char *buf, const struct timeline *t, int32_t id);
+
+/* Pieces of drawing. Both leave the pen as it was. Return the columns used. */
+int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* Letter of a request in its colour, bold. */
+void view_put_letter(struct pen *p, int x, int y, int64_t request);
+/* A dim line in the middle of an empty view, clipped: "nothing yet: …". */
+void view_nothing(struct pen *p, const char *text);
+
+#endif

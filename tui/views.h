@@ -1,0 +1,16 @@
+/* The views there are. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_VIEWS_H
+#define CUTAWAY_TUI_VIEWS_H
+
+#include "tui/view.h"
+
+/* Place in views[] and in the arrays of struct view_state; the key is one more. */
+enum view_index {
+	VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_SPECULATION, VIEW_PREFIX, VIEW_ATTENTION,
+	VIEW_TIME, VIEW_SAMPLER, VIEW_N
+};
+
+extern const struct view view_chat, view_next, view_pages, view_batch, view_speculation, view_prefix,
+	view_attention, view_time, view_sampler;
+
+#endif
