@@ -1,0 +1,36 @@
+#!/bin/sh
+# Who may include whom (docs/design.md, "Layout"), and what no file may do. TAP.
+cd "$(dirname "$0")/.." || exit 1
+n=0
+check() { # description, command whose output lists the violations
+	n=$((n + 1))
+	found=$(eval "$2")
+	if [ -z "$found" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$found" | sed 's/^/# /'
+	fi
+}
+includes() { # files of a folder that include a path matching a pattern, but for one file
+	echo "grep -nE '^#include [\"<]($2)' $1 2>/dev/null | grep -vE '^(${3:-none})'"
+}
+
+check "base includes nothing of the project but base" "$(includes '-r base' '(kernels|engine|trace|sessions|tui|cli)/')"
+check "kernels include base alone" "$(includes '-r kernels' '(engine|trace|sessions|tui|cli)/')"
+check "engine includes base and kernels alone" "$(includes '-r engine' '(trace|sessions|tui|cli)/')"
+check "trace includes of the engine only events" \
+	"grep -rnE '^#include \"(engine/|kernels/|sessions/|tui/|cli/)' trace | grep -v 'engine/event.h'"
+check "sessions include neither tui nor cli" "$(includes '-r sessions' '(tui|cli)/')"
+check "views ask neither engine nor log" \
+	"grep -nE '^#include \"(engine/engine.h|engine/actor.h|trace/)' tui/view_*.c tui/timeline*.c"
+check "only tui/term.c sees ncurses" "$(includes '-r base kernels engine trace sessions tui cli' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term\.c')"
+check "only tui/prompt.c sees readline" "$(includes '-r base kernels engine trace sessions tui cli' 'readline/' 'tui/prompt\.c')"
+check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
+check "only main exits" \
+	"grep -rnE '(^|[^_a-z])exit\(' base kernels engine trace sessions tui cli --include='*.c' | grep -vE '^cli/main\.c|_exit\('"
+check "no libm in the kernels" \
+	"grep -nE '(^|[^_a-z0-9])(expf?|logf?|powf?|sinf?|cosf?|tanhf?|fmaxf?|fminf?)\(' kernels/*.c kernels/*.h | grep -vE ':[0-9]+:[[:space:]]*(/?\*|//)'"
+check "files are under 600 lines" \
+	"find base kernels engine trace sessions tui cli tests -name '*.[ch]' -exec wc -l {} + | awk '\$2 != \"total\" && \$1 >= 600'"
+echo "1..$n"
