@@ -1,0 +1,402 @@
+/* See conversation.h.
+ *
+ * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
+ * ids[turn[i].begin …] up to the next turn's begin; the last turn ends with the opening of its answer, whose
+ * own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole. */
+#include "tui/conversation.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWERS_MAX = 64 };
+
+struct turn {
+	size_t begin; /* in ids: where the user's turn begins */
+	size_t open;  /* in ids: behind the opening of the answer */
+	char *text;
+};
+
+struct answer {
+	int64_t request;
+	int32_t *ids;
+	int32_t n, cap;
+	bool finished;
+};
+
+struct conversation {
+	const struct chat_template *chat;
+	const struct tokenizer *tokenizer;
+	int32_t ctx;
+	int32_t *ids;
+	size_t n, cap, n_head;
+	struct turn *turn;
+	int n_turns;
+	int64_t sample;
+	pthread_mutex_t lock; /* of everything below */
+	struct answer answer[ANSWERS_MAX];
+	int n_answers, chosen;
+	int32_t expected;
+	bool lost; /* no memory for an answer's ids: it cannot be gone on with */
+};
+
+static void answers_clear(struct conversation *c)
+{
+	for (int i = 0; i < c->n_answers; i++)
+		free(c->answer[i].ids);
+	memset(c->answer, 0, sizeof c->answer);
+	c->n_answers = c->chosen = 0;
+	c->expected = 0;
+	c->lost = false;
+}
+
+static void turns_drop(struct conversation *c, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(c->turn[i].text);
+	memmove(c->turn, c->turn + n, (size_t)(c->n_turns - n) * sizeof *c->turn);
+	c->n_turns -= n;
+}
+
+int conversation_new(struct conversation *c, const char *system, struct err *e)
+{
+	pthread_mutex_lock(&c->lock);
+	answers_clear(c);
+	pthread_mutex_unlock(&c->lock);
+	turns_drop(c, c->n_turns);
+	c->n = 0;
+	c->sample = 0;
+	if (template_begin(c->chat, c->tokenizer, system, &c->ids, &c->n, &c->cap, e) < 0)
+		return -1;
+	c->n_head = c->n;
+	return 0;
+}
+
+int conversation_open(struct conversation **out, const struct chat_template *chat,
+					  const struct tokenizer *t, int32_t ctx, const char *system, struct err *e)
+{
+	struct conversation *c = calloc(1, sizeof *c);
+
+	*out = NULL;
+	if (!c)
+		return err_set(e, ERR_MEMORY, "no memory for a conversation");
+	c->chat = chat;
+	c->tokenizer = t;
+	c->ctx = ctx;
+	pthread_mutex_init(&c->lock, NULL);
+	if (conversation_new(c, system, e) < 0) {
+		conversation_close(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void conversation_close(struct conversation *c)
+{
+	if (!c)
+		return;
+	answers_clear(c);
+	turns_drop(c, c->n_turns);
+	pthread_mutex_destroy(&c->lock);
+	free(c->turn);
+	free(c->ids);
+	free(c);
+}
+
+/* --- on the engine's thread --- */
+
+static struct answer *answer_of(struct conversation *c, int64_t request)
+{
+	for (int i = 0; i < c->n_answers; i++)
+		if (c->answer[i].request == request)
+			return &c->answer[i];
+	return NULL;
+}
+
+static void sink_request(struct conversation *c, const struct ev_request *r)
+{
+	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
+		return;
+	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
+		return;
+	c->expected--;
+	c->answer[c->n_answers++] = (struct answer){ .request = r->request };
+}
+
+static void sink_token(struct conversation *c, const struct ev_token *t)
+{
+	struct answer *a = answer_of(c, t->request);
+	int32_t *grown;
+
+	if (!a)
+		return;
+	if (a->n == a->cap) {
+		int32_t cap = a->cap ? 2 * a->cap : 1024;
+
+		grown = realloc(a->ids, (size_t)cap * sizeof *grown);
+		if (!grown) {
+			c->lost = true;
+			return;
+		}
+		a->ids = grown;
+		a->cap = cap;
+	}
+	a->ids[a->n++] = (int32_t)t->id;
+}
+
+void conversation_sink(void *conversation, const struct event *ev)
+{
+	struct conversation *c = conversation;
+	struct answer *a;
+
+	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_finish)
+		return;
+	pthread_mutex_lock(&c->lock);
+	if (ev->kind == EV_request) {
+		sink_request(c, &ev->u.request);
+	} else if (ev->kind == EV_token) {
+		sink_token(c, &ev->u.token);
+	} else {
+		a = answer_of(c, ev->u.finish.request);
+		if (a)
+			a->finished = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- turns --- */
+
+static int append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
+{
+	size_t cap = c->cap;
+	int32_t *grown;
+
+	while (cap < c->n + n)
+		cap = cap ? 2 * cap : 256;
+	if (cap > c->cap) {
+		grown = realloc(c->ids, cap * sizeof *grown);
+		if (!grown)
+			return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
+		c->ids = grown;
+		c->cap = cap;
+	}
+	if (n)
+		memcpy(c->ids + c->n, ids, n * sizeof *ids);
+	c->n += n;
+	return 0;
+}
+
+/* The chosen answer becomes part of the ids. A turn that was never answered leaves again. */
+static int close_answer(struct conversation *c, struct err *e)
+{
+	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
+
+	if (!c->n_turns)
+		return 0;
+	if (c->lost)
+		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
+	if (!a || !a->n) {
+		c->n = c->turn[c->n_turns - 1].begin;
+		free(c->turn[--c->n_turns].text);
+		return 0;
+	}
+	if (append(c, a->ids, (size_t)a->n, e) < 0)
+		return -1;
+	return template_close(c->chat, c->tokenizer, &c->ids, &c->n, &c->cap, e);
+}
+
+/* Drops the oldest turns until `need` more ids fit. */
+static int make_room(struct conversation *c, int32_t need, bool drop, struct conversation_prompt *out,
+					 struct err *e)
+{
+	size_t limit = (size_t)c->ctx, had = c->n;
+	int n = 0;
+
+	while (c->n + (size_t)need > limit && drop && n < c->n_turns) {
+		size_t end = n + 1 < c->n_turns ? c->turn[n + 1].begin : had;
+
+		c->n -= end - c->turn[n].begin;
+		n++;
+	}
+	if (c->n + (size_t)need > limit) {
+		c->n = had;
+		return err_set(e, ERR_USAGE,
+					   "the context is full: %zu of %d tokens are used and %d are needed; /new begins "
+					   "anew, /full drop makes room by dropping the oldest turns",
+					   c->n, c->ctx, need);
+	}
+	if (!n)
+		return 0;
+	size_t gone = had - c->n;
+
+	memmove(c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
+	turns_drop(c, n);
+	for (int i = 0; i < c->n_turns; i++) {
+		c->turn[i].begin -= gone;
+		c->turn[i].open -= gone;
+	}
+	out->trimmed_tokens = (int32_t)gone;
+	out->trimmed_turns = n;
+	return 0;
+}
+
+static int add_turn(struct conversation *c, const char *text, size_t size, const int32_t *ids, size_t n,
+					struct err *e)
+{
+	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
+	char *copy = strndup(text, size);
+
+	if (grown)
+		c->turn = grown;
+	if (!grown || !copy || append(c, ids, n, e) < 0) {
+		free(copy);
+		return err_set(e, ERR_MEMORY, "no memory for another turn");
+	}
+	c->turn[c->n_turns++] = (struct turn){ c->n - n, c->n, copy };
+	return 0;
+}
+
+static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
+{
+	out->ids = c->ids;
+	out->n_ids = (int32_t)c->turn[c->n_turns - 1].open;
+	out->text = c->turn[c->n_turns - 1].text;
+	out->sample = c->sample;
+}
+
+int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
+					 struct conversation_prompt *out, struct err *e)
+{
+	int32_t *ids = NULL;
+	size_t n = 0, cap = 0;
+	int result = -1;
+
+	memset(out, 0, sizeof *out);
+	pthread_mutex_lock(&c->lock);
+	if (close_answer(c, e) < 0)
+		goto out;
+	answers_clear(c);
+	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
+		goto out;
+	if (n > (size_t)c->ctx) {
+		err_set(e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", n, c->ctx);
+		goto out;
+	}
+	if (make_room(c, (int32_t)n + room, drop, out, e) < 0 || add_turn(c, text, size, ids, n, e) < 0)
+		goto out;
+	c->sample = 0;
+	fill_prompt(c, out);
+	result = 0;
+out:
+	pthread_mutex_unlock(&c->lock);
+	free(ids);
+	return result;
+}
+
+int conversation_repeat(struct conversation *c, bool again, struct conversation_prompt *out, struct err *e)
+{
+	memset(out, 0, sizeof *out);
+	if (!c->n_turns)
+		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
+	pthread_mutex_lock(&c->lock);
+	answers_clear(c);
+	c->n = c->turn[c->n_turns - 1].open;
+	c->sample = again ? c->sample + 1 : 0;
+	fill_prompt(c, out);
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+void conversation_expect(struct conversation *c, int32_t n_requests)
+{
+	pthread_mutex_lock(&c->lock);
+	c->expected = n_requests;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- questions --- */
+
+int conversation_running(struct conversation *c, int64_t *request, int cap)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_answers; i++)
+		if (!c->answer[i].finished && n++ < cap)
+			request[n - 1] = c->answer[i].request;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+bool conversation_busy(struct conversation *c)
+{
+	return conversation_running(c, NULL, 0) > 0;
+}
+
+void conversation_choose(struct conversation *c, int64_t request)
+{
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_answers; i++)
+		if (c->answer[i].request == request)
+			c->chosen = i;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int conversation_n_turns(const struct conversation *c)
+{
+	return c->n_turns;
+}
+
+int32_t conversation_n_ids(struct conversation *c)
+{
+	size_t n;
+
+	pthread_mutex_lock(&c->lock);
+	n = c->n + (c->n_answers ? (size_t)c->answer[c->chosen].n : 0);
+	pthread_mutex_unlock(&c->lock);
+	return (int32_t)n;
+}
+
+/* --- saving --- */
+
+static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
+
+		if (!tokenizer_is_special(t, ids[i]))
+			fwrite(bytes.data, 1, bytes.size, f);
+	}
+}
+
+static void write_turn(FILE *f, struct conversation *c, int i)
+{
+	size_t end = i + 1 < c->n_turns ? c->turn[i + 1].begin : c->n;
+
+	fprintf(f, "you: %s\n\nai: ", c->turn[i].text);
+	write_ids(f, c->tokenizer, c->ids + c->turn[i].open, end - c->turn[i].open);
+	if (i + 1 == c->n_turns && c->n_answers)
+		write_ids(f, c->tokenizer, c->answer[c->chosen].ids, (size_t)c->answer[c->chosen].n);
+	fprintf(f, "\n\n");
+}
+
+int conversation_save(struct conversation *c, const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "wx");
+	int failed;
+
+	if (!f)
+		return err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: %s" : "%s: %s", path,
+					   errno == EEXIST ? "choose another name" : strerror(errno));
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_turns; i++)
+		write_turn(f, c, i);
+	pthread_mutex_unlock(&c->lock);
+	failed = ferror(f);
+	if (fclose(f) || failed)
+		return err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
+	return 0;
+}
