@@ -385,6 +385,7 @@ int ring_fd(const struct ring *r)
 
 void ring_stats(const struct ring *r, struct ring_stats *out)
 {
+	out->capacity = (int64_t)r->cap;
 	out->events = atomic_load(&r->events);
 	out->bytes = (int64_t)atomic_load(&r->head);
 	out->stalls = atomic_load(&r->stalls);

@@ -55,6 +55,7 @@ uint64_t ring_cursor_at(const struct ring_cursor *c);
 int ring_fd(const struct ring *r);
 
 struct ring_stats {
+	int64_t capacity;         /* bytes */
 	int64_t events, bytes;    /* pushed */
 	int64_t stalls, stall_ns; /* waits of the producer for the writer */
 	int64_t stripped;         /* events too large: kept without their spans */

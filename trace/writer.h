@@ -14,20 +14,22 @@
 
 struct writer;
 
-/* Creates the file (an existing recording is not overwritten: an error says so) and starts the thread. */
+/* Creates the file (an existing one is not overwritten: an error says so; its directory must be there) and
+ * starts the thread. Everything pushed from then on is recorded; the ring outlives the writer. */
 int writer_open(struct writer **w, const char *path, struct ring *r, struct err *e);
-/* Writes what is left, checkpoints, leaves WAL mode, joins. Returns -1 and the error if recording had
+/* Writes what is left, makes the indexes, leaves WAL mode, joins. Returns -1 and the error if recording had
  * failed. NULL is fine. */
 int writer_close(struct writer *w, struct err *e);
 
 struct writer_status {
-	bool recording;     /* false after a failure */
-	int64_t seq;        /* last event committed */
-	int64_t rows, bytes; /* written so far; bytes of the file */
-	struct err err;     /* why recording stopped */
+	bool recording;      /* false after a failure */
+	int64_t seq;         /* last event committed */
+	int64_t rows, bytes; /* committed so far; bytes of the file */
+	struct err err;      /* why recording stopped */
 };
 void writer_status(struct writer *w, struct writer_status *out); /* any thread */
-/* Commits everything pushed before the call and returns when it is on disk (for catching up). */
+/* Commits everything pushed before the call and returns when readers of the file see it (for catching up).
+ * -1: recording has stopped. Any thread. */
 int writer_flush(struct writer *w);
 const char *writer_path(const struct writer *w);
 

@@ -1,0 +1,406 @@
+/* See reader.h. One statement a table, each in order of seq; the next event is the smallest of their rows.
+ *
+ * Invariants: (1) while statements stand on rows, one read transaction is open, so all see the same state
+ * of a file that is being written; (2) it ends where the events end, or at reader_rest, because an open one
+ * keeps the writer from folding its WAL into the file; (3) the first error sticks. */
+#include "trace/reader.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "trace/foreign.h"
+#include "trace/schema.h"
+
+struct source {
+	sqlite3_stmt *rows;   /* all from seq ?1 on */
+	sqlite3_stmt *newest; /* the last one */
+	bool row;             /* rows stands on one */
+	int64_t seq;          /* of that row */
+};
+
+struct reader {
+	char *path;
+	struct foreign file;
+	struct source source[EV_N_KINDS];
+	sqlite3_stmt *next_step; /* first step row with seq >= ?1 */
+	bool placed;             /* invariant 1 */
+	struct source *taken;    /* its row was handed out and is still being looked at */
+	int64_t from;            /* seq that is read next, at least */
+	struct reader_info info;
+	struct err err;
+};
+
+static int fail(struct reader *r)
+{
+	int rc = sqlite3_errcode(r->file.db) & 0xff;
+
+	return err_set(&r->err, rc == SQLITE_NOMEM ? ERR_MEMORY : rc == SQLITE_IOERR ? ERR_IO : ERR_INPUT,
+				   "%s: %s", r->path, sqlite3_errmsg(r->file.db));
+}
+
+/* Copies the error that sticks. Returns -1. */
+static int report(struct reader *r, struct err *e)
+{
+	return err_set(e, r->err.code, "%s", r->err.text);
+}
+
+static int prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
+{
+	int rc = sql ? sqlite3_prepare_v3(r->file.db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
+				 : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	return rc ? fail(r) : 0;
+}
+
+static int prepare_all(struct reader *r)
+{
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		const char *name = ev_info[k].name;
+		struct source *s = &r->source[k];
+
+		if (prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
+			prepare(r, &s->newest,
+					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
+									" ORDER BY \"%w\".seq DESC LIMIT 1", name, name, name, name)))
+			return -1;
+	}
+	return prepare(r, &r->next_step,
+				   sqlite3_mprintf("SELECT step.seq, step.step FROM main.step WHERE step.seq >= ?1"
+								   " ORDER BY step.seq LIMIT 1"));
+}
+
+/* First step with a seq >= from. false: none. */
+static bool find_step(struct reader *r, int64_t from, int64_t *seq, int64_t *step)
+{
+	bool found;
+
+	sqlite3_bind_int64(r->next_step, 1, from);
+	found = sqlite3_step(r->next_step) == SQLITE_ROW;
+	if (found) {
+		*seq = sqlite3_column_int64(r->next_step, 0);
+		*step = sqlite3_column_int64(r->next_step, 1);
+	}
+	sqlite3_reset(r->next_step);
+	return found;
+}
+
+/* What the file holds now. A row of one table that is not there counts for nothing. */
+static void refresh_info(struct reader *r)
+{
+	struct reader_info info = { 0 };
+
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		sqlite3_stmt *s = r->source[k].newest;
+		int64_t seq, at;
+
+		if (sqlite3_step(s) == SQLITE_ROW) {
+			seq = sqlite3_column_int64(s, 0);
+			if (seq > info.last_seq) {
+				info.last_seq = seq;
+				info.last_t_ns = sqlite3_column_int64(s, 1);
+			}
+			if (k == EV_closed)
+				info.closed = 1;
+			if (k == EV_step && !find_step(r, seq, &at, &info.n_steps))
+				info.n_steps = 0;
+		}
+		sqlite3_reset(s);
+	}
+	info.checked = r->file.checked;
+	info.live = r->file.live;
+	r->info = info;
+}
+
+int reader_open(struct reader **out, const char *path, struct err *e)
+{
+	struct reader *r = calloc(1, sizeof *r);
+
+	*out = NULL;
+	if (!r)
+		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
+	r->path = strdup(path);
+	r->from = 1;
+	if (!r->path)
+		err_set(&r->err, ERR_MEMORY, "%s: out of memory", path);
+	else if (!foreign_open(&r->file, path, &r->err) && !prepare_all(r)) {
+		refresh_info(r);
+		*out = r;
+		return 0;
+	}
+	report(r, e);
+	reader_close(r);
+	return -1;
+}
+
+void reader_close(struct reader *r)
+{
+	if (!r)
+		return;
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		sqlite3_finalize(r->source[k].rows);
+		sqlite3_finalize(r->source[k].newest);
+	}
+	sqlite3_finalize(r->next_step);
+	foreign_close(&r->file);
+	free(r->path);
+	free(r);
+}
+
+const struct reader_info *reader_info(const struct reader *r)
+{
+	return &r->info;
+}
+
+void reader_rest(struct reader *r)
+{
+	if (!r->placed)
+		return;
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		sqlite3_reset(r->source[k].rows);
+		r->source[k].row = false;
+	}
+	sqlite3_exec(r->file.db, "COMMIT", NULL, NULL, NULL);
+	r->placed = false;
+	r->taken = NULL;
+}
+
+/* Goes to the next row of a table. */
+static int advance(struct reader *r, struct source *s)
+{
+	int rc = sqlite3_step(s->rows);
+
+	s->row = rc == SQLITE_ROW;
+	if (!s->row)
+		return rc == SQLITE_DONE ? 0 : fail(r);
+	if (sqlite3_column_type(s->rows, 0) != SQLITE_INTEGER)
+		return err_set(&r->err, ERR_INPUT, "%s: table %s: seq is not a number", r->path,
+					   ev_info[s - r->source].name);
+	s->seq = sqlite3_column_int64(s->rows, 0);
+	return 0;
+}
+
+static int place(struct reader *r)
+{
+	if (sqlite3_exec(r->file.db, "BEGIN", NULL, NULL, NULL))
+		return fail(r);
+	r->placed = true;
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		struct source *s = &r->source[k];
+
+		sqlite3_bind_int64(s->rows, 1, r->from);
+		if (advance(r, s))
+			return -1;
+	}
+	return 0;
+}
+
+static int wrong_type(struct reader *r, const struct event *ev, const char *column, int type)
+{
+	static const char *const names[] = { "", "an integer", "a real", "text", "a blob", "absent" };
+
+	return err_set(&r->err, ERR_INPUT, "%s: event %lld: %s.%s is %s", r->path, (long long)ev->seq,
+				   ev_info[ev->kind].name, column, names[type]);
+}
+
+static const void *not_null(const void *data)
+{
+	return data ? data : ""; /* SQLite gives NULL for an empty blob */
+}
+
+static int read_field(struct reader *r, struct event *ev, const struct ev_field *f, sqlite3_stmt *s,
+					  int at, void *member)
+{
+	int type = sqlite3_column_type(s, at);
+
+	if (type == SQLITE_NULL)
+		return 0; /* ev_init made it absent */
+	if (f->type == EV_TYPE_I && type == SQLITE_INTEGER)
+		*(int64_t *)member = sqlite3_column_int64(s, at);
+	else if (f->type == EV_TYPE_R && (type == SQLITE_FLOAT || type == SQLITE_INTEGER))
+		*(double *)member = sqlite3_column_double(s, at);
+	else if (f->type == EV_TYPE_T && type == SQLITE_TEXT) {
+		struct ev_span *span = member;
+
+		span->data = not_null(sqlite3_column_text(s, at));
+		span->size = (size_t)sqlite3_column_bytes(s, at);
+	} else if (f->type == EV_TYPE_B && type == SQLITE_BLOB) {
+		struct ev_span *span = member;
+
+		span->data = not_null(sqlite3_column_blob(s, at));
+		span->size = (size_t)sqlite3_column_bytes(s, at);
+	} else {
+		return wrong_type(r, ev, f->name, type);
+	}
+	return 0;
+}
+
+static int read_event(struct reader *r, struct event *ev, enum ev_kind kind)
+{
+	const struct ev_info *info = &ev_info[kind];
+	struct source *source = &r->source[kind];
+	char *member = (char *)&ev->u;
+
+	ev_init(ev, kind);
+	ev->seq = source->seq;
+	if (sqlite3_column_type(source->rows, 1) != SQLITE_INTEGER)
+		return wrong_type(r, ev, "t_ns", sqlite3_column_type(source->rows, 1));
+	ev->t_ns = sqlite3_column_int64(source->rows, 1);
+	for (int i = 0; i < info->n_fields; i++) {
+		if (read_field(r, ev, &info->fields[i], source->rows, i + 2, member))
+			return -1;
+		member += ev_field_size(info->fields[i].type);
+	}
+	return 0;
+}
+
+static struct source *smallest(struct reader *r)
+{
+	struct source *best = NULL;
+
+	for (struct source *s = r->source; s < r->source + EV_N_KINDS; s++)
+		if (s->row && (!best || s->seq < best->seq))
+			best = s;
+	return best;
+}
+
+/* 1, 0 or -1 with r->err. */
+static int next_event(struct reader *r, struct event *ev)
+{
+	struct source *s;
+
+	if (!r->placed) {
+		if (place(r))
+			return -1;
+	} else if (r->taken && advance(r, r->taken)) {
+		return -1;
+	}
+	r->taken = NULL;
+	s = smallest(r);
+	if (!s) {
+		refresh_info(r);
+		reader_rest(r);
+		return 0;
+	}
+	if (s->seq < r->from || s->seq == INT64_MAX)
+		return err_set(&r->err, ERR_INPUT, "%s: table %s: two events have the number %lld, or it has none",
+					   r->path, ev_info[s - r->source].name, (long long)s->seq);
+	if (read_event(r, ev, (enum ev_kind)(s - r->source)))
+		return -1;
+	r->taken = s;
+	r->from = s->seq + 1;
+	return 1;
+}
+
+int reader_next(struct reader *r, struct event *ev, struct err *e)
+{
+	int rc = r->err.code ? -1 : next_event(r, ev);
+
+	return rc < 0 ? report(r, e) : rc;
+}
+
+int reader_seek(struct reader *r, int64_t seq, struct err *e)
+{
+	if (r->err.code)
+		return report(r, e);
+	reader_rest(r);
+	r->from = seq < 1 ? 1 : seq;
+	return 0;
+}
+
+/* By bisection, which needs no index: steps count up with seq. In a file where they do not, one may not be
+ * found. */
+int64_t reader_step_seq(struct reader *r, int64_t step)
+{
+	int64_t lo = 1, hi = r->info.last_seq, seq = 0, at = 0;
+
+	while (lo < hi) {
+		int64_t mid = lo + (hi - lo) / 2;
+
+		if (!find_step(r, mid, &seq, &at) || at >= step)
+			hi = mid;
+		else if (seq >= hi)
+			return -1;
+		else
+			lo = seq + 1;
+	}
+	return find_step(r, lo, &seq, &at) && at == step ? seq : -1;
+}
+
+struct mark_source {
+	sqlite3_stmt *stmt;
+	bool by_step; /* its column is a step, not a seq */
+	int64_t step; /* of its row; INT64_MAX at the end */
+};
+
+static int advance_mark(struct reader *r, struct mark_source *m)
+{
+	int64_t seq = 0;
+
+	for (;;) {
+		int rc = sqlite3_step(m->stmt);
+
+		m->step = INT64_MAX;
+		if (rc != SQLITE_ROW)
+			return rc == SQLITE_DONE ? 0 : fail(r);
+		if (m->by_step)
+			m->step = sqlite3_column_int64(m->stmt, 0);
+		else if (!find_step(r, sqlite3_column_int64(m->stmt, 0), &seq, &m->step))
+			continue; /* no step came after it */
+		if (m->step > 0)
+			return 0;
+	}
+}
+
+static int merge_marks(struct reader *r, struct mark_source *m,
+					   void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
+{
+	int64_t last[MARK_EVICTED + 1] = { 0 };
+
+	for (int k = 0; k <= MARK_EVICTED; k++)
+		if (advance_mark(r, &m[k]))
+			return -1;
+	for (;;) {
+		int best = 0;
+
+		for (int k = 1; k <= MARK_EVICTED; k++)
+			if (m[k].step < m[best].step)
+				best = k;
+		if (m[best].step == INT64_MAX)
+			return 0;
+		if (m[best].step > last[best])
+			fn(arg, (enum reader_mark)best, m[best].step);
+		last[best] = m[best].step;
+		if (advance_mark(r, &m[best]))
+			return -1;
+	}
+}
+
+int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg,
+				 struct err *e)
+{
+	struct mark_source m[] = { [MARK_TURN] = { 0 }, [MARK_REJECTED] = { .by_step = true }, [MARK_EVICTED] = { 0 } };
+	char *sql[] = {
+		[MARK_TURN] = sqlite3_mprintf("SELECT r.seq FROM main.request r WHERE r.kind IN (%d, %d, %d)"
+									  " ORDER BY r.seq", EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork,
+									  EV_REQUEST_KIND_run),
+		[MARK_REJECTED] = sqlite3_mprintf("SELECT DISTINCT d.step FROM main.draft d WHERE d.verdict = %d"
+										  " ORDER BY d.step", EV_VERDICT_rejected),
+		[MARK_EVICTED] = sqlite3_mprintf("SELECT p.seq FROM main.page p WHERE p.action = %d"
+										 " ORDER BY p.seq", EV_PAGE_evict),
+	};
+	int rc = r->err.code ? -1 : 0;
+
+	for (int k = 0; k <= MARK_EVICTED; k++)
+		rc |= prepare(r, &m[k].stmt, sql[k]);
+	if (!rc)
+		rc = merge_marks(r, m, fn, arg);
+	for (int k = 0; k <= MARK_EVICTED; k++)
+		sqlite3_finalize(m[k].stmt);
+	return rc ? report(r, e) : 0;
+}

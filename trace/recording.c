@@ -1,0 +1,291 @@
+/* See recording.h.
+ *
+ * The schema is made in a rollback journal before WAL mode begins, so that the main file is a complete,
+ * empty recording before the first event: whatever a kill leaves, its header and tables are there. */
+#include "trace/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "trace/schema.h"
+
+/* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a lock. */
+#define LOCK_BYTE 0x3f000000
+
+struct recording {
+	char *path;
+	int fd; /* holds the lock; closing it would drop SQLite's own locks, so it closes last */
+	sqlite3 *db;
+	sqlite3_stmt *insert[EV_N_KINDS], *begin, *commit, *pages;
+	bool open; /* a transaction */
+	int64_t rows, seq; /* with those not yet committed */
+	struct recording_size size;
+	int64_t page_size;
+};
+
+static int fail(struct recording *r, struct err *e)
+{
+	int rc = sqlite3_extended_errcode(r->db);
+	const char *what = sqlite3_errmsg(r->db);
+
+	if ((rc & 0xff) == SQLITE_FULL)
+		what = "the disk is full";
+	else if ((rc & 0xff) == SQLITE_IOERR && sqlite3_system_errno(r->db))
+		what = strerror(sqlite3_system_errno(r->db));
+	else if ((rc & 0xff) == SQLITE_BUSY)
+		what = "another program writes to it";
+	rc = (rc & 0xff) == SQLITE_NOMEM ? ERR_MEMORY : ERR_IO;
+	if (!r->size.seq)
+		return err_set(e, (enum err_code)rc, "cannot record to %s: %s", r->path, what);
+	return err_set(e, (enum err_code)rc, "recording to %s: %s; it holds the events up to %lld", r->path,
+				   what, (long long)r->size.seq);
+}
+
+static int refuse_open(const char *path, struct err *e)
+{
+	int error = errno;
+	const char *advice = "";
+
+	if (error == ENOENT)
+		advice = "; its directory does not exist: create it, or record elsewhere with --record FILE";
+	else if (error == EACCES || error == EROFS || error == EPERM)
+		advice = "; record elsewhere with --record FILE, or not at all with --no-record";
+	return err_set(e, ERR_IO, "cannot record to %s: %s%s", path, strerror(error), advice);
+}
+
+/* Opens or makes the file and locks it. *made: it was not there before. */
+static int take_file(struct recording *r, bool *made, struct err *e)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1 };
+	struct stat st;
+
+	r->fd = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	*made = r->fd >= 0;
+	if (r->fd < 0 && errno == EEXIST)
+		r->fd = open(r->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (r->fd < 0 || fstat(r->fd, &st))
+		return refuse_open(r->path, e);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_IO, "cannot record to %s: it is not a plain file", r->path);
+	if (fcntl(r->fd, F_OFD_SETLK, &lock)) {
+		if (errno == EAGAIN || errno == EACCES)
+			return err_set(e, ERR_IO, "cannot record to %s: another cutaway is recording to it", r->path);
+		return refuse_open(r->path, e);
+	}
+	if (fstat(r->fd, &st))
+		return refuse_open(r->path, e);
+	if (st.st_size)
+		return err_set(e, ERR_IO,
+					   "cannot record to %s: it exists, and no file is overwritten; choose another "
+					   "name with --record FILE, or remove it", r->path);
+	return 0;
+}
+
+/* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of each
+ * table. No fsync at commits: a kill loses nothing, a power cut the time since the last checkpoint. */
+static const char before_schema[] =
+	"PRAGMA page_size = 8192; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;";
+static const char after_schema[] =
+	"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 1000;"
+	"PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -2048;";
+
+static int open_database(struct recording *r, struct err *e)
+{
+	char *uri = schema_uri(r->path, NULL);
+	int rc = uri ? sqlite3_open_v2(uri, &r->db,
+								   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+									   SQLITE_OPEN_PRIVATECACHE,
+								   NULL)
+				 : SQLITE_NOMEM;
+
+	sqlite3_free(uri);
+	if (!r->db)
+		return err_set(e, ERR_MEMORY, "out of memory for the recording");
+	if (rc)
+		return fail(r, e);
+	sqlite3_extended_result_codes(r->db, 1);
+	sqlite3_busy_timeout(r->db, 5000);
+	if (sqlite3_exec(r->db, before_schema, NULL, NULL, NULL) || schema_create(r->db) ||
+		sqlite3_exec(r->db, after_schema, NULL, NULL, NULL))
+		return fail(r, e);
+	return 0;
+}
+
+static int prepare(struct recording *r, sqlite3_stmt **stmt, const char *sql, struct err *e)
+{
+	if (!sql || sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL))
+		return fail(r, e);
+	return 0;
+}
+
+static int prepare_all(struct recording *r, struct err *e)
+{
+	for (int k = 0; k < EV_N_KINDS; k++) {
+		char *sql = schema_insert_sql((enum ev_kind)k);
+		int rc = prepare(r, &r->insert[k], sql, e);
+
+		sqlite3_free(sql);
+		if (rc)
+			return -1;
+	}
+	if (prepare(r, &r->begin, "BEGIN IMMEDIATE", e) || prepare(r, &r->commit, "COMMIT", e) ||
+		prepare(r, &r->pages, "PRAGMA page_size", e) || sqlite3_step(r->pages) != SQLITE_ROW)
+		return fail(r, e);
+	r->page_size = sqlite3_column_int64(r->pages, 0);
+	sqlite3_finalize(r->pages);
+	r->pages = NULL;
+	return prepare(r, &r->pages, "PRAGMA page_count", e);
+}
+
+static int measure(struct recording *r, struct err *e)
+{
+	if (sqlite3_step(r->pages) != SQLITE_ROW)
+		return fail(r, e);
+	r->size.bytes = sqlite3_column_int64(r->pages, 0) * r->page_size;
+	r->size.rows = r->rows;
+	r->size.seq = r->seq;
+	sqlite3_reset(r->pages);
+	return 0;
+}
+
+int recording_create(struct recording **out, const char *path, struct err *e)
+{
+	struct recording *r = calloc(1, sizeof *r);
+	bool made = false;
+
+	*out = NULL;
+	if (!r)
+		return err_set(e, ERR_MEMORY, "out of memory for the recording");
+	r->fd = -1;
+	r->path = strdup(path);
+	if (!r->path) {
+		err_set(e, ERR_MEMORY, "out of memory for the recording");
+		goto fail;
+	}
+	if (take_file(r, &made, e) || open_database(r, e) || prepare_all(r, e) || measure(r, e))
+		goto fail;
+	*out = r;
+	return 0;
+fail:
+	recording_close(r, true);
+	if (made)
+		unlink(path);
+	return -1;
+}
+
+static int bind_field(sqlite3_stmt *s, int at, enum ev_type type, const char *member)
+{
+	const struct ev_span *span = (const void *)member;
+	int64_t i;
+	double d;
+
+	switch (type) {
+	case EV_TYPE_I:
+		memcpy(&i, member, 8);
+		return i == EV_NULL_I ? sqlite3_bind_null(s, at) : sqlite3_bind_int64(s, at, i);
+	case EV_TYPE_R:
+		memcpy(&d, member, 8);
+		return sqlite3_bind_double(s, at, d); /* NaN becomes NULL */
+	case EV_TYPE_T:
+		return sqlite3_bind_text64(s, at, span->data, span->size, SQLITE_STATIC, SQLITE_UTF8);
+	default:
+		return sqlite3_bind_blob64(s, at, span->data, span->size, SQLITE_STATIC);
+	}
+}
+
+static int begin(struct recording *r, struct err *e)
+{
+	if (r->open)
+		return 0;
+	if (sqlite3_step(r->begin) != SQLITE_DONE) {
+		fail(r, e);
+		sqlite3_reset(r->begin);
+		return -1;
+	}
+	sqlite3_reset(r->begin);
+	r->open = true;
+	return 0;
+}
+
+int recording_add(struct recording *r, const struct event *ev, struct err *e)
+{
+	const struct ev_info *info = &ev_info[ev->kind];
+	const char *member = (const char *)&ev->u;
+	sqlite3_stmt *s = r->insert[ev->kind];
+	int rc;
+
+	if (begin(r, e))
+		return -1;
+	rc = sqlite3_bind_int64(s, 1, ev->seq);
+	rc |= sqlite3_bind_int64(s, 2, ev->t_ns);
+	for (int i = 0; i < info->n_fields; i++) {
+		rc |= bind_field(s, i + 3, info->fields[i].type, member);
+		member += ev_field_size(info->fields[i].type);
+	}
+	if (rc || sqlite3_step(s) != SQLITE_DONE) {
+		fail(r, e);
+		sqlite3_reset(s);
+		return -1;
+	}
+	sqlite3_reset(s);
+	r->seq = ev->seq;
+	r->rows++;
+	return 0;
+}
+
+int recording_commit(struct recording *r, struct err *e)
+{
+	if (!r->open)
+		return 0;
+	if (sqlite3_step(r->commit) != SQLITE_DONE) {
+		fail(r, e);
+		sqlite3_reset(r->commit);
+		return -1;
+	}
+	sqlite3_reset(r->commit);
+	r->open = false;
+	return measure(r, e);
+}
+
+struct recording_size recording_size(const struct recording *r)
+{
+	return r->size;
+}
+
+/* A failed statement may have ended the transaction, or not. */
+static void abandon(struct recording *r)
+{
+	if (!sqlite3_get_autocommit(r->db))
+		sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+void recording_close(struct recording *r, bool failed)
+{
+	if (!r)
+		return;
+	for (int k = 0; k < EV_N_KINDS; k++)
+		sqlite3_finalize(r->insert[k]);
+	sqlite3_finalize(r->begin);
+	sqlite3_finalize(r->commit);
+	sqlite3_finalize(r->pages);
+	if (r->db) {
+		abandon(r);
+		if (!failed) {
+			sqlite3_busy_timeout(r->db, 100); /* readers that stay are no reason to wait */
+			schema_create_indexes(r->db);
+			sqlite3_exec(r->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
+			sqlite3_exec(r->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+		}
+		sqlite3_close(r->db);
+	}
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->path);
+	free(r);
+}

@@ -1,0 +1,157 @@
+/* See schema.h. The tables, from the event table; the views and indexes are in views.c. */
+#include "trace/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const sql_type[] = { "INTEGER", "REAL", "TEXT", "BLOB" };
+
+/* The comments stay in the file: `.schema token` in the sqlite3 shell explains the table. */
+char *schema_table_sql(enum ev_kind kind)
+{
+	const struct ev_info *info = &ev_info[kind];
+	sqlite3_str *s = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendf(s, "CREATE TABLE \"%w\" ( -- %s\n", info->name, info->doc);
+	sqlite3_str_appendall(s, "\tseq INTEGER PRIMARY KEY, -- number of the event in the session\n");
+	sqlite3_str_appendf(s, "\tt_ns INTEGER NOT NULL%s -- ns since the session began\n",
+						info->n_fields ? "," : "");
+	for (int i = 0; i < info->n_fields; i++) {
+		const struct ev_field *f = &info->fields[i];
+
+		sqlite3_str_appendf(s, "\t\"%w\" %s%s -- %s%s%s\n", f->name, sql_type[f->type],
+							i + 1 < info->n_fields ? "," : "", f->unit, *f->unit ? ": " : "", f->doc);
+	}
+	sqlite3_str_appendall(s, ") STRICT");
+	return sqlite3_str_finish(s);
+}
+
+char *schema_insert_sql(enum ev_kind kind)
+{
+	sqlite3_str *s = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendf(s, "INSERT INTO main.\"%w\" VALUES(?,?", ev_info[kind].name);
+	for (int i = 0; i < ev_info[kind].n_fields; i++)
+		sqlite3_str_appendall(s, ",?");
+	sqlite3_str_appendall(s, ")");
+	return sqlite3_str_finish(s);
+}
+
+char *schema_select_sql(enum ev_kind kind)
+{
+	const struct ev_info *info = &ev_info[kind];
+	sqlite3_str *s = sqlite3_str_new(NULL);
+
+	/* With the table's name before it, a column that is missing cannot pass for a string. */
+	sqlite3_str_appendf(s, "SELECT \"%w\".seq, \"%w\".t_ns", info->name, info->name);
+	for (int i = 0; i < info->n_fields; i++)
+		sqlite3_str_appendf(s, ", \"%w\".\"%w\"", info->name, info->fields[i].name);
+	sqlite3_str_appendf(s, " FROM main.\"%w\" WHERE \"%w\".seq >= ?1 ORDER BY \"%w\".seq", info->name,
+						info->name, info->name);
+	return sqlite3_str_finish(s);
+}
+
+/* Runs sql and frees it. */
+static int run(sqlite3 *db, char *sql)
+{
+	int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+
+	sqlite3_free(sql);
+	return rc == SQLITE_OK ? 0 : -1;
+}
+
+static int add_doc(sqlite3 *db, const char *table, const char *column, const char *unit,
+				   const char *doc)
+{
+	return run(db, sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
+}
+
+static int create_table(sqlite3 *db, enum ev_kind kind)
+{
+	const struct ev_info *info = &ev_info[kind];
+
+	if (run(db, schema_table_sql(kind)) || add_doc(db, info->name, "", "", info->doc) ||
+		add_doc(db, info->name, "seq", "", "number of the event in the session") ||
+		add_doc(db, info->name, "t_ns", "ns", "since the session began"))
+		return -1;
+	for (int i = 0; i < info->n_fields; i++)
+		if (add_doc(db, info->name, info->fields[i].name, info->fields[i].unit, info->fields[i].doc))
+			return -1;
+	return 0;
+}
+
+static int create_codes(sqlite3 *db)
+{
+	for (const struct ev_code *c = ev_codes; c->list; c++)
+		if (run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value, c->name,
+									c->doc)))
+			return -1;
+	return 0;
+}
+
+static int create_all(sqlite3 *db)
+{
+	static const char head[] =
+		"CREATE TABLE doc ( -- what every table, view and column is\n"
+		"\ttbl TEXT NOT NULL, -- table or view\n"
+		"\tcol TEXT NOT NULL, -- column; empty: the table itself\n"
+		"\tunit TEXT NOT NULL, -- empty: a count, an id or a name; or a code list\n"
+		"\tdoc TEXT NOT NULL,\n"
+		"\tPRIMARY KEY (tbl, col)\n) STRICT, WITHOUT ROWID;"
+		"CREATE TABLE code ( -- names of coded values\n"
+		"\tlist TEXT NOT NULL, -- the unit of the columns that it belongs to\n"
+		"\tvalue INTEGER NOT NULL,\n"
+		"\tname TEXT NOT NULL,\n"
+		"\tdoc TEXT NOT NULL,\n"
+		"\tPRIMARY KEY (list, value)\n) STRICT, WITHOUT ROWID;";
+
+	if (run(db, sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s",
+								SCHEMA_APPLICATION_ID, SCHEMA_VERSION, head)))
+		return -1;
+	for (int k = 0; k < EV_N_KINDS; k++)
+		if (create_table(db, (enum ev_kind)k))
+			return -1;
+	for (const struct schema_view *v = schema_views; v->name; v++)
+		if (run(db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
+			add_doc(db, v->name, "", "", v->doc))
+			return -1;
+	return create_codes(db);
+}
+
+int schema_create(sqlite3 *db)
+{
+	if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) || create_all(db))
+		return -1;
+	return sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) ? -1 : 0;
+}
+
+int schema_create_indexes(sqlite3 *db)
+{
+	if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL))
+		return -1;
+	for (const struct schema_index *i = schema_indexes; i->sql; i++)
+		if (sqlite3_exec(db, i->sql, NULL, NULL, NULL))
+			goto fail;
+	if (!sqlite3_exec(db, "COMMIT", NULL, NULL, NULL))
+		return 0;
+fail:
+	if (!sqlite3_get_autocommit(db))
+		sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	return -1;
+}
+
+char *schema_uri(const char *path, const char *query)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+	sqlite3_str *s = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(s, *path == '/' ? "file://" : "file:./");
+	for (const char *p = path; *p; p++)
+		if (strchr(plain, *p))
+			sqlite3_str_appendchar(s, 1, *p);
+		else
+			sqlite3_str_appendf(s, "%%%02x", (unsigned char)*p);
+	if (query)
+		sqlite3_str_appendf(s, "?%s", query);
+	return sqlite3_str_finish(s);
+}
