@@ -34,7 +34,13 @@ const struct k_isa k_isa_scalar = {
 	.pack = k_ref_pack,
 };
 
-static const struct k_isa *const all_isas[] = {&k_isa_scalar};
+/* Best first. */
+static const struct k_isa *const all_isas[] = {
+#ifdef __x86_64__
+	&k_isa_avx2,
+#endif
+	&k_isa_scalar,
+};
 enum { N_ISAS = sizeof all_isas / sizeof *all_isas };
 
 static const struct k_isa *usable[N_ISAS];

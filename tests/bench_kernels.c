@@ -1,0 +1,123 @@
+/* Speed of the matrix products on the shapes of SmolLM2-135M: `make build/tests/bench_kernels`, then
+ * build/tests/bench_kernels [isa [threads [type]]]. Not a test: machines differ. Best of many short runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/arith.h"
+#include "kernels/kernels.h"
+
+enum { LAYERS = 30, DIM = 576, KV = 192, FFN = 1536, VOCAB = 49152, MAX_N = 256, OPS = 4 * LAYERS };
+
+struct layer {
+	struct k_matrix q, k, v, o, gate, up, down;
+};
+
+static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, int32_t cols)
+{
+	const struct k_type_info *t = &k_types[type];
+	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block);
+	const size_t bytes = (k_packed_bytes(ctx, type, rows, cols) + 63) / 64 * 64;
+	struct k_matrix m = {.type = type, .n_rows = rows, .n_cols = cols, .data = aligned_alloc(64, bytes)};
+	uint8_t *raw = malloc(n_blocks * (size_t)t->block_bytes);
+
+	for (size_t i = 0; i < n_blocks * (size_t)t->block_bytes; i++)
+		raw[i] = (uint8_t)(i * 2654435761u >> 13) & (type == K_F32 ? 0x3f : 0xff);
+	for (size_t i = 0; i < n_blocks && t->block > 1; i++)
+		memcpy(raw + i * (size_t)t->block_bytes, "\x00\x20\x00\x20", type == K_Q4_1 ? 4 : 2);
+	k_pack(ctx, &m, raw);
+	free(raw);
+	return m;
+}
+
+static struct k_acts acts(int32_t dim)
+{
+	size_t n = (size_t)MAX_N * (size_t)dim;
+	struct k_acts a = {.x = calloc(n, 4), .q = malloc(n), .d = calloc(n / 32, 4), .sx = calloc(n / 32, 4),
+			.dim = dim};
+
+	for (size_t i = 0; i < n; i++)
+		a.q[i] = (int8_t)(i * 37 % 255 - 127);
+	return a;
+}
+
+static double best_seconds(struct k_ctx *ctx, struct k_program *p, int tries)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < tries; i++) {
+		uint64_t ns = 0;
+
+		k_run(ctx, p);
+		for (int32_t o = 0; o < p->n_ops; o++)
+			ns += p->op[o].ns;
+		best = ns < best ? ns : best;
+	}
+	return (double)best * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+	static struct layer layer[LAYERS];
+	static struct k_op op[OPS], head_op;
+	struct k_program blocks = {.op = op, .n_ops = OPS, .timed = true}, head = {&head_op, 1, true};
+	struct err e = {0};
+	struct k_ctx *ctx;
+	enum k_type type = K_Q4_1;
+	float *out = calloc((size_t)MAX_N * VOCAB, 4);
+	double read, one[2] = {0}, bytes[2] = {0}, macs[2];
+
+	if (k_open(&ctx, "cpu", argc > 1 ? argv[1] : NULL, argc > 2 ? atoi(argv[2]) : 2, &e)) {
+		puts(e.text);
+		return 1;
+	}
+	for (int t = 0; argc > 3 && t < K_N_TYPES; t++)
+		type = strcmp(argv[3], k_types[t].name) == 0 ? (enum k_type)t : type;
+	const struct k_acts narrow = acts(DIM), wide = acts(FFN);
+	struct k_matrix vocab = make(ctx, K_Q8_0, VOCAB, DIM);
+	for (int i = 0; i < LAYERS; i++) {
+		struct layer *l = &layer[i];
+		struct k_op *o = op + 4 * i;
+
+		*l = (struct layer){make(ctx, type, DIM, DIM), make(ctx, type, KV, DIM), make(ctx, type, KV, DIM),
+				make(ctx, type, DIM, DIM), make(ctx, type, FFN, DIM), make(ctx, type, FFN, DIM),
+				make(ctx, type, DIM, FFN)};
+		o[0].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 3,
+				.part = {{.w = &l->q, .out = out}, {.w = &l->k, .out = out + MAX_N * DIM},
+						{.w = &l->v, .out = out + MAX_N * 2 * DIM}}};
+		o[1].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 1, .part = {{.w = &l->o, .out = out}}};
+		o[2].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 2,
+				.part = {{.w = &l->gate, .out = out}, {.w = &l->up, .out = out + MAX_N * FFN}}};
+		o[3].u.matmul = (struct k_matmul){.in = wide, .n_parts = 1, .part = {{.w = &l->down, .out = out}}};
+		for (int j = 0; j < 4; j++) {
+			o[j].kind = K_OP_matmul;
+			for (int p = 0; p < o[j].u.matmul.n_parts; p++)
+				bytes[0] += (double)k_matrix_bytes(ctx, o[j].u.matmul.part[p].w);
+		}
+	}
+	bytes[1] = (double)k_matrix_bytes(ctx, &vocab);
+	macs[0] = (double)LAYERS * DIM * (2 * DIM + 2 * KV + 3 * FFN);
+	macs[1] = (double)DIM * VOCAB;
+	head_op.kind = K_OP_matmul;
+	head_op.u.matmul = (struct k_matmul){.in = narrow, .n_parts = 1, .part = {{.w = &vocab, .out = out}}};
+	read = k_measure_read(ctx, 256u << 20);
+	printf("%s, %d threads, blocks in %s %.1f MB, head in Q8_0 %.1f MB, plain read %.1f GB/s\n",
+		   k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6, read / 1e9);
+	for (int n = 1; n <= MAX_N; n *= n < 4 ? 2 : n < 16 ? 4 : 2) {
+		double s[2];
+
+		for (int i = 0; i < OPS; i++)
+			op[i].u.matmul.n = n;
+		head_op.u.matmul.n = n;
+		s[0] = best_seconds(ctx, &blocks, n < 16 ? 40 : 6);
+		s[1] = best_seconds(ctx, &head, n < 16 ? 40 : 6);
+		for (int i = 0; i < 2; i++) {
+			one[i] = n == 1 ? s[i] : one[i];
+			printf("%s%3d rows: %s %8.3f ms = %5.2f x, %5.1f GB/s (%3.0f %% of read), %6.1f GMAC/s\n",
+				   i ? "" : "", n, i ? "head  " : "blocks", s[i] * 1e3, s[i] / one[i],
+				   bytes[i] / s[i] / 1e9, 100 * bytes[i] / s[i] / read, macs[i] * n / s[i] / 1e9);
+		}
+	}
+	k_close(ctx);
+	return 0;
+}
