@@ -48,11 +48,10 @@ $(BUILD)/%.o: %.c
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
 # C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP).
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/tiny.o $(BUILD)/tests/tiny_bytes.o \
-		$(BUILD)/tests/demo_events.o $(BUILD)/libcutaway.a
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/tiny.o $(BUILD)/tests/tiny_bytes.o $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-tests-build: $(PROGRAM) $(patsubst %.c,$(BUILD)/%,$(filter-out tests/tiny% tests/demo_%,$(wildcard tests/*.c)))
+tests-build: $(PROGRAM) $(patsubst %.c,$(BUILD)/%,$(filter-out tests/tiny%,$(wildcard tests/*.c)))
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory

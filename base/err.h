@@ -15,6 +15,7 @@ enum err_code {
 	ERR_IO = 4,      /* the system refused: missing file, full disk, permissions */
 	ERR_MEMORY = 5,
 	ERR_DEVICE = 6,
+	ERR_INTERRUPTED = 130, /* stopped by Ctrl-C: not an error, but the result is not whole */
 };
 
 struct err {

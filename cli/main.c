@@ -1,0 +1,54 @@
+/* The program: reads the command line, runs the verb, and is the only place that prints an error
+ * and decides the exit status. */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "kernels/kernels.h"
+
+static void print_version(void)
+{
+	printf("cutaway %s (arithmetic %d)\nbuilt by %s\n", CUTAWAY_VERSION, K_ARITH_VERSION,
+		   CUTAWAY_BUILD);
+	printf("Sources: MIT licence. This program is linked with GNU readline and as a whole falls "
+		   "under the\n"
+		   "GNU GPL, version 3 or later. There is no warranty.\n");
+}
+
+static void complain(const char *text)
+{
+	char *clean = text_clean(text, __builtin_strlen(text), false, NULL);
+	fprintf(stderr, "cutaway: %s\n", clean ? clean : "out of memory");
+	free(clean);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	struct cli c;
+	setlocale(LC_ALL, "");
+	signal(SIGPIPE,
+		   SIG_IGN); /* a closed pipe is an error like others: the recording is closed in order */
+	if (cli_parse(&c, argc, argv, &e))
+		;
+	else if (c.help)
+		help_print(c.verb);
+	else if (c.version)
+		print_version();
+	else if (c.man)
+		help_man();
+	else if (c.completion)
+		help_completion();
+	else
+		c.verb->run(&c, &e);
+	out_flush(&e);
+	if (e.text[0])
+		complain(e.text);
+	return (int)e.code;
+}

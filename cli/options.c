@@ -1,0 +1,405 @@
+/* The table of options, and the parser that reads the command line by it. Thread: main's.
+ *
+ * Options may stand before or after the verb and its operands. Whether the verb takes an option is
+ * known only at the end, so the parser notes which were given and judges then. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum {
+	ENGINE = VERB_CHAT | VERB_RUN | VERB_SCORE | VERB_BENCH,
+	ANSWER = VERB_CHAT | VERB_RUN,
+	SCREEN = VERB_CHAT | VERB_REPLAY,
+};
+
+#define AT(member) offsetof(struct cli, member)
+#define FLAG(group, name, verbs, member, doc)                                                      \
+	{                                                                                              \
+		group, name, NULL, doc, AT(member), OPTION_FLAG, verbs, 0, 0, 0, 0                         \
+	}
+#define TEXT(group, name, arg, verbs, member, doc)                                                 \
+	{                                                                                              \
+		group, name, arg, doc, AT(member), OPTION_TEXT, verbs, 0, 0, 0, 0                          \
+	}
+#define FILE_(group, name, arg, verbs, member, doc)                                                \
+	{                                                                                              \
+		group, name, arg, doc, AT(member), OPTION_FILE, verbs, 0, 0, 0, 0                          \
+	}
+#define CHOICE(group, name, arg, verbs, member, doc)                                               \
+	{                                                                                              \
+		group, name, arg, doc, AT(member), OPTION_CHOICE, verbs, 0, 0, 0, 0                        \
+	}
+#define INT(group, name, arg, verbs, member, min, max, step, doc)                                  \
+	{                                                                                              \
+		group, name, arg, doc, AT(member), OPTION_INT, verbs, 0, min, max, step                    \
+	}
+#define FLOAT(group, name, arg, verbs, member, min, max, doc)                                      \
+	{                                                                                              \
+		group, name, arg, doc, AT(member), OPTION_FLOAT, verbs, 0, min, max, 0                     \
+	}
+
+const struct option options[] = {
+	FILE_("Model", "model", "FILE", VERB_ALL & ~VERB_REPLAY, engine.model,
+		  "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
+	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
+		"longest sequence in tokens; 0: the model's own, at most 8192"),
+
+	{"Sampling", "greedy", NULL, "always the most probable token: the same as --temp 0",
+	 AT(params.temperature), OPTION_ZERO, ANSWER, 0, 0, 0, 0},
+	FLOAT("Sampling", "temp", "T", ANSWER, params.temperature, 0, 100, "temperature; 0 is greedy"),
+	INT("Sampling", "top-k", "K", ANSWER, params.top_k, 0, 1 << 24, 1,
+		"keep the K best tokens; 0: off"),
+	FLOAT("Sampling", "top-p", "P", ANSWER, params.top_p, 0, 1,
+		  "keep the best tokens of mass P; 1: off"),
+	FLOAT("Sampling", "min-p", "P", ANSWER, params.min_p, 0, 1,
+		  "keep tokens at least P times as probable as the best; 0: off"),
+	FLOAT("Sampling", "repeat-penalty", "X", ANSWER, params.repeat_penalty, 0.01, 100,
+		  "divide the logits of seen tokens by X; 1: off"),
+	FLOAT("Sampling", "frequency-penalty", "X", ANSWER, params.frequency_penalty, -100, 100,
+		  "lower logits by X for each time a token was seen"),
+	FLOAT("Sampling", "presence-penalty", "X", ANSWER, params.presence_penalty, -100, 100,
+		  "lower logits of seen tokens by X"),
+	INT("Sampling", "penalty-window", "N", ANSWER, params.penalty_window, 0, 1 << 20, 1,
+		"tokens that the penalties look back on"),
+	{"Sampling", "seed", "N", "key of the draws: same seed, same text", AT(params.seed), OPTION_U64,
+	 ANSWER, 0, 0, 0, 0},
+
+	TEXT("Answer", "system", "TEXT", ANSWER, system,
+		 "system text (\"\": none; without it: the model's own)"),
+	INT("Answer", "max-tokens", "N", ANSWER, max_tokens, 0, 1 << 20, 1,
+		"most tokens of an answer; 0: until the context is full"),
+	{"Answer", "stop", "TEXT", "end the answer before TEXT; may be given up to 16 times", AT(stop),
+	 OPTION_STOP, ANSWER, 0, 0, 0, 0},
+	CHOICE("Answer", "full", "stop|drop", VERB_CHAT, full,
+		   "when the context is full: stop the answer, or drop the oldest turns"),
+	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
+
+	INT("Engine", "threads", "N", ENGINE, engine.threads, 0, 256, 1, "0: one a core"),
+	CHOICE("Engine", "backend", "cpu|ref", ENGINE, engine.backend,
+		   "cpu: the fast kernels; ref: the plain ones that define the arithmetic"),
+	TEXT("Engine", "isa", "NAME", ENGINE, engine.isa,
+		 "instruction set of the kernels (without it: the best of this machine)"),
+	INT("Engine", "slots", "N", ANSWER, engine.slots, 1, 256, 1, "requests that run at once"),
+	INT("Engine", "pages", "N", ANSWER, engine.pages, 0, 1 << 24, 1,
+		"KV pages; 0: room for two longest sequences"),
+	INT("Engine", "page-size", "N", ANSWER, engine.page_size, 16, 1024, 16,
+		"tokens of a KV page, a multiple of 16"),
+	INT("Engine", "prefill-chunk", "N", ANSWER, engine.prefill_chunk, 0, 1 << 20, 1,
+		"most prompt tokens of one request in a step; 0: whole prompts"),
+	INT("Engine", "budget", "N", ANSWER, engine.budget, 1, 1 << 20, 1,
+		"most tokens computed in a step"),
+	FLAG("Engine", "no-prefix-cache", ANSWER, no_prefix_cache,
+		 "compute every prompt from its first token"),
+	TEXT("Engine", "spec", "off|ngram[:K]", ANSWER, engine.spec,
+		 "speculation: who drafts, and how many tokens ahead"),
+	CHOICE("Engine", "rule", "race|rejection", ANSWER, rule,
+		   "how a draft is judged: it wins the target's own draw, or modified rejection sampling"),
+
+	FILE_("Recording", "record", "FILE", ANSWER, record,
+		  "where the session is recorded (without it: a new file under XDG data)"),
+	FLAG("Recording", "no-record", ANSWER, no_record, "record nothing"),
+
+	FILE_("Screen", "commands", "FILE", VERB_CHAT, commands,
+		  "begin with these lines, as if typed: / commands and turns"),
+	FLAG("Screen", "ascii", SCREEN, ascii, "draw with ASCII alone"),
+	CHOICE("Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
+		   "colours; auto asks the terminal and honours NO_COLOR"),
+
+	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH, json, "write JSON"),
+	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),
+	FLAG("Output", "quick", VERB_CERTIFY, quick, "a smaller proof, under half a minute"),
+
+	FLAG("Help", "help", VERB_ALL, help,
+		 "say what there is; `cutaway VERB --help` says it of a verb"),
+	FLAG("Help", "version", VERB_ALL, version, "which cutaway this is"),
+	{"Help", "man", NULL, "the manual page", AT(man), OPTION_FLAG, VERB_ALL, true, 0, 0, 0},
+	{"Help", "completion", "bash", "completion for a shell", AT(completion), OPTION_CHOICE,
+	 VERB_ALL, true, 0, 0, 0},
+	{0},
+};
+enum { N_OPTIONS = sizeof options / sizeof *options - 1 };
+
+void cli_init(struct cli *c)
+{
+	*c = (struct cli){
+		.engine = ENGINE_DEFAULTS,
+		.params = SAMPLE_DEFAULTS,
+		.rule = "race",
+		.full = "stop",
+		.theme = "auto",
+	};
+}
+
+const char *option_default(const struct option *o, char *buf, size_t cap)
+{
+	struct cli c;
+	cli_init(&c);
+	const void *at = (const char *)&c + o->at;
+	buf[0] = 0;
+	if (o->type == OPTION_INT)
+		snprintf(buf, cap, "%d", *(const int32_t *)at);
+	else if (o->type == OPTION_FLOAT)
+		snprintf(buf, cap, "%.4g", (double)*(const float *)at);
+	else if (o->type == OPTION_U64)
+		snprintf(buf, cap, "%llu", (unsigned long long)*(const uint64_t *)at);
+	else if (o->type == OPTION_CHOICE || o->type == OPTION_TEXT)
+		if (*(const char *const *)at)
+			snprintf(buf, cap, "%s", *(const char *const *)at);
+	return buf;
+}
+
+/* Edits that make b of a, counting a swap of neighbours as one (Damerau, restricted). */
+static int distance(const char *a, const char *b)
+{
+	enum { MOST = 31 };
+	int n = (int)strlen(a), m = (int)strlen(b);
+	int d[MOST + 1][MOST + 1];
+	if (n > MOST || m > MOST)
+		return MOST;
+	for (int i = 0; i <= n; i++) {
+		for (int j = 0; j <= m; j++) {
+			int best = i ? d[i - 1][j] + 1 : j;
+			if (j && (!i || d[i][j - 1] + 1 < best))
+				best = d[i][j - 1] + 1;
+			if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
+				best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+				d[i - 2][j - 2] + 1 < best)
+				best = d[i - 2][j - 2] + 1;
+			d[i][j] = best;
+		}
+	}
+	return d[n][m];
+}
+
+/* The nearest name at most 2 edits away (and not all of it), or NULL. */
+static const char *nearest_option(const char *name)
+{
+	const char *best = NULL;
+	int least = 3;
+	for (const struct option *o = options; o->name; o++) {
+		int d = distance(name, o->name);
+		if (!o->hidden && d < least && d < (int)strlen(o->name)) {
+			least = d;
+			best = o->name;
+		}
+	}
+	return best;
+}
+
+static const char *nearest_verb(const char *name)
+{
+	const char *best = NULL;
+	int least = 3;
+	for (const struct verb *v = verbs; v->name; v++) {
+		int d = distance(name, v->name);
+		if (d < least && d < (int)strlen(v->name)) {
+			least = d;
+			best = v->name;
+		}
+	}
+	return best;
+}
+
+static int set_int(const struct option *o, void *at, const char *value, struct err *e)
+{
+	char *end;
+	errno = 0;
+	long long n = strtoll(value, &end, 10);
+	if (end == value || *end)
+		return err_set(e, ERR_USAGE, "--%s %s: that is not a whole number", o->name, value);
+	if (errno || (double)n < o->min || (double)n > o->max)
+		return err_set(e, ERR_USAGE, "--%s %s: it must be between %.0f and %.0f", o->name, value,
+					   o->min, o->max);
+	if (n % o->step)
+		return err_set(e, ERR_USAGE, "--%s %s: it must be a multiple of %d", o->name, value,
+					   o->step);
+	*(int32_t *)at = (int32_t)n;
+	return 0;
+}
+
+static int set_u64(const struct option *o, void *at, const char *value, struct err *e)
+{
+	char *end;
+	errno = 0;
+	unsigned long long n = strtoull(value, &end, 10);
+	if (end == value || *end || errno || strchr(value, '-'))
+		return err_set(e, ERR_USAGE, "--%s %s: it must be a whole number from 0 to 2^64 - 1",
+					   o->name, value);
+	*(uint64_t *)at = n;
+	return 0;
+}
+
+static int set_float(const struct option *o, void *at, const char *value, struct err *e)
+{
+	char *end;
+	double x = strtod(value, &end);
+	if (end == value || *end || isnan(x))
+		return err_set(e, ERR_USAGE, "--%s %s: that is not a number", o->name, value);
+	if (x < o->min || x > o->max)
+		return err_set(e, ERR_USAGE, "--%s %s: it must be between %g and %g", o->name, value,
+					   o->min, o->max);
+	*(float *)at = (float)x;
+	return 0;
+}
+
+static int set_choice(const struct option *o, void *at, const char *value, struct err *e)
+{
+	size_t size = strlen(value);
+	for (const char *word = o->arg; word; word = strchr(word, '|') ? strchr(word, '|') + 1 : NULL)
+		if (size && strcspn(word, "|") == size && !memcmp(word, value, size)) {
+			*(const char **)at = value;
+			return 0;
+		}
+	return err_set(e, ERR_USAGE, "--%s %s: it must be one of %s", o->name, value, o->arg);
+}
+
+static int add_stop(struct cli *c, const char *value, struct err *e)
+{
+	int n = 0;
+	while (c->stop[n])
+		n++;
+	if (!*value)
+		return err_set(e, ERR_USAGE, "--stop: an empty text would stop every answer at once");
+	if (n == CLI_MAX_STOP)
+		return err_set(e, ERR_USAGE, "--stop: at most %d of them", CLI_MAX_STOP);
+	c->stop[n] = value;
+	return 0;
+}
+
+static int set(struct cli *c, const struct option *o, const char *value, struct err *e)
+{
+	void *at = (char *)c + o->at;
+	switch (o->type) {
+	case OPTION_FLAG:
+		*(bool *)at = true;
+		return 0;
+	case OPTION_ZERO:
+		*(float *)at = 0;
+		return 0;
+	case OPTION_INT:
+		return set_int(o, at, value, e);
+	case OPTION_U64:
+		return set_u64(o, at, value, e);
+	case OPTION_FLOAT:
+		return set_float(o, at, value, e);
+	case OPTION_CHOICE:
+		return set_choice(o, at, value, e);
+	case OPTION_STOP:
+		return add_stop(c, value, e);
+	case OPTION_FILE:
+		if (!*value)
+			return err_set(e, ERR_USAGE, "--%s: a file must be named", o->name);
+		/* fall through */
+	case OPTION_TEXT:
+		*(const char **)at = value;
+		return 0;
+	}
+	return 0;
+}
+
+static const struct option *find_option(const char *name, size_t size)
+{
+	for (const struct option *o = options; o->name; o++)
+		if (strlen(o->name) == size && !memcmp(o->name, name, size))
+			return o;
+	return NULL;
+}
+
+/* word is argv[i], which begins with a dash. Returns how many words were used, or -1. */
+static int parse_option(struct cli *c, bool *given, const char *word, const char *next,
+						struct err *e)
+{
+	if (!strcmp(word, "-h"))
+		word = "--help";
+	const char *name = word + 2;
+	if (word[1] != '-')
+		return err_set(e, ERR_USAGE, "%s: options begin with two dashes; see cutaway --help", word);
+	size_t size = strcspn(name, "=");
+	const struct option *o = find_option(name, size);
+	if (!o) {
+		char text[32];
+		snprintf(text, sizeof text, "%.*s", (int)size, name);
+		const char *near = nearest_option(text);
+		return err_set(e, ERR_USAGE, "unknown option %s%s%s%s", word,
+					   near ? "; did you mean --" : "", near ? near : "",
+					   near ? "?" : "; see cutaway --help");
+	}
+	const char *value = name[size] ? name + size + 1 : NULL;
+	if (!o->arg && value)
+		return err_set(e, ERR_USAGE, "--%s takes no value", o->name);
+	if (o->arg && !value && !next)
+		return err_set(e, ERR_USAGE, "--%s needs a value: %s", o->name, o->arg);
+	given[o - options] = true;
+	if (set(c, o, value ? value : next, e))
+		return -1;
+	return o->arg && !value ? 2 : 1;
+}
+
+static int add_operand(struct cli *c, const char *word, bool *has_verb, bool literal, struct err *e)
+{
+	if (!*has_verb && !literal) {
+		*has_verb = true;
+		for (const struct verb *v = verbs; v->name; v++)
+			if (!strcmp(v->name, word)) {
+				c->verb = v;
+				return 0;
+			}
+		const char *near = nearest_verb(word);
+		return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word,
+					   near ? "; did you mean " : "", near ? near : "",
+					   near ? "?" : "; see cutaway --help");
+	}
+	if (c->n_operands == CLI_MAX_OPERANDS)
+		return err_set(e, ERR_USAGE, "too many operands");
+	c->operand[c->n_operands++] = word;
+	return 0;
+}
+
+/* What can only be judged when all was read. */
+static int check_whole(const struct cli *c, const bool *given, struct err *e)
+{
+	const struct verb *v = c->verb;
+	for (int i = 0; i < N_OPTIONS; i++)
+		if (given[i] && !(options[i].verbs & v->bit))
+			return err_set(e, ERR_USAGE, "%s does not take --%s; see cutaway %s --help", v->name,
+						   options[i].name, v->name);
+	if (c->n_operands < v->min_operands)
+		return err_set(e, ERR_USAGE, "%s needs %s; see cutaway %s --help", v->name, v->operands,
+					   v->name);
+	if (c->n_operands > v->max_operands)
+		return err_set(e, ERR_USAGE, "%s: '%s' is too much; quote a text of several words", v->name,
+					   c->operand[v->max_operands]);
+	if (c->record && c->no_record)
+		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
+	return 0;
+}
+
+int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
+{
+	bool given[N_OPTIONS] = {false}, has_verb = false, literal = false;
+	cli_init(c);
+	for (int i = 1; i < argc;) {
+		int used = 1;
+		if (!literal && !strcmp(argv[i], "--"))
+			literal = true;
+		else if (!literal && argv[i][0] == '-' && argv[i][1])
+			used = parse_option(c, given, argv[i], argv[i + 1], e);
+		else if (add_operand(c, argv[i], &has_verb, literal, e))
+			return -1;
+		if (used < 0)
+			return -1;
+		i += used;
+	}
+	if (c->help || c->version || c->man || c->completion)
+		return 0;
+	if (!c->verb)
+		c->verb = &verbs[0];
+	c->engine.prefix_cache = !c->no_prefix_cache;
+	c->engine.rejection = !strcmp(c->rule, "rejection");
+	return check_whole(c, given, e);
+}

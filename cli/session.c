@@ -1,0 +1,87 @@
+/* Opens and closes an engine with its recording. Thread: main's. */
+#include "cli/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/paths.h"
+#include "cli/model.h"
+#include "trace/ring.h"
+#include "trace/writer.h"
+
+enum { RING_BYTES = 32 << 20 };
+
+int session_record(struct session *s, const char *path, struct err *e)
+{
+	if (ring_open(&s->ring, RING_BYTES, e) || writer_open(&s->writer, path, s->ring, e) ||
+		engine_add_sink(s->engine, ring_push, s->ring)) {
+		writer_close(s->writer, NULL);
+		if (s->ring)
+			ring_close(s->ring);
+		s->writer = NULL;
+		s->ring = NULL;
+		return err_set(e, ERR_MEMORY, "%s: the recording could not be begun", path);
+	}
+	return 0;
+}
+
+/* The recording that the command line asks for, if any. */
+static int record(struct session *s, const struct cli *c, struct err *e)
+{
+	struct err why = {0};
+	char *path = NULL;
+	if (c->no_record)
+		return 0;
+	s->wanted = c->record != NULL;
+	if (c->record)
+		return session_record(s, c->record, e);
+	if (paths_new_recording(&path, &why) || session_record(s, path, &why))
+		fprintf(stderr, "cutaway: not recorded: %s\n", why.text);
+	free(path);
+	return 0;
+}
+
+int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
+{
+	char sha256[65];
+	*s = (struct session){0};
+	if (model_find(c, &s->model, e))
+		return -1;
+	struct engine_options o = c->engine;
+	o.model = s->model;
+	if (engine_open(&s->engine, &o, e))
+		goto fail;
+	if (sink && engine_add_sink(s->engine, sink, arg)) {
+		err_set(e, ERR_MEMORY, "the engine takes no more sinks");
+		goto fail;
+	}
+	if (record(s, c, e))
+		goto fail;
+	if (!s->writer)
+		engine_observe(s->engine, false);
+	bool hashed = s->writer && !model_sha256(s->model, sha256, NULL);
+	engine_begin(s->engine, hashed ? sha256 : NULL);
+	return 0;
+fail:
+	session_close(s, NULL);
+	return -1;
+}
+
+int session_close(struct session *s, struct err *e)
+{
+	struct err why = {0};
+	int status = 0;
+	if (s->engine)
+		engine_close(s->engine);
+	if (s->writer && writer_close(s->writer, &why)) {
+		if (s->wanted)
+			status = err_set(e, why.code, "the recording is not whole: %s", why.text);
+		else
+			fprintf(stderr, "cutaway: the recording is not whole: %s\n", why.text);
+	}
+	if (s->ring)
+		ring_close(s->ring);
+	free(s->model);
+	*s = (struct session){0};
+	return status;
+}

@@ -1,0 +1,85 @@
+/* cutaway bench: prints the figures. Thread: main's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/out.h"
+#include "sessions/bench.h"
+
+static void tell(void *arg, const char *what)
+{
+	(void)arg;
+	fprintf(stderr, "\r\033[Kbench: %s …", what);
+}
+
+static void print_json_number(const char *name, double value, const char *comma)
+{
+	if (isfinite(value))
+		printf("%s\"%s\":%.6g", comma, name, value);
+	else
+		printf("%s\"%s\":null", comma, name);
+}
+
+static void print_json(const struct bench_report *r)
+{
+	const char *comma = "{";
+#define X(name, unit, form, doc)                                                                   \
+	print_json_number(#name, r->name.median, comma);                                               \
+	comma = ",";
+	BENCH_FIGURES(X)
+#undef X
+	printf("}\n");
+}
+
+static void print_figure(const char *name, const char *unit, const char *form, const char *doc,
+						 const struct bench_figure *f)
+{
+	char value[32] = "-", range[64] = "";
+	if (isfinite(f->median))
+		snprintf(value, sizeof value, form, f->median);
+	if (f->n > 1) {
+		int n = snprintf(range, sizeof range, form, f->low);
+		n += snprintf(range + n, sizeof range - (size_t)n, " … ");
+		n += snprintf(range + n, sizeof range - (size_t)n, form, f->high);
+	}
+	printf("%-18s %12s %-5s  %-22s  %s\n", name, value, unit, range, doc);
+}
+
+static void print_table(const struct bench_report *r)
+{
+	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend,
+		   r->isa, r->info.threads, r->info.ctx, r->info.pages, r->info.page_size);
+	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
+		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
+		   (double)r->info.pages * (double)r->info.page_bytes / 1e6);
+	printf("%-18s %12s %-5s  %-20s  %s\n", "figure", "median", "", "lowest … highest", "what");
+#define X(name, unit, form, doc) print_figure(#name, unit, form, doc, &r->name);
+	BENCH_FIGURES(X)
+#undef X
+}
+
+int verb_bench(const struct cli *c, struct err *e)
+{
+	struct engine_options o = c->engine;
+	struct bench_report r;
+	char *path = NULL;
+	bool telling = isatty(STDERR_FILENO);
+	if (model_find(c, &path, e))
+		return -1;
+	o.model = path;
+	int status = bench_run(&o, telling ? tell : NULL, NULL, &r, e);
+	if (telling)
+		fprintf(stderr, "\r\033[K");
+	free(path);
+	if (status)
+		return -1;
+	if (c->json)
+		print_json(&r);
+	else
+		print_table(&r);
+	return out_flush(e);
+}

@@ -1,0 +1,264 @@
+/* cutaway run: one answer on standard output. Thread: main's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "cli/session.h"
+#include "engine/draft.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_sigint(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+struct run {
+	const struct cli *c;
+	const struct tokenizer *tokenizer;
+	bool terminal;
+	/* Filled by the sink, emptied after each step. */
+	struct ev_token token[2 * DRAFT_MAX]; /* spans are not valid */
+	int n_tokens;
+	bool finished;
+	enum ev_code_finish reason;
+	char why[256];
+	/* The answer's way out: bytes that may be the beginning of a stop string wait in held. */
+	struct utf8_stream stream;
+	char *held;
+	size_t n_held, cap_held;
+	bool stopped, newline; /* a stop string came; the last byte out was a newline */
+};
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+	if (ev->kind == EV_token && r->n_tokens < 2 * DRAFT_MAX)
+		r->token[r->n_tokens++] = ev->u.token;
+	if (ev->kind == EV_finish) {
+		r->finished = true;
+		r->reason = (enum ev_code_finish)ev->u.finish.reason;
+		snprintf(r->why, sizeof r->why, "%.*s", (int)ev->u.finish.why.size,
+				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+	}
+}
+
+/* Bytes out; to a terminal only whole characters. */
+static void show(struct run *r, const char *bytes, size_t size)
+{
+	char whole[512];
+	while (size) {
+		size_t part = size < 256 ? size : 256;
+		if (r->terminal)
+			out_text(whole, utf8_stream_feed(&r->stream, bytes, part, whole, sizeof whole));
+		else
+			out_text(bytes, part);
+		r->newline = bytes[part - 1] == '\n';
+		bytes += part;
+		size -= part;
+	}
+}
+
+/* First place in text where a stop string begins, size if there is none. */
+static size_t find_stop(const char *const *stop, const char *text, size_t size)
+{
+	size_t first = size;
+	for (; *stop; stop++) {
+		const char *at = memmem(text, size, *stop, strlen(*stop));
+		if (at && (size_t)(at - text) < first)
+			first = (size_t)(at - text);
+	}
+	return first;
+}
+
+/* Length of the longest end of text that a stop string may begin with. */
+static size_t undecided(const char *const *stop, const char *text, size_t size)
+{
+	size_t most = 0;
+	for (; *stop; stop++) {
+		size_t n = strlen(*stop) - 1;
+		for (n = n < size ? n : size; n > most; n--)
+			if (!memcmp(text + size - n, *stop, n))
+				most = n;
+	}
+	return most;
+}
+
+static int emit_text(struct run *r, const char *bytes, size_t size, struct err *e)
+{
+	if (r->n_held + size > r->cap_held) {
+		size_t cap = 2 * (r->n_held + size);
+		char *more = realloc(r->held, cap);
+		if (!more)
+			return err_set(e, ERR_MEMORY, "out of memory for the answer");
+		r->held = more;
+		r->cap_held = cap;
+	}
+	memcpy(r->held + r->n_held, bytes, size);
+	r->n_held += size;
+	size_t cut = find_stop(r->c->stop, r->held, r->n_held);
+	r->stopped |= cut < r->n_held;
+	size_t ready = r->stopped ? cut : r->n_held - undecided(r->c->stop, r->held, r->n_held);
+	show(r, r->held, ready);
+	r->n_held = r->stopped ? 0 : r->n_held - ready;
+	memmove(r->held, r->held + ready, r->n_held);
+	return 0;
+}
+
+static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text bytes, struct err *e)
+{
+	char whole[1024];
+	size_t n = 0;
+	if (bytes.size + 4 <= sizeof whole)
+		n = utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, sizeof whole);
+	char *text = text_json(whole, n);
+	if (!text)
+		return err_set(e, ERR_MEMORY, "out of memory for the answer");
+	printf("{\"pos\":%lld,\"id\":%lld,\"text\":%s,\"p\":%.9g,\"hash\":\"%016llx\"}\n",
+		   (long long)t->pos, (long long)t->id, text, t->p, (unsigned long long)t->hash);
+	free(text);
+	return 0;
+}
+
+static int emit(struct run *r, struct err *e)
+{
+	for (int i = 0; i < r->n_tokens; i++) {
+		const struct ev_token *t = &r->token[i];
+		struct gguf_text bytes = tokenizer_bytes(r->tokenizer, (int32_t)t->id);
+		if (tokenizer_is_special(r->tokenizer, (int32_t)t->id) || t->is_end)
+			bytes.size = 0; /* control tokens have a name, but no text */
+		if (r->c->json ? emit_json(r, t, bytes, e)
+					   : !r->stopped && emit_text(r, bytes.data, bytes.size, e))
+			return -1;
+	}
+	r->n_tokens = 0;
+	return out_flush(e);
+}
+
+/* What is still held when the answer is over. */
+static void emit_rest(struct run *r)
+{
+	char last[16];
+	if (r->c->json)
+		return;
+	if (!r->stopped)
+		show(r, r->held, r->n_held);
+	if (r->terminal)
+		out_text(last, utf8_stream_flush(&r->stream, last, sizeof last));
+	if (!r->newline && (r->terminal || !r->c->raw))
+		putchar('\n');
+}
+
+/* Ids of the prompt: as the template has it, or with --raw as it is. */
+static int encode(const struct run *r, const struct engine_info *info, const char *text,
+				  size_t size, int32_t **ids, size_t *n, struct err *e)
+{
+	const char *system = r->c->system ? r->c->system : info->default_system;
+	size_t cap = 0;
+	if (!r->c->raw) {
+		if (!info->chat_known)
+			fprintf(stderr,
+					"cutaway: the file's chat template is not known; a plain one is used\n");
+		return template_begin(info->chat, r->tokenizer, system, ids, n, &cap, e) ||
+					   template_user(info->chat, r->tokenizer, text, size, ids, n, &cap, e)
+				   ? -1
+				   : 0;
+	}
+	if (tokenizer_adds_bos(r->tokenizer) && tokenizer_bos(r->tokenizer) >= 0) {
+		*ids = malloc(sizeof **ids);
+		if (!*ids)
+			return err_set(e, ERR_MEMORY, "out of memory for the prompt");
+		(*ids)[0] = tokenizer_bos(r->tokenizer);
+		*n = cap = 1;
+	}
+	if (tokenizer_encode(r->tokenizer, text, size, true, ids, n, &cap, e))
+		return -1;
+	return *n ? 0
+			  : err_set(e, ERR_USAGE,
+						"the prompt is empty: with --raw there must be a token to go on from");
+}
+
+/* How an answer that ended is told. */
+static int judge(const struct run *r, struct err *e)
+{
+	if (r->reason == EV_FINISH_refused)
+		return err_set(e, ERR_USAGE, "the prompt does not fit: %s", r->why);
+	if (r->reason == EV_FINISH_failed)
+		return err_set(e, ERR_INPUT,
+					   "the arithmetic gave a NaN: the weights are damaged, or made so");
+	if (r->reason == EV_FINISH_context)
+		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx)\n");
+	if (interrupted && !e->code)
+		e->code = ERR_INTERRUPTED;
+	return e->code ? -1 : 0;
+}
+
+static int answer(struct run *r, struct engine *engine, const struct engine_request *q,
+				  struct err *e)
+{
+	int64_t id = engine_submit(engine, q, e);
+	if (id < 0)
+		return -1;
+	while (!r->finished) {
+		if (interrupted)
+			engine_cancel(engine, id);
+		int more = engine_step(engine, e);
+		if (more < 0 || emit(r, e)) {
+			engine_cancel(engine, id);
+			engine_step(engine, NULL);
+			return -1;
+		}
+		if (!more && !r->finished)
+			return err_set(e, ERR_DEVICE, "the engine stopped before the answer was whole");
+	}
+	emit_rest(r);
+	return judge(r, e);
+}
+
+int verb_run(const struct cli *c, struct err *e)
+{
+	struct run r = {.c = c, .terminal = isatty(STDOUT_FILENO), .newline = true};
+	struct session s = {0};
+	char *read = NULL;
+	int32_t *ids = NULL;
+	size_t size = 0, n_ids = 0;
+	const char *text = c->operand[0];
+	if (!c->n_operands) {
+		if (isatty(STDIN_FILENO))
+			fprintf(stderr, "cutaway: the prompt is read from the terminal; Ctrl-D ends it\n");
+		if (in_read(NULL, &read, &size, e))
+			return -1;
+		text = read;
+	} else {
+		size = strlen(text);
+	}
+	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND};
+	sigaction(SIGINT, &action, NULL);
+	if (session_open(&s, c, on_event, &r, e))
+		goto out;
+	r.tokenizer = engine_tokenizer(s.engine);
+	if (encode(&r, engine_info(s.engine), text, size, &ids, &n_ids, e))
+		goto out;
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = (int32_t)n_ids,
+		.max_tokens = c->max_tokens,
+		.params = c->params,
+		.text = text,
+		.stop = c->stop[0] ? c->stop : NULL,
+	};
+	answer(&r, s.engine, &q, e);
+out:
+	session_close(&s, e);
+	free(ids);
+	free(read);
+	free(r.held);
+	return e->code ? -1 : 0;
+}

@@ -1,0 +1,129 @@
+/* cutaway score: the log-probability of each token of a text. Thread: main's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "cli/session.h"
+
+struct score {
+	double *logp;	/* [n - 1], of the token at position i + 1 */
+	int32_t n;		/* tokens of the text */
+	int32_t n_seen; /* score events */
+	bool finished;
+	enum ev_code_finish reason;
+	char why[256];
+};
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct score *s = arg;
+	if (ev->kind == EV_score && ev->u.score.pos > 0 && ev->u.score.pos < s->n) {
+		s->logp[ev->u.score.pos - 1] = ev->u.score.logp;
+		s->n_seen++;
+	}
+	if (ev->kind == EV_finish) {
+		s->finished = true;
+		s->reason = (enum ev_code_finish)ev->u.finish.reason;
+		snprintf(s->why, sizeof s->why, "%.*s", (int)ev->u.finish.why.size,
+				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+	}
+}
+
+static int judge_text(struct score *s, struct engine *engine, const int32_t *ids, const char *text,
+					  struct err *e)
+{
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_score,
+		.ids = ids,
+		.n_ids = s->n,
+		.params = SAMPLE_DEFAULTS,
+		.text = text,
+	};
+	int more = 1;
+	if (engine_submit(engine, &q, e) < 0)
+		return -1;
+	while (!s->finished && more > 0)
+		more = engine_step(engine, e);
+	if (more < 0)
+		return -1;
+	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
+		return err_set(e, ERR_USAGE, "the text has %d tokens, the context %d; %s", s->n,
+					   engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
+	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1)
+		return err_set(e, ERR_INPUT, "the text could not be scored (%d of %d tokens): %s",
+					   s->n_seen, s->n - 1, *s->why ? s->why : "the arithmetic gave a NaN");
+	return 0;
+}
+
+static double perplexity(const struct score *s)
+{
+	double sum = 0;
+	for (int32_t i = 0; i < s->n - 1; i++)
+		sum += s->logp[i];
+	return exp(-sum / (s->n - 1));
+}
+
+static void print_json(const struct score *s, const int32_t *ids)
+{
+	printf("{\"ids\":[");
+	for (int32_t i = 0; i < s->n; i++)
+		printf(i ? ",%d" : "%d", ids[i]);
+	printf("],\"logp\":[");
+	for (int32_t i = 0; i < s->n - 1; i++)
+		printf(i ? ",%.7g" : "%.7g", s->logp[i]);
+	printf("],\"perplexity\":%.9g}\n", perplexity(s));
+}
+
+static void print_table(const struct score *s, const int32_t *ids, const struct tokenizer *t)
+{
+	for (int32_t i = 1; i < s->n; i++) {
+		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
+		printf("%6d %7d %10.4f  ", i, ids[i], s->logp[i - 1]);
+		for (size_t k = 0; k < bytes.size; k++) {
+			unsigned char b = (unsigned char)bytes.data[k];
+			printf(b < 0x20 || b >= 0x7f || b == '\\' ? "\\x%02x" : "%c", b);
+		}
+		putchar('\n');
+	}
+	printf("\n%d tokens, perplexity %.4f\n", s->n, perplexity(s));
+}
+
+int verb_score(const struct cli *c, struct err *e)
+{
+	struct score s = {0};
+	struct session session = {0};
+	struct cli quiet = *c;
+	char *text = NULL;
+	int32_t *ids = NULL;
+	size_t size, n = 0, cap = 0;
+	quiet.no_record = true;
+	if (in_read(c->operand[0], &text, &size, e) || session_open(&session, &quiet, on_event, &s, e))
+		goto out;
+	const struct tokenizer *t = engine_tokenizer(session.engine);
+	if (tokenizer_encode(t, text, size, true, &ids, &n, &cap, e))
+		goto out;
+	if (n < 2) {
+		err_set(e, ERR_USAGE, "%s: a text of at least two tokens is needed, this has %zu",
+				c->operand[0], n);
+		goto out;
+	}
+	s.n = (int32_t)n;
+	s.logp = calloc(n, sizeof *s.logp);
+	if (!s.logp)
+		err_set(e, ERR_MEMORY, "out of memory for %zu tokens", n);
+	else if (!judge_text(&s, session.engine, ids, text, e)) {
+		if (c->json)
+			print_json(&s, ids);
+		else
+			print_table(&s, ids, t);
+		out_flush(e);
+	}
+out:
+	session_close(&session, e);
+	free(s.logp);
+	free(ids);
+	free(text);
+	return e->code ? -1 : 0;
+}

@@ -1,0 +1,42 @@
+/* cutaway tokenize: standard input to token ids. Thread: main's. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/out.h"
+#include "engine/gguf.h"
+#include "engine/tokenizer.h"
+
+static void print_ids(const int32_t *ids, size_t n, bool json)
+{
+	if (json)
+		putchar('[');
+	for (size_t i = 0; i < n; i++)
+		printf(json ? (i ? ",%d" : "%d") : "%d\n", ids[i]);
+	if (json)
+		printf("]\n");
+}
+
+int verb_tokenize(const struct cli *c, struct err *e)
+{
+	struct gguf *g = NULL;
+	struct tokenizer *t = NULL;
+	char *path = NULL, *text = NULL;
+	int32_t *ids = NULL;
+	size_t size, n = 0, cap = 0;
+	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
+		!in_read(NULL, &text, &size, e) &&
+		!tokenizer_encode(t, text, size, !c->plain, &ids, &n, &cap, e)) {
+		print_ids(ids, n, c->json);
+		out_flush(e);
+	}
+	if (t)
+		tokenizer_close(t);
+	if (g)
+		gguf_close(g);
+	free(ids);
+	free(text);
+	free(path);
+	return e->code ? -1 : 0;
+}

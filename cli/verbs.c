@@ -1,0 +1,64 @@
+/* The table of verbs and that of exit statuses. */
+#include "cli/cli.h"
+
+const struct verb verbs[] = {
+	{"chat", "", "chat with a model and watch its insides (the default)",
+	 "Opens the terminal program: the conversation beside live views of the next token, the KV "
+	 "pages, the "
+	 "batch, speculation, the prefix cache, attention, time and the sampler. The session is "
+	 "recorded. F1 "
+	 "explains whatever is on the screen.",
+	 "cutaway chat --temp 0.7 --spec ngram:4", VERB_CHAT, 0, 0, verb_chat},
+	{"run", "[PROMPT]", "one answer on standard output",
+	 "Answers PROMPT, or standard input if it is not given. On a pipe the answer's bytes come as "
+	 "they are; "
+	 "on a terminal control characters are made visible. With --raw the text goes to the model "
+	 "without a "
+	 "chat template and control tokens written in it are parsed. With --json each generated token "
+	 "is a "
+	 "line, the one that ends the turn included: pos (of the token), id, text (complete characters "
+	 "only, so "
+	 "it may be empty), p (softmax before penalties and temperature) and hash (of the row of "
+	 "logits it was "
+	 "drawn from, 16 hex digits).",
+	 "cutaway run --greedy 'What is the capital of France?'", VERB_RUN, 0, 1, verb_run},
+	{"replay", "FILE", "play a recording on the same screens, no model needed",
+	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step.",
+	 "cutaway replay session.db", VERB_REPLAY, 1, 1, verb_replay},
+	{"tokenize", "", "standard input to token ids",
+	 "Reads standard input byte for byte and writes its token ids, one a line. Control tokens "
+	 "written in "
+	 "the text are parsed unless --plain is given.",
+	 "printf 'Hello' | cutaway tokenize --json", VERB_TOKENIZE, 0, 0, verb_tokenize},
+	{"score", "FILE", "log-probability of each token of a text, perplexity",
+	 "Log-probability (natural) of each token of FILE after the first, given those before it, and "
+	 "the "
+	 "perplexity of the whole. The text must fit the context.",
+	 "cutaway score --json text.txt", VERB_SCORE, 1, 1, verb_score},
+	{"bench", "", "speed against the limits of this machine",
+	 "Measures the engine as it is used, with recording on: medians of several runs. Takes a few "
+	 "minutes at "
+	 "most.",
+	 "cutaway bench --json", VERB_BENCH, 0, 0, verb_bench},
+	{"certify", "", "the proof that all paths give the same bits",
+	 "Computes the same tokens along each axis that must not matter (reference kernels, "
+	 "instruction sets, "
+	 "threads, page size, prefill chunks, company in the batch, prefix cache, speculation) and "
+	 "along seeded "
+	 "pairs of axes, and compares every id and every hash of logits. Exit status 0 only if all are "
+	 "equal.",
+	 "cutaway certify --quick", VERB_CERTIFY, 0, 0, verb_certify},
+	{0},
+};
+
+const struct exit_code exit_codes[] = {
+	{0, "all is well"},
+	{ERR_DIFFERS, "a check ran and found a difference"},
+	{ERR_USAGE, "the command line or a setting is wrong"},
+	{ERR_INPUT, "a file is damaged or not supported"},
+	{ERR_IO, "the system refused: missing file, full disk, permissions"},
+	{ERR_MEMORY, "out of memory"},
+	{ERR_DEVICE, "this machine cannot compute as it must"},
+	{ERR_INTERRUPTED, "stopped by Ctrl-C"},
+	{0, NULL},
+};
