@@ -1,8 +1,10 @@
 /* The one way for text that is not ours (files, input, model output) to a terminal.
  *
  * Control characters (C0, DEL, C1), bidirectional and zero-width controls, invalid UTF-8 and unassigned
- * or private code points become visible stand-ins; runs of combining marks are clamped. Works grapheme by
- * grapheme, so a caller that cuts text never cuts inside one. Thread: any; no state. */
+ * or private code points become visible stand-ins; runs of combining marks are clamped. A run is what a
+ * terminal puts into one place: a character and the marks on it. (Not a whole grapheme: terminals draw
+ * flags, emoji joined by U+200D and spacing marks as the several characters they are made of, and
+ * widths must be theirs.) Thread: any; no state. */
 #ifndef CUTAWAY_BASE_TEXT_H
 #define CUTAWAY_BASE_TEXT_H
 
@@ -14,8 +16,8 @@ struct glyph_run {
 	int width;     /* columns: 0 only at the end, else 1 or 2 (stand-ins of more are several runs) */
 	size_t used;   /* bytes of the input it stands for */
 	bool standin;  /* it is not the text itself: show it dim */
-	bool newline;  /* the input was '\n' (text is then "") */
-	bool tab;
+	bool newline;  /* the input was '\n' or "\r\n" (text is then "", width 1) */
+	bool tab;      /* (text is then " ", width 1) */
 };
 
 /* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e becomes a
@@ -25,11 +27,13 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii);
 /* Columns that text takes on one line. */
 int text_width(const char *text, size_t size, bool ascii);
 
-/* A clean copy for terminals on one line or, with newlines kept, several. malloc'd, NUL-terminated, NULL
- * if memory ran out. */
+/* A clean copy for terminals on one line or, with newlines kept, several (then tabs become spaces up to
+ * the next multiple of 8 columns). malloc'd, NUL-terminated, NULL if memory ran out. */
 char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_size);
 
-/* JSON string with quotes; invalid UTF-8 becomes U+FFFD. malloc'd. */
+/* JSON string with quotes; invalid UTF-8 becomes U+FFFD; whatever text_next would not show is written as
+ * an escape, so that it too may go to a terminal and yet nothing is lost. malloc'd, NULL if memory ran
+ * out. */
 char *text_json(const char *text, size_t size);
 
 #endif

@@ -1,0 +1,263 @@
+/* See text.h. Widths are utf8proc's, but for what terminals draw otherwise: spacing marks take a column
+ * of their own, and the vowels and final consonants of conjoining Hangul none. */
+#include "base/text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#define MARKS_MOST 3 /* combining marks shown on one character */
+#define TAB_COLUMNS 8
+
+enum kind {
+	SHOWN, /* has a place of its own */
+	MARK,  /* stands on the character before */
+	STYLE, /* U+FE0E, U+FE0F: text or emoji style of the character before; widths must not hang on it */
+	HIDDEN, /* must not reach a terminal */
+};
+
+struct look {
+	enum kind kind;
+	int32_t c; /* -1: no UTF-8 */
+	int width;
+	size_t size; /* bytes */
+};
+
+static struct look classify(int32_t c, size_t size)
+{
+	const utf8proc_property_t *p = utf8proc_get_property(c);
+
+	if (c == 0xfe0e || c == 0xfe0f)
+		return (struct look){STYLE, c, 0, size};
+	switch (p->category) {
+	case UTF8PROC_CATEGORY_CN:
+	case UTF8PROC_CATEGORY_CC:
+	case UTF8PROC_CATEGORY_CF:
+	case UTF8PROC_CATEGORY_CS:
+	case UTF8PROC_CATEGORY_CO:
+	case UTF8PROC_CATEGORY_ZL:
+	case UTF8PROC_CATEGORY_ZP:
+		return (struct look){HIDDEN, c, 1, size};
+	case UTF8PROC_CATEGORY_MC:
+		return (struct look){SHOWN, c, 1, size};
+	}
+	if (p->ignorable)
+		return (struct look){HIDDEN, c, 1, size};
+	if ((c >= 0x1160 && c <= 0x11ff) || (c >= 0xd7b0 && c <= 0xd7ff))
+		return (struct look){MARK, c, 0, size};
+	if (!utf8proc_charwidth(c))
+		return (struct look){MARK, c, 0, size};
+	return (struct look){SHOWN, c, utf8proc_charwidth(c), size};
+}
+
+static struct look look(const char *text, size_t size)
+{
+	utf8proc_int32_t c;
+	utf8proc_ssize_t n;
+
+	n = utf8proc_iterate((const utf8proc_uint8_t *)text,
+						 size < 4 ? (utf8proc_ssize_t)size : 4, &c);
+	if (n <= 0)
+		return (struct look){HIDDEN, -1, 1, 1};
+	return classify(c, (size_t)n);
+}
+
+static struct glyph_run make_run(const char *text, int width, size_t used)
+{
+	struct glyph_run g = {.width = width, .used = used};
+
+	memcpy(g.text, text, strlen(text));
+	return g;
+}
+
+static struct glyph_run standin(struct look at, bool ascii)
+{
+	struct glyph_run g = make_run(ascii ? "?" : "\xef\xbf\xbd", 1, at.size); /* U+FFFD */
+
+	if (at.c >= 0 && (at.c < 0x20 || at.c == 0x7f)) {
+		if (ascii) { /* ^A … ^_, ^? */
+			g.text[0] = '^';
+			g.text[1] = (char)(at.c ^ 0x40);
+			g.width = 2;
+		} else { /* the pictures of control characters from U+2400 on; U+2421 for DEL */
+			g.text[0] = '\xe2';
+			g.text[1] = '\x90';
+			g.text[2] = (char)(0x80 + (at.c == 0x7f ? 0x21 : at.c));
+		}
+	}
+	g.standin = true;
+	return g;
+}
+
+/* Takes the marks that follow into the run; those beyond the clamp are left out. */
+static void take_marks(struct glyph_run *g, const char *text, size_t size)
+{
+	size_t used = strlen(g->text);
+	int n = 0;
+
+	while (g->used < size) {
+		struct look at = look(text + g->used, size - g->used);
+
+		if (at.kind != MARK && at.kind != STYLE)
+			break;
+		if (at.kind == MARK && n++ < MARKS_MOST && used + at.size < sizeof g->text) {
+			memcpy(g->text + used, text + g->used, at.size);
+			used += at.size;
+		}
+		g->used += at.size;
+	}
+}
+
+struct glyph_run text_next(const char *text, size_t size, bool ascii)
+{
+	struct glyph_run g;
+	struct look at;
+
+	if (!size)
+		return (struct glyph_run){.width = 0};
+	if (*text == '\n' || (*text == '\r' && size > 1 && text[1] == '\n')) {
+		g = make_run("", 1, *text == '\n' ? 1 : 2);
+		g.newline = true;
+		return g;
+	}
+	if (*text == '\t') {
+		g = make_run(" ", 1, 1);
+		g.tab = true;
+		return g;
+	}
+	at = look(text, size);
+	if (at.kind == HIDDEN || at.kind == STYLE || (ascii && at.c > 0x7e))
+		return standin(at, ascii);
+	if (at.kind == MARK) { /* nothing to stand on: a dotted circle, as in the Unicode charts */
+		g = make_run("\xe2\x97\x8c", 1, 0);
+		g.standin = true;
+	} else {
+		g = make_run("", at.width, at.size);
+		memcpy(g.text, text, at.size);
+	}
+	if (!ascii)
+		take_marks(&g, text, size);
+	return g;
+}
+
+int text_width(const char *text, size_t size, bool ascii)
+{
+	int width = 0;
+
+	while (size) {
+		struct glyph_run g = text_next(text, size, ascii);
+
+		width += g.width;
+		text += g.used;
+		size -= g.used;
+	}
+	return width;
+}
+
+/* --- growing strings --- */
+
+struct string {
+	char *data;
+	size_t size, cap;
+	bool failed;
+};
+
+static void append(struct string *s, const char *text, size_t size)
+{
+	if (s->failed)
+		return;
+	if (s->cap - s->size <= size) {
+		size_t cap = 2 * s->cap + size + 64;
+		char *p = realloc(s->data, cap);
+
+		if (!p) {
+			s->failed = true;
+			return;
+		}
+		s->data = p;
+		s->cap = cap;
+	}
+	memcpy(s->data + s->size, text, size);
+	s->size += size;
+	s->data[s->size] = '\0';
+}
+
+static char *finish(struct string *s, size_t *size)
+{
+	append(s, "", 0);
+	if (s->failed) {
+		free(s->data);
+		return NULL;
+	}
+	if (size)
+		*size = s->size;
+	return s->data;
+}
+
+char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_size)
+{
+	struct string s = {0};
+	int column = 0;
+
+	while (size) {
+		struct glyph_run g = text_next(text, size, false);
+
+		text += g.used;
+		size -= g.used;
+		if (g.newline && keep_newlines) {
+			append(&s, "\n", 1);
+			column = 0;
+		} else if (g.newline) {
+			append(&s, "\xe2\x90\x8a", 3); /* U+240A, the picture of a line feed */
+		} else if (g.tab && keep_newlines) {
+			int n = TAB_COLUMNS - column % TAB_COLUMNS;
+
+			append(&s, "        ", (size_t)n);
+			column += n;
+		} else {
+			append(&s, g.text, strlen(g.text));
+			column += g.width;
+		}
+	}
+	return finish(&s, out_size);
+}
+
+/* \uXXXX, two of them above U+FFFF; the short forms where JSON has them. */
+static void append_escape(struct string *s, int32_t c)
+{
+	static const char special[] = "\"\\\b\f\n\r\t", name[] = "\"\\bfnrt";
+	const char *p = c > 0 && c < 0x80 ? strchr(special, c) : NULL;
+	char buf[16];
+
+	if (p)
+		snprintf(buf, sizeof buf, "\\%c", name[p - special]);
+	else if (c < 0x10000)
+		snprintf(buf, sizeof buf, "\\u%04x", (unsigned)c);
+	else
+		snprintf(buf, sizeof buf, "\\u%04x\\u%04x", 0xd800u + ((unsigned)(c - 0x10000) >> 10),
+				 0xdc00u + ((unsigned)(c - 0x10000) & 0x3ff));
+	append(s, buf, strlen(buf));
+}
+
+char *text_json(const char *text, size_t size)
+{
+	struct string s = {0};
+
+	append(&s, "\"", 1);
+	while (size) {
+		struct look at = look(text, size);
+
+		if (at.c < 0)
+			append(&s, "\\ufffd", 6);
+		else if (at.kind == HIDDEN || at.c == '"' || at.c == '\\')
+			append_escape(&s, at.c);
+		else
+			append(&s, text, at.size);
+		text += at.size;
+		size -= at.size;
+	}
+	append(&s, "\"", 1);
+	return finish(&s, NULL);
+}
