@@ -1,0 +1,325 @@
+/* The loop: the one place where the UI's thread waits. See app.h.
+ *
+ * Signals arrive through a signalfd: they are blocked before any thread starts, so that no thread is ever
+ * interrupted, and are handled between two frames like keys. Frames are drawn only when something changed, at
+ * most 30 a second, and only when the terminal took the last one. */
+#include "tui/app.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tui/prompt.h"
+
+enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
+
+static const int caught[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+
+static int open_signals(struct app *a, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+		sigaddset(&set, caught[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (a->signal_fd < 0)
+		return err_set(e, ERR_IO, "signalfd: %s", strerror(errno));
+	return 0;
+}
+
+static void close_signals(struct app *a)
+{
+	struct signalfd_siginfo info;
+	sigset_t set;
+
+	if (a->signal_fd < 0)
+		return;
+	while (read(a->signal_fd, &info, sizeof info) > 0)
+		; /* one that arrived at the end has been obeyed already */
+	close(a->signal_fd);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+		sigaddset(&set, caught[i]);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void resize(struct app *a)
+{
+	int w, h;
+
+	term_resize(a->term);
+	term_size(a->term, &w, &h);
+	if (canvas_resize(&a->canvas, w, h, &a->fatal) < 0)
+		a->quit = true;
+	a->dirty = true;
+}
+
+void app_suspend(struct app *a)
+{
+	term_suspend(a->term);
+	resize(a);
+}
+
+int app_n_views(void)
+{
+	int n = 0;
+
+	while (views[n] && n < LAYOUT_VIEWS)
+		n++;
+	return n;
+}
+
+int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
+			 struct err *e)
+{
+	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light };
+	struct prompt_options po = { .history = o->history, .complete = commands_complete, .arg = &a->host };
+	int w, h;
+
+	a->mode = mode;
+	a->mode_data = data;
+	a->signal_fd = -1;
+	a->focus = FOCUS_PROMPT;
+	a->zoom = -1;
+	a->state.token = -1;
+	a->state.page = a->state.layer = a->state.head = -1;
+	a->host.views = views;
+	a->dirty = true;
+	timeline_init(&a->timeline);
+	term_set_locale();
+	if (open_signals(a, e) < 0 || prompt_open(&po, e) < 0 || term_open(&a->term, &to, e) < 0)
+		return -1;
+	a->canvas.ascii = term_ascii(a->term);
+	term_size(a->term, &w, &h);
+	return canvas_resize(&a->canvas, w, h, e);
+}
+
+void app_close(struct app *a)
+{
+	term_close(a->term);
+	prompt_close();
+	canvas_free(&a->canvas);
+	timeline_free(&a->timeline);
+	free(a->popup.text);
+	close_signals(a);
+}
+
+/* --- messages, popups, commands --- */
+
+void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(a->message, sizeof a->message, fmt, ap);
+	va_end(ap);
+	a->message_kind = kind;
+	a->message_ns = now_ns();
+	a->dirty = true;
+}
+
+void app_show(struct app *a, const char *title, const char *text)
+{
+	free(a->popup.text);
+	a->popup = (struct popup){ .text = strdup(text) };
+	a->popup.open = a->popup.text != NULL;
+	snprintf(a->popup.title, sizeof a->popup.title, "%s", title);
+	a->dirty = true;
+}
+
+void app_command(struct app *a, const char *line)
+{
+	struct err e = { 0 };
+
+	if (commands_run(&a->host, line, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+	a->dirty = true;
+}
+
+static void show_commands(struct app *a)
+{
+	char text[8192], value[64];
+	size_t used = 0;
+	int where = a->host.replay ? COMMAND_REPLAY : COMMAND_LIVE;
+
+	for (const struct command *c = commands; c->name && used < sizeof text - 400; c++) {
+		bool valued = (c->where & where) && commands_value(&a->host, c, value, sizeof value);
+
+		if (!(c->where & where))
+			continue;
+		used += (size_t)snprintf(text + used, sizeof text - used, "/%-15s%-16s%s%s%s%s\n", c->name, c->args,
+								 c->doc, valued ? " (now " : "", valued ? value : "", valued ? ")" : "");
+	}
+	app_show(a, "commands", text);
+}
+
+/* Layer and head: a number, or the mean of all. */
+static int choose_mean(int32_t *out, const char *what, const char *text, int64_t n, struct err *e)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (!strcmp(text, "mean") || !strcmp(text, "-1")) {
+		*out = -1;
+		return 1;
+	}
+	if (!*text || *end || value < 0 || (n > 0 && value >= n))
+		return err_set(e, ERR_USAGE, "/%s %.40s: mean or a number from 0 to %lld is needed", what, text,
+					   (long long)(n > 0 ? n - 1 : 0));
+	*out = (int32_t)value;
+	return 1;
+}
+
+int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
+{
+	(void)number;
+	a->dirty = true;
+	switch (act) {
+	case ACT_VIEW:
+		for (int i = 0; views[i]; i++)
+			if (!strcmp(views[i]->id, text))
+				app_focus(a, i);
+		return 1;
+	case ACT_ZOOM:
+		app_toggle_zoom(a);
+		return 1;
+	case ACT_THEME:
+		term_set_light(a->term, !strcmp(text, "light"));
+		return 1;
+	case ACT_HELP:
+		show_commands(a);
+		return 1;
+	case ACT_QUIT:
+		a->quit = true;
+		return 1;
+	case ACT_LAYER:
+		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
+	case ACT_HEAD:
+		return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
+	default:
+		return 0;
+	}
+}
+
+/* --- the loop --- */
+
+static void take_signal(struct app *a, int number)
+{
+	if (number == SIGWINCH) {
+		resize(a);
+	} else if (number == SIGTSTP) {
+		app_suspend(a);
+	} else if (number == SIGCONT) {
+		term_refresh(a->term);
+		a->dirty = true;
+	} else {
+		a->quit = true; /* the session is closed in order, whatever the reason */
+	}
+}
+
+static void take_signals(struct app *a)
+{
+	struct signalfd_siginfo info;
+
+	while (read(a->signal_fd, &info, sizeof info) == sizeof info)
+		take_signal(a, (int)info.ssi_signo);
+}
+
+static void take_keys(struct app *a)
+{
+	struct term_key k;
+	char *line;
+
+	while (!a->quit && term_key(a->term, &k)) {
+		app_key(a, &k);
+		a->dirty = true;
+		while ((line = prompt_take())) {
+			a->mode->line(a, line);
+			free(line);
+		}
+		if (prompt_take_eof())
+			a->quit = true;
+	}
+}
+
+/* A message that is shown changes once a second: its age. */
+static int message_timeout(struct app *a, int64_t now)
+{
+	int64_t age = now - a->message_ns;
+	int64_t life = a->message_kind == SAY_ERROR ? ERROR_SECONDS : INFO_SECONDS;
+
+	if (!a->message_ns)
+		return -1;
+	if (age > life * 1000000000) {
+		a->message_ns = 0;
+		a->dirty = true;
+		return -1;
+	}
+	if (now - a->drawn_ns > 1000000000)
+		a->dirty = true;
+	return 1000;
+}
+
+static int sooner(int a, int b)
+{
+	return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+static int wait_ms(struct app *a)
+{
+	int64_t now = now_ns(), due = a->drawn_ns + FRAME_NS - now;
+	int ms = sooner(message_timeout(a, now), a->mode->timeout_ms(a));
+
+	if (a->dirty && !term_pending(a->term))
+		ms = sooner(ms, due > 0 ? (int)(due / 1000000) + 1 : 0);
+	return ms;
+}
+
+static void draw_if_due(struct app *a)
+{
+	int64_t now = now_ns();
+
+	if (!a->dirty || now - a->drawn_ns < FRAME_NS || term_pending(a->term))
+		return;
+	app_draw(a);
+	if (term_draw(a->term, &a->canvas)) {
+		a->dirty = false;
+		a->drawn_ns = now_ns();
+	}
+}
+
+int app_run(struct app *a, struct err *e)
+{
+	while (!a->quit) {
+		struct pollfd p[3 + APP_FDS] = {
+			{ .fd = STDIN_FILENO, .events = POLLIN },
+			{ .fd = a->signal_fd, .events = POLLIN },
+			{ .fd = term_out_fd(a->term), .events = term_pending(a->term) ? POLLOUT : 0 },
+		};
+		int n = 3 + a->mode->fds(a, p + 3);
+
+		draw_if_due(a);
+		p[2].events = term_pending(a->term) ? POLLOUT : 0;
+		if (poll(p, (nfds_t)n, wait_ms(a)) < 0 && errno != EINTR)
+			return err_set(e, ERR_IO, "poll: %s", strerror(errno));
+		if (p[0].revents & POLLIN)
+			take_keys(a);
+		else if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			a->quit = true;
+		if (p[1].revents)
+			take_signals(a);
+		if (term_flush(a->term) < 0)
+			a->quit = true;
+		a->mode->work(a);
+	}
+	return a->fatal.code ? err_set(e, a->fatal.code, "%s", a->fatal.text) : 0;
+}

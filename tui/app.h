@@ -1,0 +1,104 @@
+/* The terminal program: what the chat and the replay have in common. Internal to tui/.
+ *
+ * One thread, one blocking place (app_run). A mode (chat.c, replay.c) brings its events, its commands and the
+ * ends of the status line. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_APP_H
+#define CUTAWAY_TUI_APP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/poll.h>
+
+#include "base/err.h"
+#include "tui/canvas.h"
+#include "tui/commands.h"
+#include "tui/layout.h"
+#include "tui/term.h"
+#include "tui/timeline.h"
+#include "tui/tui.h"
+#include "tui/view.h"
+
+enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
+
+enum app_control { CONTROL_PAUSE, CONTROL_STEP, CONTROL_BACK };
+enum app_say { SAY_INFO, SAY_ERROR };
+
+struct app;
+
+struct hint {
+	const char *key, *word;
+};
+
+struct app_mode {
+	const char *label;  /* of the prompt */
+	const char *empty;  /* dim, while nothing is typed; may be NULL */
+	const struct hint *hints; /* ends with key NULL */
+	const char *help;   /* what F1 says in the prompt */
+	bool scrubber;
+	/* Adds its fds; returns how many. */
+	int (*fds)(struct app *a, struct pollfd *p);
+	int (*timeout_ms)(struct app *a); /* until it wants work() anyway; -1: never */
+	void (*work)(struct app *a);      /* after every wait: events in */
+	void (*line)(struct app *a, const char *line);
+	void (*control)(struct app *a, enum app_control c);
+	bool (*key)(struct app *a, int key); /* keys of its own while no view has the focus of letters */
+	void (*stop)(struct app *a);         /* Ctrl-C */
+	void (*moved)(struct app *a);        /* a view changed the view_state */
+	/* Fields of the status line, most wanted first; returns how many. */
+	int (*status)(struct app *a, char fields[][48], enum ink *inks, int max);
+	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
+	void (*scrub)(struct app *a, struct pen *p);
+};
+
+struct popup {
+	bool open;
+	char title[80];
+	char *text; /* lines; a line that begins with / has its command bright */
+	int scroll, lines, shown; /* lines and shown: as last drawn */
+};
+
+struct app {
+	const struct app_mode *mode;
+	void *mode_data;
+	struct terminal *term;
+	struct canvas canvas;
+	struct layout layout;
+	struct timeline timeline;
+	struct view_state state;
+	struct command_host host;
+	struct popup popup;
+	int focus; /* index of a view, or FOCUS_PROMPT */
+	int last_focus, zoom;
+	int signal_fd;
+	bool dirty, quit;
+	bool prompt_hidden; /* replay: no prompt until / is typed */
+	int64_t drawn_ns, ctrl_c_ns;
+	char message[512];
+	enum app_say message_kind;
+	int64_t message_ns; /* 0: none */
+	struct err fatal;
+};
+
+/* app.c */
+int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
+			 struct err *e);
+void app_close(struct app *a);
+int app_run(struct app *a, struct err *e);
+void app_say(struct app *a, enum app_say kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void app_show(struct app *a, const char *title, const char *text); /* opens a popup; copies the text */
+void app_command(struct app *a, const char *line);
+int app_n_views(void);
+void app_suspend(struct app *a); /* Ctrl-Z */
+/* Acts that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
+int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e);
+
+/* app_keys.c */
+void app_key(struct app *a, const struct term_key *k);
+void app_focus(struct app *a, int view);
+void app_toggle_zoom(struct app *a);
+
+/* app_draw.c */
+void app_draw(struct app *a);
+
+#endif

@@ -1,0 +1,337 @@
+/* One frame: status line, views, message, prompt, hints, and a popup over them. See app.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "tui/app.h"
+#include "tui/prompt.h"
+
+enum { FIELDS = 8, POPUP_W = 96, MATCH_ROWS = 10 };
+
+static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
+{
+	struct pen p = pen_of(&a->canvas, r);
+
+	p.ink = (uint8_t)ink;
+	return p;
+}
+
+/* --- status --- */
+
+/* Fields stand at the right end, in the order of their rank from right to left; those that do not fit beside
+ * the name are left out. Returns the column where they begin. */
+static int draw_fields(struct app *a, struct pen *p, int name_w)
+{
+	char fields[FIELDS][48];
+	enum ink inks[FIELDS];
+	int n = a->mode->status(a, fields, inks, FIELDS), x = p->r.w - 1;
+	int gap = p->r.w >= 100 ? 3 : 2;
+
+	for (int i = 0; i < n; i++) {
+		int w = text_width(fields[i], strlen(fields[i]), p->c->ascii);
+
+		if (x - w < name_w + 1)
+			break;
+		p->ink = (uint8_t)inks[i];
+		pen_text(p, x - w, 0, fields[i], -1);
+		x -= w + gap;
+	}
+	return x;
+}
+
+static void draw_status(struct app *a, struct rect r)
+{
+	struct pen p = pen_ink(a, r, INK_BRIGHT);
+	char name[128];
+	int end, used;
+
+	if (r.h < 1)
+		return;
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
+	end = draw_fields(a, &p, r.w < 40 ? 1 : 10);
+	p.ink = INK_BRIGHT;
+	p.attr = ATTR_BOLD;
+	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
+	p.attr = 0;
+	p.ink = INK_DIM;
+	a->mode->name(a, name, sizeof name);
+	if (end - used > 8)
+		pen_clip(&p, used, 0, end - used, name, -1);
+}
+
+/* --- message, hints --- */
+
+static void draw_message(struct app *a, struct pen *p)
+{
+	int64_t age = (now_ns() - a->message_ns) / 1000000000;
+	char ago[32] = "";
+	int w;
+
+	if (age >= 60)
+		snprintf(ago, sizeof ago, "%d min", (int)(age / 60));
+	else if (age >= 2)
+		snprintf(ago, sizeof ago, "%d s", (int)age);
+	p->ink = INK_DIM;
+	w = *ago ? pen_right(p, p->r.w - 1, 0, "%s", ago) + 2 : 1;
+	p->ink = a->message_kind == SAY_ERROR ? INK_REJECTED : INK_TEXT;
+	pen_clip(p, 1, 0, p->r.w - 1 - w, a->message, -1);
+}
+
+static void draw_rule(struct app *a, struct rect r)
+{
+	struct pen p = pen_ink(a, r, INK_RULE);
+	char hint[512];
+
+	if (r.h < 1)
+		return;
+	commands_hint(&a->host, a->focus < 0 ? prompt_text() : "", hint, sizeof hint);
+	if (*hint) {
+		p.ink = INK_DIM;
+		pen_clip(&p, 1, 0, r.w - 2, hint, -1);
+	} else if (a->message_ns) {
+		draw_message(a, &p);
+	} else if (a->canvas.h >= 14) {
+		pen_hline(&p, 0, 0, r.w);
+	}
+}
+
+/* Where there is no line for them, messages take that of the prompt. */
+static bool draw_message_over(struct app *a)
+{
+	struct pen p = pen_ink(a, a->layout.prompt, INK_TEXT);
+
+	if (a->layout.rule.h > 0 || !a->message_ns || *prompt_text())
+		return false;
+	draw_message(a, &p);
+	return true;
+}
+
+static const struct hint view_hints[] = {
+	{ "1-9", "choose" }, { "Enter", "zoom" }, { "Esc", "back" }, { "F1", "explain" }, { "space", "pause" },
+	{ "F10", "step" },	 { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
+};
+
+static void draw_hints(struct app *a, struct rect r)
+{
+	const struct hint *h = a->focus >= 0 ? view_hints : a->mode->hints;
+	struct pen p = pen_ink(a, r, INK_DIM);
+	int x = 0;
+
+	for (; r.h > 0 && h->key; h++) {
+		int w = text_width(h->key, strlen(h->key), a->canvas.ascii) + 1 + (int)strlen(h->word);
+
+		if (x + w > r.w)
+			break;
+		p.ink = INK_BRIGHT;
+		p.attr = ATTR_BOLD;
+		x += pen_text(&p, x, 0, h->key, -1) + 1;
+		p.ink = INK_DIM;
+		p.attr = 0;
+		x += pen_text(&p, x, 0, h->word, -1) + 3;
+	}
+}
+
+/* --- views --- */
+
+static bool head_drawn(const struct canvas *c, struct rect r, const char *name)
+{
+	const struct cell *cell = c->cell + (size_t)r.y * (size_t)c->w + (size_t)r.x;
+	size_t n = strlen(name);
+
+	if (n > (size_t)r.w)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (cell[i].text[0] != name[i])
+			return false;
+	return true;
+}
+
+/* The name of the view in focus is reversed, and while a view has it, each shows the key that chooses it. */
+static void draw_focus(struct app *a, int i)
+{
+	static const char *const digit[] = { "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
+	struct rect r = a->layout.view[i];
+	struct pen p = pen_ink(a, (struct rect){ 0, 0, a->canvas.w, a->canvas.h }, INK_DIM);
+
+	if (a->focus < 0)
+		return;
+	if (a->focus == i && head_drawn(&a->canvas, r, views[i]->name))
+		pen_restyle(&p, (struct rect){ r.x, r.y, (int)strlen(views[i]->name), 1 }, ATTR_REVERSE);
+	if (r.x > 0 && i < 9 && !a->canvas.ascii)
+		pen_text(&p, r.x - 1, r.y, digit[i], -1);
+	else if (r.x > 0 && i < 9)
+		pen_printf(&p, r.x - 1, r.y, "%d", i + 1);
+}
+
+static void draw_views(struct app *a)
+{
+	for (int i = 0; i < app_n_views(); i++) {
+		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
+
+		if (p.r.h < 1)
+			continue;
+		a->state.focused = a->focus == i;
+		a->state.zoomed = a->zoom == i;
+		views[i]->draw(&p, &a->timeline, &a->state);
+		draw_focus(a, i);
+	}
+}
+
+/* --- the prompt and what Tab found --- */
+
+static const struct command *command_named(const char *text)
+{
+	for (const struct command *c = commands; *text == '/' && c->name; c++)
+		if (!strcmp(c->name, text + 1))
+			return c;
+	return NULL;
+}
+
+static void draw_match(struct pen *p, int x, int y, int w, const char *text, bool alone)
+{
+	const struct command *c = command_named(text);
+	struct pen in = *p;
+
+	in.ink = INK_BRIGHT;
+	pen_clip(&in, x, y, w, text, -1);
+	in.ink = INK_DIM;
+	if (c && alone) {
+		pen_clip(&in, x + 17, y, 15, c->args, -1);
+		pen_clip(&in, x + 33, y, w - 33, c->doc, -1);
+	}
+}
+
+/* Above the prompt: one a line with its meaning if there is room, else in columns. */
+static void draw_matches(struct app *a)
+{
+	int n = prompt_n_matches(), widest = 1, most = a->layout.body.h / 2, columns, rows;
+	struct rect r = a->layout.body;
+	struct pen p;
+
+	if (!n || a->focus >= 0 || most < 1)
+		return;
+	for (int i = 0; i < n; i++) {
+		int w = text_width(prompt_match(i), strlen(prompt_match(i)), a->canvas.ascii);
+
+		widest = w > widest ? w : widest;
+	}
+	most = most > MATCH_ROWS ? MATCH_ROWS : most;
+	columns = n <= most ? 1 : (r.w - 2) / (widest + 2) < 1 ? 1 : (r.w - 2) / (widest + 2);
+	rows = (n + columns - 1) / columns;
+	rows = rows > most ? most : rows;
+	p = pen_ink(a, (struct rect){ r.x, r.y + r.h - rows, r.w, rows }, INK_TEXT);
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
+	for (int i = 0; i < n && i < rows * columns; i++)
+		draw_match(&p, 1 + i / rows * (widest + 2), i % rows, columns == 1 ? r.w - 2 : widest,
+				   prompt_match(i), columns == 1);
+}
+
+static void draw_prompt(struct app *a)
+{
+	struct pen p = pen_ink(a, a->layout.prompt, INK_TEXT);
+
+	if (a->prompt_hidden || draw_message_over(a))
+		return;
+	prompt_draw(&p, a->mode->label, a->mode->empty);
+	draw_matches(a);
+	if (a->focus >= 0)
+		a->canvas.cursor_x = a->canvas.cursor_y = -1;
+}
+
+/* --- popup --- */
+
+/* Bytes of the next line of at most w columns, cut between words; *next is where the one after begins. */
+static size_t next_line(const char *text, int w, bool ascii, size_t *next)
+{
+	size_t at = 0, space = 0, size = strcspn(text, "\n");
+	int width = 0;
+
+	while (at < size) {
+		struct glyph_run g = text_next(text + at, size - at, ascii);
+
+		if (!g.used || width + g.width > w)
+			break;
+		if (text[at] == ' ')
+			space = at;
+		width += g.width;
+		at += g.used;
+	}
+	if (at < size && text[at] != ' ' && space)
+		at = space;
+	*next = at + (text[at] == ' ' || text[at] == '\n');
+	if (!*next && text[0])
+		*next = 1;
+	return at;
+}
+
+/* Draws from line `from` on (nothing without a pen); returns the number of lines. */
+static int popup_lines(struct pen *p, const char *text, int w, bool ascii, int from)
+{
+	int y = 0;
+
+	for (size_t next; *text; text += next, y++) {
+		size_t n = next_line(text, w, ascii, &next), name = *text == '/' ? strcspn(text, " ") : 0;
+
+		if (!p || y < from)
+			continue;
+		p->ink = INK_TEXT;
+		pen_text(p, 2, y - from + 2, text, (long)n);
+		p->ink = INK_BRIGHT;
+		if (name && name < n)
+			pen_text(p, 2, y - from + 2, text, (long)name);
+	}
+	return y;
+}
+
+static void draw_popup(struct app *a)
+{
+	struct rect all = { 0, 0, a->canvas.w, a->canvas.h }, r;
+	int w = all.w - 4 < POPUP_W ? all.w - 4 : POPUP_W, most = all.h - 2;
+	struct pen p, in;
+
+	if (!a->popup.open || w < 8 || most < 3)
+		return;
+	a->popup.lines = popup_lines(NULL, a->popup.text, w - 4, a->canvas.ascii, 0);
+	r.w = w;
+	r.h = a->popup.lines + 4 < most ? a->popup.lines + 4 : most;
+	r.x = (all.w - w) / 2;
+	r.y = (all.h - r.h) / 3;
+	a->popup.shown = r.h - 4 < 1 ? 1 : r.h - 4;
+	p = pen_ink(a, r, INK_TEXT);
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, r.w, r.h });
+	in = pen_sub(&p, (struct rect){ 2, r.h > 4, r.w - 4, 1 });
+	pen_head(&in, a->popup.title,
+			 a->popup.lines > a->popup.shown ? "PgUp PgDn scroll · any other key closes" : "any key closes");
+	in = pen_sub(&p, (struct rect){ 0, r.h > 4, r.w, a->popup.shown + 2 });
+	popup_lines(&in, a->popup.text, w - 4, a->canvas.ascii, a->popup.scroll);
+	a->canvas.cursor_x = a->canvas.cursor_y = -1;
+}
+
+void app_draw(struct app *a)
+{
+	struct layout_ask ask = { .w = a->canvas.w,
+							  .h = a->canvas.h,
+							  .zoom = a->zoom,
+							  .scrubber = a->mode->scrubber,
+							  .views = views };
+
+	ask.prompt_lines = prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
+	layout_make(&a->layout, &ask);
+	canvas_clear(&a->canvas);
+	draw_status(a, a->layout.status);
+	draw_views(a);
+	draw_rule(a, a->layout.rule);
+	if (a->mode->scrub && a->layout.scrubber.h > 0) {
+		struct pen p = pen_of(&a->canvas, a->layout.scrubber);
+
+		a->mode->scrub(a, &p);
+	}
+	draw_prompt(a);
+	draw_hints(a, a->layout.hints);
+	draw_popup(a);
+}

@@ -1,0 +1,342 @@
+/* cutaway chat: a live session on the screens. What the commands do is in chat_acts.c. */
+#include "tui/chat.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { FEED_NS = 15000000 };
+
+/* --- lines: turns and commands, one after the other --- */
+
+/* A turn waits until the model is there and the last answer is complete. */
+static void run_line(struct app *a, const char *line)
+{
+	struct chat *c = a->mode_data;
+
+	if (line[strspn(line, " \t\n")] == '\0')
+		return;
+	if (*line == '/')
+		app_command(a, line);
+	else if (c->n_waiting < CHAT_WAITING)
+		c->waiting[c->n_waiting++] = strdup(line);
+	else
+		app_say(a, SAY_ERROR, "%d turns are waiting already", c->n_waiting);
+}
+
+static void ask_waiting(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	char *line;
+
+	if (!c->live.ready || !c->n_waiting || conversation_busy(c->live.conversation))
+		return;
+	line = c->waiting[0];
+	memmove(c->waiting, c->waiting + 1, (size_t)--c->n_waiting * sizeof *c->waiting);
+	if (line)
+		chat_ask(a, line);
+	free(line);
+}
+
+/* The file of --commands: the next line when nothing waits and no answer runs. */
+static void run_script(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+
+	while (c->script && c->live.ready && !a->quit && !c->n_waiting &&
+		   !conversation_busy(c->live.conversation)) {
+		n = getline(&line, &cap, c->script);
+		if (n < 0) {
+			fclose(c->script);
+			c->script = NULL;
+			break;
+		}
+		while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+			line[--n] = '\0';
+		if (*line != '#')
+			run_line(a, line);
+		ask_waiting(a);
+	}
+	free(line);
+}
+
+/* --- events --- */
+
+static void greet(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const struct engine_info *info = engine_info(c->live.engine);
+
+	if (c->live.record_err.code)
+		app_say(a, SAY_ERROR, "not recorded: %s", c->live.record_err.text);
+	else if (!info->chat_known)
+		app_say(a, SAY_ERROR, "the chat template of this model is not known: plain text is used, and the "
+							  "answers may suffer");
+	else
+		a->message_ns = 0;
+	a->dirty = true;
+}
+
+static void look_at_recording(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct writer_status status;
+
+	if (!c->live.writer || c->record_failed)
+		return;
+	writer_status(c->live.writer, &status);
+	if (status.recording)
+		return;
+	c->record_failed = true;
+	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+}
+
+static void work(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct live *s = &c->live;
+	bool was_ready = s->ready;
+
+	if (!live_ready(s)) {
+		a->dirty = true; /* the seconds of loading */
+		if (s->open_err.code && !s->thread_started) {
+			a->fatal = s->open_err;
+			a->quit = true;
+		}
+		return;
+	}
+	if (!was_ready)
+		greet(a);
+	if (live_feed(s, &a->timeline, FEED_NS))
+		a->dirty = true;
+	if (s->stopped && !c->stop_said) {
+		c->stop_said = true;
+		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
+	}
+	look_at_recording(a);
+	ask_waiting(a);
+	run_script(a);
+}
+
+static int fds(struct app *a, struct pollfd *p)
+{
+	struct chat *c = a->mode_data;
+
+	p[0] = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
+	if (!c->live.ready)
+		return 1;
+	p[1] = (struct pollfd){ .fd = ring_fd(c->live.ring), .events = POLLIN };
+	return 2;
+}
+
+static int timeout_ms(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return 100;
+	/* Answers that finish wake us through the ring; this is for what waits on nothing else. */
+	return c->n_waiting || c->script ? 50 : 1000;
+}
+
+/* --- status line --- */
+
+static void field_rec(struct chat *c, const struct canvas *canvas, char *out, enum ink *ink)
+{
+	bool on = c->live.writer && !c->record_failed;
+
+	*ink = on || c->record_failed || c->live.record_err.code ? INK_REJECTED : INK_DIM;
+	if (on)
+		snprintf(out, 48, "%s rec", glyph(canvas, GLYPH_RECORD));
+	else if (*ink == INK_REJECTED)
+		snprintf(out, 48, "%s rec failed", glyph(canvas, GLYPH_CROSS));
+	else
+		snprintf(out, 48, "not recorded");
+}
+
+static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+{
+	struct chat *c = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_step *last = timeline_last_step(t);
+	const struct tl_request *r = timeline_chat(t);
+	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t);
+	int n = 0;
+
+	(void)max;
+	for (int i = 0; i < max; i++)
+		inks[i] = INK_TEXT;
+	if (!c->live.ready) {
+		snprintf(fields[0], 48, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
+		return 1;
+	}
+	field_rec(c, &a->canvas, fields[n], &inks[n]);
+	n++;
+	if (actor_paused(c->live.actor)) {
+		inks[n] = INK_BRIGHT;
+		snprintf(fields[n++], 48, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
+	}
+	if (t->n_lost)
+		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
+	if (r && r->first_token_ns != EV_NULL_I)
+		snprintf(fields[n++], 48, "first token %.0f ms", (double)(r->first_token_ns - r->arrival_ns) / 1e6);
+	if (isfinite(rate))
+		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
+	if (last)
+		snprintf(fields[n++], 48, "step %lld", (long long)last->s.step);
+	if (isfinite(reached) && t->session.read_bandwidth > 0)
+		snprintf(fields[n++], 48, "%2.0f %% bw", 100 * reached / t->session.read_bandwidth);
+	return n;
+}
+
+static void name(struct app *a, char *out, size_t cap)
+{
+	const struct timeline *t = &a->timeline;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT);
+
+	if (!t->begun) {
+		const struct chat *c = a->mode_data;
+		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
+
+		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
+		return;
+	}
+	snprintf(out, cap, "%s %s %s%s%s %s%lld", t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
+			 strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+			 (long long)t->session.threads);
+}
+
+/* --- keys --- */
+
+static void control(struct app *a, enum app_control control)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return;
+	if (control == CONTROL_PAUSE) {
+		if (actor_paused(c->live.actor))
+			actor_resume(c->live.actor);
+		else
+			actor_pause(c->live.actor);
+	} else if (control == CONTROL_STEP) {
+		actor_pause(c->live.actor);
+		actor_step(c->live.actor, 1);
+	} else {
+		app_say(a, SAY_INFO, "an engine cannot go back; the recording can: cutaway replay %s",
+				c->options->record ? c->options->record : "FILE");
+	}
+}
+
+static void stop(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	int dropped = c->n_waiting;
+
+	while (c->n_waiting)
+		free(c->waiting[--c->n_waiting]);
+	if (c->live.ready && chat_cancel(a, false) + dropped > 0)
+		app_say(a, SAY_INFO, "stopped; Ctrl-C again quits");
+	else
+		app_say(a, SAY_INFO, c->live.writer ? "Ctrl-C again quits; the session is saved"
+											   : "Ctrl-C again quits; nothing was recorded");
+}
+
+/* --- all of it --- */
+
+static const struct hint hints[] = {
+	{ "F1", "explain" }, { "F5", "pause" },	   { "F10", "step" },
+	{ "^O", "views" },	 { "/", "commands" }, { "^C", "stop" }, { NULL, NULL },
+};
+
+static const char help[] =
+	"You are talking to a language model that runs on this machine, and everything around the chat shows what "
+	"happens inside it while it answers. What you see was measured or counted, and is written to the "
+	"recording (● rec), so that 'cutaway replay' can show it again.\n"
+	"\n"
+	"A model writes one token (a piece of a word) at a time. Each round of work is a step: it computes where "
+	"every running request may go next, draws one token for each, and begins again.\n"
+	"\n"
+	"Type and press Enter to ask. Alt-Enter makes a new line. Letters always type here, also while an answer "
+	"runs.\n"
+	"\n"
+	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes back\n"
+	"F1       explains the view in focus\n"
+	"F5       holds between two steps, or goes on\n"
+	"F10      runs one step\n"
+	"Ctrl-C   stops the answer; twice quits\n"
+	"PgUp     scrolls the chat\n"
+	"/        commands; Tab completes them; /help lists them\n"
+	"\n"
+	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
+	"ahead /spec ngram:4.\n";
+
+static const struct app_mode chat_mode = {
+	.label = "you ›",
+	.hints = hints,
+	.help = help,
+	.fds = fds,
+	.timeout_ms = timeout_ms,
+	.work = work,
+	.line = run_line,
+	.control = control,
+	.stop = stop,
+	.moved = chat_observe,
+	.status = status,
+	.name = name,
+};
+
+static int copy_settings(struct settings *s, const struct tui_options *o, struct err *e)
+{
+	s->params = o->params;
+	s->max_tokens = o->max_tokens;
+	s->drop_turns = o->drop_turns;
+	s->system = o->system ? strdup(o->system) : NULL;
+	for (int i = 0; o->stop && o->stop[i]; i++)
+		if (settings_add_stop(s, o->stop[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+int tui_chat(const struct tui_options *o, struct err *e)
+{
+	struct chat c = { .options = o, .began_ns = now_ns() };
+	struct app a = { 0 };
+	int result = -1;
+
+	c.live.fd = a.signal_fd = -1;
+	a.host = (struct command_host){ .settings = &c.settings,
+									.arg = &a,
+									.engine_set = chat_engine_set,
+									.engine_get = chat_engine_get,
+									.note = chat_note,
+									.say = chat_say,
+									.act = chat_act };
+	if (copy_settings(&c.settings, o, e) < 0)
+		return -1;
+	c.script = o->commands ? fopen(o->commands, "re") : NULL;
+	if (o->commands && !c.script)
+		err_set(e, ERR_IO, "%s: %s", o->commands, strerror(errno));
+	else if (app_open(&a, &chat_mode, &c, o, e) == 0 &&
+			 live_open(&c.live, o, c.settings.system, e) == 0)
+		result = app_run(&a, e);
+	app_close(&a);
+	if (live_close(&c.live, e) < 0)
+		result = -1;
+	if (chat_copy_recording(&c, e) < 0)
+		result = -1;
+	while (c.n_waiting)
+		free(c.waiting[--c.n_waiting]);
+	if (c.script)
+		fclose(c.script);
+	free(c.copy_to);
+	settings_free(&c.settings);
+	return result;
+}

@@ -1,0 +1,387 @@
+/* What the / commands do to a live session. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tui/chat.h"
+#include "tui/load.h"
+
+enum { LOAD_TOKENS = 128, ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
+
+/* --- requests --- */
+
+/* Several requests submitted between the same two steps. */
+struct batch {
+	struct engine_request *request;
+	int n, n_accepted;
+	int64_t first;
+	struct conversation_prompt *prompt; /* its trim is noted with the first request */
+	struct err err;
+};
+
+static void submit(struct engine *engine, void *arg)
+{
+	struct batch *b = arg;
+
+	for (int i = 0; i < b->n; i++) {
+		int64_t id = engine_submit(engine, &b->request[i], &b->err);
+
+		if (id < 0)
+			return;
+		if (!b->n_accepted++)
+			b->first = id;
+	}
+	if (b->prompt && b->prompt->trimmed_turns)
+		engine_note_trim(engine, b->first, b->prompt->trimmed_tokens, b->prompt->trimmed_turns);
+}
+
+static struct engine_request request_of(struct chat *c, enum ev_code_request_kind kind,
+										const struct conversation_prompt *p, int64_t sample)
+{
+	return (struct engine_request){ .kind = kind,
+									.ids = p->ids,
+									.n_ids = p->n_ids,
+									.max_tokens = c->settings.max_tokens,
+									.params = c->settings.params,
+									.sample = sample,
+									.text = p->text,
+									.stop = c->settings.stop[0]
+												? (const char *const *)c->settings.stop
+												: NULL };
+}
+
+static void follow_newest(struct app *a)
+{
+	a->state.request = 0;
+	a->state.token = -1;
+}
+
+/* n answers to one prompt. */
+static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_code_request_kind kind, int n,
+						  struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const struct tl_request *last = timeline_chat(&a->timeline);
+	struct engine_request request[FORKS_MAX];
+	struct batch b = { .request = request, .n = n, .prompt = p };
+
+	for (int i = 0; i < n; i++) {
+		request[i] = request_of(c, kind, p, p->sample + i);
+		request[i].parent = kind == EV_REQUEST_KIND_fork && last ? last->id : 0;
+	}
+	conversation_expect(c->live.conversation, n);
+	actor_call(c->live.actor, submit, &b);
+	conversation_expect(c->live.conversation, 0);
+	follow_newest(a);
+	if (p->trimmed_turns)
+		app_say(a, SAY_INFO, "the context was full: the oldest %d turn%s (%d tokens) left the conversation",
+				p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+	return b.err.code ? err_set(e, b.err.code, "%s", b.err.text) : 0;
+}
+
+void chat_ask(struct app *a, const char *text)
+{
+	struct chat *c = a->mode_data;
+	int32_t ctx = engine_info(c->live.engine)->ctx;
+	int32_t room = c->settings.max_tokens ? c->settings.max_tokens : ROOM_TOKENS;
+	struct conversation_prompt p;
+	struct err e = { 0 };
+
+	room = room > ctx / 4 ? ctx / 4 : room;
+	conversation_choose(c->live.conversation, a->state.request);
+	if (conversation_ask(c->live.conversation, text, strlen(text), room, c->settings.drop_turns, &p, &e) < 0 ||
+		submit_answers(a, &p, EV_REQUEST_KIND_chat, 1, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+static int repeat(struct app *a, int n_forks, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	struct conversation_prompt p;
+
+	chat_cancel(a, false);
+	if (conversation_repeat(c->live.conversation, !n_forks, &p, e) < 0)
+		return -1;
+	return submit_answers(a, &p, n_forks ? EV_REQUEST_KIND_fork : EV_REQUEST_KIND_chat, n_forks ? n_forks : 1,
+						  e);
+}
+
+static int load_one(struct chat *c, const char *system, int i, struct engine_request *out, char **text,
+					struct err *e)
+{
+	const struct engine_info *info = engine_info(c->live.engine);
+	const struct tokenizer *t = engine_tokenizer(c->live.engine);
+	size_t n = 0, cap = 0;
+	int32_t *ids = NULL;
+	const char *label;
+
+	*text = load_prompt(i, &label);
+	if (!*text)
+		return err_set(e, ERR_MEMORY, "no memory for background requests");
+	*out = (struct engine_request){ .kind = EV_REQUEST_KIND_load,
+									.params = c->settings.params,
+									.max_tokens = c->settings.max_tokens ? c->settings.max_tokens : LOAD_TOKENS,
+									.sample = i,
+									.text = label };
+	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
+		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
+		free(ids);
+		return -1;
+	}
+	out->ids = ids;
+	out->n_ids = (int32_t)n;
+	return 0;
+}
+
+static int load(struct app *a, int n, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const char *system = c->settings.system ? c->settings.system
+											: engine_info(c->live.engine)->default_system;
+	struct engine_request *request = calloc((size_t)n, sizeof *request);
+	char **text = calloc((size_t)n, sizeof *text);
+	struct batch b = { .request = request };
+	int result = request && text ? 0 : err_set(e, ERR_MEMORY, "no memory for background requests");
+
+	for (; !result && b.n < n; b.n += !result)
+		result = load_one(c, system, c->next_load + b.n, &request[b.n], &text[b.n], e);
+	if (!result)
+		actor_call(c->live.actor, submit, &b);
+	if (b.err.code)
+		result = err_set(e, b.err.code, "%s", b.err.text);
+	c->next_load += b.n_accepted;
+	for (int i = 0; request && text && i < n; i++) {
+		free((void *)(uintptr_t)request[i].ids);
+		free(text[i]);
+	}
+	free(request);
+	free(text);
+	return result;
+}
+
+int chat_cancel(struct app *a, bool all)
+{
+	struct chat *c = a->mode_data;
+	int64_t id[CANCEL_MAX];
+	int n = conversation_running(c->live.conversation, id, CANCEL_MAX), stopped = 0;
+
+	for (int i = 0; i < n && i < CANCEL_MAX; i++)
+		stopped += actor_cancel(c->live.actor, id[i]);
+	for (int32_t i = 0; (all || !stopped) && i < a->timeline.n_requests; i++)
+		if (a->timeline.request[i].state != TL_FINISHED)
+			stopped += actor_cancel(c->live.actor, a->timeline.request[i].id);
+	return stopped;
+}
+
+/* --- what is observed --- */
+
+static void observe(struct app *a, const char *name, int32_t value, int32_t *told)
+{
+	struct chat *c = a->mode_data;
+	char text[16];
+
+	if (*told == value + 1)
+		return;
+	*told = value + 1;
+	snprintf(text, sizeof text, "%d", value);
+	actor_set(c->live.actor, name, text, NULL);
+}
+
+/* One head is its own event, made only while it is looked at. */
+void chat_observe(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return;
+	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &c->told_layer);
+	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &c->told_head);
+}
+
+/* --- saving --- */
+
+static int save(struct app *a, const char *path, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	size_t n = strlen(path);
+	struct stat s;
+
+	if (n < 4 || strcmp(path + n - 3, ".db") != 0) {
+		if (conversation_save(c->live.conversation, path, e) < 0)
+			return -1;
+		app_say(a, SAY_INFO, "the conversation was written to %s as text", path);
+		return 0;
+	}
+	if (!c->live.writer)
+		return err_set(e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
+	if (stat(path, &s) == 0)
+		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
+	free(c->copy_to);
+	c->copy_to = strdup(path);
+	app_say(a, SAY_INFO, "the recording will be copied to %s when the session ends", path);
+	return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	ssize_t n;
+
+	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
+		;
+	return n < 0 ? -1 : fsync(to);
+}
+
+int chat_copy_recording(struct chat *c, struct err *e)
+{
+	int from, to, result = 0;
+
+	if (!c->copy_to)
+		return 0;
+	from = open(c->options->record, O_RDONLY | O_CLOEXEC);
+	to = open(c->copy_to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (from < 0 || to < 0 || copy_bytes(from, to) < 0)
+		result = err_set(e, ERR_IO, "the recording could not be copied to %s: %s (it is in %s)", c->copy_to,
+						 strerror(errno), c->options->record);
+	if (from >= 0)
+		close(from);
+	if (to >= 0)
+		close(to);
+	return result;
+}
+
+/* --- the command host --- */
+
+int chat_engine_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	if (actor_set(c->live.actor, name, value, e) < 0)
+		return -1;
+	live_feed(&c->live, &a->timeline, INT64_MAX / 2); /* so that the new value is known */
+	return 0;
+}
+
+int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
+{
+	struct app *a = arg;
+	const char *value = timeline_setting(&a->timeline, name);
+
+	if (!value)
+		return -1;
+	snprintf(buf, cap, "%s", value);
+	return 0;
+}
+
+struct note {
+	const char *name, *value;
+};
+
+static void note(struct engine *engine, void *arg)
+{
+	const struct note *n = arg;
+
+	engine_note_setting(engine, n->name, n->value);
+}
+
+void chat_note(void *arg, const char *name, const char *value)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+	struct note n = { name, value };
+
+	if (c->live.ready)
+		actor_call(c->live.actor, note, &n);
+}
+
+void chat_say(void *arg, const char *text)
+{
+	app_say(arg, SAY_INFO, "%s", text);
+}
+
+static int begin_anew(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const char *system = c->settings.system ? c->settings.system
+											: engine_info(c->live.engine)->default_system;
+
+	chat_cancel(a, false);
+	if (conversation_new(c->live.conversation, system, e) < 0)
+		return -1;
+	follow_newest(a);
+	app_say(a, SAY_INFO, "a new conversation begins");
+	return 0;
+}
+
+static int set_system(struct app *a, const char *text, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	char *now;
+
+	if (!*text) {
+		app_say(a, SAY_INFO, "the system text is %s%s", c->settings.system ? "" : "the model's own: ",
+				c->settings.system ? *c->settings.system ? c->settings.system : "off"
+								   : engine_info(c->live.engine)->default_system
+										 ? engine_info(c->live.engine)->default_system
+										 : "none");
+		return 0;
+	}
+	now = !strcmp(text, "default") ? NULL : strdup(!strcmp(text, "off") ? "" : text);
+	free(c->settings.system);
+	c->settings.system = now;
+	chat_note(a, "system", now ? now : "default");
+	return begin_anew(a, e);
+}
+
+static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	switch (act) {
+	case ACT_SAVE:
+		return save(a, text, e);
+	case ACT_NEW:
+		return begin_anew(a, e);
+	case ACT_RETRY:
+		return repeat(a, 0, e);
+	case ACT_FORK:
+		return repeat(a, (int)number, e);
+	case ACT_LOAD:
+		return load(a, (int)number, e);
+	case ACT_SYSTEM:
+		return set_system(a, text, e);
+	case ACT_STOP_ANSWER:
+		app_say(a, SAY_INFO, "%d requests were stopped", chat_cancel(a, true));
+		return 0;
+	case ACT_PAUSE:
+		a->mode->control(a, CONTROL_PAUSE);
+		return 0;
+	case ACT_STEP:
+		actor_pause(c->live.actor);
+		actor_step(c->live.actor, (int)number);
+		return 0;
+	default:
+		return err_set(e, ERR_USAGE, "this command has no meaning in a chat");
+	}
+}
+
+int chat_act(void *arg, enum command_act what, const char *text, double number, struct err *e)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+	int done = app_act(a, what, text, number, e);
+
+	if (done) {
+		chat_observe(a);
+		return done < 0 ? -1 : 0;
+	}
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	return act(a, what, text, number, e);
+}

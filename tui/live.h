@@ -1,0 +1,47 @@
+/* A live session: engine, recording and conversation, opened on a thread of their own while the first screen is
+ * already up. Internal to tui/.
+ *
+ * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
+ * says how it went. Before that nothing else may be called. Thread: the UI's, but for the opening itself. */
+#ifndef CUTAWAY_TUI_LIVE_H
+#define CUTAWAY_TUI_LIVE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "engine/actor.h"
+#include "trace/ring.h"
+#include "trace/writer.h"
+#include "tui/conversation.h"
+#include "tui/timeline.h"
+#include "tui/tui.h"
+
+struct live {
+	const struct tui_options *options;
+	const char *system;
+	struct engine *engine;
+	struct actor *actor;
+	struct ring *ring;
+	struct ring_cursor *cursor;
+	struct writer *writer; /* NULL: not recorded */
+	struct conversation *conversation;
+	void *event; /* [RING_EVENT_MAX] the event being folded */
+	struct err open_err, record_err, stop_err;
+	bool stopped; /* the engine cannot go on: stop_err */
+	bool ready;
+	int fd;
+	bool thread_started;
+	pthread_t thread;
+};
+
+int live_open(struct live *s, const struct tui_options *o, const char *system, struct err *e);
+/* Waits for the opening if need be, then closes all in order; the recording is whole afterwards. -1: the
+ * recording had failed. */
+int live_close(struct live *s, struct err *e);
+/* After live_fd() was readable: joins the thread if it is done. True while the session can be used. */
+bool live_ready(struct live *s);
+/* Moves events into the timeline, at most for budget_ns. True if there were any. */
+bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);
+
+#endif
