@@ -124,7 +124,7 @@ static int view_at(const struct app *a, int x, int y)
 
 static bool to_view(struct app *a, int view, int key)
 {
-	bool used = views[view]->key && views[view]->key(key, &a->timeline, &a->state);
+	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, &a->timeline, &a->state);
 
 	if (used && a->mode->moved)
 		a->mode->moved(a);

@@ -1,4 +1,4 @@
-/* See session.h. */
+/* See live.h. */
 #include "tui/live.h"
 
 #include <errno.h>
