@@ -81,7 +81,8 @@ static int get_int(sqlite3 *db, const char *sql, int64_t *value)
 	return sqlite3_finalize(s) ? -1 : rc;
 }
 
-static int open_as(struct foreign *f, const char *path, const char *query, int64_t *id)
+/* n_tables: entries of its schema. */
+static int open_as(struct foreign *f, const char *path, const char *query, int64_t *n_tables)
 {
 	char *uri = schema_uri(path, query);
 	int rc;
@@ -96,10 +97,7 @@ static int open_as(struct foreign *f, const char *path, const char *query, int64
 	if (rc || !f->db)
 		return -1;
 	harden(f->db);
-	return get_int(f->db, "PRAGMA application_id", id) ||
-				   get_int(f->db, "SELECT count(*) FROM sqlite_schema", &(int64_t){ 0 })
-			   ? -1
-			   : 0;
+	return get_int(f->db, "SELECT count(*) FROM sqlite_schema", n_tables);
 }
 
 static bool wal_has_bytes(const char *path)
@@ -114,11 +112,11 @@ static bool wal_has_bytes(const char *path)
 
 /* A file in WAL mode needs a place for its shared memory. Where none can be made, it can be read as a file
  * that never changes, if nothing of it is still in a WAL. */
-static int open_readable(struct foreign *f, const char *path, int64_t *id, struct err *e)
+static int open_readable(struct foreign *f, const char *path, int64_t *n_tables, struct err *e)
 {
 	int rc;
 
-	if (!open_as(f, path, NULL, id))
+	if (!open_as(f, path, NULL, n_tables))
 		return 0;
 	rc = f->db ? sqlite3_errcode(f->db) & 0xff : SQLITE_NOMEM;
 	if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) {
@@ -126,7 +124,7 @@ static int open_readable(struct foreign *f, const char *path, int64_t *id, struc
 			return err_set(e, ERR_IO,
 						   "%s: the recording did not end in order, and its directory cannot be "
 						   "written: copy it together with its -wal file to one that can", path);
-		if (!open_as(f, path, "immutable=1", id))
+		if (!open_as(f, path, "immutable=1", n_tables))
 			return 0;
 	}
 	if (!f->db)
@@ -134,10 +132,14 @@ static int open_readable(struct foreign *f, const char *path, int64_t *id, struc
 	return fail(f->db, path, e);
 }
 
-static int check_version(sqlite3 *db, const char *path, int64_t id, struct err *e)
+static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct err *e)
 {
-	int64_t version = 0;
+	int64_t id = 0, version = 0;
 
+	if (get_int(db, "PRAGMA application_id", &id))
+		return fail(db, path, e);
+	if (!id && !n_tables)
+		return err_set(e, ERR_INPUT, "%s: the file is empty: nothing was recorded", path);
 	if (id != SCHEMA_APPLICATION_ID)
 		return err_set(e, ERR_INPUT, "%s: an SQLite file, but not a recording of cutaway", path);
 	if (get_int(db, "PRAGMA user_version", &version))
@@ -276,11 +278,11 @@ static bool is_wal(sqlite3 *db)
 
 int foreign_open(struct foreign *f, const char *path, struct err *e)
 {
-	int64_t id = 0;
+	int64_t n_tables = 0;
 
 	memset(f, 0, sizeof *f);
-	if (check_kind_of_file(path, e) || open_readable(f, path, &id, e) ||
-		check_version(f->db, path, id, e))
+	if (check_kind_of_file(path, e) || open_readable(f, path, &n_tables, e) ||
+		check_version(f->db, path, n_tables, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (check_is_table(f->db, path, ev_info[k].name, e) ||

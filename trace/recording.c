@@ -1,7 +1,8 @@
 /* See recording.h.
  *
- * The schema is made in a rollback journal before WAL mode begins, so that the main file is a complete,
- * empty recording before the first event: whatever a kill leaves, its header and tables are there. */
+ * There is never a rollback journal on the disk, which a read-only reader could not roll back: what is not
+ * written through the WAL (the switch into WAL mode and out of it) is one page, whole or not at all. The
+ * schema is folded into the file before the first event, so that whatever a kill leaves begins with it. */
 #include "trace/recording.h"
 
 #include <errno.h>
@@ -31,11 +32,13 @@ struct recording {
 
 static int fail(struct recording *r, struct err *e)
 {
-	int rc = sqlite3_extended_errcode(r->db);
+	/* SQLite knows only ENOSPC as a full disk, and may have forgotten any other errno. */
+	int error = errno, rc = sqlite3_extended_errcode(r->db);
+	bool no_room = error == EFBIG || error == EDQUOT || error == ENOSPC;
 	const char *what = sqlite3_errmsg(r->db);
 
-	if ((rc & 0xff) == SQLITE_FULL)
-		what = "the disk is full";
+	if ((rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_IOERR && no_room))
+		what = "the disk is full, or the largest size of a file reached";
 	else if ((rc & 0xff) == SQLITE_IOERR && sqlite3_system_errno(r->db))
 		what = strerror(sqlite3_system_errno(r->db));
 	else if ((rc & 0xff) == SQLITE_BUSY)
@@ -59,41 +62,49 @@ static int refuse_open(const char *path, struct err *e)
 	return err_set(e, ERR_IO, "cannot record to %s: %s%s", path, strerror(error), advice);
 }
 
-/* Opens or makes the file and locks it. *made: it was not there before. */
+static int refuse_existing(const struct recording *r, const struct stat *st, struct err *e)
+{
+	if (!S_ISREG(st->st_mode))
+		return err_set(e, ERR_IO, "cannot record to %s: it is not a plain file", r->path);
+	return err_set(e, ERR_IO,
+				   "cannot record to %s: it exists, and no file is overwritten; choose another name "
+				   "with --record FILE, or remove it", r->path);
+}
+
+/* Opens or makes the file and locks it. *made: it was not there before. A file with something in it is not
+ * even opened: closing it again would drop the locks of a recording that this process is making. */
 static int take_file(struct recording *r, bool *made, struct err *e)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1 };
 	struct stat st;
 
+	if (!stat(r->path, &st) && (st.st_size || !S_ISREG(st.st_mode)))
+		return refuse_existing(r, &st, e);
 	r->fd = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	*made = r->fd >= 0;
 	if (r->fd < 0 && errno == EEXIST)
-		r->fd = open(r->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (r->fd < 0 || fstat(r->fd, &st))
+		r->fd = open(r->path, O_RDWR | O_CLOEXEC);
+	if (r->fd < 0)
 		return refuse_open(r->path, e);
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_IO, "cannot record to %s: it is not a plain file", r->path);
 	if (fcntl(r->fd, F_OFD_SETLK, &lock)) {
 		if (errno == EAGAIN || errno == EACCES)
-			return err_set(e, ERR_IO, "cannot record to %s: another cutaway is recording to it", r->path);
+			return err_set(e, ERR_IO, "cannot record to %s: another cutaway is recording to it",
+						   r->path);
 		return refuse_open(r->path, e);
 	}
 	if (fstat(r->fd, &st))
 		return refuse_open(r->path, e);
-	if (st.st_size)
-		return err_set(e, ERR_IO,
-					   "cannot record to %s: it exists, and no file is overwritten; choose another "
-					   "name with --record FILE, or remove it", r->path);
-	return 0;
+	return st.st_size ? refuse_existing(r, &st, e) : 0;
 }
 
 /* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of each
  * table. No fsync at commits: a kill loses nothing, a power cut the time since the last checkpoint. */
 static const char before_schema[] =
-	"PRAGMA page_size = 8192; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;";
+	"PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
+	"PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL;";
 static const char after_schema[] =
-	"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 1000;"
-	"PRAGMA journal_size_limit = 16777216; PRAGMA cache_size = -2048;";
+	"PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 1000;"
+	"PRAGMA journal_size_limit = 16777216;";
 
 static int open_database(struct recording *r, struct err *e)
 {
@@ -280,7 +291,7 @@ void recording_close(struct recording *r, bool failed)
 			sqlite3_busy_timeout(r->db, 100); /* readers that stay are no reason to wait */
 			schema_create_indexes(r->db);
 			sqlite3_exec(r->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
-			sqlite3_exec(r->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+			sqlite3_exec(r->db, "PRAGMA journal_mode = MEMORY", NULL, NULL, NULL);
 		}
 		sqlite3_close(r->db);
 	}
