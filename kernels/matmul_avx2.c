@@ -7,7 +7,7 @@
 
 #include "kernels/tiles.h"
 
-enum { LANES = 8, MAX_ROWS = 4, SEGMENT = 64, AHEAD = 2048 };
+enum { LANES = 8, MAX_ROWS = 4, SEGMENT = 64, AHEAD = 2560 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -66,37 +66,43 @@ INLINE void dot_q8(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256
 	}
 }
 
-/* Rule 5. */
+/* Rule 5: block b, whose scales and weights these are. */
+INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
+							const uint8_t *scales, const uint8_t *w, __m256 *acc)
+{
+	const __m256 dw = load_f16(scales), mw = type == K_Q4_1 ? load_f16(scales + 16) : dw;
+	__m256i sum[MAX_ROWS];
+
+	if (type == K_Q8_0)
+		dot_q8(w, c->q + b * K_QBLOCK, c->dim, n, sum);
+	else
+		dot_q4(w, c->q + b * K_QBLOCK, c->dim, n, sum);
+	for (int r = 0; r < n; r++) {
+		const int32_t at = r * (c->dim / K_QBLOCK) + b;
+		__m256 t;
+
+		if (type == K_Q4_0) /* sum of (w - 8) x */
+			sum[r] = _mm256_sub_epi32(sum[r], _mm256_set1_epi32(8 * c->sum_q[at]));
+		t = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(sum[r]));
+		acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(c->d[at]), t, acc[r]);
+		if (type == K_Q4_1)
+			acc[r] = _mm256_fmadd_ps(mw, _mm256_set1_ps(c->sx[at]), acc[r]);
+	}
+}
+
 INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *tile, float *y)
 {
-	const int block_bytes = type == K_Q8_0 ? 256 : 128, scale_bytes = type == K_Q4_1 ? 32 : 16;
-	const uint8_t *w = tile + k_tile_header_bytes(type, LANES, c->n_cols);
-	const int32_t n_blocks = c->n_cols / K_QBLOCK, stride = c->dim / K_QBLOCK;
+	const int quants = type == K_Q8_0 ? 256 : 128, scales = type == K_Q4_1 ? 32 : 16;
+	const int32_t chunk = k_chunk_blocks(type), n_blocks = c->n_cols / K_QBLOCK;
 	__m256 acc[MAX_ROWS];
 
 	for (int r = 0; r < n; r++)
 		acc[r] = _mm256_setzero_ps();
-	for (int32_t b = 0; b < n_blocks; b++, w += block_bytes, tile += scale_bytes) {
-		const __m256 dw = load_f16(tile), mw = type == K_Q4_1 ? load_f16(tile + 16) : dw;
-		__m256i sum[MAX_ROWS];
-
-		for (int at = 0; at < block_bytes; at += 64)
-			_mm_prefetch((const char *)w + AHEAD + at, _MM_HINT_T0);
-		if (type == K_Q8_0)
-			dot_q8(w, c->q + b * K_QBLOCK, c->dim, n, sum);
-		else
-			dot_q4(w, c->q + b * K_QBLOCK, c->dim, n, sum);
-		for (int r = 0; r < n; r++) {
-			const int32_t at = r * stride + b;
-			__m256 t;
-
-			if (type == K_Q4_0) /* sum of (w - 8) x */
-				sum[r] = _mm256_sub_epi32(sum[r], _mm256_set1_epi32(8 * c->sum_q[at]));
-			t = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(sum[r]));
-			acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(c->d[at]), t, acc[r]);
-			if (type == K_Q4_1)
-				acc[r] = _mm256_fmadd_ps(mw, _mm256_set1_ps(c->sx[at]), acc[r]);
-		}
+	for (int32_t b = 0; b < n_blocks; b += chunk, tile += chunk * (scales + quants)) {
+		for (int at = 0; at < chunk * (scales + quants); at += 64)
+			_mm_prefetch((const char *)tile + AHEAD + at, _MM_HINT_T1);
+		for (int32_t i = 0; i < chunk && b + i < n_blocks; i++)
+			quantised_block(c, type, n, b + i, tile + i * scales, tile + chunk * scales + i * quants, acc);
 	}
 	for (int r = 0; r < n; r++)
 		_mm256_storeu_ps(y + r * K_TILE_GROUP * LANES, acc[r]);

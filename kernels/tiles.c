@@ -27,20 +27,14 @@ static size_t quant_bytes(enum k_type type)
 	return type == K_Q8_0 ? K_QBLOCK : K_QBLOCK / 2;
 }
 
-size_t k_tile_header_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
-{
-	size_t n_blocks = (size_t)n_cols / K_QBLOCK;
-
-	return round_up(n_blocks * n_scales(type) * (size_t)lanes * 2, 64);
-}
-
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 {
-	const size_t n_blocks = (size_t)n_cols / K_QBLOCK;
+	const size_t n_blocks = (size_t)n_cols / K_QBLOCK, l = (size_t)lanes;
 
 	if (!is_quantised(type))
-		return round_up((size_t)n_cols * (size_t)lanes * (size_t)k_types[type].block_bytes, 64);
-	return k_tile_header_bytes(type, lanes, n_cols) + n_blocks * quant_bytes(type) * (size_t)lanes;
+		return round_up((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
+	return round_up(round_up(n_blocks, (size_t)k_chunk_blocks(type)) * n_scales(type) * l * 2 +
+						n_blocks * quant_bytes(type) * l, 64);
 }
 
 /* Where a block's scales and weights are in a tile. */
@@ -48,13 +42,16 @@ struct place {
 	uint8_t *scales, *quants;
 };
 
-static struct place place_of(enum k_type type, int32_t lanes, int32_t n_cols, uint8_t *tile, int32_t block)
+static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
 {
-	const size_t b = (size_t)block, l = (size_t)lanes;
+	const size_t lanes = (size_t)t->lanes, chunk_blocks = (size_t)k_chunk_blocks(type);
+	const size_t scales = n_scales(type) * lanes * 2, quants = quant_bytes(type) * lanes;
+	const size_t chunk = (size_t)block / chunk_blocks, i = (size_t)block % chunk_blocks;
+	uint8_t *start = tile + chunk * chunk_blocks * (scales + quants);
 
 	return (struct place){
-		.scales = tile + b * n_scales(type) * l * 2,
-		.quants = tile + k_tile_header_bytes(type, lanes, n_cols) + b * quant_bytes(type) * l,
+		.scales = start + i * scales,
+		.quants = start + chunk_blocks * scales + i * quants,
 	};
 }
 
@@ -66,7 +63,7 @@ static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *
 	const uint32_t flip = m->type == K_Q8_0 ? t->flip_q8 * 0x01010101u : 0;
 
 	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
-		struct place p = place_of(m->type, t->lanes, m->n_cols, tile, b);
+		struct place p = place_of(t, m->type, tile, b);
 
 		for (size_t i = 0; i < n_scales(m->type); i++)
 			memcpy(p.scales + (i * (size_t)t->lanes + (size_t)lane) * 2, raw + i * 2, 2);
@@ -141,7 +138,7 @@ static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *
 	const uint8_t flip = t->flip_q8;
 
 	for (int32_t b = 0; b < w->n_cols / K_QBLOCK; b++, x += K_QBLOCK) {
-		struct place p = place_of(w->type, t->lanes, w->n_cols, tile, b);
+		struct place p = place_of(t, w->type, tile, b);
 		float dw = load_half(p.scales + lane * 2, false);
 		float mw = w->type == K_Q4_1 ? load_half(p.scales + (t->lanes + lane) * 2, false) : 0.0f;
 
