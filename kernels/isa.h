@@ -7,9 +7,15 @@
 
 #include "kernels/kernels.h"
 
-/* Bytes of scratch of each thread, aligned to 64, untouched by others, undefined at entry. Memory that is
- * never touched costs nothing. An op that might need more must do without. */
-#define K_SCRATCH_BYTES ((size_t)2 << 20)
+/* Bytes of scratch of each thread, aligned to 64, undefined at entry; within an op others may read what a thread
+ * hands over there. Memory that is never touched costs nothing. An op that might need more must do without. */
+#define K_SCRATCH_BYTES ((size_t)16 << 20)
+
+/* The scratch of thread `other`, as seen by thread tid: the pool's scratch is one piece. */
+static inline void *k_scratch_of(void *scratch, int tid, int other)
+{
+	return (unsigned char *)scratch + (ptrdiff_t)(other - tid) * (ptrdiff_t)K_SCRATCH_BYTES;
+}
 
 typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
 
@@ -53,7 +59,10 @@ void k_ref_note_nan(atomic_int *nan_row, int32_t r);
 /* One row and head of an attention op: o [head_dim], the observations, not the quantising. part [head_dim] is
  * scratch. */
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);
+#define K_STATS_BLOCK 1024 /* ids whose part of the entropy is summed together */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
+/* Bits, of the sum s of p and the sum w of p * (l - max). */
+double k_ref_entropy(double s, double w);
 
 #ifdef __x86_64__
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;

@@ -157,10 +157,11 @@ void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 }
 
 /* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p and W that of
- * p * (l - max), in double: lane i chains over ids = i mod 8, then tree(8). */
+ * p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains over ids = i mod 8, then tree(8);
+ * blocks are added in ascending order. */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out)
 {
-	double s[8] = {0}, w[8] = {0}, entropy;
+	double s = 0, w = 0;
 
 	*out = (struct k_logit_stats){.max = -INFINITY};
 	for (int32_t i = 0; i < vocab; i++) {
@@ -170,20 +171,33 @@ void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *o
 			out->argmax = i;
 		}
 	}
-	for (int32_t i = 0; i < vocab; i++) {
-		float depth = k_logit_depth(logits[i], out->max), p = k_exp(depth);
+	for (int32_t first = 0; first < vocab; first += K_STATS_BLOCK) {
+		int32_t end = vocab - first < K_STATS_BLOCK ? vocab : first + K_STATS_BLOCK;
+		double ls[8] = {0}, lw[8] = {0};
 
-		out->mass += k_mass(p);
-		s[i % 8] += (double)p;
-		w[i % 8] += (double)p * (double)depth;
-	}
-	for (int h = 4; h > 0; h /= 2)
-		for (int i = 0; i < h; i++) {
-			s[i] += s[i + h];
-			w[i] += w[i + h];
+		for (int32_t i = first; i < end; i++) {
+			float depth = k_logit_depth(logits[i], out->max), p = k_exp(depth);
+
+			out->mass += k_mass(p);
+			ls[i % 8] += (double)p;
+			lw[i % 8] += (double)p * (double)depth;
 		}
-	entropy = (k_log64(s[0]) - w[0] / s[0]) * 0x1.71547652b82fep0;
-	out->entropy = entropy > 0 ? entropy : 0;
+		for (int h = 4; h > 0; h /= 2)
+			for (int i = 0; i < h; i++) {
+				ls[i] += ls[i + h];
+				lw[i] += lw[i + h];
+			}
+		s += ls[0];
+		w += lw[0];
+	}
+	out->entropy = k_ref_entropy(s, w);
+}
+
+double k_ref_entropy(double s, double w)
+{
+	double entropy = (k_log64(s) - w / s) * 0x1.71547652b82fep0;
+
+	return entropy > 0 ? entropy : 0;
 }
 
 void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
