@@ -122,4 +122,16 @@ static inline void v_put_block(const struct k_acts *out, size_t at, const __m256
 		v_quantise_block(y, out->q + at, out->d + at / K_QBLOCK, out->sx + at / K_QBLOCK);
 }
 
+/* Quantises `count` activations that stand in out->x from index `at` on; both multiples of 32. */
+static inline void v_quantise(const struct k_acts *out, size_t at, int32_t count)
+{
+	for (size_t i = at; i < at + (size_t)count; i += K_QBLOCK) {
+		__m256 x[4];
+
+		for (int k = 0; k < 4; k++)
+			x[k] = _mm256_loadu_ps(out->x + i + 8 * (size_t)k);
+		v_quantise_block(x, out->q + i, out->d + i / K_QBLOCK, out->sx + i / K_QBLOCK);
+	}
+}
+
 #endif

@@ -233,9 +233,9 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx2 = {
 	.name = "avx2",
 	.runs_here = runs_here,
-	.fn = {[K_OP_embed] = k_avx2_embed, [K_OP_norm] = k_ref_norm, [K_OP_matmul] = k_avx2_matmul,
-		   [K_OP_rope] = k_ref_rope, [K_OP_attention] = k_ref_attention,
-		   [K_OP_swiglu] = k_ref_swiglu, [K_OP_stats] = k_ref_stats},
+	.fn = {[K_OP_embed] = k_avx2_embed, [K_OP_norm] = k_avx2_norm, [K_OP_matmul] = k_avx2_matmul,
+		   [K_OP_rope] = k_avx2_rope, [K_OP_attention] = k_avx2_attention,
+		   [K_OP_swiglu] = k_avx2_swiglu, [K_OP_stats] = k_avx2_stats},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
 };

@@ -1,6 +1,7 @@
 /* RMS norm (rule 7), AVX2: the 32 lanes of the sum are four registers. A row may be several threads': each
  * makes the sum for itself, which is the lesser part, and its own blocks of the result.
  * Thread: called by all threads of a pool; no state. */
+#ifdef __x86_64__
 #include "kernels/avx2.h"
 
 static float scale_of(const float *x, int32_t dim, float eps)
@@ -45,3 +46,4 @@ void k_avx2_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }
+#endif

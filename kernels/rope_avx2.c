@@ -1,5 +1,6 @@
 /* Rotary positions and the append to the cache (rules 9 and 10), AVX2.
  * Thread: called by all threads of a pool; no state. */
+#ifdef __x86_64__
 #include "kernels/avx2.h"
 
 /* Eight pairs of neighbours to eight firsts and eight seconds, and back. */
@@ -125,3 +126,4 @@ void k_avx2_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 		}
 	}
 }
+#endif

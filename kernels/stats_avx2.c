@@ -4,6 +4,7 @@
  * anyone can weigh, so they wait for each other once inside the op; who ends last puts the parts together.
  * Hash and mass are integer sums, and the entropy is summed by block, so the split does not show.
  * Thread: called by all threads of a pool; op->ticket counts those that are through a phase. */
+#ifdef __x86_64__
 #include <sched.h>
 
 #include "kernels/avx2.h"
@@ -147,7 +148,7 @@ static struct block_sum weigh_block(const float *logits, int32_t first, int32_t 
 	struct sums lo = {zero, zero, _mm256_setzero_si256()}, hi = lo;
 
 	for (int32_t i = first; i < end; i += 8) {
-		__m256 t = _mm256_sub_ps(load_lanes(logits + i, end - i, 0), _mm256_set1_ps(max));
+		__m256 t = _mm256_sub_ps(load_lanes(logits + i, end - i, max), _mm256_set1_ps(max));
 		__m256 depth = _mm256_max_ps(t, _mm256_set1_ps(-87.0f)), p = v_exp(depth);
 
 		if (end - i < 8) /* weights of +0 change no sum */
@@ -301,3 +302,4 @@ void k_avx2_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 	else
 		split_rows(&g, op, tid, scratch);
 }
+#endif

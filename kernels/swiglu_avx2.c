@@ -1,4 +1,5 @@
 /* silu(gate) * up (rule 8), AVX2. Thread: called by all threads of a pool; no state. */
+#ifdef __x86_64__
 #include "kernels/avx2.h"
 
 void k_avx2_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
@@ -20,3 +21,4 @@ void k_avx2_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }
+#endif

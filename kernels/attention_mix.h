@@ -1,0 +1,49 @@
+/* The inner loops of attention, for any vector width: sums over k of a[q][k] * f16 b[k][lane], each a chain of
+ * fused multiply-adds in ascending k (rule 11). Scores: k are dimensions, lanes are the tokens of a group;
+ * the weighted sum of values: k are tokens, lanes are dimensions.
+ *
+ * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and vec_set1,
+ * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays in
+ * registers; b is converted once for all queries of the tile. */
+
+/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. */
+struct mix_lanes {
+	const uint16_t *ptr[4];
+	size_t stride;
+};
+
+/* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go on
+ * from what is there, or from +0 if `fresh`. */
+#define MIX(nq, nv)                                                                                \
+	static void mix_##nq##_##nv(int32_t n, const float *a, size_t a_stride,                        \
+								const struct mix_lanes *b, float *out, size_t out_stride,          \
+								bool fresh)                                                        \
+	{                                                                                              \
+		VEC acc[nq][nv];                                                                           \
+		const uint16_t *at[nv];                                                                    \
+                                                                                                   \
+		for (int v = 0; v < (nv); v++)                                                             \
+			at[v] = b->ptr[v * LANES / 16] + v * LANES % 16;                                       \
+		for (int q = 0; q < (nq); q++)                                                             \
+			for (int v = 0; v < (nv); v++)                                                         \
+				acc[q][v] =                                                                        \
+					fresh ? vec_set1(0) : vec_load(out + (size_t)q * out_stride + v * LANES);      \
+		for (int32_t k = 0; k < n; k++) {                                                          \
+			VEC w[nv];                                                                             \
+                                                                                                   \
+			for (int v = 0; v < (nv); v++)                                                         \
+				w[v] = vec_half(at[v] + (size_t)k * b->stride);                                    \
+			for (int q = 0; q < (nq); q++) {                                                       \
+				VEC s = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                             \
+                                                                                                   \
+				for (int v = 0; v < (nv); v++)                                                     \
+					acc[q][v] = vec_fma(s, w[v], acc[q][v]);                                       \
+			}                                                                                      \
+		}                                                                                          \
+		for (int q = 0; q < (nq); q++)                                                             \
+			for (int v = 0; v < (nv); v++)                                                         \
+				vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);                    \
+	}
+
+typedef void mix_fn(int32_t n, const float *a, size_t a_stride, const struct mix_lanes *b, float *out,
+					size_t out_stride, bool fresh);
