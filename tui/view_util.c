@@ -46,6 +46,69 @@ const struct tl_token *view_token(const struct tl_request *r, const struct view_
 	return i < 0 ? NULL : &r->token[i];
 }
 
+bool view_is_chat(const struct tl_request *r)
+{
+	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||
+		   r->kind == EV_REQUEST_KIND_run;
+}
+
+/* The next request of the conversation that has tokens, before or behind r; NULL: none. */
+static const struct tl_request *chat_neighbour(const struct timeline *t, const struct tl_request *r,
+											   int direction)
+{
+	int64_t i = r - t->request;
+
+	for (i += direction; i >= 0 && i < t->n_requests; i += direction)
+		if (view_is_chat(&t->request[i]) && t->request[i].n_tokens)
+			return &t->request[i];
+	return NULL;
+}
+
+static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
+{
+	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
+
+	if (at == 0) {
+		r = chat_neighbour(t, r, -1);
+		if (!r)
+			return;
+		at = r->n_tokens;
+	}
+	s->request = r->id;
+	s->token = at - 1;
+}
+
+static void walk_right(const struct timeline *t, struct view_state *s, const struct tl_request *r)
+{
+	if (s->token < 0)
+		return;
+	if (s->token + 1 < r->n_tokens) {
+		s->token++;
+		return;
+	}
+	r = chat_neighbour(t, r, 1);
+	s->request = r ? r->id : 0;
+	s->token = r ? 0 : -1;
+}
+
+bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	if (key == KEY_ESC && s->token >= 0) {
+		s->request = 0;
+		s->token = -1;
+		return true;
+	}
+	if (!r || (key != KEY_LEFT_ && key != KEY_RIGHT_))
+		return false;
+	if (key == KEY_LEFT_)
+		walk_left(t, s, r);
+	else
+		walk_right(t, s, r);
+	return true;
+}
+
 int view_queue(const struct timeline *t, const struct tl_request **out, int n)
 {
 	int total = 0;

@@ -16,6 +16,11 @@ const struct tl_request *view_request(const struct timeline *t, const struct vie
 /* Index of its token in focus, -1: it has none. The end-of-turn token counts. */
 int32_t view_token_index(const struct tl_request *r, const struct view_state *s);
 const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s);
+/* Walks over the tokens of the conversation: left and right one token, from one answer to the next; beyond
+ * the last one the newest is followed again. True if it was such a key. */
+bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s);
+/* Part of the conversation: what the chat shows. Background requests are not. */
+bool view_is_chat(const struct tl_request *r);
 /* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
 int view_queue(const struct timeline *t, const struct tl_request **out, int n);
 

@@ -4,5 +4,9 @@
 #include <stddef.h>
 
 const struct view *const views[] = {
+	&view_chat,
+	&view_next,
+	&view_batch,
+	&view_sampler,
 	NULL,
 };

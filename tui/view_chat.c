@@ -1,0 +1,366 @@
+/* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a draft
+ * was right. Lines are made from the end backwards, so that a long conversation costs what is seen of it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/chat_wrap.h"
+#include "tui/view_util.h"
+#include "tui/views.h"
+
+enum { LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
+
+/* One request on the screen, from top to bottom: what was dropped before it, what was asked, the answer,
+ * why it ended. A note is one line. */
+struct turn {
+	const struct tl_request *r;
+	struct wrap asked, answer;
+	char before[96], after[200];
+	int32_t n_lines; /* with the blank line before it */
+	bool same_question;
+};
+
+static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
+{
+	while (r-- > t->request)
+		if (view_is_chat(r))
+			return r;
+	return NULL;
+}
+
+static bool same_question(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
+
+	return before && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
+		   r->text && !strcmp(before->text, r->text);
+}
+
+static void end_words(struct turn *n, const struct tl_request *r)
+{
+	const char *why = r->finish_why ? r->finish_why : "";
+	const char *words = NULL;
+
+	switch (r->finish.reason) {
+	case EV_FINISH_length: words = "limit of tokens reached"; break;
+	case EV_FINISH_stop: words = "stop string"; break;
+	case EV_FINISH_context: words = "the context is full"; break;
+	case EV_FINISH_cancelled: words = "stopped by you"; break;
+	case EV_FINISH_refused: words = "refused"; break;
+	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
+	default: break;
+	}
+	if (words)
+		snprintf(n->after, sizeof n->after, "%s%s%s", words, *why ? ": " : "", why);
+}
+
+static void state_words(struct turn *n, const struct tl_request *r)
+{
+	char done[VIEW_NUM], of[VIEW_NUM];
+
+	if (r->finished)
+		end_words(n, r);
+	else if (r->state == TL_WAITING)
+		snprintf(n->after, sizeof n->after, "waiting for a slot");
+	else if (r->state == TL_PREEMPTED)
+		snprintf(n->after, sizeof n->after, "its pages went to another request; it will be computed again");
+	else if (!r->n_tokens)
+		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
+				 view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
+				 view_count(of, r->n_prompt));
+}
+
+static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
+					  bool ascii)
+{
+	*n = (struct turn){ .r = r, .same_question = same_question(t, r) };
+	if (r->trimmed_tokens > 0)
+		snprintf(n->before, sizeof n->before, "the context was full: %d turns (%d tokens) dropped",
+				 r->trimmed_turns, r->trimmed_tokens);
+	if (r->text && !n->same_question)
+		wrap_add_text(&n->asked, r->text, strlen(r->text));
+	wrap_add_tokens(&n->answer, t, r);
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	/* a running answer has a line for its cursor from the start */
+	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
+		snprintf(n->after, sizeof n->after, " ");
+	state_words(n, r);
+	n->n_lines = !n->same_question + (n->before[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+				 (n->after[0] != 0);
+}
+
+static void turn_free(struct turn *n)
+{
+	wrap_free(&n->asked);
+	wrap_free(&n->answer);
+}
+
+static enum ink tint(const struct tl_request *r, const struct tl_token *k)
+{
+	if (k->source == EV_SOURCE_accepted)
+		return INK_ACCEPTED;
+	if (r->kind == EV_REQUEST_KIND_fork)
+		return view_ink(r->id);
+	if (isnan(k->p))
+		return INK_TEXT;
+	return (enum ink)(INK_TINT_0 + (int)(k->p * 7 + 0.5f));
+}
+
+/* cursor: index of the token that is marked, or -1. Returns the column behind the line. */
+static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line,
+					 int32_t cursor)
+{
+	struct pen in = *p;
+	size_t at = w->line[line].from, to = w->line[line].to;
+	int x = LABEL_W;
+
+	while (at < to && x < p->r.w) {
+		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
+		int32_t owner = w->owner ? w->owner[at] : -1;
+
+		if (!g.used)
+			break;
+		in.ink = owner >= 0 ? (uint8_t)tint(n->r, &n->r->token[owner]) : INK_TEXT;
+		in.attr = owner >= 0 && owner == cursor ? ATTR_REVERSE | ATTR_BOLD : 0;
+		if (!g.newline)
+			x += pen_text(&in, x, y, w->text + at, (long)g.used);
+		else if (in.attr)
+			pen_text(&in, x, y, " ", 1);
+		at += g.used;
+	}
+	return x;
+}
+
+static void draw_label(struct pen *p, int y, const struct turn *n)
+{
+	if (n->r->kind == EV_REQUEST_KIND_fork)
+		view_put_letter(p, 0, y, n->r->id);
+	else
+		view_put(p, 0, y, INK_DIM, "ai");
+}
+
+/* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end` (exclusive). */
+static void draw_turn(struct pen *p, int y, int top, const struct turn *n, int32_t cursor, bool last)
+{
+	struct pen in = pen_sub(p, (struct rect){ 0, top, p->r.w, p->r.h - top });
+	int x = LABEL_W;
+
+	y -= top;
+	y += !n->same_question;
+	if (n->before[0])
+		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->before);
+	if (n->asked.n_lines)
+		view_put(&in, 0, y, INK_DIM, "you");
+	for (int32_t i = 0; i < n->asked.n_lines; i++)
+		draw_line(&in, y++, n, &n->asked, i, -1);
+	if (n->answer.n_lines || n->after[0])
+		draw_label(&in, y, n);
+	for (int32_t i = 0; i < n->answer.n_lines; i++)
+		x = draw_line(&in, y++, n, &n->answer, i, cursor);
+	if (last && n->r->state == TL_RUNNING && n->answer.n_lines) {
+		struct pen block = in;
+
+		block.ink = INK_BRIGHT;
+		block.attr = ATTR_REVERSE;
+		pen_text(&block, x < p->r.w ? x : p->r.w - 1, y - 1, " ", 1);
+	}
+	if (n->after[0]) {
+		in.ink = INK_DIM;
+		pen_clip(&in, LABEL_W, y, p->r.w - LABEL_W, n->after, -1);
+	}
+}
+
+/* Line of the marked token, counted from the end of the turn; -1: it is not in it. */
+static int32_t cursor_line(const struct turn *n, const struct view_state *s)
+{
+	int32_t line;
+
+	if (s->token < 0 || n->r->id != s->request)
+		return -1;
+	line = wrap_find(&n->answer, (int32_t)s->token);
+	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
+		return n->after[0] != 0;
+	return n->answer.n_lines - 1 - line + (n->after[0] != 0);
+}
+
+struct page { /* turns from the newest backwards, until the window is filled */
+	struct turn *turn;
+	int32_t n, lines;
+	int32_t cursor; /* lines between it and the end, or -1 */
+	bool more;      /* there are older ones */
+};
+
+/* Enough turns to fill `want` lines, and to have the cursor. */
+static void page_make(struct page *g, const struct timeline *t, const struct view_state *s, int64_t want,
+					  int width, bool ascii, bool find_cursor)
+{
+	*g = (struct page){ .cursor = -1 };
+	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
+	for (int32_t i = t->n_requests; g->turn && i-- > 0;) {
+		struct turn *n = &g->turn[g->n];
+		int32_t at;
+
+		if (!view_is_chat(&t->request[i]))
+			continue;
+		g->more = true;
+		if (g->n == MAX_TURNS || (g->lines >= want && !(find_cursor && g->cursor < 0)))
+			return;
+		g->more = false;
+		turn_make(n, t, &t->request[i], width, ascii);
+		at = cursor_line(n, s);
+		if (at >= 0)
+			g->cursor = g->lines + at;
+		g->lines += n->n_lines;
+		g->n++;
+	}
+}
+
+static void page_free(struct page *g)
+{
+	for (int32_t i = 0; i < g->n; i++)
+		turn_free(&g->turn[i]);
+	free(g->turn);
+}
+
+/* How many lines stay below the window. */
+static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t rows)
+{
+	int32_t scroll = s->scroll[VIEW_CHAT], most = g->lines > rows ? g->lines - rows : 0;
+
+	if (s->cursor[VIEW_CHAT] == KEEP_CURSOR && g->cursor >= 0) {
+		if (g->cursor < scroll)
+			scroll = g->cursor;
+		if (g->cursor >= scroll + rows)
+			scroll = g->cursor - rows + 1;
+		s->cursor[VIEW_CHAT] = 0;
+	}
+	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;
+	s->scroll[VIEW_CHAT] = scroll;
+	return scroll;
+}
+
+static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	int others = 0;
+	size_t n;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		others += !view_is_chat(&t->request[i]) && t->request[i].state != TL_FINISHED;
+	if (s->token >= 0 && s->token < (r ? r->n_tokens : 0))
+		n = (size_t)snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
+	else if (s->scroll[VIEW_CHAT] > 0)
+		n = (size_t)snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
+	else
+		n = (size_t)snprintf(out, cap, "tint = probability · green = drafted and accepted");
+	if (others && n < cap)
+		snprintf(out + n, cap - n, " · %d in the background", others);
+}
+
+static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
+{
+	int rows = p->r.h - top, width = p->r.w - LABEL_W;
+	bool keep = s->cursor[VIEW_CHAT] == KEEP_CURSOR && s->token >= 0;
+	struct page g;
+	int32_t scroll, y;
+
+	if (rows < 1)
+		return;
+	page_make(&g, t, s, (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES, width < 1 ? 1 : width,
+			  p->c->ascii, keep);
+	/* the blank line above the very first turn is not wanted */
+	if (g.n && !g.more)
+		g.lines--;
+	scroll = scroll_of(s, &g, rows);
+	y = g.lines - scroll <= rows ? top + g.lines : p->r.h + scroll;
+	for (int32_t i = 0; i < g.n; i++) {
+		const struct turn *n = &g.turn[i];
+
+		y -= n->n_lines;
+		if (y + n->n_lines > top && y < p->r.h)
+			draw_turn(p, y, top, n, n->r->id == s->request ? (int32_t)s->token : -1, true);
+	}
+	page_free(&g);
+}
+
+static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	char words[160];
+	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 14;
+
+	if (head) {
+		head_words(words, sizeof words, t, s);
+		pen_head(p, "chat", words);
+	}
+	if (!timeline_chat(t)) {
+		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
+
+		view_nothing(head ? &in : p, "nothing said yet: type below and press Enter");
+		return;
+	}
+	draw_turns(p, t, s, head + (head && air));
+}
+
+static bool key_chat(int key, const struct timeline *t, struct view_state *s)
+{
+	int32_t *scroll = &s->scroll[VIEW_CHAT];
+	int step = key == KEY_PAGE_UP || key == KEY_PAGE_DOWN ? PAGE_LINES : 1;
+
+	switch (key) {
+	case KEY_UP_:
+	case KEY_PAGE_UP:
+		*scroll += *scroll < INT32_MAX / 2 ? step : 0;
+		return true;
+	case KEY_DOWN_:
+	case KEY_PAGE_DOWN:
+		*scroll -= *scroll < step ? *scroll : step;
+		return true;
+	case KEY_HOME_:
+		*scroll = INT32_MAX / 2;
+		return true;
+	case KEY_END_:
+		*scroll = 0;
+		s->request = 0;
+		s->token = -1;
+		return true;
+	default:
+		if (!view_walk_tokens(key, t, s))
+			return false;
+		s->cursor[VIEW_CHAT] = KEEP_CURSOR;
+		if (s->token < 0)
+			*scroll = 0;
+		return true;
+	}
+}
+
+const struct view view_chat = {
+	.name = "chat",
+	.id = "chat",
+	.help =
+		"The conversation. What the model says is made of tokens: words, parts of words, signs. Each is "
+		"tinted by its probability: bright, the model was sure; dim, it could have been another. Green "
+		"tokens were guessed by a cheap drafter and confirmed by the model: several of them came in one "
+		"step.\n"
+		"\n"
+		"Left and right put a cursor on a token and walk back and forth; all other views then show that "
+		"token: its candidates and their race, each stage of the sampler, its page, its draft. Escape or "
+		"End goes back to the newest.\n"
+		"\n"
+		"Up, down, page up and page down scroll; Home is the beginning. At the end the text is followed.\n"
+		"\n"
+		"Letters at the left instead of 'ai' are forks: several answers to the same prompt at once, "
+		"sharing its pages.\n"
+		"\n"
+		"Try: /retry for another answer with other draws, /fork 3, /temp 1.2 and look how many tokens turn "
+		"dim.",
+	.min_w = 16,
+	.min_h = 1,
+	.want_h = 16,
+	.draw = draw_chat,
+	.key = key_chat,
+	.index = VIEW_CHAT,
+};
