@@ -352,7 +352,7 @@ static void candidates(struct demo *d, int32_t id, struct ev_candidate *c, int n
 	*rank = draw(d) < 0.82 ? 0 : 1;
 	*kept = 0;
 	for (int i = 0; i < n; i++) {
-		double p = left * (0.35 + 0.5 * draw(d));
+		double p = left * (0.52 + 0.35 * draw(d)); /* more than half of it: sorted */
 
 		c[i].id = (uint32_t)(i == *rank ? id : id_of_word((int32_t)(draw(d) * d->n_words)));
 		c[i].p = (float)p;

@@ -219,7 +219,7 @@ static void draft_words(struct row *w, const struct timeline *t, const struct tl
 	else if (c && c->cut != EV_CUT_kept)
 		SAY(w->words, "%s said %s: cut by %s", who, quote, ev_code_name("cut", c->cut));
 	else if (!isnan(d->p) && d->p > 0)
-		SAY(w->words, "%s said %s: it came later (p %.4f)", who, quote, (double)d->p);
+		SAY(w->words, "%s said %s: p %.4f, it came later", who, quote, (double)d->p);
 	else
 		SAY(w->words, "%s said %s: it was cut", who, quote);
 }
@@ -284,7 +284,7 @@ static int drop_rows(struct row *w, int n, int room)
 
 static void draw_row(struct pen *p, int y, const struct row *w)
 {
-	int label_w = p->r.w < 48 ? 13 : 17, value_w = p->r.w < 48 ? 9 : 11;
+	int label_w = p->r.w < 60 ? 16 : 17, value_w = p->r.w < 60 ? 9 : 11;
 	struct pen in = *p;
 
 	in.ink = INK_DIM;
@@ -335,7 +335,7 @@ const struct view view_sampler = {
 		"\n"
 		"Try: walk back with the left key to a token that surprises you, and read why it was taken. "
 		"/min-p 0.1, /repeat-penalty 1.3, /spec ngram:4.",
-	.min_w = 36,
+	.min_w = 48,
 	.min_h = 5,
 	.want_h = 9,
 	.draw = draw_sampler,
