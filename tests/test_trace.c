@@ -456,7 +456,7 @@ static void test_io_error(void **state)
 /* A real limit of the system, whose signal would end a process that does not expect it. */
 static void record_over_limit(void)
 {
-	struct rlimit limit = { 400000, 400000 };
+	struct rlimit limit = { 800000, 800000 };
 	struct ring *ring;
 	struct writer *w;
 	struct writer_status status;
@@ -465,9 +465,10 @@ static void record_over_limit(void)
 	signal(SIGXFSZ, SIG_DFL);
 	if (ring_open(&ring, 1 << 16, &e) || writer_open(&w, path, ring, &e))
 		_exit(1);
-	if (setrlimit(RLIMIT_FSIZE, &limit))
+	push(ring, 1, 100);
+	if (writer_flush(w) || setrlimit(RLIMIT_FSIZE, &limit))
 		_exit(2);
-	push(ring, 1, 5000);
+	push(ring, 101, 5000);
 	if (writer_flush(w) == 0)
 		_exit(3);
 	writer_status(w, &status);
