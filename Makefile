@@ -47,11 +47,16 @@ $(BUILD)/%.o: %.c
 # The session event of a recording says how the program was built.
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
-# C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP).
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/tiny.o $(BUILD)/tests/tiny_bytes.o $(BUILD)/libcutaway.a
+# C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP). A file
+# in tests/ without a main() is a part that any of them may use.
+TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null)
+TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(wildcard tests/*.c))
+$(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
+	rm -f $@ && ar rcs $@ $^
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
 	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-tests-build: $(PROGRAM) $(patsubst %.c,$(BUILD)/%,$(filter-out tests/tiny%,$(wildcard tests/*.c)))
+tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%)
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory

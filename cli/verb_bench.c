@@ -43,7 +43,7 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 		snprintf(value, sizeof value, form, f->median);
 	if (f->n > 1) {
 		int n = snprintf(range, sizeof range, form, f->low);
-		n += snprintf(range + n, sizeof range - (size_t)n, " … ");
+		n += snprintf(range + n, sizeof range - (size_t)n, " .. ");
 		n += snprintf(range + n, sizeof range - (size_t)n, form, f->high);
 	}
 	printf("%-18s %12s %-5s  %-22s  %s\n", name, value, unit, range, doc);
@@ -56,7 +56,7 @@ static void print_table(const struct bench_report *r)
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		   (double)r->info.pages * (double)r->info.page_bytes / 1e6);
-	printf("%-18s %12s %-5s  %-20s  %s\n", "figure", "median", "", "lowest … highest", "what");
+	printf("%-18s %12s %-5s  %-22s  %s\n", "figure", "median", "", "lowest .. highest", "what");
 #define X(name, unit, form, doc) print_figure(#name, unit, form, doc, &r->name);
 	BENCH_FIGURES(X)
 #undef X

@@ -12,8 +12,11 @@
 static void tell(void *arg, const struct certify_case *c)
 {
 	(void)arg;
-	printf("%-6s %-16s %-44s %4d tokens%s%s\n", c->equal ? "equal" : "DIFFER", c->axis, c->what,
-		   c->tokens, *c->seen ? "  " : "", c->seen);
+	printf("%-6s %-16s %-44s %4d tokens%s%s\n",
+		   !c->equal ? "DIFFER"
+		   : c->idle ? "idle"
+					 : "equal",
+		   c->axis, c->what, c->tokens, *c->seen ? "  " : "", c->seen);
 	fflush(stdout);
 }
 
@@ -34,6 +37,9 @@ int verb_certify(const struct cli *c, struct err *e)
 		printf(" (%d of them with only one value on this machine)", sum.axes_without);
 	printf(", %d cases, %d of them pairs of axes (%d pairs are possible), %lld tokens compared\n",
 		   sum.n_cases, sum.n_pairs, sum.pairs_possible, (long long)sum.n_tokens);
+	if (sum.n_idle)
+		printf("%d cases are equal, but what they vary had no occasion to matter (idle)\n",
+			   sum.n_idle);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, %s texts)\n",
 		   (unsigned long long)sum.hash, K_ARITH_VERSION, c->quick ? "quick" : "full");
 	printf(sum.n_differ ? "%d of %d cases differ\n" : "all equal\n", sum.n_differ, sum.n_cases);

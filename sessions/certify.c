@@ -27,7 +27,7 @@ enum axis {
 	AXIS_SPEC,
 	N_AXES,
 };
-enum { MAX_VALUES = 12 };
+enum { MAX_VALUES = 12, CONTEXT = 320 };
 
 /* Values of an axis; the first is the base. In --quick only the first n_quick are tried. */
 struct axis_values {
@@ -74,7 +74,8 @@ static const char text[] =
 	"fog.\n"
 	"for (int i = 0; i < 10; i++) sum += i * i; for (int j = 0; j < 10; j++) sum += j * j;\n"
 	"In 1969 people walked on the moon; in 1972 people walked on the moon for the last time. "
-	"Überraschung: naïve café, 日本語, emoji 🙂. One two three four five, one two three four "
+	"Überraschung: naïve café, 日本語, emoji 🙂. One two three four five, one two three "
+	"four "
 	"five, "
 	"one two three four six. The cat sat on the mat. The dog sat on the log. The cat sat on the "
 	"mat. "
@@ -204,8 +205,9 @@ static struct engine_options options_of(const struct certify *c, const int *choi
 	o.prefill_chunk = atoi(chosen(c, choice, AXIS_CHUNK));
 	o.prefix_cache = !strcmp(chosen(c, choice, AXIS_PREFIX), "hit");
 	o.spec = chosen(c, choice, AXIS_SPEC);
-	o.ctx = 1024;
+	o.ctx = CONTEXT;
 	o.slots = 16;
+	o.pages = CONTEXT * o.slots / o.page_size;
 	return o;
 }
 
@@ -289,40 +291,43 @@ static bool compare(struct certify *c, const struct trail *base, const struct tr
 	return base->n == t->n;
 }
 
-/* Evidence that the axes chosen were at work; an axis that was not is a difference from what is
- * claimed. */
-static bool at_work(struct certify *c, const int *choice, const struct run *r, const char *what,
-					char *seen, size_t cap)
+/* Evidence that the axes chosen were at work. False: one was not (a draft needs a text that repeats
+ * itself, which a model may refuse to write), so that equality says less than the case promises. */
+static bool at_work(const int *choice, const struct run *r, char *seen, size_t cap)
 {
 	int n = 0;
 	bool idle = false;
 	seen[0] = 0;
 	if (choice[AXIS_COMPANY]) {
-		n += snprintf(seen + n, cap - (size_t)n, "up to %lld requests in a step ",
+		n += snprintf(seen + n, cap - (size_t)n, "up to %lld requests in a step, ",
 					  (long long)r->most_members);
 		idle |= r->most_members < 2;
 	}
 	if (choice[AXIS_PREFIX]) {
-		n += snprintf(seen + n, cap - (size_t)n, "%lld tokens from the cache ", (long long)r->hit);
+		n += snprintf(seen + n, cap - (size_t)n, "%lld tokens from the cache, ", (long long)r->hit);
 		idle |= !r->hit;
 	}
 	if (choice[AXIS_SPEC]) {
-		n += snprintf(seen + n, cap - (size_t)n, "%lld drafted, %lld accepted ",
+		n += snprintf(seen + n, cap - (size_t)n, "%lld drafted, %lld accepted, ",
 					  (long long)r->drafted, (long long)r->accepted);
 		idle |= !r->drafted;
 	}
 	if (n)
-		seen[n - 1] = 0;
-	if (idle)
-		err_set(&c->differs, ERR_DIFFERS, "%s: the case did not do what it is for (%s)", what,
-				seen);
+		seen[n - 2] = 0;
 	return !idle;
+}
+
+/* Scalar code takes the short workload. */
+static bool is_slow(const struct certify *c, const int *choice)
+{
+	return choice[AXIS_REFERENCE] ||
+		   (choice[AXIS_ISA] && !strcmp(chosen(c, choice, AXIS_ISA), "scalar"));
 }
 
 static int try(struct certify *c, const char *axis, const char *what, const int *choice,
 			   struct err *e)
 {
-	int size = choice[AXIS_REFERENCE] ? 0 : 1;
+	int size = is_slow(c, choice) ? 0 : 1;
 	struct trail *t = calloc(1, sizeof *t);
 	struct run r = {.trail = t};
 	char seen[200], label[200];
@@ -332,11 +337,12 @@ static int try(struct certify *c, const char *axis, const char *what, const int 
 	int status = run_case(c, choice, c->workload[size], &r, e);
 	if (!status) {
 		bool equal = compare(c, &c->base[size], t, label);
-		equal &= at_work(c, choice, &r, label, seen, sizeof seen);
-		struct certify_case told = {axis, what, seen, t->n, equal};
+		bool idle = !at_work(choice, &r, seen, sizeof seen);
+		struct certify_case told = {axis, what, seen, t->n, equal, idle};
 		c->tell(c->arg, &told);
 		c->sum->n_cases++;
 		c->sum->n_differ += !equal;
+		c->sum->n_idle += idle;
 		c->sum->n_tokens += t->n;
 	}
 	free(t);

@@ -22,11 +22,12 @@ struct certify_case {
 	const char *seen; /* what shows that the case did what it says: "31 drafted, 12 accepted" */
 	int32_t tokens;	  /* compared */
 	bool equal;
+	bool idle; /* what the case varies had no occasion to matter: see seen */
 };
 typedef void certify_tell(void *arg, const struct certify_case *c);
 
 struct certify_summary {
-	int32_t n_axes, n_cases, n_pairs, n_differ;
+	int32_t n_axes, n_cases, n_pairs, n_differ, n_idle;
 	int32_t pairs_possible; /* pairs of axes that can be combined */
 	int32_t axes_without;	/* axes with only one value on this machine */
 	int64_t n_tokens;		/* compared in all cases */

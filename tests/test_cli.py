@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""The command line from outside: help, errors and exit statuses, options in any order, JSON, pipes, a full
+disk, and what reaches a terminal. Runs on a tiny random model. TAP; Python's standard library alone."""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
+PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
+TINY = os.path.join(TMP.name, "tiny.gguf")
+VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify"]
+HOMES = {name: os.path.join(TMP.name, name) for name in
+         ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+count = failures = 0
+
+
+def check(name, good, more=""):
+    global count, failures
+    count += 1
+    print(f"{'ok' if good else 'not ok'} {count} - {name}")
+    if not good:
+        failures += 1
+        for line in str(more).splitlines()[:20]:
+            print("# " + line)
+
+
+def cutaway(*args, stdin=b"", env=None, cwd=TMP.name, stdout=subprocess.PIPE, **more):
+    """(exit status, output, errors)."""
+    done = subprocess.run([PROGRAM, *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd,
+                          env={**os.environ, **HOMES, **(env or {})}, timeout=60, **more)
+    return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace")
+
+
+def tiny(verb, *args, **more):
+    return cutaway(verb, "--model", TINY, *args, **more)
+
+
+def run(*args, **more):
+    return tiny("run", "--no-record", "--max-tokens", "12", *args, **more)
+
+
+def lines(text):
+    return [json.loads(line) for line in text.decode().splitlines()]
+
+
+def test_help():
+    status, out, err = cutaway("--help")
+    text = out.decode()
+    check("--help exits 0 and names every verb", status == 0 and not err and all(v in text for v in VERBS), text)
+    for verb in VERBS:
+        status, out, _ = cutaway(verb, "--help")
+        check(f"{verb} --help", status == 0 and f"cutaway {verb}" in out.decode(), out)
+    check("help lines fit 80 columns", all(len(line) < 80 for verb in VERBS for line in
+          cutaway(verb, "--help")[1].decode().splitlines()))
+    check("help tells the defaults", "(0.7)" in cutaway("run", "--help")[1].decode())
+    status, out, _ = cutaway("--version")
+    check("--version", status == 0 and re.match(rb"cutaway \d+\.\d+\.\d+ \(arithmetic \d+\)", out), out)
+    status, out, _ = cutaway("--man")
+    man = out.decode()
+    options = set(re.findall(r"--([a-z-]+)", "".join(cutaway(v, "--help")[1].decode() for v in VERBS)))
+    check("the manual has every option of every verb", status == 0 and
+          all("\\-\\-" + o.replace("-", "\\-") in man for o in options - {"no"}), sorted(options))
+    check("the manual has the exit statuses", ".SH \"EXIT STATUS\"" in man and ".B 130" in man)
+
+
+def test_completion():
+    script = cutaway("--completion", "bash")[1].decode()
+    path = os.path.join(TMP.name, "completion")
+    with open(path, "w") as f:
+        f.write(script)
+
+    def complete(*words):
+        code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cutaway; '
+                'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", code, "bash", path, "cutaway", *words], capture_output=True)
+        return done.stdout.decode().split()
+    check("completion of verbs", complete("rep") == ["replay"], complete("rep"))
+    check("completion of a verb's options", complete("tokenize", "--p") == ["--plain"], complete("tokenize", "--p"))
+    check("completion of values", complete("run", "--backend", "r") == ["ref"], complete("run", "--backend", "r"))
+
+
+def test_usage_errors():
+    for what, args, word in (
+            ("unknown option, with a suggestion", ["run", "--gredy", "x"], "--greedy"),
+            ("unknown verb, with a suggestion", ["repaly", "x"], "replay"),
+            ("an option of another verb", ["tokenize", "--temp", "1"], "--temp"),
+            ("an option without its value", ["run", "x", "--temp"], "needs a value"),
+            ("a flag with a value", ["run", "--greedy=1", "x"], "takes no value"),
+            ("not a number", ["run", "--temp", "warm", "x"], "not a number"),
+            ("nan is not a number either", ["run", "--temp", "nan", "x"], "not a number"),
+            ("out of range", ["run", "--top-p", "1.5", "x"], "between 0 and 1"),
+            ("a number too large for any integer", ["run", "--top-k", "99999999999999999999", "x"], "between"),
+            ("a page size that is no multiple of 16", ["run", "--page-size", "20", "x"], "multiple of 16"),
+            ("a seed below 0", ["run", "--seed", "-1", "x"], "0 to 2^64"),
+            ("a back end that is not there", ["run", "--backend", "gpu", "x"], "cpu|ref"),
+            ("a drafter that is not there", ["run", "--spec", "magic", "--model", TINY, "x"], "ngram"),
+            ("an instruction set that is not there", ["run", "--isa", "z80", "--model", TINY, "x"], "z80"),
+            ("too many operands", ["run", "two", "words"], "quote"),
+            ("too few operands", ["replay"], "FILE"),
+            ("--record with --no-record", ["run", "--record", "a.db", "--no-record", "x"], "exclude"),
+            ("a single dash", ["-x"], "two dashes"),
+            ("an empty stop text", ["run", "--stop", "", "x"], "--stop")):
+        status, out, err = cutaway(*args)
+        good = err.count("\n") == 1 and err.startswith("cutaway: ") and word in err and not out
+        check(f"exit 2: {what}", good and (status == 2 or what.startswith("an instruction") and status in (2, 6)),
+              f"{status} {err}")
+
+
+def test_file_errors():
+    status, _, err = cutaway("run", "x")
+    check("no model: exit 4, and how to get one", status == 4 and "make model" in err, f"{status} {err}")
+    status, _, err = cutaway("run", "--model", "missing.gguf", "x")
+    check("a missing file: exit 4, and its name", status == 4 and "missing.gguf" in err, f"{status} {err}")
+    status, _, err = cutaway("run", "--model", __file__, "x")
+    check("a file of another kind: exit 3", status == 3 and "test_cli.py" in err, f"{status} {err}")
+    status, _, err = cutaway("run", "--model", TMP.name, "x")
+    check("a folder as model: exit 3 or 4", status in (3, 4) and err, f"{status} {err}")
+    status, _, err = tiny("score", "missing.txt")
+    check("score of a missing file: exit 4", status == 4 and "missing.txt" in err, f"{status} {err}")
+    status, _, err = cutaway("replay", "missing.db")
+    check("replay of a missing file: exit 4", status == 4 and "missing.db" in err, f"{status} {err}")
+    status, _, err = cutaway("replay", TINY)
+    check("replay of a file of another kind: exit 3", status == 3 and "tiny.gguf" in err, f"{status} {err}")
+    with open("/dev/full", "wb") as full:
+        status, _, err = run("x", stdout=full)
+        check("a full disk behind standard output: exit 4", status == 4 and "space" in err, f"{status} {err}")
+        status, _, err = cutaway("--help", stdout=full)
+        check("also for --help", status == 4 and "space" in err, f"{status} {err}")
+
+
+def test_tokenize():
+    status, out, err = tiny("tokenize", "--json", stdin=b"Hello world")
+    ids = json.loads(out)
+    check("tokenize --json is an array", status == 0 and ids and all(isinstance(i, int) for i in ids), out)
+    status, out, _ = tiny("tokenize", stdin=b"Hello world")
+    check("tokenize without it: the same ids, one a line", [int(x) for x in out.split()] == ids, out)
+    parsed = json.loads(tiny("tokenize", "--json", stdin=b"<|im_end|>")[1])
+    plain = json.loads(tiny("tokenize", "--json", "--plain", stdin=b"<|im_end|>")[1])
+    check("control tokens are parsed", len(parsed) == 1, parsed)
+    check("with --plain they are text", len(plain) > 1 and parsed[0] not in plain, plain)
+    status, out, _ = tiny("tokenize", "--json", stdin=bytes(range(256)))
+    check("any bytes", status == 0 and len(json.loads(out)) > 0, out)
+    check("nothing gives nothing", json.loads(tiny("tokenize", "--json", stdin=b"")[1]) == [])
+    check("the end of the text is not touched", json.loads(tiny("tokenize", "--json", stdin=b"a\n")[1]) !=
+          json.loads(tiny("tokenize", "--json", stdin=b"a")[1]))
+
+
+def test_run():
+    status, out, err = run("--json", "Hello")
+    rows = lines(out)
+    check("run --json: a line a token", status == 0 and 1 <= len(rows) <= 12, err)
+    check("each with pos, id, text, p and hash", all(
+        set(r) == {"pos", "id", "text", "p", "hash"} and isinstance(r["text"], str) and 0 < r["p"] <= 1 and
+        re.fullmatch("[0-9a-f]{16}", r["hash"]) for r in rows), rows[:2])
+    check("positions ascend one by one", [r["pos"] for r in rows] == list(range(rows[0]["pos"],
+          rows[0]["pos"] + len(rows))), rows)
+    check("the same again", run("--json", "Hello")[1] == out)
+    check("options before the verb, as --name=value, and after operands", cutaway(
+        f"--model={TINY}", "run", "Hello", "--json", "--max-tokens=12", "--no-record")[1] == out)
+    check("the prompt from standard input", run("--json", stdin=b"Hello")[1] == out)
+    check("a prompt that looks like an option, behind --", run("--json", "--", "--help")[0] == 0)
+    check("another seed, another text", run("--json", "--seed", "1", "--temp", "2", "Hello")[1] !=
+          run("--json", "--seed", "2", "--temp", "2", "Hello")[1])
+    check("--greedy is --temp 0", run("--json", "--greedy", "Hello")[1] == run("--json", "--temp", "0", "Hello")[1])
+    ref = run("--json", "--backend", "ref", "Hello")
+    check("the reference back end gives the same lines, hashes and all", ref[0] == 0 and ref[1] == out, ref[2])
+    for name, value in (("--threads", "3"), ("--page-size", "64"), ("--prefill-chunk", "1"), ("--spec", "ngram:4")):
+        check(f"{name} {value} too", run("--json", name, value, "Hello")[1] == out)
+    status, text, _ = run("--raw", "Hello")
+    raw = lines(run("--raw", "--json", "Hello")[1])
+    check("--raw: no template before the prompt", raw[0]["pos"] < rows[0]["pos"], raw[0])
+    status, _, err = run("--raw", "")
+    check("--raw of nothing: exit 2", status == 2, f"{status} {err}")
+
+
+def test_stop():
+    text = run("--raw", "--temp", "1.5", "--max-tokens", "60", "--seed", "3", "Hello")[1]
+    at = len(text) // 2
+    while at < len(text) - 3 and not all(32 <= b < 127 for b in text[at:at + 3]):
+        at += 1
+    stop = text[at:at + 3].decode("ascii", "replace")
+    cut = run("--raw", "--temp", "1.5", "--max-tokens", "60", "--seed", "3", "--stop", stop, "Hello")[1]
+    check("--stop ends the answer before the text", cut == text[:text.find(stop.encode())], (text, stop, cut))
+
+
+def test_score():
+    path = os.path.join(TMP.name, "text.txt")
+    with open(path, "w") as f:
+        f.write("Once upon a time there was a model.")
+    status, out, err = tiny("score", "--json", path)
+    score = json.loads(out)
+    check("score --json: ids, logp one fewer, perplexity", status == 0 and set(score) ==
+          {"ids", "logp", "perplexity"} and len(score["logp"]) == len(score["ids"]) - 1, err)
+    mean = sum(score["logp"]) / len(score["logp"])
+    check("perplexity is exp of the mean", abs(2.718281828459045 ** -mean / score["perplexity"] - 1) < 1e-4, score)
+    check("log-probabilities are negative", all(x <= 0 for x in score["logp"]))
+    check("the table", tiny("score", path)[1].decode().count("\n") == len(score["ids"]) + 1)
+    with open(path, "w") as f:
+        f.write("word " * 3000)
+    status, _, err = tiny("score", path)
+    check("a text longer than the context: exit 2, with the numbers", status == 2 and "512" in err, f"{status} {err}")
+    with open(path, "w") as f:
+        f.write("a")
+    check("a text too short: exit 2", tiny("score", path)[0] == 2)
+
+
+def test_recording():
+    path = os.path.join(TMP.name, "s.db")
+    status, out, err = tiny("run", "--record", path, "--max-tokens", "5", "--json", "Hi")
+    rows = lines(out)
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    logged = db.execute("SELECT pos, id, p, hash FROM token ORDER BY seq").fetchall()
+    db.close()
+    check("--record: the log has what --json told", status == 0 and [
+        (r["pos"], r["id"], r["hash"]) for r in rows] == [(p, i, f"{h & (2 ** 64 - 1):016x}")
+                                                          for p, i, _, h in logged], (err, rows, logged))
+    status, _, err = tiny("run", "--record", path, "--max-tokens", "5", "Hi")
+    check("an existing file is not written over", status == 4 and "s.db" in err, f"{status} {err}")
+    tiny("run", "--max-tokens", "2", "Hi")
+    found = [f for _, _, files in os.walk(HOMES["XDG_DATA_HOME"]) for f in files]
+    check("without it: a new file under XDG data", len(found) == 1, found)
+    run("Hi")
+    check("--no-record: none", [f for _, _, files in os.walk(HOMES["XDG_DATA_HOME"]) for f in files] == found)
+    status, out, err = tiny("run", "--max-tokens", "2", "Hi", env={"XDG_DATA_HOME": "/proc/nowhere"})
+    check("where the default cannot be written the answer comes all the same", status == 0 and out and
+          "not recorded" in err, f"{status} {err}")
+    status, _, err = tiny("run", "--record", "/proc/nowhere/s.db", "--max-tokens", "2", "Hi")
+    check("where a named file cannot be made: exit 4", status == 4 and "/proc/nowhere" in err, f"{status} {err}")
+
+
+def test_pipes():
+    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--no-record", "--json", "Hello"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **HOMES})
+    child.stdout.readline()
+    child.stdout.close()
+    err = child.stderr.read()
+    check("a closed pipe ends it quietly", child.wait(timeout=30) == 4 and not err, err)
+    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--json", "--backend", "ref", "--record",
+                              os.path.join(TMP.name, "int.db"), "Hello"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **HOMES})
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    check("Ctrl-C: exit 130 and nothing on standard error", child.returncode == 130 and not err,
+          f"{child.returncode} {err}")
+    db = sqlite3.connect(os.path.join(TMP.name, "int.db"))
+    rows = db.execute("SELECT (SELECT count(*) FROM cancel), (SELECT count(*) FROM closed)").fetchone()
+    check("and the recording is closed in order, with the cancel in it", rows == (1, 1), rows)
+    db.close()
+
+
+def on_terminal(*args):
+    """What a program writes on a terminal."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update(HOMES, NO_COLOR="1")
+        os.execv(PROGRAM, [PROGRAM, *args])
+    out = b""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if select.select([fd], [], [], 1)[0]:
+            try:
+                part = os.read(fd, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            out += part
+    os.waitpid(pid, 0)
+    os.close(fd)
+    return out
+
+
+def test_terminal():
+    args = ["run", "--model", TINY, "--no-record", "--raw", "--temp", "9", "--top-p", "1", "--max-tokens", "200", "Hello"]
+    raw = cutaway(*args)[1]
+    controls = [b for b in raw if b < 32 and b not in b"\n\r"]
+    check("the random model writes control characters into a pipe as they are", controls, raw)
+    shown = on_terminal(*args)
+    check("on a terminal none of them arrives", shown and not [b for b in shown if b < 32 and b not in b"\n\r" or b == 127],
+          shown)
+    try:
+        shown.decode("utf-8")
+        whole = True
+    except UnicodeDecodeError:
+        whole = False
+    check("and what arrives is UTF-8, without C1 controls", whole and not re.search("[\x80-\x9f]", shown.decode()), shown)
+    out = on_terminal("--help")
+    check("help has no escape sequences", b"\x1b" not in out)
+
+
+def test_certify():
+    status, out, err = tiny("certify", "--quick")
+    text = out.decode()
+    check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and "coverage: 8 axes" in text,
+          text + err)
+    check("its hash is the same again", re.search(r"hash of all logits: (\w{16})", text)[1] in
+          tiny("certify", "--quick")[1].decode())
+
+
+def main():
+    shutil.copy(os.path.join(ROOT, "cutaway"), PROGRAM)
+    made = subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], capture_output=True)
+    if made.returncode:
+        print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
+        return 1
+    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
+                 test_score, test_recording, test_pipes, test_terminal, test_certify):
+        test()
+    print(f"1..{count}")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
