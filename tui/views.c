@@ -6,7 +6,12 @@
 const struct view *const views[] = {
 	&view_chat,
 	&view_next,
+	&view_pages,
 	&view_batch,
+	&view_speculation,
+	&view_prefix,
+	&view_attention,
+	&view_time,
 	&view_sampler,
 	NULL,
 };

@@ -1,0 +1,398 @@
+/* The speculation view: which drafted tokens were kept, which were not, and what was drawn instead.
+ *
+ * A line is one verify step of the request in focus (of any request, if it never drafted), newest last, as
+ * the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie below its end.
+ * Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/view_util.h"
+#include "tui/views.h"
+
+enum { GROUPS_MAX = 128, MEAN_STEPS = 256, PLACES_MAX = 16, PLACE_W = 9 };
+
+struct group { /* the drafts that one step verified for one request */
+	int32_t first, n;
+};
+
+static bool same_step(const struct tl_draft *a, const struct tl_draft *b)
+{
+	return a->step == b->step && a->request == b->request;
+}
+
+/* The newest groups of a request (0: of all), oldest first in out; returns how many. */
+static int groups_newest(const struct timeline *t, int64_t request, int want, struct group *out)
+{
+	int32_t i = t->n_drafts - 1;
+	int n = 0;
+
+	while (i >= 0 && n < want) {
+		int32_t last = i;
+
+		while (i >= 0 && same_step(&t->draft[i], &t->draft[last]))
+			i--;
+		if (!request || t->draft[last].request == request)
+			out[n++] = (struct group){ i + 1, last - i };
+	}
+	for (int a = 0, b = n - 1; a < b; a++, b--) {
+		struct group swap = out[a];
+
+		out[a] = out[b];
+		out[b] = swap;
+	}
+	return n;
+}
+
+/* Whose drafts to show: 0 for all, when the one in focus has none. */
+static int64_t request_of(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	return r && r->n_drafted ? r->id : 0;
+}
+
+static const struct tl_token *token_of_pos(const struct timeline *t, int64_t request, int64_t pos)
+{
+	const struct tl_request *r = timeline_request(t, request);
+	int64_t i = r ? pos - r->n_prompt : -1;
+
+	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? &r->token[i] : NULL;
+}
+
+static const struct tl_token *bonus_of(const struct timeline *t, const struct group *g)
+{
+	const struct tl_draft *last = &t->draft[g->first + g->n - 1];
+	const struct tl_token *k = token_of_pos(t, last->request, last->pos + 1);
+
+	return k && k->step == last->step && k->source == EV_SOURCE_bonus ? k : NULL;
+}
+
+/* Settings: "ngram", "ngram:4", "off". */
+static bool is_on(const struct timeline *t)
+{
+	const char *spec = timeline_setting(t, "spec");
+
+	return spec && strcmp(spec, "off") != 0;
+}
+
+static int places_of(const struct timeline *t)
+{
+	const char *spec = timeline_setting(t, "spec"), *colon = spec ? strchr(spec, ':') : NULL;
+	long k = colon ? strtol(colon + 1, NULL, 10) : 0;
+	int n = k > 0 && k < PLACES_MAX ? (int)k : 0;
+
+	for (int i = n; i < PLACES_MAX; i++)
+		if (t->by_place[i].judged)
+			n = i + 1;
+	return n;
+}
+
+/* Tokens that a request got in a step, on average, over the last steps without prompts. */
+static double tokens_a_step(const struct timeline *t)
+{
+	double tokens = 0, members = 0;
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < MEAN_STEPS; n++) {
+		if (t->step[i].s.prefill_rows)
+			continue;
+		tokens += (double)t->step[i].s.tokens;
+		members += t->step[i].n_batch;
+	}
+	return members > 0 ? tokens / members : (double)NAN;
+}
+
+static void figure_of(const struct timeline *t, char *out, size_t cap)
+{
+	const char *spec = timeline_setting(t, "spec"), *rule = timeline_setting(t, "rule");
+	double mean = tokens_a_step(t);
+	char name[32];
+	int n = 0;
+
+	if (spec && is_on(t)) {
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
+		n = snprintf(out, cap, "%s", !strcmp(name, "ngram") ? "n-gram" : name);
+		if (strchr(spec, ':'))
+			n += snprintf(out + n, cap - (size_t)n, " k=%.8s", strchr(spec, ':') + 1);
+	} else {
+		n = snprintf(out, cap, "off");
+	}
+	if (!isnan(mean) && t->n_drafts)
+		n += snprintf(out + n, cap - (size_t)n, " · %.2f tokens a step", mean);
+	if (rule && !strcmp(rule, "rejection"))
+		snprintf(out + n, cap - (size_t)n, " · rejection");
+}
+
+/* One word with its mark; 0 if it does not fit any more. */
+static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char *mark, enum ink ink,
+					  const char *word)
+{
+	int w = text_width(mark, strlen(mark), p->c->ascii) + text_width(word, strlen(word), p->c->ascii);
+	int from = x;
+
+	if (x + w > p->r.w)
+		return 0;
+	x += view_put(p, x, y, mark_ink, "%s", mark);
+	x += view_put(p, x, y, ink, "%s", word);
+	return x + 1 - from;
+}
+
+static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct tl_draft *d)
+{
+	char word[VIEW_TOKEN];
+	int used, more;
+
+	if (d->verdict == EV_VERDICT_accepted)
+		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
+						  view_word(word, t, d->id));
+	if (d->verdict == EV_VERDICT_unread)
+		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(word, t, d->id));
+	used = put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+	more = put_marked(p, x + used, y, INK_BRIGHT, glyph(p->c, GLYPH_ARROW), INK_TEXT,
+					  view_word(word, t, d->winner));
+	return used && more ? used + more : 0;
+}
+
+/* Read from left to right: kept, kept, lost → drawn instead; what was never judged comes last, dim. */
+static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g, bool letter)
+{
+	const struct tl_token *bonus = bonus_of(t, g);
+	char word[VIEW_TOKEN];
+	int x = 0, used = 1;
+
+	if (letter) {
+		view_put_letter(p, 0, y, t->draft[g->first].request);
+		x = 2;
+	}
+	for (int32_t i = 0; i < g->n && used; i++) {
+		used = put_draft(p, x, y, t, &t->draft[g->first + i]);
+		x += used;
+	}
+	if (bonus && used) {
+		used = put_marked(p, x, y, INK_BRIGHT, "+", INK_TEXT, view_word(word, t, bonus->id));
+		x += used;
+	}
+	if (!used)
+		view_put(p, x < p->r.w ? x : p->r.w - 1, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+}
+
+static void draw_places(struct pen *p, int y, const struct timeline *t)
+{
+	int n = places_of(t), x = p->r.w < 48 ? 0 : view_put(p, 0, y, INK_DIM, "accepted at") + 2;
+	char part[VIEW_NUM];
+
+	for (int i = 0; i < n && x + PLACE_W - 1 <= p->r.w; i++, x += PLACE_W) {
+		double judged = (double)t->by_place[i].judged;
+		double share = judged > 0 ? (double)t->by_place[i].accepted / judged : (double)NAN;
+		struct pen in = *p;
+
+		in.ink = INK_ACCEPTED;
+		view_put(p, x, y, INK_DIM, "%d", i + 1);
+		pen_spark(&in, x + 2, y, share);
+		view_put_right(p, x + 8, y, INK_TEXT, "%s", view_percent(part, share));
+	}
+}
+
+static void draw_small(struct pen *p, const struct timeline *t, const struct view_state *s)
+{
+	struct group g[GROUPS_MAX];
+	int64_t request = request_of(t, s);
+	bool places = p->r.h >= 4;
+	int rows = p->r.h - 1 - places;
+	int n = groups_newest(t, request, rows < GROUPS_MAX ? rows : GROUPS_MAX, g);
+
+	for (int i = 0; i < n; i++)
+		draw_group(p, 1 + i, t, &g[i], !request);
+	if (places)
+		draw_places(p, 1 + rows, t);
+}
+
+/* Zoomed: the places as bars, and a table of drafts with the numbers that judged them. */
+
+static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
+{
+	int n = places_of(t), w = p->r.w > 84 ? 48 : p->r.w - 36;
+	char part[VIEW_NUM], judged[VIEW_NUM], accepted[VIEW_NUM];
+
+	view_put(p, 0, y++, INK_DIM, "accepted, by place in the draft, in this session");
+	for (int i = 0; i < n; i++, y++) {
+		double all = (double)t->by_place[i].judged, kept = (double)t->by_place[i].accepted;
+		double share = all > 0 ? kept / all : (double)NAN;
+		struct pen in = *p;
+
+		in.ink = INK_ACCEPTED;
+		view_put_right(p, 4, y, INK_DIM, "%d", i + 1);
+		pen_bar(&in, 6, y, w, share);
+		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
+		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, t->by_place[i].accepted),
+				 view_count(judged, t->by_place[i].judged));
+	}
+	return y;
+}
+
+enum { AT_STEP = 6, AT_LETTER = 8, AT_NTH = 12, AT_DRAFT = 14, AT_Q = 37, AT_P = 45, AT_ARRIVAL = 55,
+	   AT_WINNER = 57, AT_WINNER_ARRIVAL = 80, AT_VERDICT = 82, DRAFT_W = 15 };
+
+static void draw_table_head(struct pen *p, int y, enum ev_code_rule rule)
+{
+	bool race = rule == EV_RULE_race;
+
+	view_put_right(p, AT_STEP, y, INK_DIM, "step");
+	view_put_right(p, AT_NTH, y, INK_DIM, "nth");
+	view_put(p, AT_DRAFT, y, INK_DIM, "drafted");
+	view_put_right(p, AT_Q, y, INK_DIM, "q");
+	view_put_right(p, AT_P, y, INK_DIM, "p");
+	view_put_right(p, AT_ARRIVAL, y, INK_DIM, race ? "arrival" : "u");
+	view_put(p, AT_WINNER, y, INK_DIM, race ? "first" : "drawn");
+	view_put_right(p, AT_WINNER_ARRIVAL, y, INK_DIM, race ? "arrival" : "p/q");
+}
+
+static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
+{
+	if (!isnan(v) && fabs(v) < 1e5)
+		view_put_right(p, x, y, ink, v < 100 ? "%.3f" : "%.0f", v);
+	else if (isinf(v))
+		view_put_right(p, x, y, ink, "never");
+}
+
+/* A token that is cut by the sampler gets no arrival: it can never win. */
+static void put_judgement(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+{
+	struct pen in = *p;
+
+	put_number(p, AT_P, y, INK_TEXT, (double)d->p);
+	put_number(p, AT_ARRIVAL, y, INK_TEXT, (double)d->arrival);
+	in.ink = INK_TEXT;
+	view_put_token(&in, AT_WINNER, y, DRAFT_W, t, d->winner);
+	put_number(p, AT_WINNER_ARRIVAL, y, INK_TEXT, (double)d->winner_arrival);
+}
+
+static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+{
+	static const struct {
+		enum ink ink, word_ink;
+		enum glyph mark;
+		const char *word;
+	} verdicts[EV_N_verdict] = {
+		[EV_VERDICT_accepted] = { INK_ACCEPTED, INK_ACCEPTED, GLYPH_CHECK, "kept" },
+		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
+		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "never judged" },
+	};
+	struct pen in = *p;
+
+	if (d->nth == 1)
+		view_put_right(p, AT_STEP, y, INK_DIM, "%lld", (long long)d->step);
+	view_put_letter(p, AT_LETTER, y, d->request);
+	view_put_right(p, AT_NTH, y, INK_TEXT, "%d", d->nth);
+	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
+	view_put_token(&in, AT_DRAFT, y, DRAFT_W, t, d->id);
+	put_number(p, AT_Q, y, INK_TEXT, (double)d->q);
+	if (d->verdict != EV_VERDICT_unread)
+		put_judgement(p, y, t, d);
+	view_put(p, AT_VERDICT, y, verdicts[d->verdict].ink, "%s %s", glyph(p->c, verdicts[d->verdict].mark),
+			 verdicts[d->verdict].word);
+}
+
+static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	int64_t *below = &s->cursor[VIEW_SPECULATION];
+	int rows = p->r.h - 1;
+	int32_t from;
+
+	*below = *below > t->n_drafts - rows ? t->n_drafts - rows : *below;
+	*below = *below < 0 ? 0 : *below;
+	from = t->n_drafts - (int32_t)*below - rows;
+	from = from < 0 ? 0 : from;
+	draw_table_head(p, 0, t->draft[from].rule);
+	for (int i = 0; i < rows && from + i < t->n_drafts; i++)
+		draw_table_row(p, 1 + i, t, &t->draft[from + i]);
+}
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct group g[4];
+	int64_t request = request_of(t, s);
+	int n = groups_newest(t, request, 4, g), y = 2, left;
+	bool race = t->draft[t->n_drafts - 1].rule == EV_RULE_race;
+	struct pen table;
+
+	for (int i = 0; i < n; i++)
+		draw_group(p, y++, t, &g[i], !request);
+	y = draw_place_bars(p, y + 1, t) + 1;
+	left = p->r.h - y - 2;
+	if (left < 3)
+		return;
+	table = pen_sub(p, (struct rect){ 0, y, p->r.w, left });
+	draw_table(&table, t, s);
+	view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
+			 race ? "a draft is kept if it arrives first in the target's own race: the text is that of "
+					"plain decoding" :
+					"a draft is kept if u < p/q: the distribution is that of plain decoding");
+}
+
+static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	char figure[128];
+
+	figure_of(t, figure, sizeof figure);
+	pen_head(p, view_speculation.name, figure);
+	if (!t->n_drafts)
+		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before" :
+								   "off: /spec ngram guesses tokens from the text so far");
+	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
+		draw_zoomed(p, t, s);
+	else
+		draw_small(p, t, s);
+}
+
+static bool spec_key(int key, const struct timeline *t, struct view_state *s)
+{
+	int64_t *below = &s->cursor[VIEW_SPECULATION];
+
+	if (!s->zoomed)
+		return false;
+	switch (key) {
+	case KEY_UP_: *below += 1; break;
+	case KEY_DOWN_: *below -= 1; break;
+	case KEY_PAGE_UP: *below += 16; break;
+	case KEY_PAGE_DOWN: *below -= 16; break;
+	case KEY_HOME_: *below = t->n_drafts; break;
+	case KEY_END_: *below = 0; break;
+	default: return false;
+	}
+	*below = *below < 0 ? 0 : *below > t->n_drafts ? t->n_drafts : *below;
+	return true;
+}
+
+const struct view view_speculation = {
+	.name = "speculation",
+	.id = "spec",
+	.help =
+		"Somebody cheap guesses the next k tokens, and the model checks all of them in one step. Each\n"
+		"line is one such step:\n"
+		"\n"
+		"  ✓word   guessed, and the model drew the same: kept (green in the chat, too)\n"
+		"  ✗word   guessed, but the model drew another: that one stands behind →\n"
+		"  ·word   behind a wrong guess, so never judged\n"
+		"  +word   all guesses were right, and the check gives one more token for free\n"
+		"\n"
+		"The n-gram drafter looks for the last words earlier in the text and guesses what followed\n"
+		"them there: it is free, and good where a text repeats itself (code, lists, quotes).\n"
+		"\n"
+		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several tokens a\n"
+		"step are nearly as many times faster. It changes nothing: a guess is kept only if it wins the\n"
+		"very draw that plain decoding would make. (/rule rejection judges as Leviathan et al.\n"
+		"2023 do: other tokens, but the same distribution.)\n"
+		"\n"
+		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. Zoom in\n"
+		"(Enter) for p, q and the arrivals of each race. /spec off goes back: same text, fewer tokens\n"
+		"a step.",
+	.min_w = 30,
+	.min_h = 2,
+	.want_h = 5,
+	.draw = spec_draw,
+	.key = spec_key,
+	.index = VIEW_SPECULATION,
+};

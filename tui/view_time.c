@@ -1,0 +1,345 @@
+/* The time view: where a step's time goes, by kernel stage, and how near that comes to the machine's limit.
+ *
+ * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another kind of
+ * work and have a mean of their own. Times are measured; bytes and operations are counted from shapes, and
+ * what is computed from both is named after both. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/view_util.h"
+#include "tui/views.h"
+
+enum { MEAN_STEPS = 16, LOOK_BACK = 512, N_PARTS = 7, REST = 6 };
+enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
+
+struct cost {
+	double ns, bytes, ops; /* a step */
+};
+struct sample {
+	int n; /* steps it is the mean of */
+	bool prefill;
+	double wall; /* ns a step */
+	struct cost kernels, stage[K_N_STAGES];
+};
+
+static const struct {
+	const char *label, *ascii, *doc;
+} stages[K_N_STAGES] = {
+#define X(name, label, doc) { label, #name, doc },
+	K_STAGES(X)
+#undef X
+};
+
+/* The parts of the bar; every other stage, and what is no kernel, is the rest. */
+static const enum k_stage part_stage[REST] = { K_STAGE_qkv, K_STAGE_attention, K_STAGE_out,
+											   K_STAGE_gate_up, K_STAGE_down, K_STAGE_head };
+
+static void add_step(struct sample *m, const struct tl_step *s)
+{
+	m->n++;
+	m->wall += (double)s->s.ns;
+	for (int i = 0; i < K_N_STAGES; i++) {
+		m->stage[i].ns += (double)s->time[i].ns;
+		m->stage[i].bytes += (double)s->time[i].bytes;
+		m->stage[i].ops += (double)s->time[i].ops;
+	}
+}
+
+static void divide(struct sample *m)
+{
+	m->wall /= m->n;
+	for (int i = 0; i < K_N_STAGES; i++) {
+		struct cost *c = &m->stage[i];
+
+		*c = (struct cost){ c->ns / m->n, c->bytes / m->n, c->ops / m->n };
+		m->kernels.ns += c->ns;
+		m->kernels.bytes += c->bytes;
+		m->kernels.ops += c->ops;
+	}
+	if (m->wall < m->kernels.ns) /* absent, or clocks of two minds */
+		m->wall = m->kernels.ns;
+}
+
+static struct sample mean_of(const struct timeline *t, bool prefill)
+{
+	struct sample m = { .prefill = prefill };
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < LOOK_BACK && m.n < MEAN_STEPS; n++)
+		if (t->step[i].timed && (t->step[i].s.prefill_rows > 0) == prefill)
+			add_step(&m, &t->step[i]);
+	if (m.n)
+		divide(&m);
+	return m;
+}
+
+static struct sample sample_take(const struct timeline *t, const struct view_state *s)
+{
+	struct sample m = mean_of(t, s->cursor[VIEW_TIME] == KIND_PREFILL);
+
+	if (!m.n && s->cursor[VIEW_TIME] == KIND_NEWEST)
+		m = mean_of(t, true);
+	return m;
+}
+
+static double part_ns(const struct sample *m, int part)
+{
+	double rest = m->wall;
+
+	if (part < REST)
+		return m->stage[part_stage[part]].ns;
+	for (int i = 0; i < REST; i++)
+		rest -= m->stage[part_stage[i]].ns;
+	return rest > 0 ? rest : 0;
+}
+
+static const char *part_label(int part, bool ascii)
+{
+	if (part == REST)
+		return "rest";
+	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
+}
+
+/* The first letter of a part tells it from its neighbours where there are no greys. */
+static void draw_bar(struct pen *p, int y, const struct sample *m)
+{
+	double upto = 0;
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		int end;
+
+		upto += part_ns(m, part);
+		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
+		for (; x < end; x++) {
+			if (p->c->ascii)
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c", part_label(part, true)[0]);
+			else
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
+		}
+	}
+}
+
+static int draw_legend(struct pen *p, int y, const struct sample *m)
+{
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		const char *label = part_label(part, p->c->ascii);
+		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
+		int w = 2 + (int)strlen(part == 3 && !p->c->ascii ? "gate.up" : label) + 3;
+
+		if (x && x + w > p->r.w) {
+			x = 0;
+			y++;
+		}
+		if (y >= p->r.h)
+			break;
+		x += view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%s ", glyph(p->c, GLYPH_BLOCK));
+		x += view_put(p, x, y, INK_DIM, "%s ", label);
+		x += view_put(p, x, y, INK_TEXT, "%2.0f", share) + 1;
+	}
+	return y + 1;
+}
+
+/* Bandwidth for steps that read weights for few rows; operations for those that use each weight often. */
+static void figure_of(const struct timeline *t, const struct sample *m, char *out, size_t cap)
+{
+	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
+	double most = t->session.read_bandwidth;
+	char ns[VIEW_NUM], rate[VIEW_NUM], part[VIEW_NUM];
+
+	view_ns(ns, m->wall);
+	if (m->prefill)
+		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
+				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
+	else if (most > 0)
+		snprintf(out, cap, "%s a step · %s of %s", ns, view_percent(part, reached / most),
+				 view_rate(rate, most));
+	else
+		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
+}
+
+/* A column of the table: its head, its width, and what it says of a cost (NaN: nothing). */
+enum column { C_MS, C_SHARE, C_MB, C_MOP, C_INTENSITY, C_RATE, C_REACHED, N_COLUMNS };
+static const struct {
+	const char *head;
+	int w;
+} columns[N_COLUMNS] = {
+	[C_MS] = { "ms", 9 },		 [C_SHARE] = { "share", 8 }, [C_MB] = { "MB", 10 },
+	[C_MOP] = { "Mop", 10 },	 [C_INTENSITY] = { "op/byte", 9 }, [C_RATE] = { "GB/s", 8 },
+	[C_REACHED] = { "reached", 9 },
+};
+
+static void column_text(char *out, size_t cap, enum column col, const struct cost *c, double wall,
+						double most)
+{
+	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
+	double v[N_COLUMNS] = {
+		[C_MS] = c->ns / 1e6,
+		[C_SHARE] = wall > 0 ? 100 * c->ns / wall : (double)NAN,
+		[C_MB] = c->bytes > 0 ? c->bytes / 1e6 : (double)NAN,
+		[C_MOP] = c->ops > 0 ? c->ops / 1e6 : (double)NAN,
+		[C_INTENSITY] = c->bytes > 0 && c->ops > 0 ? c->ops / c->bytes : (double)NAN,
+		[C_RATE] = rate,
+		[C_REACHED] = most > 0 ? 100 * rate / (most / 1e9) : (double)NAN,
+	};
+	bool percent = col == C_SHARE || col == C_REACHED;
+
+	*out = '\0';
+	if (!isnan(v[col]) && v[col] < 1e9)
+		snprintf(out, cap, "%.*f%s", percent ? 0 : col == C_MS ? 3 : v[col] < 100 ? 2 : 0, v[col],
+				 percent ? " %" : "");
+}
+
+static void draw_row(struct pen *p, int y, enum ink mark, const char *label, const struct cost *c,
+					 double wall, double most, int bar_w)
+{
+	char text[VIEW_NUM];
+	int x = 14;
+
+	view_put(p, 0, y, mark, "%s", glyph(p->c, GLYPH_BLOCK));
+	view_put(p, 2, y, INK_TEXT, "%s", label);
+	for (int col = 0; col < N_COLUMNS; col++) {
+		if (x + columns[col].w > p->r.w)
+			break;
+		x += columns[col].w;
+		column_text(text, sizeof text, (enum column)col, c, wall, most);
+		view_put_right(p, x, y, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
+		if (col == C_SHARE && bar_w > 0) {
+			struct pen in = *p;
+
+			in.ink = (uint8_t)mark;
+			pen_bar(&in, x + 2, y, bar_w, wall > 0 ? c->ns / wall : 0);
+			x += 2 + bar_w;
+		}
+	}
+}
+
+static int stage_part(int stage)
+{
+	for (int i = 0; i < REST; i++)
+		if ((int)part_stage[i] == stage)
+			return i;
+	return REST;
+}
+
+static void draw_heads(struct pen *p, int y, int bar_w)
+{
+	int x = 14;
+
+	view_put(p, 2, y, INK_DIM, "stage");
+	for (int col = 0; col < N_COLUMNS; col++) {
+		if (x + columns[col].w > p->r.w)
+			break;
+		x += columns[col].w;
+		view_put_right(p, x, y, INK_DIM, "%s", columns[col].head);
+		if (col == C_SHARE && bar_w > 0)
+			x += 2 + bar_w;
+	}
+}
+
+static int bar_room(int w)
+{
+	int left = w - 14;
+
+	for (int col = 0; col < N_COLUMNS; col++)
+		left -= columns[col].w;
+	return left < 6 ? 0 : left - 2 > 40 ? 40 : left - 2;
+}
+
+static int draw_table(struct pen *p, int y, const struct sample *m, double most)
+{
+	int bar_w = bar_room(p->r.w);
+	struct cost outside = { .ns = m->wall - m->kernels.ns };
+	struct cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
+
+	draw_heads(p, y++, bar_w);
+	for (int i = 0; i < K_N_STAGES; i++)
+		draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
+				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i], m->wall, most, bar_w);
+	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside, m->wall, most, bar_w);
+	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
+	draw_row(p, y++, INK_BRIGHT, "step", &all, m->wall, most, 0 * bar_w);
+	return y;
+}
+
+/* What the numbers mean, and where each comes from. */
+static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct sample *m)
+{
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+	double weights = (double)t->session.weight_bytes, most = t->session.read_bandwidth;
+
+	if (!m->prefill && weights > 0 && most > 0)
+		view_put(p, 0, y++, INK_TEXT, "reading the %s of weights once at %s takes %s: no step is faster",
+				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
+	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
+			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
+			 most > 0 ? ", and the bandwidth of plain reads, once at the start" : "");
+	view_put(p, 0, y++, INK_DIM, "counted from shapes: MB read and written, Mop (a multiply-add is two)");
+	view_put(p, 0, y, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
+			 most > 0 ? "; reached = GB/s of the measured bandwidth" : "");
+}
+
+static void time_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct sample m = sample_take(t, s);
+	char figure[128];
+	int y;
+
+	if (!m.n) {
+		pen_head(p, view_time.name, NULL);
+		view_nothing(p, t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
+		return;
+	}
+	figure_of(t, &m, figure, sizeof figure);
+	pen_head(p, view_time.name, figure);
+	draw_bar(p, 1, &m);
+	if (!s->zoomed) {
+		draw_legend(p, 2, &m);
+		return;
+	}
+	y = draw_legend(p, 2, &m) + 1;
+	y = draw_table(p, y, &m, t->session.read_bandwidth) + 1;
+	draw_notes(p, y, t, &m);
+}
+
+static bool time_key(int key, const struct timeline *t, struct view_state *s)
+{
+	(void)t;
+	if (key != KEY_LEFT_ && key != KEY_RIGHT_)
+		return false;
+	s->cursor[VIEW_TIME] = s->cursor[VIEW_TIME] == KIND_PREFILL ? KIND_DECODE : KIND_PREFILL;
+	return true;
+}
+
+const struct view view_time = {
+	.name = "time",
+	.id = "time",
+	.help =
+		"Where the time of one step goes. A step sends the newest token of every request through all\n"
+		"layers; the bar shows how long each kind of work took, as a mean of the last 16 steps.\n"
+		"\n"
+		"  qkv, out       the projections around attention: matrices\n"
+		"  attention      scores and sums over the KV pages: grows as the text grows\n"
+		"  gate·up, down  the feed-forward: most of the weights are here\n"
+		"  head           one row of logits for every word of the vocabulary\n"
+		"  rest           norms, positions, embedding, planning and drawing the token\n"
+		"\n"
+		"Why it matters: to make one token, every weight is read once and used for two operations.\n"
+		"So decoding is limited by how fast memory can be read, not by arithmetic; the figure says\n"
+		"how near it comes to that limit. Look at op/byte in the zoomed table (Enter): with one row\n"
+		"it is about 3 or 4, in a prompt step it is dozens, because each weight that was read serves\n"
+		"all rows. That is why batches, prompts and drafted tokens are cheap.\n"
+		"\n"
+		"Milliseconds are measured; bytes and operations are counted from the shapes.\n"
+		"\n"
+		"Try: left and right choose between decode and prompt steps. /load 4 and watch the\n"
+		"milliseconds a step: four requests cost far less than four times one.",
+	.min_w = 24,
+	.min_h = 2,
+	.want_h = 3,
+	.draw = time_draw,
+	.key = time_key,
+	.index = VIEW_TIME,
+};
