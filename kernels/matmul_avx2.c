@@ -3,6 +3,7 @@
  * widening. Q8_0: |w| times sign(x, w), widened after each pair.
  * Thread: called by all threads of a pool; no state. */
 #ifdef __AVX2__
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include "kernels/tiles.h"
@@ -226,8 +227,10 @@ static void pack(struct k_matrix *m, const void *raw, int tid, int n_threads)
 
 static bool runs_here(void)
 {
+	unsigned a, b, c, d;
+
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-		   __builtin_cpu_supports("f16c");
+		   __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C); /* clang knows no "f16c" */
 }
 
 const struct k_isa k_isa_avx2 = {

@@ -27,7 +27,7 @@
 
 #include "kernels/isa.h"
 
-enum { SPINS = 4000, LINE = 64 };
+enum { SPINS = 2000, LINE = 64 };
 
 struct worker {
 	struct k_pool *pool;

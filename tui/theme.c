@@ -228,5 +228,7 @@ struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink pap
 		style_16(t, ink, paper, &s);
 	else
 		style_rgb(t, ink, paper, &s);
+	if (s.fg != OWN && s.fg == s.bg) /* few colours, or an ink on its own paper */
+		s.fg = t->depth == THEME_TRUE ? 0xf4f6fa : t->depth == THEME_256 ? 231 : s.bg == 15 ? 0 : 15;
 	return s;
 }

@@ -1,0 +1,284 @@
+/* The / commands: every entry of the table, wrong values, completion, hints. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/commands.h"
+
+/* A host that writes down what it was asked. */
+static struct settings settings;
+static char said[640], noted[320], set[128], acted[320];
+
+static int fake_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	(void)arg;
+	if (!strcmp(value, "bad"))
+		return err_set(e, ERR_USAGE, "%s: no", name);
+	snprintf(set, sizeof set, "%s=%s", name, value);
+	return 0;
+}
+static int fake_get(void *arg, const char *name, char *buf, size_t cap)
+{
+	(void)arg;
+	snprintf(buf, cap, "value-of-%s", name);
+	return 0;
+}
+static void fake_note(void *arg, const char *name, const char *value)
+{
+	(void)arg;
+	snprintf(noted, sizeof noted, "%s=%s", name, value);
+}
+static void fake_say(void *arg, const char *text)
+{
+	(void)arg;
+	snprintf(said, sizeof said, "%s", text);
+}
+static int fake_act(void *arg, enum command_act act, const char *text, double number, struct err *e)
+{
+	(void)arg, (void)e;
+	snprintf(acted, sizeof acted, "%d '%s' %g", act, text, number);
+	return 0;
+}
+
+static const struct view a_view = { .name = "KV pages", .id = "pages" }, b_view = { .name = "chat", .id = "chat" };
+static const struct view *const fake_views[] = { &b_view, &a_view, NULL };
+static struct command_host host = { .settings = &settings,
+									.views = fake_views,
+									.engine_set = fake_set,
+									.engine_get = fake_get,
+									.note = fake_note,
+									.say = fake_say,
+									.act = fake_act };
+
+static int setup(void **state)
+{
+	(void)state;
+	settings_free(&settings);
+	memset(&settings, 0, sizeof settings);
+	settings.params = SAMPLE_DEFAULTS;
+	host.replay = false;
+	*said = *noted = *set = *acted = '\0';
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	settings_free(&settings);
+	return 0;
+}
+
+static void works(const char *line)
+{
+	struct err e = { 0 };
+
+	if (commands_run(&host, line, &e) < 0)
+		fail_msg("%s: %s", line, e.text);
+}
+
+static void fails(const char *line, const char *says)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(commands_run(&host, line, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	if (!strstr(e.text, says))
+		fail_msg("%s: \"%s\" does not say \"%s\"", line, e.text, says);
+}
+
+static void settings_are_set_and_noted(void **state)
+{
+	(void)state;
+	works("/temp 0.25");
+	assert_true(settings.params.temperature == 0.25f);
+	assert_string_equal(noted, "temp=0.25");
+	works("/greedy");
+	assert_true(settings.params.temperature == 0);
+	assert_string_equal(noted, "temp=0");
+	works("/top-k   40  ");
+	assert_int_equal(settings.params.top_k, 40);
+	works("/seed 18446744073709551615");
+	assert_true(settings.params.seed == UINT64_MAX);
+	works("/max-tokens 64");
+	assert_int_equal(settings.max_tokens, 64);
+	works("/full drop");
+	assert_true(settings.drop_turns);
+	works("/stop a\\nb");
+	works("/stop c");
+	assert_string_equal(settings.stop[0], "a\nb");
+	assert_string_equal(settings.stop[1], "c");
+	assert_null(settings.stop[2]);
+	works("/stop off");
+	assert_null(settings.stop[0]);
+	works("/spec ngram:4");
+	assert_string_equal(set, "spec=ngram:4");
+}
+
+static void wrong_values_are_told(void **state)
+{
+	(void)state;
+	fails("/temp x", "a number from 0 to 10");
+	fails("/temp -1", "from 0 to 10");
+	fails("/temp nan", "a number");
+	fails("/temp 1e999", "a number");
+	fails("/top-k 1.5", "a whole number");
+	fails("/top-p 2", "from 0 to 1");
+	fails("/seed -3", "2^64-1");
+	fails("/seed 99999999999999999999", "2^64-1");
+	fails("/full maybe", "stop or drop");
+	fails("/spec bad", "no");
+	fails("/greedy 3", "no argument");
+	fails("/new 3", "no argument");
+	fails("/fork 1000", "from 2 to 64");
+	fails("/save", "name of a file");
+	fails("/view nowhere", "chat pages");
+	fails("/theme pink", "dark|light");
+	fails("/nonsense", "no command");
+	fails("/", "/help");
+	fails("hello", "/help");
+	fails("/pre", "/prefill-chunk /prefix-cache");
+	assert_string_equal(acted, "");
+}
+
+static void too_many_stops_are_refused(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SETTINGS_STOPS; i++)
+		works("/stop x");
+	fails("/stop y", "/stop off");
+}
+
+static void without_argument_the_value_is_said(void **state)
+{
+	(void)state;
+	works("/temp");
+	assert_non_null(strstr(said, "temp is 0.7"));
+	works("/spec");
+	assert_non_null(strstr(said, "value-of-spec"));
+	works("/stop");
+	assert_non_null(strstr(said, "stop is off"));
+	assert_string_equal(noted, "");
+}
+
+static void acts_reach_the_host(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	works("/fork 4");
+	snprintf(expected, sizeof expected, "%d '4' 4", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/fork");
+	snprintf(expected, sizeof expected, "%d '' 2", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/view pages");
+	snprintf(expected, sizeof expected, "%d 'pages' 0", ACT_VIEW);
+	assert_string_equal(acted, expected);
+	works("/qu"); /* a unique beginning is enough */
+	snprintf(expected, sizeof expected, "%d '' 0", ACT_QUIT);
+	assert_string_equal(acted, expected);
+}
+
+static void a_replay_has_its_own(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	fails("/goto 3", "no command");
+	host.replay = true;
+	host.settings = NULL;
+	works("/goto 3");
+	snprintf(expected, sizeof expected, "%d '3' 3", ACT_GOTO);
+	assert_string_equal(acted, expected);
+	fails("/temp 1", "in a replay");
+	host.settings = &settings;
+}
+
+static void expect_matches(const char *line, const char *expected)
+{
+	const char *word = strrchr(line, ' ');
+	int start = word ? (int)(word + 1 - line) : 0;
+	bool files;
+	char **list = commands_complete(&host, line, start, (int)strlen(line), &files);
+	char got[1024] = "";
+
+	for (int i = 0; list && list[i]; i++) {
+		strcat(strcat(got, i ? " " : ""), list[i]);
+		free(list[i]);
+	}
+	free(list);
+	if (files)
+		strcat(got, "FILES");
+	assert_string_equal(got, expected);
+}
+
+static void completion_knows_the_table(void **state)
+{
+	(void)state;
+	expect_matches("/to", "/top-k /top-p");
+	expect_matches("/spec ", "off ngram ngram:2 ngram:4 ngram:8");
+	expect_matches("/prefix-cache o", "on off");
+	expect_matches("/view p", "pages");
+	expect_matches("/save x", "FILES");
+	expect_matches("hello /to", "");
+	expect_matches("/nonsense x", "");
+}
+
+static void hints_tell_what_is_typed(void **state)
+{
+	char hint[512];
+
+	(void)state;
+	commands_hint(&host, "/temp ", hint, sizeof hint);
+	assert_non_null(strstr(hint, "/temp NUMBER"));
+	assert_non_null(strstr(hint, "now 0.7"));
+	commands_hint(&host, "/to", hint, sizeof hint);
+	assert_string_equal(hint, "/top-k  /top-p");
+	commands_hint(&host, "/", hint, 40); /* many names in little room */
+	assert_true(strlen(hint) < 40);
+	commands_hint(&host, "hello", hint, sizeof hint);
+	assert_string_equal(hint, "");
+}
+
+/* Names are unique, documented, and every command runs or complains without an argument. */
+static void the_table_is_sound(void **state)
+{
+	(void)state;
+	for (const struct command *c = commands; c->name; c++) {
+		char line[64];
+		struct err e = { 0 };
+
+		assert_true(*c->doc && c->where && strlen(c->name) < 16);
+		for (const struct command *d = c + 1; d->name; d++)
+			assert_string_not_equal(c->name, d->name);
+		host.replay = !(c->where & COMMAND_LIVE);
+		snprintf(line, sizeof line, "/%s", c->name);
+		assert_ptr_equal(commands_find(&host, line), c);
+		if (commands_run(&host, line, &e) < 0)
+			assert_true(c->kind == COMMAND_ACT_FILE || c->kind == COMMAND_ACT_VIEW || c->kind == COMMAND_ACT_WORD);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(settings_are_set_and_noted),
+		TEST(wrong_values_are_told),
+		TEST(too_many_stops_are_refused),
+		TEST(without_argument_the_value_is_said),
+		TEST(acts_reach_the_host),
+		TEST(a_replay_has_its_own),
+		TEST(completion_knows_the_table),
+		TEST(hints_tell_what_is_typed),
+		TEST(the_table_is_sound),
+	};
+
+	return cmocka_run_group_tests_name("commands", tests, NULL, NULL);
+}
