@@ -9,62 +9,13 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "tests/demo_script.h"
 
-enum { N_PAGES = 512, PAGE = 16, SLOTS = 8, CHUNK = 128, N_REQUESTS = 9, MAX_IDS = 400, N_VOCAB = 49152,
+enum { N_PAGES = 512, PAGE = 16, SLOTS = 8, CHUNK = 128, MAX_IDS = 400, N_VOCAB = 49152,
 	   LAYERS = 30, MAX_WORDS = 1024, TABLE = MAX_IDS / PAGE + 1, K = 4 };
 
-/* Tokens are parted by '|'. */
-#define SYSTEM                                                                                     \
-	"<|im_start|>|system|\n|You| are| a| helpful| AI| assistant| named| Sm|ol|LM|,| trained| by| H|ugging" \
-	"| Face|.| You| answer| in| a| few| short| sentences|.| You| say| so| when| you| do| not| know|.| You" \
-	"| never| invent| numbers|.|<|im_end|>|\n"
-#define USER(text) "|<|im_start|>|user|\n|" text "|<|im_end|>|\n|<|im_start|>|assistant|\n"
-#define HELLO "I| can| answer| questions|,| write| text| and| explain| ideas|."
-#define SKY                                                                                        \
-	"The| sky| appears| blue| because| of| a| phenomen|on| called| Ray|leigh| scattering|.| When| sun" \
-	"light| enters| Earth|'s| atmosphere|,| it| encounters| tiny| molecules| of| gases| such| as| nitro" \
-	"gen| and| oxygen|.| These| molecules| scat|tering| short| waves| more| than| long| ones|,| so| blue" \
-	"| light| reaches| us| from| everywhere|:| a| 蓝色| sky| \xc3|\xa9|clair|ant|.\n\n|At| sunset| the| path" \
-	"| through| the| air| is| longer| and| the| blue| is| gone|,| and| red| and| orange| are| left|."
-
-struct script {
-	int64_t id, parent, sample;
-	enum ev_code_request_kind kind;
-	int at_step;
-	const char *text, *prompt, *answer;
-	double accept; /* how often the drafter is right */
-};
-static const struct script script[N_REQUESTS] = {
-	{ 1, 0, 0, EV_REQUEST_KIND_chat, 1, "Hello! What can you do?", SYSTEM USER("Hello|!| What| can| you| do|?"),
-	  HELLO, 0.3 },
-	{ 2, 0, 0, EV_REQUEST_KIND_chat, 16, "Why is the sky blue?",
-	  SYSTEM USER("Hello|!| What| can| you| do|?") "|" HELLO "|<|im_end|>|\n" USER("Why| is| the| sky| blue|?"),
-	  SKY, 0.62 },
-	{ 3, 0, 1, EV_REQUEST_KIND_load, 26, "List the first ten primes",
-	  SYSTEM USER("List| the| first| ten| primes"),
-	  "2|,| |3|,| |5|,| |7|,| |11|,| |13|,| |17|,| |19|,| |23|,| |29|.| A| prime| has| no| divisor| but| one"
-	  "| and| itself|.| There| is| no| largest| one|:| Euclid| knew| the| proof|.| Take| any| list| of"
-	  "| primes|,| multiply| them| and| add| one|.", 0.7 },
-	{ 4, 0, 2, EV_REQUEST_KIND_load, 34, "Translate to French", SYSTEM USER("Translate| to| French|:| good| day"),
-	  "Bon|jour|.| One| may| also| say| \"|bonne| journ|\xc3\xa9|e|\"| when| one| leaves|,| and| bons|oir| in| the"
-	  "| evening|.| Both| are| polite|.| Among| friends| salut| will| do|.", 0.5 },
-	{ 5, 0, 3, EV_REQUEST_KIND_load, 42, "Write a haiku", SYSTEM USER("Write| a| haiku| about| memory"),
-	  "Pages| of| morning|\n|a| key| finds| its| old| value|\n|the| window| slides| on|\n\n|Rain| on| the"
-	  "| roof| tiles|\n|each| drop| attends| to| the| last|\n|and| softly| lets| go", 0.4 },
-	{ 6, 0, 4, EV_REQUEST_KIND_load, 50, "Summarise this book", "too| long", "", 0 },
-	{ 7, 2, 1, EV_REQUEST_KIND_fork, 94, "Why is the sky blue?",
-	  SYSTEM USER("Hello|!| What| can| you| do|?") "|" HELLO "|<|im_end|>|\n" USER("Why| is| the| sky| blue|?"),
-	  "Air| mole|cules| scatter| blue| light| more| than| red| light|,| so| the| sky| is| blue|.", 0.5 },
-	{ 8, 2, 2, EV_REQUEST_KIND_fork, 94, "Why is the sky blue?",
-	  SYSTEM USER("Hello|!| What| can| you| do|?") "|" HELLO "|<|im_end|>|\n" USER("Why| is| the| sky| blue|?"),
-	  "Because| of| Ray|leigh| scattering|:| gas| particles|,| which| scatter| short| waves|,| send| blue"
-	  "| light| all| over| the| sky|.", 0.5 },
-	{ 9, 0, 5, EV_REQUEST_KIND_load, 118, "Name three rivers", SYSTEM USER("Name| three| rivers"),
-	  "The| Nile|,| the| Amazon| and| the| Rhine|.", 0.5 },
-};
-
 struct demo_request {
-	const struct script *s;
+	const struct demo_script *s;
 	int32_t ids[MAX_IDS], n_prompt, n_ids; /* prompt and answer, as the script has them */
 	int32_t computed, made, made_before; /* rows in the cache; tokens generated; and before a preemption */
 	int32_t table[TABLE], n_table;
@@ -82,7 +33,7 @@ struct demo {
 	int32_t n_words;
 	int32_t refs[N_PAGES];
 	bool cached[N_PAGES], slot[SLOTS];
-	struct demo_request r[N_REQUESTS];
+	struct demo_request r[DEMO_REQUESTS];
 	struct ev_step sum;
 };
 
@@ -293,7 +244,7 @@ static void lookup(struct demo *d, struct demo_request *r)
 	struct ev_lookup *l = &ev.u.lookup;
 	int32_t best = 0;
 
-	for (int i = 0; i < N_REQUESTS; i++)
+	for (int i = 0; i < DEMO_REQUESTS; i++)
 		if (&d->r[i] != r && d->r[i].cached && common(r, &d->r[i], r->n_prompt) > best) {
 			near = &d->r[i];
 			best = common(r, near, r->n_prompt);
@@ -549,7 +500,7 @@ static void close_step(struct demo *d)
 {
 	struct event ev;
 
-	for (int i = 0; i < N_REQUESTS; i++) {
+	for (int i = 0; i < DEMO_REQUESTS; i++) {
 		d->sum.running += d->r[i].running;
 		d->sum.waiting += d->r[i].arrived && !d->r[i].running && !d->r[i].done;
 		d->sum.tail_waste_bytes += d->r[i].running ? (d->r[i].n_table * PAGE - d->r[i].computed) * 23040 : 0;
@@ -604,24 +555,24 @@ static void run_step(struct demo *d)
 {
 	memset(&d->sum, 0, sizeof d->sum);
 	d->step++;
-	for (int i = 0; i < N_REQUESTS; i++) {
+	for (int i = 0; i < DEMO_REQUESTS; i++) {
 		struct demo_request *r = &d->r[i];
 
-		if (!r->arrived && script[i].at_step <= d->step)
+		if (!r->arrived && demo_script[i].at_step <= d->step)
 			arrive(d, r);
 		if (r->s->id == 6 && r->arrived && !r->done)
 			finish(d, r, EV_FINISH_refused, "the prompt has 9,412 tokens and the context 8,192");
 	}
 	incidents(d);
-	for (int i = 0; i < N_REQUESTS; i++)
+	for (int i = 0; i < DEMO_REQUESTS; i++)
 		if (may_run(d, &d->r[i]) && !(i == 8 && d->step < 130))
 			admit(d, &d->r[i]);
-	for (int i = 0; i < N_REQUESTS; i++)
+	for (int i = 0; i < DEMO_REQUESTS; i++)
 		if (d->r[i].running)
 			member(d, &d->r[i]);
 	tell_times(d);
 	close_step(d);
-	for (int i = 0; i < N_REQUESTS; i++)
+	for (int i = 0; i < DEMO_REQUESTS; i++)
 		if (d->r[i].running && d->r[i].n_prompt + d->r[i].made >= d->r[i].n_ids)
 			finish(d, &d->r[i], EV_FINISH_end, NULL);
 }
@@ -635,8 +586,8 @@ void demo_play(ev_sink *sink, void *arg, int n_steps)
 	d.sink = sink;
 	d.arg = arg;
 	d.random = 20240229;
-	for (int i = 0; i < N_REQUESTS; i++)
-		d.r[i].s = &script[i];
+	for (int i = 0; i < DEMO_REQUESTS; i++)
+		d.r[i].s = &demo_script[i];
 	tell_session(&d);
 	for (int i = 0; i < n_steps && i < DEMO_STEPS; i++)
 		run_step(&d);

@@ -247,8 +247,7 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 {
 	if (t->full)
 		return;
-	if (ev->seq <= t->last_seq || ev->seq > TL_INT_MAX || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX ||
-		(int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !ints_in_bounds(ev)) {
+	if (ev->seq <= t->last_seq || ev->seq > TL_INT_MAX || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX) {
 		t->n_odd++;
 		return;
 	}
@@ -256,7 +255,7 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 	t->last_seq = ev->seq;
 	if (ev->t_ns > t->last_t_ns)
 		t->last_t_ns = ev->t_ns;
-	if (!fold_kind(t, ev))
+	if ((int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !ints_in_bounds(ev) || !fold_kind(t, ev))
 		t->n_odd++;
 }
 
