@@ -1,0 +1,20 @@
+/* What fuzz targets share. A target checks with FUZZ_CHECK, which also counts where NDEBUG is defined. */
+#ifndef CUTAWAY_TESTS_FUZZ_H
+#define CUTAWAY_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_CHECK(x)                                                                              \
+	do {                                                                                           \
+		if (!(x)) {                                                                                \
+			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);                  \
+			abort();                                                                               \
+		}                                                                                          \
+	} while (0)
+
+#endif
