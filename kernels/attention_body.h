@@ -34,6 +34,7 @@ static void span_scores(const struct work *w, int32_t first, int32_t n_groups, i
 		n = n == 3 ? 2 : n;
 		for (int32_t i = 0; i < n; i++)
 			b.ptr[i] = cache_at(w, first + (g + i) * K_GROUP, 0);
+		b.ahead = cache_at(w, first + g * K_GROUP, 1);
 		mix_table[nq][n](head_dim, q, (size_t)head_dim, &b, s + g * K_GROUP, K_SPAN, true);
 		g += n;
 	}
@@ -57,6 +58,9 @@ static void span_values(const struct work *w, int32_t first, int32_t n_tokens, i
 			run = run < n_tokens - t ? run : n_tokens - t;
 			for (int32_t i = 0; i < n; i++)
 				b.ptr[i] = cache_at(w, first + t, 1) + d + 16 * i;
+			b.ahead = b.ptr[0];
+			if (first + K_SPAN + t <= w->item->last_pos)
+				b.ahead = cache_at(w, first + K_SPAN + t, 0) + d * run;
 			mix_table[nq][n](run, p + t, K_SPAN, &b, o + d, (size_t)head_dim, t == 0);
 			t += run;
 		}
@@ -64,50 +68,63 @@ static void span_values(const struct work *w, int32_t first, int32_t n_tokens, i
 	}
 }
 
-/* Scores to probabilities of one query, in place: +0 where invisible. Returns l; *m the maximum, in which a NaN
- * never wins; sums of groups to share. */
+/* Lanes t … t + 7 that are visible. */
+static inline __m256 seen_lanes(int32_t visible, int32_t t)
+{
+	const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+	return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(visible - t), lanes));
+}
+
+/* The maximum of the visible scores, in which a NaN never wins. */
+static float span_max(const float *s, int32_t visible)
+{
+	__m256 max = _mm256_set1_ps(-INFINITY);
+	float lane[8], m = -INFINITY;
+	int32_t t = 0;
+
+	for (; t + 8 <= visible; t += 8)
+		max = _mm256_max_ps(_mm256_loadu_ps(s + t), max);
+	if (t < visible)
+		max = _mm256_max_ps(_mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_loadu_ps(s + t),
+											 seen_lanes(visible, t)), max);
+	_mm256_storeu_ps(lane, max);
+	for (int i = 0; i < 8; i++)
+		m = lane[i] > m ? lane[i] : m;
+	return m;
+}
+
+/* Scores of one query to probabilities, in place: +0 where invisible, to the end of n_groups. Returns l; *m is
+ * the maximum; sums of groups go to share. */
 static float span_softmax(float *s, int32_t visible, int32_t n_groups, float softcap, float *m,
 						  float *share)
 {
-	const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-	__m256 max = _mm256_set1_ps(-INFINITY), all;
-	float lane[8], l = 0;
+	const int32_t n_seen = (visible + K_GROUP - 1) / K_GROUP;
+	__m256 max;
+	float l = 0;
 
-	for (int32_t t = 0; t < n_groups * K_GROUP; t += 8) {
-		__m256i seen = _mm256_cmpgt_epi32(_mm256_set1_epi32(visible - t), lanes);
-		__m256 v = _mm256_loadu_ps(s + t);
+	for (int32_t t = 0; softcap > 0 && t < visible; t += 8)
+		_mm256_storeu_ps(s + t, v_softcap(_mm256_loadu_ps(s + t), _mm256_set1_ps(softcap)));
+	*m = span_max(s, visible);
+	max = _mm256_set1_ps(*m);
+	for (int32_t g = 0; g < n_seen; g++) {
+		float *at = s + g * K_GROUP, sum;
+		__m256 lo = v_exp(_mm256_sub_ps(_mm256_loadu_ps(at), max));
+		__m256 hi = v_exp(_mm256_sub_ps(_mm256_loadu_ps(at + 8), max));
 
-		if (softcap > 0) {
-			v = v_softcap(v, _mm256_set1_ps(softcap));
-			_mm256_storeu_ps(s + t, v);
+		if ((g + 1) * K_GROUP > visible) {
+			lo = _mm256_and_ps(lo, seen_lanes(visible, g * K_GROUP));
+			hi = _mm256_and_ps(hi, seen_lanes(visible, g * K_GROUP + 8));
 		}
-		v = _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), v, _mm256_castsi256_ps(seen));
-		max = _mm256_max_ps(v, max);
-	}
-	_mm256_storeu_ps(lane, max);
-	*m = -INFINITY;
-	for (int i = 0; i < 8; i++)
-		*m = lane[i] > *m ? lane[i] : *m;
-	all = _mm256_set1_ps(*m);
-	for (int32_t g = 0; g < n_groups; g++) {
-		__m256 p[2];
-		float sum;
-
-		for (int i = 0; i < 2; i++) {
-			int32_t t = g * K_GROUP + 8 * i;
-			__m256i seen = _mm256_cmpgt_epi32(_mm256_set1_epi32(visible - t), lanes);
-
-			p[i] = v_exp(_mm256_sub_ps(_mm256_loadu_ps(s + t), all));
-			p[i] = _mm256_and_ps(p[i], _mm256_castsi256_ps(seen));
-			_mm256_storeu_ps(s + t, p[i]);
-		}
-		if (g * K_GROUP >= visible)
-			continue;
-		sum = v_tree8(_mm256_add_ps(p[0], p[1]));
+		_mm256_storeu_ps(at, lo);
+		_mm256_storeu_ps(at + 8, hi);
+		sum = v_tree8(_mm256_add_ps(lo, hi));
 		l += sum;
 		if (share)
 			share[g] = sum;
 	}
+	for (int32_t t = n_seen * K_GROUP; t < n_groups * K_GROUP; t += 8)
+		_mm256_storeu_ps(s + t, _mm256_setzero_ps());
 	return l;
 }
 
@@ -129,9 +146,9 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 	const struct attend_plan *p = w->plan;
 	const struct attend_store *st = &w->store;
 	const int32_t first = span * K_SPAN, n_tokens = attend_visible(w->item->last_pos, span);
-	const int32_t n_groups = (n_tokens + K_GROUP - 1) / K_GROUP, max = p->max_queries;
+	const int32_t n_groups = (n_tokens + K_GROUP - 1) / K_GROUP;
 	const size_t head_dim = (size_t)p->a->kv->head_dim;
-	float *s = st->p ? st->p + (size_t)at * (size_t)max * K_SPAN : st->s;
+	float *s = st->p ? st->p + (size_t)at * (size_t)p->max_queries * K_SPAN : st->s;
 
 	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
 		int32_t nq = w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
@@ -141,102 +158,175 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 			int32_t pos = p->a->rows[attend_row_of(p, w->item, i)].pos;
 			float *share = share_of(p, w->item, i);
 
-			st->part_l[at_part * max + i] =
+			st->part_l[at_part * p->stride + i] =
 				span_softmax(s + i * K_SPAN, attend_visible(pos, span), n_groups, p->a->softcap,
-							 &st->m[at * max + i], share ? share + first / K_GROUP : NULL);
+							 &st->m[at * p->stride + i], share ? share + first / K_GROUP : NULL);
 		}
 		span_values(w, first, n_tokens, nq, s + q * K_SPAN,
-					st->part_o + ((size_t)at_part * (size_t)max + (size_t)q) * head_dim);
+					st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
 	}
 }
 
-/* Merges one span of one query into o, *max, *l. */
-static void merge(float *o, float *max, float *l, const float *part, float part_m, float part_l,
-				  int32_t head_dim, bool first)
+/* Rule 11's merge of eight queries' sums: the new maxima and L, and the factors of both sides. */
+static inline void merge_sums(float *max, float *l, const float *m, const float *part_l, float *c,
+							  float *e)
 {
-	float n, c, e;
+	__m256 vmax = _mm256_loadu_ps(max), vm = _mm256_loadu_ps(m), n = _mm256_max_ps(vmax, vm);
+	__m256 vc = v_exp(_mm256_sub_ps(vmax, n)), ve = v_exp(_mm256_sub_ps(vm, n));
 
-	if (first) {
-		memcpy(o, part, (size_t)head_dim * sizeof *o);
-		*max = part_m;
-		*l = part_l;
-		return;
-	}
-	n = *max > part_m ? *max : part_m;
-	c = k_exp(*max - n);
-	e = k_exp(part_m - n);
-	*l = k_fma(c, *l, e * part_l);
+	_mm256_storeu_ps(l, _mm256_fmadd_ps(vc, _mm256_loadu_ps(l),
+										_mm256_mul_ps(ve, _mm256_loadu_ps(part_l))));
+	_mm256_storeu_ps(max, n);
+	_mm256_storeu_ps(c, vc);
+	_mm256_storeu_ps(e, ve);
+}
+
+static inline void merge_values(float *o, const float *part, float c, float e, int32_t head_dim)
+{
 	for (int32_t i = 0; i < head_dim; i += 8) {
 		__m256 v = _mm256_mul_ps(_mm256_set1_ps(e), _mm256_loadu_ps(part + i));
 
 		_mm256_storeu_ps(o + i, _mm256_fmadd_ps(_mm256_set1_ps(c), _mm256_loadu_ps(o + i), v));
 	}
-	*max = n;
 }
 
-/* Merges span `span` of all queries that see it, from index `part` of `from`. */
+/* Eight queries from q on, of which `n` are there: the rows that see the span. (Rows of a tile ascend or not:
+ * those that do not see it keep what they have.) */
+static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
+						const struct attend_store *to, const struct attend_store *from, int32_t span,
+						int32_t at, int32_t at_part, int32_t q0)
+{
+	const int32_t head_dim = p->a->kv->head_dim;
+	const float *m = from->m + at * p->stride + q0, *part_l = from->part_l + at_part * p->stride + q0;
+	float max[8], l[8], c[8], e[8];
+
+	memcpy(max, to->max + q0, sizeof max);
+	memcpy(l, to->l + q0, sizeof l);
+	merge_sums(max, l, m, part_l, c, e);
+	for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++) {
+		float *o = to->o + (size_t)q * (size_t)head_dim;
+		const float *part =
+			from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * (size_t)head_dim;
+
+		if (span == 0) {
+			memcpy(o, part, (size_t)head_dim * sizeof *o);
+			to->max[q] = m[q - q0];
+			to->l[q] = part_l[q - q0];
+		} else if (attend_visible(p->a->rows[attend_row_of(p, item, q)].pos, span)) {
+			merge_values(o, part, c[q - q0], e[q - q0], head_dim);
+			to->max[q] = max[q - q0];
+			to->l[q] = l[q - q0];
+		}
+	}
+}
+
+/* Merges span `span`, at index `at` (its sums: at_part) of `from`. */
 static void merge_span(const struct attend_plan *p, const struct attend_item *item,
 					   const struct attend_store *to, const struct attend_store *from, int32_t span,
 					   int32_t at, int32_t at_part)
 {
-	const int32_t head_dim = p->a->kv->head_dim, max = p->max_queries;
-
-	for (int32_t q = 0; q < item->n_queries; q++)
-		if (attend_visible(p->a->rows[attend_row_of(p, item, q)].pos, span))
-			merge(to->o + (size_t)q * (size_t)head_dim, &to->max[q], &to->l[q],
-				  from->part_o + ((size_t)at_part * (size_t)max + (size_t)q) * (size_t)head_dim,
-				  from->m[at * max + q], from->part_l[at_part * max + q], head_dim, span == 0);
+	for (int32_t q = 0; q < item->n_queries; q += 8)
+		merge_eight(p, item, to, from, span, at, at_part, q);
 }
 
 /* Visible probabilities of a span that stay below the threshold. */
 static int32_t count_low(const float *p, int32_t visible, float e, float inv_l, float threshold)
 {
-	const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	const __m256 ve = _mm256_set1_ps(e), vl = _mm256_set1_ps(inv_l), vt = _mm256_set1_ps(threshold);
 	__m256i count = _mm256_setzero_si256();
 
 	for (int32_t t = 0; t < visible; t += 8) {
-		__m256 v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), _mm256_set1_ps(e)),
-								 _mm256_set1_ps(inv_l));
-		__m256i low = _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_set1_ps(threshold), _CMP_LT_OQ));
-		__m256i seen = _mm256_cmpgt_epi32(_mm256_set1_epi32(visible - t), lanes);
+		__m256 v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), ve), vl);
+		__m256 low = _mm256_cmp_ps(v, vt, _CMP_LT_OQ);
 
-		count = _mm256_sub_epi32(count, _mm256_and_si256(low, seen));
+		if (t + 8 > visible)
+			low = _mm256_and_ps(low, seen_lanes(visible, t));
+		count = _mm256_sub_epi32(count, _mm256_castps_si256(low));
 	}
 	return v_sum_epi32(count);
 }
 
-/* The observations of one query, whose spans lie in the threads' stores. */
-static void observe(const struct attend_plan *p, const struct attend_item *item, int32_t query,
-					float max, float inv_l, int tid, void *scratch)
+/* Sums of eight groups to shares; only n of them are there. */
+static void scale_shares(float *share, int32_t n, float e, float inv_l)
+{
+	if (n >= 8)
+		_mm256_storeu_ps(share, _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(share),
+															_mm256_set1_ps(e)),
+											  _mm256_set1_ps(inv_l)));
+	for (int32_t g = 0; n < 8 && g < n; g++)
+		share[g] = (share[g] * e) * inv_l;
+}
+
+static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+{
+	return p->observed && p->a->rows[attend_row_of(p, item, query)].observe >= 0;
+}
+
+static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_item *item,
+							 int32_t query)
 {
 	const struct k_attention *a = p->a;
-	const struct k_row *row = &a->rows[attend_row_of(p, item, query)];
-	const int32_t n_groups = row->pos / K_GROUP + 1;
-	float *share = share_of(p, item, query);
-	int32_t low = 0;
+	size_t observe = (size_t)a->rows[attend_row_of(p, item, query)].observe;
 
-	for (int t = 0; t < p->n_threads; t++) {
+	return a->near_zero + observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query);
+}
+
+/* One span of one query: its groups' shares, and its small values. */
+static void observe_query(const struct attend_plan *p, const struct attend_item *item, int32_t q,
+						  int32_t span, const float *prob, float e, float inv_l)
+{
+	const int32_t pos = p->a->rows[attend_row_of(p, item, q)].pos;
+	const int32_t first_group = span * (K_SPAN / K_GROUP);
+	float *share = share_of(p, item, q);
+
+	if (p->a->near_zero)
+		*near_zero_of(p, item, q) +=
+			count_low(prob, attend_visible(pos, span), e, inv_l, p->a->threshold);
+	if (share)
+		scale_shares(share + first_group, pos / K_GROUP + 1 - first_group, e, inv_l);
+}
+
+static void observe_span(const struct attend_plan *p, const struct attend_item *item,
+						 const struct attend_store *st, int32_t span, int32_t at,
+						 const struct attend_store *merged)
+{
+	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
+		__m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
+		float e[8];
+
+		_mm256_storeu_ps(e, v_exp(_mm256_sub_ps(m, _mm256_loadu_ps(merged->max + q0))));
+		for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++)
+			if (is_observed(p, item, q) &&
+				attend_visible(p->a->rows[attend_row_of(p, item, q)].pos, span))
+				observe_query(p, item, q, span,
+							  st->p + ((size_t)at * (size_t)p->max_queries + (size_t)q) * K_SPAN,
+							  e[q - q0], 1.0f / merged->l[q]);
+	}
+}
+
+/* The observations of an item, whose spans lie in the threads' stores. */
+static void observe(const struct attend_plan *p, const struct attend_item *item,
+					const struct attend_store *merged, int tid, void *scratch)
+{
+	bool any = false;
+
+	for (int32_t q = 0; q < item->n_queries; q++) {
+		bool mine = is_observed(p, item, q);
+
+		any = any || mine;
+		if (mine && p->a->near_zero)
+			*near_zero_of(p, item, q) = 0;
+	}
+	for (int t = 0; any && t < p->n_threads; t++) {
 		struct attend_piece piece = attend_piece_of(p, item, t);
 		struct attend_store st;
 
 		if (piece.lo >= piece.hi)
 			continue;
 		st = attend_store_of(p, k_scratch_of(scratch, tid, t), piece.lo > 0);
-		for (int32_t span = piece.lo; span < piece.hi && attend_visible(row->pos, span); span++) {
-			size_t at = (size_t)(span - piece.lo) * (size_t)p->max_queries + (size_t)query;
-			float e = k_exp(st.m[at] - max);
-
-			low += count_low(st.p + at * K_SPAN, attend_visible(row->pos, span), e, inv_l,
-							 a->threshold);
-			for (int32_t g = span * 8; share && g < n_groups && g < span * 8 + 8; g++)
-				share[g] = (share[g] * e) * inv_l;
-		}
+		for (int32_t span = piece.lo; span < piece.hi; span++)
+			observe_span(p, item, &st, span, span - piece.lo, merged);
 	}
-	for (int32_t g = n_groups; share && g < a->share_stride; g++)
-		share[g] = 0;
-	if (a->near_zero)
-		a->near_zero[(size_t)row->observe * (size_t)a->n_heads +
-					 (size_t)attend_head_of(p, item, query)] = low;
 }
 
 /* All spans of the item are merged in `st`: the results. */
@@ -257,9 +347,9 @@ static void finish(const struct attend_plan *p, const struct attend_item *item,
 							 _mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)));
 		if (a->out.q && head_dim % K_QBLOCK == 0)
 			v_quantise(&a->out, at, head_dim);
-		if (a->rows[r].observe >= 0 && (a->share || a->near_zero))
-			observe(p, item, q, st->max[q], inv_l, tid, scratch);
 	}
+	if (p->observed)
+		observe(p, item, st, tid, scratch);
 }
 
 static void take_queries(const struct work *w)

@@ -6,14 +6,17 @@
  * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays in
  * registers; b is converted once for all queries of the tile. */
 
-/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. */
+/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. `ahead` is what will be
+ * read next: while b's k-th lanes are used, as many bytes of it are fetched. */
 struct mix_lanes {
 	const uint16_t *ptr[4];
 	size_t stride;
+	const uint16_t *ahead;
 };
 
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go on
  * from what is there, or from +0 if `fresh`. */
+#define MIX_HINT 2
 #define MIX(nq, nv)                                                                                \
 	static void mix_##nq##_##nv(int32_t n, const float *a, size_t a_stride,                        \
 								const struct mix_lanes *b, float *out, size_t out_stride,          \
@@ -29,15 +32,27 @@ struct mix_lanes {
 				acc[q][v] =                                                                        \
 					fresh ? vec_set1(0) : vec_load(out + (size_t)q * out_stride + v * LANES);      \
 		for (int32_t k = 0; k < n; k++) {                                                          \
-			VEC w[nv];                                                                             \
+			VEC s[nq], w[nv];                                                                      \
+			const uint16_t *ahead = b->ahead + (size_t)k * ((nv) * LANES);                         \
                                                                                                    \
-			for (int v = 0; v < (nv); v++)                                                         \
-				w[v] = vec_half(at[v] + (size_t)k * b->stride);                                    \
-			for (int q = 0; q < (nq); q++) {                                                       \
-				VEC s = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                             \
-                                                                                                   \
+			for (int i = 0; i < (nv) * LANES; i += 32)                                             \
+				__builtin_prefetch(ahead + i, 0, MIX_HINT);                                        \
+			if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */               \
+				for (int q = 0; q < (nq); q++)                                                     \
+					s[q] = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                          \
+				for (int v = 0; v < (nv); v++) {                                                   \
+					w[0] = vec_half(at[v] + (size_t)k * b->stride);                                \
+					for (int q = 0; q < (nq); q++)                                                 \
+						acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                                \
+				}                                                                                  \
+			} else {                                                                               \
 				for (int v = 0; v < (nv); v++)                                                     \
-					acc[q][v] = vec_fma(s, w[v], acc[q][v]);                                       \
+					w[v] = vec_half(at[v] + (size_t)k * b->stride);                                \
+				for (int q = 0; q < (nq); q++) {                                                   \
+					s[0] = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                          \
+					for (int v = 0; v < (nv); v++)                                                 \
+						acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                                \
+				}                                                                                  \
 			}                                                                                      \
 		}                                                                                          \
 		for (int q = 0; q < (nq); q++)                                                             \

@@ -81,17 +81,18 @@ static float *take(float **at, size_t n)
 static struct attend_store lay_out(const struct attend_plan *p, float **at, bool tail)
 {
 	const size_t queries = (size_t)p->max_queries, head_dim = (size_t)p->a->kv->head_dim;
+	const size_t stride = (size_t)p->stride;
 	const size_t spans = (size_t)(tail ? p->max_tail : p->max_spans), parts = tail ? spans : 1;
 	struct attend_store s;
 
 	s.q = take(at, queries * head_dim);
 	s.s = take(at, queries * K_SPAN);
 	s.o = take(at, queries * head_dim);
-	s.max = take(at, queries);
-	s.l = take(at, queries);
+	s.max = take(at, stride);
+	s.l = take(at, stride);
 	s.part_o = take(at, parts * queries * head_dim);
-	s.part_l = take(at, parts * queries);
-	s.m = take(at, spans * queries);
+	s.part_l = take(at, parts * stride);
+	s.m = take(at, spans * stride);
 	s.p = p->observed ? take(at, spans * queries * K_SPAN) : NULL;
 	return s;
 }
@@ -108,10 +109,10 @@ struct attend_store attend_store_of(const struct attend_plan *p, void *scratch, 
 static double floats_needed(const struct attend_plan *p)
 {
 	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
-	double kept = p->observed ? K_SPAN + 1 : 1;
+	double kept = p->stride + (p->observed ? q * K_SPAN : 0);
 
-	return 2 * (q * (2 * d + K_SPAN + 2) + 9 * 16) + q * (d + 1) + spans * q * kept +
-		   tail * q * (d + 1 + kept);
+	return 2 * (q * (2 * d + K_SPAN) + 2 * p->stride + 9 * 16) + q * d + p->stride + spans * kept +
+		   tail * (q * d + p->stride + kept);
 }
 
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)
@@ -126,6 +127,7 @@ bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threa
 		p->max_spans = item.n_spans > p->max_spans ? item.n_spans : p->max_spans;
 		p->n_units = item.first_unit + item.n_spans;
 	}
+	p->stride = (p->max_queries + 7) / 8 * 8;
 	for (int32_t r = 0; r < a->n; r++)
 		p->observed = p->observed || (a->rows[r].observe >= 0 && (a->share || a->near_zero));
 	p->max_tail = (int32_t)(p->n_units / n_threads + 1);

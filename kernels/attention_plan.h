@@ -22,6 +22,7 @@ struct attend_plan {
 	int32_t n_rep;         /* query heads of a kv head */
 	int32_t rows_per_tile;
 	int32_t max_queries;   /* of an item */
+	int32_t stride;        /* the same, rounded up to a vector's lanes */
 	int32_t max_spans;     /* of an item */
 	int32_t max_tail;      /* spans of an item that a thread which has not its first can have */
 	bool observed;
@@ -46,10 +47,10 @@ struct attend_store {
 	float *q;         /* [max_queries, head_dim] */
 	float *s;         /* [max_queries, 128] scores of the span at hand, where p is not kept */
 	float *o;         /* [max_queries, head_dim] merged so far */
-	float *max, *l;   /* [max_queries] */
+	float *max, *l;   /* [stride] */
 	float *part_o;    /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail */
-	float *part_l;    /* [spans, max_queries] */
-	float *m;         /* [spans, max_queries] maximum of each span */
+	float *part_l;    /* [spans, stride] */
+	float *m;         /* [spans, stride] maximum of each span */
 	float *p;         /* [spans, max_queries, 128], if the op is observed */
 };
 

@@ -154,7 +154,8 @@ struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4)
 	const struct k_kv *kv;
 	float softcap; /* 0: none */
 	/* For rows with observe >= 0, NULL otherwise: */
-	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions */
+	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions; behind
+						 * the last group that the row sees nothing is written */
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;

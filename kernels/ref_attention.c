@@ -96,8 +96,6 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 		for (int32_t g = first / K_GROUP; share && g < n_groups && g < (first + K_SPAN) / K_GROUP; g++)
 			share[g] = (share[g] * e) * inv_l;
 	}
-	for (int32_t g = n_groups; share && g < a->share_stride; g++)
-		share[g] = 0;
 	if (near_zero)
 		*near_zero = count;
 }
