@@ -1,6 +1,6 @@
 /* Attention (rule 11) for one instruction set: included behind the definitions that attention_mix.h wants, and
  * of mix_table, mix_widths (lanes a tile of nq queries takes at most). Which thread does what is in
- * attention_plan.h. Thread: called by all threads of a pool; op->ticket counts those that have ended. */
+ * attention_plan.h. Thread: called by all threads of a pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/attention_plan.h"
 #include "kernels/avx2.h"
 
@@ -279,9 +279,10 @@ static void observe_query(const struct attend_plan *p, const struct attend_item 
 	const int32_t first_group = span * (K_SPAN / K_GROUP);
 	float *share = share_of(p, item, q);
 
-	if (p->a->near_zero)
-		*near_zero_of(p, item, q) +=
-			count_low(prob, attend_visible(pos, span), e, inv_l, p->a->threshold);
+	if (p->a->near_zero) /* threads that share an item add to the same count */
+		__atomic_fetch_add(near_zero_of(p, item, q),
+						   count_low(prob, attend_visible(pos, span), e, inv_l, p->a->threshold),
+						   __ATOMIC_RELAXED);
 	if (share)
 		scale_shares(share + first_group, pos / K_GROUP + 1 - first_group, e, inv_l);
 }
@@ -304,34 +305,23 @@ static void observe_span(const struct attend_plan *p, const struct attend_item *
 	}
 }
 
-/* The observations of an item, whose spans lie in the threads' stores. */
-static void observe(const struct attend_plan *p, const struct attend_item *item,
-					const struct attend_store *merged, int tid, void *scratch)
+/* The observations of what a thread has of an item that is merged. */
+static void observe_piece(const struct attend_plan *p, const struct attend_item *item,
+						  struct attend_piece piece, const struct attend_store *merged,
+						  void *scratch)
 {
+	const struct attend_store st = attend_store_of(p, scratch, piece.lo > 0);
 	bool any = false;
 
-	for (int32_t q = 0; q < item->n_queries; q++) {
-		bool mine = is_observed(p, item, q);
-
-		any = any || mine;
-		if (mine && p->a->near_zero)
-			*near_zero_of(p, item, q) = 0;
-	}
-	for (int t = 0; any && t < p->n_threads; t++) {
-		struct attend_piece piece = attend_piece_of(p, item, t);
-		struct attend_store st;
-
-		if (piece.lo >= piece.hi)
-			continue;
-		st = attend_store_of(p, k_scratch_of(scratch, tid, t), piece.lo > 0);
-		for (int32_t span = piece.lo; span < piece.hi; span++)
-			observe_span(p, item, &st, span, span - piece.lo, merged);
-	}
+	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
+		any = any || p->a->rows[r].observe >= 0;
+	for (int32_t span = piece.lo; any && span < piece.hi; span++)
+		observe_span(p, item, &st, span, span - piece.lo, merged);
 }
 
-/* All spans of the item are merged in `st`: the results. */
+/* All spans of the item are merged in `st`: the results, but for the observations. */
 static void finish(const struct attend_plan *p, const struct attend_item *item,
-				   const struct attend_store *st, int tid, void *scratch)
+				   const struct attend_store *st)
 {
 	const struct k_attention *a = p->a;
 	const int32_t head_dim = a->kv->head_dim;
@@ -347,9 +337,9 @@ static void finish(const struct attend_plan *p, const struct attend_item *item,
 							 _mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)));
 		if (a->out.q && head_dim % K_QBLOCK == 0)
 			v_quantise(&a->out, at, head_dim);
+		if (is_observed(p, item, q) && a->near_zero)
+			*near_zero_of(p, item, q) = 0;
 	}
-	if (p->observed)
-		observe(p, item, st, tid, scratch);
 }
 
 static void take_queries(const struct work *w)
@@ -381,8 +371,11 @@ static void do_piece(const struct attend_plan *p, const struct attend_item *item
 		if (!tail)
 			merge_span(p, item, &w.store, &w.store, span, at, 0);
 	}
-	if (!tail && piece.hi == item->n_spans)
-		finish(p, item, &w.store, piece.tid, scratch);
+	if (tail || piece.hi < item->n_spans)
+		return;
+	finish(p, item, &w.store);
+	if (p->observed)
+		observe_piece(p, item, piece, &w.store, scratch);
 }
 
 /* By the last thread: items that several threads worked on. */
@@ -408,7 +401,30 @@ static void merge_tails(const struct attend_plan *p, int tid, void *scratch)
 				merge_span(p, &item, &to, &from, span, span - piece.lo, span - piece.lo);
 		}
 		if (n_pieces > 1)
-			finish(p, &item, &to, tid, scratch);
+			finish(p, &item, &to);
+	}
+}
+
+/* After merge_tails: of the items that several threads worked on, each thread observes its own spans, which
+ * its cache holds. */
+static void observe_tails(const struct attend_plan *p, int tid, void *scratch)
+{
+	struct attend_item item;
+
+	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
+		struct attend_piece piece = attend_piece_of(p, &item, tid);
+
+		if (piece.lo >= piece.hi || (piece.lo == 0 && piece.hi == item.n_spans))
+			continue;
+		for (int t = 0; t < p->n_threads; t++) {
+			struct attend_piece head = attend_piece_of(p, &item, t);
+			struct attend_store merged;
+
+			if (head.lo != 0 || head.hi <= 0)
+				continue;
+			merged = attend_store_of(p, k_scratch_of(scratch, tid, t), false);
+			observe_piece(p, &item, piece, &merged, scratch);
+		}
 	}
 }
 
@@ -428,11 +444,16 @@ static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
 		if (piece.lo < piece.hi)
 			do_piece(&p, &item, piece, scratch);
 	}
-	if (atomic_fetch_add(&op->ticket, 1) != n_threads - 1)
-		return;
-	if (n_threads > 1)
-		merge_tails(&p, tid, scratch);
-	if (a->out.q && a->kv->head_dim % K_QBLOCK)
-		for (int32_t r = 0; r < a->n; r++)
-			v_quantise(&a->out, (size_t)r * (size_t)a->out.dim, a->out.dim);
+	if (atomic_fetch_add(&op->ticket, 1) == n_threads - 1) {
+		if (n_threads > 1)
+			merge_tails(&p, tid, scratch);
+		if (a->out.q && a->kv->head_dim % K_QBLOCK)
+			for (int32_t r = 0; r < a->n; r++)
+				v_quantise(&a->out, (size_t)r * (size_t)a->out.dim, a->out.dim);
+		atomic_fetch_add(&op->ticket, 1);
+	}
+	if (n_threads > 1 && p.observed) {
+		k_await(&op->ticket, n_threads + 1);
+		observe_tails(&p, tid, scratch);
+	}
 }

@@ -39,6 +39,10 @@ static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64
 	*hi = n * (tid + 1) / n_threads;
 }
 
+/* Waits inside an op until the ticket, which its threads count up, has reached `count`: a matter of
+ * microseconds, unless there are more threads than processors. */
+void k_await(atomic_int *ticket, int count);
+
 /* ref.c, ref_matmul.c, ref_attention.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);

@@ -97,6 +97,16 @@ void k_pool_barrier(struct k_pool *p)
 	atomic_fetch_sub(&p->sleepers, 1);
 }
 
+void k_await(atomic_int *ticket, int count)
+{
+	for (int i = 0; atomic_load_explicit(ticket, memory_order_acquire) < count; i++) {
+		if (i < SPINS)
+			relax();
+		else
+			sched_yield();
+	}
+}
+
 static void work(struct k_pool *p, int tid)
 {
 	set_environment();

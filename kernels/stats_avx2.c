@@ -5,8 +5,6 @@
  * Hash and mass are integer sums, and the entropy is summed by block, so the split does not show.
  * Thread: called by all threads of a pool; op->ticket counts those that are through a phase. */
 #ifdef __x86_64__
-#include <sched.h>
-
 #include "kernels/avx2.h"
 
 /* What one thread found in its blocks of one row. */
@@ -216,17 +214,6 @@ static struct k_logit_stats gather(const struct shape *g, int32_t r, int tid, vo
 	return out;
 }
 
-static void wait_for(atomic_int *ticket, int count)
-{
-	atomic_fetch_add(ticket, 1);
-	for (int spins = 0; atomic_load_explicit(ticket, memory_order_acquire) < count; spins++) {
-		if (spins < 2000)
-			_mm_pause();
-		else
-			sched_yield();
-	}
-}
-
 static void weigh(const struct shape *g, int32_t r, int64_t lo, int64_t hi, int tid, void *scratch)
 {
 	const float *logits = g->a->logits + (size_t)r * (size_t)g->a->vocab;
@@ -248,7 +235,8 @@ static void split_rows(const struct shape *g, struct k_op *op, int tid, void *sc
 	for (int32_t r = 0; r < a->n; r++)
 		scan(a->logits + (size_t)r * (size_t)a->vocab, a->vocab, (int32_t)lo, (int32_t)hi,
 			 part_of(g, scratch, r));
-	wait_for(&op->ticket, g->n_parts);
+	atomic_fetch_add(&op->ticket, 1);
+	k_await(&op->ticket, g->n_parts);
 	for (int32_t r = 0; r < a->n; r++)
 		weigh(g, r, lo, hi, tid, scratch);
 	if (atomic_fetch_add(&op->ticket, 1) != 2 * g->n_parts - 1)

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	p.op = write_program(n, rows, observed);
 	for (int k = 0; k < K_N_KINDS; k++)
 		best[k] = 1e18;
-	for (int run = 0; run < 20; run++) {
+	for (int run = 0; run < 60; run++) {
 		double sum[K_N_KINDS] = {0};
 
 		k_run(ctx, &p);
