@@ -243,22 +243,39 @@ static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t row
 	return scroll;
 }
 
-static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s)
+/* Requests beside the conversation that are not over. */
+static int n_background(const struct timeline *t)
 {
-	const struct tl_request *r = view_request(t, s);
-	int others = 0;
-	size_t n;
+	int n = 0;
 
 	for (int32_t i = 0; i < t->n_requests; i++)
-		others += !view_is_chat(&t->request[i]) && t->request[i].state != TL_FINISHED;
-	if (s->token >= 0 && s->token < (r ? r->n_tokens : 0))
-		n = (size_t)snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
+		n += !view_is_chat(&t->request[i]) && t->request[i].state != TL_FINISHED;
+	return n;
+}
+
+/* Where not all fits, what is always the same is left out. */
+static void legend(char *out, size_t cap, int others, int w)
+{
+	static const char *const tints = "tint = probability · ", *const greens = "green = drafted and accepted";
+	char more[VIEW_NUM + 24] = "";
+
+	if (others)
+		snprintf(more, sizeof more, " · %d in the background", others);
+	snprintf(out, cap, "%s%s%s", tints, greens, more);
+	if (others && text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s%s", greens, more);
+}
+
+static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s, int w)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	if (r && s->token >= 0 && s->token < r->n_tokens)
+		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
 	else if (s->scroll[VIEW_CHAT] > 0)
-		n = (size_t)snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
+		snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
 	else
-		n = (size_t)snprintf(out, cap, "tint = probability · green = drafted and accepted");
-	if (others && n < cap)
-		snprintf(out + n, cap - n, " · %d in the background", others);
+		legend(out, cap, n_background(t), w);
 }
 
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
@@ -290,10 +307,10 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char words[160];
-	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 14;
+	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 12;
 
 	if (head) {
-		head_words(words, sizeof words, t, s);
+		head_words(words, sizeof words, t, s, p->r.w - 8);
 		pen_head(p, "chat", words);
 	}
 	if (!timeline_chat(t)) {

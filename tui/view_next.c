@@ -7,7 +7,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6 };
+enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
 
 /* Columns, from the width of the pen. race: 0 where there is no room to tell it. */
 struct next_columns {
@@ -102,7 +102,7 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	in.attr = 0;
 	in.ink = cut ? INK_DIM : INK_TEXT;
 	if (!isnan(it->p))
-		pen_printf(&in, c->p, y, "%.2f", (double)it->p);
+		pen_printf(&in, c->p, y, it->p >= 0.005f || it->p == 0 ? "%.2f" : "<.01", (double)it->p);
 	in.ink = cut ? INK_BAR_CUT : (uint8_t)view_ink(r->id);
 	draw_bar(&in, c->bar, y, c->bar_w, (double)it->p);
 	if (c->logit && fabsf(it->logit) < 10000)
@@ -125,20 +125,25 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 					   const struct tl_token *k, int y)
 {
 	char word[VIEW_TOKEN], n[VIEW_NUM], all[VIEW_NUM];
-	int x;
+	int x = NOTE_W;
 
-	x = view_put(p, 0, y, INK_DIM, "place      ");
+	view_put(p, 0, y, INK_DIM, "place");
 	view_put_letter(p, x, y, r->id);
-	x += 2;
-	view_put(p, x, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
+	view_put(p, x + 2, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
 			 view_quote(word, t, k->id));
-	if (k->survivors >= 0)
-		view_put(p, 0, y + 1, INK_DIM, "in the draw %s of %s tokens", view_count(n, k->survivors),
+	y++;
+	if (k->survivors >= 0) {
+		view_put(p, 0, y, INK_DIM, "in the draw");
+		view_put(p, x, y++, INK_TEXT, "%s of %s tokens", view_count(n, k->survivors),
 				 view_count(all, t->n_vocab));
-	if (!isnan(k->p) && !isnan(k->p_draw))
-		view_put(p, 0, y + 2, INK_DIM, "the drawn   p %.4f before penalties, temperature and cuts; %.4f in the draw",
+	}
+	if (!isnan(k->p) && !isnan(k->p_draw)) {
+		view_put(p, 0, y, INK_DIM, "the drawn");
+		view_put(p, x, y++, INK_TEXT, "p %.4f before penalties, temperature and cuts; %.4f in the draw",
 				 (double)k->p, (double)k->p_draw);
-	view_put(p, 0, y + 3, INK_DIM, "logits      hash %016" PRIx64, (uint64_t)k->hash);
+	}
+	view_put(p, 0, y, INK_DIM, "logits");
+	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
 }
 
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)

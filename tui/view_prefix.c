@@ -137,10 +137,11 @@ static void tree_branch(struct tree *tree, const struct line *in, int64_t at, in
 static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 {
 	struct line *line;
-	int64_t upto = in->n_r > 1 ? INT64_MAX : (length_of(in->r[0]) + size - 1) / size;
+	int64_t upto;
 
 	if (tree->n == LINES_MAX || !in->n_r)
 		return;
+	upto = in->n_r > 1 ? INT64_MAX : (length_of(in->r[0]) + size - 1) / size;
 	for (int i = 1; i < in->n_r; i++) {
 		int64_t same = common_pages(in->r[0], in->r[i], in->from, size);
 

@@ -1,0 +1,643 @@
+/* The views: their text from the made-up session against files, every size without a cell outside, live
+ * against replay cell by cell, and what their keys do.
+ *
+ * UPDATE_GOLDEN=1 writes the files anew: look at what changed before it is committed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tests/demo_events.h"
+#include "tests/demo_random.h"
+#include "tui/view_util.h"
+#include "tui/views.h"
+
+static const struct view_state fresh = { .token = -1, .page = -1, .layer = -1, .head = -1 };
+
+static void fold_sink(void *arg, const struct event *ev)
+{
+	timeline_fold(arg, ev);
+}
+
+static struct timeline demo_timeline(int steps)
+{
+	struct timeline t;
+
+	timeline_init(&t);
+	demo_play(fold_sink, &t, steps);
+	return t;
+}
+
+static struct canvas canvas_of(int w, int h, bool ascii)
+{
+	struct canvas c = { .ascii = ascii };
+	struct err e = { 0 };
+
+	assert_int_equal(canvas_resize(&c, w, h, &e), 0);
+	return c;
+}
+
+static char *text_of(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h,
+					 bool ascii)
+{
+	struct canvas c = canvas_of(w, h, ascii);
+	struct pen p = pen_of(&c, (struct rect){ 0, 0, w, h });
+	char *text;
+
+	v->draw(&p, t, s);
+	text = canvas_to_text(&c);
+	canvas_free(&c);
+	assert_non_null(text);
+	return text;
+}
+
+static void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s,
+						 int w, int h, const char *expected, bool yes)
+{
+	struct view_state own = *s;
+	char *text = text_of(v, t, &own, w, h, false);
+
+	if (!!strstr(text, expected) != yes)
+		fail_msg("%s %s '%s':\n%s", v->id, yes ? "lacks" : "must not have", expected, text);
+	free(text);
+}
+
+/* ---- golden ---- */
+
+struct golden {
+	const char *name;
+	const struct view *view;
+	int w, h, steps;
+	bool ascii, zoomed;
+	int64_t request, token;
+};
+static const struct golden goldens[] = {
+	{ "chat-68x20", &view_chat, 68, 20, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "chat-78x7", &view_chat, 78, 7, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "chat-30x24-cursor", &view_chat, 30, 24, DEMO_CHAT_STEPS, false, false, 2, 20 },
+	{ "chat-60x30-forks", &view_chat, 60, 30, 105, false, true, 0, -1 },
+	{ "chat-60x30-ascii", &view_chat, 60, 30, 105, true, true, 0, -1 },
+	{ "chat-40x8-nothing", &view_chat, 40, 8, 0, false, false, 0, -1 },
+	{ "next-68x6", &view_next, 68, 6, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "next-38x4", &view_next, 38, 4, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "next-100x20", &view_next, 100, 20, DEMO_CHAT_STEPS, false, true, 2, 20 },
+	{ "next-68x6-ascii", &view_next, 68, 6, DEMO_CHAT_STEPS, true, false, 0, -1 },
+	{ "next-40x4-nothing", &view_next, 40, 4, 0, false, false, 0, -1 },
+	{ "batch-49x6", &view_batch, 49, 6, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "batch-38x4", &view_batch, 38, 4, 60, false, false, 0, -1 },
+	{ "batch-49x7-preempted", &view_batch, 49, 7, 62, false, false, 0, -1 },
+	{ "batch-110x30", &view_batch, 110, 30, DEMO_STEPS, false, true, 0, -1 },
+	{ "batch-49x6-ascii", &view_batch, 49, 6, DEMO_CHAT_STEPS, true, false, 0, -1 },
+	{ "batch-40x4-nothing", &view_batch, 40, 4, 0, false, false, 0, -1 },
+	{ "sampler-68x9", &view_sampler, 68, 9, DEMO_CHAT_STEPS, false, false, 2, 20 },
+	{ "sampler-68x6", &view_sampler, 68, 6, DEMO_CHAT_STEPS, false, false, 2, 21 },
+	{ "sampler-120x40", &view_sampler, 120, 40, DEMO_CHAT_STEPS, false, true, 2, 22 },
+	{ "sampler-60x6-nothing", &view_sampler, 60, 6, 0, false, false, 0, -1 },
+};
+
+static char *file_read(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	char *text = calloc(1, 1 << 16);
+
+	assert_non_null(text);
+	if (f) {
+		text[fread(text, 1, (1 << 16) - 1, f)] = '\0';
+		fclose(f);
+	}
+	return text;
+}
+
+static void file_write(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void golden_texts(void **state)
+{
+	int differ = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+		const struct golden *g = &goldens[i];
+		struct view_state s = fresh;
+		struct timeline t = demo_timeline(g->steps);
+		char path[128], *text, *expected;
+
+		s.zoomed = s.focused = g->zoomed;
+		s.request = g->request;
+		s.token = g->token;
+		text = text_of(g->view, &t, &s, g->w, g->h, g->ascii);
+		snprintf(path, sizeof path, "tests/data/views/%s.txt", g->name);
+		if (getenv("UPDATE_GOLDEN"))
+			file_write(path, text);
+		expected = file_read(path);
+		if (strcmp(text, expected) != 0) {
+			print_error("%s: expected\n%s\nbut drawn is\n%s\n", path, expected, text);
+			differ++;
+		}
+		free(text);
+		free(expected);
+		timeline_free(&t);
+	}
+	assert_int_equal(differ, 0);
+}
+
+/* ---- sizes ---- */
+
+/* A view draws in the middle of a field of marks; none of them may change. */
+static void draw_in_field(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h,
+						  bool ascii)
+{
+	enum { MARGIN = 2 };
+	struct canvas c = canvas_of(w + 2 * MARGIN, h + 2 * MARGIN, ascii);
+	struct pen p = pen_of(&c, (struct rect){ MARGIN, MARGIN, w, h });
+
+	for (int i = 0; i < c.w * c.h; i++)
+		strcpy(c.cell[i].text, "@");
+	v->draw(&p, t, s);
+	for (int y = 0; y < c.h; y++)
+		for (int x = 0; x < c.w; x++) {
+			const struct cell *k = &c.cell[y * c.w + x];
+			bool inside = x >= MARGIN && y >= MARGIN && x < MARGIN + w && y < MARGIN + h;
+
+			if (!inside && (strcmp(k->text, "@") != 0 || k->ink || k->paper || k->attr))
+				fail_msg("%s at %dx%d drew outside, at %d,%d", v->id, w, h, x - MARGIN, y - MARGIN);
+			if (strlen(k->text) >= sizeof k->text || (unsigned char)k->text[0] == 0x1b)
+				fail_msg("%s at %dx%d: a cell is broken", v->id, w, h);
+		}
+	canvas_free(&c);
+}
+
+static void sweep(const struct timeline *t)
+{
+	for (int i = 0; views[i]; i++)
+		for (int w = 1; w <= 120; w += w < 24 ? 1 : 12)
+			for (int h = 1; h <= 50; h += h < 10 ? 1 : 8)
+				for (int variant = 0; variant < 2; variant++) {
+					struct view_state s = fresh;
+
+					s.focused = s.zoomed = variant;
+					s.token = variant ? 3 : -1;
+					s.request = variant ? 2 : 0;
+					s.page = variant ? 1 : -1;
+					s.layer = s.head = variant ? 1 : -1;
+					draw_in_field(views[i], t, &s, w, h, variant);
+				}
+}
+
+static void sizes_of_a_session(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+
+	(void)state;
+	sweep(&t);
+	timeline_free(&t);
+}
+
+static void sizes_of_nothing(void **state)
+{
+	struct timeline t;
+
+	(void)state;
+	timeline_init(&t);
+	sweep(&t);
+}
+
+/* Whatever a file says, and wherever a person's keys lead, nothing breaks. */
+static void random_sessions_and_keys(void **state)
+{
+	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP,
+								KEY_PAGE_DOWN, KEY_ENTER_, KEY_ESC, KEY_TAB_, 'a', 'h', 'l', '+', '-', ' ' };
+
+	(void)state;
+	for (uint64_t seed = 100; seed < 112; seed++) {
+		struct demo_random d = { .state = seed };
+		struct view_state s = fresh;
+		struct timeline t;
+		struct event ev;
+
+		timeline_init(&t);
+		for (int i = 0; i < 1200; i++) {
+			demo_random_event(&d, &ev);
+			timeline_fold(&t, &ev);
+			if (i % 20)
+				continue;
+			for (int v = 0; views[v]; v++) {
+				uint64_t r = d.state * 0x9e3779b97f4a7c15u >> (v + 8);
+
+				s.focused = true;
+				s.zoomed = r & 1;
+				if (views[v]->key)
+					views[v]->key(keys[(r >> 1) % (sizeof keys / sizeof *keys)], &t, &s);
+				draw_in_field(views[v], &t, &s, 1 + (int)((r >> 8) % 110), 1 + (int)((r >> 16) % 40),
+							  r >> 30 & 1);
+			}
+		}
+		timeline_free(&t);
+	}
+}
+
+/* ---- live and replay ---- */
+
+struct mirror {
+	struct timeline live, replayed;
+	unsigned char buf[1 << 16];
+};
+
+static void mirror_sink(void *arg, const struct event *ev)
+{
+	struct mirror *m = arg;
+	size_t size = ev_pack(ev, m->buf, sizeof m->buf);
+	struct event back;
+
+	assert_true(size <= sizeof m->buf);
+	assert_int_equal(ev_unpack(&back, m->buf, size), 0);
+	timeline_fold(&m->live, ev);
+	timeline_fold(&m->replayed, &back);
+	memset(m->buf, 0xa5, size);
+}
+
+static void assert_same_drawing(const struct view *v, const struct mirror *m, int w, int h)
+{
+	struct canvas a = canvas_of(w, h, false), b = canvas_of(w, h, false);
+	struct pen pa = pen_of(&a, (struct rect){ 0, 0, w, h }), pb = pen_of(&b, (struct rect){ 0, 0, w, h });
+	struct view_state sa = fresh, sb = fresh;
+
+	v->draw(&pa, &m->live, &sa);
+	v->draw(&pb, &m->replayed, &sb);
+	for (int i = 0; i < w * h; i++) {
+		const struct cell *x = &a.cell[i], *y = &b.cell[i];
+
+		if (strcmp(x->text, y->text) || x->ink != y->ink || x->paper != y->paper || x->attr != y->attr)
+			fail_msg("%s differs at %d,%d: '%s' live, '%s' in replay", v->id, i % w, i / w, x->text, y->text);
+	}
+	canvas_free(&a);
+	canvas_free(&b);
+}
+
+static void live_and_replay_are_equal(void **state)
+{
+	static struct mirror m;
+	static const int steps[] = { 0, 1, 17, DEMO_CHAT_STEPS, 62, 100, DEMO_STEPS };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		memset(&m, 0, sizeof m);
+		demo_play(mirror_sink, &m, steps[i]);
+		for (int v = 0; views[v]; v++) {
+			assert_same_drawing(views[v], &m, 38, 6);
+			assert_same_drawing(views[v], &m, 110, 30);
+		}
+		timeline_free(&m.live);
+		timeline_free(&m.replayed);
+	}
+}
+
+/* ---- the table and the shared helpers ---- */
+
+static void table_of_views(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	for (; views[n]; n++) {
+		const struct view *v = views[n];
+
+		assert_int_equal(v->index, n);
+		assert_non_null(v->draw);
+		assert_true(v->name && v->id && v->help && strlen(v->help) > 200);
+		assert_true(v->min_w > 0 && v->min_h > 0 && v->want_h >= v->min_h);
+		assert_true(strlen(v->name) <= (size_t)v->min_w);
+	}
+	assert_int_equal(n, VIEW_N);
+}
+
+static void numbers(void **state)
+{
+	char b[VIEW_NUM];
+
+	(void)state;
+	assert_string_equal(view_count(b, 0), "0");
+	assert_string_equal(view_count(b, 999), "999");
+	assert_string_equal(view_count(b, 1024), "1,024");
+	assert_string_equal(view_count(b, -1234567), "-1,234,567");
+	assert_string_equal(view_count(b, INT64_MAX), "9,223,372,036,854,775,807");
+	assert_string_equal(view_count(b, EV_NULL_I), "–");
+	assert_string_equal(view_ns(b, 870e3), "870 us");
+	assert_string_equal(view_ns(b, 3.48e6), "3.48 ms");
+	assert_string_equal(view_ns(b, 41e6), "41.0 ms");
+	assert_string_equal(view_ns(b, 412e6), "412 ms");
+	assert_string_equal(view_ns(b, 1.25e9), "1.25 s");
+	assert_string_equal(view_ns(b, (double)NAN), "–");
+	assert_string_equal(view_rate(b, 33.6e9), "33.6 GB/s");
+	assert_string_equal(view_bytes(b, 512), "512 B");
+	assert_string_equal(view_bytes(b, 1.5e6), "1.50 MB");
+	assert_string_equal(view_percent(b, 0.86), "86 %");
+	assert_string_equal(view_percent(b, 0.004), "0.4 %");
+	assert_string_equal(view_percent(b, (double)NAN), "–");
+	assert_string_equal(view_tokens_s(b, 287.4), "287 tok/s");
+}
+
+static void letters_and_inks(void **state)
+{
+	(void)state;
+	assert_int_equal(view_letter(1), 'a');
+	assert_int_equal(view_letter(26), 'z');
+	assert_int_equal(view_letter(27), 'a');
+	assert_int_equal(view_letter(0), ' ');
+	assert_int_equal(view_letter(INT64_MAX), 'a' + (INT64_MAX - 1) % 26);
+	assert_int_equal(view_ink(1), INK_REQUEST_0);
+	assert_int_equal(view_ink(9), INK_REQUEST_0);
+	assert_int_equal(view_ink(8), INK_REQUEST_7);
+	assert_int_equal(view_ink(-3), INK_DIM);
+}
+
+/* ---- the chat ---- */
+
+struct said { /* a conversation of one answer, token by token */
+	struct timeline t;
+	int64_t seq, pos;
+};
+
+static void say_event(struct said *d, struct event *ev)
+{
+	ev->seq = ++d->seq;
+	timeline_fold(&d->t, ev);
+}
+
+static void say_begin(struct said *d, const char *text)
+{
+	struct event ev;
+
+	memset(d, 0, sizeof *d);
+	ev_init(&ev, EV_session);
+	ev.u.session.vocab = 1000;
+	say_event(d, &ev);
+	ev_init(&ev, EV_request);
+	ev.u.request.request = 1;
+	ev.u.request.kind = EV_REQUEST_KIND_chat;
+	ev.u.request.text = (struct ev_span){ text, strlen(text) };
+	say_event(d, &ev);
+	ev_init(&ev, EV_admit);
+	ev.u.admit = (struct ev_admit){ 1, 0, 0, 0 };
+	say_event(d, &ev);
+}
+
+static void say_token(struct said *d, const char *bytes)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_vocab);
+	ev.u.vocab = (struct ev_vocab){ d->pos, { bytes, strlen(bytes) }, 0 };
+	say_event(d, &ev);
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = ev.u.token.id = d->pos++;
+	ev.u.token.source = EV_SOURCE_plain;
+	say_event(d, &ev);
+}
+
+static void say_finish(struct said *d, enum ev_code_finish reason, const char *why)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_finish);
+	ev.u.finish.request = 1;
+	ev.u.finish.reason = reason;
+	if (why)
+		ev.u.finish.why = (struct ev_span){ why, strlen(why) };
+	say_event(d, &ev);
+}
+
+static void characters_over_two_tokens(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "hi");
+	say_token(&d, "caf");
+	say_token(&d, "\xc3");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "ai  caf\n", true); /* not a stand-in for half of it */
+	say_token(&d, "\xa9");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café", true);
+	say_token(&d, "\xe8\x93\x9d");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café蓝", true);
+	timeline_free(&d.t);
+}
+
+static void controls_never_arrive(void **state)
+{
+	static const char *const evil[] = { "\x1b[31m", "\x07", "\r", "\x9b", "\xc2\x9b", "\xe2\x80\xae", "\x7f",
+										"\xe2\x80\x8b", "\xff" };
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "\x1b]0;title\x07 x");
+	for (size_t i = 0; i < sizeof evil / sizeof *evil; i++)
+		say_token(&d, evil[i]);
+	for (int v = 0; views[v]; v++) {
+		struct view_state s = fresh;
+		char *text = text_of(views[v], &d.t, &s, 100, 30, false);
+
+		for (const unsigned char *p = (unsigned char *)text; *p; p++) {
+			if ((*p < 0x20 && *p != '\n') || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
+				fail_msg("%s let a control through", views[v]->id);
+			if (*p == 0xe2 && p[1] == 0x80 && (p[2] == 0xae || p[2] == 0x8b))
+				fail_msg("%s let a format control through", views[v]->id);
+		}
+		free(text);
+	}
+	timeline_free(&d.t);
+}
+
+static void words_wrap(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	say_token(&d, "alpha beta");
+	say_token(&d, "gamma delta");
+	say_token(&d, " epsilon\nzeta ");
+	say_token(&d, "abcdefghijklmnopqrstuvwxyz");
+	/* 14 columns of text; a word that is made of two tokens stays whole */
+	assert_shows(&view_chat, &d.t, &fresh, 18, 8,
+				 "ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
+				 true);
+	timeline_free(&d.t);
+}
+
+static void ends_are_told(void **state)
+{
+	static const struct {
+		enum ev_code_finish reason;
+		const char *why, *words;
+	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
+				 { EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
+				 { EV_FINISH_length, NULL, "limit of tokens reached" },
+				 { EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		struct said d;
+
+		say_begin(&d, "q");
+		say_token(&d, "word");
+		say_finish(&d, ends[i].reason, ends[i].why);
+		assert_shows(&view_chat, &d.t, &fresh, 60, 6, ends[i].words, true);
+		timeline_free(&d.t);
+	}
+}
+
+static void chat_follows_and_scrolls(void **state)
+{
+	struct view_state s = fresh;
+	struct said d;
+	char word[24];
+
+	(void)state;
+	say_begin(&d, "count");
+	for (int i = 0; i < 60; i++) {
+		snprintf(word, sizeof word, "line%02d\n", i);
+		say_token(&d, word);
+	}
+	s.focused = true;
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line40", false);
+	assert_true(view_chat.key(KEY_HOME_, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "you count", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
+	assert_true(view_chat.key(KEY_END_, &d.t, &s));
+	assert_true(view_chat.key(KEY_PAGE_UP, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line49", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
+	assert_true(view_chat.key(KEY_PAGE_DOWN, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
+	timeline_free(&d.t);
+}
+
+/* The cursor is kept in view, shared with the other views, and leaves at the end. */
+static void cursor_walks_over_tokens(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	const struct tl_request *r = timeline_request(&t, 2);
+	struct view_state s = fresh;
+	char expected[64];
+	int steps = r->n_tokens + 1;
+
+	(void)state;
+	s.focused = true;
+	assert_true(view_chat.key(KEY_LEFT_, &t, &s));
+	assert_int_equal(s.request, 2);
+	assert_int_equal(s.token, r->n_tokens - 1);
+	assert_shows(&view_sampler, &t, &s, 80, 9, "request b", true);
+	for (int i = 1; i < steps; i++)
+		view_chat.key(KEY_LEFT_, &t, &s);
+	assert_int_equal(s.request, 1); /* over the beginning, into the answer before */
+	assert_int_equal(s.token, timeline_request(&t, 1)->n_tokens - 1);
+	view_chat.key(KEY_LEFT_, &t, &s);
+	snprintf(expected, sizeof expected, "cursor on token %d", (int)timeline_request(&t, 1)->token[s.token].pos);
+	assert_shows(&view_chat, &t, &s, 60, 6, expected, true);
+	assert_shows(&view_chat, &t, &s, 60, 6, "ideas.", true); /* scrolled there */
+	assert_shows(&view_next, &t, &s, 80, 9, "won", true);
+	for (int i = 0; i < steps + 1; i++)
+		view_chat.key(KEY_RIGHT_, &t, &s);
+	assert_int_equal(s.request, 0);
+	assert_int_equal(s.token, -1);
+	timeline_free(&t);
+}
+
+static void background_is_counted_not_shown(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+
+	(void)state;
+	assert_shows(&view_chat, &t, &fresh, 80, 30, "3 in the background", true);
+	assert_shows(&view_chat, &t, &fresh, 80, 30, "List the first", false);
+	timeline_free(&t);
+}
+
+/* ---- the others ---- */
+
+static void batch_chooses_a_request(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	struct view_state s = fresh;
+
+	(void)state;
+	s.focused = true;
+	assert_true(view_batch.key(KEY_DOWN_, &t, &s));
+	assert_int_equal(s.request, 3);
+	assert_shows(&view_next, &t, &s, 60, 8, "won", true);
+	assert_shows(&view_sampler, &t, &s, 60, 8, "request c", true);
+	assert_true(view_batch.key(KEY_HOME_, &t, &s));
+	assert_int_equal(s.request, 1);
+	assert_true(view_batch.key(KEY_UP_, &t, &s));
+	assert_int_equal(s.request, 1);
+	assert_true(view_batch.key(KEY_ESC, &t, &s));
+	assert_int_equal(s.request, 0);
+	assert_shows(&view_batch, &t, &fresh, 60, 6, "4 of 8 slots", true);
+	timeline_free(&t);
+}
+
+static void greedy_has_no_race(void **state)
+{
+	struct event ev;
+	struct said d;
+	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept }, { 1, 8, 0.2f, NAN, EV_CUT_greedy } };
+
+	(void)state;
+	say_begin(&d, "q");
+	d.t.request[0].params.temperature = 0;
+	say_token(&d, " yes");
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = 5;
+	ev.u.token.id = 0;
+	ev.u.token.source = EV_SOURCE_plain;
+	ev.u.token.entropy = 0.72;
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	say_event(&d, &ev);
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "0.72 bits · greedy: the most probable wins", true);
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "won", true);
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "not the first", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 70, 9, "stages were not recorded", true);
+	timeline_free(&d.t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(golden_texts),
+		cmocka_unit_test(sizes_of_a_session),
+		cmocka_unit_test(sizes_of_nothing),
+		cmocka_unit_test(random_sessions_and_keys),
+		cmocka_unit_test(live_and_replay_are_equal),
+		cmocka_unit_test(table_of_views),
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(letters_and_inks),
+		cmocka_unit_test(characters_over_two_tokens),
+		cmocka_unit_test(controls_never_arrive),
+		cmocka_unit_test(words_wrap),
+		cmocka_unit_test(ends_are_told),
+		cmocka_unit_test(chat_follows_and_scrolls),
+		cmocka_unit_test(cursor_walks_over_tokens),
+		cmocka_unit_test(background_is_counted_not_shown),
+		cmocka_unit_test(batch_chooses_a_request),
+		cmocka_unit_test(greedy_has_no_race),
+	};
+
+	return cmocka_run_group_tests_name("views", tests, NULL, NULL);
+}
