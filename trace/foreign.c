@@ -11,16 +11,33 @@
 #include "trace/ring.h"
 #include "trace/schema.h"
 
-static int fail(sqlite3 *db, const char *path, struct err *e)
+/* SQLite's messages quote names out of the file, which may hold anything: keeps plain characters. */
+static const char *plain(char *buf, size_t size, const char *text)
+{
+	size_t n = 0;
+
+	for (; text[n] && n + 1 < size; n++)
+		buf[n] = text[n] < ' ' || text[n] > '~' ? '?' : text[n];
+	buf[n] = 0;
+	return buf;
+}
+
+int foreign_fail(sqlite3 *db, const char *path, struct err *e)
 {
 	int rc = sqlite3_errcode(db) & 0xff;
+	bool system = rc == SQLITE_IOERR || rc == SQLITE_CANTOPEN || rc == SQLITE_BUSY;
+	char text[200];
 
 	if (rc == SQLITE_NOTADB)
 		return err_set(e, ERR_INPUT, "%s: not a recording: not an SQLite file", path);
 	if (rc == SQLITE_NOMEM)
 		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
-	return err_set(e, rc == SQLITE_IOERR || rc == SQLITE_CANTOPEN || rc == SQLITE_BUSY ? ERR_IO : ERR_INPUT,
-				   "%s: %s", path, sqlite3_errmsg(db));
+	if (rc == SQLITE_TOOBIG)
+		return err_set(e, ERR_INPUT, "%s: a damaged recording: a value is too large", path);
+	plain(text, sizeof text, sqlite3_errmsg(db));
+	if (system)
+		return err_set(e, ERR_IO, "%s: %s", path, text);
+	return err_set(e, ERR_INPUT, "%s: a damaged recording: %s", path, text);
 }
 
 static int check_kind_of_file(const char *path, struct err *e)
@@ -129,7 +146,7 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 	}
 	if (!f->db)
 		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
-	return fail(f->db, path, e);
+	return foreign_fail(f->db, path, e);
 }
 
 static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct err *e)
@@ -137,13 +154,13 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 	int64_t id = 0, version = 0;
 
 	if (get_int(db, "PRAGMA application_id", &id))
-		return fail(db, path, e);
+		return foreign_fail(db, path, e);
 	if (!id && !n_tables)
 		return err_set(e, ERR_INPUT, "%s: the file is empty: nothing was recorded", path);
 	if (id != SCHEMA_APPLICATION_ID)
 		return err_set(e, ERR_INPUT, "%s: an SQLite file, but not a recording of cutaway", path);
 	if (get_int(db, "PRAGMA user_version", &version))
-		return fail(db, path, e);
+		return foreign_fail(db, path, e);
 	if (version > SCHEMA_VERSION)
 		return err_set(e, ERR_INPUT,
 					   "%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway",
@@ -168,7 +185,7 @@ static int check_is_table(sqlite3 *db, const char *path, const char *table, stru
 		n = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
 	if (n < 0)
-		return fail(db, path, e);
+		return foreign_fail(db, path, e);
 	if (n != 1)
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: it has no table %s", path, table);
 	return 0;
@@ -215,7 +232,7 @@ static int check_columns(sqlite3 *db, const char *path, const struct ev_info *in
 	while (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
 		computed |= !note_column(&c, s);
 	if (sqlite3_finalize(s) || rc)
-		return fail(db, path, e);
+		return foreign_fail(db, path, e);
 	if (computed)
 		return err_set(e, ERR_INPUT, "%s: a forged recording: table %s has computed columns", path,
 					   info->name);
@@ -233,17 +250,18 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 {
 	char *sql = sqlite3_mprintf("PRAGMA main.quick_check(\"%w\")", table);
 	sqlite3_stmt *s = NULL;
+	char clean[200];
 	int rc = -1;
 
 	if (sql && !sqlite3_prepare_v2(db, sql, -1, &s, NULL) && sqlite3_step(s) == SQLITE_ROW) {
 		const char *text = (const char *)sqlite3_column_text(s, 0);
 
-		rc = text && !strcmp(text, "ok")
-				 ? 0
-				 : err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %.200s", path, table,
-						   text ? text : "");
+		plain(clean, sizeof clean, text ? text : "out of memory");
+		rc = strcmp(clean, "ok") ? err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s", path,
+										   table, clean)
+								 : 0;
 	} else {
-		fail(db, path, e);
+		foreign_fail(db, path, e);
 	}
 	sqlite3_free(sql);
 	sqlite3_finalize(s);
@@ -255,7 +273,7 @@ static int check_pages(struct foreign *f, const char *path, struct err *e)
 	int64_t size = 0, count = 0;
 
 	if (get_int(f->db, "PRAGMA page_size", &size) || get_int(f->db, "PRAGMA page_count", &count))
-		return fail(f->db, path, e);
+		return foreign_fail(f->db, path, e);
 	if (size * count > FOREIGN_CHECK_BYTES)
 		return 0;
 	for (int k = 0; k < EV_N_KINDS; k++)

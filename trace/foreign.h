@@ -25,4 +25,7 @@ struct foreign {
 int foreign_open(struct foreign *f, const char *path, struct err *e);
 void foreign_close(struct foreign *f);
 
+/* The connection's last error. Returns -1. */
+int foreign_fail(sqlite3 *db, const char *path, struct err *e);
+
 #endif

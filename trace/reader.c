@@ -37,10 +37,7 @@ struct reader {
 
 static int fail(struct reader *r)
 {
-	int rc = sqlite3_errcode(r->file.db) & 0xff;
-
-	return err_set(&r->err, rc == SQLITE_NOMEM ? ERR_MEMORY : rc == SQLITE_IOERR ? ERR_IO : ERR_INPUT,
-				   "%s: %s", r->path, sqlite3_errmsg(r->file.db));
+	return foreign_fail(r->file.db, r->path, &r->err);
 }
 
 /* Copies the error that sticks. Returns -1. */
