@@ -1,13 +1,9 @@
 /* Fuzz target of the session reader: bytes as a file, opened and read to the end, with all that a reader
- * offers. Built by tests/fuzz/run.sh with -fsanitize=fuzzer,address,undefined. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * offers. FUZZ_OPTIONS: -max_len=65536 */
 #include <unistd.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "trace/reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char path[64];
 
@@ -27,8 +23,7 @@ static void store(const uint8_t *data, size_t size)
 		atexit(forget_file);
 	}
 	f = fopen(path, "wb");
-	if (!f || (size && fwrite(data, 1, size, f) != size) || fclose(f))
-		abort();
+	FUZZ_CHECK(f && (!size || fwrite(data, 1, size, f) == size) && !fclose(f));
 }
 
 static void ignore_mark(void *arg, enum reader_mark kind, int64_t step)
@@ -67,8 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (reader_open(&r, path, &e))
 		return 0;
 	while (reader_next(r, &ev, &e) > 0) {
-		if (ev.seq <= last)
-			abort();
+		FUZZ_CHECK(ev.seq > last);
 		last = ev.seq;
 		sum += sum_event(&ev);
 	}
