@@ -41,7 +41,7 @@ static int hash_fd(int fd, const char *path, char out[SHA256_HEX], struct err *e
 	return 0;
 }
 
-/* What a file must still be for its hash to hold; malloc'd. NULL if it cannot be put on one line. */
+/* What a file must still be for its hash to hold; malloc'd. NULL if it is more than a line. */
 static char *make_key(int fd, const char *path)
 {
 	char *whole = realpath(path, NULL), *key = NULL;

@@ -1,5 +1,5 @@
-/* See text.h. Widths are utf8proc's, but for what terminals draw otherwise: spacing marks take a column
- * of their own, and the vowels and final consonants of conjoining Hangul none. */
+/* See text.h. Widths are utf8proc's, but for what terminals draw otherwise: spacing marks take a
+ * column of their own, and the vowels and final consonants of conjoining Hangul none. */
 #include "base/text.h"
 
 #include <stdint.h>
@@ -12,9 +12,9 @@
 #define TAB_COLUMNS 8
 
 enum kind {
-	SHOWN, /* has a place of its own */
-	MARK,  /* stands on the character before */
-	STYLE, /* U+FE0E, U+FE0F: text or emoji style of the character before; widths must not hang on it */
+	SHOWN,	/* has a place of its own */
+	MARK,	/* stands on the character before */
+	STYLE,	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width hangs on it */
 	HIDDEN, /* must not reach a terminal */
 };
 
@@ -57,8 +57,7 @@ static struct look look(const char *text, size_t size)
 	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
 
-	n = utf8proc_iterate((const utf8proc_uint8_t *)text,
-						 size < 4 ? (utf8proc_ssize_t)size : 4, &c);
+	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, &c);
 	if (n <= 0)
 		return (struct look){HIDDEN, -1, 1, 1};
 	return classify(c, (size_t)n);

@@ -7,16 +7,16 @@
 #include "engine/gguf_private.h"
 
 #define KEYS_MOST 65536 /* entries */
-#define KEY_MOST 65535  /* bytes of a key, by the format */
+#define KEY_MOST 65535	/* bytes of a key, by the format */
 
 static const struct {
 	const char *name;
 	size_t bytes; /* 0: not of one size */
 } values[GGUF_N_VALUES] = {
-	[GGUF_U8] = {"u8", 1},         [GGUF_I8] = {"i8", 1},       [GGUF_U16] = {"u16", 2},
-	[GGUF_I16] = {"i16", 2},       [GGUF_U32] = {"u32", 4},     [GGUF_I32] = {"i32", 4},
-	[GGUF_F32] = {"f32", 4},       [GGUF_BOOL] = {"bool", 1},   [GGUF_STRING] = {"string", 0},
-	[GGUF_ARRAY] = {"array", 0},   [GGUF_U64] = {"u64", 8},     [GGUF_I64] = {"i64", 8},
+	[GGUF_U8] = {"u8", 1},		 [GGUF_I8] = {"i8", 1},		[GGUF_U16] = {"u16", 2},
+	[GGUF_I16] = {"i16", 2},	 [GGUF_U32] = {"u32", 4},	[GGUF_I32] = {"i32", 4},
+	[GGUF_F32] = {"f32", 4},	 [GGUF_BOOL] = {"bool", 1}, [GGUF_STRING] = {"string", 0},
+	[GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},	[GGUF_I64] = {"i64", 8},
 	[GGUF_F64] = {"f64", 8},
 };
 
@@ -29,8 +29,8 @@ static int take_type(struct gguf *g, enum gguf_value *out, const char *what, str
 	if (gguf_take_u32(g, &type, what, e))
 		return -1;
 	if (type >= GGUF_N_VALUES)
-		return err_set(e, ERR_INPUT, "%s: %s before byte %zu is %u, which is no type", g->path, what,
-					   g->pos, type);
+		return err_set(e, ERR_INPUT, "%s: %s before byte %zu is %u, which is no type", g->path,
+					   what, g->pos, type);
 	*out = (enum gguf_value)type;
 	return 0;
 }
@@ -70,8 +70,8 @@ static int take_pair(struct gguf *g, struct gguf_kv *kv, struct err *e)
 			gguf_take_u64(g, &kv->n, "the length of an array", e))
 			return -1;
 		if (kv->item == GGUF_ARRAY)
-			return err_set(e, ERR_INPUT, "%s: an array of arrays at byte %zu is not supported", g->path,
-						   g->pos);
+			return err_set(e, ERR_INPUT, "%s: an array of arrays at byte %zu is not supported",
+						   g->path, g->pos);
 	}
 	kv->at = g->pos;
 	return skip_items(g, kv, e);
@@ -99,8 +99,8 @@ static int index_keys(struct gguf *g, struct err *e)
 		qsort_r(g->kv, g->n_kv, sizeof *g->kv, compare_keys, g);
 	for (size_t i = 1; i < g->n_kv; i++)
 		if (!compare_keys(&g->kv[i - 1], &g->kv[i], g))
-			return err_set(e, ERR_INPUT, "%s: a metadata key comes twice, at bytes %zu and %zu", g->path,
-						   g->kv[i - 1].key, g->kv[i].key);
+			return err_set(e, ERR_INPUT, "%s: a metadata key comes twice, at bytes %zu and %zu",
+						   g->path, g->kv[i - 1].key, g->kv[i].key);
 	return 0;
 }
 
@@ -153,8 +153,8 @@ static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char
 {
 	bool array = kv->type == GGUF_ARRAY;
 
-	return err_set(e, ERR_INPUT, "%s: %s is %s%s, not %s", g->path, key, array ? "an array of " : "",
-				   values[kv->item].name, want);
+	return err_set(e, ERR_INPUT, "%s: %s is %s%s, not %s", g->path, key,
+				   array ? "an array of " : "", values[kv->item].name, want);
 }
 
 static int absent(const struct gguf *g, const char *key, struct err *e)

@@ -1,4 +1,4 @@
-/* What gguf.c (header, tensors) and gguf_meta.c (metadata) share. Nobody else includes this.
+/* What gguf.c, gguf_meta.c and gguf_tensors.c share. Nobody else includes this.
  *
  * The head of a file (header, metadata, tensor descriptions) is read with pread into memory as far as it
  * has been parsed, and never through the mapping: a file that shrinks gives an error here.
@@ -62,5 +62,7 @@ int gguf_take_string(struct gguf *g, uint64_t max, size_t *at, size_t *size, con
 
 /* Reads n pairs at pos and sorts them. */
 int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e);
+/* Reads n descriptions at pos and checks that the data lies in the file, aligned, without overlaps. */
+int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e);
 
 #endif

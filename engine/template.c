@@ -176,8 +176,8 @@ static const struct chat_template *recognise(struct gguf_text text)
 	return &plain;
 }
 
-/* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends the
- * literal. NULL if it does not, or if nothing stands there. */
+/* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
+ * the literal. NULL if it does not, or if nothing stands there. */
 static char *copy_literal(const char *from, const char *end, char quote, const char *stop)
 {
 	size_t n_stop = strlen(stop), n = 0;
@@ -231,8 +231,8 @@ char *template_system(const struct gguf *g)
 	return recognise(text) == &chatml ? chatml_system(text) : NULL;
 }
 
-/* A family with a file's own default system text: kept for good and shared by files with the same text,
- * so that what template_of returns is as constant as the families themselves. */
+/* A family with a file's own default system text: kept for good and shared by files with the same
+ * text, so that what template_of returns is as constant as the families themselves. */
 static const struct chat_template *with_system(const struct chat_template *c, char *system)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -270,9 +270,9 @@ const struct chat_template *template_of(const struct gguf *g, int *known)
 
 /* --- ids ---
  *
- * A piece's control tokens become ids; all text between two of them, whether of pieces or of the user,
- * is tokenised as one stretch, as it would be if the whole conversation were one text: white space at
- * the seams falls into the same words. */
+ * A piece's control tokens become ids; all text between two of them, whether of pieces or of the
+ * user, is tokenised as one stretch, as it would be if the whole conversation were one text: white
+ * space at the seams falls into the same words. */
 
 struct writer {
 	const struct tokenizer *t;
@@ -366,7 +366,8 @@ static bool is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static void write_message(struct writer *w, const struct chat_template *c, const char *text, size_t size)
+static void write_message(struct writer *w, const struct chat_template *c, const char *text,
+						  size_t size)
 {
 	while (c->trim && size && is_space(text[size - 1]))
 		size--;
@@ -403,8 +404,8 @@ int template_begin(const struct chat_template *c, const struct tokenizer *t, con
 }
 
 /* Whether ids hold a system text and nothing after it, so that the user's turn is open already. */
-static bool turn_is_open(const struct chat_template *c, const struct tokenizer *t, const int32_t *ids,
-						 size_t n)
+static bool turn_is_open(const struct chat_template *c, const struct tokenizer *t,
+						 const int32_t *ids, size_t n)
 {
 	size_t n_bos = tokenizer_bos(t) >= 0 && *c->bos ? 1 : 0;
 
@@ -429,8 +430,8 @@ int template_user(const struct chat_template *c, const struct tokenizer *t, cons
 	return write_end(&w);
 }
 
-int template_close(const struct chat_template *c, const struct tokenizer *t, int32_t **ids, size_t *n,
-				   size_t *cap, struct err *e)
+int template_close(const struct chat_template *c, const struct tokenizer *t, int32_t **ids,
+				   size_t *n, size_t *cap, struct err *e)
 {
 	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
 	int32_t end = tokenizer_id_of(t, c->end);

@@ -1,7 +1,8 @@
 /* Encoding: special tokens, words, byte pairs (Sennrich et al. 2016). See tokenizer.h.
  *
- * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n also
- * for a megabyte without a space. A pair in the heap may be out of date; that shows when it comes up. */
+ * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n
+ * also for a megabyte without a space. A pair in the heap may be out of date; that shows when it
+ * comes up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct encoder {
 	struct err *e;
 
 	struct symbol *symbol; /* [room] */
-	uint64_t *heap;        /* [3 * room] rank << 32 | position, the least first */
+	uint64_t *heap;		   /* [3 * room] rank << 32 | position, the least first */
 	size_t room, n_heap;
 };
 

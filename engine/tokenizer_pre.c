@@ -1,4 +1,4 @@
-/* See tokenizer_pre.h. The expressions, each tried from left to right at the place where the last ended:
+/* See tokenizer_pre.h. The expressions, each tried from left to right where the last one ended:
  *
  * gpt-2      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *            (Radford et al. 2019, encoder.py)
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum class {
+enum sort {
 	END,
 	LETTER,
 	NUMBER,
@@ -22,7 +22,7 @@ enum class {
 };
 
 struct look {
-	enum class class;
+	enum sort sort;
 	int32_t c; /* code point; -1: a byte that is not UTF-8 */
 	size_t size;
 };
@@ -31,12 +31,21 @@ static const struct {
 	const char *name;
 	enum pre_kind kind;
 } names[] = {
-	{"gpt-2", PRE_GPT2},       {"gpt2", PRE_GPT2},      {"default", PRE_GPT2},
-	{"phi-2", PRE_GPT2},       {"olmo", PRE_GPT2},      {"mpt", PRE_GPT2},
-	{"smollm", PRE_SMOLLM},    {"starcoder", PRE_SMOLLM}, {"refact", PRE_SMOLLM},
-	{"llama-bpe", PRE_LLAMA3}, {"llama3", PRE_LLAMA3},  {"llama-v3", PRE_LLAMA3},
-	{"falcon3", PRE_LLAMA3},   {"dbrx", PRE_LLAMA3},    {"smaug-bpe", PRE_LLAMA3},
-	{"qwen2", PRE_QWEN2},      {"deepseek-r1-qwen", PRE_QWEN2},
+	{"gpt-2", PRE_GPT2},
+	{"gpt2", PRE_GPT2},
+	{"default", PRE_GPT2},
+	{"phi-2", PRE_GPT2},
+	{"olmo", PRE_GPT2},
+	{"mpt", PRE_GPT2},
+	{"smollm", PRE_SMOLLM},
+	{"starcoder", PRE_SMOLLM},
+	{"refact", PRE_SMOLLM},
+	{"llama-bpe", PRE_LLAMA3},
+	{"llama3", PRE_LLAMA3},
+	{"llama-v3", PRE_LLAMA3},
+	{"falcon3", PRE_LLAMA3},
+	{"qwen2", PRE_QWEN2},
+	{"deepseek-r1-qwen", PRE_QWEN2},
 };
 
 const char pre_names[] = "smollm, llama-bpe, qwen2, gpt-2";
@@ -49,7 +58,7 @@ int pre_by_name(const char *name, size_t size)
 	return -1;
 }
 
-static enum class class_of(int32_t c)
+static enum sort sort_of(int32_t c)
 {
 	switch (utf8proc_category(c)) {
 	case UTF8PROC_CATEGORY_LU:
@@ -82,13 +91,13 @@ static struct look look(const char *text, size_t size, size_t at)
 	n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
 	if (n <= 0)
 		return (struct look){OTHER, -1, 1};
-	return (struct look){class_of(c), c, (size_t)n};
+	return (struct look){sort_of(c), c, (size_t)n};
 }
 
-/* The end of the run of that class from `at`. */
-static size_t run(const char *text, size_t size, size_t at, enum class class)
+/* The end of the run of that sort from `at`. */
+static size_t run(const char *text, size_t size, size_t at, enum sort sort)
 {
-	for (struct look c; (c = look(text, size, at)).class == class;)
+	for (struct look c; (c = look(text, size, at)).sort == sort;)
 		at += c.size;
 	return at;
 }
@@ -119,14 +128,14 @@ static size_t contraction(const char *text, size_t size, bool fold)
 	return a == ('l' & mask) && b == a ? 3 : 0;
 }
 
-/* A run of spaces from the start: \s*[\r\n]+ (if newlines) or \s+(?!\S) or \s+. The run is followed by
- * the end of the text, or of smollm's segment, or by something the last space belongs to. */
+/* A run of spaces from the start: \s*[\r\n]+ (if newlines) or \s+(?!\S) or \s+. The run is followed
+ * by the end of the text, or of smollm's segment, or by something the last space belongs to. */
 static size_t spaces(enum pre_kind kind, const char *text, size_t size)
 {
 	size_t at = 0, last = 0, newline = 0;
 	struct look c;
 
-	while ((c = look(text, size, at)).class == SPACE) {
+	while ((c = look(text, size, at)).sort == SPACE) {
 		last = at;
 		at += c.size;
 		if (c.c == '\n' || c.c == '\r')
@@ -134,7 +143,7 @@ static size_t spaces(enum pre_kind kind, const char *text, size_t size)
 	}
 	if (newline && (kind == PRE_LLAMA3 || kind == PRE_QWEN2))
 		return newline;
-	if (c.class == END || (kind == PRE_SMOLLM && c.class == NUMBER))
+	if (c.sort == END || (kind == PRE_SMOLLM && c.sort == NUMBER))
 		return at;
 	return last ? last : at;
 }
@@ -148,18 +157,18 @@ static size_t next_gpt2(enum pre_kind kind, const char *text, size_t size)
 		return n;
 	if (c.c == ' ')
 		d = look(text, size, c.size);
-	if (d.class == SPACE || d.class == END)
+	if (d.sort == SPACE || d.sort == END)
 		return spaces(kind, text, size);
-	if (kind == PRE_SMOLLM && d.class == NUMBER)
+	if (kind == PRE_SMOLLM && d.sort == NUMBER)
 		return c.size; /* the number, or the space that may not join it */
-	return run(text, size, c.c == ' ' ? c.size : 0, d.class);
+	return run(text, size, c.c == ' ' ? c.size : 0, d.sort);
 }
 
 static size_t digits(const char *text, size_t size, int most)
 {
 	size_t at = 0;
 
-	for (struct look c; most-- > 0 && (c = look(text, size, at)).class == NUMBER;)
+	for (struct look c; most-- > 0 && (c = look(text, size, at)).sort == NUMBER;)
 		at += c.size;
 	return at;
 }
@@ -171,15 +180,15 @@ static size_t next_llama3(enum pre_kind kind, const char *text, size_t size)
 
 	if (c.c == '\'' && (n = contraction(text, size, true)))
 		return n;
-	if (c.class == LETTER)
+	if (c.sort == LETTER)
 		return run(text, size, 0, LETTER);
-	if (c.class == NUMBER)
+	if (c.sort == NUMBER)
 		return digits(text, size, kind == PRE_LLAMA3 ? 3 : 1);
 	d = look(text, size, c.size);
-	if (d.class == LETTER && !is_newline(text, size, 0))
+	if (d.sort == LETTER && !is_newline(text, size, 0))
 		return run(text, size, c.size, LETTER);
-	if (c.class == OTHER || (c.c == ' ' && d.class == OTHER)) {
-		n = run(text, size, c.class == OTHER ? 0 : c.size, OTHER);
+	if (c.sort == OTHER || (c.c == ' ' && d.sort == OTHER)) {
+		n = run(text, size, c.sort == OTHER ? 0 : c.size, OTHER);
 		while (is_newline(text, size, n))
 			n++;
 		return n;

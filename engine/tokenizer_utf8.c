@@ -5,12 +5,15 @@
 
 #include "engine/tokenizer.h"
 
-/* Whether held[0 … n - 1] is the beginning of a character: its length if so, 0 if it can never be one. */
+/* The length of the character that s[0 … n - 1] begins; 0 if it can never be one. */
 static int length_of(const unsigned char *s, int n)
 {
 	unsigned char a = s[0], low = 0x80, high = 0xbf;
-	int length = a < 0x80 ? 1 : a >= 0xc2 && a < 0xe0 ? 2 : a >= 0xe0 && a < 0xf0 ? 3
-		: a >= 0xf0 && a < 0xf5 ? 4 : 0;
+	int length = a < 0x80				 ? 1
+				 : a >= 0xc2 && a < 0xe0 ? 2
+				 : a >= 0xe0 && a < 0xf0 ? 3
+				 : a >= 0xf0 && a < 0xf5 ? 4
+										 : 0;
 
 	/* The second byte's range excludes overlong forms, surrogates and what lies above U+10FFFF. */
 	if (a == 0xe0)
@@ -38,7 +41,8 @@ static size_t put(char *out, size_t used, size_t cap, const void *bytes, size_t 
 	return used + size;
 }
 
-size_t utf8_stream_feed(struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap)
+size_t utf8_stream_feed(struct utf8_stream *s, const void *bytes, size_t size, char *out,
+						size_t cap)
 {
 	const unsigned char *p = bytes;
 	size_t used = 0;

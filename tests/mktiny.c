@@ -18,11 +18,11 @@ static const char usage[] =
 	"  --template NAME  chatml (default), none\n";
 
 static const struct option options[] = {
-	{"seed", 1, NULL, 's'},  {"dim", 1, NULL, 'd'},       {"layers", 1, NULL, 'l'},
+	{"seed", 1, NULL, 's'},	 {"dim", 1, NULL, 'd'},		  {"layers", 1, NULL, 'l'},
 	{"heads", 1, NULL, 'h'}, {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
-	{"vocab", 1, NULL, 'v'}, {"ctx", 1, NULL, 'c'},       {"type", 1, NULL, 't'},
-	{"tied", 1, NULL, 'T'},  {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
-	{"arch", 1, NULL, 'a'},  {"pre", 1, NULL, 'p'},       {"template", 1, NULL, 'm'},
+	{"vocab", 1, NULL, 'v'}, {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
+	{"tied", 1, NULL, 'T'},	 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
+	{"arch", 1, NULL, 'a'},	 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -30,9 +30,14 @@ static bool set_number(struct tiny_options *o, int key, const char *text)
 {
 	char *end;
 	long v = strtol(text, &end, 10);
-	int32_t *field = key == 'd' ? &o->dim : key == 'l' ? &o->layers : key == 'h' ? &o->heads
-		: key == 'k' ? &o->kv_heads : key == 'f' ? &o->ffn : key == 'v' ? &o->vocab
-		: key == 'c' ? &o->ctx : NULL;
+	int32_t *field = key == 'd'	  ? &o->dim
+					 : key == 'l' ? &o->layers
+					 : key == 'h' ? &o->heads
+					 : key == 'k' ? &o->kv_heads
+					 : key == 'f' ? &o->ffn
+					 : key == 'v' ? &o->vocab
+					 : key == 'c' ? &o->ctx
+								  : NULL;
 
 	if (!*text || *end || v < 0 || v > INT32_MAX)
 		return false;

@@ -15,7 +15,8 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 
-#define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* FIPS 180-2, B.1 */
+/* FIPS 180-2, B.1 */
+#define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static char folder[64]; /* everything happens below it */
@@ -186,7 +187,13 @@ static void test_remembered(void **state)
 static void test_broken_memory(void **state)
 {
 	static const char *const memories[] = {
-		"", "\n\n", "x", ABC, ABC "\n", ABC " \n", ABC " 3 1 1 1 /\n",
+		"",
+		"\n\n",
+		"x",
+		ABC,
+		ABC "\n",
+		ABC " \n",
+		ABC " 3 1 1 1 /\n",
 		"zz7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad 3 0 0 0 /x\n",
 	};
 	struct err e = {0};
@@ -226,7 +233,7 @@ static void test_clock(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_paths),      cmocka_unit_test(test_path_in_the_way),
+		cmocka_unit_test(test_paths),	   cmocka_unit_test(test_path_in_the_way),
 		cmocka_unit_test(test_recordings), cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_remembered), cmocka_unit_test(test_broken_memory),
 		cmocka_unit_test(test_clock),

@@ -17,8 +17,20 @@
 /* --- good files --- */
 
 static const struct tiny_options smallest = {
-	.seed = 1, .dim = 32, .layers = 1, .heads = 2, .kv_heads = 1, .ffn = 32, .vocab = 262, .ctx = 64,
-	.type = K_Q4_0, .embd_type = K_Q8_0, .tied = true, .arch = "llama", .pre = "gpt-2", .chat = "none",
+	.seed = 1,
+	.dim = 32,
+	.layers = 1,
+	.heads = 2,
+	.kv_heads = 1,
+	.ffn = 32,
+	.vocab = 262,
+	.ctx = 64,
+	.type = K_Q4_0,
+	.embd_type = K_Q8_0,
+	.tied = true,
+	.arch = "llama",
+	.pre = "gpt-2",
+	.chat = "none",
 };
 
 static void check_tensor(const struct gguf *g, const char *name, enum k_type type, int64_t cols,
@@ -47,7 +59,8 @@ static void test_all_types(void **state)
 	static const struct {
 		enum k_type type;
 		size_t bytes; /* of 64 x 64 values */
-	} all[] = {{K_F32, 16384}, {K_F16, 8192}, {K_BF16, 8192}, {K_Q8_0, 4352}, {K_Q4_0, 2304}, {K_Q4_1, 2560}};
+	} all[] = {{K_F32, 16384}, {K_F16, 8192},  {K_BF16, 8192},
+			   {K_Q8_0, 4352}, {K_Q4_0, 2304}, {K_Q4_1, 2560}};
 
 	(void)state;
 	assert_int_equal(sizeof all / sizeof *all, K_N_TYPES);
@@ -96,7 +109,11 @@ static void make_metadata(struct bytes *b)
 	gguf_put_header(b, 3, 0, 17);
 	for (uint32_t type = 0; type < 8; type++) {
 		snprintf(key, sizeof key, "t%u", type);
-		gguf_put_kv(b, key, type, type == 7 ? "\1" : type == 6 ? "\0\0\x80\x3f" : "\xff\xff\xff\xff", widths[type]);
+		gguf_put_kv(b, key, type,
+					type == 7	? "\1"
+					: type == 6 ? "\0\0\x80\x3f"
+								: "\xff\xff\xff\xff",
+					widths[type]);
 	}
 	gguf_put_kv(b, "t10", 10, &large, 8);
 	gguf_put_kv(b, "t11", 11, &negative, 8);
@@ -118,7 +135,8 @@ static void test_numbers(void **state)
 	static const struct {
 		const char *key;
 		int64_t value;
-	} ints[] = {{"t0", 255}, {"t1", -1}, {"t2", 65535}, {"t3", -1}, {"t4", 4294967295}, {"t5", -1}, {"t11", -5}};
+	} ints[] = {{"t0", 255},		{"t1", -1}, {"t2", 65535}, {"t3", -1},
+				{"t4", 4294967295}, {"t5", -1}, {"t11", -5}};
 	struct bytes b = {0};
 	struct gguf *g;
 	struct err e = {0};
@@ -208,18 +226,18 @@ static void test_texts_and_arrays(void **state)
 struct spec {
 	uint32_t version;
 	uint64_t n_tensors, n_kv;
-	uint64_t key_size;     /* claimed for the key "general.alignment" */
+	uint64_t key_size; /* claimed for the key "general.alignment" */
 	uint32_t align_type;
 	uint32_t align;
-	const char *kv;        /* one more pair, raw, if n_kv is 2 */
+	const char *kv; /* one more pair, raw, if n_kv is 2 */
 	uint64_t kv_size;
-	const char *name;      /* of the second tensor */
-	uint64_t name_size;    /* claimed */
+	const char *name;	/* of the second tensor */
+	uint64_t name_size; /* claimed */
 	uint32_t n_dims;
 	uint64_t dim0, dim1, dim2;
 	uint32_t type;
 	uint64_t offset;
-	uint64_t data;         /* bytes of the data section */
+	uint64_t data; /* bytes of the data section */
 };
 
 static const struct spec truth = {3, 2, 1, 17, 4, 32, "", 0, "two", 3, 2, 32, 2, 1, 8, 64, 132};
@@ -338,7 +356,8 @@ static const struct lie {
 	{"is cut off or lies", PAIR(N4 "list\x09\0\0\0\x08\0\0\0" HUGE8)},
 	{"is cut off or lies", PAIR(N4 "text\x08\0\0\0" HUGE8)},
 	{"split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\2\0\0\0\2\0")},
-	{"split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0" "2")},
+	{"split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0"
+									  "2")},
 };
 
 static void test_lies(void **state)
@@ -532,7 +551,7 @@ static void test_shrinks(void **state)
 	free(path);
 }
 
-/* A large file (of holes) whose one string claims nearly all of it: refused, not read into memory. */
+/* A large file (of holes) whose one string claims nearly all of it: refused, not read. */
 static void test_large_lie(void **state)
 {
 	char path[] = "/tmp/cutaway-holes-XXXXXX";
@@ -561,11 +580,16 @@ static void test_large_lie(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_types), cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_texts_and_arrays), cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_names),     cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_no_file),   cmocka_unit_test(test_cut_off),
-		cmocka_unit_test(test_damaged),   cmocka_unit_test(test_shrinks),
+		cmocka_unit_test(test_all_types),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_texts_and_arrays),
+		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_other_files),
+		cmocka_unit_test(test_no_file),
+		cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_shrinks),
 		cmocka_unit_test(test_large_lie),
 	};
 

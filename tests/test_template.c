@@ -1,5 +1,5 @@
-/* Chat templates: recognised by the makers' own Jinja texts (their telling parts), and the ids of whole
- * conversations. Goldens of independent code: jinja2 and Hugging Face's tokenizers. */
+/* Chat templates: recognised by the makers' own Jinja texts (their telling parts), and the ids of
+ * whole conversations. Goldens of independent code: jinja2 and Hugging Face's tokenizers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static const struct {
 	/* an escaped quote inside */
 	{"{{ '<|im_start|>system\\nYou\\'re kind.<|im_end|>\\n' }}", "chatml", "You're kind."},
 	/* ChatML without a default */
-	{"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+	{"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] "
+	 "+ "
 	 "'<|im_end|>' + '\n'}}{% endfor %}",
 	 "chatml", NULL},
 	{"{{ '<|im_start|>system\n' + system_message + '<|im_end|>\n' }}", "chatml", NULL},
@@ -56,10 +57,10 @@ static const struct {
 	{"{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}", "mistral-v3", NULL},
 	{"{{ '[SYSTEM_PROMPT]' }}[INST] [/INST]", "plain", NULL},
 	{"{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr", NULL},
-	{"{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}", "gemma",
-	 NULL},
-	{"{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}", "phi3",
-	 NULL},
+	{"{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}",
+	 "gemma", NULL},
+	{"{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}",
+	 "phi3", NULL},
 	{"{{ message['content'] }}", "plain", NULL},
 	{"", "plain", NULL},
 };
@@ -144,8 +145,8 @@ static void answer(struct talk *k, const char *text)
 {
 	struct err e = {0};
 
-	assert_int_equal(
-		tokenizer_encode(k->t, text, strlen(text), false, &k->id, &k->n, &k->cap, &e), 0);
+	assert_int_equal(tokenizer_encode(k->t, text, strlen(text), false, &k->id, &k->n, &k->cap, &e),
+					 0);
 }
 
 static void close_answer(struct talk *k)
@@ -173,8 +174,18 @@ static void expect_text(const struct talk *k, const char *want)
 static struct tokenizer *open_tokenizer(void)
 {
 	static const char *const control[] = {
-		"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>",
-		"<|eot_id|>", "<start_of_turn>", "<end_of_turn>", "<|user|>", "<|assistant|>", "<|end|>",
+		"<s>",
+		"</s>",
+		"<|im_start|>",
+		"<|im_end|>",
+		"<|start_header_id|>",
+		"<|end_header_id|>",
+		"<|eot_id|>",
+		"<start_of_turn>",
+		"<end_of_turn>",
+		"<|user|>",
+		"<|assistant|>",
+		"<|end|>",
 	};
 	const uint64_t n_control = sizeof control / sizeof *control, n = n_control + 256;
 	struct tokenizer *t;
@@ -222,17 +233,20 @@ static void test_conversations(void **state)
 		const char *with_system, *without;
 	} talk[] = {
 		{0,
-		 "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nyo"
+		 "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n hi "
+		 "<|im_end|>\n<|im_start|>assistant\nyo"
 		 "<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n",
 		 "<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nyo"
 		 "<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n"},
 		{9,
 		 "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user"
-		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|eot_id|>"
+		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
+		 "eot_id|>"
 		 "<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
 		 "<|end_header_id|>\n\n",
 		 "<s><|start_header_id|>user"
-		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|eot_id|>"
+		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
+		 "eot_id|>"
 		 "<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
 		 "<|end_header_id|>\n\n"},
 		{10, "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\nhi [/INST]yo</s><s>[INST] b [/INST]",
@@ -241,14 +255,18 @@ static void test_conversations(void **state)
 		 "<s>[INST]  hi  [/INST]yo</s>[INST] b [/INST]"},
 		{12, "<s>[INST] S\n\n hi [/INST]yo</s>[INST] b[/INST]",
 		 "<s>[INST]  hi [/INST]yo</s>[INST] b[/INST]"},
-		{14, "<|system|>\nS</s>\n<|user|>\n hi </s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n",
+		{14,
+		 "<|system|>\nS</s>\n<|user|>\n hi "
+		 "</s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n",
 		 "<|user|>\n hi </s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n"},
 		{15,
 		 "<s><start_of_turn>user\nS\n\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
 		 "<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n",
 		 "<s><start_of_turn>user\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
 		 "<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n"},
-		{16, "<|system|>\nS<|end|>\n<|user|>\n hi <|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n",
+		{16,
+		 "<|system|>\nS<|end|>\n<|user|>\n hi "
+		 "<|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n",
 		 "<|user|>\n hi <|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n"},
 		{17, "S\n\nUser:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:",
 		 "User:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:"},
@@ -343,9 +361,9 @@ static void test_golden_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_recognised),   cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_recognised),	  cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_conversations), cmocka_unit_test(test_close),
-		cmocka_unit_test(test_no_injection), cmocka_unit_test(test_golden_ids),
+		cmocka_unit_test(test_no_injection),  cmocka_unit_test(test_golden_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

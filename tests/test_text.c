@@ -21,7 +21,11 @@ static const char model[] = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
 static int32_t decode(const char *text, size_t *size)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	int n = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+	int n = s[0] < 0x80				? 1
+			: (s[0] & 0xe0) == 0xc0 ? 2
+			: (s[0] & 0xf0) == 0xe0 ? 3
+			: (s[0] & 0xf8) == 0xf0 ? 4
+									: 0;
 	int32_t c = n == 1 ? s[0] : n == 2 ? s[0] & 0x1f : n == 3 ? s[0] & 0x0f : s[0] & 7;
 
 	if (!n)
@@ -32,16 +36,23 @@ static int32_t decode(const char *text, size_t *size)
 		c = c << 6 | (s[i] & 0x3f);
 	}
 	*size = (size_t)n;
-	return c < (n == 2 ? 0x80 : n == 3 ? 0x800 : n == 4 ? 0x10000 : 0) || (c >= 0xd800 && c < 0xe000) ? -1 : c;
+	return c < (n == 2	 ? 0x80
+				: n == 3 ? 0x800
+				: n == 4 ? 0x10000
+						 : 0) ||
+				   (c >= 0xd800 && c < 0xe000)
+			   ? -1
+			   : c;
 }
 
 /* Listed here by hand: the characters that must never reach a terminal. */
 static bool steers(int32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x34f || c == 0x61c || c == 0x115f ||
-		c == 0x1160 || c == 0x180e || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-		(c >= 0x2060 && c <= 0x206f) || c == 0x3164 || (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff ||
-		c == 0xffa0 || (c >= 0xfff0 && c <= 0xfffb) || (c >= 0xe000 && c <= 0xf8ff) || c >= 0xe0000;
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x34f || c == 0x61c ||
+		   c == 0x115f || c == 0x1160 || c == 0x180e || (c >= 0x200b && c <= 0x200f) ||
+		   (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0x3164 ||
+		   (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff || c == 0xffa0 ||
+		   (c >= 0xfff0 && c <= 0xfffb) || (c >= 0xe000 && c <= 0xf8ff) || c >= 0xe0000;
 }
 
 /* Splits text into runs and holds every one against the contract. */
@@ -168,8 +179,9 @@ static void test_random_bytes(void **state)
 		for (size_t k = 0; k < size; k++) {
 			r = r * 6364136223846793005u + 1442695040888963407u;
 			/* half of the time bytes that are likely to make sequences */
-			text[k] = r >> 62 & 1 ? "\xe2\x80\x8f\xcc\x81\xf0\x9f\x98\xed\xef\xbb\xbf\x1b[31"[r >> 50 & 15]
-								  : (char)(r >> 33);
+			text[k] = r >> 62 & 1
+						  ? "\xe2\x80\x8f\xcc\x81\xf0\x9f\x98\xed\xef\xbb\xbf\x1b[31"[r >> 50 & 15]
+						  : (char)(r >> 33);
 		}
 		r = r * 6364136223846793005u + 1442695040888963407u;
 		check_all(text, size);
@@ -196,11 +208,13 @@ static void test_every_code_point(void **state)
 		assert_int_equal(strlen(g.text), size);
 		assert_memory_equal(g.text, text, size);
 		/* spacing marks are the one exception to utf8proc's widths: terminals give them a column */
-		assert_int_equal(g.width, utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(c));
+		assert_int_equal(g.width,
+						 utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(c));
 	}
 }
 
-static void expect(const char *text, bool ascii, const char *shown, int width, size_t used, bool standin)
+static void expect(const char *text, bool ascii, const char *shown, int width, size_t used,
+				   bool standin)
 {
 	struct glyph_run g = text_next(text, strlen(text), ascii);
 
@@ -260,7 +274,8 @@ static void test_clean(void **state)
 	assert_string_equal(s, "a       b\nc\xe2\x90\x9b");
 	free(s);
 	s = text_clean("a\tb\nc", 5, false, &n);
-	assert_string_equal(s, "a b\xe2\x90\x8a" "c");
+	assert_string_equal(s, "a b\xe2\x90\x8a"
+						   "c");
 	free(s);
 	s = text_clean("", 0, false, &n);
 	assert_string_equal(s, "");

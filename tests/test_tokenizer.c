@@ -1,6 +1,7 @@
-/* The tokenizer against goldens of independent code, against a plain form of itself, and against files
- * that lie. The pre-tokenizers' goldens come from Hugging Face's tokenizers and the expressions that
- * tokenizer_pre.c names; the ids from the same library with the model's vocabulary. */
+/* The tokenizer against goldens of independent code, against a plain form of itself, and against
+ * files that lie. The pre-tokenizers' goldens come from Hugging Face's tokenizers and the
+ * expressions that tokenizer_pre.c names; the ids from the same library with the model's
+ * vocabulary. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,7 +165,7 @@ struct golden {
 	int32_t n_merges;
 };
 
-/* Merges of the tiny model, told apart from the tokenizer's own table: read from the file's texts. */
+/* Merges of the tiny model, from the file's texts and not from the tokenizer's own table. */
 static void read_merges(struct golden *m, const struct gguf *g, const struct tokenizer *t)
 {
 	static struct gguf_text token[4096], text[1024];
@@ -176,7 +177,8 @@ static void read_merges(struct golden *m, const struct gguf *g, const struct tok
 	assert_int_equal(gguf_array_text(g, "tokenizer.ggml.merges", text, n, &e), 0);
 	assert_int_equal(gguf_array_text(g, "tokenizer.ggml.tokens", token, vocab, &e), 0);
 	for (int64_t i = 0; i < n; i++) {
-		size_t left = (size_t)((const char *)memchr(text[i].data, ' ', text[i].size) - text[i].data);
+		size_t left =
+			(size_t)((const char *)memchr(text[i].data, ' ', text[i].size) - text[i].data);
 
 		m->merge[i].left = m->merge[i].right = -1;
 		for (int32_t k = vocab - 1; k >= 0; k--) {
@@ -191,7 +193,7 @@ static void read_merges(struct golden *m, const struct gguf *g, const struct tok
 	m->n_merges = (int32_t)n;
 }
 
-/* The definition: again and again the first pair of the lowest rank. Merge i makes token 259 + i. */
+/* The definition: ever again the first pair of the lowest rank. Merge i makes token 259 + i. */
 static size_t encode_plainly(const struct golden *m, const char *word, size_t size, int32_t *id)
 {
 	size_t n = size;
@@ -341,7 +343,7 @@ static void test_special(void **state)
 
 struct vocabulary {
 	const char *const *token; /* NULL-terminated, in the byte alphabet */
-	const uint32_t *kind;     /* or NULL: no token types */
+	const uint32_t *kind;	  /* or NULL: no token types */
 	const char *const *merge; /* NULL-terminated, or NULL: no such key */
 	const char *model, *pre;
 	int64_t eos; /* -1: none */
@@ -359,8 +361,8 @@ static int open_made(const struct vocabulary *v, struct tokenizer **t, struct er
 	while (v->merge && v->merge[n_merges])
 		n_merges++;
 	gguf_put_header(&b, 3, 0,
-					(v->model != NULL) + (v->pre != NULL) + (v->token != NULL) + (v->merge != NULL) +
-						(v->eos >= 0) + (v->kind != NULL));
+					(v->model != NULL) + (v->pre != NULL) + (v->token != NULL) +
+						(v->merge != NULL) + (v->eos >= 0) + (v->kind != NULL));
 	if (v->model)
 		gguf_put_kv_text(&b, "tokenizer.ggml.model", v->model);
 	if (v->pre)
@@ -408,11 +410,14 @@ static void test_whole_words(void **state)
 	assert_int_equal(open_made(&v, &t, &e), 0);
 	expect_ids(t, "abc", 3, false, (int32_t[]){0, 4}, 2);
 	/* bytes without a token are left out, and their neighbours then meet */
-	expect_ids(t, "a\x04" "bzc", 5, false, (int32_t[]){0, 4}, 2);
+	expect_ids(t,
+			   "a\x04"
+			   "bzc",
+			   5, false, (int32_t[]){0, 4}, 2);
 	tokenizer_close(t);
 }
 
-/* Without token types the ids that the file names are control tokens; user tokens are always found. */
+/* Without token types the ids that the file names are control tokens; user tokens always count. */
 static void test_kinds(void **state)
 {
 	static const uint32_t kinds[] = {1, 1, 1, 1, 1, 1, 1, 4};
@@ -485,8 +490,8 @@ static void expect_stream(const char *text, size_t size, const char *want)
 
 			n += utf8_stream_feed(&s, text + at, part, out + n, sizeof out - n);
 			/* whole characters only */
-			assert_true(!n || utf8proc_decompose((utf8proc_uint8_t *)out, (utf8proc_ssize_t)n, NULL, 0,
-												 0) >= 0);
+			assert_true(!n || utf8proc_decompose((utf8proc_uint8_t *)out, (utf8proc_ssize_t)n, NULL,
+												 0, 0) >= 0);
 		}
 		n += utf8_stream_flush(&s, out + n, sizeof out - n);
 		assert_int_equal(n, strlen(want));
@@ -500,9 +505,14 @@ static void test_stream(void **state)
 {
 	(void)state;
 	expect_stream("plain", 5, "plain");
-	expect_stream("\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad", 9, "\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad");
-	expect_stream("\xff" "a\x80", 3, BAD "a" BAD);
-	expect_stream("\xf0\x9f\x99" "a", 4, BAD "a");
+	expect_stream("\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad", 9,
+				  "\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad");
+	expect_stream("\xff"
+				  "a\x80",
+				  3, BAD "a" BAD);
+	expect_stream("\xf0\x9f\x99"
+				  "a",
+				  4, BAD "a");
 	expect_stream("\xe4\xb8\xe4\xb8\xad", 5, BAD "\xe4\xb8\xad");
 	expect_stream("\xe4\xb8", 2, BAD);
 	/* Table 3-8 of the Unicode Standard, 3.9 */

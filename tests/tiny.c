@@ -22,15 +22,16 @@ static const struct k_type_info formats[] = {
 static const char *const special_names[N_SPECIAL] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
 static const char sample[] =
-	"The cache holds the keys and the values of every token that the model has read. A page holds "
-	"sixteen of them, and a table says which page comes next. When two requests begin with the same "
-	"words they share the pages of those words, and only what differs is computed again. When there "
-	"are no free pages, the page that was not used for the longest time is given away. The sampler "
-	"takes the logits, divides them by the temperature, cuts what is not likely, and draws. The draft "
-	"guesses what the model would say, and the model checks all of the guesses in one step: those "
-	"that it would have said are kept, and the first that it would not have said is thrown away. "
-	"user system assistant You are a helpful AI assistant named SmolLM, trained by Hugging Face. "
-	"What is this? It is a small model, with small numbers, for the tests of the engine and the tools.";
+	"The cache holds the keys and the values of every token that the model has read. A page "
+	"holds sixteen of them, and a table says which page comes next. When two requests begin with "
+	"the same words they share the pages of those words, and only what differs is computed "
+	"again. When there are no free pages, the page that was not used for the longest time is "
+	"given away. The sampler takes the logits, divides them by the temperature, cuts what is not "
+	"likely, and draws. The draft guesses what the model would say, and the model checks all of "
+	"the guesses in one step: those that it would have said are kept, and the first that it "
+	"would not have said is thrown away. user system assistant You are a helpful AI assistant "
+	"named SmolLM, trained by Hugging Face. What is this? It is a small model, with small "
+	"numbers, for the tests of the engine and the tools.";
 
 static const char chatml[] =
 	"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
@@ -45,7 +46,7 @@ struct pair {
 	int32_t left, right;
 };
 
-/* The most frequent pair that stands inside words; ties go to the first. False if none comes twice. */
+/* The most frequent pair inside words; ties go to the first. False if none comes twice. */
 static bool best_pair(const int32_t *ids, int32_t n, struct pair *best)
 {
 	int32_t most = 1;
@@ -91,7 +92,8 @@ static void train(struct pair *merge, int32_t n)
 		if (more)
 			size = apply_pair(ids, size, merge[i], N_FIRST + i);
 		else
-			merge[i] = (struct pair){N_SPECIAL + 0x80 + spare / 128, N_SPECIAL + 0x80 + spare % 128};
+			merge[i] =
+				(struct pair){N_SPECIAL + 0x80 + spare / 128, N_SPECIAL + 0x80 + spare % 128};
 		spare += !more;
 	}
 }
@@ -170,7 +172,7 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* About normal, of variance 1: four uniform numbers. Exact arithmetic, so the same on every machine. */
+/* About normal, of variance 1: four uniform numbers. Exact, so the same on every machine. */
 static float next_normal(uint64_t *state)
 {
 	uint64_t r = next_random(state);
@@ -301,8 +303,8 @@ struct plan {
 	float mean, spread;
 };
 
-/* Rows of embedding and output have length 2.5, so that logits (dot products with a vector of rms 1)
- * spread by 2.5; the blocks' outputs outweigh the embedding, or a tied model would just repeat. */
+/* Rows of embedding and output have length 2.5, so that logits (dot products with a vector of rms
+ * 1) spread by 2.5; the blocks outweigh the embedding, or a tied model would just repeat. */
 static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 {
 	uint64_t dim = (uint64_t)o->dim, kv = dim / (uint64_t)o->heads * (uint64_t)o->kv_heads;
@@ -350,14 +352,10 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 		const char *key;
 		int32_t value;
 	} keys[] = {
-		{"block_count", o->layers},
-		{"context_length", o->ctx},
-		{"embedding_length", o->dim},
-		{"feed_forward_length", o->ffn},
-		{"attention.head_count", o->heads},
-		{"attention.head_count_kv", o->kv_heads},
-		{"vocab_size", o->vocab},
-		{"rope.dimension_count", o->dim / o->heads},
+		{"block_count", o->layers},			{"context_length", o->ctx},
+		{"embedding_length", o->dim},		{"feed_forward_length", o->ffn},
+		{"attention.head_count", o->heads}, {"attention.head_count_kv", o->kv_heads},
+		{"vocab_size", o->vocab},			{"rope.dimension_count", o->dim / o->heads},
 	};
 	char key[80];
 
@@ -407,7 +405,8 @@ static int check_options(const struct tiny_options *o, struct err *e)
 }
 
 /* Descriptions, then data, each tensor from its own stream of random numbers. */
-static void put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p, int32_t n)
+static void put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p,
+						int32_t n)
 {
 	uint64_t offset = 0, most = 0;
 	float *x;

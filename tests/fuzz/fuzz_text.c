@@ -1,4 +1,4 @@
-/* Any bytes on the way to a terminal: no control character comes out, and nothing is lost on the way. */
+/* Any bytes on the way to a terminal: no control character comes out, and nothing is lost. */
 #include <string.h>
 
 #include <utf8proc.h>
@@ -9,8 +9,8 @@
 static bool steers(utf8proc_int32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c ||
-		(c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-		(c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c >= 0xe0000;
+		   (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+		   (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c >= 0xe0000;
 }
 
 static void check_shown(const char *text, size_t size, bool newlines)
