@@ -11,7 +11,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { RECENT_TOKENS = 64, PAGE_W = 3, BARS_MAX = 6 };
+enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
 #define MOST 0.9 /* of the attention is in the "top pages" */
 
 struct look {
@@ -225,7 +225,7 @@ static int share_item(struct pen *p, int x, int y, const char *label, double sha
 static void draw_shares(struct pen *p, int y, const struct look *k)
 {
 	char last[VIEW_NUM];
-	int x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
+	int x = p->r.w < 56 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
 
 	snprintf(last, sizeof last, k->recent == 1 ? "last page" : "last %d pages", k->recent);
 	x += share_item(p, x, y, "sink", sum_of(k, 0, 1));
@@ -289,8 +289,7 @@ static void draw_layer(struct pen *p, int y, const struct look *k, int32_t layer
 		struct pen in = *p;
 
 		in.ink = (uint8_t)view_heat_ink(share);
-		in.paper = (uint8_t)(INK_HEAT_0 + view_heat_level(share) / 3);
-		pen_spark(&in, MAP_X + x, y, sqrt(share / 0.25));
+		pen_spark(&in, MAP_X + x, y, view_heat(share));
 	}
 	draw_stats(p, y, k, layer, chosen ? INK_BRIGHT : INK_TEXT);
 }
@@ -308,7 +307,7 @@ static int32_t first_layer(const struct look *k, int rows)
 static void draw_map(struct pen *p, int y, const struct look *k)
 {
 	float *row = malloc((size_t)k->a->n_pages * sizeof *row);
-	struct scale c = scale_make(k->a->n_pages, p->r.w - MAP_X - STATS_W, PAGE_W);
+	struct scale c = scale_make(k->a->n_pages, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
 	int rows = p->r.h - y - 4;
 	static const char *const heads[] = { "sink", "recent", "near zero" };
 
@@ -344,7 +343,7 @@ static void draw_note(struct pen *p, const struct timeline *t, const struct look
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, const struct look *k)
 {
-	struct scale c = scale_make(k->n, p->r.w - MAP_X - STATS_W, PAGE_W);
+	struct scale c = scale_make(k->n, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
 	int bars = p->r.h >= 30 ? 5 : p->r.h >= 20 ? 3 : 1, y = 2;
 	char part[VIEW_NUM];
 

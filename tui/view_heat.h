@@ -7,18 +7,20 @@
 
 #include "tui/canvas.h"
 
-/* The brightest amber stands for a quarter of a row's attention and more. The scale is a root, because most
- * pages get a few hundredths and would all look black on a straight one. NaN is no heat. */
-static inline int view_heat_level(double share)
-{
-	double level = share > 0 ? 15 * sqrt(share / 0.25) : 0;
+#define VIEW_HEAT_FULL 0.3
 
-	return level >= 15 ? 15 : (int)(level + 0.5);
+/* 0 … 1. The brightest amber stands for three tenths of a row's attention and more. The scale bends, because
+ * most pages get a few hundredths and would all look black on a straight one. NaN is no heat. */
+static inline double view_heat(double share)
+{
+	double heat = share > 0 ? pow(share / VIEW_HEAT_FULL, 0.75) : 0;
+
+	return heat < 1 ? heat : 1;
 }
 
 static inline enum ink view_heat_ink(double share)
 {
-	return (enum ink)(INK_HEAT_0 + view_heat_level(share));
+	return (enum ink)(INK_HEAT_0 + (int)(15 * view_heat(share) + 0.5));
 }
 
 #endif

@@ -78,17 +78,6 @@ static void draw_race(struct pen *p, const struct next_columns *c, int y, const 
 		view_put(p, c->race - RACE_W + 2, y, INK_BRIGHT, "%s won", glyph(p->c, GLYPH_WON));
 }
 
-/* Lower than the line, so that bars one above the other stay apart. What is there is seen: one cell at least. */
-static void draw_bar(struct pen *p, int x, int y, int w, double part)
-{
-	int n = part > 0 ? (int)(part * w + 0.5) : 0;
-
-	if (part > 0 && n < 1)
-		n = 1;
-	for (int i = 0; i < n && i < w; i++)
-		pen_spark(p, x + i, y, 0.75);
-}
-
 static void draw_candidate(struct pen *p, const struct timeline *t, const struct tl_request *r,
 						   const struct tl_token *k, int i, int y, const struct next_columns *c)
 {
@@ -104,7 +93,7 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	if (!isnan(it->p))
 		pen_printf(&in, c->p, y, it->p >= 0.005f || it->p == 0 ? "%.2f" : "<.01", (double)it->p);
 	in.ink = cut ? INK_BAR_CUT : (uint8_t)view_ink(r->id);
-	draw_bar(&in, c->bar, y, c->bar_w, (double)it->p);
+	view_bar(&in, c->bar, y, c->bar_w, (double)it->p);
 	if (c->logit && fabsf(it->logit) < 10000)
 		view_put_right(p, c->logit, y, INK_DIM, "%.2f", (double)it->logit);
 	draw_race(p, c, y, it, won);

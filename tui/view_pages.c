@@ -14,7 +14,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { FLASH_STEPS = 8, SIDE_W = 46, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
+enum { FLASH_STEPS = 8, SIDE_W = 48, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 
 static int64_t page_size_of(const struct timeline *t)
 {
@@ -257,7 +257,7 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 	switch (e->action) {
 	case EV_PAGE_alloc: snprintf(out, cap, "takes it for its block %d", e->block); break;
 	case EV_PAGE_share:
-		snprintf(out, cap, "reads it: same first tokens, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
+		snprintf(out, cap, "reads it: same beginning, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
 		break;
 	case EV_PAGE_copy:
 		snprintf(out, cap, "copies page %lld into it before writing", (long long)e->other);
@@ -304,6 +304,17 @@ static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 	return y;
 }
 
+/* A token as it reads in a text: blanks are blanks, but line breaks are seen. */
+static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id, const char *text,
+					 int32_t size)
+{
+	struct pen in = *p;
+
+	in.ink = id >= 0 && id < t->n_vocab && t->vocab[id].special ? INK_DIM : INK_TEXT;
+	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id) :
+											  pen_text(&in, x, y, text, size);
+}
+
 /* The words that the page holds, as far as the timeline knows them. */
 static int put_contents(struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
 {
@@ -324,7 +335,7 @@ static int put_contents(struct pen *p, int y, int rows, const struct timeline *t
 			y++;
 		}
 		if (y < last)
-			x += view_put_token(p, x, y, p->r.w - x, t, id);
+			x += put_plain(p, x, y, t, id, text, bytes);
 	}
 	return x ? y + 1 : y;
 }
@@ -451,7 +462,7 @@ const struct view view_pages = {
 		"(PagedAttention, Kwon et al. 2023). This is the map of all pages:\n"
 		"\n"
 		"  a      written by request a, in its colour; behind it, in amber, how much attention the\n"
-		"         page got from the newest token (full amber: a quarter of it or more)\n"
+		"         page got from the newest token (full amber: 30 % of it or more)\n"
 		"  a³     the same page is read by 3 requests: they begin with the same tokens\n"
 		"  dim a  nobody reads it, but the prefix cache keeps it for who may come\n"
 		"  ◆      just evicted: the cache gave it up, because pages were short\n"

@@ -61,7 +61,7 @@ struct leaves {
 
 static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, int64_t size)
 {
-	if (l->n == most || !length_of(r))
+	if (l->n == most || !length_of(r) || (!is_live(r) && !r->looked_up)) /* refused ones never asked */
 		return false;
 	for (int i = 0; i < l->n; i++)
 		if (l->r[i] == r || goes_on(r, l->r[i], size))
@@ -216,6 +216,7 @@ static int put_beginning(struct pen *p, int x, int y, int w, const struct timeli
 	int64_t pos = line->from * page_size_of(t), end = pos + line->pages * page_size_of(t);
 	char text[160];
 	size_t n = 0;
+	int dots = 0;
 
 	for (; pos < end && n < 100; pos++) {
 		int32_t size, id = token_at(line->r[0], pos);
@@ -232,7 +233,9 @@ static int put_beginning(struct pen *p, int x, int y, int w, const struct timeli
 	}
 	if (line->from == 0 && n >= 7 && !memcmp(text, "system ", 7))
 		return view_put(p, x, y, INK_TEXT, "%.*s", w, "system prompt");
-	return pen_clip(p, x, y, w, text, (long)n);
+	if (line->from)
+		dots = view_put(p, x, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+	return dots + pen_clip(p, x + dots, y, w - dots, text, (long)n);
 }
 
 static int put_pages(struct pen *p, int x, int y, int64_t pages)
@@ -266,10 +269,9 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
 	in.ink = INK_DIM;
+	snprintf(words, sizeof words, "waits");
 	if (r->looked_up)
 		reason_words(words, sizeof words, t, &r->lookup);
-	else
-		snprintf(words, sizeof words, is_live(r) ? "waits" : "not looked up");
 	pen_clip(&in, reason_x, y, p->r.w - reason_x, words, -1);
 }
 

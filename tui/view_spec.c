@@ -224,7 +224,7 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 
 		in.ink = INK_ACCEPTED;
 		view_put_right(p, 4, y, INK_DIM, "%d", i + 1);
-		pen_bar(&in, 6, y, w, share);
+		view_bar(&in, 6, y, w, share);
 		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
 		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, t->by_place[i].accepted),
 				 view_count(judged, t->by_place[i].judged));
@@ -269,6 +269,7 @@ static void put_judgement(struct pen *p, int y, const struct timeline *t, const 
 	put_number(p, AT_WINNER_ARRIVAL, y, INK_TEXT, (double)d->winner_arrival);
 }
 
+/* The step stands before its first draft, and on top. */
 static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
 {
 	static const struct {
@@ -282,7 +283,7 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	};
 	struct pen in = *p;
 
-	if (d->nth == 1)
+	if (d->nth == 1 || y == 1)
 		view_put_right(p, AT_STEP, y, INK_DIM, "%lld", (long long)d->step);
 	view_put_letter(p, AT_LETTER, y, d->request);
 	view_put_right(p, AT_NTH, y, INK_TEXT, "%d", d->nth);

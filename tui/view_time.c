@@ -192,8 +192,13 @@ static void column_text(char *out, size_t cap, enum column col, const struct cos
 				 percent ? " %" : "");
 }
 
+struct bar {
+	int w;
+	double full; /* ns that fill it; 0: none is drawn */
+};
+
 static void draw_row(struct pen *p, int y, enum ink mark, const char *label, const struct cost *c,
-					 double wall, double most, int bar_w)
+					 const struct bar *bar, double wall, double most)
 {
 	char text[VIEW_NUM];
 	int x = 14;
@@ -206,12 +211,13 @@ static void draw_row(struct pen *p, int y, enum ink mark, const char *label, con
 		x += columns[col].w;
 		column_text(text, sizeof text, (enum column)col, c, wall, most);
 		view_put_right(p, x, y, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
-		if (col == C_SHARE && bar_w > 0) {
+		if (col == C_SHARE && bar->w > 0) {
 			struct pen in = *p;
 
 			in.ink = (uint8_t)mark;
-			pen_bar(&in, x + 2, y, bar_w, wall > 0 ? c->ns / wall : 0);
-			x += 2 + bar_w;
+			if (bar->full > 0)
+				view_bar(&in, x + 2, y, bar->w, c->ns / bar->full);
+			x += 2 + bar->w;
 		}
 	}
 }
@@ -253,14 +259,17 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 	int bar_w = bar_room(p->r.w);
 	struct cost outside = { .ns = m->wall - m->kernels.ns };
 	struct cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
+	double longest = outside.ns;
 
+	for (int i = 0; i < K_N_STAGES; i++)
+		longest = fmax(longest, m->stage[i].ns);
 	draw_heads(p, y++, bar_w);
 	for (int i = 0; i < K_N_STAGES; i++)
 		draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
-				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i], m->wall, most, bar_w);
-	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside, m->wall, most, bar_w);
+				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i], &(struct bar){ bar_w, longest }, m->wall, most);
+	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside, &(struct bar){ bar_w, longest }, m->wall, most);
 	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
-	draw_row(p, y++, INK_BRIGHT, "step", &all, m->wall, most, 0 * bar_w);
+	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
 	return y;
 }
 
@@ -277,8 +286,9 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
 			 most > 0 ? ", and the bandwidth of plain reads, once at the start" : "");
 	view_put(p, 0, y++, INK_DIM, "counted from shapes: MB read and written, Mop (a multiply-add is two)");
-	view_put(p, 0, y, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
+	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
 			 most > 0 ? "; reached = GB/s of the measured bandwidth" : "");
+	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
 }
 
 static void time_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -294,12 +304,10 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 	}
 	figure_of(t, &m, figure, sizeof figure);
 	pen_head(p, view_time.name, figure);
-	draw_bar(p, 1, &m);
-	if (!s->zoomed) {
-		draw_legend(p, 2, &m);
+	draw_bar(p, s->zoomed ? 2 : 1, &m);
+	y = draw_legend(p, s->zoomed ? 3 : 2, &m) + 1;
+	if (!s->zoomed)
 		return;
-	}
-	y = draw_legend(p, 2, &m) + 1;
 	y = draw_table(p, y, &m, t->session.read_bandwidth) + 1;
 	draw_notes(p, y, t, &m);
 }

@@ -47,6 +47,9 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay apart. What
+ * is there is seen: one cell at least. */
+void view_bar(struct pen *p, int x, int y, int w, double part);
 /* Letter of a request in its colour, bold. */
 void view_put_letter(struct pen *p, int x, int y, int64_t request);
 /* A dim line in the middle of an empty view, clipped: "nothing yet: …". */
