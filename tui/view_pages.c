@@ -271,7 +271,7 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
 	case EV_PAGE_evict:
 		if (e->other >= 0)
-			snprintf(out, cap, "evicted: unused for %lld steps, the longest", (long long)e->other);
+			snprintf(out, cap, "evicted, unused for %lld steps", (long long)e->other);
 		else
 			snprintf(out, cap, "evicted: the cache was emptied");
 		break;
@@ -362,7 +362,7 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 	char a[VIEW_NUM], b[VIEW_NUM], ctx[VIEW_NUM];
 	int x;
 
-	if (!last || y < 1)
+	if (!last)
 		return;
 	x = view_put(p, 0, y, INK_DIM, "unused ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
@@ -382,11 +382,13 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
 	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h }) :
 							  pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
+	struct pen waste;
 
 	draw_map(&map, t, s, shown);
 	if (shown >= 0)
 		draw_side(&story, t, shown);
-	draw_waste(p, side && rows + 2 < h ? rows + 2 : p->r.h - 1, t);
+	waste = pen_sub(p, (struct rect){ 0, side && rows + 2 < h ? rows + 2 : p->r.h - 1, map_w, 1 });
+	draw_waste(&waste, 0, t);
 }
 
 static void draw_small(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)

@@ -12,7 +12,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { GROUPS_MAX = 128, MEAN_STEPS = 256, PLACES_MAX = 16, PLACE_W = 9 };
+enum { GROUPS_MAX = 128, MEAN_STEPS = 256, PLACES_MAX = 16, PLACE_W = 10 };
 
 struct group { /* the drafts that one step verified for one request */
 	int32_t first, n;
@@ -180,10 +180,11 @@ static void draw_group(struct pen *p, int y, const struct timeline *t, const str
 
 static void draw_places(struct pen *p, int y, const struct timeline *t)
 {
-	int n = places_of(t), x = p->r.w < 48 ? 0 : view_put(p, 0, y, INK_DIM, "accepted at") + 2;
+	int n = places_of(t), x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
+	int w = x + n * PLACE_W - 1 <= p->r.w ? PLACE_W : PLACE_W - 1;
 	char part[VIEW_NUM];
 
-	for (int i = 0; i < n && x + PLACE_W - 1 <= p->r.w; i++, x += PLACE_W) {
+	for (int i = 0; i < n && x + PLACE_W - 2 <= p->r.w; i++, x += w) {
 		double judged = (double)t->by_place[i].judged;
 		double share = judged > 0 ? (double)t->by_place[i].accepted / judged : (double)NAN;
 		struct pen in = *p;
@@ -191,7 +192,7 @@ static void draw_places(struct pen *p, int y, const struct timeline *t)
 		in.ink = INK_ACCEPTED;
 		view_put(p, x, y, INK_DIM, "%d", i + 1);
 		pen_spark(&in, x + 2, y, share);
-		view_put_right(p, x + 8, y, INK_TEXT, "%s", view_percent(part, share));
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%s", view_percent(part, share));
 	}
 }
 

@@ -346,10 +346,9 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 
 void view_bar(struct pen *p, int x, int y, int w, double part)
 {
-	double most = part < 1 ? part : 1;
-	int n = most > 0 ? (int)(most * w + 0.5) : 0;
+	int n = part >= 1 ? w : part > 0 ? (int)(part * w + 0.5) : 0;
 
-	if (most > 0 && n < 1)
+	if (part > 0 && n < 1)
 		n = 1;
 	for (int i = 0; i < n && i < w; i++)
 		pen_spark(p, x + i, y, 0.75);
