@@ -71,10 +71,21 @@ static struct glyph_run make_run(const char *text, int width, size_t used)
 	return g;
 }
 
+/* What ASCII can say nearly as well. */
+static const struct {
+	int32_t c;
+	const char *ascii;
+} twins[] = { { 0xb7, "-" },   { 0xd7, "x" },    { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
+			  { 0x2019, "'" }, { 0x201c, "\"" }, { 0x201d, "\"" }, { 0x2022, "*" }, { 0x2026, "~" },
+			  { 0x2192, ">" } };
+
 static struct glyph_run standin(struct look at, bool ascii)
 {
 	struct glyph_run g = make_run(ascii ? "?" : "\xef\xbf\xbd", 1, at.size); /* U+FFFD */
 
+	for (size_t i = 0; ascii && i < sizeof twins / sizeof *twins; i++)
+		if (twins[i].c == at.c)
+			g.text[0] = twins[i].ascii[0];
 	if (at.c >= 0 && (at.c < 0x20 || at.c == 0x7f)) {
 		if (ascii) { /* ^A … ^_, ^? */
 			g.text[0] = '^';

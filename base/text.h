@@ -21,7 +21,7 @@ struct glyph_run {
 };
 
 /* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e becomes a
- * stand-in too. */
+ * stand-in too: the nearest ASCII has for quotes, dashes and the like, else '?'. */
 struct glyph_run text_next(const char *text, size_t size, bool ascii);
 
 /* Columns that text takes on one line. */

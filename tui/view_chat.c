@@ -316,7 +316,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 	if (!timeline_chat(t)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
-		view_nothing(head ? &in : p, "nothing said yet: type below and press Enter");
+		view_nothing(head ? &in : p, "nothing said yet: type below");
 		return;
 	}
 	draw_turns(p, t, s, head + (head && air));
