@@ -98,7 +98,8 @@ static void named_sizes(void **state)
 	(void)state;
 	n_views_shown(20, 5, 1);
 	n_views_shown(80, 24, 8);
-	n_views_shown(120, 40, 9);
+	n_views_shown(120, 40, 8);
+	n_views_shown(120, 50, 9);
 	n_views_shown(200, 50, 9);
 	n_views_shown(300, 100, 9);
 }

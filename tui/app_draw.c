@@ -51,13 +51,14 @@ static void draw_status(struct app *a, struct rect r)
 		return;
 	p.paper = INK_BAND;
 	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
-	end = draw_fields(a, &p, r.w < 40 ? 1 : 10);
+	a->mode->name(a, name, sizeof name);
+	used = 10 + text_width(name, strlen(name), a->canvas.ascii);
+	end = draw_fields(a, &p, r.w < 40 ? 1 : used < r.w / 2 ? used : r.w / 2);
 	p.ink = INK_BRIGHT;
 	p.attr = ATTR_BOLD;
 	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
 	p.attr = 0;
 	p.ink = INK_DIM;
-	a->mode->name(a, name, sizeof name);
 	if (end - used > 8)
 		pen_clip(&p, used, 0, end - used, name, -1);
 }

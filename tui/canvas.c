@@ -114,15 +114,62 @@ static bool row_inside(const struct pen *p, int y)
 	return y >= 0 && y < p->r.h;
 }
 
+/* In ASCII our own shapes have twins, also where they stand in a text. */
+static const char *ascii_twin(const char *text, size_t size, size_t *used)
+{
+	for (int g = 0; g < GLYPH_N; g++) {
+		*used = strlen(glyphs[g].text);
+		if (*used <= size && !memcmp(glyphs[g].text, text, *used))
+			return glyphs[g].ascii;
+	}
+	return NULL;
+}
+
+/* Columns of a text on this canvas. */
+static int text_columns(const struct canvas *c, const char *text, size_t size)
+{
+	int columns = 0;
+
+	while (size > 0) {
+		size_t used = 0;
+		const char *twin = c->ascii ? ascii_twin(text, size, &used) : NULL;
+
+		if (twin) {
+			columns += (int)strlen(twin);
+		} else {
+			struct glyph_run g = text_next(text, size, c->ascii);
+
+			if (!g.used)
+				break;
+			columns += g.newline || g.tab || g.width < 1 ? 1 : g.width;
+			used = g.used;
+		}
+		text += used;
+		size -= used;
+	}
+	return columns;
+}
+
+static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size);
+
 /* Draws from x on, up to column `end` (exclusive), both of the pen. */
 static int draw_text(struct pen *p, int x, int y, int end, const char *text, size_t size)
 {
+	size_t used;
 	int at = x;
 
 	if (!row_inside(p, y))
 		return 0;
 	end = end < p->r.w ? end : p->r.w;
 	while (size > 0 && at < end) {
+		const char *twin = p->c->ascii ? ascii_twin(text, size, &used) : NULL;
+
+		if (twin) {
+			at += draw_text(p, at, y, end, twin, strlen(twin));
+			text += used;
+			size -= used;
+			continue;
+		}
 		struct glyph_run g = text_next(text, size, p->c->ascii);
 		bool space = g.newline || g.tab || !g.text[0];
 		int width = space || g.width < 1 ? 1 : g.width;
@@ -166,7 +213,7 @@ int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	width = text_width(line, strlen(line), p->c->ascii);
+	width = text_columns(p->c, line, strlen(line));
 	draw_text(p, x - width, y, x, line, strlen(line));
 	return width;
 }
@@ -180,7 +227,7 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)
 		w = p->r.w - x;
 	if (w < 1)
 		return 0;
-	if (text_width(text, n, p->c->ascii) <= w)
+	if (text_columns(p->c, text, n) <= w)
 		return draw_text(p, x, y, x + w, text, n);
 	used = draw_text(p, x, y, x + w - 1, text, n);
 	return used + pen_text(p, x + used, y, glyph(p->c, GLYPH_ELLIPSIS), -1);
@@ -226,11 +273,11 @@ void pen_spark(struct pen *p, int x, int y, double part)
 }
 
 /* Length of the longest front of `figure`, cut at " · ", that takes at most w columns. */
-static size_t figure_fit(const char *figure, int w, bool ascii)
+static size_t figure_fit(const struct canvas *c, const char *figure, int w)
 {
 	size_t n = strlen(figure);
 
-	while (n && text_width(figure, n, ascii) > w) {
+	while (n && text_columns(c, figure, n) > w) {
 		size_t cut = n;
 
 		while (cut > 0 && !(cut + 3 < n && !memcmp(figure + cut, " \xc2\xb7 ", 4)))
@@ -250,9 +297,9 @@ void pen_head(struct pen *p, const char *title, const char *figure)
 	in.attr = ATTR_BOLD;
 	used = pen_clip(&in, 0, 0, p->r.w, title, -1) + 1;
 	in.attr = 0;
-	n = figure ? figure_fit(figure, p->r.w - used - 1, p->c->ascii) : 0;
+	n = figure ? figure_fit(p->c, figure, p->r.w - used - 1) : 0;
 	if (n) {
-		right = p->r.w - text_width(figure, n, p->c->ascii);
+		right = p->r.w - text_columns(p->c, figure, n);
 		in.ink = INK_DIM;
 		draw_text(&in, right, 0, p->r.w, figure, n);
 		right--;

@@ -185,7 +185,7 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	}
 	if (t->n_lost)
 		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
-	if (r && r->first_token_ns != EV_NULL_I)
+	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
 		snprintf(fields[n++], 48, "first token %.0f ms", (double)(r->first_token_ns - r->arrival_ns) / 1e6);
 	if (isfinite(rate))
 		snprintf(fields[n++], 48, "%4.0f tok/s", rate);

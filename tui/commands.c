@@ -23,11 +23,11 @@ const struct command commands[] = {
 	{ "min-p", "P", "only tokens with at least P times the best one's probability; 0: all", COMMAND_FLOAT,
 	  0, 1, PARAM(min_p), NULL, "0|0.05|0.1", 0, LIVE },
 	{ "repeat", "FACTOR", "divides the logits of tokens that occurred lately; 1: off", COMMAND_FLOAT, 0.01,
-	  100, PARAM(repeat_penalty), NULL, "1|1.1|1.3", 0, LIVE },
+	  100, PARAM(repeat_penalty), "repeat-penalty", "1|1.1|1.3", 0, LIVE },
 	{ "freq", "NUMBER", "taken off a logit for each time the token occurred lately; 0: off", COMMAND_FLOAT,
-	  -100, 100, PARAM(frequency_penalty), NULL, "0|0.5", 0, LIVE },
+	  -100, 100, PARAM(frequency_penalty), "frequency-penalty", "0|0.5", 0, LIVE },
 	{ "presence", "NUMBER", "taken off the logits of all tokens that occurred lately; 0: off",
-	  COMMAND_FLOAT, -100, 100, PARAM(presence_penalty), NULL, "0|0.5", 0, LIVE },
+	  COMMAND_FLOAT, -100, 100, PARAM(presence_penalty), "presence-penalty", "0|0.5", 0, LIVE },
 	{ "penalty-window", "N", "tokens that count as lately; 0: none", COMMAND_INT, 0, 1e6,
 	  PARAM(penalty_window), NULL, "0|64|256", 0, LIVE },
 	{ "seed", "N", "key of all draws: the same seed gives the same text", COMMAND_SEED, 0, 0, PARAM(seed),
@@ -253,7 +253,7 @@ static int changed(const struct command_host *h, const struct command *c)
 	if (!commands_value(h, c, value, sizeof value))
 		return 0;
 	if (c->kind != COMMAND_ENGINE) /* the engine notes its own */
-		h->note(h->arg, c->name, value);
+		h->note(h->arg, c->engine ? c->engine : c->name, value);
 	snprintf(text, sizeof text, "%s is now %s", c->name, value);
 	h->say(h->arg, text);
 	return 0;

@@ -12,7 +12,7 @@
 #include "engine/sampler.h"
 #include "tui/view.h"
 
-enum { SETTINGS_STOPS = 8 };
+enum { SETTINGS_STOPS = 16 };
 
 /* Settings that belong to the next request, not to the engine. */
 struct settings {
@@ -67,7 +67,7 @@ struct command {
 	enum command_kind kind;
 	double min, max;
 	size_t offset;        /* in struct settings */
-	const char *engine;   /* name of the engine's setting */
+	const char *engine;   /* name of the engine's setting; of others: in the log, if it differs */
 	const char *words;    /* values to complete, parted by | */
 	enum command_act act;
 	int where;            /* COMMAND_LIVE, COMMAND_REPLAY */

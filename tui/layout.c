@@ -7,46 +7,48 @@
 
 #include <string.h>
 
-enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8 };
+enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
 
-/* The views of a column from top to bottom. A rank of 0 is dropped last. */
+/* The views of a column from top to bottom. A rank of 0 is dropped last. One with a want of room is left out
+ * while people chat, unless the screen is tall: the chat needs the lines more. */
 struct place {
 	const char *id;
 	int rank;
 	bool stretch;
+	bool roomy;
 };
 struct column {
 	struct place place[COLUMN_VIEWS];
 };
 
 /* 80x24: the chat over the full width, two columns below. */
-static const struct column small_left = { { { "pages", 0, true },
-											{ "next", 1, false },
-											{ "attention", 2, false },
-											{ "sampler", 3, false } } };
-static const struct column small_right = { { { "batch", 0, true },
-											 { "spec", 1, false },
-											 { "prefix", 2, false },
-											 { "time", 3, false } } };
+static const struct column small_left = { { { "pages", 0, true, false },
+											{ "next", 1, false, false },
+											{ "attention", 2, false, false },
+											{ "sampler", 3, false, false } } };
+static const struct column small_right = { { { "batch", 0, true, false },
+											 { "spec", 1, false, false },
+											 { "prefix", 2, false, false },
+											 { "time", 3, false, false } } };
 /* 120x40 */
-static const struct column two_left = { { { "chat", 0, true },
-										  { "sampler", 3, false },
-										  { "next", 1, false },
-										  { "time", 2, false } } };
-static const struct column two_right = { { { "pages", 0, true },
-										   { "batch", 1, false },
-										   { "spec", 2, false },
-										   { "prefix", 3, false },
-										   { "attention", 4, false } } };
+static const struct column two_left = { { { "chat", 0, true, false },
+										  { "sampler", 3, false, true },
+										  { "next", 1, false, false },
+										  { "time", 2, false, false } } };
+static const struct column two_right = { { { "pages", 0, true, false },
+										   { "batch", 1, false, false },
+										   { "spec", 2, false, false },
+										   { "prefix", 3, false, false },
+										   { "attention", 4, false, false } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, true }, { "time", 1, false } } };
-static const struct column three_mid = { { { "next", 0, false },
-										   { "sampler", 1, false },
-										   { "spec", 2, true },
-										   { "prefix", 3, false } } };
-static const struct column three_right = { { { "pages", 0, true },
-											 { "batch", 1, false },
-											 { "attention", 2, false } } };
+static const struct column three_left = { { { "chat", 0, true, false }, { "time", 1, false, false } } };
+static const struct column three_mid = { { { "next", 0, false, false },
+										   { "sampler", 1, false, false },
+										   { "spec", 2, true, false },
+										   { "prefix", 3, false, false } } };
+static const struct column three_right = { { { "pages", 0, true, false },
+											 { "batch", 1, false, false },
+											 { "attention", 2, false, false } } };
 
 static int view_find(const struct layout_ask *ask, const char *id)
 {
@@ -89,6 +91,8 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 	for (int i = 0; i < COLUMN_VIEWS && c->place[i].id; i++) {
 		int v = view_find(ask, c->place[i].id);
 
+		if (c->place[i].roomy && !ask->scrubber && ask->h < ROOMY_H)
+			continue;
 		if (v >= 0 && ask->views[v]->min_w <= r.w)
 			m[n++] = (struct member){ v, c->place[i].rank, ask->views[v]->min_h, 0,
 									  c->place[i].stretch };

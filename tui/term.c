@@ -140,6 +140,21 @@ static void frame_take(struct terminal *t)
 		t->gone = true;
 }
 
+/* A sequence that ncurses has no name for. Behind what ncurses wrote so far. */
+static void send_text(struct terminal *t, const char *text)
+{
+	size_t n = strlen(text);
+	char *grown;
+
+	frame_take(t);
+	grown = realloc(t->frame, t->frame_size + n);
+	if (!grown)
+		return;
+	memcpy(grown + t->frame_size, text, n);
+	t->frame = grown;
+	t->frame_size += n;
+}
+
 bool term_pending(const struct terminal *t)
 {
 	return t->frame_sent < t->frame_size;
@@ -269,6 +284,10 @@ static void choose_colours(struct terminal *t, const struct term_options *o)
 
 static void choose_modes(struct terminal *t)
 {
+	/* ncurses has caught these; stopping and ending are ours. */
+	signal(SIGTSTP, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	set_escdelay(ESC_DELAY_MS);
 	noecho();
 	raw();
@@ -311,7 +330,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	choose_modes(t);
 	crash_arm(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	putp("\033[?2004h");
+	send_text(t, "\033[?2004h");
 	t->anew = true;
 	*out = t;
 	return 0;
@@ -320,7 +339,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 /* Leaves the screen to others. */
 static void screen_leave(struct terminal *t)
 {
-	putp("\033[?2004l");
+	send_text(t, "\033[?2004l");
 	endwin();
 	frame_take(t);
 	flush_wait(t);
@@ -491,7 +510,7 @@ void term_suspend(struct terminal *t)
 	crash.armed = 1;
 	tcgetattr(STDIN_FILENO, &t->found);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
-	putp("\033[?2004h");
+	send_text(t, "\033[?2004h");
 	term_resize(t);
 }
 

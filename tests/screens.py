@@ -1,0 +1,410 @@
+#!/usr/bin/env python3
+"""Golden screens: keys in, screen text out, in a real terminal (tmux on a socket of its own). Speaks TAP.
+
+    tests/screens.py             compares with tests/golden/*.txt
+    tests/screens.py --update    writes them anew; look at the difference before you commit it
+    tests/screens.py NAME …      only these
+
+The model is a tiny random one, so the answers are nonsense, but always the same. What is measured (times,
+rates, sizes of the time view's parts, names of instruction sets) is masked. Only the standard library.
+"""
+import difflib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GOLDEN = os.path.join(ROOT, "tests", "golden")
+PATIENCE = 30  # seconds to wait for a text before a test fails; never a measure of speed
+
+
+class Failure(Exception):
+    pass
+
+
+class Screen:
+    """A terminal with a shell in it, in a folder of its own."""
+
+    def __init__(self, folder, width, height, env=()):
+        self.folder = folder
+        self.socket = "cutaway-" + os.path.basename(folder)
+        clean = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8",
+                 "XDG_DATA_HOME": folder, "XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "PS1": "$ ",
+                 "INPUTRC": "/dev/null", "TZ": "UTC"}
+        self.env = clean | dict(env)
+        conf = os.path.join(folder, "tmux.conf")
+        with open(conf, "w", encoding="ascii") as f:
+            f.write('set -g default-terminal "tmux-256color"\nset -g status off\nset -g escape-time 0\n')
+        self.tmux("-f", conf, "new-session", "-d", "-s", "t", "-c", folder, "-x", str(width),
+                  "-y", str(height), "-e", f"LC_ALL={self.env['LC_ALL']}", "env", "-u", "TMUX", "/bin/sh")
+        self.wait(r"^\$$")
+
+    def tmux(self, *args):
+        done = subprocess.run(["tmux", "-L", self.socket, *args], env=self.env, capture_output=True, text=True,
+                              check=False)
+        if done.returncode and args[0] != "kill-server":
+            raise Failure(f"tmux {' '.join(args)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def close(self):
+        self.tmux("kill-server")
+
+    def keys(self, *keys):
+        self.tmux("send-keys", "-t", "t", *keys)
+
+    def type(self, text):
+        self.tmux("send-keys", "-t", "t", "-l", text)
+
+    def text(self):
+        return self.tmux("capture-pane", "-p", "-t", "t")
+
+    def resize(self, width, height):
+        self.tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
+
+    def wait(self, pattern, gone=False):
+        """Until the screen has (or no longer has) the pattern and stands still."""
+        end, before = time.monotonic() + PATIENCE, None
+        while time.monotonic() < end:
+            now = self.text()
+            if bool(re.search(pattern, now, re.M)) != gone and masked(now) == before:
+                return now
+            before = masked(now)
+            time.sleep(0.15)
+        raise Failure(f"{'still' if gone else 'no'} /{pattern}/ on the screen:\n{now}")
+
+    def pid(self):
+        """Of the program that runs in the shell."""
+        shell = self.tmux("display-message", "-p", "-t", "t", "#{pane_pid}").strip()
+        with open(f"/proc/{shell}/task/{shell}/children", encoding="ascii") as f:
+            children = f.read().split()
+        if not children:
+            raise Failure("nothing runs in the shell")
+        return int(children[0])
+
+
+# --- masking what is measured ---
+
+UNITS = r"(?:ns|us|µs|ms|s|min|tok/s|[kMGT]?B/s|% bw|%? of [\d.]+ [kMGT]B/s|(?:op|flop)s?/byte|[kMGT]?(?:op|flop)s?/s)"
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)? " + UNITS + r"(?![\w/])")
+CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
+MACHINE = re.compile(r"(cpu|ref) (?:avx2|avx512|sse|scalar|plain)\w* ([×x])\d+|(cpu|ref) (?:avx2|avx512|scalar|plain)\w*")
+
+
+def blank_view(lines, title):
+    """Puts ~ over a view whose every line is measured: as wide as its head, up to the next blank line."""
+    for y, line in enumerate(lines):
+        for m in re.finditer(r"(?:^|(?<=  ))" + title + r" (?:[─-]+|\s*$)[^ ]*(?: [^ ]+)*", line.lstrip(" ")):
+            x = m.start() + len(line) - len(line.lstrip(" "))
+            width = m.end() - m.start()
+            for below in range(y + 1, len(lines)):
+                part = lines[below][x:x + width]
+                if not part.strip() or re.match(r"\w[\w ]* [─-]{2}", part):
+                    break
+                lines[below] = lines[below][:x] + "~" * len(part.rstrip()) + lines[below][x + len(part.rstrip()):]
+    return lines
+
+
+def masked(text):
+    lines = blank_view(text.split("\n"), "time")
+    for i, line in enumerate(lines):
+        new = MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", NUMBER.sub("#", line)))
+        if new != line:  # what stands beside it moves
+            new = re.sub(r"~+", "~", re.sub(r"─+", "─", re.sub(r" {2,}", "  ", new)))
+            new = re.sub(r"  # (?=(?:  |$))", "  #", new)
+        lines[i] = re.sub(r"~+", "~", new).rstrip()
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+# --- the tests ---
+
+class Suite:
+    def __init__(self, update):
+        self.update = update
+        self.folder = tempfile.mkdtemp(prefix="cutaway-screens-")
+        self.model = os.path.join(self.folder, "tiny.gguf")
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), self.model], check=True)
+
+    def command(self, verb, *args):
+        program = os.path.join(ROOT, "cutaway")
+        return " ".join(shlex.quote(a) for a in (program, verb, *args))
+
+    def chat(self, screen, *args):
+        screen.type("clear; " + self.command("chat", "--model", self.model, "--greedy", "--max-tokens", "20",
+                                             *args))
+        screen.keys("Enter")
+        screen.wait(r"step|rec|not recorded")
+        screen.wait(r"opening the model", gone=True)
+
+    def ask(self, screen, text, last_step):
+        """The answer is complete after this step."""
+        screen.type(text)
+        screen.keys("Enter")
+        screen.wait(rf"step {last_step}\b")
+
+    def golden(self, screen, name):
+        got, path = masked(screen.text()), os.path.join(GOLDEN, name + ".txt")
+        if self.update:
+            os.makedirs(GOLDEN, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(got)
+            return
+        with open(path, encoding="utf-8") as f:
+            expected = f.read()
+        if got != expected:
+            raise Failure("".join(difflib.unified_diff(expected.splitlines(True), got.splitlines(True),
+                                                       f"golden/{name}.txt", "screen")))
+
+    def screen(self, width, height, **env):
+        return Screen(tempfile.mkdtemp(dir=self.folder), width, height, env.items())
+
+    def quit(self, screen):
+        screen.type("/quit")
+        screen.keys("Enter")
+        screen.wait(r"^\$$")
+
+
+def test_chat_80x24(suite):
+    """a chat at 80x24: first screen, an answer, help, commands, views"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record")
+        suite.golden(s, "chat-80x24-first")
+        suite.ask(s, "The cat sat on the mat. The cat sat on the", 20)
+        suite.golden(s, "chat-80x24-answer")
+        s.keys("F1")
+        s.wait("any key closes|any other key closes")
+        suite.golden(s, "chat-80x24-help")
+        s.keys("Escape")
+        s.wait("key closes", gone=True)
+        s.type("/to")
+        s.keys("Tab")
+        s.wait("/top-k +N")
+        suite.golden(s, "chat-80x24-tab")
+        s.keys("C-u")
+        s.keys("C-o")
+        s.wait("Esc back")
+        suite.golden(s, "chat-80x24-views")
+        s.keys("2", "Enter")
+        suite.golden(s, "chat-80x24-zoom") if s.wait("next token") else None
+        s.keys("Escape", "Escape")
+        s.wait("Esc back", gone=True)
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_chat_200x50(suite):
+    """a chat at 200x50: an answer, a second turn that finds the first in the prefix cache"""
+    s = suite.screen(200, 50)
+    try:
+        suite.chat(s, "--no-record")
+        suite.ask(s, "The cat sat on the mat. The cat sat on the", 20)
+        suite.golden(s, "chat-200x50-answer")
+        suite.ask(s, "and then?", 40)
+        s.wait("and then")
+        suite.golden(s, "chat-200x50-second")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_replay(suite):
+    """a recording replays on the same screens, and steps both ways"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "r.db", "--spec", "ngram:4")
+        suite.ask(s, "one two one two one two one", 20)
+        live = masked(s.text())
+        suite.quit(s)
+        s.type("clear; " + suite.command("replay", "r.db"))
+        s.keys("Enter")
+        s.wait(r"replay .*step")
+        s.keys("End")
+        s.wait("key closes", gone=True)
+        suite.golden(s, "replay-120x40-end")
+        chat = [line for line in live.split("\n") if re.match(r" (you|ai) +[^› ]", line)]
+        if not chat or any(re.split(" {3,}", line)[0] not in s.text() for line in chat):
+            raise Failure("the replay's chat is not the live one\n" + live + s.text())
+        s.keys("Home", "Right", "Right", "Right")
+        s.wait(r"step 3 of")
+        suite.golden(s, "replay-120x40-step3")
+        s.keys("Right", "Left")
+        s.wait(r"step 3 of")
+        suite.golden(s, "replay-120x40-step3")
+        s.resize(80, 24)
+        s.wait(r"step 3 of")
+        suite.golden(s, "replay-80x24-step3")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_resize(suite):
+    """any size at any time: from tiny to large and back"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record")
+        suite.ask(s, "a b c", 20)
+        for width, height in ((20, 5), (300, 100), (21, 6), (40, 12), (100, 30), (80, 24)):
+            s.resize(width, height)
+            s.wait("^ ?you ›")
+        s.resize(20, 5)
+        s.wait("^ ?you ›")
+        suite.golden(s, "chat-20x5")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_ascii(suite):
+    """an ASCII locale gets ASCII"""
+    s = suite.screen(80, 24, LC_ALL="C")
+    try:
+        suite.chat(s, "--no-record")
+        suite.ask(s, "a b c", 20)
+        if not s.text().isascii():
+            raise Failure("not ASCII:\n" + s.text())
+        suite.golden(s, "chat-80x24-ascii")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_no_color(suite):
+    """NO_COLOR: no colour reaches the terminal"""
+    s = suite.screen(80, 24)
+    try:
+        s.type("export NO_COLOR=1")
+        s.keys("Enter")
+        suite.chat(s, "--no-record")
+        suite.ask(s, "a b c", 20)
+        raw = s.tmux("capture-pane", "-e", "-p", "-t", "t")
+        colours = re.findall(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d|10\d)(?:;\d+)*m", raw)
+        if colours:
+            raise Failure(f"colours: {colours[:5]}")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def modes(screen, mark):
+    screen.type(f"clear; stty -g; echo {mark}")
+    screen.keys("Enter")
+    return re.search(r"^([0-9a-f:]{20,})$", screen.wait(f"^{mark}$"), re.M).group(1)
+
+
+def test_terminal_is_left_as_found(suite):
+    """quitting, Ctrl-Z, SIGTERM, SIGHUP and a crash leave the terminal as it was"""
+    s = suite.screen(80, 24)
+    try:
+        s.type("set -m")
+        s.keys("Enter")
+        before = modes(s, "before")
+        suite.chat(s, "--no-record")
+        s.keys("C-z")
+        s.wait("Stopped|^\\[1\\]")
+        if modes(s, "stopped") != before:
+            raise Failure("modes after Ctrl-Z")
+        s.type("fg")
+        s.keys("Enter")
+        s.wait("F1 explain")
+        suite.quit(s)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGSEGV, signal.SIGABRT):
+            suite.chat(s, "--no-record")
+            os.kill(s.pid(), number)
+            s.wait(r"^\$$")
+            if "F1" in s.text():
+                raise Failure(f"signal {number}: the screen was left as it was\n{s.text()}")
+            if modes(s, f"after{int(number)}") != before:
+                raise Failure(f"signal {number}: modes")
+    finally:
+        s.close()
+
+
+def test_recording_is_whole(suite):
+    """after SIGTERM in the middle of an answer the recording replays"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "t.db", "--max-tokens", "400")
+        s.type("go on for long")
+        s.keys("Enter")
+        s.wait(r"step \d+")
+        os.kill(s.pid(), signal.SIGTERM)
+        s.wait(r"^\$$")
+        left = [name for name in os.listdir(s.folder) if name.startswith("t.db")]
+        if left != ["t.db"]:
+            raise Failure(f"files: {left}")
+        s.type("clear; " + suite.command("replay", "t.db"))
+        s.keys("Enter")
+        s.wait(r"replay .*step")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_commands_file(suite):
+    """--commands: turns and commands from a file, each when the one before is done"""
+    s = suite.screen(80, 24)
+    script = os.path.join(s.folder, "script")
+    try:
+        with open(script, "w", encoding="ascii") as f:
+            f.write("# a demonstration\n/max-tokens 8\nfirst turn\n/seed 7\nsecond turn\n/save talk.txt\n/quit\n")
+        s.type("clear; " + suite.command("chat", "--model", suite.model, "--greedy", "--no-record",
+                                         "--commands", script))
+        s.keys("Enter")
+        s.wait(r"^\$$")
+        with open(os.path.join(s.folder, "talk.txt"), encoding="utf-8", errors="replace") as f:
+            talk = f.read()
+        if not re.search(r"you: first turn\n\nai: .*you: second turn\n\nai: .", talk, re.S):
+            raise Failure(talk)
+    finally:
+        s.close()
+
+
+def test_no_terminal(suite):
+    """without a terminal, or on a dumb one, there is a clear error"""
+    run = [os.path.join(ROOT, "cutaway"), "chat", "--model", suite.model, "--no-record"]
+    done = subprocess.run(run, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 2 or "need a terminal" not in done.stderr:
+        raise Failure(f"{done.returncode} {done.stderr}")
+    s = suite.screen(80, 24)
+    try:
+        s.type("clear; TERM=dumb " + " ".join(shlex.quote(a) for a in run) + "; echo status $?")
+        s.keys("Enter")
+        if "TERM=dumb cannot show screens" not in s.wait("status 2").replace("\n", ""):
+            raise Failure(s.text())
+    finally:
+        s.close()
+
+
+def main():
+    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+    tests = [(n[5:], f) for n, f in globals().items() if n.startswith("test_") and (not names or n[5:] in names)]
+    if not shutil.which("tmux"):
+        print("1..0 # SKIP tmux is not installed")
+        return 0
+    suite, failed = Suite("--update" in sys.argv), 0
+    print(f"1..{len(tests)}")
+    for i, (name, test) in enumerate(tests, 1):
+        try:
+            test(suite)
+            print(f"ok {i} - {test.__doc__}")
+        except Failure as e:
+            failed += 1
+            print(f"not ok {i} - {test.__doc__}")
+            print("\n".join("# " + line for line in str(e).split("\n")))
+        sys.stdout.flush()
+    shutil.rmtree(suite.folder, ignore_errors=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
