@@ -41,6 +41,17 @@ static int draw_fields(struct app *a, struct pen *p, int name_w)
 	return x;
 }
 
+/* A name that is too long loses its last parts, parted by dots. */
+static void draw_name(struct pen *p, int x, int w, char *name)
+{
+	for (char *cut; text_width(name, strlen(name), p->c->ascii) > w && (cut = strrchr(name, ' '));)
+		*cut = '\0';
+	if (strlen(name) > 3 && !strcmp(name + strlen(name) - 3, " ·"))
+		name[strlen(name) - 3] = '\0';
+	if (w > 8)
+		pen_clip(p, x, 0, w, name, -1);
+}
+
 static void draw_status(struct app *a, struct rect r)
 {
 	struct pen p = pen_ink(a, r, INK_BRIGHT);
@@ -59,8 +70,7 @@ static void draw_status(struct app *a, struct rect r)
 	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
 	p.attr = 0;
 	p.ink = INK_DIM;
-	if (end - used > 8)
-		pen_clip(&p, used, 0, end - used, name, -1);
+	draw_name(&p, used, end - used, name);
 }
 
 /* --- message, hints --- */

@@ -2,53 +2,57 @@
  *
  * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks views are
  * dropped until the rest fits with their smallest heights, then rows are given out: a blank line above each
- * view but the first, then up to the wanted height in order of rank, and what is left to the stretching view. */
+ * view but the first, then up to the wanted height in order of rank, then what more is of use, and what is left
+ * to the stretching view. */
 #include "tui/layout.h"
 
 #include <string.h>
 
 enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
 
-/* The views of a column from top to bottom. A rank of 0 is dropped last. One with a want of room is left out
- * while people chat, unless the screen is tall: the chat needs the lines more. */
+/* STRETCH: takes the rows nobody else wants. ROOMY: left out while people chat, unless the screen is tall: the
+ * chat needs the lines more. */
+enum { STRETCH = 1, ROOMY = 2 };
+
+/* The views of a column from top to bottom. A rank of 0 is dropped last. */
 struct place {
 	const char *id;
 	int rank;
-	bool stretch;
-	bool roomy;
+	int flags;
+	int more; /* rows beyond its want_h that still tell something */
 };
 struct column {
 	struct place place[COLUMN_VIEWS];
 };
 
 /* 80x24: the chat over the full width, two columns below. */
-static const struct column small_left = { { { "pages", 0, true, false },
-											{ "next", 1, false, false },
-											{ "attention", 2, false, false },
-											{ "sampler", 3, false, false } } };
-static const struct column small_right = { { { "batch", 0, true, false },
-											 { "spec", 1, false, false },
-											 { "prefix", 2, false, false },
-											 { "time", 3, false, false } } };
+static const struct column small_left = { { { "pages", 0, STRETCH },
+											{ "next", 1 },
+											{ "attention", 2 },
+											{ "sampler", 3 } } };
+static const struct column small_right = { { { "batch", 0, STRETCH },
+											 { "spec", 1 },
+											 { "prefix", 2 },
+											 { "time", 3 } } };
 /* 120x40 */
-static const struct column two_left = { { { "chat", 0, true, false },
-										  { "sampler", 3, false, true },
-										  { "next", 1, false, false },
-										  { "time", 2, false, false } } };
-static const struct column two_right = { { { "pages", 0, true, false },
-										   { "batch", 1, false, false },
-										   { "spec", 2, false, false },
-										   { "prefix", 3, false, false },
-										   { "attention", 4, false, false } } };
+static const struct column two_left = { { { "chat", 0, STRETCH },
+										  { "sampler", 3, ROOMY },
+										  { "next", 1 },
+										  { "time", 2 } } };
+static const struct column two_right = { { { "pages", 0, STRETCH },
+										   { "batch", 1 },
+										   { "spec", 2 },
+										   { "prefix", 3 },
+										   { "attention", 4 } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, true, false }, { "time", 1, false, false } } };
-static const struct column three_mid = { { { "next", 0, false, false },
-										   { "sampler", 1, false, false },
-										   { "spec", 2, true, false },
-										   { "prefix", 3, false, false } } };
-static const struct column three_right = { { { "pages", 0, true, false },
-											 { "batch", 1, false, false },
-											 { "attention", 2, false, false } } };
+static const struct column three_left = { { { "chat", 0, STRETCH }, { "time", 1, 0, 2 } } };
+static const struct column three_mid = { { { "next", 0, 0, 4 },
+										   { "sampler", 1 },
+										   { "spec", 2, 0, 5 },
+										   { "prefix", 3, STRETCH } } };
+static const struct column three_right = { { { "pages", 0, STRETCH },
+											 { "batch", 1, 0, 10 },
+											 { "attention", 2, 0, 3 } } };
 
 static int view_find(const struct layout_ask *ask, const char *id)
 {
@@ -60,6 +64,7 @@ static int view_find(const struct layout_ask *ask, const char *id)
 
 struct member {
 	int view, rank, h, gap; /* gap: blank lines above */
+	int want, more;
 	bool stretch;
 };
 
@@ -91,11 +96,15 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 	for (int i = 0; i < COLUMN_VIEWS && c->place[i].id; i++) {
 		int v = view_find(ask, c->place[i].id);
 
-		if (c->place[i].roomy && !ask->scrubber && ask->h < ROOMY_H)
+		if ((c->place[i].flags & ROOMY) && !ask->scrubber && ask->h < ROOMY_H)
 			continue;
 		if (v >= 0 && ask->views[v]->min_w <= r.w)
-			m[n++] = (struct member){ v, c->place[i].rank, ask->views[v]->min_h, 0,
-									  c->place[i].stretch };
+			m[n++] = (struct member){ .view = v,
+									  .rank = c->place[i].rank,
+									  .h = ask->views[v]->min_h,
+									  .want = ask->views[v]->want_h,
+									  .more = c->place[i].more,
+									  .stretch = c->place[i].flags & STRETCH };
 	}
 	while (n > 0 && rows_taken(m, n) > r.h) {
 		int out = worst_rank(m, n);
@@ -106,23 +115,30 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 	return n;
 }
 
-/* One row at a time to each that wants more, in order of rank, so that none starves. */
-static void column_grow(const struct layout_ask *ask, struct member *m, int n, int left)
+/* One row at a time to each that wants more, in order of rank, so that none starves. Returns what is left. */
+static int give_rows(struct member *m, int n, int left, bool more)
 {
 	bool given = true;
 
-	for (int i = 1; i < n && left > 0; i++, left--)
-		m[i].gap = 1;
 	while (left > 0 && given) {
 		given = false;
-		for (int rank = 0; rank < COLUMN_VIEWS && left > 0; rank++)
+		for (int rank = 0; rank < COLUMN_VIEWS; rank++)
 			for (int i = 0; i < n && left > 0; i++)
-				if (m[i].rank == rank && m[i].h < ask->views[m[i].view]->want_h) {
+				if (m[i].rank == rank && m[i].h < m[i].want + (more ? m[i].more : 0)) {
 					m[i].h++;
 					left--;
 					given = true;
 				}
 	}
+	return left;
+}
+
+static void column_grow(struct member *m, int n, int left)
+{
+	for (int i = 1; i < n && left > 0; i++, left--)
+		m[i].gap = 1;
+	left = give_rows(m, n, left, false);
+	left = give_rows(m, n, left, true);
 	for (int i = 0; i < n && left > 0; i++)
 		if (m[i].stretch) {
 			m[i].h += left;
@@ -138,7 +154,7 @@ static void column_fill(struct layout *l, const struct layout_ask *ask, const st
 	struct member m[COLUMN_VIEWS];
 	int n = column_members(ask, c, r, m), y = r.y;
 
-	column_grow(ask, m, n, r.h - rows_taken(m, n));
+	column_grow(m, n, r.h - rows_taken(m, n));
 	for (int i = 0; i < n; i++) {
 		y += m[i].gap;
 		l->view[m[i].view] = (struct rect){ r.x, y, r.w, m[i].h };
