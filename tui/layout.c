@@ -26,31 +26,31 @@ struct column {
 };
 
 /* 80x24: the chat over the full width, two columns below. */
-static const struct column small_left = { { { "pages", 0, STRETCH },
-											{ "next", 1 },
-											{ "attention", 2 },
-											{ "sampler", 3 } } };
-static const struct column small_right = { { { "batch", 0, STRETCH },
-											 { "spec", 1 },
-											 { "prefix", 2 },
-											 { "time", 3 } } };
+static const struct column small_left = { { { "pages", 0, STRETCH, 0 },
+											{ "next", 1, 0, 0 },
+											{ "attention", 2, 0, 0 },
+											{ "sampler", 3, 0, 0 } } };
+static const struct column small_right = { { { "batch", 0, STRETCH, 0 },
+											 { "spec", 1, 0, 0 },
+											 { "prefix", 2, 0, 0 },
+											 { "time", 3, 0, 0 } } };
 /* 120x40 */
-static const struct column two_left = { { { "chat", 0, STRETCH },
-										  { "sampler", 3, ROOMY },
-										  { "next", 1 },
-										  { "time", 2 } } };
-static const struct column two_right = { { { "pages", 0, STRETCH },
-										   { "batch", 1 },
-										   { "spec", 2 },
-										   { "prefix", 3 },
-										   { "attention", 4 } } };
+static const struct column two_left = { { { "chat", 0, STRETCH, 0 },
+										  { "sampler", 3, ROOMY, 0 },
+										  { "next", 1, 0, 0 },
+										  { "time", 2, 0, 0 } } };
+static const struct column two_right = { { { "pages", 0, STRETCH, 0 },
+										   { "batch", 1, 0, 0 },
+										   { "spec", 2, 0, 0 },
+										   { "prefix", 3, 0, 0 },
+										   { "attention", 4, 0, 0 } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, STRETCH }, { "time", 1, 0, 2 } } };
+static const struct column three_left = { { { "chat", 0, STRETCH, 0 }, { "time", 1, 0, 2 } } };
 static const struct column three_mid = { { { "next", 0, 0, 4 },
-										   { "sampler", 1 },
+										   { "sampler", 1, 0, 0 },
 										   { "spec", 2, 0, 5 },
-										   { "prefix", 3, STRETCH } } };
-static const struct column three_right = { { { "pages", 0, STRETCH },
+										   { "prefix", 3, STRETCH, 0 } } };
+static const struct column three_right = { { { "pages", 0, STRETCH, 0 },
 											 { "batch", 1, 0, 10 },
 											 { "attention", 2, 0, 3 } } };
 
