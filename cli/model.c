@@ -1,14 +1,9 @@
-/* Finds the model file; hashes it once and remembers. Thread: main's. */
+/* Finds the model file. Thread: main's. */
 #include "cli/model.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/paths.h"
@@ -68,79 +63,4 @@ int model_find(const struct cli *c, char **path, struct err *e)
 		return find_default(path, e);
 	*path = strdup(c->engine.model);
 	return *path ? 0 : err_set(e, ERR_MEMORY, "out of memory");
-}
-
-static int hash_file(int fd, const char *path, char out[65], struct err *e)
-{
-	enum { PART = 1 << 20 };
-	unsigned char *part = malloc(PART), digest[SHA256_DIGEST_SIZE];
-	struct sha256_ctx ctx;
-	ssize_t n;
-	if (!part)
-		return err_set(e, ERR_MEMORY, "out of memory");
-	sha256_init(&ctx);
-	while ((n = read(fd, part, PART)) > 0)
-		sha256_update(&ctx, (size_t)n, part);
-	free(part);
-	if (n < 0)
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	sha256_digest(&ctx, sizeof digest, digest);
-	for (size_t i = 0; i < sizeof digest; i++)
-		snprintf(out + 2 * i, 3, "%02x", digest[i]);
-	return 0;
-}
-
-/* A line of the memory: hash, then what it stands for. Returns 0 if key is in the file. */
-static int recall(const char *memory, const char *key, char out[65])
-{
-	FILE *f = fopen(memory, "r");
-	char *line = NULL;
-	size_t cap = 0;
-	int status = -1;
-	while (f && status && getline(&line, &cap, f) > 66) {
-		line[strcspn(line, "\n")] = 0;
-		if (line[64] == ' ' && strspn(line, "0123456789abcdef") == 64 && !strcmp(line + 65, key)) {
-			memcpy(out, line, 64);
-			out[64] = 0;
-			status = 0;
-		}
-	}
-	free(line);
-	if (f)
-		fclose(f);
-	return status;
-}
-
-int model_sha256(const char *path, char out[65], struct err *e)
-{
-	struct stat st;
-	char *memory = NULL, *key = NULL;
-	int status = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st)) {
-		err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-		goto out;
-	}
-	char *whole = realpath(path, NULL);
-	if (asprintf(&key, "%" PRId64 " %" PRId64 ".%09ld %s", (int64_t)st.st_size,
-				 (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, whole ? whole : path) < 0)
-		key = NULL;
-	free(whole);
-	if (!key || strchr(key, '\n') || paths_cache("sha256", &memory, NULL))
-		memory = NULL;
-	if (memory && !recall(memory, key, out)) {
-		status = 0;
-		goto out;
-	}
-	status = hash_file(fd, path, out, e);
-	FILE *f = !status && memory ? fopen(memory, "a") : NULL;
-	if (f) {
-		fprintf(f, "%s %s\n", out, key);
-		fclose(f);
-	}
-out:
-	if (fd >= 0)
-		close(fd);
-	free(memory);
-	free(key);
-	return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/paths.h"
+#include "base/sha256.h"
 #include "cli/model.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
@@ -43,7 +44,7 @@ static int record(struct session *s, const struct cli *c, struct err *e)
 
 int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
 {
-	char sha256[65];
+	char sha256[SHA256_HEX];
 	*s = (struct session){0};
 	if (model_find(c, &s->model, e))
 		return -1;
@@ -59,7 +60,7 @@ int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *ar
 		goto fail;
 	if (!s->writer)
 		engine_observe(s->engine, false);
-	bool hashed = s->writer && !model_sha256(s->model, sha256, NULL);
+	bool hashed = s->writer && !file_sha256_cached(s->model, sha256, NULL);
 	engine_begin(s->engine, hashed ? sha256 : NULL);
 	return 0;
 fail:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/paths.h"
+#include "base/sha256.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "tui/tui.h"
@@ -22,7 +23,7 @@ int verb_chat(const struct cli *c, struct err *e)
 	struct tui_options o = screen_options(c);
 	struct err why = {0};
 	char *model = NULL, *history = NULL, *record = NULL;
-	char sha256[65];
+	char sha256[SHA256_HEX];
 	if (model_find(c, &model, e))
 		return -1;
 	if (!c->no_record && !c->record && paths_new_recording(&record, &why))
@@ -37,7 +38,7 @@ int verb_chat(const struct cli *c, struct err *e)
 	o.max_tokens = c->max_tokens;
 	o.stop = c->stop[0] ? c->stop : NULL;
 	o.record = c->no_record ? NULL : c->record ? c->record : record;
-	o.model_sha256 = model_sha256(model, sha256, NULL) ? NULL : sha256;
+	o.model_sha256 = file_sha256_cached(model, sha256, NULL) ? NULL : sha256;
 	o.commands = c->commands;
 	o.history = history;
 	o.drop_turns = !strcmp(c->full, "drop");
