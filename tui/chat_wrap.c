@@ -99,6 +99,17 @@ static bool line_end(struct wrap *w, size_t from, size_t to)
 	return true;
 }
 
+/* The run at a place. Most text is plain ASCII with nothing combining behind it, and is not looked up. */
+static struct glyph_run run_at(const struct wrap *w, size_t at, bool ascii)
+{
+	unsigned char c = (unsigned char)w->text[at];
+	unsigned char behind = at + 1 < w->size ? (unsigned char)w->text[at + 1] : 0;
+
+	if (c >= 0x20 && c < 0x7f && behind < 0x80)
+		return (struct glyph_run){ .width = 1, .used = 1 };
+	return text_next(w->text + at, w->size - at, ascii);
+}
+
 void wrap_lines(struct wrap *w, int width, bool ascii)
 {
 	size_t from = 0, at = 0, brk = 0; /* brk: where the line may end; from: nowhere yet */
@@ -106,7 +117,7 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 
 	w->n_lines = 0;
 	while (at < w->size) {
-		struct glyph_run g = text_next(w->text + at, w->size - at, ascii);
+		struct glyph_run g = run_at(w, at, ascii);
 		bool blank = g.tab || w->text[at] == ' ';
 		int cols = g.newline ? 0 : g.width < 1 ? 1 : g.width;
 

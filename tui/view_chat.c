@@ -13,12 +13,12 @@
 
 enum { LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
 
-/* One request on the screen, from top to bottom: what was dropped before it, what was asked, the answer,
- * why it ended. A note is one line. */
+/* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
+ * siblings, the answer, why it ended. A note is one line. */
 struct turn {
 	const struct tl_request *r;
 	struct wrap asked, answer;
-	char before[96], after[200];
+	char trimmed[96], futures[128], after[200];
 	int32_t n_lines; /* with the blank line before it */
 	bool same_question;
 };
@@ -43,9 +43,11 @@ static void end_words(struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
 	const char *words = NULL;
+	char limit[VIEW_NUM + 32], n_tokens[VIEW_NUM];
 
+	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", view_count(n_tokens, r->n_tokens));
 	switch (r->finish.reason) {
-	case EV_FINISH_length: words = "limit of tokens reached"; break;
+	case EV_FINISH_length: words = limit; break;
 	case EV_FINISH_stop: words = "stop string"; break;
 	case EV_FINISH_context: words = "the context is full"; break;
 	case EV_FINISH_cancelled: words = "stopped by you"; break;
@@ -73,13 +75,40 @@ static void state_words(struct turn *n, const struct tl_request *r)
 				 view_count(of, r->n_prompt));
 }
 
+/* How many forks of the same question stand together from r on. */
+static int n_futures(const struct timeline *t, const struct tl_request *r)
+{
+	int n = 1;
+
+	for (const struct tl_request *f = r + 1; f < t->request + t->n_requests; f++)
+		if (view_is_chat(f)) {
+			if (!same_question(t, f))
+				break;
+			n++;
+		}
+	return n;
+}
+
+static void side_words(struct turn *n, const struct timeline *t, const struct tl_request *r)
+{
+	int futures = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_futures(t, r) : 0;
+	char hit[VIEW_NUM], asked[VIEW_NUM];
+
+	if (r->trimmed_tokens > 0)
+		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
+				 r->trimmed_turns, r->trimmed_tokens);
+	if (futures && r->looked_up)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt; %s of its %s tokens were cached",
+				 futures, view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
+	else if (futures)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
+}
+
 static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
 					  bool ascii)
 {
 	*n = (struct turn){ .r = r, .same_question = same_question(t, r) };
-	if (r->trimmed_tokens > 0)
-		snprintf(n->before, sizeof n->before, "the context was full: %d turns (%d tokens) dropped",
-				 r->trimmed_turns, r->trimmed_tokens);
+	side_words(n, t, r);
 	if (r->text && !n->same_question)
 		wrap_add_text(&n->asked, r->text, strlen(r->text));
 	wrap_add_tokens(&n->answer, t, r);
@@ -89,7 +118,7 @@ static void turn_make(struct turn *n, const struct timeline *t, const struct tl_
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
-	n->n_lines = !n->same_question + (n->before[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
 				 (n->after[0] != 0);
 }
 
@@ -151,12 +180,14 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, int32
 
 	y -= top;
 	y += !n->same_question;
-	if (n->before[0])
-		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->before);
+	if (n->trimmed[0])
+		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->trimmed);
 	if (n->asked.n_lines)
 		view_put(&in, 0, y, INK_DIM, "you");
 	for (int32_t i = 0; i < n->asked.n_lines; i++)
 		draw_line(&in, y++, n, &n->asked, i, -1);
+	if (n->futures[0])
+		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->futures);
 	if (n->answer.n_lines || n->after[0])
 		draw_label(&in, y, n);
 	for (int32_t i = 0; i < n->answer.n_lines; i++)

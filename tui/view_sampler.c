@@ -8,13 +8,14 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { N_ROWS = 8, ROW_W = 200, STAGE_PENALTIES = 0, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P,
+enum { N_ROWS = 8, ROW_W = 200, BARS_FROM_W = 100, BARS_W = 30, STAGE_PENALTIES = 0, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P,
 	   STAGE_MIN_P };
 
 struct row {
 	char label[24], value[24], words[ROW_W];
 	enum ink ink; /* of the value */
 	bool off;     /* had no part in it: left out first where room is scarce */
+	double left;  /* share of the probability that is left behind it, or NaN: shown as a bar */
 };
 
 static void say(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -245,6 +246,20 @@ static void row_draft(struct row *w, const struct timeline *t, const struct tl_t
 	}
 }
 
+/* Cuts come one behind the other, so what is left of all is the product. */
+static void add_bars(struct row *w, int n, const struct tl_token *k)
+{
+	double left = 1;
+
+	for (int i = 0; i < n && i < STAGE_MIN_P + 2; i++) {
+		int stage = i - 1; /* row 0 is the logit */
+
+		if (stage >= STAGE_TOP_K)
+			left *= (double)k->stage[stage].mass;
+		w[i].left = left;
+	}
+}
+
 static int make_rows(struct row *w, const struct timeline *t, const struct tl_request *r,
 					 const struct tl_token *k)
 {
@@ -254,7 +269,7 @@ static int make_rows(struct row *w, const struct timeline *t, const struct tl_re
 	int n = 0;
 
 	for (int i = 0; i < N_ROWS; i++)
-		w[i] = (struct row){ .ink = INK_BRIGHT };
+		w[i] = (struct row){ .ink = INK_BRIGHT, .left = (double)NAN };
 	row_logit(&w[n++], t, k);
 	if (k->staged) {
 		row_penalties(&w[n++], q, k);
@@ -265,6 +280,8 @@ static int make_rows(struct row *w, const struct timeline *t, const struct tl_re
 		row_cut(&w[n++], k, STAGE_TOP_P, "top-p", q->top_p > 0 && q->top_p < 1 && !greedy, setting);
 		snprintf(setting, sizeof setting, "%.3g", q->min_p);
 		row_cut(&w[n++], k, STAGE_MIN_P, "min-p", q->min_p > 0 && !greedy, setting);
+		if (!greedy)
+			add_bars(w, n, k);
 	}
 	row_race(&w[n++], t, r, k);
 	row_draft(&w[n++], t, k);
@@ -285,6 +302,7 @@ static int drop_rows(struct row *w, int n, int room)
 static void draw_row(struct pen *p, int y, const struct row *w)
 {
 	int label_w = p->r.w < 60 ? 16 : 17, value_w = p->r.w < 60 ? 9 : 11;
+	int bars_w = p->r.w >= BARS_FROM_W ? BARS_W + 2 : 0;
 	struct pen in = *p;
 
 	in.ink = INK_DIM;
@@ -292,7 +310,12 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 	in.ink = (uint8_t)w->ink;
 	pen_clip(&in, label_w, y, value_w - 1, w->value, -1);
 	in.ink = w->off ? INK_DIM : INK_TEXT;
-	pen_clip(&in, label_w + value_w, y, p->r.w - label_w - value_w, w->words, -1);
+	pen_clip(&in, label_w + value_w, y, p->r.w - label_w - value_w - bars_w, w->words, -1);
+	if (bars_w && w->left > 0) {
+		in.ink = w->off ? INK_BAR_CUT : INK_BAR;
+		for (int i = 0; i < (int)(w->left * BARS_W + 0.5); i++)
+			pen_spark(&in, p->r.w - BARS_W + i, y, 0.75);
+	}
 }
 
 static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -327,7 +350,7 @@ const struct view view_sampler = {
 		"\n"
 		"logit: the score the model gave it. penalties: less for what was said before. temperature: the "
 		"score is divided by it: below 1 the best gain, above 1 all come closer. top-k, top-p, min-p: how "
-		"many tokens are left, and how much of the probability they have. race: when it arrived; the first "
+		"many tokens are left, and how much of the probability they have; on wide screens a bar shows it. race: when it arrived; the first "
 		"to arrive is taken. draft: what a cheap guesser had said, and whether it was right.\n"
 		"\n"
 		"A draft is kept if it wins the very race that would have been run without it: so guessing makes "
