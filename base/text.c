@@ -75,7 +75,7 @@ static struct glyph_run make_run(const char *text, int width, size_t used)
 static const struct {
 	int32_t c;
 	const char *ascii;
-} twins[] = { { 0xb7, "-" },   { 0xd7, "x" },    { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
+} twins[] = { { 0xb7, "." },   { 0xd7, "x" },    { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
 			  { 0x2019, "'" }, { 0x201c, "\"" }, { 0x201d, "\"" }, { 0x2022, "*" }, { 0x2026, "~" },
 			  { 0x2192, ">" } };
 
