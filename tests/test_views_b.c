@@ -182,6 +182,7 @@ static void step(struct script *k, int64_t number, int64_t us, int prefill_rows,
 
 	ev_init(&ev, EV_step);
 	ev.u.step.step = number;
+	ev.u.step.running = 1;
 	ev.u.step.ns = us * 1000;
 	ev.u.step.prefill_rows = prefill_rows;
 	ev.u.step.tokens = tokens;
@@ -333,12 +334,12 @@ static void pages_tell_their_story(void **state)
 	has(screen, "a filled it: kept by the prefix cache");
 	has(screen, "b reads it: same beginning, 2 readers");
 	has(screen, "system\\n be be");
-	has(screen, "unused 64.0 KB; reserved whole: 5.00 MB");
+	has(screen, "unused 64.0 KB · without pages 5.00 MB");
 	k.s.page = 5;
 	screen = drawn(&k, &view_pages, 110, 24);
 	has(screen, "page 5 · free");
 	k.s.page = -1;
-	has(drawn(&k, &view_pages, 110, 24), "reserving 256 tokens for each would leave 5.00 MB");
+	has(drawn(&k, &view_pages, 110, 24), "unused room in last pages 64.0 KB · without pages (256 tokens reserved for each) 5.00 MB");
 	k.s.page = 5;
 	screen = drawn(&k, &view_pages, 110, 24);
 	has(screen, "◆ evicted, unused for 7 steps");

@@ -14,7 +14,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { FLASH_STEPS = 8, SIDE_W = 48, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
+enum { FLASH_STEPS = 8, SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 
 static int64_t page_size_of(const struct timeline *t)
 {
@@ -246,7 +246,7 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	}
 	if (g->cached)
 		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
-	if (g->refs && g->heat > 0)
+	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
 		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent(part, (double)g->heat));
 	return x;
 }
@@ -359,18 +359,18 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 static void draw_waste(struct pen *p, int y, const struct timeline *t)
 {
 	const struct tl_step *last = timeline_last_step(t);
+	bool wide = p->r.w >= 84;
 	char a[VIEW_NUM], b[VIEW_NUM], ctx[VIEW_NUM];
 	int x;
 
-	if (!last)
+	if (!last || !last->s.running)
 		return;
-	x = view_put(p, 0, y, INK_DIM, "unused ");
+	x = view_put(p, 0, y, INK_DIM, wide ? "unused room in last pages " : "unused ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
-	x += view_put(p, x, y, INK_DIM, p->r.w < 66 ? "; reserved whole: " : " in last pages; reserving ");
-	if (p->r.w >= 66)
-		x += view_put(p, x, y, INK_DIM, "%s tokens for each would leave ",
-					  view_count(ctx, t->session.ctx));
-	view_put(p, x, y, INK_TEXT, "%s", view_bytes(b, (double)last->s.reserve_waste_bytes));
+	x += view_put(p, x, y, INK_DIM, " %s without pages", glyph(p->c, GLYPH_DOT));
+	if (wide)
+		x += view_put(p, x, y, INK_DIM, " (%s tokens reserved for each)", view_count(ctx, t->session.ctx));
+	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
 }
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)

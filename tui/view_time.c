@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
 
@@ -93,10 +94,12 @@ static double part_ns(const struct sample *m, int part)
 	return rest > 0 ? rest : 0;
 }
 
-static const char *part_label(int part, bool ascii)
+static const char *part_label(int part, bool ascii, bool brief)
 {
 	if (part == REST)
 		return "rest";
+	if (brief && part_stage[part] == K_STAGE_attention)
+		return "attn";
 	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
 }
 
@@ -113,31 +116,56 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
 		for (; x < end; x++) {
 			if (p->c->ascii)
-				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c", part_label(part, true)[0]);
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c", part_label(part, true, true)[0]);
 			else
 				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
 		}
 	}
 }
 
-static int draw_legend(struct pen *p, int y, const struct sample *m)
+/* Columns of one item of the legend, blank behind it included. Where space is short words give way. */
+static int legend_item_w(int part, bool ascii, bool brief)
+{
+	const char *label = part_label(part, ascii, brief);
+
+	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6);
+}
+
+static bool legend_fits(const struct pen *p, int rows, bool brief)
 {
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
-		const char *label = part_label(part, p->c->ascii);
-		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
-		int w = 2 + (int)strlen(part == 3 && !p->c->ascii ? "gate.up" : label) + 3;
+		int w = legend_item_w(part, p->c->ascii, brief);
 
-		if (x && x + w > p->r.w) {
+		if (x && x + w - 1 > p->r.w) {
+			x = 0;
+			rows--;
+		}
+		x += w;
+	}
+	return rows > 0;
+}
+
+static int draw_legend(struct pen *p, int y, const struct sample *m)
+{
+	bool brief = !legend_fits(p, p->r.h - y, false);
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
+		int w = legend_item_w(part, p->c->ascii, brief);
+
+		if (x && x + w - 1 > p->r.w) {
 			x = 0;
 			y++;
 		}
 		if (y >= p->r.h)
 			break;
-		x += view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%s ", glyph(p->c, GLYPH_BLOCK));
-		x += view_put(p, x, y, INK_DIM, "%s ", label);
-		x += view_put(p, x, y, INK_TEXT, "%2.0f", share) + 1;
+		view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%s", glyph(p->c, GLYPH_BLOCK));
+		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(part, p->c->ascii, brief));
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", share);
+		x += w;
 	}
 	return y + 1;
 }
