@@ -56,21 +56,23 @@ struct sampler; /* scratch for one vocabulary */
 int sampler_open(struct sampler **s, int32_t vocab, struct err *e);
 void sampler_close(struct sampler *s);
 
-/* logits [vocab] are not changed. stats is the row's own (kernels.h). history: the ids at positions
- * 0 … key.pos - 1, of which the last penalty_window are looked at. */
+/* logits [vocab] are not changed, and must stay until the last sampler_reject on the row. stats is the row's
+ * own (kernels.h). history: the ids at positions 0 … key.pos - 1, of which the last penalty_window are
+ * looked at. */
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 				  const struct sample_params *params, const int32_t *history, int64_t n_history,
 				  struct sample_key key, struct sample_result *out);
 
 /* About a drafted token, after sampler_pick on the same row: its probability and arrival in that draw
- * (p = 0 and arrival = +inf if it was cut). */
+ * (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy row). */
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival);
 
 /* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), after sampler_pick on the
  * same row (whose token is then not used): accepts the draft with probability min(1, p/q), with a draw of
  * its own; else draws from the normalised positive part of p - q, where q puts `q` on the draft alone
  * (n-gram drafters have q = 1) or is the dense row q_dense [vocab] if not NULL. Returns true if accepted;
- * fills u and threshold = p/q; out->id is the token to use. */
+ * fills u and threshold = p/q; out->id is the token to use, out->arrival its arrival in the race of what p - q
+ * leaves, NaN if accepted. */
 bool sampler_reject(struct sampler *s, int32_t draft, float q, const float *q_dense,
 					struct sample_key key, struct sample_result *out, float *u, float *threshold);
 
