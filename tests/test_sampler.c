@@ -331,6 +331,37 @@ static void test_top_p_boundary(void **state)
 	sampler_close(s);
 }
 
+/* A sum that is less than the share by a part of the smallest unit is not enough. */
+static void test_top_p_fraction(void **state)
+{
+	const unsigned __int128 first = (unsigned __int128)1 << 72; /* 2^40 * 2^32 */
+	struct sample_params p = SAMPLE_DEFAULTS;
+	struct sampler *s;
+	struct err e = {0};
+	int found = 0;
+
+	(void)state;
+	p.temperature = 1;
+	assert_int_equal(sampler_open(&s, 2, &e), 0);
+	for (int i = 1; i < 2000000 && found < 5; i++) {
+		float l[2] = {0, -(float)i * 0x1p-22f};
+		uint64_t z = ((uint64_t)1 << 40) + k_mass(k_exp(l[1]));
+		uint64_t part = ((uint64_t)(first / z) / 256 + 1) * 256; /* what a float can say */
+		unsigned __int128 product = (unsigned __int128)part * z;
+		struct k_logit_stats stats = stats_of(l, 2);
+		struct sample_result got;
+
+		if (product <= first || product - first >= (unsigned __int128)1 << 32)
+			continue;
+		p.top_p = (float)part * 0x1p-32f;
+		sampler_pick(s, l, &stats, &p, NULL, 0, (struct sample_key){i, 0}, &got);
+		assert_int_equal(got.survivors, 2);
+		found++;
+	}
+	assert_true(found > 0);
+	sampler_close(s);
+}
+
 /* Rows that hold nothing to draw from do not break anything. */
 static void test_degenerate(void **state)
 {
@@ -503,17 +534,27 @@ static void try_rejection(int dense, float top_p, float draft_q)
 	for (int64_t i = 0; i < DRAWS; i++) {
 		struct sample_key key = {i, 0};
 		struct sample_result got, drafted;
-		float u, threshold;
+		float u, threshold, chance;
+		int32_t draft;
+		bool kept;
 
 		sampler_pick(drafter, guess, &dstats, &dp, NULL, 0, key, &drafted);
 		for (int32_t k = 0; k < N; k++)
 			sampler_draft(drafter, k, &q[k], &arrival);
 		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
-		if (dense)
-			accepted += sampler_reject(s, drafted.id, 0, q, key, &got, &u, &threshold);
-		else
-			accepted += sampler_reject(s, 5, draft_q, NULL, key, &got, &u, &threshold);
-		assert_true(u > 0 && u < 1);
+		draft = dense ? drafted.id : 5;
+		kept = sampler_reject(s, draft, draft_q, dense ? q : NULL, key, &got, &u, &threshold);
+		accepted += kept;
+		assert_true(u == k_draw_u(p.seed, (uint32_t)draft, (uint32_t)i, 0, PURPOSE_ACCEPT));
+		assert_true(kept == (u < threshold) && (!kept || got.id == draft));
+		sampler_draft(s, got.id, &chance, &arrival);
+		assert_true(got.p_draw == chance);
+		if (!kept) {
+			float wait = -k_log(k_draw_u(p.seed, (uint32_t)got.id, (uint32_t)i, 0, PURPOSE_RESIDUAL));
+			float proposed = dense ? q[got.id] : got.id == draft ? draft_q : 0;
+
+			assert_true(got.arrival == wait / (chance - proposed));
+		}
 		seen[got.id]++;
 	}
 	for (int32_t i = 0; i < N; i++) {
@@ -646,7 +687,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_passes),          cmocka_unit_test(test_against_plain),
-		cmocka_unit_test(test_top_p_boundary),  cmocka_unit_test(test_degenerate),
+		cmocka_unit_test(test_top_p_boundary),  cmocka_unit_test(test_top_p_fraction),
+		cmocka_unit_test(test_degenerate),
 		cmocka_unit_test(test_uniform),         cmocka_unit_test(test_tail),
 		cmocka_unit_test(test_fit),             cmocka_unit_test(test_rejection),
 		cmocka_unit_test(test_rejection_greedy), cmocka_unit_test(test_race_speculation),
