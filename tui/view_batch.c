@@ -206,7 +206,7 @@ static void draw_table_row(struct pen *p, const struct timeline *t, const struct
 		pen_clip(&in, TEXT_X, y, p->r.w - TEXT_X, r->text, -1);
 	}
 	if (chosen)
-		pen_restyle(p, (struct rect){ 0, y, p->r.w, 1 }, ATTR_REVERSE);
+		view_mark_row(p, y);
 }
 
 /* The requests, the newest last; the chosen one is always among them. */

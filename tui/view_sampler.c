@@ -318,6 +318,50 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 	}
 }
 
+/* Right ends of the columns of the table; the token and where it came from are left. */
+enum { POS_X = 8, NEAR_TOKEN_X = 11, NEAR_TOKEN_W = 20, NEAR_P_X = 39, BITS_X = 48, DRAW_X = 57, STEP_X = 66,
+	   FROM_X = 69 };
+
+static void draw_near_row(struct pen *p, const struct timeline *t, const struct tl_token *k, int y,
+						  bool chosen)
+{
+	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "behind a draft" };
+	char n[VIEW_NUM];
+	struct pen in = *p;
+
+	in.ink = chosen ? INK_BRIGHT : INK_TEXT;
+	view_put_right(p, POS_X, y, INK_DIM, "%s", view_count(n, k->pos));
+	view_put_token(&in, NEAR_TOKEN_X, y, NEAR_TOKEN_W, t, k->id);
+	if (!isnan(k->p))
+		view_put_right(p, NEAR_P_X, y, INK_TEXT, "%.3f", (double)k->p);
+	if (!isnan(k->entropy))
+		view_put_right(p, BITS_X, y, INK_TEXT, "%.2f", (double)k->entropy);
+	if (k->survivors >= 0)
+		view_put_right(p, DRAW_X, y, INK_TEXT, "%s", view_count(n, k->survivors));
+	view_put_right(p, STEP_X, y, INK_DIM, "%s", view_count(n, k->step));
+	view_put(p, FROM_X, y, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s", from[k->source]);
+	if (chosen)
+		view_mark_row(p, y);
+}
+
+/* The tokens around it: where the model was sure, where the settings left a choice. */
+static void draw_near(struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
+{
+	int rows = p->r.h - y - 1;
+	int32_t first = at - rows / 2;
+
+	first = first > r->n_tokens - rows ? r->n_tokens - rows : first;
+	first = first < 0 ? 0 : first;
+	view_put_right(p, POS_X, y, INK_DIM, "position");
+	view_put(p, NEAR_TOKEN_X, y, INK_DIM, "token");
+	view_put_right(p, NEAR_P_X, y, INK_DIM, "p");
+	view_put_right(p, BITS_X, y, INK_DIM, "bits");
+	view_put_right(p, DRAW_X, y, INK_DIM, "in draw");
+	view_put_right(p, STEP_X, y, INK_DIM, "step");
+	for (int32_t i = first; i < r->n_tokens && i < first + rows; i++)
+		draw_near_row(p, t, &r->token[i], ++y, i == at);
+}
+
 static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
@@ -339,6 +383,16 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 		draw_row(p, 1 + i, &rows[i]);
 	if (!k->staged && n + 1 < p->r.h)
 		view_put(p, 0, n + 1, INK_DIM, "the sampler's stages were not recorded");
+	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
+		draw_near(p, t, r, view_token_index(r, s), n + 3);
+}
+
+static bool key_sampler(int key, const struct timeline *t, struct view_state *s)
+{
+	/* the table of the zoomed view goes down the page */
+	if (s->zoomed && (key == KEY_UP_ || key == KEY_DOWN_))
+		key = key == KEY_UP_ ? KEY_LEFT_ : KEY_RIGHT_;
+	return view_walk_tokens(key, t, s);
 }
 
 const struct view view_sampler = {
@@ -356,12 +410,15 @@ const struct view view_sampler = {
 		"A draft is kept if it wins the very race that would have been run without it: so guessing makes "
 		"the answer faster and never changes it.\n"
 		"\n"
+		"Enter fills the screen: below are the tokens around this one, with their probability, the model's "
+		"doubt in bits, and how many were in the draw.\n"
+		"\n"
 		"Try: walk back with the left key to a token that surprises you, and read why it was taken. "
 		"/min-p 0.1, /repeat-penalty 1.3, /spec ngram:4.",
 	.min_w = 48,
 	.min_h = 5,
 	.want_h = 9,
 	.draw = draw_sampler,
-	.key = view_walk_tokens,
+	.key = key_sampler,
 	.index = VIEW_SAMPLER,
 };

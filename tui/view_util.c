@@ -363,6 +363,18 @@ void view_put_letter(struct pen *p, int x, int y, int64_t request)
 	pen_printf(&in, x, y, "%c", view_letter(request));
 }
 
+void view_mark_row(struct pen *p, int y)
+{
+	struct pen row = pen_sub(p, (struct rect){ 0, y, p->r.w, 1 });
+
+	for (int x = 0; row.r.h && x < row.r.w; x++) {
+		struct cell *cell = &p->c->cell[row.r.y * p->c->w + row.r.x + x];
+
+		cell->ink = INK_BRIGHT;
+		cell->attr |= ATTR_REVERSE;
+	}
+}
+
 void view_nothing(struct pen *p, const char *text)
 {
 	struct pen in = *p;

@@ -52,6 +52,8 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 void view_bar(struct pen *p, int x, int y, int w, double part);
 /* Letter of a request in its colour, bold. */
 void view_put_letter(struct pen *p, int x, int y, int64_t request);
+/* The cursor in a list: the whole row reversed, in one colour. */
+void view_mark_row(struct pen *p, int y);
 /* A dim line in the middle of an empty view, clipped: "nothing yet: …". */
 void view_nothing(struct pen *p, const char *text);
 
