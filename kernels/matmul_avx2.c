@@ -26,12 +26,22 @@ INLINE __m256i load_quad(const int8_t *p)
 	return _mm256_set1_epi32(quad);
 }
 
-/* One block of 32 columns of a tile times n rows: exact sums in each lane. */
+/* The sum is wanted here and now: gcc would put off integer sums until the products fill more registers than
+ * there are. A quarter faster for four rows. */
+INLINE __m256i now(__m256i sum)
+{
+	__asm__("" : "+x"(sum));
+	return sum;
+}
+
+/* One block of 32 columns of a tile times n rows: exact sums in each lane. Few rows take two chains, or they
+ * would wait for their own sums. */
 INLINE void dot_q4(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256i *sum)
 {
 	const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+	const int second = n <= 2 ? n : 0;
 
-	for (int r = 0; r < n; r++)
+	for (int r = 0; r < n + second; r++)
 		sum[r] = _mm256_setzero_si256();
 	for (int j = 0; j < 4; j++) {
 		__m256i v = _mm256_load_si256((const __m256i *)(const void *)(w + j * 32));
@@ -39,13 +49,17 @@ INLINE void dot_q4(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256
 
 		for (int r = 0; r < n; r++) {
 			const int8_t *x = q + (size_t)r * (size_t)dim + j * 4;
+			__m256i *other = &sum[second + r];
 
-			sum[r] = _mm256_add_epi16(sum[r], _mm256_maddubs_epi16(lo, load_quad(x)));
-			sum[r] = _mm256_add_epi16(sum[r], _mm256_maddubs_epi16(hi, load_quad(x + 16)));
+			sum[r] = now(_mm256_add_epi16(sum[r], _mm256_maddubs_epi16(lo, load_quad(x))));
+			*other = now(_mm256_add_epi16(*other, _mm256_maddubs_epi16(hi, load_quad(x + 16))));
 		}
 	}
-	for (int r = 0; r < n; r++)
+	for (int r = 0; r < n; r++) {
+		if (second)
+			sum[r] = _mm256_add_epi16(sum[r], sum[second + r]);
 		sum[r] = _mm256_madd_epi16(sum[r], ones);
+	}
 }
 
 INLINE void dot_q8(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256i *sum)
@@ -62,7 +76,7 @@ INLINE void dot_q8(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256
 			__m256i x = load_quad(q + (size_t)r * (size_t)dim + j * 4);
 			__m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(x, v));
 
-			sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(pairs, ones));
+			sum[r] = now(_mm256_add_epi32(sum[r], _mm256_madd_epi16(pairs, ones)));
 		}
 	}
 }
