@@ -88,7 +88,7 @@ void help_print(const struct verb *v)
 		print_program();
 		return;
 	}
-	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]…", *v->operands ? " " : "",
+	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
 		   v->operands);
 	print_wrapped(v->doc, 0, 0);
 	printf("\nExample\n  %s\n", v->example);

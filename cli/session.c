@@ -12,7 +12,7 @@
 
 enum { RING_BYTES = 32 << 20 };
 
-int session_record(struct session *s, const char *path, struct err *e)
+static int open_recording(struct session *s, const char *path, struct err *e)
 {
 	if (ring_open(&s->ring, RING_BYTES, e) || writer_open(&s->writer, path, s->ring, e) ||
 		engine_add_sink(s->engine, ring_push, s->ring)) {
@@ -35,8 +35,8 @@ static int record(struct session *s, const struct cli *c, struct err *e)
 		return 0;
 	s->wanted = c->record != NULL;
 	if (c->record)
-		return session_record(s, c->record, e);
-	if (paths_new_recording(&path, &why) || session_record(s, path, &why))
+		return open_recording(s, c->record, e);
+	if (paths_new_recording(&path, &why) || open_recording(s, path, &why))
 		fprintf(stderr, "cutaway: not recorded: %s\n", why.text);
 	free(path);
 	return 0;
@@ -85,4 +85,17 @@ int session_close(struct session *s, struct err *e)
 	free(s->model);
 	*s = (struct session){0};
 	return status;
+}
+
+int session_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
+				   size_t *n, struct err *e)
+{
+	size_t cap = 1;
+	*n = 0;
+	*ids = malloc(sizeof **ids);
+	if (!*ids)
+		return err_set(e, ERR_MEMORY, "out of memory for the text");
+	if (tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0)
+		(*ids)[(*n)++] = tokenizer_bos(t);
+	return tokenizer_encode(t, text, size, true, ids, n, &cap, e);
 }

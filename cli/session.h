@@ -17,10 +17,12 @@ struct session {
 /* Opens the engine, adds sink (or NULL) and the recording as the command line says, and begins.
  * Where the default recording cannot be made, says so on standard error and goes on. */
 int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e);
-/* The recording into a new file of this name, for verbs that record on their own account. Before
- * engine_begin(). */
-int session_record(struct session *s, const char *path, struct err *e);
 /* Closes engine and recording in order. -1 if a recording that was asked for by name failed. */
 int session_close(struct session *s, struct err *e);
+
+/* Ids of a text without a template: control tokens in it are parsed, and the token that opens a
+ * text comes first where the model asks for it. *ids is malloc'd, also where it fails. */
+int session_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
+				   size_t *n, struct err *e);
 
 #endif

@@ -113,11 +113,11 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 
 static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text bytes, struct err *e)
 {
-	char whole[1024];
-	size_t n = 0;
-	if (bytes.size + 4 <= sizeof whole)
-		n = utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, sizeof whole);
-	char *text = text_json(whole, n);
+	size_t cap = bytes.size + 8;
+	char *whole = malloc(cap), *text = NULL;
+	if (whole)
+		text = text_json(whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
+	free(whole);
 	if (!text)
 		return err_set(e, ERR_MEMORY, "out of memory for the answer");
 	printf("{\"pos\":%lld,\"id\":%lld,\"text\":%s,\"p\":%.9g,\"hash\":\"%016llx\"}\n",
@@ -161,27 +161,18 @@ static int encode(const struct run *r, const struct engine_info *info, const cha
 {
 	const char *system = r->c->system ? r->c->system : info->default_system;
 	size_t cap = 0;
-	if (!r->c->raw) {
-		if (!info->chat_known)
-			fprintf(stderr,
-					"cutaway: the file's chat template is not known; a plain one is used\n");
-		return template_begin(info->chat, r->tokenizer, system, ids, n, &cap, e) ||
-					   template_user(info->chat, r->tokenizer, text, size, ids, n, &cap, e)
-				   ? -1
-				   : 0;
+	if (r->c->raw) {
+		if (session_encode(r->tokenizer, text, size, ids, n, e))
+			return -1;
+		return *n ? 0
+				  : err_set(e, ERR_USAGE,
+							"the prompt is empty: with --raw a token is needed to go on from");
 	}
-	if (tokenizer_adds_bos(r->tokenizer) && tokenizer_bos(r->tokenizer) >= 0) {
-		*ids = malloc(sizeof **ids);
-		if (!*ids)
-			return err_set(e, ERR_MEMORY, "out of memory for the prompt");
-		(*ids)[0] = tokenizer_bos(r->tokenizer);
-		*n = cap = 1;
-	}
-	if (tokenizer_encode(r->tokenizer, text, size, true, ids, n, &cap, e))
+	if (!info->chat_known)
+		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used\n");
+	if (template_begin(info->chat, r->tokenizer, system, ids, n, &cap, e))
 		return -1;
-	return *n ? 0
-			  : err_set(e, ERR_USAGE,
-						"the prompt is empty: with --raw there must be a token to go on from");
+	return template_user(info->chat, r->tokenizer, text, size, ids, n, &cap, e);
 }
 
 /* How an answer that ended is told. */
@@ -235,6 +226,8 @@ int verb_run(const struct cli *c, struct err *e)
 		if (in_read(NULL, &read, &size, e))
 			return -1;
 		text = read;
+		if (!c->raw && size && read[size - 1] == '\n')
+			read[--size] = 0; /* the shell's, not the person's */
 	} else {
 		size = strlen(text);
 	}

@@ -97,12 +97,12 @@ int verb_score(const struct cli *c, struct err *e)
 	struct cli quiet = *c;
 	char *text = NULL;
 	int32_t *ids = NULL;
-	size_t size, n = 0, cap = 0;
+	size_t size, n = 0;
 	quiet.no_record = true;
 	if (in_read(c->operand[0], &text, &size, e) || session_open(&session, &quiet, on_event, &s, e))
 		goto out;
 	const struct tokenizer *t = engine_tokenizer(session.engine);
-	if (tokenizer_encode(t, text, size, true, &ids, &n, &cap, e))
+	if (session_encode(t, text, size, &ids, &n, e))
 		goto out;
 	if (n < 2) {
 		err_set(e, ERR_USAGE, "%s: a text of at least two tokens is needed, this has %zu",

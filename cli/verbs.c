@@ -10,7 +10,8 @@ const struct verb verbs[] = {
 	 "explains whatever is on the screen.",
 	 "cutaway chat --temp 0.7 --spec ngram:4", VERB_CHAT, 0, 0, verb_chat},
 	{"run", "[PROMPT]", "one answer on standard output",
-	 "Answers PROMPT, or standard input if it is not given. On a pipe the answer's bytes come as "
+	 "Answers PROMPT, or standard input (without its last newline) if it is not given. On a pipe "
+	 "the answer's bytes come as "
 	 "they are; "
 	 "on a terminal control characters are made visible. With --raw the text goes to the model "
 	 "without a "

@@ -34,7 +34,7 @@ struct bench {
 	struct engine *engine;
 	struct ring *ring;
 	struct writer *writer;
-	char folder[64], file[80];
+	char folder[512], file[544];
 	bool recording; /* events go to the ring */
 	int32_t *ids;	/* text long enough for every prompt */
 	size_t n_ids;
@@ -360,7 +360,7 @@ static int make_text(struct bench *b, struct err *e)
 static int open_recording(struct bench *b, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
-	if (!tmp || strlen(tmp) > 32)
+	if (!tmp || !*tmp || strlen(tmp) > sizeof b->folder - 32)
 		tmp = "/tmp";
 	snprintf(b->folder, sizeof b->folder, "%s/cutaway-bench.XXXXXX", tmp);
 	if (!mkdtemp(b->folder)) {
@@ -395,7 +395,7 @@ static int close_all(struct bench *b, struct err *e)
 	if (b->ring)
 		ring_close(b->ring);
 	for (size_t i = 0; *b->folder && i < sizeof tail / sizeof *tail; i++) {
-		char path[96];
+		char path[576];
 		snprintf(path, sizeof path, "%s%s", b->file, tail[i]);
 		unlink(path);
 	}

@@ -21,6 +21,7 @@ TINY = os.path.join(TMP.name, "tiny.gguf")
 VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+HOMES["TMPDIR"] = TMP.name
 count = failures = 0
 
 
@@ -168,6 +169,8 @@ def test_run():
     check("options before the verb, as --name=value, and after operands", cutaway(
         f"--model={TINY}", "run", "Hello", "--json", "--max-tokens=12", "--no-record")[1] == out)
     check("the prompt from standard input", run("--json", stdin=b"Hello")[1] == out)
+    check("its last newline is the shell's", run("--json", stdin=b"Hello\n")[1] == out)
+    check("but not with --raw", run("--json", "--raw", stdin=b"Hello\n")[1] != run("--json", "--raw", stdin=b"Hello")[1])
     check("a prompt that looks like an option, behind --", run("--json", "--", "--help")[0] == 0)
     check("another seed, another text", run("--json", "--seed", "1", "--temp", "2", "Hello")[1] !=
           run("--json", "--seed", "2", "--temp", "2", "Hello")[1])
@@ -308,6 +311,19 @@ def test_certify():
           tiny("certify", "--quick")[1].decode())
 
 
+def test_bench():
+    deep = os.path.join(TMP.name, "deep.gguf")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", deep], check=True)
+    status, out, err = cutaway("bench", "--json", "--model", deep)
+    figures = json.loads(out)
+    names = {"read_gb_s", "decode_tok_s", "bandwidth_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
+             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent"}
+    check("bench --json: one object of numbers", status == 0 and set(figures) == names and
+          all(isinstance(x, (int, float)) for x in figures.values()), f"{out} {err}")
+    check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent"}), figures)
+    check("its recording is gone", not [f for f in os.listdir(TMP.name) if f.startswith("cutaway-bench")])
+
+
 def main():
     shutil.copy(os.path.join(ROOT, "cutaway"), PROGRAM)
     made = subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], capture_output=True)
@@ -315,7 +331,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_pipes, test_terminal, test_certify):
+                 test_score, test_recording, test_pipes, test_terminal, test_certify, test_bench):
         test()
     print(f"1..{count}")
     return failures > 0
