@@ -1,8 +1,8 @@
 /* See conversation.h.
  *
  * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
- * ids[turn[i].begin …] up to the next turn's begin; the last turn ends with the opening of its answer, whose
- * own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole. */
+ * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the opening of its
+ * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole. */
 #include "tui/conversation.h"
 
 #include <errno.h>
@@ -34,6 +34,7 @@ struct conversation {
 	size_t n, cap, n_head;
 	struct turn *turn;
 	int n_turns;
+	bool open; /* the last turn's answer is not part of ids yet */
 	int64_t sample;
 	pthread_mutex_t lock; /* of everything below */
 	struct answer answer[ANSWERS_MAX];
@@ -67,6 +68,7 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	pthread_mutex_unlock(&c->lock);
 	turns_drop(c, c->n_turns);
 	c->n = 0;
+	c->open = false;
 	c->sample = 0;
 	if (template_begin(c->chat, c->tokenizer, system, &c->ids, &c->n, &c->cap, e) < 0)
 		return -1;
@@ -194,17 +196,19 @@ static int close_answer(struct conversation *c, struct err *e)
 {
 	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
 
-	if (!c->n_turns)
+	if (!c->open)
 		return 0;
 	if (c->lost)
 		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
 	if (!a || !a->n) {
 		c->n = c->turn[c->n_turns - 1].begin;
 		free(c->turn[--c->n_turns].text);
+		c->open = false;
 		return 0;
 	}
 	if (append(c, a->ids, (size_t)a->n, e) < 0)
 		return -1;
+	c->open = false;
 	return template_close(c->chat, c->tokenizer, &c->ids, &c->n, &c->cap, e);
 }
 
@@ -256,6 +260,7 @@ static int add_turn(struct conversation *c, const char *text, size_t size, const
 		return err_set(e, ERR_MEMORY, "no memory for another turn");
 	}
 	c->turn[c->n_turns++] = (struct turn){ c->n - n, c->n, copy };
+	c->open = true;
 	return 0;
 }
 
@@ -304,6 +309,7 @@ int conversation_repeat(struct conversation *c, bool again, struct conversation_
 	pthread_mutex_lock(&c->lock);
 	answers_clear(c);
 	c->n = c->turn[c->n_turns - 1].open;
+	c->open = true;
 	c->sample = again ? c->sample + 1 : 0;
 	fill_prompt(c, out);
 	pthread_mutex_unlock(&c->lock);

@@ -1,0 +1,275 @@
+/* A conversation grows by whole turns, keeps its ids, forks, drops its oldest turns. With the tiny model's
+ * tokenizer; the engine's events are played by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/gguf.h"
+#include "tests/tiny.h"
+#include "tui/conversation.h"
+
+enum { CTX = 200 };
+
+static uint8_t *file;
+static struct gguf *gguf;
+static struct tokenizer *tokenizer;
+static const struct chat_template *chat;
+static struct conversation *c;
+static int64_t next_request;
+
+static int group_setup(void **state)
+{
+	size_t size;
+	int known;
+
+	(void)state;
+	if (tiny_make(&TINY_DEFAULTS, &file, &size, NULL) < 0 || gguf_open_memory(&gguf, file, size, NULL) < 0 ||
+		tokenizer_open(&tokenizer, gguf, NULL) < 0)
+		return -1;
+	chat = template_of(gguf, &known);
+	return known ? 0 : -1;
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	tokenizer_close(tokenizer);
+	gguf_close(gguf);
+	free(file);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	next_request = 1;
+	return conversation_open(&c, chat, tokenizer, CTX, "", NULL);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	conversation_close(c);
+	return 0;
+}
+
+static int64_t begin_request(enum ev_code_request_kind kind)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_request);
+	ev.u.request.request = next_request;
+	ev.u.request.kind = kind;
+	conversation_sink(c, &ev);
+	return next_request++;
+}
+
+static void token(int64_t request, int32_t id)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_token);
+	ev.u.token.request = request;
+	ev.u.token.id = id;
+	conversation_sink(c, &ev);
+}
+
+static void finish(int64_t request)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_finish);
+	ev.u.finish.request = request;
+	conversation_sink(c, &ev);
+}
+
+static struct conversation_prompt ask(const char *text, bool drop)
+{
+	struct conversation_prompt p;
+	struct err e = { 0 };
+
+	if (conversation_ask(c, text, strlen(text), 10, drop, &p, &e) < 0)
+		fail_msg("%s", e.text);
+	conversation_expect(c, 1);
+	return p;
+}
+
+static void answer(int32_t id, int n)
+{
+	int64_t request = begin_request(EV_REQUEST_KIND_chat);
+
+	for (int i = 0; i < n; i++)
+		token(request, id);
+	finish(request);
+}
+
+static void turns_only_append(void **state)
+{
+	struct conversation_prompt p = ask("hi", false);
+	int32_t first[CTX], n_first = p.n_ids;
+
+	(void)state;
+	memcpy(first, p.ids, (size_t)p.n_ids * sizeof *first);
+	assert_false(conversation_busy(c));
+	answer(100, 3);
+	p = ask("more", false);
+	assert_memory_equal(p.ids, first, (size_t)n_first * sizeof *first);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(p.ids[n_first + i], 100);
+	assert_true(tokenizer_is_end(tokenizer, p.ids[n_first + 3])); /* the answer had none of its own */
+	assert_int_equal(conversation_n_turns(c), 2);
+}
+
+static void strangers_are_not_collected(void **state)
+{
+	int64_t request;
+	int32_t n;
+
+	(void)state;
+	ask("hi", false);
+	n = conversation_n_ids(c);
+	token(begin_request(EV_REQUEST_KIND_load), 100);
+	assert_int_equal(conversation_n_ids(c), n);
+	assert_false(conversation_busy(c));
+	request = begin_request(EV_REQUEST_KIND_chat);
+	assert_true(conversation_busy(c));
+	token(request, 100);
+	token(request + 7, 100); /* a request nobody knows */
+	assert_int_equal(conversation_n_ids(c), n + 1);
+	begin_request(EV_REQUEST_KIND_chat); /* one more than was expected */
+	finish(request);
+	assert_false(conversation_busy(c));
+}
+
+static void a_turn_without_an_answer_leaves(void **state)
+{
+	struct conversation_prompt p = ask("hi", false);
+	int32_t n = p.n_ids;
+
+	(void)state;
+	finish(begin_request(EV_REQUEST_KIND_chat)); /* refused, say */
+	p = ask("hi", false);
+	assert_int_equal(p.n_ids, n);
+	assert_int_equal(conversation_n_turns(c), 1);
+}
+
+static void forks_and_retries_share_the_prompt(void **state)
+{
+	struct conversation_prompt p = ask("hi", false), q;
+	int32_t n = p.n_ids;
+	int64_t id[4];
+
+	(void)state;
+	answer(100, 5);
+	assert_int_equal(conversation_repeat(c, true, &q, NULL), 0);
+	assert_int_equal(q.n_ids, n);
+	assert_int_equal(q.sample, 1);
+	assert_int_equal(conversation_repeat(c, false, &q, NULL), 0);
+	assert_int_equal(q.sample, 0);
+	conversation_expect(c, 2);
+	id[0] = begin_request(EV_REQUEST_KIND_fork);
+	id[1] = begin_request(EV_REQUEST_KIND_fork);
+	token(id[0], 100);
+	token(id[1], 101);
+	assert_int_equal(conversation_running(c, id, 4), 2);
+	finish(id[0]);
+	finish(id[1]);
+	conversation_choose(c, id[1]);
+	p = ask("next", false);
+	assert_int_equal(p.ids[n], 101);
+}
+
+static void a_full_context_stops_or_drops(void **state)
+{
+	struct conversation_prompt p;
+	struct err e = { 0 };
+	int32_t head[8];
+	int n = 0;
+
+	(void)state;
+	for (; n < 100; n++) {
+		if (conversation_ask(c, "a b c d", 7, 10, false, &p, &e) < 0)
+			break;
+		conversation_expect(c, 1);
+		answer(100, 20);
+		memcpy(head, p.ids, 4 * sizeof *head);
+	}
+	assert_true(n > 1 && n < 20);
+	assert_non_null(strstr(e.text, "200"));
+	assert_int_equal(conversation_n_turns(c), n);
+	p = ask("a b c d", true);
+	assert_true(p.trimmed_turns >= 1 && p.trimmed_tokens > 20);
+	assert_true(p.n_ids + 10 <= CTX);
+	assert_int_equal(conversation_n_turns(c), n + 1 - p.trimmed_turns);
+	assert_memory_equal(p.ids, head, 2 * sizeof *head); /* still a turn's opening */
+	answer(100, 20);
+	for (int i = 0; i < 30; i++) {
+		p = ask("a b c d", true);
+		assert_true(p.n_ids + 10 <= CTX);
+		answer(100, 20);
+	}
+}
+
+static void what_can_never_fit_is_refused(void **state)
+{
+	struct conversation_prompt p;
+	struct err e = { 0 };
+	char text[4 * CTX];
+
+	(void)state;
+	ask("hi", false);
+	answer(100, 3);
+	memset(text, '7', sizeof text);
+	assert_int_equal(conversation_ask(c, text, sizeof text, 10, true, &p, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_int_equal(conversation_n_turns(c), 1); /* nothing was lost by trying */
+	p = ask("hi", false);
+	assert_int_equal(conversation_n_turns(c), 2);
+	assert_int_equal(conversation_repeat(c, true, &p, NULL), 0);
+	conversation_new(c, "", NULL);
+	assert_int_equal(conversation_repeat(c, true, &p, NULL), -1);
+}
+
+static void saving_does_not_overwrite(void **state)
+{
+	char path[] = "/tmp/cutaway-talk-XXXXXX", text[256] = "";
+	struct err e = { 0 };
+	FILE *f;
+
+	(void)state;
+	close(mkstemp(path));
+	ask("hello there", false);
+	answer(100, 3);
+	assert_int_equal(conversation_save(c, path, &e), -1);
+	assert_non_null(strstr(e.text, "exists"));
+	unlink(path);
+	assert_int_equal(conversation_save(c, path, NULL), 0);
+	f = fopen(path, "r");
+	assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+	fclose(f);
+	unlink(path);
+	assert_non_null(strstr(text, "you: hello there\n\nai: "));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(turns_only_append),
+		TEST(strangers_are_not_collected),
+		TEST(a_turn_without_an_answer_leaves),
+		TEST(forks_and_retries_share_the_prompt),
+		TEST(a_full_context_stops_or_drops),
+		TEST(what_can_never_fit_is_refused),
+		TEST(saving_does_not_overwrite),
+	};
+
+	return cmocka_run_group_tests_name("conversation", tests, group_setup, group_teardown);
+}
