@@ -55,6 +55,8 @@ static void answers_clear(struct conversation *c)
 
 static void turns_drop(struct conversation *c, int n)
 {
+	if (!n)
+		return;
 	for (int i = 0; i < n; i++)
 		free(c->turn[i].text);
 	memmove(c->turn, c->turn + n, (size_t)(c->n_turns - n) * sizeof *c->turn);
