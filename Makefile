@@ -1,5 +1,7 @@
 # cutaway: see README.md. `make help` lists the targets.
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC = gcc
+endif
 CFLAGS ?= -O2 -g
 # Kernels are worth a longer look of the compiler.
 KERNEL_CFLAGS ?= -O3
@@ -8,6 +10,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # For `make chat`: what stands behind `./cutaway chat`.
 ARGS ?=
+
+# V=1 shows whole commands.
+V ?=
+step = $(if $(V),,@echo '  $(1)	$(2)' &&)
 
 # One job a core, unless the caller said how many.
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
@@ -30,10 +36,10 @@ OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 PROGRAM := $(if $(filter build,$(BUILD)),cutaway,$(BUILD)/cutaway)
 
 $(PROGRAM): $(BUILD)/cli/main.o $(BUILD)/libcutaway.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libcutaway.a: $(OBJECTS)
-	rm -f $@ && ar rcs $@ $^
+	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
@@ -42,8 +48,10 @@ $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -m
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
+	$(call step,CC,$<) $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
+# The prompts of /load are part of the program.
+$(BUILD)/tui/load.o: demos/prompts.txt
 # The session event of a recording says how the program was built.
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
@@ -52,9 +60,9 @@ $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(
 TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null)
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(wildcard tests/*.c))
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
-	rm -f $@ && ar rcs $@ $^
+	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%)
 
@@ -123,6 +131,7 @@ help:
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
+	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
 .PHONY: tests-build chat model test asan fuzz bench install uninstall clean help
