@@ -617,6 +617,37 @@ static void greedy_has_no_race(void **state)
 	timeline_free(&d.t);
 }
 
+/* Modified rejection is told by its own numbers, not as a race. */
+static void rejection_is_told(void **state)
+{
+	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept }, { 1, 8, 0.2f, NAN, EV_CUT_kept } };
+	struct event ev;
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	d.t.request[0].params.temperature = 1;
+	say_token(&d, " yes");
+	say_token(&d, " no");
+	ev_init(&ev, EV_draft);
+	ev.u.draft = (struct ev_draft){ 7, 1, 7, 1, { "ngram", 5 }, 1, EV_RULE_rejection, EV_VERDICT_rejected,
+									1, 0.2, 0.91, 0, 0.2 };
+	say_event(&d, &ev);
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = 7;
+	ev.u.token.id = 0;
+	ev.u.token.source = EV_SOURCE_corrected;
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	say_event(&d, &ev);
+	assert_int_equal(d.t.n_odd, 0);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "ngram said ' no': drew 0.91 against p/q 0.20", true);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "rejected", true);
+	assert_shows(&view_next, &d.t, &fresh, 80, 9, "rejection sampling", true);
+	assert_shows(&view_next, &d.t, &fresh, 80, 9, "race", false);
+	timeline_free(&d.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -637,6 +668,7 @@ int main(void)
 		cmocka_unit_test(background_is_counted_not_shown),
 		cmocka_unit_test(batch_chooses_a_request),
 		cmocka_unit_test(greedy_has_no_race),
+		cmocka_unit_test(rejection_is_told),
 	};
 
 	return cmocka_run_group_tests_name("views", tests, NULL, NULL);
