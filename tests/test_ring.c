@@ -238,6 +238,54 @@ static void test_threads(void **state)
 	ring_close(r);
 }
 
+/* A viewer always a hair before the producer, which writes over what it copies: large events in a small
+ * ring. None may come out made of two. */
+enum { TORN_EVENTS = 300000, TORN_BYTES = 1400 };
+
+static void *produce_large(void *ring)
+{
+	static unsigned char share[TORN_BYTES];
+	struct event ev;
+
+	ev_init(&ev, EV_head);
+	for (ev.seq = 1; ev.seq <= TORN_EVENTS; ev.seq++) {
+		memset(share, (int)(ev.seq & 255), sizeof share);
+		ev.u.head.share = (struct ev_span){ share, sizeof share };
+		ring_push(ring, &ev);
+	}
+	return NULL;
+}
+
+static void test_torn(void **state)
+{
+	struct ring *r = open_ring(4096);
+	struct ring_cursor *c = open_cursor(r, false);
+	unsigned char buf[BUF];
+	struct event ev;
+	int64_t lost, last = 0, overruns = 0;
+	pthread_t producer;
+
+	(void)state;
+	assert_int_equal(pthread_create(&producer, NULL, produce_large, r), 0);
+	while (last < TORN_EVENTS) {
+		int rc = ring_next(c, &ev, buf, BUF, &lost);
+
+		overruns += rc < 0;
+		if (rc <= 0)
+			continue;
+		const unsigned char *share = ev.u.head.share.data;
+		assert_int_equal(ev.u.head.share.size, TORN_BYTES);
+		for (int i = 0; i < TORN_BYTES; i++)
+			if (share[i] != (ev.seq & 255))
+				fail_msg("byte %d of event %lld belongs to another", i, (long long)ev.seq);
+		last = ev.seq;
+	}
+	pthread_join(producer, NULL);
+	assert_true(overruns > 0);
+	ring_cursor_close(c);
+	ring_close(r);
+}
+
 /* The producer stands still while the writer holds a full ring, and goes on when it reads or lets go. */
 static void test_hold(void **state)
 {
@@ -304,6 +352,10 @@ static void test_fd(void **state)
 	assert_false(readable(r, 20));
 	push(r, 601, 601);
 	assert_true(readable(r, 60000));
+	assert_int_equal(read(ring_fd(r), &n, 8), 8);
+	assert_false(readable(r, 20));
+	ring_cursor_postpone(c); /* it has not looked at event 601 yet */
+	assert_true(readable(r, 60000));
 	ring_cursor_close(c);
 	ring_close(r);
 }
@@ -328,7 +380,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_and_wrap), cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_large_event),	   cmocka_unit_test(test_one_hold),
-		cmocka_unit_test(test_threads),		   cmocka_unit_test(test_hold),
+		cmocka_unit_test(test_threads),		   cmocka_unit_test(test_torn),
+		cmocka_unit_test(test_hold),
 		cmocka_unit_test(test_fd),			   cmocka_unit_test(test_wake),
 	};
 

@@ -209,6 +209,13 @@ static void wake_sleepers(struct ring *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
+static void set_fd(struct ring *r, long ns)
+{
+	struct itimerspec soon = { .it_value = { 0, ns } };
+
+	timerfd_settime(r->fd, 0, &soon, NULL);
+}
+
 void ring_push(void *ring, const struct event *ev)
 {
 	struct ring *r = ring;
@@ -232,10 +239,8 @@ void ring_push(void *ring, const struct event *ev)
 	if (atomic_load(&r->wake_at) <= end)
 		wake_sleepers(r);
 	if (atomic_load(&r->armed)) {
-		struct itimerspec soon = { .it_value = { 0, FD_DELAY_NS } };
-
 		atomic_store(&r->armed, false);
-		timerfd_settime(r->fd, 0, &soon, NULL);
+		set_fd(r, FD_DELAY_NS);
 	}
 }
 
@@ -381,6 +386,11 @@ uint64_t ring_cursor_at(const struct ring_cursor *c)
 int ring_fd(const struct ring *r)
 {
 	return r->fd;
+}
+
+void ring_cursor_postpone(struct ring_cursor *c)
+{
+	set_fd(c->r, 1);
 }
 
 void ring_stats(const struct ring *r, struct ring_stats *out)

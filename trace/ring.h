@@ -53,6 +53,8 @@ uint64_t ring_cursor_at(const struct ring_cursor *c);
 /* An fd for poll() that becomes readable a few ms after an event comes, if a viewer's ring_next had found
  * nothing before it: one wake for a burst. Reading 8 bytes from it clears it. For one poller. */
 int ring_fd(const struct ring *r);
+/* Makes the fd readable: for a viewer that stops reading before ring_next returned 0. */
+void ring_cursor_postpone(struct ring_cursor *c);
 
 struct ring_stats {
 	int64_t capacity;         /* bytes */

@@ -153,8 +153,10 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 			catch_up(s, t, lost_from);
 		else if (ev.seq > t->last_seq)
 			timeline_fold(t, &ev);
-		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until)
+		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {
+			ring_cursor_postpone(s->cursor);
 			break;
+		}
 	}
 	return any;
 }
