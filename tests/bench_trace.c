@@ -2,7 +2,8 @@
  *
  *     build/tests/bench_trace [steps] [file to keep]
  *
- * Writes decode steps like those of a 30-layer model with everything recorded, 1,024 tokens deep. */
+ * Writes decode steps like those of a 30-layer model with everything recorded, 1,024 tokens deep.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,14 +42,18 @@ static void make_token(struct maker *m)
 	struct ev_token *t = &ev.u.token;
 
 	ev_init(&ev, EV_token);
-	*t = (struct ev_token){ .step = m->step, .request = 1, .pos = m->step, .id = (int64_t)(random_u64(&m->random) % 49152) };
+	*t = (struct ev_token){ .step = m->step,
+							.request = 1,
+							.pos = m->step,
+							.id = (int64_t)(random_u64(&m->random) % 49152) };
 	t->p = .3 + 1e-9 * (double)m->step;
 	t->p_draw = .4 + 1e-9 * (double)m->step;
 	t->entropy = 2.1 + 1e-9 * (double)m->step;
 	t->hash = (int64_t)random_u64(&m->random);
 	t->survivors = 12;
 	for (int i = 0; i < 8; i++)
-		m->candidates[i] = (struct ev_candidate){ (uint32_t)random_u64(&m->random) % 49152, 10.f - (float)i, .1f, 3.f, 0 };
+		m->candidates[i] = (struct ev_candidate){ (uint32_t)random_u64(&m->random) % 49152,
+												  10.f - (float)i, .1f, 3.f, 0 };
 	t->candidates = (struct ev_span){ m->candidates, sizeof m->candidates };
 	t->stages = (struct ev_span){ m->stages, sizeof m->stages };
 	t->is_end = 0;
@@ -62,16 +67,21 @@ static void make_attention(struct maker *m)
 	ev_init(&ev, EV_attention);
 	for (size_t i = 0; i < sizeof m->share; i++)
 		m->share[i] = (unsigned char)random_u64(&m->random);
-	ev.u.attention = (struct ev_attention){ .step = m->step, .request = 1, .pos = m->step, .pages = PAGES,
-											.share = { m->share, sizeof m->share }, .threshold = 1e-3,
+	ev.u.attention = (struct ev_attention){ .step = m->step,
+											.request = 1,
+											.pos = m->step,
+											.pages = PAGES,
+											.share = { m->share, sizeof m->share },
+											.threshold = 1e-3,
 											.near_zero = { m->near_zero, sizeof m->near_zero } };
 	emit(m, &ev);
 }
 
 static void make_step(struct maker *m)
 {
-	static const char *const stages[STAGES] = { "embed", "norm", "qkv", "rope", "attention", "out", "gate_up",
-												"silu", "down", "logits", "draw" };
+	static const char *const stages[STAGES] = { "embed",	 "norm",   "qkv",	  "rope",
+												"attention", "out",	   "gate_up", "silu",
+												"down",		 "logits", "draw" };
 	struct event ev;
 
 	m->step++;
@@ -80,18 +90,25 @@ static void make_step(struct maker *m)
 	emit(m, &ev);
 	if (m->step % 16 == 0) {
 		ev_init(&ev, EV_page);
-		ev.u.page = (struct ev_page){ m->step / 16, EV_PAGE_alloc, 1, m->step / 16, 1, 0, EV_NULL_I };
+		ev.u.page =
+			(struct ev_page){ m->step / 16, EV_PAGE_alloc, 1, m->step / 16, 1, 0, EV_NULL_I };
 		emit(m, &ev);
 	}
 	make_token(m);
 	make_attention(m);
 	for (int i = 0; i < STAGES; i++) {
 		ev_init(&ev, EV_time);
-		ev.u.time = (struct ev_time){ m->step, { stages[i], strlen(stages[i]) }, 123456 + (int64_t)(random_u64(&m->random) % 999), 1234567, 23456789 };
+		ev.u.time = (struct ev_time){ m->step,
+									  { stages[i], strlen(stages[i]) },
+									  123456 + (int64_t)(random_u64(&m->random) % 999),
+									  1234567,
+									  23456789 };
 		emit(m, &ev);
 	}
 	ev_init(&ev, EV_step);
-	ev.u.step = (struct ev_step){ m->step, 4900000, 4800000, 1, 0, 1, 0, 1, 0, 0, 1, 0, 64, 10, 0, 0, 20000, 9000000, 90000000, 230000000 };
+	ev.u.step = (struct ev_step){ m->step, 4900000, 4800000, 1,		  0,		1,		  0,
+								  1,	   0,		0,		 1,		  0,		64,		  10,
+								  0,	   0,		20000,	 9000000, 90000000, 230000000 };
 	emit(m, &ev);
 }
 
@@ -152,7 +169,8 @@ static void write_steps(struct maker *m, int64_t steps, const char *path)
 	check(recording_commit(rec, &e), &e);
 	spent = cpu_us() - begun;
 	size = recording_size(rec);
-	printf("write              %8.2f us a row, %.1f us a step (with making the events)\n", spent / (double)m->seq, spent / (double)steps);
+	printf("write              %8.2f us a row, %.1f us a step (with making the events)\n",
+		   spent / (double)m->seq, spent / (double)steps);
 	printf("size               %8.0f bytes a step\n", (double)size.bytes / (double)steps);
 	wall = wall_ms();
 	recording_close(rec, false);
@@ -168,7 +186,8 @@ static void read_steps(int64_t steps, const char *path)
 	int64_t n = 0;
 
 	check(reader_open(&r, path, &e), &e);
-	printf("open               %8.2f ms%s\n", wall_ms() - begun, reader_info(r)->checked ? ", every page checked" : "");
+	printf("open               %8.2f ms%s\n", wall_ms() - begun,
+		   reader_info(r)->checked ? ", every page checked" : "");
 	begun = cpu_us();
 	for (int i = 0; i < 1000; i++) {
 		int64_t seq = reader_step_seq(r, 1 + i * (steps - 1) / 1000);
@@ -210,8 +229,10 @@ static void push_steps(struct maker *m, int64_t steps, const char *path)
 	begun = wall_ms();
 	check(writer_close(w, &e), &e);
 	ring_stats(ring, &stats);
-	printf("engine's thread    %8.2f us a step (with making the events), %lld stalls\n", spent / (double)steps, (long long)stats.stalls);
-	printf("all threads        %8.2f us a step, at 250 steps a second\n", (cpu_us() - all) / (double)steps);
+	printf("engine's thread    %8.2f us a step (with making the events), %lld stalls\n",
+		   spent / (double)steps, (long long)stats.stalls);
+	printf("all threads        %8.2f us a step, at 250 steps a second\n",
+		   (cpu_us() - all) / (double)steps);
 	printf("writer_close       %8.2f ms\n", wall_ms() - begun);
 	ring_close(ring);
 }
@@ -229,7 +250,8 @@ int main(int argc, char **argv)
 	begun = cpu_us();
 	for (int i = 0; i < 5000; i++)
 		make_step(&m);
-	printf("making the events  %8.2f us a step, %.1f rows a step\n", (cpu_us() - begun) / 5000, (double)m.seq / 5000);
+	printf("making the events  %8.2f us a step, %.1f rows a step\n", (cpu_us() - begun) / 5000,
+		   (double)m.seq / 5000);
 	m = (struct maker){ 0 };
 	write_steps(&m, steps, kept ? kept : path);
 	read_steps(steps, kept ? kept : path);

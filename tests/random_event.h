@@ -38,7 +38,8 @@ static inline void random_field(uint64_t *state, enum ev_type type, void *member
 		span->data = r % 7 == 0 ? NULL : bytes;
 		span->size = r % 7 == 0 ? 0 : r >> 8 & 1 ? (r >> 16) % cap : (r >> 16) % 20;
 		for (size_t i = 0; i < span->size; i++)
-			bytes[i] = (unsigned char)(type == EV_TYPE_T ? 32 + random_u64(state) % 95 : random_u64(state));
+			bytes[i] = (unsigned char)(type == EV_TYPE_T ? 32 + random_u64(state) % 95
+														 : random_u64(state));
 	}
 }
 
@@ -54,7 +55,8 @@ static inline void random_event(struct event *ev, int64_t seq, unsigned char *by
 	ev->seq = seq;
 	ev->t_ns = seq * 1000;
 	for (int i = 0; i < ev_info[ev->kind].n_fields; i++) {
-		random_field(&state, ev_info[ev->kind].fields[i].type, member, bytes + (size_t)i * cap, cap);
+		random_field(&state, ev_info[ev->kind].fields[i].type, member, bytes + (size_t)i * cap,
+					 cap);
 		member += ev_field_size(ev_info[ev->kind].fields[i].type);
 	}
 }
@@ -72,7 +74,8 @@ static inline bool event_equal(const struct event *a, const struct event *b)
 		if (type >= EV_TYPE_T) {
 			const struct ev_span *s = (const void *)x, *t = (const void *)y;
 
-			if (!s->data != !t->data || s->size != t->size || (s->size && memcmp(s->data, t->data, s->size)))
+			if (!s->data != !t->data || s->size != t->size ||
+				(s->size && memcmp(s->data, t->data, s->size)))
 				return false;
 		} else if (memcmp(x, y, 8)) {
 			double p, q;

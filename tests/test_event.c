@@ -50,8 +50,8 @@ static void test_table(void **state)
 
 static int is_unit(const char *unit)
 {
-	static const char *const units[] = { "", "ns", "bytes", "ops", "nats", "bits", "p", "flag",
-										 "bytes/s" };
+	static const char *const units[] = { "",	 "ns", "bytes", "ops",	  "nats",
+										 "bits", "p",  "flag",	"bytes/s" };
 
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (!strcmp(unit, units[i]))
@@ -59,7 +59,8 @@ static int is_unit(const char *unit)
 	return 0;
 }
 
-/* Every unit is a known one or a code list, and every code list is the unit of something or named in it. */
+/* Every unit is a known one or a code list, and every code list is the unit of something or named
+ * in it. */
 static void test_units(void **state)
 {
 	(void)state;
@@ -180,8 +181,9 @@ static void test_unpack_noise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table), cmocka_unit_test(test_units), cmocka_unit_test(test_codes),
-		cmocka_unit_test(test_init),  cmocka_unit_test(test_pack),	cmocka_unit_test(test_unpack_noise),
+		cmocka_unit_test(test_table), cmocka_unit_test(test_units),
+		cmocka_unit_test(test_codes), cmocka_unit_test(test_init),
+		cmocka_unit_test(test_pack),  cmocka_unit_test(test_unpack_noise),
 	};
 
 	return cmocka_run_group_tests_name("event", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Session files made to hurt: a clear error, or a clean reading of what is right in them; never a crash,
- * never anything of the file run, and the file is left as it was. */
+/* Session files made to hurt: a clear error, or a clean reading of what is right in them; never a
+ * crash, never anything of the file run, and the file is left as it was. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,8 +129,8 @@ static int64_t read_all(const char *name, struct err *e)
 
 enum { ANY = -1, ALL = -2 };
 
-/* words: must be in the error; NULL: there must be none. events: how many must come, ALL of the base file,
- * or ANY number. */
+/* words: must be in the error; NULL: there must be none. events: how many must come, ALL of the
+ * base file, or ANY number. */
 static void try(const char *name, const char *words, int64_t events)
 {
 	struct err e = { 0 };
@@ -190,71 +190,120 @@ static const struct {
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },
-	{ "a column missing", "CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"
-						  "ALTER TABLE n RENAME TO cancel", "cancel has no column request", 0 },
+	{ "a column missing",
+	  "CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"
+	  "ALTER TABLE n RENAME TO cancel",
+	  "cancel has no column request", 0 },
 	{ "seq missing", "DROP TABLE cancel; CREATE TABLE cancel(t_ns INTEGER, request INTEGER)",
 	  "seq is not the key", 0 },
-	{ "seq without order", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER, t_ns INTEGER, request INTEGER)",
+	{ "seq without order",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER, t_ns INTEGER, request INTEGER)",
 	  "seq is not the key", 0 },
-	{ "a view for a table", "DROP TABLE cancel; CREATE VIEW cancel AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL"
-							" SELECT i + 1 FROM n) SELECT i AS seq, 0 AS t_ns, 0 AS request FROM n",
+	{ "a view for a table",
+	  "DROP TABLE cancel; CREATE VIEW cancel AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL"
+	  " SELECT i + 1 FROM n) SELECT i AS seq, 0 AS t_ns, 0 AS request FROM n",
 	  "no table cancel", 0 },
 	{ "a view behind a table's name in the schema",
 	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
 	  "UPDATE sqlite_schema SET sql = 'CREATE VIEW cancel AS SELECT 1 AS seq, 1 AS t_ns, 1 AS request'"
-	  " WHERE name = 'cancel'", "damaged", 0 },
-	{ "computed columns", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
-						  " request INTEGER GENERATED ALWAYS AS (abs(t_ns)) VIRTUAL)", "computed columns", 0 },
-	{ "stored computed columns", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
-								 " request INTEGER GENERATED ALWAYS AS (length(hex(zeroblob(t_ns)))) STORED)",
+	  " WHERE name = 'cancel'",
+	  "damaged", 0 },
+	{ "computed columns",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
+	  " request INTEGER GENERATED ALWAYS AS (abs(t_ns)) VIRTUAL)",
 	  "computed columns", 0 },
-	{ "text for an integer", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-							 "INSERT INTO cancel VALUES(1000000, 1, 'one')", "cancel.request is text", ALL },
-	{ "a real for an integer", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-							   "INSERT INTO cancel VALUES(1000000, 1, 1.5)", "cancel.request is a real", ALL },
-	{ "a blob for the time", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-							 "INSERT INTO cancel VALUES(1000000, x'00', 1)", "cancel.t_ns is a blob", ALL },
-	{ "no time", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-				 "INSERT INTO cancel VALUES(1000000, NULL, 1)", "cancel.t_ns is absent", ALL },
-	{ "text for a blob", "DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, head,"
-						 " share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')", "head.share is text", ALL },
-	{ "a value beyond the limit", "INSERT INTO vocab VALUES(1000000, 1, 1, zeroblob(9000000), 0)", "too large", ANY },
-	{ "two events of one number", "INSERT INTO cancel VALUES(5, 1, 1)", "two events have the number 5", 5 },
-	{ "a number beyond all", "INSERT INTO cancel VALUES(9223372036854775807, 1, 1)", "9223372036854775807", ALL },
-	{ "numbers below 1", "INSERT INTO cancel VALUES(0, 1, 1), (-5, 1, 1), (-9223372036854775808, 1, 1)", NULL, ALL },
-	{ "numbers far apart", "INSERT INTO cancel VALUES(9223372036854775806, -9223372036854775808, NULL)", NULL, ANY },
+	{ "stored computed columns",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
+	  " request INTEGER GENERATED ALWAYS AS (length(hex(zeroblob(t_ns)))) STORED)",
+	  "computed columns", 0 },
+	{ "text for an integer",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+	  "INSERT INTO cancel VALUES(1000000, 1, 'one')",
+	  "cancel.request is text", ALL },
+	{ "a real for an integer",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+	  "INSERT INTO cancel VALUES(1000000, 1, 1.5)",
+	  "cancel.request is a real", ALL },
+	{ "a blob for the time",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+	  "INSERT INTO cancel VALUES(1000000, x'00', 1)",
+	  "cancel.t_ns is a blob", ALL },
+	{ "no time",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+	  "INSERT INTO cancel VALUES(1000000, NULL, 1)",
+	  "cancel.t_ns is absent", ALL },
+	{ "text for a blob",
+	  "DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, head,"
+	  " share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')",
+	  "head.share is text", ALL },
+	{ "a value beyond the limit", "INSERT INTO vocab VALUES(1000000, 1, 1, zeroblob(9000000), 0)",
+	  "too large", ANY },
+	{ "two events of one number", "INSERT INTO cancel VALUES(5, 1, 1)",
+	  "two events have the number 5", 5 },
+	{ "a number beyond all", "INSERT INTO cancel VALUES(9223372036854775807, 1, 1)",
+	  "9223372036854775807", ALL },
+	{ "numbers below 1",
+	  "INSERT INTO cancel VALUES(0, 1, 1), (-5, 1, 1), (-9223372036854775808, 1, 1)", NULL, ALL },
+	{ "numbers far apart",
+	  "INSERT INTO cancel VALUES(9223372036854775806, -9223372036854775808, NULL)", NULL, ANY },
 	{ "steps that run backwards", "UPDATE step SET step = 100 - step", NULL, ALL },
-	{ "steps that are NULL", "UPDATE step SET step = NULL; UPDATE draft SET step = NULL", NULL, ALL },
-	{ "rows taken out", "DELETE FROM attention; DELETE FROM time WHERE seq % 3 = 0; VACUUM", NULL, ANY },
-	{ "triggers", "CREATE TRIGGER a AFTER INSERT ON token BEGIN DELETE FROM token; END", NULL, ALL },
-	{ "tables and columns of somebody else", "ALTER TABLE token ADD COLUMN note TEXT DEFAULT 'x';"
-											 "CREATE TABLE notes(a, b); INSERT INTO notes VALUES(1, 2)", NULL, ALL },
-	{ "a check that fails", "UPDATE sqlite_schema SET sql = replace(sql, 't_ns INTEGER NOT NULL',"
-							" 't_ns INTEGER NOT NULL CHECK (length(hex(zeroblob(t_ns))) < 0)') WHERE name = 'token'",
+	{ "steps that are NULL", "UPDATE step SET step = NULL; UPDATE draft SET step = NULL", NULL,
+	  ALL },
+	{ "rows taken out", "DELETE FROM attention; DELETE FROM time WHERE seq % 3 = 0; VACUUM", NULL,
+	  ANY },
+	{ "triggers", "CREATE TRIGGER a AFTER INSERT ON token BEGIN DELETE FROM token; END", NULL,
+	  ALL },
+	{ "tables and columns of somebody else",
+	  "ALTER TABLE token ADD COLUMN note TEXT DEFAULT 'x';"
+	  "CREATE TABLE notes(a, b); INSERT INTO notes VALUES(1, 2)",
 	  NULL, ALL },
-	{ "an index over an expression", "CREATE INDEX i ON token(length(hex(zeroblob(2000))))", NULL, ALL },
-	{ "a collation that nobody has", "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(seq INTEGER PRIMARY KEY,"
-									 " t_ns, request COLLATE nobody)' WHERE name = 'cancel'", NULL, ALL },
-	{ "a schema that is no SQL", "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(((' WHERE name = 'cancel'",
+	{ "a check that fails",
+	  "UPDATE sqlite_schema SET sql = replace(sql, 't_ns INTEGER NOT NULL',"
+	  " 't_ns INTEGER NOT NULL CHECK (length(hex(zeroblob(t_ns))) < 0)') WHERE name = 'token'",
+	  NULL, ALL },
+	{ "an index over an expression", "CREATE INDEX i ON token(length(hex(zeroblob(2000))))", NULL,
+	  ALL },
+	{ "a collation that nobody has",
+	  "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(seq INTEGER PRIMARY KEY,"
+	  " t_ns, request COLLATE nobody)' WHERE name = 'cancel'",
+	  NULL, ALL },
+	{ "a schema that is no SQL",
+	  "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(((' WHERE name = 'cancel'", "malformed",
+	  0 },
+	{ "an escape sequence for a name",
+	  "UPDATE sqlite_schema SET name = char(27) || '[31m' || char(0x202e), sql ="
+	  " 'CREATE TABLE (' WHERE name = 'notes' OR name = 'doc'",
 	  "malformed", 0 },
-	{ "an escape sequence for a name", "UPDATE sqlite_schema SET name = char(27) || '[31m' || char(0x202e), sql ="
-									   " 'CREATE TABLE (' WHERE name = 'notes' OR name = 'doc'", "malformed", 0 },
-	{ "a table on a page that is not there", "UPDATE sqlite_schema SET rootpage = 999999 WHERE name = 'token'", "damaged", ANY },
-	{ "two tables on one page", "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
-								" name = 'step') WHERE name = 'cancel'", "", ANY },
-	{ "a table on the schema's page", "UPDATE sqlite_schema SET rootpage = 1 WHERE name = 'cancel'", "", ANY },
-	{ "an index for a table", "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
-							  " name = 'step_step') WHERE name = 'cancel'", "damaged", 0 },
-	{ "three hundred columns", "CREATE TABLE wide(a); UPDATE sqlite_schema SET sql = (WITH RECURSIVE n(i) AS (SELECT 1"
-							   " UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT 'CREATE TABLE wide(' ||"
-							   " group_concat('c' || i) || ')' FROM n) WHERE name = 'wide'", "damaged", 0 },
-	{ "nested a thousand deep", "CREATE TABLE deep(a); UPDATE sqlite_schema SET sql = 'CREATE TABLE deep(a DEFAULT ' ||"
-								" replace(hex(zeroblob(500)), '00', '(') || '1' || replace(hex(zeroblob(500)), '00', ')')"
-								" || ')' WHERE name = 'deep'", "damaged", 0 },
-	{ "a table without rowids", "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request)"
-								" WITHOUT ROWID; INSERT INTO cancel VALUES(1000000, 1, 1)", NULL, ANY },
-	{ "its keys are text", "DROP TABLE cancel; CREATE TABLE cancel(seq TEXT PRIMARY KEY, t_ns, request) WITHOUT ROWID;"
-						   "INSERT INTO cancel VALUES('zzz', 1, 1)", "seq is not a number", ANY },
+	{ "a table on a page that is not there",
+	  "UPDATE sqlite_schema SET rootpage = 999999 WHERE name = 'token'", "damaged", ANY },
+	{ "two tables on one page",
+	  "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
+	  " name = 'step') WHERE name = 'cancel'",
+	  "", ANY },
+	{ "a table on the schema's page", "UPDATE sqlite_schema SET rootpage = 1 WHERE name = 'cancel'",
+	  "", ANY },
+	{ "an index for a table",
+	  "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
+	  " name = 'step_step') WHERE name = 'cancel'",
+	  "damaged", 0 },
+	{ "three hundred columns",
+	  "CREATE TABLE wide(a); UPDATE sqlite_schema SET sql = (WITH RECURSIVE n(i) AS (SELECT 1"
+	  " UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT 'CREATE TABLE wide(' ||"
+	  " group_concat('c' || i) || ')' FROM n) WHERE name = 'wide'",
+	  "damaged", 0 },
+	{ "nested a thousand deep",
+	  "CREATE TABLE deep(a); UPDATE sqlite_schema SET sql = 'CREATE TABLE deep(a DEFAULT ' ||"
+	  " replace(hex(zeroblob(500)), '00', '(') || '1' || replace(hex(zeroblob(500)), '00', ')')"
+	  " || ')' WHERE name = 'deep'",
+	  "damaged", 0 },
+	{ "a table without rowids",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request)"
+	  " WITHOUT ROWID; INSERT INTO cancel VALUES(1000000, 1, 1)",
+	  NULL, ANY },
+	{ "its keys are text",
+	  "DROP TABLE cancel; CREATE TABLE cancel(seq TEXT PRIMARY KEY, t_ns, request) WITHOUT ROWID;"
+	  "INSERT INTO cancel VALUES('zzz', 1, 1)",
+	  "seq is not a number", ANY },
 };
 
 static void test_sql(void **state)
@@ -286,8 +335,9 @@ static void test_virtual_table(void **state)
 	(void)state;
 	store(path, base_bytes, base_size);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	rc = sqlite3_exec(db, "DROP TABLE cancel; CREATE VIRTUAL TABLE cancel USING fts5(seq, t_ns, request)", NULL, NULL,
-					  NULL);
+	rc = sqlite3_exec(
+		db, "DROP TABLE cancel; CREATE VIRTUAL TABLE cancel USING fts5(seq, t_ns, request)", NULL,
+		NULL, NULL);
 	sqlite3_close(db);
 	if (rc)
 		skip();
@@ -296,8 +346,9 @@ static void test_virtual_table(void **state)
 
 static void test_not_files(void **state)
 {
-	static const char text[] = "This is not a session, whatever its name says. It is long enough for a header.\n"
-							   "This is not a session, whatever its name says. It is long enough for a header.\n";
+	static const char text[] =
+		"This is not a session, whatever its name says. It is long enough for a header.\n"
+		"This is not a session, whatever its name says. It is long enough for a header.\n";
 
 	(void)state;
 	try(dir, "not a plain file", 0);
@@ -350,11 +401,22 @@ static void test_header(void **state)
 		unsigned char bytes[4];
 		size_t size;
 	} lies[] = {
-		{ 16, { 0, 3 }, 2 },		   { 16, { 0, 1 }, 2 },		   { 16, { 2, 0 }, 2 },		   { 18, { 9, 9 }, 2 },
-		{ 20, { 255 }, 1 },			   { 21, { 1, 1, 1 }, 3 },	   { 28, { 127, 255, 255, 255 }, 4 },
-		{ 28, { 0, 0, 0, 1 }, 4 },	   { 32, { 0, 0, 0, 2 }, 4 },  { 36, { 127, 255, 255, 255 }, 4 },
-		{ 44, { 0, 0, 0, 9 }, 4 },	   { 56, { 0, 0, 0, 3 }, 4 },  { 56, { 0, 0, 0, 7 }, 4 },
-		{ 52, { 0, 0, 0, 200 }, 4 },   { 100, { 2 }, 1 },		   { 103, { 255, 255 }, 2 },
+		{ 16, { 0, 3 }, 2 },
+		{ 16, { 0, 1 }, 2 },
+		{ 16, { 2, 0 }, 2 },
+		{ 18, { 9, 9 }, 2 },
+		{ 20, { 255 }, 1 },
+		{ 21, { 1, 1, 1 }, 3 },
+		{ 28, { 127, 255, 255, 255 }, 4 },
+		{ 28, { 0, 0, 0, 1 }, 4 },
+		{ 32, { 0, 0, 0, 2 }, 4 },
+		{ 36, { 127, 255, 255, 255 }, 4 },
+		{ 44, { 0, 0, 0, 9 }, 4 },
+		{ 56, { 0, 0, 0, 3 }, 4 },
+		{ 56, { 0, 0, 0, 7 }, 4 },
+		{ 52, { 0, 0, 0, 200 }, 4 },
+		{ 100, { 2 }, 1 },
+		{ 103, { 255, 255 }, 2 },
 		{ 108, { 0, 0, 0, 1 }, 4 },
 	};
 
@@ -408,8 +470,8 @@ static void test_cycle(void **state)
 	file = malloc(base_size);
 	memcpy(file, base_bytes, base_size);
 	uint32_t page = (uint32_t)(inner / 8192 + 1);
-	unsigned char big[4] = { (unsigned char)(page >> 24), (unsigned char)(page >> 16), (unsigned char)(page >> 8),
-							 (unsigned char)page };
+	unsigned char big[4] = { (unsigned char)(page >> 24), (unsigned char)(page >> 16),
+							 (unsigned char)(page >> 8), (unsigned char)page };
 	patch(inner + 8, big, 4);
 	try_patched("damaged", ANY);
 	free(file);
@@ -462,8 +524,9 @@ static void test_wal(void **state)
 /* A rollback journal that would write something else into the file: it is not rolled back. */
 static void test_journal(void **state)
 {
-	unsigned char journal[512 + 8 + 8192] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0, 0, 1, 0, 0, 0, 0,
-											  0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0x20, 0 };
+	unsigned char journal[512 + 8 + 8192] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0,
+											  0,	1,	  0,	0,	  0,	0,	  0,	0,	  0, 1,
+											  0,	0,	  2,	0,	  0,	0,	  0x20, 0 };
 	char name[110];
 
 	(void)state;
@@ -485,15 +548,23 @@ static void test_utf16(void **state)
 	(void)state;
 	unlink(path);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "PRAGMA encoding = 'UTF-16'; PRAGMA synchronous = OFF", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db, "PRAGMA encoding = 'UTF-16'; PRAGMA synchronous = OFF", NULL, NULL, NULL),
+		SQLITE_OK);
 	assert_int_equal(sqlite3_open(base, &from), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(from, "SELECT sql FROM sqlite_schema WHERE type = 'table'", -1, &s, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(from, "SELECT sql FROM sqlite_schema WHERE type = 'table'",
+										-1, &s, NULL),
+					 SQLITE_OK);
 	while (sqlite3_step(s) == SQLITE_ROW)
-		assert_int_equal(sqlite3_exec(db, (const char *)sqlite3_column_text(s, 0), NULL, NULL, NULL), SQLITE_OK);
+		assert_int_equal(
+			sqlite3_exec(db, (const char *)sqlite3_column_text(s, 0), NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_finalize(s);
 	sqlite3_close(from);
-	assert_int_equal(sqlite3_exec(db, "PRAGMA application_id = 1668641911; PRAGMA user_version = 1;"
-									  "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db,
+								  "PRAGMA application_id = 1668641911; PRAGMA user_version = 1;"
+								  "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')",
+								  NULL, NULL, NULL),
+					 SQLITE_OK);
 	sqlite3_close(db);
 
 	assert_int_equal(reader_open(&r, path, &e), 0);
@@ -507,10 +578,11 @@ static void test_utf16(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sql),		  cmocka_unit_test(test_virtual_table), cmocka_unit_test(test_not_files),
-		cmocka_unit_test(test_truncated), cmocka_unit_test(test_header),		cmocka_unit_test(test_cycle),
-		cmocka_unit_test(test_noise),	  cmocka_unit_test(test_wal),			cmocka_unit_test(test_journal),
-		cmocka_unit_test(test_utf16),
+		cmocka_unit_test(test_sql),		  cmocka_unit_test(test_virtual_table),
+		cmocka_unit_test(test_not_files), cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_header),	  cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_noise),	  cmocka_unit_test(test_wal),
+		cmocka_unit_test(test_journal),	  cmocka_unit_test(test_utf16),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, make_base, remove_base);

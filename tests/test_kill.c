@@ -84,7 +84,8 @@ static void check_integrity(void)
 	sqlite3_close(db);
 }
 
-/* Returns the number of events in the file: 1 … n, each as it was made. -1: the file says it is empty. */
+/* Returns the number of events in the file: 1 … n, each as it was made. -1: the file says it is
+ * empty. */
 static int64_t read_all(void)
 {
 	struct reader *r;

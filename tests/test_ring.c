@@ -160,8 +160,8 @@ static void test_one_hold(void **state)
 	ring_close(r);
 }
 
-/* One producer, the writer, and viewers, of which one is slow: the writer gets all, a viewer everything it
- * was not told to have lost, and each event whole. */
+/* One producer, the writer, and viewers, of which one is slow: the writer gets all, a viewer
+ * everything it was not told to have lost, and each event whole. */
 enum { N = 40000 };
 
 struct peer {
@@ -238,8 +238,8 @@ static void test_threads(void **state)
 	ring_close(r);
 }
 
-/* A viewer always a hair before the producer, which writes over what it copies: large events in a small
- * ring. None may come out made of two. */
+/* A viewer always a hair before the producer, which writes over what it copies: large events in a
+ * small ring. None may come out made of two. */
 enum { TORN_EVENTS = 300000, TORN_BYTES = 1400 };
 
 static void *produce_large(void *ring)
@@ -286,7 +286,8 @@ static void test_torn(void **state)
 	ring_close(r);
 }
 
-/* The producer stands still while the writer holds a full ring, and goes on when it reads or lets go. */
+/* The producer stands still while the writer holds a full ring, and goes on when it reads or lets
+ * go. */
 static void test_hold(void **state)
 {
 	struct ring *r = open_ring(SIZE);
@@ -381,8 +382,8 @@ int main(void)
 		cmocka_unit_test(test_order_and_wrap), cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_large_event),	   cmocka_unit_test(test_one_hold),
 		cmocka_unit_test(test_threads),		   cmocka_unit_test(test_torn),
-		cmocka_unit_test(test_hold),
-		cmocka_unit_test(test_fd),			   cmocka_unit_test(test_wake),
+		cmocka_unit_test(test_hold),		   cmocka_unit_test(test_fd),
+		cmocka_unit_test(test_wake),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* docs/trace.md is what the tables give, and what it says works: its queries and its Python run against a
- * recording that the engine makes here, and against a made-up one with more in it.
+/* docs/trace.md is what the tables give, and what it says works: its queries and its Python run
+ * against a recording that the engine makes here, and against a made-up one with more in it.
  *
  *     build/tests/test_trace_doc --write      writes docs/trace.md anew */
 #include <math.h>
@@ -29,8 +29,13 @@ static void submit(struct engine *e, int n, int seed, int64_t sample)
 {
 	int32_t ids[64];
 	struct err err = { 0 };
-	struct engine_request q = { .kind = EV_REQUEST_KIND_chat, .ids = ids, .n_ids = n, .max_tokens = 40,
-								.params = SAMPLE_DEFAULTS, .sample = sample, .text = "a test",
+	struct engine_request q = { .kind = EV_REQUEST_KIND_chat,
+								.ids = ids,
+								.n_ids = n,
+								.max_tokens = 40,
+								.params = SAMPLE_DEFAULTS,
+								.sample = sample,
+								.text = "a test",
 								.ignore_end = true };
 
 	for (int i = 0; i < n; i++)
@@ -54,7 +59,8 @@ static void record_engine(const char *file)
 	o.threads = 1;
 	o.ctx = 128;
 	o.spec = "ngram:3";
-	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) || engine_open(&e, &o, &err))
+	if (ring_open(&ring, 1 << 22, &err) || writer_open(&w, file, ring, &err) ||
+		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, ring_push, ring);
 	engine_begin(e, NULL);
@@ -176,9 +182,12 @@ static void expect_float(sqlite3_stmt *s, int column, float want)
 
 static void check_candidates(sqlite3 *on)
 {
-	sqlite3_stmt *t = prepare(on, "SELECT seq, candidates, stages FROM token WHERE length(candidates)");
-	sqlite3_stmt *c = prepare(on, "SELECT id, logit, p, arrival, cut FROM candidates WHERE seq = ? ORDER BY rank");
-	sqlite3_stmt *g = prepare(on, "SELECT tokens_left, mass_left, value FROM sampler_stages WHERE seq = ?");
+	sqlite3_stmt *t =
+		prepare(on, "SELECT seq, candidates, stages FROM token WHERE length(candidates)");
+	sqlite3_stmt *c = prepare(
+		on, "SELECT id, logit, p, arrival, cut FROM candidates WHERE seq = ? ORDER BY rank");
+	sqlite3_stmt *g =
+		prepare(on, "SELECT tokens_left, mass_left, value FROM sampler_stages WHERE seq = ?");
 	int tokens = 0;
 
 	for (; tokens < 60 && sqlite3_step(t) == SQLITE_ROW; tokens++) {
@@ -220,8 +229,19 @@ static void check_candidates(sqlite3 *on)
 /* Floats of every size through the view, not only those that a session happens to have. */
 static void test_floats(void **state)
 {
-	static const float value[] = { 0.f, -0.f, 1.f, -1.f, 0.1f, 1e-45f, -1e-40f, 1.17549435e-38f, 3.4028235e38f,
-								   16777217.f, (float)NAN, (float)INFINITY, -(float)INFINITY };
+	static const float value[] = { 0.f,
+								   -0.f,
+								   1.f,
+								   -1.f,
+								   0.1f,
+								   1e-45f,
+								   -1e-40f,
+								   1.17549435e-38f,
+								   3.4028235e38f,
+								   16777217.f,
+								   (float)NAN,
+								   (float)INFINITY,
+								   -(float)INFINITY };
 	struct ev_candidate c[sizeof value / sizeof *value];
 	struct recording *rec;
 	struct event ev;
@@ -260,33 +280,44 @@ static void test_unpacked(void **state)
 		check_candidates(db[i]);
 	/* Each layer's shares add up to about 1, for they are those of a softmax, in 8 bits. */
 	assert_int_equal(count_rows(db[0], "SELECT seq FROM attention_pages GROUP BY seq, layer\n"
-									   "HAVING abs(sum(share) - 1) > 0.1"), 0);
-	assert_int_equal(count_rows(db[0], "SELECT 1 FROM near_zero WHERE share NOT BETWEEN 0 AND 1"), 0);
+									   "HAVING abs(sum(share) - 1) > 0.1"),
+					 0);
+	assert_int_equal(count_rows(db[0], "SELECT 1 FROM near_zero WHERE share NOT BETWEEN 0 AND 1"),
+					 0);
 	assert_int_equal(count_rows(db[0], "SELECT request FROM prompt_tokens GROUP BY request\n"
 									   "HAVING count(*) = (SELECT n_prompt FROM request r\n"
-									   "WHERE r.request = prompt_tokens.request)"), 4);
-	assert_int_equal(count_rows(db[1], "SELECT 1 FROM answers WHERE answer LIKE 'The sky appears blue%\xc3\xa9"
-									   "clairant%'"), 1);
+									   "WHERE r.request = prompt_tokens.request)"),
+					 4);
+	assert_int_equal(
+		count_rows(db[1], "SELECT 1 FROM answers WHERE answer LIKE 'The sky appears blue%\xc3\xa9"
+						  "clairant%'"),
+		1);
 }
 
 /* Every table, view and column of the file is described in it. */
 static void test_described(void **state)
 {
 	(void)state;
-	assert_int_equal(count_rows(db[0], "SELECT m.name FROM sqlite_schema m WHERE m.type IN ('table', 'view')\n"
-									   "AND m.name NOT IN ('doc', 'code')\n"
-									   "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name AND col = ''\n"
-									   "AND doc <> '')"), 0);
-	assert_int_equal(count_rows(db[0], "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c\n"
-									   "WHERE m.type = 'table' AND m.name NOT IN ('doc', 'code')\n"
-									   "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name\n"
-									   "AND col = c.name AND doc <> '')"), 0);
+	assert_int_equal(
+		count_rows(db[0], "SELECT m.name FROM sqlite_schema m WHERE m.type IN ('table', 'view')\n"
+						  "AND m.name NOT IN ('doc', 'code')\n"
+						  "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name AND col = ''\n"
+						  "AND doc <> '')"),
+		0);
+	assert_int_equal(
+		count_rows(db[0],
+				   "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c\n"
+				   "WHERE m.type = 'table' AND m.name NOT IN ('doc', 'code')\n"
+				   "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name\n"
+				   "AND col = c.name AND doc <> '')"),
+		0);
 }
 
 /* The Python of the document, extracted and run, prints what the views say. */
 static void test_python(void **state)
 {
-	char *doc = trace_doc(), *from = strstr(doc, "```python\n"), *to, file[100], command[300], line[400];
+	char *doc = trace_doc(), *from = strstr(doc, "```python\n"), *to, file[100], command[300],
+		 line[400];
 	int candidates = 0, lines = 0;
 	FILE *f;
 
@@ -309,9 +340,10 @@ static void test_python(void **state)
 	}
 	assert_int_equal(pclose(f), 0);
 	assert_int_equal(candidates, count_rows(db[0], "SELECT 1 FROM candidates"));
-	assert_int_equal(lines, count_rows(db[0], "SELECT 1 FROM candidates UNION ALL SELECT 1 FROM sampler_stages\n"
-											  "UNION ALL SELECT 1 FROM near_zero\n"
-											  "UNION ALL SELECT 1 FROM request"));
+	assert_int_equal(
+		lines, count_rows(db[0], "SELECT 1 FROM candidates UNION ALL SELECT 1 FROM sampler_stages\n"
+								 "UNION ALL SELECT 1 FROM near_zero\n"
+								 "UNION ALL SELECT 1 FROM request"));
 }
 
 static void test_document(void **state)
@@ -345,8 +377,9 @@ static int write_document(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_document), cmocka_unit_test(test_queries), cmocka_unit_test(test_views),
-		cmocka_unit_test(test_unpacked), cmocka_unit_test(test_floats),	 cmocka_unit_test(test_described),
+		cmocka_unit_test(test_document), cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_views),	 cmocka_unit_test(test_unpacked),
+		cmocka_unit_test(test_floats),	 cmocka_unit_test(test_described),
 		cmocka_unit_test(test_python),
 	};
 

@@ -130,8 +130,9 @@ static void add_queries(sqlite3_str *s)
 
 static void add_views(sqlite3_str *s)
 {
-	sqlite3_str_appendall(s, "## Views\n\nThey have readable columns; `.schema VIEW` shows how each is made.\n\n"
-							 "| view | what it shows |\n| --- | --- |\n");
+	sqlite3_str_appendall(
+		s, "## Views\n\nThey have readable columns; `.schema VIEW` shows how each is made.\n\n"
+		   "| view | what it shows |\n| --- | --- |\n");
 	for (const struct schema_view *v = schema_views; v->name; v++)
 		sqlite3_str_appendf(s, "| `%s` | %s |\n", v->name, v->doc);
 	sqlite3_str_appendall(s, "\n");
@@ -141,19 +142,22 @@ static void add_tables(sqlite3_str *s)
 {
 	static const char *const type[] = { "integer", "real", "text", "blob" };
 
-	sqlite3_str_appendall(s, "## Tables\n\nEach has `seq` (integer, its key) and `t_ns` (integer, ns) before these "
-							 "columns. A unit in italics is a code list.\n\n");
+	sqlite3_str_appendall(
+		s, "## Tables\n\nEach has `seq` (integer, its key) and `t_ns` (integer, ns) before these "
+		   "columns. A unit in italics is a code list.\n\n");
 	for (int k = 0; k < EV_N_KINDS; k++) {
 		const struct ev_info *info = &ev_info[k];
 
-		sqlite3_str_appendf(s, "### %s\n\n%s\n\n| column | type | unit | meaning |\n"
-							   "| --- | --- | --- | --- |\n", info->name, info->doc);
+		sqlite3_str_appendf(s,
+							"### %s\n\n%s\n\n| column | type | unit | meaning |\n"
+							"| --- | --- | --- | --- |\n",
+							info->name, info->doc);
 		for (int i = 0; i < info->n_fields; i++) {
 			const struct ev_field *f = &info->fields[i];
 			const char *mark = *ev_code_name(f->unit, 0) != '?' ? "*" : "";
 
-			sqlite3_str_appendf(s, "| `%s` | %s | %s%s%s | %s |\n", f->name, type[f->type], mark, f->unit,
-								mark, f->doc);
+			sqlite3_str_appendf(s, "| `%s` | %s | %s%s%s | %s |\n", f->name, type[f->type], mark,
+								f->unit, mark, f->doc);
 		}
 		sqlite3_str_appendall(s, "\n");
 	}
@@ -163,10 +167,12 @@ static void add_codes(sqlite3_str *s)
 {
 	const char *list = "";
 
-	sqlite3_str_appendall(s, "## Code lists\n\nAlso in the table `code` (list, value, name, doc).\n");
+	sqlite3_str_appendall(s,
+						  "## Code lists\n\nAlso in the table `code` (list, value, name, doc).\n");
 	for (const struct ev_code *c = ev_codes; c->list; c++) {
 		if (sqlite3_stricmp(c->list, list))
-			sqlite3_str_appendf(s, "\n### %s\n\n| value | name | meaning |\n| --- | --- | --- |\n", c->list);
+			sqlite3_str_appendf(s, "\n### %s\n\n| value | name | meaning |\n| --- | --- | --- |\n",
+								c->list);
 		list = c->list;
 		sqlite3_str_appendf(s, "| %d | %s | %s |\n", c->value, c->name, c->doc);
 	}
@@ -174,8 +180,9 @@ static void add_codes(sqlite3_str *s)
 
 static void add_indexes(sqlite3_str *s)
 {
-	sqlite3_str_appendall(s, "\n## Indexes\n\nMade when a session ends in order; until then they would cost every "
-							 "row.\n\n| for | made by |\n| --- | --- |\n");
+	sqlite3_str_appendall(
+		s, "\n## Indexes\n\nMade when a session ends in order; until then they would cost every "
+		   "row.\n\n| for | made by |\n| --- | --- |\n");
 	for (const struct schema_index *i = schema_indexes; i->sql; i++)
 		sqlite3_str_appendf(s, "| %s | `%s` |\n", i->why, i->sql);
 }

@@ -1,5 +1,5 @@
-/* docs/trace.md, written from the event table, the views and the queries below, so that it cannot be out
- * of date: tests/test_trace_doc compares the file with this, and with --write writes it. */
+/* docs/trace.md, written from the event table, the views and the queries below, so that it cannot
+ * be out of date: tests/test_trace_doc compares the file with this, and with --write writes it. */
 #ifndef CUTAWAY_TRACE_DOC_H
 #define CUTAWAY_TRACE_DOC_H
 

@@ -1,5 +1,5 @@
-/* See foreign.h. The file is only ever opened through SQLite: closing a descriptor of our own would drop
- * the POSIX locks that SQLite holds on it, if this process is also recording to it. */
+/* See foreign.h. The file is only ever opened through SQLite: closing a descriptor of our own would
+ * drop the POSIX locks that SQLite holds on it, if this process is also recording to it. */
 #include "trace/foreign.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 #include "trace/ring.h"
 #include "trace/schema.h"
 
-/* SQLite's messages quote names out of the file, which may hold anything: keeps plain characters. */
+/* SQLite's messages quote names out of the file, which may hold anything: keeps plain characters.
+ */
 static const char *plain(char *buf, size_t size, const char *text)
 {
 	size_t n = 0;
@@ -58,18 +59,23 @@ static void harden(sqlite3 *db)
 	static const struct {
 		int id, value;
 	} limits[] = {
-		{ SQLITE_LIMIT_LENGTH, 2 * RING_EVENT_MAX }, { SQLITE_LIMIT_SQL_LENGTH, 1 << 18 },
-		{ SQLITE_LIMIT_COLUMN, 256 },				 { SQLITE_LIMIT_EXPR_DEPTH, 64 },
-		{ SQLITE_LIMIT_COMPOUND_SELECT, 8 },		 { SQLITE_LIMIT_VDBE_OP, 100000 },
-		{ SQLITE_LIMIT_ATTACHED, 0 },				 { SQLITE_LIMIT_TRIGGER_DEPTH, 1 },
-		{ SQLITE_LIMIT_VARIABLE_NUMBER, 16 },		 { SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64 },
+		{ SQLITE_LIMIT_LENGTH, 2 * RING_EVENT_MAX },
+		{ SQLITE_LIMIT_SQL_LENGTH, 1 << 18 },
+		{ SQLITE_LIMIT_COLUMN, 256 },
+		{ SQLITE_LIMIT_EXPR_DEPTH, 64 },
+		{ SQLITE_LIMIT_COMPOUND_SELECT, 8 },
+		{ SQLITE_LIMIT_VDBE_OP, 100000 },
+		{ SQLITE_LIMIT_ATTACHED, 0 },
+		{ SQLITE_LIMIT_TRIGGER_DEPTH, 1 },
+		{ SQLITE_LIMIT_VARIABLE_NUMBER, 16 },
+		{ SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 64 },
 	};
 	static const struct {
 		int id, on;
 	} config[] = {
-		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },	   { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
-		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 }, { SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
-		{ SQLITE_DBCONFIG_DQS_DML, 0 },		   { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },	{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+		{ SQLITE_DBCONFIG_DQS_DML, 0 },			{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
 		{ SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0 },
 	};
 
@@ -127,8 +133,8 @@ static bool wal_has_bytes(const char *path)
 	return yes;
 }
 
-/* A file in WAL mode needs a place for its shared memory. Where none can be made, it can be read as a file
- * that never changes, if nothing of it is still in a WAL. */
+/* A file in WAL mode needs a place for its shared memory. Where none can be made, it can be read as
+ * a file that never changes, if nothing of it is still in a WAL. */
 static int open_readable(struct foreign *f, const char *path, int64_t *n_tables, struct err *e)
 {
 	int rc;
@@ -140,7 +146,8 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 		if (wal_has_bytes(path))
 			return err_set(e, ERR_IO,
 						   "%s: the recording did not end in order, and its directory cannot be "
-						   "written: copy it together with its -wal file to one that can", path);
+						   "written: copy it together with its -wal file to one that can",
+						   path);
 		if (!open_as(f, path, "immutable=1", n_tables))
 			return 0;
 	}
@@ -162,9 +169,10 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 	if (get_int(db, "PRAGMA user_version", &version))
 		return foreign_fail(db, path, e);
 	if (version > SCHEMA_VERSION)
-		return err_set(e, ERR_INPUT,
-					   "%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway",
-					   path, (long long)version, SCHEMA_VERSION);
+		return err_set(
+			e, ERR_INPUT,
+			"%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway", path,
+			(long long)version, SCHEMA_VERSION);
 	if (version < 1)
 		return err_set(e, ERR_INPUT, "%s: not a recording: its format is %lld", path,
 					   (long long)version);
@@ -197,7 +205,8 @@ struct columns {
 	bool seq_is_key;
 };
 
-/* Notes a column of PRAGMA table_xinfo (cid, name, type, notnull, default, pk, hidden). false: computed. */
+/* Notes a column of PRAGMA table_xinfo (cid, name, type, notnull, default, pk, hidden). false:
+ * computed. */
 static bool note_column(struct columns *c, sqlite3_stmt *s)
 {
 	const char *name = (const char *)sqlite3_column_text(s, 1);
@@ -237,12 +246,15 @@ static int check_columns(sqlite3 *db, const char *path, const struct ev_info *in
 		return err_set(e, ERR_INPUT, "%s: a forged recording: table %s has computed columns", path,
 					   info->name);
 	if (!c.seq_is_key)
-		return err_set(e, ERR_INPUT, "%s: a damaged recording: seq is not the key of table %s", path,
-					   info->name);
+		return err_set(e, ERR_INPUT, "%s: a damaged recording: seq is not the key of table %s",
+					   path, info->name);
 	for (int i = 0; i < info->n_fields + 2; i++)
 		if (!(c.seen >> i & 1))
 			return err_set(e, ERR_INPUT, "%s: a damaged recording: table %s has no column %s", path,
-						   info->name, i > 1 ? info->fields[i - 2].name : i ? "t_ns" : "seq");
+						   info->name,
+						   i > 1 ? info->fields[i - 2].name
+						   : i	 ? "t_ns"
+								 : "seq");
 	return 0;
 }
 
@@ -257,8 +269,8 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 		const char *text = (const char *)sqlite3_column_text(s, 0);
 
 		plain(clean, sizeof clean, text ? text : "out of memory");
-		rc = strcmp(clean, "ok") ? err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s", path,
-										   table, clean)
+		rc = strcmp(clean, "ok") ? err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s",
+										   path, table, clean)
 								 : 0;
 	} else {
 		foreign_fail(db, path, e);

@@ -1,7 +1,8 @@
-/* Opens a session file that may come from anywhere, read-only, so that nothing in it is run and nothing in
- * it is believed: no triggers, views, generated columns or virtual tables; sizes limited; tables and columns
- * as the event table says (more are ignored); pages checked. What the values are is for the caller to
- * check, row by row. Thread: the connection belongs to one thread. */
+/* Opens a session file that may come from anywhere, read-only, so that nothing in it is run and
+ * nothing in it is believed: no triggers, views, generated columns or virtual tables; sizes
+ * limited; tables and columns as the event table says (more are ignored); pages checked. What the
+ * values are is for the caller to check, row by row. Thread: the connection belongs to one thread.
+ */
 #ifndef CUTAWAY_TRACE_FOREIGN_H
 #define CUTAWAY_TRACE_FOREIGN_H
 
@@ -11,13 +12,13 @@
 
 #include "base/err.h"
 
-/* Files up to this size are checked page by page before use (quick_check); larger ones only where they are
- * read. */
+/* Files up to this size are checked page by page before use (quick_check); larger ones only where
+ * they are read. */
 #define FOREIGN_CHECK_BYTES (INT64_C(32) << 20)
 
 struct foreign {
 	sqlite3 *db;
-	bool live;    /* in WAL mode: it may grow, or was cut off by a kill */
+	bool live;	  /* in WAL mode: it may grow, or was cut off by a kill */
 	bool checked; /* every page of our tables was checked */
 };
 

@@ -1,8 +1,10 @@
-/* See reader.h. One statement a table, each in order of seq; the next event is the smallest of their rows.
+/* See reader.h. One statement a table, each in order of seq; the next event is the smallest of
+ * their rows.
  *
- * Invariants: (1) while statements stand on rows, one read transaction is open, so all see the same state
- * of a file that is being written; (2) it ends where the events end, or at reader_rest, because an open one
- * keeps the writer from folding its WAL into the file; (3) the first error sticks. */
+ * Invariants: (1) while statements stand on rows, one read transaction is open, so all see the same
+ * state of a file that is being written; (2) it ends where the events end, or at reader_rest,
+ * because an open one keeps the writer from folding its WAL into the file; (3) the first error
+ * sticks. */
 #include "trace/reader.h"
 
 #include <limits.h>
@@ -17,10 +19,10 @@
 #include "trace/schema.h"
 
 struct source {
-	sqlite3_stmt *rows;   /* all from seq ?1 on */
+	sqlite3_stmt *rows;	  /* all from seq ?1 on */
 	sqlite3_stmt *newest; /* the last one */
-	bool row;             /* rows stands on one */
-	int64_t seq;          /* of that row */
+	bool row;			  /* rows stands on one */
+	int64_t seq;		  /* of that row */
 };
 
 struct reader {
@@ -28,9 +30,9 @@ struct reader {
 	struct foreign file;
 	struct source source[EV_N_KINDS];
 	sqlite3_stmt *next_step; /* first step row with seq >= ?1 */
-	bool placed;             /* invariant 1 */
-	struct source *taken;    /* its row was handed out and is still being looked at */
-	int64_t from;            /* seq that is read next, at least */
+	bool placed;			 /* invariant 1 */
+	struct source *taken;	 /* its row was handed out and is still being looked at */
+	int64_t from;			 /* seq that is read next, at least */
 	struct reader_info info;
 	struct err err;
 };
@@ -64,7 +66,8 @@ static int prepare_all(struct reader *r)
 		if (prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
 			prepare(r, &s->newest,
 					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
-									" ORDER BY \"%w\".seq DESC LIMIT 1", name, name, name, name)))
+									" ORDER BY \"%w\".seq DESC LIMIT 1",
+									name, name, name, name)))
 			return -1;
 	}
 	return prepare(r, &r->next_step,
@@ -285,8 +288,9 @@ static int next_event(struct reader *r, struct event *ev)
 		return 0;
 	}
 	if (s->seq < r->from || s->seq == INT64_MAX)
-		return err_set(&r->err, ERR_INPUT, "%s: table %s: two events have the number %lld, or it has none",
-					   r->path, ev_info[s - r->source].name, (long long)s->seq);
+		return err_set(&r->err, ERR_INPUT,
+					   "%s: table %s: two events have the number %lld, or it has none", r->path,
+					   ev_info[s - r->source].name, (long long)s->seq);
 	if (read_event(r, ev, (enum ev_kind)(s - r->source)))
 		return -1;
 	r->taken = s;
@@ -310,8 +314,8 @@ int reader_seek(struct reader *r, int64_t seq, struct err *e)
 	return 0;
 }
 
-/* By bisection, which needs no index: steps count up with seq. In a file where they do not, one may not be
- * found. */
+/* By bisection, which needs no index: steps count up with seq. In a file where they do not, one may
+ * not be found. */
 int64_t reader_step_seq(struct reader *r, int64_t step)
 {
 	int64_t lo = 1, hi = r->info.last_seq, seq = 0, at = 0;
@@ -378,18 +382,24 @@ static int merge_marks(struct reader *r, struct mark_source *m,
 	}
 }
 
-int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg,
-				 struct err *e)
+int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step),
+				 void *arg, struct err *e)
 {
-	struct mark_source m[] = { [MARK_TURN] = { 0 }, [MARK_REJECTED] = { .by_step = true }, [MARK_EVICTED] = { 0 } };
+	struct mark_source m[] = {
+		[MARK_TURN] = { 0 }, [MARK_REJECTED] = { .by_step = true }, [MARK_EVICTED] = { 0 }
+	};
 	char *sql[] = {
-		[MARK_TURN] = sqlite3_mprintf("SELECT r.seq FROM main.request r WHERE r.kind IN (%d, %d, %d)"
-									  " ORDER BY r.seq", EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork,
-									  EV_REQUEST_KIND_run),
-		[MARK_REJECTED] = sqlite3_mprintf("SELECT DISTINCT d.step FROM main.draft d WHERE d.verdict = %d"
-										  " ORDER BY d.step", EV_VERDICT_rejected),
+		[MARK_TURN] =
+			sqlite3_mprintf("SELECT r.seq FROM main.request r WHERE r.kind IN (%d, %d, %d)"
+							" ORDER BY r.seq",
+							EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run),
+		[MARK_REJECTED] =
+			sqlite3_mprintf("SELECT DISTINCT d.step FROM main.draft d WHERE d.verdict = %d"
+							" ORDER BY d.step",
+							EV_VERDICT_rejected),
 		[MARK_EVICTED] = sqlite3_mprintf("SELECT p.seq FROM main.page p WHERE p.action = %d"
-										 " ORDER BY p.seq", EV_PAGE_evict),
+										 " ORDER BY p.seq",
+										 EV_PAGE_evict),
 	};
 	int rc = r->err.code ? -1 : 0;
 

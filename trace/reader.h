@@ -1,7 +1,8 @@
 /* Reads a recording back as the same stream of events. Files are not trusted: trusted_schema=OFF,
  * defensive mode, cell_size_check, quick_check, limits on sizes and types of every value.
  *
- * Opens read-only: also a file that is being written, and one on read-only media. Thread: any one. */
+ * Opens read-only: also a file that is being written, and one on read-only media. Thread: any one.
+ */
 #ifndef CUTAWAY_TRACE_READER_H
 #define CUTAWAY_TRACE_READER_H
 
@@ -17,29 +18,30 @@ void reader_close(struct reader *r);
 
 struct reader_info {
 	int64_t n_steps, last_seq, last_t_ns;
-	int closed;  /* 1: the session ended in order */
-	int live;    /* 1: it may still be growing (or was killed): the end is only the end for now */
-	int checked; /* 1: all its pages were checked at the start; 0: too large, errors show when reading */
+	int closed;	 /* 1: the session ended in order */
+	int live;	 /* 1: it may still be growing (or was killed): the end is only the end for now */
+	int checked; /* 1: all its pages were checked at the start; 0: too large, errors show when
+					reading */
 };
 /* Renewed when reader_next returns 0. */
 const struct reader_info *reader_info(const struct reader *r);
 
-/* Next event in order of seq. 1, 0 at the end, -1 on an error. Spans live until the next call. After 0 it
- * may be called again: a file that is being written may have more by then. Events may be missing (rows can
- * be deleted to make a file smaller), but none comes twice. */
+/* Next event in order of seq. 1, 0 at the end, -1 on an error. Spans live until the next call.
+ * After 0 it may be called again: a file that is being written may have more by then. Events may be
+ * missing (rows can be deleted to make a file smaller), but none comes twice. */
 int reader_next(struct reader *r, struct event *ev, struct err *e);
 /* The next event will be the first with a seq >= this. */
 int reader_seek(struct reader *r, int64_t seq, struct err *e);
-/* Lets go of the file's present state between two events. To be called before a long pause: the writer of a
- * file cannot shorten its WAL while a reader stands in it. */
+/* Lets go of the file's present state between two events. To be called before a long pause: the
+ * writer of a file cannot shorten its WAL while a reader stands in it. */
 void reader_rest(struct reader *r);
 /* seq of the `step` event of a step, or -1. */
 int64_t reader_step_seq(struct reader *r, int64_t step);
 
-/* Marks for the scrubber: calls fn for each step in which a turn of the conversation began, a draft was
- * rejected, or a cached page evicted: once a kind and step, in order of steps. */
+/* Marks for the scrubber: calls fn for each step in which a turn of the conversation began, a draft
+ * was rejected, or a cached page evicted: once a kind and step, in order of steps. */
 enum reader_mark { MARK_TURN, MARK_REJECTED, MARK_EVICTED };
-int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg,
-				 struct err *e);
+int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step),
+				 void *arg, struct err *e);
 
 #endif

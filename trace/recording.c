@@ -1,8 +1,9 @@
 /* See recording.h.
  *
- * There is never a rollback journal on the disk, which a read-only reader could not roll back: what is not
- * written through the WAL (the switch into WAL mode and out of it) is one page, whole or not at all. The
- * schema is folded into the file before the first event, so that whatever a kill leaves begins with it. */
+ * There is never a rollback journal on the disk, which a read-only reader could not roll back: what
+ * is not written through the WAL (the switch into WAL mode and out of it) is one page, whole or not
+ * at all. The schema is folded into the file before the first event, so that whatever a kill leaves
+ * begins with it. */
 #include "trace/recording.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 
 #include "trace/schema.h"
 
-/* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a lock. */
+/* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
+ * lock. */
 #define LOCK_BYTE 0x3f000000
 
 struct recording {
@@ -24,7 +26,7 @@ struct recording {
 	int fd; /* holds the lock; closing it would drop SQLite's own locks, so it closes last */
 	sqlite3 *db;
 	sqlite3_stmt *insert[EV_N_KINDS], *begin, *commit, *pages;
-	bool open; /* a transaction */
+	bool open;		   /* a transaction */
 	int64_t rows, seq; /* with those not yet committed */
 	struct recording_size size;
 	int64_t page_size;
@@ -46,8 +48,8 @@ static int fail(struct recording *r, struct err *e)
 	rc = (rc & 0xff) == SQLITE_NOMEM ? ERR_MEMORY : ERR_IO;
 	if (!r->size.seq)
 		return err_set(e, (enum err_code)rc, "cannot record to %s: %s", r->path, what);
-	return err_set(e, (enum err_code)rc, "recording to %s: %s; it holds the events up to %lld", r->path,
-				   what, (long long)r->size.seq);
+	return err_set(e, (enum err_code)rc, "recording to %s: %s; it holds the events up to %lld",
+				   r->path, what, (long long)r->size.seq);
 }
 
 static int refuse_open(const char *path, struct err *e)
@@ -56,7 +58,8 @@ static int refuse_open(const char *path, struct err *e)
 	const char *advice = "";
 
 	if (error == ENOENT)
-		advice = "; its directory does not exist: create it, or record elsewhere with --record FILE";
+		advice =
+			"; its directory does not exist: create it, or record elsewhere with --record FILE";
 	else if (error == EACCES || error == EROFS || error == EPERM)
 		advice = "; record elsewhere with --record FILE, or not at all with --no-record";
 	return err_set(e, ERR_IO, "cannot record to %s: %s%s", path, strerror(error), advice);
@@ -66,16 +69,21 @@ static int refuse_existing(const struct recording *r, const struct stat *st, str
 {
 	if (!S_ISREG(st->st_mode))
 		return err_set(e, ERR_IO, "cannot record to %s: it is not a plain file", r->path);
-	return err_set(e, ERR_IO,
-				   "cannot record to %s: it exists, and no file is overwritten; choose another name "
-				   "with --record FILE, or remove it", r->path);
+	return err_set(
+		e, ERR_IO,
+		"cannot record to %s: it exists, and no file is overwritten; choose another name "
+		"with --record FILE, or remove it",
+		r->path);
 }
 
-/* Opens or makes the file and locks it. *made: it was not there before. A file with something in it is not
- * even opened: closing it again would drop the locks of a recording that this process is making. */
+/* Opens or makes the file and locks it. *made: it was not there before. A file with something in it
+ * is not even opened: closing it again would drop the locks of a recording that this process is
+ * making. */
 static int take_file(struct recording *r, bool *made, struct err *e)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1 };
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_BYTE, .l_len = 1
+	};
 	struct stat st;
 
 	if (!stat(r->path, &st) && (st.st_size || !S_ISREG(st.st_mode)))
@@ -97,8 +105,9 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 	return st.st_size ? refuse_existing(r, &st, e) : 0;
 }
 
-/* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of each
- * table. No fsync at commits: a kill loses nothing, a power cut the time since the last checkpoint. */
+/* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of
+ * each table. No fsync at commits: a kill loses nothing, a power cut the time since the last
+ * checkpoint. */
 static const char before_schema[] =
 	"PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
 	"PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL;";

@@ -1,9 +1,10 @@
-/* One SQLite file being recorded: made, filled and finished. The writer's thread (writer.h) drives it; also
- * for tools that make recordings without an engine.
+/* One SQLite file being recorded: made, filled and finished. The writer's thread (writer.h) drives
+ * it; also for tools that make recordings without an engine.
  *
- * Invariants: (1) an OS lock on the file keeps a second recording out, from before SQLite opens it until
- * after SQLite closed it; (2) at every moment the file and its WAL hold whole transactions, so a kill leaves
- * a valid prefix; (3) after a failure nothing more is written. Thread: one at a time. */
+ * Invariants: (1) an OS lock on the file keeps a second recording out, from before SQLite opens it
+ * until after SQLite closed it; (2) at every moment the file and its WAL hold whole transactions,
+ * so a kill leaves a valid prefix; (3) after a failure nothing more is written. Thread: one at a
+ * time. */
 #ifndef CUTAWAY_TRACE_RECORDING_H
 #define CUTAWAY_TRACE_RECORDING_H
 
@@ -15,20 +16,21 @@
 
 struct recording;
 
-/* Makes the file; its directory must be there. An empty file is taken over, any other is left alone:
- * ERR_IO. */
+/* Makes the file; its directory must be there. An empty file is taken over, any other is left
+ * alone: ERR_IO. */
 int recording_create(struct recording **r, const char *path, struct err *e);
 /* Begins a transaction if none is open. Events come in order of seq. */
 int recording_add(struct recording *r, const struct event *ev, struct err *e);
 /* Ends the transaction, if one is open: from now on readers see it and a kill leaves it. */
 int recording_commit(struct recording *r, struct err *e);
-/* Makes the indexes and leaves WAL mode, so that one file remains (if a reader is in the way, the WAL stays
- * beside it). failed: only closes. Frees r; NULL is fine. Nothing can fail that the recording needs. */
+/* Makes the indexes and leaves WAL mode, so that one file remains (if a reader is in the way, the
+ * WAL stays beside it). failed: only closes. Frees r; NULL is fine. Nothing can fail that the
+ * recording needs. */
 void recording_close(struct recording *r, bool failed);
 
 struct recording_size {
 	int64_t rows, bytes; /* committed; bytes of the file once the WAL is folded into it */
-	int64_t seq;         /* last one committed */
+	int64_t seq;		 /* last one committed */
 };
 struct recording_size recording_size(const struct recording *r);
 

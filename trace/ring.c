@@ -1,20 +1,20 @@
-/* See ring.h. Positions count bytes since the ring began and never wrap; a word's place in memory is its
- * position modulo the capacity, so an event may lie in two pieces.
+/* See ring.h. Positions count bytes since the ring began and never wrap; a word's place in memory
+ * is its position modulo the capacity, so an event may lie in two pieces.
  *
- * An event in the ring is one word with its packed size, then its packed bytes, filled up to whole words.
- * Invariants, each kept by the producer alone:
- *  (1) events in [tail, head) are whole; tail and head are always borders between events;
- *  (2) tail passes an event before any of its words is overwritten;
- *  (3) begun is head, but during a push already the head to come.
+ * An event in the ring is one word with its packed size, then its packed bytes, filled up to whole
+ * words. Invariants, each kept by the producer alone: (1) events in [tail, head) are whole; tail
+ * and head are always borders between events; (2) tail passes an event before any of its words is
+ * overwritten; (3) begun is head, but during a push already the head to come.
  *
- * How a viewer copies without a lock (H. Boehm, "Can seqlocks get along with programming language memory
- * models?", MSPC 2012): every word is stored with release order behind the new tail and loaded with
- * acquire order. A viewer that copied a word of a later event therefore sees a tail past its own position
- * and throws the copy away. On x86 all of these are plain moves.
+ * How a viewer copies without a lock (H. Boehm, "Can seqlocks get along with programming language
+ * memory models?", MSPC 2012): every word is stored with release order behind the new tail and
+ * loaded with acquire order. A viewer that copied a word of a later event therefore sees a tail
+ * past its own position and throws the copy away. On x86 all of these are plain moves.
  *
- * Sleeping: who waits stores a position (wake_at, space_at) and looks once more before it sleeps; the other
- * side stores its own position and then looks at that one. All four are sequentially consistent, so one of
- * the two sees the other (Dekker), and a push costs no lock while nobody sleeps. */
+ * Sleeping: who waits stores a position (wake_at, space_at) and looks once more before it sleeps;
+ * the other side stores its own position and then looks at that one. All four are sequentially
+ * consistent, so one of the two sees the other (Dekker), and a push costs no lock while nobody
+ * sleeps. */
 #include "trace/ring.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@
 enum { MIN_BYTES = 4096, LINE = 64, FD_DELAY_NS = 3000000 };
 
 struct ring {
-	size_t cap, max_event; /* bytes */
+	size_t cap, max_event;	/* bytes */
 	_Atomic uint64_t *word; /* [cap / 8] */
 	unsigned char *scratch; /* [max_event] the producer's: an event is packed here first */
 	int fd;
@@ -43,10 +43,10 @@ struct ring {
 	_Atomic int64_t events, stalls, stall_ns, stripped;
 
 	/* Written by the cursors. */
-	_Alignas(LINE) _Atomic uint64_t hold; /* position of the cursor that holds, or NOWHERE */
+	_Alignas(LINE) _Atomic uint64_t hold;	 /* position of the cursor that holds, or NOWHERE */
 	_Alignas(LINE) _Atomic uint64_t wake_at; /* a cursor sleeps until head is there, or NOWHERE */
-	_Atomic uint64_t space_at;               /* the producer sleeps until hold is there, or NOWHERE */
-	_Atomic bool armed;                      /* a viewer waits for the fd */
+	_Atomic uint64_t space_at; /* the producer sleeps until hold is there, or NOWHERE */
+	_Atomic bool armed;		   /* a viewer waits for the fd */
 
 	pthread_mutex_t lock; /* for sleeping only */
 	pthread_cond_t come, space;
@@ -163,8 +163,8 @@ static size_t pack(struct ring *r, const struct event *ev)
 	return size;
 }
 
-/* Sleeps until the holding cursor has left room for [head, end), and a quarter of the ring besides: else
- * the two would wake each other for every event. */
+/* Sleeps until the holding cursor has left room for [head, end), and a quarter of the ring besides:
+ * else the two would wake each other for every event. */
 static void wait_for_room(struct ring *r, uint64_t end)
 {
 	uint64_t need = end - r->cap, quarter = atomic_load(&r->head) - r->cap / 4 * 3;

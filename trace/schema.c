@@ -20,7 +20,8 @@ char *schema_table_sql(enum ev_kind kind)
 		const struct ev_field *f = &info->fields[i];
 
 		sqlite3_str_appendf(s, "\t\"%w\" %s%s -- %s%s%s\n", f->name, sql_type[f->type],
-							i + 1 < info->n_fields ? "," : "", f->unit, *f->unit ? ": " : "", f->doc);
+							i + 1 < info->n_fields ? "," : "", f->unit, *f->unit ? ": " : "",
+							f->doc);
 	}
 	sqlite3_str_appendall(s, ") STRICT");
 	return sqlite3_str_finish(s);
@@ -46,8 +47,8 @@ char *schema_select_sql(enum ev_kind kind)
 	sqlite3_str_appendf(s, "SELECT \"%w\".seq, \"%w\".t_ns", info->name, info->name);
 	for (int i = 0; i < info->n_fields; i++)
 		sqlite3_str_appendf(s, ", \"%w\".\"%w\"", info->name, info->fields[i].name);
-	sqlite3_str_appendf(s, " FROM main.\"%w\" WHERE \"%w\".seq >= ?1 ORDER BY \"%w\".seq", info->name,
-						info->name, info->name);
+	sqlite3_str_appendf(s, " FROM main.\"%w\" WHERE \"%w\".seq >= ?1 ORDER BY \"%w\".seq",
+						info->name, info->name, info->name);
 	return sqlite3_str_finish(s);
 }
 
@@ -63,7 +64,8 @@ static int run(sqlite3 *db, char *sql)
 static int add_doc(sqlite3 *db, const char *table, const char *column, const char *unit,
 				   const char *doc)
 {
-	return run(db, sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
+	return run(db,
+			   sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
 }
 
 static int create_table(sqlite3 *db, enum ev_kind kind)
@@ -75,7 +77,8 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 		add_doc(db, info->name, "t_ns", "ns", "since the session began"))
 		return -1;
 	for (int i = 0; i < info->n_fields; i++)
-		if (add_doc(db, info->name, info->fields[i].name, info->fields[i].unit, info->fields[i].doc))
+		if (add_doc(db, info->name, info->fields[i].name, info->fields[i].unit,
+					info->fields[i].doc))
 			return -1;
 	return 0;
 }
@@ -83,8 +86,8 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
-		if (run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value, c->name,
-									c->doc)))
+		if (run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value,
+									c->name, c->doc)))
 			return -1;
 	return 0;
 }
@@ -142,7 +145,8 @@ fail:
 
 char *schema_uri(const char *path, const char *query)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
 	sqlite3_str *s = sqlite3_str_new(NULL);
 
 	sqlite3_str_appendall(s, *path == '/' ? "file://" : "file:./");

@@ -1,9 +1,9 @@
 /* The SQL form of a recording, made at run time from the event table (engine/event.h).
  *
- * One STRICT table an event kind, named as it, with seq as its rowid and a column a field; `code` names the
- * values of code lists, `doc` says what every table, view and column is. The views answer common questions
- * in readable columns; nothing of ours reads them, and a reader of a foreign file never runs them.
- * Thread: any; no state. */
+ * One STRICT table an event kind, named as it, with seq as its rowid and a column a field; `code`
+ * names the values of code lists, `doc` says what every table, view and column is. The views answer
+ * common questions in readable columns; nothing of ours reads them, and a reader of a foreign file
+ * never runs them. Thread: any; no state. */
 #ifndef CUTAWAY_TRACE_SCHEMA_H
 #define CUTAWAY_TRACE_SCHEMA_H
 
@@ -14,7 +14,7 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	SCHEMA_VERSION = 1,                 /* user_version */
+	SCHEMA_VERSION = 1,					/* user_version */
 };
 
 struct schema_view {
@@ -37,8 +37,8 @@ char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */
 char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1, in order */
 
-/* "file:" URI of a path, so that no path is taken for something else (":memory:", "file:…"). query: what
- * follows the "?", or NULL. sqlite3_free it. */
+/* "file:" URI of a path, so that no path is taken for something else (":memory:", "file:…"). query:
+ * what follows the "?", or NULL. sqlite3_free it. */
 char *schema_uri(const char *path, const char *query);
 
 #endif

@@ -1,6 +1,6 @@
-/* See writer.h. The thread: wait for an event, sleep a tick, write all that has come in one transaction.
- * So the rows of a tick are written in one warm run, and the engine's threads are disturbed 20 times a
- * second instead of at every event. */
+/* See writer.h. The thread: wait for an event, sleep a tick, write all that has come in one
+ * transaction. So the rows of a tick are written in one warm run, and the engine's threads are
+ * disturbed 20 times a second instead of at every event. */
 #include "trace/writer.h"
 
 #include <pthread.h>
@@ -58,8 +58,8 @@ static int commit(struct writer *w, struct err *e)
 	return 0;
 }
 
-/* Writes all that is in the ring. When events come faster than they are written, a transaction still ends
- * after a tick. */
+/* Writes all that is in the ring. When events come faster than they are written, a transaction
+ * still ends after a tick. */
 static int drain(struct writer *w, struct err *e)
 {
 	int64_t lost, began = now_ms();
@@ -116,8 +116,8 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
-/* Without signals: they belong to the user interface, and one (SIGXFSZ, a file over its limit) would end
- * the program where a failed write only ends the recording. */
+/* Without signals: they belong to the user interface, and one (SIGXFSZ, a file over its limit)
+ * would end the program where a failed write only ends the recording. */
 static int start_thread(struct writer *w)
 {
 	sigset_t all, old;

@@ -1,5 +1,5 @@
-/* Any bytes as an event of the ring: refused, or an event whose spans lie inside them and which packs to
- * the same bytes again. */
+/* Any bytes as an event of the ring: refused, or an event whose spans lie inside them and which
+ * packs to the same bytes again. */
 #include <string.h>
 
 #include "engine/event.h"

@@ -1,5 +1,5 @@
-/* Fuzz target of the session reader: bytes as a file, opened and read to the end, with all that a reader
- * offers. FUZZ_OPTIONS: -max_len=65536 */
+/* Fuzz target of the session reader: bytes as a file, opened and read to the end, with all that a
+ * reader offers. FUZZ_OPTIONS: -max_len=65536 */
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -18,8 +18,8 @@ static void store(const uint8_t *data, size_t size)
 
 	if (!*path) {
 		/* In memory where there is such a place: a fuzzer writes thousands of files a second. */
-		snprintf(path, sizeof path, "%s/cutaway-fuzz-%d.db", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
-				 (int)getpid());
+		snprintf(path, sizeof path, "%s/cutaway-fuzz-%d.db",
+				 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
 		atexit(forget_file);
 	}
 	f = fopen(path, "wb");
