@@ -147,6 +147,8 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 	size_t at = w->line[line].from, to = w->line[line].to;
 	int x = LABEL_W;
 
+	if (y < 0 || y >= p->r.h)
+		return x;
 	while (at < to && x < p->r.w) {
 		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
 		int32_t owner = w->owner ? w->owner[at] : -1;
