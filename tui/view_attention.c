@@ -1,8 +1,9 @@
 /* The attention view: where the newest row of the request in focus looked, over its pages.
  *
- * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the engine
- * observes from the step after it was chosen on. They are divided by their sum, which packing moves a little
- * off 1. Colours are those of the pages view (view_heat.h). Thread: the UI's. */
+ * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
+ * engine observes from the step after it was chosen on. They are divided by their sum, which
+ * packing moves a little off 1. Colours are those of the pages view (view_heat.h). Thread: the
+ * UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,9 @@ enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
 struct look {
 	const struct tl_attention *a;
 	int32_t layer, head; /* -1: mean */
-	int32_t n, recent;   /* pages; how many of them at the end are recent */
-	float *page;         /* [n] shares, sum 1; owned */
-	bool head_missing;   /* one was chosen, and no step has observed it yet */
+	int32_t n, recent;	 /* pages; how many of them at the end are recent */
+	float *page;		 /* [n] shares, sum 1; owned */
+	bool head_missing;	 /* one was chosen, and no step has observed it yet */
 };
 
 static float layer_share(const struct tl_attention *a, int32_t layer, int32_t page)
@@ -122,7 +123,7 @@ static double near_zero(const struct tl_attention *a, int32_t layer)
 	return sum / a->n_layers;
 }
 
-static void figure_of(const struct look *k, char *out, size_t cap)
+static void figure_of(const struct look *k, bool brief, char *out, size_t cap)
 {
 	double share;
 	int32_t top = top_pages(k, &share);
@@ -134,14 +135,18 @@ static void figure_of(const struct look *k, char *out, size_t cap)
 		snprintf(where, sizeof where, "layer %d", k->layer);
 	else
 		snprintf(where, sizeof where, "all layers");
-	snprintf(out, cap, "%s · %s in %d of %d page%s", where, view_percent(part, share), top, k->n,
-			 k->n == 1 ? "" : "s");
+	view_percent(part, share);
+	if (brief && k->layer >= 0)
+		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, top == 1 ? "" : "s");
+	else
+		snprintf(out, cap, "%s%s%s in %d of %d page%s", brief ? "" : where, brief ? "" : " · ",
+				 part, top, k->n, k->n == 1 ? "" : "s");
 }
 
 /* Pages over columns: several columns a page while there is room, else several pages a column. */
 struct scale {
 	int32_t n, per_column; /* pages */
-	int w, x_page;         /* columns in all, and of a page */
+	int w, x_page;		   /* columns in all, and of a page */
 };
 
 static struct scale scale_make(int32_t n, int w, int page_w)
@@ -270,8 +275,8 @@ static void draw_stats(struct pen *p, int y, const struct look *k, int32_t layer
 }
 
 /* A cell's height and its colour say the same, so that the map can be read without colours. */
-static void draw_layer(struct pen *p, int y, const struct look *k, int32_t layer, const struct scale *c,
-					   float *row)
+static void draw_layer(struct pen *p, int y, const struct look *k, int32_t layer,
+					   const struct scale *c, float *row)
 {
 	bool chosen = layer == k->layer;
 
@@ -336,7 +341,8 @@ static void draw_note(struct pen *p, const struct timeline *t, const struct look
 	snprintf(line, sizeof line,
 			 "row of position %lld, step %lld. near zero: values below %s, of all heads. "
 			 "%lld tokens a page",
-			 (long long)k->a->pos, (long long)k->a->step, threshold, (long long)t->session.page_size);
+			 (long long)k->a->pos, (long long)k->a->step, threshold,
+			 (long long)t->session.page_size);
 	in.ink = INK_DIM;
 	pen_clip(&in, 0, y, p->r.w, line, -1);
 }
@@ -365,7 +371,7 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 		view_nothing(p, "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
-	figure_of(&k, figure, sizeof figure);
+	figure_of(&k, p->r.w < 44, figure, sizeof figure);
 	if (k.head_missing) {
 		snprintf(waits, sizeof waits, "head %d from the next step · %s", s->head, figure);
 		pen_head(p, view_attention.name, waits);
@@ -412,25 +418,25 @@ const struct view view_attention = {
 	.name = "attention",
 	.id = "attention",
 	.help =
-		"To compute one token, the model looks back at the tokens before it and takes from each as\n"
-		"much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are summed by\n"
-		"KV page, for the newest token of the request in focus: from the first page\n"
-		"on the left to the newest on the right. Brighter amber is more; the same colours lie behind\n"
-		"the letters in KV pages.\n"
+		"To compute one token, the model looks back at the tokens before it and takes from each "
+		"as much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are "
+		"summed by KV page, for the newest token of the request in focus: from the first page "
+		"on the left to the newest on the right. Brighter amber is more; the same colours lie "
+		"behind the letters in KV pages.\n"
 		"\n"
-		"  sink       the first page. It gets a large share whatever it says: heads that have nothing\n"
-		"             to look for rest there (StreamingLLM, Xiao et al. 2023)\n"
-		"  recent     the last tokens: most heads look at what was just said\n"
-		"  near zero  the part of all values below a threshold: work that changed nothing\n"
-		"  90 % in …  the fewest pages that hold most of it\n"
+		"sink: the first page. It gets a large share whatever it says: heads that have nothing "
+		"to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
+		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
+		"near zero: the part of all values below a threshold. Work that changed nothing.\n"
+		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n"
 		"\n"
-		"Why it matters: reading the KV cache costs more with every token. If nearly all of the\n"
-		"attention is in a few pages, the others could be skipped; but which they are differs by\n"
-		"layer and head, and skipping changes the result.\n"
+		"Why it matters: reading the KV cache costs more with every token. If nearly all of the "
+		"attention is in a few pages, the others could be skipped; but which they are differs "
+		"by layer and head, and skipping changes the result.\n"
 		"\n"
-		"Try: up and down choose a layer, left and right a head (from the next step on), Home goes\n"
-		"back to the mean. Zoom in (Enter) for all layers. Early layers look around, some later ones\n"
-		"at the sink alone.",
+		"Try: up and down choose a layer, left and right a head (from the next step on), Home "
+		"goes back to the mean. Zoom in (Enter) for all layers: early ones look around, many "
+		"later ones rest on the sink.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 4,

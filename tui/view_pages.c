@@ -1,10 +1,11 @@
 /* The KV pages view: a map of the pool, and the story of one page.
  *
- * Each page is a pair of cells: the letter of the request that wrote it, in its colour, on the heat of the
- * attention it got; beside it the number of readers, if there are several. A dim letter is a page that only
- * the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it is unset, the page of
- * the token under the cursor is shown. cursor[VIEW_PAGES] remembers how many pages the last drawing put in
- * a row, for the arrow keys; scroll[VIEW_PAGES] its first row. Thread: the UI's. */
+ * Each page is a pair of cells: the letter of the request that wrote it, in its colour, on the heat
+ * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
+ * page that only the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it
+ * is unset, the page of the token under the cursor is shown. cursor[VIEW_PAGES] remembers how many
+ * pages the last drawing put in a row, for the arrow keys; scroll[VIEW_PAGES] its first row.
+ * Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,8 @@ static const char *readers_mark(int32_t refs, bool ascii)
 	return refs < 2 ? " " : ascii ? plain[i] : raised[i];
 }
 
-static void draw_page(struct pen *p, int x, int y, const struct timeline *t, const struct tl_page *page)
+static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
+					  const struct tl_page *page)
 {
 	struct pen in = *p;
 	const char *mark = readers_mark(page->refs, p->c->ascii);
@@ -113,7 +115,7 @@ static void draw_page(struct pen *p, int x, int y, const struct timeline *t, con
 struct map {
 	int per_row, rows;
 	int32_t first, cells; /* pages drawn: first … first + cells - 1 */
-	int note_w;           /* columns of the note at the end of the last row */
+	int note_w;			  /* columns of the note at the end of the last row */
 	char note[64];
 };
 
@@ -129,11 +131,13 @@ static void note_make(struct map *m, const struct timeline *t)
 	if (free == hidden)
 		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, hidden));
 	else
-		snprintf(m->note, sizeof m->note, "+%s, %s free", view_count(a, hidden), view_count(b, free));
+		snprintf(m->note, sizeof m->note, "+%s, %s free", view_count(a, hidden),
+				 view_count(b, free));
 	m->note_w = (int)strlen(m->note);
 }
 
-static int32_t row_to_keep(const struct timeline *t, const struct view_state *s, int32_t shown, int per_row)
+static int32_t row_to_keep(const struct timeline *t, const struct view_state *s, int32_t shown,
+						   int per_row)
 {
 	const struct tl_request *r = view_request(t, s);
 
@@ -146,7 +150,8 @@ static int32_t row_to_keep(const struct timeline *t, const struct view_state *s,
 }
 
 /* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
-static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h, int32_t shown)
+static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h,
+						   int32_t shown)
 {
 	struct map m = { .per_row = w / 2 > 0 ? w / 2 : 1, .rows = h };
 	int32_t total = (t->n_pages + m.per_row - 1) / m.per_row, keep, top = s->scroll[VIEW_PAGES];
@@ -247,7 +252,8 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	if (g->cached)
 		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
 	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
-		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent(part, (double)g->heat));
+		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot,
+					  view_percent(part, (double)g->heat));
 	return x;
 }
 
@@ -257,7 +263,8 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 	switch (e->action) {
 	case EV_PAGE_alloc: snprintf(out, cap, "takes it for its block %d", e->block); break;
 	case EV_PAGE_share:
-		snprintf(out, cap, "reads it: same beginning, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
+		snprintf(out, cap, "reads it: same beginning, %d reader%s", e->refs,
+				 e->refs == 1 ? "" : "s");
 		break;
 	case EV_PAGE_copy:
 		snprintf(out, cap, "copies page %lld into it before writing", (long long)e->other);
@@ -305,18 +312,19 @@ static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 }
 
 /* A token as it reads in a text: blanks are blanks, but line breaks are seen. */
-static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id, const char *text,
-					 int32_t size)
+static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id,
+					 const char *text, int32_t size)
 {
 	struct pen in = *p;
 
 	in.ink = id >= 0 && id < t->n_vocab && t->vocab[id].special ? INK_DIM : INK_TEXT;
-	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id) :
-											  pen_text(&in, x, y, text, size);
+	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id)
+											: pen_text(&in, x, y, text, size);
 }
 
 /* The words that the page holds, as far as the timeline knows them. */
-static int put_contents(struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
+static int put_contents(struct pen *p, int y, int rows, const struct timeline *t,
+						const struct tl_page *g)
 {
 	const struct tl_request *r = timeline_request(t, g->owner);
 	int64_t size = page_size_of(t), pos = g->block * size, end = pos + size;
@@ -369,19 +377,21 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
 	x += view_put(p, x, y, INK_DIM, " %s without pages", glyph(p->c, GLYPH_DOT));
 	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens reserved for each)", view_count(ctx, t->session.ctx));
+		x += view_put(p, x, y, INK_DIM, " (%s tokens reserved for each)",
+					  view_count(ctx, t->session.ctx));
 	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
 }
 
-static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s,
+						int32_t shown)
 {
 	bool side = shown >= 0 && p->r.w >= SIDE_W + 32;
 	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
 	int32_t rows = (t->n_pages + map_w / 2 - 1) / (map_w / 2);
 	int h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
 	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
-	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h }) :
-							  pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
+	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
+							: pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
 	struct pen waste;
 
 	draw_map(&map, t, s, shown);
@@ -459,24 +469,25 @@ const struct view view_pages = {
 	.name = "KV pages",
 	.id = "pages",
 	.help =
-		"The model keeps a key and a value for every token it has read, in every layer: the KV cache.\n"
-		"It is kept in pages of a fixed number of tokens, like the memory of an operating system\n"
-		"(PagedAttention, Kwon et al. 2023). This is the map of all pages:\n"
+		"The model keeps a key and a value for every token it has read, in every layer: the KV "
+		"cache. It is kept in pages of a fixed number of tokens, like the memory of an "
+		"operating system (Kwon et al. 2023, PagedAttention). This is the map of all pages:\n"
 		"\n"
-		"  a      written by request a, in its colour; behind it, in amber, how much attention the\n"
-		"         page got from the newest token (full amber: 30 % of it or more)\n"
-		"  a³     the same page is read by 3 requests: they begin with the same tokens\n"
-		"  dim a  nobody reads it, but the prefix cache keeps it for who may come\n"
-		"  ◆      just evicted: the cache gave it up, because pages were short\n"
-		"  ·      free\n"
+		"a: written by request a, in its colour. Behind it, in amber, how much attention the "
+		"page got from the newest token (full amber: 30 % of it or more).\n"
+		"a³: three requests read the same page, because they begin with the same tokens.\n"
+		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
+		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
+		"·: free.\n"
 		"\n"
-		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only the end\n"
-		"of a request's last page is unused; reserving the longest sequence for each request would\n"
-		"leave most of it unused. Both are counted below the map. And pages can be shared.\n"
+		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "
+		"the end of a request's last page is unused; reserving room for the longest sequence "
+		"for each request would leave most of it unused. Both are counted below the map. And "
+		"pages can be shared.\n"
 		"\n"
-		"Try: arrows move a cursor; the page under it tells its story (Esc: leave it). /fork 4 shares\n"
-		"a prompt among four; /load 8 fills the pool. Ask something new in the same conversation and\n"
-		"see that the old pages are read again instead of computed.",
+		"Try: the arrows move a cursor, and the page under it tells its story (Esc leaves it). "
+		"/fork 4 shares a prompt among four; /load 8 fills the pool. Ask something new in the "
+		"same conversation and see that the old pages are read again instead of computed.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 8,

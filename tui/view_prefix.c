@@ -1,9 +1,10 @@
-/* The prefix cache view: which requests begin alike, where they part, and what the cache made of it.
+/* The prefix cache view: who begins like whom, where they part, and what the cache made of it.
  *
- * The tree is made from the tokens themselves, in whole pages, because whole pages are what can be shared:
- * a line with letters is a beginning that several requests share, the lines under it are what is their own.
- * A request that ended and that another goes on from (the last turn of a conversation) is a part of that
- * other's line. cursor[VIEW_PREFIX] is the scroll of the zoomed table. Thread: the UI's. */
+ * The tree is made from the tokens themselves, in whole pages, because whole pages are what can be
+ * shared: a line with letters is a beginning that several requests share, the lines under it are
+ * what is their own. A request that ended and that another goes on from (the last turn of a
+ * conversation) is a part of that other's line. cursor[VIEW_PREFIX] is the scroll of the zoomed
+ * table. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,8 @@ struct leaves {
 
 static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, int64_t size)
 {
-	if (l->n == most || !length_of(r) || (!is_live(r) && !r->looked_up)) /* refused ones never asked */
+	if (l->n == most || !length_of(r) ||
+		(!is_live(r) && !r->looked_up)) /* refused ones never asked */
 		return false;
 	for (int i = 0; i < l->n; i++)
 		if (l->r[i] == r || goes_on(r, l->r[i], size))
@@ -70,8 +72,10 @@ static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, i
 	return true;
 }
 
-/* Who is shown: the one in focus, those at work, then those that ended last; in order of arrival. */
-static void leaves_choose(struct leaves *l, const struct timeline *t, const struct view_state *s, int most)
+/* Who is shown: the one in focus, those at work, then those that ended last; in order of arrival.
+ */
+static void leaves_choose(struct leaves *l, const struct timeline *t, const struct view_state *s,
+						  int most)
 {
 	const struct tl_request *focus = view_request(t, s);
 	int64_t size = page_size_of(t);
@@ -99,8 +103,8 @@ struct line {
 	const struct tl_request *r[LEAVES_MAX];
 	int n_r, depth;
 	int64_t from, pages; /* first page of its own, how many */
-	bool last;           /* of its siblings */
-	uint32_t open;       /* bit d: a branch of depth d goes on below */
+	bool last;			 /* of its siblings */
+	uint32_t open;		 /* bit d: a branch of depth d goes on below */
 };
 struct tree {
 	struct line line[LINES_MAX];
@@ -110,7 +114,8 @@ struct tree {
 static void tree_grow(struct tree *tree, const struct line *in, int64_t size);
 
 /* Those whose next page is the same go together, in order of their first. */
-static void tree_branch(struct tree *tree, const struct line *in, int64_t at, int depth, int64_t size)
+static void tree_branch(struct tree *tree, const struct line *in, int64_t at, int depth,
+						int64_t size)
 {
 	bool taken[LEAVES_MAX] = { false };
 	int left = in->n_r;
@@ -159,7 +164,8 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 }
 
 /* The most requests whose tree fits the rows. */
-static void tree_make(struct tree *tree, const struct timeline *t, const struct view_state *s, int rows)
+static void tree_make(struct tree *tree, const struct timeline *t, const struct view_state *s,
+					  int rows)
 {
 	struct leaves l;
 
@@ -299,7 +305,14 @@ static void draw_newest(struct pen *p, int y, const struct timeline *t, const st
 
 /* The table of all lookups, newest last. */
 
-enum { AT_ASKED = 36, AT_HIT = 44, AT_PAGES = 52, AT_PART = 60, AT_WHY = 63, TEXT_W = 24 };
+static const struct columns { /* numbers end there, words begin */
+	int text_w, asked, hit, pages, part, why;
+} wide = { 24, 36, 44, 52, 60, 63 }, narrow = { 16, 26, 33, 40, 47, 49 };
+
+static const struct columns *columns_for(const struct pen *p)
+{
+	return p->r.w < 96 ? &narrow : &wide;
+}
 
 static void long_reason(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
 {
@@ -308,7 +321,8 @@ static void long_reason(char *out, size_t cap, const struct timeline *t, const s
 	*out = '\0';
 	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
 		snprintf(out, cap, "at %s it says %s, %c said %s", view_count(pos, l->diverge_pos),
-				 view_quote(got, t, (int32_t)l->got), l->nearest > 0 ? view_letter(l->nearest) : '?',
+				 view_quote(got, t, (int32_t)l->got),
+				 l->nearest > 0 ? view_letter(l->nearest) : '?',
 				 view_quote(expected, t, (int32_t)l->expected));
 		return;
 	}
@@ -319,31 +333,34 @@ static void long_reason(char *out, size_t cap, const struct timeline *t, const s
 
 static void draw_lookup(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
 {
+	const struct columns *c = columns_for(p);
 	const struct ev_lookup *l = &r->lookup;
 	char words[3 * VIEW_TOKEN], n[VIEW_NUM];
 	struct pen in = *p;
 
 	view_put_letter(p, 0, y, r->id);
 	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, 2, y, TEXT_W, r->text ? r->text : "", -1);
-	view_put_right(p, AT_ASKED, y, INK_TEXT, "%s", view_count(n, l->asked));
-	view_put_right(p, AT_HIT, y, INK_TEXT, "%s", view_count(n, l->hit));
-	view_put_right(p, AT_PAGES, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
-	view_put_right(p, AT_PART, y, INK_BRIGHT, "%s",
+	pen_clip(&in, 2, y, c->text_w, r->text ? r->text : "", -1);
+	view_put_right(p, c->asked, y, INK_TEXT, "%s", view_count(n, l->asked));
+	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
+	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
+	view_put_right(p, c->part, y, INK_BRIGHT, "%s",
 				   view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
 	long_reason(words, sizeof words, t, l);
 	in.ink = INK_DIM;
-	pen_clip(&in, AT_WHY, y, p->r.w - AT_WHY, words, -1);
+	pen_clip(&in, c->why, y, p->r.w - c->why, words, -1);
 }
 
 static void draw_heads(struct pen *p, int y)
 {
+	const struct columns *c = columns_for(p);
+
 	view_put(p, 0, y, INK_DIM, "request");
-	view_put_right(p, AT_ASKED, y, INK_DIM, "prompt");
-	view_put_right(p, AT_HIT, y, INK_DIM, "found");
-	view_put_right(p, AT_PAGES, y, INK_DIM, "pages");
-	view_put_right(p, AT_PART, y, INK_DIM, "part");
-	view_put(p, AT_WHY, y, INK_DIM, "why it ended there");
+	view_put_right(p, c->asked, y, INK_DIM, "prompt");
+	view_put_right(p, c->hit, y, INK_DIM, "found");
+	view_put_right(p, c->pages, y, INK_DIM, "pages");
+	view_put_right(p, c->part, y, INK_DIM, "part");
+	view_put(p, c->why, y, INK_DIM, "why it ended there");
 }
 
 static void draw_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -432,26 +449,26 @@ const struct view view_prefix = {
 	.name = "prefix cache",
 	.id = "prefix",
 	.help =
-		"Keys and values of a token depend only on the tokens before it. So a prompt that begins like\n"
-		"an earlier one need not be computed again: its first pages are found in the cache and read\n"
-		"together (as in vLLM and SGLang; Zheng et al. 2024). The tree shows who begins like whom:\n"
+		"Keys and values of a token depend only on the tokens before it. So a prompt that "
+		"begins like an earlier one need not be computed again: its first pages are found in "
+		"the cache and read by both (as in vLLM, and SGLang: Zheng et al. 2024). The tree shows "
+		"who begins like whom. A line with several letters is a beginning that those requests "
+		"share; the lines under it are what each has of its own, with the reason why its match "
+		"ended:\n"
 		"\n"
-		"  system prompt  3 pages a b c d   three pages that four requests read\n"
-		"  ├─ b List the first   1 page     and what each has of its own\n"
+		"hit 48 of 61: all whole pages were found; the rest is less than a page.\n"
+		"miss at 48, 'X': at position 48 it says X, and nothing cached does.\n"
+		"new from 48 on: the cached text ends there. This is what was just typed.\n"
+		"evicted from 48 on: it was there once, but pages were short.\n"
+		"nothing alike: no cached text begins like this prompt.\n"
 		"\n"
-		"Behind each request stands why its match ended:\n"
-		"  hit 48 of 61     all whole pages were found; the rest is less than a page\n"
-		"  miss at 48: 'X'  at position 48 it says X, and nothing cached does\n"
-		"  new from 48 on   the cached text ends there: this is what was just typed\n"
-		"  evicted …        it was there once, but pages were short\n"
-		"  nothing alike    no cached text begins like this prompt\n"
+		"Why it matters: the first token comes sooner, because only what is new is computed. "
+		"Every turn of a chat begins with the whole conversation so far, so nearly all of it is "
+		"found.\n"
 		"\n"
-		"Why it matters: the first token comes sooner, because only what is new is computed. Every\n"
-		"turn of a chat begins with the whole conversation so far, so nearly all of it is found.\n"
-		"\n"
-		"Try: ask a second question and compare the time to the first token. /fork 4 shares a whole\n"
-		"prompt. Change one letter of the system text (/system) and see the match end there.\n"
-		"/prefix-cache off for comparison: same text, more work.",
+		"Try: ask a second question and compare the time to the first token. /fork 4 shares a "
+		"whole prompt. Change one letter of the system text (/system) and see the match end "
+		"there. /prefix-cache off for comparison: same text, more work.",
 	.min_w = 24,
 	.min_h = 2,
 	.want_h = 5,

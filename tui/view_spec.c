@@ -1,8 +1,8 @@
 /* The speculation view: which drafted tokens were kept, which were not, and what was drawn instead.
  *
- * A line is one verify step of the request in focus (of any request, if it never drafted), newest last, as
- * the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie below its end.
- * Thread: the UI's. */
+ * A line is one verify step of the request in focus (of any request, if it never drafted), newest
+ * last, as the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie
+ * below its end. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static double tokens_a_step(const struct timeline *t)
 	return members > 0 ? tokens / members : (double)NAN;
 }
 
-static void figure_of(const struct timeline *t, char *out, size_t cap)
+static void figure_of(const struct timeline *t, bool brief, char *out, size_t cap)
 {
 	const char *spec = timeline_setting(t, "spec"), *rule = timeline_setting(t, "rule");
 	double mean = tokens_a_step(t);
@@ -120,16 +120,18 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		n = snprintf(out, cap, "off");
 	}
 	if (!isnan(mean) && t->n_drafts)
-		n += snprintf(out + n, cap - (size_t)n, " · %.2f tokens a step", mean);
+		n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step",
+					  mean);
 	if (rule && !strcmp(rule, "rejection"))
 		snprintf(out + n, cap - (size_t)n, " · rejection");
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
-static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char *mark, enum ink ink,
-					  const char *word)
+static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char *mark,
+					  enum ink ink, const char *word)
 {
-	int w = text_width(mark, strlen(mark), p->c->ascii) + text_width(word, strlen(word), p->c->ascii);
+	int w = text_width(mark, strlen(mark), p->c->ascii) +
+			text_width(word, strlen(word), p->c->ascii);
 	int from = x;
 
 	if (x + w > p->r.w)
@@ -139,7 +141,8 @@ static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char
 	return x + 1 - from;
 }
 
-static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct tl_draft *d)
+static int put_draft(struct pen *p, int x, int y, const struct timeline *t,
+					 const struct tl_draft *d)
 {
 	char word[VIEW_TOKEN];
 	int used, more;
@@ -148,15 +151,19 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t, cons
 		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
 						  view_word(word, t, d->id));
 	if (d->verdict == EV_VERDICT_unread)
-		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(word, t, d->id));
-	used = put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM,
+						  view_word(word, t, d->id));
+	used = put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM,
+					  view_word(word, t, d->id));
 	more = put_marked(p, x + used, y, INK_BRIGHT, glyph(p->c, GLYPH_ARROW), INK_TEXT,
 					  view_word(word, t, d->winner));
 	return used && more ? used + more : 0;
 }
 
-/* Read from left to right: kept, kept, lost → drawn instead; what was never judged comes last, dim. */
-static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g, bool letter)
+/* Read from left to right: kept, kept, lost → drawn instead; what was never judged comes last, dim.
+ */
+static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g,
+					   bool letter)
 {
 	const struct tl_token *bonus = bonus_of(t, g);
 	char word[VIEW_TOKEN];
@@ -233,21 +240,30 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 	return y;
 }
 
-enum { AT_STEP = 6, AT_LETTER = 8, AT_NTH = 12, AT_DRAFT = 14, AT_Q = 37, AT_P = 45, AT_ARRIVAL = 55,
-	   AT_WINNER = 57, AT_WINNER_ARRIVAL = 80, AT_VERDICT = 82, DRAFT_W = 15 };
+/* Columns of the table: numbers end, words begin there. */
+static const struct columns {
+	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
+} wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
+  narrow = { 6, 8, 12, 14, 32, 38, 46, 48, 66, 68, 11 };
+
+static const struct columns *columns_for(const struct pen *p)
+{
+	return p->r.w < 96 ? &narrow : &wide;
+}
 
 static void draw_table_head(struct pen *p, int y, enum ev_code_rule rule)
 {
+	const struct columns *c = columns_for(p);
 	bool race = rule == EV_RULE_race;
 
-	view_put_right(p, AT_STEP, y, INK_DIM, "step");
-	view_put_right(p, AT_NTH, y, INK_DIM, "nth");
-	view_put(p, AT_DRAFT, y, INK_DIM, "drafted");
-	view_put_right(p, AT_Q, y, INK_DIM, "q");
-	view_put_right(p, AT_P, y, INK_DIM, "p");
-	view_put_right(p, AT_ARRIVAL, y, INK_DIM, race ? "arrival" : "u");
-	view_put(p, AT_WINNER, y, INK_DIM, race ? "first" : "drawn");
-	view_put_right(p, AT_WINNER_ARRIVAL, y, INK_DIM, race ? "arrival" : "p/q");
+	view_put_right(p, c->step, y, INK_DIM, "step");
+	view_put_right(p, c->nth, y, INK_DIM, "nth");
+	view_put(p, c->draft, y, INK_DIM, "drafted");
+	view_put_right(p, c->q, y, INK_DIM, "q");
+	view_put_right(p, c->p, y, INK_DIM, "p");
+	view_put_right(p, c->arrival, y, INK_DIM, race ? "arrival" : "u");
+	view_put(p, c->winner, y, INK_DIM, race ? "first" : "drawn");
+	view_put_right(p, c->winner_arrival, y, INK_DIM, race ? "arrival" : "p/q");
 }
 
 static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
@@ -261,13 +277,14 @@ static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
 /* A token that is cut by the sampler gets no arrival: it can never win. */
 static void put_judgement(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
 {
+	const struct columns *c = columns_for(p);
 	struct pen in = *p;
 
-	put_number(p, AT_P, y, INK_TEXT, (double)d->p);
-	put_number(p, AT_ARRIVAL, y, INK_TEXT, (double)d->arrival);
+	put_number(p, c->p, y, INK_TEXT, (double)d->p);
+	put_number(p, c->arrival, y, INK_TEXT, (double)d->arrival);
 	in.ink = INK_TEXT;
-	view_put_token(&in, AT_WINNER, y, DRAFT_W, t, d->winner);
-	put_number(p, AT_WINNER_ARRIVAL, y, INK_TEXT, (double)d->winner_arrival);
+	view_put_token(&in, c->winner, y, c->word_w, t, d->winner);
+	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
 }
 
 /* The step stands before its first draft, and on top. */
@@ -280,21 +297,22 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	} verdicts[EV_N_verdict] = {
 		[EV_VERDICT_accepted] = { INK_ACCEPTED, INK_ACCEPTED, GLYPH_CHECK, "kept" },
 		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
-		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "never judged" },
+		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "unjudged" },
 	};
+	const struct columns *c = columns_for(p);
 	struct pen in = *p;
 
 	if (d->nth == 1 || y == 1)
-		view_put_right(p, AT_STEP, y, INK_DIM, "%lld", (long long)d->step);
-	view_put_letter(p, AT_LETTER, y, d->request);
-	view_put_right(p, AT_NTH, y, INK_TEXT, "%d", d->nth);
+		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
+	view_put_letter(p, c->letter, y, d->request);
+	view_put_right(p, c->nth, y, INK_TEXT, "%d", d->nth);
 	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
-	view_put_token(&in, AT_DRAFT, y, DRAFT_W, t, d->id);
-	put_number(p, AT_Q, y, INK_TEXT, (double)d->q);
+	view_put_token(&in, c->draft, y, c->word_w, t, d->id);
+	put_number(p, c->q, y, INK_TEXT, (double)d->q);
 	if (d->verdict != EV_VERDICT_unread)
 		put_judgement(p, y, t, d);
-	view_put(p, AT_VERDICT, y, verdicts[d->verdict].ink, "%s %s", glyph(p->c, verdicts[d->verdict].mark),
-			 verdicts[d->verdict].word);
+	view_put(p, c->verdict, y, verdicts[d->verdict].ink, "%s %s",
+			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
 }
 
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -329,20 +347,19 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	table = pen_sub(p, (struct rect){ 0, y, p->r.w, left });
 	draw_table(&table, t, s);
 	view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
-			 race ? "a draft is kept if it arrives first in the target's own race: the text is that of "
-					"plain decoding" :
-					"a draft is kept if u < p/q: the distribution is that of plain decoding");
+			 race ? "kept: first in the target's own race, so the text is that of plain decoding"
+				  : "kept if u < p/q, so the distribution is that of plain decoding");
 }
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	char figure[128];
 
-	figure_of(t, figure, sizeof figure);
+	figure_of(t, p->r.w < 44, figure, sizeof figure);
 	pen_head(p, view_speculation.name, figure);
 	if (!t->n_drafts)
-		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before" :
-								   "off: /spec ngram guesses tokens from the text so far");
+		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
+								 : "off: /spec ngram guesses tokens from the text so far");
 	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
 		draw_zoomed(p, t, s);
 	else
@@ -372,25 +389,26 @@ const struct view view_speculation = {
 	.name = "speculation",
 	.id = "spec",
 	.help =
-		"Somebody cheap guesses the next k tokens, and the model checks all of them in one step. Each\n"
-		"line is one such step:\n"
+		"Somebody cheap guesses the next k tokens, and the model checks all of them in one "
+		"step. Each line is one such step:\n"
 		"\n"
-		"  ✓word   guessed, and the model drew the same: kept (green in the chat, too)\n"
-		"  ✗word   guessed, but the model drew another: that one stands behind →\n"
-		"  ·word   behind a wrong guess, so never judged\n"
-		"  +word   all guesses were right, and the check gives one more token for free\n"
+		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
+		"✗word →other: guessed, but the model drew the other.\n"
+		"·word: behind a wrong guess, so never judged.\n"
+		"+word: all guesses were right, and the check gives one more token for free.\n"
 		"\n"
-		"The n-gram drafter looks for the last words earlier in the text and guesses what followed\n"
-		"them there: it is free, and good where a text repeats itself (code, lists, quotes).\n"
+		"The n-gram drafter looks for the last words earlier in the text and guesses what "
+		"followed them there. It is free, and good where a text repeats itself: code, lists, "
+		"quotes.\n"
 		"\n"
-		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several tokens a\n"
-		"step are nearly as many times faster. It changes nothing: a guess is kept only if it wins the\n"
-		"very draw that plain decoding would make. (/rule rejection judges as Leviathan et al.\n"
-		"2023 do: other tokens, but the same distribution.)\n"
+		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several "
+		"tokens a step are nearly as many times faster. It changes nothing: a guess is kept "
+		"only if it wins the very draw that plain decoding would make. (/rule rejection judges "
+		"as Leviathan et al. 2023 do: other tokens, but the same distribution.)\n"
 		"\n"
-		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. Zoom in\n"
-		"(Enter) for p, q and the arrivals of each race. /spec off goes back: same text, fewer tokens\n"
-		"a step.",
+		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. "
+		"Zoom in (Enter) for p, q and the arrivals of each race. /spec off goes back: same "
+		"text, one token a step.",
 	.min_w = 30,
 	.min_h = 2,
 	.want_h = 5,

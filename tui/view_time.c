@@ -1,8 +1,8 @@
-/* The time view: where a step's time goes, by kernel stage, and how near that comes to the machine's limit.
+/* The time view: where a step's time goes, by kernel stage, and how near it comes to the limit.
  *
- * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another kind of
- * work and have a mean of their own. Times are measured; bytes and operations are counted from shapes, and
- * what is computed from both is named after both. Thread: the UI's. */
+ * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another
+ * kind of work and have a mean of their own. Times are measured; bytes and operations are counted
+ * from shapes, and what is computed from both is named after both. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +33,8 @@ static const struct {
 };
 
 /* The parts of the bar; every other stage, and what is no kernel, is the rest. */
-static const enum k_stage part_stage[REST] = { K_STAGE_qkv, K_STAGE_attention, K_STAGE_out,
-											   K_STAGE_gate_up, K_STAGE_down, K_STAGE_head };
+static const enum k_stage part_stage[REST] = { K_STAGE_qkv,		K_STAGE_attention, K_STAGE_out,
+											   K_STAGE_gate_up, K_STAGE_down,	   K_STAGE_head };
 
 static void add_step(struct sample *m, const struct tl_step *s)
 {
@@ -116,14 +116,15 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
 		for (; x < end; x++) {
 			if (p->c->ascii)
-				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c", part_label(part, true, true)[0]);
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c",
+						 part_label(part, true, true)[0]);
 			else
 				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
 		}
 	}
 }
 
-/* Columns of one item of the legend, blank behind it included. Where space is short words give way. */
+/* Columns of one item of the legend with the blank behind it; words give way where it is narrow. */
 static int legend_item_w(int part, bool ascii, bool brief)
 {
 	const char *label = part_label(part, ascii, brief);
@@ -170,8 +171,10 @@ static int draw_legend(struct pen *p, int y, const struct sample *m)
 	return y + 1;
 }
 
-/* Bandwidth for steps that read weights for few rows; operations for those that use each weight often. */
-static void figure_of(const struct timeline *t, const struct sample *m, char *out, size_t cap)
+/* Bandwidth for steps that read weights for few rows; operations for those that use each weight
+ * often. */
+static void figure_of(const struct timeline *t, const struct sample *m, bool brief, char *out,
+					  size_t cap)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
 	double most = t->session.read_bandwidth;
@@ -182,8 +185,8 @@ static void figure_of(const struct timeline *t, const struct sample *m, char *ou
 		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
 				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
 	else if (most > 0)
-		snprintf(out, cap, "%s a step · %s of %s", ns, view_percent(part, reached / most),
-				 view_rate(rate, most));
+		snprintf(out, cap, brief ? "%s · %s of %s" : "%s a step · %s of %s", ns,
+				 view_percent(part, reached / most), view_rate(rate, most));
 	else
 		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
 }
@@ -194,8 +197,8 @@ static const struct {
 	const char *head;
 	int w;
 } columns[N_COLUMNS] = {
-	[C_MS] = { "ms", 9 },		 [C_SHARE] = { "share", 8 }, [C_MB] = { "MB", 10 },
-	[C_MOP] = { "Mop", 10 },	 [C_INTENSITY] = { "op/byte", 9 }, [C_RATE] = { "GB/s", 8 },
+	[C_MS] = { "ms", 9 },			[C_SHARE] = { "share", 8 },		  [C_MB] = { "MB", 10 },
+	[C_MOP] = { "Mop", 10 },		[C_INTENSITY] = { "op/byte", 9 }, [C_RATE] = { "GB/s", 8 },
 	[C_REACHED] = { "reached", 9 },
 };
 
@@ -216,7 +219,7 @@ static void column_text(char *out, size_t cap, enum column col, const struct cos
 
 	*out = '\0';
 	if (!isnan(v[col]) && v[col] < 1e9)
-		snprintf(out, cap, "%.*f%s", percent ? 0 : col == C_MS ? 3 : v[col] < 100 ? 2 : 0, v[col],
+		snprintf(out, cap, "%.*f%s", percent || v[col] >= 100 ? 0 : col == C_MS ? 3 : 2, v[col],
 				 percent ? " %" : "");
 }
 
@@ -294,8 +297,10 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 	draw_heads(p, y++, bar_w);
 	for (int i = 0; i < K_N_STAGES; i++)
 		draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
-				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i], &(struct bar){ bar_w, longest }, m->wall, most);
-	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside, &(struct bar){ bar_w, longest }, m->wall, most);
+				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
+				 &(struct bar){ bar_w, longest }, m->wall, most);
+	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside,
+			 &(struct bar){ bar_w, longest }, m->wall, most);
 	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
 	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
 	return y;
@@ -308,12 +313,14 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	double weights = (double)t->session.weight_bytes, most = t->session.read_bandwidth;
 
 	if (!m->prefill && weights > 0 && most > 0)
-		view_put(p, 0, y++, INK_TEXT, "reading the %s of weights once at %s takes %s: no step is faster",
+		view_put(p, 0, y++, INK_TEXT,
+				 "reading the %s of weights once at %s takes %s: no step is faster",
 				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
 			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
 			 most > 0 ? ", and the bandwidth of plain reads, once at the start" : "");
-	view_put(p, 0, y++, INK_DIM, "counted from shapes: MB read and written, Mop (a multiply-add is two)");
+	view_put(p, 0, y++, INK_DIM,
+			 "counted from shapes: MB read and written, Mop (a multiply-add is two)");
 	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
 			 most > 0 ? "; reached = GB/s of the measured bandwidth" : "");
 	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
@@ -323,17 +330,19 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 {
 	struct sample m = sample_take(t, s);
 	char figure[128];
-	int y;
+	int y, air;
 
 	if (!m.n) {
 		pen_head(p, view_time.name, NULL);
-		view_nothing(p, t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
+		view_nothing(p, t->n_steps ? "no step of this kind was timed"
+								   : "nothing yet: no step was run");
 		return;
 	}
-	figure_of(t, &m, figure, sizeof figure);
+	figure_of(t, &m, p->r.w < 44, figure, sizeof figure);
 	pen_head(p, view_time.name, figure);
-	draw_bar(p, s->zoomed ? 2 : 1, &m);
-	y = draw_legend(p, s->zoomed ? 3 : 2, &m) + 1;
+	air = s->zoomed && p->r.h >= 22;
+	draw_bar(p, 1 + air, &m);
+	y = draw_legend(p, 2 + air, &m) + air;
 	if (!s->zoomed)
 		return;
 	y = draw_table(p, y, &m, t->session.read_bandwidth) + 1;
@@ -353,24 +362,26 @@ const struct view view_time = {
 	.name = "time",
 	.id = "time",
 	.help =
-		"Where the time of one step goes. A step sends the newest token of every request through all\n"
-		"layers; the bar shows how long each kind of work took, as a mean of the last 16 steps.\n"
+		"Where the time of one step goes. A step sends the newest token of every request "
+		"through all layers; the bar shows how long each kind of work took, as a mean of the "
+		"last 16 steps.\n"
 		"\n"
-		"  qkv, out       the projections around attention: matrices\n"
-		"  attention      scores and sums over the KV pages: grows as the text grows\n"
-		"  gate·up, down  the feed-forward: most of the weights are here\n"
-		"  head           one row of logits for every word of the vocabulary\n"
-		"  rest           norms, positions, embedding, planning and drawing the token\n"
+		"qkv, out: the projections around attention, matrices\n"
+		"attention: scores and sums over the KV pages; grows as the text grows\n"
+		"gate·up, down: the feed-forward; most of the weights are here\n"
+		"head: one row of logits, a number for every token of the vocabulary\n"
+		"rest: norms, positions, embedding, planning, drawing the token\n"
 		"\n"
-		"Why it matters: to make one token, every weight is read once and used for two operations.\n"
-		"So decoding is limited by how fast memory can be read, not by arithmetic; the figure says\n"
-		"how near it comes to that limit. Look at op/byte in the zoomed table (Enter): with one row\n"
-		"it is about 3 or 4, in a prompt step it is dozens, because each weight that was read serves\n"
-		"all rows. That is why batches, prompts and drafted tokens are cheap.\n"
+		"Why it matters: to make one token, every weight is read once and used for two "
+		"operations. So decoding is limited by how fast memory can be read, not by arithmetic; "
+		"the figure says how near it comes to that limit. Look at op/byte in the zoomed table "
+		"(Enter): with one row it is about 3, in a prompt step it is dozens, because each "
+		"weight that was read serves all rows. That is why batches, prompts and drafted tokens "
+		"are cheap.\n"
 		"\n"
 		"Milliseconds are measured; bytes and operations are counted from the shapes.\n"
 		"\n"
-		"Try: left and right choose between decode and prompt steps. /load 4 and watch the\n"
+		"Try: left and right choose between decode and prompt steps. /load 4 and watch the "
 		"milliseconds a step: four requests cost far less than four times one.",
 	.min_w = 24,
 	.min_h = 2,
