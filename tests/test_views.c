@@ -13,61 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "tests/demo_events.h"
 #include "tests/demo_random.h"
+#include "tests/view_check.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
-
-static const struct view_state fresh = { .token = -1, .page = -1, .layer = -1, .head = -1 };
-
-static void fold_sink(void *arg, const struct event *ev)
-{
-	timeline_fold(arg, ev);
-}
-
-static struct timeline demo_timeline(int steps)
-{
-	struct timeline t;
-
-	timeline_init(&t);
-	demo_play(fold_sink, &t, steps);
-	return t;
-}
-
-static struct canvas canvas_of(int w, int h, bool ascii)
-{
-	struct canvas c = { .ascii = ascii };
-	struct err e = { 0 };
-
-	assert_int_equal(canvas_resize(&c, w, h, &e), 0);
-	return c;
-}
-
-static char *text_of(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h,
-					 bool ascii)
-{
-	struct canvas c = canvas_of(w, h, ascii);
-	struct pen p = pen_of(&c, (struct rect){ 0, 0, w, h });
-	char *text;
-
-	v->draw(&p, t, s);
-	text = canvas_to_text(&c);
-	canvas_free(&c);
-	assert_non_null(text);
-	return text;
-}
-
-static void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s,
-						 int w, int h, const char *expected, bool yes)
-{
-	struct view_state own = *s;
-	char *text = text_of(v, t, &own, w, h, false);
-
-	if (!!strstr(text, expected) != yes)
-		fail_msg("%s %s '%s':\n%s", v->id, yes ? "lacks" : "must not have", expected, text);
-	free(text);
-}
 
 /* ---- golden ---- */
 
@@ -364,78 +314,7 @@ static void letters_and_inks(void **state)
 	assert_int_equal(view_ink(-3), INK_DIM);
 }
 
-/* ---- the chat ---- */
-
-struct said { /* a conversation of one answer, token by token */
-	struct timeline t;
-	int64_t seq, pos;
-};
-
-static void say_event(struct said *d, struct event *ev)
-{
-	ev->seq = ++d->seq;
-	timeline_fold(&d->t, ev);
-}
-
-static void say_begin(struct said *d, const char *text)
-{
-	struct event ev;
-
-	memset(d, 0, sizeof *d);
-	ev_init(&ev, EV_session);
-	ev.u.session.vocab = 1000;
-	say_event(d, &ev);
-	ev_init(&ev, EV_request);
-	ev.u.request.request = 1;
-	ev.u.request.kind = EV_REQUEST_KIND_chat;
-	ev.u.request.text = (struct ev_span){ text, strlen(text) };
-	say_event(d, &ev);
-	ev_init(&ev, EV_admit);
-	ev.u.admit = (struct ev_admit){ 1, 0, 0, 0 };
-	say_event(d, &ev);
-}
-
-static void say_token(struct said *d, const char *bytes)
-{
-	struct event ev;
-
-	ev_init(&ev, EV_vocab);
-	ev.u.vocab = (struct ev_vocab){ d->pos, { bytes, strlen(bytes) }, 0 };
-	say_event(d, &ev);
-	ev_init(&ev, EV_token);
-	ev.u.token.request = 1;
-	ev.u.token.step = ev.u.token.pos = ev.u.token.id = d->pos++;
-	ev.u.token.source = EV_SOURCE_plain;
-	say_event(d, &ev);
-}
-
-static void say_finish(struct said *d, enum ev_code_finish reason, const char *why)
-{
-	struct event ev;
-
-	ev_init(&ev, EV_finish);
-	ev.u.finish.request = 1;
-	ev.u.finish.reason = reason;
-	if (why)
-		ev.u.finish.why = (struct ev_span){ why, strlen(why) };
-	say_event(d, &ev);
-}
-
-static void characters_over_two_tokens(void **state)
-{
-	struct said d;
-
-	(void)state;
-	say_begin(&d, "hi");
-	say_token(&d, "caf");
-	say_token(&d, "\xc3");
-	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "ai  caf\n", true); /* not a stand-in for half of it */
-	say_token(&d, "\xa9");
-	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café", true);
-	say_token(&d, "\xe8\x93\x9d");
-	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café蓝", true);
-	timeline_free(&d.t);
-}
+/* ---- what may come out, and how it is told ---- */
 
 static void controls_never_arrive(void **state)
 {
@@ -461,115 +340,6 @@ static void controls_never_arrive(void **state)
 	}
 	timeline_free(&d.t);
 }
-
-static void words_wrap(void **state)
-{
-	struct said d;
-
-	(void)state;
-	say_begin(&d, "q");
-	say_token(&d, "alpha beta");
-	say_token(&d, "gamma delta");
-	say_token(&d, " epsilon\nzeta ");
-	say_token(&d, "abcdefghijklmnopqrstuvwxyz");
-	/* 14 columns of text; a word that is made of two tokens stays whole */
-	assert_shows(&view_chat, &d.t, &fresh, 18, 8,
-				 "ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
-				 true);
-	timeline_free(&d.t);
-}
-
-static void ends_are_told(void **state)
-{
-	static const struct {
-		enum ev_code_finish reason;
-		const char *why, *words;
-	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
-				 { EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
-				 { EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
-				 { EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
-
-	(void)state;
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-		struct said d;
-
-		say_begin(&d, "q");
-		say_token(&d, "word");
-		say_finish(&d, ends[i].reason, ends[i].why);
-		assert_shows(&view_chat, &d.t, &fresh, 60, 6, ends[i].words, true);
-		timeline_free(&d.t);
-	}
-}
-
-static void chat_follows_and_scrolls(void **state)
-{
-	struct view_state s = fresh;
-	struct said d;
-	char word[24];
-
-	(void)state;
-	say_begin(&d, "count");
-	for (int i = 0; i < 60; i++) {
-		snprintf(word, sizeof word, "line%02d\n", i);
-		say_token(&d, word);
-	}
-	s.focused = true;
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line40", false);
-	assert_true(view_chat.key(KEY_HOME_, &d.t, &s));
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "you count", true);
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
-	assert_true(view_chat.key(KEY_END_, &d.t, &s));
-	assert_true(view_chat.key(KEY_PAGE_UP, &d.t, &s));
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line49", true);
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
-	assert_true(view_chat.key(KEY_PAGE_DOWN, &d.t, &s));
-	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
-	timeline_free(&d.t);
-}
-
-/* The cursor is kept in view, shared with the other views, and leaves at the end. */
-static void cursor_walks_over_tokens(void **state)
-{
-	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
-	const struct tl_request *r = timeline_request(&t, 2);
-	struct view_state s = fresh;
-	char expected[64];
-	int steps = r->n_tokens + 1;
-
-	(void)state;
-	s.focused = true;
-	assert_true(view_chat.key(KEY_LEFT_, &t, &s));
-	assert_int_equal(s.request, 2);
-	assert_int_equal(s.token, r->n_tokens - 1);
-	assert_shows(&view_sampler, &t, &s, 80, 9, "request b", true);
-	for (int i = 1; i < steps; i++)
-		view_chat.key(KEY_LEFT_, &t, &s);
-	assert_int_equal(s.request, 1); /* over the beginning, into the answer before */
-	assert_int_equal(s.token, timeline_request(&t, 1)->n_tokens - 1);
-	view_chat.key(KEY_LEFT_, &t, &s);
-	snprintf(expected, sizeof expected, "cursor on token %d", (int)timeline_request(&t, 1)->token[s.token].pos);
-	assert_shows(&view_chat, &t, &s, 60, 6, expected, true);
-	assert_shows(&view_chat, &t, &s, 60, 6, "ideas.", true); /* scrolled there */
-	assert_shows(&view_next, &t, &s, 80, 9, "won", true);
-	for (int i = 0; i < steps + 1; i++)
-		view_chat.key(KEY_RIGHT_, &t, &s);
-	assert_int_equal(s.request, 0);
-	assert_int_equal(s.token, -1);
-	timeline_free(&t);
-}
-
-static void background_is_counted_not_shown(void **state)
-{
-	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
-
-	(void)state;
-	assert_shows(&view_chat, &t, &fresh, 80, 30, "3 in the background", true);
-	assert_shows(&view_chat, &t, &fresh, 80, 30, "List the first", false);
-	timeline_free(&t);
-}
-
-/* ---- the others ---- */
 
 static void batch_chooses_a_request(void **state)
 {
@@ -659,13 +429,7 @@ int main(void)
 		cmocka_unit_test(table_of_views),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(letters_and_inks),
-		cmocka_unit_test(characters_over_two_tokens),
 		cmocka_unit_test(controls_never_arrive),
-		cmocka_unit_test(words_wrap),
-		cmocka_unit_test(ends_are_told),
-		cmocka_unit_test(chat_follows_and_scrolls),
-		cmocka_unit_test(cursor_walks_over_tokens),
-		cmocka_unit_test(background_is_counted_not_shown),
 		cmocka_unit_test(batch_chooses_a_request),
 		cmocka_unit_test(greedy_has_no_race),
 		cmocka_unit_test(rejection_is_told),
