@@ -419,14 +419,16 @@ static void use(struct k_op *op, const struct seen *s)
 /* n rows at the positions and sequences of `rows`; every third is observed. */
 static void try_attention(const struct shape *shape, struct k_row *rows, int32_t n, float softcap)
 {
-	const int32_t dim = shape->n_heads * shape->head_dim, longest = 720;
+	const int32_t dim = shape->n_heads * shape->head_dim;
 	float *q = get((size_t)n * (size_t)dim * 4);
 	struct k_op op = {.kind = K_OP_attention};
 	struct k_attention *a = &op.u.attention;
-	int32_t n_observed = 0;
+	int32_t n_observed = 0, longest = 1;
 	struct seen want, got, plain;
 	struct cache c;
 
+	for (int32_t r = 0; r < n; r++)
+		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
 	cache_open(&c, shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
 	fill(q, (size_t)n * (size_t)dim, 1.5f);
 	for (int32_t r = 0; r < n; r++)
@@ -479,6 +481,18 @@ static void test_attention_positions(void **state)
 		struct k_row row = {.pos = pos, .seq = pos % 3};
 
 		try_attention(&shapes[pos % 2 ? 0 : pos / 2 % N_SHAPES], &row, 1, pos % 5 ? 0 : 20);
+	}
+}
+
+/* Many spans, some of which no thread has alone. */
+static void test_attention_long(void **state)
+{
+	(void)state;
+	for (int s = 0; s < N_SHAPES; s++) {
+		struct k_row rows[3] = {{.pos = 2555 + s, .seq = 2}, {.pos = 40, .seq = 0}, {.pos = 1023, .seq = 1}};
+
+		if (shapes[s].head_dim <= 64 && shapes[s].n_heads <= 9)
+			try_attention(&shapes[s], rows, 1 + s % 3, 0);
 	}
 }
 
@@ -552,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_stats),
 		cmocka_unit_test(test_rope),
 		cmocka_unit_test(test_attention_positions),
+		cmocka_unit_test(test_attention_long),
 		cmocka_unit_test(test_attention_rows),
 		cmocka_unit_test(test_attention_pages),
 	};
