@@ -1,4 +1,5 @@
-/* The table of drafters and the reading of "name[:arguments]". See draft.h. Thread: the engine's. */
+/* The table of drafters and the reading of "name[:arguments]". See draft.h. Thread: the engine's.
+ */
 #include "engine/draft.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A row of logits to a token: penalties, temperature, the race, and what is told of them. The cuts are in
- * sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
+/* A row of logits to a token: penalties, temperature, the race, and what is told of them. The cuts
+ * are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
 #include "engine/sampler_impl.h"
 
 #include <assert.h>
@@ -29,7 +29,8 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->count = calloc(n, sizeof *s->count);
 	s->touched = malloc(n * sizeof *s->touched);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
-	if (!s->y || !s->e || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched || !s->bucket) {
+	if (!s->y || !s->e || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched ||
+		!s->bucket) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
 	}
@@ -60,8 +61,8 @@ static void count_history(struct sampler *s, const int32_t *history, int64_t n)
 	for (int32_t i = 0; i < s->n_touched; i++)
 		s->count[s->touched[i]] = 0;
 	s->n_touched = 0;
-	if (p->penalty_window <= 0 || (p->repeat_penalty == 1 && p->frequency_penalty == 0 &&
-								   p->presence_penalty == 0))
+	if (p->penalty_window <= 0 ||
+		(p->repeat_penalty == 1 && p->frequency_penalty == 0 && p->presence_penalty == 0))
 		return;
 	for (int64_t i = from; i < n; i++) {
 		int32_t id = history[i];
@@ -144,8 +145,8 @@ static void offer(struct sampler *s, int32_t id, float arrival)
 	}
 }
 
-/* No token below this value can arrive before the winner: u <= 1 - 2^-24, so -log(u) is no less than
- * 2^-24 within an ulp or two; 0.01 is thousands of times what log and exp may err. */
+/* No token below this value can arrive before the winner: u <= 1 - 2^-24, so -log(u) is no less
+ * than 2^-24 within an ulp or two; 0.01 is thousands of times what log and exp may err. */
 static float race_floor(const struct sampler *s)
 {
 	float floor = s->max - (k_log(s->winner_arrival * 0x1p24f) + 0.01f);
@@ -166,8 +167,8 @@ static void race_blocks(struct sampler *s)
 			!s->pass->contest(s->e + first, b, s->winner_arrival, &s->key, u))
 			continue;
 		for (int32_t i = 0; i < K_DRAW_BLOCK; i++)
-			if (k_draw_may_win(u[i], s->e[first + i], s->winner_arrival) &&
-				first + i < s->vocab && sampler_survives(s, first + i))
+			if (k_draw_may_win(u[i], s->e[first + i], s->winner_arrival) && first + i < s->vocab &&
+				sampler_survives(s, first + i))
 				offer(s, first + i, k_arrival(u[i], s->y[first + i], s->max));
 		if (s->winner != before)
 			floor = race_floor(s);
@@ -240,7 +241,8 @@ static void fill_candidates(const struct sampler *s, int32_t id, struct sample_r
 	}
 }
 
-/* Before penalties and temperature; of a drawn token also where its mass is below the smallest unit. */
+/* Before penalties and temperature; of a drawn token also where its mass is below the smallest
+ * unit. */
 static float raw_share(const struct sampler *s, int32_t id)
 {
 	float weight = k_exp(k_logit_depth(s->logits[id], s->stats.max));
@@ -291,8 +293,8 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 	s->logits = logits;
 	s->stats = *stats;
 	s->params = *params;
-	s->key = (struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample,
-								 PURPOSE_TARGET};
+	s->key =
+		(struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample, PURPOSE_TARGET};
 	count_history(s, history, n_history);
 	weigh_row(s);
 	sampler_cut(s);

@@ -1,8 +1,8 @@
 /* From a row of logits to a token: docs/arithmetic.md rule 15.
  *
- * Penalties on the logits, then times (float)(1/T), then top-k, top-p, min-p, then the keyed race. What
- * each stage did is in the result. The result is a function of (logits, params, history, key) bit for
- * bit. Thread: a struct sampler belongs to one thread. sampler_pick allocates nothing. */
+ * Penalties on the logits, then times (float)(1/T), then top-k, top-p, min-p, then the keyed race.
+ * What each stage did is in the result. The result is a function of (logits, params, history, key)
+ * bit for bit. Thread: a struct sampler belongs to one thread. sampler_pick allocates nothing. */
 #ifndef CUTAWAY_ENGINE_SAMPLER_H
 #define CUTAWAY_ENGINE_SAMPLER_H
 
@@ -15,13 +15,14 @@
 
 struct sample_params {
 	float temperature; /* 0: greedy */
-	int32_t top_k;     /* 0: off */
-	float top_p;       /* 1: off */
-	float min_p;       /* 0: off */
-	float repeat_penalty;    /* 1: off; divides positive and multiplies negative logits (Keskar 2019) */
+	int32_t top_k;	   /* 0: off */
+	float top_p;	   /* 1: off */
+	float min_p;	   /* 0: off */
+	float
+		repeat_penalty; /* 1: off; divides positive and multiplies negative logits (Keskar 2019) */
 	float frequency_penalty; /* 0: off; times the count */
-	float presence_penalty;  /* 0: off */
-	int32_t penalty_window;  /* tokens looked back on; 0: none */
+	float presence_penalty;	 /* 0: off */
+	int32_t penalty_window;	 /* tokens looked back on; 0: none */
 	uint64_t seed;
 };
 #define SAMPLE_DEFAULTS                                                                            \
@@ -31,10 +32,15 @@ struct sample_params {
 	}
 
 /* Purpose word of the draw's counter: draws for different ends are independent. */
-enum sample_purpose { PURPOSE_TARGET = 0, PURPOSE_ACCEPT = 1, PURPOSE_RESIDUAL = 2, PURPOSE_DRAFT = 3 };
+enum sample_purpose {
+	PURPOSE_TARGET = 0,
+	PURPOSE_ACCEPT = 1,
+	PURPOSE_RESIDUAL = 2,
+	PURPOSE_DRAFT = 3
+};
 
 struct sample_key {
-	int64_t pos;    /* position of the token drawn */
+	int64_t pos;	/* position of the token drawn */
 	int64_t sample; /* given by the caller, never an arrival number */
 };
 
@@ -42,13 +48,14 @@ enum { SAMPLE_CANDIDATES = 8 };
 
 struct sample_result {
 	int32_t id;
-	float p;         /* softmax of the raw logits at id */
-	float p_draw;    /* its probability among the survivors, after penalties, temperature and cuts */
-	float arrival;   /* of the winner in the race; NaN when greedy */
-	double entropy;  /* bits, raw */
+	float p;		/* softmax of the raw logits at id */
+	float p_draw;	/* its probability among the survivors, after penalties, temperature and cuts */
+	float arrival;	/* of the winner in the race; NaN when greedy */
+	double entropy; /* bits, raw */
 	int32_t survivors;
 	int32_t n_candidates;
-	struct ev_candidate candidate[SAMPLE_CANDIDATES]; /* the best by rank; the drawn one is always in */
+	struct ev_candidate
+		candidate[SAMPLE_CANDIDATES]; /* the best by rank; the drawn one is always in */
 	struct ev_stage stage[EV_N_STAGES];
 };
 
@@ -56,23 +63,24 @@ struct sampler; /* scratch for one vocabulary */
 int sampler_open(struct sampler **s, int32_t vocab, struct err *e);
 void sampler_close(struct sampler *s);
 
-/* logits [vocab] are not changed, and must stay until the last sampler_reject on the row. stats is the row's
- * own (kernels.h). history: the ids at positions 0 … key.pos - 1, of which the last penalty_window are
- * looked at. */
+/* logits [vocab] are not changed, and must stay until the last sampler_reject on the row. stats is
+ * the row's own (kernels.h). history: the ids at positions 0 … key.pos - 1, of which the last
+ * penalty_window are looked at. */
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
 				  const struct sample_params *params, const int32_t *history, int64_t n_history,
 				  struct sample_key key, struct sample_result *out);
 
-/* About a drafted token, after sampler_pick on the same row: its probability and arrival in that draw
- * (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy row). */
+/* About a drafted token, after sampler_pick on the same row: its probability and arrival in that
+ * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy row).
+ */
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival);
 
-/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), after sampler_pick on the
- * same row (whose token is then not used): accepts the draft with probability min(1, p/q), with a draw of
- * its own; else draws from the normalised positive part of p - q, where q puts `q` on the draft alone
- * (n-gram drafters have q = 1) or is the dense row q_dense [vocab] if not NULL. Returns true if accepted;
- * fills u and threshold = p/q; out->id is the token to use, out->arrival its arrival in the race of what p - q
- * leaves, NaN if accepted. */
+/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), after sampler_pick on
+ * the same row (whose token is then not used): accepts the draft with probability min(1, p/q), with
+ * a draw of its own; else draws from the normalised positive part of p - q, where q puts `q` on the
+ * draft alone (n-gram drafters have q = 1) or is the dense row q_dense [vocab] if not NULL. Returns
+ * true if accepted; fills u and threshold = p/q; out->id is the token to use, out->arrival its
+ * arrival in the race of what p - q leaves, NaN if accepted. */
 bool sampler_reject(struct sampler *s, int32_t draft, float q, const float *q_dense,
 					struct sample_key key, struct sample_result *out, float *u, float *threshold);
 

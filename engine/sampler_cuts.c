@@ -1,9 +1,9 @@
 /* The sampler's cuts: which tokens take part in the draw. docs/arithmetic.md rule 15.
  *
- * Nothing is sorted. A lower bound of the value of whatever can survive is found first (from the maxima of
- * the blocks, or from the mass), the few ids above it are listed, and the end of a cut is found in the list
- * by its values' leading bits, 11 at a time: a radix sort that opens one bucket a pass. All
- * sums are of integers, so the order in which they are made does not matter. */
+ * Nothing is sorted. A lower bound of the value of whatever can survive is found first (from the
+ * maxima of the blocks, or from the mass), the few ids above it are listed, and the end of a cut is
+ * found in the list by its values' leading bits, 11 at a time: a radix sort that opens one bucket a
+ * pass. All sums are of integers, so the order in which they are made does not matter. */
 #include "engine/sampler_impl.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ struct search {
 	uint64_t need, sum;
 };
 
-/* One step: all of list have equal d >> hi. Finds the digit of d, from bit lo on, at which the sum reaches
- * `need`, or -1. */
+/* One step: all of list have equal d >> hi. Finds the digit of d, from bit lo on, at which the sum
+ * reaches `need`, or -1. */
 static int32_t open_bucket(struct search *q, const int32_t *list, int32_t n, int hi, int lo)
 {
 	uint32_t n_digits = 1u << (hi - lo);
@@ -128,8 +128,8 @@ static void gather(struct sampler *s, float floor)
 	}
 }
 
-/* A value that at least k tokens reach: the k-th of the blocks' maxima, as good a bound as one pass over
- * the row gives. */
+/* A value that at least k tokens reach: the k-th of the blocks' maxima, as good a bound as one pass
+ * over the row gives. */
 static float floor_of_k(struct sampler *s, int32_t k)
 {
 	struct sampler_prefix end;
@@ -138,7 +138,8 @@ static float floor_of_k(struct sampler *s, int32_t k)
 		return -INFINITY;
 	for (int32_t b = 0; b < s->n_blocks; b++)
 		s->list[b] = b;
-	if (!sampler_select(s->bucket, s->scratch, s->block_max, NULL, s->list, s->n_blocks, (uint64_t)k, &end))
+	if (!sampler_select(s->bucket, s->scratch, s->block_max, NULL, s->list, s->n_blocks,
+						(uint64_t)k, &end))
 		return -INFINITY;
 	return end.y;
 }
@@ -244,8 +245,8 @@ static uint64_t list_mass(const struct sampler *s)
 }
 
 /* Lists enough for top-p. If no more than n tokens lie below the bound, and each weighs at most
- * (1 - p) / n, they are the rest that may be cut; how many there are is not known, so the list is weighed,
- * and made longer until it is enough. */
+ * (1 - p) / n, they are the rest that may be cut; how many there are is not known, so the list is
+ * weighed, and made longer until it is enough. */
 static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 {
 	uint64_t need = least_mass(part, s->mass[STAGE_TEMPERATURE]);
@@ -280,7 +281,7 @@ void sampler_cut(struct sampler *s)
 {
 	const struct sample_params *p = &s->params;
 	uint64_t part = to_fixed(p->top_p), light = to_fixed(p->min_p);
-	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p < 1, by_min = light > 0;
+	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p<1, by_min = light> 0;
 	float floor;
 
 	s->cut_y = -INFINITY;

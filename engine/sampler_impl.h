@@ -1,11 +1,11 @@
 /* Private to sampler*.c: the row in hand. Thread: the sampler's.
  *
  * Between two calls of sampler_pick:
- * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf behind the vocabulary;
- *    block_max their maximum by block; max the maximum of all.
+ * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf behind the
+ * vocabulary; block_max their maximum by block; max the maximum of all.
  * 2. e = exp(y - max), unless the row is greedy and has no penalties: then e is not filled.
- * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass kept_mass,
- *    and they are list[0 … n_list - 1], ascending, unless n_list is -1.
+ * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass
+ * kept_mass, and they are list[0 … n_list - 1], ascending, unless n_list is -1.
  * 4. count[id] > 0 exactly for the ids of touched. */
 #ifndef CUTAWAY_ENGINE_SAMPLER_IMPL_H
 #define CUTAWAY_ENGINE_SAMPLER_IMPL_H
@@ -32,8 +32,8 @@ struct sampler {
 	int32_t n_touched;
 	float max;
 
-	/* The cuts: a prefix of the order (value descending, id ascending) up to and with (cut_y, cut_id), and
-	 * of it what has at least min_mass. */
+	/* The cuts: a prefix of the order (value descending, id ascending) up to and with (cut_y,
+	 * cut_id), and of it what has at least min_mass. */
 	float cut_y;
 	int32_t cut_id;
 	uint64_t min_mass;
@@ -41,7 +41,7 @@ struct sampler {
 	uint64_t kept_mass;
 
 	int32_t best[SAMPLE_CANDIDATES], n_best; /* the first by rank, before the cuts */
-	uint64_t mass[EV_N_STAGES];              /* left after each stage */
+	uint64_t mass[EV_N_STAGES];				 /* left after each stage */
 	int32_t left[EV_N_STAGES];
 	int32_t winner;
 	float winner_arrival;
@@ -77,8 +77,9 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
 	return !s->min_mass || k_mass(sampler_weight(s, id)) >= s->min_mass;
 }
 
-/* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum to at
- * least `need` >= 1: the masses of e, or one each if e is NULL. False if all together are less. */
+/* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum
+ * to at least `need` >= 1: the masses of e, or one each if e is NULL. False if all together are
+ * less. */
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
 					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
 

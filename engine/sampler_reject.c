@@ -1,6 +1,6 @@
-/* Modified rejection sampling: Leviathan, Kalman and Matias 2023, "Fast inference from transformers via
- * speculative decoding", algorithm 1; Chen et al. 2023, "Accelerating large language model decoding with
- * speculative sampling". See sampler.h. */
+/* Modified rejection sampling: Leviathan, Kalman and Matias 2023, "Fast inference from transformers
+ * via speculative decoding", algorithm 1; Chen et al. 2023, "Accelerating large language model
+ * decoding with speculative sampling". See sampler.h. */
 #include "engine/sampler_impl.h"
 
 #include <assert.h>
@@ -24,8 +24,8 @@ static float target(const struct sampler *s, int32_t id)
 	return s->greedy ? 1.0f : sampler_share(sampler_weight(s, id), s->kept_mass);
 }
 
-/* An exponential race of the residual, by the same construction as the plain draw: time -log(u) / r. At
- * most a block of ids. */
+/* An exponential race of the residual, by the same construction as the plain draw: time -log(u) /
+ * r. At most a block of ids. */
 static void arrive(const struct sampler *s, const struct proposal *d, const int32_t *id, int32_t n,
 				   float *arrival)
 {
@@ -45,7 +45,8 @@ static void race_residual(const struct sampler *s, const struct proposal *d, int
 {
 	int32_t n = s->n_list < 0 ? s->vocab : s->n_list;
 
-	/* No residual at all is left by rounding alone, with p and q equal: then the plain winner serves. */
+	/* No residual at all is left by rounding alone, with p and q equal: then the plain winner
+	 * serves. */
 	*winner = s->winner;
 	*least = INFINITY;
 	for (int32_t at = 0; at < n; at += K_DRAW_BLOCK) {

@@ -1,6 +1,7 @@
-/* Attention (rule 11) for one instruction set: included behind the definitions that attention_mix.h wants, and
- * of mix_table, mix_widths (lanes a tile of nq queries takes at most). Which thread does what is in
- * attention_plan.h. Thread: called by all threads of a pool; op->ticket counts those that have ended, and then the merge. */
+/* Attention (rule 11) for one instruction set: included behind the definitions that attention_mix.h
+ * wants, and of mix_table (by queries and lanes / 16) and mix_widths (the most lanes a tile of nq
+ * queries takes). Which thread does what is in attention_plan.h. Thread: called by all threads of a
+ * pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/attention_plan.h"
 #include "kernels/avx2.h"
 
@@ -14,13 +15,15 @@ struct work {
 static const uint16_t *cache_at(const struct work *w, int32_t pos, int want_v)
 {
 	const struct k_kv *kv = w->plan->a->kv;
-	const uint16_t *head = k_kv_at(kv, w->pages[pos / kv->page_size], w->plan->a->layer, want_v,
-								   w->item->kv_head);
+	const uint16_t *head =
+		k_kv_at(kv, w->pages[pos / kv->page_size], w->plan->a->layer, want_v, w->item->kv_head);
 
-	return head + (size_t)(pos % kv->page_size) * (size_t)kv->head_dim; /* K: pos is a group's first */
+	return head +
+		   (size_t)(pos % kv->page_size) * (size_t)kv->head_dim; /* K: pos is a group's first */
 }
 
-/* Scores of nq queries (at most ATTEND_QUERIES) with the first n_groups groups of a span. s: [nq, 128]. */
+/* Scores of nq queries (at most ATTEND_QUERIES) with the first n_groups groups of a span. s: [nq,
+ * 128]. */
 static void span_scores(const struct work *w, int32_t first, int32_t n_groups, int32_t query,
 						int32_t nq, float *s)
 {
@@ -47,8 +50,8 @@ static void span_values(const struct work *w, int32_t first, int32_t n_tokens, i
 	const int32_t head_dim = w->plan->a->kv->head_dim, page_size = w->plan->a->kv->page_size;
 
 	for (int32_t d = 0; d < head_dim;) {
-		int32_t n = (head_dim - d) / 16 < mix_widths[nq] / 16 ? (head_dim - d) / 16
-															  : mix_widths[nq] / 16;
+		int32_t n =
+			(head_dim - d) / 16 < mix_widths[nq] / 16 ? (head_dim - d) / 16 : mix_widths[nq] / 16;
 
 		n = n == 3 ? 2 : n;
 		for (int32_t t = 0; t < n_tokens;) {
@@ -87,15 +90,16 @@ static float span_max(const float *s, int32_t visible)
 		max = _mm256_max_ps(_mm256_loadu_ps(s + t), max);
 	if (t < visible)
 		max = _mm256_max_ps(_mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_loadu_ps(s + t),
-											 seen_lanes(visible, t)), max);
+											 seen_lanes(visible, t)),
+							max);
 	_mm256_storeu_ps(lane, max);
 	for (int i = 0; i < 8; i++)
 		m = lane[i] > m ? lane[i] : m;
 	return m;
 }
 
-/* Scores of one query to probabilities, in place: +0 where invisible, to the end of n_groups. Returns l; *m is
- * the maximum; sums of groups go to share. */
+/* Scores of one query to probabilities, in place: +0 where invisible, to the end of n_groups.
+ * Returns l; *m is the maximum; sums of groups go to share. */
 static float span_softmax(float *s, int32_t visible, int32_t n_groups, float softcap, float *m,
 						  float *share)
 {
@@ -135,9 +139,9 @@ static float *share_of(const struct attend_plan *p, const struct attend_item *it
 
 	if (observe < 0 || !a->share)
 		return NULL;
-	return a->share + ((size_t)observe * (size_t)a->n_heads +
-					   (size_t)attend_head_of(p, item, query)) *
-						  (size_t)a->share_stride;
+	return a->share +
+		   ((size_t)observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query)) *
+			   (size_t)a->share_stride;
 }
 
 /* One span for all queries of the item: m, l, o (and p) at index `at` of the store. */
@@ -151,7 +155,8 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 	float *s = st->p ? st->p + (size_t)at * (size_t)p->max_queries * K_SPAN : st->s;
 
 	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
-		int32_t nq = w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
+		int32_t nq =
+			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
 
 		span_scores(w, first, n_groups, q, nq, s + q * K_SPAN);
 		for (int32_t i = q; i < q + nq; i++) {
@@ -174,8 +179,8 @@ static inline void merge_sums(float *max, float *l, const float *m, const float 
 	__m256 vmax = _mm256_loadu_ps(max), vm = _mm256_loadu_ps(m), n = _mm256_max_ps(vmax, vm);
 	__m256 vc = v_exp(_mm256_sub_ps(vmax, n)), ve = v_exp(_mm256_sub_ps(vm, n));
 
-	_mm256_storeu_ps(l, _mm256_fmadd_ps(vc, _mm256_loadu_ps(l),
-										_mm256_mul_ps(ve, _mm256_loadu_ps(part_l))));
+	_mm256_storeu_ps(
+		l, _mm256_fmadd_ps(vc, _mm256_loadu_ps(l), _mm256_mul_ps(ve, _mm256_loadu_ps(part_l))));
 	_mm256_storeu_ps(max, n);
 	_mm256_storeu_ps(c, vc);
 	_mm256_storeu_ps(e, ve);
@@ -190,14 +195,15 @@ static inline void merge_values(float *o, const float *part, float c, float e, i
 	}
 }
 
-/* Eight queries from q on, of which `n` are there: the rows that see the span. (Rows of a tile ascend or not:
- * those that do not see it keep what they have.) */
+/* Eight queries from q on, of which `n` are there: the rows that see the span. (Rows of a tile
+ * ascend or not: those that do not see it keep what they have.) */
 static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
-						const struct attend_store *to, const struct attend_store *from, int32_t span,
-						int32_t at, int32_t at_part, int32_t q0)
+						const struct attend_store *to, const struct attend_store *from,
+						int32_t span, int32_t at, int32_t at_part, int32_t q0)
 {
 	const int32_t head_dim = p->a->kv->head_dim;
-	const float *m = from->m + at * p->stride + q0, *part_l = from->part_l + at_part * p->stride + q0;
+	const float *m = from->m + at * p->stride + q0,
+				*part_l = from->part_l + at_part * p->stride + q0;
 	float max[8], l[8], c[8], e[8];
 
 	memcpy(max, to->max + q0, sizeof max);
@@ -205,8 +211,8 @@ static void merge_eight(const struct attend_plan *p, const struct attend_item *i
 	merge_sums(max, l, m, part_l, c, e);
 	for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++) {
 		float *o = to->o + (size_t)q * (size_t)head_dim;
-		const float *part =
-			from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * (size_t)head_dim;
+		const float *part = from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) *
+											   (size_t)head_dim;
 
 		if (span == 0) {
 			memcpy(o, part, (size_t)head_dim * sizeof *o);
@@ -250,9 +256,9 @@ static int32_t count_low(const float *p, int32_t visible, float e, float inv_l, 
 static void scale_shares(float *share, int32_t n, float e, float inv_l)
 {
 	if (n >= 8)
-		_mm256_storeu_ps(share, _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(share),
-															_mm256_set1_ps(e)),
-											  _mm256_set1_ps(inv_l)));
+		_mm256_storeu_ps(share,
+						 _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(share), _mm256_set1_ps(e)),
+									   _mm256_set1_ps(inv_l)));
 	for (int32_t g = 0; n < 8 && g < n; g++)
 		share[g] = (share[g] * e) * inv_l;
 }
@@ -405,8 +411,8 @@ static void merge_tails(const struct attend_plan *p, int tid, void *scratch)
 	}
 }
 
-/* After merge_tails: of the items that several threads worked on, each thread observes its own spans, which
- * its cache holds. */
+/* After merge_tails: of the items that several threads worked on, each thread observes its own
+ * spans, which its cache holds. */
 static void observe_tails(const struct attend_plan *p, int tid, void *scratch)
 {
 	struct attend_item item;

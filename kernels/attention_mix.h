@@ -1,21 +1,21 @@
-/* The inner loops of attention, for any vector width: sums over k of a[q][k] * f16 b[k][lane], each a chain of
- * fused multiply-adds in ascending k (rule 11). Scores: k are dimensions, lanes are the tokens of a group;
- * the weighted sum of values: k are tokens, lanes are dimensions.
+/* The inner loops of attention, for any vector width: sums over k of a[q][k] * f16 b[k][lane], each a
+ * chain of fused multiply-adds in ascending k (rule 11). Scores: k are dimensions, lanes are the tokens
+ * of a group; the weighted sum of values: k are tokens, lanes are dimensions.
  *
  * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and vec_set1,
- * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays in
- * registers; b is converted once for all queries of the tile. */
+ * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays
+ * in registers; b is converted once for all queries of the tile. */
 
-/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. `ahead` is what will be
- * read next: while b's k-th lanes are used, as many bytes of it are fetched. */
+/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. `ahead` is what will
+ * be read next: while b's k-th lanes are used, as many bytes of it are fetched to the second cache. */
 struct mix_lanes {
 	const uint16_t *ptr[4];
 	size_t stride;
 	const uint16_t *ahead;
 };
 
-/* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go on
- * from what is there, or from +0 if `fresh`. */
+/* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go
+ * on from what is there, or from +0 if `fresh`. */
 #define MIX_HINT 2
 #define MIX(nq, nv)                                                                                \
 	static void mix_##nq##_##nv(int32_t n, const float *a, size_t a_stride,                        \

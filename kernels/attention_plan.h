@@ -1,15 +1,15 @@
 /* Inside kernels/: how an attention op is dealt out to threads. The same for every instruction set.
  *
- * A tile is a few consecutive rows of one sequence; an item is a tile under one kv head: its queries are
- * the tile's rows times the heads that share the kv head. An item's spans, 0 … the last any of its rows
- * sees, are its units of work; all units of the op, item after item, are cut into one contiguous piece per
- * thread. So an item may begin in one thread and end in another: spans are merged in ascending order
- * (rule 11), which the thread that has span 0 does as it goes, while the others keep their spans' partial
- * results in their scratch; the last thread to end merges those.
+ * A tile is a few consecutive rows of one sequence; an item is a tile under one kv head: its
+ * queries are the tile's rows times the heads that share the kv head. An item's spans, 0 … the last
+ * any of its rows sees, are its units of work; all units of the op, item after item, are cut into
+ * one contiguous piece per thread. So an item may begin in one thread and end in another: spans are
+ * merged in ascending order (rule 11), which the thread that has span 0 does as it goes, while the
+ * others keep their spans' partial results in their scratch; the last thread to end merges those.
  *
- * Invariants: 1. Of the items that thread t works on, only the first can have begun elsewhere, and only the
- * last can end elsewhere. 2. The plan is a function of the op and the number of threads: every thread knows
- * every other's part. */
+ * Invariants: 1. Of the items that thread t works on, only the first can have begun elsewhere, and
+ * only the last can end elsewhere. 2. The plan is a function of the op and the number of threads:
+ * every thread knows every other's part. */
 #ifndef CUTAWAY_KERNELS_ATTENTION_PLAN_H
 #define CUTAWAY_KERNELS_ATTENTION_PLAN_H
 
@@ -19,12 +19,12 @@ enum { ATTEND_QUERIES = 6 }; /* a tile's queries, unless one row has more */
 
 struct attend_plan {
 	const struct k_attention *a;
-	int32_t n_rep;         /* query heads of a kv head */
+	int32_t n_rep; /* query heads of a kv head */
 	int32_t rows_per_tile;
-	int32_t max_queries;   /* of an item */
-	int32_t stride;        /* the same, rounded up to a vector's lanes */
-	int32_t max_spans;     /* of an item */
-	int32_t max_tail;      /* spans of an item that a thread which has not its first can have */
+	int32_t max_queries; /* of an item */
+	int32_t stride;		 /* the same, rounded up to a vector's lanes */
+	int32_t max_spans;	 /* of an item */
+	int32_t max_tail;	 /* spans of an item that a thread which has not its first can have */
 	bool observed;
 	int n_threads;
 	int64_t n_units;
@@ -44,21 +44,22 @@ struct attend_piece {
 
 /* What a thread keeps of an item, in its scratch. Queries are numbered row by row, head by head. */
 struct attend_store {
-	float *q;         /* [max_queries, head_dim] */
-	float *s;         /* [max_queries, 128] scores of the span at hand, where p is not kept */
-	float *o;         /* [max_queries, head_dim] merged so far */
-	float *max, *l;   /* [stride] */
-	float *part_o;    /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail */
-	float *part_l;    /* [spans, stride] */
-	float *m;         /* [spans, stride] maximum of each span */
-	float *p;         /* [spans, max_queries, 128], if the op is observed */
+	float *q;		/* [max_queries, head_dim] */
+	float *s;		/* [max_queries, 128] scores of the span at hand, where p is not kept */
+	float *o;		/* [max_queries, head_dim] merged so far */
+	float *max, *l; /* [stride] */
+	float
+		*part_o; /* [spans, max_queries, head_dim]: 1 span at the head of an item, all of a tail */
+	float *part_l; /* [spans, stride] */
+	float *m;	   /* [spans, stride] maximum of each span */
+	float *p;	   /* [spans, max_queries, 128], if the op is observed */
 };
 
 /* False if the op's shapes ask for more scratch than there is. */
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads);
 
-/* Items in order of their units. attend_first: *item is the first of the op; attend_next: the next; both false
- * behind the last. */
+/* Items in order of their units. attend_first: *item is the first of the op; attend_next: the next;
+ * both false behind the last. */
 bool attend_first(const struct attend_plan *p, struct attend_item *item);
 bool attend_next(const struct attend_plan *p, struct attend_item *item);
 

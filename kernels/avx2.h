@@ -1,7 +1,8 @@
-/* Inside kernels/, for AVX2 files only: the functions of arith.h, eight lanes at a time, with the same bits.
+/* Inside kernels/, for AVX2 files only: the functions of arith.h, eight lanes at a time, with the
+ * same bits.
  *
- * _mm256_max_ps(a, b) is a > b ? a : b and _mm256_min_ps(a, b) is a < b ? a : b, with b for a NaN: rule 2's
- * selections, if the operands stand in that order. */
+ * _mm256_max_ps(a, b) is a > b ? a : b and _mm256_min_ps(a, b) is a < b ? a : b, with b for a NaN:
+ * rule 2's selections, if the operands stand in that order. */
 #ifndef CUTAWAY_KERNELS_AVX2_H
 #define CUTAWAY_KERNELS_AVX2_H
 

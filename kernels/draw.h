@@ -1,8 +1,9 @@
-/* The sampler's passes over a whole row of logits (docs/arithmetic.md rule 15), in blocks of 64 ids.
+/* The sampler's passes over a whole row of logits (docs/arithmetic.md rule 15), in blocks of 64
+ * ids.
  *
- * One source, draw_body.h, compiled for each instruction set, so that the bits are equal by construction;
- * k_draw_passes() chooses by the processor. Rows are padded to whole blocks with -Inf by whoever owns
- * them, and aligned to 64 bytes. Thread: any; no state. */
+ * One source, draw_body.h, compiled for each instruction set, so that the bits are equal by
+ * construction; k_draw_passes() chooses by the processor. Rows are padded to whole blocks with -Inf
+ * by whoever owns them, and aligned to 64 bytes. Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_DRAW_H
 #define CUTAWAY_KERNELS_DRAW_H
 
@@ -17,13 +18,13 @@ struct k_draw_key {
 };
 
 struct k_draw_passes {
-	/* y = l * factor; block_max [n_blocks]: the maximum of each block of y. All whole blocks. Returns
-	 * the maximum of all. */
+	/* y = l * factor; block_max [n_blocks]: the maximum of each block of y. All whole blocks.
+	 * Returns the maximum of all. */
 	float (*scale)(const float *l, int32_t n_blocks, float factor, float *y, float *block_max);
 	/* e = exp(y - max), 0 to 1. Returns the sum of k_mass(e). */
 	uint64_t (*weigh)(const float *y, int32_t n_blocks, float max, float *e);
-	/* The random numbers u of the 64 ids of one block, and whether any id of it may arrive by `arrival`:
-	 * only those with k_draw_may_win() can. e is the first of the block. */
+	/* The random numbers u of the 64 ids of one block, and whether any id of it may arrive by
+	 * `arrival`: only those with k_draw_may_win() can. e is the first of the block. */
 	bool (*contest)(const float *e, int32_t block, float arrival, const struct k_draw_key *key,
 					float *u);
 	/* -log(u) of any n ids: when each would arrive if it were the likeliest. */

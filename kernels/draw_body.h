@@ -1,6 +1,6 @@
-/* The passes of draw.h, written so that a compiler makes vectors of them: every loop runs over a block of
- * independent elements. Included by draw.c and draw_avx2.c, which name the table. Sums are of integers,
- * so the order of lanes does not matter. */
+/* The passes of draw.h, written so that a compiler makes vectors of them: every loop runs over a
+ * block of independent elements. Included by draw.c and draw_avx2.c, which name the table. Sums are
+ * of integers, so the order of lanes does not matter. */
 #include "kernels/arith.h"
 #include "kernels/draw.h"
 
@@ -17,8 +17,8 @@ static inline float from_key(int32_t key)
 	return k_float((uint32_t)(key ^ ((key >> 31) & 0x7fffffff)));
 }
 
-static float pass_scale(const float *restrict l, int32_t n_blocks, float factor,
-						float *restrict y, float *restrict block_max)
+static float pass_scale(const float *restrict l, int32_t n_blocks, float factor, float *restrict y,
+						float *restrict block_max)
 {
 	int32_t best = INT32_MIN;
 
@@ -38,8 +38,7 @@ static float pass_scale(const float *restrict l, int32_t n_blocks, float factor,
 	return from_key(best);
 }
 
-static uint64_t pass_weigh(const float *restrict y, int32_t n_blocks, float max,
-						   float *restrict e)
+static uint64_t pass_weigh(const float *restrict y, int32_t n_blocks, float max, float *restrict e)
 {
 	uint64_t sum = 0;
 
@@ -134,8 +133,8 @@ static void pass_wait_ids(const int32_t *restrict id, int32_t n, const struct k_
 	}
 }
 
-static void pass_arrive_ids(const float *restrict y, const int32_t *restrict id, int32_t n, float max,
-							const struct k_draw_key *key, float *restrict arrival)
+static void pass_arrive_ids(const float *restrict y, const int32_t *restrict id, int32_t n,
+							float max, const struct k_draw_key *key, float *restrict arrival)
 {
 	pass_wait_ids(id, n, key, arrival);
 	for (int32_t i = 0; i < n; i++)

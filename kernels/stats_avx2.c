@@ -1,9 +1,10 @@
 /* What is known of a row of logits (rules 14 and 15; the entropy as in ref.c), AVX2.
  *
- * Few rows are split among the threads by blocks of K_STATS_BLOCK ids: all must know the maximum before
- * anyone can weigh, so they wait for each other once inside the op; who ends last puts the parts together.
- * Hash and mass are integer sums, and the entropy is summed by block, so the split does not show.
- * Thread: called by all threads of a pool; op->ticket counts those that are through a phase. */
+ * Few rows are split among the threads by blocks of K_STATS_BLOCK ids: all must know the maximum
+ * before anyone can weigh, so they wait for each other once inside the op; who ends last puts the
+ * parts together. Hash and mass are integer sums, and the entropy is summed by block, so the split
+ * does not show. Thread: called by all threads of a pool; op->ticket counts those that are through
+ * a phase. */
 #ifdef __x86_64__
 #include "kernels/avx2.h"
 
@@ -53,7 +54,8 @@ static inline __m256i add_hash(__m256i sum, __m256i b, __m256i ic1, __m256i ic2,
 
 	b = _mm256_and_si256(b, valid);
 	sum = _mm256_add_epi64(sum, _mm256_mul_epu32(f, g));
-	sum = _mm256_add_epi64(sum, _mm256_mul_epu32(_mm256_srli_epi64(f, 32), _mm256_srli_epi64(g, 32)));
+	sum =
+		_mm256_add_epi64(sum, _mm256_mul_epu32(_mm256_srli_epi64(f, 32), _mm256_srli_epi64(g, 32)));
 	sum = _mm256_add_epi64(sum, _mm256_and_si256(b, low));
 	return _mm256_add_epi64(sum, _mm256_srli_epi64(b, 32));
 }
@@ -127,8 +129,8 @@ static inline void add_four(struct sums *a, __m128 p, __m128 depth)
 	/* Exact products: fusing changes nothing. */
 	a->w = _mm256_fmadd_pd(dp, _mm256_cvtps_pd(depth), a->w);
 	dp = _mm256_fmadd_pd(dp, _mm256_set1_pd(0x1p40), _mm256_set1_pd(0x1p52));
-	a->mass = _mm256_add_epi64(a->mass, _mm256_and_si256(_mm256_castpd_si256(dp),
-														 _mm256_set1_epi64x(0xfffffffffffff)));
+	a->mass = _mm256_add_epi64(
+		a->mass, _mm256_and_si256(_mm256_castpd_si256(dp), _mm256_set1_epi64x(0xfffffffffffff)));
 }
 
 static double tree8(__m256d lo, __m256d hi)
@@ -162,7 +164,7 @@ static struct block_sum weigh_block(const float *logits, int32_t first, int32_t 
 struct shape {
 	const struct k_stats *a;
 	int32_t n_blocks, n_parts; /* blocks of a row; threads that share a row */
-	int64_t most;              /* blocks of one row that one thread has at most */
+	int64_t most;			   /* blocks of one row that one thread has at most */
 };
 
 static struct part *part_of(const struct shape *g, void *scratch, int32_t r)
@@ -262,8 +264,8 @@ static void whole_rows(const struct k_stats *a, int tid, int n_threads)
 
 		scan(logits, a->vocab, 0, n_blocks, &part);
 		for (int32_t b = 0; b < n_blocks; b++) {
-			struct block_sum sum = weigh_block(logits, b * K_STATS_BLOCK, block_end(b, a->vocab),
-											   part.max, &out.mass);
+			struct block_sum sum =
+				weigh_block(logits, b * K_STATS_BLOCK, block_end(b, a->vocab), part.max, &out.mass);
 
 			s += sum.s;
 			w += sum.w;

@@ -17,7 +17,8 @@ void k_avx2_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
 		__m256 y[4];
 
 		for (int i = 0; i < 4; i++)
-			y[i] = _mm256_mul_ps(v_silu(_mm256_loadu_ps(gate + 8 * i)), _mm256_loadu_ps(up + 8 * i));
+			y[i] =
+				_mm256_mul_ps(v_silu(_mm256_loadu_ps(gate + 8 * i)), _mm256_loadu_ps(up + 8 * i));
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }

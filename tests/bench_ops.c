@@ -1,6 +1,7 @@
-/* Speed of everything but the matrix products, on the shapes of SmolLM2-135M: `make build/tests/bench_ops`,
- * then build/tests/bench_ops [isa [threads [rows [position [observed]]]]]. Prints microseconds a step for
- * each kind of op, and of a draw, the best of some runs for each op. Not a test: machines differ. */
+/* Speed of everything but the matrix products, on the shapes of SmolLM2-135M: `make
+ * build/tests/bench_ops`, then build/tests/bench_ops [isa [threads [rows [position [observed]]]]].
+ * Prints microseconds a step for each kind of op, and of a draw, the best of some runs for each op.
+ * Not a test: machines differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,11 @@ static struct k_acts acts(int32_t n, int32_t dim)
 {
 	size_t all = (size_t)n * (size_t)dim;
 
-	return (struct k_acts){.x = floats(all, 1), .q = malloc(all), .d = floats(all / 32, 1),
-						   .sx = floats(all / 32, 1), .dim = dim};
+	return (struct k_acts){.x = floats(all, 1),
+						   .q = malloc(all),
+						   .d = floats(all / 32, 1),
+						   .sx = floats(all / 32, 1),
+						   .dim = dim};
 }
 
 static void cache_open(struct k_kv *kv, int32_t **table)
@@ -73,22 +77,41 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 
 		*at++ = (struct k_op){.kind = K_OP_norm, .u.norm = norm};
 		*at++ = (struct k_op){.kind = K_OP_rope,
-							  .u.rope = {.q = q, .k = k, .v = k, .cos = table, .sin = table,
-										 .rope_dim = HD, .scale = 0.125f, .n_heads = HEADS, .layer = l,
-										 .n = n, .rows = rows, .pages = tables, .kv = &kv,
+							  .u.rope = {.q = q,
+										 .k = k,
+										 .v = k,
+										 .cos = table,
+										 .sin = table,
+										 .rope_dim = HD,
+										 .scale = 0.125f,
+										 .n_heads = HEADS,
+										 .layer = l,
+										 .n = n,
+										 .rows = rows,
+										 .pages = tables,
+										 .kv = &kv,
 										 .nan_row = &nan_row}};
-		*at++ = (struct k_op){
-			.kind = K_OP_attention,
-			.u.attention = {.q = q, .out = x, .n_heads = HEADS, .layer = l, .n = n, .rows = rows,
-							.pages = tables, .kv = &kv, .share_stride = STRIDE, .threshold = 1e-4f,
-							.share = n_observed ? share + seen * STRIDE : NULL,
-							.near_zero = n_observed ? near_zero + seen : NULL}};
+		*at++ = (struct k_op){.kind = K_OP_attention,
+							  .u.attention = {.q = q,
+											  .out = x,
+											  .n_heads = HEADS,
+											  .layer = l,
+											  .n = n,
+											  .rows = rows,
+											  .pages = tables,
+											  .kv = &kv,
+											  .share_stride = STRIDE,
+											  .threshold = 1e-4f,
+											  .share = n_observed ? share + seen * STRIDE : NULL,
+											  .near_zero = n_observed ? near_zero + seen : NULL}};
 		*at++ = (struct k_op){.kind = K_OP_norm, .u.norm = norm};
 		*at++ = (struct k_op){.kind = K_OP_swiglu,
 							  .u.swiglu = {.gate = gate, .up = up, .out = ffn, .n = n}};
 	}
 	*at = (struct k_op){.kind = K_OP_stats,
-						.u.stats = {.logits = floats((size_t)VOCAB, 8), .vocab = VOCAB, .n = 1,
+						.u.stats = {.logits = floats((size_t)VOCAB, 8),
+									.vocab = VOCAB,
+									.n = 1,
 									.out = calloc(1, sizeof(struct k_logit_stats))}};
 	return op;
 }

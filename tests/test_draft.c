@@ -23,10 +23,13 @@ static const struct draft_ops *open_ok(const char *spec, struct drafter **d)
 
 static void test_specs(void **state)
 {
-	static const char *const bad[] = {"ngram:",      "ngram:0",     "ngram:17",   "ngram:x",
-									  "ngram:4,",    "ngram:4,2",   "ngram:4,3,2", "ngram:4,1,65",
-									  "ngram:4,1,4,", "ngram:4,1,4,2", "ngram: 4",  "ngram:-1",
-									  "ngram:4 ",    "ngram:99999999999999999999"};
+	static const char *const bad[] = {"ngram:",		  "ngram:0",
+									  "ngram:17",	  "ngram:x",
+									  "ngram:4,",	  "ngram:4,2",
+									  "ngram:4,3,2",  "ngram:4,1,65",
+									  "ngram:4,1,4,", "ngram:4,1,4,2",
+									  "ngram: 4",	  "ngram:-1",
+									  "ngram:4 ",	  "ngram:99999999999999999999"};
 	const struct draft_ops *ops;
 	struct drafter *d;
 	struct err e = {0};
@@ -80,8 +83,11 @@ static void test_lookup(void **state)
 	static const struct {
 		const char *spec;
 		int32_t k, min, max;
-	} drafters[] = {{"ngram", 4, 2, 4}, {"ngram:1", 1, 2, 4}, {"ngram:16,1,3", 16, 1, 3},
-					{"ngram:5,3,9", 5, 3, 9}, {"ngram:3,1,1", 3, 1, 1}};
+	} drafters[] = {{"ngram", 4, 2, 4},
+					{"ngram:1", 1, 2, 4},
+					{"ngram:16,1,3", 16, 1, 3},
+					{"ngram:5,3,9", 5, 3, 9},
+					{"ngram:3,1,1", 3, 1, 1}};
 	static int32_t ids[4100];
 	int64_t drafted = 0, empty = 0;
 

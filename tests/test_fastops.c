@@ -1,6 +1,6 @@
-/* Every instruction set's kernels against the reference, by memcmp: norm, rope and the cache, attention,
- * SwiGLU, statistics; over page sizes, head shapes, positions, rows and threads. (Matrix products have a
- * test of their own.) */
+/* Every instruction set's kernels against the reference, by memcmp: norm, rope and the cache,
+ * attention, SwiGLU, statistics; over page sizes, head shapes, positions, rows and threads. (Matrix
+ * products have a test of their own.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,6 +51,12 @@ static void *get(size_t bytes)
 	assert_non_null(p);
 	memset(p, 0x55, bytes);
 	return p;
+}
+
+static void free_all(void **p)
+{
+	for (; *p; p++)
+		free(*p);
 }
 
 static int setup(void **state)
@@ -133,7 +139,10 @@ static void add_odd_blocks(float *x, int32_t n, int32_t dim)
 		int kind = (int)(next() % 12);
 
 		for (int32_t i = b; i < b + 32 && kind < 4; i++)
-			x[i] = kind == 0 ? 0.0f : kind == 1 ? -0.0f : kind == 2 ? x[i] * 0x1p-140f : x[i] * 1e12f;
+			x[i] = kind == 0   ? 0.0f
+				   : kind == 1 ? -0.0f
+				   : kind == 2 ? x[i] * 0x1p-140f
+							   : x[i] * 1e12f;
 	}
 }
 
@@ -159,9 +168,7 @@ static void try_norm(int32_t n, int32_t dim, bool x, bool q)
 	}
 	acts_free(&want);
 	acts_free(&got);
-	free(in);
-	free(w);
-	free(pick);
+	free_all((void *[]){in, w, pick, NULL});
 }
 
 static void test_norm(void **state)
@@ -214,7 +221,8 @@ static void try_stats(int32_t n, int32_t vocab, int shape)
 {
 	size_t all = (size_t)n * (size_t)vocab;
 	float *l = get(all * 4);
-	struct k_logit_stats *want = calloc((size_t)n, sizeof *want), *got = calloc((size_t)n, sizeof *got);
+	struct k_logit_stats *want = calloc((size_t)n, sizeof *want),
+						 *got = calloc((size_t)n, sizeof *got);
 	struct k_op op = {.kind = K_OP_stats, .u.stats = {.logits = l, .vocab = vocab, .n = n}};
 
 	fill(l, all, 12);
@@ -236,9 +244,7 @@ static void try_stats(int32_t n, int32_t vocab, int shape)
 		run(fast[i], &op);
 		assert_memory_equal(want, got, (size_t)n * sizeof *got);
 	}
-	free(l);
-	free(want);
-	free(got);
+	free_all((void *[]){l, want, got, NULL});
 }
 
 static void test_stats(void **state)
@@ -271,7 +277,9 @@ static void cache_open(struct cache *c, int32_t page_size, int32_t n_layers, int
 {
 	int32_t n_pages;
 
-	c->kv = (struct k_kv){.page_size = page_size, .n_layers = n_layers, .n_kv_heads = n_kv_heads,
+	c->kv = (struct k_kv){.page_size = page_size,
+						  .n_layers = n_layers,
+						  .n_kv_heads = n_kv_heads,
 						  .head_dim = head_dim};
 	c->kv.page_bytes = (k_kv_page_bytes(&c->kv) + 63) / 64 * 64 + 64;
 	c->n_seqs = n_seqs;
@@ -314,9 +322,19 @@ static void try_rope(int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
 	struct cache c;
 	uint8_t *before, *after;
 	struct k_op op = {.kind = K_OP_rope,
-					  .u.rope = {.q = q, .k = k, .v = v, .cos = cos, .sin = sin, .rope_dim = rope_dim,
-								 .neox = neox, .scale = 0.125f, .n_heads = HEADS, .layer = 1, .n = N,
-								 .rows = rows, .nan_row = &nan_row}};
+					  .u.rope = {.q = q,
+								 .k = k,
+								 .v = v,
+								 .cos = cos,
+								 .sin = sin,
+								 .rope_dim = rope_dim,
+								 .neox = neox,
+								 .scale = 0.125f,
+								 .n_heads = HEADS,
+								 .layer = 1,
+								 .n = N,
+								 .rows = rows,
+								 .nan_row = &nan_row}};
 
 	cache_open(&c, 32, 2, KV, head_dim, 2, LONGEST);
 	op.u.rope.kv = &c.kv;
@@ -357,21 +375,12 @@ static void try_rope(int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
 		assert_int_equal(atomic_load(&nan_row), want_nan);
 	}
 	cache_close(&c);
-	free(before);
-	free(after);
-	free(q0);
-	free(want);
-	free(q);
-	free(k);
-	free(v);
-	free(cos);
-	free(sin);
-	free(freq);
+	free_all((void *[]){before, after, q0, want, q, k, v, cos, sin, freq, NULL});
 }
 
 static void test_rope(void **state)
 {
-	static const int32_t shapes[][2] = {{32, 32}, {64, 64}, {80, 32}, {96, 96}, {128, 128},
+	static const int32_t shapes[][2] = {{32, 32},  {64, 64}, {80, 32}, {96, 96}, {128, 128},
 										{256, 64}, {20, 20}, {16, 12}, {80, 80}};
 
 	(void)state;
@@ -433,9 +442,17 @@ static void try_attention(const struct shape *shape, struct k_row *rows, int32_t
 	fill(q, (size_t)n * (size_t)dim, 1.5f);
 	for (int32_t r = 0; r < n; r++)
 		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
-	*a = (struct k_attention){.q = q, .out.dim = dim, .n_heads = shape->n_heads, .layer = 1, .n = n,
-							  .rows = rows, .pages = c.pages, .kv = &c.kv, .softcap = softcap,
-							  .share_stride = longest / K_GROUP + 3, .threshold = 1e-3f};
+	*a = (struct k_attention){.q = q,
+							  .out.dim = dim,
+							  .n_heads = shape->n_heads,
+							  .layer = 1,
+							  .n = n,
+							  .rows = rows,
+							  .pages = c.pages,
+							  .kv = &c.kv,
+							  .softcap = softcap,
+							  .share_stride = longest / K_GROUP + 3,
+							  .threshold = 1e-3f};
 	want = seen_new(a, n_observed, false);
 	got = seen_new(a, n_observed, false);
 	plain = seen_new(a, 0, false);
@@ -467,9 +484,9 @@ static void try_attention(const struct shape *shape, struct k_row *rows, int32_t
 }
 
 static const struct shape shapes[] = {
-	{64, 9, 3, 64}, {32, 4, 4, 16}, {80, 4, 2, 32},  {96, 6, 1, 32},
-	{128, 8, 2, 16}, {256, 2, 1, 64}, {64, 8, 1, 16}, {32, 1, 1, 32},
-	{48, 7, 7, 64}, {24, 4, 2, 16}, {64, 14, 1, 128},
+	{64, 9, 3, 64},	 {32, 4, 4, 16},  {80, 4, 2, 32},	{96, 6, 1, 32},
+	{128, 8, 2, 16}, {256, 2, 1, 64}, {64, 8, 1, 16},	{32, 1, 1, 32},
+	{48, 7, 7, 64},	 {24, 4, 2, 16},  {64, 14, 1, 128},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -489,7 +506,8 @@ static void test_attention_long(void **state)
 {
 	(void)state;
 	for (int s = 0; s < N_SHAPES; s++) {
-		struct k_row rows[3] = {{.pos = 2555 + s, .seq = 2}, {.pos = 40, .seq = 0}, {.pos = 1023, .seq = 1}};
+		struct k_row rows[3] = {
+			{.pos = 2555 + s, .seq = 2}, {.pos = 40, .seq = 0}, {.pos = 1023, .seq = 1}};
 
 		if (shapes[s].head_dim <= 64 && shapes[s].n_heads <= 9)
 			try_attention(&shapes[s], rows, 1 + s % 3, 0);
@@ -505,13 +523,15 @@ static void test_attention_rows(void **state)
 	for (int s = 0; s < N_SHAPES; s++)
 		for (int k = 0; k < 4; k++) {
 			struct k_row rows[64];
-			int32_t n = s % 2 && k == 3 ? 40 : counts[k], first = (int32_t)(next() % (n > 17 ? 200 : 640));
+			int32_t n = s % 2 && k == 3 ? 40 : counts[k],
+					first = (int32_t)(next() % (n > 17 ? 200 : 640));
 
 			for (int32_t r = 0; r < n; r++)
 				rows[r] = (struct k_row){.pos = first + r, .seq = 1};
 			try_attention(&shapes[s], rows, n, 0);
 			for (int32_t r = 0; r < n && k < 3; r++)
-				rows[r] = (struct k_row){.pos = (int32_t)(next() % (n > 5 ? 200 : 700)), .seq = r % 3};
+				rows[r] =
+					(struct k_row){.pos = (int32_t)(next() % (n > 5 ? 200 : 700)), .seq = r % 3};
 			try_attention(&shapes[s], rows, n, 30);
 			for (int32_t r = 0; r < n && k < 3; r++)
 				rows[r] = (struct k_row){.pos = 126 + r % 4, .seq = r / 4 % 3};
@@ -542,13 +562,19 @@ static void test_attention_pages(void **state)
 				uint16_t *v = k_kv_at(&c.kv, page, 0, 1, at / DIM);
 
 				w = w * 1664525u + 1013904223u;
-				k[(token / 16 * DIM + i) * 16 + token % 16] = k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
+				k[(token / 16 * DIM + i) * 16 + token % 16] =
+					k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
 				w = w * 1664525u + 1013904223u;
 				v[token * DIM + i] = k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
 			}
 		x[s] = get(9 * DIM * 4);
-		op.u.attention = (struct k_attention){.q = q, .out = {.x = x[s], .dim = 9 * DIM}, .n_heads = 9,
-											  .n = 1, .rows = &row, .pages = c.pages, .kv = &c.kv};
+		op.u.attention = (struct k_attention){.q = q,
+											  .out = {.x = x[s], .dim = 9 * DIM},
+											  .n_heads = 9,
+											  .n = 1,
+											  .rows = &row,
+											  .pages = c.pages,
+											  .kv = &c.kv};
 		run(n_fast ? fast[s % n_fast] : ref, &op);
 		assert_memory_equal(x[s], x[0], 9 * DIM * 4);
 		cache_close(&c);

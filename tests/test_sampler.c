@@ -1,4 +1,5 @@
-/* The sampler against its plain definition: everything sorted, in the words of docs/arithmetic.md rule 15. */
+/* The sampler against its plain definition: everything sorted, in the words of docs/arithmetic.md
+ * rule 15. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/sampler_impl.h"
+#include "tests/rows.h"
 
 enum { MOST = 49152 };
 
@@ -29,16 +31,6 @@ struct plain {
 static float row[MOST];
 static struct plain plain;
 
-static uint32_t next(void)
-{
-	static uint64_t x = 88172645463325252u;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return (uint32_t)(x >> 32);
-}
-
 static int by_rank(const void *va, const void *vb)
 {
 	const struct plain_token *a = va, *b = vb;
@@ -48,8 +40,8 @@ static int by_rank(const void *va, const void *vb)
 	return a->id < b->id ? -1 : 1;
 }
 
-static float plain_penalty(float l, const struct sample_params *p, const int32_t *history, int64_t n,
-						   int32_t id)
+static float plain_penalty(float l, const struct sample_params *p, const int32_t *history,
+						   int64_t n, int32_t id)
 {
 	int32_t count = 0;
 
@@ -134,20 +126,6 @@ static void plain_pick(struct plain *r, const float *l, int32_t n, const struct 
 	r->logit = plain_penalty(l[r->winner], p, history, n_history, r->winner);
 }
 
-static struct k_logit_stats stats_of(const float *l, int32_t n)
-{
-	struct k_logit_stats s = {.max = l[0]};
-
-	for (int32_t i = 1; i < n; i++)
-		if (l[i] > s.max) {
-			s.max = l[i];
-			s.argmax = i;
-		}
-	for (int32_t i = 0; i < n; i++)
-		s.mass += k_mass(k_exp(k_logit_depth(l[i], s.max)));
-	return s;
-}
-
 static bool same(float a, float b)
 {
 	return a == b || (a != a && b != b);
@@ -205,40 +183,12 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 		sampler_draft(s, t->id, &draft_p, &draft_arrival);
 		if (t->cut == EV_CUT_kept) {
 			assert_true(same(draft_arrival, t->arrival));
-			assert_true(draft_p == share(t->mass, k_exp(k_logit_depth(t->y, top)),
-										 want->mass[STAGE_MIN_P]));
+			assert_true(draft_p ==
+						share(t->mass, k_exp(k_logit_depth(t->y, top)), want->mass[STAGE_MIN_P]));
 		} else {
 			assert_true(draft_p == 0 && draft_arrival == INFINITY);
 		}
 	}
-}
-
-/* Rows of many shapes: ties, both zeros, -Inf, flat, steep, one above all. */
-static void make_row(float *l, int32_t n, int shape)
-{
-	static const float few[] = {0.0f, -0.0f, 1.5f, -INFINITY, 2.0f, 1.5f, -3.0f};
-	float spread = shape % 3 == 0 ? 1.0f : shape % 3 == 1 ? 4.0f : 30.0f;
-
-	for (int32_t i = 0; i < n; i++) {
-		float g = 0;
-
-		for (int k = 0; k < 6; k++)
-			g += (float)(next() >> 8) * 0x1p-24f - 0.5f;
-		if (shape == 3)
-			l[i] = few[next() % 7];
-		else if (shape == 4)
-			l[i] = (float)(int)(g * 4); /* ties of all sizes */
-		else
-			l[i] = g * spread;
-		if (shape > 6 && next() % 5 == 0)
-			l[i] = -INFINITY;
-	}
-	if (shape == 5)
-		l[next() % (uint32_t)n] += 40;
-	if (shape == 6)
-		for (int32_t i = 0; i < n; i++)
-			l[i] = 1.25f;
-	l[next() % (uint32_t)n] = 0.5f;
 }
 
 static void make_params(struct sample_params *p)
@@ -275,7 +225,8 @@ static void try_vocab(int32_t n, int rounds)
 		int64_t n_history = next() % 51;
 
 		for (int64_t i = 0; i < n_history; i++)
-			history[i] = (int32_t)(next() % (uint32_t)(n + n / 10)) - n / 20; /* some no token at all */
+			history[i] =
+				(int32_t)(next() % (uint32_t)(n + n / 10)) - n / 20; /* some no token at all */
 		make_row(row, n, round % 9);
 		make_params(&p);
 		stats = stats_of(row, n);
@@ -323,9 +274,11 @@ static void test_top_p_boundary(void **state)
 			assert_true(got.id <= 2 * k - 1);
 			p.top_p = k_float(k_bits(p.top_p) + 1); /* a hair more takes one token more */
 			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){k, 0}, &got);
-			assert_int_equal(got.survivors, (int32_t)((double)p.top_p * 512) == k &&
-											 (uint64_t)((double)p.top_p * 0x1p32 + 0.5) ==
-												 (uint64_t)k << 23 ? k : k + 1);
+			assert_int_equal(got.survivors,
+							 (int32_t)((double)p.top_p * 512) == k &&
+									 (uint64_t)((double)p.top_p * 0x1p32 + 0.5) == (uint64_t)k << 23
+								 ? k
+								 : k + 1);
 		}
 	}
 	sampler_close(s);
@@ -393,305 +346,13 @@ static void test_degenerate(void **state)
 	sampler_close(s);
 }
 
-/* Upper quantile of chi-square with n degrees of freedom, 1 in 30,000 (Wilson and Hilferty 1931). */
-static double chi_limit(int n)
-{
-	double a = 2.0 / (9.0 * n), c = 1 - a + 4.0 * sqrt(a);
-
-	return n * c * c * c;
-}
-
-static void check_fit(const int64_t *seen, const double *p, int32_t n, int64_t draws)
-{
-	double chi = 0;
-	int bins = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		double want = p[i] * (double)draws, d = (double)seen[i] - want;
-
-		if (p[i] <= 0) {
-			assert_int_equal(seen[i], 0);
-			continue;
-		}
-		assert_true(want >= 5);
-		chi += d * d / want;
-		bins++;
-	}
-	if (chi > chi_limit(bins - 1))
-		fail_msg("chi-square %.1f of %d bins, limit %.1f", chi, bins, chi_limit(bins - 1));
-}
-
-static void test_uniform(void **state)
-{
-	uint64_t sum = 0;
-
-	(void)state;
-	for (uint32_t w = 0; w < 1u << 23; w++) {
-		float u = k_uniform(w << 9 | (w & 511));
-
-		if (!(u > 0 && u < 1) || !(-k_log(u) > 0))
-			fail_msg("word %u gives u = %a", w, (double)u);
-		sum += (uint64_t)(u * 0x1p24f);
-	}
-	assert_true(sum == (uint64_t)1 << 46); /* the mean is one half, exactly */
-}
-
-/* One likely token, 49,151 of 2e-7 each: together 1 %. A u that could round to 1 would add 0.3 %. */
-static void test_tail(void **state)
-{
-	enum { DRAWS = 20000, BINS = 4 };
-	struct sample_params p = SAMPLE_DEFAULTS;
-	int64_t seen[BINS + 1] = {0};
-	double want[BINS + 1];
-	struct k_logit_stats stats;
-	struct sampler *s;
-	struct err e = {0};
-
-	(void)state;
-	p.temperature = 1;
-	p.top_p = 1;
-	assert_int_equal(sampler_open(&s, MOST, &e), 0);
-	for (int32_t i = 0; i < MOST; i++)
-		row[i] = i == 31000 ? 15.4f : 0;
-	stats = stats_of(row, MOST);
-	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_result got;
-
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i, 3}, &got);
-		seen[got.id == 31000 ? BINS : got.id / (MOST / BINS)]++;
-	}
-	for (int i = 0; i < BINS; i++)
-		want[i] = 0x1p40 * exp(-15.4) * MOST / BINS / (double)stats.mass;
-	want[BINS] = 0x1p40 / (double)stats.mass;
-	check_fit(seen, want, BINS + 1, DRAWS);
-	sampler_close(s);
-}
-
-static void make_target(float *l, int32_t n)
-{
-	for (int32_t i = 0; i < n; i++)
-		l[i] = (float)((i * 7) % n) * 0.25f;
-}
-
-static void test_fit(void **state)
-{
-	enum { N = 12, DRAWS = 60000 };
-	struct sampler *s;
-	struct err e = {0};
-
-	(void)state;
-	assert_int_equal(sampler_open(&s, N, &e), 0);
-	make_target(row, N);
-	for (int cut = 0; cut < 3; cut++) {
-		struct sample_params p = SAMPLE_DEFAULTS;
-		struct k_logit_stats stats = stats_of(row, N);
-		int64_t seen[N] = {0};
-		double want[N];
-		struct sample_result got;
-
-		p.top_p = cut == 1 ? 0.8f : 1;
-		p.top_k = cut == 2 ? 5 : 0;
-		p.temperature = 1.3f;
-		p.seed = 11;
-		for (int64_t i = 0; i < DRAWS; i++) {
-			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i / 4, i % 4}, &got);
-			seen[got.id]++;
-		}
-		for (int32_t i = 0; i < N; i++) {
-			float q, arrival;
-
-			sampler_draft(s, i, &q, &arrival);
-			want[i] = (double)q;
-		}
-		check_fit(seen, want, N, DRAWS);
-	}
-	sampler_close(s);
-}
-
-/* The drafter draws from a distribution of its own; what comes out has the target's. */
-static void try_rejection(int dense, float top_p, float draft_q)
-{
-	enum { N = 12, DRAWS = 60000 };
-	struct sample_params p = SAMPLE_DEFAULTS, dp = SAMPLE_DEFAULTS;
-	struct sampler *s, *drafter;
-	struct k_logit_stats stats, dstats;
-	struct err e = {0};
-	int64_t seen[N] = {0}, accepted = 0;
-	float guess[N], q[N], arrival, expect_accept = 0;
-	double want[N];
-
-	assert_int_equal(sampler_open(&s, N, &e), 0);
-	assert_int_equal(sampler_open(&drafter, N, &e), 0);
-	make_target(row, N);
-	for (int32_t i = 0; i < N; i++)
-		guess[i] = row[(i + 2) % N] * 0.8f;
-	stats = stats_of(row, N);
-	dstats = stats_of(guess, N);
-	p.temperature = dp.temperature = 1;
-	p.top_p = top_p;
-	dp.top_p = 1;
-	dp.seed = 99;
-	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_key key = {i, 0};
-		struct sample_result got, drafted;
-		float u, threshold, chance;
-		int32_t draft;
-		bool kept;
-
-		sampler_pick(drafter, guess, &dstats, &dp, NULL, 0, key, &drafted);
-		for (int32_t k = 0; k < N; k++)
-			sampler_draft(drafter, k, &q[k], &arrival);
-		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
-		draft = dense ? drafted.id : 5;
-		kept = sampler_reject(s, draft, draft_q, dense ? q : NULL, key, &got, &u, &threshold);
-		accepted += kept;
-		assert_true(u == k_draw_u(p.seed, (uint32_t)draft, (uint32_t)i, 0, PURPOSE_ACCEPT));
-		assert_true(kept == (u < threshold) && (!kept || got.id == draft));
-		sampler_draft(s, got.id, &chance, &arrival);
-		assert_true(got.p_draw == chance);
-		if (!kept) {
-			float wait = -k_log(k_draw_u(p.seed, (uint32_t)got.id, (uint32_t)i, 0, PURPOSE_RESIDUAL));
-			float proposed = dense ? q[got.id] : got.id == draft ? draft_q : 0;
-
-			assert_true(got.arrival == wait / (chance - proposed));
-		}
-		seen[got.id]++;
-	}
-	for (int32_t i = 0; i < N; i++) {
-		float t;
-
-		sampler_draft(s, i, &t, &arrival);
-		want[i] = (double)t;
-		if (dense)
-			expect_accept += t < q[i] ? t : q[i];
-		else if (i == 5)
-			expect_accept = t < draft_q ? t / draft_q : 1;
-	}
-	if (draft_q == 1)
-		check_fit(seen, want, N, DRAWS);
-	assert_true(fabs((double)accepted / DRAWS - (double)expect_accept) < 0.01);
-	sampler_close(s);
-	sampler_close(drafter);
-}
-
-static void test_rejection(void **state)
-{
-	(void)state;
-	try_rejection(0, 1, 1);
-	try_rejection(0, 0.7f, 1);
-	try_rejection(1, 1, 1);
-	try_rejection(1, 0.7f, 1);
-	try_rejection(0, 1, 0.125f);
-}
-
-/* At temperature 0 both rules keep exactly the best token. */
-static void test_rejection_greedy(void **state)
-{
-	struct sample_params p = SAMPLE_DEFAULTS;
-	struct k_logit_stats stats;
-	struct sample_result got;
-	struct sampler *s;
-	struct err e = {0};
-	float u, threshold;
-
-	(void)state;
-	p.temperature = 0;
-	assert_int_equal(sampler_open(&s, 100, &e), 0);
-	make_target(row, 100);
-	stats = stats_of(row, 100);
-	for (int32_t draft = 0; draft < 100; draft++) {
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){draft, 0}, &got);
-		assert_int_equal(got.id, stats.argmax);
-		assert_int_equal(sampler_reject(s, draft, 1, NULL, (struct sample_key){draft, 0}, &got, &u,
-										&threshold),
-						 draft == stats.argmax);
-		assert_int_equal(got.id, stats.argmax);
-	}
-	sampler_close(s);
-}
-
-/* A draft is kept if it is what the plain draw gives: the accepted text is the plain text, and drafts of
- * a fixed id win as often as their probability says. */
-static void test_race_speculation(void **state)
-{
-	enum { N = 200, DRAWS = 20000 };
-	struct sample_params p = SAMPLE_DEFAULTS;
-	struct k_logit_stats stats;
-	struct sampler *s;
-	struct err e = {0};
-	int64_t kept = 0;
-	double want = 0;
-
-	(void)state;
-	p.temperature = 1.2f;
-	assert_int_equal(sampler_open(&s, N, &e), 0);
-	make_row(row, N, 0);
-	row[17] = 5;
-	stats = stats_of(row, N);
-	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_result got;
-		float prob, arrival;
-
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i, 0}, &got);
-		sampler_draft(s, 17, &prob, &arrival);
-		assert_true((arrival <= got.arrival) == (got.id == 17));
-		kept += got.id == 17;
-		want += (double)prob / DRAWS;
-	}
-	assert_true(want > 0.05 && want < 0.95);
-	assert_true(fabs((double)kept / DRAWS - want) < 0.015);
-	sampler_close(s);
-}
-
-/* Both compilations of the passes give the same bits. */
-static void test_passes(void **state)
-{
-	enum { BLOCKS = 16, N = BLOCKS * K_DRAW_BLOCK };
-	static float y[2][N] __attribute__((aligned(64))), e[2][N] __attribute__((aligned(64)));
-	const struct k_draw_passes *pass[2] = {&k_draw_scalar, k_draw_passes()};
-
-	(void)state;
-	for (int round = 0; round < 300; round++) {
-		struct k_draw_key key = {(uint64_t)next() << 32 | next(), next(), next(), next()};
-		float max[2], block_max[2][BLOCKS], u[2][N], wait[2][100], arrival[2][100];
-		bool any[2][BLOCKS];
-		uint64_t mass[2];
-		int32_t id[100];
-
-		make_row(row, N, round % 9);
-		for (int i = 0; i < 100; i++)
-			id[i] = (int32_t)(next() % N);
-		for (int v = 0; v < 2; v++) {
-			max[v] = pass[v]->scale(row, BLOCKS, 1.7f, y[v], block_max[v]);
-			mass[v] = pass[v]->weigh(y[v], BLOCKS, max[v], e[v]);
-			for (int b = 0; b < BLOCKS; b++)
-				any[v][b] = pass[v]->contest(e[v] + b * K_DRAW_BLOCK, b, 0.01f, &key,
-											 u[v] + b * K_DRAW_BLOCK);
-			pass[v]->wait_ids(id, 100, &key, wait[v]);
-			pass[v]->arrive_ids(y[v], id, 100, max[v], &key, arrival[v]);
-		}
-		assert_true(max[0] == max[1] && mass[0] == mass[1]);
-		assert_memory_equal(y[0], y[1], sizeof y[0]);
-		assert_memory_equal(e[0], e[1], sizeof e[0]);
-		assert_memory_equal(block_max[0], block_max[1], sizeof block_max[0]);
-		assert_memory_equal(u[0], u[1], sizeof u[0]);
-		assert_memory_equal(any[0], any[1], sizeof any[0]);
-		assert_memory_equal(wait[0], wait[1], sizeof wait[0]);
-		assert_memory_equal(arrival[0], arrival[1], sizeof arrival[0]);
-		for (int i = 0; i < N; i++)
-			assert_true(u[0][i] == k_draw_u(key.seed, (uint32_t)i, key.pos, key.sample, key.purpose));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_passes),          cmocka_unit_test(test_against_plain),
-		cmocka_unit_test(test_top_p_boundary),  cmocka_unit_test(test_top_p_fraction),
+		cmocka_unit_test(test_against_plain),
+		cmocka_unit_test(test_top_p_boundary),
+		cmocka_unit_test(test_top_p_fraction),
 		cmocka_unit_test(test_degenerate),
-		cmocka_unit_test(test_uniform),         cmocka_unit_test(test_tail),
-		cmocka_unit_test(test_fit),             cmocka_unit_test(test_rejection),
-		cmocka_unit_test(test_rejection_greedy), cmocka_unit_test(test_race_speculation),
 	};
 
 	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);

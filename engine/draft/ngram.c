@@ -1,11 +1,11 @@
-/* Prompt lookup: what followed these words last time? (Saxena 2023, "Prompt Lookup Decoding"; Yang et
- * al. 2023, "Inference with Reference".) The longest suffix of the text, of max down to min tokens, that
- * occurs earlier is searched, and among equals the most recent; what followed it is the guess. Where the
- * guess runs into the end of the text it goes on reading itself, as LZ77 does, so that a loop of any
- * period is drafted to the full width.
+/* Prompt lookup: what followed these words last time? (Saxena 2023, "Prompt Lookup Decoding"; Yang
+ * et al. 2023, "Inference with Reference".) The longest suffix of the text, of max down to min
+ * tokens, that occurs earlier is searched, and among equals the most recent; what followed it is
+ * the guess. Where the guess runs into the end of the text it goes on reading itself, as LZ77 does,
+ * so that a loop of any period is drafted to the full width.
  *
- * One backward scan for the last token, four compares an instruction and no index to keep: about 1 us
- * over 8,000 tokens. It stops at the first match of max tokens. Thread: the engine's. */
+ * One backward scan for the last token, four compares an instruction and no index to keep: about 1
+ * us over 8,000 tokens. It stops at the first match of max tokens. Thread: the engine's. */
 #include "engine/draft.h"
 
 #include <stdlib.h>
