@@ -16,40 +16,26 @@ enum {
 	SCREEN = VERB_CHAT | VERB_REPLAY,
 };
 
+/* clang-format off */
 #define AT(member) offsetof(struct cli, member)
-#define FLAG(group, name, verbs, member, doc)                                                      \
-	{                                                                                              \
-		group, name, NULL, doc, AT(member), OPTION_FLAG, verbs, 0, 0, 0, 0                         \
-	}
-#define TEXT(group, name, arg, verbs, member, doc)                                                 \
-	{                                                                                              \
-		group, name, arg, doc, AT(member), OPTION_TEXT, verbs, 0, 0, 0, 0                          \
-	}
-#define FILE_(group, name, arg, verbs, member, doc)                                                \
-	{                                                                                              \
-		group, name, arg, doc, AT(member), OPTION_FILE, verbs, 0, 0, 0, 0                          \
-	}
-#define CHOICE(group, name, arg, verbs, member, doc)                                               \
-	{                                                                                              \
-		group, name, arg, doc, AT(member), OPTION_CHOICE, verbs, 0, 0, 0, 0                        \
-	}
-#define INT(group, name, arg, verbs, member, min, max, step, doc)                                  \
-	{                                                                                              \
-		group, name, arg, doc, AT(member), OPTION_INT, verbs, 0, min, max, step                    \
-	}
-#define FLOAT(group, name, arg, verbs, member, min, max, doc)                                      \
-	{                                                                                              \
-		group, name, arg, doc, AT(member), OPTION_FLOAT, verbs, 0, min, max, 0                     \
-	}
+#define FLAG(group, name, verbs, member, doc) \
+	{ group, name, NULL, doc, AT(member), OPTION_FLAG, verbs, false, 0, 0, 0 }
+#define WORD(type, group, name, arg, verbs, member, doc) \
+	{ group, name, arg, doc, AT(member), OPTION_##type, verbs, false, 0, 0, 0 }
+#define INT(group, name, arg, verbs, member, min, max, step, doc) \
+	{ group, name, arg, doc, AT(member), OPTION_INT, verbs, false, min, max, step }
+#define FLOAT(group, name, arg, verbs, member, min, max, doc) \
+	{ group, name, arg, doc, AT(member), OPTION_FLOAT, verbs, false, min, max, 0 }
+/* clang-format on */
 
 const struct option options[] = {
-	FILE_("Model", "model", "FILE", VERB_ALL & ~VERB_REPLAY, engine.model,
-		  "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~VERB_REPLAY, engine.model,
+		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
 
-	{"Sampling", "greedy", NULL, "always the most probable token: the same as --temp 0",
-	 AT(params.temperature), OPTION_ZERO, ANSWER, 0, 0, 0, 0},
+	WORD(ZERO, "Sampling", "greedy", NULL, ANSWER, params.temperature,
+		 "always the most probable token: the same as --temp 0"),
 	FLOAT("Sampling", "temp", "T", ANSWER, params.temperature, 0, 100, "temperature; 0 is greedy"),
 	INT("Sampling", "top-k", "K", ANSWER, params.top_k, 0, 1 << 24, 1,
 		"keep the K best tokens; 0: off"),
@@ -65,49 +51,49 @@ const struct option options[] = {
 		  "lower logits of seen tokens by X"),
 	INT("Sampling", "penalty-window", "N", ANSWER, params.penalty_window, 0, 1 << 20, 1,
 		"tokens that the penalties look back on"),
-	{"Sampling", "seed", "N", "key of the draws: same seed, same text", AT(params.seed), OPTION_U64,
-	 ANSWER, 0, 0, 0, 0},
+	WORD(U64, "Sampling", "seed", "N", ANSWER, params.seed,
+		 "key of the draws: same seed, same text"),
 
-	TEXT("Answer", "system", "TEXT", ANSWER, system,
+	WORD(TEXT, "Answer", "system", "TEXT", ANSWER, system,
 		 "system text (\"\": none; without it: the model's own)"),
 	INT("Answer", "max-tokens", "N", ANSWER, max_tokens, 0, 1 << 20, 1,
 		"most tokens of an answer; 0: until the context is full"),
-	{"Answer", "stop", "TEXT", "end the answer before TEXT; may be given up to 16 times", AT(stop),
-	 OPTION_STOP, ANSWER, 0, 0, 0, 0},
-	CHOICE("Answer", "full", "stop|drop", VERB_CHAT, full,
-		   "when the context is full: stop the answer, or drop the oldest turns"),
+	WORD(STOP, "Answer", "stop", "TEXT", ANSWER, stop,
+		 "end the answer before TEXT; may be given up to 16 times"),
+	WORD(CHOICE, "Answer", "full", "stop|drop", VERB_CHAT, full,
+		 "when the context is full: stop the answer, or drop the oldest turns"),
 	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
 
 	INT("Engine", "threads", "N", ENGINE, engine.threads, 0, 256, 1, "0: one a core"),
-	CHOICE("Engine", "backend", "cpu|ref", ENGINE, engine.backend,
-		   "cpu: the fast kernels; ref: the plain ones that define the arithmetic"),
-	TEXT("Engine", "isa", "NAME", ENGINE, engine.isa,
+	WORD(CHOICE, "Engine", "backend", "cpu|ref", ENGINE, engine.backend,
+		 "cpu: the fast kernels; ref: the plain ones that define the arithmetic"),
+	WORD(TEXT, "Engine", "isa", "NAME", ENGINE, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
 	INT("Engine", "slots", "N", ANSWER, engine.slots, 1, 256, 1, "requests that run at once"),
 	INT("Engine", "pages", "N", ANSWER, engine.pages, 0, 1 << 24, 1,
-		"KV pages; 0: room for two longest sequences"),
+		"KV pages; 0: room for a longest sequence, at least four a slot"),
 	INT("Engine", "page-size", "N", ANSWER, engine.page_size, 16, 1024, 16,
 		"tokens of a KV page, a multiple of 16"),
 	INT("Engine", "prefill-chunk", "N", ANSWER, engine.prefill_chunk, 0, 1 << 20, 1,
 		"most prompt tokens of one request in a step; 0: whole prompts"),
-	INT("Engine", "budget", "N", ANSWER, engine.budget, 1, 1 << 20, 1,
+	INT("Engine", "budget", "N", ANSWER, engine.budget, 1, 4096, 1,
 		"most tokens computed in a step"),
 	FLAG("Engine", "no-prefix-cache", ANSWER, no_prefix_cache,
 		 "compute every prompt from its first token"),
-	TEXT("Engine", "spec", "off|ngram[:K]", ANSWER, engine.spec,
+	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER, engine.spec,
 		 "speculation: who drafts, and how many tokens ahead"),
-	CHOICE("Engine", "rule", "race|rejection", ANSWER, rule,
-		   "how a draft is judged: it wins the target's own draw, or modified rejection sampling"),
+	WORD(CHOICE, "Engine", "rule", "race|rejection", ANSWER, rule,
+		 "how a draft is judged: it wins the target's own draw, or modified rejection sampling"),
 
-	FILE_("Recording", "record", "FILE", ANSWER, record,
-		  "where the session is recorded (without it: a new file under XDG data)"),
+	WORD(FILE, "Recording", "record", "FILE", ANSWER, record,
+		 "where the session is recorded (without it: a new file under XDG data)"),
 	FLAG("Recording", "no-record", ANSWER, no_record, "record nothing"),
 
-	FILE_("Screen", "commands", "FILE", VERB_CHAT, commands,
-		  "begin with these lines, as if typed: / commands and turns"),
+	WORD(FILE, "Screen", "commands", "FILE", VERB_CHAT, commands,
+		 "begin with these lines, as if typed: / commands and turns"),
 	FLAG("Screen", "ascii", SCREEN, ascii, "draw with ASCII alone"),
-	CHOICE("Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
-		   "colours; auto asks the terminal and honours NO_COLOR"),
+	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
+		 "colours; auto asks the terminal and honours NO_COLOR"),
 
 	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH, json, "write JSON"),
 	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),

@@ -11,6 +11,8 @@
 
 static struct tui_options screen_options(const struct cli *c)
 {
+	if (!strcmp(c->theme, "dark"))
+		unsetenv("COLORFGBG"); /* the terminal's hint that its ground is light */
 	return (struct tui_options){
 		.ascii = c->ascii,
 		.no_color = !strcmp(c->theme, "mono"),
