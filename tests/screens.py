@@ -91,33 +91,40 @@ class Screen:
 # --- masking what is measured ---
 
 UNITS = r"(?:ns|us|µs|ms|s|min|tok/s|[kMGT]?B/s|% bw|%? of [\d.]+ [kMGT]B/s|(?:op|flop)s?/byte|[kMGT]?(?:op|flop)s?/s)"
-NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)? " + UNITS + r"(?![\w/])")
+NUMBER = re.compile(r"([ ─-]*)(?<![\w.])\d[\d,]*(?:\.\d+)? " + UNITS + r"(?![\w/])")
 CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
-MACHINE = re.compile(r"(cpu|ref) (?:avx2|avx512|sse|scalar|plain)\w* ([×x])\d+|(cpu|ref) (?:avx2|avx512|scalar|plain)\w*")
+# A tiny model is so fast that its speed may touch the column before it.
+SPEED = re.compile(r"(?<=[ \d])[ \d]{15}\d tok/s")
+MACHINE = re.compile(r"(?:cpu|ref)(?: [a-z]+\d*)?(?: [×x]\d+)?(?= |$)")
 
 
-def blank_view(lines, title):
-    """Puts ~ over a view whose every line is measured: as wide as its head, up to the next blank line."""
+def mask_view(lines, title):
+    """Puts ~ over a view that is measured all through: as wide as its head, down to the next head or blank."""
     for y, line in enumerate(lines):
-        for m in re.finditer(r"(?:^|(?<=  ))" + title + r" (?:[─-]+|\s*$)[^ ]*(?: [^ ]+)*", line.lstrip(" ")):
-            x = m.start() + len(line) - len(line.lstrip(" "))
-            width = m.end() - m.start()
+        for m in re.finditer(r"(?:^|(?<= ))" + title + r" (?:[─-]{2,}|─ ).*?(?=  |$)", line):
+            x, width = m.start(), m.end() - m.start()
+            lines[y] = line[:x] + title + " " + "~" * (width - len(title) - 1) + line[m.end():]
             for below in range(y + 1, len(lines)):
                 part = lines[below][x:x + width]
-                if not part.strip() or re.match(r"\w[\w ]* [─-]{2}", part):
+                if not part.strip() or re.match(r"\S[\w ]* [─-]{2}|[─-]{8}", part):
                     break
-                lines[below] = lines[below][:x] + "~" * len(part.rstrip()) + lines[below][x + len(part.rstrip()):]
+                lines[below] = lines[below][:x] + "~" * width + lines[below][x + width:]
     return lines
 
 
+def mask_number(m):
+    """What is aligned to the right keeps its right end."""
+    pad, size = m.group(1), len(m.group(0))
+    if pad[:1] in "─-" and pad.endswith(" "):
+        return pad[0] * (size - 2) + " #"
+    return " " * (size - 1) + "#" if len(pad) > 1 else pad + "#"
+
+
 def masked(text):
-    lines = blank_view(text.split("\n"), "time")
-    for i, line in enumerate(lines):
-        new = MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", NUMBER.sub("#", line)))
-        if new != line:  # what stands beside it moves
-            new = re.sub(r"~+", "~", re.sub(r"─+", "─", re.sub(r" {2,}", "  ", new)))
-            new = re.sub(r"  # (?=(?:  |$))", "  #", new)
-        lines[i] = re.sub(r"~+", "~", new).rstrip()
+    lines = text.split("\n")
+    lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", NUMBER.sub("  #", lines[0]))))
+    lines[1:] = [SPEED.sub(lambda m: " " * (len(m.group(0)) - 1) + "#", line) for line in lines[1:]]
+    lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(lines, "time")]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -101,6 +101,27 @@ static void no_control_reaches_a_cell(void **state)
 	canvas_free(&c);
 }
 
+/* A cell holds what takes its columns and no more, whatever the text was. */
+static void cells_hold_one_character(void **state)
+{
+	(void)state;
+	for (int ascii = 0; ascii < 2; ascii++) {
+		struct canvas c = make(600, 1);
+		struct pen p = pen_of(&c, (struct rect){ 0, 0, 600, 1 });
+		int x = 0;
+
+		c.ascii = ascii;
+		for (int i = 1; i < 256; i++)
+			x += pen_text(&p, x, 0, (char[]){ (char)i }, 1);
+		x += pen_text(&p, x, 0, "\xc2\x85\xe2\x80\xae\xef\xbb\xbf", -1);
+		assert_true(x < 600);
+		for (int i = 0; i < c.w; i++)
+			if ((unsigned char)c.cell[i].text[0] < 0x80)
+				assert_true(strlen(c.cell[i].text) <= 1);
+		canvas_free(&c);
+	}
+}
+
 static void heads_drop_the_last_parts(void **state)
 {
 	struct canvas c = make(40, 4);
@@ -180,6 +201,7 @@ int main(void)
 		cmocka_unit_test(wide_characters_stay_whole),
 		cmocka_unit_test(clip_shows_an_ellipsis),
 		cmocka_unit_test(no_control_reaches_a_cell),
+		cmocka_unit_test(cells_hold_one_character),
 		cmocka_unit_test(heads_drop_the_last_parts),
 		cmocka_unit_test(bars_count_eighths),
 		cmocka_unit_test(inks_differ),

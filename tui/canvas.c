@@ -114,6 +114,21 @@ static bool row_inside(const struct pen *p, int y)
 	return y >= 0 && y < p->r.h;
 }
 
+/* A grapheme, or a stand-in like "^N": one cell for each of its characters, or the terminal would not know where
+ * the second goes. */
+static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int width)
+{
+	uint8_t ink = g->standin ? INK_DIM : p->ink;
+	bool pair = width == 2 && (unsigned char)g->text[0] < 0x80;
+
+	if (!pair) {
+		put_cell(p, x, y, g->text, width, ink);
+		return;
+	}
+	put_cell(p, x, y, (char[]){ g->text[0], '\0' }, 1, ink);
+	put_cell(p, x + 1, y, g->text + 1, 1, ink);
+}
+
 /* In ASCII our own shapes have twins, also where they stand in a text. */
 static const char *ascii_twin(const char *text, size_t size, size_t *used)
 {
@@ -180,9 +195,10 @@ static int draw_text(struct pen *p, int x, int y, int end, const char *text, siz
 		size -= g.used;
 		if (at + width > end)
 			break;
-		if (at >= 0)
-			put_cell(p, p->r.x + at, p->r.y + y, space ? " " : g.text, width,
-					 g.standin ? INK_DIM : p->ink);
+		if (at >= 0 && space)
+			put_cell(p, p->r.x + at, p->r.y + y, " ", 1, p->ink);
+		else if (at >= 0)
+			put_run(p, p->r.x + at, p->r.y + y, &g, width);
 		at += width;
 	}
 	return at > x ? at - x : 0;
