@@ -579,9 +579,7 @@ static void test_attention_pages(void **state)
 		assert_memory_equal(x[s], x[0], 9 * DIM * 4);
 		cache_close(&c);
 	}
-	for (int s = 0; s < 4; s++)
-		free(x[s]);
-	free(q);
+	free_all((void *[]){x[0], x[1], x[2], x[3], q, NULL});
 }
 
 int main(void)
