@@ -311,8 +311,8 @@ int foreign_open(struct foreign *f, const char *path, struct err *e)
 	int64_t n_tables = 0;
 
 	memset(f, 0, sizeof *f);
-	if (check_kind_of_file(path, e) || open_readable(f, path, &n_tables, e) ||
-		check_version(f->db, path, n_tables, e))
+	if (schema_check_library(e) || check_kind_of_file(path, e) ||
+		open_readable(f, path, &n_tables, e) || check_version(f->db, path, n_tables, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (check_is_table(f->db, path, ev_info[k].name, e) ||

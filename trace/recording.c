@@ -188,7 +188,8 @@ int recording_create(struct recording **out, const char *path, struct err *e)
 		err_set(e, ERR_MEMORY, "out of memory for the recording");
 		goto fail;
 	}
-	if (take_file(r, &made, e) || open_database(r, e) || prepare_all(r, e) || measure(r, e))
+	if (schema_check_library(e) || take_file(r, &made, e) || open_database(r, e) ||
+		prepare_all(r, e) || measure(r, e))
 		goto fail;
 	*out = r;
 	return 0;

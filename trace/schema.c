@@ -6,6 +6,14 @@
 
 static const char *const sql_type[] = { "INTEGER", "REAL", "TEXT", "BLOB" };
 
+int schema_check_library(struct err *e)
+{
+	if (sqlite3_libversion_number() >= 3037000)
+		return 0;
+	return err_set(e, ERR_IO, "recordings need SQLite 3.37 or newer; this system has %s",
+				   sqlite3_libversion());
+}
+
 /* The comments stay in the file: `.schema token` in the sqlite3 shell explains the table. */
 char *schema_table_sql(enum ev_kind kind)
 {

@@ -27,6 +27,10 @@ struct schema_index {
 };
 extern const struct schema_index schema_indexes[]; /* ends with sql NULL */
 
+/* STRICT tables need SQLite 3.37; an older library says so here instead of calling the file
+ * damaged. */
+int schema_check_library(struct err *e);
+
 /* Makes everything in an empty file, in one transaction. -1: see sqlite3_errmsg. */
 int schema_create(sqlite3 *db);
 /* Indexes are made when a recording is finished: until then they would cost every insert. */
