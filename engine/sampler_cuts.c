@@ -111,19 +111,34 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 	return false;
 }
 
+/* Adds the ids first … end - 1 of value `floor` or more to the list. */
+static void gather_ids(struct sampler *s, int32_t first, int32_t end, float floor)
+{
+	int32_t n = s->n_list;
+
+	for (int32_t id = first; id < end; id++) {
+		s->list[n] = id;
+		n += s->y[id] >= floor;
+	}
+	s->n_list = n;
+}
+
 /* The ids of value `floor` or more, ascending. */
 static void gather(struct sampler *s, float floor)
 {
+	enum { STEP = 16 };
+
 	s->n_list = 0;
 	for (int32_t b = 0; b < s->n_blocks; b++) {
-		int32_t first = b * K_DRAW_BLOCK, end = first + K_DRAW_BLOCK;
-
 		if (s->block_max[b] < floor)
 			continue;
-		end = end < s->vocab ? end : s->vocab;
-		for (int32_t id = first; id < end; id++) {
-			s->list[s->n_list] = id;
-			s->n_list += s->y[id] >= floor;
+		for (int32_t at = b * K_DRAW_BLOCK; at < (b + 1) * K_DRAW_BLOCK; at += STEP) {
+			int32_t any = 0;
+
+			for (int i = 0; i < STEP; i++)
+				any |= s->y[at + i] >= floor;
+			if (any)
+				gather_ids(s, at, at + STEP < s->vocab ? at + STEP : s->vocab, floor);
 		}
 	}
 }
@@ -252,7 +267,7 @@ static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 	uint64_t need = least_mass(part, s->mass[STAGE_TEMPERATURE]);
 	double rest = (double)(((uint64_t)1 << 32) - part) * 0x1p-32;
 
-	for (double n = 256; n < 64.0 * s->vocab; n *= 16) {
+	for (double n = 256; n < 64.0 * s->vocab; n *= 4) {
 		float bound = floor_of_share(s, rest, n);
 
 		gather(s, bound < floor ? bound : floor);
