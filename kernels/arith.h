@@ -1,10 +1,10 @@
-/* The scalar functions of docs/arithmetic.md, rule by rule: the definition that every kernel is compared
- * with. Plain C11 that a CUDA file may include too.
+/* The scalar functions of docs/arithmetic.md, rule by rule: the definition that every kernel is
+ * compared with. Plain C11 that a CUDA file may include too.
  *
- * Only + - * / sqrtf, a true fused multiply-add, exact integers, bit casts and a > b ? a : b (rule 2); no
- * libm. Compile with -ffp-contract=off: no macro tells, so the known-answer check of k_open() does.
- * A NaN's sign and payload are no part of the contract (processors differ in which operand's they keep).
- * Thread: any; no state. */
+ * Only + - * / sqrtf, a true fused multiply-add, exact integers, bit casts and a > b ? a : b (rule
+ * 2); no libm. Compile with -ffp-contract=off: no macro tells, so the known-answer check of
+ * k_open() does. A NaN's sign and payload are no part of the contract (processors differ in which
+ * operand's they keep). Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_ARITH_H
 #define CUTAWAY_KERNELS_ARITH_H
 
@@ -54,9 +54,9 @@ K_INLINE double k_double(uint64_t b)
 	return x;
 }
 
-/* Rule 2: a * b + c rounded once, without hardware for it. The product is exact in double; the sum is
- * rounded to odd there (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008), so
- * that narrowing rounds once. */
+/* Rule 2: a * b + c rounded once, without hardware for it. The product is exact in double; the sum
+ * is rounded to odd there (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
+ * 2008), so that narrowing rounds once. */
 K_INLINE float k_fma_emulated(float a, float b, float c)
 {
 	double p = (double)a * (double)b, y = (double)c;
@@ -185,7 +185,8 @@ K_INLINE float k_clamp_f16(float x)
 	return x < -65504.0f ? -65504.0f : x;
 }
 
-/* Rule 3: a[i] += a[i + h] for h = n/2 … 1. n a power of two; a is overwritten; the sum is returned. */
+/* Rule 3: a[i] += a[i + h] for h = n/2 … 1. n a power of two; a is overwritten; the sum is
+ * returned. */
 K_INLINE float k_tree_sum(float *a, int32_t n)
 {
 	for (int32_t h = n / 2; h > 0; h /= 2)
@@ -242,7 +243,8 @@ K_INLINE uint64_t k_mass(float p)
 	return k_bits64((double)p * 0x1p40 + 0x1p52) - 0x4330000000000000u;
 }
 
-/* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011). */
+/* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+ * 2011). */
 K_INLINE void k_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
 	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -264,7 +266,8 @@ K_INLINE void k_philox(const uint32_t counter[4], const uint32_t key[2], uint32_
 	out[3] = c3;
 }
 
-/* Rule 15: the words of ids 4 * quad … 4 * quad + 3 in one draw. Positions and samples count mod 2^32. */
+/* Rule 15: the words of ids 4 * quad … 4 * quad + 3 in one draw. Positions and samples count mod
+ * 2^32. */
 K_INLINE void k_draw_words(uint64_t seed, uint32_t quad, uint32_t pos, uint32_t sample,
 						   uint32_t purpose, uint32_t out[4])
 {
@@ -288,8 +291,8 @@ K_INLINE float k_draw_u(uint64_t seed, uint32_t id, uint32_t pos, uint32_t sampl
 	return k_uniform(w[id % 4]);
 }
 
-/* Rule 15: the time at which a token of logit l arrives; the least wins, ties to the lowest id. May be
- * +Inf far below the maximum. */
+/* Rule 15: the time at which a token of logit l arrives; the least wins, ties to the lowest id. May
+ * be +Inf far below the maximum. */
 K_INLINE float k_arrival(float u, float l, float max)
 {
 	return -k_log(u) * k_exp(max - l);

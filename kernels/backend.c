@@ -1,5 +1,5 @@
-/* The CPU's back ends: chooses kernels for this processor, and walks programs with the pool. "ref" is the
- * reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
+/* The CPU's back ends: chooses kernels for this processor, and walks programs with the pool. "ref"
+ * is the reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
  * Thread: the engine's; the pool's threads run walk() and what it calls. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,11 +25,12 @@ static bool runs_anywhere(void)
 const struct k_isa k_isa_scalar = {
 	.name = "scalar",
 	.runs_here = runs_anywhere,
-	.fn = {
+	.fn =
+		{
 #define X(name) [K_OP_##name] = k_ref_##name,
-		K_KINDS(X)
+			K_KINDS(X)
 #undef X
-	},
+		},
 	.packed_bytes = k_ref_packed_bytes,
 	.pack = k_ref_pack,
 };
@@ -37,7 +38,8 @@ const struct k_isa k_isa_scalar = {
 /* Best first. */
 static const struct k_isa *const all_isas[] = {
 #ifdef __x86_64__
-	&k_isa_avx512, &k_isa_avx2,
+	&k_isa_avx512,
+	&k_isa_avx2,
 #endif
 	&k_isa_scalar,
 };
@@ -80,7 +82,8 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	for (int i = 0; names[i]; i++)
 		if ((!name || strcmp(name, names[i]) == 0) && (!ref || usable[i] == &k_isa_scalar))
 			return usable[i];
-	err_set(e, ERR_USAGE, "the back end \"%s\" has no kernels \"%s\" on this processor; its best are \"%s\"",
+	err_set(e, ERR_USAGE,
+			"the back end \"%s\" has no kernels \"%s\" on this processor; its best are \"%s\"",
 			backend, name, ref ? k_isa_scalar.name : names[0]);
 	return NULL;
 }
@@ -204,7 +207,7 @@ void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 struct reading {
 	uint64_t *data;
 	size_t n_lines; /* of 64 bytes */
-	bool write;     /* first touch, by the threads that will read */
+	bool write;		/* first touch, by the threads that will read */
 	atomic_ullong sum;
 };
 

@@ -1,14 +1,17 @@
-/* Inside kernels/ only: what an instruction set brings, and the reference functions that others build on.
+/* Inside kernels/ only: what an instruction set brings, and the reference functions that others
+ * build on.
  *
- * An op function is called by all threads of the pool at once and splits its outputs itself, by k_split()
- * or by dealing from op->ticket; a barrier follows. Whatever the split, the bits are those of ref. */
+ * An op function is called by all threads of the pool at once and splits its outputs itself, by
+ * k_split() or by dealing from op->ticket; a barrier follows. Whatever the split, the bits are
+ * those of ref. */
 #ifndef CUTAWAY_KERNELS_ISA_H
 #define CUTAWAY_KERNELS_ISA_H
 
 #include "kernels/kernels.h"
 
-/* Bytes of scratch of each thread, aligned to 64, undefined at entry; within an op others may read what a thread
- * hands over there. Memory that is never touched costs nothing. An op that might need more must do without. */
+/* Bytes of scratch of each thread, aligned to 64, undefined at entry; within an op others may read
+ * what a thread hands over there. Memory that is never touched costs nothing. An op that might need
+ * more must do without. */
 #define K_SCRATCH_BYTES ((size_t)16 << 20)
 
 /* The scratch of thread `other`, as seen by thread tid: the pool's scratch is one piece. */
@@ -48,8 +51,8 @@ k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_s
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_ref_pack(struct k_matrix *m, const void *raw, int tid, int n_threads);
 
-/* Writes `count` values of row r from column `at` to out, as it asks for: x, and q, d, sx (then at and count
- * are multiples of 32). */
+/* Writes `count` values of row r from column `at` to out, as it asks for: x, and q, d, sx (then at
+ * and count are multiples of 32). */
 void k_ref_put(const struct k_acts *out, int32_t r, int32_t at, const float *values, int32_t count);
 /* One element of W x: row `row` of w, activations r. */
 float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r);
@@ -60,8 +63,8 @@ void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, co
 uint16_t k_ref_cached(float x, bool *nan);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(atomic_int *nan_row, int32_t r);
-/* One row and head of an attention op: o [head_dim], the observations, not the quantising. part [head_dim] is
- * scratch. */
+/* One row and head of an attention op: o [head_dim], the observations, not the quantising. part
+ * [head_dim] is scratch. */
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);
 #define K_STATS_BLOCK 1024 /* ids whose part of the entropy is summed together */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);

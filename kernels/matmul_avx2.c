@@ -1,7 +1,7 @@
-/* Matrix products on AVX2: a tile is 8 rows, a lane of a vector one row (tiles.h), so every lane is the
- * reference's chain. 4-bit weights: 16 products of u4 by s8 fit an int16 (rule 5), so a block of 32 needs one
- * widening. Q8_0: |w| times sign(x, w), widened after each pair.
- * Thread: called by all threads of a pool; no state. */
+/* Matrix products on AVX2: a tile is 8 rows, a lane of a vector one row (tiles.h), so every lane is
+ * the reference's chain. 4-bit weights: 16 products of u4 by s8 fit an int16 (rule 5), so a block
+ * of 32 needs one widening. Q8_0: |w| times sign(x, w), widened after each pair. Thread: called by
+ * all threads of a pool; no state. */
 #ifdef __AVX2__
 #include <cpuid.h>
 #include <immintrin.h>
@@ -26,16 +26,16 @@ INLINE __m256i load_quad(const int8_t *p)
 	return _mm256_set1_epi32(quad);
 }
 
-/* The sum is wanted here and now: gcc would put off integer sums until the products fill more registers than
- * there are. A quarter faster for four rows. */
+/* The sum is wanted here and now: gcc would put off integer sums until the products fill more
+ * registers than there are. A quarter faster for four rows. */
 INLINE __m256i now(__m256i sum)
 {
 	__asm__("" : "+x"(sum));
 	return sum;
 }
 
-/* One block of 32 columns of a tile times n rows: exact sums in each lane. Few rows take two chains, or they
- * would wait for their own sums. */
+/* One block of 32 columns of a tile times n rows: exact sums in each lane. Few rows take two
+ * chains, or they would wait for their own sums. */
 INLINE void dot_q4(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256i *sum)
 {
 	const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
@@ -105,7 +105,8 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 	}
 }
 
-INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *tile, float *y)
+INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
+						   const uint8_t *tile, float *y)
 {
 	const int quants = type == K_Q8_0 ? 256 : 128, scales = type == K_Q4_1 ? 32 : 16;
 	const int32_t chunk = k_chunk_blocks(type), n_blocks = c->n_cols / K_QBLOCK;
@@ -117,7 +118,8 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		for (int at = 0; at < chunk * (scales + quants); at += 64)
 			_mm_prefetch((const char *)tile + AHEAD + at, _MM_HINT_T1);
 		for (int32_t i = 0; i < chunk && b + i < n_blocks; i++)
-			quantised_block(c, type, n, b + i, tile + i * scales, tile + chunk * scales + i * quants, acc);
+			quantised_block(c, type, n, b + i, tile + i * scales,
+							tile + chunk * scales + i * quants, acc);
 	}
 	for (int r = 0; r < n; r++)
 		_mm256_storeu_ps(y + r * K_TILE_GROUP * LANES, acc[r]);
@@ -142,7 +144,8 @@ INLINE __m256 load_floats(enum k_type type, const uint8_t *column)
 }
 
 /* Rule 6: n_tiles tiles and n rows at a time, whose chains hide one another's latency. */
-INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
+INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+						int first)
 {
 	const size_t column = LANES * (type == K_F32 ? 4 : 2);
 	const uint8_t *w = c->tile + (size_t)first * c->tile_bytes;
@@ -192,15 +195,24 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 		float_tiles(c, type, 1, n, t);
 }
 
-/* One function a format, and in it one body for each number of rows, with everything known when compiled. */
+/* One function a format, and in it one body for each number of rows, with everything known when
+ * compiled. */
 #define TILE_FN(name, family, type)                                                                \
 	static void name(const struct k_tile_call *c)                                                  \
 	{                                                                                              \
 		switch (c->n) {                                                                            \
-		case 1: family(c, type, 1); break;                                                         \
-		case 2: family(c, type, 2); break;                                                         \
-		case 3: family(c, type, 3); break;                                                         \
-		default: family(c, type, 4); break;                                                        \
+		case 1:                                                                                    \
+			family(c, type, 1);                                                                    \
+			break;                                                                                 \
+		case 2:                                                                                    \
+			family(c, type, 2);                                                                    \
+			break;                                                                                 \
+		case 3:                                                                                    \
+			family(c, type, 3);                                                                    \
+			break;                                                                                 \
+		default:                                                                                   \
+			family(c, type, 4);                                                                    \
+			break;                                                                                 \
 		}                                                                                          \
 	}
 TILE_FN(tile_f32, floats, K_F32)
@@ -213,8 +225,12 @@ TILE_FN(tile_q8_0, quantised, K_Q8_0)
 static const struct k_tiling tiling = {
 	.lanes = LANES,
 	.max_rows = MAX_ROWS,
-	.fn = {[K_F32] = tile_f32, [K_F16] = tile_f16, [K_BF16] = tile_bf16, [K_Q4_0] = tile_q4_0,
-		   [K_Q4_1] = tile_q4_1, [K_Q8_0] = tile_q8_0},
+	.fn = {[K_F32] = tile_f32,
+		   [K_F16] = tile_f16,
+		   [K_BF16] = tile_bf16,
+		   [K_Q4_0] = tile_q4_0,
+		   [K_Q4_1] = tile_q4_1,
+		   [K_Q8_0] = tile_q8_0},
 };
 
 void k_avx2_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
@@ -250,9 +266,13 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx2 = {
 	.name = "avx2",
 	.runs_here = runs_here,
-	.fn = {[K_OP_embed] = k_avx2_embed, [K_OP_norm] = k_avx2_norm, [K_OP_matmul] = k_avx2_matmul,
-		   [K_OP_rope] = k_avx2_rope, [K_OP_attention] = k_avx2_attention,
-		   [K_OP_swiglu] = k_avx2_swiglu, [K_OP_stats] = k_avx2_stats},
+	.fn = {[K_OP_embed] = k_avx2_embed,
+		   [K_OP_norm] = k_avx2_norm,
+		   [K_OP_matmul] = k_avx2_matmul,
+		   [K_OP_rope] = k_avx2_rope,
+		   [K_OP_attention] = k_avx2_attention,
+		   [K_OP_swiglu] = k_avx2_swiglu,
+		   [K_OP_stats] = k_avx2_stats},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
 };

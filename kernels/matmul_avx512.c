@@ -1,8 +1,8 @@
-/* Matrix products on AVX-512 with VNNI: a tile is 16 rows, a lane of a vector one row (tiles.h). vpdpbusd
- * multiplies unsigned by signed bytes and adds four products to a 32-bit lane without saturating, so sums are
- * exact: 4-bit weights go in as they are, Q8_0's with 128 added when packed and taken out through the sum of
- * the activations.
- * Thread: called by all threads of a pool; no state. */
+/* Matrix products on AVX-512 with VNNI: a tile is 16 rows, a lane of a vector one row (tiles.h).
+ * vpdpbusd multiplies unsigned by signed bytes and adds four products to a 32-bit lane without
+ * saturating, so sums are exact: 4-bit weights go in as they are, Q8_0's with 128 added when packed
+ * and taken out through the sum of the activations. Thread: called by all threads of a pool; no
+ * state. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 
@@ -58,12 +58,16 @@ INLINE void dot_q8(const uint8_t *w, const int8_t *q, int32_t dim, int n, __m512
 INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 							const uint8_t *scales, const uint8_t *w, __m512 *acc)
 {
-	const int32_t excess = type == K_Q8_0 ? 128 : type == K_Q4_0 ? 8 : 0, stride = c->dim / K_QBLOCK;
+	const int32_t excess = type == K_Q8_0	? 128
+						   : type == K_Q4_0 ? 8
+											: 0,
+				  stride = c->dim / K_QBLOCK;
 	const __m512 dw = load_f16(scales), mw = type == K_Q4_1 ? load_f16(scales + 32) : dw;
 	__m512i sum[MAX_ROWS];
 
 	for (int r = 0; r < n; r++)
-		sum[r] = excess ? _mm512_set1_epi32(-excess * c->sum_q[r * stride + b]) : _mm512_setzero_si512();
+		sum[r] =
+			excess ? _mm512_set1_epi32(-excess * c->sum_q[r * stride + b]) : _mm512_setzero_si512();
 	if (type == K_Q8_0)
 		dot_q8(w, c->q + b * K_QBLOCK, c->dim, n, sum);
 	else
@@ -78,7 +82,8 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 	}
 }
 
-INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n, const uint8_t *tile, float *y)
+INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
+						   const uint8_t *tile, float *y)
 {
 	const int quants = type == K_Q8_0 ? 512 : 256, scales = type == K_Q4_1 ? 64 : 32;
 	const int32_t chunk = k_chunk_blocks(type), n_blocks = c->n_cols / K_QBLOCK;
@@ -90,7 +95,8 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		for (int at = 0; at < chunk * (scales + quants); at += 64)
 			_mm_prefetch((const char *)tile + AHEAD + at, _MM_HINT_T1);
 		for (int32_t i = 0; i < chunk && b + i < n_blocks; i++)
-			quantised_block(c, type, n, b + i, tile + i * scales, tile + chunk * scales + i * quants, acc);
+			quantised_block(c, type, n, b + i, tile + i * scales,
+							tile + chunk * scales + i * quants, acc);
 	}
 	for (int r = 0; r < n; r++)
 		_mm512_storeu_ps(y + r * K_TILE_GROUP * LANES, acc[r]);
@@ -115,7 +121,8 @@ INLINE __m512 load_floats(enum k_type type, const uint8_t *column)
 }
 
 /* Rule 6: n_tiles tiles and n rows at a time, whose chains hide one another's latency. */
-INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
+INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+						int first)
 {
 	const size_t column = LANES * (type == K_F32 ? 4 : 2);
 	const uint8_t *w = c->tile + (size_t)first * c->tile_bytes;
@@ -165,19 +172,36 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 		float_tiles(c, type, 1, n, t);
 }
 
-/* One function a format, and in it one body for each number of rows, with everything known when compiled. */
+/* One function a format, and in it one body for each number of rows, with everything known when
+ * compiled. */
 #define TILE_FN(name, family, type)                                                                \
 	static void name(const struct k_tile_call *c)                                                  \
 	{                                                                                              \
 		switch (c->n) {                                                                            \
-		case 1: family(c, type, 1); break;                                                         \
-		case 2: family(c, type, 2); break;                                                         \
-		case 3: family(c, type, 3); break;                                                         \
-		case 4: family(c, type, 4); break;                                                         \
-		case 5: family(c, type, 5); break;                                                         \
-		case 6: family(c, type, 6); break;                                                         \
-		case 7: family(c, type, 7); break;                                                         \
-		default: family(c, type, 8); break;                                                        \
+		case 1:                                                                                    \
+			family(c, type, 1);                                                                    \
+			break;                                                                                 \
+		case 2:                                                                                    \
+			family(c, type, 2);                                                                    \
+			break;                                                                                 \
+		case 3:                                                                                    \
+			family(c, type, 3);                                                                    \
+			break;                                                                                 \
+		case 4:                                                                                    \
+			family(c, type, 4);                                                                    \
+			break;                                                                                 \
+		case 5:                                                                                    \
+			family(c, type, 5);                                                                    \
+			break;                                                                                 \
+		case 6:                                                                                    \
+			family(c, type, 6);                                                                    \
+			break;                                                                                 \
+		case 7:                                                                                    \
+			family(c, type, 7);                                                                    \
+			break;                                                                                 \
+		default:                                                                                   \
+			family(c, type, 8);                                                                    \
+			break;                                                                                 \
 		}                                                                                          \
 	}
 TILE_FN(tile_f32, floats, K_F32)
@@ -191,8 +215,12 @@ static const struct k_tiling tiling = {
 	.lanes = LANES,
 	.max_rows = MAX_ROWS,
 	.flip_q8 = 0x80,
-	.fn = {[K_F32] = tile_f32, [K_F16] = tile_f16, [K_BF16] = tile_bf16, [K_Q4_0] = tile_q4_0,
-		   [K_Q4_1] = tile_q4_1, [K_Q8_0] = tile_q8_0},
+	.fn = {[K_F32] = tile_f32,
+		   [K_F16] = tile_f16,
+		   [K_BF16] = tile_bf16,
+		   [K_Q4_0] = tile_q4_0,
+		   [K_Q4_1] = tile_q4_1,
+		   [K_Q8_0] = tile_q8_0},
 };
 
 void k_avx512_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
@@ -228,9 +256,13 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx512 = {
 	.name = "avx512",
 	.runs_here = runs_here,
-	.fn = {[K_OP_embed] = k_avx512_embed, [K_OP_norm] = k_avx2_norm, [K_OP_matmul] = k_avx512_matmul,
-		   [K_OP_rope] = k_avx2_rope, [K_OP_attention] = k_avx2_attention,
-		   [K_OP_swiglu] = k_avx2_swiglu, [K_OP_stats] = k_avx2_stats},
+	.fn = {[K_OP_embed] = k_avx512_embed,
+		   [K_OP_norm] = k_avx2_norm,
+		   [K_OP_matmul] = k_avx512_matmul,
+		   [K_OP_rope] = k_avx2_rope,
+		   [K_OP_attention] = k_avx2_attention,
+		   [K_OP_swiglu] = k_avx2_swiglu,
+		   [K_OP_stats] = k_avx2_stats},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
 };

@@ -1,11 +1,13 @@
-/* See pool.h. A barrier that counts generations (Hensgen, Finkel and Manber 1988's sense, with more than two
- * values): who waits spins briefly, then sleeps on a futex, so that more threads than processors, or a busy
- * machine, cost sleeps but no stalls. Work starts and ends at the same barrier.
+/* See pool.h. A barrier that counts generations (Hensgen, Finkel and Manber 1988's sense, with more
+ * than two values): who waits spins briefly, then sleeps on a futex, so that more threads than
+ * processors, or a busy machine, cost sleeps but no stalls. Work starts and ends at the same
+ * barrier.
  *
- * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the barrier.
+ * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the
+ * barrier.
  * 2. `generation` only grows; whoever arrives last adds one. 3. A waiter that sleeps is counted in
- * `sleepers` before it looks at `generation` the last time; the last to arrive looks at `sleepers` after it
- * has added one: no wake-up is lost. */
+ * `sleepers` before it looks at `generation` the last time; the last to arrive looks at `sleepers`
+ * after it has added one: no wake-up is lost. */
 #include "kernels/pool.h"
 
 #include <linux/futex.h>
@@ -50,7 +52,8 @@ struct k_pool {
 	pthread_mutex_t starting; /* held while the pool may still fail to open */
 };
 
-/* Rule 1: round to nearest, subnormals kept, no traps: a thread inherits whatever a library left. */
+/* Rule 1: round to nearest, subnormals kept, no traps: a thread inherits whatever a library left.
+ */
 static void set_environment(void)
 {
 #if defined(__x86_64__)
@@ -140,8 +143,8 @@ void k_pool_run(struct k_pool *p, k_pool_fn *fn, void *arg)
 	k_pool_barrier(p);
 }
 
-/* Signals are for the program's other threads. After a failure those that run leave before their first
- * barrier. */
+/* Signals are for the program's other threads. After a failure those that run leave before their
+ * first barrier. */
 static int start_workers(struct k_pool *p, struct err *e)
 {
 	sigset_t all, before;
@@ -160,8 +163,8 @@ static int start_workers(struct k_pool *p, struct err *e)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!status)
 		return 0;
-	return err_set(e, ERR_MEMORY, "cannot start %u compute threads (%s): ask for fewer", p->n_threads,
-				   strerror(status));
+	return err_set(e, ERR_MEMORY, "cannot start %u compute threads (%s): ask for fewer",
+				   p->n_threads, strerror(status));
 }
 
 static int available_processors(void)

@@ -1,7 +1,7 @@
-/* The reference: every op in plain scalar form. It is the definition (docs/arithmetic.md, rule by rule); any
- * other kernel must give the same bits. Also the back end of processors that have no kernels of their own.
- * Here: embedding, norm, RoPE, SwiGLU, statistics; ref_matmul.c and ref_attention.c have the rest.
- * Thread: called by all threads of a pool; no state. */
+/* The reference: every op in plain scalar form. It is the definition (docs/arithmetic.md, rule by
+ * rule); any other kernel must give the same bits. Also the back end of processors that have no
+ * kernels of their own. Here: norm, RoPE, SwiGLU, statistics; ref_matmul.c (and embedding) and
+ * ref_attention.c have the rest. Thread: called by all threads of a pool; no state. */
 #include "kernels/arith.h"
 #include "kernels/isa.h"
 
@@ -156,9 +156,9 @@ void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 	}
 }
 
-/* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p and W that of
- * p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains over ids = i mod 8, then tree(8);
- * blocks are added in ascending order. */
+/* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p
+ * and W that of p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains over
+ * ids = i mod 8, then tree(8); blocks are added in ascending order. */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out)
 {
 	double s = 0, w = 0;

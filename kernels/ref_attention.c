@@ -1,7 +1,6 @@
-/* The reference of attention: rule 11. Scores of one span at a time, its maximum, its sums, and then the
- * spans' results merged in ascending order: the partition is by absolute position, so the bits depend on
- * nothing but the tokens seen.
- * Thread: called by all threads of a pool; no state. */
+/* The reference of attention: rule 11. Scores of one span at a time, its maximum, its sums, and
+ * then the spans' results merged in ascending order: the partition is by absolute position, so the
+ * bits depend on nothing but the tokens seen. Thread: called by all threads of a pool; no state. */
 #include "kernels/arith.h"
 #include "kernels/isa.h"
 
@@ -17,7 +16,8 @@ static const uint16_t *view_at(const struct view *v, int32_t pos, int want_v)
 {
 	const struct k_kv *kv = v->a->kv;
 	const int32_t token = pos % kv->page_size;
-	const uint16_t *at = k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
+	const uint16_t *at =
+		k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
 
 	if (want_v)
 		return at + (size_t)token * (size_t)kv->head_dim;
@@ -34,8 +34,8 @@ static float score(const struct view *v, int32_t pos)
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
-/* Probabilities of a span before it is scaled: p [128], +0 where invisible. Returns the span's maximum, in
- * which a NaN never wins. */
+/* Probabilities of a span before it is scaled: p [128], +0 where invisible. Returns the span's
+ * maximum, in which a NaN never wins. */
 static float span_scores(const struct view *v, int32_t first, float *p)
 {
 	float m = -INFINITY;
@@ -52,8 +52,8 @@ static float span_scores(const struct view *v, int32_t first, float *p)
 	return m;
 }
 
-/* o = the span's weighted sum of values; returns l, the chain over its groups of tree(16). The sums of its
- * visible groups go to share, if it is not NULL. */
+/* o = the span's weighted sum of values; returns l, the chain over its groups of tree(16). The sums
+ * of its visible groups go to share, if it is not NULL. */
 static float span_sums(const struct view *v, int32_t first, const float *p, float *o, float *share)
 {
 	const int32_t head_dim = v->a->kv->head_dim;
@@ -79,8 +79,9 @@ static float span_sums(const struct view *v, int32_t first, const float *p, floa
 	return l;
 }
 
-/* After all spans: share of a group = (its sum * exp(m - M)) * (1 / L), m its span's maximum; a visible key
- * counts as near zero if (p * exp(m - M)) * (1 / L) is below the threshold. The scores are made anew. */
+/* After all spans: share of a group = (its sum * exp(m - M)) * (1 / L), m its span's maximum; a
+ * visible key counts as near zero if (p * exp(m - M)) * (1 / L) is below the threshold. The scores
+ * are made anew. */
 static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
 {
 	const struct k_attention *a = v->a;
@@ -93,7 +94,8 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 
 		for (int32_t t = 0; t < K_SPAN && first + t <= v->pos; t++)
 			count += (p[t] * e) * inv_l < a->threshold;
-		for (int32_t g = first / K_GROUP; share && g < n_groups && g < (first + K_SPAN) / K_GROUP; g++)
+		for (int32_t g = first / K_GROUP; share && g < n_groups && g < (first + K_SPAN) / K_GROUP;
+			 g++)
 			share[g] = (share[g] * e) * inv_l;
 	}
 	if (near_zero)

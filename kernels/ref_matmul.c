@@ -1,6 +1,6 @@
-/* The reference of everything that reads weights: matrix products (rules 5 and 6) and embedding rows. The
- * packed form is the file's own: rows of GGUF blocks.
- * Thread: called by all threads of a pool; no state. */
+/* The reference of everything that reads weights: matrix products (rules 5 and 6) and embedding
+ * rows. The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a
+ * pool; no state. */
 #include "kernels/arith.h"
 #include "kernels/isa.h"
 
@@ -59,8 +59,8 @@ struct block {
 	int8_t w[K_QBLOCK];
 };
 
-/* A quantised block: value i is dw * w[i] + mw. GGUF: scale, minimum, then weights; of 4-bit weights, byte i
- * holds number i in its low and number i + 16 in its high half. */
+/* A quantised block: value i is dw * w[i] + mw. GGUF: scale, minimum, then weights; of 4-bit
+ * weights, byte i holds number i in its low and number i + 16 in its high half. */
 static void load_block(enum k_type type, const uint8_t *p, struct block *b)
 {
 	const int bias = type == K_Q4_0 ? 8 : 0;

@@ -1,6 +1,6 @@
-/* RoPE's tables (rule 9), in double from + - * alone: libm's sin and cos differ in their last bits between
- * machines with and without FMA, and the tables are part of the arithmetic.
- * Thread: any; no state. */
+/* RoPE's tables (rule 9), in double from + - * alone: libm's sin and cos differ in their last bits
+ * between machines with and without FMA, and the tables are part of the arithmetic. Thread: any; no
+ * state. */
 #include "kernels/arith.h"
 #include "kernels/kernels.h"
 
@@ -44,10 +44,18 @@ static void sin_cos(double x, double *sin_out, double *cos_out)
 	s = sin_near_0(r);
 	c = cos_near_0(r);
 	switch (k_bits64(t) & 3) {
-	case 0: *sin_out = s, *cos_out = c; break;
-	case 1: *sin_out = c, *cos_out = -s; break;
-	case 2: *sin_out = -s, *cos_out = -c; break;
-	default: *sin_out = -c, *cos_out = s; break;
+	case 0:
+		*sin_out = s, *cos_out = c;
+		break;
+	case 1:
+		*sin_out = c, *cos_out = -s;
+		break;
+	case 2:
+		*sin_out = -s, *cos_out = -c;
+		break;
+	default:
+		*sin_out = -c, *cos_out = s;
+		break;
 	}
 }
 
@@ -59,7 +67,8 @@ void k_rope_freqs(double theta, int32_t rope_dim, double *freq)
 		freq[i] = k_exp64(-((double)(2 * i) / (double)rope_dim * log_theta));
 }
 
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out)
+void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
+				  float *sin_out)
 {
 	for (int32_t pos = 0; pos < n_pos; pos++) {
 		for (int32_t i = 0; i < n_freqs; i++) {

@@ -1,6 +1,7 @@
-/* See selfcheck.h. The data comes from Philox, so the answers are constants of the arithmetic version: a
- * compiler that fuses, a library that flushes subnormals or a processor at fault is found at start-up.
- * Each op is run alone, on data that does not depend on the others, so a failure names its kernel. */
+/* See selfcheck.h. The data comes from Philox, so the answers are constants of the arithmetic
+ * version: a compiler that fuses, a library that flushes subnormals or a processor at fault is
+ * found at start-up. Each op is run alone, on data that does not depend on the others, so a failure
+ * names its kernel. */
 #include "kernels/selfcheck.h"
 
 #include <stdlib.h>
@@ -17,14 +18,14 @@ enum {
 	PAGE = 32,
 	PAGES = 5,
 	FIRST = 127, /* positions FIRST … FIRST + ROWS - 1 cross a span */
-	ATTEND = 2,  /* rows of attention, the dearest */
+	ATTEND = 2,	 /* rows of attention, the dearest */
 	GROUPS = PAGES * PAGE / K_GROUP,
 };
 
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
-	[K_OP_embed] = 0xa74f7df13024de04,     [K_OP_norm] = 0xbd99244ee246ca94,
-	[K_OP_matmul] = 0xfe71972073c8f010,    [K_OP_rope] = 0x2d4d979dbc28603a,
+	[K_OP_embed] = 0xa74f7df13024de04,	   [K_OP_norm] = 0xbd99244ee246ca94,
+	[K_OP_matmul] = 0xfe71972073c8f010,	   [K_OP_rope] = 0x2d4d979dbc28603a,
 	[K_OP_attention] = 0xe76d53e2ebdd6b0f, [K_OP_swiglu] = 0x90d4ff63553a1802,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
@@ -81,7 +82,8 @@ static void fill_weights(uint8_t *raw, enum k_type type)
 
 			if (type == K_BF16)
 				h = (uint16_t)(k_bits(scale[f]) >> 16);
-			memcpy(block + 2 * f, type == K_F32 ? (void *)&scale[0] : (void *)&h, type == K_F32 ? 4 : 2);
+			memcpy(block + 2 * f, type == K_F32 ? (void *)&scale[0] : (void *)&h,
+				   type == K_F32 ? 4 : 2);
 		}
 	}
 }
@@ -167,10 +169,20 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	struct k_op op;
 
 	for (int neox = 0; neox < 2; neox++) {
-		op = (struct k_op){.u.rope = {.q = d->q, .k = d->kv_in[0], .v = d->kv_in[1], .cos = d->cos,
-				.sin = d->sin, .rope_dim = HEAD_DIM, .neox = neox, .scale = 0.176776695f,
-				.n_heads = HEADS, .n = ROWS, .rows = d->row, .pages = tables, .kv = &kv,
-				.nan_row = &d->nan_row}};
+		op = (struct k_op){.u.rope = {.q = d->q,
+									  .k = d->kv_in[0],
+									  .v = d->kv_in[1],
+									  .cos = d->cos,
+									  .sin = d->sin,
+									  .rope_dim = HEAD_DIM,
+									  .neox = neox,
+									  .scale = 0.176776695f,
+									  .n_heads = HEADS,
+									  .n = ROWS,
+									  .rows = d->row,
+									  .pages = tables,
+									  .kv = &kv,
+									  .nan_row = &d->nan_row}};
 		run(ctx, K_OP_rope, &op);
 		fold(&hash[K_OP_rope], d->q, sizeof d->q);
 		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
@@ -181,9 +193,17 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope */
 	for (size_t i = 0; i < sizeof d->kv / 2; i++)
 		d->kv[i] = k_f32_to_f16(k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f));
-	op = (struct k_op){.u.attention = {.q = d->q, .out = acts_out(d), .n_heads = HEADS, .n = ATTEND,
-			.rows = d->row, .pages = tables, .kv = &kv, .share = d->share, .near_zero = d->near_zero,
-			.share_stride = GROUPS, .threshold = 0.004f}};
+	op = (struct k_op){.u.attention = {.q = d->q,
+									   .out = acts_out(d),
+									   .n_heads = HEADS,
+									   .n = ATTEND,
+									   .rows = d->row,
+									   .pages = tables,
+									   .kv = &kv,
+									   .share = d->share,
+									   .near_zero = d->near_zero,
+									   .share_stride = GROUPS,
+									   .threshold = 0.004f}};
 	run(ctx, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
 	fold(&hash[K_OP_attention], d->share, sizeof d->share);
@@ -196,8 +216,9 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
-	struct k_op op = {.u.norm = {.x = d->x, .pick = d->ids, .w = d->w, .eps = 1e-5f,
-			.out = acts_out(d), .n = ROWS}};
+	struct k_op op = {
+		.u.norm = {
+			.x = d->x, .pick = d->ids, .w = d->w, .eps = 1e-5f, .out = acts_out(d), .n = ROWS}};
 
 	for (int r = 0; r < ROWS; r++)
 		d->ids[r] = ROWS - 1 - r;
@@ -270,11 +291,12 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 		return -1;
 	for (int i = 0; i < K_N_KINDS; i++)
 		if (hash[i] != known[i])
-			return err_set(e, ERR_DEVICE,
-						   "the %s kernel (%s) does not give the known answers of arithmetic %d "
-						   "(%016llx, not %016llx): a compiler's liberty or a fault of the processor; "
-						   "try the back end \"ref\"",
-						   names[i], k_isa_name(ctx), K_ARITH_VERSION, (unsigned long long)hash[i],
-						   (unsigned long long)known[i]);
+			return err_set(
+				e, ERR_DEVICE,
+				"the %s kernel (%s) does not give the known answers of arithmetic %d "
+				"(%016llx, not %016llx): a compiler's liberty or a fault of the processor; "
+				"try the back end \"ref\"",
+				names[i], k_isa_name(ctx), K_ARITH_VERSION, (unsigned long long)hash[i],
+				(unsigned long long)known[i]);
 	return 0;
 }

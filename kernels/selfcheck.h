@@ -4,8 +4,9 @@
 
 #include "kernels/kernels.h"
 
-/* Runs every op on made-up data with the context's kernels and threads, and compares hashes of the results
- * with those of arithmetic version 1. 0, or -1 with ERR_DEVICE naming the op. Takes a few milliseconds. */
+/* Runs every op on made-up data with the context's kernels and threads, and compares hashes of the
+ * results with those of arithmetic version 1. 0, or -1 with ERR_DEVICE naming the op. Takes a few
+ * milliseconds. */
 int k_selfcheck(struct k_ctx *ctx, struct err *e);
 
 /* The hashes themselves, for the test that keeps the table right. */

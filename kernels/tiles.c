@@ -1,11 +1,13 @@
-/* See tiles.h. Packing, reading a row back, and the walk over tiles and rows of a matrix product; what a
- * tile's product costs is in matmul_*.c.
- * Thread: called by all threads of a pool; no state but the op's ticket. */
+/* See tiles.h. Packing, reading a row back, and the walk over tiles and rows of a matrix product;
+ * what a tile's product costs is in matmul_*.c. Thread: called by all threads of a pool; no state
+ * but the op's ticket. */
 #include "kernels/tiles.h"
 
 #include "kernels/arith.h"
 
-enum { ROWS_BYTES = 192 << 10 }; /* activations that are walked at once: they stay in a core's L2 cache */
+enum {
+	ROWS_BYTES = 192 << 10
+}; /* activations that are walked at once: they stay in a core's L2 cache */
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -34,7 +36,8 @@ size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 	if (!is_quantised(type))
 		return round_up((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
 	return round_up(round_up(n_blocks, (size_t)k_chunk_blocks(type)) * n_scales(type) * l * 2 +
-						n_blocks * quant_bytes(type) * l, 64);
+						n_blocks * quant_bytes(type) * l,
+					64);
 }
 
 /* Where a block's scales and weights are in a tile. */
@@ -42,7 +45,8 @@ struct place {
 	uint8_t *scales, *quants;
 };
 
-static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
+static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile,
+							 int32_t block)
 {
 	const size_t lanes = (size_t)t->lanes, chunk_blocks = (size_t)k_chunk_blocks(type);
 	const size_t scales = n_scales(type) * lanes * 2, quants = quant_bytes(type) * lanes;
@@ -55,9 +59,10 @@ static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t
 	};
 }
 
-/* GGUF's 4-bit blocks already pair column i with i + 16, so packing only moves groups of four bytes. */
-static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m, const uint8_t *raw,
-							   uint8_t *tile, int32_t lane)
+/* GGUF's 4-bit blocks already pair column i with i + 16, so packing only moves groups of four
+ * bytes. */
+static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
+							   const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
 	const size_t scale_bytes = n_scales(m->type) * 2, quads = quant_bytes(m->type) / 4;
 	const uint32_t flip = m->type == K_Q8_0 ? t->flip_q8 * 0x01010101u : 0;
@@ -87,11 +92,12 @@ static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, c
 		memcpy(tile + (k * (size_t)t->lanes + (size_t)lane) * bytes, raw + k * bytes, bytes);
 }
 
-void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int tid, int n_threads)
+void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int tid,
+				  int n_threads)
 {
 	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
-	const size_t row_bytes = (size_t)(m->n_cols / k_types[m->type].block) *
-							 (size_t)k_types[m->type].block_bytes;
+	const size_t row_bytes =
+		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
 	int64_t lo, hi;
 
 	k_split((m->n_rows + t->lanes - 1) / t->lanes, tid, n_threads, &lo, &hi);
@@ -174,8 +180,8 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 }
 
 /* The rows' bias and residual, each rounded, then to memory: rule 3. */
-static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call, int32_t lanes,
-				   int32_t first_row, int32_t first_act)
+static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
+				   int32_t lanes, int32_t first_row, int32_t first_act)
 {
 	const struct k_matrix *w = a->part[part].w;
 	const int32_t left = w->n_rows - first_row, all = call->n_tiles * lanes;
@@ -205,8 +211,8 @@ static void sum_blocks(const int8_t *q, size_t n_blocks, int32_t *sums)
 	}
 }
 
-/* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles by a strip
- * before the next one. */
+/* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
+ * by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
 					 int32_t tile_end, int32_t *sums)
 {
@@ -249,8 +255,9 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	}
 }
 
-/* Takes the next tiles: a share of those left, so that large pieces come first and the threads end together
- * (guided self-scheduling, Polychronopoulos and Kuck 1987). Threads differ in speed on a busy machine. */
+/* Takes the next tiles: a share of those left, so that large pieces come first and the threads end
+ * together (guided self-scheduling, Polychronopoulos and Kuck 1987). Threads differ in speed on a
+ * busy machine. */
 static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t *first)
 {
 	int taken = atomic_load_explicit(ticket, memory_order_relaxed), count;
@@ -261,8 +268,8 @@ static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t 
 		count = n_threads == 1 ? n_tiles : (n_tiles - taken) / (2 * n_threads);
 		count = (count + K_TILE_GROUP) / K_TILE_GROUP * K_TILE_GROUP;
 		count = count < n_tiles - taken ? count : n_tiles - taken;
-	} while (!atomic_compare_exchange_weak_explicit(ticket, &taken, taken + count, memory_order_relaxed,
-													memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(ticket, &taken, taken + count,
+													memory_order_relaxed, memory_order_relaxed));
 	*first = taken;
 	return count;
 }

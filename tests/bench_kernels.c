@@ -1,5 +1,6 @@
-/* Speed of the matrix products on the shapes of SmolLM2-135M: `make build/tests/bench_kernels`, then
- * build/tests/bench_kernels [isa [threads [type]]]. Not a test: machines differ. Best of many short runs. */
+/* Speed of the matrix products on the shapes of SmolLM2-135M: `make build/tests/bench_kernels`,
+ * then build/tests/bench_kernels [isa [threads [type]]]. Not a test: machines differ. Best of many
+ * short runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,15 @@
 #include "kernels/arith.h"
 #include "kernels/kernels.h"
 
-enum { LAYERS = 30, DIM = 576, KV = 192, FFN = 1536, VOCAB = 49152, MAX_N = 256, OPS = 4 * LAYERS + 1 };
+enum {
+	LAYERS = 30,
+	DIM = 576,
+	KV = 192,
+	FFN = 1536,
+	VOCAB = 49152,
+	MAX_N = 256,
+	OPS = 4 * LAYERS + 1
+};
 
 #define ARENA ((size_t)1 << 30)
 
@@ -39,8 +48,11 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 static struct k_acts acts(int32_t dim)
 {
 	size_t n = (size_t)MAX_N * (size_t)dim;
-	struct k_acts a = {.x = calloc(n, 4), .q = malloc(n), .d = calloc(n / 32, 4), .sx = calloc(n / 32, 4),
-			.dim = dim};
+	struct k_acts a = {.x = calloc(n, 4),
+					   .q = malloc(n),
+					   .d = calloc(n / 32, 4),
+					   .sx = calloc(n / 32, 4),
+					   .dim = dim};
 
 	for (size_t i = 0; i < n; i++)
 		a.q[i] = (int8_t)(i * 37 % 255 - 127);
@@ -62,16 +74,60 @@ static void best_seconds(struct k_ctx *ctx, struct k_program *p, int tries, doub
 	}
 }
 
-int main(int argc, char **argv)
+/* The products of one token, in order: four ops a layer, and the head. */
+static double fill_program(struct k_ctx *ctx, enum k_type type, struct k_op *op, float *out)
 {
 	static struct layer layer[LAYERS];
+	const struct k_acts narrow = acts(DIM), wide = acts(FFN);
+	double bytes = 0;
+
+	for (int i = 0; i < LAYERS; i++) {
+		struct layer *l = &layer[i];
+		struct k_matmul a[4] = {
+			{.in = narrow, .n_parts = 3, .part = {{.w = &l->q}, {.w = &l->k}, {.w = &l->v}}},
+			{.in = narrow, .n_parts = 1, .part = {{.w = &l->o}}},
+			{.in = narrow, .n_parts = 2, .part = {{.w = &l->gate}, {.w = &l->up}}},
+			{.in = wide, .n_parts = 1, .part = {{.w = &l->down}}},
+		};
+
+		*l = (struct layer){make(ctx, type, DIM, DIM), make(ctx, type, KV, DIM),
+							make(ctx, type, KV, DIM),  make(ctx, type, DIM, DIM),
+							make(ctx, type, FFN, DIM), make(ctx, type, FFN, DIM),
+							make(ctx, type, DIM, FFN)};
+		for (int j = 0; j < 4; j++) {
+			op[4 * i + j].kind = K_OP_matmul;
+			op[4 * i + j].u.matmul = a[j];
+			for (int p = 0; p < a[j].n_parts; p++) {
+				op[4 * i + j].u.matmul.part[p].out = out + (size_t)p * MAX_N * FFN;
+				bytes += (double)k_matrix_bytes(ctx, a[j].part[p].w);
+			}
+		}
+	}
+	return bytes;
+}
+
+static double fill_head(struct k_ctx *ctx, struct k_op *op, float *out)
+{
+	static struct k_matrix head;
+
+	head = make(ctx, K_Q8_0, VOCAB, DIM);
+	op->kind = K_OP_matmul;
+	op->u.matmul =
+		(struct k_matmul){.in = acts(DIM), .n_parts = 1, .part = {{.w = &head, .out = out}}};
+	return (double)k_matrix_bytes(ctx, &head);
+}
+
+int main(int argc, char **argv)
+{
 	static struct k_op op[OPS];
 	struct k_program program = {.op = op, .n_ops = OPS, .timed = true};
 	struct err e = {0};
 	struct k_ctx *ctx;
 	enum k_type type = K_Q4_1;
 	float *out = calloc((size_t)MAX_N * VOCAB, 4);
-	double read, one[2] = {0}, bytes[2] = {0}, macs[2];
+	double read, s[2], one[2] = {0}, bytes[2];
+	const double macs[2] = {(double)LAYERS * DIM * (2 * DIM + 2 * KV + 3 * FFN),
+							(double)DIM * VOCAB};
 
 	if (k_open(&ctx, "cpu", argc > 1 ? argv[1] : NULL, argc > 2 ? atoi(argv[2]) : 2, &e)) {
 		puts(e.text);
@@ -79,51 +135,26 @@ int main(int argc, char **argv)
 	}
 	for (int t = 0; argc > 3 && t < K_N_TYPES; t++)
 		type = strcmp(argv[3], k_types[t].name) == 0 ? (enum k_type)t : type;
-	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				 -1, 0);
 	if (arena == MAP_FAILED)
 		return 1;
 	madvise(arena, ARENA, MADV_HUGEPAGE);
-	const struct k_acts narrow = acts(DIM), wide = acts(FFN);
-	struct k_matrix vocab = make(ctx, K_Q8_0, VOCAB, DIM);
-	for (int i = 0; i < LAYERS; i++) {
-		struct layer *l = &layer[i];
-		struct k_op *o = op + 4 * i;
-
-		*l = (struct layer){make(ctx, type, DIM, DIM), make(ctx, type, KV, DIM), make(ctx, type, KV, DIM),
-				make(ctx, type, DIM, DIM), make(ctx, type, FFN, DIM), make(ctx, type, FFN, DIM),
-				make(ctx, type, DIM, FFN)};
-		o[0].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 3,
-				.part = {{.w = &l->q, .out = out}, {.w = &l->k, .out = out + MAX_N * DIM},
-						{.w = &l->v, .out = out + MAX_N * 2 * DIM}}};
-		o[1].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 1, .part = {{.w = &l->o, .out = out}}};
-		o[2].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 2,
-				.part = {{.w = &l->gate, .out = out}, {.w = &l->up, .out = out + MAX_N * FFN}}};
-		o[3].u.matmul = (struct k_matmul){.in = wide, .n_parts = 1, .part = {{.w = &l->down, .out = out}}};
-		for (int j = 0; j < 4; j++) {
-			o[j].kind = K_OP_matmul;
-			for (int p = 0; p < o[j].u.matmul.n_parts; p++)
-				bytes[0] += (double)k_matrix_bytes(ctx, o[j].u.matmul.part[p].w);
-		}
-	}
-	bytes[1] = (double)k_matrix_bytes(ctx, &vocab);
-	macs[0] = (double)LAYERS * DIM * (2 * DIM + 2 * KV + 3 * FFN);
-	macs[1] = (double)DIM * VOCAB;
-	op[OPS - 1].kind = K_OP_matmul;
-	op[OPS - 1].u.matmul = (struct k_matmul){.in = narrow, .n_parts = 1, .part = {{.w = &vocab, .out = out}}};
+	bytes[0] = fill_program(ctx, type, op, out);
+	bytes[1] = fill_head(ctx, &op[OPS - 1], out);
 	read = k_measure_read(ctx, 256u << 20);
 	printf("%s, %d threads, blocks in %s %.1f MB, head in Q8_0 %.1f MB, plain read %.1f GB/s\n",
-		   k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6, read / 1e9);
+		   k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6,
+		   read / 1e9);
 	for (int n = 1; n <= MAX_N; n *= n < 4 ? 2 : n < 16 ? 4 : 2) {
-		double s[2];
-
 		for (int i = 0; i < OPS; i++)
 			op[i].u.matmul.n = n;
 		best_seconds(ctx, &program, n < 16 ? 40 : 6, s);
 		for (int i = 0; i < 2; i++) {
 			one[i] = n == 1 ? s[i] : one[i];
 			printf("%3d rows: %s %8.3f ms = %5.2f x, %5.1f GB/s (%3.0f %% of read), %6.1f GMAC/s\n",
-				   n, i ? "head  " : "blocks", s[i] * 1e3, s[i] / one[i],
-				   bytes[i] / s[i] / 1e9, 100 * bytes[i] / s[i] / read, macs[i] * n / s[i] / 1e9);
+				   n, i ? "head  " : "blocks", s[i] * 1e3, s[i] / one[i], bytes[i] / s[i] / 1e9,
+				   100 * bytes[i] / s[i] / read, macs[i] * n / s[i] / 1e9);
 		}
 	}
 	k_close(ctx);

@@ -1,5 +1,5 @@
-/* The scalar functions of kernels/arith.h against what defines them: IEEE conversions, libm in double,
- * Random123's vectors; and RoPE's tables against libm in long double. */
+/* The scalar functions of kernels/arith.h against what defines them: IEEE conversions, libm in
+ * double, Random123's vectors; and RoPE's tables against libm in long double. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -141,8 +141,22 @@ static void same_fma(float a, float b, float c)
 /* Against the C library's, which is right by its own contract. */
 static void test_fma(void **state)
 {
-	static const float odd[] = {0.0f, -0.0f, 1.0f, -1.0f, 0x1p-149f, -0x1p-149f, 0x1.fffffep-127f, 0x1p-126f,
-			0x1.fffffep127f, -0x1.fffffep127f, INFINITY, -INFINITY, NAN, 0x1.000002p0f, 0x1p-24f, 0x1p-75f};
+	static const float odd[] = {0.0f,
+								-0.0f,
+								1.0f,
+								-1.0f,
+								0x1p-149f,
+								-0x1p-149f,
+								0x1.fffffep-127f,
+								0x1p-126f,
+								0x1.fffffep127f,
+								-0x1.fffffep127f,
+								INFINITY,
+								-INFINITY,
+								NAN,
+								0x1.000002p0f,
+								0x1p-24f,
+								0x1p-75f};
 	enum { N_ODD = sizeof odd / sizeof *odd };
 
 	(void)state;
@@ -160,7 +174,8 @@ static void test_fma(void **state)
 			c &= 0xffff0000u;
 		}
 		if (i % 2) { /* c near the product, so that it counts */
-			int32_t e = (int32_t)(k_bits(k_float(a) * k_float(b)) >> 23 & 255) + (int32_t)(i % 60) - 30;
+			int32_t e =
+				(int32_t)(k_bits(k_float(a) * k_float(b)) >> 23 & 255) + (int32_t)(i % 60) - 30;
 
 			c = (c & 0x807fffffu) | (uint32_t)(e < 0 ? 0 : e > 254 ? 254 : e) << 23;
 		}
@@ -222,8 +237,8 @@ static void test_philox(void **state)
 	static const uint32_t kat[3][10] = {
 		{0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
 		{~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-		{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb,
-				0x5001e420, 0x24126ea1},
+		{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
+		 0x94fdcceb, 0x5001e420, 0x24126ea1},
 	};
 	uint32_t out[4];
 
@@ -315,18 +330,12 @@ static void test_rope_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_f16_all),
-		cmocka_unit_test(test_f16_rounding),
-		cmocka_unit_test(test_bf16),
-		cmocka_unit_test(test_exp_log),
-		cmocka_unit_test(test_silu_tanh),
-		cmocka_unit_test(test_fma),
-		cmocka_unit_test(test_quantise),
-		cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_philox),
-		cmocka_unit_test(test_draw),
-		cmocka_unit_test(test_hash_mass),
-		cmocka_unit_test(test_double_functions),
+		cmocka_unit_test(test_f16_all),	   cmocka_unit_test(test_f16_rounding),
+		cmocka_unit_test(test_bf16),	   cmocka_unit_test(test_exp_log),
+		cmocka_unit_test(test_silu_tanh),  cmocka_unit_test(test_fma),
+		cmocka_unit_test(test_quantise),   cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_philox),	   cmocka_unit_test(test_draw),
+		cmocka_unit_test(test_hash_mass),  cmocka_unit_test(test_double_functions),
 		cmocka_unit_test(test_rope_table),
 	};
 

@@ -1,6 +1,7 @@
-/* Matrix products and embedding rows of every instruction set against the reference, by memcmp: all formats,
- * numbers of rows, odd shapes, threads, and numbers that are no pleasure; then the pool and the back end's
- * doors. (The other ops have test_fastops.c, the scalar functions test_arith.c.) */
+/* Matrix products and embedding rows of every instruction set against the reference, by memcmp: all
+ * formats, numbers of rows, odd shapes, threads, and numbers that are no pleasure; then the pool
+ * and the back end's doors. (The other ops have test_fastops.c, the scalar functions test_arith.c.)
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -76,20 +77,22 @@ static void run(struct k_ctx *c, struct k_op *op)
 }
 
 /* Equal bits; a NaN's own bits are no part of the contract. */
-static void same(const float *got, const float *expected, size_t n, const char *what, const struct k_ctx *c)
+static void same(const float *got, const float *expected, size_t n, const char *what,
+				 const struct k_ctx *c)
 {
 	for (size_t i = 0; i < n; i++)
-		if (k_bits(got[i]) != k_bits(expected[i]) && (got[i] == got[i] || expected[i] == expected[i]))
-			fail_msg("%s, %s with %d threads: value %zu is %a, not %a", what, k_isa_name(c), k_n_threads(c), i,
-					 (double)got[i], (double)expected[i]);
+		if (k_bits(got[i]) != k_bits(expected[i]) &&
+			(got[i] == got[i] || expected[i] == expected[i]))
+			fail_msg("%s, %s with %d threads: value %zu is %a, not %a", what, k_isa_name(c),
+					 k_n_threads(c), i, (double)got[i], (double)expected[i]);
 }
 
 enum mood { TAME, NASTY, EXTREME };
 
 static float random_float(enum mood mood)
 {
-	static const float odd[] = {0.0f, -0.0f, 0x1p-149f, -0x1p-130f, 3e38f, -3e38f, INFINITY, -INFINITY, NAN,
-			0x1p-101f, 1e-20f, 65504.0f};
+	static const float odd[] = {0.0f,	  -0.0f,	 0x1p-149f, -0x1p-130f, 3e38f,	-3e38f,
+								INFINITY, -INFINITY, NAN,		0x1p-101f,	1e-20f, 65504.0f};
 	uint32_t w = random32();
 
 	if (mood != TAME && w % 16 == 0)
@@ -99,7 +102,8 @@ static float random_float(enum mood mood)
 
 static uint16_t random_scale(enum mood mood)
 {
-	static const uint16_t odd[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xbc00};
+	static const uint16_t odd[] = {0,	   0x8000, 1,	   0x83ff, 0x0400,
+								   0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xbc00};
 	uint32_t w = random32();
 
 	if (mood == NASTY && w % 8 == 0)
@@ -111,7 +115,8 @@ static uint16_t random_scale(enum mood mood)
 static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
 	const struct k_type_info *t = &k_types[type];
-	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block), bytes = (size_t)t->block_bytes;
+	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block),
+				 bytes = (size_t)t->block_bytes;
 	uint8_t *raw = get(n_blocks * bytes);
 
 	for (size_t b = 0; b < n_blocks; b++) {
@@ -120,7 +125,10 @@ static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enu
 		uint16_t h = type == K_BF16 ? (uint16_t)(k_bits(x) >> 16) : k_f32_to_f16(x);
 
 		for (size_t i = 0; i < bytes; i++)
-			block[i] = mood == EXTREME ? type == K_Q8_0 ? 0x80 : type == K_Q4_0 ? 0x00 : 0xff : (uint8_t)random32();
+			block[i] = mood == EXTREME ? type == K_Q8_0	  ? 0x80
+										 : type == K_Q4_0 ? 0x00
+														  : 0xff
+									   : (uint8_t)random32();
 		if (t->block == 1) {
 			memcpy(block, type == K_F32 ? (const void *)&x : (const void *)&h, bytes);
 			continue;
@@ -141,7 +149,8 @@ static struct k_acts random_acts(enum k_type type, int32_t dim, enum mood mood)
 	struct k_acts a = {.x = get(n * 4), .dim = dim};
 
 	for (size_t i = 0; i < n; i++)
-		a.x[i] = mood == EXTREME ? (i / (size_t)dim % 2 ? 1.0f : -1.0f) : random_float(i % 96 < 64 ? TAME : mood);
+		a.x[i] = mood == EXTREME ? (i / (size_t)dim % 2 ? 1.0f : -1.0f)
+								 : random_float(i % 96 < 64 ? TAME : mood);
 	if (k_types[type].block == 1)
 		return a;
 	a.q = get(n);
@@ -206,7 +215,8 @@ static void multiply(struct k_ctx *c, struct product *p, int n, float *const out
 			assert_int_equal(k_bits(out[i][out_size(p, i, n) + g]), 0x55555555);
 }
 
-static void product_open(struct product *p, enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+static void product_open(struct product *p, enum k_type type, int32_t rows, int32_t cols,
+						 enum mood mood)
 {
 	const int32_t part_rows[3] = {rows, 1, rows / 2 + 3};
 	const size_t most = (size_t)(rows + 3) * MAX_N;
@@ -242,7 +252,8 @@ static void product_close(struct product *p)
 	acts_free(&p->in);
 }
 
-/* That the first n of the reference's 64 rows are what n rows give is rows' independence of their company. */
+/* That the first n of the reference's 64 rows are what n rows give is rows' independence of their
+ * company. */
 static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
 	struct product p;
@@ -258,7 +269,8 @@ static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood 
 				continue; /* it is the reference but for the split */
 			multiply(ctx[c], &p, counts[k], p.out);
 			for (int i = 0; i < 3; i++)
-				same(p.out[i], p.expected[i], out_size(&p, i, counts[k]), k_types[type].name, ctx[c]);
+				same(p.out[i], p.expected[i], out_size(&p, i, counts[k]), k_types[type].name,
+					 ctx[c]);
 		}
 		for (int i = 0; i < 3; i++)
 			free(p.w[i].m.data);
@@ -300,9 +312,11 @@ static void test_ref_matmul_value(void **state)
 		struct k_acts in = random_acts(w.m.type, COLS, TAME);
 		float y[ROWS], row[ROWS * COLS];
 		int32_t ids[ROWS] = {0, 1, 2, 3, 4, 5, 6};
-		struct k_op embed = {.kind = K_OP_embed, .u.embed = {.w = &w.m, .ids = ids, .x = row, .n = ROWS}};
-		struct k_op op = {.kind = K_OP_matmul, .u.matmul = {.in = in, .n_parts = 1, .n = 1,
-				.part = {{.w = &w.m, .out = y}}}};
+		struct k_op embed = {.kind = K_OP_embed,
+							 .u.embed = {.w = &w.m, .ids = ids, .x = row, .n = ROWS}};
+		struct k_op op = {
+			.kind = K_OP_matmul,
+			.u.matmul = {.in = in, .n_parts = 1, .n = 1, .part = {{.w = &w.m, .out = y}}}};
 
 		w.raw = random_weights(w.m.type, ROWS, COLS, TAME);
 		weights_load(ref, &w);
@@ -326,8 +340,8 @@ static void test_ref_matmul_value(void **state)
 	}
 }
 
-/* Element k of a row of GGUF blocks by the format's definition; exact in double. Without a minimum, + 0 is
- * added all the same: rule 5. */
+/* Element k of a row of GGUF blocks by the format's definition; exact in double. Without a minimum,
+ * + 0 is added all the same: rule 5. */
 static double decode(enum k_type type, const uint8_t *raw, int32_t k)
 {
 	const struct k_type_info *t = &k_types[type];
@@ -339,12 +353,20 @@ static double decode(enum k_type type, const uint8_t *raw, int32_t k)
 	memcpy(&d, b, 2);
 	memcpy(&m, b + 2, 2);
 	switch (type) {
-	case K_F32: memcpy(&x, b, 4); return (double)x;
-	case K_F16: return (double)k_f16_to_f32(d);
-	case K_BF16: return (double)k_bf16_to_f32(d);
-	case K_Q8_0: return (double)k_f16_to_f32(d) * (int8_t)b[2 + i] + 0.0;
-	case K_Q4_0: return (double)k_f16_to_f32(d) * ((b[2 + i % 16] >> i / 16 * 4 & 15) - 8) + 0.0;
-	default: return (double)k_f16_to_f32(d) * (b[4 + i % 16] >> i / 16 * 4 & 15) + (double)k_f16_to_f32(m);
+	case K_F32:
+		memcpy(&x, b, 4);
+		return (double)x;
+	case K_F16:
+		return (double)k_f16_to_f32(d);
+	case K_BF16:
+		return (double)k_bf16_to_f32(d);
+	case K_Q8_0:
+		return (double)k_f16_to_f32(d) * (int8_t)b[2 + i] + 0.0;
+	case K_Q4_0:
+		return (double)k_f16_to_f32(d) * ((b[2 + i % 16] >> i / 16 * 4 & 15) - 8) + 0.0;
+	default:
+		return (double)k_f16_to_f32(d) * (b[4 + i % 16] >> i / 16 * 4 & 15) +
+			   (double)k_f16_to_f32(m);
 	}
 }
 
@@ -363,10 +385,12 @@ static void test_embed(void **state)
 
 		w.raw = random_weights(w.m.type, ROWS, COLS, NASTY);
 		for (int32_t i = 0; i < ROWS * COLS; i++)
-			expected[i] = (float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
+			expected[i] =
+				(float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
 		for (int c = -1; c < n_ctx; c++) {
 			struct k_ctx *use = c < 0 ? ref : ctx[c];
-			struct k_op op = {.kind = K_OP_embed, .u.embed = {.w = &w.m, .ids = ids, .x = x, .n = ROWS}};
+			struct k_op op = {.kind = K_OP_embed,
+							  .u.embed = {.w = &w.m, .ids = ids, .x = x, .n = ROWS}};
 
 			weights_load(use, &w);
 			memset(x, 0, sizeof x);
@@ -387,7 +411,8 @@ static void test_types(void **state)
 			struct k_matrix m = {.type = (enum k_type)t, .n_rows = 64, .n_cols = 128};
 			size_t raw = (size_t)(64 * 128 / k_types[t].block * k_types[t].block_bytes);
 
-			assert_true(k_packed_bytes(ctx[c], m.type, 64, 128) == raw); /* nothing but weights is read */
+			assert_true(k_packed_bytes(ctx[c], m.type, 64, 128) ==
+						raw); /* nothing but weights is read */
 			assert_true(k_matrix_bytes(ctx[c], &m) == raw);
 			assert_true(k_packed_bytes(ctx[c], m.type, 65, 128) > raw);
 		}
@@ -404,8 +429,9 @@ static void test_environment(void **state)
 		w[i] = 1;
 	}
 	for (int c = 0; c < n_ctx; c++) {
-		struct k_op op = {.kind = K_OP_norm, .u.norm = {.x = x, .w = w, .eps = 1, .n = 1,
-				.out = {.x = out, .dim = 64}}};
+		struct k_op op = {
+			.kind = K_OP_norm,
+			.u.norm = {.x = x, .w = w, .eps = 1, .n = 1, .out = {.x = out, .dim = 64}}};
 
 		_mm_setcsr(0x9FC0); /* flush to zero, denormals are zero */
 		run(ctx[c], &op);
@@ -433,8 +459,8 @@ static void test_pool(void **state)
 
 		for (int i = 0; i < OPS; i++) {
 			op[i].kind = K_OP_norm;
-			op[i].u.norm = (struct k_norm){.x = i ? y[i - 1] : x, .w = w, .eps = 0, .n = 1,
-					.out = {.x = y[i], .dim = DIM}};
+			op[i].u.norm = (struct k_norm){
+				.x = i ? y[i - 1] : x, .w = w, .eps = 0, .n = 1, .out = {.x = y[i], .dim = DIM}};
 		}
 		for (int t = 0; t < 100; t++) {
 			memset(y, 0, sizeof y);

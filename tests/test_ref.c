@@ -1,6 +1,6 @@
-/* The reference twice: as built for any processor, with an emulated fused multiply-add, and once more here
- * with the processor's own and all that the optimiser does with wide vectors. The bits must be the same
- * (docs/arithmetic.md, rule 2). */
+/* The reference twice: as built for any processor, with an emulated fused multiply-add, and once
+ * more here with the processor's own and all that the optimiser does with wide vectors. The bits
+ * must be the same (docs/arithmetic.md, rule 2). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* A second set of names for everything that is compiled here anew: the reference, the back end that runs it
- * and the known answers. The pool is shared. */
+/* A second set of names for everything that is compiled here anew: the reference, the back end that
+ * runs it and the known answers. The pool is shared. */
 #define k_types fma_types
 #define k_ref_embed fma_ref_embed
 #define k_ref_norm fma_ref_norm
@@ -71,10 +71,20 @@
 #undef k_rope_freqs
 #undef k_rope_table
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
+void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
+				  float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
 
-enum { ROWS = 5, DIM = 320, HEAD_DIM = 64, HEADS = 5, OUT = 33, VOCAB = 3001, PAGE = 48, PAGES = 7 };
+enum {
+	ROWS = 5,
+	DIM = 320,
+	HEAD_DIM = 64,
+	HEADS = 5,
+	OUT = 33,
+	VOCAB = 3001,
+	PAGE = 48,
+	PAGES = 7
+};
 
 struct pair {
 	k_fn *plain, *fused;
@@ -116,7 +126,9 @@ static void fill(float *x, size_t n, uint32_t stream)
 		uint32_t w[4];
 
 		k_draw_words(99, (uint32_t)i, stream, 0, 0, w);
-		x[i] = (k_uniform(w[0]) - 0.5f) * (w[1] % 64 == 0 ? 0x1p-128f : w[1] % 64 == 1 ? 1e15f : 4.0f);
+		x[i] = (k_uniform(w[0]) - 0.5f) * (w[1] % 64 == 0	? 0x1p-128f
+										   : w[1] % 64 == 1 ? 1e15f
+															: 4.0f);
 	}
 }
 
@@ -165,7 +177,8 @@ static void test_rows(void **state)
 
 static void test_weights(void **state)
 {
-	static float x[ROWS * DIM], y[ROWS * OUT], rows[ROWS * DIM], d[ROWS * DIM / 32], sx[ROWS * DIM / 32];
+	static float x[ROWS * DIM], y[ROWS * OUT], rows[ROWS * DIM], d[ROWS * DIM / 32],
+		sx[ROWS * DIM / 32];
 	static int8_t q[ROWS * DIM];
 	static uint8_t raw[OUT * DIM * 4];
 	const int32_t ids[ROWS] = {3, 0, 32, 7, 7};
@@ -179,8 +192,10 @@ static void test_weights(void **state)
 	for (int type = 0; type < K_N_TYPES; type++) {
 		const int32_t step = fma_types[type].block_bytes;
 		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = DIM, .data = raw};
-		struct k_op op = {.u.matmul = {.in = {.x = x, .q = q, .d = d, .sx = sx, .dim = DIM}, .n_parts = 1,
-				.n = ROWS, .part = {{.w = &m, .out = y}}}};
+		struct k_op op = {.u.matmul = {.in = {.x = x, .q = q, .d = d, .sx = sx, .dim = DIM},
+									   .n_parts = 1,
+									   .n = ROWS,
+									   .part = {{.w = &m, .out = y}}}};
 
 		for (size_t i = 0; i < sizeof raw; i++)
 			raw[i] = (uint8_t)(i * 2654435761u >> 11);
@@ -207,15 +222,29 @@ static void test_sequence(void **state)
 		int32_t near_zero[ROWS * HEADS];
 		int8_t q[ROWS * DIM];
 	} out;
-	const struct k_kv kv = {.base = (uint8_t *)cache, .page_bytes = sizeof cache / PAGES, .page_size = PAGE,
-			.n_layers = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM};
+	const struct k_kv kv = {.base = (uint8_t *)cache,
+							.page_bytes = sizeof cache / PAGES,
+							.page_size = PAGE,
+							.n_layers = 1,
+							.n_kv_heads = 1,
+							.head_dim = HEAD_DIM};
 	const int32_t table[PAGES] = {2, 0, 1, 6, 5, 4, 3}, *tables[1] = {table};
 	const struct k_row row[ROWS] = {{0, 0, 0}, {127, 0, 1}, {128, 0, 2}, {200, 0, -1}, {300, 0, 4}};
 	atomic_int nan_row = 0;
 	double freq[HEAD_DIM / 2], freq2[HEAD_DIM / 2];
-	struct k_op op = {.u.rope = {.q = heads, .k = k, .v = v, .cos = c, .sin = s, .rope_dim = HEAD_DIM,
-			.scale = 0.125f, .n_heads = HEADS, .n = ROWS, .rows = row, .pages = tables, .kv = &kv,
-			.nan_row = &nan_row}};
+	struct k_op op = {.u.rope = {.q = heads,
+								 .k = k,
+								 .v = v,
+								 .cos = c,
+								 .sin = s,
+								 .rope_dim = HEAD_DIM,
+								 .scale = 0.125f,
+								 .n_heads = HEADS,
+								 .n = ROWS,
+								 .rows = row,
+								 .pages = tables,
+								 .kv = &kv,
+								 .nan_row = &nan_row}};
 
 	(void)state;
 	if (!can_run())
@@ -236,9 +265,18 @@ static void test_sequence(void **state)
 	fill(heads, ROWS * DIM, 8);
 	for (size_t i = 0; i < sizeof cache / 2; i++)
 		cache[i] = k_f32_to_f16((float)(i * 2654435761u % 8191) * 0x1p-12f - 1);
-	op.u.attention = (struct k_attention){.q = heads, .n_heads = HEADS, .n = ROWS, .rows = row,
-			.pages = tables, .kv = &kv, .share = out.share, .near_zero = out.near_zero, .share_stride = 21,
-			.threshold = 1e-4f, .out = {.x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM}};
+	op.u.attention =
+		(struct k_attention){.q = heads,
+							 .n_heads = HEADS,
+							 .n = ROWS,
+							 .rows = row,
+							 .pages = tables,
+							 .kv = &kv,
+							 .share = out.share,
+							 .near_zero = out.near_zero,
+							 .share_stride = 21,
+							 .threshold = 1e-4f,
+							 .out = {.x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM}};
 	both(K_OP_attention, &op, &out, sizeof out);
 	op.u.attention.softcap = 20;
 	both(K_OP_attention, &op, &out, sizeof out);
