@@ -99,9 +99,9 @@ static float span_max(const float *s, int32_t visible)
 }
 
 /* Scores of one query to probabilities, in place: +0 where invisible, to the end of n_groups.
- * Returns l; *m is the maximum; sums of groups go to share. */
+ * Returns l; *m is the maximum; sums of groups go to `sums`. */
 static float span_softmax(float *s, int32_t visible, int32_t n_groups, float softcap, float *m,
-						  float *share)
+						  float *sums)
 {
 	const int32_t n_seen = (visible + K_GROUP - 1) / K_GROUP;
 	__m256 max;
@@ -124,8 +124,8 @@ static float span_softmax(float *s, int32_t visible, int32_t n_groups, float sof
 		_mm256_storeu_ps(at + 8, hi);
 		sum = v_tree8(_mm256_add_ps(lo, hi));
 		l += sum;
-		if (share)
-			share[g] = sum;
+		if (sums)
+			sums[g] = sum;
 	}
 	for (int32_t t = n_seen * K_GROUP; t < n_groups * K_GROUP; t += 8)
 		_mm256_storeu_ps(s + t, _mm256_setzero_ps());
@@ -161,11 +161,11 @@ static void do_span(const struct work *w, int32_t span, int32_t at, int32_t at_p
 		span_scores(w, first, n_groups, q, nq, s + q * K_SPAN);
 		for (int32_t i = q; i < q + nq; i++) {
 			int32_t pos = p->a->rows[attend_row_of(p, w->item, i)].pos;
-			float *share = share_of(p, w->item, i);
+			float *sums = st->sums ? st->sums + (at * p->max_queries + i) * 8 : NULL;
 
 			st->part_l[at_part * p->stride + i] =
 				span_softmax(s + i * K_SPAN, attend_visible(pos, span), n_groups, p->a->softcap,
-							 &st->m[at * p->stride + i], share ? share + first / K_GROUP : NULL);
+							 &st->m[at * p->stride + i], sums);
 		}
 		span_values(w, first, n_tokens, nq, s + q * K_SPAN,
 					st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
@@ -253,14 +253,15 @@ static int32_t count_low(const float *p, int32_t visible, float e, float inv_l, 
 }
 
 /* Sums of eight groups to shares; only n of them are there. */
-static void scale_shares(float *share, int32_t n, float e, float inv_l)
+static void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
 {
+	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
+
+	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
 	if (n >= 8)
-		_mm256_storeu_ps(share,
-						 _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(share), _mm256_set1_ps(e)),
-									   _mm256_set1_ps(inv_l)));
-	for (int32_t g = 0; n < 8 && g < n; g++)
-		share[g] = (share[g] * e) * inv_l;
+		_mm256_storeu_ps(share, v);
+	else
+		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes(n, 0)), v);
 }
 
 static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
@@ -279,7 +280,7 @@ static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_it
 
 /* One span of one query: its groups' shares, and its small values. */
 static void observe_query(const struct attend_plan *p, const struct attend_item *item, int32_t q,
-						  int32_t span, const float *prob, float e, float inv_l)
+						  int32_t span, const float *prob, const float *sums, float e, float inv_l)
 {
 	const int32_t pos = p->a->rows[attend_row_of(p, item, q)].pos;
 	const int32_t first_group = span * (K_SPAN / K_GROUP);
@@ -290,13 +291,15 @@ static void observe_query(const struct attend_plan *p, const struct attend_item 
 						   count_low(prob, attend_visible(pos, span), e, inv_l, p->a->threshold),
 						   __ATOMIC_RELAXED);
 	if (share)
-		scale_shares(share + first_group, pos / K_GROUP + 1 - first_group, e, inv_l);
+		scale_sums(sums, pos / K_GROUP + 1 - first_group, e, inv_l, share + first_group);
 }
 
 static void observe_span(const struct attend_plan *p, const struct attend_item *item,
 						 const struct attend_store *st, int32_t span, int32_t at,
 						 const struct attend_store *merged)
 {
+	const size_t first = (size_t)at * (size_t)p->max_queries;
+
 	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
 		__m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
 		float e[8];
@@ -305,9 +308,9 @@ static void observe_span(const struct attend_plan *p, const struct attend_item *
 		for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++)
 			if (is_observed(p, item, q) &&
 				attend_visible(p->a->rows[attend_row_of(p, item, q)].pos, span))
-				observe_query(p, item, q, span,
-							  st->p + ((size_t)at * (size_t)p->max_queries + (size_t)q) * K_SPAN,
-							  e[q - q0], 1.0f / merged->l[q]);
+				observe_query(p, item, q, span, st->p + (first + (size_t)q) * K_SPAN,
+							  st->sums + (first + (size_t)q) * (K_SPAN / K_GROUP), e[q - q0],
+							  1.0f / merged->l[q]);
 	}
 }
 

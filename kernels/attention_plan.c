@@ -94,6 +94,7 @@ static struct attend_store lay_out(const struct attend_plan *p, float **at, bool
 	s.part_l = take(at, parts * stride);
 	s.m = take(at, spans * stride);
 	s.p = p->observed ? take(at, spans * queries * K_SPAN) : NULL;
+	s.sums = p->observed ? take(at, spans * queries * (K_SPAN / K_GROUP)) : NULL;
 	return s;
 }
 
@@ -109,9 +110,9 @@ struct attend_store attend_store_of(const struct attend_plan *p, void *scratch, 
 static double floats_needed(const struct attend_plan *p)
 {
 	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
-	double kept = p->stride + (p->observed ? q * K_SPAN : 0);
+	double kept = p->stride + (p->observed ? q * (K_SPAN + K_SPAN / K_GROUP) : 0);
 
-	return 2 * (q * (2 * d + K_SPAN) + 2 * p->stride + 9 * 16) + q * d + p->stride + spans * kept +
+	return 2 * (q * (2 * d + K_SPAN) + 2 * p->stride + 10 * 16) + q * d + p->stride + spans * kept +
 		   tail * (q * d + p->stride + kept);
 }
 

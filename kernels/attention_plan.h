@@ -53,6 +53,7 @@ struct attend_store {
 	float *part_l; /* [spans, stride] */
 	float *m;	   /* [spans, stride] maximum of each span */
 	float *p;	   /* [spans, max_queries, 128], if the op is observed */
+	float *sums;    /* [spans, max_queries, 8] sums of groups, likewise */
 };
 
 /* False if the op's shapes ask for more scratch than there is. */
