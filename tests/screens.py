@@ -101,7 +101,7 @@ MACHINE = re.compile(r"(?:cpu|ref)(?: [a-z]+\d*)?(?: [×x]\d+)?(?= |$)")
 def mask_view(lines, title):
     """Puts ~ over a view that is measured all through: as wide as its head, down to the next head or blank."""
     for y, line in enumerate(lines):
-        for m in re.finditer(r"(?:^|(?<= ))" + title + r" (?:[─-]{2,}|─ ).*?(?=  |$)", line):
+        for m in re.finditer(r"(?:^|(?<=[ ⁸]))" + title + r" [─-]+(?: .*?)?(?=  |$)", line):
             x, width = m.start(), m.end() - m.start()
             lines[y] = line[:x] + title + " " + "~" * (width - len(title) - 1) + line[m.end():]
             for below in range(y + 1, len(lines)):
