@@ -1,15 +1,13 @@
-/* The vocabulary: tokens, merges and special tokens, copied out of the file. See tokenizer.h.
+/* The vocabulary: tokens and special tokens, copied out of the file. See tokenizer.h.
  *
  * Thread: read-only after tokenizer_open. Opening 49,152 tokens and 48,900 merges takes 8 ms:
- * the bytes of all tokens lie in one block, and the two tables use open addressing; nothing is
- * allocated for a single token. Byte-level BPE writes every byte as a printable character (Radford
- * et al. 2019, encoder.py); tokens are turned back into bytes here, once. */
+ * the bytes of all tokens lie in one block, and the tables use open addressing; nothing is
+ * allocated for a single token. How a token's text becomes bytes, here and once, is the matter of
+ * its kind of vocabulary (tokenizer_merges.c, tokenizer_spm.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/tokenizer_private.h"
-
-#define ALPHABET 324 /* code points of the byte alphabet are below this */
 
 /* Tokens that end a turn in the families we know, whatever the file's eos may be. */
 static const char *const end_names[] = {
@@ -17,7 +15,9 @@ static const char *const end_names[] = {
 	"</s>",		  "<end_of_turn>", "<eos>",		 "<|end_of_turn|>", "<EOT>",
 };
 
-/* --- the two tables --- */
+static const struct tokenizer_ops *const kinds[] = {&tokenizer_bpe, &tokenizer_spm};
+
+/* --- words by their bytes --- */
 
 static uint32_t hash_bytes(const char *bytes, size_t size)
 {
@@ -26,13 +26,6 @@ static uint32_t hash_bytes(const char *bytes, size_t size)
 	for (size_t i = 0; i < size; i++)
 		h = (h ^ (unsigned char)bytes[i]) * 16777619u;
 	return h ^ h >> 15;
-}
-
-uint32_t tokenizer_hash_pair(int32_t left, int32_t right)
-{
-	uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
-
-	return (uint32_t)(h >> 32);
 }
 
 int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size)
@@ -49,18 +42,8 @@ int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t
 	}
 }
 
-int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right)
-{
-	for (uint32_t i = tokenizer_hash_pair(left, right);; i++) {
-		int32_t rank = t->merge_slot[i & t->merge_mask];
-
-		if (rank < 0 || (t->merge[rank].left == left && t->merge[rank].right == right))
-			return rank;
-	}
-}
-
 /* At least twice n slots, all empty. */
-static int32_t *new_slots(int32_t n, uint32_t *mask)
+int32_t *tokenizer_new_slots(int32_t n, uint32_t *mask)
 {
 	uint32_t size = 16;
 	int32_t *p;
@@ -74,49 +57,10 @@ static int32_t *new_slots(int32_t n, uint32_t *mask)
 	return p;
 }
 
-/* --- the byte alphabet --- */
-
-/* back[code point] = byte, or -1: printable Latin-1 is itself, the others follow from 256 on. */
-static void make_alphabet(int16_t back[ALPHABET])
-{
-	int next = 256;
-
-	memset(back, 0xff, ALPHABET * sizeof *back);
-	for (int b = 0; b < 256; b++) {
-		bool itself = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad);
-
-		back[itself ? b : next++] = (int16_t)b;
-	}
-}
-
-/* Writes the bytes that text spells; their number, or -1 if a character is not of the alphabet. */
-static int64_t spell(const int16_t back[ALPHABET], struct gguf_text text, char *out)
-{
-	int64_t n = 0;
-
-	for (size_t i = 0; i < text.size; i++) {
-		unsigned char a = (unsigned char)text.data[i], b;
-		int c = a;
-
-		if (a >= 0x80) { /* all of the alphabet's others have two bytes in UTF-8 */
-			if (a < 0xc2 || a > 0xc5 || i + 1 == text.size)
-				return -1;
-			b = (unsigned char)text.data[++i];
-			if ((b & 0xc0) != 0x80)
-				return -1;
-			c = (a & 0x1f) << 6 | (b & 0x3f);
-		}
-		if (c >= ALPHABET || back[c] < 0)
-			return -1;
-		out[n++] = (char)back[c];
-	}
-	return n;
-}
-
 /* --- opening --- */
 
 /* Text of the file made fit for a message. */
-static const char *quoted(struct gguf_text text, char out[48])
+const char *tokenizer_quoted(struct gguf_text text, char out[48])
 {
 	size_t n = text.size < 47 ? text.size : 47;
 
@@ -128,45 +72,43 @@ static const char *quoted(struct gguf_text text, char out[48])
 
 static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
-	struct gguf_text model, pre = {"default", 7};
-	struct err bad = {0};
+	struct gguf_text model;
 	char name[48];
-	int kind;
 
 	if (gguf_get_text(g, "tokenizer.ggml.model", &model, e))
 		return -1;
-	if (model.size != 4 || memcmp(model.data, "gpt2", 4))
-		return err_set(
-			e, ERR_INPUT,
-			"%s has a vocabulary of kind \"%s\"; only byte-level BPE (\"gpt2\") is supported",
-			gguf_path(g), quoted(model, name));
-	gguf_opt_text(g, "tokenizer.ggml.pre", &pre, &bad);
-	kind = pre_by_name(pre.data, pre.size);
-	if (bad.code || kind < 0)
-		return err_set(e, ERR_INPUT, "%s needs the pre-tokenizer \"%s\"; supported are %s",
-					   gguf_path(g), quoted(pre, name), pre_names);
-	t->pre = (enum pre_kind)kind;
-	t->adds_bos = t->whole_words = t->pre == PRE_LLAMA3;
-	return 0;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !t->ops; i++)
+		if (model.size == strlen(kinds[i]->model) &&
+			!memcmp(model.data, kinds[i]->model, model.size))
+			t->ops = kinds[i];
+	if (!t->ops)
+		return err_set(e, ERR_INPUT,
+					   "%s has a vocabulary of kind \"%s\"; supported are \"gpt2\" (byte-level BPE) "
+					   "and \"llama\" (SentencePiece with scores)",
+					   gguf_path(g), tokenizer_quoted(model, name));
+	return t->ops->read_settings(t, g, e);
 }
 
-/* Fills bytes, start and the single-byte tokens. Text that is not of the alphabet is kept. */
-static void spell_tokens(struct tokenizer *t, const struct gguf_text *text,
-						 const int16_t back[ALPHABET])
+static bool is_one_of(const struct tokenizer *t, int32_t id, uint32_t token_kinds)
+{
+	return token_kinds >> t->kind[id] & 1;
+}
+
+/* Fills bytes, start and the single-byte tokens. Text that cannot be spelled is kept as it is. */
+static void spell_tokens(struct tokenizer *t, const struct gguf_text *text)
 {
 	uint32_t at = 0;
 
 	memset(t->byte, 0xff, sizeof t->byte);
 	for (int32_t id = 0; id < t->n_vocab; id++) {
-		int64_t n = -1;
+		int64_t n = t->ops->spell(t, id, text[id], t->bytes + at);
 
 		t->start[id] = at;
-		if (t->kind[id] != TOKEN_CONTROL && t->kind[id] != TOKEN_USER)
-			n = spell(back, text[id], t->bytes + at);
 		if (n < 0) {
 			n = (int64_t)text[id].size;
 			memcpy(t->bytes + at, text[id].data, text[id].size);
-		} else if (n == 1 && t->byte[(unsigned char)t->bytes[at]] < 0) {
+		} else if (n == 1 && is_one_of(t, id, t->ops->byte_kinds) &&
+				   t->byte[(unsigned char)t->bytes[at]] < 0) {
 			t->byte[(unsigned char)t->bytes[at]] = id;
 		}
 		at += (uint32_t)n;
@@ -199,7 +141,7 @@ static int read_kinds(struct tokenizer *t, const struct gguf *g, struct err *e)
 /* The first of several tokens with the same bytes is the one that is found. */
 static int index_words(struct tokenizer *t, struct err *e)
 {
-	t->word_slot = new_slots(t->n_vocab, &t->word_mask);
+	t->word_slot = tokenizer_new_slots(t->n_vocab, &t->word_mask);
 	if (!t->word_slot)
 		return err_set(e, ERR_MEMORY, "no memory for the vocabulary");
 	for (int32_t id = 0; id < t->n_vocab; id++) {
@@ -207,7 +149,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 		size_t size = t->start[id + 1] - t->start[id];
 		uint32_t i;
 
-		if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER || !size ||
+		if (!is_one_of(t, id, t->ops->word_kinds) || !size ||
 			tokenizer_find_word(t, bytes, size) >= 0)
 			continue;
 		for (i = hash_bytes(bytes, size); t->word_slot[i & t->word_mask] >= 0;)
@@ -217,8 +159,7 @@ static int index_words(struct tokenizer *t, struct err *e)
 	return 0;
 }
 
-static int read_tokens(struct tokenizer *t, const struct gguf *g, const int16_t back[ALPHABET],
-					   struct err *e)
+static int read_tokens(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	static const char key[] = "tokenizer.ggml.tokens";
 	int64_t n = gguf_array_length(g, key);
@@ -246,83 +187,9 @@ static int read_tokens(struct tokenizer *t, const struct gguf *g, const int16_t 
 		err_set(e, ERR_MEMORY, "no memory for %zu bytes of tokens", total);
 		goto out;
 	}
-	spell_tokens(t, text, back);
+	spell_tokens(t, text);
 	rc = index_words(t, e);
 out:
-	free(text);
-	return rc;
-}
-
-/* "left right" in the byte alphabet, where no token holds a space. buf has room for the text. */
-static int parse_merge(const struct tokenizer *t, const int16_t back[ALPHABET],
-					   struct gguf_text text, char *buf, struct merge *m)
-{
-	const char *gap = text.size > 2 ? memchr(text.data + 1, ' ', text.size - 2) : NULL;
-	struct gguf_text left, right;
-	int64_t a, b;
-
-	if (!gap)
-		return -1;
-	left = (struct gguf_text){text.data, (size_t)(gap - text.data)};
-	right = (struct gguf_text){gap + 1, text.size - left.size - 1};
-	a = spell(back, left, buf);
-	b = a < 0 ? -1 : spell(back, right, buf + a);
-	if (b < 0)
-		return -1;
-	m->left = tokenizer_find_word(t, buf, (size_t)a);
-	m->right = tokenizer_find_word(t, buf + a, (size_t)b);
-	m->out = tokenizer_find_word(t, buf, (size_t)(a + b));
-	return m->left < 0 || m->right < 0 || m->out < 0 ? -1 : 0;
-}
-
-static int index_merges(struct tokenizer *t, const struct gguf *g, const struct gguf_text *text,
-						const int16_t back[ALPHABET], struct err *e)
-{
-	size_t longest = 0;
-	char *buf;
-
-	for (int32_t i = 0; i < t->n_merges; i++)
-		longest = text[i].size > longest ? text[i].size : longest;
-	buf = malloc(longest + 1);
-	if (!buf)
-		return err_set(e, ERR_MEMORY, "no memory for a merge of %zu bytes", longest);
-	for (int32_t i = 0; i < t->n_merges; i++) {
-		struct merge *m = &t->merge[i];
-		uint32_t k;
-
-		if (parse_merge(t, back, text[i], buf, m)) {
-			free(buf);
-			return err_set(e, ERR_INPUT, "%s: merge %d is not of two tokens that make a third",
-						   gguf_path(g), i);
-		}
-		if (tokenizer_find_merge(t, m->left, m->right) >= 0)
-			continue; /* the earlier one has the lower rank */
-		for (k = tokenizer_hash_pair(m->left, m->right); t->merge_slot[k & t->merge_mask] >= 0;)
-			k++;
-		t->merge_slot[k & t->merge_mask] = i;
-	}
-	free(buf);
-	return 0;
-}
-
-static int read_merges(struct tokenizer *t, const struct gguf *g, const int16_t back[ALPHABET],
-					   struct err *e)
-{
-	static const char key[] = "tokenizer.ggml.merges";
-	int64_t n = gguf_array_length(g, key);
-	struct gguf_text *text;
-	int rc = -1;
-
-	if (n < 0 || n >= 1 << 28)
-		return err_set(e, ERR_INPUT, "%s has no merges (%s)", gguf_path(g), key);
-	t->n_merges = (int32_t)n;
-	text = malloc(((size_t)n + 1) * sizeof *text);
-	t->merge = malloc(((size_t)n + 1) * sizeof *t->merge);
-	t->merge_slot = new_slots(t->n_merges, &t->merge_mask);
-	if (!text || !t->merge || !t->merge_slot)
-		err_set(e, ERR_MEMORY, "no memory for %d merges", t->n_merges);
-	else if (!gguf_array_text(g, key, text, n, e))
-		rc = index_merges(t, g, text, back, e);
 	free(text);
 	return rc;
 }
@@ -423,13 +290,11 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
 {
 	struct tokenizer *t = calloc(1, sizeof *t);
-	int16_t back[ALPHABET];
 
 	*out = NULL;
 	if (!t)
 		return err_set(e, ERR_MEMORY, "no memory for the tokenizer");
-	make_alphabet(back);
-	if (read_kind(t, g, e) || read_tokens(t, g, back, e) || read_merges(t, g, back, e) ||
+	if (read_kind(t, g, e) || read_tokens(t, g, e) || t->ops->read_rules(t, g, e) ||
 		read_ids(t, g, e)) {
 		tokenizer_close(t);
 		return -1;
@@ -449,6 +314,7 @@ void tokenizer_close(struct tokenizer *t)
 	free(t->word_slot);
 	free(t->merge);
 	free(t->merge_slot);
+	free(t->order);
 	free(t->special);
 	free(t);
 }
@@ -491,6 +357,15 @@ struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id)
 	if (id < 0 || id >= t->n_vocab)
 		return (struct gguf_text){"", 0};
 	return (struct gguf_text){t->bytes + t->start[id], size_of(t, id)};
+}
+
+struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id)
+{
+	struct gguf_text text = tokenizer_bytes(t, id);
+
+	if (t->adds_space && text.size && *text.data == ' ')
+		return (struct gguf_text){text.data + 1, text.size - 1};
+	return text;
 }
 
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name)

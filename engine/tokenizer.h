@@ -1,8 +1,10 @@
-/* Text to token ids and back: byte-level BPE, from the file's own vocabulary and merges.
+/* Text to token ids and back, from the file's own vocabulary. Two kinds (tokenizer.ggml.model):
  *
- * Pre-tokenizers: smollm, llama-bpe, qwen2, gpt-2 (tokenizer.ggml.pre). Input is bytes: invalid UTF-8 is
- * tokenised byte by byte, never refused. Ownership: who opens closes; thread: read-only after open, so
- * any number of threads. */
+ * "gpt2"   byte-level BPE by merges; pre-tokenizers smollm, llama-bpe, qwen2, gpt-2 (tokenizer.ggml.pre)
+ * "llama"  SentencePiece by scores, with byte fallback: Llama 2, Mistral, TinyLlama, Gemma, Phi-3
+ *
+ * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Ownership: who opens closes;
+ * thread: read-only after open, so any number of threads. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_H
 #define CUTAWAY_ENGINE_TOKENIZER_H
 
@@ -29,7 +31,11 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tok
 
 /* Appends the ids of text to *ids (malloc'd, grown with realloc; *n used, *cap allocated). With special,
  * control tokens written out in the text ("<|im_end|>") become that token; without, they are text.
- * Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in UTF-8) are left out. */
+ * Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in UTF-8) are left out,
+ * or are the file's unknown token.
+ * A SentencePiece file has a space put before a text (unless add_space_prefix forbids it). Text begins
+ * where *ids is empty or ends with a special token; after any other id it goes on, and gets none.
+ * add_eos_token is not followed: what is encoded here is there to be gone on from. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
 					 int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
@@ -40,6 +46,9 @@ int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size
 
 /* Bytes of a token; for control tokens their name. Not NUL-terminated, may be part of a character. */
 struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
+/* The same of the first token of an answer: without the one space that a SentencePiece file puts before
+ * the first word of a text and that is not part of it. */
+struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
 int32_t tokenizer_id_of(const struct tokenizer *t, const char *name); /* control token by name, or -1 */
 
 /* Streaming decode: whole UTF-8 characters only. Feed the bytes of each token; returns how many bytes of

@@ -81,6 +81,11 @@ static enum sort sort_of(int32_t c)
 	}
 }
 
+bool pre_is_space(int32_t point)
+{
+	return sort_of(point) == SPACE;
+}
+
 static struct look look(const char *text, size_t size, size_t at)
 {
 	utf8proc_int32_t c;

@@ -6,7 +6,9 @@
 #ifndef CUTAWAY_ENGINE_TOKENIZER_PRE_H
 #define CUTAWAY_ENGINE_TOKENIZER_PRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum pre_kind {
 	PRE_GPT2,
@@ -22,5 +24,8 @@ extern const char pre_names[];
 
 /* Bytes of the first word of text; at least 1 unless size is 0. */
 size_t pre_next(enum pre_kind kind, const char *text, size_t size);
+
+/* White_Space of Unicode. */
+bool pre_is_space(int32_t point);
 
 #endif

@@ -448,7 +448,11 @@ static void test_lies(void **state)
 		const char *says;
 	} lie[] = {
 		{{abc, NULL, abc_merges, NULL, "gpt-2", -1}, "tokenizer.ggml.model"},
-		{{abc, NULL, abc_merges, "llama", "gpt-2", -1}, "\"llama\""},
+		{{abc, NULL, abc_merges, "llama", NULL, -1}, "tokenizer.ggml.scores"},
+		{{abc, NULL, abc_merges, "t5", NULL, -1}, "kind \"t5\"; supported are \"gpt2\""},
+		{{abc, NULL, abc_merges, "bert", NULL, -1}, "kind \"bert\"; supported are \"gpt2\""},
+		{{abc, NULL, abc_merges, "rwkv", NULL, -1}, "\"llama\" (SentencePiece"},
+		{{abc, NULL, abc_merges, "", NULL, -1}, "kind \"\""},
 		{{abc, NULL, abc_merges, "gpt2", "tekken", -1}, "\"tekken\""},
 		{{abc, NULL, abc_merges, "gpt2", "a\x1b[31m", -1}, "\"a?[31m\""},
 		{{NULL, NULL, abc_merges, "gpt2", "gpt-2", -1}, "no vocabulary"},

@@ -1,0 +1,93 @@
+/* Encoding, what all kinds of vocabulary share: special tokens are found, what lies between them goes
+ * to the kind's own encoder. See tokenizer.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer_private.h"
+
+int encoder_push(struct encoder *c, int32_t id)
+{
+	if (*c->n == *c->cap) {
+		size_t cap = *c->cap ? 2 * *c->cap : 64;
+		int32_t *p = realloc(*c->ids, cap * sizeof *p);
+
+		if (!p)
+			return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", cap);
+		*c->ids = p;
+		*c->cap = cap;
+	}
+	(*c->ids)[(*c->n)++] = id;
+	return 0;
+}
+
+int encoder_make_room(struct encoder *c, size_t n, size_t item)
+{
+	size_t room = n < 64 ? 64 : n;
+
+	if (n <= c->room)
+		return 0;
+	free(c->symbol);
+	free(c->heap);
+	c->room = 0;
+	c->symbol = malloc(room * item);
+	/* n - 1 pairs at first, and at most two more for each of at most n - 1 merges. */
+	c->heap = malloc(3 * room * sizeof *c->heap);
+	if (!c->symbol || !c->heap)
+		return err_set(c->e, ERR_MEMORY, "no memory to tokenise a word of %zu symbols", n);
+	c->room = room;
+	return 0;
+}
+
+/* The first special token in text. Control tokens only if asked for; user tokens always. */
+static int32_t find_special(const struct tokenizer *t, const char *text, size_t size, bool control,
+							size_t *at, size_t *used)
+{
+	for (size_t i = 0; i < size; i++) {
+		unsigned char first = (unsigned char)text[i];
+
+		for (int32_t k = t->special_first[first]; k < t->special_first[first + 1]; k++) {
+			int32_t id = t->special[k];
+			size_t n = t->start[id + 1] - t->start[id];
+
+			if (n > size - i || memcmp(t->bytes + t->start[id], text + i, n) ||
+				(t->kind[id] == TOKEN_CONTROL && !control))
+				continue;
+			*at = i;
+			*used = n;
+			return id;
+		}
+	}
+	return -1;
+}
+
+int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size_t size, size_t *at,
+							   size_t *used)
+{
+	return find_special(t, text, size, true, at, used);
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
+					 int32_t **ids, size_t *n, size_t *cap, struct err *e)
+{
+	struct encoder c = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	size_t at, used;
+	int32_t id;
+	int rc = 0;
+
+	if (size >= INT32_MAX)
+		return err_set(e, ERR_USAGE, "a text of %zu bytes is too long to tokenise", size);
+	while (!rc && size) {
+		id = find_special(t, text, size, special, &at, &used);
+		if (id < 0) {
+			rc = t->ops->encode(&c, text, size);
+			break;
+		}
+		rc = t->ops->encode(&c, text, at) || encoder_push(&c, id) ? -1 : 0;
+		text += at + used;
+		size -= at + used;
+	}
+	free(c.symbol);
+	free(c.heap);
+	free(c.text);
+	return rc;
+}
