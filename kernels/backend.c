@@ -1,6 +1,6 @@
-/* The CPU's back ends: chooses kernels for this processor, and walks programs with the pool. "ref"
+/* The CPU's back ends: chooses kernels for this processor, and runs programs on the pool. "ref"
  * is the reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
- * Thread: the engine's; the pool's threads run walk() and what it calls. */
+ * Thread: the engine's; the pool's threads run what walk.c hands them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "kernels/isa.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
+#include "kernels/walk.h"
 
 struct k_ctx {
 	const char *backend;
@@ -139,38 +140,9 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-struct walk {
-	struct k_ctx *ctx;
-	struct k_program *program;
-};
-
-static void walk(void *arg, int tid, int n_threads, void *scratch)
-{
-	const struct walk *w = arg;
-	const bool timed = tid == 0 && w->program->timed;
-	uint64_t before = timed ? now_ns() : 0;
-
-	for (int32_t i = 0; i < w->program->n_ops; i++) {
-		struct k_op *op = &w->program->op[i];
-
-		w->ctx->isa->fn[op->kind](op, tid, n_threads, scratch);
-		k_pool_barrier(w->ctx->pool);
-		if (timed) {
-			uint64_t now = now_ns();
-
-			op->ns = now - before;
-			before = now;
-		}
-	}
-}
-
 void k_run(struct k_ctx *ctx, struct k_program *p)
 {
-	struct walk w = {.ctx = ctx, .program = p};
-
-	for (int32_t i = 0; i < p->n_ops; i++)
-		atomic_store_explicit(&p->op[i].ticket, 0, memory_order_relaxed);
-	k_pool_run(ctx->pool, walk, &w);
+	k_walk(ctx->pool, ctx->isa, p);
 }
 
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols)

@@ -1,9 +1,9 @@
 /* Inside kernels/ only: what an instruction set brings, and the reference functions that others
  * build on.
  *
- * An op function is called by all threads of the pool at once and splits its outputs itself, by
- * k_split() or by dealing from op->ticket; a barrier follows. Whatever the split, the bits are
- * those of ref. */
+ * An op function does part tid of n_threads of an op and splits its outputs itself, by k_split() or
+ * by dealing from op->ticket. A part is run by one thread, once; a thread may run several, one
+ * after the other, unless the op is `together`. Whatever the split, the bits are those of ref. */
 #ifndef CUTAWAY_KERNELS_ISA_H
 #define CUTAWAY_KERNELS_ISA_H
 
@@ -26,6 +26,7 @@ struct k_isa {
 	const char *name;
 	bool (*runs_here)(void);
 	k_fn *fn[K_N_KINDS];
+	bool together[K_N_KINDS]; /* its parts wait for one another: each thread does its own */
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
 	void (*pack)(struct k_matrix *m, const void *raw, int tid, int n_threads);
 };

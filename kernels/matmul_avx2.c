@@ -273,6 +273,7 @@ const struct k_isa k_isa_avx2 = {
 		   [K_OP_attention] = k_avx2_attention,
 		   [K_OP_swiglu] = k_avx2_swiglu,
 		   [K_OP_stats] = k_avx2_stats},
+	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
 };

@@ -1,13 +1,10 @@
-/* See pool.h. A barrier that counts generations (Hensgen, Finkel and Manber 1988's sense, with more
- * than two values): who waits spins briefly, then sleeps on a futex, so that more threads than
- * processors, or a busy machine, cost sleeps but no stalls. Work starts and ends at the same
- * barrier.
+/* See pool.h. Work starts and ends at a barrier whose generations are a gate (Hensgen, Finkel and
+ * Manber 1988's sense, with more than two values). Who waits spins briefly, then sleeps on a futex,
+ * so that more threads than processors, or a busy machine, cost sleeps but no stalls.
  *
  * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the
- * barrier.
- * 2. `generation` only grows; whoever arrives last adds one. 3. A waiter that sleeps is counted in
- * `sleepers` before it looks at `generation` the last time; the last to arrive looks at `sleepers`
- * after it has added one: no wake-up is lost. */
+ * barrier. 2. A gate's value only grows. 3. A waiter marks `sleepers` before the kernel compares
+ * the value; who opens looks at `sleepers` after it has added one: no wake-up is lost. */
 #include "kernels/pool.h"
 
 #include <linux/futex.h>
@@ -38,11 +35,9 @@ struct worker {
 };
 
 struct k_pool {
-	_Alignas(LINE) atomic_uint generation;
-	atomic_uint sleepers;
+	_Alignas(LINE) struct k_gate gate; /* generations of the barrier */
 	_Alignas(LINE) atomic_uint arrived;
 	_Alignas(LINE) unsigned n_threads;
-	int spins;
 	k_pool_fn *fn;
 	void *arg;
 	bool quit, failed;
@@ -78,26 +73,36 @@ static void futex(atomic_uint *word, int op, unsigned value)
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-void k_pool_barrier(struct k_pool *p)
+void k_gate_wait(struct k_gate *g, unsigned seen)
 {
-	unsigned now = atomic_load(&p->generation);
-
-	if (atomic_fetch_add(&p->arrived, 1) + 1 == p->n_threads) {
-		atomic_store(&p->arrived, 0);
-		atomic_fetch_add(&p->generation, 1);
-		if (atomic_load(&p->sleepers))
-			futex(&p->generation, FUTEX_WAKE, INT_MAX);
-		return;
-	}
-	for (int i = 0; i < p->spins; i++) {
-		if (atomic_load_explicit(&p->generation, memory_order_acquire) != now)
+	for (int i = 0; i < g->spins; i++) {
+		if (atomic_load_explicit(&g->value, memory_order_acquire) != seen)
 			return;
 		relax();
 	}
-	atomic_fetch_add(&p->sleepers, 1);
-	while (atomic_load(&p->generation) == now)
-		futex(&p->generation, FUTEX_WAIT, now);
-	atomic_fetch_sub(&p->sleepers, 1);
+	while (atomic_load(&g->value) == seen) {
+		atomic_store(&g->sleepers, 1);
+		futex(&g->value, FUTEX_WAIT, seen);
+	}
+}
+
+void k_gate_open(struct k_gate *g)
+{
+	atomic_fetch_add(&g->value, 1);
+	if (atomic_exchange(&g->sleepers, 0))
+		futex(&g->value, FUTEX_WAKE, INT_MAX);
+}
+
+static void barrier(struct k_pool *p)
+{
+	unsigned now = atomic_load(&p->gate.value);
+
+	if (atomic_fetch_add(&p->arrived, 1) + 1 < p->n_threads) {
+		k_gate_wait(&p->gate, now);
+	} else {
+		atomic_store(&p->arrived, 0);
+		k_gate_open(&p->gate);
+	}
 }
 
 void k_await(atomic_int *ticket, int count)
@@ -126,11 +131,11 @@ static void *worker_main(void *arg)
 	if (p->failed)
 		return NULL;
 	for (;;) {
-		k_pool_barrier(p);
+		barrier(p);
 		if (p->quit)
 			return NULL;
 		work(p, w->tid);
-		k_pool_barrier(p);
+		barrier(p);
 	}
 }
 
@@ -138,9 +143,9 @@ void k_pool_run(struct k_pool *p, k_pool_fn *fn, void *arg)
 {
 	p->fn = fn;
 	p->arg = arg;
-	k_pool_barrier(p);
+	barrier(p);
 	work(p, 0);
-	k_pool_barrier(p);
+	barrier(p);
 }
 
 /* Signals are for the program's other threads. After a failure those that run leave before their
@@ -191,7 +196,7 @@ int k_pool_open(struct k_pool **pool, int n_threads, struct err *e)
 	}
 	memset(p, 0, sizeof *p);
 	p->n_threads = (unsigned)n_threads;
-	p->spins = n_threads > available_processors() ? 0 : SPINS;
+	p->gate.spins = n_threads > available_processors() ? 0 : SPINS;
 	p->scratch = scratch;
 	p->worker = worker;
 	pthread_mutex_init(&p->starting, NULL);
@@ -209,7 +214,7 @@ void k_pool_close(struct k_pool *p)
 		return;
 	if (!p->failed) { /* all wait at the barrier that starts a run */
 		p->quit = true;
-		k_pool_barrier(p);
+		barrier(p);
 	}
 	for (int i = 1; i <= p->n_started; i++)
 		pthread_join(p->worker[i].thread, NULL);
@@ -222,4 +227,9 @@ void k_pool_close(struct k_pool *p)
 int k_pool_size(const struct k_pool *p)
 {
 	return (int)p->n_threads;
+}
+
+int k_pool_spins(const struct k_pool *p)
+{
+	return p->gate.spins;
 }

@@ -3,7 +3,17 @@
 #ifndef CUTAWAY_KERNELS_POOL_H
 #define CUTAWAY_KERNELS_POOL_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
+
+/* A number that only grows, and that threads wait for: spinning briefly, then asleep on a futex. */
+struct k_gate {
+	atomic_uint value, sleepers;
+	int spins;
+};
+void k_gate_wait(struct k_gate *g, unsigned seen); /* until value is not `seen` */
+void k_gate_open(struct k_gate *g);				   /* value += 1 */
 
 struct k_pool;
 typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
@@ -12,10 +22,9 @@ typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
 int k_pool_open(struct k_pool **pool, int n_threads, struct err *e);
 void k_pool_close(struct k_pool *pool); /* NULL is fine */
 int k_pool_size(const struct k_pool *pool);
+int k_pool_spins(const struct k_pool *pool); /* for a gate: none if processors are too few */
 
 /* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */
 void k_pool_run(struct k_pool *pool, k_pool_fn *fn, void *arg);
-/* Inside fn: waits until every thread is here. */
-void k_pool_barrier(struct k_pool *pool);
 
 #endif

@@ -1,0 +1,87 @@
+/* See walk.h. An op is n_threads parts; it ends when all parts are done, not when all threads were
+ * there: a thread that the system put aside on a busy machine holds up nothing but the part it was
+ * in, and the others take its parts. Only ops whose threads wait for one another need them all
+ * (k_isa.together).
+ *
+ * Invariants: 1. gate.value is the op in progress; the thread that ends an op's last part opens the
+ * gate. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
+ * with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
+ * touched by whoever ends the op before the gate opens, by nobody after. */
+#include "kernels/walk.h"
+
+#include <time.h>
+
+struct walk {
+	const struct k_isa *isa;
+	struct k_program *program;
+	_Alignas(64) struct k_gate gate;
+	_Alignas(64) atomic_ullong claimed;
+	_Alignas(64) atomic_uint arrived;
+	uint64_t before; /* when the op in progress began, if timed */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
+{
+	const unsigned long long first = (unsigned long long)op * n;
+	unsigned long long seen = atomic_load(&w->claimed), mine;
+
+	do {
+		mine = seen > first ? seen : first;
+		if (mine >= first + n)
+			return false;
+	} while (!atomic_compare_exchange_weak(&w->claimed, &seen, mine + 1));
+	*part = (int)(mine - first);
+	return true;
+}
+
+static void finish(struct walk *w, struct k_op *op, unsigned n)
+{
+	if (atomic_fetch_add(&w->arrived, 1) + 1 < n)
+		return;
+	atomic_store(&w->arrived, 0);
+	if (w->program->timed) {
+		uint64_t now = now_ns();
+
+		op->ns = now - w->before;
+		w->before = now;
+	}
+	k_gate_open(&w->gate);
+}
+
+static void walk(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct walk *w = arg;
+	const unsigned n = (unsigned)n_threads, n_ops = (unsigned)w->program->n_ops;
+	unsigned at, joined = n_ops; /* the last op that needed all threads and had this one */
+
+	while ((at = atomic_load(&w->gate.value)) < n_ops) {
+		struct k_op *op = &w->program->op[at];
+		int part = tid;
+
+		if (w->isa->together[op->kind] ? joined == at : !claim(w, at, n, &part)) {
+			k_gate_wait(&w->gate, at);
+			continue;
+		}
+		joined = w->isa->together[op->kind] ? at : joined;
+		w->isa->fn[op->kind](op, part, n_threads, k_scratch_of(scratch, tid, part));
+		finish(w, op, n);
+	}
+}
+
+void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
+{
+	struct walk w = {.isa = isa, .program = program, .gate = {.spins = k_pool_spins(pool)}};
+
+	for (int32_t i = 0; i < program->n_ops; i++)
+		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);
+	w.before = program->timed ? now_ns() : 0;
+	k_pool_run(pool, walk, &w);
+}
