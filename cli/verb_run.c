@@ -33,7 +33,7 @@ struct run {
 	struct utf8_stream stream;
 	char *held;
 	size_t n_held, cap_held;
-	bool stopped, newline; /* a stop string came; the last byte out was a newline */
+	bool begun, stopped, newline; /* a token, a stop string came; the last byte was a newline */
 };
 
 static void on_event(void *arg, const struct event *ev)
@@ -131,6 +131,9 @@ static int emit(struct run *r, struct err *e)
 	for (int i = 0; i < r->n_tokens; i++) {
 		const struct ev_token *t = &r->token[i];
 		struct gguf_text bytes = tokenizer_bytes(r->tokenizer, (int32_t)t->id);
+		if (!r->begun && !r->c->raw)
+			bytes = tokenizer_first_bytes(r->tokenizer, (int32_t)t->id);
+		r->begun = true;
 		if (tokenizer_is_special(r->tokenizer, (int32_t)t->id) || t->is_end)
 			bytes.size = 0; /* control tokens have a name, but no text */
 		if (r->c->json ? emit_json(r, t, bytes, e)

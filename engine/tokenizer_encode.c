@@ -1,5 +1,5 @@
-/* Encoding, what all kinds of vocabulary share: special tokens are found, what lies between them goes
- * to the kind's own encoder. See tokenizer.h. */
+/* Encoding, what all kinds of vocabulary share: special tokens are found, what lies between them
+ * goes to the kind's own encoder. See tokenizer.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What byte-level BPE reads from the file: pre-tokenizer, byte alphabet, merges. See tokenizer.h.
  *
- * It writes every byte as a printable character (Radford et al. 2019, encoder.py); tokens and merges
- * are turned back into bytes here. */
+ * It writes every byte as a printable character (Radford et al. 2019, encoder.py); tokens and
+ * merges are turned back into bytes here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,8 +46,7 @@ static int64_t spell(const int16_t back[TOKENIZER_ALPHABET], struct gguf_text te
 	return n;
 }
 
-int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_text text,
-							char *out)
+int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
 {
 	if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER)
 		return -1;

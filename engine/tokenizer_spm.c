@@ -1,13 +1,13 @@
 /* SentencePiece vocabularies (llama, gemma): pairs by score, spaces, bytes. See tokenizer.h.
  *
- * Kudo and Richardson 2018, and bpe_model.cc of google/sentencepiece: a text begins as its characters;
- * of all neighbours that together are a token, those of the highest score are joined, the leftmost
- * first; what is no token in the end is written byte by byte. There are no words: pairs wait in one
- * heap for the whole text, so that is n log n.
+ * Kudo and Richardson 2018, and bpe_model.cc of google/sentencepiece: a text begins as its
+ * characters; of all neighbours that together are a token, those of the highest score are joined,
+ * the leftmost first; what is no token in the end is written byte by byte. There are no words:
+ * pairs wait in one heap for the whole text, so that is n log n.
  *
- * The file writes a space as U+2581; here tokens hold the space itself, and U+2581 in a text counts as
- * one. A text gets a space before it (unless the file forbids it), and so does what follows a special
- * token: where a text stands is seen from the id before it. */
+ * The file writes a space as U+2581; here tokens hold the space itself, and U+2581 in a text counts
+ * as one. A text gets a space before it (unless the file forbids it), and so does what follows a
+ * special token: where a text stands is seen from the id before it. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,8 +20,8 @@
 struct symbol {
 	int32_t at, size; /* bytes of the encoder's text */
 	int32_t prev, next;
-	int32_t id;   /* -1: none, or not looked up yet: a single character */
-	int32_t pair; /* the token that this and the next make; -1: none, or part of its neighbour now */
+	int32_t id;	  /* -1: none, or not looked up yet: a single character */
+	int32_t pair; /* what this and the next make; -1: nothing, or part of its neighbour now */
 };
 
 /* --- the text --- */
@@ -122,8 +122,8 @@ static void find_pair(struct encoder *c, int32_t i)
 		heap_push(c, (uint64_t)c->t->order[s->pair] << 32 | (uint32_t)i);
 }
 
-/* What comes up may be of a pair that is no more. If another pair of the same score stands there now,
- * it has the same place in the order, so it may as well be joined by this key as by its own. */
+/* What comes up may be of a pair that is no more. If another pair of the same score stands there
+ * now, it has the same place in the order, so this key may join it as well as its own. */
 static void merge_pairs(struct encoder *c)
 {
 	struct symbol *symbol = c->symbol;

@@ -14,16 +14,17 @@ static const char usage[] =
 	"  --tied 0|1       0: a separate output matrix (default 1)\n"
 	"  --bias           biases on Q, K and V\n"
 	"  --arch NAME      llama (default), qwen2\n"
+	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr)\n"
 	"  --pre NAME       smollm (default), llama-bpe, qwen2, gpt-2\n"
-	"  --template NAME  chatml (default), none\n";
+	"  --template NAME  chatml (default), zephyr, llama2, none\n";
 
 static const struct option options[] = {
-	{"seed", 1, NULL, 's'},	 {"dim", 1, NULL, 'd'},		  {"layers", 1, NULL, 'l'},
-	{"heads", 1, NULL, 'h'}, {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
-	{"vocab", 1, NULL, 'v'}, {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
-	{"tied", 1, NULL, 'T'},	 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
-	{"arch", 1, NULL, 'a'},	 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
-	{NULL, 0, NULL, 0},
+	{"seed", 1, NULL, 's'},		 {"dim", 1, NULL, 'd'},		  {"layers", 1, NULL, 'l'},
+	{"heads", 1, NULL, 'h'},	 {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
+	{"vocab", 1, NULL, 'v'},	 {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
+	{"tied", 1, NULL, 'T'},		 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
+	{"arch", 1, NULL, 'a'},		 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
+	{"tokenizer", 1, NULL, 'z'}, {NULL, 0, NULL, 0},
 };
 
 static bool set_number(struct tiny_options *o, int key, const char *text)
@@ -53,6 +54,7 @@ static bool set_number(struct tiny_options *o, int key, const char *text)
 int main(int argc, char **argv)
 {
 	struct tiny_options o = TINY_DEFAULTS;
+	const char *chat = NULL;
 	struct err e = {0};
 	int key;
 	bool ok = true;
@@ -69,10 +71,13 @@ int main(int argc, char **argv)
 		else if (key == 'p')
 			o.pre = optarg;
 		else if (key == 'm')
-			o.chat = optarg;
+			chat = optarg;
+		else if (key == 'z')
+			o.tokenizer = optarg;
 		else
 			ok = key != '?' && set_number(&o, key, optarg);
 	}
+	o.chat = chat ? chat : !strcmp(o.tokenizer, "spm") ? "zephyr" : o.chat;
 	if (!ok || optind + 1 != argc) {
 		fputs(usage, stderr);
 		return ERR_USAGE;

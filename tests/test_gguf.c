@@ -29,6 +29,7 @@ static const struct tiny_options smallest = {
 	.embd_type = K_Q8_0,
 	.tied = true,
 	.arch = "llama",
+	.tokenizer = "bpe",
 	.pre = "gpt-2",
 	.chat = "none",
 };

@@ -1,4 +1,4 @@
-/* Tiny random models: vocabulary, weights, the file. See tiny.h. */
+/* Tiny random models: weights, the file. See tiny.h. */
 #include "tests/tiny.h"
 
 #include <errno.h>
@@ -9,8 +9,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define N_SPECIAL 3
-#define N_FIRST (N_SPECIAL + 256) /* tokens before the first merge */
 #define ALIGN 32
 
 static const struct k_type_info formats[] = {
@@ -18,148 +16,6 @@ static const struct k_type_info formats[] = {
 	K_TYPES(X)
 #undef X
 };
-
-static const char *const special_names[N_SPECIAL] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
-
-static const char sample[] =
-	"The cache holds the keys and the values of every token that the model has read. A page "
-	"holds sixteen of them, and a table says which page comes next. When two requests begin with "
-	"the same words they share the pages of those words, and only what differs is computed "
-	"again. When there are no free pages, the page that was not used for the longest time is "
-	"given away. The sampler takes the logits, divides them by the temperature, cuts what is not "
-	"likely, and draws. The draft guesses what the model would say, and the model checks all of "
-	"the guesses in one step: those that it would have said are kept, and the first that it "
-	"would not have said is thrown away. user system assistant You are a helpful AI assistant "
-	"named SmolLM, trained by Hugging Face. What is this? It is a small model, with small "
-	"numbers, for the tests of the engine and the tools.";
-
-static const char chatml[] =
-	"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-	"{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-	"<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-	"'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
-	"{{ '<|im_start|>assistant\n' }}{% endif %}";
-
-/* --- vocabulary: byte pairs trained on the sample --- */
-
-struct pair {
-	int32_t left, right;
-};
-
-/* The most frequent pair inside words; ties go to the first. False if none comes twice. */
-static bool best_pair(const int32_t *ids, int32_t n, struct pair *best)
-{
-	int32_t most = 1;
-
-	for (int32_t i = 0; i + 1 < n; i++) {
-		int32_t count = 0;
-
-		if (ids[i + 1] == N_SPECIAL + ' ') /* words keep the space before them, not after */
-			continue;
-		for (int32_t k = i; k + 1 < n; k++)
-			count += ids[k] == ids[i] && ids[k + 1] == ids[i + 1];
-		if (count > most) {
-			most = count;
-			*best = (struct pair){ids[i], ids[i + 1]};
-		}
-	}
-	return most > 1;
-}
-
-static int32_t apply_pair(int32_t *ids, int32_t n, struct pair p, int32_t out)
-{
-	int32_t used = 0;
-
-	for (int32_t i = 0; i < n; i++) {
-		bool hit = i + 1 < n && ids[i] == p.left && ids[i + 1] == p.right;
-
-		ids[used++] = hit ? out : ids[i];
-		i += hit;
-	}
-	return used;
-}
-
-/* n merges; when the sample has no more to give, pairs of low bytes that no text needs. */
-static void train(struct pair *merge, int32_t n)
-{
-	int32_t ids[sizeof sample], size = (int32_t)sizeof sample - 1, spare = 0;
-	bool more = true;
-
-	for (int32_t i = 0; i < size; i++)
-		ids[i] = N_SPECIAL + (unsigned char)sample[i];
-	for (int32_t i = 0; i < n; i++) {
-		more = more && best_pair(ids, size, &merge[i]);
-		if (more)
-			size = apply_pair(ids, size, merge[i], N_FIRST + i);
-		else
-			merge[i] =
-				(struct pair){N_SPECIAL + 0x80 + spare / 128, N_SPECIAL + 0x80 + spare % 128};
-		spare += !more;
-	}
-}
-
-/* A byte as the byte alphabet writes it (Radford et al. 2019, encoder.py). */
-static void put_alphabet(struct bytes *b, int byte)
-{
-	int c = byte, low = 0;
-	char utf8[2];
-
-	if (!((byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad))) {
-		for (int i = 0; i < byte; i++)
-			low += !((i >= 0x21 && i <= 0x7e) || (i >= 0xa1 && i != 0xad));
-		c = 256 + low;
-	}
-	if (c < 0x80) {
-		bytes_put(b, &(char){(char)c}, 1);
-		return;
-	}
-	utf8[0] = (char)(0xc0 | c >> 6);
-	utf8[1] = (char)(0x80 | (c & 0x3f));
-	bytes_put(b, utf8, 2);
-}
-
-static void put_token_text(struct bytes *b, const struct pair *merge, int32_t id)
-{
-	if (id >= N_FIRST) {
-		put_token_text(b, merge, merge[id - N_FIRST].left);
-		put_token_text(b, merge, merge[id - N_FIRST].right);
-	} else {
-		put_alphabet(b, id - N_SPECIAL);
-	}
-}
-
-static void put_vocabulary(struct bytes *b, int32_t vocab)
-{
-	int32_t n_merges = vocab - N_FIRST;
-	struct pair *merge = calloc((size_t)n_merges + 1, sizeof *merge);
-	struct bytes text = {0};
-
-	if (!merge)
-		abort();
-	train(merge, n_merges);
-	gguf_put_kv_array(b, "tokenizer.ggml.tokens", 8, (uint64_t)vocab);
-	for (int32_t id = 0; id < vocab; id++) {
-		text.size = 0;
-		if (id < N_SPECIAL)
-			bytes_put(&text, special_names[id], strlen(special_names[id]));
-		else
-			put_token_text(&text, merge, id);
-		gguf_put_string(b, (char *)text.data, text.size);
-	}
-	gguf_put_kv_array(b, "tokenizer.ggml.token_type", 5, (uint64_t)vocab);
-	for (int32_t id = 0; id < vocab; id++)
-		bytes_u32(b, id < N_SPECIAL ? 3 : 1);
-	gguf_put_kv_array(b, "tokenizer.ggml.merges", 8, (uint64_t)n_merges);
-	for (int32_t i = 0; i < n_merges; i++) {
-		text.size = 0;
-		put_token_text(&text, merge, merge[i].left);
-		bytes_put(&text, " ", 1);
-		put_token_text(&text, merge, merge[i].right);
-		gguf_put_string(b, (char *)text.data, text.size);
-	}
-	free(merge);
-	bytes_free(&text);
-}
 
 /* --- weights --- */
 
@@ -371,19 +227,7 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 	gguf_put_kv_f32(b, key, 1e-5f);
 }
 
-#define N_KV 21 /* 2 + 8 + 2 of put_arch, 9 of put_tokenizer */
-
-static void put_tokenizer(struct bytes *b, const struct tiny_options *o)
-{
-	gguf_put_kv_text(b, "tokenizer.ggml.model", "gpt2");
-	gguf_put_kv_text(b, "tokenizer.ggml.pre", o->pre);
-	gguf_put_kv_u32(b, "tokenizer.ggml.bos_token_id", 1);
-	gguf_put_kv_u32(b, "tokenizer.ggml.eos_token_id", 2);
-	gguf_put_kv_bool(b, "tokenizer.ggml.add_bos_token", false);
-	put_vocabulary(b, o->vocab);
-	if (!strcmp(o->chat, "chatml"))
-		gguf_put_kv_text(b, "tokenizer.chat_template", chatml);
-}
+#define N_ARCH_KV 12 /* of put_arch: 2 + 8 + 2 */
 
 static int check_options(const struct tiny_options *o, struct err *e)
 {
@@ -395,13 +239,12 @@ static int check_options(const struct tiny_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "heads must divide dim evenly, and kv-heads heads");
 	if (o->layers < 1 || o->layers > 1024 || o->ctx < 1)
 		return err_set(e, ERR_USAGE, "layers must be from 1 to 1024, ctx at least 1");
-	if (o->vocab < N_FIRST || o->vocab > N_FIRST + 16384)
-		return err_set(e, ERR_USAGE, "vocab must be from %d to %d", N_FIRST, N_FIRST + 16384);
+	if (o->vocab < TINY_MIN_VOCAB || o->vocab > TINY_MIN_VOCAB + 16384)
+		return err_set(e, ERR_USAGE, "vocab must be from %d to %d", TINY_MIN_VOCAB,
+					   TINY_MIN_VOCAB + 16384);
 	if (o->type >= K_N_TYPES || o->embd_type >= K_N_TYPES)
 		return err_set(e, ERR_USAGE, "no such tensor type");
-	if (strcmp(o->chat, "chatml") && strcmp(o->chat, "none"))
-		return err_set(e, ERR_USAGE, "template must be chatml or none");
-	return 0;
+	return tiny_check_tokenizer(o, e);
 }
 
 /* Descriptions, then data, each tensor from its own stream of random numbers. */
@@ -447,9 +290,9 @@ int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct
 	if (!p)
 		abort();
 	n = plan_tensors(o, p);
-	gguf_put_header(&b, 3, (uint64_t)n, N_KV - (strcmp(o->chat, "chatml") ? 1 : 0));
+	gguf_put_header(&b, 3, (uint64_t)n, N_ARCH_KV + tiny_n_tokenizer_kv(o));
 	put_arch(&b, o);
-	put_tokenizer(&b, o);
+	tiny_put_tokenizer(&b, o);
 	put_tensors(&b, o, p, n);
 	free(p);
 	*data = b.data;

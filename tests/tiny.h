@@ -22,15 +22,17 @@ struct tiny_options {
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
 	const char *arch;      /* "llama", "qwen2" */
-	const char *pre;       /* tokenizer.ggml.pre */
-	const char *chat;      /* "chatml" or "none" */
+	const char *tokenizer; /* "bpe" (byte-level) or "spm" (SentencePiece) */
+	const char *pre;       /* tokenizer.ggml.pre, of "bpe" */
+	bool space_prefix;     /* of "spm" */
+	const char *chat;      /* "chatml", "zephyr", "llama2" or "none" */
 };
 #define TINY_DEFAULTS                                                                              \
 	(struct tiny_options)                                                                          \
 	{                                                                                              \
 		.seed = 1, .dim = 64, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 128, .vocab = 512,    \
 		.ctx = 512, .type = K_Q4_1, .embd_type = K_Q8_0, .tied = true, .arch = "llama",            \
-		.pre = "smollm", .chat = "chatml"                                                          \
+		.tokenizer = "bpe", .pre = "smollm", .space_prefix = true, .chat = "chatml"                                                          \
 	}
 
 /* The file in memory, malloc'd. */
@@ -41,6 +43,15 @@ int tiny_write(const struct tiny_options *o, const char *path, struct err *e);
 char *tiny_temp(const struct tiny_options *o, struct err *e);
 /* A type by its name ("Q4_1"); K_N_TYPES if there is none. */
 enum k_type tiny_type(const char *name);
+
+#define TINY_MIN_VOCAB 259 /* three special tokens and the bytes */
+
+/* The part of the file that says how to tokenise (tiny_vocab.c), for tiny_make: whether o makes sense,
+ * the number of keys, the keys. */
+int tiny_check_tokenizer(const struct tiny_options *o, struct err *e);
+struct bytes;
+uint64_t tiny_n_tokenizer_kv(const struct tiny_options *o);
+void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o);
 
 /* Growing bytes, little-endian. Out of memory aborts: these are tests. */
 struct bytes {

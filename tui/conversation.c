@@ -373,7 +373,7 @@ int32_t conversation_n_ids(struct conversation *c)
 static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct gguf_text bytes = tokenizer_bytes(t, ids[i]);
+		struct gguf_text bytes = i ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
 
 		if (!tokenizer_is_special(t, ids[i]))
 			fwrite(bytes.data, 1, bytes.size, f);

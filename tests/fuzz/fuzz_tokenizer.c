@@ -1,4 +1,5 @@
-/* Any text through each pre-tokenizer: words cover it, and decoding the ids gives it back. */
+/* Any text through each pre-tokenizer and each kind of vocabulary: words cover it, and decoding the
+ * ids gives it back. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,20 +8,26 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/tiny.h"
 
-static struct tokenizer *tokenizers[4];
+enum { N_BPE = 4, SPM = N_BPE, SPM_BARE, N };
+
+static struct tokenizer *tokenizers[N];
 
 static void open_all(void)
 {
-	static const char *const pre[4] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
+	static const char *const pre[N_BPE] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < N; i++) {
 		struct tiny_options o = TINY_DEFAULTS;
 		struct err e = {0};
 		struct gguf *g;
 		uint8_t *data;
 		size_t size;
 
-		o.pre = pre[i];
+		if (i < N_BPE)
+			o.pre = pre[i];
+		else
+			o.tokenizer = "spm";
+		o.space_prefix = i == SPM;
 		o.layers = 1;
 		FUZZ_CHECK(!tiny_make(&o, &data, &size, &e) && !gguf_open_memory(&g, data, size, &e) &&
 				   !tokenizer_open(&tokenizers[i], g, &e));
@@ -38,24 +45,57 @@ static void check_words(const char *text, size_t size)
 		}
 }
 
-static void check_ids(const struct tokenizer *t, const char *text, size_t size, bool special)
+/* The text as SentencePiece has it, where U+2581 is a space; malloc'd. */
+static char *unmark(const char *text, size_t *size)
+{
+	char *out = malloc(*size + 1);
+	size_t n = 0;
+
+	FUZZ_CHECK(out);
+	for (size_t i = 0; i < *size; i++) {
+		bool mark = *size - i >= 3 && !memcmp(text + i, "\xe2\x96\x81", 3);
+
+		out[n++] = mark ? ' ' : text[i];
+		i += mark ? 2 : 0;
+	}
+	*size = n;
+	return out;
+}
+
+static void check_shown(struct utf8_stream *s, struct gguf_text b)
+{
+	char out[256];
+
+	FUZZ_CHECK(3 * b.size + 4 <= sizeof out);
+	FUZZ_CHECK(utf8_stream_feed(s, b.data, b.size, out, sizeof out) <= 3 * b.size + 3);
+}
+
+/* With spaced, a space more than the text has stands at the beginning and after special tokens. */
+static void check_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
+					  bool spaced)
 {
 	int32_t *ids = NULL;
-	size_t n = 0, cap = 0, at = 0, shown = 0;
+	size_t n = 0, cap = 0, at = 0;
 	struct utf8_stream s = {0};
 	struct err e = {0};
-	char out[256];
+	bool seam = true;
+	char out[8];
 
 	FUZZ_CHECK(!tokenizer_encode(t, text, size, special, &ids, &n, &cap, &e));
 	for (size_t i = 0; i < n; i++) {
+		bool is_special = tokenizer_is_special(t, ids[i]);
 		struct gguf_text b = tokenizer_bytes(t, ids[i]);
 
+		FUZZ_CHECK(special || !is_special);
+		check_shown(&s, b);
+		if (seam && spaced && !is_special) {
+			FUZZ_CHECK(b.size && *b.data == ' ');
+			FUZZ_CHECK(tokenizer_first_bytes(t, ids[i]).size == b.size - 1);
+			b = tokenizer_first_bytes(t, ids[i]);
+		}
 		FUZZ_CHECK(b.size <= size - at && !memcmp(b.data, text + at, b.size));
-		FUZZ_CHECK(special || !tokenizer_is_special(t, ids[i]));
-		FUZZ_CHECK(3 * b.size + 4 <= sizeof out);
-		shown = utf8_stream_feed(&s, b.data, b.size, out, sizeof out);
-		FUZZ_CHECK(shown <= 3 * b.size + 3);
 		at += b.size;
+		seam = is_special;
 	}
 	FUZZ_CHECK(at == size);
 	FUZZ_CHECK(utf8_stream_flush(&s, out, sizeof out) <= 3);
@@ -65,13 +105,20 @@ static void check_ids(const struct tokenizer *t, const char *text, size_t size, 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
+	char *bare;
 
 	if (!tokenizers[0])
 		open_all();
 	check_words(text, size);
-	for (int i = 0; i < 4; i++) {
-		check_ids(tokenizers[i], text, size, false);
-		check_ids(tokenizers[i], text, size, true);
+	for (int i = 0; i < N_BPE; i++) {
+		check_ids(tokenizers[i], text, size, false, false);
+		check_ids(tokenizers[i], text, size, true, false);
 	}
+	bare = unmark(text, &size);
+	for (int i = SPM; i < N; i++) {
+		check_ids(tokenizers[i], bare, size, false, i == SPM);
+		check_ids(tokenizers[i], bare, size, true, i == SPM);
+	}
+	free(bare);
 	return 0;
 }
