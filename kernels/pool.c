@@ -86,9 +86,9 @@ void k_gate_wait(struct k_gate *g, unsigned seen)
 	}
 }
 
-void k_gate_open(struct k_gate *g)
+void k_gate_open(struct k_gate *g, unsigned by)
 {
-	atomic_fetch_add(&g->value, 1);
+	atomic_fetch_add(&g->value, by);
 	if (atomic_exchange(&g->sleepers, 0))
 		futex(&g->value, FUTEX_WAKE, INT_MAX);
 }
@@ -101,7 +101,7 @@ static void barrier(struct k_pool *p)
 		k_gate_wait(&p->gate, now);
 	} else {
 		atomic_store(&p->arrived, 0);
-		k_gate_open(&p->gate);
+		k_gate_open(&p->gate, 1);
 	}
 }
 

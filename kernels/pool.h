@@ -13,7 +13,7 @@ struct k_gate {
 	int spins;
 };
 void k_gate_wait(struct k_gate *g, unsigned seen); /* until value is not `seen` */
-void k_gate_open(struct k_gate *g);				   /* value += 1 */
+void k_gate_open(struct k_gate *g, unsigned by);   /* value += by */
 
 struct k_pool;
 typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);

@@ -6,7 +6,8 @@
  * Invariants: 1. gate.value is the op in progress; the thread that ends an op's last part opens the
  * gate. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
  * with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
- * touched by whoever ends the op before the gate opens, by nobody after. */
+ * touched by whoever ends the op before the gate opens, by nobody after. 4. gate.value passes over
+ * the ops that were done with the one before; claims of theirs are never asked for. */
 #include "kernels/walk.h"
 
 #include <time.h>
@@ -42,18 +43,52 @@ static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
 	return true;
 }
 
-static void finish(struct walk *w, struct k_op *op, unsigned n)
+/* Ops of about a microsecond cost less than the gate between them and the next. 0 switches it off, for
+ * measuring. */
+#ifndef K_SMALL_VALUES
+#define K_SMALL_VALUES 4096
+#endif
+static bool is_small(const struct k_op *op)
 {
+	switch (op->kind) {
+	case K_OP_norm:
+		return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
+	case K_OP_swiglu:
+		return op->u.swiglu.n * op->u.swiglu.out.dim <= K_SMALL_VALUES;
+	case K_OP_rope:
+		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
+	default:
+		return false;
+	}
+}
+
+static void stop_clock(struct walk *w, struct k_op *op)
+{
+	uint64_t now;
+
+	if (!w->program->timed)
+		return;
+	now = now_ns();
+	op->ns = now - w->before;
+	w->before = now;
+}
+
+/* Whoever ends the last part of an op also does the small ops behind it, before the gate opens: the
+ * others wait at one gate, not at several. */
+static void finish(struct walk *w, unsigned at, unsigned n, void *scratch)
+{
+	struct k_op *op = &w->program->op[at];
+	unsigned done = 1;
+
 	if (atomic_fetch_add(&w->arrived, 1) + 1 < n)
 		return;
 	atomic_store(&w->arrived, 0);
-	if (w->program->timed) {
-		uint64_t now = now_ns();
-
-		op->ns = now - w->before;
-		w->before = now;
+	stop_clock(w, op);
+	for (; at + done < (unsigned)w->program->n_ops && is_small(op + done); done++) {
+		w->isa->fn[op[done].kind](op + done, 0, 1, scratch);
+		stop_clock(w, op + done);
 	}
-	k_gate_open(&w->gate);
+	k_gate_open(&w->gate, done);
 }
 
 static void walk(void *arg, int tid, int n_threads, void *scratch)
@@ -72,7 +107,7 @@ static void walk(void *arg, int tid, int n_threads, void *scratch)
 		}
 		joined = w->isa->together[op->kind] ? at : joined;
 		w->isa->fn[op->kind](op, part, n_threads, k_scratch_of(scratch, tid, part));
-		finish(w, op, n);
+		finish(w, at, n, scratch);
 	}
 }
 
