@@ -234,7 +234,7 @@ int verb_run(const struct cli *c, struct err *e)
 	} else {
 		size = strlen(text);
 	}
-	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	sigaction(SIGINT, &action, NULL);
 	if (session_open(&s, c, on_event, &r, e))
 		goto out;
