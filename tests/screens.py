@@ -41,9 +41,21 @@ class Screen:
         conf = os.path.join(folder, "tmux.conf")
         with open(conf, "w", encoding="ascii") as f:
             f.write('set -g default-terminal "tmux-256color"\nset -g status off\nset -g escape-time 0\n')
-        self.tmux("-f", conf, "new-session", "-d", "-s", "t", "-c", folder, "-x", str(width),
+        self.start("-f", conf, "new-session", "-d", "-s", "t", "-c", folder, "-x", str(width),
                   "-y", str(height), "-e", f"LC_ALL={self.env['LC_ALL']}", "env", "-u", "TMUX", "/bin/sh")
         self.wait(r"^\$$")
+
+    def start(self, *args):
+        """A tmux server now and then dies while it is being born."""
+        for attempt in range(3):
+            try:
+                self.tmux(*args)
+                self.text()
+                return
+            except Failure:
+                if attempt == 2:
+                    raise
+                time.sleep(0.5)
 
     def tmux(self, *args):
         done = subprocess.run(["tmux", "-L", self.socket, *args], env=self.env, capture_output=True, text=True,

@@ -125,7 +125,8 @@ static void frame_take(struct terminal *t)
 	size = lseek(fd, 0, SEEK_END);
 	if (size <= 0)
 		return;
-	memmove(t->frame, t->frame + t->frame_sent, t->frame_size - t->frame_sent);
+	if (t->frame_sent)
+		memmove(t->frame, t->frame + t->frame_sent, t->frame_size - t->frame_sent);
 	t->frame_size -= t->frame_sent;
 	t->frame_sent = 0;
 	grown = realloc(t->frame, t->frame_size + (size_t)size);
@@ -237,6 +238,7 @@ static bool env_is_light(void)
 static int check_terminal(struct err *e)
 {
 	const char *name = getenv("TERM");
+	bool able;
 	int status;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
@@ -248,7 +250,9 @@ static int check_terminal(struct err *e)
 	if (setupterm(NULL, STDOUT_FILENO, &status) != OK)
 		return err_set(e, ERR_USAGE, "the terminal type TERM=%s is not known to this machine: "
 									 "try TERM=xterm-256color", name);
-	if (!cursor_address || !clear_screen)
+	able = cursor_address && clear_screen;
+	del_curterm(cur_term);
+	if (!able)
 		return err_set(e, ERR_USAGE, "TERM=%s cannot place its cursor: 'cutaway run' works there", name);
 	return 0;
 }
