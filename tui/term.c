@@ -4,8 +4,7 @@
  * terminal does (Ctrl-S, a stopped pager, a dead ssh). The terminal's modes are therefore ours to set.
  *
  * Invariants: (1) bytes reach the terminal in the order ncurses made them, whole frames only (a frame is
- * begun when all of the last one is out); (2) everything the crash handler touches is prepared before it is
- * installed and is safe in a signal handler: write(), tcsetattr(), constant memory. */
+ * begun when all of the last one is out); (2) while the screen is ours, crash.c can give it back. */
 #include "tui/term.h"
 
 #include <errno.h>
@@ -29,6 +28,8 @@
 #include <curses.h>
 #include <term.h>
 
+#include "tui/crash.h"
+
 enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25, GIVE_UP_MS = 500 };
 
 struct terminal {
@@ -50,65 +51,20 @@ struct terminal {
 	bool pasting;
 };
 
-/* --- putting the terminal right after a crash --- */
-
-static struct {
-	char restore[256];
-	size_t size;
-	int out;
-	struct termios found;
-	volatile sig_atomic_t armed;
-} crash;
-
-static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
-
-static void on_crash(int number)
+/* What puts the terminal right without ncurses' help, for the crash handler. */
+static void arm_crash(const struct terminal *t)
 {
-	if (crash.armed) {
-		crash.armed = 0;
-		if (write(crash.out, crash.restore, crash.size) < 0)
-			crash.size = 0; /* nothing to be done about it */
-		tcsetattr(STDIN_FILENO, TCSANOW, &crash.found);
+	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup" };
+
+	crash_begin(t->out, &t->found);
+	crash_add("\033[?2004l\033[?1006l\033[?1000l");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *text = tigetstr(names[i]);
+
+		if (text && text != (char *)-1)
+			crash_add(text);
 	}
-	raise(number); /* SA_RESETHAND: now it kills */
-}
-
-static void restore_add(const char *text)
-{
-	size_t n = text && text != (char *)-1 ? strlen(text) : 0;
-
-	if (n < sizeof crash.restore - crash.size) {
-		memcpy(crash.restore + crash.size, text ? text : "", n);
-		crash.size += n;
-	}
-}
-
-static void crash_arm(const struct terminal *t)
-{
-	static char stack[1 << 15];
-	stack_t alternative = { .ss_sp = stack, .ss_size = sizeof stack };
-	struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_ONSTACK };
-
-	crash.size = 0;
-	restore_add("\033[?2004l\033[?1006l\033[?1000l");
-	restore_add(tigetstr("sgr0"));
-	restore_add(tigetstr("op"));
-	restore_add(tigetstr("rmkx"));
-	restore_add(tigetstr("cnorm"));
-	restore_add(tigetstr("rmcup"));
-	crash.out = t->out;
-	crash.found = t->found;
-	crash.armed = 1;
-	sigaltstack(&alternative, NULL);
-	for (size_t i = 0; i < sizeof crash_signals / sizeof *crash_signals; i++)
-		sigaction(crash_signals[i], &action, NULL);
-}
-
-static void crash_disarm(void)
-{
-	crash.armed = 0;
-	for (size_t i = 0; i < sizeof crash_signals / sizeof *crash_signals; i++)
-		signal(crash_signals[i], SIG_DFL);
+	crash_arm();
 }
 
 /* --- bytes to the terminal --- */
@@ -332,7 +288,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	resizeterm(t->h, t->w);
 	choose_colours(t, o);
 	choose_modes(t);
-	crash_arm(t);
+	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	send_text(t, "\033[?2004h");
 	t->anew = true;
@@ -505,14 +461,14 @@ void term_suspend(struct terminal *t)
 	sigset_t stop, before;
 
 	screen_leave(t);
-	crash.armed = 0;
+	crash_disarm();
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
 	kill(0, SIGTSTP); /* all of the group, as the terminal itself would: `make chat` stops, too */
 	pthread_sigmask(SIG_UNBLOCK, &stop, &before); /* here it stops, and here it goes on */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	crash.armed = 1;
 	tcgetattr(STDIN_FILENO, &t->found);
+	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	send_text(t, "\033[?2004h");
 	term_resize(t);
