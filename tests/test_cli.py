@@ -314,6 +314,26 @@ def test_certify():
           tiny("certify", "--quick")[1].decode())
 
 
+def test_sentencepiece():
+    model = os.path.join(TMP.name, "spm.gguf")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--tokenizer", "spm", model], check=True)
+    status, out, err = cutaway("tokenize", "--json", "--model", model, stdin=b"a~</s>\n\xff")
+    ids = json.loads(out or "[]")
+    # a space before the text and after </s>; what has no token is bytes, which have the ids from 3 on
+    check("SentencePiece: tokenize", status == 0 and ids[-4:] == [2, 259, 3 + 10, 3 + 255], f"{ids} {err}")
+    first, rest = set(), set()
+    for seed in range(24):
+        _, out, _ = cutaway("run", "--no-record", "--json", "--temp", "9", "--top-p", "1", "--seed", str(seed),
+                            "--max-tokens", "4", "--model", model, "hello")
+        texts = [line["text"] for line in lines(out)]
+        first |= {t[:1] for t in texts[:1]}
+        rest |= {t[:1] for t in texts[1:]}
+    check("SentencePiece: an answer does not begin with its words' own space", " " in rest and " " not in first and
+          len(first) > 1, f"{first} {rest}")
+    status, out, err = cutaway("certify", "--quick", "--model", model)
+    check("SentencePiece: certify --quick", status == 0 and b"all equal" in out, out.decode() + err)
+
+
 def test_bench():
     deep = os.path.join(TMP.name, "deep.gguf")
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", deep], check=True)
@@ -334,7 +354,8 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_pipes, test_terminal, test_certify, test_bench):
+                 test_score, test_recording, test_pipes, test_terminal, test_certify,
+                 test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")
     return failures > 0
