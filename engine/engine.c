@@ -161,8 +161,11 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
 {
 	struct engine *e;
+	struct err own = { 0 };
 
 	*out = NULL;
+	if (!err)
+		err = &own; /* loading asks it whether something failed */
 	if (check_options(o, err))
 		return -1;
 	e = calloc(1, sizeof *e);
