@@ -284,6 +284,32 @@ static void test_chats(void **state)
 	fclose(f);
 }
 
+static void expect_text(const struct tokenizer *t, const char *text, const char *want)
+{
+	struct bytes b = {0};
+	struct ids ids = {0};
+
+	add(&ids, t, text, strlen(text), true);
+	for (size_t i = 0; i < ids.n; i++)
+		bytes_put(&b, tokenizer_bytes(t, ids.id[i]).data, tokenizer_bytes(t, ids.id[i]).size);
+	bytes_put(&b, "", 1);
+	assert_string_equal((char *)b.data, want);
+	bytes_free(&b);
+	free(ids.id);
+}
+
+/* Of Phi-3's special tokens two leave the white space after them, and it is all Unicode's. */
+static void test_eaten_space(void **state)
+{
+	struct tokenizer *t = open_family(3);
+
+	(void)state;
+	expect_text(t, "<|user|>\n \xc2\xa0\ta b\n<|end|>\n", "<|user|> a b\n<|end|>");
+	expect_text(t, "</s>\na", "</s> a");
+	expect_text(t, "<s>\na<|endoftext|> a", "<s> \na<|endoftext|>  a");
+	tokenizer_close(t);
+}
+
 /* --- property: the heap gives what the definition gives --- */
 
 #define P(text, score, type)                                                                       \
@@ -300,6 +326,7 @@ static const struct piece knotty[] = {
 	P("abc", 1, NORMAL),	 P("cab", 1, NORMAL),	   P("dd", -1, NORMAL),	   P("add", -1, NORMAL),
 	P(MARK "a", -1, NORMAL), P(MARK "ab", -3, NORMAL), P("bb", -3, NORMAL),	   P("bbbb", 5, NORMAL),
 	P(MARK MARK, 0, NORMAL), P("ca", -0.0f, NORMAL),   P("aba", 0, NORMAL),	   P("cc", 0, UNUSED),
+	P("ac", 0, NORMAL),
 };
 #define N_KNOTTY ((int)(sizeof knotty / sizeof *knotty))
 
@@ -546,15 +573,11 @@ static void test_tiny(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden_ids),
-		cmocka_unit_test(test_chats),
-		cmocka_unit_test(test_heap_equals_definition),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_spaces),
-		cmocka_unit_test(test_seams),
-		cmocka_unit_test(test_long_text),
-		cmocka_unit_test(test_lies),
-		cmocka_unit_test(test_tiny),
+		cmocka_unit_test(test_golden_ids),	cmocka_unit_test(test_chats),
+		cmocka_unit_test(test_eaten_space), cmocka_unit_test(test_heap_equals_definition),
+		cmocka_unit_test(test_round_trip),	cmocka_unit_test(test_spaces),
+		cmocka_unit_test(test_seams),		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_lies),		cmocka_unit_test(test_tiny),
 	};
 
 	return cmocka_run_group_tests(tests, read_golden, free_golden);
