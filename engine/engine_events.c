@@ -134,9 +134,14 @@ static uint8_t pack_share(float share)
 	return v >= 255 ? 255 : (uint8_t)v;
 }
 
-/* Sums a row of groups (of 16 positions) of one head into pages. */
+/* Adds the groups (of 16 positions) of one head to pages of per_page groups. */
 static void add_pages(const float *groups, int32_t n_groups, int32_t per_page, float *pages)
 {
+	if (per_page == 1) { /* the usual page, and a loop that compilers make vectors of */
+		for (int32_t g = 0; g < n_groups; g++)
+			pages[g] += groups[g];
+		return;
+	}
 	for (int32_t g = 0; g < n_groups; g++)
 		pages[g / per_page] += groups[g];
 }
