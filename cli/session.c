@@ -10,8 +10,6 @@
 #include "trace/ring.h"
 #include "trace/writer.h"
 
-enum { RING_BYTES = 32 << 20 };
-
 static int open_recording(struct session *s, const char *path, struct err *e)
 {
 	if (ring_open(&s->ring, RING_BYTES, e) || writer_open(&s->writer, path, s->ring, e) ||

@@ -202,26 +202,29 @@ void engine_tell_attention(struct engine *e, const struct plan_item *item, int32
 	}
 }
 
-static const char *const stage_name[] = {
-#define X(name, label, doc) #name,
-	K_STAGES(X)
+/* The codes of the recording are the stages of the kernels, in number and by name. */
+#define X(name, label, doc)                                                                        \
+	_Static_assert((int)EV_STAGE_##name == (int)K_STAGE_##name, "a stage's code is its number");
+K_STAGES(X)
 #undef X
-};
+_Static_assert((int)EV_N_stage == (int)K_N_STAGES, "a code for each stage");
 
 static void tell_times(struct engine *e)
 {
+	struct ev_stage_time told[K_N_STAGES];
 	struct event ev;
+	size_t n = 0;
 
 	for (int i = 0; i < K_N_STAGES; i++) {
 		const struct forward_stage *s = &e->forward.stage[i];
-		if (!s->ops)
-			continue;
-		ev_init(&ev, EV_time);
-		ev.u.time = (struct ev_time){ .step = e->n_steps, .stage = text(stage_name[i]),
-									  .ns = (int64_t)s->ns, .bytes = (int64_t)s->bytes,
-									  .ops = (int64_t)s->ops };
-		stream_emit(&e->stream, &ev);
+		if (s->ops)
+			told[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
 	}
+	if (!n)
+		return;
+	ev_init(&ev, EV_time);
+	ev.u.time = (struct ev_time){ e->n_steps, { told, n * sizeof *told } };
+	stream_emit(&e->stream, &ev);
 }
 
 static void count_waste(const struct engine *e, struct ev_step *s)

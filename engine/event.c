@@ -31,6 +31,7 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_verdict(...) CODE(verdict, __VA_ARGS__)
 #define C_rule(...) CODE(rule, __VA_ARGS__)
 #define C_cut(...) CODE(cut, __VA_ARGS__)
+#define C_stage(...) CODE(stage, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 #undef X

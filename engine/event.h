@@ -79,9 +79,22 @@ struct ev_span {
 	X(2, top_p, "cut by top-p")                                                                    \
 	X(3, min_p, "cut by min-p")                                                                    \
 	X(4, greedy, "temperature 0: only the first counts")
+#define EV_CODES_stage(X)                                                                          \
+	X(0, embed, "reads the rows of the embedding")                                                 \
+	X(1, norm, "root-mean-square norms, and rounding to 8 bits")                                   \
+	X(2, qkv, "query, key and value projections")                                                  \
+	X(3, rope, "rotary positions; appends K and V to the cache")                                   \
+	X(4, attention, "scores, softmax and weighted sum over the cached pages")                      \
+	X(5, out, "output projection of the attention")                                                \
+	X(6, gate_up, "the two expanding matrices of the feed-forward")                                \
+	X(7, act, "SiLU times up, and rounding to 8 bits")                                             \
+	X(8, down, "the contracting matrix of the feed-forward")                                       \
+	X(9, head, "logits: the output matrix over the whole vocabulary")                              \
+	X(10, stats, "hash, maximum, mass and entropy of the logits")
 
 #define EV_CODE_LISTS(X)                                                                           \
-	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut)
+	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
+	X(stage)
 
 #define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -93,6 +106,7 @@ struct ev_span {
 #define EV_X_verdict(v, n, d) EV_VERDICT_##n = v,
 #define EV_X_rule(v, n, d) EV_RULE_##n = v,
 #define EV_X_cut(v, n, d) EV_CUT_##n = v,
+#define EV_X_stage(v, n, d) EV_STAGE_##n = v,
 EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_session(I, R, T, B)                                                              \
@@ -258,10 +272,10 @@ EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_time(I, R, T, B)                                                                 \
 	I(step, "", "step")                                                                            \
-	T(stage, "", "kernel stage")                                                                   \
-	I(ns, "ns", "wall time of its kernels in the step")                                            \
-	I(bytes, "bytes", "read and written, counted from shapes")                                     \
-	I(ops, "ops", "arithmetic operations, counted from shapes")
+	B(stages, "",                                                                                  \
+	  "32 bytes each, of every kernel stage that ran: u64 stage (code list stage), u64 ns wall time "\
+	  "of its kernels, u64 bytes read and written, u64 arithmetic operations (both counted from "  \
+	  "shapes)")
 
 #define EV_FIELDS_step(I, R, T, B)                                                                 \
 	I(step, "", "number of the step, from 1")                                                      \
@@ -316,7 +330,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(draft, "a drafted token was verified")                                                   \
 	EVENT(attention, "where the newest row of a request looked, by layer and page")                \
 	EVENT(head, "the same for one head")                                                           \
-	EVENT(time, "time, bytes and operations of a kernel stage in a step")                          \
+	EVENT(time, "time, bytes and operations of the kernel stages in a step")                        \
 	EVENT(step, "a step ends")                                                                     \
 	EVENT(finish, "a request ends")                                                                \
 	EVENT(closed, "the session ends in order; absent after a crash")
@@ -384,7 +398,7 @@ void ev_init(struct event *ev, enum ev_kind kind);
 size_t ev_pack(const struct event *ev, void *buf, size_t cap);
 int ev_unpack(struct event *ev, const void *buf, size_t size);
 
-/* A candidate and a sampler stage, as packed in ev_token. */
+/* A candidate and a sampler stage, as packed in ev_token; a kernel stage, as packed in ev_time. */
 struct ev_candidate {
 	uint32_t id;
 	float logit, p, arrival;
@@ -394,6 +408,9 @@ struct ev_stage {
 	uint32_t left;
 	float mass, value;
 };
-enum { EV_N_STAGES = 5 };
+struct ev_stage_time {
+	uint64_t stage, ns, bytes, ops;
+};
+enum { EV_N_STAGES = 5 }; /* of the sampler */
 
 #endif

@@ -17,7 +17,6 @@
 
 enum {
 	MAX_RUNS = 4096,
-	RING_BYTES = 32 << 20,
 	N_BATCH = 16,
 	DEEP = 1024,
 	PREFILL = 512,

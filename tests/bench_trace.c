@@ -17,7 +17,7 @@
 #include "trace/ring.h"
 #include "trace/writer.h"
 
-enum { LAYERS = 30, PAGES = 64, STAGES = 11 };
+enum { LAYERS = 30, PAGES = 64 };
 
 struct maker {
 	uint64_t random;
@@ -79,9 +79,7 @@ static void make_attention(struct maker *m)
 
 static void make_step(struct maker *m)
 {
-	static const char *const stages[STAGES] = { "embed",	 "norm",   "qkv",	  "rope",
-												"attention", "out",	   "gate_up", "silu",
-												"down",		 "logits", "draw" };
+	struct ev_stage_time told[EV_N_stage];
 	struct event ev;
 
 	m->step++;
@@ -96,15 +94,12 @@ static void make_step(struct maker *m)
 	}
 	make_token(m);
 	make_attention(m);
-	for (int i = 0; i < STAGES; i++) {
-		ev_init(&ev, EV_time);
-		ev.u.time = (struct ev_time){ m->step,
-									  { stages[i], strlen(stages[i]) },
-									  123456 + (int64_t)(random_u64(&m->random) % 999),
-									  1234567,
-									  23456789 };
-		emit(m, &ev);
-	}
+	for (size_t i = 0; i < EV_N_stage; i++)
+		told[i] = (struct ev_stage_time){ i, 123456 + random_u64(&m->random) % 999, 1234567,
+										  23456789 };
+	ev_init(&ev, EV_time);
+	ev.u.time = (struct ev_time){ m->step, { told, sizeof told } };
+	emit(m, &ev);
 	ev_init(&ev, EV_step);
 	ev.u.step = (struct ev_step){ m->step, 4900000, 4800000, 1,		  0,		1,		  0,
 								  1,	   0,		0,		 1,		  0,		64,		  10,
@@ -213,7 +208,7 @@ static void push_steps(struct maker *m, int64_t steps, const char *path)
 	struct err e = { 0 };
 	double begun, spent = 0, all;
 
-	check(ring_open(&ring, 8 << 20, &e), &e);
+	check(ring_open(&ring, RING_BYTES, &e), &e);
 	check(writer_open(&w, path, ring, &e), &e);
 	m->sink = ring_push;
 	m->arg = ring;

@@ -474,26 +474,29 @@ static void member(struct demo *d, struct demo_request *r)
 static void tell_times(struct demo *d)
 {
 	static const struct {
-		const char *name;
 		double share, bytes;
-	} stage[] = { { "embed", 0.002, 1152 }, { "norm", 0.02, 69120 }, { "qkv", 0.12, 9e6 },
-				  { "rope", 0.01, 92160 }, { "attention", 0.10, 3e6 }, { "out", 0.06, 5e6 },
-				  { "gate_up", 0.26, 33e6 }, { "act", 0.018, 184320 }, { "down", 0.13, 17e6 },
-				  { "head", 0.27, 17e6 }, { "stats", 0.01, 196608 } };
+	} stage[EV_N_stage] = { [EV_STAGE_embed] = { 0.002, 1152 }, [EV_STAGE_norm] = { 0.02, 69120 },
+							[EV_STAGE_qkv] = { 0.12, 9e6 }, [EV_STAGE_rope] = { 0.01, 92160 },
+							[EV_STAGE_attention] = { 0.10, 3e6 }, [EV_STAGE_out] = { 0.06, 5e6 },
+							[EV_STAGE_gate_up] = { 0.26, 33e6 }, [EV_STAGE_act] = { 0.018, 184320 },
+							[EV_STAGE_down] = { 0.13, 17e6 }, [EV_STAGE_head] = { 0.27, 17e6 },
+							[EV_STAGE_stats] = { 0.01, 196608 } };
 	double rows = (double)d->sum.rows, total = 2.6e6 + 0.21e6 * rows + 0.2e6 * draw(d);
+	struct ev_stage_time told[EV_N_stage];
+	struct event ev;
 
 	d->sum.kernel_ns = (int64_t)total;
 	d->sum.ns = (int64_t)(total * 1.03) + 40000;
-	for (size_t i = 0; i < sizeof stage / sizeof *stage; i++) {
-		struct event ev;
-
-		ev_init(&ev, EV_time);
-		ev.u.time = (struct ev_time){ d->step, text_span(stage[i].name), (int64_t)(total * stage[i].share),
-									  (int64_t)stage[i].bytes, (int64_t)(stage[i].bytes * 3.2 * rows) };
-		d->sum.bytes += ev.u.time.bytes;
-		d->sum.ops += ev.u.time.ops;
-		send(d, &ev);
+	for (size_t i = 0; i < EV_N_stage; i++) {
+		told[i] = (struct ev_stage_time){ i, (uint64_t)(total * stage[i].share),
+										  (uint64_t)stage[i].bytes,
+										  (uint64_t)(stage[i].bytes * 3.2 * rows) };
+		d->sum.bytes += (int64_t)told[i].bytes;
+		d->sum.ops += (int64_t)told[i].ops;
 	}
+	ev_init(&ev, EV_time);
+	ev.u.time = (struct ev_time){ d->step, { told, sizeof told } };
+	send(d, &ev);
 }
 
 static void close_step(struct demo *d)

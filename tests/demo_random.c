@@ -80,6 +80,23 @@ static struct ev_span random_span(struct demo_random *d, const char *name)
 	return (struct ev_span){ at, size };
 }
 
+/* Most stages, each once, with a number among theirs that is too large now and then. */
+static struct ev_span random_stages(struct demo_random *d)
+{
+	struct ev_stage_time told[EV_N_stage];
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < EV_N_stage; i++)
+		if (next(d) % 4)
+			told[n++] = (struct ev_stage_time){ i, next(d) >> next(d) % 64, next(d) >> 40,
+												next(d) >> 30 };
+	if (d->used + sizeof told > sizeof d->bytes)
+		return (struct ev_span){ NULL, 0 };
+	memcpy(d->bytes + d->used, told, n * sizeof *told);
+	d->used += n * sizeof *told;
+	return (struct ev_span){ d->bytes + d->used - n * sizeof *told, n * sizeof *told };
+}
+
 static void sensible_session(struct event *ev)
 {
 	ev_init(ev, EV_session);
@@ -128,6 +145,8 @@ void demo_random_event(struct demo_random *d, struct event *ev)
 			member += ev_field_size(f->type);
 		}
 	}
+	if (ev->kind == EV_time && next(d) % 4)
+		ev->u.time.stages = random_stages(d);
 	if (ev->kind == EV_request && next(d) % 4)
 		ev->u.request.request = ++d->n_requests;
 	if (ev->kind == EV_step)

@@ -30,10 +30,43 @@ struct world {
 	struct engine *e;
 	struct record r[MAX_REQUESTS + 1];
 	int64_t last_seq;
+	struct ev_stage_time timed; /* the sum of the stages of the step that is open */
+	int n_timed; /* steps whose stages were told */
 	int n_share, n_copy, n_evict, n_preempt, n_steps, n_attention, n_accepted, n_rejected;
 };
 
 static char model_path[64];
+
+/* In the order of the codes, each once; only stages that did something. */
+static void add_stages(struct world *w, struct ev_span told)
+{
+	struct ev_stage_time s = { 0 };
+	size_t n = told.size / sizeof s;
+
+	assert_int_equal(told.size % sizeof s, 0);
+	assert_true(n > 0 && !w->timed.ops);
+	w->n_timed++;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t before = s.stage;
+
+		memcpy(&s, (const char *)told.data + i * sizeof s, sizeof s);
+		assert_true(s.stage < EV_N_stage && s.ops > 0 && (!i || s.stage > before));
+		w->timed.ns += s.ns;
+		w->timed.bytes += s.bytes;
+		w->timed.ops += s.ops;
+	}
+}
+
+/* What the stages say adds up to what the step says. */
+static void check_stages(struct world *w, const struct ev_step *s)
+{
+	if (w->timed.ops) {
+		assert_int_equal(w->timed.bytes, s->bytes);
+		assert_int_equal(w->timed.ops, s->ops);
+		assert_true(w->timed.ns > 0 && w->timed.ns <= (uint64_t)s->kernel_ns);
+	}
+	w->timed = (struct ev_stage_time){ 0 };
+}
 
 static void on_event(void *arg, const struct event *ev)
 {
@@ -66,7 +99,10 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
+	} else if (ev->kind == EV_time) {
+		add_stages(w, ev->u.time.stages);
 	} else if (ev->kind == EV_step) {
+		check_stages(w, &ev->u.step);
 		w->n_steps++;
 	} else if (ev->kind == EV_attention) {
 		w->n_attention++;
@@ -457,6 +493,7 @@ static void test_observation_changes_nothing(void **state)
 	static struct world w;
 	struct engine_options o = options();
 	struct err err = { 0 };
+	int unseen;
 
 	(void)state;
 	world_open(&w, &o);
@@ -464,12 +501,15 @@ static void test_observation_changes_nothing(void **state)
 	submit(&w, 7);
 	run_all(&w);
 	assert_int_equal(w.n_attention, 0);
+	assert_int_equal(w.n_timed, 0);
+	unseen = w.n_steps;
 	engine_observe(w.e, true);
 	engine_set(w.e, "observe-layer", "1", &err);
 	engine_set(w.e, "observe-head", "2", &err);
 	submit(&w, 8);
 	run_all(&w);
 	assert_true(w.n_attention > 10);
+	assert_true(w.n_timed > 10 && w.n_timed == w.n_steps - unseen);
 	expect_same(&w.r[1], &alone[7], true);
 	expect_same(&w.r[2], &alone[8], true);
 	world_close(&w);

@@ -316,6 +316,56 @@ static void attention_heats_pages(void **state)
 	timeline_free(&f.t);
 }
 
+static void feed_time(struct feed *f, int64_t step, const struct ev_stage_time *told, size_t size)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_time);
+	ev.u.time = (struct ev_time){ step, { told, size } };
+	feed(f, &ev);
+}
+
+/* The stages of a step, and blobs of which nothing may be taken. */
+static void stages_of_a_step(void **state)
+{
+	static const struct ev_stage_time told[] = { { EV_STAGE_head, 30, 20, 10 },
+												 { EV_STAGE_qkv, UINT64_MAX, 1ull << 40, 5 } };
+	static const struct ev_stage_time twice[] = { { EV_STAGE_qkv, 7, 7, 7 },
+												  { EV_STAGE_qkv, 8, 8, 8 } };
+	static const struct ev_stage_time unknown[] = { { EV_STAGE_qkv, 7, 7, 7 },
+													{ EV_N_stage, 8, 8, 8 } };
+	static const struct ev_stage_time far = { (1ull << 32) + EV_STAGE_qkv, 7, 7, 7 };
+	const struct tl_step *s;
+	struct feed f;
+
+	(void)state;
+	feed_session(&f);
+	feed_time(&f, 1, NULL, 0);
+	feed_time(&f, 1, told, 0);
+	feed_time(&f, 1, told, sizeof told - 1);
+	feed_time(&f, 1, told, sizeof *told / 2);
+	feed_time(&f, 1, twice, sizeof twice);
+	feed_time(&f, 1, unknown, sizeof unknown);
+	feed_time(&f, 1, &far, sizeof far);
+	feed_time(&f, 0, told, sizeof told);
+	assert_int_equal(f.t.n_odd, 8);
+	feed_step(&f, 1, 1, 0);
+	s = timeline_step(&f.t, 1);
+	assert_false(s->timed);
+	assert_int_equal(s->time[EV_STAGE_qkv].ns, 0);
+	feed_time(&f, 2, told, sizeof told);
+	feed_step(&f, 2, 1, 0);
+	s = timeline_step(&f.t, 2);
+	assert_true(s->timed);
+	assert_int_equal(s->time[EV_STAGE_head].ns, 30);
+	assert_int_equal(s->time[EV_STAGE_head].bytes, 20);
+	assert_int_equal(s->time[EV_STAGE_head].ops, 10);
+	assert_int_equal(s->time[EV_STAGE_qkv].ns, 0); /* beyond int64_t */
+	assert_int_equal(s->time[EV_STAGE_qkv].bytes, 1ll << 40);
+	assert_int_equal(f.t.n_odd, 8);
+	timeline_free(&f.t);
+}
+
 static void nonsense_is_counted_and_skipped(void **state)
 {
 	struct feed f;
@@ -513,6 +563,7 @@ int main(void)
 		cmocka_unit_test(pages_change_hands),
 		cmocka_unit_test(settings_and_the_pool),
 		cmocka_unit_test(attention_heats_pages),
+		cmocka_unit_test(stages_of_a_step),
 		cmocka_unit_test(nonsense_is_counted_and_skipped),
 		cmocka_unit_test(live_and_replay_are_equal),
 		cmocka_unit_test(dump_sees_every_event),

@@ -273,6 +273,51 @@ static void test_floats(void **state)
 	sqlite3_close(own);
 }
 
+/* Stages through the view are the numbers of the blob, up to the largest that SQL holds. */
+static void test_kernel_stages(void **state)
+{
+	static const struct ev_stage_time told[] = { { EV_STAGE_down, 0, 1, 255 },
+												 { EV_STAGE_embed, 256, 0xffffffff, 1ull << 32 },
+												 { EV_STAGE_stats, 0x123456789abcdef, INT64_MAX, 7 },
+												 { EV_N_stage, 1, 1, 1 } };
+	struct recording *rec;
+	struct event ev;
+	struct err e = { 0 };
+	char file[100];
+	sqlite3 *own;
+	sqlite3_stmt *s;
+
+	(void)state;
+	snprintf(file, sizeof file, "%s/stages.db", dir);
+	ev_init(&ev, EV_time);
+	ev.seq = 1;
+	ev.t_ns = 0;
+	ev.u.time = (struct ev_time){ 9, { told, sizeof told - 8 } }; /* the last is not whole */
+	assert_int_equal(recording_create(&rec, file, &e), 0);
+	assert_int_equal(recording_add(rec, &ev, &e), 0);
+	ev.seq = 2;
+	ev.u.time = (struct ev_time){ 10, { told + 3, sizeof *told } };
+	assert_int_equal(recording_add(rec, &ev, &e), 0);
+	assert_int_equal(recording_commit(rec, &e), 0);
+	recording_close(rec, false);
+	assert_int_equal(sqlite3_open_v2(file, &own, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	s = prepare(own, "SELECT step, stage, ns, bytes, ops FROM kernel_stages ORDER BY seq");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+		assert_int_equal(sqlite3_column_int64(s, 0), 9);
+		assert_string_equal(sqlite3_column_text(s, 1),
+							ev_code_name("stage", (int64_t)told[i].stage));
+		assert_int_equal(sqlite3_column_int64(s, 2), told[i].ns);
+		assert_int_equal(sqlite3_column_int64(s, 3), told[i].bytes);
+		assert_int_equal(sqlite3_column_int64(s, 4), told[i].ops);
+	}
+	assert_int_equal(sqlite3_step(s), SQLITE_ROW); /* a stage that has no name */
+	assert_int_equal(sqlite3_column_type(s, 1), SQLITE_NULL);
+	assert_int_equal(sqlite3_step(s), SQLITE_DONE);
+	sqlite3_finalize(s);
+	sqlite3_close(own);
+}
+
 static void test_unpacked(void **state)
 {
 	(void)state;
@@ -318,7 +363,7 @@ static void test_python(void **state)
 {
 	char *doc = trace_doc(), *from = strstr(doc, "```python\n"), *to, file[100], command[300],
 		 line[400];
-	int candidates = 0, lines = 0;
+	int candidates = 0, kernels = 0, lines = 0;
 	FILE *f;
 
 	(void)state;
@@ -337,12 +382,15 @@ static void test_python(void **state)
 	while (fgets(line, sizeof line, f)) {
 		lines++;
 		candidates += !strncmp(line, "candidate ", 10);
+		kernels += !strncmp(line, "kernels ", 8);
 	}
 	assert_int_equal(pclose(f), 0);
 	assert_int_equal(candidates, count_rows(db[0], "SELECT 1 FROM candidates"));
+	assert_int_equal(kernels, count_rows(db[0], "SELECT 1 FROM kernel_stages"));
 	assert_int_equal(
 		lines, count_rows(db[0], "SELECT 1 FROM candidates UNION ALL SELECT 1 FROM sampler_stages\n"
 								 "UNION ALL SELECT 1 FROM near_zero\n"
+								 "UNION ALL SELECT 1 FROM kernel_stages\n"
 								 "UNION ALL SELECT 1 FROM request"));
 }
 
@@ -378,7 +426,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_document), cmocka_unit_test(test_queries),
-		cmocka_unit_test(test_views),	 cmocka_unit_test(test_unpacked),
+		cmocka_unit_test(test_views),	 cmocka_unit_test(test_kernel_stages), cmocka_unit_test(test_unpacked),
 		cmocka_unit_test(test_floats),	 cmocka_unit_test(test_described),
 		cmocka_unit_test(test_python),
 	};

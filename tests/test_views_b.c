@@ -433,12 +433,12 @@ static void time_script(struct script *k, double bandwidth)
 {
 	script_begin(k, 8, bandwidth);
 	request(k, 1, "first", 3, SKY, 40);
-	stage(k, 1, "qkv", 40000, 10000000, 4000000000);
+	stage(k, 1, EV_STAGE_qkv, 40000, 10000000, 4000000000);
 	batch(k, 1, 1, EV_WORK_prefill, 0, 40);
 	step(k, 1, 50000, 40, 0);
 	for (int i = 2; i < 4; i++) { /* 2 and 4 ms: mean 3 */
-		stage(k, i, "qkv", (i - 1) * 1000, 15000000, 60000000);
-		stage(k, i, "head", (i - 1) * 500, 7500000, 30000000);
+		stage(k, i, EV_STAGE_qkv, (i - 1) * 1000, 15000000, 60000000);
+		stage(k, i, EV_STAGE_head, (i - 1) * 500, 7500000, 30000000);
 		batch(k, i, 1, EV_WORK_decode, 38 + i, 1);
 		step(k, i, (i - 1) * 2000, 0, 1);
 	}

@@ -180,15 +180,14 @@ static inline void batch(struct script *k, int64_t step, int64_t id, enum ev_cod
 	tell(k, &ev);
 }
 
-static inline void stage(struct script *k, int64_t step, const char *name, int64_t us, int64_t bytes,
+static inline void stage(struct script *k, int64_t step, enum ev_code_stage code, int64_t us, int64_t bytes,
 				  int64_t ops)
 {
+	struct ev_stage_time s = { code, (uint64_t)us * 1000, (uint64_t)bytes, (uint64_t)ops };
 	struct event ev;
 
 	ev_init(&ev, EV_time);
-	ev.u.time = (struct ev_time){
-		.step = step, .stage = text(name), .ns = us * 1000, .bytes = bytes, .ops = ops
-	};
+	ev.u.time = (struct ev_time){ .step = step, .stages = { &s, sizeof s } };
 	tell(k, &ev);
 }
 

@@ -20,6 +20,8 @@ struct ring;
  * this accepts events of half its own size. One that is larger still keeps its numbers and loses
  * its spans. */
 enum { RING_EVENT_MAX = 4 << 20 };
+/* What a session opens: seconds of a busy engine, and twice the largest event. */
+enum { RING_BYTES = 8 << 20 };
 
 /* bytes: rounded up to a power of two, at least 4096. */
 int ring_open(struct ring **r, size_t bytes, struct err *e);

@@ -12,6 +12,27 @@
 #define U16(blob, at) "(" U8(blob, at) " + 256 * " U8(blob, at " + 1") ")"
 #define U32(blob, at) "(" U16(blob, at) " + 65536 * " U16(blob, at " + 2") ")"
 
+/* Where a session has millions of numbers: a byte's value is its place in the row of all bytes, b. Most
+ * upper halves are 0. */
+#define BYTES                                                                                      \
+	"bytes(b) AS (VALUES (x'"                                                                      \
+	"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"                             \
+	"202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"                             \
+	"404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f"                             \
+	"606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f"                             \
+	"808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f"                             \
+	"a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf"                             \
+	"c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf"                             \
+	"e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"                             \
+	"'))"
+#define BYTE(blob, at) "instr(b, substr(" blob ", " at ", 1))"
+#define LONG(blob, at)                                                                             \
+	"(" BYTE(blob, at) " + 256 * " BYTE(blob, at " + 1") " + 65536 * " BYTE(blob, at " + 2")       \
+	" + 16777216 * " BYTE(blob, at " + 3") " - 16843009)"
+#define U64(blob, at)                                                                              \
+	"(" LONG(blob, at) " + CASE substr(" blob ", " at " + 4, 4) WHEN x'00000000' THEN 0\n"         \
+	"\t\tELSE 4294967296 * " LONG(blob, at " + 4") " END)"
+
 /* A row for each exponent of a 32-bit float and its power of two; 255 (NaN and infinity) has none. */
 #define EXPONENTS                                                                                  \
 	"exponent(e, scale) AS (SELECT 0, 1.0 / (1 << 50) / (1 << 50) / (1 << 49)\n"                   \
@@ -115,20 +136,27 @@ const struct schema_view schema_views[] = {
 	  "\ts.bytes * 1e9 / nullif(s.kernel_ns, 0) /\n"
 	  "\t\t(SELECT read_bandwidth FROM session) AS of_read_bandwidth\n"
 	  "FROM step s" },
+	{ "kernel_stages", "time, bytes and operations of each kernel stage, step by step",
+	  "WITH RECURSIVE " COUNT("n", "256") ",\n" BYTES "\n"
+	  "SELECT t.seq, t.step, " CODE("stage", U64("t.stages", "32 * n.i + 1")) " AS stage,\n"
+	  "\t" U64("t.stages", "32 * n.i + 9") " AS ns,\n"
+	  "\t" U64("t.stages", "32 * n.i + 17") " AS bytes,\n"
+	  "\t" U64("t.stages", "32 * n.i + 25") " AS ops\n"
+	  "FROM bytes CROSS JOIN time t CROSS JOIN n ON n.i < length(t.stages) / 32" },
 	{ "slow_steps", "steps, the slowest first, with the stage that took longest",
 	  "SELECT s.step, s.ms, s.ms / (SELECT ns / 1e6 FROM step ORDER BY ns\n"
 	  "\t\tLIMIT 1 OFFSET (SELECT count(*) / 2 FROM step)) AS times_median,\n"
 	  "\ts.rows, s.prefill_rows, s.draft_rows, s.gb_per_s, s.ops_per_byte,\n"
-	  "\t(SELECT t.stage FROM time t WHERE t.seq < s.seq\n"
+	  "\t(SELECT t.stage FROM kernel_stages t WHERE t.seq < s.seq\n"
 	  "\t\tAND t.seq > coalesce((SELECT max(b.seq) FROM step b WHERE b.seq < s.seq), 0)\n"
 	  "\t\tORDER BY t.ns DESC LIMIT 1) AS longest_stage\n"
 	  "FROM steps s ORDER BY s.ms DESC" },
 	{ "stage_times", "where the time of the kernels went",
-	  "SELECT stage, sum(ns) / 1e6 AS ms, 1.0 * sum(ns) / (SELECT sum(ns) FROM time) AS share,\n"
+	  "SELECT stage, sum(ns) / 1e6 AS ms, 1.0 * sum(ns) / sum(sum(ns)) OVER () AS share,\n"
 	  "\t1.0 * sum(bytes) / nullif(sum(ns), 0) AS gb_per_s,\n"
 	  "\t1.0 * sum(ops) / nullif(sum(ns), 0) AS gop_per_s,\n"
 	  "\t1.0 * sum(ops) / nullif(sum(bytes), 0) AS ops_per_byte\n"
-	  "FROM time GROUP BY stage ORDER BY sum(ns) DESC" },
+	  "FROM kernel_stages GROUP BY stage ORDER BY sum(ns) DESC" },
 	{ "attention_pages", "share of attention by layer and page, mean of the heads",
 	  "WITH RECURSIVE " COUNT("n", "8192") "\n"
 	  "SELECT a.seq, a.step, a.request, a.pos, l.i AS layer, n.i AS page_of_sequence,\n"

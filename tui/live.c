@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "trace/reader.h"
 
-enum { RING_BYTES = 32 << 20, EVENTS_BETWEEN_LOOKS = 64 };
+enum { EVENTS_BETWEEN_LOOKS = 64 };
 
 /* On the engine's thread; the UI learns of it through the fd, which orders the memory, too. */
 static void on_stop(void *arg, const struct err *err)

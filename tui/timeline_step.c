@@ -42,33 +42,44 @@ bool tl_fold_batch(struct timeline *t, const struct ev_batch *e)
 	return true;
 }
 
-static int stage_by_name(struct ev_span name)
-{
-	static const char *const names[] = {
-#define X(name, label, doc) #name,
-		K_STAGES(X)
-#undef X
-	};
-
-	for (int i = 0; i < K_N_STAGES; i++)
-		if (name.data && name.size == strlen(names[i]) && !memcmp(name.data, names[i], name.size))
-			return i;
-	return -1;
-}
-
 static int64_t or_0(int64_t v)
 {
 	return v > 0 ? v : 0;
 }
 
+/* A number that no int64_t holds is as if absent. */
+static int64_t get64(const unsigned char *p)
+{
+	return or_0((int64_t)(tl_get32(p) | (uint64_t)tl_get32(p + 4) << 32));
+}
+
+enum { STAGE_BYTES = sizeof(struct ev_stage_time) };
+
+/* Whole entries, of stages that there are, each once. */
+static bool stages_make_sense(struct ev_span s)
+{
+	const unsigned char *p = s.data;
+	bool seen[K_N_STAGES] = { false };
+
+	if (!p || !s.size || s.size % STAGE_BYTES)
+		return false;
+	for (size_t at = 0; at < s.size; at += STAGE_BYTES) {
+		if (tl_get32(p + at + 4) || tl_get32(p + at) >= K_N_STAGES || seen[tl_get32(p + at)])
+			return false;
+		seen[tl_get32(p + at)] = true;
+	}
+	return true;
+}
+
 bool tl_fold_time(struct timeline *t, const struct ev_time *e)
 {
-	int stage = stage_by_name(e->stage);
+	const unsigned char *p = e->stages.data;
 
-	if (stage < 0 || !tl_step_is_open(t, e->step))
+	if (!stages_make_sense(e->stages) || !tl_step_is_open(t, e->step))
 		return false;
 	t->open.timed = true;
-	t->open.time[stage] = (struct tl_time){ or_0(e->ns), or_0(e->bytes), or_0(e->ops) };
+	for (const unsigned char *end = p + e->stages.size; p < end; p += STAGE_BYTES)
+		t->open.time[tl_get32(p)] = (struct tl_time){ get64(p + 8), get64(p + 16), get64(p + 24) };
 	return true;
 }
 
