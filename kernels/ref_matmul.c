@@ -2,6 +2,7 @@
  * rows. The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a
  * pool; no state. */
 #include "kernels/arith.h"
+#include "kernels/formats.h"
 #include "kernels/isa.h"
 
 enum { SEGMENT = 64 }; /* rule 6 */
@@ -33,13 +34,6 @@ static const uint8_t *matrix_row(const struct k_matrix *w, int32_t row)
 	return (const uint8_t *)w->data + (size_t)row * row_bytes(w->type, w->n_cols);
 }
 
-static float load_f16(const uint8_t *p)
-{
-	uint16_t h;
-	memcpy(&h, p, sizeof h);
-	return k_f16_to_f32(h);
-}
-
 /* Element k of a row of F32, F16 or BF16. */
 static float load_float(enum k_type type, const uint8_t *row, int32_t k)
 {
@@ -54,33 +48,14 @@ static float load_float(enum k_type type, const uint8_t *row, int32_t k)
 	return type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h);
 }
 
-struct block {
-	float dw, mw;
-	int8_t w[K_QBLOCK];
-};
-
-/* A quantised block: value i is dw * w[i] + mw. GGUF: scale, minimum, then weights; of 4-bit
- * weights, byte i holds number i in its low and number i + 16 in its high half. */
-static void load_block(enum k_type type, const uint8_t *p, struct block *b)
+/* Block i of 32 weights in a row of a quantised format; at is set to its place in the file's block.
+ */
+static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, int32_t *at)
 {
-	const int bias = type == K_Q4_0 ? 8 : 0;
+	const int32_t in_block = k_types[type].block / K_QBLOCK;
 
-	b->dw = load_f16(p);
-	b->mw = type == K_Q4_1 ? load_f16(p + 2) : 0.0f;
-	p += type == K_Q4_1 ? 4 : 2;
-	if (type == K_Q8_0) {
-		memcpy(b->w, p, K_QBLOCK);
-		return;
-	}
-	for (int i = 0; i < K_QBLOCK / 2; i++) {
-		b->w[i] = (int8_t)((p[i] & 15) - bias);
-		b->w[i + K_QBLOCK / 2] = (int8_t)((p[i] >> 4) - bias);
-	}
-}
-
-static bool is_quantised(enum k_type type)
-{
-	return k_types[type].block == K_QBLOCK;
+	*at = i % in_block;
+	return row + (size_t)(i / in_block) * (size_t)k_types[type].block_bytes;
 }
 
 /* Rule 6. */
@@ -99,22 +74,26 @@ static float dot_float(const struct k_matrix *w, const uint8_t *row, const float
 	return sum;
 }
 
-/* Rule 5. */
+/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128. */
 static float dot_quantised(const struct k_matrix *w, const uint8_t *row, const int8_t *q,
 						   const float *d, const float *sx)
 {
+	const struct k_format *f = &k_formats[w->type];
 	float sum = 0;
 
-	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++) {
-		struct block b;
-		int32_t dot = 0;
+	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, q += K_QBLOCK) {
+		int32_t at, dot[2] = {0, 0};
+		const uint8_t *block = block_at(w->type, row, i, &at);
+		struct k_scales s;
+		uint8_t code[K_QBLOCK];
 
-		load_block(w->type, row + (size_t)i * (size_t)k_types[w->type].block_bytes, &b);
+		f->read_scales(block, at, &s);
+		f->read_codes(block, at, code);
 		for (int k = 0; k < K_QBLOCK; k++)
-			dot += b.w[k] * q[i * K_QBLOCK + k];
-		sum = k_fma(d[i], b.dw * (float)dot, sum);
-		if (w->type == K_Q4_1)
-			sum = k_fma(b.mw, sx[i], sum);
+			dot[k / 16] += k_value(f, code[k]) * q[k];
+		sum = k_fma(d[i], s.dw * (float)(s.sub[0] * dot[0] + s.sub[1] * dot[1]), sum);
+		if (f->has_min)
+			sum = k_fma(s.mw, sx[i], sum);
 	}
 	return sum;
 }
@@ -123,7 +102,7 @@ float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, 
 {
 	const size_t at = (size_t)r * (size_t)in->dim, block = at / K_QBLOCK;
 
-	if (!is_quantised(w->type))
+	if (!k_is_quantised(w->type))
 		return dot_float(w, matrix_row(w, row), in->x + at);
 	return dot_quantised(w, matrix_row(w, row), in->q + at, in->d + block, in->sx + block);
 }
@@ -154,6 +133,23 @@ void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 	}
 }
 
+static void read_quantised(const struct k_matrix *w, const uint8_t *row, float *x)
+{
+	const struct k_format *f = &k_formats[w->type];
+
+	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, x += K_QBLOCK) {
+		int32_t at;
+		const uint8_t *block = block_at(w->type, row, i, &at);
+		struct k_scales s;
+		uint8_t code[K_QBLOCK];
+
+		f->read_scales(block, at, &s);
+		f->read_codes(block, at, code);
+		for (int k = 0; k < K_QBLOCK; k++)
+			x[k] = k_fma(s.dw, (float)(s.sub[k / 16] * k_value(f, code[k])), s.mw);
+	}
+}
+
 void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_embed *a = &op->u.embed;
@@ -167,14 +163,10 @@ void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 		const uint8_t *row = matrix_row(w, a->ids[r]);
 		float *x = a->x + (size_t)r * (size_t)dim;
 
-		for (int32_t k = 0; !is_quantised(w->type) && k < dim; k++)
-			x[k] = load_float(w->type, row, k);
-		for (int32_t i = 0; is_quantised(w->type) && i < dim / K_QBLOCK; i++) {
-			struct block b;
-
-			load_block(w->type, row + (size_t)i * (size_t)k_types[w->type].block_bytes, &b);
-			for (int k = 0; k < K_QBLOCK; k++)
-				x[i * K_QBLOCK + k] = k_fma(b.dw, (float)b.w[k], b.mw);
-		}
+		if (k_is_quantised(w->type))
+			read_quantised(w, row, x);
+		else
+			for (int32_t k = 0; k < dim; k++)
+				x[k] = load_float(w->type, row, k);
 	}
 }

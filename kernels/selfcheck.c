@@ -7,10 +7,12 @@
 #include <stdlib.h>
 
 #include "kernels/arith.h"
+#include "kernels/formats.h"
 
 enum {
-	ROWS = 6, /* kernels differ for one row, a few and many */
-	DIM = 96, /* one and a half segments of rule 6 */
+	ROWS = 6,	/* kernels differ for one row, a few and many */
+	DIM = 96,	/* one and a half segments of rule 6 */
+	WIDE = 256, /* what a block of K-quants needs */
 	HEADS = 3,
 	KV_HEADS = 1,
 	HEAD_DIM = 32,
@@ -24,17 +26,17 @@ enum {
 
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
-	[K_OP_embed] = 0xa74f7df13024de04,	   [K_OP_norm] = 0xbd99244ee246ca94,
-	[K_OP_matmul] = 0xfe71972073c8f010,	   [K_OP_rope] = 0x2d4d979dbc28603a,
-	[K_OP_attention] = 0xe76d53e2ebdd6b0f, [K_OP_swiglu] = 0x90d4ff63553a1802,
+	[K_OP_embed] = 0x2aefc7cc21ff29a2,	   [K_OP_norm] = 0xbd99244ee246ca94,
+	[K_OP_matmul] = 0x7716a50f8bff4638,	   [K_OP_rope] = 0x2d4d979dbc28603a,
+	[K_OP_attention] = 0xf22406cf3d2a1ddf, [K_OP_swiglu] = 0x90d4ff63553a1802,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
 struct data {
-	float x[ROWS * DIM], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
-	float out[ROWS * DIM], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
-	float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * DIM / 32], sx_in[ROWS * DIM / 32];
-	int8_t q8[ROWS * DIM], q8_in[ROWS * DIM];
+	float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
+	float out[ROWS * WIDE], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
+	float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
+	int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
 	uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
 	double freq[HEAD_DIM / 2];
 	float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
@@ -59,32 +61,39 @@ static void fill(float *x, size_t count, uint32_t stream)
 	}
 }
 
+/* The floats in a block of weights, tame: they are all of it, or its scales. */
+static void put_floats(uint8_t *block, enum k_type type, const float *x)
+{
+	const bool quantised = k_is_quantised(type);
+
+	for (int f = 0; f < (quantised && k_formats[type].has_min ? 2 : 1); f++) {
+		uint16_t h = type == K_BF16 ? (uint16_t)(k_bits(x[f]) >> 16) : k_f32_to_f16(x[f]);
+
+		if (type == K_F32)
+			memcpy(block, x, sizeof *x);
+		else
+			memcpy(block + (quantised ? k_formats[type].half[f] : 0), &h, sizeof h);
+	}
+}
+
 /* Random bits for weights, but with the floats in them tame. */
-static void fill_weights(uint8_t *raw, enum k_type type)
+static void fill_weights(uint8_t *raw, enum k_type type, size_t count)
 {
 	const struct k_type_info *t = &k_types[type];
-	const size_t n_blocks = (size_t)OUT * DIM / (size_t)t->block;
 	uint32_t w[4];
 	float scale[4];
 
-	for (size_t i = 0; i < n_blocks; i++) {
+	for (size_t i = 0; i < count / (size_t)t->block; i++) {
 		uint8_t *block = raw + i * (size_t)t->block_bytes;
 
 		for (int at = 0; at < t->block_bytes; at++) {
 			if (at % 16 == 0)
-				k_draw_words(1, (uint32_t)i, (uint32_t)type, (uint32_t)at, 0, w);
+				k_draw_words(1, (uint32_t)i, (uint32_t)t->gguf_id, (uint32_t)at, 0, w);
 			block[at] = (uint8_t)(w[at % 16 / 4] >> at % 4 * 8);
 		}
 		for (int f = 0; f < 4; f++)
 			scale[f] = k_uniform(w[f]) - 0.5f;
-		for (int f = 0; f < (type == K_Q4_1 ? 2 : 1); f++) {
-			uint16_t h = k_f32_to_f16(scale[f]);
-
-			if (type == K_BF16)
-				h = (uint16_t)(k_bits(scale[f]) >> 16);
-			memcpy(block + 2 * f, type == K_F32 ? (void *)&scale[0] : (void *)&h,
-				   type == K_F32 ? 4 : 2);
-		}
+		put_floats(block, type, scale);
 	}
 }
 
@@ -116,7 +125,7 @@ static struct k_acts acts_out(struct data *d)
 
 static void fold_acts(uint64_t *hash, const struct data *d)
 {
-	fold(hash, d->out, sizeof d->out);
+	fold(hash, d->out, sizeof *d->out * ROWS * DIM);
 	fold(hash, d->q8, sizeof d->q8);
 	fold(hash, d->d, sizeof d->d);
 	fold(hash, d->sx, sizeof d->sx);
@@ -125,20 +134,22 @@ static void fold_acts(uint64_t *hash, const struct data *d)
 /* embed and matmul, with every type of weights. */
 static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, struct err *e)
 {
-	const struct k_acts in = {.x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in, .dim = DIM};
+	struct k_acts in = {.x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in};
 
 	for (int type = 0; type < K_N_TYPES; type++) {
-		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = DIM};
+		const int32_t dim = k_types[type].block > K_QBLOCK ? WIDE : DIM;
+		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = dim};
 		struct k_op op = {.u.embed = {.w = &m, .ids = d->ids, .x = d->out, .n = ROWS}};
-		size_t bytes = k_packed_bytes(ctx, m.type, OUT, DIM);
+		size_t bytes = k_packed_bytes(ctx, m.type, OUT, dim);
 
 		m.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
 		if (!m.data)
 			return err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
-		fill_weights(d->raw, m.type);
+		in.dim = dim;
+		fill_weights(d->raw, m.type, (size_t)(OUT * dim));
 		k_pack(ctx, &m, d->raw);
 		run(ctx, K_OP_embed, &op);
-		fold(&hash[K_OP_embed], d->out, sizeof d->out);
+		fold(&hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
 		for (int n = 1; n <= ROWS; n += ROWS - 1) {
 			op = (struct k_op){.u.matmul = {.in = in, .n_parts = 2, .n = n}};
 			op.u.matmul.part[0].w = op.u.matmul.part[1].w = &m;
@@ -190,7 +201,8 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fold(&hash[K_OP_rope], d->freq, sizeof d->freq);
 	fold(&hash[K_OP_rope], d->cos, sizeof d->cos);
 	fold(&hash[K_OP_rope], d->sin, sizeof d->sin);
-	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope */
+	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope, nor on rows read before */
+	memset(d->out, 0, sizeof d->out);
 	for (size_t i = 0; i < sizeof d->kv / 2; i++)
 		d->kv[i] = k_f32_to_f16(k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f));
 	op = (struct k_op){.u.attention = {.q = d->q,
@@ -242,7 +254,7 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 static void make(struct data *d)
 {
-	fill(d->x, ROWS * DIM, 1);
+	fill(d->x, ROWS * WIDE, 1);
 	fill(d->up, ROWS * DIM, 2);
 	fill(d->w, DIM, 3);
 	fill(d->bias, OUT, 4);
@@ -250,7 +262,7 @@ static void make(struct data *d)
 	fill(d->q, ROWS * DIM, 6);
 	fill(d->kv_in[0], ROWS * HEAD_DIM, 7);
 	fill(d->kv_in[1], ROWS * HEAD_DIM, 8);
-	for (size_t i = 0; i < ROWS * DIM / 32; i++)
+	for (size_t i = 0; i < ROWS * WIDE / 32; i++)
 		k_quantise_block(d->x + i * 32, d->q8_in + i * 32, d->d_in + i, d->sx_in + i);
 	for (int i = 0; i < ROWS; i++) {
 		d->row[i] = (struct k_row){.pos = FIRST + i, .seq = 0, .observe = i};

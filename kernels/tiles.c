@@ -4,6 +4,7 @@
 #include "kernels/tiles.h"
 
 #include "kernels/arith.h"
+#include "kernels/formats.h"
 
 enum {
 	ROWS_BYTES = 192 << 10
@@ -14,72 +15,154 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-static bool is_quantised(enum k_type type)
+/* The fields of a block's scales: where in the file's block, how many bytes. */
+struct field {
+	uint8_t at, bytes;
+};
+enum { MAX_FIELDS = 6 };
+static const struct field fields[K_N_TYPES][MAX_FIELDS] = {
+	[K_Q4_0] = {{0, 2}},
+	[K_Q4_1] = {{0, 2}, {2, 2}},
+	[K_Q5_0] = {{0, 2}},
+	[K_Q5_1] = {{0, 2}, {2, 2}},
+	[K_Q8_0] = {{0, 2}},
+	[K_Q4_K] = {{0, 2}, {2, 2}, {4, 4}, {8, 4}, {12, 4}},
+	[K_Q5_K] = {{0, 2}, {2, 2}, {4, 4}, {8, 4}, {12, 4}},
+	[K_Q6_K] = {{208, 2}, {208, 2}, {192, 4}, {196, 4}, {200, 4}, {204, 4}},
+	[K_IQ4_NL] = {{0, 2}},
+};
+enum { MAX_BLOCK_BYTES = 256 };
+
+/* Blocks of 32 columns in a block of the file. */
+static int32_t in_file_block(enum k_type type)
 {
-	return k_types[type].block == K_QBLOCK;
+	return k_types[type].block / K_QBLOCK;
 }
 
-static size_t n_scales(enum k_type type)
+/* Scales a row of one block of the file. */
+static size_t head_bytes(enum k_type type)
 {
-	return type == K_Q4_1 ? 2 : 1;
+	const struct k_layout l = k_layout_of(type);
+
+	return (size_t)(l.head / (l.chunk / in_file_block(type)));
 }
 
-static size_t quant_bytes(enum k_type type)
+static size_t block_bytes(enum k_type type)
 {
-	return type == K_Q8_0 ? K_QBLOCK : K_QBLOCK / 2;
+	return (size_t)(k_layout_of(type).high + k_layout_of(type).quants);
 }
 
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 {
 	const size_t n_blocks = (size_t)n_cols / K_QBLOCK, l = (size_t)lanes;
+	const size_t chunk = (size_t)k_layout_of(type).chunk, head = (size_t)k_layout_of(type).head;
 
-	if (!is_quantised(type))
+	if (!k_is_quantised(type))
 		return round_up((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
-	return round_up(round_up(n_blocks, (size_t)k_chunk_blocks(type)) * n_scales(type) * l * 2 +
-						n_blocks * quant_bytes(type) * l,
-					64);
+	return round_up(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
 }
 
-/* Where a block's scales and weights are in a tile. */
+/* Where a block of 32 columns has the scales of its block of the file, its high bits and weights.
+ */
 struct place {
-	uint8_t *scales, *quants;
+	uint8_t *head, *high, *quants;
 };
 
 static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile,
 							 int32_t block)
 {
-	const size_t lanes = (size_t)t->lanes, chunk_blocks = (size_t)k_chunk_blocks(type);
-	const size_t scales = n_scales(type) * lanes * 2, quants = quant_bytes(type) * lanes;
-	const size_t chunk = (size_t)block / chunk_blocks, i = (size_t)block % chunk_blocks;
-	uint8_t *start = tile + chunk * chunk_blocks * (scales + quants);
+	const struct k_layout l = k_layout_of(type);
+	const size_t lanes = (size_t)t->lanes, i = (size_t)(block % l.chunk);
+	const size_t head = (size_t)l.head * lanes, one = block_bytes(type) * lanes;
+	uint8_t *start = tile + (size_t)(block / l.chunk) * (head + (size_t)l.chunk * one);
 
 	return (struct place){
-		.scales = start + i * scales,
-		.quants = start + chunk_blocks * scales + i * quants,
+		.head = start + i / (size_t)in_file_block(type) * head_bytes(type) * lanes,
+		.high = start + head + i * one,
+		.quants = start + head + i * one + (size_t)l.high * lanes,
 	};
 }
 
-/* GGUF's 4-bit blocks already pair column i with i + 16, so packing only moves groups of four
- * bytes. */
+static uint32_t load_quad(const uint8_t *p)
+{
+	uint32_t quad;
+
+	memcpy(&quad, p, sizeof quad);
+	return quad;
+}
+
+static void store_quad(uint8_t *p, uint32_t quad)
+{
+	memcpy(p, &quad, sizeof quad);
+}
+
+/* The codes of 32 columns of a lane, four at a time in a word, to where the layout has them. */
+static void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
+					  int32_t lane, const uint8_t code[K_QBLOCK])
+{
+	const struct k_layout l = k_layout_of(type);
+	const size_t at = (size_t)lane * 4, step = (size_t)t->lanes * 4;
+	uint32_t high[2] = {0, 0}, quad[8];
+
+	for (int j = 0; j < 8; j++)
+		quad[j] = load_quad(code + 4 * j);
+	if (l.quants == K_QBLOCK) {
+		for (size_t j = 0; j < 8; j++)
+			store_quad(p->quants + j * step + at, quad[j] ^ t->flip_q8 * 0x01010101u);
+		return;
+	}
+	for (size_t j = 0; j < 4; j++)
+		store_quad(p->quants + j * step + at, (quad[j] & 0x0f0f0f0f) | (quad[j + 4] & 0x0f0f0f0f)
+																		   << 4);
+	for (int j = 0; j < 8; j++)
+		if (l.high == 4)
+			high[0] |= (quad[j] >> 4 & 0x01010101) << j;
+		else
+			high[j / 4] |= (quad[j] >> 4 & 0x03030303) << 2 * (j % 4);
+	for (size_t i = 0; i < (size_t)l.high / 4; i++)
+		store_quad(p->high + i * step + at, high[i]);
+}
+
+/* And back. */
+static void get_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
+					  int32_t lane, uint8_t code[K_QBLOCK])
+{
+	const struct k_layout l = k_layout_of(type);
+	const size_t at = (size_t)lane * 4, step = (size_t)t->lanes * 4;
+
+	for (size_t j = 0; j < 8; j++) {
+		uint32_t quad;
+
+		if (l.quants == K_QBLOCK)
+			quad = load_quad(p->quants + j * step + at) ^ t->flip_q8 * 0x01010101u;
+		else
+			quad = load_quad(p->quants + j % 4 * step + at) >> j / 4 * 4 & 0x0f0f0f0f;
+		if (l.high == 4)
+			quad |= (load_quad(p->high + at) >> j & 0x01010101) << 4;
+		else if (l.high == 8)
+			quad |= (load_quad(p->high + j / 4 * step + at) >> 2 * (j % 4) & 0x03030303) << 4;
+		store_quad(code + 4 * j, quad);
+	}
+}
+
 static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
 							   const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
-	const size_t scale_bytes = n_scales(m->type) * 2, quads = quant_bytes(m->type) / 4;
-	const uint32_t flip = m->type == K_Q8_0 ? t->flip_q8 * 0x01010101u : 0;
+	const int32_t per = in_file_block(m->type);
 
 	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
 		struct place p = place_of(t, m->type, tile, b);
+		uint8_t code[K_QBLOCK];
 
-		for (size_t i = 0; i < n_scales(m->type); i++)
-			memcpy(p.scales + (i * (size_t)t->lanes + (size_t)lane) * 2, raw + i * 2, 2);
-		for (size_t j = 0; j < quads; j++) {
-			uint32_t quad;
-
-			memcpy(&quad, raw + scale_bytes + j * 4, sizeof quad);
-			quad ^= flip;
-			memcpy(p.quants + (j * (size_t)t->lanes + (size_t)lane) * 4, &quad, sizeof quad);
-		}
-		raw += k_types[m->type].block_bytes;
+		if (b % per == 0)
+			for (const struct field *f = fields[m->type]; f < fields[m->type] + MAX_FIELDS; f++) {
+				memcpy(p.head + lane * f->bytes, raw + f->at, f->bytes);
+				p.head += t->lanes * f->bytes;
+			}
+		k_formats[m->type].read_codes(raw, b % per, code);
+		put_codes(t, m->type, &p, lane, code);
+		if (b % per == per - 1)
+			raw += k_types[m->type].block_bytes;
 	}
 }
 
@@ -108,7 +191,7 @@ void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw,
 		for (int32_t lane = 0; lane < t->lanes && i * t->lanes + lane < m->n_rows; lane++) {
 			const uint8_t *row = (const uint8_t *)raw + (size_t)(i * t->lanes + lane) * row_bytes;
 
-			if (is_quantised(m->type))
+			if (k_is_quantised(m->type))
 				pack_quantised_row(t, m, row, tile, lane);
 			else
 				pack_float_row(t, m, row, tile, lane);
@@ -140,24 +223,21 @@ static void read_float_row(const struct k_tiling *t, const struct k_matrix *w, c
 static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *w, uint8_t *tile,
 							   int32_t lane, float *x)
 {
-	const int bias = w->type == K_Q4_0 ? 8 : 0;
-	const uint8_t flip = t->flip_q8;
+	const struct k_format *format = &k_formats[w->type];
 
 	for (int32_t b = 0; b < w->n_cols / K_QBLOCK; b++, x += K_QBLOCK) {
 		struct place p = place_of(t, w->type, tile, b);
-		float dw = load_half(p.scales + lane * 2, false);
-		float mw = w->type == K_Q4_1 ? load_half(p.scales + (t->lanes + lane) * 2, false) : 0.0f;
+		uint8_t raw[MAX_BLOCK_BYTES] = {0}, code[K_QBLOCK];
+		struct k_scales s;
 
-		for (int i = 0; i < (int)quant_bytes(w->type); i++) {
-			uint8_t v = p.quants[(i / 4 * t->lanes + lane) * 4 + i % 4];
-
-			if (w->type == K_Q8_0) {
-				x[i] = k_fma(dw, (float)(int8_t)(v ^ flip), mw);
-			} else {
-				x[i] = k_fma(dw, (float)((v & 15) - bias), mw);
-				x[i + 16] = k_fma(dw, (float)((v >> 4) - bias), mw);
-			}
+		for (const struct field *f = fields[w->type]; f < fields[w->type] + MAX_FIELDS; f++) {
+			memcpy(raw + f->at, p.head + lane * f->bytes, f->bytes);
+			p.head += t->lanes * f->bytes;
 		}
+		format->read_scales(raw, b % in_file_block(w->type), &s);
+		get_codes(t, w->type, &p, lane, code);
+		for (int k = 0; k < K_QBLOCK; k++)
+			x[k] = k_fma(s.dw, (float)(s.sub[k / 16] * k_value(format, code[k])), s.mw);
 	}
 }
 
@@ -172,7 +252,7 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 		uint8_t *tile = (uint8_t *)w->data + (size_t)(a->ids[r] / t->lanes) * tile_bytes;
 		float *x = a->x + (size_t)r * (size_t)w->n_cols;
 
-		if (is_quantised(w->type))
+		if (k_is_quantised(w->type))
 			read_quantised_row(t, w, tile, a->ids[r] % t->lanes, x);
 		else
 			read_float_row(t, w, tile, a->ids[r] % t->lanes, x);
@@ -200,24 +280,24 @@ static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_c
 	}
 }
 
-static void sum_blocks(const int8_t *q, size_t n_blocks, int32_t *sums)
+static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
 {
-	for (size_t b = 0; b < n_blocks; b++) {
+	for (size_t i = 0; i < n; i++) {
 		int32_t sum = 0;
 
-		for (int i = 0; i < K_QBLOCK; i++)
-			sum += q[b * K_QBLOCK + (size_t)i];
-		sums[b] = sum;
+		for (int k = 0; k < 16; k++)
+			sum += q[i * 16 + (size_t)k];
+		sums[i] = (int16_t)sum;
 	}
 }
 
 /* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
  * by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
-					 int32_t tile_end, int32_t *sums)
+					 int32_t tile_end, int16_t *sums)
 {
 	const struct k_matrix *w = a->part[part].w;
-	const size_t dim = (size_t)a->in.dim, row_bytes = dim * (is_quantised(w->type) ? 1 : 4);
+	const size_t dim = (size_t)a->in.dim, row_bytes = dim * (k_is_quantised(w->type) ? 1 : 4);
 	const int32_t fit = (int32_t)(ROWS_BYTES / row_bytes) / t->max_rows * t->max_rows;
 	const int32_t strip = fit > t->max_rows ? fit : t->max_rows;
 	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
@@ -231,8 +311,8 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	for (int32_t from = 0; from < a->n; from += strip) {
 		int32_t to = a->n - from < strip ? a->n : from + strip;
 
-		if (is_quantised(w->type))
-			sum_blocks(a->in.q + (size_t)from * dim, (size_t)(to - from) * dim / K_QBLOCK, sums);
+		if (k_is_quantised(w->type))
+			sum_sixteens(a->in.q + (size_t)from * dim, (size_t)(to - from) * dim / 16, sums);
 		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
 			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
 			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
@@ -240,11 +320,11 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 				const size_t at = (size_t)r * dim, block = at / K_QBLOCK;
 
 				call.n = to - r < t->max_rows ? to - r : t->max_rows;
-				if (is_quantised(w->type)) {
+				if (k_is_quantised(w->type)) {
 					call.q = a->in.q + at;
 					call.d = a->in.d + block;
 					call.sx = a->in.sx + block;
-					call.sum_q = sums + (size_t)(r - from) * dim / K_QBLOCK;
+					call.sum_q = sums + (size_t)(r - from) * dim / 16;
 				} else {
 					call.x = a->in.x + at;
 				}

@@ -2,11 +2,15 @@
  * order of sums. Shared by the instruction sets; inside kernels/ only.
  *
  * A tile is `lanes` rows and starts at a multiple of 64 bytes; rows beyond the last are zeros.
- * Quantised formats, chunk by chunk of one block of 32 columns (of two, if the format has a scale
- * but no minimum): the rows' scales of each block as f16 [lanes], then minima [lanes]; then for
- * each block and each quad of columns the rows' four weights next to one another, [8
- * quads][lanes][4]; 4-bit formats hold quad j in the low and quad j + 4 in the high halves,
- * [4][lanes][4]. Float formats: [column][lanes].
+ * Float formats: [column][lanes]. Quantised formats, chunk by chunk, a chunk being as many blocks
+ * of 32 columns as have their scales together (struct k_layout):
+ * - scales of each block of the file, as the file has them, field by field: f16 [lanes], then
+ * minima [lanes]; of K-quants then words of packed 6-bit or 8-bit scales [lanes];
+ * - then for each block of 32 columns: bits above the fourth, as words [lanes]; and the weights,
+ * the rows' four of each quad of columns next to one another, [8 quads][lanes][4]; four bits a
+ * weight hold quad j in the low and quad j + 4 in the high halves, [4][lanes][4]. Byte c of a word
+ * of fifth bits has that of column 4j + c at bit j; with two high bits a weight the first word has
+ * quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c.
  *
  * Why so: one pure stream of addresses, and vectors that cross no cache line. With the scales apart
  * at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
@@ -30,7 +34,7 @@ struct k_tile_call {
 	const float *x;
 	const int8_t *q;
 	const float *d, *sx;
-	const int32_t *sum_q; /* [n, dim / 32] sums of q */
+	const int16_t *sum_q; /* [n, dim / 16] sums of 16 of q */
 	float *y;			  /* [n][K_TILE_GROUP * lanes] */
 };
 
@@ -38,14 +42,37 @@ typedef void k_tile_fn(const struct k_tile_call *call);
 
 struct k_tiling {
 	int32_t lanes, max_rows;
-	uint8_t flip_q8; /* xor of Q8_0's weights: 0x80 where the unit multiplies unsigned by signed */
+	uint8_t flip_q8; /* xor of Q8_0's codes: 0x80 where the unit multiplies signed bytes */
 	k_tile_fn *fn[K_N_TYPES];
 };
 
-/* Blocks of a chunk: scales fill whole vectors. */
-static inline int32_t k_chunk_blocks(enum k_type type)
+/* Bytes a row. Scales fill whole vectors: Q6_K's f16 comes twice for that. */
+struct k_layout {
+	int32_t chunk; /* blocks of 32 columns whose scales come together */
+	int32_t head;  /* scales of a chunk */
+	int32_t high;  /* of a block: bits above the fourth */
+	int32_t quants;
+};
+static inline struct k_layout k_layout_of(enum k_type type)
 {
-	return type == K_Q4_1 ? 1 : 2;
+	switch (type) {
+	case K_Q4_1:
+		return (struct k_layout){1, 4, 0, 16};
+	case K_Q5_0:
+		return (struct k_layout){2, 4, 4, 16};
+	case K_Q5_1:
+		return (struct k_layout){1, 4, 4, 16};
+	case K_Q8_0:
+		return (struct k_layout){2, 4, 0, 32};
+	case K_Q4_K:
+		return (struct k_layout){8, 16, 0, 16};
+	case K_Q5_K:
+		return (struct k_layout){8, 16, 4, 16};
+	case K_Q6_K:
+		return (struct k_layout){8, 20, 8, 16};
+	default: /* Q4_0, IQ4_NL */
+		return (struct k_layout){2, 4, 0, 16};
+	}
 }
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
 void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int tid,

@@ -9,7 +9,8 @@
 static const char usage[] =
 	"usage: mktiny [options] OUT.gguf\n"
 	"  --seed N --dim N --layers N --heads N --kv-heads N --ffn N --vocab N --ctx N\n"
-	"  --type T         of the matrices: F32 F16 BF16 Q8_0 Q4_0 Q4_1 (default Q4_1)\n"
+	"  --type T         of the matrices: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 IQ4_NL, and with\n"
+	"                   --dim and --ffn multiples of 256 Q4_K Q5_K Q6_K (default Q4_1)\n"
 	"  --embd-type T    of the embedding (default Q8_0)\n"
 	"  --tied 0|1       0: a separate output matrix (default 1)\n"
 	"  --bias           biases on Q, K and V\n"

@@ -59,9 +59,10 @@ static void test_all_types(void **state)
 {
 	static const struct {
 		enum k_type type;
-		size_t bytes; /* of 64 x 64 values */
-	} all[] = {{K_F32, 16384}, {K_F16, 8192},  {K_BF16, 8192},
-			   {K_Q8_0, 4352}, {K_Q4_0, 2304}, {K_Q4_1, 2560}};
+		size_t bytes; /* of 64 x 64 values, or 256 x 256 */
+	} all[] = {{K_F32, 16384},	 {K_F16, 8192},	  {K_BF16, 8192},  {K_Q8_0, 4352},
+			   {K_Q4_0, 2304},	 {K_Q4_1, 2560},  {K_Q5_0, 2816},  {K_Q5_1, 3072},
+			   {K_IQ4_NL, 2304}, {K_Q4_K, 36864}, {K_Q5_K, 45056}, {K_Q6_K, 53760}};
 
 	(void)state;
 	assert_int_equal(sizeof all / sizeof *all, K_N_TYPES);
@@ -72,14 +73,19 @@ static void test_all_types(void **state)
 		struct stat st;
 		char *path;
 
+		const bool wide = k_types[all[i].type].block > 64;
+		const int64_t dim = wide ? 256 : 64;
+
 		o.type = all[i].type;
+		o.dim = (int32_t)dim;
+		o.ffn = wide ? 512 : o.ffn;
 		o.tied = i % 2;
 		o.bias = i % 3 == 0;
 		path = tiny_temp(&o, &e);
 		assert_int_equal(gguf_open(&g, path, &e), 0);
-		check_tensor(g, "blk.1.attn_q.weight", all[i].type, 64, 64, all[i].bytes);
-		check_tensor(g, "blk.0.ffn_norm.weight", K_F32, 64, 0, 256);
-		check_tensor(g, "token_embd.weight", K_Q8_0, 64, 512, 64 * 512 / 32 * 34);
+		check_tensor(g, "blk.1.attn_q.weight", all[i].type, dim, dim, all[i].bytes);
+		check_tensor(g, "blk.0.ffn_norm.weight", K_F32, dim, 0, (size_t)dim * 4);
+		check_tensor(g, "token_embd.weight", K_Q8_0, dim, 512, (size_t)dim * 512 / 32 * 34);
 		assert_int_equal(gguf_find(g, "output.weight") == NULL, o.tied);
 		assert_int_equal(gguf_find(g, "blk.0.attn_v.bias") != NULL, o.bias);
 		assert_null(gguf_find(g, "blk.2.attn_q.weight"));
@@ -333,11 +339,13 @@ static const struct lie {
 	{"a dimension of 4294967296", SET(dim1, 1ull << 32), NULL, 0},
 	{"larger than the file", SET(dim1, INT32_MAX), NULL, 0},
 	{"ends after the file", SET(dim1, 3), NULL, 0},
-	{"two has type Q4_K (12)", SET(type, 12), NULL, 0},
+	{"two has type Q2_K (10)", SET(type, 10), NULL, 0},
+	{"Q4_K needs a multiple of 256", SET(type, 12), NULL, 0},
 	{"two has type IQ2_XS (17)", SET(type, 17), NULL, 0},
 	{"two has type MXFP4 (39)", SET(type, 39), NULL, 0},
 	{"two has type unknown (9999)", SET(type, 9999), NULL, 0},
-	{"supported are F32 F16 Q4_0 Q4_1 Q8_0 BF16", SET(type, UINT32_MAX), NULL, 0},
+	{"supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K IQ4_NL BF16",
+	 SET(type, UINT32_MAX), NULL, 0},
 	{"no multiple of 32", SET(offset, 65), NULL, 0},
 	{"no multiple of 32", SET(offset, 72), NULL, 0},
 	{"ends after the file", SET(offset, 96), NULL, 0},

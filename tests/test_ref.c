@@ -51,7 +51,6 @@
 #endif
 #include "kernels/ref.c"
 #include "kernels/ref_attention.c"
-#define is_quantised matmul_is_quantised
 #include "kernels/ref_matmul.c"
 #include "kernels/rope_table.c"
 #ifdef HAS_FMA_BUILD
@@ -191,7 +190,8 @@ static void test_weights(void **state)
 		k_quantise_block(x + i * 32, q + i * 32, d + i, sx + i);
 	for (int type = 0; type < K_N_TYPES; type++) {
 		const int32_t step = fma_types[type].block_bytes;
-		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = DIM, .data = raw};
+		const int32_t cols = DIM / fma_types[type].block * fma_types[type].block;
+		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = cols, .data = raw};
 		struct k_op op = {.u.matmul = {.in = {.x = x, .q = q, .d = d, .sx = sx, .dim = DIM},
 									   .n_parts = 1,
 									   .n = ROWS,
@@ -199,9 +199,11 @@ static void test_weights(void **state)
 
 		for (size_t i = 0; i < sizeof raw; i++)
 			raw[i] = (uint8_t)(i * 2654435761u >> 11);
-		for (size_t i = 0; i + 4 < sizeof raw; i += (size_t)step) { /* finite */
+		for (size_t i = 0; i + (size_t)step <= sizeof raw; i += (size_t)step) { /* finite */
 			raw[i + (size_t)(step == 4 ? 3 : 1)] &= 0x3b;
 			raw[i + 3] &= 0x3b;
+			if (type == K_Q6_K)
+				raw[i + 209] &= 0x3b;
 		}
 		memset(y, 0xff, sizeof y);
 		memset(rows, 0xff, sizeof rows);

@@ -39,115 +39,10 @@ static float next_normal(uint64_t *state)
 	return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 
-static uint16_t to_f16(float x)
-{
-	uint32_t u, sign, magnitude, rest;
-	int shift;
-
-	memcpy(&u, &x, sizeof u);
-	sign = u >> 16 & 0x8000;
-	magnitude = u & 0x7fffffff;
-	if (magnitude >= 0x47800000)
-		return (uint16_t)(sign | 0x7c00);
-	if (magnitude < 0x33000000)
-		return (uint16_t)sign;
-	if (magnitude >= 0x38800000) { /* normal: rebias, drop 13 bits, ties to even */
-		magnitude -= 0x38000000;
-		return (uint16_t)(sign | (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13);
-	}
-	shift = 126 - (int)(magnitude >> 23);
-	magnitude = (magnitude & 0x7fffff) | 0x800000;
-	rest = magnitude & ((1u << shift) - 1);
-	magnitude >>= shift;
-	magnitude += rest > 1u << (shift - 1) || (rest == 1u << (shift - 1) && (magnitude & 1));
-	return (uint16_t)(sign | magnitude);
-}
-
-static float from_f16(uint16_t h)
-{
-	int e = h >> 10 & 31;
-	float m = (float)(h & 0x3ff);
-
-	m = e ? ldexpf(m + 1024.0f, e - 25) : ldexpf(m, -24);
-	return h & 0x8000 ? -m : m;
-}
-
-static void put_u16(struct bytes *b, uint16_t v)
-{
-	bytes_put(b, &v, sizeof v);
-}
-
-static int clamp_round(float x, int low, int high)
-{
-	int q = (int)floorf(x + 0.5f);
-
-	return q < low ? low : q > high ? high : q;
-}
-
-static void put_q8_0(struct bytes *b, const float *x)
-{
-	float most = 0;
-	uint16_t d;
-
-	for (int i = 0; i < 32; i++)
-		most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-	d = to_f16(most / 127.0f);
-	put_u16(b, d);
-	for (int i = 0; i < 32; i++) {
-		int8_t q = (int8_t)(d ? clamp_round(x[i] / from_f16(d), -127, 127) : 0);
-
-		bytes_put(b, &q, 1);
-	}
-}
-
-/* Q4_0 (value = d * (q - 8)) and Q4_1 (value = d * q + m): low nibbles hold the first 16 values. */
-static void put_q4(struct bytes *b, const float *x, bool with_min)
-{
-	float low = x[0], high = x[0], bottom;
-	uint16_t d, m;
-
-	for (int i = 1; i < 32; i++) {
-		low = x[i] < low ? x[i] : low;
-		high = x[i] > high ? x[i] : high;
-	}
-	d = to_f16(with_min ? (high - low) / 15.0f : (high > -low ? high : -low) / 7.5f);
-	m = to_f16(low);
-	bottom = with_min ? from_f16(m) : -8.0f * from_f16(d);
-	put_u16(b, d);
-	if (with_min)
-		put_u16(b, m);
-	for (int i = 0; i < 16; i++) {
-		int a = d ? clamp_round((x[i] - bottom) / from_f16(d), 0, 15) : 0;
-		int c = d ? clamp_round((x[i + 16] - bottom) / from_f16(d), 0, 15) : 0;
-		uint8_t both = (uint8_t)(a | c << 4);
-
-		bytes_put(b, &both, 1);
-	}
-}
-
 static void put_weights(struct bytes *b, enum k_type type, const float *x, size_t n)
 {
-	uint32_t u;
-
-	for (size_t i = 0; i < n; i += (size_t)formats[type].block) {
-		switch (type) {
-		case K_F32:
-			bytes_put(b, &x[i], 4);
-			break;
-		case K_F16:
-			put_u16(b, to_f16(x[i]));
-			break;
-		case K_BF16:
-			memcpy(&u, &x[i], 4);
-			put_u16(b, (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16));
-			break;
-		case K_Q8_0:
-			put_q8_0(b, x + i);
-			break;
-		default:
-			put_q4(b, x + i, type == K_Q4_1);
-		}
-	}
+	for (size_t i = 0; i < n; i += (size_t)formats[type].block)
+		tiny_put_block(b, type, x + i);
 }
 
 /* --- the file --- */
@@ -165,6 +60,7 @@ static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 {
 	uint64_t dim = (uint64_t)o->dim, kv = dim / (uint64_t)o->heads * (uint64_t)o->kv_heads;
 	uint64_t ffn = (uint64_t)o->ffn, vocab = (uint64_t)o->vocab;
+	const enum k_type more = o->mix ? K_Q6_K : o->type;
 	float embd = 2.5f / sqrtf((float)dim), in = 1.5f / sqrtf((float)dim);
 	int32_t n = 0;
 
@@ -174,12 +70,12 @@ static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 			{"attn_norm.weight", K_F32, dim, 0, 1, 0.1f},
 			{"attn_q.weight", o->type, dim, dim, 0, in},
 			{"attn_k.weight", o->type, dim, kv, 0, in},
-			{"attn_v.weight", o->type, dim, kv, 0, in},
+			{"attn_v.weight", more, dim, kv, 0, in},
 			{"attn_output.weight", o->type, dim, dim, 0, in},
 			{"ffn_norm.weight", K_F32, dim, 0, 1, 0.1f},
 			{"ffn_gate.weight", o->type, dim, ffn, 0, in},
 			{"ffn_up.weight", o->type, dim, ffn, 0, in},
-			{"ffn_down.weight", o->type, ffn, dim, 0, 1.5f / sqrtf((float)ffn)},
+			{"ffn_down.weight", more, ffn, dim, 0, 1.5f / sqrtf((float)ffn)},
 			{"attn_q.bias", K_F32, dim, 0, 0, 0.3f},
 			{"attn_k.bias", K_F32, kv, 0, 0, 0.3f},
 			{"attn_v.bias", K_F32, kv, 0, 0, 0.3f},
@@ -244,6 +140,10 @@ static int check_options(const struct tiny_options *o, struct err *e)
 					   TINY_MIN_VOCAB + 16384);
 	if (o->type >= K_N_TYPES || o->embd_type >= K_N_TYPES)
 		return err_set(e, ERR_USAGE, "no such tensor type");
+	if ((o->mix && (o->dim % 256 || o->ffn % 256)) || o->dim % formats[o->type].block ||
+		o->ffn % formats[o->type].block || o->dim % formats[o->embd_type].block)
+		return err_set(e, ERR_USAGE, "dim and ffn must be multiples of a type's block: %d and %d",
+					   formats[o->type].block, formats[o->embd_type].block);
 	return tiny_check_tokenizer(o, e);
 }
 

@@ -21,6 +21,7 @@ struct tiny_options {
 	enum k_type embd_type; /* of the embedding, and of the output matrix if it is separate */
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
+	bool mix;              /* attn_v and ffn_down are Q6_K whatever the type, as in Q4_K_M files */
 	const char *arch;      /* "llama", "qwen2" */
 	const char *tokenizer; /* "bpe" (byte-level) or "spm" (SentencePiece) */
 	const char *pre;       /* tokenizer.ggml.pre, of "bpe" */
@@ -52,6 +53,9 @@ int tiny_check_tokenizer(const struct tiny_options *o, struct err *e);
 struct bytes;
 uint64_t tiny_n_tokenizer_kv(const struct tiny_options *o);
 void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o);
+
+/* One block of a type (of one number for F32, F16, BF16), rounded simply: scales from the extremes. */
+void tiny_put_block(struct bytes *b, enum k_type type, const float *x);
 
 /* Growing bytes, little-endian. Out of memory aborts: these are tests. */
 struct bytes {
