@@ -122,7 +122,7 @@ uninstall:
 	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
 
 clean:
-	rm -rf build build-asan cutaway
+	rm -rf build build-asan build-fuzz cutaway
 
 help:
 	@echo 'make             build ./cutaway'
