@@ -2,6 +2,7 @@
 #include "base/paths.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ int paths_new_recording(char **path, struct err *e)
 	time_t now = time(NULL);
 	struct tm local;
 	char stamp[32], name[64];
+	int fd;
 
 	if (!localtime_r(&now, &local) || !strftime(stamp, sizeof stamp, "%Y-%m-%d-%H%M%S", &local))
 		return err_set(e, ERR_IO, "the clock cannot be read");
@@ -100,8 +102,12 @@ int paths_new_recording(char **path, struct err *e)
 			snprintf(name, sizeof name, "sessions/%s-%d.db", stamp, i);
 		if (paths_data(name, path, e))
 			return -1;
-		if (access(*path, F_OK))
-			return 0;
+		/* Made here and now, empty, so that a session begun at the same moment takes another. */
+		fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			close(fd);
+		if (fd >= 0 || errno != EEXIST)
+			return 0; /* whoever records to it says why it cannot be written */
 		free(*path);
 		*path = NULL;
 	}

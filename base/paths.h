@@ -15,7 +15,8 @@ int paths_state(const char *rest, char **path, struct err *e); /* kept, but of t
 
 /* The file of the prompt's history. */
 int paths_history(char **path, struct err *e);
-/* A name for a new recording, after the local time: no file has it yet. */
+/* A file for a new recording, named after the local time. It is there and empty, so that no other session
+ * takes the name; where it cannot be made, whoever opens it learns why. */
 int paths_new_recording(char **path, struct err *e);
 
 #endif

@@ -2,22 +2,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "tui/tui.h"
 
 static struct tui_options screen_options(const struct cli *c)
 {
-	if (!strcmp(c->theme, "dark"))
-		unsetenv("COLORFGBG"); /* the terminal's hint that its ground is light */
 	return (struct tui_options){
 		.ascii = c->ascii,
 		.no_color = !strcmp(c->theme, "mono"),
 		.light = !strcmp(c->theme, "light"),
+		.dark = !strcmp(c->theme, "dark"),
 	};
+}
+
+/* Where the session lies, and how to see it again: the terminal is the shell's by now. A file that was only
+ * reserved is taken away. */
+static void tell_recording(const char *path, bool recorded)
+{
+	struct stat st;
+	char *clean = text_clean(path, strlen(path), false, NULL);
+	const char *quote = clean && strpbrk(clean, " \t'\"\\$&;()<>|*?[]#~`!") ? "'" : "";
+
+	if (recorded && clean)
+		fprintf(stderr, "recorded in %s\nsee it again:  cutaway replay %s%s%s\n", clean, quote, clean, quote);
+	else if (!recorded && !stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size)
+		unlink(path);
+	free(clean);
 }
 
 int verb_chat(const struct cli *c, struct err *e)
@@ -26,11 +43,13 @@ int verb_chat(const struct cli *c, struct err *e)
 	struct err why = {0};
 	char *model = NULL, *history = NULL, *record = NULL;
 	char sha256[SHA256_HEX];
+	bool recorded = false;
+
 	if (model_find(c, &model, e))
 		return -1;
 	if (!c->no_record && !c->record && paths_new_recording(&record, &why))
-		fprintf(stderr, "cutaway: not recorded: %s\n", why.text);
-	if (paths_history(&history, &why))
+		o.not_recorded = why.text;
+	if (paths_history(&history, NULL))
 		history = NULL; /* a prompt without a memory is still a prompt */
 	o.engine = c->engine;
 	o.engine.model = model;
@@ -44,7 +63,9 @@ int verb_chat(const struct cli *c, struct err *e)
 	o.commands = c->commands;
 	o.history = history;
 	o.drop_turns = !strcmp(c->full, "drop");
-	tui_chat(&o, e);
+	tui_chat(&o, &recorded, e);
+	if (o.record && (recorded || o.record == record))
+		tell_recording(o.record, recorded);
 	free(record);
 	free(history);
 	free(model);

@@ -81,7 +81,7 @@ int app_n_views(void)
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
 			 struct err *e)
 {
-	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light };
+	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark };
 	struct prompt_options po = { .history = o->history, .complete = commands_complete, .arg = &a->host };
 	int w, h;
 

@@ -76,6 +76,8 @@ static void greet(struct app *a)
 
 	if (c->live.record_err.code)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->live.record_err.text);
+	else if (c->options->not_recorded)
+		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
 	else if (!info->chat_known)
 		app_say(a, SAY_ERROR, "the chat template of this model is not known: plain text is used, and the "
 							  "answers may suffer");
@@ -152,7 +154,8 @@ static void field_rec(struct chat *c, const struct canvas *canvas, char *out, en
 {
 	bool on = c->live.writer && !c->record_failed;
 
-	*ink = on || c->record_failed || c->live.record_err.code ? INK_REJECTED : INK_DIM;
+	*ink = on || c->record_failed || c->live.record_err.code || c->options->not_recorded ? INK_REJECTED
+																						 : INK_DIM;
 	if (on)
 		snprintf(out, 48, "%s rec", glyph(canvas, GLYPH_RECORD));
 	else if (*ink == INK_REJECTED)
@@ -305,7 +308,7 @@ static int copy_settings(struct settings *s, const struct tui_options *o, struct
 	return 0;
 }
 
-int tui_chat(const struct tui_options *o, struct err *e)
+int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns() };
 	struct app a = { 0 };
@@ -328,6 +331,7 @@ int tui_chat(const struct tui_options *o, struct err *e)
 			 live_open(&c.live, o, c.settings.system, e) == 0)
 		result = app_run(&a, e);
 	app_close(&a);
+	*recorded = c.live.writer != NULL;
 	if (live_close(&c.live, e) < 0)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)

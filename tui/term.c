@@ -234,7 +234,7 @@ static int open_out(struct terminal *t, struct err *e)
 
 static void choose_colours(struct terminal *t, const struct term_options *o)
 {
-	t->theme.light = o->light || env_is_light();
+	t->theme.light = o->light || (!o->dark && env_is_light());
 	t->theme.depth = THEME_MONO;
 	if (o->no_color || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
 		return;

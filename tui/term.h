@@ -19,7 +19,7 @@
 struct terminal;
 
 struct term_options {
-	bool ascii, no_color, light; /* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
+	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
 };
 
 /* Sets LC_CTYPE from the environment; true if it is UTF-8. Before prompt_open() and term_open(). */

@@ -17,13 +17,15 @@ struct tui_options {
 	const char *model_sha256; /* or NULL */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
 	const char *history;      /* readline history file, or NULL */
-	bool ascii, no_color, light; /* forced; otherwise found out from locale, terminal, NO_COLOR */
+	const char *not_recorded; /* why there is no recording though one was wanted, or NULL */
+	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, terminal, NO_COLOR */
 	bool drop_turns; /* a full context drops the oldest turns (else the answer stops) */
 };
 
-/* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found. */
-int tui_chat(const struct tui_options *o, struct err *e);
-/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light. */
+/* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found. *recorded:
+ * o->record holds this session. */
+int tui_chat(const struct tui_options *o, bool *recorded, struct err *e);
+/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark. */
 int tui_replay(const char *path, const struct tui_options *o, struct err *e);
 
 #endif
