@@ -104,11 +104,23 @@ static void named_sizes(void **state)
 	n_views_shown(300, 100, 9);
 }
 
+/* Where rows are few, the batch has three slots before there is air between the views. */
+static void batch_shows_slots(void **state)
+{
+	struct layout_ask ask = { .w = 80, .h = 24, .zoom = -1, .prompt_lines = 1, .views = fakes };
+	struct layout l;
+
+	(void)state;
+	layout_make(&l, &ask);
+	assert_in_range(l.view[4].h, 4, 24);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sweep),
 		cmocka_unit_test(named_sizes),
+		cmocka_unit_test(batch_shows_slots),
 	};
 
 	return cmocka_run_group_tests_name("layout", tests, NULL, NULL);

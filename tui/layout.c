@@ -1,8 +1,8 @@
 /* See layout.h. Three arrangements: one column of pairs below the chat (small), two columns, three columns.
  *
  * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks views are
- * dropped until the rest fits with their smallest heights, then rows are given out: a blank line above each
- * view but the first, then up to the wanted height in order of rank, then what more is of use, and what is left
+ * dropped until the rest fits with their smallest heights, then rows are given out: what a view is of
+ * no use without, a blank line above each view but the first, then up to the wanted height in order of rank, then what more is of use, and what is left
  * to the stretching view. */
 #include "tui/layout.h"
 
@@ -20,39 +20,40 @@ struct place {
 	int rank;
 	int flags;
 	int more; /* rows beyond its want_h that still tell something */
+	int firm; /* rows that it needs more than its neighbours need blank lines */
 };
 struct column {
 	struct place place[COLUMN_VIEWS];
 };
 
 /* 80x24: the chat over the full width, two columns below. */
-static const struct column small_left = { { { "pages", 0, STRETCH, 0 },
-											{ "next", 1, 0, 0 },
-											{ "attention", 2, 0, 0 },
-											{ "sampler", 3, 0, 0 } } };
-static const struct column small_right = { { { "batch", 0, STRETCH, 0 },
-											 { "spec", 1, 0, 0 },
-											 { "prefix", 2, 0, 0 },
-											 { "time", 3, 0, 0 } } };
+static const struct column small_left = { { { "pages", 0, STRETCH, 0, 0 },
+											{ "next", 1, 0, 0, 0 },
+											{ "attention", 2, 0, 0, 0 },
+											{ "sampler", 3, 0, 0, 0 } } };
+static const struct column small_right = { { { "batch", 0, STRETCH, 0, 4 }, /* three slots */
+											 { "spec", 1, 0, 0, 0 },
+											 { "prefix", 2, 0, 0, 0 },
+											 { "time", 3, 0, 0, 0 } } };
 /* 120x40 */
-static const struct column two_left = { { { "chat", 0, STRETCH, 0 },
-										  { "sampler", 3, ROOMY, 0 },
-										  { "next", 1, 0, 0 },
-										  { "time", 2, 0, 0 } } };
-static const struct column two_right = { { { "pages", 0, STRETCH, 0 },
-										   { "batch", 1, 0, 0 },
-										   { "spec", 2, 0, 0 },
-										   { "prefix", 3, 0, 0 },
-										   { "attention", 4, 0, 0 } } };
+static const struct column two_left = { { { "chat", 0, STRETCH, 0, 0 },
+										  { "sampler", 3, ROOMY, 0, 0 },
+										  { "next", 1, 0, 0, 0 },
+										  { "time", 2, 0, 0, 0 } } };
+static const struct column two_right = { { { "pages", 0, STRETCH, 0, 0 },
+										   { "batch", 1, 0, 4, 0 },
+										   { "spec", 2, 0, 0, 0 },
+										   { "prefix", 3, 0, 0, 0 },
+										   { "attention", 4, 0, 0, 0 } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, STRETCH, 0 }, { "time", 1, 0, 2 } } };
-static const struct column three_mid = { { { "next", 0, 0, 4 },
-										   { "sampler", 1, 0, 0 },
-										   { "spec", 2, 0, 5 },
-										   { "prefix", 3, STRETCH, 0 } } };
-static const struct column three_right = { { { "pages", 0, STRETCH, 0 },
-											 { "batch", 1, 0, 10 },
-											 { "attention", 2, 0, 3 } } };
+static const struct column three_left = { { { "chat", 0, STRETCH, 0, 0 }, { "time", 1, 0, 2, 0 } } };
+static const struct column three_mid = { { { "next", 0, 0, 4, 0 },
+										   { "sampler", 1, 0, 0, 0 },
+										   { "spec", 2, 0, 5, 0 },
+										   { "prefix", 3, STRETCH, 0, 0 } } };
+static const struct column three_right = { { { "pages", 0, STRETCH, 0, 0 },
+											 { "batch", 1, 0, 10, 0 },
+											 { "attention", 2, 0, 3, 0 } } };
 
 static int view_find(const struct layout_ask *ask, const char *id)
 {
@@ -64,7 +65,7 @@ static int view_find(const struct layout_ask *ask, const char *id)
 
 struct member {
 	int view, rank, h, gap; /* gap: blank lines above */
-	int want, more;
+	int want, more, firm;
 	bool stretch;
 };
 
@@ -104,6 +105,7 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 									  .h = ask->views[v]->min_h,
 									  .want = ask->views[v]->want_h,
 									  .more = c->place[i].more,
+									  .firm = c->place[i].firm,
 									  .stretch = c->place[i].flags & STRETCH };
 	}
 	while (n > 0 && rows_taken(m, n) > r.h) {
@@ -135,6 +137,9 @@ static int give_rows(struct member *m, int n, int left, bool more)
 
 static void column_grow(struct member *m, int n, int left)
 {
+	for (int i = 0; i < n; i++)
+		for (; m[i].h < m[i].firm && left > 0; left--)
+			m[i].h++;
 	for (int i = 1; i < n && left > 0; i++, left--)
 		m[i].gap = 1;
 	left = give_rows(m, n, left, false);

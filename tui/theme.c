@@ -210,6 +210,8 @@ static void style_mono(enum ink ink, enum ink paper, struct theme_style *s)
 	s->dim = ink_colour(ink).dim && !paper;
 	if (ink == INK_BRIGHT || ink == INK_REJECTED)
 		s->bold = true;
+	if (ink == INK_ACCEPTED) /* in the chat nothing else tells a drafted token */
+		s->underline = true;
 	if (paper >= INK_HEAT_0 + 8 && paper <= INK_HEAT_15)
 		s->reverse = !s->reverse;
 }
