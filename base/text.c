@@ -271,3 +271,26 @@ char *text_json(const char *text, size_t size)
 	append(&s, "\"", 1);
 	return finish(&s, NULL);
 }
+
+size_t text_line(const char *text, int w, bool ascii, size_t *next)
+{
+	size_t at = 0, space = 0, size = strcspn(text, "\n");
+	int width = 0;
+
+	while (at < size) {
+		struct glyph_run g = text_next(text + at, size - at, ascii);
+
+		if (!g.used || width + g.width > w)
+			break;
+		if (text[at] == ' ')
+			space = at;
+		width += g.width;
+		at += g.used;
+	}
+	if (at < size && text[at] != ' ' && space)
+		at = space;
+	*next = at + (text[at] == ' ' || text[at] == '\n');
+	if (!*next && text[0])
+		*next = 1;
+	return at;
+}

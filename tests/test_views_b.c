@@ -43,7 +43,7 @@ static void pages_show_who_what_and_how_many(void **state)
 	(void)state;
 	pages_script(&k, 14);
 	assert_string_equal(drawn(&k, &view_pages, 44, 3),
-						"KV pages ──────────────── 4 of 14 · 1 shared\n"
+						"KV pages ───── 4 of 14 · 1 shared · 1 cached\n"
 						"a²a a b a ◆ · · · · · · · ·\n\n");
 	timeline_free(&k.t);
 }

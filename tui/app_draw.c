@@ -8,7 +8,7 @@
 #include "tui/app.h"
 #include "tui/prompt.h"
 
-enum { FIELDS = 8, POPUP_W = 96, MATCH_ROWS = 10 };
+enum { FIELDS = 8, POPUP_W = 96, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
 
 static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
 {
@@ -79,16 +79,31 @@ static void draw_message(struct app *a, struct pen *p)
 {
 	int64_t age = (now_ns() - a->message_ns) / 1000000000;
 	char ago[32] = "";
-	int w;
 
 	if (age >= 60)
-		snprintf(ago, sizeof ago, "%d min", (int)(age / 60));
+		snprintf(ago, sizeof ago, "%d min ago", (int)(age / 60));
 	else if (age >= 2)
-		snprintf(ago, sizeof ago, "%d s", (int)age);
+		snprintf(ago, sizeof ago, "%d s ago", (int)age);
 	p->ink = INK_DIM;
-	w = *ago ? pen_right(p, p->r.w - 1, 0, "%s", ago) + 2 : 1;
+	if (p->r.w >= 40)
+		pen_right(p, p->r.w - 1, 0, "%s", ago);
 	p->ink = a->message_kind == SAY_ERROR ? INK_REJECTED : INK_TEXT;
-	pen_clip(p, 1, 0, p->r.w - 1 - w, a->message, -1);
+	pen_wrap(p, 1, 0, p->r.w - 1 - (p->r.w < 40 ? 1 : AGE_W), p->r.h, a->message);
+}
+
+/* On the rule and, if it is long, over the end of the views: what is cut cannot be obeyed. */
+static void draw_message_above(struct app *a, struct rect r)
+{
+	struct pen p;
+	size_t next;
+	int rows = 0;
+
+	for (const char *text = a->message; *text && rows < MESSAGE_ROWS; text += next, rows++)
+		text_line(text, r.w - 1 - (r.w < 40 ? 1 : AGE_W), a->canvas.ascii, &next);
+	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;
+	p = pen_ink(a, (struct rect){ r.x, r.y - rows + 1, r.w, rows }, INK_TEXT);
+	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
+	draw_message(a, &p);
 }
 
 static void draw_rule(struct app *a, struct rect r)
@@ -103,7 +118,7 @@ static void draw_rule(struct app *a, struct rect r)
 		p.ink = INK_DIM;
 		pen_clip(&p, 1, 0, r.w - 2, hint, -1);
 	} else if (a->message_ns) {
-		draw_message(a, &p);
+		draw_message_above(a, r);
 	} else if (a->canvas.h >= 14) {
 		pen_hline(&p, 0, 0, r.w);
 	}
@@ -255,37 +270,13 @@ static void draw_prompt(struct app *a)
 
 /* --- popup --- */
 
-/* Bytes of the next line of at most w columns, cut between words; *next is where the one after begins. */
-static size_t next_line(const char *text, int w, bool ascii, size_t *next)
-{
-	size_t at = 0, space = 0, size = strcspn(text, "\n");
-	int width = 0;
-
-	while (at < size) {
-		struct glyph_run g = text_next(text + at, size - at, ascii);
-
-		if (!g.used || width + g.width > w)
-			break;
-		if (text[at] == ' ')
-			space = at;
-		width += g.width;
-		at += g.used;
-	}
-	if (at < size && text[at] != ' ' && space)
-		at = space;
-	*next = at + (text[at] == ' ' || text[at] == '\n');
-	if (!*next && text[0])
-		*next = 1;
-	return at;
-}
-
 /* Draws from line `from` on (nothing without a pen); returns the number of lines. */
 static int popup_lines(struct pen *p, const char *text, int w, bool ascii, int from)
 {
 	int y = 0;
 
 	for (size_t next; *text; text += next, y++) {
-		size_t n = next_line(text, w, ascii, &next), name = *text == '/' ? strcspn(text, " ") : 0;
+		size_t n = text_line(text, w, ascii, &next), name = *text == '/' ? strcspn(text, " ") : 0;
 
 		if (!p || y < from)
 			continue;
@@ -301,7 +292,8 @@ static int popup_lines(struct pen *p, const char *text, int w, bool ascii, int f
 static void draw_popup(struct app *a)
 {
 	struct rect all = { 0, 0, a->canvas.w, a->canvas.h }, r;
-	int w = all.w - 4 < POPUP_W ? all.w - 4 : POPUP_W, most = all.h - 2;
+	/* slivers of what is behind would only confuse */
+	int w = all.w < POPUP_W + 12 ? all.w : POPUP_W, most = all.h - 2;
 	struct pen p, in;
 
 	if (!a->popup.open || w < 8 || most < 3)

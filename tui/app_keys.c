@@ -143,12 +143,31 @@ static void mouse(struct app *a, const struct term_key *k)
 		to_view(a, view, k->button == MOUSE_WHEEL_UP ? KEY_UP_ : KEY_DOWN_);
 }
 
+/* Esc alone goes back, as in the views. Readline would take it for the beginning of Alt-something and eat the
+ * next key, however late; only what came in one piece with it is that. */
+static void prompt_escape(struct app *a)
+{
+	struct term_key next;
+	bool more = term_key(a->term, &next);
+
+	if (more || prompt_wants_escape())
+		prompt_feed("\033", 1);
+	else if (a->zoom >= 0)
+		a->zoom = -1;
+	else
+		a->message_ns = 0;
+	if (more)
+		app_key(a, &next);
+}
+
 static void prompt_key(struct app *a, const struct term_key *k)
 {
 	if (k->code == KEY_PASTE_)
 		prompt_paste(k->text, k->size);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
 		to_view(a, 0, k->code); /* the chat scrolls while one types */
+	else if (k->code == ESC)
+		prompt_escape(a);
 	else
 		prompt_feed(k->seq, strlen(k->seq));
 }

@@ -372,3 +372,17 @@ char *canvas_to_text(const struct canvas *c)
 	out[n] = '\0';
 	return out;
 }
+
+int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text)
+{
+	int used = 0;
+
+	for (size_t next, n; *text && used < rows; text += next, used++) {
+		n = text_line(text, w, p->c->ascii, &next);
+		if (used == rows - 1 && text[next])
+			pen_clip(p, x, y + used, w, text, -1);
+		else
+			pen_text(p, x, y + used, text, (long)n);
+	}
+	return used;
+}

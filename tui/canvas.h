@@ -74,6 +74,8 @@ int pen_printf(struct pen *p, int x, int y, const char *fmt, ...) __attribute__(
 int pen_right(struct pen *p, int x, int y, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Clips text to w columns with an ellipsis. */
 int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
+/* Over at most `rows` lines, cut between words; the last ends in … where more follows. Returns the lines used. */
+int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text);
 void pen_hline(struct pen *p, int x, int y, int w);
 /* A horizontal bar of `part` (0 … 1) of w columns, in eighths of a cell (halves in ASCII). */
 void pen_bar(struct pen *p, int x, int y, int w, double part);

@@ -204,6 +204,17 @@ void chat_observe(struct app *a)
 
 /* --- saving --- */
 
+/* Said now, and not when the session is over. */
+static bool folder_takes_files(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+	bool able = folder && !access(folder, W_OK | X_OK);
+
+	free(folder);
+	return able;
+}
+
 static int save(struct app *a, const char *path, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -220,6 +231,8 @@ static int save(struct app *a, const char *path, struct err *e)
 		return err_set(e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
 	if (stat(path, &s) == 0)
 		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
+	if (!folder_takes_files(path))
+		return err_set(e, ERR_IO, "%s: nothing can be written there: %s", path, strerror(errno));
 	free(c->copy_to);
 	c->copy_to = strdup(path);
 	app_say(a, SAY_INFO, "the recording will be copied to %s when the session ends", path);
@@ -259,11 +272,13 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 {
 	struct app *a = arg;
 	struct chat *c = a->mode_data;
+	struct err why = { 0 };
 
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	if (actor_set(c->live.actor, name, value, e) < 0)
-		return -1;
+	if (actor_set(c->live.actor, name, value, &why) < 0)
+		/* the engine speaks of its settings by their names; here they are commands */
+		return err_set(e, why.code, "%s%s", strncmp(why.text, name, strlen(name)) ? "" : "/", why.text);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2); /* so that the new value is known */
 	return 0;
 }

@@ -246,7 +246,7 @@ static int say_value(const struct command_host *h, const struct command *c)
 
 static int changed(const struct command_host *h, const struct command *c)
 {
-	char value[256], text[320];
+	char value[256], text[640];
 
 	if (!*c->args) /* /greedy is a name for /temp 0 */
 		c = commands;
@@ -254,7 +254,7 @@ static int changed(const struct command_host *h, const struct command *c)
 		return 0;
 	if (c->kind != COMMAND_ENGINE) /* the engine notes its own */
 		h->note(h->arg, c->engine ? c->engine : c->name, value);
-	snprintf(text, sizeof text, "%s is now %s", c->name, value);
+	snprintf(text, sizeof text, "%s is now %s   (%s)", c->name, value, c->doc);
 	h->say(h->arg, text);
 	return 0;
 }
@@ -268,7 +268,7 @@ static int parse_number(const struct command *c, const char *arg, double *out, s
 	while (isspace((unsigned char)*end))
 		end++;
 	if (*end || !isfinite(*out) || *out < c->min || *out > c->max || (whole && *out != floor(*out)))
-		return err_set(e, ERR_USAGE, "/%s %.40s: %s from %g to %g is needed", c->name, arg,
+		return err_set(e, ERR_USAGE, "/%s %.40s: %s from %.10g to %.10g is needed", c->name, arg,
 					   whole ? "a whole number" : "a number", c->min, c->max);
 	return 0;
 }

@@ -292,6 +292,11 @@ bool prompt_busy(void)
 					  RL_STATE_MULTIKEY | RL_STATE_VIMOTION | RL_STATE_NUMERICARG | RL_STATE_CHARSEARCH) != 0;
 }
 
+bool prompt_wants_escape(void)
+{
+	return rl_editing_mode == 0 || prompt_busy(); /* 0: vi */
+}
+
 int prompt_n_matches(void)
 {
 	return prompt.n_matches;

@@ -37,6 +37,7 @@ bool prompt_take_eof(void);
 
 const char *prompt_text(void); /* what stands there now */
 void prompt_set(const char *text);
+bool prompt_wants_escape(void); /* vi mode, or a mode of its own: Esc has a meaning of its own */
 bool prompt_busy(void); /* an incremental search or another mode of its own takes the keys */
 
 /* Matches that the last Tab found, until the next key. */

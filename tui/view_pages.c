@@ -71,15 +71,21 @@ static int32_t page_in_focus(const struct timeline *t, const struct view_state *
 
 static void figure_of(const struct timeline *t, char *out, size_t cap)
 {
-	int32_t used = 0, shared = 0;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+	int32_t used = 0, shared = 0, cached = 0;
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "";
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
 		shared += t->page[i].refs > 1;
+		cached += !t->page[i].refs && !is_free(&t->page[i]);
 	}
-	snprintf(out, cap, "%s of %s · %s shared · %lld tokens each", view_count(a, used),
-			 view_count(b, t->n_pages), view_count(c, shared), (long long)page_size_of(t));
+	/* where nobody reads, what is kept for later is all there is to see */
+	if (shared || !cached)
+		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
+	if (cached)
+		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached", view_count(c, cached));
+	snprintf(out, cap, "%s of %s%s · %lld tokens each", view_count(a, used), view_count(b, t->n_pages), parts,
+			 (long long)page_size_of(t));
 }
 
 static const char *readers_mark(int32_t refs, bool ascii)

@@ -380,6 +380,5 @@ void view_nothing(struct pen *p, const char *text)
 	struct pen in = *p;
 
 	in.ink = INK_DIM;
-	if (p->r.h > 1)
-		pen_clip(&in, 0, 1, p->r.w, text, -1);
+	pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
 }
