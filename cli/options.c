@@ -358,8 +358,8 @@ static int check_whole(const struct cli *c, const bool *given, struct err *e)
 		return err_set(e, ERR_USAGE, "%s needs %s; see cutaway %s --help", v->name, v->operands,
 					   v->name);
 	if (c->n_operands > v->max_operands)
-		return err_set(e, ERR_USAGE, "%s: '%s' is too much; quote a text of several words", v->name,
-					   c->operand[v->max_operands]);
+		return err_set(e, ERR_USAGE, "%s: '%s' is too much; %s", v->name, c->operand[v->max_operands],
+					   v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
 	return 0;

@@ -187,7 +187,7 @@ static int judge(const struct run *r, struct err *e)
 		return err_set(e, ERR_INPUT,
 					   "the arithmetic gave a NaN: the weights are damaged, or made so");
 	if (r->reason == EV_FINISH_context)
-		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx)\n");
+		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
 	if (interrupted && !e->code)
 		e->code = ERR_INTERRUPTED;
 	return e->code ? -1 : 0;
@@ -212,6 +212,7 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 			return err_set(e, ERR_DEVICE, "the engine stopped before the answer was whole");
 	}
 	emit_rest(r);
+	out_flush(e); /* before what is said of it */
 	return judge(r, e);
 }
 

@@ -206,6 +206,13 @@ def test_chat_80x24(suite):
         s.wait("/top-k +N")
         suite.golden(s, "chat-80x24-tab")
         s.keys("C-u")
+        s.keys("Escape")
+        time.sleep(0.2)  # Esc alone, and not the beginning of Alt-/
+        s.type("/temp x")
+        s.keys("Enter")
+        s.wait("/temp x: a number from 0 to 10 is needed")
+        s.keys("Escape")
+        s.wait("is needed", gone=True)
         s.keys("C-o")
         s.wait("Esc back")
         suite.golden(s, "chat-80x24-views")

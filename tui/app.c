@@ -99,6 +99,7 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 	if (open_signals(a, e) < 0 || prompt_open(&po, e) < 0 || term_open(&a->term, &to, e) < 0)
 		return -1;
 	a->canvas.ascii = term_ascii(a->term);
+	a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
 	term_size(a->term, &w, &h);
 	return canvas_resize(&a->canvas, w, h, e);
 }

@@ -50,6 +50,7 @@ struct rect {
 struct canvas {
 	int w, h;
 	bool ascii; /* UTF-8 is not to be had: shapes come from the ASCII column of the glyph table */
+	bool mono;  /* there are no colours: words must not speak of them */
 	struct cell *cell; /* [h][w] */
 	int cursor_x, cursor_y; /* -1: hidden */
 };

@@ -194,7 +194,9 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
 	if (last)
 		snprintf(fields[n++], 48, "step %lld", (long long)last->s.step);
-	if (isfinite(reached) && t->session.read_bandwidth > 0)
+	if (isfinite(reached) && reached > t->session.read_bandwidth * TL_BEYOND)
+		snprintf(fields[n++], 48, "%.0f GB/s", reached / 1e9);
+	else if (isfinite(reached) && t->session.read_bandwidth > 0)
 		snprintf(fields[n++], 48, "%2.0f %% bw", 100 * reached / t->session.read_bandwidth);
 	return n;
 }

@@ -182,6 +182,10 @@ const struct tl_request *timeline_chat(const struct timeline *t);
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
+/* Beyond this multiple of the bandwidth measured at the start a share of it says nothing: the machine was busy
+ * then, or weights stay in its caches. */
+#define TL_BEYOND 1.1
+
 /* Bytes a second that the kernels of the last steps without prompt rows reached; NaN without data. */
 double timeline_bandwidth(const struct timeline *t);
 /* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */

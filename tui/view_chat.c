@@ -287,9 +287,10 @@ static int n_background(const struct timeline *t)
 }
 
 /* Where not all fits, what is always the same is left out. */
-static void legend(char *out, size_t cap, int others, int w)
+static void legend(char *out, size_t cap, int others, const struct canvas *c, int w)
 {
-	static const char *const tints = "tint = probability · ", *const greens = "green = drafted and accepted";
+	const char *tints = c->mono ? "" : "tint = probability · ";
+	const char *greens = c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
 	char more[VIEW_NUM + 24] = "";
 
 	if (others)
@@ -299,7 +300,8 @@ static void legend(char *out, size_t cap, int others, int w)
 		snprintf(out, cap, "%s%s", greens, more);
 }
 
-static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s, int w)
+static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s,
+					   const struct canvas *c, int w)
 {
 	const struct tl_request *r = view_request(t, s);
 
@@ -308,7 +310,7 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 	else if (s->scroll[VIEW_CHAT] > 0)
 		snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
 	else
-		legend(out, cap, n_background(t), w);
+		legend(out, cap, n_background(t), c, w);
 }
 
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
@@ -343,7 +345,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 12;
 
 	if (head) {
-		head_words(words, sizeof words, t, s, p->r.w - 8);
+		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
 		pen_head(p, "chat", words);
 	}
 	if (!timeline_chat(t)) {

@@ -184,7 +184,7 @@ static void figure_of(const struct timeline *t, const struct sample *m, bool bri
 	if (m->prefill)
 		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
 				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
-	else if (most > 0)
+	else if (most > 0 && reached <= most * TL_BEYOND)
 		snprintf(out, cap, brief ? "%s · %s of %s" : "%s a step · %s of %s", ns,
 				 view_percent(part, reached / most), view_rate(rate, most));
 	else
@@ -312,7 +312,11 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
 	double weights = (double)t->session.weight_bytes, most = t->session.read_bandwidth;
 
-	if (!m->prefill && weights > 0 && most > 0)
+	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most * TL_BEYOND)
+		view_put(p, 0, y++, INK_TEXT,
+				 "faster than plain reads at the start (%s): the machine was busy then, or weights stay in its caches",
+				 view_rate(b, most));
+	else if (!m->prefill && weights > 0 && most > 0)
 		view_put(p, 0, y++, INK_TEXT,
 				 "reading the %s of weights once at %s takes %s: no step is faster",
 				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
