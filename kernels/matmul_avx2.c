@@ -264,10 +264,11 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
 		struct scales s;
 
-		ahead(tile, head);
+		ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
 		load_scales(type, tile, &s);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
-			ahead(tile + head + i * block, block);
+			if (l.chunk == 8) /* no burst of so many */
+				ahead(tile + head + i * block, block);
 			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc);
 		}
 	}

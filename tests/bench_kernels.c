@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 
 #include "kernels/arith.h"
+#include "kernels/formats.h"
 #include "kernels/kernels.h"
 
 enum {
 	LAYERS = 30,
-	DIM = 576,
 	KV = 192,
 	FFN = 1536,
 	VOCAB = 49152,
@@ -21,6 +21,7 @@ enum {
 
 #define ARENA ((size_t)1 << 30)
 
+static int32_t dim = 576;	 /* of K-quants 512: theirs is a multiple of 256 */
 static unsigned char *arena; /* large pages, as the engine's weights have */
 
 struct layer {
@@ -38,21 +39,22 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 	for (size_t i = 0; i < n_blocks * (size_t)t->block_bytes; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13) & (type == K_F32 ? 0x3f : 0xff);
 	for (size_t i = 0; i < n_blocks && t->block > 1; i++)
-		memcpy(raw + i * (size_t)t->block_bytes, "\x00\x20\x00\x20", type == K_Q4_1 ? 4 : 2);
+		for (int f = 0; f < (k_formats[type].has_min ? 2 : 1); f++)
+			memcpy(raw + i * (size_t)t->block_bytes + k_formats[type].half[f], "\x00\x20", 2);
 	arena += bytes;
 	k_pack(ctx, &m, raw);
 	free(raw);
 	return m;
 }
 
-static struct k_acts acts(int32_t dim)
+static struct k_acts acts(int32_t width)
 {
-	size_t n = (size_t)MAX_N * (size_t)dim;
+	size_t n = (size_t)MAX_N * (size_t)width;
 	struct k_acts a = {.x = calloc(n, 4),
 					   .q = malloc(n),
 					   .d = calloc(n / 32, 4),
 					   .sx = calloc(n / 32, 4),
-					   .dim = dim};
+					   .dim = width};
 
 	for (size_t i = 0; i < n; i++)
 		a.q[i] = (int8_t)(i * 37 % 255 - 127);
@@ -78,7 +80,7 @@ static void best_seconds(struct k_ctx *ctx, struct k_program *p, int tries, doub
 static double fill_program(struct k_ctx *ctx, enum k_type type, struct k_op *op, float *out)
 {
 	static struct layer layer[LAYERS];
-	const struct k_acts narrow = acts(DIM), wide = acts(FFN);
+	const struct k_acts narrow = acts(dim), wide = acts(FFN);
 	double bytes = 0;
 
 	for (int i = 0; i < LAYERS; i++) {
@@ -90,10 +92,10 @@ static double fill_program(struct k_ctx *ctx, enum k_type type, struct k_op *op,
 			{.in = wide, .n_parts = 1, .part = {{.w = &l->down}}},
 		};
 
-		*l = (struct layer){make(ctx, type, DIM, DIM), make(ctx, type, KV, DIM),
-							make(ctx, type, KV, DIM),  make(ctx, type, DIM, DIM),
-							make(ctx, type, FFN, DIM), make(ctx, type, FFN, DIM),
-							make(ctx, type, DIM, FFN)};
+		*l = (struct layer){make(ctx, type, dim, dim), make(ctx, type, KV, dim),
+							make(ctx, type, KV, dim),  make(ctx, type, dim, dim),
+							make(ctx, type, FFN, dim), make(ctx, type, FFN, dim),
+							make(ctx, type, dim, FFN)};
 		for (int j = 0; j < 4; j++) {
 			op[4 * i + j].kind = K_OP_matmul;
 			op[4 * i + j].u.matmul = a[j];
@@ -110,10 +112,10 @@ static double fill_head(struct k_ctx *ctx, struct k_op *op, float *out)
 {
 	static struct k_matrix head;
 
-	head = make(ctx, K_Q8_0, VOCAB, DIM);
+	head = make(ctx, K_Q8_0, VOCAB, dim);
 	op->kind = K_OP_matmul;
 	op->u.matmul =
-		(struct k_matmul){.in = acts(DIM), .n_parts = 1, .part = {{.w = &head, .out = out}}};
+		(struct k_matmul){.in = acts(dim), .n_parts = 1, .part = {{.w = &head, .out = out}}};
 	return (double)k_matrix_bytes(ctx, &head);
 }
 
@@ -126,8 +128,7 @@ int main(int argc, char **argv)
 	enum k_type type = K_Q4_1;
 	float *out = calloc((size_t)MAX_N * VOCAB, 4);
 	double read, s[2], one[2] = {0}, bytes[2];
-	const double macs[2] = {(double)LAYERS * DIM * (2 * DIM + 2 * KV + 3 * FFN),
-							(double)DIM * VOCAB};
+	double macs[2];
 
 	if (k_open(&ctx, "cpu", argc > 1 ? argv[1] : NULL, argc > 2 ? atoi(argv[2]) : 2, &e)) {
 		puts(e.text);
@@ -135,6 +136,9 @@ int main(int argc, char **argv)
 	}
 	for (int t = 0; argc > 3 && t < K_N_TYPES; t++)
 		type = strcmp(argv[3], k_types[t].name) == 0 ? (enum k_type)t : type;
+	dim = k_types[type].block > 64 ? 512 : dim;
+	macs[0] = (double)LAYERS * dim * (2 * dim + 2 * KV + 3 * FFN);
+	macs[1] = (double)dim * VOCAB;
 	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 				 -1, 0);
 	if (arena == MAP_FAILED)
