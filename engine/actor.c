@@ -48,9 +48,13 @@ static void run_step(struct actor *a)
 	struct err err = { 0 };
 	int result;
 
-	if (a->todo > 0)
+	bool closely = a->todo > 0;
+
+	if (closely)
 		a->todo--;
 	pthread_mutex_unlock(&a->lock);
+	if (closely)
+		engine_look_closely(a->engine);
 	result = engine_step(a->engine, &err);
 	if (result < 0 && a->on_stop)
 		a->on_stop(a->on_stop_arg, &err);

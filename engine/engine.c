@@ -173,6 +173,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
 	e->observe = true;
 	e->observe_layer = e->observe_head = -1;
+	e->attention_every = 4;
 	e->rejection = o->rejection;
 	e->model_path = strdup(o->model);
 	if (!e->model_path)
@@ -248,6 +249,11 @@ void engine_begin(struct engine *e, const char *model_sha256)
 void engine_observe(struct engine *e, bool on)
 {
 	e->observe = on;
+}
+
+void engine_look_closely(struct engine *e)
+{
+	e->observe_once = true;
 }
 
 bool engine_idle(const struct engine *e)

@@ -110,6 +110,9 @@ void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t
 /* Turns off what only watching needs (attention shares, candidates): what --no-record of `run` does. */
 void engine_observe(struct engine *e, bool on);
 
+/* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */
+void engine_look_closely(struct engine *e);
+
 /* Checks every invariant of pages, cache and queues; asserts. For tests. */
 void engine_check(const struct engine *e);
 

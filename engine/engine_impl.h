@@ -41,6 +41,8 @@ struct engine {
 	char spec[64];
 	bool rejection, observe, begun;
 	int32_t observe_layer, observe_head; /* -1: off */
+	int32_t attention_every;             /* tokens of a request from one observed row to the next */
+	bool observe_once;                   /* the coming step is looked at closely: all rows are observed */
 
 	char *model_path, *default_system;
 	char *model_sha256;

@@ -160,6 +160,15 @@ static void get_head(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%d", e->observe_head);
 }
 
+static int set_every(struct engine *e, const char *v, struct err *err)
+{
+	return parse("attention-every", v, 1, 1024, &e->attention_every, err);
+}
+static void get_every(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%d", e->attention_every);
+}
+
 static int set_pages(struct engine *e, const char *v, struct err *err)
 {
 	(void)e;
@@ -178,6 +187,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("rule", "race|rejection", "how a drafted token is judged", rule)                             \
 	X("page-size", "multiple of 16", "tokens of a KV page; only while nothing runs", page_size)    \
 	X("pages", "-", "KV pages of the pool; fixed at the start", pages)                             \
+	X("attention-every", "1-1024", "tokens from one row whose attention is told to the next", every) \
 	X("observe-layer", "-1 or a layer", "layer whose chosen head is watched; -1: none", layer)     \
 	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)
 

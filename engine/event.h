@@ -328,7 +328,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(token, "a token was generated")                                                          \
 	EVENT(score, "a given token was judged")                                                       \
 	EVENT(draft, "a drafted token was verified")                                                   \
-	EVENT(attention, "where the newest row of a request looked, by layer and page")                \
+	EVENT(attention, "where a row looked, by layer and page: every `attention-every` tokens of a request")                \
 	EVENT(head, "the same for one head")                                                           \
 	EVENT(time, "time, bytes and operations of the kernel stages in a step")                        \
 	EVENT(step, "a step ends")                                                                     \

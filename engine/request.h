@@ -42,6 +42,7 @@ struct request {
 
 	int64_t arrival_ns, queued_ns, first_token_ns;
 	int64_t last_step;
+	int32_t observed; /* n_ids when its attention was last told, 0: never */
 };
 
 /* Copies everything of spec. NULL if memory ran out. */

@@ -29,6 +29,7 @@ struct plan_item {
 	int32_t n_drafts; /* the last rows are drafted tokens */
 	int32_t n_out;    /* the last n_out rows need logits */
 	int32_t row, out; /* first row and first output of the step */
+	int32_t observed; /* where its attention is told, or -1; the step fills it in */
 };
 
 struct plan {

@@ -515,6 +515,32 @@ static void test_observation_changes_nothing(void **state)
 	world_close(&w);
 }
 
+static void test_attention_every(void **state)
+{
+	static struct world w;
+	struct engine_options o = options();
+	struct err err = { 0 };
+	int before = 0;
+
+	(void)state;
+	world_open(&w, &o);
+	for (int i = 1; i <= 4; i++) {
+		if (i == 2)
+			engine_set(w.e, "attention-every", "1", &err);
+		if (i == 3)
+			engine_set(w.e, "attention-every", "1000", &err);
+		submit(&w, 9);
+		if (i == 4)
+			engine_look_closely(w.e); /* at the step that computes the first token: no more */
+		run_all(&w);
+		expect_same(&w.r[i], &alone[9], true);
+		/* the default: every fourth token, the first included */
+		assert_int_equal(w.n_attention - before, i == 1 ? (w.r[1].n + 3) / 4 : i == 2 ? w.r[2].n : 1);
+		before = w.n_attention;
+	}
+	world_close(&w);
+}
+
 /* Greedy text repeats itself: drafts must be both accepted and rejected, or the test shows nothing. */
 static void test_speculation_is_used(void **state)
 {
@@ -607,6 +633,7 @@ int main(void)
 		cmocka_unit_test(test_stop_string),
 		cmocka_unit_test(test_page_size_changes),
 		cmocka_unit_test(test_observation_changes_nothing),
+		cmocka_unit_test(test_attention_every),
 		cmocka_unit_test(test_speculation_is_used),
 		cmocka_unit_test(test_decode_allocates_nothing),
 	};
