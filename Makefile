@@ -103,6 +103,11 @@ bench: cutaway
 	@tools/fetch_model.sh
 	@./cutaway bench $(ARGS)
 
+# llama.cpp on the same file beside it: the first time it compiles that, for about 15 minutes.
+bench-peer: cutaway
+	@tools/fetch_model.sh
+	@tools/bench_peer.py $(ARGS)
+
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@
 $(BUILD)/cutaway.bash: $(PROGRAM)
@@ -131,11 +136,12 @@ help:
 	@echo 'make model       fetch the model into models/ (98 MB, once)'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
+	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: tests-build chat model test asan fuzz bench install uninstall clean help
+.PHONY: tests-build chat model test asan fuzz bench bench-peer install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -31,6 +31,8 @@ struct cli {
 	bool json, raw, plain, quick;
 	const char *commands, *theme;
 	bool ascii;
+	const char *only, *svg; /* of bench */
+	bool roofline;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
 };

@@ -91,11 +91,15 @@ const struct option options[] = {
 
 	WORD(FILE, "Screen", "commands", "FILE", VERB_CHAT, commands,
 		 "begin with these lines, as if typed: / commands and turns"),
-	FLAG("Screen", "ascii", SCREEN, ascii, "draw with ASCII alone"),
+	FLAG("Screen", "ascii", SCREEN | VERB_BENCH, ascii, "draw with ASCII alone"),
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
 	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH, json, "write JSON"),
+	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
+	FLAG("Output", "roofline", VERB_BENCH, roofline,
+		 "draw each kernel stage against the limits of the machine"),
+	WORD(FILE, "Output", "svg", "FILE", VERB_BENCH, svg, "write that picture as SVG"),
 	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),
 	FLAG("Output", "quick", VERB_CERTIFY, quick, "a smaller proof, under half a minute"),
 

@@ -1,7 +1,9 @@
 /* cutaway bench: prints the figures. Thread: main's. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -9,6 +11,7 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/bench.h"
+#include "sessions/roofline.h"
 
 static void tell(void *arg, const char *what)
 {
@@ -38,7 +41,7 @@ static void print_json(const struct bench_report *r)
 static void print_figure(const char *name, const char *unit, const char *form, const char *doc,
 						 const struct bench_figure *f)
 {
-	char value[32] = "-", range[64] = "";
+	char value[32] = "-", range[64] = "", share[32] = "";
 	if (isfinite(f->median))
 		snprintf(value, sizeof value, form, f->median);
 	if (f->n > 1) {
@@ -46,7 +49,9 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 		n += snprintf(range + n, sizeof range - (size_t)n, " .. ");
 		n += snprintf(range + n, sizeof range - (size_t)n, form, f->high);
 	}
-	printf("%-18s %12s %-5s  %-22s  %s\n", name, value, unit, range, doc);
+	if (isfinite(f->share) && f->limit)
+		snprintf(share, sizeof share, "%.0f%% of %s", 100 * f->share, f->limit);
+	printf("%-23s %12s %-5s  %-22s  %-16s  %s\n", name, value, unit, range, share, doc);
 }
 
 static void print_table(const struct bench_report *r)
@@ -56,10 +61,33 @@ static void print_table(const struct bench_report *r)
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		   (double)r->info.pages * (double)r->info.page_bytes / 1e6);
-	printf("%-18s %12s %-5s  %-22s  %s\n", "figure", "median", "", "lowest .. highest", "what");
-#define X(name, unit, form, doc) print_figure(#name, unit, form, doc, &r->name);
+	printf("%-23s %12s %-5s  %-22s  %-16s  %s\n", "figure", "median", "", "lowest .. highest",
+		   "share of limit", "what");
+#define X(name, unit, form, doc)                                                                   \
+	if (r->name.n)                                                                                 \
+		print_figure(#name, unit, form, doc, &r->name);
 	BENCH_FIGURES(X)
 #undef X
+}
+
+static int draw_roofline(const struct cli *c, const struct bench_report *r, struct err *e)
+{
+	struct roofline plot;
+	roofline_of(&plot, r);
+	if (c->roofline) {
+		putchar('\n');
+		roofline_print(&plot, c->ascii, stdout);
+	}
+	if (!c->svg)
+		return 0;
+	FILE *f = fopen(c->svg, "w");
+	if (!f)
+		return err_set(e, ERR_IO, "%s: %s", c->svg, strerror(errno));
+	roofline_svg(&plot, f);
+	bool failed = ferror(f);
+	if (fclose(f) || failed)
+		return err_set(e, ERR_IO, "%s: could not be written", c->svg);
+	return 0;
 }
 
 int verb_bench(const struct cli *c, struct err *e)
@@ -68,10 +96,14 @@ int verb_bench(const struct cli *c, struct err *e)
 	struct bench_report r;
 	char *path = NULL;
 	bool telling = isatty(STDERR_FILENO);
+	if (c->only && !bench_knows(c->only))
+		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", c->only);
+	if (c->json && c->roofline)
+		return err_set(e, ERR_USAGE, "--json and --roofline do not go together: see --svg");
 	if (model_find(c, &path, e))
 		return -1;
 	o.model = path;
-	int status = bench_run(&o, telling ? tell : NULL, NULL, &r, e);
+	int status = bench_run(&o, c->only, telling ? tell : NULL, NULL, &r, e);
 	if (telling)
 		fprintf(stderr, "\r\033[K");
 	free(path);
@@ -81,5 +113,7 @@ int verb_bench(const struct cli *c, struct err *e)
 		print_json(&r);
 	else
 		print_table(&r);
+	if ((c->roofline || c->svg) && draw_roofline(c, &r, e))
+		return -1;
 	return out_flush(e);
 }

@@ -261,6 +261,11 @@ bool engine_idle(const struct engine *e)
 	return !e->sched.n_running && !e->sched.n_queue;
 }
 
+double engine_measure_int(struct engine *e)
+{
+	return k_measure_int(e->kernels);
+}
+
 int64_t engine_steps(const struct engine *e)
 {
 	return e->n_steps;

@@ -113,6 +113,10 @@ void engine_observe(struct engine *e, bool on);
 /* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */
 void engine_look_closely(struct engine *e);
 
+/* 8-bit multiply-adds a second that this engine's threads and instructions can do (k_measure_int):
+ * takes about 100 ms. */
+double engine_measure_int(struct engine *e);
+
 /* Checks every invariant of pages, cache and queues; asserts. For tests. */
 void engine_check(const struct engine *e);
 

@@ -4,19 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
-#include "kernels/isa.h"
+#include "kernels/context.h"
+#include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
 #include "kernels/walk.h"
-
-struct k_ctx {
-	const char *backend;
-	const struct k_isa *isa;
-	struct k_pool *pool;
-};
 
 static bool runs_anywhere(void)
 {
@@ -34,6 +27,7 @@ const struct k_isa k_isa_scalar = {
 		},
 	.packed_bytes = k_ref_packed_bytes,
 	.pack = k_ref_pack,
+	.multiply = k_scalar_multiply,
 };
 
 /* Best first. */
@@ -132,14 +126,6 @@ int k_n_threads(const struct k_ctx *ctx)
 	return k_pool_size(ctx->pool);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void k_run(struct k_ctx *ctx, struct k_program *p)
 {
 	k_walk(ctx->pool, ctx->isa, p);
@@ -174,54 +160,4 @@ void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 	struct packing p = {.isa = ctx->isa, .m = m, .raw = raw};
 
 	k_pool_run(ctx->pool, pack, &p);
-}
-
-struct reading {
-	uint64_t *data;
-	size_t n_lines; /* of 64 bytes */
-	bool write;		/* first touch, by the threads that will read */
-	atomic_ullong sum;
-};
-
-static void read_lines(void *arg, int tid, int n_threads, void *scratch)
-{
-	struct reading *r = arg;
-	uint64_t sum[8] = {0};
-	int64_t lo, hi;
-
-	(void)scratch;
-	k_split((int64_t)r->n_lines, tid, n_threads, &lo, &hi);
-	if (r->write) {
-		memset(r->data + lo * 8, 1, (size_t)(hi - lo) * 64);
-		return;
-	}
-	for (const uint64_t *p = r->data + lo * 8, *end = r->data + hi * 8; p < end; p += 8)
-		for (int i = 0; i < 8; i++)
-			sum[i] += p[i];
-	for (int i = 1; i < 8; i++)
-		sum[0] += sum[i];
-	atomic_fetch_add(&r->sum, sum[0]); /* keeps the reads alive */
-}
-
-double k_measure_read(struct k_ctx *ctx, size_t bytes)
-{
-	struct reading r = {.n_lines = bytes / 64, .write = true};
-	uint64_t best = UINT64_MAX;
-	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (data == MAP_FAILED)
-		return 0;
-	madvise(data, bytes, MADV_HUGEPAGE);
-	r.data = data;
-	k_pool_run(ctx->pool, read_lines, &r);
-	r.write = false;
-	for (int pass = 0; pass < 4; pass++) {
-		uint64_t before = now_ns(), ns;
-
-		k_pool_run(ctx->pool, read_lines, &r);
-		ns = now_ns() - before;
-		best = ns < best ? ns : best;
-	}
-	munmap(data, bytes);
-	return (double)(r.n_lines * 64) * 1e9 / (double)(best ? best : 1);
 }

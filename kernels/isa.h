@@ -22,6 +22,9 @@ static inline void *k_scratch_of(void *scratch, int tid, int other)
 
 typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
 
+/* Does n rounds of 8-bit multiply-adds between registers; returns how many multiply-adds that were. */
+typedef uint64_t k_multiply_fn(int64_t n);
+
 struct k_isa {
 	const char *name;
 	bool (*runs_here)(void);
@@ -29,6 +32,7 @@ struct k_isa {
 	bool together[K_N_KINDS]; /* its parts wait for one another: each thread does its own */
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
 	void (*pack)(struct k_matrix *m, const void *raw, int tid, int n_threads);
+	k_multiply_fn *multiply;
 };
 
 extern const struct k_isa k_isa_scalar;

@@ -274,6 +274,9 @@ void k_run(struct k_ctx *ctx, struct k_program *p);
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
  * `bytes` of memory. Takes about 60 ms for 256 MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes);
+/* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
+ * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
+double k_measure_int(struct k_ctx *ctx);
 
 /* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
  * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include "kernels/formats.h"
+#include "kernels/measure.h"
 #include "kernels/tiles.h"
 
 enum { LANES = 8, MAX_ROWS = 4, SEGMENT = 64, AHEAD = 2560 };
@@ -440,5 +441,6 @@ const struct k_isa k_isa_avx2 = {
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
+	.multiply = k_avx2_multiply,
 };
 #endif

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels/formats.h"
+#include "kernels/measure.h"
 #include "kernels/tiles.h"
 
 enum { LANES = 16, MAX_ROWS = 8, SEGMENT = 64, AHEAD = 2560 };
@@ -419,5 +420,6 @@ const struct k_isa k_isa_avx512 = {
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
 	.pack = pack,
+	.multiply = k_avx512_multiply,
 };
 #endif

@@ -1,293 +1,14 @@
-/* bench: see bench.h. Thread: the caller's, with the engine's pool and the log writer beside it.
- *
- * Times are of this thread's clock around whole steps, so that planning, sampling, events and the
- * ring are in them; the log writer works beside. */
-#include "sessions/bench.h"
+/* bench: see bench.h. Sets up an engine that records, runs what was asked for, and clears up. Thread: the
+ * caller's, with the engine's pool and the log writer beside it. */
+#include "sessions/bench_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/gguf.h"
-#include "trace/ring.h"
-#include "trace/writer.h"
-
-enum {
-	MAX_RUNS = 4096,
-	N_BATCH = 16,
-	DEEP = 1024,
-	PREFILL = 512,
-	FIRST = 64,
-	MOST_GENERATED = 160
-};
-
-struct samples {
-	double value[MAX_RUNS];
-	int n;
-};
-
-struct bench {
-	struct engine *engine;
-	struct ring *ring;
-	struct writer *writer;
-	char folder[512], file[544];
-	bool recording; /* events go to the ring */
-	int32_t *ids;	/* text long enough for every prompt */
-	size_t n_ids;
-	int64_t n_tokens, n_finished; /* since they were last set to 0 */
-	struct ev_step step;		  /* the newest */
-	double token_s;				  /* about how long a decoded token takes */
-	void (*tell)(void *arg, const char *what);
-	void *arg;
-};
-
-static double now(void) /* seconds */
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void on_event(void *arg, const struct event *ev)
-{
-	struct bench *b = arg;
-	if (ev->kind == EV_token)
-		b->n_tokens++;
-	else if (ev->kind == EV_finish)
-		b->n_finished++;
-	else if (ev->kind == EV_step)
-		b->step = ev->u.step;
-	if (b->recording)
-		ring_push(b->ring, ev);
-}
-
-static void add(struct samples *s, double value)
-{
-	if (s->n < MAX_RUNS)
-		s->value[s->n++] = value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static struct bench_figure figure(struct samples *s)
-{
-	struct bench_figure f = {NAN, NAN, NAN, s->n};
-	if (!s->n)
-		return f;
-	qsort(s->value, (size_t)s->n, sizeof *s->value, by_value);
-	f.median = (s->value[(s->n - 1) / 2] + s->value[s->n / 2]) / 2;
-	f.low = s->value[0];
-	f.high = s->value[s->n - 1];
-	return f;
-}
-
-static struct bench_figure single(double value)
-{
-	return (struct bench_figure){value, value, value, 1};
-}
-
-static int64_t submit(struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy,
-					  struct err *e)
-{
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = b->ids + at,
-		.n_ids = n_ids,
-		.max_tokens = n_generated,
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
-	if (greedy)
-		q.params.temperature = 0;
-	return engine_submit(b->engine, &q, e);
-}
-
-/* Steps until n tokens were generated since the counters were set to 0, or nothing is left to do.
- */
-static int step_until(struct bench *b, int64_t n, struct err *e)
-{
-	int more = 1;
-	while (b->n_tokens < n && (more = engine_step(b->engine, e)) > 0)
-		;
-	if (more < 0)
-		return -1;
-	if (b->n_tokens < n)
-		return err_set(
-			e, ERR_USAGE,
-			"bench: a run ended early: is the context or the number of pages too small?");
-	return 0;
-}
-
-static int step_to_end(struct bench *b, struct err *e)
-{
-	int more = 1;
-	while (!engine_idle(b->engine) && more > 0)
-		more = engine_step(b->engine, e);
-	return more < 0 ? -1 : 0;
-}
-
-/* Tokens that take about this long, in 8 … most. */
-static int32_t tokens_of(const struct bench *b, double seconds, int32_t most)
-{
-	double n = seconds / b->token_s;
-	return n < 8 ? 8 : n > most ? most : (int32_t)n;
-}
-
-/* Seconds a token of n_requests sequences that decode together, after a prompt of n_ids tokens. The
- * first few steps are not counted. Negative: an error. */
-static double time_decode(struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests,
-						  struct err *e)
-{
-	int32_t warm = n_generated / 8 + 1;
-	b->n_tokens = 0;
-	for (int i = 0; i < n_requests; i++)
-		if (submit(b, 5 * i, n_ids, warm + n_generated + 2, false, e) < 0)
-			return -1;
-	/* all have begun when the slowest has: its prompt is done, and the others decode beside it */
-	do {
-		if (step_until(b, b->n_tokens + 1, e))
-			return -1;
-	} while (b->step.prefill_rows || b->n_tokens < (int64_t)n_requests * warm);
-	int64_t before = b->n_tokens;
-	b->n_finished = 0;
-	double start = now();
-	int more = 1;
-	while (b->n_tokens - before < (int64_t)n_requests * n_generated && !b->n_finished && more > 0)
-		more = engine_step(b->engine, e);
-	double seconds = (now() - start) / (double)(b->n_tokens - before);
-	if (more < 0 || step_to_end(b, e))
-		return -1;
-	return seconds;
-}
-
-/* Seconds from the arrival of a prompt to its first token. The prefix cache must be off. */
-static double time_first(struct bench *b, int32_t n_ids, struct err *e)
-{
-	b->n_tokens = 0;
-	double start = now();
-	if (submit(b, 0, n_ids, 1, false, e) < 0 || step_until(b, 1, e))
-		return -1;
-	double seconds = now() - start;
-	return step_to_end(b, e) ? -1 : seconds;
-}
-
-/* ---- the measurements: each repeats for some seconds, at least once ---- */
-
-static int measure_first(struct bench *b, int32_t n_ids, double seconds, bool as_rate,
-						 struct bench_figure *out, struct err *e)
-{
-	struct samples s = {.n = 0};
-	double end = now() + seconds;
-	*out = (struct bench_figure){NAN, NAN, NAN, 0};
-	if (engine_info(b->engine)->ctx <= n_ids)
-		return 0;
-	if (engine_set(b->engine, "prefix-cache", "off", e))
-		return -1;
-	do {
-		double t = time_first(b, n_ids, e);
-		if (t < 0)
-			return -1;
-		add(&s, as_rate ? n_ids / t : t * 1e3);
-	} while (now() < end && s.n < 15);
-	*out = figure(&s);
-	return engine_set(b->engine, "prefix-cache", "on", e);
-}
-
-static int measure_decode(struct bench *b, int32_t n_ids, int n_requests, double seconds, int runs,
-						  struct bench_figure *out, struct err *e)
-{
-	struct samples s = {.n = 0};
-	double end = now() + seconds;
-	*out = (struct bench_figure){NAN, NAN, NAN, 0};
-	if (engine_info(b->engine)->ctx < n_ids + MOST_GENERATED)
-		return 0; /* cannot be measured with this context */
-	do {
-		double t = time_decode(b, n_ids, tokens_of(b, 0.7, MOST_GENERATED - 32), n_requests, e);
-		if (t < 0)
-			return -1;
-		add(&s, 1 / t);
-	} while (now() < end && s.n < runs);
-	*out = figure(&s);
-	return 0;
-}
-
-/* Times of steps with and without drafts, at the same depths of a text that repeats itself. */
-static int collect_steps(struct bench *b, const char *spec, int32_t rows, struct samples *s,
-						 struct err *e)
-{
-	enum { PATTERN = 12, TIMES = 12 };
-	int32_t prompt[PATTERN * TIMES];
-	for (int i = 0; i < PATTERN * TIMES; i++)
-		prompt[i] = b->ids[i % PATTERN];
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_load,
-		.ids = prompt,
-		.n_ids = PATTERN * TIMES,
-		.max_tokens = tokens_of(b, 0.5, 96),
-		.params = SAMPLE_DEFAULTS,
-		.text = "bench",
-		.ignore_end = true,
-	};
-	q.params.temperature = 0;
-	int more = 1;
-	if (engine_set(b->engine, "spec", spec, e) || engine_submit(b->engine, &q, e) < 0)
-		return -1;
-	while (!engine_idle(b->engine) && (more = engine_step(b->engine, e)) > 0)
-		if (!b->step.prefill_rows && b->step.rows == rows)
-			add(s, (double)b->step.ns);
-	return more < 0 ? -1 : engine_set(b->engine, "spec", "off", e);
-}
-
-static int measure_cost4(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
-{
-	struct samples ratios = {.n = 0};
-	double end = now() + seconds;
-	do {
-		struct samples one = {.n = 0}, four = {.n = 0};
-		if (collect_steps(b, "off", 1, &one, e) || collect_steps(b, "ngram:3", 4, &four, e))
-			return -1;
-		if (one.n && four.n)
-			add(&ratios, figure(&four).median / figure(&one).median);
-	} while (now() < end && ratios.n < 7);
-	*out = figure(&ratios);
-	return 0;
-}
-
-static double time_recorded(struct bench *b, bool on, struct err *e)
-{
-	b->recording = on;
-	engine_observe(b->engine, on);
-	double t = time_decode(b, 32, tokens_of(b, 1.2, 256), 1, e);
-	b->recording = true;
-	engine_observe(b->engine, true);
-	writer_flush(b->writer); /* what this run left to write is not the next one's burden */
-	return t;
-}
-
-/* Pairs of runs with recording on and off, in the order on off off on, so that a drift cancels. */
-static int measure_recording(struct bench *b, double seconds, struct bench_figure *out,
-							 struct err *e)
-{
-	struct samples percent = {.n = 0};
-	double end = now() + seconds;
-	do {
-		bool first = percent.n % 2 == 0;
-		double a = time_recorded(b, first, e), c = time_recorded(b, !first, e);
-		if (a < 0 || c < 0)
-			return -1;
-		add(&percent, 100 * ((first ? a / c : c / a) - 1));
-	} while (now() < end && percent.n < 15);
-	*out = figure(&percent);
-	return 0;
-}
 
 static double resident_bytes(void)
 {
@@ -302,21 +23,45 @@ static double resident_bytes(void)
 
 /* ---- setting up ---- */
 
-static int measure_start(const struct engine_options *o, struct bench_figure *out, struct err *e)
+/* Opens an engine and asks it for one token: seconds until it was open, and until the token. */
+static int time_start(const struct engine_options *o, double *opened, double *token, struct err *e)
 {
-	struct samples s = {.n = 0};
+	static const char text[] = "The captain wrote that the wind had turned to the north, and that";
+	struct bench_stage stage[BENCH_N_PHASES][EV_N_stage];
+	struct bench b = {.stage = stage};
+	size_t n = 0, cap = 0;
+	memset(stage, 0, sizeof stage);
+	double start = bench_now();
+	if (engine_open(&b.engine, o, e))
+		return -1;
+	*opened = bench_now() - start;
+	int status = engine_add_sink(b.engine, bench_on_event, &b);
+	engine_begin(b.engine, NULL);
+	status = status || tokenizer_encode(engine_tokenizer(b.engine), text, sizeof text - 1, false,
+										&b.ids, &n, &cap, e);
+	if (!status && n > 16)
+		n = 16;
+	status = status || bench_submit(&b, 0, (int32_t)n, 1, true, e) < 0 || bench_step_until(&b, 1, e);
+	*token = bench_now() - start;
+	engine_close(b.engine);
+	free(b.ids);
+	return status ? -1 : 0;
+}
+
+static int measure_start(const struct engine_options *o, struct bench_report *r, struct err *e)
+{
+	struct samples opened = {.n = 0}, token = {.n = 0};
 	struct engine_options plain = *o;
-	double end = now() + 5;
+	double end = bench_now() + 4, a, c;
 	plain.measure = false;
 	do {
-		struct engine *engine = NULL;
-		double start = now();
-		if (engine_open(&engine, &plain, e))
+		if (time_start(&plain, &a, &c, e))
 			return -1;
-		add(&s, 1e3 * (now() - start));
-		engine_close(engine);
-	} while (now() < end && s.n < 5);
-	*out = figure(&s);
+		bench_add(&opened, 1e3 * a);
+		bench_add(&token, 1e3 * c);
+	} while (bench_now() < end && opened.n < 5);
+	r->start_ms = bench_figure(&opened);
+	r->start_to_first_token_ms = bench_figure(&token);
 	return 0;
 }
 
@@ -375,12 +120,15 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 {
 	if (engine_open(&b->engine, o, e) || make_text(b, e) || open_recording(b, e))
 		return -1;
-	if (engine_add_sink(b->engine, on_event, b))
+	if (engine_add_sink(b->engine, bench_on_event, b))
 		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
 	b->recording = true;
 	engine_begin(b->engine, NULL);
 	b->token_s = 0.1;
-	b->token_s = time_decode(b, 16, 16, 1, e); /* warms up, and says how long runs may be */
+	const char *limit;
+	double share;
+	b->read_rate = b->int_rate = 1;
+	b->token_s = bench_time_decode(b, 16, 16, 1, &share, &limit, e); /* warms up, and says how long runs may be */
 	return b->token_s < 0 ? -1 : 0;
 }
 
@@ -410,60 +158,147 @@ static void say(struct bench *b, const char *what)
 		b->tell(b->arg, what);
 }
 
-static int measure_all(struct bench *b, struct bench_report *r, struct err *e)
+static int run_decode(struct bench *b, struct bench_report *r, struct err *e)
 {
-	say(b, "decoding");
-	if (measure_decode(b, 16, 1, 20, 9, &r->decode_tok_s, e))
+	if (bench_measure_decode(b, 16, 1, 15, 9, &r->decode_tok_s, e))
 		return -1;
-	r->rss_bytes = single(resident_bytes());
-	say(b, "first token");
-	if (measure_first(b, FIRST, 10, false, &r->ttft_ms, e))
-		return -1;
-	say(b, "prefill");
-	if (measure_first(b, PREFILL, 15, true, &r->prefill_tok_s, e))
-		return -1;
-	say(b, "decoding 1,024 tokens deep");
-	if (measure_decode(b, DEEP, 1, 15, 7, &r->decode_1k_tok_s, e))
-		return -1;
-	say(b, "batches of 8 and 16");
-	if (measure_decode(b, 16, 8, 12, 5, &r->batch8_tok_s, e) ||
-		measure_decode(b, 16, N_BATCH, 15, 5, &r->batch16_tok_s, e))
-		return -1;
-	say(b, "steps of 4 rows");
-	if (measure_cost4(b, 10, &r->cost4, e))
-		return -1;
-	say(b, "the cost of recording");
-	return measure_recording(b, 40, &r->record_percent, e);
+	double token = r->weight_bytes / b->read_rate;
+	r->bandwidth_fraction = r->decode_tok_s;
+	r->bandwidth_fraction.median *= token;
+	r->bandwidth_fraction.low *= token;
+	r->bandwidth_fraction.high *= token;
+	r->bandwidth_fraction.limit = NULL;
+	r->rss_bytes = bench_single(resident_bytes());
+	return 0;
 }
 
-int bench_run(const struct engine_options *o, void (*tell)(void *arg, const char *what), void *arg,
-			  struct bench_report *out, struct err *e)
+static int run_first(struct bench *b, struct bench_report *r, struct err *e)
+{
+	if (bench_measure_first(b, FIRST, 6, &r->prefill64_tok_s, e))
+		return -1;
+	const struct bench_figure *f = &r->prefill64_tok_s;
+	r->ttft_ms = *f;
+	r->ttft_ms.median = 1e3 * FIRST / f->median;
+	r->ttft_ms.low = 1e3 * FIRST / f->high;
+	r->ttft_ms.high = 1e3 * FIRST / f->low;
+	return 0;
+}
+
+static int run_prefill(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_first(b, PREFILL, 12, &r->prefill_tok_s, e);
+}
+
+static int run_deep(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_decode(b, DEEP, 1, 12, 7, &r->decode_1k_tok_s, e);
+}
+
+static int run_batch8(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_decode(b, 16, 8, 9, 5, &r->batch8_tok_s, e);
+}
+
+static int run_batch16(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_decode(b, 16, N_BATCH, 12, 5, &r->batch16_tok_s, e);
+}
+
+static int run_cost4(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_cost4(b, 8, &r->cost4, e);
+}
+
+static int run_spec(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_spec(b, 12, &r->spec_speedup, e);
+}
+
+static int run_recording(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_recording(b, 24, &r->record_percent, e);
+}
+
+/* In this order; memory is measured before the pages of the others are touched. */
+static const struct {
+	const char *what;
+	const char *figures; /* that come of it, each with a blank on either side */
+	int (*run)(struct bench *b, struct bench_report *r, struct err *e);
+} measurements[] = {
+	{"decoding", " decode_tok_s bandwidth_fraction rss_bytes ", run_decode},
+	{"first token", " ttft_ms prefill64_tok_s ", run_first},
+	{"prefill", " prefill_tok_s ", run_prefill},
+	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", run_deep},
+	{"a batch of 8", " batch8_tok_s ", run_batch8},
+	{"a batch of 16", " batch16_tok_s ", run_batch16},
+	{"steps of 4 rows", " cost4 ", run_cost4},
+	{"text that repeats itself", " spec_speedup ", run_spec},
+	{"the cost of recording", " record_percent ", run_recording},
+};
+
+static bool wanted(const char *figures, const char *only)
+{
+	char word[64];
+	snprintf(word, sizeof word, " %s ", only ? only : "");
+	return !only || strstr(figures, word);
+}
+
+static int measure_all(struct bench *b, const char *only, struct bench_report *r, struct err *e)
+{
+	for (size_t i = 0; i < sizeof measurements / sizeof *measurements; i++) {
+		if (!wanted(measurements[i].figures, only))
+			continue;
+		say(b, measurements[i].what);
+		if (measurements[i].run(b, r, e))
+			return -1;
+	}
+	return 0;
+}
+
+bool bench_knows(const char *name)
+{
+#define X(figure, unit, form, doc)                                                                 \
+	if (!strcmp(name, #figure))                                                                    \
+		return true;
+	BENCH_FIGURES(X)
+#undef X
+	return false;
+}
+
+int bench_run(const struct engine_options *o, const char *only,
+			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
+			  struct err *e)
 {
 	struct engine_options used = *o;
-	struct bench b = {.tell = tell, .arg = arg};
+	struct bench b = {.tell = tell, .arg = arg, .stage = out->stage};
 	memset(out, 0, sizeof *out);
+	if (only && !bench_knows(only))
+		return err_set(e, ERR_USAGE, "bench has no figure of this name: see `cutaway bench`");
+#define X(name, unit, form, doc) out->name = (struct bench_figure){NAN, NAN, NAN, 0, NAN, NULL};
+	BENCH_FIGURES(X)
+#undef X
 	used.slots = used.slots < N_BATCH ? N_BATCH : used.slots;
 	used.pages = used.pages ? used.pages : 8192 / used.page_size;
 	used.spec = "off";
 	used.measure = true;
 	say(&b, "starting");
-	if (count_weights(o->model, &out->weight_bytes, e) || measure_start(&used, &out->start_ms, e))
+	if (count_weights(o->model, &out->weight_bytes, e))
+		return -1;
+	if (wanted(" start_ms start_to_first_token_ms ", only) && measure_start(&used, out, e))
 		return -1;
 	int status = open_all(&b, &used, e);
 	if (!status) {
 		out->info = *engine_info(b.engine);
 		snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
 		snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
-		status = measure_all(&b, out, e);
+		b.read_rate = out->info.read_bandwidth;
+		b.int_rate = 2 * engine_measure_int(b.engine);
+		memset(out->stage, 0, sizeof out->stage);
+		out->read_gb_s = bench_single(b.read_rate / 1e9);
+		out->int_gmac_s = bench_single(b.int_rate / 2e9);
+		status = measure_all(&b, only, out, e);
 	}
 	if (close_all(&b, e))
 		status = -1;
-	if (status)
-		return -1;
-	out->read_gb_s = single(out->info.read_bandwidth / 1e9);
-	out->bandwidth_fraction = out->decode_tok_s;
-	out->bandwidth_fraction.median *= out->weight_bytes / out->info.read_bandwidth;
-	out->bandwidth_fraction.low *= out->weight_bytes / out->info.read_bandwidth;
-	out->bandwidth_fraction.high *= out->weight_bytes / out->info.read_bandwidth;
-	return 0;
+	return status ? -1 : 0;
 }

@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import xml.etree.ElementTree
 import tempfile
 import time
 
@@ -340,10 +341,24 @@ def test_bench():
     status, out, err = cutaway("bench", "--json", "--model", deep)
     figures = json.loads(out)
     names = {"read_gb_s", "decode_tok_s", "bandwidth_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
-             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent"}
+             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent",
+             "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms"}
     check("bench --json: one object of numbers", status == 0 and set(figures) == names and
           all(isinstance(x, (int, float)) for x in figures.values()), f"{out} {err}")
     check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent"}), figures)
+    status, out, err = cutaway("bench", "--only", "nothing", "--model", deep)
+    check("bench: an unknown figure is a wrong command line", status == 2 and b"nothing" in err.encode()
+          if isinstance(err, str) else status == 2, err)
+    status, out, err = cutaway("bench", "--help")
+    check("bench --help", status == 0 and b"--roofline" in out and b"--only" in out, out)
+    picture = os.path.join(TMP.name, "roofline.svg")
+    status, out, err = cutaway("bench", "--only", "ttft_ms", "--roofline", "--ascii", "--svg", picture, "--model", deep)
+    check("bench --roofline draws the stages of the run", status == 0 and b"gate_up" in out and
+          max(map(len, out.decode().split("\n\n")[-2].splitlines())) <= 100 and out.isascii(), f"{out} {err}")
+    with open(picture, encoding="utf-8") as f:
+        root = xml.etree.ElementTree.fromstring(f.read())
+    check("and its SVG is well formed, with a point a stage", root.tag.endswith("svg") and
+          len([x for x in root if x.tag.endswith("circle")]) > 8)
     check("its recording is gone", not [f for f in os.listdir(TMP.name) if f.startswith("cutaway-bench")])
 
 

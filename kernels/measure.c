@@ -1,0 +1,125 @@
+/* What this machine can do at most, with this pool and these instructions: plain reads, and 8-bit
+ * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009).
+ * Thread: the engine's, with the pool. */
+#include "kernels/measure.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "kernels/context.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct reading {
+	uint64_t *data;
+	size_t n_lines; /* of 64 bytes */
+	bool write;		/* first touch, by the threads that will read */
+	atomic_ullong sum;
+};
+
+static void read_lines(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct reading *r = arg;
+	uint64_t sum[8] = {0};
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split((int64_t)r->n_lines, tid, n_threads, &lo, &hi);
+	if (r->write) {
+		memset(r->data + lo * 8, 1, (size_t)(hi - lo) * 64);
+		return;
+	}
+	for (const uint64_t *p = r->data + lo * 8, *end = r->data + hi * 8; p < end; p += 8)
+		for (int i = 0; i < 8; i++)
+			sum[i] += p[i];
+	for (int i = 1; i < 8; i++)
+		sum[0] += sum[i];
+	atomic_fetch_add(&r->sum, sum[0]); /* keeps the reads alive */
+}
+
+double k_measure_read(struct k_ctx *ctx, size_t bytes)
+{
+	struct reading r = {.n_lines = bytes / 64, .write = true};
+	uint64_t best = UINT64_MAX;
+	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data == MAP_FAILED)
+		return 0;
+	madvise(data, bytes, MADV_HUGEPAGE);
+	r.data = data;
+	k_pool_run(ctx->pool, read_lines, &r);
+	r.write = false;
+	for (int pass = 0; pass < 4; pass++) {
+		uint64_t before = now_ns(), ns;
+
+		k_pool_run(ctx->pool, read_lines, &r);
+		ns = now_ns() - before;
+		best = ns < best ? ns : best;
+	}
+	munmap(data, bytes);
+	return (double)(r.n_lines * 64) * 1e9 / (double)(best ? best : 1);
+}
+
+/* What a compiler makes of a plain sum of products. */
+uint64_t k_scalar_multiply(int64_t n)
+{
+	enum { LENGTH = 256 };
+	int8_t w[LENGTH], x[LENGTH];
+	int32_t sum = 0;
+
+	memset(w, 1, sizeof w);
+	memset(x, -1, sizeof x);
+	for (int64_t i = 0; i < n; i++) {
+		__asm__ volatile("" ::"r"(w), "r"(x) : "memory"); /* may have changed */
+		for (int k = 0; k < LENGTH; k++)
+			sum += w[k] * x[k];
+	}
+	__asm__ volatile("" ::"r"(sum)); /* wanted */
+	return (uint64_t)n * LENGTH;
+}
+
+struct multiplying {
+	k_multiply_fn *multiply;
+	int64_t rounds; /* of each thread */
+	atomic_ullong done;
+};
+
+static void multiply(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct multiplying *m = arg;
+
+	(void)tid;
+	(void)n_threads;
+	(void)scratch;
+	atomic_fetch_add(&m->done, m->multiply(m->rounds));
+}
+
+double k_measure_int(struct k_ctx *ctx)
+{
+	enum { PASS_NS = 10000000, PASSES = 8 };
+	struct multiplying m = {.multiply = ctx->isa->multiply, .rounds = 1};
+	double best = 0;
+
+	for (int pass = 0; pass < PASSES;) {
+		uint64_t before = now_ns(), ns;
+
+		atomic_store(&m.done, 0);
+		k_pool_run(ctx->pool, multiply, &m);
+		ns = now_ns() - before;
+		if (ns < PASS_NS && m.rounds < INT64_MAX / 4 / 4096) {
+			m.rounds *= 2; /* until a pass is long enough to be timed */
+			continue;
+		}
+		double rate = (double)atomic_load(&m.done) * 1e9 / (double)ns;
+		best = rate > best ? rate : best;
+		pass++;
+	}
+	return best;
+}

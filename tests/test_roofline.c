@@ -1,0 +1,96 @@
+/* The roofline: points from counted work, the roof above them, and the two pictures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/roofline.h"
+
+/* 10 GB/s and 100 G op/s: the ridge is at 10 operations a byte. */
+static void fill(struct bench_report *r)
+{
+	memset(r, 0, sizeof *r);
+	r->read_gb_s.median = 10;
+	r->int_gmac_s.median = 50;
+	r->stage[BENCH_DECODE][EV_STAGE_down] = (struct bench_stage){1e9, 5e9, 10e9};
+	r->stage[BENCH_PREFILL][EV_STAGE_head] = (struct bench_stage){1e9, 1e9, 50e9};
+	r->stage[BENCH_PREFILL][EV_STAGE_norm] = (struct bench_stage){0, 1e9, 50e9};
+}
+
+static void test_points(void **state)
+{
+	struct bench_report r;
+	struct roofline p;
+
+	(void)state;
+	fill(&r);
+	roofline_of(&p, &r);
+	assert_int_equal(p.n_points, 2); /* norm took no time */
+	assert_string_equal(p.point[0].name, "down");
+	assert_true(fabs(p.point[0].intensity - 2) < 1e-9);
+	assert_true(fabs(p.point[0].rate - 10e9) < 1);
+	assert_true(fabs(p.point[0].roof - 20e9) < 1); /* reads */
+	assert_true(fabs(p.point[1].roof - 100e9) < 1); /* integers */
+}
+
+static char *drawn(bool svg)
+{
+	struct bench_report r;
+	struct roofline p;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	fill(&r);
+	roofline_of(&p, &r);
+	if (svg)
+		roofline_svg(&p, f);
+	else
+		roofline_print(&p, true, f);
+	fclose(f);
+	return text;
+}
+
+static void test_terminal(void **state)
+{
+	char *text = drawn(false), *save = NULL;
+	int marks = 0;
+
+	(void)state;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		assert_true(strlen(line) <= 80);
+		if (strchr(line, '|') || strchr(line, '+'))
+			marks += strchr(line, 'a' + EV_STAGE_down) || strchr(line, 'A' + EV_STAGE_head);
+	}
+	assert_int_equal(marks, 2);
+	free(text);
+}
+
+static void test_svg(void **state)
+{
+	char *text = drawn(true);
+
+	(void)state;
+	assert_non_null(strstr(text, ">down</text>"));
+	assert_non_null(strstr(text, ">head</text>"));
+	assert_null(strstr(text, "nan"));
+	assert_null(strstr(text, "inf"));
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_points),
+		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_svg),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
