@@ -125,10 +125,9 @@ void roofline_print(const struct roofline *p, bool ascii, FILE *out)
 				 "Small letters: decode; capitals: prefill.\n",
 			p->read_rate / 1e9, p->int_rate / 1e9);
 	for (int y = 0; y < ROWS; y++) {
-		double exponent = f.y1 - (f.y1 - f.y0) * y / (ROWS - 1);
-		double step = (f.y1 - f.y0) / (ROWS - 1);
-		if (fabs(exponent - round(exponent)) < step / 2)
-			fprintf(out, "%8g %s", pow(10, round(exponent) - 9), ascii ? "+" : "┤");
+		double exponent = round(f.y1 - (f.y1 - f.y0) * y / (ROWS - 1));
+		if (row_of(&f, pow(10, exponent)) == y)
+			fprintf(out, "%8g %s", pow(10, exponent - 9), ascii ? "+" : "┤");
 		else
 			fprintf(out, "%8s %s", "", ascii ? "|" : "│");
 		for (int x = 0; x < COLUMNS; x++)
