@@ -29,7 +29,7 @@ FIGURES = [
 
 
 class Peer:
-    """A model and a context of llama.cpp; each decode is followed by a read of its logits."""
+    """A model and a context of llama.cpp; each step is waited for, its logits are left where they are."""
 
     def __init__(self, path, threads):
         import llama_cpp
