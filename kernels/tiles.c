@@ -19,7 +19,7 @@ static size_t round_up(size_t n, size_t to)
 struct field {
 	uint8_t at, bytes;
 };
-enum { MAX_FIELDS = 6 };
+enum { MAX_FIELDS = 7 }; /* the last is empty */
 static const struct field fields[K_N_TYPES][MAX_FIELDS] = {
 	[K_Q4_0] = {{0, 2}},
 	[K_Q4_1] = {{0, 2}, {2, 2}},
@@ -33,21 +33,26 @@ static const struct field fields[K_N_TYPES][MAX_FIELDS] = {
 };
 enum { MAX_BLOCK_BYTES = 256 };
 
+/* Where the weights are in a block of the file that has them in the tile's order: packing then only
+ * moves groups of four bytes, and a model starts several times as fast. */
+static const uint8_t in_order[K_N_TYPES] = {
+	[K_Q4_0] = 2, [K_Q4_1] = 4, [K_Q8_0] = 2, [K_IQ4_NL] = 2};
+
 /* Blocks of 32 columns in a block of the file. */
-static int32_t in_file_block(enum k_type type)
+static inline __attribute__((always_inline)) int32_t in_file_block(enum k_type type)
 {
-	return k_types[type].block / K_QBLOCK;
+	return k_layout_of(type).chunk == 8 ? 8 : 1;
 }
 
 /* Scales a row of one block of the file. */
-static size_t head_bytes(enum k_type type)
+static inline __attribute__((always_inline)) size_t head_bytes(enum k_type type)
 {
 	const struct k_layout l = k_layout_of(type);
 
 	return (size_t)(l.head / (l.chunk / in_file_block(type)));
 }
 
-static size_t block_bytes(enum k_type type)
+static inline __attribute__((always_inline)) size_t block_bytes(enum k_type type)
 {
 	return (size_t)(k_layout_of(type).high + k_layout_of(type).quants);
 }
@@ -68,8 +73,8 @@ struct place {
 	uint8_t *head, *high, *quants;
 };
 
-static struct place place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile,
-							 int32_t block)
+static inline __attribute__((always_inline)) struct place
+place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
 {
 	const struct k_layout l = k_layout_of(type);
 	const size_t lanes = (size_t)t->lanes, i = (size_t)(block % l.chunk);
@@ -145,24 +150,62 @@ static void get_codes(const struct k_tiling *t, enum k_type type, const struct p
 	}
 }
 
-static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
-							   const uint8_t *raw, uint8_t *tile, int32_t lane)
+static inline __attribute__((always_inline)) void move_quads(const struct k_tiling *t,
+															 enum k_type type,
+															 const struct place *p, int32_t lane,
+															 const uint8_t *raw)
 {
-	const int32_t per = in_file_block(m->type);
+	const uint32_t flip = type == K_Q8_0 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
+	const size_t n = (size_t)k_layout_of(type).quants / 4, step = (size_t)t->lanes * 4;
+
+	for (size_t j = 0; j < n; j++)
+		store_quad(p->quants + j * step + (size_t)lane * 4, load_quad(raw + 4 * j) ^ flip);
+}
+
+/* Everything but the matrix is known when compiled: divisions would take most of the time. */
+static inline __attribute__((always_inline)) void pack_blocks(const struct k_tiling *t,
+															  const struct k_matrix *m,
+															  enum k_type type, const uint8_t *raw,
+															  uint8_t *tile, int32_t lane)
+{
+	const int32_t per = in_file_block(type);
 
 	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
-		struct place p = place_of(t, m->type, tile, b);
+		struct place p = place_of(t, type, tile, b);
 		uint8_t code[K_QBLOCK];
 
 		if (b % per == 0)
-			for (const struct field *f = fields[m->type]; f < fields[m->type] + MAX_FIELDS; f++) {
-				memcpy(p.head + lane * f->bytes, raw + f->at, f->bytes);
+			for (const struct field *f = fields[type]; f->bytes; f++) {
+				if (f->bytes == 2)
+					memcpy(p.head + 2 * lane, raw + f->at, 2);
+				else
+					memcpy(p.head + 4 * lane, raw + f->at, 4);
 				p.head += t->lanes * f->bytes;
 			}
-		k_formats[m->type].read_codes(raw, b % per, code);
-		put_codes(t, m->type, &p, lane, code);
+		if (in_order[type]) {
+			move_quads(t, type, &p, lane, raw + in_order[type]);
+		} else {
+			k_formats[type].read_codes(raw, b % per, code);
+			put_codes(t, type, &p, lane, code);
+		}
 		if (b % per == per - 1)
-			raw += k_types[m->type].block_bytes;
+			raw += k_types[type].block_bytes;
+	}
+}
+
+static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
+							   const uint8_t *raw, uint8_t *tile, int32_t lane)
+{
+	switch (m->type) {
+#define X(name, id, n, bytes)                                                                      \
+	case K_##name:                                                                                 \
+		if (n > 1)                                                                                 \
+			pack_blocks(t, m, K_##name, raw, tile, lane);                                          \
+		break;
+		K_TYPES(X)
+#undef X
+	case K_N_TYPES:
+		break;
 	}
 }
 
@@ -230,7 +273,7 @@ static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *
 		uint8_t raw[MAX_BLOCK_BYTES] = {0}, code[K_QBLOCK];
 		struct k_scales s;
 
-		for (const struct field *f = fields[w->type]; f < fields[w->type] + MAX_FIELDS; f++) {
+		for (const struct field *f = fields[w->type]; f->bytes; f++) {
 			memcpy(raw + f->at, p.head + lane * f->bytes, f->bytes);
 			p.head += t->lanes * f->bytes;
 		}
