@@ -108,6 +108,11 @@ bench-peer: cutaway
 	@tools/fetch_model.sh
 	@tools/bench_peer.py $(ARGS)
 
+# The picture in the README, from a real session.
+screenshot: cutaway
+	@tools/fetch_model.sh
+	@tools/screenshot.sh docs/screen.png
+
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@
 $(BUILD)/cutaway.bash: $(PROGRAM)
@@ -139,9 +144,10 @@ help:
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
+	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: tests-build chat model test asan fuzz bench bench-peer install uninstall clean help
+.PHONY: tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
