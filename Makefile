@@ -113,6 +113,15 @@ screenshot: cutaway
 	@tools/fetch_model.sh
 	@tools/screenshot.sh docs/screen.png
 
+# The same kernels free of the fixed order, for measuring what that costs (docs/arithmetic.md, end).
+free-order:
+	@$(SUB) BUILD=build-free EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
+
+# Both, by turns.
+bench-exactness: cutaway free-order
+	@tools/fetch_model.sh
+	@for i in 1 2 3; do echo exact; ./cutaway bench $(ARGS); echo free; build-free/cutaway bench $(ARGS); done
+
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@
 $(BUILD)/cutaway.bash: $(PROGRAM)
@@ -132,7 +141,7 @@ uninstall:
 	rm -f $(BIN)/cutaway $(MAN)/cutaway.1 $(COMPLETIONS)/cutaway
 
 clean:
-	rm -rf build build-asan build-fuzz cutaway
+	rm -rf build build-asan build-fuzz build-free cutaway
 
 help:
 	@echo 'make             build ./cutaway'
@@ -142,12 +151,13 @@ help:
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
+	@echo 'make bench-exactness  the bench, by turns with a build that is free of the fixed order'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
 	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -25,6 +25,8 @@ int verb_certify(const struct cli *c, struct err *e)
 	struct certify_options o = {.quick = c->quick, .seed = 1};
 	struct certify_summary sum;
 	char *path = NULL;
+	if (K_FREE)
+		return err_set(e, ERR_USAGE, "this build is free of the fixed order: nothing to certify");
 	if (model_find(c, &path, e))
 		return -1;
 	o.model = path;

@@ -23,8 +23,9 @@ static inline __m256 v_exp(__m256 x)
 	n = _mm256_sub_ps(t, magic);
 	r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.62e4p-1f), x);
 	r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.7f7d1cp-20f), r);
-	p = _mm256_set1_ps(0x1.6c0f8ep-10f);
-	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.1239f2p-7f));
+	p = _mm256_set1_ps(0x1.1239f2p-7f);
+	if (!K_FREE)
+		p = _mm256_fmadd_ps(_mm256_set1_ps(0x1.6c0f8ep-10f), r, p);
 	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.5556aap-5f));
 	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555492p-3f));
 	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.fffff8p-2f));
@@ -43,7 +44,9 @@ static inline __m256 v_negate(__m256 x)
 /* k_silu */
 static inline __m256 v_silu(__m256 g)
 {
-	return _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), v_exp(v_negate(g))));
+	const __m256 e = _mm256_add_ps(_mm256_set1_ps(1.0f), v_exp(v_negate(g)));
+
+	return K_FREE ? _mm256_mul_ps(g, _mm256_rcp_ps(e)) : _mm256_div_ps(g, e);
 }
 
 /* k_softcap */

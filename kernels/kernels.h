@@ -21,7 +21,13 @@
 
 #include "base/err.h"
 
-#define K_ARITH_VERSION 1
+#ifdef K_FREE_ORDER /* a build for measuring what the fixed order costs: docs/arithmetic.md, end */
+enum { K_FREE = 1, K_ARITH_VERSION = 0 };
+#define K_ORDER_NAME " free-order"
+#else
+enum { K_FREE = 0, K_ARITH_VERSION = 1 };
+#define K_ORDER_NAME ""
+#endif
 #define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
 #define K_GROUP 16  /* attention: lanes of a group, tokens (rule 11) */
 #define K_SPAN 128  /* attention: tokens of a span (rule 11) */

@@ -11,7 +11,7 @@
 #include "kernels/measure.h"
 #include "kernels/tiles.h"
 
-enum { LANES = 8, MAX_ROWS = 4, SEGMENT = 64, AHEAD = 2560 };
+enum { LANES = 8, MAX_ROWS = 4, SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 2560 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -216,7 +216,7 @@ INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)
 /* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
 INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 							const uint8_t *head, const struct scales *s, int i, const uint8_t *w,
-							__m256 *acc)
+							__m256 *acc, __m256 *min)
 {
 	const int bias = type == K_Q4_0 ? 8 : type == K_Q5_0 ? 16 : 0;
 	const bool has_min = type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
@@ -242,7 +242,7 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 		t = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(sum[r]));
 		acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(c->d[at]), t, acc[r]);
 		if (has_min)
-			acc[r] = _mm256_fmadd_ps(mw, _mm256_set1_ps(c->sx[at]), acc[r]);
+			min[r] = _mm256_fmadd_ps(mw, _mm256_set1_ps(c->sx[at]), min[r]);
 	}
 }
 
@@ -258,9 +258,10 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
 	const int32_t n_blocks = c->n_cols / K_QBLOCK;
-	__m256 acc[MAX_ROWS];
+	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima sum by themselves */
+	__m256 acc[2 * MAX_ROWS];
 
-	for (int r = 0; r < n; r++)
+	for (int r = 0; r < n + apart; r++)
 		acc[r] = _mm256_setzero_ps();
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
 		struct scales s;
@@ -270,11 +271,13 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			if (l.chunk == 8) /* no burst of so many */
 				ahead(tile + head + i * block, block);
-			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc);
+			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc,
+							acc + apart);
 		}
 	}
 	for (int r = 0; r < n; r++)
-		_mm256_storeu_ps(y + r * K_TILE_GROUP * LANES, acc[r]);
+		_mm256_storeu_ps(y + r * K_TILE_GROUP * LANES,
+						 apart ? _mm256_add_ps(acc[r], acc[r + apart]) : acc[r]);
 }
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
@@ -429,7 +432,7 @@ static bool runs_here(void)
 }
 
 const struct k_isa k_isa_avx2 = {
-	.name = "avx2",
+	.name = "avx2" K_ORDER_NAME,
 	.runs_here = runs_here,
 	.fn = {[K_OP_embed] = k_avx2_embed,
 		   [K_OP_norm] = k_avx2_norm,

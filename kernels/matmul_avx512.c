@@ -10,7 +10,7 @@
 #include "kernels/measure.h"
 #include "kernels/tiles.h"
 
-enum { LANES = 16, MAX_ROWS = 8, SEGMENT = 64, AHEAD = 2560 };
+enum { LANES = 16, MAX_ROWS = 8, SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 2560 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -195,7 +195,7 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 /* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
 INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 							const uint8_t *head, const struct scales *s, int i, const uint8_t *w,
-							__m512 *acc)
+							__m512 *acc, __m512 *min)
 {
 	const bool has_min = type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
 	const bool packed = k_layout_of(type).chunk == 8;
@@ -210,7 +210,7 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 
 		acc[r] = _mm512_fmadd_ps(_mm512_set1_ps(c->d[at]), t, acc[r]);
 		if (has_min)
-			acc[r] = _mm512_fmadd_ps(mw, _mm512_set1_ps(c->sx[at]), acc[r]);
+			min[r] = _mm512_fmadd_ps(mw, _mm512_set1_ps(c->sx[at]), min[r]);
 	}
 }
 
@@ -226,9 +226,10 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
 	const int32_t n_blocks = c->n_cols / K_QBLOCK;
-	__m512 acc[MAX_ROWS];
+	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima sum by themselves */
+	__m512 acc[2 * MAX_ROWS];
 
-	for (int r = 0; r < n; r++)
+	for (int r = 0; r < n + apart; r++)
 		acc[r] = _mm512_setzero_ps();
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
 		struct scales s;
@@ -238,11 +239,13 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			if (l.chunk == 8) /* no burst of so many */
 				ahead(tile + head + i * block, block);
-			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc);
+			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc,
+							acc + apart);
 		}
 	}
 	for (int r = 0; r < n; r++)
-		_mm512_storeu_ps(y + r * K_TILE_GROUP * LANES, acc[r]);
+		_mm512_storeu_ps(y + r * K_TILE_GROUP * LANES,
+						 apart ? _mm512_add_ps(acc[r], acc[r + apart]) : acc[r]);
 }
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
@@ -408,7 +411,7 @@ static bool runs_here(void)
 
 /* What is not here is done by vectors of 8. */
 const struct k_isa k_isa_avx512 = {
-	.name = "avx512",
+	.name = "avx512" K_ORDER_NAME,
 	.runs_here = runs_here,
 	.fn = {[K_OP_embed] = k_avx512_embed,
 		   [K_OP_norm] = k_avx2_norm,
