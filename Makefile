@@ -115,12 +115,15 @@ screenshot: cutaway
 
 # The same kernels free of the fixed order, for measuring what that costs (docs/arithmetic.md, end).
 free-order:
-	@$(SUB) BUILD=build-free EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
+	@+$(SUB) BUILD=build-free EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
 
-# Both, by turns.
+# Both, by turns; ARGS chooses the figure. The last column is free/exact.
+bench-exactness: ARGS = --only decode_tok_s
 bench-exactness: cutaway free-order
 	@tools/fetch_model.sh
-	@for i in 1 2 3; do echo exact; ./cutaway bench $(ARGS); echo free; build-free/cutaway bench $(ARGS); done
+	@for i in 1 2 3 4 5; do for p in ./cutaway build-free/cutaway; do \
+		$$p bench --json $(ARGS) | sed -n "s/.*\"$(lastword $(ARGS))\":[^0-9]*\([0-9.e+-]*\).*/\1/p"; \
+	done; done | paste - - | awk '{ printf "%s %s %.4f\n", $$1, $$2, $$2 / $$1 }'
 
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@
