@@ -104,6 +104,36 @@ static void golden_texts(void **state)
 	assert_int_equal(differ, 0);
 }
 
+/* One row for the race: it is that of whoever won, though another was more probable. */
+static void the_winner_is_always_seen(void **state)
+{
+	struct timeline t = demo_timeline(100000);
+	int looked = 0, far = 0;
+
+	(void)state;
+	for (int32_t i = 0; i < t.n_requests; i++)
+		for (int32_t k = 0; k < t.request[i].n_tokens; k++) {
+			const struct tl_token *token = &t.request[i].token[k];
+			struct view_state s = fresh;
+			int at = 0;
+			char *text;
+
+			while (at < token->n_candidates && token->candidate[at].id != (uint32_t)token->id)
+				at++;
+			if (at == token->n_candidates)
+				continue;
+			s.request = t.request[i].id;
+			s.token = k;
+			text = text_of(&view_next, &t, &s, 60, 2, false);
+			assert_non_null(strstr(text, "won"));
+			free(text);
+			looked++;
+			far += at >= 1;
+		}
+	assert_true(looked > 0 && far > 0);
+	timeline_free(&t);
+}
+
 /* ---- sizes ---- */
 
 /* A view draws in the middle of a field of marks; none of them may change. */
@@ -421,6 +451,7 @@ static void rejection_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_winner_is_always_seen),
 		cmocka_unit_test(golden_texts),
 		cmocka_unit_test(sizes_of_a_session),
 		cmocka_unit_test(sizes_of_nothing),

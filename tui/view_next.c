@@ -135,6 +135,14 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
 }
 
+static int winner(const struct tl_token *k)
+{
+	for (int i = 0; i < k->n_candidates; i++)
+		if (k->candidate[i].id == (uint32_t)k->id)
+			return i;
+	return -1;
+}
+
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
@@ -154,8 +162,9 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		view_nothing(p, "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, y++);
-	for (int i = 0; i < k->n_candidates && y < p->r.h; i++, y++)
-		draw_candidate(p, t, r, k, i, y, &c);
+	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++)
+		/* who won is always seen: below the rows that there are, it has the last */
+		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
 	if (p->r.h - y > 4)
 		draw_notes(p, t, r, k, y + 1);
 }
