@@ -351,7 +351,7 @@ static double time_recorded(struct bench *b, bool on, struct err *e)
 	b->recording = on;
 	engine_observe(b->engine, on);
 	const char *limit;
-	double share, t = bench_time_decode(b, 32, tokens_of(b, 1.2, 256), 1, &share, &limit, e);
+	double share, t = bench_time_decode(b, 32, tokens_of(b, 0.5, 256), 1, &share, &limit, e);
 	b->recording = true;
 	engine_observe(b->engine, true);
 	writer_flush(b->writer); /* what this run left to write is not the next one's burden */
@@ -370,7 +370,7 @@ int bench_measure_recording(struct bench *b, double seconds, struct bench_figure
 		if (a < 0 || c < 0)
 			return -1;
 		bench_add(&percent, 100 * ((first ? a / c : c / a) - 1));
-	} while (bench_now() < end && percent.n < 15);
+	} while (bench_now() < end && percent.n < MAX_RUNS);
 	*out = bench_figure(&percent);
 	return 0;
 }
