@@ -250,7 +250,7 @@ static int check_columns(sqlite3 *db, const char *path, const struct ev_info *in
 					   path, info->name);
 	for (int i = 0; i < info->n_fields + 2; i++)
 		if (!(c.seen >> i & 1))
-			return err_set(e, ERR_INPUT, "%s: a damaged recording: table %s has no column %s", path,
+			return err_set(e, ERR_INPUT, "%s: a damaged recording, or another version's: table %s has no column %s", path,
 						   info->name,
 						   i > 1 ? info->fields[i - 2].name
 						   : i	 ? "t_ns"
