@@ -199,7 +199,8 @@ static void test_weights(void **state)
 
 		for (size_t i = 0; i < sizeof raw; i++)
 			raw[i] = (uint8_t)(i * 2654435761u >> 11);
-		for (size_t i = 0; i + (size_t)step <= sizeof raw; i += (size_t)step) { /* finite */
+		for (size_t i = 0; i + 3 < sizeof raw && i + (size_t)step <= sizeof raw;
+			 i += (size_t)step) { /* finite */
 			raw[i + (size_t)(step == 4 ? 3 : 1)] &= 0x3b;
 			raw[i + 3] &= 0x3b;
 			if (type == K_Q6_K)

@@ -54,7 +54,7 @@ for target; do
 		echo "ok $n - $target (${runs:-?} inputs in $seconds s)"
 	else
 		echo "not ok $n - $target"
-		grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$log" | head -n 40 | sed 's/^/# /'
+		grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$log" | tail -n 60 | sed 's/^/# /'
 		failed=1
 	fi
 done
