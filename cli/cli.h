@@ -29,6 +29,7 @@ struct cli {
 	bool no_record, no_prefix_cache;
 	const char *rule, *full;
 	bool json, raw, plain, quick;
+	int32_t seconds; /* 0: as the verb likes */
 	const char *commands, *theme;
 	bool ascii;
 	const char *only, *svg; /* of bench */

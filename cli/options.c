@@ -51,8 +51,8 @@ const struct option options[] = {
 		  "lower logits of seen tokens by X"),
 	INT("Sampling", "penalty-window", "N", ANSWER, params.penalty_window, 0, 1 << 20, 1,
 		"tokens that the penalties look back on"),
-	WORD(U64, "Sampling", "seed", "N", ANSWER, params.seed,
-		 "key of the draws: same seed, same text"),
+	WORD(U64, "Sampling", "seed", "N", ANSWER | VERB_CERTIFY, params.seed,
+		 "key of the draws: same seed, same text; certify: of the mixed cases"),
 
 	WORD(TEXT, "Answer", "system", "TEXT", ANSWER, system,
 		 "system text (\"\": none; without it: the model's own)"),
@@ -95,13 +95,16 @@ const struct option options[] = {
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
-	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH, json, "write JSON"),
+	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY, json,
+		 "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,
 		 "draw each kernel stage against the limits of the machine"),
 	WORD(FILE, "Output", "svg", "FILE", VERB_BENCH, svg, "write that picture as SVG"),
 	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),
 	FLAG("Output", "quick", VERB_CERTIFY, quick, "a smaller proof, under half a minute"),
+	INT("Output", "seconds", "N", VERB_CERTIFY, seconds, 0, 1 << 20, 1,
+		"begin no new case after N seconds; 0: 150, or 16 with --quick"),
 
 	FLAG("Help", "help", VERB_ALL, help,
 		 "say what there is; `cutaway VERB --help` says it of a verb"),

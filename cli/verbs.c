@@ -42,12 +42,12 @@ const struct verb verbs[] = {
 	 "most.",
 	 "cutaway bench --json", VERB_BENCH, 0, 0, verb_bench},
 	{"certify", "", "the proof that all paths give the same bits",
-	 "Computes the same tokens along each axis that must not matter (reference kernels, "
-	 "instruction sets, "
-	 "threads, page size, prefill chunks, company in the batch, prefix cache, speculation) and "
-	 "along seeded "
-	 "pairs of axes, and compares every id and every hash of logits. Exit status 0 only if all are "
-	 "equal.",
+	 "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
+	 "threads, page size, order of pages, prefill chunks, company in the batch, row in the step, "
+	 "prefix cache, preemption, drafts, watching and recording), then in mixed cases until every "
+	 "pair of values has met or time is up, and compares every id and every hash of logits. What "
+	 "had no occasion to matter is said to be idle and does not count. Exit status 0 only if all "
+	 "are equal.",
 	 "cutaway certify --quick", VERB_CERTIFY, 0, 0, verb_certify},
 	{0},
 };

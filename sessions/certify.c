@@ -1,262 +1,52 @@
-/* certify: see certify.h.
+/* certify: chooses the cases, compares, counts. See certify.h; what a case is and how it runs is in
+ * certify_axes.c and certify_run.c.
  *
- * A case is one choice of a value for each axis; value 0 of every axis is the base. A case computes
- * a workload and leaves a trail: for each judged or generated token its position, id and hash of
- * logits. The hash covers the whole row of logits, so an equal trail is an equal computation.
- *
- * Two workloads: the long one crosses two attention spans; the short one is for cases with the
- * reference kernels, which are slow. Each is compared with a base run of its own. Thread: the
- * caller's. */
+ * Value 0 of every axis is the base. A case leaves a trail: for each judged or generated token its
+ * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
+ * equal computation. Each text has a base run of its own. Thread: the caller's. */
 #include "sessions/certify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-#include "engine/engine.h"
+#include "engine/gguf.h"
+#include "sessions/certify_private.h"
 
-enum axis {
-	AXIS_REFERENCE,
-	AXIS_ISA,
-	AXIS_THREADS,
-	AXIS_PAGE_SIZE,
-	AXIS_CHUNK,
-	AXIS_COMPANY,
-	AXIS_PREFIX,
-	AXIS_SPEC,
-	N_AXES,
-};
-enum { MAX_VALUES = 12, CONTEXT = 320, QUICK_PAIRS = 6 };
-
-/* Values of an axis; the first is the base. In --quick only the first n_quick are tried. */
-struct axis_values {
-	const char *name;
-	int n, n_quick;
-	const char *value[MAX_VALUES];
-};
-
-struct workload {
-	int32_t n_ids, n_generated;
-};
-
-struct trail {
-	int32_t n;
-	struct {
-		int64_t pos, id, hash;
-	} row[1024];
-};
+enum text_size { TEXT_SHORT, TEXT_MIDDLE, TEXT_LONG, TEXT_DEEP, N_TEXTS };
+enum { MOST_TRIES = 2, HEAVY_EVERY = 6 };
 
 struct certify {
 	const struct certify_options *o;
-	struct axis_values axis[N_AXES];
-	char base_threads[16];
-	struct workload workload[2]; /* short, long */
-	int n_slow_pairs;
-	struct trail base[2];
+	struct axes axes;
+	struct workload work[N_TEXTS];
+	struct trail base[N_TEXTS]; /* n = 0: not run */
+	struct trail trail;			/* of the case under way */
+	int first[N_AXES];			/* its value 0 in sum->value */
+	bool met[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
+	uint8_t tries[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
+	uint64_t random;
+	double start;
 	certify_tell *tell;
 	void *arg;
 	struct certify_summary *sum;
 	struct err differs; /* the first difference */
 };
 
-/* One case while it runs: the sink writes here. */
-struct run {
-	struct trail *trail;
-	int64_t request; /* whose tokens are kept; 0: nobody's */
-	int64_t hit, drafted, accepted, most_members, members, most_rows;
-	bool finished, failed;
-};
-
-/* Repeats itself, so that prompt lookup has something to find, and then parts from what it
- * repeated. */
-static const char text[] =
-	"The cat sat on the mat. The dog sat on the log. The cat sat on the mat. The dog sat on the "
-	"fog.\n"
-	"for (int i = 0; i < 10; i++) sum += i * i; for (int j = 0; j < 10; j++) sum += j * j;\n"
-	"In 1969 people walked on the moon; in 1972 people walked on the moon for the last time. "
-	"Überraschung: naïve café, 日本語, emoji 🙂. One two three four five, one two three "
-	"four "
-	"five, "
-	"one two three four six. The cat sat on the mat. The dog sat on the log. The cat sat on the "
-	"mat. "
-	"A page holds sixteen tokens. A span holds eight groups. A page is shared until it is written "
-	"to. "
-	"The cat sat on the mat. The dog sat on the log. The cat sat on";
-
-static void on_event(void *arg, const struct event *ev)
+static double now(void)
 {
-	struct run *r = arg;
-	struct trail *t = r->trail;
-	int64_t pos, id, hash, request;
-	if (ev->kind == EV_batch) {
-		r->members++;
-		r->most_rows = ev->u.batch.request == r->request && ev->u.batch.rows > r->most_rows
-						   ? ev->u.batch.rows
-						   : r->most_rows;
-	} else if (ev->kind == EV_step) {
-		r->most_members = r->members > r->most_members ? r->members : r->most_members;
-		r->members = 0;
-		r->drafted += ev->u.step.draft_rows;
-		r->accepted += ev->u.step.accepted;
-	} else if (ev->kind == EV_lookup && ev->u.lookup.request == r->request) {
-		r->hit = ev->u.lookup.hit;
-	} else if (ev->kind == EV_finish && ev->u.finish.request == r->request) {
-		r->finished = true;
-		r->failed = ev->u.finish.reason != EV_FINISH_length;
-	}
-	if (ev->kind == EV_token) {
-		request = ev->u.token.request, pos = ev->u.token.pos;
-		id = ev->u.token.id, hash = ev->u.token.hash;
-	} else if (ev->kind == EV_score) {
-		request = ev->u.score.request, pos = ev->u.score.pos;
-		id = ev->u.score.id, hash = ev->u.score.hash;
-	} else {
-		return;
-	}
-	if (request != r->request || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
-		return;
-	t->row[t->n].pos = pos;
-	t->row[t->n].id = id;
-	t->row[t->n++].hash = hash;
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Steps until the request that the sink watches is finished. */
-static int finish(struct engine *engine, struct run *r, struct err *e)
+static bool late(const struct certify *c)
 {
-	int more = 1;
-	while (!r->finished && more > 0)
-		more = engine_step(engine, e);
-	if (more < 0)
-		return -1;
-	if (!r->finished)
-		return err_set(e, ERR_DEVICE, "certify: the engine stopped before its work was done");
-	return 0;
+	return c->o->seconds > 0 && now() - c->start >= c->o->seconds;
 }
 
-static int64_t submit(struct engine *engine, enum ev_code_request_kind kind, const int32_t *ids,
-					  int32_t n_ids, int32_t n_generated, struct err *e)
-{
-	struct engine_request q = {
-		.kind = kind,
-		.ids = ids,
-		.n_ids = n_ids,
-		.max_tokens = n_generated,
-		.params = SAMPLE_DEFAULTS,
-		.text = "certify",
-		.ignore_end = true,
-	};
-	q.params.seed = 7;
-	return engine_submit(engine, &q, e);
-}
-
-/* Judges every token of the prompt (nothing may be cached: all rows are computed). */
-static int run_score(struct engine *engine, struct run *r, const int32_t *ids, int32_t n,
-					 struct err *e)
-{
-	r->finished = false;
-	r->request = submit(engine, EV_REQUEST_KIND_score, ids, n, 0, e);
-	if (r->request < 0 || finish(engine, r, e))
-		return -1;
-	return 0;
-}
-
-/* Other requests, of other lengths, some there before ours and some after. */
-static int submit_company(struct engine *engine, const int32_t *ids, int32_t n, int from, int to,
-						  struct err *e)
-{
-	for (int i = from; i < to; i++) {
-		int32_t at = (7 * i + 3) % (n / 2), size = 1 + (13 * i + 5) % (n / 2);
-		if (submit(engine, EV_REQUEST_KIND_load, ids + at, size, 6 + 5 * i, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int run_answer(struct engine *engine, struct run *r, const int32_t *ids, struct workload w,
-					  int company, struct err *e)
-{
-	r->finished = false;
-	r->request = 0;
-	r->hit = 0;
-	if (submit_company(engine, ids, w.n_ids, 0, company / 2, e))
-		return -1;
-	for (int i = 0; company && i < 2; i++) /* ours joins a batch that is under way */
-		if (engine_step(engine, e) < 0)
-			return -1;
-	r->request = submit(engine, EV_REQUEST_KIND_run, ids, w.n_ids, w.n_generated, e);
-	if (r->request < 0 || submit_company(engine, ids, w.n_ids, company / 2, company, e))
-		return -1;
-	return finish(engine, r, e);
-}
-
-static const char *chosen(const struct certify *c, const int *choice, enum axis a)
-{
-	return c->axis[a].value[choice[a]];
-}
-
-static struct engine_options options_of(const struct certify *c, const int *choice)
-{
-	struct engine_options o = ENGINE_DEFAULTS;
-	o.model = c->o->model;
-	o.backend = chosen(c, choice, AXIS_REFERENCE);
-	o.isa = strcmp(o.backend, "ref") ? chosen(c, choice, AXIS_ISA) : NULL;
-	o.threads = atoi(chosen(c, choice, AXIS_THREADS));
-	o.page_size = atoi(chosen(c, choice, AXIS_PAGE_SIZE));
-	o.prefill_chunk = atoi(chosen(c, choice, AXIS_CHUNK));
-	o.prefix_cache = !strcmp(chosen(c, choice, AXIS_PREFIX), "hit");
-	o.spec = chosen(c, choice, AXIS_SPEC);
-	o.ctx = CONTEXT;
-	o.slots = 16;
-	o.pages = CONTEXT * o.slots / o.page_size;
-	return o;
-}
-
-/* Runs one case on one workload. */
-static int run_case(const struct certify *c, const int *choice, struct workload w, struct run *r,
-					struct err *e)
-{
-	struct engine_options o = options_of(c, choice);
-	struct engine *engine = NULL;
-	int32_t *ids = NULL;
-	size_t n = 0, cap = 0;
-	int company = atoi(chosen(c, choice, AXIS_COMPANY)), status = -1;
-	if (engine_open(&engine, &o, e))
-		return -1;
-	if (engine_add_sink(engine, on_event, r)) {
-		err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
-		goto out;
-	}
-	engine_begin(engine, NULL);
-	engine_observe(engine, false);
-	if (tokenizer_encode(engine_tokenizer(engine), text, strlen(text), false, &ids, &n, &cap, e))
-		goto out;
-	if (n < (size_t)w.n_ids || engine_info(engine)->ctx < w.n_ids + w.n_generated) {
-		err_set(e, ERR_INPUT, "certify: a context of %d tokens is too short",
-				engine_info(engine)->ctx);
-		goto out;
-	}
-	if (run_score(engine, r, ids, w.n_ids, e))
-		goto out;
-	if (o.prefix_cache) { /* once for the cache, its tokens not kept */
-		struct trail *kept = r->trail;
-		struct trail *aside = calloc(1, sizeof *aside);
-		r->trail = aside;
-		int failed =
-			!aside ? err_set(e, ERR_MEMORY, "out of memory") : run_answer(engine, r, ids, w, 0, e);
-		r->trail = kept;
-		free(aside);
-		if (failed)
-			goto out;
-	}
-	status = run_answer(engine, r, ids, w, company, e);
-out:
-	free(ids);
-	engine_close(engine);
-	return status;
-}
-
-/* ---- comparing and telling ---- */
+/* ---- comparing ---- */
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
@@ -272,196 +62,327 @@ static uint64_t hash_trail(uint64_t h, const struct trail *t)
 	return h;
 }
 
-static bool compare(struct certify *c, const struct trail *base, const struct trail *t,
-					const char *what)
+static bool compare(struct certify *c, const struct trail *base, const char *what)
 {
-	for (int32_t i = 0; i < base->n && i < t->n; i++) {
-		if (!memcmp(&base->row[i], &t->row[i], sizeof base->row[i]))
+	const struct trail *t = &c->trail;
+	struct err found = {0};
+	bool equal = true;
+	for (int32_t i = 0; equal && i < base->n && i < t->n; i++) {
+		equal = base->row[i].pos == t->row[i].pos && base->row[i].id == t->row[i].id &&
+				base->row[i].hash == t->row[i].hash;
+		if (!equal)
+			err_set(&found, ERR_DIFFERS,
+					"%s: the first difference is row %d, of request %lld: base has position %lld, "
+					"token %lld, hash %016llx; here position %lld, token %lld, hash %016llx",
+					what, i, (long long)t->row[i].request, (long long)base->row[i].pos,
+					(long long)base->row[i].id, (unsigned long long)base->row[i].hash,
+					(long long)t->row[i].pos, (long long)t->row[i].id,
+					(unsigned long long)t->row[i].hash);
+	}
+	if (equal && base->n != t->n) {
+		equal = false;
+		err_set(&found, ERR_DIFFERS, "%s: %d tokens, the base has %d", what, t->n, base->n);
+	}
+	if (!equal && !c->differs.code)
+		c->differs = found;
+	return equal;
+}
+
+/* ---- one case ---- */
+
+static enum text_size text_of(const struct certify *c, const int *choice, bool mixed)
+{
+	if (axes_slow(&c->axes, choice[AXIS_KERNELS])) { /* the definition itself crosses a span */
+		const char *name = c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]];
+		return !strcmp(name, "ref") && !mixed && !c->o->quick ? TEXT_MIDDLE : TEXT_SHORT;
+	}
+	const char *chunk = c->axes.axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]];
+	return atoi(chunk) > c->work[TEXT_LONG].n_ids ? TEXT_DEEP : TEXT_LONG;
+}
+
+static int run(struct certify *c, const int *choice, enum text_size size, struct trail *trail,
+			   struct evidence *ev, struct certify_plan *p, struct err *e)
+{
+	*p = (struct certify_plan){
+		.axes = &c->axes, .work = c->work[size], .seed = c->o->seed, .model = c->o->model};
+	memcpy(p->choice, choice, sizeof p->choice);
+	return certify_run_case(p, trail, ev, e);
+}
+
+static int run_base(struct certify *c, enum text_size size, struct err *e)
+{
+	const int choice[N_AXES] = {0};
+	struct certify_plan p;
+	struct evidence ev;
+	int32_t want = c->work[size].n_ids - 1 + c->work[size].n_generated;
+	if (run(c, choice, size, &c->base[size], &ev, &p, e))
+		return -1;
+	if (c->base[size].n != want)
+		return err_set(e, ERR_INPUT,
+					   "certify: the base run gave %d tokens of %d; is the model damaged?",
+					   c->base[size].n, want);
+	c->sum->hash = hash_trail(c->sum->hash, &c->base[size]);
+	return 0;
+}
+
+/* Notes which values and pairs were seen at work. Returns how many axes were idle. */
+static int count(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
+				 char *seen, char *idle, size_t cap)
+{
+	bool works[N_AXES] = {false};
+	int n_idle = 0;
+	for (int a = 0; a < N_AXES; a++) {
+		struct certify_value *v = &c->sum->value[c->first[a] + p->choice[a]];
+		if (!p->choice[a])
 			continue;
-		err_set(&c->differs, ERR_DIFFERS,
-				"%s: the first difference is row %d: base has position %lld, token %lld, hash "
-				"%016llx; here "
-				"position %lld, token %lld, hash %016llx",
-				what, i, (long long)base->row[i].pos, (long long)base->row[i].id,
-				(unsigned long long)base->row[i].hash, (long long)t->row[i].pos,
-				(long long)t->row[i].id, (unsigned long long)t->row[i].hash);
-		return false;
+		works[a] = axes_at_work(p, (enum axis)a, ev, seen, cap);
+		v->cases += works[a];
+		v->idle += !works[a];
+		v->rows += works[a] ? c->trail.n : 0;
+		if (!works[a])
+			snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
+					 c->axes.axis[a].name);
+		for (int b = 0; b < a; b++) {
+			int i = c->first[b] + p->choice[b], j = c->first[a] + p->choice[a];
+			if (!p->choice[b])
+				continue;
+			c->tries[i][j]++;
+			if (works[a] && works[b] && !c->met[i][j]) {
+				c->met[i][j] = true;
+				c->sum->pairs_met++;
+			}
+		}
 	}
-	if (base->n != t->n)
-		err_set(&c->differs, ERR_DIFFERS, "%s: %d tokens, the base has %d", what, t->n, base->n);
-	return base->n == t->n;
+	return n_idle;
 }
 
-/* Evidence that the axes chosen were at work. False: one was not (a draft needs a text that repeats
- * itself, which a model may refuse to write), so that equality says less than the case promises. */
-static bool at_work(const int *choice, const struct run *r, char *seen, size_t cap)
-{
-	int n = 0;
-	bool idle = false;
-	seen[0] = 0;
-	if (choice[AXIS_COMPANY]) {
-		n += snprintf(seen + n, cap - (size_t)n, "up to %lld requests in a step, ",
-					  (long long)r->most_members);
-		idle |= r->most_members < 2;
-	}
-	if (choice[AXIS_PREFIX]) {
-		n += snprintf(seen + n, cap - (size_t)n, "%lld tokens from the cache, ", (long long)r->hit);
-		idle |= !r->hit;
-	}
-	if (choice[AXIS_SPEC]) {
-		n += snprintf(seen + n, cap - (size_t)n, "%lld drafted, %lld accepted, ",
-					  (long long)r->drafted, (long long)r->accepted);
-		idle |= !r->drafted;
-	}
-	if (n)
-		seen[n - 2] = 0;
-	return !idle;
-}
-
-/* Scalar code takes the short workload. */
-static bool is_slow(const struct certify *c, const int *choice)
-{
-	return choice[AXIS_REFERENCE] ||
-		   (choice[AXIS_ISA] && !strcmp(chosen(c, choice, AXIS_ISA), "scalar"));
-}
-
-static int try(struct certify *c, const char *axis, const char *what, const int *choice,
+static int try(struct certify *c, const char *axis, const char *what, const int *choice, bool mixed,
 			   struct err *e)
 {
-	int size = is_slow(c, choice) ? 0 : 1;
-	struct trail *t = calloc(1, sizeof *t);
-	struct run r = {.trail = t};
-	char seen[200], label[200];
-	if (!t)
-		return err_set(e, ERR_MEMORY, "out of memory");
+	enum text_size size = text_of(c, choice, mixed);
+	struct certify_plan p;
+	struct evidence ev;
+	char seen[512] = "", idle[512] = "", label[400];
+	if (run(c, choice, size, &c->trail, &ev, &p, e))
+		return -1;
 	snprintf(label, sizeof label, "%s %s", axis, what);
-	int status = run_case(c, choice, c->workload[size], &r, e);
-	if (!status) {
-		bool equal = compare(c, &c->base[size], t, label);
-		bool idle = !at_work(choice, &r, seen, sizeof seen);
-		struct certify_case told = {axis, what, seen, t->n, equal, idle};
-		c->tell(c->arg, &told);
-		c->sum->n_cases++;
-		c->sum->n_differ += !equal;
-		c->sum->n_idle += idle;
-		c->sum->n_tokens += t->n;
-	}
-	free(t);
-	return status;
+	bool equal = compare(c, &c->base[size], label);
+	int n_idle = count(c, &p, &ev, seen, idle, sizeof idle);
+	struct certify_summary *s = c->sum;
+	s->n_cases++;
+	s->n_mixed += mixed;
+	s->n_differ += !equal;
+	s->n_idle += n_idle > 0;
+	s->n_tokens += c->trail.n;
+	s->seconds = now() - c->start;
+	struct certify_case told = {axis,		  what,		  seen,			 idle,
+								c->trail.n,	  equal,	  s->n_cases,	 s->seconds,
+								s->pairs_met, s->pairs_possible};
+	c->tell(c->arg, &told);
+	return 0;
 }
 
-static int try_axes(struct certify *c, struct err *e)
+/* Slow kernels come last: should time be short, it is theirs that is. */
+static int try_values(struct certify *c, struct err *e)
 {
-	for (int a = 0; a < N_AXES; a++) {
-		const struct axis_values *v = &c->axis[a];
-		c->sum->axes_without += v->n < 2;
+	for (int k = 0; k < 2 * N_AXES; k++) {
+		int a = k % N_AXES;
+		const struct axis_values *v = &c->axes.axis[a];
 		for (int i = 1; i < (c->o->quick ? v->n_quick : v->n); i++) {
 			int choice[N_AXES] = {0};
 			choice[a] = i;
-			if (try(c, v->name, v->value[i], choice, e))
+			if (axes_slow(&c->axes, choice[AXIS_KERNELS]) != (k >= N_AXES))
+				continue;
+			if (late(c)) {
+				c->sum->out_of_time = true;
+				return 0;
+			}
+			if (try(c, v->name, v->value[i], choice, false, e))
 				return -1;
 		}
 	}
 	return 0;
 }
 
-static uint64_t next_random(uint64_t *state) /* splitmix64 (Steele, Lea, Flood 2014) */
+/* ---- mixed cases: a covering array, made greedily as time allows (after AETG: Cohen, Dalal,
+ * Fredman, Patton 1997) ---- */
+
+static bool heavy(const struct certify *c, int a, int i)
 {
-	uint64_t z = *state += 0x9E3779B97F4A7C15u;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-	return z ^ (z >> 31);
+	return (a == AXIS_KERNELS && axes_slow(&c->axes, i)) ||
+		   (a == AXIS_CHUNK && atoi(c->axes.axis[a].value[i]) == 512) ||
+		   (a == AXIS_CHUNK && atoi(c->axes.axis[a].value[i]) == 1);
 }
 
-static bool can_pair(const struct certify *c, int a, int b)
+static bool open_pair(const struct certify *c, int a, int i, int b, int j)
 {
-	return c->axis[a].n > 1 && c->axis[b].n > 1 && !(a == AXIS_REFERENCE && b == AXIS_ISA);
+	int x = c->first[a < b ? a : b] + (a < b ? i : j);
+	int y = c->first[a < b ? b : a] + (a < b ? j : i);
+	return i && j && !c->met[x][y] && c->tries[x][y] < MOST_TRIES &&
+		   axes_agree(&c->axes, a, i, b, j);
 }
 
-/* One pair of axes, each with a value drawn. Quick runs take one pair with slow kernels and skip
- * more. */
-static int try_pair(struct certify *c, const int axes[2], uint64_t *random, struct err *e)
+/* Open pairs that value i of axis a would make with what is chosen; -1: it cannot be. */
+static int gain(const struct certify *c, const int *choice, int a, int i)
 {
-	int a = axes[0], b = axes[1], choice[N_AXES] = {0};
-	char what[160];
-	choice[a] = 1 + (int)(next_random(random) % (uint64_t)(c->axis[a].n - 1));
-	choice[b] = 1 + (int)(next_random(random) % (uint64_t)(c->axis[b].n - 1));
-	if (c->o->quick && is_slow(c, choice) && c->n_slow_pairs++)
-		return 0;
-	snprintf(what, sizeof what, "%s %s with %s %s", c->axis[a].name,
-			 chosen(c, choice, (enum axis)a), c->axis[b].name, chosen(c, choice, (enum axis)b));
-	c->sum->n_pairs++;
-	return try(c, "pair", what, choice, e);
-}
-
-/* Quick: six pairs of axes, drawn. Else every pair of axes twice. */
-static int try_pairs(struct certify *c, struct err *e)
-{
-	uint64_t random = c->o->seed;
-	int pair[N_AXES * N_AXES][2], n = 0, status = 0;
-	for (int a = 0; a < N_AXES; a++)
-		for (int b = a + 1; b < N_AXES; b++)
-			if (can_pair(c, a, b))
-				pair[n][0] = a, pair[n++][1] = b;
-	c->sum->pairs_possible = n;
-	for (int i = 0; !status && c->o->quick && i < n && c->sum->n_pairs < QUICK_PAIRS; i++) {
-		/* without repetition: a step of Fisher and Yates */
-		int k = i + (int)(next_random(&random) % (uint64_t)(n - i)),
-			drawn[2] = {pair[k][0], pair[k][1]};
-		memmove(pair[k], pair[i], sizeof pair[k]);
-		status = try_pair(c, drawn, &random, e);
+	int n = 0;
+	for (int b = 0; b < N_AXES; b++) {
+		if (b == a)
+			continue;
+		if (!axes_agree(&c->axes, a, i, b, choice[b]))
+			return -1;
+		n += open_pair(c, a, i, b, choice[b]);
 	}
-	for (int i = 0; !status && !c->o->quick && i < 2 * n; i++)
-		status = try_pair(c, pair[i % n], &random, e);
-	return status;
+	return n;
+}
+
+/* The first pair, from a random place on, that has not met. */
+static bool begin_mixed(struct certify *c, int *choice, bool heavy_too)
+{
+	int n = c->sum->n_values, at = (int)(certify_random(&c->random) % (uint64_t)(n * n));
+	for (int k = 0; k < n * n; k++, at = (at + 1) % (n * n)) {
+		int a = 0, b = 0, i = at / n, j = at % n;
+		while (a + 1 < N_AXES && c->first[a + 1] <= i)
+			a++;
+		while (b + 1 < N_AXES && c->first[b + 1] <= j)
+			b++;
+		i -= c->first[a];
+		j -= c->first[b];
+		if (a >= b || !open_pair(c, a, i, b, j) ||
+			(!heavy_too && (heavy(c, a, i) || heavy(c, b, j))))
+			continue;
+		choice[a] = i;
+		choice[b] = j;
+		return true;
+	}
+	return false;
+}
+
+/* Preempting for a large page or on slow kernels takes long, and little is left of the rest. */
+static bool too_much(const struct certify *c, const int *choice, int a)
+{
+	return a == AXIS_PREEMPTION && (axes_slow(&c->axes, choice[AXIS_KERNELS]) ||
+									atoi(c->axes.axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]) > 64);
+}
+
+static void extend_mixed(struct certify *c, int *choice, bool heavy_too)
+{
+	int order[N_AXES];
+	for (int a = 0; a < N_AXES; a++) {
+		int k = (int)(certify_random(&c->random) % (uint64_t)(a + 1)); /* Fisher and Yates */
+		order[a] = order[k];
+		order[k] = a;
+	}
+	for (int k = 0; k < N_AXES; k++) {
+		int a = order[k], n = c->axes.axis[a].n, best = 0, best_gain = 0;
+		int from = (int)(certify_random(&c->random) % (uint64_t)n);
+		for (int v = 0; v < n && !choice[a]; v++) {
+			int i = (from + v) % n, g = i && (heavy_too || !heavy(c, a, i)) ? gain(c, choice, a, i)
+																			: 0;
+			if (g > best_gain)
+				best = i, best_gain = g;
+		}
+		if (best && !too_much(c, choice, a))
+			choice[a] = best;
+	}
+}
+
+static void describe(const struct certify *c, const int *choice, char *what, size_t cap)
+{
+	size_t n = 0;
+	for (int a = 0; a < N_AXES && n < cap; a++)
+		if (choice[a])
+			n += (size_t)snprintf(what + n, cap - n, "%s%s %s", n ? ", " : "",
+								  c->axes.axis[a].name, c->axes.axis[a].value[choice[a]]);
+}
+
+static int try_mixed(struct certify *c, struct err *e)
+{
+	int32_t most = c->o->mixed;
+	for (int32_t i = 0; !late(c) && (!most || i < most); i++) {
+		int choice[N_AXES] = {0};
+		char what[320] = "";
+		bool heavy_too = i % HEAVY_EVERY == HEAVY_EVERY - 1;
+		if (!begin_mixed(c, choice, heavy_too) && !begin_mixed(c, choice, heavy_too = true))
+			break;
+		extend_mixed(c, choice, heavy_too);
+		describe(c, choice, what, sizeof what);
+		if (try(c, "mixed", what, choice, true, e))
+			return -1;
+	}
+	return 0;
 }
 
 /* ---- setting up ---- */
 
-static void set_axes(struct certify *c)
+static void list_values(struct certify *c)
 {
-	static const struct axis_values constant[N_AXES] = {
-		[AXIS_REFERENCE] = {"reference", 2, 2, {"cpu", "ref"}},
-		[AXIS_ISA] = {"instruction set", 0, 0, {0}},
-		[AXIS_THREADS] = {"threads", 1, 3, {NULL}},
-		[AXIS_PAGE_SIZE] = {"page size", 5, 3, {"16", "64", "48", "128", "256"}},
-		[AXIS_CHUNK] = {"prefill chunk", 7, 3, {"0", "7", "32", "1", "5", "100", "128"}},
-		[AXIS_COMPANY] = {"company", 5, 3, {"0", "3", "11", "1", "7"}},
-		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
-		[AXIS_SPEC] = {"speculation", 5, 3, {"off", "ngram:4", "ngram:1", "ngram:2", "ngram:8"}},
-	};
-	static const char *const threads[] = {"1", "2", "3", "4", "7"};
-	memcpy(c->axis, constant, sizeof constant);
-	const char *const *isas = k_isas();
-	for (struct axis_values *a = &c->axis[AXIS_ISA]; isas[a->n] && a->n < MAX_VALUES; a->n++)
-		a->value[a->n] = isas[a->n];
-	c->axis[AXIS_ISA].n_quick = c->axis[AXIS_ISA].n;
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	snprintf(c->base_threads, sizeof c->base_threads, "%ld",
-			 cores < 1	  ? 1
-			 : cores > 64 ? 64
-						  : cores);
-	struct axis_values *t = &c->axis[AXIS_THREADS];
-	t->value[0] = c->base_threads;
-	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
-		if (strcmp(threads[i], c->base_threads))
-			t->value[t->n++] = threads[i];
+	struct certify_summary *s = c->sum;
+	for (int a = 0; a < N_AXES; a++) {
+		const struct axis_values *v = &c->axes.axis[a];
+		c->first[a] = s->n_values;
+		for (int i = 0; i < v->n; i++) {
+			struct certify_value *out = &s->value[s->n_values++];
+			snprintf(out->axis, sizeof out->axis, "%s", v->name);
+			snprintf(out->value, sizeof out->value, "%s", v->value[i]);
+			out->base = !i;
+		}
+	}
+	for (int a = 0; a < N_AXES; a++)
+		for (int b = a + 1; b < N_AXES; b++)
+			for (int i = 1; i < c->axes.axis[a].n; i++)
+				for (int j = 1; j < c->axes.axis[b].n; j++)
+					s->pairs_possible += axes_agree(&c->axes, a, i, b, j);
 }
 
-static int run_bases(struct certify *c, struct err *e)
+static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 {
-	const int choice[N_AXES] = {0};
-	for (int size = 0; size < 2; size++) {
-		struct run r = {.trail = &c->base[size]};
-		if (run_case(c, choice, c->workload[size], &r, e))
-			return -1;
-		if (c->base[size].n != c->workload[size].n_ids - 1 + c->workload[size].n_generated)
-			return err_set(
-				e, ERR_INPUT, "certify: the base run gave %d tokens of %d; is the model damaged?",
-				c->base[size].n, c->workload[size].n_ids - 1 + c->workload[size].n_generated);
-		c->sum->hash = hash_trail(c->sum->hash, &c->base[size]);
-	}
+	struct gguf *g = NULL;
+	bool seen[K_N_TYPES] = {false};
+	if (gguf_open(&g, path, e))
+		return -1;
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++)
+		seen[gguf_tensor_at(g, i)->type] = true;
+	gguf_close(g);
+	for (int t = 0; t < K_N_TYPES; t++)
+		if (seen[t])
+			snprintf(out + strlen(out), cap - strlen(out), "%s%s", *out ? " " : "",
+					 k_types[t].name);
 	return 0;
+}
+
+/* What is proven of: asked of an engine like the base's. */
+static int learn_subject(struct certify *c, struct err *e)
+{
+	struct certify_plan p = {.axes = &c->axes, .model = c->o->model};
+	struct engine_options o = axes_options(&p);
+	struct certify_summary *s = c->sum;
+	struct engine *engine = NULL;
+	if (list_formats(c->o->model, s->formats, sizeof s->formats, e) || engine_open(&engine, &o, e))
+		return -1;
+	const struct engine_info *info = engine_info(engine);
+	snprintf(s->model, sizeof s->model, "%s", info->name);
+	snprintf(s->isa, sizeof s->isa, "%s", info->isa);
+	s->threads = info->threads;
+	/* the largest chunk, which is the last value, needs a text that is longer */
+	if (c->o->quick || info->ctx < CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated) {
+		c->work[TEXT_DEEP] = (struct workload){0, 0};
+		c->axes.axis[AXIS_CHUNK].n--;
+	}
+	engine_close(engine);
+	return 0;
+}
+
+static int prove(struct certify *c, struct err *e)
+{
+	axes_fill(&c->axes);
+	if (learn_subject(c, e))
+		return -1;
+	list_values(c);
+	for (int size = 0; size < N_TEXTS; size++)
+		if (c->work[size].n_ids && run_base(c, (enum text_size)size, e))
+			return -1;
+	return try_values(c, e) || try_mixed(c, e) ? -1 : 0;
 }
 
 int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
@@ -475,10 +396,14 @@ int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
 	c->tell = tell;
 	c->arg = arg;
 	c->sum = sum;
-	c->workload[0] = o->quick ? (struct workload){18, 3} : (struct workload){140, 8};
-	c->workload[1] = o->quick ? (struct workload){150, 24} : (struct workload){200, 72};
-	set_axes(c);
-	int status = run_bases(c, e) || try_axes(c, e) || try_pairs(c, e) ? -1 : 0;
+	c->random = o->seed;
+	c->start = now();
+	c->work[TEXT_SHORT] = (struct workload){18, 3};
+	c->work[TEXT_MIDDLE] = o->quick ? (struct workload){0, 0} : (struct workload){132, 2};
+	c->work[TEXT_LONG] = o->quick ? (struct workload){150, 20} : (struct workload){200, 32};
+	c->work[TEXT_DEEP] = (struct workload){CERTIFY_LONGEST, 12};
+	int status = prove(c, e);
+	sum->seconds = now() - c->start;
 	if (!status && sum->n_differ)
 		status = err_set(e, ERR_DIFFERS, "%s", c->differs.text);
 	free(c);

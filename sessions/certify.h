@@ -1,6 +1,7 @@
 /* The proof that what must not matter does not matter (law 2): the same tokens computed along every
- * axis, alone and in seeded pairs of axes, with every id and every hash of logits compared with one
- * base run. Thread: any one; it opens and closes engines of its own. */
+ * axis, each value against a base run, then cases that mix all axes until every pair of values has
+ * met. Every id and every hash of logits is compared. A case counts only if what was seen of it
+ * shows that its axes were at work. Thread: any one; it opens and closes engines of its own. */
 #ifndef CUTAWAY_SESSIONS_CERTIFY_H
 #define CUTAWAY_SESSIONS_CERTIFY_H
 
@@ -11,32 +12,54 @@
 
 struct certify_options {
 	const char *model;
-	bool quick;	   /* shorter texts, fewer values and pairs */
-	uint64_t seed; /* of the choice of pairs */
+	bool quick;		/* shorter texts, fewer values alone */
+	uint64_t seed;	/* of the choice of mixed cases and of the order of pages */
+	double seconds; /* no new case after so long; 0: no limit */
+	int32_t mixed;	/* most mixed cases; 0: until every pair has met, or time is up */
 };
 
 /* One case that was run. */
 struct certify_case {
-	const char *axis; /* "threads", or "pair" */
-	const char *what; /* "3", "page size 64 with prefill chunk 7"; lives as long as the call */
-	const char *seen; /* what shows that the case did what it says: "31 drafted, 12 accepted" */
+	const char *axis; /* "threads", or "mixed" */
+	const char *what; /* "3", "threads 3, page size 64"; these live as long as the call */
+	const char *seen; /* what shows that the case did what it says: "31 drafts judged, 12 accepted" */
+	const char *idle; /* axes that had no occasion to matter, "" if all had */
 	int32_t tokens;	  /* compared */
 	bool equal;
-	bool idle; /* what the case varies had no occasion to matter: see seen */
+	int32_t n_done;	 /* cases so far, with this one */
+	double seconds;	 /* so far */
+	int32_t pairs_met, pairs_possible;
 };
 typedef void certify_tell(void *arg, const struct certify_case *c);
 
+/* A value of an axis: what it was compared on. */
+struct certify_value {
+	char axis[20], value[20];
+	bool base;			 /* what the others are compared with */
+	int32_t cases;		 /* in which it was seen at work */
+	int32_t idle;		 /* in which it had no occasion to matter */
+	int64_t rows;		 /* compared in the former */
+};
+enum { CERTIFY_MAX_VALUES = 96 };
+
 struct certify_summary {
-	int32_t n_axes, n_cases, n_pairs, n_differ, n_idle;
-	int32_t pairs_possible; /* pairs of axes that can be combined */
-	int32_t axes_without;	/* axes with only one value on this machine */
-	int64_t n_tokens;		/* compared in all cases */
-	uint64_t
-		hash; /* of the base run: the same on every machine, for the same model and arithmetic */
+	char model[96], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
+	char isa[16];				  /* of the base: the best of this machine */
+	int32_t threads;			  /* of the base */
+	int32_t n_axes, n_cases, n_mixed, n_differ, n_idle;
+	int32_t pairs_met, pairs_possible; /* pairs of values of two axes, the bases left out */
+	int64_t n_tokens;				   /* compared in all cases */
+	double seconds;
+	bool out_of_time; /* before all values had been tried alone */
+	int32_t n_values;
+	struct certify_value value[CERTIFY_MAX_VALUES];
+	/* Of all hashes of logits of the base runs: the same on every machine, for the same model,
+	 * arithmetic and length of proof (quick or not). */
+	uint64_t hash;
 };
 
 /* 0: all equal. -1: an error, which is ERR_DIFFERS and names the first difference if one was found;
- * then the summary is whole. */
+ * then the summary is whole. tell is called after each case. */
 int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
 				struct certify_summary *sum, struct err *e);
 

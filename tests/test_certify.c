@@ -15,7 +15,6 @@
 
 struct seen {
 	int n_cases, n_equal;
-	char axes[512];
 	char *model, *other; /* other takes the model's place after the first case, if not NULL */
 };
 
@@ -24,10 +23,6 @@ static void tell(void *arg, const struct certify_case *c)
 	struct seen *s = arg;
 	s->n_cases++;
 	s->n_equal += c->equal;
-	if (!strstr(s->axes, c->axis)) {
-		strncat(s->axes, c->axis, sizeof s->axes - strlen(s->axes) - 1);
-		strncat(s->axes, ";", sizeof s->axes - strlen(s->axes) - 1);
-	}
 	if (s->other) {
 		assert_int_equal(rename(s->other, s->model), 0);
 		free(s->other);
@@ -46,35 +41,79 @@ static char *make_model(uint64_t seed)
 	return path;
 }
 
+static const struct certify_value *find(const struct certify_summary *s, const char *axis,
+										const char *value)
+{
+	for (int i = 0; i < s->n_values; i++)
+		if (!strcmp(s->value[i].axis, axis) && !strcmp(s->value[i].value, value))
+			return &s->value[i];
+	fail_msg("no value %s of %s", value, axis);
+	return NULL;
+}
+
 static void test_equal(void **state)
 {
 	(void)state;
+	static const char *const must[][2] = {
+		{"kernels", "ref"},	   {"page size", "64"},		{"page order", "shuffled"},
+		{"prefill chunk", "7"}, {"company", "3"},		{"company", "17"},
+		{"row", "5"},		   {"prefix", "hit"},		{"preemption", "forced"},
+		{"drafts", "4"},	   {"watched", "attention"}, {"watched", "recorded"},
+	};
 	struct seen s = {.model = make_model(1)};
-	struct certify_options o = {.model = s.model, .quick = true, .seed = 1};
-	struct certify_summary sum;
+	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 6};
+	struct certify_summary sum, again;
 	struct err e = {0};
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), 0);
 	assert_int_equal(sum.n_differ, 0);
 	assert_int_equal(sum.n_cases, s.n_cases);
 	assert_int_equal(s.n_equal, s.n_cases);
-	assert_int_equal(sum.n_pairs, 6);
+	assert_int_equal(sum.n_mixed, 6);
+	assert_true(sum.pairs_met > 50 && sum.pairs_met < sum.pairs_possible);
 	assert_true(sum.n_tokens > 1000);
-	assert_non_null(strstr(s.axes, "reference;"));
-	assert_non_null(strstr(s.axes, "threads;"));
-	assert_non_null(strstr(s.axes, "page size;"));
-	assert_non_null(strstr(s.axes, "prefill chunk;"));
-	assert_non_null(strstr(s.axes, "company;"));
-	assert_non_null(strstr(s.axes, "prefix;"));
-	assert_non_null(strstr(s.axes, "speculation;"));
+	assert_non_null(strstr(sum.formats, "Q4_1"));
+	for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+		if (find(&sum, must[i][0], must[i][1])->cases < 1)
+			fail_msg("%s %s was never at work", must[i][0], must[i][1]);
+	/* another choice of mixed cases and order of pages: the same computation */
+	o.seed = 2;
+	o.mixed = 1;
+	assert_int_equal(certify_run(&o, tell, &s, &again, &e), 0);
+	assert_true(sum.hash == again.hash && sum.hash != 0);
 	unlink(s.model);
 	free(s.model);
+}
+
+/* Each weight format has kernels of its own. */
+static void test_formats(void **state)
+{
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++) {
+		struct tiny_options t = TINY_DEFAULTS;
+		struct certify_summary sum;
+		struct seen s = {0};
+		struct err e = {0};
+		t.dim = t.ffn = 256; /* whole blocks of any format */
+		t.layers = 1;
+		t.type = t.embd_type = (enum k_type)type;
+		char *path = tiny_temp(&t, &e);
+		if (!path)
+			fail_msg("%s", e.text);
+		struct certify_options o = {.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3};
+		if (certify_run(&o, tell, &s, &sum, &e))
+			fail_msg("%s: %s", k_types[type].name, e.text);
+		assert_non_null(strstr(sum.formats, k_types[type].name));
+		assert_int_equal(s.n_equal, s.n_cases);
+		unlink(path);
+		free(path);
+	}
 }
 
 static void test_difference(void **state)
 {
 	(void)state;
 	struct seen s = {.model = make_model(1), .other = make_model(2)};
-	struct certify_options o = {.model = s.model, .quick = true, .seed = 1};
+	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 2};
 	struct certify_summary sum;
 	struct err e = {0};
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), -1);
@@ -108,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_difference),
 		cmocka_unit_test(test_unfit),
 	};

@@ -307,12 +307,17 @@ def test_terminal():
 
 
 def test_certify():
-    status, out, err = tiny("certify", "--quick")
+    status, out, err = tiny("certify", "--quick", "--seconds", "6")
     text = out.decode()
-    check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and "coverage: 8 axes" in text,
+    check("certify --quick: all equal, exit 0", status == 0 and "all equal" in text and "coverage: 11 axes" in text,
           text + err)
     check("its hash is the same again", re.search(r"hash of all logits: (\w{16})", text)[1] in
-          tiny("certify", "--quick")[1].decode())
+          tiny("certify", "--quick", "--seconds", "4", "--seed", "5")[1].decode())
+    status, out, err = tiny("certify", "--quick", "--json", "--seconds", "4")
+    certificate = json.loads(out or "{}")
+    check("certify --json: the certificate as JSON", status == 0 and certificate.get("equal") is True and
+          certificate["hash"] in text and len(certificate["sha256"]) == 64 and certificate["cases"] and
+          any(v["axis"] == "preemption" for v in certificate["values"]), f"{out} {err}")
 
 
 def test_sentencepiece():
@@ -331,7 +336,7 @@ def test_sentencepiece():
         rest |= {t[:1] for t in texts[1:]}
     check("SentencePiece: an answer does not begin with its words' own space", " " in rest and " " not in first and
           len(first) > 1, f"{first} {rest}")
-    status, out, err = cutaway("certify", "--quick", "--model", model)
+    status, out, err = cutaway("certify", "--quick", "--seconds", "4", "--model", model)
     check("SentencePiece: certify --quick", status == 0 and b"all equal" in out, out.decode() + err)
 
 

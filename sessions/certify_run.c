@@ -1,0 +1,364 @@
+/* One case of certify: an engine with the options of the plan, a text judged token by token, then
+ * continued, among such company as the plan asks for. See certify_private.h.
+ *
+ * Thread: the caller's. Everything is seen through a sink, as events: nothing here reaches into the
+ * engine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sessions/certify_private.h"
+#include "trace/ring.h"
+#include "trace/writer.h"
+
+/* While a case runs. */
+struct run {
+	const struct certify_plan *plan;
+	struct trail *trail; /* NULL: not kept */
+	struct evidence *ev;
+	int64_t request;	/* ours, as far as the sink is concerned; 0: none yet */
+	int64_t rows, mine; /* of the step under way: rows so far, rows before ours or -1 */
+	int64_t members, last_page, elder[CERTIFY_SLOTS];
+	int n_elders;
+	bool answering, begun, finished, failed;
+	struct engine *engine;
+	struct ring *ring;
+	struct writer *writer;
+	char recording[256];
+	int32_t *ids;
+	int32_t n_ids;
+};
+
+/* Repeats itself, so that prompt lookup has something to find, and then parts from what it
+ * repeated. */
+static const char text[] =
+	"The cat sat on the mat. The dog sat on the log. The cat sat on the mat. The dog sat on the "
+	"fog.\n"
+	"for (int i = 0; i < 10; i++) sum += i * i; for (int j = 0; j < 10; j++) sum += j * j;\n"
+	"In 1969 people walked on the moon; in 1972 people walked on the moon for the last time. "
+	"Überraschung: naïve café, 日本語, emoji 🙂. One two three four five, one two three "
+	"four five, one two three four six. The cat sat on the mat. The dog sat on the log. The cat "
+	"sat on the mat. A page holds sixteen tokens. A span holds eight groups. A page is shared "
+	"until it is written to. The cat sat on the mat. The dog sat on the log. The cat sat on";
+
+uint64_t certify_random(uint64_t *state) /* splitmix64 (Steele, Lea, Flood 2014) */
+{
+	uint64_t z = *state += 0x9E3779B97F4A7C15u;
+	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+	return z ^ (z >> 31);
+}
+
+/* ---- what is seen ---- */
+
+static void most(int64_t *of, int64_t x)
+{
+	*of = x > *of ? x : *of;
+}
+
+static void keep(struct run *r, int64_t pos, int64_t id, int64_t hash)
+{
+	struct trail *t = r->trail;
+	if (!t || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
+		return;
+	t->row[t->n].request = r->request;
+	t->row[t->n].pos = pos;
+	t->row[t->n].id = id;
+	t->row[t->n++].hash = hash;
+}
+
+static void see_batch(struct run *r, const struct ev_batch *b)
+{
+	if (b->request == r->request) {
+		r->mine = r->rows;
+		if (b->work == EV_WORK_prefill && !r->begun)
+			most(&r->ev->most_rows, b->rows);
+		if (b->work == EV_WORK_verify)
+			most(&r->ev->most_drafts, b->rows - 1);
+	}
+	r->rows += b->rows;
+	r->members++;
+}
+
+static void see_step(struct run *r)
+{
+	if (r->mine >= 0) {
+		most(&r->ev->most_members, r->members);
+		most(&r->ev->most_before, r->mine);
+	}
+	r->rows = r->members = 0;
+	r->mine = -1;
+}
+
+static void see_page(struct run *r, const struct ev_page *p)
+{
+	if (p->request != r->request || p->action != EV_PAGE_alloc)
+		return;
+	r->ev->taken++;
+	r->ev->apart += p->block > 0 && p->page != r->last_page + 1;
+	r->last_page = p->page;
+}
+
+static void see_draft(struct run *r, const struct ev_draft *d)
+{
+	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
+		return;
+	r->ev->judged++;
+	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
+}
+
+static void see_finish(struct run *r, const struct ev_finish *f)
+{
+	if (f->request != r->request)
+		return;
+	r->finished = true;
+	r->failed = f->reason == EV_FINISH_failed;
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+	if (ev->kind == EV_batch) {
+		see_batch(r, &ev->u.batch);
+	} else if (ev->kind == EV_step) {
+		see_step(r);
+	} else if (ev->kind == EV_page) {
+		see_page(r, &ev->u.page);
+	} else if (ev->kind == EV_draft) {
+		see_draft(r, &ev->u.draft);
+	} else if (ev->kind == EV_finish) {
+		see_finish(r, &ev->u.finish);
+	} else if (ev->kind == EV_lookup && ev->u.lookup.request == r->request) {
+		most(&r->ev->hit, ev->u.lookup.hit);
+	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
+		r->ev->preempted++;
+	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
+		r->ev->watched++;
+	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
+		r->begun = true;
+		keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
+		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
+	}
+}
+
+/* ---- requests ---- */
+
+static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at, int32_t n,
+					  int32_t n_generated, struct err *e)
+{
+	struct engine_request q = {
+		.kind = kind,
+		.ids = r->ids + at,
+		.n_ids = n,
+		.max_tokens = n_generated,
+		.params = SAMPLE_DEFAULTS,
+		.text = "certify",
+		.ignore_end = true,
+	};
+	q.params.seed = 7;
+	return engine_submit(r->engine, &q, e);
+}
+
+/* Steps until ours is finished. Those who took our pages go once they did, so that we can end. */
+static int finish(struct run *r, struct err *e)
+{
+	int more = 1;
+	while (!r->finished && more > 0) {
+		more = engine_step(r->engine, e);
+		if (r->ev->preempted && r->n_elders) {
+			for (int i = 0; i < r->n_elders; i++)
+				engine_cancel(r->engine, r->elder[i]);
+			r->n_elders = 0;
+		}
+	}
+	if (more < 0)
+		return -1;
+	if (!r->finished)
+		return err_set(e, ERR_DEVICE, "certify: the engine stopped before its work was done");
+	return r->failed ? err_set(e, ERR_INPUT, "certify: the model computes no numbers (NaN)") : 0;
+}
+
+/* Ours is about to come. */
+static void expect(struct run *r)
+{
+	r->finished = r->begun = false;
+	r->request = 0;
+}
+
+static int score(struct run *r, struct err *e)
+{
+	expect(r);
+	r->request = submit(r, EV_REQUEST_KIND_score, 0, r->plan->work.n_ids, 0, e);
+	return r->request < 0 ? -1 : finish(r, e);
+}
+
+/* Other requests, of other lengths, that run as long as ours does. */
+static int submit_company(struct run *r, int from, int to, struct err *e)
+{
+	bool preempt = r->plan->choice[AXIS_PREEMPTION];
+	bool slow = axes_slow(r->plan->axes, r->plan->choice[AXIS_KERNELS]);
+	for (int i = from; i < to; i++) {
+		int32_t n = preempt ? axes_elder_tokens(r->plan) : 1 + (13 * i + 5) % (slow ? 3 : 24);
+		int64_t id = submit(r, EV_REQUEST_KIND_load, (7 * i + 3) % 64, n, 0, e);
+		if (id < 0)
+			return -1;
+		if (preempt)
+			r->elder[r->n_elders++] = id;
+	}
+	return 0;
+}
+
+static int answer(struct run *r, int company, int ahead, struct err *e)
+{
+	const struct workload *w = &r->plan->work;
+	expect(r);
+	r->n_elders = 0;
+	if (submit_company(r, 0, ahead, e))
+		return -1;
+	for (int i = 0; ahead && i < 2; i++) /* ours joins a batch that is under way */
+		if (engine_step(r->engine, e) < 0)
+			return -1;
+	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, w->n_generated, e);
+	if (r->request < 0 || submit_company(r, ahead, company, e))
+		return -1;
+	return finish(r, e);
+}
+
+/* Puts the free list in a seeded order: pages are taken one each, and given back so. */
+static int shuffle_pages(struct run *r, struct err *e)
+{
+	int64_t id[CERTIFY_SLOTS];
+	uint64_t random = r->plan->seed;
+	int n = engine_info(r->engine)->pages < CERTIFY_SLOTS ? engine_info(r->engine)->pages
+														  : CERTIFY_SLOTS;
+	for (int i = 0; i < n; i++)
+		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 2, 0, e)) < 0)
+			return -1;
+	if (engine_step(r->engine, e) < 0)
+		return -1;
+	for (int i = n; i > 0; i--) { /* Fisher and Yates */
+		int k = (int)(certify_random(&random) % (uint64_t)i);
+		engine_cancel(r->engine, id[k]);
+		id[k] = id[i - 1];
+	}
+	return 0;
+}
+
+/* ---- a case ---- */
+
+static int open_recording(struct run *r, struct err *e)
+{
+	const char *dir = getenv("TMPDIR");
+	snprintf(r->recording, sizeof r->recording, "%s/cutaway-certify-XXXXXX",
+			 dir && *dir ? dir : "/tmp");
+	int fd = mkstemp(r->recording);
+	if (fd < 0) {
+		r->recording[0] = 0;
+		return err_set(e, ERR_IO, "certify: no temporary file can be made; see TMPDIR");
+	}
+	close(fd);
+	if (ring_open(&r->ring, RING_BYTES, e) || writer_open(&r->writer, r->recording, r->ring, e))
+		return -1;
+	if (engine_add_sink(r->engine, ring_push, r->ring))
+		return err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
+	return 0;
+}
+
+/* Ends with the text's beginning again: what follows is likely to be guessed. */
+static int fill_ids(struct run *r, struct err *e)
+{
+	int32_t *once = NULL, n = r->plan->work.n_ids;
+	size_t n_once = 0, cap = 0;
+	if (tokenizer_encode(engine_tokenizer(r->engine), text, strlen(text), false, &once, &n_once,
+						 &cap, e)) {
+		free(once);
+		return -1;
+	}
+	r->n_ids = CERTIFY_LONGEST;
+	r->ids = calloc((size_t)r->n_ids, sizeof *r->ids);
+	for (int32_t i = 0; r->ids && n_once && i < r->n_ids; i++)
+		r->ids[i] = once[(size_t)i % n_once];
+	for (int32_t i = 0; r->ids && n > 30 && i < 12; i++)
+		r->ids[n - 12 + i] = r->ids[8 + i];
+	free(once);
+	if (!r->ids)
+		return err_set(e, ERR_MEMORY, "out of memory");
+	if (engine_info(r->engine)->ctx < n + r->plan->work.n_generated)
+		return err_set(e, ERR_INPUT, "certify: a context of %d tokens is too short",
+					   engine_info(r->engine)->ctx);
+	return 0;
+}
+
+static int open_case(struct run *r, struct err *e)
+{
+	const struct certify_plan *p = r->plan;
+	struct engine_options o = axes_options(p);
+	if (engine_open(&r->engine, &o, e))
+		return -1;
+	const struct engine_info *info = engine_info(r->engine);
+	snprintf(r->ev->backend, sizeof r->ev->backend, "%s", info->backend);
+	snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
+	r->ev->threads = info->threads;
+	r->ev->page_size = info->page_size;
+	if (engine_add_sink(r->engine, on_event, r))
+		return err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
+	if (!strcmp(axes_chosen(p, AXIS_WATCHED), "recorded") && open_recording(r, e))
+		return -1;
+	engine_begin(r->engine, NULL);
+	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);
+	if (p->choice[AXIS_WATCHED] && (engine_set(r->engine, "observe-layer", "0", e) ||
+									engine_set(r->engine, "observe-head", "0", e)))
+		return -1;
+	return fill_ids(r, e);
+}
+
+static int close_case(struct run *r, int status, struct err *e)
+{
+	engine_close(r->engine);
+	if (r->writer) {
+		struct err failed = {0};
+		struct writer_status s;
+		writer_flush(r->writer);
+		writer_status(r->writer, &s);
+		r->ev->recorded = s.rows;
+		if (writer_close(r->writer, &failed) && !status)
+			status = err_set(e, failed.code, "%s", failed.text);
+	}
+	if (r->ring)
+		ring_close(r->ring);
+	if (r->recording[0])
+		unlink(r->recording);
+	free(r->ids);
+	return status;
+}
+
+static int compute(struct run *r, struct err *e)
+{
+	const struct certify_plan *p = r->plan;
+	int ahead, company = axes_company(p, &ahead);
+	if (p->choice[AXIS_PAGE_ORDER] && shuffle_pages(r, e))
+		return -1;
+	if (score(r, e))
+		return -1;
+	if (p->choice[AXIS_PREFIX]) { /* once for the cache, its tokens not kept */
+		struct trail *kept = r->trail;
+		r->trail = NULL;
+		int failed = answer(r, 0, 0, e);
+		r->trail = kept;
+		if (failed)
+			return -1;
+	}
+	return answer(r, company, ahead, e);
+}
+
+int certify_run_case(const struct certify_plan *p, struct trail *trail, struct evidence *ev,
+					 struct err *e)
+{
+	struct run r = {.plan = p, .trail = trail, .ev = ev, .mine = -1};
+	memset(ev, 0, sizeof *ev);
+	trail->n = 0;
+	int status = open_case(&r, e) || compute(&r, e) ? -1 : 0;
+	return close_case(&r, status, e);
+}
