@@ -261,8 +261,9 @@ static bool begin_mixed(struct certify *c, int *choice, bool heavy_too)
 /* Preempting for a large page or on slow kernels takes long, and little is left of the rest. */
 static bool too_much(const struct certify *c, const int *choice, int a)
 {
-	return a == AXIS_PREEMPTION && (axes_slow(&c->axes, choice[AXIS_KERNELS]) ||
-									atoi(c->axes.axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]) > 64);
+	const char *size = c->axes.axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]];
+	return a == AXIS_PREEMPTION &&
+		   (axes_slow(&c->axes, choice[AXIS_KERNELS]) || atoi(size) > 64);
 }
 
 static void extend_mixed(struct certify *c, int *choice, bool heavy_too)

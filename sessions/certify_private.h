@@ -1,7 +1,8 @@
 /* Inside sessions/certify*.c only: the axes, one case, and what shows that a case did what it says.
  *
  * certify_axes.c has the table of axes, makes engine options of a choice and judges the evidence;
- * certify_run.c computes one case; certify.c chooses the cases and compares. Thread: the caller's. */
+ * certify_run.c computes one case; certify.c chooses the cases and compares. Thread: the
+ * caller's. */
 #ifndef CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
 #define CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
 

@@ -99,7 +99,8 @@ static void test_formats(void **state)
 		char *path = tiny_temp(&t, &e);
 		if (!path)
 			fail_msg("%s", e.text);
-		struct certify_options o = {.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3};
+		struct certify_options o = {
+			.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3};
 		if (certify_run(&o, tell, &s, &sum, &e))
 			fail_msg("%s: %s", k_types[type].name, e.text);
 		assert_non_null(strstr(sum.formats, k_types[type].name));
