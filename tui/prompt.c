@@ -171,8 +171,15 @@ static void open_history(const char *path)
 static void bind_ours(void)
 {
 	rl_variable_bind("bell-style", "none"); /* a bell would be written to the terminal */
+	/* Ctrl-X begins keys of several bytes. When one comes within an incremental search readline 8.2 loses
+	 * its place and then reads through a null pointer; so there it ends the search, as Esc does. */
+	rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
 	rl_bind_keyseq_in_map("\\e\\C-m", insert_newline, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\e\\C-j", insert_newline, emacs_standard_keymap);
+	/* The search that is not incremental frees the undo list of a history line twice (readline 8.2);
+	 * Ctrl-R finds the same. */
+	rl_bind_keyseq_in_map("\\ep", NULL, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\en", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-x\\C-r", NULL, emacs_standard_keymap); /* it prints its errors */
 	rl_bind_keyseq_in_map("\\C-l", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_if_unbound("\\e[3~", rl_delete);
