@@ -27,7 +27,7 @@ struct certify {
 	bool met[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
 	uint8_t tries[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
 	uint64_t random;
-	double start;
+	double start, slowest; /* when it began; seconds of the slowest case */
 	certify_tell *tell;
 	void *arg;
 	struct certify_summary *sum;
@@ -162,6 +162,7 @@ static int try(struct certify *c, const char *axis, const char *what, const int 
 	enum text_size size = text_of(c, choice, mixed);
 	struct certify_plan p;
 	struct evidence ev;
+	double begin = now();
 	char seen[512] = "", idle[512] = "", label[400];
 	if (run(c, choice, size, &c->trail, &ev, &p, e))
 		return -1;
@@ -175,6 +176,7 @@ static int try(struct certify *c, const char *axis, const char *what, const int 
 	s->n_idle += n_idle > 0;
 	s->n_tokens += c->trail.n;
 	s->seconds = now() - c->start;
+	c->slowest = now() - begin > c->slowest ? now() - begin : c->slowest;
 	struct certify_case told = {axis,		  what,		  seen,			 idle,
 								c->trail.n,	  equal,	  s->n_cases,	 s->seconds,
 								s->pairs_met, s->pairs_possible};
@@ -297,14 +299,21 @@ static void describe(const struct certify *c, const int *choice, char *what, siz
 								  c->axes.axis[a].name, c->axes.axis[a].value[choice[a]]);
 }
 
+/* A heavy case is begun only if as much time is left as the slowest took. */
+static bool time_for_heavy(const struct certify *c)
+{
+	return c->o->seconds <= 0 || now() - c->start + c->slowest < c->o->seconds;
+}
+
 static int try_mixed(struct certify *c, struct err *e)
 {
 	int32_t most = c->o->mixed;
 	for (int32_t i = 0; !late(c) && (!most || i < most); i++) {
 		int choice[N_AXES] = {0};
 		char what[320] = "";
-		bool heavy_too = i % HEAVY_EVERY == HEAVY_EVERY - 1;
-		if (!begin_mixed(c, choice, heavy_too) && !begin_mixed(c, choice, heavy_too = true))
+		bool can = time_for_heavy(c), heavy_too = can && i % HEAVY_EVERY == HEAVY_EVERY - 1;
+		if (!begin_mixed(c, choice, heavy_too) &&
+			(!can || !begin_mixed(c, choice, heavy_too = true)))
 			break;
 		extend_mixed(c, choice, heavy_too);
 		describe(c, choice, what, sizeof what);

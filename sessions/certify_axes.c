@@ -97,6 +97,8 @@ bool axes_agree(const struct axes *axes, int a, int i, int b, int j)
 	if ((a == AXIS_COMPANY || a == AXIS_ROW) && b == AXIS_PREEMPTION)
 		return atoi(axes->axis[a].value[i]) <= 5 &&
 			   (a == AXIS_ROW || atoi(axes->axis[a].value[i]) >= 2);
+	if (a == AXIS_KERNELS && (b == AXIS_COMPANY || b == AXIS_ROW)) /* a crowd takes them minutes */
+		return !axes_slow(axes, i) || atoi(axes->axis[b].value[j]) <= 5;
 	/* the short texts of slow kernels end before a large chunk does */
 	return !(a == AXIS_KERNELS && b == AXIS_CHUNK && axes_slow(axes, i) &&
 			 atoi(axes->axis[b].value[j]) > 7);
