@@ -5,19 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-static int64_t clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
+#include "base/clock.h"
 
 int stream_open(struct stream *s, const struct tokenizer *t, struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	s->tokenizer = t;
-	s->start_ns = clock_ns();
+	s->start_ns = now_ns();
 	s->told = calloc((size_t)tokenizer_n_vocab(t), 1);
 	return s->told ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
 }
@@ -40,13 +34,13 @@ int stream_add(struct stream *s, ev_sink *fn, void *arg)
 void stream_begin(struct stream *s)
 {
 	s->seq = 0;
-	s->start_ns = clock_ns();
+	s->start_ns = now_ns();
 	memset(s->told, 0, (size_t)tokenizer_n_vocab(s->tokenizer));
 }
 
 int64_t stream_now(const struct stream *s)
 {
-	return clock_ns() - s->start_ns;
+	return now_ns() - s->start_ns;
 }
 
 void stream_emit(struct stream *s, struct event *ev)

@@ -7,15 +7,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "kernels/context.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct reading {
 	uint64_t *data;
@@ -57,10 +50,10 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes)
 	k_pool_run(ctx->pool, read_lines, &r);
 	r.write = false;
 	for (int pass = 0; pass < 4; pass++) {
-		uint64_t before = now_ns(), ns;
+		uint64_t before = (uint64_t)now_ns(), ns;
 
 		k_pool_run(ctx->pool, read_lines, &r);
-		ns = now_ns() - before;
+		ns = (uint64_t)now_ns() - before;
 		best = ns < best ? ns : best;
 	}
 	munmap(data, bytes);
@@ -108,11 +101,11 @@ double k_measure_int(struct k_ctx *ctx)
 	double best = 0;
 
 	for (int pass = 0; pass < PASSES;) {
-		uint64_t before = now_ns(), ns;
+		uint64_t before = (uint64_t)now_ns(), ns;
 
 		atomic_store(&m.done, 0);
 		k_pool_run(ctx->pool, multiply, &m);
-		ns = now_ns() - before;
+		ns = (uint64_t)now_ns() - before;
 		if (ns < PASS_NS && m.rounds < INT64_MAX / 4 / 4096) {
 			m.rounds *= 2; /* until a pass is long enough to be timed */
 			continue;

@@ -12,6 +12,8 @@
 
 #include <time.h>
 
+#include "base/clock.h"
+
 struct walk {
 	const struct k_isa *isa;
 	struct k_program *program;
@@ -20,14 +22,6 @@ struct walk {
 	_Alignas(64) atomic_uint arrived;
 	uint64_t before; /* when the op in progress began, if timed */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
 {
@@ -68,7 +62,7 @@ static void stop_clock(struct walk *w, struct k_op *op)
 
 	if (!w->program->timed)
 		return;
-	now = now_ns();
+	now = (uint64_t)now_ns();
 	op->ns = now - w->before;
 	w->before = now;
 }
@@ -117,6 +111,6 @@ void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *prog
 
 	for (int32_t i = 0; i < program->n_ops; i++)
 		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);
-	w.before = program->timed ? now_ns() : 0;
+	w.before = program->timed ? (uint64_t)now_ns() : 0;
 	k_pool_run(pool, walk, &w);
 }

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define NOWHERE UINT64_MAX
 enum { MIN_BYTES = 4096, LINE = 64, FD_DELAY_NS = 3000000 };
 
@@ -60,14 +62,6 @@ struct ring_cursor {
 	bool holds;
 	bool kicked; /* under r->lock */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void init_sleeping(struct ring *r)
 {
