@@ -36,7 +36,7 @@ struct forward {
 	struct k_logit_stats *stats; /* [max_out] */
 	float *share;       /* [layers][max_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][max_observed][heads] */
-	atomic_int nan_row; /* r + 1 of a row whose keys or values were not numbers */
+	k_atomic_int nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
 
 	/* scratch */

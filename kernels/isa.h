@@ -67,7 +67,7 @@ void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, co
 /* Rule 10: the value to store; *nan becomes true for a NaN. */
 uint16_t k_ref_cached(float x, bool *nan);
 /* nan_row keeps the first row that held a NaN. */
-void k_ref_note_nan(atomic_int *nan_row, int32_t r);
+void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
 /* One row and head of an attention op: o [head_dim], the observations, not the quantising. part
  * [head_dim] is scratch. */
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part);

@@ -14,12 +14,19 @@
 #ifndef CUTAWAY_KERNELS_H
 #define CUTAWAY_KERNELS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+
+/* CUDA files, which are C++ to their compiler, see the same layout and count by their own means. */
+#ifdef __cplusplus
+typedef int k_atomic_int;
+#else
+#include <stdatomic.h>
+typedef atomic_int k_atomic_int;
+#endif
 
 #ifdef K_FREE_ORDER /* a build for measuring what the fixed order costs: docs/arithmetic.md, end */
 enum { K_FREE = 1, K_ARITH_VERSION = 0 };
@@ -154,7 +161,7 @@ struct k_rope { /* rotates q (then times scale, rule 10) in place; k is rotated 
 	const struct k_row *rows;    /* [n] */
 	const int32_t *const *pages; /* [n_seqs] block tables */
 	const struct k_kv *kv;
-	atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
+	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
 };
 
 struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4) */
@@ -241,7 +248,7 @@ struct k_op {
 		K_KINDS(X)
 #undef X
 	} u;
-	atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
+	k_atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
 };
 
 struct k_program {

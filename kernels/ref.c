@@ -101,7 +101,7 @@ uint16_t k_ref_cached(float x, bool *nan)
 	return k_f32_to_f16(k_clamp_f16(x));
 }
 
-void k_ref_note_nan(atomic_int *nan_row, int32_t r)
+void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 {
 	int seen = atomic_load(nan_row);
 

@@ -1,0 +1,195 @@
+/* What a CUDA file of this project may use: the language's own words, and the few things below that
+ * need an instruction of their own. kernels/cuda/ only.
+ *
+ * Every .cu file is compiled twice: by nvcc for a GPU, and by g++ for the tests, where cuda_shim.h
+ * (tests/cuda_shim/) gives the same names to fibers on the CPU. So: no inline assembly, no warp or
+ * memory intrinsic outside this file, no C++ but what C has too, no float atomics, no estimate
+ * instructions (docs/arithmetic.md, rule 2). All arithmetic on floats comes from arith.h or is
+ * + - * / and k_fma, compiled with --fmad=false.
+ *
+ * Threads: a block is CU_THREADS wide, one-dimensional. Blocks of one step meet only at
+ * cu_grid_sync() and through the acquire/release functions here. */
+#ifndef CUTAWAY_KERNELS_CUDA_DEVICE_CUH
+#define CUTAWAY_KERNELS_CUDA_DEVICE_CUH
+
+#include <stdint.h>
+
+#ifndef __CUDACC__
+#include "tests/cuda_shim/cuda_shim.h"
+#endif
+
+#include "kernels/arith.h"
+
+#define CU_FN static __device__ __forceinline__
+#define CU_LARGE_FN static __device__ __noinline__
+
+enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
+
+#ifdef __CUDACC__
+
+/* All threads of the block meet. Each call has a name of its own, so that the tests can leave it out
+ * and ask whether they notice. */
+#define CU_SYNC() __syncthreads()
+#define CU_SYNC_WARP() __syncwarp()
+
+CU_FN int cu_thread(void)
+{
+	return (int)threadIdx.x;
+}
+CU_FN int cu_block(void)
+{
+	return (int)blockIdx.x;
+}
+CU_FN int cu_n_blocks(void)
+{
+	return (int)gridDim.x;
+}
+
+/* The value of `v` in lane `lane` / in lane (own ^ mask); all 32 lanes call it together. */
+CU_FN int32_t cu_shuffle(int32_t v, int lane)
+{
+	return __shfl_sync(0xffffffffu, v, lane);
+}
+CU_FN int32_t cu_shuffle_xor(int32_t v, int mask)
+{
+	return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+CU_FN float cu_shuffle_float(float v, int lane)
+{
+	return __shfl_sync(0xffffffffu, v, lane);
+}
+CU_FN float cu_shuffle_xor_float(float v, int mask)
+{
+	return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+
+/* c[16 x 8] += a[16 x 32] b[32 x 8] of signed bytes, exact in int32, by the tensor cores: PTX ISA,
+ * mma.m16n8k32. With g = lane / 4 and t = lane % 4: a[0] holds row g, k 4t … 4t + 3; a[1] row g + 8;
+ * a[2], a[3] the same rows, k + 16. b[0] holds column g, k 4t … 4t + 3; b[1] k + 16. c[0], c[1] are
+ * row g, columns 2t and 2t + 1; c[2], c[3] row g + 8. */
+CU_FN void cu_mma_k32(int32_t c[4], const uint32_t a[4], const uint32_t b[2])
+{
+	asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+		"{%0,%1,%2,%3};"
+		: "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/* The same with k = 16: a[0] row g, a[1] row g + 8, b column g, k 4t … 4t + 3. */
+CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+		"{%0,%1,%2,%3};"
+		: "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+		: "r"(a[0]), "r"(a[1]), "r"(b));
+}
+
+/* Sum of the products of four signed bytes each, plus c. */
+CU_FN int32_t cu_dp4a(uint32_t a, uint32_t b, int32_t c)
+{
+	return __dp4a((int)a, (int)b, c);
+}
+/* Bytes of the eight in (b, a) chosen by the low three bits of each nibble of `selector`. */
+CU_FN uint32_t cu_permute(uint32_t a, uint32_t b, uint32_t selector)
+{
+	return __byte_perm(a, b, selector);
+}
+
+/* Weights: read once a step, so they need no place in the first cache. p aligned to the width. */
+CU_FN uint4 cu_stream16(const void *p)
+{
+	uint4 v;
+	asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+				 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+				 : "l"(p));
+	return v;
+}
+CU_FN uint2 cu_stream8(const void *p)
+{
+	uint2 v;
+	asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+				 : "=r"(v.x), "=r"(v.y)
+				 : "l"(p));
+	return v;
+}
+CU_FN uint32_t cu_stream4(const void *p)
+{
+	uint32_t v;
+	asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+/* Asks for the line of p to come to the second cache. Changes nothing that can be computed. */
+CU_FN void cu_prefetch(const void *p)
+{
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+/* 16 bytes to shared memory without passing through registers: there after cu_copy_wait() (and a
+ * CU_SYNC for other threads). Groups end at cu_copy_commit(). */
+CU_FN void cu_copy16(void *shared, const void *global)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+					 (uint32_t)__cvta_generic_to_shared(shared)),
+				 "l"(global)
+				 : "memory");
+}
+CU_FN void cu_copy_commit(void)
+{
+	asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Until at most `left` (a constant) of this thread's groups are under way. */
+#define cu_copy_wait(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
+
+/* f16 to f32, exact; f32 to f16, to nearest even (arith.h says the same in integers). */
+CU_FN float cu_f16(uint16_t h)
+{
+	float x;
+	asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+	return x;
+}
+CU_FN uint16_t cu_to_f16(float x)
+{
+	uint16_t h;
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+	return h;
+}
+
+/* Order between blocks: what a thread wrote before a release is seen by whoever acquires the value.
+ * cu_arrive returns the value before. For a whole block: CU_SYNC, one thread arrives; the others
+ * learn of it through shared memory and a CU_SYNC. */
+CU_FN uint32_t cu_arrive(uint32_t *p, uint32_t by)
+{
+	uint32_t old;
+	asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+				 : "=r"(old)
+				 : "l"(p), "r"(by)
+				 : "memory");
+	return old;
+}
+CU_FN uint32_t cu_acquire(const uint32_t *p)
+{
+	uint32_t v;
+	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+CU_FN void cu_max_int(int32_t *p, int32_t v)
+{
+	atomicMax((int *)p, (int)v);
+}
+CU_FN void cu_add_u64(uint64_t *p, uint64_t v) /* integers: free of order */
+{
+	atomicAdd((unsigned long long *)p, (unsigned long long)v);
+}
+/* While waiting for another block: lets it run (on a GPU it does anyway). */
+CU_FN void cu_relax(void)
+{
+}
+/* Nanoseconds of the device's clock. */
+CU_FN uint64_t cu_now(void)
+{
+	uint64_t t;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+	return t;
+}
+
+#endif /* __CUDACC__ */
+
+#endif

@@ -1,0 +1,49 @@
+/* A step as the GPU runs it: stages, made from the ops of a k_program by lower.c, read by the kernels.
+ * Included by C and CUDA alike. kernels/cuda/ only.
+ *
+ * A stage is what all blocks do between two grid barriers: one op, and perhaps a small op folded into
+ * its front, whose result each block computes again for itself in shared memory because that costs
+ * less than meeting once more. All pointers are the device's.
+ *
+ * The same stages run in three ways, with equal bits, since no body depends on how many blocks there
+ * are: a launch each; the launches recorded in a graph; one persistent kernel that walks them. */
+#ifndef CUTAWAY_KERNELS_CUDA_STAGE_H
+#define CUTAWAY_KERNELS_CUDA_STAGE_H
+
+#include "kernels/kernels.h"
+
+enum {
+	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block, every kernel */
+	CU_FOLD_ROWS = 8,			/* steps of at most so many rows fold */
+};
+
+struct cu_stage {
+	struct k_op op;
+	struct k_op before; /* folded in front, if folds */
+	int32_t folds;
+	int32_t n_parts; /* work units the op can be cut into: more blocks than that are idle */
+};
+
+struct cu_step {
+	const struct cu_stage *stage; /* [n_stages] */
+	int32_t n_stages;
+	uint32_t *gate;			/* [2] of the grid barrier: arrived, generation; zero before the first step */
+	uint64_t *clock;		/* [n_stages + 1] cu_now() at the start and after each stage; NULL: not timed */
+	uint32_t *ticket;		/* [n_tickets] zero at the start of a stage that uses them, and at its end */
+	int32_t n_tickets;
+	unsigned char *scratch; /* of the blocks together, for partial results of one stage */
+	uint64_t scratch_bytes;
+};
+
+/* May `before` be folded into the front of `op`? Only if nobody else reads what it writes, which holds
+ * for neighbours in the programs of engine/forward.c. */
+static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
+{
+	if (before->kind == K_OP_norm && op->kind == K_OP_matmul)
+		return before->u.norm.n <= CU_FOLD_ROWS && before->u.norm.n == op->u.matmul.n;
+	if (before->kind == K_OP_swiglu && op->kind == K_OP_matmul)
+		return before->u.swiglu.n <= CU_FOLD_ROWS && before->u.swiglu.n == op->u.matmul.n;
+	return false;
+}
+
+#endif
