@@ -35,9 +35,10 @@ static void span_scores(const struct work *w, int32_t first, int32_t n_groups, i
 		int32_t n = n_groups - g < mix_widths[nq] / 16 ? n_groups - g : mix_widths[nq] / 16;
 
 		n = n == 3 ? 2 : n;
-		for (int32_t i = 0; i < n; i++)
+		for (int32_t i = 0; i < n; i++) {
 			b.ptr[i] = cache_at(w, first + (g + i) * K_GROUP, 0);
-		b.ahead = cache_at(w, first + g * K_GROUP, 1);
+			b.ahead[i] = cache_at(w, first + (g + i) * K_GROUP, 1);
+		}
 		mix_table[nq][n](head_dim, q, (size_t)head_dim, &b, s + g * K_GROUP, K_SPAN, true);
 		g += n;
 	}
@@ -60,10 +61,13 @@ static void span_values(const struct work *w, int32_t first, int32_t n_tokens, i
 
 			run = run < n_tokens - t ? run : n_tokens - t;
 			for (int32_t i = 0; i < n; i++)
-				b.ptr[i] = cache_at(w, first + t, 1) + d + 16 * i;
-			b.ahead = b.ptr[0];
-			if (first + K_SPAN + t <= w->item->last_pos)
-				b.ahead = cache_at(w, first + K_SPAN + t, 0) + d * run;
+				b.ptr[i] = b.ahead[i] = cache_at(w, first + t, 1) + d + 16 * i;
+			if (first + K_SPAN + t <= w->item->last_pos) {
+				const uint16_t *next = cache_at(w, first + K_SPAN + t, 0) + d * run;
+
+				for (int32_t i = 0; i < n; i++)
+					b.ahead[i] = next + 16 * i * run;
+			}
 			mix_table[nq][n](run, p + t, K_SPAN, &b, o + d, (size_t)head_dim, t == 0);
 			t += run;
 		}

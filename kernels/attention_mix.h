@@ -7,11 +7,12 @@
  * in registers; b is converted once for all queries of the tile. */
 
 /* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. `ahead` is what will
- * be read next: while b's k-th lanes are used, as many bytes of it are fetched to the second cache. */
+ * be read next, a piece for each 16 lanes: while n k of b are used, as many bytes from each piece on are
+ * fetched to the second cache, a line for two k. */
 struct mix_lanes {
 	const uint16_t *ptr[4];
 	size_t stride;
-	const uint16_t *ahead;
+	const uint16_t *ahead[4];
 };
 
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go
@@ -33,10 +34,9 @@ struct mix_lanes {
 					fresh ? vec_set1(0) : vec_load(out + (size_t)q * out_stride + v * LANES);      \
 		for (int32_t k = 0; k < n; k++) {                                                          \
 			VEC s[nq], w[nv];                                                                      \
-			const uint16_t *ahead = b->ahead + (size_t)k * ((nv) * LANES);                         \
                                                                                                    \
-			for (int i = 0; i < (nv) * LANES; i += 32)                                             \
-				__builtin_prefetch(ahead + i, 0, MIX_HINT);                                        \
+			for (int i = k % 2; i < (nv) * LANES / 16; i += 2)                                     \
+				__builtin_prefetch(b->ahead[i] + k / 2 * 32, 0, MIX_HINT);                         \
 			if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */               \
 				for (int q = 0; q < (nq); q++)                                                     \
 					s[q] = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                          \
