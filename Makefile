@@ -25,7 +25,7 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall 
 LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lcjson -lnettle -lm -pthread
 
 # Every .c in these folders belongs to the program; cli/main.c alone has main().
-SOURCES := $(filter-out cli/main.c, $(wildcard base/*.c kernels/*.c engine/*.c engine/*/*.c trace/*.c \
+SOURCES := $(filter-out cli/main.c, $(wildcard base/*.c kernels/*.c kernels/cuda/*.c engine/*.c engine/*/*.c trace/*.c \
 	sessions/*.c tui/*.c cli/*.c))
 # Kernels of another processor's instruction sets are left out.
 ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)

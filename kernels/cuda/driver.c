@@ -1,0 +1,93 @@
+/* See driver.h. */
+#include "kernels/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static struct cu_driver driver;
+static struct err why; /* code 0: driver is good */
+
+static const struct {
+	const char *symbol;
+	size_t at;
+} functions[] = {
+#define X(name, symbol, parameters) {#symbol, offsetof(struct cu_driver, name)},
+	CU_FUNCTIONS(X)
+#undef X
+};
+
+static int find_functions(void *library)
+{
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+		void *f = dlsym(library, functions[i].symbol);
+
+		if (!f)
+			return err_set(&why, ERR_DEVICE,
+						   "the CUDA driver %s has no %s: it is older than CUDA %d.%d, which is needed; "
+						   "update the driver, or use --backend cpu",
+						   driver.path, functions[i].symbol, CU_DRIVER_MIN / 1000,
+						   CU_DRIVER_MIN % 1000 / 10);
+		*(void **)((char *)&driver + functions[i].at) = f;
+	}
+	return 0;
+}
+
+static int check_version(void)
+{
+	CUresult r = driver.driver_version(&driver.version);
+
+	if (r)
+		return cu_error(&driver, r, "asking the CUDA driver for its version", &why);
+	if (driver.version < CU_DRIVER_MIN)
+		return err_set(&why, ERR_DEVICE,
+					   "the CUDA driver is of version %d.%d; at least %d.%d is needed; update it, or use "
+					   "--backend cpu",
+					   driver.version / 1000, driver.version % 1000 / 10, CU_DRIVER_MIN / 1000,
+					   CU_DRIVER_MIN % 1000 / 10);
+	r = driver.init(0);
+	if (r == CU_ERROR_NO_DEVICE)
+		return err_set(&why, ERR_DEVICE, "the CUDA driver %d.%d finds no GPU; use --backend cpu",
+					   driver.version / 1000, driver.version % 1000 / 10);
+	return r ? cu_error(&driver, r, "starting the CUDA driver", &why) : 0;
+}
+
+static void open_once(void)
+{
+	const char *named = getenv("CUTAWAY_CUDA_DRIVER");
+	void *library;
+
+	driver.path = named && *named ? named : "libcuda.so.1";
+	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		/* a library of that name that cannot be opened is worth its reason; none at all is not */
+		err_set(&why, ERR_DEVICE, "there is no CUDA driver (%s); use --backend cpu",
+				named && *named ? dlerror() : driver.path);
+		return;
+	}
+	if (find_functions(library) || check_version())
+		dlclose(library);
+}
+
+const struct cu_driver *cu_driver_open(struct err *e)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, open_once);
+	if (!why.code)
+		return &driver;
+	err_set(e, why.code, "%s", why.text);
+	return NULL;
+}
+
+int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e)
+{
+	const char *name = NULL, *text = NULL;
+
+	if (d->error_name(r, &name) || !name)
+		name = "an error of unknown name";
+	if (d->error_string(r, &text) || !text)
+		text = "";
+	return err_set(e, ERR_DEVICE, "%s failed: %s (%d%s%s)", what, name, (int)r, *text ? ": " : "",
+				   text);
+}

@@ -1,0 +1,122 @@
+/* The CUDA driver, opened while the program runs: one program for machines with and without a GPU.
+ * kernels/cuda/ only.
+ *
+ * The declarations are our own and minimal, so that no CUDA header is needed to build; names and
+ * values are those of the CUDA Driver API (versioned symbols, as its header maps them). The library
+ * is libcuda.so.1, or the one that the environment variable CUTAWAY_CUDA_DRIVER names: for tests, one
+ * that runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is below. */
+#ifndef CUTAWAY_KERNELS_CUDA_DRIVER_H
+#define CUTAWAY_KERNELS_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct cu_context *CUcontext;
+typedef struct cu_module *CUmodule;
+typedef struct cu_function *CUfunction;
+typedef struct cu_stream *CUstream;
+typedef struct cu_event *CUevent;
+typedef struct cu_graph *CUgraph;
+typedef struct cu_graph_exec *CUgraphExec;
+
+enum { /* CUresult, those that are told apart */
+	CU_OK = 0,
+	CU_ERROR_OUT_OF_MEMORY = 2,
+	CU_ERROR_NO_DEVICE = 100,
+	CU_ERROR_NO_BINARY_FOR_GPU = 209,
+	CU_ERROR_NOT_READY = 600,
+	CU_ERROR_ILLEGAL_ADDRESS = 700,
+	CU_ERROR_LAUNCH_TIMEOUT = 702,
+	CU_ERROR_LAUNCH_FAILED = 719,
+	CU_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+};
+enum { /* CUdevice_attribute */
+	CU_ATTRIBUTE_MULTIPROCESSORS = 16,
+	CU_ATTRIBUTE_INTEGRATED = 18,
+	CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+	CU_ATTRIBUTE_CAPABILITY_MAJOR = 75,
+	CU_ATTRIBUTE_CAPABILITY_MINOR = 76,
+	CU_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
+	CU_ATTRIBUTE_MAX_SHARED_OPTIN = 97,
+};
+enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8 };		  /* CUfunction_attribute */
+enum { CU_STREAM_NON_BLOCKING = 1 };			  /* cuStreamCreate */
+enum { CU_CAPTURE_THREAD_LOCAL = 1 };			  /* cuStreamBeginCapture_v2 */
+enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 }; /* cuMemHostAlloc */
+
+/* Name without its version, exported symbol, parameters. All return CUresult. */
+#define CU_FUNCTIONS(X)                                                                            \
+	X(init, cuInit, (unsigned flags))                                                              \
+	X(driver_version, cuDriverGetVersion, (int *version))                                          \
+	X(error_name, cuGetErrorName, (CUresult r, const char **name))                                 \
+	X(error_string, cuGetErrorString, (CUresult r, const char **text))                             \
+	X(device_count, cuDeviceGetCount, (int *n))                                                    \
+	X(device_get, cuDeviceGet, (CUdevice *d, int ordinal))                                         \
+	X(device_name, cuDeviceGetName, (char *name, int cap, CUdevice d))                             \
+	X(device_memory, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice d))                             \
+	X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice d))             \
+	X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext *c, CUdevice d))                        \
+	X(context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice d))                                 \
+	X(context_use, cuCtxSetCurrent, (CUcontext c))                                                 \
+	X(module_load, cuModuleLoadData, (CUmodule *m, const void *image))                             \
+	X(module_unload, cuModuleUnload, (CUmodule m))                                                 \
+	X(module_function, cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name))         \
+	X(function_set, cuFuncSetAttribute, (CUfunction f, int attribute, int value))                  \
+	X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
+	  (int *blocks, CUfunction f, int threads, size_t shared))                                     \
+	X(launch, cuLaunchKernel,                                                                      \
+	  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+	   unsigned shared, CUstream s, void **args, void **extra))                                    \
+	X(launch_together, cuLaunchCooperativeKernel,                                                  \
+	  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+	   unsigned shared, CUstream s, void **args))                                                  \
+	X(memory_info, cuMemGetInfo_v2, (size_t *free_bytes, size_t *total))                           \
+	X(memory_alloc, cuMemAlloc_v2, (CUdeviceptr *p, size_t bytes))                                 \
+	X(memory_free, cuMemFree_v2, (CUdeviceptr p))                                                  \
+	X(host_alloc, cuMemHostAlloc, (void **p, size_t bytes, unsigned flags))                        \
+	X(host_free, cuMemFreeHost, (void *p))                                                         \
+	X(host_address, cuMemHostGetDevicePointer_v2, (CUdeviceptr *d, void *p, unsigned flags))       \
+	X(copy_in, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, CUstream s))     \
+	X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t n, CUstream s))          \
+	X(copy_within, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)) \
+	X(fill, cuMemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))            \
+	X(stream_open, cuStreamCreate, (CUstream *s, unsigned flags))                                  \
+	X(stream_close, cuStreamDestroy_v2, (CUstream s))                                              \
+	X(stream_wait, cuStreamSynchronize, (CUstream s))                                              \
+	X(capture_begin, cuStreamBeginCapture_v2, (CUstream s, int mode))                              \
+	X(capture_end, cuStreamEndCapture, (CUstream s, CUgraph *g))                                   \
+	X(graph_make, cuGraphInstantiateWithFlags,                                                     \
+	  (CUgraphExec *x, CUgraph g, unsigned long long flags))                                       \
+	X(graph_run, cuGraphLaunch, (CUgraphExec x, CUstream s))                                       \
+	X(graph_drop, cuGraphExecDestroy, (CUgraphExec x))                                             \
+	X(graph_close, cuGraphDestroy, (CUgraph g))                                                    \
+	X(event_open, cuEventCreate, (CUevent *e, unsigned flags))                                     \
+	X(event_close, cuEventDestroy_v2, (CUevent e))                                                 \
+	X(event_note, cuEventRecord, (CUevent e, CUstream s))                                          \
+	X(event_between, cuEventElapsedTime, (float *ms, CUevent start, CUevent end))
+
+struct cu_driver {
+#define X(name, symbol, parameters) CUresult(*name) parameters;
+	CU_FUNCTIONS(X)
+#undef X
+	int version; /* 13000: CUDA 13.0 */
+	const char *path; /* of the library, as it was named */
+};
+
+/* The lowest version whose driver runs our fat binary: that of the compiler is asked for at build
+ * time, and minor versions of one major one are compatible (CUDA Compatibility, section 2). */
+enum { CU_DRIVER_MIN = 12000 };
+
+/* Opens the library, once a process; later calls give the same. NULL with ERR_DEVICE: there is none,
+ * it lacks a function, is too old, or finds no device. The text says which and what to do. */
+const struct cu_driver *cu_driver_open(struct err *e);
+
+/* Turns a result that is not CU_OK into an error: what was tried, the driver's words for it. */
+int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e);
+
+#endif
