@@ -33,7 +33,7 @@ struct cli {
 	const char *commands, *theme;
 	bool ascii;
 	const char *only, *svg; /* of bench */
-	bool roofline;
+	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
 };

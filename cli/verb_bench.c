@@ -11,6 +11,7 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/bench.h"
+#include "sessions/profile.h"
 #include "sessions/roofline.h"
 
 static void tell(void *arg, const char *what)
@@ -61,7 +62,7 @@ static void print_table(const struct bench_report *r)
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		   (double)r->info.pages * (double)r->info.page_bytes / 1e6);
-	printf("%-23s %12s %-5s  %-22s  %-16s  %s\n", "figure", "median", "", "lowest .. highest",
+	printf("%-23s %12s %-5s  %-22s  %-16s  %s\n", "figure", "median", "", "10% .. 90%",
 		   "share of limit", "what");
 #define X(name, unit, form, doc)                                                                   \
 	if (r->name.n)                                                                                 \
@@ -90,30 +91,73 @@ static int draw_roofline(const struct cli *c, const struct bench_report *r, stru
 	return 0;
 }
 
-int verb_bench(const struct cli *c, struct err *e)
+/* Only these have their stages kept: see bench_cases. */
+static bool has_stages(const struct bench_report *r)
 {
-	struct engine_options o = c->engine;
-	struct bench_report r;
-	char *path = NULL;
-	bool telling = isatty(STDERR_FILENO);
+	double tokens = 0;
+	for (int i = 0; i < BENCH_N_PHASES; i++)
+		tokens += r->profile[i].tokens;
+	return tokens > 0;
+}
+
+static int check_options(const struct cli *c, struct err *e)
+{
 	if (c->only && !bench_knows(c->only))
 		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", c->only);
-	if (c->json && c->roofline)
-		return err_set(e, ERR_USAGE, "--json and --roofline do not go together: see --svg");
-	if (model_find(c, &path, e))
-		return -1;
-	o.model = path;
-	int status = bench_run(&o, c->only, telling ? tell : NULL, NULL, &r, e);
+	if (c->json && (c->roofline || c->profile))
+		return err_set(e, ERR_USAGE, "--json goes with neither --roofline (see --svg) nor --profile");
+	if (c->turns && (!c->only || c->json || c->roofline || c->profile || c->svg))
+		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
+	return 0;
+}
+
+/* A line from the other side asks for a run; the end of its lines ends the turns. */
+static bool take_turn(void *arg, double value)
+{
+	int c;
+	(void)arg;
+	if (isfinite(value))
+		printf("%.9g\n", value);
+	else
+		puts("ready");
+	if (fflush(stdout))
+		return false;
+	while ((c = getchar()) != EOF && c != '\n')
+		;
+	return c != EOF;
+}
+
+static int measure(const struct cli *c, const struct engine_options *o, struct err *e)
+{
+	struct bench_report r;
+	bool telling = isatty(STDERR_FILENO);
+	int status = bench_run(o, c->only, telling ? tell : NULL, NULL, &r, e);
 	if (telling)
 		fprintf(stderr, "\r\033[K");
-	free(path);
 	if (status)
 		return -1;
 	if (c->json)
 		print_json(&r);
 	else
 		print_table(&r);
-	if ((c->roofline || c->svg) && draw_roofline(c, &r, e))
+	if ((c->profile || c->roofline || c->svg) && !has_stages(&r))
+		return err_set(e, ERR_USAGE,
+					   "%s has no kernel stages to show; decode_tok_s, decode_1k_tok_s and "
+					   "prefill_tok_s have, where the context is long enough",
+					   c->only ? c->only : "bench");
+	if (c->profile)
+		profile_print(&r, stdout);
+	return c->roofline || c->svg ? draw_roofline(c, &r, e) : 0;
+}
+
+int verb_bench(const struct cli *c, struct err *e)
+{
+	struct engine_options o = c->engine;
+	char *path = NULL;
+	if (check_options(c, e) || model_find(c, &path, e))
 		return -1;
-	return out_flush(e);
+	o.model = path;
+	int status = c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
+	free(path);
+	return status || out_flush(e) ? -1 : 0;
 }

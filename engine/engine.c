@@ -266,6 +266,19 @@ double engine_measure_int(struct engine *e)
 	return k_measure_int(e->kernels);
 }
 
+double engine_measure_read(struct engine *e, const void *data, size_t bytes)
+{
+	const struct model *m = e->model;
+
+	return data ? k_read_rate(e->kernels, data, bytes)
+				: k_read_rate(e->kernels, m->arena, m->arena_used & ~(size_t)63);
+}
+
+double engine_measure_gates(struct engine *e)
+{
+	return k_measure_gates(e->kernels, &e->forward.program);
+}
+
 int64_t engine_steps(const struct engine *e)
 {
 	return e->n_steps;

@@ -116,6 +116,11 @@ void engine_look_closely(struct engine *e);
 /* 8-bit multiply-adds a second that this engine's threads and instructions can do (k_measure_int):
  * takes about 100 ms. */
 double engine_measure_int(struct engine *e);
+/* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of 64) at data,
+ * or over the engine's own packed weights if data is NULL. */
+double engine_measure_read(struct engine *e, const void *data, size_t bytes);
+/* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
+double engine_measure_gates(struct engine *e);
 
 /* Checks every invariant of pages, cache and queues; asserts. For tests. */
 void engine_check(const struct engine *e);

@@ -287,6 +287,11 @@ void k_run(struct k_ctx *ctx, struct k_program *p);
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
  * `bytes` of memory. Takes about 60 ms for 256 MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes);
+/* One such pass over `bytes` (a multiple of 64) at data, which are not changed. */
+double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
+/* Seconds that the gates between the ops of this program take, its work left out: measured with as many
+ * empty ops. */
+double k_measure_gates(struct k_ctx *ctx, const struct k_program *p);
 /* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);

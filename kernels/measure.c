@@ -1,6 +1,6 @@
 /* What this machine can do at most, with this pool and these instructions: plain reads, and 8-bit
- * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009).
- * Thread: the engine's, with the pool. */
+ * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009). And what the
+ * gates between ops cost. Thread: the engine's, with the pool. */
 #include "kernels/measure.h"
 
 #include <string.h>
@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "kernels/context.h"
+#include "kernels/walk.h"
 
 struct reading {
-	uint64_t *data;
+	const uint64_t *data;
 	size_t n_lines; /* of 64 bytes */
-	bool write;		/* first touch, by the threads that will read */
 	atomic_ullong sum;
 };
 
@@ -25,10 +25,6 @@ static void read_lines(void *arg, int tid, int n_threads, void *scratch)
 
 	(void)scratch;
 	k_split((int64_t)r->n_lines, tid, n_threads, &lo, &hi);
-	if (r->write) {
-		memset(r->data + lo * 8, 1, (size_t)(hi - lo) * 64);
-		return;
-	}
 	for (const uint64_t *p = r->data + lo * 8, *end = r->data + hi * 8; p < end; p += 8)
 		for (int i = 0; i < 8; i++)
 			sum[i] += p[i];
@@ -37,27 +33,48 @@ static void read_lines(void *arg, int tid, int n_threads, void *scratch)
 	atomic_fetch_add(&r->sum, sum[0]); /* keeps the reads alive */
 }
 
+double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes)
+{
+	struct reading r = {.data = data, .n_lines = bytes / 64};
+	int64_t before = now_ns(), ns;
+
+	k_pool_run(ctx->pool, read_lines, &r);
+	ns = now_ns() - before;
+	return (double)(r.n_lines * 64) * 1e9 / (double)(ns ? ns : 1);
+}
+
+struct touching {
+	void *data;
+	size_t bytes;
+};
+
+/* Untouched, all reads would be of one page of zeros. */
+static void touch(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct touching *s = arg;
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split((int64_t)s->bytes, tid, n_threads, &lo, &hi);
+	memset((char *)s->data + lo, 1, (size_t)(hi - lo));
+}
+
 double k_measure_read(struct k_ctx *ctx, size_t bytes)
 {
-	struct reading r = {.n_lines = bytes / 64, .write = true};
-	uint64_t best = UINT64_MAX;
+	double best = 0;
 	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (data == MAP_FAILED)
 		return 0;
 	madvise(data, bytes, MADV_HUGEPAGE);
-	r.data = data;
-	k_pool_run(ctx->pool, read_lines, &r);
-	r.write = false;
+	k_pool_run(ctx->pool, touch, &(struct touching){data, bytes});
 	for (int pass = 0; pass < 4; pass++) {
-		uint64_t before = (uint64_t)now_ns(), ns;
+		double rate = k_read_rate(ctx, data, bytes);
 
-		k_pool_run(ctx->pool, read_lines, &r);
-		ns = (uint64_t)now_ns() - before;
-		best = ns < best ? ns : best;
+		best = rate > best ? rate : best;
 	}
 	munmap(data, bytes);
-	return (double)(r.n_lines * 64) * 1e9 / (double)(best ? best : 1);
+	return best;
 }
 
 /* What a compiler makes of a plain sum of products. */
@@ -115,4 +132,28 @@ double k_measure_int(struct k_ctx *ctx)
 		pass++;
 	}
 	return best;
+}
+
+/* Empty ops: nothing is left of them but the walk and the gates. */
+double k_measure_gates(struct k_ctx *ctx, const struct k_program *p)
+{
+	enum { MOST = 512, PASSES = 32 };
+	static const struct k_matrix none = {.type = K_F32, .n_cols = 1};
+	struct k_op op[MOST];
+	const int32_t n = k_walk_gates(p);
+	struct k_program empty = {.op = op, .n_ops = n < MOST ? n : MOST, .timed = p->timed};
+	double sum = 0;
+
+	memset(op, 0, sizeof op);
+	for (int32_t i = 0; i < empty.n_ops; i++) {
+		op[i].kind = K_OP_embed;
+		op[i].u.embed.w = &none;
+	}
+	for (int pass = 0; pass < PASSES && n; pass++) {
+		int64_t before = now_ns();
+
+		k_run(ctx, &empty);
+		sum += (double)(now_ns() - before) * n / empty.n_ops;
+	}
+	return sum / PASSES / 1e9;
 }

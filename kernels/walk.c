@@ -105,6 +105,15 @@ static void walk(void *arg, int tid, int n_threads, void *scratch)
 	}
 }
 
+int32_t k_walk_gates(const struct k_program *p)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < p->n_ops; i++)
+		n += i == 0 || !is_small(p->op + i);
+	return n;
+}
+
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
 	struct walk w = {.isa = isa, .program = program, .gate = {.spins = k_pool_spins(pool)}};

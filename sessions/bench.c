@@ -23,48 +23,6 @@ static double resident_bytes(void)
 
 /* ---- setting up ---- */
 
-/* Opens an engine and asks it for one token: seconds until it was open, and until the token. */
-static int time_start(const struct engine_options *o, double *opened, double *token, struct err *e)
-{
-	static const char text[] = "The captain wrote that the wind had turned to the north, and that";
-	struct bench_stage stage[BENCH_N_PHASES][EV_N_stage];
-	struct bench b = {.stage = stage};
-	size_t n = 0, cap = 0;
-	memset(stage, 0, sizeof stage);
-	double start = bench_now();
-	if (engine_open(&b.engine, o, e))
-		return -1;
-	*opened = bench_now() - start;
-	int status = engine_add_sink(b.engine, bench_on_event, &b);
-	engine_begin(b.engine, NULL);
-	status = status || tokenizer_encode(engine_tokenizer(b.engine), text, sizeof text - 1, false,
-										&b.ids, &n, &cap, e);
-	if (!status && n > 16)
-		n = 16;
-	status = status || bench_submit(&b, 0, (int32_t)n, 1, true, e) < 0 || bench_step_until(&b, 1, e);
-	*token = bench_now() - start;
-	engine_close(b.engine);
-	free(b.ids);
-	return status ? -1 : 0;
-}
-
-static int measure_start(const struct engine_options *o, struct bench_report *r, struct err *e)
-{
-	struct samples opened = {.n = 0}, token = {.n = 0};
-	struct engine_options plain = *o;
-	double end = bench_now() + 4, a, c;
-	plain.measure = false;
-	do {
-		if (time_start(&plain, &a, &c, e))
-			return -1;
-		bench_add(&opened, 1e3 * a);
-		bench_add(&token, 1e3 * c);
-	} while (bench_now() < end && opened.n < 5);
-	r->start_ms = bench_figure(&opened);
-	r->start_to_first_token_ms = bench_figure(&token);
-	return 0;
-}
-
 /* Bytes of the file's weights that one decoded token needs: all tensors but an embedding of which
  * only one row is read. */
 static int count_weights(const char *model, double *bytes, struct err *e)
@@ -125,10 +83,7 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 	b->recording = true;
 	engine_begin(b->engine, NULL);
 	b->token_s = 0.1;
-	const char *limit;
-	double share;
-	b->read_rate = b->int_rate = 1;
-	b->token_s = bench_time_decode(b, 16, 16, 1, &share, &limit, e); /* warms up, and says how long runs may be */
+	b->token_s = bench_time_decode(b, SHORT, 16, 1, e); /* warms up, and says how long runs may be */
 	return b->token_s < 0 ? -1 : 0;
 }
 
@@ -149,6 +104,7 @@ static int close_all(struct bench *b, struct err *e)
 	if (*b->folder)
 		rmdir(b->folder);
 	free(b->ids);
+	bench_free_memory(b);
 	return status;
 }
 
@@ -158,25 +114,53 @@ static void say(struct bench *b, const char *what)
 		b->tell(b->arg, what);
 }
 
-static int run_decode(struct bench *b, struct bench_report *r, struct err *e)
+static int run_case(struct bench *b, const char *figure, struct bench_figure *out,
+					struct bench_shares *shares, struct bench_report *r, struct err *e)
 {
-	if (bench_measure_decode(b, 16, 1, 15, 9, &r->decode_tok_s, e))
+	const struct bench_case *c = bench_cases;
+	while (strcmp(c->figure, figure))
+		c++;
+	if (!bench_fits(b, c))
+		return 0;
+	if (c->prefill && engine_set(b->engine, "prefix-cache", "off", e))
 		return -1;
-	double token = r->weight_bytes / b->read_rate;
-	r->bandwidth_fraction = r->decode_tok_s;
-	r->bandwidth_fraction.median *= token;
-	r->bandwidth_fraction.low *= token;
-	r->bandwidth_fraction.high *= token;
-	r->bandwidth_fraction.limit = NULL;
+	if (bench_pairs(b, c, out, shares, c->phase < 0 ? NULL : &r->profile[c->phase], e))
+		return -1;
+	return c->prefill ? engine_set(b->engine, "prefix-cache", "on", e) : 0;
+}
+
+static int run_memory(struct bench *b, struct bench_report *r, struct err *e)
+{
+	(void)e; /* the warm-up has decoded */
+	(void)b;
 	r->rss_bytes = bench_single(resident_bytes());
 	return 0;
 }
 
+static int run_reads(struct bench *b, struct bench_report *r, struct err *e)
+{
+	(void)r;
+	(void)e;
+	for (double end = bench_now() + 0.5; bench_now() < end;)
+		bench_look(b);
+	return 0;
+}
+
+static int run_decode(struct bench *b, struct bench_report *r, struct err *e)
+{
+	struct bench_shares s = {r->bandwidth_fraction, r->weights_fraction};
+	int status = run_case(b, "decode_tok_s", &r->decode_tok_s, &s, r, e);
+	r->bandwidth_fraction = s.memory;
+	r->weights_fraction = s.weights;
+	return status;
+}
+
 static int run_first(struct bench *b, struct bench_report *r, struct err *e)
 {
-	if (bench_measure_first(b, FIRST, 6, &r->prefill64_tok_s, e))
+	struct bench_shares unused;
+	struct bench_figure *f = &r->prefill64_tok_s;
+	if (run_case(b, "prefill64_tok_s", f, &unused, r, e))
 		return -1;
-	const struct bench_figure *f = &r->prefill64_tok_s;
 	r->ttft_ms = *f;
 	r->ttft_ms.median = 1e3 * FIRST / f->median;
 	r->ttft_ms.low = 1e3 * FIRST / f->high;
@@ -184,25 +168,17 @@ static int run_first(struct bench *b, struct bench_report *r, struct err *e)
 	return 0;
 }
 
-static int run_prefill(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_first(b, PREFILL, 12, &r->prefill_tok_s, e);
-}
-
-static int run_deep(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_decode(b, DEEP, 1, 12, 7, &r->decode_1k_tok_s, e);
-}
-
-static int run_batch8(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_decode(b, 16, 8, 9, 5, &r->batch8_tok_s, e);
-}
-
-static int run_batch16(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_decode(b, 16, N_BATCH, 12, 5, &r->batch16_tok_s, e);
-}
+#define CASE(name, figure)                                                                         \
+	static int name(struct bench *b, struct bench_report *r, struct err *e)                        \
+	{                                                                                              \
+		struct bench_shares unused;                                                                \
+		return run_case(b, #figure, &r->figure, &unused, r, e);                                    \
+	}
+CASE(run_prefill, prefill_tok_s)
+CASE(run_deep, decode_1k_tok_s)
+CASE(run_batch8, batch8_tok_s)
+CASE(run_batch16, batch16_tok_s)
+#undef CASE
 
 static int run_cost4(struct bench *b, struct bench_report *r, struct err *e)
 {
@@ -219,13 +195,15 @@ static int run_recording(struct bench *b, struct bench_report *r, struct err *e)
 	return bench_measure_recording(b, 24, &r->record_percent, e);
 }
 
-/* In this order; memory is measured before the pages of the others are touched. */
+/* In this order; memory is measured before the pages of the others, and what plain reads read, are touched. */
 static const struct {
 	const char *what;
 	const char *figures; /* that come of it, each with a blank on either side */
 	int (*run)(struct bench *b, struct bench_report *r, struct err *e);
 } measurements[] = {
-	{"decoding", " decode_tok_s bandwidth_fraction rss_bytes ", run_decode},
+	{"memory", " rss_bytes ", run_memory},
+	{"plain reads", " read_gb_s reread_gb_s ", run_reads},
+	{"decoding", " decode_tok_s bandwidth_fraction weights_fraction ", run_decode},
 	{"first token", " ttft_ms prefill64_tok_s ", run_first},
 	{"prefill", " prefill_tok_s ", run_prefill},
 	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", run_deep},
@@ -265,40 +243,107 @@ bool bench_knows(const char *name)
 	return false;
 }
 
-int bench_run(const struct engine_options *o, const char *only,
-			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
-			  struct err *e)
+/* What the measurements need; only a session that records is measured. */
+static struct engine_options options_for(const struct engine_options *o)
 {
 	struct engine_options used = *o;
-	struct bench b = {.tell = tell, .arg = arg, .stage = out->stage};
-	memset(out, 0, sizeof *out);
-	if (only && !bench_knows(only))
-		return err_set(e, ERR_USAGE, "bench has no figure of this name: see `cutaway bench`");
-#define X(name, unit, form, doc) out->name = (struct bench_figure){NAN, NAN, NAN, 0, NAN, NULL};
-	BENCH_FIGURES(X)
-#undef X
 	used.slots = used.slots < N_BATCH ? N_BATCH : used.slots;
 	used.pages = used.pages ? used.pages : 8192 / used.page_size;
 	used.spec = "off";
 	used.measure = true;
-	say(&b, "starting");
+	return used;
+}
+
+static int measure_figures(struct bench *b, const char *only, struct bench_report *out,
+						   struct err *e)
+{
+	out->info = *engine_info(b->engine);
+	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
+	snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
+	b->int_rate = 2 * engine_measure_int(b->engine);
+	out->int_gmac_s = bench_single(b->int_rate / 2e9);
+	int status = measure_all(b, only, out, e);
+	out->read_gb_s = bench_figure(&b->reads);
+	out->reread_gb_s = bench_figure(&b->rereads);
+	return status;
+}
+
+int bench_run(const struct engine_options *o, const char *only,
+			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
+			  struct err *e)
+{
+	struct engine_options used = options_for(o);
+	memset(out, 0, sizeof *out);
+#define X(name, unit, form, doc) out->name = (struct bench_figure){NAN, NAN, NAN, 0, NAN, NULL};
+	BENCH_FIGURES(X)
+#undef X
+	if (only && !bench_knows(only))
+		return err_set(e, ERR_USAGE, "bench has no figure of this name: see `cutaway bench`");
 	if (count_weights(o->model, &out->weight_bytes, e))
 		return -1;
-	if (wanted(" start_ms start_to_first_token_ms ", only) && measure_start(&used, out, e))
-		return -1;
-	int status = open_all(&b, &used, e);
-	if (!status) {
-		out->info = *engine_info(b.engine);
-		snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
-		snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
-		b.read_rate = out->info.read_bandwidth;
-		b.int_rate = 2 * engine_measure_int(b.engine);
-		memset(out->stage, 0, sizeof out->stage);
-		out->read_gb_s = bench_single(b.read_rate / 1e9);
-		out->int_gmac_s = bench_single(b.int_rate / 2e9);
-		status = measure_all(&b, only, out, e);
-	}
-	if (close_all(&b, e))
+	struct bench *b = calloc(1, sizeof *b);
+	if (!b)
+		return err_set(e, ERR_MEMORY, "no memory for the bench");
+	b->tell = tell;
+	b->arg = arg;
+	b->weight_bytes = out->weight_bytes;
+	say(b, "starting");
+	int status = wanted(" start_ms start_to_first_token_ms ", only)
+					 ? bench_measure_start(&used, out, e)
+					 : 0;
+	status = status || open_all(b, &used, e) || measure_figures(b, only, out, e);
+	if (close_all(b, e))
 		status = -1;
+	free(b);
+	return status ? -1 : 0;
+}
+
+/* ---- by turns with another program ---- */
+
+static int take_starts(const struct engine_options *o, bool (*turn)(void *arg, double value),
+					   void *arg, struct err *e)
+{
+	double opened, token = NAN;
+	while (turn(arg, 1e3 * token))
+		if (bench_time_start(o, &opened, &token, e))
+			return -1;
+	return 0;
+}
+
+static int take_turns(struct bench *b, const struct bench_case *c,
+					  bool (*turn)(void *arg, double value), void *arg, struct err *e)
+{
+	double value = NAN;
+	if (!bench_fits(b, c))
+		return err_set(e, ERR_USAGE, "bench: %s needs a longer context", c->figure);
+	if (c->prefill && engine_set(b->engine, "prefix-cache", "off", e))
+		return -1;
+	while (turn(arg, value)) {
+		value = bench_once(b, c, e);
+		if (value < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int bench_turns(const struct engine_options *o, const char *figure,
+				bool (*turn)(void *arg, double value), void *arg, struct err *e)
+{
+	struct engine_options used = options_for(o);
+	const struct bench_case *c = bench_cases;
+	used.measure = false;
+	if (!strcmp(figure, "start_to_first_token_ms"))
+		return take_starts(&used, turn, arg, e);
+	while (c->figure && strcmp(c->figure, figure))
+		c++;
+	if (!c->figure)
+		return err_set(e, ERR_USAGE, "bench: \"%s\" is not measured by single runs", figure);
+	struct bench *b = calloc(1, sizeof *b);
+	if (!b)
+		return err_set(e, ERR_MEMORY, "no memory for the bench");
+	int status = open_all(b, &used, e) || take_turns(b, c, turn, arg, e);
+	if (close_all(b, e))
+		status = -1;
+	free(b);
 	return status ? -1 : 0;
 }

@@ -1,18 +1,17 @@
-/* The measurements of the bench: each repeats for some seconds, at least once. Times are of this thread's
- * clock around whole steps, so that planning, sampling, events and the ring are in them; the log
- * writer works beside. Thread: bench_run's. */
+/* Single runs of the bench, and the measurements whose figure is a ratio of runs: each of these repeats for some
+ * seconds, at least once. Times are of this thread's clock around whole steps, so that planning, sampling,
+ * events and the ring are in them; the log writer works beside. Thread: bench_run's. */
 #include "sessions/bench_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 double bench_now(void) /* seconds */
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return 1e-9 * (double)now_ns();
 }
 
 static void note_times(struct bench *b, const struct ev_time *t)
@@ -22,22 +21,21 @@ static void note_times(struct bench *b, const struct ev_time *t)
 		 at += sizeof(struct ev_stage_time)) {
 		struct ev_stage_time s;
 		memcpy(&s, (const char *)t->stages.data + at, sizeof s);
-		b->newest[s.stage] = (struct bench_stage){(double)s.ns, (double)s.bytes, (double)s.ops};
-		b->bytes += (double)s.bytes;
-		b->ops += (double)s.ops;
+		b->newest[s.stage] = (struct bench_stage){(double)s.ns, (double)s.bytes, (double)s.ops, 0};
 	}
 }
 
-/* Steps of one row, and of prompts alone, are what the roofline shows. */
-static void sum_times(struct bench *b)
+static void sum_step(struct bench *b, const struct ev_step *step)
 {
-	enum bench_phase phase = b->step.prefill_rows ? BENCH_PREFILL : BENCH_DECODE;
-	if (phase == BENCH_DECODE ? b->step.rows != 1 : b->step.prefill_rows != b->step.rows)
-		return;
+	struct bench_profile *p = &b->run;
+	p->steps++;
+	p->tokens += (double)(step->prefill_rows ? step->prefill_rows : step->tokens);
+	p->step_ns += (double)step->ns;
+	p->kernel_ns += (double)step->kernel_ns;
 	for (int i = 0; i < EV_N_stage; i++) {
-		b->stage[phase][i].ns += b->newest[i].ns;
-		b->stage[phase][i].bytes += b->newest[i].bytes;
-		b->stage[phase][i].ops += b->newest[i].ops;
+		p->stage[i].ns += b->newest[i].ns;
+		p->stage[i].bytes += b->newest[i].bytes;
+		p->stage[i].ops += b->newest[i].ops;
 	}
 }
 
@@ -54,7 +52,8 @@ void bench_on_event(void *arg, const struct event *ev)
 		b->n_finished++;
 	else if (ev->kind == EV_step) {
 		b->step = ev->u.step;
-		sum_times(b);
+		if (b->timing)
+			sum_step(b, &ev->u.step);
 	}
 	if (b->recording)
 		ring_push(b->ring, ev);
@@ -79,30 +78,14 @@ struct bench_figure bench_figure(struct samples *s)
 		return f;
 	qsort(s->value, (size_t)s->n, sizeof *s->value, by_value);
 	f.median = (s->value[(s->n - 1) / 2] + s->value[s->n / 2]) / 2;
-	f.low = s->value[0];
-	f.high = s->value[s->n - 1];
+	f.low = s->value[s->n / 10];
+	f.high = s->value[s->n - 1 - s->n / 10];
 	return f;
 }
 
 struct bench_figure bench_single(double value)
 {
 	return (struct bench_figure){value, value, value, 1, NAN, NULL};
-}
-
-/* The roofs' time for what was counted, of the seconds that it took. */
-static double share_of(const struct bench *b, double seconds, const char **limit)
-{
-	double reads = b->bytes / b->read_rate, integers = b->ops / b->int_rate;
-	*limit = reads > integers ? "reads" : "integers";
-	return (reads > integers ? reads : integers) / seconds;
-}
-
-static struct bench_figure figure_of(struct samples *s, struct samples *shares, const char *limit)
-{
-	struct bench_figure f = bench_figure(s);
-	f.share = bench_figure(shares).median;
-	f.limit = limit;
-	return f;
 }
 
 int64_t bench_submit(struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy,
@@ -147,16 +130,29 @@ static int step_to_end(struct bench *b, struct err *e)
 }
 
 /* Tokens that take about this long, in 8 … most. */
-static int32_t tokens_of(const struct bench *b, double seconds, int32_t most)
+int32_t bench_tokens_of(const struct bench *b, double seconds, int32_t most)
 {
 	double n = seconds / b->token_s;
 	return n < 8 ? 8 : n > most ? most : (int32_t)n;
 }
 
+static void begin_timing(struct bench *b)
+{
+	memset(&b->run, 0, sizeof b->run);
+	b->timing = true;
+	b->run.wall_ns = -(double)now_ns();
+}
+
+static void end_timing(struct bench *b)
+{
+	b->run.wall_ns += (double)now_ns();
+	b->timing = false;
+}
+
 /* Seconds a token of n_requests sequences that decode together, after a prompt of n_ids tokens. The
  * first few steps are not counted. Negative: an error. */
 double bench_time_decode(struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests,
-						  double *share, const char **limit, struct err *e)
+						 struct err *e)
 {
 	int32_t warm = n_generated / 8 + 1;
 	b->n_tokens = 0;
@@ -170,74 +166,30 @@ double bench_time_decode(struct bench *b, int32_t n_ids, int32_t n_generated, in
 	} while (b->step.prefill_rows || b->n_tokens < (int64_t)n_requests * warm);
 	int64_t before = b->n_tokens;
 	b->n_finished = 0;
-	b->bytes = b->ops = 0;
-	double start = bench_now();
 	int more = 1;
+	begin_timing(b);
 	while (b->n_tokens - before < (int64_t)n_requests * n_generated && !b->n_finished && more > 0)
 		more = engine_step(b->engine, e);
-	double wall = bench_now() - start, seconds = wall / (double)(b->n_tokens - before);
-	*share = share_of(b, wall, limit);
+	end_timing(b);
+	double seconds = 1e-9 * b->run.wall_ns / (double)(b->n_tokens - before);
 	if (more < 0 || step_to_end(b, e))
 		return -1;
 	return seconds;
 }
 
 /* Seconds from the arrival of a prompt to its first token. The prefix cache must be off. */
-static double time_first(struct bench *b, int32_t n_ids, double *share, const char **limit,
-						 struct err *e)
+double bench_time_first(struct bench *b, int32_t n_ids, struct err *e)
 {
 	b->n_tokens = 0;
-	b->bytes = b->ops = 0;
-	double start = bench_now();
-	if (bench_submit(b, 0, n_ids, 1, false, e) < 0 || bench_step_until(b, 1, e))
+	begin_timing(b);
+	int status = bench_submit(b, 0, n_ids, 1, false, e) < 0 || bench_step_until(b, 1, e);
+	end_timing(b);
+	if (status || step_to_end(b, e))
 		return -1;
-	double seconds = bench_now() - start;
-	*share = share_of(b, seconds, limit);
-	return step_to_end(b, e) ? -1 : seconds;
+	return 1e-9 * b->run.wall_ns;
 }
 
-/* ---- the measurements: each repeats for some seconds, at least once ---- */
-
-int bench_measure_first(struct bench *b, int32_t n_ids, double seconds,
-						 struct bench_figure *out, struct err *e)
-{
-	struct samples s = {.n = 0}, shares = {.n = 0};
-	const char *limit = NULL;
-	double end = bench_now() + seconds, share;
-	if (engine_info(b->engine)->ctx <= n_ids)
-		return 0;
-	if (engine_set(b->engine, "prefix-cache", "off", e))
-		return -1;
-	do {
-		double t = time_first(b, n_ids, &share, &limit, e);
-		if (t < 0)
-			return -1;
-		bench_add(&s, n_ids / t);
-		bench_add(&shares, share);
-	} while (bench_now() < end && s.n < 15);
-	*out = figure_of(&s, &shares, limit);
-	return engine_set(b->engine, "prefix-cache", "on", e);
-}
-
-int bench_measure_decode(struct bench *b, int32_t n_ids, int n_requests, double seconds, int runs,
-						  struct bench_figure *out, struct err *e)
-{
-	struct samples s = {.n = 0}, shares = {.n = 0};
-	const char *limit = NULL;
-	double end = bench_now() + seconds, share;
-	if (engine_info(b->engine)->ctx < n_ids + MOST_GENERATED)
-		return 0; /* cannot be measured with this context */
-	do {
-		double t = bench_time_decode(b, n_ids, tokens_of(b, 0.7, MOST_GENERATED - 32), n_requests, &share,
-							   &limit, e);
-		if (t < 0)
-			return -1;
-		bench_add(&s, 1 / t);
-		bench_add(&shares, share);
-	} while (bench_now() < end && s.n < runs);
-	*out = figure_of(&s, &shares, limit);
-	return 0;
-}
+/* ---- ratios: each repeats for some seconds, at least once ---- */
 
 /* Times of steps with and without drafts, at the same depths of a text that repeats itself. */
 static int collect_steps(struct bench *b, const char *spec, int32_t rows, struct samples *s,
@@ -251,7 +203,7 @@ static int collect_steps(struct bench *b, const char *spec, int32_t rows, struct
 		.kind = EV_REQUEST_KIND_load,
 		.ids = prompt,
 		.n_ids = PATTERN * TIMES,
-		.max_tokens = tokens_of(b, 0.5, 96),
+		.max_tokens = bench_tokens_of(b, 0.5, 96),
 		.params = SAMPLE_DEFAULTS,
 		.text = "bench",
 		.ignore_end = true,
@@ -350,8 +302,7 @@ static double time_recorded(struct bench *b, bool on, struct err *e)
 {
 	b->recording = on;
 	engine_observe(b->engine, on);
-	const char *limit;
-	double share, t = bench_time_decode(b, 32, tokens_of(b, 0.5, 256), 1, &share, &limit, e);
+	double t = bench_time_decode(b, 32, bench_tokens_of(b, 0.5, 256), 1, e);
 	b->recording = true;
 	engine_observe(b->engine, true);
 	writer_flush(b->writer); /* what this run left to write is not the next one's burden */

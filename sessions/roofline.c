@@ -23,14 +23,13 @@ void roofline_of(struct roofline *p, const struct bench_report *r)
 {
 	*p = (struct roofline){r->read_gb_s.median * 1e9, r->int_gmac_s.median * 2e9, {{0}}, 0};
 	for (int phase = 0; phase < BENCH_N_PHASES; phase++)
-		for (int i = 0; i < EV_N_stage; i++) {
-			const struct bench_stage *s = &r->stage[phase][i];
+		for (int i = 0; i < EV_N_stage && phase != BENCH_DEEP; i++) {
+			const struct bench_stage *s = &r->profile[phase].stage[i];
 			if (!(s->ns > 0 && s->bytes > 0 && s->ops > 0))
 				continue;
-			double intensity = s->ops / s->bytes;
-			p->point[p->n_points++] = (struct roofline_point){
-				names[i], (enum bench_phase)phase, intensity, s->ops / s->ns * 1e9,
-				roof_at(p, intensity)};
+			p->point[p->n_points++] =
+				(struct roofline_point){names[i], (enum bench_phase)phase, s->ops / s->bytes,
+										s->ops / s->ns * 1e9, s->roof_ns / s->ns};
 		}
 }
 
@@ -101,7 +100,7 @@ static void print_points(const struct roofline *p, FILE *out)
 		const struct roofline_point *a = &p->point[i];
 		fprintf(out, "%c  %-10s %-8s %10.2f %12.2f %13.0f%%\n", letter(a), a->name,
 				a->phase == BENCH_DECODE ? "decode" : "prefill", a->intensity, a->rate / 1e9,
-				100 * a->rate / a->roof);
+				100 * a->share);
 	}
 }
 
@@ -209,7 +208,7 @@ void roofline_svg(const struct roofline *p, FILE *out)
 				"<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%s: %.2f op/byte, %.2f G "
 				"op/s, %.0f%% of its roof</title></circle>\n"
 				"<text x='%.1f' y='%.1f' fill='%s'>%s</text>\n",
-				x, y, colour, a->name, a->intensity, a->rate / 1e9, 100 * a->rate / a->roof, x + 7,
+				x, y, colour, a->name, a->intensity, a->rate / 1e9, 100 * a->share, x + 7,
 				y + 4, colour, a->name);
 	}
 	fprintf(out,

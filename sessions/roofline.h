@@ -14,7 +14,7 @@ struct roofline_point {
 	enum bench_phase phase;
 	double intensity; /* operations a byte */
 	double rate;	  /* operations a second */
-	double roof;	  /* most that the roofs allow at this intensity */
+	double share;	  /* of its roof, by the rates beside each run */
 };
 
 struct roofline {
@@ -24,7 +24,8 @@ struct roofline {
 	int n_points;
 };
 
-/* Stages that did not run, or whose time or work is 0, have no point. Names are not owned. */
+/* Decoding at the beginning of a text, and prefill. What was not measured, and stages whose time or work is 0,
+ * have no point. Names are not owned. */
 void roofline_of(struct roofline *p, const struct bench_report *r);
 /* 80 columns. Errors of the file are the caller's to see. */
 void roofline_print(const struct roofline *p, bool ascii, FILE *f);

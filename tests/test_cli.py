@@ -345,7 +345,7 @@ def test_bench():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", deep], check=True)
     status, out, err = cutaway("bench", "--json", "--model", deep)
     figures = json.loads(out)
-    names = {"read_gb_s", "decode_tok_s", "bandwidth_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
+    names = {"read_gb_s", "reread_gb_s", "decode_tok_s", "bandwidth_fraction", "weights_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
              "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent",
              "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms"}
     check("bench --json: one object of numbers", status == 0 and set(figures) == names and
@@ -357,9 +357,25 @@ def test_bench():
     status, out, err = cutaway("bench", "--help")
     check("bench --help", status == 0 and b"--roofline" in out and b"--only" in out, out)
     picture = os.path.join(TMP.name, "roofline.svg")
-    status, out, err = cutaway("bench", "--only", "ttft_ms", "--roofline", "--ascii", "--svg", picture, "--model", deep)
-    check("bench --roofline draws the stages of the run", status == 0 and b"gate_up" in out and
+    status, out, err = cutaway("bench", "--only", "prefill_tok_s", "--roofline", "--profile", "--ascii", "--svg", picture,
+                               "--model", deep)
+    check("bench --roofline draws the stages of the run, and no others", status == 0 and b"gate_up    prefill" in out and
+          b"gate_up    decode" not in out and
           max(map(len, out.decode().split("\n\n")[-2].splitlines())) <= 100 and out.isascii(), f"{out} {err}")
+    shares = [float(x) for x in re.findall(rb"^[a-z][a-z_, ]+? +[\d.]+ +([\d.]+)%$|^(?:all stages) +[\d.]+ +([\d.]+)%",
+                                           out, re.M) for x in x if x]
+    gates = float(re.search(rb"of which gates +[\d.]+ +([\d.]+)%", out).group(1))
+    check("the parts of --profile add up to a token's time", len(shares) == 4 and abs(sum(shares) - 100) < 0.5 and
+          0 < gates < 100, f"{shares} {out}")
+    status, out, err = cutaway("bench", "--only", "rss_bytes", "--profile", "--model", deep)
+    check("a figure without stages says so", status == 2 and "decode_tok_s" in err, err)
+    for figure in ("decode_tok_s", "prefill64_tok_s", "start_to_first_token_ms"):
+        status, out, err = cutaway("bench", "--only", figure, "--turns", "--model", deep, stdin=b"\n\n")
+        lines = out.split()
+        check(f"bench --turns: a value of {figure} for each line", status == 0 and lines[0] == b"ready" and
+              len(lines) == 3 and all(float(x) > 0 for x in lines[1:]), f"{out} {err}")
+    check("--turns wants a figure of single runs", cutaway("bench", "--turns", "--model", deep)[0] == 2 and
+          cutaway("bench", "--turns", "--only", "cost4", "--model", deep)[0] == 2)
     with open(picture, encoding="utf-8") as f:
         root = xml.etree.ElementTree.fromstring(f.read())
     check("and its SVG is well formed, with a point a stage", root.tag.endswith("svg") and

@@ -17,9 +17,10 @@ static void fill(struct bench_report *r)
 	memset(r, 0, sizeof *r);
 	r->read_gb_s.median = 10;
 	r->int_gmac_s.median = 50;
-	r->stage[BENCH_DECODE][EV_STAGE_down] = (struct bench_stage){1e9, 5e9, 10e9};
-	r->stage[BENCH_PREFILL][EV_STAGE_head] = (struct bench_stage){1e9, 1e9, 50e9};
-	r->stage[BENCH_PREFILL][EV_STAGE_norm] = (struct bench_stage){0, 1e9, 50e9};
+	r->profile[BENCH_DECODE].stage[EV_STAGE_down] = (struct bench_stage){1e9, 5e9, 10e9, 5e8};
+	r->profile[BENCH_DEEP].stage[EV_STAGE_down] = (struct bench_stage){1e9, 5e9, 10e9, 5e8};
+	r->profile[BENCH_PREFILL].stage[EV_STAGE_head] = (struct bench_stage){1e9, 1e9, 50e9, 6e8};
+	r->profile[BENCH_PREFILL].stage[EV_STAGE_norm] = (struct bench_stage){0, 1e9, 50e9, 0};
 }
 
 static void test_points(void **state)
@@ -30,12 +31,12 @@ static void test_points(void **state)
 	(void)state;
 	fill(&r);
 	roofline_of(&p, &r);
-	assert_int_equal(p.n_points, 2); /* norm took no time */
+	assert_int_equal(p.n_points, 2); /* norm took no time; deep decode is not drawn */
 	assert_string_equal(p.point[0].name, "down");
 	assert_true(fabs(p.point[0].intensity - 2) < 1e-9);
 	assert_true(fabs(p.point[0].rate - 10e9) < 1);
-	assert_true(fabs(p.point[0].roof - 20e9) < 1); /* reads */
-	assert_true(fabs(p.point[1].roof - 100e9) < 1); /* integers */
+	assert_true(fabs(p.point[0].share - 0.5) < 1e-9);
+	assert_true(fabs(p.point[1].share - 0.6) < 1e-9);
 }
 
 static char *drawn(bool svg)
