@@ -290,8 +290,7 @@ int64_t engine_steps(const struct engine *e)
 static bool never_fits(const struct engine *e, const struct request *r, char why[160])
 {
 	int32_t size = e->info.page_size;
-	/* a score computes no token of its own */
-	int32_t need = r->kind == EV_REQUEST_KIND_score ? r->n_ids : r->n_ids + 1;
+	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pages = (need - 1 + size - 1) / size;
 
 	if (need > e->info.ctx)
@@ -308,11 +307,29 @@ static int check_ids(const struct engine *e, const struct engine_request *q, str
 {
 	if (q->n_ids < 1)
 		return err_set(err, ERR_USAGE, "the prompt is empty; a request needs at least one token");
+	if (q->kind == EV_REQUEST_KIND_verify && (q->n_prompt < 1 || q->n_prompt >= q->n_ids))
+		return err_set(err, ERR_USAGE, "a prompt of %d of %d tokens leaves nothing to verify",
+					   q->n_prompt, q->n_ids);
+	if (q->parent && (q->fork_pos < 0 || q->fork_pos + q->forced > q->n_ids))
+		return err_set(err, ERR_USAGE, "a fork at position %d of %d tokens", q->fork_pos, q->n_ids);
 	for (int32_t i = 0; i < q->n_ids; i++)
 		if (q->ids[i] < 0 || q->ids[i] >= e->info.vocab)
 			return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", q->ids[i],
 						   e->info.vocab);
 	return 0;
+}
+
+static void tell_fork(struct engine *e, const struct request *r, const struct engine_request *q)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_fork);
+	ev.u.fork.request = r->id;
+	ev.u.fork.parent = q->parent;
+	ev.u.fork.pos = q->fork_pos;
+	if (q->forced)
+		ev.u.fork.forced = q->ids[q->fork_pos];
+	stream_emit(&e->stream, &ev);
 }
 
 int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
@@ -332,6 +349,8 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 		stream_vocab(&e->stream, r->ids[i]);
 	request_event(r, e->spec, &ev);
 	stream_emit(&e->stream, &ev);
+	if (q->parent && q->fork_pos)
+		tell_fork(e, r, q);
 	if (never_fits(e, r, why)) {
 		engine_tell_finish(e, r, EV_FINISH_refused, why);
 		request_free(r);

@@ -51,6 +51,9 @@ struct engine_request {
 	struct sample_params params;
 	int64_t sample;
 	int64_t parent;   /* request it was forked from, or 0 */
+	int32_t fork_pos; /* with parent: position from which it goes its own way; 0: none is told */
+	bool forced;      /* with fork_pos: ids[fork_pos] was put there by the user */
+	int32_t n_prompt; /* verify: so many of ids are the prompt, the rest was drawn; else not read */
 	const char *text; /* label: what the user typed */
 	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
 	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
@@ -85,6 +88,12 @@ void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
 int64_t engine_submit(struct engine *e, const struct engine_request *r, struct err *err);
 /* True if it was running or waiting. Takes effect before the next step. */
 bool engine_cancel(struct engine *e, int64_t request);
+
+/* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what follows
+ * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages behind
+ * are let go of; nothing is computed again but the newest token. forced: a token id to put behind them,
+ * or -1; it may end the request. Takes effect before the next step. */
+int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 
 /* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on. */
 int engine_step(struct engine *e, struct err *err);

@@ -69,7 +69,7 @@ void engine_tell_batch(struct engine *e)
 }
 
 void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
-					   const struct sample_result *s, const struct k_logit_stats *stats,
+					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source)
 {
 	struct event ev;
@@ -82,7 +82,7 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 	ev_init(&ev, EV_token);
 	t->step = e->n_steps;
 	t->request = r->id;
-	t->pos = r->n_ids - 1;
+	t->pos = pos;
 	t->id = id;
 	t->p = (double)s->p;
 	t->p_draw = (double)s->p_draw;

@@ -57,8 +57,10 @@ struct engine {
 void engine_tell_session(struct engine *e);
 void engine_tell_batch(struct engine *e);
 void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
-					   const struct sample_result *s, const struct k_logit_stats *stats,
+					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source);
+/* engine_step.c: ends the request if its newest token says so. */
+void engine_end_if_due(struct engine *e, struct request *r);
 void engine_tell_draft(struct engine *e, const struct request *r, int32_t nth, int64_t pos,
 					   enum ev_code_verdict verdict, float arrival, int32_t winner,
 					   float winner_arrival, float p);

@@ -14,7 +14,7 @@ static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;
 
-	if (!e->observe || !item->n_out || r->kind == EV_REQUEST_KIND_score)
+	if (!e->observe || !item->n_out || request_is_given(r))
 		return false;
 	return !r->observed || r->n_ids - r->observed >= e->attention_every || e->observe_once ||
 		   (e->observe_layer >= 0 && e->observe_head >= 0);
@@ -116,7 +116,7 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	e->counts.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
-	engine_tell_token(e, r, e->drawn.id, &e->drawn, stats, source);
+	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 
 /* Judges draft j on output `out`; e->drawn becomes the token to use. */
@@ -200,6 +200,31 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		finish(e, r, EV_FINISH_end, NULL);
 }
 
+/* The draws of a recorded sequence, made again: what is told is what wins them now. */
+static void after_verify(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	for (int32_t i = 0; i < item->n_out; i++) {
+		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
+		struct sample_key key = { .pos = pos, .sample = r->sample };
+
+		if (pos <= r->verified) /* told before it was preempted */
+			continue;
+		sampler_pick(e->sampler, e->forward.logits + (size_t)out * (size_t)e->info.vocab,
+					 &e->forward.stats[out], &r->params, r->ids, pos, key, &e->drawn);
+		engine_tell_token(e, r, e->drawn.id, pos, &e->drawn, &e->forward.stats[out],
+						  EV_SOURCE_plain);
+		e->counts.tokens++;
+		r->verified = pos;
+	}
+	r->computed += item->n_rows;
+	if (r->computed == r->n_ids - 1)
+		finish(e, r, EV_FINISH_end, NULL);
+	else
+		sched_register(&e->sched, r);
+}
+
 static void after_prefill(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -243,10 +268,21 @@ static void after(struct engine *e, struct plan_item *item)
 	}
 	if (r->kind == EV_REQUEST_KIND_score)
 		after_score(e, item);
+	else if (r->kind == EV_REQUEST_KIND_verify)
+		after_verify(e, item);
 	else if (item->work == EV_WORK_prefill)
 		after_prefill(e, item);
 	else
 		after_decode(e, item);
+}
+
+void engine_end_if_due(struct engine *e, struct request *r)
+{
+	const char *why;
+	int end = end_reason(e, r, &why);
+
+	if (end >= 0)
+		finish(e, r, (enum ev_code_finish)end, why);
 }
 
 static void end_starved(struct engine *e)

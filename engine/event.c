@@ -36,6 +36,11 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 #undef X
 
+int ev_since(enum ev_kind kind)
+{
+	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
+}
+
 const char *ev_code_name(const char *list, int64_t value)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)

@@ -33,7 +33,8 @@ struct ev_span {
 	X(1, fork, "one of several continuations of the same prompt")                                  \
 	X(2, load, "background request from the shipped prompts")                                      \
 	X(3, run, "single request from the command line")                                              \
-	X(4, score, "log-probabilities of a given text")
+	X(4, score, "log-probabilities of a given text")                                               \
+	X(5, verify, "a recorded sequence computed again: its tokens are given, its draws are made anew")
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \
@@ -65,7 +66,8 @@ struct ev_span {
 	X(0, plain, "drawn with no draft")                                                             \
 	X(1, accepted, "drafted, and the draft was kept")                                              \
 	X(2, corrected, "drawn where a draft was rejected")                                            \
-	X(3, bonus, "drawn behind a fully accepted draft")
+	X(3, bonus, "drawn behind a fully accepted draft")                                             \
+	X(4, forced, "not drawn: put there by the user")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
@@ -199,6 +201,20 @@ EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_cancel(I, R, T, B) I(request, "", "request the user stopped")
 
+#define EV_FIELDS_rewind(I, R, T, B)                                                               \
+	I(request, "", "request that went back")                                                       \
+	I(had, "", "tokens it had, prompt and all")                                                    \
+	I(kept, "", "tokens it kept; what follows is drawn anew")                                      \
+	I(forced, "", "token id that the user put behind them; absent if none")                        \
+	I(pages, "", "pages it let go of")                                                             \
+	I(recompute, "", "rows that must be computed before the next draw")
+
+#define EV_FIELDS_fork(I, R, T, B)                                                                 \
+	I(request, "", "new request")                                                                  \
+	I(parent, "", "request whose first `pos` tokens it begins with")                               \
+	I(pos, "", "position from which it goes its own way")                                          \
+	I(forced, "", "token id that the user put at `pos`; absent if none")
+
 #define EV_FIELDS_trim(I, R, T, B)                                                                 \
 	I(request, "", "request that begins a conversation without its oldest turns")                  \
 	I(tokens, "", "tokens dropped from the conversation")                                          \
@@ -323,6 +339,8 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(page, "a KV page changes hands")                                                         \
 	EVENT(preempt, "pages ran out and a request gave up its own")                                  \
 	EVENT(cancel, "the user stopped a request")                                                    \
+	EVENT(rewind, "a running request went back to an earlier token")                               \
+	EVENT(fork, "a request continues another from a position of its own")                          \
 	EVENT(trim, "the context was full and old turns were dropped")                                 \
 	EVENT(batch, "membership of a request in the batch of a step")                                 \
 	EVENT(token, "a token was generated")                                                          \
@@ -376,6 +394,9 @@ struct ev_info {
 	int n_fields;
 };
 extern const struct ev_info ev_info[EV_N_KINDS];
+
+/* Format of recordings (user_version) that a kind of event came with; older files lack its table. */
+int ev_since(enum ev_kind kind);
 
 static inline size_t ev_field_size(enum ev_type type)
 {

@@ -73,6 +73,8 @@ struct request *request_new(const struct engine_request *spec, int32_t ctx, int3
 	r->ignore_end = spec->ignore_end;
 	r->slot = -1;
 	r->n_ids = r->n_prompt = spec->n_ids;
+	if (spec->kind == EV_REQUEST_KIND_verify)
+		r->n_prompt = spec->n_prompt;
 	r->limit_is_ctx = limit > ctx;
 	r->limit = limit < ctx ? (int32_t)limit : ctx;
 	if (r->limit < spec->n_ids)
@@ -128,6 +130,20 @@ const char *request_stop(struct request *r, const void *bytes, size_t size)
 			return r->stop[i];
 	}
 	return NULL;
+}
+
+void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
+{
+	r->n_ids = n;
+	r->draft.n = 0;
+	r->starved = false;
+	if (r->observed > n)
+		r->observed = 0;
+	r->n_tail = 0;
+	for (int32_t i = r->n_prompt; r->stop && i < n; i++) {
+		struct gguf_text bytes = tokenizer_bytes(t, r->ids[i]);
+		request_stop(r, bytes.data, bytes.size);
+	}
 }
 
 void request_event(const struct request *r, const char *spec, struct event *ev)

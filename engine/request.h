@@ -42,6 +42,7 @@ struct request {
 
 	int64_t arrival_ns, queued_ns, first_token_ns;
 	int64_t last_step;
+	int32_t verified; /* verify: position of the last draw told */
 	int32_t observed; /* n_ids when its attention was last told, 0: never */
 };
 
@@ -50,6 +51,13 @@ struct request *request_new(const struct engine_request *spec, int32_t ctx, int3
 void request_free(struct request *r);
 /* Adds the bytes of a generated token; the stop string that is now complete, or NULL. */
 const char *request_stop(struct request *r, const void *bytes, size_t size);
+/* Keeps the first n tokens, n_prompt at least. */
+void request_truncate(struct request *r, int32_t n, const struct tokenizer *t);
+/* Its tokens are given: it draws none of its own, and ends when its last but one row is computed. */
+static inline bool request_is_given(const struct request *r)
+{
+	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;
+}
 /* Fills the event of the request's arrival; spans point into r. */
 void request_event(const struct request *r, const char *spec, struct event *ev);
 

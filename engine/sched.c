@@ -115,6 +115,21 @@ struct request *sched_find(const struct sched *s, int64_t id)
 	return NULL;
 }
 
+int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid)
+{
+	int32_t size = s->kv->store.page_size, had = r->n_pages;
+
+	if (r->computed > valid)
+		r->computed = valid;
+	while (r->n_pages > (r->computed + size - 1) / size) {
+		r->n_pages--;
+		kv_release(s->kv, r->pages[r->n_pages], r->id, r->n_pages);
+	}
+	if (r->registered > r->computed / size)
+		r->registered = r->computed / size;
+	return had - r->n_pages;
+}
+
 /* ---- pages ---- */
 
 static void preempt(struct sched *s, struct request *r, const struct request *favour)
@@ -202,11 +217,18 @@ static struct request *find_sibling(const struct sched *s, const struct request 
 	for (int32_t i = 0; i < s->n_slots && s->prefix->on; i++) {
 		struct request *d = s->slot[i];
 
-		if (d && d->n_ids >= r->n_ids && d->kind != EV_REQUEST_KIND_score &&
+		if (d && d->n_ids >= r->n_ids && !request_is_given(d) &&
 			!memcmp(d->ids, r->ids, (size_t)r->n_ids * sizeof *r->ids))
 			return d;
 	}
 	return NULL;
+}
+
+/* Tokens that may come from the cache: of a sequence to verify only the prompt, since the rest is
+ * computed for its logits. */
+static int32_t asked(const struct request *r)
+{
+	return r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids;
 }
 
 static void tell_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
@@ -219,7 +241,7 @@ static void tell_lookup(struct sched *s, const struct request *r, const struct p
 		stream_vocab(s->stream, m->got);
 	}
 	ev_init(&ev, EV_lookup);
-	ev.u.lookup = (struct ev_lookup){ .request = r->id, .asked = r->n_ids, .hit = hit,
+	ev.u.lookup = (struct ev_lookup){ .request = r->id, .asked = asked(r), .hit = hit,
 									  .hit_pages = pages, .reason = m->reason,
 									  .nearest = m->nearest, .diverge_pos = m->diverge_pos,
 									  .expected = m->expected, .got = m->got };
@@ -266,7 +288,7 @@ static void take_prefix(struct sched *s, struct request *r, struct prefix_match 
 	}
 	r->n_pages = pages;
 	/* the last token is always computed: its logits are what we want */
-	r->computed = hit < r->n_ids ? hit : r->n_ids - 1;
+	r->computed = hit < asked(r) ? hit : asked(r) - 1;
 	r->registered = hit / size;
 	tell_lookup(s, r, m, r->computed, pages);
 	if (!r->was_running)
@@ -284,8 +306,8 @@ static bool admit(struct sched *s)
 	if (!r || s->n_running == s->n_slots)
 		return false;
 	if (r->kind != EV_REQUEST_KIND_score) { /* a score needs the logits of every row */
-		prefix_find(s->prefix, r->ids, r->n_ids, s->step, s->found, &m);
-		sibling = find_sibling(s, r);
+		prefix_find(s->prefix, r->ids, asked(r), s->step, s->found, &m);
+		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
 		/* it is about to compute what we need: wait for it rather than do it twice */
 		if (sibling && sibling->computed < sibling->n_prompt)
 			return false;
@@ -345,18 +367,27 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 			 1 + r->draft.n);
 }
 
+/* The first position whose logits are wanted. */
+static int32_t first_output(const struct request *r)
+{
+	if (r->kind == EV_REQUEST_KIND_score)
+		return 0;
+	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
+}
+
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
-	int32_t end = r->kind == EV_REQUEST_KIND_score ? r->n_ids - 1 : r->n_ids;
-	int32_t n = min32(end - r->computed, s->budget - p->n_rows), n_out = 0;
+	int32_t end = request_is_given(r) ? r->n_ids - 1 : r->n_ids;
+	int32_t n = min32(end - r->computed, s->budget - p->n_rows), n_out;
+	int32_t silent = first_output(r) - r->computed; /* rows before the first whose logits are wanted */
 
+	if (silent < 0)
+		silent = 0;
 	if (s->chunk)
 		n = min32(n, s->chunk);
-	if (r->kind == EV_REQUEST_KIND_score)
-		n_out = n = min32(n, s->max_out - p->n_out);
-	else if (r->computed + n == end)
-		n_out = 1;
-	if (n <= 0 || p->n_out + n_out > s->max_out)
+	n = min32(n, silent + s->max_out - p->n_out);
+	n_out = n > silent ? n - silent : 0;
+	if (n <= 0)
 		return;
 	if (ensure_pages(s, p, r, r->computed, r->computed + n))
 		add_item(p, r, EV_WORK_prefill, n, 0, n_out);
@@ -380,7 +411,7 @@ static struct request *next_oldest(const struct sched *s, int64_t after)
 static bool lacks_only_newest(const struct request *r)
 {
 	/* a prompt whose last token alone is missing is a prefill of one row */
-	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt;
+	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
 }
 
 void sched_plan(struct sched *s, struct plan *p)

@@ -71,6 +71,10 @@ void sched_plan(struct sched *s, struct plan *p);
 /* After the step: offers pages that are now full to the prefix cache. */
 void sched_register(struct sched *s, struct request *r);
 
+/* A request goes back to n tokens, of which `valid` may stay in the cache: lets go of the pages behind
+ * them. Returns how many. */
+int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid);
+
 void sched_check(const struct sched *s);
 
 #endif

@@ -186,9 +186,12 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 2", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 3", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
+	{ "a file of format 1", "DROP TABLE rewind; DROP TABLE fork; PRAGMA user_version = 1", NULL,
+	  ALL },
+	{ "a table missing that format 1 had not", "DROP TABLE rewind", "no table rewind", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },
 	{ "a column missing",
 	  "CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"
@@ -561,7 +564,7 @@ static void test_utf16(void **state)
 	sqlite3_finalize(s);
 	sqlite3_close(from);
 	assert_int_equal(sqlite3_exec(db,
-								  "PRAGMA application_id = 1668641911; PRAGMA user_version = 1;"
+								  "PRAGMA application_id = 1668641911; PRAGMA user_version = 2;"
 								  "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')",
 								  NULL, NULL, NULL),
 					 SQLITE_OK);

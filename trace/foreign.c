@@ -156,7 +156,7 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 	return foreign_fail(f->db, path, e);
 }
 
-static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct err *e)
+static int check_version(sqlite3 *db, const char *path, int64_t n_tables, int *format, struct err *e)
 {
 	int64_t id = 0, version = 0;
 
@@ -176,6 +176,7 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, struct
 	if (version < 1)
 		return err_set(e, ERR_INPUT, "%s: not a recording: its format is %lld", path,
 					   (long long)version);
+	*format = (int)version;
 	return 0;
 }
 
@@ -280,6 +281,11 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 	return rc;
 }
 
+bool foreign_has(const struct foreign *f, enum ev_kind kind)
+{
+	return ev_since(kind) <= f->version;
+}
+
 static int check_pages(struct foreign *f, const char *path, struct err *e)
 {
 	int64_t size = 0, count = 0;
@@ -289,7 +295,7 @@ static int check_pages(struct foreign *f, const char *path, struct err *e)
 	if (size * count > FOREIGN_CHECK_BYTES)
 		return 0;
 	for (int k = 0; k < EV_N_KINDS; k++)
-		if (quick_check(f->db, path, ev_info[k].name, e))
+		if (foreign_has(f, (enum ev_kind)k) && quick_check(f->db, path, ev_info[k].name, e))
 			return -1;
 	f->checked = true;
 	return 0;
@@ -312,11 +318,12 @@ int foreign_open(struct foreign *f, const char *path, struct err *e)
 
 	memset(f, 0, sizeof *f);
 	if (schema_check_library(e) || check_kind_of_file(path, e) ||
-		open_readable(f, path, &n_tables, e) || check_version(f->db, path, n_tables, e))
+		open_readable(f, path, &n_tables, e) || check_version(f->db, path, n_tables, &f->version, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
-		if (check_is_table(f->db, path, ev_info[k].name, e) ||
-			check_columns(f->db, path, &ev_info[k], e))
+		if (foreign_has(f, (enum ev_kind)k) &&
+			(check_is_table(f->db, path, ev_info[k].name, e) ||
+			 check_columns(f->db, path, &ev_info[k], e)))
 			goto fail;
 	if (check_pages(f, path, e))
 		goto fail;

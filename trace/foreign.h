@@ -11,6 +11,7 @@
 #include <sqlite3.h>
 
 #include "base/err.h"
+#include "engine/event.h"
 
 /* Files up to this size are checked page by page before use (quick_check); larger ones only where
  * they are read. */
@@ -20,11 +21,15 @@ struct foreign {
 	sqlite3 *db;
 	bool live;	  /* in WAL mode: it may grow, or was cut off by a kill */
 	bool checked; /* every page of our tables was checked */
+	int version;  /* its format; kinds of events that are newer (ev_since) have no table */
 };
 
 /* ERR_IO, or ERR_INPUT with what is wrong with the file. On failure f->db is NULL. */
 int foreign_open(struct foreign *f, const char *path, struct err *e);
 void foreign_close(struct foreign *f);
+
+/* The file's format has a table for this kind of event. */
+bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
 /* The connection's last error. Returns -1. */
 int foreign_fail(sqlite3 *db, const char *path, struct err *e);

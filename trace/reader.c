@@ -63,6 +63,8 @@ static int prepare_all(struct reader *r)
 		const char *name = ev_info[k].name;
 		struct source *s = &r->source[k];
 
+		if (!foreign_has(&r->file, (enum ev_kind)k))
+			continue; /* an older file: its rows are NULL, and it has none */
 		if (prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
 			prepare(r, &s->newest,
 					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
@@ -99,7 +101,7 @@ static void refresh_info(struct reader *r)
 		sqlite3_stmt *s = r->source[k].newest;
 		int64_t seq, at;
 
-		if (sqlite3_step(s) == SQLITE_ROW) {
+		if (s && sqlite3_step(s) == SQLITE_ROW) {
 			seq = sqlite3_column_int64(s, 0);
 			if (seq > info.last_seq) {
 				info.last_seq = seq;
@@ -193,6 +195,8 @@ static int place(struct reader *r)
 	for (int k = 0; k < EV_N_KINDS; k++) {
 		struct source *s = &r->source[k];
 
+		if (!s->rows)
+			continue;
 		sqlite3_bind_int64(s->rows, 1, r->from);
 		if (advance(r, s))
 			return -1;

@@ -227,6 +227,8 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 	case EV_page: return tl_fold_page(t, &ev->u.page, ev->t_ns);
 	case EV_preempt: return tl_fold_preempt(t, &ev->u.preempt);
 	case EV_cancel: return tl_request_find(t, ev->u.cancel.request) != NULL;
+	case EV_rewind: return tl_fold_rewind(t, &ev->u.rewind);
+	case EV_fork: return tl_fold_fork(t, &ev->u.fork);
 	case EV_trim: return tl_fold_trim(t, &ev->u.trim);
 	case EV_batch: return tl_fold_batch(t, &ev->u.batch);
 	case EV_token: return tl_fold_token(t, &ev->u.token, ev->seq, ev->t_ns);

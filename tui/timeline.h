@@ -54,6 +54,8 @@ struct tl_attention { /* the newest observed row of a request */
 
 struct tl_request {
 	int64_t id, parent, sample;
+	int32_t fork_pos;  /* position from which it left its parent; -1: not known */
+	int32_t n_rewinds;
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */

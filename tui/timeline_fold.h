@@ -15,6 +15,8 @@ bool tl_fold_request(struct timeline *t, const struct ev_request *e, int64_t t_n
 bool tl_fold_admit(struct timeline *t, const struct ev_admit *e, int64_t t_ns);
 bool tl_fold_lookup(struct timeline *t, const struct ev_lookup *e);
 bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e);
+bool tl_fold_rewind(struct timeline *t, const struct ev_rewind *e);
+bool tl_fold_fork(struct timeline *t, const struct ev_fork *e);
 bool tl_fold_trim(struct timeline *t, const struct ev_trim *e);
 bool tl_fold_finish(struct timeline *t, const struct ev_finish *e, int64_t t_ns);
 

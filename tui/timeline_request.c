@@ -42,6 +42,7 @@ bool tl_fold_request(struct timeline *t, const struct ev_request *e, int64_t t_n
 							  .first_token_ns = EV_NULL_I,
 							  .finished_ns = EV_NULL_I,
 							  .slot = -1,
+							  .fork_pos = -1,
 							  .params = *e,
 							  .attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 } };
 	r->text = tl_text(t, e->text);
@@ -99,6 +100,32 @@ bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e)
 	t->preempt = more;
 	t->preempt[t->n_preempts++] =
 		(struct tl_preempt){ .step = t->n_steps ? t->step[t->n_steps - 1].s.step + 1 : 1, .p = *e };
+	return true;
+}
+
+/* What was drawn behind the kept tokens is gone from the request; the log has it still. */
+bool tl_fold_rewind(struct timeline *t, const struct ev_rewind *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+
+	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
+		return false;
+	while (r->n_tokens && r->token[r->n_tokens - 1].pos >= e->kept)
+		r->n_tokens--;
+	if (r->computed > e->kept)
+		r->computed = (int32_t)e->kept;
+	r->n_rewinds++;
+	return true;
+}
+
+bool tl_fold_fork(struct timeline *t, const struct ev_fork *e)
+{
+	struct tl_request *r = tl_request_find(t, e->request);
+
+	if (!r || e->parent < 1 || e->parent >= e->request || e->pos < 0 || e->pos > r->n_prompt)
+		return false;
+	r->parent = e->parent;
+	r->fork_pos = tl_int32(e->pos);
 	return true;
 }
 
