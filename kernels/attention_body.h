@@ -10,16 +10,27 @@ struct work {
 	const struct attend_item *item;
 	struct attend_store store;
 	const int32_t *pages;
+	/* what will be read behind the span at hand: keys of this head from this position on */
+	const int32_t *next_pages;
+	int32_t next_head, next_first, next_last; /* no more if next_last < next_first */
 };
 
-static const uint16_t *cache_at(const struct work *w, int32_t pos, int want_v)
+static const uint16_t *cache_at(const struct work *w, const int32_t *pages, int32_t head, int32_t pos,
+								int want_v)
 {
 	const struct k_kv *kv = w->plan->a->kv;
-	const uint16_t *head =
-		k_kv_at(kv, w->pages[pos / kv->page_size], w->plan->a->layer, want_v, w->item->kv_head);
+	const uint16_t *at =
+		k_kv_at(kv, pages[pos / kv->page_size], w->plan->a->layer, want_v, head);
 
-	return head +
-		   (size_t)(pos % kv->page_size) * (size_t)kv->head_dim; /* K: pos is a group's first */
+	return at + (size_t)(pos % kv->page_size) * (size_t)kv->head_dim; /* K: pos is a group's first */
+}
+
+/* Lanes / 16 of the next tile, of those that are left: 1, 2 or 4. */
+static int32_t tile_of(int32_t left, int32_t nq)
+{
+	const int32_t most = mix_widths[nq] / 16;
+
+	return left >= 4 && most >= 4 ? 4 : left >= 2 && most >= 2 ? 2 : 1;
 }
 
 /* Scores of nq queries (at most ATTEND_QUERIES) with the first n_groups groups of a span. s: [nq,
@@ -29,18 +40,17 @@ static void span_scores(const struct work *w, int32_t first, int32_t n_groups, i
 {
 	const int32_t head_dim = w->plan->a->kv->head_dim;
 	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
+	struct mix_lanes b = {.n = head_dim, .run = head_dim, .stride = K_GROUP};
 
-	for (int32_t g = 0; g < n_groups;) {
-		struct mix_lanes b = {.stride = K_GROUP};
-		int32_t n = n_groups - g < mix_widths[nq] / 16 ? n_groups - g : mix_widths[nq] / 16;
-
-		n = n == 3 ? 2 : n;
+	for (int32_t g = 0, n; g < n_groups; g += n) {
+		n = tile_of(n_groups - g, nq);
 		for (int32_t i = 0; i < n; i++) {
-			b.ptr[i] = cache_at(w, first + (g + i) * K_GROUP, 0);
-			b.ahead[i] = cache_at(w, first + (g + i) * K_GROUP, 1);
+			int32_t pos = first + (g + i) * K_GROUP;
+
+			b.at[0].ptr[i] = cache_at(w, w->pages, w->item->kv_head, pos, 0);
+			b.at[0].ahead[i] = cache_at(w, w->pages, w->item->kv_head, pos, 1);
 		}
-		mix_table[nq][n](head_dim, q, (size_t)head_dim, &b, s + g * K_GROUP, K_SPAN, true);
-		g += n;
+		mix_table[nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
 	}
 }
 
@@ -48,30 +58,24 @@ static void span_scores(const struct work *w, int32_t first, int32_t n_groups, i
 static void span_values(const struct work *w, int32_t first, int32_t n_tokens, int32_t nq,
 						const float *p, float *o)
 {
-	const int32_t head_dim = w->plan->a->kv->head_dim, page_size = w->plan->a->kv->page_size;
+	const int32_t head_dim = w->plan->a->kv->head_dim;
+	struct mix_lanes b = {.n = n_tokens, .run = K_GROUP, .stride = (size_t)head_dim};
+	const uint16_t *value[K_SPAN / K_GROUP], *next[K_SPAN / K_GROUP];
 
-	for (int32_t d = 0; d < head_dim;) {
-		int32_t n =
-			(head_dim - d) / 16 < mix_widths[nq] / 16 ? (head_dim - d) / 16 : mix_widths[nq] / 16;
-
-		n = n == 3 ? 2 : n;
-		for (int32_t t = 0; t < n_tokens;) {
-			struct mix_lanes b = {.stride = (size_t)head_dim};
-			int32_t run = page_size - (first + t) % page_size; /* tokens on this page */
-
-			run = run < n_tokens - t ? run : n_tokens - t;
-			for (int32_t i = 0; i < n; i++)
-				b.ptr[i] = b.ahead[i] = cache_at(w, first + t, 1) + d + 16 * i;
-			if (first + K_SPAN + t <= w->item->last_pos) {
-				const uint16_t *next = cache_at(w, first + K_SPAN + t, 0) + d * run;
-
-				for (int32_t i = 0; i < n; i++)
-					b.ahead[i] = next + 16 * i * run;
+	for (int32_t t = 0; t < n_tokens; t += K_GROUP) {
+		value[t / K_GROUP] = next[t / K_GROUP] =
+			cache_at(w, w->pages, w->item->kv_head, first + t, 1);
+		if (w->next_first + t <= w->next_last)
+			next[t / K_GROUP] = cache_at(w, w->next_pages, w->next_head, w->next_first + t, 0);
+	}
+	for (int32_t d = 0, n; d < head_dim; d += 16 * n) {
+		n = tile_of((head_dim - d) / 16, nq);
+		for (int32_t g = 0; g * K_GROUP < n_tokens; g++)
+			for (int32_t i = 0; i < n; i++) {
+				b.at[g].ptr[i] = value[g] + d + 16 * i;
+				b.at[g].ahead[i] = next[g] + (d + 16 * i) * K_GROUP;
 			}
-			mix_table[nq][n](run, p + t, K_SPAN, &b, o + d, (size_t)head_dim, t == 0);
-			t += run;
-		}
-		d += 16 * n;
+		mix_table[nq][n](&b, p, K_SPAN, o + d, (size_t)head_dim);
 	}
 }
 
@@ -369,6 +373,24 @@ static void take_queries(const struct work *w)
 	}
 }
 
+/* Where the keys are that are read behind span `span` of the piece: those of its next span, or of the
+ * first one of the thread's next item. */
+static void look_ahead(struct work *w, struct attend_piece piece, int32_t span)
+{
+	const struct attend_plan *p = w->plan;
+	struct attend_item item = *w->item;
+
+	if (span + 1 >= piece.hi && (span + 1 < item.n_spans || !attend_next(p, &item) ||
+								 attend_piece_of(p, &item, piece.tid).hi <= 0)) {
+		w->next_last = w->next_first - 1;
+		return;
+	}
+	w->next_pages = p->a->pages[p->a->rows[item.row].seq];
+	w->next_head = item.kv_head;
+	w->next_first = span + 1 < piece.hi ? (span + 1) * K_SPAN : 0;
+	w->next_last = item.last_pos;
+}
+
 static void do_piece(const struct attend_plan *p, const struct attend_item *item,
 					 struct attend_piece piece, void *scratch)
 {
@@ -380,6 +402,7 @@ static void do_piece(const struct attend_plan *p, const struct attend_item *item
 	for (int32_t span = piece.lo; span < piece.hi; span++) {
 		int32_t at = span - piece.lo;
 
+		look_ahead(&w, piece, span);
 		do_span(&w, span, at, tail ? at : 0);
 		if (!tail)
 			merge_span(p, item, &w.store, &w.store, span, at, 0);

@@ -6,52 +6,59 @@
  * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays
  * in registers; b is converted once for all queries of the tile. */
 
-/* Where the lanes are: 16 at each of ptr[], the next k at `stride` halves further. `ahead` is what will
- * be read next, a piece for each 16 lanes: while n k of b are used, as many bytes from each piece on are
- * fetched to the second cache, a line for two k. */
-struct mix_lanes {
-	const uint16_t *ptr[4];
-	size_t stride;
-	const uint16_t *ahead[4];
+/* Where the lanes are: 16 at each of ptr[], the next k further by the stride. `ahead` is what will be read
+ * next, a piece for each 16 lanes: while the run's k are used, as many bytes from each piece on are fetched
+ * to the second cache, a line for two k. */
+struct mix_run {
+	const uint16_t *ptr[4], *ahead[4];
 };
 
-/* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride; they go
- * on from what is there, or from +0 if `fresh`. */
+/* The k of b, n in all: a new run begins every `run` of them. Strides in halves. */
+struct mix_lanes {
+	int32_t n, run;
+	size_t stride;
+	struct mix_run at[K_SPAN / K_GROUP];
+};
+
+/* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride. */
 #define MIX_HINT 2
 #define MIX(nq, nv)                                                                                \
-	static void mix_##nq##_##nv(int32_t n, const float *a, size_t a_stride,                        \
-								const struct mix_lanes *b, float *out, size_t out_stride,          \
-								bool fresh)                                                        \
+	static void mix_##nq##_##nv(const struct mix_lanes *b, const float *a, size_t a_stride,        \
+								float *out, size_t out_stride)                                     \
 	{                                                                                              \
+		const struct mix_run *r = b->at;                                                           \
 		VEC acc[nq][nv];                                                                           \
-		const uint16_t *at[nv];                                                                    \
                                                                                                    \
-		for (int v = 0; v < (nv); v++)                                                             \
-			at[v] = b->ptr[v * LANES / 16] + v * LANES % 16;                                       \
 		for (int q = 0; q < (nq); q++)                                                             \
 			for (int v = 0; v < (nv); v++)                                                         \
-				acc[q][v] =                                                                        \
-					fresh ? vec_set1(0) : vec_load(out + (size_t)q * out_stride + v * LANES);      \
-		for (int32_t k = 0; k < n; k++) {                                                          \
-			VEC s[nq], w[nv];                                                                      \
+				acc[q][v] = vec_set1(0);                                                           \
+		for (int32_t left = b->n; left > 0; left -= b->run, r++) {                                 \
+			const int32_t run = left < b->run ? left : b->run;                                     \
+			const uint16_t *at[nv];                                                                \
                                                                                                    \
-			for (int i = k % 2; i < (nv) * LANES / 16; i += 2)                                     \
-				__builtin_prefetch(b->ahead[i] + k / 2 * 32, 0, MIX_HINT);                         \
-			if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */               \
-				for (int q = 0; q < (nq); q++)                                                     \
-					s[q] = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                          \
-				for (int v = 0; v < (nv); v++) {                                                   \
-					w[0] = vec_half(at[v] + (size_t)k * b->stride);                                \
+			for (int v = 0; v < (nv); v++)                                                         \
+				at[v] = r->ptr[v * LANES / 16] + v * LANES % 16;                                   \
+			for (int32_t k = 0; k < run; k++, a++) {                                               \
+				VEC s[nq], w[nv];                                                                  \
+                                                                                                   \
+				for (int i = k % 2; i < (nv) * LANES / 16; i += 2)                                 \
+					__builtin_prefetch(r->ahead[i] + k / 2 * 32, 0, MIX_HINT);                     \
+				if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */           \
 					for (int q = 0; q < (nq); q++)                                                 \
-						acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                                \
-				}                                                                                  \
-			} else {                                                                               \
-				for (int v = 0; v < (nv); v++)                                                     \
-					w[v] = vec_half(at[v] + (size_t)k * b->stride);                                \
-				for (int q = 0; q < (nq); q++) {                                                   \
-					s[0] = vec_set1(a[(size_t)q * a_stride + (size_t)k]);                          \
+						s[q] = vec_set1(a[(size_t)q * a_stride]);                                  \
+					for (int v = 0; v < (nv); v++) {                                               \
+						w[0] = vec_half(at[v] + (size_t)k * b->stride);                            \
+						for (int q = 0; q < (nq); q++)                                             \
+							acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                            \
+					}                                                                              \
+				} else {                                                                           \
 					for (int v = 0; v < (nv); v++)                                                 \
-						acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                                \
+						w[v] = vec_half(at[v] + (size_t)k * b->stride);                            \
+					for (int q = 0; q < (nq); q++) {                                               \
+						s[0] = vec_set1(a[(size_t)q * a_stride]);                                  \
+						for (int v = 0; v < (nv); v++)                                             \
+							acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                            \
+					}                                                                              \
 				}                                                                                  \
 			}                                                                                      \
 		}                                                                                          \
@@ -60,5 +67,5 @@ struct mix_lanes {
 				vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);                    \
 	}
 
-typedef void mix_fn(int32_t n, const float *a, size_t a_stride, const struct mix_lanes *b, float *out,
-					size_t out_stride, bool fresh);
+typedef void mix_fn(const struct mix_lanes *b, const float *a, size_t a_stride, float *out,
+					size_t out_stride);

@@ -78,9 +78,9 @@ double k_ref_entropy(double s, double w);
 
 #ifdef __x86_64__
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
+k_fn k_avx2_attention, k_avx512_attention;
 /* The width of the vectors of these is 8 floats; AVX-512 uses them where wider ones do not pay. */
-k_fn k_avx2_norm, k_avx2_rope, k_avx2_attention, k_avx2_swiglu, k_avx2_stats;
-k_fn k_avx512_norm, k_avx512_rope, k_avx512_attention, k_avx512_swiglu, k_avx512_stats;
+k_fn k_avx2_norm, k_avx2_rope, k_avx2_swiglu, k_avx2_stats;
 #endif
 
 #endif

@@ -417,7 +417,7 @@ const struct k_isa k_isa_avx512 = {
 		   [K_OP_norm] = k_avx2_norm,
 		   [K_OP_matmul] = k_avx512_matmul,
 		   [K_OP_rope] = k_avx2_rope,
-		   [K_OP_attention] = k_avx2_attention,
+		   [K_OP_attention] = k_avx512_attention,
 		   [K_OP_swiglu] = k_avx2_swiglu,
 		   [K_OP_stats] = k_avx2_stats},
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
