@@ -17,7 +17,8 @@
 #define PART (1 << 20) /* bytes hashed at a time */
 #define LINES_MOST 64  /* entries kept, the newest first */
 
-static int hash_fd(int fd, const char *path, char out[SHA256_HEX], struct err *e)
+static int hash_fd(int fd, const char *path, const atomic_bool *stop, char out[SHA256_HEX],
+				   struct err *e)
 {
 	uint8_t *part = malloc(PART), digest[SHA256_DIGEST_SIZE];
 	struct sha256_ctx ctx;
@@ -27,6 +28,10 @@ static int hash_fd(int fd, const char *path, char out[SHA256_HEX], struct err *e
 		return err_set(e, ERR_MEMORY, "no memory to hash %s", path);
 	sha256_init(&ctx);
 	while ((n = read(fd, part, PART)) != 0) {
+		if (stop && atomic_load_explicit(stop, memory_order_relaxed)) {
+			free(part);
+			return err_set(e, ERR_INTERRUPTED, "the hashing of %s was stopped", path);
+		}
 		if (n > 0)
 			sha256_update(&ctx, (size_t)n, part);
 		else if (errno != EINTR)
@@ -145,15 +150,39 @@ int file_sha256(const char *path, char out[SHA256_HEX], struct err *e)
 
 	if (fd < 0)
 		return -1;
-	rc = hash_fd(fd, path, out, e);
+	rc = hash_fd(fd, path, NULL, out, e);
 	close(fd);
 	return rc;
 }
 
-bool file_sha256_known(const char *path, char out[SHA256_HEX])
+void file_stamp_of(const struct stat *st, struct file_stamp *out)
+{
+	*out = (struct file_stamp){
+		.size = st->st_size,
+		.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+		.inode = st->st_ino,
+		.device = st->st_dev,
+	};
+}
+
+static bool is_stamped(int fd, const struct file_stamp *stamp)
+{
+	struct file_stamp now;
+	struct stat st;
+
+	if (!stamp)
+		return true;
+	if (fstat(fd, &st))
+		return false;
+	file_stamp_of(&st, &now);
+	return now.size == stamp->size && now.mtime_ns == stamp->mtime_ns &&
+		   now.inode == stamp->inode && now.device == stamp->device;
+}
+
+bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX])
 {
 	int fd = open_file(path, NULL);
-	char *key = fd < 0 ? NULL : make_key(fd, path), *memory = NULL;
+	char *key = fd < 0 || !is_stamped(fd, stamp) ? NULL : make_key(fd, path), *memory = NULL;
 	bool found = key && !paths_cache("sha256", &memory, NULL) && recall(memory, key, out);
 
 	if (fd >= 0)
@@ -163,7 +192,13 @@ bool file_sha256_known(const char *path, char out[SHA256_HEX])
 	return found;
 }
 
-int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e)
+bool file_sha256_known(const char *path, char out[SHA256_HEX])
+{
+	return file_sha256_known_of(path, NULL, out);
+}
+
+int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,
+				   char out[SHA256_HEX], struct err *e)
 {
 	int fd = open_file(path, e), rc = 0;
 	char *key, *after, *memory = NULL;
@@ -174,15 +209,22 @@ int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e)
 	if (key && paths_cache("sha256", &memory, NULL))
 		memory = NULL;
 	if (!memory || !recall(memory, key, out)) {
-		rc = hash_fd(fd, path, out, e);
+		rc = hash_fd(fd, path, stop, out, e);
 		/* A file that changed while it was read has no hash worth keeping. */
 		after = rc ? NULL : make_key(fd, path);
 		if (memory && after && !strcmp(key, after))
 			remember(memory, key, out);
 		free(after);
 	}
+	if (!rc && !is_stamped(fd, stamp))
+		rc = err_set(e, ERR_INPUT, "%s is not the file it was when it was opened", path);
 	close(fd);
 	free(key);
 	free(memory);
 	return rc;
+}
+
+int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e)
+{
+	return file_sha256_of(path, NULL, NULL, out, e);
 }

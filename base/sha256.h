@@ -6,7 +6,10 @@
 #ifndef CUTAWAY_BASE_SHA256_H
 #define CUTAWAY_BASE_SHA256_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 
@@ -19,5 +22,18 @@ bool file_sha256_known(const char *path, char out[SHA256_HEX]);
 /* What is remembered, or else the file is read and the result remembered (if that fails, nothing is lost
  * but time). */
 int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e);
+
+/* By what a file is told from another, and from itself before a change. */
+struct file_stamp {
+	int64_t size, mtime_ns;
+	uint64_t inode, device;
+};
+void file_stamp_of(const struct stat *st, struct file_stamp *out);
+
+/* The same of the very file that the stamp was taken of: -1 if path is another by now (ERR_INPUT). stop
+ * (or NULL) becoming true ends the computing (ERR_INTERRUPTED). */
+int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,
+				   char out[SHA256_HEX], struct err *e);
+bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX]);
 
 #endif

@@ -46,7 +46,8 @@ enum verb_bit {
 	VERB_SCORE = 16,
 	VERB_BENCH = 32,
 	VERB_CERTIFY = 64,
-	VERB_ALL = 127,
+	VERB_CACHE = 128,
+	VERB_ALL = 255,
 };
 
 struct verb {
@@ -112,5 +113,6 @@ int verb_tokenize(const struct cli *c, struct err *e);
 int verb_score(const struct cli *c, struct err *e);
 int verb_bench(const struct cli *c, struct err *e);
 int verb_certify(const struct cli *c, struct err *e);
+int verb_cache(const struct cli *c, struct err *e);
 
 #endif

@@ -29,10 +29,12 @@ enum {
 /* clang-format on */
 
 const struct option options[] = {
-	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~VERB_REPLAY, engine.model,
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE), engine.model,
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
+	WORD(CHOICE, "Model", "packed-cache", "auto|on|off", ENGINE, engine.packed_cache,
+		 "keep the packed weights for the next start: for a model that takes long, always, never"),
 
 	WORD(ZERO, "Sampling", "greedy", NULL, ANSWER, params.temperature,
 		 "always the most probable token: the same as --temp 0"),

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/paths.h"
-#include "base/sha256.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -42,7 +41,6 @@ int verb_chat(const struct cli *c, struct err *e)
 	struct tui_options o = screen_options(c);
 	struct err why = {0};
 	char *model = NULL, *history = NULL, *record = NULL;
-	char sha256[SHA256_HEX];
 	bool recorded = false;
 
 	if (model_find(c, &model, e))
@@ -59,7 +57,6 @@ int verb_chat(const struct cli *c, struct err *e)
 	o.max_tokens = c->max_tokens;
 	o.stop = c->stop[0] ? c->stop : NULL;
 	o.record = c->no_record ? NULL : c->record ? c->record : record;
-	o.model_sha256 = file_sha256_cached(model, sha256, NULL) ? NULL : sha256;
 	o.commands = c->commands;
 	o.history = history;
 	o.drop_turns = !strcmp(c->full, "drop");

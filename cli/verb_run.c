@@ -1,5 +1,6 @@
 /* cutaway run: one answer on standard output. Thread: main's. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 #include "cli/session.h"
 #include "engine/draft.h"
 
-static volatile sig_atomic_t interrupted;
+static atomic_bool interrupted; /* looked at while the model is opened, too */
 
 static void on_sigint(int sig)
 {
 	(void)sig;
-	interrupted = 1;
+	atomic_store(&interrupted, true);
 }
 
 struct run {
@@ -218,6 +219,7 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 
 int verb_run(const struct cli *c, struct err *e)
 {
+	struct cli own = *c;
 	struct run r = {.c = c, .terminal = isatty(STDOUT_FILENO), .newline = true};
 	struct session s = {0};
 	char *read = NULL;
@@ -237,7 +239,8 @@ int verb_run(const struct cli *c, struct err *e)
 	}
 	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	sigaction(SIGINT, &action, NULL);
-	if (session_open(&s, c, on_event, &r, e))
+	own.engine.abandon = &interrupted;
+	if (session_open(&s, &own, on_event, &r, e))
 		goto out;
 	r.tokenizer = engine_tokenizer(s.engine);
 	if (encode(&r, engine_info(s.engine), text, size, &ids, &n_ids, e))

@@ -49,6 +49,12 @@ const struct verb verbs[] = {
 	 "had no occasion to matter is said to be idle and does not count. Exit status 0 only if all "
 	 "are equal.",
 	 "cutaway certify --quick", VERB_CERTIFY, 0, 0, verb_certify},
+	{"cache", "[clear]", "the packed weights that are kept for faster starts",
+	 "Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
+	 "written by chat and run for a model whose packing takes longer than a second, or by "
+	 "--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
+	 "goes first. `cutaway cache clear` deletes them all.",
+	 "cutaway cache clear", VERB_CACHE, 0, 1, verb_cache},
 	{0},
 };
 

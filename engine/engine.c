@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,19 +75,65 @@ void engine_close_pages(struct engine *e)
 	e->prefix.on = on;
 }
 
+/* The tokenizer is made of one piece: it is opened beside the weights, by a thread of its own. */
+struct tokenizer_opening {
+	struct tokenizer **out;
+	const struct gguf *g;
+	struct err err;
+};
+
+static void *open_tokenizer(void *arg)
+{
+	struct tokenizer_opening *o = arg;
+
+	tokenizer_open(o->out, o->g, &o->err);
+	return NULL;
+}
+
+/* Kernels and weights of the open file. */
+static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
+						int32_t *ctx, struct err *err)
+{
+	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
+	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (o->packed_cache && !strcmp(o->packed_cache, "on"))
+		m.cache = WEIGHTS_CACHE_ON;
+	else if (!o->packed_cache || !strcmp(o->packed_cache, "off"))
+		m.cache = WEIGHTS_CACHE_OFF;
+	if (k_open(&e->kernels, o->backend, o->isa, threads < 1 ? 1 : threads, err))
+		return -1;
+	return model_open(&e->model, g, e->kernels, &m, ctx, err);
+}
+
+static int open_parts_of_model(struct engine *e, const struct engine_options *o, const struct gguf *g,
+							   int32_t *ctx, struct err *err)
+{
+	struct tokenizer_opening t = { .out = &e->tokenizer, .g = g };
+	struct err own = { 0 };
+	pthread_t thread;
+	bool beside = !pthread_create(&thread, NULL, open_tokenizer, &t);
+	int failed;
+
+	if (!beside)
+		open_tokenizer(&t);
+	failed = open_weights(e, o, g, ctx, &own);
+	if (beside)
+		pthread_join(thread, NULL);
+	if (t.err.code) /* it is what was asked for first */
+		return err_set(err, t.err.code, "%s", t.err.text);
+	return failed ? err_set(err, own.code, "%s", own.text) : 0;
+}
+
 static int open_model(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct gguf *g = NULL;
-	int32_t threads = o->threads, ctx = o->ctx, known = 0;
+	int32_t ctx = o->ctx, known = 0;
 	int failed;
 
-	if (!threads)
-		threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (gguf_open(&g, o->model, err))
 		return -1;
-	failed = tokenizer_open(&e->tokenizer, g, err) ||
-			 k_open(&e->kernels, o->backend, o->isa, threads < 1 ? 1 : threads, err) ||
-			 model_open(&e->model, g, e->kernels, &ctx, err);
+	failed = open_parts_of_model(e, o, g, &ctx, err);
 	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
 		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
 						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
@@ -118,6 +165,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->vocab = c->vocab;
 	i->slots = o->slots;
 	i->weight_bytes = e->model->weight_bytes;
+	i->from_packed_cache = e->model->weights.from_cache;
 	if (o->measure)
 		i->read_bandwidth = k_measure_read(e->kernels, (size_t)256 << 20);
 }
@@ -180,7 +228,9 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		err_set(err, ERR_MEMORY, "no memory for the engine");
 	else if (!open_model(e, o, err)) {
 		fill_info(e, o);
-		if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err)) {
+		if (o->abandon && atomic_load(o->abandon))
+			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
+		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err)) {
 			*out = e;
 			return 0;
 		}
@@ -271,7 +321,7 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes)
 	const struct model *m = e->model;
 
 	return data ? k_read_rate(e->kernels, data, bytes)
-				: k_read_rate(e->kernels, m->arena, m->arena_used & ~(size_t)63);
+				: k_read_rate(e->kernels, m->weights.arena, m->weights.used & ~(size_t)63);
 }
 
 double engine_measure_gates(struct engine *e)

@@ -9,6 +9,7 @@
 #ifndef CUTAWAY_ENGINE_ENGINE_H
 #define CUTAWAY_ENGINE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,12 +36,16 @@ struct engine_options {
 	const char *spec; /* "off", "ngram", "ngram:4" */
 	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */
+	const char *packed_cache; /* "auto", "on", "off": see enum weights_cache; NULL: off */
+	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing does
+	 * not wait for a cache to be written. NULL: never. */
+	const atomic_bool *abandon;
 };
 #define ENGINE_DEFAULTS                                                                            \
 	(struct engine_options)                                                                        \
 	{                                                                                              \
 		.backend = "cpu", .slots = 8, .page_size = 16, .prefill_chunk = 128, .budget = 256,        \
-		.prefix_cache = true, .spec = "off"                                                        \
+		.prefix_cache = true, .spec = "off", .packed_cache = "auto"                                \
 	}
 
 struct engine_request {
@@ -66,6 +71,7 @@ struct engine_info {
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots, pages, page_size;
 	size_t page_bytes, model_bytes, weight_bytes;
+	bool from_packed_cache; /* the weights were there already packed */
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;

@@ -184,6 +184,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_IO, "the model %s is not a file", path);
 	g->size = (size_t)st.st_size;
+	file_stamp_of(&st, &g->stamp);
 	if (!g->size)
 		return 0;
 	g->map = mmap(NULL, g->size, PROT_READ, MAP_PRIVATE, g->fd, 0);
@@ -272,26 +273,37 @@ size_t gguf_file_bytes(const struct gguf *g)
 	return g->size;
 }
 
-int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e)
+int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n, void *out,
+				   struct err *e)
 {
-	size_t from = (size_t)(t->data - g->map), done = 0;
+	size_t from = (size_t)(t->data - g->map) + at, done = 0;
 
 	if (g->fd < 0) {
-		memcpy(out, t->data, t->bytes);
+		memcpy(out, t->data + at, n);
 		return 0;
 	}
-	while (done < t->bytes) {
-		ssize_t n = pread(g->fd, (uint8_t *)out + done, t->bytes - done, (off_t)(from + done));
+	while (done < n) {
+		ssize_t got = pread(g->fd, (uint8_t *)out + done, n - done, (off_t)(from + done));
 
-		if (n < 0 && errno == EINTR)
+		if (got < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
+		if (got < 0)
 			return err_set(e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path,
 						   strerror(errno));
-		if (n == 0)
+		if (got == 0)
 			return err_set(e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early",
 						   g->path, t->name);
-		done += (size_t)n;
+		done += (size_t)got;
 	}
 	return 0;
+}
+
+int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e)
+{
+	return gguf_read_part(g, t, 0, t->bytes, out, e);
+}
+
+const struct file_stamp *gguf_stamp(const struct gguf *g)
+{
+	return &g->stamp;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "kernels/kernels.h"
 
 struct gguf;
@@ -63,5 +64,10 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int32_t i);
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* NULL if absent */
 /* Copies a tensor's bytes with pread, so that a shrunken file is an error, not SIGBUS. */
 int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e);
+/* The same of bytes [at, at + n) of it. Any thread; several may read at once. */
+int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n, void *out,
+				   struct err *e);
+/* What the file was when it was opened. */
+const struct file_stamp *gguf_stamp(const struct gguf *g);
 
 #endif

@@ -39,6 +39,7 @@ struct gguf {
 	int fd;             /* -1: in memory */
 	const uint8_t *map; /* the whole file */
 	size_t size;
+	struct file_stamp stamp;
 
 	uint8_t *owned;      /* what head points to, NULL if that is the caller's memory */
 	const uint8_t *head; /* [n_head] */

@@ -4,31 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "engine/model_config.h"
 
-/* Loading: the file, the model under construction, a buffer for one raw tensor. */
+/* Loading: the file, the model under construction. */
 struct loader {
 	const struct gguf *g;
 	struct model *m;
 	struct err *e;
-	uint8_t *raw;
-	size_t raw_cap;
 };
-
-static size_t align64(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
-
-static void *arena_take(struct model *m, size_t bytes)
-{
-	void *p = m->arena + m->arena_used;
-
-	m->arena_used += align64(bytes);
-	return p;
-}
 
 static const struct gguf_tensor *find(const struct loader *l, const char *name, bool must)
 {
@@ -62,21 +46,7 @@ static const float *load_vector(struct loader *l, const char *name, int64_t n, b
 				gguf_path(l->g), name, k_types[t->type].name);
 		return NULL;
 	}
-	float *v = arena_take(l->m, (size_t)n * sizeof *v);
-	return gguf_read_tensor(l->g, t, v, l->e) ? NULL : v;
-}
-
-static int raw_reserve(struct loader *l, size_t bytes)
-{
-	if (bytes <= l->raw_cap)
-		return 0;
-	free(l->raw);
-	l->raw_cap = 0;
-	l->raw = malloc(bytes);
-	if (!l->raw)
-		return err_set(l->e, ERR_MEMORY, "no memory for a tensor of %zu bytes", bytes);
-	l->raw_cap = bytes;
-	return 0;
+	return weights_add_vector(&l->m->weights, t, l->e);
 }
 
 static void load_matrix(struct loader *l, struct k_matrix *w, const char *name, int64_t rows,
@@ -84,20 +54,17 @@ static void load_matrix(struct loader *l, struct k_matrix *w, const char *name, 
 {
 	const struct gguf_tensor *t = find(l, name, true);
 
-	if (!t || l->e->code || check_shape(l, t, cols, rows) || raw_reserve(l, t->bytes))
+	if (!t || l->e->code || check_shape(l, t, cols, rows))
 		return;
 	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
 		err_set(l->e, ERR_INPUT, "%s: tensor %s has rows of %lld, not a multiple of its block of %d",
 				gguf_path(l->g), name, (long long)cols, k_types[t->type].block);
 		return;
 	}
-	if (gguf_read_tensor(l->g, t, l->raw, l->e))
-		return;
 	w->type = t->type;
 	w->n_rows = (int32_t)rows;
 	w->n_cols = (int32_t)cols;
-	w->data = arena_take(l->m, k_packed_bytes(l->m->kernels, t->type, w->n_rows, w->n_cols));
-	k_pack(l->m->kernels, w, l->raw);
+	weights_add_matrix(&l->m->weights, l->g, l->m->kernels, t, w, l->e);
 }
 
 static const char *layer_name(char buf[64], int32_t layer, const char *part)
@@ -153,56 +120,59 @@ static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t
 		   (m->tied && !strcmp(t->name, "token_embd.weight"));
 }
 
-/* Room for all tensors in packed form: an upper bound, counted before anything is loaded. */
-static int arena_open(struct loader *l)
+static void count_weights(struct loader *l)
 {
-	struct model *m = l->m;
-
 	for (int32_t i = 0; i < gguf_n_tensors(l->g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(l->g, i);
-		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1;
 
-		if (t->n_dims > 2 || t->dim[0] > INT32_MAX || rows > INT32_MAX)
-			return err_set(l->e, ERR_INPUT, "%s: tensor %s has a shape that no layer of this model has",
-						   gguf_path(l->g), t->name);
-		size_t packed = k_packed_bytes(m->kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]);
-		m->arena_bytes += align64(packed > t->bytes ? packed : t->bytes);
-		if (counts_for_decode(m, t))
-			m->weight_bytes += t->bytes;
+		if (counts_for_decode(l->m, t))
+			l->m->weight_bytes += t->bytes;
 	}
-	m->arena = mmap(NULL, m->arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m->arena == MAP_FAILED) {
-		m->arena = NULL;
-		return err_set(l->e, ERR_MEMORY, "no memory for %zu MB of weights", m->arena_bytes >> 20);
-	}
-	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
-	madvise(m->arena, m->arena_bytes, MADV_HUGEPAGE);
-	return 0;
+}
+
+enum { ROPE_STRIP = 512 }; /* positions computed at once by one thread */
+
+struct rope_table {
+	struct model *m;
+	double freq[256];
+	int32_t ctx;
+};
+
+static void fill_rope(void *arg, int64_t i, void *scratch)
+{
+	const struct rope_table *t = arg;
+	struct model *m = t->m;
+	int32_t n = m->config.rope_dim / 2, first = (int32_t)i * ROPE_STRIP;
+	int32_t end = t->ctx - first < ROPE_STRIP ? t->ctx : first + ROPE_STRIP;
+	size_t from = (size_t)first * (size_t)n, to = (size_t)end * (size_t)n;
+
+	(void)scratch;
+	k_rope_rows(t->freq, n, first, end, m->rope_cos + from, m->rope_sin + from);
+	if (m->config.rope_mscale != 1)
+		for (size_t k = from; k < to; k++) {
+			m->rope_cos[k] *= m->config.rope_mscale;
+			m->rope_sin[k] *= m->config.rope_mscale;
+		}
 }
 
 static int rope_open(struct loader *l, int32_t ctx)
 {
 	struct model *m = l->m;
-	int32_t n = m->config.rope_dim / 2;
-	size_t count = (size_t)ctx * (size_t)n;
-	double freq[256];
+	struct rope_table t = { .m = m, .ctx = ctx };
+	size_t count = (size_t)ctx * (size_t)(m->config.rope_dim / 2);
 
-	if (model_rope_freqs(l->g, &m->config, freq, l->e))
+	if (model_rope_freqs(l->g, &m->config, t.freq, l->e))
 		return -1;
 	m->rope_cos = malloc(count * sizeof *m->rope_cos);
 	m->rope_sin = malloc(count * sizeof *m->rope_sin);
 	if (!m->rope_cos || !m->rope_sin)
 		return err_set(l->e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
-	k_rope_table(freq, n, ctx, m->rope_cos, m->rope_sin);
-	if (m->config.rope_mscale != 1)
-		for (size_t i = 0; i < count; i++) {
-			m->rope_cos[i] *= m->config.rope_mscale;
-			m->rope_sin[i] *= m->config.rope_mscale;
-		}
+	k_deal(m->kernels, (ctx + ROPE_STRIP - 1) / ROPE_STRIP, fill_rope, &t);
 	return 0;
 }
 
-static void load_tensors(struct loader *l)
+/* Every tensor gets its place. */
+static void plan_tensors(struct loader *l)
 {
 	struct model *m = l->m;
 	const struct model_config *c = &m->config;
@@ -236,8 +206,20 @@ static void name_model(struct model *m, const struct gguf *g)
 	snprintf(m->name, sizeof m->name, "%.*s %s", (int)(n < 80 ? n : 80), base, type);
 }
 
-int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels, int32_t *ctx,
-			   struct err *e)
+static int choose_ctx(const struct model *m, int32_t *ctx, struct err *e)
+{
+	if (*ctx == 0)
+		*ctx = m->config.ctx_train < 8192 ? m->config.ctx_train : 8192;
+	if (*ctx > m->config.ctx_train)
+		return err_set(e, ERR_USAGE,
+					   "a context of %d is more than the %d tokens this model was made for: ask for at most "
+					   "that with --ctx, or for 0, which is the model's own",
+					   *ctx, m->config.ctx_train);
+	return 0;
+}
+
+int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
+			   const struct model_options *o, int32_t *ctx, struct err *e)
 {
 	struct model *m = calloc(1, sizeof *m);
 	struct loader l = { .g = g, .m = m, .e = e };
@@ -246,32 +228,24 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels, 
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
-	if (model_read_config(g, &m->config, e))
+	if (model_read_config(g, &m->config, e) || choose_ctx(m, ctx, e))
 		goto fail;
-	if (*ctx == 0)
-		*ctx = m->config.ctx_train < 8192 ? m->config.ctx_train : 8192;
-	if (*ctx > m->config.ctx_train) {
-		err_set(e, ERR_USAGE, "a context of %d is more than the %d tokens this model was made for",
-				*ctx, m->config.ctx_train);
-		goto fail;
-	}
 	m->tied = !gguf_find(g, "output.weight");
 	m->layer = calloc((size_t)m->config.n_layers, sizeof *m->layer);
 	if (!m->layer) {
 		err_set(e, ERR_MEMORY, "no memory for %d layers", m->config.n_layers);
 		goto fail;
 	}
-	if (arena_open(&l) || rope_open(&l, *ctx))
+	count_weights(&l);
+	if (weights_open(&m->weights, g, kernels, e) || rope_open(&l, *ctx))
 		goto fail;
-	load_tensors(&l);
-	if (e->code)
+	plan_tensors(&l);
+	if (e->code || weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
 		goto fail;
 	name_model(m, g);
-	free(l.raw);
 	*out = m;
 	return 0;
 fail:
-	free(l.raw);
 	model_close(m);
 	return -1;
 }
@@ -280,8 +254,7 @@ void model_close(struct model *m)
 {
 	if (!m)
 		return;
-	if (m->arena)
-		munmap(m->arena, m->arena_bytes);
+	weights_close(&m->weights);
 	free(m->rope_cos);
 	free(m->rope_sin);
 	free(m->layer);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "engine/gguf.h"
+#include "engine/weights.h"
 #include "kernels/kernels.h"
 
 struct model_config {
@@ -53,15 +54,18 @@ struct model {
 	float *rope_cos, *rope_sin; /* [ctx, rope_dim / 2] */
 	size_t weight_bytes; /* bytes in the file that one decoded token reads: all layers and the output */
 	struct k_ctx *kernels;
+	struct weights weights;
+};
 
-	uint8_t *arena;
-	size_t arena_bytes, arena_used;
+struct model_options {
+	enum weights_cache cache;
+	const atomic_bool *abandon; /* see weights_load(); NULL: never */
 };
 
 /* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error.
  * On success config.ctx_train is the model's and *ctx what is to be used. */
-int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels, int32_t *ctx,
-			   struct err *e);
+int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
+			   const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
 
 #endif

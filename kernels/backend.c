@@ -26,6 +26,7 @@ const struct k_isa k_isa_scalar = {
 #undef X
 		},
 	.packed_bytes = k_ref_packed_bytes,
+	.pack_unit = 1,
 	.pack = k_ref_pack,
 	.multiply = k_scalar_multiply,
 };
@@ -94,7 +95,7 @@ int k_open(struct k_ctx **out, const char *backend, const char *isa, int n_threa
 	if (!ctx->isa || k_pool_open(&ctx->pool, n_threads, e))
 		goto fail;
 	ctx->backend = strcmp(backend, "ref") == 0 ? "ref" : "cpu";
-	if (k_selfcheck(ctx, e))
+	if (k_selfcheck(ctx, e) || k_selfcheck_layout(ctx, ctx->layout, e))
 		goto fail;
 	*out = ctx;
 	return 0;
@@ -141,23 +142,72 @@ size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m)
 	return k_packed_bytes(ctx, m->type, m->n_rows, m->n_cols);
 }
 
+/* ---- work of other kinds than a program's ---- */
+
+struct dealing {
+	k_task_fn *fn;
+	void *arg;
+	int64_t n;
+	atomic_llong next;
+};
+
+static void take_tasks(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct dealing *d = arg;
+	int64_t i;
+
+	(void)tid;
+	(void)n_threads;
+	while ((i = atomic_fetch_add_explicit(&d->next, 1, memory_order_relaxed)) < d->n)
+		d->fn(d->arg, i, scratch);
+}
+
+void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg)
+{
+	struct dealing d = {.fn = fn, .arg = arg, .n = n};
+
+	k_pool_run(ctx->pool, take_tasks, &d);
+}
+
+int32_t k_pack_unit(const struct k_ctx *ctx)
+{
+	return ctx->isa->pack_unit;
+}
+
+void k_pack_rows(const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
+{
+	ctx->isa->pack(m, raw, first, n);
+}
+
 struct packing {
 	const struct k_isa *isa;
 	struct k_matrix *m;
-	const void *raw;
+	const uint8_t *raw;
+	size_t row_bytes;
 };
 
-static void pack(void *arg, int tid, int n_threads, void *scratch)
+static void pack(void *arg, int64_t i, void *scratch)
 {
 	const struct packing *p = arg;
+	int32_t first = (int32_t)i * p->isa->pack_unit, left = p->m->n_rows - first;
 
 	(void)scratch;
-	p->isa->pack(p->m, p->raw, tid, n_threads);
+	p->isa->pack(p->m, p->raw + (size_t)first * p->row_bytes, first,
+				 left < p->isa->pack_unit ? left : p->isa->pack_unit);
 }
 
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 {
-	struct packing p = {.isa = ctx->isa, .m = m, .raw = raw};
+	const struct k_type_info *t = &k_types[m->type];
+	struct packing p = {.isa = ctx->isa,
+						.m = m,
+						.raw = raw,
+						.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes};
 
-	k_pool_run(ctx->pool, pack, &p);
+	k_deal(ctx, (m->n_rows + ctx->isa->pack_unit - 1) / ctx->isa->pack_unit, pack, &p);
+}
+
+const char *k_layout_name(const struct k_ctx *ctx)
+{
+	return ctx->layout;
 }

@@ -5,10 +5,13 @@
 #include "kernels/isa.h"
 #include "kernels/pool.h"
 
+enum { K_LAYOUT_NAME = 48 };
+
 struct k_ctx {
 	const char *backend;
 	const struct k_isa *isa;
 	struct k_pool *pool;
+	char layout[K_LAYOUT_NAME];
 };
 
 #endif

@@ -9,10 +9,8 @@
 
 #include "kernels/kernels.h"
 
-/* Bytes of scratch of each thread, aligned to 64, undefined at entry; within an op others may read
- * what a thread hands over there. Memory that is never touched costs nothing. An op that might need
- * more must do without. */
-#define K_SCRATCH_BYTES ((size_t)16 << 20)
+/* Scratch (K_SCRATCH_BYTES, aligned to 64) is undefined at entry; within an op others may read what a
+ * thread hands over there. An op that might need more must do without. */
 
 /* The scratch of thread `other`, as seen by thread tid: the pool's scratch is one piece. */
 static inline void *k_scratch_of(void *scratch, int tid, int other)
@@ -31,7 +29,8 @@ struct k_isa {
 	k_fn *fn[K_N_KINDS];
 	bool together[K_N_KINDS]; /* its parts wait for one another: each thread does its own */
 	size_t (*packed_bytes)(enum k_type type, int32_t n_rows, int32_t n_cols);
-	void (*pack)(struct k_matrix *m, const void *raw, int tid, int n_threads);
+	int32_t pack_unit; /* rows that are packed together */
+	void (*pack)(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 	k_multiply_fn *multiply;
 };
 
@@ -54,7 +53,7 @@ void k_await(atomic_int *ticket, int count);
 /* ref.c, ref_matmul.c, ref_attention.c */
 k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
-void k_ref_pack(struct k_matrix *m, const void *raw, int tid, int n_threads);
+void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 
 /* Writes `count` values of row r from column `at` to out, as it asks for: x, and q, d, sx (then at
  * and count are multiples of 32). */

@@ -260,6 +260,9 @@ struct k_program {
 /* A back end with its pool. */
 struct k_ctx;
 
+/* Scratch of each of its threads. Memory that is never touched costs nothing. */
+#define K_SCRATCH_BYTES ((size_t)16 << 20)
+
 /* backend: "cpu" or "ref"; isa: NULL for the best of this machine, or one of k_isas(). n_threads >= 1
  * (1 for the engine's own thread alone). Runs the known-answer hash of all kernels (rule 1) and fails
  * with ERR_DEVICE if it is not the one that ref.c gives. */
@@ -277,6 +280,18 @@ const char *const *k_isas(void);
  * aligned to 64. */
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
+/* The same of rows [first, first + n), which alone are at `raw`. first is a multiple of k_pack_unit(),
+ * and so is n unless the matrix ends there. Any thread; different rows may be packed at once. */
+void k_pack_rows(const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
+int32_t k_pack_unit(const struct k_ctx *ctx);
+/* Names how matrices are packed: two back ends of one name give the same bytes. Made of the
+ * instruction set and a hash of what it makes of known matrices, so a new layout has a new name. */
+const char *k_layout_name(const struct k_ctx *ctx);
+
+/* Calls fn(arg, i, scratch) for each i of 0 … n - 1, dealt in order to all threads, and returns when
+ * all are done. scratch is the thread's own, K_SCRATCH_BYTES, aligned to 64, undefined at entry. */
+typedef void k_task_fn(void *arg, int64_t i, void *scratch);
+void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg);
 /* Bytes of weights that multiplying one row by m reads: counted from the packed form. */
 size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m);
 
@@ -299,6 +314,9 @@ double k_measure_int(struct k_ctx *ctx);
 /* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
  * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */
 void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
+/* The same of positions first … end - 1, which alone are at `out`. Any thread. */
+void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out,
+				 float *sin_out);
 /* freq[i] = theta^(-2 i / rope_dim), with our own exp and log in double. */
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
 

@@ -397,9 +397,9 @@ static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 	return (size_t)((n_rows + LANES - 1) / LANES) * k_tile_bytes(type, LANES, n_cols);
 }
 
-static void pack(struct k_matrix *m, const void *raw, int tid, int n_threads)
+static void pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
-	k_tiles_pack(&tiling, m, raw, tid, n_threads);
+	k_tiles_pack(&tiling, m, raw, first, n);
 }
 
 static bool runs_here(void)
@@ -422,6 +422,7 @@ const struct k_isa k_isa_avx512 = {
 		   [K_OP_stats] = k_avx2_stats},
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
+	.pack_unit = LANES,
 	.pack = pack,
 	.multiply = k_avx512_multiply,
 };

@@ -19,14 +19,11 @@ size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
 	return row_bytes(type, n_cols) * (size_t)n_rows;
 }
 
-void k_ref_pack(struct k_matrix *m, const void *raw, int tid, int n_threads)
+void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	size_t bytes = row_bytes(m->type, m->n_cols);
-	int64_t lo, hi;
 
-	k_split(m->n_rows, tid, n_threads, &lo, &hi);
-	memcpy((uint8_t *)m->data + (size_t)lo * bytes, (const uint8_t *)raw + (size_t)lo * bytes,
-		   (size_t)(hi - lo) * bytes);
+	memcpy((uint8_t *)m->data + (size_t)first * bytes, raw, (size_t)n * bytes);
 }
 
 static const uint8_t *matrix_row(const struct k_matrix *w, int32_t row)

@@ -67,12 +67,12 @@ void k_rope_freqs(double theta, int32_t rope_dim, double *freq)
 		freq[i] = k_exp64(-((double)(2 * i) / (double)rope_dim * log_theta));
 }
 
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
-				  float *sin_out)
+void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out,
+				 float *sin_out)
 {
-	for (int32_t pos = 0; pos < n_pos; pos++) {
+	for (int32_t pos = first; pos < end; pos++) {
 		for (int32_t i = 0; i < n_freqs; i++) {
-			size_t at = (size_t)pos * (size_t)n_freqs + (size_t)i;
+			size_t at = (size_t)(pos - first) * (size_t)n_freqs + (size_t)i;
 			double s, c;
 
 			sin_cos((double)pos * freq[i], &s, &c);
@@ -80,4 +80,10 @@ void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos
 			sin_out[at] = (float)s;
 		}
 	}
+}
+
+void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
+				  float *sin_out)
+{
+	k_rope_rows(freq, n_freqs, 0, n_pos, cos_out, sin_out);
 }

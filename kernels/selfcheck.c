@@ -4,6 +4,7 @@
  * names its kernel. */
 #include "kernels/selfcheck.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/arith.h"
@@ -313,4 +314,33 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 				names[i], k_isa_name(ctx), K_ARITH_VERSION, (unsigned long long)hash[i],
 				(unsigned long long)known[i]);
 	return 0;
+}
+
+int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *e)
+{
+	enum { RAW = OUT * WIDE * 4 };
+	uint8_t *raw = malloc(RAW), *packed = NULL;
+	uint64_t hash = 0;
+	size_t room = 0;
+	bool able;
+
+	for (int type = 0; type < K_N_TYPES; type++) {
+		size_t bytes = k_packed_bytes(ctx, (enum k_type)type, OUT, WIDE);
+
+		room = bytes > room ? bytes : room;
+	}
+	packed = aligned_alloc(64, (room + 63) / 64 * 64);
+	able = raw && packed;
+	for (size_t i = 0; able && i < RAW; i++)
+		raw[i] = (uint8_t)(i * 2654435761u >> 13);
+	for (int type = 0; able && type < K_N_TYPES; type++) {
+		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = WIDE, .data = packed};
+
+		k_pack(ctx, &m, raw);
+		fold(&hash, packed, k_matrix_bytes(ctx, &m));
+	}
+	snprintf(name, K_LAYOUT_NAME, "%.24s-%016llx", k_isa_name(ctx), (unsigned long long)hash);
+	free(raw);
+	free(packed);
+	return able ? 0 : err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
 }

@@ -218,27 +218,23 @@ static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, c
 		memcpy(tile + (k * (size_t)t->lanes + (size_t)lane) * bytes, raw + k * bytes, bytes);
 }
 
-void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int tid,
-				  int n_threads)
+void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first,
+				  int32_t n)
 {
 	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
 	const size_t row_bytes =
 		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
-	int64_t lo, hi;
+	const uint8_t *row = raw;
 
-	k_split((m->n_rows + t->lanes - 1) / t->lanes, tid, n_threads, &lo, &hi);
-	for (int64_t i = lo; i < hi; i++) {
-		uint8_t *tile = (uint8_t *)m->data + (size_t)i * tile_bytes;
+	for (int32_t i = first; i < first + n; i += t->lanes) {
+		uint8_t *tile = (uint8_t *)m->data + (size_t)(i / t->lanes) * tile_bytes;
 
 		memset(tile, 0, tile_bytes);
-		for (int32_t lane = 0; lane < t->lanes && i * t->lanes + lane < m->n_rows; lane++) {
-			const uint8_t *row = (const uint8_t *)raw + (size_t)(i * t->lanes + lane) * row_bytes;
-
+		for (int32_t lane = 0; lane < t->lanes && i + lane < first + n; lane++, row += row_bytes)
 			if (k_is_quantised(m->type))
 				pack_quantised_row(t, m, row, tile, lane);
 			else
 				pack_float_row(t, m, row, tile, lane);
-		}
 	}
 }
 

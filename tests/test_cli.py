@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
-VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify"]
+VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -243,6 +243,29 @@ def test_recording():
     check("where a named file cannot be made: exit 4", status == 4 and "/proc/nowhere" in err, f"{status} {err}")
 
 
+def test_cache():
+    plain = run("hi")[1]
+    folder = os.path.join(HOMES["XDG_CACHE_HOME"], "cutaway", "packed")
+    check("a small model's packed weights are not kept", not os.path.isdir(folder) or not os.listdir(folder))
+    check("--packed-cache on gives the same answer", run("--packed-cache", "on", "hi")[1] == plain)
+    files = os.listdir(folder)
+    check("and keeps them, for this user alone", len(files) == 1 and
+          os.stat(os.path.join(folder, files[0])).st_mode & 0o777 == 0o600, files)
+    check("with them the same answer", run("--packed-cache", "on", "hi")[1] == plain)
+    status, out, _ = cutaway("cache")
+    check("cache lists them", status == 0 and b"tiny.gguf" in out and b"in 1 file under" in out, out)
+    with open(os.path.join(folder, files[0]), "r+b") as f:
+        f.seek(-9, os.SEEK_END)
+        f.write(b"\xff" * 9)
+    check("damaged ones are not believed", run("--packed-cache", "on", "hi")[1] == plain)
+    status, out, _ = cutaway("cache", "clear")
+    check("cache clear deletes them", status == 0 and b"1 file deleted" in out and not os.listdir(folder), out)
+    check("cache knows no other word", cutaway("cache", "cler")[0] == 2)
+    os.chmod(folder, 0o500)
+    check("where they cannot be kept, nothing fails", run("--packed-cache", "on", "hi")[1] == plain)
+    os.chmod(folder, 0o700)
+
+
 def test_pipes():
     child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--no-record", "--json", "Hello"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **HOMES})
@@ -390,7 +413,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_pipes, test_terminal, test_certify,
+                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_certify,
                  test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")

@@ -40,6 +40,7 @@
 #define k_ref_entropy fma_ref_entropy
 #define k_rope_freqs fma_rope_freqs
 #define k_rope_table fma_rope_table
+#define k_rope_rows fma_rope_rows
 
 #include "kernels/isa.h"
 

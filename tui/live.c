@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "trace/reader.h"
 
 enum { EVENTS_BETWEEN_LOOKS = 64 };
@@ -34,10 +35,18 @@ static void open_recording(struct live *s)
 
 static int open_all(struct live *s, struct err *e)
 {
+	struct engine_options o = s->options->engine;
 	const struct engine_info *info;
+	char sha256[SHA256_HEX];
+	bool hashed;
 
-	if (engine_open(&s->engine, &s->options->engine, e) < 0)
+	o.abandon = &s->abandon;
+	if (engine_open(&s->engine, &o, e) < 0)
 		return -1;
+	/* of a large model the first time this takes seconds: not before the first screen */
+	hashed = s->options->record && file_sha256_of(o.model, NULL, &s->abandon, sha256, NULL) == 0;
+	if (atomic_load(&s->abandon))
+		return err_set(e, ERR_INTERRUPTED, "the session was ended before it began");
 	info = engine_info(s->engine);
 	if (ring_open(&s->ring, RING_BYTES, e) < 0 ||
 		ring_cursor_open(&s->cursor, s->ring, false, e) < 0 ||
@@ -49,7 +58,7 @@ static int open_all(struct live *s, struct err *e)
 	if (!s->event || engine_add_sink(s->engine, ring_push, s->ring) ||
 		engine_add_sink(s->engine, conversation_sink, s->conversation))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
-	engine_begin(s->engine, s->options->model_sha256);
+	engine_begin(s->engine, hashed ? sha256 : NULL);
 	return actor_start(&s->actor, s->engine, on_stop, s, e);
 }
 
@@ -101,6 +110,7 @@ int live_close(struct live *s, struct err *e)
 {
 	int result;
 
+	atomic_store(&s->abandon, true);
 	join(s);
 	actor_stop(s->actor);
 	if (s->engine)

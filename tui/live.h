@@ -7,6 +7,7 @@
 #define CUTAWAY_TUI_LIVE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -30,14 +31,15 @@ struct live {
 	struct err open_err, record_err, stop_err;
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
+	atomic_bool abandon; /* the opening is not wanted any more */
 	int fd;
 	bool thread_started;
 	pthread_t thread;
 };
 
 int live_open(struct live *s, const struct tui_options *o, const char *system, struct err *e);
-/* Waits for the opening if need be, then closes all in order; the recording is whole afterwards. -1: the
- * recording had failed. */
+/* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is whole
+ * afterwards. -1: the recording had failed. */
 int live_close(struct live *s, struct err *e);
 /* After live_fd() was readable: joins the thread if it is done. True while the session can be used. */
 bool live_ready(struct live *s);
