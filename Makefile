@@ -104,7 +104,9 @@ bench: cutaway
 	@./cutaway bench $(ARGS)
 
 # llama.cpp on the same file beside it: the first time it compiles that, for about 15 minutes.
-bench-peer: cutaway
+bench-peer:
+	@tools/setup.sh build model peer
+	@$(SUB) cutaway
 	@tools/fetch_model.sh
 	@tools/bench_peer.py $(ARGS)
 
@@ -117,13 +119,10 @@ screenshot: cutaway
 free-order:
 	@+$(SUB) BUILD=build-free EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
 
-# Both, by turns; ARGS chooses the figure. The last column is free/exact.
-bench-exactness: ARGS = --only decode_tok_s
+# Both, by turns, with what exactness costs in percent (two minutes).
 bench-exactness: cutaway free-order
 	@tools/fetch_model.sh
-	@for i in 1 2 3 4 5; do for p in ./cutaway build-free/cutaway; do \
-		$$p bench --json $(ARGS) | sed -n "s/.*\"$(lastword $(ARGS))\":[^0-9]*\([0-9.e+-]*\).*/\1/p"; \
-	done; done | paste - - | awk '{ printf "%s %s %.4f\n", $$1, $$2, $$2 / $$1 }'
+	@tools/bench_exactness.py $(ARGS)
 
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@
@@ -154,7 +153,7 @@ help:
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
-	@echo 'make bench-exactness  the bench, by turns with a build that is free of the fixed order'
+	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
 	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'

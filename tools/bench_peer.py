@@ -2,9 +2,10 @@
 """llama.cpp beside cutaway on the same file, threads and lengths, in one run.
 
 Without --venv it makes a virtual environment in build/peer and installs llama-cpp-python there, which compiles
-llama.cpp for this machine (about 15 minutes, once). llama.cpp is then driven through its C interface, and each of
-its runs is followed by one of `cutaway bench --only NAME --json`, so that a drift of the machine touches both.
-Prints a table with the ratios (above 1: cutaway is faster), median and spread, or JSON.
+llama.cpp for this machine (about 15 minutes, once). llama.cpp is then driven through its C interface, and its runs
+take turns with those of `cutaway bench --turns` (tools/turns.py). Each start is that of a fresh process.
+Prints a table with the ratios of the pairs (above 1: cutaway is faster), their median, where that lies with 95 %
+confidence, and the range of the middle eight tenths; or JSON.
 """
 import argparse
 import glob
@@ -15,10 +16,12 @@ import subprocess
 import sys
 import time
 
+import turns
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # figure of `cutaway bench`, what it is, whether more is better
 FIGURES = [
-    ("decode_tok_s", "decode, 128 tokens", True),
+    ("decode_tok_s", "decode, 32 tokens", True),
     ("decode_1k_tok_s", "decode, 1,024 tokens deep", True),
     ("prefill_tok_s", "prefill, 512 tokens", True),
     ("prefill64_tok_s", "prefill, 64 tokens", True),
@@ -51,6 +54,7 @@ class Peer:
         if not self.ctx:
             raise SystemExit("llama.cpp made no context")
         self.batch = c.llama_batch_init(512, 0, 1)
+        self.filled = None
 
     def close(self):
         self.c.llama_batch_free(self.batch)
@@ -58,6 +62,7 @@ class Peer:
         self.c.llama_model_free(self.model)
 
     def clear(self):
+        self.filled = None
         self.c.llama_memory_clear(self.c.llama_get_memory(self.ctx), False)
 
     def step(self, rows):
@@ -85,10 +90,19 @@ class Peer:
         self.prompt(n)
         return n / (time.perf_counter() - start)
 
-    def decode(self, depth, sequences, n):
+    def fill(self, depth, sequences):
+        """The prompts; they stay from run to run, as cutaway's prefix cache keeps them."""
+        if self.filled == (depth, sequences):
+            for s in range(sequences):
+                self.c.llama_memory_seq_rm(self.c.llama_get_memory(self.ctx), s, depth, -1)
+            return
         self.clear()
         for s in range(sequences):
             self.prompt(depth, s)
+        self.filled = (depth, sequences)
+
+    def decode(self, depth, sequences, n):
+        self.fill(depth, sequences)
         start = None
         warm = 4
         for i in range(warm + n):
@@ -99,12 +113,12 @@ class Peer:
 
 
 def peer_figure(peer, name):
-    return {"decode_tok_s": lambda: peer.decode(16, 1, 128),
-            "decode_1k_tok_s": lambda: peer.decode(1024, 1, 64),
+    return {"decode_tok_s": lambda: peer.decode(16, 1, 32),
+            "decode_1k_tok_s": lambda: peer.decode(1024, 1, 32),
             "prefill_tok_s": lambda: peer.prefill(512),
             "prefill64_tok_s": lambda: peer.prefill(64),
-            "batch8_tok_s": lambda: peer.decode(16, 8, 32),
-            "batch16_tok_s": lambda: peer.decode(16, 16, 32)}[name]()
+            "batch8_tok_s": lambda: peer.decode(16, 8, 16),
+            "batch16_tok_s": lambda: peer.decode(16, 16, 16)}[name]()
 
 
 def start_to_first(path, threads):
@@ -117,45 +131,44 @@ def start_to_first(path, threads):
     return ms
 
 
-def ours(args, name):
-    out = subprocess.run([args.cutaway, "bench", "--only", name, "--json", "--threads", str(args.threads), "--model",
-                          args.model], stdout=subprocess.PIPE, check=True).stdout
-    return json.loads(out)[name]
+def fresh_start():
+    """The same in a process of its own."""
+    return float(subprocess.run([sys.executable, *sys.argv, "--start"], stdout=subprocess.PIPE, check=True).stdout)
+
+
+def measure_figure(args, name, what):
+    ours = turns.Turns(args.cutaway, name, "--threads", str(args.threads), "--model", args.model)
+    if name == "start_to_first_token_ms":
+        found = turns.pairs(what, ours.run, fresh_start, args.pairs)
+    else:
+        peer = Peer(args.model, args.threads)
+        found = turns.pairs(what, ours.run, lambda: peer_figure(peer, name), args.pairs)
+        peer.close()
+    ours.close()
+    return found
 
 
 def measure(args):
-    results = {}
-    for name, _, more in FIGURES:
+    for name, what, more in FIGURES:
         if args.only and name not in args.only:
             continue
-        # a context lives for a run alone: its threads must not stand beside cutaway's
-        pairs = []
-        for _ in range(args.runs):
-            if name == "start_to_first_token_ms":
-                theirs = start_to_first(args.model, args.threads)
-            else:
-                peer = Peer(args.model, args.threads)
-                peer.decode(16, 1, 8)
-                theirs = peer_figure(peer, name)
-                peer.close()
-            pairs.append((ours(args, name), theirs))
-            print(f"\r{name}: {len(pairs)} of {args.runs} pairs", end="", file=sys.stderr, flush=True)
-        print("\r\033[K", end="", file=sys.stderr)
-        ratios = [a / b if more else b / a for a, b in pairs]
-        results[name] = {"cutaway": [a for a, _ in pairs], "llama_cpp": [b for _, b in pairs], "ratio": ratios}
-    return results
+        found = measure_figure(args, name, what)
+        yield name, what, {"cutaway": [a for a, _ in found], "llama_cpp": [b for _, b in found],
+                           "ratio": [a / b if more else b / a for a, b in found]}
 
 
-def print_table(args, results):
+def print_head(args):
     import llama_cpp
-    print(f"{os.path.basename(args.model)}, {args.threads} threads, {args.runs} pairs; llama-cpp-python "
+    print(f"{os.path.basename(args.model)}, {args.threads} threads, {args.pairs} pairs; llama-cpp-python "
           f"{llama_cpp.__version__}:{llama_cpp.llama_print_system_info().decode().split('CPU', 1)[-1]}\n")
-    print(f"{'':28} {'cutaway':>10} {'llama.cpp':>10} {'ratio':>7}  lowest .. highest")
-    for name, what, _ in FIGURES:
-        if name in results:
-            r = results[name]
-            a, b, ratio = (statistics.median(r[k]) for k in ("cutaway", "llama_cpp", "ratio"))
-            print(f"{what:28} {a:10.1f} {b:10.1f} {ratio:6.2f}x  {min(r['ratio']):.2f} .. {max(r['ratio']):.2f}")
+    print(f"{'':26} {'cutaway':>9} {'llama.cpp':>9} {'ratio':>7}  {'95 %':14} middle eight tenths")
+
+
+def print_line(what, r):
+    ratio = turns.summary(r["ratio"])
+    (low, high), (least, most) = ratio["confidence95"], ratio["tenths"]
+    print(f"{what:26} {statistics.median(r['cutaway']):9.1f} {statistics.median(r['llama_cpp']):9.1f} "
+          f"{ratio['median']:6.2f}x  {low:.2f} … {high:.2f}    {least:.2f} … {most:.2f}", flush=True)
 
 
 def enter_venv(folder):
@@ -175,16 +188,24 @@ def main():
     p.add_argument("--cutaway", default=os.path.join(ROOT, "cutaway"))
     p.add_argument("--venv", default=os.path.join(ROOT, "build/peer"), help="with llama-cpp-python in it")
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--runs", type=int, default=3, help="pairs of each figure")
+    p.add_argument("--pairs", type=int, default=15, help="of each figure")
+    p.add_argument("--start", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--only", action="append", choices=[name for name, _, _ in FIGURES])
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     enter_venv(args.venv)
-    results = measure(args)
+    if args.start:
+        print(start_to_first(args.model, args.threads))
+        return
+    if not args.json:
+        print_head(args)
+    results = {}
+    for name, what, r in measure(args):
+        results[name] = r
+        if not args.json:
+            print_line(what, r)
     if args.json:
         print(json.dumps({"model": os.path.basename(args.model), "threads": args.threads, "figures": results}))
-    else:
-        print_table(args, results)
 
 
 if __name__ == "__main__":

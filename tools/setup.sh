@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages that are missing, after saying which: setup.sh build|model|test …
+# Installs the packages that are missing, after saying which: setup.sh build|model|test|peer …
 # Debian and Ubuntu: through apt-get as root or with sudo; without either the exact command is printed.
 # Elsewhere: says what is needed.
 set -euo pipefail
@@ -12,6 +12,9 @@ model=(python3 python3-pip ca-certificates)
 # shellcheck disable=SC2034
 test=(libcmocka-dev tmux sqlite3 python3 clang)
 test_if_known=(libclang-rt-dev)
+# Only `make bench-peer` asks for these: pip compiles llama.cpp.
+# shellcheck disable=SC2034
+peer=(python3 python3-venv g++ cmake ninja-build)
 
 dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel cjson-devel nettle-devel
 	python3 python3-pip)
@@ -35,6 +38,7 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 #include <nettle/sha2.h>'
 	if { ! wants build || "${CC:-cc}" -fsyntax-only -x c - <<<"$headers" 2>/dev/null; } &&
 		{ ! wants model || python3 -m pip --version >/dev/null 2>&1; } &&
+		{ ! wants peer || { python3 -m venv --help && command -v c++ && command -v cmake; } >/dev/null; } &&
 		{ ! wants test || { command -v tmux && command -v clang && command -v sqlite3; } >/dev/null; }; then
 		return 0
 	fi
@@ -42,7 +46,8 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 	cat >&2 <<-END
 		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
 		cJSON and nettle; python3 with pip to fetch the model; for the tests cmocka, tmux, the sqlite3 shell
-		and clang. Please install what is missing and call make again:
+		and clang; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
+		and call make again:
 		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}
 		  Arch:    sudo pacman -S --needed ${pacman[*]} ${pacman_test[*]}
 	END
@@ -73,12 +78,12 @@ fi
 packages=()
 for group in "${groups[@]}"; do
 	case $group in
-	build | model | test)
+	build | model | test | peer)
 		declare -n list=$group
 		packages+=("${list[@]}")
 		;;
 	*)
-		echo "usage: setup.sh build|model|test …" >&2
+		echo "usage: setup.sh build|model|test|peer …" >&2
 		exit 2
 		;;
 	esac
