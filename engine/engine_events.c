@@ -172,7 +172,7 @@ void engine_tell_attention(struct engine *e, const struct plan_item *item, int32
 	struct event ev;
 
 	for (int32_t l = 0; l < layers; l++) {
-		size_t at = ((size_t)l * (size_t)f->max_observed + (size_t)observed) * (size_t)heads;
+		size_t at = ((size_t)l * (size_t)f->n_observed + (size_t)observed) * (size_t)heads;
 		int64_t n_near = 0;
 		uint16_t share;
 
@@ -196,7 +196,7 @@ void engine_tell_attention(struct engine *e, const struct plan_item *item, int32
 	stream_emit(&e->stream, &ev);
 	if (e->observe_layer >= 0 && e->observe_head >= 0 && e->observe_layer < layers &&
 		e->observe_head < heads) {
-		size_t at = ((size_t)e->observe_layer * (size_t)f->max_observed + (size_t)observed) *
+		size_t at = ((size_t)e->observe_layer * (size_t)f->n_observed + (size_t)observed) *
 						(size_t)heads + (size_t)e->observe_head;
 		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
 	}

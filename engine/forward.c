@@ -64,7 +64,7 @@ static void add_rope(struct forward *f, int32_t layer)
 static void add_attention(struct forward *f, int32_t layer)
 {
 	const struct model_config *c = &f->model->config;
-	size_t heads = (size_t)layer * (size_t)f->max_observed * (size_t)c->n_heads;
+	size_t heads = (size_t)layer * (size_t)f->n_observed * (size_t)c->n_heads;
 	struct k_op *op = add(f, K_OP_attention, K_STAGE_attention);
 
 	op->u.attention = (struct k_attention){
@@ -204,12 +204,31 @@ static void write_program(struct forward *f)
 	f->built_rows = f->n_rows;
 	f->built_out = f->n_out;
 	f->built_observed = f->n_observed;
+	f->built_stride = f->share_stride;
+}
+
+/* Floats that fill whole cache lines. */
+static int32_t whole_lines(int32_t n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+static void set_share_stride(struct forward *f)
+{
+	int32_t most = 0;
+
+	for (int32_t r = 0; r < f->n_rows; r++)
+		if (f->rows[r].observe >= 0 && f->rows[r].pos / K_GROUP + 1 > most)
+			most = f->rows[r].pos / K_GROUP + 1;
+	f->share_stride = whole_lines(most);
 }
 
 /* A program stays as it is while the shape of the step does: only attention reads more each time. */
 static void prepare(struct forward *f)
 {
-	if (f->built_rows != f->n_rows || f->built_out != f->n_out || f->built_observed != f->n_observed) {
+	set_share_stride(f);
+	if (f->built_rows != f->n_rows || f->built_out != f->n_out ||
+		f->built_observed != f->n_observed || f->built_stride != f->share_stride) {
 		write_program(f);
 		return;
 	}
@@ -320,7 +339,7 @@ static void cut_all(struct forward *f, struct cutter *c)
 	f->head = cut_acts(c, out, m->dim, need.head_x, need.head_q);
 	f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 	f->stats = cut(c, out, sizeof *f->stats);
-	f->share = cut(c, observed * (size_t)f->share_stride, sizeof *f->share);
+	f->share = cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
 	f->near_zero = cut(c, observed, sizeof *f->near_zero);
 	f->program.op = cut(c, 9 * layers + 4, sizeof *f->program.op);
 }
@@ -336,7 +355,7 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->max_rows = max_rows;
 	f->max_out = max_out;
 	f->max_observed = max_observed;
-	f->share_stride = (ctx + K_GROUP - 1) / K_GROUP;
+	f->max_groups = whole_lines((ctx + K_GROUP - 1) / K_GROUP);
 	f->threshold = 1e-3f;
 	f->built_rows = -1;
 	cut_all(f, &c);

@@ -19,7 +19,7 @@ struct forward_stage {
 struct forward {
 	const struct model *model;
 	const struct k_kv *kv;
-	int32_t max_rows, max_out, max_observed, share_stride;
+	int32_t max_rows, max_out, max_observed, max_groups;
 
 	/* what the caller fills in for a step */
 	int32_t n_rows, n_out, n_observed;
@@ -34,8 +34,11 @@ struct forward {
 	/* results */
 	float *logits;               /* [max_out, vocab] */
 	struct k_logit_stats *stats; /* [max_out] */
-	float *share;       /* [layers][max_observed][heads][share_stride] by group of 16 */
-	int32_t *near_zero; /* [layers][max_observed][heads] */
+	/* of the step's observed rows; as close together as the deepest of them allows, since another thread
+	 * reads it at once */
+	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
+	int32_t *near_zero; /* [layers][n_observed][heads] */
+	int32_t share_stride;
 	k_atomic_int nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
 
@@ -43,7 +46,7 @@ struct forward {
 	float *x, *q, *k, *v, *gate, *up; /* [max_rows, …] */
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
-	int32_t built_rows, built_out, built_observed; /* what the program was written for */
+	int32_t built_rows, built_out, built_observed, built_stride; /* what the program was written for */
 	void *memory;
 	size_t memory_bytes;
 };

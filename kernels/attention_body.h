@@ -243,35 +243,6 @@ static void merge_span(const struct attend_plan *p, const struct attend_item *it
 		merge_eight(p, item, to, from, span, at, at_part, q);
 }
 
-/* Visible probabilities of a span that stay below the threshold. */
-static int32_t count_low(const float *p, int32_t visible, float e, float inv_l, float threshold)
-{
-	const __m256 ve = _mm256_set1_ps(e), vl = _mm256_set1_ps(inv_l), vt = _mm256_set1_ps(threshold);
-	__m256i count = _mm256_setzero_si256();
-
-	for (int32_t t = 0; t < visible; t += 8) {
-		__m256 v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), ve), vl);
-		__m256 low = _mm256_cmp_ps(v, vt, _CMP_LT_OQ);
-
-		if (t + 8 > visible)
-			low = _mm256_and_ps(low, seen_lanes(visible, t));
-		count = _mm256_sub_epi32(count, _mm256_castps_si256(low));
-	}
-	return v_sum_epi32(count);
-}
-
-/* Sums of eight groups to shares; only n of them are there. */
-static void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
-{
-	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
-
-	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
-	if (n >= 8)
-		_mm256_storeu_ps(share, v);
-	else
-		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes(n, 0)), v);
-}
-
 static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	return p->observed && p->a->rows[attend_row_of(p, item, query)].observe >= 0;
@@ -286,39 +257,69 @@ static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_it
 	return a->near_zero + observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query);
 }
 
-/* One span of one query: its groups' shares, and its small values. */
-static void observe_query(const struct attend_plan *p, const struct attend_item *item, int32_t q,
-						  int32_t span, const float *prob, const float *sums, float e, float inv_l)
-{
-	const int32_t pos = p->a->rows[attend_row_of(p, item, q)].pos;
-	const int32_t first_group = span * (K_SPAN / K_GROUP);
-	float *share = share_of(p, item, q);
+/* What is being observed of one query. */
+struct watch {
+	int32_t pos;
+	float inv_l, *share; /* NULL: no shares */
+	__m256i low;		 /* visible probabilities below the threshold, by lane */
+};
 
-	if (p->a->near_zero) /* threads that share an item add to the same count */
-		__atomic_fetch_add(near_zero_of(p, item, q),
-						   count_low(prob, attend_visible(pos, span), e, inv_l, p->a->threshold),
-						   __ATOMIC_RELAXED);
-	if (share)
-		scale_sums(sums, pos / K_GROUP + 1 - first_group, e, inv_l, share + first_group);
+/* Adds the visible probabilities of a span that stay below the threshold. */
+static inline void count_low(struct watch *w, const float *p, int32_t visible, float e,
+							 float threshold)
+{
+	const __m256 ve = _mm256_set1_ps(e), vl = _mm256_set1_ps(w->inv_l);
+	const __m256 vt = _mm256_set1_ps(threshold);
+	__m256i low = w->low;
+	int32_t t = 0;
+
+	for (; t + 8 <= visible; t += 8) {
+		__m256 v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), ve), vl);
+
+		low = _mm256_sub_epi32(low, _mm256_castps_si256(_mm256_cmp_ps(v, vt, _CMP_LT_OQ)));
+	}
+	if (t < visible) {
+		__m256 v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), ve), vl);
+
+		v = _mm256_and_ps(_mm256_cmp_ps(v, vt, _CMP_LT_OQ), seen_lanes(visible, t));
+		low = _mm256_sub_epi32(low, _mm256_castps_si256(v));
+	}
+	w->low = low;
 }
 
-static void observe_span(const struct attend_plan *p, const struct attend_item *item,
-						 const struct attend_store *st, int32_t span, int32_t at,
-						 const struct attend_store *merged)
+/* Sums of eight groups to shares; only n of them are there. */
+static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
 {
-	const size_t first = (size_t)at * (size_t)p->max_queries;
+	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
 
-	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
-		__m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
-		float e[8];
+	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
+	if (n >= 8)
+		_mm256_storeu_ps(share, v);
+	else
+		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes(n, 0)), v);
+}
 
-		_mm256_storeu_ps(e, v_exp(_mm256_sub_ps(m, _mm256_loadu_ps(merged->max + q0))));
-		for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++)
-			if (is_observed(p, item, q) &&
-				attend_visible(p->a->rows[attend_row_of(p, item, q)].pos, span))
-				observe_query(p, item, q, span, st->p + (first + (size_t)q) * K_SPAN,
-							  st->sums + (first + (size_t)q) * (K_SPAN / K_GROUP), e[q - q0],
-							  1.0f / merged->l[q]);
+/* One span of the queries q0 … q0 + n - 1, at index `at` of the store. */
+static inline void observe_span(const struct attend_plan *p, const struct attend_store *st,
+								int32_t span, int32_t at, int32_t q0, int32_t n,
+								const struct attend_store *merged, struct watch *watch)
+{
+	const size_t first = (size_t)at * (size_t)p->max_queries + (size_t)q0;
+	const int32_t first_group = span * (K_SPAN / K_GROUP);
+	const __m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
+	float e[8];
+
+	_mm256_storeu_ps(e, v_exp(_mm256_sub_ps(m, _mm256_loadu_ps(merged->max + q0))));
+	for (int32_t i = 0; i < n; i++) {
+		struct watch *w = watch + i;
+		const int32_t visible = attend_visible(w->pos, span);
+
+		if (!visible)
+			continue;
+		count_low(w, st->p + (first + (size_t)i) * K_SPAN, visible, e[i], p->a->threshold);
+		if (w->share)
+			scale_sums(st->sums + (first + (size_t)i) * (K_SPAN / K_GROUP),
+					   w->pos / K_GROUP + 1 - first_group, e[i], w->inv_l, w->share + first_group);
 	}
 }
 
@@ -328,12 +329,28 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 						  void *scratch)
 {
 	const struct attend_store st = attend_store_of(p, scratch, piece.lo > 0);
-	bool any = false;
 
-	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
-		any = any || p->a->rows[r].observe >= 0;
-	for (int32_t span = piece.lo; any && span < piece.hi; span++)
-		observe_span(p, item, &st, span, span - piece.lo, merged);
+	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
+		const int32_t n = item->n_queries - q0 < 8 ? item->n_queries - q0 : 8;
+		struct watch watch[8];
+		int32_t n_watched = 0;
+
+		for (int32_t i = 0; i < n; i++) {
+			bool watched = is_observed(p, item, q0 + i);
+
+			n_watched += watched;
+			watch[i] = (struct watch){
+				.pos = watched ? p->a->rows[attend_row_of(p, item, q0 + i)].pos : -1,
+				.inv_l = 1.0f / merged->l[q0 + i],
+				.share = share_of(p, item, q0 + i)};
+		}
+		for (int32_t span = piece.lo; n_watched && span < piece.hi; span++)
+			observe_span(p, &st, span, span - piece.lo, q0, n, merged, watch);
+		for (int32_t i = 0; i < n && p->a->near_zero; i++)
+			if (watch[i].pos >= 0) /* threads that share an item add to the same count */
+				__atomic_fetch_add(near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low),
+								   __ATOMIC_RELAXED);
+	}
 }
 
 /* All spans of the item are merged in `st`: the results, but for the observations. */
