@@ -25,6 +25,13 @@
 
 enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
+/* Before a loop of constant bounds whose counter indexes registers, or whose turns shall overlap. */
+#ifdef __CUDACC__
+#define CU_UNROLL _Pragma("unroll")
+#else
+#define CU_UNROLL
+#endif
+
 #ifdef __CUDACC__
 
 /* All threads of the block meet. Each call has a name of its own, so that the tests can leave it out
@@ -61,6 +68,16 @@ CU_FN float cu_shuffle_float(float v, int lane)
 CU_FN float cu_shuffle_xor_float(float v, int mask)
 {
 	return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+
+/* The greatest, and the sum, of the values of all 32 lanes, in every lane. */
+CU_FN uint32_t cu_warp_max(uint32_t v)
+{
+	return __reduce_max_sync(0xffffffffu, v);
+}
+CU_FN int32_t cu_warp_sum(int32_t v)
+{
+	return __reduce_add_sync(0xffffffffu, v);
 }
 
 /* c[16 x 8] += a[16 x 32] b[32 x 8] of signed bytes, exact in int32, by the tensor cores: PTX ISA,

@@ -15,6 +15,12 @@
 enum {
 	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block, every kernel */
 	CU_FOLD_ROWS = 8,			/* steps of at most so many rows fold */
+	/* and at most so many values: every block does the small op over again, on its 8 warps, two blocks
+	 * a multiprocessor. A norm takes about 12 instructions a value, SwiGLU 40 (exp and a division):
+	 * counted in issue slots that is 6,144 * 12 / 32 / 4 * 2 = 1,200 cycles and 3,072 * 40 / 32 / 4 * 2
+	 * = 1,900, about what a grid barrier and a trip to memory cost. */
+	CU_FOLD_NORM = 6144,
+	CU_FOLD_SWIGLU = 3072,
 };
 
 struct cu_stage {
@@ -22,6 +28,7 @@ struct cu_stage {
 	struct k_op before; /* folded in front, if folds */
 	int32_t folds;
 	int32_t n_parts; /* work units the op can be cut into: more blocks than that are idle */
+	int32_t plan;	 /* of a matrix product: cu_matmul_plan(); any plan gives the same bits */
 };
 
 struct cu_step {
@@ -39,10 +46,14 @@ struct cu_step {
  * for neighbours in the programs of engine/forward.c. */
 static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 {
-	if (before->kind == K_OP_norm && op->kind == K_OP_matmul)
-		return before->u.norm.n <= CU_FOLD_ROWS && before->u.norm.n == op->u.matmul.n;
-	if (before->kind == K_OP_swiglu && op->kind == K_OP_matmul)
-		return before->u.swiglu.n <= CU_FOLD_ROWS && before->u.swiglu.n == op->u.matmul.n;
+	const int32_t n = op->u.matmul.n;
+
+	if (op->kind != K_OP_matmul || n > CU_FOLD_ROWS)
+		return false;
+	if (before->kind == K_OP_norm)
+		return before->u.norm.n == n && (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
+	if (before->kind == K_OP_swiglu)
+		return before->u.swiglu.n == n && (int64_t)n * before->u.swiglu.out.dim <= CU_FOLD_SWIGLU;
 	return false;
 }
 

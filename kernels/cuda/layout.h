@@ -1,0 +1,142 @@
+/* The bytes of a matrix on the GPU, by format, for C and CUDA alike. kernels/cuda/ only.
+ *
+ * Rows come in tiles of 16, the rows of one tensor-core instruction; rows beyond the last are zeros.
+ * A row of a tile is called (g, half): row g + 8 * half, g = 0 … 7.
+ *
+ * Quantised formats: columns come in pairs of blocks of 32. A tile has, one after the other,
+ * - the codes of all pairs. A lane of a warp, g * 4 + t, owns four words of a block, those that
+ *   cu_mma_k32 wants from it: word `half + 2 * j` holds four columns of row (g, half). Which four is
+ *   ours to choose, as sums of integers have no order: columns 8 t + 4 j …, so that what a lane needs
+ *   of the activations is eight bytes in one piece. (Q6_K, whose scales are for 16 columns:
+ *   16 j + 4 t.) Four bits a weight: one 16-byte load a lane is a pair, its first block in the low
+ *   halves of bytes, the second in the high ones. (IQ4_NL: in the low and the high half of a word,
+ *   as cu_permute takes them.) Eight bits: two such loads.
+ * - the bits above the fourth. One: a word a lane and pair, that of byte c of word i of block b at
+ *   bit 8 c + 4 b + i. Two: a word a lane and block, byte c of word i at bits 8 c + 2 i.
+ * - the scales. Entry (g * 2 + half) * 2 + b of a pair is f16 dw, or f16 dw and f16 minimum. Of
+ *   K-quants, once in four pairs, 16 bytes a row (g * 2 + half) as the file has them: D, Dmin, 12
+ *   bytes of 6-bit scales; or 16 signed scales, and after those of the 16 rows their f16 each.
+ * A warp's loads so are whole lines, in one stream a tile, and what is read is what the file has (but
+ * for the last pair of an odd number of blocks, which no known model has, and a line's end a tile).
+ *
+ * Codes are stored so that unpacking is a mask and no subtraction: the sign bit flipped and the code
+ * in the top bits of its byte, it is a signed byte, 16 times the weight for four bits, 8 for five, 4
+ * for six; cu_gain() is what dw is multiplied by for that, a power of two and so exact.
+ *
+ * Float formats: columns come in segments of 64 (docs/arithmetic.md, rule 6), two at a time; a lane is
+ * (segment, row), lane = 16 * (segment % 2) + row, and 16 bytes of each lane follow one another until
+ * the 64 columns are done. A last single segment has the 16 lanes that it needs. */
+#ifndef CUTAWAY_KERNELS_CUDA_LAYOUT_H
+#define CUTAWAY_KERNELS_CUDA_LAYOUT_H
+
+#include "kernels/arith.h"
+#include "kernels/kernels.h"
+
+enum {
+	CU_TILE_ROWS = 16,
+	CU_PAIR = 64,		/* columns of a pair of blocks */
+	CU_SUPER_PAIRS = 4, /* pairs in a block of a K-quant */
+	CU_SEGMENT = 64,	/* columns of a chain, of float weights */
+	CU_LINE = 128,
+};
+
+K_INLINE bool cu_is_float(int32_t type)
+{
+	return type == K_F32 || type == K_F16 || type == K_BF16;
+}
+K_INLINE bool cu_is_k(int32_t type)
+{
+	return type == K_Q4_K || type == K_Q5_K || type == K_Q6_K;
+}
+K_INLINE bool cu_has_min(int32_t type)
+{
+	return type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
+}
+
+/* Bytes of a tile's pair. */
+K_INLINE int32_t cu_code_bytes(int32_t type)
+{
+	return type == K_Q8_0 ? 1024 : 512;
+}
+K_INLINE int32_t cu_high_bytes(int32_t type)
+{
+	return type == K_Q6_K ? 256 : type == K_Q5_0 || type == K_Q5_1 || type == K_Q5_K ? 128 : 0;
+}
+K_INLINE int32_t cu_scale_bytes(int32_t type) /* of K-quants a quarter of what four pairs have */
+{
+	return type == K_Q6_K ? 72 : type == K_Q4_1 || type == K_Q5_1 ? 128 : 64;
+}
+K_INLINE float cu_gain(int32_t type)
+{
+	return type == K_Q4_0 ? 0x1p-4f : type == K_Q5_0 ? 0x1p-3f : type == K_Q6_K ? 0x1p-2f : 1.0f;
+}
+
+K_INLINE int32_t cu_pairs(int32_t n_cols)
+{
+	return (n_cols + CU_PAIR - 1) / CU_PAIR;
+}
+/* Where a tile's high bits and scales begin. */
+K_INLINE size_t cu_high_at(int32_t type, int32_t n_pairs)
+{
+	return (size_t)n_pairs * (size_t)cu_code_bytes(type);
+}
+K_INLINE size_t cu_scales_at(int32_t type, int32_t n_pairs)
+{
+	return (size_t)n_pairs * (size_t)(cu_code_bytes(type) + cu_high_bytes(type));
+}
+
+/* Float formats: bytes of a value; values in 16 bytes; bytes of a segment of 16 rows. */
+K_INLINE int32_t cu_float_bytes(int32_t type)
+{
+	return type == K_F32 ? 4 : 2;
+}
+K_INLINE int32_t cu_float_step(int32_t type)
+{
+	return 16 / cu_float_bytes(type);
+}
+K_INLINE int32_t cu_segment_bytes(int32_t type)
+{
+	return CU_SEGMENT * CU_TILE_ROWS * cu_float_bytes(type);
+}
+K_INLINE int32_t cu_segments(int32_t n_cols)
+{
+	return (n_cols + CU_SEGMENT - 1) / CU_SEGMENT;
+}
+/* Where in a tile lane's 16 bytes of step `step` of a segment are. */
+K_INLINE size_t cu_float_at(int32_t type, int32_t n_segments, int32_t segment, int32_t row, int32_t step)
+{
+	const int32_t alone = (segment | 1) == n_segments; /* even, and the last */
+	const int32_t lanes = alone ? 16 : 32, lane = (alone ? 0 : segment % 2 * 16) + row;
+
+	return (size_t)(segment & ~1) * (size_t)cu_segment_bytes(type) + (size_t)(step * lanes + lane) * 16;
+}
+
+K_INLINE int32_t cu_tiles(int32_t n_rows)
+{
+	return (n_rows + CU_TILE_ROWS - 1) / CU_TILE_ROWS;
+}
+/* A multiple of a line. */
+K_INLINE size_t cu_tile_bytes(int32_t type, int32_t n_cols)
+{
+	const int32_t pairs = cu_pairs(n_cols);
+
+	if (cu_is_float(type))
+		return (size_t)cu_segments(n_cols) * (size_t)cu_segment_bytes(type);
+	return (cu_scales_at(type, pairs) + (size_t)pairs * (size_t)cu_scale_bytes(type) + CU_LINE - 1) &
+		   ~(size_t)(CU_LINE - 1);
+}
+K_INLINE size_t cu_matrix_bytes(int32_t type, int32_t n_rows, int32_t n_cols)
+{
+	return (size_t)cu_tiles(n_rows) * cu_tile_bytes(type, n_cols);
+}
+
+/* pack.c, on the host: rows [first, first + n) of the file's blocks, which alone are at `raw`, to their
+ * place in m->data, in host memory. first is a multiple of CU_TILE_ROWS, and so is n unless the matrix
+ * ends there. Any thread; different rows may be packed at once. */
+#ifdef __cplusplus
+extern "C"
+#endif
+	void
+	cu_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
+
+#endif

@@ -1,0 +1,155 @@
+/* Weights from the file's blocks to the GPU's layout (layout.h), on the host. Thread: any; no state. */
+#include "kernels/cuda/layout.h"
+
+#include <string.h>
+
+#include "kernels/formats.h"
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+static void or_word(uint8_t *p, uint32_t bits)
+{
+	uint32_t word;
+
+	memcpy(&word, p, sizeof word);
+	word |= bits;
+	memcpy(p, &word, sizeof word);
+}
+
+/* A tile being filled, and the row in it. */
+struct place {
+	uint8_t *tile;
+	int32_t pairs, g, half;
+};
+
+/* What makes a code a signed byte when it is moved to the top: its sign bit flipped. (Those of Q8_0
+ * come as weight + 128.) */
+ALWAYS uint32_t flip_of(enum k_type type)
+{
+	return type == K_Q8_0 ? 0x80 : type == K_Q4_0 ? 8 : type == K_Q5_0 ? 16 : type == K_Q6_K ? 32 : 0;
+}
+
+/* Four bits of each of four columns, as the word of a pair has them. */
+ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
+{
+	if (type == K_IQ4_NL)
+		return ((quad & 15) | (quad >> 4 & 0xf0) | (quad >> 8 & 0xf00) | (quad >> 12 & 0xf000)) << 16 * b;
+	return (quad & 0x0f0f0f0f) << 4 * b;
+}
+
+/* Word i, of block b of a pair, of lane `lane`: four codes. */
+ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int32_t b, int32_t lane,
+					 int32_t i, uint32_t quad)
+{
+	uint8_t *codes = p->tile + (size_t)pair * (size_t)cu_code_bytes(type) + lane * 16 + i * 4;
+	uint8_t *high = p->tile + cu_high_at(type, p->pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
+
+	if (type == K_Q8_0) {
+		or_word(codes + b * 512, quad);
+		return;
+	}
+	or_word(codes, low_bits(type, quad, b));
+	if (cu_high_bytes(type) == 128)
+		or_word(high + lane * 4, (quad >> 4 & 0x01010101) << (4 * b + i));
+	else if (cu_high_bytes(type) == 256)
+		or_word(high + lane * 8 + b * 4, (quad >> 4 & 0x03030303) << 2 * i);
+}
+
+ALWAYS void put_codes(enum k_type type, const struct place *p, int32_t block, const uint8_t *code)
+{
+	for (int32_t n = 0; n < 8; n++) {
+		const int32_t t = type == K_Q6_K ? n % 4 : n / 2, j = type == K_Q6_K ? n / 4 : n % 2;
+		uint32_t quad;
+
+		memcpy(&quad, code + 4 * n, sizeof quad);
+		put_quad(type, p, block / 2, block % 2, p->g * 4 + t, p->half + 2 * j,
+				 quad ^ flip_of(type) * 0x01010101u);
+	}
+}
+
+/* The scales of a block of the file, which begins at block `block` of 32. */
+ALWAYS void put_scales(enum k_type type, const struct place *p, int32_t block, const uint8_t *raw)
+{
+	uint8_t *at = p->tile + cu_scales_at(type, p->pairs) +
+				  (size_t)(block / 2) * (size_t)cu_scale_bytes(type);
+	const int32_t row = p->g * 2 + p->half, entry = row * 2 + block % 2;
+
+	if (type == K_Q6_K) {
+		memcpy(at + row * 16, raw + 192, 16);
+		memcpy(at + 256 + row * 2, raw + 208, 2);
+	} else if (cu_is_k(type)) {
+		memcpy(at + row * 16, raw, 16);
+	} else if (cu_has_min(type)) {
+		memcpy(at + entry * 4, raw, 4);
+	} else {
+		memcpy(at + entry * 2, raw, 2);
+	}
+}
+
+ALWAYS void pack_blocks(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
+{
+	const int32_t per = cu_is_k(type) ? 8 : 1;
+
+	for (int32_t block = 0; block < n_cols / K_QBLOCK; block++) {
+		uint8_t code[K_QBLOCK];
+
+		if (block % per == 0)
+			put_scales(type, p, block, raw);
+		k_formats[type].read_codes(raw, block % per, code);
+		put_codes(type, p, block, code);
+		if (block % per == per - 1)
+			raw += k_types[type].block_bytes;
+	}
+}
+
+static void pack_floats(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
+{
+	const int32_t step = cu_float_step(type), segments = cu_segments(n_cols);
+	const size_t bytes = (size_t)cu_float_bytes(type);
+
+	for (int32_t k = 0; k < n_cols; k += step) {
+		const int32_t count = n_cols - k < step ? n_cols - k : step;
+
+		memcpy(p->tile + cu_float_at(type, segments, k / CU_SEGMENT, p->g + 8 * p->half,
+									 k % CU_SEGMENT / step),
+			   raw + (size_t)k * bytes, (size_t)count * bytes);
+	}
+}
+
+/* The format is known when compiled: it is what the shifts and sizes come from. */
+static void pack_row(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
+{
+	switch (type) {
+#define X(name, id, n, bytes)                                                                      \
+	case K_##name:                                                                                 \
+		if (n > 1)                                                                                 \
+			pack_blocks(K_##name, p, raw, n_cols);                                                 \
+		else                                                                                       \
+			pack_floats(K_##name, p, raw, n_cols);                                                 \
+		break;
+		K_TYPES(X)
+#undef X
+	case K_N_TYPES:
+		break;
+	}
+}
+
+void cu_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
+{
+	const size_t bytes = cu_tile_bytes((int32_t)m->type, m->n_cols);
+	const size_t row_bytes =
+		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
+
+	for (int32_t i = 0; i < n; i++) {
+		struct place p = {
+			.tile = (uint8_t *)m->data + (size_t)((first + i) / CU_TILE_ROWS) * bytes,
+			.pairs = cu_pairs(m->n_cols),
+			.g = i % 8,
+			.half = i / 8 % 2,
+		};
+
+		if (i % CU_TILE_ROWS == 0)
+			memset(p.tile, 0, bytes);
+		pack_row(m->type, &p, (const uint8_t *)raw + (size_t)i * row_bytes, m->n_cols);
+	}
+}
