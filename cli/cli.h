@@ -33,6 +33,7 @@ struct cli {
 	const char *commands, *theme;
 	bool ascii;
 	const char *only, *svg; /* of bench */
+	const char *file;		/* of why: the recording */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
@@ -47,7 +48,8 @@ enum verb_bit {
 	VERB_BENCH = 32,
 	VERB_CERTIFY = 64,
 	VERB_CACHE = 128,
-	VERB_ALL = 255,
+	VERB_WHY = 256,
+	VERB_ALL = (1 << 20) - 1, /* those to come, too */
 };
 
 struct verb {
@@ -114,5 +116,6 @@ int verb_score(const struct cli *c, struct err *e);
 int verb_bench(const struct cli *c, struct err *e);
 int verb_certify(const struct cli *c, struct err *e);
 int verb_cache(const struct cli *c, struct err *e);
+int verb_why(const struct cli *c, struct err *e);
 
 #endif

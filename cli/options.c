@@ -29,7 +29,7 @@ enum {
 /* clang-format on */
 
 const struct option options[] = {
-	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE), engine.model,
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY), engine.model,
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
@@ -90,6 +90,9 @@ const struct option options[] = {
 	WORD(FILE, "Recording", "record", "FILE", ANSWER, record,
 		 "where the session is recorded (without it: a new file under XDG data)"),
 	FLAG("Recording", "no-record", ANSWER, no_record, "record nothing"),
+
+	WORD(FILE, "Recording", "file", "FILE", VERB_WHY, file,
+		 "the recording that is asked (without it: the newest under XDG data)"),
 
 	WORD(FILE, "Screen", "commands", "FILE", VERB_CHAT, commands,
 		 "begin with these lines, as if typed: / commands and turns"),

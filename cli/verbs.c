@@ -55,6 +55,14 @@ const struct verb verbs[] = {
 	 "--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
 	 "goes first. `cutaway cache clear` deletes them all.",
 	 "cutaway cache clear", VERB_CACHE, 0, 1, verb_cache},
+	{"why", "WHAT [WHERE]", "explain a decision from the recording alone",
+	 "Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
+	 "prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
+	 "(why a first token took its time), reject (why a drafted token was not kept), token (why this "
+	 "token and not another) or slow (where the time of a step went). WHERE is a REQUEST for miss, "
+	 "preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
+	 "without it, what is most worth asking.",
+	 "cutaway why slow --file session.db", VERB_WHY, 1, 2, verb_why},
 	{0},
 };
 

@@ -311,6 +311,11 @@ double k_measure_gates(struct k_ctx *ctx, const struct k_program *p);
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);
 
+/* The probabilities of one row and head over all positions it sees, p [pos + 1], as rule 11 scales them:
+ * the reference's own, by the calling thread, from memory that the host reads. q, rows, pages and kv as
+ * the op has them once it ran. */
+void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *p);
+
 /* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
  * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */
 void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);

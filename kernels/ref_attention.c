@@ -52,11 +52,10 @@ static float span_scores(const struct view *v, int32_t first, float *p)
 	return m;
 }
 
-/* o = the span's weighted sum of values; returns l, the chain over its groups of tree(16). The sums
- * of its visible groups go to share, if it is not NULL. */
-static float span_sums(const struct view *v, int32_t first, const float *p, float *o, float *share)
+/* l, the chain over the span's groups of tree(16). The sums of its visible groups go to share, if it is
+ * not NULL. */
+static float span_mass(const struct view *v, int32_t first, const float *p, float *share)
 {
-	const int32_t head_dim = v->a->kv->head_dim;
 	float l = 0;
 
 	for (int32_t g = 0; g < K_SPAN / K_GROUP && first + g * K_GROUP <= v->pos; g++) {
@@ -68,6 +67,14 @@ static float span_sums(const struct view *v, int32_t first, const float *p, floa
 		if (share)
 			share[first / K_GROUP + g] = sum;
 	}
+	return l;
+}
+
+/* o = the span's weighted sum of values. */
+static void span_values(const struct view *v, int32_t first, const float *p, float *o)
+{
+	const int32_t head_dim = v->a->kv->head_dim;
+
 	for (int32_t i = 0; i < head_dim; i++)
 		o[i] = 0;
 	for (int32_t t = 0; t < K_SPAN && first + t <= v->pos; t++) {
@@ -76,7 +83,6 @@ static float span_sums(const struct view *v, int32_t first, const float *p, floa
 		for (int32_t i = 0; i < head_dim; i++)
 			o[i] = k_fma(p[t], k_f16_to_f32(value[i]), o[i]);
 	}
-	return l;
 }
 
 /* After all spans: share of a group = (its sum * exp(m - M)) * (1 / L), m its span's maximum; a
@@ -102,39 +108,80 @@ static void observe(const struct view *v, float max, float inv_l, float *share, 
 		*near_zero = count;
 }
 
+static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
+{
+	const struct k_row *row = a->rows + r;
+	const int32_t head_dim = a->kv->head_dim;
+
+	return (struct view){
+		.a = a,
+		.pages = a->pages[row->seq],
+		.q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim,
+		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
+		.pos = row->pos,
+	};
+}
+
+/* The running maximum M and sum L of rule 11, one span more: of maximum m and sum l. *old and *new are
+ * what scales the values before and those of the span. */
+static void merge(float *max, float *sum, float m, float l, float *old, float *new)
+{
+	float n = *max > m ? *max : m;
+
+	*old = k_exp(*max - n);
+	*new = k_exp(m - n);
+	*sum = k_fma(*old, *sum, *new * l);
+	*max = n;
+}
+
+void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *out)
+{
+	const struct view v = view_of(a, r, head);
+	float p[K_SPAN], max = 0, l = 0, old, new;
+
+	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
+		float m = span_scores(&v, first, p), b = span_mass(&v, first, p, NULL);
+
+		if (first == 0) {
+			max = m;
+			l = b;
+		} else {
+			merge(&max, &l, m, b, &old, &new);
+		}
+	}
+	l = 1.0f / l;
+	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
+		float e = k_exp(span_scores(&v, first, p) - max);
+
+		for (int32_t t = 0; t < K_SPAN && first + t <= v.pos; t++)
+			out[first + t] = (p[t] * e) * l;
+	}
+}
+
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part)
 {
 	const struct k_row *row = a->rows + r;
-	const int32_t head_dim = a->kv->head_dim, n_rep = a->n_heads / a->kv->n_kv_heads;
+	const int32_t head_dim = a->kv->head_dim;
 	const size_t seen = (size_t)row->observe * (size_t)a->n_heads + (size_t)head;
 	const bool observed = row->observe >= 0;
 	float *share = observed && a->share ? a->share + seen * (size_t)a->share_stride : NULL;
 	int32_t *near_zero = observed && a->near_zero ? a->near_zero + seen : NULL;
-	const struct view v = {
-		.a = a,
-		.pages = a->pages[row->seq],
-		.q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim,
-		.kv_head = head / n_rep,
-		.pos = row->pos,
-	};
+	const struct view v = view_of(a, r, head);
 	float p[K_SPAN], max = 0, l = 0;
 
 	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
-		float m = span_scores(&v, first, p), b, n, c;
+		float m = span_scores(&v, first, p), b = span_mass(&v, first, p, share), old, new;
 
 		if (first == 0) {
 			max = m;
-			l = span_sums(&v, first, p, o, share);
+			l = b;
+			span_values(&v, first, p, o);
 			continue;
 		}
-		b = span_sums(&v, first, p, part, share);
-		n = max > m ? max : m;
-		c = k_exp(max - n);
-		m = k_exp(m - n);
-		l = k_fma(c, l, m * b);
+		span_values(&v, first, p, part);
+		merge(&max, &l, m, b, &old, &new);
 		for (int32_t i = 0; i < head_dim; i++)
-			o[i] = k_fma(c, o[i], m * part[i]);
-		max = n;
+			o[i] = k_fma(old, o[i], new * part[i]);
 	}
 	l = 1.0f / l;
 	for (int32_t i = 0; i < head_dim; i++)

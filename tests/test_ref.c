@@ -36,6 +36,7 @@
 #define k_ref_cached fma_ref_cached
 #define k_ref_note_nan fma_ref_note_nan
 #define k_ref_attend fma_ref_attend
+#define k_attention_row fma_attention_row
 #define k_ref_stats_row fma_ref_stats_row
 #define k_ref_entropy fma_ref_entropy
 #define k_rope_freqs fma_rope_freqs

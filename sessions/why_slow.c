@@ -1,0 +1,195 @@
+/* why slow: where the time of a step went, and what bound it. Bytes and operations are counted, times are
+ * measured. See why.h. */
+#include <string.h>
+
+#include "sessions/why_impl.h"
+
+struct slow {
+	int64_t step, seq, ns, kernel_ns, rows, prefill, decode, draft, bytes, ops, running;
+	double bandwidth; /* plain reads measured at the start, bytes a second; 0: not measured */
+};
+
+static bool read_slow(struct why *w, struct slow *t)
+{
+	sqlite3_stmt *s = why_query(w,
+								w->at.given ? "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
+											  " draft_rows, bytes, ops, running FROM step WHERE step = ?1"
+											: "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
+											  " draft_rows, bytes, ops, running FROM step ORDER BY ns DESC"
+											  " LIMIT 1",
+								w->at.given, w->at.number, 0, 0, 0);
+	int64_t *to[] = { &t->step,	  &t->seq,	 &t->ns,	&t->kernel_ns, &t->rows,   &t->prefill,
+					  &t->decode, &t->draft, &t->bytes, &t->ops,	   &t->running };
+
+	if (!why_row(w, &s))
+		return false;
+	for (int i = 0; i < 11; i++)
+		*to[i] = sqlite3_column_int64(s, i);
+	why_done(&s);
+	s = why_query(w, "SELECT read_bandwidth FROM session LIMIT 1", 0, 0, 0, 0, 0);
+	if (why_row(w, &s)) {
+		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
+		why_done(&s);
+	}
+	return true;
+}
+
+/* Median time of the other steps with so many prompt rows and rows in all; 0: there are none. */
+static int64_t median_of_alike(struct why *w, const struct slow *t, int64_t *n)
+{
+	*n = why_int(w, 0, "SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", 3,
+				 t->rows, t->prefill, t->step);
+	return *n ? why_int(w, 0,
+						"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 ORDER BY ns"
+						" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND prefill_rows = ?2"
+						" AND step <> ?3)",
+						3, t->rows, t->prefill, t->step)
+			  : 0;
+}
+
+/* Median time a stage took in steps of the same rows. */
+static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
+{
+	enum { SAMPLES = 25 };
+	double value[SAMPLES];
+	int n = 0;
+	sqlite3_stmt *s = why_query(w,
+								"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
+								" p.prefill_rows = ?2 AND p.step <> ?3 ORDER BY abs(p.step - ?3) LIMIT 25",
+								3, t->rows, t->prefill, t->step, 0);
+
+	while (n < SAMPLES && why_row(w, &s)) {
+		const char *p = sqlite3_column_blob(s, 0);
+		int size = sqlite3_column_bytes(s, 0);
+		struct ev_stage_time one;
+
+		for (int at = 0; p && at + (int)sizeof one <= size; at += (int)sizeof one) {
+			memcpy(&one, p + at, sizeof one);
+			if (one.stage == stage) {
+				int i = n++;
+				for (; i > 0 && value[i - 1] > (double)one.ns; i--)
+					value[i] = value[i - 1];
+				value[i] = (double)one.ns;
+				break;
+			}
+		}
+	}
+	why_done(&s);
+	return n ? value[n / 2] : 0;
+}
+
+static void say_stage(struct why *w, const struct slow *t, const struct ev_stage_time *one)
+{
+	double ns = (double)one->ns, usual = usual_of(w, t, one->stage);
+	double least = t->bandwidth > 0 ? (double)one->bytes / t->bandwidth * 1e9 : 0;
+	char times[32] = "", limit[64] = "";
+
+	if (usual > 0)
+		snprintf(times, sizeof times, "%5.2f of usual", ns / usual);
+	if (least > 0)
+		snprintf(limit, sizeof limit, "reads alone %.3f ms", least / 1e6);
+	why_say(w, "  %-10s %9.3f ms %3.0f %%  %8.2f MB %9.1f Mop   %s  %s",
+			ev_code_name("stage", (int64_t)one->stage), ns / 1e6,
+			t->kernel_ns > 0 ? 100 * ns / (double)t->kernel_ns : 0, (double)one->bytes / 1e6,
+			(double)one->ops / 1e6, times, limit);
+}
+
+static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time *out, int most)
+{
+	sqlite3_stmt *s = why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", 1, t->step, 0, 0, 0);
+	int n = 0;
+
+	if (why_row(w, &s)) {
+		const void *data = sqlite3_column_blob(s, 0);
+
+		n = sqlite3_column_bytes(s, 0) / (int)sizeof *out;
+		n = !data ? 0 : n < most ? n : most;
+		if (n)
+			memcpy(out, data, (size_t)n * sizeof *out);
+		why_done(&s);
+	}
+	for (int i = 1; i < n; i++) /* longest first */
+		for (int k = i; k > 0 && out[k].ns > out[k - 1].ns; k--) {
+			struct ev_stage_time swap = out[k];
+			out[k] = out[k - 1];
+			out[k - 1] = swap;
+		}
+	return n;
+}
+
+/* What bound the step: the larger of what its bytes and what other steps' speed leave to explain. */
+static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
+{
+	double outside = (double)(t->ns - t->kernel_ns), reads;
+
+	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
+		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, events)",
+				100 * outside / (double)t->ns);
+		return;
+	}
+	if (t->bandwidth > 0 && t->kernel_ns > 0) {
+		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
+		why_say(w, "  what bound it: %s; its bytes at the bandwidth of plain reads (%.1f GB/s, measured at the "
+				   "start) take %.0f %% of its kernels' time",
+				reads > 0.6			? "memory"
+				: t->prefill > 16	? "arithmetic, of many rows"
+									: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
+				t->bandwidth / 1e9, 100 * reads);
+	} else {
+		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured%s",
+				n_stages ? "" : ", nor the stages' times");
+	}
+	if (usual > 0 && t->ns > 2 * usual)
+		why_say(w, "  steps alike need half of that or less: the machine did something else meanwhile, or caches "
+				   "were cold");
+}
+
+static void say_members(struct why *w, const struct slow *t)
+{
+	sqlite3_stmt *s = why_query(w, "SELECT request, work, pos, rows FROM batch WHERE step = ?1 ORDER BY rows DESC",
+								1, t->step, 0, 0, 0);
+	int n = 0;
+
+	while (why_row(w, &s)) {
+		if (++n > 4)
+			continue;
+		why_say(w, "  request %lld: %s, %lld row%s from position %lld",
+				(long long)sqlite3_column_int64(s, 0), ev_code_name("work", sqlite3_column_int64(s, 1)),
+				(long long)sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 3) == 1 ? "" : "s",
+				(long long)sqlite3_column_int64(s, 2));
+	}
+	if (n > 4)
+		why_say(w, "  and %d more", n - 4);
+}
+
+void why_slow(struct why *w)
+{
+	struct ev_stage_time stage[EV_N_stage];
+	struct slow t;
+	int64_t usual, alike;
+	int n;
+
+	memset(&t, 0, sizeof t);
+	if (!read_slow(w, &t)) {
+		if (w->at.given)
+			why_say(w, "Step %lld is not in this log.", (long long)w->at.number);
+		else
+			why_say(w, "This log has no steps.");
+		return;
+	}
+	usual = median_of_alike(w, &t, &alike);
+	why_say(w, "Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
+			(long long)t.step, (double)t.ns / 1e6, (long long)t.rows, (long long)t.prefill,
+			(long long)t.decode, (long long)t.draft);
+	if (usual > 0)
+		why_say(w, "  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
+				(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
+	say_members(w, &t);
+	why_say(w, "  kernels %.3f ms; everything else (plan, draws, events) %.3f ms", (double)t.kernel_ns / 1e6,
+			(double)(t.ns - t.kernel_ns) / 1e6);
+	n = read_stages(w, &t, stage, EV_N_stage);
+	for (int i = 0; i < n; i++)
+		say_stage(w, &t, &stage[i]);
+	say_bound(w, &t, usual, n);
+	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", (long long)t.step);
+}
