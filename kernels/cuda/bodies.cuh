@@ -1,18 +1,29 @@
 /* The bodies of the ops: each does its share of a stage as block `block` of n_blocks. `shared` is the
  * block's dynamic shared memory, CU_SHARED_BYTES, aligned to 128; undefined at entry. Bodies end
  * without a barrier: what they leave in shared memory is garbage to the next, which begins with one
- * if it needs to. One .cuh a family of ops; kernels.cu includes them all and holds the entry points. */
+ * if it needs to. What a block keeps from stage to stage lies behind it, CU_KEPT_BYTES.
+ *
+ * While a block waits at the barrier in front of a stage it may fetch what the stage reads and what no
+ * stage of this step writes: cu_<op>_prefetch, for the ops that have much of that. Weights go to the
+ * second cache. Keys and values go to the block's shared memory: no body runs between the prefetch of a
+ * stage and its body.
+ *
+ * One .cuh a family of ops; kernels.cu includes them all and holds the entry points. */
 #ifndef CUTAWAY_KERNELS_CUDA_BODIES_CUH
 #define CUTAWAY_KERNELS_CUDA_BODIES_CUH
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/stage.h"
 
+struct cu_kept; /* attention_plan.cuh: what a block keeps from stage to stage, in shared memory */
+
 struct cu_part {
 	const struct cu_step *step;
 	const struct cu_stage *stage;
 	int32_t block, n_blocks;
 	unsigned char *shared;
+	struct cu_kept *kept;
+	bool prefetched; /* the stage's prefetch was called */
 };
 
 typedef void cu_body(const struct cu_part *p);
@@ -20,5 +31,8 @@ typedef void cu_body(const struct cu_part *p);
 #define X(name) static __device__ void cu_##name(const struct cu_part *p);
 K_KINDS(X)
 #undef X
+
+static __device__ void cu_matmul_prefetch(const struct cu_part *p);
+static __device__ void cu_attention_prefetch(const struct cu_part *p);
 
 #endif

@@ -28,8 +28,12 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 /* Before a loop of constant bounds whose counter indexes registers, or whose turns shall overlap. */
 #ifdef __CUDACC__
 #define CU_UNROLL _Pragma("unroll")
+#define CU_UNROLL_2 _Pragma("unroll 2") /* … so that so many turns overlap */
+#define CU_UNROLL_8 _Pragma("unroll 8")
 #else
 #define CU_UNROLL
+#define CU_UNROLL_2
+#define CU_UNROLL_8
 #endif
 
 #ifdef __CUDACC__
@@ -186,6 +190,11 @@ CU_FN uint32_t cu_acquire(const uint32_t *p)
 	uint32_t v;
 	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
 	return v;
+}
+/* Stores `is` if *p is `was`; returns what it was. */
+CU_FN int32_t cu_swap_if(int32_t *p, int32_t was, int32_t is)
+{
+	return atomicCAS((int *)p, (int)was, (int)is);
 }
 CU_FN void cu_max_int(int32_t *p, int32_t v)
 {

@@ -13,7 +13,10 @@
 #include "kernels/kernels.h"
 
 enum {
-	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block, every kernel */
+	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block for the body of a stage */
+	CU_KEPT_BYTES = 4 << 10,	/* … and behind it, for what a block keeps from stage to stage */
+	CU_LAUNCH_BYTES = CU_SHARED_BYTES + CU_KEPT_BYTES, /* what every kernel is launched with */
+	CU_MAX_HEAD_DIM = 512,		/* of an attention op; a multiple of 4 */
 	CU_FOLD_ROWS = 8,			/* steps of at most so many rows fold */
 	/* and at most so many values: every block does the small op over again, on its 8 warps, two blocks
 	 * a multiprocessor. A norm takes about 12 instructions a value, SwiGLU 40 (exp and a division):
@@ -29,12 +32,19 @@ struct cu_stage {
 	int32_t folds;
 	int32_t n_parts; /* work units the op can be cut into: more blocks than that are idle */
 	int32_t plan;	 /* of a matrix product: cu_matmul_plan(); any plan gives the same bits */
+	int32_t phase;	 /* an op that needs all blocks to meet within it is cu_n_phases() stages, 0, 1, … */
 };
+
+/* Statistics must know a row's maximum before they can weigh it. */
+static inline int32_t cu_n_phases(const struct k_op *op)
+{
+	return op->kind == K_OP_stats ? 2 : 1;
+}
 
 struct cu_step {
 	const struct cu_stage *stage; /* [n_stages] */
 	int32_t n_stages;
-	uint32_t *gate;			/* [2] of the grid barrier: arrived, generation; zero before the first step */
+	uint32_t *gate;			/* [2] of the grid barrier; [0] is any multiple of 2^31 between steps */
 	uint64_t *clock;		/* [n_stages + 1] cu_now() at the start and after each stage; NULL: not timed */
 	uint32_t *ticket;		/* [n_tickets] zero at the start of a stage that uses them, and at its end */
 	int32_t n_tickets;
@@ -42,14 +52,39 @@ struct cu_step {
 	uint64_t scratch_bytes;
 };
 
+/* Tickets that a stage of op, which still has the host's pointers, may use. */
+static inline int64_t cu_tickets(const struct k_op *op)
+{
+	if (op->kind == K_OP_attention)
+		return (int64_t)op->u.attention.n * (op->u.attention.kv->n_kv_heads + 1);
+	return op->kind == K_OP_stats ? op->u.stats.n : 0;
+}
+
+/* Bytes of scratch that a stage of op must have. Attention takes what there is above that: 64 MB let
+ * the spans of any usual step go to blocks of their own; with less, a block does them one by one. */
+enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 40 };
+static inline uint64_t cu_scratch_least(const struct k_op *op)
+{
+	const struct k_stats *a = &op->u.stats;
+
+	if (op->kind != K_OP_stats)
+		return 0;
+	return (uint64_t)a->n * (uint64_t)((a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS) * CU_STATS_BYTES;
+}
+
 /* May `before` be folded into the front of `op`? Only if nobody else reads what it writes, which holds
- * for neighbours in the programs of engine/forward.c. */
+ * for neighbours in the programs of engine/forward.c. RoPE in front of attention: the block that has
+ * the span of a new key rotates and stores it; there is one such block if the rows of a sequence are
+ * neighbours, as engine/forward.h has them, and are so few that no tile of rows ends among them. The
+ * rotated queries then stay in shared memory. */
 static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 {
-	const int32_t n = op->u.matmul.n;
+	const int32_t n = op->kind == K_OP_attention ? op->u.attention.n : op->u.matmul.n;
 
-	if (op->kind != K_OP_matmul || n > CU_FOLD_ROWS)
+	if ((op->kind != K_OP_matmul && op->kind != K_OP_attention) || n > CU_FOLD_ROWS)
 		return false;
+	if (op->kind == K_OP_attention)
+		return before->kind == K_OP_rope && before->u.rope.n == n;
 	if (before->kind == K_OP_norm)
 		return before->u.norm.n == n && (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
 	if (before->kind == K_OP_swiglu)
