@@ -59,14 +59,40 @@ $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(
 
 # C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP). A file
 # in tests/ without a main() is a part that any of them may use.
-TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null)
+TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null) tests/cuda_shim/client.c
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(wildcard tests/*.c))
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%)
+# The shim that runs the CUDA kernels on the CPU (tests/cuda_shim/shim.h), twice: fast, with a processor's
+# own multiply-add; checked, where the compiler tells of every load and store, and none is used. No
+# sanitizer of ours goes in: they do not know fibers.
+SHIM := $(filter-out tests/cuda_shim/client.c, $(wildcard tests/cuda_shim/*.c tests/cuda_shim/*.cpp))
+SHIM_FLAGS = -I. -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
+SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-O3 -mavx2 -mfma)
+SHIM_CHECKED = -DSHIM_CHECKED
+SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so
+CXX ?= g++
+$(BUILD)/tests/libcuda_shim.so: $(SHIM:%=$(BUILD)/%.fast.o)
+	$(call step,LINK,$@) $(CC) -shared -o $@ $^ -lm -pthread
+$(BUILD)/tests/libcuda_shim_checked.so: $(SHIM:%=$(BUILD)/%.checked.o)
+	$(call step,LINK,$@) $(CC) -shared -o $@ $^ -lm -pthread
+define shim_rules
+$(BUILD)/%.c.$(1).o: %.c
+	@mkdir -p $$(@D)
+	$$(call step,CC,$$<) $$(CC) -std=c11 -D_GNU_SOURCE -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+		-Wpointer-arith $$(SHIM_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
+$(BUILD)/%.cpp.$(1).o: %.cpp
+	@mkdir -p $$(@D)
+	$$(call step,CXX,$$<) $$(CXX) -std=c++17 -fno-exceptions -fno-rtti -Wno-unknown-pragmas \
+		-Wno-missing-field-initializers $$(SHIM_FLAGS) $(2) $(3) -MMD -MP -c -o $$@ $$<
+endef
+$(eval $(call shim_rules,fast,$$(SHIM_FAST)))
+$(eval $(call shim_rules,checked,$$(SHIM_CHECKED),-fsanitize=thread))
+
+tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%) $(SHIM_LIBRARIES)
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory

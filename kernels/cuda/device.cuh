@@ -14,11 +14,11 @@
 
 #include <stdint.h>
 
+#include "kernels/arith.h"
+
 #ifndef __CUDACC__
 #include "tests/cuda_shim/cuda_shim.h"
 #endif
-
-#include "kernels/arith.h"
 
 #define CU_FN static __device__ __forceinline__
 #define CU_LARGE_FN static __device__ __noinline__
@@ -38,8 +38,8 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
 #ifdef __CUDACC__
 
-/* All threads of the block meet. Each call has a name of its own, so that the tests can leave it out
- * and ask whether they notice. */
+/* All threads of the block meet. To the tests each place of a call has a name, its file and line, so
+ * that they can leave it out and ask whether that is noticed: one to a line. */
 #define CU_SYNC() __syncthreads()
 #define CU_SYNC_WARP() __syncwarp()
 
@@ -54,6 +54,14 @@ CU_FN int cu_block(void)
 CU_FN int cu_n_blocks(void)
 {
 	return (int)gridDim.x;
+}
+
+/* The dynamic shared memory of the block, aligned to 128. */
+CU_FN unsigned char *cu_shared_memory(void)
+{
+	extern __shared__ __align__(128) unsigned char cu_shared_bytes[];
+
+	return cu_shared_bytes;
 }
 
 /* The value of `v` in lane `lane` / in lane (own ^ mask); all 32 lanes call it together. */
