@@ -64,15 +64,22 @@ static void add_rope(struct forward *f, int32_t layer)
 static void add_attention(struct forward *f, int32_t layer)
 {
 	const struct model_config *c = &f->model->config;
-	size_t heads = (size_t)layer * (size_t)f->n_observed * (size_t)c->n_heads;
 	struct k_op *op = add(f, K_OP_attention, K_STAGE_attention);
 
-	op->u.attention = (struct k_attention){
-		.q = f->q, .out = f->mixed, .n_heads = c->n_heads, .layer = layer, .n = f->n_rows,
-		.rows = f->rows, .pages = f->pages, .kv = f->kv, .softcap = c->softcap,
-		.share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL,
-		.near_zero = f->n_observed ? f->near_zero + heads : NULL,
-		.share_stride = f->share_stride, .threshold = f->threshold };
+	op->u.attention = (struct k_attention){ .q = f->q, .out = f->mixed, .n_heads = c->n_heads,
+											.layer = layer, .n = f->n_rows, .rows = f->rows,
+											.pages = f->pages, .kv = f->kv, .softcap = c->softcap };
+}
+
+/* Where this step's observations of a layer go. */
+static void aim(const struct forward *f, struct k_attention *a)
+{
+	size_t heads = (size_t)a->layer * (size_t)f->n_observed * (size_t)a->n_heads;
+
+	a->share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL;
+	a->near_zero = f->n_observed ? f->near_zero + heads : NULL;
+	a->share_stride = f->share_stride;
+	a->threshold = f->threshold;
 }
 
 static void add_mixer(struct forward *f, int32_t i)
@@ -203,8 +210,6 @@ static void write_program(struct forward *f)
 		count(f, &f->program.op[i]);
 	f->built_rows = f->n_rows;
 	f->built_out = f->n_out;
-	f->built_observed = f->n_observed;
-	f->built_stride = f->share_stride;
 }
 
 /* Floats that fill whole cache lines. */
@@ -223,20 +228,20 @@ static void set_share_stride(struct forward *f)
 	f->share_stride = whole_lines(most);
 }
 
-/* A program stays as it is while the shape of the step does: only attention reads more each time. */
+/* A program stays as it is while the shape of the step does: only what attention reads and tells changes. */
 static void prepare(struct forward *f)
 {
-	set_share_stride(f);
-	if (f->built_rows != f->n_rows || f->built_out != f->n_out ||
-		f->built_observed != f->n_observed || f->built_stride != f->share_stride) {
+	if (f->built_rows != f->n_rows || f->built_out != f->n_out)
 		write_program(f);
-		return;
-	}
-	for (int32_t i = 0; i < f->program.n_ops; i++)
-		if (f->program.op[i].kind == K_OP_attention) {
-			f->program.op[i].u.attention.threshold = f->threshold;
-			count_attention(f, &f->program.op[i]);
+	set_share_stride(f);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_op *op = &f->program.op[i];
+
+		if (op->kind == K_OP_attention) {
+			aim(f, &op->u.attention);
+			count_attention(f, op);
 		}
+	}
 }
 
 void forward_run(struct forward *f, bool timed)

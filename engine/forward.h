@@ -46,7 +46,7 @@ struct forward {
 	float *x, *q, *k, *v, *gate, *up; /* [max_rows, …] */
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
-	int32_t built_rows, built_out, built_observed, built_stride; /* what the program was written for */
+	int32_t built_rows, built_out; /* what the program was written for */
 	void *memory;
 	size_t memory_bytes;
 };

@@ -81,6 +81,8 @@ double bench_time_first(struct bench *b, int32_t n_ids, struct err *e);
 int32_t bench_tokens_of(const struct bench *b, double seconds, int32_t most);
 int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
+
+/* bench_recording.c */
 int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
 							struct err *e);
 

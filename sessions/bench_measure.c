@@ -297,32 +297,3 @@ int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out
 	*out = bench_figure(&s);
 	return 0;
 }
-
-static double time_recorded(struct bench *b, bool on, struct err *e)
-{
-	b->recording = on;
-	engine_observe(b->engine, on);
-	double t = bench_time_decode(b, 32, bench_tokens_of(b, 0.5, 256), 1, e);
-	b->recording = true;
-	engine_observe(b->engine, true);
-	writer_flush(b->writer); /* what this run left to write is not the next one's burden */
-	return t;
-}
-
-/* Pairs of runs with recording on and off, in the order on off off on, so that a drift cancels. */
-int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
-							 struct err *e)
-{
-	struct samples percent = {.n = 0};
-	double end = bench_now() + seconds;
-	do {
-		bool first = percent.n % 2 == 0;
-		double a = time_recorded(b, first, e), c = time_recorded(b, !first, e);
-		if (a < 0 || c < 0)
-			return -1;
-		bench_add(&percent, 100 * ((first ? a / c : c / a) - 1));
-	} while (bench_now() < end && percent.n < MAX_RUNS);
-	*out = bench_figure(&percent);
-	return 0;
-}
-

@@ -203,6 +203,16 @@ void writer_status(struct writer *w, struct writer_status *out)
 	pthread_mutex_unlock(&w->lock);
 }
 
+int64_t writer_processor_ns(struct writer *w)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (pthread_getcpuclockid(w->thread, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int writer_flush(struct writer *w)
 {
 	uint64_t until = ring_head(w->ring);

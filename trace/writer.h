@@ -29,6 +29,8 @@ struct writer_status {
 	struct err err;		 /* why recording stopped */
 };
 void writer_status(struct writer *w, struct writer_status *out); /* any thread */
+/* Processor time that the writer's thread has used; 0 if the system does not say. Any thread. */
+int64_t writer_processor_ns(struct writer *w);
 /* Commits everything pushed before the call and returns when readers of the file see it (for
  * catching up). -1: recording has stopped. Any thread. */
 int writer_flush(struct writer *w);
