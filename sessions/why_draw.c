@@ -107,8 +107,7 @@ static void say_race(struct why *w, const struct drawn *t)
 	bool greedy = t->n_candidates > 1 && t->candidate[1].cut == EV_CUT_greedy;
 
 	why_say(w, greedy ? "  temperature 0: the first in order wins, nothing is drawn"
-					  : "  the race: each token arrives at -log(u) / its probability over the best one's; the "
-						"first wins");
+					  : "  the race: a token arrives at -log(u) * p(best) / p; the first wins");
 	for (int i = 0; i < t->n_candidates; i++) {
 		const struct ev_candidate *c = &t->candidate[i];
 		bool won = (int64_t)c->id == t->id;

@@ -199,6 +199,8 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_HELP:
 		show_commands(a);
 		return 1;
+	case ACT_WHY:
+		return app_why(a, text, e) ? -1 : 1;
 	case ACT_QUIT:
 		a->quit = true;
 		return 1;

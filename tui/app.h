@@ -49,6 +49,8 @@ struct app_mode {
 	int (*status)(struct app *a, char fields[][48], enum ink *inks, int max);
 	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
 	void (*scrub)(struct app *a, struct pen *p);
+	/* The file that has the session so far, ready to be read; NULL, with the error: there is none. */
+	const char *(*recording)(struct app *a, struct err *e);
 };
 
 struct popup {
@@ -92,6 +94,9 @@ int app_n_views(void);
 void app_suspend(struct app *a); /* Ctrl-Z */
 /* Acts that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
 int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e);
+
+/* app_why.c: /why WHAT [WHERE], answered in a popup. */
+int app_why(struct app *a, const char *question, struct err *e);
 
 /* app_keys.c */
 void app_key(struct app *a, const struct term_key *k);

@@ -283,6 +283,22 @@ static const char help[] =
 	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
 	"ahead /spec ngram:4.\n";
 
+/* What was told until now is in the file when this returns. */
+static const char *recording(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.writer) {
+		err_set(e, ERR_USAGE, "this session is not recorded, and answers come from the recording");
+		return NULL;
+	}
+	if (writer_flush(c->live.writer) < 0) {
+		err_set(e, ERR_IO, "recording has stopped: %s", writer_path(c->live.writer));
+		return NULL;
+	}
+	return writer_path(c->live.writer);
+}
+
 static const struct app_mode chat_mode = {
 	.label = "you ›",
 	.hints = hints,
@@ -296,6 +312,7 @@ static const struct app_mode chat_mode = {
 	.moved = chat_observe,
 	.status = status,
 	.name = name,
+	.recording = recording,
 };
 
 static int copy_settings(struct settings *s, const struct tui_options *o, struct err *e)

@@ -81,6 +81,8 @@ const struct command commands[] = {
 	{ "view", "NAME", "goes to a view", COMMAND_ACT_VIEW, 0, 0, 0, NULL, NULL, ACT_VIEW, BOTH },
 	{ "zoom", "", "the view in focus fills the screen, or goes back", COMMAND_ACT, 0, 0, 0, NULL, NULL,
 	  ACT_ZOOM, BOTH },
+	{ "why", "WHAT [WHERE]", "explains from the log: why a miss, evict, preempt, wait, reject, token, slow",
+	  COMMAND_ACT, 0, 0, 0, NULL, "miss|evict|preempt|wait|reject|token|slow", ACT_WHY, BOTH },
 	{ "theme", "dark|light", "colours for a dark or a light ground", COMMAND_ACT_WORD, 0, 0, 0, NULL,
 	  "dark|light", ACT_THEME, BOTH },
 	{ "help", "", "lists the commands", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_HELP, BOTH },

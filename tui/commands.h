@@ -29,7 +29,7 @@ int settings_add_stop(struct settings *s, const char *text, struct err *e);
 
 enum command_act {
 	ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
-	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER,
+	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY,
 };
 
 struct command_host {

@@ -444,6 +444,12 @@ static void say(void *arg, const char *text)
 	app_say(arg, SAY_INFO, "%s", text);
 }
 
+static const char *recording(struct app *a, struct err *e)
+{
+	(void)e;
+	return ((struct replay *)a->mode_data)->path;
+}
+
 static const struct app_mode replay_mode = {
 	.label = "›",
 	.hints = hints,
@@ -459,6 +465,7 @@ static const struct app_mode replay_mode = {
 	.status = status,
 	.name = name,
 	.scrub = scrub,
+	.recording = recording,
 };
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)
