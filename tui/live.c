@@ -48,7 +48,7 @@ static int open_all(struct live *s, struct err *e)
 	if (atomic_load(&s->abandon))
 		return err_set(e, ERR_INTERRUPTED, "the session was ended before it began");
 	info = engine_info(s->engine);
-	if (ring_open(&s->ring, RING_BYTES, e) < 0 ||
+	if (ring_open(&s->ring, s->options->ring_bytes ? s->options->ring_bytes : RING_BYTES, e) < 0 ||
 		ring_cursor_open(&s->cursor, s->ring, false, e) < 0 ||
 		conversation_open(&s->conversation, info->chat, engine_tokenizer(s->engine), info->ctx,
 						  s->system ? s->system : info->default_system, e) < 0)

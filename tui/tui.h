@@ -18,6 +18,7 @@ struct tui_options {
 	const char *history;      /* readline history file, or NULL */
 	const char *not_recorded; /* why there is no recording though one was wanted, or NULL */
 	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, terminal, NO_COLOR */
+	size_t ring_bytes; /* of the way of the events; 0: RING_BYTES. Tests let a small one overflow */
 	bool drop_turns; /* a full context drops the oldest turns (else the answer stops) */
 };
 

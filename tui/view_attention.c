@@ -7,7 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/text.h"
 #include "tui/view_heat.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
@@ -123,10 +125,13 @@ static double near_zero(const struct tl_attention *a, int32_t layer)
 	return sum / a->n_layers;
 }
 
-static void figure_of(const struct look *k, bool brief, char *out, size_t cap)
+/* Whose attention it is, and how much of it the top pages have: in the longest of these forms that has
+ * room in w columns; whose it is always stays. */
+static void figure_of(const struct look *k, int w, char *out, size_t cap)
 {
 	double share;
 	int32_t top = top_pages(k, &share);
+	const char *s = top == 1 ? "" : "s", *of = k->n == 1 ? "" : "s";
 	char where[64], part[VIEW_NUM];
 
 	if (k->head >= 0)
@@ -136,11 +141,13 @@ static void figure_of(const struct look *k, bool brief, char *out, size_t cap)
 	else
 		snprintf(where, sizeof where, "all layers");
 	view_percent(part, share);
-	if (brief && k->layer >= 0)
-		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, top == 1 ? "" : "s");
-	else
-		snprintf(out, cap, "%s%s%s in %d of %d page%s", brief ? "" : where, brief ? "" : " · ",
-				 part, top, k->n, k->n == 1 ? "" : "s");
+	snprintf(out, cap, "%s · %s in %d of %d page%s", where, part, top, k->n, of);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, s);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s in %d/%d", where, part, top, k->n);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s", where, part);
 }
 
 /* Pages over columns: several columns a page while there is room, else several pages a column. */
@@ -371,7 +378,7 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 		view_nothing(p, "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
-	figure_of(&k, p->r.w < 44, figure, sizeof figure);
+	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);
 	if (k.head_missing) {
 		snprintf(waits, sizeof waits, "head %d from the next step · %s", s->head, figure);
 		pen_head(p, view_attention.name, waits);

@@ -388,6 +388,53 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
 }
 
+/* The block table of a request: its pages in the order of its text, each number on the heat of the
+ * attention that the page got. Returns the row behind it. */
+static int put_table(struct pen *p, int y, const struct timeline *t, const struct tl_request *r,
+					 int32_t shown)
+{
+	enum { LEFT = 26 };
+	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1;
+	int x = LEFT;
+
+	view_put_letter(p, 0, y, r->id);
+	view_put(p, 2, y, INK_DIM, "%d page%s, %lld tokens", r->n_pages, r->n_pages == 1 ? "" : "s",
+			 (long long)r->computed);
+	for (int32_t b = 0; b < r->n_pages; b++, x += step) {
+		struct pen in = *p;
+		int32_t page = r->pages[b];
+
+		if (x + digits > p->r.w) {
+			x = LEFT;
+			y++;
+		}
+		if (page < 0 || page >= t->n_pages)
+			continue;
+		in.ink = t->page[page].refs > 1 ? INK_BRIGHT : INK_TEXT;
+		in.paper = (uint8_t)view_heat_ink((double)t->page[page].heat);
+		in.attr = page == shown ? ATTR_REVERSE : 0;
+		pen_printf(&in, x, y, "%*d", digits, page);
+	}
+	return y + 1;
+}
+
+/* What the map's rows leave free: the newest requests that hold pages. */
+static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
+{
+	int y = 1;
+
+	if (p->r.h < 3 || p->r.w < 48)
+		return;
+	for (int32_t i = t->n_requests; i-- > 0 && y < p->r.h;)
+		if (t->request[i].n_pages)
+			y = put_table(p, y, t, &t->request[i], shown);
+	if (y > 1)
+		view_put(p, 0, 0, INK_DIM,
+				 p->r.w < 84 ? "block tables: pages in the order of the text"
+							 : "block tables: the pages of each request in the order of its text; bright: "
+							   "shared");
+}
+
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s,
 						int32_t shown)
 {
@@ -403,7 +450,14 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	draw_map(&map, t, s, shown);
 	if (shown >= 0)
 		draw_side(&story, t, shown);
-	waste = pen_sub(p, (struct rect){ 0, side && rows + 2 < h ? rows + 2 : p->r.h - 1, map_w, 1 });
+	if (rows + 2 < h - strip) {
+		struct pen tables = pen_sub(p, (struct rect){ 0, rows + 4, map_w, h - strip - rows - 3 });
+
+		waste = pen_sub(p, (struct rect){ 0, rows + 2, map_w, 1 });
+		draw_tables(&tables, t, shown);
+	} else {
+		waste = pen_sub(p, (struct rect){ 0, p->r.h - 1, map_w, 1 });
+	}
 	draw_waste(&waste, 0, t);
 }
 
