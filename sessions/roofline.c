@@ -117,6 +117,9 @@ void roofline_print(const struct roofline *p, bool ascii, FILE *out)
 	}
 	for (int i = 0; i < p->n_points; i++) {
 		int x = column_of(&f, p->point[i].intensity), y = row_of(&f, p->point[i].rate);
+		/* where several stages meet, they stand side by side */
+		while (x >= 0 && x < COLUMNS - 1 && y >= 0 && y < ROWS && strchr(" .", cell[y][x]) == NULL)
+			x++;
 		if (x >= 0 && x < COLUMNS && y >= 0 && y < ROWS)
 			cell[y][x] = letter(&p->point[i]);
 	}
@@ -186,6 +189,39 @@ static void svg_roofs(const struct roofline *p, const struct frame *f, FILE *out
 			LEFT + WIDTH - 4, svg_y(f, p->int_rate) - 8, p->int_rate / 1e9);
 }
 
+/* Names stand left of decode's points and right of prefill's, and give way downward. */
+static double place_name(const struct roofline *p, const struct frame *f, double *y, int i)
+{
+	enum { HIGH = 13, WIDE = 70 };
+	double x = svg_x(f, p->point[i].intensity);
+	y[i] = svg_y(f, p->point[i].rate) + 4;
+	for (int j = 0; j < i; j++)
+		if (p->point[j].phase == p->point[i].phase && fabs(y[j] - y[i]) < HIGH &&
+			fabs(svg_x(f, p->point[j].intensity) - x) < WIDE) {
+			y[i] = y[j] + HIGH;
+			j = -1; /* it may be another's place now */
+		}
+	return y[i];
+}
+
+static void svg_points(const struct roofline *p, const struct frame *f, FILE *out)
+{
+	double name_y[BENCH_N_PHASES * EV_N_stage];
+	for (int i = 0; i < p->n_points; i++) {
+		const struct roofline_point *a = &p->point[i];
+		bool decode = a->phase == BENCH_DECODE;
+		const char *colour = decode ? "#b45309" : "#1d4ed8";
+		double x = svg_x(f, a->intensity), y = svg_y(f, a->rate);
+		fprintf(out,
+				"<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%s: %.2f op/byte, %.2f G "
+				"op/s, %.0f%% of its roof</title></circle>\n"
+				"<text x='%.1f' y='%.1f' fill='%s' text-anchor='%s'>%s</text>\n",
+				x, y, colour, a->name, a->intensity, a->rate / 1e9, 100 * a->share,
+				decode ? x - 7 : x + 7, place_name(p, f, name_y, i), colour,
+				decode ? "end" : "start", a->name);
+	}
+}
+
 void roofline_svg(const struct roofline *p, FILE *out)
 {
 	struct frame f = frame_of(p);
@@ -200,17 +236,7 @@ void roofline_svg(const struct roofline *p, FILE *out)
 			LEFT, p->read_rate / 1e9, LEFT + 4, LEFT + 14, LEFT + 84, LEFT + 94);
 	svg_grid(&f, out);
 	svg_roofs(p, &f, out);
-	for (int i = 0; i < p->n_points; i++) {
-		const struct roofline_point *a = &p->point[i];
-		const char *colour = a->phase == BENCH_DECODE ? "#b45309" : "#1d4ed8";
-		double x = svg_x(&f, a->intensity), y = svg_y(&f, a->rate);
-		fprintf(out,
-				"<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%s: %.2f op/byte, %.2f G "
-				"op/s, %.0f%% of its roof</title></circle>\n"
-				"<text x='%.1f' y='%.1f' fill='%s'>%s</text>\n",
-				x, y, colour, a->name, a->intensity, a->rate / 1e9, 100 * a->share, x + 7,
-				y + 4, colour, a->name);
-	}
+	svg_points(p, &f, out);
 	fprintf(out,
 			"<text x='%d' y='%d' text-anchor='middle'>operations a byte</text>\n"
 			"<text transform='translate(22 %d) rotate(-90)' text-anchor='middle'>G operations a "

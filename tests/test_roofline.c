@@ -73,6 +73,28 @@ static void test_terminal(void **state)
 	free(text);
 }
 
+/* Two stages at the same place are both seen. */
+static void test_side_by_side(void **state)
+{
+	struct bench_report r;
+	struct roofline p;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	const char pair[] = {'a' + EV_STAGE_out, 'a' + EV_STAGE_down, 0};
+
+	(void)state;
+	assert_non_null(f);
+	fill(&r);
+	r.profile[BENCH_DECODE].stage[EV_STAGE_out] = r.profile[BENCH_DECODE].stage[EV_STAGE_down];
+	roofline_of(&p, &r);
+	roofline_print(&p, true, f);
+	fclose(f);
+	assert_true(EV_STAGE_out < EV_STAGE_down);
+	assert_non_null(strstr(text, pair));
+	free(text);
+}
+
 static void test_svg(void **state)
 {
 	char *text = drawn(true);
@@ -90,6 +112,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_points),
 		cmocka_unit_test(test_terminal),
+		cmocka_unit_test(test_side_by_side),
 		cmocka_unit_test(test_svg),
 	};
 
