@@ -114,7 +114,7 @@ static void multiply(void *arg, int tid, int n_threads, void *scratch)
 double k_measure_int(struct k_ctx *ctx)
 {
 	enum { PASS_NS = 10000000, PASSES = 8 };
-	struct multiplying m = {.multiply = ctx->isa->multiply, .rounds = 1};
+	struct multiplying m = {.multiply = ctx->isa->multiply, .rounds = 1 << 14};
 	double best = 0;
 
 	for (int pass = 0; pass < PASSES;) {
@@ -123,12 +123,12 @@ double k_measure_int(struct k_ctx *ctx)
 		atomic_store(&m.done, 0);
 		k_pool_run(ctx->pool, multiply, &m);
 		ns = (uint64_t)now_ns() - before;
+		double rate = (double)atomic_load(&m.done) * 1e9 / (double)(ns ? ns : 1);
+		best = rate > best ? rate : best;
 		if (ns < PASS_NS && m.rounds < INT64_MAX / 4 / 4096) {
 			m.rounds *= 2; /* until a pass is long enough to be timed */
 			continue;
 		}
-		double rate = (double)atomic_load(&m.done) * 1e9 / (double)ns;
-		best = rate > best ? rate : best;
 		pass++;
 	}
 	return best;
