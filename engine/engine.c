@@ -51,7 +51,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 						  .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim };
 	bool on = e->prefix.on;
 
-	if (kv_open(&e->kv, &shape, n_pages, err))
+	if (kv_open(&e->kv, e->kernels, &shape, n_pages, err))
 		return -1;
 	if (prefix_open(&e->prefix, &e->kv, err)) {
 		kv_close(&e->kv);
@@ -337,16 +337,18 @@ int64_t engine_steps(const struct engine *e)
 /* ---- requests ---- */
 
 /* Says why a request can never fit, or returns false. */
-static bool never_fits(const struct engine *e, const struct request *r, char why[160])
+static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
 	int32_t size = e->info.page_size;
 	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pages = (need - 1 + size - 1) / size;
 
-	if (need > e->info.ctx)
-		snprintf(why, 160, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
+	if (e->lost.code)
+		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
+	else if (need > e->info.ctx)
+		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
 	else if (pages > e->info.pages)
-		snprintf(why, 160, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
+		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
 				 size, e->info.pages);
 	else
 		return false;
@@ -386,7 +388,7 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 {
 	struct request *r;
 	struct event ev;
-	char why[160];
+	char why[ENGINE_WHY];
 
 	if (check_ids(e, q, err))
 		return -1;

@@ -101,7 +101,8 @@ bool engine_cancel(struct engine *e, int64_t request);
  * or -1; it may end the request. Takes effect before the next step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 
-/* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on. */
+/* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
+ * requests have ended with reason failed. */
 int engine_step(struct engine *e, struct err *err);
 bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);

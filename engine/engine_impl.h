@@ -16,6 +16,7 @@
 enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
+	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
 struct engine_counts { /* of the step that runs */
@@ -35,6 +36,7 @@ struct engine {
 	struct stream stream;
 	struct plan plan;
 	struct sample_result drawn;
+	struct err lost; /* why nothing can be computed any more; code 0: it can */
 
 	const struct draft_ops *draft_ops; /* NULL: off */
 	struct drafter *drafter;

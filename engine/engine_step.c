@@ -55,7 +55,7 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t seq)
 	e->counts.draft += item->n_drafts;
 }
 
-static void run_kernels(struct engine *e)
+static int run_kernels(struct engine *e, struct err *err)
 {
 	struct forward *f = &e->forward;
 	int64_t start;
@@ -67,8 +67,10 @@ static void run_kernels(struct engine *e)
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		fill_rows(e, &e->plan.item[i], i);
 	start = stream_now(&e->stream);
-	forward_run(f, e->observe);
+	if (forward_run(f, e->observe, err))
+		return -1;
 	e->kernel_ns = stream_now(&e->stream) - start;
+	return 0;
 }
 
 /* ---- ends ---- */
@@ -247,7 +249,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 /* A NaN in keys, values or logits: the request fails, and nobody else is touched. */
 static bool failed(const struct engine *e, const struct plan_item *item)
 {
-	int32_t nan = atomic_load(&e->forward.nan_row) - 1;
+	int32_t nan = atomic_load(e->forward.nan_row) - 1;
 
 	if (nan >= item->row && nan < item->row + item->n_rows)
 		return true;
@@ -299,9 +301,20 @@ static void end_starved(struct engine *e)
 	}
 }
 
+/* The device is lost: nothing can be computed any more, but all that was is in the log. */
+static void end_all(struct engine *e)
+{
+	for (int32_t i = 0; i < e->sched.n_slots; i++)
+		if (e->sched.slot[i])
+			finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
+	while (e->sched.n_queue)
+		finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
+}
+
 int engine_step(struct engine *e, struct err *err)
 {
-	(void)err; /* the CPU cannot fail here; a device can */
+	if (e->lost.code)
+		return err_set(err, e->lost.code, "%s", e->lost.text);
 	if (engine_idle(e))
 		return 0;
 	e->step_start_ns = stream_now(&e->stream);
@@ -315,7 +328,11 @@ int engine_step(struct engine *e, struct err *err)
 		return 1;
 	}
 	engine_tell_batch(e);
-	run_kernels(e);
+	if (run_kernels(e, &e->lost)) {
+		e->n_steps--; /* it was begun, but is none */
+		end_all(e);
+		return err_set(err, e->lost.code, "%s", e->lost.text);
+	}
 	/* before the draws: they may end the request */
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		if (e->plan.item[i].observed >= 0)

@@ -2,8 +2,8 @@
 #include "engine/forward.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* ---- the pass ---- */
 
@@ -58,7 +58,7 @@ static void add_rope(struct forward *f, int32_t layer)
 								  .sin = f->model->rope_sin, .rope_dim = c->rope_dim, .neox = c->neox,
 								  .scale = 1.0f / sqrtf((float)c->head_dim), .n_heads = c->n_heads,
 								  .layer = layer, .n = f->n_rows, .rows = f->rows, .pages = f->pages,
-								  .kv = f->kv, .nan_row = &f->nan_row };
+								  .kv = f->kv, .nan_row = f->nan_row };
 }
 
 static void add_attention(struct forward *f, int32_t layer)
@@ -123,10 +123,11 @@ static void add_head(struct forward *f)
 		return;
 	add_norm(f, f->model->output_norm, f->out_row, f->head, f->n_out);
 	m = add_matmul(f, K_STAGE_head, f->head, f->n_out);
-	part(m, &f->model->output, NULL, NULL, f->logits);
+	part(m, &f->model->output, NULL, NULL, f->computed_logits);
 	op = add(f, K_OP_stats, K_STAGE_stats);
-	op->u.stats = (struct k_stats){ .logits = f->logits, .vocab = f->model->config.vocab,
-									.n = f->n_out, .out = f->stats };
+	op->u.stats = (struct k_stats){ .logits = f->computed_logits,
+									.vocab = f->model->config.vocab, .n = f->n_out,
+									.out = f->stats };
 }
 
 /* ---- counting, from shapes ---- */
@@ -197,6 +198,17 @@ static void count(const struct forward *f, struct k_op *op)
 
 /* ---- running ---- */
 
+/* Logits are fetched where the host cannot read them as they are. */
+static void add_fetch(struct forward *f)
+{
+	f->program.fetch.from = f->computed_logits;
+	f->program.fetch.to = f->logits;
+	f->program.fetch.bytes =
+		f->logits == f->computed_logits
+			? 0
+			: (size_t)f->n_out * (size_t)f->model->config.vocab * sizeof *f->logits;
+}
+
 static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
@@ -208,8 +220,7 @@ static void write_program(struct forward *f)
 	add_head(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++)
 		count(f, &f->program.op[i]);
-	f->built_rows = f->n_rows;
-	f->built_out = f->n_out;
+	add_fetch(f);
 }
 
 /* Floats that fill whole cache lines. */
@@ -228,12 +239,33 @@ static void set_share_stride(struct forward *f)
 	f->share_stride = whole_lines(most);
 }
 
+static bool same_shape(const struct forward_shape *a, const struct forward_shape *b)
+{
+	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
+		   a->stride == b->stride && a->threshold == b->threshold;
+}
+
+static uint64_t version_of(struct forward *f, struct forward_shape s)
+{
+	for (int i = 0; i < FORWARD_RECENT; i++)
+		if (f->recent[i].version && same_shape(&f->recent[i], &s))
+			return f->recent[i].version;
+	s.version = k_new_version();
+	f->recent[f->next_recent] = s;
+	f->next_recent = (f->next_recent + 1) % FORWARD_RECENT;
+	return s.version;
+}
+
 /* A program stays as it is while the shape of the step does: only what attention reads and tells changes. */
 static void prepare(struct forward *f)
 {
-	if (f->built_rows != f->n_rows || f->built_out != f->n_out)
-		write_program(f);
+	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
+							   .threshold = f->threshold };
+
 	set_share_stride(f);
+	s.stride = f->share_stride;
+	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out)
+		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
 
@@ -242,14 +274,18 @@ static void prepare(struct forward *f)
 			count_attention(f, op);
 		}
 	}
+	if (!f->program.version || !same_shape(&s, &f->built))
+		f->program.version = version_of(f, s);
+	f->built = s;
 }
 
-void forward_run(struct forward *f, bool timed)
+int forward_run(struct forward *f, bool timed, struct err *e)
 {
 	prepare(f);
-	atomic_store(&f->nan_row, 0);
+	atomic_store(f->nan_row, 0);
 	f->program.timed = timed;
-	k_run(f->model->kernels, &f->program);
+	if (k_run(f->model->kernels, &f->program, e))
+		return -1;
 	memset(f->stage, 0, sizeof f->stage);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		const struct k_op *op = &f->program.op[i];
@@ -257,11 +293,12 @@ void forward_run(struct forward *f, bool timed)
 		f->stage[op->stage].bytes += op->bytes;
 		f->stage[op->stage].ops += op->ops;
 	}
+	return 0;
 }
 
 /* ---- memory ---- */
 
-/* Hands out pieces of one mapping; with base NULL it only counts. */
+/* Hands out pieces of one allocation; with base NULL it only counts. */
 struct cutter {
 	uint8_t *base;
 	size_t used;
@@ -320,18 +357,32 @@ static struct needs find_needs(const struct model *m)
 	return n;
 }
 
-static void cut_all(struct forward *f, struct cutter *c)
+static void cut_shared(struct forward *f, struct cutter *c)
 {
 	const struct model_config *m = &f->model->config;
-	struct needs need = find_needs(f->model);
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
 	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
-	size_t q = (size_t)m->n_heads * (size_t)m->head_dim, kv = (size_t)m->n_kv_heads * (size_t)m->head_dim;
 
 	f->ids = cut(c, rows, sizeof *f->ids);
 	f->rows = cut(c, rows, sizeof *f->rows);
 	f->pages = cut(c, rows, sizeof *f->pages);
 	f->out_row = cut(c, out, sizeof *f->out_row);
+	f->stats = cut(c, out, sizeof *f->stats);
+	f->share = cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
+	f->near_zero = cut(c, observed, sizeof *f->near_zero);
+	f->nan_row = cut(c, 1, sizeof *f->nan_row);
+	f->program.op = cut(c, 9 * layers + 4, sizeof *f->program.op);
+	if (!k_is_host(f->model->kernels))
+		f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+}
+
+static void cut_work(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	struct needs need = find_needs(f->model);
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
+	size_t q = (size_t)m->n_heads * (size_t)m->head_dim, kv = (size_t)m->n_kv_heads * (size_t)m->head_dim;
+
 	f->x = cut(c, rows * (size_t)m->dim, sizeof *f->x);
 	f->q = cut(c, rows * q, sizeof *f->q);
 	f->k = cut(c, rows * kv, sizeof *f->k);
@@ -342,18 +393,29 @@ static void cut_all(struct forward *f, struct cutter *c)
 	f->mixed = cut_acts(c, rows, (int32_t)q, true, need.mixed_q);
 	f->act = cut_acts(c, rows, m->ffn, need.act_x, need.act_q);
 	f->head = cut_acts(c, out, m->dim, need.head_x, need.head_q);
-	f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
-	f->stats = cut(c, out, sizeof *f->stats);
-	f->share = cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
-	f->near_zero = cut(c, observed, sizeof *f->near_zero);
-	f->program.op = cut(c, 9 * layers + 4, sizeof *f->program.op);
+	f->computed_logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (k_is_host(f->model->kernels))
+		f->logits = f->computed_logits;
+}
+
+/* Counts, takes, hands out. */
+static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cutter *),
+				  enum k_memory where, struct err *e)
+{
+	struct cutter c = { 0 };
+	char what[64];
+
+	snprintf(what, sizeof what, "steps of %d rows; try a smaller --budget", f->max_rows);
+	cut_all(f, &c);
+	c.base = k_alloc(f->model->kernels, c.used, where, what, e);
+	c.used = 0;
+	cut_all(f, &c);
+	return c.base;
 }
 
 int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, int32_t max_rows,
 				 int32_t max_out, int32_t max_observed, int32_t ctx, struct err *e)
 {
-	struct cutter c = { 0 };
-
 	memset(f, 0, sizeof *f);
 	f->model = m;
 	f->kv = kv;
@@ -362,24 +424,16 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->max_observed = max_observed;
 	f->max_groups = whole_lines((ctx + K_GROUP - 1) / K_GROUP);
 	f->threshold = 1e-3f;
-	f->built_rows = -1;
-	cut_all(f, &c);
-	f->memory_bytes = c.used;
-	/* touched only as far as it is used, so a large budget costs nothing until it is */
-	c.base = mmap(NULL, c.used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-				  0);
-	if (c.base == MAP_FAILED)
-		return err_set(e, ERR_MEMORY, "no memory for a step of %d rows (%zu MB); try a smaller --budget",
-					   max_rows, c.used >> 20);
-	c.used = 0;
-	f->memory = c.base;
-	cut_all(f, &c);
-	return 0;
+	f->shared = take(f, cut_shared, K_SHARED, e);
+	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
+	return f->work ? 0 : -1;
 }
 
 void forward_close(struct forward *f)
 {
-	if (f->memory)
-		munmap(f->memory, f->memory_bytes);
+	if (f->model) {
+		k_free(f->model->kernels, f->work);
+		k_free(f->model->kernels, f->shared);
+	}
 	memset(f, 0, sizeof *f);
 }

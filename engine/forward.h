@@ -16,12 +16,21 @@ struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
 
+/* All that a program depends on; the versions of those seen lately are kept, since watched and unwatched
+ * steps alternate. */
+struct forward_shape {
+	int32_t rows, out, observed, stride;
+	float threshold;
+	uint64_t version;
+};
+enum { FORWARD_RECENT = 8 };
+
 struct forward {
 	const struct model *model;
 	const struct k_kv *kv;
 	int32_t max_rows, max_out, max_observed, max_groups;
 
-	/* what the caller fills in for a step */
+	/* what the caller fills in for a step, in memory shared with the kernels */
 	int32_t n_rows, n_out, n_observed;
 	int32_t *ids;           /* [max_rows] */
 	struct k_row *rows;     /* [max_rows] */
@@ -31,29 +40,32 @@ struct forward {
 	uint64_t kv_pairs;      /* pairs of query and visible position: for counting operations */
 	float threshold;        /* attention values below it count as near zero */
 
-	/* results */
-	float *logits;               /* [max_out, vocab] */
+	/* results, likewise shared */
+	float *logits;               /* [max_out, vocab], fetched from where the kernels left them */
 	struct k_logit_stats *stats; /* [max_out] */
 	/* of the step's observed rows; as close together as the deepest of them allows, since another thread
 	 * reads it at once */
 	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][n_observed][heads] */
 	int32_t share_stride;
-	k_atomic_int nan_row; /* r + 1 of a row whose keys or values were not numbers */
+	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
 
-	/* scratch */
+	/* the kernels' own */
 	float *x, *q, *k, *v, *gate, *up; /* [max_rows, …] */
+	float *computed_logits;           /* [max_out, vocab]; `logits` itself where the host can read it */
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
-	int32_t built_rows, built_out; /* what the program was written for */
-	void *memory;
-	size_t memory_bytes;
+	struct forward_shape built; /* what the program was written for */
+	struct forward_shape recent[FORWARD_RECENT];
+	int32_t next_recent;
+	void *work, *shared;
 };
 
 int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, int32_t max_rows,
 				 int32_t max_out, int32_t max_observed, int32_t ctx, struct err *e);
 void forward_close(struct forward *f);
-void forward_run(struct forward *f, bool timed);
+/* Fails only as k_run() does. */
+int forward_run(struct forward *f, bool timed, struct err *e);
 
 #endif

@@ -2,28 +2,31 @@
 #include "engine/kv.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-int kv_open(struct kv *kv, const struct k_kv *shape, int32_t n_pages, struct err *e)
+int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int32_t n_pages,
+			struct err *e)
 {
+	char what[96];
+
 	memset(kv, 0, sizeof *kv);
+	kv->kernels = kernels;
 	kv->store = *shape;
 	kv->store.page_bytes = k_kv_page_bytes(shape);
 	kv->n_pages = n_pages;
 	if (__builtin_mul_overflow(kv->store.page_bytes, (size_t)n_pages, &kv->bytes))
 		return err_set(e, ERR_USAGE, "%d KV pages are more than memory can have", n_pages);
+	snprintf(what, sizeof what, "%d KV pages of %zu KB; try fewer with --pages, or a shorter --ctx",
+			 n_pages, kv->store.page_bytes >> 10);
 	kv->page = calloc((size_t)n_pages, sizeof *kv->page);
-	/* zeroed by the system as it is touched: a pool costs only what is used of it */
-	kv->store.base = mmap(NULL, kv->bytes, PROT_READ | PROT_WRITE,
-						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (kv->store.base == MAP_FAILED)
-		kv->store.base = NULL;
-	if (!kv->page || !kv->store.base) {
+	if (!kv->page)
+		return err_set(e, ERR_MEMORY, "no memory for %s", what);
+	kv->store.base = k_alloc(kernels, kv->bytes, K_WORK, what, e);
+	if (!kv->store.base) {
 		kv_close(kv);
-		return err_set(e, ERR_MEMORY, "no memory for %d KV pages of %zu KB; try fewer with --pages",
-					   n_pages, k_kv_page_bytes(shape) >> 10);
+		return -1;
 	}
 	kv->free_head = -1;
 	for (int32_t i = n_pages - 1; i >= 0; i--) {
@@ -36,8 +39,7 @@ int kv_open(struct kv *kv, const struct k_kv *shape, int32_t n_pages, struct err
 
 void kv_close(struct kv *kv)
 {
-	if (kv->store.base)
-		munmap(kv->store.base, kv->bytes);
+	k_free(kv->kernels, kv->store.base);
 	free(kv->page);
 	memset(kv, 0, sizeof *kv);
 }
@@ -126,7 +128,7 @@ int kv_writable(struct kv *kv, int32_t *page, int64_t request, int32_t block)
 	to = take_free(kv);
 	if (to < 0)
 		return -1;
-	memcpy(kv->store.base + (size_t)to * kv->store.page_bytes,
+	k_copy(kv->kernels, kv->store.base + (size_t)to * kv->store.page_bytes,
 		   kv->store.base + (size_t)from * kv->store.page_bytes, kv->store.page_bytes);
 	tell(kv, EV_PAGE_copy, to, request, block, from);
 	kv_release(kv, from, request, block);

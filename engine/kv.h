@@ -30,7 +30,8 @@ struct kv_change {
 
 struct kv {
 	struct k_kv store;
-	size_t bytes; /* of the mapping */
+	size_t bytes; /* of all pages */
+	struct k_ctx *kernels; /* whose memory they are in */
 	struct kv_page *page; /* [n_pages] */
 	int32_t n_pages, n_free, free_head;
 	int32_t n_used;   /* pages with readers */
@@ -39,7 +40,9 @@ struct kv {
 	void *arg;
 };
 
-int kv_open(struct kv *kv, const struct k_kv *shape, int32_t n_pages, struct err *e);
+/* Of shape: page size, layers, heads. The context must outlive the pages. */
+int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int32_t n_pages,
+			struct err *e);
 void kv_close(struct kv *kv);
 
 /* A free page with one reader, or -1 if there is none (the caller evicts or preempts). */

@@ -108,6 +108,9 @@ void k_close(struct k_ctx *ctx)
 {
 	if (!ctx)
 		return;
+	k_free_all(ctx);
+	if (ctx->device)
+		ctx->device->close(ctx->device);
 	k_pool_close(ctx->pool);
 	free(ctx);
 }
@@ -119,7 +122,7 @@ const char *k_backend_name(const struct k_ctx *ctx)
 
 const char *k_isa_name(const struct k_ctx *ctx)
 {
-	return ctx->isa->name;
+	return ctx->device ? ctx->device->isa : ctx->isa->name;
 }
 
 int k_n_threads(const struct k_ctx *ctx)
@@ -127,9 +130,21 @@ int k_n_threads(const struct k_ctx *ctx)
 	return k_pool_size(ctx->pool);
 }
 
-void k_run(struct k_ctx *ctx, struct k_program *p)
+uint64_t k_new_version(void)
 {
+	static atomic_ullong last;
+
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
+int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e)
+{
+	if (ctx->device)
+		return ctx->device->run(ctx->device, p, e);
 	k_walk(ctx->pool, ctx->isa, p);
+	if (p->fetch.bytes)
+		memcpy(p->fetch.to, p->fetch.from, p->fetch.bytes);
+	return 0;
 }
 
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols)

@@ -255,6 +255,15 @@ struct k_program {
 	struct k_op *op;
 	int32_t n_ops;
 	bool timed; /* fill ns */
+	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops while
+	 * this stays, but nothing of version 0. What their pointers lead to may change without. */
+	uint64_t version;
+	/* When the ops are done, so many bytes of K_WORK are copied to K_SHARED; 0: none. */
+	struct {
+		const void *from;
+		void *to;
+		size_t bytes;
+	} fetch;
 };
 
 /* A back end with its pool. */
@@ -275,7 +284,8 @@ int k_n_threads(const struct k_ctx *ctx);
 /* NULL-terminated, best first, those that this processor runs. */
 const char *const *k_isas(void);
 
-/* Size and layout of a matrix in this back end. k_pack() reads `raw`, rows of GGUF blocks as in the
+/* Size and layout of a matrix in this back end. k_pack() works in the host's memory: where that is not
+ * the kernels', the result is uploaded by the caller. It reads `raw`, rows of GGUF blocks as in the
  * file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has k_packed_bytes(),
  * aligned to 64. */
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
@@ -295,14 +305,37 @@ void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg);
 /* Bytes of weights that multiplying one row by m reads: counted from the packed form. */
 size_t k_matrix_bytes(const struct k_ctx *ctx, const struct k_matrix *m);
 
-/* Runs the program on all threads and returns when it is done. Sets the floating-point environment of
- * every thread (rule 1). Cannot fail. */
-void k_run(struct k_ctx *ctx, struct k_program *p);
+/* A number that no program of this process had before. */
+uint64_t k_new_version(void);
+
+/* Memory that belongs to a back end: all that the pointers of a program lead to. */
+enum k_memory {
+	K_WEIGHTS, /* for kernels alone, read by all; filled by k_upload() */
+	K_WORK,	   /* for kernels alone: activations, logits, KV pages; zeroed */
+	K_SHARED,  /* the host's between runs, the kernels' during one: ids, rows, statistics; zeroed */
+};
+/* Aligned to 64. NULL with ERR_MEMORY, which says how much there is; `what` is what it was for and
+ * what to do: "KV pages; try fewer with --pages". Freed by k_free(), at the latest by k_close(). */
+void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
+void k_free(struct k_ctx *ctx, void *p); /* NULL is fine */
+/* May the host read and write all of it between runs, as on a CPU, and does untouched memory cost
+ * nothing? Else K_WEIGHTS and K_WORK are reached by the following two and by k_program.fetch alone. */
+bool k_is_host(const struct k_ctx *ctx);
+/* From the host's memory to K_WEIGHTS or K_WORK; done when it returns. */
+int k_upload(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
+/* Within K_WORK, before whatever k_run() does next, which also tells its failure. */
+void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
+
+/* Runs the program and returns when it is done. Sets the floating-point environment of every thread
+ * (rule 1). A CPU cannot fail; a device can (ERR_DEVICE), and is then of no more use: results are not
+ * to be looked at, and only k_free() and k_close() may follow. */
+int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
  * `bytes` of memory. Takes about 60 ms for 256 MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes);
-/* One such pass over `bytes` (a multiple of 64) at data, which are not changed. */
+/* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over as
+ * many of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
 /* Seconds that the gates between the ops of this program take, its work left out: measured with as many
  * empty ops. */

@@ -38,6 +38,8 @@ double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes)
 	struct reading r = {.data = data, .n_lines = bytes / 64};
 	int64_t before = now_ns(), ns;
 
+	if (ctx->device)
+		return ctx->device->measure_read(ctx->device, bytes);
 	k_pool_run(ctx->pool, read_lines, &r);
 	ns = now_ns() - before;
 	return (double)(r.n_lines * 64) * 1e9 / (double)(ns ? ns : 1);
@@ -62,7 +64,11 @@ static void touch(void *arg, int tid, int n_threads, void *scratch)
 double k_measure_read(struct k_ctx *ctx, size_t bytes)
 {
 	double best = 0;
-	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *data;
+
+	if (ctx->device) /* whose own memory it is that counts */
+		return ctx->device->measure_read(ctx->device, bytes);
+	data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (data == MAP_FAILED)
 		return 0;
@@ -117,6 +123,8 @@ double k_measure_int(struct k_ctx *ctx)
 	struct multiplying m = {.multiply = ctx->isa->multiply, .rounds = 1 << 14};
 	double best = 0;
 
+	if (ctx->device)
+		return ctx->device->measure_int(ctx->device);
 	for (int pass = 0; pass < PASSES;) {
 		uint64_t before = (uint64_t)now_ns(), ns;
 
@@ -152,7 +160,7 @@ double k_measure_gates(struct k_ctx *ctx, const struct k_program *p)
 	for (int pass = 0; pass < PASSES && n; pass++) {
 		int64_t before = now_ns();
 
-		k_run(ctx, &empty);
+		k_run(ctx, &empty, NULL);
 		sum += (double)(now_ns() - before) * n / empty.n_ops;
 	}
 	return sum / PASSES / 1e9;

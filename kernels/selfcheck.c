@@ -48,6 +48,8 @@ struct data {
 	struct k_logit_stats stats[ROWS];
 	int32_t table[PAGES], ids[ROWS];
 	atomic_int nan_row;
+	struct err *e;
+	bool failed;
 };
 
 /* count numbers of either sign, mostly below 2, a few tiny. */
@@ -111,12 +113,14 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 	*hash = (*hash ^ h) * 0x9E3779B97F4A7C15u;
 }
 
-static void run(struct k_ctx *ctx, enum k_kind kind, struct k_op *op)
+/* After a failure nothing runs any more: its error is looked at in the end. */
+static void run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
 {
 	struct k_program program = {.op = op, .n_ops = 1};
 
 	op->kind = kind;
-	k_run(ctx, &program);
+	if (!d->failed)
+		d->failed = k_run(ctx, &program, d->e) != 0;
 }
 
 static struct k_acts acts_out(struct data *d)
@@ -143,13 +147,13 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 		struct k_op op = {.u.embed = {.w = &m, .ids = d->ids, .x = d->out, .n = ROWS}};
 		size_t bytes = k_packed_bytes(ctx, m.type, OUT, dim);
 
-		m.data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+		m.data = k_alloc(ctx, bytes, K_SHARED, "the check of the kernels", e);
 		if (!m.data)
-			return err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
+			return -1;
 		in.dim = dim;
 		fill_weights(d->raw, m.type, (size_t)(OUT * dim));
 		k_pack(ctx, &m, d->raw);
-		run(ctx, K_OP_embed, &op);
+		run(ctx, d, K_OP_embed, &op);
 		fold(&hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
 		for (int n = 1; n <= ROWS; n += ROWS - 1) {
 			op = (struct k_op){.u.matmul = {.in = in, .n_parts = 2, .n = n}};
@@ -158,11 +162,11 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 			op.u.matmul.part[0].residual = d->residual;
 			op.u.matmul.part[0].out = d->out2[0];
 			op.u.matmul.part[1].out = d->out2[1];
-			run(ctx, K_OP_matmul, &op);
+			run(ctx, d, K_OP_matmul, &op);
 			fold(&hash[K_OP_matmul], d->out2[0], (size_t)n * OUT * 4);
 			fold(&hash[K_OP_matmul], d->out2[1], (size_t)n * OUT * 4);
 		}
-		free(m.data);
+		k_free(ctx, m.data);
 	}
 	return 0;
 }
@@ -195,7 +199,7 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									  .pages = tables,
 									  .kv = &kv,
 									  .nan_row = &d->nan_row}};
-		run(ctx, K_OP_rope, &op);
+		run(ctx, d, K_OP_rope, &op);
 		fold(&hash[K_OP_rope], d->q, sizeof d->q);
 		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
 	}
@@ -217,13 +221,13 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									   .near_zero = d->near_zero,
 									   .share_stride = GROUPS,
 									   .threshold = 0.004f}};
-	run(ctx, K_OP_attention, &op);
+	run(ctx, d, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
 	fold(&hash[K_OP_attention], d->share, sizeof d->share);
 	fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
 	op.u.attention.softcap = 1.5f;
 	op.u.attention.n = 1;
-	run(ctx, K_OP_attention, &op);
+	run(ctx, d, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
 }
 
@@ -235,13 +239,13 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 	for (int r = 0; r < ROWS; r++)
 		d->ids[r] = ROWS - 1 - r;
-	run(ctx, K_OP_norm, &op);
+	run(ctx, d, K_OP_norm, &op);
 	fold_acts(&hash[K_OP_norm], d);
 	op = (struct k_op){.u.swiglu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
-	run(ctx, K_OP_swiglu, &op);
+	run(ctx, d, K_OP_swiglu, &op);
 	fold_acts(&hash[K_OP_swiglu], d);
 	op = (struct k_op){.u.stats = {.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats}};
-	run(ctx, K_OP_stats, &op);
+	run(ctx, d, K_OP_stats, &op);
 	for (int r = 0; r < ROWS; r++) {
 		const struct k_logit_stats *s = &d->stats[r];
 
@@ -277,17 +281,20 @@ static void make(struct data *d)
 
 int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e)
 {
-	struct data *d = calloc(1, sizeof *d);
+	/* shared: what host and kernels both reach, whatever the back end */
+	struct data *d = k_alloc(ctx, sizeof *d, K_SHARED, "the check of the kernels", e);
 	int status;
 
 	memset(hash, 0, K_N_KINDS * sizeof *hash);
 	if (!d)
-		return err_set(e, ERR_MEMORY, "no memory for the check of the kernels");
+		return -1;
 	make(d);
+	d->e = e;
 	status = check_weights(ctx, d, hash, e);
 	check_sequence(ctx, d, hash);
 	check_rows(ctx, d, hash);
-	free(d);
+	status = d->failed ? -1 : status;
+	k_free(ctx, d);
 	return status;
 }
 

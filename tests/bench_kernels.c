@@ -68,7 +68,7 @@ static void best_seconds(struct k_ctx *ctx, struct k_program *p, int tries, doub
 	for (int i = 0; i < tries; i++) {
 		double s[2] = {0, 0};
 
-		k_run(ctx, p);
+		k_run(ctx, p, NULL);
 		for (int32_t o = 0; o < p->n_ops; o++)
 			s[o == p->n_ops - 1] += (double)p->op[o].ns * 1e-9;
 		if (s[0] + s[1] < best[0] + best[1])

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 	for (int32_t i = 0; i < p.n_ops; i++)
 		least[i] = UINT64_MAX;
 	for (int run = 0; run < 100; run++) {
-		k_run(ctx, &p);
+		k_run(ctx, &p, NULL);
 		for (int32_t i = 0; i < p.n_ops; i++)
 			least[i] = p.op[i].ns < least[i] ? p.op[i].ns : least[i];
 	}

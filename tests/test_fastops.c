@@ -93,7 +93,7 @@ static void run(struct k_ctx *ctx, struct k_op *op)
 {
 	struct k_program p = {.op = op, .n_ops = 1};
 
-	k_run(ctx, &p);
+	k_run(ctx, &p, NULL);
 }
 
 /* Activations of n rows, made to be compared. */

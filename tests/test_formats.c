@@ -40,7 +40,7 @@ static void check_values(struct k_ctx *c, enum k_type type, const uint8_t *raw,
 	assert_non_null(m.data);
 	k_pack(c, &m, raw);
 	memset(x, 0xff, sizeof x);
-	k_run(c, &p);
+	k_run(c, &p, NULL);
 	for (int i = 0; i < COUNT; i++)
 		if (!(x[i] == expected[i]))
 			fail_msg("%s (%s): weight %d is %a, not %a", k_types[type].name, k_isa_name(c), i,
@@ -216,7 +216,7 @@ static void test_rounding(void **state)
 		for (int i = 0; i < COLS; i += k_types[t].block)
 			tiny_put_block(&b, m.type, x + i);
 		m.data = b.data;
-		k_run(c, &p);
+		k_run(c, &p, NULL);
 		for (int i = 0; i < COLS; i++) {
 			error += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
 			size += (double)x[i] * (double)x[i];

@@ -74,7 +74,7 @@ static void run(struct k_ctx *c, struct k_op *op)
 {
 	struct k_program p = {.op = op, .n_ops = 1};
 
-	k_run(c, &p);
+	k_run(c, &p, NULL);
 }
 
 /* Equal bits; a NaN's own bits are no part of the contract. */
@@ -476,14 +476,14 @@ static void test_pool(void **state)
 		}
 		for (int t = 0; t < 100; t++) {
 			memset(y, 0, sizeof y);
-			k_run(ctx[c], &p);
+			k_run(ctx[c], &p, NULL);
 			for (int i = 0; i < OPS; i++)
 				assert_true(y[i][DIM - 1] > y[i][0] && y[i][0] > 0);
 		}
 		for (int i = 0; i < OPS; i++)
 			assert_true(op[i].ns > 0);
 		p.n_ops = 0;
-		k_run(ctx[c], &p);
+		k_run(ctx[c], &p, NULL);
 	}
 }
 
