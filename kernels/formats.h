@@ -1,5 +1,5 @@
 /* Quantised formats as files hold them; inside kernels/ only. To add one: a line in K_TYPES, an
- * entry here, its layout in tiles.h and tiles.c, and a line in each matmul_*.c.
+ * entry here, its layout in tiles.h and tiles.c, and a line in matmul_body.h.
  *
  * All are read in blocks of 32 weights, whatever the file's own blocks (which are 32 or 256 long):
  * weight k is dw * (scale[k / 16] * value(code[k])) + mw (docs/arithmetic.md, rule 5), where dw and

@@ -4,6 +4,7 @@
  * ref_attention.c have the rest. Thread: called by all threads of a pool; no state. */
 #include "kernels/arith.h"
 #include "kernels/isa.h"
+#include "kernels/rope_walk.h"
 
 const struct k_type_info k_types[K_N_TYPES] = {
 #define X(name, id, n, bytes) {#name, id, n, bytes},
@@ -109,51 +110,31 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 		;
 }
 
-/* Rule 10: one K head and one V head of row r into the cache. */
 static void store_kv(const struct k_rope *a, int32_t r, int32_t head, const float *cos,
 					 const float *sin, float *rotated)
 {
-	const struct k_row *row = a->rows + r;
-	const int32_t head_dim = a->kv->head_dim;
-	const int32_t page = a->pages[row->seq][row->pos / a->kv->page_size];
-	const size_t token = (size_t)(row->pos % a->kv->page_size);
-	const size_t from = ((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)head) * (size_t)head_dim;
-	uint16_t *k = k_kv_at(a->kv, page, a->layer, 0, head);
-	uint16_t *v = k_kv_at(a->kv, page, a->layer, 1, head);
+	const struct k_rope_slot at = k_rope_slot(a, r, head);
 	bool nan = false;
 
-	k_ref_rotate(a, cos, sin, a->k + from, rotated);
-	k += token / K_GROUP * (size_t)head_dim * K_GROUP + token % K_GROUP;
-	v += token * (size_t)head_dim;
-	for (int32_t i = 0; i < head_dim; i++) {
-		k[i * K_GROUP] = k_ref_cached(rotated[i], &nan);
-		v[i] = k_ref_cached(a->v[from + (size_t)i], &nan);
+	k_ref_rotate(a, cos, sin, at.k, rotated);
+	for (int32_t i = 0; i < a->kv->head_dim; i++) {
+		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan);
+		at.v_out[i] = k_ref_cached(at.v[i], &nan);
 	}
 	if (nan)
 		k_ref_note_nan(a->nan_row, r);
 }
 
+static void turn_query(const struct k_rope *a, const float *cos, const float *sin, float *q)
+{
+	k_ref_rotate(a, cos, sin, q, q);
+	for (int32_t i = 0; i < a->kv->head_dim; i++)
+		q[i] *= a->scale;
+}
+
 void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	const struct k_rope *a = &op->u.rope;
-	const int32_t n_units = a->n_heads + a->kv->n_kv_heads, head_dim = a->kv->head_dim;
-	int64_t lo, hi;
-
-	k_split((int64_t)a->n * n_units, tid, n_threads, &lo, &hi);
-	for (int64_t unit = lo; unit < hi; unit++) {
-		int32_t r = (int32_t)(unit / n_units), head = (int32_t)(unit % n_units);
-		size_t at = (size_t)a->rows[r].pos * (size_t)(a->rope_dim / 2);
-
-		if (head < a->n_heads) {
-			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim;
-
-			k_ref_rotate(a, a->cos + at, a->sin + at, q, q);
-			for (int32_t i = 0; i < head_dim; i++)
-				q[i] *= a->scale;
-		} else {
-			store_kv(a, r, head - a->n_heads, a->cos + at, a->sin + at, scratch);
-		}
-	}
+	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
 }
 
 /* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p

@@ -2,6 +2,7 @@
  * Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/avx2.h"
+#include "kernels/rope_walk.h"
 
 /* Eight pairs of neighbours to eight firsts and eight seconds, and back. */
 static inline void part_pairs(const float *in, __m256 *first, __m256 *second)
@@ -68,62 +69,42 @@ static inline __m128i cached(const float *x, __m256 *nan)
 static void store_kv(const struct k_rope *a, int32_t r, int32_t head, const float *cos,
 					 const float *sin, float *rotated)
 {
-	const struct k_row *row = a->rows + r;
+	const struct k_rope_slot at = k_rope_slot(a, r, head);
 	const int32_t head_dim = a->kv->head_dim;
-	const int32_t page = a->pages[row->seq][row->pos / a->kv->page_size];
-	const size_t token = (size_t)(row->pos % a->kv->page_size);
-	const size_t from = ((size_t)r * (size_t)a->kv->n_kv_heads + (size_t)head) * (size_t)head_dim;
-	uint16_t *k = k_kv_at(a->kv, page, a->layer, 0, head), lane[8];
-	uint16_t *v = k_kv_at(a->kv, page, a->layer, 1, head) + token * (size_t)head_dim;
 	__m256 nan = _mm256_setzero_ps();
+	uint16_t lane[8];
 	bool nan_tail = false;
 	int32_t i = 0;
 
-	rotate(a, cos, sin, a->k + from, rotated);
-	k += token / K_GROUP * (size_t)head_dim * K_GROUP + token % K_GROUP;
+	rotate(a, cos, sin, at.k, rotated);
 	for (; i + 8 <= head_dim; i += 8) {
-		_mm_storeu_si128((__m128i *)(void *)(v + i), cached(a->v + from + (size_t)i, &nan));
+		_mm_storeu_si128((__m128i *)(void *)(at.v_out + i), cached(at.v + i, &nan));
 		_mm_storeu_si128((__m128i *)(void *)lane, cached(rotated + i, &nan));
 		for (int32_t j = 0; j < 8; j++)
-			k[(i + j) * K_GROUP] = lane[j];
+			at.k_out[(i + j) * K_GROUP] = lane[j];
 	}
 	for (; i < head_dim; i++) {
-		k[i * K_GROUP] = k_ref_cached(rotated[i], &nan_tail);
-		v[i] = k_ref_cached(a->v[from + (size_t)i], &nan_tail);
+		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan_tail);
+		at.v_out[i] = k_ref_cached(at.v[i], &nan_tail);
 	}
 	if (nan_tail || _mm256_movemask_ps(nan))
 		k_ref_note_nan(a->nan_row, r);
 }
 
-static void scale_head(float *q, int32_t head_dim, float scale)
+static void turn_query(const struct k_rope *a, const float *cos, const float *sin, float *q)
 {
+	const int32_t head_dim = a->kv->head_dim;
 	int32_t i = 0;
 
+	rotate(a, cos, sin, q, q);
 	for (; i + 8 <= head_dim; i += 8)
-		_mm256_storeu_ps(q + i, _mm256_mul_ps(_mm256_loadu_ps(q + i), _mm256_set1_ps(scale)));
+		_mm256_storeu_ps(q + i, _mm256_mul_ps(_mm256_loadu_ps(q + i), _mm256_set1_ps(a->scale)));
 	for (; i < head_dim; i++)
-		q[i] *= scale;
+		q[i] *= a->scale;
 }
 
 void k_avx2_rope(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	const struct k_rope *a = &op->u.rope;
-	const int32_t n_units = a->n_heads + a->kv->n_kv_heads, head_dim = a->kv->head_dim;
-	int64_t lo, hi;
-
-	k_split((int64_t)a->n * n_units, tid, n_threads, &lo, &hi);
-	for (int64_t unit = lo; unit < hi; unit++) {
-		int32_t r = (int32_t)(unit / n_units), head = (int32_t)(unit % n_units);
-		size_t at = (size_t)a->rows[r].pos * (size_t)(a->rope_dim / 2);
-
-		if (head < a->n_heads) {
-			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim;
-
-			rotate(a, a->cos + at, a->sin + at, q, q);
-			scale_head(q, head_dim, a->scale);
-		} else {
-			store_kv(a, r, head - a->n_heads, a->cos + at, a->sin + at, scratch);
-		}
-	}
+	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
 }
 #endif

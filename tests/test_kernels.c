@@ -18,6 +18,7 @@
 #include "kernels/arith.h"
 #include "kernels/formats.h"
 #include "kernels/kernels.h"
+#include "tests/avx512_simde.h"
 
 enum { MAX_CTX = 16, MAX_N = 64, GUARD = 64 };
 
@@ -58,6 +59,10 @@ static int open_all(void **state)
 				print_error("%s\n", e.text);
 				return -1;
 			}
+	for (int t = 1; t <= 3; t += 2) {
+		assert_int_equal(simde_open(&ctx[n_ctx], t, &e), 0);
+		n_ctx += ctx[n_ctx] != NULL;
+	}
 	return 0;
 }
 

@@ -179,7 +179,7 @@ def enter_venv(folder):
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "llama-cpp-python"], check=True)
     if os.path.realpath(sys.prefix) != os.path.realpath(folder):
-        os.execv(python, [python, os.path.abspath(__file__)] + sys.argv[1:])
+        os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
 def main():

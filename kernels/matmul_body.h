@@ -1,0 +1,203 @@
+/* Matrix products over tiles, for any width of vectors; a lane is an output row and follows the
+ * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
+ *
+ *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
+ *     void q6_k_scales(head, scales)
+ *
+ * with MAX_ROWS, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
+ * struct k_tiling). Leaves `tiling`, packed_bytes() and pack().
+ * Thread: called by all threads of a pool; no state. */
+enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 2560 };
+
+/* Those of a block alone are read where they are used. */
+INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)
+{
+	if (type == K_Q4_K || type == K_Q5_K)
+		k_scales(head, s);
+	else if (type == K_Q6_K)
+		q6_k_scales(head, s);
+}
+
+/* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
+INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
+							const uint8_t *head, const struct scales *s, int i, const uint8_t *w,
+							VEC *acc, VEC *min)
+{
+	const bool has_min = type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
+	const bool packed = k_layout_of(type).chunk == 8;
+	const VEC dw = packed ? s->dw[i] : load_f16(head + i * LANES * 2);
+	const VEC mw = packed ? s->mw[i] : load_f16(head + LANES * 2);
+	VEC sum[MAX_ROWS];
+
+	dot_block(c, type, n, b, s->sub + 2 * i, w, sum);
+	for (int r = 0; r < n; r++) {
+		const int32_t at = r * (c->dim / K_QBLOCK) + b;
+		VEC t = V(mul_ps)(dw, sum[r]);
+
+		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
+		if (has_min)
+			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
+	}
+}
+
+INLINE void ahead(const uint8_t *p, int bytes)
+{
+	for (int at = 0; at < bytes; at += 64)
+		_mm_prefetch((const char *)p + AHEAD + at, _MM_HINT_T1);
+}
+
+INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
+						   const uint8_t *tile, float *y)
+{
+	const struct k_layout l = k_layout_of(type);
+	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
+	const int32_t n_blocks = c->n_cols / K_QBLOCK;
+	const int apart = K_FREE && n <= MAX_ROWS / 2 ? MAX_ROWS : 0; /* minima sum by themselves */
+	VEC acc[2 * MAX_ROWS];
+
+	for (int r = 0; r < n + apart; r++)
+		acc[r] = V(setzero_ps)();
+	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
+		struct scales s;
+
+		ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
+		load_scales(type, tile, &s);
+		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
+			if (l.chunk == 8) /* no burst of so many */
+				ahead(tile + head + i * block, block);
+			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc,
+							acc + apart);
+		}
+	}
+	for (int r = 0; r < n; r++)
+		V(storeu_ps)(y + r * K_TILE_GROUP * LANES,
+					 apart ? V(add_ps)(acc[r], acc[r + apart]) : acc[r]);
+}
+
+INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
+{
+	for (int32_t t = 0; t < c->n_tiles; t++)
+		quantised_tile(c, type, n, c->tile + (size_t)t * c->tile_bytes, c->y + t * LANES);
+}
+
+INLINE VEC load_floats(enum k_type type, const uint8_t *column)
+{
+	if (type == K_F32)
+		return V(load_ps)((const float *)(const void *)column);
+	return type == K_F16 ? load_f16(column) : load_bf16(column);
+}
+
+/* Rule 6: n_tiles tiles and n rows at a time, whose chains hide one another's latency. */
+INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
+						int first)
+{
+	const size_t column = LANES * (type == K_F32 ? 4 : 2);
+	const uint8_t *w = c->tile + (size_t)first * c->tile_bytes;
+	VEC acc[K_TILE_GROUP][MAX_ROWS], seg[K_TILE_GROUP][MAX_ROWS];
+
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			acc[t][r] = V(setzero_ps)();
+	for (int32_t from = 0; from < c->n_cols; from += SEGMENT) {
+		const int32_t to = c->n_cols - from < SEGMENT ? c->n_cols : from + SEGMENT;
+
+		for (int t = 0; t < n_tiles; t++)
+			for (int r = 0; r < n; r++)
+				seg[t][r] = V(setzero_ps)();
+		for (int32_t k = from; k < to; k++) {
+			VEC v[K_TILE_GROUP];
+
+			for (int t = 0; t < n_tiles; t++)
+				v[t] = load_floats(type, w + (size_t)t * c->tile_bytes + (size_t)k * column);
+			for (int r = 0; r < n; r++) {
+				VEC x = V(set1_ps)(c->x[(size_t)r * (size_t)c->dim + (size_t)k]);
+
+				for (int t = 0; t < n_tiles; t++)
+					seg[t][r] = V(fmadd_ps)(v[t], x, seg[t][r]);
+			}
+		}
+		for (int t = 0; t < n_tiles; t++)
+			for (int r = 0; r < n; r++)
+				acc[t][r] = V(add_ps)(acc[t][r], seg[t][r]);
+	}
+	for (int t = 0; t < n_tiles; t++)
+		for (int r = 0; r < n; r++)
+			V(storeu_ps)(c->y + (r * K_TILE_GROUP + first + t) * LANES, acc[t][r]);
+}
+
+INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
+{
+	int t = 0;
+
+	if (n == 1 && c->n_tiles == K_TILE_GROUP) {
+		float_tiles(c, type, K_TILE_GROUP, 1, 0);
+		return;
+	}
+	for (; t + 2 <= c->n_tiles; t += 2)
+		float_tiles(c, type, 2, n, t);
+	if (t < c->n_tiles)
+		float_tiles(c, type, 1, n, t);
+}
+
+/* One function a format, and in it one body for each number of rows, with everything known when
+ * compiled. */
+#define ROWS(n, family, type)                                                                      \
+	case n:                                                                                        \
+		family(c, type, n);                                                                        \
+		break;
+#define ROWS_4(family, type)                                                                       \
+	ROWS(1, family, type) ROWS(2, family, type) ROWS(3, family, type) ROWS(4, family, type)
+#if MAX_ROWS == 8
+#define ALL_ROWS(family, type)                                                                     \
+	ROWS_4(family, type)                                                                           \
+	ROWS(5, family, type) ROWS(6, family, type) ROWS(7, family, type) ROWS(8, family, type)
+#else
+#define ALL_ROWS ROWS_4
+#endif
+#define TILE_FN(name, family, type)                                                                \
+	static void name(const struct k_tile_call *c)                                                  \
+	{                                                                                              \
+		switch (c->n) {                                                                            \
+			ALL_ROWS(family, type)                                                                 \
+		}                                                                                          \
+	}
+TILE_FN(tile_f32, floats, K_F32)
+TILE_FN(tile_f16, floats, K_F16)
+TILE_FN(tile_bf16, floats, K_BF16)
+TILE_FN(tile_q4_0, quantised, K_Q4_0)
+TILE_FN(tile_q4_1, quantised, K_Q4_1)
+TILE_FN(tile_q5_0, quantised, K_Q5_0)
+TILE_FN(tile_q5_1, quantised, K_Q5_1)
+TILE_FN(tile_q8_0, quantised, K_Q8_0)
+TILE_FN(tile_q4_k, quantised, K_Q4_K)
+TILE_FN(tile_q5_k, quantised, K_Q5_K)
+TILE_FN(tile_q6_k, quantised, K_Q6_K)
+TILE_FN(tile_iq4_nl, quantised, K_IQ4_NL)
+
+static const struct k_tiling tiling = {
+	.lanes = LANES,
+	.max_rows = MAX_ROWS,
+	.flip_q8 = FLIP_Q8,
+	.fn = {[K_F32] = tile_f32,
+		   [K_F16] = tile_f16,
+		   [K_Q4_0] = tile_q4_0,
+		   [K_Q4_1] = tile_q4_1,
+		   [K_Q5_0] = tile_q5_0,
+		   [K_Q5_1] = tile_q5_1,
+		   [K_Q8_0] = tile_q8_0,
+		   [K_Q4_K] = tile_q4_k,
+		   [K_Q5_K] = tile_q5_k,
+		   [K_Q6_K] = tile_q6_k,
+		   [K_IQ4_NL] = tile_iq4_nl,
+		   [K_BF16] = tile_bf16},
+};
+
+static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
+{
+	return (size_t)((n_rows + LANES - 1) / LANES) * k_tile_bytes(type, LANES, n_cols);
+}
+
+static void pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
+{
+	k_tiles_pack(&tiling, m, raw, first, n);
+}
