@@ -9,7 +9,9 @@
 #include "kernels/isa.h"
 
 #define LANES 16
+#ifndef MAX_ROWS
 #define MAX_ROWS 8
+#endif
 #define FLIP_Q8 0
 #define VEC __m512
 #define VECI __m512i

@@ -4,7 +4,7 @@
  *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
  *     void q6_k_scales(head, scales)
  *
- * with MAX_ROWS, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
+ * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
  * struct k_tiling). Leaves `tiling`, packed_bytes() and pack().
  * Thread: called by all threads of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 2560 };
@@ -145,14 +145,16 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 	case n:                                                                                        \
 		family(c, type, n);                                                                        \
 		break;
-#define ROWS_4(family, type)                                                                       \
-	ROWS(1, family, type) ROWS(2, family, type) ROWS(3, family, type) ROWS(4, family, type)
+#define ROWS_2(family, type) ROWS(1, family, type) ROWS(2, family, type)
+#define ROWS_4(family, type) ROWS_2(family, type) ROWS(3, family, type) ROWS(4, family, type)
 #if MAX_ROWS == 8
 #define ALL_ROWS(family, type)                                                                     \
 	ROWS_4(family, type)                                                                           \
 	ROWS(5, family, type) ROWS(6, family, type) ROWS(7, family, type) ROWS(8, family, type)
-#else
+#elif MAX_ROWS == 4
 #define ALL_ROWS ROWS_4
+#else
+#define ALL_ROWS ROWS_2
 #endif
 #define TILE_FN(name, family, type)                                                                \
 	static void name(const struct k_tile_call *c)                                                  \

@@ -41,9 +41,10 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+/* Not before one case has been compared: nothing would have been proven. */
 static bool late(const struct certify *c)
 {
-	return c->o->seconds > 0 && now() - c->start >= c->o->seconds;
+	return c->o->seconds > 0 && c->sum->n_cases > 0 && now() - c->start >= c->o->seconds;
 }
 
 /* ---- comparing ---- */
