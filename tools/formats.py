@@ -6,8 +6,8 @@ greedy answer from it: perplexity, the mean |difference of log-probability| of t
 likeliest token is the same one along our answer. `cutaway certify --quick` and `cutaway bench` follow. Prints a
 table in Markdown; ends with status 1 if a format is not opened, not equal on all paths, or off in its means by more
 than activations of 8 bits explain (the limits of tests/test_oracle.py). Single tokens are counted, not judged:
-`decided otherwise` are those of our answers that llama.cpp has more than MARGIN below its likeliest. Like bench_peer.py it makes a virtual
-environment with llama-cpp-python where --venv names none."""
+`decided otherwise` are those of our answers that llama.cpp has more than MARGIN below its likeliest. Like
+bench_peer.py it makes a virtual environment with llama-cpp-python where --venv names none."""
 import argparse
 import ctypes
 import json
@@ -135,7 +135,8 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     rows = []
     if not args.json:
-        print("| format | tensors | MB | perplexity | llama.cpp's | mean difference | same likeliest token | decided otherwise | certified | "
+        print("| format | tensors | MB | perplexity | llama.cpp's | mean difference | same likeliest token | "
+              "decided otherwise | certified | "
               "decode tok/s | prefill tok/s |\n|" + " --- |" * 11)
     for name in args.only or FORMATS:
         rows.append(measure(args, name))
