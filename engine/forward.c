@@ -82,6 +82,8 @@ static void aim(const struct forward *f, struct k_attention *a)
 	a->threshold = f->threshold;
 }
 
+enum { OPS_A_LAYER = 9 }; /* what add_mixer and add_ffn add */
+
 static void add_mixer(struct forward *f, int32_t i)
 {
 	const struct model_mixer *a = &f->model->layer[i].mixer;
@@ -296,6 +298,44 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 	return 0;
 }
 
+static int32_t layer_of(const struct forward *f, int32_t op)
+{
+	int32_t layer = (op - 1) / OPS_A_LAYER;
+
+	return op > 0 && layer < f->model->config.n_layers ? layer : -1;
+}
+
+int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e)
+{
+	prepare(f);
+	atomic_store(f->nan_row, 0);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_program one = { .op = f->program.op + i, .n_ops = 1, .version = k_new_version() };
+
+		if (k_run(f->model->kernels, &one, e))
+			return -1;
+		if (!fn(arg, one.op, layer_of(f, i)))
+			break;
+	}
+	return 0;
+}
+
+int forward_lens(struct forward *f, int32_t n, struct err *e)
+{
+	f->n_out = n;
+	for (int32_t i = 0; i < n; i++)
+		f->out_row[i] = i;
+	f->program.n_ops = 0;
+	add_head(f);
+	f->program.timed = false;
+	f->program.version = k_new_version();
+	add_fetch(f);
+	if (k_run(f->model->kernels, &f->program, e))
+		return -1;
+	f->program.version = 0; /* the next step writes its own */
+	return 0;
+}
+
 /* ---- memory ---- */
 
 /* Hands out pieces of one allocation; with base NULL it only counts. */
@@ -371,7 +411,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->share = cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
 	f->near_zero = cut(c, observed, sizeof *f->near_zero);
 	f->nan_row = cut(c, 1, sizeof *f->nan_row);
-	f->program.op = cut(c, 9 * layers + 4, sizeof *f->program.op);
+	f->program.op = cut(c, OPS_A_LAYER * layers + 4, sizeof *f->program.op);
 	if (!k_is_host(f->model->kernels))
 		f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 }

@@ -67,5 +67,11 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 void forward_close(struct forward *f);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
+/* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or behind the
+ * layers), and returns false to stop. For deep looks (probe.h); where memory is the host's. */
+typedef bool forward_op_fn(void *arg, const struct k_op *op, int32_t layer);
+int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e);
+/* The output norm and matrix alone, over the first n rows of x, n <= max_out: logits and stats. */
+int forward_lens(struct forward *f, int32_t n, struct err *e);
 
 #endif

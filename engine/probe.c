@@ -1,0 +1,370 @@
+/* See probe.h. Prefill in chunks into pages of the probe's own, then the last row op by op. */
+#include "engine/probe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_impl.h"
+#include "kernels/arith.h"
+
+enum { CHUNK = 256, PAGE = 64 };
+
+/* A forward pass beside the engine's: its own buffers and pages. */
+struct pass {
+	const struct model *model;
+	struct forward f;
+	struct k_kv kv;
+	int32_t *pages, n_pages;
+	const int32_t *table;
+	int32_t n;
+};
+
+static void pass_close(struct pass *p)
+{
+	forward_close(&p->f);
+	if (p->model)
+		k_free(p->model->kernels, p->kv.base);
+	free(p->pages);
+}
+
+static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
+{
+	const struct model_config *c = &e->model->config;
+
+	memset(p, 0, sizeof *p);
+	if (n < 1 || n > e->info.ctx)
+		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
+	if (!k_is_host(e->kernels))
+		return err_set(err, ERR_DEVICE,
+					   "a deep look reads the kernels' memory, which is the device's here; its bits are "
+					   "the same on the CPU: use --backend cpu");
+	p->model = e->model;
+	p->n = n;
+	p->n_pages = (n + PAGE - 1) / PAGE;
+	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);
+	if (!p->pages)
+		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+	for (int32_t i = 0; i < p->n_pages; i++)
+		p->pages[i] = i;
+	p->table = p->pages;
+	p->kv = (struct k_kv){ .page_size = PAGE, .n_layers = c->n_layers, .n_kv_heads = c->n_kv_heads,
+						   .head_dim = c->head_dim };
+	p->kv.page_bytes = k_kv_page_bytes(&p->kv);
+	p->kv.base = k_alloc(e->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,
+						 "the pages of a deep look; look at an earlier position", err);
+	if (!p->kv.base || forward_open(&p->f, e->model, &p->kv, CHUNK,
+									c->n_layers > 1 ? c->n_layers : 1, 1, e->info.ctx, err)) {
+		pass_close(p);
+		return -1;
+	}
+	return 0;
+}
+
+/* Rows from `pos` on; wanted: the logits of the last. */
+static void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted)
+{
+	struct forward *f = &p->f;
+
+	f->n_rows = n;
+	f->n_out = wanted;
+	f->n_observed = 0;
+	f->pages[0] = p->table;
+	for (int32_t i = 0; i < n; i++) {
+		f->ids[i] = ids[pos + i];
+		f->rows[i] = (struct k_row){ .pos = pos + i, .seq = 0, .observe = -1 };
+	}
+	f->out_row[0] = n - 1;
+}
+
+/* All rows but the last. */
+static int pass_prefill(struct pass *p, const int32_t *ids, probe_progress *progress, void *arg,
+						struct err *err)
+{
+	for (int32_t pos = 0; pos < p->n - 1; pos += CHUNK) {
+		int32_t n = p->n - 1 - pos < CHUNK ? p->n - 1 - pos : CHUNK;
+
+		pass_rows(p, ids, pos, n, false);
+		if (forward_run(&p->f, false, err))
+			return -1;
+		if (progress && !progress(arg, pos + n, p->n))
+			return err_set(err, ERR_INTERRUPTED, "stopped");
+	}
+	pass_rows(p, ids, p->n - 1, 1, true);
+	return 0;
+}
+
+/* ---- what is kept of the last row ---- */
+
+struct looking {
+	struct probe *p;
+	float *residual; /* [n_layers, dim] */
+	int32_t dim, layer;
+};
+
+static void keep_attention(struct looking *l, const struct k_attention *a)
+{
+	struct probe *p = l->p;
+
+	for (int32_t h = 0; h < p->n_heads; h++)
+		k_attention_row(a, 0, h,
+						p->attention + ((size_t)l->layer * (size_t)p->n_heads + (size_t)h) *
+										   (size_t)p->n);
+}
+
+static void keep_activations(struct looking *l, const struct k_swiglu *a)
+{
+	struct probe_layer *out = &l->p->layer[l->layer];
+	int32_t dim = a->out.dim, small = 0, zero = 0;
+
+	for (int32_t i = 0; i < dim; i++) {
+		float v = fabsf(k_silu(a->gate[i]) * a->up[i]);
+		out->act_max = v > out->act_max ? v : out->act_max;
+	}
+	for (int32_t i = 0; i < dim; i++) {
+		float v = fabsf(k_silu(a->gate[i]) * a->up[i]);
+		small += v < out->act_max * 1e-2f;
+		zero += v < out->act_max * 1e-3f;
+	}
+	out->act_small = (float)small / (float)dim;
+	out->act_near_zero = (float)zero / (float)dim;
+}
+
+static void keep_residual(struct looking *l, const float *x)
+{
+	float *to = l->residual + (size_t)l->layer * (size_t)l->dim;
+	double sum = 0;
+
+	for (int32_t i = 0; i < l->dim; i++) {
+		to[i] = x[i];
+		sum += (double)x[i] * (double)x[i];
+	}
+	l->p->layer[l->layer].residual_rms = (float)sqrt(sum / l->dim);
+}
+
+static bool look(void *arg, const struct k_op *op, int32_t layer)
+{
+	struct looking *l = arg;
+
+	l->layer = layer;
+	if (op->kind == K_OP_attention)
+		keep_attention(l, &op->u.attention);
+	else if (op->kind == K_OP_swiglu)
+		keep_activations(l, &op->u.swiglu);
+	else if (op->stage == K_STAGE_down)
+		keep_residual(l, op->u.matmul.part[0].out);
+	return true;
+}
+
+/* ---- the lens ---- */
+
+static void insert(struct probe_guess *top, struct probe_guess g)
+{
+	int at = PROBE_TOP;
+
+	/* ids come ascending, so that equals stay in their order */
+	while (at > 0 && (top[at - 1].id < 0 || g.logit > top[at - 1].logit))
+		at--;
+	if (at == PROBE_TOP)
+		return;
+	memmove(top + at + 1, top + at, (size_t)(PROBE_TOP - 1 - at) * sizeof *top);
+	top[at] = g;
+}
+
+static float mass_of(float logit, const struct k_logit_stats *s)
+{
+	return (float)(exp((double)(logit - s->max)) / ldexp((double)s->mass, -40));
+}
+
+static void read_lens(struct probe *p, int32_t layer, const float *logits,
+					  const struct k_logit_stats *s)
+{
+	struct probe_layer *l = &p->layer[layer];
+
+	for (int i = 0; i < PROBE_TOP; i++)
+		l->top[i] = (struct probe_guess){ .id = -1 };
+	l->token_rank = 1;
+	for (int32_t i = 0; i < p->vocab; i++) {
+		insert(l->top, (struct probe_guess){ .id = i, .logit = logits[i] });
+		l->token_rank += logits[i] > logits[p->token] || (logits[i] == logits[p->token] && i < p->token);
+	}
+	for (int i = 0; i < PROBE_TOP && l->top[i].id >= 0; i++)
+		l->top[i].p = mass_of(l->top[i].logit, s);
+	l->token_p = mass_of(logits[p->token], s);
+	l->entropy = (float)s->entropy;
+}
+
+/* The last layer's lens is the model's own output: its hash must be that of the pass. */
+static int use_lens(struct probe *p, struct forward *f, const float *residual, int32_t dim,
+					struct err *err)
+{
+	memcpy(f->x, residual, (size_t)p->n_layers * (size_t)dim * sizeof *residual);
+	if (forward_lens(f, p->n_layers, err))
+		return -1;
+	for (int32_t i = 0; i < p->n_layers; i++)
+		read_lens(p, i, f->logits + (size_t)i * (size_t)p->vocab, &f->stats[i]);
+	return 0;
+}
+
+static struct probe *probe_new(const struct engine *e, int32_t n)
+{
+	struct probe *p = calloc(1, sizeof *p);
+	const struct model_config *c = &e->model->config;
+
+	if (!p)
+		return NULL;
+	p->n = n;
+	p->n_layers = c->n_layers;
+	p->n_heads = c->n_heads;
+	p->n_kv_heads = c->n_kv_heads;
+	p->vocab = c->vocab;
+	p->layer = calloc((size_t)c->n_layers, sizeof *p->layer);
+	p->attention = malloc((size_t)c->n_layers * (size_t)c->n_heads * (size_t)n * sizeof *p->attention);
+	p->logits = malloc((size_t)c->vocab * sizeof *p->logits);
+	if (p->layer && p->attention && p->logits)
+		return p;
+	probe_close(p);
+	return NULL;
+}
+
+void probe_close(struct probe *p)
+{
+	if (!p)
+		return;
+	free(p->layer);
+	free(p->attention);
+	free(p->logits);
+	free(p);
+}
+
+static int run(struct probe *p, struct pass *pass, const int32_t *ids, float *residual,
+			   probe_progress *progress, void *arg, struct err *err)
+{
+	struct looking l = { .p = p, .residual = residual, .dim = pass->model->config.dim };
+
+	if (pass_prefill(pass, ids, progress, arg, err) || forward_run_each(&pass->f, look, &l, err))
+		return -1;
+	memcpy(p->logits, pass->f.logits, (size_t)p->vocab * sizeof *p->logits);
+	p->stats = pass->f.stats[0];
+	if (p->token < 0)
+		p->token = p->stats.argmax;
+	return use_lens(p, &pass->f, residual, l.dim, err);
+}
+
+int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t n, int32_t token,
+			   probe_progress *progress, void *arg, struct err *err)
+{
+	struct pass pass;
+	struct probe *p = NULL;
+	float *residual = NULL;
+	int rc = -1;
+
+	*out = NULL;
+	if (token < -1 || token >= e->info.vocab)
+		return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", token,
+					   e->info.vocab);
+	if (pass_open(&pass, e, n, err))
+		return -1;
+	p = probe_new(e, n);
+	residual = malloc((size_t)e->info.n_layers * (size_t)e->info.dim * sizeof *residual);
+	if (!p || !residual) {
+		err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+	} else {
+		p->token = token;
+		rc = run(p, &pass, ids, residual, progress, arg, err);
+	}
+	free(residual);
+	pass_close(&pass);
+	if (!rc)
+		*out = p;
+	else
+		probe_close(p);
+	return rc;
+}
+
+/* ---- stage by stage ---- */
+
+struct walking {
+	probe_stage_fn *fn;
+	void *arg;
+	int32_t at;
+	float *dequantised; /* [widest activations] */
+};
+
+static bool tell(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
+				 const float *values, int32_t n)
+{
+	const struct probe_stage s = { .op = w->at, .layer = layer, .stage = op->stage, .part = part,
+								   .values = values, .n_values = n };
+
+	return w->fn(w->arg, &s);
+}
+
+static bool tell_acts(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
+					  const struct k_acts *a)
+{
+	if (!a->q)
+		return tell(w, op, layer, part, a->x, a->dim);
+	for (int32_t i = 0; i < a->dim; i++)
+		w->dequantised[i] = a->d[i / K_QBLOCK] * (float)a->q[i];
+	return tell(w, op, layer, part, w->dequantised, a->dim);
+}
+
+static bool tell_matmul(struct walking *w, const struct k_op *op, int32_t layer)
+{
+	static const char *const qkv[] = { "q", "k", "v" }, *const gate_up[] = { "gate", "up", "" };
+	const struct k_matmul *m = &op->u.matmul;
+	bool more = true;
+
+	for (int32_t i = 0; more && i < m->n_parts; i++) {
+		const char *part = op->stage == K_STAGE_qkv		  ? qkv[i]
+						   : op->stage == K_STAGE_gate_up ? gate_up[i]
+						   : op->stage == K_STAGE_head	  ? "logits"
+														  : "x";
+		more = tell(w, op, layer, part, m->part[i].out, m->part[i].w->n_rows);
+	}
+	return more;
+}
+
+static bool walk(void *arg, const struct k_op *op, int32_t layer)
+{
+	struct walking *w = arg;
+	bool more = true;
+
+	switch (op->kind) {
+	case K_OP_embed: more = tell(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols); break;
+	case K_OP_norm: more = tell_acts(w, op, layer, "normed", &op->u.norm.out); break;
+	case K_OP_matmul: more = tell_matmul(w, op, layer); break;
+	case K_OP_rope:
+		more = tell(w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
+		break;
+	case K_OP_attention: more = tell_acts(w, op, layer, "mixed", &op->u.attention.out); break;
+	case K_OP_swiglu: more = tell_acts(w, op, layer, "act", &op->u.swiglu.out); break;
+	case K_OP_stats:
+	case K_N_KINDS: break;
+	}
+	w->at++;
+	return more;
+}
+
+int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
+				 struct err *err)
+{
+	const struct model_config *c = &e->model->config;
+	int32_t heads = c->n_heads * c->head_dim, widest = c->ffn > c->dim ? c->ffn : c->dim;
+	struct walking w = { .fn = fn, .arg = arg };
+	struct pass pass;
+	int rc;
+
+	if (pass_open(&pass, e, n, err))
+		return -1;
+	w.dequantised = malloc((size_t)(widest > heads ? widest : heads) * sizeof *w.dequantised);
+	if (!w.dequantised)
+		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+	else
+		rc = pass_prefill(&pass, ids, NULL, NULL, err) || forward_run_each(&pass.f, walk, &w, err) ? -1
+																								: 0;
+	free(w.dequantised);
+	pass_close(&pass);
+	return rc;
+}
