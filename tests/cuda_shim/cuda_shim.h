@@ -96,6 +96,24 @@ struct shim_x {
 #define cu_shuffle_xor_float(v, mask)                                                              \
 	(k_float(shim_shuffle(SHIM_HERE(SHIM_SHUFFLE), k_bits(v), (shim_thread() & 31) ^ (mask))))
 
+SHIM_INLINE uint32_t shim_warp_max(struct shim_site *at, uint32_t v)
+{
+	for (int mask = 16; mask; mask /= 2) {
+		const uint32_t other = shim_shuffle(at, v, (shim_thread() & 31) ^ mask);
+
+		v = other > v ? other : v;
+	}
+	return v;
+}
+SHIM_INLINE int32_t shim_warp_sum(struct shim_site *at, int32_t v)
+{
+	for (int mask = 16; mask; mask /= 2)
+		v += (int32_t)shim_shuffle(at, (uint32_t)v, (shim_thread() & 31) ^ mask);
+	return v;
+}
+#define cu_warp_max(v) shim_warp_max(SHIM_HERE(SHIM_SHUFFLE), (v))
+#define cu_warp_sum(v) shim_warp_sum(SHIM_HERE(SHIM_SHUFFLE), (v))
+
 SHIM_INLINE void shim_mma_k32(struct shim_site *at, int32_t c[4], const uint32_t a[4],
 							  const uint32_t b[2])
 {

@@ -602,6 +602,8 @@ static void start_block(struct block *b, int index)
 	/* shared memory begins undefined: NaN as floats, or anything */
 	memset(b->shared, run.random ? (int)(draw() & 0xff) : 0xff, l->shared_bytes);
 	check_block_starts(b);
+	if (run.current && run.current->block == b) /* or it would be both at work and queued */
+		run.current = NULL;
 	for (int i = 0; i < b->n_warps; i++) {
 		struct warp *w = &b->warp[i];
 

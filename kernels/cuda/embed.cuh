@@ -1,0 +1,118 @@
+/* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): a block a row, a thread four columns,
+ * which is a word of the layout. */
+#ifndef CUTAWAY_KERNELS_CUDA_EMBED_CUH
+#define CUTAWAY_KERNELS_CUDA_EMBED_CUH
+
+#include "kernels/cuda/weights.cuh"
+
+CU_FN uint16_t cu_half_at(const unsigned char *p)
+{
+	return *(const uint16_t *)(const void *)p;
+}
+
+/* Entry `entry` of a pair, (g * 2 + half) * 2 + b: dw, mw, and the scales of 16 columns. */
+CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair, int32_t entry,
+						 float *dw, float *mw, int32_t sub[2])
+{
+	const int32_t row = entry / 2, b = entry % 2;
+	const unsigned char *of_four =
+		scales + (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
+	const unsigned char *at = scales + (size_t)pair * (size_t)cu_scale_bytes(type);
+
+	*mw = 0.0f;
+	sub[0] = sub[1] = 1;
+	if (type == K_Q6_K) {
+		const unsigned char *s = of_four + row * 16 + pair % CU_SUPER_PAIRS * 4 + b * 2;
+
+		*dw = cu_f16(cu_half_at(of_four + 256 + row * 2));
+		sub[0] = (int8_t)s[0];
+		sub[1] = (int8_t)s[1];
+	} else if (cu_is_k(type)) {
+		const uint32_t *w = (const uint32_t *)(const void *)(of_four + row * 16);
+
+		cu_k_entry(w, pair % CU_SUPER_PAIRS, b, dw, mw);
+	} else if (cu_has_min(type)) {
+		*dw = cu_f16(cu_half_at(at + entry * 4));
+		*mw = cu_f16(cu_half_at(at + entry * 4 + 2));
+	} else {
+		*dw = cu_f16(cu_half_at(at + entry * 2));
+	}
+	*dw *= cu_gain(type);
+}
+
+/* Columns 4 * quad … of a row: word i of lane `lane` of a block. */
+CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row,
+						 int32_t quad, float *x)
+{
+	const int32_t g = row % 8, half = row / 8, n_pairs = cu_pairs(n_cols);
+	const int32_t pair = quad / 16, b = quad / 8 % 2, n = quad % 8;
+	const int32_t lane = g * 4 + (type == K_Q6_K ? n % 4 : n / 2);
+	const int32_t j = type == K_Q6_K ? n / 4 : n % 2;
+	struct cu_pair p;
+	uint32_t word = 0;
+	float dw, mw;
+	int32_t sub[2];
+
+	cu_load_pair(type, tile, n_pairs, pair, lane, &p);
+	CU_UNROLL
+	for (int32_t i = 0; i < 8; i++) /* the word's place must be a constant */
+		if (i == half + 2 * j + 4 * b)
+			word = cu_codes(type, &p, i / 4, i % 4);
+	cu_read_entry(type, tile + cu_scales_at(type, n_pairs), pair, (g * 2 + half) * 2 + b, &dw, &mw, sub);
+	CU_UNROLL
+	for (int32_t c = 0; c < 4; c++)
+		x[c] = k_fma(dw, (float)((n < 4 ? sub[0] : sub[1]) * (int8_t)(word >> 8 * c)), mw);
+}
+
+CU_FN float cu_float_of(int32_t type, const unsigned char *p)
+{
+	return type == K_F32	? *(const float *)(const void *)p
+		   : type == K_F16 ? cu_f16(cu_half_at(p))
+						   : k_bf16_to_f32(cu_half_at(p));
+}
+
+CU_FN void cu_embed_floats(int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float *x)
+{
+	const int32_t step = cu_float_step(type), segments = cu_segments(n_cols);
+
+	for (int32_t k = cu_thread(); k < n_cols; k += CU_THREADS)
+		x[k] = cu_float_of(type, tile + cu_float_at(type, segments, k / CU_SEGMENT, row,
+													k % CU_SEGMENT / step) +
+									 k % step * cu_float_bytes(type));
+}
+
+CU_FN void cu_embed_row(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float *x)
+{
+	for (int32_t quad = cu_thread(); quad < n_cols / 4; quad += CU_THREADS)
+		cu_embed_quad(type, tile, n_cols, row, quad, x + 4 * quad);
+}
+
+static __device__ void cu_embed(const struct cu_part *p)
+{
+	const struct k_embed *a = &p->stage->op.u.embed;
+	const int32_t type = (int32_t)a->w->type, n_cols = a->w->n_cols;
+	const size_t bytes = cu_tile_bytes(type, n_cols);
+
+	for (int32_t r = p->block; r < a->n; r += p->n_blocks) {
+		const unsigned char *tile =
+			(const unsigned char *)a->w->data + (size_t)(a->ids[r] / CU_TILE_ROWS) * bytes;
+		const int32_t row = a->ids[r] % CU_TILE_ROWS;
+		float *x = a->x + (size_t)r * (size_t)n_cols;
+
+		switch (type) {
+#define X(name, id, n, bytes)                                                                      \
+	case K_##name:                                                                                 \
+		if (n > 1)                                                                                 \
+			cu_embed_row(K_##name, tile, n_cols, row, x);                                          \
+		else                                                                                       \
+			cu_embed_floats(K_##name, tile, n_cols, row, x);                                       \
+		break;
+			K_TYPES(X)
+#undef X
+		default:
+			break;
+		}
+	}
+}
+
+#endif

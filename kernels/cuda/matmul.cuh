@@ -1,0 +1,62 @@
+/* Matrix products: which of the two ways, and asking for weights ahead of a barrier. */
+#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_CUH
+#define CUTAWAY_KERNELS_CUDA_MATMUL_CUH
+
+#include "kernels/cuda/matmul_split.cuh"
+
+CU_FN int32_t cu_same_format(const struct k_matmul *a, int32_t part)
+{
+	int32_t end = part + 1;
+
+	while (end < a->n_parts && a->part[end].w->type == a->part[part].w->type)
+		end++;
+	return end;
+}
+
+/* Parts of one format are walked as one list of units; the next format goes on counting where the last
+ * one's units ended, so that blocks are kept equally busy. */
+static __device__ void cu_matmul(const struct cu_part *p)
+{
+	const struct k_matmul *a = &p->stage->op.u.matmul;
+	int32_t unit = p->block, end;
+
+	for (int32_t part = 0; part < a->n_parts; part = end) {
+		end = cu_same_format(a, part);
+		switch (a->part[part].w->type) {
+#define X(name, id, n, bytes)                                                                      \
+	case K_##name:                                                                                 \
+		unit = cu_split_##name(p->stage, p->n_blocks, part, end, unit);                            \
+		break;
+			K_TYPES(X)
+#undef X
+		default:
+			break;
+		}
+	}
+}
+
+/* The first lines of the block's first unit, to the second cache: 32 KB, about what one turn of all its
+ * warps takes. That also brings the stage's description near. */
+static __device__ void cu_matmul_prefetch(const struct cu_part *p)
+{
+	const struct k_matmul *a = &p->stage->op.u.matmul;
+	const int32_t log_tiles = cu_plan_log_tiles(p->stage->plan);
+	int32_t unit = p->block;
+
+	for (int32_t part = 0; part < a->n_parts; part++) {
+		const struct k_matrix *w = a->part[part].w;
+		const int32_t units = (cu_tiles(w->n_rows) + (1 << log_tiles) - 1) >> log_tiles;
+		const size_t tile_bytes = cu_tile_bytes((int32_t)w->type, w->n_cols);
+		const size_t first = ((size_t)unit << log_tiles) * tile_bytes + (size_t)cu_thread() * CU_LINE;
+
+		if (unit < units) {
+			if (first < ((size_t)(unit + 1) << log_tiles) * tile_bytes &&
+				first < (size_t)cu_tiles(w->n_rows) * tile_bytes)
+				cu_prefetch((const unsigned char *)w->data + first);
+			return;
+		}
+		unit -= units;
+	}
+}
+
+#endif

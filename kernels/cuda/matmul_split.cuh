@@ -1,0 +1,507 @@
+/* Matrix products of few rows: what a decoded token waits for (docs/arithmetic.md, 5 and 6).
+ *
+ * A unit is up to 8 tiles of 16 outputs by up to 8 rows of activations (a group). A block's 8 warps
+ * share out the columns: in a turn each takes `count` pairs of blocks of one tile, puts the exact
+ * integer sums, as floats, into its region of shared memory, with the scales beside; then a thread
+ * an output runs the float chain over the turn's blocks in ascending order, while the other warps
+ * are at their next turn: regions are doubled, so that there is one barrier a turn. A turn's weights
+ * are asked for before the barrier of the turn before, over the ends of units, and the very first
+ * before the folded small op is computed.
+ *
+ * Counted for a pair of Q4_1 and one row (1,024 weights, 640 bytes): 13 instructions to load and unpack,
+ * 2 of the tensor cores, 10 for sums, 11 to hand over, 14 in the chain: about 50, of 124 issue slots
+ * in which the memory delivers them. With two blocks a multiprocessor 16 warps have 4 pairs each under
+ * way: 40 KB, against the 25 KB that bandwidth times latency asks for (36 GB/s * 0.7 us).
+ *
+ * Float weights likewise: a warp takes two segments of a tile, a lane a row of a segment, and hands
+ * over the segments' sums. */
+#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_SPLIT_CUH
+#define CUTAWAY_KERNELS_CUDA_MATMUL_SPLIT_CUH
+
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/matmul_floats.cuh"
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/weights.cuh"
+
+enum {
+	CU_GROUP = 8, /* rows of activations of one tensor-core product */
+	CU_TURN = 4,  /* pairs of a warp in a turn, at most */
+};
+
+/* A product as a block walks it; the same in all its threads. */
+struct cu_split {
+	const struct k_matmul *a;
+	struct k_acts in;	 /* of the op, or folded, in shared memory */
+	int32_t parts_end;	 /* parts of one format: up to here */
+	int32_t n_blocks;	 /* blocks of the grid: the step from unit to unit */
+	int32_t n_units;	 /* (quantised) blocks of 32, or (float) segments, of a row */
+	int32_t n_pairs;	 /* of those */
+	int32_t log_tiles;	 /* of a unit */
+	int32_t log_sharers; /* warps that share a tile: 3 - log_tiles */
+	int32_t count;		 /* pairs of a warp in a turn: 1, 2 or 4 */
+	int32_t turns;
+	int32_t groups;		 /* of rows of activations */
+	int32_t wide;		 /* rows of a group: 8, or all of fewer */
+	float *regions;		 /* [2][8 warps][region] */
+	int32_t region;		 /* floats */
+};
+
+/* Where a block is. */
+struct cu_spot {
+	int32_t part, unit, turn;	  /* unit: of the part's */
+	const unsigned char *weights; /* of the unit's first tile */
+	int32_t row, n_rows;		  /* first output, and those of the part */
+	int32_t token;				  /* first row of activations */
+};
+
+/* A region: sums [block of the turn][row of activations][16], scales [block][16] of (dw, mw), activations'
+ * (d, sx) [row][block]. Of floats: segments' sums [segment][row of activations][16]. */
+CU_FN int32_t cu_region_floats(const bool floats, int32_t wide)
+{
+	return floats ? 32 * wide : (128 + 16) * wide + 256;
+}
+CU_FN float2 *cu_region_scales(float *region, int32_t wide)
+{
+	return (float2 *)(void *)(region + 128 * wide);
+}
+CU_FN float2 *cu_region_acts(float *region, int32_t wide)
+{
+	return (float2 *)(void *)(region + 128 * wide + 256);
+}
+/* Swizzled, for lanes of one row g write columns 2 t: two of those in a bank instead of four. */
+CU_FN int32_t cu_region_sum(int32_t wide, int32_t block, int32_t column, int32_t row)
+{
+	return (block * wide + column) * 16 + (row ^ (column << 2 & 8));
+}
+
+CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, struct cu_split *s)
+{
+	const bool floats = cu_is_float(type);
+	const int32_t n_cols = s->a->part[0].w->n_cols, plan = stage->plan;
+	int32_t share;
+
+	s->groups = (s->a->n + CU_GROUP - 1) / CU_GROUP;
+	s->wide = s->a->n < CU_GROUP ? s->a->n : CU_GROUP;
+	s->regions = (float *)(void *)cu_shared_memory();
+	s->log_tiles = cu_plan_groups(plan) ? 0 : cu_plan_log_tiles(plan);
+	s->log_sharers = 3 - s->log_tiles;
+	s->n_units = floats ? cu_segments(n_cols) : n_cols / K_QBLOCK;
+	s->n_pairs = (s->n_units + 1) / 2;
+	share = s->n_pairs >> s->log_sharers;
+	s->count = floats ? 1 : share >= 2 ? 4 : share >= 1 ? 2 : 1;
+	share = s->count << s->log_sharers;
+	s->turns = 0;
+	for (int32_t done = 0; done < s->n_pairs; done += share)
+		s->turns++;
+	s->region = cu_region_floats(floats, s->wide);
+}
+
+/* Moves to the part that has the unit; part == parts_end: the run is done, unit counts from its end. */
+CU_FN void cu_split_settle(const int32_t type, const struct cu_split *s, struct cu_spot *at)
+{
+	const int32_t tiles = 1 << s->log_tiles;
+
+	at->turn = 0;
+	for (; at->part < s->parts_end; at->part++) {
+		const struct k_matrix *w = s->a->part[at->part].w;
+		const int32_t per_group = (cu_tiles(w->n_rows) + tiles - 1) >> s->log_tiles;
+		const int32_t units = per_group * s->groups;
+
+		if (at->unit < units) {
+			const int32_t first = s->groups == 1 ? at->unit : at->unit / s->groups;
+			const int32_t tile = first << s->log_tiles;
+
+			at->token = s->groups == 1 ? 0 : (at->unit - first * s->groups) * CU_GROUP;
+			at->row = tile * CU_TILE_ROWS;
+			at->n_rows = w->n_rows;
+			at->weights = (const unsigned char *)w->data + (size_t)tile * cu_tile_bytes(type, w->n_cols);
+			return;
+		}
+		at->unit -= units;
+	}
+}
+
+CU_FN void cu_split_next(const int32_t type, const struct cu_split *s, struct cu_spot *at)
+{
+	if (++at->turn < s->turns)
+		return;
+	at->unit += s->n_blocks;
+	cu_split_settle(type, s, at);
+}
+
+/* What a warp has of a turn. first: its first pair; tile: NULL if there is nothing for it. */
+struct cu_share {
+	const unsigned char *tile;
+	int32_t first;
+};
+CU_FN struct cu_share cu_split_share(const int32_t type, const struct cu_split *s, const struct cu_spot *at)
+{
+	const int32_t warp = cu_thread() / CU_WARP, tile = warp >> s->log_sharers;
+	const int32_t sharer = warp & ((1 << s->log_sharers) - 1);
+	struct cu_share h;
+
+	h.first = ((at->turn << s->log_sharers) + sharer) * s->count;
+	h.tile = at->weights + (size_t)tile * cu_tile_bytes(type, s->a->part[0].w->n_cols);
+	if (h.first >= s->n_pairs || at->row + tile * CU_TILE_ROWS >= at->n_rows)
+		h.tile = (const unsigned char *)0;
+	return h;
+}
+
+/* A lane's weights of a turn, in registers, and (float weights have none of those) scales: of each pair
+ * the entry `lane`; of K-quants the 16 bytes of row lane / 2 and, Q6_K, also those of rows g and g + 8. */
+struct cu_held {
+	struct cu_pair pair[CU_TURN];
+	uint32_t scale[8], half;
+};
+
+CU_FN void cu_hold16(const unsigned char *at, uint32_t w[4])
+{
+	const uint4 v = cu_stream16(at);
+
+	w[0] = v.x;
+	w[1] = v.y;
+	w[2] = v.z;
+	w[3] = v.w;
+}
+
+CU_FN void cu_split_load_scales(const int32_t type, const unsigned char *scales, int32_t pair,
+								int32_t lane, const int32_t u, struct cu_held *h)
+{
+	const unsigned char *at = scales + (size_t)pair * (size_t)cu_scale_bytes(type);
+
+	if (!cu_is_k(type)) {
+		h->scale[u] = cu_stream4(at + (cu_has_min(type) ? lane * 4 : lane / 2 * 4));
+		return;
+	}
+	if (u > 0) /* the turn's pairs lie in one block of the file */
+		return;
+	at = scales + (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
+	if (type == K_Q6_K) {
+		cu_hold16(at + lane / 4 * 32, h->scale);
+		cu_hold16(at + lane / 4 * 32 + 16, h->scale + 4);
+		h->half = cu_stream4(at + 256 + lane / 4 * 4) >> (lane & 2 ? 16 : 0);
+	} else {
+		cu_hold16(at + lane / 2 * 16, h->scale);
+	}
+}
+
+CU_FN void cu_split_load(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
+						 struct cu_held *h)
+{
+	const struct cu_share share = cu_split_share(type, s, at);
+	const int32_t lane = cu_thread() % CU_WARP;
+
+	if (!share.tile)
+		return;
+	CU_UNROLL
+	for (int32_t u = 0; u < CU_TURN; u++)
+		if (u < s->count && share.first + u < s->n_pairs) {
+			cu_load_pair(type, share.tile, s->n_pairs, share.first + u, lane, &h->pair[u]);
+			cu_split_load_scales(type, share.tile + cu_scales_at(type, s->n_pairs), share.first + u, lane,
+								 u, h);
+		}
+}
+
+/* (dw, mw) of the lane's entry of pair u of the turn. */
+CU_FN float2 cu_split_entry(const int32_t type, const struct cu_held *h, int32_t pair, int32_t lane,
+							const int32_t u)
+{
+	float2 v;
+
+	v.y = 0.0f;
+	if (type == K_Q6_K)
+		v.x = cu_f16((uint16_t)h->half);
+	else if (cu_is_k(type))
+		cu_k_entry(h->scale, pair % CU_SUPER_PAIRS, lane & 1, &v.x, &v.y);
+	else if (cu_has_min(type)) {
+		v.x = cu_f16((uint16_t)h->scale[u]);
+		v.y = cu_f16((uint16_t)(h->scale[u] >> 16));
+	} else {
+		v.x = cu_f16((uint16_t)(h->scale[u] >> (lane & 1 ? 16 : 0)));
+	}
+	v.x *= cu_gain(type);
+	return v;
+}
+
+/* Hands over d and sx of the turn's blocks: eight a row of activations. */
+CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at, int32_t first_block,
+							 float *region)
+{
+	const int32_t lane = cu_thread() % CU_WARP, block = first_block + lane % 8;
+	float2 *out = cu_region_acts(region, s->wide);
+	const int32_t in_row = s->in.dim / K_QBLOCK;
+
+	if (block >= s->n_units)
+		return;
+	for (int32_t column = lane / 8; column < s->wide && at->token + column < s->a->n; column += 4) {
+		const size_t i = (size_t)(at->token + column) * (size_t)in_row + (size_t)block;
+
+		out[column * 8 + lane % 8] = make_float2(s->in.d[i], s->in.sx[i]);
+	}
+}
+
+CU_FN void cu_split_put_sums(const struct cu_split *s, int32_t block, const float f[4], float *region)
+{
+	const int32_t lane = cu_thread() % CU_WARP, g = lane / 4, column = lane % 4 * 2;
+
+	if (column < s->wide) {
+		region[cu_region_sum(s->wide, block, column, g)] = f[0];
+		region[cu_region_sum(s->wide, block, column, g + 8)] = f[2];
+	}
+	if (column + 1 < s->wide) {
+		region[cu_region_sum(s->wide, block, column + 1, g)] = f[1];
+		region[cu_region_sum(s->wide, block, column + 1, g + 8)] = f[3];
+	}
+}
+
+/* `count` pairs of the turn: all loads of activations first, so that they overlap. Blocks and rows that
+ * do not exist are computed from others and never read. */
+CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct cu_split *s,
+						 const struct cu_spot *at, int32_t first, const struct cu_held *h, float *region)
+{
+	const int32_t lane = cu_thread() % CU_WARP, last = s->n_units - 1;
+	const int32_t column = lane / 4 < s->wide ? lane / 4 : s->wide - 1;
+	const int32_t token = at->token + column < s->a->n ? at->token + column : s->a->n - 1;
+	const int8_t *row = s->in.q + (size_t)token * (size_t)s->in.dim;
+	float2 *scales = cu_region_scales(region, s->wide);
+	uint32_t q[2 * CU_TURN][2], sub[2];
+	float f[4];
+
+	CU_UNROLL
+	for (int32_t i = 0; i < 2 * count; i++)
+		cu_load_q(type, row, first * 2 + i < last ? first * 2 + i : last, lane, q[i]);
+	CU_UNROLL
+	for (int32_t u = 0; u < count; u++) {
+		const int32_t i = count == CU_TURN ? u : (first + u) % CU_SUPER_PAIRS;
+
+		if (first + u >= s->n_pairs)
+			break;
+		scales[(2 * u + (lane & 1)) * 16 + lane / 4 + (lane & 2) * 4] =
+			cu_split_entry(type, h, i, lane, u);
+		CU_UNROLL
+		for (int32_t b = 0; b < 2; b++) {
+			sub[0] = type == K_Q6_K ? cu_pick(h->scale, i) >> 16 * b : 0;
+			sub[1] = type == K_Q6_K ? cu_pick(h->scale + 4, i) >> 16 * b : 0;
+			cu_block_sums(type, &h->pair[u], b, q[2 * u + b], sub, f);
+			cu_split_put_sums(s, 2 * u + b, f, region);
+		}
+	}
+}
+
+CU_FN float *cu_split_region(const struct cu_split *s, int32_t buffer, int32_t warp)
+{
+	return s->regions + (size_t)(buffer * CU_WARPS + warp) * (size_t)s->region;
+}
+
+CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
+							const struct cu_held *h, int32_t buffer)
+{
+	const struct cu_share share = cu_split_share(type, s, at);
+	float *region = cu_split_region(s, buffer, cu_thread() / CU_WARP);
+
+	if (!share.tile)
+		return;
+	cu_split_put_acts(s, at, share.first * 2, region);
+	if (s->count == 4)
+		cu_split_sums(type, 4, s, at, share.first, h, region);
+	else if (s->count == 2)
+		cu_split_sums(type, 2, s, at, share.first, h, region);
+	else
+		cu_split_sums(type, 1, s, at, share.first, h, region);
+}
+
+/* The thread's output in the unit: tile, row and row of activations; and its chain. */
+struct cu_output {
+	int32_t tile, row, column;
+	bool there;
+	float chain, bias, residual;
+	size_t at;
+};
+
+CU_FN void cu_output_open(const struct cu_split *s, struct cu_output *o)
+{
+	int32_t column = cu_thread() / 16, tile = 0;
+
+	for (; column >= s->wide; column -= s->wide)
+		tile++;
+	o->tile = tile;
+	o->row = cu_thread() % 16;
+	o->column = column;
+	o->chain = o->bias = o->residual = 0.0f;
+	o->at = 0;
+	o->there = false;
+}
+
+/* At a unit's first turn: what is added at its end is asked for now. residual may be out: it is read and
+ * written by this thread alone. */
+CU_FN void cu_output_begin(const struct cu_split *s, const struct cu_spot *at, struct cu_output *o)
+{
+	const int32_t row = at->row + o->tile * CU_TILE_ROWS + o->row, token = at->token + o->column;
+	const float *bias = s->a->part[at->part].bias, *residual = s->a->part[at->part].residual;
+
+	o->chain = 0.0f;
+	o->there = o->tile < 1 << s->log_tiles && row < at->n_rows && token < s->a->n;
+	o->at = (size_t)token * (size_t)at->n_rows + (size_t)row;
+	if (o->there && bias)
+		o->bias = bias[row];
+	if (o->there && residual)
+		o->residual = residual[o->at];
+}
+
+CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, const struct cu_output *o)
+{
+	float y = o->chain;
+
+	if (!o->there)
+		return;
+	if (s->a->part[at->part].bias)
+		y += o->bias;
+	if (s->a->part[at->part].residual)
+		y += o->residual;
+	s->a->part[at->part].out[o->at] = y;
+}
+
+/* `count` blocks from `first` of a region: all reads before the chain, which is then two instructions a
+ * block. */
+CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums, int32_t step,
+					 const float2 *scales, const float2 *acts, float chain)
+{
+	float f[8];
+	float2 w[8], x[8];
+
+	CU_UNROLL
+	for (int32_t i = 0; i < count; i++) {
+		f[i] = sums[i * step];
+		w[i] = scales[i * 16];
+		x[i] = acts[i];
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < count; i++) {
+		chain = k_fma(x[i].x, w[i].x * f[i], chain);
+		if (cu_has_min(type))
+			chain = k_fma(w[i].y, x[i].y, chain);
+	}
+	return chain;
+}
+
+CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
+						  int32_t buffer, struct cu_output *o)
+{
+	const int32_t per_warp = 2 * s->count, sharers = 1 << s->log_sharers;
+	int32_t left = s->n_units - at->turn * sharers * per_warp;
+
+	if (!o->there)
+		return;
+	for (int32_t i = 0; i < sharers && left > 0; i++, left -= per_warp) {
+		float *region = cu_split_region(s, buffer, (o->tile << s->log_sharers) + i);
+		const float *sums = region + cu_region_sum(s->wide, 0, o->column, o->row);
+		const float2 *scales = cu_region_scales(region, s->wide) + o->row;
+		const float2 *acts = cu_region_acts(region, s->wide) + o->column * 8;
+		const int32_t n = left < per_warp ? left : per_warp, step = s->wide * 16;
+		int32_t b = 0;
+
+		if (cu_is_float(type)) {
+			o->chain += sums[0];
+			if (n > 1)
+				o->chain += sums[step];
+			continue;
+		}
+		if (n == 8) {
+			o->chain = cu_chain(type, 8, sums, step, scales, acts, o->chain);
+			continue;
+		}
+		for (; b + 2 <= n; b += 2)
+			o->chain = cu_chain(type, 2, sums + b * step, step, scales + b * 16, acts + b, o->chain);
+		if (b < n)
+			o->chain = cu_chain(type, 1, sums + b * step, step, scales + b * 16, acts + b, o->chain);
+	}
+}
+
+CU_FN void cu_split_ask(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
+						struct cu_held *held, struct cu_floats *values)
+{
+	if (at->part == s->parts_end)
+		return;
+	if (cu_is_float(type)) {
+		const struct cu_share share = cu_split_share(type, s, at);
+
+		cu_floats_load(type, s->n_units, share.tile, share.first, values);
+	} else {
+		cu_split_load(type, s, at, held);
+	}
+}
+
+/* One turn: sums to the regions, the next turn's weights asked for, chains. */
+CU_FN void cu_split_turn(const int32_t type, const struct cu_split *s, struct cu_spot *at, int32_t buffer,
+						 struct cu_held *held, struct cu_floats *values, struct cu_output *o)
+{
+	const struct cu_spot now = *at;
+	const struct cu_share share = cu_split_share(type, s, at);
+
+	if (!cu_is_float(type))
+		cu_split_compute(type, s, at, held, buffer);
+	else if (share.tile)
+		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, now.token, s->a->n, s->wide,
+					   values, cu_split_region(s, buffer, cu_thread() / CU_WARP));
+	if (now.turn == 0)
+		cu_output_begin(s, &now, o);
+	cu_split_next(type, s, at);
+	cu_split_ask(type, s, at, held, values);
+	CU_SYNC();
+	cu_split_chain(type, s, &now, buffer, o);
+	if (now.turn == s->turns - 1)
+		cu_output_end(s, &now, o);
+}
+
+/* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
+ * n_blocks; returns how far behind the last unit the block is. */
+CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
+						   int32_t parts_end, int32_t unit)
+{
+	struct cu_held held;
+	struct cu_floats values;
+	struct cu_output o;
+	struct cu_split s;
+	struct cu_spot at;
+	int32_t buffer = 0;
+
+	s.a = &stage->op.u.matmul;
+	s.in = s.a->in;
+	s.n_blocks = n_blocks;
+	s.parts_end = parts_end;
+	cu_split_open(type, stage, &s);
+	cu_output_open(&s, &o);
+	at.part = part;
+	at.unit = unit;
+	at.weights = (const unsigned char *)0;
+	at.row = at.n_rows = at.token = 0;
+	cu_split_settle(type, &s, &at);
+	if (at.part == parts_end)
+		return at.unit;
+	cu_split_ask(type, &s, &at, &held, &values);
+	if (stage->folds) {
+		const int32_t behind = 2 * CU_WARPS * s.region * 4;
+
+		s.in = cu_fold_place(cu_shared_memory() + behind + CU_FOLD_OWN, s.a->n, s.in.dim, cu_is_float(type));
+		cu_fold(stage, behind, cu_is_float(type));
+	} else {
+		CU_SYNC(); /* another run's regions may still be read */
+	}
+	while (at.part < parts_end) {
+		cu_split_turn(type, &s, &at, buffer, &held, &values, &o);
+		buffer ^= 1;
+	}
+	return at.unit;
+}
+
+/* A function a format, not inlined: a kernel that walks stages has each of them once. */
+#define X(name, id, n, bytes)                                                                      \
+	CU_LARGE_FN int32_t cu_split_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
+										int32_t parts_end, int32_t unit)                           \
+	{                                                                                              \
+		return cu_split_run(K_##name, stage, n_blocks, part, parts_end, unit);                     \
+	}
+K_TYPES(X)
+#undef X
+
+#endif

@@ -1,0 +1,99 @@
+/* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of each 32,
+ * as the contract's lanes do. SwiGLU is swiglu.cuh; fold.cuh does both in front of a matrix product. */
+#ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
+#define CUTAWAY_KERNELS_CUDA_NORM_CUH
+
+#include "kernels/cuda/bodies.cuh"
+
+/* Writes value y of lane `lane`, one of the 32 from column `at` of row `row`, as `out` asks. */
+CU_FN void cu_put(const struct k_acts *out, int32_t row, int32_t at, int32_t lane, float y)
+{
+	const size_t first = (size_t)row * (size_t)out->dim + (size_t)at;
+	uint32_t most;
+	float scale, id;
+	int32_t q, sum;
+
+	if (out->x && at + lane < out->dim)
+		out->x[first + (size_t)lane] = y;
+	if (!out->q)
+		return;
+	most = cu_warp_max(k_bits(y) & 0x7fffffffu);
+	if (most < 0x0d800000u || most >= 0x7f800000u) { /* below 2^-100; Inf or NaN */
+		scale = most < 0x0d800000u ? 0.0f : k_float(0x7fc00000u);
+		out->q[first + (size_t)lane] = 0;
+		if (lane == 0)
+			out->d[first / K_QBLOCK] = out->sx[first / K_QBLOCK] = scale;
+		return;
+	}
+	scale = k_float(most) * 0x1.020408p-7f;
+	id = 127.0f / k_float(most);
+	q = (int32_t)(k_bits(k_fma(y, id, 0x1.8p23f)) - 0x4B400000u);
+	sum = cu_warp_sum(q);
+	out->q[first + (size_t)lane] = (int8_t)q;
+	if (lane == 0) {
+		out->d[first / K_QBLOCK] = scale;
+		out->sx[first / K_QBLOCK] = scale * (float)sum;
+	}
+}
+
+CU_FN const float *cu_norm_row(const struct k_norm *a, int32_t row)
+{
+	return a->x + (size_t)(a->pick ? a->pick[row] : row) * (size_t)a->out.dim;
+}
+
+/* 1 / sqrt(mean of squares + eps) of a row, in every lane. The tree is symmetric, so exchanging with
+ * the lane h away adds the same two numbers in both. */
+CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
+{
+	const int32_t dim = a->out.dim;
+	float sum = 0;
+	int32_t k = lane;
+
+	for (; k + 7 * 32 < dim; k += 8 * 32) { /* eight loads under way */
+		float v[8];
+
+		CU_UNROLL
+		for (int i = 0; i < 8; i++)
+			v[i] = x[k + 32 * i];
+		CU_UNROLL
+		for (int i = 0; i < 8; i++)
+			sum = k_fma(v[i], v[i], sum);
+	}
+	for (; k < dim; k += 32)
+		sum = k_fma(x[k], x[k], sum);
+	CU_UNROLL
+	for (int h = 16; h > 0; h /= 2)
+		sum += cu_shuffle_xor_float(sum, h);
+	return 1.0f / sqrtf(sum / (float)dim + a->eps);
+}
+
+/* The values of a row in blocks of 32 first, first + step, …, given its scale. */
+CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int32_t row, float scale,
+						  int32_t first, int32_t step, int32_t lane)
+{
+	const float *x = cu_norm_row(a, row);
+
+	for (int32_t at = first * 32; at < a->out.dim; at += step * 32) {
+		const bool in = at + lane < a->out.dim;
+
+		cu_put(out, row, at, lane, in ? (x[at + lane] * scale) * a->w[at + lane] : 0.0f);
+	}
+}
+
+/* Many rows: a warp a row. Few: a block a row, whose warps all sum it (the same reads, from the first
+ * cache) and share out the blocks. */
+static __device__ void cu_norm(const struct cu_part *p)
+{
+	const struct k_norm *a = &p->stage->op.u.norm;
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+	const bool each = a->n >= 4 * p->n_blocks;
+	const int32_t step = each ? p->n_blocks * CU_WARPS : p->n_blocks;
+
+	for (int32_t r = each ? p->block * CU_WARPS + warp : p->block; r < a->n; r += step) {
+		const float scale = cu_norm_scale(a, cu_norm_row(a, r), lane);
+
+		cu_norm_blocks(a, &a->out, r, scale, each ? 0 : warp, each ? 1 : CU_WARPS, lane);
+	}
+}
+
+#endif
