@@ -72,7 +72,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaw
 # own multiply-add; checked, where the compiler tells of every load and store, and none is used. No
 # sanitizer of ours goes in: they do not know fibers.
 SHIM := $(filter-out tests/cuda_shim/client.c, $(wildcard tests/cuda_shim/*.c tests/cuda_shim/*.cpp))
-SHIM_FLAGS = -I. -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
+SHIM_FLAGS = -I. -O2 -g -fPIC -fno-strict-aliasing -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
 SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-O3 -mavx2 -mfma)
 SHIM_CHECKED = -DSHIM_CHECKED
 SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so

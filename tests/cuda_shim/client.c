@@ -88,7 +88,7 @@ bool shim_step_stage(const struct shim *s, struct shim_step *p, int i, int n_blo
 	int32_t index = i;
 	void *args[] = {&p->step, &index};
 
-	return s->launch(names[p->stage[i].op.kind], n_blocks, THREADS, CU_SHARED_BYTES, false, args, o) &&
+	return s->launch(names[p->stage[i].op.kind], n_blocks, THREADS, CU_LAUNCH_BYTES, false, args, o) &&
 		   tickets_are_zero(p);
 }
 
@@ -106,6 +106,6 @@ bool shim_step_walk(const struct shim *s, struct shim_step *p, int n_blocks,
 {
 	void *args[] = {&p->step};
 
-	return s->launch("cutaway_walk", n_blocks, THREADS, CU_SHARED_BYTES, true, args, o) &&
+	return s->launch("cutaway_walk", n_blocks, THREADS, CU_LAUNCH_BYTES, true, args, o) &&
 		   tickets_are_zero(p);
 }

@@ -181,6 +181,7 @@ SHIM_INLINE uint16_t cu_to_f16(float x)
 
 #define cu_arrive(p, by) shim_arrive(SHIM_HERE(SHIM_ARRIVE), (p), (by))
 #define cu_acquire(p) shim_acquire(SHIM_HERE(SHIM_ACQUIRE), (p))
+#define cu_swap_if(p, was, is) shim_swap_if(SHIM_HERE(SHIM_ATOMIC), (p), (was), (is))
 #define cu_max_int(p, v) shim_max_int(SHIM_HERE(SHIM_ATOMIC), (p), (v))
 #define cu_add_u64(p, v) shim_add_u64(SHIM_HERE(SHIM_ATOMIC), (p), (v))
 #define cu_relax() shim_relax(SHIM_HERE(SHIM_RELAX))

@@ -507,6 +507,15 @@ uint32_t shim_acquire(struct shim_site *at, const uint32_t *p)
 	return *p;
 }
 
+int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is)
+{
+	const int32_t old = (shim_visit(at), check_atomic(at, p, sizeof *p, false, false), *p);
+
+	*p = old == was ? is : old;
+	run.progress++;
+	return old;
+}
+
 void shim_max_int(struct shim_site *at, int32_t *p, int32_t v)
 {
 	shim_visit(at);
@@ -621,6 +630,7 @@ static void start_block(struct block *b, int index)
 	}
 	for (int i = 0; i < b->n_warps; i++)
 		enqueue(&b->warp[i]);
+	run.current = NULL; /* a warp of the slot's last block, which is queued now */
 }
 
 static void lay_out_block(struct block *b, int slot)

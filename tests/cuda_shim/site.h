@@ -60,6 +60,7 @@ void shim_copy_commit(void);
 void shim_copy_wait(struct shim_site *at, int left);
 uint32_t shim_arrive(struct shim_site *at, uint32_t *p, uint32_t by);
 uint32_t shim_acquire(struct shim_site *at, const uint32_t *p);
+int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is);
 void shim_max_int(struct shim_site *at, int32_t *p, int32_t v);
 void shim_add_u64(struct shim_site *at, uint64_t *p, uint64_t v);
 void shim_relax(struct shim_site *at);

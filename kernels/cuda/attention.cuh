@@ -1,0 +1,509 @@
+/* Attention: rule 11. Here: what both shapes of it share, from scores to the merged result, and the
+ * body. attention_decode.cuh has scores and sums for a few queries, where the length of a chain is
+ * what counts; attention_prefill.cuh for many, in tiles of registers; attention_plan.cuh who does
+ * what.
+ *
+ * Of a unit's spans each gives maximum m, sum l and values o. Are units spans, these go to the scratch
+ * as records, and whoever takes the tile's last ticket merges them, ascending. Are units tiles, the
+ * block merges as it goes, in out.x. An observed row's shares need the last M and L: from records
+ * they are read back; without records the scores are made again, as ref does. */
+#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
+#define CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
+
+#include "kernels/cuda/attention_plan.cuh"
+#include "kernels/cuda/rope.cuh"
+
+enum {
+	ATTEND_P = K_SPAN + 4, /* stride of a query's scores: rows of the same column in other banks */
+	ATTEND_FEW = 16,	   /* queries that attention_decode.cuh takes */
+};
+
+/* In the body's shared memory; the rest is as attention_decode.cuh or attention_prefill.cuh says. */
+struct attend_shared {
+	struct k_row row[2][ATTEND_TILE]; /* the tile's rows; a set a buffer of attention_decode.cuh */
+	int32_t page[2][ATTEND_FEW];	  /* where their own tokens lie */
+	float max[ATTEND_TILE], sum[ATTEND_TILE]; /* by query of the batch: M and L so far */
+	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of what was merged, and of the span */
+	int32_t near_zero[ATTEND_TILE];
+	int32_t counted[CU_WARPS][ATTEND_FEW];
+	int32_t last; /* did this block take the last ticket? */
+};
+enum { ATTEND_SHARED = (sizeof(struct attend_shared) + 127) / 128 * 128 };
+
+struct attend {
+	const struct k_attention *a;
+	const struct k_rope *rope; /* folded in front, or NULL */
+	const struct attend_plan *plan;
+	const struct cu_step *step;
+	struct attend_shared *shared;
+	unsigned char *memory; /* shared memory behind that */
+	struct attend_unit unit;
+	const struct k_row *row; /* of the unit's tile, in shared memory */
+	int32_t kv_head;
+	int32_t query, n_queries; /* the batch: queries of the tile, numbered row by row, head by head */
+};
+
+CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
+{
+	return c->row[(c->query + q) / c->plan->n_rep];
+}
+CU_FN int32_t attend_row_index(const struct attend *c, int32_t q)
+{
+	return c->unit.row + (c->query + q) / c->plan->n_rep;
+}
+CU_FN int32_t attend_head(const struct attend *c, int32_t q)
+{
+	return c->kv_head * c->plan->n_rep + (c->query + q) % c->plan->n_rep;
+}
+CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t span)
+{
+	return attend_record(c->plan, c->step->scratch, attend_row_index(c, q), attend_head(c, q)) +
+		   (size_t)span * attend_record_step(c->plan);
+}
+CU_FN float *attend_out(const struct attend *c, int32_t q)
+{
+	return c->a->out.x + (size_t)attend_row_index(c, q) * (size_t)c->a->out.dim +
+		   (size_t)(attend_head(c, q) * c->plan->kv.head_dim);
+}
+
+/* Where an observed query's values go; `observe` is its row's. */
+CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
+{
+	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
+}
+
+/* The batch's queries to shared memory, [n][stride], behind the last one zeros; folded, rotated and
+ * scaled on the way. */
+CU_LARGE_FN void attend_take_queries(const struct attend *c, float *to, int32_t stride, int32_t n)
+{
+	const int32_t head_dim = c->plan->kv.head_dim;
+
+	for (int32_t i = cu_thread(); i < n * head_dim; i += CU_THREADS) {
+		const int32_t q = i / head_dim, d = i % head_dim;
+		float x = 0;
+
+		if (q < c->n_queries) {
+			size_t from = (size_t)attend_row_index(c, q) * (size_t)c->a->n_heads +
+						  (size_t)attend_head(c, q);
+			const float *in = c->a->q + from * (size_t)head_dim;
+
+			x = c->rope ? cu_rotated(c->rope, attend_row(c, q).pos, in, d) * c->rope->scale : in[d];
+		}
+		to[q * stride + d] = x;
+	}
+}
+
+CU_FN float attend_warp_max(float v)
+{
+	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
+		float other = cu_shuffle_xor_float(v, h);
+
+		v = other > v ? other : v;
+	}
+	return v;
+}
+CU_FN int32_t attend_warp_total(int32_t v)
+{
+	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
+		v += cu_shuffle_xor(v, h);
+	return v;
+}
+
+/* A warp's span of one query: lane i has keys i, i + 32, i + 64, i + 96. */
+struct attend_lanes {
+	float p[4];	 /* probabilities, +0 where invisible */
+	float m, l;	 /* of the span */
+	float group; /* lane g < 8: the sum of group g */
+};
+
+/* Scores s[128], of which `visible` are there, to probabilities. */
+CU_FN struct attend_lanes attend_softmax_lanes(const float *s, int32_t visible, float softcap)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	struct attend_lanes w = {0};
+	float pair[4];
+
+	w.m = -INFINITY;
+	for (int32_t j = 0; j < 4; j++) {
+		if (lane + 32 * j < visible) {
+			w.p[j] = softcap > 0 ? k_softcap(s[lane + 32 * j], softcap) : s[lane + 32 * j];
+			w.m = w.p[j] > w.m ? w.p[j] : w.m;
+		}
+	}
+	w.m = attend_warp_max(w.m);
+	for (int32_t j = 0; j < 4; j++) { /* tree(16) in both halves of the warp at once */
+		w.p[j] = lane + 32 * j < visible ? k_exp(w.p[j] - w.m) : 0.0f;
+		pair[j] = w.p[j];
+		for (int32_t h = K_GROUP / 2; h > 0; h /= 2)
+			pair[j] += cu_shuffle_xor_float(pair[j], h);
+	}
+	for (int32_t g = 0; g < ATTEND_GROUPS; g++) {
+		float sum = cu_shuffle_float(pair[g / 2], g % 2 * K_GROUP);
+
+		w.l = g * K_GROUP < visible ? w.l + sum : w.l;
+		w.group = lane == g ? sum : w.group;
+	}
+	return w;
+}
+
+/* The span's part of an observed query, all else merged: shares, and how many are near zero. */
+CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
+								   int32_t span, float max, float inv_l)
+{
+	const struct k_row row = attend_row(c, q);
+	const int32_t lane = cu_thread() % CU_WARP, visible = attend_visible(row.pos, span);
+	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
+	const float e = k_exp(w->m - max);
+	int32_t count = 0;
+
+	for (int32_t j = 0; j < 4; j++)
+		count += lane + 32 * j < visible && (w->p[j] * e) * inv_l < c->a->threshold;
+	if (c->a->share && lane * K_GROUP < visible && lane < ATTEND_GROUPS)
+		c->a->share[at + (size_t)(span * ATTEND_GROUPS + lane)] = (w->group * e) * inv_l;
+	return attend_warp_total(count);
+}
+
+/* Merges a span's m and l into M and L of query q; the factors are for its values. One lane. */
+CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t span, float m, float l)
+{
+	float n = span && s->max[q] > m ? s->max[q] : m;
+	float c = span ? k_exp(s->max[q] - n) : 0.0f, e = k_exp(m - n);
+
+	s->sum[q] = span ? k_fma(c, s->sum[q], e * l) : l;
+	s->max[q] = n;
+	s->old[q] = c;
+	s->fresh[q] = e;
+}
+
+CU_FN void attend_write_record(float *record, const struct attend_lanes *w, int32_t head_dim,
+							   bool observed)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	float *sums = record + ATTEND_HEAD + head_dim;
+
+	if (lane == 0) {
+		record[0] = w->m;
+		record[1] = w->l;
+	}
+	for (int32_t j = 0; observed && j < 4; j++)
+		sums[ATTEND_GROUPS + lane + 32 * j] = w->p[j];
+	if (observed && lane < ATTEND_GROUPS)
+		sums[lane] = w->group;
+}
+
+/* Scores of the batch with a span, p [n_queries][ATTEND_P], to probabilities, in place; a warp a query.
+ * `again`: all is merged, and scores were made again for the observations alone. */
+CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool again)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+
+	for (int32_t q = cu_thread() / CU_WARP; q < c->n_queries; q += CU_WARPS) {
+		const struct k_row row = attend_row(c, q);
+		const int32_t visible = attend_visible(row.pos, span);
+		const bool observed = c->plan->observed && row.observe >= 0;
+		struct attend_lanes w;
+		int32_t count;
+
+		if (!visible || (again && !observed))
+			continue;
+		w = attend_softmax_lanes(p + q * ATTEND_P, visible, c->a->softcap);
+		if (again) {
+			count = attend_observe_lanes(c, &w, q, span, c->shared->max[q], 1.0f / c->shared->sum[q]);
+			if (lane == 0 && c->a->near_zero) /* a query is one warp's in every span */
+				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
+			continue;
+		}
+		for (int32_t j = 0; j < 4; j++)
+			if (lane + 32 * j < visible)
+				p[q * ATTEND_P + lane + 32 * j] = w.p[j];
+		if (c->plan->split) {
+			attend_write_record(attend_span_record(c, q, span), &w, c->plan->kv.head_dim, observed);
+		} else if (lane == 0) {
+			attend_merge(c->shared, q, span, w.m, w.l);
+			c->shared->near_zero[q] = 0;
+		}
+	}
+}
+
+/* The span's weighted sum of values of query q, dimension d: to its record, or merged in out.x, where
+ * the row's last span also divides by L. */
+CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
+{
+	const int32_t pos = attend_row(c, q).pos;
+	float *out;
+
+	if (!attend_visible(pos, span))
+		return;
+	if (c->plan->split) {
+		attend_span_record(c, q, span)[ATTEND_HEAD + d] = o;
+		return;
+	}
+	out = attend_out(c, q) + d;
+	o = span ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
+	*out = span == attend_spans(pos) - 1 ? o * (1.0f / c->shared->sum[q]) : o;
+}
+
+/* Rule 4, a block a warp: x is lane i's value, `at` the first's place in out. */
+CU_FN void attend_quantise(const struct k_acts *out, size_t at, float x)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	int32_t a = (int32_t)(k_bits(x) & 0x7fffffffu), q = 0, sum;
+	float d;
+
+	for (int32_t h = CU_WARP / 2; h > 0; h /= 2) {
+		int32_t other = cu_shuffle_xor(a, h);
+
+		a = other > a ? other : a;
+	}
+	if (a < 0x0d800000 || a >= 0x7f800000) { /* below 2^-100; Inf or NaN */
+		d = a < 0x0d800000 ? 0.0f : k_float(0x7fc00000u);
+	} else {
+		d = k_float((uint32_t)a) * 0x1.020408p-7f;
+		q = (int32_t)(k_bits(k_fma(x, 127.0f / k_float((uint32_t)a), 0x1.8p23f)) - 0x4B400000u);
+	}
+	sum = attend_warp_total(q);
+	out->q[at + (size_t)lane] = (int8_t)q;
+	if (lane == 0) {
+		out->d[at / K_QBLOCK] = d;
+		out->sx[at / K_QBLOCK] = a < 0x0d800000 || a >= 0x7f800000 ? d : d * (float)sum;
+	}
+}
+
+/* Quantises `count` finished values from column `at` of the tile's rows. */
+CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t count)
+{
+	const struct k_acts *out = &c->a->out;
+	const int32_t per_row = count / K_QBLOCK;
+
+	for (int32_t i = cu_thread() / CU_WARP; i < c->unit.n_rows * per_row; i += CU_WARPS) {
+		size_t row = (size_t)(c->unit.row + i / per_row) * (size_t)out->dim;
+		size_t first = row + (size_t)(at + i % per_row * K_QBLOCK);
+
+		attend_quantise(out, first, out->x[first + (size_t)(cu_thread() % CU_WARP)]);
+	}
+}
+
+/* ---- units are spans: merging the records ---- */
+
+/* What 32 spans, a lane each, do to M and L. Behind the last span lanes have no meaning. */
+struct attend_chain {
+	float n, c, e, l; /* maximum up to the lane's span, factors of the old and of the span, its sum */
+};
+
+CU_FN struct attend_chain attend_load_chain(const struct attend *c, const float *record, int32_t first,
+											int32_t n_spans, float max)
+{
+	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
+	const bool there = span < n_spans;
+	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c->plan);
+	struct attend_chain w;
+	float m = at[0], below;
+
+	w.l = at[1];
+	w.n = lane == 0 && first && max > m ? max : m;
+	for (int32_t h = 1; h < CU_WARP; h *= 2) { /* maxima have no order */
+		below = cu_shuffle_float(w.n, lane >= h ? lane - h : lane);
+		w.n = below > w.n ? below : w.n;
+	}
+	below = cu_shuffle_float(w.n, lane ? lane - 1 : 0);
+	w.c = k_exp((lane ? below : max) - w.n);
+	w.e = k_exp(m - w.n);
+	return w;
+}
+
+/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. With
+ * d < 0 for these alone. The loads of 32 spans are under way together. */
+CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
+{
+	const int32_t n_spans = attend_spans(attend_row(c, q).pos);
+	const float *record = attend_span_record(c, q, 0);
+	const int32_t dim = d + cu_thread() % CU_WARP;
+	const bool there = d >= 0 && dim < c->plan->kv.head_dim;
+	float o = 0, x[CU_WARP];
+
+	*max = *sum = 0;
+	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
+		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
+		const float *value = record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
+		struct attend_chain w;
+
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_WARP; i++)
+			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c->plan)] : 0.0f;
+		w = attend_load_chain(c, record, first, n_spans, *max);
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_WARP; i++) {
+			float old = cu_shuffle_float(w.c, i), e = cu_shuffle_float(w.e, i);
+			float l = cu_shuffle_float(w.l, i);
+
+			if (i < n) {
+				*sum = first + i ? k_fma(old, *sum, e * l) : l;
+				o = first + i ? k_fma(old, o, e * x[i]) : x[i];
+			}
+		}
+		*max = cu_shuffle_float(w.n, n - 1);
+	}
+	return o;
+}
+
+/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records; the
+ * warps take turns at the spans. */
+CU_FN void attend_observe_records(const struct attend *c)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+
+	for (int32_t q = 0; q < c->n_queries; q++) {
+		const struct k_row row = attend_row(c, q);
+		int32_t count = 0;
+		float max, sum;
+
+		if (row.observe < 0)
+			continue;
+		attend_run_chain(c, q, -CU_WARP, &max, &sum);
+		for (int32_t span = warp; span < attend_spans(row.pos); span += CU_WARPS) {
+			const float *record = attend_span_record(c, q, span);
+			const float *sums = record + ATTEND_HEAD + c->plan->kv.head_dim;
+			struct attend_lanes w;
+
+			w.m = record[0];
+			w.group = sums[lane % ATTEND_GROUPS];
+			for (int32_t j = 0; j < 4; j++)
+				w.p[j] = sums[ATTEND_GROUPS + lane + 32 * j];
+			count += attend_observe_lanes(c, &w, q, span, max, 1.0f / sum);
+		}
+		if (lane == 0)
+			c->shared->counted[warp][q] = count;
+	}
+	CU_SYNC();
+	if (cu_thread() < c->n_queries && c->a->near_zero) {
+		int32_t observe = attend_row(c, cu_thread()).observe, count = 0;
+
+		for (int32_t w = 0; w < CU_WARPS; w++)
+			count += observe >= 0 ? c->shared->counted[w][cu_thread()] : 0;
+		if (observe >= 0)
+			c->a->near_zero[attend_seen(c, cu_thread(), observe)] = count;
+	}
+	CU_SYNC();
+}
+
+/* True in the block that is the last of n to call it for this ticket, which is then zero again. What
+ * the others wrote before is there. */
+CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
+{
+	uint32_t *at = c->step->ticket + ticket;
+
+	CU_SYNC();
+	if (cu_thread() == 0) {
+		c->shared->last = n == 1 || cu_arrive(at, 1) == (uint32_t)n - 1;
+		if (c->shared->last && n > 1)
+			*at = 0;
+	}
+	CU_SYNC();
+	return c->shared->last;
+}
+
+CU_LARGE_FN void attend_merge_records(struct attend *c)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, n_queries = c->unit.n_rows * c->plan->n_rep;
+	const int32_t slices = (head_dim + CU_WARP - 1) / CU_WARP, lane = cu_thread() % CU_WARP;
+	const struct k_acts *out = &c->a->out;
+
+	c->query = 0;
+	for (int32_t i = cu_thread() / CU_WARP; i < n_queries * slices; i += CU_WARPS) {
+		int32_t q = i / slices, d = i % slices * CU_WARP;
+		float max, sum, o = attend_run_chain(c, q, d, &max, &sum);
+		float *at = attend_out(c, q) + d;
+
+		o = o * (1.0f / sum);
+		if (d + lane < head_dim)
+			at[lane] = o;
+		if (out->q && !c->plan->all_heads)
+			attend_quantise(out, (size_t)(at - out->x), o);
+	}
+	for (; c->plan->observed && c->query < n_queries; c->query += c->n_queries) {
+		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		attend_observe_records(c);
+	}
+}
+
+/* A unit's records, or its tile's results, are written. */
+CU_FN void attend_finish(struct attend *c)
+{
+	const struct attend_plan *p = c->plan;
+	const int32_t columns = p->n_rep * p->kv.head_dim;
+
+	if (p->split) {
+		if (!attend_is_last(c, c->unit.row * p->kv.n_kv_heads + c->kv_head, c->unit.n_spans))
+			return;
+		attend_merge_records(c);
+		if (p->all_heads && attend_is_last(c, p->n * p->kv.n_kv_heads + c->unit.row, p->kv.n_kv_heads))
+			attend_quantise_rows(c, 0, c->a->out.dim);
+		return;
+	}
+	CU_SYNC();
+	if (p->all_heads)
+		attend_quantise_rows(c, 0, c->a->out.dim);
+	else if (c->a->out.q)
+		attend_quantise_rows(c, c->kv_head * columns, columns);
+}
+
+#include "kernels/cuda/attention_decode.cuh"
+#include "kernels/cuda/attention_prefill.cuh"
+
+/* ---- the body ---- */
+
+static __device__ void attend_open(struct attend *c, const struct cu_part *p)
+{
+	const struct cu_stage *s = p->stage;
+
+	c->a = &s->op.u.attention;
+	c->rope = s->folds && s->before.kind == K_OP_rope ? &s->before.u.rope : NULL;
+	c->plan = &p->kept->plan;
+	c->step = p->step;
+	c->shared = (struct attend_shared *)p->shared;
+	c->memory = p->shared + ATTEND_SHARED;
+	attend_make_plan(&p->kept->plan, p);
+}
+
+/* Is the block's first span one that may be fetched before the barrier in front of the stage? If RoPE
+ * is folded, all that this step writes of it is written by the block itself, later. */
+CU_FN bool attend_fetches(const struct attend *c)
+{
+	return c->rope && c->plan->n_mine && few_takes(c->plan, &c->plan->mine[0]);
+}
+
+static __device__ void cu_attention_prefetch(const struct cu_part *p)
+{
+	struct attend c;
+
+	attend_open(&c, p);
+	if (attend_fetches(&c))
+		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head, c.plan->mine[0].lo, 0);
+}
+
+static __device__ void cu_attention(const struct cu_part *p)
+{
+	struct attend c;
+	struct attend_unit next;
+	struct attend_ahead ahead;
+	int32_t index = p->block, nth = 0;
+	bool more;
+
+	attend_open(&c, p);
+	ahead.buffer = 0;
+	ahead.fetched = p->prefetched && attend_fetches(&c);
+	more = attend_mine(c.plan, index, nth, &c.unit);
+	while (more) {
+		index += p->n_blocks;
+		more = attend_mine(c.plan, index, ++nth, &next);
+		ahead.next = more ? &next : NULL;
+		if (few_takes(c.plan, &c.unit))
+			few_unit(&c, &ahead);
+		else
+			many_unit(&c);
+		attend_finish(&c);
+		c.unit = next;
+	}
+}
+
+#endif

@@ -1,0 +1,358 @@
+/* Attention of a few queries (decode, checked drafts): rule 11, part of attention.cuh.
+ *
+ * Bound by latency: the longest chain is head_dim steps for a score and 128 for a value, and nothing
+ * may shorten it. So a thread has one key, then one dimension, for the fewest queries that use all
+ * threads; keys and values come to shared memory in one go, the next unit's while this one's are
+ * worked on, the first unit's even before the barrier in front of the stage.
+ *
+ * Heads of more than 128 dimensions do not fit whole: then fewer tokens at a time. */
+#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_DECODE_CUH
+#define CUTAWAY_KERNELS_CUDA_ATTENTION_DECODE_CUH
+
+#include "kernels/cuda/attention.cuh"
+
+enum { FEW_PAD = 16 }; /* elements between groups of keys: two groups' rows in different banks */
+
+/* Shared memory: queries, scores, one or two buffers of keys and values. */
+struct few_memory {
+	int32_t tokens; /* that a buffer holds, 128 but for large heads */
+	int32_t q_stride;
+	int32_t group; /* f16 from a group of keys to the next */
+	float *q;	   /* [few][q_stride] */
+	float *p;	   /* [few][ATTEND_P] */
+	uint16_t *k[2], *v[2];
+	bool two; /* there are two buffers */
+};
+
+CU_FN int32_t few_queries(int32_t head_dim)
+{
+	return head_dim <= K_SPAN ? ATTEND_FEW : ATTEND_FEW / 2;
+}
+
+CU_FN bool few_takes(const struct attend_plan *p, const struct attend_unit *u)
+{
+	return u->n_rows * p->n_rep <= few_queries(p->kv.head_dim);
+}
+
+CU_FN struct few_memory few_layout(const struct attend *c)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, n = few_queries(head_dim);
+	struct few_memory f;
+	int32_t k_bytes, bytes;
+
+	f.tokens = head_dim <= 128 ? K_SPAN : head_dim <= 256 ? K_SPAN / 2 : K_SPAN / 4;
+	f.q_stride = head_dim + 4;
+	f.group = head_dim * K_GROUP + FEW_PAD;
+	f.q = (float *)c->memory;
+	f.p = f.q + n * f.q_stride;
+	k_bytes = f.tokens / K_GROUP * f.group * 2;
+	bytes = k_bytes + f.tokens * head_dim * 2;
+	f.k[0] = (uint16_t *)(f.p + n * ATTEND_P);
+	f.v[0] = f.k[0] + k_bytes / 2;
+	f.k[1] = f.k[0] + bytes / 2;
+	f.v[1] = f.v[0] + bytes / 2;
+	f.two = (n * (f.q_stride + ATTEND_P)) * 4 + 2 * bytes <= CU_SHARED_BYTES - ATTEND_SHARED;
+	return f;
+}
+
+/* What is under way for the unit after this one. */
+struct attend_ahead {
+	const struct attend_unit *next; /* NULL: none */
+	int32_t buffer;					/* of this unit */
+	bool fetched;					/* into it */
+};
+
+/* Copies of the keys (v = 0) or values of up to `tokens` tokens from `first` on to `to`, a warp a group
+ * of 16; in the cache they lie together. */
+CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t first,
+					 int32_t end, int32_t v, int32_t stride, uint16_t *to)
+{
+	const struct k_kv *kv = &c->plan->kv;
+	const int32_t *pages = c->a->pages[c->a->rows[u->row].seq];
+	const int32_t bytes = kv->head_dim * K_GROUP * 2;
+
+	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
+		const int32_t pos = first + g * K_GROUP, token = pos % kv->page_size;
+		const uint16_t *from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, v, kv_head) +
+							   (size_t)token * (size_t)kv->head_dim;
+
+		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
+			cu_copy16((char *)(to + g * stride) + i, (const char *)from + i);
+	}
+}
+
+/* Begins to copy what a buffer holds of a unit's span, and its rows. */
+CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t span,
+					 int32_t buffer)
+{
+	const struct few_memory f = few_layout(c);
+	const int32_t first = span * K_SPAN;
+	int32_t end = first + attend_visible(u->last_pos, span);
+
+	end = end < first + f.tokens ? end : first + f.tokens;
+	if (cu_thread() < u->n_rows) {
+		struct k_row row = c->a->rows[u->row + cu_thread()];
+
+		c->shared->row[buffer][cu_thread()] = row;
+		c->shared->page[buffer][cu_thread()] = c->a->pages[row.seq][row.pos / c->plan->kv.page_size];
+	}
+	few_stage(c, u, kv_head, first, end, 0, f.group, f.k[buffer]);
+	few_stage(c, u, kv_head, first, end, 1, K_GROUP * c->plan->kv.head_dim, f.v[buffer]);
+	cu_copy_commit();
+}
+
+/* Folded RoPE: the keys and values of the step's own tokens in this span, to the cache and to the
+ * buffer, where what was fetched is old. */
+CU_LARGE_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer)
+{
+	const struct k_kv *kv = &c->plan->kv;
+
+	for (int32_t i = cu_thread(); i < c->unit.n_rows * 2 * kv->head_dim; i += CU_THREADS) {
+		const int32_t r = i / (2 * kv->head_dim), v = i / kv->head_dim % 2, d = i % kv->head_dim;
+		const int32_t pos = c->row[r].pos, token = pos % K_SPAN;
+		uint16_t x;
+
+		if (pos / K_SPAN != span)
+			continue;
+		x = cu_new_kv(c->rope, kv->head_dim, kv->n_kv_heads, c->unit.row + r, pos, v, c->kv_head, d);
+		cu_kv_at(kv, c->shared->page[buffer][r], c->a->layer, v, c->kv_head)[cu_kv_place(
+			kv->head_dim, pos % kv->page_size, v, d)] = x;
+		if (token >= f->tokens)
+			continue;
+		if (v)
+			f->v[buffer][token * kv->head_dim + d] = x;
+		else
+			f->k[buffer][token / K_GROUP * f->group + d * K_GROUP + token % K_GROUP] = x;
+	}
+}
+
+/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. Behind the last
+ * query there are zeros up to a multiple of 8. */
+CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const uint16_t *k,
+						 int32_t first, int32_t n_tokens, const int32_t tq)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, key = cu_thread() % f->tokens;
+	const int32_t q0 = cu_thread() / f->tokens * tq, last = c->n_queries - 1;
+	const uint16_t *at = k + key / K_GROUP * f->group + key % K_GROUP;
+	const float *q = f->q + q0 * f->q_stride;
+	float s[8];
+
+	if (key >= n_tokens || q0 > last)
+		return;
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		s[i] = 0;
+	CU_UNROLL_2
+	for (int32_t d = 0; d < head_dim; d += 4) {
+		float x[4];
+
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			x[j] = cu_f16(at[(d + j) * K_GROUP]);
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++) {
+			uint4 y = *(const uint4 *)(q + i * f->q_stride + d);
+
+			s[i] = k_fma(k_float(y.x), x[0], s[i]);
+			s[i] = k_fma(k_float(y.y), x[1], s[i]);
+			s[i] = k_fma(k_float(y.z), x[2], s[i]);
+			s[i] = k_fma(k_float(y.w), x[3], s[i]);
+		}
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		f->p[(q0 + i) * ATTEND_P + first + key] = s[i];
+}
+
+CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const uint16_t *k, int32_t first,
+					  int32_t n_tokens)
+{
+	const int32_t sets = CU_THREADS / f->tokens, n = (c->n_queries + sets - 1) / sets;
+
+	if (n <= 1)
+		few_scores_of(c, f, k, first, n_tokens, 1);
+	else if (n <= 2)
+		few_scores_of(c, f, k, first, n_tokens, 2);
+	else if (n <= 4)
+		few_scores_of(c, f, k, first, n_tokens, 4);
+	else
+		few_scores_of(c, f, k, first, n_tokens, 8);
+}
+
+/* The weighted sums of values so far: a thread has one dimension and tq queries. */
+struct few_sums {
+	int32_t d, q0, low; /* dimension; first query; keys that all its queries see */
+	int32_t visible[8];
+	float o[8];
+};
+
+/* Values of tokens first … end - 1 of the span, from v. */
+CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, struct few_sums *s,
+						 const uint16_t *v, int32_t first, int32_t end, const int32_t tq)
+{
+	const int32_t head_dim = c->plan->kv.head_dim;
+	const uint16_t *at = v + s->d;
+	const float *p = f->p + s->q0 * ATTEND_P;
+	int32_t t = first;
+
+	CU_UNROLL_2
+	for (; t + 4 <= end && t + 4 <= s->low; t += 4, at += 4 * head_dim) {
+		float x[4];
+
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			x[j] = cu_f16(at[j * head_dim]);
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++) {
+			uint4 y = *(const uint4 *)(p + i * ATTEND_P + t);
+
+			s->o[i] = k_fma(k_float(y.x), x[0], s->o[i]);
+			s->o[i] = k_fma(k_float(y.y), x[1], s->o[i]);
+			s->o[i] = k_fma(k_float(y.z), x[2], s->o[i]);
+			s->o[i] = k_fma(k_float(y.w), x[3], s->o[i]);
+		}
+	}
+	for (; t < end; t++, at += head_dim) {
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++)
+			if (t < s->visible[i])
+				s->o[i] = k_fma(p[i * ATTEND_P + t], cu_f16(*at), s->o[i]);
+	}
+}
+
+/* The values of a span, put where they belong. Heads of more than 256 dimensions take two rounds. */
+CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int32_t span,
+						 int32_t n_tokens, int32_t buffer, const int32_t tq)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, sets = CU_THREADS / head_dim;
+	const int32_t set = sets ? cu_thread() / head_dim : 0;
+
+	for (int32_t round = 0; round < head_dim; round += CU_THREADS) {
+		struct few_sums s;
+		bool works;
+
+		s.d = round + (sets ? cu_thread() % head_dim : cu_thread());
+		s.q0 = set * tq;
+		s.low = K_SPAN;
+		works = s.d < head_dim && s.q0 < c->n_queries;
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++) {
+			s.o[i] = 0;
+			s.visible[i] = works && s.q0 + i < c->n_queries
+							   ? attend_visible(attend_row(c, s.q0 + i).pos, span)
+							   : K_SPAN;
+			s.low = s.visible[i] < s.low ? s.visible[i] : s.low;
+		}
+		for (int32_t t = 0; t < n_tokens; t += f->tokens) {
+			const int32_t end = n_tokens < t + f->tokens ? n_tokens : t + f->tokens;
+
+			if (t || round) {
+				CU_SYNC();
+				few_stage(c, &c->unit, c->kv_head, span * K_SPAN + t, span * K_SPAN + end, 1,
+						  K_GROUP * head_dim, f->v[buffer]);
+				cu_copy_commit();
+				cu_copy_wait(0);
+				CU_SYNC();
+			}
+			if (works)
+				few_values_of(c, f, &s, f->v[buffer], t, end, tq);
+		}
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++)
+			if (works && s.q0 + i < c->n_queries)
+				attend_put(c, s.q0 + i, span, s.d, s.o[i]);
+	}
+}
+
+CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, int32_t span, int32_t n_tokens,
+					  int32_t buffer)
+{
+	const int32_t sets = CU_THREADS / c->plan->kv.head_dim ? CU_THREADS / c->plan->kv.head_dim : 1;
+	const int32_t n = (c->n_queries + sets - 1) / sets;
+
+	if (n <= 1)
+		few_values_by(c, f, span, n_tokens, buffer, 1);
+	else if (n <= 2)
+		few_values_by(c, f, span, n_tokens, buffer, 2);
+	else if (n <= 4)
+		few_values_by(c, f, span, n_tokens, buffer, 4);
+	else
+		few_values_by(c, f, span, n_tokens, buffer, 8);
+}
+
+/* A span whose first tokens are fetched into the buffer; `again`: scores for the observations alone. */
+CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer, bool again)
+{
+	const int32_t first = span * K_SPAN, n_tokens = attend_visible(c->unit.last_pos, span);
+
+	CU_SYNC();
+	if (c->rope && !again) {
+		few_append(c, f, span, buffer);
+		CU_SYNC();
+	}
+	for (int32_t t = 0; t < n_tokens; t += f->tokens) {
+		const int32_t end = n_tokens < t + f->tokens ? n_tokens : t + f->tokens;
+
+		if (t) {
+			CU_SYNC();
+			few_stage(c, &c->unit, c->kv_head, first + t, first + end, 0, f->group, f->k[buffer]);
+			cu_copy_commit();
+			cu_copy_wait(0);
+			CU_SYNC();
+		}
+		few_scores(c, f, f->k[buffer], t, end - t);
+	}
+	CU_SYNC();
+	attend_softmax(c, f->p, span, again);
+	if (again)
+		return;
+	CU_SYNC();
+	few_values(c, f, span, n_tokens, buffer);
+}
+
+CU_FN bool few_looks_again(const struct attend *c)
+{
+	bool observed = false;
+
+	for (int32_t r = 0; !c->plan->split && c->plan->observed && r < c->unit.n_rows; r++)
+		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
+	return observed;
+}
+
+/* All of a unit; the buffers change places if the next unit's first span is fetched meanwhile. */
+CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
+{
+	const struct few_memory f = few_layout(c);
+	const struct attend_unit *u = &c->unit, *next = ahead->next;
+	const int32_t passes = few_looks_again(c) ? 2 : 1;
+	const bool fetch_next = c->plan->split && f.two && next && few_takes(c->plan, next);
+	int32_t pass, span;
+
+	c->query = 0;
+	c->n_queries = u->n_rows * c->plan->n_rep;
+	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++)
+		for (pass = 0; pass < passes; pass++)
+			for (span = u->lo; span < u->hi; span++) {
+				CU_SYNC();
+				if (!ahead->fetched) {
+					few_fetch(c, u, c->kv_head, span, ahead->buffer);
+					CU_SYNC();
+				}
+				c->row = c->shared->row[ahead->buffer];
+				if (fetch_next)
+					few_fetch(c, next, next->kv_head, next->lo, ahead->buffer ^ 1);
+				if (span == u->lo && !pass)
+					attend_take_queries(c, f.q, f.q_stride, (c->n_queries + 7) / 8 * 8);
+				if (fetch_next)
+					cu_copy_wait(1);
+				else
+					cu_copy_wait(0);
+				few_span(c, &f, span, ahead->buffer, pass);
+				ahead->fetched = false;
+			}
+	ahead->fetched = fetch_next;
+	ahead->buffer ^= fetch_next;
+	c->kv_head = u->kv_head;
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* Attention of many queries (chunks of a prompt): rule 11, part of attention.cuh.
+ *
+ * Bound by the units for floats: each score and each value is a chain of k_fma, which no tensor core
+ * gives. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or 8
+ * queries x 4 dimensions, and 16 to 32 multiply-adds stand against a handful of loads from shared
+ * memory. Keys come 32 dimensions at a time, values so many tokens that they are as many bytes; while
+ * one piece is worked on, the next is under way. */
+#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
+#define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
+
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_decode.cuh"
+
+enum {
+	MANY_DIMS = 32,							   /* of a piece of keys */
+	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* f16 from a group of keys to the next */
+	MANY_PIECE = ATTEND_GROUPS * MANY_GROUP * 2 /* bytes */
+};
+
+struct many_memory {
+	int32_t queries; /* of a batch */
+	int32_t q_stride;
+	int32_t tokens;	   /* of a piece of values, a multiple of 16 */
+	float *q;		   /* [queries][q_stride] */
+	float *p;		   /* [queries][ATTEND_P] */
+	uint16_t *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
+};
+
+CU_FN struct many_memory many_layout(const struct attend *c)
+{
+	const int32_t head_dim = c->plan->kv.head_dim;
+	struct many_memory m;
+	int32_t bytes;
+
+	m.queries = head_dim <= 128 ? ATTEND_TILE : head_dim <= 256 ? ATTEND_TILE / 2 : ATTEND_TILE / 4;
+	m.q_stride = head_dim + 4;
+	m.tokens = MANY_PIECE / 2 / head_dim / K_GROUP * K_GROUP;
+	m.tokens = m.tokens < K_GROUP ? K_GROUP : m.tokens > K_SPAN ? K_SPAN : m.tokens;
+	bytes = m.tokens * head_dim * 2 > MANY_PIECE ? m.tokens * head_dim * 2 : MANY_PIECE;
+	m.q = (float *)c->memory;
+	m.p = m.q + m.queries * m.q_stride;
+	m.piece[0] = (uint16_t *)(m.p + m.queries * ATTEND_P);
+	m.piece[1] = m.piece[0] + bytes / 2;
+	return m;
+}
+
+/* The pieces of a batch's pass over the unit's spans, in order. */
+struct many_pieces {
+	const struct many_memory *m;
+	int32_t keys, values; /* of a span; no values if the pass is for observations alone */
+	int32_t at, n;
+};
+
+CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, uint16_t *to)
+{
+	const struct k_kv *kv = &c->plan->kv;
+	const int32_t *pages = c->a->pages[c->row[0].seq];
+	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
+	const int32_t bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * 2;
+	const int32_t end = span * K_SPAN + attend_visible(c->unit.last_pos, span);
+
+	for (int32_t g = cu_thread() / CU_WARP; span * K_SPAN + g * K_GROUP < end; g += CU_WARPS) {
+		const int32_t pos = span * K_SPAN + g * K_GROUP, token = pos % kv->page_size;
+		const uint16_t *from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
+							   (size_t)token * (size_t)kv->head_dim + first_dim * K_GROUP;
+
+		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
+			cu_copy16((char *)(to + g * MANY_GROUP) + i, (const char *)from + i);
+	}
+}
+
+CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32_t index)
+{
+	const int32_t per_span = s->keys + s->values, span = c->unit.lo + index / per_span;
+	const int32_t piece = index % per_span, first = span * K_SPAN;
+	const int32_t end = first + attend_visible(c->unit.last_pos, span);
+	const int32_t from = first + (piece - s->keys) * s->m->tokens, to = from + s->m->tokens;
+
+	if (index >= s->n)
+		return;
+	if (piece < s->keys)
+		many_stage_keys(c, span, piece, s->m->piece[index % 2]);
+	else
+		few_stage(c, &c->unit, c->kv_head, from, to < end ? to : end, 1,
+				  K_GROUP * c->plan->kv.head_dim, s->m->piece[index % 2]);
+	cu_copy_commit();
+}
+
+/* Waits for the next piece and sends for the one behind it, whose place the barrier frees. */
+CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
+{
+	cu_copy_wait(0);
+	CU_SYNC();
+	many_stage(c, s, s->at + 1);
+	return s->m->piece[s->at++ % 2];
+}
+
+/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros behind the last. */
+CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t n_tokens, const int32_t tq)
+{
+	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
+	const int32_t head_dim = c->plan->kv.head_dim;
+	const bool works = 4 * lane < n_tokens && q0 <= last;
+	const float *q = s->m->q + q0 * s->m->q_stride;
+	const int32_t stride = CU_WARPS * s->m->q_stride;
+	float o[8][4];
+
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
+	for (int32_t first = 0; first < head_dim; first += MANY_DIMS) {
+		const int32_t n = head_dim - first < MANY_DIMS ? head_dim - first : MANY_DIMS;
+		const uint16_t *k = many_next(c, s) + lane / 4 * MANY_GROUP + lane % 4 * 4;
+
+		for (int32_t d = 0; works && d < n; d += 4) {
+			float x[8][4];
+
+			CU_UNROLL
+			for (int32_t i = 0; i < tq; i++) {
+				uint4 y = *(const uint4 *)(q + i * stride + first + d);
+
+				x[i][0] = k_float(y.x), x[i][1] = k_float(y.y);
+				x[i][2] = k_float(y.z), x[i][3] = k_float(y.w);
+			}
+			CU_UNROLL
+			for (int32_t j = 0; j < 4; j++) {
+				const uint2 y = *(const uint2 *)(k + (d + j) * K_GROUP);
+				const float y0 = cu_f16((uint16_t)y.x), y1 = cu_f16((uint16_t)(y.x >> 16));
+				const float y2 = cu_f16((uint16_t)y.y), y3 = cu_f16((uint16_t)(y.y >> 16));
+
+				CU_UNROLL
+				for (int32_t i = 0; i < tq; i++) {
+					o[i][0] = k_fma(x[i][j], y0, o[i][0]);
+					o[i][1] = k_fma(x[i][j], y1, o[i][1]);
+					o[i][2] = k_fma(x[i][j], y2, o[i][2]);
+					o[i][3] = k_fma(x[i][j], y3, o[i][3]);
+				}
+			}
+		}
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		if (works && q0 + i * CU_WARPS <= last)
+			*(uint4 *)(s->m->p + (q0 + i * CU_WARPS) * ATTEND_P + 4 * lane) = make_uint4(
+				k_bits(o[i][0]), k_bits(o[i][1]), k_bits(o[i][2]), k_bits(o[i][3]));
+}
+
+/* What a thread sums: dimensions d … d + 3 of queries q0, q0 + step, … */
+struct many_sums {
+	int32_t d, q0, step;
+	int32_t low; /* keys that all queries of the batch see */
+	float o[8][4];
+};
+
+/* A token's values to the sums of the queries that see it. */
+CU_FN void many_value(const struct attend *c, const struct many_memory *m, struct many_sums *s,
+					  const uint16_t *v, int32_t span, int32_t t, const int32_t tq)
+{
+	const uint2 y = *(const uint2 *)v;
+
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++) {
+		const int32_t q = s->q0 + i * s->step;
+		float p;
+
+		if (q >= c->n_queries || t >= attend_visible(attend_row(c, q).pos, span))
+			continue;
+		p = m->p[q * ATTEND_P + t];
+		s->o[i][0] = k_fma(p, cu_f16((uint16_t)y.x), s->o[i][0]);
+		s->o[i][1] = k_fma(p, cu_f16((uint16_t)(y.x >> 16)), s->o[i][1]);
+		s->o[i][2] = k_fma(p, cu_f16((uint16_t)y.y), s->o[i][2]);
+		s->o[i][3] = k_fma(p, cu_f16((uint16_t)(y.y >> 16)), s->o[i][3]);
+	}
+}
+
+/* Tokens t … t + 3, which all queries see. */
+CU_FN void many_four_values(const struct attend *c, const struct many_memory *m, struct many_sums *s,
+							const uint16_t *v, int32_t t, const int32_t tq)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, last = c->n_queries - 1;
+	float p[8][4];
+
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++) {
+		const int32_t q = s->q0 + i * s->step;
+		const uint4 x = *(const uint4 *)(m->p + (q < last ? q : last) * ATTEND_P + t);
+
+		p[i][0] = k_float(x.x), p[i][1] = k_float(x.y);
+		p[i][2] = k_float(x.z), p[i][3] = k_float(x.w);
+	}
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++) {
+		const uint2 y = *(const uint2 *)(v + j * head_dim);
+		const float y0 = cu_f16((uint16_t)y.x), y1 = cu_f16((uint16_t)(y.x >> 16));
+		const float y2 = cu_f16((uint16_t)y.y), y3 = cu_f16((uint16_t)(y.y >> 16));
+
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++) {
+			s->o[i][0] = k_fma(p[i][j], y0, s->o[i][0]);
+			s->o[i][1] = k_fma(p[i][j], y1, s->o[i][1]);
+			s->o[i][2] = k_fma(p[i][j], y2, s->o[i][2]);
+			s->o[i][3] = k_fma(p[i][j], y3, s->o[i][3]);
+		}
+	}
+}
+
+CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32_t span, int32_t n_tokens,
+					   const int32_t tq)
+{
+	const struct many_memory *m = pieces->m;
+	const int32_t head_dim = c->plan->kv.head_dim, quads = head_dim / 4;
+	struct many_sums s;
+	bool works;
+
+	s.d = cu_thread() % quads * 4;
+	s.q0 = cu_thread() / quads;
+	s.step = CU_THREADS / quads;
+	s.low = attend_visible(c->unit.least_pos, span);
+	works = s.q0 < s.step && s.q0 < c->n_queries;
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		s.o[i][0] = s.o[i][1] = s.o[i][2] = s.o[i][3] = 0;
+	for (int32_t piece = 0; piece < pieces->values; piece++) {
+		const int32_t first = piece * m->tokens;
+		const int32_t end = n_tokens < first + m->tokens ? n_tokens : first + m->tokens;
+		const uint16_t *v = many_next(c, pieces) + s.d;
+		int32_t t = first;
+
+		for (; works && t + 4 <= end && t + 4 <= s.low; t += 4)
+			many_four_values(c, m, &s, v + (t - first) * head_dim, t, tq);
+		for (; works && t < end; t++)
+			many_value(c, m, &s, v + (t - first) * head_dim, span, t, tq);
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < tq; i++)
+		for (int32_t j = 0; works && s.q0 + i * s.step < c->n_queries && j < 4; j++)
+			attend_put(c, s.q0 + i * s.step, span, s.d + j, s.o[i][j]);
+}
+
+/* The spans of one batch of queries; `again`: for the observations alone. */
+CU_FN void many_pass(const struct attend *c, const struct many_memory *m, bool again)
+{
+	const int32_t head_dim = c->plan->kv.head_dim;
+	struct many_pieces s;
+
+	s.m = m;
+	s.keys = (head_dim + MANY_DIMS - 1) / MANY_DIMS;
+	s.values = again ? 0 : (K_SPAN + m->tokens - 1) / m->tokens;
+	s.at = 0;
+	s.n = (c->unit.hi - c->unit.lo) * (s.keys + s.values);
+	CU_SYNC();
+	many_stage(c, &s, 0);
+	for (int32_t span = c->unit.lo; span < c->unit.hi; span++) {
+		const int32_t n_tokens = attend_visible(c->unit.last_pos, span);
+
+		if (c->n_queries <= 2 * CU_WARPS)
+			many_scores(c, &s, n_tokens, 2);
+		else if (c->n_queries <= 4 * CU_WARPS)
+			many_scores(c, &s, n_tokens, 4);
+		else
+			many_scores(c, &s, n_tokens, 8);
+		CU_SYNC();
+		attend_softmax(c, m->p, span, again);
+		if (again)
+			continue;
+		if (c->n_queries <= CU_THREADS / (head_dim / 4) * 4)
+			many_values(c, &s, span, n_tokens, 4);
+		else
+			many_values(c, &s, span, n_tokens, 8);
+	}
+}
+
+/* Folded RoPE: the keys and values of the step's own tokens in the unit's spans, to the cache. */
+CU_FN void many_append(const struct attend *c)
+{
+	const struct k_kv *kv = &c->plan->kv;
+
+	for (int32_t i = cu_thread(); i < c->unit.n_rows * 2 * kv->head_dim; i += CU_THREADS) {
+		const int32_t r = i / (2 * kv->head_dim), v = i / kv->head_dim % 2, d = i % kv->head_dim;
+		const int32_t span = c->row[r].pos / K_SPAN;
+
+		if (c->unit.lo <= span && span < c->unit.hi)
+			cu_rope_store(c->rope, kv, c->unit.row + r, v, c->kv_head, d);
+	}
+}
+
+CU_LARGE_FN void many_unit(struct attend *c)
+{
+	const struct many_memory m = many_layout(c);
+	const struct attend_unit *u = &c->unit;
+	const int32_t passes = few_looks_again(c) ? 2 : 1, n_queries = u->n_rows * c->plan->n_rep;
+
+	CU_SYNC();
+	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
+		c->shared->row[0][r] = c->a->rows[u->row + r];
+	c->row = c->shared->row[0];
+	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++) {
+		CU_SYNC();
+		if (c->rope)
+			many_append(c);
+		for (c->query = 0; c->query < n_queries; c->query += m.queries) {
+			c->n_queries = n_queries - c->query < m.queries ? n_queries - c->query : m.queries;
+			CU_SYNC();
+			attend_take_queries(c, m.q, m.q_stride, m.queries);
+			for (int32_t pass = 0; pass < passes; pass++)
+				many_pass(c, &m, pass);
+		}
+	}
+	c->kv_head = u->kv_head;
+}
+
+#endif
