@@ -72,25 +72,30 @@ CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
 	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
 }
 
-/* The batch's queries to shared memory, [n][stride], behind the last one zeros; folded, rotated and
- * scaled on the way. */
-CU_LARGE_FN void attend_take_queries(const struct attend *c, float *to, int32_t stride, int32_t n)
+/* Pair i of the batch's query q to shared memory, zeros behind the last; folded, rotated and scaled on
+ * the way. */
+CU_FN void attend_take_pair(const struct attend *c, float *to, int32_t q, int32_t i)
 {
-	const int32_t head_dim = c->plan->kv.head_dim;
+	float y[2] = {0, 0};
+	struct rope_pair at = {2 * i, 2 * i + 1};
 
-	for (int32_t i = cu_thread(); i < n * head_dim; i += CU_THREADS) {
-		const int32_t q = i / head_dim, d = i % head_dim;
-		float x = 0;
+	if (q < c->n_queries) {
+		const size_t from = (size_t)attend_row_index(c, q) * (size_t)c->a->n_heads +
+							(size_t)attend_head(c, q);
+		const float *in = c->a->q + from * (size_t)c->plan->kv.head_dim;
 
-		if (q < c->n_queries) {
-			size_t from = (size_t)attend_row_index(c, q) * (size_t)c->a->n_heads +
-						  (size_t)attend_head(c, q);
-			const float *in = c->a->q + from * (size_t)head_dim;
-
-			x = c->rope ? cu_rotated(c->rope, attend_row(c, q).pos, in, d) * c->rope->scale : in[d];
+		if (c->rope) {
+			at = rope_pair_at(c->rope, i);
+			cu_rotate(c->rope, attend_row(c, q).pos, in, i, y);
+			y[0] *= c->rope->scale;
+			y[1] *= c->rope->scale;
+		} else {
+			y[0] = in[at.d0];
+			y[1] = in[at.d1];
 		}
-		to[q * stride + d] = x;
 	}
+	to[at.d0] = y[0];
+	to[at.d1] = y[1];
 }
 
 CU_FN float attend_warp_max(float v)

@@ -101,28 +101,44 @@ CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, 
 	cu_copy_commit();
 }
 
-/* Folded RoPE: the keys and values of the step's own tokens in this span, to the cache and to the
+/* Folded RoPE: a pair of tile row r's key or value, if it is of this span, to the cache and to the
  * buffer, where what was fetched is old. */
-CU_LARGE_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer)
+CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer,
+					  int32_t r, int32_t v, int32_t i)
 {
 	const struct k_kv *kv = &c->plan->kv;
+	const struct rope_pair at = rope_pair_at(c->rope, i);
+	const int32_t pos = c->row[r].pos, token = pos % K_SPAN;
+	uint16_t y[2], *to = f->k[buffer] + token / K_GROUP * f->group + token % K_GROUP;
 
-	for (int32_t i = cu_thread(); i < c->unit.n_rows * 2 * kv->head_dim; i += CU_THREADS) {
-		const int32_t r = i / (2 * kv->head_dim), v = i / kv->head_dim % 2, d = i % kv->head_dim;
-		const int32_t pos = c->row[r].pos, token = pos % K_SPAN;
-		uint16_t x;
+	if (pos / K_SPAN != span)
+		return;
+	cu_new_kv(c->rope, kv, c->unit.row + r, pos, v, c->kv_head, i, y);
+	cu_store_kv(c->rope, kv, c->shared->page[buffer][r], pos, v, c->kv_head, i, y);
+	if (token >= f->tokens)
+		return;
+	if (v)
+		to = f->v[buffer] + token * kv->head_dim;
+	to[v ? at.d0 : at.d0 * K_GROUP] = y[0];
+	to[v ? at.d1 : at.d1 * K_GROUP] = y[1];
+}
 
-		if (pos / K_SPAN != span)
-			continue;
-		x = cu_new_kv(c->rope, kv->head_dim, kv->n_kv_heads, c->unit.row + r, pos, v, c->kv_head, d);
-		cu_kv_at(kv, c->shared->page[buffer][r], c->a->layer, v, c->kv_head)[cu_kv_place(
-			kv->head_dim, pos % kv->page_size, v, d)] = x;
-		if (token >= f->tokens)
-			continue;
-		if (v)
-			f->v[buffer][token * kv->head_dim + d] = x;
+/* What a span needs of the stage before: the queries, once a unit, and what a fold appends; together,
+ * since each is a trip to memory. */
+CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer,
+						  bool queries, bool append)
+{
+	const int32_t pairs = c->plan->kv.head_dim / 2;
+	const int32_t n_queries = queries ? (c->n_queries + 7) / 8 * 8 : 0;
+	const int32_t n = n_queries + (append ? 2 * c->unit.n_rows : 0);
+
+	for (int32_t task = cu_thread(); task < n * pairs; task += CU_THREADS) {
+		const int32_t which = task / pairs, i = task % pairs, other = which - n_queries;
+
+		if (which < n_queries)
+			attend_take_pair(c, f->q + which * f->q_stride, which, i);
 		else
-			f->k[buffer][token / K_GROUP * f->group + d * K_GROUP + token % K_GROUP] = x;
+			few_append(c, f, span, buffer, other / 2, other % 2, i);
 	}
 }
 
@@ -285,11 +301,6 @@ CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, 
 {
 	const int32_t first = span * K_SPAN, n_tokens = attend_visible(c->unit.last_pos, span);
 
-	CU_SYNC();
-	if (c->rope && !again) {
-		few_append(c, f, span, buffer);
-		CU_SYNC();
-	}
 	for (int32_t t = 0; t < n_tokens; t += f->tokens) {
 		const int32_t end = n_tokens < t + f->tokens ? n_tokens : t + f->tokens;
 
@@ -333,20 +344,17 @@ CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++)
 		for (pass = 0; pass < passes; pass++)
 			for (span = u->lo; span < u->hi; span++) {
-				CU_SYNC();
 				if (!ahead->fetched) {
-					few_fetch(c, u, c->kv_head, span, ahead->buffer);
 					CU_SYNC();
+					few_fetch(c, u, c->kv_head, span, ahead->buffer);
 				}
+				cu_copy_wait(0);
+				CU_SYNC();
 				c->row = c->shared->row[ahead->buffer];
 				if (fetch_next)
 					few_fetch(c, next, next->kv_head, next->lo, ahead->buffer ^ 1);
-				if (span == u->lo && !pass)
-					attend_take_queries(c, f.q, f.q_stride, (c->n_queries + 7) / 8 * 8);
-				if (fetch_next)
-					cu_copy_wait(1);
-				else
-					cu_copy_wait(0);
+				few_take(c, &f, span, ahead->buffer, span == u->lo && !pass, c->rope && !pass);
+				CU_SYNC();
 				few_span(c, &f, span, ahead->buffer, pass);
 				ahead->fetched = false;
 			}

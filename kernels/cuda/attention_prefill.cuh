@@ -273,15 +273,22 @@ CU_FN void many_pass(const struct attend *c, const struct many_memory *m, bool a
 /* Folded RoPE: the keys and values of the step's own tokens in the unit's spans, to the cache. */
 CU_FN void many_append(const struct attend *c)
 {
-	const struct k_kv *kv = &c->plan->kv;
+	const int32_t pairs = c->plan->kv.head_dim / 2;
 
-	for (int32_t i = cu_thread(); i < c->unit.n_rows * 2 * kv->head_dim; i += CU_THREADS) {
-		const int32_t r = i / (2 * kv->head_dim), v = i / kv->head_dim % 2, d = i % kv->head_dim;
-		const int32_t span = c->row[r].pos / K_SPAN;
+	for (int32_t task = cu_thread(); task < c->unit.n_rows * 2 * pairs; task += CU_THREADS) {
+		const int32_t r = task / (2 * pairs), span = c->row[r].pos / K_SPAN;
 
 		if (c->unit.lo <= span && span < c->unit.hi)
-			cu_rope_store(c->rope, kv, c->unit.row + r, v, c->kv_head, d);
+			cu_append(c->rope, &c->plan->kv, c->unit.row + r, task / pairs % 2, c->kv_head, task % pairs);
 	}
+}
+
+CU_FN void many_take(const struct attend *c, const struct many_memory *m)
+{
+	const int32_t pairs = c->plan->kv.head_dim / 2;
+
+	for (int32_t task = cu_thread(); task < m->queries * pairs; task += CU_THREADS)
+		attend_take_pair(c, m->q + task / pairs * m->q_stride, task / pairs, task % pairs);
 }
 
 CU_LARGE_FN void many_unit(struct attend *c)
@@ -301,7 +308,7 @@ CU_LARGE_FN void many_unit(struct attend *c)
 		for (c->query = 0; c->query < n_queries; c->query += m.queries) {
 			c->n_queries = n_queries - c->query < m.queries ? n_queries - c->query : m.queries;
 			CU_SYNC();
-			attend_take_queries(c, m.q, m.q_stride, m.queries);
+			many_take(c, &m);
 			for (int32_t pass = 0; pass < passes; pass++)
 				many_pass(c, &m, pass);
 		}

@@ -5,22 +5,38 @@
 
 #include "kernels/cuda/bodies.cuh"
 
-/* Element `d` of the head at `in`, rotated by the table row of position `pos`. */
-CU_FN float cu_rotated(const struct k_rope *a, int32_t pos, const float *in, int32_t d)
+/* A head is worked on in pairs: first those that are rotated, then neighbours. */
+struct rope_pair {
+	int32_t d0, d1; /* places of its elements */
+};
+CU_FN struct rope_pair rope_pair_at(const struct k_rope *a, int32_t i)
 {
 	const int32_t half = a->rope_dim / 2;
-	int32_t i, second;
-	float x0, x1, c, s;
+	struct rope_pair p = {2 * i, 2 * i + 1};
 
-	if (d >= a->rope_dim)
-		return in[d];
-	i = a->neox ? (d < half ? d : d - half) : d / 2;
-	second = a->neox ? d >= half : d & 1;
-	x0 = in[a->neox ? i : 2 * i];
-	x1 = in[a->neox ? i + half : 2 * i + 1];
+	if (a->neox && i < half) {
+		p.d0 = i;
+		p.d1 = i + half;
+	}
+	return p;
+}
+
+/* Pair i of the head at `in`, rotated by the table row of position `pos`. */
+CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, const float *in, int32_t i, float y[2])
+{
+	const struct rope_pair at = rope_pair_at(a, i);
+	const int32_t half = a->rope_dim / 2;
+	const float x0 = in[at.d0], x1 = in[at.d1];
+	float c, s;
+
+	y[0] = x0;
+	y[1] = x1;
+	if (i >= half)
+		return;
 	c = a->cos[(size_t)pos * (size_t)half + (size_t)i];
 	s = a->sin[(size_t)pos * (size_t)half + (size_t)i];
-	return second ? k_fma(x0, s, x1 * c) : k_fma(x0, c, -(x1 * s));
+	y[0] = k_fma(x0, c, -(x1 * s));
+	y[1] = k_fma(x0, s, x1 * c);
 }
 
 /* Rule 10: what the cache stores; 0 for a NaN, which is noted: nan_row keeps the first row. */
@@ -50,16 +66,26 @@ CU_FN uint16_t *cu_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int
 	return (uint16_t *)(kv->base + (size_t)page * kv->page_bytes + index * head_bytes);
 }
 
-/* Element d of row r's key (v = 0) or value of one head, as it is stored. */
-CU_FN uint16_t cu_new_kv(const struct k_rope *a, int32_t head_dim, int32_t n_kv_heads, int32_t r,
-						 int32_t pos, int32_t v, int32_t head, int32_t d)
+/* Pair i of row r's key (v = 0) or value of one head, as it is stored. */
+CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t pos, int32_t v,
+					 int32_t head, int32_t i, uint16_t y[2])
 {
-	const size_t from = ((size_t)r * (size_t)n_kv_heads + (size_t)head) * (size_t)head_dim;
+	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
+	float x[2];
 
-	return cu_cached(a, v ? a->v[from + (size_t)d] : cu_rotated(a, pos, a->k + from, d), r);
+	if (v) {
+		const struct rope_pair at = rope_pair_at(a, i);
+
+		x[0] = a->v[from + (size_t)at.d0];
+		x[1] = a->v[from + (size_t)at.d1];
+	} else {
+		cu_rotate(a, pos, a->k + from, i, x);
+	}
+	y[0] = cu_cached(a, x[0], r);
+	y[1] = cu_cached(a, x[1], r);
 }
 
-/* Its place, in elements from cu_kv_at(). */
+/* Place of element d of a token of a page, in elements from cu_kv_at(). */
 CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 {
 	if (v)
@@ -68,54 +94,49 @@ CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 		   (size_t)(token % K_GROUP);
 }
 
-CU_FN void cu_rope_store(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t v,
-						 int32_t head, int32_t d)
+/* Stores a pair of row r, whose page is given. */
+CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t page, int32_t pos, int32_t v,
+					   int32_t head, int32_t i, const uint16_t y[2])
+{
+	const struct rope_pair at = rope_pair_at(a, i);
+	uint16_t *to = cu_kv_at(kv, page, a->layer, v, head);
+
+	to[cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d0)] = y[0];
+	to[cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d1)] = y[1];
+}
+
+/* Pair i of row r's key (v = 0) or value of one head, to the cache. */
+CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t v, int32_t head,
+					 int32_t i)
 {
 	const struct k_row row = a->rows[r];
-	const int32_t page = a->pages[row.seq][row.pos / kv->page_size];
+	uint16_t y[2];
 
-	cu_kv_at(kv, page, a->layer, v,
-			 head)[cu_kv_place(kv->head_dim, row.pos % kv->page_size, v, d)] =
-		cu_new_kv(a, kv->head_dim, kv->n_kv_heads, r, row.pos, v, head, d);
+	cu_new_kv(a, kv, r, row.pos, v, head, i, y);
+	cu_store_kv(a, kv, a->pages[row.seq][row.pos / kv->page_size], row.pos, v, head, i, y);
 }
 
-/* In place, so a pair is one thread's; behind the pairs come the elements that are only scaled. */
-CU_FN void cu_rope_query(const struct k_rope *a, int32_t head_dim, int32_t r, int32_t head, int32_t i)
-{
-	const int32_t half = a->rope_dim / 2;
-	float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim;
-	int32_t d0 = a->neox ? i : 2 * i, d1 = a->neox ? i + half : 2 * i + 1;
-	float y0, y1;
-
-	if (i >= half) {
-		q[i + half] *= a->scale;
-		return;
-	}
-	y0 = cu_rotated(a, a->rows[r].pos, q, d0);
-	y1 = cu_rotated(a, a->rows[r].pos, q, d1);
-	q[d0] = y0 * a->scale;
-	q[d1] = y1 * a->scale;
-}
-
-/* One task a thread: a pair or a lone element of a query, an element of a key or a value. */
+/* One task a thread: a pair of a query, in place, of a key or of a value. */
 static __device__ void cu_rope(const struct cu_part *p)
 {
 	const struct k_rope *a = &p->stage->op.u.rope;
 	const struct k_kv kv = *a->kv;
-	const int32_t head_dim = kv.head_dim, per_query = head_dim - a->rope_dim / 2;
-	const int32_t queries = a->n_heads * per_query, keys = kv.n_kv_heads * head_dim;
-	const int32_t per_row = queries + 2 * keys;
+	const int32_t pairs = kv.head_dim / 2, per_row = (a->n_heads + 2 * kv.n_kv_heads) * pairs;
 	const int64_t n = (int64_t)a->n * per_row;
 
-	for (int64_t at = (int64_t)p->block * CU_THREADS + cu_thread(); at < n;
-		 at += (int64_t)p->n_blocks * CU_THREADS) {
-		int32_t r = (int32_t)(at / per_row), i = (int32_t)(at % per_row);
+	for (int64_t task = (int64_t)p->block * CU_THREADS + cu_thread(); task < n;
+		 task += (int64_t)p->n_blocks * CU_THREADS) {
+		const int32_t r = (int32_t)(task / per_row), i = (int32_t)(task % pairs);
+		const int32_t head = (int32_t)(task % per_row) / pairs, other = head - a->n_heads;
 
-		if (i < queries) {
-			cu_rope_query(a, head_dim, r, i / per_query, i % per_query);
+		if (head < a->n_heads) {
+			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)kv.head_dim, y[2];
+
+			cu_rotate(a, a->rows[r].pos, q, i, y);
+			q[rope_pair_at(a, i).d0] = y[0] * a->scale;
+			q[rope_pair_at(a, i).d1] = y[1] * a->scale;
 		} else {
-			i -= queries;
-			cu_rope_store(a, &kv, r, i / keys, i % keys / head_dim, i % head_dim);
+			cu_append(a, &kv, r, other / kv.n_kv_heads, other % kv.n_kv_heads, i);
 		}
 	}
 }
