@@ -15,7 +15,7 @@
 enum {
 	LAYERS = 2, HEADS = 3, KV_HEADS = 1, HEAD_DIM = 32, DIM = 96, FFN = 128, VOCAB = 1100,
 	Q = HEADS * HEAD_DIM, KV = KV_HEADS * HEAD_DIM, PAGE = 16, PAGES = 24, LONGEST = PAGE * PAGES - 1,
-	MAX_ROWS = 12, SEQS = 2, OBSERVED = 2, STRIDE = LONGEST / K_GROUP + 1, MAX_OPS = 32,
+	MAX_ROWS = 12, SEQS = 6, OBSERVED = 6, STRIDE = LONGEST / K_GROUP + 1, MAX_OPS = 32,
 	PER_LAYER = 7, MATRICES = LAYERS * PER_LAYER + 2
 };
 
@@ -414,6 +414,9 @@ static void test_rows(void **state)
 		for (int32_t r = 4; r < MAX_ROWS; r++)
 			rows[r] = (struct k_row){2 + r, 1, -1};
 		try_step(s, rows, MAX_ROWS);
+		for (int32_t r = 0; r < SEQS; r++) /* more to observe than a block keeps for later */
+			rows[r] = (struct k_row){140 + 20 * r, r, r};
+		try_step(s, rows, SEQS);
 	}
 }
 

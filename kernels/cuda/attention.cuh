@@ -41,6 +41,8 @@ struct attend {
 	const struct k_row *row; /* of the unit's tile, in shared memory */
 	int32_t kv_head;
 	int32_t query, n_queries; /* the batch: queries of the tile, numbered row by row, head by head */
+	struct cu_kept *kept;	  /* may take what is left to observe; NULL: nothing may be left */
+	int32_t n_seen;			  /* that it has */
 };
 
 CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
@@ -70,6 +72,16 @@ CU_FN float *attend_out(const struct attend *c, int32_t q)
 CU_FN size_t attend_seen(const struct attend *c, int32_t q, int32_t observe)
 {
 	return (size_t)observe * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
+}
+
+/* Is any row of the tile? */
+CU_FN bool attend_is_observed(const struct attend *c)
+{
+	bool observed = false;
+
+	for (int32_t r = 0; c->plan->observed && r < c->unit.n_rows; r++)
+		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
+	return observed;
 }
 
 /* Pair i of the batch's query q to shared memory, zeros behind the last; folded, rotated and scaled on
@@ -353,7 +365,7 @@ CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d,
 
 /* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records; the
  * warps take turns at the spans. */
-CU_FN void attend_observe_records(const struct attend *c)
+CU_FN void attend_observe_batch(const struct attend *c)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
 
@@ -391,6 +403,32 @@ CU_FN void attend_observe_records(const struct attend *c)
 	CU_SYNC();
 }
 
+CU_LARGE_FN void attend_observe_records(struct attend *c)
+{
+	const int32_t n_queries = c->unit.n_rows * c->plan->n_rep;
+
+	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
+		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		attend_observe_batch(c);
+	}
+}
+
+/* Nobody waits for shares: if the block may, it makes them when it has come to the barrier. */
+CU_FN void attend_observe(struct attend *c)
+{
+	if (!attend_is_observed(c))
+		return;
+	if (!c->kept || c->n_seen == ATTEND_SEEN) {
+		attend_observe_records(c);
+		return;
+	}
+	c->n_seen++;
+	if (cu_thread() == 0) {
+		c->kept->seen[c->n_seen - 1] = c->unit;
+		c->kept->n_seen = c->n_seen;
+	}
+}
+
 /* True in the block that is the last of n to call it for this ticket, which is then zero again. What
  * the others wrote before is there. */
 CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
@@ -425,10 +463,6 @@ CU_LARGE_FN void attend_merge_records(struct attend *c)
 		if (out->q && !c->plan->all_heads)
 			attend_quantise(out, (size_t)(at - out->x), o);
 	}
-	for (; c->plan->observed && c->query < n_queries; c->query += c->n_queries) {
-		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
-		attend_observe_records(c);
-	}
 }
 
 /* A unit's records, or its tile's results, are written. */
@@ -441,6 +475,7 @@ CU_FN void attend_finish(struct attend *c)
 		if (!attend_is_last(c, c->unit.row * p->kv.n_kv_heads + c->kv_head, c->unit.n_spans))
 			return;
 		attend_merge_records(c);
+		attend_observe(c);
 		if (p->all_heads && attend_is_last(c, p->n * p->kv.n_kv_heads + c->unit.row, p->kv.n_kv_heads))
 			attend_quantise_rows(c, 0, c->a->out.dim);
 		return;
@@ -467,6 +502,8 @@ static __device__ void attend_open(struct attend *c, const struct cu_part *p)
 	c->step = p->step;
 	c->shared = (struct attend_shared *)p->shared;
 	c->memory = p->shared + ATTEND_SHARED;
+	c->kept = p->walks ? p->kept : NULL;
+	c->n_seen = 0;
 	attend_make_plan(&p->kept->plan, p);
 }
 
@@ -491,10 +528,12 @@ static __device__ void cu_attention(const struct cu_part *p)
 	struct attend c;
 	struct attend_unit next;
 	struct attend_ahead ahead;
-	int32_t index = p->block, nth = 0;
+	int32_t index = attend_first(p), nth = 0;
 	bool more;
 
 	attend_open(&c, p);
+	if (cu_thread() == 0)
+		p->kept->n_seen = 0;
 	ahead.buffer = 0;
 	ahead.fetched = p->prefetched && attend_fetches(&c);
 	more = attend_mine(c.plan, index, nth, &c.unit);
@@ -508,6 +547,23 @@ static __device__ void cu_attention(const struct cu_part *p)
 			many_unit(&c);
 		attend_finish(&c);
 		c.unit = next;
+	}
+}
+
+/* The observations of what the body merged. The records stay until the next stage that has any. */
+static __device__ void cu_attention_after(const struct cu_part *p)
+{
+	struct attend c;
+
+	attend_open(&c, p);
+	c.row = c.shared->row[0];
+	for (int32_t i = 0; i < p->kept->n_seen; i++) {
+		c.unit = p->kept->seen[i];
+		c.kv_head = c.unit.kv_head;
+		for (int32_t r = cu_thread(); r < c.unit.n_rows; r += CU_THREADS)
+			c.shared->row[0][r] = c.a->rows[c.unit.row + r];
+		CU_SYNC();
+		attend_observe_records(&c);
 	}
 }
 

@@ -321,21 +321,12 @@ CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, 
 	few_values(c, f, span, n_tokens, buffer);
 }
 
-CU_FN bool few_looks_again(const struct attend *c)
-{
-	bool observed = false;
-
-	for (int32_t r = 0; !c->plan->split && c->plan->observed && r < c->unit.n_rows; r++)
-		observed = observed || c->a->rows[c->unit.row + r].observe >= 0;
-	return observed;
-}
-
 /* All of a unit; the buffers change places if the next unit's first span is fetched meanwhile. */
 CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 {
 	const struct few_memory f = few_layout(c);
 	const struct attend_unit *u = &c->unit, *next = ahead->next;
-	const int32_t passes = few_looks_again(c) ? 2 : 1;
+	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1;
 	const bool fetch_next = c->plan->split && f.two && next && few_takes(c->plan, next);
 	int32_t pass, span;
 

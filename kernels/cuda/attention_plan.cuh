@@ -45,10 +45,13 @@ struct attend_plan {
 };
 
 /* What a block keeps from stage to stage, behind the shared memory of the bodies. */
+enum { ATTEND_SEEN = 4 };
 struct cu_kept {
 	struct cu_step step;	  /* of a walk */
 	struct cu_stage stage[2]; /* of a walk: the one at work, and the next */
 	struct attend_plan plan;
+	struct attend_unit seen[ATTEND_SEEN]; /* merged, not yet observed */
+	int32_t n_seen;
 };
 static_assert(sizeof(struct cu_kept) <= CU_KEPT_BYTES, "a larger CU_KEPT_BYTES");
 
@@ -192,6 +195,13 @@ CU_FN bool attend_find(const struct attend_plan *p, int32_t index, struct attend
 	return true;
 }
 
+/* The block's first unit. Units go to the last blocks first: those of few units then have nothing to do
+ * in a small matrix product behind, and time for what is left to do (cu_attention_after). */
+CU_FN int32_t attend_first(const struct cu_part *part)
+{
+	return part->n_blocks - 1 - part->block;
+}
+
 /* The plan of the part's op; all threads of the block call it. Kept is a plan or has rows NULL. */
 CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 {
@@ -219,8 +229,8 @@ CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 		attend_count(p);
 	}
 	if (cu_thread() == 0) {
-		p->n_mine = attend_find(p, part->block, &p->mine[0]);
-		p->n_mine += attend_find(p, part->block + part->n_blocks, &p->mine[1]);
+		p->n_mine = attend_find(p, attend_first(part), &p->mine[0]);
+		p->n_mine += attend_find(p, attend_first(part) + part->n_blocks, &p->mine[1]);
 	}
 	CU_SYNC();
 }

@@ -295,7 +295,7 @@ CU_LARGE_FN void many_unit(struct attend *c)
 {
 	const struct many_memory m = many_layout(c);
 	const struct attend_unit *u = &c->unit;
-	const int32_t passes = few_looks_again(c) ? 2 : 1, n_queries = u->n_rows * c->plan->n_rep;
+	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1, n_queries = u->n_rows * c->plan->n_rep;
 
 	CU_SYNC();
 	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)

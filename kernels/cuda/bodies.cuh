@@ -6,7 +6,8 @@
  * While a block waits at the barrier in front of a stage it may fetch what the stage reads and what no
  * stage of this step writes: cu_<op>_prefetch, for the ops that have much of that. Weights go to the
  * second cache. Keys and values go to the block's shared memory: no body runs between the prefetch of a
- * stage and its body.
+ * stage and its body. And what nobody waits for it does there too, for the stage behind it:
+ * cu_<op>_after.
  *
  * One .cuh a family of ops; kernels.cu includes them all and holds the entry points. */
 #ifndef CUTAWAY_KERNELS_CUDA_BODIES_CUH
@@ -23,6 +24,7 @@ struct cu_part {
 	int32_t block, n_blocks;
 	unsigned char *shared;
 	struct cu_kept *kept;
+	bool walks;		 /* cu_<op>_after will be called, if the op has one */
 	bool prefetched; /* the stage's prefetch was called */
 };
 
@@ -34,5 +36,6 @@ K_KINDS(X)
 
 static __device__ void cu_matmul_prefetch(const struct cu_part *p);
 static __device__ void cu_attention_prefetch(const struct cu_part *p);
+static __device__ void cu_attention_after(const struct cu_part *p);
 
 #endif

@@ -19,7 +19,7 @@ CU_FN struct cu_part open_part(const struct cu_step *step, const struct cu_stage
 {
 	unsigned char *shared = cu_shared_memory();
 	struct cu_part p = {step, stage, cu_block(), cu_n_blocks(), shared,
-						(struct cu_kept *)(shared + CU_SHARED_BYTES), false};
+						(struct cu_kept *)(shared + CU_SHARED_BYTES), false, false};
 
 	if (cu_thread() == 0)
 		p.kept->plan.rows = NULL;
@@ -99,6 +99,7 @@ CU_KERNEL cutaway_walk(const struct cu_step *step)
 	struct cu_part p = open_part(step, NULL);
 	struct cu_kept *kept = p.kept;
 
+	p.walks = true;
 	keep(&kept->step, step, sizeof *step);
 	keep(&kept->stage[0], step->stage, sizeof *step->stage);
 	p.step = &kept->step;
@@ -110,15 +111,16 @@ CU_KERNEL cutaway_walk(const struct cu_step *step)
 		uint32_t came;
 
 		run_stage(&p);
-		if (!more && !p.step->clock)
-			break; /* the end of the kernel is a barrier too */
-		p.stage = &kept->stage[(i + 1) % 2];
 		if (more)
 			keep(&kept->stage[(i + 1) % 2], &p.step->stage[i + 1], sizeof *p.stage);
 		came = come_to_gate(&p);
+		if (p.stage->op.kind == K_OP_attention)
+			cu_attention_after(&p);
+		p.stage = &kept->stage[(i + 1) % 2];
 		if (more)
 			prefetch_stage(&p);
-		leave_gate(&p, came);
+		if (more || p.step->clock) /* the end of the kernel is a barrier too */
+			leave_gate(&p, came);
 		note_time(&p, i + 1);
 	}
 }
