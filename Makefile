@@ -54,6 +54,8 @@ $(BUILD)/%.o: %.c
 
 # The prompts of /load are part of the program.
 $(BUILD)/tui/load.o: demos/prompts.txt
+# The page of `export --to html` likewise.
+$(BUILD)/sessions/export_html.o: sessions/export_page.html
 # The session event of a recording says how the program was built.
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 

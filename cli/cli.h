@@ -34,6 +34,7 @@ struct cli {
 	bool ascii;
 	const char *only, *svg; /* of bench */
 	const char *file;		/* of why: the recording */
+	const char *to, *out, *table; /* of export */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
@@ -49,6 +50,7 @@ enum verb_bit {
 	VERB_CERTIFY = 64,
 	VERB_CACHE = 128,
 	VERB_WHY = 256,
+	VERB_EXPORT = 1 << 12,
 	VERB_ALL = (1 << 20) - 1, /* those to come, too */
 };
 
@@ -117,5 +119,6 @@ int verb_bench(const struct cli *c, struct err *e);
 int verb_certify(const struct cli *c, struct err *e);
 int verb_cache(const struct cli *c, struct err *e);
 int verb_why(const struct cli *c, struct err *e);
+int verb_export(const struct cli *c, struct err *e);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 /* clang-format on */
 
 const struct option options[] = {
-	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY), engine.model,
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY | VERB_EXPORT), engine.model,
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
@@ -110,6 +110,12 @@ const struct option options[] = {
 	FLAG("Output", "turns", VERB_BENCH, turns,
 		 "with --only: one run for each line on standard input, its value on a line"),
 	WORD(FILE, "Output", "svg", "FILE", VERB_BENCH, svg, "write that picture as SVG"),
+	WORD(CHOICE, "Output", "to", "perfetto|csv|jsonl|asciicast|html", VERB_EXPORT, to,
+		 "the format (without it: by the ending of --out)"),
+	WORD(FILE, "Output", "out", "FILE", VERB_EXPORT, out,
+		 "write to FILE, also -o (without it: standard output)"),
+	WORD(TEXT, "Output", "table", "NAME", VERB_EXPORT, table,
+		 "csv: which kind of events (token)"),
 	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),
 	FLAG("Output", "quick", VERB_CERTIFY, quick, "a smaller proof, under half a minute"),
 	INT("Output", "seconds", "N", VERB_CERTIFY, seconds, 0, 1 << 20, 1,
@@ -318,6 +324,8 @@ static int parse_option(struct cli *c, bool *given, const char *word, const char
 {
 	if (!strcmp(word, "-h"))
 		word = "--help";
+	if (!strcmp(word, "-o"))
+		word = "--out";
 	const char *name = word + 2;
 	if (word[1] != '-')
 		return err_set(e, ERR_USAGE, "%s: options begin with two dashes; see cutaway --help", word);

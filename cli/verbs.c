@@ -63,6 +63,12 @@ const struct verb verbs[] = {
 	 "preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
 	 "without it, what is most worth asking.",
 	 "cutaway why slow --file session.db", VERB_WHY, 1, 2, verb_why},
+	{"export", "FILE", "a recording in the formats of other tools",
+	 "Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
+	 "requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
+	 "event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
+	 "asciinema) or html (one self-contained page with text, token colours, page map and charts).",
+	 "cutaway export session.db --to html -o session.html", VERB_EXPORT, 1, 1, verb_export},
 	{0},
 };
 

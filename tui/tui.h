@@ -3,6 +3,8 @@
 #define CUTAWAY_TUI_TUI_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "engine/engine.h"
@@ -27,5 +29,9 @@ struct tui_options {
 int tui_chat(const struct tui_options *o, bool *recorded, struct err *e);
 /* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark. */
 int tui_replay(const char *path, const struct tui_options *o, struct err *e);
+/* Writes a recording as a terminal recording of w x h (asciicast v2): the replay's screens, at the recorded
+ * pace. progress may be NULL; false stops. */
+int tui_cast(const char *path, int w, int h, FILE *out,
+			 bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e);
 
 #endif

@@ -1,0 +1,31 @@
+/* A recording in the formats of other tools: a fold of its events, written as they are read, in memory
+ * that does not grow with the session (html excepted, whose page holds the data).
+ *
+ * The file may come from anywhere; what is written is valid in its format whatever the file says.
+ * Thread: any one. */
+#ifndef CUTAWAY_SESSIONS_EXPORT_H
+#define CUTAWAY_SESSIONS_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+struct export_format {
+	const char *name, *doc;
+};
+extern const struct export_format export_formats[]; /* ends with name NULL */
+
+struct export_options {
+	const char *to;	   /* name of a format */
+	const char *table; /* csv: which kind of events; NULL: token */
+	/* Told while it runs: events read, and the last there is; false stops (ERR_INTERRUPTED). May be NULL. */
+	bool (*progress)(void *arg, int64_t done, int64_t all);
+	void *arg;
+};
+
+/* Reads the recording at `path` and writes it to out; the caller closes that. */
+int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e);
+
+#endif
