@@ -67,8 +67,11 @@ const struct option options[] = {
 	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
 
 	INT("Engine", "threads", "N", ENGINE, engine.threads, 0, 256, 1, "0: one a core"),
-	WORD(CHOICE, "Engine", "backend", "cpu|ref", ENGINE, engine.backend,
-		 "cpu: the fast kernels; ref: the plain ones that define the arithmetic"),
+	WORD(CHOICE, "Engine", "backend", "auto|cuda|cpu|ref", ENGINE, engine.backend,
+		 "auto: a GPU if one can be used, else the CPU; ref: the plain kernels that define the arithmetic"),
+	INT("Engine", "device", "N", ENGINE, engine.device, 0, 255, 1, "which GPU: see cutaway devices"),
+	WORD(CHOICE, "Engine", "cuda-mode", "launches|graph|persistent", ENGINE, engine.cuda_mode,
+		 "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)"),
 	WORD(TEXT, "Engine", "isa", "NAME", ENGINE, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
 	INT("Engine", "slots", "N", ANSWER, engine.slots, 1, 256, 1, "requests that run at once"),

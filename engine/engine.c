@@ -95,13 +95,16 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 						int32_t *ctx, struct err *err)
 {
 	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
+	char backend[32];
 	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (o->packed_cache && !strcmp(o->packed_cache, "on"))
 		m.cache = WEIGHTS_CACHE_ON;
 	else if (!o->packed_cache || !strcmp(o->packed_cache, "off"))
 		m.cache = WEIGHTS_CACHE_OFF;
-	if (k_open(&e->kernels, o->backend, o->isa, threads < 1 ? 1 : threads, err))
+	snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
+	if (k_open(&e->kernels, backend, o->isa, threads < 1 ? 1 : threads, err) ||
+		(o->cuda_mode && k_set_mode(e->kernels, o->cuda_mode, err)))
 		return -1;
 	return model_open(&e->model, g, e->kernels, &m, ctx, err);
 }
@@ -156,6 +159,8 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	snprintf(i->name, sizeof i->name, "%s", e->model->name);
 	i->backend = k_backend_name(e->kernels);
 	i->isa = k_isa_name(e->kernels);
+	i->device = k_device_name(e->kernels);
+	i->fallback = k_fallback(e->kernels);
 	i->threads = k_n_threads(e->kernels);
 	i->n_layers = c->n_layers;
 	i->n_heads = c->n_heads;

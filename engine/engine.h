@@ -23,7 +23,9 @@ struct engine;
 
 struct engine_options {
 	const char *model;   /* path of a GGUF file */
-	const char *backend; /* "cpu" or "ref" */
+	const char *backend; /* "cpu", "ref", "cuda" or "auto": see k_open() */
+	int32_t device;        /* which GPU, if it is to be one */
+	const char *cuda_mode; /* NULL: a device's own choice; see k_set_mode() */
 	const char *isa;     /* NULL: the best of this machine */
 	int32_t threads;     /* 0: one a core */
 	int32_t ctx;         /* longest sequence in tokens; 0: the model's own, at most 8192 */
@@ -68,6 +70,8 @@ struct engine_request {
 struct engine_info {
 	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
 	const char *backend, *isa;
+	const char *device;   /* "NVIDIA H200"; "" on a CPU */
+	const char *fallback; /* why "auto" took the CPU, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots, pages, page_size;
 	size_t page_bytes, model_bytes, weight_bytes;

@@ -169,6 +169,15 @@ static void get_every(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%d", e->attention_every);
 }
 
+static int set_cuda_mode(struct engine *e, const char *v, struct err *err)
+{
+	return k_set_mode(e->kernels, v, err);
+}
+static void get_cuda_mode(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", *k_mode(e->kernels) ? k_mode(e->kernels) : "-");
+}
+
 static int set_pages(struct engine *e, const char *v, struct err *err)
 {
 	(void)e;
@@ -189,7 +198,8 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("pages", "-", "KV pages of the pool; fixed at the start", pages)                             \
 	X("attention-every", "1-1024", "tokens from one row whose attention is told to the next", every) \
 	X("observe-layer", "-1 or a layer", "layer whose chosen head is watched; -1: none", layer)     \
-	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)
+	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)                \
+	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode)
 
 #define set_spec engine_set_spec
 const struct engine_setting engine_settings[] = {

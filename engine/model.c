@@ -134,6 +134,7 @@ enum { ROPE_STRIP = 512 }; /* positions computed at once by one thread */
 
 struct rope_table {
 	struct model *m;
+	float *cos, *sin; /* where the host writes them */
 	double freq[256];
 	int32_t ctx;
 };
@@ -147,11 +148,11 @@ static void fill_rope(void *arg, int64_t i, void *scratch)
 	size_t from = (size_t)first * (size_t)n, to = (size_t)end * (size_t)n;
 
 	(void)scratch;
-	k_rope_rows(t->freq, n, first, end, m->rope_cos + from, m->rope_sin + from);
+	k_rope_rows(t->freq, n, first, end, t->cos + from, t->sin + from);
 	if (m->config.rope_mscale != 1)
 		for (size_t k = from; k < to; k++) {
-			m->rope_cos[k] *= m->config.rope_mscale;
-			m->rope_sin[k] *= m->config.rope_mscale;
+			t->cos[k] *= m->config.rope_mscale;
+			t->sin[k] *= m->config.rope_mscale;
 		}
 }
 
@@ -159,16 +160,23 @@ static int rope_open(struct loader *l, int32_t ctx)
 {
 	struct model *m = l->m;
 	struct rope_table t = { .m = m, .ctx = ctx };
-	size_t count = (size_t)ctx * (size_t)(m->config.rope_dim / 2);
+	size_t count = (size_t)ctx * (size_t)(m->config.rope_dim / 2), bytes = count * sizeof *m->rope_cos;
+	int status;
 
 	if (model_rope_freqs(l->g, &m->config, t.freq, l->e))
 		return -1;
-	m->rope_cos = malloc(count * sizeof *m->rope_cos);
-	m->rope_sin = malloc(count * sizeof *m->rope_sin);
-	if (!m->rope_cos || !m->rope_sin)
+	m->rope_cos = k_alloc(m->kernels, 2 * bytes, K_WEIGHTS, "the rotary table; try a shorter --ctx", l->e);
+	t.cos = !m->rope_cos || k_is_host(m->kernels) ? m->rope_cos : malloc(2 * bytes);
+	if (!t.cos)
 		return err_set(l->e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
+	m->rope_sin = m->rope_cos + count;
+	t.sin = t.cos + count;
 	k_deal(m->kernels, (ctx + ROPE_STRIP - 1) / ROPE_STRIP, fill_rope, &t);
-	return 0;
+	if (t.cos == m->rope_cos)
+		return 0;
+	status = k_upload(m->kernels, m->rope_cos, t.cos, 2 * bytes, l->e);
+	free(t.cos);
+	return status;
 }
 
 /* Every tensor gets its place. */
@@ -255,8 +263,7 @@ void model_close(struct model *m)
 	if (!m)
 		return;
 	weights_close(&m->weights);
-	free(m->rope_cos);
-	free(m->rope_sin);
+	k_free(m->kernels, m->rope_cos);
 	free(m->layer);
 	free(m);
 }

@@ -41,7 +41,11 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	}
 	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
 	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
-	return 0;
+	w->kernels = kernels;
+	w->base = k_is_host(kernels)
+				  ? w->arena
+				  : k_alloc(kernels, w->bytes, K_WEIGHTS, "weights; try --backend cpu", e);
+	return w->base ? 0 : -1;
 }
 
 static struct weights_part *add_part(struct weights *w, size_t bytes, struct err *e)
@@ -74,7 +78,7 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 	p->tensor = t;
 	p->strip = STRIP_BYTES;
 	w->n_strips += (int64_t)((t->bytes + STRIP_BYTES - 1) / STRIP_BYTES);
-	return (float *)(void *)p->to;
+	return (float *)(void *)(w->base + (p->to - w->arena));
 }
 
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
@@ -95,7 +99,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	p->tensor = t;
 	p->matrix = m;
 	p->strip = units > 1 ? units * unit : unit;
-	m->data = p->to;
+	m->data = w->base + (p->to - w->arena);
 	w->n_strips += (m->n_rows + p->strip - 1) / p->strip;
 	return 0;
 }
@@ -159,6 +163,7 @@ static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i
 					  struct err *e)
 {
 	const size_t row = p->tensor->bytes / (size_t)p->matrix->n_rows;
+	struct k_matrix here = *p->matrix;
 	int32_t first = (int32_t)(i - p->first) * p->strip, n = p->matrix->n_rows - first;
 	int64_t start;
 
@@ -166,7 +171,8 @@ static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i
 	if (gguf_read_part(f->g, p->tensor, (size_t)first * row, (size_t)n * row, scratch, e))
 		return -1;
 	start = now_ns();
-	k_pack_rows(f->kernels, p->matrix, scratch, first, n);
+	here.data = p->to;
+	k_pack_rows(f->kernels, &here, scratch, first, n);
 	atomic_fetch_add_explicit(&f->pack_ns, now_ns() - start, memory_order_relaxed);
 	return 0;
 }
@@ -245,6 +251,25 @@ static int prepare_key(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	return 0;
 }
 
+static void drop_arena(struct weights *w)
+{
+	if (w->arena)
+		munmap(w->arena, w->bytes);
+	w->arena = NULL;
+}
+
+/* To the device's memory, if the kernels read that. */
+static int move(struct weights *w, struct err *e)
+{
+	if (w->base == w->arena)
+		return 0;
+	if (k_upload(w->kernels, w->base, w->arena, w->used, e))
+		return -1;
+	if (!w->saving)
+		drop_arena(w);
+	return 0;
+}
+
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels, enum weights_cache mode,
 				 const atomic_bool *abandon, struct err *e)
 {
@@ -263,7 +288,7 @@ int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 						   (mode == WEIGHTS_CACHE_AUTO &&
 							w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
 		start_saving(w);
-	return 0;
+	return move(w, e);
 }
 
 void weights_close(struct weights *w)
@@ -272,8 +297,9 @@ void weights_close(struct weights *w)
 		atomic_store(&w->give_up, w->mode != WEIGHTS_CACHE_ON || abandoned(w));
 		pthread_join(w->saver, NULL);
 	}
-	if (w->arena)
-		munmap(w->arena, w->bytes);
+	if (w->base != w->arena)
+		k_free(w->kernels, w->base);
+	drop_arena(w);
 	free(w->part);
 	free(w->path);
 	free(w->name);

@@ -1,6 +1,9 @@
 /* The weights' way into memory: planned tensor by tensor, then read and packed by all threads at once,
  * or taken from the cache of packed weights; and, where that pays, into that cache by a thread beside.
  *
+ * Where the kernels do not read the host's memory, the arena is filled here, copied there in one piece,
+ * and kept only as long as the cache is written from it.
+ *
  * Invariants: `used` <= `bytes`, the arena's size, of which every part has its own piece, aligned to 64;
  * the plan is a function of the file's tensors and the back end's layout. After weights_load() the arena
  * is constant. Thread: the engine's, but for the saver, which only reads. */
@@ -19,7 +22,7 @@
 struct weights_part {
 	const struct gguf_tensor *tensor;
 	struct k_matrix *matrix; /* NULL: copied as it is */
-	uint8_t *to;
+	uint8_t *to; /* in the arena */
 	int32_t strip; /* rows (of a matrix) or bytes that are read at once */
 	int64_t first; /* number of the first strip among those of all parts */
 };
@@ -35,6 +38,8 @@ enum weights_cache {
 
 struct weights {
 	uint8_t *arena;
+	uint8_t *base; /* of the same bytes as the kernels read them: the arena, or a device's memory */
+	struct k_ctx *kernels;
 	size_t bytes, used;
 	struct weights_part *part;
 	int32_t n_parts, cap_parts;

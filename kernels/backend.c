@@ -1,11 +1,15 @@
-/* The CPU's back ends: chooses kernels for this processor, and runs programs on the pool. "ref"
+/* The back ends: chooses kernels for this processor, or a device, and runs programs on the pool. "ref"
  * is the reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
  * Thread: the engine's; the pool's threads run what walk.c hands them. */
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/context.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/image.h"
 #include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
@@ -70,7 +74,7 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	const bool ref = strcmp(backend, "ref") == 0;
 
 	if (!ref && strcmp(backend, "cpu") != 0) {
-		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\" and \"ref\"", backend);
+		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\", \"ref\", \"cuda\" and \"auto\"", backend);
 		return NULL;
 	}
 	if (ref)
@@ -84,33 +88,106 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	return NULL;
 }
 
+/* The number behind the colon, 0 without; -1: not a number. */
+static int device_number(const char *backend)
+{
+	const char *colon = strchr(backend, ':');
+	char *end;
+	long n;
+
+	if (!colon)
+		return 0;
+	n = strtol(colon + 1, &end, 10);
+	return colon[1] >= '0' && colon[1] <= '9' && !*end && n <= INT_MAX ? (int)n : -1;
+}
+
+/* Is it `name`, perhaps with a device's number? */
+static bool is_backend(const char *backend, const char *name)
+{
+	const size_t n = strlen(name);
+
+	return !strncmp(backend, name, n) && (!backend[n] || backend[n] == ':');
+}
+
+static int open_device(struct k_ctx *ctx, const char *backend, const char *isa, struct err *e)
+{
+	const int n = device_number(backend);
+
+	if (isa)
+		return err_set(e, ERR_USAGE, "an instruction set (%s) is chosen for a CPU, not for a device", isa);
+	if (n < 0)
+		return err_set(e, ERR_USAGE, "back end \"%s\": a device is chosen by number, as in \"cuda:1\"",
+					   backend);
+	ctx->backend = "cuda";
+	ctx->isa = &cu_packing;
+	ctx->device = cu_open(n, e);
+	return ctx->device ? 0 : -1;
+}
+
+static int open_cpu(struct k_ctx *ctx, const char *backend, const char *isa, struct err *e)
+{
+	ctx->isa = choose(backend, isa, e);
+	ctx->backend = strcmp(backend, "ref") == 0 ? "ref" : "cpu";
+	return ctx->isa ? 0 : -1;
+}
+
+/* Kernels that give the known answers. */
+static int open_kernels(struct k_ctx *ctx, bool device, const char *backend, const char *isa,
+						struct err *e)
+{
+	if (device ? open_device(ctx, backend, isa, e) : open_cpu(ctx, backend, isa, e))
+		return -1;
+	return k_selfcheck(ctx, e) || k_selfcheck_layout(ctx, ctx->layout, e) ? -1 : 0;
+}
+
+static void close_kernels(struct k_ctx *ctx)
+{
+	k_free_all(ctx);
+	if (ctx->device)
+		ctx->device->close(ctx->device);
+	ctx->device = NULL;
+}
+
+/* The device, or the CPU and why it is that. */
+static int open_either(struct k_ctx *ctx, const char *backend, const char *isa, struct err *e)
+{
+	struct err why = {0};
+
+	if (isa)
+		snprintf(ctx->fallback, sizeof ctx->fallback, "an instruction set was chosen, which is the CPU's");
+	else if (!open_kernels(ctx, true, backend, NULL, &why))
+		return 0;
+	else
+		snprintf(ctx->fallback, sizeof ctx->fallback, "%s", why.text);
+	close_kernels(ctx);
+	return open_kernels(ctx, false, "cpu", isa, e);
+}
+
 int k_open(struct k_ctx **out, const char *backend, const char *isa, int n_threads, struct err *e)
 {
 	struct k_ctx *ctx = calloc(1, sizeof *ctx);
+	int failed;
 
 	*out = NULL;
 	if (!ctx)
 		return err_set(e, ERR_MEMORY, "no memory for the back end");
-	ctx->isa = choose(backend, isa, e);
-	if (!ctx->isa || k_pool_open(&ctx->pool, n_threads, e))
-		goto fail;
-	ctx->backend = strcmp(backend, "ref") == 0 ? "ref" : "cpu";
-	if (k_selfcheck(ctx, e) || k_selfcheck_layout(ctx, ctx->layout, e))
-		goto fail;
+	failed = k_pool_open(&ctx->pool, n_threads, e);
+	if (!failed)
+		failed = is_backend(backend, "auto") ? open_either(ctx, backend, isa, e)
+											 : open_kernels(ctx, is_backend(backend, "cuda"), backend, isa, e);
+	if (failed) {
+		k_close(ctx);
+		return -1;
+	}
 	*out = ctx;
 	return 0;
-fail:
-	k_close(ctx);
-	return -1;
 }
 
 void k_close(struct k_ctx *ctx)
 {
 	if (!ctx)
 		return;
-	k_free_all(ctx);
-	if (ctx->device)
-		ctx->device->close(ctx->device);
+	close_kernels(ctx);
 	k_pool_close(ctx->pool);
 	free(ctx);
 }
@@ -123,6 +200,39 @@ const char *k_backend_name(const struct k_ctx *ctx)
 const char *k_isa_name(const struct k_ctx *ctx)
 {
 	return ctx->device ? ctx->device->isa : ctx->isa->name;
+}
+
+const char *k_device_name(const struct k_ctx *ctx)
+{
+	return ctx->device ? ctx->device->name : "";
+}
+
+const char *k_fallback(const struct k_ctx *ctx)
+{
+	return ctx->fallback;
+}
+
+int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e)
+{
+	if (!ctx->device)
+		return err_set(e, ERR_USAGE, "the back end \"%s\" has no cuda-mode: its threads walk the program",
+					   ctx->backend);
+	return ctx->device->set_mode(ctx->device, mode, e);
+}
+
+const char *k_mode(const struct k_ctx *ctx)
+{
+	return ctx->device ? ctx->device->mode(ctx->device) : "";
+}
+
+int k_devices(struct k_device_info *out, int cap, struct err *e)
+{
+	return cu_devices(out, cap, e);
+}
+
+const char *k_cuda_build(void)
+{
+	return cu_image.archs;
 }
 
 int k_n_threads(const struct k_ctx *ctx)

@@ -17,19 +17,22 @@ struct k_ctx {
 	struct k_pool *pool;
 	char layout[K_LAYOUT_NAME];
 	struct k_block *blocks; /* memory.c */
+	char fallback[sizeof((struct err *)0)->text]; /* why "auto" took the CPU */
 	struct k_device *device; /* NULL: the pool's threads are the machine */
 };
 
 /* A machine whose kernels run elsewhere than on the pool's threads; each does what kernels.h says of
  * its namesake. A device embeds this as its first member. */
 struct k_device {
-	const char *isa; /* "sm_90" */
+	const char *isa, *name; /* "sm_90", "NVIDIA H200" */
 	void (*close)(struct k_device *d);
 	void *(*alloc)(struct k_device *d, size_t bytes, enum k_memory where, const char *what,
 				   struct err *e);
 	void (*free)(struct k_device *d, void *p, enum k_memory where);
 	int (*upload)(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e);
 	void (*copy)(struct k_device *d, void *to, const void *from, size_t bytes);
+	int (*set_mode)(struct k_device *d, const char *name, struct err *e);
+	const char *(*mode)(const struct k_device *d);
 	int (*run)(struct k_device *d, struct k_program *p, struct err *e);
 	double (*measure_read)(struct k_device *d, size_t bytes);
 	double (*measure_int)(struct k_device *d);

@@ -272,15 +272,37 @@ struct k_ctx;
 /* Scratch of each of its threads. Memory that is never touched costs nothing. */
 #define K_SCRATCH_BYTES ((size_t)16 << 20)
 
-/* backend: "cpu" or "ref"; isa: NULL for the best of this machine, or one of k_isas(). n_threads >= 1
+/* backend: "cpu", "ref", "cuda", or "auto", which is cuda if that works and else cpu; the latter two may
+ * name a device by its number, "cuda:1". isa, of CPUs: NULL for the best of this machine, or one of k_isas(). n_threads >= 1
  * (1 for the engine's own thread alone). Runs the known-answer hash of all kernels (rule 1) and fails
  * with ERR_DEVICE if it is not the one that ref.c gives. */
 int k_open(struct k_ctx **ctx, const char *backend, const char *isa, int n_threads, struct err *e);
 void k_close(struct k_ctx *ctx); /* NULL is fine */
 
-const char *k_backend_name(const struct k_ctx *ctx); /* "cpu" or "ref" */
+const char *k_backend_name(const struct k_ctx *ctx); /* "cpu", "ref" or "cuda" */
 const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
 int k_n_threads(const struct k_ctx *ctx);
+/* "NVIDIA H200"; "" on a CPU. */
+const char *k_device_name(const struct k_ctx *ctx);
+/* Why "auto" took the CPU; "" otherwise. */
+const char *k_fallback(const struct k_ctx *ctx);
+/* How a device runs a program: "launches", "graph" or "persistent", with equal bits. On a CPU there is
+ * no choice: ERR_USAGE, and the mode is "". */
+int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e);
+const char *k_mode(const struct k_ctx *ctx);
+
+struct k_device_info {
+	int index, driver; /* 13000: CUDA 13.0 */
+	char name[128];
+	size_t memory_bytes;
+	int processors, major, minor; /* compute capability */
+	char unfit[192];			  /* why it cannot be used, "" if it can */
+};
+/* Writes at most cap of them; how many, or -1: there is no driver, and e says why. */
+int k_devices(struct k_device_info *out, int cap, struct err *e);
+/* For which architectures this program carries kernels: "sm_80 sm_90 compute_90"; "" for none. */
+const char *k_cuda_build(void);
+
 /* NULL-terminated, best first, those that this processor runs. */
 const char *const *k_isas(void);
 

@@ -33,19 +33,20 @@ static const uint64_t known[K_N_KINDS] = {
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
+/* Aligned as memory of a step is. */
 struct data {
-	float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
-	float out[ROWS * WIDE], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
-	float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
-	int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
-	uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
+	_Alignas(64) float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
+	_Alignas(64) float out[ROWS * WIDE], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
+	_Alignas(64) float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
+	_Alignas(64) int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
+	_Alignas(64) uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
 	double freq[HEAD_DIM / 2];
-	float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
-	float share[ROWS * HEADS * GROUPS];
+	_Alignas(64) float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
+	_Alignas(64) float share[ROWS * HEADS * GROUPS];
 	int32_t near_zero[ROWS * HEADS];
-	uint8_t raw[OUT * DIM * 4];
-	struct k_row row[ROWS];
-	struct k_logit_stats stats[ROWS];
+	_Alignas(64) uint8_t raw[OUT * DIM * 4];
+	_Alignas(64) struct k_row row[ROWS];
+	_Alignas(64) struct k_logit_stats stats[ROWS];
 	int32_t table[PAGES], ids[ROWS];
 	atomic_int nan_row;
 	struct err *e;

@@ -57,6 +57,7 @@ static void open_once(void)
 	const char *named = getenv("CUTAWAY_CUDA_DRIVER");
 	void *library;
 
+	driver.named = named && *named;
 	driver.path = named && *named ? named : "libcuda.so.1";
 	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {

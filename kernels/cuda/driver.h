@@ -8,6 +8,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_DRIVER_H
 #define CUTAWAY_KERNELS_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -106,6 +107,7 @@ struct cu_driver {
 #undef X
 	int version; /* 13000: CUDA 13.0 */
 	const char *path; /* of the library, as it was named */
+	bool named;		  /* by the environment: it brings kernels of its own */
 };
 
 /* The lowest version whose driver runs our fat binary: that of the compiler is asked for at build

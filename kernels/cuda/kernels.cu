@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/matmul.cuh"
+#include "kernels/cuda/measure.cuh"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rope.cuh"
 #include "kernels/cuda/stats.cuh"

@@ -42,6 +42,9 @@ static const struct shim_kernel kernels[] = {
 	K_KINDS(X)
 #undef X
 	KERNEL(cutaway_walk)
+	KERNEL(cutaway_clock)
+	KERNEL(cutaway_copy)
+	KERNEL(cutaway_multiply)
 #define X(name) KERNEL(wrong_##name)
 	WRONG_KERNELS(X)
 #undef X

@@ -1,0 +1,115 @@
+/* The inside of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c (programs
+ * to stages), launch.c (running, measuring). kernels/cuda/ only.
+ *
+ * Invariants: (1) one stream: what is asked of the device happens in that order; (2) between calls the
+ * stream is idle but for copies that k_copy() asked for; (3) once `lost` has a code nothing more is
+ * asked of the device but to free. Thread: the engine's. */
+#ifndef CUTAWAY_KERNELS_CUDA_CUDA_H
+#define CUTAWAY_KERNELS_CUDA_CUDA_H
+
+#include "kernels/context.h"
+#include "kernels/cuda/driver.h"
+#include "kernels/cuda/stage.h"
+
+/* Device memory that only grows; what was in it is lost when it does. */
+struct cu_room {
+	CUdeviceptr at;
+	size_t bytes;
+};
+
+/* What a run copies to the device in front of the kernels: the host's side may change each time. */
+enum cu_input_kind {
+	CU_PLAIN, /* bytes as they are */
+	CU_TABLES /* block tables: pointers, which lead behind all that is plain */
+};
+struct cu_input {
+	enum cu_input_kind kind;
+	const void *from; /* what the op had */
+	size_t bytes, at; /* in the input room */
+	const struct k_row *rows; /* of tables: the rows that read them, and the pages' size */
+	const struct k_kv *kv;
+	int32_t n;
+};
+enum { CU_MAX_INPUTS = 64 };
+
+/* A stage as the host launches it. */
+struct cu_launch {
+	enum k_kind kind;
+	int32_t blocks, op;
+};
+
+/* A program as lowered, kept for as long as its version is used. */
+struct cu_program {
+	uint64_t version; /* 0: free, or not to be used again */
+	uint64_t used;	  /* when: the least goes first */
+	struct cu_room blob; /* [2] struct cu_step, the stages, the matrices */
+	unsigned char *host; /* the same, made here */
+	size_t host_bytes;
+	struct cu_launch *launch; /* [n_stages] */
+	int32_t n_stages, cap_stages;
+	struct cu_input input[CU_MAX_INPUTS];
+	int32_t n_inputs;
+	size_t input_bytes; /* without the tables themselves */
+	CUgraphExec graph[2]; /* not timed, timed; NULL: not recorded yet */
+};
+enum { CU_KEPT_PROGRAMS = 8, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh */ };
+
+#define CU_MODES(X)                                                                                \
+	X(launches, "a launch for each stage")                                                         \
+	X(graph, "the launches recorded once, as one CUDA graph")                                      \
+	X(persistent, "one kernel that stays and walks all stages")
+
+enum cu_mode {
+#define X(name, doc) CU_MODE_##name,
+	CU_MODES(X)
+#undef X
+		CU_N_MODES
+};
+
+struct cu_device {
+	struct k_device base;
+	const struct cu_driver *d;
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	CUstream stream;
+	struct err lost;
+	char isa[16], name[128];
+	size_t memory_bytes;
+	int n_processors;
+	enum cu_mode mode;
+
+	CUfunction kernel[K_N_KINDS], walk, clock, copy, multiply; /* the last three may be missing */
+	int most_blocks[K_N_KINDS], walk_blocks;
+
+	struct cu_room gate, tickets, scratch, input;
+	unsigned char *input_host; /* [input.bytes], pinned */
+	uint64_t *clock_host;	   /* [clock_cap], pinned: the device writes it */
+	int32_t clock_cap;
+	struct cu_program program[CU_KEPT_PROGRAMS];
+	uint64_t n_runs;
+};
+
+/* cuda.c: makes the device's context current in this thread; every way in does it first. */
+int cu_use(struct cu_device *c, struct err *e);
+/* A failure that the device does not survive. Returns -1. */
+int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
+/* Room for at least `bytes`, zeroed if it is new. Programs that knew the old place must be dropped. */
+int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
+
+/* lower.c: the program as stages, from the kept ones or anew. NULL: e says why. */
+struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
+/* Writes the inputs of a run to input_host; *bytes is how much of it. -1 with e; 1: the room had to
+ * grow, and every program must be lowered anew. */
+int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e);
+void cu_drop_programs(struct cu_device *c);
+void cu_free_programs(struct cu_device *c);
+
+/* launch.c */
+int cu_run(struct k_device *d, struct k_program *p, struct err *e);
+double cu_measure_read(struct k_device *d, size_t bytes);
+double cu_measure_int(struct k_device *d);
+int cu_set_mode(struct k_device *d, const char *name, struct err *e);
+const char *cu_get_mode(const struct k_device *d);
+
+#endif

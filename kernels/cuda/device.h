@@ -1,0 +1,17 @@
+/* What the rest of kernels/ sees of the CUDA back end: devices, listed and opened. */
+#ifndef CUTAWAY_KERNELS_CUDA_DEVICE_H
+#define CUTAWAY_KERNELS_CUDA_DEVICE_H
+
+#include "kernels/context.h"
+#include "kernels/cuda/layout.h"
+
+/* See k_devices(). */
+int cu_devices(struct k_device_info *out, int cap, struct err *e);
+
+/* Device `index`, its kernels loaded. NULL with ERR_DEVICE, ERR_USAGE or ERR_MEMORY. */
+struct k_device *cu_open(int index, struct err *e);
+
+/* Packing alone; it has no functions of ops. */
+extern const struct k_isa cu_packing;
+
+#endif

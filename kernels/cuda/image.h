@@ -1,0 +1,12 @@
+/* The compiled kernels that the program carries. kernels/cuda/ only; constant. */
+#ifndef CUTAWAY_KERNELS_CUDA_IMAGE_H
+#define CUTAWAY_KERNELS_CUDA_IMAGE_H
+
+struct cu_image {
+	const void *data; /* a fat binary, which knows its size; NULL: built without nvcc */
+	int toolkit;	  /* of the compiler: 13000 is CUDA 13.0; a driver of an older major cannot load it */
+	const char *archs; /* "sm_80 sm_90 compute_90"; "" without */
+};
+extern const struct cu_image cu_image;
+
+#endif

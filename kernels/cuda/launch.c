@@ -1,0 +1,227 @@
+/* Running a program in one of three ways, with equal bits, and measuring what the device can do. See
+ * cuda.h. Thread: the engine's. */
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/device.h"
+
+static CUresult launch_all(struct cu_device *c, const struct cu_program *g, CUdeviceptr step, bool timed)
+{
+	CUresult r = CU_OK;
+	int32_t begin = -1;
+	void *first[] = {&step, &begin};
+
+	if (timed && c->clock)
+		r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, first, NULL);
+	for (int32_t i = 0; i < g->n_stages && !r; i++) {
+		const struct cu_launch *l = &g->launch[i];
+		void *args[] = {&step, &i};
+
+		r = c->d->launch(c->kernel[l->kind], (unsigned)l->blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
+						 CU_LAUNCH_BYTES, c->stream, args, NULL);
+		if (!r && timed && c->clock)
+			r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, args, NULL);
+	}
+	return r;
+}
+
+static CUresult record(struct cu_device *c, struct cu_program *g, CUdeviceptr step, bool timed)
+{
+	CUgraph graph = NULL;
+	CUresult r = c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), end;
+
+	if (r)
+		return r;
+	r = launch_all(c, g, step, timed);
+	end = c->d->capture_end(c->stream, &graph);
+	r = r ? r : end;
+	if (!r)
+		r = c->d->graph_make(&g->graph[timed], graph, 0);
+	if (graph)
+		c->d->graph_close(graph);
+	return r;
+}
+
+static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
+{
+	CUdeviceptr step = g->blob.at + (timed ? sizeof(struct cu_step) : 0);
+	void *args[] = {&step};
+	CUresult r = CU_OK;
+
+	switch (c->mode) {
+	case CU_MODE_launches:
+		return launch_all(c, g, step, timed);
+	case CU_MODE_graph:
+		if (!g->version) /* used once: not worth recording */
+			return launch_all(c, g, step, timed);
+		if (!g->graph[timed])
+			r = record(c, g, step, timed);
+		return r ? r : c->d->graph_run(g->graph[timed], c->stream);
+	case CU_MODE_persistent:
+	case CU_N_MODES:
+		break;
+	}
+	return c->d->launch_together(c->walk, (unsigned)c->walk_blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
+								 CU_LAUNCH_BYTES, c->stream, args);
+}
+
+/* The time of a stage is between two readings of the device's clock; an op folded into the next has its
+ * time there. */
+static void read_clock(const struct cu_device *c, const struct cu_program *g, struct k_program *p)
+{
+	for (int32_t i = 0; i < p->n_ops; i++)
+		p->op[i].ns = 0;
+	for (int32_t i = 0; i < g->n_stages; i++)
+		if (c->clock_host[i] && c->clock_host[i + 1] > c->clock_host[i])
+			p->op[g->launch[i].op].ns += c->clock_host[i + 1] - c->clock_host[i];
+}
+
+static struct cu_program *prepare(struct cu_device *c, const struct k_program *p, size_t *bytes,
+								  struct err *e)
+{
+	struct cu_program *g = cu_lower(c, p, e);
+	int grown = g ? cu_gather(c, g, bytes, e) : -1;
+
+	if (grown > 0) { /* every program knew the old place */
+		cu_drop_programs(c);
+		g = cu_lower(c, p, e);
+		grown = g ? cu_gather(c, g, bytes, e) : -1;
+	}
+	return grown ? NULL : g;
+}
+
+static int run(struct cu_device *c, struct k_program *p, struct err *e)
+{
+	struct cu_program *g;
+	size_t bytes = 0;
+	CUresult r = CU_OK;
+
+	if (cu_use(c, e))
+		return -1;
+	g = prepare(c, p, &bytes, e);
+	if (!g)
+		return -1;
+	if (p->timed)
+		memset(c->clock_host, 0, (size_t)(g->n_stages + 1) * sizeof *c->clock_host);
+	if (bytes)
+		r = c->d->copy_in(c->input.at, c->input_host, bytes, c->stream);
+	if (!r)
+		r = start(c, g, p->timed);
+	if (!r && p->fetch.bytes)
+		r = c->d->copy_out(p->fetch.to, (uintptr_t)p->fetch.from, p->fetch.bytes, c->stream);
+	if (r)
+		return cu_lose(c, r, "starting a step", e);
+	r = c->d->stream_wait(c->stream);
+	if (r)
+		return cu_lose(c, r, "computing a step", e);
+	if (p->timed)
+		read_clock(c, g, p);
+	return 0;
+}
+
+int cu_run(struct k_device *d, struct k_program *p, struct err *e)
+{
+	struct err own = {0};
+
+	return run((struct cu_device *)d, p, &own) ? err_set(e, own.code, "%s", own.text) : 0;
+}
+
+/* ---- the switch ---- */
+
+static const char *const mode_names[] = {
+#define X(name, doc) #name,
+	CU_MODES(X)
+#undef X
+};
+
+int cu_set_mode(struct k_device *d, const char *name, struct err *e)
+{
+	struct cu_device *c = (struct cu_device *)d;
+
+	for (int i = 0; i < CU_N_MODES; i++)
+		if (!strcmp(name, mode_names[i])) {
+			if (c->mode != (enum cu_mode)i && !cu_use(c, e))
+				cu_drop_programs(c); /* how work is cut depends on it, the bits do not */
+			c->mode = (enum cu_mode)i;
+			return 0;
+		}
+	return err_set(e, ERR_USAGE, "cuda-mode %s: launches, graph or persistent is needed", name);
+}
+
+const char *cu_get_mode(const struct k_device *d)
+{
+	return mode_names[((const struct cu_device *)d)->mode];
+}
+
+/* ---- measuring ---- */
+
+/* Nanoseconds of a kernel over all processors, the best of some passes; 0: it could not be timed. */
+static double best_of(struct cu_device *c, CUfunction f, void **args)
+{
+	enum { PASSES = 6 };
+	CUevent from = NULL, to = NULL;
+	double best = 0;
+	CUresult r = c->d->event_open(&from, 0);
+
+	if (!r)
+		r = c->d->event_open(&to, 0);
+	for (int i = 0; i < PASSES && !r; i++) {
+		float ms = 0;
+
+		r = c->d->event_note(from, c->stream);
+		if (!r)
+			r = c->d->launch(f, (unsigned)(c->n_processors * 2), 1, 1, CU_BLOCK_THREADS, 1, 1,
+							 CU_LAUNCH_BYTES, c->stream, args, NULL);
+		if (!r)
+			r = c->d->event_note(to, c->stream);
+		if (!r)
+			r = c->d->stream_wait(c->stream);
+		if (!r)
+			r = c->d->event_between(&ms, from, to);
+		if (!r && ms > 0 && (!best || (double)ms * 1e6 < best))
+			best = (double)ms * 1e6;
+	}
+	if (from)
+		c->d->event_close(from);
+	if (to)
+		c->d->event_close(to);
+	if (r)
+		cu_lose(c, r, "measuring the device", NULL);
+	return best;
+}
+
+/* What counts as bandwidth: bytes read and bytes written, of a copy that no cache can hold. */
+double cu_measure_read(struct k_device *d, size_t bytes)
+{
+	struct cu_device *c = (struct cu_device *)d;
+	struct cu_room room = {0};
+	double ns = 0;
+
+	bytes &= ~(size_t)4095;
+	if (!c->copy || cu_use(c, NULL) || cu_grow(c, &room, 2 * bytes, "a measurement", NULL))
+		return 0;
+	CUdeviceptr from = room.at, to = room.at + bytes;
+	uint64_t n = bytes;
+	void *args[] = {&to, &from, &n};
+	ns = best_of(c, c->copy, args);
+	if (!c->lost.code)
+		c->d->memory_free(room.at);
+	return ns > 0 ? 2 * (double)bytes * 1e9 / ns : 0;
+}
+
+double cu_measure_int(struct k_device *d)
+{
+	enum { ROUNDS = 4096, WARPS = CU_BLOCK_THREADS / 32, TILES = 8, EACH = 16 * 8 * 32 };
+	struct cu_device *c = (struct cu_device *)d;
+	struct cu_room room = {0};
+	int32_t rounds = ROUNDS;
+	double ns;
+
+	if (!c->multiply || cu_use(c, NULL) || cu_grow(c, &room, 4096, "a measurement", NULL))
+		return 0;
+	void *args[] = {&room.at, &rounds};
+	ns = best_of(c, c->multiply, args);
+	if (!c->lost.code)
+		c->d->memory_free(room.at);
+	return ns > 0 ? (double)ROUNDS * WARPS * TILES * EACH * 2 * c->n_processors * 1e9 / ns : 0;
+}
