@@ -28,10 +28,12 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 /* Before a loop of constant bounds whose counter indexes registers, or whose turns shall overlap. */
 #ifdef __CUDACC__
 #define CU_UNROLL _Pragma("unroll")
+#define CU_NO_UNROLL _Pragma("unroll 1") /* … that is rarely turned: code has a cache, too */
 #define CU_UNROLL_2 _Pragma("unroll 2") /* … so that so many turns overlap */
 #define CU_UNROLL_8 _Pragma("unroll 8")
 #else
 #define CU_UNROLL
+#define CU_NO_UNROLL
 #define CU_UNROLL_2
 #define CU_UNROLL_8
 #endif

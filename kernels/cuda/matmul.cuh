@@ -13,28 +13,6 @@ CU_FN int32_t cu_same_format(const struct k_matmul *a, int32_t part)
 	return end;
 }
 
-/* Parts of one format are walked as one list of units; the next format goes on counting where the last
- * one's units ended, so that blocks are kept equally busy. */
-static __device__ void cu_matmul(const struct cu_part *p)
-{
-	const struct k_matmul *a = &p->stage->op.u.matmul;
-	int32_t unit = p->block, end;
-
-	for (int32_t part = 0; part < a->n_parts; part = end) {
-		end = cu_same_format(a, part);
-		switch (a->part[part].w->type) {
-#define X(name, id, n, bytes)                                                                      \
-	case K_##name:                                                                                 \
-		unit = cu_split_##name(p->stage, p->n_blocks, part, end, unit);                            \
-		break;
-			K_TYPES(X)
-#undef X
-		default:
-			break;
-		}
-	}
-}
-
 /* The first lines of the block's first unit, to the second cache: 32 KB, about what one turn of all its
  * warps takes. That also brings the stage's description near. */
 static __device__ void cu_matmul_prefetch(const struct cu_part *p)
@@ -56,6 +34,33 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 			return;
 		}
 		unit -= units;
+	}
+}
+
+/* Parts of one format are walked as one list of units; the next format goes on counting where the last
+ * one's units ended, so that blocks are kept equally busy. */
+static __device__ void cu_matmul(const struct cu_part *p)
+{
+	const struct k_matmul *a = &p->stage->op.u.matmul;
+	int32_t unit = p->block, end;
+
+	if (p->stage->folds) {
+		if (!p->prefetched)
+			cu_matmul_prefetch(p);
+		cu_fold(p->stage, cu_is_float((int32_t)a->part[0].w->type));
+	}
+	for (int32_t part = 0; part < a->n_parts; part = end) {
+		end = cu_same_format(a, part);
+		switch (a->part[part].w->type) {
+#define X(name, id, n, bytes)                                                                      \
+	case K_##name:                                                                                 \
+		unit = cu_split_##name(p->stage, p->n_blocks, part, end, unit);                            \
+		break;
+			K_TYPES(X)
+#undef X
+		default:
+			break;
+		}
 	}
 }
 

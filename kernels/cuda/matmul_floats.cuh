@@ -20,9 +20,9 @@ CU_FN int32_t cu_float_steps(const int32_t type)
 
 /* Pair `pair` of segments of a tile (NULL: nothing). */
 CU_FN void cu_floats_load(const int32_t type, int32_t n_segments, const unsigned char *tile, int32_t pair,
-						  struct cu_floats *v)
+						  int32_t lane, struct cu_floats *v)
 {
-	const int32_t lane = cu_thread() % CU_WARP, segment = pair * 2 + lane / 16;
+	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t steps = cu_float_steps(type);
 
 	if (!tile || segment >= n_segments)
@@ -89,9 +89,10 @@ CU_FN float cu_floats_short(const int32_t type, const struct cu_floats *v, const
 /* Sums of the warp's two segments, for rows token … token + wide - 1 of n, to
  * region[segment][row of activations][16]. */
 CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, const struct k_acts *in,
-						  int32_t token, int32_t n, int32_t wide, const struct cu_floats *v, float *region)
+						  int32_t token, int32_t n, int32_t wide, int32_t lane,
+						  const struct cu_floats *v, float *region)
 {
-	const int32_t lane = cu_thread() % CU_WARP, segment = pair * 2 + lane / 16;
+	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
 	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned, too */
 	const float *x = in->x + (size_t)token * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
@@ -101,11 +102,13 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 	if (left <= 0)
 		return;
 	if (!whole) {
+		CU_NO_UNROLL
 		for (int32_t i = 0; i <= last; i++)
 			out[(i * 16) + (lane % 16 ^ (i << 2 & 8))] =
 				cu_floats_short(type, v, x + (size_t)i * (size_t)in->dim, left);
 		return;
 	}
+	CU_NO_UNROLL
 	for (int32_t i = 0; i <= last; i += 4) {
 		const float *rows[4];
 		float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};

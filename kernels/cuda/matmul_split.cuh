@@ -5,8 +5,7 @@
  * integer sums, as floats, into its region of shared memory, with the scales beside; then a thread
  * an output runs the float chain over the turn's blocks in ascending order, while the other warps
  * are at their next turn: regions are doubled, so that there is one barrier a turn. A turn's weights
- * are asked for before the barrier of the turn before, over the ends of units, and the very first
- * before the folded small op is computed.
+ * are asked for before the barrier of the turn before, over the ends of units.
  *
  * Counted for a pair of Q4_1 and one row (1,024 weights, 640 bytes): 13 instructions to load and unpack,
  * 2 of the tensor cores, 10 for sums, 11 to hand over, 14 in the chain: about 50, of 124 issue slots
@@ -28,7 +27,7 @@ enum {
 	CU_TURN = 4,  /* pairs of a warp in a turn, at most */
 };
 
-/* A product as a block walks it; the same in all its threads. */
+/* A product as a block walks it. In shared memory: in registers it would leave too few for weights. */
 struct cu_split {
 	const struct k_matmul *a;
 	struct k_acts in;	 /* of the op, or folded, in shared memory */
@@ -38,12 +37,11 @@ struct cu_split {
 	int32_t n_pairs;	 /* of those */
 	int32_t log_tiles;	 /* of a unit */
 	int32_t log_sharers; /* warps that share a tile: 3 - log_tiles */
-	int32_t count;		 /* pairs of a warp in a turn: 1, 2 or 4 */
+	int32_t count;		 /* pairs of a warp in a turn: 2 or 4; of segments 1 */
 	int32_t turns;
 	int32_t groups;		 /* of rows of activations */
 	int32_t wide;		 /* rows of a group: 8, or all of fewer */
-	float *regions;		 /* [2][8 warps][region] */
-	int32_t region;		 /* floats */
+	int32_t region;		 /* floats; [2][8 warps] of them lie in front */
 };
 
 /* Where a block is. */
@@ -74,26 +72,37 @@ CU_FN int32_t cu_region_sum(int32_t wide, int32_t block, int32_t column, int32_t
 	return (block * wide + column) * 16 + (row ^ (column << 2 & 8));
 }
 
-CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, struct cu_split *s)
+enum { CU_SPLIT_AT = CU_SHARED_BYTES - 256 };
+
+/* One thread. */
+CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
+						 int32_t parts_end, struct cu_split *s)
 {
+	const struct k_matmul *a = &stage->op.u.matmul;
 	const bool floats = cu_is_float(type);
-	const int32_t n_cols = s->a->part[0].w->n_cols, plan = stage->plan;
+	const int32_t n_cols = a->part[0].w->n_cols, plan = stage->plan;
 	int32_t share;
 
+	s->a = a;
+	s->in = a->in;
+	s->n_blocks = n_blocks;
+	s->parts_end = parts_end;
 	s->groups = (s->a->n + CU_GROUP - 1) / CU_GROUP;
 	s->wide = s->a->n < CU_GROUP ? s->a->n : CU_GROUP;
-	s->regions = (float *)(void *)cu_shared_memory();
 	s->log_tiles = cu_plan_groups(plan) ? 0 : cu_plan_log_tiles(plan);
 	s->log_sharers = 3 - s->log_tiles;
 	s->n_units = floats ? cu_segments(n_cols) : n_cols / K_QBLOCK;
 	s->n_pairs = (s->n_units + 1) / 2;
 	share = s->n_pairs >> s->log_sharers;
-	s->count = floats ? 1 : share >= 2 ? 4 : share >= 1 ? 2 : 1;
+	s->count = floats ? 1 : share >= 2 ? 4 : 2;
 	share = s->count << s->log_sharers;
 	s->turns = 0;
+	CU_NO_UNROLL
 	for (int32_t done = 0; done < s->n_pairs; done += share)
 		s->turns++;
 	s->region = cu_region_floats(floats, s->wide);
+	if (stage->folds)
+		s->in = cu_folded(a->n, a->in.dim, floats);
 }
 
 /* Moves to the part that has the unit; part == parts_end: the run is done, unit counts from its end. */
@@ -102,6 +111,7 @@ CU_FN void cu_split_settle(const int32_t type, const struct cu_split *s, struct 
 	const int32_t tiles = 1 << s->log_tiles;
 
 	at->turn = 0;
+	CU_NO_UNROLL
 	for (; at->part < s->parts_end; at->part++) {
 		const struct k_matrix *w = s->a->part[at->part].w;
 		const int32_t per_group = (cu_tiles(w->n_rows) + tiles - 1) >> s->log_tiles;
@@ -233,6 +243,7 @@ CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at,
 
 	if (block >= s->n_units)
 		return;
+	CU_NO_UNROLL
 	for (int32_t column = lane / 8; column < s->wide && at->token + column < s->a->n; column += 4) {
 		const size_t i = (size_t)(at->token + column) * (size_t)in_row + (size_t)block;
 
@@ -290,7 +301,7 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 
 CU_FN float *cu_split_region(const struct cu_split *s, int32_t buffer, int32_t warp)
 {
-	return s->regions + (size_t)(buffer * CU_WARPS + warp) * (size_t)s->region;
+	return (float *)(void *)cu_shared_memory() + (buffer * CU_WARPS + warp) * s->region;
 }
 
 CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
@@ -304,10 +315,8 @@ CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const 
 	cu_split_put_acts(s, at, share.first * 2, region);
 	if (s->count == 4)
 		cu_split_sums(type, 4, s, at, share.first, h, region);
-	else if (s->count == 2)
-		cu_split_sums(type, 2, s, at, share.first, h, region);
 	else
-		cu_split_sums(type, 1, s, at, share.first, h, region);
+		cu_split_sums(type, 2, s, at, share.first, h, region);
 }
 
 /* The thread's output in the unit: tile, row and row of activations; and its chain. */
@@ -322,6 +331,7 @@ CU_FN void cu_output_open(const struct cu_split *s, struct cu_output *o)
 {
 	int32_t column = cu_thread() / 16, tile = 0;
 
+	CU_NO_UNROLL
 	for (; column >= s->wide; column -= s->wide)
 		tile++;
 	o->tile = tile;
@@ -392,6 +402,7 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 
 	if (!o->there)
 		return;
+	CU_NO_UNROLL
 	for (int32_t i = 0; i < sharers && left > 0; i++, left -= per_warp) {
 		float *region = cu_split_region(s, buffer, (o->tile << s->log_sharers) + i);
 		const float *sums = region + cu_region_sum(s->wide, 0, o->column, o->row);
@@ -410,6 +421,7 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 			o->chain = cu_chain(type, 8, sums, step, scales, acts, o->chain);
 			continue;
 		}
+		CU_NO_UNROLL
 		for (; b + 2 <= n; b += 2)
 			o->chain = cu_chain(type, 2, sums + b * step, step, scales + b * 16, acts + b, o->chain);
 		if (b < n)
@@ -425,73 +437,60 @@ CU_FN void cu_split_ask(const int32_t type, const struct cu_split *s, const stru
 	if (cu_is_float(type)) {
 		const struct cu_share share = cu_split_share(type, s, at);
 
-		cu_floats_load(type, s->n_units, share.tile, share.first, values);
+		cu_floats_load(type, s->n_units, share.tile, share.first, cu_thread() % CU_WARP, values);
 	} else {
 		cu_split_load(type, s, at, held);
 	}
 }
 
-/* One turn: sums to the regions, the next turn's weights asked for, chains. */
-CU_FN void cu_split_turn(const int32_t type, const struct cu_split *s, struct cu_spot *at, int32_t buffer,
-						 struct cu_held *held, struct cu_floats *values, struct cu_output *o)
+CU_FN void cu_split_multiply(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
+							 int32_t buffer, const struct cu_held *held, const struct cu_floats *values)
 {
-	const struct cu_spot now = *at;
 	const struct cu_share share = cu_split_share(type, s, at);
 
 	if (!cu_is_float(type))
 		cu_split_compute(type, s, at, held, buffer);
 	else if (share.tile)
-		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, now.token, s->a->n, s->wide,
-					   values, cu_split_region(s, buffer, cu_thread() / CU_WARP));
-	if (now.turn == 0)
-		cu_output_begin(s, &now, o);
-	cu_split_next(type, s, at);
-	cu_split_ask(type, s, at, held, values);
-	CU_SYNC();
-	cu_split_chain(type, s, &now, buffer, o);
-	if (now.turn == s->turns - 1)
-		cu_output_end(s, &now, o);
+		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, at->token, s->a->n, s->wide,
+					   cu_thread() % CU_WARP, values, cu_split_region(s, buffer, cu_thread() / CU_WARP));
 }
 
 /* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
- * n_blocks; returns how far behind the last unit the block is. */
+ * n_blocks; returns how far behind the last unit the block is. A turn's weights are asked for, then the
+ * turn before is finished, then the weights are used. */
 CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
 						   int32_t parts_end, int32_t unit)
 {
+	struct cu_split *s = (struct cu_split *)(void *)(cu_shared_memory() + CU_SPLIT_AT);
 	struct cu_held held;
 	struct cu_floats values;
 	struct cu_output o;
-	struct cu_split s;
-	struct cu_spot at;
-	int32_t buffer = 0;
+	struct cu_spot at = {part, unit, 0, (const unsigned char *)0, 0, 0, 0}, before = at;
+	bool first = true;
 
-	s.a = &stage->op.u.matmul;
-	s.in = s.a->in;
-	s.n_blocks = n_blocks;
-	s.parts_end = parts_end;
-	cu_split_open(type, stage, &s);
-	cu_output_open(&s, &o);
-	at.part = part;
-	at.unit = unit;
-	at.weights = (const unsigned char *)0;
-	at.row = at.n_rows = at.token = 0;
-	cu_split_settle(type, &s, &at);
-	if (at.part == parts_end)
-		return at.unit;
-	cu_split_ask(type, &s, &at, &held, &values);
-	if (stage->folds) {
-		const int32_t behind = 2 * CU_WARPS * s.region * 4;
-
-		s.in = cu_fold_place(cu_shared_memory() + behind + CU_FOLD_OWN, s.a->n, s.in.dim, cu_is_float(type));
-		cu_fold(stage, behind, cu_is_float(type));
-	} else {
-		CU_SYNC(); /* another run's regions may still be read */
+	CU_SYNC(); /* another run may still be read */
+	if (cu_thread() == 0)
+		cu_split_open(type, stage, n_blocks, parts_end, s);
+	CU_SYNC();
+	cu_output_open(s, &o);
+	cu_split_settle(type, s, &at);
+	for (int32_t buffer = 0;; buffer ^= 1) {
+		cu_split_ask(type, s, &at, &held, &values);
+		if (!first) {
+			CU_SYNC();
+			cu_split_chain(type, s, &before, buffer ^ 1, &o);
+			if (before.turn == s->turns - 1)
+				cu_output_end(s, &before, &o);
+		}
+		if (at.part == parts_end)
+			return at.unit;
+		cu_split_multiply(type, s, &at, buffer, &held, &values);
+		if (at.turn == 0)
+			cu_output_begin(s, &at, &o);
+		before = at;
+		first = false;
+		cu_split_next(type, s, &at);
 	}
-	while (at.part < parts_end) {
-		cu_split_turn(type, &s, &at, buffer, &held, &values, &o);
-		buffer ^= 1;
-	}
-	return at.unit;
 }
 
 /* A function a format, not inlined: a kernel that walks stages has each of them once. */

@@ -85,6 +85,10 @@ static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 		return false;
 	if (op->kind == K_OP_attention)
 		return before->kind == K_OP_rope && before->u.rope.n == n;
+	for (int32_t i = 1; i < op->u.matmul.n_parts; i++) /* it makes floats or 8 bits, not both */
+		if ((k_types[op->u.matmul.part[i].w->type].block == 1) !=
+			(k_types[op->u.matmul.part[0].w->type].block == 1))
+			return false;
 	if (before->kind == K_OP_norm)
 		return before->u.norm.n == n && (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
 	if (before->kind == K_OP_swiglu)
