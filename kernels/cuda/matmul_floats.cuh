@@ -86,18 +86,17 @@ CU_FN float cu_floats_short(const int32_t type, const struct cu_floats *v, const
 	return sum;
 }
 
-/* Sums of the warp's two segments, for rows token … token + wide - 1 of n, to
- * region[segment][row of activations][16]. */
+/* Sums of the warp's two segments, for up to 8 rows from `token` of n, to a region of matmul_split.cuh. */
 CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, const struct k_acts *in,
-						  int32_t token, int32_t n, int32_t wide, int32_t lane,
+						  int32_t token, int32_t n, int32_t lane,
 						  const struct cu_floats *v, float *region)
 {
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
 	const bool whole = n_cols % CU_SEGMENT == 0; /* then rows are aligned, too */
 	const float *x = in->x + (size_t)token * (size_t)in->dim + (size_t)segment * CU_SEGMENT;
-	const int32_t last = (n - token < wide ? n - token : wide) - 1;
-	float *out = region + lane / 16 * wide * 16;
+	const int32_t last = (n - token < 8 ? n - token : 8) - 1;
+	float *out = region + lane / 16 * 8 * 16; /* [row][16], swizzled as there */
 
 	if (left <= 0)
 		return;

@@ -41,7 +41,6 @@ struct cu_split {
 	int32_t turns;
 	int32_t groups;		 /* of rows of activations */
 	int32_t wide;		 /* rows of a group: 8, or all of fewer */
-	int32_t region;		 /* floats; [2][8 warps] of them lie in front */
 };
 
 /* Where a block is. */
@@ -52,24 +51,26 @@ struct cu_spot {
 	int32_t token;				  /* first row of activations */
 };
 
-/* A region: sums [block of the turn][row of activations][16], scales [block][16] of (dw, mw), activations'
- * (d, sx) [row][block]. Of floats: segments' sums [segment][row of activations][16]. */
-CU_FN int32_t cu_region_floats(const bool floats, int32_t wide)
+/* A warp's region, the same for any number of rows, so that all places in it are constants: sums [block of
+ * the turn][row of activations][16], scales [block][16] of (dw, mw), activations' (d, sx) [row][block]. Of
+ * floats: segments' sums [segment][row of activations][16]. */
+enum {
+	CU_REGION_COLUMN = 16,
+	CU_REGION_BLOCK = CU_GROUP * CU_REGION_COLUMN,
+	CU_REGION_SCALES = 2 * CU_TURN * CU_REGION_BLOCK,
+	CU_REGION_ACTS = CU_REGION_SCALES + 2 * CU_TURN * 16 * 2,
+	CU_REGION = CU_REGION_ACTS + CU_GROUP * 2 * CU_TURN * 2,
+	CU_REGION_FLOATS = 2 * CU_REGION_BLOCK,
+};
+CU_FN float *cu_split_region(const int32_t type, int32_t buffer, int32_t warp)
 {
-	return floats ? 32 * wide : (128 + 16) * wide + 256;
-}
-CU_FN float2 *cu_region_scales(float *region, int32_t wide)
-{
-	return (float2 *)(void *)(region + 128 * wide);
-}
-CU_FN float2 *cu_region_acts(float *region, int32_t wide)
-{
-	return (float2 *)(void *)(region + 128 * wide + 256);
+	return (float *)(void *)cu_shared_memory() +
+		   (buffer * CU_WARPS + warp) * (cu_is_float(type) ? CU_REGION_FLOATS : CU_REGION);
 }
 /* Swizzled, for lanes of one row g write columns 2 t: two of those in a bank instead of four. */
-CU_FN int32_t cu_region_sum(int32_t wide, int32_t block, int32_t column, int32_t row)
+CU_FN int32_t cu_region_sum(int32_t column, int32_t row)
 {
-	return (block * wide + column) * 16 + (row ^ (column << 2 & 8));
+	return column * CU_REGION_COLUMN + (row ^ (column << 2 & 8));
 }
 
 enum { CU_SPLIT_AT = CU_SHARED_BYTES - 256 };
@@ -100,7 +101,6 @@ CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32
 	CU_NO_UNROLL
 	for (int32_t done = 0; done < s->n_pairs; done += share)
 		s->turns++;
-	s->region = cu_region_floats(floats, s->wide);
 	if (stage->folds)
 		s->in = cu_folded(a->n, a->in.dim, floats);
 }
@@ -238,7 +238,7 @@ CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at,
 							 float *region)
 {
 	const int32_t lane = cu_thread() % CU_WARP, block = first_block + lane % 8;
-	float2 *out = cu_region_acts(region, s->wide);
+	float2 *out = (float2 *)(void *)(region + CU_REGION_ACTS);
 	const int32_t in_row = s->in.dim / K_QBLOCK;
 
 	if (block >= s->n_units)
@@ -251,17 +251,16 @@ CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at,
 	}
 }
 
-CU_FN void cu_split_put_sums(const struct cu_split *s, int32_t block, const float f[4], float *region)
+/* sums: those of the block, at the lane's row g and first column; 8 rows on is the other half of 16. */
+CU_FN void cu_split_put_sums(bool first, bool second, const float f[4], float *sums, float *other)
 {
-	const int32_t lane = cu_thread() % CU_WARP, g = lane / 4, column = lane % 4 * 2;
-
-	if (column < s->wide) {
-		region[cu_region_sum(s->wide, block, column, g)] = f[0];
-		region[cu_region_sum(s->wide, block, column, g + 8)] = f[2];
+	if (first) {
+		sums[0] = f[0];
+		other[0] = f[2];
 	}
-	if (column + 1 < s->wide) {
-		region[cu_region_sum(s->wide, block, column + 1, g)] = f[1];
-		region[cu_region_sum(s->wide, block, column + 1, g + 8)] = f[3];
+	if (second) {
+		sums[CU_REGION_COLUMN] = f[1];
+		other[CU_REGION_COLUMN] = f[3];
 	}
 }
 
@@ -274,7 +273,11 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 	const int32_t column = lane / 4 < s->wide ? lane / 4 : s->wide - 1;
 	const int32_t token = at->token + column < s->a->n ? at->token + column : s->a->n - 1;
 	const int8_t *row = s->in.q + (size_t)token * (size_t)s->in.dim;
-	float2 *scales = cu_region_scales(region, s->wide);
+	float2 *scales = (float2 *)(void *)(region + CU_REGION_SCALES) + (lane & 1) * 16 + lane / 4 + (lane & 2) * 4;
+	float *sums = region + cu_region_sum(lane % 4 * 2, lane / 4);
+	float *other = region + cu_region_sum(lane % 4 * 2, lane / 4 + 8);
+	const bool one = lane % 4 * 2 < s->wide, two = lane % 4 * 2 + 1 < s->wide;
+	const int32_t n_pairs = s->n_pairs;
 	uint32_t q[2 * CU_TURN][2], sub[2];
 	float f[4];
 
@@ -285,30 +288,25 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 	for (int32_t u = 0; u < count; u++) {
 		const int32_t i = count == CU_TURN ? u : (first + u) % CU_SUPER_PAIRS;
 
-		if (first + u >= s->n_pairs)
+		if (first + u >= n_pairs)
 			break;
-		scales[(2 * u + (lane & 1)) * 16 + lane / 4 + (lane & 2) * 4] =
-			cu_split_entry(type, h, i, lane, u);
+		scales[2 * u * 16] = cu_split_entry(type, h, i, lane, u);
 		CU_UNROLL
 		for (int32_t b = 0; b < 2; b++) {
 			sub[0] = type == K_Q6_K ? cu_pick(h->scale, i) >> 16 * b : 0;
 			sub[1] = type == K_Q6_K ? cu_pick(h->scale + 4, i) >> 16 * b : 0;
 			cu_block_sums(type, &h->pair[u], b, q[2 * u + b], sub, f);
-			cu_split_put_sums(s, 2 * u + b, f, region);
+			cu_split_put_sums(one, two, f, sums + (2 * u + b) * CU_REGION_BLOCK,
+							  other + (2 * u + b) * CU_REGION_BLOCK);
 		}
 	}
-}
-
-CU_FN float *cu_split_region(const struct cu_split *s, int32_t buffer, int32_t warp)
-{
-	return (float *)(void *)cu_shared_memory() + (buffer * CU_WARPS + warp) * s->region;
 }
 
 CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
 							const struct cu_held *h, int32_t buffer)
 {
 	const struct cu_share share = cu_split_share(type, s, at);
-	float *region = cu_split_region(s, buffer, cu_thread() / CU_WARP);
+	float *region = cu_split_region(type, buffer, cu_thread() / CU_WARP);
 
 	if (!share.tile)
 		return;
@@ -373,7 +371,7 @@ CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, con
 
 /* `count` blocks from `first` of a region: all reads before the chain, which is then two instructions a
  * block. */
-CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums, int32_t step,
+CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 					 const float2 *scales, const float2 *acts, float chain)
 {
 	float f[8];
@@ -381,7 +379,7 @@ CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 
 	CU_UNROLL
 	for (int32_t i = 0; i < count; i++) {
-		f[i] = sums[i * step];
+		f[i] = sums[i * CU_REGION_BLOCK];
 		w[i] = scales[i * 16];
 		x[i] = acts[i];
 	}
@@ -404,28 +402,28 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 		return;
 	CU_NO_UNROLL
 	for (int32_t i = 0; i < sharers && left > 0; i++, left -= per_warp) {
-		float *region = cu_split_region(s, buffer, (o->tile << s->log_sharers) + i);
-		const float *sums = region + cu_region_sum(s->wide, 0, o->column, o->row);
-		const float2 *scales = cu_region_scales(region, s->wide) + o->row;
-		const float2 *acts = cu_region_acts(region, s->wide) + o->column * 8;
-		const int32_t n = left < per_warp ? left : per_warp, step = s->wide * 16;
+		const float *region = cu_split_region(type, buffer, (o->tile << s->log_sharers) + i);
+		const float *sums = region + cu_region_sum(o->column, o->row);
+		const float2 *scales = (const float2 *)(const void *)(region + CU_REGION_SCALES) + o->row;
+		const float2 *acts = (const float2 *)(const void *)(region + CU_REGION_ACTS) + o->column * 8;
+		const int32_t n = left < per_warp ? left : per_warp;
 		int32_t b = 0;
 
 		if (cu_is_float(type)) {
 			o->chain += sums[0];
 			if (n > 1)
-				o->chain += sums[step];
+				o->chain += sums[CU_REGION_BLOCK];
 			continue;
 		}
 		if (n == 8) {
-			o->chain = cu_chain(type, 8, sums, step, scales, acts, o->chain);
+			o->chain = cu_chain(type, 8, sums, scales, acts, o->chain);
 			continue;
 		}
 		CU_NO_UNROLL
 		for (; b + 2 <= n; b += 2)
-			o->chain = cu_chain(type, 2, sums + b * step, step, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 2, sums + b * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
 		if (b < n)
-			o->chain = cu_chain(type, 1, sums + b * step, step, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 1, sums + b * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
 	}
 }
 
@@ -451,8 +449,8 @@ CU_FN void cu_split_multiply(const int32_t type, const struct cu_split *s, const
 	if (!cu_is_float(type))
 		cu_split_compute(type, s, at, held, buffer);
 	else if (share.tile)
-		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, at->token, s->a->n, s->wide,
-					   cu_thread() % CU_WARP, values, cu_split_region(s, buffer, cu_thread() / CU_WARP));
+		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, at->token, s->a->n, cu_thread() % CU_WARP, values,
+					    cu_split_region(type, buffer, cu_thread() / CU_WARP));
 }
 
 /* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
