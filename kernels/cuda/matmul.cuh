@@ -3,6 +3,7 @@
 #define CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 
 #include "kernels/cuda/matmul_split.cuh"
+#include "kernels/cuda/matmul_wide.cuh"
 
 CU_FN int32_t cu_same_format(const struct k_matmul *a, int32_t part)
 {
@@ -42,6 +43,7 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 static __device__ void cu_matmul(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;
+	const bool wide = cu_plan_groups(p->stage->plan) && !p->stage->folds;
 	int32_t unit = p->block, end;
 
 	if (p->stage->folds) {
@@ -54,7 +56,8 @@ static __device__ void cu_matmul(const struct cu_part *p)
 		switch (a->part[part].w->type) {
 #define X(name, id, n, bytes)                                                                      \
 	case K_##name:                                                                                 \
-		unit = cu_split_##name(p->stage, p->n_blocks, part, end, unit);                            \
+		unit = wide ? cu_wide_##name(p->stage, p->n_blocks, part, end, unit)                       \
+					: cu_split_##name(p->stage, p->n_blocks, part, end, unit);                     \
 		break;
 			K_TYPES(X)
 #undef X

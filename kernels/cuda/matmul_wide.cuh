@@ -1,0 +1,290 @@
+/* Matrix products of many rows: prefill, and batches (docs/arithmetic.md, 5).
+ *
+ * A unit is 8, 4, 2 or 1 tiles of 16 outputs by up to 64 rows of activations; the 8 warps stand over it in
+ * a grid, tiles first, and each multiplies one tile by `groups` (8 or 2) groups of 8 rows over all
+ * columns, with the chains in registers in the order of the tensor cores' results. Weights come
+ * straight from memory to registers, in fragment order; activations by cp.async to shared memory, which
+ * all warps read, in chunks of two pairs of blocks, double-buffered: one barrier a chunk.
+ *
+ * What bounds it: a product of 16 x 8 outputs over a block of 32 is one instruction of the tensor cores,
+ * and 4 results a lane that the contract has scaled and added one by one: a subtraction, a product and
+ * a multiply-add, with a minimum one more; 12 or 16 instructions, beside two loads (8 and 16 bytes).
+ * Unpacking and scales, about 18 a block, are shared by the warp's groups. So Q4_1 with 8 groups takes
+ * 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds: 771 a cycle and multiprocessor, 1.8e14 a
+ * second on an H200 (132 at 1.75 GHz); without a minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores
+ * would allow 5e14; rows of 576 columns leave 20 % to starts and ends of units. */
+#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
+#define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
+
+#include "kernels/cuda/matmul_split.cuh"
+#include "kernels/cuda/matmul_wide_floats.cuh"
+
+enum {
+	CU_CHUNK_PAIRS = 2,
+	CU_CHUNK = 2 * CU_CHUNK_PAIRS, /* blocks of 32 */
+	/* A chunk in shared memory: bytes [block][row][32], with 32 more between blocks, so that the 16-byte
+	 * copies of one row's blocks fall on different banks; then (d, sx) [block][row]. */
+	CU_CHUNK_Q = CU_CHUNK * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK),
+	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
+};
+
+/* A unit as a block sees it; the same in all its threads. */
+struct cu_wide {
+	const struct k_matmul *a;
+	int32_t part, n_blocks, n_pairs; /* blocks of 32, and pairs of them, of a row */
+	int32_t log_tiles, rows;		 /* of a unit */
+	int32_t tile, token;			 /* the unit's first */
+};
+
+/* A lane's weights of a pair, and the scales of rows g and g + 8: their 8 or 16 bytes, or the rows' 16
+ * bytes of a K-quant, and of Q6_K their f16. */
+struct cu_wide_held {
+	struct cu_pair pair;
+	uint32_t scale[8], half;
+};
+
+CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n_pairs, int32_t pair,
+						struct cu_wide_held *h)
+{
+	const int32_t lane = cu_thread() % CU_WARP, g = lane / 4;
+	const unsigned char *at = tile + cu_scales_at(type, n_pairs);
+
+	if (pair >= n_pairs)
+		return;
+	cu_load_pair(type, tile, n_pairs, pair, lane, &h->pair);
+	if (cu_is_k(type)) {
+		at += (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
+		cu_hold16(at + g * 32, h->scale);
+		cu_hold16(at + g * 32 + 16, h->scale + 4);
+		if (type == K_Q6_K)
+			h->half = cu_stream4(at + 256 + g * 4);
+		return;
+	}
+	at += (size_t)pair * (size_t)cu_scale_bytes(type);
+	if (cu_has_min(type)) {
+		cu_hold16(at + g * 16, h->scale);
+	} else {
+		const uint2 v = cu_stream8(at + g * 8);
+
+		h->scale[0] = v.x;
+		h->scale[1] = v.y;
+	}
+}
+
+/* dw and mw of row (g, half), block b of the pair, which is pair `of_four` of a K-quant's four. */
+CU_FN void cu_wide_scale(const int32_t type, const struct cu_wide_held *h, int32_t of_four, const int32_t half,
+						 const int32_t b, float *dw, float *mw)
+{
+	*mw = 0.0f;
+	if (type == K_Q6_K) {
+		*dw = cu_f16((uint16_t)(h->half >> 16 * half));
+	} else if (cu_is_k(type)) {
+		cu_k_entry(h->scale + 4 * half, of_four, b, dw, mw);
+	} else if (cu_has_min(type)) {
+		const uint32_t w = h->scale[2 * half + b];
+
+		*dw = cu_f16((uint16_t)w);
+		*mw = cu_f16((uint16_t)(w >> 16));
+	} else {
+		*dw = cu_f16((uint16_t)(h->scale[half] >> 16 * b));
+	}
+	*dw *= cu_gain(type);
+}
+
+CU_FN unsigned char *cu_wide_buffer(int32_t buffer)
+{
+	return cu_shared_memory() + buffer * CU_CHUNK_BYTES;
+}
+CU_FN float2 *cu_wide_acts(int32_t buffer)
+{
+	return (float2 *)(void *)(cu_wide_buffer(buffer) + CU_CHUNK_Q);
+}
+
+/* The bytes of a chunk of the unit's rows, by cp.async: rows and blocks that do not exist are left as they
+ * are, and what is computed from them is not used. */
+CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
+{
+	for (int32_t i = cu_thread(); i < w->rows * CU_CHUNK * 2; i += CU_THREADS) {
+		const int32_t row = i / (CU_CHUNK * 2), block = i / 2 % CU_CHUNK, half = i % 2;
+
+		if (w->token + row < w->a->n && first_block + block < w->n_blocks)
+			cu_copy16(cu_wide_buffer(buffer) + block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) +
+						  row * K_QBLOCK + half * 16,
+					  w->a->in.q + (size_t)(w->token + row) * (size_t)w->a->in.dim +
+						  (size_t)(first_block + block) * K_QBLOCK + half * 16);
+	}
+	cu_copy_commit();
+}
+
+/* One (d, sx) of the chunk for each thread: asked for a chunk ahead, then put down. */
+CU_FN float2 cu_wide_ask_acts(const struct cu_wide *w, int32_t first_block)
+{
+	const int32_t row = cu_thread() / CU_CHUNK, block = first_block + cu_thread() % CU_CHUNK;
+	const size_t i = (size_t)(w->token + row) * (size_t)(w->a->in.dim / K_QBLOCK) + (size_t)block;
+
+	if (row >= w->rows || w->token + row >= w->a->n || block >= w->n_blocks)
+		return make_float2(0.0f, 0.0f);
+	return make_float2(w->a->in.d[i], w->a->in.sx[i]);
+}
+CU_FN void cu_wide_put_acts(const struct cu_wide *w, float2 v, int32_t buffer)
+{
+	const int32_t row = cu_thread() / CU_CHUNK, block = cu_thread() % CU_CHUNK;
+
+	if (row < w->rows)
+		cu_wide_acts(buffer)[block * CU_WIDE_ROWS + row] = v;
+}
+
+/* The warp's chains: [group][cu_mma_k32's results]. */
+struct cu_chains {
+	float sum[8][4];
+};
+
+/* Block `block` of the chunk, b of its pair. Rows of activations from `row` on. */
+CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct cu_wide_held *h,
+						 const int32_t block, int32_t of_four, int32_t row, int32_t buffer,
+						 struct cu_chains *chains)
+{
+	const int32_t lane = cu_thread() % CU_WARP, b = block % 2;
+	const int8_t *q = (const int8_t *)cu_wide_buffer(buffer) +
+					  block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) + (row + lane / 4) * K_QBLOCK;
+	const float2 *acts = cu_wide_acts(buffer) + block * CU_WIDE_ROWS + row + lane % 4 * 2;
+	float dw[2], mw[2], f[4];
+	uint32_t words[2], sub[2];
+
+	CU_UNROLL
+	for (int32_t half = 0; half < 2; half++) {
+		cu_wide_scale(type, h, of_four, half, b, &dw[half], &mw[half]);
+		sub[half] = type == K_Q6_K ? cu_pick(h->scale + 4 * half, of_four) >> 16 * b : 0;
+	}
+	CU_UNROLL
+	for (int32_t i = 0; i < groups; i++) {
+		const float4 x = *(const float4 *)(const void *)(acts + 8 * i); /* (d, sx) of two columns */
+
+		cu_load_q(type, q + 8 * i * K_QBLOCK, 0, lane, words);
+		cu_block_sums(type, &h->pair, b, words, sub, f);
+		CU_UNROLL
+		for (int32_t r = 0; r < 4; r++) {
+			const float d = r % 2 ? x.z : x.x, sx = r % 2 ? x.w : x.y;
+
+			chains->sum[i][r] = k_fma(d, dw[r / 2] * f[r], chains->sum[i][r]);
+			if (cu_has_min(type))
+				chains->sum[i][r] = k_fma(mw[r / 2], sx, chains->sum[i][r]);
+		}
+	}
+}
+
+CU_FN void cu_wide_store(const int32_t groups, const struct cu_wide *w, int32_t tile, int32_t row,
+						 const struct cu_chains *chains)
+{
+	const int32_t lane = cu_thread() % CU_WARP, n_rows = w->a->part[w->part].w->n_rows;
+	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
+	float *out = w->a->part[w->part].out;
+
+	CU_UNROLL
+	for (int32_t i = 0; i < groups; i++) {
+		CU_UNROLL
+		for (int32_t r = 0; r < 4; r++) {
+			const int32_t o = tile * CU_TILE_ROWS + lane / 4 + r / 2 * 8;
+			const int32_t token = w->token + row + 8 * i + lane % 4 * 2 + r % 2;
+			const size_t at = (size_t)token * (size_t)n_rows + (size_t)o;
+			float y = chains->sum[i][r];
+
+			if (o >= n_rows || token >= w->a->n)
+				continue;
+			if (bias)
+				y += bias[o];
+			if (residual)
+				y += residual[at];
+			out[at] = y;
+		}
+	}
+}
+
+/* One unit. */
+CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct cu_wide *w)
+{
+	const struct k_matrix *m = w->a->part[w->part].w;
+	const int32_t warp = cu_thread() / CU_WARP, tile = w->tile + (warp & ((1 << w->log_tiles) - 1));
+	const int32_t row = (warp >> w->log_tiles) * groups * CU_GROUP;
+	const bool there = tile < cu_tiles(m->n_rows) && w->token + row < w->a->n;
+	const unsigned char *weights = (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, m->n_cols);
+	struct cu_wide_held held[CU_CHUNK_PAIRS];
+	struct cu_chains chains;
+	float2 acts;
+
+	CU_UNROLL
+	for (int32_t i = 0; i < 4 * groups; i++)
+		chains.sum[i / 4][i % 4] = 0.0f;
+	CU_SYNC(); /* the last unit's buffers are free */
+	cu_wide_copy(w, 0, 0);
+	acts = cu_wide_ask_acts(w, 0);
+	if (there) {
+		cu_wide_load(type, weights, w->n_pairs, 0, &held[0]);
+		cu_wide_load(type, weights, w->n_pairs, 1, &held[1]);
+	}
+	CU_NO_UNROLL
+	for (int32_t first = 0, buffer = 0; first < w->n_pairs; first += CU_CHUNK_PAIRS, buffer ^= 1) {
+		cu_wide_put_acts(w, acts, buffer);
+		cu_copy_wait(0);
+		CU_SYNC();
+		if (first + CU_CHUNK_PAIRS < w->n_pairs) {
+			cu_wide_copy(w, 2 * (first + CU_CHUNK_PAIRS), buffer ^ 1);
+			acts = cu_wide_ask_acts(w, 2 * (first + CU_CHUNK_PAIRS));
+		}
+		if (!there)
+			continue;
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_CHUNK; i++) {
+			if (2 * first + i < w->n_blocks)
+				cu_wide_block(type, groups, &held[i / 2], i, (first + i / 2) % CU_SUPER_PAIRS, row, buffer, &chains);
+			if (i % 2) /* the pair is done: its registers take the one two pairs on */
+				cu_wide_load(type, weights, w->n_pairs, first + i / 2 + CU_CHUNK_PAIRS, &held[i / 2]);
+		}
+	}
+	if (there)
+		cu_wide_store(groups, w, tile, row, &chains);
+}
+
+/* As cu_split_run. */
+CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct cu_stage *stage,
+						  int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
+{
+	struct cu_wide w;
+
+	w.a = &stage->op.u.matmul;
+	w.log_tiles = cu_plan_log_tiles(stage->plan);
+	w.rows = (CU_WARPS >> w.log_tiles) * groups * CU_GROUP;
+	w.n_blocks = w.a->part[part].w->n_cols / K_QBLOCK;
+	w.n_pairs = (w.n_blocks + 1) / 2;
+	for (w.part = part; w.part < parts_end; w.part++) {
+		const int32_t tiles = cu_tiles(w.a->part[w.part].w->n_rows);
+		const int32_t across = (w.a->n + w.rows - 1) / w.rows;
+		const int32_t units = ((tiles + (1 << w.log_tiles) - 1) >> w.log_tiles) * across;
+
+		CU_NO_UNROLL
+		for (; unit < units; unit += n_blocks) {
+			const int32_t first = unit / across;
+
+			w.tile = first << w.log_tiles;
+			w.token = (unit - first * across) * w.rows;
+			cu_wide_unit(type, groups, &w);
+		}
+		unit -= units;
+	}
+	return unit;
+}
+
+#define X(name, id, n, bytes)                                                                      \
+	CU_LARGE_FN int32_t cu_wide_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
+									   int32_t parts_end, int32_t unit)                            \
+	{                                                                                              \
+		if (cu_is_float(K_##name))                                                                 \
+			return cu_wide_floats(K_##name, stage, n_blocks, part, parts_end, unit);               \
+		if (cu_plan_groups(stage->plan) == 8)                                                      \
+			return cu_wide_run(K_##name, 8, stage, n_blocks, part, parts_end, unit);               \
+		return cu_wide_run(K_##name, 2, stage, n_blocks, part, parts_end, unit);                   \
+	}
+K_TYPES(X)
+#undef X
+
+#endif

@@ -1,0 +1,178 @@
+/* Matrix products of many rows by float weights (docs/arithmetic.md, 6): no tensor cores, for a chain of
+ * 64 multiply-adds is the contract. A unit is 8 tiles of 16 outputs, one a warp, by 16 rows of
+ * activations; a lane multiplies its row of one of two segments by all 16, from shared memory, to which
+ * two segments' columns of the rows come by cp.async, double-buffered. Then lanes 16 apart exchange what
+ * they have of the two segments, so that each adds both, in order, to half of the sums.
+ *
+ * What bounds it: 8 columns and 16 rows take 8 conversions, 32 loads of 16 bytes and 128 multiply-adds
+ * a lane: at best 76 % of the multiply-adds of the plain units, 25 tera a second on an H200. */
+#ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
+#define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
+
+#include "kernels/cuda/matmul_floats.cuh"
+#include "kernels/cuda/plan.h"
+
+enum {
+	CU_WF_COLUMNS = 2 * CU_SEGMENT,
+	CU_WF_ROW = CU_WF_COLUMNS + 4, /* floats; rows and segments then begin on different banks */
+	CU_WF_BUFFER = CU_FLOAT_ROWS * CU_WF_ROW,
+};
+
+/* A unit; the same in all threads of the block. */
+struct cu_wf {
+	const struct k_matmul *a;
+	int32_t part, n_cols;
+	int32_t tile, token;
+};
+
+CU_FN float *cu_wf_buffer(int32_t buffer)
+{
+	return (float *)(void *)cu_shared_memory() + buffer * CU_WF_BUFFER;
+}
+
+/* Columns of pair `pair` of segments of the unit's rows: those that exist. Rows that are not a multiple of
+ * four floats apart go by registers. */
+CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
+{
+	const int32_t first = pair * CU_WF_COLUMNS, left = w->n_cols - first;
+	const int32_t count = left < CU_WF_COLUMNS ? left : CU_WF_COLUMNS;
+	const float *x = w->a->in.x + (size_t)w->token * (size_t)w->a->in.dim + (size_t)first;
+	float *to = cu_wf_buffer(buffer);
+
+	if (w->n_cols % 4) {
+		for (int32_t i = cu_thread(); i < CU_FLOAT_ROWS * CU_WF_COLUMNS; i += CU_THREADS) {
+			const int32_t row = i / CU_WF_COLUMNS, k = i % CU_WF_COLUMNS;
+
+			if (k < count && w->token + row < w->a->n)
+				to[row * CU_WF_ROW + k] = x[(size_t)row * (size_t)w->a->in.dim + (size_t)k];
+		}
+		return;
+	}
+	for (int32_t i = cu_thread(); i < CU_FLOAT_ROWS * CU_WF_COLUMNS / 4; i += CU_THREADS) {
+		const int32_t row = i / (CU_WF_COLUMNS / 4), k = i % (CU_WF_COLUMNS / 4) * 4;
+
+		if (k < count && w->token + row < w->a->n)
+			cu_copy16(to + row * CU_WF_ROW + k, x + (size_t)row * (size_t)w->a->in.dim + (size_t)k);
+	}
+}
+
+/* Chains over the lane's segment for rows 0 … 15, four at a time; rows behind the last are not read. */
+CU_FN void cu_wf_sums(const int32_t type, const struct cu_floats *v, const float *x, int32_t left, int32_t rows,
+					  float sum[CU_FLOAT_ROWS])
+{
+	CU_UNROLL
+	for (int32_t i = 0; i < CU_FLOAT_ROWS; i += 4) {
+		const float *at[4];
+
+		if (i >= rows)
+			break;
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			at[j] = x + (i + j < rows ? i + j : rows - 1) * CU_WF_ROW;
+		if (left >= CU_SEGMENT) {
+			cu_floats_chain(type, 4, v, at, sum + i);
+			continue;
+		}
+		CU_UNROLL
+		for (int32_t j = 0; j < 4; j++)
+			sum[i + j] = cu_floats_short(type, v, at[j], left);
+	}
+}
+
+/* Adds the two segments' sums of 16 rows to total: lane < 16 keeps rows 2 i, the other 2 i + 1. */
+CU_FN void cu_wf_add(const float sum[CU_FLOAT_ROWS], bool second, bool upper, float total[CU_FLOAT_ROWS / 2])
+{
+	CU_UNROLL
+	for (int32_t i = 0; i < CU_FLOAT_ROWS / 2; i++) {
+		const float own = upper ? sum[2 * i + 1] : sum[2 * i];
+		const float other = cu_shuffle_xor_float(upper ? sum[2 * i] : sum[2 * i + 1], 16);
+
+		total[i] += upper ? other : own;
+		if (second)
+			total[i] += upper ? own : other;
+	}
+}
+
+CU_FN void cu_wf_store(const struct cu_wf *w, int32_t tile, int32_t lane, const float total[CU_FLOAT_ROWS / 2])
+{
+	const int32_t n_rows = w->a->part[w->part].w->n_rows, o = tile * CU_TILE_ROWS + lane % 16;
+	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
+
+	CU_UNROLL
+	for (int32_t i = 0; i < CU_FLOAT_ROWS / 2; i++) {
+		const int32_t token = w->token + 2 * i + lane / 16;
+		const size_t at = (size_t)token * (size_t)n_rows + (size_t)o;
+		float y = total[i];
+
+		if (o >= n_rows || token >= w->a->n)
+			continue;
+		if (bias)
+			y += bias[o];
+		if (residual)
+			y += residual[at];
+		w->a->part[w->part].out[at] = y;
+	}
+}
+
+CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
+{
+	const struct k_matrix *m = w->a->part[w->part].w;
+	const int32_t lane = cu_thread() % CU_WARP, tile = w->tile + cu_thread() / CU_WARP;
+	const int32_t n_segments = cu_segments(w->n_cols), n_pairs = (n_segments + 1) / 2;
+	const int32_t rows = w->a->n - w->token < CU_FLOAT_ROWS ? w->a->n - w->token : CU_FLOAT_ROWS;
+	const unsigned char *weights =
+		tile < cu_tiles(m->n_rows) ? (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, w->n_cols)
+								   : (const unsigned char *)0;
+	float total[CU_FLOAT_ROWS / 2] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+
+	CU_SYNC(); /* the last unit's buffers are free */
+	cu_wf_copy(w, 0, 0);
+	cu_copy_commit();
+	for (int32_t pair = 0; pair < n_pairs; pair++) {
+		const int32_t left = w->n_cols - (2 * pair + lane / 16) * CU_SEGMENT;
+		float sum[CU_FLOAT_ROWS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+									0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+		struct cu_floats v;
+
+		cu_floats_load(type, n_segments, weights, pair, lane, &v);
+		cu_copy_wait(0);
+		CU_SYNC();
+		if (pair + 1 < n_pairs)
+			cu_wf_copy(w, pair + 1, (pair + 1) & 1);
+		cu_copy_commit();
+		if (!weights)
+			continue;
+		if (left > 0)
+			cu_wf_sums(type, &v, cu_wf_buffer(pair & 1) + lane / 16 * CU_SEGMENT, left, rows, sum);
+		cu_wf_add(sum, 2 * pair + 1 < n_segments, lane >= 16, total);
+	}
+	if (weights)
+		cu_wf_store(w, tile, lane, total);
+}
+
+/* As cu_split_run; the plan says nothing about it. */
+CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
+							 int32_t parts_end, int32_t unit)
+{
+	struct cu_wf w;
+
+	w.a = &stage->op.u.matmul;
+	w.n_cols = w.a->part[part].w->n_cols;
+	for (w.part = part; w.part < parts_end; w.part++) {
+		const int32_t across = (w.a->n + CU_FLOAT_ROWS - 1) / CU_FLOAT_ROWS;
+		const int32_t units = (cu_tiles(w.a->part[w.part].w->n_rows) + CU_WARPS - 1) / CU_WARPS * across;
+
+		CU_NO_UNROLL
+		for (; unit < units; unit += n_blocks) {
+			const int32_t first = unit / across;
+
+			w.tile = first * CU_WARPS;
+			w.token = (unit - first * across) * CU_FLOAT_ROWS;
+			cu_wf_unit(type, &w);
+		}
+		unit -= units;
+	}
+	return unit;
+}
+
+#endif
