@@ -52,6 +52,35 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call step,CC,$<) $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
+# Kernels for a GPU: compiled where nvcc is found, unless CUDA=0, and carried by the program, which
+# opens the driver when it runs. The same for every build; one that is free of the order has none.
+NVCC ?= $(shell command -v nvcc 2>/dev/null)
+CUDA ?= 0
+CUDA_ARCHS ?= 80 90
+CUDA_PTX = $(lastword $(CUDA_ARCHS))
+# Rule 1 of docs/arithmetic.md.
+NVCC_FLAGS = -std=c++17 -I. -O3 --fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings
+NVCC_TOOLKIT = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
+build/cuda/kernels.fatbin: kernels/cuda/kernels.cu
+	@mkdir -p $(@D)
+	$(call step,NVCC,$<) $(NVCC) $(NVCC_FLAGS) -MD -MP -MF build/cuda/kernels.d -MT $@ -fatbin --threads 0 \
+		$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+		-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -o $@ $<
+build/cuda/kernels.ptx: build/cuda/kernels.fatbin
+	$(call step,NVCC,$@) $(NVCC) $(NVCC_FLAGS) -ptx -arch=compute_$(CUDA_PTX) -o $@ kernels/cuda/kernels.cu
+
+# A file that says with or without, so that image.o is made anew when that changes.
+CUDA_STATE := $(BUILD)/kernels/cuda/with-$(CUDA)
+$(CUDA_STATE):
+	@mkdir -p $(@D) && rm -f $(@D)/with-* && touch $@
+$(BUILD)/kernels/cuda/image.o: $(CUDA_STATE)
+ifeq ($(CUDA),1)
+$(BUILD)/kernels/cuda/image.o: build/cuda/kernels.fatbin
+$(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"build/cuda/kernels.fatbin"' \
+	-DCUTAWAY_CUDA_TOOLKIT=$(NVCC_TOOLKIT) \
+	-DCUTAWAY_CUDA_ARCHS='"$(foreach a,$(CUDA_ARCHS),sm_$(a)) compute_$(CUDA_PTX)"'
+endif
+
 # The prompts of /load are part of the program.
 $(BUILD)/tui/load.o: demos/prompts.txt
 # The page of `export --to html` likewise.
@@ -145,9 +174,20 @@ screenshot: cutaway
 	@tools/fetch_model.sh
 	@tools/screenshot.sh docs/screen.png
 
+# The kernels for a GPU, all architectures, warnings as errors; tests/test_ptx.sh looks at the PTX.
+cuda: build/cuda/kernels.fatbin build/cuda/kernels.ptx
+	@$(SUB) CUDA=1
+
+# On a machine with a GPU: the kernels there, the certificate, and compute-sanitizer.
+test-gpu:
+	@tools/setup.sh build test
+	@$(SUB) CUDA=1 tests-build
+	@$(SUB) cuda
+	@tests/gpu.sh
+
 # The same kernels free of the fixed order, for measuring what that costs (docs/arithmetic.md, end).
 free-order:
-	@+$(SUB) BUILD=build-free EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
+	@+$(SUB) BUILD=build-free CUDA=0 EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
 
 # Both, by turns, with what exactness costs in percent (two minutes).
 bench-exactness: cutaway free-order
@@ -184,12 +224,15 @@ help:
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
+	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc; `make` does it by itself unless CUDA=0)'
+	@echo 'make test-gpu    on a machine with a GPU: tests, certificate and compute-sanitizer there'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
 	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: cuda test-gpu free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
+-include build/cuda/kernels.d
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -16,6 +16,10 @@ static void print_version(void)
 {
 	printf("cutaway %s (arithmetic %d)\nbuilt by %s\n", CUTAWAY_VERSION, K_ARITH_VERSION,
 		   CUTAWAY_BUILD);
+	if (*k_cuda_build())
+		printf("CUDA kernels for %s\n", k_cuda_build());
+	else
+		printf("no CUDA kernels: built without nvcc\n");
 	printf("Sources: MIT licence. This program is linked with GNU readline and as a whole falls "
 		   "under the\n"
 		   "GNU GPL, version 3 or later. There is no warranty.\n");
