@@ -106,7 +106,10 @@ SHIM := $(filter-out tests/cuda_shim/client.c, $(wildcard tests/cuda_shim/*.c te
 SHIM_FLAGS = -I. -O2 -g -fPIC -fno-strict-aliasing -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
 SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-O3 -mavx2 -mfma)
 SHIM_CHECKED = -DSHIM_CHECKED
-SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so
+SHIM_LIBRARIES = $(BUILD)/tests/libcuda_shim.so $(BUILD)/tests/libcuda_shim_checked.so
+# What the compiler tells of; calls into the C library go through the checker too.
+SHIM_TELLS = -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,bool
+SHIM_LIBC = $(foreach f,memcpy memmove memset,--redefine-sym $(f)=check_$(f))
 CXX ?= g++
 $(BUILD)/tests/libcuda_shim.so: $(SHIM:%=$(BUILD)/%.fast.o)
 	$(call step,LINK,$@) $(CC) -shared -o $@ $^ -lm -pthread
@@ -120,10 +123,10 @@ $(BUILD)/%.c.$(1).o: %.c
 $(BUILD)/%.cpp.$(1).o: %.cpp
 	@mkdir -p $$(@D)
 	$$(call step,CXX,$$<) $$(CXX) -std=c++17 -fno-exceptions -fno-rtti -Wno-unknown-pragmas \
-		-Wno-missing-field-initializers $$(SHIM_FLAGS) $(2) $(3) -MMD -MP -c -o $$@ $$<
+		-Wno-missing-field-initializers $$(SHIM_FLAGS) $(2) -MMD -MP -c -o $$@ $$< $(3)
 endef
 $(eval $(call shim_rules,fast,$$(SHIM_FAST)))
-$(eval $(call shim_rules,checked,$$(SHIM_CHECKED),-fsanitize=thread))
+$(eval $(call shim_rules,checked,$$(SHIM_CHECKED),$$(SHIM_TELLS) && objcopy $$(SHIM_LIBC) $$@))
 
 tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%) $(SHIM_LIBRARIES)
 

@@ -16,7 +16,11 @@ enum { SHIM_WARP = 32, SHIM_MAX_THREADS = 1024, SHIM_MAX_WARPS = SHIM_MAX_THREAD
 enum { SHIM_MAX_SHARED = 228 << 10, SHIM_SHARED_STRIDE = 256 << 10, SHIM_MAX_RESIDENT = 64 };
 
 /* The arena: shared memory of the resident blocks, one every SHIM_SHARED_STRIDE, then global memory. */
+#ifdef SHIM_CHECKED /* which keeps 65 bytes for each */
+#define SHIM_ARENA_BYTES ((size_t)2 << 30)
+#else
 #define SHIM_ARENA_BYTES ((size_t)16 << 30)
+#endif
 #define SHIM_SHARED_AREA ((size_t)SHIM_MAX_RESIDENT * SHIM_SHARED_STRIDE)
 
 enum state { READY, AT_SYNC, AT_WARP, RELAXES, LEFT };
@@ -78,7 +82,8 @@ extern unsigned char *shim_arena;
 void *shim_alloc(size_t bytes); /* NULL: none left */
 bool shim_free(void *p);		/* false: not an allocation */
 size_t shim_allocated(void);	/* bytes in use */
-/* The allocation that holds p, for a report: how many bytes it has and where p is in it. */
+/* The allocation that holds p, or the nearest: how many bytes it has, and where in it, before or behind
+ * it p is. False: there is none. */
 bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at);
 void shim_put(void *to, const void *from, size_t bytes);
 
@@ -105,75 +110,8 @@ int shim_places(struct shim_place *out, int cap);
 bool shim_leave_out(const char *name);
 const char *shim_site_name(const struct shim_site *at, char out[64]);
 
-/* check.c; in the fast build they do nothing. */
-#ifdef SHIM_CHECKED
-bool check_open(void);
-void check_alloc(void *p, size_t bytes); /* allocated, not written */
-void check_free(void *p, size_t bytes);
-void check_host_wrote(void *p, size_t bytes);
-void check_host_read(const void *p, size_t bytes);
-void check_launch(void);
-void check_block_starts(struct block *b);
-void check_block_met(struct block *b);
-void check_warp_met(struct warp *w);
-void check_copy_asked(struct shim_site *at, void *to, const void *from);
-void check_copy_came(struct shim_site *at, void *to);
-void check_atomic(struct shim_site *at, void *p, size_t bytes, bool acquires, bool releases);
-void check_atomic_read(struct shim_site *at, const void *p, size_t bytes);
-void check_aligned(struct shim_site *at, const void *p, size_t width);
-#else
-static inline bool check_open(void)
-{
-	return true;
-}
-static inline void check_alloc(void *p, size_t bytes)
-{
-	(void)p, (void)bytes;
-}
-static inline void check_free(void *p, size_t bytes)
-{
-	(void)p, (void)bytes;
-}
-static inline void check_host_wrote(void *p, size_t bytes)
-{
-	(void)p, (void)bytes;
-}
-static inline void check_launch(void)
-{
-}
-static inline void check_block_starts(struct block *b)
-{
-	(void)b;
-}
-static inline void check_block_met(struct block *b)
-{
-	(void)b;
-}
-static inline void check_warp_met(struct warp *w)
-{
-	(void)w;
-}
-static inline void check_copy_asked(struct shim_site *at, void *to, const void *from)
-{
-	(void)at, (void)to, (void)from;
-}
-static inline void check_copy_came(struct shim_site *at, void *to)
-{
-	(void)at, (void)to;
-}
-static inline void check_atomic(struct shim_site *at, void *p, size_t bytes, bool acquires,
-								bool releases)
-{
-	(void)at, (void)p, (void)bytes, (void)acquires, (void)releases;
-}
-static inline void check_atomic_read(struct shim_site *at, const void *p, size_t bytes)
-{
-	(void)at, (void)p, (void)bytes;
-}
-static inline void check_aligned(struct shim_site *at, const void *p, size_t width)
-{
-	(void)at, (void)p, (void)width;
-}
-#endif
+/* driver.c */
+bool shim_fail(const char *plan);
+int shim_n_open(void);
 
 #endif

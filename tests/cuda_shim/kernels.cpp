@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/cuda/kernels.cu"
-#include "tests/cuda_shim/wrong.cuh"
+#include "tests/cuda_shim/samples.cuh"
 
 typedef void shim_entry(void **args);
 struct shim_kernel {
@@ -45,9 +45,7 @@ static const struct shim_kernel kernels[] = {
 	KERNEL(cutaway_clock)
 	KERNEL(cutaway_copy)
 	KERNEL(cutaway_multiply)
-#define X(name) KERNEL(wrong_##name)
-	WRONG_KERNELS(X)
-#undef X
+	SAMPLE_KERNELS(KERNEL)
 };
 
 extern "C" const struct shim_kernel *shim_kernel(const char *name)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/cuda_shim/check.h"
 #include "tests/cuda_shim/device.h"
 
 enum { ROOM = 64 << 10 };
@@ -131,13 +132,15 @@ size_t shim_allocated(void)
 bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at)
 {
 	const unsigned char *q = p;
-	const size_t i = index_behind(q);
+	size_t i = index_behind(q);
 
 	if (!n_list)
 		return false;
-	/* the nearest one below, or the first */
-	*bytes = list[i ? i - 1 : 0].bytes;
-	*at = q - list[i ? i - 1 : 0].p;
+	if (i && (i == n_list || q < list[i - 1].p + list[i - 1].bytes ||
+			  q - (list[i - 1].p + list[i - 1].bytes) < list[i].p - q))
+		i--;
+	*bytes = list[i].bytes;
+	*at = q - list[i].p;
 	return true;
 }
 

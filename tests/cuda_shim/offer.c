@@ -1,6 +1,7 @@
 /* What the library offers to shim_open(). */
 #include <stdlib.h>
 
+#include "tests/cuda_shim/check.h"
 #include "tests/cuda_shim/device.h"
 
 static void *alloc(size_t bytes)
@@ -59,6 +60,8 @@ const struct shim *shim_offer(void)
 		.report = shim_report,
 		.places = shim_places,
 		.leave_out = shim_leave_out,
+		.fail = shim_fail,
+		.n_open = shim_n_open,
 	};
 #if defined(__x86_64__) && !defined(SHIM_CHECKED)
 	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))

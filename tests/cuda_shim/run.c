@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/cuda_shim/check.h"
 #include "tests/cuda_shim/device.h"
 
 struct launch shim_launch_now;
@@ -489,7 +490,7 @@ void shim_copy_wait(struct shim_site *at, int left)
 
 uint32_t shim_arrive(struct shim_site *at, uint32_t *p, uint32_t by)
 {
-	const uint32_t old = (shim_visit(at), check_atomic(at, p, sizeof *p, true, true), *p);
+	const uint32_t old = (shim_visit(at), check_atomic(at, p, sizeof *p, !at->left_out), *p);
 
 	*p = old + by;
 	run.progress++;
@@ -509,9 +510,13 @@ uint32_t shim_acquire(struct shim_site *at, const uint32_t *p)
 
 int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is)
 {
-	const int32_t old = (shim_visit(at), check_atomic(at, p, sizeof *p, false, false), *p);
+	int32_t old;
 
-	*p = old == was ? is : old;
+	shim_visit(at);
+	check_atomic(at, p, sizeof *p, false);
+	old = *p;
+	if (old == was)
+		*p = is;
 	run.progress++;
 	return old;
 }
@@ -519,7 +524,7 @@ int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is)
 void shim_max_int(struct shim_site *at, int32_t *p, int32_t v)
 {
 	shim_visit(at);
-	check_atomic(at, p, sizeof *p, false, false);
+	check_atomic(at, p, sizeof *p, false);
 	if (v > *p)
 		*p = v;
 	run.progress++;
@@ -528,7 +533,7 @@ void shim_max_int(struct shim_site *at, int32_t *p, int32_t v)
 void shim_add_u64(struct shim_site *at, uint64_t *p, uint64_t v)
 {
 	shim_visit(at);
-	check_atomic(at, p, sizeof *p, false, false);
+	check_atomic(at, p, sizeof *p, false);
 	*p += v;
 	run.progress++;
 }
@@ -553,7 +558,6 @@ void shim_aligned(struct shim_site *at, const void *p, size_t width)
 		say_here(at, "a read that is not aligned to its width");
 		shim_stop();
 	}
-	check_aligned(at, p, width);
 }
 
 uint64_t shim_now(void)

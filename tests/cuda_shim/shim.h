@@ -50,6 +50,11 @@ struct shim {
 	 * NULL: none. False: there is no such place. */
 	int (*places)(struct shim_place *out, int cap);
 	bool (*leave_out)(const char *name);
+
+	/* Of the driver API: calls that fail, as CUTAWAY_SHIM_FAIL says it (driver.c); NULL: none any more,
+	 * and the device is well again. False: the plan is not understood. Things that are open. */
+	bool (*fail)(const char *plan);
+	int (*n_open)(void);
 };
 
 /* NULL with a reason in *why: the library is missing or this processor cannot run it. */
