@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { NOWHERE, UNWRITTEN, WRITTEN, UNDER_WAY }; /* states of a byte */
+enum { NOWHERE, UNWRITTEN, WRITTEN, UNDER_WAY, SPLIT = 0x80 }; /* states of a byte */
 enum { PLAIN = 8, ATOMIC = 9 };					 /* kinds of a record; 0: none */
 enum { N_READERS = 4 };
 
@@ -290,13 +290,13 @@ static void say_race(const char *access, const unsigned char *p, uintptr_t at, u
 static bool knows(const struct thread *t, uint64_t record)
 {
 	const uint64_t time = record >> 24;
-	const int other = record >> 4 & 0xfffff, first = t->block->thread[0].number;
+	const int other = record >> 4 & 0xfffff, of_block_first = t->number - t->index;
 	const uint64_t *v;
 
-	if (time <= before || other == t->number)
+	if (other == t->number)
 		return true;
-	if (other >= first && other < first + shim_launch_now.n_threads) {
-		const bool same_warp = (other - first) / SHIM_WARP == t->warp->number;
+	if ((unsigned)(other - of_block_first) < (unsigned)shim_launch_now.n_threads) {
+		const bool same_warp = (other - of_block_first) / SHIM_WARP == t->warp->number;
 
 		if (time < (same_warp ? in_warp : in_block)[other])
 			return true;
@@ -312,38 +312,33 @@ static bool is_old(const struct thread *t, const unsigned char *p, uint64_t reco
 	return p < shim_arena + SHIM_SHARED_AREA && record >> 24 <= since[t->block->index];
 }
 
-static bool races(const struct thread *t, const unsigned char *p, uint64_t record, uint64_t mine)
+static inline bool races(const struct thread *t, const unsigned char *p, uint64_t record, uint64_t mine)
 {
-	return record && ((record & mine & 15) != ATOMIC) && !knows(t, record) && !is_old(t, p, record);
+	return record >> 24 > before && (record & mine & 15) != ATOMIC && !knows(t, record) &&
+		   !is_old(t, p, record);
 }
 
-static int warp_of(uint64_t record)
+/* Keeps a reader; two are kept of blocks of even number and two of odd. Who goes is the same thread,
+ * else the same warp, else the earlier one. */
+static void note_reader(const struct thread *t, struct cell *c, uint64_t mine, uint32_t at)
 {
-	return (int)(record >> 4 & 0xfffff) / SHIM_WARP;
-}
+	const int first = t->block->index % 2 * 2;
+	uint64_t *r = c->reader + first;
+	int victim = r[1] >> 24 < r[0] >> 24;
 
-/* Keeps a reader. Of more than N_READERS that are not ordered, those stay that differ most. */
-static void note_reader(const struct thread *t, const unsigned char *p, struct cell *c, uint64_t mine,
-						uint32_t at)
-{
-	int victim = -1;
-
-	for (int i = 0; i < N_READERS; i++) {
-		const uint64_t r = c->reader[i];
-
-		/* one that came before this one is not needed any more, but for a plain one before an atomic */
-		if (!r || (knows(t, r) && (r & 15) >= (mine & 15)) || is_old(t, p, r)) {
-			victim = i;
-			break;
-		}
-	}
-	for (int i = 0; victim < 0 && i < N_READERS; i++)
-		if (warp_of(c->reader[i]) == warp_of(mine))
-			victim = i;
-	if (victim < 0)
-		victim = (int)(mine >> 4 & (N_READERS - 1));
-	c->reader[victim] = mine;
-	c->reader_at[victim] = at;
+	if (((r[0] ^ mine) & 0xfffff0) == 0 || r[0] >> 24 <= before)
+		victim = 0;
+	else if (((r[1] ^ mine) & 0xfffff0) == 0 || r[1] >> 24 <= before)
+		victim = 1;
+	else if (((r[0] ^ mine) & 0xfffe00) == 0)
+		victim = 0;
+	else if (((r[1] ^ mine) & 0xfffe00) == 0)
+		victim = 1;
+	/* a plain read stays where the same thread's atomic one comes: it is the stricter */
+	if ((r[victim] & 15) == PLAIN && (mine & 15) == ATOMIC && r[victim] >> 4 == mine >> 4)
+		return;
+	r[victim] = mine;
+	c->reader_at[first + victim] = at;
 }
 
 static const unsigned char *of_own_block(const struct thread *t, const unsigned char *p)
@@ -369,8 +364,8 @@ __attribute__((noinline, noreturn)) static void stop_access(const char *what, co
 	shim_stop();
 }
 
-/* Is it device or shared memory, and allocated? False: the thread's own stack or a constant. */
-static bool in_bounds(const struct thread *t, const unsigned char *p, size_t bytes, bool write,
+/* Is it device memory or the block's shared memory? False: the thread's own stack or a constant. */
+static bool is_devices(const struct thread *t, const unsigned char *p, size_t bytes, bool write,
 					  uintptr_t at)
 {
 	const char *access = write ? "writes" : "reads";
@@ -385,72 +380,92 @@ static bool in_bounds(const struct thread *t, const unsigned char *p, size_t byt
 	}
 	if (!of_own_block(t, p))
 		stop_access("shared memory of another block", access, p, at);
-	for (size_t i = 0; i < bytes; i++)
-		if (state[p + i - shim_arena] == NOWHERE)
-			stop_access("out of bounds", access, p + i, at);
 	return true;
 }
 
-static void read_bytes(const unsigned char *p, size_t bytes, unsigned kind, uintptr_t at)
+static void read_cell(const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
 {
-	const struct thread *t = shim_self;
-	const uint64_t mine = now[t->number] << 24 | (uint64_t)t->number << 4 | kind;
-	const uint32_t where = (uint32_t)(at - code);
+	struct cell *c = &cells[p - shim_arena];
 
-	for (size_t i = 0; i < bytes; i++, p++) {
-		struct cell *c = &cells[p - shim_arena];
-		const unsigned char s = state[p - shim_arena];
-
-		if (s == UNDER_WAY)
-			stop_access("a copy under way is read", "reads", p, at);
-		if (s == UNWRITTEN)
-			stop_access("nobody wrote what is read", "reads", p, at);
-		if (c->reader[0] == mine)
-			continue; /* as before, and nobody wrote since: a write takes the readers away */
-		if (races(t, p, c->writer, mine)) {
-			say_race("reads", p, at, c->writer, "wrote", c->writer_at);
-			shim_stop();
-		}
-		note_reader(t, p, c, mine, where);
+	if (s != WRITTEN)
+		stop_access(s == NOWHERE	 ? "out of bounds"
+					: s == UNDER_WAY ? "a copy under way is read"
+									 : "nobody wrote what is read",
+					"reads", p, at);
+	if (races(t, p, c->writer, mine)) {
+		say_race("reads", p, at, c->writer, "wrote", c->writer_at);
+		shim_stop();
 	}
+	note_reader(t, c, mine, (uint32_t)(at - code));
 }
 
-static void write_bytes(unsigned char *p, size_t bytes, unsigned kind, uintptr_t at)
+static void write_cell(const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
+{
+	struct cell *c = &cells[p - shim_arena];
+
+	if (s == NOWHERE || s == UNDER_WAY)
+		stop_access(s == NOWHERE ? "out of bounds" : "a copy under way is written", "writes", p, at);
+	if (races(t, p, c->writer, mine)) {
+		say_race("writes", p, at, c->writer, "wrote", c->writer_at);
+		shim_stop();
+	}
+	for (int k = 0; k < N_READERS; k++)
+		if (races(t, p, c->reader[k], mine)) {
+			say_race("writes", p, at, c->reader[k], "read", c->reader_at[k]);
+			shim_stop();
+		}
+	memset(c->reader, 0, sizeof c->reader);
+	c->writer = mine;
+	c->writer_at = (uint32_t)(at - code);
+}
+
+/* From now on each byte of the word at p has a cell of its own. */
+static void split(const unsigned char *p)
+{
+	unsigned char *s = state + (p - shim_arena);
+	struct cell *c = &cells[p - shim_arena];
+
+	if (s[0] & SPLIT)
+		return;
+	c[1] = c[2] = c[3] = c[0];
+	for (int i = 0; i < 4; i++)
+		s[i] |= SPLIT;
+}
+
+/* Words that were only ever met whole have one cell, that of their first byte. */
+static void access_bytes(unsigned char *p, size_t bytes, unsigned kind, bool write, uintptr_t at)
 {
 	const struct thread *t = shim_self;
 	const uint64_t mine = now[t->number] << 24 | (uint64_t)t->number << 4 | kind;
 
-	for (size_t i = 0; i < bytes; i++, p++) {
-		struct cell *c = &cells[p - shim_arena];
+	while (bytes) {
+		unsigned char *s = state + (p - shim_arena);
+		uint32_t four;
+		size_t n = 1;
 
-		if (state[p - shim_arena] == UNDER_WAY)
-			stop_access("a copy under way is written", "writes", p, at);
-		if (races(t, p, c->writer, mine)) {
-			say_race("writes", p, at, c->writer, "wrote", c->writer_at);
-			shim_stop();
-		}
-		for (int k = 0; k < N_READERS && c->reader[k]; k++)
-			if (races(t, p, c->reader[k], mine)) {
-				say_race("writes", p, at, c->reader[k], "read", c->reader_at[k]);
-				shim_stop();
-			}
-		memset(c->reader, 0, sizeof c->reader);
-		c->writer = mine;
-		c->writer_at = (uint32_t)(at - code);
-		state[p - shim_arena] = WRITTEN;
+		memcpy(&four, s, 4);
+		if ((uintptr_t)p % 4 == 0 && bytes >= 4 && four == s[0] * 0x01010101u && !(s[0] & SPLIT))
+			n = 4;
+		else
+			split(p - (uintptr_t)p % 4);
+		(write ? write_cell : read_cell)(t, p, *s & ~SPLIT, mine, at);
+		if (write && (*s & ~SPLIT) != WRITTEN)
+			memset(s, WRITTEN | (*s & SPLIT), n);
+		p += n;
+		bytes -= n;
 	}
 }
 
 static void loads(const void *p, size_t bytes, uintptr_t at)
 {
-	if (shim_self && in_bounds(shim_self, p, bytes, false, at))
-		read_bytes(p, bytes, PLAIN, at);
+	if (shim_self && is_devices(shim_self, p, bytes, false, at))
+		access_bytes((unsigned char *)(uintptr_t)p, bytes, PLAIN, false, at);
 }
 
 static void stores(void *p, size_t bytes, uintptr_t at)
 {
-	if (shim_self && in_bounds(shim_self, p, bytes, true, at))
-		write_bytes(p, bytes, PLAIN, at);
+	if (shim_self && is_devices(shim_self, p, bytes, true, at))
+		access_bytes(p, bytes, PLAIN, true, at);
 }
 
 /* ---- what kernels do through the shim's own functions ---- */
@@ -464,9 +479,9 @@ void check_copy_asked(struct shim_site *at, void *to, const void *from)
 
 	(void)at;
 	loads(from, 16, here);
-	if (!in_bounds(shim_self, p, 16, true, here) || p >= shim_arena + SHIM_SHARED_AREA)
+	if (!is_devices(shim_self, p, 16, true, here) || p >= shim_arena + SHIM_SHARED_AREA)
 		stop_access("a copy to what is not shared memory", "writes", p, here);
-	write_bytes(p, 16, PLAIN, here); /* it may land at any time from now on */
+	access_bytes(p, 16, PLAIN, true, here); /* it may land at any time from now on */
 	memset(state + (p - shim_arena), UNDER_WAY, 16);
 }
 
@@ -476,7 +491,7 @@ void check_copy_came(struct shim_site *at, void *to)
 
 	(void)at;
 	memset(state + (p - shim_arena), WRITTEN, 16);
-	write_bytes(p, 16, PLAIN, CALLER);
+	access_bytes(p, 16, PLAIN, true, CALLER);
 }
 
 void check_atomic(struct shim_site *at, void *p, size_t bytes, bool orders)
@@ -484,12 +499,12 @@ void check_atomic(struct shim_site *at, void *p, size_t bytes, bool orders)
 	const uintptr_t here = CALLER;
 
 	(void)at;
-	if (!in_bounds(shim_self, p, bytes, true, here))
+	if (!is_devices(shim_self, p, bytes, true, here))
 		stop_access("not device memory", "writes", p, here);
 	if (orders) /* before the access: it may be what makes it known */
 		acquire(shim_self, p);
-	read_bytes(p, bytes, ATOMIC, here);
-	write_bytes(p, bytes, ATOMIC, here);
+	access_bytes(p, bytes, ATOMIC, false, here);
+	access_bytes(p, bytes, ATOMIC, true, here);
 	if (orders)
 		release(shim_self, p);
 }
@@ -498,11 +513,11 @@ void check_atomic_read(struct shim_site *at, const void *p, size_t bytes)
 {
 	const uintptr_t here = CALLER;
 
-	if (!in_bounds(shim_self, p, bytes, false, here))
+	if (!is_devices(shim_self, p, bytes, false, here))
 		return;
 	if (!at->left_out)
 		acquire(shim_self, p);
-	read_bytes(p, bytes, ATOMIC, here);
+	access_bytes((unsigned char *)(uintptr_t)p, bytes, ATOMIC, false, here);
 }
 
 /* ---- the host ---- */

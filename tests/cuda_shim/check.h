@@ -8,7 +8,7 @@
  * each thread knows up to which time the others' accesses came before it: its warp's and block's as of
  * their last barrier, other blocks' by vectors of times that travel through the words that are
  * released and acquired (Lamport; vector clocks as in FastTrack, Flanagan and Freund 2009, section 3;
- * more than four unordered readers of a byte are not all kept). Atomics do not race with atomics.
+ * of a byte's readers that are not ordered four are kept). Atomics do not race with atomics.
  *
  * How it is called: GCC's -fsanitize=thread puts a call in front of each access, as for the Linux
  * kernel's KCSAN, and check.c is what is called. cp.async writes when it is waited for, and until then

@@ -1,6 +1,6 @@
 /* Device memory: one large reservation, so that the checker finds what it knows of a byte by its
  * distance from the start. Room is left around every allocation, for what is out of bounds to hit
- * nothing; freed memory is not used again before the arena has come around. Host memory that is
+ * nothing; freed memory is not used again before COME_AROUND bytes have been. Host memory that is
  * pinned lives here too: a kernel may use it. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/cuda_shim/check.h"
 #include "tests/cuda_shim/device.h"
 
-enum { ROOM = 64 << 10 };
+enum { ROOM = 64 << 10, COME_AROUND = 64 << 20 };
 
 struct allocation {
 	unsigned char *p;
@@ -99,6 +99,8 @@ void *shim_alloc(size_t bytes)
 	memmove(list + at + 1, list + at, (n_list++ - at) * sizeof *list);
 	list[at] = (struct allocation){p, bytes};
 	next = p + bytes + ROOM;
+	if (next - shim_arena > (ptrdiff_t)(SHIM_SHARED_AREA + COME_AROUND))
+		next = shim_arena + SHIM_SHARED_AREA + ROOM;
 	in_use += bytes;
 	check_alloc(p, bytes);
 	return p;
