@@ -338,7 +338,8 @@ static void try_rows(const struct shim *s, const struct shape *shape, const stru
 			struct way w = {.no_scratch = plan == 1, .no_tickets = plan == 2, .n_blocks = grids[i],
 							.seed = (uint64_t)turn++};
 
-			if (plan == 2 && i)
+			/* the checked build sees races whatever the schedule: one grid a plan */
+			if (plan == 2 ? i : s->checked && i != (plan + n) % 3)
 				continue;
 			run_device(&g, &w);
 			w.folded = true;
