@@ -177,6 +177,15 @@ static void acts_reach_the_host(void **state)
 	works("/fork");
 	snprintf(expected, sizeof expected, "%d '' 2", ACT_FORK);
 	assert_string_equal(acted, expected);
+	works("/fork @57");
+	snprintf(expected, sizeof expected, "%d '@57' 2", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/try ' Paris'");
+	snprintf(expected, sizeof expected, "%d '' Paris'' 0", ACT_TRY);
+	assert_string_equal(acted, expected);
+	works("/back");
+	snprintf(expected, sizeof expected, "%d '' 1", ACT_BACK);
+	assert_string_equal(acted, expected);
 	works("/view pages");
 	snprintf(expected, sizeof expected, "%d 'pages' 0", ACT_VIEW);
 	assert_string_equal(acted, expected);
@@ -190,7 +199,7 @@ static void a_replay_has_its_own(void **state)
 	char expected[64];
 
 	(void)state;
-	fails("/goto 3", "no command");
+	fails("/speed 3", "no command");
 	host.replay = true;
 	host.settings = NULL;
 	works("/goto 3");

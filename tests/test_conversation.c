@@ -127,6 +127,94 @@ static void turns_only_append(void **state)
 	assert_int_equal(conversation_n_turns(c), 2);
 }
 
+static void rewind_to(int64_t request, int64_t kept)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_rewind);
+	ev.u.rewind.request = request;
+	ev.u.rewind.kept = kept;
+	conversation_sink(c, &ev);
+}
+
+/* A request whose prompt has a part of the answer in it. */
+static int64_t begin_fork(const int32_t *ids, int32_t n)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_request);
+	ev.u.request.request = next_request;
+	ev.u.request.kind = EV_REQUEST_KIND_fork;
+	ev.u.request.n_prompt = n;
+	ev.u.request.prompt = (struct ev_span){ ids, (size_t)n * sizeof *ids };
+	conversation_sink(c, &ev);
+	return next_request++;
+}
+
+static void going_back_within_an_answer(void **state)
+{
+	struct conversation_prompt p = ask("hi", false);
+	int64_t request = begin_request(EV_REQUEST_KIND_chat);
+	int32_t open = p.n_ids;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		token(request, 100 + i);
+	rewind_to(request, open + 2);
+	token(request, 90);
+	finish(request);
+	p = ask("more", false);
+	assert_int_equal(p.ids[open], 100);
+	assert_int_equal(p.ids[open + 1], 101);
+	assert_int_equal(p.ids[open + 2], 90);
+	assert_true(tokenizer_is_end(tokenizer, p.ids[open + 3]));
+}
+
+/* Two turns, back into the first answer, a fork from there, and a new second turn: the ids are those of the new
+ * branch, also when the oldest turns were dropped or a new conversation began meanwhile. */
+static void going_back_to_an_earlier_turn(void **state)
+{
+	struct conversation_prompt p = ask("first", false), back;
+	int32_t ids[CTX], open = p.n_ids;
+	struct err e = { 0 };
+	int64_t fork;
+
+	(void)state;
+	answer(100, 5);
+	ask("second", false);
+	answer(110, 5);
+	assert_int_equal(conversation_open_pos(c, 1), open);
+	assert_int_equal(conversation_open_pos(c, 77), -1);
+	assert_int_equal(conversation_new(c, "", &e), 0);
+	memcpy(ids, p.ids, (size_t)open * sizeof *ids);
+	ask("elsewhere", false);
+	answer(120, 1);
+	/* what the caller read from the log */
+	assert_int_equal(conversation_resume(c, 2, ids, open, &back, &e), -1);
+	p = ask("elsewhere", false);
+	for (int i = 0; i < 3; i++)
+		ids[open + i] = 100;
+	assert_int_equal(conversation_resume(c, 1, ids, open - 1, &back, &e), -1);
+	assert_non_null(strstr(e.text, "begins at position"));
+	assert_int_equal(conversation_resume(c, 1, ids, open + 3, &back, &e), 0);
+	assert_string_equal(back.text, "first");
+	assert_int_equal(conversation_n_turns(c), 1);
+	assert_int_equal(conversation_n_ids(c), open + 3);
+	assert_false(conversation_busy(c));
+	conversation_expect(c, 1);
+	fork = begin_fork(ids, open + 3);
+	assert_true(conversation_has(c, fork) && conversation_has(c, 1) && !conversation_has(c, 2));
+	assert_int_equal(conversation_open_pos(c, fork), open);
+	token(fork, 99);
+	finish(fork);
+	p = ask("another second", false);
+	assert_int_equal(conversation_n_turns(c), 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(p.ids[open + i], 100);
+	assert_int_equal(p.ids[open + 3], 99);
+	assert_true(tokenizer_is_end(tokenizer, p.ids[open + 4]));
+}
+
 static void strangers_are_not_collected(void **state)
 {
 	int64_t request;
@@ -263,6 +351,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(turns_only_append),
+		TEST(going_back_within_an_answer),
+		TEST(going_back_to_an_earlier_turn),
 		TEST(strangers_are_not_collected),
 		TEST(a_turn_without_an_answer_leaves),
 		TEST(forks_and_retries_share_the_prompt),

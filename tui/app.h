@@ -45,6 +45,8 @@ struct app_mode {
 	bool (*key)(struct app *a, int key); /* keys of its own while no view has the focus of letters */
 	void (*stop)(struct app *a);         /* Ctrl-C */
 	void (*moved)(struct app *a);        /* a view changed the view_state */
+	/* A view wishes for something (view_state.wish), which is cleared already. */
+	void (*wish)(struct app *a, const struct view_wish *w);
 	/* Fields of the status line, most wanted first; returns how many. */
 	int (*status)(struct app *a, char fields[][48], enum ink *inks, int max);
 	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
@@ -67,6 +69,7 @@ struct app {
 	struct canvas canvas;
 	struct layout layout;
 	struct timeline timeline;
+	const struct timeline *past; /* what the views show instead: an earlier step; NULL: the present */
 	struct view_state state;
 	struct command_host host;
 	struct popup popup;
@@ -81,6 +84,12 @@ struct app {
 	int64_t message_ns; /* 0: none */
 	struct err fatal;
 };
+
+/* What the views show. */
+static inline const struct timeline *app_timeline(const struct app *a)
+{
+	return a->past ? a->past : &a->timeline;
+}
 
 /* app.c */
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,

@@ -201,7 +201,7 @@ static void draw_views(struct app *a)
 			continue;
 		a->state.focused = a->focus == i;
 		a->state.zoomed = a->zoom == i;
-		views[i]->draw(&p, &a->timeline, &a->state);
+		views[i]->draw(&p, app_timeline(a), &a->state);
 		draw_focus(a, i);
 	}
 }
@@ -320,7 +320,7 @@ void app_draw(struct app *a)
 	struct layout_ask ask = { .w = a->canvas.w,
 							  .h = a->canvas.h,
 							  .zoom = a->zoom,
-							  .scrubber = a->mode->scrubber,
+							  .scrubber = a->mode->scrubber || a->past,
 							  .views = views };
 
 	ask.prompt_lines = prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);

@@ -124,10 +124,14 @@ static int view_at(const struct app *a, int x, int y)
 
 static bool to_view(struct app *a, int view, int key)
 {
-	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, &a->timeline, &a->state);
+	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
+	struct view_wish wish = a->state.wish;
 
 	if (used && a->mode->moved)
 		a->mode->moved(a);
+	a->state.wish.what = WISH_NOTHING;
+	if (wish.what != WISH_NOTHING && a->mode->wish)
+		a->mode->wish(a, &wish);
 	return used;
 }
 

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tui/prompt.h"
+#include "tui/scrubber.h"
 
-enum { FEED_NS = 15000000 };
+enum { FEED_NS = 15000000, ESCAPE = 27 };
 
 /* --- lines: turns and commands, one after the other --- */
 
@@ -28,12 +30,32 @@ static void run_line(struct app *a, const char *line)
 		app_say(a, SAY_ERROR, "%d turns are waiting already", c->n_waiting);
 }
 
+static bool stand_here(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+
+	if (chat_stand_here(a, &e) == 0) {
+		actor_resume(c->live.actor);
+		return true;
+	}
+	app_say(a, SAY_ERROR, "%s", e.text);
+	while (c->n_waiting)
+		free(c->waiting[--c->n_waiting]);
+	return false;
+}
+
 static void ask_waiting(struct app *a)
 {
 	struct chat *c = a->mode_data;
 	char *line;
 
-	if (!c->live.ready || !c->n_waiting || conversation_busy(c->live.conversation))
+	if (!c->live.ready || !c->n_waiting)
+		return;
+	/* a turn said while one looks back, or after going back, goes on from there */
+	if ((a->past || c->standing) && !stand_here(a))
+		return;
+	if (conversation_busy(c->live.conversation))
 		return;
 	line = c->waiting[0];
 	memmove(c->waiting, c->waiting + 1, (size_t)--c->n_waiting * sizeof *c->waiting);
@@ -182,6 +204,12 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	}
 	field_rec(c, &a->canvas, fields[n], &inks[n]);
 	n++;
+	if (a->past) {
+		inks[n] = INK_REJECTED;
+		snprintf(fields[n++], 48, "the past: step %lld of %lld", (long long)player_at(c->past),
+				 (long long)player_n_steps(c->past));
+		return n;
+	}
 	if (actor_paused(c->live.actor)) {
 		inks[n] = INK_BRIGHT;
 		snprintf(fields[n++], 48, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
@@ -223,21 +251,44 @@ static void name(struct app *a, char *out, size_t cap)
 static void control(struct app *a, enum app_control control)
 {
 	struct chat *c = a->mode_data;
+	struct err e = { 0 };
 
 	if (!c->live.ready)
 		return;
-	if (control == CONTROL_PAUSE) {
-		if (actor_paused(c->live.actor))
-			actor_resume(c->live.actor);
-		else
-			actor_pause(c->live.actor);
-	} else if (control == CONTROL_STEP) {
+	if (control == CONTROL_PAUSE && !a->past && !actor_paused(c->live.actor)) {
+		actor_pause(c->live.actor);
+	} else if (control == CONTROL_PAUSE) {
+		chat_go_on(a);
+	} else if (control == CONTROL_STEP && !a->past) {
 		actor_pause(c->live.actor);
 		actor_step(c->live.actor, 1);
-	} else {
-		app_say(a, SAY_INFO, "an engine cannot go back; the recording can: cutaway replay %s",
-				c->options->record ? c->options->record : "FILE");
+	} else if (chat_past_by(a, control == CONTROL_STEP ? 1 : -1, &e) < 0) {
+		app_say(a, SAY_ERROR, "%s", e.text);
 	}
+}
+
+/* In the prompt an empty line goes on from the past, and Esc leaves it; in the views there are more. */
+static bool key(struct app *a, int key)
+{
+	if (a->focus >= 0)
+		return chat_past_key(a, key);
+	if (!a->past || *prompt_text())
+		return false;
+	if (key == '\r' || key == '\n')
+		chat_go_on(a);
+	else if (key == ESCAPE)
+		chat_past_leave(a);
+	else
+		return false;
+	return true;
+}
+
+static void scrub(struct app *a, struct pen *p)
+{
+	struct chat *c = a->mode_data;
+
+	if (c->past)
+		scrubber_draw(p, c->past, "an earlier step: F5 goes on from here · Esc or End: the present");
 }
 
 static void stop(struct app *a)
@@ -257,7 +308,7 @@ static void stop(struct app *a)
 /* --- all of it --- */
 
 static const struct hint hints[] = {
-	{ "F1", "explain" }, { "F5", "pause" },	   { "F10", "step" },
+	{ "F1", "explain" }, { "F5", "pause" },	   { "F10", "step" },	  { "F9", "back" },
 	{ "^O", "views" },	 { "/", "commands" }, { "^C", "stop" }, { NULL, NULL },
 };
 
@@ -276,9 +327,13 @@ static const char help[] =
 	"F1       explains the view in focus\n"
 	"F5       holds between two steps, or goes on\n"
 	"F10      runs one step\n"
+	"F9       looks one step back (also \xe2\x86\x90 in the views; n and N: marks); F5 then goes on from there\n"
 	"Ctrl-C   stops the answer; twice quits\n"
 	"PgUp     scrolls the chat\n"
 	"/        commands; Tab completes them; /help lists them\n"
+	"\n"
+	"/rewind takes the engine back, /try puts another token there, /fork @POS keeps both futures, /undo "
+	"returns. Nothing is lost: what was left is a branch.\n"
 	"\n"
 	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
 	"ahead /spec ngram:4.\n";
@@ -308,8 +363,11 @@ static const struct app_mode chat_mode = {
 	.work = work,
 	.line = run_line,
 	.control = control,
+	.key = key,
 	.stop = stop,
 	.moved = chat_observe,
+	.wish = chat_wish,
+	.scrub = scrub,
 	.status = status,
 	.name = name,
 	.recording = recording,
@@ -349,6 +407,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	else if (app_open(&a, &chat_mode, &c, o, e) == 0 &&
 			 live_open(&c.live, o, c.settings.system, e) == 0)
 		result = app_run(&a, e);
+	chat_past_leave(&a);
 	app_close(&a);
 	*recorded = c.live.writer != NULL;
 	if (live_close(&c.live, e) < 0)

@@ -6,8 +6,9 @@
 
 #include "tui/app.h"
 #include "tui/live.h"
+#include "tui/player.h"
 
-enum { CHAT_WAITING = 16 };
+enum { CHAT_WAITING = 16, CHAT_LEFT = 64 };
 
 struct chat {
 	const struct tui_options *options;
@@ -20,6 +21,11 @@ struct chat {
 	int next_load;
 	int32_t told_layer, told_head; /* plus one; what the engine was told to observe */
 	bool record_failed, stop_said;
+	struct player *past; /* of the recording so far, while an earlier step is looked at */
+	struct timeline past_timeline;
+	struct tl_stem left[CHAT_LEFT]; /* branches that were left, for /undo; newest last */
+	int n_left;
+	bool standing; /* went back and has not gone on since */
 	int64_t began_ns;
 };
 
@@ -27,6 +33,26 @@ void chat_ask(struct app *a, const char *text);
 /* Stops answers, and with all also the background requests. Returns how many. */
 int chat_cancel(struct app *a, bool all);
 void chat_observe(struct app *a);
+struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
+								   const struct conversation_prompt *p, int64_t sample);
+int chat_begin_anew(struct app *a, struct err *e);
+
+/* chat_past.c: looking at an earlier step. The engine holds meanwhile. */
+int chat_past_go(struct app *a, int64_t step, struct err *e); /* beyond the last: the present */
+int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from where one looks */
+void chat_past_leave(struct app *a);
+bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
+
+/* chat_travel.c: going back with the engine. */
+void chat_go_on(struct app *a); /* F5: from where one looks */
+/* Before a turn is asked: the conversation ends where one looks. */
+int chat_stand_here(struct app *a, struct err *e);
+int chat_rewind(struct app *a, const char *where, struct err *e);
+int chat_fork_at(struct app *a, const char *where, struct err *e);
+int chat_try(struct app *a, const char *token, struct err *e);
+int chat_undo(struct app *a, struct err *e);
+void chat_wish(struct app *a, const struct view_wish *w);
+
 /* After the session is closed. */
 int chat_copy_recording(struct chat *c, struct err *e);
 

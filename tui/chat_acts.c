@@ -39,8 +39,8 @@ static void submit(struct engine *engine, void *arg)
 		engine_note_trim(engine, b->first, b->prompt->trimmed_tokens, b->prompt->trimmed_turns);
 }
 
-static struct engine_request request_of(struct chat *c, enum ev_code_request_kind kind,
-										const struct conversation_prompt *p, int64_t sample)
+struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
+								   const struct conversation_prompt *p, int64_t sample)
 {
 	return (struct engine_request){ .kind = kind,
 									.ids = p->ids,
@@ -56,8 +56,9 @@ static struct engine_request request_of(struct chat *c, enum ev_code_request_kin
 
 static void follow_newest(struct app *a)
 {
-	a->state.request = 0;
+	a->state.request = a->state.branch = 0;
 	a->state.token = -1;
+	((struct chat *)a->mode_data)->standing = false;
 }
 
 /* n answers to one prompt. */
@@ -70,7 +71,7 @@ static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_
 	struct batch b = { .request = request, .n = n, .prompt = p };
 
 	for (int i = 0; i < n; i++) {
-		request[i] = request_of(c, kind, p, p->sample + i);
+		request[i] = chat_request(c, kind, p, p->sample + i);
 		request[i].parent = kind == EV_REQUEST_KIND_fork && last ? last->id : 0;
 	}
 	conversation_expect(c->live.conversation, n);
@@ -92,7 +93,7 @@ void chat_ask(struct app *a, const char *text)
 	struct err e = { 0 };
 
 	room = room > ctx / 4 ? ctx / 4 : room;
-	conversation_choose(c->live.conversation, a->state.request);
+	conversation_choose(c->live.conversation, a->state.request ? a->state.request : a->state.branch);
 	if (conversation_ask(c->live.conversation, text, strlen(text), room, c->settings.drop_turns, &p, &e) < 0 ||
 		submit_answers(a, &p, EV_REQUEST_KIND_chat, 1, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
@@ -103,6 +104,7 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 	struct chat *c = a->mode_data;
 	struct conversation_prompt p;
 
+	chat_past_leave(a);
 	chat_cancel(a, false);
 	if (conversation_repeat(c->live.conversation, !n_forks, &p, e) < 0)
 		return -1;
@@ -320,12 +322,13 @@ void chat_say(void *arg, const char *text)
 	app_say(arg, SAY_INFO, "%s", text);
 }
 
-static int begin_anew(struct app *a, struct err *e)
+int chat_begin_anew(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const char *system = c->settings.system ? c->settings.system
 											: engine_info(c->live.engine)->default_system;
 
+	chat_past_leave(a);
 	chat_cancel(a, false);
 	if (conversation_new(c->live.conversation, system, e) < 0)
 		return -1;
@@ -351,7 +354,7 @@ static int set_system(struct app *a, const char *text, struct err *e)
 	free(c->settings.system);
 	c->settings.system = now;
 	chat_note(a, "system", now ? now : "default");
-	return begin_anew(a, e);
+	return chat_begin_anew(a, e);
 }
 
 static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
@@ -362,11 +365,24 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_SAVE:
 		return save(a, text, e);
 	case ACT_NEW:
-		return begin_anew(a, e);
+		return chat_begin_anew(a, e);
 	case ACT_RETRY:
 		return repeat(a, 0, e);
 	case ACT_FORK:
+		/* a position, or the cursor on a token: a second future from there */
+		if (*text == '@' || (!*text && a->state.token >= 0))
+			return chat_fork_at(a, text, e);
 		return repeat(a, (int)number, e);
+	case ACT_REWIND:
+		return chat_rewind(a, text, e);
+	case ACT_TRY:
+		return chat_try(a, text, e);
+	case ACT_UNDO:
+		return chat_undo(a, e);
+	case ACT_BACK:
+		return chat_past_by(a, -(int64_t)number, e);
+	case ACT_GOTO:
+		return chat_past_go(a, (int64_t)number, e);
 	case ACT_LOAD:
 		return load(a, (int)number, e);
 	case ACT_SYSTEM:

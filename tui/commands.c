@@ -64,8 +64,14 @@ const struct command commands[] = {
 	  LIVE },
 	{ "retry", "", "answers the last turn again, with another draw", COMMAND_ACT, 0, 0, 0, NULL, NULL,
 	  ACT_RETRY, LIVE },
-	{ "fork", "N", "N answers to the last turn at once; they share its pages", COMMAND_ACT_NUMBER, 2, 64, 0,
-	  NULL, "2|4", ACT_FORK, LIVE },
+	{ "fork", "N|@POS", "N answers to the last turn at once, sharing its pages; @POS: a second future from there",
+	  COMMAND_ACT_NUMBER_OR_POS, 2, 64, 0, NULL, "2|4", ACT_FORK, LIVE },
+	{ "rewind", "POS|turn N|-N", "takes the engine back: to a position, to a turn, by N tokens; F5 goes on",
+	  COMMAND_ACT, 0, 0, 0, NULL, "turn", ACT_REWIND, LIVE },
+	{ "try", "TOKEN|#ID", "puts another token under the cursor, or behind the newest, and goes on from it",
+	  COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_TRY, LIVE },
+	{ "undo", "", "back to the branch that was left last by going back", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_UNDO, LIVE },
 	{ "load", "N", "N background requests from the shipped prompts, so that the batch fills",
 	  COMMAND_ACT_NUMBER, 1, 256, 0, NULL, "4|8|16", ACT_LOAD, LIVE },
 	{ "cancel", "", "stops the answer and the background requests", COMMAND_ACT, 0, 0, 0, NULL, NULL,
@@ -75,7 +81,10 @@ const struct command commands[] = {
 	{ "pause", "", "holds between two steps, or goes on", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_PAUSE,
 	  BOTH },
 	{ "step", "N", "runs N steps, then holds", COMMAND_ACT_NUMBER, 1, 1e6, 0, NULL, NULL, ACT_STEP, BOTH },
-	{ "goto", "N", "goes to step N", COMMAND_ACT_NUMBER, 0, 1e12, 0, NULL, NULL, ACT_GOTO, COMMAND_REPLAY },
+	{ "back", "N", "looks N steps back; F5 goes on from there", COMMAND_ACT_NUMBER, 1, 1e12, 0, NULL, NULL,
+	  ACT_BACK, BOTH },
+	{ "goto", "STEP", "looks at a step; F5 goes on from there", COMMAND_ACT_NUMBER, 0, 1e12, 0, NULL, NULL, ACT_GOTO,
+	  BOTH },
 	{ "speed", "FACTOR", "how fast it plays: 1 as recorded", COMMAND_ACT_NUMBER, 0.01, 1000, 0, NULL,
 	  "0.25|0.5|1|2|4|16", ACT_SPEED, COMMAND_REPLAY },
 	{ "view", "NAME", "goes to a view", COMMAND_ACT_VIEW, 0, 0, 0, NULL, NULL, ACT_VIEW, BOTH },
@@ -265,7 +274,7 @@ static int changed(const struct command_host *h, const struct command *c)
 
 static int parse_number(const struct command *c, const char *arg, double *out, struct err *e)
 {
-	bool whole = c->kind == COMMAND_INT || (c->kind == COMMAND_ACT_NUMBER && c->min == floor(c->min));
+	bool whole = c->kind == COMMAND_INT || (c->kind >= COMMAND_ACT && c->min == floor(c->min));
 	char *end;
 
 	*out = strtod(arg, &end);
@@ -360,7 +369,8 @@ static int act(const struct command_host *h, const struct command *c, const char
 
 	switch (c->kind) {
 	case COMMAND_ACT_NUMBER:
-		if (*arg && parse_number(c, arg, &number, e) < 0)
+	case COMMAND_ACT_NUMBER_OR_POS:
+		if (*arg && !(*arg == '@' && c->kind == COMMAND_ACT_NUMBER_OR_POS) && parse_number(c, arg, &number, e) < 0)
 			return -1;
 		break;
 	case COMMAND_ACT_FILE:

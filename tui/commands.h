@@ -30,6 +30,7 @@ int settings_add_stop(struct settings *s, const char *text, struct err *e);
 enum command_act {
 	ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
 	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY,
+	ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
 };
 
 struct command_host {
@@ -55,6 +56,7 @@ enum command_kind {
 	COMMAND_ENGINE,
 	COMMAND_ACT,        /* any argument */
 	COMMAND_ACT_NUMBER, /* a number between min and max; absent: min */
+	COMMAND_ACT_NUMBER_OR_POS, /* the same, or @ and a position, which is left to the act */
 	COMMAND_ACT_FILE,
 	COMMAND_ACT_VIEW,
 	COMMAND_ACT_WORD, /* one of words */

@@ -2,48 +2,16 @@
  *
  * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
  * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the opening of its
- * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole. */
-#include "tui/conversation.h"
+ * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole;
+ * (4) what was asked once is kept as a mark, and each request has that of its turn: going back finds it there. */
+#include "tui/conversation_impl.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWERS_MAX = 64 };
-
-struct turn {
-	size_t begin; /* in ids: where the user's turn begins */
-	size_t open;  /* in ids: behind the opening of the answer */
-	char *text;
-};
-
-struct answer {
-	int64_t request;
-	int32_t *ids;
-	int32_t n, cap;
-	bool finished;
-};
-
-struct conversation {
-	const struct chat_template *chat;
-	const struct tokenizer *tokenizer;
-	int32_t ctx;
-	int32_t *ids;
-	size_t n, cap, n_head;
-	struct turn *turn;
-	int n_turns;
-	bool open; /* the last turn's answer is not part of ids yet */
-	int64_t sample;
-	pthread_mutex_t lock; /* of everything below */
-	struct answer answer[ANSWERS_MAX];
-	int n_answers, chosen;
-	int32_t expected;
-	bool lost; /* no memory for an answer's ids: it cannot be gone on with */
-};
-
-static void answers_clear(struct conversation *c)
+void conv_answers_clear(struct conversation *c)
 {
 	for (int i = 0; i < c->n_answers; i++)
 		free(c->answer[i].ids);
@@ -53,7 +21,7 @@ static void answers_clear(struct conversation *c)
 	c->lost = false;
 }
 
-static void turns_drop(struct conversation *c, int n)
+void conv_turns_drop(struct conversation *c, int n)
 {
 	if (!n)
 		return;
@@ -66,9 +34,10 @@ static void turns_drop(struct conversation *c, int n)
 int conversation_new(struct conversation *c, const char *system, struct err *e)
 {
 	pthread_mutex_lock(&c->lock);
-	answers_clear(c);
+	conv_answers_clear(c);
+	c->marked = -1;
 	pthread_mutex_unlock(&c->lock);
-	turns_drop(c, c->n_turns);
+	conv_turns_drop(c, c->n_turns);
 	c->n = 0;
 	c->open = false;
 	c->sample = 0;
@@ -102,9 +71,11 @@ void conversation_close(struct conversation *c)
 {
 	if (!c)
 		return;
-	answers_clear(c);
-	turns_drop(c, c->n_turns);
+	conv_answers_clear(c);
+	conv_turns_drop(c, c->n_turns);
+	conv_marks_free(c);
 	pthread_mutex_destroy(&c->lock);
+	free(c->asked);
 	free(c->turn);
 	free(c->ids);
 	free(c);
@@ -112,7 +83,7 @@ void conversation_close(struct conversation *c)
 
 /* --- on the engine's thread --- */
 
-static struct answer *answer_of(struct conversation *c, int64_t request)
+struct answer *conv_answer_of(struct conversation *c, int64_t request)
 {
 	for (int i = 0; i < c->n_answers; i++)
 		if (c->answer[i].request == request)
@@ -120,23 +91,10 @@ static struct answer *answer_of(struct conversation *c, int64_t request)
 	return NULL;
 }
 
-static void sink_request(struct conversation *c, const struct ev_request *r)
+void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
 {
-	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
-		return;
-	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
-		return;
-	c->expected--;
-	c->answer[c->n_answers++] = (struct answer){ .request = r->request };
-}
-
-static void sink_token(struct conversation *c, const struct ev_token *t)
-{
-	struct answer *a = answer_of(c, t->request);
 	int32_t *grown;
 
-	if (!a)
-		return;
 	if (a->n == a->cap) {
 		int32_t cap = a->cap ? 2 * a->cap : 1024;
 
@@ -148,7 +106,63 @@ static void sink_token(struct conversation *c, const struct ev_token *t)
 		a->ids = grown;
 		a->cap = cap;
 	}
-	a->ids[a->n++] = (int32_t)t->id;
+	a->ids[a->n++] = id;
+}
+
+/* Which turn it answers, for going back to it. */
+static void note_asked(struct conversation *c, int64_t request)
+{
+	if (c->n_asked == c->cap_asked) {
+		int cap = c->cap_asked ? 2 * c->cap_asked : 64;
+		struct asked *grown = realloc(c->asked, (size_t)cap * sizeof *grown);
+
+		if (!grown)
+			return; /* one that cannot be gone back to */
+		c->asked = grown;
+		c->cap_asked = cap;
+	}
+	c->asked[c->n_asked++] = (struct asked){ request, c->marked };
+}
+
+/* A fork from within an answer has a part of it in its prompt, and the conversation goes on with it. */
+static void take_given(struct conversation *c, struct answer *a, const struct ev_request *r)
+{
+	const unsigned char *p = r->prompt.data;
+
+	for (size_t i = (size_t)c->marked_n; c->marked >= 0 && p && i < r->prompt.size / 4; i++)
+		conv_answer_add(c, a, (int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
+								   (uint32_t)p[4 * i + 3] << 24));
+	if (a->n)
+		c->chosen = (int)(a - c->answer);
+}
+
+static void sink_request(struct conversation *c, const struct ev_request *r)
+{
+	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
+		return;
+	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
+		return;
+	c->expected--;
+	c->answer[c->n_answers++] = (struct answer){ .request = r->request };
+	if (c->marked >= 0)
+		note_asked(c, r->request);
+	take_given(c, &c->answer[c->n_answers - 1], r);
+}
+
+static void sink_token(struct conversation *c, const struct ev_token *t)
+{
+	struct answer *a = conv_answer_of(c, t->request);
+
+	if (a)
+		conv_answer_add(c, a, (int32_t)t->id);
+}
+
+static void sink_rewind(struct conversation *c, const struct ev_rewind *r)
+{
+	struct answer *a = conv_answer_of(c, r->request);
+
+	if (a && c->marked >= 0 && r->kept >= c->marked_n && r->kept - c->marked_n < a->n)
+		a->n = (int32_t)(r->kept - c->marked_n);
 }
 
 void conversation_sink(void *conversation, const struct event *ev)
@@ -156,15 +170,17 @@ void conversation_sink(void *conversation, const struct event *ev)
 	struct conversation *c = conversation;
 	struct answer *a;
 
-	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_finish)
+	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_rewind && ev->kind != EV_finish)
 		return;
 	pthread_mutex_lock(&c->lock);
 	if (ev->kind == EV_request) {
 		sink_request(c, &ev->u.request);
 	} else if (ev->kind == EV_token) {
 		sink_token(c, &ev->u.token);
+	} else if (ev->kind == EV_rewind) {
+		sink_rewind(c, &ev->u.rewind);
 	} else {
-		a = answer_of(c, ev->u.finish.request);
+		a = conv_answer_of(c, ev->u.finish.request);
 		if (a)
 			a->finished = true;
 	}
@@ -173,7 +189,7 @@ void conversation_sink(void *conversation, const struct event *ev)
 
 /* --- turns --- */
 
-static int append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
+int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
 {
 	size_t cap = c->cap;
 	int32_t *grown;
@@ -208,7 +224,7 @@ static int close_answer(struct conversation *c, struct err *e)
 		c->open = false;
 		return 0;
 	}
-	if (append(c, a->ids, (size_t)a->n, e) < 0)
+	if (conv_append(c, a->ids, (size_t)a->n, e) < 0)
 		return -1;
 	c->open = false;
 	return template_close(c->chat, c->tokenizer, &c->ids, &c->n, &c->cap, e);
@@ -239,7 +255,7 @@ static int make_room(struct conversation *c, int32_t need, bool drop, struct con
 	size_t gone = had - c->n;
 
 	memmove(c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
-	turns_drop(c, n);
+	conv_turns_drop(c, n);
 	for (int i = 0; i < c->n_turns; i++) {
 		c->turn[i].begin -= gone;
 		c->turn[i].open -= gone;
@@ -257,7 +273,7 @@ static int add_turn(struct conversation *c, const char *text, size_t size, const
 
 	if (grown)
 		c->turn = grown;
-	if (!grown || !copy || append(c, ids, n, e) < 0) {
+	if (!grown || !copy || conv_append(c, ids, n, e) < 0) {
 		free(copy);
 		return err_set(e, ERR_MEMORY, "no memory for another turn");
 	}
@@ -268,6 +284,7 @@ static int add_turn(struct conversation *c, const char *text, size_t size, const
 
 static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
 {
+	conv_make_mark(c);
 	out->ids = c->ids;
 	out->n_ids = (int32_t)c->turn[c->n_turns - 1].open;
 	out->text = c->turn[c->n_turns - 1].text;
@@ -285,7 +302,7 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	pthread_mutex_lock(&c->lock);
 	if (close_answer(c, e) < 0)
 		goto out;
-	answers_clear(c);
+	conv_answers_clear(c);
 	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
 		goto out;
 	if (n > (size_t)c->ctx) {
@@ -309,7 +326,7 @@ int conversation_repeat(struct conversation *c, bool again, struct conversation_
 	if (!c->n_turns)
 		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
 	pthread_mutex_lock(&c->lock);
-	answers_clear(c);
+	conv_answers_clear(c);
 	c->n = c->turn[c->n_turns - 1].open;
 	c->open = true;
 	c->sample = again ? c->sample + 1 : 0;

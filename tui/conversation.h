@@ -48,6 +48,17 @@ int conversation_repeat(struct conversation *c, bool again, struct conversation_
 /* The next n_requests of kind chat or fork are the answers of this turn. Before they are submitted. */
 void conversation_expect(struct conversation *c, int32_t n_requests);
 
+/* Takes the conversation back to the turn that this request answered, however long ago (also before /new), with
+ * ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns behind leave the
+ * conversation, but not the log. out: a prompt that goes on from there, as a fork; without one the answer stands as
+ * it is, and the next turn is said behind it. */
+int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
+						struct conversation_prompt *out, struct err *e);
+/* Whether a request is an answer to the last turn. */
+bool conversation_has(struct conversation *c, int64_t request);
+/* Where the answers to the turn of this request begin; -1: it is not of this conversation. */
+int32_t conversation_open_pos(struct conversation *c, int64_t request);
+
 bool conversation_busy(struct conversation *c); /* an answer is not finished */
 /* Requests that are not finished; returns how many, writes at most cap. */
 int conversation_running(struct conversation *c, int64_t *request, int cap);

@@ -12,6 +12,7 @@
 #include "tui/app.h"
 #include "tui/player.h"
 #include "tui/prompt.h"
+#include "tui/scrubber.h"
 
 enum { READ_NS = 8000000, PAGE_STEPS = 10 };
 
@@ -136,23 +137,14 @@ static void control(struct app *a, enum app_control control)
 static void go_to_mark(struct app *a, bool forward)
 {
 	struct replay *r = a->mode_data;
-	int n, best = -1;
-	const struct player_mark *mark = player_marks(r->player, &n);
-	int64_t at = player_at(r->player);
+	int64_t step = scrubber_mark(r->player, forward);
 
-	for (int i = 0; i < n; i++) {
-		bool beyond = forward ? mark[i].step > at : mark[i].step < at;
-		bool nearer = best < 0 || (forward ? mark[i].step < mark[best].step : mark[i].step > mark[best].step);
-
-		if (beyond && nearer)
-			best = i;
-	}
-	if (best < 0) {
+	if (step < 0) {
 		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");
 		return;
 	}
 	r->playing = false;
-	go(a, mark[best].step);
+	go(a, step);
 }
 
 static void change_speed(struct app *a, double speed)
@@ -309,63 +301,12 @@ static void name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", r->path);
 }
 
-static int column_of(int64_t step, int64_t n_steps, int w)
-{
-	return n_steps > 0 ? (int)((double)step / (double)n_steps * (w - 1) + 0.5) : 0;
-}
-
-/* Where several fall on one column, a turn hides an eviction hides a rejection. */
-static void draw_marks(struct replay *r, struct pen *p, int64_t n_steps)
-{
-	static const struct {
-		enum reader_mark kind;
-		enum glyph glyph;
-		enum ink ink;
-	} look[] = { { MARK_REJECTED, GLYPH_MARK_REJECTED, INK_REJECTED },
-				 { MARK_EVICTED, GLYPH_MARK_EVICTED, INK_DIM },
-				 { MARK_TURN, GLYPH_TURN, INK_BRIGHT } };
-	int n;
-	const struct player_mark *mark = player_marks(r->player, &n);
-
-	for (size_t k = 0; k < sizeof look / sizeof *look; k++)
-		for (int i = 0; i < n; i++)
-			if (mark[i].kind == look[k].kind) {
-				p->ink = (uint8_t)look[k].ink;
-				pen_text(p, column_of(mark[i].step, n_steps, p->r.w), 0, glyph(p->c, look[k].glyph), -1);
-			}
-}
-
-static void draw_legend(struct app *a, struct pen *p)
-{
-	struct replay *r = a->mode_data;
-	int x = 0;
-
-	p->ink = INK_DIM;
-	x += pen_printf(p, x, 2, "%s turn   ", glyph(p->c, GLYPH_TURN));
-	x += pen_printf(p, x, 2, "%s rejected draft   ", glyph(p->c, GLYPH_MARK_REJECTED));
-	x += pen_printf(p, x, 2, "%s eviction", glyph(p->c, GLYPH_MARK_EVICTED));
-	if (r->damaged)
-		pen_right(p, p->r.w, 2, "damaged: a part is missing");
-	else if (!player_closed(r->player))
-		pen_right(p, p->r.w, 2, "the session did not end in order");
-}
-
 static void scrub(struct app *a, struct pen *p)
 {
 	struct replay *r = a->mode_data;
-	int64_t n_steps = player_n_steps(r->player);
-	int knob = column_of(player_at(r->player), n_steps, p->r.w);
 
-	draw_marks(r, p, n_steps);
-	p->ink = INK_BRIGHT;
-	for (int x = 0; x < knob; x++)
-		pen_text(p, x, 1, glyph(p->c, GLYPH_HEAVY), -1);
-	p->ink = INK_RULE;
-	pen_hline(p, knob + 1, 1, p->r.w - knob - 1);
-	p->ink = INK_BRIGHT;
-	pen_text(p, knob, 1, glyph(p->c, GLYPH_KNOB), -1);
-	if (p->r.h > 2)
-		draw_legend(a, p);
+	scrubber_draw(p, r->player, r->damaged ? "damaged: a part is missing"
+								: player_closed(r->player) ? "" : "the session did not end in order");
 }
 
 /* --- all of it --- */
@@ -409,6 +350,10 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	case ACT_STEP:
 		r->playing = false;
 		go(a, player_at(r->player) + (int64_t)number);
+		return 0;
+	case ACT_BACK:
+		r->playing = false;
+		go(a, player_at(r->player) - (int64_t)number);
 		return 0;
 	case ACT_GOTO:
 		r->playing = false;

@@ -35,6 +35,9 @@ void timeline_free(struct timeline *t)
 		request_free(&t->request[i]);
 	for (int32_t i = 0; i < t->n_vocab; i++)
 		free(t->vocab[i].bytes);
+	for (int32_t i = 0; i < t->n_futures; i++)
+		free(t->future[i].token);
+	free(t->future);
 	free(t->vocab);
 	free(t->request);
 	free(t->page);

@@ -52,10 +52,19 @@ struct tl_attention { /* the newest observed row of a request */
 	int32_t head_pages;
 };
 
+/* A branch of the session up to a position: what a request has now, or a future that it left. */
+struct tl_stem {
+	int64_t request; /* 0: none */
+	int32_t future;  /* index in timeline.future, or -1: the request's own tokens */
+	int32_t pos;     /* so many of its first tokens */
+};
+
 struct tl_request {
 	int64_t id, parent, sample;
 	int32_t fork_pos;  /* position from which it left its parent; -1: not known */
 	int32_t n_rewinds;
+	struct ev_rewind rewind; /* the newest */
+	struct tl_stem stem; /* what its prompt goes on from: the turn before, or where it was forked */
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
@@ -78,6 +87,14 @@ struct tl_request {
 	int32_t n_drafted, n_accepted, n_preempted;
 	int32_t trimmed_tokens, trimmed_turns; /* dropped from the conversation before it */
 	struct tl_attention attention;
+};
+
+/* Tokens that a request had drawn and let go of when it went back. They are a branch of their own. */
+struct tl_future {
+	int64_t request, step; /* step: the newest one when it was left */
+	struct tl_stem stem;   /* where it parts; .request is the same */
+	struct tl_token *token; /* from stem.pos on */
+	int32_t n_tokens;
 };
 
 struct tl_page_event {
@@ -136,6 +153,8 @@ struct timeline {
 
 	struct tl_request *request; /* by id; request[i].id == i + 1 unless events are missing */
 	int32_t n_requests, cap_requests;
+	struct tl_future *future; /* in the order in which they were left */
+	int32_t n_futures, cap_futures;
 	struct tl_page *page; /* [n_pages] */
 	int32_t n_pages;
 
@@ -182,6 +201,14 @@ const char *timeline_setting(const struct timeline *t, const char *name); /* or 
 const struct tl_request *timeline_chat(const struct timeline *t);
 /* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will do. */
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
+/* All tokens of a branch, prompt and all; stem.pos is not read. */
+int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b);
+/* Id of its token at a position; -1: it is not known. */
+int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t pos);
+/* Positions from 0 on at which two branches have the same tokens. */
+int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
+/* The token as it was drawn; NULL: it belongs to a prompt. */
+const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
 /* Beyond this multiple of the bandwidth measured at the start a share of it says nothing: the machine was busy

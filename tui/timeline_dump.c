@@ -100,6 +100,10 @@ static void dump_request(FILE *f, const struct tl_request *r)
 		dump_fields(f, EV_lookup, &r->lookup);
 	if (r->finished)
 		dump_fields(f, EV_finish, &r->finish);
+	fprintf(f, " rewinds=%d fork=%d stem=%" PRId64 "/%d/%d", r->n_rewinds, r->fork_pos, r->stem.request,
+			r->stem.future, r->stem.pos);
+	if (r->n_rewinds)
+		dump_fields(f, EV_rewind, &r->rewind);
 	fputs("\n  prompt", f);
 	for (int32_t i = 0; i < r->n_prompt; i++)
 		fprintf(f, " %d", r->prompt[i]);
@@ -110,6 +114,14 @@ static void dump_request(FILE *f, const struct tl_request *r)
 	for (int32_t i = 0; i < r->n_tokens; i++)
 		dump_token(f, &r->token[i]);
 	dump_attention(f, &r->attention);
+}
+
+static void dump_future(FILE *f, const struct tl_future *u)
+{
+	fprintf(f, "future request=%" PRId64 " step=%" PRId64 " stem=%" PRId64 "/%d/%d\n", u->request, u->step,
+			u->stem.request, u->stem.future, u->stem.pos);
+	for (int32_t i = 0; i < u->n_tokens; i++)
+		dump_token(f, &u->token[i]);
 }
 
 static void dump_page(FILE *f, int32_t number, const struct tl_page *p)
@@ -191,6 +203,8 @@ char *timeline_dump(const struct timeline *t)
 	}
 	for (int32_t i = 0; i < t->n_requests; i++)
 		dump_request(f, &t->request[i]);
+	for (int32_t i = 0; i < t->n_futures; i++)
+		dump_future(f, &t->future[i]);
 	for (int32_t i = 0; i < t->n_pages; i++)
 		dump_page(f, i, &t->page[i]);
 	for (int32_t i = 0; i < t->n_steps; i++)

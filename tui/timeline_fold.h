@@ -17,6 +17,10 @@ bool tl_fold_lookup(struct timeline *t, const struct ev_lookup *e);
 bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e);
 bool tl_fold_rewind(struct timeline *t, const struct ev_rewind *e);
 bool tl_fold_fork(struct timeline *t, const struct ev_fork *e);
+/* The tokens of r from pos on leave it as a future; who hung on them hangs on that. */
+void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos);
+/* Which branch a request's prompt goes on from. parent: only from this request, or 0. */
+void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent);
 bool tl_fold_trim(struct timeline *t, const struct ev_trim *e);
 bool tl_fold_finish(struct timeline *t, const struct ev_finish *e, int64_t t_ns);
 

@@ -49,6 +49,9 @@ bool tl_fold_request(struct timeline *t, const struct ev_request *e, int64_t t_n
 	r->stop = tl_text(t, e->stop);
 	r->spec = tl_text(t, e->spec);
 	copy_prompt(t, r, e->prompt);
+	r->stem.future = -1;
+	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
+		tl_find_stem(t, r, 0);
 	return true;
 }
 
@@ -103,15 +106,15 @@ bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e)
 	return true;
 }
 
-/* What was drawn behind the kept tokens is gone from the request; the log has it still. */
+/* What was drawn behind the kept tokens leaves the request, and is kept as a future of its own. */
 bool tl_fold_rewind(struct timeline *t, const struct ev_rewind *e)
 {
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	while (r->n_tokens && r->token[r->n_tokens - 1].pos >= e->kept)
-		r->n_tokens--;
+	tl_leave_future(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept));
+	r->rewind = *e;
 	if (r->computed > e->kept)
 		r->computed = (int32_t)e->kept;
 	r->n_rewinds++;
@@ -126,6 +129,7 @@ bool tl_fold_fork(struct timeline *t, const struct ev_fork *e)
 		return false;
 	r->parent = e->parent;
 	r->fork_pos = tl_int32(e->pos);
+	tl_find_stem(t, r, r->parent);
 	return true;
 }
 

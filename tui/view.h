@@ -18,15 +18,24 @@ enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
 };
 
+/* What a view asks the program to do: it cannot do it itself. */
+struct view_wish {
+	enum { WISH_NOTHING, WISH_BRANCH, WISH_TRY, WISH_LENS } what;
+	struct tl_stem branch; /* go to its end; of a try: up to .pos */
+	int32_t token;         /* try: the id to put there */
+};
+
 /* Where the person is looking; shared by all views, so that choosing a token shows its page. */
 struct view_state {
-	int64_t request;   /* request in focus; 0: the conversation's newest */
+	int64_t request;   /* request in focus; 0: that of branch */
+	int64_t branch;    /* request whose branch the conversation goes on with; 0: the newest */
 	int64_t token;     /* index of the token under the cursor in the focused request, or -1: the newest */
 	int32_t page;      /* page under the cursor in the pages view, or -1 */
 	int32_t layer;     /* attention: layer, or -1 for the mean */
 	int32_t head;      /* attention: head, or -1 for the mean */
 	int32_t scroll[16];/* by view index */
 	int64_t cursor[16];/* by view index; a view's own meaning */
+	struct view_wish wish;
 	bool focused;      /* the view being drawn has the focus */
 	bool zoomed;       /* it fills the screen */
 };

@@ -23,6 +23,8 @@ const struct tl_request *view_request(const struct timeline *t, const struct vie
 {
 	const struct tl_request *r = s->request > 0 ? timeline_request(t, s->request) : NULL;
 
+	if (!r && s->branch > 0)
+		r = timeline_request(t, s->branch);
 	if (!r)
 		r = timeline_chat(t);
 	if (!r && t->n_requests)

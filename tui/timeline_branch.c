@@ -1,0 +1,157 @@
+/* Part of the timeline: branches. A request's prompt goes on from where another one stood (the turn before it,
+ * or where it was forked), and a request that goes back leaves a future. Together they are a tree.
+ *
+ * Invariant: the stem of a future is of its own request and has no future, or a later one; that of a request is an
+ * earlier request. So every walk to the root ends. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+enum { LOOK_BACK = 64 }; /* requests and futures among which a stem is sought */
+
+static const struct tl_future *future_of(const struct timeline *t, struct tl_stem b)
+{
+	return b.future >= 0 && b.future < t->n_futures ? &t->future[b.future] : NULL;
+}
+
+int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b)
+{
+	const struct tl_future *u = future_of(t, b);
+	const struct tl_request *r = timeline_request(t, b.request);
+
+	if (u)
+		return u->stem.pos + u->n_tokens;
+	return r ? r->n_prompt + r->n_tokens : 0;
+}
+
+const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos)
+{
+	const struct tl_request *r;
+	const struct tl_future *u;
+	const struct tl_token *k = NULL;
+
+	for (; (u = future_of(t, b)) && pos < u->stem.pos;)
+		b = u->stem;
+	r = timeline_request(t, b.request);
+	if (u)
+		k = pos - u->stem.pos < u->n_tokens ? &u->token[pos - u->stem.pos] : NULL;
+	else if (r && pos >= r->n_prompt && pos - r->n_prompt < r->n_tokens)
+		k = &r->token[pos - r->n_prompt];
+	return k && k->pos == pos ? k : NULL; /* where events are missing, nothing is said */
+}
+
+int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t pos)
+{
+	const struct tl_token *k = timeline_branch_token(t, b, pos);
+	const struct tl_request *r = timeline_request(t, b.request);
+
+	if (k)
+		return k->id;
+	return r && pos >= 0 && pos < r->n_prompt ? r->prompt[pos] : -1;
+}
+
+int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b)
+{
+	int32_t n = timeline_branch_length(t, a), other = timeline_branch_length(t, b), at = 0;
+
+	n = other < n ? other : n;
+	while (at < n) {
+		int32_t id = timeline_branch_id(t, a, at);
+
+		if (id < 0 || id != timeline_branch_id(t, b, at))
+			break;
+		at++;
+	}
+	return at;
+}
+
+/* Tokens of r's prompt with which a branch begins. */
+static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_stem b)
+{
+	int32_t n = timeline_branch_length(t, b), at = 0;
+
+	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
+		at++;
+	return at;
+}
+
+static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from, int32_t future,
+					 int32_t least)
+{
+	struct tl_stem b = { .request = from->id, .future = future };
+
+	b.pos = begins(t, r, b);
+	if (b.pos > least && b.pos > r->stem.pos)
+		r->stem = b;
+}
+
+/* A turn goes on from an answer, so it shares some of that; what only asks the same has the same stem. */
+void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
+{
+	int32_t looked = 0;
+
+	r->stem = (struct tl_stem){ .future = -1 };
+	for (int32_t i = t->n_requests; i-- > 0 && looked < LOOK_BACK;) {
+		const struct tl_request *q = &t->request[i];
+
+		if (q->id >= r->id || (parent ? q->id != parent : q->kind != EV_REQUEST_KIND_chat &&
+														   q->kind != EV_REQUEST_KIND_fork))
+			continue;
+		looked++;
+		consider(t, r, q, -1, parent ? 0 : q->n_prompt);
+	}
+	for (int32_t i = t->n_futures; i-- > 0 && i + LOOK_BACK >= t->n_futures;) {
+		const struct tl_request *q = tl_request_find(t, t->future[i].request);
+
+		if (q && q->id < r->id && (!parent || q->id == parent))
+			consider(t, r, q, i, parent ? 0 : q->n_prompt);
+	}
+	if (parent && r->stem.pos > r->fork_pos)
+		r->stem.pos = r->fork_pos;
+}
+
+static void hang_on(struct timeline *t, int64_t request, int32_t pos, int32_t future)
+{
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		struct tl_stem *s = &t->request[i].stem;
+
+		if (s->request == request && s->future < 0 && s->pos > pos)
+			s->future = future;
+	}
+	for (int32_t i = 0; i < future; i++) {
+		struct tl_stem *s = &t->future[i].stem;
+
+		if (s->request == request && s->future < 0 && s->pos > pos)
+			s->future = future;
+	}
+}
+
+void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos)
+{
+	int32_t keep = r->n_tokens, n;
+	struct tl_future *more, *u;
+
+	while (keep && r->token[keep - 1].pos >= pos)
+		keep--;
+	n = r->n_tokens - keep;
+	r->n_tokens = keep;
+	if (!n)
+		return;
+	more = tl_grow(t, t->future, t->n_futures, &t->cap_futures, sizeof *more);
+	if (!more)
+		return;
+	t->future = more;
+	u = &t->future[t->n_futures];
+	*u = (struct tl_future){ .request = r->id,
+							 .step = t->n_steps ? t->step[t->n_steps - 1].s.step : 0,
+							 .stem = { r->id, -1, pos },
+							 .token = malloc((size_t)n * sizeof *u->token),
+							 .n_tokens = n };
+	if (!u->token) {
+		t->full = true;
+		return;
+	}
+	memcpy(u->token, r->token + keep, (size_t)n * sizeof *u->token);
+	hang_on(t, r->id, pos, t->n_futures++);
+}
