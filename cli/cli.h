@@ -35,6 +35,9 @@ struct cli {
 	const char *only, *svg; /* of bench */
 	const char *file;		/* of why: the recording */
 	const char *to, *out, *table; /* of export */
+	const char *cache;			  /* of whatif: on or off */
+	bool verify;				  /* of whatif */
+	uint64_t given;				  /* options that were said: see cli_given() */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
@@ -51,6 +54,7 @@ enum verb_bit {
 	VERB_CACHE = 128,
 	VERB_WHY = 256,
 	VERB_EXPORT = 1 << 12,
+	VERB_WHATIF = 1 << 13,
 	VERB_ALL = (1 << 20) - 1, /* those to come, too */
 };
 
@@ -102,6 +106,8 @@ void cli_init(struct cli *c);
 /* -1 with ERR_USAGE. c->verb is then the default if none was named, but stays NULL where help,
  * version and the like are asked for. */
 int cli_parse(struct cli *c, int argc, char **argv, struct err *e);
+/* Was the option of this name said on the command line? */
+bool cli_given(const struct cli *c, const char *name);
 /* Default of an option as text, "" if it has none worth saying. */
 const char *option_default(const struct option *o, char *buf, size_t cap);
 
@@ -120,5 +126,6 @@ int verb_certify(const struct cli *c, struct err *e);
 int verb_cache(const struct cli *c, struct err *e);
 int verb_why(const struct cli *c, struct err *e);
 int verb_export(const struct cli *c, struct err *e);
+int verb_whatif(const struct cli *c, struct err *e);
 
 #endif

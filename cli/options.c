@@ -74,18 +74,23 @@ const struct option options[] = {
 		 "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)"),
 	WORD(TEXT, "Engine", "isa", "NAME", ENGINE, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
-	INT("Engine", "slots", "N", ANSWER, engine.slots, 1, 256, 1, "requests that run at once"),
-	INT("Engine", "pages", "N", ANSWER, engine.pages, 0, 1 << 24, 1,
+	INT("Engine", "slots", "N", ANSWER | VERB_WHATIF, engine.slots, 1, 256, 1, "requests that run at once"),
+	INT("Engine", "pages", "N", ANSWER | VERB_WHATIF, engine.pages, 0, 1 << 24, 1,
 		"KV pages; 0: room for a longest sequence, at least four a slot"),
-	INT("Engine", "page-size", "N", ANSWER, engine.page_size, 16, 1024, 16,
+	INT("Engine", "page-size", "N", ANSWER | VERB_WHATIF, engine.page_size, 16, 1024, 16,
 		"tokens of a KV page, a multiple of 16"),
-	INT("Engine", "prefill-chunk", "N", ANSWER, engine.prefill_chunk, 0, 1 << 20, 1,
+	INT("Engine", "prefill-chunk", "N", ANSWER | VERB_WHATIF, engine.prefill_chunk, 0, 1 << 20, 1,
 		"most prompt tokens of one request in a step; 0: whole prompts"),
-	INT("Engine", "budget", "N", ANSWER, engine.budget, 1, 4096, 1,
+	INT("Engine", "budget", "N", ANSWER | VERB_WHATIF, engine.budget, 1, 4096, 1,
 		"most tokens computed in a step"),
 	FLAG("Engine", "no-prefix-cache", ANSWER, no_prefix_cache,
 		 "compute every prompt from its first token"),
-	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER, engine.spec,
+	WORD(CHOICE, "Engine", "evict", "lru|fifo|lfu", ANSWER | VERB_WHATIF, engine.evict,
+		 "which cached page goes when one is needed: longest unread, longest kept, least found"),
+	WORD(CHOICE, "Engine", "cache", "on|off", VERB_WHATIF, cache, "the prefix cache"),
+	FLAG("Engine", "verify", VERB_WHATIF, verify,
+		 "then run it for real, with the model, and compare"),
+	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER | VERB_WHATIF, engine.spec,
 		 "speculation: who drafts, and how many tokens ahead"),
 	WORD(CHOICE, "Engine", "rule", "race|rejection", ANSWER, rule,
 		 "how a draft is judged: it wins the target's own draw, or modified rejection sampling"),
@@ -103,7 +108,7 @@ const struct option options[] = {
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
-	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY, json,
+	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY | VERB_WHATIF, json,
 		 "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,
@@ -143,6 +148,15 @@ void cli_init(struct cli *c)
 		.full = "stop",
 		.theme = "auto",
 	};
+}
+
+_Static_assert(N_OPTIONS <= 64, "struct cli has a bit for each option");
+bool cli_given(const struct cli *c, const char *name)
+{
+	for (int i = 0; i < N_OPTIONS; i++)
+		if (!strcmp(options[i].name, name))
+			return c->given >> i & 1;
+	return false;
 }
 
 const char *option_default(const struct option *o, char *buf, size_t cap)
@@ -408,6 +422,8 @@ int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
 			return -1;
 		i += used;
 	}
+	for (int k = 0; k < N_OPTIONS; k++)
+		c->given |= (uint64_t)given[k] << k;
 	if (c->help || c->version || c->man || c->completion)
 		return 0;
 	if (!c->verb)

@@ -69,6 +69,12 @@ const struct verb verbs[] = {
 	 "event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
 	 "asciinema) or html (one self-contained page with text, token colours, page map and charts).",
 	 "cutaway export session.db --to html -o session.html", VERB_EXPORT, 1, 1, verb_export},
+	{"whatif", "FILE", "the recorded requests under other settings, without the model",
+	 "Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
+	 "FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
+	 "and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
+	 "--verify runs it for real as well, with the model, and says how far the prediction was off.",
+	 "cutaway whatif session.db --page-size 64 --pages 40", VERB_WHATIF, 1, 1, verb_whatif},
 	{0},
 };
 

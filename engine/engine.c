@@ -49,7 +49,8 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	const struct model_config *c = &e->model->config;
 	struct k_kv shape = { .page_size = page_size, .n_layers = c->n_layers,
 						  .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim };
-	bool on = e->prefix.on;
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
 
 	if (kv_open(&e->kv, e->kernels, &shape, n_pages, err))
 		return -1;
@@ -58,6 +59,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 		return -1;
 	}
 	e->prefix.on = on;
+	e->prefix.policy = policy;
 	e->kv.on_change = on_page_change;
 	e->kv.arg = e;
 	e->info.page_size = page_size;
@@ -68,11 +70,13 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 
 void engine_close_pages(struct engine *e)
 {
-	bool on = e->prefix.on;
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
 
 	prefix_close(&e->prefix);
 	kv_close(&e->kv);
 	e->prefix.on = on;
+	e->prefix.policy = policy;
 }
 
 /* The tokenizer is made of one piece: it is opened beside the weights, by a thread of its own. */
@@ -235,7 +239,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		fill_info(e, o);
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
-		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err)) {
+		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
+				 !(o->evict && engine_set(e, "evict", o->evict, err))) {
 			*out = e;
 			return 0;
 		}

@@ -35,6 +35,7 @@ struct engine_options {
 	int32_t prefill_chunk; /* most prompt rows of one request in a step; 0: whole */
 	int32_t budget;        /* most rows in a step */
 	bool prefix_cache;
+	const char *evict; /* "lru", "fifo", "lfu"; NULL: lru */
 	const char *spec; /* "off", "ngram", "ngram:4" */
 	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */

@@ -65,6 +65,20 @@ static void get_prefix(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", e->prefix.on ? "on" : "off");
 }
 
+static int set_evict(struct engine *e, const char *v, struct err *err)
+{
+	for (int i = 0; prefix_policies[i]; i++)
+		if (!strcmp(prefix_policies[i], v)) {
+			e->prefix.policy = (enum prefix_policy)i;
+			return 0;
+		}
+	return err_set(err, ERR_USAGE, "evict %s: lru, fifo or lfu is needed", v);
+}
+static void get_evict(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", prefix_policies[e->prefix.policy]);
+}
+
 static void propose(void *arg, struct request *r, int32_t k)
 {
 	struct engine *e = arg;
@@ -192,6 +206,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("prefill-chunk", "0-4096", "most prompt rows of one request in a step; 0: whole prompts", chunk) \
 	X("budget", "slots-4096", "most rows in a step", budget)                                       \
 	X("prefix-cache", "on|off", "share the pages of equal beginnings", prefix)                     \
+	X("evict", "lru|fifo|lfu", "which cached page goes when one is needed", evict)                \
 	X("spec", "off|ngram[:k]", "who guesses tokens ahead", spec)                                   \
 	X("rule", "race|rejection", "how a drafted token is judged", rule)                             \
 	X("page-size", "multiple of 16", "tokens of a KV page; only while nothing runs", page_size)    \

@@ -23,8 +23,9 @@ int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int3
 	kv->page = calloc((size_t)n_pages, sizeof *kv->page);
 	if (!kv->page)
 		return err_set(e, ERR_MEMORY, "no memory for %s", what);
-	kv->store.base = k_alloc(kernels, kv->bytes, K_WORK, what, e);
-	if (!kv->store.base) {
+	if (kernels)
+		kv->store.base = k_alloc(kernels, kv->bytes, K_WORK, what, e);
+	if (kernels && !kv->store.base) {
 		kv_close(kv);
 		return -1;
 	}
@@ -39,7 +40,8 @@ int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int3
 
 void kv_close(struct kv *kv)
 {
-	k_free(kv->kernels, kv->store.base);
+	if (kv->kernels)
+		k_free(kv->kernels, kv->store.base);
 	free(kv->page);
 	memset(kv, 0, sizeof *kv);
 }
@@ -128,7 +130,8 @@ int kv_writable(struct kv *kv, int32_t *page, int64_t request, int32_t block)
 	to = take_free(kv);
 	if (to < 0)
 		return -1;
-	k_copy(kv->kernels, kv->store.base + (size_t)to * kv->store.page_bytes,
+	if (kv->kernels)
+		k_copy(kv->kernels, kv->store.base + (size_t)to * kv->store.page_bytes,
 		   kv->store.base + (size_t)from * kv->store.page_bytes, kv->store.page_bytes);
 	tell(kv, EV_PAGE_copy, to, request, block, from);
 	kv_release(kv, from, request, block);

@@ -41,6 +41,7 @@ struct kv {
 };
 
 /* Of shape: page size, layers, heads. The context must outlive the pages. */
+/* kernels NULL: pages are only counted, there is nothing in them (sessions/whatif.h). */
 int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int32_t n_pages,
 			struct err *e);
 void kv_close(struct kv *kv);

@@ -159,6 +159,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int64_t step, 
 		if (page < 0)
 			break;
 		p->node[page].last_used = step;
+		p->node[page].n_found++;
 		pages[out->n_pages++] = page;
 		out->nearest = p->node[page].request;
 		parent = page;
@@ -187,7 +188,7 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const int32
 	if (lookup(p, key, parent, ids + (size_t)block * (size_t)size) >= 0)
 		return;
 	int32_t *head = children_of(p, parent);
-	p->node[page] = (struct prefix_node){ .key = key, .request = request, .last_used = step,
+	p->node[page] = (struct prefix_node){ .key = key, .request = request, .last_used = step, .born = step,
 										  .parent = parent, .first_child = -1,
 										  .next_sibling = *head, .live = true };
 	*head = page;
@@ -215,6 +216,18 @@ static void unlink_node(struct prefix *p, int32_t page)
 	p->n_live--;
 }
 
+const char *const prefix_policies[] = { "lru", "fifo", "lfu", NULL };
+
+/* Would the policy rather give up a than b? */
+static bool rather(enum prefix_policy policy, const struct prefix_node *a, const struct prefix_node *b)
+{
+	if (policy == PREFIX_FIFO && a->born != b->born)
+		return a->born < b->born;
+	if (policy == PREFIX_LFU && a->n_found != b->n_found)
+		return a->n_found < b->n_found;
+	return a->last_used < b->last_used;
+}
+
 bool prefix_evict(struct prefix *p, int64_t step)
 {
 	int32_t oldest = -1;
@@ -223,7 +236,7 @@ bool prefix_evict(struct prefix *p, int64_t step)
 		const struct prefix_node *n = &p->node[i];
 		if (!n->live || n->n_children || p->kv->page[i].refs)
 			continue;
-		if (oldest < 0 || n->last_used < p->node[oldest].last_used)
+		if (oldest < 0 || rather(p->policy, n, &p->node[oldest]))
 			oldest = i;
 	}
 	if (oldest < 0)

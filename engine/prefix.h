@@ -2,7 +2,8 @@
  *
  * A tree of pages (as RadixAttention, Zheng et al. 2024, with a page as the edge). A node is a page; its key
  * is the hash of its parent's key and its own tokens, and a match also compares the tokens and the parent,
- * so two texts with one hash are never confused. Least recently used leaves go first. Keys of evicted nodes
+ * so two texts with one hash are never confused. Leaves go first, the least recently used unless the policy says
+ * otherwise. Keys of evicted nodes
  * are remembered for a while, so that a miss can say "evicted".
  *
  * Invariants (prefix_check): (1) a node's page is marked cached in kv and no other is; (2) a node's parent is
@@ -18,10 +19,21 @@
 #include "engine/event.h"
 #include "engine/kv.h"
 
+/* Which leaf without readers goes first when a page is needed. */
+enum prefix_policy {
+	PREFIX_LRU,	 /* not read for longest */
+	PREFIX_FIFO, /* cached for longest */
+	PREFIX_LFU,	 /* found least often; among equals the one not read for longest */
+	PREFIX_N_POLICIES,
+};
+extern const char *const prefix_policies[]; /* their names; ends with NULL */
+
 struct prefix_node { /* one a page of the pool; index = page */
 	uint64_t key;
 	int64_t request;   /* that wrote it */
 	int64_t last_used; /* step */
+	int64_t born;	   /* step */
+	int64_t n_found;   /* by how many prompts */
 	int32_t parent;    /* page of the parent, -1: the root */
 	int32_t first_child, next_sibling, n_children;
 	bool live;
@@ -37,6 +49,7 @@ struct prefix {
 	uint64_t *ghost; /* keys of evicted nodes, a ring */
 	int32_t n_ghosts, ghost_at;
 	bool on;
+	enum prefix_policy policy;
 };
 
 struct prefix_match {
@@ -57,7 +70,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int64_t step, 
  * known or an ancestor is not. pages: the sequence's block table. */
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const int32_t *pages,
 				int64_t request, int64_t step);
-/* Frees one page: the least recently used leaf without readers. False if there is none. */
+/* Frees one page: the leaf without readers that the policy gives up. False if there is none. */
 bool prefix_evict(struct prefix *p, int64_t step);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);

@@ -12,7 +12,7 @@ int stream_open(struct stream *s, const struct tokenizer *t, struct err *e)
 	memset(s, 0, sizeof *s);
 	s->tokenizer = t;
 	s->start_ns = now_ns();
-	s->told = calloc((size_t)tokenizer_n_vocab(t), 1);
+	s->told = calloc(t ? (size_t)tokenizer_n_vocab(t) : 1, 1);
 	return s->told ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
 }
 
@@ -35,7 +35,7 @@ void stream_begin(struct stream *s)
 {
 	s->seq = 0;
 	s->start_ns = now_ns();
-	memset(s->told, 0, (size_t)tokenizer_n_vocab(s->tokenizer));
+	memset(s->told, 0, s->tokenizer ? (size_t)tokenizer_n_vocab(s->tokenizer) : 1);
 }
 
 int64_t stream_now(const struct stream *s)
@@ -56,7 +56,7 @@ void stream_vocab(struct stream *s, int64_t id)
 	struct event ev;
 	struct gguf_text text;
 
-	if (id < 0 || id >= tokenizer_n_vocab(s->tokenizer) || s->told[id])
+	if (!s->tokenizer || id < 0 || id >= tokenizer_n_vocab(s->tokenizer) || s->told[id])
 		return;
 	s->told[id] = 1;
 	text = tokenizer_bytes(s->tokenizer, (int32_t)id);

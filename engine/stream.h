@@ -23,6 +23,7 @@ struct stream {
 	uint8_t *told; /* [n_vocab] 1: the text of this id is in the stream */
 };
 
+/* t NULL: no texts are told. */
 int stream_open(struct stream *s, const struct tokenizer *t, struct err *e);
 void stream_close(struct stream *s);
 int stream_add(struct stream *s, ev_sink *fn, void *arg);

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
-VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export"]
+VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -325,6 +325,23 @@ def test_terminal():
     check("help has no escape sequences", b"\x1b" not in out)
 
 
+def test_whatif_and_why():
+    file = os.path.join(TMP.name, "whatif.db")
+    tiny("run", "--record", file, "--max-tokens", "30", "--spec", "ngram:3", "some words")
+    status, out, err = tiny("whatif", file, "--page-size", "32", "--spec", "off", "--evict", "fifo", "--json", "--verify")
+    w = json.loads(out) if not status else {}
+    check("whatif --verify: predicted counts are those of the engine", status == 0 and
+          {k: v for k, v in w["changed"].items() if k != "seconds"} ==
+          {k: v for k, v in w["real"].items() if k != "seconds"} and w["recorded"]["steps"] == w["again"]["steps"],
+          f"{out} {err}")
+    status, out, _ = cutaway("whatif", file, "--cache", "off")
+    check("whatif needs no model and prints a table", status == 0 and b"run again as recorded" in out, out)
+    check("whatif of settings that make no sense", cutaway("whatif", file, "--page-size", "20")[0] == 2)
+    status, out, _ = cutaway("why", "token", "--file", file)
+    check("why answers from a file", status == 0 and b"at position" in out, out)
+    check("why asks for a question", cutaway("why", "--file", file)[0] == 2)
+
+
 def test_certify():
     status, out, err = tiny("certify", "--quick", "--seconds", "6")
     text = out.decode()
@@ -409,7 +426,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_certify,
+                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_certify,
                  test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")

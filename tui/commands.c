@@ -54,6 +54,8 @@ const struct command commands[] = {
 	  "64|256|512", 0, LIVE },
 	{ "prefix-cache", "on|off", "whether pages of old prompts are found again", COMMAND_ENGINE, 0, 0, 0,
 	  "prefix-cache", "on|off", 0, LIVE },
+	{ "evict", "lru|fifo|lfu", "which cached page goes first: longest unread, longest kept, least found",
+	  COMMAND_ENGINE, 0, 0, 0, "evict", "lru|fifo|lfu", 0, LIVE },
 	{ "attention-every", "N", "tokens from one whose attention is recorded to the next", COMMAND_ENGINE,
 	  0, 0, 0, "attention-every", "1|4|16", 0, LIVE },
 	{ "layer", "N|mean", "the layer that the attention view shows", COMMAND_ACT, 0, 0, 0, NULL, "mean|0",

@@ -1,0 +1,143 @@
+/* cutaway whatif: the recorded requests under other settings. Thread: main's. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/out.h"
+#include "sessions/whatif.h"
+
+static const struct {
+	const char *name, *doc;
+	size_t at;
+} figures[] = {
+#define X(name, doc) { #name, doc, offsetof(struct whatif_counts, name) },
+	WHATIF_FIGURES(X)
+#undef X
+};
+
+static int64_t value(const struct whatif_counts *c, size_t at)
+{
+	int64_t v;
+
+	memcpy(&v, (const char *)c + at, sizeof v);
+	return v;
+}
+
+static void print_row(const char *name, const struct whatif *w, size_t at)
+{
+	int64_t was = value(&w->recorded, at), now = value(&w->changed, at);
+
+	printf("%-46s%12lld%12lld", name, (long long)was, (long long)now);
+	if (w->verified)
+		printf("%12lld", (long long)value(&w->real, at));
+	if (was > 0 && now != was)
+		printf("   %+.0f %%", 100.0 * (double)(now - was) / (double)was);
+	putchar('\n');
+}
+
+static void print_table(const struct whatif *w)
+{
+	int n_off = 0;
+
+	printf("%-46s%12s%12s%s\n", "", "recorded", "what if", w->verified ? "    for real" : "");
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+		print_row(figures[i].doc, w, figures[i].at);
+		n_off += value(&w->recorded, figures[i].at) != value(&w->again, figures[i].at);
+	}
+	printf("%-46s%12.3f%12.3f", "seconds of all steps (what if: predicted)", w->recorded.seconds,
+		   w->changed.seconds);
+	if (w->verified)
+		printf("%12.3f", w->real.seconds);
+	printf("\n\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
+		   100 * w->step_error, 100 * w->time_error);
+	if (n_off)
+		printf("run again as recorded, %d of these figures differ from the log: arrivals cannot be placed exactly\n",
+			   n_off);
+	else
+		puts("run again as recorded, every count is that of the log");
+	if (w->verified)
+		printf("the model of time is off by %+.1f %%\n",
+			   w->real.seconds > 0 ? 100 * (w->changed.seconds / w->real.seconds - 1) : 0.0);
+}
+
+static void print_counts(const char *name, const struct whatif_counts *c, const char *end)
+{
+	printf("\"%s\":{", name);
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+		printf("\"%s\":%lld,", figures[i].name, (long long)value(c, figures[i].at));
+	printf("\"seconds\":%.6f}%s", c->seconds, end);
+}
+
+static void print_json(const struct whatif *w)
+{
+	putchar('{');
+	print_counts("recorded", &w->recorded, ",");
+	print_counts("again", &w->again, ",");
+	print_counts("changed", &w->changed, ",");
+	if (w->verified)
+		print_counts("real", &w->real, ",");
+	printf("\"step_error\":%.4f,\"time_error\":%.4f}\n", w->step_error, w->time_error);
+}
+
+static struct whatif_settings settings_of(const struct cli *c)
+{
+	struct whatif_settings s = WHATIF_AS_RECORDED;
+
+	if (cli_given(c, "page-size"))
+		s.page_size = c->engine.page_size;
+	if (cli_given(c, "pages"))
+		s.pages = c->engine.pages;
+	if (cli_given(c, "slots"))
+		s.slots = c->engine.slots;
+	if (cli_given(c, "prefill-chunk"))
+		s.prefill_chunk = c->engine.prefill_chunk;
+	if (cli_given(c, "budget"))
+		s.budget = c->engine.budget;
+	if (cli_given(c, "spec"))
+		s.spec = c->engine.spec;
+	s.prefix_cache = !c->cache ? -1 : !strcmp(c->cache, "on");
+	s.evict = c->engine.evict;
+	return s;
+}
+
+static bool progress(void *arg, int64_t done, int64_t all)
+{
+	(void)arg;
+	if (isatty(STDERR_FILENO) && done % 64 == 0)
+		fprintf(stderr, "\rfor real: %lld of %lld tokens", (long long)done, (long long)all);
+	return true;
+}
+
+static int run_real(const struct cli *c, const struct whatif_settings *s, struct whatif *w, struct err *e)
+{
+	struct engine_options o = c->engine;
+	char *model = NULL;
+	int rc;
+
+	if (model_find(c, &model, e))
+		return -1;
+	o.model = model;
+	rc = whatif_verify(c->operand[0], s, &o, progress, NULL, w, e);
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
+	free(model);
+	return rc;
+}
+
+int verb_whatif(const struct cli *c, struct err *e)
+{
+	struct whatif_settings s = settings_of(c);
+	struct whatif w;
+
+	if (whatif_run(c->operand[0], &s, &w, e) || (c->verify && run_real(c, &s, &w, e)))
+		return -1;
+	if (c->json)
+		print_json(&w);
+	else
+		print_table(&w);
+	return out_flush(e);
+}

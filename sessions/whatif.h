@@ -1,0 +1,70 @@
+/* What if the recorded requests had met other settings? The engine's own scheduler, cache and drafter run over
+ * them again without the model: their tokens are in the log, and logits are a function of the tokens, so other
+ * settings would have drawn the same ones. Hits, pages, steps, preemptions and recomputed tokens come out
+ * exactly; time is predicted from the recorded cost of steps.
+ *
+ * Requests arrive when as much has been generated as when they arrived in the recording (and as many steps have
+ * passed since), so that a faster setting sees them earlier, as a client that waits for its answers would be.
+ * Tokens that speculation drew by modified rejection are taken as they are. Where a person stopped a request or took
+ * it back, a faster run may have drawn on by then; it is stopped where the log ends, so drafts kept may be off by few.
+ * Thread: any one; no state is kept. */
+#ifndef CUTAWAY_SESSIONS_WHATIF_H
+#define CUTAWAY_SESSIONS_WHATIF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+
+struct whatif_settings { /* -1 or NULL: as recorded */
+	int32_t page_size, pages, slots, prefill_chunk, budget;
+	int prefix_cache; /* 0, 1, -1 */
+	const char *evict, *spec;
+};
+#define WHATIF_AS_RECORDED                                                                         \
+	(struct whatif_settings)                                                                       \
+	{                                                                                              \
+		.page_size = -1, .pages = -1, .slots = -1, .prefill_chunk = -1, .budget = -1,              \
+		.prefix_cache = -1                                                                         \
+	}
+
+#define WHATIF_FIGURES(X)                                                                          \
+	X(steps, "steps")                                                                              \
+	X(prompt_tokens, "prompt tokens asked of the prefix cache")                                    \
+	X(hit_tokens, "of them found there")                                                           \
+	X(prefill_rows, "prompt rows computed")                                                        \
+	X(recomputed, "of them again, after a preemption")                                             \
+	X(tokens, "tokens generated")                                                                  \
+	X(drafted, "tokens drafted")                                                                   \
+	X(accepted, "of them kept")                                                                    \
+	X(peak_pages, "pages read by requests, at most")                                               \
+	X(evictions, "pages evicted")                                                                  \
+	X(copies, "pages copied before a write")                                                       \
+	X(preemptions, "preemptions")                                                                  \
+	X(unfinished, "requests that could not end as they did")
+
+struct whatif_counts {
+#define X(name, doc) int64_t name;
+	WHATIF_FIGURES(X)
+#undef X
+	double seconds; /* of all steps; of a run without the model: predicted */
+};
+
+struct whatif {
+	struct whatif_counts recorded, again, changed; /* the log; run again as recorded; under other settings */
+	struct whatif_counts real; /* verified: the engine itself under other settings */
+	bool verified;
+	double step_error; /* median |predicted / recorded - 1| of a step's time */
+	double time_error; /* of the sum, signed */
+};
+
+/* Without the model. */
+int whatif_run(const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e);
+/* The same requests, for real, on an engine opened with these options (whose model must be the recorded one):
+ * fills out->real. progress may be NULL; false stops. */
+int whatif_verify(const char *path, const struct whatif_settings *s, const struct engine_options *o,
+				  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
+				  struct err *e);
+
+#endif

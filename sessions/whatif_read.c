@@ -1,0 +1,346 @@
+/* What a recording says of its requests: their inputs, their tokens, when they came, and what each step cost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/whatif_impl.h"
+#include "trace/reader.h"
+
+enum { MAX_REQUESTS = 1 << 20, MAX_TOKENS = 1 << 24 };
+
+struct reading {
+	struct recorded *r;
+	struct counter counter;
+	struct moment now;
+	double kv; /* of the step that is open */
+	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
+	int64_t n_tokens;
+};
+
+static void *grow(struct reading *g, void *p, int32_t n, int32_t *cap, size_t each)
+{
+	int32_t more = *cap ? 2 * *cap : 64;
+	void *q;
+
+	if (n < *cap)
+		return p;
+	q = more > MAX_TOKENS ? NULL : realloc(p, (size_t)more * each);
+	if (!q) {
+		g->no_memory = true;
+		return NULL;
+	}
+	*cap = more;
+	return q;
+}
+
+static struct script *find(struct recorded *r, int64_t id)
+{
+	int32_t lo = 0, hi = r->n;
+
+	while (lo < hi) {
+		int32_t mid = (lo + hi) / 2;
+		if (r->script[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < r->n && r->script[lo].id == id ? &r->script[lo] : NULL;
+}
+
+static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
+{
+	struct script *s = find(g->r, request);
+	struct act *more;
+
+	if (!s || value < 0 || value > INT32_MAX)
+		return;
+	more = grow(g, s->act, s->n_acts, &s->cap_acts, sizeof *more);
+	if (!more)
+		return;
+	s->act = more;
+	s->act[s->n_acts++] = (struct act){ kind, (int32_t)value, g->now };
+}
+
+static void on_request(struct reading *g, const struct ev_request *q)
+{
+	struct recorded *r = g->r;
+	struct script *more, *s;
+	size_t n = q->prompt.size / 4;
+
+	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS || !n ||
+		n > MAX_TOKENS)
+		return;
+	more = grow(g, r->script, r->n, &r->cap, sizeof *more);
+	if (!more)
+		return;
+	r->script = more;
+	s = &r->script[r->n++];
+	*s = (struct script){ .id = q->request, .parent = q->parent > 0 ? q->parent : 0, .sample = q->sample,
+						  .kind = (enum ev_code_request_kind)q->kind, .n_ids = (int32_t)n,
+						  .max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX
+											? (int32_t)q->max_tokens
+											: 0,
+						  .arrival = g->now };
+	s->params = (struct sample_params){ .temperature = (float)q->temperature, .top_k = (int32_t)q->top_k,
+										.top_p = (float)q->top_p, .min_p = (float)q->min_p,
+										.repeat_penalty = (float)q->repeat_penalty,
+										.frequency_penalty = (float)q->frequency_penalty,
+										.presence_penalty = (float)q->presence_penalty,
+										.penalty_window = (int32_t)q->penalty_window,
+										.seed = (uint64_t)q->seed };
+	s->ids = malloc(n * sizeof *s->ids);
+	if (!s->ids) {
+		g->no_memory = true;
+		s->n_ids = 0;
+		return;
+	}
+	memcpy(s->ids, q->prompt.data, n * sizeof *s->ids);
+	g->begun = true;
+}
+
+static int32_t number(struct ev_span v)
+{
+	char text[16];
+
+	snprintf(text, sizeof text, "%.*s", (int)(v.size < 15 ? v.size : 15), (const char *)v.data);
+	return (int32_t)strtol(text, NULL, 10);
+}
+
+static bool is(struct ev_span s, const char *text)
+{
+	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
+}
+
+static void on_setting(struct reading *g, const struct ev_setting *v)
+{
+	struct recorded *r = g->r;
+	struct whatif_settings *s = &r->settings;
+	struct change *more;
+
+	if (!v->name.data || !v->value.data)
+		return;
+	if (g->begun) {
+		more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
+		if (!more)
+			return;
+		r->change = more;
+		more += r->n_changes++;
+		more->at = g->now;
+		snprintf(more->name, sizeof more->name, "%.*s", (int)v->name.size, (const char *)v->name.data);
+		snprintf(more->value, sizeof more->value, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	} else if (is(v->name, "prefill-chunk")) {
+		s->prefill_chunk = number(v->value);
+	} else if (is(v->name, "budget")) {
+		s->budget = number(v->value);
+	} else if (is(v->name, "pages")) {
+		s->pages = number(v->value);
+	} else if (is(v->name, "page-size")) {
+		s->page_size = number(v->value);
+	} else if (is(v->name, "prefix-cache")) {
+		s->prefix_cache = is(v->value, "on");
+	} else if (is(v->name, "evict")) {
+		snprintf(r->evict, sizeof r->evict, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	} else if (is(v->name, "spec")) {
+		snprintf(r->spec, sizeof r->spec, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	}
+}
+
+static void on_step(struct reading *g, const struct ev_step *s)
+{
+	struct recorded *r = g->r;
+	struct cost_row *more = grow(g, r->cost, r->n_cost, &r->cap_cost, sizeof *more);
+
+	if (!more)
+		return;
+	r->cost = more;
+	r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, g->kv };
+	g->kv = 0;
+	g->now.steps++;
+	if (g->n_tokens) {
+		g->now.tokens += g->n_tokens;
+		g->now.steps = 0;
+	}
+	g->n_tokens = 0;
+}
+
+static void on_event(struct reading *g, const struct event *ev)
+{
+	struct script *s;
+
+	whatif_count(&g->counter, ev);
+	switch (ev->kind) {
+	case EV_session:
+		g->r->settings.slots = (int32_t)ev->u.session.slots;
+		g->r->settings.page_size = (int32_t)ev->u.session.page_size;
+		g->r->settings.pages = (int32_t)ev->u.session.pages;
+		g->r->ctx = (int32_t)ev->u.session.ctx;
+		break;
+	case EV_setting: on_setting(g, &ev->u.setting); break;
+	case EV_request: on_request(g, &ev->u.request); break;
+	case EV_batch: g->kv += (double)(ev->u.batch.pos + ev->u.batch.rows); break;
+	case EV_token:
+		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
+		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,
+				ev->u.token.id);
+		break;
+	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
+	case EV_cancel:
+		add_act(g, ev->u.cancel.request, ACT_CANCEL, 0);
+		break;
+	case EV_finish:
+		s = find(g->r, ev->u.finish.request);
+		if (s)
+			s->refused = ev->u.finish.reason == EV_FINISH_refused;
+		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
+		break;
+	case EV_step: on_step(g, &ev->u.step); break;
+	default: break;
+	}
+}
+
+static int check(const char *path, const struct recorded *r, struct err *e)
+{
+	const struct whatif_settings *s = &r->settings;
+
+	if (s->slots < 1 || s->slots > 256 || s->pages < 1 || s->pages > 1 << 24 || s->page_size < 16 ||
+		s->page_size > 1024 || s->page_size % 16 || s->budget < 1 || s->budget > 1 << 16 ||
+		s->prefill_chunk < 0 || r->ctx < 1 || r->ctx > 1 << 24)
+		return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing", path);
+	if (!r->n)
+		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
+	return 0;
+}
+
+int whatif_read(const char *path, struct recorded *r, struct err *e)
+{
+	struct reading g = { .r = r };
+	struct reader *reader;
+	struct event ev;
+	int rc;
+
+	memset(r, 0, sizeof *r);
+	r->settings = WHATIF_AS_RECORDED;
+	snprintf(r->evict, sizeof r->evict, "lru");
+	snprintf(r->spec, sizeof r->spec, "off");
+	g.counter.counts = &r->counts;
+	if (reader_open(&reader, path, e))
+		return -1;
+	while ((rc = reader_next(reader, &ev, e)) > 0 && !g.no_memory)
+		on_event(&g, &ev);
+	reader_close(reader);
+	free(g.counter.seen);
+	r->settings.evict = r->evict;
+	r->settings.spec = r->spec;
+	if (g.no_memory)
+		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
+	if (!rc)
+		rc = check(path, r, e);
+	if (rc)
+		whatif_free(r);
+	return rc;
+}
+
+void whatif_free(struct recorded *r)
+{
+	for (int32_t i = 0; i < r->n; i++) {
+		free(r->script[i].ids);
+		free(r->script[i].act);
+	}
+	free(r->script);
+	free(r->change);
+	free(r->cost);
+	memset(r, 0, sizeof *r);
+}
+
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
+{
+	const struct {
+		const char *name;
+		bool asked;
+	} all[] = { { "prefill-chunk", asked->prefill_chunk >= 0 }, { "budget", asked->budget > 0 },
+				{ "prefix-cache", asked->prefix_cache >= 0 },	{ "evict", asked->evict != NULL },
+				{ "spec", asked->spec != NULL },				{ "page-size", asked->page_size > 0 } };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!strcmp(all[i].name, c->name))
+			return !all[i].asked;
+	return false;
+}
+
+struct whatif_settings whatif_whole(const struct recorded *r, const struct whatif_settings *s)
+{
+	struct whatif_settings w = r->settings;
+
+	w.page_size = s->page_size > 0 ? s->page_size : w.page_size;
+	w.pages = s->pages > 0 ? s->pages : w.pages;
+	w.slots = s->slots > 0 ? s->slots : w.slots;
+	w.prefill_chunk = s->prefill_chunk >= 0 ? s->prefill_chunk : w.prefill_chunk;
+	w.budget = s->budget > 0 ? s->budget : w.budget;
+	w.prefix_cache = s->prefix_cache >= 0 ? s->prefix_cache : w.prefix_cache;
+	w.evict = s->evict ? s->evict : w.evict;
+	w.spec = s->spec ? s->spec : w.spec;
+	/* other pages, the same memory: a pool of as many tokens, unless its pages are said too */
+	if (s->page_size > 0 && s->pages <= 0)
+		w.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / s->page_size);
+	if (w.pages < 1)
+		w.pages = 1;
+	if (w.budget < w.slots)
+		w.budget = w.slots;
+	return w;
+}
+
+/* ---- counting ---- */
+
+static bool first_lookup(struct counter *c, int64_t request)
+{
+	if (request < 0 || request > MAX_REQUESTS)
+		return true;
+	if (request >= c->n_seen) {
+		int64_t n = request + 1024;
+		uint8_t *more = realloc(c->seen, (size_t)n);
+
+		if (!more)
+			return true;
+		memset(more + c->n_seen, 0, (size_t)(n - c->n_seen));
+		c->seen = more;
+		c->n_seen = n;
+	}
+	return !c->seen[request]++;
+}
+
+static int64_t count_of(int64_t v)
+{
+	return v > 0 && v < INT64_C(1) << 40 ? v : 0;
+}
+
+void whatif_count(struct counter *c, const struct event *ev)
+{
+	struct whatif_counts *n = c->counts;
+
+	switch (ev->kind) {
+	case EV_lookup:
+		if (first_lookup(c, ev->u.lookup.request)) {
+			n->prompt_tokens += count_of(ev->u.lookup.asked);
+			n->hit_tokens += count_of(ev->u.lookup.hit);
+		} else {
+			n->recomputed += count_of(ev->u.lookup.asked - ev->u.lookup.hit);
+		}
+		break;
+	case EV_page:
+		n->evictions += ev->u.page.action == EV_PAGE_evict;
+		n->copies += ev->u.page.action == EV_PAGE_copy;
+		break;
+	case EV_preempt: n->preemptions++; break;
+	case EV_step:
+		n->steps++;
+		n->prefill_rows += count_of(ev->u.step.prefill_rows);
+		n->tokens += count_of(ev->u.step.tokens);
+		n->drafted += count_of(ev->u.step.draft_rows);
+		n->accepted += count_of(ev->u.step.accepted);
+		if (count_of(ev->u.step.pages_used) > n->peak_pages)
+			n->peak_pages = count_of(ev->u.step.pages_used);
+		n->seconds += (double)count_of(ev->u.step.ns) / 1e9;
+		break;
+	default: break;
+	}
+}
