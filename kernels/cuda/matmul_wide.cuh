@@ -107,11 +107,14 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 	for (int32_t i = cu_thread(); i < w->rows * CU_CHUNK * 2; i += CU_THREADS) {
 		const int32_t row = i / (CU_CHUNK * 2), block = i / 2 % CU_CHUNK, half = i % 2;
 
+		unsigned char *to = cu_wide_buffer(buffer) + block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) +
+							row * K_QBLOCK + half * 16;
+
 		if (w->token + row < w->a->n && first_block + block < w->n_blocks)
-			cu_copy16(cu_wide_buffer(buffer) + block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) +
-						  row * K_QBLOCK + half * 16,
-					  w->a->in.q + (size_t)(w->token + row) * (size_t)w->a->in.dim +
-						  (size_t)(first_block + block) * K_QBLOCK + half * 16);
+			cu_copy16(to, w->a->in.q + (size_t)(w->token + row) * (size_t)w->a->in.dim +
+							  (size_t)(first_block + block) * K_QBLOCK + half * 16);
+		else
+			cu_anything(to, 16);
 	}
 	cu_copy_commit();
 }

@@ -520,6 +520,17 @@ void check_atomic_read(struct shim_site *at, const void *p, size_t bytes)
 	access_bytes((unsigned char *)(uintptr_t)p, bytes, ATOMIC, false, here);
 }
 
+void check_anything(void *p, size_t bytes)
+{
+	unsigned char *s = state + ((unsigned char *)p - shim_arena);
+
+	if (!is_devices(shim_self, p, bytes, true, CALLER))
+		return;
+	for (size_t i = 0; i < bytes; i++)
+		if (s[i] == UNWRITTEN)
+			s[i] = WRITTEN;
+}
+
 /* ---- the host ---- */
 
 static int note_constants(struct dl_phdr_info *info, size_t size, void *data)

@@ -153,6 +153,8 @@ SHIM_INLINE uint32_t cu_permute(uint32_t a, uint32_t b, uint32_t selector)
 	return v;
 }
 
+#define cu_anything(p, bytes) shim_anything((p), (bytes))
+
 #define SHIM_STREAM(type, p)                                                                       \
 	(__extension__({                                                                               \
 		const void *p_ = (p);                                                                      \

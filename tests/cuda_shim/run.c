@@ -560,6 +560,11 @@ void shim_aligned(struct shim_site *at, const void *p, size_t width)
 	}
 }
 
+void shim_anything(void *p, size_t bytes)
+{
+	check_anything(p, bytes);
+}
+
 uint64_t shim_now(void)
 {
 	struct timespec t;

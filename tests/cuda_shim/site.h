@@ -63,6 +63,7 @@ uint32_t shim_acquire(struct shim_site *at, const uint32_t *p);
 int32_t shim_swap_if(struct shim_site *at, int32_t *p, int32_t was, int32_t is);
 void shim_max_int(struct shim_site *at, int32_t *p, int32_t v);
 void shim_add_u64(struct shim_site *at, uint64_t *p, uint64_t v);
+void shim_anything(void *p, size_t bytes);
 void shim_relax(struct shim_site *at);
 void shim_aligned(struct shim_site *at, const void *p, size_t width);
 uint64_t shim_now(void);
