@@ -38,6 +38,7 @@ struct cli {
 	const char *cache;			  /* of whatif: on or off */
 	bool verify;				  /* of whatif */
 	uint64_t given;				  /* options that were said: see cli_given() */
+	const char *range;		/* of verify: steps */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
@@ -55,6 +56,8 @@ enum verb_bit {
 	VERB_WHY = 256,
 	VERB_EXPORT = 1 << 12,
 	VERB_WHATIF = 1 << 13,
+	VERB_VERIFY = 512,
+	VERB_DIFF = 1024,
 	VERB_ALL = (1 << 20) - 1, /* those to come, too */
 };
 
@@ -127,5 +130,6 @@ int verb_cache(const struct cli *c, struct err *e);
 int verb_why(const struct cli *c, struct err *e);
 int verb_export(const struct cli *c, struct err *e);
 int verb_whatif(const struct cli *c, struct err *e);
+int verb_verify(const struct cli *c, struct err *e);
 
 #endif

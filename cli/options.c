@@ -12,6 +12,8 @@
 
 enum {
 	ENGINE = VERB_CHAT | VERB_RUN | VERB_SCORE | VERB_BENCH,
+	KERNELS = ENGINE | VERB_VERIFY,
+	JSON = VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY | VERB_WHATIF | VERB_VERIFY,
 	ANSWER = VERB_CHAT | VERB_RUN,
 	SCREEN = VERB_CHAT | VERB_REPLAY,
 };
@@ -33,7 +35,7 @@ const struct option options[] = {
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
-	WORD(CHOICE, "Model", "packed-cache", "auto|on|off", ENGINE, engine.packed_cache,
+	WORD(CHOICE, "Model", "packed-cache", "auto|on|off", KERNELS, engine.packed_cache,
 		 "keep the packed weights for the next start: for a model that takes long, always, never"),
 
 	WORD(ZERO, "Sampling", "greedy", NULL, ANSWER, params.temperature,
@@ -66,13 +68,13 @@ const struct option options[] = {
 		 "when the context is full: stop the answer, or drop the oldest turns"),
 	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
 
-	INT("Engine", "threads", "N", ENGINE, engine.threads, 0, 256, 1, "0: one a core"),
-	WORD(CHOICE, "Engine", "backend", "auto|cuda|cpu|ref", ENGINE, engine.backend,
+	INT("Engine", "threads", "N", KERNELS, engine.threads, 0, 256, 1, "0: one a core"),
+	WORD(CHOICE, "Engine", "backend", "auto|cuda|cpu|ref", KERNELS, engine.backend,
 		 "auto: a GPU if one can be used, else the CPU; ref: the plain kernels that define the arithmetic"),
-	INT("Engine", "device", "N", ENGINE, engine.device, 0, 255, 1, "which GPU: see cutaway devices"),
-	WORD(CHOICE, "Engine", "cuda-mode", "launches|graph|persistent", ENGINE, engine.cuda_mode,
+	INT("Engine", "device", "N", KERNELS, engine.device, 0, 255, 1, "which GPU: see cutaway devices"),
+	WORD(CHOICE, "Engine", "cuda-mode", "launches|graph|persistent", KERNELS, engine.cuda_mode,
 		 "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)"),
-	WORD(TEXT, "Engine", "isa", "NAME", ENGINE, engine.isa,
+	WORD(TEXT, "Engine", "isa", "NAME", KERNELS, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
 	INT("Engine", "slots", "N", ANSWER | VERB_WHATIF, engine.slots, 1, 256, 1, "requests that run at once"),
 	INT("Engine", "pages", "N", ANSWER | VERB_WHATIF, engine.pages, 0, 1 << 24, 1,
@@ -102,14 +104,16 @@ const struct option options[] = {
 	WORD(FILE, "Recording", "file", "FILE", VERB_WHY, file,
 		 "the recording that is asked (without it: the newest under XDG data)"),
 
+	WORD(TEXT, "Recording", "range", "A:B", VERB_VERIFY, range,
+		 "verify the rows of these steps alone: A:B, A:, :B or one step"),
+
 	WORD(FILE, "Screen", "commands", "FILE", VERB_CHAT, commands,
 		 "begin with these lines, as if typed: / commands and turns"),
 	FLAG("Screen", "ascii", SCREEN | VERB_BENCH, ascii, "draw with ASCII alone"),
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
-	FLAG("Output", "json", VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY | VERB_WHATIF, json,
-		 "write JSON"),
+	FLAG("Output", "json", JSON, json, "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,
 		 "draw each kernel stage against the limits of the machine"),

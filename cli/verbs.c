@@ -75,6 +75,13 @@ const struct verb verbs[] = {
 	 "and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
 	 "--verify runs it for real as well, with the model, and says how far the prediction was off.",
 	 "cutaway whatif session.db --page-size 64 --pages 40", VERB_WHATIF, 1, 1, verb_whatif},
+	{"verify", "FILE", "compute a recording again, compare every hash",
+	 "Gives the recorded tokens of each request to a fresh engine, many rows at a time, and compares "
+	 "the hash of every row of logits, and every token that the race or the best logit chose with its "
+	 "probability. The model must be the recorded one (by its SHA-256). One line a request; of a "
+	 "difference, which back ends of this machine give the recorded hash, and the first layer and stage "
+	 "at which two of them part, with both values. Exit status 0 only if all are equal.",
+	 "cutaway verify session.db", VERB_VERIFY, 1, 1, verb_verify},
 	{0},
 };
 
