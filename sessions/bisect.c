@@ -66,23 +66,25 @@ static void list_ends(struct bisect *b, const struct bisect_options *o)
 	for (int i = 0; isas[i]; i++)
 		if (strcmp(isas[i], "scalar"))
 			add_end(b, "cpu", isas[i]);
-	if (o->engine.backend && strcmp(o->engine.backend, "ref"))
-		add_end(b, o->engine.backend, o->engine.isa ? o->engine.isa : isas[0]);
+	if (o->used_backend && strcmp(o->used_backend, "ref"))
+		add_end(b, o->used_backend, o->used_isa);
 	add_end(b, "ref", NULL);
 }
 
 static struct engine *open_end(const struct run *r, const struct bisect_end *end, struct err *e)
 {
-	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine_options o = r->o->engine;
 	struct engine *engine = NULL;
 
-	o.model = r->o->engine.model;
-	o.threads = r->o->engine.threads;
 	o.backend = end->backend;
 	o.isa = end->isa[0] ? end->isa : NULL;
 	o.ctx = r->n + 2;
 	o.slots = 1;
-	o.pages = (r->n + 2) / o.page_size + 4;
+	o.page_size = K_GROUP;
+	o.pages = (r->n + 2) / K_GROUP + 4;
+	o.budget = 256;
+	o.prefill_chunk = 0;
+	o.spec = "off";
 	o.abandon = r->o->stop;
 	engine_open(&engine, &o, e);
 	return engine;

@@ -41,7 +41,8 @@ struct bisect {
 };
 
 struct bisect_options {
-	struct engine_options engine; /* model, threads; what the difference was found with, tried too */
+	struct engine_options engine; /* model, threads, device */
+	const char *used_backend, *used_isa; /* what the difference was found with; or NULL */
 	const char *recorded_backend, *recorded_isa;
 	const atomic_bool *stop; /* or NULL */
 	void (*progress)(void *arg, const char *what);

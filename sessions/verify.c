@@ -279,7 +279,8 @@ static int find_cause(struct run *r)
 	const struct verify_result *v = &r->sum->first;
 	const struct history_request *q = v->request;
 	struct bisect_options o = { .engine = r->o->engine, .recorded_backend = r->h->backend,
-								.recorded_isa = r->h->isa, .stop = r->o->stop, .progress = bisecting,
+								.recorded_isa = r->h->isa, .used_backend = r->sum->backend,
+								.used_isa = r->sum->isa, .stop = r->o->stop, .progress = bisecting,
 								.arg = r };
 	int32_t *ids = malloc((size_t)q->longest * sizeof *ids);
 	int32_t pos = q->row[v->first.row].pos;

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
-VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif"]
+VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -342,6 +342,34 @@ def test_whatif_and_why():
     check("why asks for a question", cutaway("why", "--file", file)[0] == 2)
 
 
+def test_verify():
+    path = os.path.join(TMP.name, "verified.db")
+    tiny("run", "--raw", "--temp", "0.9", "--seed", "5", "--max-tokens", "30", "--record", path, "to verify")
+    status, out, err = cutaway("verify", path)
+    check("verify: all equal, exit 0", status == 0 and out.startswith(b"ok      request 1") and b"all equal: 30 rows" in
+          out and not err, f"{out} {err}")
+    status, out, err = cutaway("verify", path, "--backend", "ref", "--range", "3:9", "--json")
+    report = json.loads(out or "{}")
+    check("verify --json, of steps, by ref", status == 0 and report["equal"] and report["rows"] == 7 and
+          report["backend"] == "ref" and report["requests"][0]["verdict"] == "ok", f"{out} {err}")
+    for wrong in ("9:3", "x", ":", "", "-1:2", "1:2:3"):
+        status, out, err = cutaway("verify", path, "--range", wrong)
+        check(f"verify --range '{wrong}' is refused", status == 2 and b"--range" in err.encode() and not out)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE token SET hash = hash + 1 WHERE seq = (SELECT max(seq) FROM token)")
+    db.commit()
+    db.close()
+    status, out, err = cutaway("verify", path)
+    check("verify: a difference, exit 1", status == 1 and out.startswith(b"DIFFERS") and
+          b"agree with each other and not with the file" in out and "1 of 1 requests differ" in err, f"{out} {err}")
+    status, out, err = cutaway("verify", path, "--json")
+    report = json.loads(out or "{}")
+    check("verify --json: a difference", status == 1 and report["differ"] == 1 and report["bisect"]["agree"] and
+          report["requests"][0]["difference"]["what"] == "hash", f"{out} {err}")
+    status, out, err = cutaway("verify", path, "--model", path)
+    check("verify: another model", status == 3 and "not the model that was recorded" in err, err)
+
+
 def test_certify():
     status, out, err = tiny("certify", "--quick", "--seconds", "6")
     text = out.decode()
@@ -426,8 +454,8 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_certify,
-                 test_sentencepiece, test_bench):
+                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_verify,
+                 test_certify, test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")
     return failures > 0
