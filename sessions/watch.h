@@ -1,0 +1,53 @@
+/* Expressions over what a step has logged: breakpoints, searches and watches. An expression is SQL, as in a WHERE
+ * clause: `entropy > 3`, `rejected > 0 AND text = ' Paris'`, `max(p_draw, 0.1) < 0.2`.
+ *
+ * Columns are those of the table `step` (one value a step), those of `token` (a step that drew several tokens is
+ * looked at once for each; one that drew none has NULL there), and a few counts of what else happened since the step
+ * before. watch_columns lists them all.
+ *
+ * A set is fed every event; at the end of a step each expression has a value, in about a microsecond: it is compiled
+ * once, over a virtual table that hands out the columns it asks for. Nothing else can be read by an expression, and
+ * nothing written. Thread: any one at a time; a set allocates only while it is fed new texts of tokens. */
+#ifndef CUTAWAY_SESSIONS_WATCH_H
+#define CUTAWAY_SESSIONS_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/event.h"
+
+struct watch_column {
+	const char *name, *unit, *doc;
+};
+/* n-th column, or NULL behind the last. */
+const struct watch_column *watch_column(int n);
+
+enum { WATCH_MAX = 16, WATCH_EXPR = 256 };
+
+struct watch_set;
+
+int watch_open(struct watch_set **s, struct err *e);
+void watch_close(struct watch_set *s); /* NULL is fine */
+
+/* Returns its number, from 0. ERR_USAGE says what is wrong with the expression; *where (may be NULL) is the byte
+ * of it that is meant, or -1. */
+int watch_add(struct watch_set *s, const char *expr, int *where, struct err *e);
+bool watch_remove(struct watch_set *s, int n);
+const char *watch_expr(const struct watch_set *s, int n); /* NULL: there is none of this number */
+
+/* True if this event ended a step: the following are then about that step. */
+bool watch_feed(struct watch_set *s, const struct event *ev);
+/* Does it hold for the step, or for any of its tokens? */
+bool watch_holds(const struct watch_set *s, int n);
+/* The value as a number, of the last token of the step; NaN: NULL, or no number. */
+double watch_value(const struct watch_set *s, int n);
+/* Why an expression that compiled has no value (a function that failed); "" if it has one. */
+const char *watch_trouble(const struct watch_set *s, int n);
+
+/* The first step after (back: before) step `from` of a recording for which expr holds; -1 if there is none, -2 with
+ * the error. progress (may be NULL) is told steps seen; false stops (ERR_INTERRUPTED). */
+int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
+				   bool (*progress)(void *arg, int64_t step), void *arg, struct err *e);
+
+#endif
