@@ -148,25 +148,20 @@ static void results_begin(const struct rig *g, struct results *r)
 	}
 }
 
-static void results_same(const struct rig *g, bool folded)
+static bool results_same(const struct rig *g, bool folded)
 {
 	const struct results *a = &g->want, *b = &g->got;
-	size_t values = (size_t)g->n * (size_t)a->out.dim;
+	const size_t values = (size_t)g->n * (size_t)a->out.dim;
+	const size_t seen = (size_t)g->n_observed * (size_t)g->shape.n_heads * 4;
 
-	assert_memory_equal(folded ? g->q : a->q, b->q, g->q_bytes); /* a fold leaves queries alone */
-	assert_memory_equal(a->cache, b->cache, g->cache_bytes);
-	assert_int_equal(*a->nan_row, *b->nan_row);
-	assert_memory_equal(a->out.x, b->out.x, values * 4);
-	if (a->out.q) {
-		assert_memory_equal(a->out.q, b->out.q, values);
-		assert_memory_equal(a->out.d, b->out.d, values / 32 * 4);
-		assert_memory_equal(a->out.sx, b->out.sx, values / 32 * 4);
-	}
-	if (a->share) {
-		assert_memory_equal(a->share, b->share, g->share_bytes);
-		assert_memory_equal(a->near_zero, b->near_zero,
-							(size_t)g->n_observed * (size_t)g->shape.n_heads * 4);
-	}
+	return !memcmp(folded ? g->q : a->q, b->q, g->q_bytes) && /* a fold leaves queries alone */
+		   !memcmp(a->cache, b->cache, g->cache_bytes) && *a->nan_row == *b->nan_row &&
+		   !memcmp(a->out.x, b->out.x, values * 4) &&
+		   (!a->out.q || (!memcmp(a->out.q, b->out.q, values) &&
+						  !memcmp(a->out.d, b->out.d, values / 32 * 4) &&
+						  !memcmp(a->out.sx, b->out.sx, values / 32 * 4))) &&
+		   (!a->share || (!memcmp(a->share, b->share, g->share_bytes) &&
+						  !memcmp(a->near_zero, b->near_zero, seen)));
 }
 
 /* The ops, with what they write going to r. */
@@ -295,7 +290,8 @@ struct way {
 	uint64_t seed;
 };
 
-static void run_device(struct rig *g, const struct way *w)
+/* True if it went well and gave ref's bits. */
+static bool run_device(struct rig *g, const struct way *w)
 {
 	const struct shim_options o = {.seed = w->seed, .resident = w->seed % 3 ? 2 : 0};
 	struct k_kv kv = g->kv;
@@ -303,6 +299,7 @@ static void run_device(struct rig *g, const struct way *w)
 	struct shim_step step;
 	int first_buffer = held.n;
 	const struct k_kv *on_device;
+	bool good = true;
 
 	kv.base = g->got.cache;
 	on_device = hold_copy(&kv, sizeof kv);
@@ -316,35 +313,43 @@ static void run_device(struct rig *g, const struct way *w)
 		step.step->scratch_bytes = 1000;
 	if (w->no_tickets)
 		step.step->n_tickets = 1;
-	for (int i = w->folded; i < 2; i++)
-		if (!shim_step_stage(held.s, &step, i, w->n_blocks, &o))
-			fail_msg("%s", held.s->report());
+	for (int i = w->folded; good && i < 2; i++)
+		good = shim_step_stage(held.s, &step, i, w->n_blocks, &o);
 	shim_step_close(held.s, &step);
 	while (held.n > first_buffer)
 		held.s->free(held.p[--held.n]);
-	results_same(g, w->folded);
+	return good && results_same(g, w->folded);
 }
 
+static void want_same(struct rig *g, const struct way *w)
+{
+	if (!run_device(g, w))
+		fail_msg("%s, head_dim %d, %d rows, %d blocks, seed %d%s: other bits, or: %s", held.s->name,
+				 (int)g->shape.head_dim, (int)g->n, w->n_blocks, (int)w->seed, w->folded ? ", folded" : "",
+				 held.s->report());
+}
+
+/* The checked build takes its time: one grid. */
 static void try_rows(const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
 {
-	static const int grids[] = {1, 3, 14};
+	static const int grids[] = {3, 1, 14};
+	static uint64_t turn;
 	struct rig g;
-	int turn = 0;
 
 	rig_open(&g, s, shape, rows, n);
 	run_ref(&g);
-	for (int i = 0; i < 3; i++)
-		for (int plan = 0; plan < 3; plan++) {
+	for (int i = 0; i < (s->checked ? 1 : 3); i++)
+		for (int plan = 0; plan < (i ? 2 : 3); plan++) {
 			struct way w = {.no_scratch = plan == 1, .no_tickets = plan == 2, .n_blocks = grids[i],
-							.seed = (uint64_t)turn++};
+							.seed = turn++ % 16};
 
-			/* the checked build sees races whatever the schedule: one grid a plan */
-			if (plan == 2 ? i : s->checked && i != (plan + n) % 3)
+			if (plan == 2 && s->checked)
 				continue;
-			run_device(&g, &w);
-			w.folded = true;
-			if (n <= CU_FOLD_ROWS)
-				run_device(&g, &w);
+			w.folded = n <= CU_FOLD_ROWS && turn % 2;
+			want_same(&g, &w);
+			w.folded = n <= CU_FOLD_ROWS && !w.folded;
+			if (!s->checked)
+				want_same(&g, &w);
 		}
 	let_go();
 }
@@ -384,7 +389,7 @@ static void test_shapes(void **state)
 
 	(void)state;
 	EACH(s)
-	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += s->checked ? 3 : 1)
 		try_rows(s, &shapes[i], rows, 3);
 }
 
@@ -396,7 +401,7 @@ static void test_rows(void **state)
 
 	(void)state;
 	EACH(s)
-	for (int32_t n = 2; n <= 17; n += n < 9 ? 1 : 4)
+	for (int32_t n = 2; n <= 17; n += s->checked ? 5 : n < 9 ? 1 : 4)
 		for (int kind = 0; kind < 2; kind++) {
 			for (int32_t r = 0, seq = -1, pos = 0; r < n; r++) {
 				if (r == 0 || (kind ? r % 5 == 3 : 1)) {
@@ -420,7 +425,7 @@ static void test_chunks(void **state)
 
 	(void)state;
 	EACH(s)
-	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += s->checked ? 3 : 1) {
 		int32_t n = i < 2 ? 50 : 23, first = i % 2 ? 0 : 110;
 
 		for (int32_t r = 0; r < n; r++)
@@ -458,9 +463,73 @@ static void test_hostile(void **state)
 			g.q[i] = g.q[i] * 1e30f;
 		run_ref(&g);
 		assert_int_equal(*g.want.nan_row, 2);
-		run_device(&g, &w);
+		want_same(&g, &w);
 		let_go();
 	}
+}
+
+/* Each barrier, each wait and each ticket is needed: left out, the checked build or the bits tell. */
+static const struct {
+	struct shape shape;
+	struct k_row rows[3];
+	int32_t n;
+	bool no_scratch;
+} samples[] = {
+	{{32, 4, 2, 16, .neox = true}, {{127, 0, 0}, {128, 0, -1}, {30, 1, -1}}, 3, false},
+	{{64, 8, 1, 16, .neox = true}, {{150, 0, 0}, {40, 1, -1}}, 2, true},
+	{{32, 17, 1, 16, .neox = true}, {{130, 0, -1}, {131, 0, -1}, {9, 1, 0}}, 3, false},
+	{{32, 17, 1, 16, .neox = true}, {{130, 0, 0}, {131, 0, 1}}, 2, true},
+	{{160, 2, 1, 16, .neox = true}, {{150, 0, 0}, {128, 1, -1}}, 2, false},
+	{{264, 1, 1, 16, .plain = true}, {{70, 0, 0}}, 1, false},
+	{{16, 4, 2, 16, .neox = true}, {{129, 0, 0}}, 1, false},
+	{{16, 4, 2, 16, .neox = true}, {{9, 0, 0}, {129, 1, 1}}, 2, true},
+};
+
+/* All samples run well: false as soon as one does not. */
+static bool samples_run(const struct shim *s, int seeds)
+{
+	bool good = true;
+
+	for (size_t i = 0; good && i < sizeof samples / sizeof *samples; i++) {
+		struct rig g;
+
+		rig_open(&g, s, &samples[i].shape, samples[i].rows, samples[i].n);
+		run_ref(&g);
+		for (int turn = 0; good && turn < 2 * seeds; turn++) {
+			const struct way w = {.no_scratch = samples[i].no_scratch, .folded = turn % 2,
+								  .n_blocks = turn / 2 % 2 ? 1 : 3, .seed = (uint64_t)turn / 2 * 3 + 1};
+
+			good = run_device(&g, &w);
+		}
+		let_go();
+	}
+	return good;
+}
+
+static void test_barriers_are_needed(void **state)
+{
+	const struct shim *s = both[n_both - 1];
+	struct shim_place places[512];
+	int n, n_tried = 0, n_idle = 0;
+
+	(void)state;
+	if (!s->checked)
+		skip();
+	assert_true(samples_run(s, 2));
+	n = s->places(places, 512);
+	for (int i = 0; i < n; i++) {
+		if (!places[i].orders || strncmp(places[i].name, "attention", 9))
+			continue;
+		n_tried++;
+		assert_true(s->leave_out(places[i].name));
+		if (samples_run(s, 2)) {
+			print_error("nobody misses %s (%s)\n", places[i].name, places[i].kind);
+			n_idle++;
+		}
+	}
+	s->leave_out(NULL);
+	assert_in_range(n_tried, 20, 512);
+	assert_int_equal(n_idle, 0);
 }
 
 static int setup(void **state)
@@ -491,6 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_positions), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_barriers_are_needed),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

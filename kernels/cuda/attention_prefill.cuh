@@ -307,7 +307,6 @@ CU_LARGE_FN void many_unit(struct attend *c)
 			many_append(c);
 		for (c->query = 0; c->query < n_queries; c->query += m.queries) {
 			c->n_queries = n_queries - c->query < m.queries ? n_queries - c->query : m.queries;
-			CU_SYNC();
 			many_take(c, &m);
 			for (int32_t pass = 0; pass < passes; pass++)
 				many_pass(c, &m, pass);
