@@ -58,6 +58,7 @@ enum verb_bit {
 	VERB_WHATIF = 1 << 13,
 	VERB_VERIFY = 512,
 	VERB_DIFF = 1024,
+	VERB_DEVICES = 1 << 18,
 	VERB_ALL = (1 << 20) - 1, /* those to come, too */
 };
 
@@ -127,6 +128,7 @@ int verb_score(const struct cli *c, struct err *e);
 int verb_bench(const struct cli *c, struct err *e);
 int verb_certify(const struct cli *c, struct err *e);
 int verb_cache(const struct cli *c, struct err *e);
+int verb_devices(const struct cli *c, struct err *e);
 int verb_why(const struct cli *c, struct err *e);
 int verb_export(const struct cli *c, struct err *e);
 int verb_whatif(const struct cli *c, struct err *e);

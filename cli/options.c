@@ -31,7 +31,7 @@ enum {
 /* clang-format on */
 
 const struct option options[] = {
-	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY | VERB_EXPORT), engine.model,
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY | VERB_EXPORT | VERB_DEVICES), engine.model,
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
@@ -113,7 +113,7 @@ const struct option options[] = {
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
-	FLAG("Output", "json", JSON, json, "write JSON"),
+	FLAG("Output", "json", JSON | VERB_DEVICES, json, "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,
 		 "draw each kernel stage against the limits of the machine"),
@@ -152,6 +152,7 @@ void cli_init(struct cli *c)
 		.full = "stop",
 		.theme = "auto",
 	};
+	c->engine.backend = "auto"; /* of the program; a library takes the CPU */
 }
 
 _Static_assert(N_OPTIONS <= 64, "struct cli has a bit for each option");

@@ -7,6 +7,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "cli/model.h"
+#include "kernels/kernels.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
 
@@ -40,6 +41,14 @@ static int record(struct session *s, const struct cli *c, struct err *e)
 	return 0;
 }
 
+static void note_fallback(const struct cli *c, const struct engine *e)
+{
+	const char *why = engine_info(e)->fallback;
+
+	if (*why && (cli_given(c, "backend") || k_devices(NULL, 0, NULL) > 0))
+		fprintf(stderr, "cutaway: computing on the CPU: %s\n", why);
+}
+
 int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
 {
 	char sha256[SHA256_HEX];
@@ -50,6 +59,7 @@ int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *ar
 	o.model = s->model;
 	if (engine_open(&s->engine, &o, e))
 		goto fail;
+	note_fallback(c, s->engine);
 	if (sink && engine_add_sink(s->engine, sink, arg)) {
 		err_set(e, ERR_MEMORY, "the engine takes no more sinks");
 		goto fail;

@@ -82,6 +82,11 @@ const struct verb verbs[] = {
 	 "difference, which back ends of this machine give the recorded hash, and the first layer and stage "
 	 "at which two of them part, with both values. Exit status 0 only if all are equal.",
 	 "cutaway verify session.db", VERB_VERIFY, 1, 1, verb_verify},
+	{"devices", "", "the GPUs that there are, and why one cannot be used",
+	 "Lists the devices of the CUDA driver: number, name, memory, multiprocessors, compute capability "
+	 "and driver, whether this build has kernels for it, and if it cannot be used, why. Says for "
+	 "which architectures the build has kernels. Exit status 0 whether or not there are any.",
+	 "cutaway devices --json", VERB_DEVICES, 0, 0, verb_devices},
 	{0},
 };
 

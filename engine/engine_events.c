@@ -32,6 +32,8 @@ void engine_tell_session(struct engine *e)
 	s->arith = K_ARITH_VERSION;
 	s->backend = text(i->backend);
 	s->isa = text(i->isa);
+	if (*i->device)
+		s->device = text(i->device);
 	s->threads = i->threads;
 	s->model_path = text(e->model_path);
 	s->model_name = text(i->name);

@@ -116,8 +116,9 @@ EV_CODE_LISTS(EV_X_ENUM)
 	T(version, "", "version of cutaway")                                                           \
 	T(build, "", "compiler and flags")                                                             \
 	I(arith, "", "version of the arithmetic (docs/arithmetic.md)")                                 \
-	T(backend, "", "ref or cpu")                                                                   \
-	T(isa, "", "instruction set the kernels use")                                                  \
+	T(backend, "", "ref, cpu or cuda")                                                             \
+	T(isa, "", "instruction set the kernels use; of a device its architecture")                    \
+	T(device, "", "name of the device; absent on a CPU")                                           \
 	I(threads, "", "threads of the kernel pool")                                                   \
 	T(model_path, "", "file the weights came from")                                                \
 	T(model_name, "", "name for people, from the file and its type")                               \

@@ -298,7 +298,7 @@ struct k_device_info {
 	int processors, major, minor; /* compute capability */
 	char unfit[192];			  /* why it cannot be used, "" if it can */
 };
-/* Writes at most cap of them; how many, or -1: there is no driver, and e says why. */
+/* Writes at most cap of them (0: only counts); how many, or -1: there is no driver, and e says why. */
 int k_devices(struct k_device_info *out, int cap, struct err *e);
 /* For which architectures this program carries kernels: "sm_80 sm_90 compute_90"; "" for none. */
 const char *k_cuda_build(void);

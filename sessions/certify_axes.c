@@ -14,6 +14,27 @@ static void add_value(struct axis_values *a, const char *value)
 		a->value[a->n++] = value;
 }
 
+static bool driver_is_named(void)
+{
+	const char *name = getenv("CUTAWAY_CUDA_DRIVER");
+
+	return name && *name;
+}
+
+/* A GPU in each of its ways, if the first one can be used. */
+static void add_devices(struct axis_values *a)
+{
+	struct k_device_info d;
+
+	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
+		return;
+	add_value(a, "cuda:persistent");
+	if (driver_is_named()) /* the shim, for tests: slow, and one way is to do */
+		return;
+	add_value(a, "cuda:graph");
+	add_value(a, "cuda:launches");
+}
+
 /* The best is the base, whatever this machine has. Scalar code, the reference split among threads,
  * is the last; --quick does without it. */
 static void fill_kernels(struct axis_values *a)
@@ -26,6 +47,7 @@ static void fill_kernels(struct axis_values *a)
 		else
 			add_value(a, isas[i]);
 	add_value(a, "ref");
+	add_devices(a);
 	a->n_quick = a->n;
 	if (scalar)
 		add_value(a, scalar);
@@ -79,10 +101,16 @@ int axes_number(const struct certify_plan *p, enum axis a)
 	return atoi(axes_chosen(p, a));
 }
 
+/* "cuda:graph": behind the colon, how it runs; NULL for other kernels. */
+static const char *cuda_mode(const char *kernels)
+{
+	return strncmp(kernels, "cuda:", 5) ? NULL : kernels + 5;
+}
+
 bool axes_slow(const struct axes *a, int kernels)
 {
 	const char *name = a->axis[AXIS_KERNELS].value[kernels];
-	return !strcmp(name, "ref") || !strcmp(name, "scalar");
+	return !strcmp(name, "ref") || !strcmp(name, "scalar") || (cuda_mode(name) && driver_is_named());
 }
 
 bool axes_agree(const struct axes *axes, int a, int i, int b, int j)
@@ -149,10 +177,12 @@ struct engine_options axes_options(const struct certify_plan *p)
 		"ngram:5,1,4", "ngram:6,1,4", "ngram:7,1,4", "ngram:8,1,4",
 	};
 	struct engine_options o = ENGINE_DEFAULTS;
-	bool ref = !strcmp(axes_chosen(p, AXIS_KERNELS), "ref");
+	const char *kernels = axes_chosen(p, AXIS_KERNELS);
+	bool ref = !strcmp(kernels, "ref");
 	o.model = p->model;
-	o.backend = ref ? "ref" : "cpu";
-	o.isa = ref ? NULL : axes_chosen(p, AXIS_KERNELS);
+	o.cuda_mode = cuda_mode(kernels);
+	o.backend = ref ? "ref" : o.cuda_mode ? "cuda" : "cpu";
+	o.isa = ref || o.cuda_mode ? NULL : kernels;
 	o.threads = axes_number(p, AXIS_THREADS);
 	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
@@ -179,6 +209,8 @@ __attribute__((format(printf, 3, 4))) static void say(char *seen, size_t cap, co
 
 static bool kernels_at_work(const char *value, const struct evidence *ev)
 {
+	if (cuda_mode(value))
+		return !strcmp(ev->backend, "cuda") && !strcmp(ev->isa, cuda_mode(value));
 	return !strcmp(value, "ref") ? !strcmp(ev->backend, "ref")
 								 : !strcmp(ev->backend, "cpu") && !strcmp(ev->isa, value);
 }

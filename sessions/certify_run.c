@@ -299,7 +299,8 @@ static int open_case(struct run *r, struct err *e)
 		return -1;
 	const struct engine_info *info = engine_info(r->engine);
 	snprintf(r->ev->backend, sizeof r->ev->backend, "%s", info->backend);
-	snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
+	if (strcmp(info->backend, "cuda") || engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
+		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
 	r->ev->page_size = info->page_size;
 	if (engine_add_sink(r->engine, on_event, r))

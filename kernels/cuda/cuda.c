@@ -226,7 +226,7 @@ int cu_devices(struct k_device_info *out, int cap, struct err *e)
 			why = unfit_build(d, buf);
 		snprintf(info->unfit, sizeof info->unfit, "%s", why ? why : "");
 	}
-	return n < cap ? n : cap;
+	return n < cap || !cap ? n : cap;
 }
 
 static int choose_device(struct cu_device *c, int index, struct err *e)

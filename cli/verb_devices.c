@@ -1,0 +1,74 @@
+/* cutaway devices: what a back end could run on. Thread: main's. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "kernels/kernels.h"
+
+enum { MOST = 64 };
+
+static void print_table(const struct k_device_info *d, int n, const char *why)
+{
+	printf("%-5s  %-32s %10s %5s %10s %7s  %s\n", "index", "name", "memory", "SMs", "capability",
+		   "driver", "usable");
+	for (int i = 0; i < n; i++) {
+		printf("%5d  ", d[i].index);
+		out_text(d[i].name, strlen(d[i].name));
+		printf("%*s %7.1f GB %5d %8d.%d %4d.%d    %s\n", (int)(strlen(d[i].name) < 32 ? 32 - strlen(d[i].name) : 0),
+			   "", (double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
+			   d[i].driver / 1000, d[i].driver % 1000 / 10, *d[i].unfit ? "no" : "yes");
+		if (*d[i].unfit)
+			printf("       %s\n", d[i].unfit);
+	}
+	if (*why)
+		printf("%s\n", why);
+	if (*k_cuda_build())
+		printf("this build has CUDA kernels for %s\n", k_cuda_build());
+	else
+		printf("this build has no CUDA kernels: it was made without nvcc\n");
+}
+
+static int print_json(const struct k_device_info *d, int n, const char *why, struct err *e)
+{
+	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "devices");
+
+	cJSON_AddStringToObject(o, "build", k_cuda_build());
+	cJSON_AddStringToObject(o, "why", why);
+	for (int i = 0; i < n; i++) {
+		cJSON *x = cJSON_CreateObject();
+
+		cJSON_AddNumberToObject(x, "index", d[i].index);
+		cJSON_AddStringToObject(x, "name", d[i].name);
+		cJSON_AddNumberToObject(x, "memory_bytes", (double)d[i].memory_bytes);
+		cJSON_AddNumberToObject(x, "processors", d[i].processors);
+		cJSON_AddNumberToObject(x, "capability", d[i].major * 10 + d[i].minor);
+		cJSON_AddNumberToObject(x, "driver", d[i].driver);
+		cJSON_AddBoolToObject(x, "usable", !*d[i].unfit);
+		cJSON_AddStringToObject(x, "why", d[i].unfit);
+		cJSON_AddItemToArray(list, x);
+	}
+	char *text = cJSON_Print(o);
+
+	cJSON_Delete(o);
+	if (!text)
+		return err_set(e, ERR_MEMORY, "out of memory");
+	printf("%s\n", text);
+	cJSON_free(text);
+	return 0;
+}
+
+int verb_devices(const struct cli *c, struct err *e)
+{
+	struct k_device_info d[MOST];
+	struct err why = {0};
+	int n = k_devices(d, MOST, &why);
+
+	n = n < 0 ? 0 : n;
+	if (!c->json)
+		print_table(d, n, why.text);
+	else if (print_json(d, n, why.text, e))
+		return -1;
+	return out_flush(e);
+}

@@ -1,0 +1,339 @@
+/* The CUDA back end from the outside, on the shim's driver: whole tiny models in the three ways of
+ * running give the CPU's bits; memory that is not there, a device that is lost at any call, a driver
+ * that is too old are told clearly and leave nothing open. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+#include "kernels/kernels.h"
+#include "tests/cuda_shim/shim.h"
+#include "tests/tiny.h"
+
+static const struct shim *shim;
+static char *model;
+
+/* What an engine told. */
+struct heard {
+	int64_t hash[512];
+	uint64_t attention; /* folded: shares and near zeros */
+	int n, n_finish, n_copied, n_timed;
+	int64_t reason;
+	char why[256];
+	char backend[16], device[64];
+};
+
+static void listen(void *arg, const struct event *ev)
+{
+	struct heard *h = arg;
+
+	if (ev->kind == EV_token) {
+		assert_true(h->n < 512);
+		h->hash[h->n++] = ev->u.token.hash;
+	} else if (ev->kind == EV_attention) {
+		const uint8_t *p = ev->u.attention.share.data;
+
+		for (size_t i = 0; i < ev->u.attention.share.size; i++)
+			h->attention = h->attention * 31 + p[i];
+		p = ev->u.attention.near_zero.data;
+		for (size_t i = 0; i < ev->u.attention.near_zero.size; i++)
+			h->attention = h->attention * 31 + p[i];
+	} else if (ev->kind == EV_page) {
+		h->n_copied += ev->u.page.action == EV_PAGE_copy;
+	} else if (ev->kind == EV_time) {
+		h->n_timed++;
+	} else if (ev->kind == EV_finish) {
+		h->n_finish++;
+		h->reason = ev->u.finish.reason;
+		snprintf(h->why, sizeof h->why, "%.*s", (int)ev->u.finish.why.size,
+				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+	} else if (ev->kind == EV_session) {
+		snprintf(h->backend, sizeof h->backend, "%.*s", (int)ev->u.session.backend.size,
+				 (const char *)ev->u.session.backend.data);
+		snprintf(h->device, sizeof h->device, "%.*s", (int)ev->u.session.device.size,
+				 ev->u.session.device.data ? (const char *)ev->u.session.device.data : "");
+	}
+}
+
+static struct engine_options options(const char *backend, const char *mode)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	o.model = model;
+	o.backend = backend;
+	o.cuda_mode = mode;
+	o.threads = 1;
+	o.ctx = 256;
+	o.pages = 40;
+	o.budget = 32;
+	o.spec = "ngram:3,1,4";
+	return o;
+}
+
+/* Four requests of which two share a beginning that ends within a page, together; one follows when all
+ * is done. */
+static int submit(struct engine *e, int which, struct err *err)
+{
+	int32_t ids[64];
+	struct engine_request q = {.kind = EV_REQUEST_KIND_run,
+							   .ids = ids,
+							   .n_ids = 9 + which * 7,
+							   .max_tokens = 8,
+							   .params = SAMPLE_DEFAULTS,
+							   .sample = which,
+							   .text = "",
+							   .ignore_end = true};
+
+	for (int i = 0; i < q.n_ids; i++)
+		ids[i] = (i * 37 + (i < 20 ? 0 : which)) % 300 + 3;
+	q.params.seed = 9;
+	return engine_submit(e, &q, err) < 0 ? -1 : 0;
+}
+
+static int run_all(struct engine *e, struct err *err)
+{
+	int more = 1;
+
+	while (more > 0)
+		more = engine_step(e, err);
+	return more;
+}
+
+static int converse(const struct engine_options *o, struct heard *h, struct err *err)
+{
+	struct engine *e;
+	int status;
+
+	memset(h, 0, sizeof *h);
+	if (engine_open(&e, o, err))
+		return -1;
+	engine_add_sink(e, listen, h);
+	engine_begin(e, NULL);
+	for (int i = 0; i < 4; i++)
+		submit(e, i, err);
+	status = run_all(e, err);
+	if (!status) {
+		submit(e, 3, err);
+		status = run_all(e, err);
+	}
+	if (status) { /* what comes now ends at once, with the reason */
+		int before = h->n_finish;
+
+		submit(e, 0, NULL);
+		assert_int_equal(h->n_finish, before + 1);
+		assert_int_equal(engine_step(e, NULL), -1);
+	}
+	engine_close(e);
+	return status;
+}
+
+static void test_modes(void **state)
+{
+	static const char *const modes[] = {"launches", "graph", "persistent"};
+	static struct heard cpu, gpu;
+	struct engine_options o = options("cpu", NULL);
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(converse(&o, &cpu, &e), 0);
+	assert_true(cpu.n >= 40 && cpu.attention);
+	assert_string_equal(cpu.device, "");
+	for (size_t m = 0; m < 3; m++) {
+		o = options("cuda", modes[m]);
+		if (converse(&o, &gpu, &e))
+			fail_msg("%s: %s", modes[m], e.text);
+		assert_string_equal(gpu.backend, "cuda");
+		assert_non_null(strstr(gpu.device, "shim"));
+		assert_int_equal(gpu.n, cpu.n);
+		assert_memory_equal(gpu.hash, cpu.hash, sizeof cpu.hash);
+		assert_true(gpu.attention == cpu.attention);
+		assert_int_equal(gpu.n_timed, cpu.n_timed);
+		assert_int_equal(gpu.n_copied, cpu.n_copied);
+		assert_int_equal(shim->n_open(), 0);
+	}
+}
+
+/* The switch may be turned between steps, and the clock of the stages runs in each way. */
+static void test_switch(void **state)
+{
+	static const char *const modes[] = {"graph", "persistent", "launches"};
+	static struct heard h, cpu;
+	struct engine_options o = options("cpu", NULL);
+	struct err e = {0};
+	struct engine *engine;
+	char value[32];
+
+	(void)state;
+	assert_int_equal(converse(&o, &cpu, &e), 0);
+	o = options("cuda", NULL);
+	assert_int_equal(engine_open(&engine, &o, &e), 0);
+	memset(&h, 0, sizeof h);
+	engine_add_sink(engine, listen, &h);
+	engine_begin(engine, NULL);
+	for (int i = 0; i < 4; i++)
+		submit(engine, i, &e);
+	for (int i = 0; !engine_idle(engine); i++) {
+		assert_int_equal(engine_set(engine, "cuda-mode", modes[i % 3], &e), 0);
+		assert_int_equal(engine_get(engine, "cuda-mode", value, sizeof value), 0);
+		assert_string_equal(value, modes[i % 3]);
+		assert_int_equal(engine_step(engine, &e), 1);
+	}
+	assert_true(h.n >= 32 && h.n_timed > 3);
+	assert_memory_equal(h.hash, cpu.hash, (size_t)h.n * sizeof *h.hash);
+	assert_int_equal(engine_set(engine, "cuda-mode", "fast", &e), -1);
+	engine_close(engine);
+	assert_int_equal(shim->n_open(), 0);
+}
+
+/* Each of the first calls of a kind fails in turn: an error, never a crash, and nothing stays open. */
+static void fail_each(const char *function, int result, int most, int code)
+{
+	static struct heard h;
+	const struct engine_options o = options("cuda", "graph");
+
+	for (int n = 1; n <= most; n++) {
+		struct err e = {0};
+		char plan[64];
+
+		snprintf(plan, sizeof plan, "%s:%d=%d", function, n, result);
+		assert_true(shim->fail(plan));
+		if (!converse(&o, &h, &e)) {
+			assert_true(n > 1); /* it is called at all */
+			return;
+		}
+		if ((int)e.code != code)
+			fail_msg("%s: %d: %s", plan, (int)e.code, e.text);
+		assert_true(strlen(e.text) > 20);
+		shim->fail(NULL);
+		assert_int_equal(shim->n_open(), 0);
+	}
+}
+
+static void test_no_memory(void **state)
+{
+	struct err e = {0};
+	static struct heard h;
+	struct engine_options o = options("cuda", NULL);
+
+	(void)state;
+	fail_each("cuMemAlloc_v2", 2, 40, ERR_MEMORY);
+	fail_each("cuMemHostAlloc", 2, 4, ERR_MEMORY);
+	shim->fail(NULL);
+	o.pages = 1 << 20; /* 4 GB and more */
+	assert_int_equal(converse(&o, &h, &e), -1);
+	assert_int_equal(e.code, ERR_MEMORY);
+	assert_non_null(strstr(e.text, "KV pages"));
+	assert_non_null(strstr(e.text, "--pages"));
+	assert_non_null(strstr(e.text, "MB are free"));
+}
+
+static void test_faults(void **state)
+{
+	(void)state;
+	fail_each("cuModuleLoadData", 209, 2, ERR_DEVICE);
+	fail_each("cuModuleGetFunction", 500, 3, ERR_DEVICE);
+	fail_each("cuStreamCreate", 1, 2, ERR_DEVICE);
+	fail_each("cuLaunchCooperativeKernel", 720, 3, ERR_DEVICE);
+	fail_each("cuStreamBeginCapture_v2", 1, 3, ERR_DEVICE);
+	fail_each("cuStreamEndCapture", 901, 3, ERR_DEVICE);
+	fail_each("cuGraphInstantiateWithFlags", 1, 3, ERR_DEVICE);
+	fail_each("cuGraphLaunch", 719, 3, ERR_DEVICE);
+	fail_each("cuMemcpyHtoDAsync_v2", 1, 6, ERR_DEVICE);
+	fail_each("cuMemcpyDtoHAsync_v2", 1, 3, ERR_DEVICE);
+	fail_each("cuMemcpyDtoDAsync_v2", 1, 2, ERR_DEVICE);
+	shim->fail(NULL);
+}
+
+/* A device that is lost in the middle: requests end with the reason, and so does what comes later. */
+static void test_lost(void **state)
+{
+	static struct heard h;
+	const struct engine_options o = options("cuda", NULL);
+	int seen = 0;
+
+	(void)state;
+	for (int n = 5; n < 4000 && seen < 3; n += n / 3) {
+		struct err e = {0};
+		char plan[64];
+
+		snprintf(plan, sizeof plan, "cuStreamSynchronize:%d=719!", n);
+		assert_true(shim->fail(plan));
+		if (converse(&o, &h, &e) && h.n_finish) {
+			seen++;
+			assert_int_equal(e.code, ERR_DEVICE);
+			assert_non_null(strstr(e.text, "719"));
+			assert_non_null(strstr(e.text, "--backend cpu"));
+		}
+		shim->fail(NULL);
+	}
+	assert_true(seen > 0);
+}
+
+static void test_choice(void **state)
+{
+	struct k_device_info d[4];
+	struct k_ctx *c;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(k_devices(d, 4, &e), 1);
+	assert_non_null(strstr(d[0].name, "shim"));
+	assert_string_equal(d[0].unfit, "");
+	assert_int_equal(k_open(&c, "cuda:7", NULL, 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e.code = 0;
+	assert_int_equal(k_open(&c, "cuda:x", NULL, 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e.code = 0;
+	assert_int_equal(k_open(&c, "cuda", "avx2", 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e.code = 0;
+	assert_int_equal(k_open(&c, "auto", NULL, 1, &e), 0);
+	assert_string_equal(k_backend_name(c), "cuda");
+	assert_string_equal(k_fallback(c), "");
+	assert_true(k_measure_read(c, 1 << 20) > 0);
+	k_close(c);
+	assert_true(shim->fail("cuModuleLoadData:1=209"));
+	assert_int_equal(k_open(&c, "auto", NULL, 1, &e), 0);
+	assert_string_equal(k_backend_name(c), "cpu");
+	assert_true(strlen(k_fallback(c)) > 20);
+	assert_int_equal(k_set_mode(c, "graph", &e), -1);
+	k_close(c);
+	shim->fail(NULL);
+	assert_int_equal(shim->n_open(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_modes),	  cmocka_unit_test(test_switch), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_faults), cmocka_unit_test(test_lost),	  cmocka_unit_test(test_choice),
+	};
+	struct err e = {0};
+	const char *why;
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+	int failed;
+
+	shim = shim_open(false, &why);
+	if (!shim) {
+		printf("1..0 # SKIP %s\n", why);
+		return 0;
+	}
+	path[n > 0 ? n : 0] = '\0';
+	strcpy(strrchr(path, '/') + 1, "libcuda_shim.so");
+	setenv("CUTAWAY_CUDA_DRIVER", path, 1);
+	model = tiny_temp(&TINY_DEFAULTS, &e);
+	if (!model)
+		return 1;
+	failed = cmocka_run_group_tests_name("cuda_host", tests, NULL, NULL);
+	unlink(model);
+	free(model);
+	return failed;
+}
