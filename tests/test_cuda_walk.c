@@ -307,15 +307,13 @@ static int lower(struct cu_stage *stage, const struct k_op *op, int n, bool fold
 	return n_stages;
 }
 
-static void same(const struct state *a, const struct state *b, const struct input *in, const struct model *m)
+static bool same(const struct state *a, const struct state *b, const struct input *in, const struct model *m)
 {
-	assert_memory_equal(a->x, b->x, (size_t)in->n * DIM * 4);
-	assert_memory_equal(a->cache, b->cache, m->cache_bytes);
-	assert_memory_equal(a->logits, b->logits, MAX_ROWS * VOCAB * 4);
-	assert_memory_equal(a->share, b->share, LAYERS * OBSERVED * HEADS * STRIDE * 4);
-	assert_memory_equal(a->near_zero, b->near_zero, LAYERS * OBSERVED * HEADS * 4);
-	assert_memory_equal(a->stats, b->stats, (size_t)in->n_out * sizeof *a->stats);
-	assert_int_equal(*a->nan_row, *b->nan_row);
+	return !memcmp(a->x, b->x, (size_t)in->n * DIM * 4) && !memcmp(a->cache, b->cache, m->cache_bytes) &&
+		   !memcmp(a->logits, b->logits, MAX_ROWS * VOCAB * 4) &&
+		   !memcmp(a->share, b->share, LAYERS * OBSERVED * HEADS * STRIDE * 4) &&
+		   !memcmp(a->near_zero, b->near_zero, LAYERS * OBSERVED * HEADS * 4) &&
+		   !memcmp(a->stats, b->stats, (size_t)in->n_out * sizeof *a->stats) && *a->nan_row == *b->nan_row;
 }
 
 struct way {
@@ -324,7 +322,8 @@ struct way {
 	uint64_t seed;
 };
 
-static void run_device(struct state *got, const struct state *want, const struct input *in,
+/* True if all went well and gave ref's bits. */
+static bool run_device(struct state *got, const struct state *want, const struct input *in,
 					   const struct model *m, const struct way *way)
 {
 	const struct shim_options o = {.seed = way->seed};
@@ -332,57 +331,76 @@ static void run_device(struct state *got, const struct state *want, const struct
 	struct cu_stage stage[MAX_OPS + 1];
 	struct shim_step step;
 	int n = write_program(op, m, got, in, (const struct k_matrix *const *)m->device);
+	bool good = true;
 
 	n = lower(stage, op, n, way->folds, way->n_blocks);
 	assert_int_equal(n, way->folds ? 1 + 5 * LAYERS + 3 : 1 + 9 * LAYERS + 4);
 	shim_step_open(device, &step, stage, n);
-	for (int again = 0; again < 2; again++) { /* the gate goes on from where it is */
+	for (int again = 0; good && again < 2; again++) { /* the gate goes on from where it is */
 		state_begin(got, m);
-		if (!(way->walks ? shim_step_walk : shim_step_launches)(device, &step, way->n_blocks, &o))
-			fail_msg("%s", device->report());
-		same(want, got, in, m);
+		good = (way->walks ? shim_step_walk : shim_step_launches)(device, &step, way->n_blocks, &o) &&
+			   same(want, got, in, m);
 		for (int i = 0; way->walks && i < n; i++)
-			assert_true(step.step->clock[i] <= step.step->clock[i + 1]);
+			good = good && step.step->clock[i] <= step.step->clock[i + 1];
 	}
 	shim_step_close(device, &step);
+	return good;
 }
 
-static void try_step(const struct shim *s, const struct k_row *rows, int32_t n)
-{
-	static const int grids[] = {1, 3, 9};
-	const int before = n_held;
-	struct k_op op[MAX_OPS];
-	struct k_program program = {.op = op};
+/* A model, a step and what ref makes of it. */
+struct rig {
 	struct model m;
 	struct state want, got;
+	struct input in;
+};
+
+static void rig_open(struct rig *g, const struct shim *s, const struct k_row *rows, int32_t n)
+{
+	struct k_op op[MAX_OPS];
+	struct k_program program = {.op = op};
 	int32_t ids[MAX_ROWS], out_row[MAX_ROWS];
 	const struct k_matrix *mat[MATRICES];
-	struct input in = {.n = n, .n_out = (n + 1) / 2};
 	struct err e = {0};
 
 	device = s;
-	model_open(&m);
-	state_open(&want, &m);
-	state_open(&got, &m);
+	g->in = (struct input){.n = n, .n_out = (n + 1) / 2};
+	model_open(&g->m);
+	state_open(&g->want, &g->m);
+	state_open(&g->got, &g->m);
 	for (int32_t r = 0; r < n; r++) {
 		ids[r] = (int32_t)(next() % VOCAB);
 		out_row[r] = n - 1 - r;
 	}
-	in.ids = hold_copy(ids, (size_t)n * 4);
-	in.out_row = hold_copy(out_row, (size_t)in.n_out * 4);
-	in.rows = hold_copy(rows, (size_t)n * sizeof *rows);
+	g->in.ids = hold_copy(ids, (size_t)n * 4);
+	g->in.out_row = hold_copy(out_row, (size_t)g->in.n_out * 4);
+	g->in.rows = hold_copy(rows, (size_t)n * sizeof *rows);
 	for (int i = 0; i < MATRICES; i++)
-		mat[i] = &m.host[i];
-	state_begin(&want, &m);
-	program.n_ops = write_program(op, &m, &want, &in, mat);
+		mat[i] = &g->m.host[i];
+	state_begin(&g->want, &g->m);
+	program.n_ops = write_program(op, &g->m, &g->want, &g->in, mat);
 	assert_int_equal(k_run(ref, &program, &e), 0);
-	for (int i = 0; i < 12; i++) {
+}
+
+static bool rig_runs(struct rig *g, const struct way *w)
+{
+	return run_device(&g->got, &g->want, &g->in, &g->m, w);
+}
+
+static void try_step(const struct shim *s, const struct k_row *rows, int32_t n)
+{
+	static const int grids[] = {3, 1, 9};
+	struct rig g;
+
+	rig_open(&g, s, rows, n);
+	for (int i = 0; i < (s->checked ? 4 : 12); i++) {
 		const struct way way = {.folds = n <= CU_FOLD_ROWS && i / 2 % 2, .walks = i % 2,
 								.n_blocks = grids[i / 4], .seed = (uint64_t)i};
 
-		run_device(&got, &want, &in, &m, &way);
+		if (!rig_runs(&g, &way))
+			fail_msg("%s, %d rows, %d blocks, %s%s: other bits, or: %s", s->name, (int)n, way.n_blocks,
+					 way.walks ? "walked" : "launched", way.folds ? ", folded" : "", s->report());
 	}
-	let_go(before);
+	let_go(0);
 }
 
 #define EACH(s)                                                                                    \
@@ -420,6 +438,39 @@ static void test_rows(void **state)
 	}
 }
 
+/* The gate's arrivals, waits and barriers: left out, the checked build or the bits tell. */
+static void test_barriers_are_needed(void **state)
+{
+	const struct shim *s = both[n_both - 1];
+	const struct way ways[] = {{.folds = true, .walks = true, .n_blocks = 2, .seed = 3},
+							   {.folds = true, .walks = true, .n_blocks = 1, .seed = 1}};
+	const struct k_row row = {140, 0, 0};
+	struct shim_place places[1024];
+	struct rig g;
+	int n, n_tried = 0, n_idle = 0;
+
+	(void)state;
+	if (!s->checked)
+		skip();
+	rig_open(&g, s, &row, 1);
+	assert_true(rig_runs(&g, &ways[0]) && rig_runs(&g, &ways[1]));
+	n = s->places(places, 1024);
+	for (int i = 0; i < n; i++) {
+		if (!places[i].orders || strncmp(places[i].name, "kernels.cu", 10))
+			continue;
+		n_tried++;
+		assert_true(s->leave_out(places[i].name));
+		if (rig_runs(&g, &ways[0]) && rig_runs(&g, &ways[1])) {
+			print_error("nobody misses %s (%s)\n", places[i].name, places[i].kind);
+			n_idle++;
+		}
+	}
+	s->leave_out(NULL);
+	let_go(0);
+	assert_in_range(n_tried, 4, 1024);
+	assert_int_equal(n_idle, 0);
+}
+
 static int setup(void **state)
 {
 	const char *why = NULL;
@@ -445,7 +496,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_row), cmocka_unit_test(test_rows)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_row), cmocka_unit_test(test_rows),
+									   cmocka_unit_test(test_barriers_are_needed)};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
