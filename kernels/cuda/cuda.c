@@ -60,7 +60,7 @@ static int alloc_device(struct cu_device *c, size_t bytes, const char *what, CUd
 	return r ? cu_lose(c, r, "taking device memory", e) : 0;
 }
 
-static void *alloc_shared(struct cu_device *c, size_t bytes, const char *what, struct err *e)
+void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e)
 {
 	void *p = NULL;
 	CUdeviceptr seen = 0;
@@ -94,7 +94,7 @@ static void *device_alloc(struct k_device *d, size_t bytes, enum k_memory where,
 	if (cu_use(c, e))
 		return NULL;
 	if (where == K_SHARED)
-		return alloc_shared(c, bytes, what, e);
+		return cu_alloc_pinned(c, bytes, what, e);
 	if (alloc_device(c, bytes, what, &p, e))
 		return NULL;
 	r = where == K_WORK ? c->d->fill(p, 0, bytes, c->stream) : CU_OK;

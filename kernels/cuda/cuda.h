@@ -97,6 +97,9 @@ int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
 /* Room for at least `bytes`, zeroed if it is new. Programs that knew the old place must be dropped. */
 int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
 
+/* Zeroed memory of the host that the device sees at the same address. NULL: e says why. */
+void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e);
+
 /* lower.c: the program as stages, from the kept ones or anew. NULL: e says why. */
 struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
 /* Writes the inputs of a run to input_host; *bytes is how much of it. -1 with e; 1: the room had to

@@ -110,16 +110,14 @@ static size_t gather_tables(const struct cu_device *c, const struct cu_input *in
 
 static int grow_input(struct cu_device *c, size_t bytes, struct err *e)
 {
-	CUdeviceptr seen;
-	void *host = NULL;
-	CUresult r;
+	void *host;
 
 	bytes = align_up(bytes + bytes / 2, INPUT);
 	if (cu_grow(c, &c->input, bytes, "the inputs of a step", e))
 		return -1;
-	r = c->d->host_alloc(&host, bytes, CU_HOST_PORTABLE | CU_HOST_MAPPED);
-	if (r || c->d->host_address(&seen, host, 0))
-		return cu_lose(c, r, "taking pinned memory for the inputs of a step", e);
+	host = cu_alloc_pinned(c, bytes, "the inputs of a step", e);
+	if (!host)
+		return -1;
 	if (c->input_host)
 		c->d->host_free(c->input_host);
 	c->input_host = host;
@@ -266,11 +264,10 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 		(!c->input.bytes && grow_input(c, 1, e)))
 		return -1;
 	if (n_stages + 1 > c->clock_cap) {
-		void *host = NULL;
-		CUresult r = c->d->host_alloc(&host, (size_t)(n_stages + 1) * 2 * sizeof *c->clock_host,
-									  CU_HOST_PORTABLE | CU_HOST_MAPPED);
-		if (r)
-			return cu_lose(c, r, "taking pinned memory for the clock of the stages", e);
+		void *host = cu_alloc_pinned(c, (size_t)(n_stages + 1) * 2 * sizeof *c->clock_host,
+									 "the clock of the stages", e);
+		if (!host)
+			return -1;
 		if (c->clock_host)
 			c->d->host_free(c->clock_host);
 		c->clock_host = host;
