@@ -28,7 +28,8 @@ enum {
 	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
 };
 
-/* A unit as a block sees it; the same in all its threads. */
+/* A unit as a block sees it; in shared memory, behind the buffers, to leave registers to the chains. */
+enum { CU_WIDE_AT = CU_SHARED_BYTES - 256 };
 struct cu_wide {
 	const struct k_matmul *a;
 	int32_t part, n_blocks, n_pairs; /* blocks of 32, and pairs of them, of a row */
@@ -47,20 +48,20 @@ CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n
 						struct cu_wide_held *h)
 {
 	const int32_t lane = cu_thread() % CU_WARP, g = lane / 4;
-	const unsigned char *at = tile + cu_scales_at(type, n_pairs);
+	const unsigned char *at = tile + (uint32_t)(n_pairs * (cu_code_bytes(type) + cu_high_bytes(type)));
 
 	if (pair >= n_pairs)
 		return;
 	cu_load_pair(type, tile, n_pairs, pair, lane, &h->pair);
 	if (cu_is_k(type)) {
-		at += (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
+		at += (uint32_t)(pair / CU_SUPER_PAIRS * CU_SUPER_PAIRS * cu_scale_bytes(type));
 		cu_hold16(at + g * 32, h->scale);
 		cu_hold16(at + g * 32 + 16, h->scale + 4);
 		if (type == K_Q6_K)
 			h->half = cu_stream4(at + 256 + g * 4);
 		return;
 	}
-	at += (size_t)pair * (size_t)cu_scale_bytes(type);
+	at += (uint32_t)(pair * cu_scale_bytes(type));
 	if (cu_has_min(type)) {
 		cu_hold16(at + g * 16, h->scale);
 	} else {
@@ -104,17 +105,18 @@ CU_FN float2 *cu_wide_acts(int32_t buffer)
  * are, and what is computed from them is not used. */
 CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
 {
-	for (int32_t i = cu_thread(); i < w->rows * CU_CHUNK * 2; i += CU_THREADS) {
-		const int32_t row = i / (CU_CHUNK * 2), block = i / 2 % CU_CHUNK, half = i % 2;
+	/* a thread's place in a row is always the same one */
+	const int32_t block = cu_thread() / 2 % CU_CHUNK, half = cu_thread() % 2;
+	const int32_t rows = w->a->n - w->token < w->rows ? w->a->n - w->token : w->rows;
+	const int8_t *q = w->a->in.q + (size_t)w->token * (size_t)w->a->in.dim +
+					  (first_block + block) * K_QBLOCK + half * 16;
+	unsigned char *to =
+		cu_wide_buffer(buffer) + block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) + half * 16;
 
-		unsigned char *to = cu_wide_buffer(buffer) + block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) +
-							row * K_QBLOCK + half * 16;
-
-		if (w->token + row < w->a->n && first_block + block < w->n_blocks)
-			cu_copy16(to, w->a->in.q + (size_t)(w->token + row) * (size_t)w->a->in.dim +
-							  (size_t)(first_block + block) * K_QBLOCK + half * 16);
-		else
-			cu_anything(to, 16);
+	if (first_block + block < w->n_blocks) {
+		CU_NO_UNROLL
+		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < rows; row += CU_THREADS / (CU_CHUNK * 2))
+			cu_copy16(to + row * K_QBLOCK, q + (size_t)row * (size_t)w->a->in.dim);
 	}
 	cu_copy_commit();
 }
@@ -218,7 +220,6 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 	CU_UNROLL
 	for (int32_t i = 0; i < 4 * groups; i++)
 		chains.sum[i / 4][i % 4] = 0.0f;
-	CU_SYNC(); /* the last unit's buffers are free */
 	cu_wide_copy(w, 0, 0);
 	acts = cu_wide_ask_acts(w, 0);
 	if (there) {
@@ -252,25 +253,32 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct cu_stage *stage,
 						  int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
 {
-	struct cu_wide w;
+	struct cu_wide *w = (struct cu_wide *)(void *)(cu_shared_memory() + CU_WIDE_AT);
+	const struct k_matmul *a = &stage->op.u.matmul;
+	const int32_t log_tiles = cu_plan_log_tiles(stage->plan);
+	const int32_t rows = (CU_WARPS >> log_tiles) * groups * CU_GROUP, across = (a->n + rows - 1) / rows;
 
-	w.a = &stage->op.u.matmul;
-	w.log_tiles = cu_plan_log_tiles(stage->plan);
-	w.rows = (CU_WARPS >> w.log_tiles) * groups * CU_GROUP;
-	w.n_blocks = w.a->part[part].w->n_cols / K_QBLOCK;
-	w.n_pairs = (w.n_blocks + 1) / 2;
-	for (w.part = part; w.part < parts_end; w.part++) {
-		const int32_t tiles = cu_tiles(w.a->part[w.part].w->n_rows);
-		const int32_t across = (w.a->n + w.rows - 1) / w.rows;
-		const int32_t units = ((tiles + (1 << w.log_tiles) - 1) >> w.log_tiles) * across;
+	for (; part < parts_end; part++) {
+		const struct k_matrix *m = a->part[part].w;
+		const int32_t units = ((cu_tiles(m->n_rows) + (1 << log_tiles) - 1) >> log_tiles) * across;
 
 		CU_NO_UNROLL
 		for (; unit < units; unit += n_blocks) {
-			const int32_t first = unit / across;
+			CU_SYNC(); /* the last unit's buffers are free */
+			if (cu_thread() == 0) {
+				const int32_t first = unit / across, blocks = m->n_cols / K_QBLOCK;
 
-			w.tile = first << w.log_tiles;
-			w.token = (unit - first * across) * w.rows;
-			cu_wide_unit(type, groups, &w);
+				w->a = a;
+				w->part = part;
+				w->n_blocks = blocks;
+				w->n_pairs = (blocks + 1) / 2;
+				w->log_tiles = log_tiles;
+				w->rows = rows;
+				w->tile = first << log_tiles;
+				w->token = (unit - first * across) * rows;
+			}
+			CU_SYNC();
+			cu_wide_unit(type, groups, w);
 		}
 		unit -= units;
 	}

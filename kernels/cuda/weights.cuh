@@ -18,9 +18,10 @@ struct cu_pair {
 CU_FN void cu_load_pair(const int32_t type, const unsigned char *tile, int32_t n_pairs, int32_t pair,
 						int32_t lane, struct cu_pair *p)
 {
-	const unsigned char *codes = tile + (size_t)pair * (size_t)cu_code_bytes(type) + lane * 16;
+	/* a tile is far below 4 GB */
+	const unsigned char *codes = tile + (uint32_t)(pair * cu_code_bytes(type) + lane * 16);
 	const unsigned char *high =
-		tile + cu_high_at(type, n_pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
+		tile + (uint32_t)(n_pairs * cu_code_bytes(type) + pair * cu_high_bytes(type));
 	const uint4 v = cu_stream16(codes);
 
 	p->code[0] = v.x;
