@@ -101,8 +101,8 @@ CU_FN float2 *cu_wide_acts(int32_t buffer)
 	return (float2 *)(void *)(cu_wide_buffer(buffer) + CU_CHUNK_Q);
 }
 
-/* The bytes of a chunk of the unit's rows, by cp.async: rows and blocks that do not exist are left as they
- * are, and what is computed from them is not used. */
+/* The bytes of a chunk of the unit's rows, by cp.async. Behind the last row it comes again: the tensor
+ * cores take eight, and what they make of more than there are is not used. */
 CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
 {
 	/* a thread's place in a row is always the same one */
@@ -115,8 +115,8 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 
 	if (first_block + block < w->n_blocks) {
 		CU_NO_UNROLL
-		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < rows; row += CU_THREADS / (CU_CHUNK * 2))
-			cu_copy16(to + row * K_QBLOCK, q + (size_t)row * (size_t)w->a->in.dim);
+		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < w->rows; row += CU_THREADS / (CU_CHUNK * 2))
+			cu_copy16(to + row * K_QBLOCK, q + (size_t)(row < rows ? row : rows - 1) * (size_t)w->a->in.dim);
 	}
 	cu_copy_commit();
 }
