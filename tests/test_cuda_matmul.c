@@ -120,14 +120,23 @@ static float *random_floats(size_t n, enum mood mood, size_t row)
 	return x;
 }
 
+/* While a barrier is left out, what goes wrong is counted. */
+static bool counting;
+static int n_wrong;
+
 /* The same bits, but for a NaN's own. */
 static void same(const float *got, const float *expected, size_t n, const char *what)
 {
 	for (size_t i = 0; i < n; i++)
 		if (k_bits(got[i]) != k_bits(expected[i]) &&
-			(got[i] == got[i] || expected[i] == expected[i]))
+			(got[i] == got[i] || expected[i] == expected[i])) {
+			if (counting) {
+				n_wrong++;
+				return;
+			}
 			fail_msg("%s: value %zu of %zu is %a, not %a", what, i, n, (double)got[i],
 					 (double)expected[i]);
+		}
 }
 
 static void run_ref(struct k_op *op)
@@ -146,10 +155,11 @@ static bool run_shim(const struct shim *s, const struct cu_stage *stage, int n_b
 
 	shim_step_open(s, &step, stage, 1);
 	ok = shim_step_stage(s, &step, 0, n_blocks, &o);
-	if (!ok)
+	if (!ok && !counting)
 		print_error("%s\n", s->report());
+	n_wrong += !ok;
 	shim_step_close(s, &step);
-	return ok;
+	return ok || counting;
 }
 
 /* A matrix for the reference, which takes the file's own rows, and packed for the GPU. */
@@ -546,6 +556,63 @@ static void test_plan(void **state)
 				}
 }
 
+/* Each barrier of the products, and each wait for a copy, left out in turn, is noticed by the checked
+ * build in one of these: split and wide, 8 bits and floats, folded or not, several units a block. */
+static void test_barriers(void **state)
+{
+	static const struct {
+		enum k_type type[2];
+		int32_t cols, n;
+		enum k_kind front;
+		int32_t plan;
+	} cases[] = {
+		{{K_Q4_1, K_Q8_0}, 1280, 3, K_OP_norm, 0},	  {{K_Q4_1, K_Q4_1}, 256, 2, K_OP_swiglu, 1},
+		{{K_Q5_0, K_Q6_K}, 512, 20, K_OP_matmul, 33}, {{K_Q8_0, K_Q8_0}, 512, 20, K_OP_matmul, 0x83},
+		{{K_F16, K_BF16}, 512, 20, K_OP_matmul, 35},	  {{K_F32, K_F16}, 320, 20, K_OP_matmul, 35},
+		{{K_F16, K_F32}, 1280, 2, K_OP_matmul, 0},
+	};
+	enum { CASES = sizeof cases / sizeof *cases };
+	static struct shim_place place[256];
+	static struct product p[CASES];
+	const struct shim *s = shims[n_shims - 1];
+	const int32_t rows[] = {150, 40};
+	int n, n_tried = 0;
+
+	(void)state;
+	if (!s->checked)
+		skip();
+	for (int i = 0; i < CASES; i++) {
+		const struct launch l = {.plan = cases[i].plan, .n_blocks = 2, .seed = 1};
+
+		product_open(&p[i], cases[i].type, rows, 2, cases[i].cols, cases[i].n, TAME, cases[i].front);
+		product_check(&p[i], s, &l);
+	}
+	n = s->places(place, 256);
+	assert_in_range(n, 1, 256);
+	counting = true;
+	for (int k = 0; k < n; k++) {
+		if (!place[k].orders || (strncmp(place[k].name, "matmul", 6) && strncmp(place[k].name, "fold", 4)))
+			continue;
+		n_tried++;
+		n_wrong = 0;
+		assert_true(s->leave_out(place[k].name));
+		for (int i = 0; i < CASES && !n_wrong; i++)
+			for (uint64_t seed = 0; seed < 3 && !n_wrong; seed++) {
+				const struct launch l = {.plan = cases[i].plan, .n_blocks = 2, .seed = seed};
+
+				product_check(&p[i], s, &l);
+			}
+		if (!n_wrong)
+			print_error("%s can be left out\n", place[k].name);
+		s->leave_out(NULL);
+		assert_true(n_wrong > 0);
+	}
+	counting = false;
+	assert_true(n_tried >= 8);
+	for (int i = 0; i < CASES; i++)
+		product_close(&p[i]);
+}
+
 /* Norm, SwiGLU: all of x, q, d, sx, or only some. */
 static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32_t dim, bool x, bool q,
 						enum mood mood, int n_blocks)
@@ -687,7 +754,7 @@ int main(void)
 		cmocka_unit_test(test_small),		 cmocka_unit_test(test_embed),
 		cmocka_unit_test(test_matmul),		 cmocka_unit_test(test_matmul_large),
 		cmocka_unit_test(test_matmul_mixed), cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_plan),
+		cmocka_unit_test(test_plan),		 cmocka_unit_test(test_barriers),
 	};
 
 	return cmocka_run_group_tests(tests, open_all, close_all);

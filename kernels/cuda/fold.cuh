@@ -28,7 +28,7 @@ CU_FN struct k_acts cu_folded(int32_t n, int32_t dim, bool floats)
 	return a;
 }
 
-/* All threads of the block; ends with a barrier. */
+/* All threads of the block. Ends without a barrier: the product begins with one. */
 CU_LARGE_FN void cu_fold(const struct cu_stage *stage, bool floats)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
@@ -38,7 +38,6 @@ CU_LARGE_FN void cu_fold(const struct cu_stage *stage, bool floats)
 
 	if (stage->before.kind == K_OP_swiglu) {
 		cu_swiglu_blocks(&stage->before.u.swiglu, &out, warp, CU_WARPS, lane);
-		CU_SYNC();
 		return;
 	}
 	if (warp < a->n) {
@@ -51,7 +50,6 @@ CU_LARGE_FN void cu_fold(const struct cu_stage *stage, bool floats)
 	CU_NO_UNROLL
 	for (int32_t r = 0; r < a->n; r++)
 		cu_norm_blocks(a, &out, r, scale[r], warp, CU_WARPS, lane);
-	CU_SYNC();
 }
 
 #endif
