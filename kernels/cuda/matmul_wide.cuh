@@ -10,8 +10,8 @@
  * and 4 results a lane that the contract has scaled and added one by one: a subtraction, a product and
  * a multiply-add, with a minimum one more; 12 or 16 instructions, beside two loads (8 and 16 bytes).
  * Unpacking and scales, about 18 a block, are shared by the warp's groups. So Q4_1 with 8 groups takes
- * 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds: 771 a cycle and multiprocessor, 1.8e14 a
- * second on an H200 (132 at 1.75 GHz); without a minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores
+ * 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds (178 to 199 in the SASS): 771 a cycle and
+ * multiprocessor, 1.8e14 a second on an H200 (132 at 1.75 GHz); without a minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores
  * would allow 5e14; rows of 576 columns leave 20 % to starts and ends of units. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
