@@ -9,6 +9,7 @@
 
 #include <sqlite3.h>
 
+#include "trace/foreign.h"
 #include "trace/reader.h"
 
 enum { MAX_ROWS = 256, MAX_VOCAB = 1 << 22, MOST_VM_STEPS = 20000 };
@@ -519,6 +520,30 @@ static void keep_text(struct watch_set *s, const struct ev_vocab *v)
 	memcpy(bytes, v->bytes.data ? v->bytes.data : "", v->bytes.size);
 	free(s->vocab[v->id].bytes);
 	s->vocab[v->id] = (struct text){ bytes, (uint32_t)v->bytes.size };
+}
+
+int watch_texts(struct watch_set *s, const char *path, struct err *e)
+{
+	sqlite3_stmt *rows = NULL;
+	struct foreign f;
+	int rc;
+
+	if (foreign_open(&f, path, e))
+		return -1;
+	rc = sqlite3_prepare_v2(f.db, "SELECT id, bytes FROM vocab", -1, &rows, NULL);
+	while (!rc && (rc = sqlite3_step(rows)) == SQLITE_ROW) {
+		struct ev_vocab v = { .id = sqlite3_column_int64(rows, 0) };
+
+		v.bytes.data = sqlite3_column_blob(rows, 1);
+		v.bytes.size = (size_t)sqlite3_column_bytes(rows, 1);
+		keep_text(s, &v);
+		rc = 0;
+	}
+	if (rc != SQLITE_DONE)
+		foreign_fail(f.db, path, e);
+	sqlite3_finalize(rows);
+	foreign_close(&f);
+	return rc == SQLITE_DONE ? 0 : -1;
 }
 
 static void evaluate(struct watch_set *s, struct watch *w)

@@ -38,6 +38,8 @@ const char *watch_expr(const struct watch_set *s, int n); /* NULL: there is none
 
 /* True if this event ended a step: the following are then about that step. */
 bool watch_feed(struct watch_set *s, const struct event *ev);
+/* Learns all texts of a recording at once: for a set that is fed from its middle. */
+int watch_texts(struct watch_set *s, const char *path, struct err *e);
 /* Does it hold for the step, or for any of its tokens? */
 bool watch_holds(const struct watch_set *s, int n);
 /* The value as a number, of the last token of the step; NaN: NULL, or no number. */

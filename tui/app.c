@@ -96,6 +96,9 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 	a->dirty = true;
 	timeline_init(&a->timeline);
 	term_set_locale();
+	if (breaks_open(&a->breaks, e) < 0)
+		return -1;
+	a->state.breaks = a->breaks;
 	if (open_signals(a, e) < 0 || prompt_open(&po, e) < 0 || term_open(&a->term, &to, e) < 0)
 		return -1;
 	a->canvas.ascii = term_ascii(a->term);
@@ -199,6 +202,11 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_HELP:
 		show_commands(a);
 		return 1;
+	case ACT_BREAK:
+	case ACT_WATCH:
+	case ACT_FIND:
+	case ACT_RFIND:
+		return app_break(a, act, text, e) ? -1 : 1;
 	case ACT_WHY:
 		return app_why(a, text, e) ? -1 : 1;
 	case ACT_QUIT:
@@ -280,7 +288,7 @@ static int sooner(int a, int b)
 static int wait_ms(struct app *a)
 {
 	int64_t now = now_ns(), due = a->drawn_ns + FRAME_NS - now;
-	int ms = sooner(message_timeout(a, now), a->mode->timeout_ms(a));
+	int ms = sooner(sooner(message_timeout(a, now), app_breaks_timeout(a)), a->mode->timeout_ms(a));
 
 	if (a->dirty && !term_pending(a->term))
 		ms = sooner(ms, due > 0 ? (int)(due / 1000000) + 1 : 0);
@@ -323,6 +331,7 @@ int app_run(struct app *a, struct err *e)
 		if (term_flush(a->term) < 0)
 			a->quit = true;
 		a->mode->work(a);
+		app_breaks_work(a);
 	}
 	return a->fatal.code ? err_set(e, a->fatal.code, "%s", a->fatal.text) : 0;
 }

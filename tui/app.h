@@ -11,6 +11,7 @@
 #include <sys/poll.h>
 
 #include "base/err.h"
+#include "tui/breaks.h"
 #include "tui/canvas.h"
 #include "tui/commands.h"
 #include "tui/layout.h"
@@ -53,6 +54,7 @@ struct app_mode {
 	void (*scrub)(struct app *a, struct pen *p);
 	/* The file that has the session so far, ready to be read; NULL, with the error: there is none. */
 	const char *(*recording)(struct app *a, struct err *e);
+	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch came or went; may be NULL */
 };
 
 struct popup {
@@ -72,6 +74,7 @@ struct app {
 	const struct timeline *past; /* what the views show instead: an earlier step; NULL: the present */
 	struct view_state state;
 	struct command_host host;
+	struct breaks *breaks;
 	struct popup popup;
 	int focus; /* index of a view, or FOCUS_PROMPT */
 	int last_focus, zoom;
@@ -106,6 +109,11 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */
 int app_why(struct app *a, const char *question, struct err *e);
+
+/* app_breaks.c: /break, /watch, /find, /rfind. */
+int app_break(struct app *a, enum command_act act, const char *text, struct err *e);
+void app_breaks_work(struct app *a); /* after every wait: says what stopped, goes to what was found */
+int app_breaks_timeout(struct app *a);
 
 /* app_keys.c */
 void app_key(struct app *a, const struct term_key *k);

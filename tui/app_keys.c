@@ -74,7 +74,12 @@ static void ctrl_c(struct app *a)
 		return;
 	}
 	a->ctrl_c_ns = now;
-	a->mode->stop(a);
+	if (breaks_searching(a->breaks)) {
+		breaks_stop_search(a->breaks);
+		app_say(a, SAY_INFO, "the search was stopped");
+	} else {
+		a->mode->stop(a);
+	}
 }
 
 /* Keys that act from everywhere. */

@@ -405,13 +405,14 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	if (o->commands && !c.script)
 		err_set(e, ERR_IO, "%s: %s", o->commands, strerror(errno));
 	else if (app_open(&a, &chat_mode, &c, o, e) == 0 &&
-			 live_open(&c.live, o, c.settings.system, e) == 0)
+			 live_open(&c.live, o, c.settings.system, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_close(&a);
 	*recorded = c.live.writer != NULL;
 	if (live_close(&c.live, e) < 0)
 		result = -1;
+	breaks_close(a.breaks); /* the engine fed it to its end */
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
 	while (c.n_waiting)

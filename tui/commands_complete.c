@@ -1,5 +1,6 @@
 /* Completion and hints for the prompt, from the table of commands. See commands.h. */
 #include "tui/commands.h"
+#include "sessions/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,24 @@ static void add_views(struct list *l, const struct command_host *h, const char *
 			list_add(l, "", h->views[i]->id, strlen(h->views[i]->id));
 }
 
+/* Those of the expressions over a step; some may stand behind a bracket or an operator. */
+static void add_columns(struct list *l, const char *begun, size_t n)
+{
+	size_t head = n;
+
+	while (head > 0 && (begun[head - 1] == '_' || (begun[head - 1] >= 'a' && begun[head - 1] <= 'z')))
+		head--;
+	for (int i = 0; watch_column(i); i++) {
+		const char *name = watch_column(i)->name;
+		char before[64];
+
+		if (head < sizeof before && !strncmp(name, begun + head, n - head)) {
+			snprintf(before, sizeof before, "%.*s", (int)head, begun);
+			list_add(l, before, name, strlen(name));
+		}
+	}
+}
+
 static bool usable(const struct command_host *h, const struct command *c)
 {
 	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
@@ -71,6 +90,8 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 		add_views(&l, h, begun, n);
 	else
 		add_words(&l, c->words, begun, n);
+	if (c->act == ACT_BREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND)
+		add_columns(&l, begun, n);
 	return l.text;
 }
 

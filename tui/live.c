@@ -56,7 +56,8 @@ static int open_all(struct live *s, struct err *e)
 	open_recording(s);
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event || engine_add_sink(s->engine, ring_push, s->ring) ||
-		engine_add_sink(s->engine, conversation_sink, s->conversation))
+		engine_add_sink(s->engine, conversation_sink, s->conversation) ||
+		(s->breaks && engine_add_sink(s->engine, breaks_feed, s->breaks)))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
 	engine_begin(s->engine, hashed ? sha256 : NULL);
 	return actor_start(&s->actor, s->engine, on_stop, s, e);
@@ -73,11 +74,21 @@ static void *opening(void *arg)
 	return NULL;
 }
 
-int live_open(struct live *s, const struct tui_options *o, const char *system, struct err *e)
+/* On the engine's thread, within the step: it is the last before the pause. */
+static void pause_engine(void *arg)
+{
+	actor_pause(((struct live *)arg)->actor);
+}
+
+int live_open(struct live *s, const struct tui_options *o, const char *system, struct breaks *breaks,
+			  struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	s->options = o;
 	s->system = system;
+	s->breaks = breaks;
+	if (breaks)
+		breaks_on_stop(breaks, pause_engine, s);
 	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (s->fd < 0)
 		return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));

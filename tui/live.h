@@ -14,6 +14,7 @@
 #include "engine/actor.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
+#include "tui/breaks.h"
 #include "tui/conversation.h"
 #include "tui/timeline.h"
 #include "tui/tui.h"
@@ -31,13 +32,15 @@ struct live {
 	struct err open_err, record_err, stop_err;
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
+	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */
 	atomic_bool abandon; /* the opening is not wanted any more */
 	int fd;
 	bool thread_started;
 	pthread_t thread;
 };
 
-int live_open(struct live *s, const struct tui_options *o, const char *system, struct err *e);
+int live_open(struct live *s, const struct tui_options *o, const char *system, struct breaks *breaks,
+			  struct err *e);
 /* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is whole
  * afterwards. -1: the recording had failed. */
 int live_close(struct live *s, struct err *e);

@@ -59,6 +59,7 @@ static void go(struct app *a, int64_t step)
 
 	if (player_go(r->player, &a->timeline, step, &e) < 0)
 		damaged(a, &e);
+	breaks_follow(a->breaks, r->path, player_at(r->player));
 	a->state.token = -1;
 	a->dirty = true;
 	if (r->playing)
@@ -86,7 +87,10 @@ static void work(struct app *a)
 	while (r->playing && now >= r->due_ns && now < until) {
 		if (player_go(r->player, &a->timeline, player_at(r->player) + 1, &e) < 0)
 			damaged(a, &e);
+		breaks_follow(a->breaks, r->path, player_at(r->player));
 		a->dirty = true;
+		if (!r->playing)
+			break; /* a breakpoint */
 		schedule(a, r->due_ns); /* not now: a late frame is caught up */
 		now = now_ns();
 	}
@@ -215,6 +219,12 @@ static bool letter_key(struct app *a, int key)
 		return true;
 	case 'g':
 		open_prompt(a, "/goto ");
+		return true;
+	case 'b':
+		open_prompt(a, "/break ");
+		return true;
+	case 'f':
+		open_prompt(a, "/find ");
 		return true;
 	case '/':
 	case ':':
@@ -395,6 +405,18 @@ static const char *recording(struct app *a, struct err *e)
 	return ((struct replay *)a->mode_data)->path;
 }
 
+static void stop_playing(void *arg)
+{
+	((struct replay *)arg)->playing = false;
+}
+
+static void breaks_changed(struct app *a)
+{
+	struct replay *r = a->mode_data;
+
+	breaks_follow(a->breaks, r->path, player_at(r->player));
+}
+
 static const struct app_mode replay_mode = {
 	.label = "›",
 	.hints = hints,
@@ -411,6 +433,7 @@ static const struct app_mode replay_mode = {
 	.name = name,
 	.scrub = scrub,
 	.recording = recording,
+	.breaks_changed = breaks_changed,
 };
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)
@@ -427,11 +450,13 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 	if (player_open(&r.player, path, e) < 0)
 		return -1;
 	if (app_open(&a, &replay_mode, &r, o, e) == 0) {
+		breaks_on_stop(a.breaks, stop_playing, &r);
 		go(&a, 0);
 		schedule(&a, now_ns());
 		result = app_run(&a, e);
 	}
 	app_close(&a);
+	breaks_close(a.breaks);
 	player_close(r.player);
 	return result;
 }

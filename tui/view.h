@@ -25,6 +25,8 @@ struct view_wish {
 	int32_t token;         /* try: the id to put there */
 };
 
+struct breaks;
+
 /* Where the person is looking; shared by all views, so that choosing a token shows its page. */
 struct view_state {
 	int64_t request;   /* request in focus; 0: that of branch */
@@ -36,6 +38,7 @@ struct view_state {
 	int32_t scroll[16];/* by view index */
 	int64_t cursor[16];/* by view index; a view's own meaning */
 	struct view_wish wish;
+	struct breaks *breaks; /* watches; NULL: there are none */
 	bool focused;      /* the view being drawn has the focus */
 	bool zoomed;       /* it fills the screen */
 };
@@ -43,7 +46,7 @@ struct view_state {
 struct view {
 	const char *name;  /* "KV pages" */
 	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages, batch,
-	 * spec, prefix, attention, time. */
+	 * spec, prefix, attention, time, watch. */
 	const char *id;
 	const char *help;  /* what F1 says: words a student understands, several lines */
 	int min_w, min_h;  /* smaller than this it is not shown */

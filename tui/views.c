@@ -13,5 +13,6 @@ const struct view *const views[] = {
 	&view_attention,
 	&view_time,
 	&view_sampler,
+	&view_watch,
 	NULL,
 };

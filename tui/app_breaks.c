@@ -1,0 +1,98 @@
+/* /break, /watch, /find and /rfind, and what comes of them. See breaks.h. */
+#include <stdlib.h>
+
+#include "tui/app.h"
+#include "tui/breaks.h"
+
+static int64_t step_of(struct app *a)
+{
+	const struct tl_step *s = timeline_last_step(app_timeline(a));
+
+	return s ? s->s.step : 0;
+}
+
+static int show_or_say(struct app *a, const char *title, char *say, const char *added, int rc)
+{
+	if (say)
+		app_show(a, title, say);
+	else if (!rc)
+		app_say(a, SAY_INFO, "%s", added);
+	free(say);
+	return rc;
+}
+
+static int find(struct app *a, const char *expr, bool back, struct err *e)
+{
+	const char *path = a->mode->recording(a, e);
+
+	if (!path || breaks_find(a->breaks, path, expr, step_of(a), back, e))
+		return -1;
+	app_say(a, SAY_INFO, "searching %s for %s", back ? "backward" : "forward", breaks_searched(a->breaks));
+	return 0;
+}
+
+int app_break(struct app *a, enum command_act act, const char *text, struct err *e)
+{
+	char *say = NULL;
+	int rc;
+
+	switch (act) {
+	case ACT_BREAK:
+		rc = breaks_break(a->breaks, text, &say, e);
+		rc = show_or_say(a, "breakpoints", say, "set: a step for which it holds is the last before a pause", rc);
+		break;
+	case ACT_WATCH:
+		rc = breaks_watch(a->breaks, text, &say, e);
+		rc = show_or_say(a, "watches", say, "watched: /view watch shows it step by step", rc);
+		break;
+	default:
+		return find(a, text, act == ACT_RFIND, e);
+	}
+	if (!rc && a->mode->breaks_changed)
+		a->mode->breaks_changed(a);
+	return rc;
+}
+
+static void take_search(struct app *a)
+{
+	struct err e = { 0 };
+	int64_t step;
+
+	switch (breaks_found(a->breaks, &step, &e)) {
+	case SEARCH_FOUND:
+		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)step, &e) < 0)
+			app_say(a, SAY_ERROR, "%s", e.text);
+		else
+			app_say(a, SAY_INFO, "step %lld: %s", (long long)step, breaks_searched(a->breaks));
+		break;
+	case SEARCH_NOTHING:
+		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
+				breaks_searched(a->breaks));
+		break;
+	case SEARCH_FAILED:
+		app_say(a, SAY_ERROR, "%s", e.text);
+		break;
+	case SEARCH_RUNS:
+		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)", breaks_searched(a->breaks),
+				(long long)step);
+		break;
+	case SEARCH_NONE: break;
+	}
+}
+
+void app_breaks_work(struct app *a)
+{
+	char why[160];
+	int64_t step = breaks_stopped(a->breaks, why, sizeof why);
+
+	if (step) {
+		app_say(a, SAY_INFO, "stopped behind step %lld: %s", (long long)step, why);
+		a->dirty = true;
+	}
+	take_search(a);
+}
+
+int app_breaks_timeout(struct app *a)
+{
+	return breaks_searching(a->breaks) ? 100 : -1;
+}
