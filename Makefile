@@ -187,7 +187,7 @@ test-gpu:
 	@tools/setup.sh build test
 	@$(SUB) CUDA=1 tests-build
 	@$(SUB) cuda
-	@tests/gpu.sh
+	@tools/gpu_test.sh
 
 # The same kernels free of the fixed order, for measuring what that costs (docs/arithmetic.md, end).
 free-order:

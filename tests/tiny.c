@@ -147,59 +147,6 @@ static int check_options(const struct tiny_options *o, struct err *e)
 	return tiny_check_tokenizer(o, e);
 }
 
-/* Descriptions, then data, each tensor from its own stream of random numbers. */
-static void put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p,
-						int32_t n)
-{
-	uint64_t offset = 0, most = 0;
-	float *x;
-
-	for (int32_t i = 0; i < n; i++) {
-		const struct k_type_info *f = &formats[p[i].type];
-		uint64_t dim[2] = {p[i].cols, p[i].rows}, values = plan_values(&p[i]);
-
-		gguf_put_tensor(b, p[i].name, p[i].rows ? 2 : 1, dim, (uint32_t)f->gguf_id, offset);
-		offset += values / (uint64_t)f->block * (uint64_t)f->block_bytes;
-		offset = (offset + ALIGN - 1) / ALIGN * ALIGN;
-		most = values > most ? values : most;
-	}
-	bytes_pad(b, ALIGN);
-	x = malloc(most * sizeof *x);
-	if (!x)
-		abort();
-	for (int32_t i = 0; i < n; i++) {
-		uint64_t state = o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, values = plan_values(&p[i]);
-
-		for (uint64_t k = 0; k < values; k++)
-			x[k] = p[i].mean + p[i].spread * next_normal(&state);
-		put_weights(b, p[i].type, x, values);
-		bytes_pad(b, ALIGN);
-	}
-	free(x);
-}
-
-int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct err *e)
-{
-	struct bytes b = {0};
-	struct plan *p;
-	int32_t n;
-
-	if (check_options(o, e))
-		return -1;
-	p = calloc((size_t)o->layers * 12 + 3, sizeof *p);
-	if (!p)
-		abort();
-	n = plan_tensors(o, p);
-	gguf_put_header(&b, 3, (uint64_t)n, N_ARCH_KV + tiny_n_tokenizer_kv(o));
-	put_arch(&b, o);
-	tiny_put_tokenizer(&b, o);
-	put_tensors(&b, o, p, n);
-	free(p);
-	*data = b.data;
-	*size = b.size;
-	return 0;
-}
-
 static int write_all(int fd, const uint8_t *data, size_t size, const char *path, struct err *e)
 {
 	while (size) {
@@ -215,23 +162,111 @@ static int write_all(int fd, const uint8_t *data, size_t size, const char *path,
 	return 0;
 }
 
+/* Descriptions, then data, each tensor from its own stream of random numbers. */
+enum { CHUNK = 1 << 20 }; /* numbers made at once, whole blocks of any type */
+
+/* What is there goes to fd, if there is one, so that a model of any size needs little memory. */
+static int flush(struct bytes *b, int fd, const char *path, struct err *e)
+{
+	int rc = fd < 0 ? 0 : write_all(fd, b->data, b->size, path, e);
+
+	b->size = fd < 0 ? b->size : 0;
+	return rc;
+}
+
+static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, float *x, int fd,
+					   const char *path, struct err *e)
+{
+	uint64_t state = seed, values = plan_values(p);
+
+	for (uint64_t from = 0; from < values; from += CHUNK) {
+		const uint64_t n = values - from < CHUNK ? values - from : CHUNK;
+
+		for (uint64_t k = 0; k < n; k++)
+			x[k] = p->mean + p->spread * next_normal(&state);
+		put_weights(b, p->type, x, n);
+		if (from + n == values)
+			bytes_pad(b, ALIGN);
+		if ((from + n == values || n * sizeof *x % ALIGN == 0) && flush(b, fd, path, e))
+			return -1;
+	}
+	return 0;
+}
+
+static int put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p, int32_t n,
+					   int fd, const char *path, struct err *e)
+{
+	uint64_t offset = 0;
+	float *x;
+	int rc;
+
+	for (int32_t i = 0; i < n; i++) {
+		const struct k_type_info *f = &formats[p[i].type];
+		uint64_t dim[2] = {p[i].cols, p[i].rows}, values = plan_values(&p[i]);
+
+		gguf_put_tensor(b, p[i].name, p[i].rows ? 2 : 1, dim, (uint32_t)f->gguf_id, offset);
+		offset += values / (uint64_t)f->block * (uint64_t)f->block_bytes;
+		offset = (offset + ALIGN - 1) / ALIGN * ALIGN;
+	}
+	bytes_pad(b, ALIGN);
+	x = malloc(CHUNK * sizeof *x);
+	if (!x)
+		abort();
+	rc = flush(b, fd, path, e);
+	for (int32_t i = 0; i < n && !rc; i++)
+		rc = put_numbers(b, &p[i], o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, x, fd, path, e);
+	free(x);
+	return rc;
+}
+
+/* To fd, or with -1 all of it to *b. */
+static int make(const struct tiny_options *o, struct bytes *b, int fd, const char *path, struct err *e)
+{
+	struct plan *p;
+	int32_t n;
+	int rc;
+
+	if (check_options(o, e))
+		return -1;
+	p = calloc((size_t)o->layers * 12 + 3, sizeof *p);
+	if (!p)
+		abort();
+	n = plan_tensors(o, p);
+	gguf_put_header(b, 3, (uint64_t)n, N_ARCH_KV + tiny_n_tokenizer_kv(o));
+	put_arch(b, o);
+	tiny_put_tokenizer(b, o);
+	rc = put_tensors(b, o, p, n, fd, path, e);
+	free(p);
+	return rc;
+}
+
+int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct err *e)
+{
+	struct bytes b = {0};
+
+	if (make(o, &b, -1, NULL, e))
+		return -1;
+	*data = b.data;
+	*size = b.size;
+	return 0;
+}
+
 int tiny_write(const struct tiny_options *o, const char *path, struct err *e)
 {
-	uint8_t *data;
-	size_t size;
+	struct bytes b = {0};
 	FILE *f;
 	int rc;
 
-	if (tiny_make(o, &data, &size, e))
+	if (check_options(o, e))
 		return -1;
 	f = fopen(path, "wb");
 	if (!f)
 		rc = err_set(e, ERR_IO, "cannot write %s: %s", path, strerror(errno));
 	else
-		rc = write_all(fileno(f), data, size, path, e);
+		rc = make(o, &b, fileno(f), path, e);
 	if (f && fclose(f) && !rc)
 		rc = err_set(e, ERR_IO, "cannot write %s: %s", path, strerror(errno));
-	free(data);
+	free(b.data);
 	return rc;
 }
 
