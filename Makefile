@@ -55,7 +55,7 @@ $(BUILD)/%.o: %.c
 # Kernels for a GPU: compiled where nvcc is found, unless CUDA=0, and carried by the program, which
 # opens the driver when it runs. The same for every build; one that is free of the order has none.
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
-CUDA ?= 0
+CUDA ?= $(if $(NVCC),1,0)
 CUDA_ARCHS ?= 80 90
 CUDA_PTX = $(lastword $(CUDA_ARCHS))
 # Rule 1 of docs/arithmetic.md.
