@@ -356,45 +356,6 @@ void watch_close(struct watch_set *s)
 	free(s);
 }
 
-/* Edits that make b of a, as far as few. */
-static int distance(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b);
-	int d[32], diagonal, above;
-
-	if (n > 31 || m > 31)
-		return 99;
-	for (size_t j = 0; j <= m; j++)
-		d[j] = (int)j;
-	for (size_t i = 1; i <= n; i++) {
-		diagonal = d[0];
-		d[0] = (int)i;
-		for (size_t j = 1; j <= m; j++) {
-			above = d[j];
-			d[j] = diagonal + (a[i - 1] != b[j - 1]);
-			d[j] = d[j] < above + 1 ? d[j] : above + 1;
-			d[j] = d[j] < d[j - 1] + 1 ? d[j] : d[j - 1] + 1;
-			diagonal = above;
-		}
-	}
-	return d[m];
-}
-
-static const char *nearest(const char *name)
-{
-	const char *best = NULL;
-	int least = 3;
-
-	for (int i = 0; i < n_sources; i++) {
-		int d = distance(name, sources[i].column.name);
-		if (d < least) {
-			least = d;
-			best = sources[i].column.name;
-		}
-	}
-	return best;
-}
-
 static int complain(sqlite3 *db, const char *expr, size_t before, int *where, struct err *e)
 {
 	static const char no_column[] = "no such column: ";
@@ -406,7 +367,7 @@ static int complain(sqlite3 *db, const char *expr, size_t before, int *where, st
 		*where = at >= 0 && at <= (int)strlen(expr) ? at : -1;
 	if (!strncmp(text, no_column, sizeof no_column - 1)) {
 		text += sizeof no_column - 1;
-		near = nearest(text);
+		near = watch_nearest(text);
 		return err_set(e, ERR_USAGE, "no column \"%.40s\"%s%s%s", text, near ? "; did you mean " : "",
 					   near ? near : "", near ? "?" : ": Tab lists them");
 	}

@@ -23,6 +23,9 @@ struct watch_column {
 /* n-th column, or NULL behind the last. */
 const struct watch_column *watch_column(int n);
 
+/* The column of the nearest name, at most two letters away, or NULL. */
+const char *watch_nearest(const char *name);
+
 enum { WATCH_MAX = 16, WATCH_EXPR = 256 };
 
 struct watch_set;
