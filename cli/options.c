@@ -131,7 +131,7 @@ const struct option options[] = {
 	FLAG("Output", "plain", VERB_TOKENIZE, plain, "control tokens written in the text are text"),
 	FLAG("Output", "quick", VERB_CERTIFY, quick, "a smaller proof, under half a minute"),
 	INT("Output", "seconds", "N", VERB_CERTIFY, seconds, 0, 1 << 20, 1,
-		"begin no new case after N seconds; 0: 150, or 16 with --quick"),
+		"begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
 
 	FLAG("Help", "help", VERB_ALL, help,
 		 "say what there is; `cutaway VERB --help` says it of a verb"),

@@ -14,11 +14,10 @@
 #include "kernels/kernels.h"
 #include "sessions/certify.h"
 
-enum { SECONDS = 150, SECONDS_QUICK = 16 };
+enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
 struct report {
 	bool progress;
-	double limit;
 	cJSON *cases; /* NULL: text */
 };
 
@@ -51,8 +50,8 @@ static void tell(void *arg, const struct certify_case *c)
 			   *c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
 	fflush(stdout);
 	if (r->progress)
-		fprintf(stderr, "certify: %d cases, %d of %d pairs, %.0f s of %.0f …", c->n_done,
-				c->pairs_met, c->pairs_possible, c->seconds, r->limit);
+		fprintf(stderr, "certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
+				c->pairs_met, c->pairs_possible, c->seconds, c->left);
 }
 
 static void print_coverage(const struct certify_summary *s)
@@ -70,6 +69,37 @@ static void print_coverage(const struct certify_summary *s)
 	}
 }
 
+/* What value i has not met: "  kernels ref with prefill chunk 512, batch 16 17" */
+static void print_left_of(const struct certify_summary *s, int i)
+{
+	const char *axis = "";
+	for (int j = i + 1; j < s->n_values; j++) {
+		const struct certify_value *v = &s->value[j];
+		if (s->pair[i][j] != CERTIFY_PAIR_LEFT)
+			continue;
+		if (!*axis)
+			printf("  %s %s with %s", s->value[i].axis, s->value[i].value, v->axis);
+		else if (strcmp(axis, v->axis))
+			printf(", %s", v->axis);
+		printf(" %s", v->value);
+		axis = v->axis;
+	}
+	if (*axis)
+		printf("\n");
+}
+
+static void print_left(const struct certify_summary *s)
+{
+	int left = s->pairs_possible - s->pairs_met;
+	const char *why = s->out_of_time ? "for want of time: see --seconds"
+									 : "a value was idle whenever they were tried";
+	if (!left)
+		return;
+	printf("not met: %d pairs (%s)%s\n", left, why, left > LEFT_SHOWN ? "; --json lists them" : ":");
+	for (int i = 0; left <= LEFT_SHOWN && i < s->n_values; i++)
+		print_left_of(s, i);
+}
+
 static void print_text(const struct certify_summary *s, const char *sha, const struct cli *c,
 					   const struct err *e)
 {
@@ -82,17 +112,46 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 		   "compared, seed %llu, %.0f s\n",
 		   s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible,
 		   (long long)s->n_tokens, (unsigned long long)c->params.seed, s->seconds);
+	print_left(s);
+	for (int i = 0; i < s->n_rules; i++)
+		printf("impossible: %d pairs: %s\n", s->rule[i].n_pairs, s->rule[i].text);
 	if (s->n_idle)
 		printf("in %d cases a value had no occasion to matter (idle): it is not counted there\n",
 			   s->n_idle);
 	if (s->out_of_time)
-		printf("time was up before every value had been tried: see --seconds\n");
+		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, %s texts)\n",
 		   (unsigned long long)s->hash, K_ARITH_VERSION, c->quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
 		printf("all equal\n");
+}
+
+static cJSON *left_json(const struct certify_summary *s)
+{
+	cJSON *left = cJSON_CreateArray();
+	char pair[96];
+	for (int i = 0; i < s->n_values; i++)
+		for (int j = i + 1; j < s->n_values; j++)
+			if (s->pair[i][j] == CERTIFY_PAIR_LEFT) {
+				snprintf(pair, sizeof pair, "%s %s, %s %s", s->value[i].axis, s->value[i].value,
+						 s->value[j].axis, s->value[j].value);
+				cJSON_AddItemToArray(left, cJSON_CreateString(pair));
+			}
+	return left;
+}
+
+static cJSON *rules_json(const struct certify_summary *s)
+{
+	cJSON *rules = cJSON_CreateArray();
+	for (int i = 0; i < s->n_rules; i++) {
+		cJSON *o = cJSON_CreateObject();
+		cJSON_AddNumberToObject(o, "pairs", s->rule[i].n_pairs);
+		cJSON_AddStringToObject(o, "rule", s->rule[i].text);
+		cJSON_AddItemToArray(rules, o);
+	}
+	return rules;
 }
 
 static cJSON *values_json(const struct certify_summary *s)
@@ -113,8 +172,8 @@ static cJSON *values_json(const struct certify_summary *s)
 }
 
 /* Numbers that a double cannot hold are text. */
-static int print_json(const struct certify_summary *s, const char *sha, const struct cli *c,
-					  cJSON *cases, struct err *e)
+static cJSON *certificate_json(const struct certify_summary *s, const char *sha, const struct cli *c,
+							   cJSON *cases, const struct err *e)
 {
 	char hash[17], seed[24];
 	cJSON *o = cJSON_CreateObject();
@@ -141,10 +200,17 @@ static int print_json(const struct certify_summary *s, const char *sha, const st
 	cJSON_AddNumberToObject(o, "pairs_met", s->pairs_met);
 	cJSON_AddNumberToObject(o, "pairs_possible", s->pairs_possible);
 	cJSON_AddNumberToObject(o, "tokens", (double)s->n_tokens);
+	cJSON_AddItemToObject(o, "pairs_left", left_json(s));
+	cJSON_AddItemToObject(o, "pairs_impossible", rules_json(s));
+	cJSON_AddNumberToObject(o, "untried", s->n_untried);
 	cJSON_AddItemToObject(o, "values", values_json(s));
-	cJSON_AddItemReferenceToObject(o, "cases", cases);
+	cJSON_AddItemToObject(o, "cases", cases);
+	return o;
+}
+
+static int print_json(cJSON *o, struct err *e)
+{
 	char *text = cJSON_Print(o);
-	cJSON_Delete(o);
 	if (!text)
 		return err_set(e, ERR_MEMORY, "out of memory");
 	printf("%s\n", text);
@@ -152,33 +218,127 @@ static int print_json(const struct certify_summary *s, const char *sha, const st
 	return 0;
 }
 
-int verb_certify(const struct cli *c, struct err *e)
+/* ---- several models ---- */
+
+/* What all certificates of a call have together. */
+struct all {
+	bool format[K_N_TYPES];
+	int n_models, n_differ;
+	cJSON *certificates; /* NULL: text */
+};
+
+/* The formats of a summary are names with spaces between. */
+static void add_formats(struct all *all, const char *formats)
 {
-	struct certify_summary sum;
+	char name[sizeof((struct certify_summary *)0)->formats];
+	snprintf(name, sizeof name, "%s", formats);
+	char *rest = NULL;
+	for (char *f = strtok_r(name, " ", &rest); f; f = strtok_r(NULL, " ", &rest))
+		for (int t = 0; t < K_N_TYPES; t++)
+			all->format[t] |= !strcmp(k_types[t].name, f);
+}
+
+static void print_formats(const struct all *all)
+{
+	for (int covered = 1; covered >= 0; covered--) {
+		int n = 0;
+		for (int t = 0; t < K_N_TYPES; t++)
+			if (all->format[t] == (covered != 0))
+				printf("%s%s", n++ ? " " : covered ? "formats:  " : "not in these files: ",
+					   k_types[t].name);
+		if (n)
+			printf("\n");
+	}
+}
+
+static cJSON *formats_json(const struct all *all, bool covered)
+{
+	cJSON *names = cJSON_CreateArray();
+	for (int t = 0; t < K_N_TYPES; t++)
+		if (all->format[t] == covered)
+			cJSON_AddItemToArray(names, cJSON_CreateString(k_types[t].name));
+	return names;
+}
+
+/* One model: the object of its certificate is that of the call. */
+static int print_all_json(const struct all *all, struct err *e)
+{
+	cJSON *o = cJSON_CreateObject();
+	if (all->n_models == 1) {
+		cJSON_Delete(o);
+		o = cJSON_DetachItemFromArray(all->certificates, 0);
+	} else {
+		cJSON_AddBoolToObject(o, "equal", !all->n_differ);
+		cJSON_AddItemReferenceToObject(o, "certificates", all->certificates);
+	}
+	cJSON_AddItemToObject(o, "formats_covered", formats_json(all, true));
+	cJSON_AddItemToObject(o, "formats_not_covered", formats_json(all, false));
+	int status = print_json(o, e);
+	cJSON_Delete(o);
+	return status;
+}
+
+static int certify_model(const struct cli *c, const char *path, double seconds, struct all *all,
+						 struct err *e)
+{
+	static struct certify_summary sum;
 	struct report r = {.progress = isatty(STDERR_FILENO)};
-	char *path = NULL, sha[SHA256_HEX];
-	int status = -1;
-	if (K_FREE)
-		return err_set(e, ERR_USAGE, "this build is free of the fixed order: nothing to certify");
-	if (model_find(c, &path, e) || file_sha256_cached(path, sha, e))
-		goto out;
-	r.limit = c->seconds ? c->seconds : c->quick ? SECONDS_QUICK : SECONDS;
+	struct err differs = {0};
+	char sha[SHA256_HEX];
+	if (file_sha256_cached(path, sha, e))
+		return -1;
 	r.cases = c->json ? cJSON_CreateArray() : NULL;
 	struct certify_options o = {
-		.model = path, .quick = c->quick, .seed = c->params.seed, .seconds = r.limit};
-	status = certify_run(&o, tell, &r, &sum, e);
+		.model = path, .quick = c->quick, .seed = c->params.seed, .seconds = seconds};
+	int status = certify_run(&o, tell, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
-	if (!status || e->code == ERR_DIFFERS) {
-		if (!c->json)
-			print_text(&sum, sha, c, e);
-		else if (print_json(&sum, sha, c, r.cases, e))
-			status = -1;
-		if (out_flush(e))
-			status = -1;
+	if (status && differs.code != ERR_DIFFERS) {
+		cJSON_Delete(r.cases);
+		return err_set(e, differs.code, "%s", differs.text);
 	}
-	cJSON_Delete(r.cases);
-out:
-	free(path);
-	return status;
+	add_formats(all, sum.formats);
+	all->n_models++;
+	all->n_differ += status != 0;
+	if (status && !e->code)
+		*e = differs;
+	if (c->json)
+		cJSON_AddItemToArray(all->certificates, certificate_json(&sum, sha, c, r.cases, &differs));
+	else
+		print_text(&sum, sha, c, &differs);
+	return 0;
+}
+
+/* They share the time. */
+static int certify_models(const struct cli *c, struct all *all, struct err *e)
+{
+	double seconds = c->seconds ? c->seconds : c->quick ? SECONDS_QUICK : SECONDS;
+	if (!c->n_operands) {
+		char *path = NULL;
+		int status = model_find(c, &path, e) || certify_model(c, path, seconds, all, e) ? -1 : 0;
+		free(path);
+		return status;
+	}
+	if (c->engine.model)
+		return err_set(e, ERR_USAGE, "certify: name the models behind the verb or with --model, not both");
+	for (int i = 0; i < c->n_operands; i++)
+		if (certify_model(c, c->operand[i], seconds / c->n_operands, all, e))
+			return -1;
+	return 0;
+}
+
+int verb_certify(const struct cli *c, struct err *e)
+{
+	struct all all = {.certificates = c->json ? cJSON_CreateArray() : NULL};
+	if (K_FREE)
+		return err_set(e, ERR_USAGE, "this build is free of the fixed order: nothing to certify");
+	int status = certify_models(c, &all, e);
+	if (!status && c->json)
+		status = print_all_json(&all, e);
+	else if (!status)
+		print_formats(&all);
+	if (!status && out_flush(e))
+		status = -1;
+	cJSON_Delete(all.certificates);
+	return status || all.n_differ ? -1 : 0;
 }

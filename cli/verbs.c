@@ -41,14 +41,14 @@ const struct verb verbs[] = {
 	 "minutes at "
 	 "most.",
 	 "cutaway bench --json", VERB_BENCH, 0, 0, verb_bench},
-	{"certify", "", "the proof that all paths give the same bits",
+	{"certify", "[MODEL …]", "the proof that all paths give the same bits",
 	 "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
-	 "threads, page size, order of pages, prefill chunks, company in the batch, row in the step, "
+	 "threads, page size, order of pages, prefill chunks, size of the batch, row in it, "
 	 "prefix cache, preemption, drafts, watching and recording), then in mixed cases until every "
 	 "pair of values has met or time is up, and compares every id and every hash of logits. What "
-	 "had no occasion to matter is said to be idle and does not count. Exit status 0 only if all "
-	 "are equal.",
-	 "cutaway certify --quick", VERB_CERTIFY, 0, 0, verb_certify},
+	 "had no occasion to matter is said to be idle and does not count. Several models, one of each "
+	 "weight format that matters to you, share the time. Exit status 0 only if all are equal.",
+	 "cutaway certify --quick", VERB_CERTIFY, 0, CLI_MAX_OPERANDS, verb_certify},
 	{"cache", "[clear]", "the packed weights that are kept for faster starts",
 	 "Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
 	 "written by chat and run for a model whose packing takes longer than a second, or by "

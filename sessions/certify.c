@@ -1,5 +1,5 @@
-/* certify: chooses the cases, compares, counts. See certify.h; what a case is and how it runs is in
- * certify_axes.c and certify_run.c.
+/* certify: runs the cases, compares, counts. See certify.h; what a case is, how mixed ones are chosen
+ * and how they run is in certify_axes.c, certify_plan.c and certify_run.c.
  *
  * Value 0 of every axis is the base. A case leaves a trail: for each judged or generated token its
  * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
@@ -14,8 +14,7 @@
 #include "engine/gguf.h"
 #include "sessions/certify_private.h"
 
-enum text_size { TEXT_SHORT, TEXT_MIDDLE, TEXT_LONG, TEXT_DEEP, N_TEXTS };
-enum { MOST_TRIES = 2, HEAVY_EVERY = 6 };
+enum speed { FAST, SLOW, N_SPEEDS };
 
 struct certify {
 	const struct certify_options *o;
@@ -23,11 +22,12 @@ struct certify {
 	struct workload work[N_TEXTS];
 	struct trail base[N_TEXTS]; /* n = 0: not run */
 	struct trail trail;			/* of the case under way */
-	int first[N_AXES];			/* its value 0 in sum->value */
-	bool met[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
-	uint8_t tries[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES];
+	certify_grid tries;
+	struct mixed_list list;
 	uint64_t random;
-	double start, slowest; /* when it began; seconds of the slowest case */
+	double start;
+	double took[N_SPEEDS], guessed[N_SPEEDS]; /* seconds of the cases run, and those foretold */
+	double to_come[N_SPEEDS];				  /* those foretold for what is planned */
 	certify_tell *tell;
 	void *arg;
 	struct certify_summary *sum;
@@ -41,10 +41,44 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Not before one case has been compared: nothing would have been proven. */
-static bool late(const struct certify *c)
+/* ---- time ---- */
+
+static enum speed speed_of(const struct certify_plan *p)
 {
-	return c->o->seconds > 0 && c->sum->n_cases > 0 && now() - c->start >= c->o->seconds;
+	return axes_slow(p->axes, p->choice) ? SLOW : FAST;
+}
+
+/* How the guesses fared so far. */
+static double pace(const struct certify *c, enum speed s)
+{
+	return c->guessed[s] > 0 ? c->took[s] / c->guessed[s] : 1;
+}
+
+static void learn(struct certify *c, const struct certify_plan *p, double seconds)
+{
+	c->took[speed_of(p)] += seconds;
+	c->guessed[speed_of(p)] += plan_cost(p);
+}
+
+/* Not before one case has been compared: nothing would have been proven. */
+static bool too_late(struct certify *c, const struct certify_plan *p)
+{
+	double takes = plan_cost(p) * pace(c, speed_of(p));
+	bool late = c->o->seconds > 0 && c->sum->n_cases > 0 &&
+				now() - c->start + takes > c->o->seconds;
+	c->to_come[speed_of(p)] -= plan_cost(p);
+	c->sum->n_untried += late;
+	c->sum->out_of_time |= late;
+	return late;
+}
+
+/* Seconds that what is planned takes, as far as the limit lets it. */
+static double time_left(const struct certify *c)
+{
+	double takes = c->to_come[FAST] * pace(c, FAST) + c->to_come[SLOW] * pace(c, SLOW);
+	double rest = c->o->seconds - c->sum->seconds;
+	takes = takes > 0 ? takes : 0;
+	return c->o->seconds <= 0 || takes < rest ? takes : rest > 0 ? rest : 0;
 }
 
 /* ---- comparing ---- */
@@ -63,61 +97,62 @@ static uint64_t hash_trail(uint64_t h, const struct trail *t)
 	return h;
 }
 
-static bool compare(struct certify *c, const struct trail *base, const char *what)
+static bool equal_rows(const struct trail *a, int32_t i, const struct trail *b, int32_t j)
+{
+	return a->row[i].pos == b->row[j].pos && a->row[i].id == b->row[j].id &&
+		   a->row[i].hash == b->row[j].hash;
+}
+
+static void tell_difference(struct err *found, const char *what, int32_t i, const struct trail *base,
+							int32_t j, const struct trail *t)
+{
+	err_set(found, ERR_DIFFERS,
+			"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
+			"hash %016llx; here position %lld, token %lld, hash %016llx",
+			what, i, (long long)t->row[i].request, (long long)base->row[j].pos,
+			(long long)base->row[j].id, (unsigned long long)base->row[j].hash,
+			(long long)t->row[i].pos, (long long)t->row[i].id, (unsigned long long)t->row[i].hash);
+}
+
+/* Each row must be that of the base at its position; a position may come again, where the case went
+ * back. Only a brief case may lack some. */
+static bool compare(struct certify *c, const struct certify_plan *p, const struct trail *base,
+					const char *what)
 {
 	const struct trail *t = &c->trail;
 	struct err found = {0};
-	bool equal = true;
-	for (int32_t i = 0; equal && i < base->n && i < t->n; i++) {
-		equal = base->row[i].pos == t->row[i].pos && base->row[i].id == t->row[i].id &&
-				base->row[i].hash == t->row[i].hash;
-		if (!equal)
-			err_set(&found, ERR_DIFFERS,
-					"%s: the first difference is row %d, of request %lld: base has position %lld, "
-					"token %lld, hash %016llx; here position %lld, token %lld, hash %016llx",
-					what, i, (long long)t->row[i].request, (long long)base->row[i].pos,
-					(long long)base->row[i].id, (unsigned long long)base->row[i].hash,
-					(long long)t->row[i].pos, (long long)t->row[i].id,
-					(unsigned long long)t->row[i].hash);
+	bool had[sizeof t->row / sizeof *t->row] = {false};
+	int32_t want = p->work.n_ids - 1 + p->work.n_generated, missing = 0;
+	for (int32_t i = 0; !found.code && i < t->n; i++) {
+		int32_t j = 0;
+		while (j < want - 1 && base->row[j].pos != t->row[i].pos)
+			j++;
+		had[j] = true;
+		if (!equal_rows(base, j, t, i))
+			tell_difference(&found, what, i, base, j, t);
 	}
-	if (equal && base->n != t->n) {
-		equal = false;
-		err_set(&found, ERR_DIFFERS, "%s: %d tokens, the base has %d", what, t->n, base->n);
-	}
-	if (!equal && !c->differs.code)
+	for (int32_t j = p->judged ? 0 : p->work.n_ids - 1; j < want; j++)
+		missing += !had[j];
+	if (!found.code && (!t->n || (missing && !p->brief)))
+		err_set(&found, ERR_DIFFERS, "%s: %d tokens are missing that the base has", what, missing);
+	if (found.code && !c->differs.code)
 		c->differs = found;
-	return equal;
+	return !found.code;
 }
 
 /* ---- one case ---- */
 
-static enum text_size text_of(const struct certify *c, const int *choice, bool mixed)
-{
-	if (axes_slow(&c->axes, choice[AXIS_KERNELS])) { /* the definition itself crosses a span */
-		const char *name = c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]];
-		return !strcmp(name, "ref") && !mixed && !c->o->quick ? TEXT_MIDDLE : TEXT_SHORT;
-	}
-	const char *chunk = c->axes.axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]];
-	return atoi(chunk) > c->work[TEXT_LONG].n_ids ? TEXT_DEEP : TEXT_LONG;
-}
-
-static int run(struct certify *c, const int *choice, enum text_size size, struct trail *trail,
-			   struct evidence *ev, struct certify_plan *p, struct err *e)
-{
-	*p = (struct certify_plan){
-		.axes = &c->axes, .work = c->work[size], .seed = c->o->seed, .model = c->o->model};
-	memcpy(p->choice, choice, sizeof p->choice);
-	return certify_run_case(p, trail, ev, e);
-}
-
 static int run_base(struct certify *c, enum text_size size, struct err *e)
 {
 	const int choice[N_AXES] = {0};
-	struct certify_plan p;
+	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
 	struct evidence ev;
-	int32_t want = c->work[size].n_ids - 1 + c->work[size].n_generated;
-	if (run(c, choice, size, &c->base[size], &ev, &p, e))
+	int32_t want = p.work.n_ids - 1 + p.work.n_generated;
+	double begin = now();
+	p.model = c->o->model;
+	if (certify_run_case(&p, &c->base[size], &ev, e))
 		return -1;
+	learn(c, &p, now() - begin);
 	if (c->base[size].n != want)
 		return err_set(e, ERR_INPUT,
 					   "certify: the base run gave %d tokens of %d; is the model damaged?",
@@ -126,50 +161,56 @@ static int run_base(struct certify *c, enum text_size size, struct err *e)
 	return 0;
 }
 
+static void count_pairs(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
+						int a, int i)
+{
+	const struct axes *axes = &c->axes;
+	for (int b = a + 1; b < N_AXES; b++)
+		for (int j = 1; j < axes->axis[b].n; j++) {
+			uint8_t *pair = &c->sum->pair[axes->first[a] + i][axes->first[b] + j];
+			if (*pair == CERTIFY_PAIR_LEFT && evidence_has_pair(p, ev, a, i, b, j)) {
+				*pair = CERTIFY_PAIR_MET;
+				c->sum->pairs_met++;
+			}
+		}
+}
+
 /* Notes which values and pairs were seen at work. Returns how many axes were idle. */
 static int count(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
 				 char *seen, char *idle, size_t cap)
 {
-	bool works[N_AXES] = {false};
 	int n_idle = 0;
 	for (int a = 0; a < N_AXES; a++) {
-		struct certify_value *v = &c->sum->value[c->first[a] + p->choice[a]];
-		if (!p->choice[a])
-			continue;
-		works[a] = axes_at_work(p, (enum axis)a, ev, seen, cap);
-		v->cases += works[a];
-		v->idle += !works[a];
-		v->rows += works[a] ? c->trail.n : 0;
-		if (!works[a])
-			snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
-					 c->axes.axis[a].name);
-		for (int b = 0; b < a; b++) {
-			int i = c->first[b] + p->choice[b], j = c->first[a] + p->choice[a];
-			if (!p->choice[b])
-				continue;
-			c->tries[i][j]++;
-			if (works[a] && works[b] && !c->met[i][j]) {
-				c->met[i][j] = true;
-				c->sum->pairs_met++;
-			}
+		for (int i = 1; i < c->axes.axis[a].n; i++) {
+			struct certify_value *v = &c->sum->value[c->axes.first[a] + i];
+			bool works = evidence_has(p, ev, a, i), chosen = p->choice[a] == i;
+			v->cases += works;
+			v->rows += works ? c->trail.n : 0;
+			v->idle += chosen && !works;
+			if (chosen && !works)
+				snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
+						 c->axes.axis[a].name);
+			if (chosen)
+				evidence_say(p, ev, (enum axis)a, seen, cap);
+			if (works)
+				count_pairs(c, p, ev, a, i);
 		}
 	}
 	return n_idle;
 }
 
-static int try(struct certify *c, const char *axis, const char *what, const int *choice, bool mixed,
-			   struct err *e)
+static int try(struct certify *c, const char *axis, const char *what, const struct certify_plan *p,
+			   enum text_size size, bool mixed, struct err *e)
 {
-	enum text_size size = text_of(c, choice, mixed);
-	struct certify_plan p;
 	struct evidence ev;
 	double begin = now();
 	char seen[512] = "", idle[512] = "", label[400];
-	if (run(c, choice, size, &c->trail, &ev, &p, e))
+	if (certify_run_case(p, &c->trail, &ev, e))
 		return -1;
+	learn(c, p, now() - begin);
 	snprintf(label, sizeof label, "%s %s", axis, what);
-	bool equal = compare(c, &c->base[size], label);
-	int n_idle = count(c, &p, &ev, seen, idle, sizeof idle);
+	bool equal = compare(c, p, &c->base[size], label);
+	int n_idle = count(c, p, &ev, seen, idle, sizeof idle);
 	struct certify_summary *s = c->sum;
 	s->n_cases++;
 	s->n_mixed += mixed;
@@ -177,119 +218,57 @@ static int try(struct certify *c, const char *axis, const char *what, const int 
 	s->n_idle += n_idle > 0;
 	s->n_tokens += c->trail.n;
 	s->seconds = now() - c->start;
-	c->slowest = now() - begin > c->slowest ? now() - begin : c->slowest;
-	struct certify_case told = {axis,		  what,		  seen,			 idle,
-								c->trail.n,	  equal,	  s->n_cases,	 s->seconds,
-								s->pairs_met, s->pairs_possible};
+	struct certify_case told = {axis,	   what,	   seen,		  idle,			c->trail.n,	  equal,
+								s->n_cases, s->seconds, time_left(c), s->pairs_met, s->pairs_possible};
 	c->tell(c->arg, &told);
 	return 0;
 }
 
-/* Slow kernels come last: should time be short, it is theirs that is. */
-static int try_values(struct certify *c, struct err *e)
+/* ---- every value alone ---- */
+
+/* The definition itself crosses a span of attention: it judges a text of that length, no more. */
+static struct certify_plan plan_alone(const struct certify *c, const int *choice,
+									  enum text_size *size)
+{
+	int32_t chunk = atoi(c->axes.axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
+	bool slow = axes_slow(&c->axes, choice);
+	bool defines = !strcmp(c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]], "ref") &&
+				   !c->o->quick;
+	*size = defines						   ? TEXT_MIDDLE
+			: slow						   ? TEXT_SHORT
+			: chunk > c->work[TEXT_LONG].n_ids ? TEXT_DEEP
+											   : TEXT_LONG;
+	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
+	p.model = c->o->model;
+	p.seed = c->o->seed;
+	p.work.n_generated = defines ? 0 : slow ? 2 : p.work.n_generated;
+	return p;
+}
+
+/* Slow kernels come last: should time be short, it is theirs that is. only_plan: adds up what it will
+ * take. */
+static int try_values(struct certify *c, bool only_plan, struct err *e)
 {
 	for (int k = 0; k < 2 * N_AXES; k++) {
 		int a = k % N_AXES;
 		const struct axis_values *v = &c->axes.axis[a];
 		for (int i = 1; i < (c->o->quick ? v->n_quick : v->n); i++) {
 			int choice[N_AXES] = {0};
+			enum text_size size;
 			choice[a] = i;
-			if (axes_slow(&c->axes, choice[AXIS_KERNELS]) != (k >= N_AXES))
+			if (axes_slow(&c->axes, choice) != (k >= N_AXES))
 				continue;
-			if (late(c)) {
-				c->sum->out_of_time = true;
-				return 0;
-			}
-			if (try(c, v->name, v->value[i], choice, false, e))
+			struct certify_plan p = plan_alone(c, choice, &size);
+			if (only_plan)
+				c->to_come[speed_of(&p)] += plan_cost(&p);
+			else if (!too_late(c, &p) && try(c, v->name, v->value[i], &p, size, false, e))
 				return -1;
 		}
 	}
 	return 0;
 }
 
-/* ---- mixed cases: a covering array, made greedily as time allows (after AETG: Cohen, Dalal,
- * Fredman, Patton 1997) ---- */
-
-static bool heavy(const struct certify *c, int a, int i)
-{
-	return (a == AXIS_KERNELS && axes_slow(&c->axes, i)) ||
-		   (a == AXIS_CHUNK && atoi(c->axes.axis[a].value[i]) == 512) ||
-		   (a == AXIS_CHUNK && atoi(c->axes.axis[a].value[i]) == 1);
-}
-
-static bool open_pair(const struct certify *c, int a, int i, int b, int j)
-{
-	int x = c->first[a < b ? a : b] + (a < b ? i : j);
-	int y = c->first[a < b ? b : a] + (a < b ? j : i);
-	return i && j && !c->met[x][y] && c->tries[x][y] < MOST_TRIES &&
-		   axes_agree(&c->axes, a, i, b, j);
-}
-
-/* Open pairs that value i of axis a would make with what is chosen; -1: it cannot be. */
-static int gain(const struct certify *c, const int *choice, int a, int i)
-{
-	int n = 0;
-	for (int b = 0; b < N_AXES; b++) {
-		if (b == a)
-			continue;
-		if (!axes_agree(&c->axes, a, i, b, choice[b]))
-			return -1;
-		n += open_pair(c, a, i, b, choice[b]);
-	}
-	return n;
-}
-
-/* The first pair, from a random place on, that has not met. */
-static bool begin_mixed(struct certify *c, int *choice, bool heavy_too)
-{
-	int n = c->sum->n_values, at = (int)(certify_random(&c->random) % (uint64_t)(n * n));
-	for (int k = 0; k < n * n; k++, at = (at + 1) % (n * n)) {
-		int a = 0, b = 0, i = at / n, j = at % n;
-		while (a + 1 < N_AXES && c->first[a + 1] <= i)
-			a++;
-		while (b + 1 < N_AXES && c->first[b + 1] <= j)
-			b++;
-		i -= c->first[a];
-		j -= c->first[b];
-		if (a >= b || !open_pair(c, a, i, b, j) ||
-			(!heavy_too && (heavy(c, a, i) || heavy(c, b, j))))
-			continue;
-		choice[a] = i;
-		choice[b] = j;
-		return true;
-	}
-	return false;
-}
-
-/* Preempting for a large page or on slow kernels takes long, and little is left of the rest. */
-static bool too_much(const struct certify *c, const int *choice, int a)
-{
-	const char *size = c->axes.axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]];
-	return a == AXIS_PREEMPTION &&
-		   (axes_slow(&c->axes, choice[AXIS_KERNELS]) || atoi(size) > 64);
-}
-
-static void extend_mixed(struct certify *c, int *choice, bool heavy_too)
-{
-	int order[N_AXES];
-	for (int a = 0; a < N_AXES; a++) {
-		int k = (int)(certify_random(&c->random) % (uint64_t)(a + 1)); /* Fisher and Yates */
-		order[a] = order[k];
-		order[k] = a;
-	}
-	for (int k = 0; k < N_AXES; k++) {
-		int a = order[k], n = c->axes.axis[a].n, best = 0, best_gain = 0;
-		int from = (int)(certify_random(&c->random) % (uint64_t)n);
-		for (int v = 0; v < n && !choice[a]; v++) {
-			int i = (from + v) % n, g = i && (heavy_too || !heavy(c, a, i)) ? gain(c, choice, a, i)
-																			: 0;
-			if (g > best_gain)
-				best = i, best_gain = g;
-		}
-		if (best && !too_much(c, choice, a))
-			choice[a] = best;
-	}
-}
+/* ---- mixed cases ---- */
 
 static void describe(const struct certify *c, const int *choice, char *what, size_t cap)
 {
@@ -300,38 +279,100 @@ static void describe(const struct certify *c, const int *choice, char *what, siz
 								  c->axes.axis[a].name, c->axes.axis[a].value[choice[a]]);
 }
 
-/* A heavy case is begun only if as much time is left as the slowest took. */
-static bool time_for_heavy(const struct certify *c)
+static struct certify_plan plan_item(const struct certify *c, const struct mixed_case *m)
 {
-	return c->o->seconds <= 0 || now() - c->start + c->slowest < c->o->seconds;
+	struct certify_plan p = plan_case(&c->axes, c->work, m->choice, m->size, true);
+	p.model = c->o->model;
+	p.seed = c->o->seed;
+	return p;
 }
 
+static void plan_list(struct certify *c)
+{
+	int most = c->o->mixed ? c->o->mixed - c->sum->n_mixed : 0;
+	c->to_come[FAST] = c->to_come[SLOW] = 0;
+	plan_mixed(&c->axes, c->work, c->sum->pair, c->tries, most, &c->random, &c->list);
+	for (int i = 0; i < c->list.n; i++) {
+		struct certify_plan p = plan_item(c, &c->list.item[i]);
+		c->to_come[speed_of(&p)] += c->list.item[i].cost;
+	}
+}
+
+/* The cases of the list with such kernels. Returns how many were run, or -1. */
+static int try_list(struct certify *c, enum speed speed, struct err *e)
+{
+	int n = 0;
+	for (int i = 0; i < c->list.n; i++) {
+		const struct mixed_case *m = &c->list.item[i];
+		struct certify_plan p = plan_item(c, m);
+		char what[320] = "";
+		if (speed_of(&p) != speed || too_late(c, &p))
+			continue;
+		describe(c, m->choice, what, sizeof what);
+		plan_note_try(&c->axes, m->choice, c->tries);
+		n++;
+		if (try(c, "mixed", what, &p, m->size, true, e))
+			return -1;
+	}
+	return n;
+}
+
+/* The fast cases of the list; then of another list, for the pairs of which a value was idle; when
+ * there are no more, the slow ones, and so on. Which lists there are depends on what was seen, which
+ * depends on the tokens alone; time only cuts the last. */
 static int try_mixed(struct certify *c, struct err *e)
 {
-	int32_t most = c->o->mixed;
-	for (int32_t i = 0; !late(c) && (!most || i < most); i++) {
-		int choice[N_AXES] = {0};
-		char what[320] = "";
-		bool can = time_for_heavy(c), heavy_too = can && i % HEAVY_EVERY == HEAVY_EVERY - 1;
-		if (!begin_mixed(c, choice, heavy_too) &&
-			(!can || !begin_mixed(c, choice, heavy_too = true)))
-			break;
-		extend_mixed(c, choice, heavy_too);
-		describe(c, choice, what, sizeof what);
-		if (try(c, "mixed", what, choice, true, e))
+	int n = 1;
+	while (c->list.n && n) {
+		int32_t untried = c->sum->n_untried;
+		n = try_list(c, FAST, e);
+		if (!n)
+			n = try_list(c, SLOW, e);
+		if (n < 0)
 			return -1;
+		if (c->o->mixed && c->sum->n_mixed >= c->o->mixed)
+			return 0;
+		if (n) { /* what was late is in the new list again */
+			c->sum->n_untried = untried;
+			plan_list(c);
+		}
 	}
 	return 0;
 }
 
 /* ---- setting up ---- */
 
+static void list_rule(struct certify_summary *s, const char *why)
+{
+	int i = 0;
+	while (i < s->n_rules && strcmp(s->rule[i].text, why))
+		i++;
+	if (i == CERTIFY_MAX_RULES)
+		return;
+	s->n_rules += i == s->n_rules;
+	s->rule[i].text = why;
+	s->rule[i].n_pairs++;
+}
+
+static void list_pairs(struct certify *c, int a, int b)
+{
+	struct certify_summary *s = c->sum;
+	for (int i = 1; i < c->axes.axis[a].n; i++)
+		for (int j = 1; j < c->axes.axis[b].n; j++) {
+			const char *why = axes_clash(&c->axes, a, i, b, j);
+			s->pair[c->axes.first[a] + i][c->axes.first[b] + j] =
+				why ? CERTIFY_PAIR_IMPOSSIBLE : CERTIFY_PAIR_LEFT;
+			s->pairs_possible += !why;
+			if (why)
+				list_rule(s, why);
+		}
+}
+
 static void list_values(struct certify *c)
 {
 	struct certify_summary *s = c->sum;
 	for (int a = 0; a < N_AXES; a++) {
 		const struct axis_values *v = &c->axes.axis[a];
-		c->first[a] = s->n_values;
 		for (int i = 0; i < v->n; i++) {
 			struct certify_value *out = &s->value[s->n_values++];
 			snprintf(out->axis, sizeof out->axis, "%s", v->name);
@@ -341,9 +382,7 @@ static void list_values(struct certify *c)
 	}
 	for (int a = 0; a < N_AXES; a++)
 		for (int b = a + 1; b < N_AXES; b++)
-			for (int i = 1; i < c->axes.axis[a].n; i++)
-				for (int j = 1; j < c->axes.axis[b].n; j++)
-					s->pairs_possible += axes_agree(&c->axes, a, i, b, j);
+			list_pairs(c, a, b);
 }
 
 static int list_formats(const char *path, char *out, size_t cap, struct err *e)
@@ -379,6 +418,7 @@ static int learn_subject(struct certify *c, struct err *e)
 	if (c->o->quick || info->ctx < CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated) {
 		c->work[TEXT_DEEP] = (struct workload){0, 0};
 		c->axes.axis[AXIS_CHUNK].n--;
+		axes_number_values(&c->axes);
 	}
 	engine_close(engine);
 	return 0;
@@ -390,10 +430,12 @@ static int prove(struct certify *c, struct err *e)
 	if (learn_subject(c, e))
 		return -1;
 	list_values(c);
+	plan_list(c);
+	try_values(c, true, e);
 	for (int size = 0; size < N_TEXTS; size++)
 		if (c->work[size].n_ids && run_base(c, (enum text_size)size, e))
 			return -1;
-	return try_values(c, e) || try_mixed(c, e) ? -1 : 0;
+	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }
 
 int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
@@ -409,8 +451,9 @@ int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
 	c->sum = sum;
 	c->random = o->seed;
 	c->start = now();
-	c->work[TEXT_SHORT] = (struct workload){18, 3};
-	c->work[TEXT_MIDDLE] = o->quick ? (struct workload){0, 0} : (struct workload){132, 2};
+	c->work[TEXT_SHORT] = (struct workload){18, 12};
+	c->work[TEXT_HALF] = (struct workload){66, 12};
+	c->work[TEXT_MIDDLE] = (struct workload){132, 16};
 	c->work[TEXT_LONG] = o->quick ? (struct workload){150, 20} : (struct workload){200, 32};
 	c->work[TEXT_DEEP] = (struct workload){CERTIFY_LONGEST, 12};
 	int status = prove(c, e);

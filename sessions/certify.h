@@ -14,7 +14,7 @@ struct certify_options {
 	const char *model;
 	bool quick;		/* shorter texts, fewer values alone */
 	uint64_t seed;	/* of the choice of mixed cases and of the order of pages */
-	double seconds; /* no new case after so long; 0: no limit */
+	double seconds; /* no case that would end later, as far as one can tell; 0: no limit */
 	int32_t mixed;	/* most mixed cases; 0: until every pair has met, or time is up */
 };
 
@@ -28,6 +28,7 @@ struct certify_case {
 	bool equal;
 	int32_t n_done;	 /* cases so far, with this one */
 	double seconds;	 /* so far */
+	double left;	 /* seconds that what is planned will take, at most those that are left */
 	int32_t pairs_met, pairs_possible;
 };
 typedef void certify_tell(void *arg, const struct certify_case *c);
@@ -40,7 +41,19 @@ struct certify_value {
 	int32_t idle;		 /* in which it had no occasion to matter */
 	int64_t rows;		 /* compared in the former */
 };
-enum { CERTIFY_MAX_VALUES = 96 };
+enum { CERTIFY_MAX_VALUES = 96, CERTIFY_MAX_RULES = 4 };
+
+/* Of two values, by their places in summary.value. */
+enum certify_pair {
+	CERTIFY_PAIR_NONE,		 /* of one axis, or with a base */
+	CERTIFY_PAIR_MET,		 /* both at work in one case; batch, row and drafts: in one step */
+	CERTIFY_PAIR_LEFT,		 /* not met: see out_of_time */
+	CERTIFY_PAIR_IMPOSSIBLE, /* by a rule */
+};
+struct certify_rule {
+	const char *text; /* lives for ever */
+	int32_t n_pairs;
+};
 
 struct certify_summary {
 	char model[96], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
@@ -48,9 +61,13 @@ struct certify_summary {
 	int32_t threads;			  /* of the base */
 	int32_t n_axes, n_cases, n_mixed, n_differ, n_idle;
 	int32_t pairs_met, pairs_possible; /* pairs of values of two axes, the bases left out */
+	uint8_t pair[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES]; /* enum certify_pair; [i][j] with i < j */
+	int32_t n_rules; /* why pairs are impossible */
+	struct certify_rule rule[CERTIFY_MAX_RULES];
 	int64_t n_tokens;				   /* compared in all cases */
 	double seconds;
-	bool out_of_time; /* before all values had been tried alone */
+	bool out_of_time;	/* before all that was planned had been tried */
+	int32_t n_untried; /* cases that were planned and not begun: only for want of time */
 	int32_t n_values;
 	struct certify_value value[CERTIFY_MAX_VALUES];
 	/* Of all hashes of logits of the base runs: the same on every machine, for the same model,

@@ -1,6 +1,5 @@
-/* The axes of certify: what their values are, what they mean to the engine, and by what one sees
- * that they were at work. See certify_private.h. Thread: any; no state. */
-#include <stdarg.h>
+/* The axes of certify: what their values are, which cannot meet, and what they mean to the engine. See
+ * certify_private.h. Thread: any; no state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,43 +13,47 @@ static void add_value(struct axis_values *a, const char *value)
 		a->value[a->n++] = value;
 }
 
-static bool driver_is_named(void)
+static void add_engine(struct axes *axes, const char *value, struct axis_engine engine)
 {
-	const char *name = getenv("CUTAWAY_CUDA_DRIVER");
-
-	return name && *name;
+	struct axis_values *a = &axes->axis[AXIS_KERNELS];
+	if (a->n == AXIS_VALUES)
+		return;
+	axes->engine[a->n] = engine;
+	add_value(a, value);
 }
 
 /* A GPU in each of its ways, if the first one can be used. */
-static void add_devices(struct axis_values *a)
+static void add_devices(struct axes *axes)
 {
+	const char *driver = getenv("CUTAWAY_CUDA_DRIVER");
+	bool shim = driver && *driver; /* for tests: slow, and one way is to do */
 	struct k_device_info d;
-
 	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
 		return;
-	add_value(a, "cuda:persistent");
-	if (driver_is_named()) /* the shim, for tests: slow, and one way is to do */
+	add_engine(axes, "cuda:persistent", (struct axis_engine){"cuda", NULL, "persistent", shim});
+	if (shim)
 		return;
-	add_value(a, "cuda:graph");
-	add_value(a, "cuda:launches");
+	add_engine(axes, "cuda:graph", (struct axis_engine){"cuda", NULL, "graph", false});
+	add_engine(axes, "cuda:launches", (struct axis_engine){"cuda", NULL, "launches", false});
 }
 
 /* The best is the base, whatever this machine has. Scalar code, the reference split among threads,
  * is the last; --quick does without it. */
-static void fill_kernels(struct axis_values *a)
+static void fill_kernels(struct axes *axes)
 {
 	const char *const *isas = k_isas();
-	const char *scalar = NULL;
+	bool scalar = false;
 	for (int i = 0; isas[i]; i++)
 		if (i && !strcmp(isas[i], "scalar"))
-			scalar = isas[i];
+			scalar = true;
 		else
-			add_value(a, isas[i]);
-	add_value(a, "ref");
-	add_devices(a);
-	a->n_quick = a->n;
+			add_engine(axes, isas[i],
+					   (struct axis_engine){"cpu", isas[i], NULL, !strcmp(isas[i], "scalar")});
+	add_engine(axes, "ref", (struct axis_engine){"ref", NULL, NULL, true});
+	add_devices(axes);
+	axes->axis[AXIS_KERNELS].n_quick = axes->axis[AXIS_KERNELS].n;
 	if (scalar)
-		add_value(a, scalar);
+		add_engine(axes, "scalar", (struct axis_engine){"cpu", "scalar", NULL, true});
 }
 
 static void fill_threads(struct axes *axes)
@@ -77,8 +80,8 @@ void axes_fill(struct axes *a)
 		[AXIS_PAGE_SIZE] = {"page size", 5, 2, {"16", "64", "32", "48", "128"}},
 		[AXIS_PAGE_ORDER] = {"page order", 2, 2, {"ascending", "shuffled"}},
 		[AXIS_CHUNK] = {"prefill chunk", 5, 2, {"whole", "7", "64", "1", "512"}},
-		[AXIS_COMPANY] = {"company", 18, 3, {"0",  "3",	 "17", "1",	 "2",  "4",	 "5",  "6",	 "7",
-											 "8",  "9",	 "10", "11", "12", "13", "14", "15", "16"}},
+		[AXIS_BATCH] = {"batch", 17, 3, {"1",  "4",	"17", "2",  "3",  "5",	"6",  "7",	"8",
+										"9",  "10", "11", "12", "13", "14", "15", "16"}},
 		[AXIS_ROW] = {"row", 6, 2, {"0", "5", "1", "2", "11", "16"}},
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
@@ -87,8 +90,18 @@ void axes_fill(struct axes *a)
 	};
 	memset(a, 0, sizeof *a);
 	memcpy(a->axis, constant, sizeof constant);
-	fill_kernels(&a->axis[AXIS_KERNELS]);
+	fill_kernels(a);
 	fill_threads(a);
+	axes_number_values(a);
+}
+
+void axes_number_values(struct axes *a)
+{
+	a->n_values = 0;
+	for (int i = 0; i < N_AXES; i++) {
+		a->first[i] = a->n_values;
+		a->n_values += a->axis[i].n;
+	}
 }
 
 const char *axes_chosen(const struct certify_plan *p, enum axis a)
@@ -101,44 +114,29 @@ int axes_number(const struct certify_plan *p, enum axis a)
 	return atoi(axes_chosen(p, a));
 }
 
-/* "cuda:graph": behind the colon, how it runs; NULL for other kernels. */
-static const char *cuda_mode(const char *kernels)
+bool axes_slow(const struct axes *a, const int *choice)
 {
-	return strncmp(kernels, "cuda:", 5) ? NULL : kernels + 5;
+	return a->engine[choice[AXIS_KERNELS]].slow;
 }
 
-bool axes_slow(const struct axes *a, int kernels)
-{
-	const char *name = a->axis[AXIS_KERNELS].value[kernels];
-	return !strcmp(name, "ref") || !strcmp(name, "scalar") || (cuda_mode(name) && driver_is_named());
-}
-
-bool axes_agree(const struct axes *axes, int a, int i, int b, int j)
+const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
-		return axes_agree(axes, b, j, a, i);
+		return axes_clash(axes, b, j, a, i);
+	int x = atoi(axes->axis[a].value[i]), y = atoi(axes->axis[b].value[j]);
 	if (!i || !j)
-		return true;
-	if (a == AXIS_COMPANY && b == AXIS_ROW) /* those ahead are part of the company */
-		return atoi(axes->axis[b].value[j]) <= atoi(axes->axis[a].value[i]);
-	/* a pool small enough to preempt has no room for a crowd, and takes two to fill */
-	if ((a == AXIS_COMPANY || a == AXIS_ROW) && b == AXIS_PREEMPTION)
-		return atoi(axes->axis[a].value[i]) <= 5 &&
-			   (a == AXIS_ROW || atoi(axes->axis[a].value[i]) >= 2);
-	if (a == AXIS_KERNELS && (b == AXIS_COMPANY || b == AXIS_ROW)) /* a crowd takes them minutes */
-		return !axes_slow(axes, i) || atoi(axes->axis[b].value[j]) <= 5;
-	/* the short texts of slow kernels end before a large chunk does */
-	return !(a == AXIS_KERNELS && b == AXIS_CHUNK && axes_slow(axes, i) &&
-			 atoi(axes->axis[b].value[j]) > 7);
+		return NULL;
+	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
+		return "a batch of n requests has no row behind n others";
+	return NULL;
 }
 
 int axes_company(const struct certify_plan *p, int *ahead)
 {
-	int n = axes_number(p, AXIS_COMPANY), row = axes_number(p, AXIS_ROW);
-	if (n < row)
-		n = row;
+	int batch = axes_number(p, AXIS_BATCH), row = axes_number(p, AXIS_ROW);
+	int n = batch > row ? batch - 1 : row;
 	if (p->choice[AXIS_PREEMPTION]) {
-		n = n < 2 ? 2 : n;
+		n = n < 1 ? 2 : n;
 		*ahead = n; /* the youngest is preempted: that must be ours */
 	} else {
 		*ahead = row;
@@ -170,91 +168,30 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 	return pages < whole ? whole : pages;
 }
 
-struct engine_options axes_options(const struct certify_plan *p)
+const char *axes_spec(const struct certify_plan *p)
 {
 	static const char *const spec[] = {
 		"off",		   "ngram:1,1,4", "ngram:2,1,4", "ngram:3,1,4", "ngram:4,1,4",
 		"ngram:5,1,4", "ngram:6,1,4", "ngram:7,1,4", "ngram:8,1,4",
 	};
+	return spec[axes_number(p, AXIS_DRAFTS)];
+}
+
+struct engine_options axes_options(const struct certify_plan *p)
+{
 	struct engine_options o = ENGINE_DEFAULTS;
-	const char *kernels = axes_chosen(p, AXIS_KERNELS);
-	bool ref = !strcmp(kernels, "ref");
+	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	o.model = p->model;
-	o.cuda_mode = cuda_mode(kernels);
-	o.backend = ref ? "ref" : o.cuda_mode ? "cuda" : "cpu";
-	o.isa = ref || o.cuda_mode ? NULL : kernels;
+	o.backend = kernels->backend;
+	o.isa = kernels->isa;
+	o.cuda_mode = kernels->mode;
 	o.threads = axes_number(p, AXIS_THREADS);
 	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
-	o.spec = spec[axes_number(p, AXIS_DRAFTS)];
+	o.spec = p->choice[AXIS_PREEMPTION] ? "off" : axes_spec(p);
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;
 	o.pages = pool(p, o.page_size);
 	return o;
-}
-
-/* ---- evidence ---- */
-
-__attribute__((format(printf, 3, 4))) static void say(char *seen, size_t cap, const char *form, ...)
-{
-	size_t n = strlen(seen);
-	va_list args;
-	if (n && n + 2 < cap)
-		n += (size_t)snprintf(seen + n, cap - n, ", ");
-	va_start(args, form);
-	vsnprintf(seen + n, cap - n, form, args);
-	va_end(args);
-}
-
-static bool kernels_at_work(const char *value, const struct evidence *ev)
-{
-	if (cuda_mode(value))
-		return !strcmp(ev->backend, "cuda") && !strcmp(ev->isa, cuda_mode(value));
-	return !strcmp(value, "ref") ? !strcmp(ev->backend, "ref")
-								 : !strcmp(ev->backend, "cpu") && !strcmp(ev->isa, value);
-}
-
-bool axes_at_work(const struct certify_plan *p, enum axis a, const struct evidence *ev, char *seen,
-				  size_t cap)
-{
-	int want = axes_number(p, a);
-	switch (a) {
-	case AXIS_KERNELS:
-		return kernels_at_work(axes_chosen(p, a), ev);
-	case AXIS_THREADS:
-		return ev->threads == want;
-	case AXIS_PAGE_SIZE:
-		return ev->page_size == want && ev->taken;
-	case AXIS_PAGE_ORDER:
-		say(seen, cap, "%lld of %lld pages apart", (long long)ev->apart, (long long)ev->taken);
-		return ev->apart > 0;
-	case AXIS_CHUNK:
-		say(seen, cap, "%lld rows at once", (long long)ev->most_rows);
-		return ev->most_rows == want;
-	case AXIS_COMPANY:
-		say(seen, cap, "%lld requests in a step", (long long)ev->most_members);
-		return ev->most_members == want + 1;
-	case AXIS_ROW:
-		say(seen, cap, "%lld rows before ours", (long long)ev->most_before);
-		return ev->most_before >= want;
-	case AXIS_PREFIX:
-		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
-		return ev->hit > 0;
-	case AXIS_PREEMPTION:
-		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
-		return ev->preempted > 0;
-	case AXIS_DRAFTS:
-		say(seen, cap, "%lld drafts judged, %lld accepted", (long long)ev->judged,
-			(long long)ev->accepted);
-		return ev->judged > 0 && ev->most_drafts == want;
-	case AXIS_WATCHED:
-		say(seen, cap, "%lld looks at attention", (long long)ev->watched);
-		if (!strcmp(axes_chosen(p, a), "recorded"))
-			say(seen, cap, "%lld events on disk", (long long)ev->recorded);
-		return ev->watched > 0 && (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
-	case N_AXES:
-		break;
-	}
-	return false;
 }

@@ -17,18 +17,23 @@ struct run {
 	const struct certify_plan *plan;
 	struct trail *trail; /* NULL: not kept */
 	struct evidence *ev;
-	int64_t request;	/* ours, as far as the sink is concerned; 0: none yet */
-	int64_t rows, mine; /* of the step under way: rows so far, rows before ours or -1 */
-	int64_t members, last_page, elder[CERTIFY_SLOTS];
-	int n_elders;
+	int64_t request; /* ours, as far as the sink is concerned; 0: none yet */
+	int64_t members, mine, drafts; /* of the step under way: requests so far, before ours or -1 */
+	int64_t last_page;
+	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
+	int n_company, ahead;			/* ahead: came before ours */
 	bool answering, begun, finished, failed;
+	bool repeated; /* ours went back to its prompt once */
 	struct engine *engine;
 	struct ring *ring;
 	struct writer *writer;
 	char recording[256];
 	int32_t *ids;
-	int32_t n_ids;
+	int32_t n_ids, next; /* next: token behind what the prompt repeats */
 };
+
+/* Behind the text: ids that do not repeat, of which 17 requests take 128 each, from 17 places on. */
+enum { ELDER_IDS = 160 };
 
 /* Repeats itself, so that prompt lookup has something to find, and then parts from what it
  * repeated. */
@@ -71,23 +76,24 @@ static void keep(struct run *r, int64_t pos, int64_t id, int64_t hash)
 static void see_batch(struct run *r, const struct ev_batch *b)
 {
 	if (b->request == r->request) {
-		r->mine = r->rows;
+		r->mine = r->members;
+		r->drafts = b->work == EV_WORK_verify ? b->rows - 1 : 0;
 		if (b->work == EV_WORK_prefill && !r->begun)
 			most(&r->ev->most_rows, b->rows);
-		if (b->work == EV_WORK_verify)
-			most(&r->ev->most_drafts, b->rows - 1);
 	}
-	r->rows += b->rows;
 	r->members++;
 }
 
 static void see_step(struct run *r)
 {
-	if (r->mine >= 0) {
-		most(&r->ev->most_members, r->members);
-		most(&r->ev->most_before, r->mine);
-	}
-	r->rows = r->members = 0;
+	struct evidence *ev = r->ev;
+	struct seen_step s = {(int8_t)r->members, (int8_t)r->mine, (int8_t)r->drafts};
+	bool news = r->answering && r->mine >= 0;
+	for (int i = 0; news && i < ev->n_steps; i++)
+		news = memcmp(&ev->step[i], &s, sizeof s) != 0;
+	if (news && ev->n_steps < (int)(sizeof ev->step / sizeof *ev->step))
+		ev->step[ev->n_steps++] = s;
+	r->members = r->drafts = 0;
 	r->mine = -1;
 }
 
@@ -133,11 +139,13 @@ static void on_event(void *arg, const struct event *ev)
 		most(&r->ev->hit, ev->u.lookup.hit);
 	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
 		r->ev->preempted++;
+		r->begun = r->repeated = false; /* it is computed again, and goes back again */
 	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
 		r->ev->watched++;
 	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
 		r->begun = true;
-		keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+		if (ev->u.token.source != EV_SOURCE_forced)
+			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
 	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
 		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
 	}
@@ -161,21 +169,62 @@ static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at,
 	return engine_submit(r->engine, &q, e);
 }
 
-/* Steps until ours is finished. Those who took our pages go once they did, so that we can end. */
+/* Those who took our pages go once they did, so that we can end. */
+static void dismiss_elders(struct run *r)
+{
+	if (r->plan->choice[AXIS_PREEMPTION] && r->ev->preempted)
+		while (r->n_company)
+			engine_cancel(r->engine, r->company[--r->n_company]);
+}
+
+/* The last to come goes. False if the batch is not to shrink any more. */
+static bool shrink(struct run *r)
+{
+	const int *choice = r->plan->choice;
+	if (!choice[AXIS_BATCH] || choice[AXIS_PREEMPTION] || r->n_company <= r->ahead)
+		return false;
+	engine_cancel(r->engine, r->company[--r->n_company]);
+	return true;
+}
+
+/* Ours is taken back to its prompt and a token that goes on with what the prompt repeats: there is
+ * something to guess, whatever the model would say. In a batch it goes so at every size of it, and
+ * must compute the same each time. */
+static int repeat(struct run *r, struct err *e)
+{
+	const struct workload *w = &r->plan->work;
+	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
+		return 0;
+	if (!r->repeated && engine_set(r->engine, "spec", axes_spec(r->plan), e))
+		return -1;
+	r->repeated = true;
+	return engine_rewind(r->engine, r->request, w->n_ids, r->next, e);
+}
+
+/* Whether a brief case has nothing more to see. */
+static bool enough(const struct run *r)
+{
+	const int *choice = r->plan->choice;
+	bool shrinks = choice[AXIS_BATCH] && !choice[AXIS_PREEMPTION] && r->n_company > r->ahead;
+	return r->plan->brief && r->answering && r->repeated && !shrinks &&
+		   evidence_is_whole(r->plan, r->ev);
+}
+
+/* Steps until ours is finished. */
 static int finish(struct run *r, struct err *e)
 {
 	int more = 1;
-	while (!r->finished && more > 0) {
+	while (!r->finished && more > 0 && !enough(r)) {
 		more = engine_step(r->engine, e);
-		if (r->ev->preempted && r->n_elders) {
-			for (int i = 0; i < r->n_elders; i++)
-				engine_cancel(r->engine, r->elder[i]);
-			r->n_elders = 0;
-		}
+		dismiss_elders(r);
+		if (more > 0 && repeat(r, e))
+			return -1;
 	}
 	if (more < 0)
 		return -1;
-	if (!r->finished)
+	if (!r->finished && more)
+		engine_cancel(r->engine, r->request);
+	else if (!r->finished)
 		return err_set(e, ERR_DEVICE, "certify: the engine stopped before its work was done");
 	return r->failed ? err_set(e, ERR_INPUT, "certify: the model computes no numbers (NaN)") : 0;
 }
@@ -194,33 +243,49 @@ static int score(struct run *r, struct err *e)
 	return r->request < 0 ? -1 : finish(r, e);
 }
 
-/* Other requests, of other lengths, that run as long as ours does. */
+/* Other requests, of other lengths, that run as long as ours does. Those that are to take our pages have
+ * nothing to guess from: they grow by a token a step, drafts or not. */
 static int submit_company(struct run *r, int from, int to, struct err *e)
 {
 	bool preempt = r->plan->choice[AXIS_PREEMPTION];
-	bool slow = axes_slow(r->plan->axes, r->plan->choice[AXIS_KERNELS]);
+	bool slow = axes_slow(r->plan->axes, r->plan->choice);
 	for (int i = from; i < to; i++) {
-		int32_t n = preempt ? axes_elder_tokens(r->plan) : 1 + (13 * i + 5) % (slow ? 3 : 24);
-		int64_t id = submit(r, EV_REQUEST_KIND_load, (7 * i + 3) % 64, n, 0, e);
+		int32_t n = preempt ? axes_elder_tokens(r->plan) : slow ? 1 : 1 + (13 * i + 5) % 24;
+		int32_t at = preempt ? CERTIFY_LONGEST + i : (7 * i + 3) % 64;
+		int64_t id = submit(r, EV_REQUEST_KIND_load, at, n, 0, e);
 		if (id < 0)
 			return -1;
-		if (preempt)
-			r->elder[r->n_elders++] = id;
+		r->company[r->n_company++] = id;
 	}
 	return 0;
 }
 
-static int answer(struct run *r, int company, int ahead, struct err *e)
+/* Steps before ours comes: it joins a batch that is under way. Those that are to take our pages must be
+ * through their prompts. */
+static int32_t steps_ahead(const struct run *r, int ahead)
+{
+	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
+	if (!ahead)
+		return 0;
+	if (!r->plan->choice[AXIS_PREEMPTION])
+		return 2;
+	int32_t by_chunk = chunk ? (n + chunk - 1) / chunk : 1;
+	int32_t by_budget = (n * ahead + CERTIFY_BUDGET - 1) / CERTIFY_BUDGET;
+	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
+}
+
+static int answer(struct run *r, int company, int ahead, int32_t n_generated, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
 	expect(r);
-	r->n_elders = 0;
+	r->n_company = 0;
+	r->ahead = ahead;
 	if (submit_company(r, 0, ahead, e))
 		return -1;
-	for (int i = 0; ahead && i < 2; i++) /* ours joins a batch that is under way */
+	for (int32_t i = steps_ahead(r, ahead); i > 0; i--)
 		if (engine_step(r->engine, e) < 0)
 			return -1;
-	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, w->n_generated, e);
+	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, n_generated, e);
 	if (r->request < 0 || submit_company(r, ahead, company, e))
 		return -1;
 	return finish(r, e);
@@ -231,10 +296,10 @@ static int shuffle_pages(struct run *r, struct err *e)
 {
 	int64_t id[CERTIFY_SLOTS];
 	uint64_t random = r->plan->seed;
-	int n = engine_info(r->engine)->pages < CERTIFY_SLOTS ? engine_info(r->engine)->pages
-														  : CERTIFY_SLOTS;
+	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text takes few */
+	n = n < engine_info(r->engine)->pages ? n : engine_info(r->engine)->pages;
 	for (int i = 0; i < n; i++)
-		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 2, 0, e)) < 0)
+		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 1, 0, e)) < 0)
 			return -1;
 	if (engine_step(r->engine, e) < 0)
 		return -1;
@@ -277,11 +342,15 @@ static int fill_ids(struct run *r, struct err *e)
 		return -1;
 	}
 	r->n_ids = CERTIFY_LONGEST;
-	r->ids = calloc((size_t)r->n_ids, sizeof *r->ids);
+	r->ids = calloc(CERTIFY_LONGEST + ELDER_IDS, sizeof *r->ids);
 	for (int32_t i = 0; r->ids && n_once && i < r->n_ids; i++)
 		r->ids[i] = once[(size_t)i % n_once];
-	for (int32_t i = 0; r->ids && n > 30 && i < 12; i++)
-		r->ids[n - 12 + i] = r->ids[8 + i];
+	for (int32_t i = 0; r->ids && i < ELDER_IDS; i++)
+		r->ids[CERTIFY_LONGEST + i] = 7 * (i + 1) % engine_info(r->engine)->vocab;
+	int32_t again = n > 30 ? 12 : 4, from = n > 30 ? 8 : 1;
+	for (int32_t i = 0; r->ids && n > again && i < again; i++)
+		r->ids[n - again + i] = r->ids[from + i];
+	r->next = r->ids ? r->ids[from + again] : 0;
 	free(once);
 	if (!r->ids)
 		return err_set(e, ERR_MEMORY, "out of memory");
@@ -341,17 +410,20 @@ static int compute(struct run *r, struct err *e)
 	int ahead, company = axes_company(p, &ahead);
 	if (p->choice[AXIS_PAGE_ORDER] && shuffle_pages(r, e))
 		return -1;
-	if (score(r, e))
+	if (p->judged && score(r, e))
 		return -1;
+	if (!p->work.n_generated)
+		return 0;
 	if (p->choice[AXIS_PREFIX]) { /* once for the cache, its tokens not kept */
 		struct trail *kept = r->trail;
 		r->trail = NULL;
-		int failed = answer(r, 0, 0, e);
+		int failed = answer(r, 0, 0, 1, e);
 		r->trail = kept;
 		if (failed)
 			return -1;
 	}
-	return answer(r, company, ahead, e);
+	r->answering = true;
+	return answer(r, company, ahead, p->work.n_generated, e);
 }
 
 int certify_run_case(const struct certify_plan *p, struct trail *trail, struct evidence *ev,

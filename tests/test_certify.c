@@ -56,7 +56,7 @@ static void test_equal(void **state)
 	(void)state;
 	static const char *const must[][2] = {
 		{"kernels", "ref"},	   {"page size", "64"},		{"page order", "shuffled"},
-		{"prefill chunk", "7"}, {"company", "3"},		{"company", "17"},
+		{"prefill chunk", "7"}, {"batch", "4"},		{"batch", "17"},
 		{"row", "5"},		   {"prefix", "hit"},		{"preemption", "forced"},
 		{"drafts", "4"},	   {"watched", "attention"}, {"watched", "recorded"},
 	};
@@ -82,6 +82,90 @@ static void test_equal(void **state)
 	assert_true(sum.hash == again.hash && sum.hash != 0);
 	unlink(s.model);
 	free(s.model);
+}
+
+/* Left to run, every pair that can be had meets, in cases that only the seed chooses. */
+struct order {
+	int n;
+	char what[256][320];
+};
+
+static void note(void *arg, const struct certify_case *c)
+{
+	struct order *o = arg;
+	assert_true(c->equal && o->n < 256);
+	snprintf(o->what[o->n++], sizeof o->what[0], "%s %s", c->axis, c->what);
+}
+
+static void test_all_pairs(void **state)
+{
+	(void)state;
+	struct tiny_options t = TINY_DEFAULTS;
+	struct certify_summary *sum = calloc(2, sizeof *sum);
+	struct order *order = calloc(2, sizeof *order);
+	struct err e = {0};
+	t.ctx = 64 + 520; /* enough for the largest chunk */
+	t.layers = 1;
+	char *path = tiny_temp(&t, &e);
+	assert_true(path && sum && order);
+	struct certify_options o = {.model = path, .seed = 3};
+	if (certify_run(&o, note, &order[0], &sum[0], &e))
+		fail_msg("%s", e.text);
+	assert_int_equal(sum[0].pairs_met, sum[0].pairs_possible);
+	assert_false(sum[0].out_of_time);
+	for (int i = 0; i < sum[0].n_values; i++)
+		assert_true(sum[0].value[i].base || sum[0].value[i].cases > 1);
+	int impossible = 0;
+	for (int i = 0; i < sum[0].n_rules; i++)
+		impossible += sum[0].rule[i].n_pairs;
+	for (int i = 0; i < sum[0].n_values; i++)
+		for (int j = 0; j < sum[0].n_values; j++)
+			impossible -= sum[0].pair[i][j] == CERTIFY_PAIR_IMPOSSIBLE;
+	assert_int_equal(impossible, 0);
+	o.mixed = 20; /* the same seed, the same cases, of which fewer are asked for */
+	if (certify_run(&o, note, &order[1], &sum[1], &e))
+		fail_msg("%s", e.text);
+	assert_int_equal(sum[1].n_mixed, 20);
+	assert_memory_equal(order[0].what, order[1].what, (size_t)order[1].n * sizeof order[1].what[0]);
+	unlink(path);
+	free(path);
+	free(order);
+	free(sum);
+}
+
+/* The values that the proof promises, in full. */
+static void test_values(void **state)
+{
+	(void)state;
+	static const char *const must[][2] = {
+		{"threads", "1"}, {"threads", "2"}, {"threads", "3"}, {"threads", "7"},
+		{"prefill chunk", "1"}, {"prefill chunk", "7"}, {"prefill chunk", "64"},
+		{"prefill chunk", "512"}, {"page order", "shuffled"}, {"prefix", "cold"},
+		{"prefix", "hit"}, {"preemption", "forced"}, {"kernels", "ref"}, {"row", "16"},
+	};
+	struct tiny_options t = TINY_DEFAULTS;
+	struct seen s = {0};
+	static struct certify_summary sum;
+	struct err e = {0};
+	char n[8];
+	t.ctx = 64 + 520;
+	char *path = tiny_temp(&t, &e);
+	struct certify_options o = {.model = path, .seconds = 1e-9}; /* one case */
+	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), 0);
+	assert_int_equal(s.n_cases, 1);
+	assert_true(sum.out_of_time && sum.n_untried > 40);
+	for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+		find(&sum, must[i][0], must[i][1]);
+	for (int i = 1; i <= 17; i++) {
+		snprintf(n, sizeof n, "%d", i);
+		find(&sum, "batch", n);
+		if (i <= 9) {
+			snprintf(n, sizeof n, "%d", i - 1);
+			find(&sum, "drafts", n);
+		}
+	}
+	unlink(path);
+	free(path);
 }
 
 /* Each weight format has kernels of its own. */
@@ -148,6 +232,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_all_pairs),
+		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_difference),
 		cmocka_unit_test(test_unfit),

@@ -382,6 +382,17 @@ def test_certify():
     check("certify --json: the certificate as JSON", status == 0 and certificate.get("equal") is True and
           certificate["hash"] in text and len(certificate["sha256"]) == 64 and certificate["cases"] and
           any(v["axis"] == "preemption" for v in certificate["values"]), f"{out} {err}")
+    check("its pairs: met, left or impossible by a rule that is named", certificate.get("pairs_met", 0) +
+          len(certificate.get("pairs_left", [])) == certificate.get("pairs_possible") and
+          all(r["rule"] and r["pairs"] > 0 for r in certificate["pairs_impossible"]), f"{out} {err}")
+    other = os.path.join(TMP.name, "q4k.gguf")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--dim", "256", "--ffn", "256", "--type", "Q4_K", other],
+                   check=True)
+    status, out, err = cutaway("certify", "--quick", "--json", "--seconds", "4", TINY, other)
+    both = json.loads(out or "{}")
+    check("certify of two models: both certificates, the formats of both", status == 0 and both.get("equal") is True and
+          len(both["certificates"]) == 2 and {"Q4_1", "Q4_K"} <= set(both["formats_covered"]) and
+          "IQ4_NL" in both["formats_not_covered"], f"{out} {err}")
 
 
 def test_sentencepiece():
