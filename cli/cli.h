@@ -39,6 +39,7 @@ struct cli {
 	bool verify;				  /* of whatif */
 	uint64_t given;				  /* options that were said: see cli_given() */
 	const char *range;		/* of verify: steps */
+	bool view, deep;		/* of diff */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;
@@ -133,5 +134,6 @@ int verb_why(const struct cli *c, struct err *e);
 int verb_export(const struct cli *c, struct err *e);
 int verb_whatif(const struct cli *c, struct err *e);
 int verb_verify(const struct cli *c, struct err *e);
+int verb_diff(const struct cli *c, struct err *e);
 
 #endif

@@ -12,10 +12,11 @@
 
 enum {
 	ENGINE = VERB_CHAT | VERB_RUN | VERB_SCORE | VERB_BENCH,
-	KERNELS = ENGINE | VERB_VERIFY,
-	JSON = VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY | VERB_WHATIF | VERB_VERIFY,
+	KERNELS = ENGINE | VERB_VERIFY | VERB_DIFF,
+	JSON = VERB_RUN | VERB_TOKENIZE | VERB_SCORE | VERB_BENCH | VERB_CERTIFY | VERB_WHATIF | VERB_VERIFY |
+		   VERB_DIFF,
 	ANSWER = VERB_CHAT | VERB_RUN,
-	SCREEN = VERB_CHAT | VERB_REPLAY,
+	SCREEN = VERB_CHAT | VERB_REPLAY | VERB_DIFF,
 };
 
 /* clang-format off */
@@ -106,6 +107,9 @@ const struct option options[] = {
 
 	WORD(TEXT, "Recording", "range", "A:B", VERB_VERIFY, range,
 		 "verify the rows of these steps alone: A:B, A:, :B or one step"),
+	FLAG("Recording", "deep", VERB_DIFF, deep,
+		 "compute the divergence exactly, with the model (or both models, over the tokens of A)"),
+	FLAG("Screen", "view", VERB_DIFF, view, "both texts side by side in the terminal"),
 
 	WORD(FILE, "Screen", "commands", "FILE", VERB_CHAT, commands,
 		 "begin with these lines, as if typed: / commands and turns"),

@@ -82,6 +82,14 @@ const struct verb verbs[] = {
 	 "difference, which back ends of this machine give the recorded hash, and the first layer and stage "
 	 "at which two of them part, with both values. Exit status 0 only if all are equal.",
 	 "cutaway verify session.db", VERB_VERIFY, 1, 1, verb_verify},
+	{"diff", "A B", "two recordings: the first token that differs, and why",
+	 "Lays the requests of two recordings side by side, matched by prompt and order. Of each pair that "
+	 "parts: the first token that differs and its cause (the logits, a setting of the draw, a token that "
+	 "the user put there, the prompt, the end of one), what each drew there, and how far they go apart "
+	 "behind it. --view shows both texts in columns: n and N go to the next and previous difference, [ "
+	 "and ] to other requests, q quits. --deep loads the model and gives the divergence exactly. Exit "
+	 "status 0 if all requests are equal, 1 if not.",
+	 "cutaway diff --view monday.db tuesday.db", VERB_DIFF, 2, 2, verb_diff},
 	{"devices", "", "the GPUs that there are, and why one cannot be used",
 	 "Lists the devices of the CUDA driver: number, name, memory, multiprocessors, compute capability "
 	 "and driver, whether this build has kernels for it, and if it cannot be used, why. Says for "

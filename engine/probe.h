@@ -77,4 +77,13 @@ typedef bool probe_stage_fn(void *arg, const struct probe_stage *s);
 int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
 				 struct err *err);
 
+/* All logits of the rows that predict positions first + 1 … n, one row after the other: for holding two
+ * models, or two texts, beside each other. ids [n] are copied. Rows are computed a few at a time. */
+struct probe_rows;
+int probe_rows_open(struct probe_rows **r, struct engine *e, const int32_t *ids, int32_t n, int32_t first,
+					struct err *err);
+/* The next row [vocab], until the next call; NULL behind the last, or with the error. stats may be NULL. */
+const float *probe_rows_next(struct probe_rows *r, struct k_logit_stats *stats, struct err *err);
+void probe_rows_close(struct probe_rows *r); /* NULL is fine */
+
 #endif

@@ -18,7 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-cli-")
 PROGRAM = os.path.join(TMP.name, "cutaway")  # a copy, so that no model lies beside it
 TINY = os.path.join(TMP.name, "tiny.gguf")
-VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify", "devices"]
+VERBS = ["chat", "run", "replay", "tokenize", "score", "bench", "certify", "cache", "why", "export", "whatif", "verify",
+         "diff", "devices"]
 HOMES = {name: os.path.join(TMP.name, name) for name in
          ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
 HOMES["TMPDIR"] = TMP.name
@@ -370,6 +371,25 @@ def test_verify():
     check("verify: another model", status == 3 and "not the model that was recorded" in err, err)
 
 
+def test_diff():
+    paths = [os.path.join(TMP.name, f"diff-{i}.db") for i in range(3)]
+    for path, seed in zip(paths, ("5", "5", "6")):
+        tiny("run", "--raw", "--temp", "0.9", "--seed", seed, "--max-tokens", "30", "--record", path, "to compare")
+    status, out, err = cutaway("diff", *paths[:2])
+    check("diff: equal, exit 0", status == 0 and b"equal: 1 of 1" in out and not err, f"{out} {err}")
+    status, out, err = cutaway("diff", *paths[1:])
+    check("diff: another seed, exit 1", status == 1 and b"the draw, from equal logits: seed 5 and 6" in out and not err,
+          f"{out} {err}")
+    status, out, err = cutaway("diff", "--json", "--deep", *paths[1:])
+    report = json.loads(out or "{}")
+    pair = report["requests"][0]
+    check("diff --json --deep", status == 1 and not report["equal"] and pair["cause"] == "setting" and
+          pair["deep"]["kl"] > 0 and pair["a"]["id"] != pair["b"]["id"], f"{out} {err}")
+    check("diff needs two files", cutaway("diff", paths[0])[0] == 2 and cutaway("diff", paths[0], "/nowhere.db")[0] == 4)
+    status, out, err = cutaway("diff", "--view", *paths[1:])
+    check("diff --view wants a terminal", status != 0 and "terminal" in err and not out, f"{out} {err}")
+
+
 def test_certify():
     status, out, err = tiny("certify", "--quick", "--seconds", "6")
     text = out.decode()
@@ -465,7 +485,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
-                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_verify,
+                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")

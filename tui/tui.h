@@ -33,5 +33,8 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e);
  * pace. progress may be NULL; false stops. */
 int tui_cast(const char *path, int w, int h, FILE *out,
 			 bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e);
+/* Two recordings side by side, until the person quits. The same options. */
+struct diff;
+int tui_diff(struct diff *d, const struct tui_options *o, struct err *e);
 
 #endif
