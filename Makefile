@@ -52,10 +52,10 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call step,CC,$<) $(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
-# Kernels for a GPU: compiled where nvcc is found, unless CUDA=0, and carried by the program, which
-# opens the driver when it runs. The same for every build; one that is free of the order has none.
+# Kernels for a GPU: `make cuda` compiles them, which takes nvcc minutes, into the program, which opens the
+# driver when it runs. Once they are there a plain make keeps them in; CUDA=0 leaves them out.
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
-CUDA ?= $(if $(NVCC),1,0)
+CUDA ?= $(if $(NVCC),$(if $(wildcard build/cuda/kernels.fatbin),1,0),0)
 CUDA_ARCHS ?= 80 90
 CUDA_PTX = $(lastword $(CUDA_ARCHS))
 # Rule 1 of docs/arithmetic.md.
@@ -228,7 +228,7 @@ help:
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
-	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc; `make` does it by itself unless CUDA=0)'
+	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
 	@echo 'make test-gpu    on a machine with a GPU: tests, certificate and compute-sanitizer there'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make fuzz        the fuzz targets, a minute in total'

@@ -254,6 +254,10 @@ static void interfere(struct sim *s, struct request *r)
 {
 	struct script *q = script_of(s, r);
 
+	if (q->at >= q->n_acts && !request_is_given(r)) { /* the log ends here: it was killed, or still grows */
+		finish(s, r, false);
+		return;
+	}
 	while (q->at < q->n_acts && q->act[q->at].kind != ACT_DRAWN) {
 		const struct act *a = &q->act[q->at];
 
