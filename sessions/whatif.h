@@ -34,7 +34,7 @@ struct whatif_settings { /* -1 or NULL: as recorded */
 	X(prompt_tokens, "prompt tokens asked of the prefix cache")                                    \
 	X(hit_tokens, "of them found there")                                                           \
 	X(prefill_rows, "prompt rows computed")                                                        \
-	X(recomputed, "of them again, after a preemption")                                             \
+	X(recomputed, "tokens lost to preemptions, to compute again")                                             \
 	X(tokens, "tokens generated")                                                                  \
 	X(drafted, "tokens drafted")                                                                   \
 	X(accepted, "of them kept")                                                                    \
