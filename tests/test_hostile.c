@@ -121,7 +121,7 @@ static int64_t read_all(const char *name, struct err *e)
 	for (int64_t step = -1; step < 70; step += 7)
 		reader_step_seq(r, step);
 	reader_step_seq(r, INT64_MAX);
-	reader_marks(r, ignore_mark, &marks, e);
+	reader_marks(r, 1, INT64_MAX, ignore_mark, &marks, e);
 	reader_close(r);
 	read_sum = sum;
 	return n;

@@ -258,7 +258,7 @@ static void test_steps_and_marks(void **state)
 		assert_int_equal(reader_step_seq(r, 301), -1);
 		assert_int_equal(reader_step_seq(r, INT64_MIN), -1);
 		*text = 0;
-		assert_int_equal(reader_marks(r, note_mark, text, &e), 0);
+		assert_int_equal(reader_marks(r, 1, INT64_MAX, note_mark, text, &e), 0);
 		assert_string_equal(text, "t1 r50 r100 e100 e101 r150 r200 r250 r300 ");
 		reader_close(r);
 	}

@@ -301,6 +301,13 @@ static int check_pages(struct foreign *f, const char *path, struct err *e)
 	return 0;
 }
 
+int foreign_check_plain(const struct foreign *f, const char *path, const char *table, struct err *e)
+{
+	if (check_is_table(f->db, path, table, e))
+		return -1;
+	return f->checked ? quick_check(f->db, path, table, e) : 0;
+}
+
 static bool is_wal(sqlite3 *db)
 {
 	sqlite3_stmt *s = NULL;

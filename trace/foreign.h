@@ -31,6 +31,9 @@ void foreign_close(struct foreign *f);
 /* The file's format has a table for this kind of event. */
 bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
+/* A name in the schema is a plain table, and its pages are sound if the file's are checked. */
+int foreign_check_plain(const struct foreign *f, const char *path, const char *table, struct err *e);
+
 /* The connection's last error. Returns -1. */
 int foreign_fail(sqlite3 *db, const char *path, struct err *e);
 

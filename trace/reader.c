@@ -15,46 +15,27 @@
 
 #include <sqlite3.h>
 
-#include "trace/foreign.h"
+#include "trace/reader_impl.h"
 #include "trace/schema.h"
 
-struct source {
-	sqlite3_stmt *rows;	  /* all from seq ?1 on */
-	sqlite3_stmt *newest; /* the last one */
-	bool row;			  /* rows stands on one */
-	int64_t seq;		  /* of that row */
-};
-
-struct reader {
-	char *path;
-	struct foreign file;
-	struct source source[EV_N_KINDS];
-	sqlite3_stmt *next_step; /* first step row with seq >= ?1 */
-	bool placed;			 /* invariant 1 */
-	struct source *taken;	 /* its row was handed out and is still being looked at */
-	int64_t from;			 /* seq that is read next, at least */
-	struct reader_info info;
-	struct err err;
-};
-
-static int fail(struct reader *r)
+int reader_fail(struct reader *r)
 {
 	return foreign_fail(r->file.db, r->path, &r->err);
 }
 
 /* Copies the error that sticks. Returns -1. */
-static int report(struct reader *r, struct err *e)
+int reader_report(struct reader *r, struct err *e)
 {
 	return err_set(e, r->err.code, "%s", r->err.text);
 }
 
-static int prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
+int reader_prepare(struct reader *r, sqlite3_stmt **stmt, char *sql)
 {
 	int rc = sql ? sqlite3_prepare_v3(r->file.db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)
 				 : SQLITE_NOMEM;
 
 	sqlite3_free(sql);
-	return rc ? fail(r) : 0;
+	return rc ? reader_fail(r) : 0;
 }
 
 static int prepare_all(struct reader *r)
@@ -65,20 +46,20 @@ static int prepare_all(struct reader *r)
 
 		if (!foreign_has(&r->file, (enum ev_kind)k))
 			continue; /* an older file: its rows are NULL, and it has none */
-		if (prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
-			prepare(r, &s->newest,
+		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
+			reader_prepare(r, &s->newest,
 					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
 									" ORDER BY \"%w\".seq DESC LIMIT 1",
 									name, name, name, name)))
 			return -1;
 	}
-	return prepare(r, &r->next_step,
+	return reader_prepare(r, &r->next_step,
 				   sqlite3_mprintf("SELECT step.seq, step.step FROM main.step WHERE step.seq >= ?1"
 								   " ORDER BY step.seq LIMIT 1"));
 }
 
 /* First step with a seq >= from. false: none. */
-static bool find_step(struct reader *r, int64_t from, int64_t *seq, int64_t *step)
+bool reader_find_step(struct reader *r, int64_t from, int64_t *seq, int64_t *step)
 {
 	bool found;
 
@@ -93,7 +74,7 @@ static bool find_step(struct reader *r, int64_t from, int64_t *seq, int64_t *ste
 }
 
 /* What the file holds now. A row of one table that is not there counts for nothing. */
-static void refresh_info(struct reader *r)
+void reader_refresh(struct reader *r)
 {
 	struct reader_info info = { 0 };
 
@@ -109,12 +90,13 @@ static void refresh_info(struct reader *r)
 			}
 			if (k == EV_closed)
 				info.closed = 1;
-			if (k == EV_step && !find_step(r, seq, &at, &info.n_steps))
+			if (k == EV_step && !reader_find_step(r, seq, &at, &info.n_steps))
 				info.n_steps = 0;
 		}
 		sqlite3_reset(s);
 	}
 	info.checked = r->file.checked;
+	info.keyframes = r->keyframe != NULL;
 	info.live = r->file.live;
 	r->info = info;
 }
@@ -130,12 +112,12 @@ int reader_open(struct reader **out, const char *path, struct err *e)
 	r->from = 1;
 	if (!r->path)
 		err_set(&r->err, ERR_MEMORY, "%s: out of memory", path);
-	else if (!foreign_open(&r->file, path, &r->err) && !prepare_all(r)) {
-		refresh_info(r);
+	else if (!foreign_open(&r->file, path, &r->err) && !prepare_all(r) && !reader_find_keyframes(r)) {
+		reader_refresh(r);
 		*out = r;
 		return 0;
 	}
-	report(r, e);
+	reader_report(r, e);
 	reader_close(r);
 	return -1;
 }
@@ -147,7 +129,11 @@ void reader_close(struct reader *r)
 	for (int k = 0; k < EV_N_KINDS; k++) {
 		sqlite3_finalize(r->source[k].rows);
 		sqlite3_finalize(r->source[k].newest);
+		sqlite3_finalize(r->source[k].one);
 	}
+	sqlite3_finalize(r->keyframe);
+	sqlite3_finalize(r->keyframes);
+	sqlite3_finalize(r->story);
 	sqlite3_finalize(r->next_step);
 	foreign_close(&r->file);
 	free(r->path);
@@ -179,7 +165,7 @@ static int advance(struct reader *r, struct source *s)
 
 	s->row = rc == SQLITE_ROW;
 	if (!s->row)
-		return rc == SQLITE_DONE ? 0 : fail(r);
+		return rc == SQLITE_DONE ? 0 : reader_fail(r);
 	if (sqlite3_column_type(s->rows, 0) != SQLITE_INTEGER)
 		return err_set(&r->err, ERR_INPUT, "%s: table %s: seq is not a number", r->path,
 					   ev_info[s - r->source].name);
@@ -190,12 +176,12 @@ static int advance(struct reader *r, struct source *s)
 static int place(struct reader *r)
 {
 	if (sqlite3_exec(r->file.db, "BEGIN", NULL, NULL, NULL))
-		return fail(r);
+		return reader_fail(r);
 	r->placed = true;
 	for (int k = 0; k < EV_N_KINDS; k++) {
 		struct source *s = &r->source[k];
 
-		if (!s->rows)
+		if (!s->rows || r->left_out >> k & 1)
 			continue;
 		sqlite3_bind_int64(s->rows, 1, r->from);
 		if (advance(r, s))
@@ -244,19 +230,18 @@ static int read_field(struct reader *r, struct event *ev, const struct ev_field 
 	return 0;
 }
 
-static int read_event(struct reader *r, struct event *ev, enum ev_kind kind)
+int reader_take(struct reader *r, sqlite3_stmt *s, enum ev_kind kind, int64_t seq, struct event *ev)
 {
 	const struct ev_info *info = &ev_info[kind];
-	struct source *source = &r->source[kind];
 	char *member = (char *)&ev->u;
 
 	ev_init(ev, kind);
-	ev->seq = source->seq;
-	if (sqlite3_column_type(source->rows, 1) != SQLITE_INTEGER)
-		return wrong_type(r, ev, "t_ns", sqlite3_column_type(source->rows, 1));
-	ev->t_ns = sqlite3_column_int64(source->rows, 1);
+	ev->seq = seq;
+	if (sqlite3_column_type(s, 1) != SQLITE_INTEGER)
+		return wrong_type(r, ev, "t_ns", sqlite3_column_type(s, 1));
+	ev->t_ns = sqlite3_column_int64(s, 1);
 	for (int i = 0; i < info->n_fields; i++) {
-		if (read_field(r, ev, &info->fields[i], source->rows, i + 2, member))
+		if (read_field(r, ev, &info->fields[i], s, i + 2, member))
 			return -1;
 		member += ev_field_size(info->fields[i].type);
 	}
@@ -287,7 +272,8 @@ static int next_event(struct reader *r, struct event *ev)
 	r->taken = NULL;
 	s = smallest(r);
 	if (!s) {
-		refresh_info(r);
+		if (!r->left_out)
+			reader_refresh(r);
 		reader_rest(r);
 		return 0;
 	}
@@ -295,7 +281,7 @@ static int next_event(struct reader *r, struct event *ev)
 		return err_set(&r->err, ERR_INPUT,
 					   "%s: table %s: two events have the number %lld, or it has none", r->path,
 					   ev_info[s - r->source].name, (long long)s->seq);
-	if (read_event(r, ev, (enum ev_kind)(s - r->source)))
+	if (reader_take(r, s->rows, (enum ev_kind)(s - r->source), s->seq, ev))
 		return -1;
 	r->taken = s;
 	r->from = s->seq + 1;
@@ -306,13 +292,13 @@ int reader_next(struct reader *r, struct event *ev, struct err *e)
 {
 	int rc = r->err.code ? -1 : next_event(r, ev);
 
-	return rc < 0 ? report(r, e) : rc;
+	return rc < 0 ? reader_report(r, e) : rc;
 }
 
 int reader_seek(struct reader *r, int64_t seq, struct err *e)
 {
 	if (r->err.code)
-		return report(r, e);
+		return reader_report(r, e);
 	reader_rest(r);
 	r->from = seq < 1 ? 1 : seq;
 	return 0;
@@ -327,91 +313,12 @@ int64_t reader_step_seq(struct reader *r, int64_t step)
 	while (lo < hi) {
 		int64_t mid = lo + (hi - lo) / 2;
 
-		if (!find_step(r, mid, &seq, &at) || at >= step)
+		if (!reader_find_step(r, mid, &seq, &at) || at >= step)
 			hi = mid;
 		else if (seq >= hi)
 			return -1;
 		else
 			lo = seq + 1;
 	}
-	return find_step(r, lo, &seq, &at) && at == step ? seq : -1;
-}
-
-struct mark_source {
-	sqlite3_stmt *stmt;
-	bool by_step; /* its column is a step, not a seq */
-	int64_t step; /* of its row; INT64_MAX at the end */
-};
-
-static int advance_mark(struct reader *r, struct mark_source *m)
-{
-	int64_t seq = 0;
-
-	for (;;) {
-		int rc = sqlite3_step(m->stmt);
-
-		m->step = INT64_MAX;
-		if (rc != SQLITE_ROW)
-			return rc == SQLITE_DONE ? 0 : fail(r);
-		if (m->by_step)
-			m->step = sqlite3_column_int64(m->stmt, 0);
-		else if (!find_step(r, sqlite3_column_int64(m->stmt, 0), &seq, &m->step))
-			continue; /* no step came after it */
-		if (m->step > 0)
-			return 0;
-	}
-}
-
-static int merge_marks(struct reader *r, struct mark_source *m,
-					   void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
-{
-	int64_t last[MARK_EVICTED + 1] = { 0 };
-
-	for (int k = 0; k <= MARK_EVICTED; k++)
-		if (advance_mark(r, &m[k]))
-			return -1;
-	for (;;) {
-		int best = 0;
-
-		for (int k = 1; k <= MARK_EVICTED; k++)
-			if (m[k].step < m[best].step)
-				best = k;
-		if (m[best].step == INT64_MAX)
-			return 0;
-		if (m[best].step > last[best])
-			fn(arg, (enum reader_mark)best, m[best].step);
-		last[best] = m[best].step;
-		if (advance_mark(r, &m[best]))
-			return -1;
-	}
-}
-
-int reader_marks(struct reader *r, void (*fn)(void *arg, enum reader_mark kind, int64_t step),
-				 void *arg, struct err *e)
-{
-	struct mark_source m[] = {
-		[MARK_TURN] = { 0 }, [MARK_REJECTED] = { .by_step = true }, [MARK_EVICTED] = { 0 }
-	};
-	char *sql[] = {
-		[MARK_TURN] =
-			sqlite3_mprintf("SELECT r.seq FROM main.request r WHERE r.kind IN (%d, %d, %d)"
-							" ORDER BY r.seq",
-							EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run),
-		[MARK_REJECTED] =
-			sqlite3_mprintf("SELECT DISTINCT d.step FROM main.draft d WHERE d.verdict = %d"
-							" ORDER BY d.step",
-							EV_VERDICT_rejected),
-		[MARK_EVICTED] = sqlite3_mprintf("SELECT p.seq FROM main.page p WHERE p.action = %d"
-										 " ORDER BY p.seq",
-										 EV_PAGE_evict),
-	};
-	int rc = r->err.code ? -1 : 0;
-
-	for (int k = 0; k <= MARK_EVICTED; k++)
-		rc |= prepare(r, &m[k].stmt, sql[k]);
-	if (!rc)
-		rc = merge_marks(r, m, fn, arg);
-	for (int k = 0; k <= MARK_EVICTED; k++)
-		sqlite3_finalize(m[k].stmt);
-	return rc ? report(r, e) : 0;
+	return reader_find_step(r, lo, &seq, &at) && at == step ? seq : -1;
 }

@@ -15,6 +15,7 @@
 
 #include <sqlite3.h>
 
+#include "trace/keyframe.h"
 #include "trace/schema.h"
 
 /* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
@@ -25,7 +26,8 @@ struct recording {
 	char *path;
 	int fd; /* holds the lock; closing it would drop SQLite's own locks, so it closes last */
 	sqlite3 *db;
-	sqlite3_stmt *insert[EV_N_KINDS], *begin, *commit, *pages;
+	sqlite3_stmt *insert[EV_N_KINDS], *insert_key, *begin, *commit, *pages;
+	struct keyframer *keyframer;
 	bool open;		   /* a transaction */
 	int64_t rows, seq; /* with those not yet committed */
 	struct recording_size size;
@@ -154,6 +156,12 @@ static int prepare_all(struct recording *r, struct err *e)
 		if (rc)
 			return -1;
 	}
+	char *key = schema_keyframe_insert_sql();
+	int failed = prepare(r, &r->insert_key, key, e);
+
+	sqlite3_free(key);
+	if (failed)
+		return -1;
 	if (prepare(r, &r->begin, "BEGIN IMMEDIATE", e) || prepare(r, &r->commit, "COMMIT", e) ||
 		prepare(r, &r->pages, "PRAGMA page_size", e) || sqlite3_step(r->pages) != SQLITE_ROW)
 		return fail(r, e);
@@ -184,7 +192,8 @@ int recording_create(struct recording **out, const char *path, struct err *e)
 		return err_set(e, ERR_MEMORY, "out of memory for the recording");
 	r->fd = -1;
 	r->path = strdup(path);
-	if (!r->path) {
+	r->keyframer = keyframer_open();
+	if (!r->path || !r->keyframer) {
 		err_set(e, ERR_MEMORY, "out of memory for the recording");
 		goto fail;
 	}
@@ -234,11 +243,28 @@ static int begin(struct recording *r, struct err *e)
 	return 0;
 }
 
+static int add_keyframe(struct recording *r, const struct key_row *row, struct err *e)
+{
+	const int64_t number[] = { row->seq, row->step, row->marks.turns, row->marks.rejected,
+							   row->marks.evicted };
+	sqlite3_stmt *s = r->insert_key;
+	int rc = 0;
+
+	for (int i = 0; i < 5; i++)
+		rc |= sqlite3_bind_int64(s, i + 1, number[i]);
+	rc |= sqlite3_bind_blob64(s, 6, row->tokens.data, row->tokens.size, SQLITE_STATIC);
+	rc |= sqlite3_bind_blob64(s, 7, row->state.data, row->state.size, SQLITE_STATIC);
+	if (rc || sqlite3_step(s) != SQLITE_DONE)
+		fail(r, e);
+	return sqlite3_reset(s) ? -1 : 0;
+}
+
 int recording_add(struct recording *r, const struct event *ev, struct err *e)
 {
 	const struct ev_info *info = &ev_info[ev->kind];
 	const char *member = (const char *)&ev->u;
 	sqlite3_stmt *s = r->insert[ev->kind];
+	struct key_row row;
 	int rc;
 
 	if (begin(r, e))
@@ -257,7 +283,7 @@ int recording_add(struct recording *r, const struct event *ev, struct err *e)
 	sqlite3_reset(s);
 	r->seq = ev->seq;
 	r->rows++;
-	return 0;
+	return keyframer_add(r->keyframer, ev, &row) ? add_keyframe(r, &row, e) : 0;
 }
 
 int recording_commit(struct recording *r, struct err *e)
@@ -292,6 +318,7 @@ void recording_close(struct recording *r, bool failed)
 		return;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		sqlite3_finalize(r->insert[k]);
+	sqlite3_finalize(r->insert_key);
 	sqlite3_finalize(r->begin);
 	sqlite3_finalize(r->commit);
 	sqlite3_finalize(r->pages);
@@ -307,6 +334,7 @@ void recording_close(struct recording *r, bool failed)
 	}
 	if (r->fd >= 0)
 		close(r->fd);
+	keyframer_close(r->keyframer);
 	free(r->path);
 	free(r);
 }

@@ -91,6 +91,44 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 	return 0;
 }
 
+static const struct {
+	const char *name, *type, *doc;
+} keyframe_column[] = {
+	{ "seq", "INTEGER PRIMARY KEY", "of the event `step` that it stands behind" },
+	{ "step", "INTEGER NOT NULL", "number of that step" },
+	{ "turns", "INTEGER NOT NULL", "turns of the conversation that began since the keyframe before" },
+	{ "rejected", "INTEGER NOT NULL", "drafted tokens rejected since then" },
+	{ "evicted", "INTEGER NOT NULL", "pages evicted since then" },
+	{ "tokens", "BLOB NOT NULL", "tokens and rewinds since then, packed: trace/keyframe.h" },
+	{ "state", "BLOB NOT NULL", "page table, requests and counters behind the step, packed: trace/keyframe.h" },
+};
+enum { N_KEYFRAME_COLUMNS = sizeof keyframe_column / sizeof *keyframe_column };
+
+/* An index over the events, not one of them: derived, and may be left out (trace/keyframe.h). */
+static int create_keyframes(sqlite3 *db)
+{
+	static const char doc[] = "what holds at every 128th step, so that a replay can go there at once; "
+							  "made from the events, and not needed to read them";
+	sqlite3_str *s = sqlite3_str_new(db);
+
+	sqlite3_str_appendf(s, "CREATE TABLE keyframe ( -- %s\n", doc);
+	for (int i = 0; i < N_KEYFRAME_COLUMNS; i++)
+		sqlite3_str_appendf(s, "\t%s %s%s -- %s\n", keyframe_column[i].name, keyframe_column[i].type,
+							i + 1 < N_KEYFRAME_COLUMNS ? "," : "", keyframe_column[i].doc);
+	sqlite3_str_appendall(s, ") STRICT");
+	if (run(db, sqlite3_str_finish(s)) || add_doc(db, "keyframe", "", "", doc))
+		return -1;
+	for (int i = 0; i < N_KEYFRAME_COLUMNS; i++)
+		if (add_doc(db, "keyframe", keyframe_column[i].name, "", keyframe_column[i].doc))
+			return -1;
+	return 0;
+}
+
+char *schema_keyframe_insert_sql(void)
+{
+	return sqlite3_mprintf("INSERT INTO main.keyframe VALUES(?,?,?,?,?,?,?)");
+}
+
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
@@ -126,7 +164,7 @@ static int create_all(sqlite3 *db)
 		if (run(db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
 			add_doc(db, v->name, "", "", v->doc))
 			return -1;
-	return create_codes(db);
+	return create_keyframes(db) || create_codes(db) ? -1 : 0;
 }
 
 int schema_create(sqlite3 *db)

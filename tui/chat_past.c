@@ -96,7 +96,7 @@ static void go_to_mark(struct app *a, bool forward)
 		app_say(a, e.code ? SAY_ERROR : SAY_INFO, "%s", e.code ? e.text : "this is the present");
 		return;
 	}
-	step = a->past ? scrubber_mark(c->past, forward) : -1;
+	step = a->past ? player_next_mark(c->past, forward) : -1;
 	if (step < 0)
 		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");
 	else

@@ -1,35 +1,20 @@
-/* See player.h. */
+/* See player.h. Forwards, the events of the next steps are folded; backwards or far ahead, the timeline is made anew
+ * from the keyframe that lies KEY_WINDOW steps before (rounded down), and what follows is folded: so all that the
+ * timeline keeps of steps comes from events, and the keyframe has to hold none of it.
+ *
+ * Invariant: the reader stands behind the last event that t has folded. */
 #include "tui/player.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "tui/player_impl.h"
+#include "tui/timeline_fold.h"
 
-enum { CHUNK = 64 << 10, EVENTS_BETWEEN_LOOKS = 32 };
+enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 
-/* Where a step's event ends in the log, and when it was. */
-struct player_step {
-	size_t end;
-	int64_t t_ns;
-};
-
-struct player {
-	struct reader *reader;
-	int64_t n_steps;
-	bool closed, read_all;
-	unsigned char *log; /* events behind one another: size (8 bytes), packed bytes */
-	size_t size, cap, at; /* at: folded so far */
-	struct player_step *step; /* step[i] is step i + 1 */
-	int64_t n_read, cap_step, current;
-	struct player_mark *mark;
-	int n_marks, cap_marks;
-};
-
-static void add_mark(void *arg, enum reader_mark kind, int64_t step)
+void player_add_mark(struct player *p, enum reader_mark kind, int64_t step)
 {
-	struct player *p = arg;
-
 	if (p->n_marks == p->cap_marks) {
 		int cap = p->cap_marks ? 2 * p->cap_marks : 256;
 		struct player_mark *grown = realloc(p->mark, (size_t)cap * sizeof *grown);
@@ -42,6 +27,79 @@ static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 	p->mark[p->n_marks++] = (struct player_mark){ kind, step };
 }
 
+static void add_mark(void *arg, enum reader_mark kind, int64_t step)
+{
+	player_add_mark(arg, kind, step);
+}
+
+static bool add_coarse(void *arg, const struct key_row *row)
+{
+	struct player *p = arg;
+
+	if (row->seq <= p->marked_seq)
+		return true;
+	p->marked_seq = row->seq;
+	if (row->marks.turns > 0)
+		player_add_mark(p, MARK_TURN, row->step);
+	if (row->marks.rejected > 0)
+		player_add_mark(p, MARK_REJECTED, row->step);
+	if (row->marks.evicted > 0)
+		player_add_mark(p, MARK_EVICTED, row->step);
+	return true;
+}
+
+/* A long recording's marks are those of its keyframes: which of their spans has one. */
+static int find_marks(struct player *p, struct err *e)
+{
+	const struct reader_info *info = reader_info(p->reader);
+	int64_t last;
+
+	p->coarse |= info->n_steps > EXACT_MARKS;
+	if (p->coarse)
+		return reader_keyframes(p->reader, p->marked_seq + 1, INT64_MAX, false, add_coarse, p, e);
+	last = info->last_seq;
+	if (reader_marks(p->reader, p->marked_seq + 1, last, add_mark, p, e) < 0)
+		return -1;
+	p->marked_seq = last;
+	return 0;
+}
+
+static bool find_token(void *arg, int64_t seq, struct event *ev)
+{
+	struct player *p = arg;
+
+	return reader_one(p->reader, EV_token, seq, ev, NULL) == 1 && ev->u.token.step >= 0;
+}
+
+struct story {
+	struct tl_page_event *out;
+	int n;
+};
+
+static void add_story(void *arg, const struct event *ev, int64_t step)
+{
+	const struct ev_page *e = &ev->u.page;
+	struct story *s = arg;
+
+	if (e->action < 0 || e->action >= EV_N_page_action || e->other > TL_INT_MAX || e->request > TL_INT_MAX ||
+		(e->other < -1 && e->other != EV_NULL_I) || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX)
+		return;
+	s->out[s->n++] = (struct tl_page_event){ .step = step < 0 || step > TL_INT_MAX ? 0 : step, .t_ns = ev->t_ns,
+											 .request = e->request > 0 ? e->request : 0, .other = e->other,
+											 .action = (enum ev_code_page_action)e->action,
+											 .block = tl_int32(e->block),
+											 .refs = e->refs > 0 ? tl_int32(e->refs) : 0 };
+}
+
+static int find_story(void *arg, int32_t page, struct tl_page_event *out, int max)
+{
+	struct player *p = arg;
+	struct story s = { out, 0 };
+
+	reader_story(p->reader, page, p->base.seq + 1, max, add_story, &s, NULL);
+	return s.n;
+}
+
 int player_open(struct player **out, const char *path, struct err *e)
 {
 	struct player *p = calloc(1, sizeof *p);
@@ -49,31 +107,40 @@ int player_open(struct player **out, const char *path, struct err *e)
 	*out = NULL;
 	if (!p)
 		return err_set(e, ERR_MEMORY, "no memory for a replay");
-	if (reader_open(&p->reader, path, e) < 0 || reader_marks(p->reader, add_mark, p, e) < 0 ||
-		reader_seek(p->reader, 1, e) < 0) {
-		player_close(p);
-		return -1;
+	if (reader_open(&p->reader, path, e) < 0 || find_marks(p, e) < 0)
+		goto fail;
+	if (!reader_info(p->reader)->keyframes && reader_info(p->reader)->n_steps > 2 * NEAR_STEPS) {
+		p->keyframer = keyframer_open();
+		if (!p->keyframer || reader_open(&p->scan, path, e) < 0)
+			goto fail;
 	}
-	p->n_steps = reader_info(p->reader)->n_steps;
-	p->closed = reader_info(p->reader)->closed;
 	*out = p;
 	return 0;
+fail:
+	player_close(p);
+	return -1;
 }
 
 void player_close(struct player *p)
 {
 	if (!p)
 		return;
+	player_scan_close(p);
+	for (int64_t i = 0; i < p->n_keys; i++) {
+		free((void *)p->key[i].row.tokens.data);
+		free((void *)p->key[i].row.state.data);
+	}
 	reader_close(p->reader);
-	free(p->log);
-	free(p->step);
+	free(p->key);
 	free(p->mark);
 	free(p);
 }
 
 int64_t player_n_steps(const struct player *p)
 {
-	return p->n_read > p->n_steps || p->read_all ? p->n_read : p->n_steps;
+	int64_t n = reader_info(p->reader)->n_steps;
+
+	return p->current > n ? p->current : n;
 }
 
 int64_t player_at(const struct player *p)
@@ -83,7 +150,12 @@ int64_t player_at(const struct player *p)
 
 bool player_closed(const struct player *p)
 {
-	return p->closed;
+	return reader_info(p->reader)->closed;
+}
+
+bool player_live(const struct player *p)
+{
+	return reader_info(p->reader)->live && !reader_info(p->reader)->closed;
 }
 
 const struct player_mark *player_marks(const struct player *p, int *n)
@@ -92,126 +164,187 @@ const struct player_mark *player_marks(const struct player *p, int *n)
 	return p->mark;
 }
 
-static int keep_step(struct player *p, int64_t t_ns, struct err *e)
+int player_read(struct player *p, int64_t budget_ns, struct err *e)
 {
-	if (p->n_read == p->cap_step) {
-		int64_t cap = p->cap_step ? 2 * p->cap_step : 1024;
-		struct player_step *grown = realloc(p->step, (size_t)cap * sizeof *grown);
+	return player_scan(p, budget_ns, e);
+}
 
-		if (!grown)
-			return err_set(e, ERR_MEMORY, "the recording does not fit the memory");
-		p->step = grown;
-		p->cap_step = cap;
+int player_refresh(struct player *p, struct err *e)
+{
+	int64_t before = reader_info(p->reader)->last_seq;
+
+	reader_rest(p->reader);
+	reader_refresh(p->reader);
+	if (reader_info(p->reader)->last_seq == before)
+		return 0;
+	return find_marks(p, e) < 0 ? -1 : 1;
+}
+
+int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e)
+{
+	int64_t seq;
+
+	if (!reader_info(p->reader)->keyframes) {
+		if (step / KEY_STEPS < 1 || step / KEY_STEPS > p->n_keys)
+			return 0;
+		*row = p->key[step / KEY_STEPS - 1].row;
+		return row->step == step;
 	}
-	p->step[p->n_read++] = (struct player_step){ p->size, t_ns };
+	seq = reader_step_seq(p->reader, step);
+	return seq < 0 ? 0 : reader_keyframe(p->reader, seq, row, e);
+}
+
+/* To the very beginning. */
+static int rewind_all(struct player *p, struct timeline *t, struct err *e)
+{
+	player_empty(t);
+	p->t = t;
+	p->current = p->seq = p->base.seq = 0;
+	p->at_end = false;
+	reader_only(p->reader, UINT64_MAX);
+	return reader_seek(p->reader, 1, e);
+}
+
+/* Somewhere before the step, as near as can be. The stretch from there is folded. */
+static int jump(struct player *p, struct timeline *t, int64_t step, struct err *e)
+{
+	struct key_row row = { .seq = 0 };
+	int64_t at = (step - KEY_WINDOW) / KEY_STEPS * KEY_STEPS;
+	int got = 0;
+
+	if (!reader_info(p->reader)->keyframes && at > p->n_keys * KEY_STEPS)
+		at = p->n_keys * KEY_STEPS;
+	if (at > 0 && (step < p->current || at > p->current || t != p->t))
+		got = player_key_at(p, at, &row, e);
+	if (got == 1) {
+		p->t = t;
+		p->current = row.step;
+		p->seq = row.seq;
+		p->at_end = false;
+		got = player_restore(p, t, &row, e);
+	}
+	if (got < 0)
+		return -1;
+	if (got == 0 && (step < p->current || t != p->t || p->at_end || t->last_seq < p->seq))
+		return rewind_all(p, t, e);
 	return 0;
 }
 
-static int keep(struct player *p, const struct event *ev, struct err *e)
-{
-	size_t size = ev_pack(ev, NULL, 0), need = p->size + 8 + size, cap = p->cap ? p->cap : CHUNK;
-	unsigned char *grown;
-
-	while (cap < need)
-		cap += cap / 2;
-	if (cap > p->cap) {
-		grown = realloc(p->log, cap);
-		if (!grown)
-			return err_set(e, ERR_MEMORY, "the recording does not fit the memory");
-		p->log = grown;
-		p->cap = cap;
-	}
-	memcpy(p->log + p->size, &size, 8);
-	ev_pack(ev, p->log + p->size + 8, size);
-	p->size = need;
-	return ev->kind == EV_step ? keep_step(p, ev->t_ns, e) : 0;
-}
-
-/* 1: one more event, 0: there is none. */
-static int read_one(struct player *p, struct err *e)
-{
-	struct event ev;
-	int got = p->read_all ? 0 : reader_next(p->reader, &ev, e);
-
-	if (got == 1)
-		return keep(p, &ev, e) < 0 ? -1 : 1;
-	p->read_all = true;
-	return got;
-}
-
-int player_read(struct player *p, int64_t budget_ns, struct err *e)
-{
-	int64_t until = now_ns() + budget_ns;
-	int got = 0;
-
-	for (int i = 1; (got = read_one(p, e)) == 1; i++)
-		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until)
-			break;
-	return got;
-}
-
-/* Where the log ends for a timeline that stands at `step`. */
-static size_t end_of(const struct player *p, int64_t step)
-{
-	return step >= p->n_read ? p->size : step > 0 ? p->step[step - 1].end : 0;
-}
-
-static void fold_to(struct player *p, struct timeline *t, size_t end)
-{
-	struct event ev;
-	uint64_t size;
-
-	while (p->at < end) {
-		memcpy(&size, p->log + p->at, 8);
-		if (ev_unpack(&ev, p->log + p->at + 8, size) == 0)
-			timeline_fold(t, &ev);
-		p->at += 8 + size;
-	}
-}
-
 /* Before the first step the session event and the settings are shown, but no request. */
-static size_t end_of_begin(const struct player *p)
+static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 {
-	uint64_t size, kind;
-	size_t at = 0;
+	struct event ev;
+	int got;
 
-	while (at < p->size) {
-		memcpy(&size, p->log + at, 8);
-		memcpy(&kind, p->log + at + 8, 8);
-		if (kind != EV_session && kind != EV_setting)
-			break;
-		at += 8 + size;
+	if (rewind_all(p, t, e) < 0)
+		return -1;
+	while ((got = reader_next(p->reader, &ev, e)) == 1) {
+		if (ev.kind != EV_session && ev.kind != EV_setting)
+			return reader_seek(p->reader, ev.seq, e);
+		timeline_fold(t, &ev);
 	}
-	return at;
+	return got < 0 ? -1 : 0;
+}
+
+static int fold_to(struct player *p, struct timeline *t, int64_t step, struct err *e)
+{
+	struct event ev;
+	int got = 1;
+
+	while (p->current < step && (got = reader_next(p->reader, &ev, e)) == 1) {
+		timeline_fold(t, &ev);
+		if (ev.kind == EV_step && ev.u.step.step > p->current) {
+			p->current = ev.u.step.step;
+			p->seq = ev.seq;
+		}
+	}
+	if (got != 1 || p->current < reader_info(p->reader)->n_steps)
+		return got < 0 ? -1 : 0;
+	/* The last step has what follows it, too. */
+	while ((got = reader_next(p->reader, &ev, e)) == 1) {
+		timeline_fold(t, &ev);
+		if (ev.kind == EV_step && ev.u.step.step > p->current) {
+			p->current = ev.u.step.step;
+			p->seq = ev.seq;
+		}
+	}
+	p->at_end = true;
+	return got < 0 ? -1 : 0;
 }
 
 int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
 {
-	size_t end;
-	int got = 1;
+	int64_t n = reader_info(p->reader)->n_steps;
+	int rc;
 
-	step = step < 0 ? 0 : step;
-	/* One more than asked for: only then is it known whether the step is the last. */
-	while (p->n_read <= step && got == 1)
-		got = read_one(p, e);
-	if (step > p->n_read)
-		step = p->n_read;
-	end = step ? end_of(p, step) : end_of_begin(p);
-	if (end < p->at) {
-		timeline_free(t);
-		timeline_init(t);
-		p->at = 0;
-	}
-	fold_to(p, t, end);
-	p->current = step;
-	return got < 0 ? -1 : 0;
+	t->older = (struct tl_older){ p, find_token, find_story };
+	if (step <= 0)
+		return fold_begin(p, t, e);
+	if (step > n)
+		step = n;
+	if (p->at_end && p->current == step && t == p->t && step == n)
+		step++; /* what has come since, if anything has */
+	if ((step < p->current || (p->at_end && step == p->current) || t != p->t || step > p->current + NEAR_STEPS) &&
+		jump(p, t, step, e) < 0)
+		return -1;
+	rc = fold_to(p, t, step, e);
+	reader_rest(p->reader);
+	return rc;
 }
 
 int64_t player_next_ns(struct player *p, struct err *e)
 {
-	while (p->n_read <= p->current && read_one(p, e) == 1)
-		;
-	if (p->n_read <= p->current)
+	struct event ev, now;
+	int got;
+
+	if (p->current >= reader_info(p->reader)->n_steps)
 		return -1;
-	return p->step[p->current].t_ns - (p->current ? p->step[p->current - 1].t_ns : 0);
+	got = reader_step_from(p->reader, p->seq + 1, &ev, e);
+	if (got < 1)
+		return -1;
+	if (!p->seq || reader_one(p->reader, EV_step, p->seq, &now, e) < 1)
+		return ev.t_ns;
+	return ev.t_ns > now.t_ns ? ev.t_ns - now.t_ns : 0;
+}
+
+struct nearest {
+	int64_t at, best;
+	bool forward;
+};
+
+static void nearer_mark(void *arg, enum reader_mark kind, int64_t step)
+{
+	struct nearest *n = arg;
+
+	(void)kind;
+	if (n->forward ? step > n->at && (n->best < 0 || step < n->best) : step < n->at && step > n->best)
+		n->best = step;
+}
+
+/* The marks of steps first … last. */
+static void look_between(struct player *p, int64_t first, int64_t last, struct nearest *n)
+{
+	int64_t from = reader_step_seq(p->reader, first - 1), to = reader_step_seq(p->reader, last);
+
+	reader_marks(p->reader, from < 0 ? 1 : from + 1, to < 0 ? INT64_MAX : to, nearer_mark, n, NULL);
+}
+
+int64_t player_next_mark(struct player *p, bool forward)
+{
+	struct nearest n = { p->current, -1, forward };
+	int64_t end = reader_info(p->reader)->n_steps, tail = end / KEY_STEPS * KEY_STEPS;
+
+	if (!forward && p->coarse)
+		look_between(p, tail + 1, end, &n);
+	for (int i = forward ? 0 : p->n_marks - 1; n.best < 0 && i >= 0 && i < p->n_marks; i += forward ? 1 : -1) {
+		int64_t step = p->mark[i].step;
+
+		if (!p->coarse)
+			nearer_mark(&n, p->mark[i].kind, step);
+		else if (forward ? step > p->current : step - KEY_STEPS < p->current)
+			look_between(p, step - KEY_STEPS + 1, step, &n);
+	}
+	if (forward && n.best < 0 && p->coarse)
+		look_between(p, tail + 1, end, &n);
+	return n.best;
 }

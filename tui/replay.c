@@ -141,7 +141,7 @@ static void control(struct app *a, enum app_control control)
 static void go_to_mark(struct app *a, bool forward)
 {
 	struct replay *r = a->mode_data;
-	int64_t step = scrubber_mark(r->player, forward);
+	int64_t step = player_next_mark(r->player, forward);
 
 	if (step < 0) {
 		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");

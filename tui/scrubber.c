@@ -20,10 +20,11 @@ static void draw_marks(const struct player *player, struct pen *p, int64_t n_ste
 	const struct player_mark *mark = player_marks(player, &n);
 
 	for (size_t k = 0; k < sizeof look / sizeof *look; k++)
-		for (int i = 0; i < n; i++)
-			if (mark[i].kind == look[k].kind) {
+		for (int i = 0, x, last = -1; i < n; i++)
+			if (mark[i].kind == look[k].kind && (x = column_of(mark[i].step, n_steps, p->r.w)) != last) {
 				p->ink = (uint8_t)look[k].ink;
-				pen_text(p, column_of(mark[i].step, n_steps, p->r.w), 0, glyph(p->c, look[k].glyph), -1);
+				pen_text(p, x, 0, glyph(p->c, look[k].glyph), -1);
+				last = x; /* a long recording has thousands of marks */
 			}
 }
 
@@ -53,20 +54,4 @@ void scrubber_draw(struct pen *p, const struct player *player, const char *right
 	pen_text(p, knob, 1, glyph(p->c, GLYPH_KNOB), -1);
 	if (p->r.h > 2)
 		draw_legend(p, right);
-}
-
-int64_t scrubber_mark(const struct player *player, bool forward)
-{
-	int n, best = -1;
-	const struct player_mark *mark = player_marks(player, &n);
-	int64_t at = player_at(player);
-
-	for (int i = 0; i < n; i++) {
-		bool beyond = forward ? mark[i].step > at : mark[i].step < at;
-		bool nearer = best < 0 || (forward ? mark[i].step < mark[best].step : mark[i].step > mark[best].step);
-
-		if (beyond && nearer)
-			best = i;
-	}
-	return best < 0 ? -1 : mark[best].step;
 }

@@ -8,7 +8,5 @@
 
 /* Two rows; in a third, if there is one, what the marks mean and `right`. */
 void scrubber_draw(struct pen *p, const struct player *player, const char *right);
-/* Step of the next mark before or behind the present step; -1: none. */
-int64_t scrubber_mark(const struct player *player, bool forward);
 
 #endif

@@ -15,7 +15,7 @@ void timeline_init(struct timeline *t)
 	memset(t, 0, sizeof *t);
 }
 
-static void request_free(struct tl_request *r)
+void tl_request_free(struct tl_request *r)
 {
 	free(r->text);
 	free(r->prompt);
@@ -32,7 +32,7 @@ static void request_free(struct tl_request *r)
 void timeline_free(struct timeline *t)
 {
 	for (int32_t i = 0; i < t->n_requests; i++)
-		request_free(&t->request[i]);
+		tl_request_free(&t->request[i]);
 	for (int32_t i = 0; i < t->n_vocab; i++)
 		free(t->vocab[i].bytes);
 	for (int32_t i = 0; i < t->n_futures; i++)
@@ -350,6 +350,14 @@ static int32_t tokens_since(const struct tl_request *r, int64_t first)
 	return n;
 }
 
+/* From its first token to its end. */
+static double mean_rate(const struct ev_finish *f)
+{
+	double ns = (double)f->total_ns - (double)f->first_token_ns;
+
+	return f->first_token_ns > 0 && ns > 0 ? (double)(f->generated - 1) * SECOND_NS / ns : (double)NAN;
+}
+
 double timeline_rate(const struct timeline *t, int64_t request)
 {
 	const struct tl_request *r = request ? timeline_request(t, request) : NULL;
@@ -373,6 +381,8 @@ double timeline_rate(const struct timeline *t, int64_t request)
 	}
 	if (r)
 		tokens = tokens_since(r, first);
+	if (r && ns <= 0 && r->finished && r->finish.generated > 1)
+		return mean_rate(&r->finish);
 	return ns > 0 ? tokens * SECOND_NS / ns : (double)NAN;
 }
 

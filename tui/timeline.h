@@ -10,8 +10,14 @@
  * are of their list; indexes point into their arrays. Token ids of prompts and candidates may be anything:
  * timeline_token_bytes() takes all. Sums over steps belong into doubles.
  *
- * Memory grows with the session (a token is about 300 bytes); a failed allocation sets `full`, and from
- * then on the timeline keeps what it has. Thread: the UI's. */
+ * Memory is bounded: at every TL_SLIDE-th step, steps and what hangs on them (batches, drafts, rows of attention
+ * and the heat of pages) are let go of when they are TL_WINDOW steps old, and so is a request that has ended, if
+ * TL_REQUESTS newer ones of its sort (the conversation's, the others) are there or they have TL_TOKENS tokens.
+ * Sums are kept. A failed allocation sets `full`, and from then on the timeline keeps what it has.
+ *
+ * A timeline that was not folded from the start (tui/player.h) has `light` tokens, of which only id, position,
+ * step, source and p are known, and pages whose older events are not there: ask by timeline_whole() and
+ * timeline_page() where the rest is shown. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_TIMELINE_H
 #define CUTAWAY_TUI_TIMELINE_H
 
@@ -22,6 +28,7 @@
 #include "kernels/kernels.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
+enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192 };
 #define TL_INT_MAX ((int64_t)1 << 50)
 
 enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED };
@@ -32,6 +39,7 @@ struct tl_token {
 	float p, p_draw, entropy; /* NaN: absent */
 	uint8_t source; /* enum ev_code_source */
 	bool is_end;
+	bool light;        /* see timeline_whole() */
 	bool staged;       /* stage[] is there (it is not when nobody observed) */
 	int32_t survivors; /* -1: absent */
 	uint8_t n_candidates;
@@ -109,8 +117,10 @@ struct tl_page {
 	int32_t block; /* index in the owner's block table */
 	int64_t last_used_step;
 	float heat; /* share of attention it got in the newest observed row, mean over layers */
+	int64_t heat_step; /* of that row */
 	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
 	int32_t n_story;                           /* ever */
+	int32_t n_untold; /* of them, the first ones were not folded: see timeline_page() */
 };
 
 struct tl_batch { /* one member of one step */
@@ -175,6 +185,7 @@ struct timeline {
 		int64_t judged, accepted;
 	} by_place[32];
 	int64_t last_seq, last_t_ns;
+	int64_t last_step; /* number of the newest step, also of one that is not kept; 0: none */
 	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */
 
 	struct tl_vocab {
@@ -186,6 +197,14 @@ struct timeline {
 
 	/* what belongs to the step that has not ended yet */
 	struct tl_step open;
+
+	/* Whoever did not fold from the start gives what is missing. The event lives until the next call. */
+	struct tl_older {
+		void *arg;
+		bool (*token)(void *arg, int64_t seq, struct event *ev);
+		/* The newest events of a page before those that were folded, the newest first. Returns how many. */
+		int (*story)(void *arg, int32_t page, struct tl_page_event *out, int max);
+	} older;
 };
 
 void timeline_init(struct timeline *t);
@@ -197,6 +216,10 @@ const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
 const struct tl_step *timeline_last_step(const struct timeline *t);
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
+/* The same token, with all that is known of it; NULL for NULL. */
+const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);
+/* A page, 0 … n_pages - 1, with its story. */
+const struct tl_page *timeline_page(const struct timeline *t, int32_t page);
 /* The newest request of the conversation (chat, fork or run), or NULL. */
 const struct tl_request *timeline_chat(const struct timeline *t);
 /* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will do. */
@@ -209,7 +232,8 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t p
 int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
 /* The token as it was drawn; NULL: it belongs to a prompt. */
 const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos);
-/* Tokens a second of one request or (0) of all, over the last second of engine time; NaN without data. */
+/* Tokens a second of one request or (0) of all, over the last second of engine time; of one that ended before the
+ * steps that are kept, its mean. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
 /* Beyond this multiple of the bandwidth measured at the start a share of it says nothing: the machine was busy
  * then, or weights stay in its caches. */

@@ -70,7 +70,10 @@ int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struc
 static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_stem b)
 {
 	int32_t n = timeline_branch_length(t, b), at = 0;
+	const struct tl_request *q = timeline_request(t, b.request);
 
+	while (q && at < q->n_prompt && at < r->n_prompt && at < n && q->prompt[at] == r->prompt[at])
+		at++;
 	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
 		at++;
 	return at;
@@ -81,6 +84,8 @@ static void consider(struct timeline *t, struct tl_request *r, const struct tl_r
 {
 	struct tl_stem b = { .request = from->id, .future = future };
 
+	if (timeline_branch_length(t, b) <= r->stem.pos)
+		return; /* the newest came first, and is the longest as a rule */
 	b.pos = begins(t, r, b);
 	if (b.pos > least && b.pos > r->stem.pos)
 		r->stem = b;
@@ -144,7 +149,7 @@ void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos)
 	t->future = more;
 	u = &t->future[t->n_futures];
 	*u = (struct tl_future){ .request = r->id,
-							 .step = t->n_steps ? t->step[t->n_steps - 1].s.step : 0,
+							 .step = t->last_step,
 							 .stem = { r->id, -1, pos },
 							 .token = malloc((size_t)n * sizeof *u->token),
 							 .n_tokens = n };

@@ -42,8 +42,10 @@ static void dump_fields(FILE *f, enum ev_kind kind, const void *fields)
 	}
 }
 
-static void dump_token(FILE *f, const struct tl_token *k)
+static void dump_token(FILE *f, const struct timeline *t, const struct tl_token *light)
 {
+	const struct tl_token *k = timeline_whole(t, light);
+
 	fprintf(f, "  token step=%" PRId64 " seq=%" PRId64 " pos=%" PRId64 " hash=%" PRId64 " id=%d "
 			"source=%d end=%d staged=%d survivors=%d draft=%d",
 			k->step, k->seq, k->pos, k->hash, k->id, k->source, k->is_end, k->staged, k->survivors,
@@ -83,7 +85,7 @@ static void dump_attention(FILE *f, const struct tl_attention *a)
 	fputc('\n', f);
 }
 
-static void dump_request(FILE *f, const struct tl_request *r)
+static void dump_request(FILE *f, const struct timeline *t, const struct tl_request *r)
 {
 	fprintf(f, "request %" PRId64 " parent=%" PRId64 " sample=%" PRId64 " kind=%d state=%d arrival=%" PRId64
 			" admitted=%" PRId64 " first=%" PRId64 " finished=%" PRId64 " slot=%d computed=%d drafted=%d "
@@ -112,16 +114,16 @@ static void dump_request(FILE *f, const struct tl_request *r)
 		fprintf(f, " %d", r->pages[i]);
 	fputc('\n', f);
 	for (int32_t i = 0; i < r->n_tokens; i++)
-		dump_token(f, &r->token[i]);
+		dump_token(f, t, &r->token[i]);
 	dump_attention(f, &r->attention);
 }
 
-static void dump_future(FILE *f, const struct tl_future *u)
+static void dump_future(FILE *f, const struct timeline *t, const struct tl_future *u)
 {
 	fprintf(f, "future request=%" PRId64 " step=%" PRId64 " stem=%" PRId64 "/%d/%d\n", u->request, u->step,
 			u->stem.request, u->stem.future, u->stem.pos);
 	for (int32_t i = 0; i < u->n_tokens; i++)
-		dump_token(f, &u->token[i]);
+		dump_token(f, t, &u->token[i]);
 }
 
 static void dump_page(FILE *f, int32_t number, const struct tl_page *p)
@@ -202,11 +204,11 @@ char *timeline_dump(const struct timeline *t)
 		fputc('\n', f);
 	}
 	for (int32_t i = 0; i < t->n_requests; i++)
-		dump_request(f, &t->request[i]);
+		dump_request(f, t, &t->request[i]);
 	for (int32_t i = 0; i < t->n_futures; i++)
-		dump_future(f, &t->future[i]);
+		dump_future(f, t, &t->future[i]);
 	for (int32_t i = 0; i < t->n_pages; i++)
-		dump_page(f, i, &t->page[i]);
+		dump_page(f, i, timeline_page(t, i));
 	for (int32_t i = 0; i < t->n_steps; i++)
 		dump_step(f, &t->step[i]);
 	dump_step(f, &t->open);

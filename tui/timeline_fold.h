@@ -25,6 +25,8 @@ bool tl_fold_trim(struct timeline *t, const struct ev_trim *e);
 bool tl_fold_finish(struct timeline *t, const struct ev_finish *e, int64_t t_ns);
 
 bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, int64_t t_ns);
+/* Fills in a token but for its draft. */
+void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq);
 bool tl_fold_draft(struct timeline *t, const struct ev_draft *e);
 
 bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns);
@@ -38,6 +40,12 @@ bool tl_fold_time(struct timeline *t, const struct ev_time *e);
 bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int64_t t_ns);
 /* Whether an event that names this step may belong to the step that is open. */
 bool tl_step_is_open(struct timeline *t, int64_t step);
+
+void tl_request_free(struct tl_request *r);
+/* A step has ended: lets go of what is old. */
+void tl_slide(struct timeline *t, int64_t step);
+/* The first `by` drafts are gone. */
+void tl_drafts_moved(struct timeline *t, int32_t by);
 
 struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 

@@ -82,7 +82,6 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 
 bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns)
 {
-	const struct tl_step *last = timeline_last_step(t);
 	struct tl_page *p;
 
 	if (e->page < 0 || e->page >= t->n_pages || e->action < 0 || e->action >= EV_N_page_action)
@@ -95,7 +94,7 @@ bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns)
 	if (!p->refs)
 		p->heat = 0; /* nobody looks at it */
 	p->story[p->n_story % TL_PAGE_STORY] =
-		(struct tl_page_event){ .step = last ? last->s.step + 1 : 1, .t_ns = t_ns,
+		(struct tl_page_event){ .step = t->last_step + 1, .t_ns = t_ns,
 								.request = e->request > 0 ? e->request : 0, .other = e->other,
 								.action = (enum ev_code_page_action)e->action,
 								.block = tl_int32(e->block), .refs = p->refs };
@@ -126,6 +125,7 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 		for (int32_t l = 0; l < a->n_layers; l++)
 			sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)b];
 		t->page[r->pages[b]].heat = sum / (float)a->n_layers;
+		t->page[r->pages[b]].heat_step = a->step;
 	}
 }
 

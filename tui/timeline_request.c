@@ -102,7 +102,7 @@ bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e)
 		return true;
 	t->preempt = more;
 	t->preempt[t->n_preempts++] =
-		(struct tl_preempt){ .step = t->n_steps ? t->step[t->n_steps - 1].s.step + 1 : 1, .p = *e };
+		(struct tl_preempt){ .step = t->last_step + 1, .p = *e };
 	return true;
 }
 

@@ -6,7 +6,7 @@
 /* The first event of a step that names it decides its number. */
 bool tl_step_is_open(struct timeline *t, int64_t step)
 {
-	if (step < 1 || (t->n_steps && step <= t->step[t->n_steps - 1].s.step))
+	if (step < 1 || step <= t->last_step)
 		return false;
 	if (!t->open.s.step)
 		t->open.s.step = step;
@@ -115,10 +115,12 @@ bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int6
 	s = &t->step[t->n_steps++];
 	*s = t->open;
 	s->s = step_numbers(e);
+	t->last_step = e->step;
 	s->seq = seq;
 	s->t_ns = t_ns;
 	s->n_batch = t->n_batch - s->batch_at;
 	s->n_draft = t->n_drafts - s->draft_at;
 	open_next(t);
+	tl_slide(t, e->step);
 	return true;
 }

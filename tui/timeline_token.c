@@ -43,6 +43,17 @@ static void unpack_stages(struct tl_token *k, struct ev_span s)
 										 .value = tl_get_float(p + 8) };
 }
 
+void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
+{
+	*k = (struct tl_token){ .step = e->step, .seq = seq, .pos = e->pos, .hash = e->hash,
+							.id = (int32_t)e->id, .p = tl_part(e->p), .p_draw = tl_part(e->p_draw),
+							.entropy = e->entropy >= 0 && e->entropy < 64 ? (float)e->entropy : NAN,
+							.source = (uint8_t)e->source, .is_end = e->is_end == 1,
+							.survivors = tl_int32(e->survivors), .draft = -1 };
+	unpack_candidates(k, e->candidates);
+	unpack_stages(k, e->stages);
+}
+
 bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, int64_t t_ns)
 {
 	struct tl_request *r = tl_request_find(t, e->request);
@@ -58,13 +69,7 @@ bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, in
 		return true;
 	r->token = more;
 	k = &r->token[r->n_tokens++];
-	*k = (struct tl_token){ .step = e->step, .seq = seq, .pos = e->pos, .hash = e->hash,
-							.id = (int32_t)e->id, .p = tl_part(e->p), .p_draw = tl_part(e->p_draw),
-							.entropy = e->entropy >= 0 && e->entropy < 64 ? (float)e->entropy : NAN,
-							.source = (uint8_t)e->source, .is_end = e->is_end == 1,
-							.survivors = tl_int32(e->survivors) };
-	unpack_candidates(k, e->candidates);
-	unpack_stages(k, e->stages);
+	tl_unpack_token(k, e, seq);
 	k->draft = draft_judged_at(t, r->id, k->pos);
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = t_ns;

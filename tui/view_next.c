@@ -146,7 +146,7 @@ static int winner(const struct tl_token *k)
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	const struct tl_token *k = view_token(r, s);
+	const struct tl_token *k = timeline_whole(t, view_token(r, s));
 	struct next_columns c = columns(p->r.w, s->zoomed);
 	char words[160];
 	int y = 1;

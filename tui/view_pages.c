@@ -240,7 +240,7 @@ static int put_readers(struct pen *p, int x, int y, const struct timeline *t, in
 
 static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t page)
 {
-	const struct tl_page *g = &t->page[page];
+	const struct tl_page *g = timeline_page(t, page);
 	const char *dot = glyph(p->c, GLYPH_DOT);
 	int64_t size = page_size_of(t);
 	char part[VIEW_NUM];
@@ -356,7 +356,7 @@ static int put_contents(struct pen *p, int y, int rows, const struct timeline *t
 
 static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 {
-	const struct tl_page *g = &t->page[page];
+	const struct tl_page *g = timeline_page(t, page);
 	int y = 2;
 
 	put_summary(p, 0, t, page);
@@ -470,7 +470,7 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 		strip = h / 2 < STRIP_MAX ? h / 2 : STRIP_MAX;
 		story = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
 		put_summary(&story, 0, t, shown);
-		put_story(&story, 1, strip - 1, &t->page[shown]);
+		put_story(&story, 1, strip - 1, timeline_page(t, shown));
 	} else if (h >= 7) {
 		draw_waste(p, h, t);
 		strip = 1;

@@ -359,13 +359,13 @@ static void draw_near(struct pen *p, const struct timeline *t, const struct tl_r
 	view_put_right(p, DRAW_X, y, INK_DIM, "in draw");
 	view_put_right(p, STEP_X, y, INK_DIM, "step");
 	for (int32_t i = first; i < r->n_tokens && i < first + rows; i++)
-		draw_near_row(p, t, &r->token[i], ++y, i == at);
+		draw_near_row(p, t, timeline_whole(t, &r->token[i]), ++y, i == at);
 }
 
 static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	const struct tl_token *k = view_token(r, s);
+	const struct tl_token *k = timeline_whole(t, view_token(r, s));
 	struct row rows[N_ROWS];
 	char figure[160], quote[VIEW_TOKEN];
 	int n;

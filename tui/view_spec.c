@@ -59,7 +59,7 @@ static const struct tl_token *token_of_pos(const struct timeline *t, int64_t req
 	const struct tl_request *r = timeline_request(t, request);
 	int64_t i = r ? pos - r->n_prompt : -1;
 
-	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? &r->token[i] : NULL;
+	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? timeline_whole(t, &r->token[i]) : NULL;
 }
 
 static const struct tl_token *bonus_of(const struct timeline *t, const struct group *g)

@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (int64_t step = 0; step < 9; step++)
 		reader_step_seq(r, step);
-	reader_marks(r, ignore_mark, NULL, &e);
+	reader_marks(r, 1, INT64_MAX, ignore_mark, NULL, &e);
 	reader_close(r);
 	return 0;
 }

@@ -1,0 +1,247 @@
+/* See reader.h: keyframes, single rows, and marks: what goes past the order of events. */
+#include <string.h>
+
+#include "trace/reader_impl.h"
+#include "trace/schema.h"
+
+/* -1: there is a keyframe table, but not one of ours. */
+static int has_plain_table(struct reader *r, bool *has)
+{
+	sqlite3_stmt *s = NULL;
+	int n = 0, computed = 0, rc;
+
+	rc = reader_prepare(r, &s, sqlite3_mprintf("PRAGMA main.table_xinfo(keyframe)"));
+	while (!rc && sqlite3_step(s) == SQLITE_ROW) {
+		n++;
+		computed += sqlite3_column_int(s, 6) != 0;
+	}
+	sqlite3_finalize(s);
+	if (!rc && n)
+		rc = foreign_check_plain(&r->file, r->path, "keyframe", &r->err);
+	if (!rc && computed)
+		rc = err_set(&r->err, ERR_INPUT, "%s: a forged recording: table keyframe has computed columns",
+					 r->path);
+	*has = n > 0;
+	return rc;
+}
+
+int reader_find_keyframes(struct reader *r)
+{
+	static const char columns[] = "k.seq, k.step, k.turns, k.rejected, k.evicted";
+	bool has;
+
+	if (has_plain_table(r, &has))
+		return -1;
+	if (!has)
+		return 0;
+	return reader_prepare(r, &r->keyframe,
+						  sqlite3_mprintf("SELECT %s, k.tokens, k.state FROM main.keyframe k"
+										  " WHERE k.seq = ?1", columns)) ||
+		   reader_prepare(r, &r->keyframes,
+						  sqlite3_mprintf("SELECT %s, CASE WHEN ?3 THEN k.tokens END, NULL"
+										  " FROM main.keyframe k"
+										  " WHERE k.seq >= coalesce((SELECT max(l.seq) FROM main.keyframe l"
+										  " WHERE l.seq < ?1), 0) AND k.seq <= ?2 ORDER BY k.seq",
+										  columns));
+}
+
+void reader_only(struct reader *r, uint64_t kinds)
+{
+	r->left_out = ~kinds & ((UINT64_C(1) << EV_N_KINDS) - 1);
+}
+
+int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *ev, struct err *e)
+{
+	struct source *s = &r->source[kind];
+	int rc;
+
+	if (r->err.code)
+		return reader_report(r, e);
+	if (!s->rows)
+		return 0;
+	if (!s->one && reader_prepare(r, &s->one, schema_select_sql(kind)))
+		return reader_report(r, e);
+	sqlite3_reset(s->one);
+	sqlite3_bind_int64(s->one, 1, seq);
+	rc = sqlite3_step(s->one);
+	if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+		reader_fail(r);
+		return reader_report(r, e);
+	}
+	if (rc == SQLITE_DONE || sqlite3_column_int64(s->one, 0) != seq)
+		return 0;
+	return reader_take(r, s->one, kind, seq, ev) ? reader_report(r, e) : 1;
+}
+
+int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err *e)
+{
+	int64_t step;
+
+	if (!reader_find_step(r, seq, &seq, &step))
+		return r->err.code ? reader_report(r, e) : 0;
+	return reader_one(r, EV_step, seq, ev, e);
+}
+
+static struct ev_span blob(sqlite3_stmt *s, int at)
+{
+	const void *data = sqlite3_column_type(s, at) == SQLITE_BLOB ? sqlite3_column_blob(s, at) : NULL;
+
+	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, at) : 0 };
+}
+
+static void take_keyframe(sqlite3_stmt *s, struct key_row *row)
+{
+	*row = (struct key_row){ .seq = sqlite3_column_int64(s, 0),
+							 .step = sqlite3_column_int64(s, 1),
+							 .marks = { sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3),
+										sqlite3_column_int64(s, 4) },
+							 .tokens = blob(s, 5),
+							 .state = blob(s, 6) };
+}
+
+int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct err *e)
+{
+	int rc;
+
+	if (r->err.code)
+		return reader_report(r, e);
+	if (!r->keyframe)
+		return 0;
+	sqlite3_reset(r->keyframe);
+	sqlite3_bind_int64(r->keyframe, 1, seq);
+	rc = sqlite3_step(r->keyframe);
+	if (rc == SQLITE_ROW) {
+		take_keyframe(r->keyframe, row);
+		return 1;
+	}
+	if (rc == SQLITE_DONE)
+		return 0;
+	reader_fail(r);
+	return reader_report(r, e);
+}
+
+int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
+					 bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e)
+{
+	struct key_row row;
+	int rc = SQLITE_DONE;
+
+	if (r->err.code)
+		return reader_report(r, e);
+	if (!r->keyframes)
+		return 0;
+	sqlite3_bind_int64(r->keyframes, 1, first_seq);
+	sqlite3_bind_int64(r->keyframes, 2, last_seq);
+	sqlite3_bind_int(r->keyframes, 3, with_tokens);
+	while ((rc = sqlite3_step(r->keyframes)) == SQLITE_ROW) {
+		take_keyframe(r->keyframes, &row);
+		if (!fn(arg, &row))
+			break;
+	}
+	sqlite3_reset(r->keyframes);
+	if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+		return 0;
+	reader_fail(r);
+	return reader_report(r, e);
+}
+
+/* In a finished file an index finds them (schema_indexes); in any other they are looked for from behind. */
+int reader_story(struct reader *r, int64_t page, int64_t before, int max,
+				 void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
+{
+	int64_t seq, step;
+	struct event ev;
+	int rc = 0;
+
+	if (r->err.code || (!r->story && reader_prepare(r, &r->story,
+													sqlite3_mprintf("SELECT p.seq FROM main.page p"
+																	" WHERE p.page = ?1 AND p.seq < ?2"
+																	" ORDER BY p.seq DESC LIMIT ?3"))))
+		return reader_report(r, e);
+	sqlite3_bind_int64(r->story, 1, page);
+	sqlite3_bind_int64(r->story, 2, before);
+	sqlite3_bind_int(r->story, 3, max);
+	while (rc >= 0 && sqlite3_step(r->story) == SQLITE_ROW) {
+		int64_t at = sqlite3_column_int64(r->story, 0);
+
+		rc = reader_one(r, EV_page, at, &ev, e);
+		if (rc == 1)
+			fn(arg, &ev, reader_find_step(r, at, &seq, &step) ? step : 0);
+	}
+	sqlite3_reset(r->story);
+	return rc < 0 ? -1 : 0;
+}
+
+struct mark_source {
+	sqlite3_stmt *stmt; /* seq of its events, in order */
+	int64_t step;		/* of its row; INT64_MAX at the end */
+};
+
+static int advance_mark(struct reader *r, struct mark_source *m)
+{
+	int64_t seq = 0;
+
+	for (;;) {
+		int rc = sqlite3_step(m->stmt);
+
+		m->step = INT64_MAX;
+		if (rc != SQLITE_ROW)
+			return rc == SQLITE_DONE ? 0 : reader_fail(r);
+		if (!reader_find_step(r, sqlite3_column_int64(m->stmt, 0), &seq, &m->step))
+			continue; /* no step came after it */
+		if (m->step > 0)
+			return 0;
+	}
+}
+
+static int merge_marks(struct reader *r, struct mark_source *m,
+					   void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
+{
+	int64_t last[MARK_EVICTED + 1] = { 0 };
+
+	for (int k = 0; k <= MARK_EVICTED; k++)
+		if (advance_mark(r, &m[k]))
+			return -1;
+	for (;;) {
+		int best = 0;
+
+		for (int k = 1; k <= MARK_EVICTED; k++)
+			if (m[k].step < m[best].step)
+				best = k;
+		if (m[best].step == INT64_MAX)
+			return 0;
+		if (m[best].step > last[best])
+			fn(arg, (enum reader_mark)best, m[best].step);
+		last[best] = m[best].step;
+		if (advance_mark(r, &m[best]))
+			return -1;
+	}
+}
+
+int reader_marks(struct reader *r, int64_t first, int64_t last,
+				 void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e)
+{
+	static const char within[] = "m.seq BETWEEN ?1 AND ?2 ORDER BY m.seq";
+	struct mark_source m[MARK_EVICTED + 1] = { { 0 } };
+	char *sql[] = {
+		[MARK_TURN] = sqlite3_mprintf("SELECT m.seq FROM main.request m WHERE m.kind IN (%d, %d, %d) AND %s",
+									  EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run,
+									  within),
+		[MARK_REJECTED] = sqlite3_mprintf("SELECT m.seq FROM main.draft m WHERE m.verdict = %d AND %s",
+										  EV_VERDICT_rejected, within),
+		[MARK_EVICTED] = sqlite3_mprintf("SELECT m.seq FROM main.page m WHERE m.action = %d AND %s",
+										 EV_PAGE_evict, within),
+	};
+	int rc = r->err.code ? -1 : 0;
+
+	for (int k = 0; k <= MARK_EVICTED; k++) {
+		rc |= reader_prepare(r, &m[k].stmt, sql[k]);
+		sqlite3_bind_int64(m[k].stmt, 1, first);
+		sqlite3_bind_int64(m[k].stmt, 2, last);
+	}
+	if (!rc)
+		rc = merge_marks(r, m, fn, arg);
+	for (int k = 0; k <= MARK_EVICTED; k++)
+		sqlite3_finalize(m[k].stmt);
+	return rc ? reader_report(r, e) : 0;
+}

@@ -1,0 +1,176 @@
+/* Part of the timeline: what it lets go of, so that its memory does not grow with the session, and how it comes by
+ * what it let go of or never had.
+ *
+ * What is kept depends on the events alone (trace/keyframe.h keeps the same), so live and replay agree. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+/* Steps and what hangs on them; `first` is the first one kept. */
+static void drop_steps(struct timeline *t, int64_t before)
+{
+	int32_t first = 0, batch, draft;
+
+	while (first < t->n_steps && t->step[first].s.step <= before)
+		first++;
+	if (!first)
+		return;
+	batch = first < t->n_steps ? t->step[first].batch_at : t->n_batch;
+	draft = first < t->n_steps ? t->step[first].draft_at : t->n_drafts;
+	t->n_steps -= first;
+	t->n_batch -= batch;
+	t->n_drafts -= draft;
+	memmove(t->step, t->step + first, (size_t)t->n_steps * sizeof *t->step);
+	if (batch)
+		memmove(t->batch, t->batch + batch, (size_t)t->n_batch * sizeof *t->batch);
+	if (draft)
+		memmove(t->draft, t->draft + draft, (size_t)t->n_drafts * sizeof *t->draft);
+	for (int32_t i = 0; i < t->n_steps; i++) {
+		t->step[i].batch_at -= batch;
+		t->step[i].draft_at -= draft;
+	}
+	t->open.batch_at -= batch;
+	t->open.draft_at -= draft;
+	tl_drafts_moved(t, draft);
+}
+
+/* Drafts of older tokens are gone already. */
+static void move_drafts(struct tl_token *k, int32_t n, int64_t since, int32_t by)
+{
+	while (n-- > 0 && k[n].step > since)
+		if (k[n].draft >= 0)
+			k[n].draft = k[n].draft >= by ? k[n].draft - by : -1;
+}
+
+void tl_drafts_moved(struct timeline *t, int32_t by)
+{
+	int64_t newest = t->n_steps ? t->step[t->n_steps - 1].s.step : 0, since = newest - TL_WINDOW - 2 * TL_SLIDE;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		move_drafts(t->request[i].token, t->request[i].n_tokens, since, by);
+	for (int32_t i = 0; i < t->n_futures; i++)
+		move_drafts(t->future[i].token, t->future[i].n_tokens, since, by);
+}
+
+static void drop_attention(struct tl_attention *a, int64_t before)
+{
+	if (a->step <= before) {
+		free(a->share);
+		free(a->near_zero);
+		a->share = a->near_zero = NULL;
+		a->step = EV_NULL_I;
+		a->pos = 0;
+		a->n_layers = a->n_pages = 0;
+		a->threshold = 0;
+	}
+	if (a->head >= 0 && a->head_step <= before) {
+		free(a->head_share);
+		a->head_share = NULL;
+		a->head_layer = a->head = -1;
+		a->head_step = 0;
+		a->head_pages = 0;
+	}
+}
+
+static void drop_future(struct timeline *t, int32_t at)
+{
+	free(t->future[at].token);
+	memmove(t->future + at, t->future + at + 1, (size_t)(--t->n_futures - at) * sizeof *t->future);
+	for (int32_t i = 0; i < t->n_requests + t->n_futures; i++) {
+		struct tl_stem *s =
+			i < t->n_requests ? &t->request[i].stem : &t->future[i - t->n_requests].stem;
+
+		if (s->future == at)
+			*s = (struct tl_stem){ .future = -1 };
+		else if (s->future > at)
+			s->future--;
+	}
+}
+
+static void forget_stems(struct timeline *t)
+{
+	for (int32_t i = t->n_futures; i-- > 0;)
+		if (!timeline_request(t, t->future[i].request))
+			drop_future(t, i);
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (t->request[i].stem.request && !timeline_request(t, t->request[i].stem.request))
+			t->request[i].stem = (struct tl_stem){ .future = -1 };
+}
+
+static void drop_requests(struct timeline *t)
+{
+	int32_t n[2] = { 0 }, end = t->n_requests;
+	int64_t tokens[2] = { 0 };
+
+	for (int32_t i = t->n_requests; i-- > 0;) {
+		struct tl_request r = t->request[i];
+		int sort = r.kind == EV_REQUEST_KIND_chat || r.kind == EV_REQUEST_KIND_fork ||
+				   r.kind == EV_REQUEST_KIND_run;
+
+		if (r.state != TL_FINISHED || (n[sort] < TL_REQUESTS && tokens[sort] < TL_TOKENS)) {
+			n[sort]++;
+			tokens[sort] += r.n_tokens;
+			t->request[--end] = r;
+		} else {
+			tl_request_free(&r);
+		}
+	}
+	if (!end)
+		return;
+	t->n_requests -= end;
+	memmove(t->request, t->request + end, (size_t)t->n_requests * sizeof *t->request);
+	forget_stems(t);
+}
+
+void tl_slide(struct timeline *t, int64_t step)
+{
+	int64_t before = step - TL_WINDOW;
+	int32_t n = 0;
+
+	if (step % TL_SLIDE)
+		return;
+	drop_steps(t, before);
+	drop_requests(t);
+	for (int32_t i = 0; i < t->n_requests; i++)
+		drop_attention(&t->request[i].attention, before);
+	for (int32_t i = 0; i < t->n_pages; i++)
+		if (t->page[i].heat_step <= before)
+			t->page[i].heat = 0;
+	while (n < t->n_preempts && t->preempt[n].step <= before)
+		n++;
+	t->n_preempts -= n;
+	if (n)
+		memmove(t->preempt, t->preempt + n, (size_t)t->n_preempts * sizeof *t->preempt);
+}
+
+/* What is filled in here was so all the time: a timeline that is only looked at may do it. */
+const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k)
+{
+	struct tl_token *mine = (struct tl_token *)k;
+	struct event ev;
+
+	if (!k || !k->light)
+		return k;
+	if (!t->older.token || !t->older.token(t->older.arg, k->seq, &ev) || ev.u.token.id != k->id ||
+		ev.u.token.pos != k->pos)
+		return k;
+	tl_unpack_token(mine, &ev.u.token, k->seq);
+	return k;
+}
+
+const struct tl_page *timeline_page(const struct timeline *t, int32_t page)
+{
+	struct tl_page_event old[TL_PAGE_STORY];
+	struct tl_page *p = &t->page[page];
+	int32_t n = p->n_story - p->n_untold;
+
+	if (!p->n_untold || n >= TL_PAGE_STORY || !t->older.story)
+		return p;
+	n = TL_PAGE_STORY - n < p->n_untold ? TL_PAGE_STORY - n : p->n_untold;
+	n = t->older.story(t->older.arg, page, old, n); /* the newest first */
+	for (int32_t i = 0; i < n; i++)
+		p->story[(p->n_untold - 1 - i) % TL_PAGE_STORY] = old[i];
+	p->n_untold = 0;
+	return p;
+}
