@@ -44,8 +44,6 @@ bool tl_step_is_open(struct timeline *t, int64_t step);
 void tl_request_free(struct tl_request *r);
 /* A step has ended: lets go of what is old. */
 void tl_slide(struct timeline *t, int64_t step);
-/* The first `by` drafts are gone. */
-void tl_drafts_moved(struct timeline *t, int32_t by);
 
 struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 

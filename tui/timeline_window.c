@@ -7,6 +7,22 @@
 
 #include "tui/timeline_fold.h"
 
+static void move_drafts(struct tl_token *k, int32_t n, int32_t by)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (k[i].draft >= 0)
+			k[i].draft = k[i].draft >= by ? k[i].draft - by : -1;
+}
+
+/* The first `by` drafts are gone. */
+static void drafts_moved(struct timeline *t, int32_t by)
+{
+	for (int32_t i = 0; by && i < t->n_requests; i++)
+		move_drafts(t->request[i].token, t->request[i].n_tokens, by);
+	for (int32_t i = 0; by && i < t->n_futures; i++)
+		move_drafts(t->future[i].token, t->future[i].n_tokens, by);
+}
+
 /* Steps and what hangs on them; `first` is the first one kept. */
 static void drop_steps(struct timeline *t, int64_t before)
 {
@@ -32,25 +48,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 	}
 	t->open.batch_at -= batch;
 	t->open.draft_at -= draft;
-	tl_drafts_moved(t, draft);
-}
-
-/* Drafts of older tokens are gone already. */
-static void move_drafts(struct tl_token *k, int32_t n, int64_t since, int32_t by)
-{
-	while (n-- > 0 && k[n].step > since)
-		if (k[n].draft >= 0)
-			k[n].draft = k[n].draft >= by ? k[n].draft - by : -1;
-}
-
-void tl_drafts_moved(struct timeline *t, int32_t by)
-{
-	int64_t newest = t->n_steps ? t->step[t->n_steps - 1].s.step : 0, since = newest - TL_WINDOW - 2 * TL_SLIDE;
-
-	for (int32_t i = 0; i < t->n_requests; i++)
-		move_drafts(t->request[i].token, t->request[i].n_tokens, since, by);
-	for (int32_t i = 0; i < t->n_futures; i++)
-		move_drafts(t->future[i].token, t->future[i].n_tokens, since, by);
+	drafts_moved(t, draft);
 }
 
 static void drop_attention(struct tl_attention *a, int64_t before)
