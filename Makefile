@@ -158,6 +158,10 @@ asan:
 	@$(ASAN) tests-build
 	@tests/run --only asan
 
+# Each barrier of the CUDA kernels left out in turn: some test must fail. About four minutes of work.
+barriers: tests-build
+	@tests/cuda_shim/barriers.py
+
 fuzz:
 	@tools/setup.sh build test
 	@tests/run --only fuzz
@@ -231,12 +235,13 @@ help:
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
 	@echo 'make test-gpu    on a machine with a GPU: tests, certificate and compute-sanitizer there'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
+	@echo 'make barriers    each barrier of the CUDA kernels left out in turn must be missed'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
 	@echo 'make screenshot  docs/screen.png anew, from a real session (needs tmux and Pillow)'
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: cuda test-gpu free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: barriers cuda test-gpu free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include build/cuda/kernels.d
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

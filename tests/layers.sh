@@ -27,6 +27,10 @@ check "views ask neither engine nor log" \
 check "only tui/term.c sees ncurses" "$(includes '-r base kernels engine trace sessions tui cli' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term\.c')"
 check "only tui/prompt.c sees readline" "$(includes '-r base kernels engine trace sessions tui cli' 'readline/' 'tui/prompt\.c')"
 check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
+check "only kernels/cuda includes CUDA's headers or the kernels' own" \
+	"grep -rnE '^#include [\"<](cuda|cuda_[a-z_]*|nvrtc|device_launch_parameters)\.h|^#include .*\.cuh?\"' base kernels engine trace sessions tui cli | grep -vE '^kernels/cuda/'"
+check "nothing of the program includes the CUDA shim but device.cuh" \
+	"grep -rn '^#include .*cuda_shim' base kernels engine trace sessions tui cli | grep -v '^kernels/cuda/device.cuh:'"
 check "only main exits" \
 	"grep -rnE '(^|[^_a-z])exit\(' base kernels engine trace sessions tui cli --include='*.c' | grep -vE '^cli/main\.c|_exit\('"
 check "no libm in the kernels" \

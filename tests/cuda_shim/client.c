@@ -15,8 +15,12 @@ const struct shim *shim_open(bool checked, const char **why)
 	const struct shim *(*offer)(void);
 	const struct shim *s;
 	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+	const char *only = getenv("CUTAWAY_SHIM_ONLY"); /* "checked": the fast one is left aside */
 	void *library;
 
+	*why = "CUTAWAY_SHIM_ONLY asks for another build";
+	if (only && strcmp(only, checked ? "checked" : "fast"))
+		return NULL;
 	path[n > 0 ? n : 0] = '\0';
 	if (strrchr(path, '/'))
 		strrchr(path, '/')[1] = '\0';

@@ -109,6 +109,30 @@ const char *shim_site_name(const struct shim_site *at, char out[64])
 	return out;
 }
 
+/* For scripts (tests/test_cuda_barriers.py): CUTAWAY_SHIM_LEAVE_OUT names a place, and the file
+ * CUTAWAY_SHIM_PLACES is given a line for each place that orders, when the library goes. */
+__attribute__((constructor)) static void ask_environment(void)
+{
+	const char *name = getenv("CUTAWAY_SHIM_LEAVE_OUT");
+
+	snprintf(left_out, sizeof left_out, "%s", name ? name : "");
+}
+
+__attribute__((destructor)) static void tell_places(void)
+{
+	static struct shim_place places[1024];
+	const char *path = getenv("CUTAWAY_SHIM_PLACES");
+	const int n = path ? shim_places(places, 1024) : 0;
+	FILE *f = n ? fopen(path, "a") : NULL;
+
+	for (int i = 0; f && i < n && i < 1024; i++)
+		if (places[i].orders)
+			fprintf(f, "%s %s %llu\n", places[i].name, places[i].kind,
+					(unsigned long long)places[i].visits);
+	if (f)
+		fclose(f);
+}
+
 void shim_visit(struct shim_site *at)
 {
 	char name[64];
