@@ -81,7 +81,6 @@ extern struct thread *shim_self;
 extern unsigned char *shim_arena;
 void *shim_alloc(size_t bytes); /* NULL: none left */
 bool shim_free(void *p);		/* false: not an allocation */
-size_t shim_allocated(void);	/* bytes in use */
 /* The allocation that holds p, or the nearest: how many bytes it has, and where in it, before or behind
  * it p is. False: there is none. */
 bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at);

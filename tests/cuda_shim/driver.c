@@ -105,6 +105,7 @@ static struct cu_stream *streams;
 static CUresult sticky;
 static int n_open; /* objects that somebody must close */
 static uint64_t n_launches;
+static size_t device_bytes; /* that the device has given out; pinned memory is the host's */
 
 /* ---- what fails on purpose ---- */
 
@@ -640,7 +641,7 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	NEEDS(cuMemGetInfo_v2);
 	*total = total_memory();
-	*free_bytes = shim_allocated() < *total ? *total - shim_allocated() : 0;
+	*free_bytes = device_bytes < *total ? *total - device_bytes : 0;
 	return leave(CU_OK);
 }
 
@@ -650,8 +651,6 @@ static CUresult allocate(void **p, size_t bytes)
 		return CAPTURE_UNSUPPORTED;
 	if (!bytes)
 		return INVALID_VALUE;
-	if (shim_allocated() + bytes > total_memory())
-		return CU_ERROR_OUT_OF_MEMORY;
 	*p = shim_alloc(bytes);
 	if (!*p)
 		return CU_ERROR_OUT_OF_MEMORY;
@@ -680,14 +679,20 @@ CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t bytes)
 	void *q = NULL;
 
 	NEEDS(cuMemAlloc_v2);
-	r = allocate(&q, bytes);
+	r = device_bytes + bytes > total_memory() ? CU_ERROR_OUT_OF_MEMORY : allocate(&q, bytes);
+	device_bytes += r ? 0 : bytes;
 	*p = (CUdeviceptr)(uintptr_t)q;
 	return leave(r);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr p)
 {
+	ptrdiff_t at = -1;
+	size_t bytes = 0;
+
 	NEEDS(cuMemFree_v2);
+	if (is_device((void *)(uintptr_t)p, 0) && shim_find((void *)(uintptr_t)p, &bytes, &at) && !at)
+		device_bytes -= bytes;
 	return leave(release((void *)(uintptr_t)p));
 }
 

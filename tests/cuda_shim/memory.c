@@ -18,7 +18,7 @@ struct allocation {
 
 unsigned char *shim_arena;
 static struct allocation *list; /* ascending */
-static size_t n_list, cap_list, in_use;
+static size_t n_list, cap_list;
 static unsigned char *next; /* where the next is looked for */
 
 static bool reserve(void)
@@ -101,7 +101,6 @@ void *shim_alloc(size_t bytes)
 	next = p + bytes + ROOM;
 	if (next - shim_arena > (ptrdiff_t)(SHIM_SHARED_AREA + COME_AROUND))
 		next = shim_arena + SHIM_SHARED_AREA + ROOM;
-	in_use += bytes;
 	check_alloc(p, bytes);
 	return p;
 }
@@ -121,14 +120,8 @@ bool shim_free(void *p)
 		madvise(whole, (list[i - 1].bytes - (size_t)(whole - (unsigned char *)p)) & ~(size_t)4095,
 				MADV_DONTNEED);
 	}
-	in_use -= list[i - 1].bytes;
 	memmove(list + i - 1, list + i, (n_list-- - i) * sizeof *list);
 	return true;
-}
-
-size_t shim_allocated(void)
-{
-	return in_use;
 }
 
 bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at)
