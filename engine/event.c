@@ -41,6 +41,11 @@ int ev_since(enum ev_kind kind)
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
 
+int ev_field_since(enum ev_kind kind, int field)
+{
+	return kind == EV_session && !strcmp(ev_info[kind].fields[field].name, "device") ? 2 : ev_since(kind);
+}
+
 const char *ev_code_name(const char *list, int64_t value)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)

@@ -398,6 +398,8 @@ extern const struct ev_info ev_info[EV_N_KINDS];
 
 /* Format of recordings (user_version) that a kind of event came with; older files lack its table. */
 int ev_since(enum ev_kind kind);
+/* The same for a column that its table got later. */
+int ev_field_since(enum ev_kind kind, int field);
 
 static inline size_t ev_field_size(enum ev_type type)
 {

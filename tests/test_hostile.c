@@ -189,7 +189,8 @@ static const struct {
 	{ "a newer format", "PRAGMA user_version = 3", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
-	{ "a file of format 1", "DROP TABLE rewind; DROP TABLE fork; PRAGMA user_version = 1", NULL,
+	{ "a file of format 1", "DROP TABLE rewind; DROP TABLE fork; ALTER TABLE session DROP COLUMN device;"
+	  "PRAGMA user_version = 1", NULL,
 	  ALL },
 	{ "a table missing that format 1 had not", "DROP TABLE rewind", "no table rewind", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },

@@ -230,8 +230,10 @@ static bool note_column(struct columns *c, sqlite3_stmt *s)
 	return sqlite3_column_int(s, 6) == 0;
 }
 
-static int check_columns(sqlite3 *db, const char *path, const struct ev_info *info, struct err *e)
+/* Columns that came later than the file's format need not be there. */
+static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, int version, struct err *e)
 {
+	const struct ev_info *info = &ev_info[kind];
 	struct columns c = { .info = info };
 	char *sql = sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", info->name);
 	sqlite3_stmt *s = NULL;
@@ -250,7 +252,7 @@ static int check_columns(sqlite3 *db, const char *path, const struct ev_info *in
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: seq is not the key of table %s",
 					   path, info->name);
 	for (int i = 0; i < info->n_fields + 2; i++)
-		if (!(c.seen >> i & 1))
+		if (!(c.seen >> i & 1) && (i < 2 || ev_field_since(kind, i - 2) <= version))
 			return err_set(e, ERR_INPUT, "%s: a damaged recording, or another version's: table %s has no column %s", path,
 						   info->name,
 						   i > 1 ? info->fields[i - 2].name
@@ -330,7 +332,7 @@ int foreign_open(struct foreign *f, const char *path, struct err *e)
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (foreign_has(f, (enum ev_kind)k) &&
 			(check_is_table(f->db, path, ev_info[k].name, e) ||
-			 check_columns(f->db, path, &ev_info[k], e)))
+			 check_columns(f->db, path, (enum ev_kind)k, f->version, e)))
 			goto fail;
 	if (check_pages(f, path, e))
 		goto fail;

@@ -46,7 +46,7 @@ static int prepare_all(struct reader *r)
 
 		if (!foreign_has(&r->file, (enum ev_kind)k))
 			continue; /* an older file: its rows are NULL, and it has none */
-		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k)) ||
+		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k, r->file.version)) ||
 			reader_prepare(r, &s->newest,
 					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
 									" ORDER BY \"%w\".seq DESC LIMIT 1",

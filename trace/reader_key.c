@@ -59,7 +59,7 @@ int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *e
 		return reader_report(r, e);
 	if (!s->rows)
 		return 0;
-	if (!s->one && reader_prepare(r, &s->one, schema_select_sql(kind)))
+	if (!s->one && reader_prepare(r, &s->one, schema_select_sql(kind, r->file.version)))
 		return reader_report(r, e);
 	sqlite3_reset(s->one);
 	sqlite3_bind_int64(s->one, 1, seq);

@@ -39,7 +39,8 @@ int schema_create_indexes(sqlite3 *db);
 /* Text of a statement; sqlite3_free it. NULL: out of memory. */
 char *schema_table_sql(enum ev_kind kind);
 char *schema_insert_sql(enum ev_kind kind); /* ?1 seq, ?2 t_ns, ?3 … the fields */
-char *schema_select_sql(enum ev_kind kind); /* the same columns where seq >= ?1, in order */
+/* The same columns where seq >= ?1, in order, of a file of this format: what it has not is NULL. */
+char *schema_select_sql(enum ev_kind kind, int version);
 
 char *schema_keyframe_insert_sql(void); /* ?1 seq, step, turns, rejected, evicted, tokens, state */
 
