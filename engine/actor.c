@@ -136,6 +136,16 @@ void actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *
 	pthread_mutex_unlock(&a->lock);
 }
 
+bool actor_waiting(struct actor *a)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&a->lock);
+	waiting = a->first != NULL;
+	pthread_mutex_unlock(&a->lock);
+	return waiting;
+}
+
 static void set_paused(struct actor *a, bool paused, int todo)
 {
 	pthread_mutex_lock(&a->lock);

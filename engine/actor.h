@@ -23,6 +23,9 @@ void actor_stop(struct actor *a); /* finishes the running step, joins the thread
 /* Runs fn(e, arg) on the engine's thread and waits for it: at most one step. */
 void actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg);
 
+/* Whether calls wait. For a call that takes long: it should give way and be posted again. */
+bool actor_waiting(struct actor *a);
+
 void actor_pause(struct actor *a);
 void actor_resume(struct actor *a);
 bool actor_paused(struct actor *a);

@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -372,6 +373,152 @@ def test_recording_is_whole(suite):
         s.wait(r"replay .*step")
         s.type("q")
         s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def rows(screen, name, query):
+    """Of a recording, read-only."""
+    db = sqlite3.connect(f"file:{os.path.join(screen.folder, name)}?mode=ro", uri=True)
+    try:
+        return db.execute(query).fetchall()
+    finally:
+        db.close()
+
+
+def test_travel(suite):
+    """a chat goes back: earlier steps, the engine itself, another token, branches, and nothing is lost"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "b.db", "--max-tokens", "60", "--ctx", "512")
+        suite.ask(s, "one two three", 60)
+        s.wait("limit of 60 tokens")
+        s.keys("F9", "F9", "F9")
+        s.wait("the past: step 57 of 60")
+        suite.golden(s, "travel-120x40-past")
+        s.keys("F10")
+        s.wait("the past: step 58 of 60")
+        s.type("/goto 20")
+        s.keys("Enter")
+        s.wait("the past: step 20 of 60")
+        s.keys("F5")
+        s.wait("request b goes on from position")
+        s.wait("limit of 40 tokens")
+        first, again = (rows(s, "b.db", f"SELECT pos, id, hash FROM token WHERE request = {r} ORDER BY seq")
+                        for r in (1, 2))
+        if len(again) != 40 or again != first[-40:]:
+            raise Failure(f"not the same tokens and bits again:\n{first[-40:]}\n{again}")
+        s.type("/rewind -30")
+        s.keys("Enter")
+        s.wait("F5 goes on, /undo returns")
+        s.type("/temp 2")
+        s.keys("Enter")
+        s.wait("temp is now 2")
+        s.keys("F5")
+        s.wait("changed: temp 0 to 2")
+        s.wait("limit of 30 tokens")
+        s.type("/undo")  # behind the request that was forked before it drew anything
+        s.keys("Enter")
+        s.wait("stands behind position")
+        s.type("/rewind turn 1")
+        s.keys("Enter")
+        s.wait("F5 goes on")
+        s.type("/try #300")
+        s.keys("Enter")
+        s.wait("limit of 59 tokens")
+        s.type("/tree")
+        s.keys("Enter")
+        s.wait("Enter goes on with one")
+        suite.golden(s, "travel-120x40-tree")
+        s.resize(80, 24)
+        s.wait("Enter goes on with one")
+        suite.golden(s, "travel-80x24-tree")
+        s.resize(120, 40)
+        s.keys("Up", "Up", "Up", "Up", "Up", "Up", "Enter")
+        s.wait("stands behind position")
+        s.type("l")
+        s.wait("same bits as in the log")
+        suite.golden(s, "travel-120x40-lens")
+        s.keys("Escape", "Escape")
+        s.wait("Esc back", gone=True)
+        s.type("and then")
+        s.keys("Enter")
+        s.wait("and then")
+        s.wait("limit of 60 tokens")
+        suite.quit(s)
+        forced = rows(s, "b.db", "SELECT id FROM token WHERE source = 4")
+        if forced or rows(s, "b.db", "SELECT forced FROM fork WHERE forced IS NOT NULL") != [(300,)]:
+            raise Failure(f"the token that was tried: {forced}")
+        s.type("clear; " + suite.command("replay", "b.db"))
+        s.keys("Enter")
+        s.wait(r"replay .*step")
+        s.keys("End")
+        s.type("t")
+        s.wait("Enter goes on with one")
+        s.keys("Up", "Enter")
+        s.wait(r"step \d+ of")
+        s.type("l")
+        s.wait("same bits as in the log")
+        os.rename(suite.model, suite.model + ".away")
+        try:
+            s.type("q")
+            s.wait(r"^\$$")
+            s.type("clear; " + suite.command("replay", "b.db"))
+            s.keys("Enter")
+            s.wait(r"replay .*step")
+            s.keys("End")
+            s.type("l")
+            s.wait("a look needs the model of this recording")
+            shutil.copy(os.path.join(ROOT, "README.md"), suite.model)
+            s.type("l")
+            s.wait("is another file than the one")
+        finally:
+            os.replace(suite.model + ".away", suite.model)
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_rewind_costs_one_row(suite):
+    """500 tokens back while the answer runs: nothing is computed again but the newest row, and the same tokens come"""
+    s = suite.screen(80, 24)
+    try:
+        model = os.path.join(s.folder, "long.gguf")
+        subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "2048", "--seed", "4",
+                        model], check=True)  # one whose answer does not end early
+        s.type("clear; " + suite.command("chat", "--model", model, "--record", "c.db", "--max-tokens", "0", "--greedy"))
+        s.keys("Enter")
+        s.wait("rec")
+        s.keys("F5")
+        s.wait("paused")
+        s.type("say much")
+        s.keys("Enter")
+        s.wait("waiting")
+        s.type("/step 700")
+        s.keys("Enter")
+        s.wait(r"step 700\b")
+        s.type("/rewind -500")
+        s.keys("Enter")
+        s.wait("500 tokens")
+        s.type("/step 520")
+        s.keys("Enter")
+        s.wait(r"step 1220\b")
+        suite.quit(s)
+        had, kept, recompute = rows(s, "c.db", "SELECT had, kept, recompute FROM rewind")[0]
+        if had - kept != 500 or recompute != 1:
+            raise Failure(f"had {had}, kept {kept}, recompute {recompute}")
+        computed, = rows(s, "c.db", "SELECT sum(prefill_rows) FROM step WHERE seq > (SELECT seq FROM rewind)")[0]
+        if computed > 1:
+            raise Failure(f"{computed} rows were computed again as a prompt")
+        copied, = rows(s, "c.db", "SELECT count(*) FROM page WHERE action = 2")[0]
+        if copied > 1:  # the page that is gone back into, since the cache keeps it as it was
+            raise Failure(f"{copied} pages were copied")
+        differ = rows(s, "c.db", "SELECT a.pos FROM token a JOIN token b ON a.pos = b.pos AND a.seq < b.seq "
+                                 "WHERE a.id != b.id OR a.hash != b.hash")
+        same, = rows(s, "c.db", "SELECT count(*) FROM token a JOIN token b ON a.pos = b.pos AND a.seq < b.seq")[0]
+        if differ or same < 500:
+            raise Failure(f"{same} tokens came again, of them other ones at {differ[:5]}")
     finally:
         s.close()
 

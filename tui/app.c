@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tui/lens.h"
 #include "tui/prompt.h"
+#include "tui/views.h"
 
 enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
 
@@ -109,6 +111,7 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 
 void app_close(struct app *a)
 {
+	lens_close(a->lens);
 	term_close(a->term);
 	prompt_close();
 	canvas_free(&a->canvas);
@@ -209,6 +212,12 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 		return app_break(a, act, text, e) ? -1 : 1;
 	case ACT_WHY:
 		return app_why(a, text, e) ? -1 : 1;
+	case ACT_LENS:
+		return app_lens(a, text, e) ? -1 : 1;
+	case ACT_TREE:
+		app_focus(a, VIEW_TREE);
+		a->zoom = VIEW_TREE;
+		return 1;
 	case ACT_QUIT:
 		a->quit = true;
 		return 1;
@@ -311,12 +320,15 @@ static void draw_if_due(struct app *a)
 int app_run(struct app *a, struct err *e)
 {
 	while (!a->quit) {
-		struct pollfd p[3 + APP_FDS] = {
+		struct pollfd p[4 + APP_FDS] = {
 			{ .fd = STDIN_FILENO, .events = POLLIN },
 			{ .fd = a->signal_fd, .events = POLLIN },
 			{ .fd = term_out_fd(a->term), .events = term_pending(a->term) ? POLLOUT : 0 },
 		};
 		int n = 3 + a->mode->fds(a, p + 3);
+
+		if (a->lens)
+			p[n++] = (struct pollfd){ .fd = lens_fd(a->lens), .events = POLLIN };
 
 		draw_if_due(a);
 		p[2].events = term_pending(a->term) ? POLLOUT : 0;
@@ -330,6 +342,8 @@ int app_run(struct app *a, struct err *e)
 			take_signals(a);
 		if (term_flush(a->term) < 0)
 			a->quit = true;
+		if (a->lens && lens_feed(a->lens))
+			a->dirty = true;
 		a->mode->work(a);
 		app_breaks_work(a);
 	}

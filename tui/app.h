@@ -26,6 +26,7 @@ enum app_control { CONTROL_PAUSE, CONTROL_STEP, CONTROL_BACK };
 enum app_say { SAY_INFO, SAY_ERROR };
 
 struct app;
+struct lens;
 
 struct hint {
 	const char *key, *word;
@@ -55,6 +56,7 @@ struct app_mode {
 	/* The file that has the session so far, ready to be read; NULL, with the error: there is none. */
 	const char *(*recording)(struct app *a, struct err *e);
 	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch came or went; may be NULL */
+	int (*open_lens)(struct app *a, struct lens **l, struct err *e); /* when a deep look is first asked for */
 };
 
 struct popup {
@@ -76,6 +78,7 @@ struct app {
 	struct command_host host;
 	struct breaks *breaks;
 	struct popup popup;
+	struct lens *lens; /* NULL: no deep look was asked for */
 	int focus; /* index of a view, or FOCUS_PROMPT */
 	int last_focus, zoom;
 	int signal_fd;
@@ -114,6 +117,9 @@ int app_why(struct app *a, const char *question, struct err *e);
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e);
 void app_breaks_work(struct app *a); /* after every wait: says what stopped, goes to what was found */
 int app_breaks_timeout(struct app *a);
+
+/* app_lens.c: /lens [POS], on the screen of the view; where "" is the token under the cursor. */
+int app_lens(struct app *a, const char *where, struct err *e);
 
 /* app_keys.c */
 void app_key(struct app *a, const struct term_key *k);

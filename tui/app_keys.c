@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "tui/app.h"
 #include "tui/prompt.h"
+#include "tui/views.h"
 
 enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
 
@@ -127,6 +128,14 @@ static int view_at(const struct app *a, int x, int y)
 	return FOCUS_PROMPT;
 }
 
+static void look_deeply(struct app *a)
+{
+	struct err e = { 0 };
+
+	if (app_lens(a, "", &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
 static bool to_view(struct app *a, int view, int key)
 {
 	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
@@ -135,7 +144,9 @@ static bool to_view(struct app *a, int view, int key)
 	if (used && a->mode->moved)
 		a->mode->moved(a);
 	a->state.wish.what = WISH_NOTHING;
-	if (wish.what != WISH_NOTHING && a->mode->wish)
+	if (wish.what == WISH_LENS)
+		look_deeply(a);
+	else if (wish.what != WISH_NOTHING)
 		a->mode->wish(a, &wish);
 	return used;
 }
@@ -213,6 +224,11 @@ static void views_key(struct app *a, int key)
 		a->mode->control(a, CONTROL_BACK);
 	} else if (key == '?') {
 		explain(a);
+	} else if (key == 'l') {
+		look_deeply(a);
+	} else if (key == 't') {
+		app_focus(a, VIEW_TREE);
+		a->zoom = VIEW_TREE;
 	} else if (key == '/' || key == ':') {
 		a->prompt_hidden = false;
 		app_focus(a, FOCUS_PROMPT);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tui/lens.h"
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
 
@@ -260,8 +261,7 @@ static void control(struct app *a, enum app_control control)
 	} else if (control == CONTROL_PAUSE) {
 		chat_go_on(a);
 	} else if (control == CONTROL_STEP && !a->past) {
-		actor_pause(c->live.actor);
-		actor_step(c->live.actor, 1);
+		chat_step(a, 1);
 	} else if (chat_past_by(a, control == CONTROL_STEP ? 1 : -1, &e) < 0) {
 		app_say(a, SAY_ERROR, "%s", e.text);
 	}
@@ -328,6 +328,7 @@ static const char help[] =
 	"F5       holds between two steps, or goes on\n"
 	"F10      runs one step\n"
 	"F9       looks one step back (also \xe2\x86\x90 in the views; n and N: marks); F5 then goes on from there\n"
+	"t l      in the views: the tree of branches; a deep look at the token under the cursor\n"
 	"Ctrl-C   stops the answer; twice quits\n"
 	"PgUp     scrolls the chat\n"
 	"/        commands; Tab completes them; /help lists them\n"
@@ -354,6 +355,15 @@ static const char *recording(struct app *a, struct err *e)
 	return writer_path(c->live.writer);
 }
 
+static int open_lens(struct app *a, struct lens **l, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	return lens_open(l, c->live.actor, engine_tokenizer(c->live.engine), e);
+}
+
 static const struct app_mode chat_mode = {
 	.label = "you ›",
 	.hints = hints,
@@ -371,6 +381,7 @@ static const struct app_mode chat_mode = {
 	.status = status,
 	.name = name,
 	.recording = recording,
+	.open_lens = open_lens,
 };
 
 static int copy_settings(struct settings *s, const struct tui_options *o, struct err *e)

@@ -45,6 +45,7 @@ bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in fo
 
 /* chat_travel.c: going back with the engine. */
 void chat_go_on(struct app *a); /* F5: from where one looks */
+void chat_step(struct app *a, int n); /* F10, in the present */
 /* Before a turn is asked: the conversation ends where one looks. */
 int chat_stand_here(struct app *a, struct err *e);
 int chat_rewind(struct app *a, const char *where, struct err *e);

@@ -359,8 +359,6 @@ static int set_system(struct app *a, const char *text, struct err *e)
 
 static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
 {
-	struct chat *c = a->mode_data;
-
 	switch (act) {
 	case ACT_SAVE:
 		return save(a, text, e);
@@ -394,8 +392,9 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 		a->mode->control(a, CONTROL_PAUSE);
 		return 0;
 	case ACT_STEP:
-		actor_pause(c->live.actor);
-		actor_step(c->live.actor, (int)number);
+		if (a->past)
+			return chat_past_by(a, (int64_t)number, e);
+		chat_step(a, (int)number);
 		return 0;
 	default:
 		return err_set(e, ERR_USAGE, "this command has no meaning in a chat");

@@ -96,7 +96,8 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	struct tl_stem now = { m->branch.request, -1, 0 };
 	char changed[8];
 
-	if (m->beside || !r || r->finished || m->branch.pos < r->n_prompt ||
+	/* one that waits has computed nothing that could be kept */
+	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) || m->branch.pos < r->n_prompt ||
 		m->branch.pos > timeline_branch_length(&a->timeline, now) ||
 		travel_changed(r, open, &c->settings, engine_info(c->live.engine)->ctx, changed, sizeof changed))
 		return false;
@@ -162,8 +163,13 @@ static void leave_others(struct app *a, struct journey *j)
 
 /* --- what was left --- */
 
-static void push_left(struct chat *c, struct tl_stem b)
+/* One that never drew a token is nothing to return to. */
+static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b)
 {
+	const struct tl_request *r = timeline_request(t, b.request);
+
+	if (b.future < 0 && (!r || !r->n_tokens))
+		return;
 	if (c->n_left == CHAT_LEFT)
 		memmove(c->left, c->left + 1, (size_t)--c->n_left * sizeof *c->left);
 	c->left[c->n_left++] = b;
@@ -180,21 +186,36 @@ static int64_t stands_at(struct app *a)
 
 /* --- going --- */
 
-static void say_in_place(struct app *a, const struct tl_request *r, bool goes_on)
+/* ", with ' dog' there" */
+static void forced_words(char *out, size_t cap, const struct timeline *t, const struct move *m)
+{
+	char word[VIEW_TOKEN];
+
+	*out = '\0';
+	if (m->forced >= 0)
+		snprintf(out, cap, ", with %s there", view_quote(word, t, m->forced));
+}
+
+static void say_in_place(struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
 {
 	const struct ev_rewind *w = &r->rewind;
+	char forced[VIEW_TOKEN + 32];
 
+	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
-			"request %c went back to position %" PRId64 ": %" PRId64 " tokens and %" PRId64
+			"request %c went back to position %" PRId64 "%s: %" PRId64 " tokens and %" PRId64
 			" pages let go of, %" PRId64 " row%s to compute%s",
-			view_letter(r->id), w->kept, w->had - w->kept, w->pages, w->recompute, w->recompute == 1 ? "" : "s",
-			goes_on ? "" : " · F5 goes on, /undo returns");
+			view_letter(r->id), w->kept, forced, w->had - w->kept, w->pages, w->recompute,
+			w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)
 {
-	app_say(a, SAY_INFO, "request %c goes on from position %d of %c%s%s%s", view_letter(m->made), m->branch.pos,
-			view_letter(m->branch.request), *changed ? ", changed: " : "", changed,
+	char forced[VIEW_TOKEN + 32];
+
+	forced_words(forced, sizeof forced, &a->timeline, m);
+	app_say(a, SAY_INFO, "request %c goes on from position %d of %c%s%s%s%s", view_letter(m->made), m->branch.pos,
+			view_letter(m->branch.request), forced, *changed ? ", changed: " : "", changed,
 			goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
@@ -207,7 +228,7 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 	if (!r)
 		return;
 	if (m->in_place) {
-		say_in_place(a, r, goes_on);
+		say_in_place(a, m, r, goes_on);
 		return;
 	}
 	travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
@@ -252,9 +273,9 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	if (j->err.code)
 		return err_set(e, j->err.code, "%s", j->err.text);
 	if (!j->move[0].in_place && stood)
-		push_left(c, (struct tl_stem){ stood, -1, 0 });
+		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
 	for (; n_futures < a->timeline.n_futures; n_futures++)
-		push_left(c, (struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
+		push_left(c, &a->timeline, (struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
 	a->state.branch = j->move[0].made;
 	return 0;
 }
@@ -311,11 +332,12 @@ static int stand_at(struct app *a, const struct timeline *from, struct tl_stem b
 	if (result < 0)
 		return -1;
 	if (stood)
-		push_left(c, (struct tl_stem){ stood, -1, 0 });
+		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;
-	a->dirty = true;
+	app_say(a, SAY_INFO, "the conversation stands behind position %d of request %c: say what comes next, or /undo",
+			b.pos - 1, view_letter(b.request));
 	return 0;
 }
 
@@ -372,15 +394,13 @@ static int go_on_from_past(struct app *a, struct err *e)
 		result = go(a, j, true, e);
 	} else {
 		result = chat_stand_here(a, e);
-		if (!result)
-			app_say(a, SAY_INFO, "the conversation ends here again: say what comes next, or /undo");
 	}
 	free(j);
 	return result;
 }
 
 /* After /rewind and a change of settings, what runs is forked where it stands, with the new ones. */
-static int go_on_changed(struct app *a, struct err *e)
+static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(&a->timeline, stands_at(a));
@@ -392,10 +412,25 @@ static int go_on_changed(struct app *a, struct err *e)
 		travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
 					   engine_info(c->live.engine)->ctx, changed, sizeof changed)) {
 		b.pos = timeline_branch_length(&a->timeline, b);
-		return go_one(a, &a->timeline, b, -1, false, true, e);
+		return go_one(a, &a->timeline, b, -1, false, goes_on, e);
 	}
-	actor_resume(c->live.actor);
+	if (goes_on)
+		actor_resume(c->live.actor);
 	return 0;
+}
+
+void chat_step(struct app *a, int n)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+
+	actor_pause(c->live.actor);
+	if (c->standing && apply_changes(a, false, &e) < 0) {
+		app_say(a, SAY_ERROR, "%s", e.text);
+		return;
+	}
+	c->standing = false;
+	actor_step(c->live.actor, n);
 }
 
 void chat_go_on(struct app *a)
@@ -407,7 +442,7 @@ void chat_go_on(struct app *a)
 	if (a->past)
 		result = go_on_from_past(a, &e);
 	else if (c->standing)
-		result = go_on_changed(a, &e);
+		result = apply_changes(a, true, &e);
 	else
 		actor_resume(c->live.actor);
 	if (result < 0)

@@ -43,17 +43,17 @@ static bool reserve(struct wrap *w, size_t more, bool owned)
 
 static void add(struct wrap *w, const char *text, size_t size, int32_t owner)
 {
-	if (w->failed || !size || !reserve(w, size, owner >= 0))
+	if (w->failed || !size || !reserve(w, size, owner != WRAP_NOBODY))
 		return;
 	memcpy(w->text + w->size, text, size);
-	for (size_t i = 0; owner >= 0 && i < size; i++)
+	for (size_t i = 0; owner != WRAP_NOBODY && i < size; i++)
 		w->owner[w->size + i] = owner;
 	w->size += size;
 }
 
 void wrap_add_text(struct wrap *w, const char *text, size_t size)
 {
-	add(w, text, size, -1);
+	add(w, text, size, WRAP_NOBODY);
 }
 
 /* Bytes at the end that begin a character without ending it. */
@@ -67,6 +67,16 @@ static size_t unfinished(const char *text, size_t size)
 		return (c >= 0xf0 && back < 4) || (c >= 0xe0 && back < 3) || (c >= 0xc0 && back < 2) ? back : 0;
 	}
 	return 0;
+}
+
+void wrap_add_given(struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open)
+{
+	for (int32_t i = open; i < r->n_prompt; i++) {
+		int32_t size;
+		const char *bytes = timeline_token_bytes(t, r->prompt[i], &size);
+
+		add(w, bytes, (size_t)size, WRAP_GIVEN - i);
+	}
 }
 
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r)
@@ -154,6 +164,15 @@ int32_t wrap_find(const struct wrap *w, int32_t token)
 	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
 		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
 			if (w->owner[b] >= token)
+				return i;
+	return -1;
+}
+
+int32_t wrap_find_given(const struct wrap *w, int32_t pos)
+{
+	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
+		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
+			if (w->owner[b] <= WRAP_GIVEN && WRAP_GIVEN - w->owner[b] >= pos)
 				return i;
 	return -1;
 }

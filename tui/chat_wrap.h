@@ -11,7 +11,9 @@ struct wrap_line {
 
 struct wrap {
 	char *text;
-	int32_t *owner; /* [size] index of the token a byte came from, or NULL: the text is nobody's */
+	/* [size] whose a byte is: index of the token, below WRAP_GIVEN the position of one that a fork was given,
+	 * counted down; NULL: the text is nobody's. */
+	int32_t *owner;
 	size_t size, cap;
 	struct wrap_line *line;
 	int32_t n_lines, cap_lines;
@@ -20,6 +22,10 @@ struct wrap {
 
 void wrap_free(struct wrap *w);
 void wrap_add_text(struct wrap *w, const char *text, size_t size);
+enum { WRAP_NOBODY = -1, WRAP_GIVEN = -2 };
+
+/* The part of an answer that a fork has in its prompt: positions from `open` on. */
+void wrap_add_given(struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open);
 /* The tokens of an answer, without the end-of-turn token. While it is being written, a last character that
  * is not whole yet is kept back. */
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
@@ -27,5 +33,8 @@ void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_r
 void wrap_lines(struct wrap *w, int width, bool ascii);
 /* Line that shows the first byte of a token, or -1. */
 int32_t wrap_find(const struct wrap *w, int32_t token);
+
+/* Line that shows the first byte of what was given at a position, or -1. */
+int32_t wrap_find_given(const struct wrap *w, int32_t pos);
 
 #endif

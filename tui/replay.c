@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "tui/app.h"
 #include "tui/player.h"
+#include "tui/lens.h"
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
 
@@ -61,6 +62,7 @@ static void go(struct app *a, int64_t step)
 		damaged(a, &e);
 	breaks_follow(a->breaks, r->path, player_at(r->player));
 	a->state.token = -1;
+	a->state.branch = 0;
 	a->dirty = true;
 	if (r->playing)
 		schedule(a, now_ns());
@@ -230,6 +232,12 @@ static bool letter_key(struct app *a, int key)
 	case ':':
 		open_prompt(a, "/");
 		return true;
+	case 't':
+		app_command(a, "/tree");
+		return true;
+	case 'l':
+		app_command(a, "/lens");
+		return true;
 	case 'q':
 		a->quit = true;
 		return true;
@@ -342,6 +350,8 @@ static const char help[] =
 	"g           go to a step: its number\n"
 	"+ -         faster, slower\n"
 	"1 to 9      choose a view; its own keys then work, Enter zooms, F1 explains it, Esc goes back\n"
+	"t           the branches of the session; Enter goes to the step where one ended\n"
+	"l           a deep look at the token under the cursor, computed again with the recorded model\n"
 	"/           commands; /help lists them\n"
 	"q           quits\n";
 
@@ -417,6 +427,31 @@ static void breaks_changed(struct app *a)
 	breaks_follow(a->breaks, r->path, player_at(r->player));
 }
 
+static int open_lens(struct app *a, struct lens **l, struct err *e)
+{
+	const struct timeline *t = &a->timeline;
+
+	if (!t->model_path)
+		return err_set(e, ERR_INPUT, "the recording does not say which model it is of");
+	return lens_open_file(l, t->model_path, t->model_sha256, e);
+}
+
+/* To the step where a branch ended. */
+static void wish(struct app *a, const struct view_wish *w)
+{
+	struct replay *r = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_token *last = timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
+
+	if (w->what != WISH_BRANCH) {
+		app_say(a, SAY_ERROR, "another token needs an engine, a replay has none");
+	} else if (last) {
+		r->playing = false;
+		go(a, last->step);
+		a->state.branch = w->branch.request;
+	}
+}
+
 static const struct app_mode replay_mode = {
 	.label = "›",
 	.hints = hints,
@@ -434,6 +469,8 @@ static const struct app_mode replay_mode = {
 	.scrub = scrub,
 	.recording = recording,
 	.breaks_changed = breaks_changed,
+	.open_lens = open_lens,
+	.wish = wish,
 };
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)

@@ -66,6 +66,22 @@ int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struc
 	return at;
 }
 
+bool timeline_within_answer(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *from = r->fork_pos > 0 ? timeline_request(t, r->stem.request) : NULL;
+
+	return from && (r->fork_pos >= from->n_prompt || timeline_within_answer(t, from));
+}
+
+int64_t timeline_turn_before(const struct timeline *t, int64_t request)
+{
+	const struct tl_request *r = timeline_request(t, request);
+
+	while (r && timeline_within_answer(t, r))
+		r = timeline_request(t, r->stem.request);
+	return r ? r->stem.request : 0;
+}
+
 /* Tokens of r's prompt with which a branch begins. */
 static int32_t begins(const struct timeline *t, const struct tl_request *r, struct tl_stem b)
 {
@@ -77,6 +93,24 @@ static int32_t begins(const struct timeline *t, const struct tl_request *r, stru
 	while (at < n && at < r->n_prompt && timeline_branch_id(t, b, at) == r->prompt[at])
 		at++;
 	return at;
+}
+
+/* Who has the tokens before pos itself, and not only in the prompt of a fork, or before a future parts. */
+static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
+{
+	for (;;) {
+		const struct tl_future *u = future_of(t, b);
+		const struct tl_request *r = timeline_request(t, b.request);
+		int32_t pos = b.pos;
+
+		if (u && pos <= u->stem.pos)
+			b = u->stem;
+		else if (!u && r && timeline_within_answer(t, r) && pos <= r->stem.pos)
+			b = r->stem;
+		else
+			return b;
+		b.pos = pos;
+	}
 }
 
 static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from, int32_t future,
@@ -114,6 +148,7 @@ void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
 	}
 	if (parent && r->stem.pos > r->fork_pos)
 		r->stem.pos = r->fork_pos;
+	r->stem = owner_of(t, r->stem);
 }
 
 static void hang_on(struct timeline *t, int64_t request, int32_t pos, int32_t future)

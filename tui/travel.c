@@ -23,31 +23,18 @@ static bool number(const char *text, long long *out)
 	return !*end && *out <= INT32_MAX;
 }
 
-static int64_t turn_before(const struct timeline *t, int64_t request)
-{
-	const struct tl_request *r = timeline_request(t, request);
-	const struct tl_request *before = r ? timeline_request(t, r->stem.request) : NULL;
-
-	/* a fork from within an answer is of the same turn */
-	while (before && r->fork_pos > 0 && r->fork_pos > before->n_prompt && before->id == r->parent) {
-		r = before;
-		before = timeline_request(t, r->stem.request);
-	}
-	return before ? before->id : 0;
-}
-
 /* The request that answered the nth turn of the branch, from 1; 0: there is none. */
 static int64_t nth_turn(const struct travel_from *f, long long n, int *n_turns)
 {
 	int64_t request = f->request;
 
 	*n_turns = 0;
-	for (int64_t i = request; i; i = turn_before(f->t, i))
+	for (int64_t i = request; i; i = timeline_turn_before(f->t, i))
 		(*n_turns)++;
 	if (n < 1 || n > *n_turns)
 		return 0;
 	for (int i = *n_turns; i > n; i--)
-		request = turn_before(f->t, request);
+		request = timeline_turn_before(f->t, request);
 	return request;
 }
 

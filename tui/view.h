@@ -18,6 +18,8 @@ enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
 };
 
+struct lens_look; /* tui/lens.h */
+
 /* What a view asks the program to do: it cannot do it itself. */
 struct view_wish {
 	enum { WISH_NOTHING, WISH_BRANCH, WISH_TRY, WISH_LENS } what;
@@ -39,6 +41,7 @@ struct view_state {
 	int64_t cursor[16];/* by view index; a view's own meaning */
 	struct view_wish wish;
 	struct breaks *breaks; /* watches; NULL: there are none */
+	const struct lens_look *lens; /* the deep look, NULL: none was asked for */
 	bool focused;      /* the view being drawn has the focus */
 	bool zoomed;       /* it fills the screen */
 };

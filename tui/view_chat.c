@@ -16,7 +16,9 @@ enum { LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
 /* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
  * siblings, the answer, why it ended. A note is one line. */
 struct turn {
+	const struct timeline *t;
 	const struct tl_request *r;
+	const struct tl_token *marked; /* under the cursor, or NULL */
 	struct wrap asked, answer;
 	char trimmed[96], futures[128], after[200];
 	int32_t n_lines; /* with the blank line before it */
@@ -35,7 +37,7 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
 
-	return before && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
+	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
 		   r->text && !strcmp(before->text, r->text);
 }
 
@@ -94,6 +96,12 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	int futures = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_futures(t, r) : 0;
 	char hit[VIEW_NUM], asked[VIEW_NUM];
 
+	if (timeline_within_answer(t, r)) {
+		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %c", r->stem.pos,
+				 view_letter(r->stem.request));
+		return;
+	}
+
 	if (r->trimmed_tokens > 0)
 		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
 				 r->trimmed_turns, r->trimmed_tokens);
@@ -104,13 +112,23 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
 }
 
+/* Of the request whose answer a fork goes on with. */
+static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
+{
+	while (timeline_within_answer(t, r))
+		r = timeline_request(t, r->stem.request);
+	return r->n_prompt;
+}
+
 static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
 					  bool ascii)
 {
-	*n = (struct turn){ .r = r, .same_question = same_question(t, r) };
+	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
 	side_words(n, t, r);
 	if (r->text && !n->same_question)
 		wrap_add_text(&n->asked, r->text, strlen(r->text));
+	if (timeline_within_answer(t, r))
+		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
 	wrap_add_tokens(&n->answer, t, r);
 	wrap_lines(&n->asked, width, ascii);
 	wrap_lines(&n->answer, width, ascii);
@@ -139,9 +157,22 @@ static enum ink tint(const struct tl_request *r, const struct tl_token *k)
 	return (enum ink)(INK_TINT_0 + (int)(k->p * 7 + 0.5f));
 }
 
-/* cursor: index of the token that is marked, or -1. Returns the column behind the line. */
-static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line,
-					 int32_t cursor)
+static const struct tl_token *owner_token(const struct turn *n, int32_t owner)
+{
+	if (owner >= 0)
+		return &n->r->token[owner];
+	return owner <= WRAP_GIVEN ? timeline_branch_token(n->t, n->r->stem, WRAP_GIVEN - owner) : NULL;
+}
+
+static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_token *k)
+{
+	if (owner >= 0)
+		return (uint8_t)tint(n->r, k);
+	return k && !isnan(k->p) ? (uint8_t)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
+}
+
+/* Returns the column behind the line. */
+static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line)
 {
 	struct pen in = *p;
 	size_t at = w->line[line].from, to = w->line[line].to;
@@ -151,12 +182,13 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 		return x;
 	while (at < to && x < p->r.w) {
 		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
-		int32_t owner = w->owner ? w->owner[at] : -1;
+		int32_t owner = w->owner ? w->owner[at] : WRAP_NOBODY;
+		const struct tl_token *k = owner_token(n, owner);
 
 		if (!g.used)
 			break;
-		in.ink = owner >= 0 ? (uint8_t)tint(n->r, &n->r->token[owner]) : INK_TEXT;
-		in.attr = owner >= 0 && owner == cursor ? ATTR_REVERSE | ATTR_BOLD : 0;
+		in.ink = owner_ink(n, owner, k);
+		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD : 0;
 		if (!g.newline)
 			x += pen_text(&in, x, y, w->text + at, (long)g.used);
 		else if (in.attr)
@@ -175,7 +207,7 @@ static void draw_label(struct pen *p, int y, const struct turn *n)
 }
 
 /* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end` (exclusive). */
-static void draw_turn(struct pen *p, int y, int top, const struct turn *n, int32_t cursor, bool last)
+static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool last)
 {
 	struct pen in = pen_sub(p, (struct rect){ 0, top, p->r.w, p->r.h - top });
 	int x = LABEL_W;
@@ -187,13 +219,13 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, int32
 	if (n->asked.n_lines)
 		view_put(&in, 0, y, INK_DIM, "you");
 	for (int32_t i = 0; i < n->asked.n_lines; i++)
-		draw_line(&in, y++, n, &n->asked, i, -1);
+		draw_line(&in, y++, n, &n->asked, i);
 	if (n->futures[0])
 		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->futures);
 	if (n->answer.n_lines || n->after[0])
 		draw_label(&in, y, n);
 	for (int32_t i = 0; i < n->answer.n_lines; i++)
-		x = draw_line(&in, y++, n, &n->answer, i, cursor);
+		x = draw_line(&in, y++, n, &n->answer, i);
 	if (last && n->r->state == TL_RUNNING && n->answer.n_lines) {
 		struct pen block = in;
 
@@ -212,12 +244,24 @@ static int32_t cursor_line(const struct turn *n, const struct view_state *s)
 {
 	int32_t line;
 
-	if (s->token < 0 || n->r->id != s->request)
+	if (!n->marked)
 		return -1;
-	line = wrap_find(&n->answer, (int32_t)s->token);
+	line = n->r->id == s->request ? wrap_find(&n->answer, (int32_t)s->token)
+								  : wrap_find_given(&n->answer, (int32_t)n->marked->pos);
 	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
 		return n->after[0] != 0;
 	return n->answer.n_lines - 1 - line + (n->after[0] != 0);
+}
+
+/* The token under the cursor, if this turn shows it. */
+static void find_marked(struct turn *n, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = s->token >= 0 ? timeline_request(t, s->request) : NULL;
+	const struct tl_token *k = r && s->token < r->n_tokens ? &r->token[s->token] : NULL;
+
+	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->stem.pos &&
+							timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
+		n->marked = k;
 }
 
 struct page { /* turns from the newest backwards, until the window is filled */
@@ -225,31 +269,36 @@ struct page { /* turns from the newest backwards, until the window is filled */
 	int32_t n, lines;
 	int32_t cursor; /* lines between it and the end, or -1 */
 	bool more;      /* there are older ones */
+	int n_left;     /* requests of other branches */
 };
 
 /* Enough turns to fill `want` lines, and to have the cursor. */
 static void page_make(struct page *g, const struct timeline *t, const struct view_state *s, int64_t want,
 					  int width, bool ascii, bool find_cursor)
 {
+	bool *shown;
+
 	*g = (struct page){ .cursor = -1 };
+	shown = view_shown(t, s, &g->n_left);
 	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
-	for (int32_t i = t->n_requests; g->turn && i-- > 0;) {
+	for (int32_t i = t->n_requests; shown && g->turn && i-- > 0;) {
 		struct turn *n = &g->turn[g->n];
 		int32_t at;
 
-		if (!view_is_chat(&t->request[i]))
+		if (!shown[i])
 			continue;
-		g->more = true;
-		if (g->n == MAX_TURNS || (g->lines >= want && !(find_cursor && g->cursor < 0)))
-			return;
-		g->more = false;
+		g->more = g->n == MAX_TURNS || (g->lines >= want && !(find_cursor && g->cursor < 0));
+		if (g->more)
+			break;
 		turn_make(n, t, &t->request[i], width, ascii);
+		find_marked(n, t, s);
 		at = cursor_line(n, s);
 		if (at >= 0)
 			g->cursor = g->lines + at;
 		g->lines += n->n_lines;
 		g->n++;
 	}
+	free(shown);
 }
 
 static void page_free(struct page *g)
@@ -287,14 +336,17 @@ static int n_background(const struct timeline *t)
 }
 
 /* Where not all fits, what is always the same is left out. */
-static void legend(char *out, size_t cap, int others, const struct canvas *c, int w)
+static void legend(char *out, size_t cap, int others, int n_left, const struct canvas *c, int w)
 {
 	const char *tints = c->mono ? "" : "tint = probability · ";
 	const char *greens = c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
-	char more[VIEW_NUM + 24] = "";
+	char more[2 * VIEW_NUM + 64] = "";
 
 	if (others)
 		snprintf(more, sizeof more, " · %d in the background", others);
+	if (n_left)
+		snprintf(more + strlen(more), sizeof more - strlen(more), " · %d left: /tree", n_left);
+	others += n_left;
 	snprintf(out, cap, "%s%s%s", tints, greens, more);
 	if (others && text_width(out, strlen(out), false) > w)
 		snprintf(out, cap, "%s%s", greens, more);
@@ -304,13 +356,15 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 					   const struct canvas *c, int w)
 {
 	const struct tl_request *r = view_request(t, s);
+	int n_left;
 
+	free(view_shown(t, s, &n_left));
 	if (r && s->token >= 0 && s->token < r->n_tokens)
 		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
 	else if (s->scroll[VIEW_CHAT] > 0)
 		snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
 	else
-		legend(out, cap, n_background(t), c, w);
+		legend(out, cap, n_background(t), n_left, c, w);
 }
 
 static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
@@ -334,7 +388,7 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 
 		y -= n->n_lines;
 		if (y + n->n_lines > top && y < p->r.h)
-			draw_turn(p, y, top, n, n->r->id == s->request ? (int32_t)s->token : -1, true);
+			draw_turn(p, y, top, n, true);
 	}
 	page_free(&g);
 }

@@ -162,11 +162,41 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		view_nothing(p, "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, y++);
-	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++)
+	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
 		/* who won is always seen: below the rows that there are, it has the last */
 		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
+		if (s->zoomed && s->focused && i + 1 == s->cursor[VIEW_NEXT])
+			view_mark_row(p, y);
+	}
 	if (p->r.h - y > 4)
 		draw_notes(p, t, r, k, y + 1);
+}
+
+/* Zoomed, up and down choose a candidate, and Enter puts it in the place of the drawn one. */
+static bool key_next(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	const struct tl_token *k = view_token(r, s);
+	int64_t *at = &s->cursor[VIEW_NEXT];
+
+	if (!s->zoomed || !k || !k->n_candidates ||
+		(key != KEY_UP_ && key != KEY_DOWN_ && (key != KEY_ENTER_ || *at < 1))) {
+		*at = 0;
+		return view_walk_tokens(key, t, s);
+	}
+	if (*at > k->n_candidates)
+		*at = k->n_candidates;
+	if (key != KEY_ENTER_) {
+		*at += key == KEY_DOWN_ ? 1 : *at > 1 ? -1 : 0;
+		*at = *at < 1 ? 1 : *at > k->n_candidates ? k->n_candidates : *at;
+		return true;
+	}
+	if (k->candidate[*at - 1].id <= INT32_MAX)
+		s->wish = (struct view_wish){ .what = WISH_TRY,
+									  .branch = { r->id, -1, (int32_t)k->pos },
+									  .token = (int32_t)k->candidate[*at - 1].id };
+	*at = 0;
+	return true;
 }
 
 const struct view view_next = {
@@ -187,11 +217,12 @@ const struct view view_next = {
 		"bits: the entropy, how unsure the model was. 0 is certain; 1 is a coin; 5 is one of 32.\n"
 		"\n"
 		"Try: /temp 0 (greedy: no race), /temp 1.5 (bars grow equal), /top-p 0.5 (more is cut). Left and "
-		"right walk over the tokens.",
+		"right walk over the tokens. Zoomed (Enter), up and down choose a candidate, and Enter takes it instead: "
+		"the answer goes back to this place and goes on from there (/try does the same with any token).",
 	.min_w = 24,
 	.min_h = 3,
 	.want_h = 6,
 	.draw = draw_next,
-	.key = view_walk_tokens,
+	.key = key_next,
 	.index = VIEW_NEXT,
 };

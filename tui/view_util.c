@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -54,24 +55,33 @@ bool view_is_chat(const struct tl_request *r)
 		   r->kind == EV_REQUEST_KIND_run;
 }
 
-/* The next request of the conversation that has tokens, before or behind r; NULL: none. */
-static const struct tl_request *chat_neighbour(const struct timeline *t, const struct tl_request *r,
-											   int direction)
+/* The next request of the conversation that has tokens and is shown, before or behind r; NULL: none. */
+static const struct tl_request *chat_neighbour(const struct timeline *t, const struct view_state *s,
+											   const struct tl_request *r, int direction)
 {
 	int64_t i = r - t->request;
+	int n_left;
+	bool *shown = view_shown(t, s, &n_left);
 
-	for (i += direction; i >= 0 && i < t->n_requests; i += direction)
-		if (view_is_chat(&t->request[i]) && t->request[i].n_tokens)
-			return &t->request[i];
-	return NULL;
+	for (i += direction; shown && i >= 0 && i < t->n_requests; i += direction)
+		if (shown[i] && t->request[i].n_tokens)
+			break;
+	free(shown);
+	return i >= 0 && i < t->n_requests ? &t->request[i] : NULL;
 }
 
+/* A fork from within an answer goes on from tokens of the request before it. */
 static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
 {
 	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
 
-	if (at == 0) {
-		r = chat_neighbour(t, r, -1);
+	if (at == 0 && timeline_within_answer(t, r) && r->stem.future < 0 &&
+		r->stem.pos > timeline_request(t, r->stem.request)->n_prompt) {
+		at = r->stem.pos;
+		r = timeline_request(t, r->stem.request);
+		at -= r->n_prompt;
+	} else if (at == 0) {
+		r = chat_neighbour(t, s, r, -1);
 		if (!r)
 			return;
 		at = r->n_tokens;
@@ -80,15 +90,33 @@ static void walk_left(const struct timeline *t, struct view_state *s, const stru
 	s->token = at - 1;
 }
 
+/* The fork on the shown branch that leaves r behind its token at `at`; NULL: none. */
+static const struct tl_request *leaves_here(const struct timeline *t, const struct view_state *s,
+											const struct tl_request *r, int64_t at)
+{
+	const struct view_state newest = { .branch = s->branch, .token = -1 };
+	const struct tl_request *f = view_request(t, &newest);
+
+	while (f && timeline_within_answer(t, f)) {
+		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 && f->n_tokens)
+			return f;
+		f = timeline_request(t, f->stem.request);
+	}
+	return NULL;
+}
+
 static void walk_right(const struct timeline *t, struct view_state *s, const struct tl_request *r)
 {
+	const struct tl_request *fork;
+
 	if (s->token < 0)
 		return;
-	if (s->token + 1 < r->n_tokens) {
+	fork = leaves_here(t, s, r, s->token);
+	if (!fork && s->token + 1 < r->n_tokens) {
 		s->token++;
 		return;
 	}
-	r = chat_neighbour(t, r, 1);
+	r = fork ? fork : chat_neighbour(t, s, r, 1);
 	s->request = r ? r->id : 0;
 	s->token = r ? 0 : -1;
 }
@@ -294,12 +322,17 @@ const char *view_quote(char *buf, const struct timeline *t, int32_t id)
 {
 	int32_t size;
 	const char *text = timeline_token_bytes(t, id, &size);
+
+	if (size)
+		return view_quote_bytes(buf, text, size);
+	snprintf(buf, VIEW_TOKEN, "#%d", id);
+	return buf;
+}
+
+const char *view_quote_bytes(char *buf, const char *text, int32_t size)
+{
 	size_t n;
 
-	if (!size) {
-		snprintf(buf, VIEW_TOKEN, "#%d", id);
-		return buf;
-	}
 	buf[0] = '\'';
 	n = copy_visible(buf + 1, VIEW_TOKEN - 2, text, size);
 	buf[n + 1] = '\'';

@@ -19,6 +19,9 @@ const struct tl_token *view_token(const struct tl_request *r, const struct view_
 /* Walks over the tokens of the conversation: left and right one token, from one answer to the next; beyond
  * the last one the newest is followed again. True if it was such a key. */
 bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s);
+/* For each request whether the chat shows it: the branch that the conversation goes on with, what was asked beside
+ * it (/fork N, /retry), what runs, and conversations before /new. Others were left, and are counted. malloc'd. */
+bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left);
 /* Part of the conversation: what the chat shows. Background requests are not. */
 bool view_is_chat(const struct tl_request *r);
 /* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
@@ -39,6 +42,8 @@ const char *view_tokens_s(char *buf, double rate);  /* 287 tok/s */
 int view_put_token(struct pen *p, int x, int y, int w, const struct timeline *t, int32_t id);
 /* The same in quotes for a sentence: ' gas', '\n'. Writes into buf [VIEW_TOKEN] and returns it. */
 const char *view_quote(char *buf, const struct timeline *t, int32_t id);
+/* The same of any bytes. */
+const char *view_quote_bytes(char *buf, const char *text, int32_t size);
 /* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
 const char *view_word(char *buf, const struct timeline *t, int32_t id);
 

@@ -14,5 +14,7 @@ const struct view *const views[] = {
 	&view_time,
 	&view_sampler,
 	&view_watch,
+	&view_tree,
+	&view_lens,
 	NULL,
 };
