@@ -403,7 +403,7 @@ def test_travel(suite):
         s.wait("the past: step 20 of 60")
         s.keys("F5")
         s.wait("request b goes on from position")
-        s.wait("limit of 40 tokens")
+        s.wait(r"step 100\b")
         first, again = (rows(s, "b.db", f"SELECT pos, id, hash FROM token WHERE request = {r} ORDER BY seq")
                         for r in (1, 2))
         if len(again) != 40 or again != first[-40:]:
@@ -416,7 +416,7 @@ def test_travel(suite):
         s.wait("temp is now 2")
         s.keys("F5")
         s.wait("changed: temp 0 to 2")
-        s.wait("limit of 30 tokens")
+        s.wait(r"step 130\b")
         s.type("/undo")  # behind the request that was forked before it drew anything
         s.keys("Enter")
         s.wait("stands behind position")
@@ -425,7 +425,7 @@ def test_travel(suite):
         s.wait("F5 goes on")
         s.type("/try #300")
         s.keys("Enter")
-        s.wait("limit of 59 tokens")
+        s.wait(r"step 189\b")
         s.type("/tree")
         s.keys("Enter")
         s.wait("Enter goes on with one")

@@ -41,13 +41,21 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 		   r->text && !strcmp(before->text, r->text);
 }
 
+/* Of the request whose answer a fork goes on with. */
+static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
+{
+	while (timeline_within_answer(t, r))
+		r = timeline_request(t, r->stem.request);
+	return r->n_prompt;
+}
+
 static void end_words(struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
 	const char *words = NULL;
 	char limit[VIEW_NUM + 32], n_tokens[VIEW_NUM];
 
-	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", view_count(n_tokens, r->n_tokens));
+	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", view_count(n_tokens, r->n_prompt + r->n_tokens - answer_begin(n->t, r)));
 	switch (r->finish.reason) {
 	case EV_FINISH_length: words = limit; break;
 	case EV_FINISH_stop: words = "stop string"; break;
@@ -110,14 +118,6 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 				 futures, view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
 	else if (futures)
 		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
-}
-
-/* Of the request whose answer a fork goes on with. */
-static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
-{
-	while (timeline_within_answer(t, r))
-		r = timeline_request(t, r->stem.request);
-	return r->n_prompt;
 }
 
 static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
