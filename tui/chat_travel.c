@@ -170,6 +170,7 @@ static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b
 
 	if (b.future < 0 && (!r || !r->n_tokens))
 		return;
+	b.pos = timeline_branch_length(t, b);
 	if (c->n_left == CHAT_LEFT)
 		memmove(c->left, c->left + 1, (size_t)--c->n_left * sizeof *c->left);
 	c->left[c->n_left++] = b;
@@ -533,13 +534,30 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 	return 0;
 }
 
+/* The oldest futures leave the timeline in a long session, and the others move down. */
+static bool find_again(const struct timeline *t, struct tl_stem *b)
+{
+	int32_t length = b->pos;
+
+	if (b->future < 0)
+		return timeline_request(t, b->request) != NULL;
+	for (b->future = b->future < t->n_futures ? b->future : t->n_futures - 1; b->future >= 0; b->future--)
+		if (t->future[b->future].request == b->request && timeline_branch_length(t, *b) == length)
+			return true;
+	return false;
+}
+
 int chat_undo(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
+	struct tl_stem b;
 
 	if (!c->n_left)
 		return err_set(e, ERR_USAGE, "no branch was left yet: there is nothing to return to");
-	return switch_to(a, c->left[--c->n_left], e);
+	b = c->left[--c->n_left];
+	if (!find_again(&a->timeline, &b))
+		return err_set(e, ERR_USAGE, "that branch is so long ago that only the recording has it");
+	return switch_to(a, b, e);
 }
 
 void chat_wish(struct app *a, const struct view_wish *w)

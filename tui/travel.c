@@ -98,7 +98,7 @@ static bool reads(const struct timeline *t, int32_t id, const char *text, size_t
 /* Among the candidates at that place, if a token was drawn there. */
 static int32_t candidate(const struct travel_from *f, struct tl_stem at, const char *text, size_t n)
 {
-	const struct tl_token *k = timeline_branch_token(f->t, at, at.pos);
+	const struct tl_token *k = timeline_whole(f->t, timeline_branch_token(f->t, at, at.pos));
 
 	for (int i = 0; k && i < k->n_candidates; i++)
 		if (k->candidate[i].id <= INT32_MAX && reads(f->t, (int32_t)k->candidate[i].id, text, n))

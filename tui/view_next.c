@@ -176,7 +176,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 static bool key_next(int key, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_request(t, s);
-	const struct tl_token *k = view_token(r, s);
+	const struct tl_token *k = timeline_whole(t, view_token(r, s));
 	int64_t *at = &s->cursor[VIEW_NEXT];
 
 	if (!s->zoomed || !k || !k->n_candidates ||

@@ -32,6 +32,8 @@ static void add(struct tree *g, const struct timeline *t, struct tl_stem b, stru
 {
 	if (g->n_made == NODES_MAX)
 		return;
+	if (!timeline_request(t, stem.request)) /* so long ago that it is not kept */
+		stem.request = 0;
 	b.pos = timeline_branch_length(t, b);
 	g->made[g->n_made++] = (struct node){ .b = b, .stem = stem };
 }

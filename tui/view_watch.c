@@ -85,7 +85,7 @@ const struct view view_watch = {
 			"the right. Below: the expression, and the least and the most of what is shown. NULL: the step has no such "
 			"value (a step that drew no token has no entropy).\n\n"
 			"/watch lists them and all columns; /watch off NAME takes one away. /break stops at a step for which an "
-			"expression holds.",
+			"expression holds.\n\nTry: /watch surprise entropy, and ask something.",
 	.min_w = 40,
 	.min_h = 4,
 	.want_h = 6,
