@@ -2,6 +2,19 @@
 #include "sessions/watch.h"
 #include "trace/reader.h"
 
+/* What no expression can see is not read: attention and times are most of a file. */
+static int only_needed(struct reader *r, struct err *e)
+{
+	static const enum ev_kind kinds[] = { EV_vocab,	 EV_request, EV_admit, EV_lookup, EV_page, EV_preempt,
+										  EV_cancel, EV_rewind,	 EV_token, EV_step,	  EV_finish };
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		bits |= UINT64_C(1) << kinds[i];
+	reader_only(r, bits);
+	return reader_seek(r, 1, e);
+}
+
 /* Backward there is no reading: the last that holds of those before is kept. */
 static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool back,
 					  bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
@@ -35,7 +48,8 @@ int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
 	struct reader *r = NULL;
 	int64_t found = -2;
 
-	if (!watch_open(&s, e) && watch_add(s, expr, NULL, e) >= 0 && !reader_open(&r, path, e))
+	if (!watch_open(&s, e) && watch_add(s, expr, NULL, e) >= 0 && !reader_open(&r, path, e) &&
+		!only_needed(r, e))
 		found = search(s, r, from, back, progress, arg, e);
 	reader_close(r);
 	watch_close(s);
