@@ -94,7 +94,7 @@ $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(
 TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null) tests/cuda_shim/client.c
 TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(wildcard tests/*.c))
 # AVX-512 code for processors without it, emulated on AVX2. With sanitizers it would compile for minutes.
-$(BUILD)/tests/avx512_simde.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
+$(BUILD)/tests/avx512_simde.o $(BUILD)/tests/avx512_simde_attention.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a

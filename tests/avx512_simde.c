@@ -8,6 +8,7 @@
 #define k_isa_avx512 simde_isa
 #define k_avx512_matmul simde_matmul
 #define k_avx512_embed simde_embed
+#define k_avx512_attention simde_attention
 #include "tests/avx512_simde.h"
 
 /* What SIMDe 0.7 has not, or has wrong. */

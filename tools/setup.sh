@@ -10,7 +10,7 @@ build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-d
 model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
 # shellcheck disable=SC2034
-test=(libcmocka-dev libsimde-dev tmux sqlite3 python3 clang)
+test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 clang)
 test_if_known=(libclang-rt-dev)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
@@ -18,7 +18,7 @@ peer=(python3 python3-venv g++ cmake ninja-build)
 
 dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel cjson-devel nettle-devel
 	python3 python3-pip)
-dnf_test=(libcmocka-devel simde-devel tmux sqlite clang compiler-rt libasan libubsan)
+dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang compiler-rt libasan libubsan)
 pacman=(gcc make ncurses readline sqlite libutf8proc cjson nettle python python-pip)
 pacman_test=(cmocka simde tmux clang compiler-rt)
 
