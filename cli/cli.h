@@ -37,6 +37,7 @@ struct cli {
 	const char *to, *out, *table; /* of export */
 	const char *cache;			  /* of whatif: on or off */
 	bool verify;				  /* of whatif */
+	bool follow;				  /* of replay */
 	uint64_t given;				  /* options that were said: see cli_given() */
 	const char *range;		/* of verify: steps */
 	bool view, deep;		/* of diff */

@@ -117,6 +117,9 @@ const struct option options[] = {
 	WORD(CHOICE, "Screen", "theme", "auto|dark|light|mono", SCREEN, theme,
 		 "colours; auto asks the terminal and honours NO_COLOR"),
 
+	FLAG("Screen", "follow", VERB_REPLAY, follow,
+		 "stay at the end of a recording that is being written (without FILE: the newest)"),
+
 	FLAG("Output", "json", JSON | VERB_DEVICES, json, "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,

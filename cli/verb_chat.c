@@ -72,5 +72,15 @@ int verb_chat(const struct cli *c, struct err *e)
 int verb_replay(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
-	return tui_replay(c->operand[0], &o, e);
+	char *newest = NULL;
+	int rc;
+
+	o.follow = c->follow;
+	if (!c->n_operands && !c->follow)
+		return err_set(e, ERR_USAGE, "replay needs FILE; see cutaway replay --help");
+	if (!c->n_operands && paths_last_recording(&newest, e))
+		return -1;
+	rc = tui_replay(newest ? newest : c->operand[0], &o, e);
+	free(newest);
+	return rc;
 }

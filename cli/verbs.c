@@ -23,9 +23,11 @@ const struct verb verbs[] = {
 	 "logits it was "
 	 "drawn from, 16 hex digits).",
 	 "cutaway run --greedy 'What is the capital of France?'", VERB_RUN, 0, 1, verb_run},
-	{"replay", "FILE", "play a recording on the same screens, no model needed",
-	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step.",
-	 "cutaway replay session.db", VERB_REPLAY, 1, 1, verb_replay},
+	{"replay", "[FILE]", "play a recording on the same screens, no model needed",
+	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step. With --follow "
+	 "it shows one that is being written, from another terminal or by another user, as it grows; End "
+	 "goes back to its end.",
+	 "cutaway replay session.db", VERB_REPLAY, 0, 1, verb_replay},
 	{"tokenize", "", "standard input to token ids",
 	 "Reads standard input byte for byte and writes its token ids, one a line. Control tokens "
 	 "written in "

@@ -377,6 +377,36 @@ def test_recording_is_whole(suite):
         s.close()
 
 
+def test_follow(suite):
+    """a second terminal follows a recording as it is written, goes back, returns, and is told of its end"""
+    s, watcher = suite.screen(80, 24), suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "f.db")
+        suite.ask(s, "the first turn", 20)
+        watcher.type("clear; " + suite.command("replay", "--follow", os.path.join(s.folder, "f.db")))
+        watcher.keys("Enter")
+        watcher.wait("the first turn")
+        watcher.wait("following")
+        suite.ask(s, "another turn", 40)
+        watcher.wait("another turn")
+        watcher.keys("Home")
+        watcher.wait("step 0 of")
+        watcher.wait("following", gone=True)
+        suite.ask(s, "the third one", 60)
+        watcher.keys("End")
+        watcher.wait("the third one")
+        suite.quit(s)
+        watcher.wait("the session has ended")
+        watcher.wait("following", gone=True)
+        watcher.type("q")
+        watcher.wait(r"^\$$")
+        if rows(s, "f.db", "SELECT count(*) FROM closed") != [(1,)] or rows(s, "f.db", "PRAGMA quick_check") != [("ok",)]:
+            raise Failure("the recording is not whole")
+    finally:
+        watcher.close()
+        s.close()
+
+
 def rows(screen, name, query):
     """Of a recording, read-only."""
     db = sqlite3.connect(f"file:{os.path.join(screen.folder, name)}?mode=ro", uri=True)

@@ -15,7 +15,7 @@
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
 
-enum { READ_NS = 8000000, PAGE_STEPS = 10 };
+enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
 
 #define LONGEST_WAIT_NS 1000000000LL
 
@@ -23,6 +23,10 @@ struct replay {
 	struct player *player;
 	const char *path;
 	bool playing, read_all, damaged;
+	bool follow;   /* the file may be growing, and is looked at again and again */
+	bool at_end;   /* of a file that grows: what comes is shown at once */
+	bool end_said; /* that the session ended */
+	int64_t looked_ns;
 	double speed;
 	int64_t due_ns; /* when the next step comes */
 	struct err damage;
@@ -80,6 +84,29 @@ static void play(struct app *a, bool on)
 	a->dirty = true;
 }
 
+/* A recording that is being written by another process: what it commits, ten times a second. Between two looks
+ * nothing of it is held, so the writer is never in our way nor we in its. */
+static void follow(struct app *a)
+{
+	struct replay *r = a->mode_data;
+	struct err e = { 0 };
+	int grew;
+
+	if (!r->follow || r->damaged || now_ns() - r->looked_ns < FOLLOW_NS)
+		return;
+	r->looked_ns = now_ns();
+	grew = player_refresh(r->player, &e);
+	if (grew < 0)
+		damaged(a, &e);
+	a->dirty |= grew != 0;
+	if (grew > 0 && r->at_end)
+		go(a, INT64_MAX - 1);
+	if (player_closed(r->player) && !r->end_said) {
+		r->end_said = true;
+		app_say(a, SAY_INFO, "the session has ended: this is now a recording like any other");
+	}
+}
+
 static void work(struct app *a)
 {
 	struct replay *r = a->mode_data;
@@ -108,6 +135,7 @@ static void work(struct app *a)
 			a->dirty = true; /* the number of steps is certain now */
 		}
 	}
+	follow(a);
 }
 
 static int timeout_ms(struct app *a)
@@ -115,9 +143,13 @@ static int timeout_ms(struct app *a)
 	struct replay *r = a->mode_data;
 	int64_t left = r->due_ns - now_ns();
 
+	int wait = !r->playing ? -1 : left > 0 ? (int)(left / 1000000) + 1 : 0;
+
 	if (!r->read_all)
 		return 0;
-	return !r->playing ? -1 : left > 0 ? (int)(left / 1000000) + 1 : 0;
+	if (r->follow && !r->end_said && (wait < 0 || wait > FOLLOW_NS / 1000000))
+		wait = FOLLOW_NS / 1000000;
+	return wait;
 }
 
 static int fds(struct app *a, struct pollfd *p)
@@ -132,6 +164,7 @@ static void control(struct app *a, enum app_control control)
 {
 	struct replay *r = a->mode_data;
 
+	r->at_end = false;
 	if (control == CONTROL_PAUSE) {
 		play(a, !r->playing);
 		return;
@@ -149,7 +182,7 @@ static void go_to_mark(struct app *a, bool forward)
 		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");
 		return;
 	}
-	r->playing = false;
+	r->playing = r->at_end = false;
 	go(a, step);
 }
 
@@ -184,16 +217,19 @@ static bool time_key(struct app *a, int key)
 		control(a, CONTROL_STEP);
 		return true;
 	case KEY_PAGE_UP:
+		r->at_end = false;
 		go(a, at - PAGE_STEPS);
 		return true;
 	case KEY_PAGE_DOWN:
 		go(a, at + PAGE_STEPS);
 		return true;
 	case KEY_HOME_:
+		r->at_end = false;
 		go(a, 0);
 		return true;
 	case KEY_END_:
 		r->playing = false;
+		r->at_end = r->follow;
 		go(a, INT64_MAX - 1);
 		return true;
 	}
@@ -294,8 +330,11 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	int n = 0;
 
 	(void)max;
-	inks[0] = r->playing ? INK_ACCEPTED : INK_BRIGHT;
-	snprintf(fields[n++], 48, "%s %g%s", glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed,
+	inks[0] = r->playing || r->at_end ? INK_ACCEPTED : INK_BRIGHT;
+	if (r->at_end && !player_closed(r->player))
+		snprintf(fields[n++], 48, "%s following", glyph(&a->canvas, GLYPH_RECORD));
+	else
+		snprintf(fields[n++], 48, "%s %g%s", glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed,
 			 glyph(&a->canvas, GLYPH_TIMES));
 	inks[n] = INK_TEXT;
 	snprintf(fields[n++], 48, "step %lld of %lld", (long long)player_at(r->player),
@@ -324,7 +363,9 @@ static void scrub(struct app *a, struct pen *p)
 	struct replay *r = a->mode_data;
 
 	scrubber_draw(p, r->player, r->damaged ? "damaged: a part is missing"
-								: player_closed(r->player) ? "" : "the session did not end in order");
+								: player_closed(r->player) ? ""
+								: r->follow ? "being written; End follows it"
+								: "the session did not end in order");
 }
 
 /* --- all of it --- */
@@ -376,7 +417,7 @@ static int act(void *arg, enum command_act what, const char *text, double number
 		go(a, player_at(r->player) - (int64_t)number);
 		return 0;
 	case ACT_GOTO:
-		r->playing = false;
+		r->playing = r->at_end = false;
 		go(a, (int64_t)number);
 		return 0;
 	case ACT_SPEED:
@@ -475,7 +516,7 @@ static const struct app_mode replay_mode = {
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 {
-	struct replay r = { .path = path, .speed = 1, .playing = true };
+	struct replay r = { .path = path, .speed = 1, .playing = !o->follow, .follow = o->follow, .at_end = o->follow };
 	struct app a = { .prompt_hidden = true };
 	int result = -1;
 
@@ -488,7 +529,7 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 		return -1;
 	if (app_open(&a, &replay_mode, &r, o, e) == 0) {
 		breaks_on_stop(a.breaks, stop_playing, &r);
-		go(&a, 0);
+		go(&a, o->follow ? INT64_MAX - 1 : 0);
 		schedule(&a, now_ns());
 		result = app_run(&a, e);
 	}
