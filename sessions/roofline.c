@@ -198,8 +198,8 @@ static double place_name(const struct roofline *p, const struct frame *f, double
 	for (int j = 0; j < i; j++)
 		if (p->point[j].phase == p->point[i].phase && fabs(y[j] - y[i]) < HIGH &&
 			fabs(svg_x(f, p->point[j].intensity) - x) < WIDE) {
-			y[i] = y[j] + HIGH;
-			j = -1; /* it may be another's place now */
+			y[i] = y[j] + HIGH + 0.5; /* clearly apart, or rounding would bring it here again for ever */
+			j = -1;					  /* it may be another's place now */
 		}
 	return y[i];
 }

@@ -107,6 +107,28 @@ static void test_svg(void **state)
 	free(text);
 }
 
+/* However near to one another points are, each name finds a place. */
+static void test_svg_crowded(void **state)
+{
+	uint32_t seed = 1;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct roofline p = {.read_rate = 40e9, .int_rate = 800e9};
+		FILE *f = fopen("/dev/null", "w");
+
+		assert_non_null(f);
+		for (p.n_points = 0; p.n_points < 22; p.n_points++) {
+			seed = seed * 1664525 + 1013904223;
+			p.point[p.n_points] = (struct roofline_point){
+				.name = "stage", .phase = p.n_points % 2 ? BENCH_DECODE : BENCH_PREFILL,
+				.intensity = 1 + (seed >> 24) / 64.0, .rate = 1e9 * (1 + (seed >> 16 & 255) / 32.0)};
+		}
+		roofline_svg(&p, f);
+		fclose(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +136,7 @@ int main(void)
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_side_by_side),
 		cmocka_unit_test(test_svg),
+		cmocka_unit_test(test_svg_crowded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
