@@ -163,9 +163,12 @@ static void expect(const struct timeline *t, int step)
 	if (strcmp(a, b) != 0) {
 		while (*a && *a == *b)
 			a++, b++;
-		while (a > text && a[-1] != '\n')
-			a--, b--;
-		fail_msg("the timeline at step %d differs:\n%.900s\nlive:\n%.900s", step, a, b);
+		const char *line = a;
+
+		while (line > text && line[-1] != '\n')
+			line--;
+		/* the beginning of the line says what it is of, and then what differs */
+		fail_msg("the timeline at step %d differs: %.60s … %.80s\nlive: … %.80s", step, line, a, b);
 	}
 	free(text);
 }

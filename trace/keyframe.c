@@ -302,7 +302,8 @@ static void let_go(struct keyframe *f)
 		}
 	}
 	f->n_requests -= end;
-	memmove(f->request, f->request + end, (size_t)f->n_requests * sizeof *f->request);
+	if (end)
+		memmove(f->request, f->request + end, (size_t)f->n_requests * sizeof *f->request);
 }
 
 static bool add_step(struct keyframer *k, const struct event *ev, struct key_row *row)

@@ -124,6 +124,9 @@ bool tl_fold_session(struct timeline *t, const struct ev_session *e)
 	t->model_name = tl_text(t, e->model_name);
 	t->model_sha256 = tl_text(t, e->model_sha256);
 	if (n_vocab > 0) {
+		for (int32_t i = 0; i < t->n_vocab; i++) /* a player goes back with the texts that it knows */
+			free(t->vocab[i].bytes);
+		free(t->vocab);
 		t->vocab = calloc((size_t)n_vocab, sizeof *t->vocab);
 		t->full |= !t->vocab;
 		t->n_vocab = t->vocab ? n_vocab : 0;

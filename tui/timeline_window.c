@@ -91,9 +91,13 @@ static void forget_stems(struct timeline *t)
 	for (int32_t i = t->n_futures; i-- > 0;)
 		if (!timeline_request(t, t->future[i].request))
 			drop_future(t, i);
-	for (int32_t i = 0; i < t->n_requests; i++)
-		if (t->request[i].stem.request && !timeline_request(t, t->request[i].stem.request))
-			t->request[i].stem = (struct tl_stem){ .future = -1 };
+	/* Sought anew among what is left, oldest first, as a timeline that begins here would find it. */
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		struct tl_request *r = &t->request[i];
+
+		if (r->stem.request && !timeline_request(t, r->stem.request))
+			tl_find_stem(t, r, r->fork_pos >= 0 ? r->parent : 0);
+	}
 }
 
 static void drop_requests(struct timeline *t)

@@ -78,6 +78,7 @@ struct cu_function {
 };
 struct cu_module {
 	struct cu_function *functions;
+	struct cu_module *next;
 };
 struct cu_stream {
 	struct queue queue;
@@ -507,6 +508,24 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 	return leave(CU_OK);
 }
 
+static struct cu_module *modules; /* that are loaded */
+
+static void free_module(struct cu_module *m)
+{
+	struct cu_module **at = &modules;
+
+	while (*at && *at != m)
+		at = &(*at)->next;
+	if (*at)
+		*at = m->next;
+	for (struct cu_function *f = m->functions, *next; f; f = next) {
+		next = f->next;
+		free(f);
+	}
+	free(m);
+	n_open--;
+}
+
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
 {
 	ENTER(cuDevicePrimaryCtxRelease_v2);
@@ -515,6 +534,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
 		return leave(INVALID_CONTEXT);
 	if (!--primary.users)
 		r = run_all();
+	while (!primary.users && modules) /* a context takes its modules with it */
+		free_module(modules);
 	return leave(r);
 }
 
@@ -536,6 +557,10 @@ CUresult cuModuleLoadData(CUmodule *m, const void *image)
 		return leave(INVALID_VALUE);
 	*m = calloc(1, sizeof **m);
 	n_open += *m != NULL;
+	if (*m) {
+		(*m)->next = modules;
+		modules = *m;
+	}
 	return leave(*m ? CU_OK : CU_ERROR_OUT_OF_MEMORY);
 }
 
@@ -545,12 +570,7 @@ CUresult cuModuleUnload(CUmodule m)
 	r = run_all();
 	if (r == CAPTURE_UNSUPPORTED)
 		return leave(r);
-	for (struct cu_function *f = m->functions, *next; f; f = next) {
-		next = f->next;
-		free(f);
-	}
-	free(m);
-	n_open--;
+	free_module(m);
 	return leave(r);
 }
 
