@@ -1,8 +1,8 @@
-/* The table of drafters and the reading of "name[:arguments]". See draft.h. Thread: the engine's.
- */
+/* The table of drafters, the reading of "name[:arguments]", and trees. See draft.h. Thread: the engine's. */
 #include "engine/draft.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct draft_ops draft_ngram;
@@ -19,11 +19,12 @@ static void list_names(char *buf, size_t cap)
 								draft_table[i]->args);
 }
 
-int draft_open(const char *spec, const struct draft_ops **ops, struct drafter **d, struct err *e)
+int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
+			   struct drafter **d, struct err *e)
 {
 	const char *colon = strchr(spec, ':');
 	size_t name_size = colon ? (size_t)(colon - spec) : strlen(spec);
-	char known[200];
+	char known[400];
 
 	*ops = NULL;
 	*d = NULL;
@@ -34,11 +35,121 @@ int draft_open(const char *spec, const struct draft_ops **ops, struct drafter **
 
 		if (strlen(known_ops->name) != name_size || memcmp(known_ops->name, spec, name_size))
 			continue;
-		if (known_ops->open(d, colon ? colon + 1 : NULL, e))
+		if (known_ops->open(d, env, colon ? colon + 1 : NULL, e))
 			return -1;
 		*ops = known_ops;
 		return 0;
 	}
 	list_names(known, sizeof known);
 	return err_set(e, ERR_USAGE, "no drafter is called '%.40s'; there are: %s", spec, known);
+}
+
+int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap)
+{
+	int n = 0;
+
+	while (args && *args) {
+		char *end;
+		long v;
+
+		if (n == cap || *args < '0' || *args > '9')
+			return -1;
+		v = strtol(args, &end, 10);
+		if (v < least || v > most || (*end && (*end != ',' || !end[1])))
+			return -1;
+		out[n++] = (int32_t)v;
+		args = *end ? end + 1 : end;
+	}
+	return n;
+}
+
+/* ---- trees ---- */
+
+int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q)
+{
+	if (t->n == DRAFT_NODES)
+		return -1;
+	t->id[t->n] = id;
+	t->parent[t->n] = (int8_t)parent;
+	t->q[t->n] = q;
+	t->dense[t->n] = NULL;
+	return t->n++;
+}
+
+int32_t draft_depth(const struct draft *t, int32_t node)
+{
+	int32_t depth = 1;
+
+	while ((node = t->parent[node]) >= 0)
+		depth++;
+	return depth;
+}
+
+int32_t draft_reach(const struct draft *t)
+{
+	int32_t reach = 0;
+
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t depth = draft_depth(t, i);
+		reach = depth > reach ? depth : reach;
+	}
+	return reach;
+}
+
+int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES])
+{
+	bool has_child[DRAFT_NODES + 1] = {false}; /* [0]: the newest token */
+	int8_t n = 0;
+
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t parent = t->parent[i];
+
+		branch[i] = has_child[parent + 1] ? ++n : parent < 0 ? (int8_t)0 : branch[parent];
+		has_child[parent + 1] = true;
+	}
+	return n;
+}
+
+/* Of the nodes before i that are kept, by their new numbers. */
+struct kept {
+	int32_t number[DRAFT_NODES]; /* -1: cut */
+	int32_t depth[DRAFT_NODES];  /* by new number */
+	bool has_child[DRAFT_NODES + 1]; /* [0]: the newest token */
+	int32_t leaves;
+};
+
+static bool is_twin(const struct draft *t, int32_t n, int32_t parent, int32_t id)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (t->parent[i] == parent && t->id[i] == id)
+			return true;
+	return false;
+}
+
+void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves)
+{
+	struct kept k = {.leaves = 1};
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t parent = t->parent[i] < 0 ? -1 : k.number[t->parent[i]];
+		int32_t at = parent < 0 ? 1 : k.depth[parent] + 1;
+		bool lost = t->parent[i] >= 0 && parent < 0, branch;
+
+		k.number[i] = -1;
+		if (lost || n == nodes || at > depth || is_twin(t, n, parent, t->id[i]))
+			continue;
+		branch = k.has_child[parent + 1];
+		if (branch && k.leaves == leaves)
+			continue;
+		k.leaves += branch;
+		k.has_child[parent + 1] = true;
+		k.number[i] = n;
+		k.depth[n] = at;
+		t->id[n] = t->id[i];
+		t->q[n] = t->q[i];
+		t->dense[n] = t->dense[i];
+		t->parent[n++] = (int8_t)parent;
+	}
+	t->n = n;
 }

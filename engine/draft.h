@@ -1,8 +1,14 @@
 /* Drafters: who guesses tokens ahead. One file each in engine/draft/, one line in the table there.
  *
- * A drafter sees a request's tokens and proposes up to k that may follow. It is asked once a step for
- * each decoding request; what it proposes is verified by the target in the same step. Drafters that need
- * the model get it through draft_env later. Thread: the engine's. propose() allocates nothing. */
+ * Each step the engine asks its drafter once, for all requests that lack only their newest token
+ * (propose). What it answers is a tree of guesses for each (a chain is a tree without branches): the
+ * target computes a row for the newest token and one for each node in the same step, and the draws
+ * decide which path is kept. After the step the drafter is told what was computed (learn), for prompts
+ * too. Whatever a drafter proposes, the text stays what plain decoding gives, bit for bit.
+ *
+ * A drafter keeps what it likes by request, and must bear that a request goes back, is preempted, or never comes
+ * again: the ids it is handed are the truth. forget() says that one has ended.
+ * Thread: the engine's. propose() and learn() allocate nothing once a request is known. */
 #ifndef CUTAWAY_ENGINE_DRAFT_H
 #define CUTAWAY_ENGINE_DRAFT_H
 
@@ -10,13 +16,70 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/sampler.h"
 
-enum { DRAFT_MAX = 16 };
+struct forward;
+struct gguf;
+struct k_ctx;
+struct k_kv;
+struct model;
 
+enum {
+	DRAFT_MAX = 16,    /* tokens ahead */
+	DRAFT_NODES = 63,  /* of a tree: with the newest token 64 rows */
+	DRAFT_LEAVES = 16, /* paths of a tree */
+};
+
+/* A tree of guesses. Node i hangs on node parent[i] < i, or on the newest token if that is -1; siblings
+ * have different ids. The first child of a node continues its path in the same pages, the others get
+ * pages of their own for the tail: so the likeliest comes first, and nodes of a path are best neighbours. */
 struct draft {
-	int32_t id[DRAFT_MAX];
-	float q[DRAFT_MAX]; /* probability the drafter gave each; 1 for a deterministic guess */
 	int32_t n;
+	int32_t id[DRAFT_NODES];
+	int8_t parent[DRAFT_NODES];
+	float q[DRAFT_NODES]; /* probability the drafter gave each; 1 for a deterministic guess */
+	/* For the rejection rule: the distribution [vocab] that the node was drawn from (PURPOSE_DRAFT), or
+	 * NULL if it was not drawn but chosen: then it counts as certain. Stays until the next propose(). */
+	const float *dense[DRAFT_NODES];
+};
+
+/* What the engine has that a drafter may use. NULL where there is no model (sessions/whatif.h): drafters
+ * that need one then fail to open. All of it outlives the drafter. */
+struct draft_env {
+	struct k_ctx *kernels;
+	const struct model *model;     /* the target */
+	const struct forward *forward; /* its pass: x holds the newest step's rows */
+	const struct k_kv *kv;         /* its cache */
+	const char *model_path;
+	int32_t slots, ctx, vocab;
+};
+
+/* A request that a guess is wanted for. */
+struct draft_job {
+	int64_t request;
+	const int32_t *ids; /* prompt and text so far; what follows ids[n - 1] is to be guessed */
+	int32_t n, n_prompt;
+	int32_t nodes, depth;  /* at most so many nodes, at most so many tokens ahead; both at least 1 */
+	const int32_t *pages;  /* its block table; with needs_pages fit for writing positions n - 1 … n + depth - 1 */
+	const struct sample_params *params; /* how the target draws: a drafter at a temperature draws with the */
+	int64_t sample;                     /* same key (PURPOSE_TARGET, the position), which makes them agree more */
+	bool rejection;        /* judged by modified rejection: see draft.dense */
+	struct draft *out;     /* n = 0: no guess */
+};
+
+/* What a step computed for a request. Rows are rows of the step: f->x + row * dim is the residual stream behind the
+ * last layer (in the kernels' memory). */
+struct draft_seen {
+	int64_t request;
+	const int32_t *ids; /* all its tokens, after the draws */
+	int32_t n;
+	int32_t pos, n_rows; /* positions pos … pos + n_rows - 1 stand now computed … */
+	const int32_t *row;  /* … by these rows [n_rows] */
+	/* of a step that drafted, else NULL and 0 */
+	const struct draft *draft;
+	const int32_t *top;  /* [draft.n + 1] the target's most probable next token behind the newest token (first) and
+						  * behind each node, whether that was kept or not */
+	int32_t n_kept;      /* nodes kept */
 };
 
 struct drafter; /* state of one drafter for one engine */
@@ -25,18 +88,38 @@ struct draft_ops {
 	const char *name;
 	const char *args; /* "k[,min,max]": for help */
 	const char *doc;
+	bool needs_pages;
 	/* args: what stood behind "name:", or NULL. */
-	int (*open)(struct drafter **d, const char *args, struct err *e);
+	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
 	void (*close)(struct drafter *d);
-	/* Guess what follows ids[0 … n - 1], at most k tokens. */
-	void (*propose)(struct drafter *d, const int32_t *ids, int64_t n, int32_t k, struct draft *out);
-	int32_t (*width)(const struct drafter *d); /* the k it was opened with */
+	/* Fails only as k_run() does. */
+	int (*propose)(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e);
+	/* NULL: it needs to know nothing. Called after each step, rows of which are still there. */
+	int (*learn)(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e);
+	void (*forget)(struct drafter *d, int64_t request); /* may be NULL */
+	int32_t (*width)(const struct drafter *d); /* the most nodes it proposes */
 };
 
 /* The table; ends with NULL. */
 extern const struct draft_ops *const draft_table[];
 
 /* Opens "off" (*ops = NULL), "ngram", "ngram:4" … ; an unknown name lists the known ones. */
-int draft_open(const char *spec, const struct draft_ops **ops, struct drafter **d, struct err *e);
+int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
+			   struct drafter **d, struct err *e);
+
+/* Adds a node; -1 if there is no room. */
+int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q);
+/* Tokens ahead of the newest: 1 for a child of it. */
+int32_t draft_depth(const struct draft *t, int32_t node);
+/* The deepest node's. */
+int32_t draft_reach(const struct draft *t);
+/* branch[i]: 0 on the first path, else the number, from 1, of the branch that node i is on: a node that is not
+ * its parent's first child begins one. Returns how many branches. */
+int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES]);
+/* Cuts what is more than so many nodes, depth or leaves, and equal siblings: what is left is a tree. */
+void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves);
+
+/* Reads "4,2,8": at most cap numbers in [least, most]; how many, or -1. NULL and "" are none. */
+int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap);
 
 #endif

@@ -52,7 +52,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	const enum prefix_policy policy = e->prefix.policy;
 	const bool on = e->prefix.on;
 
-	if (kv_open(&e->kv, e->kernels, &shape, n_pages, err))
+	if (kv_open(&e->kv, e->kernels, &shape, n_pages, ENGINE_SPARE_PAGES, err))
 		return -1;
 	if (prefix_open(&e->prefix, &e->kv, err)) {
 		kv_close(&e->kv);
@@ -204,15 +204,24 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->sched.budget = o->budget;
 	e->sched.chunk = o->prefill_chunk;
 	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
+	e->jobs = calloc((size_t)o->slots, sizeof *e->jobs);
+	e->seen = calloc((size_t)o->slots, sizeof *e->seen);
+	e->branch = calloc(ENGINE_SPARE_PAGES, ((size_t)max_blocks + DRAFT_MAX) * sizeof *e->branch);
+	e->seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->seen_row);
+	e->seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->seen_top);
 	e->page_share = calloc((size_t)max_blocks, sizeof *e->page_share);
 	e->packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
-	if (!e->plan.item || !e->page_share || !e->packed)
+	e->branch_stride = max_blocks + DRAFT_MAX;
+	if (!e->plan.item || !e->jobs || !e->seen || !e->branch || !e->seen_row || !e->seen_top ||
+		!e->page_share || !e->packed)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	if (sampler_open(&e->sampler, e->info.vocab, err))
 		return -1;
 	/* room for the largest budget that may be set later: only what is used of it costs memory */
-	return forward_open(&e->forward, e->model, &e->kv.store, ENGINE_MAX_BUDGET, max_out, o->slots,
-						e->info.ctx, err);
+	return forward_open(&e->forward, e->model, &e->kv.store,
+						(struct forward_sizes){ .rows = ENGINE_MAX_BUDGET, .out = max_out, .observed = o->slots,
+												.also = ENGINE_ALSO, .ctx = e->info.ctx },
+						err);
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
@@ -261,17 +270,21 @@ void engine_close(struct engine *e)
 		stream_emit(&e->stream, &ev);
 		e->begun = false;
 	}
+	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
 	engine_close_pages(e);
 	forward_close(&e->forward);
-	if (e->draft_ops)
-		e->draft_ops->close(e->drafter);
 	sampler_close(e->sampler);
 	stream_close(&e->stream);
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);
 	free(e->plan.item);
+	free(e->jobs);
+	free(e->seen);
+	free(e->branch);
+	free(e->seen_row);
+	free(e->seen_top);
 	free(e->page_share);
 	free(e->packed);
 	free(e->default_system);
@@ -439,6 +452,7 @@ bool engine_cancel(struct engine *e, int64_t request)
 	sched_register(&e->sched, r);
 	sched_remove(&e->sched, r);
 	engine_tell_finish(e, r, EV_FINISH_cancelled, NULL);
+	engine_forget(e, r->id);
 	request_free(r);
 	return true;
 }

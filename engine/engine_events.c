@@ -101,29 +101,31 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 	stream_emit(&e->stream, &ev);
 }
 
-void engine_tell_draft(struct engine *e, const struct request *r, int32_t nth, int64_t pos,
-					   enum ev_code_verdict verdict, float arrival, int32_t winner,
-					   float winner_arrival, float p)
+void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+					   enum ev_code_verdict verdict, const struct engine_verdict *v)
 {
+	const struct draft *t = &item->r->draft;
 	struct event ev;
 	struct ev_draft *d = &ev.u.draft;
 
-	stream_vocab(&e->stream, r->draft.id[nth]);
+	stream_vocab(&e->stream, t->id[node]);
 	ev_init(&ev, EV_draft);
 	d->step = e->n_steps;
-	d->request = r->id;
-	d->pos = pos;
-	d->nth = nth + 1;
+	d->request = item->r->id;
+	d->pos = item->pos + draft_depth(t, node);
+	d->nth = node + 1;
+	d->parent = t->parent[node] + 1;
 	d->drafter = text(e->draft_ops->name);
-	d->id = r->draft.id[nth];
+	d->id = t->id[node];
+	d->top = e->forward.stats[item->out + 1 + node].argmax;
 	d->rule = e->rejection ? EV_RULE_rejection : EV_RULE_race;
 	d->verdict = verdict;
-	d->q = (double)r->draft.q[nth];
-	if (verdict != EV_VERDICT_unread) {
-		d->p = (double)p;
-		d->arrival = (double)arrival;
-		d->winner = winner;
-		d->winner_arrival = (double)winner_arrival;
+	d->q = (double)t->q[node];
+	if (v) {
+		d->p = (double)v->p;
+		d->arrival = (double)v->arrival;
+		d->winner = v->winner;
+		d->winner_arrival = (double)v->winner_arrival;
 	}
 	stream_emit(&e->stream, &ev);
 }

@@ -16,6 +16,8 @@
 enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
+	ENGINE_SPARE_PAGES = 64, /* of draft trees' branches, in one step */
+	ENGINE_ALSO = 1024,      /* further places of keys and values, likewise */
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
@@ -41,6 +43,13 @@ struct engine {
 	const struct draft_ops *draft_ops; /* NULL: off */
 	struct drafter *drafter;
 	char spec[64];
+	struct draft_env draft_env;
+	struct draft_job *jobs;   /* [slots] */
+	struct draft_seen *seen;  /* [slots], of the step that runs */
+	int32_t n_seen, n_seen_rows;
+	int32_t *seen_row, *seen_top; /* what seen points into */
+	int32_t *branch, branch_stride; /* block tables of branches, one a spare page at most */
+	int32_t n_branches, n_spare_used; /* in the step that runs */
 	bool rejection, observe, begun;
 	int32_t observe_layer, observe_head; /* -1: off */
 	int32_t attention_every;             /* tokens of a request from one observed row to the next */
@@ -63,9 +72,13 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 					   enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
-void engine_tell_draft(struct engine *e, const struct request *r, int32_t nth, int64_t pos,
-					   enum ev_code_verdict verdict, float arrival, int32_t winner,
-					   float winner_arrival, float p);
+struct engine_verdict { /* the fields of EV_draft of the same names */
+	float p, arrival, winner_arrival;
+	int32_t winner;
+};
+/* v NULL: it was never judged. */
+void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+					   enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_tell_attention(struct engine *e, const struct plan_item *item, int32_t observed);
 void engine_tell_step(struct engine *e);
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
@@ -73,7 +86,24 @@ void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_
 
 /* engine_settings.c */
 void engine_tell_settings(struct engine *e);
+
+/* engine_draft.c: speculation. */
 int engine_set_spec(struct engine *e, const char *spec, struct err *err);
+void engine_close_draft(struct engine *e);
+void engine_forget(struct engine *e, int64_t request);
+/* The rows of a draft behind the request's newest token, which is row item->row of block table seq; *n_seqs
+ * counts the step's block tables. */
+void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
+/* Judges and tells the children of `node` (-1: the newest token) by e->drawn, the draw behind it. The one that is
+ * kept, or -1; e->drawn is the token to use. */
+int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told);
+/* The path to `node`, the last one kept (-1: none), becomes the request's own. */
+void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
+/* What was never judged. */
+void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told);
+/* Notes what an item computed, if its request goes on; then the drafter is told of all. */
+void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
+int engine_tell_seen(struct engine *e, struct err *err);
 
 /* engine.c: memory of pages, for the start and for a new page size. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);

@@ -79,32 +79,6 @@ static void get_evict(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", prefix_policies[e->prefix.policy]);
 }
 
-static void propose(void *arg, struct request *r, int32_t k)
-{
-	struct engine *e = arg;
-	int32_t width = e->draft_ops->width(e->drafter);
-
-	e->draft_ops->propose(e->drafter, r->ids, r->n_ids, k < width ? k : width, &r->draft);
-}
-
-int engine_set_spec(struct engine *e, const char *spec, struct err *err)
-{
-	const struct draft_ops *ops = NULL;
-	struct drafter *drafter = NULL;
-
-	if (strlen(spec) >= sizeof e->spec)
-		return err_set(err, ERR_USAGE, "the speculation setting is too long");
-	if (draft_open(spec, &ops, &drafter, err))
-		return -1;
-	if (e->draft_ops)
-		e->draft_ops->close(e->drafter);
-	e->draft_ops = ops;
-	e->drafter = drafter;
-	e->sched.propose = ops ? propose : NULL;
-	e->sched.arg = e;
-	snprintf(e->spec, sizeof e->spec, "%s", spec);
-	return 0;
-}
 static void get_spec(const struct engine *e, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%s", e->spec);

@@ -32,18 +32,21 @@ static void observe_row(struct engine *e, struct plan_item *item)
 		item->r->observed = item->r->n_ids;
 }
 
-static void fill_rows(struct engine *e, struct plan_item *item, int32_t seq)
+static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 {
 	struct forward *f = &e->forward;
 	const struct request *r = item->r;
-	int32_t known = item->n_rows - item->n_drafts;
+	int32_t known = item->n_rows - item->n_drafts, seq = (*n_seqs)++;
 
 	f->pages[seq] = r->pages;
-	for (int32_t i = 0; i < item->n_rows; i++) {
-		f->ids[item->row + i] = i < known ? r->ids[item->pos + i] : r->draft.id[i - known];
+	for (int32_t i = 0; i < known; i++) {
+		f->ids[item->row + i] = r->ids[item->pos + i];
 		f->rows[item->row + i] = (struct k_row){ .pos = item->pos + i, .seq = seq, .observe = -1 };
-		f->kv_pairs += (uint64_t)(item->pos + i + 1);
 	}
+	if (item->n_drafts)
+		engine_draft_rows(e, item, seq, n_seqs);
+	for (int32_t i = 0; i < item->n_rows; i++)
+		f->kv_pairs += (uint64_t)(f->rows[item->row + i].pos + 1);
 	for (int32_t i = 0; i < item->n_out; i++)
 		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
 	f->kv_positions += (uint64_t)(item->pos + item->n_rows);
@@ -58,14 +61,17 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t seq)
 static int run_kernels(struct engine *e, struct err *err)
 {
 	struct forward *f = &e->forward;
+	int32_t n_seqs = 0;
 	int64_t start;
 
 	f->n_rows = e->plan.n_rows;
 	f->n_out = e->plan.n_out;
 	f->n_observed = 0;
+	f->n_also = 0;
 	f->kv_positions = f->kv_pairs = 0;
+	e->n_branches = e->n_spare_used = 0;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
-		fill_rows(e, &e->plan.item[i], i);
+		fill_rows(e, &e->plan.item[i], &n_seqs);
 	start = stream_now(&e->stream);
 	if (forward_run(f, e->observe, err))
 		return -1;
@@ -80,6 +86,7 @@ static void finish(struct engine *e, struct request *r, enum ev_code_finish reas
 	sched_register(&e->sched, r);
 	sched_remove(&e->sched, r);
 	engine_tell_finish(e, r, reason, why);
+	engine_forget(e, r->id);
 	request_free(r);
 }
 
@@ -121,60 +128,50 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 
-/* Judges draft j on output `out`; e->drawn becomes the token to use. */
-static bool judge(struct engine *e, struct request *r, int32_t j)
+static bool has_child(const struct draft *t, int32_t node)
 {
-	struct sample_key key = { .pos = r->n_ids, .sample = r->sample };
-	float p, arrival, threshold = e->drawn.arrival;
-	int32_t id = r->draft.id[j];
-	bool kept;
-
-	sampler_draft(e->sampler, id, &p, &arrival);
-	if (e->rejection)
-		kept = sampler_reject(e->sampler, id, r->draft.q[j], NULL, key, &e->drawn, &arrival, &threshold);
-	else
-		kept = e->drawn.id == id;
-	e->counts.accepted += kept;
-	e->counts.rejected += !kept;
-	engine_tell_draft(e, r, j, r->n_ids, kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, arrival,
-					  e->drawn.id, threshold, p);
-	return kept;
+	for (int32_t i = node + 1; i < t->n; i++)
+		if (t->parent[i] == node)
+			return true;
+	return false;
 }
 
-static void tell_unread(struct engine *e, const struct request *r, int32_t from, int64_t pos)
+static enum ev_code_source source_of(const struct plan_item *item, int32_t node, bool kept)
 {
-	for (int32_t j = from; j < r->draft.n; j++)
-		engine_tell_draft(e, r, j, pos + j - from, EV_VERDICT_unread, 0, 0, 0, 0);
+	if (!item->n_drafts)
+		return EV_SOURCE_plain;
+	if (kept)
+		return EV_SOURCE_accepted;
+	return has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
 }
 
-/* The newest token's row, then each draft's: as far as drafts are kept. */
+/* The newest token's row, then that of each drafted token that is kept. */
 static void after_decode(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
+	bool told[DRAFT_NODES] = { false };
+	int32_t node = -1, next;
+	const char *why;
+	int end;
 
-	for (int32_t j = 0; j <= item->n_drafts; j++) {
-		enum ev_code_source source = item->n_drafts ? EV_SOURCE_bonus : EV_SOURCE_plain;
-		const char *why;
-		bool kept = true;
-		int end;
+	for (;; node = next) {
+		int32_t out = item->out + 1 + node;
 
-		draw(e, r, item->out + j);
+		draw(e, r, out);
 		r->computed++;
-		if (j < item->n_drafts) {
-			kept = judge(e, r, j);
-			source = kept ? EV_SOURCE_accepted : EV_SOURCE_corrected;
-		}
-		append(e, r, &e->forward.stats[item->out + j], source);
+		next = item->n_drafts ? engine_judge(e, item, node, told) : -1;
+		append(e, r, &e->forward.stats[out], source_of(item, node, next >= 0));
 		end = end_reason(e, r, &why);
-		if (kept && end < 0)
-			continue;
-		tell_unread(e, r, j + 1, r->n_ids);
-		if (end >= 0) {
-			finish(e, r, (enum ev_code_finish)end, why);
-			return;
-		}
-		break;
+		if (next < 0 || end >= 0)
+			break;
 	}
+	engine_tell_unread(e, item, told);
+	engine_draft_settle(e, item, node);
+	if (end >= 0) {
+		finish(e, r, (enum ev_code_finish)end, why);
+		return;
+	}
+	engine_note_seen(e, item, node);
 	sched_register(&e->sched, r);
 }
 
@@ -243,6 +240,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 			return;
 		}
 	}
+	engine_note_seen(e, item, -1);
 	sched_register(&e->sched, r);
 }
 
@@ -321,14 +319,15 @@ int engine_step(struct engine *e, struct err *err)
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;
 	e->sched.step = e->n_steps;
-	sched_plan(&e->sched, &e->plan);
+	e->n_seen = e->n_seen_rows = 0;
+	sched_plan(&e->sched, &e->plan); /* a drafter may lose the device */
 	end_starved(e);
 	if (!e->plan.n_items) {
 		e->n_steps--; /* nothing was computed: not a step */
 		return 1;
 	}
 	engine_tell_batch(e);
-	if (run_kernels(e, &e->lost)) {
+	if (e->lost.code || run_kernels(e, &e->lost)) {
 		e->n_steps--; /* it was begun, but is none */
 		end_all(e);
 		return err_set(err, e->lost.code, "%s", e->lost.text);
@@ -340,6 +339,11 @@ int engine_step(struct engine *e, struct err *err)
 	e->observe_once = false;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
+	if (engine_tell_seen(e, &e->lost)) {
+		engine_tell_step(e);
+		end_all(e);
+		return err_set(err, e->lost.code, "%s", e->lost.text);
+	}
 	engine_tell_step(e);
 	return 1;
 }

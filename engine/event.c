@@ -43,7 +43,13 @@ int ev_since(enum ev_kind kind)
 
 int ev_field_since(enum ev_kind kind, int field)
 {
-	return kind == EV_session && !strcmp(ev_info[kind].fields[field].name, "device") ? 2 : ev_since(kind);
+	const char *name = ev_info[kind].fields[field].name;
+
+	if (kind == EV_session && !strcmp(name, "device"))
+		return 2;
+	if (kind == EV_draft && (!strcmp(name, "parent") || !strcmp(name, "top")))
+		return 3;
+	return ev_since(kind);
 }
 
 const char *ev_code_name(const char *list, int64_t value)

@@ -268,7 +268,9 @@ EV_CODE_LISTS(EV_X_ENUM)
 	R(p, "p", "probability the target gave it in the draw")                                        \
 	R(arrival, "", "race: its arrival; rejection: the random number")                              \
 	I(winner, "", "token id that won the draw")                                                    \
-	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")
+	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")              \
+	I(parent, "", "place in the draft of the token that it hangs on; 0: the newest token. In a chain nth - 1")  \
+	I(top, "", "token id that the target holds most probable behind it; computed whether it was kept or not")
 
 #define EV_FIELDS_attention(I, R, T, B)                                                            \
 	I(step, "", "step")                                                                            \

@@ -58,7 +58,8 @@ static void add_rope(struct forward *f, int32_t layer)
 								  .sin = f->model->rope_sin, .rope_dim = c->rope_dim, .neox = c->neox,
 								  .scale = 1.0f / sqrtf((float)c->head_dim), .n_heads = c->n_heads,
 								  .layer = layer, .n = f->n_rows, .rows = f->rows, .pages = f->pages,
-								  .kv = f->kv, .nan_row = f->nan_row };
+								  .kv = f->kv, .nan_row = f->nan_row,
+								  .also = f->also, .n_also = f->n_also };
 }
 
 static void add_attention(struct forward *f, int32_t layer)
@@ -215,7 +216,7 @@ static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
 	add_embed(f);
-	for (int32_t i = 0; i < f->model->config.n_layers; i++) {
+	for (int32_t i = 0; i < f->n_layers; i++) {
 		add_mixer(f, i);
 		add_ffn(f, i);
 	}
@@ -244,7 +245,8 @@ static void set_share_stride(struct forward *f)
 static bool same_shape(const struct forward_shape *a, const struct forward_shape *b)
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
-		   a->stride == b->stride && a->threshold == b->threshold;
+		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
+		   a->layers == b->layers;
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -262,11 +264,12 @@ static uint64_t version_of(struct forward *f, struct forward_shape s)
 static void prepare(struct forward *f)
 {
 	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
-							   .threshold = f->threshold };
+							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold };
 
 	set_share_stride(f);
 	s.stride = f->share_stride;
-	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out)
+	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
+		s.layers != f->built.layers)
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -302,7 +305,7 @@ static int32_t layer_of(const struct forward *f, int32_t op)
 {
 	int32_t layer = (op - 1) / OPS_A_LAYER;
 
-	return op > 0 && layer < f->model->config.n_layers ? layer : -1;
+	return op > 0 && layer < f->n_layers ? layer : -1;
 }
 
 int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e)
@@ -405,6 +408,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 
 	f->ids = cut(c, rows, sizeof *f->ids);
 	f->rows = cut(c, rows, sizeof *f->rows);
+	f->also = cut(c, (size_t)f->max_also, sizeof *f->also);
 	f->pages = cut(c, rows, sizeof *f->pages);
 	f->out_row = cut(c, out, sizeof *f->out_row);
 	f->stats = cut(c, out, sizeof *f->stats);
@@ -453,16 +457,18 @@ static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cu
 	return c.base;
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, int32_t max_rows,
-				 int32_t max_out, int32_t max_observed, int32_t ctx, struct err *e)
+int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
+				 struct err *e)
 {
 	memset(f, 0, sizeof *f);
 	f->model = m;
 	f->kv = kv;
-	f->max_rows = max_rows;
-	f->max_out = max_out;
-	f->max_observed = max_observed;
-	f->max_groups = whole_lines((ctx + K_GROUP - 1) / K_GROUP);
+	f->n_layers = m->config.n_layers;
+	f->max_rows = most.rows;
+	f->max_out = most.out;
+	f->max_observed = most.observed;
+	f->max_also = most.also;
+	f->max_groups = whole_lines((most.ctx + K_GROUP - 1) / K_GROUP);
 	f->threshold = 1e-3f;
 	f->shared = take(f, cut_shared, K_SHARED, e);
 	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;

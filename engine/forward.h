@@ -19,7 +19,7 @@ struct forward_stage {
 /* All that a program depends on; the versions of those seen lately are kept, since watched and unwatched
  * steps alternate. */
 struct forward_shape {
-	int32_t rows, out, observed, stride;
+	int32_t rows, out, observed, stride, also, layers;
 	float threshold;
 	uint64_t version;
 };
@@ -28,12 +28,14 @@ enum { FORWARD_RECENT = 8 };
 struct forward {
 	const struct model *model;
 	const struct k_kv *kv;
-	int32_t max_rows, max_out, max_observed, max_groups;
+	int32_t max_rows, max_out, max_observed, max_also, max_groups;
 
 	/* what the caller fills in for a step, in memory shared with the kernels */
-	int32_t n_rows, n_out, n_observed;
+	int32_t n_rows, n_out, n_observed, n_also;
+	int32_t n_layers;       /* the first so many; all of the model's, unless the caller says less */
 	int32_t *ids;           /* [max_rows] */
 	struct k_row *rows;     /* [max_rows] */
+	struct k_also *also;    /* [max_also] */
 	const int32_t **pages;  /* [max_rows] block tables, by rows[].seq */
 	int32_t *out_row;       /* [max_out] rows whose logits are wanted */
 	uint64_t kv_positions;  /* positions of the cache that attention reads: for counting bytes */
@@ -62,8 +64,11 @@ struct forward {
 	void *work, *shared;
 };
 
-int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, int32_t max_rows,
-				 int32_t max_out, int32_t max_observed, int32_t ctx, struct err *e);
+struct forward_sizes {
+	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
+};
+int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
+				 struct err *e);
 void forward_close(struct forward *f);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int32_t n_pages,
-			struct err *e)
+			int32_t n_spare, struct err *e)
 {
 	char what[96];
 
@@ -16,7 +16,8 @@ int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int3
 	kv->store = *shape;
 	kv->store.page_bytes = k_kv_page_bytes(shape);
 	kv->n_pages = n_pages;
-	if (__builtin_mul_overflow(kv->store.page_bytes, (size_t)n_pages, &kv->bytes))
+	kv->n_spare = n_spare;
+	if (__builtin_mul_overflow(kv->store.page_bytes, (size_t)n_pages + (size_t)n_spare, &kv->bytes))
 		return err_set(e, ERR_USAGE, "%d KV pages are more than memory can have", n_pages);
 	snprintf(what, sizeof what, "%d KV pages of %zu KB; try fewer with --pages, or a shorter --ctx",
 			 n_pages, kv->store.page_bytes >> 10);
@@ -121,6 +122,13 @@ bool kv_needs_copy(const struct kv *kv, int32_t page)
 	return kv->page[page].refs > 1 || kv->page[page].cached;
 }
 
+void kv_copy(struct kv *kv, int32_t to, int32_t from)
+{
+	if (kv->kernels)
+		k_copy(kv->kernels, kv->store.base + (size_t)to * kv->store.page_bytes,
+			   kv->store.base + (size_t)from * kv->store.page_bytes, kv->store.page_bytes);
+}
+
 int kv_writable(struct kv *kv, int32_t *page, int64_t request, int32_t block)
 {
 	int32_t from = *page, to;
@@ -130,9 +138,7 @@ int kv_writable(struct kv *kv, int32_t *page, int64_t request, int32_t block)
 	to = take_free(kv);
 	if (to < 0)
 		return -1;
-	if (kv->kernels)
-		k_copy(kv->kernels, kv->store.base + (size_t)to * kv->store.page_bytes,
-		   kv->store.base + (size_t)from * kv->store.page_bytes, kv->store.page_bytes);
+	kv_copy(kv, to, from);
 	tell(kv, EV_PAGE_copy, to, request, block, from);
 	kv_release(kv, from, request, block);
 	*page = to;

@@ -36,14 +36,16 @@ struct kv {
 	int32_t n_pages, n_free, free_head;
 	int32_t n_used;   /* pages with readers */
 	int32_t n_shared; /* pages with more than one */
+	int32_t n_spare;  /* pages n_pages … behind the pool, for the tails of draft trees: they outlive no step, have no
+					   * readers and are never told */
 	void (*on_change)(void *arg, const struct kv_change *c);
 	void *arg;
 };
 
-/* Of shape: page size, layers, heads. The context must outlive the pages. */
-/* kernels NULL: pages are only counted, there is nothing in them (sessions/whatif.h). */
+/* Of shape: page size, layers, heads. The context must outlive the pages.
+ * kernels NULL: pages are only counted, there is nothing in them (sessions/whatif.h). */
 int kv_open(struct kv *kv, struct k_ctx *kernels, const struct k_kv *shape, int32_t n_pages,
-			struct err *e);
+			int32_t n_spare, struct err *e);
 void kv_close(struct kv *kv);
 
 /* A free page with one reader, or -1 if there is none (the caller evicts or preempts). */
@@ -58,6 +60,9 @@ bool kv_needs_copy(const struct kv *kv, int32_t page);
 /* The prefix cache takes or drops a page. other: what the event says (idle steps of an evicted page). */
 void kv_cache(struct kv *kv, int32_t page, int64_t request, int32_t block);
 void kv_evict(struct kv *kv, int32_t page, int64_t other);
+
+/* The contents of one page to another. */
+void kv_copy(struct kv *kv, int32_t to, int32_t from);
 
 void kv_check(const struct kv *kv);
 

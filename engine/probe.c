@@ -53,8 +53,10 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	p->kv.page_bytes = k_kv_page_bytes(&p->kv);
 	p->kv.base = k_alloc(e->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,
 						 "the pages of a deep look; look at an earlier position", err);
-	if (!p->kv.base || forward_open(&p->f, e->model, &p->kv, CHUNK,
-									c->n_layers > 1 ? c->n_layers : 1, 1, e->info.ctx, err)) {
+	if (!p->kv.base || forward_open(&p->f, e->model, &p->kv,
+									(struct forward_sizes){ .rows = CHUNK, .out = c->n_layers > 1 ? c->n_layers : 1,
+															.observed = 1, .ctx = e->info.ctx },
+									err)) {
 		pass_close(p);
 		return -1;
 	}

@@ -14,8 +14,9 @@ int sched_open(struct sched *s, struct kv *kv, struct prefix *prefix, struct str
 	s->stream = stream;
 	s->n_slots = n_slots;
 	s->slot = calloc((size_t)n_slots, sizeof *s->slot);
+	s->ready = calloc((size_t)n_slots, sizeof *s->ready);
 	s->found = calloc((size_t)max_blocks + 1, sizeof *s->found);
-	if (!s->slot || !s->found) {
+	if (!s->slot || !s->ready || !s->found) {
 		sched_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for %d slots", n_slots);
 	}
@@ -30,6 +31,7 @@ void sched_close(struct sched *s)
 		request_free(s->queue[i]);
 	free(s->slot);
 	free(s->queue);
+	free(s->ready);
 	free(s->found);
 	memset(s, 0, sizeof *s);
 }
@@ -349,14 +351,7 @@ static void denied(struct sched *s, const struct plan *p, struct request *r)
 
 static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 {
-	int32_t k = min32(s->budget - p->n_rows - 1, s->max_out - p->n_out - 1);
-
-	/* one token comes for certain, so at most limit - n_ids - 1 drafts can be kept */
-	k = min32(k, min32(r->limit - r->n_ids - 1, DRAFT_MAX));
-	r->draft.n = 0;
-	if (s->propose && k > 0)
-		s->propose(s->arg, r, k);
-	while (!ensure_pages(s, p, r, r->computed, r->n_ids + r->draft.n)) {
+	while (!ensure_pages(s, p, r, r->computed, r->n_ids + draft_reach(&r->draft))) {
 		if (!r->draft.n) {
 			denied(s, p, r);
 			return;
@@ -414,6 +409,37 @@ static bool lacks_only_newest(const struct request *r)
 	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
 }
 
+/* Free pages for DRAFT_MAX tokens ahead, without hurting anybody. */
+static bool has_draft_pages(struct sched *s, const struct plan *p, struct request *r)
+{
+	int32_t size = s->kv->store.page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);
+	int32_t need = (r->n_ids + ahead + size - 1) / size;
+
+	return need - r->n_pages + 1 <= s->kv->n_free && ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
+}
+
+/* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for drafts. */
+static void plan_drafts(struct sched *s, const struct plan *p)
+{
+	int32_t n = 0, most, nodes;
+	struct request *r;
+
+	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
+		if (lacks_only_newest(r)) {
+			r->draft.n = 0;
+			s->ready[n++] = r;
+		}
+	most = min32(s->budget, s->max_out);
+	nodes = n ? min32((most - n) / n, DRAFT_NODES) : 0;
+	if (!s->propose || nodes < 1)
+		return;
+	for (int32_t i = 0; s->draft_pages && i < n; i++)
+		if (!has_draft_pages(s, p, s->ready[i]))
+			s->ready[i--] = s->ready[--n];
+	if (n)
+		s->propose(s->arg, s->ready, n, nodes);
+}
+
 void sched_plan(struct sched *s, struct plan *p)
 {
 	struct request *r;
@@ -421,6 +447,7 @@ void sched_plan(struct sched *s, struct plan *p)
 	p->n_items = p->n_rows = p->n_out = 0;
 	while (admit(s))
 		;
+	plan_drafts(s, p);
 	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
 		if (lacks_only_newest(r) && p->n_rows < s->budget && p->n_out < s->max_out)
 			plan_decode(s, p, r);

@@ -29,6 +29,7 @@ struct plan_item {
 	int32_t n_drafts; /* the last rows are drafted tokens */
 	int32_t n_out;    /* the last n_out rows need logits */
 	int32_t row, out; /* first row and first output of the step */
+	int32_t branch;   /* first of its branches in the step; the step fills it in */
 	int32_t observed; /* where its attention is told, or -1; the step fills it in */
 };
 
@@ -49,9 +50,12 @@ struct sched {
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
 	int32_t n_preempted;   /* ever */
-	/* Asks for a draft of at most k tokens into r->draft. NULL: no speculation. */
-	void (*propose)(void *arg, struct request *r, int32_t k);
+	/* Asks for drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their newest token,
+	 * oldest first. NULL: no speculation. */
+	void (*propose)(void *arg, struct request **r, int32_t n, int32_t nodes);
 	void *arg;
+	bool draft_pages;       /* pages for what is drafted are wanted before it is */
+	struct request **ready; /* [n_slots] scratch */
 	int32_t *found; /* scratch: pages of a prefix match */
 };
 

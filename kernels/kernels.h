@@ -119,6 +119,12 @@ struct k_row {
 	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
 };
 
+/* One more place for a row's key and value: the page of another sequence at the same position. So branches
+ * of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
+struct k_also {
+	int32_t row, seq;
+};
+
 /* Arguments of the ops, one struct each. n is the number of rows. */
 
 struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) */
@@ -159,6 +165,8 @@ struct k_rope { /* rotates q (then times scale, rule 10) in place; k is rotated 
 	float scale;
 	int32_t n_heads, layer, n;
 	const struct k_row *rows;    /* [n] */
+	const struct k_also *also;   /* [n_also] */
+	int32_t n_also;
 	const int32_t *const *pages; /* [n_seqs] block tables */
 	const struct k_kv *kv;
 	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */

@@ -110,10 +110,10 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 		;
 }
 
-static void store_kv(const struct k_rope *a, int32_t r, int32_t head, const float *cos,
+static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
 					 const float *sin, float *rotated)
 {
-	const struct k_rope_slot at = k_rope_slot(a, r, head);
+	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
 	bool nan = false;
 
 	k_ref_rotate(a, cos, sin, at.k, rotated);

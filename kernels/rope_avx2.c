@@ -66,10 +66,10 @@ static inline __m128i cached(const float *x, __m256 *nan)
 	return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
 }
 
-static void store_kv(const struct k_rope *a, int32_t r, int32_t head, const float *cos,
+static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
 					 const float *sin, float *rotated)
 {
-	const struct k_rope_slot at = k_rope_slot(a, r, head);
+	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
 	const int32_t head_dim = a->kv->head_dim;
 	__m256 nan = _mm256_setzero_ps();
 	uint16_t lane[8];

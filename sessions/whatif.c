@@ -48,12 +48,22 @@ static void on_event(void *arg, const struct event *ev)
 	whatif_count(&((struct sim *)arg)->counter, ev);
 }
 
-static void propose(void *arg, struct request *r, int32_t k)
+/* Only drafters that need no model open here, and those cannot fail. */
+static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 {
 	struct sim *s = arg;
 	int32_t width = s->ops->width(s->drafter);
 
-	s->ops->propose(s->drafter, r->ids, r->n_ids, k < width ? k : width, &r->draft);
+	for (int32_t i = 0; i < n; i++) {
+		int32_t depth = r[i]->limit - r[i]->n_ids - 1;
+		struct draft_job job = { .request = r[i]->id, .ids = r[i]->ids, .n = r[i]->n_ids,
+								 .n_prompt = r[i]->n_prompt, .nodes = nodes < width ? nodes : width,
+								 .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX, .params = &r[i]->params,
+								 .sample = r[i]->sample, .out = &r[i]->draft };
+
+		if (depth > 0)
+			s->ops->propose(s->drafter, &job, 1, NULL);
+	}
 }
 
 /* ---- settings ---- */
@@ -63,7 +73,7 @@ static void set_spec(struct sim *s, const char *spec)
 	struct drafter *d = NULL;
 	const struct draft_ops *ops = NULL;
 
-	if (draft_open(spec, &ops, &d, NULL))
+	if (draft_open(spec, NULL, &ops, &d, NULL))
 		return; /* a drafter that this cutaway has not */
 	if (s->ops)
 		s->ops->close(s->drafter);
@@ -93,7 +103,7 @@ static int open_pages(struct sim *s, int32_t size, int32_t pages, struct err *e)
 	/* one number a position is enough: pages are only counted */
 	const struct k_kv shape = { .page_size = size, .n_layers = 1, .n_kv_heads = 1, .head_dim = 1 };
 
-	if (kv_open(&s->kv, NULL, &shape, pages, e))
+	if (kv_open(&s->kv, NULL, &shape, pages, 0, e))
 		return -1;
 	s->kv.on_change = on_page_change;
 	s->kv.arg = s;
@@ -144,7 +154,7 @@ static int open_sim(struct sim *s, struct recorded *r, const struct whatif_setti
 
 	if (policy < 0)
 		return err_set(e, ERR_USAGE, "evict %s: lru, fifo or lfu is needed", w->evict);
-	if (draft_open(w->spec, &s->ops, &s->drafter, e) || stream_open(&s->stream, NULL, e) ||
+	if (draft_open(w->spec, NULL, &s->ops, &s->drafter, e) || stream_open(&s->stream, NULL, e) ||
 		open_pages(s, w->page_size, w->pages, e) ||
 		sched_open(&s->sched, &s->kv, &s->prefix, &s->stream, w->slots, r->ctx / 16 + 2, e))
 		return -1;

@@ -15,7 +15,7 @@ static const struct draft_ops *open_ok(const char *spec, struct drafter **d)
 	const struct draft_ops *ops;
 	struct err e = {0};
 
-	if (draft_open(spec, &ops, d, &e))
+	if (draft_open(spec, NULL, &ops, d, &e))
 		fail_msg("%s: %s", spec, e.text);
 	assert_non_null(ops);
 	return ops;
@@ -35,7 +35,7 @@ static void test_specs(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_int_equal(draft_open("off", &ops, &d, &e), 0);
+	assert_int_equal(draft_open("off", NULL, &ops, &d, &e), 0);
 	assert_null(ops);
 	ops = open_ok("ngram", &d);
 	assert_int_equal(ops->width(d), 4);
@@ -45,17 +45,28 @@ static void test_specs(void **state)
 	ops->close(d);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		memset(&e, 0, sizeof e);
-		assert_int_equal(draft_open(bad[i], &ops, &d, &e), -1);
+		assert_int_equal(draft_open(bad[i], NULL, &ops, &d, &e), -1);
 		assert_int_equal(e.code, ERR_USAGE);
 	}
 	memset(&e, 0, sizeof e);
-	assert_int_equal(draft_open("eagle:3", &ops, &d, &e), -1);
+	assert_int_equal(draft_open("eagle:3", NULL, &ops, &d, &e), -1);
 	assert_non_null(strstr(e.text, "eagle"));
 	for (int i = 0; draft_table[i]; i++)
 		assert_non_null(strstr(e.text, draft_table[i]->name));
 	memset(&e, 0, sizeof e);
-	assert_int_equal(draft_open("ngra", &ops, &d, &e), -1);
-	assert_int_equal(draft_open("", &ops, &d, &e), -1);
+	assert_int_equal(draft_open("ngra", NULL, &ops, &d, &e), -1);
+	assert_int_equal(draft_open("", NULL, &ops, &d, &e), -1);
+}
+
+static void propose(const struct draft_ops *ops, struct drafter *d, const int32_t *ids, int64_t n, int32_t k,
+					struct draft *out)
+{
+	struct draft_job job = {.request = 1, .ids = ids, .n = (int32_t)n, .nodes = k, .depth = k, .out = out};
+	struct err e = {0};
+
+	assert_int_equal(ops->propose(d, &job, 1, &e), 0);
+	for (int32_t i = 0; i < out->n; i++)
+		assert_int_equal(out->parent[i], i - 1);
 }
 
 /* The definition: for each length from the longest, for each place from the most recent. */
@@ -106,7 +117,7 @@ static void test_lookup(void **state)
 
 			for (int64_t i = 0; i < n; i++)
 				ids[i] = rand() % alphabet;
-			ops->propose(d, ids, n, ask, &got);
+			propose(ops, d, ids, n, ask, &got);
 			plain_lookup(ids, n, drafters[t].min, drafters[t].max, k, &want);
 			if (k < 1)
 				want.n = 0;
@@ -135,7 +146,7 @@ static void test_loop(void **state)
 
 		for (int i = 0; i < 40; i++)
 			ids[i] = i % period;
-		ops->propose(d, ids, 40, DRAFT_MAX, &got);
+		propose(ops, d, ids, 40, DRAFT_MAX, &got);
 		assert_int_equal(got.n, 16);
 		for (int i = 0; i < 16; i++)
 			assert_int_equal(got.id[i], (40 + i) % period);

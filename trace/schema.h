@@ -14,7 +14,7 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	SCHEMA_VERSION = 2,					/* user_version; 2: rewind, fork */
+	SCHEMA_VERSION = 3,					/* user_version; 2: rewind, fork; 3: trees of drafts */
 };
 
 struct schema_view {

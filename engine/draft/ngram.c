@@ -19,40 +19,20 @@ struct drafter {
 
 extern const struct draft_ops draft_ngram;
 
-/* Reads one number in [1, most] and steps over it and a comma behind it. */
-static int read_number(const char **text, int32_t most, int32_t *out)
-{
-	char *end;
-	long v;
-
-	if (**text < '0' || **text > '9')
-		return -1;
-	v = strtol(*text, &end, 10);
-	if (v < 1 || v > most || (*end && (*end != ',' || !end[1])))
-		return -1;
-	*out = (int32_t)v;
-	*text = *end ? end + 1 : end;
-	return 0;
-}
-
 static int parse(struct drafter *d, const char *args)
 {
-	*d = (struct drafter){DEFAULT_K, DEFAULT_MIN, DEFAULT_MAX};
-	if (!args)
-		return 0;
-	if (read_number(&args, DRAFT_MAX, &d->k))
-		return -1;
-	if (!*args)
-		return 0;
-	if (read_number(&args, LONGEST, &d->min) || read_number(&args, LONGEST, &d->max))
-		return -1;
-	return *args || d->min > d->max ? -1 : 0;
+	int32_t given[3] = {DEFAULT_K, DEFAULT_MIN, DEFAULT_MAX};
+	int n = draft_numbers(args, 1, LONGEST, given, 3);
+
+	*d = (struct drafter){given[0], given[1], given[2]};
+	return n < 0 || n == 2 || (args && !n) || d->k > DRAFT_MAX || d->min > d->max ? -1 : 0;
 }
 
-static int ngram_open(struct drafter **out, const char *args, struct err *e)
+static int ngram_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = malloc(sizeof *d);
 
+	(void)env;
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for the n-gram drafter");
 	if (parse(d, args)) {
@@ -120,26 +100,33 @@ static int64_t find_match(const struct drafter *d, const int32_t *ids, int64_t n
 	return best;
 }
 
-static void ngram_propose(struct drafter *d, const int32_t *ids, int64_t n, int32_t k,
-						  struct draft *out)
+static void guess(const struct drafter *d, const struct draft_job *job)
 {
+	struct draft *out = job->out;
+	int32_t k = job->depth < job->nodes ? job->depth : job->nodes;
 	int64_t from;
 
 	out->n = 0;
 	if (k > d->k)
 		k = d->k;
-	if (n < 2 || k < 1)
+	if (job->n < 2 || k < 1)
 		return;
-	from = find_match(d, ids, n) + 1;
+	from = find_match(d, job->ids, job->n) + 1;
 	if (!from)
 		return;
 	for (int32_t i = 0; i < k; i++) {
 		int64_t at = from + i;
 
-		out->id[i] = at < n ? ids[at] : out->id[at - n];
-		out->q[i] = 1;
+		draft_add(out, i - 1, at < job->n ? job->ids[at] : out->id[at - job->n], 1);
 	}
-	out->n = k;
+}
+
+static int ngram_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	(void)e;
+	for (int32_t i = 0; i < n; i++)
+		guess(d, &job[i]);
+	return 0;
 }
 
 static int32_t ngram_width(const struct drafter *d)

@@ -279,7 +279,7 @@ CU_FN void many_append(const struct attend *c)
 		const int32_t r = task / (2 * pairs), span = c->row[r].pos / K_SPAN;
 
 		if (c->unit.lo <= span && span < c->unit.hi)
-			cu_append(c->rope, &c->plan->kv, c->unit.row + r, task / pairs % 2, c->kv_head, task % pairs);
+			cu_append(c->rope, &c->plan->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2, c->kv_head, task % pairs);
 	}
 }
 

@@ -183,6 +183,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_rope:
 		rope->pages = tables(l, rope->pages, rope->rows, rope->n, rope->kv);
 		rope->rows = plain(l, rope->rows, (size_t)rope->n, sizeof *rope->rows);
+		rope->also = rope->n_also ? plain(l, rope->also, (size_t)rope->n_also, sizeof *rope->also) : NULL;
 		rope->kv = plain(l, rope->kv, 1, sizeof *rope->kv);
 		break;
 	case K_OP_attention:

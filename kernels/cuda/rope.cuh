@@ -105,15 +105,30 @@ CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t pa
 	to[cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d1)] = y[1];
 }
 
-/* Pair i of row r's key (v = 0) or value of one head, to the cache. */
-CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t v, int32_t head,
-					 int32_t i)
+/* Pair i of row r's key (v = 0) or value of one head, to the cache, in the pages of `seq`. */
+CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq, int32_t v,
+					 int32_t head, int32_t i)
 {
-	const struct k_row row = a->rows[r];
+	const int32_t pos = a->rows[r].pos;
 	uint16_t y[2];
 
-	cu_new_kv(a, kv, r, row.pos, v, head, i, y);
-	cu_store_kv(a, kv, a->pages[row.seq][row.pos / kv->page_size], row.pos, v, head, i, y);
+	cu_new_kv(a, kv, r, pos, v, head, i, y);
+	cu_store_kv(a, kv, a->pages[seq][pos / kv->page_size], pos, v, head, i, y);
+}
+
+/* The further places: few, so rotated once more for each. */
+CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
+{
+	const int32_t pairs = kv->head_dim / 2, per_place = 2 * kv->n_kv_heads * pairs;
+	const int64_t n = (int64_t)a->n_also * per_place;
+
+	for (int64_t task = (int64_t)p->block * CU_THREADS + cu_thread(); task < n;
+		 task += (int64_t)p->n_blocks * CU_THREADS) {
+		const struct k_also to = a->also[task / per_place];
+		const int32_t i = (int32_t)(task % pairs), head = (int32_t)(task % per_place) / pairs;
+
+		cu_append(a, kv, to.row, to.seq, head / kv->n_kv_heads, head % kv->n_kv_heads, i);
+	}
 }
 
 /* One task a thread: a pair of a query, in place, of a key or of a value. */
@@ -124,6 +139,7 @@ static __device__ void cu_rope(const struct cu_part *p)
 	const int32_t pairs = kv.head_dim / 2, per_row = (a->n_heads + 2 * kv.n_kv_heads) * pairs;
 	const int64_t n = (int64_t)a->n * per_row;
 
+	cu_append_also(p, a, &kv);
 	for (int64_t task = (int64_t)p->block * CU_THREADS + cu_thread(); task < n;
 		 task += (int64_t)p->n_blocks * CU_THREADS) {
 		const int32_t r = (int32_t)(task / per_row), i = (int32_t)(task % pairs);
@@ -136,7 +152,7 @@ static __device__ void cu_rope(const struct cu_part *p)
 			q[rope_pair_at(a, i).d0] = y[0] * a->scale;
 			q[rope_pair_at(a, i).d1] = y[1] * a->scale;
 		} else {
-			cu_append(a, &kv, r, other / kv.n_kv_heads, other % kv.n_kv_heads, i);
+			cu_append(a, &kv, r, a->rows[r].seq, other / kv.n_kv_heads, other % kv.n_kv_heads, i);
 		}
 	}
 }

@@ -84,7 +84,7 @@ static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 	if ((op->kind != K_OP_matmul && op->kind != K_OP_attention) || n > CU_FOLD_ROWS)
 		return false;
 	if (op->kind == K_OP_attention)
-		return before->kind == K_OP_rope && before->u.rope.n == n;
+		return before->kind == K_OP_rope && before->u.rope.n == n && !before->u.rope.n_also;
 	for (int32_t i = 1; i < op->u.matmul.n_parts; i++) /* it makes floats or 8 bits, not both */
 		if ((k_types[op->u.matmul.part[i].w->type].block == 1) !=
 			(k_types[op->u.matmul.part[0].w->type].block == 1))

@@ -1,0 +1,280 @@
+/* Speculation inside a step: asks the drafter, lays out the rows of its trees, judges them, and tells the drafter
+ * what came (draft.h).
+ *
+ * A tree is rows like any others: each of its paths is a sequence with a block table of its own, which shares
+ * the request's pages up to the one that the newest token is in. From there on the first path has the
+ * request's own pages and every branch has spare ones (kv.h), into which that page is copied and the
+ * branch's ancestors store their keys and values too (struct k_also). So attention knows nothing of trees, sees a
+ * path's tokens where plain decoding would have them, and gives its bits (law 2). SpecInfer (Miao et al. 2024) and
+ * Medusa (Cai et al. 2024) mask a common cache instead, which would put positions out of their spans. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine_impl.h"
+
+/* ---- the drafter ---- */
+
+static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct draft_job *job)
+{
+	int32_t depth = r->limit - r->n_ids - 1; /* one token comes for certain */
+
+	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
+							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
+							   .pages = r->pages, .params = &r->params, .sample = r->sample,
+							   .rejection = e->rejection, .out = &r->draft };
+}
+
+/* Pages that a branch has for itself, if the tree reaches so many tokens ahead. */
+static int32_t branch_pages(const struct engine *e, int32_t newest, int32_t reach)
+{
+	int32_t size = e->info.page_size;
+
+	return (newest + reach) / size - newest / size + 1;
+}
+
+/* Trees are cut to the spare pages that the step has left. */
+static void prune(struct engine *e, const struct draft_job *job, int32_t *spare)
+{
+	struct draft *t = job->out;
+	int32_t each = branch_pages(e, job->n - 1, job->depth), leaves = 1 + *spare / each;
+	int8_t branch[DRAFT_NODES];
+
+	if (e->rejection) /* it judges one guess a position */
+		leaves = 1;
+	draft_prune(t, job->nodes, job->depth, leaves < DRAFT_LEAVES ? leaves : DRAFT_LEAVES);
+	*spare -= draft_branches(t, branch) * each;
+}
+
+static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
+{
+	struct engine *e = arg;
+	int32_t width = e->draft_ops->width(e->drafter), spare = ENGINE_SPARE_PAGES, n_jobs = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		fill_job(e, r[i], nodes < width ? nodes : width, &e->jobs[n_jobs]);
+		n_jobs += e->jobs[n_jobs].depth > 0;
+	}
+	if (!n_jobs)
+		return;
+	if (e->draft_ops->propose(e->drafter, e->jobs, n_jobs, &e->lost)) {
+		for (int32_t i = 0; i < n; i++)
+			r[i]->draft.n = 0;
+		return;
+	}
+	for (int32_t i = 0; i < n_jobs; i++)
+		prune(e, &e->jobs[i], &spare);
+}
+
+void engine_close_draft(struct engine *e)
+{
+	if (e->draft_ops)
+		e->draft_ops->close(e->drafter);
+	e->draft_ops = NULL;
+	e->drafter = NULL;
+	e->sched.propose = NULL;
+}
+
+int engine_set_spec(struct engine *e, const char *spec, struct err *err)
+{
+	const struct draft_ops *ops = NULL;
+	struct drafter *drafter = NULL;
+
+	e->draft_env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
+									   .kv = &e->kv.store, .model_path = e->model_path,
+									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
+	if (strlen(spec) >= sizeof e->spec)
+		return err_set(err, ERR_USAGE, "the speculation setting is too long");
+	if (draft_open(spec, &e->draft_env, &ops, &drafter, err))
+		return -1;
+	engine_close_draft(e);
+	e->draft_ops = ops;
+	e->drafter = drafter;
+	e->sched.propose = ops ? propose : NULL;
+	e->sched.draft_pages = ops && ops->needs_pages;
+	e->sched.arg = e;
+	snprintf(e->spec, sizeof e->spec, "%s", spec);
+	return 0;
+}
+
+void engine_forget(struct engine *e, int64_t request)
+{
+	if (e->draft_ops && e->draft_ops->forget)
+		e->draft_ops->forget(e->drafter, request);
+}
+
+/* ---- rows ---- */
+
+/* A block table for the branch that begins at node: the request's up to the newest token's page. */
+static int32_t *new_branch(struct engine *e, const struct plan_item *item, int32_t reach)
+{
+	const struct request *r = item->r;
+	int32_t *table = e->branch + (size_t)e->n_branches++ * (size_t)e->branch_stride;
+	int32_t size = e->info.page_size, first = item->pos / size, n = branch_pages(e, item->pos, reach);
+
+	memcpy(table, r->pages, (size_t)first * sizeof *table);
+	for (int32_t b = first; b < first + n; b++)
+		table[b] = e->info.pages + e->n_spare_used++;
+	assert(e->n_spare_used <= ENGINE_SPARE_PAGES);
+	if (item->pos % size)
+		kv_copy(&e->kv, table[first], r->pages[first]);
+	return table;
+}
+
+/* The branch sees the newest token and the nodes above it. */
+static void add_ancestors(struct engine *e, const struct plan_item *item, int32_t node, int32_t seq)
+{
+	struct forward *f = &e->forward;
+
+	do {
+		node = item->r->draft.parent[node];
+		f->also[f->n_also++] = (struct k_also){ item->row + 1 + node, seq };
+	} while (node >= 0);
+}
+
+void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs)
+{
+	struct forward *f = &e->forward;
+	const struct draft *t = &item->r->draft;
+	int8_t branch[DRAFT_NODES];
+	int32_t reach = draft_reach(t), first = *n_seqs, n = 0;
+
+	draft_branches(t, branch);
+	item->branch = e->n_branches;
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t row = item->row + 1 + i;
+
+		if (branch[i] > n) {
+			n = branch[i];
+			f->pages[(*n_seqs)++] = new_branch(e, item, reach);
+			add_ancestors(e, item, i, first + n - 1);
+		}
+		f->ids[row] = t->id[i];
+		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
+									   .seq = branch[i] ? first + branch[i] - 1 : seq, .observe = -1 };
+	}
+}
+
+void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node)
+{
+	int8_t branch[DRAFT_NODES];
+	int32_t size = e->info.page_size, last;
+	const int32_t *table;
+
+	if (node < 0)
+		return;
+	draft_branches(&item->r->draft, branch);
+	if (!branch[node])
+		return;
+	table = e->branch + (size_t)(item->branch + branch[node] - 1) * (size_t)e->branch_stride;
+	last = (item->pos + draft_depth(&item->r->draft, node)) / size;
+	for (int32_t b = item->pos / size; b <= last; b++)
+		kv_copy(&e->kv, item->r->pages[b], table[b]);
+}
+
+/* ---- verdicts ---- */
+
+static void tell_judged(struct engine *e, const struct plan_item *item, int32_t node,
+						enum ev_code_verdict verdict, struct engine_verdict v)
+{
+	e->counts.accepted += verdict == EV_VERDICT_accepted;
+	e->counts.rejected += verdict == EV_VERDICT_rejected;
+	engine_tell_draft(e, item, node, verdict, &v);
+}
+
+/* One guess by modified rejection. */
+static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item, int32_t node)
+{
+	const struct draft *t = &item->r->draft;
+	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
+	struct engine_verdict v;
+	bool kept;
+
+	sampler_draft(e->sampler, t->id[node], &v.p, &v.arrival);
+	kept = sampler_reject(e->sampler, t->id[node], t->q[node], t->dense[node], key, &e->drawn, &v.arrival,
+						  &v.winner_arrival);
+	v.winner = e->drawn.id;
+	tell_judged(e, item, node, kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v);
+	return kept ? node : -1;
+}
+
+int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	const struct draft *t = &item->r->draft;
+	int32_t kept = -1;
+
+	for (int32_t i = node + 1; i < t->n; i++) {
+		struct engine_verdict v = { .winner = e->drawn.id, .winner_arrival = e->drawn.arrival };
+
+		if (t->parent[i] != node)
+			continue;
+		told[i] = true;
+		if (e->rejection)
+			return judge_by_rejection(e, item, i);
+		if (t->id[i] == e->drawn.id) {
+			kept = i;
+			continue;
+		}
+		sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
+		tell_judged(e, item, i, EV_VERDICT_rejected, v);
+	}
+	if (kept >= 0) { /* last, next to the token that it became */
+		struct engine_verdict v = { .winner = e->drawn.id, .winner_arrival = e->drawn.arrival };
+
+		sampler_draft(e->sampler, e->drawn.id, &v.p, &v.arrival);
+		tell_judged(e, item, kept, EV_VERDICT_accepted, v);
+	}
+	return kept;
+}
+
+void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
+{
+	for (int32_t i = 0; i < item->n_drafts; i++)
+		if (!told[i])
+			engine_tell_draft(e, item, i, EV_VERDICT_unread, NULL);
+}
+
+/* ---- what the drafter learns ---- */
+
+/* Rows of the path that ends in node, the newest token's first. */
+static int32_t path_rows(const struct plan_item *item, int32_t node, int32_t *row)
+{
+	int32_t n = node < 0 ? 0 : draft_depth(&item->r->draft, node);
+
+	for (int32_t i = n; i > 0; i--, node = item->r->draft.parent[node])
+		row[i] = item->row + 1 + node;
+	row[0] = item->row;
+	return n + 1;
+}
+
+void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node)
+{
+	struct draft_seen *s = &e->seen[e->n_seen];
+	int32_t *row = e->seen_row + e->n_seen_rows, *top = e->seen_top + e->n_seen * (DRAFT_NODES + 1);
+
+	if (!e->draft_ops || !e->draft_ops->learn)
+		return;
+	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
+							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
+	if (item->work == EV_WORK_prefill)
+		for (int32_t i = 0; i < item->n_rows; i++)
+			row[i] = item->row + i;
+	else
+		s->n_rows = path_rows(item, node, row);
+	if (item->n_drafts) {
+		s->draft = &item->r->draft;
+		s->n_kept = s->n_rows - 1;
+		s->top = top;
+		for (int32_t i = 0; i <= item->n_drafts; i++)
+			top[i] = e->forward.stats[item->out + i].argmax;
+	}
+	e->n_seen_rows += s->n_rows;
+	e->n_seen++;
+}
+
+int engine_tell_seen(struct engine *e, struct err *err)
+{
+	if (!e->n_seen)
+		return 0;
+	return e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err);
+}
