@@ -42,7 +42,7 @@ struct engine {
 
 	const struct draft_ops *draft_ops; /* NULL: off */
 	struct drafter *drafter;
-	char spec[64];
+	char spec[256];
 	struct draft_env draft_env;
 	struct draft_job *jobs;   /* [slots] */
 	struct draft_seen *seen;  /* [slots], of the step that runs */

@@ -7,52 +7,10 @@
 
 /* ---- the pass ---- */
 
-static struct k_op *add(struct forward *f, enum k_kind kind, enum k_stage stage)
-{
-	struct k_op *op = &f->program.op[f->program.n_ops++];
-
-	memset(op, 0, sizeof *op);
-	op->kind = kind;
-	op->stage = stage;
-	return op;
-}
-
-static void add_embed(struct forward *f)
-{
-	struct k_op *op = add(f, K_OP_embed, K_STAGE_embed);
-
-	op->u.embed = (struct k_embed){ .w = &f->model->embed, .ids = f->ids, .x = f->x, .n = f->n_rows };
-}
-
-static void add_norm(struct forward *f, const float *w, const int32_t *pick, struct k_acts out, int32_t n)
-{
-	struct k_op *op = add(f, K_OP_norm, K_STAGE_norm);
-
-	op->u.norm = (struct k_norm){ .x = f->x, .pick = pick, .w = w, .eps = f->model->config.norm_eps,
-								  .out = out, .n = n };
-}
-
-static struct k_matmul *add_matmul(struct forward *f, enum k_stage stage, struct k_acts in, int32_t n)
-{
-	struct k_op *op = add(f, K_OP_matmul, stage);
-
-	op->u.matmul = (struct k_matmul){ .in = in, .n = n };
-	return &op->u.matmul;
-}
-
-static void part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
-				 const float *residual, float *out)
-{
-	m->part[m->n_parts].w = w;
-	m->part[m->n_parts].bias = bias;
-	m->part[m->n_parts].residual = residual;
-	m->part[m->n_parts++].out = out;
-}
-
 static void add_rope(struct forward *f, int32_t layer)
 {
 	const struct model_config *c = &f->model->config;
-	struct k_op *op = add(f, K_OP_rope, K_STAGE_rope);
+	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
 
 	op->u.rope = (struct k_rope){ .q = f->q, .k = f->k, .v = f->v, .cos = f->model->rope_cos,
 								  .sin = f->model->rope_sin, .rope_dim = c->rope_dim, .neox = c->neox,
@@ -65,7 +23,7 @@ static void add_rope(struct forward *f, int32_t layer)
 static void add_attention(struct forward *f, int32_t layer)
 {
 	const struct model_config *c = &f->model->config;
-	struct k_op *op = add(f, K_OP_attention, K_STAGE_attention);
+	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
 
 	op->u.attention = (struct k_attention){ .q = f->q, .out = f->mixed, .n_heads = c->n_heads,
 											.layer = layer, .n = f->n_rows, .rows = f->rows,
@@ -88,49 +46,46 @@ enum { OPS_A_LAYER = 9 }; /* what add_mixer and add_ffn add */
 static void add_mixer(struct forward *f, int32_t i)
 {
 	const struct model_mixer *a = &f->model->layer[i].mixer;
+	struct k_program *p = &f->program;
 	struct k_matmul *m;
 
-	add_norm(f, a->norm, NULL, f->normed, f->n_rows);
-	m = add_matmul(f, K_STAGE_qkv, f->normed, f->n_rows);
-	part(m, &a->q, a->q_bias, NULL, f->q);
-	part(m, &a->k, a->k_bias, NULL, f->k);
-	part(m, &a->v, a->v_bias, NULL, f->v);
+	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->q, a->q_bias, NULL, f->q);
+	program_part(m, &a->k, a->k_bias, NULL, f->k);
+	program_part(m, &a->v, a->v_bias, NULL, f->v);
 	add_rope(f, i);
 	add_attention(f, i);
-	m = add_matmul(f, K_STAGE_out, f->mixed, f->n_rows);
-	part(m, &a->out, a->out_bias, f->x, f->x);
+	m = program_matmul(p, K_STAGE_out, f->mixed, f->n_rows);
+	program_part(m, &a->out, a->out_bias, f->x, f->x);
 }
 
 static void add_ffn(struct forward *f, int32_t i)
 {
 	const struct model_ffn *w = &f->model->layer[i].ffn;
+	struct k_program *p = &f->program;
 	struct k_matmul *m;
-	struct k_op *op;
 
-	add_norm(f, w->norm, NULL, f->normed, f->n_rows);
-	m = add_matmul(f, K_STAGE_gate_up, f->normed, f->n_rows);
-	part(m, &w->gate, NULL, NULL, f->gate);
-	part(m, &w->up, NULL, NULL, f->up);
-	op = add(f, K_OP_swiglu, K_STAGE_act);
-	op->u.swiglu = (struct k_swiglu){ .gate = f->gate, .up = f->up, .out = f->act, .n = f->n_rows };
-	m = add_matmul(f, K_STAGE_down, f->act, f->n_rows);
-	part(m, &w->down, NULL, f->x, f->x);
+	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
+	program_part(m, &w->gate, NULL, NULL, f->gate);
+	program_part(m, &w->up, NULL, NULL, f->up);
+	program_swiglu(p, f->gate, f->up, f->act, f->n_rows);
+	m = program_matmul(p, K_STAGE_down, f->act, f->n_rows);
+	program_part(m, &w->down, NULL, f->x, f->x);
 }
 
 static void add_head(struct forward *f)
 {
+	struct k_program *p = &f->program;
 	struct k_matmul *m;
-	struct k_op *op;
 
 	if (!f->n_out)
 		return;
-	add_norm(f, f->model->output_norm, f->out_row, f->head, f->n_out);
-	m = add_matmul(f, K_STAGE_head, f->head, f->n_out);
-	part(m, &f->model->output, NULL, NULL, f->computed_logits);
-	op = add(f, K_OP_stats, K_STAGE_stats);
-	op->u.stats = (struct k_stats){ .logits = f->computed_logits,
-									.vocab = f->model->config.vocab, .n = f->n_out,
-									.out = f->stats };
+	program_norm(p, f->x, f->out_row, f->model->output_norm, f->model->config.norm_eps, f->head, f->n_out);
+	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
+	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
+	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
 }
 
 /* ---- counting, from shapes ---- */
@@ -215,7 +170,10 @@ static void add_fetch(struct forward *f)
 static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
-	add_embed(f);
+	if (f->begin)
+		f->begin(f->begin_arg, f);
+	else
+		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows);
 	for (int32_t i = 0; i < f->n_layers; i++) {
 		add_mixer(f, i);
 		add_ffn(f, i);
@@ -341,40 +299,6 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 
 /* ---- memory ---- */
 
-/* Hands out pieces of one allocation; with base NULL it only counts. */
-struct cutter {
-	uint8_t *base;
-	size_t used;
-};
-
-static void *cut(struct cutter *c, size_t count, size_t size)
-{
-	void *p = c->base ? c->base + c->used : NULL;
-
-	c->used += (count * size + 63) & ~(size_t)63;
-	return p;
-}
-
-static struct k_acts cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q)
-{
-	size_t n = rows * (size_t)dim;
-	struct k_acts a = { .dim = dim };
-
-	if (x)
-		a.x = cut(c, n, sizeof *a.x);
-	if (q) {
-		a.q = cut(c, n, 1);
-		a.d = cut(c, n / K_QBLOCK, sizeof *a.d);
-		a.sx = cut(c, n / K_QBLOCK, sizeof *a.sx);
-	}
-	return a;
-}
-
-static bool wants_floats(const struct k_matrix *w)
-{
-	return k_types[w->type].block == 1;
-}
-
 /* Which forms of activations the matrices read that a stage feeds, over all layers. */
 struct needs {
 	bool normed_x, normed_q, mixed_q, act_x, act_q, head_x, head_q;
@@ -382,7 +306,7 @@ struct needs {
 
 static struct needs find_needs(const struct model *m)
 {
-	struct needs n = { .head_x = wants_floats(&m->output), .head_q = !wants_floats(&m->output) };
+	struct needs n = { .head_x = program_wants_floats(&m->output), .head_q = !program_wants_floats(&m->output) };
 
 	for (int32_t i = 0; i < m->config.n_layers; i++) {
 		const struct model_mixer *a = &m->layer[i].mixer;
@@ -390,12 +314,12 @@ static struct needs find_needs(const struct model *m)
 		const struct k_matrix *in[] = { &a->q, &a->k, &a->v, &f->gate, &f->up };
 
 		for (size_t j = 0; j < sizeof in / sizeof *in; j++) {
-			n.normed_x |= wants_floats(in[j]);
-			n.normed_q |= !wants_floats(in[j]);
+			n.normed_x |= program_wants_floats(in[j]);
+			n.normed_q |= !program_wants_floats(in[j]);
 		}
-		n.mixed_q |= !wants_floats(&a->out);
-		n.act_x |= wants_floats(&f->down);
-		n.act_q |= !wants_floats(&f->down);
+		n.mixed_q |= !program_wants_floats(&a->out);
+		n.act_x |= program_wants_floats(&f->down);
+		n.act_q |= !program_wants_floats(&f->down);
 	}
 	return n;
 }
@@ -406,18 +330,18 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
 	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
 
-	f->ids = cut(c, rows, sizeof *f->ids);
-	f->rows = cut(c, rows, sizeof *f->rows);
-	f->also = cut(c, (size_t)f->max_also, sizeof *f->also);
-	f->pages = cut(c, rows, sizeof *f->pages);
-	f->out_row = cut(c, out, sizeof *f->out_row);
-	f->stats = cut(c, out, sizeof *f->stats);
-	f->share = cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
-	f->near_zero = cut(c, observed, sizeof *f->near_zero);
-	f->nan_row = cut(c, 1, sizeof *f->nan_row);
-	f->program.op = cut(c, OPS_A_LAYER * layers + 4, sizeof *f->program.op);
+	f->ids = program_cut(c, rows, sizeof *f->ids);
+	f->rows = program_cut(c, rows, sizeof *f->rows);
+	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
+	f->pages = program_cut(c, rows, sizeof *f->pages);
+	f->out_row = program_cut(c, out, sizeof *f->out_row);
+	f->stats = program_cut(c, out, sizeof *f->stats);
+	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
+	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
+	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
+	f->program.op = program_cut(c, OPS_A_LAYER * layers + 3 + FORWARD_BEGIN_OPS, sizeof *f->program.op);
 	if (!k_is_host(f->model->kernels))
-		f->logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+		f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 }
 
 static void cut_work(struct forward *f, struct cutter *c)
@@ -427,17 +351,17 @@ static void cut_work(struct forward *f, struct cutter *c)
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
 	size_t q = (size_t)m->n_heads * (size_t)m->head_dim, kv = (size_t)m->n_kv_heads * (size_t)m->head_dim;
 
-	f->x = cut(c, rows * (size_t)m->dim, sizeof *f->x);
-	f->q = cut(c, rows * q, sizeof *f->q);
-	f->k = cut(c, rows * kv, sizeof *f->k);
-	f->v = cut(c, rows * kv, sizeof *f->v);
-	f->gate = cut(c, rows * (size_t)m->ffn, sizeof *f->gate);
-	f->up = cut(c, rows * (size_t)m->ffn, sizeof *f->up);
-	f->normed = cut_acts(c, rows, m->dim, need.normed_x, need.normed_q);
-	f->mixed = cut_acts(c, rows, (int32_t)q, true, need.mixed_q);
-	f->act = cut_acts(c, rows, m->ffn, need.act_x, need.act_q);
-	f->head = cut_acts(c, out, m->dim, need.head_x, need.head_q);
-	f->computed_logits = cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
+	f->q = program_cut(c, rows * q, sizeof *f->q);
+	f->k = program_cut(c, rows * kv, sizeof *f->k);
+	f->v = program_cut(c, rows * kv, sizeof *f->v);
+	f->gate = program_cut(c, rows * (size_t)m->ffn, sizeof *f->gate);
+	f->up = program_cut(c, rows * (size_t)m->ffn, sizeof *f->up);
+	f->normed = program_cut_acts(c, rows, m->dim, need.normed_x, need.normed_q);
+	f->mixed = program_cut_acts(c, rows, (int32_t)q, true, need.mixed_q);
+	f->act = program_cut_acts(c, rows, m->ffn, need.act_x, need.act_q);
+	f->head = program_cut_acts(c, out, m->dim, need.head_x, need.head_q);
+	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 	if (k_is_host(f->model->kernels))
 		f->logits = f->computed_logits;
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "engine/model.h"
+#include "engine/program.h"
 #include "kernels/kernels.h"
 
 struct forward_stage {
@@ -23,7 +24,10 @@ struct forward_shape {
 	float threshold;
 	uint64_t version;
 };
-enum { FORWARD_RECENT = 8 };
+enum {
+	FORWARD_RECENT = 8,
+	FORWARD_BEGIN_OPS = 6, /* the most that forward.begin may write */
+};
 
 struct forward {
 	const struct model *model;
@@ -41,6 +45,9 @@ struct forward {
 	uint64_t kv_positions;  /* positions of the cache that attention reads: for counting bytes */
 	uint64_t kv_pairs;      /* pairs of query and visible position: for counting operations */
 	float threshold;        /* attention values below it count as near zero */
+	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the embedding. */
+	void (*begin)(void *arg, struct forward *f);
+	void *begin_arg;
 
 	/* results, likewise shared */
 	float *logits;               /* [max_out, vocab], fetched from where the kernels left them */

@@ -294,7 +294,7 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 	s->stats = *stats;
 	s->params = *params;
 	s->key =
-		(struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample, PURPOSE_TARGET};
+		(struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample, key.purpose};
 	count_history(s, history, n_history);
 	weigh_row(s);
 	sampler_cut(s);

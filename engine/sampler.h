@@ -42,6 +42,7 @@ enum sample_purpose {
 struct sample_key {
 	int64_t pos;	/* position of the token drawn */
 	int64_t sample; /* given by the caller, never an arrival number */
+	enum sample_purpose purpose; /* of sampler_pick: drafters may draw for an end of their own */
 };
 
 enum { SAMPLE_CANDIDATES = 8 };

@@ -49,8 +49,8 @@ static void test_specs(void **state)
 		assert_int_equal(e.code, ERR_USAGE);
 	}
 	memset(&e, 0, sizeof e);
-	assert_int_equal(draft_open("eagle:3", NULL, &ops, &d, &e), -1);
-	assert_non_null(strstr(e.text, "eagle"));
+	assert_int_equal(draft_open("medusae:3", NULL, &ops, &d, &e), -1);
+	assert_non_null(strstr(e.text, "medusae"));
 	for (int i = 0; draft_table[i]; i++)
 		assert_non_null(strstr(e.text, draft_table[i]->name));
 	memset(&e, 0, sizeof e);

@@ -1,0 +1,184 @@
+/* See grow.h. */
+#include "engine/draft/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int grow_open(struct grow *g, const struct draft_env *env, struct err *e)
+{
+	struct grow_node *nodes = calloc((size_t)env->slots * GROW_NODES, sizeof *nodes);
+
+	g->slots = env->slots;
+	g->tree = calloc((size_t)env->slots, sizeof *g->tree);
+	g->row = calloc((size_t)env->slots * GROW_WIDTH, sizeof *g->row);
+	if (!nodes || !g->tree || !g->row) {
+		free(nodes);
+		return err_set(e, ERR_MEMORY, "no memory for the trees of %d slots", env->slots);
+	}
+	for (int32_t i = 0; i < env->slots; i++)
+		g->tree[i].node = nodes + (size_t)i * GROW_NODES;
+	return 0;
+}
+
+void grow_close(struct grow *g)
+{
+	if (g->tree)
+		free(g->tree[0].node);
+	free(g->tree);
+	free(g->row);
+	memset(g, 0, sizeof *g);
+}
+
+int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX])
+{
+	int32_t depth = node < 0 ? 0 : t->node[node].depth;
+
+	for (int32_t i = depth - 1; i >= 0; i--, node = t->node[node].parent)
+		path[i] = t->node[node].id;
+	return depth;
+}
+
+void grow_begin(struct grow *g, const struct draft_job *job, int32_t n)
+{
+	guesser_begin(g->guesser);
+	g->n_trees = n;
+	for (int32_t i = 0; i < n; i++) {
+		g->tree[i].job = &job[i];
+		g->tree[i].n = g->tree[i].level = 0;
+	}
+}
+
+static int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n)
+{
+	struct grow_tree *t = &g->tree[tree];
+	float worth = node < 0 ? 1 : t->node[node].worth;
+	int16_t depth = node < 0 ? 1 : (int16_t)(t->node[node].depth + 1);
+
+	for (int32_t i = 0; i < n && t->n < GROW_NODES; i++) {
+		float w = worth * guess[i].confidence;
+
+		if (w >= g->least)
+			t->node[t->n++] = (struct grow_node){ .id = guess[i].id, .parent = (int16_t)node, .depth = depth,
+												  .row = -1, .p = guess[i].p, .worth = w,
+												  .dense = guess[i].dense };
+	}
+}
+
+void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits, const struct k_logit_stats *stats)
+{
+	struct grow_tree *t = &g->tree[tree];
+	struct draft_guess guess[GROW_FAN];
+	int32_t path[DRAFT_MAX], depth = grow_path(t, node, path);
+
+	grow_add(g, tree, node, guess, guess_row(g->guesser, t->job, path, depth, logits, stats, g->fan, guess));
+}
+
+/* The worthiest of the newest level. */
+static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row *row)
+{
+	const struct grow_tree *t = &g->tree[tree];
+	int32_t n = 0, depth = min32(g->depth, t->job->depth);
+
+	if (t->level == t->n || t->node[t->level].depth >= depth)
+		return 0;
+	for (int32_t i = t->level; i < t->n; i++) {
+		int32_t at = n < g->width ? n : g->width - 1;
+
+		if (n == g->width && t->node[i].worth <= t->node[row[at].node].worth)
+			continue;
+		for (; at > 0 && t->node[i].worth > t->node[row[at - 1].node].worth; at--)
+			row[at] = row[at - 1];
+		row[at] = (struct grow_row){ (int16_t)tree, (int16_t)i };
+		n += n < g->width;
+	}
+	return n;
+}
+
+int grow_levels(struct grow *g, struct err *e)
+{
+	for (;;) {
+		struct grow_pass out = { 0 };
+		int32_t n = 0;
+
+		for (int32_t i = 0; i < g->n_trees; i++) {
+			n += choose_level(g, i, g->row + n);
+			g->tree[i].level = g->tree[i].n;
+		}
+		if (!n)
+			return 0;
+		if (g->pass(g->arg, g, g->row, n, &out, e))
+			return -1;
+		for (int32_t i = 0; i < n; i++) {
+			g->tree[g->row[i].tree].node[g->row[i].node].row = i;
+			grow_offer(g, g->row[i].tree, g->row[i].node, out.logits + (size_t)i * (size_t)g->vocab, &out.stats[i]);
+		}
+	}
+}
+
+/* ---- the proposal ---- */
+
+/* The worthiest nodes; a parent is worth no less than its children and stands before them, so it is among them too. */
+static void choose(struct grow_tree *t, int32_t nodes)
+{
+	int16_t best[DRAFT_NODES];
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t at = n < nodes ? n : nodes - 1;
+
+		t->node[i].chosen = false;
+		if (n == nodes && t->node[i].worth <= t->node[best[at]].worth)
+			continue;
+		if (n == nodes)
+			t->node[best[at]].chosen = false;
+		for (; at > 0 && t->node[i].worth > t->node[best[at - 1]].worth; at--)
+			best[at] = best[at - 1];
+		best[at] = (int16_t)i;
+		t->node[i].chosen = true;
+		n += n < nodes;
+	}
+}
+
+/* The worthiest child of `node` that is chosen and not yet written, or -1. */
+static int32_t next_child(const struct grow_tree *t, int32_t node)
+{
+	int32_t best = -1;
+
+	for (int32_t i = node + 1; i < t->n; i++)
+		if (t->node[i].chosen && t->node[i].parent == node && (best < 0 || t->node[i].worth > t->node[best].worth))
+			best = i;
+	return best;
+}
+
+/* A path as far as it goes, the worthiest child first, then back to where another begins. */
+static void write_tree(struct grow_tree *t, struct draft *out)
+{
+	int32_t written[DRAFT_MAX + 1] = { -1 }, from[DRAFT_MAX + 1] = { -1 }, depth = 0;
+
+	out->n = 0;
+	while (depth >= 0) {
+		int32_t child = next_child(t, from[depth]);
+
+		if (child < 0) {
+			depth--;
+			continue;
+		}
+		t->node[child].chosen = false;
+		written[depth + 1] = draft_add(out, written[depth], t->node[child].id, t->node[child].p);
+		out->dense[written[depth + 1]] = t->node[child].dense;
+		from[++depth] = child;
+	}
+}
+
+void grow_write(struct grow *g)
+{
+	for (int32_t i = 0; i < g->n_trees; i++) {
+		choose(&g->tree[i], min32(min32(g->nodes, g->tree[i].job->nodes), DRAFT_NODES));
+		write_tree(&g->tree[i], g->tree[i].job->out);
+	}
+}

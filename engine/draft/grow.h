@@ -1,0 +1,77 @@
+/* Growing trees of guesses level by level, for all requests at once, with a network that computes a row a node.
+ *
+ * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on its path; each level
+ * expands the worthiest nodes, and of all that were seen the worthiest are proposed. Width 1 is a chain. What is worth
+ * less than `least` is neither expanded nor proposed: checking it would cost more than it brings.
+ * Thread: the engine's. Nothing is allocated after opening. */
+#ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
+#define CUTAWAY_ENGINE_DRAFT_GROW_H
+
+#include "engine/draft.h"
+#include "engine/draft/guess.h"
+
+enum {
+	GROW_WIDTH = 8,  /* nodes of a level that are expanded */
+	GROW_FAN = 4,    /* children of a node */
+	GROW_NODES = (DRAFT_MAX - 1) * GROW_WIDTH * GROW_FAN + GROW_FAN,
+};
+
+struct grow_node {
+	int32_t id;
+	int16_t parent; /* -1: the newest token */
+	int16_t depth;  /* 1: behind the newest token */
+	int32_t row;    /* of the pass that it was expanded in; -1: none */
+	float p, worth;
+	const float *dense;
+	const int32_t *table; /* whoever runs the passes puts its block table here */
+	bool has_child, chosen; /* has_child: one of its children was expanded */
+};
+
+struct grow_tree {
+	const struct draft_job *job;
+	struct grow_node *node; /* [GROW_NODES] */
+	int32_t n, level;       /* level: first node of the newest depth */
+};
+
+/* One row to compute: node `node` of tree `tree`. */
+struct grow_row {
+	int16_t tree, node;
+};
+
+struct grow_pass { /* what a pass left behind, by row */
+	const float *logits;
+	const struct k_logit_stats *stats;
+};
+
+struct grow {
+	int32_t depth, nodes, width, fan;
+	float least;
+	struct guesser *guesser;
+	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+				struct err *e);
+	void *arg;
+	int32_t vocab; /* of the logits: a row's length */
+
+	struct grow_tree *tree; /* [slots] */
+	struct grow_row *row;   /* [slots * GROW_WIDTH] */
+	int32_t n_trees, slots;
+};
+
+/* depth … arg are the caller's to fill in before. */
+int grow_open(struct grow *g, const struct draft_env *env, struct err *e);
+void grow_close(struct grow *g);
+
+/* Empty trees for the jobs; then their first levels are offered, then they grow, then job->out is written. */
+void grow_begin(struct grow *g, const struct draft_job *job, int32_t n);
+/* Children of a node (-1: the newest token), from the row of logits behind it. */
+void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits, const struct k_logit_stats *stats);
+/* The same, guessed already; the nodes above are not of its business (heads that see no path). */
+void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);
+int grow_levels(struct grow *g, struct err *e);
+void grow_write(struct grow *g);
+
+/* The drafted tokens on the way to a node, itself the last; how many. */
+int32_t grow_path(const struct grow_tree *t, int32_t node, int32_t path[DRAFT_MAX]);
+
+#endif

@@ -1,0 +1,88 @@
+/* See net.h. */
+#include "engine/draft/net.h"
+
+#include <string.h>
+
+int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e)
+{
+	int32_t v[3] = { a->depth, a->nodes, a->least };
+	int n = draft_numbers(args, 0, 100, v, 3);
+
+	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2] };
+	if (n < 0 || a->depth < 1 || a->depth > DRAFT_MAX || a->nodes < 1 || a->nodes > DRAFT_NODES)
+		return err_set(e, ERR_USAGE,
+					   "%s is what is needed, with k from 1 to %d tokens ahead, from 1 to %d nodes of a tree (k of them "
+					   "are a chain), and the least worth of a node in percent", usage, DRAFT_MAX, DRAFT_NODES);
+	return 0;
+}
+
+int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
+{
+	memset(net, 0, sizeof *net);
+	net->env = *env;
+	if (draft_open_head(&net->head, env, ids, n, e))
+		return -1;
+	net->model = *env->model;
+	net->model.output = net->head.matrix;
+	net->model.config.vocab = net->head.n;
+	return guesser_open(&net->guesser, &net->head, env, e);
+}
+
+int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
+				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+							  struct grow_pass *out, struct err *e),
+				  void *arg, struct err *e)
+{
+	int32_t out = net->env.slots * GROW_WIDTH;
+	struct forward_sizes most = { .rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx };
+
+	net->grow = (struct grow){ .depth = a.depth, .nodes = a.nodes, .least = (float)a.least / 100,
+							   .width = a.nodes > a.depth ? GROW_WIDTH : 1, .fan = a.nodes > a.depth ? GROW_FAN : 1,
+							   .guesser = &net->guesser, .pass = pass, .arg = arg, .vocab = net->head.n };
+	return grow_open(&net->grow, &net->env, e) || forward_open(&net->forward, &net->model, kv, most, e) ? -1 : 0;
+}
+
+void net_close(struct net *net)
+{
+	forward_close(&net->forward);
+	grow_close(&net->grow);
+	guesser_close(&net->guesser);
+	draft_close_head(&net->head);
+	memset(net, 0, sizeof *net);
+}
+
+void net_begin(struct net *net)
+{
+	net->n_seqs = net->forward.n_rows = net->forward.n_out = 0;
+}
+
+int32_t net_seq(struct net *net, const int32_t *table)
+{
+	net->forward.pages[net->n_seqs] = table;
+	return net->n_seqs++;
+}
+
+int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out)
+{
+	struct forward *f = &net->forward;
+	int32_t row = f->n_rows++;
+
+	f->ids[row] = id;
+	f->rows[row] = (struct k_row){ .pos = pos, .seq = seq, .observe = -1 };
+	if (out)
+		f->out_row[f->n_out++] = row;
+	return row;
+}
+
+int net_run(struct net *net, struct err *e)
+{
+	return forward_run(&net->forward, false, e);
+}
+
+int net_grow(struct net *net, struct err *e)
+{
+	if (grow_levels(&net->grow, e))
+		return -1;
+	grow_write(&net->grow);
+	return 0;
+}

@@ -1,0 +1,59 @@
+/* A drafter's network on the kernels: a pass like the target's (forward.h) over a model most of which is borrowed, with a
+ * head that may be trimmed, and the trees that grow from it.
+ *
+ * Thread: the engine's. Nothing is allocated after opening. */
+#ifndef CUTAWAY_ENGINE_DRAFT_NET_H
+#define CUTAWAY_ENGINE_DRAFT_NET_H
+
+#include "engine/draft.h"
+#include "engine/draft/file.h"
+#include "engine/draft/grow.h"
+#include "engine/draft/guess.h"
+#include "engine/forward.h"
+#include "engine/model.h"
+
+enum { NET_ROWS = 256 }; /* of a pass, at least */
+
+struct net {
+	struct draft_env env;
+	struct draft_head head;
+	struct model model; /* what the pass runs: parts are the target's */
+	struct forward forward;
+	struct guesser guesser;
+	struct grow grow;
+	int32_t n_seqs;
+};
+
+/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens ahead), and the least worth
+ * of a node in percent. */
+struct net_args {
+	int32_t depth, nodes, least;
+};
+/* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
+int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
+
+/* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The caller may change
+ * net->model before net_open_pass(). */
+int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
+/* The pass over net->model with its keys and values in kv, and the trees; pass and arg: of struct grow. */
+int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
+				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+							  struct grow_pass *out, struct err *e),
+				  void *arg, struct err *e);
+void net_close(struct net *net);
+
+/* A pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the order of their positions. */
+void net_begin(struct net *net);
+int32_t net_seq(struct net *net, const int32_t *table);
+/* Its number. out: its logits are wanted; they stand in the order in which they were asked for. */
+int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out);
+int net_run(struct net *net, struct err *e);
+static inline const float *net_logits(const struct net *net, int32_t out)
+{
+	return net->forward.logits + (size_t)out * (size_t)net->head.n;
+}
+
+/* Trees for the jobs, from the logits that `root` offers each (grow_offer). */
+int net_grow(struct net *net, struct err *e);
+
+#endif

@@ -1,0 +1,131 @@
+/* Layer-skip self-speculation: the target's first layers and its own head guess, its other layers check. (Zhang et al. 2024,
+ * "Draft & Verify"; Elhoushi et al. 2024, "LayerSkip", whose models are trained for it: others lose more by it.)
+ *
+ * Keys and values of the first layers are those of the target's own pages: what is drafted writes them where the
+ * check will write the same bits again, so there is nothing to keep and nothing to take back.
+ * Thread: the engine's. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/draft/net.h"
+
+struct drafter {
+	struct net net;
+	int32_t k;
+};
+
+extern const struct draft_ops draft_skip;
+
+/* The frequent ids, where a trained drafter of this model has them: the whole vocabulary is a third of a step. */
+static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
+{
+	static const char *const files[] = { "eagle", "draft", "medusa" };
+	struct err ignored = { 0 };
+	char path[DRAFT_PATH];
+	const char *numbers;
+	struct gguf *g;
+
+	*ids = NULL;
+	*n = env->vocab;
+	for (size_t i = 0; i < sizeof files / sizeof *files && !*ids; i++) {
+		if (draft_find_file(files[i], NULL, path, &numbers, &ignored) ||
+			draft_open_file(&g, path, NULL, env, &ignored))
+			continue;
+		if (draft_read_ids(g, env->vocab, ids, n, &ignored))
+			*n = env->vocab;
+		gguf_close(g);
+	}
+}
+
+static int skip_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+					 struct err *e)
+{
+	struct net *net = &((struct drafter *)arg)->net;
+
+	net_begin(net);
+	for (int32_t i = 0; i < n; i++) {
+		const struct grow_tree *t = &g->tree[row[i].tree];
+		int32_t ahead = row[i].node < 0 ? 0 : t->node[row[i].node].depth;
+		int32_t id = row[i].node < 0 ? t->job->ids[t->job->n - 1] : t->node[row[i].node].id;
+
+		net_row(net, id, t->job->n - 1 + ahead, net_seq(net, t->job->pages), true);
+	}
+	*out = (struct grow_pass){ net->forward.logits, net->forward.stats };
+	return net_run(net, e);
+}
+
+static int read_args(const struct draft_env *env, const char *args, int32_t v[3], struct err *e)
+{
+	int32_t all = env->model->config.n_layers;
+	int n = draft_numbers(args, 0, 256, v, 3);
+
+	if (n < 1 || v[0] < 1 || v[0] >= all || v[1] < 1 || v[1] > DRAFT_MAX || v[2] > 100)
+		return err_set(e, ERR_USAGE,
+					   "skip:layers[,k[,least]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
+					   "%d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
+					   (all * 2 + 2) / 3, all - 1, all, DRAFT_MAX);
+	return 0;
+}
+
+static void skip_close(struct drafter *d)
+{
+	net_close(&d->net);
+	free(d);
+}
+
+static int skip_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	int32_t v[3] = { 0, 4, 40 }, n, *ids;
+	struct drafter *d;
+
+	if (!env || !env->model)
+		return err_set(e, ERR_USAGE, "skip drafts with the model's layers, and there is no model here");
+	if (read_args(env, args, v, e))
+		return -1;
+	d = calloc(1, sizeof *d);
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for the layer-skip drafter");
+	d->k = v[1];
+	borrow_ids(env, &ids, &n);
+	if (net_open(&d->net, env, ids, n, e))
+		goto fail;
+	d->net.model.config.n_layers = v[0];
+	if (net_open_pass(&d->net, env->kv, (struct net_args){ v[1], v[1], v[2] }, skip_pass, d, e))
+		goto fail;
+	*out = d;
+	return 0;
+fail:
+	skip_close(d);
+	return -1;
+}
+
+static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	struct grow *g = &d->net.grow;
+	struct grow_pass out = { 0 };
+
+	grow_begin(g, job, n);
+	for (int32_t i = 0; i < n; i++)
+		g->row[i] = (struct grow_row){ (int16_t)i, -1 };
+	if (skip_pass(d, g, g->row, n, &out, e))
+		return -1;
+	for (int32_t i = 0; i < n; i++)
+		grow_offer(g, i, -1, net_logits(&d->net, i), &out.stats[i]);
+	return net_grow(&d->net, e);
+}
+
+static int32_t skip_width(const struct drafter *d)
+{
+	return d->k;
+}
+
+const struct draft_ops draft_skip = {
+	.name = "skip",
+	.args = "layers[,k[,least]]",
+	.doc = "the model's own first layers guess, the others check",
+	.needs_pages = true,
+	.open = skip_open,
+	.close = skip_close,
+	.propose = skip_propose,
+	.width = skip_width,
+};

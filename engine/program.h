@@ -1,0 +1,35 @@
+/* Writing programs: what forward.c and the drafters' networks have in common. Ops and memory, no policy.
+ * Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_PROGRAM_H
+#define CUTAWAY_ENGINE_PROGRAM_H
+
+#include "kernels/kernels.h"
+
+/* Each appends an op to p, which has room for it. */
+struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage stage);
+void program_embed(struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n);
+/* pick NULL: rows 0 … n - 1 of x. */
+void program_norm(struct k_program *p, const float *x, const int32_t *pick, const float *w, float eps,
+				  struct k_acts out, int32_t n);
+/* To be given up to K_MAX_PARTS parts. */
+struct k_matmul *program_matmul(struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n);
+void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias, const float *residual,
+				  float *out);
+void program_swiglu(struct k_program *p, const float *gate, const float *up, struct k_acts out, int32_t n);
+void program_stats(struct k_program *p, const float *logits, int32_t vocab, int32_t n,
+				   struct k_logit_stats *out);
+
+/* Hands out pieces of one allocation; with base NULL it only counts. */
+struct cutter {
+	uint8_t *base;
+	size_t used;
+};
+void *program_cut(struct cutter *c, size_t count, size_t size);
+/* Activations with the forms that are wanted: floats, blocks of 8 bits. */
+struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q);
+/* The rows of `a` from row on. */
+struct k_acts program_acts_from(struct k_acts a, int32_t row);
+/* Is a matrix of such weights multiplied by floats? */
+bool program_wants_floats(const struct k_matrix *w);
+
+#endif

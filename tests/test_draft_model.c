@@ -1,0 +1,274 @@
+/* Drafters that compute: whatever they guess, requests give the tokens and the hashes of plain decoding; chains and trees,
+ * several requests at once, that go back, are preempted and find their prompts in the cache. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/engine_impl.h"
+#include "tests/cuda_shim/shim.h"
+#include "tests/tiny.h"
+
+enum { REQUESTS = 7, TOKENS = 40, PROMPT = 60, POSITIONS = PROMPT + REQUESTS + TOKENS };
+
+struct world {
+	struct engine *e;
+	int32_t id[REQUESTS + 1][POSITIONS];
+	int64_t hash[REQUESTS + 1][POSITIONS];
+	int32_t n[REQUESTS + 1];
+	int n_accepted, n_rejected, n_unread, n_branches, n_finished, n_preempted;
+	bool went_back[REQUESTS + 1];
+	bool rejection;
+};
+
+static char *model_path;
+
+static uint32_t next(uint32_t *s)
+{
+	*s ^= *s << 13;
+	*s ^= *s >> 17;
+	*s ^= *s << 5;
+	return *s;
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct world *w = arg;
+
+	if (ev->kind == EV_token) {
+		assert_true(ev->u.token.pos < POSITIONS);
+		w->id[ev->u.token.request][ev->u.token.pos] = (int32_t)ev->u.token.id;
+		w->hash[ev->u.token.request][ev->u.token.pos] = ev->u.token.hash;
+		w->n[ev->u.token.request] = (int32_t)ev->u.token.pos + 1;
+	} else if (ev->kind == EV_draft) {
+		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
+		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
+		w->n_unread += ev->u.draft.verdict == EV_VERDICT_unread;
+		w->n_branches += ev->u.draft.parent != ev->u.draft.nth - 1;
+	} else if (ev->kind == EV_finish) {
+		w->n_finished++;
+	} else if (ev->kind == EV_preempt) {
+		w->n_preempted++;
+	}
+}
+
+struct place {
+	const char *backend, *mode;
+	int32_t threads, page_size, pages;
+};
+
+static void world_open(struct world *w, const struct place *p, const char *spec)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err err = { 0 };
+
+	memset(w, 0, sizeof *w);
+	o.model = model_path;
+	o.backend = p->backend;
+	o.cuda_mode = p->mode;
+	o.threads = p->threads;
+	o.ctx = 256;
+	o.slots = 4;
+	o.page_size = p->page_size;
+	o.pages = p->pages;
+	o.prefill_chunk = 32;
+	o.spec = spec;
+	if (engine_open(&w->e, &o, &err))
+		fail_msg("%s: %s", spec, err.text);
+	engine_add_sink(w->e, on_event, w);
+	engine_begin(w->e, NULL);
+}
+
+/* Prompts that begin alike, so that later ones find pages in the cache. */
+static void submit_all(struct world *w)
+{
+	for (int which = 1; which <= REQUESTS; which++) {
+		struct sample_params p = SAMPLE_DEFAULTS;
+		uint32_t s = 5000u + (uint32_t)(which % 3);
+		int32_t ids[PROMPT + REQUESTS];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT + which,
+									.max_tokens = TOKENS - which, .sample = which, .ignore_end = true };
+		struct err err = { 0 };
+
+		for (int i = 0; i < q.n_ids; i++)
+			ids[i] = (int32_t)(next(&s) % (uint32_t)engine_info(w->e)->vocab);
+		p.temperature = which % 2 ? 0 : 1.2f;
+		p.repeat_penalty = which % 4 ? 1 : 1.1f;
+		q.params = p;
+		if (engine_submit(w->e, &q, &err) < 0)
+			fail_msg("%s", err.text);
+	}
+}
+
+/* Two requests go back once, one of them with another token put in. */
+static void go_back(struct world *w, int32_t request, int32_t when, int32_t keep, int32_t forced)
+{
+	struct err err = { 0 };
+
+	if (w->went_back[request] || w->n[request] < PROMPT + when)
+		return;
+	w->went_back[request] = true;
+	if (engine_rewind(w->e, request, PROMPT + keep, forced, &err))
+		fail_msg("%s", err.text);
+}
+
+static void run_all(struct world *w)
+{
+	struct err err = { 0 };
+	int steps = 0;
+
+	submit_all(w);
+	while (engine_step(w->e, &err) > 0) {
+		engine_check(w->e);
+		go_back(w, 2, 20, 9, 77);
+		go_back(w, 3, 16, 12, -1);
+		assert_true(++steps < 5000);
+	}
+	assert_int_equal(err.code, 0);
+	assert_int_equal(w->n_finished, REQUESTS);
+	assert_true(w->went_back[2] && w->went_back[3]);
+	engine_close(w->e);
+}
+
+static void compare(const struct world *plain, const struct world *w)
+{
+	for (int i = 1; i <= REQUESTS; i++)
+		assert_int_equal(w->n[i], plain->n[i]);
+	assert_memory_equal(w->id, plain->id, sizeof w->id);
+	assert_memory_equal(w->hash, plain->hash, sizeof w->hash);
+}
+
+static const struct world *plain(void)
+{
+	static struct world w;
+	static bool done;
+
+	if (!done) {
+		world_open(&w, &(struct place){ "ref", NULL, 1, 16, 64 }, "off");
+		run_all(&w);
+	}
+	done = true;
+	return &w;
+}
+
+static void run_spec(struct world *w, const struct place *p, const char *spec)
+{
+	world_open(w, p, spec);
+	run_all(w);
+	compare(plain(), w);
+	print_message("%s on %s: %d accepted, %d rejected, %d unread, %d branches, %d preempted\n", spec, p->backend,
+				  w->n_accepted, w->n_rejected, w->n_unread, w->n_branches, w->n_preempted);
+}
+
+/* Everywhere: the reference, threads, page sizes, pages that run short. */
+static void everywhere(const char *spec, bool tree)
+{
+	static const struct place places[] = {
+		{ "ref", NULL, 1, 16, 64 }, { "cpu", NULL, 2, 32, 64 }, { "cpu", NULL, 3, 16, 64 }, { "cpu", NULL, 2, 16, 20 },
+	};
+	static struct world w;
+	int n_branches = 0, n_preempted = 0, n_accepted = 0, n_rejected = 0;
+
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		run_spec(&w, &places[i], spec);
+		n_branches += w.n_branches;
+		n_preempted += w.n_preempted;
+		n_accepted += w.n_accepted;
+		n_rejected += w.n_rejected;
+	}
+	assert_true(n_accepted > 10 && n_rejected > 10);
+	assert_true(tree == (n_branches > 0));
+	assert_true(n_preempted > 0);
+}
+
+static void test_skip(void **state)
+{
+	(void)state;
+	everywhere("skip:3,4,0", false);
+	everywhere("skip:2", false);
+}
+
+/* The device is the shim's (tests/cuda_shim). */
+static bool find_device(void)
+{
+	const char *why;
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+
+	if (!shim_open(false, &why)) {
+		print_message("no device: %s\n", why);
+		return false;
+	}
+	path[n > 0 ? n : 0] = '\0';
+	strcpy(strrchr(path, '/') + 1, "libcuda_shim.so");
+	setenv("CUTAWAY_CUDA_DRIVER", path, 1);
+	return true;
+}
+
+static void test_device(void **state)
+{
+	static const char *const modes[] = { "launches", "graph", "persistent" };
+	static const char *const specs[] = { "skip:3,4,0" };
+	static struct world w;
+
+	(void)state;
+	if (!find_device())
+		skip();
+	for (size_t s = 0; s < sizeof specs / sizeof *specs; s++)
+		for (size_t m = 0; m < 3; m++)
+			run_spec(&w, &(struct place){ "cuda", modes[m], 1, 16, 64 }, specs[s]);
+}
+
+static void refused(const char *spec, enum err_code code, const char *words)
+{
+	static struct world w;
+	struct err err = { 0 };
+
+	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	assert_int_equal(engine_set(w.e, "spec", spec, &err), -1);
+	if (err.code != code || !strstr(err.text, words))
+		fail_msg("%s: %s", spec, err.text);
+	engine_close(w.e);
+}
+
+static void test_arguments(void **state)
+{
+	static const char *const bad[] = { "skip", "skip:", "skip:0", "skip:4", "skip:2,0", "skip:2,17", "skip:2,4,101", "skip:x" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		refused(bad[i], ERR_USAGE, "layers from 1 to 3");
+}
+
+static int setup(void **state)
+{
+	struct tiny_options o = TINY_DEFAULTS;
+	struct err err = { 0 };
+
+	(void)state;
+	o.layers = 4;
+	model_path = tiny_temp(&o, &err);
+	return model_path ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(model_path);
+	free(model_path);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_arguments),
+										 cmocka_unit_test(test_device) };
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
