@@ -35,6 +35,7 @@ struct cli {
 	const char *only, *svg; /* of bench */
 	const char *file;		/* of why: the recording */
 	const char *to, *out, *table; /* of export */
+	const char *batch;			  /* of run: a file of prompts */
 	const char *cache;			  /* of whatif: on or off */
 	bool verify;				  /* of whatif */
 	bool follow;				  /* of replay */

@@ -67,6 +67,9 @@ const struct option options[] = {
 		 "end the answer before TEXT; may be given up to 16 times"),
 	WORD(CHOICE, "Answer", "full", "stop|drop", VERB_CHAT, full,
 		 "when the context is full: stop the answer, or drop the oldest turns"),
+	WORD(FILE, "Answer", "batch", "FILE", VERB_RUN, batch,
+		 "answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
+		 "\\t and \\\\ in a line stand for newline, tab and backslash"),
 	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
 
 	INT("Engine", "threads", "N", KERNELS, engine.threads, 0, 256, 1, "0: one a core"),
@@ -415,6 +418,8 @@ static int check_whole(const struct cli *c, const bool *given, struct err *e)
 					   v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
+	if (c->batch && c->n_operands)
+		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
 	return 0;
 }
 

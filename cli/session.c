@@ -107,3 +107,30 @@ int session_encode(const struct tokenizer *t, const char *text, size_t size, int
 		(*ids)[(*n)++] = tokenizer_bos(t);
 	return tokenizer_encode(t, text, size, true, ids, n, &cap, e);
 }
+
+void session_note_template(const struct cli *c, const struct engine *engine)
+{
+	if (!c->raw && !engine_info(engine)->chat_known)
+		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used\n");
+}
+
+int session_prompt(const struct cli *c, const struct engine *engine, const char *text, size_t size,
+				   int32_t **ids, size_t *n, struct err *e)
+{
+	const struct engine_info *info = engine_info(engine);
+	const struct tokenizer *t = engine_tokenizer(engine);
+	const char *system = c->system ? c->system : info->default_system;
+	size_t cap = 0;
+	*ids = NULL;
+	*n = 0;
+	if (c->raw) {
+		if (session_encode(t, text, size, ids, n, e))
+			return -1;
+		return *n ? 0
+				  : err_set(e, ERR_USAGE,
+							"the prompt is empty: with --raw a token is needed to go on from");
+	}
+	if (template_begin(info->chat, t, system, ids, n, &cap, e))
+		return -1;
+	return template_user(info->chat, t, text, size, ids, n, &cap, e);
+}

@@ -25,4 +25,11 @@ int session_close(struct session *s, struct err *e);
 int session_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
 				   size_t *n, struct err *e);
 
+/* Says on standard error that prompts will go into a plain template, where that is so. */
+void session_note_template(const struct cli *c, const struct engine *engine);
+/* Ids of a prompt as the command line has it: in the chat template with --system, or with --raw as above,
+ * where an empty text is an error. *ids is malloc'd, also where it fails. */
+int session_prompt(const struct cli *c, const struct engine *engine, const char *text, size_t size,
+				   int32_t **ids, size_t *n, struct err *e);
+
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/session.h"
@@ -159,26 +160,6 @@ static void emit_rest(struct run *r)
 		putchar('\n');
 }
 
-/* Ids of the prompt: as the template has it, or with --raw as it is. */
-static int encode(const struct run *r, const struct engine_info *info, const char *text,
-				  size_t size, int32_t **ids, size_t *n, struct err *e)
-{
-	const char *system = r->c->system ? r->c->system : info->default_system;
-	size_t cap = 0;
-	if (r->c->raw) {
-		if (session_encode(r->tokenizer, text, size, ids, n, e))
-			return -1;
-		return *n ? 0
-				  : err_set(e, ERR_USAGE,
-							"the prompt is empty: with --raw a token is needed to go on from");
-	}
-	if (!info->chat_known)
-		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used\n");
-	if (template_begin(info->chat, r->tokenizer, system, ids, n, &cap, e))
-		return -1;
-	return template_user(info->chat, r->tokenizer, text, size, ids, n, &cap, e);
-}
-
 /* How an answer that ended is told. */
 static int judge(const struct run *r, struct err *e)
 {
@@ -226,6 +207,12 @@ int verb_run(const struct cli *c, struct err *e)
 	int32_t *ids = NULL;
 	size_t size = 0, n_ids = 0;
 	const char *text = c->operand[0];
+	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+	own.engine.abandon = &interrupted;
+	if (c->batch) {
+		sigaction(SIGINT, &action, NULL);
+		return batch_run(&own, &interrupted, e);
+	}
 	if (!c->n_operands) {
 		if (isatty(STDIN_FILENO))
 			fprintf(stderr, "cutaway: the prompt is read from the terminal; Ctrl-D ends it\n");
@@ -237,13 +224,12 @@ int verb_run(const struct cli *c, struct err *e)
 	} else {
 		size = strlen(text);
 	}
-	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	sigaction(SIGINT, &action, NULL);
-	own.engine.abandon = &interrupted;
 	if (session_open(&s, &own, on_event, &r, e))
 		goto out;
 	r.tokenizer = engine_tokenizer(s.engine);
-	if (encode(&r, engine_info(s.engine), text, size, &ids, &n_ids, e))
+	session_note_template(c, s.engine);
+	if (session_prompt(c, s.engine, text, size, &ids, &n_ids, e))
 		goto out;
 	struct engine_request q = {
 		.kind = EV_REQUEST_KIND_run,

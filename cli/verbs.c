@@ -21,7 +21,10 @@ const struct verb verbs[] = {
 	 "only, so "
 	 "it may be empty), p (softmax before penalties and temperature) and hash (of the row of "
 	 "logits it was "
-	 "drawn from, 16 hex digits).",
+	 "drawn from, 16 hex digits). With --batch the prompts are the lines of a file, and each answer is "
+	 "a line of JSON, in the order in which they end: line (from 1), finish (end, length, stop, context "
+	 "or refused), prompt and ids (token ids) and text. Line n draws with sample n - 1, so an answer "
+	 "depends on its own line alone.",
 	 "cutaway run --greedy 'What is the capital of France?'", VERB_RUN, 0, 1, verb_run},
 	{"replay", "[FILE]", "play a recording on the same screens, no model needed",
 	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step. With --follow "

@@ -197,6 +197,38 @@ def test_stop():
     check("--stop ends the answer before the text", cut == text[:text.find(stop.encode())], (text, stop, cut))
 
 
+def test_batch():
+    file = b"Hello\n\nA\\nB \\\\ \\x\nHello\nBye"  # escapes: newline, backslash, and one that is none
+    status, out, err = run("--batch", "-", "--slots", "2", "--temp", "1.5", stdin=file)
+    rows = {row["line"]: row for row in lines(out)}
+    check("run --batch: a line of JSON for each line that is not empty", status == 0 and sorted(rows) == [1, 3, 4, 5],
+          f"{status} {err} {out}")
+    alone = lines(run("--json", "--temp", "1.5", "Hello")[1])
+    check("the first line's answer is that of run", rows[1]["ids"] == [t["id"] for t in alone], rows[1])
+    check("equal prompts on other lines draw their own", rows[4]["prompt"] == rows[1]["prompt"] and
+          rows[4]["ids"] != rows[1]["ids"], rows)
+    many = run("--batch", "-", "--slots", "7", "--temp", "1.5", "--threads", "1", stdin=file)[1]
+    check("an answer depends on its line alone, not on what runs beside it",
+          {row["line"]: row for row in lines(many)} == rows, many)
+    ids = json.loads(tiny("tokenize", "--json", stdin=b"A\nB \\ \\x")[1])
+    raw = lines(run("--batch", "-", "--raw", stdin=b"A\\nB \\\\ \\x")[1])
+    check("\\\\n and \\\\\\\\ are escapes, other backslashes are themselves", raw[0]["prompt"][-len(ids):] == ids, (raw, ids))
+    check("finish says why", all(row["finish"] in ("end", "length") and len(row["ids"]) <= 12 for row in rows.values()), rows)
+    long = lines(run("--batch", "-", stdin=b"word " * 3000 + b"\nHello")[1])
+    check("a prompt that does not fit is refused, the others are answered",
+          {row["line"]: row["finish"] == "refused" for row in long} == {1: True, 2: False}, long)
+    whole = lines(run("--batch", "-", "--raw", "--temp", "0", stdin=b"Hello")[1])[0]["text"]
+    stop = whole[len(whole) // 2:][:2]
+    cut = lines(run("--batch", "-", "--raw", "--temp", "0", "--stop", stop, stdin=b"Hello")[1])[0]
+    check("--stop ends the text before it", cut["text"] == whole[:whole.find(stop)] and cut["finish"] == "stop",
+          (whole, stop, cut))
+    status, _, err = run("--batch", "missing.txt")
+    check("a missing file: exit 4", status == 4 and "missing.txt" in err, f"{status} {err}")
+    status, out, _ = run("--batch", "-", stdin=b"")
+    check("nothing to answer is no error", status == 0 and not out)
+    check("with a PROMPT: exit 2", run("--batch", "-", "Hello")[0] == 2)
+
+
 def test_score():
     path = os.path.join(TMP.name, "text.txt")
     with open(path, "w") as f:
@@ -484,7 +516,7 @@ def main():
     if made.returncode:
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
-    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop,
+    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop, test_batch,
                  test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()

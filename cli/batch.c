@@ -1,0 +1,246 @@
+/* cutaway run --batch: many prompts, --slots at a time, a line of JSON each. Thread: main's.
+ *
+ * Line n of the file draws with sample n - 1, so that equal prompts get different answers, and an answer
+ * depends on its own line alone: not on what else runs, nor on how many at once. At most two prompts
+ * a slot are in the engine's hands, so a long file costs no more memory than a short one. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/batch.h"
+#include "cli/out.h"
+#include "cli/session.h"
+
+struct answer {
+	int64_t request; /* 0: nothing is in it */
+	int64_t line;    /* from 1 */
+	int32_t *prompt, *ids;
+	size_t n_prompt, n, cap;
+	bool finished;
+	enum ev_code_finish reason;
+};
+
+struct batch {
+	const struct cli *c;
+	const struct tokenizer *tokenizer;
+	struct answer *answer;
+	int n_answers;
+	int in_engine; /* answers in use */
+	int64_t line;  /* the newest */
+	bool no_memory;
+};
+
+static struct answer *answer_of(struct batch *b, int64_t request)
+{
+	for (int i = 0; i < b->n_answers; i++)
+		if (b->answer[i].request == request)
+			return &b->answer[i];
+	return NULL;
+}
+
+static void keep_token(struct batch *b, const struct ev_token *t)
+{
+	struct answer *a = answer_of(b, t->request);
+	if (!a)
+		return;
+	if (a->n == a->cap) {
+		size_t cap = a->cap ? 2 * a->cap : 256;
+		int32_t *more = realloc(a->ids, cap * sizeof *more);
+		if (!more) {
+			b->no_memory = true;
+			return;
+		}
+		a->ids = more;
+		a->cap = cap;
+	}
+	a->ids[a->n++] = (int32_t)t->id;
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct batch *b = arg;
+	if (ev->kind == EV_token)
+		keep_token(b, &ev->u.token);
+	if (ev->kind != EV_finish)
+		return;
+	struct answer *a = answer_of(b, ev->u.finish.request);
+	if (a) {
+		a->finished = true;
+		a->reason = (enum ev_code_finish)ev->u.finish.reason;
+	}
+}
+
+/* "\n", "\t" and "\\" as in C, in place; any other backslash stays. */
+static size_t unescape(char *line, size_t size)
+{
+	static const char from[] = "nt\\", to[] = "\n\t\\";
+	size_t n = 0;
+	for (size_t i = 0; i < size; i++) {
+		const char *at = NULL;
+		if (line[i] == '\\' && i + 1 < size)
+			at = memchr(from, line[i + 1], sizeof from - 1);
+		line[n++] = at ? to[at - from] : line[i];
+		i += at != NULL;
+	}
+	return n;
+}
+
+/* Bytes of text before the first stop string in it. */
+static size_t before_stop(const struct cli *c, const char *text, size_t size)
+{
+	for (const char *const *stop = c->stop; *stop; stop++) {
+		const char *at = memmem(text, size, *stop, strlen(*stop));
+		if (at)
+			size = (size_t)(at - text);
+	}
+	return size;
+}
+
+/* The answer's text, without control tokens and what a stop string ended, as a JSON string. malloc'd, NULL without memory. */
+static char *text_of(const struct batch *b, const struct answer *a)
+{
+	size_t size = 1, n = 0;
+	for (size_t i = 0; i < a->n; i++)
+		size += tokenizer_bytes(b->tokenizer, a->ids[i]).size;
+	char *bytes = malloc(size);
+	for (size_t i = 0; bytes && i < a->n; i++) {
+		struct gguf_text t = !i && !b->c->raw ? tokenizer_first_bytes(b->tokenizer, a->ids[i])
+											  : tokenizer_bytes(b->tokenizer, a->ids[i]);
+		if (tokenizer_is_special(b->tokenizer, a->ids[i]))
+			continue;
+		memcpy(bytes + n, t.data, t.size);
+		n += t.size;
+	}
+	char *json = bytes ? text_json(bytes, before_stop(b->c, bytes, n)) : NULL;
+	free(bytes);
+	return json;
+}
+
+static void print_ids(const char *name, const int32_t *ids, size_t n)
+{
+	printf(",\"%s\":[", name);
+	for (size_t i = 0; i < n; i++)
+		printf(i ? ",%d" : "%d", ids[i]);
+	putchar(']');
+}
+
+static int print_answer(struct batch *b, struct answer *a, struct err *e)
+{
+	char *text = b->no_memory ? NULL : text_of(b, a);
+	if (!text)
+		return err_set(e, ERR_MEMORY, "out of memory for the answer to line %lld",
+					   (long long)a->line);
+	printf("{\"line\":%lld,\"finish\":\"%s\"", (long long)a->line,
+		   ev_code_name("finish", a->reason));
+	print_ids("prompt", a->prompt, a->n_prompt);
+	print_ids("ids", a->ids, a->n);
+	printf(",\"text\":%s}\n", text);
+	free(text);
+	free(a->prompt);
+	a->prompt = NULL;
+	a->request = 0;
+	a->finished = false;
+	a->n = 0;
+	b->in_engine--;
+	return out_flush(e);
+}
+
+static int submit(struct batch *b, struct engine *engine, char *line, size_t size, struct err *e)
+{
+	struct answer *a = answer_of(b, 0);
+	assert(a);
+	size = unescape(line, size);
+	if (session_prompt(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
+		return -1;
+	line[size] = 0; /* where the newline was, or before; in_read() has room behind the last */
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run,
+		.ids = a->prompt,
+		.n_ids = (int32_t)a->n_prompt,
+		.max_tokens = b->c->max_tokens,
+		.params = b->c->params,
+		.sample = b->line - 1,
+		.text = line,
+		.stop = b->c->stop[0] ? b->c->stop : NULL,
+	};
+	a->line = b->line;
+	int64_t request = engine_submit(engine, &q, e);
+	if (request < 0)
+		return -1;
+	a->request = request;
+	b->in_engine++;
+	return 0;
+}
+
+/* Hands over lines from *next on while the engine has less than two a slot. */
+static int submit_some(struct batch *b, struct engine *engine, char **next, char *end, struct err *e)
+{
+	while (*next < end && b->in_engine < b->n_answers) {
+		char *newline = memchr(*next, '\n', (size_t)(end - *next));
+		char *line = *next, *stop = newline ? newline : end;
+		b->line++;
+		*next = stop + (newline != NULL);
+		if (stop > line && submit(b, engine, line, (size_t)(stop - line), e))
+			return -1;
+	}
+	return 0;
+}
+
+static int run_all(struct batch *b, struct engine *engine, char *data, size_t size,
+				   const atomic_bool *interrupted, struct err *e)
+{
+	char *next = data, *end = data + size;
+	do {
+		if (submit_some(b, engine, &next, end, e))
+			return -1;
+		if (b->in_engine && engine_step(engine, e) < 0)
+			return -1;
+		for (int i = 0; i < b->n_answers; i++)
+			if (b->answer[i].finished && print_answer(b, &b->answer[i], e))
+				return -1;
+		if (atomic_load(interrupted)) {
+			e->code = ERR_INTERRUPTED;
+			return -1;
+		}
+	} while (next < end || b->in_engine);
+	return 0;
+}
+
+static void give_up(struct batch *b, struct engine *engine)
+{
+	for (int i = 0; b->answer && i < b->n_answers; i++) {
+		if (b->answer[i].request)
+			engine_cancel(engine, b->answer[i].request);
+		free(b->answer[i].prompt);
+		b->answer[i].prompt = NULL;
+	}
+	engine_step(engine, NULL);
+}
+
+int batch_run(const struct cli *c, const atomic_bool *interrupted, struct err *e)
+{
+	struct batch b = {.c = c};
+	struct session s = {0};
+	char *data = NULL;
+	size_t size = 0;
+	if (in_read(strcmp(c->batch, "-") ? c->batch : NULL, &data, &size, e) ||
+		session_open(&s, c, on_event, &b, e))
+		goto out;
+	session_note_template(c, s.engine);
+	b.tokenizer = engine_tokenizer(s.engine);
+	b.n_answers = 2 * engine_info(s.engine)->slots;
+	b.answer = calloc((size_t)b.n_answers, sizeof *b.answer);
+	if (!b.answer)
+		err_set(e, ERR_MEMORY, "out of memory for %d prompts at once", b.n_answers);
+	else if (run_all(&b, s.engine, data, size, interrupted, e))
+		give_up(&b, s.engine);
+out:
+	session_close(&s, e);
+	for (int i = 0; b.answer && i < b.n_answers; i++)
+		free(b.answer[i].ids);
+	free(b.answer);
+	free(data);
+	return e->code ? -1 : 0;
+}
