@@ -100,6 +100,10 @@ $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+# What tools/train needs of the engine.
+$(BUILD)/tools/train/features: $(BUILD)/tools/train/features.o $(BUILD)/libcutaway.a
+	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
+
 # The shim that runs the CUDA kernels on the CPU (tests/cuda_shim/shim.h), twice: fast, with a processor's
 # own multiply-add; checked, where the compiler tells of every load and store, and none is used. No
 # sanitizer of ours goes in: they do not know fibers.

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What the target felt at every token of the data: its residual stream behind the last layer, kept as f16.
+
+    features.py DATA MODEL OUT [PROGRAM]
+
+The engine itself computes it (features.c: PROGRAM, build/tools/train/features). One file OUT/round-NN-KIND.pt for
+each of the data's, computed once; a file that is there is kept."""
+import array
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+
+from target import Config, read_meta
+
+HELD_OUT = 16  # every 16th conversation of a kind is never trained on
+
+
+def read_rows(path):
+    rows = []
+    with open(path) as file:
+        for i, row in enumerate(map(json.loads, file)):
+            if row["ids"]:
+                rows.append({"kind": os.path.basename(path)[:-6], "temp": row["temp"], "ids": row["prompt"] + row["ids"],
+                             "start": len(row["prompt"]), "held_out": i % HELD_OUT == 0})
+    return rows
+
+
+def batches(rows, tokens, order=None):
+    """Lists of indices of rows of like length, each at most `tokens` with padding."""
+    order = order or sorted(range(len(rows)), key=lambda i: len(rows[i]["ids"]))
+    part = []
+    for i in order:
+        if part and (len(part) + 1) * max(len(rows[j]["ids"]) for j in part + [i]) > tokens:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def pad(rows, part):
+    longest = max(len(rows[i]["ids"]) for i in part)
+    ids = torch.zeros(len(part), longest, dtype=torch.long)
+    for k, i in enumerate(part):
+        ids[k, :len(rows[i]["ids"])] = torch.tensor(rows[i]["ids"])
+    return ids
+
+
+def compute(program, model, rows, dim):
+    """Adds row["h"] [tokens, dim], f16."""
+    with tempfile.TemporaryFile() as sequences:
+        for row in rows:
+            sequences.write(array.array("i", [len(row["ids"]), *row["ids"]]).tobytes())
+        sequences.seek(0)
+        with subprocess.Popen([program, model], stdin=sequences, stdout=subprocess.PIPE) as engine:
+            for row in rows:
+                raw = engine.stdout.read(len(row["ids"]) * dim * 4)
+                h = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(-1, dim)
+                row["h"] = h.clamp(-65000, 65000).half()
+    if engine.returncode:
+        raise SystemExit(f"{program}: exit status {engine.returncode}")
+
+
+def load(out):
+    rows = []
+    for path in sorted(glob.glob(os.path.join(out, "round-*.pt"))):
+        rows += torch.load(path)
+    return rows
+
+
+def main():
+    data, model, out = sys.argv[1:4]
+    program = sys.argv[4] if len(sys.argv) > 4 else "build/tools/train/features"
+    os.makedirs(out, exist_ok=True)
+    dim = Config(read_meta(model)).dim
+    for source in sorted(glob.glob(os.path.join(data, "round-*", "*.jsonl"))):
+        name = os.path.basename(os.path.dirname(source)) + "-" + os.path.basename(source)[:-6]
+        path = os.path.join(out, name + ".pt")
+        if os.path.exists(path):
+            continue
+        rows, begun = read_rows(source), time.time()
+        compute(program, model, rows, dim)
+        torch.save(rows, path + ".part")
+        os.rename(path + ".part", path)
+        tokens = sum(len(r["ids"]) for r in rows)
+        print(f"{path}: {len(rows)} conversations, {tokens} tokens, {sum(len(r['ids']) - r['start'] for r in rows)} of "
+              f"answers, {tokens / (time.time() - begun):.0f} a second", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
