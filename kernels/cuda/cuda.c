@@ -14,15 +14,13 @@
 
 int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e)
 {
-	struct err why = {0};
+	char buf[CU_RESULT_TEXT];
 
-	if (!c->lost.code) {
-		cu_error(c->d, r, what, &why);
+	if (!c->lost.code)
 		err_set(&c->lost, ERR_DEVICE,
-				"%s: %.300s; the device is given up (a fault of a kernel, or a GPU that fell off "
+				"%s: %s failed: %s; the device is given up (a fault of a kernel, or a GPU that fell off "
 				"its bus: see dmesg); --backend cpu goes on without it",
-				c->name, why.text);
-	}
+				c->name, what, cu_result(c->d, r, buf));
 	return err_set(e, c->lost.code, "%s", c->lost.text);
 }
 
@@ -262,14 +260,18 @@ static CUfunction find_kernel(struct cu_device *c, const char *name, CUresult *r
 	return *r ? NULL : f;
 }
 
-/* Blocks that run at once. */
-static int room_for(struct cu_device *c, CUfunction f)
+/* Blocks that run at once; 0 and no *r: not one. */
+static int room_for(struct cu_device *c, CUfunction f, CUresult *r)
 {
 	int blocks = 0;
 
-	if (c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, CU_LAUNCH_BYTES))
-		return 0;
-	return blocks * c->n_processors;
+	*r = c->d->occupancy(&blocks, f, CU_BLOCK_THREADS, CU_LAUNCH_BYTES);
+	return *r ? 0 : blocks * c->n_processors;
+}
+
+static int no_block(const struct cu_device *c, const char *kernel, struct err *e)
+{
+	return err_set(e, ERR_DEVICE, "%s has no room for a block of %s; use --backend cpu", c->name, kernel);
 }
 
 static int load_kernels(struct cu_device *c, struct err *e)
@@ -283,23 +285,24 @@ static int load_kernels(struct cu_device *c, struct err *e)
 	CUresult r = c->d->module_load(&c->module, cu_image.data ? cu_image.data : &none), any;
 
 	if (r == CU_ERROR_NO_BINARY_FOR_GPU)
-		return err_set(e, ERR_DEVICE, "this build has kernels for %s, and none for %s (%s)", cu_image.archs,
-					   c->name, c->isa);
+		return err_set(e, ERR_DEVICE, "this build has kernels for %s, and none for %s (%s): build with `make "
+					   "cuda CUDA_ARCHS=%s`, or use --backend cpu", cu_image.archs, c->name, c->isa, c->isa + 3);
 	for (int i = 0; i < K_N_KINDS && !r; i++) {
 		c->kernel[i] = find_kernel(c, names[i], &r);
-		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i]);
+		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i], &r);
 		if (!r && !c->most_blocks[i])
-			return err_set(e, ERR_DEVICE, "%s has no room for a block of %s", c->name, names[i]);
+			return no_block(c, names[i], e);
 	}
 	if (!r)
 		c->walk = find_kernel(c, "cutaway_walk", &r);
+	if (!r)
+		c->walk_blocks = room_for(c, c->walk, &r);
 	if (r)
 		return cu_error(c->d, r, "loading the kernels", e);
-	c->walk_blocks = room_for(c, c->walk);
 	c->clock = find_kernel(c, "cutaway_clock", &any);
 	c->copy = find_kernel(c, "cutaway_copy", &any);
 	c->multiply = find_kernel(c, "cutaway_multiply", &any);
-	return c->walk_blocks ? 0 : err_set(e, ERR_DEVICE, "%s has no room for the walking kernel", c->name);
+	return c->walk_blocks ? 0 : no_block(c, "cutaway_walk", e);
 }
 
 static void device_close(struct k_device *d)

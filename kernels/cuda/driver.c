@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct cu_driver driver;
@@ -81,7 +82,7 @@ const struct cu_driver *cu_driver_open(struct err *e)
 	return NULL;
 }
 
-int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e)
+const char *cu_result(const struct cu_driver *d, CUresult r, char buf[static CU_RESULT_TEXT])
 {
 	const char *name = NULL, *text = NULL;
 
@@ -89,6 +90,27 @@ int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err
 		name = "an error of unknown name";
 	if (d->error_string(r, &text) || !text)
 		text = "";
-	return err_set(e, ERR_DEVICE, "%s failed: %s (%d%s%s)", what, name, (int)r, *text ? ": " : "",
-				   text);
+	snprintf(buf, CU_RESULT_TEXT, "%s (%d%s%s)", name, (int)r, *text ? ": " : "", text);
+	return buf;
+}
+
+int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e)
+{
+	static const struct {
+		CUresult r;
+		const char *hint;
+	} hints[] = {
+		{CU_ERROR_OUT_OF_MEMORY, "others use its memory: see nvidia-smi"},
+		{CU_ERROR_DEVICE_UNAVAILABLE, "another program has the GPU for itself, or it is switched off for programs"},
+		{CU_ERROR_SYSTEM_NOT_READY, "a service of the driver does not run yet, such as the fabric manager"},
+		{CU_ERROR_SYSTEM_DRIVER_MISMATCH,
+		 "the driver's library and its module in the kernel differ: restart the machine, or install the driver again"},
+	};
+	const char *hint = "nvidia-smi tells whether the GPU is well";
+	char buf[CU_RESULT_TEXT];
+
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+		if (hints[i].r == r)
+			hint = hints[i].hint;
+	return err_set(e, ERR_DEVICE, "%s failed: %s; %s; or use --backend cpu", what, cu_result(d, r, buf), hint);
 }

@@ -28,12 +28,14 @@ typedef struct cu_graph_exec *CUgraphExec;
 enum { /* CUresult, those that are told apart */
 	CU_OK = 0,
 	CU_ERROR_OUT_OF_MEMORY = 2,
+	CU_ERROR_DEVICE_UNAVAILABLE = 46,
 	CU_ERROR_NO_DEVICE = 100,
 	CU_ERROR_NO_BINARY_FOR_GPU = 209,
 	CU_ERROR_NOT_READY = 600,
 	CU_ERROR_ILLEGAL_ADDRESS = 700,
 	CU_ERROR_LAUNCH_TIMEOUT = 702,
 	CU_ERROR_LAUNCH_FAILED = 719,
+	CU_ERROR_SYSTEM_NOT_READY = 802,
 	CU_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
 };
 enum { /* CUdevice_attribute */
@@ -118,7 +120,10 @@ enum { CU_DRIVER_MIN = 12000 };
  * it lacks a function, is too old, or finds no device. The text says which and what to do. */
 const struct cu_driver *cu_driver_open(struct err *e);
 
-/* Turns a result that is not CU_OK into an error: what was tried, the driver's words for it. */
+/* The driver's words for a result: its name, number and what it means. Returns buf. */
+enum { CU_RESULT_TEXT = 160 };
+const char *cu_result(const struct cu_driver *d, CUresult r, char buf[static CU_RESULT_TEXT]);
+/* Turns a result that is not CU_OK into an error: what was tried, the driver's words, what to do. */
 int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e);
 
 #endif

@@ -112,5 +112,6 @@ const char *shim_site_name(const struct shim_site *at, char out[64]);
 /* driver.c */
 bool shim_fail(const char *plan);
 int shim_n_open(void);
+int shim_calls(const char *name);
 
 #endif

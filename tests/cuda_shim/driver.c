@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/cuda/driver.h"
 #include "tests/cuda_shim/check.h"
@@ -117,10 +118,38 @@ static struct failure {
 	bool for_ever;
 } failures[8];
 static bool failures_read;
+static bool failed_on_purpose; /* the call that is being made */
+
+/* How often each function was called since a plan was last made. */
+static struct {
+	char name[48];
+	int n;
+} calls[64];
+
+static void count_call(const char *name)
+{
+	for (int i = 0; i < 64; i++) {
+		if (!*calls[i].name)
+			snprintf(calls[i].name, sizeof calls[i].name, "%s", name);
+		if (strcmp(calls[i].name, name))
+			continue;
+		calls[i].n++;
+		return;
+	}
+}
+
+int shim_calls(const char *name)
+{
+	for (int i = 0; i < 64; i++)
+		if (!strcmp(calls[i].name, name))
+			return calls[i].n;
+	return 0;
+}
 
 static bool plan_failures(const char *plan)
 {
 	memset(failures, 0, sizeof failures);
+	memset(calls, 0, sizeof calls);
 	failures_read = true;
 	for (int i = 0; plan && *plan; i++) {
 		struct failure *f = &failures[i];
@@ -161,6 +190,8 @@ static CUresult enter(const char *name, bool in_context)
 		fprintf(stderr, "CUTAWAY_SHIM_FAIL is not understood\n");
 		abort();
 	}
+	count_call(name);
+	failed_on_purpose = false;
 	if (sticky)
 		return sticky;
 	for (int i = 0; i < 8; i++) {
@@ -169,6 +200,7 @@ static CUresult enter(const char *name, bool in_context)
 		if (f->countdown && !strcmp(f->name, name) && !--f->countdown) {
 			if (f->for_ever)
 				sticky = f->result;
+			failed_on_purpose = true;
 			return f->result;
 		}
 	}
@@ -192,6 +224,13 @@ static CUresult leave(CUresult r)
 	CUresult r = enter(#name, true);                                                               \
 	if (r)                                                                                         \
 	return leave(r)
+/* What closes closes also where it fails, so that a test can see whether everything was closed that the
+ * device lost took along. */
+#define CLOSES(name)                                                                               \
+	const CUresult why = enter(#name, true);                                                       \
+	CUresult r = why;                                                                              \
+	if (why && why != sticky && !failed_on_purpose)                                                \
+	return leave(why)
 
 static long long number(const char *name, long long otherwise)
 {
@@ -273,6 +312,19 @@ static CUresult run_kernel(struct command *c)
 	return sticky;
 }
 
+/* Zeros of whole pages come from the system when somebody looks. */
+static void fill(unsigned char *p, int byte, size_t bytes)
+{
+	const size_t before = -(uintptr_t)p & 4095, whole = bytes > before ? (bytes - before) & ~(size_t)4095 : 0;
+
+	if (byte || whole < 1 << 20 || madvise(p + before, whole, MADV_DONTNEED)) {
+		memset(p, byte, bytes);
+		return;
+	}
+	memset(p, 0, before);
+	memset(p + before + whole, 0, bytes - before - whole);
+}
+
 static CUresult run_command(struct command *c)
 {
 	switch (c->kind) {
@@ -283,7 +335,7 @@ static CUresult run_command(struct command *c)
 		check_host_wrote(c->to, c->bytes);
 		return CU_OK;
 	case FILL:
-		memset(c->to, c->byte, c->bytes);
+		fill(c->to, c->byte, c->bytes);
 		check_host_wrote(c->to, c->bytes);
 		return CU_OK;
 	case EVENT:
@@ -528,11 +580,11 @@ static void free_module(struct cu_module *m)
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
 {
-	ENTER(cuDevicePrimaryCtxRelease_v2);
+	CLOSES(cuDevicePrimaryCtxRelease_v2);
 	(void)d;
 	if (!primary.users)
 		return leave(INVALID_CONTEXT);
-	if (!--primary.users)
+	if (!--primary.users && !why)
 		r = run_all();
 	while (!primary.users && modules) /* a context takes its modules with it */
 		free_module(modules);
@@ -566,8 +618,8 @@ CUresult cuModuleLoadData(CUmodule *m, const void *image)
 
 CUresult cuModuleUnload(CUmodule m)
 {
-	NEEDS(cuModuleUnload);
-	r = run_all();
+	CLOSES(cuModuleUnload);
+	r = why ? why : run_all();
 	if (r == CAPTURE_UNSUPPORTED)
 		return leave(r);
 	free_module(m);
@@ -685,7 +737,7 @@ static CUresult release(void *p)
 
 	if (!p)
 		return CU_OK;
-	r = run_all(); /* freeing waits for the device */
+	r = sticky ? sticky : run_all(); /* freeing waits for the device */
 	if (r == CAPTURE_UNSUPPORTED)
 		return r;
 	if (!in_arena(p) || !shim_free(p))
@@ -710,10 +762,11 @@ CUresult cuMemFree_v2(CUdeviceptr p)
 	ptrdiff_t at = -1;
 	size_t bytes = 0;
 
-	NEEDS(cuMemFree_v2);
+	CLOSES(cuMemFree_v2);
 	if (is_device((void *)(uintptr_t)p, 0) && shim_find((void *)(uintptr_t)p, &bytes, &at) && !at)
 		device_bytes -= bytes;
-	return leave(release((void *)(uintptr_t)p));
+	r = release((void *)(uintptr_t)p);
+	return leave(why ? why : r);
 }
 
 CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
@@ -729,8 +782,9 @@ CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 
 CUresult cuMemFreeHost(void *p)
 {
-	NEEDS(cuMemFreeHost);
-	return leave(release(p));
+	CLOSES(cuMemFreeHost);
+	r = release(p);
+	return leave(why ? why : r);
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags)
@@ -806,10 +860,13 @@ CUresult cuStreamCreate(CUstream *s, unsigned flags)
 
 CUresult cuStreamDestroy_v2(CUstream s)
 {
-	NEEDS(cuStreamDestroy_v2);
+	CLOSES(cuStreamDestroy_v2);
 	if (!known_stream(s))
 		return leave(INVALID_HANDLE);
-	r = run_stream(s);
+	if (why)
+		empty(&s->queue);
+	else
+		r = run_stream(s);
 	for (struct cu_stream **p = &streams; *p; p = &(*p)->next)
 		if (*p == s) {
 			*p = s->next;
@@ -852,16 +909,18 @@ static void close_graph(struct cu_graph *g)
 
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g)
 {
-	NEEDS(cuStreamEndCapture);
+	CLOSES(cuStreamEndCapture);
 	*g = NULL;
 	if (!known_stream(s) || !s->capture)
 		return leave(CAPTURE_UNMATCHED);
-	if (s->spoilt)
+	if (!r && s->spoilt)
+		r = CAPTURE_INVALIDATED;
+	if (r)
 		close_graph(s->capture);
 	else
 		*g = s->capture;
 	s->capture = NULL;
-	return leave(s->spoilt ? CAPTURE_INVALIDATED : CU_OK);
+	return leave(r);
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *x, CUgraph g, unsigned long long flags)
@@ -887,18 +946,18 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 
 CUresult cuGraphExecDestroy(CUgraphExec x)
 {
-	NEEDS(cuGraphExecDestroy);
+	CLOSES(cuGraphExecDestroy);
 	empty(&x->queue);
 	free(x);
 	n_open--;
-	return leave(CU_OK);
+	return leave(r);
 }
 
 CUresult cuGraphDestroy(CUgraph g)
 {
-	NEEDS(cuGraphDestroy);
+	CLOSES(cuGraphDestroy);
 	close_graph(g);
-	return leave(CU_OK);
+	return leave(r);
 }
 
 CUresult cuEventCreate(CUevent *e, unsigned flags)
@@ -912,9 +971,9 @@ CUresult cuEventCreate(CUevent *e, unsigned flags)
 
 CUresult cuEventDestroy_v2(CUevent e)
 {
-	NEEDS(cuEventDestroy_v2);
-	r = run_all();
-	if (e->waiting) /* a graph still notes it */
+	CLOSES(cuEventDestroy_v2);
+	r = why ? why : run_all();
+	if (e->waiting && !why) /* a graph still notes it */
 		return leave(INVALID_HANDLE);
 	free(e);
 	n_open--;

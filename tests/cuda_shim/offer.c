@@ -62,6 +62,7 @@ const struct shim *shim_offer(void)
 		.leave_out = shim_leave_out,
 		.fail = shim_fail,
 		.n_open = shim_n_open,
+		.calls = shim_calls,
 	};
 #if defined(__x86_64__) && !defined(SHIM_CHECKED)
 	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))

@@ -55,6 +55,7 @@ struct shim {
 	 * and the device is well again. False: the plan is not understood. Things that are open. */
 	bool (*fail)(const char *plan);
 	int (*n_open)(void);
+	int (*calls)(const char *name); /* of a function of the driver, since fail() */
 };
 
 /* NULL with a reason in *why: the library is missing or this processor cannot run it. */
