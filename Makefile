@@ -58,13 +58,15 @@ NVCC ?= $(shell command -v nvcc 2>/dev/null)
 CUDA ?= $(if $(NVCC),$(if $(wildcard build/cuda/kernels.fatbin),1,0),0)
 CUDA_ARCHS ?= 80 90
 CUDA_PTX = $(lastword $(CUDA_ARCHS))
+CUDA_IMAGE ?= build/cuda/kernels.fatbin
 # Rule 1 of docs/arithmetic.md.
+NVCC_EXACT ?= --fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 # Functions called by address have the registers that two blocks a multiprocessor leave.
-NVCC_FLAGS = -std=c++17 -I. -O3 -maxrregcount=128 --fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings
+NVCC_FLAGS = -std=c++17 -I. -O3 -maxrregcount=128 $(NVCC_EXACT) -Werror all-warnings
 NVCC_TOOLKIT = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
-build/cuda/kernels.fatbin: kernels/cuda/kernels.cu
+$(CUDA_IMAGE): kernels/cuda/kernels.cu
 	@mkdir -p $(@D)
-	$(call step,NVCC,$<) $(NVCC) $(NVCC_FLAGS) -MD -MP -MF build/cuda/kernels.d -MT $@ -fatbin --threads 0 \
+	$(call step,NVCC,$<) $(NVCC) $(NVCC_FLAGS) -MD -MP -MF $(@:.fatbin=.d) -MT $@ -fatbin --threads 0 \
 		$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 		-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -o $@ $<
 build/cuda/kernels.ptx: build/cuda/kernels.fatbin
@@ -76,8 +78,8 @@ $(CUDA_STATE):
 	@mkdir -p $(@D) && rm -f $(@D)/with-* && touch $@
 $(BUILD)/kernels/cuda/image.o: $(CUDA_STATE)
 ifeq ($(CUDA),1)
-$(BUILD)/kernels/cuda/image.o: build/cuda/kernels.fatbin
-$(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"build/cuda/kernels.fatbin"' \
+$(BUILD)/kernels/cuda/image.o: $(CUDA_IMAGE)
+$(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"$(CUDA_IMAGE)"' \
 	-DCUTAWAY_CUDA_TOOLKIT=$(NVCC_TOOLKIT) \
 	-DCUTAWAY_CUDA_ARCHS='"$(foreach a,$(CUDA_ARCHS),sm_$(a)) compute_$(CUDA_PTX)"'
 endif
@@ -191,16 +193,20 @@ screenshot: cutaway
 cuda: build/cuda/kernels.fatbin build/cuda/kernels.ptx
 	@$(SUB) CUDA=1
 
-# On a machine with a GPU: the kernels there, the certificate, and compute-sanitizer.
+# On a machine with a GPU: hashes, certificate, compute-sanitizer, and the table of figures; unattended, in parts
+# with a limit each (ARGS="SECONDS" in all). Nothing is installed: tools/gpu_report.sh says how to bring what is missing.
 test-gpu:
-	@tools/setup.sh build test
-	@$(SUB) CUDA=1 tests-build
-	@$(SUB) cuda
-	@tools/gpu_test.sh
+	@tools/gpu_report.sh $(ARGS)
 
 # The same kernels free of the fixed order, for measuring what that costs (docs/arithmetic.md, end).
 free-order:
 	@+$(SUB) BUILD=build-free CUDA=0 EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast"
+
+# And with kernels for a GPU free of it, as far as they can be: sums contracted and in halves, divisions and roots
+# approximate.
+free-order-cuda:
+	@+$(SUB) BUILD=build-free CUDA=1 CUDA_IMAGE=build-free/cuda/kernels.fatbin EXTRA_CFLAGS="-DK_FREE_ORDER -ffp-contract=fast" \
+		NVCC_EXACT="-DK_FREE_ORDER --fmad=true -ftz=true -prec-div=false -prec-sqrt=false"
 
 # Both, by turns, with what exactness costs in percent (two minutes).
 bench-exactness: cutaway free-order
@@ -238,7 +244,7 @@ help:
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
-	@echo 'make test-gpu    on a machine with a GPU: tests, certificate and compute-sanitizer there'
+	@echo 'make test-gpu    on a machine with a GPU: tests, certificate, sanitizers and figures there'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make barriers    each barrier of the CUDA kernels left out in turn must be missed'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
@@ -246,7 +252,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: barriers cuda test-gpu free-order bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
--include build/cuda/kernels.d
+-include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -73,6 +73,11 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	const char *const *names = k_isas();
 	const bool ref = strcmp(backend, "ref") == 0;
 
+	if (strchr(backend, ':')) {
+		err_set(e, ERR_USAGE, "back end \"%s\": the number of a device is a GPU's; take it away, or choose \"cuda\"",
+				backend);
+		return NULL;
+	}
 	if (!ref && strcmp(backend, "cpu") != 0) {
 		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\", \"ref\", \"cuda\" and \"auto\"", backend);
 		return NULL;
@@ -157,6 +162,8 @@ static int open_either(struct k_ctx *ctx, const char *backend, const char *isa, 
 		snprintf(ctx->fallback, sizeof ctx->fallback, "an instruction set was chosen, which is the CPU's");
 	else if (!open_kernels(ctx, true, backend, NULL, &why))
 		return 0;
+	else if (why.code == ERR_USAGE) /* a device that is not there was asked for */
+		return err_set(e, why.code, "%s", why.text);
 	else
 		snprintf(ctx->fallback, sizeof ctx->fallback, "%s", why.text);
 	close_kernels(ctx);

@@ -45,7 +45,7 @@ static int make_text(struct bench *b, struct err *e)
 {
 	char part[400];
 	size_t cap = 0;
-	for (int i = 0; b->n_ids < DEEP + 5 * N_BATCH; i++) {
+	for (int i = 0; b->n_ids < DEEP + 5 * N_MANY; i++) {
 		int n = snprintf(
 			part, sizeof part,
 			"Chapter %d. On day %d of the voyage the captain wrote that the wind had turned to "
@@ -178,6 +178,7 @@ CASE(run_prefill, prefill_tok_s)
 CASE(run_deep, decode_1k_tok_s)
 CASE(run_batch8, batch8_tok_s)
 CASE(run_batch16, batch16_tok_s)
+CASE(run_batch64, batch64_tok_s)
 #undef CASE
 
 static int run_cost4(struct bench *b, struct bench_report *r, struct err *e)
@@ -209,6 +210,7 @@ static const struct {
 	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", run_deep},
 	{"a batch of 8", " batch8_tok_s ", run_batch8},
 	{"a batch of 16", " batch16_tok_s ", run_batch16},
+	{"a batch of 64", " batch64_tok_s ", run_batch64},
 	{"steps of 4 rows", " cost4 ", run_cost4},
 	{"text that repeats itself", " spec_speedup ", run_spec},
 	{"the cost of recording", " record_percent ", run_recording},
@@ -244,10 +246,11 @@ bool bench_knows(const char *name)
 }
 
 /* What the measurements need; only a session that records is measured. */
-static struct engine_options options_for(const struct engine_options *o)
+static struct engine_options options_for(const struct engine_options *o, const char *figure)
 {
 	struct engine_options used = *o;
-	used.slots = used.slots < N_BATCH ? N_BATCH : used.slots;
+	const int32_t least = figure && !strcmp(figure, "batch64_tok_s") ? N_MANY : N_BATCH;
+	used.slots = used.slots < least ? least : used.slots;
 	used.pages = used.pages ? used.pages : 8192 / used.page_size;
 	used.spec = "off";
 	used.measure = true;
@@ -272,7 +275,7 @@ int bench_run(const struct engine_options *o, const char *only,
 			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
 			  struct err *e)
 {
-	struct engine_options used = options_for(o);
+	struct engine_options used = options_for(o, only);
 	memset(out, 0, sizeof *out);
 #define X(name, unit, form, doc) out->name = (struct bench_figure){NAN, NAN, NAN, 0, NAN, NULL};
 	BENCH_FIGURES(X)
@@ -315,7 +318,7 @@ static int take_turns(struct bench *b, const struct bench_case *c,
 {
 	double value = NAN;
 	if (!bench_fits(b, c))
-		return err_set(e, ERR_USAGE, "bench: %s needs a longer context", c->figure);
+		return err_set(e, ERR_USAGE, "bench: %s needs a longer context or more slots", c->figure);
 	if (c->prefill && engine_set(b->engine, "prefix-cache", "off", e))
 		return -1;
 	while (turn(arg, value)) {
@@ -329,7 +332,7 @@ static int take_turns(struct bench *b, const struct bench_case *c,
 int bench_turns(const struct engine_options *o, const char *figure,
 				bool (*turn)(void *arg, double value), void *arg, struct err *e)
 {
-	struct engine_options used = options_for(o);
+	struct engine_options used = options_for(o, figure);
 	const struct bench_case *c = bench_cases;
 	used.measure = false;
 	if (!strcmp(figure, "start_to_first_token_ms"))

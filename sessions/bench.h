@@ -26,6 +26,7 @@
 	X(prefill64_tok_s, "tok/s", "%.1f", "prompt of 64 tokens")                                     \
 	X(batch8_tok_s, "tok/s", "%.1f", "decoding 8 sequences at once, all together")                 \
 	X(batch16_tok_s, "tok/s", "%.1f", "decoding 16 sequences at once, all together")               \
+	X(batch64_tok_s, "tok/s", "%.1f", "64 sequences at once, all together; only if asked for by name")  \
 	X(cost4, "x", "%.3f", "a step of 4 rows of one sequence (1 + 3 drafted) against 1 row")        \
 	X(spec_speedup, "x", "%.2f",                                                                   \
 	  "greedy text that repeats its prompt, with n-gram drafts against without")                   \

@@ -9,6 +9,7 @@
 enum {
 	MAX_RUNS = 4096,
 	N_BATCH = 16,
+	N_MANY = 64, /* of the figure that is measured only if it is asked for */
 	DEEP = 1024,
 	PREFILL = 512,
 	FIRST = 64,

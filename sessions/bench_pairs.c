@@ -16,6 +16,7 @@ const struct bench_case bench_cases[] = {
 	{"prefill64_tok_s", true, FIRST, 1, -1, 6, 50},
 	{"batch8_tok_s", false, SHORT, 8, -1, 9, 30},
 	{"batch16_tok_s", false, SHORT, N_BATCH, -1, 12, 30},
+	{"batch64_tok_s", false, SHORT, N_MANY, -1, 12, 30},
 	{NULL, false, 0, 0, -1, 0, 0},
 };
 
@@ -54,6 +55,8 @@ struct roofs bench_look(struct bench *b)
 bool bench_fits(const struct bench *b, const struct bench_case *c)
 {
 	int32_t ctx = engine_info(b->engine)->ctx;
+	if (c->n_requests > engine_info(b->engine)->slots)
+		return false;
 	return c->prefill ? ctx > c->n_ids : ctx >= c->n_ids + MOST_GENERATED;
 }
 

@@ -13,6 +13,7 @@ static const char usage[] =
 	"                   --dim and --ffn multiples of 256 Q4_K Q5_K Q6_K (default Q4_1)\n"
 	"  --embd-type T    of the embedding (default Q8_0)\n"
 	"  --tied 0|1       0: a separate output matrix (default 1)\n"
+	"  --repeat         a tensor's first million numbers over and over: large files in seconds\n"
 	"  --bias           biases on Q, K and V\n"
 	"  --arch NAME      llama (default), qwen2\n"
 	"  --tokenizer T    bpe (byte-level, default), spm (SentencePiece; template zephyr)\n"
@@ -24,6 +25,7 @@ static const struct option options[] = {
 	{"heads", 1, NULL, 'h'},	 {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
 	{"vocab", 1, NULL, 'v'},	 {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
 	{"tied", 1, NULL, 'T'},		 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
+	{"repeat", 0, NULL, 'r'},
 	{"arch", 1, NULL, 'a'},		 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
 	{"tokenizer", 1, NULL, 'z'}, {NULL, 0, NULL, 0},
 };
@@ -67,6 +69,8 @@ int main(int argc, char **argv)
 			o.embd_type = tiny_type(optarg);
 		else if (key == 'b')
 			o.bias = true;
+		else if (key == 'r')
+			o.repeat = true;
 		else if (key == 'a')
 			o.arch = optarg;
 		else if (key == 'p')

@@ -9,6 +9,7 @@ import tempfile
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 FAST, CHECKED = "build/tests/libcuda_shim.so", "build/tests/libcuda_shim_checked.so"
+FORMATS = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K"]
 REAL = "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 n = failed = 0
 
@@ -94,6 +95,131 @@ def test_failures(model):
     ok(True, "allocations and waits that fail at any moment end in an error, none in a crash")
 
 
+def test_user(folder, model):
+    """What somebody sees who asks for a GPU: which devices there are, or what is wrong and what to do about it."""
+    text = os.path.join(folder, "text.so")
+    with open(text, "w", encoding="ascii") as f:
+        f.write("no library\n" * 100)
+    status, out, errors = cutaway("devices", CUTAWAY_SHIM_DEVICES="2")
+    ok(status == 0 and out.count("shim on the CPU") == 2 and out.count(" yes") == 2, "two devices are listed", out + errors)
+    status, out, _ = cutaway("devices", "--json", CUTAWAY_SHIM_CAPABILITY="75")
+    ok(status == 0 and '"usable":\tfalse' in out and "below 8.0" in out, "one that is too old is listed, with the reason", out)
+    expected = answer(model, "cpu", tokens=2)[1]
+    status, out, errors = answer(model, "cuda", "--device", "1", tokens=2, CUTAWAY_SHIM_DEVICES="2")
+    ok(status == 0 and out == expected, "the second device answers", errors)
+    none, busy = "use --backend cpu", "another program has the GPU"
+    cases = [  # what is wrong, library, environment, words in each of: devices, --backend cuda; whether auto goes on
+        ("no driver", "/nowhere/libcuda.so.1", {}, ["no CUDA driver", "NVIDIA's driver", none]),
+        ("a driver that is no library", text, {}, ["no CUDA driver", none]),
+        ("a library that is no driver", "libm.so.6", {}, ["is no CUDA driver", "cuInit", none]),
+        ("an old driver", FAST, {"CUTAWAY_SHIM_VERSION": "11040"}, ["11.4", "12.0", "update", none]),
+        ("no GPU", FAST, {"CUTAWAY_SHIM_DEVICES": "0"}, ["13.0 finds no GPU", "nvidia-smi", none]),
+        ("a driver that does not start", FAST, {"CUTAWAY_SHIM_FAIL": "cuInit:1=999"}, ["999", "nvidia-smi", none]),
+        ("a driver of another version than its kernel module", FAST, {"CUTAWAY_SHIM_FAIL": "cuInit:1=803"},
+         ["803", "restart the machine", none]),
+        ("GPUs that cannot be counted", FAST, {"CUTAWAY_SHIM_FAIL": "cuDeviceGetCount:1=999"}, ["nvidia-smi|finds no GPU"]),
+        ("a GPU that is too old", FAST, {"CUTAWAY_SHIM_CAPABILITY": "75"}, ["below 8.0"]),
+        ("a GPU that another has", FAST, {"CUTAWAY_SHIM_FAIL": "cuDevicePrimaryCtxRetain:1=46"}, [busy + "|yes"]),
+        ("a GPU whose memory another has", FAST, {"CUTAWAY_SHIM_FAIL": "cuDevicePrimaryCtxRetain:1=2"}, ["no memory left|yes"]),
+        ("a GPU that the build has no kernels for", FAST, {"CUTAWAY_SHIM_FAIL": "cuModuleLoadData:1=209"},
+         ["CUDA_ARCHS=90|yes"])]
+    for what, library, env, words in cases:
+        said = lambda text: all(any(w in text for w in word.split("|")) for word in words)
+        status, out, errors = cutaway("devices", library=library, **env)
+        ok(status == 0 and said(out) and not errors, f"{what}: devices says so", out + errors)
+        status, out, errors = answer(model, "cuda", tokens=2, library=library, **env)
+        ok(status in (5, 6) and said(errors) and "--backend cpu" in errors and not out and errors.count("\n") == 1,
+           f"{what}: --backend cuda says so in a line", f"exit status {status}: {errors}")
+        status, out, errors = answer(model, "auto", tokens=2, library=library, **env)
+        ok(status == 0 and out == expected and said(errors) and "computing on the CPU" in errors,
+           f"{what}: --backend auto says so and goes on", f"exit status {status}: {errors}")
+    for backend, device, words in (("cuda", "2", "2 are there"), ("auto", "2", "2 are there"), ("cpu", "1", "a GPU's")):
+        status, out, errors = answer(model, backend, "--device", device, CUTAWAY_SHIM_DEVICES="2")
+        ok(status == 2 and words in errors and not out, f"--backend {backend} --device {device} of two", errors)
+
+
+def test_recorded(folder):
+    """Each format in each way of running, recorded: the recording is whole, and the CPU computes the same hashes."""
+    for i, kind in enumerate(FORMATS):
+        wide = ["--dim", "256", "--ffn", "256"] if kind.endswith("_K") else []
+        model = tiny(folder, "recorded-" + kind, "--type", kind, "--layers", "1", *wide)
+        for j, mode in enumerate(("persistent", "graph", "launches")):
+            file = os.path.join(folder, f"{kind}-{mode}.db")
+            status, out, errors = cutaway("run", "--raw", "--temp", "0.8", "--seed", "4", "--backend", "cuda", "--cuda-mode", mode,
+                                          "--model", model, "--max-tokens", "5", "--spec", "ngram:2,1,3", "--record", file,
+                                          "abcabcabcabc", library=CHECKED if i % 3 == j else FAST, CUTAWAY_SHIM_SEED=str(i * j),
+                                          CUTAWAY_SHIM_MULTIPROCESSORS="2")
+            ok(status == 0, f"{kind}, {mode}, recorded", errors)
+            status, out, errors = cutaway("verify", "--backend", "cpu", "--model", model, file)
+            ok(status == 0 and "equal" in out, f"{kind}, {mode}: the recording verifies on the CPU", out + errors)
+
+
+def barriers(name):
+    """Places of a file's barriers."""
+    with open("kernels/cuda/" + name, encoding="utf-8") as f:
+        return [f"{name}:{i}" for i, line in enumerate(f, 1) if "CU_SYNC();" in line]
+
+
+def test_kernel_faults(model):
+    """A kernel that is wrong, on the checked build: a real fault in the middle of a session, found when it is waited for."""
+    for place in [barriers("kernels.cu")[0], barriers("stats.cuh")[-1]]:
+        status, _, errors = answer(model, "cuda", tokens=4, library=CHECKED, CUTAWAY_SHIM_LEAVE_OUT=place)
+        ok(status == 6 and ("a race between" in errors or "nobody wrote" in errors) and "given up" in errors and "--backend cpu" in errors,
+           f"without the barrier at {place} the device is given up", f"exit status {status}: {errors}")
+
+
+def walked(model, tokens, folder):
+    """(stages, grid barriers) of all steps of an answer, as the blocks counted them."""
+    file = os.path.join(folder, "places")
+    if os.path.exists(file):
+        os.unlink(file)
+    status, _, errors = answer(model, "cuda", "--no-record", tokens=tokens, prompt="Hello", CUTAWAY_SHIM_PLACES=file,
+                               CUTAWAY_SHIM_MULTIPROCESSORS="1")
+    if status:
+        ok(False, "an answer to count", errors)
+        return 0, 0
+    with open(file, encoding="ascii") as f:
+        visits = {place: int(n) for place, _, n in map(str.split, f)}
+    with open("kernels/cuda/kernels.cu", encoding="utf-8") as f:
+        lines = {line.strip(): i for i, line in enumerate(f, 1) if "cu_arrive(" in line or "leave_gate(" in line}
+    arrive = next(i for text, i in lines.items() if "cu_arrive(" in text)
+    leave = next(i for text, i in lines.items() if text.startswith("CU_FN void leave_gate")) + 5  # its CU_SYNC
+    blocks = 2  # of one multiprocessor
+    return visits[f"kernels.cu:{arrive}"] // blocks, visits[f"kernels.cu:{leave}"] // (256 * blocks)
+
+
+def test_counts(folder):
+    """What docs/performance.md counts of a decoded token: stages, barriers between them, bytes of weights."""
+    per_layer = {}
+    for ffn, what in ((128, "5"), (4096, "6")):
+        counted = []
+        for layers in (1, 3):
+            model = tiny(folder, f"count-{ffn}-{layers}", "--ffn", str(ffn), "--layers", str(layers))
+            (s2, b2), (s3, b3) = walked(model, 2, folder), walked(model, 3, folder)
+            counted.append((s3 - s2, b3 - b2))
+        (s1, b1), (s3, b3) = counted
+        per_layer[ffn] = (s3 - s1) // 2, s1 - (s3 - s1) // 2
+        ok(b1 == s1 - 1 and b3 == s3 - 1, f"{s3} stages of a token meet at {b3} barriers", counted)
+        ok(per_layer[ffn] == (int(what), 4), f"{what} stages a layer and 4 beside, where SwiGLU has {ffn} values", per_layer)
+    shapes = {"135M": (576, 30, 192, 1536, 49152), "1B": (2048, 16, 512, 8192, 128256), "8B": (4096, 32, 1024, 14336, 128256)}
+    bits = {"Q4_1": 5.0, "Q8_0": 8.5, "F16": 16.0}
+    rows = 0
+    with open("docs/performance.md", encoding="utf-8") as f:
+        for line in f:
+            cells = line.split("|")
+            words = cells[1].split() if len(cells) > 4 else []
+            if len(words) != 2 or words[0] not in shapes or words[1] not in bits or "GB" not in cells[2]:
+                continue
+            dim, layers, kv, ffn, vocab = shapes[words[0]]
+            head = bits["Q8_0"] if words[0] == "135M" else bits[words[1]]
+            gb = (layers * (2 * dim * dim + 2 * dim * kv + 3 * dim * ffn) * bits[words[1]] + vocab * dim * head) / 8e9
+            a, b = per_layer[128 if ffn <= 3072 else 4096]
+            rows += 1
+            ok(abs(float(cells[2].split()[0]) / gb - 1) < 0.015 and int(cells[3]) == layers * a + b,
+               f"the table's {' '.join(words)}: {gb:.3f} GB, {layers * a + b} stages", line)
+    ok(rows == 7, "all rows of the table are checked", rows)
+
+
 def test_real():
     if not os.path.exists(REAL):
         print("# no real model here: make model")
@@ -105,12 +231,15 @@ def main():
     if not os.path.exists(FAST) or not os.path.exists(CHECKED):
         print("1..0 # skip the shim is not built")
         return 0
+    wanted = sys.argv[1:]  # parts by name; all without any
     with tempfile.TemporaryDirectory() as folder:
-        test_models(folder)
         model = tiny(folder, "small")
-        test_grids(model)
-        test_failures(model)
-    test_real()
+        for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model),
+                           "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),
+                           "faults": lambda: test_kernel_faults(model), "recorded": lambda: test_recorded(folder), "counts": lambda: test_counts(folder),
+                           "real": test_real}.items():
+            if not wanted or name in wanted:
+                part()
     print(f"1..{n}")
     return failed > 0
 

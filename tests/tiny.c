@@ -135,9 +135,8 @@ static int check_options(const struct tiny_options *o, struct err *e)
 		return err_set(e, ERR_USAGE, "heads must divide dim evenly, and kv-heads heads");
 	if (o->layers < 1 || o->layers > 1024 || o->ctx < 1)
 		return err_set(e, ERR_USAGE, "layers must be from 1 to 1024, ctx at least 1");
-	if (o->vocab < TINY_MIN_VOCAB || o->vocab > TINY_MIN_VOCAB + 16384)
-		return err_set(e, ERR_USAGE, "vocab must be from %d to %d", TINY_MIN_VOCAB,
-					   TINY_MIN_VOCAB + 16384);
+	if (o->vocab < TINY_MIN_VOCAB || o->vocab > TINY_MOST_VOCAB)
+		return err_set(e, ERR_USAGE, "vocab must be from %d to %d", TINY_MIN_VOCAB, TINY_MOST_VOCAB);
 	if (o->type >= K_N_TYPES || o->embd_type >= K_N_TYPES)
 		return err_set(e, ERR_USAGE, "no such tensor type");
 	if ((o->mix && (o->dim % 256 || o->ffn % 256)) || o->dim % formats[o->type].block ||
@@ -174,7 +173,12 @@ static int flush(struct bytes *b, int fd, const char *path, struct err *e)
 	return rc;
 }
 
-static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, float *x, int fd,
+static size_t values_bytes(enum k_type type, uint64_t n)
+{
+	return (size_t)(n / (uint64_t)formats[type].block * (uint64_t)formats[type].block_bytes);
+}
+
+static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, bool repeat, float *x, int fd,
 					   const char *path, struct err *e)
 {
 	uint64_t state = seed, values = plan_values(p);
@@ -182,9 +186,13 @@ static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, flo
 	for (uint64_t from = 0; from < values; from += CHUNK) {
 		const uint64_t n = values - from < CHUNK ? values - from : CHUNK;
 
-		for (uint64_t k = 0; k < n; k++)
-			x[k] = p->mean + p->spread * next_normal(&state);
-		put_weights(b, p->type, x, n);
+		if (from && repeat && fd >= 0) { /* they still lie there */
+			b->size = values_bytes(p->type, n);
+		} else {
+			for (uint64_t k = 0; k < n; k++)
+				x[k] = p->mean + p->spread * next_normal(&state);
+			put_weights(b, p->type, x, n);
+		}
 		if (from + n == values)
 			bytes_pad(b, ALIGN);
 		if ((from + n == values || n * sizeof *x % ALIGN == 0) && flush(b, fd, path, e))
@@ -205,7 +213,7 @@ static int put_tensors(struct bytes *b, const struct tiny_options *o, const stru
 		uint64_t dim[2] = {p[i].cols, p[i].rows}, values = plan_values(&p[i]);
 
 		gguf_put_tensor(b, p[i].name, p[i].rows ? 2 : 1, dim, (uint32_t)f->gguf_id, offset);
-		offset += values / (uint64_t)f->block * (uint64_t)f->block_bytes;
+		offset += values_bytes(p[i].type, values);
 		offset = (offset + ALIGN - 1) / ALIGN * ALIGN;
 	}
 	bytes_pad(b, ALIGN);
@@ -214,7 +222,7 @@ static int put_tensors(struct bytes *b, const struct tiny_options *o, const stru
 		abort();
 	rc = flush(b, fd, path, e);
 	for (int32_t i = 0; i < n && !rc; i++)
-		rc = put_numbers(b, &p[i], o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, x, fd, path, e);
+		rc = put_numbers(b, &p[i], o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, o->repeat, x, fd, path, e);
 	free(x);
 	return rc;
 }

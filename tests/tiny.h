@@ -21,6 +21,7 @@ struct tiny_options {
 	enum k_type embd_type; /* of the embedding, and of the output matrix if it is separate */
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
+	bool repeat;           /* a tensor's first million numbers over and over: for large files, in seconds */
 	bool mix;              /* attn_v and ffn_down are Q6_K whatever the type, as in Q4_K_M files */
 	const char *arch;      /* "llama", "qwen2" */
 	const char *tokenizer; /* "bpe" (byte-level) or "spm" (SentencePiece) */
@@ -46,6 +47,7 @@ char *tiny_temp(const struct tiny_options *o, struct err *e);
 enum k_type tiny_type(const char *name);
 
 #define TINY_MIN_VOCAB 259 /* three special tokens and the bytes */
+#define TINY_MOST_VOCAB (1 << 20)
 
 /* The part of the file that says how to tokenise (tiny_vocab.c), for tiny_make: whether o makes sense,
  * the number of keys, the keys. */

@@ -87,7 +87,16 @@ static int32_t apply_pair(int32_t *ids, int32_t n, struct pair p, int32_t out)
 	return used;
 }
 
-/* n merges; when the sample has no more to give, pairs of low bytes that no text needs. */
+/* A pair of bytes that no text needs; when these are used up, such a pair, of which the first has id
+ * `first`, and another such byte. */
+static struct pair spare_pair(int32_t spare, int32_t first)
+{
+	const int32_t right = N_SPECIAL + 0x80 + spare % 128;
+
+	return (struct pair){spare < 16384 ? N_SPECIAL + 0x80 + spare / 128 : first + (spare - 16384) / 128, right};
+}
+
+/* n merges; when the sample has no more to give, spare ones. */
 static void train(struct pair *merge, int32_t n)
 {
 	int32_t ids[sizeof sample], size = (int32_t)sizeof sample - 1, spare = 0;
@@ -100,8 +109,7 @@ static void train(struct pair *merge, int32_t n)
 		if (more)
 			size = apply_pair(ids, size, merge[i], N_FIRST + i);
 		else
-			merge[i] =
-				(struct pair){N_SPECIAL + 0x80 + spare / 128, N_SPECIAL + 0x80 + spare % 128};
+			merge[i] = spare_pair(spare, N_FIRST + i - spare);
 		spare += !more;
 	}
 }

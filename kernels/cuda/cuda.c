@@ -199,12 +199,14 @@ static const char *unfit_build(const struct cu_driver *d, char buf[static 160])
 int cu_devices(struct k_device_info *out, int cap, struct err *e)
 {
 	const struct cu_driver *d = cu_driver_open(e);
+	CUresult r;
 	int n = 0;
 
 	if (!d)
 		return -1;
-	if (d->device_count(&n))
-		n = 0;
+	r = d->device_count(&n);
+	if (r)
+		return cu_error(d, r, "counting the GPUs", e);
 	for (int i = 0; i < n && i < cap; i++) {
 		struct k_device_info *info = &out[i];
 		CUdevice device;
@@ -234,7 +236,8 @@ static int choose_device(struct cu_device *c, int index, struct err *e)
 	int n = 0;
 
 	if (c->d->device_count(&n) || n < 1)
-		return err_set(e, ERR_DEVICE, "the CUDA driver finds no GPU; use --backend cpu");
+		return err_set(e, ERR_DEVICE, "the CUDA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use "
+									   "--backend cpu");
 	if (index < 0 || index >= n)
 		return err_set(e, ERR_USAGE, "there is no device %d: %d are there; see cutaway devices", index, n);
 	if (c->d->device_get(&c->device, index))
@@ -286,7 +289,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 
 	if (r == CU_ERROR_NO_BINARY_FOR_GPU)
 		return err_set(e, ERR_DEVICE, "this build has kernels for %s, and none for %s (%s): build with `make "
-					   "cuda CUDA_ARCHS=%s`, or use --backend cpu", cu_image.archs, c->name, c->isa, c->isa + 3);
+					   "cuda CUDA_ARCHS=%s`, or use --backend cpu", *cu_image.archs ? cu_image.archs : "no GPU", c->name, c->isa, c->isa + 3);
 	for (int i = 0; i < K_N_KINDS && !r; i++) {
 		c->kernel[i] = find_kernel(c, names[i], &r);
 		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i], &r);

@@ -23,6 +23,10 @@ static int find_functions(void *library)
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
 		void *f = dlsym(library, functions[i].symbol);
 
+		if (!f && !i)
+			return err_set(&why, ERR_DEVICE,
+						   "%s is no CUDA driver: it has no %s; install NVIDIA's driver, or use --backend cpu",
+						   driver.path, functions[i].symbol);
 		if (!f)
 			return err_set(&why, ERR_DEVICE,
 						   "the CUDA driver %s has no %s: it is older than CUDA %d.%d, which is needed; "
@@ -48,7 +52,7 @@ static int check_version(void)
 					   CU_DRIVER_MIN % 1000 / 10);
 	r = driver.init(0);
 	if (r == CU_ERROR_NO_DEVICE)
-		return err_set(&why, ERR_DEVICE, "the CUDA driver %d.%d finds no GPU; use --backend cpu",
+		return err_set(&why, ERR_DEVICE, "the CUDA driver %d.%d finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use --backend cpu",
 					   driver.version / 1000, driver.version % 1000 / 10);
 	return r ? cu_error(&driver, r, "starting the CUDA driver", &why) : 0;
 }
@@ -63,7 +67,7 @@ static void open_once(void)
 	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		/* a library of that name that cannot be opened is worth its reason; none at all is not */
-		err_set(&why, ERR_DEVICE, "there is no CUDA driver (%s); use --backend cpu",
+		err_set(&why, ERR_DEVICE, "there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend cpu",
 				named && *named ? dlerror() : driver.path);
 		return;
 	}

@@ -374,7 +374,7 @@ CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, con
 CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 					 const float2 *scales, const float2 *acts, float chain)
 {
-	float f[8];
+	float f[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
 	float2 w[8], x[8];
 
 	CU_UNROLL
@@ -385,11 +385,16 @@ CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 	}
 	CU_UNROLL
 	for (int32_t i = 0; i < count; i++) {
-		chain = k_fma(x[i].x, w[i].x * f[i], chain);
-		if (cu_has_min(type))
+		if (K_FREE && i % 2)
+			apart = k_fma(x[i].x, w[i].x * f[i], apart);
+		else
+			chain = k_fma(x[i].x, w[i].x * f[i], chain);
+		if (K_FREE && cu_has_min(type))
+			minima = k_fma(w[i].y, x[i].y, minima);
+		else if (cu_has_min(type))
 			chain = k_fma(w[i].y, x[i].y, chain);
 	}
-	return chain;
+	return K_FREE ? chain + (apart + minima) : chain;
 }
 
 CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
