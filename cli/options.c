@@ -98,6 +98,8 @@ const struct option options[] = {
 		 "then run it for real, with the model, and compare"),
 	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER | VERB_WHATIF, engine.spec,
 		 "speculation: who drafts, and how many tokens ahead"),
+	WORD(TEXT, "Engine", "shadow", "off|free|all|NAME+NAME", ANSWER, engine.shadow,
+		 "drafters that guess beside the run without being used, to see how they would have done"),
 	WORD(CHOICE, "Engine", "rule", "race|rejection", ANSWER, rule,
 		 "how a draft is judged: it wins the target's own draw, or modified rejection sampling"),
 

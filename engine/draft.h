@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "engine/sampler.h"
 
+struct draft_cost;
 struct forward;
 struct gguf;
 struct k_ctx;
@@ -51,6 +52,7 @@ struct draft_env {
 	const struct forward *forward; /* its pass: x holds the newest step's rows */
 	const struct k_kv *kv;         /* its cache */
 	const char *model_path;
+	const struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: nobody knows */
 	int32_t slots, ctx, vocab;
 };
 

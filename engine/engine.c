@@ -249,6 +249,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
+				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
 				 !(o->evict && engine_set(e, "evict", o->evict, err))) {
 			*out = e;
 			return 0;
@@ -270,6 +271,7 @@ void engine_close(struct engine *e)
 		stream_emit(&e->stream, &ev);
 		e->begun = false;
 	}
+	engine_close_shadow(e);
 	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
 	engine_close_pages(e);
@@ -317,6 +319,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
 	engine_tell_session(e);
 	engine_tell_settings(e);
+	engine_tell_cost(e);
 }
 
 void engine_observe(struct engine *e, bool on)

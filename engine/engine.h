@@ -37,6 +37,7 @@ struct engine_options {
 	bool prefix_cache;
 	const char *evict; /* "lru", "fifo", "lfu"; NULL: lru */
 	const char *spec; /* "off", "ngram", "ngram:4" */
+	const char *shadow; /* drafters that guess beside the run: "off", "free", "all", "ngram:4+ngram:8"; NULL: off */
 	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */
 	const char *packed_cache; /* "auto", "on", "off": see enum weights_cache; NULL: off */
@@ -112,7 +113,7 @@ int engine_step(struct engine *e, struct err *err);
 bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
-/* Settings that can change while it runs: prefill-chunk, budget, spec, rule, prefix-cache; page-size only
+/* Settings that can change while it runs: prefill-chunk, budget, spec, shadow, rule, prefix-cache; page-size only
  * when idle (the pool is made anew and the cache forgotten); observe-layer, observe-head (-1: off).
  * Every change is an event. engine_settings lists them: name, doc, example; ends with name NULL. */
 struct engine_setting {
@@ -140,6 +141,9 @@ double engine_measure_int(struct engine *e);
 /* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of 64) at data,
  * or over the engine's own packed weights if data is NULL. */
 double engine_measure_read(struct engine *e, const void *data, size_t bytes);
+/* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
+ * the spare pages go (ERR_USAGE). While nothing runs. */
+int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
 /* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
 double engine_measure_gates(struct engine *e);
 

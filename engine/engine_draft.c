@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/engine_impl.h"
 
 /* ---- the drafter ---- */
@@ -49,7 +50,9 @@ static void prune(struct engine *e, const struct draft_job *job, int32_t *spare)
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 {
 	struct engine *e = arg;
-	int32_t width = e->draft_ops->width(e->drafter), spare = ENGINE_SPARE_PAGES, n_jobs = 0;
+	int32_t width = e->draft_ops ? e->draft_ops->width(e->drafter) : nodes;
+	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
+	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->jobs[n_jobs]);
@@ -57,13 +60,23 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	}
 	if (!n_jobs)
 		return;
-	if (e->draft_ops->propose(e->drafter, e->jobs, n_jobs, &e->lost)) {
+	start = now_ns();
+	if (e->draft_ops && e->draft_ops->propose(e->drafter, e->jobs, n_jobs, &e->lost)) {
 		for (int32_t i = 0; i < n; i++)
 			r[i]->draft.n = 0;
 		return;
 	}
-	for (int32_t i = 0; i < n_jobs; i++)
+	start = now_ns() - start;
+	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
 		prune(e, &e->jobs[i], &spare);
+	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
+}
+
+void engine_set_draft_hooks(struct engine *e)
+{
+	e->sched.propose = e->draft_ops || e->shadow ? propose : NULL;
+	e->sched.draft_pages = e->draft_ops && e->draft_ops->needs_pages;
+	e->sched.arg = e;
 }
 
 void engine_close_draft(struct engine *e)
@@ -72,7 +85,7 @@ void engine_close_draft(struct engine *e)
 		e->draft_ops->close(e->drafter);
 	e->draft_ops = NULL;
 	e->drafter = NULL;
-	e->sched.propose = NULL;
+	engine_set_draft_hooks(e);
 }
 
 int engine_set_spec(struct engine *e, const char *spec, struct err *err)
@@ -81,7 +94,7 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	struct drafter *drafter = NULL;
 
 	e->draft_env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
-									   .kv = &e->kv.store, .model_path = e->model_path,
+									   .kv = &e->kv.store, .model_path = e->model_path, .cost = &e->cost,
 									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
 	if (strlen(spec) >= sizeof e->spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
@@ -90,9 +103,8 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	engine_close_draft(e);
 	e->draft_ops = ops;
 	e->drafter = drafter;
-	e->sched.propose = ops ? propose : NULL;
-	e->sched.draft_pages = ops && ops->needs_pages;
-	e->sched.arg = e;
+	engine_set_draft_hooks(e);
+	e->meter = (struct engine_meter){ 0 };
 	snprintf(e->spec, sizeof e->spec, "%s", spec);
 	return 0;
 }
@@ -101,6 +113,8 @@ void engine_forget(struct engine *e, int64_t request)
 {
 	if (e->draft_ops && e->draft_ops->forget)
 		e->draft_ops->forget(e->drafter, request);
+	if (e->shadow)
+		shadow_forget(e->shadow, request);
 }
 
 /* ---- rows ---- */
@@ -252,7 +266,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 	struct draft_seen *s = &e->seen[e->n_seen];
 	int32_t *row = e->seen_row + e->n_seen_rows, *top = e->seen_top + e->n_seen * (DRAFT_NODES + 1);
 
-	if (!e->draft_ops || !e->draft_ops->learn)
+	if (!e->shadow && (!e->draft_ops || !e->draft_ops->learn))
 		return;
 	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
 							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
@@ -274,7 +288,12 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 
 int engine_tell_seen(struct engine *e, struct err *err)
 {
+	int64_t start = now_ns();
+
 	if (!e->n_seen)
 		return 0;
-	return e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err);
+	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
+		return -1;
+	e->learn_ns = now_ns() - start;
+	return e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
 }

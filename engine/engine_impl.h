@@ -11,6 +11,7 @@
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/sched.h"
+#include "engine/shadow.h"
 #include "engine/stream.h"
 
 enum {
@@ -48,6 +49,12 @@ struct engine {
 	struct draft_seen *seen;  /* [slots], of the step that runs */
 	int32_t n_seen, n_seen_rows;
 	int32_t *seen_row, *seen_top; /* what seen points into */
+	struct draft_cost cost;   /* n 0: not measured, nobody needed it */
+	struct shadow *shadow;    /* NULL: off */
+	char shadow_list[128];
+	struct engine_meter {     /* of what is switched on, lately: faded like shadow_sums */
+		double tokens, ns;
+	} meter;
 	int32_t *branch, branch_stride; /* block tables of branches, one a spare page at most */
 	int32_t n_branches, n_spare_used; /* in the step that runs */
 	bool rejection, observe, begun;
@@ -59,7 +66,7 @@ struct engine {
 	char *model_sha256;
 	int64_t n_requests, n_steps;
 	struct engine_counts counts;
-	int64_t step_start_ns, kernel_ns;
+	int64_t step_start_ns, kernel_ns, learn_ns;
 	uint8_t *packed;  /* shares of attention, as the event wants them */
 	float *page_share; /* [pages of the longest sequence] */
 };
@@ -90,6 +97,8 @@ void engine_tell_settings(struct engine *e);
 /* engine_draft.c: speculation. */
 int engine_set_spec(struct engine *e, const char *spec, struct err *err);
 void engine_close_draft(struct engine *e);
+/* Who is asked before a step, now that drafters were opened or closed. */
+void engine_set_draft_hooks(struct engine *e);
 void engine_forget(struct engine *e, int64_t request);
 /* The rows of a draft behind the request's newest token, which is row item->row of block table seq; *n_seqs
  * counts the step's block tables. */
@@ -104,6 +113,17 @@ void engine_tell_unread(struct engine *e, const struct plan_item *item, const bo
 /* Notes what an item computed, if its request goes on; then the drafter is told of all. */
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
 int engine_tell_seen(struct engine *e, struct err *err);
+
+/* engine_shadow.c: drafters beside the run, and what steps cost. */
+int engine_set_shadow(struct engine *e, const char *list, struct err *err);
+void engine_close_shadow(struct engine *e);
+/* The cost of steps, measured if it was not yet. */
+int engine_need_cost(struct engine *e, struct err *err);
+void engine_tell_cost(struct engine *e);
+/* Before the step, the first n of e->jobs; proposed: they hold drafts that took so long. */
+int engine_shadow_ask(struct engine *e, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err);
+/* A step is over but for its event: corrects the cost, and tells how drafters do now and then. */
+void engine_shadow_step(struct engine *e);
 
 /* engine.c: memory of pages, for the start and for a new page size. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);

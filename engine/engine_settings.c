@@ -84,6 +84,11 @@ static void get_spec(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", e->spec);
 }
 
+static void get_shadow(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", e->shadow_list);
+}
+
 static int set_rule(struct engine *e, const char *v, struct err *err)
 {
 	if (strcmp(v, "race") && strcmp(v, "rejection"))
@@ -182,6 +187,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("prefix-cache", "on|off", "share the pages of equal beginnings", prefix)                     \
 	X("evict", "lru|fifo|lfu", "which cached page goes when one is needed", evict)                \
 	X("spec", "off|ngram[:k]", "who guesses tokens ahead", spec)                                   \
+	X("shadow", "off|free|all|NAME+NAME", "who guesses beside the run, without being used", shadow) \
 	X("rule", "race|rejection", "how a drafted token is judged", rule)                             \
 	X("page-size", "multiple of 16", "tokens of a KV page; only while nothing runs", page_size)    \
 	X("pages", "-", "KV pages of the pool; fixed at the start", pages)                             \
@@ -191,6 +197,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode)
 
 #define set_spec engine_set_spec
+#define set_shadow engine_set_shadow
 const struct engine_setting engine_settings[] = {
 #define X(name, values, doc, fn) { name, values, doc },
 	SETTINGS(X)

@@ -344,6 +344,7 @@ int engine_step(struct engine *e, struct err *err)
 		end_all(e);
 		return err_set(err, e->lost.code, "%s", e->lost.text);
 	}
+	engine_shadow_step(e);
 	engine_tell_step(e);
 	return 1;
 }

@@ -38,6 +38,8 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_cost || kind == EV_shadow || kind == EV_choice)
+		return 3;
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
 

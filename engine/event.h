@@ -6,8 +6,8 @@
  *
  * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed bytes.
  * An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units: "" for a
- * plain count or id, "ns", "bytes", "ops", "nats", "bits", "p" for a probability, "flag", or the name of a
- * code list below. Packed bytes are little-endian; the doc says how to unpack them.
+ * plain count or id, "ns", "bytes", "ops", "nats", "bits", "tok/s", "x" for a ratio, "p" for a
+ * probability, "flag", or the name of a code list below. Packed bytes are little-endian; the doc says how to unpack them.
  *
  * Every event also has `seq` (its number in the session, the primary key over all tables) and `t_ns`
  * (monotonic, since the session began). Events of a step come before the `step` event that closes it.
@@ -272,6 +272,36 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(parent, "", "place in the draft of the token that it hangs on; 0: the newest token. In a chain nth - 1")  \
 	I(top, "", "token id that the target holds most probable behind it; computed whether it was kept or not")
 
+#define EV_FIELDS_cost(I, R, T, B)                                                                 \
+	I(rows, "", "rows of the step")                                                                \
+	I(depth, "", "positions of the cache in front of them")                                        \
+	I(ns, "ns", "time of its kernels, the fastest of `runs`")                                      \
+	I(runs, "", "runs")
+
+#define EV_FIELDS_shadow(I, R, T, B)                                                               \
+	I(step, "", "step after which it was told")                                                    \
+	T(drafter, "", "drafter and its arguments; off: plain decoding")                               \
+	I(used, "flag", "1: it is the one that is switched on")                                        \
+	I(steps, "", "virtual steps so far: it guessed, and the text has settled what would have been kept") \
+	I(tokens, "", "tokens that those would have given")                                            \
+	I(nodes, "", "tokens guessed in them")                                                         \
+	I(propose_ns, "ns", "time it took to guess, all together")                                     \
+	I(learn_ns, "ns", "time it took to take in what decode steps computed, all together")          \
+	B(judged, "", "u32 each, by tokens ahead: guesses behind a path that was right so far")        \
+	B(accepted, "", "u32 each: of them, right")                                                    \
+	R(lately, "", "tokens a virtual step, lately (faded by half every 128 tokens)")                \
+	I(best_nodes, "", "so many nodes of its guesses are worth checking, lately; 0: none")          \
+	R(predicted, "tok/s", "what a request would get if it were switched on, from its guesses and its cost lately and from `cost`") \
+	R(measured, "tok/s", "what requests really got while it was on, lately")
+
+#define EV_FIELDS_choice(I, R, T, B)                                                               \
+	I(step, "", "step before which `auto` changed its mind")                                       \
+	T(drafter, "", "what it uses from now on; off: plain decoding")                                \
+	I(nodes, "", "tokens it lets it guess at most")                                                \
+	T(before, "", "what it used until now")                                                        \
+	R(speed, "x", "predicted against plain decoding")                                              \
+	R(speed_before, "x", "the same of what it used until now")
+
 #define EV_FIELDS_attention(I, R, T, B)                                                            \
 	I(step, "", "step")                                                                            \
 	I(request, "", "request")                                                                      \
@@ -349,6 +379,9 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(token, "a token was generated")                                                          \
 	EVENT(score, "a given token was judged")                                                       \
 	EVENT(draft, "a drafted token was verified")                                                   \
+	EVENT(cost, "what a step of so many rows takes on this machine, measured by steps run for nothing") \
+	EVENT(shadow, "how a drafter that guesses without being used would have done so far")          \
+	EVENT(choice, "the drafter `auto` chose another one")                                          \
 	EVENT(attention, "where a row looked, by layer and page: every `attention-every` tokens of a request")                \
 	EVENT(head, "the same for one head")                                                           \
 	EVENT(time, "time, bytes and operations of the kernel stages in a step")                        \

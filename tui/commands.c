@@ -44,6 +44,8 @@ const struct command commands[] = {
 	  COMMAND_ACT, 0, 0, 0, NULL, "default|off", ACT_SYSTEM, LIVE },
 	{ "spec", "off|ngram[:K]", "who guesses tokens ahead; the text stays the same", COMMAND_ENGINE, 0, 0, 0,
 	  "spec", "off|ngram|ngram:2|ngram:4|ngram:8", 0, LIVE },
+	{ "shadow", "off|free|all|NAME+NAME", "who guesses beside the run without being used: see the drafters view",
+	  COMMAND_ENGINE, 0, 0, 0, "shadow", "off|free|all", 0, LIVE },
 	{ "rule", "race|rejection", "how guesses are judged: in the target's own draw, or by rejection",
 	  COMMAND_ENGINE, 0, 0, 0, "rule", "race|rejection", 0, LIVE },
 	{ "page-size", "N", "tokens in a KV page, a multiple of 16; only while nothing runs", COMMAND_ENGINE, 0,

@@ -230,7 +230,7 @@ static int jump(struct player *p, struct timeline *t, int64_t step, struct err *
 	return 0;
 }
 
-/* Before the first step the session event and the settings are shown, but no request. */
+/* Before the first step the session event, the settings and what steps cost are shown, but no request. */
 static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 {
 	struct event ev;
@@ -239,7 +239,7 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	if (rewind_all(p, t, e) < 0)
 		return -1;
 	while ((got = reader_next(p->reader, &ev, e)) == 1) {
-		if (ev.kind != EV_session && ev.kind != EV_setting)
+		if (ev.kind != EV_session && ev.kind != EV_setting && ev.kind != EV_cost)
 			return reader_seek(p->reader, ev.seq, e);
 		timeline_fold(t, &ev);
 	}

@@ -266,7 +266,7 @@ static int begin(struct restore *s)
 	player_empty(t);
 	t->vocab = NULL;
 	t->n_vocab = 0;
-	if (fold_kinds(s, UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting, 1, s->row->seq) < 0 ||
+	if (fold_kinds(s, UINT64_C(1) << EV_session | UINT64_C(1) << EV_setting | UINT64_C(1) << EV_cost, 1, s->row->seq) < 0 ||
 		t->n_vocab != n) {
 		for (int32_t i = 0; i < n; i++)
 			free(vocab[i].bytes);

@@ -240,6 +240,9 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 	case EV_token: return tl_fold_token(t, &ev->u.token, ev->seq, ev->t_ns);
 	case EV_score: return tl_request_find(t, ev->u.score.request) != NULL;
 	case EV_draft: return tl_fold_draft(t, &ev->u.draft);
+	case EV_cost: return tl_fold_cost(t, &ev->u.cost);
+	case EV_shadow: return tl_fold_shadow(t, &ev->u.shadow);
+	case EV_choice: return tl_fold_choice(t, &ev->u.choice);
 	case EV_attention: return tl_fold_attention(t, &ev->u.attention);
 	case EV_head: return tl_fold_head(t, &ev->u.head);
 	case EV_time: return tl_fold_time(t, &ev->u.time);

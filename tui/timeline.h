@@ -147,6 +147,23 @@ struct tl_draft {
 	float q, p, arrival, winner_arrival;
 	char drafter[16];
 };
+/* A drafter that guesses beside the run, as it was told last: see EV_shadow. */
+enum { TL_SHADOWS = 20, TL_COSTS = 40, TL_CHOICES = 16, TL_PLACES = 16, TL_DRAFTER = 64 };
+struct tl_shadow {
+	char drafter[TL_DRAFTER]; /* "off": plain decoding */
+	bool used;
+	int64_t step, measured_step; /* of the newest; the one that measured, 0: none */
+	int64_t steps, tokens, nodes, propose_ns, learn_ns;
+	int32_t best_nodes;               /* -1: not known */
+	double lately, predicted, measured; /* tokens a step; tokens a second; NaN: not known */
+	uint32_t judged[TL_PLACES], accepted[TL_PLACES];
+};
+struct tl_choice { /* of auto */
+	int64_t step;
+	int32_t nodes;
+	double speed, speed_before;
+	char drafter[TL_DRAFTER], before[TL_DRAFTER];
+};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -178,6 +195,13 @@ struct timeline {
 	int32_t n_settings, cap_settings;
 	struct tl_preempt *preempt;
 	int32_t n_preempts, cap_preempts;
+
+	struct tl_shadow shadow[TL_SHADOWS]; /* by name */
+	int32_t n_shadows;
+	struct ev_cost cost[TL_COSTS];
+	int32_t n_costs;
+	struct tl_choice choice[TL_CHOICES]; /* the newest ones, oldest first */
+	int32_t n_choices;
 
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
@@ -215,6 +239,7 @@ void timeline_fold(struct timeline *t, const struct event *ev);
 const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
 const struct tl_step *timeline_last_step(const struct timeline *t);
+const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter); /* or NULL */
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);

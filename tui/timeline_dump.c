@@ -166,6 +166,39 @@ static void dump_draft(FILE *f, const struct tl_draft *d)
 	fputc('\n', f);
 }
 
+static void dump_shadow(FILE *f, const struct tl_shadow *s)
+{
+	fprintf(f, "shadow step=%" PRId64 " at=%" PRId64 " used=%d steps=%" PRId64 " tokens=%" PRId64 " nodes=%" PRId64
+			" propose=%" PRId64 " learn=%" PRId64 " best=%d", s->step, s->measured_step, s->used, s->steps,
+			s->tokens, s->nodes, s->propose_ns, s->learn_ns, s->best_nodes);
+	dump_text(f, "drafter", s->drafter);
+	dump_real(f, "lately", s->lately);
+	dump_real(f, "predicted", s->predicted);
+	dump_real(f, "measured", s->measured);
+	for (int i = 0; i < TL_PLACES; i++)
+		fprintf(f, " %u/%u", s->accepted[i], s->judged[i]);
+	fputc('\n', f);
+}
+
+static void dump_shadows(FILE *f, const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_shadows; i++)
+		dump_shadow(f, &t->shadow[i]);
+	for (int32_t i = 0; i < t->n_costs; i++) {
+		fprintf(f, "cost");
+		dump_fields(f, EV_cost, &t->cost[i]);
+		fputc('\n', f);
+	}
+	for (int32_t i = 0; i < t->n_choices; i++) {
+		fprintf(f, "choice step=%" PRId64 " nodes=%d", t->choice[i].step, t->choice[i].nodes);
+		dump_text(f, "drafter", t->choice[i].drafter);
+		dump_text(f, "before", t->choice[i].before);
+		dump_real(f, "speed", t->choice[i].speed);
+		dump_real(f, "speed_before", t->choice[i].speed_before);
+		fputc('\n', f);
+	}
+}
+
 static void dump_session(FILE *f, const struct timeline *t)
 {
 	fprintf(f, "session begun=%d closed=%d full=%d", t->begun, t->closed, t->full);
@@ -217,6 +250,7 @@ char *timeline_dump(const struct timeline *t)
 				t->batch[i].slot, t->batch[i].rows, t->batch[i].pos, t->batch[i].work);
 	for (int32_t i = 0; i < t->n_drafts; i++)
 		dump_draft(f, &t->draft[i]);
+	dump_shadows(f, t);
 	for (int32_t i = 0; i < t->n_preempts; i++) {
 		fprintf(f, "preempt at=%" PRId64, t->preempt[i].step);
 		dump_fields(f, EV_preempt, &t->preempt[i].p);

@@ -29,6 +29,11 @@ bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, in
 void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq);
 bool tl_fold_draft(struct timeline *t, const struct ev_draft *e);
 
+bool tl_fold_cost(struct timeline *t, const struct ev_cost *e);
+bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e);
+bool tl_fold_choice(struct timeline *t, const struct ev_choice *e);
+void tl_drop_shadows(struct timeline *t, int64_t before);
+
 bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns);
 bool tl_fold_attention(struct timeline *t, const struct ev_attention *e);
 bool tl_fold_head(struct timeline *t, const struct ev_head *e);

@@ -134,6 +134,7 @@ void tl_slide(struct timeline *t, int64_t step)
 		return;
 	drop_steps(t, before);
 	drop_requests(t);
+	tl_drop_shadows(t, before);
 	for (int32_t i = 0; i < t->n_requests; i++)
 		drop_attention(&t->request[i].attention, before);
 	for (int32_t i = 0; i < t->n_pages; i++)

@@ -1,0 +1,50 @@
+/* What a step costs by its rows: c(K). A drafter pays if the tokens it brings are worth the rows that check them,
+ * so every prediction and every choice of k or of a tree's size asks this table.
+ *
+ * It is measured, by steps that are run for nothing: K rows of one made-up sequence in spare pages, K = 1 … 17 and
+ * then coarser to 64, each the fastest of a few rounds, and no more than a larger one (what disturbs only adds). Steps that run anyway could not
+ * tell: with drafts off they have one row, and with a drafter on only its own numbers. But they correct it: the table
+ * keeps the time of real steps against what it says (drift), and what a step takes outside of the kernels. Attention
+ * grows with depth, which two further points measure, far behind 256 tokens or as many as fit.
+ * Thread: the engine's. Measuring takes half a second on the model and machine of docs/speculation.md. */
+#ifndef CUTAWAY_ENGINE_DRAFT_COST_H
+#define CUTAWAY_ENGINE_DRAFT_COST_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/draft.h"
+#include "engine/forward.h"
+#include "engine/kv.h"
+
+enum { DRAFT_COST_ROWS = 1 + DRAFT_NODES, DRAFT_COST_POINTS = 32 };
+
+struct draft_cost_point { /* as measured */
+	int32_t rows, depth, runs;
+	double ns;
+};
+
+struct draft_cost {
+	int32_t n; /* 0: not measured */
+	struct draft_cost_point point[DRAFT_COST_POINTS];
+	double ns[DRAFT_COST_ROWS + 1]; /* by rows from 1, kernels alone, next to no depth; between points linear */
+	double step_depth, row_depth;   /* ns more, for each position in the cache: of a step, of each of its rows */
+	double drift;                   /* kernels of real steps against the table; 1 before there were any */
+	double token_ns;                /* of real steps: outside of the kernels, a token; 0 before */
+};
+
+/* Fills in the table. Nothing may lie in the spare pages. Fails only as k_run() does. */
+int draft_cost_measure(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e);
+/* One step of so many rows, behind so many tokens; writes what the kernels took. */
+int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth, double *ns, struct err *e);
+/* How deep draft_cost_run() can go with so many rows. */
+int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows);
+
+/* A real step: its kernels' time and its whole. */
+void draft_cost_note(struct draft_cost *c, int32_t rows, double depth, double kernel_ns, double ns,
+					 int32_t tokens);
+/* Kernel time of a step as things stand; rows need not be whole, and may be more than 64 (then on the last slope).
+ * 0 if nothing was measured. */
+double draft_cost_ns(const struct draft_cost *c, double rows, double depth);
+
+#endif

@@ -1,0 +1,303 @@
+/* Shadow mode: what is counted beside a run is what happens when the drafter is switched on, step by step; the run itself is
+ * not touched; and the cost of steps and the predictions made of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine_impl.h"
+#include "tests/tiny.h"
+
+enum { TOKENS = 400, SPECS = 8 };
+
+struct told {
+	int32_t id[4][TOKENS], n[4];
+	int64_t hash[4][TOKENS], pages[512];
+	int n_pages;
+	int64_t steps, tokens, accepted[DRAFT_MAX], judged[DRAFT_MAX]; /* of drafts that were checked */
+	int n_costs;
+	struct {
+		char drafter[64];
+		int64_t steps, tokens, used;
+		uint32_t judged[DRAFT_MAX], accepted[DRAFT_MAX];
+		double predicted;
+	} shadow[SPECS];
+};
+
+static char *model_path;
+
+static void note_shadow(struct told *w, const struct ev_shadow *s)
+{
+	for (int i = 0; i < SPECS; i++) {
+		if (*w->shadow[i].drafter && (strlen(w->shadow[i].drafter) != s->drafter.size ||
+									  memcmp(w->shadow[i].drafter, s->drafter.data, s->drafter.size)))
+			continue;
+		memcpy(w->shadow[i].drafter, s->drafter.data, s->drafter.size);
+		w->shadow[i].steps = s->steps;
+		w->shadow[i].tokens = s->tokens;
+		w->shadow[i].used = s->used;
+		w->shadow[i].predicted = s->predicted;
+		if (s->judged.size == sizeof w->shadow[i].judged) {
+			memcpy(w->shadow[i].judged, s->judged.data, s->judged.size);
+			memcpy(w->shadow[i].accepted, s->accepted.data, s->accepted.size);
+		}
+		return;
+	}
+	fail();
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct told *w = arg;
+
+	if (ev->kind == EV_token) {
+		int64_t r = ev->u.token.request;
+
+		w->id[r][w->n[r]] = (int32_t)ev->u.token.id;
+		w->hash[r][w->n[r]++] = ev->u.token.hash;
+		w->tokens++;
+	} else if (ev->kind == EV_draft && ev->u.draft.verdict != EV_VERDICT_unread) {
+		w->judged[ev->u.draft.nth - 1]++;
+		w->accepted[ev->u.draft.nth - 1] += ev->u.draft.verdict == EV_VERDICT_accepted;
+	} else if (ev->kind == EV_page && w->n_pages < 512) {
+		w->pages[w->n_pages++] = ev->u.page.page * 100 + ev->u.page.action;
+	} else if (ev->kind == EV_step) {
+		w->steps += ev->u.step.decode_rows;
+	} else if (ev->kind == EV_cost) {
+		assert_true(ev->u.cost.ns > 0 && ev->u.cost.runs > 0);
+		w->n_costs++;
+	} else if (ev->kind == EV_shadow) {
+		note_shadow(w, &ev->u.shadow);
+	}
+}
+
+static struct engine *open_engine(struct told *w, const char *spec, const char *shadow)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+
+	memset(w, 0, sizeof *w);
+	o.model = model_path;
+	o.threads = 1;
+	o.ctx = 512;
+	o.slots = 2;
+	o.spec = spec;
+	o.shadow = shadow;
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	engine_add_sink(e, on_event, w);
+	engine_begin(e, NULL);
+	return e;
+}
+
+/* A text that repeats itself with flaws, so that guesses are right and wrong. */
+static void submit(struct engine *e, int which, int32_t tokens)
+{
+	int32_t ids[90];
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 60 + 10 * which,
+								.max_tokens = tokens, .params = SAMPLE_DEFAULTS, .sample = which,
+								.ignore_end = true };
+	struct err err = { 0 };
+
+	for (int i = 0; i < q.n_ids; i++)
+		ids[i] = i % 7 == 3 ? i / 7 % 3 : 3 + i % 7 + which;
+	q.params.temperature = which ? 0.4f : 0;
+	if (engine_submit(e, &q, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void run(struct engine *e)
+{
+	struct err err = { 0 };
+	int rc;
+
+	while ((rc = engine_step(e, &err)) > 0)
+		engine_check(e);
+	if (rc < 0)
+		fail_msg("%s", err.text);
+}
+
+static void run_one(struct told *w, const char *spec, const char *shadow, int requests)
+{
+	struct engine *e = open_engine(w, spec, shadow);
+
+	for (int i = 0; i < requests; i++)
+		submit(e, i, 150);
+	run(e);
+	engine_close(e);
+}
+
+static void test_untouched(void **state)
+{
+	static struct told plain, with;
+
+	(void)state;
+	run_one(&plain, "off", "off", 3);
+	assert_int_equal(plain.n_costs, 0);
+	for (int i = 0; i < 2; i++) {
+		run_one(&with, "off", i ? "free" : "all", 3);
+		assert_true(with.n_costs > 17);
+		assert_memory_equal(plain.id, with.id, sizeof plain.id);
+		assert_memory_equal(plain.hash, with.hash, sizeof plain.hash);
+		assert_int_equal(plain.n_pages, with.n_pages);
+		assert_memory_equal(plain.pages, with.pages, sizeof plain.pages);
+		assert_true(with.shadow[1].steps > 0);
+	}
+}
+
+/* Beside plain decoding it counts what the drafter does when it is on, but for the last guess, which the end of the
+ * request leaves open. */
+static void test_exact(void **state)
+{
+	static const char *const specs[] = { "ngram:1", "ngram:4", "ngram:8,1,3" };
+	static struct told shadow, real;
+
+	(void)state;
+	run_one(&shadow, "off", "ngram:1+ngram:4+ngram:8,1,3", 1);
+	for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+		int k = 0;
+
+		run_one(&real, specs[i], "off", 1);
+		while (strcmp(shadow.shadow[k].drafter, specs[i]) != 0)
+			assert_true(++k < SPECS);
+		assert_true(real.accepted[0] > 2 && real.judged[0] > real.accepted[0]);
+		assert_in_range(real.steps - shadow.shadow[k].steps, 0, 1);
+		for (int p = 0; p < DRAFT_MAX; p++) {
+			assert_in_range(real.judged[p] - shadow.shadow[k].judged[p], 0, 1);
+			assert_in_range(real.accepted[p] - shadow.shadow[k].accepted[p], 0, 1);
+		}
+		assert_true(shadow.shadow[k].predicted > 0);
+	}
+}
+
+/* The one that is on is scored by its own drafts, once. */
+static void test_used(void **state)
+{
+	static struct told w;
+	int k = 0;
+
+	(void)state;
+	run_one(&w, "ngram:4", "ngram:4+ngram:2", 1);
+	while (strcmp(w.shadow[k].drafter, "ngram:4") != 0)
+		assert_true(++k < SPECS);
+	assert_int_equal(w.shadow[k].used, 1);
+	assert_in_range(w.steps - w.shadow[k].steps, 0, 1);
+	assert_in_range(w.accepted[0] - w.shadow[k].accepted[0], 0, 1);
+}
+
+static void test_settings(void **state)
+{
+	static const char *const bad[] = { "nobody", "ngram:4+", "+", "", "ngram:99", "off+ngram", "auto", "free+ngram" };
+	static struct told w;
+	struct engine *e = open_engine(&w, "off", NULL);
+	char now[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct err err = { 0 };
+
+		assert_int_equal(engine_set(e, "shadow", bad[i], &err), -1);
+		assert_int_equal(err.code, ERR_USAGE);
+		assert_int_equal(engine_get(e, "shadow", now, sizeof now), 0);
+		assert_string_equal(now, "off");
+	}
+	/* on, other, off, while requests run and go back */
+	submit(e, 0, 150);
+	submit(e, 1, 150);
+	for (int i = 0; i < 90; i++) {
+		struct err err = { 0 };
+
+		if (i % 9 == 0 && engine_set(e, "shadow", i % 2 ? "free" : i % 3 ? "ngram:3" : "off", &err))
+			fail_msg("%s", err.text);
+		if (i % 25 == 24 && engine_rewind(e, 1, 60 + i / 5, -1, &err))
+			fail_msg("%s", err.text);
+		assert_int_equal(engine_step(e, &err), 1);
+	}
+	run(e);
+	engine_close(e);
+}
+
+static void test_cost(void **state)
+{
+	static struct told w;
+	struct engine *e = open_engine(&w, "off", "free");
+	const struct draft_cost *c = &e->cost;
+	struct err err = { 0 };
+	double ns;
+
+	(void)state;
+	for (int rows = 1; rows < DRAFT_COST_ROWS; rows++)
+		assert_true(c->ns[rows] > 0 && c->ns[rows] <= c->ns[rows + 1]);
+	assert_true(draft_cost_ns(c, 2.5, 0) >= draft_cost_ns(c, 2, 0) && draft_cost_ns(c, 80, 0) >= draft_cost_ns(c, 64, 0));
+	assert_true(draft_cost_ns(c, 4, 300) >= draft_cost_ns(c, 4, 0));
+	assert_int_equal(engine_measure_rows(e, 5, 100, &ns, &err), 0);
+	assert_true(ns > 0);
+	assert_int_equal(engine_measure_rows(e, 5, 508, &ns, &err), -1);
+	assert_int_equal(engine_measure_rows(e, 65, 0, &ns, &err), -1);
+	engine_close(e);
+}
+
+/* c(K) = 1 + (K - 1) / 10: arithmetic by hand. */
+static void test_predictions(void **state)
+{
+	static struct draft_cost c;
+	struct shadow_sums s = { .steps = 10, .tokens = 24, .have = { 10, 10, 10 }, .hit = { 8, 5, 1 } };
+	double speed;
+
+	(void)state;
+	c.n = 1;
+	c.drift = 1;
+	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
+		c.ns[rows] = 1000 + 100 * (rows - 1);
+	assert_float_equal(shadow_speed(&s, &c, 1, 1), 1.8 / 1.1, 1e-6);
+	assert_float_equal(shadow_speed(&s, &c, 3, 1), 2.4 / 1.3, 1e-6);
+	assert_int_equal(shadow_best(&s, &c, DRAFT_NODES, 1, &speed), 2);
+	assert_float_equal(speed, 2.3 / 1.2, 1e-6);
+	assert_int_equal(shadow_best(&s, &c, 1, 1, &speed), 1);
+	s.propose_ns = 30 * 500; /* 500 ns each guess: half a step, dearer than what the third is worth */
+	assert_float_equal(shadow_speed(&s, &c, 2, 1), 2.3 / 2.2, 1e-6);
+	assert_int_equal(shadow_best(&s, &c, DRAFT_NODES, 1, &speed), 1);
+	s.propose_ns = 30 * 2000;
+	assert_int_equal(shadow_best(&s, &c, DRAFT_NODES, 1, &speed), 0);
+	assert_float_equal(speed, 1, 0);
+	/* two requests: two rows more a guess, shared by two */
+	s.propose_ns = 0;
+	assert_float_equal(shadow_speed(&s, &c, 1, 2), 1.8 / (1300.0 / 1100), 1e-6);
+	memset(&s, 0, sizeof s);
+	assert_true(isnan(shadow_speed(&s, &c, 4, 1)));
+}
+
+static int setup(void **state)
+{
+	struct tiny_options o = TINY_DEFAULTS;
+	struct err err = { 0 };
+
+	(void)state;
+	model_path = tiny_temp(&o, &err);
+	return model_path ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(model_path);
+	free(model_path);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost),	 cmocka_unit_test(test_untouched),
+		cmocka_unit_test(test_exact),		cmocka_unit_test(test_used), cmocka_unit_test(test_settings),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

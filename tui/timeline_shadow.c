@@ -1,0 +1,139 @@
+/* Part of the timeline: drafters that guess beside the run, what steps cost, and what `auto` chose. Kept like steps: what
+ * was told TL_WINDOW steps ago is let go of, but for the cost, which is measured once. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+static void copy_name(char out[TL_DRAFTER], struct ev_span s)
+{
+	snprintf(out, TL_DRAFTER, "%.*s", s.data ? (int)(s.size < TL_DRAFTER ? s.size : TL_DRAFTER - 1) : 0,
+			 s.data ? (const char *)s.data : "");
+}
+
+/* By rows within a depth, as they are told; a point that is told again is measured anew. */
+bool tl_fold_cost(struct timeline *t, const struct ev_cost *e)
+{
+	int32_t i = 0;
+
+	if (e->rows < 1 || e->rows > INT32_MAX || e->depth < 0 || e->depth > INT32_MAX || e->ns <= 0)
+		return false;
+	while (i < t->n_costs && (t->cost[i].rows != e->rows || t->cost[i].depth != e->depth))
+		i++;
+	if (i == TL_COSTS)
+		return true;
+	t->n_costs += i == t->n_costs;
+	t->cost[i] = *e;
+	return true;
+}
+
+static double real_in(double v, double least)
+{
+	return isfinite(v) && v >= least ? v : (double)NAN;
+}
+
+static void unpack_counts(uint32_t out[TL_PLACES], struct ev_span s)
+{
+	memset(out, 0, TL_PLACES * sizeof *out);
+	for (size_t i = 0; i < TL_PLACES && 4 * (i + 1) <= s.size && s.data; i++)
+		out[i] = tl_get32((const unsigned char *)s.data + 4 * i);
+}
+
+/* Its place, by name; NULL: there are too many. */
+static struct tl_shadow *place_of(struct timeline *t, const char *name)
+{
+	int32_t i = 0;
+
+	while (i < t->n_shadows && strcmp(t->shadow[i].drafter, name) < 0)
+		i++;
+	if (i < t->n_shadows && !strcmp(t->shadow[i].drafter, name))
+		return &t->shadow[i];
+	if (t->n_shadows == TL_SHADOWS)
+		return NULL;
+	memmove(&t->shadow[i + 1], &t->shadow[i], (size_t)(t->n_shadows++ - i) * sizeof *t->shadow);
+	t->shadow[i] = (struct tl_shadow){ .measured = (double)NAN };
+	snprintf(t->shadow[i].drafter, TL_DRAFTER, "%s", name);
+	return &t->shadow[i];
+}
+
+bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e)
+{
+	char name[TL_DRAFTER];
+	struct tl_shadow *s;
+
+	copy_name(name, e->drafter);
+	if (!*name || e->step < 1)
+		return false;
+	s = place_of(t, name);
+	if (!s)
+		return true;
+	s->step = e->step;
+	s->used = e->used == 1;
+	s->steps = e->steps > 0 ? e->steps : 0;
+	s->tokens = e->tokens > 0 ? e->tokens : 0;
+	s->nodes = e->nodes > 0 ? e->nodes : 0;
+	s->propose_ns = e->propose_ns > 0 ? e->propose_ns : 0;
+	s->learn_ns = e->learn_ns > 0 ? e->learn_ns : 0;
+	s->best_nodes = tl_int32(e->best_nodes);
+	s->lately = real_in(e->lately, 0);
+	s->predicted = real_in(e->predicted, 0);
+	if (!isnan(real_in(e->measured, 0))) {
+		s->measured = e->measured;
+		s->measured_step = e->step;
+	}
+	unpack_counts(s->judged, e->judged);
+	unpack_counts(s->accepted, e->accepted);
+	return true;
+}
+
+bool tl_fold_choice(struct timeline *t, const struct ev_choice *e)
+{
+	struct tl_choice *c = &t->choice[t->n_choices];
+
+	if (e->step < 1 || (t->n_choices && e->step < c[-1].step))
+		return false;
+	if (t->n_choices == TL_CHOICES) {
+		memmove(t->choice, t->choice + 1, (TL_CHOICES - 1) * sizeof *c);
+		c--;
+		t->n_choices--;
+	}
+	t->n_choices++;
+	c->step = e->step;
+	c->nodes = tl_int32(e->nodes);
+	c->speed = real_in(e->speed, 0);
+	c->speed_before = real_in(e->speed_before, 0);
+	copy_name(c->drafter, e->drafter);
+	copy_name(c->before, e->before);
+	return true;
+}
+
+void tl_drop_shadows(struct timeline *t, int64_t before)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < t->n_shadows; i++) {
+		struct tl_shadow s = t->shadow[i];
+
+		if (s.step <= before)
+			continue;
+		if (s.measured_step <= before) {
+			s.measured = (double)NAN;
+			s.measured_step = 0;
+		}
+		t->shadow[n++] = s;
+	}
+	t->n_shadows = n;
+	for (n = 0; n < t->n_choices && t->choice[n].step <= before;)
+		n++;
+	t->n_choices -= n;
+	memmove(t->choice, t->choice + n, (size_t)t->n_choices * sizeof *t->choice);
+}
+
+const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter)
+{
+	for (int32_t i = 0; i < t->n_shadows; i++)
+		if (!strcmp(t->shadow[i].drafter, drafter))
+			return &t->shadow[i];
+	return NULL;
+}
