@@ -166,6 +166,25 @@ static void test_schedules_are_drawn(void **state)
 	}
 }
 
+/* What the checker cannot see, since nothing races, the schedules do: bits that depend on who came first. */
+static void test_schedules_change_wrong_bits(void **state)
+{
+	(void)state;
+	EACH(s)
+	{
+		uint32_t *p = s->alloc(8), first = 0, n_others = 0;
+
+		for (uint64_t seed = 0; seed < 8; seed++) {
+			s->put(p, (uint32_t[2]){0, 0}, 8);
+			assert_true(launch(s, "wrong_order_of_sum", p, 3, 64, true, seed));
+			first = seed ? first : p[1];
+			n_others += p[1] != first;
+		}
+		assert_true(n_others > 0);
+		s->free(p);
+	}
+}
+
 static void test_those_who_wait_are_named(void **state)
 {
 	(void)state;
@@ -180,6 +199,8 @@ static void test_those_who_wait_are_named(void **state)
 		fails(s, "wrong_left_barrier", p, 1, 64, "left for good");
 		fails(s, "wrong_left_warp", p, 1, 32, "left for good");
 		fails(s, "wrong_deadlock", p, 1, 32, "16 threads, the first 16, wait at samples.cuh:");
+		fails(s, "wrong_shuffle_lane", p, 1, 32, "a lane that does not exist");
+		fails(s, "wrong_short_warp", p, 1, 16, "a warp that is not full");
 		fails(s, "wrong_misaligned_stream", p, 1, 32, "aligned");
 		fails(s, "wrong_misaligned_copy", p, 1, 32, "aligned");
 		s->free(p);
@@ -248,6 +269,9 @@ static void test_races_are_caught(void **state)
 	is_caught("wrong_flag_without_order", 2, 32, "a race between blocks");
 	is_caught("wrong_reader_of_many", 1, 256, "a race between warps");
 	is_caught("wrong_copy_of_another", 1, 32, "copy under way");
+	is_caught("wrong_race_shared", 1, 32, "a race between lanes");
+	is_caught("wrong_race_memset", 1, 64, "a race between");
+	is_caught("wrong_copy_source", 1, 32, "changed while it was under way");
 }
 
 static void test_bounds_are_kept(void **state)
@@ -260,6 +284,16 @@ static void test_bounds_are_kept(void **state)
 	is_caught("wrong_misaligned_read", 1, 32, "an access that is not aligned: kernel");
 	is_caught("wrong_index_outside", 1, 32, "an index outside its array: kernel");
 	is_caught("wrong_overflow", 1, 32, "a sum that overflows: kernel");
+	is_caught("wrong_difference", 1, 32, "a difference that overflows: kernel");
+	is_caught("wrong_product", 1, 32, "a product that overflows: kernel");
+	is_caught("wrong_shift", 1, 32, "a shift by too much: kernel");
+	is_caught("wrong_division", 1, 32, "a division by zero: kernel");
+	is_caught("wrong_other_shared", 2, 32, "shared memory of another block");
+	is_caught("wrong_bounds_atomic", 1, 32, "out of bounds");
+	is_caught("wrong_bounds_memcpy", 1, 32, "out of bounds");
+	is_caught("wrong_bounds_copy", 1, 32, "out of bounds");
+	is_caught("wrong_copy_to_global", 1, 32, "a copy to what is not shared memory");
+	is_caught("wrong_copy_written", 1, 32, "a copy under way is written");
 }
 
 static void test_foreign_memory(void **state)
@@ -290,6 +324,7 @@ static void test_unwritten_reads_are_caught(void **state)
 	(void)state;
 	is_caught("wrong_unwritten_shared", 1, 32, "nobody wrote");
 	is_caught("wrong_copy_not_waited", 1, 32, "copy under way");
+	is_caught("wrong_unwritten_atomic", 1, 32, "nobody wrote");
 	for (int i = 0; i < 2; i++) {
 		p = s->alloc(400);
 		memset(p, 0, 400);
@@ -369,6 +404,7 @@ int main(void)
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_integers),
 		cmocka_unit_test(test_schedules_are_drawn),
+		cmocka_unit_test(test_schedules_change_wrong_bits),
 		cmocka_unit_test(test_those_who_wait_are_named),
 		cmocka_unit_test(test_together),
 		cmocka_unit_test(test_right_kernels_pass),

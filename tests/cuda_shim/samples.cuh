@@ -48,7 +48,24 @@
 	X(wrong_copy_of_another)                                                                       \
 	X(wrong_misaligned_read)                                                                       \
 	X(wrong_index_outside)                                                                         \
-	X(wrong_overflow)
+	X(wrong_overflow)                                                                          \
+	X(wrong_race_shared)                                                                        \
+	X(wrong_race_memset)                                                                        \
+	X(wrong_other_shared)                                                                       \
+	X(wrong_bounds_atomic)                                                                      \
+	X(wrong_bounds_memcpy)                                                                      \
+	X(wrong_bounds_copy)                                                                        \
+	X(wrong_unwritten_atomic)                                                                   \
+	X(wrong_copy_to_global)                                                                     \
+	X(wrong_copy_source)                                                                        \
+	X(wrong_copy_written)                                                                       \
+	X(wrong_shuffle_lane)                                                                       \
+	X(wrong_short_warp)                                                                         \
+	X(wrong_shift)                                                                              \
+	X(wrong_division)                                                                           \
+	X(wrong_difference)                                                                         \
+	X(wrong_product)                                                                            \
+	X(wrong_order_of_sum)
 
 extern "C" __global__ void right_nothing(int32_t *p)
 {
@@ -403,6 +420,108 @@ extern "C" __global__ void wrong_index_outside(int32_t *p)
 extern "C" __global__ void wrong_overflow(int32_t *p)
 {
 	p[1] = (0x7fffffff - p[0]) + cu_thread();
+}
+extern "C" __global__ void wrong_race_shared(int32_t *p) /* two lanes write one place of shared memory */
+{
+	((int32_t *)cu_shared_memory())[cu_thread() / 2] = p[0];
+}
+extern "C" __global__ void wrong_race_memset(int32_t *p) /* … and two warps, by a call of the C library */
+{
+	memset((char *)cu_shared_memory(), 0, (size_t)(p[0] + 100));
+}
+extern "C" __global__ void wrong_other_shared(int32_t *p) /* a pointer to shared memory that went to another block */
+{
+	int32_t **q = (int32_t **)(void *)p, *own = (int32_t *)cu_shared_memory();
+
+	if (cu_thread())
+		return;
+	if (cu_block() == 0) {
+		own[0] = 7;
+		*q = own;
+		cu_arrive((uint32_t *)p + 8, 1);
+	} else {
+		while (!cu_acquire((uint32_t *)p + 8))
+			cu_relax();
+		p[9] = **q;
+	}
+}
+extern "C" __global__ void wrong_bounds_atomic(int32_t *p)
+{
+	cu_max_int(p + 256, 1);
+}
+extern "C" __global__ void wrong_bounds_memcpy(int32_t *p)
+{
+	if (cu_thread() == 0)
+		memcpy(cu_shared_memory(), p, (size_t)(p[0] + 1028));
+}
+extern "C" __global__ void wrong_bounds_copy(int32_t *p)
+{
+	cu_copy16(cu_shared_memory(), p + 256);
+}
+extern "C" __global__ void wrong_unwritten_atomic(int32_t *p)
+{
+	(void)p;
+	cu_max_int((int32_t *)cu_shared_memory(), 1);
+}
+extern "C" __global__ void wrong_copy_to_global(int32_t *p)
+{
+	cu_copy16(p, p + 4);
+}
+extern "C" __global__ void wrong_copy_source(int32_t *p) /* it changes while the copy is under way */
+{
+	if (cu_thread() == 0)
+		cu_copy16(cu_shared_memory(), p);
+	cu_copy_commit();
+	CU_SYNC_WARP();
+	if (cu_thread() == 1)
+		p[0]++;
+	CU_SYNC_WARP();
+	cu_copy_wait(0);
+}
+extern "C" __global__ void wrong_copy_written(int32_t *p) /* what is written there is lost when it comes */
+{
+	if (cu_thread())
+		return;
+	cu_copy16(cu_shared_memory(), p);
+	cu_copy_commit();
+	*(int32_t *)cu_shared_memory() = 1;
+}
+extern "C" __global__ void wrong_shuffle_lane(int32_t *p)
+{
+	p[cu_thread()] = cu_shuffle(1, 32 + p[0]);
+}
+extern "C" __global__ void wrong_short_warp(int32_t *p) /* for a block of fewer threads than a warp */
+{
+	p[cu_thread()] = cu_shuffle(1, 0);
+}
+extern "C" __global__ void wrong_shift(int32_t *p)
+{
+	p[cu_thread()] = 1 << (p[cu_thread()] + 32);
+}
+extern "C" __global__ void wrong_division(int32_t *p)
+{
+	p[cu_thread()] = 7 / p[cu_thread()];
+}
+extern "C" __global__ void wrong_difference(int32_t *p)
+{
+	p[cu_thread()] = (p[cu_thread()] - 0x7fffffff) - (2 + cu_thread());
+}
+extern "C" __global__ void wrong_product(int32_t *p)
+{
+	p[cu_thread()] = (p[cu_thread()] + 0x10001) * 0x10001;
+}
+/* No race, since only atomics meet, and yet whoever comes first decides the bits: floats added as they come.
+ * p[0]: a lock, p[1]: the sum. */
+extern "C" __global__ void wrong_order_of_sum(int32_t *p)
+{
+	const float mine = 1.0f / (float)(1 + cu_block() * shim_n_threads() + cu_thread());
+
+	for (;;) {
+		const int32_t was = cu_swap_if(p + 1, 0x7fffffff, 0x7fffffff);
+
+		if (cu_swap_if(p + 1, was, (int32_t)k_bits(k_float((uint32_t)was) + mine)) == was)
+			break;
+	}
 }
 
 #endif
