@@ -3,9 +3,13 @@
 the same hashes of logits as on the CPU, in each way to run a step, on the fast and on the checked build; and
 what a device does that runs out of memory, faults, or goes away. TAP, the standard library."""
 import os
+import pty
+import select
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 FAST, CHECKED = "build/tests/libcuda_shim.so", "build/tests/libcuda_shim_checked.so"
@@ -154,6 +158,49 @@ def test_recorded(folder):
             ok(status == 0 and "equal" in out, f"{kind}, {mode}: the recording verifies on the CPU", out + errors)
 
 
+def chat(folder, model, file, plan):
+    """(exit status, all that came to the screen) of a chat of two questions, in which the plan's call fails."""
+    env = dict(os.environ, CUTAWAY_CUDA_DRIVER=FAST, CUTAWAY_SHIM_FAIL=plan, CUTAWAY_SHIM_MULTIPROCESSORS="1", HOME=folder,
+               XDG_DATA_HOME=folder, XDG_STATE_HOME=folder, XDG_CACHE_HOME=folder, TERM="xterm-256color", LC_ALL="C.UTF-8")
+    pid, screen = pty.fork()
+    if not pid:
+        os.execve("./cutaway", ["cutaway", "chat", "--backend", "cuda", "--model", model, "--max-tokens", "12", "--record", file], env)
+    out = b""
+    for keys in (b"", b"hello there\r", b"and again\r", b"/quit\r"):
+        try:
+            if keys:
+                os.write(screen, keys)
+            end = time.monotonic() + (60 if keys == b"/quit\r" else 3)
+            while time.monotonic() < end:
+                if select.select([screen], [], [], 0.1)[0]:
+                    out += os.read(screen, 65536)
+        except OSError:  # it has ended
+            break
+    pid, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), out.decode("utf-8", "replace")
+
+
+def test_chat(folder, model):
+    """A device that is lost when it is opened, in the first answer or in the second: said on the screen, the chat saved."""
+    in_chat = 0
+    for call in (40, 112, 128):  # waits; how many the opening needs may change
+        file = os.path.join(folder, f"chat-{call}.db")
+        status, screen = chat(folder, model, file, f"cuStreamSynchronize:{call}=719!")
+        if not os.path.exists(file):
+            ok(status == 6 and "given up" in screen, f"a device lost at wait {call}, in front of the chat", f"{status}: {screen[-800:]}")
+            continue
+        db = sqlite3.connect(file)
+        failed_ones = db.execute("select count(*) from finish where reason = 6").fetchone()[0]
+        mode = db.execute("pragma journal_mode").fetchone()[0]
+        db.close()
+        in_chat += failed_ones > 0
+        ok("given up" in screen and mode == "delete" and failed_ones and not os.path.exists(file + "-wal"),
+           f"a device lost at wait {call}, in the chat: said, and the recording closed", f"{status}, {mode}, {failed_ones}")
+        status, out, errors = cutaway("verify", "--backend", "cpu", "--model", model, file)
+        ok(status == 0 and "all equal" in out, "what was answered before is saved, and verifies", out + errors)
+    ok(in_chat, "some device was lost while it answered")
+
+
 def barriers(name):
     """Places of a file's barriers."""
     with open("kernels/cuda/" + name, encoding="utf-8") as f:
@@ -236,6 +283,7 @@ def main():
         model = tiny(folder, "small")
         for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model),
                            "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),
+                           "chat": lambda: test_chat(folder, model),
                            "faults": lambda: test_kernel_faults(model), "recorded": lambda: test_recorded(folder), "counts": lambda: test_counts(folder),
                            "real": test_real}.items():
             if not wanted or name in wanted:
