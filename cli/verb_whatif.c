@@ -54,7 +54,9 @@ static void print_table(const struct whatif *w)
 		printf("%12.3f", w->real.seconds);
 	printf("\n\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
 		   100 * w->step_error, 100 * w->time_error);
-	if (n_off)
+	if (w->unchecked)
+		puts("it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
+	else if (n_off)
 		printf("run again as recorded, %d of these figures differ from the log: arrivals cannot be placed exactly\n",
 			   n_off);
 	else

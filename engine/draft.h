@@ -42,6 +42,7 @@ struct draft {
 	/* For the rejection rule: the distribution [vocab] that the node was drawn from (PURPOSE_DRAFT), or
 	 * NULL if it was not drawn but chosen: then it counts as certain. Stays until the next propose(). */
 	const float *dense[DRAFT_NODES];
+	const char *by; /* whose guess it is, where a drafter asked another; else NULL */
 };
 
 /* What the engine has that a drafter may use. NULL where there is no model (sessions/whatif.h): drafters

@@ -20,6 +20,8 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 {
 	int32_t depth = r->limit - r->n_ids - 1; /* one token comes for certain */
 
+	r->draft.by = NULL;
+
 	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
 							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
 							   .pages = r->pages, .params = &r->params, .sample = r->sample,
@@ -98,6 +100,8 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
 	if (strlen(spec) >= sizeof e->spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
+	if (!strncmp(spec, "auto", 4) && engine_need_cost(e, err))
+		return -1;
 	if (draft_open(spec, &e->draft_env, &ops, &drafter, err))
 		return -1;
 	engine_close_draft(e);

@@ -115,7 +115,7 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->pos = item->pos + draft_depth(t, node);
 	d->nth = node + 1;
 	d->parent = t->parent[node] + 1;
-	d->drafter = text(e->draft_ops->name);
+	d->drafter = text(t->by ? t->by : e->draft_ops->name);
 	d->id = t->id[node];
 	d->top = e->forward.stats[item->out + 1 + node].argmax;
 	d->rule = e->rejection ? EV_RULE_rejection : EV_RULE_race;

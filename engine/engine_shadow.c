@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/draft/auto.h"
 #include "engine/engine_impl.h"
 
 enum { TELL_EVERY = 16 }; /* steps */
@@ -95,7 +96,7 @@ int engine_shadow_ask(struct engine *e, int32_t n, int32_t nodes, int64_t propos
 
 		d->elsewhere = !strcmp(d->spec, e->spec);
 		for (int32_t k = 0; d->elsewhere && k < n; k++)
-			shadow_note(e->shadow, i, &e->jobs[k], propose_ns / n);
+			shadow_note(e->shadow, i, &e->jobs[k], propose_ns / n, true);
 	}
 	e->n_branches = e->n_spare_used = 0; /* the step begins with all of them */
 	for (int32_t k = 0; k < n; k++) {
@@ -187,6 +188,19 @@ static void tell_plain(struct engine *e, double plain)
 	stream_emit(&e->stream, &ev);
 }
 
+/* What auto itself reached: it is none of those that it weighs. */
+static void tell_auto(struct engine *e)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_shadow);
+	ev.u.shadow.step = e->n_steps;
+	ev.u.shadow.drafter = text(e->spec);
+	ev.u.shadow.used = 1;
+	ev.u.shadow.measured = measured(e);
+	stream_emit(&e->stream, &ev);
+}
+
 /* Steps of prompts are no measure of decoding. */
 static void note_step(struct engine *e, double *depth, int32_t *members)
 {
@@ -202,8 +216,28 @@ static void note_step(struct engine *e, double *depth, int32_t *members)
 	e->meter.ns = e->meter.ns * left + ns;
 }
 
+static void tell_choice(struct engine *e)
+{
+	struct auto_choice c;
+	struct event ev;
+
+	if (e->draft_ops != &draft_auto || !auto_changed(e->drafter, &c) || !e->begun)
+		return;
+	ev_init(&ev, EV_choice);
+	ev.u.choice = (struct ev_choice){ .step = e->n_steps, .drafter = text(c.spec), .nodes = c.nodes,
+									  .before = text(c.before), .speed = c.speed, .speed_before = c.speed_before };
+	stream_emit(&e->stream, &ev);
+}
+
+/* auto's own, unless the user asked for others. */
+static struct shadow *shown(const struct engine *e)
+{
+	return e->shadow ? e->shadow : e->draft_ops == &draft_auto ? auto_shadow(e->drafter) : NULL;
+}
+
 void engine_shadow_step(struct engine *e)
 {
+	struct shadow *told = shown(e);
 	double depth, plain;
 	int32_t n;
 
@@ -215,10 +249,13 @@ void engine_shadow_step(struct engine *e)
 			shadow_at(e->shadow, i)->all.learn_ns += (double)e->learn_ns / n;
 			shadow_at(e->shadow, i)->lately.learn_ns += (double)e->learn_ns / n;
 		}
-	if (!e->shadow || !e->begun || (e->n_steps % TELL_EVERY && e->sched.n_running == n))
+	tell_choice(e);
+	if (!told || !e->begun || (e->n_steps % TELL_EVERY && e->sched.n_running == n))
 		return; /* now and then, and when a request has ended */
 	plain = plain_speed(e, depth, n);
 	tell_plain(e, plain);
-	for (int32_t i = 0; i < shadow_count(e->shadow); i++)
-		tell_drafter(e, shadow_at(e->shadow, i), plain, n);
+	for (int32_t i = 0; i < shadow_count(told); i++)
+		tell_drafter(e, shadow_at(told, i), plain, n);
+	if (e->draft_ops == &draft_auto)
+		tell_auto(e);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/model.h"
 
 struct open_guess { /* of one drafter for one request */
 	int64_t request, used; /* 0: nobody's; when it was touched last */
@@ -59,8 +60,12 @@ static void open_known(struct shadow *s, const struct draft_env *env, bool free_
 	for (int i = 0; draft_table[i] && s->n < SHADOW_MOST; i++) {
 		const char *name = draft_table[i]->name;
 		struct err unused = { 0 };
+		char spec[SHADOW_SPEC];
 
-		if (!strcmp(name, "jacobi") || open_one(s, name, strlen(name), env, &unused))
+		snprintf(spec, sizeof spec, "%s", name);
+		if (!strcmp(name, "skip") && env->model) /* it has no usual number of layers */
+			snprintf(spec, sizeof spec, "skip:%d,3", env->model->config.n_layers * 4 / 5);
+		if (!strcmp(name, "jacobi") || open_one(s, spec, strlen(spec), env, &unused))
 			continue; /* Jacobi's guesses are its own last ones, checked: without that it has none */
 		if (free_only && !s->drafter[s->n - 1].free) {
 			s->n--;
@@ -213,12 +218,12 @@ int shadow_ask(struct shadow *s, int32_t i, const struct draft_job *job, int32_t
 	return 0;
 }
 
-void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns)
+void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns, bool scored)
 {
 	struct open_guess *g = guess_of(s, i, job->request, true);
 
-	g->checked = true;
-	if (!is_due(g, job->n))
+	g->checked = job->out->n > 0;
+	if (!scored || !is_due(g, job->n))
 		return;
 	g->n = job->n;
 	g->propose_ns = propose_ns;

@@ -51,8 +51,9 @@ bool shadow_needs_pages(const struct shadow *s);
 /* Before a step: drafter i (-1: each) guesses for those jobs whose requests it has no open guess for. job.out is not
  * touched. Fails as k_run() does. */
 int shadow_ask(struct shadow *s, int32_t i, const struct draft_job *job, int32_t n, struct err *e);
-/* The draft in job.out is drafter i's and will be checked in the coming step: it is scored like the others. */
-void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns);
+/* The draft in job.out is drafter i's and will be checked in the coming step: it is scored like the others, or
+ * only remembered as its own. */
+void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns, bool scored);
 /* After a step: settles guesses, and tells drafters what was computed. Of a draft only whose it was is told. */
 int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, struct err *e);
 void shadow_forget(struct shadow *s, int64_t request);

@@ -445,9 +445,55 @@ static int simulate(struct recorded *r, const struct whatif_settings *asked, con
 	return rc;
 }
 
+/* Does it guess without the model? Others cannot be simulated: their guesses are not in the log but as far as they
+ * were checked. */
+static bool is_simple(const char *spec)
+{
+	const struct draft_ops *ops = NULL;
+	struct drafter *d = NULL;
+	struct err unused = { 0 };
+
+	if (draft_open(spec, NULL, &ops, &d, &unused)) {
+		for (int i = 0; draft_table[i]; i++)
+			if (!strncmp(spec, draft_table[i]->name, strcspn(spec, ":")) &&
+				strlen(draft_table[i]->name) == strcspn(spec, ":"))
+				return false;
+		return true; /* nobody's name: who opens it says so */
+	}
+	if (ops)
+		ops->close(d);
+	return true;
+}
+
+/* The first drafter of the recording that needs the model, or NULL. */
+static const char *recorded_drafter(const struct recorded *r)
+{
+	if (!is_simple(r->spec))
+		return r->spec;
+	for (int32_t i = 0; i < r->n_changes; i++)
+		if (!strcmp(r->change[i].name, "spec") && !is_simple(r->change[i].value))
+			return r->change[i].value;
+	return NULL;
+}
+
+static int check_drafters(const char *path, const struct recorded *r, const struct whatif_settings *s,
+						  struct whatif *out, struct err *e)
+{
+	const char *needs = recorded_drafter(r);
+
+	if (s->spec && !is_simple(s->spec))
+		return err_set(e, ERR_USAGE, "'%s' guesses with the model, or weighs those who do: that cannot be simulated "
+									 "from a log; off and ngram can", s->spec);
+	if (needs && !s->spec)
+		return err_set(e, ERR_USAGE, "%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
+									 "--spec off or --spec ngram asks about the rest", path, needs);
+	out->unchecked = needs != NULL;
+	return 0;
+}
+
 int whatif_run(const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e)
 {
-	const struct whatif_settings as_recorded = WHATIF_AS_RECORDED;
+	struct whatif_settings as_recorded = WHATIF_AS_RECORDED;
 	struct recorded r;
 	struct cost cost;
 	int rc;
@@ -457,6 +503,12 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 		return -1;
 	cost_fit(&cost, &r, out);
 	out->recorded = r.counts;
+	if (check_drafters(path, &r, s, out, e)) {
+		whatif_free(&r);
+		return -1;
+	}
+	if (out->unchecked)
+		as_recorded.spec = s->spec;
 	rc = simulate(&r, &as_recorded, &cost, &out->again, e) || simulate(&r, s, &cost, &out->changed, e) ? -1 : 0;
 	whatif_free(&r);
 	return rc;

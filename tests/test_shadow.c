@@ -21,7 +21,7 @@ struct told {
 	int64_t hash[4][TOKENS], pages[512];
 	int n_pages;
 	int64_t steps, tokens, accepted[DRAFT_MAX], judged[DRAFT_MAX]; /* of drafts that were checked */
-	int n_costs;
+	int n_costs, n_choices;
 	struct {
 		char drafter[64];
 		int64_t steps, tokens, used;
@@ -72,6 +72,8 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_cost) {
 		assert_true(ev->u.cost.ns > 0 && ev->u.cost.runs > 0);
 		w->n_costs++;
+	} else if (ev->kind == EV_choice) {
+		w->n_choices++;
 	} else if (ev->kind == EV_shadow) {
 		note_shadow(w, &ev->u.shadow);
 	}
@@ -274,6 +276,54 @@ static void test_predictions(void **state)
 	assert_true(isnan(shadow_speed(&s, &c, 4, 1)));
 }
 
+/* auto gives the text of plain decoding, says when it changes its mind, and sees which drafter is the better one. */
+static void test_auto(void **state)
+{
+	static struct told plain, w;
+	struct draft_cost *c;
+	struct engine *e;
+
+	(void)state;
+	run_one(&plain, "off", "off", 3);
+	e = open_engine(&w, "auto:ngram:1+ngram:4+skip:1,2", NULL);
+	c = &e->cost;
+	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
+		c->ns[rows] = 1e6 * (1 + 0.1 * (rows - 1)); /* of a machine on which guesses pay */
+	for (int i = 0; i < 3; i++)
+		submit(e, i, 150);
+	run(e);
+	engine_close(e);
+	assert_memory_equal(plain.id, w.id, sizeof plain.id);
+	assert_memory_equal(plain.hash, w.hash, sizeof plain.hash);
+	assert_true(w.n_choices > 0 && w.accepted[0] > 5);
+	assert_true(w.steps < plain.steps);
+	/* where a row more costs a step more, nobody pays */
+	e = open_engine(&w, "auto:ngram:1+ngram:4", NULL);
+	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
+		e->cost.ns[rows] = 1e6 * rows;
+	for (int i = 0; i < 2; i++)
+		submit(e, i, 150);
+	run(e);
+	engine_close(e);
+	assert_int_equal(w.accepted[0] + w.judged[0], 0);
+}
+
+static void test_auto_args(void **state)
+{
+	static const char *const bad[] = { "auto:nobody", "auto:off", "auto:auto", "auto:ngram:4+ngram:77" };
+	static struct told w;
+	struct engine *e = open_engine(&w, "off", NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct err err = { 0 };
+
+		assert_int_equal(engine_set(e, "spec", bad[i], &err), -1);
+		assert_int_equal(err.code, ERR_USAGE);
+	}
+	engine_close(e);
+}
+
 static int setup(void **state)
 {
 	struct tiny_options o = TINY_DEFAULTS;
@@ -297,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost),	 cmocka_unit_test(test_untouched),
 		cmocka_unit_test(test_exact),		cmocka_unit_test(test_used), cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
