@@ -77,6 +77,7 @@ static int record(void **state)
 	o.model = model;
 	o.threads = 1;
 	o.spec = "ngram:3";
+	o.shadow = "ngram:2+ngram:5";
 	close(mkstemp(path));
 	unlink(path);
 	timeline_init(&live);

@@ -16,5 +16,6 @@ const struct view *const views[] = {
 	&view_watch,
 	&view_tree,
 	&view_lens,
+	&view_drafters,
 	NULL,
 };

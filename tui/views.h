@@ -7,10 +7,10 @@
 /* Place in views[] and in the arrays of struct view_state; the key is one more. */
 enum view_index {
 	VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_SPECULATION, VIEW_PREFIX, VIEW_ATTENTION,
-	VIEW_TIME, VIEW_SAMPLER, VIEW_WATCH, VIEW_TREE, VIEW_LENS, VIEW_N
+	VIEW_TIME, VIEW_SAMPLER, VIEW_WATCH, VIEW_TREE, VIEW_LENS, VIEW_DRAFTERS, VIEW_N
 };
 
 extern const struct view view_chat, view_next, view_pages, view_batch, view_speculation, view_prefix,
-	view_attention, view_time, view_sampler, view_watch, view_tree, view_lens;
+	view_attention, view_time, view_sampler, view_watch, view_tree, view_lens, view_drafters;
 
 #endif
