@@ -86,6 +86,7 @@ class Eagle(Drafter):
     def unroll(self, ids, h, depth):
         n = ids.shape[1]
         table, causal = rope_table(self.c, n), torch.ones(n, n, dtype=torch.bool).tril()
+        causal[:, 0] = False
         late = lambda x, by: F.pad(x, (0, 0, by, 0))[..., :n, :]
         out, keys, values, hidden = [], [], [], late(h, 1)
         for j in range(depth):
@@ -94,7 +95,8 @@ class Eagle(Drafter):
             group = q.shape[1] // k.shape[1]
             keys.append(k.repeat_interleave(group, 1))
             values.append(v.repeat_interleave(group, 1))
-            # At t: the keys of the first round up to t - j, and one of each later round behind them.
+            # There is no z[0], since there is no h[-1]. At t: the keys of the first round up to t - j, and one of each
+            # later round behind them.
             scores = q @ keys[0].transpose(-1, -2)
             scores = [scores.float().masked_fill(~(causal if not j else causal.tril(-j)), -1e9)]
             scores += [(q * late(keys[i], j - i)).sum(-1, keepdim=True).float() for i in range(1, j + 1)]

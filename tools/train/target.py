@@ -4,6 +4,8 @@ Plain Llama: RMS norms, rotary positions over pairs (2i, 2i + 1), which is the r
 queries, SwiGLU, tied or own output matrix. It is here to give features (the residual stream behind the last
 layer) and distributions to learn from; the engine's own arithmetic quantises activations, so the two agree on
 nearly every greedy choice, and `check` says on how many."""
+import sys
+
 import gguf
 import numpy as np
 import torch
@@ -39,7 +41,7 @@ class Config:
         self.vocab = len(tokens)
         self.eos = meta["tokenizer.ggml.eos_token_id"]
         self.name = meta.get("general.name", "")
-        hashed = xxhash.xxh3_64()
+        hashed = xxhash.xxh64()
         for token in tokens:
             hashed.update(token.encode() + b"\0")
         self.vocab_hash = f"{hashed.intdigest():016x}"
@@ -121,3 +123,22 @@ class Target(nn.Module):
     def logits(self, h, ids=None):
         """Rows `ids` of the output matrix, or all."""
         return F.linear(rms(h.float(), self.norm, self.c.eps), self.head if ids is None else self.head[ids])
+
+
+def main():
+    """target.py MODEL FEATURES: holds this model beside the engine's, on held-out conversations."""
+    import features
+    target = Target(sys.argv[1])
+    rows = [r for r in features.load(sys.argv[2]) if r["held_out"] and r["temp"] == 0][::8]
+    same = seen = 0
+    with torch.no_grad():
+        for row in rows:
+            best = target.logits(target.features(torch.tensor([row["ids"]]))[0, row["start"] - 1:-1]).argmax(-1)
+            same += (best == torch.tensor(row["ids"][row["start"]:])).sum().item()
+            seen += len(best)
+    print(f"of {seen} greedy tokens of the engine {same} are this model's too: {same / seen:.4f}")
+    return same < 0.98 * seen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,8 +3,8 @@
 
     train.py KIND FEATURES MODEL OUT [--steps N] ...
 
-KIND: eagle, medusa or model. The loss is the cross-entropy with the target's whole distribution over the trimmed
-vocabulary at each guessed depth, and for eagle a little of the distance of its features. Matrices learn by Muon
+KIND: eagle, medusa or model. The loss is the cross-entropy with the target's distribution over the trimmed vocabulary,
+at the temperature that a chat begins with, at each guessed depth, and for eagle a little of the distance of its features. Matrices learn by Muon
 (Jordan 2024), which needs about half of AdamW's steps here, norms by AdamW; both rates fall linearly to a tenth.
 OUT/KIND.ckpt is written every 50 steps and gone on from; OUT/KIND.csv has the loss; OUT/KIND.json the acceptance."""
 import argparse
@@ -70,20 +70,20 @@ class CrossEntropy(torch.autograd.Function):
         return ctx.saved_tensors[0].float() * grad, None, None
 
 
-def loss_of(drafter, target, head, rows, part, depth, feature_weight):
+def loss_of(drafter, target, head, rows, part, args):
     ids, h, at = batch(rows, part)
     with torch.no_grad():
         direction = rms(h[at], target.norm, drafter.c.eps)
-        goal = torch.softmax(F.linear(direction.bfloat16(), head).float(), -1)
+        goal = torch.softmax(F.linear(direction.bfloat16(), head).float() / args.temperature, -1)
     total, losses = 0, []
-    for j, y in enumerate(drafter.unroll(ids, h, depth)):
+    for j, y in enumerate(drafter.unroll(ids, h, args.depth)):
         some = slice(None) if not j else slice(int(torch.randint(2, ())), None, 2)  # every second one of the later
         normed = rms(y[at[0][some], at[1][some] - j].float(), drafter.norm_of(j), drafter.c.eps)
         one = CrossEntropy.apply(normed, head, goal[some])
         losses.append(one.item())
         total = total + one * 0.8 ** j
-        if feature_weight:
-            total = total + F.smooth_l1_loss(normed, direction[some]) * (feature_weight * 0.8 ** j)
+        if args.feature_weight:
+            total = total + F.smooth_l1_loss(normed, direction[some]) * (args.feature_weight * 0.8 ** j)
     return total, losses
 
 
@@ -165,7 +165,7 @@ def train(drafter, target, rows, args, path):
             for group in opt.param_groups:
                 group["lr"] = args.lr * rate
         with torch.autocast("cpu", torch.bfloat16):
-            loss, losses = loss_of(drafter, target, head, rows, parts.pop(0), args.depth, args.feature_weight)
+            loss, losses = loss_of(drafter, target, head, rows, parts.pop(0), args)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(drafter.parameters(), 1.0)
         for opt in opts:
@@ -198,9 +198,10 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--tokens", type=int, default=2048, help="of a batch, padding counted")
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--depth", type=int, default=3, help="guesses ahead that are trained")
     parser.add_argument("--feature-weight", type=float, default=0.1)
+    parser.add_argument("--temperature", type=float, default=0.7, help="of the target's distribution")
     parser.add_argument("--vocab", type=int, default=8192, help="ids of the trimmed vocabulary")
     parser.add_argument("--layers", default="0,29", help="model: the target's layers that it begins as")
     parser.add_argument("--heads", type=int, default=4, help="medusa")
