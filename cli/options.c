@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "cli/cli.h"
 
 enum {
@@ -32,7 +33,7 @@ enum {
 /* clang-format on */
 
 const struct option options[] = {
-	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_REPLAY | VERB_CACHE | VERB_WHY | VERB_EXPORT | VERB_DEVICES), engine.model,
+	WORD(FILE, "Model", "model", "FILE", VERB_ALL & ~(VERB_CACHE | VERB_WHY | VERB_EXPORT | VERB_DEVICES), engine.model,
 		 "GGUF file of the Llama family (without it: the model that `make model` fetches)"),
 	INT("Model", "ctx", "N", ENGINE, engine.ctx, 0, 1 << 20, 1,
 		"longest sequence in tokens; 0: the model's own, at most 8192"),
@@ -194,37 +195,13 @@ const char *option_default(const struct option *o, char *buf, size_t cap)
 	return buf;
 }
 
-/* Edits that make b of a, counting a swap of neighbours as one (Damerau, restricted). */
-static int distance(const char *a, const char *b)
-{
-	enum { MOST = 31 };
-	int n = (int)strlen(a), m = (int)strlen(b);
-	int d[MOST + 1][MOST + 1];
-	if (n > MOST || m > MOST)
-		return MOST;
-	for (int i = 0; i <= n; i++) {
-		for (int j = 0; j <= m; j++) {
-			int best = i ? d[i - 1][j] + 1 : j;
-			if (j && (!i || d[i][j - 1] + 1 < best))
-				best = d[i][j - 1] + 1;
-			if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < best)
-				best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-				d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[n][m];
-}
-
 /* The nearest name at most 2 edits away (and not all of it), or NULL. */
 static const char *nearest_option(const char *name)
 {
 	const char *best = NULL;
-	int least = 3;
+	int least = NEAR_ENOUGH + 1;
 	for (const struct option *o = options; o->name; o++) {
-		int d = distance(name, o->name);
+		int d = near_edits(name, o->name);
 		if (!o->hidden && d < least && d < (int)strlen(o->name)) {
 			least = d;
 			best = o->name;
@@ -236,9 +213,9 @@ static const char *nearest_option(const char *name)
 static const char *nearest_verb(const char *name)
 {
 	const char *best = NULL;
-	int least = 3;
+	int least = NEAR_ENOUGH + 1;
 	for (const struct verb *v = verbs; v->name; v++) {
-		int d = distance(name, v->name);
+		int d = near_edits(name, v->name);
 		if (d < least && d < (int)strlen(v->name)) {
 			least = d;
 			best = v->name;

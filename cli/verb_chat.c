@@ -72,15 +72,20 @@ int verb_chat(const struct cli *c, struct err *e)
 int verb_replay(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
-	char *newest = NULL;
+	char *newest = NULL, *model = NULL;
 	int rc;
 
 	o.follow = c->follow;
+	o.engine.model = c->engine.model;
+	if (!c->engine.model && !model_find(c, &model, NULL))
+		o.model_else = model;
 	if (!c->n_operands && !c->follow)
-		return err_set(e, ERR_USAGE, "replay needs FILE; see cutaway replay --help");
-	if (!c->n_operands && paths_last_recording(&newest, e))
-		return -1;
-	rc = tui_replay(newest ? newest : c->operand[0], &o, e);
+		rc = err_set(e, ERR_USAGE, "replay needs FILE; see cutaway replay --help");
+	else if (!c->n_operands && paths_last_recording(&newest, e))
+		rc = -1;
+	else
+		rc = tui_replay(newest ? newest : c->operand[0], &o, e);
+	free(model);
 	free(newest);
 	return rc;
 }

@@ -15,7 +15,7 @@ int verb_why(const struct cli *c, struct err *e)
 	if ((c->file || !paths_last_recording(&newest, e)) && !why_open(&w, c->file ? c->file : newest, e)) {
 		if (newest)
 			fprintf(stderr, "%s\n", newest);
-		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, stdout, e))
+		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
 			out_flush(e);
 	}
 	why_close(w);

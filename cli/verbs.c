@@ -29,7 +29,8 @@ const struct verb verbs[] = {
 	{"replay", "[FILE]", "play a recording on the same screens, no model needed",
 	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step. With --follow "
 	 "it shows one that is being written, from another terminal or by another user, as it grows; End "
-	 "goes back to its end.",
+	 "goes back to its end. A model is loaded only for a deep look (/lens): the recorded file, where it was "
+	 "recorded or where --model says, if its SHA-256 is the recorded one.",
 	 "cutaway replay session.db", VERB_REPLAY, 0, 1, verb_replay},
 	{"tokenize", "", "standard input to token ids",
 	 "Reads standard input byte for byte and writes its token ids, one a line. Control tokens "

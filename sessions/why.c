@@ -112,7 +112,8 @@ bad:
 	return err_set(e, ERR_USAGE, "why %s %.40s: \"%.40s\" is no %s", k->name, where, where, k->where);
 }
 
-int why_ask(struct why *w, const char *what, const char *where, FILE *out, struct err *e)
+int why_ask(struct why *w, const char *what, const char *where, const struct why_here *here, FILE *out,
+			struct err *e)
 {
 	struct err own = { 0 };
 	int kind = find_kind(what, e);
@@ -121,6 +122,8 @@ int why_ask(struct why *w, const char *what, const char *where, FILE *out, struc
 		return -1;
 	w->e = e ? e : &own;
 	w->out = out;
+	w->until = here ? here->seq : INT64_MAX;
+	w->step = here ? here->step : 0;
 	/* one state of a file that is being written */
 	sqlite3_exec(w->db, "BEGIN", NULL, NULL, NULL);
 	answers[kind](w);
@@ -141,6 +144,8 @@ sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_
 	}
 	for (int i = 0; i < n; i++)
 		sqlite3_bind_int64(s, i + 1, value[i]);
+	if (sqlite3_bind_parameter_count(s) >= 9)
+		sqlite3_bind_int64(s, 9, w->until);
 	return s;
 }
 
@@ -176,6 +181,11 @@ int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, 
 		why_done(&s);
 	}
 	return value;
+}
+
+const char *why_so_far(const struct why *w)
+{
+	return w->until == INT64_MAX ? "" : " up to here";
 }
 
 bool why_is_null(sqlite3_stmt *s, int column)

@@ -6,6 +6,7 @@
 #ifndef CUTAWAY_SESSIONS_WHY_H
 #define CUTAWAY_SESSIONS_WHY_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -22,9 +23,18 @@ extern const struct why_kind why_kinds[]; /* ends with name NULL */
 int why_open(struct why **w, const char *path, struct err *e);
 void why_close(struct why *w); /* NULL is fine */
 
+/* Where somebody looks at the recording: what is asked without WHERE lies there or before, and what a position names
+ * twice (a request went back) is what it was there. */
+struct why_here {
+	int64_t seq;  /* of the newest event that is seen */
+	int64_t step; /* the step; 0: before the first */
+};
+
 /* Writes the answer as lines of plain text, the answer itself first and its evidence below. what: a name
- * of why_kinds or a unique beginning. where: NULL or "" for what is most worth asking. ERR_USAGE if what or
- * where make no sense, with what would; that the log has nothing of the kind is an answer. */
-int why_ask(struct why *w, const char *what, const char *where, FILE *out, struct err *e);
+ * of why_kinds or a unique beginning. where: NULL or "" for what is most worth asking. here: NULL for the whole
+ * file. ERR_USAGE if what or where make no sense, with what would; that the log has nothing of the kind is an
+ * answer. */
+int why_ask(struct why *w, const char *what, const char *where, const struct why_here *here, FILE *out,
+			struct err *e);
 
 #endif

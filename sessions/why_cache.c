@@ -23,7 +23,7 @@ static bool read_lookup(struct why *w, struct miss *m)
 					  &m->reason,  &m->nearest, &m->diverge, &m->expected, &m->got };
 
 	snprintf(sql, sizeof sql, "%s%s", columns,
-			 w->at.given ? "request = ?1 ORDER BY seq LIMIT 1" : "reason <> 0 ORDER BY seq DESC LIMIT 1");
+			 w->at.given ? "request = ?1 ORDER BY seq LIMIT 1" : "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	s = why_query(w, sql, w->at.given, w->at.number, 0, 0, 0);
 	if (!why_row(w, &s))
 		return false;
@@ -175,8 +175,8 @@ void why_miss(struct why *w)
 			why_say(w, "Request %lld asked nothing of the prefix cache, or is not in this log.",
 					(long long)w->at.number);
 		else
-			why_say(w, "No prompt missed: of %lld lookups each found all that it could.",
-					(long long)why_int(w, 0, "SELECT count(*) FROM lookup", 0, 0, 0, 0));
+			why_say(w, "No prompt missed%s: of %lld lookups each found all that it could.", why_so_far(w),
+					(long long)why_int(w, 0, "SELECT count(*) FROM lookup WHERE seq <= ?9", 0, 0, 0, 0));
 		return;
 	}
 	find_closest(w, &m);
@@ -197,8 +197,8 @@ static bool read_evict(struct why *w, struct evict *v)
 {
 	sqlite3_stmt *s = why_query(w,
 								w->at.given ? "SELECT seq, page, other FROM page WHERE action = 5 AND page = ?1"
-											  " ORDER BY seq DESC LIMIT 1"
-											: "SELECT seq, page, other FROM page WHERE action = 5"
+											  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
+											: "SELECT seq, page, other FROM page WHERE action = 5 AND seq <= ?9"
 											  " ORDER BY seq DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 
@@ -265,7 +265,7 @@ void why_evict(struct why *w)
 		if (w->at.given)
 			why_say(w, "Page %lld was never evicted.", (long long)w->at.number);
 		else
-			why_say(w, "No page was evicted in this session.");
+			why_say(w, "No page was evicted in this session%s.", why_so_far(w));
 		return;
 	}
 	pages = why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0);

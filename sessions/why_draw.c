@@ -41,12 +41,12 @@ static bool read_drawn(struct why *w, struct drawn *t)
 								  " candidates, stages FROM token ";
 	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "WHERE pos = ?1"
-										  : "";
+										  : "WHERE seq <= ?9";
 	sqlite3_stmt *s;
 	char sql[400];
 	int64_t *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source, &t->survivors };
 
-	snprintf(sql, sizeof sql, "%s%s ORDER BY seq DESC LIMIT 1", columns, which);
+	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
 	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
 	if (!why_row(w, &s))
 		return false;
@@ -86,19 +86,26 @@ static void say_stages(struct why *w, const struct drawn *t)
 	} stage[EV_N_STAGES] = { { "penalties", "repeat_penalty" }, { "temperature", "temperature" },
 							 { "top-k", "top_k" },				{ "top-p", "top_p" },
 							 { "min-p", "min_p" } };
-	char value[32];
+	char value[32], named[64];
 
 	for (int i = 0; i < t->n_candidates; i++)
 		if ((int64_t)t->candidate[i].id == t->id)
-			why_say(w, "  %-12s logit %9.4f   rank %d, p %.4f", "the model", (double)t->candidate[i].logit,
+			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model", (double)t->candidate[i].logit,
 					i + 1, t->p);
 	for (int i = 0; i < t->n_stages; i++) {
 		const struct ev_stage *g = &t->stage[i];
 
-		why_say(w, "  %-12s %s %9.4f   %u tokens left, %.4f of the mass   (%s %s)", stage[i].name,
-				i < 2 ? "logit" : "p    ", (double)g->value, g->left, (double)g->mass,
-				i ? stage[i].name : "repeat", setting_of(w, t->request, stage[i].column, value, sizeof value));
+		setting_of(w, t->request, stage[i].column, value, sizeof value);
+		snprintf(named, sizeof named, "%s %s", i ? stage[i].name : "repeat", value);
+		why_say(w, "  %-17s %s %9.4f   %u token%s left, %.4f of the mass", named, i < 2 ? "logit" : "p    ",
+				(double)g->value, g->left, g->left == 1 ? "" : "s", (double)g->mass);
 	}
+}
+
+/* As the options are spelt. */
+static const char *cut_words(uint64_t cut)
+{
+	return cut == EV_CUT_top_k ? "top-k" : cut == EV_CUT_top_p ? "top-p" : cut == EV_CUT_min_p ? "min-p" : ev_code_name("cut", (int64_t)cut);
 }
 
 static void say_race(struct why *w, const struct drawn *t)
@@ -117,9 +124,10 @@ static void say_race(struct why *w, const struct drawn *t)
 		wide = text_width(text, strlen(text), false);
 		fprintf(w->out, "  %s %s%*s p %.4f   ", won ? ">" : " ", text, wide < 24 ? 24 - wide : 0, "",
 				(double)c->p);
-		if (isnan(c->arrival))
-			why_say(w, "%s", c->cut == EV_CUT_kept ? won && greedy ? "first" : ""
-												   : ev_code_name("cut", c->cut));
+		if (isnan(c->arrival) && c->cut != EV_CUT_kept)
+			why_say(w, "cut by %s", cut_words(c->cut));
+		else if (isnan(c->arrival))
+			why_say(w, "%s", won && greedy ? "first" : "");
 		else
 			why_say(w, "arrives at %.4f", (double)c->arrival);
 	}
@@ -151,7 +159,7 @@ void why_token(struct why *w)
 
 	memset(&t, 0, sizeof t);
 	if (!read_drawn(w, &t)) {
-		why_say(w, w->at.given ? "No request has a generated token there." : "No token was generated.");
+		why_say(w, w->at.given ? "No request has a generated token there." : "No token was generated%s.", why_so_far(w));
 		return;
 	}
 	why_text(w, t.id, text, sizeof text);
@@ -172,8 +180,8 @@ void why_token(struct why *w)
 	else
 		why_say(w, "%s at position %lld of request %lld won the draw from below the recorded candidates.", text,
 				(long long)t.pos, (long long)t.request);
-	why_say(w, "  p %.4f before, %.4f in the draw of %lld tokens; the distribution has %.2f bits", t.p,
-			t.p_draw, (long long)t.survivors, t.entropy);
+	why_say(w, "  p %.4f before, %.4f in the draw of %lld token%s; the distribution has %.2f bits", t.p,
+			t.p_draw, (long long)t.survivors, t.survivors == 1 ? "" : "s", t.entropy);
 	say_stages(w, &t);
 	if (t.n_candidates)
 		say_race(w, &t);
@@ -196,14 +204,14 @@ static bool read_refusal(struct why *w, struct refusal *d)
 								  " winner_arrival FROM draft WHERE ";
 	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "pos = ?1"
-										  : "verdict = 1";
+										  : "verdict = 1 AND seq <= ?9";
 	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos,	 &d->nth,
 					  &d->id,  &d->rule, &d->verdict, &d->winner };
 	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
 	char sql[300];
 	sqlite3_stmt *s;
 
-	snprintf(sql, sizeof sql, "%s%s ORDER BY seq DESC LIMIT 1", columns, which);
+	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
 	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
 	if (!why_row(w, &s))
 		return false;
@@ -245,7 +253,7 @@ void why_reject(struct why *w)
 
 	memset(&d, 0, sizeof d);
 	if (!read_refusal(w, &d)) {
-		why_say(w, w->at.given ? "No token was drafted there." : "No draft was rejected in this session.");
+		why_say(w, w->at.given ? "No token was drafted there." : "No draft was rejected in this session%s.", why_so_far(w));
 		return;
 	}
 	why_text(w, d.id, text, sizeof text);

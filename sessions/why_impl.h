@@ -25,12 +25,14 @@ struct why {
 	struct err *e; /* of the question that is being answered */
 	FILE *out;
 	struct why_place at;
+	int64_t until; /* seq; see struct why_here */
+	int64_t step;  /* that is looked at; 0: none */
 };
 
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow;
 
-/* Prepares sql with up to four integers for ?1 … ?4 (n of them). NULL, and the error, if that fails. */
+/* Prepares sql with up to four integers for ?1 … ?4 (n of them); ?9 is w->until. NULL, and the error, if that fails. */
 sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d);
 /* The next row? Finalises the statement when there is none. NULL is fine. */
 bool why_row(struct why *w, sqlite3_stmt **s);
@@ -39,6 +41,8 @@ void why_done(sqlite3_stmt **s);
 int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c);
 bool why_is_null(sqlite3_stmt *s, int column);
 
+/* " up to here", if not the whole file is asked. */
+const char *why_so_far(const struct why *w);
 /* One line, as printf. */
 void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The text of a token in quotes, clean for a terminal; in `out`, which is returned. */

@@ -38,9 +38,9 @@ void why_preempt(struct why *w)
 {
 	sqlite3_stmt *s = why_query(w,
 								w->at.given ? "SELECT seq, request, pages, tokens, favour FROM preempt WHERE"
-											  " request = ?1 ORDER BY seq DESC LIMIT 1"
+											  " request = ?1 ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
 											: "SELECT seq, request, pages, tokens, favour FROM preempt"
-											  " ORDER BY seq DESC LIMIT 1",
+											  " WHERE seq <= ?9 ORDER BY seq DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 	int64_t seq, request, pages, tokens, favour, step;
 
@@ -48,7 +48,7 @@ void why_preempt(struct why *w)
 		if (w->at.given)
 			why_say(w, "Request %lld was never preempted.", (long long)w->at.number);
 		else
-			why_say(w, "No request was preempted in this session: there were pages for all.");
+			why_say(w, "No request was preempted in this session%s: there were pages for all.", why_so_far(w));
 		return;
 	}
 	seq = sqlite3_column_int64(s, 0);
@@ -89,7 +89,8 @@ static bool read_wait(struct why *w, struct wait *t)
 											  " JOIN request r ON r.request = a.request WHERE a.request = ?1"
 											  " ORDER BY a.seq LIMIT 1"
 											: "SELECT a.request, r.seq, r.t_ns, a.seq, a.waited_ns FROM admit a"
-											  " JOIN request r ON r.request = a.request WHERE a.readmitted = 0"
+											  " JOIN request r ON r.request = a.request WHERE a.readmitted = 0 AND"
+											  " a.seq <= ?9"
 											  " ORDER BY a.waited_ns DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 	int64_t *to[] = { &t->request, &t->arrived_seq, &t->arrived_ns, &t->admit_seq, &t->waited_ns };
@@ -181,7 +182,7 @@ void why_wait(struct why *w)
 		if (w->at.given)
 			why_say(w, "Request %lld was never admitted, or is not in this log.", (long long)w->at.number);
 		else
-			why_say(w, "No request was admitted in this log.");
+			why_say(w, "No request was admitted in this log%s.", why_so_far(w));
 		return;
 	}
 	if (t.first_seq)

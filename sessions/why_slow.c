@@ -11,13 +11,14 @@ struct slow {
 
 static bool read_slow(struct why *w, struct slow *t)
 {
+	const bool one = w->at.given || w->step > 0;
 	sqlite3_stmt *s = why_query(w,
-								w->at.given ? "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
+								one ? "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
 											  " draft_rows, bytes, ops, running FROM step WHERE step = ?1"
 											: "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
 											  " draft_rows, bytes, ops, running FROM step ORDER BY ns DESC"
 											  " LIMIT 1",
-								w->at.given, w->at.number, 0, 0, 0);
+								one, w->at.given ? w->at.number : w->step, 0, 0, 0);
 	int64_t *to[] = { &t->step,	  &t->seq,	 &t->ns,	&t->kernel_ns, &t->rows,   &t->prefill,
 					  &t->decode, &t->draft, &t->bytes, &t->ops,	   &t->running };
 
@@ -82,13 +83,13 @@ static void say_stage(struct why *w, const struct slow *t, const struct ev_stage
 {
 	double ns = (double)one->ns, usual = usual_of(w, t, one->stage);
 	double least = t->bandwidth > 0 ? (double)one->bytes / t->bandwidth * 1e9 : 0;
-	char times[32] = "", limit[64] = "";
+	char times[32] = "", limit[32] = "";
 
 	if (usual > 0)
-		snprintf(times, sizeof times, "%5.2f of usual", ns / usual);
+		snprintf(times, sizeof times, "%.2f", ns / usual);
 	if (least > 0)
-		snprintf(limit, sizeof limit, "reads alone %.3f ms", least / 1e6);
-	why_say(w, "  %-10s %9.3f ms %3.0f %%  %8.2f MB %9.1f Mop   %s  %s",
+		snprintf(limit, sizeof limit, "%.3f ms", least / 1e6);
+	why_say(w, "  %-10s %9.3f ms %3.0f %% %7.2f MB %8.1f Mop %7s %11s",
 			ev_code_name("stage", (int64_t)one->stage), ns / 1e6,
 			t->kernel_ns > 0 ? 100 * ns / (double)t->kernel_ns : 0, (double)one->bytes / 1e6,
 			(double)one->ops / 1e6, times, limit);
@@ -188,6 +189,9 @@ void why_slow(struct why *w)
 	why_say(w, "  kernels %.3f ms; everything else (plan, draws, events) %.3f ms", (double)t.kernel_ns / 1e6,
 			(double)(t.ns - t.kernel_ns) / 1e6);
 	n = read_stages(w, &t, stage, EV_N_stage);
+	if (n) /* what a stage did, how its time is to that of others alike, and how long its bytes take by themselves */
+		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes", "operations", "x usual",
+				t.bandwidth > 0 ? "reads alone" : "");
 	for (int i = 0; i < n; i++)
 		say_stage(w, &t, &stage[i]);
 	say_bound(w, &t, usual, n);

@@ -88,6 +88,29 @@ static void finish(struct seen *s)
 	s->rec = NULL;
 }
 
+/* One that is set for once stops at the first step for which it holds, and is gone. */
+static void test_once(void **state)
+{
+	struct seen s;
+	struct err e = { 0 };
+	char *say;
+
+	(void)state;
+	record(&s);
+	assert_int_equal(breaks_break_once(s.b, "", &e), -1);
+	e.code = 0;
+	assert_int_equal(breaks_break_once(s.b, "step % 10 = 4", &e), 0);
+	assert_int_equal(breaks_break(s.b, "", &say, &e), 0);
+	assert_non_null(strstr(say, "(once)"));
+	free(say);
+	demo_play(on_event, &s, STEPS);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.stopped[0], 4);
+	assert_false(breaks_any(s.b));
+	finish(&s);
+	breaks_close(s.b);
+}
+
 static void test_commands(void **state)
 {
 	struct seen s;
@@ -201,6 +224,19 @@ static void test_search(void **state)
 	assert_int_equal(breaks_find(s.b, path, "", 27, true, &e), 0);
 	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
 	assert_int_equal(step, 7);
+	/* "break" is any of the breakpoints */
+	set(s.b, "off");
+	assert_int_equal(breaks_find(s.b, path, "break", 27, true, &e), -1);
+	assert_non_null(strstr(e.text, "no breakpoint"));
+	e.code = 0;
+	set(s.b, "step = 13");
+	set(s.b, "step = 22 OR step = 400");
+	assert_int_equal(breaks_find(s.b, path, "break", 27, true, &e), 0);
+	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
+	assert_int_equal(step, 22);
+	assert_int_equal(breaks_find(s.b, path, "break", 22, true, &e), 0);
+	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_FOUND);
+	assert_int_equal(step, 13);
 	assert_int_equal(breaks_find(s.b, path, "step > 1000", 0, false, &e), 0);
 	assert_int_equal(wait_search(s.b, &step, &e), SEARCH_NOTHING);
 	assert_int_equal(breaks_found(s.b, &step, &e), SEARCH_NONE);
@@ -216,6 +252,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_live_and_replay),
 		cmocka_unit_test(test_search),
 	};

@@ -140,6 +140,9 @@ static void wrong_values_are_told(void **state)
 	fails("/view nowhere", "chat pages");
 	fails("/theme pink", "dark|light");
 	fails("/nonsense", "no command");
+	fails("/brake", "did you mean /break?");
+	fails("/reverse-contnue", "did you mean /reverse-continue?");
+	fails("/verify", "cutaway verify --help");
 	fails("/", "/help");
 	fails("hello", "/help");
 	fails("/pre", "/prefill-chunk /prefix-cache");
@@ -194,6 +197,45 @@ static void acts_reach_the_host(void **state)
 	assert_string_equal(acted, expected);
 }
 
+/* Names of gdb and git call what is ours, with what they mean in front of the argument. */
+static void others_names_are_known(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	works("/b entropy > 3");
+	snprintf(expected, sizeof expected, "%d 'entropy > 3' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/delete  2 ");
+	snprintf(expected, sizeof expected, "%d 'off 2' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/delete");
+	snprintf(expected, sizeof expected, "%d 'off' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/reverse-step 5");
+	snprintf(expected, sizeof expected, "%d '5' 5", ACT_BACK);
+	assert_string_equal(acted, expected);
+	works("/reverse-continue");
+	snprintf(expected, sizeof expected, "%d 'break' 0", ACT_RFIND);
+	assert_string_equal(acted, expected);
+	works("/log");
+	snprintf(expected, sizeof expected, "%d '' 0", ACT_TREE);
+	assert_string_equal(acted, expected);
+	for (const struct command_alias *a = command_aliases; a->name; a++) {
+		char line[64], name[64];
+		bool found = false;
+
+		snprintf(line, sizeof line, "/%s", a->name);
+		for (const struct command *c = commands; c->name; c++) {
+			assert_string_not_equal(c->name, a->name);
+			snprintf(name, sizeof name, "%s", c->name);
+			found |= !strcmp(name, a->command);
+		}
+		assert_true(found);
+		assert_string_equal(commands_find(&host, line)->name, a->command);
+	}
+}
+
 static void a_replay_has_its_own(void **state)
 {
 	char expected[64];
@@ -206,6 +248,7 @@ static void a_replay_has_its_own(void **state)
 	snprintf(expected, sizeof expected, "%d '3' 3", ACT_GOTO);
 	assert_string_equal(acted, expected);
 	fails("/temp 1", "in a replay");
+	fails("/checkpoint", "in a replay"); /* as /fork */
 	host.settings = &settings;
 }
 
@@ -231,6 +274,7 @@ static void completion_knows_the_table(void **state)
 {
 	(void)state;
 	expect_matches("/to", "/top-k /top-p");
+	expect_matches("/reverse-c", "/reverse-continue");
 	expect_matches("/spec ", "off ngram ngram:2 ngram:4 ngram:8");
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/view p", "pages");
@@ -249,6 +293,10 @@ static void hints_tell_what_is_typed(void **state)
 	assert_non_null(strstr(hint, "now 0.7"));
 	commands_hint(&host, "/to", hint, sizeof hint);
 	assert_string_equal(hint, "/top-k  /top-p");
+	commands_hint(&host, "/b", hint, sizeof hint); /* an alias that is the beginning of others */
+	assert_non_null(strstr(hint, "/back"));
+	commands_hint(&host, "/b x", hint, sizeof hint);
+	assert_non_null(strstr(hint, "/break EXPR"));
 	commands_hint(&host, "/", hint, 40); /* many names in little room */
 	assert_true(strlen(hint) < 40);
 	commands_hint(&host, "hello", hint, sizeof hint);
@@ -283,6 +331,7 @@ int main(void)
 		TEST(too_many_stops_are_refused),
 		TEST(without_argument_the_value_is_said),
 		TEST(acts_reach_the_host),
+		TEST(others_names_are_known),
 		TEST(a_replay_has_its_own),
 		TEST(completion_knows_the_table),
 		TEST(hints_tell_what_is_typed),

@@ -408,19 +408,23 @@ static void test_screen(void **state)
 	for (int i = 0; i < c.w * c.h; i++)
 		reversed += (c.cell[i].attr & ATTR_REVERSE) != 0;
 	assert_true(reversed >= 2); /* the token that parts them, on both sides */
-	assert_true(diff_screen_key(&s, 'n', 24));
+	assert_true(diff_screen_key(&s, 'n', 80, 24));
 	expect_on(&s, &c, 80, 24, "difference 2 of");
-	assert_true(diff_screen_key(&s, 'N', 24));
-	assert_true(diff_screen_key(&s, ']', 24));
+	assert_true(diff_screen_key(&s, 'N', 80, 24));
+	assert_true(diff_screen_key(&s, ']', 80, 24));
 	expect_on(&s, &c, 120, 40, "request 2 of 2");
-	assert_true(diff_screen_key(&s, 'N', 24)); /* back over the border of a request: to its last */
+	assert_true(diff_screen_key(&s, 'N', 80, 24)); /* back over the border of a request: to its last */
 	expect_on(&s, &c, 120, 40, "request 1 of 2");
 	assert_int_equal(s.hunk, d->pair[0].n_hunks - 1);
 	for (int i = 0; i < 400; i++) { /* any keys at any size */
-		assert_true(diff_screen_key(&s, keys[(i * 7 + i / 10) % 10], 1 + i % 50));
+		assert_true(diff_screen_key(&s, keys[(i * 7 + i / 10) % 10], 80, 1 + i % 50));
 		free(screen_text(&s, &c, 1 + i * 13 % 210, 1 + i % 50));
 	}
-	assert_false(diff_screen_key(&s, 'q', 24));
+	assert_true(diff_screen_key(&s, KEY_F1_, 80, 24));
+	assert_true(s.popup.open);
+	assert_true(diff_screen_key(&s, 'q', 80, 24)); /* closes the help alone */
+	assert_false(s.popup.open);
+	assert_false(diff_screen_key(&s, 'q', 80, 24));
 	diff_screen_free(&s);
 	canvas_free(&c);
 	diff_close(d);
@@ -472,7 +476,7 @@ static void test_hostile(void **state)
 		assert_null(strchr(printed(d), '\033'));
 		diff_screen_init(&s, d);
 		free(screen_text(&s, &c, 80, 24));
-		diff_screen_key(&s, ']', 24);
+		diff_screen_key(&s, ']', 80, 24);
 		free(screen_text(&s, &c, 80, 24));
 		diff_screen_free(&s);
 		canvas_free(&c);

@@ -9,7 +9,7 @@
 
 #include "tui/layout.h"
 
-#define VIEW(name, w, h, want) { name, name, name, w, h, want, NULL, NULL, 0 }
+#define VIEW(n, w, h, want) { .name = n, .id = n, .help = n, .min_w = w, .min_h = h, .want_h = want }
 static const struct view fake[] = {
 	VIEW("chat", 20, 3, 12),     VIEW("next", 24, 3, 7),      VIEW("sampler", 30, 5, 9),
 	VIEW("pages", 20, 2, 8),     VIEW("batch", 20, 3, 6),     VIEW("spec", 24, 2, 5),

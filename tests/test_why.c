@@ -113,7 +113,7 @@ static int clean(void **state)
 }
 
 /* The answer, or the error if there is one; static. */
-static const char *ask(const char *what, const char *where)
+static const char *ask_from(const char *what, const char *where, const struct why_here *here)
 {
 	static char *text;
 	struct err e = { 0 };
@@ -126,11 +126,16 @@ static const char *ask(const char *what, const char *where)
 	assert_non_null(out);
 	if (why_open(&w, file, &e))
 		fail_msg("%s", e.text);
-	if (why_ask(w, what, where, out, &e))
+	if (why_ask(w, what, where, here, out, &e))
 		fprintf(out, "error: %s", e.text);
 	why_close(w);
 	fclose(out);
 	return text;
+}
+
+static const char *ask(const char *what, const char *where)
+{
+	return ask_from(what, where, NULL);
 }
 
 static const char *at(int64_t a, int64_t b)
@@ -271,8 +276,8 @@ static void test_token(void **state)
 			continue;
 		answer = ask("token", at(t->request, t->pos));
 		says(answer, "at position %lld of request %lld", (long long)t->pos, (long long)t->request);
-		says(answer, "p %.4f before, %.4f in the draw of %lld tokens", t->p, t->p_draw,
-			 (long long)t->survivors);
+		says(answer, "p %.4f before, %.4f in the draw of %lld token%s;", t->p, t->p_draw,
+			 (long long)t->survivors, t->survivors == 1 ? "" : "s");
 		says(answer, "WHERE seq = %lld", (long long)told[i].seq);
 	}
 	assert_true(n > 100);
@@ -293,6 +298,37 @@ static void test_slow(void **state)
 	says(ask("slow", "100000"), "not in this log");
 }
 
+/* Asked from a step, the answer is that of this step or the newest before it, never what came later. */
+static void test_here(void **state)
+{
+	const struct event *token = NULL, *evicted = NULL;
+	int n_steps = 0, n_evicted = 0;
+
+	(void)state;
+	for (int i = 0; i < n_told; i++) {
+		struct why_here here = { .seq = told[i].seq };
+
+		if (told[i].kind == EV_token)
+			token = &told[i];
+		if (told[i].kind == EV_page && told[i].u.page.action == EV_PAGE_evict)
+			evicted = &told[i];
+		if (told[i].kind != EV_step || ++n_steps % 7 != 1)
+			continue;
+		here.step = told[i].u.step.step;
+		says(ask_from("slow", NULL, &here), "Step %lld took", (long long)here.step);
+		says(ask_from("slow", "3", &here), "Step 3 took");
+		if (token)
+			says(ask_from("token", NULL, &here), "at position %lld of request %lld ", (long long)token->u.token.pos,
+				 (long long)token->u.token.request);
+		n_evicted += evicted != NULL;
+		if (evicted)
+			says(ask_from("evict", NULL, &here), "Page %lld was dropped", (long long)evicted->u.page.page);
+		else
+			says(ask_from("evict", NULL, &here), "No page was evicted in this session up to here.");
+	}
+	assert_true(n_evicted > 0 && n_evicted < n_steps / 7);
+}
+
 static void test_wrong(void **state)
 {
 	(void)state;
@@ -311,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_miss),  cmocka_unit_test(test_evict),	 cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),  cmocka_unit_test(test_reject), cmocka_unit_test(test_token),
 		cmocka_unit_test(test_slow),  cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_here),
 	};
 
 	return cmocka_run_group_tests(tests, record, clean);

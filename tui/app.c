@@ -116,7 +116,7 @@ void app_close(struct app *a)
 	prompt_close();
 	canvas_free(&a->canvas);
 	timeline_free(&a->timeline);
-	free(a->popup.text);
+	popup_free(&a->popup);
 	close_signals(a);
 }
 
@@ -136,10 +136,7 @@ void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
 
 void app_show(struct app *a, const char *title, const char *text)
 {
-	free(a->popup.text);
-	a->popup = (struct popup){ .text = strdup(text) };
-	a->popup.open = a->popup.text != NULL;
-	snprintf(a->popup.title, sizeof a->popup.title, "%s", title);
+	popup_show(&a->popup, title, text);
 	a->dirty = true;
 }
 
@@ -152,21 +149,33 @@ void app_command(struct app *a, const char *line)
 	a->dirty = true;
 }
 
+static void add_aliases(FILE *out, const struct command *c)
+{
+	int n = 0;
+
+	for (const struct command_alias *a = command_aliases; a->name; a++)
+		if (!strcmp(a->command, c->name) && !*a->before)
+			fprintf(out, "%s/%s", n++ ? " " : "; also ", a->name);
+}
+
 static void show_commands(struct app *a)
 {
-	char text[8192], value[64];
-	size_t used = 0;
-	int where = a->host.replay ? COMMAND_REPLAY : COMMAND_LIVE;
+	char *text = NULL, value[64];
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
 
-	for (const struct command *c = commands; c->name && used < sizeof text - 400; c++) {
-		bool valued = (c->where & where) && commands_value(&a->host, c, value, sizeof value);
-
-		if (!(c->where & where))
+	for (const struct command *c = commands; out && c->name; c++) {
+		if (!commands_usable(&a->host, c))
 			continue;
-		used += (size_t)snprintf(text + used, sizeof text - used, "/%-15s%-16s%s%s%s%s\n", c->name, c->args,
-								 c->doc, valued ? " (now " : "", valued ? value : "", valued ? ")" : "");
+		fprintf(out, "/%-15s%-16s%s", c->name, c->args, c->doc);
+		add_aliases(out, c);
+		if (commands_value(&a->host, c, value, sizeof value))
+			fprintf(out, " (now %s)", value);
+		fputc('\n', out);
 	}
-	app_show(a, "commands", text);
+	if (out && !fclose(out))
+		app_show(a, "commands", text);
+	free(text);
 }
 
 /* Layer and head: a number, or the mean of all. */
@@ -206,10 +215,13 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 		show_commands(a);
 		return 1;
 	case ACT_BREAK:
+	case ACT_TBREAK:
 	case ACT_WATCH:
 	case ACT_FIND:
 	case ACT_RFIND:
 		return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_INFO:
+		return app_info(a, text, e) ? -1 : 1;
 	case ACT_WHY:
 		return app_why(a, text, e) ? -1 : 1;
 	case ACT_LENS:

@@ -15,6 +15,7 @@
 #include "tui/canvas.h"
 #include "tui/commands.h"
 #include "tui/layout.h"
+#include "tui/popup.h"
 #include "tui/term.h"
 #include "tui/timeline.h"
 #include "tui/tui.h"
@@ -27,10 +28,6 @@ enum app_say { SAY_INFO, SAY_ERROR };
 
 struct app;
 struct lens;
-
-struct hint {
-	const char *key, *word;
-};
 
 struct app_mode {
 	const char *label;  /* of the prompt */
@@ -57,13 +54,6 @@ struct app_mode {
 	const char *(*recording)(struct app *a, struct err *e);
 	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch came or went; may be NULL */
 	int (*open_lens)(struct app *a, struct lens **l, struct err *e); /* when a deep look is first asked for */
-};
-
-struct popup {
-	bool open;
-	char title[80];
-	char *text; /* lines; a line that begins with / has its command bright */
-	int scroll, lines, shown; /* lines and shown: as last drawn */
 };
 
 struct app {
@@ -112,6 +102,10 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */
 int app_why(struct app *a, const char *question, struct err *e);
+void app_why_here(struct app *a); /* what fits the view in focus */
+
+/* app_info.c: /info, and in gdb's words "/info break", "/info watch". */
+int app_info(struct app *a, const char *what, struct err *e);
 
 /* app_breaks.c: /break, /watch, /find, /rfind. */
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e);

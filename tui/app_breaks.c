@@ -1,5 +1,6 @@
 /* /break, /watch, /find and /rfind, and what comes of them. See breaks.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tui/app.h"
 #include "tui/breaks.h"
@@ -11,12 +12,12 @@ static int64_t step_of(struct app *a)
 	return s ? s->s.step : 0;
 }
 
-static int show_or_say(struct app *a, const char *title, char *say, const char *added, int rc)
+static int show_or_say(struct app *a, const char *title, char *say, int rc, const char *text, const char *added)
 {
 	if (say)
 		app_show(a, title, say);
 	else if (!rc)
-		app_say(a, SAY_INFO, "%s", added);
+		app_say(a, SAY_INFO, !strncmp(text, "off", 3) ? "off" : added, text);
 	free(say);
 	return rc;
 }
@@ -39,11 +40,15 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 	switch (act) {
 	case ACT_BREAK:
 		rc = breaks_break(a->breaks, text, &say, e);
-		rc = show_or_say(a, "breakpoints", say, "set: a step for which it holds is the last before a pause", rc);
+		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds behind a step with %s");
+		break;
+	case ACT_TBREAK:
+		rc = breaks_break_once(a->breaks, text, e);
+		rc = show_or_say(a, "breakpoints", NULL, rc, text, "breakpoint set, for once: it holds behind a step with %s");
 		break;
 	case ACT_WATCH:
 		rc = breaks_watch(a->breaks, text, &say, e);
-		rc = show_or_say(a, "watches", say, "watched: /view watch shows it step by step", rc);
+		rc = show_or_say(a, "watches", say, rc, text, "watching %s: /view watch shows it step by step");
 		break;
 	default:
 		return find(a, text, act == ACT_RFIND, e);

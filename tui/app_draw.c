@@ -8,7 +8,7 @@
 #include "tui/app.h"
 #include "tui/prompt.h"
 
-enum { FIELDS = 8, POPUP_W = 96, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
+enum { FIELDS = 8, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
 
 static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
 {
@@ -75,31 +75,55 @@ static void draw_status(struct app *a, struct rect r)
 
 /* --- message, hints --- */
 
-static void draw_message(struct app *a, struct pen *p)
+static void message_age(const struct app *a, char *out, size_t cap)
 {
 	int64_t age = (now_ns() - a->message_ns) / 1000000000;
-	char ago[32] = "";
 
+	*out = '\0';
 	if (age >= 60)
-		snprintf(ago, sizeof ago, "%d min ago", (int)(age / 60));
+		snprintf(out, cap, "%d min ago", (int)(age / 60));
 	else if (age >= 2)
-		snprintf(ago, sizeof ago, "%d s ago", (int)age);
+		snprintf(out, cap, "%d s ago", (int)age);
+}
+
+static int message_rows(const char *text, int w, bool ascii)
+{
+	int rows = 0;
+
+	for (size_t next; *text && rows < MESSAGE_ROWS; text += next, rows++)
+		text_line(text, w, ascii, &next);
+	return rows;
+}
+
+/* Its age stands beside it, if that costs no row: a text that grew a row when it is two seconds old would jump. */
+static int message_width(const struct app *a, int w)
+{
+	int all = w - 2, beside = w - 1 - AGE_W;
+
+	return w < 40 || message_rows(a->message, beside, a->canvas.ascii) > message_rows(a->message, all, a->canvas.ascii)
+			   ? all
+			   : beside;
+}
+
+static void draw_message(struct app *a, struct pen *p)
+{
+	int w = message_width(a, p->r.w);
+	char ago[32];
+
+	message_age(a, ago, sizeof ago);
 	p->ink = INK_DIM;
-	if (p->r.w >= 40)
+	if (w < p->r.w - 2)
 		pen_right(p, p->r.w - 1, 0, "%s", ago);
 	p->ink = a->message_kind == SAY_ERROR ? INK_REJECTED : INK_TEXT;
-	pen_wrap(p, 1, 0, p->r.w - 1 - (p->r.w < 40 ? 1 : AGE_W), p->r.h, a->message);
+	pen_wrap(p, 1, 0, w, p->r.h, a->message);
 }
 
 /* On the rule and, if it is long, over the end of the views: what is cut cannot be obeyed. */
 static void draw_message_above(struct app *a, struct rect r)
 {
+	int rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
 	struct pen p;
-	size_t next;
-	int rows = 0;
 
-	for (const char *text = a->message; *text && rows < MESSAGE_ROWS; text += next, rows++)
-		text_line(text, r.w - 1 - (r.w < 40 ? 1 : AGE_W), a->canvas.ascii, &next);
 	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;
 	p = pen_ink(a, (struct rect){ r.x, r.y - rows + 1, r.w, rows }, INK_TEXT);
 	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
@@ -136,28 +160,46 @@ static bool draw_message_over(struct app *a)
 }
 
 static const struct hint view_hints[] = {
-	{ "1-9", "choose" }, { "Enter", "zoom" }, { "Esc", "back" }, { "F1", "explain" }, { "space", "pause" },
-	{ "F10", "step" },	 { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
+	{ "Enter", "zoom" }, { "Esc", "back" },	  { "F1", "explain" },	 { "w", "why" }, { "1-9", "views" },
+	{ "space", "pause" }, { "F10", "step" }, { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
 };
 
+/* Returns the column behind it, or -1 if it does not fit. */
+static int draw_hint(struct pen *p, int x, const struct hint *h)
+{
+	int w = text_width(h->key, strlen(h->key), p->c->ascii) + 1 + (int)strlen(h->word);
+
+	if (x + w > p->r.w)
+		return -1;
+	p->ink = INK_BRIGHT;
+	p->attr = ATTR_BOLD;
+	x += pen_text(p, x, 0, h->key, -1) + 1;
+	p->ink = INK_DIM;
+	p->attr = 0;
+	return x + pen_text(p, x, 0, h->word, -1) + 3;
+}
+
+/* A view has Enter for itself only when it is zoomed. */
 static void draw_hints(struct app *a, struct rect r)
 {
-	const struct hint *h = a->focus >= 0 ? view_hints : a->mode->hints;
+	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
 	struct pen p = pen_ink(a, r, INK_DIM);
+	bool enters = false;
 	int x = 0;
 
-	for (; r.h > 0 && h->key; h++) {
-		int w = text_width(h->key, strlen(h->key), a->canvas.ascii) + 1 + (int)strlen(h->word);
+	if (r.h < 1)
+		return;
+	for (h = own; h && h->key && x >= 0; h++) {
+		bool enter = !strcmp(h->key, "Enter");
 
-		if (x + w > r.w)
-			break;
-		p.ink = INK_BRIGHT;
-		p.attr = ATTR_BOLD;
-		x += pen_text(&p, x, 0, h->key, -1) + 1;
-		p.ink = INK_DIM;
-		p.attr = 0;
-		x += pen_text(&p, x, 0, h->word, -1) + 3;
+		if (enter && a->zoom < 0)
+			continue;
+		enters |= enter;
+		x = draw_hint(&p, x, h);
 	}
+	for (h = a->focus >= 0 ? view_hints : a->mode->hints; h->key && x >= 0; h++)
+		if (!enters || strcmp(h->key, "Enter") != 0)
+			x = draw_hint(&p, x, h);
 }
 
 /* --- views --- */
@@ -268,53 +310,6 @@ static void draw_prompt(struct app *a)
 		a->canvas.cursor_x = a->canvas.cursor_y = -1;
 }
 
-/* --- popup --- */
-
-/* Draws from line `from` on (nothing without a pen); returns the number of lines. */
-static int popup_lines(struct pen *p, const char *text, int w, bool ascii, int from)
-{
-	int y = 0;
-
-	for (size_t next; *text; text += next, y++) {
-		size_t n = text_line(text, w, ascii, &next), name = *text == '/' ? strcspn(text, " ") : 0;
-
-		if (!p || y < from)
-			continue;
-		p->ink = INK_TEXT;
-		pen_text(p, 2, y - from + 2, text, (long)n);
-		p->ink = INK_BRIGHT;
-		if (name && name < n)
-			pen_text(p, 2, y - from + 2, text, (long)name);
-	}
-	return y;
-}
-
-static void draw_popup(struct app *a)
-{
-	struct rect all = { 0, 0, a->canvas.w, a->canvas.h }, r;
-	/* slivers of what is behind would only confuse */
-	int w = all.w < POPUP_W + 12 ? all.w : POPUP_W, most = all.h - 2;
-	struct pen p, in;
-
-	if (!a->popup.open || w < 8 || most < 3)
-		return;
-	a->popup.lines = popup_lines(NULL, a->popup.text, w - 4, a->canvas.ascii, 0);
-	r.w = w;
-	r.h = a->popup.lines + 4 < most ? a->popup.lines + 4 : most;
-	r.x = (all.w - w) / 2;
-	r.y = (all.h - r.h) / 3;
-	a->popup.shown = r.h - 4 < 1 ? 1 : r.h - 4;
-	p = pen_ink(a, r, INK_TEXT);
-	p.paper = INK_BAND;
-	pen_fill(&p, (struct rect){ 0, 0, r.w, r.h });
-	in = pen_sub(&p, (struct rect){ 2, r.h > 4, r.w - 4, 1 });
-	pen_head(&in, a->popup.title,
-			 a->popup.lines > a->popup.shown ? "PgUp PgDn scroll · any other key closes" : "any key closes");
-	in = pen_sub(&p, (struct rect){ 0, r.h > 4, r.w, a->popup.shown + 2 });
-	popup_lines(&in, a->popup.text, w - 4, a->canvas.ascii, a->popup.scroll);
-	a->canvas.cursor_x = a->canvas.cursor_y = -1;
-}
-
 void app_draw(struct app *a)
 {
 	struct layout_ask ask = { .w = a->canvas.w,
@@ -336,5 +331,5 @@ void app_draw(struct app *a)
 	}
 	draw_prompt(a);
 	draw_hints(a, a->layout.hints);
-	draw_popup(a);
+	popup_draw(&a->popup, &a->canvas);
 }

@@ -49,22 +49,6 @@ static void explain(struct app *a)
 		app_show(a, "cutaway", a->mode->help);
 }
 
-static void popup_key(struct app *a, int key)
-{
-	int last = a->popup.lines - a->popup.shown, page = a->popup.shown > 1 ? a->popup.shown - 1 : 1;
-	int by = key == KEY_UP_		   ? -1
-			 : key == KEY_DOWN_	   ? 1
-			 : key == KEY_PAGE_UP ? -page
-			 : key == KEY_PAGE_DOWN || key == ' ' ? page : 0;
-
-	if (!by || last <= 0) {
-		a->popup.open = false;
-		return;
-	}
-	a->popup.scroll += by;
-	a->popup.scroll = a->popup.scroll > last ? last : a->popup.scroll < 0 ? 0 : a->popup.scroll;
-}
-
 /* Stops the answer; twice within two seconds quits. */
 static void ctrl_c(struct app *a)
 {
@@ -226,6 +210,8 @@ static void views_key(struct app *a, int key)
 		explain(a);
 	} else if (key == 'l') {
 		look_deeply(a);
+	} else if (key == 'w') {
+		app_why_here(a);
 	} else if (key == 't') {
 		app_focus(a, VIEW_TREE);
 		a->zoom = VIEW_TREE;
@@ -240,7 +226,7 @@ static void views_key(struct app *a, int key)
 void app_key(struct app *a, const struct term_key *k)
 {
 	if (a->popup.open && k->code != KEY_PASTE_ && k->code != CTRL_C && k->code != CTRL_Z) {
-		popup_key(a, k->code == ESC ? KEY_ESC : k->code);
+		popup_key(&a->popup, k->code == ESC ? KEY_ESC : k->code);
 		return;
 	}
 	if (k->code == KEY_MOUSE_) {

@@ -14,7 +14,7 @@
 #include "trace/reader.h"
 
 struct item {
-	bool watch;
+	bool watch, once;
 	char name[BREAKS_NAME];
 	int64_t step[BREAKS_VALUES]; /* rings */
 	float value[BREAKS_VALUES];
@@ -87,6 +87,16 @@ bool breaks_any(struct breaks *b)
 	return atomic_load(&b->n_items) > 0;
 }
 
+/* The lock is held. */
+static bool take_away(struct breaks *b, int i, bool watch)
+{
+	if (!watch_expr(b->set, i) || b->item[i].watch != watch)
+		return false;
+	watch_remove(b->set, i);
+	atomic_fetch_sub(&b->n_items, 1);
+	return true;
+}
+
 /* ---- feeding ---- */
 
 /* The lock is held. True if a breakpoint holds. */
@@ -106,6 +116,8 @@ static bool take_step(struct breaks *b, int64_t step)
 		if (!held)
 			snprintf(b->hit_why, sizeof b->hit_why, "break %d: %.120s", i + 1, watch_expr(b->set, i));
 		held = true;
+		if (item->once && b->stop)
+			take_away(b, i, false);
 	}
 	if (held)
 		b->hit_step = step;
@@ -176,7 +188,7 @@ static int point_out(const char *expr, int where, struct err *found, struct err 
 				   expr + where);
 }
 
-static int add(struct breaks *b, const char *expr, const char *name, struct err *e)
+static int add(struct breaks *b, const char *expr, const char *name, bool once, struct err *e)
 {
 	struct err found = { 0 };
 	int where, n;
@@ -184,7 +196,7 @@ static int add(struct breaks *b, const char *expr, const char *name, struct err 
 	pthread_mutex_lock(&b->lock);
 	n = watch_add(b->set, expr, &where, &found);
 	if (n >= 0) {
-		b->item[n] = (struct item){ .watch = name != NULL };
+		b->item[n] = (struct item){ .watch = name != NULL, .once = once };
 		snprintf(b->item[n].name, sizeof b->item[n].name, "%s", name ? name : "");
 		atomic_fetch_add(&b->n_items, 1);
 		b->stale = true;
@@ -207,7 +219,8 @@ static void list(struct breaks *b, bool watch, char **say)
 
 		if (!expr || b->item[i].watch != watch)
 			continue;
-		fprintf(out, "%2d  %-*s%s%s%s\n", i + 1, watch ? BREAKS_NAME : 0, b->item[i].name, expr,
+		fprintf(out, "%2d  %-*s%s%s%s%s\n", i + 1, watch ? BREAKS_NAME : 0, b->item[i].name, expr,
+				b->item[i].once ? "   (once)" : "",
 				*watch_trouble(b->set, i) ? "   has no value: " : "", watch_trouble(b->set, i));
 		n++;
 	}
@@ -221,15 +234,6 @@ static void list(struct breaks *b, bool watch, char **say)
 		fprintf(out, "%-20s%s%s%s%s\n", watch_column(i)->name, watch_column(i)->doc,
 				*watch_column(i)->unit ? " (" : "", watch_column(i)->unit, *watch_column(i)->unit ? ")" : "");
 	fclose(out);
-}
-
-static bool take_away(struct breaks *b, int i, bool watch)
-{
-	if (!watch_expr(b->set, i) || b->item[i].watch != watch)
-		return false;
-	watch_remove(b->set, i);
-	atomic_fetch_sub(&b->n_items, 1);
-	return true;
 }
 
 /* "off": all of the kind; "off 2" or "off NAME": that one. */
@@ -274,7 +278,14 @@ int breaks_break(struct breaks *b, const char *text, char **say, struct err *e)
 
 	*say = NULL;
 	text = skip(text);
-	return is_listing(b, text, false, say, &rc, e) ? rc : add(b, text, NULL, e) < 0 ? -1 : 0;
+	return is_listing(b, text, false, say, &rc, e) ? rc : add(b, text, NULL, false, e) < 0 ? -1 : 0;
+}
+
+int breaks_break_once(struct breaks *b, const char *expr, struct err *e)
+{
+	if (!*skip(expr))
+		return err_set(e, ERR_USAGE, "an expression is needed, such as /tbreak entropy > 3");
+	return add(b, skip(expr), NULL, true, e) < 0 ? -1 : 0;
 }
 
 int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e)
@@ -291,7 +302,7 @@ int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e)
 	if (!*skip(text + n))
 		return err_set(e, ERR_USAGE, "a watch has a name and an expression: /watch surprise entropy");
 	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-	return add(b, skip(text + n), name, e) < 0 ? -1 : 0;
+	return add(b, skip(text + n), name, false, e) < 0 ? -1 : 0;
 }
 
 /* ---- searching ---- */
@@ -327,17 +338,50 @@ void breaks_stop_search(struct breaks *b)
 	atomic_store(&b->search.state, SEARCH_NONE);
 }
 
+/* One expression that holds where any breakpoint does; "" if there is none. False: it would be too long. */
+static bool any_break(struct breaks *b, char *out, size_t cap)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	pthread_mutex_lock(&b->lock);
+	for (int i = 0; i < WATCH_MAX && used < cap; i++)
+		if (watch_expr(b->set, i) && !b->item[i].watch)
+			used += (size_t)snprintf(out + used, cap - used, "%s(%s)", used ? " OR " : "", watch_expr(b->set, i));
+	pthread_mutex_unlock(&b->lock);
+	return used < cap;
+}
+
+/* What is meant by the words of a search; NULL with the error. */
+static const char *searched_for(struct breaks *b, const char *expr, char *buf, size_t cap, struct err *e)
+{
+	expr = *skip(expr) ? skip(expr) : b->search.expr;
+	if (!*expr) {
+		err_set(e, ERR_USAGE, "an expression is needed, such as /find entropy > 3");
+		return NULL;
+	}
+	if (strcmp(expr, "break") != 0)
+		return expr;
+	if (!any_break(b, buf, cap) || !*buf) {
+		err_set(e, ERR_USAGE, *buf ? "the breakpoints are too long to be searched for at once"
+								   : "there is no breakpoint to search for: /break EXPRESSION sets one");
+		return NULL;
+	}
+	return buf;
+}
+
 int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e)
 {
 	struct search *s = &b->search;
 	struct watch_set *check;
 	struct err found = { 0 };
+	char buf[WATCH_EXPR];
 	int where = -1, bad;
 
 	breaks_stop_search(b);
-	expr = *skip(expr) ? skip(expr) : s->expr;
-	if (!*expr)
-		return err_set(e, ERR_USAGE, "an expression is needed, such as /find entropy > 3");
+	expr = searched_for(b, expr, buf, sizeof buf, e);
+	if (!expr)
+		return -1;
 	if (watch_open(&check, e))
 		return -1;
 	bad = watch_add(check, expr, &where, &found) < 0;

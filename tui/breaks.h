@@ -26,6 +26,8 @@ void breaks_feed(void *breaks, const struct event *ev);
 /* "" lists, "off" or "off 2" takes away, anything else adds. What is to be said goes to *say (malloc'd lines; NULL:
  * nothing). */
 int breaks_break(struct breaks *b, const char *text, char **say, struct err *e);
+/* Adds one that is taken away when it has stopped. */
+int breaks_break_once(struct breaks *b, const char *expr, struct err *e);
 /* "NAME EXPR" adds. */
 int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e);
 bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
@@ -42,7 +44,8 @@ struct breaks_series {
 };
 bool breaks_series(struct breaks *b, int n, struct breaks_series *out);
 
-/* Searches a recording on a thread of its own, from a step on; "" repeats the last expression. */
+/* Searches a recording on a thread of its own, from a step on; "" repeats the last expression, "break" is any
+ * breakpoint. */
 int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e);
 enum breaks_search { SEARCH_NONE, SEARCH_RUNS, SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED };
 /* RUNS: *step is where it is. FOUND, NOTHING and FAILED are told once. */

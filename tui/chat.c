@@ -193,6 +193,8 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	const struct timeline *t = &a->timeline;
 	const struct tl_step *last = timeline_last_step(t);
 	const struct tl_request *r = timeline_chat(t);
+	/* what goes on from within an answer was held by the person until then */
+	int64_t since = !r ? 0 : r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->arrival_ns;
 	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t);
 	int n = 0;
 
@@ -218,7 +220,7 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	if (t->n_lost)
 		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
 	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
-		snprintf(fields[n++], 48, "first token %.0f ms", (double)(r->first_token_ns - r->arrival_ns) / 1e6);
+		snprintf(fields[n++], 48, "first token %.0f ms", (double)(r->first_token_ns - since) / 1e6);
 	if (isfinite(rate))
 		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
 	if (last)
@@ -328,7 +330,7 @@ static const char help[] =
 	"F5       holds between two steps, or goes on\n"
 	"F10      runs one step\n"
 	"F9       looks one step back (also \xe2\x86\x90 in the views; n and N: marks); F5 then goes on from there\n"
-	"t l      in the views: the tree of branches; a deep look at the token under the cursor\n"
+	"t l w    in the views: the tree of branches; a deep look at the token under the cursor; why\n"
 	"Ctrl-C   stops the answer; twice quits\n"
 	"PgUp     scrolls the chat\n"
 	"/        commands; Tab completes them; /help lists them\n"

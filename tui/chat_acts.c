@@ -391,6 +391,9 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_PAUSE:
 		a->mode->control(a, CONTROL_PAUSE);
 		return 0;
+	case ACT_CONTINUE:
+		chat_go_on(a);
+		return 0;
 	case ACT_STEP:
 		if (a->past)
 			return chat_past_by(a, (int64_t)number, e);

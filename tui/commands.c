@@ -84,6 +84,8 @@ const struct command commands[] = {
 	  0, 0, 0, NULL, NULL, ACT_SAVE, LIVE },
 	{ "pause", "", "holds between two steps, or goes on", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_PAUSE,
 	  BOTH },
+	{ "continue", "", "goes on: after a pause, or from the step that is looked at", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_CONTINUE, BOTH },
 	{ "step", "N", "runs N steps, then holds", COMMAND_ACT_NUMBER, 1, 1e6, 0, NULL, NULL, ACT_STEP, BOTH },
 	{ "back", "N", "looks N steps back; F5 goes on from there", COMMAND_ACT_NUMBER, 1, 1e12, 0, NULL, NULL,
 	  ACT_BACK, BOTH },
@@ -96,17 +98,21 @@ const struct command commands[] = {
 	  ACT_ZOOM, BOTH },
 	{ "break", "EXPR", "stops behind a step for which a SQL expression holds; alone it lists, off takes away",
 	  COMMAND_ACT, 0, 0, 0, NULL, "off", ACT_BREAK, BOTH },
+	{ "tbreak", "EXPR", "the same, once: it is taken away when it has stopped", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	  ACT_TBREAK, BOTH },
 	{ "watch", "NAME EXPR", "shows a number of each step as a sparkline (/view watch); alone it lists",
 	  COMMAND_ACT, 0, 0, 0, NULL, "off", ACT_WATCH, BOTH },
-	{ "find", "EXPR", "goes to the next step for which a SQL expression holds; alone: the last expression",
-	  COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_FIND, BOTH },
-	{ "rfind", "EXPR", "the same backward", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_RFIND, BOTH },
+	{ "find", "EXPR|break", "goes to the next step for which a SQL expression, or any breakpoint, holds; alone: again",
+	  COMMAND_ACT, 0, 0, 0, NULL, "break", ACT_FIND, BOTH },
+	{ "rfind", "EXPR|break", "the same backward", COMMAND_ACT, 0, 0, 0, NULL, "break", ACT_RFIND, BOTH },
 	{ "why", "WHAT [WHERE]", "explains from the log: why a miss, evict, preempt, wait, reject, token, slow",
 	  COMMAND_ACT, 0, 0, 0, NULL, "miss|evict|preempt|wait|reject|token|slow", ACT_WHY, BOTH },
-	{ "tree", "", "the branches of the session; Enter goes on with one", COMMAND_ACT, 0, 0, 0, NULL, NULL,
+	{ "tree", "", "the branches of the session; Enter goes to one", COMMAND_ACT, 0, 0, 0, NULL, NULL,
 	  ACT_TREE, BOTH },
 	{ "lens", "POS", "looks into a token: what each layer would say, every head's attention, all logits", COMMAND_ACT,
 	  0, 0, 0, NULL, NULL, ACT_LENS, BOTH },
+	{ "info", "", "the session in numbers: model, pages, what happened so far, settings", COMMAND_ACT, 0, 0, 0, NULL,
+	  NULL, ACT_INFO, BOTH },
 	{ "theme", "dark|light", "colours for a dark or a light ground", COMMAND_ACT_WORD, 0, 0, 0, NULL,
 	  "dark|light", ACT_THEME, BOTH },
 	{ "help", "", "lists the commands", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_HELP, BOTH },
@@ -155,61 +161,6 @@ int settings_add_stop(struct settings *s, const char *text, struct err *e)
 		return err_set(e, ERR_USAGE, "there are %d stop strings already: /stop off forgets them", n);
 	s->stop[n] = unescape(text);
 	return s->stop[n] ? 0 : err_set(e, ERR_MEMORY, "no memory for a stop string");
-}
-
-/* --- finding --- */
-
-static bool usable(const struct command_host *h, const struct command *c)
-{
-	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
-}
-
-/* Length of the name behind the slash. */
-static size_t name_length(const char *line)
-{
-	return strcspn(line, " \t\n");
-}
-
-static const struct command *find(const struct command_host *h, const char *name, size_t n, int *n_found)
-{
-	const struct command *found = NULL;
-
-	*n_found = 0;
-	for (const struct command *c = commands; c->name; c++) {
-		if (!usable(h, c) || strncmp(c->name, name, n) != 0)
-			continue;
-		if (strlen(c->name) == n) {
-			*n_found = 1;
-			return c;
-		}
-		found = c;
-		(*n_found)++;
-	}
-	return *n_found == 1 ? found : NULL;
-}
-
-const struct command *commands_find(const struct command_host *h, const char *line)
-{
-	int n_found;
-
-	if (*line != '/' || !name_length(line + 1))
-		return NULL;
-	return find(h, line + 1, name_length(line + 1), &n_found);
-}
-
-static int unknown(const struct command_host *h, const char *name, size_t n, int n_found, struct err *e)
-{
-	char like[200] = "";
-	size_t used = 0;
-	int shown = (int)(n > 40 ? 40 : n);
-
-	for (const struct command *c = commands; c->name && n_found > 1; c++)
-		if (usable(h, c) && !strncmp(c->name, name, n) && used < sizeof like - 24)
-			used += (size_t)snprintf(like + used, sizeof like - used, " /%s", c->name);
-	if (n_found > 1)
-		return err_set(e, ERR_USAGE, "/%.*s could be%s", shown, name, like);
-	return err_set(e, ERR_USAGE, "there is no command /%.*s%s: /help lists them", shown, name,
-				   h->replay ? " in a replay" : "");
 }
 
 /* --- values --- */
@@ -430,25 +381,32 @@ static int run(const struct command_host *h, const struct command *c, const char
 	}
 }
 
+/* What stands behind the name, with what an alias puts before it. malloc'd. */
+static char *argument(const char *before, const char *line)
+{
+	size_t n = strlen(line), b = strlen(before);
+	char *arg = malloc(b + n + 2);
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (arg)
+		sprintf(arg, "%s%s%.*s", before, b && n ? " " : "", (int)n, line);
+	return arg;
+}
+
 int commands_run(const struct command_host *h, const char *line, struct err *e)
 {
-	size_t n = *line == '/' ? name_length(line + 1) : 0;
-	const struct command *c;
-	char *arg, *end;
-	int n_found, result;
+	const char *before;
+	const struct command *c = commands_named(h, line, &before, e);
+	char *arg;
+	int result;
 
-	if (!n)
-		return err_set(e, ERR_USAGE, "a command is / and a name: /help lists them");
-	c = find(h, line + 1, n, &n_found);
 	if (!c)
-		return unknown(h, line + 1, n, n_found, e);
-	for (line += 1 + n; isspace((unsigned char)*line);)
-		line++;
-	arg = strdup(line);
+		return -1;
+	line += 1 + strcspn(line + 1, " \t\n");
+	arg = argument(before, line + strspn(line, " \t\n"));
 	if (!arg)
 		return err_set(e, ERR_MEMORY, "no memory for a command");
-	for (end = arg + strlen(arg); end > arg && isspace((unsigned char)end[-1]);)
-		*--end = '\0';
 	result = run(h, c, arg, e);
 	free(arg);
 	return result;

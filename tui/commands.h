@@ -30,7 +30,7 @@ int settings_add_stop(struct settings *s, const char *text, struct err *e);
 enum command_act {
 	ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
 	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY, ACT_BREAK, ACT_WATCH, ACT_FIND, ACT_RFIND,
-	ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
+	ACT_TBREAK, ACT_CONTINUE, ACT_INFO, ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
 };
 
 struct command_host {
@@ -76,9 +76,20 @@ struct command {
 };
 extern const struct command commands[]; /* ends with name NULL */
 
+/* Another name, as debuggers and git have it: it calls `command` with `before` in front of its argument. */
+struct command_alias {
+	const char *name, *command, *before;
+};
+extern const struct command_alias command_aliases[]; /* ends with name NULL */
+bool commands_usable(const struct command_host *h, const struct command *c); /* here: live, or in a replay */
+/* The command that a line calls by its name, an alias or a unique beginning; NULL, with an error that says which may
+ * be meant. *before: what an alias puts in front of the argument, or "". */
+const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
+									 struct err *e);
+
 /* Runs "/name argument". A unique beginning of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);
-/* The command that a line calls, by its full name or a unique beginning; NULL if none. */
+/* The same without an error; NULL if none. */
 const struct command *commands_find(const struct command_host *h, const char *line);
 /* For prompt_options.complete; arg is the host. */
 char **commands_complete(void *host, const char *line, int start, int end, bool *files);

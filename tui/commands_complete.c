@@ -60,9 +60,15 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 	}
 }
 
-static bool usable(const struct command_host *h, const struct command *c)
+/* The names that debuggers and git have are offered where none of ours begins so. */
+static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
-	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
+	for (const struct command *c = commands; c->name; c++)
+		if (commands_usable(h, c) && !strncmp(c->name, begun, n))
+			list_add(l, "/", c->name, strlen(c->name));
+	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
+		if (!strncmp(a->name, begun, n))
+			list_add(l, "/", a->name, strlen(a->name));
 }
 
 char **commands_complete(void *host, const char *line, int start, int end, bool *files)
@@ -77,9 +83,7 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	if (*line != '/')
 		return NULL;
 	if (start == 0) {
-		for (c = commands; c->name; c++)
-			if (usable(h, c) && !strncmp(c->name, begun + 1, n - (n > 0)))
-				list_add(&l, "/", c->name, strlen(c->name));
+		add_names(&l, h, begun + (n > 0), n - (n > 0));
 		return l.text;
 	}
 	c = commands_find(h, line);
@@ -90,22 +94,25 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 		add_views(&l, h, begun, n);
 	else
 		add_words(&l, c->words, begun, n);
-	if (c->act == ACT_BREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND)
+	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND)
 		add_columns(&l, begun, n);
 	return l.text;
 }
 
-static void hint_many(const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
+static int hint_many(const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
 {
 	size_t used = 0;
+	int found = 0;
 
 	for (const struct command *c = commands; c->name && used < cap; c++) {
-		if (!usable(h, c) || strncmp(c->name, begun, n) != 0)
+		if (!commands_usable(h, c) || strncmp(c->name, begun, n) != 0)
 			continue;
 		int more = snprintf(out + used, cap - used, "%s/%s", used ? "  " : "", c->name);
 
 		used += more > 0 ? (size_t)more : 0;
+		found++;
 	}
+	return found;
 }
 
 void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap)
@@ -117,9 +124,11 @@ void commands_hint(const struct command_host *h, const char *line, char *out, si
 	*out = '\0';
 	if (*line != '/')
 		return;
-	if (!c && !line[1 + n])
-		hint_many(h, line + 1, n, out, cap);
-	else if (c && commands_value(h, c, value, sizeof value))
+	/* a short alias is the beginning of other names, too */
+	if (!line[1 + n] && (!c || strncmp(c->name, line + 1, n) || strlen(c->name) != n) &&
+		(hint_many(h, line + 1, n, out, cap) > 1 || !c))
+		return;
+	if (c && commands_value(h, c, value, sizeof value))
 		snprintf(out, cap, "/%s %s  %s (now %s)", c->name, c->args, c->doc, value);
 	else if (c)
 		snprintf(out, cap, "/%s%s%s  %s", c->name, *c->args ? " " : "", c->args, c->doc);

@@ -59,7 +59,7 @@ static void take_keys(struct run *r)
 			code = k.button == MOUSE_WHEEL_UP ? KEY_UP_ : KEY_DOWN_;
 		if (code == ('Z' & 0x1f))
 			term_suspend(r->term);
-		else if (code == KEY_EOF_ || !diff_screen_key(&r->screen, code, r->canvas.h))
+		else if (code == KEY_EOF_ || !diff_screen_key(&r->screen, code, r->canvas.w, r->canvas.h))
 			r->quit = true;
 	}
 }

@@ -8,7 +8,30 @@
 #include "base/text.h"
 #include "tui/view.h"
 
-enum { HEAD_ROWS = 3, FOOT_ROWS = 5 };
+enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };
+
+static const char help[] =
+	"Two recordings, request by request: what was generated, A on the left and B on the right. Requests are matched by "
+	"prompt and order.\n"
+	"\n"
+	"What both have is dim, what only one has is bright, and the first token that differs is reversed. Below stands why "
+	"they part there: a setting of the draw, a token that was put there, or the logits themselves (then another model, "
+	"another arithmetic or a fault: cutaway verify tells). Behind it what each of them drew, from the log: its "
+	"probability, when it arrived in the race (the first wins), its probability in the draw, how many candidates the "
+	"cuts left, and the hash of its logits.\n"
+	"\n"
+	"n N         next and previous difference, also of the next request\n"
+	"] [         next and previous request (also right and left)\n"
+	"↑ ↓ PgUp    scroll both sides; Home End\n"
+	"q Esc       quits\n"
+	"\n"
+	"The same in words: cutaway diff A B. How far their distributions are apart behind that token, exactly: --deep.\n";
+
+/* Where lines are short, what was drawn has two for each. */
+static int foot_rows(int w, int h)
+{
+	return w < WIDE && h >= HIGH ? FOOT_ROWS + 2 : FOOT_ROWS;
+}
 
 static const struct diff_pair *pair_of(const struct diff_screen *s)
 {
@@ -257,12 +280,15 @@ static void draw_status(struct diff_screen *s, struct canvas *c)
 	if (pair->n_hunks)
 		pen_printf(&p, 22, 0, "difference %d of %d", s->hunk + 1, pair->n_hunks);
 	p.ink = INK_DIM;
-	pen_right(&p, c->w - 1, 0, c->w >= 100 ? "n N difference   [ ] request   up down scroll   q quit" : "n N [ ] up down q");
+	pen_right(&p, c->w - 1, 0, c->w >= 100 ? "n N difference   [ ] request   %s scroll   F1 explain   q quit"
+										   : "n N next   F1 explain   q quit",
+			  c->ascii ? "up down" : "↑ ↓");
 }
 
 static void draw_cause(struct diff_screen *s, struct canvas *c)
 {
-	struct pen p = pen_of(c, (struct rect){ 0, c->h - FOOT_ROWS, c->w, FOOT_ROWS - 1 });
+	int foot = foot_rows(c->w, c->h), each = (foot - 3) / 2;
+	struct pen p = pen_of(c, (struct rect){ 0, c->h - foot, c->w, foot - 1 });
 	const struct diff_pair *pair = pair_of(s);
 	char text[400];
 	int x;
@@ -283,14 +309,21 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	p.ink = INK_TEXT;
 	for (int side = 0; side < 2; side++) {
 		diff_describe_draw(s->d, pair, side, text, sizeof text);
-		if (text[0])
-			pen_clip(&p, 1 + pen_printf(&p, 1, 2 + side, "%c drew ", 'A' + side), 2 + side, c->w - 9, text, -1);
+		int y = 2 + side * each;
+
+		if (!text[0])
+			continue;
+		x = 1 + pen_printf(&p, 1, y, "%c drew ", 'A' + side);
+		if (each > 1)
+			pen_wrap(&p, x, y, c->w - 1 - x, each, text);
+		else
+			pen_clip(&p, x, y, c->w - 1 - x, text, -1);
 	}
 }
 
 int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
 {
-	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - FOOT_ROWS;
+	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - foot_rows(c->w, c->h);
 
 	canvas_clear(c);
 	if (!s->d->n_pairs || rows < 1 || left < 8) {
@@ -318,6 +351,7 @@ int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
 	}
 	draw_cause(s, c);
 	draw_status(s, c);
+	popup_draw(&s->popup, c);
 	return 0;
 }
 
@@ -356,11 +390,20 @@ static void scroll(struct diff_screen *s, int by, int rows)
 	}
 }
 
-bool diff_screen_key(struct diff_screen *s, int code, int h)
+bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
 {
-	int rows = h - HEAD_ROWS - FOOT_ROWS;
+	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
-	if (code == 'q' || code == KEY_ESC || code == 3 || code == 4)
+	if (s->popup.open && code != 3 && code != 4) {
+		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code);
+		return true;
+	}
+	if (code == KEY_F1_ || code == '?' || code == 'h') {
+		popup_show(&s->popup, "diff", help);
+		return true;
+	}
+
+	if (code == 'q' || code == ESCAPE || code == 3 || code == 4)
 		return false;
 	if (!s->d->n_pairs || rows < 1)
 		return true;
@@ -401,4 +444,5 @@ void diff_screen_free(struct diff_screen *s)
 {
 	free_column(&s->column[0]);
 	free_column(&s->column[1]);
+	popup_free(&s->popup);
 }

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "sessions/diff.h"
 #include "tui/canvas.h"
+#include "tui/popup.h"
 
 struct diff_line {
 	size_t from, size; /* bytes of the column's text */
@@ -28,12 +29,13 @@ struct diff_screen {
 	int pair, hunk; /* shown; hunk -1: the pair has none */
 	struct diff_column column[2];
 	bool laid; /* columns hold this pair */
+	struct popup popup; /* help */
 };
 
 void diff_screen_init(struct diff_screen *s, struct diff *d); /* at the first difference */
 void diff_screen_free(struct diff_screen *s);
 /* Code of a struct term_key. False: the person wants to go. */
-bool diff_screen_key(struct diff_screen *s, int code, int rows);
+bool diff_screen_key(struct diff_screen *s, int code, int w, int h);
 int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e);
 
 #endif

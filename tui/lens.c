@@ -29,7 +29,7 @@ struct job {
 struct lens {
 	struct actor *actor; /* NULL: of a replay */
 	const struct tokenizer *tokenizer;
-	char *model, *sha256;
+	char *model, *else_model, *sha256; /* of a replay; model NULL: the log names none */
 	struct engine *engine; /* of a replay: the thread's, and after a join the UI's */
 	bool checked;
 	int fd;
@@ -84,25 +84,55 @@ static void stage(struct lens *l, enum stage s)
 	wake(l);
 }
 
+/* 1: it is the file of the log; 0: it is not, or cannot be read; -1: interrupted. Without a hash any file will do. */
+static int is_recorded(struct lens *l, const char *path, char sha256[SHA256_HEX])
+{
+	struct err why = { 0 };
+
+	sha256[0] = '\0';
+	if (!path || access(path, R_OK))
+		return 0;
+	if (!l->sha256)
+		return 1;
+	if (file_sha256_of(path, NULL, &l->abandon, sha256, &why) < 0)
+		return atomic_load(&l->abandon) ? -1 : 0;
+	return !strcmp(sha256, l->sha256);
+}
+
+static const char *or_none(const char *path)
+{
+	return path ? path : "(not named in the log)";
+}
+
 /* The file of the log, and no other: the same name says nothing. */
 static int check_file(struct lens *l, struct err *e)
 {
-	char sha256[SHA256_HEX];
+	char sha256[SHA256_HEX], other[SHA256_HEX];
+	int is;
 
 	if (l->checked)
 		return 0;
-	if (access(l->model, R_OK))
-		return err_set(e, ERR_IO, "a look needs the model of this recording, %s: %s; put the file there", l->model,
-					   strerror(errno));
 	stage(l, STAGE_CHECK);
-	if (l->sha256 && file_sha256_of(l->model, NULL, &l->abandon, sha256, e) < 0)
-		return -1;
-	if (l->sha256 && strcmp(sha256, l->sha256) != 0)
-		return err_set(e, ERR_INPUT, "%s is another file than the one that was recorded: its SHA-256 is %.16s…, "
-									 "not %.16s…",
+	is = is_recorded(l, l->model, sha256);
+	if (!is && l->sha256 && is_recorded(l, l->else_model, other) == 1) {
+		char *swap = l->model;
+
+		l->model = l->else_model;
+		l->else_model = swap;
+		is = 1;
+	}
+	if (is < 0 || atomic_load(&l->abandon))
+		return err_set(e, ERR_INTERRUPTED, "stopped");
+	l->checked = is > 0;
+	if (is)
+		return 0;
+	if (sha256[0])
+		return err_set(e, ERR_INPUT, "%s is not the model that was recorded: its SHA-256 begins %.12s, not %.12s; name "
+									 "the right file with cutaway replay --model FILE",
 					   l->model, sha256, l->sha256);
-	l->checked = true;
-	return 0;
+	return err_set(e, ERR_IO, "a look needs the model of this recording, and there is none to be read at %s; name it with "
+							  "cutaway replay --model FILE%s%.12s%s",
+				   or_none(l->model), l->sha256 ? " (SHA-256 " : "", l->sha256 ? l->sha256 : "", l->sha256 ? "\xe2\x80\xa6)" : "");
 }
 
 static int open_model(struct lens *l, struct err *e)
@@ -165,15 +195,19 @@ int lens_open(struct lens **out, struct actor *actor, const struct tokenizer *to
 	return 0;
 }
 
-int lens_open_file(struct lens **out, const char *model, const char *sha256, struct err *e)
+static bool copy_text(char **out, const char *text)
+{
+	*out = text ? strdup(text) : NULL;
+	return *out || !text;
+}
+
+int lens_open_file(struct lens **out, const char *model, const char *else_model, const char *sha256, struct err *e)
 {
 	struct lens *l;
 
 	if (lens_new(&l, e) < 0)
 		return -1;
-	l->model = strdup(model);
-	l->sha256 = sha256 ? strdup(sha256) : NULL;
-	if (!l->model || (sha256 && !l->sha256)) {
+	if (!copy_text(&l->model, model) || !copy_text(&l->else_model, else_model) || !copy_text(&l->sha256, sha256)) {
 		lens_close(l);
 		return err_set(e, ERR_MEMORY, "no memory for a look");
 	}
@@ -195,6 +229,7 @@ void lens_close(struct lens *l)
 		engine_close(l->engine);
 	close(l->fd);
 	free(l->model);
+	free(l->else_model);
 	free(l->sha256);
 	free(l);
 }

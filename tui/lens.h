@@ -40,8 +40,9 @@ struct lens_ask {
 
 /* Of a chat. The actor must outlive it. */
 int lens_open(struct lens **l, struct actor *actor, const struct tokenizer *tokenizer, struct err *e);
-/* Of a replay: model and sha256 (or NULL: it cannot be checked) as the log says. */
-int lens_open_file(struct lens **l, const char *model, const char *sha256, struct err *e);
+/* Of a replay: model and sha256 (or NULL: it cannot be checked) as the log says; or else_model (may be NULL), if only
+ * that is there and has this SHA-256. Files are looked at when a look is asked for. */
+int lens_open_file(struct lens **l, const char *model, const char *else_model, const char *sha256, struct err *e);
 void lens_close(struct lens *l); /* NULL is fine; stops what runs */
 int lens_fd(const struct lens *l);
 /* Begins a look; one that runs is given up. */

@@ -22,6 +22,7 @@ enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
 struct replay {
 	struct player *player;
 	const char *path;
+	const struct tui_options *options;
 	bool playing, read_all, damaged;
 	bool follow;   /* the file may be growing, and is looked at again and again */
 	bool at_end;   /* of a file that grows: what comes is shown at once */
@@ -274,6 +275,9 @@ static bool letter_key(struct app *a, int key)
 	case 'l':
 		app_command(a, "/lens");
 		return true;
+	case 'w':
+		app_why_here(a);
+		return true;
 	case 'q':
 		a->quit = true;
 		return true;
@@ -371,9 +375,9 @@ static void scrub(struct app *a, struct pen *p)
 /* --- all of it --- */
 
 static const struct hint hints[] = {
-	{ "space", "play" }, { "→ ←", "step" },	   { "n N", "next, previous mark" }, { "g", "go to" },
-	{ "+ -", "speed" },	 { "1-9", "views" },   { "F1", "explain" },				  { "q", "quit" },
-	{ NULL, NULL },
+	{ "space", "play" }, { "→ ←", "step" }, { "n N", "marks" }, { "w", "why" },	  { "F1", "explain" },
+	{ "q", "quit" },	 { "/", "commands" }, { "g", "go to" },	{ "b", "break" }, { "f", "find" },
+	{ "t", "branches" }, { "l", "deep look" }, { "1-9", "views" }, { "+ -", "speed" }, { NULL, NULL },
 };
 
 static const char help[] =
@@ -393,6 +397,8 @@ static const char help[] =
 	"1 to 9      choose a view; its own keys then work, Enter zooms, F1 explains it, Esc goes back\n"
 	"t           the branches of the session; Enter goes to the step where one ended\n"
 	"l           a deep look at the token under the cursor, computed again with the recorded model\n"
+	"w           why: of the token, or of what fits the view in focus (a miss, an eviction, a slow step …)\n"
+	"b f         a breakpoint, a search: SQL over what a step logged\n"
 	"/           commands; /help lists them\n"
 	"q           quits\n";
 
@@ -407,6 +413,10 @@ static int act(void *arg, enum command_act what, const char *text, double number
 	switch (what) {
 	case ACT_PAUSE:
 		control(a, CONTROL_PAUSE);
+		return 0;
+	case ACT_CONTINUE:
+		r->at_end = false;
+		play(a, true);
 		return 0;
 	case ACT_STEP:
 		r->playing = false;
@@ -472,9 +482,10 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 {
 	const struct timeline *t = &a->timeline;
 
-	if (!t->model_path)
-		return err_set(e, ERR_INPUT, "the recording does not say which model it is of");
-	return lens_open_file(l, t->model_path, t->model_sha256, e);
+	const struct tui_options *o = ((struct replay *)a->mode_data)->options;
+
+	return lens_open_file(l, o->engine.model ? o->engine.model : t->model_path, o->engine.model ? NULL : o->model_else,
+						  t->model_sha256, e);
 }
 
 /* To the step where a branch ended. */
@@ -516,7 +527,7 @@ static const struct app_mode replay_mode = {
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 {
-	struct replay r = { .path = path, .speed = 1, .playing = !o->follow, .follow = o->follow, .at_end = o->follow };
+	struct replay r = { .path = path, .options = o, .speed = 1, .playing = !o->follow, .follow = o->follow, .at_end = o->follow };
 	struct app a = { .prompt_hidden = true };
 	int result = -1;
 

@@ -21,6 +21,9 @@ struct tui_options {
 	const char *not_recorded; /* why there is no recording though one was wanted, or NULL */
 	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, terminal, NO_COLOR */
 	size_t ring_bytes; /* of the way of the events; 0: RING_BYTES. Tests let a small one overflow */
+	/* A replay computes only for a deep look: with engine.model if it is given, else with the file the recording
+	 * names, else with this one (may be NULL), whichever has the recorded SHA-256. */
+	const char *model_else;
 	bool follow; /* replay: stays at the end of a recording that is being written */
 	bool drop_turns; /* a full context drops the oldest turns (else the answer stops) */
 };
@@ -28,8 +31,8 @@ struct tui_options {
 /* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found. *recorded:
  * o->record holds this session. */
 int tui_chat(const struct tui_options *o, bool *recorded, struct err *e);
-/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark,
- * follow. */
+/* Plays a recording on the same screens. Needs no model. Uses only ascii, no_color, light, dark, follow, and for deep
+ * looks engine.model and model_else. */
 int tui_replay(const char *path, const struct tui_options *o, struct err *e);
 /* Writes a recording as a terminal recording of w x h (asciicast v2): the replay's screens, at the recorded
  * pace. progress may be NULL; false stops. */

@@ -46,6 +46,10 @@ struct view_state {
 	bool zoomed;       /* it fills the screen */
 };
 
+struct hint { /* in the line at the bottom */
+	const char *key, *word;
+};
+
 struct view {
 	const char *name;  /* "KV pages" */
 	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages, batch,
@@ -57,6 +61,7 @@ struct view {
 	void (*draw)(struct pen *p, const struct timeline *t, struct view_state *s);
 	/* Handles a key while focused; returns true if it did. */
 	bool (*key)(int key, const struct timeline *t, struct view_state *s);
+	const struct hint *hints; /* its own keys, ends with key NULL; Enter is its own only when zoomed. Or NULL */
 	int index;
 };
 

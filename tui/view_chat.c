@@ -69,6 +69,15 @@ static void end_words(struct turn *n, const struct tl_request *r)
 		snprintf(n->after, sizeof n->after, "%s%s%s", words, *why ? ": " : "", why);
 }
 
+static bool has_free_slot(const struct timeline *t)
+{
+	int running = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		running += t->request[i].state == TL_RUNNING;
+	return running < t->session.slots;
+}
+
 static void state_words(struct turn *n, const struct tl_request *r)
 {
 	char done[VIEW_NUM], of[VIEW_NUM];
@@ -76,7 +85,7 @@ static void state_words(struct turn *n, const struct tl_request *r)
 	if (r->finished)
 		end_words(n, r);
 	else if (r->state == TL_WAITING)
-		snprintf(n->after, sizeof n->after, "waiting for a slot");
+		snprintf(n->after, sizeof n->after, "waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
 	else if (r->state == TL_PREEMPTED)
 		snprintf(n->after, sizeof n->after, "its pages went to another request; it will be computed again");
 	else if (!r->n_tokens)
@@ -468,5 +477,6 @@ const struct view view_chat = {
 	.want_h = 16,
 	.draw = draw_chat,
 	.key = key_chat,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "scroll" }, { NULL, NULL } },
 	.index = VIEW_CHAT,
 };

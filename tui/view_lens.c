@@ -55,13 +55,14 @@ static void draw_layers(struct pen *p, const struct timeline *t, const struct vi
 						const struct lens_look *k)
 {
 	int numbers = p->r.w - 36, rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
-	char word[VIEW_TOKEN];
+	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
 
-	pen_head(p, "logit lens", "what each layer would say");
+	snprintf(words, sizeof words, "what each layer would say · place and p of %s", quote(word, k, t, k->token));
+	pen_head(p, "logit lens", words);
 	view_put_right(p, 3, 1, INK_DIM, "l");
 	view_put(p, 5, 1, INK_DIM, "p and guess");
-	view_put_right(p, numbers + 8, 1, INK_DIM, "rank of");
-	view_put_right(p, numbers + 16, 1, INK_DIM, "%.6s p", quote(word, k, t, k->token));
+	view_put_right(p, numbers + 8, 1, INK_DIM, "place");
+	view_put_right(p, numbers + 16, 1, INK_DIM, "p");
 	view_put_right(p, numbers + 23, 1, INK_DIM, "bits");
 	view_put_right(p, numbers + 29, 1, INK_DIM, "zero");
 	view_put_right(p, numbers + 36, 1, INK_DIM, "rms");
@@ -310,7 +311,8 @@ const struct view view_lens = {
 		"distribution: the best tokens before any cut or temperature, and what all others have together.\n"
 		"\n"
 		"Left and right go to other tokens and look there; l looks again; Enter changes the part where the "
-		"screen is small. In a replay the recorded model is opened for it, and only that very file will do.\n"
+		"screen is small. In a replay the recorded model is opened for it, and only that very file will do, wherever it "
+		"lies (cutaway replay --model FILE).\n"
 		"\n"
 		"Try: in the chat put the cursor on a name or a number and press l; find the layer that knows it first, "
 		"then walk the heads of that layer.",
@@ -319,5 +321,6 @@ const struct view view_lens = {
 	.want_h = 16,
 	.draw = draw_lens,
 	.key = key_lens,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "layer" }, { "[ ]", "head" }, { "Enter", "next part" }, { NULL, NULL } },
 	.index = VIEW_LENS,
 };

@@ -224,5 +224,6 @@ const struct view view_next = {
 	.want_h = 6,
 	.draw = draw_next,
 	.key = key_next,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "candidate" }, { "Enter", "take it" }, { NULL, NULL } },
 	.index = VIEW_NEXT,
 };

@@ -12,7 +12,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { LEAVES_MAX = 24, LINES_MAX = 2 * LEAVES_MAX, LOOK_BACK = 128, REASON_X = 31, PAGES_W = 9 };
+enum { LEAVES_MAX = 24, LINES_MAX = 2 * LEAVES_MAX, LOOK_BACK = 128, REASON_X = 31, PAGES_W = 9, SYSTEM_SPECIALS = 3 };
 
 /* Tokens of a request: prompt, then what was generated. */
 static int64_t length_of(const struct tl_request *r)
@@ -215,21 +215,32 @@ static int draw_branch(struct pen *p, int y, const struct line *line)
 	return 3 * line->depth;
 }
 
-/* The first words of a shared beginning, without control tokens and line breaks. */
+static bool is_system(const char *text, size_t n)
+{
+	return n >= 7 && !memcmp(text, "system ", 7);
+}
+
+/* The first words of a shared beginning, and of what was asked if it has more than the system text; without control tokens and line breaks. */
 static int put_beginning(struct pen *p, int x, int y, int w, const struct timeline *t,
 						 const struct line *line)
 {
 	int64_t pos = line->from * page_size_of(t), end = pos + line->pages * page_size_of(t);
 	char text[160];
 	size_t n = 0;
-	int dots = 0;
+	int dots = 0, n_special = 0;
+	bool beyond = false; /* the system text has ended: its begin, its end, the begin of what follows */
 
 	for (; pos < end && n < 100; pos++) {
 		int32_t size, id = token_at(line->r[0], pos);
 		const char *bytes = timeline_token_bytes(t, id, &size);
 
-		if (id >= 0 && id < t->n_vocab && t->vocab[id].special)
+		if (id >= 0 && id < t->n_vocab && t->vocab[id].special) {
+			if (line->from == 0 && ++n_special == SYSTEM_SPECIALS && is_system(text, n)) {
+				beyond = true;
+				n = 0;
+			}
 			continue;
+		}
 		for (int32_t i = 0; i < size && n + 1 < sizeof text; i++) {
 			char c = bytes[i] == '\n' ? ' ' : bytes[i];
 
@@ -237,7 +248,9 @@ static int put_beginning(struct pen *p, int x, int y, int w, const struct timeli
 				text[n++] = c;
 		}
 	}
-	if (line->from == 0 && n >= 7 && !memcmp(text, "system ", 7))
+	if (beyond && n > 5 && !memcmp(text, "user ", 5))
+		return pen_clip(p, x, y, w, text + 5, (long)n - 5);
+	if (line->from == 0 && (beyond || is_system(text, n)))
 		return view_put(p, x, y, INK_TEXT, "%.*s", w, "system prompt");
 	if (line->from)
 		dots = view_put(p, x, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
@@ -271,7 +284,7 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 
 	view_put_letter(p, x, y, r->id);
 	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, x + 2, y, end - x - 2, r->text ? r->text : "", -1);
+	pen_clip(&in, x + 2, y, end - x - 2 - (line->pages > 99), r->text ? r->text : "", -1);
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
 	in.ink = INK_DIM;

@@ -9,7 +9,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { NODES_MAX = 1024, DEEPEST = 40, WORDS_MAX = 400, STATE_W = 26, PART_W = 30, FROM_W = 7 };
+enum { NODES_MAX = 1024, DEEPEST = 40, WORDS_MAX = 400, STATE_W = 26, PART_W = 30, FROM_W = 7, DETAIL_H = 9 };
 
 struct node {
 	struct tl_stem b;    /* .pos: its length */
@@ -120,19 +120,46 @@ static bool is_active(const struct timeline *t, const struct view_state *s, cons
 	return r && n->b.future < 0 && n->b.request == r->id;
 }
 
-static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
+/* Pages it had from what was there before it: of the request that it was forked from, while both run; else what
+ * the cache gave it when it began. */
+static int64_t pages_given(const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	int shared = shared_pages(t, n);
 
-	if (n->b.future >= 0)
+	return shared ? shared : r->looked_up && r->lookup.hit_pages > 0 ? r->lookup.hit_pages : 0;
+}
+
+/* Pages that it wrote and the cache still has: a branch from it need not compute them again. */
+static int kept_pages(const struct timeline *t, const struct tl_request *r)
+{
+	int kept = 0;
+
+	for (int32_t i = 0; i < t->n_pages; i++)
+		kept += t->page[i].cached && t->page[i].owner == r->id;
+	return kept;
+}
+
+static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
+{
+	static const char *const ends[EV_N_finish] = { "done", "limit", "stop string", "context full",
+												   "stopped", "refused", "failed" };
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int64_t given = pages_given(t, n);
+	int kept;
+
+	if (n->b.future >= 0) {
 		snprintf(out, cap, "left at step %" PRId64, t->future[n->b.future].step);
-	else if (r->finished)
-		snprintf(out, cap, "%s", ev_code_name("finish", r->finish.reason));
-	else if (shared)
-		snprintf(out, cap, "runs, %d of %d pages shared", shared, r->n_pages);
-	else
-		snprintf(out, cap, "%s, %d pages", r->state == TL_RUNNING ? "runs" : "waits", r->n_pages);
+	} else if (r->finished) {
+		kept = kept_pages(t, r);
+		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept, kept == 1 ? "" : "s");
+	} else if (r->state != TL_RUNNING) {
+		snprintf(out, cap, "waits");
+	} else if (given) {
+		snprintf(out, cap, "runs, shares %" PRId64 " of %d", given, r->n_pages);
+	} else {
+		snprintf(out, cap, "runs, %d pages", r->n_pages);
+	}
 }
 
 /* Its own first words, behind the place where it parts. */
@@ -225,7 +252,22 @@ static void draw_heads(struct pen *p)
 	if (p->r.w >= 100)
 		view_put(p, right, 1, INK_DIM, "parts with");
 	if (p->r.w >= 60)
-		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state");
+		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state, KV pages");
+}
+
+/* What going back cost: pages are shared whole, so what a partial one held is computed again. Returns the rows. */
+static int draw_given(struct pen *p, int y, const struct timeline *t, const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int64_t again = r->looked_up ? r->lookup.asked - r->lookup.hit : 0;
+	char hit[VIEW_NUM], asked[VIEW_NUM];
+
+	if (n->b.future >= 0 || !n->stem.request || !r->looked_up)
+		return 0;
+	view_put(p, 0, y, INK_TEXT, "%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
+			 view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked), r->lookup.hit_pages, again,
+			 again == 1 ? "was" : "were");
+	return 1;
 }
 
 /* About the branch under the cursor: where it parts, and its own text. */
@@ -252,6 +294,7 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 		view_put(p, 0, y, INK_TEXT, n->stem.request ? "goes on from %c, behind its %d tokens" : "begins a conversation",
 				 view_letter(n->stem.request), n->stem.pos);
 	}
+	y += draw_given(p, y + 2, t, n);
 	own_words(words, sizeof words, t, n);
 	p->ink = INK_DIM;
 	pen_wrap(p, 0, y + 3, p->r.w, p->r.h - y - 3, words);
@@ -272,17 +315,20 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 	char words[96];
 	struct tree g;
 	int rows = p->r.h - 2, at, first;
+	bool detail;
 
 	if (!tree_make(&g, t))
 		return;
-	snprintf(words, sizeof words, "%d branch%s · %d left by going back · Enter goes on with one", g.n,
-			 g.n == 1 ? "" : "es", t->n_futures);
+	snprintf(words, sizeof words, t->n_futures ? "%d branch%s, %d left by going back · Enter goes to one"
+											   : "%d branch%s · Enter goes to one",
+			 g.n, g.n == 1 ? "" : "es", t->n_futures);
 	pen_head(p, "branches", g.n ? words : NULL);
 	if (!g.n)
 		view_nothing(p, "nothing said yet: answers, forks and what was left by going back stand here");
 	else
 		draw_heads(p);
-	rows -= rows > 16 ? 9 : 0;
+	detail = g.n && (rows > 16 || g.n + DETAIL_H <= rows);
+	rows -= detail ? DETAIL_H : 0;
 	at = cursor_of(&g, t, s);
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {
@@ -290,7 +336,7 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 		if (i == at && s->focused)
 			view_mark_row(p, 2 + i - first);
 	}
-	if (g.n && p->r.h - 2 > 16)
+	if (detail)
 		draw_detail(p, 2 + rows, t, &g.node[at]);
 	free(g.made);
 }
@@ -324,8 +370,13 @@ const struct view view_tree = {
 		"\n"
 		"The letter is the request's; then what was asked, and the branch's own first words. 'from' is the "
 		"position at which its own tokens begin; 'parts with' its first token that differs and the one it "
-		"stands for. Behind it whether it runs, how many KV pages its block table shares with the branch that "
-		"it left, why it ended, or the step at which it was left.\n"
+		"stands for. Behind it whether it runs and how many KV pages it shares with the branch that it left "
+		"(while both run, their block tables are compared; else it is what the prefix cache gave it), why it "
+		"ended and how many pages of its own the cache still keeps, or the step at which it was left.\n"
+		"\n"
+		"A request that runs goes back in place, and shares even a page that is not full. One that has ended "
+		"left only whole pages in the cache: a branch from it computes the tokens of the last, partial page "
+		"again, at most a page's worth.\n"
 		"\n"
 		"Up and down choose, Enter goes on with a branch: an answer that was broken off is computed further, "
 		"behind one that had ended the next turn is said. In a replay Enter goes to the step where the branch "
@@ -338,5 +389,6 @@ const struct view view_tree = {
 	.want_h = 12,
 	.draw = draw_tree,
 	.key = key_tree,
+	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "Enter", "go there" }, { NULL, NULL } },
 	.index = VIEW_TREE,
 };

@@ -1,0 +1,202 @@
+/* Which command a line calls: by its name, by that which debuggers and git have for it, by a unique beginning; and
+ * which may have been meant. See commands.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/near.h"
+#include "tui/commands.h"
+
+const struct command_alias command_aliases[] = {
+	/* gdb, rr */
+	{ "b", "break", "" },
+	{ "tb", "tbreak", "" },
+	{ "d", "break", "off" },
+	{ "delete", "break", "off" },
+	{ "c", "continue", "" },
+	{ "resume", "continue", "" },
+	{ "s", "step", "" },
+	{ "next", "step", "" },
+	{ "stepi", "step", "" },
+	{ "rs", "back", "" },
+	{ "reverse-step", "back", "" },
+	{ "reverse-next", "back", "" },
+	{ "reverse-stepi", "back", "" },
+	{ "rc", "rfind", "break" },
+	{ "reverse-continue", "rfind", "break" },
+	{ "jump", "goto", "" },
+	{ "seek", "goto", "" },
+	{ "display", "watch", "" },
+	{ "undisplay", "watch", "off" },
+	{ "x", "lens", "" },
+	{ "inspect", "lens", "" },
+	{ "checkpoint", "fork", "" },
+	{ "h", "help", "" },
+	{ "exit", "quit", "" },
+	/* git */
+	{ "log", "tree", "" },
+	{ "branch", "tree", "" },
+	{ "branches", "tree", "" },
+	{ "reflog", "tree", "" },
+	{ "switch", "tree", "" },
+	{ "checkout", "goto", "" },
+	{ "reset", "rewind", "" },
+	{ "revert", "undo", "" },
+	{ "blame", "why", "" },
+	{ "grep", "find", "" },
+	{ "status", "info", "" },
+	/* less */
+	{ "search", "find", "" },
+	{ "rsearch", "rfind", "" },
+	{ NULL, NULL, NULL },
+};
+
+/* Verbs of the program that work on files. */
+static const char *const outside[] = { "verify", "diff", "whatif", "export", "replay", "certify",
+									   "bench",	 "score", "tokenize", NULL };
+
+bool commands_usable(const struct command_host *h, const struct command *c)
+{
+	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
+}
+
+/* Length of the name behind the slash. */
+static size_t name_length(const char *line)
+{
+	return *line == '/' ? strcspn(line + 1, " \t\n") : 0;
+}
+
+static bool is_name(const char *name, const char *text, size_t n)
+{
+	return strlen(name) == n && !memcmp(name, text, n);
+}
+
+static const struct command *named(const char *name, size_t n)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (is_name(c->name, name, n))
+			return c;
+	return NULL;
+}
+
+static const struct command_alias *alias(const char *name, size_t n)
+{
+	for (const struct command_alias *a = command_aliases; a->name; a++)
+		if (is_name(a->name, name, n))
+			return a;
+	return NULL;
+}
+
+static const struct command *begun(const struct command_host *h, const char *name, size_t n, int *n_found)
+{
+	const struct command *found = NULL;
+
+	*n_found = 0;
+	for (const struct command *c = commands; c->name; c++)
+		if (commands_usable(h, c) && !strncmp(c->name, name, n)) {
+			found = c;
+			(*n_found)++;
+		}
+	return *n_found == 1 ? found : NULL;
+}
+
+static const struct command *find(const struct command_host *h, const char *name, size_t n, const char **before,
+								  int *n_found)
+{
+	const struct command *c = named(name, n);
+	const struct command_alias *a = c ? NULL : alias(name, n);
+
+	*before = "";
+	*n_found = 0;
+	if (a)
+		c = named(a->command, strlen(a->command));
+	if (c && commands_usable(h, c)) {
+		*before = a ? a->before : "";
+		return c;
+	}
+	return c && !a ? NULL : begun(h, name, n, n_found);
+}
+
+const struct command *commands_find(const struct command_host *h, const char *line)
+{
+	const char *before;
+	int n_found;
+
+	return name_length(line) ? find(h, line + 1, name_length(line), &before, &n_found) : NULL;
+}
+
+/* ---- what may have been meant ---- */
+
+static int ambiguous(const struct command_host *h, const char *name, size_t n, struct err *e)
+{
+	char like[200] = "";
+	size_t used = 0;
+
+	for (const struct command *c = commands; c->name; c++)
+		if (commands_usable(h, c) && !strncmp(c->name, name, n) && used < sizeof like - 24)
+			used += (size_t)snprintf(like + used, sizeof like - used, " /%s", c->name);
+	return err_set(e, ERR_USAGE, "/%.*s could be%s", (int)(n > 40 ? 40 : n), name, like);
+}
+
+static const char *nearest(const struct command_host *h, const char *name)
+{
+	const char *best = NULL;
+	int least = NEAR_ENOUGH + 1;
+
+	for (const struct command *c = commands; c->name; c++) {
+		int d = near_edits(name, c->name);
+
+		if (commands_usable(h, c) && d < least && d < (int)strlen(c->name)) {
+			least = d;
+			best = c->name;
+		}
+	}
+	for (const struct command_alias *a = command_aliases; a->name; a++) {
+		int d = near_edits(name, a->name);
+
+		if (d < least && strlen(a->name) > NEAR_ENOUGH &&
+			commands_usable(h, named(a->command, strlen(a->command)))) {
+			least = d;
+			best = a->name;
+		}
+	}
+	return best;
+}
+
+static int unknown(const struct command_host *h, const char *text, size_t n, struct err *e)
+{
+	const struct command_alias *a = alias(text, n);
+	const struct command *elsewhere = a ? named(a->command, strlen(a->command)) : named(text, n);
+	char name[41];
+	const char *near;
+
+	snprintf(name, sizeof name, "%.*s", (int)(n > 40 ? 40 : n), text);
+	near = nearest(h, name);
+	for (int i = 0; outside[i]; i++)
+		if (!strcmp(outside[i], name))
+			return err_set(e, ERR_USAGE, "there is no command /%s here, but one of the shell: cutaway %s --help", name,
+						   name);
+	if (elsewhere && h->replay)
+		return err_set(e, ERR_USAGE, "/%s needs an engine, and there is none in a replay: see cutaway chat", elsewhere->name);
+	return err_set(e, ERR_USAGE, "there is no command /%s%s%s%s%s: /help lists them", name,
+				   h->replay ? " in a replay" : "", near ? "; did you mean /" : "", near ? near : "",
+				   near ? "?" : "");
+}
+
+const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
+									 struct err *e)
+{
+	size_t n = name_length(line);
+	const struct command *c;
+	int n_found;
+
+	if (!n) {
+		err_set(e, ERR_USAGE, "a command is / and a name: /help lists them");
+		return NULL;
+	}
+	c = find(h, line + 1, n, before, &n_found);
+	if (!c && n_found > 1)
+		ambiguous(h, line + 1, n, e);
+	else if (!c)
+		unknown(h, line + 1, n, e);
+	return c;
+}
