@@ -200,7 +200,9 @@ static void add_bisect(cJSON *o, const struct bisect *b)
 		snprintf(hash, sizeof hash, "%016llx", (unsigned long long)b->end[i].hash);
 		cJSON_AddStringToObject(end, "name", name);
 		cJSON_AddBoolToObject(end, "ran", b->end[i].ran);
-		if (b->end[i].ran)
+		cJSON_AddBoolToObject(end, "unasked", b->end[i].unasked);
+		cJSON_AddNumberToObject(end, "rows", b->end[i].rows);
+		if (b->end[i].ran && b->end[i].rows == b->n)
 			cJSON_AddStringToObject(end, "hash", hash);
 		cJSON_AddBoolToObject(end, "as_recorded", b->end[i].matches);
 		cJSON_AddItemToArray(ends, end);

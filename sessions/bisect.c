@@ -8,12 +8,14 @@
 #include "engine/probe.h"
 #include "kernels/kernels.h"
 
+enum { REF_ROWS = 16 };
+
 struct run {
 	struct bisect *b;
 	const struct bisect_options *o;
 	const int32_t *ids;
 	int32_t n;
-	int64_t *hash[BISECT_MAX_ENDS]; /* [n + 1] of the rows that predict positions 1 … n */
+	int64_t *hash[BISECT_MAX_ENDS]; /* [n + 1] of the rows that predict positions 1 … n, as far as computed */
 };
 
 static bool is_stopped(const struct run *r)
@@ -71,6 +73,11 @@ static void list_ends(struct bisect *b, const struct bisect_options *o)
 	add_end(b, "ref", NULL);
 }
 
+static bool is_ref(const struct bisect_end *end)
+{
+	return !strcmp(end->backend, "ref");
+}
+
 static struct engine *open_end(const struct run *r, const struct bisect_end *end, struct err *e)
 {
 	struct engine_options o = r->o->engine;
@@ -82,7 +89,7 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 	o.slots = 1;
 	o.page_size = K_GROUP;
 	o.pages = (r->n + 2) / K_GROUP + 4;
-	o.budget = 256;
+	o.budget = is_ref(end) ? REF_ROWS : 256; /* it stops soon behind a difference */
 	o.prefill_chunk = 0;
 	o.spec = "off";
 	o.abandon = r->o->stop;
@@ -93,55 +100,64 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 /* ---- the hash of every row ---- */
 
 struct hashing {
+	const struct run *r;
 	int64_t *hash;
-	int32_t n;
-	bool failed;
+	int32_t rows; /* the first so many are there */
+	bool failed, parted; /* parted: from an end that ran before */
 };
 
 static void on_event(void *arg, const struct event *ev)
 {
 	struct hashing *h = arg;
+	const struct bisect *b = h->r->b;
+	int64_t pos = ev->u.score.pos;
 
-	if (ev->kind == EV_score && ev->u.score.pos <= h->n)
-		h->hash[ev->u.score.pos] = ev->u.score.hash;
-	else if (ev->kind == EV_finish)
+	if (ev->kind == EV_finish)
 		h->failed = ev->u.finish.reason != EV_FINISH_end;
+	if (ev->kind != EV_score || pos < 1 || pos > h->r->n)
+		return;
+	h->hash[pos] = ev->u.score.hash;
+	h->rows = (int32_t)pos;
+	for (int i = 0; i < b->n_ends; i++)
+		h->parted |= b->end[i].ran && h->r->hash[i][pos] != h->hash[pos];
 }
 
-static int hash_rows(const struct run *r, struct engine *engine, int64_t *hash, struct err *e)
+/* until_parted: what comes behind the first difference does not matter. */
+static int hash_rows(const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
 {
 	struct engine_request q = { .kind = EV_REQUEST_KIND_score, .ids = r->ids, .n_ids = r->n + 1,
 								.params = SAMPLE_DEFAULTS, .text = "bisect" };
-	struct hashing h = { .hash = hash, .n = r->n };
 
-	if (engine_add_sink(engine, on_event, &h))
+	if (engine_add_sink(engine, on_event, h))
 		return err_set(e, ERR_MEMORY, "the engine takes no sink");
 	engine_begin(engine, NULL);
 	engine_observe(engine, false);
 	if (engine_submit(engine, &q, e) < 0)
 		return -1;
-	while (!engine_idle(engine) && !is_stopped(r))
+	while (!engine_idle(engine) && !is_stopped(r) && !(until_parted && h->parted))
 		if (engine_step(engine, e) < 0)
 			return -1;
 	if (is_stopped(r))
 		return err_set(e, ERR_INTERRUPTED, "stopped");
-	return h.failed ? err_set(e, ERR_INPUT, "it computes no numbers (NaN)") : 0;
+	return h->failed ? err_set(e, ERR_INPUT, "it computes no numbers (NaN)") : 0;
 }
 
 /* A back end that is not here, or cannot, is no failure of ours. */
 static int try_end(struct run *r, int i, struct err *e)
 {
 	struct bisect_end *end = &r->b->end[i];
+	struct hashing h = { .r = r, .hash = r->hash[i] };
 	struct err own = { 0 };
 	struct engine *engine;
 
 	say(r, "hashes by %s", end);
 	engine = open_end(r, end, &own);
-	if (engine && !hash_rows(r, engine, r->hash[i], &own)) {
+	if (engine && !hash_rows(r, engine, is_ref(end), &h, &own)) {
 		snprintf(end->isa, sizeof end->isa, "%s", engine_info(engine)->isa);
 		end->ran = true;
-		end->hash = r->hash[i][r->n];
-		end->matches = end->hash == r->b->recorded;
+		end->rows = h.rows;
+		end->hash = h.rows == r->n ? r->hash[i][r->n] : 0;
+		end->matches = h.rows == r->n && end->hash == r->b->recorded;
 	}
 	engine_close(engine);
 	snprintf(end->why, sizeof end->why, "%.*s", (int)sizeof end->why - 1, own.text);
@@ -150,20 +166,53 @@ static int try_end(struct run *r, int i, struct err *e)
 	return 0;
 }
 
-/* The pair that parts first, the reference (which is last) before others. */
+/* First position at which two ends part; INT32_MAX: nowhere that both computed. */
+static int32_t parting(const struct run *r, int i, int k)
+{
+	const struct bisect_end *a = &r->b->end[i], *b = &r->b->end[k];
+
+	for (int32_t p = 1; a->ran && b->ran && p <= a->rows && p <= b->rows; p++)
+		if (r->hash[i][p] != r->hash[k][p])
+			return p;
+	return INT32_MAX;
+}
+
+/* Whether the fast ends leave a question that the reference must answer. */
+static bool is_open(const struct run *r)
+{
+	const struct bisect *b = r->b;
+	int n = 0;
+
+	for (int i = 0; i < b->n_ends; i++) {
+		if (!b->end[i].ran)
+			continue;
+		if (b->end[i].matches)
+			return false;
+		n++;
+		for (int k = 0; k < i; k++)
+			if (parting(r, i, k) != INT32_MAX)
+				return true;
+	}
+	return n < 2;
+}
+
+/* The pair that parts first; one that is right before the reference (which is last), and this before others. */
 static bool find_pair(const struct run *r)
 {
 	struct bisect *b = r->b;
 	int32_t first = INT32_MAX;
 
-	for (int i = b->n_ends - 1; i >= 0; i--)
-		for (int k = 0; k < i && b->end[i].ran; k++)
-			for (int32_t p = 1; b->end[k].ran && p <= r->n && p < first; p++)
-				if (r->hash[i][p] != r->hash[k][p]) {
-					first = p;
-					b->a = i;
-					b->b = k;
-				}
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = b->n_ends - 1; i >= 0; i--)
+			for (int k = b->n_ends - 1; k >= 0; k--) {
+				int32_t p = b->end[i].matches == !pass && i != k ? parting(r, i, k) : INT32_MAX;
+
+				if (p >= first)
+					continue;
+				first = p;
+				b->a = i;
+				b->b = k;
+			}
 	b->pos = first == INT32_MAX ? -1 : first - 1;
 	return b->pos >= 0;
 }
@@ -281,7 +330,9 @@ int bisect_run(struct bisect *b, const struct bisect_options *o, const int32_t *
 		return err_set(e, ERR_MEMORY, "no memory for the hashes of %d rows", n);
 	for (int i = 0; !rc && i < b->n_ends; i++) {
 		r.hash[i] = hash + (size_t)i * ((size_t)n + 1);
-		rc = try_end(&r, i, e);
+		b->end[i].unasked = is_ref(&b->end[i]) && !is_open(&r);
+		if (!b->end[i].unasked)
+			rc = try_end(&r, i, e);
 	}
 	if (!rc && find_pair(&r)) {
 		b->agree = false;

@@ -1,9 +1,12 @@
 /* Where two computations of the same row part: which of this machine's back ends give a recorded hash, and
- * the first layer and stage at which one differs from the reference, with both values.
+ * the first layer and stage at which two of them differ, with both values.
  *
- * Each back end first computes the hash of every row up to the one asked for, because what differs there may
- * have gone wrong earlier (a key or value in the cache); the first row on which two of them part is then
- * computed op by op (probe.h). Thread: one; engines are opened one after the other. */
+ * Each fast back end first computes the hash of every row up to the one asked for, many rows at a time, because what
+ * differs there may have gone wrong earlier (a key or value in the cache). The slow reference is asked only if they
+ * leave the question open: it is not if one of them gives the recorded hash, nor if several, which are kernels of
+ * their own, agree on every row. It stops at the first row on which it parts from one of them. That row is then
+ * computed op by op, up to the first op that leaves something else behind (probe.h). Thread: one; engines are opened
+ * one after the other. */
 #ifndef CUTAWAY_SESSIONS_BISECT_H
 #define CUTAWAY_SESSIONS_BISECT_H
 
@@ -18,9 +21,11 @@ enum { BISECT_MAX_ENDS = 8 };
 
 struct bisect_end { /* a back end of this machine */
 	char backend[16], isa[16];
-	bool ran;	   /* false: it could not, see why */
+	bool ran;	   /* false: it could not, see why, or was not asked */
+	bool unasked;  /* the others had settled it */
 	char why[160];
-	int64_t hash;  /* of the row asked for */
+	int32_t rows;  /* so many it computed: fewer than all if it parted from another before */
+	int64_t hash;  /* of the row asked for, if it computed all */
 	bool matches;  /* it is the recorded one */
 };
 
@@ -32,7 +37,7 @@ struct bisect {
 	bool agree; /* all that ran give one hash */
 
 	bool found;		 /* two of them differ, and here: */
-	int a, b;		 /* which: a is the reference, if it ran */
+	int a, b;		 /* which: a gives the recorded hash or is the reference, if one does or is */
 	int32_t pos;	 /* position of the first row on which they part */
 	int32_t layer;	 /* -1: before or behind the layers */
 	char stage[16], part[16];

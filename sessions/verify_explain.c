@@ -41,7 +41,11 @@ static void print_ends(const struct bisect *b, FILE *out)
 	for (int i = 0; i < b->n_ends; i++) {
 		bisect_describe_end(&b->end[i], name, sizeof name);
 		fprintf(out, "  %-14s ", name);
-		if (b->end[i].ran)
+		if (b->end[i].unasked)
+			fprintf(out, "not asked: the others settle it\n");
+		else if (b->end[i].ran && b->end[i].rows < b->n)
+			fprintf(out, "parts from the others before this row\n");
+		else if (b->end[i].ran)
 			fprintf(out, "%016llx%s\n", (unsigned long long)b->end[i].hash,
 					b->end[i].matches ? "  as recorded" : "");
 		else

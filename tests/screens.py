@@ -501,9 +501,27 @@ def test_travel(suite):
             s.wait("a look needs the model of this recording")
             shutil.copy(os.path.join(ROOT, "README.md"), suite.model)
             s.type("l")
-            s.wait("is another file than the one")
+            s.wait("is not the model that was recorded")
+            # the same file elsewhere, named: only its hash counts
+            s.type("q")
+            s.wait(r"^\$$")
+            s.type("clear; " + suite.command("replay", "b.db", "--model", suite.model + ".away"))
+            s.keys("Enter")
+            s.wait(r"replay .*step")
+            s.keys("End")
+            s.type("l")
+            s.wait("same bits as in the log")
         finally:
             os.replace(suite.model + ".away", suite.model)
+        # why answers for the step that is shown
+        s.keys("Escape", "Escape")
+        s.type("/goto 20")
+        s.keys("Enter")
+        s.wait(r"step 20 of")
+        s.type("/why slow")
+        s.keys("Enter")
+        s.wait("Step 20 took")
+        s.keys("Escape")
         s.type("q")
         s.wait(r"^\$$")
     finally:
