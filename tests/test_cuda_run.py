@@ -5,6 +5,7 @@ what a device does that runs out of memory, faults, or goes away. TAP, the stand
 import os
 import pty
 import select
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -176,7 +177,10 @@ def chat(folder, model, file, plan):
                     out += os.read(screen, 65536)
         except OSError:  # it has ended
             break
+    else:
+        os.kill(pid, signal.SIGKILL)
     pid, status = os.waitpid(pid, 0)
+    os.close(screen)
     return os.waitstatus_to_exitcode(status), out.decode("utf-8", "replace")
 
 
