@@ -11,9 +11,10 @@
 
 #include <cmocka.h>
 
+#include "engine/draft/file.h"
 #include "engine/engine_impl.h"
 #include "tests/cuda_shim/shim.h"
-#include "tests/tiny.h"
+#include "tests/tiny_draft.h"
 
 enum { REQUESTS = 7, TOKENS = 40, PROMPT = 60, POSITIONS = PROMPT + REQUESTS + TOKENS };
 
@@ -27,7 +28,9 @@ struct world {
 	bool rejection;
 };
 
-static char *model_path;
+static char *model_path, *eagle_path;
+static struct tiny_options target = TINY_DEFAULTS;
+static char hash[17];
 
 static uint32_t next(uint32_t *s)
 {
@@ -43,9 +46,9 @@ static void on_event(void *arg, const struct event *ev)
 
 	if (ev->kind == EV_token) {
 		assert_true(ev->u.token.pos < POSITIONS);
-		w->id[ev->u.token.request][ev->u.token.pos] = (int32_t)ev->u.token.id;
-		w->hash[ev->u.token.request][ev->u.token.pos] = ev->u.token.hash;
-		w->n[ev->u.token.request] = (int32_t)ev->u.token.pos + 1;
+		w->id[ev->u.token.request % (REQUESTS + 1)][ev->u.token.pos] = (int32_t)ev->u.token.id;
+		w->hash[ev->u.token.request % (REQUESTS + 1)][ev->u.token.pos] = ev->u.token.hash;
+		w->n[ev->u.token.request % (REQUESTS + 1)] = (int32_t)ev->u.token.pos + 1;
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
@@ -98,7 +101,7 @@ static void submit_all(struct world *w)
 
 		for (int i = 0; i < q.n_ids; i++)
 			ids[i] = (int32_t)(next(&s) % (uint32_t)engine_info(w->e)->vocab);
-		p.temperature = which % 2 ? 0 : 1.2f;
+		p.temperature = which % 2 ? 0 : 2.5f;
 		p.repeat_penalty = which % 4 ? 1 : 1.1f;
 		q.params = p;
 		if (engine_submit(w->e, &q, &err) < 0)
@@ -187,11 +190,35 @@ static void everywhere(const char *spec, bool tree)
 	assert_true(n_preempted > 0);
 }
 
+static void once(const char *spec)
+{
+	static struct world w;
+
+	run_spec(&w, &(struct place){ "cpu", NULL, 2, 16, 64 }, spec);
+	assert_true(w.n_accepted > 5 && w.n_rejected > 5);
+}
+
 static void test_skip(void **state)
 {
 	(void)state;
 	everywhere("skip:3,4,0", false);
-	everywhere("skip:2", false);
+	once("skip:2");
+}
+
+static const char *with(const char *name, const char *path, const char *numbers)
+{
+	static char spec[256];
+
+	snprintf(spec, sizeof spec, "%s:%s%s", name, path, numbers);
+	return spec;
+}
+
+static void test_eagle(void **state)
+{
+	(void)state;
+	everywhere(with("eagle", eagle_path, ",5,12,0"), true);
+	once(with("eagle", eagle_path, ",4,4,0"));
+	once(with("eagle", eagle_path, ",16,63,1"));
 }
 
 /* The device is the shim's (tests/cuda_shim). */
@@ -214,15 +241,17 @@ static bool find_device(void)
 static void test_device(void **state)
 {
 	static const char *const modes[] = { "launches", "graph", "persistent" };
-	static const char *const specs[] = { "skip:3,4,0" };
 	static struct world w;
 
 	(void)state;
 	if (!find_device())
 		skip();
-	for (size_t s = 0; s < sizeof specs / sizeof *specs; s++)
-		for (size_t m = 0; m < 3; m++)
-			run_spec(&w, &(struct place){ "cuda", modes[m], 1, 16, 64 }, specs[s]);
+	for (size_t m = 0; m < 3; m++) {
+		const struct place p = { "cuda", modes[m], 1, 16, 64 };
+
+		run_spec(&w, &p, "skip:3,4,0");
+		run_spec(&w, &p, with("eagle", eagle_path, ",4,12,0"));
+	}
 }
 
 static void refused(const char *spec, enum err_code code, const char *words)
@@ -246,28 +275,135 @@ static void test_arguments(void **state)
 		refused(bad[i], ERR_USAGE, "layers from 1 to 3");
 }
 
-static int setup(void **state)
+/* A file that lies is refused with words that say so. */
+static void test_lies(void **state)
 {
-	struct tiny_options o = TINY_DEFAULTS;
-	struct err err = { 0 };
+	struct tiny_draft_options good = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0 };
+	const struct {
+		struct tiny_draft_options o;
+		const char *words;
+	} lies[] = {
+		{ { .drop = "architecture" }, "not a drafter's file" },
+		{ { .drop = "kind" }, "not a drafter's file" },
+		{ { .kind = "medusa", .heads = 2 }, "not a drafter's file of kind eagle" },
+		{ { .drop = "dim" }, "cutaway.draft.dim" },
+		{ { .dim = 96 }, "whose dim is 96" },
+		{ { .drop = "vocab" }, "cutaway.draft.vocab" },
+		{ { .vocab = 511 }, "whose vocab is 511" },
+		{ { .hash = "0123456789abcdef" }, "another vocabulary" },
+		{ { .drop = "vocab_hash" }, "another vocabulary" },
+		{ { .bad_id = 512 }, "must ascend" },
+		{ { .bad_id = 3 }, "must ascend" },
+		{ { .bad_id = -5 }, "must ascend" },
+		{ { .n_ids = 513 }, "trimmed vocabulary of 513" },
+		{ { .drop = "fc.hidden.weight" }, "fc.hidden.weight is missing" },
+		{ { .drop = "output_norm.weight" }, "output_norm.weight is missing" },
+		{ { .drop = "blk.0.ffn_down.weight" }, "ffn_down.weight is missing" },
+		{ { .extra_rows = 1 }, "was expected" },
+	};
 
 	(void)state;
-	o.layers = 4;
-	model_path = tiny_temp(&o, &err);
-	return model_path ? 0 : -1;
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		struct tiny_draft_options o = lies[i].o;
+		struct err err = { 0 };
+		char *path;
+
+		o.seed = good.seed;
+		o.type = good.type;
+		o.kind = o.kind ? o.kind : good.kind;
+		o.hash = o.hash ? o.hash : good.hash;
+		o.n_ids = o.n_ids ? o.n_ids : good.n_ids;
+		path = tiny_draft_temp(&target, &o, &err);
+		assert_non_null(path);
+		refused(with("eagle", path, ""), ERR_INPUT, lies[i].words);
+		unlink(path);
+		free(path);
+	}
+	refused("eagle:/nowhere/eagle.gguf", ERR_IO, "/nowhere/eagle.gguf");
+	refused("eagle:nobody-made-this,4", ERR_IO, "nobody-made-this.gguf");
+	refused(with("eagle", model_path, ""), ERR_INPUT, "not a drafter's file");
+}
+
+static void answer(struct engine *e)
+{
+	static const int32_t ids[] = { 5, 6, 7, 8, 9 };
+	struct sample_params p = SAMPLE_DEFAULTS;
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 5, .max_tokens = 5, .params = p,
+								.ignore_end = true };
+	struct err err = { 0 };
+
+	assert_true(engine_submit(e, &q, &err) > 0);
+	while (engine_step(e, &err) > 0)
+		;
+	assert_int_equal(err.code, 0);
+}
+
+/* Bytes changed anywhere, and files that end early: refused or used, nothing else. */
+static void test_damage(void **state)
+{
+	static struct world w;
+	FILE *f = fopen(eagle_path, "rb");
+	static uint8_t data[1 << 20];
+	uint32_t chance = 11;
+	size_t size;
+
+	(void)state;
+	assert_non_null(f);
+	size = fread(data, 1, sizeof data, f);
+	fclose(f);
+	assert_true(size > 1000 && size < sizeof data);
+	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	engine_observe(w.e, false);
+	for (int round = 0; round < 90; round++) {
+		char path[] = "/tmp/tiny-damaged-XXXXXX";
+		size_t at = next(&chance) % (round % 3 ? 3000 : size), length = round % 5 ? size : next(&chance) % size;
+		struct err err = { 0 };
+		uint8_t was = data[at];
+		int fd = mkstemp(path);
+
+		data[at] = (uint8_t)next(&chance);
+		assert_int_equal(write(fd, data, length), length);
+		close(fd);
+		data[at] = was;
+		if (engine_set(w.e, "spec", with("eagle", path, ",4,12,0"), &err))
+			assert_true(err.text[0]);
+		else
+			answer(w.e);
+		unlink(path);
+	}
+	engine_close(w.e);
+}
+
+static int setup(void **state)
+{
+	struct tiny_draft_options eagle = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0 };
+	struct err err = { 0 };
+	struct gguf *g;
+
+	(void)state;
+	target.layers = 4;
+	model_path = tiny_temp(&target, &err);
+	if (!model_path || gguf_open(&g, model_path, &err) || draft_vocab_hash(g, hash, &err))
+		return -1;
+	gguf_close(g);
+	eagle_path = tiny_draft_temp(&target, &eagle, &err);
+	return eagle_path ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	unlink(model_path);
+	unlink(eagle_path);
 	free(model_path);
+	free(eagle_path);
 	return 0;
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_arguments),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
+										 cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies), cmocka_unit_test(test_damage),
 										 cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);

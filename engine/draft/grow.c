@@ -45,6 +45,7 @@ void grow_begin(struct grow *g, const struct draft_job *job, int32_t n)
 	for (int32_t i = 0; i < n; i++) {
 		g->tree[i].job = &job[i];
 		g->tree[i].n = g->tree[i].level = 0;
+		g->tree[i].has_child = false;
 	}
 }
 

@@ -31,6 +31,7 @@ struct grow_tree {
 	const struct draft_job *job;
 	struct grow_node *node; /* [GROW_NODES] */
 	int32_t n, level;       /* level: first node of the newest depth */
+	bool has_child;         /* as a node's, of the newest token */
 };
 
 /* One row to compute: node `node` of tree `tree`. */

@@ -16,6 +16,21 @@ int net_read_args(struct net_args *a, const char *args, const char *usage, struc
 	return 0;
 }
 
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args *a,
+				  const char *usage, struct gguf **g, struct err *e)
+{
+	char path[DRAFT_PATH];
+	const char *numbers;
+	int32_t *ids, n;
+
+	if (!env || !env->model)
+		return err_set(e, ERR_USAGE, "%s drafts with a network beside a model, and there is no model here", name);
+	if (draft_find_file(name, args, path, &numbers, e) || net_read_args(a, numbers, usage, e) ||
+		draft_open_file(g, path, name, env, e))
+		return -1;
+	return draft_read_ids(*g, env->vocab, &ids, &n, e) || net_open(net, env, ids, n, e) ? -1 : 0;
+}
+
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
 {
 	memset(net, 0, sizeof *net);
@@ -77,6 +92,24 @@ int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out)
 int net_run(struct net *net, struct err *e)
 {
 	return forward_run(&net->forward, false, e);
+}
+
+void net_copy_end(struct net_copy *c)
+{
+	if (c->n)
+		k_copy(c->kernels, c->to, c->from, c->n * c->dim * sizeof *c->to);
+	c->n = 0;
+}
+
+void net_copy_row(struct net_copy *c, float *to, const float *from)
+{
+	if (c->n && (to != c->to + c->n * c->dim || from != c->from + c->n * c->dim))
+		net_copy_end(c);
+	if (!c->n) {
+		c->to = to;
+		c->from = from;
+	}
+	c->n++;
 }
 
 int net_grow(struct net *net, struct err *e)

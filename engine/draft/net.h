@@ -32,6 +32,10 @@ struct net_args {
 /* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
 
+/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers behind it, and opens the net
+ * with the file's vocabulary. e must be clear. */
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args *a,
+				  const char *usage, struct gguf **g, struct err *e);
 /* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The caller may change
  * net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
@@ -53,7 +57,17 @@ static inline const float *net_logits(const struct net *net, int32_t out)
 	return net->forward.logits + (size_t)out * (size_t)net->head.n;
 }
 
-/* Trees for the jobs, from the logits that `root` offers each (grow_offer). */
+/* Copies rows of the kernels' memory to others, [.., dim]; neighbours together. */
+struct net_copy {
+	struct k_ctx *kernels;
+	float *to;
+	const float *from;
+	size_t n, dim;
+};
+void net_copy_row(struct net_copy *c, float *to, const float *from);
+void net_copy_end(struct net_copy *c);
+
+/* The trees grow from what they were offered, and are written to the jobs. */
 int net_grow(struct net *net, struct err *e);
 
 #endif

@@ -1,0 +1,294 @@
+/* EAGLE: a single layer that reads the target's features guesses the next ones (Li et al. 2024, "EAGLE: Speculative Sampling
+ * Requires Rethinking Feature Uncertainty"); trees by confidence as in EAGLE-2 (Li et al. 2024b).
+ *
+ * With h[t - 1] the residual stream behind the target's last layer at position t - 1 and x[t] the token at t:
+ *     z[t] = Wh · norm(h[t - 1]) + We · norm(embed(x[t])),   g[t] = layer(z)[t],   logits of x[t + 1] = Head · norm(g[t]);
+ * beyond the newest token g stands for h. The embedding and the head are the target's.
+ *
+ * After each step the layer runs over the features that the step computed (learn): what it then knows of the newest token is
+ * the first guess already. Positions whose features it never saw, since the prefix cache had them, are missing for it:
+ * it numbers those it has without gaps, which a rotary position hardly notices. Thread: the engine's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/draft/net.h"
+#include "engine/draft/slots.h"
+#include "engine/model_tensors.h"
+
+struct drafter {
+	struct net net;
+	struct slots slots;
+	struct weights weights;
+	struct model_layer layer;
+	struct k_matrix of_embed, of_hidden;
+	const float *embed_norm, *hidden_norm;
+	struct net_args args;
+
+	/* the kernels' */
+	void *work;
+	float *feature, *embedded; /* [rows, dim] */
+	struct k_acts normed_embed, normed_hidden;
+	float *root; /* [slots, dim] g at the newest token */
+	/* the host's, of the newest token of each slot */
+	float *logits; /* [slots, head] */
+	struct k_logit_stats *stats;
+	int32_t *root_n; /* tokens of the text that it is the last of; 0: not known */
+
+	struct slot **of;  /* [slots] by job */
+	int32_t *out_slot; /* [slots] by output of a pass of learn() */
+};
+
+extern const struct draft_ops draft_eagle;
+
+static size_t index_of(const struct drafter *d, const struct slot *slot)
+{
+	return (size_t)(slot - d->slots.slot);
+}
+
+/* x = z, in the place of the embedding. */
+static void write_input(void *arg, struct forward *f)
+{
+	struct drafter *d = arg;
+	struct k_program *p = &f->program;
+	float eps = f->model->config.norm_eps;
+	struct k_matmul *m;
+
+	program_embed(p, &f->model->embed, f->ids, d->embedded, f->n_rows);
+	program_norm(p, d->embedded, NULL, d->embed_norm, eps, d->normed_embed, f->n_rows);
+	program_norm(p, d->feature, NULL, d->hidden_norm, eps, d->normed_hidden, f->n_rows);
+	m = program_matmul(p, K_STAGE_embed, d->normed_embed, f->n_rows);
+	program_part(m, &d->of_embed, NULL, NULL, d->embedded);
+	m = program_matmul(p, K_STAGE_embed, d->normed_hidden, f->n_rows);
+	program_part(m, &d->of_hidden, NULL, d->embedded, f->x);
+}
+
+/* ---- opening ---- */
+
+static void cut_work(struct drafter *d, struct cutter *c)
+{
+	size_t rows = (size_t)d->net.forward.max_rows, dim = (size_t)d->net.model.config.dim;
+	bool embed_x = program_wants_floats(&d->of_embed), hidden_x = program_wants_floats(&d->of_hidden);
+
+	d->feature = program_cut(c, rows * dim, sizeof *d->feature);
+	d->embedded = program_cut(c, rows * dim, sizeof *d->embedded);
+	d->normed_embed = program_cut_acts(c, rows, (int32_t)dim, embed_x, !embed_x);
+	d->normed_hidden = program_cut_acts(c, rows, (int32_t)dim, hidden_x, !hidden_x);
+	d->root = program_cut(c, (size_t)d->net.env.slots * dim, sizeof *d->root);
+}
+
+static int take_memory(struct drafter *d, struct err *e)
+{
+	size_t slots = (size_t)d->net.env.slots;
+	struct cutter c = { 0 };
+
+	cut_work(d, &c);
+	d->work = k_alloc(d->net.env.kernels, c.used, K_WORK, "an EAGLE drafter", e);
+	if (!d->work)
+		return -1;
+	c = (struct cutter){ .base = d->work };
+	cut_work(d, &c);
+	d->logits = calloc(slots, (size_t)d->net.head.n * sizeof *d->logits);
+	d->stats = calloc(slots, sizeof *d->stats);
+	d->root_n = calloc(slots, sizeof *d->root_n);
+	d->of = calloc(slots, sizeof *d->of);
+	d->out_slot = calloc(slots, sizeof *d->out_slot);
+	if (!d->logits || !d->stats || !d->root_n || !d->of || !d->out_slot)
+		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
+	return 0;
+}
+
+static int load(struct drafter *d, const struct gguf *g, struct err *e)
+{
+	struct model *m = &d->net.model;
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	int32_t dim = m->config.dim;
+
+	if (weights_open(&d->weights, g, m->kernels, e))
+		return -1;
+	d->embed_norm = model_vector(&l, "fc.embed_norm.weight", dim, true);
+	d->hidden_norm = model_vector(&l, "fc.hidden_norm.weight", dim, true);
+	model_matrix(&l, &d->of_embed, "fc.embed.weight", dim, dim);
+	model_matrix(&l, &d->of_hidden, "fc.hidden.weight", dim, dim);
+	m->output_norm = model_vector(&l, "output_norm.weight", dim, true);
+	m->layer = &d->layer;
+	m->config.n_layers = 1;
+	if (!e->code)
+		model_layer(&l, &d->layer, 0);
+	if (e->code || model_check_widths(&l, m->layer, 1))
+		return -1;
+	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+}
+
+static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+					  struct err *e);
+
+static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct gguf **g, struct err *e)
+{
+	if (net_open_file(&d->net, env, "eagle", args, &d->args, "eagle[:FILE][,k[,nodes[,least]]]", g, e) ||
+		load(d, *g, e) || slots_open(&d->slots, env, 1, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
+		net_open_pass(&d->net, &d->slots.kv, d->args, eagle_pass, d, e))
+		return -1;
+	d->net.forward.begin = write_input;
+	d->net.forward.begin_arg = d;
+	return take_memory(d, e);
+}
+
+static void eagle_close(struct drafter *d)
+{
+	if (d->work)
+		k_free(d->net.env.kernels, d->work);
+	slots_close(&d->slots);
+	net_close(&d->net);
+	weights_close(&d->weights);
+	free(d->logits);
+	free(d->stats);
+	free(d->root_n);
+	free(d->of);
+	free(d->out_slot);
+	free(d);
+}
+
+static int eagle_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	struct drafter *d = calloc(1, sizeof *d);
+	struct err own = { 0 };
+	struct gguf *g = NULL;
+
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
+	d->args = (struct net_args){ 4, 8, 25 };
+	if (open_parts(d, env, args, &g, &own))
+		eagle_close(d);
+	else
+		*out = d;
+	gguf_close(g);
+	return own.code ? err_set(e, own.code, "%s", own.text) : 0;
+}
+
+/* ---- what a step computed ---- */
+
+static int run_learned(struct drafter *d, struct net_copy *copy, struct err *e)
+{
+	struct forward *f = &d->net.forward;
+	size_t dim = (size_t)copy->dim, head = (size_t)d->net.head.n;
+
+	net_copy_end(copy);
+	if (!f->n_rows)
+		return 0;
+	if (net_run(&d->net, e))
+		return -1;
+	for (int32_t i = 0; i < f->n_out; i++) {
+		size_t slot = (size_t)d->out_slot[i];
+
+		net_copy_row(copy, d->root + slot * dim, f->x + (size_t)f->out_row[i] * dim);
+		memcpy(d->logits + slot * head, net_logits(&d->net, i), head * sizeof *d->logits);
+		d->stats[slot] = f->stats[i];
+		d->root_n[slot] = d->slots.slot[slot].n_ids;
+	}
+	net_copy_end(copy);
+	net_begin(&d->net);
+	return 0;
+}
+
+/* The feature at position p is what the layer reads at p + 1, if that token is known. */
+static int learn_one(struct drafter *d, const struct draft_seen *s, struct net_copy *copy, struct err *e)
+{
+	struct forward *f = &d->net.forward;
+	struct slot *slot = slots_take(&d->slots, s->request, s->ids, s->n);
+	int32_t seq = -1;
+
+	slot_cut(slot, s->pos + 1);
+	d->root_n[index_of(d, slot)] = 0;
+	for (int32_t i = 0; i < s->n_rows && s->pos + i + 1 < s->n; i++) {
+		int32_t at = s->pos + i + 1, row;
+
+		if (f->n_rows == f->max_rows) {
+			if (run_learned(d, copy, e))
+				return -1;
+			seq = -1;
+		}
+		if (seq < 0)
+			seq = net_seq(&d->net, slot->table);
+		if (at == s->n - 1)
+			d->out_slot[f->n_out] = (int32_t)index_of(d, slot);
+		row = net_row(&d->net, s->ids[at], slot->n, seq, at == s->n - 1);
+		net_copy_row(copy, d->feature + (size_t)row * copy->dim, d->net.env.forward->x + (size_t)s->row[i] * copy->dim);
+		slot->at[slot->n++] = at;
+	}
+	return 0;
+}
+
+static int eagle_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
+{
+	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+
+	net_begin(&d->net);
+	for (int32_t i = 0; i < n; i++)
+		if (learn_one(d, &seen[i], &copy, e))
+			return -1;
+	return run_learned(d, &copy, e);
+}
+
+/* ---- trees ---- */
+
+static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+					  struct err *e)
+{
+	struct drafter *d = arg;
+	struct forward *f = &d->net.forward;
+	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+
+	net_begin(&d->net);
+	for (int32_t i = 0; i < n; i++) {
+		struct grow_tree *t = &g->tree[row[i].tree];
+		const struct grow_node *node = &t->node[row[i].node];
+		const struct slot *slot = d->of[row[i].tree];
+		const int32_t *table = slots_table(&d->slots, slot, t, row[i].node);
+		const float *from = node->parent < 0 ? d->root + index_of(d, slot) * copy.dim
+											 : f->x + (size_t)t->node[node->parent].row * copy.dim;
+
+		net_row(&d->net, node->id, slot->n + node->depth - 1, net_seq(&d->net, table), true);
+		net_copy_row(&copy, d->feature + (size_t)i * copy.dim, from);
+	}
+	net_copy_end(&copy);
+	*out = (struct grow_pass){ f->logits, f->stats };
+	return net_run(&d->net, e);
+}
+
+static int eagle_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	grow_begin(&d->net.grow, job, n);
+	slots_begin(&d->slots);
+	for (int32_t i = 0; i < n; i++) {
+		struct slot *slot = slots_find(&d->slots, job[i].request);
+		size_t at = slot ? index_of(d, slot) : 0;
+
+		d->of[i] = slot;
+		if (!slot || d->root_n[at] != job[i].n || slot_go_back(slot, job[i].ids, job[i].n) < job[i].n)
+			continue; /* it is told after this step */
+		grow_offer(&d->net.grow, i, -1, d->logits + at * (size_t)d->net.head.n, &d->stats[at]);
+	}
+	return net_grow(&d->net, e);
+}
+
+static void eagle_forget(struct drafter *d, int64_t request)
+{
+	slots_end(&d->slots, request);
+}
+
+static int32_t eagle_width(const struct drafter *d)
+{
+	return d->args.nodes;
+}
+
+const struct draft_ops draft_eagle = {
+	.name = "eagle",
+	.args = "[FILE,]k[,nodes[,least]]",
+	.doc = "one trained layer on the model's own features: a chain, or a tree of so many nodes",
+	.open = eagle_open,
+	.close = eagle_close,
+	.propose = eagle_propose,
+	.learn = eagle_learn,
+	.forget = eagle_forget,
+	.width = eagle_width,
+};
