@@ -1,7 +1,8 @@
-/* Matrix products: which of the two ways, and asking for weights ahead of a barrier. */
+/* Matrix products: which of the ways, and asking for weights ahead of a barrier. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 
+#include "kernels/cuda/matmul_fast.cuh"
 #include "kernels/cuda/matmul_split.cuh"
 #include "kernels/cuda/matmul_wide.cuh"
 
@@ -50,13 +51,22 @@ static __device__ cu_run_fn *cu_runs[2][K_N_TYPES] = {
 	{K_TYPES(X)},
 #undef X
 };
+static __device__ cu_run_fn *cu_fast_runs[2] = {cu_fast_F16, cu_fast_BF16};
+
+CU_FN cu_run_fn *cu_run_of(const struct cu_stage *stage, int32_t type)
+{
+	if (stage->folds)
+		return cu_runs[0][type];
+	if (cu_plan_fast(stage->plan))
+		return cu_fast_runs[type == K_BF16];
+	return cu_runs[cu_plan_groups(stage->plan) != 0][type];
+}
 
 /* Parts of one format are walked as one list of units; the next format goes on counting where the last
  * one's units ended, so that blocks are kept equally busy. */
 static __device__ void cu_matmul(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;
-	const bool wide = cu_plan_groups(p->stage->plan) && !p->stage->folds;
 	int32_t unit = p->block, end;
 
 	if (p->stage->folds) {
@@ -66,7 +76,7 @@ static __device__ void cu_matmul(const struct cu_part *p)
 	}
 	for (int32_t part = 0; part < a->n_parts; part = end) {
 		end = cu_same_format(a, part);
-		unit = cu_runs[wide][a->part[part].w->type](p->stage, p->n_blocks, part, end, unit);
+		unit = cu_run_of(p->stage, (int32_t)a->part[part].w->type)(p->stage, p->n_blocks, part, end, unit);
 	}
 }
 
