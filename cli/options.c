@@ -79,6 +79,8 @@ const struct option options[] = {
 	INT("Engine", "device", "N", KERNELS, engine.device, 0, 255, 1, "which GPU: see cutaway devices"),
 	WORD(CHOICE, "Engine", "cuda-mode", "launches|graph|persistent", KERNELS, engine.cuda_mode,
 		 "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)"),
+	WORD(CHOICE, "Engine", "exact", "on|off", ENGINE, engine.exact,
+		 "off: a GPU multiplies many rows by F16 or BF16 weights on its float tensor cores: not exact, not verifiable"),
 	WORD(TEXT, "Engine", "isa", "NAME", KERNELS, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
 	INT("Engine", "slots", "N", ANSWER | VERB_WHATIF, engine.slots, 1, 256, 1, "requests that run at once"),

@@ -49,6 +49,13 @@ static void note_fallback(const struct cli *c, const struct engine *e)
 		fprintf(stderr, "cutaway: computing on the CPU: %s\n", why);
 }
 
+static void note_inexact(const struct engine *e)
+{
+	if (!engine_info(e)->exact)
+		fprintf(stderr, "cutaway: exact is off: logits depend on more than the tokens, and nobody can verify "
+						"them\n");
+}
+
 int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
 {
 	char sha256[SHA256_HEX];
@@ -60,6 +67,7 @@ int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *ar
 	if (engine_open(&s->engine, &o, e))
 		goto fail;
 	note_fallback(c, s->engine);
+	note_inexact(s->engine);
 	if (sink && engine_add_sink(s->engine, sink, arg)) {
 		err_set(e, ERR_MEMORY, "the engine takes no more sinks");
 		goto fail;

@@ -57,8 +57,8 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 
 static void print_table(const struct bench_report *r)
 {
-	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend,
-		   r->isa, r->info.threads, r->info.ctx, r->info.pages, r->info.page_size);
+	printf("%s, %s %s%s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend, r->isa,
+		   r->info.exact ? "" : ", not exact", r->info.threads, r->info.ctx, r->info.pages, r->info.page_size);
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		   (double)r->info.pages * (double)r->info.page_bytes / 1e6);

@@ -173,6 +173,7 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->dim = c->dim;
 	i->vocab = c->vocab;
 	i->slots = o->slots;
+	i->exact = true;
 	i->weight_bytes = e->model->weight_bytes;
 	i->from_packed_cache = e->model->weights.from_cache;
 	if (o->measure)
@@ -217,10 +218,11 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	if (sampler_open(&e->sampler, e->info.vocab, err))
 		return -1;
-	/* room for the largest budget that may be set later: only what is used of it costs memory */
+	/* on a CPU for the largest budget that may be set later: only what is used of it costs memory */
 	return forward_open(&e->forward, e->model, &e->kv.store,
-						(struct forward_sizes){ .rows = ENGINE_MAX_BUDGET, .out = max_out, .observed = o->slots,
-												.also = ENGINE_ALSO, .ctx = e->info.ctx },
+						(struct forward_sizes){ .rows = k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
+												.out = max_out, .observed = o->slots, .also = ENGINE_ALSO,
+												.ctx = e->info.ctx },
 						err);
 }
 
@@ -250,7 +252,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
 				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
-				 !(o->evict && engine_set(e, "evict", o->evict, err))) {
+				 !(o->evict && engine_set(e, "evict", o->evict, err)) &&
+				 !(o->exact && engine_set(e, "exact", o->exact, err))) {
 			*out = e;
 			return 0;
 		}
@@ -278,6 +281,8 @@ void engine_close(struct engine *e)
 	forward_close(&e->forward);
 	sampler_close(e->sampler);
 	stream_close(&e->stream);
+	model_close(e->look_model);
+	k_close(e->look_kernels);
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);

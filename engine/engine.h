@@ -26,6 +26,7 @@ struct engine_options {
 	const char *backend; /* "cpu", "ref", "cuda" or "auto": see k_open() */
 	int32_t device;        /* which GPU, if it is to be one */
 	const char *cuda_mode; /* NULL: a device's own choice; see k_set_mode() */
+	const char *exact;     /* "on"; "off": see the setting of this name. NULL: on */
 	const char *isa;     /* NULL: the best of this machine */
 	int32_t threads;     /* 0: one a core */
 	int32_t ctx;         /* longest sequence in tokens; 0: the model's own, at most 8192 */
@@ -78,6 +79,7 @@ struct engine_info {
 	int32_t ctx, slots, pages, page_size;
 	size_t page_bytes, model_bytes, weight_bytes;
 	bool from_packed_cache; /* the weights were there already packed */
+	bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
@@ -114,7 +116,7 @@ bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
 /* Settings that can change while it runs: prefill-chunk, budget, spec, shadow, rule, prefix-cache; page-size only
- * when idle (the pool is made anew and the cache forgotten); observe-layer, observe-head (-1: off).
+ * when idle (the pool is made anew and the cache forgotten), and so exact; observe-layer, observe-head (-1: off).
  * Every change is an event. engine_settings lists them: name, doc, example; ends with name NULL. */
 struct engine_setting {
 	const char *name, *values, *doc;

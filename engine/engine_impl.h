@@ -67,6 +67,8 @@ struct engine {
 	int64_t n_requests, n_steps;
 	struct engine_counts counts;
 	int64_t step_start_ns, kernel_ns, learn_ns;
+	struct k_ctx *look_kernels; /* of deep looks at a device's engine (probe.c); NULL: none yet */
+	struct model *look_model;
 	uint8_t *packed;  /* shares of attention, as the event wants them */
 	float *page_share; /* [pages of the longest sequence] */
 };

@@ -45,7 +45,13 @@ static void get_chunk(const struct engine *e, char *buf, size_t cap)
 
 static int set_budget(struct engine *e, const char *v, struct err *err)
 {
-	return parse("budget", v, e->info.slots, ENGINE_MAX_BUDGET, &e->sched.budget, err);
+	int32_t rows;
+
+	if (parse("budget", v, e->info.slots, ENGINE_MAX_BUDGET, &rows, err) ||
+		forward_grow(&e->forward, rows, err))
+		return -1;
+	e->sched.budget = rows;
+	return 0;
 }
 static void get_budget(const struct engine *e, char *buf, size_t cap)
 {
@@ -171,6 +177,51 @@ static void get_cuda_mode(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", *k_mode(e->kernels) ? k_mode(e->kernels) : "-");
 }
 
+static bool has_halves(const struct model *m)
+{
+	bool any = false;
+
+	for (int32_t i = 0; i < m->config.n_layers && !any; i++) {
+		const struct model_mixer *a = &m->layer[i].mixer;
+		const struct model_ffn *f = &m->layer[i].ffn;
+		const struct k_matrix *w[] = { &a->q, &a->k, &a->v, &a->out, &f->gate, &f->up, &f->down, &m->output };
+
+		for (size_t j = 0; j < sizeof w / sizeof *w; j++)
+			any |= w[j]->type == K_F16 || w[j]->type == K_BF16;
+	}
+	return any;
+}
+
+/* Pages that were computed otherwise are forgotten: exact means everything behind a row was. */
+static int set_exact(struct engine *e, const char *v, struct err *err)
+{
+	bool exact;
+
+	if (parse_switch("exact", v, &exact, err))
+		return -1;
+	if (exact == e->info.exact)
+		return 0;
+	if (!exact && !k_has_fast(e->kernels))
+		return err_set(err, ERR_USAGE,
+					   "exact off: the back end \"%s\" computes exactly, and knows no other way; a GPU does, for "
+					   "F16 and BF16 weights",
+					   e->info.backend);
+	if (!exact && !has_halves(e->model))
+		return err_set(err, ERR_USAGE,
+					   "exact off: this model has no F16 or BF16 weights, and nothing else has a way that is not "
+					   "exact");
+	if (!engine_idle(e))
+		return err_set(err, ERR_USAGE, "exact can only change while nothing runs or waits");
+	prefix_clear(&e->prefix);
+	e->info.exact = exact;
+	e->forward.fast = !exact;
+	return 0;
+}
+static void get_exact(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", e->info.exact ? "on" : "off");
+}
+
 static int set_pages(struct engine *e, const char *v, struct err *err)
 {
 	(void)e;
@@ -194,7 +245,8 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("attention-every", "1-1024", "tokens from one row whose attention is told to the next", every) \
 	X("observe-layer", "-1 or a layer", "layer whose chosen head is watched; -1: none", layer)     \
 	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)                \
-	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode)
+	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode) \
+	X("exact", "on|off", "off: a GPU computes many rows by F16 weights faster, and not exactly", exact)
 
 #define set_spec engine_set_spec
 #define set_shadow engine_set_shadow

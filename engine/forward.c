@@ -179,8 +179,13 @@ static void write_program(struct forward *f)
 		add_ffn(f, i);
 	}
 	add_head(f);
-	for (int32_t i = 0; i < f->program.n_ops; i++)
-		count(f, &f->program.op[i]);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_op *op = &f->program.op[i];
+
+		count(f, op);
+		if (op->kind == K_OP_matmul)
+			op->u.matmul.fast = f->fast;
+	}
 	add_fetch(f);
 }
 
@@ -204,7 +209,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers;
+		   a->layers == b->layers && a->fast == b->fast;
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -222,12 +227,13 @@ static uint64_t version_of(struct forward *f, struct forward_shape s)
 static void prepare(struct forward *f)
 {
 	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
-							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold };
+							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold,
+							   .fast = f->fast };
 
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
-		s.layers != f->built.layers)
+		s.layers != f->built.layers || s.fast != f->built.fast)
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -397,6 +403,29 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->shared = take(f, cut_shared, K_SHARED, e);
 	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
 	return f->work ? 0 : -1;
+}
+
+int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
+{
+	struct forward larger;
+
+	if (max_rows <= f->max_rows)
+		return 0;
+	if (forward_open(&larger, f->model, f->kv,
+					 (struct forward_sizes){ .rows = max_rows, .out = f->max_out, .observed = f->max_observed,
+											 .also = f->max_also, .ctx = f->max_groups * K_GROUP },
+					 e)) {
+		forward_close(&larger);
+		return -1;
+	}
+	larger.threshold = f->threshold;
+	larger.fast = f->fast;
+	larger.n_layers = f->n_layers;
+	larger.begin = f->begin;
+	larger.begin_arg = f->begin_arg;
+	forward_close(f);
+	*f = larger;
+	return 0;
 }
 
 void forward_close(struct forward *f)

@@ -22,6 +22,7 @@ struct forward_stage {
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
 	float threshold;
+	bool fast;
 	uint64_t version;
 };
 enum {
@@ -48,6 +49,7 @@ struct forward {
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the embedding. */
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
+	bool fast;              /* not exact: see k_matmul.fast */
 
 	/* results, likewise shared */
 	float *logits;               /* [max_out, vocab], fetched from where the kernels left them */
@@ -77,6 +79,8 @@ struct forward_sizes {
 int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
 				 struct err *e);
 void forward_close(struct forward *f);
+/* Room for steps of so many rows, between steps. Fails with ERR_MEMORY, and all is as it was. */
+int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or behind the

@@ -28,6 +28,37 @@ static void pass_close(struct pass *p)
 	free(p->pages);
 }
 
+static bool same_shape(const struct model_config *a, const struct model_config *b)
+{
+	return a->n_layers == b->n_layers && a->dim == b->dim && a->n_heads == b->n_heads && a->ffn == b->ffn &&
+		   a->n_kv_heads == b->n_kv_heads && a->head_dim == b->head_dim && a->vocab == b->vocab;
+}
+
+/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the next. */
+static const struct model *open_again(struct engine *e, struct err *err)
+{
+	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
+	struct gguf *g = NULL;
+	int32_t ctx = e->info.ctx;
+
+	if (e->look_model)
+		return e->look_model;
+	if (!gguf_open(&g, e->model_path, err) &&
+		!k_open(&e->look_kernels, "cpu", NULL, e->info.threads, err))
+		model_open(&e->look_model, g, e->look_kernels, &o, &ctx, err);
+	gguf_close(g);
+	if (e->look_model && !same_shape(&e->look_model->config, &e->model->config)) {
+		err_set(err, ERR_INPUT, "%s: it was changed since the engine opened it", e->model_path);
+		model_close(e->look_model);
+		e->look_model = NULL;
+	}
+	if (!e->look_model) {
+		k_close(e->look_kernels);
+		e->look_kernels = NULL;
+	}
+	return e->look_model;
+}
+
 static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
@@ -35,11 +66,9 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	memset(p, 0, sizeof *p);
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
-	if (!k_is_host(e->kernels))
-		return err_set(err, ERR_DEVICE,
-					   "a deep look reads the kernels' memory, which is the device's here; its bits are "
-					   "the same on the CPU: use --backend cpu");
-	p->model = e->model;
+	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
+	if (!p->model)
+		return -1;
 	p->n = n;
 	p->n_pages = (n + PAGE - 1) / PAGE;
 	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);
@@ -51,9 +80,9 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	p->kv = (struct k_kv){ .page_size = PAGE, .n_layers = c->n_layers, .n_kv_heads = c->n_kv_heads,
 						   .head_dim = c->head_dim };
 	p->kv.page_bytes = k_kv_page_bytes(&p->kv);
-	p->kv.base = k_alloc(e->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,
+	p->kv.base = k_alloc(p->model->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,
 						 "the pages of a deep look; look at an earlier position", err);
-	if (!p->kv.base || forward_open(&p->f, e->model, &p->kv,
+	if (!p->kv.base || forward_open(&p->f, p->model, &p->kv,
 									(struct forward_sizes){ .rows = CHUNK, .out = c->n_layers > 1 ? c->n_layers : 1,
 															.observed = 1, .ctx = e->info.ctx },
 									err)) {

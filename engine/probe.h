@@ -9,8 +9,9 @@
  * - the attention of every head of every layer over all positions (the probabilities of rule 11, scaled);
  * - how sparse the feed-forward's activations are (Liu et al. 2023, "Deja Vu", section 3);
  * - all logits.
- * Thread: the engine's (see actor_call), with an engine whose memory is the host's (the CPU's back ends).
- * Cost: one prefill of n tokens. */
+ * Thread: the engine's (see actor_call). Cost: one prefill of n tokens. Where the kernels' memory is a
+ * device's, the first look opens the model's file again on the CPU, whose bits are the same, and the engine
+ * keeps that: its time, and the weights once more in the host's memory. */
 #ifndef CUTAWAY_ENGINE_PROBE_H
 #define CUTAWAY_ENGINE_PROBE_H
 

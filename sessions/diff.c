@@ -173,6 +173,9 @@ static void compare_sessions(struct diff *d)
 			 b->model_sha256);
 	if (a->arith != b->arith)
 		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
+	if (a->inexact || b->inexact)
+		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
+			 a->inexact && b->inexact ? "both were" : a->inexact ? "A was" : "B was");
 	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
 		note(d, "computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",
 			 a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);

@@ -405,7 +405,8 @@ static int load_session(struct loading *l)
 	struct history *h = l->h;
 	sqlite3_stmt *s = history_prepare(h,
 							  "SELECT model_path, model_name, model_sha256, backend, isa, version, arith, vocab,"
-							  " threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim FROM session"
+							  " threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim,"
+							  " EXISTS (SELECT 1 FROM setting WHERE name = 'exact' AND value = 'off') FROM session"
 							  " ORDER BY seq LIMIT 1",
 							  l->e);
 	char **const text[] = { &h->model_path, &h->model_name, &h->model_sha256, &h->backend, &h->isa, &h->version };
@@ -418,6 +419,7 @@ static int load_session(struct loading *l)
 			no_memory(l);
 	for (int i = 0; found && i < 9; i++)
 		*number[i] = sqlite3_column_int64(s, 6 + i);
+	h->inexact = found && sqlite3_column_int(s, 15);
 	sqlite3_finalize(s);
 	if (!l->e->code && !found)
 		return err_set(l->e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);

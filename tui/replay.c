@@ -357,7 +357,7 @@ static void name(struct app *a, char *out, size_t cap)
 	struct replay *r = a->mode_data;
 
 	if (t->begun)
-		snprintf(out, cap, "%s %s %s %s", t->model_name, glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
+		snprintf(out, cap, "%s%s %s %s %s", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
 	else
 		snprintf(out, cap, "%s", r->path);
 }

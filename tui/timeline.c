@@ -318,6 +318,13 @@ const char *timeline_setting(const struct timeline *t, const char *name)
 	return NULL;
 }
 
+bool timeline_exact(const struct timeline *t)
+{
+	const char *exact = timeline_setting(t, "exact");
+
+	return !exact || strcmp(exact, "off") != 0;
+}
+
 const struct tl_request *timeline_chat(const struct timeline *t)
 {
 	for (int32_t i = t->n_requests; i-- > 0;) {

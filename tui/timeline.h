@@ -241,6 +241,7 @@ const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
 const struct tl_step *timeline_last_step(const struct timeline *t);
 const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter); /* or NULL */
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
+bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);
 /* A page, 0 … n_pages - 1, with its story. */
