@@ -222,7 +222,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	return forward_open(&e->forward, e->model, &e->kv.store,
 						(struct forward_sizes){ .rows = k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
 												.out = max_out, .observed = o->slots, .also = ENGINE_ALSO,
-												.ctx = e->info.ctx },
+												.ctx = e->info.ctx, .asks = true },
 						err);
 }
 

@@ -79,6 +79,14 @@ void engine_tell_batch(struct engine *e);
 void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source);
+/* engine_draw.c: what the draws of an item's rows will want, before the kernels run; behind them the rows
+ * that they want whole; the draw of output `out`, of the token at `pos`, to e->drawn; the logit of a given
+ * token. */
+void engine_ask(struct engine *e, const struct plan_item *item);
+int engine_fetch_rows(struct engine *e, struct err *err);
+void engine_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out);
+float engine_given_logit(const struct engine *e, int32_t out, int32_t id);
+
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
 struct engine_verdict { /* the fields of EV_draft of the same names */

@@ -51,6 +51,7 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
 	f->kv_positions += (uint64_t)(item->pos + item->n_rows);
 	observe_row(e, item);
+	engine_ask(e, item);
 	if (item->work == EV_WORK_prefill)
 		e->counts.prefill += item->n_rows;
 	else
@@ -73,7 +74,7 @@ static int run_kernels(struct engine *e, struct err *err)
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		fill_rows(e, &e->plan.item[i], &n_seqs);
 	start = stream_now(&e->stream);
-	if (forward_run(f, e->observe, err))
+	if (forward_run(f, e->observe, err) || engine_fetch_rows(e, err))
 		return -1;
 	e->kernel_ns = stream_now(&e->stream) - start;
 	return 0;
@@ -108,15 +109,6 @@ static int end_reason(const struct engine *e, struct request *r, const char **wh
 }
 
 /* ---- draws ---- */
-
-static void draw(struct engine *e, const struct request *r, int32_t out)
-{
-	struct forward *f = &e->forward;
-	struct sample_key key = { .pos = r->n_ids, .sample = r->sample };
-
-	sampler_pick(e->sampler, f->logits + (size_t)out * (size_t)e->info.vocab, &f->stats[out],
-				 &r->params, r->ids, r->n_ids, key, &e->drawn);
-}
 
 static void append(struct engine *e, struct request *r, const struct k_logit_stats *stats,
 				   enum ev_code_source source)
@@ -157,7 +149,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	for (;; node = next) {
 		int32_t out = item->out + 1 + node;
 
-		draw(e, r, out);
+		engine_draw(e, r, r->n_ids, out);
 		r->computed++;
 		next = item->n_drafts ? engine_judge(e, item, node, told) : -1;
 		append(e, r, &e->forward.stats[out], source_of(item, node, next >= 0));
@@ -184,7 +176,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 	for (int32_t i = 0; i < item->n_rows; i++) {
 		const struct k_logit_stats *s = &e->forward.stats[item->out + i];
 		int32_t id = r->ids[item->pos + i + 1];
-		float logit = e->forward.logits[(size_t)(item->out + i) * (size_t)e->info.vocab + (size_t)id];
+		float logit = engine_given_logit(e, item->out + i, id);
 
 		ev_init(&ev, EV_score);
 		ev.u.score.request = r->id;
@@ -206,12 +198,10 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 
 	for (int32_t i = 0; i < item->n_out; i++) {
 		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
-		struct sample_key key = { .pos = pos, .sample = r->sample };
 
 		if (pos <= r->verified) /* told before it was preempted */
 			continue;
-		sampler_pick(e->sampler, e->forward.logits + (size_t)out * (size_t)e->info.vocab,
-					 &e->forward.stats[out], &r->params, r->ids, pos, key, &e->drawn);
+		engine_draw(e, r, pos, out);
 		engine_tell_token(e, r, e->drawn.id, pos, &e->drawn, &e->forward.stats[out],
 						  EV_SOURCE_plain);
 		e->counts.tokens++;
@@ -232,7 +222,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 
 	r->computed += item->n_rows;
 	if (item->n_out) {
-		draw(e, r, item->out);
+		engine_draw(e, r, r->n_ids, item->out);
 		append(e, r, &e->forward.stats[item->out], EV_SOURCE_plain);
 		end = end_reason(e, r, &why);
 		if (end >= 0) {

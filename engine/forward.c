@@ -86,6 +86,8 @@ static void add_head(struct forward *f)
 	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
 	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
 	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
+	if (f->ask)
+		program_ask(p, f->ask, f->told, f->list);
 }
 
 /* ---- counting, from shapes ---- */
@@ -156,15 +158,14 @@ static void count(const struct forward *f, struct k_op *op)
 
 /* ---- running ---- */
 
-/* Logits are fetched where the host cannot read them as they are. */
-static void add_fetch(struct forward *f)
+int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 {
-	f->program.fetch.from = f->computed_logits;
-	f->program.fetch.to = f->logits;
-	f->program.fetch.bytes =
-		f->logits == f->computed_logits
-			? 0
-			: (size_t)f->n_out * (size_t)f->model->config.vocab * sizeof *f->logits;
+	const size_t vocab = (size_t)f->model->config.vocab, at = (size_t)first * vocab;
+
+	if (!n || f->logits == f->computed_logits)
+		return 0;
+	return k_fetch(f->model->kernels, f->logits + at, f->computed_logits + at, (size_t)n * vocab * sizeof *f->logits,
+				   e);
 }
 
 static void write_program(struct forward *f)
@@ -186,7 +187,6 @@ static void write_program(struct forward *f)
 		if (op->kind == K_OP_matmul)
 			op->u.matmul.fast = f->fast;
 	}
-	add_fetch(f);
 }
 
 /* Floats that fill whole cache lines. */
@@ -253,7 +253,7 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 	prepare(f);
 	atomic_store(f->nan_row, 0);
 	f->program.timed = timed;
-	if (k_run(f->model->kernels, &f->program, e))
+	if (k_run(f->model->kernels, &f->program, e) || (!f->ask && forward_fetch(f, 0, f->n_out, e)))
 		return -1;
 	memset(f->stage, 0, sizeof f->stage);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
@@ -296,7 +296,6 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 	add_head(f);
 	f->program.timed = false;
 	f->program.version = k_new_version();
-	add_fetch(f);
 	if (k_run(f->model->kernels, &f->program, e))
 		return -1;
 	f->program.version = 0; /* the next step writes its own */
@@ -346,8 +345,15 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
 	f->program.op = program_cut(c, OPS_A_LAYER * layers + 3 + FORWARD_BEGIN_OPS, sizeof *f->program.op);
-	if (!k_is_host(f->model->kernels))
-		f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (k_is_host(f->model->kernels))
+		return;
+	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (!f->asks)
+		return;
+	f->ask = program_cut(c, out, sizeof *f->ask);
+	f->told = program_cut(c, out, sizeof *f->told);
+	f->list = program_cut(c, out * K_DRAW_LIST, sizeof *f->list);
+	f->whole = program_cut(c, out, sizeof *f->whole);
 }
 
 static void cut_work(struct forward *f, struct cutter *c)
@@ -398,6 +404,7 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->max_out = most.out;
 	f->max_observed = most.observed;
 	f->max_also = most.also;
+	f->asks = most.asks;
 	f->max_groups = whole_lines((most.ctx + K_GROUP - 1) / K_GROUP);
 	f->threshold = 1e-3f;
 	f->shared = take(f, cut_shared, K_SHARED, e);
@@ -413,7 +420,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 		return 0;
 	if (forward_open(&larger, f->model, f->kv,
 					 (struct forward_sizes){ .rows = max_rows, .out = f->max_out, .observed = f->max_observed,
-											 .also = f->max_also, .ctx = f->max_groups * K_GROUP },
+											 .also = f->max_also, .ctx = f->max_groups * K_GROUP, .asks = f->asks },
 					 e)) {
 		forward_close(&larger);
 		return -1;

@@ -51,8 +51,15 @@ struct forward {
 	void *begin_arg;
 	bool fast;              /* not exact: see k_matmul.fast */
 
+	bool asks;
+	/* of a step's outputs, where it asks and the host does not read logits as they are; else NULL */
+	struct k_draw_ask *ask;    /* [max_out] */
+	struct k_draw_told *told;  /* [max_out] */
+	struct k_draw_entry *list; /* [max_out, K_DRAW_LIST] */
+	bool *whole;               /* [max_out] the caller's: is the row needed, was it fetched? */
+
 	/* results, likewise shared */
-	float *logits;               /* [max_out, vocab], fetched from where the kernels left them */
+	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */
 	struct k_logit_stats *stats; /* [max_out] */
 	/* of the step's observed rows; as close together as the deepest of them allows, since another thread
 	 * reads it at once */
@@ -75,6 +82,7 @@ struct forward {
 
 struct forward_sizes {
 	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
+	bool asks; /* the caller fills `ask` before a step, and fetches what rows it needs; else all are fetched */
 };
 int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
 				 struct err *e);
@@ -83,6 +91,8 @@ void forward_close(struct forward *f);
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
+/* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */
+int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e);
 /* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or behind the
  * layers), and returns false to stop. For deep looks (probe.h); where memory is the host's. */
 typedef bool forward_op_fn(void *arg, const struct k_op *op, int32_t layer);

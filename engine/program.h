@@ -18,6 +18,9 @@ void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bia
 void program_swiglu(struct k_program *p, const float *gate, const float *up, struct k_acts out, int32_t n);
 void program_stats(struct k_program *p, const float *logits, int32_t vocab, int32_t n,
 				   struct k_logit_stats *out);
+/* … and what it tells of the rows' draws. */
+void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_told *told,
+				 struct k_draw_entry *list);
 
 /* Hands out pieces of one allocation; with base NULL it only counts. */
 struct cutter {

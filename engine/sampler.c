@@ -23,13 +23,14 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	n = (size_t)s->n_blocks * K_DRAW_BLOCK;
 	s->y = aligned_alloc(64, n * sizeof *s->y);
 	s->e = aligned_alloc(64, n * sizeof *s->e);
+	s->own = malloc(n * sizeof *s->own);
 	s->block_max = malloc((size_t)s->n_blocks * sizeof *s->block_max);
 	s->list = malloc((n + 1) * sizeof *s->list);
 	s->scratch = malloc((n + 1) * sizeof *s->scratch);
 	s->count = calloc(n, sizeof *s->count);
 	s->touched = malloc(n * sizeof *s->touched);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
-	if (!s->y || !s->e || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched ||
+	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched ||
 		!s->bucket) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
@@ -44,6 +45,7 @@ void sampler_close(struct sampler *s)
 		return;
 	free(s->y);
 	free(s->e);
+	free(s->own);
 	free(s->block_max);
 	free(s->list);
 	free(s->scratch);
@@ -58,9 +60,6 @@ static void count_history(struct sampler *s, const int32_t *history, int64_t n)
 	const struct sample_params *p = &s->params;
 	int64_t from = p->penalty_window < n ? n - p->penalty_window : 0;
 
-	for (int32_t i = 0; i < s->n_touched; i++)
-		s->count[s->touched[i]] = 0;
-	s->n_touched = 0;
 	if (p->penalty_window <= 0 ||
 		(p->repeat_penalty == 1 && p->frequency_penalty == 0 && p->presence_penalty == 0))
 		return;
@@ -196,9 +195,14 @@ void sampler_race(struct sampler *s)
 	s->winner_arrival = NAN;
 	if (s->greedy)
 		return;
-	if (s->n_list >= 0 && s->n_list <= s->vocab / LIST_SHARE) {
+	if (s->n_list >= 0 && (s->told || s->n_list <= s->vocab / LIST_SHARE)) {
 		s->winner_arrival = INFINITY;
 		race_list(s);
+		return;
+	}
+	if (s->told) { /* it was run where the row is */
+		s->winner = s->told->winner;
+		s->winner_arrival = s->told->arrival;
 		return;
 	}
 	/* The best first: an early winner prunes the rest. The first by rank survives every cut. */
@@ -286,17 +290,32 @@ static void fill_arrivals(const struct sampler *s, struct sample_result *out)
 			out->candidate[i].arrival = arrival[i];
 }
 
-void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
-				  const struct sample_params *params, const int32_t *history, int64_t n_history,
-				  struct sample_key key, struct sample_result *out)
+void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
+				   const struct sample_params *params, struct sample_key key)
 {
 	s->logits = logits;
+	s->told = NULL;
 	s->stats = *stats;
 	s->params = *params;
 	s->key =
 		(struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample, key.purpose};
+	for (int32_t i = 0; i < s->n_touched; i++)
+		s->count[s->touched[i]] = 0;
+	s->n_touched = 0;
+}
+
+void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
+				  const struct sample_params *params, const int32_t *history, int64_t n_history,
+				  struct sample_key key, struct sample_result *out)
+{
+	sampler_begin(s, logits, stats, params, key);
 	count_history(s, history, n_history);
 	weigh_row(s);
+	sampler_draw(s, out);
+}
+
+void sampler_draw(struct sampler *s, struct sample_result *out)
+{
 	sampler_cut(s);
 	sampler_race(s);
 	sampler_finish(s, s->winner, s->winner_arrival, out);
@@ -307,7 +326,7 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival)
 {
 	assert(id >= 0 && id < s->vocab);
-	if (!sampler_survives(s, id)) {
+	if (s->told ? !sampler_listed_survives(s, id) : !sampler_survives(s, id)) {
 		*p = 0;
 		*arrival = INFINITY;
 		return;

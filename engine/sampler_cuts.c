@@ -8,9 +8,6 @@
 
 #include <string.h>
 
-/* Slack of a bound made with k_log and k_exp: thousands of times what they may err. */
-#define SLACK 0.01f
-
 /* Unsigned integers in the order of floats, -0 = +0. */
 static inline uint32_t order_key(float x)
 {
@@ -159,37 +156,12 @@ static float floor_of_k(struct sampler *s, int32_t k)
 	return end.y;
 }
 
-/* part = nearest(p * 2^32), 0 to 2^32. */
-static uint64_t to_fixed(float p)
-{
-	if (!(p > 0))
-		return 0;
-	return p < 1 ? (uint64_t)((double)p * 0x1p32 + 0.5) : (uint64_t)1 << 32;
-}
-
-/* The least integer m with m * 2^32 >= part * whole; at least 1. */
-static uint64_t least_mass(uint64_t part, uint64_t whole)
-{
-	unsigned __int128 product = (unsigned __int128)part * whole;
-	uint64_t m = (uint64_t)((product + 0xffffffffu) >> 32);
-
-	return m ? m : 1;
-}
-
 /* The value of a token of the weight `of all / n`. */
 static float floor_of_share(const struct sampler *s, double of_all, double n)
 {
 	float weight = (float)(of_all * (double)s->mass[STAGE_TEMPERATURE] * 0x1p-40 / n);
 
-	return s->max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SLACK);
-}
-
-static float floor_of_min_p(const struct sampler *s)
-{
-	float weight = s->params.min_p;
-
-	weight = weight < 1 ? weight : 1;
-	return s->max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SLACK);
+	return s->max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
 }
 
 /* The first of the list by rank. */
@@ -264,7 +236,7 @@ static uint64_t list_mass(const struct sampler *s)
  * weighed, and made longer until it is enough. */
 static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 {
-	uint64_t need = least_mass(part, s->mass[STAGE_TEMPERATURE]);
+	uint64_t need = sampler_least_mass(part, s->mass[STAGE_TEMPERATURE]);
 	double rest = (double)(((uint64_t)1 << 32) - part) * 0x1p-32;
 
 	for (double n = 256; n < 64.0 * s->vocab; n *= 4) {
@@ -279,7 +251,8 @@ static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 
 static void cut_greedy(struct sampler *s)
 {
-	gather(s, floor_of_k(s, SAMPLE_CANDIDATES));
+	if (!s->told)
+		gather(s, floor_of_k(s, SAMPLE_CANDIDATES));
 	if (!s->n_list) /* a row of NaN: the engine fails the request, here nothing may break */
 		s->list[s->n_list++] = 0;
 	find_best(s);
@@ -292,12 +265,25 @@ static void cut_greedy(struct sampler *s)
 		close_stage(s, i, 1, s->kept_mass);
 }
 
+/* Lists enough for the cuts and the candidates. */
+static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
+{
+	const struct sample_params *p = &s->params;
+	float floor = floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
+
+	if (!by_k && !by_p && by_min && sampler_floor_of_min_p(p->min_p, s->max) < floor)
+		floor = sampler_floor_of_min_p(p->min_p, s->max);
+	if (!by_k && by_p)
+		gather_top_p(s, sampler_to_fixed(p->top_p), floor);
+	else
+		gather(s, floor);
+}
+
 void sampler_cut(struct sampler *s)
 {
 	const struct sample_params *p = &s->params;
-	uint64_t part = to_fixed(p->top_p), light = to_fixed(p->min_p);
-	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p<1, by_min = light> 0;
-	float floor;
+	uint64_t part = sampler_to_fixed(p->top_p), light = sampler_to_fixed(p->min_p);
+	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p < 1, by_min = light > 0;
 
 	s->cut_y = -INFINITY;
 	s->cut_id = INT32_MAX;
@@ -307,13 +293,8 @@ void sampler_cut(struct sampler *s)
 		return;
 	}
 	keep_stage(s, STAGE_TEMPERATURE);
-	floor = floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
-	if (!by_k && !by_p && by_min && floor_of_min_p(s) < floor)
-		floor = floor_of_min_p(s);
-	if (!by_k && by_p)
-		gather_top_p(s, part, floor);
-	else
-		gather(s, floor);
+	if (!s->told)
+		gather_for(s, by_k, by_p, by_min);
 	find_best(s);
 	keep_stage(s, STAGE_TOP_K);
 	if (by_k) {
@@ -323,13 +304,13 @@ void sampler_cut(struct sampler *s)
 	}
 	keep_stage(s, STAGE_TOP_P);
 	if (by_p) {
-		cut_prefix(s, s->e, least_mass(part, s->mass[STAGE_TOP_K]));
+		cut_prefix(s, s->e, sampler_least_mass(part, s->mass[STAGE_TOP_K]));
 		s->mass[STAGE_TOP_P] = filter(s);
 		s->left[STAGE_TOP_P] = s->n_list;
 	}
 	keep_stage(s, STAGE_MIN_P);
 	if (by_min) {
-		s->min_mass = least_mass(light, (uint64_t)1 << 40);
+		s->min_mass = sampler_least_mass(light, (uint64_t)1 << 40);
 		s->mass[STAGE_MIN_P] = filter(s);
 		s->left[STAGE_MIN_P] = s->n_list;
 	}

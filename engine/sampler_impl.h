@@ -21,10 +21,13 @@ struct sampler {
 	const struct k_draw_passes *pass;
 	int32_t vocab, n_blocks;
 	float *y, *e, *block_max;
+	float *own; /* logits of the ids that were listed; touched only then */
 	int32_t *list, *scratch, *count, *touched;
 	uint64_t *bucket;
 
 	const float *logits; /* the caller's */
+	const struct k_draw_told *told; /* the row is not here: of y and e only what was listed is filled, of
+									 * block_max nothing (sampler_listed.c); NULL: it is */
 	struct k_logit_stats stats;
 	struct sample_params params;
 	struct k_draw_key key;
@@ -82,6 +85,42 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
  * less. */
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
 					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
+
+/* part = nearest(p * 2^32), 0 to 2^32. */
+static inline uint64_t sampler_to_fixed(float p)
+{
+	if (!(p > 0))
+		return 0;
+	return p < 1 ? (uint64_t)((double)p * 0x1p32 + 0.5) : (uint64_t)1 << 32;
+}
+
+/* The least integer m with m * 2^32 >= part * whole; at least 1. */
+static inline uint64_t sampler_least_mass(uint64_t part, uint64_t whole)
+{
+	unsigned __int128 product = (unsigned __int128)part * whole;
+	uint64_t m = (uint64_t)((product + 0xffffffffu) >> 32);
+
+	return m ? m : 1;
+}
+
+/* Slack of a bound made with k_log and k_exp: thousands of times what they may err. */
+#define SAMPLER_SLACK 0.01f
+
+/* No token below this is as likely as min_p times the best. */
+static inline float sampler_floor_of_min_p(float min_p, float max)
+{
+	const float weight = min_p < 1 ? min_p : 1;
+
+	return max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
+}
+
+/* sampler.c: forgets the row before. Penalties are the caller's to count. */
+void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
+				   const struct sample_params *params, struct sample_key key);
+/* The weighed row, or list, to a token. */
+void sampler_draw(struct sampler *s, struct sample_result *out);
+/* sampler_listed.c: of an id that may not have been listed, behind the cuts. */
+bool sampler_listed_survives(const struct sampler *s, int32_t id);
 
 /* Fills cuts, list, best, mass and left. */
 void sampler_cut(struct sampler *s);

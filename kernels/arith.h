@@ -237,6 +237,18 @@ K_INLINE float k_logit_depth(float l, float max)
 	return t > -87.0f ? t : -87.0f;
 }
 
+/* Rule 15: unsigned integers in the order of floats, -0 = +0, any NaN above all; and back. */
+K_INLINE uint32_t k_order_key(float x)
+{
+	const uint32_t b = k_bits(x + 0.0f);
+
+	return x != x ? UINT32_MAX : b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+K_INLINE float k_order_float(uint32_t key)
+{
+	return k_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
 /* Rule 15: nearest integer (ties to even) of p * 2^40, p in [0, 1]. */
 K_INLINE uint64_t k_mass(float p)
 {

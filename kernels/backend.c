@@ -264,8 +264,6 @@ int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e)
 	if (ctx->device)
 		return ctx->device->run(ctx->device, p, e);
 	k_walk(ctx->pool, ctx->isa, p);
-	if (p->fetch.bytes)
-		memcpy(p->fetch.to, p->fetch.from, p->fetch.bytes);
 	return 0;
 }
 

@@ -30,6 +30,7 @@ struct k_device {
 				   struct err *e);
 	void (*free)(struct k_device *d, void *p, enum k_memory where);
 	int (*upload)(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e);
+	int (*fetch)(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e);
 	void (*copy)(struct k_device *d, void *to, const void *from, size_t bytes);
 	int (*set_mode)(struct k_device *d, const char *name, struct err *e);
 	const char *(*mode)(const struct k_device *d);

@@ -205,10 +205,46 @@ struct k_logit_stats {
 	float max;
 	int32_t argmax; /* lowest id among equals */
 };
+
+/* What a draw needs of a row of logits, so that the row may stay where it is (rule 15; no penalties). With
+ * y = logit * factor: the mass of all, the greatest values, and the race of the whole vocabulary. */
+enum {
+	K_DRAW_IDS = 64,	/* the floor comes from the maxima of so many ids each */
+	K_DRAW_BEST = 256,	/* most that `best` may be */
+	K_DRAW_LIST = 1024, /* ids that are listed, at most */
+	K_DRAW_TARGET = 0,	/* purpose word of the race's random numbers */
+};
+struct k_draw_ask {
+	float factor; /* > 0 */
+	int32_t best; /* the list shall have at least the so many greatest, 1 to K_DRAW_BEST */
+	int32_t id;	  /* whose logit is wanted beside, or -1 */
+	bool race;
+	uint32_t pos, sample;
+	uint64_t seed;
+};
+struct k_draw_told {
+	uint64_t mass; /* sum over all ids of nearest(exp(y - max y) * 2^40) */
+	/* The `best`-th of the greatest y of each K_DRAW_IDS ids; -Inf if there are not so many. */
+	float floor;
+	int32_t n;		/* ids with y >= floor, all of which are listed if n <= K_DRAW_LIST; INT32_MAX: there
+					 * is a NaN, and nothing is listed */
+	int32_t winner; /* of the race; -1: none was asked for */
+	float arrival;	/* the winner's; +Inf without */
+	float winner_logit, logit; /* the winner's, the asked id's; else 0 */
+};
+struct k_draw_entry {
+	int32_t id;
+	float logit;
+};
+
 struct k_stats {
 	const float *logits; /* [n, vocab] */
 	int32_t vocab, n;
 	struct k_logit_stats *out; /* [n] */
+	/* NULL for no such thing; the reference and devices know it, where the host cannot read the row */
+	const struct k_draw_ask *ask; /* [n] */
+	struct k_draw_told *told;	  /* [n] */
+	struct k_draw_entry *list;	  /* [n, K_DRAW_LIST], by id */
 };
 
 #define K_KINDS(X)                                                                                 \
@@ -269,12 +305,6 @@ struct k_program {
 	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops while
 	 * this stays, but nothing of version 0. What their pointers lead to may change without. */
 	uint64_t version;
-	/* When the ops are done, so many bytes of K_WORK are copied to K_SHARED; 0: none. */
-	struct {
-		const void *from;
-		void *to;
-		size_t bytes;
-	} fetch;
 };
 
 /* A back end with its pool. */
@@ -355,10 +385,12 @@ enum k_memory {
 void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
 void k_free(struct k_ctx *ctx, void *p); /* NULL is fine */
 /* May the host read and write all of it between runs, as on a CPU, and does untouched memory cost
- * nothing? Else K_WEIGHTS and K_WORK are reached by the following two and by k_program.fetch alone. */
+ * nothing? Else K_WEIGHTS and K_WORK are reached by the following three alone. */
 bool k_is_host(const struct k_ctx *ctx);
 /* From the host's memory to K_WEIGHTS or K_WORK; done when it returns. */
 int k_upload(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
+/* From K_WORK to the host's memory; done when it returns. */
+int k_fetch(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e);
 /* Within K_WORK, before whatever k_run() does next, which also tells its failure. */
 void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 

@@ -87,6 +87,14 @@ int k_upload(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct
 	return 0;
 }
 
+int k_fetch(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct err *e)
+{
+	if (ctx->device)
+		return ctx->device->fetch(ctx->device, to, from, bytes, e);
+	memcpy(to, from, bytes);
+	return 0;
+}
+
 void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes)
 {
 	if (ctx->device)

@@ -2,6 +2,8 @@
  * rule); any other kernel must give the same bits. Also the back end of processors that have no
  * kernels of their own. Here: norm, RoPE, SwiGLU, statistics; ref_matmul.c (and embedding) and
  * ref_attention.c have the rest. Thread: called by all threads of a pool; no state. */
+#include <stdlib.h>
+
 #include "kernels/arith.h"
 #include "kernels/isa.h"
 #include "kernels/rope_walk.h"
@@ -181,13 +183,82 @@ double k_ref_entropy(double s, double w)
 	return entropy > 0 ? entropy : 0;
 }
 
+static int descending(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The key that ends the list: of the `best`-th greatest maximum of K_DRAW_IDS values. *nan: there is one. */
+static uint32_t draw_floor(const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key,
+						   bool *nan)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < vocab; i++) {
+		const uint32_t k = k_order_key(logits[i] * ask->factor);
+
+		if (i % K_DRAW_IDS == 0)
+			key[n++] = k_order_key(-INFINITY);
+		key[n - 1] = k > key[n - 1] ? k : key[n - 1];
+	}
+	qsort(key, (size_t)n, sizeof *key, descending);
+	*nan = key[0] == UINT32_MAX;
+	return n < ask->best ? k_order_key(-INFINITY) : key[ask->best - 1];
+}
+
+static void draw_race(const float *logits, int32_t vocab, const struct k_draw_ask *ask, float max,
+					  struct k_draw_told *told)
+{
+	for (int32_t i = 0; i < vocab; i++) {
+		const float u = k_draw_u(ask->seed, (uint32_t)i, ask->pos, ask->sample, K_DRAW_TARGET);
+		const float arrival = k_arrival(u, logits[i] * ask->factor, max);
+
+		if (told->winner < 0 ? arrival <= INFINITY : arrival < told->arrival) {
+			told->winner = i;
+			told->winner_logit = logits[i];
+			told->arrival = arrival;
+		}
+	}
+}
+
+void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
+					struct k_draw_told *told, struct k_draw_entry *list, uint32_t *scratch)
+{
+	const float max = max_logit * ask->factor;
+	bool nan;
+	const uint32_t floor = draw_floor(logits, vocab, ask, scratch, &nan);
+
+	*told = (struct k_draw_told){.floor = k_order_float(floor), .winner = -1, .arrival = INFINITY};
+	told->logit = ask->id < 0 ? 0.0f : logits[ask->id];
+	if (ask->race)
+		draw_race(logits, vocab, ask, max, told);
+	for (int32_t i = 0; i < vocab; i++) {
+		const float y = logits[i] * ask->factor;
+
+		told->mass += k_mass(k_exp(k_logit_depth(y, max)));
+		told->n += k_order_key(y) >= floor;
+	}
+	if (nan)
+		told->n = INT32_MAX;
+	for (int32_t i = 0, n = 0; i < vocab && told->n <= K_DRAW_LIST; i++)
+		if (k_order_key(logits[i] * ask->factor) >= floor)
+			list[n++] = (struct k_draw_entry){i, logits[i]};
+}
+
 void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_stats *a = &op->u.stats;
 	int64_t lo, hi;
 
-	(void)scratch;
 	k_split(a->n, tid, n_threads, &lo, &hi);
-	for (int64_t r = lo; r < hi; r++)
-		k_ref_stats_row(a->logits + (size_t)r * (size_t)a->vocab, a->vocab, a->out + r);
+	for (int64_t r = lo; r < hi; r++) {
+		const float *logits = a->logits + (size_t)r * (size_t)a->vocab;
+
+		k_ref_stats_row(logits, a->vocab, a->out + r);
+		if (a->ask)
+			k_ref_draw_row(logits, a->vocab, a->out[r].max, a->ask + r, a->told + r,
+						   a->list + r * K_DRAW_LIST, scratch);
+	}
 }

@@ -18,7 +18,7 @@ static uint32_t next(void)
 	return (uint32_t)(x >> 32);
 }
 
-static struct k_logit_stats stats_of(const float *l, int32_t n)
+static inline struct k_logit_stats stats_of(const float *l, int32_t n)
 {
 	struct k_logit_stats s = {.max = l[0]};
 

@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine/probe.h"
+#include "kernels/arith.h"
 #include "kernels/kernels.h"
 #include "tests/cuda_shim/shim.h"
 #include "tests/tiny.h"
@@ -24,6 +25,7 @@ static char *model;
 struct heard {
 	int64_t hash[512];
 	uint64_t attention; /* folded: shares and near zeros */
+	uint64_t score, told;
 	int n, n_finish, n_copied, n_timed;
 	int64_t reason;
 	char why[256];
@@ -37,6 +39,11 @@ static void listen(void *arg, const struct event *ev)
 	if (ev->kind == EV_token) {
 		assert_true(h->n < 512);
 		h->hash[h->n++] = ev->u.token.hash;
+		h->told = h->told * 31 + (uint64_t)ev->u.token.id + k_bits64(ev->u.token.p_draw);
+		for (size_t i = 0; i < ev->u.token.candidates.size; i++)
+			h->told = h->told * 31 + ((const uint8_t *)ev->u.token.candidates.data)[i];
+		for (size_t i = 0; i < ev->u.token.stages.size; i++)
+			h->told = h->told * 31 + ((const uint8_t *)ev->u.token.stages.data)[i];
 	} else if (ev->kind == EV_attention) {
 		const uint8_t *p = ev->u.attention.share.data;
 
@@ -45,6 +52,8 @@ static void listen(void *arg, const struct event *ev)
 		p = ev->u.attention.near_zero.data;
 		for (size_t i = 0; i < ev->u.attention.near_zero.size; i++)
 			h->attention = h->attention * 31 + p[i];
+	} else if (ev->kind == EV_score) {
+		h->score = h->score * 31 + k_bits64(ev->u.score.logp);
 	} else if (ev->kind == EV_page) {
 		h->n_copied += ev->u.page.action == EV_PAGE_copy;
 	} else if (ev->kind == EV_time) {
@@ -98,6 +107,12 @@ static int submit(struct engine *e, int which, struct err *err)
 	for (int i = 0; i < q.n_ids; i++)
 		ids[i] = (i * 37 + (i < 20 ? 0 : which)) % 300 + 3;
 	q.params.seed = 9;
+	if (which == 0)
+		q.params.top_p = 1; /* a race of all */
+	else if (which == 1)
+		q.params.temperature = 0;
+	else if (which == 2)
+		q.params.repeat_penalty = 1.1f; /* which needs rows of logits whole */
 	return engine_submit(e, &q, err) < 0 ? -1 : 0;
 }
 
@@ -391,6 +406,40 @@ static void test_exact(void **state)
 	assert_int_equal(shim->n_open(), 0);
 }
 
+/* Draws with and without cuts, greedy ones and scores, all recorded, leave every row of logits where it is:
+ * a copy of one would fail. What is told of them, candidates, stages of the sampler and all, is the CPU's. */
+static void test_rows_stay(void **state)
+{
+	static struct heard h[2];
+	const int32_t ids[] = {5, 9, 77, 4, 210, 6, 8, 31, 99, 100, 12};
+	const struct engine_request score = {.kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = 11,
+										 .params = SAMPLE_DEFAULTS, .text = ""};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct engine_options o = options(i ? "cuda" : "cpu", NULL);
+		struct err err = {0};
+		struct engine *e;
+
+		o.spec = "off";
+		memset(&h[i], 0, sizeof h[i]);
+		assert_int_equal(engine_open(&e, &o, &err), 0);
+		assert_true((shim->fail)("cuMemcpyDtoHAsync_v2:1=1"));
+		engine_add_sink(e, listen, &h[i]);
+		engine_begin(e, NULL);
+		submit(e, 0, &err);
+		submit(e, 1, &err);
+		submit(e, 3, &err);
+		assert_true(engine_submit(e, &score, &err) > 0);
+		assert_int_equal(run_all(e, &err), 0);
+		assert_int_equal(h[i].n, 24);
+		(shim->fail)(NULL);
+		engine_close(e);
+	}
+	assert_memory_equal(h[0].hash, h[1].hash, 24 * sizeof *h[0].hash);
+	assert_true(h[0].told == h[1].told && h[0].score == h[1].score && h[0].score);
+}
+
 /* A device has room for the budget and not for more, until more is asked for: then it grows, or refuses
  * and stays as it was. Steps larger than the first budget give the same bits. */
 static void test_budget(void **state)
@@ -450,7 +499,7 @@ static void test_look(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_exact),	  cmocka_unit_test(test_budget), cmocka_unit_test(test_look),
+		cmocka_unit_test(test_rows_stay), cmocka_unit_test(test_exact),	  cmocka_unit_test(test_budget), cmocka_unit_test(test_look),
 		cmocka_unit_test(test_modes),	  cmocka_unit_test(test_switch), cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_faults), cmocka_unit_test(test_lost),	  cmocka_unit_test(test_choice),
 	};

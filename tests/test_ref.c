@@ -38,6 +38,7 @@
 #define k_ref_attend fma_ref_attend
 #define k_attention_row fma_attention_row
 #define k_ref_stats_row fma_ref_stats_row
+#define k_ref_draw_row fma_ref_draw_row
 #define k_ref_entropy fma_ref_entropy
 #define k_rope_freqs fma_rope_freqs
 #define k_rope_table fma_rope_table

@@ -129,6 +129,19 @@ static int device_upload(struct k_device *d, void *to, const void *from, size_t 
 	return r ? cu_lose(c, r, "copying to the device", e) : 0;
 }
 
+static int device_fetch(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e)
+{
+	struct cu_device *c = (struct cu_device *)d;
+	CUresult r;
+
+	if (cu_use(c, e))
+		return -1;
+	r = c->d->copy_out(to, (uintptr_t)from, bytes, c->stream);
+	if (!r)
+		r = c->d->stream_wait(c->stream);
+	return r ? cu_lose(c, r, "copying from the device", e) : 0;
+}
+
 static void device_copy(struct k_device *d, void *to, const void *from, size_t bytes)
 {
 	struct cu_device *c = (struct cu_device *)d;
@@ -368,6 +381,7 @@ struct k_device *cu_open(int index, struct err *e)
 								.alloc = device_alloc,
 								.free = device_free,
 								.upload = device_upload,
+								.fetch = device_fetch,
 								.copy = device_copy,
 								.run = cu_run,
 								.set_mode = cu_set_mode,

@@ -107,8 +107,6 @@ static int run(struct cu_device *c, struct k_program *p, struct err *e)
 		r = c->d->copy_in(c->input.at, c->input_host, bytes, c->stream);
 	if (!r)
 		r = start(c, g, p->timed);
-	if (!r && p->fetch.bytes)
-		r = c->d->copy_out(p->fetch.to, (uintptr_t)p->fetch.from, p->fetch.bytes, c->stream);
 	if (r)
 		return cu_lose(c, r, "starting a step", e);
 	r = c->d->stream_wait(c->stream);

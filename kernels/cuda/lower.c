@@ -191,8 +191,10 @@ static void move_op(struct lowering *l, struct k_op *op)
 		a->rows = plain(l, a->rows, (size_t)a->n, sizeof *a->rows);
 		a->kv = plain(l, a->kv, 1, sizeof *a->kv);
 		break;
-	case K_OP_swiglu:
 	case K_OP_stats:
+		op->u.stats.ask = plain(l, op->u.stats.ask, (size_t)op->u.stats.n, sizeof *op->u.stats.ask);
+		break;
+	case K_OP_swiglu:
 	case K_N_KINDS:
 		break;
 	}

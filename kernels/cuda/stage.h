@@ -62,14 +62,15 @@ static inline int64_t cu_tickets(const struct k_op *op)
 
 /* Bytes of scratch that a stage of op must have. Attention takes what there is above that: 64 MB let
  * the spans of any usual step go to blocks of their own; with less, a block does them one by one. */
-enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 40 };
+enum { CU_STATS_IDS = 1024, CU_STATS_BYTES = 40, CU_DRAW_BYTES = 80 };
 static inline uint64_t cu_scratch_least(const struct k_op *op)
 {
 	const struct k_stats *a = &op->u.stats;
 
 	if (op->kind != K_OP_stats)
 		return 0;
-	return (uint64_t)a->n * (uint64_t)((a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS) * CU_STATS_BYTES;
+	return (uint64_t)a->n * (uint64_t)((a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS) *
+		   (CU_STATS_BYTES + (a->ask ? CU_DRAW_BYTES : 0));
 }
 
 /* May `before` be folded into the front of `op`? Only if nobody else reads what it writes, which holds

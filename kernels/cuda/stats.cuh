@@ -7,7 +7,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_STATS_CUH
 #define CUTAWAY_KERNELS_CUDA_STATS_CUH
 
-#include "kernels/cuda/bodies.cuh"
+#include "kernels/cuda/draw.cuh"
 
 enum { STATS_LANES = 8, STATS_EACH = CU_STATS_IDS / CU_THREADS };
 
@@ -26,7 +26,6 @@ struct stats_shared {
 	uint64_t total[CU_WARPS];
 	float max[CU_WARPS];
 	int32_t argmax[CU_WARPS];
-	int32_t last;
 };
 
 struct stats_best {
@@ -191,15 +190,31 @@ CU_FN void stats_finish(const struct stats_block *blocks, int32_t n, struct stat
 	out->argmax = best.argmax;
 }
 
+/* The block took the row's last ticket: all of it is weighed. */
+CU_FN bool stats_last(const struct cu_part *p, struct draw_shared *d, int32_t row, int32_t n)
+{
+	CU_SYNC();
+	if (cu_thread() == 0)
+		d->last = cu_arrive(p->step->ticket + row, 1) == (uint32_t)n - 1;
+	if (!p->stage->op.u.stats.ask) /* then thread 0 alone has something to do */
+		return cu_thread() == 0 && d->last;
+	CU_SYNC();
+	return d->last;
+}
+
 static __device__ void cu_stats(const struct cu_part *p)
 {
 	const struct k_stats *a = &p->stage->op.u.stats;
 	struct stats_shared *m = (struct stats_shared *)p->shared;
+	struct draw_shared *d = (struct draw_shared *)(m + 1);
 	const int32_t n = (a->vocab + CU_STATS_IDS - 1) / CU_STATS_IDS;
+	struct draw_block *draws =
+		(struct draw_block *)(p->step->scratch + (size_t)a->n * (size_t)n * CU_STATS_BYTES);
 
 	for (int64_t unit = p->block; unit < (int64_t)a->n * n; unit += p->n_blocks) {
 		const int32_t row = (int32_t)(unit / n), block = (int32_t)(unit % n);
 		struct stats_block *of_row = (struct stats_block *)p->step->scratch + (size_t)row * (size_t)n;
+		struct draw_block *draw = draws + (size_t)row * (size_t)n;
 		struct stats_best best;
 
 		/* no barrier: each place in m is written a barrier after its last readers */
@@ -209,11 +224,16 @@ static __device__ void cu_stats(const struct cu_part *p)
 		}
 		best = stats_row_best(m, of_row, n);
 		stats_weigh(a, m, row, block, best.max, of_row + block);
-		CU_SYNC();
-		if (cu_thread() == 0 && cu_arrive(p->step->ticket + row, 1) == (uint32_t)n - 1) {
+		if (a->ask)
+			draw_unit(a, d, row, block, best.max, draw + block);
+		if (!stats_last(p, d, row, n))
+			continue;
+		if (cu_thread() == 0) {
 			p->step->ticket[row] = 0;
 			stats_finish(of_row, n, best, a->out + row);
 		}
+		if (a->ask)
+			draw_finish(a, d, draw, n, row);
 	}
 }
 
