@@ -108,8 +108,8 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 }
 
 /* 8 KiB pages: rows of 2 KB (attention) fill them well, and a commit rewrites only the last page of
- * each table. No fsync at commits: a kill loses nothing, a power cut the time since the last
- * checkpoint. */
+ * each table. SQLite syncs nothing before the first event (a start should not wait for the disk:
+ * recording_sync makes up for it), and nothing at a commit: when, says who records. */
 static const char before_schema[] =
 	"PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
 	"PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL;";
@@ -298,6 +298,30 @@ int recording_commit(struct recording *r, struct err *e)
 	sqlite3_reset(r->commit);
 	r->open = false;
 	return measure(r, e);
+}
+
+static int sync_file(struct recording *r, int which, struct err *e)
+{
+	sqlite3_file *f = NULL;
+
+	if (!sqlite3_file_control(r->db, "main", which, &f) && f && f->pMethods &&
+		f->pMethods->xSync(f, SQLITE_SYNC_NORMAL) == SQLITE_OK)
+		return 0;
+	return err_set(e, ERR_IO, "recording to %s: cannot sync it: %s; it holds the events up to %lld",
+				   r->path, strerror(errno), (long long)r->size.seq);
+}
+
+/* The main file once: later a checkpoint syncs what it writes there. Then the WAL, whose first sync
+ * syncs the directory as well, for both files. */
+int recording_sync(struct recording *r, struct err *e)
+{
+	if (r->size.synced_seq == r->size.seq)
+		return 0;
+	if ((!r->size.synced_seq && sync_file(r, SQLITE_FCNTL_FILE_POINTER, e)) ||
+		sync_file(r, SQLITE_FCNTL_JOURNAL_POINTER, e))
+		return -1;
+	r->size.synced_seq = r->size.seq;
+	return 0;
 }
 
 struct recording_size recording_size(const struct recording *r)

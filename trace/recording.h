@@ -3,8 +3,9 @@
  *
  * Invariants: (1) an OS lock on the file keeps a second recording out, from before SQLite opens it
  * until after SQLite closed it; (2) at every moment the file and its WAL hold whole transactions,
- * so a kill leaves a valid prefix; (3) after a failure nothing more is written. Thread: one at a
- * time. */
+ * so a kill leaves a valid prefix; (3) after a failure nothing more is written; (4) what was
+ * synced survives a loss of power, and what remains then is a valid prefix, too
+ * (tests/test_power.c). Thread: one at a time. */
 #ifndef CUTAWAY_TRACE_RECORDING_H
 #define CUTAWAY_TRACE_RECORDING_H
 
@@ -23,6 +24,9 @@ int recording_create(struct recording **r, const char *path, struct err *e);
 int recording_add(struct recording *r, const struct event *ev, struct err *e);
 /* Ends the transaction, if one is open: from now on readers see it and a kill leaves it. */
 int recording_commit(struct recording *r, struct err *e);
+/* What is committed now is on the disk when it returns: a loss of power leaves it. Not within a
+ * transaction. */
+int recording_sync(struct recording *r, struct err *e);
 /* Makes the indexes and leaves WAL mode, so that one file remains (if a reader is in the way, the
  * WAL stays beside it). failed: only closes. Frees r; NULL is fine. Nothing can fail that the
  * recording needs. */
@@ -31,6 +35,7 @@ void recording_close(struct recording *r, bool failed);
 struct recording_size {
 	int64_t rows, bytes; /* committed; bytes of the file once the WAL is folded into it */
 	int64_t seq;		 /* last one committed */
+	int64_t synced_seq;	 /* last one that a loss of power leaves */
 };
 struct recording_size recording_size(const struct recording *r);
 
