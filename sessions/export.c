@@ -37,7 +37,7 @@ static void keep_text(struct exporter *x, const struct ev_vocab *v)
 	if (v->id < 0 || v->id >= MAX_VOCAB)
 		return;
 	if (v->id >= x->n_vocab) {
-		int32_t n = (int32_t)v->id + 1024;
+		int32_t n = (int32_t)v->id / 2 * 3 + 1024; /* and so not more than 6 million */
 		struct export_text *more = realloc(x->vocab, (size_t)n * sizeof *more);
 
 		if (!more) {

@@ -177,7 +177,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		break;
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
-	case EV_batch: g->kv += (double)(ev->u.batch.pos + ev->u.batch.rows); break;
+	case EV_batch: g->kv += (double)ev->u.batch.pos + (double)ev->u.batch.rows; break;
 	case EV_token:
 		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
 		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,

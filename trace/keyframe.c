@@ -48,6 +48,17 @@ static void *grow(struct keyframer *k, void *array, int64_t n, int64_t *cap, siz
 	return grown;
 }
 
+/* Numbers of a foreign file may be any: sums of them wrap. */
+static int64_t sum(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t difference(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 static struct key_request *find(struct keyframer *k, int64_t id)
 {
 	return (struct key_request *)keyframe_request(&k->now, id);
@@ -120,8 +131,8 @@ static void add_lookup(struct keyframer *k, const struct ev_lookup *e, int64_t s
 	if (!r)
 		return;
 	if (!r->lookup_seq) {
-		k->now.counts.n_prompt_tokens += e->asked;
-		k->now.counts.n_hit_tokens += e->hit;
+		k->now.counts.n_prompt_tokens = sum(k->now.counts.n_prompt_tokens, e->asked);
+		k->now.counts.n_hit_tokens = sum(k->now.counts.n_hit_tokens, e->hit);
 	}
 	r->lookup_seq = seq;
 	r->computed = e->hit;
@@ -171,12 +182,12 @@ static void add_token(struct keyframer *k, const struct event *ev)
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = ev->t_ns;
 	k->now.counts.n_tokens++;
-	key_put(b, 2 * r->id);
-	key_put(b, ev->seq - k->token_seq);
-	key_put(b, e->step - k->token_step);
+	key_put(b, sum(r->id, r->id));
+	key_put(b, difference(ev->seq, k->token_seq));
+	key_put(b, difference(e->step, k->token_step));
 	key_put(b, e->pos);
 	key_put(b, e->id);
-	key_put(b, e->source + 8 * (e->is_end == 1));
+	key_put(b, sum(e->source, 8 * (e->is_end == 1)));
 	key_put_float(b, e->p >= 0 && e->p <= 1 ? (float)e->p : NAN);
 	k->token_seq = ev->seq;
 	k->token_step = e->step;
@@ -193,8 +204,8 @@ static void add_rewind(struct keyframer *k, const struct ev_rewind *e, int64_t s
 	if (r->computed > e->kept)
 		r->computed = e->kept;
 	r->n_rewinds++;
-	key_put(&k->tokens, 2 * r->id + 1);
-	key_put(&k->tokens, seq - k->token_seq);
+	key_put(&k->tokens, sum(sum(r->id, r->id), 1));
+	key_put(&k->tokens, difference(seq, k->token_seq));
 	key_put(&k->tokens, e->kept);
 	k->token_seq = seq;
 }
@@ -277,7 +288,7 @@ static void add_batch(struct keyframer *k, const struct ev_batch *e)
 
 	if (!r)
 		return;
-	r->computed = e->pos + e->rows;
+	r->computed = sum(e->pos, e->rows);
 	for (int64_t i = 0; i < r->n_pages; i++)
 		if (r->pages[i] >= 0 && r->pages[i] < k->now.counts.pages)
 			k->now.page[r->pages[i]].last_used_step = e->step;

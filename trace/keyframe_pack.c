@@ -107,10 +107,10 @@ static void pack_pages(struct key_buf *b, const struct keyframe *key)
 			continue;
 		key_put(b, i - last);
 		last = i;
-		key_put(b, 2 * p->refs + p->cached);
+		key_put(b, (int64_t)(2 * (uint64_t)p->refs + (uint64_t)p->cached));
 		key_put(b, p->owner);
 		key_put(b, p->block);
-		key_put(b, key->counts.step - p->last_used_step);
+		key_put(b, (int64_t)((uint64_t)key->counts.step - (uint64_t)p->last_used_step));
 		key_put(b, p->n_story);
 	}
 	key_put(b, 0);

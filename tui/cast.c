@@ -174,28 +174,30 @@ static int put_header(struct cast *k, struct err *e)
 }
 
 /* Steps at their recorded pace; waits longer than two seconds are cut to that, frames nearer than 40 ms are
- * left out. */
+ * left out. From each to the one that is there behind it: numbers may be missing. */
 static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all), void *arg,
 					 struct err *e)
 {
 	int64_t n = player_n_steps(k->player), last_ns = 0;
 	double last_frame = -1;
 
-	for (int64_t step = 1; step <= n; step++) {
+	for (int64_t step = 0; step < n; step = player_at(k->player)) {
 		int64_t ns, gap;
 
-		if (player_go(k->player, &k->app.timeline, step, e))
+		if (player_go(k->player, &k->app.timeline, step + 1, e))
 			return -1;
+		if (player_at(k->player) <= step)
+			break; /* what the file says of its end is not so */
 		ns = k->app.timeline.last_t_ns;
 		gap = ns > last_ns ? ns - last_ns : 0;
 		k->at += (double)(gap < MAX_GAP_MS * INT64_C(1000000) ? gap : MAX_GAP_MS * INT64_C(1000000)) / 1e9;
 		last_ns = ns;
-		if (step < n && k->at - last_frame < FRAME_MS / 1e3)
+		if (player_at(k->player) < n && k->at - last_frame < FRAME_MS / 1e3)
 			continue;
 		last_frame = k->at;
 		if (put_frame(k, e))
 			return -1;
-		if (progress && !progress(arg, step, n))
+		if (progress && !progress(arg, player_at(k->player), n))
 			return err_set(e, ERR_INTERRUPTED, "stopped");
 	}
 	k->at += LAST_MS / 1e3;
