@@ -140,7 +140,7 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured%s",
 				n_stages ? "" : ", nor the stages' times");
 	}
-	if (usual > 0 && t->ns > 2 * usual)
+	if (usual > 0 && t->ns / 2 > usual)
 		why_say(w, "  steps alike need half of that or less: the machine did something else meanwhile, or caches "
 				   "were cold");
 }

@@ -95,6 +95,8 @@ void reader_refresh(struct reader *r)
 		}
 		sqlite3_reset(s);
 	}
+	if (info.n_steps < 0 || info.n_steps > INT64_C(1) << READER_STEPS_BITS)
+		info.n_steps = info.n_steps < 0 ? 0 : INT64_C(1) << READER_STEPS_BITS;
 	info.checked = r->file.checked;
 	info.keyframes = r->keyframe != NULL;
 	info.live = r->file.live;

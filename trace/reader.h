@@ -18,8 +18,10 @@ struct reader;
 int reader_open(struct reader **r, const char *path, struct err *e);
 void reader_close(struct reader *r);
 
+enum { READER_STEPS_BITS = 50 };
 struct reader_info {
-	int64_t n_steps, last_seq, last_t_ns;
+	int64_t n_steps; /* number of the last step, 0 … 2^READER_STEPS_BITS whatever the file says */
+	int64_t last_seq, last_t_ns;
 	int closed;	 /* 1: the session ended in order */
 	int live;	 /* 1: it may still be growing (or was killed): the end is only the end for now */
 	int keyframes; /* 1: it has them (trace/keyframe.h) */

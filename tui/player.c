@@ -13,8 +13,12 @@
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 
+_Static_assert(TL_INT_MAX == INT64_C(1) << READER_STEPS_BITS, "a step's number has the bounds of the timeline's");
+
 void player_add_mark(struct player *p, enum reader_mark kind, int64_t step)
 {
+	if (step < 0 || step > TL_INT_MAX)
+		return;
 	if (p->n_marks == p->cap_marks) {
 		int cap = p->cap_marks ? 2 * p->cap_marks : 256;
 		struct player_mark *grown = realloc(p->mark, (size_t)cap * sizeof *grown);
@@ -183,6 +187,7 @@ int player_refresh(struct player *p, struct err *e)
 int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e)
 {
 	int64_t seq;
+	int got;
 
 	if (!reader_info(p->reader)->keyframes) {
 		if (step / KEY_STEPS < 1 || step / KEY_STEPS > p->n_keys)
@@ -191,7 +196,10 @@ int player_key_at(struct player *p, int64_t step, struct key_row *row, struct er
 		return row->step == step;
 	}
 	seq = reader_step_seq(p->reader, step);
-	return seq < 0 ? 0 : reader_keyframe(p->reader, seq, row, e);
+	if (seq < 0)
+		return 0;
+	got = reader_keyframe(p->reader, seq, row, e);
+	return got == 1 && row->step != step ? 0 : got;
 }
 
 /* To the very beginning. */
@@ -246,28 +254,28 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	return got < 0 ? -1 : 0;
 }
 
+/* A number that no step can have counts for nothing, here as in the timeline. */
+static void fold_one(struct player *p, struct timeline *t, const struct event *ev)
+{
+	timeline_fold(t, ev);
+	if (ev->kind != EV_step || ev->u.step.step <= p->current || ev->u.step.step > TL_INT_MAX)
+		return;
+	p->current = ev->u.step.step;
+	p->seq = ev->seq;
+}
+
 static int fold_to(struct player *p, struct timeline *t, int64_t step, struct err *e)
 {
 	struct event ev;
 	int got = 1;
 
-	while (p->current < step && (got = reader_next(p->reader, &ev, e)) == 1) {
-		timeline_fold(t, &ev);
-		if (ev.kind == EV_step && ev.u.step.step > p->current) {
-			p->current = ev.u.step.step;
-			p->seq = ev.seq;
-		}
-	}
+	while (p->current < step && (got = reader_next(p->reader, &ev, e)) == 1)
+		fold_one(p, t, &ev);
 	if (got != 1 || p->current < reader_info(p->reader)->n_steps)
 		return got < 0 ? -1 : 0;
 	/* The last step has what follows it, too. */
-	while ((got = reader_next(p->reader, &ev, e)) == 1) {
-		timeline_fold(t, &ev);
-		if (ev.kind == EV_step && ev.u.step.step > p->current) {
-			p->current = ev.u.step.step;
-			p->seq = ev.seq;
-		}
-	}
+	while ((got = reader_next(p->reader, &ev, e)) == 1)
+		fold_one(p, t, &ev);
 	p->at_end = true;
 	return got < 0 ? -1 : 0;
 }
@@ -304,7 +312,7 @@ int64_t player_next_ns(struct player *p, struct err *e)
 		return -1;
 	if (!p->seq || reader_one(p->reader, EV_step, p->seq, &now, e) < 1)
 		return ev.t_ns;
-	return ev.t_ns > now.t_ns ? ev.t_ns - now.t_ns : 0;
+	return now.t_ns >= 0 && ev.t_ns > now.t_ns ? ev.t_ns - now.t_ns : 0;
 }
 
 struct nearest {
