@@ -47,6 +47,7 @@ static void schedule(struct app *a, int64_t from_ns)
 	struct replay *r = a->mode_data;
 	struct err e = { 0 };
 	int64_t ns = player_next_ns(r->player, &e);
+	double wait;
 
 	if (e.code)
 		damaged(a, &e);
@@ -54,8 +55,8 @@ static void schedule(struct app *a, int64_t from_ns)
 		r->playing = false;
 		return;
 	}
-	ns = (int64_t)((double)ns / r->speed);
-	r->due_ns = from_ns + (ns > LONGEST_WAIT_NS ? LONGEST_WAIT_NS : ns);
+	wait = (double)ns / r->speed;
+	r->due_ns = from_ns + (wait > (double)LONGEST_WAIT_NS ? LONGEST_WAIT_NS : (int64_t)wait);
 }
 
 static void go(struct app *a, int64_t step)
