@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct draft_ops draft_auto, draft_eagle, draft_ngram, draft_skip;
+extern const struct draft_ops draft_auto, draft_eagle, draft_medusa, draft_model, draft_ngram, draft_skip;
 
-const struct draft_ops *const draft_table[] = {&draft_ngram, &draft_skip, &draft_eagle, &draft_auto, NULL};
+const struct draft_ops *const draft_table[] = {
+	&draft_ngram, &draft_skip, &draft_model, &draft_medusa, &draft_eagle, &draft_auto, NULL,
+};
 
 /* "off, ngram[:k[,min,max]]" */
 static void list_names(char *buf, size_t cap)

@@ -28,7 +28,7 @@ struct world {
 	bool rejection;
 };
 
-static char *model_path, *eagle_path;
+static char *model_path, *eagle_path, *medusa_path, *pruned_path, *other_path;
 static struct tiny_options target = TINY_DEFAULTS;
 static char hash[17];
 
@@ -221,6 +221,28 @@ static void test_eagle(void **state)
 	once(with("eagle", eagle_path, ",16,63,1"));
 }
 
+static void test_medusa(void **state)
+{
+	(void)state;
+	everywhere(with("medusa", medusa_path, ",3,20,0"), true);
+	once(with("medusa", medusa_path, ",3,3,0"));
+	once(with("medusa", medusa_path, ",16,63,1"));
+}
+
+/* Layers between the target's ends, and the target itself, whose guesses are nearly always right. */
+static void test_draft(void **state)
+{
+	static struct world w;
+
+	(void)state;
+	everywhere(with("draft", pruned_path, ",4,16,0"), true);
+	once(with("draft", pruned_path, ",3,3,0"));
+	run_spec(&w, &(struct place){ "cpu", NULL, 2, 16, 64 }, with("draft", model_path, ",4,4,0"));
+	assert_true(w.n_accepted > 100 && w.n_rejected == 0);
+	run_spec(&w, &(struct place){ "cpu", NULL, 2, 16, 64 }, with("draft", model_path, ",5,30,0"));
+	assert_true(w.n_accepted > 100);
+}
+
 /* The device is the shim's (tests/cuda_shim). */
 static bool find_device(void)
 {
@@ -251,6 +273,8 @@ static void test_device(void **state)
 
 		run_spec(&w, &p, "skip:3,4,0");
 		run_spec(&w, &p, with("eagle", eagle_path, ",4,12,0"));
+		run_spec(&w, &p, with("medusa", medusa_path, ",3,12,0"));
+		run_spec(&w, &p, with("draft", pruned_path, ",4,12,0"));
 	}
 }
 
@@ -300,6 +324,13 @@ static void test_lies(void **state)
 		{ { .drop = "output_norm.weight" }, "output_norm.weight is missing" },
 		{ { .drop = "blk.0.ffn_down.weight" }, "ffn_down.weight is missing" },
 		{ { .extra_rows = 1 }, "was expected" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 9 }, "cutaway.draft.heads is 9" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "heads" }, "cutaway.draft.heads" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.2.up.weight" }, "medusa.2.up.weight" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.0.gate.weight" }, "medusa.0.gate.weight" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .extra_rows = 1 }, "no multiple of 32" },
+		{ { .as = "draft", .kind = "model", .layers = 65 }, "cutaway.draft.layers is 65" },
+		{ { .as = "draft", .kind = "model", .layers = 2, .drop = "blk.1.attn_k.weight" }, "blk.1.attn_k.weight" },
 	};
 
 	(void)state;
@@ -315,10 +346,12 @@ static void test_lies(void **state)
 		o.n_ids = o.n_ids ? o.n_ids : good.n_ids;
 		path = tiny_draft_temp(&target, &o, &err);
 		assert_non_null(path);
-		refused(with("eagle", path, ""), ERR_INPUT, lies[i].words);
+		refused(with(lies[i].o.as ? lies[i].o.as : "eagle", path, ""), ERR_INPUT, lies[i].words);
 		unlink(path);
 		free(path);
 	}
+	refused(with("draft", other_path, ""), ERR_INPUT, "another vocabulary");
+	refused(with("draft", eagle_path, ""), ERR_INPUT, "not a drafter's file of kind model");
 	refused("eagle:/nowhere/eagle.gguf", ERR_IO, "/nowhere/eagle.gguf");
 	refused("eagle:nobody-made-this,4", ERR_IO, "nobody-made-this.gguf");
 	refused(with("eagle", model_path, ""), ERR_INPUT, "not a drafter's file");
@@ -377,32 +410,43 @@ static void test_damage(void **state)
 static int setup(void **state)
 {
 	struct tiny_draft_options eagle = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0 };
+	struct tiny_draft_options medusa = { .seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1 };
+	struct tiny_draft_options pruned = { .seed = 9, .kind = "model", .hash = hash, .n_ids = 400, .layers = 2,
+										 .type = K_Q8_0 };
+	struct tiny_options other = TINY_DEFAULTS;
 	struct err err = { 0 };
 	struct gguf *g;
 
 	(void)state;
 	target.layers = 4;
+	other.vocab = 500;
 	model_path = tiny_temp(&target, &err);
 	if (!model_path || gguf_open(&g, model_path, &err) || draft_vocab_hash(g, hash, &err))
 		return -1;
 	gguf_close(g);
 	eagle_path = tiny_draft_temp(&target, &eagle, &err);
-	return eagle_path ? 0 : -1;
+	medusa_path = tiny_draft_temp(&target, &medusa, &err);
+	pruned_path = tiny_draft_temp(&target, &pruned, &err);
+	other_path = tiny_temp(&other, &err);
+	return eagle_path && medusa_path && pruned_path && other_path ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
+	char *paths[] = { model_path, eagle_path, medusa_path, pruned_path, other_path };
+
 	(void)state;
-	unlink(model_path);
-	unlink(eagle_path);
-	free(model_path);
-	free(eagle_path);
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		unlink(paths[i]);
+		free(paths[i]);
+	}
 	return 0;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
+										 cmocka_unit_test(test_medusa), cmocka_unit_test(test_draft),
 										 cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies), cmocka_unit_test(test_damage),
 										 cmocka_unit_test(test_device) };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 64, ALIGN = 32 };
+enum { MOST = 640, ALIGN = 32 };
 
 struct plan {
 	struct {

@@ -12,6 +12,7 @@ struct tiny_draft_options {
 	int32_t layers;   /* of "model" */
 	int32_t heads;    /* of "medusa" */
 	enum k_type type;
+	const char *as;   /* not read: who is to open it */
 	/* lies */
 	const char *drop; /* a tensor or key that is left out */
 	int32_t dim, vocab; /* what the file says, if not 0 */

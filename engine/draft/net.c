@@ -43,6 +43,19 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 	return guesser_open(&net->guesser, &net->head, env, e);
 }
 
+int net_open_trees(struct net *net, struct net_args a,
+				   int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+							   struct grow_pass *out, struct err *e),
+				   void *arg, struct err *e)
+{
+	bool tree = a.nodes > a.depth;
+
+	net->grow = (struct grow){ .depth = a.depth, .nodes = a.nodes, .least = (float)a.least / 100,
+							   .width = tree ? GROW_WIDTH : 1, .fan = tree ? GROW_FAN : 1,
+							   .guesser = &net->guesser, .pass = pass, .arg = arg, .vocab = net->head.n };
+	return grow_open(&net->grow, &net->env, e);
+}
+
 int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
 				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 							  struct grow_pass *out, struct err *e),
@@ -51,10 +64,7 @@ int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
 	int32_t out = net->env.slots * GROW_WIDTH;
 	struct forward_sizes most = { .rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx };
 
-	net->grow = (struct grow){ .depth = a.depth, .nodes = a.nodes, .least = (float)a.least / 100,
-							   .width = a.nodes > a.depth ? GROW_WIDTH : 1, .fan = a.nodes > a.depth ? GROW_FAN : 1,
-							   .guesser = &net->guesser, .pass = pass, .arg = arg, .vocab = net->head.n };
-	return grow_open(&net->grow, &net->env, e) || forward_open(&net->forward, &net->model, kv, most, e) ? -1 : 0;
+	return net_open_trees(net, a, pass, arg, e) || forward_open(&net->forward, &net->model, kv, most, e) ? -1 : 0;
 }
 
 void net_close(struct net *net)

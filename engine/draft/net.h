@@ -39,6 +39,11 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
 /* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The caller may change
  * net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
+/* The trees alone; pass and arg as below. */
+int net_open_trees(struct net *net, struct net_args a,
+				   int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+							   struct grow_pass *out, struct err *e),
+				   void *arg, struct err *e);
 /* The pass over net->model with its keys and values in kv, and the trees; pass and arg: of struct grow. */
 int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
 				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,

@@ -1,0 +1,349 @@
+/* Medusa: heads on the target's newest feature, each of which guesses one position further ahead (Cai et al. 2024,
+ * "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding Heads"). Its heads do not see what the others
+ * guess, so one pass gives all positions, and a tree is the product of their best guesses, of which the worthiest are
+ * proposed. The residual block of each head is a gated one, which is what the kernels are made for:
+ *     y = h + down · (silu(gate · norm(h)) * (up · norm(h))),   logits = Head · norm(y).
+ * Thread: the engine's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/draft/net.h"
+#include "engine/model_tensors.h"
+
+enum { MOST_HEADS = 8, OPS_A_HEAD = 5 };
+
+struct medusa_head {
+	const float *norm, *output_norm;
+	struct k_matrix gate, up, down;
+};
+
+/* What is kept of a request: the feature before its newest token. */
+struct seat {
+	int64_t request;
+	uint64_t used;
+	int32_t n, newest; /* tokens of the text, the last of them; n 0: nothing is known */
+};
+
+struct drafter {
+	struct net net;
+	struct net_args args;
+	struct weights weights;
+	struct medusa_head head[MOST_HEADS];
+	int32_t n_heads, ffn;
+
+	void *work, *shared; /* the kernels' */
+	float *seat_feature; /* [slots, dim] */
+	float *feature, *gate, *up, *y, *computed; /* [jobs, …], y and logits [heads, jobs, …] */
+	struct k_acts normed, act, output;
+	float *logits;
+	struct k_logit_stats *stats;
+	struct k_program program;
+	int32_t written; /* jobs that the program is for */
+	uint64_t *version; /* [slots + 1] of the program for so many */
+
+	struct seat *seat; /* [slots] */
+	int32_t *job;      /* [slots] the jobs that are known, in the order of their rows */
+	uint64_t clock;
+};
+
+extern const struct draft_ops draft_medusa;
+
+/* ---- opening ---- */
+
+static void cut_work(struct drafter *d, struct cutter *c)
+{
+	const struct model *m = &d->net.model;
+	size_t slots = (size_t)d->net.env.slots, dim = (size_t)m->config.dim, ffn = (size_t)d->ffn;
+	size_t rows = slots * (size_t)d->n_heads;
+	bool in_x = false, in_q = false, act_x = false, act_q = false, out_x = program_wants_floats(&m->output);
+
+	for (int32_t i = 0; i < d->n_heads; i++) {
+		in_x |= program_wants_floats(&d->head[i].gate) || program_wants_floats(&d->head[i].up);
+		in_q |= !program_wants_floats(&d->head[i].gate) || !program_wants_floats(&d->head[i].up);
+		act_x |= program_wants_floats(&d->head[i].down);
+		act_q |= !program_wants_floats(&d->head[i].down);
+	}
+	d->seat_feature = program_cut(c, slots * dim, sizeof *d->seat_feature);
+	d->feature = program_cut(c, slots * dim, sizeof *d->feature);
+	d->gate = program_cut(c, slots * ffn, sizeof *d->gate);
+	d->up = program_cut(c, slots * ffn, sizeof *d->up);
+	d->y = program_cut(c, rows * dim, sizeof *d->y);
+	d->normed = program_cut_acts(c, slots, (int32_t)dim, in_x, in_q);
+	d->act = program_cut_acts(c, slots, d->ffn, act_x, act_q);
+	d->output = program_cut_acts(c, rows, (int32_t)dim, out_x, !out_x);
+	d->computed = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->computed);
+	if (k_is_host(m->kernels))
+		d->logits = d->computed;
+}
+
+static void cut_shared(struct drafter *d, struct cutter *c)
+{
+	size_t rows = (size_t)d->net.env.slots * (size_t)d->n_heads;
+
+	d->stats = program_cut(c, rows, sizeof *d->stats);
+	d->program.op = program_cut(c, OPS_A_HEAD * (size_t)d->n_heads + 2, sizeof *d->program.op);
+	if (!k_is_host(d->net.env.kernels))
+		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
+}
+
+static void *take(struct drafter *d, void (*cut_all)(struct drafter *, struct cutter *), enum k_memory where,
+				  struct err *e)
+{
+	struct cutter c = { 0 };
+
+	cut_all(d, &c);
+	c.base = k_alloc(d->net.env.kernels, c.used, where, "Medusa heads; try fewer --slots", e);
+	c.used = 0;
+	if (c.base)
+		cut_all(d, &c);
+	return c.base;
+}
+
+static int take_memory(struct drafter *d, struct err *e)
+{
+	size_t slots = (size_t)d->net.env.slots;
+
+	d->work = take(d, cut_work, K_WORK, e);
+	d->shared = d->work ? take(d, cut_shared, K_SHARED, e) : NULL;
+	if (!d->shared)
+		return -1;
+	d->seat = calloc(slots, sizeof *d->seat);
+	d->job = calloc(slots, sizeof *d->job);
+	d->version = calloc(slots + 1, sizeof *d->version);
+	if (!d->seat || !d->job || !d->version)
+		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
+	return 0;
+}
+
+static const char *name_of(char buf[64], int32_t head, const char *part)
+{
+	snprintf(buf, 64, "medusa.%d.%s.weight", head, part);
+	return buf;
+}
+
+/* The hidden width is that of the first head's matrix. */
+static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
+{
+	const struct gguf_tensor *t = gguf_find(g, "medusa.0.gate.weight");
+	int64_t n = 0;
+
+	if (gguf_get_i64(g, "cutaway.draft.heads", &n, e))
+		return -1;
+	if (n < 1 || n > MOST_HEADS)
+		return err_set(e, ERR_INPUT, "%s: cutaway.draft.heads is %lld; 1 to %d is possible", gguf_path(g), (long long)n,
+					   MOST_HEADS);
+	if (!t || t->n_dims != 2 || t->dim[1] < K_QBLOCK || t->dim[1] > 1 << 16 || t->dim[1] % K_QBLOCK)
+		return err_set(e, ERR_INPUT, "%s: tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d",
+					   gguf_path(g), K_QBLOCK);
+	d->n_heads = (int32_t)n;
+	d->ffn = (int32_t)t->dim[1];
+	return 0;
+}
+
+static int load(struct drafter *d, const struct gguf *g, struct err *e)
+{
+	struct model *m = &d->net.model;
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	int32_t dim = m->config.dim;
+	char name[64];
+
+	if (read_sizes(d, g, e) || weights_open(&d->weights, g, m->kernels, e))
+		return -1;
+	for (int32_t i = 0; i < d->n_heads && !e->code; i++) {
+		struct medusa_head *h = &d->head[i];
+
+		h->norm = model_vector(&l, name_of(name, i, "norm"), dim, true);
+		h->output_norm = model_vector(&l, name_of(name, i, "output_norm"), dim, true);
+		model_matrix(&l, &h->gate, name_of(name, i, "gate"), d->ffn, dim);
+		model_matrix(&l, &h->up, name_of(name, i, "up"), d->ffn, dim);
+		model_matrix(&l, &h->down, name_of(name, i, "down"), dim, d->ffn);
+	}
+	return e->code ? -1 : weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+}
+
+static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct gguf **g, struct err *e)
+{
+	if (net_open_file(&d->net, env, "medusa", args, &d->args, "medusa[:FILE][,k[,nodes[,least]]]", g, e) ||
+		load(d, *g, e))
+		return -1;
+	if (d->args.depth > d->n_heads)
+		d->args.depth = d->n_heads;
+	return net_open_trees(&d->net, d->args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
+}
+
+static void medusa_close(struct drafter *d)
+{
+	k_free(d->net.env.kernels, d->work);
+	k_free(d->net.env.kernels, d->shared);
+	net_close(&d->net);
+	weights_close(&d->weights);
+	free(d->seat);
+	free(d->job);
+	free(d->version);
+	free(d);
+}
+
+static int medusa_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	struct drafter *d = calloc(1, sizeof *d);
+	struct err own = { 0 };
+	struct gguf *g = NULL;
+
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
+	d->args = (struct net_args){ 3, 8, 20 };
+	if (open_parts(d, env, args, &g, &own))
+		medusa_close(d);
+	else
+		*out = d;
+	gguf_close(g);
+	return own.code ? err_set(e, own.code, "%s", own.text) : 0;
+}
+
+/* ---- what a step computed ---- */
+
+static struct seat *find_seat(struct drafter *d, int64_t request, bool take_one)
+{
+	struct seat *oldest = d->seat;
+
+	for (int32_t i = 0; i < d->net.env.slots; i++) {
+		if (d->seat[i].request == request)
+			return &d->seat[i];
+		if (d->seat[i].used < oldest->used)
+			oldest = &d->seat[i];
+	}
+	if (take_one)
+		*oldest = (struct seat){ .request = request };
+	return take_one ? oldest : NULL;
+}
+
+static int medusa_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
+{
+	size_t dim = (size_t)d->net.model.config.dim;
+	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = dim };
+
+	(void)e;
+	for (int32_t i = 0; i < n; i++) {
+		const struct draft_seen *s = &seen[i];
+		struct seat *seat = find_seat(d, s->request, true);
+
+		seat->used = ++d->clock;
+		seat->n = s->pos + s->n_rows == s->n - 1 ? s->n : 0;
+		if (!seat->n)
+			continue;
+		seat->newest = s->ids[s->n - 1];
+		net_copy_row(&copy, d->seat_feature + (size_t)(seat - d->seat) * dim,
+					 d->net.env.forward->x + (size_t)s->row[s->n_rows - 1] * dim);
+	}
+	net_copy_end(&copy);
+	return 0;
+}
+
+/* ---- guessing ---- */
+
+static void write_program(struct drafter *d, int32_t n)
+{
+	struct k_program *p = &d->program;
+	const struct model *m = &d->net.model;
+	size_t dim = (size_t)m->config.dim;
+	struct k_matmul *mul;
+
+	p->n_ops = 0;
+	for (int32_t i = 0; i < d->args.depth; i++) {
+		const struct medusa_head *h = &d->head[i];
+		float *y = d->y + (size_t)i * (size_t)n * dim;
+
+		program_norm(p, d->feature, NULL, h->norm, m->config.norm_eps, d->normed, n);
+		mul = program_matmul(p, K_STAGE_gate_up, d->normed, n);
+		program_part(mul, &h->gate, NULL, NULL, d->gate);
+		program_part(mul, &h->up, NULL, NULL, d->up);
+		program_swiglu(p, d->gate, d->up, d->act, n);
+		mul = program_matmul(p, K_STAGE_down, d->act, n);
+		program_part(mul, &h->down, NULL, d->feature, y);
+		program_norm(p, y, NULL, h->output_norm, m->config.norm_eps, program_acts_from(d->output, i * n), n);
+	}
+	mul = program_matmul(p, K_STAGE_head, d->output, n * d->args.depth);
+	program_part(mul, &m->output, NULL, NULL, d->computed);
+	program_stats(p, d->computed, d->net.head.n, n * d->args.depth, d->stats);
+	p->fetch.from = d->computed;
+	p->fetch.to = d->logits;
+	p->fetch.bytes = d->logits == d->computed
+						 ? 0
+						 : (size_t)n * (size_t)d->args.depth * (size_t)d->net.head.n * sizeof *d->logits;
+	if (!d->version[n])
+		d->version[n] = k_new_version();
+	p->version = d->version[n];
+	d->written = n;
+}
+
+/* Each level is the last one times the guesses of its head. */
+static void grow_tree(struct drafter *d, int32_t row, int32_t n)
+{
+	struct grow *g = &d->net.grow;
+	int32_t index = d->job[row], from = -1, end = 0;
+	const struct draft_job *job = g->tree[index].job;
+
+	for (int32_t i = 0; i < d->args.depth && i < job->depth; i++) {
+		size_t at = (size_t)i * (size_t)n + (size_t)row;
+		struct draft_guess guess[GROW_FAN];
+		int32_t many = guess_row(g->guesser, job, NULL, i, d->logits + at * (size_t)d->net.head.n, &d->stats[at], g->fan,
+								 guess);
+
+		for (int32_t node = from; node < end; node++)
+			grow_add(g, index, node, guess, many);
+		from = end;
+		end = g->tree[index].n;
+	}
+}
+
+static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	size_t dim = (size_t)d->net.model.config.dim;
+	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = dim };
+	int32_t known = 0;
+
+	grow_begin(&d->net.grow, job, n);
+	for (int32_t i = 0; i < n; i++) {
+		const struct seat *seat = find_seat(d, job[i].request, false);
+
+		if (!seat || seat->n != job[i].n || seat->newest != job[i].ids[job[i].n - 1])
+			continue; /* it is told after this step */
+		d->job[known] = i;
+		net_copy_row(&copy, d->feature + (size_t)known++ * dim, d->seat_feature + (size_t)(seat - d->seat) * dim);
+	}
+	net_copy_end(&copy);
+	if (known && d->written != known)
+		write_program(d, known);
+	if (known && k_run(d->net.env.kernels, &d->program, e))
+		return -1;
+	for (int32_t i = 0; i < known; i++)
+		grow_tree(d, i, known);
+	grow_write(&d->net.grow);
+	return 0;
+}
+
+static void medusa_forget(struct drafter *d, int64_t request)
+{
+	struct seat *seat = find_seat(d, request, false);
+
+	if (seat)
+		memset(seat, 0, sizeof *seat);
+}
+
+static int32_t medusa_width(const struct drafter *d)
+{
+	return d->args.nodes;
+}
+
+const struct draft_ops draft_medusa = {
+	.name = "medusa",
+	.args = "[FILE,]k[,nodes[,least]]",
+	.doc = "trained heads on the newest feature, one for each position ahead",
+	.open = medusa_open,
+	.close = medusa_close,
+	.propose = medusa_propose,
+	.learn = medusa_learn,
+	.forget = medusa_forget,
+	.width = medusa_width,
+};

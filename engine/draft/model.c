@@ -1,0 +1,254 @@
+/* A draft model: a smaller model of the same vocabulary guesses token by token (Leviathan et al. 2023, "Fast Inference from
+ * Transformers via Speculative Decoding"; Chen et al. 2023). Either a whole model's file, whose vocabulary is compared with
+ * the target's token by token, or a drafter's file of kind "model": layers and an output norm of their own between the
+ * target's embedding and the rows of its head.
+ *
+ * What the request's text has that the draft model has not seen is computed before it guesses: after a step these are
+ * the tokens that were kept. Thread: the engine's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/draft/net.h"
+#include "engine/draft/slots.h"
+#include "engine/model_config.h"
+#include "engine/model_tensors.h"
+
+enum { MOST_LAYERS = 64 };
+
+struct drafter {
+	struct net net;
+	struct slots slots;
+	struct net_args args;
+	struct model *whole;       /* its own model, or NULL: */
+	struct weights weights;    /* layers between the target's ends */
+	struct model_layer *layer;
+	struct slot **of;          /* [slots] by job; NULL: no guess */
+	int32_t *out_job;          /* [slots] by output of a pass */
+};
+
+extern const struct draft_ops draft_model;
+
+/* ---- opening ---- */
+
+static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
+{
+	struct model *m = &d->net.model;
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	int64_t n = 0;
+
+	if (gguf_get_i64(g, "cutaway.draft.layers", &n, e))
+		return -1;
+	if (n < 1 || n > MOST_LAYERS)
+		return err_set(e, ERR_INPUT, "%s: cutaway.draft.layers is %lld; 1 to %d is possible", gguf_path(g), (long long)n,
+					   MOST_LAYERS);
+	d->layer = calloc((size_t)n, sizeof *d->layer);
+	if (!d->layer)
+		return err_set(e, ERR_MEMORY, "no memory for %lld layers", (long long)n);
+	if (weights_open(&d->weights, g, m->kernels, e))
+		return -1;
+	m->layer = d->layer;
+	m->config.n_layers = (int32_t)n;
+	m->output_norm = model_vector(&l, "output_norm.weight", m->config.dim, true);
+	for (int32_t i = 0; i < n && !e->code; i++)
+		model_layer(&l, &d->layer[i], i);
+	if (e->code || model_check_widths(&l, d->layer, (int32_t)n))
+		return -1;
+	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+}
+
+static int open_pruned(struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
+{
+	struct gguf *g;
+	int32_t *ids, n;
+	int failed;
+
+	if (draft_open_file(&g, path, "model", env, e))
+		return -1;
+	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(&d->net, env, ids, n, e) || load_layers(d, g, e);
+	gguf_close(g);
+	return failed ? -1 : 0;
+}
+
+static int check_vocab(const struct gguf *g, const struct draft_env *env, struct err *e)
+{
+	struct gguf *target;
+	int failed;
+
+	if (gguf_open(&target, env->model_path, e))
+		return -1;
+	failed = draft_same_vocab(g, target, e);
+	gguf_close(target);
+	return failed;
+}
+
+/* Its context may be shorter than the target's: then it guesses as far as that goes. */
+static int open_whole(struct drafter *d, const struct draft_env *env, const struct gguf *g, struct err *e)
+{
+	struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
+	struct model_config c;
+	struct draft_env own = *env;
+
+	if (check_vocab(g, env, e) || model_read_config(g, &c, e))
+		return -1;
+	own.ctx = c.ctx_train < env->ctx ? c.ctx_train : env->ctx;
+	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
+		return -1;
+	own.model = d->whole;
+	return net_open(&d->net, &own, NULL, own.vocab, e);
+}
+
+static int open_network(struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
+{
+	struct gguf *g;
+	bool pruned;
+	int failed;
+
+	if (gguf_open(&g, path, e))
+		return -1;
+	pruned = draft_is_drafter(g, NULL);
+	failed = pruned ? 0 : open_whole(d, env, g, e);
+	gguf_close(g);
+	return pruned ? open_pruned(d, env, path, e) : failed;
+}
+
+static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+							struct err *e);
+
+static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
+{
+	char path[DRAFT_PATH];
+	const char *numbers;
+	int32_t branches;
+
+	if (!env || !env->model)
+		return err_set(e, ERR_USAGE, "draft guesses with a model beside a model, and there is no model here");
+	if (draft_find_file("draft", args, path, &numbers, e) ||
+		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) || open_network(d, env, path, e))
+		return -1;
+	branches = d->args.nodes > d->args.depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
+	if (slots_open(&d->slots, &d->net.env, d->net.model.config.n_layers, branches, e) ||
+		net_open_pass(&d->net, &d->slots.kv, d->args, draft_model_pass, d, e))
+		return -1;
+	d->of = calloc((size_t)env->slots, sizeof *d->of);
+	d->out_job = calloc((size_t)env->slots, sizeof *d->out_job);
+	return d->of && d->out_job ? 0 : err_set(e, ERR_MEMORY, "no memory for a draft model");
+}
+
+static void model_drafter_close(struct drafter *d)
+{
+	slots_close(&d->slots);
+	net_close(&d->net);
+	weights_close(&d->weights);
+	model_close(d->whole);
+	free(d->layer);
+	free(d->of);
+	free(d->out_job);
+	free(d);
+}
+
+static int model_drafter_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	struct drafter *d = calloc(1, sizeof *d);
+	struct err own = { 0 };
+
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for a draft model");
+	d->args = (struct net_args){ 4, 4, 30 };
+	if (open_parts(d, env, args, &own)) {
+		model_drafter_close(d);
+		return err_set(e, own.code, "%s", own.text);
+	}
+	*out = d;
+	return 0;
+}
+
+/* ---- guessing ---- */
+
+static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
+							struct err *e)
+{
+	struct drafter *d = arg;
+
+	net_begin(&d->net);
+	for (int32_t i = 0; i < n; i++) {
+		struct grow_tree *t = &g->tree[row[i].tree];
+		const struct slot *slot = d->of[row[i].tree];
+		const int32_t *table = slots_table(&d->slots, slot, t, row[i].node);
+		const struct grow_node *node = &t->node[row[i].node];
+
+		net_row(&d->net, node->id, slot->n + node->depth - 1, net_seq(&d->net, table), true);
+	}
+	*out = (struct grow_pass){ d->net.forward.logits, d->net.forward.stats };
+	return net_run(&d->net, e);
+}
+
+/* What was computed of the newest tokens is where trees begin. */
+static int run_known(struct drafter *d, struct err *e)
+{
+	struct forward *f = &d->net.forward;
+
+	if (f->n_rows && net_run(&d->net, e))
+		return -1;
+	for (int32_t i = 0; i < f->n_out; i++)
+		grow_offer(&d->net.grow, d->out_job[i], -1, net_logits(&d->net, i), &f->stats[i]);
+	net_begin(&d->net);
+	return 0;
+}
+
+/* All tokens of the text that it has not computed; the newest one always, for its logits. */
+static int compute_known(struct drafter *d, const struct draft_job *job, int32_t index, struct err *e)
+{
+	struct slot *slot = slots_take(&d->slots, job->request, job->ids, job->n);
+	int32_t seq = -1;
+
+	d->of[index] = slot;
+	slot_cut(slot, job->n - 1);
+	while (slot->n < job->n) {
+		int32_t at = slot->n;
+
+		if (d->net.forward.n_rows == d->net.forward.max_rows) {
+			if (run_known(d, e))
+				return -1;
+			seq = -1;
+		}
+		if (seq < 0)
+			seq = net_seq(&d->net, slot->table);
+		if (at == job->n - 1)
+			d->out_job[d->net.forward.n_out] = index;
+		net_row(&d->net, job->ids[at], at, seq, at == job->n - 1);
+		slot->at[slot->n++] = at;
+	}
+	return 0;
+}
+
+static int model_drafter_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	grow_begin(&d->net.grow, job, n);
+	slots_begin(&d->slots);
+	net_begin(&d->net);
+	for (int32_t i = 0; i < n; i++)
+		if (job[i].n + job[i].depth <= d->net.env.ctx && compute_known(d, &job[i], i, e))
+			return -1;
+	return run_known(d, e) || net_grow(&d->net, e) ? -1 : 0;
+}
+
+static void model_drafter_forget(struct drafter *d, int64_t request)
+{
+	slots_end(&d->slots, request);
+}
+
+static int32_t model_drafter_width(const struct drafter *d)
+{
+	return d->args.nodes;
+}
+
+const struct draft_ops draft_model = {
+	.name = "draft",
+	.args = "[FILE,]k[,nodes[,least]]",
+	.doc = "a smaller model of the same vocabulary",
+	.open = model_drafter_open,
+	.close = model_drafter_close,
+	.propose = model_drafter_propose,
+	.forget = model_drafter_forget,
+	.width = model_drafter_width,
+};
