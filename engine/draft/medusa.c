@@ -266,15 +266,21 @@ static void write_program(struct drafter *d, int32_t n)
 	mul = program_matmul(p, K_STAGE_head, d->output, n * d->args.depth);
 	program_part(mul, &m->output, NULL, NULL, d->computed);
 	program_stats(p, d->computed, d->net.head.n, n * d->args.depth, d->stats);
-	p->fetch.from = d->computed;
-	p->fetch.to = d->logits;
-	p->fetch.bytes = d->logits == d->computed
-						 ? 0
-						 : (size_t)n * (size_t)d->args.depth * (size_t)d->net.head.n * sizeof *d->logits;
 	if (!d->version[n])
 		d->version[n] = k_new_version();
 	p->version = d->version[n];
 	d->written = n;
+}
+
+static int run(struct drafter *d, int32_t n, struct err *e)
+{
+	size_t bytes = (size_t)n * (size_t)d->args.depth * (size_t)d->net.head.n * sizeof *d->logits;
+
+	if (d->written != n)
+		write_program(d, n);
+	if (k_run(d->net.env.kernels, &d->program, e))
+		return -1;
+	return d->logits == d->computed ? 0 : k_fetch(d->net.env.kernels, d->logits, d->computed, bytes, e);
 }
 
 /* Each level is the last one times the guesses of its head. */
@@ -313,9 +319,7 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 		net_copy_row(&copy, d->feature + (size_t)known++ * dim, d->seat_feature + (size_t)(seat - d->seat) * dim);
 	}
 	net_copy_end(&copy);
-	if (known && d->written != known)
-		write_program(d, known);
-	if (known && k_run(d->net.env.kernels, &d->program, e))
+	if (known && run(d, known, e))
 		return -1;
 	for (int32_t i = 0; i < known; i++)
 		grow_tree(d, i, known);
