@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """The trained drafters in demos/models: each file is as docs/training.md says, read with the standard library
-alone; and their references in tests/data fit them. TAP."""
+alone; their references in tests/data fit them; and where the real model is, the engine's drafters guess what torch
+does in float32. TAP."""
 import glob
 import json
 import math
 import os
+import shutil
+import sqlite3
 import struct
+import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 F32, Q4_1, Q8_0 = 0, 3, 8
@@ -15,6 +20,7 @@ VOCAB, DIM, HEADS, KV_HEADS, HEAD_DIM, FFN = 49152, 576, 9, 3, 64, 1536  # SmolL
 LAYER = {"attn_norm": (DIM,), "attn_q": (DIM, HEADS * HEAD_DIM), "attn_k": (DIM, KV_HEADS * HEAD_DIM),
          "attn_v": (DIM, KV_HEADS * HEAD_DIM), "attn_output": (HEADS * HEAD_DIM, DIM), "ffn_norm": (DIM,),
          "ffn_gate": (DIM, FFN), "ffn_up": (DIM, FFN), "ffn_down": (FFN, DIM)}
+MODEL = os.path.join(ROOT, "models/SmolLM2-135M-Instruct.Q4_1.gguf")
 failures = count = 0
 
 
@@ -133,12 +139,61 @@ def test_reference(path, kind, ids):
           right >= len(cuts) // 10)
 
 
+def text_of(tokens, ids):
+    """Bytes of ids, whose strings are GPT-2's byte letters; names of control tokens as they are."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(b): b for b in shown}
+    letters |= {chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in shown)}
+    return b"".join(tokens[i].encode() if tokens[i].startswith("<|") else bytes(letters[c] for c in tokens[i]) for i in ids)
+
+
+def guesses_of(db, places):
+    """For the steps of a recording that begin at one of the places: (place, ids drafted as a chain)."""
+    steps = {}
+    for step, pos, token in db.execute("SELECT step, pos, id FROM draft ORDER BY seq"):
+        steps.setdefault(step, []).append((pos, token))
+    for rows in steps.values():
+        if rows[0][0] in places:
+            yield rows[0][0], [token for _, token in rows]
+
+
+def test_agreement(path, kind, tokens, folder):
+    """The engine's activations are of 8 bits, torch's are not: a near tie may fall otherwise."""
+    name = os.path.basename(path)[:-5]
+    with open(os.path.join(ROOT, "tests/data", f"draft_{name}.json")) as file:
+        ref = json.load(file)
+    same = seen = 0
+    for i, context in enumerate(ref["contexts"]):
+        start, record = context["cuts"][0]["n"] - 2, os.path.join(folder, f"{name}{i}.db")
+        subprocess.run([os.path.join(folder, "cutaway"), "run", "--raw", "--greedy", "--max-tokens", str(len(context["ids"]) - start),
+                        "--record", record, "--spec", f"{'draft' if kind == 'model' else kind}:{path},{ref['depth']}", "--model",
+                        MODEL], input=text_of(tokens, context["ids"][:start]), stdout=subprocess.DEVNULL, check=True)
+        places = {cut["n"]: cut["guesses"] for cut in context["cuts"]}
+        with sqlite3.connect(record) as db:
+            text = dict(db.execute("SELECT pos, id FROM token"))
+            for place, guesses in guesses_of(db, places):
+                if all(text.get(p) == context["ids"][p] for p in range(start, place)):
+                    same += sum(a == b for a, b in zip(guesses, places[place]))
+                    seen += len(guesses)
+        db.close()
+    check(f"{name}: of {seen} guesses of the engine {same} are torch's too, at least 95 %", seen >= 20 and
+          same >= 0.95 * seen)
+
+
 def main():
     paths = sorted(glob.glob(os.path.join(ROOT, "demos/models/*.gguf")))
     check("there are drafters", bool(paths))
+    kinds = []
     for path in paths:
         kind, ids = test_file(path)
+        kinds.append(kind)
         test_reference(os.path.join(ROOT, "tests/data", f"draft_{os.path.basename(path)[:-5]}.json"), kind, ids)
+    if os.path.exists(MODEL):
+        tokens = read(MODEL)[0]["tokenizer.ggml.tokens"]
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(os.path.join(ROOT, "cutaway"), folder)
+            for path, kind in zip(paths, kinds):
+                test_agreement(path, kind, tokens, folder)
     print(f"1..{count}")
     return failures > 0
 

@@ -128,9 +128,12 @@ def measure(drafter, rows, tokens=4096):
 
 
 def optimizers(drafter, lr):
-    wide = [p for p in drafter.parameters() if p.dim() == 2]
+    """A matrix that writes to the target's residual stream itself is to take steps of the stream's size (about 30)."""
+    wide = {n: p for n, p in drafter.named_parameters() if p.dim() == 2}
     rest = [p for p in drafter.parameters() if p.dim() != 2]
-    return [torch.optim.Muon(wide, lr=lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw", ns_steps=4),
+    groups = [{"params": [p for n, p in wide.items() if n.startswith("downs") == big], "scale": 30 if big else 1}
+              for big in (False, True) if any(n.startswith("downs") == big for n in wide)]
+    return [torch.optim.Muon(groups, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
             torch.optim.AdamW(rest, lr=lr, weight_decay=0, betas=(0.9, 0.95))]
 
 
@@ -163,7 +166,7 @@ def train(drafter, target, rows, args, path):
         rate = min(1, (step + 1) / 20) * (1 - 0.9 * step / args.steps)
         for opt in opts:
             for group in opt.param_groups:
-                group["lr"] = args.lr * rate
+                group["lr"] = args.lr * rate * group.get("scale", 1)
         with torch.autocast("cpu", torch.bfloat16):
             loss, losses = loss_of(drafter, target, head, rows, parts.pop(0), args)
         loss.backward()
