@@ -99,7 +99,7 @@ const struct option options[] = {
 	WORD(CHOICE, "Engine", "cache", "on|off", VERB_WHATIF, cache, "the prefix cache"),
 	FLAG("Engine", "verify", VERB_WHATIF, verify,
 		 "then run it for real, with the model, and compare"),
-	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER | VERB_WHATIF, engine.spec,
+	WORD(TEXT, "Engine", "spec", "off|ngram[:K]", ANSWER | VERB_WHATIF | VERB_BENCH, engine.spec,
 		 "speculation: who drafts, and how many tokens ahead"),
 	WORD(TEXT, "Engine", "shadow", "off|free|all|NAME+NAME", ANSWER, engine.shadow,
 		 "drafters that guess beside the run without being used, to see how they would have done"),
@@ -353,6 +353,8 @@ static int parse_option(struct cli *c, bool *given, const char *word, const char
 					   near ? "?" : "; see cutaway --help");
 	}
 	const char *value = name[size] ? name + size + 1 : NULL;
+	if (!value && !strcmp(o->name, "spec") && (!next || *next == '-'))
+		value = ""; /* bench --spec: all of them */
 	if (!o->arg && value)
 		return err_set(e, ERR_USAGE, "--%s takes no value", o->name);
 	if (o->arg && !value && !next)

@@ -11,6 +11,7 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "sessions/bench.h"
+#include "sessions/bench_spec.h"
 #include "sessions/profile.h"
 #include "sessions/roofline.h"
 
@@ -150,6 +151,89 @@ static int measure(const struct cli *c, const struct engine_options *o, struct e
 	return c->roofline || c->svg ? draw_roofline(c, &r, e) : 0;
 }
 
+/* ---- bench --spec ---- */
+
+static void print_shares(const struct bench_spec_line *l)
+{
+	for (int i = 0; i < 5; i++)
+		if (l->judged[i] > 0)
+			printf(" %4.0f%%", 100 * l->accepted[i] / l->judged[i]);
+		else
+			printf("     -");
+}
+
+static void print_spec(const struct bench_spec *r)
+{
+	printf("%s, %s, %d threads; plain decoding %.1f tok/s\na step of K rows against one:", r->info.name, r->isa,
+		   r->info.threads, r->plain_tok_s);
+	for (int i = 0; i < r->n_rows; i++)
+		printf("  %d: %.2f", r->rows[i], r->cost[i]);
+	printf("\n\n%-22s %-6s %6s  %-29s  %6s %-14s %7s %9s %7s\n", "drafter", "kind", "a step",
+		   "accepted at 1 2 3 4 5 ahead", "speed", "  10 .. 90 %", "whole", "predicted", "off by");
+	for (int i = 0; i < r->n; i++) {
+		const struct bench_spec_line *l = &r->line[i];
+
+		printf("%-22s %-6s %6.2f ", l->spec, l->kind, l->steps > 0 ? l->tokens / l->steps : (double)NAN);
+		print_shares(l);
+		printf("  %5.2fx %5.2f .. %5.2f %6.2fx", l->speed, l->low, l->high, l->whole);
+		if (isfinite(l->predicted))
+			printf(" %8.2fx %+6.1f%%", l->predicted, 100 * (l->predicted / l->whole - 1));
+		putchar('\n');
+	}
+}
+
+static void print_json_shares(const struct bench_spec_line *l)
+{
+	printf(",\"judged\":[");
+	for (int i = 0; i < DRAFT_MAX; i++)
+		printf("%s%.0f", i ? "," : "", l->judged[i]);
+	printf("],\"accepted\":[");
+	for (int i = 0; i < DRAFT_MAX; i++)
+		printf("%s%.0f", i ? "," : "", l->accepted[i]);
+	printf("]}");
+}
+
+static void print_spec_json(const struct bench_spec *r)
+{
+	printf("{\"plain_tok_s\":%.6g,\"cost\":{", r->plain_tok_s);
+	for (int i = 0; i < r->n_rows; i++)
+		printf("%s\"%d\":%.4f", i ? "," : "", r->rows[i], r->cost[i]);
+	printf("},\"lines\":[");
+	for (int i = 0; i < r->n; i++) {
+		const struct bench_spec_line *l = &r->line[i];
+
+		printf("%s{\"drafter\":\"%s\",\"kind\":\"%s\",\"pairs\":%d", i ? "," : "", l->spec, l->kind, l->pairs);
+		print_json_number("steps", l->steps, ",");
+		print_json_number("tokens", l->tokens, ",");
+		print_json_number("speed", l->speed, ",");
+		print_json_number("low", l->low, ",");
+		print_json_number("high", l->high, ",");
+		print_json_number("whole", l->whole, ",");
+		print_json_number("predicted", l->predicted, ",");
+		print_json_shares(l);
+	}
+	printf("]}\n");
+}
+
+static int measure_spec(const struct cli *c, const struct engine_options *o, struct err *e)
+{
+	struct bench_spec *r = malloc(sizeof *r);
+	bool telling = isatty(STDERR_FILENO);
+	int status;
+
+	if (!r)
+		return err_set(e, ERR_MEMORY, "no memory for the bench");
+	status = bench_spec_run(o, c->engine.spec, telling ? tell : NULL, NULL, r, e);
+	if (telling)
+		fprintf(stderr, "\r\033[K");
+	if (!status && c->json)
+		print_spec_json(r);
+	else if (!status)
+		print_spec(r);
+	free(r);
+	return status;
+}
+
 int verb_bench(const struct cli *c, struct err *e)
 {
 	struct engine_options o = c->engine;
@@ -157,7 +241,7 @@ int verb_bench(const struct cli *c, struct err *e)
 	if (check_options(c, e) || model_find(c, &path, e))
 		return -1;
 	o.model = path;
-	int status = c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
+	int status = cli_given(c, "spec") ? measure_spec(c, &o, e) : c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
 	free(path);
 	return status || out_flush(e) ? -1 : 0;
 }

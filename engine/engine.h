@@ -146,6 +146,14 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes);
 /* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
  * the spare pages go (ERR_USAGE). While nothing runs. */
 int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
+/* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */
+struct engine_shadow {
+	const char *spec;
+	double speed; /* predicted against plain decoding, of all its guesses so far; NaN: there were none */
+};
+bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
+/* They guess no more and keep what was counted, until they go on. 0. */
+int engine_pause_shadow(struct engine *e, bool pause);
 /* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
 double engine_measure_gates(struct engine *e);
 

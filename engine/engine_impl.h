@@ -51,6 +51,7 @@ struct engine {
 	int32_t *seen_row, *seen_top; /* what seen points into */
 	struct draft_cost cost;   /* n 0: not measured, nobody needed it */
 	struct shadow *shadow;    /* NULL: off */
+	struct shadow *paused;    /* the same, while it is not asked */
 	char shadow_list[128];
 	struct engine_meter {     /* of what is switched on, lately: faded like shadow_sums */
 		double tokens, ns;

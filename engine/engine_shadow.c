@@ -45,10 +45,32 @@ int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *n
 
 /* ---- drafters beside the run ---- */
 
+bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out)
+{
+	struct shadow *s = e->shadow ? e->shadow : e->paused;
+
+	if (!s || i < 0 || i >= shadow_count(s))
+		return false;
+	*out = (struct engine_shadow){ shadow_at(s, i)->spec,
+								   shadow_speed(&shadow_at(s, i)->all, &e->cost, DRAFT_NODES, 1) };
+	return true;
+}
+
+int engine_pause_shadow(struct engine *e, bool pause)
+{
+	struct shadow *s = e->shadow ? e->shadow : e->paused;
+
+	e->shadow = pause ? NULL : s;
+	e->paused = pause ? s : NULL;
+	engine_set_draft_hooks(e);
+	return 0;
+}
+
 void engine_close_shadow(struct engine *e)
 {
 	shadow_close(e->shadow);
-	e->shadow = NULL;
+	shadow_close(e->paused);
+	e->shadow = e->paused = NULL;
 	engine_set_draft_hooks(e);
 }
 

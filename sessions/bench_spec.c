@@ -1,0 +1,402 @@
+/* See bench_spec.h. */
+#include "sessions/bench_spec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__asm__(".section .rodata\n"
+		".global kinds_file\n"
+		"kinds_file:\n"
+		".incbin \"demos/kinds.txt\"\n"
+		".byte 0\n"
+		".previous\n");
+extern const char kinds_file[];
+
+enum { TOKENS = 64, PROMPTS = 64, PAIRS = 256 };
+
+struct run { /* what one answer gave */
+	double steps, tokens, ns;
+	double judged[DRAFT_MAX], accepted[DRAFT_MAX];
+	uint64_t text; /* of its ids */
+	bool began;
+};
+
+struct drafter_runs { /* of one drafter and kind */
+	double ratio[PAIRS], plain_ns, ns, predicted;
+	int n;
+	struct run sum;
+};
+
+struct bench {
+	struct engine *engine;
+	struct run now;
+	int64_t step; /* of the newest draft event */
+	int32_t depth[DRAFT_NODES + 1];
+	uint32_t judged; /* bit d: counted for this step */
+	char list[512];
+	const char *spec[BENCH_SPECS];
+	int n_specs, n_kinds;
+	char kind[BENCH_KINDS][16];
+	struct drafter_runs *runs; /* [n_specs][BENCH_KINDS] */
+	double plain_tokens, plain_ns;
+	void (*tell)(void *arg, const char *what);
+	void *arg;
+};
+
+/* ---- counting ---- */
+
+static void on_draft(struct bench *b, const struct ev_draft *d)
+{
+	int32_t depth;
+
+	if (d->step != b->step) {
+		b->step = d->step;
+		b->judged = 0;
+		b->depth[0] = 0;
+	}
+	if (d->nth < 1 || d->nth > DRAFT_NODES || d->pos < 1 || d->verdict == EV_VERDICT_unread)
+		return;
+	depth = 1; /* judged nodes come in the order of the path: each hangs on what was kept */
+	for (int i = 0; i < DRAFT_MAX && b->judged >> i & 1 && b->depth[i] != d->pos; i++)
+		depth++;
+	if (depth > DRAFT_MAX)
+		return;
+	if (!(b->judged >> (depth - 1) & 1))
+		b->now.judged[depth - 1]++;
+	b->judged |= UINT32_C(1) << (depth - 1);
+	b->depth[depth - 1] = (int32_t)d->pos;
+	b->now.accepted[depth - 1] += d->verdict == EV_VERDICT_accepted;
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct bench *b = arg;
+
+	if (ev->kind == EV_token) {
+		b->now.text = (b->now.text ^ (uint64_t)ev->u.token.id) * 0x100000001b3u;
+	} else if (ev->kind == EV_draft) {
+		on_draft(b, &ev->u.draft);
+	} else if (ev->kind == EV_step && !ev->u.step.prefill_rows) {
+		b->now.steps++;
+		b->now.tokens += (double)ev->u.step.tokens;
+		b->now.ns += (double)ev->u.step.ns;
+	}
+}
+
+static int answer(struct bench *b, const char *spec, const char *shadow, const int32_t *ids, size_t n,
+				  struct run *out, struct err *e)
+{
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = (int32_t)n, .max_tokens = TOKENS,
+								.params = SAMPLE_DEFAULTS, .text = "bench" };
+	int more;
+
+	q.params.temperature = 0;
+	memset(&b->now, 0, sizeof b->now);
+	b->step = 0;
+	if (engine_set(b->engine, "spec", spec, e) || (shadow && engine_set(b->engine, "shadow", shadow, e)) ||
+		engine_submit(b->engine, &q, e) < 0)
+		return -1;
+	while ((more = engine_step(b->engine, e)) > 0)
+		;
+	*out = b->now;
+	return more;
+}
+
+static void add_run(struct run *sum, const struct run *r)
+{
+	sum->steps += r->steps;
+	sum->tokens += r->tokens;
+	sum->ns += r->ns;
+	for (int i = 0; i < DRAFT_MAX; i++) {
+		sum->judged[i] += r->judged[i];
+		sum->accepted[i] += r->accepted[i];
+	}
+}
+
+/* ---- drafters and prompts ---- */
+
+/* Those that shadow mode can open, and auto. */
+static int list_all(struct bench *b, struct err *e)
+{
+	struct engine_shadow s;
+	size_t len = 0;
+
+	if (engine_set(b->engine, "shadow", "all", e))
+		return -1;
+	for (int32_t i = 0; engine_shadow_at(b->engine, i, &s); i++)
+		len += (size_t)snprintf(b->list + len, sizeof b->list - len, "%s+", s.spec);
+	snprintf(b->list + len, sizeof b->list - len, "auto");
+	return engine_set(b->engine, "shadow", "off", e);
+}
+
+/* Cuts the list; what can be asked in the shadow stays joined in `shadow`. */
+static int cut_list(struct bench *b, const char *list, char *shadow, size_t cap, struct err *e)
+{
+	size_t len = 0;
+
+	if (!*list || !strcmp(list, "all")) {
+		if (list_all(b, e))
+			return -1;
+	} else if (strlen(list) >= sizeof b->list) {
+		return err_set(e, ERR_USAGE, "bench: the list of drafters is too long");
+	} else {
+		strcpy(b->list, list);
+	}
+	for (char *at = b->list; at; b->n_specs++) {
+		if (b->n_specs == BENCH_SPECS)
+			return err_set(e, ERR_USAGE, "bench: at most %d drafters", BENCH_SPECS);
+		b->spec[b->n_specs] = at;
+		at = strchr(at, '+');
+		if (at)
+			*at++ = '\0';
+		if (strncmp(b->spec[b->n_specs], "auto", 4) != 0 && strcmp(b->spec[b->n_specs], "off") != 0)
+			len += (size_t)snprintf(shadow + len, cap - len, "%s%s", len ? "+" : "", b->spec[b->n_specs]);
+		if (len >= cap)
+			return err_set(e, ERR_USAGE, "bench: the list of drafters is too long");
+		if (engine_set(b->engine, "spec", b->spec[b->n_specs], e))
+			return -1;
+	}
+	if (!len)
+		snprintf(shadow, cap, "off");
+	return 0;
+}
+
+static int encode(struct bench *b, const char *text, size_t size, int32_t **ids, size_t *n, struct err *e)
+{
+	const struct engine_info *info = engine_info(b->engine);
+	const struct tokenizer *t = engine_tokenizer(b->engine);
+	size_t cap = 0;
+
+	*ids = NULL;
+	*n = 0;
+	return template_begin(info->chat, t, info->default_system, ids, n, &cap, e) ||
+		   template_user(info->chat, t, text, size, ids, n, &cap, e);
+}
+
+/* ---- measuring ---- */
+
+static void note_predictions(struct bench *b, int kind)
+{
+	struct engine_shadow s;
+
+	for (int32_t i = 0; engine_shadow_at(b->engine, i, &s); i++)
+		for (int k = 0; k < b->n_specs; k++)
+			if (!strcmp(b->spec[k], s.spec))
+				b->runs[k * BENCH_KINDS + kind].predicted = s.speed;
+}
+
+static int measure_pair(struct bench *b, int spec, int kind, const int32_t *ids, size_t n, uint64_t text,
+						struct err *e)
+{
+	struct drafter_runs *d = &b->runs[spec * BENCH_KINDS + kind];
+	struct run plain, with;
+
+	if (answer(b, "off", NULL, ids, n, &plain, e) || answer(b, b->spec[spec], NULL, ids, n, &with, e))
+		return -1;
+	if (plain.text != text || with.text != text)
+		return err_set(e, ERR_DIFFERS, "bench: %s changed the text", b->spec[spec]);
+	if (plain.tokens < 8 || with.tokens < 8 || d->n == PAIRS) /* an answer of a few words is no measure */
+		return 0;
+	b->plain_tokens += plain.tokens;
+	b->plain_ns += plain.ns;
+	d->ratio[d->n++] = plain.ns / plain.tokens / (with.ns / with.tokens);
+	d->plain_ns += plain.ns / plain.tokens * with.tokens;
+	d->ns += with.ns;
+	add_run(&d->sum, &with);
+	return 0;
+}
+
+static int measure_prompt(struct bench *b, const char *text, size_t size, int kind, const char *shadow, bool first,
+						  struct err *e)
+{
+	struct run plain;
+	int32_t *ids;
+	size_t n;
+	int rc = encode(b, text, size, &ids, &n, e);
+
+	/* a first answer warms up; a kind's predictions begin with its first prompt, and go on with the others */
+	if (!rc && first)
+		rc = answer(b, "off", "off", ids, n, &plain, e) || answer(b, "off", shadow, ids, n, &plain, e);
+	else if (!rc)
+		rc = answer(b, "off", NULL, ids, n, &plain, e);
+	if (!rc)
+		note_predictions(b, kind);
+	for (int i = 0; i < b->n_specs && !rc; i++) {
+		rc = engine_pause_shadow(b->engine, true) || measure_pair(b, i, kind, ids, n, plain.text, e);
+		engine_pause_shadow(b->engine, false);
+	}
+	free(ids);
+	return rc;
+}
+
+static int kind_of(struct bench *b, const char *name, size_t size)
+{
+	for (int i = 0; i < b->n_kinds; i++)
+		if (strlen(b->kind[i]) == size && !memcmp(b->kind[i], name, size))
+			return i;
+	if (b->n_kinds == BENCH_KINDS)
+		return -1;
+	snprintf(b->kind[b->n_kinds], sizeof b->kind[0], "%.*s", (int)size, name);
+	return b->n_kinds++;
+}
+
+/* "[kind]" begins a kind, "#" a comment, a blank line ends a prompt. */
+static int measure_prompts(struct bench *b, const char *shadow, struct err *e)
+{
+	int kind = -1;
+	bool first = true;
+
+	for (const char *at = kinds_file; *at;) {
+		size_t line = strcspn(at, "\n");
+		const char *end = strstr(at, "\n\n");
+
+		if (*at == '#' || *at == '\n') {
+			at += line + (at[line] == '\n');
+		} else if (*at == '[') {
+			kind = kind_of(b, at + 1, strcspn(at, "]") - 1);
+			first = true;
+			at += line + (at[line] == '\n');
+		} else {
+			size_t size = end ? (size_t)(end - at) : strlen(at);
+
+			while (size && at[size - 1] == '\n')
+				size--;
+			if (b->tell && kind >= 0 && first)
+				b->tell(b->arg, b->kind[kind]);
+			if (kind >= 0 && measure_prompt(b, at, size, kind, shadow, first, e))
+				return -1;
+			first = false;
+			at = end ? end + 1 : at + strlen(at);
+		}
+	}
+	return 0;
+}
+
+/* Steps of one row and of K by turns. */
+static int measure_cost(struct bench *b, struct bench_spec *out, struct err *e)
+{
+	static const int32_t rows[] = { 2, 3, 4, 6, 8, 16, 32, 64 };
+	enum { TURNS = 9, DEPTH = 128 };
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		double one[TURNS], many[TURNS];
+
+		for (int k = 0; k < TURNS; k++)
+			if (engine_measure_rows(b->engine, 1, DEPTH, &one[k], e) ||
+				engine_measure_rows(b->engine, rows[i], DEPTH, &many[k], e))
+				return -1;
+		for (int k = 0; k < TURNS; k++)
+			many[k] /= one[k];
+		for (int k = 1; k < TURNS; k++) /* sorted by insertion */
+			for (int m = k; m > 0 && many[m - 1] > many[m]; m--) {
+				double swap = many[m];
+
+				many[m] = many[m - 1];
+				many[m - 1] = swap;
+			}
+		out->rows[out->n_rows] = rows[i];
+		out->cost[out->n_rows++] = many[TURNS / 2];
+	}
+	return 0;
+}
+
+/* ---- the report ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void report_line(struct bench_spec *out, const char *spec, const char *kind, struct drafter_runs *d)
+{
+	struct bench_spec_line *l = &out->line[out->n++];
+	int tenth = d->n >= 10 ? d->n / 10 : 0;
+
+	*l = (struct bench_spec_line){ .pairs = d->n, .steps = d->sum.steps, .tokens = d->sum.tokens,
+								   .speed = (double)NAN, .low = (double)NAN, .high = (double)NAN,
+								   .whole = d->ns > 0 ? d->plain_ns / d->ns : (double)NAN,
+								   .predicted = d->predicted };
+	snprintf(l->spec, sizeof l->spec, "%s", spec);
+	snprintf(l->kind, sizeof l->kind, "%s", kind);
+	memcpy(l->judged, d->sum.judged, sizeof l->judged);
+	memcpy(l->accepted, d->sum.accepted, sizeof l->accepted);
+	if (!d->n)
+		return;
+	qsort(d->ratio, (size_t)d->n, sizeof *d->ratio, by_value);
+	l->speed = d->n % 2 ? d->ratio[d->n / 2] : (d->ratio[d->n / 2 - 1] + d->ratio[d->n / 2]) / 2;
+	l->low = d->ratio[tenth];
+	l->high = d->ratio[d->n - 1 - tenth];
+}
+
+/* A drafter's kinds, and all of them together, its prediction by the time that each took plainly. */
+static void report_drafter(struct bench *b, int spec, struct bench_spec *out)
+{
+	struct drafter_runs all = { .n = 0 };
+	double predicted_ns = 0;
+
+	for (int k = 0; k < b->n_kinds; k++) {
+		struct drafter_runs *d = &b->runs[spec * BENCH_KINDS + k];
+
+		for (int i = 0; i < d->n && all.n < PAIRS; i++)
+			all.ratio[all.n++] = d->ratio[i];
+		all.plain_ns += d->plain_ns;
+		all.ns += d->ns;
+		predicted_ns += d->n ? d->plain_ns / d->predicted : 0;
+		add_run(&all.sum, &d->sum);
+		report_line(out, b->spec[spec], b->kind[k], d);
+	}
+	all.predicted = all.plain_ns / predicted_ns;
+	report_line(out, b->spec[spec], "all", &all);
+}
+
+static int run_all(struct bench *b, const char *list, struct bench_spec *out, struct err *e)
+{
+	char shadow[128];
+
+	if (engine_add_sink(b->engine, on_event, b))
+		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
+	engine_begin(b->engine, NULL);
+	out->info = *engine_info(b->engine);
+	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
+	if (cut_list(b, list, shadow, sizeof shadow, e) || engine_set(b->engine, "spec", "off", e))
+		return -1;
+	for (int i = 0; i < b->n_specs * BENCH_KINDS; i++)
+		b->runs[i].predicted = (double)NAN;
+	if (measure_cost(b, out, e) || measure_prompts(b, shadow, e))
+		return -1;
+	out->plain_tok_s = b->plain_ns > 0 ? 1e9 * b->plain_tokens / b->plain_ns : (double)NAN;
+	for (int i = 0; i < b->n_specs; i++)
+		report_drafter(b, i, out);
+	return 0;
+}
+
+int bench_spec_run(const struct engine_options *o, const char *list, void (*tell)(void *arg, const char *what),
+				   void *arg, struct bench_spec *out, struct err *e)
+{
+	struct engine_options used = *o;
+	struct bench *b = calloc(1, sizeof *b);
+	int rc = -1;
+
+	memset(out, 0, sizeof *out);
+	used.spec = used.shadow = "off";
+	used.rejection = false;
+	if (b)
+		b->runs = calloc(BENCH_SPECS * BENCH_KINDS, sizeof *b->runs);
+	if (!b || !b->runs) {
+		err_set(e, ERR_MEMORY, "no memory for the bench");
+	} else {
+		b->tell = tell;
+		b->arg = arg;
+		if (!engine_open(&b->engine, &used, e))
+			rc = run_all(b, list, out, e);
+		engine_close(b->engine);
+	}
+	if (b)
+		free(b->runs);
+	free(b);
+	return rc;
+}
