@@ -29,6 +29,7 @@ struct batch {
 	int n_answers;
 	int in_engine; /* answers in use */
 	int64_t line;  /* the newest */
+	int64_t refused; /* the newest request that ended before it had a number here */
 	bool no_memory;
 };
 
@@ -66,6 +67,8 @@ static void on_event(void *arg, const struct event *ev)
 	if (ev->kind != EV_finish)
 		return;
 	struct answer *a = answer_of(b, ev->u.finish.request);
+	if (!a)
+		b->refused = ev->u.finish.request;
 	if (a) {
 		a->finished = true;
 		a->reason = (enum ev_code_finish)ev->u.finish.reason;
@@ -170,6 +173,10 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 	if (request < 0)
 		return -1;
 	a->request = request;
+	if (b->refused == request) {
+		a->finished = true;
+		a->reason = EV_FINISH_refused;
+	}
 	b->in_engine++;
 	return 0;
 }

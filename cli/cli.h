@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "engine/engine.h"
 
-enum { CLI_MAX_STOP = 16, CLI_MAX_OPERANDS = 8 };
+enum { CLI_MAX_STOP = 16, CLI_MAX_OPERANDS = 8, CLI_MAX_OPTIONS = 128 };
 
 struct cli {
 	const struct verb *verb; /* NULL while none was named */
@@ -28,6 +28,7 @@ struct cli {
 	const char *record;					/* NULL: a new file under XDG data */
 	bool no_record, no_prefix_cache;
 	const char *rule, *full;
+	const char *best_of, *beam, *mcts, *score; /* of run: searches, and who judges answers */
 	bool json, raw, plain, quick;
 	int32_t seconds; /* 0: as the verb likes */
 	const char *commands, *theme;
@@ -39,7 +40,7 @@ struct cli {
 	const char *cache;			  /* of whatif: on or off */
 	bool verify;				  /* of whatif */
 	bool follow;				  /* of replay */
-	uint64_t given;				  /* options that were said: see cli_given() */
+	bool given[CLI_MAX_OPTIONS];  /* options that were said: see cli_given() */
 	const char *range;		/* of verify: steps */
 	bool view, deep;		/* of diff */
 	bool roofline, profile, turns;

@@ -71,6 +71,14 @@ const struct option options[] = {
 	WORD(FILE, "Answer", "batch", "FILE", VERB_RUN, batch,
 		 "answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
 		 "\\t and \\\\ in a line stand for newline, tab and backslash"),
+	WORD(TEXT, "Search", "best-of", "N", VERB_RUN, best_of,
+		 "sample N answers side by side and print the best"),
+	WORD(TEXT, "Search", "beam", "N[,ALPHA]", VERB_RUN, beam,
+		 "beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA (1)"),
+	WORD(TEXT, "Search", "mcts", "N[,CHILDREN[,TOKENS]]", VERB_RUN, mcts,
+		 "tree search over sentences (or so many tokens) with N simulations"),
+	WORD(TEXT, "Search", "score", "COMMAND", VERB_RUN, score,
+		 "judge answers by COMMAND: the text on its standard input, a number out (without it: by log-probability)"),
 	FLAG("Answer", "raw", VERB_RUN, raw, "no chat template; control tokens in the text are parsed"),
 
 	INT("Engine", "threads", "N", KERNELS, engine.threads, 0, 256, 1, "0: one a core"),
@@ -170,12 +178,12 @@ void cli_init(struct cli *c)
 	c->engine.backend = "auto"; /* of the program; a library takes the CPU */
 }
 
-_Static_assert(N_OPTIONS <= 64, "struct cli has a bit for each option");
+_Static_assert((int)N_OPTIONS <= (int)CLI_MAX_OPTIONS, "struct cli has room for each option");
 bool cli_given(const struct cli *c, const char *name)
 {
 	for (int i = 0; i < N_OPTIONS; i++)
 		if (!strcmp(options[i].name, name))
-			return c->given >> i & 1;
+			return c->given[i];
 	return false;
 }
 
@@ -423,7 +431,7 @@ int cli_parse(struct cli *c, int argc, char **argv, struct err *e)
 		i += used;
 	}
 	for (int k = 0; k < N_OPTIONS; k++)
-		c->given |= (uint64_t)given[k] << k;
+		c->given[k] = given[k];
 	if (c->help || c->version || c->man || c->completion)
 		return 0;
 	if (!c->verb)

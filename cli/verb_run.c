@@ -10,6 +10,7 @@
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/out.h"
+#include "cli/run_search.h"
 #include "cli/session.h"
 #include "engine/draft.h"
 
@@ -225,6 +226,7 @@ int verb_run(const struct cli *c, struct err *e)
 		size = strlen(text);
 	}
 	sigaction(SIGINT, &action, NULL);
+	run_search_slots(&own);
 	if (session_open(&s, &own, on_event, &r, e))
 		goto out;
 	r.tokenizer = engine_tokenizer(s.engine);
@@ -240,7 +242,10 @@ int verb_run(const struct cli *c, struct err *e)
 		.text = text,
 		.stop = c->stop[0] ? c->stop : NULL,
 	};
-	answer(&r, s.engine, &q, e);
+	if (run_search_wanted(c))
+		run_search(c, s.engine, &q, &interrupted, e);
+	else
+		answer(&r, s.engine, &q, e);
 out:
 	session_close(&s, e);
 	free(ids);

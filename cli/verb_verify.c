@@ -111,7 +111,7 @@ static void print_result(const struct report *r, const struct verify_result *v)
 	printf("%-7s request %lld  %-5s %6lld rows, %lld draws", verdict(v), (long long)q->number,
 		   ev_code_name("request_kind", q->kind), (long long)v->rows, (long long)v->draws);
 	if (v->unjudged)
-		printf(", %lld by rejection (hash alone)", (long long)v->unjudged);
+		printf(", %lld drawn by rejection or chosen by a search (hash alone)", (long long)v->unjudged);
 	if (q->n_takes > 1)
 		printf(", %d takes", q->n_takes);
 	if (*note)

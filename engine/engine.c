@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/engine_impl.h"
+#include "engine/search_impl.h"
 
 static void on_page_change(void *arg, const struct kv_change *c)
 {
@@ -212,9 +212,10 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->seen_top);
 	e->page_share = calloc((size_t)max_blocks, sizeof *e->page_share);
 	e->packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
+	e->page_seen = calloc((size_t)e->info.pages * (size_t)(e->info.page_size / K_GROUP) + 1, 1);
 	e->branch_stride = max_blocks + DRAFT_MAX;
 	if (!e->plan.item || !e->jobs || !e->seen || !e->branch || !e->seen_row || !e->seen_top ||
-		!e->page_share || !e->packed)
+		!e->page_seen || !e->page_share || !e->packed)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	if (sampler_open(&e->sampler, e->info.vocab, err))
 		return -1;
@@ -268,6 +269,8 @@ void engine_close(struct engine *e)
 
 	if (!e)
 		return;
+	while (e->searches)
+		engine_search_close(e, e->searches->id);
 	if (e->begun) {
 		ev_init(&ev, EV_closed);
 		ev.u.closed.steps = e->n_steps;
@@ -292,6 +295,7 @@ void engine_close(struct engine *e)
 	free(e->branch);
 	free(e->seen_row);
 	free(e->seen_top);
+	free(e->page_seen);
 	free(e->page_share);
 	free(e->packed);
 	free(e->default_system);
@@ -417,6 +421,12 @@ static void tell_fork(struct engine *e, const struct request *r, const struct en
 
 int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
 {
+	return engine_submit_member(e, q, NULL, err);
+}
+
+int64_t engine_submit_member(struct engine *e, const struct engine_request *q, struct search_member *m,
+							 struct err *err)
+{
 	struct request *r;
 	struct event ev;
 	char why[ENGINE_WHY];
@@ -444,6 +454,9 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 		request_free(r);
 		return -1;
 	}
+	r->member = m;
+	if (m)
+		m->r = r;
 	return e->n_requests;
 }
 
@@ -458,10 +471,8 @@ bool engine_cancel(struct engine *e, int64_t request)
 	ev.u.cancel.request = request;
 	stream_emit(&e->stream, &ev);
 	sched_register(&e->sched, r);
-	sched_remove(&e->sched, r);
-	engine_tell_finish(e, r, EV_FINISH_cancelled, NULL);
-	engine_forget(e, r->id);
-	request_free(r);
+	search_ended(e, r, EV_FINISH_cancelled);
+	engine_end_request(e, r, EV_FINISH_cancelled);
 	return true;
 }
 

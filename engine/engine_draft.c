@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_impl.h"
+#include "engine/search_impl.h"
 
 /* ---- the drafter ---- */
 
@@ -57,6 +57,8 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
+		if (search_chooses(r[i]))
+			continue;
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->jobs[n_jobs]);
 		n_jobs += e->jobs[n_jobs].depth > 0;
 	}

@@ -22,6 +22,9 @@ enum {
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
+struct search;
+struct search_member;
+
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
 };
@@ -65,7 +68,9 @@ struct engine {
 
 	char *model_path, *default_system;
 	char *model_sha256;
-	int64_t n_requests, n_steps;
+	int64_t n_requests, n_steps, n_searches;
+	struct search *searches;
+	uint8_t *page_seen; /* [pages], scratch */
 	struct engine_counts counts;
 	int64_t step_start_ns, kernel_ns, learn_ns;
 	struct k_ctx *look_kernels; /* of deep looks at a device's engine (probe.c); NULL: none yet */
@@ -90,6 +95,8 @@ float engine_given_logit(const struct engine *e, int32_t out, int32_t id);
 
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
+/* Ends it without more ado: its pages are let go of. */
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason);
 struct engine_verdict { /* the fields of EV_draft of the same names */
 	float p, arrival, winner_arrival;
 	int32_t winner;
@@ -135,6 +142,10 @@ void engine_tell_cost(struct engine *e);
 int engine_shadow_ask(struct engine *e, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err);
 /* A step is over but for its event: corrects the cost, and tells how drafters do now and then. */
 void engine_shadow_step(struct engine *e);
+
+/* engine.c: a request that is a branch of a search; m->r is set unless it is refused. */
+int64_t engine_submit_member(struct engine *e, const struct engine_request *q, struct search_member *m,
+							 struct err *err);
 
 /* engine.c: memory of pages, for the start and for a new page size. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);

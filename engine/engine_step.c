@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/engine_impl.h"
+#include "engine/search_impl.h"
 
 /* ---- rows ---- */
 
@@ -85,8 +85,17 @@ static int run_kernels(struct engine *e, struct err *err)
 static void finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
 	sched_register(&e->sched, r);
+	search_ended(e, r, reason);
 	sched_remove(&e->sched, r);
 	engine_tell_finish(e, r, reason, why);
+	engine_forget(e, r->id);
+	request_free(r);
+}
+
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason)
+{
+	sched_remove(&e->sched, r);
+	engine_tell_finish(e, r, reason, NULL);
 	engine_forget(e, r->id);
 	request_free(r);
 }
@@ -117,7 +126,15 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	e->counts.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
+	search_drawn(r, e->drawn.p);
 	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
+}
+
+/* A row of a search that chooses: nothing is drawn, it waits. */
+static void hold(struct engine *e, struct request *r, int32_t out)
+{
+	search_row(e, r, e->forward.logits + (size_t)out * (size_t)e->info.vocab, &e->forward.stats[out]);
+	sched_register(&e->sched, r);
 }
 
 static bool has_child(const struct draft *t, int32_t node)
@@ -146,6 +163,11 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	const char *why;
 	int end;
 
+	if (search_chooses(r)) {
+		r->computed++;
+		hold(e, r, item->out);
+		return;
+	}
 	for (;; node = next) {
 		int32_t out = item->out + 1 + node;
 
@@ -221,6 +243,10 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 	int end;
 
 	r->computed += item->n_rows;
+	if (item->n_out && search_chooses(r)) {
+		hold(e, r, item->out);
+		return;
+	}
 	if (item->n_out) {
 		engine_draw(e, r, r->n_ids, item->out);
 		append(e, r, &e->forward.stats[item->out], EV_SOURCE_plain);
@@ -314,6 +340,7 @@ int engine_step(struct engine *e, struct err *err)
 	end_starved(e);
 	if (!e->plan.n_items) {
 		e->n_steps--; /* nothing was computed: not a step */
+		search_relieve(e);
 		return 1;
 	}
 	engine_tell_batch(e);
@@ -329,12 +356,13 @@ int engine_step(struct engine *e, struct err *err)
 	e->observe_once = false;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
-	if (engine_tell_seen(e, &e->lost)) {
+	if (engine_tell_seen(e, &e->lost)) { /* before searches let go of requests */
 		engine_tell_step(e);
 		end_all(e);
 		return err_set(err, e->lost.code, "%s", e->lost.text);
 	}
 	engine_shadow_step(e);
+	search_advance(e);
 	engine_tell_step(e);
 	return 1;
 }

@@ -32,13 +32,14 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_rule(...) CODE(rule, __VA_ARGS__)
 #define C_cut(...) CODE(cut, __VA_ARGS__)
 #define C_stage(...) CODE(stage, __VA_ARGS__)
+#define C_search_action(...) CODE(search_action, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 #undef X
 
 int ev_since(enum ev_kind kind)
 {
-	if (kind == EV_cost || kind == EV_shadow || kind == EV_choice)
+	if (kind == EV_cost || kind == EV_shadow || kind == EV_choice || kind == EV_search || kind == EV_sharing)
 		return 3;
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }

@@ -34,7 +34,8 @@ struct ev_span {
 	X(2, load, "background request from the shipped prompts")                                      \
 	X(3, run, "single request from the command line")                                              \
 	X(4, score, "log-probabilities of a given text")                                               \
-	X(5, verify, "a recorded sequence computed again: its tokens are given, its draws are made anew")
+	X(5, verify, "a recorded sequence computed again: its tokens are given, its draws are made anew") \
+	X(6, search, "a branch of a search")
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \
@@ -46,7 +47,8 @@ struct ev_span {
 	X(3, context, "the context is full")                                                           \
 	X(4, cancelled, "stopped by the user")                                                         \
 	X(5, refused, "can never fit: see the numbers in `why`")                                       \
-	X(6, failed, "the arithmetic gave a NaN")
+	X(6, failed, "the arithmetic gave a NaN")                                                      \
+	X(7, dropped, "a branch of a search: others were better")
 #define EV_CODES_page_action(X)                                                                    \
 	X(0, alloc, "taken from the free list")                                                        \
 	X(1, share, "one more request reads it")                                                       \
@@ -67,7 +69,8 @@ struct ev_span {
 	X(1, accepted, "drafted, and the draft was kept")                                              \
 	X(2, corrected, "drawn where a draft was rejected")                                            \
 	X(3, bonus, "drawn behind a fully accepted draft")                                             \
-	X(4, forced, "not drawn: put there by the user")
+	X(4, forced, "not drawn: put there by the user")                                               \
+	X(5, chosen, "not drawn: a search went on with it")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
@@ -94,9 +97,17 @@ struct ev_span {
 	X(9, head, "logits: the output matrix over the whole vocabulary")                              \
 	X(10, stats, "hash, maximum, mass and entropy of the logits")
 
+#define EV_CODES_search_action(X)                                                                  \
+	X(0, begin, "the search begins")                                                               \
+	X(1, node, "a new branch")                                                                     \
+	X(2, visit, "a node was visited again, or is gone on from")                                    \
+	X(3, answer, "a branch ended: its answer and score")                                           \
+	X(4, drop, "a branch was given up")                                                            \
+	X(5, won, "the search is over: the best answer")
+
 #define EV_CODE_LISTS(X)                                                                           \
 	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
-	X(stage)
+	X(stage) X(search_action)
 
 #define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -109,6 +120,7 @@ struct ev_span {
 #define EV_X_rule(v, n, d) EV_RULE_##n = v,
 #define EV_X_cut(v, n, d) EV_CUT_##n = v,
 #define EV_X_stage(v, n, d) EV_STAGE_##n = v,
+#define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
 EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_session(I, R, T, B)                                                              \
@@ -359,6 +371,26 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(hit, "", "tokens of its prompt that came from the prefix cache")                             \
 	T(why, "", "more, in words and numbers: the stop string, what did not fit")
 
+#define EV_FIELDS_search(I, R, T, B)                                                               \
+	I(step, "", "step")                                                                            \
+	I(search, "", "number of the search, from 1")                                                  \
+	I(action, "search_action", "what happened")                                                    \
+	I(request, "", "request of the branch")                                                        \
+	I(node, "", "node of the search's tree")                                                       \
+	I(parent, "", "node that it goes on from; absent: the root")                                   \
+	I(tokens, "", "tokens behind the prompt; begin: of the prompt")                                \
+	I(visits, "", "mcts: simulations that passed through it")                                      \
+	R(logp, "nats", "log-probability of those tokens")                                             \
+	R(score, "", "of an answer; mcts: mean value of the node")                                     \
+	T(method, "", "begin: the search and its arguments")
+
+#define EV_FIELDS_sharing(I, R, T, B)                                                              \
+	I(step, "", "step")                                                                            \
+	I(search, "", "search")                                                                        \
+	I(members, "", "its running branches")                                                         \
+	I(pages, "", "KV pages they read, each counted once")                                          \
+	I(unshared, "", "pages they would need if none were shared")
+
 #define EV_FIELDS_closed(I, R, T, B) I(steps, "", "steps of the session; the session ended in order")
 
 /* EVENT(kind and SQL table, what a row is) */
@@ -387,6 +419,8 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(time, "time, bytes and operations of the kernel stages in a step")                        \
 	EVENT(step, "a step ends")                                                                     \
 	EVENT(finish, "a request ends")                                                                \
+	EVENT(search, "a search: its tree, its answers")                                               \
+	EVENT(sharing, "pages that the branches of a search share, after each step")                   \
 	EVENT(closed, "the session ends in order; absent after a crash")
 
 enum ev_kind {

@@ -17,6 +17,7 @@ struct request {
 	struct sample_params params;
 	bool ignore_end, cancelled;
 	bool was_running; /* preempted: admitted again */
+	bool resting;     /* waits, but for its search's choice, not for a slot: it is not admitted meanwhile */
 	bool starved;     /* alone, and still no page to be had: it must end */
 
 	int32_t *ids;      /* prompt, then generated; room for limit */
@@ -31,6 +32,7 @@ struct request {
 	int32_t slot;      /* -1: none */
 	int64_t admitted;  /* order of admission: the youngest is preempted first */
 
+	struct search_member *member; /* of a search, or NULL: search_impl.h */
 	struct draft draft; /* guesses to verify in the coming step */
 
 	char **stop;        /* NULL-terminated, or NULL */

@@ -134,7 +134,7 @@ int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid)
 
 /* ---- pages ---- */
 
-static void preempt(struct sched *s, struct request *r, const struct request *favour)
+static void give_up(struct sched *s, struct request *r, const struct request *favour, int32_t place)
 {
 	struct event ev;
 
@@ -146,7 +146,30 @@ static void preempt(struct sched *s, struct request *r, const struct request *fa
 	stream_emit(s->stream, &ev);
 	leave_slot(s, r);
 	s->n_preempted++;
-	queue_insert(s, 0, r); /* cannot fail: sched_add made room */
+	queue_insert(s, place, r); /* cannot fail: sched_add made room */
+}
+
+static void preempt(struct sched *s, struct request *r, const struct request *favour)
+{
+	give_up(s, r, favour, 0);
+}
+
+/* The first that waits for a slot. */
+static int32_t first_waiting(const struct sched *s)
+{
+	int32_t at = 0;
+
+	while (at < s->n_queue && s->queue[at]->resting)
+		at++;
+	return at;
+}
+
+void sched_rest(struct sched *s, struct request *r)
+{
+	int32_t at = first_waiting(s);
+
+	give_up(s, r, at < s->n_queue ? s->queue[at] : r, s->n_queue);
+	r->resting = true;
 }
 
 /* The youngest running request but r and those already in the plan (whose rows are promised). */
@@ -298,10 +321,35 @@ static void take_prefix(struct sched *s, struct request *r, struct prefix_match 
 	r->was_running = true;
 }
 
+int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r)
+{
+	struct prefix_match m = { parent->n_pages, EV_PREFIX_hit, parent->id, EV_NULL_I, EV_NULL_I, EV_NULL_I };
+	int32_t at = 0;
+
+	if (s->n_running == s->n_slots || parent->slot < 0)
+		return 0;
+	while (s->queue[at] != r)
+		at++;
+	queue_remove(s, at);
+	enter_slot(s, r);
+	for (int32_t b = 0; b < parent->n_pages; b++) {
+		r->pages[b] = parent->pages[b];
+		kv_share(s->kv, r->pages[b], r->id, b);
+	}
+	r->n_pages = parent->n_pages;
+	r->computed = parent->computed;
+	r->registered = parent->registered;
+	r->hit = r->computed;
+	r->was_running = true;
+	tell_lookup(s, r, &m, r->computed, r->n_pages);
+	return r->computed;
+}
+
 /* The head of the queue takes a slot, if it can. */
 static bool admit(struct sched *s)
 {
-	struct request *r = s->n_queue ? s->queue[0] : NULL, *sibling = NULL;
+	int32_t at = first_waiting(s);
+	struct request *r = at < s->n_queue ? s->queue[at] : NULL, *sibling = NULL;
 	struct prefix_match m = { .reason = EV_PREFIX_off, .nearest = EV_NULL_I, .diverge_pos = EV_NULL_I,
 							  .expected = EV_NULL_I, .got = EV_NULL_I };
 
@@ -317,7 +365,7 @@ static bool admit(struct sched *s)
 	if (s->n_running &&
 		r->n_ids / s->kv->store.page_size + 1 - m.n_pages > pages_available(s))
 		return false;
-	queue_remove(s, 0);
+	queue_remove(s, at);
 	enter_slot(s, r);
 	take_prefix(s, r, &m, sibling);
 	return true;
@@ -477,7 +525,8 @@ void sched_check(const struct sched *s)
 			continue;
 		n_running++;
 		assert(r->slot == i && r->state == REQUEST_RUNNING);
-		assert(r->computed < r->n_ids && r->n_ids <= r->limit);
+		/* a branch of a search that waits for its next token lacks none */
+		assert(r->computed < r->n_ids + !!r->member && r->n_ids <= r->limit);
 		assert(r->computed <= r->n_pages * s->kv->store.page_size);
 		for (int32_t b = 0; b < r->n_pages; b++)
 			refs[r->pages[b]]++;

@@ -79,6 +79,13 @@ void sched_register(struct sched *s, struct request *r);
  * them. Returns how many. */
 int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid);
 
+/* A running request gives up its pages and its slot, and rests until the caller clears r->resting. */
+void sched_rest(struct sched *s, struct request *r);
+
+/* r, which waits, begins with all that `parent`, which runs, has computed: it enters a slot at once and shares its
+ * pages. Returns the tokens so taken over; 0: no slot is free, or parent waits itself. */
+int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r);
+
 void sched_check(const struct sched *s);
 
 #endif

@@ -48,7 +48,7 @@ struct verify_result {
 	const struct history_request *request;
 	int64_t rows;	/* hashes compared */
 	int64_t draws;	/* of them: tokens that had to be drawn again as they were */
-	int64_t unjudged; /* drawn under modified rejection, where the race decides nothing: hash alone */
+	int64_t unjudged; /* drawn under modified rejection or chosen by a search, where the race decides nothing: hash alone */
 	int64_t n_differ; /* rows with a difference */
 	bool outside;	/* it has rows, but none in the range */
 	struct verify_difference first;

@@ -44,6 +44,7 @@ struct cost_row {
 };
 
 struct recorded {
+	bool searched; /* its requests came of what others drew */
 	struct script *script;
 	int32_t n, cap;
 	struct whatif_settings settings; /* at the start; its texts are below */

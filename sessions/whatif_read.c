@@ -183,6 +183,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,
 				ev->u.token.id);
 		break;
+	case EV_search: g->r->searched = true; break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
 	case EV_cancel:
 		add_act(g, ev->u.cancel.request, ACT_CANCEL, 0);
@@ -208,6 +209,9 @@ static int check(const char *path, const struct recorded *r, struct err *e)
 		return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
+	if (r->searched)
+		return err_set(e, ERR_INPUT, "%s: a search was recorded, whose branches come of what others drew: it cannot be "
+					   "scheduled anew", path);
 	return 0;
 }
 

@@ -513,6 +513,31 @@ def test_bench():
     check("its recording is gone", not [f for f in os.listdir(TMP.name) if f.startswith("cutaway-bench")])
 
 
+def test_search():
+    record = os.path.join(TMP.name, "search.db")
+    for option, steps in (("--best-of=5", 3), ("--beam=3", 3), ("--mcts=9,2,4", 3)):
+        status, out, err = tiny("run", "--record", record, "--max-tokens", "12", "--json", option, "Once")
+        found = lines(out)
+        check(f"{option} gives its answers, the best first", status == 0 and len(found) >= steps and
+              [x["score"] for x in found] == sorted((x["score"] for x in found), reverse=True), f"{out} {err}")
+        check("and says what sharing saved", re.search(r"KV pages: \d+ at most, \d+ if none were shared", err), err)
+        status, out, err = tiny("verify", record)
+        check("its recording is verified", status == 0 and b"all equal" in out, f"{out} {err}")
+        status, out, err = cutaway("whatif", record, "--page-size", "32")
+        check("whatif says that it cannot schedule a search", status == 3 and "search" in err, err)
+        os.unlink(record)
+    status, out, err = run("--best-of", "3", "--score", "wc -c", "--json", "Once")
+    scores = [x["score"] for x in lines(out)]
+    check("a command judges", status == 0 and len(scores) == 3 and all(x == int(x) and x >= 0 for x in scores), err)
+    for command, word in (("false", "status 1"), ("echo no", "no number"), ("exit 9", "status 9")):
+        status, out, err = run("--best-of", "3", "--score", command, "Once")
+        check(f"a command that fails is told: {command}", status == 3 and word in err, err)
+    for wrong in (["--beam", "0"], ["--mcts", "x"], ["--best-of", "65"], ["--beam", "2", "--best-of", "2"],
+                  ["--beam", "4", "--slots", "2"]):
+        status, out, err = run(*wrong, "Once")
+        check(f"{wrong} is refused", status == 2 and err, f"{status} {err}")
+
+
 def main():
     shutil.copy(os.path.join(ROOT, "cutaway"), PROGRAM)
     made = subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], capture_output=True)
@@ -520,7 +545,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop, test_batch,
-                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_verify, test_diff,
+                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")

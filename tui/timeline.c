@@ -248,6 +248,8 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 	case EV_time: return tl_fold_time(t, &ev->u.time);
 	case EV_step: return tl_fold_step(t, &ev->u.step, ev->seq, ev->t_ns);
 	case EV_finish: return tl_fold_finish(t, &ev->u.finish, ev->t_ns);
+	case EV_search: return true;  /* shown by nothing yet */
+	case EV_sharing: return true;
 	case EV_closed: return t->closed = true;
 	case EV_N_KINDS: break;
 	}

@@ -1,0 +1,168 @@
+/* See run_search.h. */
+#include "cli/run_search.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/out.h"
+#include "cli/score_command.h"
+#include "engine/search.h"
+
+bool run_search_wanted(const struct cli *c)
+{
+	return c->best_of || c->beam || c->mcts;
+}
+
+static int method_of(const struct cli *c, char *out, size_t cap, struct err *e)
+{
+	if (!!c->best_of + !!c->beam + !!c->mcts > 1)
+		return err_set(e, ERR_USAGE, "--best-of, --beam and --mcts exclude each other");
+	if (c->best_of)
+		snprintf(out, cap, "best:%s", c->best_of);
+	else if (c->beam)
+		snprintf(out, cap, "beam:%s", c->beam);
+	else
+		snprintf(out, cap, "mcts:%s", c->mcts);
+	return 0;
+}
+
+void run_search_slots(struct cli *c)
+{
+	const char *width = c->beam ? c->beam : c->best_of;
+	long n = width ? strtol(width, NULL, 10) : 0;
+
+	if (!cli_given(c, "slots") && n > c->engine.slots && n <= 64)
+		c->engine.slots = (int32_t)n;
+}
+
+/* The text of an answer, without control tokens and what follows the first stop string. malloc'd. */
+static char *text_of(const struct cli *c, const struct tokenizer *t, const struct search_answer *a, size_t *size)
+{
+	size_t cap = 1, n = 0;
+	char *text;
+
+	for (int32_t i = 0; i < a->n; i++)
+		cap += tokenizer_bytes(t, a->ids[i]).size;
+	text = malloc(cap);
+	for (int32_t i = 0; text && i < a->n; i++) {
+		struct gguf_text b = i || c->raw ? tokenizer_bytes(t, a->ids[i]) : tokenizer_first_bytes(t, a->ids[i]);
+
+		if (tokenizer_is_special(t, a->ids[i]) || tokenizer_is_end(t, a->ids[i]))
+			continue;
+		memcpy(text + n, b.data, b.size);
+		n += b.size;
+	}
+	for (const char *const *stop = c->stop; text && *stop; stop++) {
+		const char *at = memmem(text, n, *stop, strlen(*stop));
+		n = at ? (size_t)(at - text) : n;
+	}
+	*size = n;
+	return text;
+}
+
+static int print_json(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
+{
+	for (int32_t i = 0; i < v->n_answers; i++) {
+		const struct search_answer *a = &v->answer[i];
+		size_t size;
+		char *text = text_of(c, t, a, &size), *json = text ? text_json(text, size) : NULL;
+
+		free(text);
+		if (!json)
+			return err_set(e, ERR_MEMORY, "no memory for an answer");
+		printf("{\"rank\":%d,\"request\":%lld,\"score\":%.9g,\"logp\":%.9g,\"tokens\":%d,\"finish\":\"%s\",\"text\":%s}\n",
+			   i + 1, (long long)a->request, a->score, a->logp, a->n, ev_code_name("finish", a->reason), json);
+		free(json);
+	}
+	return 0;
+}
+
+static int print_best(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
+{
+	size_t size;
+	char *text = text_of(c, t, &v->answer[0], &size);
+
+	if (!text)
+		return err_set(e, ERR_MEMORY, "no memory for the answer");
+	out_text(text, size);
+	if ((!size || text[size - 1] != '\n') && (isatty(STDOUT_FILENO) || !c->raw))
+		putchar('\n');
+	free(text);
+	return 0;
+}
+
+static void tell(const char *method, const struct search_view *v, int64_t steps)
+{
+	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
+
+	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers, v->n_answers == 1 ? "" : "s",
+			(long long)steps);
+	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
+		fprintf(stderr, "%s%.3f", i ? ", " : "; scores ", v->answer[i].score);
+	fprintf(stderr, "%s\n", v->n_answers > 5 ? ", …" : "");
+	fprintf(stderr, "cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
+			v->most_pages, v->most_unshared, saved);
+}
+
+/* A line that is written over, on a terminal, each 16 steps. */
+static void progress(const char *method, const struct search_view *v, int64_t steps)
+{
+	if (isatty(STDERR_FILENO) && !(steps & 15))
+		fprintf(stderr, "\r%s: step %lld, %d branches, %d answers ", method, (long long)steps, v->n_running,
+				v->n_answers);
+}
+
+static int run(struct engine *engine, int64_t search, const char *method, const atomic_bool *interrupted,
+			   struct search_view *v, struct err *e)
+{
+	int64_t from = engine_steps(engine);
+
+	while (engine_search_look(engine, search, v) && !v->done) {
+		if (atomic_load(interrupted))
+			engine_search_cancel(engine, search);
+		else if (engine_step(engine, e) < 0)
+			return -1;
+		progress(method, v, engine_steps(engine) - from);
+	}
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r%60s\r", "");
+	return 0;
+}
+
+static int print(const struct cli *c, struct engine *engine, const struct search_view *v, struct err *e)
+{
+	if (v->err.code)
+		return err_set(e, v->err.code, "%s", v->err.text);
+	if (!v->n_answers)
+		return v->cancelled ? 0 : err_set(e, ERR_INPUT, "the search found no answer");
+	return c->json ? print_json(c, engine_tokenizer(engine), v, e) : print_best(c, engine_tokenizer(engine), v, e);
+}
+
+int run_search(const struct cli *c, struct engine *engine, const struct engine_request *q,
+			   const atomic_bool *interrupted, struct err *e)
+{
+	struct search_options o = { 0 };
+	struct search_view v = { 0 };
+	char method[80];
+	int64_t search, from = engine_steps(engine);
+
+	if (method_of(c, method, sizeof method, e))
+		return -1;
+	o.method = method;
+	if (c->score) {
+		o.score = score_command;
+		o.arg = (void *)(uintptr_t)c->score;
+	}
+	search = engine_search(engine, &o, q, e);
+	if (search < 0 || run(engine, search, method, interrupted, &v, e) || print(c, engine, &v, e) || out_flush(e))
+		return -1;
+	tell(method, &v, engine_steps(engine) - from);
+	engine_search_close(engine, search);
+	if (v.cancelled)
+		e->code = ERR_INTERRUPTED;
+	return e->code ? -1 : 0;
+}

@@ -1,0 +1,295 @@
+/* The life of searches; of their members, search_member.c. See search.h and search_impl.h. */
+#include "engine/search_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct search_ops *const table[] = { &search_best, &search_beam, &search_mcts };
+enum { N_METHODS = sizeof table / sizeof *table };
+
+bool search_method_at(int i, struct search_method *out)
+{
+	if (i < 0 || i >= N_METHODS)
+		return false;
+	*out = table[i]->about;
+	return true;
+}
+
+/* ---- telling ---- */
+
+void search_tell(struct search *s, enum ev_code_search_action action, const struct search_told *t)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_search);
+	ev.u.search = (struct ev_search){ .step = s->engine->n_steps, .search = s->id, .action = action,
+									  .request = t->request ? t->request : EV_NULL_I, .node = t->node,
+									  .parent = t->parent, .tokens = t->tokens, .visits = t->visits,
+									  .logp = t->logp, .score = t->score };
+	stream_emit(&s->engine->stream, &ev);
+}
+
+static void tell_begin(struct search *s)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_search);
+	ev.u.search.step = s->engine->n_steps;
+	ev.u.search.search = s->id;
+	ev.u.search.action = EV_SEARCH_begin;
+	ev.u.search.tokens = s->q.n_ids;
+	ev.u.search.method = (struct ev_span){ s->options.method, strlen(s->options.method) };
+	stream_emit(&s->engine->stream, &ev);
+}
+
+/* ---- the search ---- */
+
+static struct search *find(const struct engine *e, int64_t id)
+{
+	for (struct search *s = e->searches; s; s = s->next)
+		if (s->id == id)
+			return s;
+	return NULL;
+}
+
+static void drop_all(struct search *s)
+{
+	while (s->n_members)
+		search_drop(s, s->member[s->n_members - 1]);
+}
+
+static void free_search(struct search *s)
+{
+	if (s->state)
+		s->ops->close(s);
+	for (int32_t i = 0; i < s->n_answers; i++)
+		free(s->answer[i].ids);
+	for (int i = 0; s->q.stop && s->q.stop[i]; i++)
+		free((char *)(uintptr_t)s->q.stop[i]);
+	free((void *)(uintptr_t)s->q.stop);
+	free((void *)(uintptr_t)s->q.ids);
+	free((void *)(uintptr_t)s->q.text);
+	free((void *)(uintptr_t)s->options.method);
+	free(s->answer);
+	free(s);
+}
+
+static bool copy_stops(struct search *s, const char *const *stop)
+{
+	const char **own;
+	size_t n = 0;
+
+	s->q.stop = NULL;
+	while (stop && stop[n])
+		n++;
+	if (!n)
+		return true;
+	s->q.stop = own = calloc(n + 1, sizeof *own);
+	for (size_t i = 0; own && i < n; i++)
+		if (!(own[i] = strdup(stop[i])))
+			return false;
+	return own != NULL;
+}
+
+/* All that the caller's pointers lead to. */
+static bool copy_request(struct search *s, const struct search_options *o, const struct engine_request *q)
+{
+	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
+	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method);
+	bool copied = copy_stops(s, q->stop);
+
+	s->q.ids = ids;
+	s->q.text = text;
+	s->options.method = method;
+	if (!ids || !text || !method || !copied)
+		return false;
+	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
+	return true;
+}
+
+static const struct search_ops *method_of(const char *text, const char **args, struct err *e)
+{
+	size_t n = strcspn(text, ":");
+	char known[160] = "";
+
+	*args = text[n] ? text + n + 1 : NULL;
+	for (int i = 0; i < N_METHODS; i++) {
+		const struct search_method *a = &table[i]->about;
+		size_t at = strlen(known);
+
+		if (strlen(a->name) == n && !memcmp(a->name, text, n))
+			return table[i];
+		snprintf(known + at, sizeof known - at, "%s%s[:%s]", i ? ", " : "", a->name, a->args);
+	}
+	err_set(e, ERR_USAGE, "no search is called '%.40s'; there are: %s", text, known);
+	return NULL;
+}
+
+static int open_search(struct search *s, const struct search_options *o, const struct engine_request *q,
+					   struct err *e)
+{
+	const char *args;
+
+	s->q = *q;
+	s->options = *o;
+	s->q.ids = NULL;
+	s->q.text = s->options.method = NULL;
+	if (!copy_request(s, o, q))
+		return err_set(e, ERR_MEMORY, "no memory for a search");
+	s->ops = method_of(s->options.method, &args, e);
+	if (!s->ops || s->ops->open(s, args, e))
+		return -1;
+	if (s->ops->chooses && s->width > s->engine->info.slots)
+		return err_set(e, ERR_USAGE, "%s needs %d slots, the engine has %d: see --slots", s->options.method,
+					   s->width, s->engine->info.slots);
+	return 0;
+}
+
+int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
+					  struct err *err)
+{
+	struct search *s;
+
+	if (q->n_ids < 1)
+		return err_set(err, ERR_USAGE, "the prompt is empty; a search needs at least one token");
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return err_set(err, ERR_MEMORY, "no memory for a search");
+	s->engine = e;
+	if (open_search(s, o, q, err)) {
+		free_search(s);
+		return -1;
+	}
+	s->id = ++e->n_searches;
+	s->next = e->searches;
+	e->searches = s;
+	tell_begin(s);
+	if (s->ops->begin(s, err)) {
+		engine_search_close(e, s->id);
+		return -1;
+	}
+	return s->id;
+}
+
+bool engine_search_cancel(struct engine *e, int64_t search)
+{
+	struct search *s = find(e, search);
+
+	if (!s || s->view.done)
+		return false;
+	s->view.cancelled = s->view.done = true;
+	drop_all(s);
+	return true;
+}
+
+bool engine_search_look(const struct engine *e, int64_t search, struct search_view *out)
+{
+	const struct search *s = find(e, search);
+
+	if (!s)
+		return false;
+	*out = s->view;
+	out->answer = s->answer;
+	out->n_answers = s->n_answers;
+	out->n_running = s->n_members;
+	return true;
+}
+
+void engine_search_close(struct engine *e, int64_t search)
+{
+	struct search **at = &e->searches, *s;
+
+	while (*at && (*at)->id != search)
+		at = &(*at)->next;
+	s = *at;
+	if (!s)
+		return;
+	drop_all(s);
+	*at = s->next;
+	free_search(s);
+}
+
+/* ---- each step ---- */
+
+/* Pages of all members, each page once, and as if none were shared. */
+static void count_pages(struct search *s)
+{
+	struct engine *e = s->engine;
+	int32_t pages = 0, unshared = 0;
+	struct event ev;
+
+	memset(e->page_seen, 0, (size_t)e->info.pages);
+	for (int32_t i = 0; i < s->n_members; i++) {
+		const struct request *r = s->member[i]->r;
+
+		unshared += r->n_pages;
+		for (int32_t b = 0; b < r->n_pages; b++) {
+			pages += !e->page_seen[r->pages[b]];
+			e->page_seen[r->pages[b]] = 1;
+		}
+	}
+	s->view.pages += pages;
+	s->view.unshared += unshared;
+	if (unshared > s->view.most_unshared) {
+		s->view.most_unshared = unshared;
+		s->view.most_pages = pages;
+	}
+	ev_init(&ev, EV_sharing);
+	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps, .search = s->id, .members = s->n_members,
+										.pages = pages, .unshared = unshared };
+	stream_emit(&e->stream, &ev);
+}
+
+static void end_search(struct search *s)
+{
+	drop_all(s);
+	s->view.done = true;
+	if (s->n_answers)
+		search_tell(s, EV_SEARCH_won,
+					&(struct search_told){ .request = s->answer[0].request, .node = EV_NULL_I, .parent = EV_NULL_I,
+										   .tokens = s->answer[0].n, .visits = EV_NULL_I,
+										   .logp = s->answer[0].logp, .score = s->answer[0].score });
+}
+
+void search_advance(struct engine *e)
+{
+	for (struct search *s = e->searches; s; s = s->next) {
+		if (s->view.done)
+			continue;
+		if (s->n_members)
+			count_pages(s);
+		if (!s->view.err.code && s->ops->step)
+			s->ops->step(s, &s->view.err);
+		if (s->view.err.code || !s->n_members)
+			end_search(s);
+	}
+}
+
+/* Of the members that wait for their next token the youngest: what its row said is known, so it can let go of its
+ * pages and lose nothing but time. */
+static struct search_member *find_rested(const struct search *s)
+{
+	struct search_member *rested = NULL;
+
+	for (int32_t i = 0; i < s->n_members; i++) {
+		struct search_member *m = s->member[i];
+
+		if (m->held && m->r->slot >= 0 && (!rested || m->r->admitted > rested->r->admitted))
+			rested = m;
+	}
+	return rested;
+}
+
+void search_relieve(struct engine *e)
+{
+	for (struct search *s = e->searches; s; s = s->next) {
+		struct search_member *m = s->view.done ? NULL : find_rested(s);
+
+		if (m) {
+			sched_rest(&e->sched, m->r);
+			return;
+		}
+	}
+}

@@ -1,0 +1,64 @@
+/* Searches: several continuations of one prompt live at once, and the best is the answer.
+ *
+ * Every continuation is an ordinary request in the batch; a branch shares the pages of what it has in common
+ * with its parent, copied when first written (Kwon et al. 2023, section 4.4). A method is one file in engine/search/
+ * and one line in the table there. Everything a search does is told: events `search` (its nodes) and `sharing`
+ * (pages with and without sharing, counted each step).
+ * Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_SEARCH_H
+#define CUTAWAY_ENGINE_SEARCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/engine.h"
+
+/* Judges a whole answer: the larger the better. Returns false if it cannot; the search then ends with the error. */
+typedef bool search_score_fn(void *arg, const char *text, size_t size, double *score, struct err *e);
+
+struct search_options {
+	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_methods */
+	search_score_fn *score; /* NULL: by the mean log-probability of its tokens */
+	void *arg;
+};
+
+struct search_method {
+	const char *name, *args, *doc;
+};
+/* What methods there are: i from 0; false behind the last. */
+bool search_method_at(int i, struct search_method *out);
+
+/* An answer that a search found. */
+struct search_answer {
+	int64_t request;
+	int32_t *ids; /* its own tokens, the prompt left out; owned by the search */
+	int32_t n;
+	double logp;  /* of all its tokens, nats */
+	double score;
+	enum ev_code_finish reason;
+};
+
+struct search_view {
+	const struct search_answer *answer; /* the best first */
+	int32_t n_answers, n_running;
+	bool done, cancelled;
+	struct err err; /* why it failed; code 0: it did not */
+	/* KV pages of its members in the step that had the most: as they were, and had nothing been shared */
+	int32_t most_pages, most_unshared;
+	int64_t pages, unshared; /* sums over steps */
+	int64_t rows_shared;     /* positions that a branch took from its parent, not computed again */
+};
+
+/* Begins a search for q, whose kind and sample are the search's to choose (samples count up from q's). Returns its
+ * number (from 1), or -1. */
+int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
+					  struct err *err);
+/* All of its requests end at once and their pages are let go of. False: it is over or there is none. */
+bool engine_search_cancel(struct engine *e, int64_t search);
+/* How it stands; false if there is no such search. Good until the next call that steps or changes the engine. */
+bool engine_search_look(const struct engine *e, int64_t search, struct search_view *out);
+/* Forgets a search, which is cancelled if it is not over. */
+void engine_search_close(struct engine *e, int64_t search);
+
+#endif

@@ -1,0 +1,281 @@
+/* Monte Carlo tree search over sentences or runs of tokens: a node is a beginning of an answer, its children are
+ * beginnings that go on from it by one sentence. Each simulation walks down by UCT (Kocsis and Szepesvari 2006),
+ * goes on from where it stands by plain sampling to the end of the answer, adds the first sentence of what came as
+ * a child, and hands the answer's value up the path. A node with few visits gets no more than width children,
+ * one more each time the square root of its visits grows by one (progressive widening, Coulom 2007). Several
+ * simulations run at once in the batch; those under way count as visits without value ("virtual loss", Chaslot et al. 2008).
+ *
+ * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean log-probability), or what a
+ * command says. Simulation i has sample number q.sample + i, so a search can be repeated bit for bit.
+ * Thread: the engine's. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/search_impl.h"
+
+enum { DEFAULT_SIMULATIONS = 32, DEFAULT_WIDTH = 3, MOST = 4096 };
+
+struct node {
+	int32_t parent;	  /* -1: the root */
+	int32_t n;		  /* tokens behind the prompt */
+	int32_t *ids;	  /* [n] */
+	float *logp;	  /* [n] */
+	int32_t n_children, visits, under_way;
+	double value;	  /* sum over visits */
+	bool over;		  /* the answer ends here */
+};
+
+struct mcts {
+	int32_t simulations, width, segment; /* segment: tokens of a child; 0: a sentence */
+	double explore;
+	int32_t n_started, n_nodes, cap_nodes;
+	struct node *node;
+	double least, most; /* of the values seen: a command's scale is its own */
+};
+
+static struct mcts *mcts_of(const struct search *s)
+{
+	return s->state;
+}
+
+static int mcts_open(struct search *s, const char *args, struct err *e)
+{
+	struct mcts *t = calloc(1, sizeof *t);
+	int32_t given[3] = { DEFAULT_SIMULATIONS, DEFAULT_WIDTH, 0 };
+	int n = draft_numbers(args, 0, MOST, given, 3);
+
+	if (!t)
+		return err_set(e, ERR_MEMORY, "no memory for a tree search");
+	s->state = t;
+	if (n < (args != NULL) || given[0] < 1 || given[1] < 1)
+		return err_set(e, ERR_USAGE,
+					   "mcts:%.40s is not mcts:simulations[,children[,tokens]], the first two from 1 to %d, tokens of a "
+					   "branch 0 for a sentence",
+					   args ? args : "", MOST);
+	t->simulations = given[0];
+	t->width = given[1];
+	t->segment = given[2];
+	t->explore = 0.7;
+	t->least = INFINITY;
+	t->most = -INFINITY;
+	s->width = s->engine->info.slots < SEARCH_WIDTH ? s->engine->info.slots : SEARCH_WIDTH;
+	return 0;
+}
+
+static void mcts_close(struct search *s)
+{
+	struct mcts *t = mcts_of(s);
+
+	for (int32_t i = 0; i < t->n_nodes; i++) {
+		free(t->node[i].ids);
+		free(t->node[i].logp);
+	}
+	free(t->node);
+	free(t);
+}
+
+static void tell_node(struct search *s, enum ev_code_search_action action, int32_t i, int64_t request)
+{
+	const struct node *n = &mcts_of(s)->node[i];
+	double logp = 0;
+
+	for (int32_t k = 0; k < n->n; k++)
+		logp += (double)n->logp[k];
+	search_tell(s, action,
+				&(struct search_told){ .request = request, .node = i, .parent = n->parent < 0 ? EV_NULL_I : n->parent,
+									   .tokens = n->n, .visits = n->visits, .logp = logp,
+									   .score = n->visits ? n->value / n->visits : NAN });
+}
+
+/* A child of parent with these tokens; -1: no memory. */
+static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, const float *logp, int32_t n)
+{
+	struct mcts *t = mcts_of(s);
+	struct node *to;
+
+	if (t->n_nodes == t->cap_nodes) {
+		int32_t cap = t->cap_nodes ? 2 * t->cap_nodes : 64;
+		struct node *more = realloc(t->node, (size_t)cap * sizeof *more);
+
+		if (!more)
+			return -1;
+		t->node = more;
+		t->cap_nodes = cap;
+	}
+	to = &t->node[t->n_nodes];
+	*to = (struct node){ .parent = parent, .n = n };
+	to->ids = malloc(((size_t)n + 1) * sizeof *to->ids);
+	to->logp = malloc(((size_t)n + 1) * sizeof *to->logp);
+	if (!to->ids || !to->logp) {
+		free(to->ids);
+		free(to->logp);
+		return -1;
+	}
+	if (n) {
+		memcpy(to->ids, ids, (size_t)n * sizeof *ids);
+		memcpy(to->logp, logp, (size_t)n * sizeof *logp);
+	}
+	if (parent >= 0)
+		t->node[parent].n_children++;
+	return t->n_nodes++;
+}
+
+/* ---- down ---- */
+
+/* Mean value, scaled to what was seen, and how little it was tried: UCT. */
+static double promise(const struct mcts *t, const struct node *n)
+{
+	int32_t tries = n->visits + n->under_way;
+	double above = t->node[n->parent].visits + t->node[n->parent].under_way;
+	double spread = t->most > t->least ? t->most - t->least : 1;
+	double mean = n->visits ? (n->value / n->visits - t->least) / spread : 0;
+
+	mean *= tries ? (double)n->visits / tries : 0; /* what is under way counts as lost */
+	return mean + t->explore * sqrt(log(above + 1) / (tries + 1e-9));
+}
+
+static bool may_grow(const struct mcts *t, const struct node *n)
+{
+	int32_t tries = n->visits + n->under_way;
+
+	return n->n_children + n->under_way < t->width + (int32_t)sqrt((double)tries) - 1;
+}
+
+/* The node to go on from. */
+static int32_t walk_down(const struct mcts *t)
+{
+	int32_t at = 0;
+
+	while (t->node[at].n_children && !may_grow(t, &t->node[at])) {
+		int32_t best = -1;
+		double most = -INFINITY;
+
+		for (int32_t i = at + 1; i < t->n_nodes; i++)
+			if (t->node[i].parent == at && !t->node[i].over && promise(t, &t->node[i]) > most) {
+				most = promise(t, &t->node[i]);
+				best = i;
+			}
+		if (best < 0)
+			break; /* all of them are whole answers: try another sentence here */
+		at = best;
+	}
+	return at;
+}
+
+static void count_under_way(struct mcts *t, int32_t at, int32_t by)
+{
+	for (; at >= 0; at = t->node[at].parent)
+		t->node[at].under_way += by;
+}
+
+static int simulate(struct search *s, struct err *e)
+{
+	struct mcts *t = mcts_of(s);
+	int32_t at = walk_down(t), n = s->q.n_ids + t->node[at].n;
+	int32_t *ids = malloc((size_t)n * sizeof *ids);
+	struct search_member *m;
+
+	if (!ids)
+		return err_set(e, ERR_MEMORY, "no memory for a simulation");
+	memcpy(ids, s->q.ids, (size_t)s->q.n_ids * sizeof *ids);
+	if (t->node[at].n)
+		memcpy(ids + s->q.n_ids, t->node[at].ids, (size_t)t->node[at].n * sizeof *ids);
+	m = search_start(s, ids, n, t->node[at].logp, s->q.sample + t->n_started, at, 0, e);
+	free(ids);
+	if (!m)
+		return -1;
+	t->n_started++;
+	count_under_way(t, at, 1);
+	tell_node(s, EV_SEARCH_visit, at, m->r->id);
+	return 0;
+}
+
+/* ---- up ---- */
+
+/* Behind token i - 1 of the answer a sentence ends. */
+static bool ends_sentence(const struct search *s, int32_t id)
+{
+	struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, id);
+
+	for (size_t i = 0; i < b.size; i++)
+		if (strchr(".!?\n", ((const char *)b.data)[i]) && ((const char *)b.data)[i])
+			return true;
+	return false;
+}
+
+static int32_t end_of_segment(const struct search *s, const struct search_answer *a, int32_t from)
+{
+	int32_t segment = mcts_of(s)->segment, i = from;
+
+	if (segment)
+		return from + segment < a->n ? from + segment : a->n;
+	while (i < a->n && !ends_sentence(s, a->ids[i]))
+		i++;
+	/* behind the last sentence only the end of the turn is left: it belongs to it */
+	return i + 2 < a->n ? i + 1 : a->n;
+}
+
+static int32_t find_child(const struct mcts *t, int32_t parent, const int32_t *ids, int32_t n)
+{
+	for (int32_t i = parent + 1; i < t->n_nodes; i++)
+		if (t->node[i].parent == parent && t->node[i].n == n &&
+			!memcmp(t->node[i].ids, ids, (size_t)n * sizeof *ids))
+			return i;
+	return -1;
+}
+
+static int mcts_ended(struct search *s, struct search_member *m, const struct search_answer *a, struct err *e)
+{
+	struct mcts *t = mcts_of(s);
+	int32_t from = m->node, n, child;
+	double value;
+
+	count_under_way(t, from, -1);
+	if (!a || a->n <= t->node[from].n)
+		return 0;
+	value = s->options.score ? a->score : exp(a->score);
+	n = end_of_segment(s, a, t->node[from].n);
+	child = find_child(t, from, a->ids, n);
+	if (child < 0) {
+		child = add_node(s, from, a->ids, m->token_logp, n);
+		if (child < 0)
+			return err_set(e, ERR_MEMORY, "no memory for another node of the search");
+	}
+	t->node[child].over = n == a->n;
+	t->least = fmin(t->least, value);
+	t->most = fmax(t->most, value);
+	for (int32_t at = child; at >= 0; at = t->node[at].parent) {
+		t->node[at].visits++;
+		t->node[at].value += value;
+		tell_node(s, at == child ? EV_SEARCH_node : EV_SEARCH_visit, at, m->r->id);
+	}
+	return 0;
+}
+
+static int mcts_step(struct search *s, struct err *e)
+{
+	const struct mcts *t = mcts_of(s);
+
+	while (t->n_started < t->simulations && s->n_members < s->width)
+		if (simulate(s, e))
+			return -1;
+	return 0;
+}
+
+static int mcts_begin(struct search *s, struct err *e)
+{
+	if (add_node(s, -1, NULL, NULL, 0) < 0)
+		return err_set(e, ERR_MEMORY, "no memory for a tree search");
+	return mcts_step(s, e);
+}
+
+const struct search_ops search_mcts = {
+	.about = { "mcts", "simulations[,children[,tokens]]",
+			   "a tree of sentences (or of so many tokens), walked by UCT; each leaf is sampled to its end" },
+	.open = mcts_open,
+	.close = mcts_close,
+	.begin = mcts_begin,
+	.step = mcts_step,
+	.ended = mcts_ended,
+};

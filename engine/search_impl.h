@@ -1,0 +1,98 @@
+/* What the methods of search share (search.c, search/). Not part of the public API. Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_SEARCH_IMPL_H
+#define CUTAWAY_ENGINE_SEARCH_IMPL_H
+
+#include "engine/engine_impl.h"
+#include "engine/search.h"
+
+enum { SEARCH_WIDTH = 64 }; /* members at once */
+
+struct search_choice { /* a token that could come next */
+	int32_t id;
+	float logit;
+	double logp; /* nats */
+};
+
+/* A running continuation. */
+struct search_member {
+	struct search *search;
+	struct request *r;
+	int32_t node;    /* the method's own number */
+	double logp;     /* of its tokens behind the prompt of the search */
+	float *token_logp; /* of each of them, [limit] */
+	/* of a method that chooses: its newest row is computed, and it waits for its next token */
+	bool held;
+	int32_t n_choices;
+	struct search_choice *choice; /* [2 * width], the most probable first */
+	int64_t hash;
+	double entropy;
+};
+
+struct search {
+	struct search *next;
+	int64_t id;
+	const struct search_ops *ops;
+	void *state;
+	struct engine *engine;
+	struct engine_request q; /* what it is about; its pointers are the search's own */
+	int32_t width;           /* members at once */
+	struct search_options options;
+	struct search_member *member[SEARCH_WIDTH];
+	int32_t n_members;
+	struct search_answer *answer;
+	int32_t n_answers, cap_answers;
+	struct search_view view;
+};
+
+struct search_ops {
+	struct search_method about;
+	/* args: what stood behind "name:", or NULL. Sets s->width and s->state. */
+	int (*open)(struct search *s, const char *args, struct err *e);
+	void (*close)(struct search *s);
+	/* Starts its first members. */
+	int (*begin)(struct search *s, struct err *e);
+	bool chooses; /* tokens are chosen by step(), not drawn */
+	/* Of an answer of n tokens that no command judges; NULL: logp / n. */
+	double (*score)(const struct search *s, double logp, int32_t n);
+	/* After each step of the engine. */
+	int (*step)(struct search *s, struct err *e);
+	/* A member has ended by itself; it is an answer, judged, if `answer` is not NULL. m is gone afterwards. NULL: the
+	 * method need not know. */
+	int (*ended)(struct search *s, struct search_member *m, const struct search_answer *answer, struct err *e);
+};
+
+extern const struct search_ops search_best, search_beam, search_mcts;
+
+/* A new member with these tokens, the search's prompt first, of which `logp` [n - prompt] are known. */
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const float *logp,
+								   int64_t sample, int32_t node, int64_t parent, struct err *e);
+/* A branch of a held member, at once in its pages, that goes on with another of its choices. */
+struct search_member *search_fork(struct search *s, struct search_member *m, int32_t choice, int32_t node,
+								  struct err *e);
+/* A held member goes on with one of its choices. It may end: then it is gone. */
+int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e);
+/* Ends a member that is no answer. */
+void search_drop(struct search *s, struct search_member *m);
+/* The tokens of a member behind the search's prompt, and one more choice that ends them, are an answer. */
+int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e);
+
+struct search_told { /* the fields of EV_search */
+	int64_t request, node, parent, tokens, visits;
+	double logp, score;
+};
+void search_tell(struct search *s, enum ev_code_search_action action, const struct search_told *t);
+
+/* Hooks of the step. */
+bool search_chooses(const struct request *r);
+/* Instead of a draw: remembers what could come behind the row. */
+void search_row(struct engine *e, struct request *r, const float *logits, const struct k_logit_stats *stats);
+/* A token was drawn. */
+void search_drawn(struct request *r, float p);
+/* The request ends: its text is an answer. Before it is freed. */
+void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason);
+/* At the end of each step. */
+void search_advance(struct engine *e);
+/* Nothing could be planned: a request waits for pages that members have which wait for their fellows. */
+void search_relieve(struct engine *e);
+
+#endif

@@ -1,0 +1,351 @@
+/* The members of searches: how they begin, choose, and become answers. See search_impl.h. Thread: the engine's. */
+#include "engine/search_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/arith.h"
+
+/* ---- members ---- */
+
+static struct search_member *new_member(struct search *s, int32_t node)
+{
+	struct search_member *m;
+
+	if (s->n_members == SEARCH_WIDTH)
+		return NULL;
+	m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->search = s;
+	m->node = node;
+	m->token_logp = malloc((size_t)s->engine->info.ctx * sizeof *m->token_logp);
+	m->choice = s->ops->chooses ? malloc(2 * (size_t)s->width * sizeof *m->choice) : NULL;
+	if (!m->token_logp || (s->ops->chooses && !m->choice)) {
+		free(m->token_logp);
+		free(m->choice);
+		free(m);
+		return NULL;
+	}
+	s->member[s->n_members++] = m;
+	return m;
+}
+
+static void free_member(struct search_member *m)
+{
+	struct search *s = m->search;
+	int32_t i = 0;
+
+	while (s->member[i] != m)
+		i++;
+	s->n_members--;
+	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
+	if (m->r)
+		m->r->member = NULL;
+	free(m->token_logp);
+	free(m->choice);
+	free(m);
+}
+
+/* The request of a member: like the search's own, but for its tokens. */
+static struct engine_request member_request(const struct search *s, const int32_t *ids, int32_t n)
+{
+	struct engine_request q = s->q;
+
+	q.kind = EV_REQUEST_KIND_search;
+	q.ids = ids;
+	q.n_ids = n;
+	q.max_tokens = s->q.max_tokens ? s->q.max_tokens - (n - s->q.n_ids) : 0;
+	return q;
+}
+
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const float *logp,
+								   int64_t sample, int32_t node, int64_t parent, struct err *e)
+{
+	struct engine_request q = member_request(s, ids, n);
+	struct search_member *m = new_member(s, node);
+	int64_t id;
+
+	if (!m) {
+		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+		return NULL;
+	}
+	for (int32_t i = 0; i < n - s->q.n_ids; i++) {
+		m->token_logp[i] = logp[i];
+		m->logp += (double)logp[i];
+	}
+	q.sample = sample;
+	q.parent = parent;
+	q.fork_pos = parent ? n : 0;
+	id = engine_submit_member(s->engine, &q, m, e);
+	if (id < 0 || !m->r) { /* refused: it is told why */
+		if (id >= 0)
+			err_set(e, ERR_USAGE, "the search's prompt does not fit: see --ctx and --pages");
+		free_member(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* ---- choices ---- */
+
+bool search_chooses(const struct request *r)
+{
+	return r->member && r->member->search->ops->chooses;
+}
+
+/* The best 2 * width by logit, ties to the lowest id. */
+static void best_choices(struct search_member *m, const float *logits, int32_t vocab)
+{
+	int32_t most = 2 * m->search->width, n = 0;
+
+	for (int32_t id = 0; id < vocab; id++) {
+		int32_t at = n;
+
+		if (n == most && !(logits[id] > m->choice[n - 1].logit))
+			continue;
+		if (n < most)
+			n++;
+		else
+			at = n - 1;
+		for (; at > 0 && logits[id] > m->choice[at - 1].logit; at--)
+			m->choice[at] = m->choice[at - 1];
+		m->choice[at] = (struct search_choice){ .id = id, .logit = logits[id] };
+	}
+	m->n_choices = n;
+}
+
+void search_row(struct engine *e, struct request *r, const float *logits, const struct k_logit_stats *stats)
+{
+	struct search_member *m = r->member;
+	double log_mass = k_log64((double)stats->mass * 0x1p-40); /* rule 15 */
+
+	best_choices(m, logits, e->info.vocab);
+	for (int32_t i = 0; i < m->n_choices; i++)
+		m->choice[i].logp = (double)(m->choice[i].logit - stats->max) - log_mass;
+	m->hash = (int64_t)stats->hash;
+	m->entropy = stats->entropy;
+	m->held = true;
+}
+
+static void tell_chosen(struct search_member *m, const struct request *r, int32_t choice)
+{
+	struct engine *e = m->search->engine;
+	struct ev_candidate told[SAMPLE_CANDIDATES];
+	int32_t n = m->n_choices < SAMPLE_CANDIDATES ? m->n_choices : SAMPLE_CANDIDATES;
+	struct event ev;
+
+	for (int32_t i = 0; i < n; i++) {
+		const struct search_choice *c = &m->choice[i];
+
+		stream_vocab(&e->stream, c->id);
+		told[i] = (struct ev_candidate){ .id = (uint32_t)c->id, .logit = c->logit,
+										 .p = (float)k_exp64(c->logp), .arrival = NAN, .cut = EV_CUT_kept };
+	}
+	stream_vocab(&e->stream, m->choice[choice].id);
+	ev_init(&ev, EV_token);
+	ev.u.token.step = e->n_steps;
+	ev.u.token.request = r->id;
+	ev.u.token.pos = r->n_ids - 1;
+	ev.u.token.id = m->choice[choice].id;
+	ev.u.token.p = k_exp64(m->choice[choice].logp);
+	ev.u.token.entropy = m->entropy;
+	ev.u.token.hash = m->hash;
+	ev.u.token.source = EV_SOURCE_chosen;
+	if (e->observe)
+		ev.u.token.candidates = (struct ev_span){ told, (size_t)n * sizeof *told };
+	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
+	stream_emit(&e->stream, &ev);
+}
+
+static void take_choice(struct search_member *m, struct request *r, const struct search_member *from,
+						int32_t choice)
+{
+	m->token_logp[r->n_ids - m->search->q.n_ids] = (float)from->choice[choice].logp;
+	m->logp = from->logp + from->choice[choice].logp;
+	m->held = r->resting = false;
+	r->ids[r->n_ids++] = from->choice[choice].id;
+	m->search->engine->counts.tokens++;
+	if (r->first_token_ns == EV_NULL_I)
+		r->first_token_ns = stream_now(&m->search->engine->stream);
+}
+
+struct search_member *search_fork(struct search *s, struct search_member *from, int32_t choice, int32_t node,
+								  struct err *e)
+{
+	struct engine_request q = member_request(s, from->r->ids, from->r->n_ids);
+	struct search_member *m = new_member(s, node);
+
+	if (!m) {
+		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+		return NULL;
+	}
+	memcpy(m->token_logp, from->token_logp, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token_logp);
+	q.parent = from->r->id;
+	q.fork_pos = q.n_ids;
+	if (engine_submit_member(s->engine, &q, m, e) < 0 || !m->r) {
+		free_member(m);
+		return NULL;
+	}
+	s->view.rows_shared += sched_fork(&s->engine->sched, from->r, m->r);
+	take_choice(m, m->r, from, choice);
+	tell_chosen(from, m->r, choice);
+	return m;
+}
+
+int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+{
+	struct request *r = m->r;
+
+	(void)e;
+	take_choice(m, r, m, choice);
+	tell_chosen(m, r, choice);
+	engine_end_if_due(s->engine, r);
+	return s->view.err.code ? -1 : 0;
+}
+
+void search_drop(struct search *s, struct search_member *m)
+{
+	struct request *r = m->r;
+
+	search_tell(s, EV_SEARCH_drop,
+				&(struct search_told){ .request = r->id, .node = m->node, .parent = EV_NULL_I,
+									   .tokens = r->n_ids - s->q.n_ids, .visits = EV_NULL_I, .logp = m->logp,
+									   .score = NAN });
+	free_member(m);
+	engine_end_request(s->engine, r, EV_FINISH_dropped);
+}
+
+/* ---- answers ---- */
+
+void search_drawn(struct request *r, float p)
+{
+	struct search_member *m = r->member;
+	double logp = k_log64(p > 0x1p-120f ? (double)p : 0x1p-120);
+
+	if (!m)
+		return;
+	m->token_logp[r->n_ids - 1 - m->search->q.n_ids] = (float)logp;
+	m->logp += logp;
+}
+
+/* By the command, or else by the method. */
+static int judge(struct search *s, const struct search_answer *a, double *score, struct err *e)
+{
+	char *text = NULL;
+	size_t size = 0, cap = 0;
+	bool known;
+
+	if (!s->options.score) {
+		*score = !a->n ? 0 : s->ops->score ? s->ops->score(s, a->logp, a->n) : a->logp / a->n;
+		return 0;
+	}
+	for (int32_t i = 0; i < a->n; i++) {
+		struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, a->ids[i]);
+
+		if (tokenizer_is_special(s->engine->tokenizer, a->ids[i]))
+			continue;
+		if (size + b.size > cap) {
+			char *more = realloc(text, cap = 2 * (size + b.size));
+
+			if (!more) {
+				free(text);
+				return err_set(e, ERR_MEMORY, "no memory for the text of an answer");
+			}
+			text = more;
+		}
+		memcpy(text + size, b.data, b.size);
+		size += b.size;
+	}
+	known = s->options.score(s->options.arg, text ? text : "", size, score, e);
+	free(text);
+	return known ? 0 : -1;
+}
+
+/* Sorted, the best first; of equals the one found first. */
+static int insert_answer(struct search *s, const struct search_answer *a, struct err *e)
+{
+	int32_t at = s->n_answers;
+
+	if (s->n_answers == s->cap_answers) {
+		int32_t cap = s->cap_answers ? 2 * s->cap_answers : 16;
+		struct search_answer *more = realloc(s->answer, (size_t)cap * sizeof *more);
+
+		if (!more)
+			return err_set(e, ERR_MEMORY, "no memory for another answer");
+		s->answer = more;
+		s->cap_answers = cap;
+	}
+	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
+		s->answer[at] = s->answer[at - 1];
+	s->answer[at] = *a;
+	s->n_answers++;
+	return 0;
+}
+
+static int keep(struct search *s, struct search_member *m, struct search_answer *a, struct err *e)
+{
+	if (judge(s, a, &a->score, e) || insert_answer(s, a, e)) {
+		free(a->ids);
+		return -1;
+	}
+	search_tell(s, EV_SEARCH_answer,
+				&(struct search_told){ .request = a->request, .node = m->node, .parent = EV_NULL_I, .tokens = a->n,
+									   .visits = EV_NULL_I, .logp = a->logp, .score = a->score });
+	return 0;
+}
+
+/* Its tokens so far and `more` of them. */
+static int copy_answer(struct search *s, struct search_member *m, int32_t more, struct search_answer *a,
+					   struct err *e)
+{
+	int32_t n = m->r->n_ids - s->q.n_ids;
+
+	*a = (struct search_answer){ .request = m->r->id, .n = n, .logp = m->logp };
+	a->ids = malloc(((size_t)n + (size_t)more + 1) * sizeof *a->ids);
+	if (!a->ids)
+		return err_set(e, ERR_MEMORY, "no memory for another answer");
+	memcpy(a->ids, m->r->ids + s->q.n_ids, (size_t)n * sizeof *a->ids);
+	return 0;
+}
+
+int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+{
+	struct search_answer a;
+
+	if (copy_answer(s, m, 1, &a, e))
+		return -1;
+	a.ids[a.n++] = m->choice[choice].id;
+	a.logp += m->choice[choice].logp;
+	a.reason = EV_FINISH_end;
+	return keep(s, m, &a, e);
+}
+
+static bool is_answer(enum ev_code_finish reason)
+{
+	return reason == EV_FINISH_end || reason == EV_FINISH_length || reason == EV_FINISH_stop ||
+		   reason == EV_FINISH_context;
+}
+
+void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason)
+{
+	struct search_member *m = r->member;
+	struct search *s = m ? m->search : NULL;
+	struct search_answer a;
+	const struct search_answer *told = NULL;
+
+	(void)e;
+	if (!m)
+		return;
+	if (is_answer(reason) && !s->view.err.code && !copy_answer(s, m, 0, &a, &s->view.err)) {
+		a.reason = reason;
+		if (!keep(s, m, &a, &s->view.err))
+			told = &a;
+	} else if (reason == EV_FINISH_failed && !s->view.err.code) {
+		err_set(&s->view.err, ERR_INPUT, "a branch of the search failed: the log says why");
+	}
+	if (s->ops->ended && !s->view.err.code)
+		s->ops->ended(s, m, told, &s->view.err);
+	free_member(m);
+}

@@ -1,0 +1,415 @@
+/* Searches: best of n is what the samples give alone; beam search is that of a slow reference that shares nothing and
+ * computes every hypothesis anew; a tree search can be repeated bit for bit. Pages are checked after every step,
+ * and a search that is cancelled leaves none in use. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/engine_impl.h"
+#include "engine/probe.h"
+#include "engine/search.h"
+#include "kernels/arith.h"
+#include "tests/tiny.h"
+
+enum { PROMPT = 37, MOST = 64, N_SAMPLES = 6, VOCAB = 512 };
+
+static char *model_path;
+
+struct told {
+	struct event search[4096];
+	int n_search, n_finish, n_copy, n_preempt;
+	int32_t id[MOST]; /* of the request looked at */
+	int n;
+	int64_t request;
+};
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct told *t = arg;
+
+	if (ev->kind == EV_search && t->n_search < 4096)
+		t->search[t->n_search++] = *ev;
+	t->n_preempt += ev->kind == EV_preempt;
+	t->n_finish += ev->kind == EV_finish;
+	t->n_copy += ev->kind == EV_page && ev->u.page.action == EV_PAGE_copy;
+	if (ev->kind == EV_token && ev->u.token.request == t->request)
+		t->id[t->n++] = (int32_t)ev->u.token.id;
+}
+
+static struct engine *open_engine(int32_t slots, int32_t pages, struct told *t)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+
+	o.model = model_path;
+	o.threads = 1;
+	o.ctx = 256;
+	o.slots = slots;
+	o.pages = pages;
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	memset(t, 0, sizeof *t);
+	engine_add_sink(e, on_event, t);
+	engine_begin(e, NULL);
+	return e;
+}
+
+static uint32_t prompt = 99;
+static int n_ended, n_preempted;
+
+static struct engine_request request_of(int32_t ids[PROMPT], int32_t max_tokens)
+{
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT,
+								.max_tokens = max_tokens, .params = SAMPLE_DEFAULTS, .text = "test" };
+	uint32_t s = prompt;
+
+	for (int i = 0; i < PROMPT; i++) {
+		s = s * 1664525u + 1013904223u;
+		ids[i] = 3 + (int32_t)(s >> 20) % 400;
+	}
+	q.params.temperature = 1.1f;
+	return q;
+}
+
+/* To its end, or so many steps. */
+static struct search_view run(struct engine *e, int64_t search, int steps)
+{
+	struct search_view v = { 0 };
+	struct err err = { 0 };
+
+	while (steps-- > 0 && engine_search_look(e, search, &v) && !v.done) {
+		assert_int_equal(engine_step(e, &err), 1);
+		engine_check(e);
+	}
+	assert_true(engine_search_look(e, search, &v));
+	if (v.err.code)
+		fail_msg("%s", v.err.text);
+	return v;
+}
+
+static int64_t begin(struct engine *e, const char *method, const struct engine_request *q)
+{
+	struct search_options o = { .method = method };
+	struct err err = { 0 };
+	int64_t id = engine_search(e, &o, q, &err);
+
+	if (id < 0)
+		fail_msg("%s", err.text);
+	return id;
+}
+
+static void test_best(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 40);
+	struct engine *e = open_engine(4, 64, &t);
+	struct search_view v = run(e, begin(e, "best:6", &q), 5000);
+	struct err err = { 0 };
+
+	(void)state;
+	assert_true(v.done);
+	assert_int_equal(v.n_answers, N_SAMPLES);
+	assert_true(v.most_pages < v.most_unshared && v.unshared > v.pages);
+	for (int i = 1; i < v.n_answers; i++)
+		assert_true(v.answer[i - 1].score >= v.answer[i].score);
+	for (int sample = 0; sample < N_SAMPLES; sample++) {
+		bool found = false;
+
+		q.sample = sample;
+		t.n = 0;
+		t.request = engine_submit(e, &q, &err);
+		while (engine_step(e, &err) > 0)
+			;
+		assert_true(engine_search_look(e, 1, &v));
+		for (int i = 0; i < v.n_answers; i++)
+			found |= v.answer[i].n == t.n && !memcmp(v.answer[i].ids, t.id, (size_t)t.n * sizeof *t.id);
+		assert_true(found);
+	}
+	engine_close(e);
+}
+
+/* ---- beam search as the definition has it ---- */
+
+struct hypothesis {
+	int32_t id[PROMPT + MOST], n;
+	double logp, score;
+};
+
+struct slow {
+	struct hypothesis live[8], done[64];
+	int n_live, n_done;
+};
+
+struct next {
+	int from, id;
+	double logp;
+};
+
+static int by_logp(const void *a, const void *b)
+{
+	const struct next *x = a, *y = b;
+
+	if (x->logp != y->logp)
+		return x->logp > y->logp ? -1 : 1;
+	return x->from != y->from ? x->from - y->from : x->id - y->id;
+}
+
+static int by_score(const void *a, const void *b)
+{
+	double x = ((const struct hypothesis *)a)->score, y = ((const struct hypothesis *)b)->score;
+
+	return x == y ? 0 : x > y ? -1 : 1;
+}
+
+static int32_t n_own(const struct hypothesis *h)
+{
+	return h->n - PROMPT;
+}
+
+static void extend(struct engine *e, const struct hypothesis *h, int from, struct next *out)
+{
+	struct probe *p;
+	struct err err = { 0 };
+
+	if (probe_open(&p, e, h->id, h->n, -1, NULL, NULL, &err))
+		fail_msg("%s", err.text);
+	for (int id = 0; id < VOCAB; id++)
+		out[id] = (struct next){ from, id,
+								 h->logp + ((double)(p->logits[id] - p->stats.max) -
+											k_log64((double)p->stats.mass * 0x1p-40)) };
+	probe_close(p);
+}
+
+static bool slow_step(struct engine *e, struct slow *s, int width, double alpha)
+{
+	static struct next next[8 * VOCAB];
+	struct slow old = *s;
+	int n = 0;
+
+	for (; n < old.n_live; n++)
+		extend(e, &old.live[n], n, next + n * VOCAB);
+	qsort(next, (size_t)n * VOCAB, sizeof *next, by_logp);
+	s->n_live = 0;
+	for (int i = 0; s->n_live < width; i++) {
+		struct hypothesis h = old.live[next[i].from];
+
+		h.id[h.n++] = next[i].id;
+		h.logp = next[i].logp;
+		h.score = h.logp / pow(n_own(&h), alpha);
+		if (!tokenizer_is_end(engine_tokenizer(e), next[i].id))
+			s->live[s->n_live++] = h;
+		else if (i < width)
+			s->done[s->n_done++] = h;
+	}
+	qsort(s->done, (size_t)s->n_done, sizeof *s->done, by_score);
+	return s->n_done < width ||
+		   s->done[width - 1].score < next[0].logp / pow(n_own(&s->live[0]), alpha);
+}
+
+static void slow_beam(struct engine *e, const struct engine_request *q, int width, double alpha, struct slow *s)
+{
+	memset(s, 0, sizeof *s);
+	memcpy(s->live[0].id, q->ids, PROMPT * sizeof *q->ids);
+	s->live[0].n = PROMPT;
+	s->n_live = 1;
+	for (int i = 0; i < q->max_tokens; i++)
+		if (!slow_step(e, s, width, alpha))
+			return;
+	for (int i = 0; i < s->n_live; i++) {
+		s->live[i].score = s->live[i].logp / pow(n_own(&s->live[i]), alpha);
+		s->done[s->n_done++] = s->live[i];
+	}
+	qsort(s->done, (size_t)s->n_done, sizeof *s->done, by_score);
+}
+
+static void compare_beam(const char *method, int width, double alpha, int32_t max_tokens, int32_t pages)
+{
+	static struct told t;
+	static struct slow slow;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, max_tokens);
+	struct engine *e = open_engine(8, pages, &t);
+	struct search_view v = run(e, begin(e, method, &q), 5000);
+
+	assert_true(v.done);
+	slow_beam(e, &q, width, alpha, &slow);
+	assert_true(v.n_answers > 0 && v.n_answers <= slow.n_done);
+	for (int i = 0; i < v.n_answers && i < width; i++) {
+		assert_int_equal(v.answer[i].n, n_own(&slow.done[i]));
+		assert_memory_equal(v.answer[i].ids, slow.done[i].id + PROMPT, (size_t)v.answer[i].n * sizeof *ids);
+		assert_true(v.answer[i].score == slow.done[i].score);
+		n_ended += v.answer[i].reason == EV_FINISH_end;
+	}
+	assert_true(width == 1 || (v.unshared > v.pages && v.rows_shared > 0));
+	assert_int_equal(e->kv.n_used, 0);
+	n_preempted += t.n_preempt;
+	engine_close(e);
+}
+
+static void test_beam(void **state)
+{
+	(void)state;
+	compare_beam("beam:4", 4, 1, 24, 64);
+	compare_beam("beam:1", 1, 1, 30, 64);
+	compare_beam("beam:8", 8, 1, 20, 64);
+	for (prompt = 100; prompt < 108; prompt++) {
+		compare_beam("beam:3", 3, 1, 40, 6); /* pages run short: branches are preempted and come again */
+		compare_beam("beam:6,0.5", 6, 0.5, 40, 64);
+	}
+	assert_true(n_ended > 5);
+	assert_true(n_preempted > 5);
+}
+
+static void test_mcts(void **state)
+{
+	static struct told t, again;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 30);
+	struct engine *e = open_engine(4, 64, &t);
+	struct search_view v = run(e, begin(e, "mcts:20,2,8", &q), 5000);
+	int nodes = 0, visits = 0;
+
+	(void)state;
+	assert_true(v.done && v.n_answers == 20);
+	for (int i = 0; i < t.n_search; i++) {
+		const struct ev_search *s = &t.search[i].u.search;
+
+		nodes += s->action == EV_SEARCH_node;
+		if (s->node == 0 && s->visits > visits)
+			visits = (int)s->visits;
+	}
+	assert_true(nodes > 5);
+	assert_int_equal(visits, 20); /* every simulation passes the root */
+	engine_close(e);
+	e = open_engine(4, 64, &again);
+	v = run(e, begin(e, "mcts:20,2,8", &q), 5000);
+	assert_int_equal(t.n_search, again.n_search);
+	for (int i = 0; i < t.n_search; i++)
+		assert_true(t.search[i].u.search.node == again.search[i].u.search.node &&
+					t.search[i].u.search.tokens == again.search[i].u.search.tokens &&
+					(t.search[i].u.search.score == again.search[i].u.search.score ||
+					 isnan(t.search[i].u.search.score)));
+	engine_close(e);
+}
+
+static void test_cancel(void **state)
+{
+	static const char *const methods[] = { "best:7", "beam:4", "mcts:30" };
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 60);
+	struct engine *e = open_engine(4, 64, &t);
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int steps = 0; steps < 30; steps += 7) {
+			int64_t id = begin(e, methods[i], &q);
+			struct search_view v = run(e, id, steps);
+
+			assert_false(v.done);
+			assert_true(engine_search_cancel(e, id));
+			assert_false(engine_search_cancel(e, id));
+			assert_true(engine_idle(e));
+			assert_int_equal(e->kv.n_used, 0);
+			engine_check(e);
+			engine_search_close(e, id);
+			assert_false(engine_search_look(e, id, &v));
+		}
+	begin(e, "beam:4", &q); /* closed while it runs */
+	assert_int_equal(engine_step(e, NULL), 1);
+	engine_close(e);
+}
+
+static bool by_length(void *arg, const char *text, size_t size, double *score, struct err *e)
+{
+	int *calls = arg;
+
+	(void)text;
+	if (++*calls > 100)
+		return err_set(e, ERR_INPUT, "enough"), false;
+	*score = -(double)size;
+	return true;
+}
+
+static void test_command(void **state)
+{
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+	struct engine *e = open_engine(4, 64, &t);
+	int calls = 0;
+	struct search_options o = { .method = "best:5", .score = by_length, .arg = &calls };
+	int64_t id = engine_search(e, &o, &q, NULL);
+	struct search_view v = run(e, id, 1000);
+
+	(void)state;
+	assert_int_equal(calls, 5);
+	for (int i = 1; i < v.n_answers; i++)
+		assert_true(v.answer[i - 1].score >= v.answer[i].score);
+	calls = 99; /* the second answer is one too many */
+	id = engine_search(e, &o, &q, NULL);
+	while (engine_search_look(e, id, &v) && !v.done)
+		assert_int_equal(engine_step(e, NULL), 1);
+	assert_string_equal(v.err.text, "enough");
+	assert_true(engine_idle(e));
+	engine_close(e);
+}
+
+static void test_arguments(void **state)
+{
+	static const char *const bad[] = { "best:0", "best:65", "best:x", "best:", "beam:0", "beam:33", "beam:4,", "beam:4,x",
+									   "beam:4,-1", "beam:", "mcts:0", "mcts:", "mcts:3,0", "mcts:1,2,3,4", "tree:3",
+									   "", "beam:8" /* more than the slots */ };
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+	struct engine *e = open_engine(4, 64, &t);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct search_options o = { .method = bad[i] };
+		struct err err = { 0 };
+
+		assert_int_equal(engine_search(e, &o, &q, &err), -1);
+		assert_int_equal(err.code, ERR_USAGE);
+		assert_true(engine_idle(e));
+	}
+	engine_close(e);
+}
+
+static int setup(void **state)
+{
+	struct tiny_options o = TINY_DEFAULTS;
+	struct err err = { 0 };
+
+	(void)state;
+	model_path = tiny_temp(&o, &err);
+	return model_path ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(model_path);
+	free(model_path);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_best),	cmocka_unit_test(test_beam),	  cmocka_unit_test(test_mcts),
+		cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_arguments),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
