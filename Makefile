@@ -69,8 +69,10 @@ $(CUDA_IMAGE): kernels/cuda/kernels.cu
 	$(call step,NVCC,$<) $(NVCC) $(NVCC_FLAGS) -MD -MP -MF $(@:.fatbin=.d) -MT $@ -fatbin --threads 0 \
 		$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 		-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) -o $@ $<
+# -ptx looks at its result with registers of no architecture, and refuses any number of them.
 build/cuda/kernels.ptx: build/cuda/kernels.fatbin
-	$(call step,NVCC,$@) $(NVCC) $(NVCC_FLAGS) -ptx -arch=compute_$(CUDA_PTX) -o $@ kernels/cuda/kernels.cu
+	$(call step,NVCC,$@) $(NVCC) $(filter-out -maxrregcount=%,$(NVCC_FLAGS)) -ptx -arch=compute_$(CUDA_PTX) -o $@ \
+		kernels/cuda/kernels.cu
 
 # A file that says with or without, so that image.o is made anew when that changes.
 CUDA_STATE := $(BUILD)/kernels/cuda/with-$(CUDA)
