@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct draft_ops draft_auto, draft_eagle, draft_medusa, draft_model, draft_ngram, draft_skip;
+extern const struct draft_ops draft_auto, draft_eagle, draft_jacobi, draft_lookahead, draft_medusa, draft_model,
+	draft_ngram, draft_skip;
 
 const struct draft_ops *const draft_table[] = {
-	&draft_ngram, &draft_skip, &draft_model, &draft_medusa, &draft_eagle, &draft_auto, NULL,
+	&draft_ngram, &draft_jacobi, &draft_lookahead, &draft_skip, &draft_model, &draft_medusa, &draft_eagle,
+	&draft_auto, NULL,
 };
 
 /* "off, ngram[:k[,min,max]]" */
@@ -65,6 +67,13 @@ int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, i
 	return n;
 }
 
+int32_t draft_chance(const int32_t *ids, int32_t n, int32_t place)
+{
+	uint64_t h = ((uint64_t)(uint32_t)place + 1) * 0x9e3779b97f4a7c15u;
+
+	return ids[(h >> 33) % (uint32_t)n];
+}
+
 /* ---- trees ---- */
 
 int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q)
@@ -76,6 +85,14 @@ int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q)
 	t->q[t->n] = q;
 	t->dense[t->n] = NULL;
 	return t->n++;
+}
+
+int32_t draft_child(const struct draft *t, int32_t parent, int32_t id)
+{
+	for (int32_t i = parent + 1; i < t->n; i++)
+		if (t->parent[i] == parent && t->id[i] == id)
+			return i;
+	return -1;
 }
 
 int32_t draft_depth(const struct draft *t, int32_t node)
@@ -154,4 +171,18 @@ void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves)
 		t->parent[n++] = (int8_t)parent;
 	}
 	t->n = n;
+}
+
+int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size)
+{
+	return (newest + reach) / page_size - newest / page_size + 1;
+}
+
+void draft_fit(struct draft *t, const struct draft_job *job, int32_t page_size, int32_t *spare)
+{
+	int32_t each = draft_branch_pages(job->n - 1, job->depth, page_size), leaves = 1 + *spare / each;
+	int8_t branch[DRAFT_NODES];
+
+	draft_prune(t, job->nodes, job->depth, leaves < DRAFT_LEAVES ? leaves : DRAFT_LEAVES);
+	*spare -= draft_branches(t, branch) * each;
 }

@@ -29,6 +29,7 @@ enum {
 	DRAFT_MAX = 16,    /* tokens ahead */
 	DRAFT_NODES = 63,  /* of a tree: with the newest token 64 rows */
 	DRAFT_LEAVES = 16, /* paths of a tree */
+	DRAFT_SPARE = 64,  /* pages of branches, in one step */
 };
 
 /* A tree of guesses. Node i hangs on node parent[i] < i, or on the newest token if that is -1; siblings
@@ -85,6 +86,20 @@ struct draft_seen {
 	int32_t n_kept;      /* nodes kept */
 };
 
+/* What a drafter that iterates guesses had in mind in a step, for views: a grid of guesses, and what it noted down. */
+enum { DRAFT_ENTERED = 16 };
+struct draft_window {
+	int32_t levels, columns;
+	/* [levels][columns]: level 0 column 0 stands at position pos, each further column and level one behind; -1: none */
+	int32_t pos;
+	const int32_t *cell;
+	const int32_t *next;    /* [columns]: what the target says behind the last level; -1: not computed */
+	int32_t gram, n_entered;
+	const int32_t *entered; /* [n_entered][gram]: n-grams that entered the pool; the first n_own read off the window */
+	int32_t n_own;
+	int32_t pool;           /* n-grams that it has now */
+};
+
 struct drafter; /* state of one drafter for one engine */
 
 struct draft_ops {
@@ -101,6 +116,8 @@ struct draft_ops {
 	int (*learn)(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e);
 	void (*forget)(struct drafter *d, int64_t request); /* may be NULL */
 	int32_t (*width)(const struct drafter *d); /* the most nodes it proposes */
+	/* What learn() was just told of the request's step. NULL: it has no window, or had none. */
+	const struct draft_window *(*window)(struct drafter *d, int64_t request);
 };
 
 /* The table; ends with NULL. */
@@ -112,6 +129,8 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 
 /* Adds a node; -1 if there is no room. */
 int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q);
+/* The child of parent (-1: of the newest token) with this id, or -1. */
+int32_t draft_child(const struct draft *t, int32_t parent, int32_t id);
 /* Tokens ahead of the newest: 1 for a child of it. */
 int32_t draft_depth(const struct draft *t, int32_t node);
 /* The deepest node's. */
@@ -121,6 +140,15 @@ int32_t draft_reach(const struct draft *t);
 int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES]);
 /* Cuts what is more than so many nodes, depth or leaves, and equal siblings: what is left is a tree. */
 void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves);
+
+/* Cuts a tree to what a step has room for: nodes, depth, and the spare pages that its branches take, each from the
+ * page of the newest token (ids[n - 1]) on. *spare: left in this step. */
+void draft_fit(struct draft *t, const struct draft_job *job, int32_t page_size, int32_t *spare);
+/* Pages that a branch has for itself, if the tree reaches so many tokens ahead of position newest. */
+int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size);
+
+/* A token of the text for a place of which nothing is known: by chance of the place, the same each time. */
+int32_t draft_chance(const int32_t *ids, int32_t n, int32_t place);
 
 /* Reads "4,2,8": at most cap numbers in [least, most]; how many, or -1. NULL and "" are none. */
 int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap);

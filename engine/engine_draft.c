@@ -8,6 +8,7 @@
  * path's tokens where plain decoding would have them, and gives its bits (law 2). SpecInfer (Miao et al. 2024) and
  * Medusa (Cai et al. 2024) mask a common cache instead, which would put positions out of their spans. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,27 +27,6 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
 							   .pages = r->pages, .params = &r->params, .sample = r->sample,
 							   .rejection = e->rejection, .out = &r->draft };
-}
-
-/* Pages that a branch has for itself, if the tree reaches so many tokens ahead. */
-static int32_t branch_pages(const struct engine *e, int32_t newest, int32_t reach)
-{
-	int32_t size = e->info.page_size;
-
-	return (newest + reach) / size - newest / size + 1;
-}
-
-/* Trees are cut to the spare pages that the step has left. */
-static void prune(struct engine *e, const struct draft_job *job, int32_t *spare)
-{
-	struct draft *t = job->out;
-	int32_t each = branch_pages(e, job->n - 1, job->depth), leaves = 1 + *spare / each;
-	int8_t branch[DRAFT_NODES];
-
-	if (e->rejection) /* it judges one guess a position */
-		leaves = 1;
-	draft_prune(t, job->nodes, job->depth, leaves < DRAFT_LEAVES ? leaves : DRAFT_LEAVES);
-	*spare -= draft_branches(t, branch) * each;
 }
 
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
@@ -72,7 +52,7 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	}
 	start = now_ns() - start;
 	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
-		prune(e, &e->jobs[i], &spare);
+		draft_fit(e->jobs[i].out, &e->jobs[i], e->info.page_size, &spare);
 	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
 }
 
@@ -130,7 +110,7 @@ static int32_t *new_branch(struct engine *e, const struct plan_item *item, int32
 {
 	const struct request *r = item->r;
 	int32_t *table = e->branch + (size_t)e->n_branches++ * (size_t)e->branch_stride;
-	int32_t size = e->info.page_size, first = item->pos / size, n = branch_pages(e, item->pos, reach);
+	int32_t size = e->info.page_size, first = item->pos / size, n = draft_branch_pages(item->pos, reach, size);
 
 	memcpy(table, r->pages, (size_t)first * sizeof *table);
 	for (int32_t b = first; b < first + n; b++)
@@ -202,25 +182,42 @@ static void tell_judged(struct engine *e, const struct plan_item *item, int32_t 
 	engine_tell_draft(e, item, node, verdict, &v);
 }
 
-/* One guess by modified rejection. */
-static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item, int32_t node)
+/* What modified rejection would say of the children of a node, in their order, while the race decides: with the
+ * numbers that it would draw. A guess that was not drawn counts as certain, so what is left of the target behind a
+ * rejected one is the rest; of one that was drawn only its own probability is known here, and what comes
+ * after its rejection is not. */
+struct would {
+	float gone; /* the target's probability of those rejected */
+	bool settled, unknown;
+};
+
+static void would_reject(struct engine *e, const struct plan_item *item, int32_t node, struct would *w,
+						 struct engine_verdict *v)
 {
 	const struct draft *t = &item->r->draft;
 	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
-	struct engine_verdict v;
-	bool kept;
 
-	sampler_draft(e->sampler, t->id[node], &v.p, &v.arrival);
-	kept = sampler_reject(e->sampler, t->id[node], t->q[node], t->dense[node], key, &e->drawn, &v.arrival,
-						  &v.winner_arrival);
-	v.winner = e->drawn.id;
-	tell_judged(e, item, node, kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v);
-	return kept ? node : -1;
+	v->other = EV_NULL_I;
+	v->other_arrival = v->other_winner_arrival = NAN;
+	if (w->unknown)
+		return;
+	if (w->settled) {
+		v->other = EV_VERDICT_unread;
+		return;
+	}
+	v->other_arrival = sampler_accept_u(e->sampler, t->id[node], key);
+	v->other_winner_arrival = v->p / ((1 - w->gone) * t->q[node]);
+	w->settled = v->other_arrival < v->other_winner_arrival;
+	v->other = w->settled ? EV_VERDICT_accepted : EV_VERDICT_rejected;
+	w->gone += v->p;
+	w->unknown = !w->settled && t->q[node] < 1;
 }
 
-int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+static int32_t judge_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
 {
 	const struct draft *t = &item->r->draft;
+	struct engine_verdict best = { 0 };
+	struct would w = { 0 };
 	int32_t kept = -1;
 
 	for (int32_t i = node + 1; i < t->n; i++) {
@@ -229,22 +226,58 @@ int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t nod
 		if (t->parent[i] != node)
 			continue;
 		told[i] = true;
-		if (e->rejection)
-			return judge_by_rejection(e, item, i);
+		sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
+		would_reject(e, item, i, &w, &v);
 		if (t->id[i] == e->drawn.id) {
 			kept = i;
-			continue;
+			best = v;
+		} else {
+			tell_judged(e, item, i, EV_VERDICT_rejected, v);
 		}
-		sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
-		tell_judged(e, item, i, EV_VERDICT_rejected, v);
 	}
-	if (kept >= 0) { /* last, next to the token that it became */
-		struct engine_verdict v = { .winner = e->drawn.id, .winner_arrival = e->drawn.arrival };
+	if (kept >= 0) /* last, next to the token that it became */
+		tell_judged(e, item, kept, EV_VERDICT_accepted, best);
+	return kept;
+}
 
-		sampler_draft(e->sampler, e->drawn.id, &v.p, &v.arrival);
-		tell_judged(e, item, kept, EV_VERDICT_accepted, v);
+/* One guess after the other, each against what those before it have left of the target. The race's verdict is
+ * known too: it was run on the same row. */
+static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	const struct draft *t = &item->r->draft;
+	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
+	struct sample_result raced = e->drawn;
+	struct engine_verdict v[DRAFT_NODES];
+	int32_t judged[DRAFT_NODES], n = 0, kept = -1;
+
+	sampler_reject_begin(e->sampler, key);
+	for (int32_t i = node + 1; i < t->n && kept < 0; i++) {
+		struct engine_verdict *at = &v[n];
+
+		if (t->parent[i] != node)
+			continue;
+		sampler_draft(e->sampler, t->id[i], &at->p, &at->other_arrival);
+		at->other = t->id[i] == raced.id ? EV_VERDICT_accepted : EV_VERDICT_rejected;
+		at->other_winner_arrival = raced.arrival;
+		if (sampler_reject_next(e->sampler, t->id[i], t->dense[i] ? t->q[i] : 1, t->dense[i], &at->arrival,
+								&at->winner_arrival))
+			kept = i;
+		judged[n++] = i;
+		told[i] = true;
+	}
+	if (!n)
+		return -1;
+	sampler_reject_end(e->sampler, kept < 0 ? -1 : t->id[kept], &e->drawn);
+	for (int32_t i = 0; i < n; i++) {
+		v[i].winner = e->drawn.id;
+		tell_judged(e, item, judged[i], judged[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
 	}
 	return kept;
+}
+
+int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	return e->rejection ? judge_by_rejection(e, item, node, told) : judge_by_race(e, item, node, told);
 }
 
 void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
@@ -292,6 +325,16 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 	e->n_seen++;
 }
 
+/* What a drafter that iterates guesses had in mind. */
+static void tell_windows(struct engine *e)
+{
+	const struct draft_window *w;
+
+	for (int32_t i = 0; e->draft_ops && e->draft_ops->window && i < e->n_seen; i++)
+		if (e->seen[i].draft && (w = e->draft_ops->window(e->drafter, e->seen[i].request)))
+			engine_tell_window(e, e->seen[i].request, w);
+}
+
 int engine_tell_seen(struct engine *e, struct err *err)
 {
 	int64_t start = now_ns();
@@ -301,5 +344,6 @@ int engine_tell_seen(struct engine *e, struct err *err)
 	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
 		return -1;
 	e->learn_ns = now_ns() - start;
+	tell_windows(e);
 	return e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
 }

@@ -117,6 +117,7 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->parent = t->parent[node] + 1;
 	d->drafter = text(t->by ? t->by : e->draft_ops->name);
 	d->id = t->id[node];
+	d->depth = draft_depth(t, node);
 	d->top = e->forward.stats[item->out + 1 + node].argmax;
 	d->rule = e->rejection ? EV_RULE_rejection : EV_RULE_race;
 	d->verdict = verdict;
@@ -126,7 +127,32 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 		d->arrival = (double)v->arrival;
 		d->winner = v->winner;
 		d->winner_arrival = (double)v->winner_arrival;
+		d->other = v->other;
+		d->other_arrival = (double)v->other_arrival;
+		d->other_winner_arrival = (double)v->other_winner_arrival;
 	}
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w)
+{
+	size_t cells = (size_t)w->levels * (size_t)w->columns, entered = (size_t)w->n_entered * (size_t)w->gram;
+	struct event ev;
+
+	for (size_t i = 0; i < cells; i++)
+		stream_vocab(&e->stream, w->cell[i]);
+	for (int32_t i = 0; i < w->columns; i++)
+		if (w->next[i] >= 0)
+			stream_vocab(&e->stream, w->next[i]);
+	for (size_t i = 0; i < entered; i++)
+		stream_vocab(&e->stream, w->entered[i]);
+	ev_init(&ev, EV_window);
+	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = text(e->draft_ops->name),
+									  .pos = w->pos, .levels = w->levels, .columns = w->columns,
+									  .cells = { w->cell, cells * sizeof *w->cell },
+									  .next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
+									  .entered = { w->entered, entered * sizeof *w->entered }, .own = w->n_own,
+									  .pool = w->pool };
 	stream_emit(&e->stream, &ev);
 }
 

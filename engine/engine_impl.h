@@ -17,7 +17,7 @@
 enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
-	ENGINE_SPARE_PAGES = 64, /* of draft trees' branches, in one step */
+	ENGINE_SPARE_PAGES = DRAFT_SPARE,
 	ENGINE_ALSO = 1024,      /* further places of keys and values, likewise */
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
@@ -100,10 +100,13 @@ void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish
 struct engine_verdict { /* the fields of EV_draft of the same names */
 	float p, arrival, winner_arrival;
 	int32_t winner;
+	int64_t other;
+	float other_arrival, other_winner_arrival;
 };
 /* v NULL: it was never judged. */
 void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
 					   enum ev_code_verdict verdict, const struct engine_verdict *v);
+void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w);
 void engine_tell_attention(struct engine *e, const struct plan_item *item, int32_t observed);
 void engine_tell_step(struct engine *e);
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,

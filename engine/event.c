@@ -39,19 +39,22 @@ const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 
 int ev_since(enum ev_kind kind)
 {
-	if (kind == EV_cost || kind == EV_shadow || kind == EV_choice || kind == EV_search || kind == EV_sharing)
+	if (kind == EV_window || kind == EV_cost || kind == EV_shadow || kind == EV_choice || kind == EV_search ||
+		kind == EV_sharing)
 		return 3;
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
 
 int ev_field_since(enum ev_kind kind, int field)
 {
+	static const char *const of_trees[] = { "parent", "top", "depth", "other", "other_arrival", "other_winner_arrival" };
 	const char *name = ev_info[kind].fields[field].name;
 
 	if (kind == EV_session && !strcmp(name, "device"))
 		return 2;
-	if (kind == EV_draft && (!strcmp(name, "parent") || !strcmp(name, "top")))
-		return 3;
+	for (size_t i = 0; kind == EV_draft && i < sizeof of_trees / sizeof *of_trees; i++)
+		if (!strcmp(name, of_trees[i]))
+			return 3;
 	return ev_since(kind);
 }
 

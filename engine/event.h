@@ -282,7 +282,25 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(winner, "", "token id that won the draw")                                                    \
 	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")              \
 	I(parent, "", "place in the draft of the token that it hangs on; 0: the newest token. In a chain nth - 1")  \
-	I(top, "", "token id that the target holds most probable behind it; computed whether it was kept or not")
+	I(top, "", "token id that the target holds most probable behind it; computed whether it was kept or not") \
+	I(depth, "", "tokens ahead of the newest token: 1 hangs on it")                                \
+	I(other, "verdict", "what the other rule would have said of it, with the same tokens before; absent: cannot be said") \
+	R(other_arrival, "", "arrival, as the other rule has it")                                      \
+	R(other_winner_arrival, "", "winner_arrival, as the other rule has it")
+
+#define EV_FIELDS_window(I, R, T, B)                                                               \
+	I(step, "", "step that computed it")                                                           \
+	I(request, "", "request")                                                                      \
+	T(drafter, "", "whose window it is")                                                           \
+	I(pos, "", "position of its first column's first level; each further column and level is one further on") \
+	I(levels, "", "levels of guesses, the oldest first")                                           \
+	I(columns, "", "columns of each")                                                              \
+	B(cells, "", "i32 [levels][columns]: token ids guessed")                                       \
+	B(next, "", "i32 [columns]: token ids that the target says behind the last level, which the next window begins with; -1: not computed") \
+	I(gram, "", "tokens of an n-gram of its pool")                                                 \
+	B(entered, "", "i32 [][gram]: n-grams that were new to the pool in this step, at most 16")     \
+	I(own, "", "of them made by the window, which come first; the others are the text's")          \
+	I(pool, "", "n-grams in the pool then")
 
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \
@@ -411,6 +429,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(token, "a token was generated")                                                          \
 	EVENT(score, "a given token was judged")                                                       \
 	EVENT(draft, "a drafted token was verified")                                                   \
+	EVENT(window, "what a drafter that iterates guesses had in mind in a step")                    \
 	EVENT(cost, "what a step of so many rows takes on this machine, measured by steps run for nothing") \
 	EVENT(shadow, "how a drafter that guesses without being used would have done so far")          \
 	EVENT(choice, "the drafter `auto` chose another one")                                          \

@@ -29,9 +29,10 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->scratch = malloc((n + 1) * sizeof *s->scratch);
 	s->count = calloc(n, sizeof *s->count);
 	s->touched = malloc(n * sizeof *s->touched);
+	s->rest = malloc(n * sizeof *s->rest);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
 	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched ||
-		!s->bucket) {
+		!s->bucket || !s->rest) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
 	}
@@ -52,6 +53,7 @@ void sampler_close(struct sampler *s)
 	free(s->count);
 	free(s->touched);
 	free(s->bucket);
+	free(s->rest);
 	free(s);
 }
 

@@ -89,13 +89,24 @@ void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, c
  */
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival);
 
-/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), after sampler_pick on
- * the same row (whose token is then not used): accepts the draft with probability min(1, p/q), with
- * a draw of its own; else draws from the normalised positive part of p - q, where q puts `q` on the
- * draft alone (n-gram drafters have q = 1) or is the dense row q_dense [vocab] if not NULL. Returns
- * true if accepted; fills u and threshold = p/q; out->id is the token to use, out->arrival its
- * arrival in the race of what p - q leaves, NaN if accepted. */
-bool sampler_reject(struct sampler *s, int32_t draft, float q, const float *q_dense,
-					struct sample_key key, struct sample_result *out, float *u, float *threshold);
+/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), for several candidates of one position
+ * (Miao et al. 2024, SpecInfer, algorithm 2; Yang et al. 2024, "Multi-Candidate Speculative Decoding"), after
+ * sampler_pick on the same row, whose token is then not used.
+ *
+ * begin; next for one candidate after the other until one is accepted; end. A candidate is accepted with
+ * probability min(1, r/q), by a draw of its own, where r is what is left of the target: at first the target itself, and behind each
+ * rejected candidate the normalised positive part of r - q. q puts `q` on the candidate alone (a guess that was
+ * chosen, not drawn, has q = 1) or is the dense row q_dense [vocab] that it was drawn from. Candidates are
+ * drawn without replacement (Chen et al. 2024, Sequoia): of a dense row those rejected before are out. */
+void sampler_reject_begin(struct sampler *s, struct sample_key key);
+/* True if accepted; fills u and threshold = r/q. */
+bool sampler_reject_next(struct sampler *s, int32_t draft, float q, const float *q_dense, float *u,
+						 float *threshold);
+/* accepted: its id, or -1: the token is drawn from what is left. out->id is the token to use, out->arrival its arrival
+ * in the race of what is left, NaN if accepted. */
+void sampler_reject_end(struct sampler *s, int32_t accepted, struct sample_result *out);
+
+/* The u that sampler_reject_next draws for a candidate. */
+float sampler_accept_u(const struct sampler *s, int32_t draft, struct sample_key key);
 
 #endif

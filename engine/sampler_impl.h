@@ -15,7 +15,7 @@
 #include "kernels/draw.h"
 
 enum { STAGE_PENALTIES, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P, STAGE_MIN_P };
-enum { SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT };
+enum { SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT, SAMPLER_GONE = 64 };
 
 struct sampler {
 	const struct k_draw_passes *pass;
@@ -48,6 +48,14 @@ struct sampler {
 	int32_t left[EV_N_STAGES];
 	int32_t winner;
 	float winner_arrival;
+
+	/* Modified rejection: what the rejected candidates left of the target, [vocab], if there were any. Only
+	 * the survivors' places are filled. */
+	float *rest;
+	double rest_mass;
+	int32_t gone[SAMPLER_GONE], n_gone;
+	const float *gone_dense[SAMPLER_GONE];
+	uint32_t reject_pos, reject_sample;
 };
 
 /* The last place of a prefix. */

@@ -21,6 +21,7 @@ struct sim {
 	struct plan plan;
 	const struct draft_ops *ops;
 	struct drafter *drafter;
+	struct draft_job *jobs; /* [slots] */
 	struct cost cost;
 	struct counter counter;
 	struct whatif_counts *counts;
@@ -48,22 +49,25 @@ static void on_event(void *arg, const struct event *ev)
 	whatif_count(&((struct sim *)arg)->counter, ev);
 }
 
-/* Only drafters that need no model open here, and those cannot fail. */
+/* Only drafters that need no model open here, and those cannot fail. As engine/engine_draft.c does it. */
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 {
 	struct sim *s = arg;
-	int32_t width = s->ops->width(s->drafter);
+	int32_t width = s->ops->width(s->drafter), spare = DRAFT_SPARE, n_jobs = 0;
 
 	for (int32_t i = 0; i < n; i++) {
 		int32_t depth = r[i]->limit - r[i]->n_ids - 1;
-		struct draft_job job = { .request = r[i]->id, .ids = r[i]->ids, .n = r[i]->n_ids,
-								 .n_prompt = r[i]->n_prompt, .nodes = nodes < width ? nodes : width,
-								 .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX, .params = &r[i]->params,
-								 .sample = r[i]->sample, .out = &r[i]->draft };
 
-		if (depth > 0)
-			s->ops->propose(s->drafter, &job, 1, NULL);
+		s->jobs[n_jobs] = (struct draft_job){ .request = r[i]->id, .ids = r[i]->ids, .n = r[i]->n_ids,
+											  .n_prompt = r[i]->n_prompt, .nodes = nodes < width ? nodes : width,
+											  .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
+											  .params = &r[i]->params, .sample = r[i]->sample, .out = &r[i]->draft };
+		n_jobs += depth > 0;
 	}
+	if (n_jobs)
+		s->ops->propose(s->drafter, s->jobs, n_jobs, NULL);
+	for (int32_t i = 0; i < n_jobs; i++)
+		draft_fit(s->jobs[i].out, &s->jobs[i], s->kv.store.page_size, &spare);
 }
 
 /* ---- settings ---- */
@@ -166,7 +170,8 @@ static int open_sim(struct sim *s, struct recorded *r, const struct whatif_setti
 	s->sched.propose = s->ops ? propose : NULL;
 	s->sched.arg = s;
 	s->plan.item = calloc((size_t)w->slots, sizeof *s->plan.item);
-	if (!s->plan.item)
+	s->jobs = calloc((size_t)w->slots, sizeof *s->jobs);
+	if (!s->plan.item || !s->jobs)
 		return err_set(e, ERR_MEMORY, "no memory for %d slots", w->slots);
 	stream_add(&s->stream, on_event, s);
 	stream_begin(&s->stream);
@@ -182,6 +187,7 @@ static void close_sim(struct sim *s)
 	if (s->ops)
 		s->ops->close(s->drafter);
 	free(s->plan.item);
+	free(s->jobs);
 	free(s->counter.seen);
 }
 
@@ -242,6 +248,8 @@ static void finish(struct sim *s, struct request *r, bool as_recorded)
 {
 	sched_register(&s->sched, r);
 	sched_remove(&s->sched, r);
+	if (s->ops && s->ops->forget)
+		s->ops->forget(s->drafter, r->id);
 	request_free(r);
 	s->n_open--;
 	s->counts->unfinished += !as_recorded;
@@ -305,18 +313,16 @@ static void interfere_all(struct sim *s)
 		interfere(s, s->sched.queue[i]);
 }
 
-/* The token that was drawn then is drawn now. *kept: it is the draft's. False if the request has no more of its
- * own: it ended, or waits for its cancel. */
-static bool draw(struct sim *s, struct request *r, int32_t draft, bool *kept)
+/* The token that was drawn then is drawn now. False if the request has no more of its own: it ended, or waits for
+ * its cancel. */
+static bool draw(struct sim *s, struct request *r)
 {
 	struct script *q = script_of(s, r);
 
-	*kept = false;
 	q->overdrawn = q->at >= q->n_acts || q->act[q->at].kind != ACT_DRAWN || r->n_ids >= r->limit;
 	if (q->overdrawn)
 		return false;
 	r->ids[r->n_ids++] = q->act[q->at++].value;
-	*kept = draft < 0 || draft == r->ids[r->n_ids - 1];
 	s->counts->tokens++;
 	return true;
 }
@@ -332,26 +338,23 @@ static void register_pages(struct sim *s, struct request *r)
 static void after_decode(struct sim *s, const struct plan_item *item)
 {
 	struct request *r = item->r;
+	int32_t node = -1;
 
-	for (int32_t j = 0; j <= item->n_drafts; j++) {
-		bool drafted = j < item->n_drafts, kept;
-
+	do {
 		r->computed++;
-		if (!draw(s, r, drafted ? r->draft.id[j] : -1, &kept))
+		if (!draw(s, r))
 			break;
-		s->counts->accepted += drafted && kept;
+		node = item->n_drafts ? draft_child(&r->draft, node, r->ids[r->n_ids - 1]) : -1;
+		s->counts->accepted += node >= 0;
 		if (!goes_on(s, r))
 			return;
-		if (!kept)
-			break;
-	}
+	} while (node >= 0);
 	register_pages(s, r);
 }
 
 static void after(struct sim *s, const struct plan_item *item)
 {
 	struct request *r = item->r;
-	bool kept;
 
 	if (item->work != EV_WORK_prefill) {
 		after_decode(s, item);
@@ -363,7 +366,7 @@ static void after(struct sim *s, const struct plan_item *item)
 			finish(s, r, true);
 		return;
 	}
-	if (item->n_out && draw(s, r, -1, &kept) && !goes_on(s, r))
+	if (item->n_out && draw(s, r) && !goes_on(s, r))
 		return;
 	register_pages(s, r);
 }

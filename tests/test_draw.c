@@ -82,7 +82,7 @@ static void test_tail(void **state)
 	for (int64_t i = 0; i < DRAWS; i++) {
 		struct sample_result got;
 
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i, 3}, &got);
+		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 3}, &got);
 		seen[got.id == 31000 ? BINS : got.id / (MOST / BINS)]++;
 	}
 	for (int i = 0; i < BINS; i++)
@@ -119,7 +119,7 @@ static void test_fit(void **state)
 		p.temperature = 1.3f;
 		p.seed = 11;
 		for (int64_t i = 0; i < DRAWS; i++) {
-			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i / 4, i % 4}, &got);
+			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i / 4, .sample = i % 4}, &got);
 			seen[got.id]++;
 		}
 		for (int32_t i = 0; i < N; i++) {
@@ -131,6 +131,17 @@ static void test_fit(void **state)
 		check_fit(seen, want, N, DRAWS);
 	}
 	sampler_close(s);
+}
+
+static bool reject(struct sampler *s, int32_t draft, float q, const float *dense, struct sample_key key,
+				   struct sample_result *out, float *u, float *threshold)
+{
+	bool kept;
+
+	sampler_reject_begin(s, key);
+	kept = sampler_reject_next(s, draft, q, dense, u, threshold);
+	sampler_reject_end(s, kept ? draft : -1, out);
+	return kept;
 }
 
 /* The drafter draws from a distribution of its own; what comes out has the target's. */
@@ -157,7 +168,7 @@ static void try_rejection(int dense, float top_p, float draft_q)
 	dp.top_p = 1;
 	dp.seed = 99;
 	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_key key = {i, 0};
+		struct sample_key key = {.pos = i};
 		struct sample_result got, drafted;
 		float u, threshold, chance;
 		int32_t draft;
@@ -168,7 +179,7 @@ static void try_rejection(int dense, float top_p, float draft_q)
 			sampler_draft(drafter, k, &q[k], &arrival);
 		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
 		draft = dense ? drafted.id : 5;
-		kept = sampler_reject(s, draft, draft_q, dense ? q : NULL, key, &got, &u, &threshold);
+		kept = reject(s, draft, draft_q, dense ? q : NULL, key, &got, &u, &threshold);
 		accepted += kept;
 		assert_true(u == k_draw_u(p.seed, (uint32_t)draft, (uint32_t)i, 0, PURPOSE_ACCEPT));
 		assert_true(kept == (u < threshold) && (!kept || got.id == draft));
@@ -210,6 +221,103 @@ static void test_rejection(void **state)
 	try_rejection(0, 1, 0.125f);
 }
 
+/* The first `most` of a drafter's race: candidates drawn without replacement. */
+static void draw_several(struct sampler *drafter, int32_t n, int32_t most, int32_t *id)
+{
+	for (int32_t k = 0; k < most; k++) {
+		float least = INFINITY;
+
+		for (int32_t i = 0; i < n; i++) {
+			float p, arrival;
+			bool had = false;
+
+			for (int32_t j = 0; j < k; j++)
+				had |= id[j] == i;
+			sampler_draft(drafter, i, &p, &arrival);
+			if (!had && arrival < least) {
+				least = arrival;
+				id[k] = i;
+			}
+		}
+	}
+}
+
+/* Several candidates of one position: chosen ones, drawn ones, and both. What comes out has the target's
+ * distribution, and each further candidate raises the share that is accepted. */
+static double try_several(int n_dense, int n_chosen, float top_p)
+{
+	enum { N = 12, DRAWS = 20000 };
+	static const int32_t chosen[] = {5, 3, 10, 1};
+	struct sample_params p = SAMPLE_DEFAULTS, dp = SAMPLE_DEFAULTS;
+	struct sampler *s, *drafter;
+	struct k_logit_stats stats, dstats;
+	struct err e = {0};
+	int64_t seen[N] = {0}, accepted = 0;
+	float guess[N], q[N], arrival;
+	double want[N];
+
+	assert_int_equal(sampler_open(&s, N, &e), 0);
+	assert_int_equal(sampler_open(&drafter, N, &e), 0);
+	make_target(row, N);
+	for (int32_t i = 0; i < N; i++)
+		guess[i] = row[(i + 2) % N] * 0.8f;
+	stats = stats_of(row, N);
+	dstats = stats_of(guess, N);
+	p.temperature = dp.temperature = 1;
+	p.top_p = top_p;
+	dp.top_p = 1;
+	dp.seed = 99;
+	for (int64_t i = 0; i < DRAWS; i++) {
+		struct sample_key key = {.pos = i};
+		struct sample_result got, drafted;
+		int32_t id[8], kept = -1;
+		float u, threshold;
+
+		sampler_pick(drafter, guess, &dstats, &dp, NULL, 0, key, &drafted);
+		for (int32_t k = 0; k < N; k++)
+			sampler_draft(drafter, k, &q[k], &arrival);
+		draw_several(drafter, N, n_dense, id);
+		memcpy(id + n_dense, chosen, (size_t)n_chosen * sizeof *id);
+		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
+		sampler_reject_begin(s, key);
+		for (int32_t k = 0; k < n_dense + n_chosen && kept < 0; k++)
+			if (sampler_reject_next(s, id[k], 1, k < n_dense ? q : NULL, &u, &threshold))
+				kept = id[k];
+		sampler_reject_end(s, kept, &got);
+		assert_true(kept < 0 || got.id == kept);
+		accepted += kept >= 0;
+		seen[got.id]++;
+	}
+	for (int32_t i = 0; i < N; i++) {
+		float t;
+
+		sampler_draft(s, i, &t, &arrival);
+		want[i] = (double)t;
+	}
+	check_fit(seen, want, N, DRAWS);
+	sampler_close(s);
+	sampler_close(drafter);
+	return (double)accepted / DRAWS;
+}
+
+static void test_several(void **state)
+{
+	double chosen = try_several(0, 1, 1), drawn = try_several(1, 0, 1);
+
+	(void)state;
+	for (int n = 2; n <= 3; n++) {
+		double more = try_several(0, n, 1);
+
+		assert_true(more > chosen + 0.01);
+		chosen = more;
+		more = try_several(n, 0, 1);
+		assert_true(more > drawn + 0.01);
+		drawn = more;
+	}
+	try_several(2, 2, 1);
+	try_several(3, 1, 0.8f);
+}
+
 /* At temperature 0 both rules keep exactly the best token. */
 static void test_rejection_greedy(void **state)
 {
@@ -226,10 +334,10 @@ static void test_rejection_greedy(void **state)
 	make_target(row, 100);
 	stats = stats_of(row, 100);
 	for (int32_t draft = 0; draft < 100; draft++) {
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){draft, 0}, &got);
+		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = draft, .sample = 0}, &got);
 		assert_int_equal(got.id, stats.argmax);
 		assert_int_equal(
-			sampler_reject(s, draft, 1, NULL, (struct sample_key){draft, 0}, &got, &u, &threshold),
+			reject(s, draft, 1, NULL, (struct sample_key){.pos = draft, .sample = 0}, &got, &u, &threshold),
 			draft == stats.argmax);
 		assert_int_equal(got.id, stats.argmax);
 	}
@@ -258,7 +366,7 @@ static void test_race_speculation(void **state)
 		struct sample_result got;
 		float prob, arrival;
 
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){i, 0}, &got);
+		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 0}, &got);
 		sampler_draft(s, 17, &prob, &arrival);
 		assert_true((arrival <= got.arrival) == (got.id == 17));
 		kept += got.id == 17;
@@ -318,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_tail),
 		cmocka_unit_test(test_fit),
 		cmocka_unit_test(test_rejection),
+		cmocka_unit_test(test_several),
 		cmocka_unit_test(test_rejection_greedy),
 		cmocka_unit_test(test_race_speculation),
 	};

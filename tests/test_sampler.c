@@ -268,12 +268,12 @@ static void test_top_p_boundary(void **state)
 		struct k_logit_stats stats = stats_of(row, 1024);
 
 		p.top_p = (float)k / 512; /* exact */
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){k, 0}, &got);
+		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = k, .sample = 0}, &got);
 		assert_int_equal(got.survivors, k == 512 ? 1024 : k ? k : 1);
 		if (k > 0 && k < 512) {
 			assert_true(got.id <= 2 * k - 1);
 			p.top_p = k_float(k_bits(p.top_p) + 1); /* a hair more takes one token more */
-			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){k, 0}, &got);
+			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = k, .sample = 0}, &got);
 			assert_int_equal(got.survivors,
 							 (int32_t)((double)p.top_p * 512) == k &&
 									 (uint64_t)((double)p.top_p * 0x1p32 + 0.5) == (uint64_t)k << 23
@@ -307,7 +307,7 @@ static void test_top_p_fraction(void **state)
 		if (product <= first || product - first >= (unsigned __int128)1 << 32)
 			continue;
 		p.top_p = (float)part * 0x1p-32f;
-		sampler_pick(s, l, &stats, &p, NULL, 0, (struct sample_key){i, 0}, &got);
+		sampler_pick(s, l, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 0}, &got);
 		assert_int_equal(got.survivors, 2);
 		found++;
 	}
@@ -337,10 +337,14 @@ static void test_degenerate(void **state)
 					row[i] = some && i % 2 ? 0.25f : values[v];
 				stats = stats_of(row, 300);
 				p.temperature = temperatures[t];
-				sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){t, v}, &got);
+				sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = t, .sample = v}, &got);
 				assert_in_range(got.id, 0, 299);
 				assert_in_range(got.survivors, 1, 300);
-				sampler_reject(s, 7, 1, NULL, (struct sample_key){t, v}, &got, &u, &threshold);
+				sampler_reject_begin(s, (struct sample_key){.pos = t, .sample = v});
+				for (int32_t id = 7; id < 10; id++)
+					if (sampler_reject_next(s, id, 1, NULL, &u, &threshold))
+						break;
+				sampler_reject_end(s, -1, &got);
 				assert_in_range(got.id, 0, 299);
 			}
 	sampler_close(s);

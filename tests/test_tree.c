@@ -33,7 +33,7 @@ struct drafter { /* of this test */
 struct world {
 	struct engine *e;
 	struct told r[REQUESTS + 1];
-	int n_accepted, n_rejected, n_unread, n_branches, n_finished;
+	int n_accepted, n_rejected, n_unread, n_branches, n_finished, n_other;
 };
 
 static char *model_path;
@@ -60,6 +60,7 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
+		w->n_other += ev->u.draft.other == EV_VERDICT_accepted || ev->u.draft.other == EV_VERDICT_rejected;
 		w->n_unread += ev->u.draft.verdict == EV_VERDICT_unread;
 		w->n_branches += ev->u.draft.parent != ev->u.draft.nth - 1;
 	} else if (ev->kind == EV_finish) {
@@ -207,6 +208,56 @@ static bool find_device(void)
 	return true;
 }
 
+/* Requests at temperature 0 alone: by rejection the others have other texts, of the same distribution. */
+static void compare_greedy(const struct world *plain, const struct world *w)
+{
+	for (int i = 1; i <= REQUESTS; i += 2) {
+		assert_int_equal(w->r[i].n, plain->r[i].n);
+		assert_memory_equal(w->r[i].id, plain->r[i].id, sizeof w->r[i].id);
+		assert_memory_equal(w->r[i].hash, plain->r[i].hash, sizeof w->r[i].hash);
+	}
+}
+
+/* The drafters of the table that need no file. */
+static void with_drafter(const struct world *plain, const char *spec, const char *rule, int32_t page_size,
+						 int32_t pages)
+{
+	static struct world w;
+	struct err err = { 0 };
+
+	world_open(&w, "cpu", 2, page_size, pages);
+	if (engine_set_spec(w.e, spec, &err) || engine_set(w.e, "rule", rule, &err))
+		fail_msg("%s", err.text);
+	submit_all(&w);
+	run_all(&w);
+	engine_close(w.e);
+	if (!strcmp(rule, "race"))
+		compare(plain, &w);
+	else
+		compare_greedy(plain, &w);
+	assert_true(w.n_rejected > 5);
+	assert_true(w.n_other > 5);
+}
+
+static void test_drafters(void **state)
+{
+	static const char *const specs[] = { "ngram:4,1,4", "ngram:5,1,4,4", "ngram:4,1,3,pool", "ngram:6,1,4,3,pool",
+										 "jacobi", "jacobi:9", "lookahead", "lookahead:4,4,3", "lookahead:6,3,8",
+										 "lookahead:1,5,4" };
+	static struct world plain;
+
+	(void)state;
+	world_open(&plain, "ref", 1, 16, 64);
+	submit_all(&plain);
+	run_all(&plain);
+	engine_close(plain.e);
+	for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+		with_drafter(&plain, specs[i], "race", i % 2 ? 16 : 64, i % 2 ? 64 : 16);
+		with_drafter(&plain, specs[i], "rejection", i % 2 ? 64 : 16, i % 2 ? 16 : 64);
+		with_drafter(&plain, specs[i], "race", 16, 20); /* pages run short */
+	}
+}
+
 static void with_trees(const struct world *plain, const char *backend, int32_t threads, int32_t page_size,
 					   int32_t pages, uint32_t seed)
 {
@@ -308,6 +359,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_prune), cmocka_unit_test(test_trees),
+										 cmocka_unit_test(test_drafters),
 										 cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -128,7 +128,7 @@ static void test_as_recorded(void **state)
 		struct whatif w;
 
 		o.pages = 9 + (int32_t)(seed % 4) * 6;
-		o.spec = seed % 3 ? "ngram:3,1,4" : "off";
+		o.spec = seed % 3 == 2 ? "ngram:3,1,4,3,pool" : seed % 3 ? "ngram:3,1,4" : "off";
 		o.evict = seed % 5 == 0 ? "fifo" : seed % 5 == 1 ? "lfu" : NULL;
 		record(seed, &o, true);
 		if (whatif_run(file, &s, &w, &e))
@@ -176,7 +176,7 @@ static void test_other_settings(void **state)
 		if (seed % 6 == 4)
 			s.prefix_cache = 0;
 		if (seed % 7 == 5)
-			s.spec = seed & 1 ? "off" : "ngram:6";
+			s.spec = seed & 1 ? "off" : seed & 2 ? "ngram:6" : "ngram:4,1,4,3,pool";
 		s.evict = policy[seed % 3];
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);

@@ -215,6 +215,7 @@ static void add_draft(struct keyframer *k, const struct ev_draft *e)
 	struct key_counts *c = &k->now.counts;
 	struct key_request *r = find(k, e->request);
 	bool accepted = e->verdict == EV_VERDICT_accepted;
+	int64_t ahead = e->depth >= 1 ? e->depth : e->nth; /* of old, drafts were chains */
 
 	if (!r)
 		return;
@@ -226,9 +227,9 @@ static void add_draft(struct keyframer *k, const struct ev_draft *e)
 	c->n_rejected += !accepted;
 	r->n_accepted += accepted;
 	k->marks.rejected += !accepted;
-	if (e->nth >= 1 && e->nth <= KEY_PLACES) {
-		c->judged[e->nth - 1]++;
-		c->accepted[e->nth - 1] += accepted;
+	if (ahead >= 1 && ahead <= KEY_PLACES) {
+		c->judged[ahead - 1]++;
+		c->accepted[ahead - 1] += accepted;
 	}
 }
 

@@ -108,15 +108,16 @@ const struct schema_view schema_views[] = {
 	  "LEFT JOIN exponent m ON m.e = " EXPONENT("c.mass") "\n"
 	  "LEFT JOIN exponent w ON w.e = " EXPONENT("c.value") },
 	{ "drafts", "drafted tokens with their texts, and how they were judged",
-	  "SELECT d.seq, d.step, d.request, d.pos, d.nth, d.drafter, CAST(v.bytes AS TEXT) AS drafted,\n"
+	  "SELECT d.seq, d.step, d.request, d.pos, d.nth, d.parent, d.depth, d.drafter, CAST(v.bytes AS TEXT) AS drafted,\n"
 	  "\t" CODE("verdict", "d.verdict") " AS verdict, CAST(w.bytes AS TEXT) AS winner,\n"
-	  "\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival\n"
+	  "\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival,\n"
+	  "\t" CODE("verdict", "d.other") " AS other_rule_says\n"
 	  "FROM draft d LEFT JOIN vocab v ON v.id = d.id LEFT JOIN vocab w ON w.id = d.winner" },
-	{ "acceptance", "how often drafts were accepted, by drafter and place in the draft",
-	  "SELECT drafter, nth AS place, count(*) AS drafted, sum(verdict <> 2) AS judged,\n"
+	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead",
+	  "SELECT drafter, depth AS ahead, count(*) AS drafted, sum(verdict <> 2) AS judged,\n"
 	  "\tsum(verdict = 0) AS accepted,\n"
 	  "\tround(1.0 * sum(verdict = 0) / nullif(sum(verdict <> 2), 0), 4) AS rate\n"
-	  "FROM draft GROUP BY drafter, nth" },
+	  "FROM draft GROUP BY drafter, depth" },
 	{ "prefix_hits", "what of each prompt the prefix cache had, and why the match ended there",
 	  "SELECT l.request, l.asked, l.hit, l.hit_pages, round(1.0 * l.hit / nullif(l.asked, 0), 4) AS rate,\n"
 	  "\t" CODE("prefix", "l.reason") " AS reason, l.nearest, l.diverge_pos,\n"

@@ -44,6 +44,8 @@ void timeline_free(struct timeline *t)
 	free(t->step);
 	free(t->batch);
 	free(t->draft);
+	free(t->window);
+	free(t->window_id);
 	free(t->setting);
 	free(t->preempt);
 	free(t->version);
@@ -243,6 +245,7 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 	case EV_cost: return tl_fold_cost(t, &ev->u.cost);
 	case EV_shadow: return tl_fold_shadow(t, &ev->u.shadow);
 	case EV_choice: return tl_fold_choice(t, &ev->u.choice);
+	case EV_window: return tl_fold_window(t, &ev->u.window);
 	case EV_attention: return tl_fold_attention(t, &ev->u.attention);
 	case EV_head: return tl_fold_head(t, &ev->u.head);
 	case EV_time: return tl_fold_time(t, &ev->u.time);

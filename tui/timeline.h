@@ -136,15 +136,19 @@ struct tl_step {
 	int64_t t_ns, seq;
 	int32_t batch_at, n_batch; /* in timeline.batch */
 	int32_t draft_at, n_draft; /* in timeline.draft */
+	int32_t window_at, n_window; /* in timeline.window */
 	bool timed;
 	struct tl_time time[K_N_STAGES];
 };
 struct tl_draft {
 	int64_t step, request, pos;
 	int32_t nth, id, winner;
+	int32_t parent, depth; /* nth of the one that it hangs on, 0: the newest token; tokens ahead of that, from 1 */
+	int32_t top;           /* what the target holds most probable behind it, or -1 */
 	enum ev_code_verdict verdict;
 	enum ev_code_rule rule;
-	float q, p, arrival, winner_arrival;
+	int32_t other; /* verdict of the other rule, or -1 */
+	float q, p, arrival, winner_arrival, other_arrival, other_winner_arrival;
 	char drafter[16];
 };
 /* A drafter that guesses beside the run, as it was told last: see EV_shadow. */
@@ -164,6 +168,17 @@ struct tl_choice { /* of auto */
 	double speed, speed_before;
 	char drafter[TL_DRAFTER], before[TL_DRAFTER];
 };
+/* What a drafter that iterates guesses had in mind: see the event. */
+struct tl_window {
+	int64_t step, request, pos;
+	int32_t levels, columns, gram, n_entered, own, pool;
+	int32_t ids_at; /* in timeline.window_id: cells [levels][columns], next [columns], entered [n_entered][gram] */
+};
+/* Token ids of a window. */
+static inline int32_t tl_window_ids(const struct tl_window *w)
+{
+	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
+}
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -191,6 +206,10 @@ struct timeline {
 	int32_t n_batch, cap_batch;
 	struct tl_draft *draft;
 	int32_t n_drafts, cap_drafts;
+	struct tl_window *window;
+	int32_t n_windows, cap_windows;
+	int32_t *window_id;
+	int32_t n_window_ids, cap_window_ids;
 	struct tl_setting *setting; /* by name, newest value */
 	int32_t n_settings, cap_settings;
 	struct tl_preempt *preempt;
@@ -205,7 +224,7 @@ struct timeline {
 
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
-	struct { /* by place in the draft, from 0 */
+	struct { /* by tokens ahead, from 0 */
 		int64_t judged, accepted;
 	} by_place[32];
 	int64_t last_seq, last_t_ns;

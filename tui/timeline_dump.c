@@ -144,8 +144,8 @@ static void dump_page(FILE *f, int32_t number, const struct tl_page *p)
 
 static void dump_step(FILE *f, const struct tl_step *s)
 {
-	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d timed=%d", s->seq, s->t_ns,
-			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->timed);
+	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d window=%d+%d timed=%d", s->seq, s->t_ns,
+			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->window_at, s->n_window, s->timed);
 	dump_fields(f, EV_step, &s->s);
 	for (int i = 0; s->timed && i < K_N_STAGES; i++)
 		fprintf(f, " (%" PRId64 " %" PRId64 " %" PRId64 ")", s->time[i].ns, s->time[i].bytes,
@@ -163,6 +163,19 @@ static void dump_draft(FILE *f, const struct tl_draft *d)
 	dump_real(f, "p", (double)d->p);
 	dump_real(f, "arrival", (double)d->arrival);
 	dump_real(f, "won", (double)d->winner_arrival);
+	fprintf(f, " parent=%d depth=%d top=%d other=%d", d->parent, d->depth, d->top, d->other);
+	dump_real(f, "other_arrival", (double)d->other_arrival);
+	dump_real(f, "other_won", (double)d->other_winner_arrival);
+	fputc('\n', f);
+}
+
+static void dump_window(FILE *f, const struct timeline *t, const struct tl_window *w)
+{
+	fprintf(f, "window step=%" PRId64 " request=%" PRId64 " pos=%" PRId64 " levels=%d columns=%d gram=%d own=%d "
+			"pool=%d ids=%d:", w->step, w->request, w->pos, w->levels, w->columns, w->gram, w->own, w->pool,
+			w->ids_at);
+	for (int32_t i = 0; i < tl_window_ids(w); i++)
+		fprintf(f, " %d", t->window_id[w->ids_at + i]);
 	fputc('\n', f);
 }
 
@@ -251,6 +264,8 @@ char *timeline_dump(const struct timeline *t)
 	for (int32_t i = 0; i < t->n_drafts; i++)
 		dump_draft(f, &t->draft[i]);
 	dump_shadows(f, t);
+	for (int32_t i = 0; i < t->n_windows; i++)
+		dump_window(f, t, &t->window[i]);
 	for (int32_t i = 0; i < t->n_preempts; i++) {
 		fprintf(f, "preempt at=%" PRId64, t->preempt[i].step);
 		dump_fields(f, EV_preempt, &t->preempt[i].p);

@@ -28,6 +28,7 @@ bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, in
 /* Fills in a token but for its draft. */
 void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq);
 bool tl_fold_draft(struct timeline *t, const struct ev_draft *e);
+bool tl_fold_window(struct timeline *t, const struct ev_window *e);
 
 bool tl_fold_cost(struct timeline *t, const struct ev_cost *e);
 bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e);

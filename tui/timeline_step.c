@@ -97,7 +97,8 @@ static struct ev_step step_numbers(const struct ev_step *e)
 /* A new open step, with nothing in it yet. */
 static void open_next(struct timeline *t)
 {
-	t->open = (struct tl_step){ .batch_at = t->n_batch, .draft_at = t->n_drafts };
+	t->open = (struct tl_step){ .batch_at = t->n_batch, .draft_at = t->n_drafts,
+								.window_at = t->n_windows };
 }
 
 bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int64_t t_ns)
@@ -120,6 +121,7 @@ bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int6
 	s->t_ns = t_ns;
 	s->n_batch = t->n_batch - s->batch_at;
 	s->n_draft = t->n_drafts - s->draft_at;
+	s->n_window = t->n_windows - s->window_at;
 	open_next(t);
 	tl_slide(t, e->step);
 	return true;

@@ -90,9 +90,9 @@ static void count_draft(struct timeline *t, struct tl_request *r, const struct t
 	t->n_accepted += accepted;
 	t->n_rejected += !accepted;
 	r->n_accepted += accepted;
-	if (d->nth >= 1 && d->nth <= n_places) {
-		t->by_place[d->nth - 1].judged++;
-		t->by_place[d->nth - 1].accepted += accepted;
+	if (d->depth <= n_places) {
+		t->by_place[d->depth - 1].judged++;
+		t->by_place[d->depth - 1].accepted += accepted;
 	}
 }
 
@@ -118,7 +118,12 @@ bool tl_fold_draft(struct timeline *t, const struct ev_draft *e)
 	d = &t->draft[t->n_drafts++];
 	*d = (struct tl_draft){ .step = e->step, .request = e->request, .pos = e->pos,
 							.nth = tl_int32(e->nth), .id = tl_int32(e->id),
-							.winner = tl_int32(e->winner),
+							.winner = tl_int32(e->winner), .top = tl_int32(e->top),
+							.parent = e->parent >= 0 && e->parent < e->nth ? (int32_t)e->parent : tl_int32(e->nth) - 1,
+							.depth = e->depth >= 1 ? tl_int32(e->depth) : tl_int32(e->nth), /* of old: a chain */
+							.other = e->other >= 0 && e->other < EV_N_verdict ? (int32_t)e->other : -1,
+							.other_arrival = (float)e->other_arrival,
+							.other_winner_arrival = (float)e->other_winner_arrival,
 							.verdict = (enum ev_code_verdict)e->verdict,
 							.rule = (enum ev_code_rule)e->rule, .q = tl_part(e->q),
 							.p = tl_part(e->p), .arrival = (float)e->arrival,
@@ -128,5 +133,56 @@ bool tl_fold_draft(struct timeline *t, const struct ev_draft *e)
 			   e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
 	count_draft(t, r, d);
 	link_token(r, d, t->n_drafts - 1);
+	return true;
+}
+
+/* ---- windows ---- */
+
+enum { MOST_IDS = 4096 }; /* of a window that makes sense */
+
+static bool is_sound(const struct ev_window *e)
+{
+	const int64_t size = sizeof(int32_t);
+
+	if (e->levels < 1 || e->levels > MOST_IDS || e->columns < 1 || e->columns > MOST_IDS || e->pos < 0)
+		return false;
+	return e->levels * e->columns <= MOST_IDS && (int64_t)e->cells.size == e->levels * e->columns * size &&
+		   (int64_t)e->next.size == e->columns * size && (int64_t)e->entered.size <= MOST_IDS * size;
+}
+
+static bool add_ids(struct timeline *t, struct ev_span s, size_t n)
+{
+	const unsigned char *at = s.data;
+
+	for (size_t i = 0; i < n; i++) {
+		int32_t *more = tl_grow(t, t->window_id, t->n_window_ids, &t->cap_window_ids, sizeof *more);
+
+		if (!more)
+			return false;
+		t->window_id = more;
+		t->window_id[t->n_window_ids++] = (int32_t)tl_get32(at + 4 * i);
+	}
+	return true;
+}
+
+bool tl_fold_window(struct timeline *t, const struct ev_window *e)
+{
+	int32_t gram = e->gram > 0 && e->gram <= MOST_IDS ? (int32_t)e->gram : 0;
+	struct tl_window *more, w;
+
+	if (!tl_request_find(t, e->request) || !is_sound(e) || !tl_step_is_open(t, e->step))
+		return false;
+	more = tl_grow(t, t->window, t->n_windows, &t->cap_windows, sizeof *more);
+	if (!more)
+		return true;
+	t->window = more;
+	w = (struct tl_window){ .step = e->step, .request = e->request, .pos = e->pos, .levels = (int32_t)e->levels,
+							.columns = (int32_t)e->columns, .gram = gram,
+							.n_entered = gram ? (int32_t)(e->entered.size / 4) / gram : 0,
+							.pool = tl_int32(e->pool), .ids_at = t->n_window_ids };
+	w.own = e->own >= 0 && e->own <= w.n_entered ? (int32_t)e->own : 0;
+	if (add_ids(t, e->cells, e->cells.size / 4) && add_ids(t, e->next, e->next.size / 4) &&
+		add_ids(t, e->entered, (size_t)(w.n_entered * gram)))
+		t->window[t->n_windows++] = w;
 	return true;
 }

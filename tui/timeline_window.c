@@ -23,10 +23,28 @@ static void drafts_moved(struct timeline *t, int32_t by)
 		move_drafts(t->future[i].token, t->future[i].n_tokens, by);
 }
 
+/* The first `by` windows go, and their ids. */
+static void drop_windows(struct timeline *t, int32_t by)
+{
+	int32_t ids = by < t->n_windows ? t->window[by].ids_at : t->n_window_ids;
+
+	if (!by)
+		return;
+	t->n_windows -= by;
+	t->n_window_ids -= ids;
+	memmove(t->window, t->window + by, (size_t)t->n_windows * sizeof *t->window);
+	memmove(t->window_id, t->window_id + ids, (size_t)t->n_window_ids * sizeof *t->window_id);
+	for (int32_t i = 0; i < t->n_windows; i++)
+		t->window[i].ids_at -= ids;
+	for (int32_t i = 0; i < t->n_steps; i++)
+		t->step[i].window_at -= by;
+	t->open.window_at -= by;
+}
+
 /* Steps and what hangs on them; `first` is the first one kept. */
 static void drop_steps(struct timeline *t, int64_t before)
 {
-	int32_t first = 0, batch, draft;
+	int32_t first = 0, batch, draft, window;
 
 	while (first < t->n_steps && t->step[first].s.step <= before)
 		first++;
@@ -34,6 +52,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 		return;
 	batch = first < t->n_steps ? t->step[first].batch_at : t->n_batch;
 	draft = first < t->n_steps ? t->step[first].draft_at : t->n_drafts;
+	window = first < t->n_steps ? t->step[first].window_at : t->n_windows;
 	t->n_steps -= first;
 	t->n_batch -= batch;
 	t->n_drafts -= draft;
@@ -48,6 +67,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 	}
 	t->open.batch_at -= batch;
 	t->open.draft_at -= draft;
+	drop_windows(t, window);
 	drafts_moved(t, draft);
 }
 

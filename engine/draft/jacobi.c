@@ -1,0 +1,170 @@
+/* Jacobi decoding: k guesses are iterated by the target's own predictions until they stand. (Song et al. 2021,
+ * "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving"; Santilli et al. 2023, "Accelerating
+ * Transformer Inference for Translation via Parallel Decoding".)
+ *
+ * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method solves all at once:
+ * every guess is replaced by what the target says behind the guesses before it, in one step for all of them, and
+ * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
+ * engine's judgement of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
+ * the far end begin with a token of the text, chosen by chance of the position. Thread: the engine's. */
+#include "engine/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_K = 4 };
+
+struct line { /* of a request */
+	int64_t request, used; /* 0: nobody's */
+	int32_t n, newest;     /* the text that the guesses are for */
+	int32_t n_guess, guess[DRAFT_MAX];
+	/* the step that was learnt from */
+	bool shown;
+	int32_t pos, cell[DRAFT_MAX], next[DRAFT_MAX];
+};
+
+struct drafter {
+	int32_t k, n_lines;
+	int64_t clock;
+	struct line *line;
+	struct draft_window window;
+};
+
+extern const struct draft_ops draft_jacobi;
+
+static int jacobi_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	int32_t k = DEFAULT_K;
+	struct drafter *d;
+
+	if (draft_numbers(args, 1, DRAFT_MAX, &k, 1) < (args ? 1 : 0))
+		return err_set(e, ERR_USAGE, "jacobi:%.40s is not jacobi:k with k from 1 to %d tokens iterated", args,
+					   DRAFT_MAX);
+	if (!env)
+		return err_set(e, ERR_USAGE, "jacobi guesses by the model's own predictions: it needs the model");
+	d = calloc(1, sizeof *d);
+	if (d)
+		d->line = calloc((size_t)env->slots, sizeof *d->line);
+	if (!d || !d->line) {
+		free(d);
+		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
+	}
+	d->k = k;
+	d->n_lines = env->slots;
+	*out = d;
+	return 0;
+}
+
+static void jacobi_close(struct drafter *d)
+{
+	free(d->line);
+	free(d);
+}
+
+/* As many as there are slots: who was longest without a step has none. */
+static struct line *line_of(struct drafter *d, int64_t request, bool make)
+{
+	struct line *oldest = &d->line[0];
+
+	for (int32_t i = 0; i < d->n_lines; i++) {
+		if (d->line[i].request == request)
+			return &d->line[i];
+		if (d->line[i].used < oldest->used)
+			oldest = &d->line[i];
+	}
+	if (!make)
+		return NULL;
+	*oldest = (struct line){ .request = request };
+	return oldest;
+}
+
+static void guess(struct drafter *d, const struct draft_job *job)
+{
+	struct line *l = line_of(d, job->request, true);
+	int32_t k = job->depth < job->nodes ? job->depth : job->nodes;
+
+	l->used = ++d->clock;
+	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or went back */
+		l->n_guess = 0;
+	job->out->n = 0;
+	for (int32_t i = 0; i < k && i < d->k; i++)
+		draft_add(job->out, i - 1, i < l->n_guess ? l->guess[i] : draft_chance(job->ids, job->n, job->n + i), 1);
+}
+
+static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	(void)e;
+	for (int32_t i = 0; i < n; i++)
+		guess(d, &job[i]);
+	return 0;
+}
+
+/* Behind the newest token stand now the predictions that were made behind the guesses from its place on. */
+static void iterate(struct line *l, const struct draft_seen *s)
+{
+	l->n = s->n;
+	l->newest = s->ids[s->n - 1];
+	l->n_guess = 0;
+	for (int32_t i = s->n_kept + 1; i <= s->draft->n; i++)
+		l->guess[l->n_guess++] = s->top[i];
+	l->shown = true;
+	l->pos = s->pos + 1;
+	memset(l->cell, -1, sizeof l->cell);
+	for (int32_t i = 0; i < s->draft->n; i++) {
+		l->cell[i] = s->draft->id[i];
+		l->next[i] = s->top[i + 1];
+	}
+}
+
+static int jacobi_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
+{
+	(void)e;
+	for (int32_t i = 0; i < n; i++) {
+		struct line *l = line_of(d, seen[i].request, false);
+
+		if (l && seen[i].draft)
+			iterate(l, &seen[i]);
+		else if (l)
+			l->shown = false;
+	}
+	return 0;
+}
+
+static void jacobi_forget(struct drafter *d, int64_t request)
+{
+	struct line *l = line_of(d, request, false);
+
+	if (l)
+		memset(l, 0, sizeof *l);
+}
+
+static int32_t jacobi_width(const struct drafter *d)
+{
+	return d->k;
+}
+
+static const struct draft_window *jacobi_window(struct drafter *d, int64_t request)
+{
+	const struct line *l = line_of(d, request, false);
+	int32_t n = 0;
+
+	while (l && n < d->k && l->cell[n] >= 0)
+		n++;
+	if (!l || !l->shown || !n)
+		return NULL;
+	d->window = (struct draft_window){ .levels = 1, .columns = n, .pos = l->pos, .cell = l->cell, .next = l->next };
+	return &d->window;
+}
+
+const struct draft_ops draft_jacobi = {
+	.name = "jacobi",
+	.args = "k",
+	.doc = "the model's own predictions of the last step, iterated until they stand",
+	.open = jacobi_open,
+	.close = jacobi_close,
+	.propose = jacobi_propose,
+	.learn = jacobi_learn,
+	.forget = jacobi_forget,
+	.width = jacobi_width,
+	.window = jacobi_window,
+};

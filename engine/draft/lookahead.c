@@ -1,0 +1,305 @@
+/* Lookahead decoding: n-grams are gathered by Jacobi iterations beside the text, and verified in the same pass.
+ * (Fu, Bailis, Stoica and Zhang 2024, "Break the Sequential Dependency of LLM Inference Using Lookahead Decoding".)
+ *
+ * The window has W columns and N - 1 levels. Level 0 is a chain from the newest token (its column 0) on: the oldest
+ * iterate. Column j at level l hangs on level l - 1 of its column, so it stands j + l behind the newest token. What
+ * the target says behind the last level is the new level; a column read downwards, that token included, is an n-gram
+ * that the model itself made, and enters the pool. Then the levels move up by one. Beside the window at most G
+ * n-grams of the pool that begin with the newest token are guessed. Both are nodes of one tree: one pass looks ahead and
+ * verifies, and the paper's mask is the tree's paths.
+ *
+ * Where the original leaves the window's columns as they are when a step wins several tokens, here they move with the
+ * text, so that each stands where it is said to stand; columns that come in at the end, and the first window, begin
+ * with tokens of the text by chance. The text's own n-grams enter the pool too, as its reference implementation can
+ * do with the prompt's. The pool is the session's. Thread: the engine's. */
+#include "engine/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/draft/grams.h"
+
+enum { DEFAULT_W = 2, DEFAULT_N = 3, DEFAULT_G = 2, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
+
+struct line { /* of a request */
+	int64_t request, used; /* 0: nobody's */
+	int32_t n, newest;     /* the text that the window stands behind */
+	int32_t fed;           /* tokens whose n-grams are in the pool */
+	int32_t cell[(MAX_N - 1) * MAX_W]; /* [levels][W] */
+	/* the step that was learnt from */
+	bool shown;
+	int32_t pos, was[(MAX_N - 1) * MAX_W], next[MAX_W];
+	int32_t n_entered, n_own, entered[DRAFT_ENTERED * MAX_N];
+};
+
+struct drafter {
+	int32_t w, n, g, levels, n_lines;
+	int64_t clock;
+	struct grams *grams;
+	struct line *line;
+	struct draft_window window;
+};
+
+extern const struct draft_ops draft_lookahead;
+
+static int32_t nodes_of(const struct drafter *d)
+{
+	return d->w - 1 + d->w * (d->n - 2) + d->g * (d->n - 1);
+}
+
+/* 0, or -1 if it is no tree that the engine takes. */
+static int parse(struct drafter *d, const char *args)
+{
+	int32_t given[3] = { DEFAULT_W, DEFAULT_N, DEFAULT_G };
+	int n = draft_numbers(args, 1, DRAFT_NODES, given, 3);
+
+	d->w = given[0];
+	d->n = given[1];
+	d->g = given[2];
+	d->levels = d->n - 1;
+	if (n < 0 || n == 1 || n == 2 || (args && !n) || d->w > MAX_W || d->n < 2 || d->n > MAX_N)
+		return -1;
+	return d->w + d->g > DRAFT_LEAVES || nodes_of(d) > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX ? -1 : 0;
+}
+
+static void lookahead_close(struct drafter *d)
+{
+	grams_close(d->grams);
+	free(d->line);
+	free(d);
+}
+
+static int open_sized(struct drafter *d, int32_t slots, struct err *e)
+{
+	d->n_lines = slots;
+	d->line = calloc((size_t)slots, sizeof *d->line);
+	if (!d->line)
+		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+	return grams_open(&d->grams, d->n, d->g, e);
+}
+
+static int lookahead_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+{
+	struct drafter *d;
+
+	if (!env)
+		return err_set(e, ERR_USAGE, "lookahead gathers the model's own predictions: it needs the model");
+	d = calloc(1, sizeof *d);
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
+	if (parse(d, args)) {
+		free(d);
+		return err_set(e, ERR_USAGE,
+					   "lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N tokens "
+					   "(2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N - 2) + G (N - 1) "
+					   "at most %d",
+					   args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
+	}
+	if (open_sized(d, env->slots, e)) {
+		lookahead_close(d);
+		return -1;
+	}
+	*out = d;
+	return 0;
+}
+
+static struct line *line_of(struct drafter *d, int64_t request, bool make)
+{
+	struct line *oldest = &d->line[0];
+
+	for (int32_t i = 0; i < d->n_lines; i++) {
+		if (d->line[i].request == request)
+			return &d->line[i];
+		if (d->line[i].used < oldest->used)
+			oldest = &d->line[i];
+	}
+	if (!make)
+		return NULL;
+	*oldest = (struct line){ .request = request, .used = ++d->clock };
+	return oldest;
+}
+
+/* ---- guessing ---- */
+
+static int32_t add_child(struct draft *t, int32_t parent, int32_t id)
+{
+	int32_t child = draft_child(t, parent, id);
+
+	return child >= 0 ? child : draft_add(t, parent, id, 1);
+}
+
+/* A window that stands behind another text, or behind none yet. */
+static void begin_window(const struct drafter *d, struct line *l, const int32_t *ids, int32_t n)
+{
+	for (int32_t i = 0; i < d->levels; i++)
+		for (int32_t j = 0; j < d->w; j++)
+			l->cell[i * d->w + j] = draft_chance(ids, n, n + j + 64 * i);
+	l->cell[0] = ids[n - 1];
+	l->n = n;
+	l->newest = ids[n - 1];
+}
+
+/* Candidates first: of two paths the first one lies in the request's own pages. */
+static void guess(struct drafter *d, const struct draft_job *job)
+{
+	struct line *l = line_of(d, job->request, true);
+	int32_t n_found, above[MAX_W];
+	const int32_t *tails;
+
+	l->used = ++d->clock;
+	if (l->n != job->n || l->newest != job->ids[job->n - 1])
+		begin_window(d, l, job->ids, job->n);
+	job->out->n = 0;
+	n_found = grams_find(d->grams, l->newest, &tails);
+	for (int32_t i = 0; i < n_found; i++)
+		for (int32_t j = 0, at = -1; j < d->n - 1; j++)
+			at = add_child(job->out, at, tails[i * (d->n - 1) + j]);
+	above[0] = -1;
+	for (int32_t j = 1; j < d->w; j++)
+		above[j] = add_child(job->out, above[j - 1], l->cell[j]);
+	for (int32_t i = 1; i < d->levels; i++)
+		for (int32_t j = 0; j < d->w; j++)
+			above[j] = add_child(job->out, above[j], l->cell[i * d->w + j]);
+}
+
+static int lookahead_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+{
+	(void)e;
+	for (int32_t i = 0; i < n; i++)
+		guess(d, &job[i]);
+	return 0;
+}
+
+/* ---- learning ---- */
+
+static void enter(struct drafter *d, struct line *l, const int32_t *gram)
+{
+	if (grams_add(d->grams, gram) && l->n_entered < DRAFT_ENTERED)
+		memcpy(l->entered + l->n_entered++ * d->n, gram, (size_t)d->n * sizeof *gram);
+}
+
+static int32_t below(const struct draft *t, int32_t node, int32_t id)
+{
+	int32_t child = node == CUT ? CUT : draft_child(t, node, id);
+
+	return child < 0 ? CUT : child;
+}
+
+/* What the target says behind the last level of each column: the tree may have been cut, so cells are found by
+ * their path. */
+static void read_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
+{
+	int32_t above[MAX_W] = { -1 };
+
+	for (int32_t j = 1; j < d->w; j++)
+		above[j] = below(s->draft, above[j - 1], l->cell[j]);
+	for (int32_t j = 0; j < d->w; j++) {
+		int32_t at = above[j];
+
+		for (int32_t i = 1; i < d->levels; i++)
+			at = below(s->draft, at, l->cell[i * d->w + j]);
+		l->next[j] = at == CUT ? -1 : s->top[at + 1];
+	}
+}
+
+static void enter_columns(struct drafter *d, struct line *l)
+{
+	int32_t gram[MAX_N];
+
+	for (int32_t j = 0; j < d->w; j++) {
+		if (l->next[j] < 0)
+			continue;
+		for (int32_t i = 0; i < d->levels; i++)
+			gram[i] = l->cell[i * d->w + j];
+		gram[d->levels] = l->next[j];
+		enter(d, l, gram);
+	}
+	l->n_own = l->n_entered;
+}
+
+static void enter_text(struct drafter *d, struct line *l, const struct draft_seen *s)
+{
+	if (l->fed > s->n) /* it went back */
+		l->fed = s->n;
+	for (int32_t end = l->fed < d->n ? d->n : l->fed + 1; end <= s->n; end++)
+		enter(d, l, s->ids + end - d->n);
+	l->fed = s->n;
+}
+
+/* Levels move up by one, columns as far as the text went on. */
+static void move_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
+{
+	for (int32_t i = 0; i < d->levels; i++)
+		for (int32_t j = 0; j < d->w; j++) {
+			int32_t from = j + s->n_kept, id = -1;
+
+			if (from < d->w)
+				id = i + 1 < d->levels ? l->was[(i + 1) * d->w + from] : l->next[from];
+			l->cell[i * d->w + j] = id >= 0 ? id : draft_chance(s->ids, s->n, s->n + j + 64 * i);
+		}
+	l->cell[0] = s->ids[s->n - 1];
+	l->n = s->n;
+	l->newest = s->ids[s->n - 1];
+}
+
+static void learn(struct drafter *d, const struct draft_seen *s)
+{
+	struct line *l = line_of(d, s->request, true);
+
+	l->n_entered = l->n_own = 0;
+	l->shown = s->draft && l->n == s->pos + 1; /* the window was guessed for this step */
+	if (l->shown) {
+		l->pos = s->pos;
+		read_window(d, l, s);
+		enter_columns(d, l);
+		memcpy(l->was, l->cell, sizeof l->was);
+		move_window(d, l, s);
+	}
+	enter_text(d, l, s);
+}
+
+static int lookahead_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
+{
+	(void)e;
+	for (int32_t i = 0; i < n; i++)
+		learn(d, &seen[i]);
+	return 0;
+}
+
+static void lookahead_forget(struct drafter *d, int64_t request)
+{
+	struct line *l = line_of(d, request, false);
+
+	if (l)
+		memset(l, 0, sizeof *l);
+}
+
+static int32_t lookahead_width(const struct drafter *d)
+{
+	return nodes_of(d);
+}
+
+static const struct draft_window *lookahead_window(struct drafter *d, int64_t request)
+{
+	const struct line *l = line_of(d, request, false);
+
+	if (!l || !l->shown)
+		return NULL;
+	d->window = (struct draft_window){ .levels = d->levels, .columns = d->w, .pos = l->pos, .cell = l->was,
+									   .next = l->next, .gram = d->n, .n_entered = l->n_entered,
+									   .entered = l->entered, .n_own = l->n_own, .pool = grams_count(d->grams) };
+	return &d->window;
+}
+
+const struct draft_ops draft_lookahead = {
+	.name = "lookahead",
+	.args = "W,N,G",
+	.doc = "a window of the model's own iterations makes n-grams, a pool of which is verified",
+	.open = lookahead_open,
+	.close = lookahead_close,
+	.propose = lookahead_propose,
+	.learn = lookahead_learn,
+	.forget = lookahead_forget,
+	.width = lookahead_width,
+	.window = lookahead_window,
+};

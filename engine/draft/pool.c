@@ -1,0 +1,174 @@
+/* See pool.h. Texts lie in blocks that are linked, since requests grow in turns; a ring of blocks, the oldest of
+ * which is taken when all are full. Each place is linked to the one before it with the same hash. A link may have
+ * been overtaken by a newer block: it then leads astray, which pool_match sees, and the caller bounds the walk. */
+#include "engine/draft/pool.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 128, BLOCKS = POOL_TOKENS / BLOCK, HEADS = 1 << 15, WRITERS = 64, NONE = -1 };
+
+struct block {
+	int32_t id[BLOCK];
+	int32_t older[BLOCK]; /* the place before with the same hash */
+	int32_t n, before, behind; /* blocks of the same text */
+};
+
+struct writer { /* a text that grows */
+	int64_t request, used; /* 0: nobody's */
+	int32_t n, last, block;
+};
+
+struct pool {
+	struct block block[BLOCKS];
+	int32_t head[HEADS];
+	struct writer writer[WRITERS];
+	int32_t min, next; /* block to take */
+	int64_t clock;
+};
+
+int pool_open(struct pool **out, int32_t min, struct err *e)
+{
+	struct pool *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return err_set(e, ERR_MEMORY, "no memory for the session's texts");
+	p->min = min;
+	for (int i = 0; i < HEADS; i++)
+		p->head[i] = NONE;
+	for (int i = 0; i < BLOCKS; i++)
+		p->block[i].before = p->block[i].behind = NONE;
+	*out = p;
+	return 0;
+}
+
+void pool_close(struct pool *p)
+{
+	free(p);
+}
+
+/* Of the min tokens before end. */
+static uint32_t hash(const struct pool *p, const int32_t *end)
+{
+	uint32_t h = 0x811c9dc5u;
+
+	for (int32_t i = 1; i <= p->min; i++)
+		h = (h ^ (uint32_t)end[-i]) * 0x9e3779b1u;
+	return (h ^ h >> 15) % HEADS;
+}
+
+/* The oldest block, which nobody reads or writes any more. */
+static int32_t take_block(struct pool *p)
+{
+	int32_t b = p->next;
+	struct block *taken = &p->block[b];
+
+	if (taken->before >= 0)
+		p->block[taken->before].behind = NONE;
+	if (taken->behind >= 0)
+		p->block[taken->behind].before = NONE;
+	for (int i = 0; i < WRITERS; i++)
+		if (p->writer[i].block == b)
+			p->writer[i].block = NONE;
+	taken->n = 0;
+	taken->before = taken->behind = NONE;
+	p->next = (b + 1) % BLOCKS;
+	return b;
+}
+
+static void append(struct pool *p, struct writer *w, const int32_t *ids, int32_t at)
+{
+	struct block *b = w->block < 0 ? NULL : &p->block[w->block];
+	int32_t place;
+
+	if (!b || b->n == BLOCK) {
+		int32_t full = w->block, taken = take_block(p);
+
+		full = w->block == NONE ? NONE : full; /* it was the oldest itself */
+		w->block = taken;
+		b = &p->block[taken];
+		b->before = full;
+		if (full >= 0)
+			p->block[full].behind = taken;
+	}
+	place = w->block * BLOCK + b->n;
+	b->id[b->n] = ids[at];
+	b->older[b->n] = NONE;
+	if (at + 1 >= p->min) {
+		int32_t *head = &p->head[hash(p, ids + at + 1)];
+
+		b->older[b->n] = *head;
+		*head = place;
+	}
+	b->n++;
+}
+
+static struct writer *writer_of(struct pool *p, int64_t request)
+{
+	struct writer *oldest = &p->writer[0];
+
+	for (int i = 0; i < WRITERS; i++) {
+		struct writer *w = &p->writer[i];
+
+		if (w->request == request)
+			return w;
+		if (w->used < oldest->used)
+			oldest = w;
+	}
+	*oldest = (struct writer){ .request = request, .block = NONE };
+	return oldest;
+}
+
+void pool_add(struct pool *p, int64_t request, const int32_t *ids, int32_t n)
+{
+	struct writer *w = writer_of(p, request);
+
+	w->used = ++p->clock;
+	if (w->n > n || (w->n && ids[w->n - 1] != w->last)) /* it went back */
+		w->n = n > BLOCK ? n - BLOCK : 0;
+	for (; w->n < n; w->n++)
+		append(p, w, ids, w->n);
+	w->last = n ? ids[n - 1] : 0;
+}
+
+int32_t pool_find(const struct pool *p, const int32_t *ids, int32_t n, int32_t place)
+{
+	if (place >= 0)
+		return p->block[place / BLOCK].older[place % BLOCK];
+	return n < p->min ? NONE : p->head[hash(p, ids + n)];
+}
+
+int32_t pool_match(const struct pool *p, int32_t place, const int32_t *ids, int32_t n, int32_t max)
+{
+	const struct block *b = &p->block[place / BLOCK];
+	int32_t at = place % BLOCK, length = 0;
+
+	if (at >= b->n) /* of a text that was overwritten */
+		return 0;
+	for (; length < max && length < n && b->id[at] == ids[n - 1 - length]; length++)
+		if (--at < 0) {
+			if (b->before < 0)
+				return length + 1;
+			b = &p->block[b->before];
+			at = BLOCK - 1;
+		}
+	return length;
+}
+
+int32_t pool_read(const struct pool *p, int32_t place, int32_t k, int32_t *out)
+{
+	const struct block *b = &p->block[place / BLOCK];
+	int32_t at = place % BLOCK + 1, n = 0;
+
+	while (n < k) {
+		if (at == BLOCK && b->behind >= 0) {
+			b = &p->block[b->behind];
+			at = 0;
+		}
+		if (at >= b->n)
+			break;
+		out[n++] = b->id[at++];
+	}
+	return n;
+}
