@@ -217,7 +217,7 @@ static void try_vocab(int32_t n, int rounds)
 
 	assert_int_equal(sampler_open(&s, n, &e), 0);
 	for (int round = 0; round < rounds; round++) {
-		struct sample_key key = {next() % 1000, next() % 4};
+		struct sample_key key = {.pos = next() % 1000, .sample = next() % 4};
 		struct sample_params p;
 		struct sample_result got;
 		struct k_logit_stats stats;
