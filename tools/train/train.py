@@ -4,8 +4,8 @@
     train.py KIND FEATURES MODEL OUT [--steps N] ...
 
 KIND: eagle, medusa or model. The loss is the cross-entropy with the target's distribution over the trimmed vocabulary,
-at the temperature that a chat begins with, at each guessed depth, and for eagle a little of the distance of its features. Matrices learn by Muon
-(Jordan 2024), which needs about half of AdamW's steps here, norms by AdamW; both rates fall linearly to a tenth.
+at the temperature that a chat begins with, at each guessed depth, and for eagle a little of the distance of its
+features. Matrices learn by Muon (Jordan 2024), vectors by AdamW; the rates fall linearly to a tenth.
 OUT/KIND.ckpt is written every 50 steps and gone on from; OUT/KIND.csv has the loss; OUT/KIND.json the acceptance."""
 import argparse
 import csv
