@@ -431,7 +431,7 @@ static void rejection_is_told(void **state)
 	say_token(&d, " no");
 	ev_init(&ev, EV_draft);
 	ev.u.draft = (struct ev_draft){ 7, 1, 7, 1, { "ngram", 5 }, 1, EV_RULE_rejection, EV_VERDICT_rejected,
-									1, 0.2, 0.91, 0, 0.2, 0, EV_NULL_I };
+									1, 0.2, 0.91, 0, 0.2, 0, EV_NULL_I, 1, EV_NULL_I, 0, 0 };
 	say_event(&d, &ev);
 	ev_init(&ev, EV_token);
 	ev.u.token.request = 1;

@@ -141,7 +141,22 @@ static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char
 	return x + 1 - from;
 }
 
-static int put_draft(struct pen *p, int x, int y, const struct timeline *t,
+/* Whether another guess of the same place in the tree was kept. */
+static bool has_kept_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+{
+	for (int32_t i = g->first; i < g->first + g->n; i++)
+		if (t->draft[i].parent == d->parent && t->draft[i].verdict == EV_VERDICT_accepted)
+			return true;
+	return false;
+}
+
+/* What was drawn instead of several is said behind the last of them. */
+static bool has_next_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+{
+	return d + 1 < t->draft + g->first + g->n && d[1].parent == d->parent && d[1].verdict == d->verdict;
+}
+
+static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct group *g,
 					 const struct tl_draft *d)
 {
 	char word[VIEW_TOKEN];
@@ -150,6 +165,8 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t,
 	if (d->verdict == EV_VERDICT_accepted)
 		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
 						  view_word(word, t, d->id));
+	if (d->verdict == EV_VERDICT_rejected && (has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
+		return put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
 	if (d->verdict == EV_VERDICT_unread)
 		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM,
 						  view_word(word, t, d->id));
@@ -174,7 +191,7 @@ static void draw_group(struct pen *p, int y, const struct timeline *t, const str
 		x = 2;
 	}
 	for (int32_t i = 0; i < g->n && used; i++) {
-		used = put_draft(p, x, y, t, &t->draft[g->first + i]);
+		used = put_draft(p, x, y, t, g, &t->draft[g->first + i]);
 		x += used;
 	}
 	if (bonus && used) {
@@ -313,6 +330,9 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 		put_judgement(p, y, t, d);
 	view_put(p, c->verdict, y, verdicts[d->verdict].ink, "%s %s",
 			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
+	if (d->other >= 0 && p->r.w >= c->verdict + 36)
+		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s", d->rule == EV_RULE_race ? "rejection" : "race",
+				 verdicts[d->other].word);
 }
 
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -340,7 +360,8 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 
 	for (int i = 0; i < n; i++)
 		draw_group(p, y++, t, &g[i], !request);
-	y = draw_place_bars(p, y + 1, t) + 1;
+	y = view_window_draw(p, y + 1, t, request);
+	y = draw_place_bars(p, y, t) + 1;
 	left = p->r.h - y - 2;
 	if (left < 3)
 		return;
@@ -395,6 +416,7 @@ const struct view view_speculation = {
 		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
 		"✗word →other: guessed, but the model drew the other.\n"
 		"·word: behind a wrong guess, so never judged.\n"
+		"✗word alone: one of several guesses for the same place, which are branches of a tree.\n"
 		"+word: all guesses were right, and the check gives one more token for free.\n"
 		"\n"
 		"The n-gram drafter looks for the last words earlier in the text and guesses what "

@@ -13,4 +13,7 @@ enum view_index {
 extern const struct view view_chat, view_next, view_pages, view_batch, view_speculation, view_prefix,
 	view_attention, view_time, view_sampler, view_watch, view_tree, view_lens, view_drafters;
 
+/* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line behind it, y if there is none. */
+int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
+
 #endif
