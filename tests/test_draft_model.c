@@ -260,22 +260,17 @@ static bool find_device(void)
 	return true;
 }
 
+/* Few nodes: a row costs the shim a thousand times what it costs a GPU. */
 static void test_device(void **state)
 {
-	static const char *const modes[] = { "launches", "graph", "persistent" };
 	static struct world w;
 
 	(void)state;
 	if (!find_device())
 		skip();
-	for (size_t m = 0; m < 3; m++) {
-		const struct place p = { "cuda", modes[m], 1, 16, 64 };
-
-		run_spec(&w, &p, "skip:3,4,0");
-		run_spec(&w, &p, with("eagle", eagle_path, ",4,12,0"));
-		run_spec(&w, &p, with("medusa", medusa_path, ",3,12,0"));
-		run_spec(&w, &p, with("draft", pruned_path, ",4,12,0"));
-	}
+	run_spec(&w, &(struct place){ "cuda", "launches", 1, 16, 64 }, "skip:3,1,0");
+	run_spec(&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", eagle_path, ",2,3,0"));
+	run_spec(&w, &(struct place){ "cuda", "persistent", 1, 16, 64 }, with("medusa", medusa_path, ",2,2,0"));
 }
 
 static void refused(const char *spec, enum err_code code, const char *words)
