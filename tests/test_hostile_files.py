@@ -599,7 +599,7 @@ def try_screen(path, n, args, keys):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     process = subprocess.Popen([PROGRAM, "replay", *args, path], stdin=slave, stdout=slave, stderr=slave,
-                               env=environment(log), start_new_session=True)
+                               env=environment(log))
     os.close(slave)
     out, keys, end, quiet = b"", list(keys), time.monotonic() + SECONDS, 0
     while process.poll() is None and time.monotonic() < end:

@@ -348,8 +348,8 @@ int app_run(struct app *a, struct err *e)
 			return err_set(e, ERR_IO, "poll: %s", strerror(errno));
 		if (p[0].revents & POLLIN)
 			take_keys(a);
-		else if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-			a->quit = true;
+		if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			a->quit = true; /* a terminal that went away is always readable, too */
 		if (p[1].revents)
 			take_signals(a);
 		if (term_flush(a->term) < 0)
