@@ -138,7 +138,7 @@ static void bench_draw(struct k_op *stats)
 		double t = now_us();
 
 		sampler_pick(s, stats->u.stats.logits, stats->u.stats.out, &p, NULL, 0,
-					 (struct sample_key){i, 0}, &out);
+					 (struct sample_key){.pos = i}, &out);
 		t = now_us() - t;
 		best = t < best ? t : best;
 	}
