@@ -165,12 +165,12 @@ static void say_prefill(struct why *w, const struct wait *t)
 		return;
 	why_say(w, "  prompt: %.1f ms from slot to first token; its rows: %lld, in steps: %lld, which took %.1f "
 			   "ms and had %lld rows in all",
-			ms(t->first_ns - t->arrived_ns - t->waited_ns), (long long)sqlite3_column_int64(s, 1),
+			ms(t->first_ns) - ms(t->arrived_ns) - ms(t->waited_ns), (long long)sqlite3_column_int64(s, 1),
 			(long long)sqlite3_column_int64(s, 0), ms(sqlite3_column_int64(s, 2)),
 			(long long)sqlite3_column_int64(s, 3));
 	if (sqlite3_column_int64(s, 3) > sqlite3_column_int64(s, 1))
-		why_say(w, "  the other %lld rows were of requests in the same batch",
-				(long long)(sqlite3_column_int64(s, 3) - sqlite3_column_int64(s, 1)));
+		why_say(w, "  the other %.0f rows were of requests in the same batch",
+				(double)sqlite3_column_int64(s, 3) - (double)sqlite3_column_int64(s, 1));
 	why_done(&s);
 }
 
@@ -187,7 +187,7 @@ void why_wait(struct why *w)
 	}
 	if (t.first_seq)
 		why_say(w, "Request %lld waited %.1f ms for its first token: %.1f ms in the queue, then its prompt.",
-				(long long)t.request, ms(t.first_ns - t.arrived_ns), ms(t.waited_ns));
+				(long long)t.request, ms(t.first_ns) - ms(t.arrived_ns), ms(t.waited_ns));
 	else
 		why_say(w, "Request %lld waited %.1f ms in the queue.", (long long)t.request, ms(t.waited_ns));
 	say_queue(w, &t);
