@@ -237,7 +237,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("budget", "slots-4096", "most rows in a step", budget)                                       \
 	X("prefix-cache", "on|off", "share the pages of equal beginnings", prefix)                     \
 	X("evict", "lru|fifo|lfu", "which cached page goes when one is needed", evict)                \
-	X("spec", "off|ngram[:k]", "who guesses tokens ahead", spec)                                   \
+	X("spec", "off|NAME[:ARGS]", "who guesses tokens ahead", spec)                                   \
 	X("shadow", "off|free|all|NAME+NAME", "who guesses beside the run, without being used", shadow) \
 	X("rule", "race|rejection", "how a drafted token is judged", rule)                             \
 	X("page-size", "multiple of 16", "tokens of a KV page; only while nothing runs", page_size)    \

@@ -275,7 +275,7 @@ static void completion_knows_the_table(void **state)
 	(void)state;
 	expect_matches("/to", "/top-k /top-p");
 	expect_matches("/reverse-c", "/reverse-continue");
-	expect_matches("/spec ", "off ngram ngram:2 ngram:4 ngram:8");
+	expect_matches("/spec ", "off auto ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle");
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/view p", "pages");
 	expect_matches("/save x", "FILES");
