@@ -138,6 +138,7 @@ def masked(text):
     lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", NUMBER.sub("  #", lines[0]))))
     lines[1:] = [SPEED.sub(lambda m: " " * (len(m.group(0)) - 1) + "#", line) for line in lines[1:]]
     lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(lines, "time")]
+    lines = [re.sub(r" +# ago$", "", line) for line in lines]  # a message that is seconds old says so
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
