@@ -349,7 +349,7 @@ static void legend(char *out, size_t cap, int others, int n_left, const struct c
 {
 	const char *tints = c->mono ? "" : "tint = probability · ";
 	const char *greens = c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
-	char more[2 * VIEW_NUM + 64] = "";
+	char more[72] = "";
 
 	if (others)
 		snprintf(more, sizeof more, " · %d in the background", others);
