@@ -95,6 +95,14 @@ int32_t draft_child(const struct draft *t, int32_t parent, int32_t id)
 	return -1;
 }
 
+bool draft_has_child(const struct draft *t, int32_t node)
+{
+	for (int32_t i = node + 1; i < t->n; i++)
+		if (t->parent[i] == node)
+			return true;
+	return false;
+}
+
 int32_t draft_depth(const struct draft *t, int32_t node)
 {
 	int32_t depth = 1;
@@ -137,40 +145,32 @@ struct kept {
 	int32_t leaves;
 };
 
-static bool is_twin(const struct draft *t, int32_t n, int32_t parent, int32_t id)
-{
-	for (int32_t i = 0; i < n; i++)
-		if (t->parent[i] == parent && t->id[i] == id)
-			return true;
-	return false;
-}
-
 void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves)
 {
 	struct kept k = {.leaves = 1};
-	int32_t n = 0;
+	int32_t all = t->n;
 
-	for (int32_t i = 0; i < t->n; i++) {
+	t->n = 0;
+	for (int32_t i = 0; i < all; i++) {
 		int32_t parent = t->parent[i] < 0 ? -1 : k.number[t->parent[i]];
 		int32_t at = parent < 0 ? 1 : k.depth[parent] + 1;
 		bool lost = t->parent[i] >= 0 && parent < 0, branch;
 
 		k.number[i] = -1;
-		if (lost || n == nodes || at > depth || is_twin(t, n, parent, t->id[i]))
+		if (lost || t->n == nodes || at > depth || draft_child(t, parent, t->id[i]) >= 0)
 			continue;
 		branch = k.has_child[parent + 1];
 		if (branch && k.leaves == leaves)
 			continue;
 		k.leaves += branch;
 		k.has_child[parent + 1] = true;
-		k.number[i] = n;
-		k.depth[n] = at;
-		t->id[n] = t->id[i];
-		t->q[n] = t->q[i];
-		t->dense[n] = t->dense[i];
-		t->parent[n++] = (int8_t)parent;
+		k.number[i] = t->n;
+		k.depth[t->n] = at;
+		t->id[t->n] = t->id[i];
+		t->q[t->n] = t->q[i];
+		t->dense[t->n] = t->dense[i];
+		t->parent[t->n++] = (int8_t)parent;
 	}
-	t->n = n;
 }
 
 int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size)

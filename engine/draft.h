@@ -107,6 +107,7 @@ struct draft_ops {
 	const char *args; /* "k[,min,max]": for help */
 	const char *doc;
 	bool needs_pages;
+	bool computes; /* passes of its own: a guess has a price */
 	/* args: what stood behind "name:", or NULL. */
 	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
 	void (*close)(struct drafter *d);
@@ -131,6 +132,7 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 int32_t draft_add(struct draft *t, int32_t parent, int32_t id, float q);
 /* The child of parent (-1: of the newest token) with this id, or -1. */
 int32_t draft_child(const struct draft *t, int32_t parent, int32_t id);
+bool draft_has_child(const struct draft *t, int32_t node); /* -1: the newest token */
 /* Tokens ahead of the newest: 1 for a child of it. */
 int32_t draft_depth(const struct draft *t, int32_t node);
 /* The deepest node's. */

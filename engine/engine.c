@@ -470,9 +470,7 @@ bool engine_cancel(struct engine *e, int64_t request)
 	ev_init(&ev, EV_cancel);
 	ev.u.cancel.request = request;
 	stream_emit(&e->stream, &ev);
-	sched_register(&e->sched, r);
-	search_ended(e, r, EV_FINISH_cancelled);
-	engine_end_request(e, r, EV_FINISH_cancelled);
+	engine_finish(e, r, EV_FINISH_cancelled, NULL);
 	return true;
 }
 

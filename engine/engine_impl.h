@@ -95,8 +95,10 @@ float engine_given_logit(const struct engine *e, int32_t out, int32_t id);
 
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
-/* Ends it without more ado: its pages are let go of. */
-void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason);
+/* It ends: what it computed is offered to the prefix cache, and its search, if it has one, is told. */
+void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+/* The same without either. */
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 struct engine_verdict { /* the fields of EV_draft of the same names */
 	float p, arrival, winner_arrival;
 	int32_t winner;

@@ -82,22 +82,19 @@ static int run_kernels(struct engine *e, struct err *err)
 
 /* ---- ends ---- */
 
-static void finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
-	sched_register(&e->sched, r);
-	search_ended(e, r, reason);
 	sched_remove(&e->sched, r);
 	engine_tell_finish(e, r, reason, why);
 	engine_forget(e, r->id);
 	request_free(r);
 }
 
-void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason)
+void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
-	sched_remove(&e->sched, r);
-	engine_tell_finish(e, r, reason, NULL);
-	engine_forget(e, r->id);
-	request_free(r);
+	sched_register(&e->sched, r);
+	search_ended(e, r, reason);
+	engine_end_request(e, r, reason, why);
 }
 
 /* After a token was appended: -1, or why the request ends. */
@@ -137,21 +134,13 @@ static void hold(struct engine *e, struct request *r, int32_t out)
 	sched_register(&e->sched, r);
 }
 
-static bool has_child(const struct draft *t, int32_t node)
-{
-	for (int32_t i = node + 1; i < t->n; i++)
-		if (t->parent[i] == node)
-			return true;
-	return false;
-}
-
 static enum ev_code_source source_of(const struct plan_item *item, int32_t node, bool kept)
 {
 	if (!item->n_drafts)
 		return EV_SOURCE_plain;
 	if (kept)
 		return EV_SOURCE_accepted;
-	return has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
+	return draft_has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
 }
 
 /* The newest token's row, then that of each drafted token that is kept. */
@@ -182,7 +171,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	engine_tell_unread(e, item, told);
 	engine_draft_settle(e, item, node);
 	if (end >= 0) {
-		finish(e, r, (enum ev_code_finish)end, why);
+		engine_finish(e, r, (enum ev_code_finish)end, why);
 		return;
 	}
 	engine_note_seen(e, item, node);
@@ -210,7 +199,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 	}
 	r->computed += item->n_rows;
 	if (r->computed == r->n_ids - 1)
-		finish(e, r, EV_FINISH_end, NULL);
+		engine_finish(e, r, EV_FINISH_end, NULL);
 }
 
 /* The draws of a recorded sequence, made again: what is told is what wins them now. */
@@ -231,7 +220,7 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 	}
 	r->computed += item->n_rows;
 	if (r->computed == r->n_ids - 1)
-		finish(e, r, EV_FINISH_end, NULL);
+		engine_finish(e, r, EV_FINISH_end, NULL);
 	else
 		sched_register(&e->sched, r);
 }
@@ -252,7 +241,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 		append(e, r, &e->forward.stats[item->out], EV_SOURCE_plain);
 		end = end_reason(e, r, &why);
 		if (end >= 0) {
-			finish(e, r, (enum ev_code_finish)end, why);
+			engine_finish(e, r, (enum ev_code_finish)end, why);
 			return;
 		}
 	}
@@ -279,7 +268,7 @@ static void after(struct engine *e, struct plan_item *item)
 
 	r->last_step = e->n_steps;
 	if (failed(e, item)) {
-		finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
+		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
 		return;
 	}
 	if (r->kind == EV_REQUEST_KIND_score)
@@ -298,7 +287,7 @@ void engine_end_if_due(struct engine *e, struct request *r)
 	int end = end_reason(e, r, &why);
 
 	if (end >= 0)
-		finish(e, r, (enum ev_code_finish)end, why);
+		engine_finish(e, r, (enum ev_code_finish)end, why);
 }
 
 static void end_starved(struct engine *e)
@@ -311,7 +300,7 @@ static void end_starved(struct engine *e)
 			continue;
 		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->info.pages,
 				 e->info.page_size);
-		finish(e, r, EV_FINISH_context, why);
+		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }
 
@@ -320,9 +309,9 @@ static void end_all(struct engine *e)
 {
 	for (int32_t i = 0; i < e->sched.n_slots; i++)
 		if (e->sched.slot[i])
-			finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
+			engine_finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
 	while (e->sched.n_queue)
-		finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
+		engine_finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
 }
 
 int engine_step(struct engine *e, struct err *err)

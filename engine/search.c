@@ -19,29 +19,41 @@ bool search_method_at(int i, struct search_method *out)
 
 /* ---- telling ---- */
 
-void search_tell(struct search *s, enum ev_code_search_action action, const struct search_told *t)
+struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev)
 {
-	struct event ev;
-
-	ev_init(&ev, EV_search);
-	ev.u.search = (struct ev_search){ .step = s->engine->n_steps, .search = s->id, .action = action,
-									  .request = t->request ? t->request : EV_NULL_I, .node = t->node,
-									  .parent = t->parent, .tokens = t->tokens, .visits = t->visits,
-									  .logp = t->logp, .score = t->score };
-	stream_emit(&s->engine->stream, &ev);
+	ev_init(ev, EV_search);
+	ev->u.search.step = s->engine->n_steps;
+	ev->u.search.search = s->id;
+	ev->u.search.action = action;
+	return &ev->u.search;
 }
 
-static void tell_begin(struct search *s)
+void search_tell(const struct search *s, struct event *ev)
+{
+	stream_emit(&s->engine->stream, ev);
+}
+
+static void tell_begin(const struct search *s)
 {
 	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_begin, &ev);
 
-	ev_init(&ev, EV_search);
-	ev.u.search.step = s->engine->n_steps;
-	ev.u.search.search = s->id;
-	ev.u.search.action = EV_SEARCH_begin;
-	ev.u.search.tokens = s->q.n_ids;
-	ev.u.search.method = (struct ev_span){ s->options.method, strlen(s->options.method) };
-	stream_emit(&s->engine->stream, &ev);
+	t->tokens = s->q.n_ids;
+	t->method = (struct ev_span){ s->options.method, strlen(s->options.method) };
+	search_tell(s, &ev);
+}
+
+static void tell_won(const struct search *s)
+{
+	const struct search_answer *a = &s->answer[0];
+	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_won, &ev);
+
+	t->request = a->request;
+	t->tokens = a->n;
+	t->logp = a->logp;
+	t->score = a->score;
+	search_tell(s, &ev);
 }
 
 /* ---- the search ---- */
@@ -247,10 +259,7 @@ static void end_search(struct search *s)
 	drop_all(s);
 	s->view.done = true;
 	if (s->n_answers)
-		search_tell(s, EV_SEARCH_won,
-					&(struct search_told){ .request = s->answer[0].request, .node = EV_NULL_I, .parent = EV_NULL_I,
-										   .tokens = s->answer[0].n, .visits = EV_NULL_I,
-										   .logp = s->answer[0].logp, .score = s->answer[0].score });
+		tell_won(s);
 }
 
 void search_advance(struct engine *e)

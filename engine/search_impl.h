@@ -76,11 +76,9 @@ void search_drop(struct search *s, struct search_member *m);
 /* The tokens of a member behind the search's prompt, and one more choice that ends them, are an answer. */
 int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 
-struct search_told { /* the fields of EV_search */
-	int64_t request, node, parent, tokens, visits;
-	double logp, score;
-};
-void search_tell(struct search *s, enum ev_code_search_action action, const struct search_told *t);
+/* Begins an event of the search in *ev: the caller fills in what more it knows, and tells it. */
+struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev);
+void search_tell(const struct search *s, struct event *ev);
 
 /* Hooks of the step. */
 bool search_chooses(const struct request *r);

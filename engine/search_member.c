@@ -208,13 +208,16 @@ int search_append(struct search *s, struct search_member *m, int32_t choice, str
 void search_drop(struct search *s, struct search_member *m)
 {
 	struct request *r = m->r;
+	struct event ev;
+	struct ev_search *told = search_event(s, EV_SEARCH_drop, &ev);
 
-	search_tell(s, EV_SEARCH_drop,
-				&(struct search_told){ .request = r->id, .node = m->node, .parent = EV_NULL_I,
-									   .tokens = r->n_ids - s->q.n_ids, .visits = EV_NULL_I, .logp = m->logp,
-									   .score = NAN });
+	told->request = r->id;
+	told->node = m->node;
+	told->tokens = r->n_ids - s->q.n_ids;
+	told->logp = m->logp;
+	search_tell(s, &ev);
 	free_member(m);
-	engine_end_request(s->engine, r, EV_FINISH_dropped);
+	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
 }
 
 /* ---- answers ---- */
@@ -286,13 +289,20 @@ static int insert_answer(struct search *s, const struct search_answer *a, struct
 
 static int keep(struct search *s, struct search_member *m, struct search_answer *a, struct err *e)
 {
+	struct event ev;
+	struct ev_search *told;
+
 	if (judge(s, a, &a->score, e) || insert_answer(s, a, e)) {
 		free(a->ids);
 		return -1;
 	}
-	search_tell(s, EV_SEARCH_answer,
-				&(struct search_told){ .request = a->request, .node = m->node, .parent = EV_NULL_I, .tokens = a->n,
-									   .visits = EV_NULL_I, .logp = a->logp, .score = a->score });
+	told = search_event(s, EV_SEARCH_answer, &ev);
+	told->request = a->request;
+	told->node = m->node;
+	told->tokens = a->n;
+	told->logp = a->logp;
+	told->score = a->score;
+	search_tell(s, &ev);
 	return 0;
 }
 

@@ -33,10 +33,6 @@ struct shadow {
 static int open_one(struct shadow *s, const char *spec, size_t size, const struct draft_env *env, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[s->n];
-	struct draft_env bare = *env;
-	const struct draft_ops *ops = NULL;
-	struct drafter *probe = NULL;
-	struct err unused = { 0 };
 
 	if (s->n == SHADOW_MOST || size >= sizeof d->spec)
 		return err_set(e, ERR_USAGE, "shadow: at most %d drafters with names under %d letters", SHADOW_MOST,
@@ -44,12 +40,9 @@ static int open_one(struct shadow *s, const char *spec, size_t size, const struc
 	snprintf(d->spec, sizeof d->spec, "%.*s", (int)size, spec);
 	if (!strcmp(d->spec, "off") || !strncmp(d->spec, "auto", 4))
 		return err_set(e, ERR_USAGE, "shadow: '%s' guesses nothing of its own", d->spec);
-	bare.model = NULL;
-	d->free = !draft_open(d->spec, &bare, &ops, &probe, &unused);
-	if (d->free)
-		ops->close(probe);
 	if (draft_open(d->spec, env, &d->ops, &d->d, e))
 		return -1;
+	d->free = !d->ops->computes;
 	s->n++;
 	return 0;
 }
@@ -62,15 +55,13 @@ static void open_known(struct shadow *s, const struct draft_env *env, bool free_
 		struct err unused = { 0 };
 		char spec[SHADOW_SPEC];
 
+		if (free_only && draft_table[i]->computes)
+			continue;
 		snprintf(spec, sizeof spec, "%s", name);
 		if (!strcmp(name, "skip") && env->model) /* it has no usual number of layers */
 			snprintf(spec, sizeof spec, "skip:%d,3", env->model->config.n_layers * 4 / 5);
 		if (!strcmp(name, "jacobi") || open_one(s, spec, strlen(spec), env, &unused))
 			continue; /* Jacobi's guesses are its own last ones, checked: without that it has none */
-		if (free_only && !s->drafter[s->n - 1].free) {
-			s->n--;
-			s->drafter[s->n].ops->close(s->drafter[s->n].d);
-		}
 	}
 }
 
@@ -260,21 +251,6 @@ static void add_step(struct shadow_sums *s, const struct open_guess *g, const in
 	}
 }
 
-/* The child of node that the text has next; *any: it has children. */
-static int32_t child_that_came(const struct draft *t, int32_t node, int32_t id, bool *any)
-{
-	int32_t found = -1;
-
-	*any = false;
-	for (int32_t i = node + 1; i < t->n; i++)
-		if (t->parent[i] == node) {
-			*any = true;
-			if (t->id[i] == id)
-				found = i;
-		}
-	return found;
-}
-
 /* Counts a guess, if the text is long enough to say what would have been kept of it. */
 static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t *ids, int32_t n)
 {
@@ -284,12 +260,14 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 	if (!g->n || g->n >= n)
 		return;
 	for (;; kept++) {
-		int32_t at = g->n + kept, next = child_that_came(&g->draft, node, at < n ? ids[at] : -1, &any);
+		int32_t at = g->n + kept, next;
 
+		any = draft_has_child(&g->draft, node);
 		if (!any || kept == DRAFT_MAX)
 			break; /* the last of its path was kept */
 		if (at >= n)
 			return; /* the text has not come so far */
+		next = draft_child(&g->draft, node, ids[at]);
 		if (next < 0)
 			break;
 		path[kept] = node = next;

@@ -217,7 +217,7 @@ static int32_t next_trial(const struct drafter *d)
 
 static int try_others(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
-	int64_t start = now_ns();
+	int64_t start;
 
 	for (int32_t i = 0; i < d->n; i++)
 		if (shadow_at(d->shadow, i)->free && shadow_ask(d->shadow, i, job, n, e))

@@ -344,6 +344,7 @@ const struct draft_ops draft_medusa = {
 	.name = "medusa",
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "trained heads on the newest feature, one for each position ahead",
+	.computes = true,
 	.open = medusa_open,
 	.close = medusa_close,
 	.propose = medusa_propose,

@@ -124,6 +124,7 @@ const struct draft_ops draft_skip = {
 	.args = "layers[,k[,least]]",
 	.doc = "the model's own first layers guess, the others check",
 	.needs_pages = true,
+	.computes = true,
 	.open = skip_open,
 	.close = skip_close,
 	.propose = skip_propose,

@@ -58,11 +58,16 @@ static void beam_close(struct search *s)
 
 static void tell_node(struct search *s, const struct search_member *m, int32_t parent)
 {
-	search_tell(s, EV_SEARCH_node,
-				&(struct search_told){ .request = m->r->id, .node = m->node,
-									   .parent = parent < 0 ? EV_NULL_I : parent,
-									   .tokens = m->r->n_ids - s->q.n_ids, .visits = EV_NULL_I, .logp = m->logp,
-									   .score = NAN });
+	struct event ev;
+	struct ev_search *told = search_event(s, EV_SEARCH_node, &ev);
+
+	told->request = m->r->id;
+	told->node = m->node;
+	if (parent >= 0)
+		told->parent = parent;
+	told->tokens = m->r->n_ids - s->q.n_ids;
+	told->logp = m->logp;
+	search_tell(s, &ev);
 }
 
 static int beam_begin(struct search *s, struct err *e)

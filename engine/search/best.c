@@ -18,13 +18,18 @@ static int best_open(struct search *s, const char *args, struct err *e)
 static int best_begin(struct search *s, struct err *e)
 {
 	for (int32_t i = 0; i < s->width; i++) {
+		struct ev_search *told;
+		struct event ev;
 		struct search_member *m = search_start(s, s->q.ids, s->q.n_ids, NULL, s->q.sample + i, i, 0, e);
 
 		if (!m)
 			return -1;
-		search_tell(s, EV_SEARCH_node,
-					&(struct search_told){ .request = m->r->id, .node = i, .parent = EV_NULL_I,
-										   .visits = EV_NULL_I, .logp = 0, .score = __builtin_nan("") });
+		told = search_event(s, EV_SEARCH_node, &ev);
+		told->request = m->r->id;
+		told->node = i;
+		told->tokens = 0;
+		told->logp = 0;
+		search_tell(s, &ev);
 	}
 	return 0;
 }

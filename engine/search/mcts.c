@@ -77,15 +77,23 @@ static void mcts_close(struct search *s)
 
 static void tell_node(struct search *s, enum ev_code_search_action action, int32_t i, int64_t request)
 {
+	struct event ev;
+	struct ev_search *told = search_event(s, action, &ev);
 	const struct node *n = &mcts_of(s)->node[i];
 	double logp = 0;
 
 	for (int32_t k = 0; k < n->n; k++)
 		logp += (double)n->logp[k];
-	search_tell(s, action,
-				&(struct search_told){ .request = request, .node = i, .parent = n->parent < 0 ? EV_NULL_I : n->parent,
-									   .tokens = n->n, .visits = n->visits, .logp = logp,
-									   .score = n->visits ? n->value / n->visits : NAN });
+	told->request = request;
+	told->node = i;
+	if (n->parent >= 0)
+		told->parent = n->parent;
+	told->tokens = n->n;
+	told->visits = n->visits;
+	told->logp = logp;
+	if (n->visits)
+		told->score = n->value / n->visits;
+	search_tell(s, &ev);
 }
 
 /* A child of parent with these tokens; -1: no memory. */
