@@ -90,33 +90,12 @@ static size_t unescape(char *line, size_t size)
 	return n;
 }
 
-/* Bytes of text before the first stop string in it. */
-static size_t before_stop(const struct cli *c, const char *text, size_t size)
-{
-	for (const char *const *stop = c->stop; *stop; stop++) {
-		const char *at = memmem(text, size, *stop, strlen(*stop));
-		if (at)
-			size = (size_t)(at - text);
-	}
-	return size;
-}
-
-/* The answer's text, without control tokens and what a stop string ended, as a JSON string. malloc'd, NULL without memory. */
+/* As a JSON string. malloc'd, NULL without memory. */
 static char *text_of(const struct batch *b, const struct answer *a)
 {
-	size_t size = 1, n = 0;
-	for (size_t i = 0; i < a->n; i++)
-		size += tokenizer_bytes(b->tokenizer, a->ids[i]).size;
-	char *bytes = malloc(size);
-	for (size_t i = 0; bytes && i < a->n; i++) {
-		struct gguf_text t = !i && !b->c->raw ? tokenizer_first_bytes(b->tokenizer, a->ids[i])
-											  : tokenizer_bytes(b->tokenizer, a->ids[i]);
-		if (tokenizer_is_special(b->tokenizer, a->ids[i]))
-			continue;
-		memcpy(bytes + n, t.data, t.size);
-		n += t.size;
-	}
-	char *json = bytes ? text_json(bytes, before_stop(b->c, bytes, n)) : NULL;
+	size_t size;
+	char *bytes = session_answer(b->c, b->tokenizer, a->ids, a->n, &size);
+	char *json = bytes ? text_json(bytes, size) : NULL;
 	free(bytes);
 	return json;
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/out.h"
 #include "cli/score_command.h"
+#include "cli/session.h"
 #include "engine/search.h"
 
 bool run_search_wanted(const struct cli *c)
@@ -39,37 +40,12 @@ void run_search_slots(struct cli *c)
 		c->engine.slots = (int32_t)n;
 }
 
-/* The text of an answer, without control tokens and what follows the first stop string. malloc'd. */
-static char *text_of(const struct cli *c, const struct tokenizer *t, const struct search_answer *a, size_t *size)
-{
-	size_t cap = 1, n = 0;
-	char *text;
-
-	for (int32_t i = 0; i < a->n; i++)
-		cap += tokenizer_bytes(t, a->ids[i]).size;
-	text = malloc(cap);
-	for (int32_t i = 0; text && i < a->n; i++) {
-		struct gguf_text b = i || c->raw ? tokenizer_bytes(t, a->ids[i]) : tokenizer_first_bytes(t, a->ids[i]);
-
-		if (tokenizer_is_special(t, a->ids[i]) || tokenizer_is_end(t, a->ids[i]))
-			continue;
-		memcpy(text + n, b.data, b.size);
-		n += b.size;
-	}
-	for (const char *const *stop = c->stop; text && *stop; stop++) {
-		const char *at = memmem(text, n, *stop, strlen(*stop));
-		n = at ? (size_t)(at - text) : n;
-	}
-	*size = n;
-	return text;
-}
-
 static int print_json(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
 {
 	for (int32_t i = 0; i < v->n_answers; i++) {
 		const struct search_answer *a = &v->answer[i];
 		size_t size;
-		char *text = text_of(c, t, a, &size), *json = text ? text_json(text, size) : NULL;
+		char *text = session_answer(c, t, a->ids, (size_t)a->n, &size), *json = text ? text_json(text, size) : NULL;
 
 		free(text);
 		if (!json)
@@ -84,7 +60,7 @@ static int print_json(const struct cli *c, const struct tokenizer *t, const stru
 static int print_best(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
 {
 	size_t size;
-	char *text = text_of(c, t, &v->answer[0], &size);
+	char *text = session_answer(c, t, v->answer[0].ids, (size_t)v->answer[0].n, &size);
 
 	if (!text)
 		return err_set(e, ERR_MEMORY, "no memory for the answer");

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/paths.h"
 #include "base/sha256.h"
@@ -141,4 +142,32 @@ int session_prompt(const struct cli *c, const struct engine *engine, const char 
 	if (template_begin(info->chat, t, system, ids, n, &cap, e))
 		return -1;
 	return template_user(info->chat, t, text, size, ids, n, &cap, e);
+}
+
+size_t session_find_stop(const char *const *stop, const char *text, size_t size)
+{
+	size_t first = size;
+	for (; *stop; stop++) {
+		const char *at = memmem(text, size, *stop, strlen(*stop));
+		if (at && (size_t)(at - text) < first)
+			first = (size_t)(at - text);
+	}
+	return first;
+}
+
+char *session_answer(const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size)
+{
+	size_t cap = 1, used = 0;
+	for (size_t i = 0; i < n; i++)
+		cap += tokenizer_bytes(t, ids[i]).size;
+	char *text = malloc(cap);
+	for (size_t i = 0; text && i < n; i++) {
+		struct gguf_text b = i || c->raw ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
+		if (tokenizer_is_special(t, ids[i]) || tokenizer_is_end(t, ids[i]))
+			continue;
+		memcpy(text + used, b.data, b.size);
+		used += b.size;
+	}
+	*size = text ? session_find_stop(c->stop, text, used) : 0;
+	return text;
 }

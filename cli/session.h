@@ -32,4 +32,10 @@ void session_note_template(const struct cli *c, const struct engine *engine);
 int session_prompt(const struct cli *c, const struct engine *engine, const char *text, size_t size,
 				   int32_t **ids, size_t *n, struct err *e);
 
+/* First place in text where one of the stop strings (NULL-terminated) begins, size if there is none. */
+size_t session_find_stop(const char *const *stop, const char *text, size_t size);
+/* The text of an answer's tokens: without control tokens and what a stop string ended. malloc'd; NULL without
+ * memory. */
+char *session_answer(const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size);
+
 #endif

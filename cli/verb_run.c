@@ -68,18 +68,6 @@ static void show(struct run *r, const char *bytes, size_t size)
 	}
 }
 
-/* First place in text where a stop string begins, size if there is none. */
-static size_t find_stop(const char *const *stop, const char *text, size_t size)
-{
-	size_t first = size;
-	for (; *stop; stop++) {
-		const char *at = memmem(text, size, *stop, strlen(*stop));
-		if (at && (size_t)(at - text) < first)
-			first = (size_t)(at - text);
-	}
-	return first;
-}
-
 /* Length of the longest end of text that a stop string may begin with. */
 static size_t undecided(const char *const *stop, const char *text, size_t size)
 {
@@ -105,7 +93,7 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 	}
 	memcpy(r->held + r->n_held, bytes, size);
 	r->n_held += size;
-	size_t cut = find_stop(r->c->stop, r->held, r->n_held);
+	size_t cut = session_find_stop(r->c->stop, r->held, r->n_held);
 	r->stopped |= cut < r->n_held;
 	size_t ready = r->stopped ? cut : r->n_held - undecided(r->c->stop, r->held, r->n_held);
 	show(r, r->held, ready);

@@ -33,7 +33,6 @@ struct bench {
 	struct engine *engine;
 	struct run now;
 	int64_t step; /* of the newest draft event */
-	int32_t depth[DRAFT_NODES + 1];
 	uint32_t judged; /* bit d: counted for this step */
 	char list[512];
 	const char *spec[BENCH_SPECS];
@@ -49,25 +48,18 @@ struct bench {
 
 static void on_draft(struct bench *b, const struct ev_draft *d)
 {
-	int32_t depth;
+	uint32_t bit;
 
 	if (d->step != b->step) {
 		b->step = d->step;
 		b->judged = 0;
-		b->depth[0] = 0;
 	}
-	if (d->nth < 1 || d->nth > DRAFT_NODES || d->pos < 1 || d->verdict == EV_VERDICT_unread)
+	if (d->depth < 1 || d->depth > DRAFT_MAX || d->verdict == EV_VERDICT_unread)
 		return;
-	depth = 1; /* judged nodes come in the order of the path: each hangs on what was kept */
-	for (int i = 0; i < DRAFT_MAX && b->judged >> i & 1 && b->depth[i] != d->pos; i++)
-		depth++;
-	if (depth > DRAFT_MAX)
-		return;
-	if (!(b->judged >> (depth - 1) & 1))
-		b->now.judged[depth - 1]++;
-	b->judged |= UINT32_C(1) << (depth - 1);
-	b->depth[depth - 1] = (int32_t)d->pos;
-	b->now.accepted[depth - 1] += d->verdict == EV_VERDICT_accepted;
+	bit = UINT32_C(1) << (d->depth - 1);
+	b->now.judged[d->depth - 1] += !(b->judged & bit); /* siblings are one chance */
+	b->judged |= bit;
+	b->now.accepted[d->depth - 1] += d->verdict == EV_VERDICT_accepted;
 }
 
 static void on_event(void *arg, const struct event *ev)

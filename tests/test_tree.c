@@ -195,16 +195,11 @@ static void compare(const struct world *plain, const struct world *w)
 static bool find_device(void)
 {
 	const char *why;
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
 
-	if (!shim_open(false, &why)) {
+	if (!shim_use(&why)) {
 		print_message("no device: %s\n", why);
 		return false;
 	}
-	path[n > 0 ? n : 0] = '\0';
-	strcpy(strrchr(path, '/') + 1, "libcuda_shim.so");
-	setenv("CUTAWAY_CUDA_DRIVER", path, 1);
 	return true;
 }
 

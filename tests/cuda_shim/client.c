@@ -9,9 +9,11 @@
 
 enum { THREADS = 256 }; /* CU_THREADS of device.cuh */
 
+static char path[4096]; /* of the library opened last */
+
 const struct shim *shim_open(bool checked, const char **why)
 {
-	static char path[4096], reason[512];
+	static char reason[512];
 	const struct shim *(*offer)(void);
 	const struct shim *s;
 	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
@@ -35,6 +37,15 @@ const struct shim *shim_open(bool checked, const char **why)
 	s = offer ? offer() : NULL;
 	if (!s)
 		*why = "this processor has not what the fast build of the shim needs";
+	return s;
+}
+
+const struct shim *shim_use(const char **why)
+{
+	const struct shim *s = shim_open(false, why);
+
+	if (s)
+		setenv("CUTAWAY_CUDA_DRIVER", path, 1);
 	return s;
 }
 

@@ -61,6 +61,9 @@ struct shim {
 /* NULL with a reason in *why: the library is missing or this processor cannot run it. */
 const struct shim *shim_open(bool checked, const char **why);
 
+/* The fast one, and CUTAWAY_CUDA_DRIVER set to it: the back end "cuda" of this process is the shim's. */
+const struct shim *shim_use(const char **why);
+
 /* A step in device memory, made from stages of the caller, whose pointers are to device memory too. */
 struct shim_step {
 	struct cu_step *step;	/* device memory, as all it points to */
