@@ -29,15 +29,28 @@ static void print_json_number(const char *name, double value, const char *comma)
 		printf("%s\"%s\":null", comma, name);
 }
 
-static void print_json(const struct bench_report *r)
+/* What was measured: without it a figure means nothing. */
+static int print_json_run(const struct bench_report *r, struct err *e)
 {
-	const char *comma = "{";
-#define X(name, unit, form, doc)                                                                   \
-	print_json_number(#name, r->name.median, comma);                                               \
-	comma = ",";
+	char *name = text_json(r->info.name, strlen(r->info.name));
+
+	if (!name)
+		return err_set(e, ERR_MEMORY, "no memory for the model's name");
+	printf("{\"run\":{\"model\":%s,\"backend\":\"%s\",\"isa\":\"%s\",\"exact\":%s,\"threads\":%d}", name, r->backend,
+		   r->isa, r->info.exact ? "true" : "false", r->info.threads);
+	free(name);
+	return 0;
+}
+
+static int print_json(const struct bench_report *r, struct err *e)
+{
+	if (print_json_run(r, e))
+		return -1;
+#define X(name, unit, form, doc) print_json_number(#name, r->name.median, ",");
 	BENCH_FIGURES(X)
 #undef X
 	printf("}\n");
+	return 0;
 }
 
 static void print_figure(const char *name, const char *unit, const char *form, const char *doc,
@@ -137,9 +150,9 @@ static int measure(const struct cli *c, const struct engine_options *o, struct e
 		fprintf(stderr, "\r\033[K");
 	if (status)
 		return -1;
-	if (c->json)
-		print_json(&r);
-	else
+	if (c->json && print_json(&r, e))
+		return -1;
+	if (!c->json)
 		print_table(&r);
 	if ((c->profile || c->roofline || c->svg) && !has_stages(&r))
 		return err_set(e, ERR_USAGE,
