@@ -123,7 +123,7 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	e->counts.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
-	search_drawn(r, e->drawn.p);
+	search_drawn(r, &e->drawn, stats);
 	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 

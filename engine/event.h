@@ -70,7 +70,8 @@ struct ev_span {
 	X(2, corrected, "drawn where a draft was rejected")                                            \
 	X(3, bonus, "drawn behind a fully accepted draft")                                             \
 	X(4, forced, "not drawn: put there by the user")                                               \
-	X(5, chosen, "not drawn: a search went on with it")
+	X(5, chosen, "not drawn: a search went on with it")                                            \
+	X(6, taken, "of the best answer of a search: computed in its branches, and told again as the conversation's")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
@@ -103,7 +104,8 @@ struct ev_span {
 	X(2, visit, "a node was visited again, or is gone on from")                                    \
 	X(3, answer, "a branch ended: its answer and score")                                           \
 	X(4, drop, "a branch was given up")                                                            \
-	X(5, won, "the search is over: the best answer")
+	X(5, won, "the search is over: the best answer")                                               \
+	X(6, stopped, "it was cancelled or failed: `method` says why; what it found by then counts")
 
 #define EV_CODE_LISTS(X)                                                                           \
 	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
@@ -400,7 +402,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(visits, "", "mcts: simulations that passed through it")                                      \
 	R(logp, "nats", "log-probability of those tokens")                                             \
 	R(score, "", "of an answer; mcts: mean value of the node")                                     \
-	T(method, "", "begin: the search and its arguments")
+	T(method, "", "begin: the search and its arguments; stopped: why")
 
 #define EV_FIELDS_sharing(I, R, T, B)                                                              \
 	I(step, "", "step")                                                                            \

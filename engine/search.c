@@ -43,6 +43,66 @@ static void tell_begin(const struct search *s)
 	search_tell(s, &ev);
 }
 
+static void tell_stopped(const struct search *s, const char *why)
+{
+	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_stopped, &ev);
+
+	t->method = (struct ev_span){ why, strlen(why) };
+	search_tell(s, &ev);
+}
+
+static void tell_taken(const struct search *s, const struct request *r, const struct search_answer *a)
+{
+	struct engine *e = s->engine;
+	struct event ev;
+
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct search_token *told = &a->token[i];
+
+		stream_vocab(&e->stream, a->ids[i]);
+		ev_init(&ev, EV_token);
+		ev.u.token.step = e->n_steps;
+		ev.u.token.request = r->id;
+		ev.u.token.pos = r->n_prompt + i;
+		ev.u.token.id = a->ids[i];
+		ev.u.token.p = told->p;
+		ev.u.token.entropy = told->entropy;
+		ev.u.token.hash = told->hash;
+		ev.u.token.source = EV_SOURCE_taken;
+		ev.u.token.is_end = tokenizer_is_end(e->tokenizer, a->ids[i]);
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+/* The best answer as a request like any other: it never runs, since all of it is computed. */
+static int tell_answer(struct search *s, struct err *err)
+{
+	const struct search_answer *a = &s->answer[0];
+	struct engine *e = s->engine;
+	struct engine_request q = s->q;
+	struct request *r;
+	struct event ev;
+
+	q.parent = a->request;
+	q.max_tokens = a->n;
+	r = request_new(&q, e->info.ctx, e->info.page_size);
+	if (!r || r->limit < r->n_prompt + a->n) {
+		request_free(r);
+		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
+	}
+	r->id = s->view.told = ++e->n_requests;
+	r->arrival_ns = s->arrival_ns;
+	r->last_step = e->n_steps;
+	request_event(r, e->spec, &ev);
+	stream_emit(&e->stream, &ev);
+	tell_taken(s, r, a);
+	r->n_ids += a->n;
+	engine_tell_finish(e, r, a->reason, NULL);
+	request_free(r);
+	return 0;
+}
+
 static void tell_won(const struct search *s)
 {
 	const struct search_answer *a = &s->answer[0];
@@ -76,8 +136,10 @@ static void free_search(struct search *s)
 {
 	if (s->state)
 		s->ops->close(s);
-	for (int32_t i = 0; i < s->n_answers; i++)
+	for (int32_t i = 0; i < s->n_answers; i++) {
 		free(s->answer[i].ids);
+		free(s->answer[i].token);
+	}
 	for (int i = 0; s->q.stop && s->q.stop[i]; i++)
 		free((char *)(uintptr_t)s->q.stop[i]);
 	free((void *)(uintptr_t)s->q.stop);
@@ -175,6 +237,7 @@ int64_t engine_search(struct engine *e, const struct search_options *o, const st
 		return -1;
 	}
 	s->id = ++e->n_searches;
+	s->arrival_ns = stream_now(&e->stream);
 	s->next = e->searches;
 	e->searches = s;
 	tell_begin(s);
@@ -185,14 +248,43 @@ int64_t engine_search(struct engine *e, const struct search_options *o, const st
 	return s->id;
 }
 
+int engine_search_check(struct engine *e, const struct search_options *o, struct err *err)
+{
+	const int32_t id = 0;
+	const struct engine_request q = { .ids = &id, .n_ids = 1 };
+	struct search *s = calloc(1, sizeof *s);
+	int rc;
+
+	if (!s)
+		return err_set(err, ERR_MEMORY, "no memory for a search");
+	s->engine = e;
+	rc = open_search(s, o, &q, err);
+	free_search(s);
+	return rc;
+}
+
+static void end_search(struct search *s)
+{
+	drop_all(s);
+	s->view.done = true;
+	if (!s->n_answers) {
+		if (!s->view.cancelled && !s->view.err.code)
+			tell_stopped(s, "it found no answer");
+		return;
+	}
+	tell_won(s);
+	tell_answer(s, s->view.err.code ? NULL : &s->view.err);
+}
+
 bool engine_search_cancel(struct engine *e, int64_t search)
 {
 	struct search *s = find(e, search);
 
 	if (!s || s->view.done)
 		return false;
-	s->view.cancelled = s->view.done = true;
-	drop_all(s);
+	s->view.cancelled = true;
+	tell_stopped(s, "cancelled");
+	end_search(s);
 	return true;
 }
 
@@ -254,14 +346,6 @@ static void count_pages(struct search *s)
 	stream_emit(&e->stream, &ev);
 }
 
-static void end_search(struct search *s)
-{
-	drop_all(s);
-	s->view.done = true;
-	if (s->n_answers)
-		tell_won(s);
-}
-
 void search_advance(struct engine *e)
 {
 	for (struct search *s = e->searches; s; s = s->next) {
@@ -271,6 +355,8 @@ void search_advance(struct engine *e)
 			count_pages(s);
 		if (!s->view.err.code && s->ops->step)
 			s->ops->step(s, &s->view.err);
+		if (s->view.err.code)
+			tell_stopped(s, s->view.err.text);
 		if (s->view.err.code || !s->n_members)
 			end_search(s);
 	}

@@ -18,7 +18,7 @@
 typedef bool search_score_fn(void *arg, const char *text, size_t size, double *score, struct err *e);
 
 struct search_options {
-	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_methods */
+	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_method_at() */
 	search_score_fn *score; /* NULL: by the mean log-probability of its tokens */
 	void *arg;
 };
@@ -29,10 +29,16 @@ struct search_method {
 /* What methods there are: i from 0; false behind the last. */
 bool search_method_at(int i, struct search_method *out);
 
+/* How much mcts explores: the factor of UCT's second term. */
+#define SEARCH_EXPLORE 0.7
+
+struct search_token;
+
 /* An answer that a search found. */
 struct search_answer {
 	int64_t request;
 	int32_t *ids; /* its own tokens, the prompt left out; owned by the search */
+	struct search_token *token; /* what was told of each; the search's own */
 	int32_t n;
 	double logp;  /* of all its tokens, nats */
 	double score;
@@ -43,6 +49,7 @@ struct search_view {
 	const struct search_answer *answer; /* the best first */
 	int32_t n_answers, n_running;
 	bool done, cancelled;
+	int64_t told;   /* the request as which the best answer is told when it is over; 0: there is none */
 	struct err err; /* why it failed; code 0: it did not */
 	/* KV pages of its members in the step that had the most: as they were, and had nothing been shared */
 	int32_t most_pages, most_unshared;
@@ -50,10 +57,14 @@ struct search_view {
 	int64_t rows_shared;     /* positions that a branch took from its parent, not computed again */
 };
 
-/* Begins a search for q, whose kind and sample are the search's to choose (samples count up from q's). Returns its
- * number (from 1), or -1. */
+/* Begins a search for q. Its branches are requests of kind `search`, with samples that count up from q's. When it is
+ * over, however it ends, the best answer is told as a request of q's kind, with the tokens, probabilities and hashes
+ * of its branch and source `taken`: nothing is computed again, and who reads the events (a conversation, a view, a
+ * replay, verify) finds an ordinary answer, whose pages are in the prefix cache. Returns its number (from 1), or -1. */
 int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
 					  struct err *err);
+/* Whether such a search could begin. */
+int engine_search_check(struct engine *e, const struct search_options *o, struct err *err);
 /* All of its requests end at once and their pages are let go of. False: it is over or there is none. */
 bool engine_search_cancel(struct engine *e, int64_t search);
 /* How it stands; false if there is no such search. Good until the next call that steps or changes the engine. */

@@ -13,13 +13,20 @@ struct search_choice { /* a token that could come next */
 	double logp; /* nats */
 };
 
+/* What was told of a token when its branch had it. */
+struct search_token {
+	double p, entropy;
+	int64_t hash;
+	float logp; /* nats */
+};
+
 /* A running continuation. */
 struct search_member {
 	struct search *search;
 	struct request *r;
 	int32_t node;    /* the method's own number */
 	double logp;     /* of its tokens behind the prompt of the search */
-	float *token_logp; /* of each of them, [limit] */
+	struct search_token *token; /* each of them, [limit] */
 	/* of a method that chooses: its newest row is computed, and it waits for its next token */
 	bool held;
 	int32_t n_choices;
@@ -41,6 +48,7 @@ struct search {
 	int32_t n_members;
 	struct search_answer *answer;
 	int32_t n_answers, cap_answers;
+	int64_t arrival_ns;
 	struct search_view view;
 };
 
@@ -63,8 +71,8 @@ struct search_ops {
 
 extern const struct search_ops search_best, search_beam, search_mcts;
 
-/* A new member with these tokens, the search's prompt first, of which `logp` [n - prompt] are known. */
-struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const float *logp,
+/* A new member with these tokens, the search's prompt first; of the others `token` [n - prompt] is known. */
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
 								   int64_t sample, int32_t node, int64_t parent, struct err *e);
 /* A branch of a held member, at once in its pages, that goes on with another of its choices. */
 struct search_member *search_fork(struct search *s, struct search_member *m, int32_t choice, int32_t node,
@@ -85,7 +93,7 @@ bool search_chooses(const struct request *r);
 /* Instead of a draw: remembers what could come behind the row. */
 void search_row(struct engine *e, struct request *r, const float *logits, const struct k_logit_stats *stats);
 /* A token was drawn. */
-void search_drawn(struct request *r, float p);
+void search_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
 /* The request ends: its text is an answer. Before it is freed. */
 void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason);
 /* At the end of each step. */

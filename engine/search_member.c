@@ -20,10 +20,10 @@ static struct search_member *new_member(struct search *s, int32_t node)
 		return NULL;
 	m->search = s;
 	m->node = node;
-	m->token_logp = malloc((size_t)s->engine->info.ctx * sizeof *m->token_logp);
+	m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
 	m->choice = s->ops->chooses ? malloc(2 * (size_t)s->width * sizeof *m->choice) : NULL;
-	if (!m->token_logp || (s->ops->chooses && !m->choice)) {
-		free(m->token_logp);
+	if (!m->token || (s->ops->chooses && !m->choice)) {
+		free(m->token);
 		free(m->choice);
 		free(m);
 		return NULL;
@@ -43,7 +43,7 @@ static void free_member(struct search_member *m)
 	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
 	if (m->r)
 		m->r->member = NULL;
-	free(m->token_logp);
+	free(m->token);
 	free(m->choice);
 	free(m);
 }
@@ -60,7 +60,7 @@ static struct engine_request member_request(const struct search *s, const int32_
 	return q;
 }
 
-struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const float *logp,
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
 								   int64_t sample, int32_t node, int64_t parent, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
@@ -72,8 +72,8 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 		return NULL;
 	}
 	for (int32_t i = 0; i < n - s->q.n_ids; i++) {
-		m->token_logp[i] = logp[i];
-		m->logp += (double)logp[i];
+		m->token[i] = token[i];
+		m->logp += (double)token[i].logp;
 	}
 	q.sample = sample;
 	q.parent = parent;
@@ -159,10 +159,17 @@ static void tell_chosen(struct search_member *m, const struct request *r, int32_
 	stream_emit(&e->stream, &ev);
 }
 
+static struct search_token token_of(const struct search_member *m, int32_t choice)
+{
+	double logp = m->choice[choice].logp;
+
+	return (struct search_token){ k_exp64(logp), m->entropy, m->hash, (float)logp };
+}
+
 static void take_choice(struct search_member *m, struct request *r, const struct search_member *from,
 						int32_t choice)
 {
-	m->token_logp[r->n_ids - m->search->q.n_ids] = (float)from->choice[choice].logp;
+	m->token[r->n_ids - m->search->q.n_ids] = token_of(from, choice);
 	m->logp = from->logp + from->choice[choice].logp;
 	m->held = r->resting = false;
 	r->ids[r->n_ids++] = from->choice[choice].id;
@@ -181,7 +188,7 @@ struct search_member *search_fork(struct search *s, struct search_member *from, 
 		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
 		return NULL;
 	}
-	memcpy(m->token_logp, from->token_logp, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token_logp);
+	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
 	q.parent = from->r->id;
 	q.fork_pos = q.n_ids;
 	if (engine_submit_member(s->engine, &q, m, e) < 0 || !m->r) {
@@ -222,14 +229,15 @@ void search_drop(struct search *s, struct search_member *m)
 
 /* ---- answers ---- */
 
-void search_drawn(struct request *r, float p)
+void search_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
 {
 	struct search_member *m = r->member;
-	double logp = k_log64(p > 0x1p-120f ? (double)p : 0x1p-120);
+	double logp = k_log64(drawn->p > 0x1p-120f ? (double)drawn->p : 0x1p-120);
 
 	if (!m)
 		return;
-	m->token_logp[r->n_ids - 1 - m->search->q.n_ids] = (float)logp;
+	m->token[r->n_ids - 1 - m->search->q.n_ids] =
+		(struct search_token){ (double)drawn->p, drawn->entropy, (int64_t)stats->hash, (float)logp };
 	m->logp += logp;
 }
 
@@ -294,6 +302,7 @@ static int keep(struct search *s, struct search_member *m, struct search_answer 
 
 	if (judge(s, a, &a->score, e) || insert_answer(s, a, e)) {
 		free(a->ids);
+		free(a->token);
 		return -1;
 	}
 	told = search_event(s, EV_SEARCH_answer, &ev);
@@ -314,9 +323,14 @@ static int copy_answer(struct search *s, struct search_member *m, int32_t more, 
 
 	*a = (struct search_answer){ .request = m->r->id, .n = n, .logp = m->logp };
 	a->ids = malloc(((size_t)n + (size_t)more + 1) * sizeof *a->ids);
-	if (!a->ids)
+	a->token = malloc(((size_t)n + (size_t)more + 1) * sizeof *a->token);
+	if (!a->ids || !a->token) {
+		free(a->ids);
+		free(a->token);
 		return err_set(e, ERR_MEMORY, "no memory for another answer");
+	}
 	memcpy(a->ids, m->r->ids + s->q.n_ids, (size_t)n * sizeof *a->ids);
+	memcpy(a->token, m->token, (size_t)n * sizeof *a->token);
 	return 0;
 }
 
@@ -326,9 +340,11 @@ int search_keep(struct search *s, struct search_member *m, int32_t choice, struc
 
 	if (copy_answer(s, m, 1, &a, e))
 		return -1;
+	a.token[a.n] = token_of(m, choice);
 	a.ids[a.n++] = m->choice[choice].id;
 	a.logp += m->choice[choice].logp;
 	a.reason = EV_FINISH_end;
+	sched_register(&s->engine->sched, m->r); /* whoever goes on from it finds its pages */
 	return keep(s, m, &a, e);
 }
 

@@ -151,6 +151,20 @@ static void say_source(struct why *w, const struct drawn *t)
 	}
 }
 
+/* Of a search: nobody drew it. */
+static void say_searched(struct why *w, const struct drawn *t, const char *text, int rank)
+{
+	if (t->source == EV_SOURCE_taken)
+		why_say(w, "%s at position %lld of request %lld is of the best answer of a search, whose branches computed it.",
+				text, (long long)t->pos, (long long)t->request);
+	else
+		why_say(w, "%s at position %lld of request %lld was not drawn: a search went on with it.", text,
+				(long long)t->pos, (long long)t->request);
+	if (rank)
+		why_say(w, "  it was number %d by probability", rank);
+	why_say(w, "  p %.4f; the distribution has %.2f bits", t->p, t->entropy);
+}
+
 void why_token(struct why *w)
 {
 	struct drawn t;
@@ -171,6 +185,10 @@ void why_token(struct why *w)
 	for (int i = 0; i < t.n_candidates; i++)
 		if ((int64_t)t.candidate[i].id == t.id)
 			rank = i + 1;
+	if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken) {
+		say_searched(w, &t, text, rank);
+		return;
+	}
 	if (rank == 1)
 		why_say(w, "%s at position %lld of request %lld was the likeliest token, and it won.", text,
 				(long long)t.pos, (long long)t.request);

@@ -25,6 +25,9 @@ static char *model_path;
 struct told {
 	struct event search[4096];
 	int n_search, n_finish, n_copy, n_preempt;
+	int64_t told; /* the newest request that is none of a branch */
+	int32_t taken[MOST];
+	int n_taken;
 	int32_t id[MOST]; /* of the request looked at */
 	int n;
 	int64_t request;
@@ -36,6 +39,15 @@ static void on_event(void *arg, const struct event *ev)
 
 	if (ev->kind == EV_search && t->n_search < 4096)
 		t->search[t->n_search++] = *ev;
+	if (ev->kind == EV_request && ev->u.request.kind != EV_REQUEST_KIND_search) {
+		t->told = ev->u.request.request;
+		t->n_taken = 0;
+	}
+	if (ev->kind == EV_token && ev->u.token.source == EV_SOURCE_taken) {
+		assert_int_equal(ev->u.token.request, t->told);
+		assert_int_equal(ev->u.token.pos, PROMPT + t->n_taken);
+		t->taken[t->n_taken++] = (int32_t)ev->u.token.id;
+	}
 	t->n_preempt += ev->kind == EV_preempt;
 	t->n_finish += ev->kind == EV_finish;
 	t->n_copy += ev->kind == EV_page && ev->u.page.action == EV_PAGE_copy;
@@ -95,6 +107,15 @@ static struct search_view run(struct engine *e, int64_t search, int steps)
 	return v;
 }
 
+/* The best answer was told as a request of the kind that was asked for. */
+static void assert_told(const struct told *t, const struct search_view *v)
+{
+	assert_true(v->told > v->answer[0].request);
+	assert_int_equal(t->told, v->told);
+	assert_int_equal(t->n_taken, v->answer[0].n);
+	assert_memory_equal(t->taken, v->answer[0].ids, (size_t)t->n_taken * sizeof *t->taken);
+}
+
 static int64_t begin(struct engine *e, const char *method, const struct engine_request *q)
 {
 	struct search_options o = { .method = method };
@@ -119,6 +140,7 @@ static void test_best(void **state)
 	assert_true(v.done);
 	assert_int_equal(v.n_answers, N_SAMPLES);
 	assert_true(v.most_pages < v.most_unshared && v.unshared > v.pages);
+	assert_told(&t, &v);
 	for (int i = 1; i < v.n_answers; i++)
 		assert_true(v.answer[i - 1].score >= v.answer[i].score);
 	for (int sample = 0; sample < N_SAMPLES; sample++) {
@@ -241,6 +263,7 @@ static void compare_beam(const char *method, int width, double alpha, int32_t ma
 	struct search_view v = run(e, begin(e, method, &q), 5000);
 
 	assert_true(v.done);
+	assert_told(&t, &v);
 	slow_beam(e, &q, width, alpha, &slow);
 	assert_true(v.n_answers > 0 && v.n_answers <= slow.n_done);
 	for (int i = 0; i < v.n_answers && i < width; i++) {
@@ -280,6 +303,7 @@ static void test_mcts(void **state)
 
 	(void)state;
 	assert_true(v.done && v.n_answers == 20);
+	assert_told(&t, &v);
 	for (int i = 0; i < t.n_search; i++) {
 		const struct ev_search *s = &t.search[i].u.search;
 

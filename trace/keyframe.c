@@ -180,9 +180,11 @@ static void add_token(struct keyframer *k, const struct event *ev)
 	r->computed = e->pos;
 	if (!r->first_seq)
 		r->first_seq = ev->seq;
-	if (r->first_token_ns == EV_NULL_I)
-		r->first_token_ns = ev->t_ns;
-	k->now.counts.n_tokens++;
+	if (e->source != EV_SOURCE_taken) { /* it was made, and counted, in a branch of a search */
+		if (r->first_token_ns == EV_NULL_I)
+			r->first_token_ns = ev->t_ns;
+		k->now.counts.n_tokens++;
+	}
 	key_put(b, sum(r->id, r->id));
 	key_put(b, difference(ev->seq, k->token_seq));
 	key_put(b, difference(e->step, k->token_step));

@@ -56,7 +56,7 @@ static void ask_waiting(struct app *a)
 	/* a turn said while one looks back, or after going back, goes on from there */
 	if ((a->past || c->standing) && !stand_here(a))
 		return;
-	if (conversation_busy(c->live.conversation))
+	if (chat_busy(a))
 		return;
 	line = c->waiting[0];
 	memmove(c->waiting, c->waiting + 1, (size_t)--c->n_waiting * sizeof *c->waiting);
@@ -74,7 +74,7 @@ static void run_script(struct app *a)
 	ssize_t n;
 
 	while (c->script && c->live.ready && !a->quit && !c->n_waiting &&
-		   !conversation_busy(c->live.conversation)) {
+		   !chat_busy(a)) {
 		n = getline(&line, &cap, c->script);
 		if (n < 0) {
 			fclose(c->script);
@@ -146,6 +146,7 @@ static void work(struct app *a)
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
+	chat_search_work(a);
 	ask_waiting(a);
 	run_script(a);
 }
@@ -273,8 +274,12 @@ static void control(struct app *a, enum app_control control)
 /* In the prompt an empty line goes on from the past, and Esc leaves it; in the views there are more. */
 static bool key(struct app *a, int key)
 {
+	const struct chat *c = a->mode_data;
+
 	if (a->focus >= 0)
 		return chat_past_key(a, key);
+	if (key == ESCAPE && !a->past && c->search.running && !*prompt_text())
+		return chat_search_stop(a);
 	if (!a->past || *prompt_text())
 		return false;
 	if (key == '\r' || key == '\n')
@@ -340,7 +345,8 @@ static const char help[] =
 	"returns. Nothing is lost: what was left is a branch.\n"
 	"\n"
 	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
-	"ahead /spec ngram:4.\n";
+	"ahead /spec ngram:4; to have the best of several answers /search beam 4, then ask, and look at /view search "
+	"(Esc or Ctrl-C stops a search; the best answer until then stands).\n";
 
 /* What was told until now is in the file when this returns. */
 static const char *recording(struct app *a, struct err *e)

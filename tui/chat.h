@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tui/app.h"
+#include "tui/chat_search.h"
 #include "tui/live.h"
 #include "tui/player.h"
 
@@ -18,6 +19,7 @@ struct chat {
 	int n_waiting;
 	FILE *script;
 	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
+	struct chat_search search;
 	int next_load;
 	int32_t told_layer, told_head; /* plus one; what the engine was told to observe */
 	bool record_failed, stop_said;
@@ -33,6 +35,7 @@ void chat_ask(struct app *a, const char *text);
 /* Stops answers, and with all also the background requests. Returns how many. */
 int chat_cancel(struct app *a, bool all);
 void chat_observe(struct app *a);
+bool chat_busy(struct app *a); /* the turn is not answered yet */
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
 								   const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);

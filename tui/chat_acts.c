@@ -61,6 +61,13 @@ static void follow_newest(struct app *a)
 	((struct chat *)a->mode_data)->standing = false;
 }
 
+static void say_trimmed(struct app *a, const struct conversation_prompt *p)
+{
+	if (p->trimmed_turns)
+		app_say(a, SAY_INFO, "the context was full: the oldest %d turn%s (%d tokens) left the conversation",
+				p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+}
+
 /* n answers to one prompt. */
 static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_code_request_kind kind, int n,
 						  struct err *e)
@@ -78,10 +85,22 @@ static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_
 	actor_call(c->live.actor, submit, &b);
 	conversation_expect(c->live.conversation, 0);
 	follow_newest(a);
-	if (p->trimmed_turns)
-		app_say(a, SAY_INFO, "the context was full: the oldest %d turn%s (%d tokens) left the conversation",
-				p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+	say_trimmed(a, p);
 	return b.err.code ? err_set(e, b.err.code, "%s", b.err.text) : 0;
+}
+
+/* One answer, or the best of a search. */
+static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->search.method[0])
+		return submit_answers(a, p, EV_REQUEST_KIND_chat, 1, e);
+	if (chat_search_begin(a, p, e) < 0)
+		return -1;
+	follow_newest(a);
+	say_trimmed(a, p);
+	return 0;
 }
 
 void chat_ask(struct app *a, const char *text)
@@ -95,7 +114,7 @@ void chat_ask(struct app *a, const char *text)
 	room = room > ctx / 4 ? ctx / 4 : room;
 	conversation_choose(c->live.conversation, a->state.request ? a->state.request : a->state.branch);
 	if (conversation_ask(c->live.conversation, text, strlen(text), room, c->settings.drop_turns, &p, &e) < 0 ||
-		submit_answers(a, &p, EV_REQUEST_KIND_chat, 1, &e) < 0)
+		answer(a, &p, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }
 
@@ -108,8 +127,7 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 	chat_cancel(a, false);
 	if (conversation_repeat(c->live.conversation, !n_forks, &p, e) < 0)
 		return -1;
-	return submit_answers(a, &p, n_forks ? EV_REQUEST_KIND_fork : EV_REQUEST_KIND_chat, n_forks ? n_forks : 1,
-						  e);
+	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
 }
 
 static int load_one(struct chat *c, const char *system, int i, struct engine_request *out, char **text,
@@ -169,7 +187,7 @@ int chat_cancel(struct app *a, bool all)
 {
 	struct chat *c = a->mode_data;
 	int64_t id[CANCEL_MAX];
-	int n = conversation_running(c->live.conversation, id, CANCEL_MAX), stopped = 0;
+	int n = conversation_running(c->live.conversation, id, CANCEL_MAX), stopped = chat_search_stop(a);
 
 	for (int i = 0; i < n && i < CANCEL_MAX; i++)
 		stopped += actor_cancel(c->live.actor, id[i]);
@@ -177,6 +195,13 @@ int chat_cancel(struct app *a, bool all)
 		if (a->timeline.request[i].state != TL_FINISHED)
 			stopped += actor_cancel(c->live.actor, a->timeline.request[i].id);
 	return stopped;
+}
+
+bool chat_busy(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	return c->search.running || conversation_busy(c->live.conversation);
 }
 
 /* --- what is observed --- */
@@ -278,7 +303,11 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	if (actor_set(c->live.actor, name, value, &why) < 0)
+	if (!strcmp(name, "search"))
+		chat_search_set(a, value, &why);
+	else
+		actor_set(c->live.actor, name, value, &why);
+	if (why.code)
 		/* the engine speaks of its settings by their names; here they are commands */
 		return err_set(e, why.code, "%s%s", strncmp(why.text, name, strlen(name)) ? "" : "/", why.text);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2); /* so that the new value is known */
@@ -290,6 +319,8 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
 	struct app *a = arg;
 	const char *value = timeline_setting(&a->timeline, name);
 
+	if (!value && !strcmp(name, "search")) /* the chat's own: it is in the log once it was set */
+		value = "off";
 	if (!value)
 		return -1;
 	snprintf(buf, cap, "%s", value);

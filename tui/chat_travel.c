@@ -260,8 +260,10 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	int32_t n_futures = a->timeline.n_futures;
-	int64_t stood = stands_at(a);
+	int64_t stood;
 
+	chat_search_stop(a); /* what goes on is another branch */
+	stood = stands_at(a);
 	for (int i = 0; i < j->n; i++)
 		if (prepare(a, j, &j->move[i], e) < 0)
 			return -1;
@@ -385,8 +387,17 @@ int chat_stand_here(struct app *a, struct err *e)
 
 static int go_on_from_past(struct app *a, struct err *e)
 {
-	struct journey *j = calloc(1, sizeof *j);
+	struct chat *c = a->mode_data;
+	struct journey *j;
 	int result;
+
+	if (c->search.running) {
+		chat_past_leave(a);
+		actor_resume(c->live.actor);
+		app_say(a, SAY_INFO, "a search goes on from where it stands: its branches do not go back");
+		return 0;
+	}
+	j = calloc(1, sizeof *j);
 
 	if (!j)
 		return err_set(e, ERR_MEMORY, "no memory to go back");

@@ -48,6 +48,8 @@ const struct command commands[] = {
 	  COMMAND_ENGINE, 0, 0, 0, "shadow", "off|free|all", 0, LIVE },
 	{ "rule", "race|rejection", "how guesses are judged: in the target's own draw, or by rejection",
 	  COMMAND_ENGINE, 0, 0, 0, "rule", "race|rejection", 0, LIVE },
+	{ "search", "best N|beam N [PENALTY]|mcts N|off", "each answer is the best of several, on shared pages: see the "
+	  "search view", COMMAND_ENGINE, 0, 0, 0, "search", "off|best:8|beam:4|beam:4,0.6|mcts:32|mcts:32,3,16", 0, LIVE },
 	{ "page-size", "N", "tokens in a KV page, a multiple of 16; only while nothing runs", COMMAND_ENGINE, 0,
 	  0, 0, "page-size", "16|32|64", 0, LIVE },
 	{ "prefill-chunk", "N", "most prompt tokens of one request in a step; 0: whole", COMMAND_ENGINE, 0, 0,

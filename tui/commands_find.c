@@ -45,7 +45,6 @@ const struct command_alias command_aliases[] = {
 	{ "grep", "find", "" },
 	{ "status", "info", "" },
 	/* less */
-	{ "search", "find", "" },
 	{ "rsearch", "rfind", "" },
 	{ NULL, NULL, NULL },
 };

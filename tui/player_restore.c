@@ -282,6 +282,32 @@ static int begin(struct restore *s)
 	return 0;
 }
 
+/* The newest searches, from where the oldest of them begins. */
+static int fold_searches(struct restore *s)
+{
+	struct reader *r = s->p->reader;
+	int64_t begins[TL_SEARCHES], n = 0, to = s->row->seq;
+	struct event ev;
+	int got;
+
+	reader_only(r, UINT64_C(1) << EV_search);
+	if (reader_seek(r, 1, s->e) < 0)
+		return -1;
+	while ((got = reader_next(r, &ev, s->e)) == 1 && ev.seq <= to)
+		if (ev.u.search.action == EV_SEARCH_begin)
+			begins[n++ % TL_SEARCHES] = ev.seq;
+	if (got < 0 || !n)
+		return got < 0 ? -1 : 0;
+	reader_only(r, TL_SEARCH_KINDS);
+	tl_searches_free(s->t);
+	if (reader_seek(r, begins[n < TL_SEARCHES ? 0 : n % TL_SEARCHES], s->e) < 0)
+		return -1;
+	while ((got = reader_next(r, &ev, s->e)) == 1 && ev.seq <= to)
+		tl_fold_search_again(s->t, &ev);
+	reader_rest(r);
+	return got < 0 ? -1 : 0;
+}
+
 /* The newest of those that were folded again is none of the events before it. */
 static void finish(struct restore *s)
 {
@@ -307,7 +333,8 @@ int player_restore(struct player *p, struct timeline *t, const struct key_row *r
 		player_empty(t);
 		return 0;
 	}
-	if (begin(&s) < 0 || list_rows(&s) < 0 || all_tokens(&s) < 0 || s.e->code || fold_rows(&s, INT64_MAX) < 0)
+	if (begin(&s) < 0 || list_rows(&s) < 0 || all_tokens(&s) < 0 || s.e->code || fold_rows(&s, INT64_MAX) < 0 ||
+		fold_searches(&s) < 0)
 		rc = -1;
 	else
 		finish(&s);

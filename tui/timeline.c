@@ -46,6 +46,7 @@ void timeline_free(struct timeline *t)
 	free(t->draft);
 	free(t->window);
 	free(t->window_id);
+	tl_searches_free(t);
 	free(t->setting);
 	free(t->preempt);
 	free(t->version);
@@ -251,12 +252,18 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 	case EV_time: return tl_fold_time(t, &ev->u.time);
 	case EV_step: return tl_fold_step(t, &ev->u.step, ev->seq, ev->t_ns);
 	case EV_finish: return tl_fold_finish(t, &ev->u.finish, ev->t_ns);
-	case EV_search: return true;  /* shown by nothing yet */
-	case EV_sharing: return true;
+	case EV_search:
+	case EV_sharing: return true; /* tl_fold_searches() did */
 	case EV_closed: return t->closed = true;
 	case EV_N_KINDS: break;
 	}
 	return false;
+}
+
+void tl_fold_search_again(struct timeline *t, const struct event *ev)
+{
+	if (ints_in_bounds(ev))
+		tl_fold_searches(t, ev);
 }
 
 void timeline_fold(struct timeline *t, const struct event *ev)
@@ -271,7 +278,8 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 	t->last_seq = ev->seq;
 	if (ev->t_ns > t->last_t_ns)
 		t->last_t_ns = ev->t_ns;
-	if ((int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !ints_in_bounds(ev) || !fold_kind(t, ev))
+	if ((int)ev->kind < 0 || ev->kind >= EV_N_KINDS || !ints_in_bounds(ev) ||
+		!(fold_kind(t, ev) & tl_fold_searches(t, ev)))
 		t->n_odd++;
 }
 

@@ -179,6 +179,47 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 {
 	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
 }
+/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those behind its parent's, for as long
+ * as the search is one of the newest TL_SEARCHES; when there are too many nodes, the oldest that were given up go. */
+enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64 };
+enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
+struct tl_node {
+	int32_t node, parent; /* the search's own numbers; parent -1: a root */
+	int32_t from, tokens; /* it has the tokens from … tokens - 1 behind the search's prompt */
+	int32_t *id, cap;     /* [tokens - from] */
+	enum tl_node_state state;
+	int64_t request, born, last; /* born, last: steps */
+	int32_t visits;    /* mcts; -1: there are none */
+	double logp;       /* nats, of all tokens up to its own end */
+	double score;      /* mcts: mean value; NaN: none yet */
+	int32_t n_answers; /* that ended here */
+	int64_t answer;    /* request of the best of them */
+	double answer_logp, answer_score;
+	int32_t answer_tokens;
+};
+struct tl_member { /* a branch that runs */
+	int64_t request;
+	int32_t node;
+	int32_t *id, n, cap; /* its tokens behind the search's prompt */
+	double logp;         /* of those that it drew itself */
+};
+struct tl_search {
+	int64_t id, step, last_step; /* begun; the newest that told of it */
+	char *method, *text, *why;   /* why it was stopped, or NULL */
+	bool over, stopped;
+	int32_t n_prompt;
+	struct tl_node *node;
+	int32_t n_nodes, cap_nodes;
+	struct tl_member member[TL_MEMBERS];
+	int32_t n_members;
+	int64_t n_made, n_dropped, n_answers; /* nodes ever; branches given up; answers */
+	int64_t winner, told; /* the request of the best answer, and that as which it was told; 0: none */
+	double won_score, won_logp;
+	int32_t won_tokens;
+	double least, most, value; /* mcts: of the values of simulations; their sum */
+	int64_t steps, sum_pages, sum_unshared;
+	int32_t pages, unshared, most_pages, most_unshared;
+};
 struct tl_setting {
 	char name[32], value[256];
 	int64_t seq;
@@ -222,6 +263,10 @@ struct timeline {
 	struct tl_choice choice[TL_CHOICES]; /* the newest ones, oldest first */
 	int32_t n_choices;
 
+	struct tl_search *search[TL_SEARCHES]; /* by number */
+	int32_t n_searches;
+	struct tl_member search_new; /* a branch of which no search has spoken yet: prompt and all; request 0: none */
+
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
 	struct { /* by tokens ahead, from 0 */
@@ -259,6 +304,8 @@ const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
 const struct tl_step *timeline_last_step(const struct timeline *t);
 const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter); /* or NULL */
+const struct tl_search *timeline_search(const struct timeline *t, int64_t search); /* or NULL; 0: the newest */
+const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */

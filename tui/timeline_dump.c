@@ -212,6 +212,49 @@ static void dump_shadows(FILE *f, const struct timeline *t)
 	}
 }
 
+static void dump_node(FILE *f, const struct tl_node *k)
+{
+	fprintf(f, "node %d parent=%d from=%d tokens=%d state=%d request=%" PRId64 " born=%" PRId64 " last=%" PRId64
+			" visits=%d answers=%d answer=%" PRId64 "/%d", k->node, k->parent, k->from, k->tokens, k->state,
+			k->request, k->born, k->last, k->visits, k->n_answers, k->answer, k->answer_tokens);
+	dump_real(f, "logp", k->logp);
+	dump_real(f, "score", k->score);
+	dump_real(f, "answer_logp", k->answer_logp);
+	dump_real(f, "answer_score", k->answer_score);
+	for (int32_t i = 0; i < k->tokens - k->from; i++)
+		fprintf(f, " %d", k->id[i]);
+	fputc('\n', f);
+}
+
+static void dump_search(FILE *f, const struct tl_search *s)
+{
+	fprintf(f, "search %" PRId64 " step=%" PRId64 " last=%" PRId64 " over=%d stopped=%d prompt=%d made=%" PRId64
+			" dropped=%" PRId64 " answers=%" PRId64 " winner=%" PRId64 "/%d told=%" PRId64 " steps=%" PRId64
+			" pages=%" PRId64 "/%" PRId64 " now=%d/%d most=%d/%d", s->id, s->step, s->last_step, s->over, s->stopped,
+			s->n_prompt, s->n_made, s->n_dropped, s->n_answers, s->winner, s->won_tokens, s->told, s->steps,
+			s->sum_pages, s->sum_unshared, s->pages, s->unshared, s->most_pages, s->most_unshared);
+	dump_text(f, "method", s->method);
+	dump_text(f, "text", s->text);
+	dump_text(f, "why", s->why);
+	dump_real(f, "won", s->won_score);
+	dump_real(f, "won_logp", s->won_logp);
+	dump_real(f, "least", s->least);
+	dump_real(f, "most", s->most);
+	dump_real(f, "value", s->value);
+	fputc('\n', f);
+	for (int32_t i = 0; i < s->n_nodes; i++)
+		dump_node(f, &s->node[i]);
+	for (int32_t i = 0; i < s->n_members; i++) {
+		const struct tl_member *m = &s->member[i];
+
+		fprintf(f, "member %" PRId64 " node=%d", m->request, m->node);
+		dump_real(f, "logp", m->logp);
+		for (int32_t k = 0; k < m->n; k++)
+			fprintf(f, " %d", m->id[k]);
+		fputc('\n', f);
+	}
+}
+
 static void dump_session(FILE *f, const struct timeline *t)
 {
 	fprintf(f, "session begun=%d closed=%d full=%d", t->begun, t->closed, t->full);
@@ -266,6 +309,8 @@ char *timeline_dump(const struct timeline *t)
 	dump_shadows(f, t);
 	for (int32_t i = 0; i < t->n_windows; i++)
 		dump_window(f, t, &t->window[i]);
+	for (int32_t i = 0; i < t->n_searches; i++)
+		dump_search(f, t->search[i]);
 	for (int32_t i = 0; i < t->n_preempts; i++) {
 		fprintf(f, "preempt at=%" PRId64, t->preempt[i].step);
 		dump_fields(f, EV_preempt, &t->preempt[i].p);

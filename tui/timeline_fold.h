@@ -35,6 +35,15 @@ bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e);
 bool tl_fold_choice(struct timeline *t, const struct ev_choice *e);
 void tl_drop_shadows(struct timeline *t, int64_t before);
 
+/* timeline_search.c reads five kinds, and needs nothing of what the others fold: false for one that makes no sense. */
+#define TL_SEARCH_KINDS                                                                            \
+	(UINT64_C(1) << EV_search | UINT64_C(1) << EV_sharing | UINT64_C(1) << EV_request |                \
+	 UINT64_C(1) << EV_token | UINT64_C(1) << EV_finish)
+bool tl_fold_searches(struct timeline *t, const struct event *ev);
+/* For a player: an event that lies before what was folded last. */
+void tl_fold_search_again(struct timeline *t, const struct event *ev);
+void tl_searches_free(struct timeline *t);
+
 bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns);
 bool tl_fold_attention(struct timeline *t, const struct ev_attention *e);
 bool tl_fold_head(struct timeline *t, const struct ev_head *e);

@@ -71,9 +71,11 @@ bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, in
 	k = &r->token[r->n_tokens++];
 	tl_unpack_token(k, e, seq);
 	k->draft = draft_judged_at(t, r->id, k->pos);
+	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
+	if (k->source == EV_SOURCE_taken) /* it was made, and counted, in a branch of a search */
+		return true;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = t_ns;
-	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
 	t->n_tokens++;
 	return true;
 }

@@ -325,7 +325,8 @@ enum { POS_X = 8, NEAR_TOKEN_X = 11, NEAR_TOKEN_W = 20, NEAR_P_X = 39, BITS_X = 
 static void draw_near_row(struct pen *p, const struct timeline *t, const struct tl_token *k, int y,
 						  bool chosen)
 {
-	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "behind a draft" };
+	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "behind a draft", "put there",
+													"chosen", "of a search" };
 	char n[VIEW_NUM];
 	struct pen in = *p;
 

@@ -20,7 +20,7 @@ struct node {
 	int32_t parent;	  /* -1: the root */
 	int32_t n;		  /* tokens behind the prompt */
 	int32_t *ids;	  /* [n] */
-	float *logp;	  /* [n] */
+	struct search_token *token; /* [n] */
 	int32_t n_children, visits, under_way;
 	double value;	  /* sum over visits */
 	bool over;		  /* the answer ends here */
@@ -28,7 +28,6 @@ struct node {
 
 struct mcts {
 	int32_t simulations, width, segment; /* segment: tokens of a child; 0: a sentence */
-	double explore;
 	int32_t n_started, n_nodes, cap_nodes;
 	struct node *node;
 	double least, most; /* of the values seen: a command's scale is its own */
@@ -56,7 +55,6 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	t->simulations = given[0];
 	t->width = given[1];
 	t->segment = given[2];
-	t->explore = 0.7;
 	t->least = INFINITY;
 	t->most = -INFINITY;
 	s->width = s->engine->info.slots < SEARCH_WIDTH ? s->engine->info.slots : SEARCH_WIDTH;
@@ -69,7 +67,7 @@ static void mcts_close(struct search *s)
 
 	for (int32_t i = 0; i < t->n_nodes; i++) {
 		free(t->node[i].ids);
-		free(t->node[i].logp);
+		free(t->node[i].token);
 	}
 	free(t->node);
 	free(t);
@@ -83,7 +81,7 @@ static void tell_node(struct search *s, enum ev_code_search_action action, int32
 	double logp = 0;
 
 	for (int32_t k = 0; k < n->n; k++)
-		logp += (double)n->logp[k];
+		logp += (double)n->token[k].logp;
 	told->request = request;
 	told->node = i;
 	if (n->parent >= 0)
@@ -97,7 +95,7 @@ static void tell_node(struct search *s, enum ev_code_search_action action, int32
 }
 
 /* A child of parent with these tokens; -1: no memory. */
-static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, const float *logp, int32_t n)
+static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, const struct search_token *token, int32_t n)
 {
 	struct mcts *t = mcts_of(s);
 	struct node *to;
@@ -114,15 +112,15 @@ static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, co
 	to = &t->node[t->n_nodes];
 	*to = (struct node){ .parent = parent, .n = n };
 	to->ids = malloc(((size_t)n + 1) * sizeof *to->ids);
-	to->logp = malloc(((size_t)n + 1) * sizeof *to->logp);
-	if (!to->ids || !to->logp) {
+	to->token = malloc(((size_t)n + 1) * sizeof *to->token);
+	if (!to->ids || !to->token) {
 		free(to->ids);
-		free(to->logp);
+		free(to->token);
 		return -1;
 	}
 	if (n) {
 		memcpy(to->ids, ids, (size_t)n * sizeof *ids);
-		memcpy(to->logp, logp, (size_t)n * sizeof *logp);
+		memcpy(to->token, token, (size_t)n * sizeof *token);
 	}
 	if (parent >= 0)
 		t->node[parent].n_children++;
@@ -140,7 +138,7 @@ static double promise(const struct mcts *t, const struct node *n)
 	double mean = n->visits ? (n->value / n->visits - t->least) / spread : 0;
 
 	mean *= tries ? (double)n->visits / tries : 0; /* what is under way counts as lost */
-	return mean + t->explore * sqrt(log(above + 1) / (tries + 1e-9));
+	return mean + SEARCH_EXPLORE * sqrt(log(above + 1) / (tries + 1e-9));
 }
 
 static bool may_grow(const struct mcts *t, const struct node *n)
@@ -189,7 +187,7 @@ static int simulate(struct search *s, struct err *e)
 	memcpy(ids, s->q.ids, (size_t)s->q.n_ids * sizeof *ids);
 	if (t->node[at].n)
 		memcpy(ids + s->q.n_ids, t->node[at].ids, (size_t)t->node[at].n * sizeof *ids);
-	m = search_start(s, ids, n, t->node[at].logp, s->q.sample + t->n_started, at, 0, e);
+	m = search_start(s, ids, n, t->node[at].token, s->q.sample + t->n_started, at, 0, e);
 	free(ids);
 	if (!m)
 		return -1;
@@ -246,7 +244,7 @@ static int mcts_ended(struct search *s, struct search_member *m, const struct se
 	n = end_of_segment(s, a, t->node[from].n);
 	child = find_child(t, from, a->ids, n);
 	if (child < 0) {
-		child = add_node(s, from, a->ids, m->token_logp, n);
+		child = add_node(s, from, a->ids, m->token, n);
 		if (child < 0)
 			return err_set(e, ERR_MEMORY, "no memory for another node of the search");
 	}

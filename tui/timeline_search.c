@@ -1,0 +1,387 @@
+/* Part of the timeline: searches, their trees and what sharing saves. It stands on five kinds of events alone
+ * (TL_SEARCH_KINDS), so that a player can fold the newest searches from their beginnings when it goes to a step. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/timeline_fold.h"
+
+/* ---- finding, making, letting go ---- */
+
+static void free_search(struct tl_search *s)
+{
+	if (!s)
+		return;
+	for (int32_t i = 0; i < s->n_nodes; i++)
+		free(s->node[i].id);
+	for (int32_t i = 0; i < s->n_members; i++)
+		free(s->member[i].id);
+	free(s->node);
+	free(s->method);
+	free(s->text);
+	free(s->why);
+	free(s);
+}
+
+void tl_searches_free(struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_searches; i++)
+		free_search(t->search[i]);
+	t->n_searches = 0;
+	free(t->search_new.id);
+	memset(&t->search_new, 0, sizeof t->search_new);
+}
+
+static struct tl_search *search_of(const struct timeline *t, int64_t id)
+{
+	for (int32_t i = 0; i < t->n_searches; i++)
+		if (t->search[i]->id == id)
+			return t->search[i];
+	return NULL;
+}
+
+const struct tl_search *timeline_search(const struct timeline *t, int64_t search)
+{
+	return search ? search_of(t, search) : t->n_searches ? t->search[t->n_searches - 1] : NULL;
+}
+
+/* By number, which grows from node to node. */
+static struct tl_node *node_of(const struct tl_search *s, int64_t node)
+{
+	int32_t lo = 0, hi = s->n_nodes;
+
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if (s->node[mid].node < node)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->n_nodes && s->node[lo].node == node ? &s->node[lo] : NULL;
+}
+
+const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node)
+{
+	return node_of(s, node);
+}
+
+static struct tl_member *member_of(struct tl_search *s, int64_t request)
+{
+	for (int32_t i = 0; i < s->n_members; i++)
+		if (s->member[i].request == request)
+			return &s->member[i];
+	return NULL;
+}
+
+static bool add_id(struct timeline *t, int32_t **ids, int32_t n, int32_t *cap, int32_t id)
+{
+	int32_t *more = tl_grow(t, *ids, n, cap, sizeof *more);
+
+	if (!more)
+		return false;
+	*ids = more;
+	more[n] = id;
+	return true;
+}
+
+/* Room for one more node: of those that were given up, and that nobody goes on from, the oldest quarter goes. */
+static void forget_dropped(struct tl_search *s)
+{
+	int32_t n = 0, most = TL_NODES / 4, gone = 0;
+
+	for (int32_t i = 0; i < s->n_nodes; i++) {
+		struct tl_node *k = &s->node[i];
+
+		if (gone < most && k->state == TL_NODE_DROPPED && !k->n_answers) {
+			free(k->id);
+			gone++;
+		} else {
+			s->node[n++] = *k;
+		}
+	}
+	s->n_nodes = n;
+}
+
+static bool begin(struct timeline *t, const struct ev_search *e)
+{
+	struct tl_search *s;
+
+	if (e->search < 1 || e->tokens < 1 || e->tokens > INT32_MAX ||
+		(t->n_searches && e->search <= t->search[t->n_searches - 1]->id))
+		return false;
+	s = calloc(1, sizeof *s);
+	if (!s) {
+		t->full = true;
+		return true;
+	}
+	*s = (struct tl_search){ .id = e->search, .step = e->step, .last_step = e->step, .n_prompt = (int32_t)e->tokens,
+							 .least = INFINITY, .most = -INFINITY, .won_score = NAN, .won_logp = NAN };
+	s->method = tl_text(t, e->method);
+	if (t->n_searches == TL_SEARCHES) {
+		free_search(t->search[0]);
+		memmove(t->search, t->search + 1, (TL_SEARCHES - 1) * sizeof *t->search);
+		t->n_searches--;
+	}
+	t->search[t->n_searches++] = s;
+	return true;
+}
+
+/* ---- branches ---- */
+
+static void take_request(struct timeline *t, const struct ev_request *e)
+{
+	const unsigned char *ids = e->prompt.data;
+	struct tl_member *m = &t->search_new;
+
+	for (int32_t i = 0; i < t->n_searches; i++)
+		if (e->kind != EV_REQUEST_KIND_search && t->search[i]->winner && t->search[i]->winner == e->parent &&
+			!t->search[i]->told)
+			t->search[i]->told = e->request;
+	m->request = 0;
+	if (e->kind != EV_REQUEST_KIND_search || !t->n_searches || t->search[t->n_searches - 1]->over)
+		return;
+	m->n = 0;
+	m->logp = 0;
+	for (size_t i = 0; ids && i < e->prompt.size / 4 && m->n < INT32_MAX; i++, m->n++)
+		if (!add_id(t, &m->id, m->n, &m->cap, (int32_t)tl_get32(ids + 4 * i)))
+			return;
+	m->request = e->request;
+	if (!t->search[t->n_searches - 1]->text)
+		t->search[t->n_searches - 1]->text = tl_text(t, e->text);
+}
+
+static double logp_of(double p)
+{
+	return p > 0 && p <= 1 ? log(p) : 0;
+}
+
+static void take_token(struct timeline *t, const struct ev_token *e)
+{
+	int32_t id = tl_int32(e->id);
+
+	if (t->search_new.request && t->search_new.request == e->request) {
+		if (add_id(t, &t->search_new.id, t->search_new.n, &t->search_new.cap, id))
+			t->search_new.n++;
+		return;
+	}
+	for (int32_t i = 0; i < t->n_searches; i++) {
+		struct tl_search *s = t->search[i];
+		struct tl_member *m = s->over ? NULL : member_of(s, e->request);
+		struct tl_node *k = m ? node_of(s, m->node) : NULL;
+
+		if (!m)
+			continue;
+		m->logp += logp_of(e->p);
+		if (add_id(t, &m->id, m->n, &m->cap, id))
+			m->n++;
+		if (!k || k->visits >= 0 || k->request != e->request)
+			return; /* of a tree search: its text is a simulation's until a node comes of it */
+		if (add_id(t, &k->id, k->tokens - k->from, &k->cap, id)) {
+			k->tokens++;
+			k->logp += logp_of(e->p);
+			k->last = e->step;
+		}
+		return;
+	}
+}
+
+static void take_finish(struct timeline *t, int64_t request)
+{
+	for (int32_t i = 0; i < t->n_searches; i++) {
+		struct tl_search *s = t->search[i];
+		struct tl_member *m = member_of(s, request);
+		struct tl_node *k = m ? node_of(s, m->node) : NULL;
+
+		if (!m)
+			continue;
+		if (k && k->request == request && k->visits < 0 && k->state == TL_NODE_LIVE)
+			k->state = TL_NODE_ENDED;
+		free(m->id);
+		memmove(m, m + 1, (size_t)(s->member + --s->n_members - m) * sizeof *m);
+		return;
+	}
+}
+
+/* The new branch is this search's; it runs from `node`. */
+static struct tl_member *admit(struct timeline *t, struct tl_search *s, const struct ev_search *e)
+{
+	struct tl_member *m = member_of(s, e->request), *new = &t->search_new;
+
+	if (m || new->request != e->request || !e->request || s->n_members == TL_MEMBERS || new->n < s->n_prompt)
+		return m;
+	m = &s->member[s->n_members++];
+	*m = *new;
+	m->node = tl_int32(e->node);
+	m->n -= s->n_prompt;
+	memmove(m->id, m->id + s->n_prompt, (size_t)m->n * sizeof *m->id);
+	*new = (struct tl_member){ 0 };
+	return m;
+}
+
+/* ---- nodes ---- */
+
+static struct tl_node *add_node(struct timeline *t, struct tl_search *s, const struct ev_search *e, int32_t from)
+{
+	const struct tl_member *m = member_of(s, e->request);
+	struct tl_node *more, *k;
+
+	if (s->n_nodes == TL_NODES)
+		forget_dropped(s);
+	if (s->n_nodes == TL_NODES || (s->n_nodes && s->node[s->n_nodes - 1].node >= e->node))
+		return NULL;
+	more = tl_grow(t, s->node, s->n_nodes, &s->cap_nodes, sizeof *more);
+	if (!more)
+		return NULL;
+	s->node = more;
+	k = &s->node[s->n_nodes++];
+	*k = (struct tl_node){ .node = (int32_t)e->node, .parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
+						   .from = from, .tokens = from, .request = e->request, .born = e->step, .visits = -1,
+						   .score = NAN, .answer_score = NAN, .answer_logp = NAN };
+	s->n_made++;
+	for (int32_t i = from; m && i < e->tokens && i < m->n; i++, k->tokens++)
+		if (!add_id(t, &k->id, k->tokens - from, &k->cap, m->id[i]))
+			break;
+	return k;
+}
+
+static void update_node(struct tl_node *k, const struct ev_search *e)
+{
+	k->last = e->step;
+	if (e->visits >= 0)
+		k->visits = tl_int32(e->visits);
+	if (isfinite(e->logp))
+		k->logp = e->logp;
+	if (isfinite(e->score))
+		k->score = e->score;
+}
+
+/* The root has the sum of all values: what it grew by is the newest simulation's. */
+static void note_value(struct tl_search *s, const struct tl_node *root)
+{
+	double sum = root->visits * root->score;
+
+	if (!isfinite(sum) || sum == s->value)
+		return;
+	s->least = fmin(s->least, sum - s->value);
+	s->most = fmax(s->most, sum - s->value);
+	s->value = sum;
+}
+
+static bool fold_node(struct timeline *t, struct tl_search *s, const struct ev_search *e)
+{
+	const struct tl_node *parent = e->parent >= 0 ? node_of(s, e->parent) : NULL;
+	struct tl_node *k;
+	int32_t from;
+
+	if (e->node < 0 || e->node > INT32_MAX || e->tokens < 0 || e->tokens > INT32_MAX || e->parent >= e->node)
+		return false;
+	admit(t, s, e);
+	k = node_of(s, e->node);
+	/* a beam parts at its newest token; a tree's node goes on behind the one above */
+	from = e->parent < 0 || !e->tokens ? 0 : e->visits < 0 ? (int32_t)e->tokens - 1 : parent ? parent->tokens : 0;
+	if (!k)
+		k = add_node(t, s, e, from);
+	if (!k)
+		return true;
+	update_node(k, e);
+	if (k->node == 0 && k->visits > 0)
+		note_value(s, k);
+	return true;
+}
+
+static bool fold_answer(struct tl_search *s, const struct ev_search *e)
+{
+	struct tl_node *k = node_of(s, e->node);
+
+	s->n_answers++;
+	if (!k)
+		return true;
+	k->n_answers++;
+	if (k->n_answers > 1 && !(e->score > k->answer_score))
+		return true;
+	k->answer = e->request;
+	k->answer_score = e->score;
+	k->answer_logp = e->logp;
+	k->answer_tokens = tl_int32(e->tokens);
+	return true;
+}
+
+static bool fold_drop(struct tl_search *s, const struct ev_search *e)
+{
+	struct tl_node *k = node_of(s, e->node);
+
+	s->n_dropped++;
+	if (k && k->request == e->request && k->visits < 0) {
+		k->state = TL_NODE_DROPPED;
+		k->last = e->step;
+	}
+	return true;
+}
+
+static bool fold_won(struct tl_search *s, const struct ev_search *e)
+{
+	s->over = true;
+	s->winner = e->request > 0 ? e->request : 0;
+	s->won_score = e->score;
+	s->won_logp = e->logp;
+	s->won_tokens = tl_int32(e->tokens);
+	return true;
+}
+
+static bool fold_search(struct timeline *t, const struct ev_search *e)
+{
+	struct tl_search *s;
+
+	if (e->action == EV_SEARCH_begin)
+		return begin(t, e);
+	s = search_of(t, e->search);
+	if (!s)
+		return e->search > 0 && (!t->n_searches || e->search < t->search[0]->id); /* one that was let go of */
+	s->last_step = e->step;
+	switch (e->action) {
+	case EV_SEARCH_node:
+	case EV_SEARCH_visit: return fold_node(t, s, e);
+	case EV_SEARCH_answer: return fold_answer(s, e);
+	case EV_SEARCH_drop: return fold_drop(s, e);
+	case EV_SEARCH_won: return fold_won(s, e);
+	case EV_SEARCH_stopped:
+		free(s->why);
+		s->why = tl_text(t, e->method);
+		return s->over = s->stopped = true;
+	default: return false;
+	}
+}
+
+static bool fold_sharing(struct timeline *t, const struct ev_sharing *e)
+{
+	struct tl_search *s = search_of(t, e->search);
+
+	if (e->pages < 0 || e->unshared < e->pages)
+		return false;
+	if (!s)
+		return true;
+	s->pages = tl_int32(e->pages);
+	s->unshared = tl_int32(e->unshared);
+	s->steps++;
+	s->sum_pages += s->pages;
+	s->sum_unshared += s->unshared;
+	s->last_step = e->step;
+	if (s->unshared > s->most_unshared) {
+		s->most_unshared = s->unshared;
+		s->most_pages = s->pages;
+	}
+	return true;
+}
+
+bool tl_fold_searches(struct timeline *t, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_search: return fold_search(t, &ev->u.search);
+	case EV_sharing: return fold_sharing(t, &ev->u.sharing);
+	case EV_request: take_request(t, &ev->u.request); return true;
+	case EV_token: take_token(t, &ev->u.token); return true;
+	case EV_finish: take_finish(t, ev->u.finish.request); return true;
+	default: return true;
+	}
+}
