@@ -15,8 +15,8 @@ ARGS ?=
 V ?=
 step = $(if $(V),,@echo '  $(1)	$(2)' &&)
 
-# One job a core, unless the caller said how many.
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+# One job a core, unless the caller said how many; what make calls shares them, so its lines begin with +.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
 endif
 
@@ -148,7 +148,7 @@ ASAN = $(SUB) BUILD=build-asan CFLAGS="$(SANITIZE)" KERNEL_CFLAGS=
 
 chat:
 	@tools/setup.sh build model
-	@$(SUB) cutaway
+	@+$(SUB) cutaway
 	@tools/fetch_model.sh
 	@./cutaway chat $(ARGS)
 
@@ -158,14 +158,14 @@ model:
 
 test:
 	@tools/setup.sh build model test
-	@$(SUB) tests-build
-	@$(ASAN) tests-build
+	@+$(SUB) tests-build
+	@+$(ASAN) tests-build
 	@tools/fetch_model.sh
 	@tests/run
 
 # The tests of the modules under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan:
-	@$(ASAN) tests-build
+	@+$(ASAN) tests-build
 	@tests/run --only asan
 
 # Each barrier of the CUDA kernels left out in turn: some test must fail. About two minutes of work; of each
@@ -184,7 +184,7 @@ bench: cutaway
 # llama.cpp on the same file beside it: the first time it compiles that, for about 15 minutes.
 bench-peer:
 	@tools/setup.sh build model peer
-	@$(SUB) cutaway
+	@+$(SUB) cutaway
 	@tools/fetch_model.sh
 	@tools/bench_peer.py $(ARGS)
 
@@ -195,7 +195,7 @@ screenshot: cutaway
 
 # The kernels for a GPU, all architectures, warnings as errors; tests/test_ptx.sh looks at the PTX.
 cuda: build/cuda/kernels.fatbin build/cuda/kernels.ptx
-	@$(SUB) CUDA=1
+	@+$(SUB) CUDA=1
 
 # On a machine with a GPU: hashes, certificate, compute-sanitizer, and the table of figures; unattended, in parts
 # with a limit each (ARGS="SECONDS" in all). Nothing is installed: tools/gpu_report.sh says how to bring what is missing.
