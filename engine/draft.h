@@ -54,7 +54,7 @@ struct draft_env {
 	const struct forward *forward; /* its pass: x holds the newest step's rows */
 	const struct k_kv *kv;         /* its cache */
 	const char *model_path;
-	const struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: nobody knows */
+	struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: nobody knows */
 	int32_t slots, ctx, vocab;
 };
 

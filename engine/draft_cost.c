@@ -181,6 +181,44 @@ int draft_cost_measure(struct draft_cost *c, struct forward *f, struct kv *kv, i
 	return 0;
 }
 
+/* ---- counting ---- */
+
+void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes)
+{
+	*c = (struct draft_cost){ .n = DENSE, .drift = 1, .counted = true, .weight_bytes = weight_bytes };
+	memcpy(c->ns, ns, sizeof c->ns);
+	for (int32_t i = 0; i < c->n; i++)
+		c->point[i] = (struct draft_cost_point){ .rows = i + 1, .ns = ns[i + 1] };
+}
+
+int64_t draft_cost_now(const struct draft_cost *c)
+{
+	return c && c->counted ? (int64_t)c->clock_ns : now_ns();
+}
+
+static double bytes_of(const struct k_matrix *w)
+{
+	const struct k_type_info *t = &k_types[w->type];
+
+	return (double)w->n_rows * (w->n_cols / t->block) * t->block_bytes;
+}
+
+void draft_cost_pass(struct draft_cost *c, const struct k_program *p)
+{
+	if (!c || !c->counted)
+		return;
+	for (int32_t i = 0; i < p->n_ops; i++) {
+		const struct k_matmul *m = &p->op[i].u.matmul;
+		double bytes = 0;
+
+		if (p->op[i].kind != K_OP_matmul)
+			continue;
+		for (int32_t k = 0; k < m->n_parts; k++)
+			bytes += bytes_of(m->part[k].w);
+		c->clock_ns += bytes / c->weight_bytes * draft_cost_ns(c, m->n, 0);
+	}
+}
+
 /* ---- asking ---- */
 
 static double of_table(const struct draft_cost *c, double rows, double depth)
@@ -206,6 +244,10 @@ void draft_cost_note(struct draft_cost *c, int32_t rows, double depth, double ke
 	const double part = 1 / 32.0;
 	double told = of_table(c, rows, depth), outside = (ns - kernel_ns) / (tokens > 0 ? tokens : 1);
 
+	if (c->counted) {
+		c->clock_ns += told;
+		return;
+	}
 	if (told <= 0 || kernel_ns > 8 * told) /* a step that was stopped in between tells nothing */
 		return;
 	c->drift += part * (kernel_ns / told - c->drift);

@@ -6,6 +6,10 @@
  * tell: with drafts off they have one row, and with a drafter on only its own numbers. But they correct it: the table
  * keeps the time of real steps against what it says (drift), and what a step takes outside of the kernels. Attention
  * grows with depth, which two further points measure, far behind 256 tokens or as many as fit.
+ *
+ * Counted instead: the table is given, and time is what it says. A step takes the table's time for its rows, a pass of
+ * a drafter that of its own rows by the share of the step's weights that it reads. Then every choice depends on the
+ * tokens alone, for tests, proofs and comparisons that no other load can disturb.
  * Thread: the engine's. Measuring takes half a second on the model and machine of docs/speculation.md. */
 #ifndef CUTAWAY_ENGINE_DRAFT_COST_H
 #define CUTAWAY_ENGINE_DRAFT_COST_H
@@ -31,10 +35,19 @@ struct draft_cost {
 	double step_depth, row_depth;   /* ns more, for each position in the cache: of a step, of each of its rows */
 	double drift;                   /* kernels of real steps against the table; 1 before there were any */
 	double token_ns;                /* of real steps: outside of the kernels, a token; 0 before */
+	bool counted;
+	double weight_bytes;            /* counted: of a step of the model */
+	double clock_ns;                /* counted: time so far */
 };
 
 /* Fills in the table. Nothing may lie in the spare pages. Fails only as k_run() does. */
 int draft_cost_measure(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e);
+/* Counted, from ns[1] … ns[DRAFT_COST_ROWS]. */
+void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes);
+/* The clock by which drafters are weighed, in nanoseconds; c may be NULL. */
+int64_t draft_cost_now(const struct draft_cost *c);
+/* A drafter's pass was run; c may be NULL. */
+void draft_cost_pass(struct draft_cost *c, const struct k_program *p);
 /* One step of so many rows, behind so many tokens; writes what the kernels took. */
 int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth, double *ns, struct err *e);
 /* How deep draft_cost_run() can go with so many rows. */

@@ -244,6 +244,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	e->observe_layer = e->observe_head = -1;
 	e->attention_every = 4;
 	e->rejection = o->rejection;
+	e->counted_cost = o->counted_cost;
 	e->model_path = strdup(o->model);
 	if (!e->model_path)
 		err_set(err, ERR_MEMORY, "no memory for the engine");
@@ -251,7 +252,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		fill_info(e, o);
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
-		else if (!open_parts(e, o, err) && !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
+		else if (!open_parts(e, o, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
+				 !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
 				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
 				 !(o->evict && engine_set(e, "evict", o->evict, err)) &&
 				 !(o->exact && engine_set(e, "exact", o->exact, err))) {

@@ -39,6 +39,9 @@ struct engine_options {
 	const char *evict; /* "lru", "fifo", "lfu"; NULL: lru */
 	const char *spec; /* "off", "ngram", "ngram:4" */
 	const char *shadow; /* drafters that guess beside the run: "off", "free", "all", "ngram:4+ngram:8"; NULL: off */
+	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are weighed by these instead of by
+	 * the clock, so that `auto` and predictions depend on the tokens alone (draft_cost.h). NULL: measured. */
+	const double *counted_cost;
 	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */
 	const char *packed_cache; /* "auto", "on", "off": see enum weights_cache; NULL: off */
@@ -146,6 +149,8 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes);
 /* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
  * the spare pages go (ERR_USAGE). While nothing runs. */
 int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
+/* With counted_cost: what the steps behind prompts and the drafters have taken so far, by that count; else NaN. */
+double engine_counted_ns(const struct engine *e);
 /* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */
 struct engine_shadow {
 	const char *spec;

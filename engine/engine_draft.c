@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "engine/search_impl.h"
 
 /* ---- the drafter ---- */
@@ -44,13 +43,13 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	}
 	if (!n_jobs)
 		return;
-	start = now_ns();
+	start = draft_cost_now(&e->cost);
 	if (e->draft_ops && e->draft_ops->propose(e->drafter, e->jobs, n_jobs, &e->lost)) {
 		for (int32_t i = 0; i < n; i++)
 			r[i]->draft.n = 0;
 		return;
 	}
-	start = now_ns() - start;
+	start = draft_cost_now(&e->cost) - start;
 	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
 		draft_fit(e->jobs[i].out, &e->jobs[i], e->info.page_size, &spare);
 	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
@@ -337,13 +336,13 @@ static void tell_windows(struct engine *e)
 
 int engine_tell_seen(struct engine *e, struct err *err)
 {
-	int64_t start = now_ns();
+	int64_t start = draft_cost_now(&e->cost);
 
 	if (!e->n_seen)
 		return 0;
 	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
 		return -1;
-	e->learn_ns = now_ns() - start;
+	e->learn_ns = draft_cost_now(&e->cost) - start;
 	tell_windows(e);
 	return e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
 }

@@ -53,6 +53,7 @@ struct engine {
 	int32_t n_seen, n_seen_rows;
 	int32_t *seen_row, *seen_top; /* what seen points into */
 	struct draft_cost cost;   /* n 0: not measured, nobody needed it */
+	const double *counted_cost; /* see engine_options */
 	struct shadow *shadow;    /* NULL: off */
 	struct shadow *paused;    /* the same, while it is not asked */
 	char shadow_list[128];

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "engine/model.h"
 
 struct open_guess { /* of one drafter for one request */
@@ -22,6 +21,7 @@ struct open_guess { /* of one drafter for one request */
 struct shadow {
 	int32_t n, slots;
 	int64_t clock;
+	const struct draft_cost *cost; /* whose clock is asked; may be NULL */
 	struct shadow_drafter drafter[SHADOW_MOST];
 	struct open_guess *guess; /* [n][slots] */
 	struct draft_job *job;    /* [slots] scratch */
@@ -87,6 +87,7 @@ int shadow_open(struct shadow **out, const char *list, const struct draft_env *e
 	if (!s)
 		return err_set(e, ERR_MEMORY, "no memory for drafters in the shadow");
 	s->slots = env->slots > 0 ? env->slots : 1;
+	s->cost = env->cost;
 	if (free_only || !strcmp(list, "all"))
 		open_known(s, env, free_only);
 	else if (open_listed(s, list, env, e))
@@ -188,10 +189,10 @@ static int ask_one(struct shadow *s, int32_t i, const struct draft_job *job, int
 	}
 	if (!asked)
 		return 0;
-	start = now_ns();
+	start = draft_cost_now(s->cost);
 	if (d->ops->propose(d->d, s->job, asked, e))
 		return -1;
-	start = (now_ns() - start) / asked;
+	start = (draft_cost_now(s->cost) - start) / asked;
 	for (int32_t k = 0; k < asked; k++) {
 		guess_of(s, i, s->job[k].request, true)->propose_ns = start;
 		draft_prune(s->job[k].out, s->job[k].nodes, s->job[k].depth, DRAFT_LEAVES);
@@ -296,14 +297,14 @@ static bool all_decode(struct shadow *s, int32_t i, int32_t n)
 static int tell_one(struct shadow *s, int32_t i, int32_t n, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
-	int64_t start = now_ns();
+	int64_t start = draft_cost_now(s->cost);
 	double ns;
 
 	if (!d->ops->learn)
 		return 0;
 	if (d->ops->learn(d->d, s->seen, n, e))
 		return -1;
-	ns = (double)(now_ns() - start);
+	ns = (double)(draft_cost_now(s->cost) - start);
 	if (all_decode(s, i, n)) {
 		d->lately.learn_ns += ns / n;
 		d->all.learn_ns += ns / n;

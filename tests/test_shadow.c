@@ -308,6 +308,105 @@ static void test_auto(void **state)
 	assert_int_equal(w.accepted[0] + w.judged[0], 0);
 }
 
+/* ---- by counted time ---- */
+
+struct counted {
+	double ns, tokens, at; /* of the steps behind prompts; the clock when the step before ended */
+	struct engine *e;
+	int n_choices;
+	uint64_t drafts; /* of who guessed what, where */
+};
+
+static void on_counted(void *arg, const struct event *ev)
+{
+	struct counted *c = arg;
+
+	if (ev->kind == EV_step) {
+		c->ns += ev->u.step.prefill_rows ? 0 : engine_counted_ns(c->e) - c->at;
+		c->tokens += ev->u.step.prefill_rows ? 0 : (double)ev->u.step.tokens;
+		c->at = engine_counted_ns(c->e);
+	} else if (ev->kind == EV_choice) {
+		c->n_choices++;
+	} else if (ev->kind == EV_draft) {
+		c->drafts = (c->drafts ^ (uint64_t)(ev->u.draft.pos * 64 + ev->u.draft.nth)) * 0x100000001b3u;
+	}
+}
+
+/* A session of prompts by turns: some repeat themselves, in some there is nothing to find. Rows cost `slope` of a
+ * step each. */
+static void run_session(struct counted *c, const char *spec, double slope)
+{
+	double cost[DRAFT_COST_ROWS + 1];
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err err = { 0 };
+
+	memset(c, 0, sizeof *c);
+	for (int i = 0; i <= DRAFT_COST_ROWS; i++)
+		cost[i] = 1e6 * (1 + slope * (i - 1));
+	o.model = model_path;
+	o.threads = 1;
+	o.ctx = 512;
+	o.slots = 2;
+	o.prefix_cache = false;
+	o.spec = spec;
+	o.counted_cost = cost;
+	if (engine_open(&c->e, &o, &err))
+		fail_msg("%s", err.text);
+	engine_add_sink(c->e, on_counted, c);
+	engine_begin(c->e, NULL);
+	for (int i = 0; i < 6; i++) {
+		int32_t ids[70];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 70, .max_tokens = 80,
+									.params = SAMPLE_DEFAULTS, .ignore_end = true };
+
+		q.params.temperature = i % 2 ? 1.5f : 0;
+		for (int k = 0; k < 70; k++)
+			ids[k] = i % 2 ? (k * k * 7 + i * 31) % 250 : 3 + k % (5 + i);
+		if (engine_submit(c->e, &q, &err) < 0)
+			fail_msg("%s", err.text);
+		run(c->e);
+	}
+	engine_close(c->e);
+}
+
+/* The time is what the table says: plain decoding's is a step for each token. */
+static void test_counted_clock(void **state)
+{
+	struct counted plain, first, again;
+
+	(void)state;
+	run_session(&plain, "off", 0.1);
+	assert_true(plain.tokens > 400);
+	assert_float_equal(plain.ns, 1e6 * plain.tokens, 1);
+	run_session(&first, "ngram:4", 0.1);
+	assert_true(first.ns < 0.9 * plain.ns);
+	run_session(&first, "auto:ngram:4+skip:1,2+lookahead", 0.1);
+	run_session(&again, "auto:ngram:4+skip:1,2+lookahead", 0.1);
+	assert_true(first.ns == again.ns && first.drafts == again.drafts && first.n_choices == again.n_choices);
+}
+
+/* On machines where rows are dear, cheap, and almost free, a session that changes under it is nearly as fast with
+ * auto as with the best of the others, which it does not know, all the time of learning counted. */
+static void test_auto_best(void **state)
+{
+	static const char *const fixed[] = { "off", "ngram:4", "lookahead", "skip:1,2" };
+	static const double slopes[] = { 0.5, 0.1, 0.01 };
+	struct counted best = { 0 }, c;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof slopes / sizeof *slopes; k++) {
+		for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+			run_session(&c, fixed[i], slopes[k]);
+			if (!i || c.ns / c.tokens < best.ns / best.tokens)
+				best = c;
+		}
+		run_session(&c, "auto:ngram:4+lookahead+skip:1,2", slopes[k]);
+		if (best.ns / best.tokens < 0.95 * c.ns / c.tokens)
+			fail_msg("rows at %g: auto takes %.3f of a step for a token, the best %.3f", slopes[k],
+					 c.ns / c.tokens / 1e6, best.ns / best.tokens / 1e6);
+	}
+}
+
 static void test_auto_args(void **state)
 {
 	static const char *const bad[] = { "auto:nobody", "auto:off", "auto:auto", "auto:ngram:4+ngram:77" };
@@ -347,7 +446,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost),	 cmocka_unit_test(test_untouched),
 		cmocka_unit_test(test_exact),		cmocka_unit_test(test_used), cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),
+		cmocka_unit_test(test_counted_clock), cmocka_unit_test(test_auto_best), cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,11 +1,16 @@
 /* Whoever pays most, here and now: weighs the other drafters by shadow mode's scores of lately and the measured cost of
  * a step's rows (engine/shadow.h, draft_cost.h), and changes its mind when the text does.
  *
- * Those that compute nothing guess at every step. Where one of them has a guess, and guesses of its kind have lately
- * paid more than the best of the others, it is used; elsewhere the best of the others, if that pays. How many
- * tokens each may guess comes from the same sums: those whose chance is worth a row. Drafters that compute and are
- * not in use are tried now and then in the shadow, for PRICE of the time, the one first whose turn is longest ago.
- * A change needs a lead of MARGIN, and sums that mean something; so it does not flutter.
+ * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses have lately paid more
+ * than the best of the others, it is used; elsewhere the best of the others, if that pays. How many tokens each may
+ * guess comes from the same sums: those whose chance is worth a row.
+ *
+ * The others compute, or live by being checked: of them only one guesses in a step, and that is how they are known. A
+ * guess that is used costs what one in the shadow does, and may win; and it is weighed where it is wanted, at the steps
+ * that prompt lookup leaves. Who comes next is the question of the many-armed bandit: each is chosen as
+ * often as it is likely to be the best, by a draw from what is known of its speed (Thompson 1933; Chapelle and Li
+ * 2011, "An Empirical Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So those that are
+ * close take turns on the same text, and who does not pay is seldom asked. What is known fades, and grows old.
  * Thread: the engine's. */
 #include "engine/draft/auto.h"
 
@@ -14,27 +19,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "engine/shadow.h"
 
 enum {
-	ENOUGH = 6,   /* virtual steps behind a prediction */
-	BURST = 8,    /* steps of a trial */
-	WEIGH_EVERY = 4,
+	FIRST = 2,       /* virtual steps before anything is said of a drafter that computes */
+	STALE = 512,     /* steps without it after which half of what is known of it is as if it were not */
+	WEIGH_EVERY = 2,
 	WIDER_EVERY = 8, /* steps between two in which a few tokens more are guessed, to see whether they would pay */
 	WIDER = 2,
 	OFF = -1,
 };
-#define MARGIN 1.04
-#define PRICE 0.01
-#define FIRST_NS 30e6 /* for trials at the start */
+#define SPREAD 0.3  /* of speed, known by one virtual step; by four it is half */
+#define DOUBT 2.0   /* virtual steps that won nothing, added to what is known */
+#define MARGIN 1.04 /* a lead that is worth telling */
 
 struct weighed { /* of a drafter */
 	double speed;        /* of it alone; 0: not known */
-	int32_t nodes;
+	int32_t nodes;       /* with so many; 0: it does not pay */
 	double guess_speed;  /* of its steps in which it guessed; 0: not known */
 	int32_t guess_nodes;
-	int64_t tried;       /* step of its last trial */
+	double known;        /* virtual steps behind that, less those grown old */
+	int64_t used;        /* step in which it was last */
 };
 
 struct drafter {
@@ -45,8 +50,6 @@ struct drafter {
 	int32_t told, told_nodes, before; /* the best of all, for the eyes of people */
 	double told_speed, before_speed;
 	bool changed;
-	int32_t trial, trial_left; /* who is being tried; OFF */
-	double trial_ns;           /* time that may go into trials */
 	int64_t step;
 	struct draft_job *job; /* [slots] scratch */
 	int32_t slots;
@@ -71,9 +74,8 @@ static int auto_open(struct drafter **out, const struct draft_env *env, const ch
 	d->slots = env->slots;
 	d->job = calloc((size_t)env->slots, sizeof *d->job);
 	d->cost = env->cost;
-	d->now = d->told = d->before = d->trial = OFF;
+	d->now = d->told = d->before = OFF;
 	d->told_speed = 1;
-	d->trial_ns = FIRST_NS;
 	if (!d->job)
 		err_set(e, ERR_MEMORY, "no memory for auto");
 	else if (!shadow_open(&d->shadow, args && *args ? args : "all", env, e)) {
@@ -99,30 +101,77 @@ static struct shadow_sums with_guess(const struct shadow_sums *s)
 	return g;
 }
 
-static void weigh(struct drafter *d, int32_t requests)
+static struct shadow_sums doubted(struct shadow_sums s)
 {
-	for (int32_t i = 0; i < d->n; i++) {
-		struct shadow_drafter *s = shadow_at(d->shadow, i);
-		struct shadow_sums g = with_guess(&s->lately);
-		struct weighed *w = &d->w[i];
-
-		w->speed = w->guess_speed = 0;
-		w->nodes = w->guess_nodes = 0;
-		if (s->lately.steps >= ENOUGH)
-			w->nodes = shadow_best(&s->lately, d->cost, DRAFT_NODES, requests, &w->speed);
-		if (g.steps >= 2)
-			w->guess_nodes = shadow_best(&g, d->cost, DRAFT_NODES, requests, &w->guess_speed);
-		/* a sum that has faded is no reason against it: it will be tried again */
-	}
+	s.depth *= s.steps > 0 ? 1 + DOUBT / s.steps : 0;
+	s.steps += DOUBT;
+	s.tokens += DOUBT;
+	return s;
 }
 
-static int32_t best_of(const struct drafter *d, bool computing, int32_t now)
+static void weigh_one(struct drafter *d, int32_t i, int32_t requests)
+{
+	const struct shadow_drafter *s = shadow_at(d->shadow, i);
+	struct shadow_sums all = doubted(s->lately), guesses = doubted(with_guess(&s->lately));
+	struct weighed *w = &d->w[i];
+
+	w->nodes = shadow_best(&all, d->cost, DRAFT_NODES, requests, &w->speed);
+	w->guess_nodes = shadow_best(&guesses, d->cost, DRAFT_NODES, requests, &w->guess_speed);
+	if (!w->nodes)
+		w->speed = shadow_speed(&all, d->cost, DRAFT_NODES, requests);
+	w->known = s->lately.steps * exp2(-(double)(d->step - w->used) / STALE);
+}
+
+/* Near enough to a normal draw: the sum of four even ones. */
+static double draw(const struct drafter *d, int32_t i)
+{
+	uint64_t h = ((uint64_t)d->step * SHADOW_MOST + (uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
+	double sum = 0;
+
+	h ^= h >> 31;
+	h *= 0xbf58476d1ce4e5b9u;
+	h ^= h >> 29;
+	for (int k = 0; k < 64; k += 16)
+		sum += (double)(h >> k & 0xffff) / 65536;
+	return (sum - 2) * sqrt(3);
+}
+
+/* Who guesses only when used. */
+static bool is_rival(const struct drafter *d, int32_t i)
+{
+	const struct shadow_drafter *s = shadow_at(d->shadow, i);
+
+	return !s->free || s->ops->window;
+}
+
+static int32_t choose_rival(const struct drafter *d)
+{
+	int32_t best = OFF;
+	double most = 1;
+
+	for (int32_t i = 0; i < d->n; i++) {
+		const struct weighed *w = &d->w[i];
+		double speed;
+
+		if (!is_rival(d, i))
+			continue;
+		speed = w->known < FIRST ? INFINITY : w->speed + SPREAD * draw(d, i) / sqrt(w->known);
+		if (speed > most) {
+			most = speed;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* Of those that pay; another one than `now` by a lead. */
+static int32_t best_of(const struct drafter *d, int32_t now)
 {
 	int32_t best = now >= 0 && d->w[now].nodes > 0 ? now : OFF;
 	double least = best >= 0 ? d->w[best].speed * MARGIN : 1;
 
 	for (int32_t i = 0; i < d->n; i++)
-		if ((!computing || !shadow_at(d->shadow, i)->free) && d->w[i].nodes > 0 && d->w[i].speed > least) {
+		if (d->w[i].nodes > 0 && d->w[i].speed > least) {
 			least = d->w[i].speed;
 			best = i;
 		}
@@ -131,9 +180,9 @@ static int32_t best_of(const struct drafter *d, bool computing, int32_t now)
 
 static void choose(struct drafter *d)
 {
-	int32_t told = best_of(d, false, d->told);
+	int32_t told = best_of(d, d->told);
 
-	d->now = best_of(d, true, d->now);
+	d->now = choose_rival(d);
 	d->told_nodes = told >= 0 ? d->w[told].nodes : 0;
 	if (told == d->told) {
 		d->told_speed = told >= 0 ? d->w[told].speed : 1;
@@ -167,15 +216,16 @@ static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_j
 		}
 	if (!asked || width < 1)
 		return 0;
-	start = now_ns();
+	d->w[i].used = d->step;
+	start = draft_cost_now(d->cost);
 	if (s->ops->propose(s->d, d->job, asked, e))
 		return -1;
-	start = (now_ns() - start) / asked;
+	start = (draft_cost_now(d->cost) - start) / asked;
 	for (int32_t k = 0; k < asked; k++) {
 		draft_prune(d->job[k].out, d->job[k].nodes, d->job[k].depth, DRAFT_LEAVES);
 		d->job[k].out->by = s->ops->name;
-		if (!s->free || d->job[k].out->n) /* the free ones are scored at their full width, in the shadow */
-			shadow_note(d->shadow, i, &d->job[k], start, !s->free);
+		if (is_rival(d, i) || d->job[k].out->n) /* the others are scored at their full width, in the shadow */
+			shadow_note(d->shadow, i, &d->job[k], start, is_rival(d, i));
 	}
 	return 0;
 }
@@ -186,7 +236,7 @@ static int32_t next_free(const struct drafter *d, double least, double below)
 	int32_t best = OFF;
 
 	for (int32_t i = 0; i < d->n; i++)
-		if (shadow_at(d->shadow, i)->free && d->w[i].guess_nodes > 0 && d->w[i].guess_speed > least &&
+		if (!is_rival(d, i) && d->w[i].guess_nodes > 0 && d->w[i].guess_speed > least &&
 			d->w[i].guess_speed < below && (best < 0 || d->w[i].guess_speed > d->w[best].guess_speed))
 			best = i;
 	return best;
@@ -194,50 +244,23 @@ static int32_t next_free(const struct drafter *d, double least, double below)
 
 static int guess(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
-	double least = d->now >= 0 ? d->w[d->now].speed : 1;
+	const struct weighed *now = d->now >= 0 ? &d->w[d->now] : NULL;
+	double least = now && now->speed > 1 ? now->speed : 1;
 	int32_t wider = d->step % WIDER_EVERY ? 0 : WIDER;
 	int32_t i;
 
 	for (double below = INFINITY; (i = next_free(d, least, below)) >= 0; below = d->w[i].guess_speed)
 		if (use(d, i, d->w[i].guess_nodes, job, n, e))
 			return -1;
-	return d->now >= 0 ? use(d, d->now, d->w[d->now].nodes + wider, job, n, e) : 0;
+	return now ? use(d, d->now, now->nodes ? now->nodes + wider : DRAFT_NODES, job, n, e) : 0;
 }
 
-/* Whose turn it is to be tried: who computes, is not in use, and was not for longest. */
-static int32_t next_trial(const struct drafter *d)
+/* Those that are weighed by their guesses beside all that. */
+static int ask_others(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
-	int32_t next = OFF;
-
 	for (int32_t i = 0; i < d->n; i++)
-		if (!shadow_at(d->shadow, i)->free && i != d->now && (next < 0 || d->w[i].tried < d->w[next].tried))
-			next = i;
-	return next;
-}
-
-static int try_others(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
-{
-	int64_t start;
-
-	for (int32_t i = 0; i < d->n; i++)
-		if (shadow_at(d->shadow, i)->free && shadow_ask(d->shadow, i, job, n, e))
+		if (!is_rival(d, i) && shadow_ask(d->shadow, i, job, n, e))
 			return -1;
-	d->trial_ns += PRICE * draft_cost_ns(d->cost, n, job->n);
-	if (d->trial < 0 && d->trial_ns > 0) {
-		d->trial = next_trial(d);
-		d->trial_left = BURST;
-	}
-	if (d->trial < 0 || d->trial == d->now) {
-		d->trial = OFF;
-		return 0;
-	}
-	start = now_ns();
-	if (shadow_ask(d->shadow, d->trial, job, n, e))
-		return -1;
-	d->trial_ns -= (double)(now_ns() - start);
-	d->w[d->trial].tried = d->step;
-	if (--d->trial_left <= 0)
-		d->trial = OFF;
 	return 0;
 }
 
@@ -246,10 +269,11 @@ static int auto_propose(struct drafter *d, const struct draft_job *job, int32_t 
 	for (int32_t k = 0; k < n; k++)
 		job[k].out->n = 0;
 	if (d->step++ % WEIGH_EVERY == 0) {
-		weigh(d, n);
+		for (int32_t i = 0; i < d->n; i++)
+			weigh_one(d, i, n);
 		choose(d);
 	}
-	return guess(d, job, n, e) || try_others(d, job, n, e) ? -1 : 0;
+	return guess(d, job, n, e) || ask_others(d, job, n, e) ? -1 : 0;
 }
 
 static int auto_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)

@@ -5,8 +5,9 @@
  *     z[t] = Wh · norm(h[t - 1]) + We · norm(embed(x[t])),   g[t] = layer(z)[t],   logits of x[t + 1] = Head · norm(g[t]);
  * beyond the newest token g stands for h. The embedding and the head are the target's.
  *
- * After each step the layer runs over the features that the step computed (learn): what it then knows of the newest token is
- * the first guess already. Positions whose features it never saw, since the prefix cache had them, are missing for it:
+ * The features that a step computed are kept until it is asked for a guess, or until they are many (learn): then the layer
+ * runs over them, and what it says of the newest token is the first guess already. So a drafter that is told of
+ * every step and asked seldom costs little. Positions whose features it never saw, since the prefix cache had them, are missing for it:
  * it numbers those it has without gaps, which a rotary position hardly notices. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,12 @@
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
 #include "engine/model_tensors.h"
+
+enum { WAITING = 64 }; /* features of a slot that wait for the layer */
+
+struct waiting {
+	int32_t n, at[WAITING]; /* the positions that read them, one behind their own; ascending */
+};
 
 struct drafter {
 	struct net net;
@@ -29,13 +36,15 @@ struct drafter {
 	float *feature, *embedded; /* [rows, dim] */
 	struct k_acts normed_embed, normed_hidden;
 	float *root; /* [slots, dim] g at the newest token */
+	float *kept; /* [slots, WAITING, dim] features that wait */
 	/* the host's, of the newest token of each slot */
 	float *logits; /* [slots, head] */
 	struct k_logit_stats *stats;
 	int32_t *root_n; /* tokens of the text that it is the last of; 0: not known */
+	struct waiting *waiting; /* [slots] */
 
 	struct slot **of;  /* [slots] by job */
-	int32_t *out_slot; /* [slots] by output of a pass of learn() */
+	int32_t *out_slot; /* [slots] by output of a pass over features */
 };
 
 extern const struct draft_ops draft_eagle;
@@ -74,6 +83,7 @@ static void cut_work(struct drafter *d, struct cutter *c)
 	d->normed_embed = program_cut_acts(c, rows, (int32_t)dim, embed_x, !embed_x);
 	d->normed_hidden = program_cut_acts(c, rows, (int32_t)dim, hidden_x, !hidden_x);
 	d->root = program_cut(c, (size_t)d->net.env.slots * dim, sizeof *d->root);
+	d->kept = program_cut(c, (size_t)d->net.env.slots * WAITING * dim, sizeof *d->kept);
 }
 
 static int take_memory(struct drafter *d, struct err *e)
@@ -90,9 +100,10 @@ static int take_memory(struct drafter *d, struct err *e)
 	d->logits = calloc(slots, (size_t)d->net.head.n * sizeof *d->logits);
 	d->stats = calloc(slots, sizeof *d->stats);
 	d->root_n = calloc(slots, sizeof *d->root_n);
+	d->waiting = calloc(slots, sizeof *d->waiting);
 	d->of = calloc(slots, sizeof *d->of);
 	d->out_slot = calloc(slots, sizeof *d->out_slot);
-	if (!d->logits || !d->stats || !d->root_n || !d->of || !d->out_slot)
+	if (!d->logits || !d->stats || !d->root_n || !d->waiting || !d->of || !d->out_slot)
 		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
 	return 0;
 }
@@ -143,6 +154,7 @@ static void eagle_close(struct drafter *d)
 	free(d->logits);
 	free(d->stats);
 	free(d->root_n);
+	free(d->waiting);
 	free(d->of);
 	free(d->out_slot);
 	free(d);
@@ -165,9 +177,10 @@ static int eagle_open(struct drafter **out, const struct draft_env *env, const c
 	return own.code ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
-/* ---- what a step computed ---- */
+/* ---- what steps computed ---- */
 
-static int run_learned(struct drafter *d, struct net_copy *copy, struct err *e)
+/* The layer runs over the rows that were put down; what it says of newest tokens is kept. */
+static int run_rows(struct drafter *d, struct net_copy *copy, struct err *e)
 {
 	struct forward *f = &d->net.forward;
 	size_t dim = (size_t)copy->dim, head = (size_t)d->net.head.n;
@@ -190,31 +203,58 @@ static int run_learned(struct drafter *d, struct net_copy *copy, struct err *e)
 	return 0;
 }
 
+/* Puts down rows for the features of a slot that wait. */
+static int put_waiting(struct drafter *d, struct slot *slot, struct net_copy *copy, struct err *e)
+{
+	size_t index = index_of(d, slot), dim = (size_t)copy->dim;
+	struct waiting *w = &d->waiting[index];
+	int32_t seq;
+
+	if (d->net.forward.n_rows + w->n > d->net.forward.max_rows && run_rows(d, copy, e))
+		return -1;
+	seq = w->n ? net_seq(&d->net, slot->table) : -1;
+	for (int32_t i = 0; i < w->n; i++) {
+		bool newest = w->at[i] == slot->n_ids - 1;
+		int32_t row;
+
+		if (newest)
+			d->out_slot[d->net.forward.n_out] = (int32_t)index;
+		row = net_row(&d->net, slot->ids[w->at[i]], slot->n, seq, newest);
+		net_copy_row(copy, d->feature + (size_t)row * dim, d->kept + (index * WAITING + (size_t)i) * dim);
+		slot->at[slot->n++] = w->at[i];
+	}
+	w->n = 0;
+	return 0;
+}
+
+/* Those at positions from `pos` on are of another text. */
+static void cut_waiting(struct waiting *w, int32_t pos)
+{
+	while (w->n && w->at[w->n - 1] >= pos)
+		w->n--;
+}
+
 /* The feature at position p is what the layer reads at p + 1, if that token is known. */
 static int learn_one(struct drafter *d, const struct draft_seen *s, struct net_copy *copy, struct err *e)
 {
-	struct forward *f = &d->net.forward;
 	struct slot *slot = slots_take(&d->slots, s->request, s->ids, s->n);
-	int32_t seq = -1;
+	struct waiting *w = &d->waiting[index_of(d, slot)];
+	struct net_copy in = *copy;
 
 	slot_cut(slot, s->pos + 1);
+	cut_waiting(w, slot->same < s->pos + 1 ? slot->same : s->pos + 1);
 	d->root_n[index_of(d, slot)] = 0;
 	for (int32_t i = 0; i < s->n_rows && s->pos + i + 1 < s->n; i++) {
-		int32_t at = s->pos + i + 1, row;
-
-		if (f->n_rows == f->max_rows) {
-			if (run_learned(d, copy, e))
+		if (w->n == WAITING) {
+			net_copy_end(&in);
+			if (put_waiting(d, slot, copy, e) || run_rows(d, copy, e))
 				return -1;
-			seq = -1;
 		}
-		if (seq < 0)
-			seq = net_seq(&d->net, slot->table);
-		if (at == s->n - 1)
-			d->out_slot[f->n_out] = (int32_t)index_of(d, slot);
-		row = net_row(&d->net, s->ids[at], slot->n, seq, at == s->n - 1);
-		net_copy_row(copy, d->feature + (size_t)row * copy->dim, d->net.env.forward->x + (size_t)s->row[i] * copy->dim);
-		slot->at[slot->n++] = at;
+		net_copy_row(&in, d->kept + (index_of(d, slot) * WAITING + (size_t)w->n) * in.dim,
+					 d->net.env.forward->x + (size_t)s->row[i] * in.dim);
+		w->at[w->n++] = s->pos + i + 1;
 	}
+	net_copy_end(&in);
 	return 0;
 }
 
@@ -226,7 +266,19 @@ static int eagle_learn(struct drafter *d, const struct draft_seen *seen, int32_t
 	for (int32_t i = 0; i < n; i++)
 		if (learn_one(d, &seen[i], &copy, e))
 			return -1;
-	return run_learned(d, &copy, e);
+	return 0;
+}
+
+/* The slot of a job if its text is the one that was told; its root is to come. */
+static struct slot *slot_of(struct drafter *d, const struct draft_job *job)
+{
+	struct slot *slot = slots_find(&d->slots, job->request);
+
+	if (!slot)
+		return NULL;
+	slot_go_back(slot, job->ids, job->n);
+	cut_waiting(&d->waiting[index_of(d, slot)], slot->same);
+	return slot->same == job->n ? slot : NULL;
 }
 
 /* ---- trees ---- */
@@ -257,16 +309,23 @@ static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int
 
 static int eagle_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
+	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+
 	grow_begin(&d->net.grow, job, n);
 	slots_begin(&d->slots);
+	net_begin(&d->net);
 	for (int32_t i = 0; i < n; i++) {
-		struct slot *slot = slots_find(&d->slots, job[i].request);
-		size_t at = slot ? index_of(d, slot) : 0;
+		d->of[i] = slot_of(d, &job[i]);
+		if (d->of[i] && put_waiting(d, d->of[i], &copy, e))
+			return -1;
+	}
+	if (run_rows(d, &copy, e))
+		return -1;
+	for (int32_t i = 0; i < n; i++) {
+		size_t at = d->of[i] ? index_of(d, d->of[i]) : 0;
 
-		d->of[i] = slot;
-		if (!slot || d->root_n[at] != job[i].n || slot_go_back(slot, job[i].ids, job[i].n) < job[i].n)
-			continue; /* it is told after this step */
-		grow_offer(&d->net.grow, i, -1, d->logits + at * (size_t)d->net.head.n, &d->stats[at]);
+		if (d->of[i] && d->root_n[at] == job[i].n) /* else it is told after this step */
+			grow_offer(&d->net.grow, i, -1, d->logits + at * (size_t)d->net.head.n, &d->stats[at]);
 	}
 	return net_grow(&d->net, e);
 }

@@ -83,7 +83,8 @@ void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits,
 static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row *row)
 {
 	const struct grow_tree *t = &g->tree[tree];
-	int32_t n = 0, depth = min32(g->depth, t->job->depth);
+	/* a node that stands deeper than so many nodes has a path that does not fit */
+	int32_t n = 0, depth = min32(min32(g->depth, t->job->depth), t->job->nodes);
 
 	if (t->level == t->n || t->node[t->level].depth >= depth)
 		return 0;

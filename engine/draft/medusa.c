@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/draft/net.h"
+#include "engine/draft_cost.h"
 #include "engine/model_tensors.h"
 
 enum { MOST_HEADS = 8, OPS_A_HEAD = 5 };
@@ -280,6 +281,7 @@ static int run(struct drafter *d, int32_t n, struct err *e)
 		write_program(d, n);
 	if (k_run(d->net.env.kernels, &d->program, e))
 		return -1;
+	draft_cost_pass(d->net.env.cost, &d->program);
 	return d->logits == d->computed ? 0 : k_fetch(d->net.env.kernels, d->logits, d->computed, bytes, e);
 }
 

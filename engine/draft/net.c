@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/draft_cost.h"
+
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e)
 {
 	int32_t v[3] = { a->depth, a->nodes, a->least };
@@ -101,7 +103,10 @@ int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out)
 
 int net_run(struct net *net, struct err *e)
 {
-	return forward_run(&net->forward, false, e);
+	if (forward_run(&net->forward, false, e))
+		return -1;
+	draft_cost_pass(net->env.cost, &net->forward.program);
+	return 0;
 }
 
 void net_copy_end(struct net_copy *c)

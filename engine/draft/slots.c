@@ -99,7 +99,7 @@ int32_t slot_go_back(struct slot *slot, const int32_t *ids, int32_t n)
 {
 	int32_t same = common(slot, ids, n);
 
-	slot->n_ids = same;
+	slot->n_ids = slot->same = same;
 	slot_cut(slot, same);
 	return same;
 }

@@ -15,6 +15,7 @@ struct slot {
 	uint64_t used;   /* when it was taken last */
 	int32_t *ids;    /* [ctx] tokens that it was told */
 	int32_t n_ids;
+	int32_t same;    /* of its tokens, when it was last asked to go back */
 	int32_t *at;     /* [ctx] positions of the entries, ascending */
 	int32_t n;       /* entries */
 	int32_t *table;  /* [blocks] */
