@@ -89,7 +89,7 @@ endif
 # The prompts of /load are part of the program.
 $(BUILD)/tui/load.o: demos/prompts.txt
 # And those of `bench --spec`.
-$(BUILD)/sessions/bench_spec.o: demos/kinds.txt
+$(BUILD)/sessions/bench_prompts.o: demos/kinds.txt
 # The page of `export --to html` likewise.
 $(BUILD)/sessions/export_html.o: sessions/export_page.html
 # The session event of a recording says how the program was built.

@@ -195,6 +195,43 @@ static void print_spec(const struct bench_spec *r)
 	}
 }
 
+static void print_mixed(const struct bench_mixed *m)
+{
+	const struct bench_mixed_line *best, *plain = &m->line[0];
+	double of_best = bench_mixed_auto(m, &best);
+
+	if (m->n < 2)
+		return;
+	printf("\na mixed session: %d prompts, kinds by turns; time counted from what rows cost, wall clock of one run\n"
+		   "%-22s %6s %8s %8s\n", m->prompts, "drafter", "a step", "counted", "wall");
+	for (int i = 1; i < m->n; i++) {
+		const struct bench_mixed_line *l = &m->line[i];
+
+		printf("%-22s %6.2f %7.2fx %7.2fx\n", l->spec, l->tokens / l->steps,
+			   plain->counted_ns / plain->tokens / (l->counted_ns / l->tokens),
+			   plain->ns / plain->tokens / (l->ns / l->tokens));
+	}
+	if (isfinite(of_best))
+		printf("auto: %.1f %% of the speed of the best, %s\n", 100 * of_best, best->spec);
+}
+
+static void print_json_mixed(const struct bench_mixed *m)
+{
+	const struct bench_mixed_line *best;
+
+	printf(",\"mixed\":[");
+	for (int i = 0; i < m->n; i++) {
+		const struct bench_mixed_line *l = &m->line[i];
+
+		printf("%s{\"drafter\":\"%s\",\"steps\":%.0f,\"tokens\":%.0f", i ? "," : "", l->spec, l->steps, l->tokens);
+		print_json_number("counted_ns", l->counted_ns, ",");
+		print_json_number("ns", l->ns, ",");
+		putchar('}');
+	}
+	putchar(']');
+	print_json_number("auto_of_best", bench_mixed_auto(m, &best), ",");
+}
+
 static void print_json_shares(const struct bench_spec_line *l)
 {
 	printf(",\"judged\":[");
@@ -225,7 +262,9 @@ static void print_spec_json(const struct bench_spec *r)
 		print_json_number("predicted", l->predicted, ",");
 		print_json_shares(l);
 	}
-	printf("]}\n");
+	putchar(']');
+	print_json_mixed(&r->mixed);
+	puts("}");
 }
 
 static int measure_spec(const struct cli *c, const struct engine_options *o, struct err *e)
@@ -242,7 +281,7 @@ static int measure_spec(const struct cli *c, const struct engine_options *o, str
 	if (!status && c->json)
 		print_spec_json(r);
 	else if (!status)
-		print_spec(r);
+		print_spec(r), print_mixed(&r->mixed);
 	free(r);
 	return status;
 }

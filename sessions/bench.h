@@ -36,11 +36,13 @@
 	X(ttft_ms, "ms", "%.1f", "to the first token of a prompt of 64 tokens")                        \
 	X(rss_bytes, "bytes", "%.0f", "resident memory, KV pool and recording included")               \
 	X(record_percent, "%", "%.2f",                                                                 \
-	  "more time for a token with recording on; range: where the median is with 95 % confidence")
+	  "more time for a token with recording on; range: where the median is with 95 % confidence")  \
+	X(shadow_percent, "%", "%.2f",                                                                 \
+	  "the same with the drafters in the shadow that compute nothing (ngram, lookahead's pool)")
 
 struct bench_figure {
-	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent:
-	 * where the median lies with 95 % confidence). NaN: could
+	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent and
+	 * shadow_percent: where the median lies with 95 % confidence). NaN: could
 	 * not be measured, or not asked for. */
 	double median, low, high;
 	int n; /* runs (pairs, steps) behind it */

@@ -86,6 +86,7 @@ int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out
 /* bench_recording.c */
 int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
 							struct err *e);
+int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 
 /* bench_pairs.c */
 struct roofs bench_look(struct bench *b);

@@ -1,9 +1,10 @@
-/* What recording costs. One sequence decodes, and recording is switched on and off every two dozen steps: four
+/* What recording costs, and what drafters in the shadow do that compute nothing. One sequence decodes, and what is
+ * measured is switched on and off every two dozen steps: four
  * blocks, on off off on and the next time off on on off, are one comparison, in which the growing depth and a
  * steady drift of the machine cancel. Steps are timed by fours, so that each group has a row whose attention is
  * watched, and a comparison takes the median group of either kind: what else the machine does to single groups
- * does not count. Nor do then the moments at which the log's writer is in the way; so all its processor time is
- * added instead, as if it had kept a kernel thread waiting throughout. The figure is the median of the
+ * does not count. Nor do then the moments at which the log's writer is in the way; so, of recording, all its processor
+ * time is added instead, as if it had kept a kernel thread waiting throughout. The figure is the median of the
  * comparisons; low and high are where that median lies with 95 % confidence, whatever the distribution (order
  * statistics: the sign test turned round; Conover, Practical Nonparametric Statistics, 3.2).
  * Thread: bench_run's. */
@@ -18,11 +19,12 @@ enum { DEPTH = 512, GROUP = 4, BLOCK = 24, SETTLE = 2, PER_PROMPT = 4, ENOUGH = 
 /* How a sequence is cut: its prompt, the steps of a block, and the comparisons behind one prompt. */
 struct cut {
 	int32_t prompt, block, n;
+	void (*turn)(struct bench *b, bool on);
 };
 
-static struct cut cut_for(int32_t ctx)
+static struct cut cut_for(int32_t ctx, void (*turn)(struct bench *b, bool on))
 {
-	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK};
+	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK, .turn = turn};
 	int32_t room = ctx - c.prompt - 2;
 
 	if (room / 4 < BLOCK + SETTLE)
@@ -39,11 +41,21 @@ struct side {
 	int32_t steps;
 };
 
-/* The first steps behind the switch are not timed. */
-static int time_block(struct bench *b, const struct cut *c, bool on, struct side *to, struct err *e)
+static void switch_recording(struct bench *b, bool on)
 {
 	b->recording = on;
 	engine_observe(b->engine, on);
+}
+
+static void switch_shadow(struct bench *b, bool on)
+{
+	engine_pause_shadow(b->engine, !on);
+}
+
+/* The first steps behind the switch are not timed. */
+static int time_block(struct bench *b, const struct cut *c, bool on, struct side *to, struct err *e)
+{
+	c->turn(b, on);
 	to->writer_ns -= (double)writer_processor_ns(b->writer);
 	b->n_tokens = 0;
 	if (bench_step_until(b, SETTLE, e))
@@ -108,23 +120,42 @@ static void confidence(const struct samples *s, double *low, double *high)
 	*high = s->value[s->n - 1 - out];
 }
 
-int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+static int measure(struct bench *b, void (*turn)(struct bench *b, bool on), double seconds, struct bench_figure *out,
+				   struct err *e)
 {
 	struct samples percent = {.n = 0};
-	struct cut c = cut_for(engine_info(b->engine)->ctx);
+	struct cut c = cut_for(engine_info(b->engine)->ctx, turn);
 	double end = bench_now() + seconds;
 	int status = 0;
+
 	if (!c.n)
 		return 0; /* cannot be measured with this context */
 	do
 		status = compare_all(b, &c, &percent, e);
 	while (!status && bench_now() < end && percent.n < ENOUGH);
-	b->recording = true;
-	engine_observe(b->engine, true);
 	if (status)
 		return -1;
 	*out = bench_figure(&percent);
 	qsort(percent.value, (size_t)percent.n, sizeof *percent.value, by_value);
 	confidence(&percent, &out->low, &out->high);
 	return 0;
+}
+
+int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+{
+	int status = measure(b, switch_recording, seconds, out, e);
+
+	switch_recording(b, true);
+	return status;
+}
+
+int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+{
+	int status = engine_set(b->engine, "shadow", "free", e);
+
+	switch_recording(b, false); /* it is not what is measured */
+	if (!status)
+		status = measure(b, switch_shadow, seconds, out, e);
+	switch_recording(b, true);
+	return engine_set(b->engine, "shadow", "off", e) ? -1 : status;
 }

@@ -6,15 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-__asm__(".section .rodata\n"
-		".global kinds_file\n"
-		"kinds_file:\n"
-		".incbin \"demos/kinds.txt\"\n"
-		".byte 0\n"
-		".previous\n");
-extern const char kinds_file[];
-
-enum { TOKENS = 64, PROMPTS = 64, PAIRS = 256 };
+enum { TOKENS = 64, PAIRS = 256 };
 
 struct run { /* what one answer gave */
 	double steps, tokens, ns;
@@ -36,8 +28,8 @@ struct bench {
 	uint32_t judged; /* bit d: counted for this step */
 	char list[512];
 	const char *spec[BENCH_SPECS];
-	int n_specs, n_kinds;
-	char kind[BENCH_KINDS][16];
+	int n_specs;
+	struct bench_prompts prompts;
 	struct drafter_runs *runs; /* [n_specs][BENCH_KINDS] */
 	double plain_tokens, plain_ns;
 	void (*tell)(void *arg, const char *what);
@@ -155,18 +147,6 @@ static int cut_list(struct bench *b, const char *list, char *shadow, size_t cap,
 	return 0;
 }
 
-static int encode(struct bench *b, const char *text, size_t size, int32_t **ids, size_t *n, struct err *e)
-{
-	const struct engine_info *info = engine_info(b->engine);
-	const struct tokenizer *t = engine_tokenizer(b->engine);
-	size_t cap = 0;
-
-	*ids = NULL;
-	*n = 0;
-	return template_begin(info->chat, t, info->default_system, ids, n, &cap, e) ||
-		   template_user(info->chat, t, text, size, ids, n, &cap, e);
-}
-
 /* ---- measuring ---- */
 
 static void note_predictions(struct bench *b, int kind)
@@ -200,13 +180,13 @@ static int measure_pair(struct bench *b, int spec, int kind, const int32_t *ids,
 	return 0;
 }
 
-static int measure_prompt(struct bench *b, const char *text, size_t size, int kind, const char *shadow, bool first,
+static int measure_prompt(struct bench *b, const struct bench_prompt *p, const char *shadow, bool first,
 						  struct err *e)
 {
 	struct run plain;
 	int32_t *ids;
 	size_t n;
-	int rc = encode(b, text, size, &ids, &n, e);
+	int rc = bench_prompt_encode(p, b->engine, &ids, &n, e);
 
 	/* a first answer warms up; a kind's predictions begin with its first prompt, and go on with the others */
 	if (!rc && first)
@@ -214,54 +194,27 @@ static int measure_prompt(struct bench *b, const char *text, size_t size, int ki
 	else if (!rc)
 		rc = answer(b, "off", NULL, ids, n, &plain, e);
 	if (!rc)
-		note_predictions(b, kind);
+		note_predictions(b, p->kind);
 	for (int i = 0; i < b->n_specs && !rc; i++) {
-		rc = engine_pause_shadow(b->engine, true) || measure_pair(b, i, kind, ids, n, plain.text, e);
+		rc = engine_pause_shadow(b->engine, true) || measure_pair(b, i, p->kind, ids, n, plain.text, e);
 		engine_pause_shadow(b->engine, false);
 	}
 	free(ids);
 	return rc;
 }
 
-static int kind_of(struct bench *b, const char *name, size_t size)
-{
-	for (int i = 0; i < b->n_kinds; i++)
-		if (strlen(b->kind[i]) == size && !memcmp(b->kind[i], name, size))
-			return i;
-	if (b->n_kinds == BENCH_KINDS)
-		return -1;
-	snprintf(b->kind[b->n_kinds], sizeof b->kind[0], "%.*s", (int)size, name);
-	return b->n_kinds++;
-}
-
-/* "[kind]" begins a kind, "#" a comment, a blank line ends a prompt. */
 static int measure_prompts(struct bench *b, const char *shadow, struct err *e)
 {
 	int kind = -1;
-	bool first = true;
 
-	for (const char *at = kinds_file; *at;) {
-		size_t line = strcspn(at, "\n");
-		const char *end = strstr(at, "\n\n");
+	for (int i = 0; i < b->prompts.n; i++) {
+		const struct bench_prompt *p = &b->prompts.prompt[i];
 
-		if (*at == '#' || *at == '\n') {
-			at += line + (at[line] == '\n');
-		} else if (*at == '[') {
-			kind = kind_of(b, at + 1, strcspn(at, "]") - 1);
-			first = true;
-			at += line + (at[line] == '\n');
-		} else {
-			size_t size = end ? (size_t)(end - at) : strlen(at);
-
-			while (size && at[size - 1] == '\n')
-				size--;
-			if (b->tell && kind >= 0 && first)
-				b->tell(b->arg, b->kind[kind]);
-			if (kind >= 0 && measure_prompt(b, at, size, kind, shadow, first, e))
-				return -1;
-			first = false;
-			at = end ? end + 1 : at + strlen(at);
-		}
+		if (b->tell && p->kind != kind)
+			b->tell(b->arg, b->prompts.kind[p->kind]);
+		if (measure_prompt(b, p, shadow, p->kind != kind, e))
+			return -1;
+		kind = p->kind;
 	}
 	return 0;
 }
@@ -330,7 +283,7 @@ static void report_drafter(struct bench *b, int spec, struct bench_spec *out)
 	struct drafter_runs all = { .n = 0 };
 	double predicted_ns = 0;
 
-	for (int k = 0; k < b->n_kinds; k++) {
+	for (int k = 0; k < b->prompts.n_kinds; k++) {
 		struct drafter_runs *d = &b->runs[spec * BENCH_KINDS + k];
 
 		for (int i = 0; i < d->n && all.n < PAIRS; i++)
@@ -339,7 +292,7 @@ static void report_drafter(struct bench *b, int spec, struct bench_spec *out)
 		all.ns += d->ns;
 		predicted_ns += d->n ? d->plain_ns / d->predicted : 0;
 		add_run(&all.sum, &d->sum);
-		report_line(out, b->spec[spec], b->kind[k], d);
+		report_line(out, b->spec[spec], b->prompts.kind[k], d);
 	}
 	all.predicted = all.plain_ns / predicted_ns;
 	report_line(out, b->spec[spec], "all", &all);
@@ -358,12 +311,45 @@ static int run_all(struct bench *b, const char *list, struct bench_spec *out, st
 		return -1;
 	for (int i = 0; i < b->n_specs * BENCH_KINDS; i++)
 		b->runs[i].predicted = (double)NAN;
+	bench_prompts_read(&b->prompts);
 	if (measure_cost(b, out, e) || measure_prompts(b, shadow, e))
 		return -1;
 	out->plain_tok_s = b->plain_ns > 0 ? 1e9 * b->plain_tokens / b->plain_ns : (double)NAN;
 	for (int i = 0; i < b->n_specs; i++)
 		report_drafter(b, i, out);
 	return 0;
+}
+
+/* c(K) for every K, between the medians linear. */
+static void draw_curve(const struct bench_spec *r, double cost[DRAFT_COST_ROWS + 1])
+{
+	double one = r->plain_tok_s > 0 ? 1e9 / r->plain_tok_s : 1e6, at = 1;
+	int32_t from = 1;
+
+	cost[0] = 0;
+	cost[1] = one;
+	for (int i = 0; i < r->n_rows; i++) {
+		double next = r->cost[i] > at ? r->cost[i] : at;
+
+		for (int32_t k = from + 1; k <= r->rows[i]; k++)
+			cost[k] = one * (at + (next - at) * (k - from) / (r->rows[i] - from));
+		from = r->rows[i];
+		at = next;
+	}
+	for (int32_t k = from + 1; k <= DRAFT_COST_ROWS; k++)
+		cost[k] = cost[from];
+}
+
+/* Whether auto has others in the list to be held against. */
+static bool has_rivals(const struct bench *b)
+{
+	int autos = 0, others = 0;
+
+	for (int i = 0; i < b->n_specs; i++) {
+		autos += !strncmp(b->spec[i], "auto", 4);
+		others += strncmp(b->spec[i], "auto", 4) && strcmp(b->spec[i], "off");
+	}
+	return autos && others;
 }
 
 int bench_spec_run(const struct engine_options *o, const char *list, void (*tell)(void *arg, const char *what),
@@ -386,6 +372,12 @@ int bench_spec_run(const struct engine_options *o, const char *list, void (*tell
 		if (!engine_open(&b->engine, &used, e))
 			rc = run_all(b, list, out, e);
 		engine_close(b->engine);
+		if (!rc && has_rivals(b)) {
+			double cost[DRAFT_COST_ROWS + 1];
+
+			draw_curve(out, cost);
+			rc = bench_mixed_run(&used, b->spec, b->n_specs, cost, TOKENS, tell, arg, &out->mixed, e);
+		}
 	}
 	if (b)
 		free(b->runs);

@@ -11,8 +11,10 @@
 #include "base/err.h"
 #include "engine/draft.h"
 #include "engine/engine.h"
+#include "sessions/bench_mixed.h"
+#include "sessions/bench_prompts.h"
 
-enum { BENCH_SPECS = 16, BENCH_KINDS = 6 };
+enum { BENCH_SPECS = 16 };
 
 struct bench_spec_line {
 	char spec[64], kind[16];
@@ -33,6 +35,7 @@ struct bench_spec {
 	double cost[8];
 	int n;
 	struct bench_spec_line line[BENCH_SPECS * (BENCH_KINDS + 1)]; /* kind "all": all of them together */
+	struct bench_mixed mixed; /* n 0: it needs two drafters at least */
 };
 
 /* list: "" or "all", or drafters joined by "+". tell may be NULL. */

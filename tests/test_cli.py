@@ -473,7 +473,7 @@ def test_bench():
     status, out, err = cutaway("bench", "--json", "--model", deep)
     figures = json.loads(out)
     names = {"read_gb_s", "reread_gb_s", "decode_tok_s", "bandwidth_fraction", "weights_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
-             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent",
+             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent", "shadow_percent",
              "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms"}
     run = figures.pop("run", {})
     check("bench --json: what was measured", run.get("backend") == "cpu" and run.get("exact") is True and
@@ -481,12 +481,20 @@ def test_bench():
     check("bench --json: 64 sequences are measured only if asked for", figures.pop("batch64_tok_s", 0) is None, out)
     check("bench --json: one object of numbers", status == 0 and set(figures) == names and
           all(isinstance(x, (int, float)) for x in figures.values()), f"{out} {err}")
-    check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent"}), figures)
+    check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent", "shadow_percent"}), figures)
     status, out, err = cutaway("bench", "--only", "batch64_tok_s", "--json", "--model", deep)
     check("bench --only batch64_tok_s: all 64 at once", status == 0 and json.loads(out)["batch64_tok_s"] > 0, f"{out} {err}")
     status, out, err = cutaway("bench", "--only", "nothing", "--model", deep)
     check("bench: an unknown figure is a wrong command line", status == 2 and b"nothing" in err.encode()
           if isinstance(err, str) else status == 2, err)
+    status, out, err = cutaway("bench", "--spec", "ngram:4+auto", "--json", "--model", deep)
+    spec = json.loads(out)
+    check("bench --spec: each kind of prompt for each drafter, and a mixed session that holds auto against the best",
+          status == 0 and {(line["drafter"], line["kind"]) for line in spec["lines"]} ==
+          {(name, kind) for name in ("ngram:4", "auto") for kind in ("chat", "edit", "code", "all")} and
+          [line["drafter"] for line in spec["mixed"]] == ["off", "ngram:4", "auto"] and
+          all(line["tokens"] == spec["mixed"][0]["tokens"] for line in spec["mixed"]) and spec["auto_of_best"] > 0,
+          f"{out} {err}")
     status, out, err = cutaway("bench", "--help")
     check("bench --help", status == 0 and b"--roofline" in out and b"--only" in out, out)
     picture = os.path.join(TMP.name, "roofline.svg")

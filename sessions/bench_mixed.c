@@ -1,0 +1,127 @@
+/* See bench_mixed.h. */
+#include "sessions/bench_mixed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/bench_prompts.h"
+
+struct mixed {
+	struct engine *engine;
+	struct bench_mixed_line *line;
+	double counted; /* when the step before ended */
+	uint64_t text, plain_text; /* of all ids */
+};
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct mixed *m = arg;
+	double counted;
+
+	if (ev->kind == EV_token) {
+		m->text = (m->text ^ (uint64_t)ev->u.token.id) * 0x100000001b3u;
+	} else if (ev->kind == EV_step) {
+		counted = engine_counted_ns(m->engine);
+		if (!ev->u.step.prefill_rows) {
+			m->line->steps++;
+			m->line->tokens += (double)ev->u.step.tokens;
+			m->line->ns += (double)ev->u.step.ns;
+			m->line->counted_ns += counted - m->counted;
+		}
+		m->counted = counted;
+	}
+}
+
+static int answer(struct mixed *m, const struct bench_prompt *p, int32_t tokens, struct err *e)
+{
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .max_tokens = tokens, .params = SAMPLE_DEFAULTS,
+								.text = "bench" };
+	int more = -1;
+	int32_t *ids;
+	size_t n;
+
+	q.params.temperature = 0;
+	if (!bench_prompt_encode(p, m->engine, &ids, &n, e)) {
+		q.ids = ids;
+		q.n_ids = (int32_t)n;
+		if (engine_submit(m->engine, &q, e) >= 0)
+			while ((more = engine_step(m->engine, e)) > 0)
+				;
+	}
+	free(ids);
+	return more;
+}
+
+static int run_one(struct mixed *m, const struct bench_prompts *p, const char *spec, int32_t tokens, struct err *e)
+{
+	snprintf(m->line->spec, sizeof m->line->spec, "%s", spec);
+	if (engine_set(m->engine, "spec", spec, e))
+		return -1;
+	m->text = 0;
+	for (int i = 0; i < p->n; i++)
+		if (answer(m, &p->prompt[i], tokens, e))
+			return -1;
+	if (strcmp(spec, "off") != 0 && m->text != m->plain_text)
+		return err_set(e, ERR_DIFFERS, "bench: %s changed the text", spec);
+	m->plain_text = m->text;
+	return 0;
+}
+
+int bench_mixed_run(const struct engine_options *o, const char *const *spec, int n_specs,
+					const double cost[DRAFT_COST_ROWS + 1], int32_t tokens, void (*tell)(void *arg, const char *what),
+					void *arg, struct bench_mixed *out, struct err *e)
+{
+	struct engine_options used = *o;
+	struct bench_prompts prompts;
+	struct mixed m = { 0 };
+	int rc = 0;
+
+	memset(out, 0, sizeof *out);
+	used.spec = used.shadow = "off";
+	used.prefix_cache = false; /* each meets the session anew */
+	used.counted_cost = cost;
+	bench_prompts_read(&prompts);
+	bench_prompts_mix(&prompts);
+	out->prompts = prompts.n;
+	if (engine_open(&m.engine, &used, e))
+		return -1;
+	m.line = out->line;
+	if (engine_add_sink(m.engine, on_event, &m))
+		rc = err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
+	engine_begin(m.engine, NULL);
+	for (int i = -1; i < n_specs && !rc && out->n < BENCH_MIXED; i++) {
+		const char *now = i < 0 ? "off" : spec[i];
+
+		if (i >= 0 && !strcmp(now, "off"))
+			continue;
+		if (tell)
+			tell(arg, now);
+		m.line = &out->line[out->n++];
+		rc = run_one(&m, &prompts, now, tokens, e);
+	}
+	engine_close(m.engine);
+	return rc;
+}
+
+static double each(const struct bench_mixed_line *l)
+{
+	return l->tokens > 0 ? l->counted_ns / l->tokens : (double)NAN;
+}
+
+double bench_mixed_auto(const struct bench_mixed *m, const struct bench_mixed_line **best)
+{
+	const struct bench_mixed_line *own = NULL;
+
+	*best = NULL;
+	for (int i = 0; i < m->n; i++) {
+		const struct bench_mixed_line *l = &m->line[i];
+
+		if (!strncmp(l->spec, "auto", 4))
+			own = l;
+		else if (!*best || each(l) < each(*best))
+			*best = l;
+	}
+	return own && *best ? each(*best) / each(own) : (double)NAN;
+}
