@@ -322,6 +322,81 @@ def test_no_color(suite):
         s.close()
 
 
+def test_search(suite):
+    """searches: the tree while it runs and when it is over, the chat goes on with the best, and a replay has the same"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "s.db", "--temp", "0.8")
+        for line, last in (("/search beam 4", "search is now beam:4"), ("/pause", "paused"), ("one two", "you one two"),
+                           ("/step 8", r"step 8\b"), ("/view search", "steps")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        suite.golden(s, "search-80x24-beam")
+        s.keys("Escape", "Escape")
+        s.wait("Esc back", gone=True)
+        suite.golden(s, "search-80x24-chat")
+        s.keys("F5")
+        s.wait("beam:4: the best of")
+        for line, last in (("/search best 3", "search is now best:3"), ("three", "best:3: the best of 3"),
+                           ("/search mcts 8 2 4", "search is now mcts:8,2,4"), ("four", "mcts:8,2,4: the best of 8"),
+                           ("/search off", "search is now off"), ("/fork 2", "2 futures"), ("/view search", "8 answers")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        s.resize(120, 40)
+        s.wait("given up|visits")
+        suite.golden(s, "search-120x40-mcts")
+        s.type("[")
+        s.wait("best:3")
+        suite.golden(s, "search-120x40-best")
+        s.type("[")
+        s.wait("beam:4")
+        suite.golden(s, "search-120x40-beam")
+        suite.quit(s)
+        s.type("clear; " + suite.command("replay", "s.db"))
+        s.keys("Enter")
+        s.wait(r"replay .*step")
+        s.keys("End")
+        s.type("/view search")
+        s.keys("Enter")
+        s.wait("8 answers")
+        s.type("[[")
+        s.wait("beam:4")
+        live = open(os.path.join(GOLDEN, "search-120x40-beam.txt"), encoding="utf-8").read().split("\n")
+        again = masked(s.text()).split("\n")
+        if live[2:14] != again[2:14]:
+            raise Failure("the replay's search is not the live one\n" + s.text())
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_search_stops(suite):
+    """Esc ends a search: its pages are free, the question waits for another, and the chat goes on"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record", "--max-tokens", "100")
+        for line, last in (("/search best 4", "search is now best:4"), ("/pause", "paused"), ("one two", "you one two"),
+                           ("/step 5", r"step 5\b")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        s.keys("Escape")
+        s.wait("best:4 was stopped before it had an answer")
+        s.wait("no answer: cancelled")
+        s.wait("KV pages .* 0 of")
+        for line, last in (("/pause", "paused"), ("/search off", "search is now off"), ("The cat sat on the", "you The cat")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last, gone=line == "/pause")
+        s.wait(r"^ *ai +\S")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def modes(screen, mark):
     screen.type(f"clear; stty -g; echo {mark}")
     screen.keys("Enter")

@@ -1,7 +1,7 @@
 /* A session of many steps: a step reached from a keyframe has the timeline that was live there, from
  * wherever one comes, with keyframes of the writer's and with those that the player makes of an older file; and the
  * timeline's memory does not grow with the session. A real engine with a tiny model: turns, forks, rewinds, drafts,
- * preemptions, evictions, background requests. */
+ * preemptions, evictions, background requests, searches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include <sqlite3.h>
 
-#include "engine/engine.h"
+#include "engine/search.h"
 #include "tests/tiny.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
@@ -26,7 +26,7 @@ enum { STEPS = 1500, EVERY = 53 };
 static char path[] = "/tmp/cutaway-long-XXXXXX";
 static struct timeline live;
 static char *dump_at[STEPS + 1000];
-static int n_steps, most_steps, most_requests;
+static int n_steps, most_steps, most_requests, n_searches;
 static uint32_t state = 5;
 
 static uint32_t any(uint32_t n)
@@ -85,6 +85,22 @@ static int64_t submit(struct engine *e, const struct tl_request *of)
 	return engine_submit(e, &r, NULL);
 }
 
+/* Or the end of one. */
+static void search(struct engine *e)
+{
+	static const char *const methods[] = { "best:3", "beam:2", "beam:3,0.5", "mcts:7,2,8", "mcts:5" };
+	int32_t ids[64];
+	struct engine_request q = { .kind = any(2) ? EV_REQUEST_KIND_chat : EV_REQUEST_KIND_run, .ids = ids,
+								.n_ids = random_prompt(ids), .max_tokens = 5 + (int32_t)any(30),
+								.params = SAMPLE_DEFAULTS, .text = "what is sought" };
+	struct search_options o = { .method = methods[any(5)] };
+
+	if (any(3))
+		n_searches += engine_search(e, &o, &q, NULL) > 0;
+	else if (n_searches)
+		engine_search_cancel(e, 1 + any((uint32_t)n_searches));
+}
+
 static void disturb(struct engine *e)
 {
 	const struct tl_request *r = live.n_requests ? &live.request[any((uint32_t)live.n_requests)] : NULL;
@@ -93,6 +109,8 @@ static void disturb(struct engine *e)
 		engine_rewind(e, r->id, r->n_prompt + (int32_t)any((uint32_t)r->n_tokens), -1, NULL);
 	else if (r && !any(4))
 		submit(e, r);
+	else if (!any(4))
+		search(e);
 	else
 		submit(e, NULL);
 }
@@ -237,6 +255,7 @@ static void old_files_too(void **unused)
 static void memory_is_bounded(void **unused)
 {
 	(void)unused;
+	assert_true(n_searches > 20 && live.n_searches == TL_SEARCHES && live.search[0]->n_nodes > 0);
 	assert_true(n_steps >= STEPS);
 	assert_true(most_steps < TL_WINDOW + TL_SLIDE + 1);
 	assert_true(live.request[live.n_requests - 1].id > 2 * TL_REQUESTS);

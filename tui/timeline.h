@@ -195,7 +195,7 @@ struct tl_node {
 	int32_t n_answers; /* that ended here */
 	int64_t answer;    /* request of the best of them */
 	double answer_logp, answer_score;
-	int32_t answer_tokens;
+	int32_t answer_tokens, answer_own; /* own: what of them are its tokens: the end of the turn may be none */
 };
 struct tl_member { /* a branch that runs */
 	int64_t request;

@@ -304,6 +304,7 @@ static bool fold_answer(struct tl_search *s, const struct ev_search *e)
 	k->answer_score = e->score;
 	k->answer_logp = e->logp;
 	k->answer_tokens = tl_int32(e->tokens);
+	k->answer_own = k->answer_tokens < k->tokens ? k->answer_tokens : k->tokens;
 	return true;
 }
 

@@ -11,7 +11,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
+enum { LEADING_MAX = 8000, LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
 
 /* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
  * siblings, the answer, why it ended. A note is one line. */
@@ -147,6 +147,38 @@ static void turn_make(struct turn *n, const struct timeline *t, const struct tl_
 	state_words(n, r);
 	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
 				 (n->after[0] != 0);
+}
+
+/* The newest search, if its answer is still to come, or was not found, and nothing was said since. */
+static const struct tl_search *searching(const struct timeline *t)
+{
+	const struct tl_search *s = timeline_search(t, 0);
+	const struct tl_request *r = timeline_chat(t);
+
+	if (!s || s->told || (s->over && s->winner) || (s->over && r && s->n_nodes && r->id > s->node[0].request))
+		return NULL;
+	return s;
+}
+
+/* A turn that a search answers: what leads by now. */
+static void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
+{
+	static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
+	char text[LEADING_MAX], answers[VIEW_NUM];
+
+	*n = (struct turn){ .t = t, .r = &nobody };
+	if (s->text)
+		wrap_add_text(&n->asked, s->text, strlen(s->text));
+	if (!s->over && view_search_leading(t, s, text, sizeof text))
+		wrap_add_text(&n->answer, text, strlen(text));
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	if (s->over)
+		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
+	else
+		snprintf(n->after, sizeof n->after, "%.40s: %d run, %s answer%s by now; the best begins so (/view search)",
+				 s->method ? s->method : "", s->n_members, view_count(answers, s->n_answers), s->n_answers == 1 ? "" : "s");
+	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
 
 static void turn_free(struct turn *n)
@@ -290,6 +322,10 @@ static void page_make(struct page *g, const struct timeline *t, const struct vie
 	*g = (struct page){ .cursor = -1 };
 	shown = view_shown(t, s, &g->n_left);
 	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
+	if (g->turn && searching(t)) {
+		turn_of_search(&g->turn[0], t, searching(t), width, ascii);
+		g->lines = g->turn[g->n++].n_lines;
+	}
 	for (int32_t i = t->n_requests; shown && g->turn && i-- > 0;) {
 		struct turn *n = &g->turn[g->n];
 		int32_t at;
@@ -411,7 +447,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
 		pen_head(p, "chat", words);
 	}
-	if (!timeline_chat(t)) {
+	if (!timeline_chat(t) && !searching(t)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
 		view_nothing(head ? &in : p, "nothing said yet: type below");

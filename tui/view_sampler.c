@@ -383,7 +383,9 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 	for (int i = 0; i < n; i++)
 		draw_row(p, 1 + i, &rows[i]);
 	if (!k->staged && n + 1 < p->r.h)
-		view_put(p, 0, n + 1, INK_DIM, "the sampler's stages were not recorded");
+		view_put(p, 0, n + 1, INK_DIM, "%s", k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen
+												  ? "it was not drawn here: a search chose it"
+												  : "the sampler's stages were not recorded");
 	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
 		draw_near(p, t, r, view_token_index(r, s), n + 3);
 }

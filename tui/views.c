@@ -17,5 +17,6 @@ const struct view *const views[] = {
 	&view_tree,
 	&view_lens,
 	&view_drafters,
+	&view_search,
 	NULL,
 };

@@ -8,6 +8,7 @@
  * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean log-probability), or what a
  * command says. Simulation i has sample number q.sample + i, so a search can be repeated bit for bit.
  * Thread: the engine's. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,24 +200,28 @@ static int simulate(struct search *s, struct err *e)
 
 /* ---- up ---- */
 
-/* Behind token i - 1 of the answer a sentence ends. */
-static bool ends_sentence(const struct search *s, int32_t id)
+/* Whether a sentence ends with this token. *said: it has more than blanks; a line break alone is none. */
+static bool ends_sentence(const struct search *s, int32_t id, bool *said)
 {
 	struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, id);
+	const char *text = (const char *)b.data;
+	bool ends = false;
 
-	for (size_t i = 0; i < b.size; i++)
-		if (strchr(".!?\n", ((const char *)b.data)[i]) && ((const char *)b.data)[i])
-			return true;
-	return false;
+	for (size_t i = 0; i < b.size; i++) {
+		*said |= !isspace((unsigned char)text[i]);
+		ends |= text[i] && strchr(".!?\n", text[i]);
+	}
+	return ends && *said;
 }
 
 static int32_t end_of_segment(const struct search *s, const struct search_answer *a, int32_t from)
 {
 	int32_t segment = mcts_of(s)->segment, i = from;
+	bool said = false;
 
 	if (segment)
 		return from + segment < a->n ? from + segment : a->n;
-	while (i < a->n && !ends_sentence(s, a->ids[i]))
+	while (i < a->n && !ends_sentence(s, a->ids[i], &said))
 		i++;
 	/* behind the last sentence only the end of the turn is left: it belongs to it */
 	return i + 2 < a->n ? i + 1 : a->n;

@@ -1,0 +1,57 @@
+/* A search as rows: its tree in the order of the screen, what each branch scores and says. For view_search.c and the
+ * chat; nothing is drawn here. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_SEARCH_TREE_H
+#define CUTAWAY_TUI_SEARCH_TREE_H
+
+#include "tui/timeline.h"
+
+enum search_sort { SEARCH_OF_SAMPLES, SEARCH_OF_BEAMS, SEARCH_OF_TREE };
+enum { SEARCH_DEEPEST = 24 };
+
+struct search_row {
+	const struct tl_node *k;
+	const struct tl_member *m; /* a simulation that runs from k; NULL: the row is k itself */
+	int depth;
+	uint32_t rails; /* bit d: a line goes on at depth d */
+	bool last;      /* of those that go on from the same branch */
+	bool won;       /* on the way to the best answer */
+	int32_t lead;   /* so many of its own tokens lead there */
+};
+struct search_rows {
+	struct search_row *row;
+	int n, n_hidden; /* hidden: given up, or tried once, for want of rows */
+};
+
+enum search_sort search_sort(const struct tl_search *s);
+/* Exponent of a beam's length penalty. */
+double search_alpha(const struct tl_search *s);
+/* The node of the best answer so far, or of the branch that leads; NULL: there is none. */
+const struct tl_node *search_leader(const struct tl_search *s);
+/* What a branch scores: its best answer, else what it would as it stands. NaN: not known. */
+double search_score(const struct tl_search *s, const struct tl_node *k);
+/* A command judges the answers, not their log-probability. */
+bool search_is_judged(const struct tl_search *s);
+
+/* Why a tree search goes where it goes: promise = mean + bonus (UCT), as engine/search/mcts.c has it. */
+struct search_uct {
+	double mean, bonus; /* mean: value between the least and the most seen, less for simulations under way */
+	int32_t tries, above; /* visits and what is under way, here and in the node above */
+};
+/* False for the root. */
+bool search_uct(const struct tl_search *s, const struct tl_node *k, struct search_uct *out);
+
+/* Rows of a search; all: what was given up or tried once, too. false: no memory. */
+bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all);
+void search_rows_free(struct search_rows *g);
+
+/* Text of tokens, without control tokens and with line breaks as spaces: those of a branch itself, or from the answer's
+ * beginning on. Returns its length. */
+/* from, to: of its own tokens. */
+size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to, char *out, size_t cap);
+/* Its own tokens; of one that ended and was given up later those of its answer. */
+int32_t search_own_tokens(const struct tl_node *k);
+size_t search_member_text(const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap);
+size_t search_whole_text(const struct timeline *t, const struct tl_search *s, const struct tl_node *k, char *out,
+						 size_t cap);
+
+#endif
