@@ -227,6 +227,16 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 						err);
 }
 
+/* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
+ * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
+static int32_t attention_every(size_t weight_bytes)
+{
+	enum { LARGE = 800 << 20, MOST = 8 };
+	size_t n = weight_bytes ? LARGE / weight_bytes : MOST;
+
+	return n < 1 ? 1 : n > MOST ? MOST : (int32_t)n;
+}
+
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
 {
 	struct engine *e;
@@ -242,7 +252,6 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
 	e->observe = true;
 	e->observe_layer = e->observe_head = -1;
-	e->attention_every = 4;
 	e->rejection = o->rejection;
 	e->counted_cost = o->counted_cost;
 	e->model_path = strdup(o->model);
@@ -250,6 +259,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		err_set(err, ERR_MEMORY, "no memory for the engine");
 	else if (!open_model(e, o, err)) {
 		fill_info(e, o);
+		e->attention_every = attention_every(e->info.weight_bytes);
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 		else if (!open_parts(e, o, err) && !(o->counted_cost && engine_need_cost(e, err)) &&

@@ -242,7 +242,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("rule", "race|rejection", "how a drafted token is judged", rule)                             \
 	X("page-size", "multiple of 16", "tokens of a KV page; only while nothing runs", page_size)    \
 	X("pages", "-", "KV pages of the pool; fixed at the start", pages)                             \
-	X("attention-every", "1-1024", "tokens from one row whose attention is told to the next", every) \
+	X("attention-every", "1-1024", "tokens from one row whose attention is told to the next; at first 1 to 8, by the model's size", every) \
 	X("observe-layer", "-1 or a layer", "layer whose chosen head is watched; -1: none", layer)     \
 	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)                \
 	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode) \

@@ -354,9 +354,9 @@ EV_CODE_LISTS(EV_X_ENUM)
 #define EV_FIELDS_time(I, R, T, B)                                                                 \
 	I(step, "", "step")                                                                            \
 	B(stages, "",                                                                                  \
-	  "32 bytes each, of every kernel stage that ran: u64 stage (code list stage), u64 ns wall time "\
-	  "of its kernels, u64 bytes read and written, u64 arithmetic operations (both counted from "  \
-	  "shapes)")
+	  "of every kernel stage that ran: stage (code list stage), ns wall time of its kernels, bytes read and written, " \
+	  "arithmetic operations (both counted from shapes). In the file: 3 bytes with the sizes n, b, o of the numbers, then "\
+	  "1 + n + b + o bytes each. (As an event, and in files of formats 1 to 3: four u64 each)")
 
 #define EV_FIELDS_step(I, R, T, B)                                                                 \
 	I(step, "", "number of the step, from 1")                                                      \

@@ -38,6 +38,7 @@ int why_open(struct why **out, const char *path, struct err *e)
 		return -1;
 	}
 	w->db = f.db;
+	w->format = f.version;
 	*out = w;
 	return 0;
 }

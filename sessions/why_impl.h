@@ -22,6 +22,7 @@ struct why_place {
 struct why {
 	sqlite3 *db;
 	char *path;
+	int format; /* of the file */
 	struct err *e; /* of the question that is being answered */
 	FILE *out;
 	struct why_place at;

@@ -1,8 +1,10 @@
 /* why slow: where the time of a step went, and what bound it. Bytes and operations are counted, times are
  * measured. See why.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sessions/why_impl.h"
+#include "trace/times.h"
 
 struct slow {
 	int64_t step, seq, ns, kernel_ns, rows, prefill, decode, draft, bytes, ops, running;
@@ -48,10 +50,23 @@ static int64_t median_of_alike(struct why *w, const struct slow *t, int64_t *n)
 			  : 0;
 }
 
+/* Column 0 of a row of `time`, as the event had it. */
+static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf)
+{
+	struct ev_span b = { sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0) };
+
+	if (w->format >= TIMES_PACKED_SINCE && times_unpack(buf, b, &b)) {
+		err_set(w->e, ERR_MEMORY, "%s: out of memory", w->path);
+		return (struct ev_span){ 0 };
+	}
+	return b;
+}
+
 /* Median time a stage took in steps of the same rows. */
 static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 {
 	enum { SAMPLES = 25 };
+	struct times_buf buf = { 0 };
 	double value[SAMPLES];
 	int n = 0;
 	sqlite3_stmt *s = why_query(w,
@@ -60,12 +75,11 @@ static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 								3, t->rows, t->prefill, t->step, 0);
 
 	while (n < SAMPLES && why_row(w, &s)) {
-		const char *p = sqlite3_column_blob(s, 0);
-		int size = sqlite3_column_bytes(s, 0);
+		struct ev_span b = stages_of(w, s, &buf);
 		struct ev_stage_time one;
 
-		for (int at = 0; p && at + (int)sizeof one <= size; at += (int)sizeof one) {
-			memcpy(&one, p + at, sizeof one);
+		for (size_t at = 0; b.data && at + sizeof one <= b.size; at += sizeof one) {
+			memcpy(&one, (const char *)b.data + at, sizeof one);
 			if (one.stage == stage) {
 				int i = n++;
 				for (; i > 0 && value[i - 1] > (double)one.ns; i--)
@@ -76,6 +90,7 @@ static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 		}
 	}
 	why_done(&s);
+	free(buf.data);
 	return n ? value[n / 2] : 0;
 }
 
@@ -98,17 +113,18 @@ static void say_stage(struct why *w, const struct slow *t, const struct ev_stage
 static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time *out, int most)
 {
 	sqlite3_stmt *s = why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", 1, t->step, 0, 0, 0);
+	struct times_buf buf = { 0 };
 	int n = 0;
 
 	if (why_row(w, &s)) {
-		const void *data = sqlite3_column_blob(s, 0);
+		struct ev_span b = stages_of(w, s, &buf);
 
-		n = sqlite3_column_bytes(s, 0) / (int)sizeof *out;
-		n = !data ? 0 : n < most ? n : most;
+		n = b.data && b.size / sizeof *out < (size_t)most ? (int)(b.size / sizeof *out) : b.data ? most : 0;
 		if (n)
-			memcpy(out, data, (size_t)n * sizeof *out);
+			memcpy(out, b.data, (size_t)n * sizeof *out);
 		why_done(&s);
 	}
+	free(buf.data);
 	for (int i = 1; i < n; i++) /* longest first */
 		for (int k = i; k > 0 && out[k].ns > out[k - 1].ns; k--) {
 			struct ev_stage_time swap = out[k];

@@ -3,7 +3,7 @@
  *     build/tests/bench_scale [steps] [file to keep]
  *
  * The session is made up, its form is real: turns of a conversation of 100 to 600 tokens over prompts of 200 to 900,
- * everything recorded (attention every 4th token, 30 layers, pages of 16), pages taken, cached, released and evicted,
+ * everything recorded (attention every 8th token, as of a small model, 30 layers, pages of 16), pages taken, cached, released and evicted,
  * now and then a rejected draft. A file that is there already is opened, not made. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -144,7 +144,7 @@ static void make_step(struct maker *m, int64_t pos, int64_t rows)
 		emit(m, &ev);
 	}
 	make_token(m, pos + rows);
-	if (m->step % 4 == 0)
+	if (m->step % 8 == 0)
 		make_attention(m, pos);
 	for (size_t i = 0; i < EV_N_stage; i++)
 		told[i] = (struct ev_stage_time){ i, 200000 + any(m, 999), 1234567, 23456789 };

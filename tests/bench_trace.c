@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,7 +148,7 @@ static void add(void *recording, const struct event *ev)
 static void write_steps(struct maker *m, int64_t steps, const char *path)
 {
 	struct recording *rec;
-	struct recording_size size;
+	struct stat st;
 	struct err e = { 0 };
 	double begun, spent, wall = wall_ms();
 
@@ -163,13 +164,13 @@ static void write_steps(struct maker *m, int64_t steps, const char *path)
 	}
 	check(recording_commit(rec, &e), &e);
 	spent = cpu_us() - begun;
-	size = recording_size(rec);
 	printf("write              %8.2f us a row, %.1f us a step (with making the events)\n",
 		   spent / (double)m->seq, spent / (double)steps);
-	printf("size               %8.0f bytes a step\n", (double)size.bytes / (double)steps);
 	wall = wall_ms();
 	recording_close(rec, false);
 	printf("close              %8.2f ms\n", wall_ms() - wall);
+	if (!stat(path, &st))
+		printf("size               %8.0f bytes a step, indexes included\n", (double)st.st_size / (double)steps);
 }
 
 static void read_steps(int64_t steps, const char *path)

@@ -303,11 +303,76 @@ static void test_rest(void **state)
 	}
 }
 
+/* Adds the stages' times of step n to a recording. */
+static void add_times(struct recording *rec, int64_t n, struct ev_span stages)
+{
+	struct event ev;
+	struct err e = { 0 };
+
+	ev_init(&ev, EV_time);
+	ev.seq = n;
+	ev.t_ns = n;
+	ev.u.time = (struct ev_time){ n, stages };
+	assert_int_equal(recording_add(rec, &ev, &e), 0);
+}
+
+static void expect_times(struct reader *r, int64_t n, struct ev_span stages)
+{
+	struct event ev;
+	struct err e = { 0 };
+
+	assert_int_equal(reader_next(r, &ev, &e), 1);
+	assert_int_equal(ev.u.time.step, n);
+	assert_int_equal(ev.u.time.stages.size, stages.size);
+	assert_int_equal(!ev.u.time.stages.data, !stages.data);
+	if (stages.size)
+		assert_memory_equal(ev.u.time.stages.data, stages.data, stages.size);
+}
+
+/* Packed in the file, whole as events; and what an earlier format has is taken as it is. */
+static void test_times(void **state)
+{
+	static const struct ev_stage_time told[] = { { EV_STAGE_head, 1, 0, 0 },
+												 { 255, UINT64_MAX, 1ull << 55, 256 },
+												 { 0, 0x010203, INT64_MAX, 65535 } };
+	const struct ev_span whole = { told, sizeof told }, torn = { told, 70 }, none = { "", 0 }, absent = { 0 };
+	struct recording *rec;
+	struct reader *r;
+	struct err e = { 0 };
+	sqlite3 *db;
+
+	(void)state;
+	assert_int_equal(recording_create(&rec, path, &e), 0);
+	add_times(rec, 1, whole);
+	add_times(rec, 2, torn);
+	add_times(rec, 3, none);
+	add_times(rec, 4, absent);
+	add_times(rec, 5, (struct ev_span){ told, sizeof *told });
+	assert_int_equal(recording_commit(rec, &e), 0);
+	recording_close(rec, false);
+	r = open_reader();
+	expect_times(r, 1, whole);
+	expect_times(r, 2, torn);
+	expect_times(r, 3, none);
+	expect_times(r, 4, absent);
+	expect_times(r, 5, (struct ev_span){ told, sizeof *told });
+	reader_close(r);
+
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(query(db, "SELECT length(stages) FROM time WHERE step = 5"), 3 + 4);
+	assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3; DELETE FROM time WHERE step > 1;"
+									  "UPDATE time SET stages = zeroblob(32)", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	r = open_reader();
+	expect_times(r, 1, (struct ev_span){ &(const struct ev_stage_time){ 0 }, sizeof *told });
+	reader_close(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
-		T(test_round_trip),		 T(test_refused), T(test_read_only_dir),
+		T(test_round_trip), T(test_times),		 T(test_refused), T(test_read_only_dir),
 		T(test_steps_and_marks), T(test_rest),
 #undef T
 	};

@@ -292,11 +292,14 @@ static void test_kernel_stages(void **state)
 	ev_init(&ev, EV_time);
 	ev.seq = 1;
 	ev.t_ns = 0;
-	ev.u.time = (struct ev_time){ 9, { told, sizeof told - 8 } }; /* the last is not whole */
+	ev.u.time = (struct ev_time){ 9, { told, 3 * sizeof *told } };
 	assert_int_equal(recording_create(&rec, file, &e), 0);
 	assert_int_equal(recording_add(rec, &ev, &e), 0);
 	ev.seq = 2;
 	ev.u.time = (struct ev_time){ 10, { told + 3, sizeof *told } };
+	assert_int_equal(recording_add(rec, &ev, &e), 0);
+	ev.seq = 3;
+	ev.u.time = (struct ev_time){ 11, { told, sizeof told - 8 } }; /* no list of stages: none in the view */
 	assert_int_equal(recording_add(rec, &ev, &e), 0);
 	assert_int_equal(recording_commit(rec, &e), 0);
 	recording_close(rec, false);

@@ -132,6 +132,8 @@ void reader_close(struct reader *r)
 		sqlite3_finalize(r->source[k].rows);
 		sqlite3_finalize(r->source[k].newest);
 		sqlite3_finalize(r->source[k].one);
+		free(r->source[k].unpacked[0].data);
+		free(r->source[k].unpacked[1].data);
 	}
 	sqlite3_finalize(r->keyframe);
 	sqlite3_finalize(r->keyframes);
@@ -232,6 +234,15 @@ static int read_field(struct reader *r, struct event *ev, const struct ev_field 
 	return 0;
 }
 
+static int unpack_times(struct reader *r, sqlite3_stmt *s, struct ev_time *t)
+{
+	struct source *own = &r->source[EV_time];
+
+	if (r->file.version < TIMES_PACKED_SINCE || !times_unpack(&own->unpacked[s == own->one], t->stages, &t->stages))
+		return 0;
+	return err_set(&r->err, ERR_MEMORY, "%s: out of memory", r->path);
+}
+
 int reader_take(struct reader *r, sqlite3_stmt *s, enum ev_kind kind, int64_t seq, struct event *ev)
 {
 	const struct ev_info *info = &ev_info[kind];
@@ -247,7 +258,7 @@ int reader_take(struct reader *r, sqlite3_stmt *s, enum ev_kind kind, int64_t se
 			return -1;
 		member += ev_field_size(info->fields[i].type);
 	}
-	return 0;
+	return kind == EV_time ? unpack_times(r, s, &ev->u.time) : 0;
 }
 
 static struct source *smallest(struct reader *r)

@@ -8,11 +8,13 @@
 
 #include "trace/foreign.h"
 #include "trace/reader.h"
+#include "trace/times.h"
 
 struct source {
 	sqlite3_stmt *rows;	  /* all from seq ?1 on */
 	sqlite3_stmt *newest; /* the last one */
 	sqlite3_stmt *one;	  /* that with seq ?1; prepared when it is first asked for */
+	struct times_buf unpacked[2]; /* of `rows` and of `one` */
 	bool row;			  /* rows stands on one */
 	int64_t seq;		  /* of that row */
 };

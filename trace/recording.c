@@ -17,10 +17,13 @@
 
 #include "trace/keyframe.h"
 #include "trace/schema.h"
+#include "trace/times.h"
 
 /* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
  * lock. */
 #define LOCK_BYTE 0x3f000000
+
+enum { COMMITS_PER_MEASURE = 12 };
 
 struct recording {
 	char *path;
@@ -28,7 +31,9 @@ struct recording {
 	sqlite3 *db;
 	sqlite3_stmt *insert[EV_N_KINDS], *insert_key, *begin, *commit, *pages;
 	struct keyframer *keyframer;
+	struct times_buf packed;
 	bool open;		   /* a transaction */
+	unsigned commits;
 	int64_t rows, seq; /* with those not yet committed */
 	struct recording_size size;
 	int64_t page_size;
@@ -265,10 +270,17 @@ int recording_add(struct recording *r, const struct event *ev, struct err *e)
 	const char *member = (const char *)&ev->u;
 	sqlite3_stmt *s = r->insert[ev->kind];
 	struct key_row row;
+	struct ev_time packed;
 	int rc;
 
 	if (begin(r, e))
 		return -1;
+	if (ev->kind == EV_time) {
+		packed = ev->u.time;
+		if (times_pack(&r->packed, ev->u.time.stages, &packed.stages))
+			return err_set(e, ERR_MEMORY, "out of memory for the recording");
+		member = (const char *)&packed;
+	}
 	rc = sqlite3_bind_int64(s, 1, ev->seq);
 	rc |= sqlite3_bind_int64(s, 2, ev->t_ns);
 	for (int i = 0; i < info->n_fields; i++) {
@@ -297,7 +309,10 @@ int recording_commit(struct recording *r, struct err *e)
 	}
 	sqlite3_reset(r->commit);
 	r->open = false;
-	return measure(r, e);
+	r->size.rows = r->rows;
+	r->size.seq = r->seq;
+	/* asking for the size is a transaction of its own: about once a second */
+	return r->commits++ % COMMITS_PER_MEASURE ? 0 : measure(r, e);
 }
 
 static int sync_file(struct recording *r, int which, struct err *e)
@@ -359,6 +374,7 @@ void recording_close(struct recording *r, bool failed)
 	if (r->fd >= 0)
 		close(r->fd);
 	keyframer_close(r->keyframer);
+	free(r->packed.data);
 	free(r->path);
 	free(r);
 }

@@ -33,7 +33,7 @@ int recording_sync(struct recording *r, struct err *e);
 void recording_close(struct recording *r, bool failed);
 
 struct recording_size {
-	int64_t rows, bytes; /* committed; bytes of the file once the WAL is folded into it */
+	int64_t rows, bytes; /* committed; bytes of the file once the WAL is folded into it, as of a dozen commits ago at most */
 	int64_t seq;		 /* last one committed */
 	int64_t synced_seq;	 /* last one that a loss of power leaves */
 };

@@ -26,12 +26,15 @@
 	"e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"                             \
 	"'))"
 #define BYTE(blob, at) "instr(b, substr(" blob ", " at ", 1))"
-#define LONG(blob, at)                                                                             \
-	"(" BYTE(blob, at) " + 256 * " BYTE(blob, at " + 1") " + 65536 * " BYTE(blob, at " + 2")       \
-	" + 16777216 * " BYTE(blob, at " + 3") " - 16843009)"
-#define U64(blob, at)                                                                              \
-	"(" LONG(blob, at) " + CASE substr(" blob ", " at " + 4, 4) WHEN x'00000000' THEN 0\n"         \
-	"\t\tELSE 4294967296 * " LONG(blob, at " + 4") " END)"
+/* A number of w bytes; one of more than 4 is rare. */
+#define DIGIT(k, scale, w, blob, at)                                                               \
+	"CASE WHEN " w " > " k " THEN " scale " * (" BYTE(blob, at " + " k) " - 1) ELSE 0 END"
+#define NUMBER(w, blob, at)                                                                        \
+	"(" BYTE(blob, at) " - 1 + " DIGIT("1", "256", w, blob, at) " + "                              \
+	DIGIT("2", "65536", w, blob, at) " + " DIGIT("3", "16777216", w, blob, at) "\n\t\t+ CASE WHEN " \
+	w " > 4 THEN " DIGIT("4", "(1 << 32)", w, blob, at) " + " DIGIT("5", "(1 << 40)", w, blob, at) \
+	" + " DIGIT("6", "(1 << 48)", w, blob, at) " + " DIGIT("7", "(1 << 56)", w, blob, at)          \
+	" ELSE 0 END)"
 
 /* A row for each exponent of a 32-bit float and its power of two; 255 (NaN and infinity) has none. */
 #define EXPONENTS                                                                                  \
@@ -138,12 +141,15 @@ const struct schema_view schema_views[] = {
 	  "\t\t(SELECT read_bandwidth FROM session) AS of_read_bandwidth\n"
 	  "FROM step s" },
 	{ "kernel_stages", "time, bytes and operations of each kernel stage, step by step",
-	  "WITH RECURSIVE " COUNT("n", "256") ",\n" BYTES "\n"
-	  "SELECT t.seq, t.step, " CODE("stage", U64("t.stages", "32 * n.i + 1")) " AS stage,\n"
-	  "\t" U64("t.stages", "32 * n.i + 9") " AS ns,\n"
-	  "\t" U64("t.stages", "32 * n.i + 17") " AS bytes,\n"
-	  "\t" U64("t.stages", "32 * n.i + 25") " AS ops\n"
-	  "FROM bytes CROSS JOIN time t CROSS JOIN n ON n.i < length(t.stages) / 32" },
+	  "WITH RECURSIVE " COUNT("n", "256") ",\n" BYTES ",\n"
+	  "width(seq, step, stages, ns, bytes, ops) AS (SELECT seq, step, stages, " BYTE("stages", "1") " - 1,\n"
+	  "\t" BYTE("stages", "2") " - 1, " BYTE("stages", "3") " - 1 FROM bytes CROSS JOIN time)\n"
+	  "SELECT t.seq, t.step, " CODE("stage", BYTE("t.stages", "t.at") " - 1") " AS stage,\n"
+	  "\t" NUMBER("t.ns", "t.stages", "t.at + 1") " AS ns,\n"
+	  "\t" NUMBER("t.bytes", "t.stages", "t.at + 1 + t.ns") " AS bytes,\n"
+	  "\t" NUMBER("t.ops", "t.stages", "t.at + 1 + t.ns + t.bytes") " AS ops\n"
+	  "FROM (SELECT w.*, b, 4 + n.i * (1 + w.ns + w.bytes + w.ops) AS at FROM bytes CROSS JOIN width w\n"
+	  "\tCROSS JOIN n ON w.ns > 0 AND n.i < (length(w.stages) - 3) / (1 + w.ns + w.bytes + w.ops)) t" },
 	{ "slow_steps", "steps, the slowest first, with the stage that took longest",
 	  "SELECT s.step, s.ms, s.ms / (SELECT ns / 1e6 FROM step ORDER BY ns\n"
 	  "\t\tLIMIT 1 OFFSET (SELECT count(*) / 2 FROM step)) AS times_median,\n"

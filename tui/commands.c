@@ -61,7 +61,7 @@ const struct command commands[] = {
 	{ "evict", "lru|fifo|lfu", "which cached page goes first: longest unread, longest kept, least found",
 	  COMMAND_ENGINE, 0, 0, 0, "evict", "lru|fifo|lfu", 0, LIVE },
 	{ "attention-every", "N", "tokens from one whose attention is recorded to the next", COMMAND_ENGINE,
-	  0, 0, 0, "attention-every", "1|4|16", 0, LIVE },
+	  0, 0, 0, "attention-every", "1|4|8|16", 0, LIVE },
 	{ "layer", "N|mean", "the layer that the attention view shows", COMMAND_ACT, 0, 0, 0, NULL, "mean|0",
 	  ACT_LAYER, BOTH },
 	{ "head", "N|mean", "the head that the attention view shows, of that layer", COMMAND_ACT, 0, 0, 0, NULL,
