@@ -20,7 +20,7 @@ struct walk {
 	_Alignas(64) struct k_gate gate;
 	_Alignas(64) atomic_ullong claimed;
 	_Alignas(64) atomic_uint arrived;
-	uint64_t before; /* when the op in progress began, if timed */
+	uint64_t before; /* ticks: when the op in progress began, if timed */
 };
 
 static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
@@ -62,8 +62,8 @@ static void stop_clock(struct walk *w, struct k_op *op)
 
 	if (!w->program->timed)
 		return;
-	now = (uint64_t)now_ns();
-	op->ns = now - w->before;
+	now = now_ticks();
+	op->ns = now - w->before; /* ticks until the walk is over */
 	w->before = now;
 }
 
@@ -114,12 +114,26 @@ int32_t k_walk_gates(const struct k_program *p)
 	return n;
 }
 
+/* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be, where processors count
+ * apart, is nothing. */
+static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
+{
+	double scale = ticks ? (double)ns / (double)ticks : 0;
+
+	for (int32_t i = 0; i < program->n_ops; i++)
+		program->op[i].ns = program->op[i].ns <= ticks ? (uint64_t)((double)program->op[i].ns * scale) : 0;
+}
+
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
 	struct walk w = {.isa = isa, .program = program, .gate = {.spins = k_pool_spins(pool)}};
 
 	for (int32_t i = 0; i < program->n_ops; i++)
 		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);
-	w.before = program->timed ? (uint64_t)now_ns() : 0;
+	int64_t began_ns = program->timed ? now_ns() : 0;
+	uint64_t began = program->timed ? now_ticks() : 0;
+	w.before = began;
 	k_pool_run(pool, walk, &w);
+	if (program->timed)
+		convert_times(program, now_ticks() - began, now_ns() - began_ns);
 }

@@ -18,6 +18,7 @@
 #include "trace/keyframe.h"
 #include "trace/schema.h"
 #include "trace/times.h"
+#include "trace/wal_file.h"
 
 /* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
  * lock. */
@@ -28,6 +29,7 @@ enum { COMMITS_PER_MEASURE = 12 };
 struct recording {
 	char *path;
 	int fd; /* holds the lock; closing it would drop SQLite's own locks, so it closes last */
+	struct wal_layer *layer;
 	sqlite3 *db;
 	sqlite3_stmt *insert[EV_N_KINDS], *insert_key, *begin, *commit, *pages;
 	struct keyframer *keyframer;
@@ -119,7 +121,7 @@ static const char before_schema[] =
 	"PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
 	"PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL;";
 static const char after_schema[] =
-	"PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 1000;"
+	"PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 400;"
 	"PRAGMA journal_size_limit = 16777216;";
 
 static int open_database(struct recording *r, struct err *e)
@@ -128,7 +130,7 @@ static int open_database(struct recording *r, struct err *e)
 	int rc = uri ? sqlite3_open_v2(uri, &r->db,
 								   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
 									   SQLITE_OPEN_PRIVATECACHE,
-								   NULL)
+								   wal_layer_name(r->layer))
 				 : SQLITE_NOMEM;
 
 	sqlite3_free(uri);
@@ -198,7 +200,8 @@ int recording_create(struct recording **out, const char *path, struct err *e)
 	r->fd = -1;
 	r->path = strdup(path);
 	r->keyframer = keyframer_open();
-	if (!r->path || !r->keyframer) {
+	r->layer = wal_layer_open();
+	if (!r->path || !r->keyframer || !r->layer) {
 		err_set(e, ERR_MEMORY, "out of memory for the recording");
 		goto fail;
 	}
@@ -371,6 +374,7 @@ void recording_close(struct recording *r, bool failed)
 		}
 		sqlite3_close(r->db);
 	}
+	wal_layer_close(r->layer);
 	if (r->fd >= 0)
 		close(r->fd);
 	keyframer_close(r->keyframer);
