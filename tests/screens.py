@@ -397,6 +397,60 @@ def test_search_stops(suite):
         s.close()
 
 
+def test_spec_views(suite):
+    """what guesses: lookahead's window with what entered its pool, trees with the verdicts of both rules, Jacobi's guesses"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record", "--spec", "lookahead:3,3,2")
+        for line, last in (("/pause", "paused"), ("one two one two one two one", "you one two"), ("/step 9", r"step 9\b"),
+                           ("/view spec", "Enter zoom")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        s.keys("Enter")
+        s.wait("entered")
+        suite.golden(s, "spec-80x24-lookahead")
+        s.resize(200, 50)
+        s.wait("downwards, enters the pool")
+        suite.golden(s, "spec-200x50-lookahead")
+        s.keys("F10")
+        s.wait(r"step 10\b")
+        suite.golden(s, "spec-200x50-lookahead-next")
+    finally:
+        s.close()
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record", "--spec", "jacobi:4", "--rule", "rejection", "--temp", "1")
+        for line, last in (("/pause", "paused"), ("three four", "you three"), ("/step 8", r"step 8\b"),
+                           ("/view spec", "Enter zoom")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        s.keys("Enter")
+        s.wait("guessed")
+        suite.golden(s, "spec-80x24-jacobi")
+    finally:
+        s.close()
+
+
+def test_shadow_view(suite):
+    """who would have guessed best: the drafters view"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--no-record")
+        for line, last in (("/shadow ngram:3+lookahead:2,2,2", "shadow is now"), ("one two one two one", r"step 20\b"),
+                           ("/view drafters", "ngram:3")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        screen = s.text()
+        for words in ("plain decoding", "ngram:3", "lookahead:2,2,2", "predicted"):
+            if words not in screen:
+                raise Failure(f"no '{words}':\n" + screen)
+    finally:
+        s.close()
+
+
 def modes(screen, mark):
     screen.type(f"clear; stty -g; echo {mark}")
     screen.keys("Enter")

@@ -212,7 +212,7 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	screen = drawn(&k, &view_speculation, 110, 30);
 	has(screen, "50 %  1 of 2");
 	has(screen, "3  a  1  ␣sea");
-	has(screen, "1.000   0.250     1.500  ␣red              0.500  ✗ rejected");
+	has(screen, "1.000   0.250     1.500  ␣red              0.500  ✗     ✓");
 	has(screen, "unjudged");
 	timeline_free(&k.t);
 }

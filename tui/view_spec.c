@@ -258,6 +258,7 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 }
 
 /* Columns of the table: numbers end, words begin there. */
+enum { SECOND_RULE = 6 }; /* columns from one rule's verdict to the other's, where there is no room for words */
 static const struct columns {
 	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
 } wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
@@ -281,6 +282,8 @@ static void draw_table_head(struct pen *p, int y, enum ev_code_rule rule)
 	view_put_right(p, c->arrival, y, INK_DIM, race ? "arrival" : "u");
 	view_put(p, c->winner, y, INK_DIM, race ? "first" : "drawn");
 	view_put_right(p, c->winner_arrival, y, INK_DIM, race ? "arrival" : "p/q");
+	if (p->r.w < c->verdict + 36)
+		view_put(p, c->verdict, y, INK_DIM, race ? "race  rej." : "rej.  race");
 }
 
 static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
@@ -304,8 +307,48 @@ static void put_judgement(struct pen *p, int y, const struct timeline *t, const 
 	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
 }
 
-/* The step stands before its first draft, and on top. */
-static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+/* Of the drafts of one step those that hang on `parent`, and below each those that hang on it: the tree as it is read.
+ * Stops when *left of them are before *found. */
+static void walk_tree(const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
+{
+	for (int32_t i = 0; i < n && *found < 0; i++) {
+		if (d[i].parent != parent || d[i].nth <= parent)
+			continue;
+		if (!(*left)--)
+			*found = i;
+		else
+			walk_tree(d, n, d[i].nth, left, found);
+	}
+}
+
+/* The draft that stands in the place of the i-th. */
+static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
+{
+	const struct tl_draft *d = t->draft;
+	int32_t first = i, end = i + 1, left, found = -1;
+
+	while (first > 0 && d[first - 1].step == d[i].step && d[first - 1].request == d[i].request)
+		first--;
+	while (end < t->n_drafts && d[end].step == d[i].step && d[end].request == d[i].request)
+		end++;
+	left = i - first;
+	walk_tree(d + first, end - first, 0, &left, &found);
+	return found < 0 ? &d[i] : &d[first + found];
+}
+
+/* The rule that was not used, had it judged the same draft. */
+static void put_other(struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
+{
+	const struct columns *c = columns_for(p);
+
+	if (p->r.w >= c->verdict + 36)
+		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s", d->rule == EV_RULE_race ? "rejection" : "race", word);
+	else
+		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
+}
+
+/* The step stands before its first draft, and on top. In a tree a guess stands to the right of what it hangs on. */
+static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
 {
 	static const struct {
 		enum ink ink, word_ink;
@@ -318,21 +361,23 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	};
 	const struct columns *c = columns_for(p);
 	struct pen in = *p;
+	bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
+	int deep = d->depth > 1 ? 2 * (d->depth - 1) : 0;
 
-	if (d->nth == 1 || y == 1)
+	deep = deep > c->word_w / 2 ? c->word_w / 2 : deep;
+	if (first || y == 1)
 		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
 	view_put_letter(p, c->letter, y, d->request);
 	view_put_right(p, c->nth, y, INK_TEXT, "%d", d->nth);
 	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
-	view_put_token(&in, c->draft, y, c->word_w, t, d->id);
+	view_put_token(&in, c->draft + deep, y, c->word_w - deep, t, d->id);
 	put_number(p, c->q, y, INK_TEXT, (double)d->q);
 	if (d->verdict != EV_VERDICT_unread)
 		put_judgement(p, y, t, d);
-	view_put(p, c->verdict, y, verdicts[d->verdict].ink, "%s %s",
+	view_put(p, c->verdict, y, verdicts[d->verdict].ink, p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s",
 			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
-	if (d->other >= 0 && p->r.w >= c->verdict + 36)
-		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s", d->rule == EV_RULE_race ? "rejection" : "race",
-				 verdicts[d->other].word);
+	if (both)
+		put_other(p, y, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
 }
 
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -346,30 +391,41 @@ static void draw_table(struct pen *p, const struct timeline *t, struct view_stat
 	from = t->n_drafts - (int32_t)*below - rows;
 	from = from < 0 ? 0 : from;
 	draw_table_head(p, 0, t->draft[from].rule);
-	for (int i = 0; i < rows && from + i < t->n_drafts; i++)
-		draw_table_row(p, 1 + i, t, &t->draft[from + i]);
+	for (int i = 0; i < rows && from + i < t->n_drafts; i++) {
+		const struct tl_draft *d = &t->draft[from + i];
+		bool first = d == t->draft || d[-1].step != d->step || d[-1].request != d->request;
+
+		draw_table_row(p, 1 + i, t, in_order(t, from + i), first);
+	}
 }
+
+enum { LOW_H = 24 }; /* fewer rows: what is said in words and bars gives way to the table */
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	struct group g[4];
 	int64_t request = request_of(t, s);
-	int n = groups_newest(t, request, 4, g), y = 2, left;
+	bool low = p->r.h < LOW_H;
+	int n = groups_newest(t, request, low ? 2 : 4, g), y = low ? 1 : 2, left;
 	bool race = t->draft[t->n_drafts - 1].rule == EV_RULE_race;
 	struct pen table;
 
 	for (int i = 0; i < n; i++)
 		draw_group(p, y++, t, &g[i], !request);
 	y = view_window_draw(p, y + 1, t, request);
-	y = draw_place_bars(p, y, t) + 1;
-	left = p->r.h - y - 2;
+	if (low)
+		draw_places(p, y++, t);
+	else
+		y = draw_place_bars(p, y, t) + 1;
+	left = p->r.h - y - (low ? 0 : 2);
 	if (left < 3)
 		return;
 	table = pen_sub(p, (struct rect){ 0, y, p->r.w, left });
 	draw_table(&table, t, s);
-	view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
-			 race ? "kept: first in the target's own race, so the text is that of plain decoding"
-				  : "kept if u < p/q, so the distribution is that of plain decoding");
+	if (!low)
+		view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
+				 race ? "kept: first in the target's own race, so the text is that of plain decoding"
+					  : "kept if u < p/q, so the distribution is that of plain decoding");
 }
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -416,7 +472,8 @@ const struct view view_speculation = {
 		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
 		"✗word →other: guessed, but the model drew the other.\n"
 		"·word: behind a wrong guess, so never judged.\n"
-		"✗word alone: one of several guesses for the same place, which are branches of a tree.\n"
+		"✗word alone: one of several guesses for the same place, which are branches of a tree; in the table, zoomed in, a "
+		"guess stands to the right of what it hangs on, with the verdict of both rules.\n"
 		"+word: all guesses were right, and the check gives one more token for free.\n"
 		"\n"
 		"The n-gram drafter looks for the last words earlier in the text and guesses what "
