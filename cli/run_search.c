@@ -121,6 +121,7 @@ static int print(const struct cli *c, struct engine *engine, const struct search
 int run_search(const struct cli *c, struct engine *engine, const struct engine_request *q,
 			   const atomic_bool *interrupted, struct err *e)
 {
+	struct score_command judge = { c->score, interrupted };
 	struct search_options o = { 0 };
 	struct search_view v = { 0 };
 	char method[80];
@@ -131,7 +132,7 @@ int run_search(const struct cli *c, struct engine *engine, const struct engine_r
 	o.method = method;
 	if (c->score) {
 		o.score = score_command;
-		o.arg = (void *)(uintptr_t)c->score;
+		o.arg = &judge;
 	}
 	search = engine_search(engine, &o, q, e);
 	if (search < 0 || run(engine, search, method, interrupted, &v, e) || print(c, engine, &v, e) || out_flush(e))

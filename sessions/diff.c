@@ -8,7 +8,7 @@
 #include "sessions/diff_impl.h"
 
 const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal",	"alone",   "prompt", "forced",
-													  "logits", "setting", "draw",	 "length" };
+													  "logits", "setting", "draw",	 "chosen", "length" };
 
 /* ---- the two vocabularies ---- */
 
@@ -73,13 +73,19 @@ static uint64_t hash_prompt(const struct history_request *r)
 	return xxh64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
 }
 
+/* Of a search, whose answer is a request of its own: branches are its working, and numbered as they came. */
+static bool is_branch(const struct history_request *r)
+{
+	return r->kind == EV_REQUEST_KIND_search;
+}
+
 static bool may_match(const struct diff *d, int level, const struct key *a, const struct key *b,
 					  const struct history_request *p, const struct history_request *q)
 {
 	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
 	bool judged = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
 
-	if (judged != other)
+	if (judged != other || is_branch(p) || is_branch(q))
 		return false;
 	switch (level) {
 	case 0: return prompts && p->sample == q->sample && p->kind == q->kind;
@@ -144,10 +150,11 @@ static int make_pairs(struct diff *d, const struct key *a, const struct key *b, 
 	if (!d->pair)
 		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
 	for (int32_t i = 0; i < d->h[0]->n_requests; i++)
-		if (add_pair(d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
+		if (!is_branch(&d->h[0]->request[i]) &&
+			add_pair(d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
 			return -1;
 	for (int32_t k = 0; k < d->h[1]->n_requests; k++)
-		if (b[k].match < 0 && add_pair(d, NULL, &d->h[1]->request[k], e))
+		if (b[k].match < 0 && !is_branch(&d->h[1]->request[k]) && add_pair(d, NULL, &d->h[1]->request[k], e))
 			return -1;
 	return 0;
 }

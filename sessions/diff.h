@@ -24,6 +24,7 @@ enum diff_cause {
 	DIFF_LOGITS,  /* the row's hash differs, with equal tokens before it */
 	DIFF_SETTING, /* equal logits; settings of the draw differ */
 	DIFF_DRAW,	  /* equal logits and settings, and yet another token */
+	DIFF_CHOSEN,  /* equal logits; a search chose, nobody drew */
 	DIFF_LENGTH,  /* one ends where the other goes on */
 	DIFF_N_CAUSES,
 };

@@ -164,12 +164,19 @@ static int32_t first_hash(const struct diff_pair *p, int32_t until)
 	return INT32_MAX;
 }
 
+static bool is_chosen(const struct history_row *row)
+{
+	return row->source == EV_SOURCE_chosen || row->source == EV_SOURCE_taken;
+}
+
 static enum diff_cause cause_of_draw(struct diff_pair *p, const struct history_row *a, const struct history_row *b)
 {
 	if (a->source == EV_SOURCE_forced || b->source == EV_SOURCE_forced)
 		return DIFF_FORCED;
 	if (a->hash != b->hash)
 		return DIFF_LOGITS;
+	if (is_chosen(a) || is_chosen(b))
+		return DIFF_CHOSEN;
 	if (a->by_rejection != b->by_rejection)
 		say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race", b->by_rejection ? "rejection" : "race");
 	return p->settings[0] ? DIFF_SETTING : DIFF_DRAW;

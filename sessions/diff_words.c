@@ -63,6 +63,7 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 		fork = p->side[0].request->parent || p->side[1].request->parent;
 		snprintf(buf, cap, "the prompt%s", fork ? " of a fork" : "");
 		break;
+	case DIFF_CHOSEN: snprintf(buf, cap, "a search chose, from equal logits"); break;
 	case DIFF_FORCED: snprintf(buf, cap, "a token that the user put there"); break;
 	case DIFF_LOGITS: describe_logits(d, p, buf, cap); break;
 	case DIFF_SETTING: snprintf(buf, cap, "the draw, from equal logits: %s", p->settings); break;
@@ -114,6 +115,11 @@ void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, cha
 	}
 	if (p->side[side].request->kind == EV_REQUEST_KIND_score) {
 		snprintf(buf, cap, "%s, log-probability %.6f, hash %016llx", text, row->p, (unsigned long long)row->hash);
+		return;
+	}
+	if (row->source == EV_SOURCE_chosen || row->source == EV_SOURCE_taken) {
+		snprintf(buf, cap, "%s, p %.4f, of the best answer of a search, hash %016llx", text, row->p,
+				 (unsigned long long)row->hash);
 		return;
 	}
 	n = history_candidates(d->h[side], row, c, 16);

@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 import tempfile
 
@@ -540,9 +541,36 @@ def test_search():
     status, out, err = run("--best-of", "3", "--score", "wc -c", "--json", "Once")
     scores = [x["score"] for x in lines(out)]
     check("a command judges", status == 0 and len(scores) == 3 and all(x == int(x) and x >= 0 for x in scores), err)
-    for command, word in (("false", "status 1"), ("echo no", "no number"), ("exit 9", "status 9")):
+    for command, word in (("false", "status 1"), ("echo no", "no number"), ("exit 9", "status 9"), ("kill -9 $$", "signal 9"),
+                          ("echo nan", "no number"), ("head -c 100000 /dev/zero", "no number")):
         status, out, err = run("--best-of", "3", "--score", command, "Once")
         check(f"a command that fails is told: {command}", status == 3 and word in err, err)
+    status, out, err = run("--best-of", "2", "--score", "sleep 40 2>/dev/null & echo 3", "--json", "Once", timeout=20)
+    check("what a command leaves behind is not waited for", status == 0 and [x["score"] for x in lines(out)] == [3, 3], err)
+    hung = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--no-record", "--max-tokens", "4", "--best-of", "3", "--score",
+                             "trap '' INT; echo $$ > hung; while :; do sleep 1; done", "Once"], cwd=TMP.name, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env={**os.environ, **HOMES})
+    path, seen = os.path.join(TMP.name, "hung"), ""
+    for _ in range(200):
+        seen = open(path, encoding="ascii").read() if os.path.exists(path) else ""
+        if seen.endswith("\n"):
+            break
+        time.sleep(0.05)
+    hung.send_signal(signal.SIGINT)
+    out, err = hung.communicate(timeout=20)
+    alive = os.path.exists(f"/proc/{seen.strip()}/cmdline") and open(f"/proc/{seen.strip()}/cmdline").read()
+    check("Ctrl-C ends a command that hangs", hung.returncode == 130 and b"interrupted" in err and not alive, f"{hung.returncode} {err}")
+    first, second = os.path.join(TMP.name, "first.db"), os.path.join(TMP.name, "second.db")
+    tiny("run", "--record", first, "--max-tokens", "12", "--beam=3", "Once")
+    tiny("run", "--record", second, "--max-tokens", "12", "--best-of=3", "Once")
+    status, out, err = cutaway("diff", first, second)
+    check("diff compares the answers of searches, not their branches", b"a search chose" in out and b"0 of 1 requests" in out,
+          f"{out} {err}")
+    check("and finds a search equal to itself", b"1 of 1 requests are equal" in cutaway("diff", first, first)[1])
+    status, out, err = cutaway("why", "token", "--file", first)
+    check("why says of a search's answer that nobody drew it", status == 0 and b"of the best answer of a search" in out, out)
+    status, out, err = cutaway("export", first, "--to", "csv", "--table", "search")
+    check("export gives the tree of a search", status == 0 and out.count(b"\n") > 5, out[:200])
     for wrong in (["--beam", "0"], ["--mcts", "x"], ["--best-of", "65"], ["--beam", "2", "--best-of", "2"],
                   ["--beam", "4", "--slots", "2"]):
         status, out, err = run(*wrong, "Once")
