@@ -73,6 +73,7 @@ struct watch_set {
 	struct ev_step step;
 	struct ev_token token[MAX_ROWS];
 	int n_tokens;
+	bool ended; /* the tokens are those of the step that ended last */
 	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* being counted; of the step that ended */
 	struct text *vocab;
 	int32_t n_vocab;
@@ -526,6 +527,21 @@ static void evaluate(struct watch_set *s, struct watch *w)
 	sqlite3_reset(w->stmt);
 }
 
+void watch_each(struct watch_set *s, int n, void (*fn)(void *arg, const struct watch_value_text *v), void *arg)
+{
+	sqlite3_stmt *stmt = watch_expr(s, n) ? s->watch[n].stmt : NULL;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		int type = sqlite3_column_type(stmt, 0);
+		const char *text = (const char *)sqlite3_column_text(stmt, 0);
+		struct watch_value_text v = { text ? text : "NULL", text ? (size_t)sqlite3_column_bytes(stmt, 0) : 4,
+									  type == SQLITE_TEXT || type == SQLITE_BLOB };
+
+		fn(arg, &v);
+	}
+	sqlite3_reset(stmt);
+}
+
 static void count(struct watch_set *s, const struct event *ev)
 {
 	switch (ev->kind) {
@@ -552,6 +568,10 @@ bool watch_feed(struct watch_set *s, const struct event *ev)
 		keep_text(s, &ev->u.vocab);
 		return false;
 	}
+	if (s->ended && (ev->kind == EV_token || ev->kind == EV_step)) {
+		s->n_tokens = 0;
+		s->ended = false;
+	}
 	if (ev->kind == EV_token) {
 		if (s->n_tokens < MAX_ROWS)
 			s->token[s->n_tokens++] = ev->u.token;
@@ -567,6 +587,6 @@ bool watch_feed(struct watch_set *s, const struct event *ev)
 	for (int i = 0; i < WATCH_MAX; i++)
 		if (s->watch[i].stmt)
 			evaluate(s, &s->watch[i]);
-	s->n_tokens = 0;
+	s->ended = true;
 	return true;
 }

@@ -47,6 +47,13 @@ int watch_texts(struct watch_set *s, const char *path, struct err *e);
 bool watch_holds(const struct watch_set *s, int n);
 /* The value as a number, of the last token of the step; NaN: NULL, or no number. */
 double watch_value(const struct watch_set *s, int n);
+/* Its values of the step that ended last, as SQL writes them: one for each token, or one. */
+struct watch_value_text {
+	const char *text; /* "NULL" if there is none */
+	size_t size;
+	bool is_text;
+};
+void watch_each(struct watch_set *s, int n, void (*fn)(void *arg, const struct watch_value_text *v), void *arg);
 /* Why an expression that compiled has no value (a function that failed); "" if it has one. */
 const char *watch_trouble(const struct watch_set *s, int n);
 
@@ -54,5 +61,9 @@ const char *watch_trouble(const struct watch_set *s, int n);
  * the error. progress (may be NULL) is told steps seen; false stops (ERR_INTERRUPTED). */
 int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
 				   bool (*progress)(void *arg, int64_t step), void *arg, struct err *e);
+
+/* What an expression gives for a step of a recording, a value for each of its tokens that differ; "": all columns, one a
+ * line. *say is malloc'd; *where as in watch_add. 0 or -1. */
+int watch_print(const char *path, const char *expr, int64_t step, char **say, int *where, struct err *e);
 
 #endif

@@ -27,7 +27,7 @@ static int fake_get(void *arg, const char *name, char *buf, size_t cap)
 {
 	(void)arg;
 	snprintf(buf, cap, "value-of-%s", name);
-	return 0;
+	return strcmp(name, "nothing") ? 0 : -1;
 }
 static void fake_note(void *arg, const char *name, const char *value)
 {
@@ -118,6 +118,13 @@ static void settings_are_set_and_noted(void **state)
 	assert_null(settings.stop[0]);
 	works("/spec ngram:4");
 	assert_string_equal(set, "spec=ngram:4");
+	works("/set temp 0.5");
+	assert_true(settings.params.temperature == 0.5f);
+	works("/set page-size = 32");
+	assert_string_equal(set, "page-size=32");
+	works("/set exact off"); /* has no command of its own */
+	assert_string_equal(set, "exact=off");
+	assert_string_equal(said, "exact is now value-of-exact");
 }
 
 static void wrong_values_are_told(void **state)
@@ -133,6 +140,10 @@ static void wrong_values_are_told(void **state)
 	fails("/seed 99999999999999999999", "2^64-1");
 	fails("/full maybe", "stop or drop");
 	fails("/spec bad", "no");
+	fails("/set nothing", "no setting nothing");
+	fails("/set nothing 3", "no setting nothing");
+	fails("/set temp 11", "from 0 to 10");
+	fails("/set exact bad", "no");
 	fails("/greedy 3", "no argument");
 	fails("/new 3", "no argument");
 	fails("/fork 1000", "from 2 to 64");
@@ -212,6 +223,9 @@ static void others_names_are_known(void **state)
 	works("/delete");
 	snprintf(expected, sizeof expected, "%d 'off' 0", ACT_BREAK);
 	assert_string_equal(acted, expected);
+	works("/p entropy");
+	snprintf(expected, sizeof expected, "%d 'entropy' 0", ACT_PRINT);
+	assert_string_equal(acted, expected);
 	works("/reverse-step 5");
 	snprintf(expected, sizeof expected, "%d '5' 5", ACT_BACK);
 	assert_string_equal(acted, expected);
@@ -275,6 +289,8 @@ static void completion_knows_the_table(void **state)
 	(void)state;
 	expect_matches("/to", "/top-k /top-p");
 	expect_matches("/reverse-c", "/reverse-continue");
+	expect_matches("/set prefi", "prefill-chunk prefix-cache");
+	expect_matches("/print entr", "entropy");
 	expect_matches("/spec ", "off auto ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle");
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/view p", "pages");

@@ -243,11 +243,53 @@ static void test_find(void **state)
 	unlink(path);
 }
 
+/* What a step has, in words: one value, one for each token, all columns. */
+static void test_print(void **state)
+{
+	struct found f = { .set = open_set() };
+	char path[64], *say;
+	struct err e = { 0 };
+	int where;
+
+	(void)state;
+	snprintf(path, sizeof path, "/tmp/cutaway-print-%d.db", (int)getpid());
+	add(f.set, "tokens > 1");
+	assert_int_equal(recording_create(&f.rec, path, &e), 0);
+	demo_play(on_event, &f, STEPS);
+	assert_int_equal(recording_commit(f.rec, &e), 0);
+	recording_close(f.rec, false);
+	assert_true(f.n > 0);
+	assert_int_equal(watch_print(path, "2 + step", f.step[0], &say, &where, &e), 0);
+	assert_int_equal(atoll(say), f.step[0] + 2); /* the same for all tokens: once */
+	assert_null(strchr(say, ','));
+	free(say);
+	assert_int_equal(watch_print(path, "text", f.step[0], &say, &where, &e), 0);
+	assert_true(*say == '\'' && strchr(say, ','));
+	free(say);
+	assert_int_equal(watch_print(path, "NULL", 1, &say, &where, &e), 0);
+	assert_string_equal(say, "NULL");
+	free(say);
+	assert_int_equal(watch_print(path, "", 1, &say, &where, &e), 0);
+	for (int i = 0; watch_column(i); i++)
+		assert_non_null(strstr(say, watch_column(i)->name));
+	free(say);
+	assert_int_equal(watch_print(path, "1 + entropie", 1, &say, &where, &e), -1);
+	assert_non_null(strstr(e.text, "did you mean entropy?"));
+	assert_int_equal(where, 4);
+	e = (struct err){ 0 };
+	assert_int_equal(watch_print(path, "step", 1 << 20, &say, &where, &e), -1);
+	assert_non_null(strstr(e.text, "not in the recording"));
+	assert_null(say);
+	watch_close(f.set);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),	 cmocka_unit_test(test_errors), cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_columns), cmocka_unit_test(test_find),
+		cmocka_unit_test(test_print),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

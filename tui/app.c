@@ -219,6 +219,7 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_WATCH:
 	case ACT_FIND:
 	case ACT_RFIND:
+	case ACT_PRINT:
 		return app_break(a, act, text, e) ? -1 : 1;
 	case ACT_INFO:
 		return app_info(a, text, e) ? -1 : 1;

@@ -1,7 +1,8 @@
-/* /break, /watch, /find and /rfind, and what comes of them. See breaks.h. */
+/* /break, /watch, /print, /find and /rfind, and what comes of them. See breaks.h. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "sessions/watch.h"
 #include "tui/app.h"
 #include "tui/breaks.h"
 
@@ -32,12 +33,36 @@ static int find(struct app *a, const char *expr, bool back, struct err *e)
 	return 0;
 }
 
+/* gdb's: one value on a line below the screen, many in a popup. */
+static int print(struct app *a, const char *expr, struct err *e)
+{
+	struct err own = { 0 };
+	const char *path = a->mode->recording(a, e);
+	char *say;
+	int where;
+
+	if (!path)
+		return -1;
+	if (!step_of(a))
+		return err_set(e, ERR_USAGE, "there is no step yet");
+	if (watch_print(path, expr, step_of(a), &say, &where, &own))
+		return breaks_point_out(expr, where, &own, e);
+	if (*expr)
+		app_say(a, SAY_INFO, "%s = %s   (step %lld)", expr, say, (long long)step_of(a));
+	else
+		app_show(a, "the step that is looked at", say);
+	free(say);
+	return 0;
+}
+
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e)
 {
 	char *say = NULL;
 	int rc;
 
 	switch (act) {
+	case ACT_PRINT:
+		return print(a, text, e);
 	case ACT_BREAK:
 		rc = breaks_break(a->breaks, text, &say, e);
 		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds behind a step with %s");

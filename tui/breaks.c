@@ -180,7 +180,7 @@ bool breaks_series(struct breaks *b, int n, struct breaks_series *out)
 /* ---- commands ---- */
 
 /* The part of the expression that is meant, set between marks. */
-static int point_out(const char *expr, int where, struct err *found, struct err *e)
+int breaks_point_out(const char *expr, int where, struct err *found, struct err *e)
 {
 	if (where < 0)
 		return err_set(e, found->code, "%s", found->text);
@@ -202,7 +202,7 @@ static int add(struct breaks *b, const char *expr, const char *name, bool once, 
 		b->stale = true;
 	}
 	pthread_mutex_unlock(&b->lock);
-	return n >= 0 ? n : point_out(expr, where, &found, e);
+	return n >= 0 ? n : breaks_point_out(expr, where, &found, e);
 }
 
 static void list(struct breaks *b, bool watch, char **say)
@@ -387,7 +387,7 @@ int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t fr
 	bad = watch_add(check, expr, &where, &found) < 0;
 	watch_close(check);
 	if (bad)
-		return point_out(expr, where, &found, e);
+		return breaks_point_out(expr, where, &found, e);
 	free(s->path);
 	s->path = strdup(path);
 	if (expr != s->expr)

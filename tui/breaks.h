@@ -32,6 +32,9 @@ int breaks_break_once(struct breaks *b, const char *expr, struct err *e);
 int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e);
 bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
 
+/* An error of an expression, with the place in it that is meant set between marks. Returns -1. */
+int breaks_point_out(const char *expr, int where, struct err *found, struct err *e);
+
 /* The step at which a breakpoint held since the last call, and which; 0: none. */
 int64_t breaks_stopped(struct breaks *b, char *why, size_t cap);
 

@@ -82,6 +82,8 @@ const struct command commands[] = {
 	  COMMAND_ACT_NUMBER, 1, 256, 0, NULL, "4|8|16", ACT_LOAD, LIVE },
 	{ "cancel", "", "stops the answer and the background requests", COMMAND_ACT, 0, 0, 0, NULL, NULL,
 	  ACT_STOP_ANSWER, LIVE },
+	{ "set", "NAME VALUE", "any setting by its name, as on the command line; alone: all of them", COMMAND_ACT, 0, 0, 0,
+	  NULL, NULL, ACT_SET, LIVE },
 	{ "save", "FILE", "writes the conversation as text; FILE.db: a copy of the recording", COMMAND_ACT_FILE,
 	  0, 0, 0, NULL, NULL, ACT_SAVE, LIVE },
 	{ "pause", "", "holds between two steps, or goes on", COMMAND_ACT, 0, 0, 0, NULL, NULL, ACT_PAUSE,
@@ -107,6 +109,8 @@ const struct command commands[] = {
 	{ "find", "EXPR|break", "goes to the next step for which a SQL expression, or any breakpoint, holds; alone: again",
 	  COMMAND_ACT, 0, 0, 0, NULL, "break", ACT_FIND, BOTH },
 	{ "rfind", "EXPR|break", "the same backward", COMMAND_ACT, 0, 0, 0, NULL, "break", ACT_RFIND, BOTH },
+	{ "print", "EXPR", "a SQL expression over the step that is looked at; alone: all that it logged", COMMAND_ACT, 0, 0,
+	  0, NULL, NULL, ACT_PRINT, BOTH },
 	{ "why", "WHAT [WHERE]", "explains from the log: why a miss, evict, preempt, wait, reject, token, slow",
 	  COMMAND_ACT, 0, 0, 0, NULL, "miss|evict|preempt|wait|reject|token|slow", ACT_WHY, BOTH },
 	{ "tree", "", "the branches of the session; Enter goes to one", COMMAND_ACT, 0, 0, 0, NULL, NULL,
@@ -361,8 +365,35 @@ static int act(const struct command_host *h, const struct command *c, const char
 	return h->act(h->arg, c->act, arg, number, e);
 }
 
+static int run(const struct command_host *h, const struct command *c, const char *arg, struct err *e);
+
+/* A setting that has a command of its own, or one of the engine that has none. */
+static int set_any(const struct command_host *h, const char *arg, struct err *e)
+{
+	size_t n = strcspn(arg, " =");
+	const char *value = arg + n + strspn(arg + n, " =");
+	char line[48], now[256], text[320];
+	const struct command *c;
+
+	snprintf(line, sizeof line, "/%.*s", (int)(n < 40 ? n : 40), arg + strspn(arg, "-"));
+	c = *arg ? commands_find(h, line) : NULL;
+	if (!*arg)
+		return h->act(h->arg, ACT_INFO, "", 0, e);
+	if (c && c->kind <= COMMAND_ENGINE)
+		return run(h, c, value, e);
+	if (h->engine_get(h->arg, line + 1, now, sizeof now))
+		return err_set(e, ERR_USAGE, "there is no setting %.40s: /set alone lists them", line + 1);
+	if (*value && (h->engine_set(h->arg, line + 1, value, e) < 0 || h->engine_get(h->arg, line + 1, now, sizeof now)))
+		return -1;
+	snprintf(text, sizeof text, "%s is %s%s", line + 1, *value ? "now " : "", now);
+	h->say(h->arg, text);
+	return 0;
+}
+
 static int run(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
+	if (c->act == ACT_SET && c->kind == COMMAND_ACT)
+		return set_any(h, arg, e);
 	if (c->kind >= COMMAND_ACT)
 		return act(h, c, arg, e);
 	if (!*arg && *c->args)

@@ -71,6 +71,14 @@ static void add_names(struct list *l, const struct command_host *h, const char *
 			list_add(l, "/", a->name, strlen(a->name));
 }
 
+/* Settings by their own commands, for /set. */
+static void add_settings(struct list *l, const struct command_host *h, const char *begun, size_t n)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (commands_usable(h, c) && c->kind <= COMMAND_ENGINE && *c->args && !strncmp(c->name, begun, n))
+			list_add(l, "", c->name, strlen(c->name));
+}
+
 char **commands_complete(void *host, const char *line, int start, int end, bool *files)
 {
 	const struct command_host *h = host;
@@ -92,9 +100,12 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	*files = c->kind == COMMAND_ACT_FILE;
 	if (c->kind == COMMAND_ACT_VIEW)
 		add_views(&l, h, begun, n);
+	else if (c->kind == COMMAND_ACT && c->act == ACT_SET)
+		add_settings(&l, h, begun, n);
 	else
 		add_words(&l, c->words, begun, n);
-	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND)
+	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND ||
+		c->act == ACT_PRINT)
 		add_columns(&l, begun, n);
 	return l.text;
 }
