@@ -54,6 +54,8 @@ static void print_table(const struct whatif *w)
 		printf("%12.3f", w->real.seconds);
 	printf("\n\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
 		   100 * w->step_error, 100 * w->time_error);
+	if (w->inexact)
+		puts("it was recorded with `exact off`: other settings may have drawn other tokens than these");
 	if (w->unchecked)
 		puts("it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
 	else if (n_off)
@@ -82,6 +84,7 @@ static void print_json(const struct whatif *w)
 	print_counts("changed", &w->changed, ",");
 	if (w->verified)
 		print_counts("real", &w->real, ",");
+	printf("\"inexact\":%s,", w->inexact ? "true" : "false");
 	printf("\"step_error\":%.4f,\"time_error\":%.4f}\n", w->step_error, w->time_error);
 }
 

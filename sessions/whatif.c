@@ -491,6 +491,7 @@ static int check_drafters(const char *path, const struct recorded *r, const stru
 		return err_set(e, ERR_USAGE, "%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
 									 "--spec off or --spec ngram asks about the rest", path, needs);
 	out->unchecked = needs != NULL;
+	out->inexact = r->inexact;
 	return 0;
 }
 

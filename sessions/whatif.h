@@ -57,6 +57,7 @@ struct whatif {
 	bool verified;
 	double step_error; /* median |predicted / recorded - 1| of a step's time */
 	double time_error; /* of the sum, signed */
+	bool inexact;	/* recorded with `exact off`: other settings may have drawn other tokens; cannot be verified */
 	bool unchecked; /* recorded with a drafter that cannot be simulated: `again` is with the one asked for */
 };
 

@@ -45,6 +45,7 @@ struct cost_row {
 
 struct recorded {
 	bool searched; /* its requests came of what others drew */
+	bool inexact;  /* `exact` was off: other settings may draw other tokens */
 	struct script *script;
 	int32_t n, cap;
 	struct whatif_settings settings; /* at the start; its texts are below */

@@ -119,6 +119,7 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 
 	if (!v->name.data || !v->value.data)
 		return;
+	r->inexact |= is(v->name, "exact") && is(v->value, "off");
 	if (g->begun) {
 		more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
 		if (!more)

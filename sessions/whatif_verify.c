@@ -41,6 +41,12 @@ static void on_token(struct real *w, const struct ev_token *t)
 	q->at++;
 }
 
+/* It stands where the log has its end, or the log's. */
+static bool is_as_recorded(const struct script *q)
+{
+	return q->at >= q->n_acts || q->act[q->at].kind == ACT_END || q->act[q->at].kind == ACT_CANCEL;
+}
+
 static void on_event(void *arg, const struct event *ev)
 {
 	struct real *w = arg;
@@ -55,8 +61,10 @@ static void on_event(void *arg, const struct event *ev)
 			q->running = ev->kind == EV_admit;
 	} else if (ev->kind == EV_finish) {
 		q = find(w, ev->u.finish.request);
-		if (q)
+		if (q) {
+			w->counts->unfinished += !is_as_recorded(q);
 			q->now = 0;
+		}
 		w->n_open--;
 	} else if (ev->kind == EV_step) {
 		w->now.steps = w->drawn ? 0 : w->now.steps + 1;
@@ -162,6 +170,13 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 
 	if (whatif_read(path, &r, e))
 		return -1;
+	if (r.inexact) {
+		whatif_free(&r);
+		return err_set(e, ERR_INPUT,
+					   "%s: recorded with `exact off`, so its logits depended on more than its tokens (how many rows a "
+					   "step had, and the hardware): a run for real may draw others; without --verify the recorded "
+					   "tokens are taken as they are", path);
+	}
 	whole = whatif_whole(&r, s);
 	with.page_size = whole.page_size;
 	with.pages = whole.pages;

@@ -8,8 +8,36 @@
 
 struct slow {
 	int64_t step, seq, ns, kernel_ns, rows, prefill, decode, draft, bytes, ops, running;
-	double bandwidth; /* plain reads measured at the start, bytes a second; 0: not measured */
+	double bandwidth; /* bytes a second: plain reads measured at the start, else the fastest that a step read; 0: neither */
+	bool from_steps;
 };
+
+static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
+
+/* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps of one row, of what no
+ * cache holds. A bound from below of what this machine reads. */
+static double fastest_reads(struct why *w)
+{
+	const uint64_t least = 4 << 20;
+	struct times_buf buf = { 0 };
+	double best = 0;
+	sqlite3_stmt *s = why_query(w, "SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
+								   " LIMIT 1000", 0, 0, 0, 0, 0);
+
+	while (why_row(w, &s)) {
+		struct ev_span b = stages_of(w, s, &buf);
+		struct ev_stage_time one;
+
+		for (size_t at = 0; b.data && at + sizeof one <= b.size; at += sizeof one) {
+			memcpy(&one, (const char *)b.data + at, sizeof one);
+			if (one.bytes >= least && one.ns && (double)one.bytes / (double)one.ns > best)
+				best = (double)one.bytes / (double)one.ns;
+		}
+	}
+	why_done(&s);
+	free(buf.data);
+	return best * 1e9;
+}
 
 static bool read_slow(struct why *w, struct slow *t)
 {
@@ -34,6 +62,8 @@ static bool read_slow(struct why *w, struct slow *t)
 		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
 		why_done(&s);
 	}
+	if (t->bandwidth <= 0)
+		t->from_steps = (t->bandwidth = fastest_reads(w)) > 0;
 	return true;
 }
 
@@ -146,14 +176,14 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
 		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
-		why_say(w, "  what bound it: %s; its bytes at the bandwidth of plain reads (%.1f GB/s, measured at the "
-				   "start) take %.0f %% of its kernels' time",
+		why_say(w, "  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' time",
 				reads > 0.6			? "memory"
 				: t->prefill > 16	? "arithmetic, of many rows"
 									: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
-				t->bandwidth / 1e9, 100 * reads);
+				t->from_steps ? "the fastest that a stage of one row read" : "the bandwidth of plain reads",
+				t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured at the start", 100 * reads);
 	} else {
-		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured%s",
+		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured, and no large read of one row is in this log%s",
 				n_stages ? "" : ", nor the stages' times");
 	}
 	if (usual > 0 && t->ns / 2 > usual)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include <cmocka.h>
 
 #include "sessions/whatif.h"
@@ -181,13 +183,23 @@ static void test_other_settings(void **state)
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);
 		assert_true(w.verified);
-		w.real.unfinished = w.changed.unfinished; /* the engine does not count them */
 		w.real.tokens = w.changed.tokens;		  /* nor what it drew beyond the log before a cancel */
 		snprintf(what, sizeof what, "seed %u for real", seed);
 		same(what, &w.changed, &w.real);
 		differs += w.changed.steps != w.recorded.steps;
 	}
 	assert_true(differs > 10);
+}
+
+static void set_inexact(void)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "UPDATE setting SET value = 'off' WHERE name = 'exact'", NULL, NULL, NULL),
+					 SQLITE_OK);
+	assert_int_equal(sqlite3_changes(db), 1);
+	sqlite3_close(db);
 }
 
 static void test_wrong(void **state)
@@ -215,6 +227,14 @@ static void test_wrong(void **state)
 	e.code = 0;
 	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
 	assert_true(w.changed.unfinished > 8);
+	/* what was not exact is counted, and not run */
+	set_inexact();
+	s = WHATIF_AS_RECORDED;
+	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
+	assert_true(w.inexact);
+	assert_int_equal(whatif_verify(file, &s, &o, NULL, NULL, &w, &e), -1);
+	assert_int_equal(e.code, ERR_INPUT);
+	assert_non_null(strstr(e.text, "`exact off`"));
 }
 
 int main(void)

@@ -299,6 +299,43 @@ static void test_slow(void **state)
 }
 
 /* Asked from a step, the answer is that of this step or the newest before it, never what came later. */
+/* Without a measured bandwidth, the fastest large read of the log is the limit. */
+static void test_limit_of_the_log(void **state)
+{
+	static const struct ev_stage_time told_times[2][2] = {
+		{ { EV_STAGE_head, 2000000, 40000000, 1 }, { EV_STAGE_norm, 1, 1000, 1 } },
+		{ { EV_STAGE_head, 1000000, 40000000, 1 }, { EV_STAGE_norm, 1, 1000, 1 } },
+	};
+	struct recording *own;
+	struct event ev;
+	struct err e = { 0 };
+	char was[sizeof file];
+
+	(void)state;
+	memcpy(was, file, sizeof was);
+	snprintf(file, sizeof file, "/tmp/cutaway-why-limit-%d.db", (int)getpid());
+	assert_int_equal(recording_create(&own, file, &e), 0);
+	for (int i = 0; i < 2; i++) {
+		ev_init(&ev, EV_time);
+		ev.seq = 2 * i + 1;
+		ev.t_ns = i;
+		ev.u.time = (struct ev_time){ i + 1, { told_times[i], sizeof told_times[i] } };
+		assert_int_equal(recording_add(own, &ev, &e), 0);
+		ev_init(&ev, EV_step);
+		ev.seq = 2 * i + 2;
+		ev.t_ns = i;
+		ev.u.step = (struct ev_step){ .step = i + 1, .ns = 2100000 - 1000000 * i, .kernel_ns = 2000000 - 1000000 * i,
+									  .rows = 1, .decode_rows = 1, .bytes = 40001000 };
+		assert_int_equal(recording_add(own, &ev, &e), 0);
+	}
+	assert_int_equal(recording_commit(own, &e), 0);
+	recording_close(own, false);
+	says(ask("slow", NULL), "(40.0 GB/s, in this log) take 50 %%");
+	says(ask("slow", "2"), "what bound it: memory");
+	unlink(file);
+	memcpy(file, was, sizeof was);
+}
+
 static void test_here(void **state)
 {
 	const struct event *token = NULL, *evicted = NULL;
@@ -346,7 +383,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_miss),  cmocka_unit_test(test_evict),	 cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),  cmocka_unit_test(test_reject), cmocka_unit_test(test_token),
-		cmocka_unit_test(test_slow),  cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_slow),	cmocka_unit_test(test_limit_of_the_log),  cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_here),
 	};
 
