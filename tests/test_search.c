@@ -325,6 +325,130 @@ static void test_mcts(void **state)
 	engine_close(e);
 }
 
+/* ---- what must make no difference ---- */
+
+struct found {
+	int32_t ids[20][MOST], n[20], n_answers;
+	double score[20];
+};
+
+/* The answers of a search beside other requests, or with other settings; n_load: requests that come meanwhile. */
+static void find(const char *method, int32_t slots, int32_t pages, const char *name, const char *value, int n_load,
+				 struct found *out)
+{
+	static struct told t;
+	int32_t ids[PROMPT], other[PROMPT];
+	struct engine_request q = request_of(ids, 30), load = request_of(other, 25);
+	struct engine *e = open_engine(slots, pages, &t);
+	struct err err = { 0 };
+	struct search_view v;
+	int64_t id;
+
+	if (name && engine_set(e, name, value, &err))
+		fail_msg("%s", err.text);
+	load.kind = EV_REQUEST_KIND_load;
+	load.ids = other;
+	other[3]++;
+	id = begin(e, method, &q);
+	for (int i = 0; i < n_load; i++) {
+		load.sample = i;
+		assert_true(engine_submit(e, &load, &err) > 0);
+		engine_step(e, &err);
+	}
+	v = run(e, id, 5000);
+	assert_true(v.done && v.n_answers <= 20);
+	out->n_answers = v.n_answers;
+	for (int i = 0; i < v.n_answers; i++) {
+		out->n[i] = v.answer[i].n;
+		out->score[i] = v.answer[i].score;
+		memcpy(out->ids[i], v.answer[i].ids, (size_t)v.answer[i].n * sizeof *ids);
+	}
+	n_preempted += t.n_preempt;
+	while (engine_step(e, &err) > 0)
+		;
+	assert_int_equal(e->kv.n_used, 0);
+	engine_close(e);
+}
+
+/* The same set of answers: of equal scores either may be first. */
+static void assert_same(const struct found *a, const struct found *b)
+{
+	assert_int_equal(a->n_answers, b->n_answers);
+	for (int i = 0; i < a->n_answers; i++) {
+		bool there = false;
+
+		assert_true(a->score[i] == b->score[i]);
+		for (int k = 0; k < b->n_answers; k++)
+			there |= a->n[i] == b->n[k] && !memcmp(a->ids[i], b->ids[k], (size_t)a->n[i] * sizeof **a->ids);
+		assert_true(there);
+	}
+}
+
+static void test_nothing_else_matters(void **state)
+{
+	static const char *const methods[] = { "best:6", "beam:3", "beam:4,0.5", "mcts:18,2", "mcts:20,3,6" };
+	static const struct {
+		const char *name, *value;
+		int32_t pages;
+		int n_load;
+	} other[] = { { NULL, NULL, 64, 5 }, { "prefix-cache", "off", 64, 0 }, { "prefix-cache", "off", 64, 3 },
+				  { "spec", "ngram:3", 64, 2 }, { "spec", "lookahead:2,2,2", 64, 0 }, { NULL, NULL, 9, 0 },
+				  { NULL, NULL, 9, 3 }, { "prefill-chunk", "16", 64, 1 }, { "page-size", "32", 64, 0 } };
+	static struct found alone, now;
+
+	(void)state;
+	n_preempted = 0;
+	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+		find(methods[i], 4, 64, NULL, NULL, 0, &alone);
+		assert_true(alone.n_answers >= 3);
+		for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
+			find(methods[i], 4, other[k].pages, other[k].name, other[k].value, other[k].n_load, &now);
+			assert_same(&alone, &now);
+		}
+	}
+	assert_true(n_preempted > 5); /* where pages were few */
+	find("best:6", 4, 64, NULL, NULL, 0, &alone); /* more than there are slots: they wait for one */
+	find("best:6", 2, 64, NULL, NULL, 0, &now);
+	assert_same(&alone, &now);
+	find("best:6", 1, 64, NULL, NULL, 0, &now);
+	assert_same(&alone, &now);
+}
+
+/* An answer may end at its first token, and where a stop string is complete. */
+static void test_ends(void **state)
+{
+	static const char *const methods[] = { "best:4", "beam:3", "mcts:9,2" };
+	static struct told t;
+	int32_t ids[PROMPT];
+	char text[64];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		for (int limit = 1; limit <= 12; limit += 11) {
+			struct engine_request q = request_of(ids, limit);
+			struct engine *e = open_engine(4, 64, &t);
+			struct search_view v = run(e, begin(e, methods[i], &q), 3000);
+			const char *stop[] = { text, NULL };
+			struct gguf_text b = tokenizer_bytes(engine_tokenizer(e), v.answer[0].ids[0]);
+			int n_stopped = 0;
+
+			assert_true(v.done && v.n_answers >= 3 && v.answer[0].n <= limit);
+			assert_true(b.size > 0 && b.size < sizeof text);
+			memcpy(text, b.data, b.size); /* the best answer's first token is a stop string now */
+			text[b.size] = '\0';
+			q.stop = stop;
+			v = run(e, begin(e, methods[i], &q), 3000);
+			assert_true(v.done && v.n_answers >= 1);
+			for (int k = 0; k < v.n_answers; k++) {
+				n_stopped += v.answer[k].reason == EV_FINISH_stop;
+				assert_true(v.answer[k].n >= 1);
+			}
+			assert_true(n_stopped > 0);
+			assert_int_equal(e->kv.n_used, 0);
+			engine_close(e);
+		}
+}
+
 static void test_cancel(void **state)
 {
 	static const char *const methods[] = { "best:7", "beam:4", "mcts:30" };
@@ -432,7 +556,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),	cmocka_unit_test(test_beam),	  cmocka_unit_test(test_mcts),
-		cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_nothing_else_matters), cmocka_unit_test(test_ends), cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

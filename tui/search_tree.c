@@ -21,6 +21,15 @@ double search_alpha(const struct tl_search *s)
 	return search_sort(s) == SEARCH_OF_BEAMS && comma ? strtod(comma + 1, NULL) : 1;
 }
 
+int search_running(const struct tl_search *s)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < s->n_members; i++)
+		n += !s->member[i].ended;
+	return n;
+}
+
 /* ---- scores ---- */
 
 static double score_of(const struct tl_search *s, double logp, int32_t n)

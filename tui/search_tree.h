@@ -27,6 +27,8 @@ enum search_sort search_sort(const struct tl_search *s);
 double search_alpha(const struct tl_search *s);
 /* The node of the best answer so far, or of the branch that leads; NULL: there is none. */
 const struct tl_node *search_leader(const struct tl_search *s);
+/* Branches that compute. */
+int search_running(const struct tl_search *s);
 /* What a branch scores: its best answer, else what it would as it stands. NaN: not known. */
 double search_score(const struct tl_search *s, const struct tl_node *k);
 /* A command judges the answers, not their log-probability. */

@@ -202,6 +202,7 @@ struct tl_member { /* a branch that runs */
 	int32_t node;
 	int32_t *id, n, cap; /* its tokens behind the search's prompt */
 	double logp;         /* of those that it drew itself */
+	bool ended;          /* a simulation whose value has not gone up yet: those before it have not ended */
 };
 struct tl_search {
 	int64_t id, step, last_step; /* begun; the newest that told of it */

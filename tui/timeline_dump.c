@@ -247,7 +247,7 @@ static void dump_search(FILE *f, const struct tl_search *s)
 	for (int32_t i = 0; i < s->n_members; i++) {
 		const struct tl_member *m = &s->member[i];
 
-		fprintf(f, "member %" PRId64 " node=%d", m->request, m->node);
+		fprintf(f, "member %" PRId64 " node=%d ended=%d", m->request, m->node, m->ended);
 		dump_real(f, "logp", m->logp);
 		for (int32_t k = 0; k < m->n; k++)
 			fprintf(f, " %d", m->id[k]);

@@ -186,6 +186,12 @@ static void take_token(struct timeline *t, const struct ev_token *e)
 	}
 }
 
+static void let_go(struct tl_search *s, struct tl_member *m)
+{
+	free(m->id);
+	memmove(m, m + 1, (size_t)(s->member + --s->n_members - m) * sizeof *m);
+}
+
 static void take_finish(struct timeline *t, int64_t request)
 {
 	for (int32_t i = 0; i < t->n_searches; i++) {
@@ -197,8 +203,10 @@ static void take_finish(struct timeline *t, int64_t request)
 			continue;
 		if (k && k->request == request && k->visits < 0 && k->state == TL_NODE_LIVE)
 			k->state = TL_NODE_ENDED;
-		free(m->id);
-		memmove(m, m + 1, (size_t)(s->member + --s->n_members - m) * sizeof *m);
+		if (k && k->visits >= 0 && !s->over)
+			m->ended = true;
+		else
+			let_go(s, m);
 		return;
 	}
 }
@@ -208,8 +216,15 @@ static struct tl_member *admit(struct timeline *t, struct tl_search *s, const st
 {
 	struct tl_member *m = member_of(s, e->request), *new = &t->search_new;
 
-	if (m || new->request != e->request || !e->request || s->n_members == TL_MEMBERS || new->n < s->n_prompt)
+	if (m || new->request != e->request || !e->request || new->n < s->n_prompt)
 		return m;
+	for (int32_t i = 0; s->n_members == TL_MEMBERS && i < TL_MEMBERS; i++)
+		if (s->member[i].ended) {
+			let_go(s, &s->member[i]); /* it brought nothing */
+			break;
+		}
+	if (s->n_members == TL_MEMBERS)
+		return NULL;
 	m = &s->member[s->n_members++];
 	*m = *new;
 	m->node = tl_int32(e->node);
@@ -285,6 +300,8 @@ static bool fold_node(struct timeline *t, struct tl_search *s, const struct ev_s
 	if (!k)
 		return true;
 	update_node(k, e);
+	if (e->action == EV_SEARCH_node && k->visits >= 0 && member_of(s, e->request))
+		let_go(s, member_of(s, e->request)); /* its value went up */
 	if (k->node == 0 && k->visits > 0)
 		note_value(s, k);
 	return true;
@@ -320,9 +337,17 @@ static bool fold_drop(struct tl_search *s, const struct ev_search *e)
 	return true;
 }
 
+/* Nothing runs for it any more. */
+static void end(struct tl_search *s)
+{
+	while (s->n_members)
+		let_go(s, &s->member[s->n_members - 1]);
+	s->over = true;
+}
+
 static bool fold_won(struct tl_search *s, const struct ev_search *e)
 {
-	s->over = true;
+	end(s);
 	s->winner = e->request > 0 ? e->request : 0;
 	s->won_score = e->score;
 	s->won_logp = e->logp;
@@ -349,7 +374,8 @@ static bool fold_search(struct timeline *t, const struct ev_search *e)
 	case EV_SEARCH_stopped:
 		free(s->why);
 		s->why = tl_text(t, e->method);
-		return s->over = s->stopped = true;
+		end(s);
+		return s->stopped = true;
 	default: return false;
 	}
 }

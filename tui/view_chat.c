@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "tui/chat_wrap.h"
+#include "tui/search_tree.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
 
@@ -177,7 +178,7 @@ static void turn_of_search(struct turn *n, const struct timeline *t, const struc
 		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
 	else
 		snprintf(n->after, sizeof n->after, "%.40s: %d run, %s answer%s by now; the best begins so (/view search)",
-				 s->method ? s->method : "", s->n_members, view_count(answers, s->n_answers), s->n_answers == 1 ? "" : "s");
+				 s->method ? s->method : "", search_running(s), view_count(answers, s->n_answers), s->n_answers == 1 ? "" : "s");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
 

@@ -65,7 +65,7 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
-		at += (size_t)snprintf(out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), s->n_members);
+		at += (size_t)snprintf(out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
 	if (s->n_answers && at < cap)
 		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers), s->n_answers == 1 ? "" : "s");
 	if (s->n_dropped && at < cap)
@@ -135,7 +135,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 	const struct tl_node *k = r->k;
 
 	if (r->m)
-		snprintf(out, cap, "runs");
+		snprintf(out, cap, r->m->ended ? "waits its turn" : "runs");
 	else if (s->winner && k == search_leader(s))
 		snprintf(out, cap, "won");
 	else if (k->visits >= 0)
@@ -152,7 +152,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 static enum glyph state_glyph(const struct tl_search *s, const struct search_row *r)
 {
 	if (r->m)
-		return GLYPH_PLAY;
+		return r->m->ended ? GLYPH_PAUSE : GLYPH_PLAY;
 	if (s->winner && r->k == search_leader(s))
 		return GLYPH_WON;
 	if (r->k->visits >= 0)
@@ -301,7 +301,8 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 	out += at;
 	cap -= (size_t)at;
 	if (r->m)
-		snprintf(out, cap, "a simulation: sampled from there to the end of the answer, whose value goes up the tree");
+		snprintf(out, cap, r->m->ended ? "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated"
+									   : "a simulation: sampled from there to the end of the answer, whose value goes up the tree");
 	else if (k->visits >= 0)
 		tree_words(out, cap, s, k);
 	else if (k->n_answers)

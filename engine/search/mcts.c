@@ -4,6 +4,8 @@
  * a child, and hands the answer's value up the path. A node with few visits gets no more than width children,
  * one more each time the square root of its visits grows by one (progressive widening, Coulom 2007). Several
  * simulations run at once in the batch; those under way count as visits without value ("virtual loss", Chaslot et al. 2008).
+ * Their values go up in the order in which they began, and simulation i begins when that of i - width has gone up: so the
+ * tree depends on the seed and the number of slots, and not on who guesses, on other requests, or on pages.
  *
  * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean log-probability), or what a
  * command says. Simulation i has sample number q.sample + i, so a search can be repeated bit for bit.
@@ -27,10 +29,22 @@ struct node {
 	bool over;		  /* the answer ends here */
 };
 
+struct result { /* of a simulation that has ended, until those before it have */
+	bool ready;
+	int32_t from;
+	int64_t request;
+	double value;
+	int32_t n;		  /* 0: it was none */
+	int32_t *ids;	  /* [n] */
+	struct search_token *token; /* [n] */
+};
+
 struct mcts {
 	int32_t simulations, width, segment; /* segment: tokens of a child; 0: a sentence */
 	int32_t n_started, n_nodes, cap_nodes;
 	struct node *node;
+	int32_t n_up;			/* simulations whose value went up */
+	struct result *result; /* [width of the search], simulation i in i modulo that */
 	double least, most; /* of the values seen: a command's scale is its own */
 };
 
@@ -59,7 +73,15 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	t->least = INFINITY;
 	t->most = -INFINITY;
 	s->width = s->engine->info.slots < SEARCH_WIDTH ? s->engine->info.slots : SEARCH_WIDTH;
-	return 0;
+	t->result = calloc((size_t)s->width, sizeof *t->result);
+	return t->result ? 0 : err_set(e, ERR_MEMORY, "no memory for a tree search");
+}
+
+static void forget(struct result *r)
+{
+	free(r->ids);
+	free(r->token);
+	*r = (struct result){ 0 };
 }
 
 static void mcts_close(struct search *s)
@@ -70,6 +92,9 @@ static void mcts_close(struct search *s)
 		free(t->node[i].ids);
 		free(t->node[i].token);
 	}
+	for (int32_t i = 0; t->result && i < s->width; i++)
+		forget(&t->result[i]);
+	free(t->result);
 	free(t->node);
 	free(t);
 }
@@ -214,7 +239,7 @@ static bool ends_sentence(const struct search *s, int32_t id, bool *said)
 	return ends && *said;
 }
 
-static int32_t end_of_segment(const struct search *s, const struct search_answer *a, int32_t from)
+static int32_t end_of_segment(const struct search *s, const struct result *a, int32_t from)
 {
 	int32_t segment = mcts_of(s)->segment, i = from;
 	bool said = false;
@@ -236,42 +261,73 @@ static int32_t find_child(const struct mcts *t, int32_t parent, const int32_t *i
 	return -1;
 }
 
-static int mcts_ended(struct search *s, struct search_member *m, const struct search_answer *a, struct err *e)
+/* The answer's first sentence is a child of where it began, and its value goes up from there. */
+static int hand_up(struct search *s, const struct result *a, struct err *e)
 {
 	struct mcts *t = mcts_of(s);
-	int32_t from = m->node, n, child;
-	double value;
+	int32_t n, child;
 
-	count_under_way(t, from, -1);
-	if (!a || a->n <= t->node[from].n)
+	count_under_way(t, a->from, -1);
+	if (a->n <= t->node[a->from].n)
 		return 0;
-	value = s->options.score ? a->score : exp(a->score);
-	n = end_of_segment(s, a, t->node[from].n);
-	child = find_child(t, from, a->ids, n);
+	n = end_of_segment(s, a, t->node[a->from].n);
+	child = find_child(t, a->from, a->ids, n);
 	if (child < 0) {
-		child = add_node(s, from, a->ids, m->token, n);
+		child = add_node(s, a->from, a->ids, a->token, n);
 		if (child < 0)
 			return err_set(e, ERR_MEMORY, "no memory for another node of the search");
 	}
 	t->node[child].over = n == a->n;
-	t->least = fmin(t->least, value);
-	t->most = fmax(t->most, value);
+	t->least = fmin(t->least, a->value);
+	t->most = fmax(t->most, a->value);
 	for (int32_t at = child; at >= 0; at = t->node[at].parent) {
 		t->node[at].visits++;
-		t->node[at].value += value;
-		tell_node(s, at == child ? EV_SEARCH_node : EV_SEARCH_visit, at, m->r->id);
+		t->node[at].value += a->value;
+		tell_node(s, at == child ? EV_SEARCH_node : EV_SEARCH_visit, at, a->request);
 	}
 	return 0;
 }
 
+static int copy_result(const struct search *s, const struct search_answer *a, struct result *out, struct err *e)
+{
+	out->ids = malloc(((size_t)a->n + 1) * sizeof *out->ids);
+	out->token = malloc(((size_t)a->n + 1) * sizeof *out->token);
+	if (!out->ids || !out->token)
+		return err_set(e, ERR_MEMORY, "no memory for what a simulation brought");
+	memcpy(out->ids, a->ids, (size_t)a->n * sizeof *a->ids);
+	memcpy(out->token, a->token, (size_t)a->n * sizeof *a->token);
+	out->n = a->n;
+	out->value = s->options.score ? a->score : exp(a->score);
+	return 0;
+}
+
+static int mcts_ended(struct search *s, struct search_member *m, const struct search_answer *a, struct err *e)
+{
+	struct mcts *t = mcts_of(s);
+	struct result *r = &t->result[(m->r->sample - s->q.sample) % s->width];
+
+	*r = (struct result){ .ready = true, .from = m->node, .request = m->r->id };
+	return a ? copy_result(s, a, r, e) : 0;
+}
+
 static int mcts_step(struct search *s, struct err *e)
 {
-	const struct mcts *t = mcts_of(s);
+	struct mcts *t = mcts_of(s);
 
-	while (t->n_started < t->simulations && s->n_members < s->width)
-		if (simulate(s, e))
+	for (;;) {
+		struct result *r = &t->result[t->n_up % s->width];
+
+		while (t->n_started < t->simulations && t->n_started - t->n_up < s->width)
+			if (simulate(s, e))
+				return -1;
+		/* one by one: the next to begin sees no more than it would had the others taken longer */
+		if (!r->ready)
+			return 0;
+		if (hand_up(s, r, e))
 			return -1;
-	return 0;
+		forget(r);
+		t->n_up++;
+	}
 }
 
 static int mcts_begin(struct search *s, struct err *e)
