@@ -4,12 +4,12 @@
 #
 #     tools/train/all.sh [eagle] [model] [medusa]        (without a name: all three)
 #
-# On two quiet cores each drafter takes less than an hour. ROUNDS, THREADS, OUT and MODEL may be set; to begin anew,
-# delete OUT (build/train).
+# On two quiet cores each training takes less than an hour. ROUNDS, WORKERS, OUT and MODEL may be set, and BEGIN=1 to go
+# on from the files in demos/models; to begin anew, delete OUT (build/train).
 set -eu
 cd "$(dirname "$0")/../.."
 OUT=${OUT:-build/train} MODEL=${MODEL:-models/SmolLM2-135M-Instruct.Q4_1.gguf} ROUNDS=${ROUNDS:-4}
-THREADS=${THREADS:-$(nproc)} VENV=${VENV:-build/train/venv}
+WORKERS=${WORKERS:-$(nproc)} BEGIN=${BEGIN:-} VENV=${VENV:-build/train/venv}
 PYTHON=$VENV/bin/python
 export VENV
 [ $# -gt 0 ] || set -- eagle model medusa
@@ -21,14 +21,15 @@ $PYTHON tools/train/features.py "$OUT/data" "$MODEL" "$OUT/features"
 $PYTHON tools/train/target.py "$MODEL" "$OUT/features"
 for kind; do
 	case $kind in
-	eagle) file=eagle steps=2400 ;;
-	model) file=draft steps=2400 ;;
-	medusa) file=medusa steps=1600 ;;
+	eagle) file=eagle options='--steps 2800 --lr 1.5e-3 --temperature 0.5 --deep 3 --later 0.6 --feature-weight 0.05' ;;
+	model) file=draft options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
+	medusa) file=medusa options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
 	*) echo "all.sh: $kind is no drafter: eagle, model or medusa" >&2; exit 2 ;;
 	esac
-	$PYTHON tools/train/train.py "$kind" "$OUT/features" "$MODEL" "$OUT/out" --name "$file" --steps "$steps" \
-		--threads "$THREADS"
-	$PYTHON tools/train/export.py "$kind" "$OUT/out/$file.ckpt" "$MODEL" "demos/models/$file.gguf" \
+	[ -z "$BEGIN" ] || options="$options --lr 6e-4 --begin demos/models/$file.gguf"
+	# shellcheck disable=SC2086
+	$PYTHON tools/train/train.py "$kind" "$OUT/features" "$MODEL" "$OUT/out" --name "$file" --workers "$WORKERS" $options
+	$PYTHON tools/train/export.py "$OUT/out/$file.ckpt" "$MODEL" "demos/models/$file.gguf" \
 		--features "$OUT/features" --reference "tests/data/draft_$file.json" --figures "$OUT/out/$file.export.json"
 	cp "$OUT/out/$file.csv" "docs/training_$file.csv"
 done

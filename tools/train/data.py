@@ -9,8 +9,8 @@
 3. edits: answers and code of step 2 put into a dozen requests (correct this, shorten this, rename that),
    and the answers to those.
 
-A round makes about 150 thousand tokens of answers, and rounds differ in their seeds alone. Each step is cut into shards, each shard is one `cutaway run --batch`, and a shard that is there is not made
-again: stop it at any time. Draws are keyed by seed, position and line, so the same text comes on any machine.
+A round makes about 200 thousand tokens of answers, and rounds differ in their seeds alone. Each step is cut into shards,
+each shard is one `cutaway run --batch`, and a shard that is there is not made again: stop it at any time. Draws are keyed by seed, position and line, so the same text comes on any machine.
 A line of OUT/*.jsonl: {"kind", "temp", "prompt": ids, "ids": ids of the answer, "finish", "text"}. Only the
 standard library is needed."""
 import argparse
@@ -62,7 +62,7 @@ class Maker:
         path = os.path.join(self.out, name + ".raw")
         if not os.path.exists(path):
             command = [self.args.cutaway, "run", "--batch", "-", "--no-record", "--slots", str(self.args.slots),
-                       *options]
+                       "--threads", str(self.args.threads), *options]
             if self.args.model:
                 command += ["--model", self.args.model]
             with open(path + ".part", "wb") as part:
@@ -104,12 +104,12 @@ class Maker:
 
     def round(self, seed):
         rng = random.Random(seed)
-        chat = self.turns("chat", CHAT_OPENINGS, 512, seed + 1000)
-        code = self.turns("code", CODE_OPENINGS, 192, seed + 2000)
+        chat = self.turns("chat", CHAT_OPENINGS, 768, seed + 1000)
+        code = self.turns("code", CODE_OPENINGS, 128, seed + 2000)
         code_answers = self.answers("code", code, seed + 3000, 320)
         chat_answers = self.answers("chat", chat, seed + 4000, 320)
-        texts = list(filter(None, (passage(a["text"], rng, 700) for a in chat_answers)))[:180]
-        codes = list(filter(None, (code_of(a["text"]) for a in code_answers)))[:76]
+        texts = list(filter(None, (passage(a["text"], rng, 700) for a in chat_answers)))[:120]
+        codes = list(filter(None, (code_of(a["text"]) for a in code_answers)))[:40]
         prompts = [EDITS[i % len(EDITS)].format(t) for i, t in enumerate(texts)]
         prompts += [CODE_EDITS[i % len(CODE_EDITS)].format(t) for i, t in enumerate(codes)]
         rng.shuffle(prompts)
@@ -132,11 +132,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out")
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0, help="round to begin with: several may be made at once")
+    parser.add_argument("--threads", type=int, default=0, help="of the engine; 0: one a core")
     parser.add_argument("--cutaway", default="./cutaway")
     parser.add_argument("--model")
     parser.add_argument("--slots", type=int, default=32)
     args = parser.parse_args()
-    for r in range(args.rounds):
+    for r in range(args.first, args.rounds):
         Maker(args, os.path.join(args.out, f"round-{r:02d}")).round(100000 * r)
 
 

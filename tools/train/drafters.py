@@ -1,10 +1,11 @@
 """The three drafters in torch, as the engine computes them: see docs/training.md for their files.
 
-Each has unroll(ids, h, depth): for a batch of conversations, features y[0 .. depth - 1] [batch, n, dim], where
-y[j][t] is what it guesses x[t + 1 + j] from when x[.. t] and h[.. t - 1] are known (x[t] was just drawn) and its
-earlier guesses were right. Right guesses are the text itself, so one pass over a text gives the guesses of every
-depth at every position, in training as in measuring. Logits are Head[ids] · output_norm(y); the head is the target's
-and frozen."""
+Each has unroll(ids, h, start, width, depth): for a batch of conversations and the places start .. start + width - 1 of
+each, features y[0 .. depth - 1] [batch, width, dim], where y[j] at place p is what it guesses x[p + 1] from when
+x[.. p - j] and h[.. p - j - 1] are known (x[p - j] was just drawn) and its earlier guesses were right. Right guesses
+are the text itself, so one pass over a text gives the guesses of every depth at every place, in training as in
+measuring. y[j] at the first j places means nothing: they would need guesses from before `start`. Logits are
+Head[ids] · output_norm(y); the head is the target's and frozen."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -14,6 +15,21 @@ from target import Layer, rms, rope_table
 
 def matrix(rows, cols, scale=1.0):
     return nn.Parameter(torch.randn(rows, cols) * (scale * cols ** -0.5))
+
+
+def late(x, by):
+    """x[t - by] at t of x [batch, n, dim]; zeros before the first."""
+    return F.pad(x, (0, 0, by, 0))[:, :x.shape[1]]
+
+
+def places(start, width, n):
+    """[batch, width] of positions; those beyond the last stand at it."""
+    return (start[:, None] + torch.arange(width)).clamp(max=n - 1)
+
+
+def pick(x, at):
+    """x [batch, n, ...] at positions [batch, width]."""
+    return x[torch.arange(len(x))[:, None], at]
 
 
 class Drafter(nn.Module):
@@ -50,9 +66,8 @@ class Model(Drafter):
             x = block(x, table)
         return x
 
-    def unroll(self, ids, h, depth):
-        y = self.run(ids)
-        return [F.pad(y, (0, 0, 0, j))[:, j:] for j in range(depth)]
+    def unroll(self, ids, h, start, width, depth):
+        return [pick(self.run(ids), places(start, width, ids.shape[1]))] * depth
 
     def tensors(self):
         out = {f"blk.{i}.{name}.weight": p for i, b in enumerate(self.blocks) for name, p in b.named_parameters()}
@@ -83,31 +98,31 @@ class Eagle(Drafter):
         return (F.linear(rms(hidden, self.hidden_norm, self.c.eps), self.fc_hidden) +
                 F.linear(rms(self.embed[ids], self.embed_norm, self.c.eps), self.fc_embed)).float()
 
-    def unroll(self, ids, h, depth):
+    def unroll(self, ids, h, start, width, depth):
         n = ids.shape[1]
-        table, causal = rope_table(self.c, n), torch.ones(n, n, dtype=torch.bool).tril()
-        causal[:, 0] = False
-        late = lambda x, by: F.pad(x, (0, 0, by, 0))[..., :n, :]
-        out, keys, values, hidden = [], [], [], late(h, 1)
+        at, table = places(start, width, n), rope_table(self.c, n)
+        here, columns = [t[at][:, None] for t in table], torch.arange(n)
+        z = self.inputs(ids, late(h, 1))
+        normed = rms(z, self.layer.attn_norm, self.c.eps)
+        keys, values = map(list, zip(self.layer.key_value(normed, table)))
+        z, normed, ids, out = pick(z, at), pick(normed, at), pick(ids, at), []
         for j in range(depth):
-            z = self.inputs(ids, hidden)
-            q, k, v = self.layer.qkv(z, table)
-            group = q.shape[1] // k.shape[1]
-            keys.append(k.repeat_interleave(group, 1))
-            values.append(v.repeat_interleave(group, 1))
-            # There is no z[0], since there is no h[-1]. At t: the keys of the first round up to t - j, and one of each
-            # later round behind them.
-            scores = q @ keys[0].transpose(-1, -2)
-            scores = [scores.float().masked_fill(~(causal if not j else causal.tril(-j)), -1e9)]
-            scores += [(q * late(keys[i], j - i)).sum(-1, keepdim=True).float() for i in range(1, j + 1)]
-            p = torch.softmax(torch.cat(scores, -1) * self.c.head_dim ** -0.5, -1).to(v.dtype)
-            attended = p[..., :n] @ values[0]
-            for i in range(1, j + 1):
-                attended = attended + p[..., n + i - 1:n + i] * late(values[i], j - i)
-            g = self.layer.rest(z, attended)
-            out.append(g)  # at t: guesses x[t + 1] for the moment when x[t - j] was drawn
-            hidden = late(g, 1)
-        return [F.pad(g, (0, 0, 0, j))[:, j:] for j, g in enumerate(out)]
+            if j:
+                z = self.inputs(ids, late(out[-1], 1))
+                normed = rms(z, self.layer.attn_norm, self.c.eps)
+                k, v = self.layer.key_value(normed, here)
+                keys.append(k)
+                values.append(v)
+            # There is no z[0], since there is no h[-1]. At p: the keys of the first round from 1 to p - j, and one of
+            # each later round behind them.
+            seen = [(columns > 0) & (columns <= at[..., None] - j)]
+            seen += [torch.ones(width, width, dtype=torch.bool).tril(i - j).triu(i - j).expand(len(at), -1, -1)
+                     for i in range(1, j + 1)]
+            attended = F.scaled_dot_product_attention(
+                self.layer.query(normed, here), torch.cat(keys, 2), torch.cat(values, 2),
+                torch.cat(seen, 2)[:, None], enable_gqa=True)
+            out.append(self.layer.rest(z, attended))
+        return out
 
     def tensors(self):
         out = {"fc.embed.weight": self.fc_embed, "fc.hidden.weight": self.fc_hidden,
@@ -133,12 +148,13 @@ class Medusa(Drafter):
     def norm_of(self, j):
         return self.output_norms[j]
 
-    def unroll(self, ids, h, depth):
-        """Here y[0] guesses x[t + 1] from h[t - 1]: the target itself gave x[t]."""
-        h, out = F.pad(h, (0, 0, 1, 0))[:, :-1], []
+    def unroll(self, ids, h, start, width, depth):
+        """Here y[0] guesses x[p + 1] from h[p - 1]: the target itself gave x[p]."""
+        at, out = places(start, width, ids.shape[1]), []
         for i in range(min(depth, len(self.norms))):
-            n = rms(h, self.norms[i], self.c.eps)
-            out.append(h + F.linear(F.silu(F.linear(n, self.gates[i])) * F.linear(n, self.ups[i]), self.downs[i]))
+            one = pick(late(h, 1 + i), at)
+            n = rms(one, self.norms[i], self.c.eps)
+            out.append(one + F.linear(F.silu(F.linear(n, self.gates[i])) * F.linear(n, self.ups[i]), self.downs[i]))
         return out
 
     def tensors(self):

@@ -25,6 +25,7 @@ static int open_all(struct features *s, const char *path, struct err *e)
 	struct engine_options o = ENGINE_DEFAULTS;
 	o.model = path;
 	o.slots = 1;
+	o.threads = 1; /* several processes share the work better than threads that wait for each other */
 	if (engine_open(&s->engine, &o, e))
 		return -1;
 	const struct model_config *c = &s->engine->model->config;
@@ -39,10 +40,8 @@ static int open_all(struct features *s, const char *path, struct err *e)
 						  .head_dim = c->head_dim};
 	s->kv.page_bytes = k_kv_page_bytes(&s->kv);
 	s->kv.base = k_alloc(s->engine->kernels, (size_t)n_pages * s->kv.page_bytes, K_WORK, "the pages", e);
-	return !s->kv.base ||
-				   forward_open(&s->forward, s->engine->model, &s->kv, CHUNK, 1, 1, ctx, e)
-			   ? -1
-			   : 0;
+	struct forward_sizes most = { .rows = CHUNK, .out = 1, .observed = 1, .ctx = ctx };
+	return !s->kv.base || forward_open(&s->forward, s->engine->model, &s->kv, most, e) ? -1 : 0;
 }
 
 static void close_all(struct features *s)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What the target felt at every token of the data: its residual stream behind the last layer, kept as f16.
 
-    features.py DATA MODEL OUT [PROGRAM]
+    features.py DATA MODEL OUT [--program PROGRAM] [--share I N]
 
-The engine itself computes it (features.c: PROGRAM, build/tools/train/features). One file OUT/round-NN-KIND.pt for
-each of the data's, computed once; a file that is there is kept."""
+The engine itself computes it (features.c: PROGRAM, build/tools/train/features), into files OUT/round-NN-KIND-NN.pt of 128
+conversations; a file that is there is kept."""
+import argparse
 import array
 import glob
 import json
@@ -18,6 +19,7 @@ import torch
 
 from target import Config, read_meta
 
+PART = 128
 HELD_OUT = 16  # every 16th conversation of a kind is never trained on
 
 
@@ -74,18 +76,32 @@ def load(out):
     return rows
 
 
-def main():
-    data, model, out = sys.argv[1:4]
-    program = sys.argv[4] if len(sys.argv) > 4 else "build/tools/train/features"
-    os.makedirs(out, exist_ok=True)
-    dim = Config(read_meta(model)).dim
+def parts_of(data):
+    """(name, rows) of parts of PART conversations."""
     for source in sorted(glob.glob(os.path.join(data, "round-*", "*.jsonl"))):
         name = os.path.basename(os.path.dirname(source)) + "-" + os.path.basename(source)[:-6]
-        path = os.path.join(out, name + ".pt")
+        rows = read_rows(source)
+        for i in range(0, len(rows), PART):
+            yield f"{name}-{i // PART:02d}", rows[i:i + PART]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data")
+    parser.add_argument("model")
+    parser.add_argument("out")
+    parser.add_argument("--program", default="build/tools/train/features")
+    parser.add_argument("--share", type=int, nargs=2, default=[0, 1], metavar=("I", "N"),
+                        help="every Nth part from the Ith on: several may run at once")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    dim = Config(read_meta(args.model)).dim
+    for name, rows in list(parts_of(args.data))[args.share[0]::args.share[1]]:
+        path = os.path.join(args.out, name + ".pt")
         if os.path.exists(path):
             continue
-        rows, begun = read_rows(source), time.time()
-        compute(program, model, rows, dim)
+        begun = time.time()
+        compute(args.program, args.model, rows, dim)
         torch.save(rows, path + ".part")
         os.rename(path + ".part", path)
         tokens = sum(len(r["ids"]) for r in rows)

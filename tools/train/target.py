@@ -86,20 +86,23 @@ class Layer(nn.Module):
     def split(self, x, matrix):
         return F.linear(x, matrix).unflatten(-1, (-1, self.c.head_dim)).transpose(1, 2)
 
-    def qkv(self, x, table):
-        n = rms(x, self.attn_norm, self.c.eps)
-        return (rope(self.split(n, self.attn_q), table), rope(self.split(n, self.attn_k), table),
-                self.split(n, self.attn_v))
+    def query(self, n, table):
+        """n: the normed input."""
+        return rope(self.split(n, self.attn_q), table)
+
+    def key_value(self, n, table):
+        return rope(self.split(n, self.attn_k), table), self.split(n, self.attn_v)
 
     def rest(self, x, attended):
         x = x + F.linear(attended.transpose(1, 2).flatten(-2), self.attn_output)
         n = rms(x, self.ffn_norm, self.c.eps)
         return x + F.linear(F.silu(F.linear(n, self.ffn_gate)) * F.linear(n, self.ffn_up), self.ffn_down)
 
-    def forward(self, x, table, mask=None):
-        """x [batch, n, dim]; mask None: causal."""
-        q, k, v = self.qkv(x, table)
-        return self.rest(x, F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None, enable_gqa=True))
+    def forward(self, x, table):
+        """x [batch, n, dim], causal."""
+        n = rms(x, self.attn_norm, self.c.eps)
+        q, (k, v) = self.query(n, table), self.key_value(n, table)
+        return self.rest(x, F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
 
 
 class Target(nn.Module):

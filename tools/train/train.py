@@ -5,7 +5,7 @@
 
 KIND: eagle, medusa or model. The loss is the cross-entropy with the target's distribution over the trimmed vocabulary,
 at the temperature that a chat begins with, at each guessed depth, and for eagle a little of the distance of its
-features. Matrices learn by Muon (Jordan 2024), vectors by AdamW; the rates fall linearly to a tenth.
+features. Matrices learn by Muon (Jordan 2024), vectors by AdamW; the rates fall linearly to nothing.
 OUT/KIND.ckpt is written every 50 steps and gone on from; OUT/KIND.csv has the loss; OUT/KIND.json the acceptance."""
 import argparse
 import csv
@@ -16,181 +16,142 @@ import sys
 import time
 
 import torch
-import torch.nn.functional as F
+import torch.distributed as dist
 
 import features
+import file
 from drafters import KINDS
-from target import Target, rms
-
-DEPTH_MEASURED = 5
-
-
-def trimmed(rows, size, eos, vocab):
-    """Ids for the drafter's head, ascending: the most frequent of the answers, and then, since a vocabulary of merges
-    is ordered by the frequency of a much larger text, the lowest."""
-    counts = [0] * vocab
-    for row in rows:
-        for i in row["ids"][row["start"]:]:
-            counts[i] += 1
-    counts[eos] = 1 << 60
-    return sorted(sorted(range(vocab), key=lambda i: (-counts[i], i))[:size])
+from losses import covered, loss_of, trimmed
+from measure import Batch, held_out, measure, told
+from target import Target
 
 
-def covered(ids, rows):
-    """The share of answers' tokens that are among ids."""
-    ids, tokens = set(ids), [i for row in rows for i in row["ids"][row["start"]:]]
-    return sum(i in ids for i in tokens) / max(1, len(tokens))
-
-
-def batch(rows, part):
-    """ids, h, and (row, position) pairs p where x[p + 1] is to be guessed: all of the answers but their first."""
-    ids = features.pad(rows, part)
-    h = torch.zeros(*ids.shape, rows[part[0]]["h"].shape[1])
-    for k, i in enumerate(part):
-        h[k, :len(rows[i]["ids"])] = rows[i]["h"].float()
-    at = [(k, p) for k, i in enumerate(part) for p in range(rows[i]["start"], len(rows[i]["ids"]) - 1)]
-    return ids, h, tuple(torch.tensor(at).T) if at else None
-
-
-class CrossEntropy(torch.autograd.Function):
-    """Mean cross-entropy of softmax(head · y) with the distributions goal. Its gradient is made on the way, since the
-    logits are what takes the time and the memory."""
-
-    @staticmethod
-    def forward(ctx, y, head, goal):
-        logits = F.linear(y.to(head.dtype), head).float()
-        log_sum = logits.logsumexp(-1, keepdim=True)
-        loss = (log_sum.squeeze(-1) - (goal * logits).sum(-1)).mean()
-        d = logits.sub_(log_sum).exp_().sub_(goal).mul_(1 / len(goal)).to(head.dtype)
-        ctx.save_for_backward(d @ head)
-        return loss
-
-    @staticmethod
-    def backward(ctx, grad):
-        return ctx.saved_tensors[0].float() * grad, None, None
-
-
-def loss_of(drafter, target, head, rows, part, args):
-    ids, h, at = batch(rows, part)
-    with torch.no_grad():
-        direction = rms(h[at], target.norm, drafter.c.eps)
-        goal = torch.softmax(F.linear(direction.bfloat16(), head).float() / args.temperature, -1)
-    total, losses = 0, []
-    for j, y in enumerate(drafter.unroll(ids, h, args.depth)):
-        some = slice(None) if not j else slice(int(torch.randint(2, ())), None, 2)  # every second one of the later
-        normed = rms(y[at[0][some], at[1][some] - j].float(), drafter.norm_of(j), drafter.c.eps)
-        one = CrossEntropy.apply(normed, head, goal[some])
-        losses.append(one.item())
-        total = total + one * 0.8 ** j
-        if args.feature_weight:
-            total = total + F.smooth_l1_loss(normed, direction[some]) * (args.feature_weight * 0.8 ** j)
-    return total, losses
-
-
-def chains(right, n):
-    """right[j][t] over t: how many guesses in a row are right at each t of n."""
-    out = []
-    for t in range(n):
-        a = 0
-        while a < len(right) and t + a < n and right[a][t]:
-            a += 1
-        out.append(a)
-    return out
-
-
-@torch.no_grad()
-def measure(drafter, rows, tokens=4096):
-    """By kind of prompt: how often at least j guesses in a row are right, and tokens a step in a walk."""
-    found = {}
-    for part in features.batches(rows, tokens):
-        ids, h, _ = batch(rows, part)
-        with torch.autocast("cpu", torch.bfloat16):
-            guesses = [drafter.ids[drafter.logits(y, j).argmax(-1)]
-                       for j, y in enumerate(drafter.unroll(ids, h, DEPTH_MEASURED))]
-        for k, i in enumerate(part):
-            first, last = rows[i]["start"], len(rows[i]["ids"]) - 1
-            right = [[p + j < last and bool(g[k, p] == ids[k, p + 1 + j]) for p in range(first, last)]
-                     for j, g in enumerate(guesses)]
-            lengths = chains(right, last - first)
-            at = steps = 0
-            while at < len(lengths):
-                at, steps = at + lengths[at] + 1, steps + 1
-            one = found.setdefault(rows[i]["kind"], {"positions": 0, "tokens": 0, "steps": 0,
-                                                     "least": [0] * len(guesses)})
-            one["positions"] += len(lengths)
-            one["tokens"] += at
-            one["steps"] += steps
-            for a in lengths:
-                for j in range(a):
-                    one["least"][j] += 1
-    return {kind: {"positions": f["positions"], "acceptance": [round(c / f["positions"], 4) for c in f["least"]],
-                   "tokens_per_step": round(f["tokens"] / f["steps"], 3)} for kind, f in sorted(found.items())}
+def scale_of(p):
+    """Of a matrix's steps: in proportion to its numbers, of which 0.04 is the usual size. One that begins at nothing is
+    Medusa's that writes to the target's residual stream itself, and is to take steps of that stream's size (about 30)."""
+    size = p.detach().square().mean().sqrt().item() / 0.04
+    return min(max(size, 0.3), 3) if size else 30
 
 
 def optimizers(drafter, lr):
-    """A matrix that writes to the target's residual stream itself is to take steps of the stream's size (about 30)."""
-    wide = {n: p for n, p in drafter.named_parameters() if p.dim() == 2}
+    wide = [{"params": [p], "scale": scale_of(p)} for p in drafter.parameters() if p.dim() == 2]
     rest = [p for p in drafter.parameters() if p.dim() != 2]
-    groups = [{"params": [p for n, p in wide.items() if n.startswith("downs") == big], "scale": 30 if big else 1}
-              for big in (False, True) if any(n.startswith("downs") == big for n in wide)]
-    return [torch.optim.Muon(groups, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
+    return [torch.optim.Muon(wide, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
             torch.optim.AdamW(rest, lr=lr, weight_decay=0, betas=(0.9, 0.95))]
 
 
 def order_of(rows, tokens, epoch, seed):
-    """Batches of one epoch: rows of like length together, so that little is padding, in a new order."""
-    rng = random.Random(seed * 1000 + epoch)
-    order = sorted(range(len(rows)), key=lambda i: (len(rows[i]["ids"]) + rng.randrange(40), i))
-    parts = list(features.batches(rows, tokens, order))
+    """Batches of one epoch: answers of like length together, so that little is padding, in a new order."""
+    rng, parts, part = random.Random(seed * 1000 + epoch), [], []
+    length = lambda i: len(rows[i]["ids"]) - rows[i]["start"]
+    for i in sorted(range(len(rows)), key=lambda i: (length(i) + rng.randrange(40), i)):
+        if part and (len(part) + 1) * max(map(length, part + [i])) > tokens:
+            parts.append(part)
+            part = []
+        part.append(i)
+    if len(part) < 4 and parts:  # every worker is to have some
+        parts[-1] += part
+    else:
+        parts.append(part)
     rng.shuffle(parts)
     return parts
 
 
-def train(drafter, target, rows, args, path):
-    head = drafter.head.bfloat16()
-    opts, step, epoch, parts = optimizers(drafter, args.lr), 0, 0, []
-    if os.path.exists(path + ".ckpt"):
-        saved = torch.load(path + ".ckpt")
-        drafter.load_state_dict(saved["drafter"])
-        for opt, state in zip(opts, saved["opts"]):
+class Training:
+    def __init__(self, drafter, target, rows, args, path):
+        self.drafter, self.target, self.rows, self.args, self.path = drafter, target, rows, args, path
+        self.head, self.opts = drafter.head.bfloat16(), optimizers(drafter, args.lr)
+        self.step, self.epoch, self.parts, self.seconds = 0, 0, [], 0.0
+        if os.path.exists(path + ".ckpt"):
+            self.go_on(torch.load(path + ".ckpt"))
+
+    def go_on(self, saved):
+        self.drafter.load_state_dict(saved["drafter"])
+        for opt, state in zip(self.opts, saved["opts"]):
             opt.load_state_dict(state)
-        step, epoch = saved["step"], saved["epoch"]
-        parts = order_of(rows, args.tokens, epoch - 1, args.seed)[saved["left"]:] if epoch else []
-    log = open(path + ".csv", "a" if step else "w", newline="")
-    writer, begun, first, mean = csv.writer(log), time.time(), step, []
-    if not step:
-        writer.writerow(["step", "epoch"] + [f"loss_{j + 1}" for j in range(args.depth)])
-    while step < args.steps:
-        if not parts:
-            parts, epoch = order_of(rows, args.tokens, epoch, args.seed), epoch + 1
-        rate = min(1, (step + 1) / 20) * (1 - 0.9 * step / args.steps)
-        for opt in opts:
+        self.step, self.epoch, self.seconds = saved["step"], saved["epoch"], saved["seconds"]
+        parts = order_of(self.rows, self.args.tokens, self.epoch - 1, self.args.seed)
+        self.parts = parts[len(parts) - saved["left"]:]
+
+    def save(self):
+        torch.save({"drafter": self.drafter.state_dict(), "opts": [o.state_dict() for o in self.opts],
+                    "step": self.step, "epoch": self.epoch, "left": len(self.parts), "seconds": self.seconds,
+                    "kind": self.args.kind, "ids": self.drafter.ids, "shape": self.args.shape}, self.path + ".ckpt.part")
+        os.rename(self.path + ".ckpt.part", self.path + ".ckpt")
+
+    def set_rate(self):
+        """Warm-up, then linear to nothing."""
+        rate = min(1, (self.step + 1) / 20) * (1 - self.step / self.args.steps)
+        for opt in self.opts:
             for group in opt.param_groups:
-                group["lr"] = args.lr * rate * group.get("scale", 1)
+                group["lr"] = self.args.lr * rate * group.get("scale", 1)
+
+    def one(self):
+        args = self.args
+        if not self.parts:
+            self.parts, self.epoch = order_of(self.rows, args.tokens, self.epoch, args.seed), self.epoch + 1
+        rows = [self.rows[i] for i in self.parts.pop(0)][args.rank::args.workers]
+        torch.manual_seed(args.seed * 1000000 + self.step)  # so that a training that was stopped goes on the same
+        depth = args.depth if self.step % args.deep == 0 else min(2, args.depth)
         with torch.autocast("cpu", torch.bfloat16):
-            loss, losses = loss_of(drafter, target, head, rows, parts.pop(0), args)
+            loss, losses = loss_of(self.drafter, self.target, self.head, rows, Batch(rows), args, depth)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(drafter.parameters(), 1.0)
-        for opt in opts:
+        self.average()
+        torch.nn.utils.clip_grad_norm_(self.drafter.parameters(), 1.0)
+        self.set_rate()
+        for opt in self.opts:
             opt.step()
             opt.zero_grad()
-        mean.append(losses)
-        step += 1
-        if step % 10 == 0 or step == args.steps:
-            row = [f"{sum(m[j] for m in mean) / len(mean):.4f}" for j in range(len(losses))]
-            writer.writerow([step, epoch] + row)
-            log.flush()
-            mean = []
-            print(f"{step} of {args.steps}: {' '.join(row)}  "
-                  f"{(time.time() - begun) / (step - first):.2f} s a step", flush=True)
-        if step % 50 == 0 or step == args.steps:
-            whole = len(order_of(rows, args.tokens, epoch - 1, args.seed))
-            torch.save({"drafter": drafter.state_dict(), "opts": [o.state_dict() for o in opts], "step": step,
-                        "epoch": epoch, "left": whole - len(parts), "ids": drafter.ids,
-                        "shape": args.shape}, path + ".ckpt.part")
-            os.rename(path + ".ckpt.part", path + ".ckpt")
-    log.close()
-    return epoch
+        self.step += 1
+        return losses
+
+    def average(self):
+        """The gradients of all workers."""
+        if self.args.workers == 1:
+            return
+        parameters = list(self.drafter.parameters())
+        flat = torch.cat([p.grad.flatten() for p in parameters])
+        dist.all_reduce(flat)
+        flat /= self.args.workers
+        for p, grad in zip(parameters, flat.split([p.numel() for p in parameters])):
+            p.grad.copy_(grad.view_as(p))
+
+    def run(self):
+        log = open(os.devnull if self.args.rank else self.path + ".csv", "a" if self.step else "w", newline="")
+        writer, mean, begun = csv.writer(log), [[] for _ in range(self.args.depth)], time.time()
+        if not self.step:
+            writer.writerow(["step", "epoch"] + [f"loss_{j + 1}" for j in range(self.args.depth)])
+        while self.step < self.args.steps:
+            for of_depth, loss in zip(mean, self.one()):
+                of_depth.append(loss)
+            last = self.step == self.args.steps
+            if self.step % 10 == 0 or last:
+                row = [f"{sum(m) / len(m):.4f}" if m else "" for m in mean]
+                writer.writerow([self.step, self.epoch] + row)
+                log.flush()
+                mean = [[] for _ in mean]
+                self.seconds, begun = self.seconds + time.time() - begun, time.time()
+                print(f"{self.args.rank}: {self.step} of {self.args.steps}: {' '.join(row)}  {self.seconds / self.step:.2f} s a step",
+                      flush=True)
+            if not self.args.rank and (self.step % 50 == 0 or last):
+                self.save()
+        log.close()
+
+
+def fork(args, path):
+    """Becomes so many workers, each with its share of every batch; they share cores better than threads, which wait for
+    each other in every product."""
+    meeting = path + ".meeting"
+    if args.workers == 1:
+        return 0
+    if os.path.exists(meeting):
+        os.remove(meeting)
+    rank = next((r for r in range(1, args.workers) if not os.fork()), 0)
+    if rank:
+        os.setsid()
+    dist.init_process_group("gloo", init_method="file://" + os.path.abspath(meeting), rank=rank,
+                            world_size=args.workers)
+    return rank
 
 
 def main():
@@ -200,22 +161,25 @@ def main():
     parser.add_argument("model")
     parser.add_argument("out")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--tokens", type=int, default=2048, help="of a batch, padding counted")
+    parser.add_argument("--tokens", type=int, default=2048, help="of a batch's answers, padding counted")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--depth", type=int, default=3, help="guesses ahead that are trained")
+    parser.add_argument("--deep", type=int, default=1, help="every so many steps go all the depth, others 2")
+    parser.add_argument("--later", type=float, default=0.8, help="weight of a guess against the one before it")
+    parser.add_argument("--others", type=int, default=512, help="rows of the head that are nobody's goal, by chance")
     parser.add_argument("--feature-weight", type=float, default=0.1)
     parser.add_argument("--temperature", type=float, default=0.7, help="of the target's distribution")
     parser.add_argument("--vocab", type=int, default=8192, help="ids of the trimmed vocabulary")
     parser.add_argument("--layers", default="0,29", help="model: the target's layers that it begins as")
     parser.add_argument("--heads", type=int, default=4, help="medusa")
     parser.add_argument("--ffn", type=int, default=768, help="medusa")
-    parser.add_argument("--begin", help="a checkpoint of the same kind and shape, whose weights it begins with")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--begin", help="a drafter's file whose weights it begins with")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--name", help="of the files; without it: KIND")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(1)
     if args.kind != "eagle":
         args.feature_weight = 0
     if args.kind == "model":
@@ -223,31 +187,33 @@ def main():
     if args.kind == "medusa":
         args.depth = args.heads
     os.makedirs(args.out, exist_ok=True)
+    args.shape = {"model": {"layers": [int(i) for i in args.layers.split(",")]},
+                  "medusa": {"heads": args.heads, "ffn": args.ffn}}.get(args.kind, {})
     target, rows = Target(args.model), features.load(args.features)
     seen = [r for r in rows if not r["held_out"]]
-    kept = [r for r in rows if r["held_out"] and r["temp"] == 0]
-    ids = trimmed(seen, args.vocab, target.c.eos, target.c.vocab)
-    coverage = covered(ids, [r for r in rows if r["held_out"]])
-    more = {"model": {"layers": [int(i) for i in args.layers.split(",")]},
-            "medusa": {"heads": args.heads, "ffn": args.ffn}}.get(args.kind, {})
-    drafter = KINDS[args.kind](target, torch.tensor(ids), **more)
-    args.shape = more
-    if args.begin:
-        drafter.load_state_dict(torch.load(args.begin)["drafter"])
-    del target.blocks
+    kept = held_out(rows)
     path = os.path.join(args.out, args.name or args.kind)
+    ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
+    coverage = covered(ids.tolist(), [r for r in rows if r["held_out"]])
+    if args.begin:
+        drafter = file.read(args.begin, target, ids)
+    else:
+        drafter = KINDS[args.kind](target, ids, **args.shape)
+    del target.blocks
     print(f"{args.kind}: {sum(p.numel() for p in drafter.parameters())} parameters, {len(ids)} ids, coverage "
           f"{coverage:.4f}; {len(seen)} conversations of {sum(len(r['ids']) for r in seen)} tokens, {len(kept)} held out",
           flush=True)
-    begun = time.time()
-    epochs = train(drafter, target, seen, args, path)
+    args.rank = fork(args, path)
+    training = Training(drafter, target, seen, args, path)
+    training.run()
+    if args.rank:
+        return
     figures = measure(drafter, kept)
-    for kind, f in figures.items():
-        print(f"{kind}: acceptance {f['acceptance']}, {f['tokens_per_step']} tokens a step of {f['positions']}")
-    with open(path + ".json", "w") as file:
+    print(told(figures))
+    with open(path + ".json", "w") as out:
         json.dump({"args": vars(args), "coverage": coverage, "tokens": sum(len(r["ids"]) for r in seen),
-                   "answer_tokens": sum(len(r["ids"]) - r["start"] for r in seen), "epochs": epochs,
-                   "seconds": round(time.time() - begun), "held_out": figures}, file, indent=1)
+                   "answer_tokens": sum(len(r["ids"]) - r["start"] for r in seen), "epochs": training.epoch,
+                   "seconds": round(training.seconds), "held_out": figures}, out, indent=1)
 
 
 if __name__ == "__main__":

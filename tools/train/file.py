@@ -1,0 +1,58 @@
+"""A drafter's GGUF file, written and read: the layout is in docs/training.md."""
+import gguf
+import numpy as np
+import torch
+
+from drafters import KINDS
+from target import read_gguf
+
+TYPES = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_1": gguf.GGMLQuantizationType.Q4_1}
+
+
+def write(path, drafter, target, name, quantised):
+    out = gguf.GGUFWriter(path, "cutaway-draft")
+    out.add_name(f"{target.c.name} {drafter.kind} drafter")
+    out.add_license("apache-2.0")
+    out.add_string("cutaway.draft.kind", drafter.kind)
+    out.add_string("cutaway.draft.target", name)
+    out.add_uint32("cutaway.draft.vocab", target.c.vocab)
+    out.add_uint32("cutaway.draft.dim", target.c.dim)
+    out.add_string("cutaway.draft.vocab_hash", target.c.vocab_hash)
+    out.add_array("cutaway.draft.ids", [int(i) for i in drafter.ids])
+    if drafter.kind == "model":
+        out.add_uint32("cutaway.draft.layers", len(drafter.made_of))
+        out.add_key_value("cutaway.draft.from", [int(i) for i in drafter.made_of], gguf.GGUFValueType.ARRAY,
+                          gguf.GGUFValueType.UINT32)
+    if drafter.kind == "medusa":
+        out.add_uint32("cutaway.draft.heads", len(drafter.norms))
+    for tensor, p in drafter.tensors().items():
+        values = p.detach().float().numpy()
+        if values.ndim == 1:
+            out.add_tensor(tensor, np.ascontiguousarray(values))
+        else:
+            out.add_tensor(tensor, gguf.quants.quantize(values, quantised), raw_dtype=quantised)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+def read(path, target, ids=None):
+    """The drafter of a file; with other ids, if there are some: its weights know nothing of them."""
+    meta, tensors = read_gguf(path)
+    kind = meta["cutaway.draft.kind"]
+    shape = {"model": lambda: {"layers": meta["cutaway.draft.from"]}, "eagle": dict,
+             "medusa": lambda: {"heads": meta["cutaway.draft.heads"], "ffn": len(tensors["medusa.0.gate.weight"])}}
+    drafter = KINDS[kind](target, torch.tensor(meta["cutaway.draft.ids"]) if ids is None else ids, **shape[kind]())
+    with torch.no_grad():
+        for name, p in drafter.tensors().items():
+            p.copy_(tensors.pop(name))
+    assert not tensors, sorted(tensors)
+    return drafter
+
+
+def read_checkpoint(path, target):
+    saved = torch.load(path)
+    drafter = KINDS[saved["kind"]](target, saved["ids"], **saved["shape"])
+    drafter.load_state_dict(saved["drafter"])
+    return drafter
