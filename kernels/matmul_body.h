@@ -7,7 +7,7 @@
  * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
  * struct k_tiling). Leaves `tiling`, packed_bytes() and pack().
  * Thread: called by all threads of a pool; no state. */
-enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 2560 };
+enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
 /* Those of a block alone are read where they are used. */
 INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)

@@ -330,6 +330,12 @@ static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
 	}
 }
 
+/* Codes that exceed their weights need them; with a minimum a code is what it is. */
+static bool wants_sums(enum k_type type)
+{
+	return k_is_quantised(type) && type != K_Q4_1 && type != K_Q5_1 && type != K_Q4_K && type != K_Q5_K;
+}
+
 /* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
  * by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
@@ -350,7 +356,7 @@ static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t
 	for (int32_t from = 0; from < a->n; from += strip) {
 		int32_t to = a->n - from < strip ? a->n : from + strip;
 
-		if (k_is_quantised(w->type))
+		if (wants_sums(w->type))
 			sum_sixteens(a->in.q + (size_t)from * dim, (size_t)(to - from) * dim / 16, sums);
 		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
 			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
