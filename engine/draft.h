@@ -64,7 +64,8 @@ struct draft_job {
 	const int32_t *ids; /* prompt and text so far; what follows ids[n - 1] is to be guessed */
 	int32_t n, n_prompt;
 	int32_t nodes, depth;  /* at most so many nodes, at most so many tokens ahead; both at least 1 */
-	const int32_t *pages;  /* its block table; with needs_pages fit for writing positions n - 1 … n + depth - 1 */
+	const int32_t *pages;  /* its block table … */
+	bool writable;         /* … which positions n - 1 … n + depth - 1 may be written to: for needs_pages; no guess without */
 	const struct sample_params *params; /* how the target draws: a drafter at a temperature draws with the */
 	int64_t sample;                     /* same key (PURPOSE_TARGET, the position), which makes them agree more */
 	bool rejection;        /* judged by modified rejection: see draft.dense */

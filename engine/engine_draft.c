@@ -24,7 +24,7 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 
 	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
 							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
-							   .pages = r->pages, .params = &r->params, .sample = r->sample,
+							   .pages = r->pages, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
 							   .rejection = e->rejection, .out = &r->draft };
 }
 

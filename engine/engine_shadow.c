@@ -111,6 +111,7 @@ static bool lend_pages(struct engine *e, struct draft_job *job)
 	if ((job->n - 1) % size)
 		kv_copy(&e->kv, table[first], job->pages[first]);
 	job->pages = table;
+	job->writable = true;
 	return true;
 }
 

@@ -34,6 +34,7 @@ struct request {
 
 	struct search_member *member; /* of a search, or NULL: search_impl.h */
 	struct draft draft; /* guesses to verify in the coming step */
+	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
 	char **stop;        /* NULL-terminated, or NULL */
 	char *stop_json;

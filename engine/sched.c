@@ -481,11 +481,9 @@ static void plan_drafts(struct sched *s, const struct plan *p)
 	nodes = n ? min32((most - n) / n, DRAFT_NODES) : 0;
 	if (!s->propose || nodes < 1)
 		return;
-	for (int32_t i = 0; s->draft_pages && i < n; i++)
-		if (!has_draft_pages(s, p, s->ready[i]))
-			s->ready[i--] = s->ready[--n];
-	if (n)
-		s->propose(s->arg, s->ready, n, nodes);
+	for (int32_t i = 0; i < n; i++)
+		s->ready[i]->draft_pages = s->draft_pages && has_draft_pages(s, p, s->ready[i]);
+	s->propose(s->arg, s->ready, n, nodes);
 }
 
 void sched_plan(struct sched *s, struct plan *p)

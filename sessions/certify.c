@@ -20,7 +20,7 @@ struct certify {
 	const struct certify_options *o;
 	struct axes axes;
 	struct workload work[N_TEXTS];
-	struct trail base[N_TEXTS]; /* n = 0: not run */
+	struct trail base[2][N_TEXTS]; /* drawn, and greedy for the rule's axis; n = 0: not run */
 	struct trail trail;			/* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
@@ -142,22 +142,25 @@ static bool compare(struct certify *c, const struct certify_plan *p, const struc
 
 /* ---- one case ---- */
 
-static int run_base(struct certify *c, enum text_size size, struct err *e)
+static int run_base(struct certify *c, enum text_size size, bool greedy, struct err *e)
 {
-	const int choice[N_AXES] = {0};
+	const int choice[N_AXES] = {[AXIS_RULE] = greedy};
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
+	struct trail *base = &c->base[greedy][size];
 	struct evidence ev;
 	int32_t want = p.work.n_ids - 1 + p.work.n_generated;
 	double begin = now();
 	p.model = c->o->model;
-	if (certify_run_case(&p, &c->base[size], &ev, e))
+	snprintf(p.spec, sizeof p.spec, "off");
+	if (certify_run_case(&p, base, &ev, e))
 		return -1;
 	learn(c, &p, now() - begin);
-	if (c->base[size].n != want)
+	if (base->n != want)
 		return err_set(e, ERR_INPUT,
 					   "certify: the base run gave %d tokens of %d; is the model damaged?",
-					   c->base[size].n, want);
-	c->sum->hash = hash_trail(c->sum->hash, &c->base[size]);
+					   base->n, want);
+	if (!greedy)
+		c->sum->hash = hash_trail(c->sum->hash, base);
 	return 0;
 }
 
@@ -203,13 +206,14 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 			   enum text_size size, bool mixed, struct err *e)
 {
 	struct evidence ev;
+	bool greedy = p->choice[AXIS_RULE] != 0;
 	double begin = now();
-	char seen[512] = "", idle[512] = "", label[400];
+	char seen[512] = "", idle[512] = "", label[480];
 	if (certify_run_case(p, &c->trail, &ev, e))
 		return -1;
 	learn(c, p, now() - begin);
 	snprintf(label, sizeof label, "%s %s", axis, what);
-	bool equal = compare(c, p, &c->base[size], label);
+	bool equal = compare(c, p, &c->base[greedy][size], label);
 	int n_idle = count(c, p, &ev, seen, idle, sizeof idle);
 	struct certify_summary *s = c->sum;
 	s->n_cases++;
@@ -305,7 +309,7 @@ static int try_list(struct certify *c, enum speed speed, struct err *e)
 	for (int i = 0; i < c->list.n; i++) {
 		const struct mixed_case *m = &c->list.item[i];
 		struct certify_plan p = plan_item(c, m);
-		char what[320] = "";
+		char what[400] = "";
 		if (speed_of(&p) != speed || too_late(c, &p))
 			continue;
 		describe(c, m->choice, what, sizeof what);
@@ -420,6 +424,7 @@ static int learn_subject(struct certify *c, struct err *e)
 		c->axes.axis[AXIS_CHUNK].n--;
 		axes_number_values(&c->axes);
 	}
+	axes_fit_drafters(&c->axes, engine, c->o->model);
 	engine_close(engine);
 	return 0;
 }
@@ -433,7 +438,8 @@ static int prove(struct certify *c, struct err *e)
 	plan_list(c);
 	try_values(c, true, e);
 	for (int size = 0; size < N_TEXTS; size++)
-		if (c->work[size].n_ids && run_base(c, (enum text_size)size, e))
+		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, e) ||
+									run_base(c, (enum text_size)size, true, e)))
 			return -1;
 	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }

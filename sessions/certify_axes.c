@@ -86,12 +86,17 @@ void axes_fill(struct axes *a)
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
+		[AXIS_DRAFTER] = {"drafter", 10, 10, {"ngram", "ngram tree", "jacobi", "lookahead", "skip", "draft",
+											 "medusa", "eagle", "eagle tree", "auto"}},
+		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
 		[AXIS_WATCHED] = {"watched", 3, 3, {"no", "attention", "recorded"}},
 	};
 	memset(a, 0, sizeof *a);
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
+	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
+		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
 	axes_number_values(a);
 }
 
@@ -119,6 +124,11 @@ bool axes_slow(const struct axes *a, const int *choice)
 	return a->engine[choice[AXIS_KERNELS]].slow;
 }
 
+static bool counts_itself(const char *drafter)
+{
+	return !strcmp(drafter, "lookahead") || !strcmp(drafter, "auto") || !strcmp(drafter, "ngram tree");
+}
+
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
@@ -128,6 +138,8 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 		return NULL;
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row behind n others";
+	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
+		return "lookahead, auto and a tree of n-grams say themselves how many they guess";
 	return NULL;
 }
 
@@ -168,13 +180,90 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 	return pages < whole ? whole : pages;
 }
 
-const char *axes_spec(const struct certify_plan *p)
+/* ---- drafters ---- */
+
+enum { SOME = 4 }; /* guesses, where their number is not what is tried */
+
+int axes_guesses(const struct certify_plan *p)
 {
-	static const char *const spec[] = {
-		"off",		   "ngram:1,1,4", "ngram:2,1,4", "ngram:3,1,4", "ngram:4,1,4",
-		"ngram:5,1,4", "ngram:6,1,4", "ngram:7,1,4", "ngram:8,1,4",
-	};
-	return spec[axes_number(p, AXIS_DRAFTS)];
+	int n = axes_number(p, AXIS_DRAFTS);
+
+	return n ? n : p->choice[AXIS_DRAFTER] || p->choice[AXIS_RULE] ? SOME : 0;
+}
+
+/* With so many guesses, however unlikely they are. */
+static void write_spec(const struct axes *a, const char *drafter, int n, char out[CERTIFY_SPEC])
+{
+	const struct {
+		const char *drafter;
+		int a, b;
+	} nets[] = {{"medusa", n, n}, {"eagle", n, n}, {"eagle tree", (n + 1) / 2, n}};
+	int skip = a->layers * 4 / 5 > 0 ? a->layers * 4 / 5 : 1;
+
+	snprintf(out, CERTIFY_SPEC, "ngram:%d,1,4", n);
+	if (!strcmp(drafter, "ngram tree"))
+		snprintf(out, CERTIFY_SPEC, "ngram:%d,1,4,4,pool", n);
+	else if (!strcmp(drafter, "jacobi"))
+		snprintf(out, CERTIFY_SPEC, "jacobi:%d", n);
+	else if (!strcmp(drafter, "lookahead"))
+		snprintf(out, CERTIFY_SPEC, "lookahead:4,3,4");
+	else if (!strcmp(drafter, "skip"))
+		snprintf(out, CERTIFY_SPEC, "skip:%d,%d,0", skip, n);
+	else if (!strcmp(drafter, "draft"))
+		snprintf(out, CERTIFY_SPEC, "draft:%s%d,%d,0", a->draft_file, n, n);
+	else if (!strcmp(drafter, "auto"))
+		snprintf(out, CERTIFY_SPEC, "auto");
+	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+		if (!strcmp(drafter, nets[i].drafter))
+			snprintf(out, CERTIFY_SPEC, "%.*s:%d,%d,0", (int)strcspn(drafter, " "), drafter, nets[i].a, nets[i].b);
+}
+
+void axes_spec(struct certify_plan *p)
+{
+	int n = axes_guesses(p);
+
+	snprintf(p->spec, sizeof p->spec, "off");
+	if (n)
+		write_spec(p->axes, axes_chosen(p, AXIS_DRAFTER), n, p->spec);
+}
+
+static bool opens(const struct axes *a, struct engine *engine, const char *drafter)
+{
+	struct err ignored = {0};
+	char spec[CERTIFY_SPEC];
+
+	write_spec(a, drafter, SOME, spec);
+	return !engine_set(engine, "spec", spec, &ignored);
+}
+
+/* Where there is no trained draft model, the model drafts for itself, if its path can be said. */
+static bool draft_opens(struct axes *a, struct engine *engine, const char *model)
+{
+	size_t size = strlen(model);
+
+	if (opens(a, engine, "draft"))
+		return true;
+	if (strchr(model, ',') || (*model >= '0' && *model <= '9') || size + 2 > sizeof a->draft_file)
+		return false;
+	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
+	return opens(a, engine, "draft");
+}
+
+void axes_fit_drafters(struct axes *a, struct engine *engine, const char *model)
+{
+	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
+	struct err ignored = {0};
+
+	a->layers = engine_info(engine)->n_layers;
+	v->n = 1;
+	for (int i = 1; i < all.n; i++)
+		if (!strcmp(all.value[i], "auto"))
+			add_value(v, all.value[i]); /* it weighs who opens */
+		else if (strcmp(all.value[i], "draft") ? opens(a, engine, all.value[i]) : draft_opens(a, engine, model))
+			add_value(v, all.value[i]);
+	v->n_quick = v->n;
+	engine_set(engine, "spec", "off", &ignored);
+	axes_number_values(a);
 }
 
 struct engine_options axes_options(const struct certify_plan *p)
@@ -189,7 +278,9 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
-	o.spec = p->choice[AXIS_PREEMPTION] ? "off" : axes_spec(p);
+	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
+	o.rejection = p->choice[AXIS_RULE] != 0;
+	o.counted_cost = strcmp(axes_chosen(p, AXIS_DRAFTER), "auto") ? NULL : p->axes->row_ns;
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;
 	o.pages = pool(p, o.page_size);

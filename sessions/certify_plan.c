@@ -27,7 +27,7 @@ static double prompt_cost(const struct certify_plan *p, bool slow)
 /* Rows of the steps that generate, and of what the company computes before. */
 static double company_rows(const struct certify_plan *p, bool slow)
 {
-	int ahead, company = axes_company(p, &ahead), drafts = axes_number(p, AXIS_DRAFTS);
+	int ahead, company = axes_company(p, &ahead), drafts = axes_guesses(p);
 	int32_t rows = (p->brief ? 2 : p->work.n_generated) * (1 + ahead) + drafts;
 	if (p->choice[AXIS_PREEMPTION])
 		return (double)company * (axes_elder_tokens(p) + 8) + rows;
@@ -36,11 +36,21 @@ static double company_rows(const struct certify_plan *p, bool slow)
 	return rows + 2 * ahead + company * (slow ? 1 : 12);
 }
 
+/* Passes of the drafter's own, in rows of the model. */
+static double drafter_rows(const struct certify_plan *p)
+{
+	const char *drafter = axes_chosen(p, AXIS_DRAFTER);
+	double share = !strcmp(drafter, "skip") ? 0.8 : !strcmp(drafter, "draft") ? (*p->axes->draft_file ? 1 : 0.2) : 0.1;
+	int steps = p->brief ? 2 : p->work.n_generated, all = *p->axes->draft_file && !strcmp(drafter, "draft");
+
+	return p->choice[AXIS_DRAFTER] ? share * axes_guesses(p) * steps + all * p->work.n_ids : 0;
+}
+
 double plan_cost(const struct certify_plan *p)
 {
 	bool slow = axes_slow(p->axes, p->choice);
 	int passes = 1 + p->judged + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
-	double rows = company_rows(p, slow);
+	double rows = company_rows(p, slow) + drafter_rows(p);
 	if (p->choice[AXIS_PAGE_ORDER])
 		rows += CERTIFY_SLOTS;
 	if (slow)
@@ -81,6 +91,7 @@ struct certify_plan plan_case(const struct axes *axes, const struct workload *wo
 		p.judged = false;
 		p.brief = true;
 	}
+	axes_spec(&p);
 	return p;
 }
 
@@ -105,11 +116,13 @@ static uint8_t *cell(certify_grid grid, const struct axes *axes, int a, int i, i
 	return a < b ? &grid[x][y] : &grid[y][x];
 }
 
-/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step. */
+/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step, and drafts that do not
+ * depend on what the text repeats do so at its end. */
 static int values_of(const struct certify_plan *p, int a, int *value)
 {
 	int ahead, n = 0, most = axes_company(p, &ahead) + 1;
 	bool shrinks = a == AXIS_BATCH && p->choice[a] && !p->choice[AXIS_PREEMPTION];
+	bool ends = a == AXIS_DRAFTS && p->choice[a] && p->choice[AXIS_DRAFTER] && !p->brief;
 	if (p->choice[a])
 		value[n++] = p->choice[a];
 	for (int i = 1; shrinks && i < p->axes->axis[a].n; i++) {
@@ -117,6 +130,9 @@ static int values_of(const struct certify_plan *p, int a, int *value)
 		if (x < most && x > ahead)
 			value[n++] = i;
 	}
+	for (int i = 1; ends && i < p->axes->axis[a].n; i++)
+		if (atoi(p->axes->axis[a].value[i]) < axes_number(p, AXIS_DRAFTS))
+			value[n++] = i;
 	return n;
 }
 

@@ -20,6 +20,8 @@ enum axis {
 	AXIS_PREFIX,
 	AXIS_PREEMPTION,
 	AXIS_DRAFTS,
+	AXIS_DRAFTER,
+	AXIS_RULE,
 	AXIS_WATCHED,
 	N_AXES,
 };
@@ -28,6 +30,8 @@ enum {
 	CERTIFY_SLOTS = 18,
 	CERTIFY_BUDGET = 1024,
 	CERTIFY_LONGEST = 520, /* tokens of the longest prompt: more than the largest chunk */
+	CERTIFY_SPEC = 256,
+	CERTIFY_ROWS = 64,
 };
 
 /* Values of an axis; the first is the base. --quick tries the first n_quick of them alone. */
@@ -46,6 +50,9 @@ struct axes {
 	struct axis_engine engine[AXIS_VALUES]; /* of the values of AXIS_KERNELS */
 	int first[N_AXES], n_values; /* values of all axes in one row: where each axis begins, how many */
 	char base_threads[16];
+	double row_ns[CERTIFY_ROWS + 1]; /* auto weighs by these: the same each time, and more rows are cheaper, so it guesses */
+	int32_t layers; /* of the model */
+	char draft_file[CERTIFY_SPEC - 32]; /* of AXIS_DRAFTER's "draft": "" (the trained one) or a model's path and a comma */
 };
 
 enum text_size { TEXT_SHORT, TEXT_HALF, TEXT_MIDDLE, TEXT_LONG, TEXT_DEEP, N_TEXTS };
@@ -76,7 +83,7 @@ struct evidence {
 	int64_t hit;		  /* tokens from the prefix cache */
 	int64_t taken, apart; /* pages ours took; those not beside the page before them */
 	int64_t preempted;	  /* times that ours lost its pages */
-	int64_t judged, accepted;
+	int64_t judged, accepted, by_rejection; /* the last: of those judged, by that rule */
 	int64_t watched, recorded; /* attention events; events in a recording's file */
 };
 
@@ -89,10 +96,13 @@ struct certify_plan {
 	bool brief;	 /* ends when all chosen values were seen: for slow kernels */
 	uint64_t seed; /* of the order of pages */
 	const char *model;
+	char spec[CERTIFY_SPEC]; /* the drafter, once it may guess */
 };
 
 /* certify_axes.c */
 void axes_fill(struct axes *a);
+/* Leaves out the drafters that do not open on this model: engine is one, and idle. */
+void axes_fit_drafters(struct axes *a, struct engine *engine, const char *model);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
 int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */
@@ -100,9 +110,11 @@ bool axes_slow(const struct axes *a, const int *choice);
 /* Why values i and j of axes a and b cannot meet, or NULL: a rule, the same text for all its pairs. */
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j);
 /* Of the start. With preemption nothing is guessed before ours has begun: the others, too, are to take
- * a page when it is foreseen. Then axes_spec(). */
+ * a page when it is foreseen. Then p->spec, which axes_spec() writes. */
 struct engine_options axes_options(const struct certify_plan *p);
-const char *axes_spec(const struct certify_plan *p);
+void axes_spec(struct certify_plan *p);
+/* Tokens that the chosen drafter is to guess in a step; 0: nobody guesses. */
+int axes_guesses(const struct certify_plan *p);
 /* Requests beside ours, and how many of them were there first. */
 int axes_company(const struct certify_plan *p, int *ahead);
 /* Tokens that requests which are to take our pages begin with. */

@@ -111,6 +111,7 @@ static void see_draft(struct run *r, const struct ev_draft *d)
 	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
 		return;
 	r->ev->judged++;
+	r->ev->by_rejection += d->rule == EV_RULE_rejection;
 	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
 }
 
@@ -166,6 +167,8 @@ static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at,
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
+	if (r->plan->choice[AXIS_RULE]) /* rejection draws other tokens, unless there is nothing to draw */
+		q.params.temperature = 0;
 	return engine_submit(r->engine, &q, e);
 }
 
@@ -195,7 +198,7 @@ static int repeat(struct run *r, struct err *e)
 	const struct workload *w = &r->plan->work;
 	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
 		return 0;
-	if (!r->repeated && engine_set(r->engine, "spec", axes_spec(r->plan), e))
+	if (!r->repeated && r->plan->choice[AXIS_PREEMPTION] && engine_set(r->engine, "spec", r->plan->spec, e))
 		return -1;
 	r->repeated = true;
 	return engine_rewind(r->engine, r->request, w->n_ids, r->next, e);

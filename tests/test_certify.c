@@ -59,6 +59,8 @@ static void test_equal(void **state)
 		{"prefill chunk", "7"}, {"batch", "4"},		{"batch", "17"},
 		{"row", "5"},		   {"prefix", "hit"},		{"preemption", "forced"},
 		{"drafts", "4"},	   {"watched", "attention"}, {"watched", "recorded"},
+		{"drafter", "ngram tree"}, {"drafter", "jacobi"}, {"drafter", "lookahead"}, {"drafter", "skip"},
+		{"drafter", "draft"}, {"drafter", "auto"},	 {"rule", "rejection"},
 	};
 	struct seen s = {.model = make_model(1)};
 	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 6};
@@ -87,7 +89,7 @@ static void test_equal(void **state)
 /* Left to run, every pair that can be had meets, in cases that only the seed chooses. */
 struct order {
 	int n;
-	char what[256][320];
+	char what[256][400];
 };
 
 static void note(void *arg, const struct certify_case *c)
@@ -111,6 +113,11 @@ static void test_all_pairs(void **state)
 	struct certify_options o = {.model = path, .seed = 3};
 	if (certify_run(&o, note, &order[0], &sum[0], &e))
 		fail_msg("%s", e.text);
+	for (int i = 0; i < sum[0].n_values; i++)
+		for (int j = i + 1; j < sum[0].n_values; j++)
+			if (sum[0].pair[i][j] == CERTIFY_PAIR_LEFT)
+				print_message("never met: %s %s, %s %s\n", sum[0].value[i].axis, sum[0].value[i].value,
+							  sum[0].value[j].axis, sum[0].value[j].value);
 	assert_int_equal(sum[0].pairs_met, sum[0].pairs_possible);
 	assert_false(sum[0].out_of_time);
 	for (int i = 0; i < sum[0].n_values; i++)

@@ -103,14 +103,19 @@ static int skip_propose(struct drafter *d, const struct draft_job *job, int32_t 
 {
 	struct grow *g = &d->net.grow;
 	struct grow_pass out = { 0 };
+	int32_t n_rows = 0;
 
 	grow_begin(g, job, n);
 	for (int32_t i = 0; i < n; i++)
-		g->row[i] = (struct grow_row){ (int16_t)i, -1 };
-	if (skip_pass(d, g, g->row, n, &out, e))
+		if (job[i].writable)
+			g->row[n_rows++] = (struct grow_row){ (int16_t)i, -1 };
+	if (n_rows && skip_pass(d, g, g->row, n_rows, &out, e))
 		return -1;
-	for (int32_t i = 0; i < n; i++)
-		grow_offer(g, i, -1, net_logits(&d->net, i), &out.stats[i]);
+	for (int32_t i = 0, row = 0; i < n; i++)
+		if (job[i].writable) {
+			grow_offer(g, i, -1, net_logits(&d->net, row), &out.stats[row]);
+			row++;
+		}
 	return net_grow(&d->net, e);
 }
 
