@@ -181,16 +181,16 @@ static void print_spec(const struct bench_spec *r)
 		   r->info.threads, r->plain_tok_s);
 	for (int i = 0; i < r->n_rows; i++)
 		printf("  %d: %.2f", r->rows[i], r->cost[i]);
-	printf("\n\n%-22s %-6s %6s  %-29s  %6s %-14s %7s %9s %7s\n", "drafter", "kind", "a step",
-		   "accepted at 1 2 3 4 5 ahead", "speed", "  10 .. 90 %", "whole", "predicted", "off by");
+	printf("\n\n%-22s %-6s %6s  %-29s  %6s %-14s %7s %7s %9s %7s\n", "drafter", "kind", "a step",
+		   "accepted at 1 2 3 4 5 ahead", "speed", "  10 .. 90 %", "whole", "steady", "predicted", "off by");
 	for (int i = 0; i < r->n; i++) {
 		const struct bench_spec_line *l = &r->line[i];
 
 		printf("%-22s %-6s %6.2f ", l->spec, l->kind, l->steps > 0 ? l->tokens / l->steps : (double)NAN);
 		print_shares(l);
-		printf("  %5.2fx %5.2f .. %5.2f %6.2fx", l->speed, l->low, l->high, l->whole);
+		printf("  %5.2fx %5.2f .. %5.2f %6.2fx %6.2fx", l->speed, l->low, l->high, l->whole, l->steady);
 		if (isfinite(l->predicted))
-			printf(" %8.2fx %+6.1f%%", l->predicted, 100 * (l->predicted / l->whole - 1));
+			printf(" %8.2fx %+6.1f%%", l->predicted, 100 * (l->predicted / l->steady - 1));
 		putchar('\n');
 	}
 }
@@ -259,6 +259,7 @@ static void print_spec_json(const struct bench_spec *r)
 		print_json_number("low", l->low, ",");
 		print_json_number("high", l->high, ",");
 		print_json_number("whole", l->whole, ",");
+		print_json_number("steady", l->steady, ",");
 		print_json_number("predicted", l->predicted, ",");
 		print_json_shares(l);
 	}

@@ -53,7 +53,7 @@ int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth
 /* How deep draft_cost_run() can go with so many rows. */
 int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows);
 
-/* A real step: its kernels' time and its whole. */
+/* A real step: its kernels' time, and its whole but for the drafters. */
 void draft_cost_note(struct draft_cost *c, int32_t rows, double depth, double kernel_ns, double ns,
 					 int32_t tokens);
 /* Kernel time of a step as things stand; rows need not be whole, and may be more than 64 (then on the last slope).

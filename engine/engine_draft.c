@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/search_impl.h"
 
 /* ---- the drafter ---- */
@@ -28,9 +29,8 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 							   .rejection = e->rejection, .out = &r->draft };
 }
 
-static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
+static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
-	struct engine *e = arg;
 	int32_t width = e->draft_ops ? e->draft_ops->width(e->drafter) : nodes;
 	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
 	int64_t start;
@@ -53,6 +53,15 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
 		draft_fit(e->jobs[i].out, &e->jobs[i], e->info.page_size, &spare);
 	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
+}
+
+static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
+{
+	struct engine *e = arg;
+	int64_t start = now_ns();
+
+	ask(e, r, n, nodes);
+	e->counts.drafters_ns += now_ns() - start;
 }
 
 void engine_set_draft_hooks(struct engine *e)
@@ -334,15 +343,22 @@ static void tell_windows(struct engine *e)
 			engine_tell_window(e, e->seen[i].request, w);
 }
 
-int engine_tell_seen(struct engine *e, struct err *err)
+static int tell_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->cost);
 
-	if (!e->n_seen)
-		return 0;
 	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
 		return -1;
 	e->learn_ns = draft_cost_now(&e->cost) - start;
 	tell_windows(e);
 	return e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
+}
+
+int engine_tell_seen(struct engine *e, struct err *err)
+{
+	int64_t start = now_ns();
+	int failed = e->n_seen ? tell_drafters(e, err) : 0;
+
+	e->counts.drafters_ns += now_ns() - start;
+	return failed;
 }

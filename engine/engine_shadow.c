@@ -240,7 +240,8 @@ static void note_step(struct engine *e, double *depth, int32_t *members)
 	*members = e->plan.n_items;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		*depth += e->plan.item[i].pos / (double)e->plan.n_items;
-	draft_cost_note(&e->cost, e->plan.n_rows, *depth, (double)e->kernel_ns, ns, e->counts.tokens);
+	draft_cost_note(&e->cost, e->plan.n_rows, *depth, (double)e->kernel_ns, ns - (double)e->counts.drafters_ns,
+					e->counts.tokens);
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
 	e->meter.tokens = e->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
 	e->meter.ns = e->meter.ns * left + ns;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft/owners.h"
 #include "engine/model.h"
 
 struct open_guess { /* of one drafter for one request */
-	int64_t request, used; /* 0: nobody's; when it was touched last */
 	int32_t n;             /* tokens it stood behind; 0: none is open */
 	int32_t next;          /* it guesses again when the text has so many */
 	bool checked;          /* its draft is in the step that runs */
@@ -20,10 +20,10 @@ struct open_guess { /* of one drafter for one request */
 
 struct shadow {
 	int32_t n, slots;
-	int64_t clock;
+	struct owners owners;
 	const struct draft_cost *cost; /* whose clock is asked; may be NULL */
 	struct shadow_drafter drafter[SHADOW_MOST];
-	struct open_guess *guess; /* [n][slots] */
+	struct open_guess *guess; /* [n][slots], by owner */
 	struct draft_job *job;    /* [slots] scratch */
 	struct draft_seen *seen;  /* likewise */
 };
@@ -95,7 +95,7 @@ int shadow_open(struct shadow **out, const char *list, const struct draft_env *e
 	s->guess = calloc((size_t)(s->n ? s->n : 1) * (size_t)s->slots, sizeof *s->guess);
 	s->job = calloc((size_t)s->slots, sizeof *s->job);
 	s->seen = calloc((size_t)s->slots, sizeof *s->seen);
-	if (s->guess && s->job && s->seen) {
+	if (owners_open(&s->owners, s->slots) && s->guess && s->job && s->seen) {
 		*out = s;
 		return 0;
 	}
@@ -111,6 +111,7 @@ void shadow_close(struct shadow *s)
 		return;
 	for (int32_t i = 0; i < s->n; i++)
 		s->drafter[i].ops->close(s->drafter[i].d);
+	owners_close(&s->owners);
 	free(s->guess);
 	free(s->job);
 	free(s->seen);
@@ -137,26 +138,26 @@ bool shadow_needs_pages(const struct shadow *s)
 
 /* ---- guessing ---- */
 
-/* The one of this request, or with `make` the one that has been idle longest, made its own. */
-static struct open_guess *guess_of(struct shadow *s, int32_t i, int64_t request, bool make)
+/* Drafter i's of this request, or NULL. */
+static struct open_guess *find_guess(struct shadow *s, int32_t i, int64_t request)
 {
-	struct open_guess *all = s->guess + (size_t)i * (size_t)s->slots, *oldest = all;
+	int32_t at = owners_find(&s->owners, request);
 
-	for (int32_t k = 0; k < s->slots; k++) {
-		if (all[k].request == request) {
-			all[k].used = ++s->clock;
-			return &all[k];
-		}
-		if (all[k].used < oldest->used)
-			oldest = &all[k];
+	return at < 0 ? NULL : &s->guess[(size_t)i * (size_t)s->slots + (size_t)at];
+}
+
+static struct open_guess *take_guess(struct shadow *s, int32_t i, int64_t request)
+{
+	bool is_new;
+	size_t at = (size_t)owners_take(&s->owners, request, &is_new);
+
+	for (int32_t k = 0; is_new && k < s->n; k++) {
+		struct open_guess *g = &s->guess[(size_t)k * (size_t)s->slots + at];
+
+		g->n = g->next = 0;
+		g->checked = false;
 	}
-	if (!make)
-		return NULL;
-	oldest->request = request;
-	oldest->n = oldest->next = 0;
-	oldest->checked = false;
-	oldest->used = ++s->clock;
-	return oldest;
+	return &s->guess[(size_t)i * (size_t)s->slots + at];
 }
 
 /* A text that is shorter than it was went back. */
@@ -176,7 +177,7 @@ static int ask_one(struct shadow *s, int32_t i, const struct draft_job *job, int
 	int64_t start;
 
 	for (int32_t k = 0; k < n; k++) {
-		struct open_guess *g = guess_of(s, i, job[k].request, true);
+		struct open_guess *g = take_guess(s, i, job[k].request);
 
 		if (!is_due(g, job[k].n))
 			continue;
@@ -194,7 +195,7 @@ static int ask_one(struct shadow *s, int32_t i, const struct draft_job *job, int
 		return -1;
 	start = (draft_cost_now(s->cost) - start) / asked;
 	for (int32_t k = 0; k < asked; k++) {
-		guess_of(s, i, s->job[k].request, true)->propose_ns = start;
+		take_guess(s, i, s->job[k].request)->propose_ns = start;
 		draft_prune(s->job[k].out, s->job[k].nodes, s->job[k].depth, DRAFT_LEAVES);
 	}
 	return 0;
@@ -212,7 +213,7 @@ int shadow_ask(struct shadow *s, int32_t i, const struct draft_job *job, int32_t
 
 void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns, bool scored)
 {
-	struct open_guess *g = guess_of(s, i, job->request, true);
+	struct open_guess *g = take_guess(s, i, job->request);
 
 	g->checked = job->out->n > 0;
 	if (!scored || !is_due(g, job->n))
@@ -289,7 +290,7 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 static bool all_decode(struct shadow *s, int32_t i, int32_t n)
 {
 	for (int32_t k = 0; k < n; k++)
-		if (!guess_of(s, i, s->seen[k].request, false))
+		if (!find_guess(s, i, s->seen[k].request))
 			return false;
 	return true;
 }
@@ -316,7 +317,7 @@ int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, str
 {
 	for (int32_t i = 0; i < s->n; i++) {
 		for (int32_t k = 0; k < n; k++) {
-			struct open_guess *g = guess_of(s, i, seen[k].request, false);
+			struct open_guess *g = find_guess(s, i, seen[k].request);
 
 			s->seen[k] = seen[k];
 			if (!g || !g->checked) { /* what was checked was not its own */
@@ -337,14 +338,10 @@ int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, str
 
 void shadow_forget(struct shadow *s, int64_t request)
 {
-	for (int32_t i = 0; i < s->n; i++) {
-		struct open_guess *g = guess_of(s, i, request, false);
-
-		if (g)
-			g->request = g->used = g->n = 0;
+	owners_drop(&s->owners, request);
+	for (int32_t i = 0; i < s->n; i++)
 		if (s->drafter[i].ops->forget)
 			s->drafter[i].ops->forget(s->drafter[i].d, request);
-	}
 }
 
 /* ---- predicting ---- */

@@ -6,7 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 64, PAIRS = 256 };
+enum { TOKENS = 64, PAIRS = 256, MOST_STEPS = 8192 };
+
+struct steps { /* how long each took, and its rows */
+	int n, cap;
+	struct {
+		double ns;
+		int rows;
+	} *at;
+};
 
 struct run { /* what one answer gave */
 	double steps, tokens, ns;
@@ -19,11 +27,14 @@ struct drafter_runs { /* of one drafter and kind */
 	double ratio[PAIRS], plain_ns, ns, predicted;
 	int n;
 	struct run sum;
+	struct steps plain_steps, steps;
 };
 
 struct bench {
 	struct engine *engine;
 	struct run now;
+	struct steps newest; /* of the answer under way */
+	bool full;           /* there was no memory for more */
 	int64_t step; /* of the newest draft event */
 	uint32_t judged; /* bit d: counted for this step */
 	char list[512];
@@ -54,6 +65,22 @@ static void on_draft(struct bench *b, const struct ev_draft *d)
 	b->now.accepted[d->depth - 1] += d->verdict == EV_VERDICT_accepted;
 }
 
+static bool add_step(struct steps *s, double ns, int rows)
+{
+	if (s->n == s->cap) {
+		int cap = s->cap ? 2 * s->cap : 128;
+		void *more = realloc(s->at, (size_t)cap * sizeof *s->at);
+
+		if (!more)
+			return false;
+		s->at = more;
+		s->cap = cap;
+	}
+	s->at[s->n].ns = ns;
+	s->at[s->n++].rows = rows;
+	return true;
+}
+
 static void on_event(void *arg, const struct event *ev)
 {
 	struct bench *b = arg;
@@ -66,6 +93,8 @@ static void on_event(void *arg, const struct event *ev)
 		b->now.steps++;
 		b->now.tokens += (double)ev->u.step.tokens;
 		b->now.ns += (double)ev->u.step.ns;
+		b->full |= !add_step(&b->newest, (double)ev->u.step.ns,
+							 (int)(ev->u.step.decode_rows + ev->u.step.draft_rows));
 	}
 }
 
@@ -79,6 +108,7 @@ static int answer(struct bench *b, const char *spec, const char *shadow, const i
 	q.params.temperature = 0;
 	memset(&b->now, 0, sizeof b->now);
 	b->step = 0;
+	b->newest.n = 0;
 	if (engine_set(b->engine, "spec", spec, e) || (shadow && engine_set(b->engine, "shadow", shadow, e)) ||
 		engine_submit(b->engine, &q, e) < 0)
 		return -1;
@@ -159,13 +189,27 @@ static void note_predictions(struct bench *b, int kind)
 				b->runs[k * BENCH_KINDS + kind].predicted = s.speed;
 }
 
+/* An answer, whose steps are noted if there is a place for them. */
+static int answer_noted(struct bench *b, const char *spec, const int32_t *ids, size_t n, struct run *out,
+						struct steps *to, struct err *e)
+{
+	if (answer(b, spec, NULL, ids, n, out, e))
+		return -1;
+	for (int i = 0; i < b->newest.n; i++)
+		b->full |= !add_step(to, b->newest.at[i].ns, b->newest.at[i].rows);
+	return b->full ? err_set(e, ERR_MEMORY, "no memory for the bench") : 0;
+}
+
 static int measure_pair(struct bench *b, int spec, int kind, const int32_t *ids, size_t n, uint64_t text,
 						struct err *e)
 {
 	struct drafter_runs *d = &b->runs[spec * BENCH_KINDS + kind];
 	struct run plain, with;
+	bool first = d->n % 2; /* which of them: a drift of the machine, and being second, is for both */
 
-	if (answer(b, "off", NULL, ids, n, &plain, e) || answer(b, b->spec[spec], NULL, ids, n, &with, e))
+	if ((first && answer_noted(b, b->spec[spec], ids, n, &with, &d->steps, e)) ||
+		answer_noted(b, "off", ids, n, &plain, &d->plain_steps, e) ||
+		(!first && answer_noted(b, b->spec[spec], ids, n, &with, &d->steps, e)))
 		return -1;
 	if (plain.text != text || with.text != text)
 		return err_set(e, ERR_DIFFERS, "bench: %s changed the text", b->spec[spec]);
@@ -256,6 +300,24 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* All steps, each as long as the median of those with as many rows: what disturbed single ones is left out. Sorts. */
+static double steady_ns(struct steps *s)
+{
+	static _Thread_local double ns[MOST_STEPS];
+	double sum = 0;
+
+	for (int rows = 1; rows <= 1 + DRAFT_NODES; rows++) {
+		int n = 0, all = 0;
+
+		for (int i = 0; i < s->n; i++)
+			if (s->at[i].rows == rows && all++ < MOST_STEPS)
+				ns[n++] = s->at[i].ns;
+		qsort(ns, (size_t)n, sizeof *ns, by_value);
+		sum += n ? all * ns[n / 2] : 0;
+	}
+	return sum;
+}
+
 static void report_line(struct bench_spec *out, const char *spec, const char *kind, struct drafter_runs *d)
 {
 	struct bench_spec_line *l = &out->line[out->n++];
@@ -264,6 +326,7 @@ static void report_line(struct bench_spec *out, const char *spec, const char *ki
 	*l = (struct bench_spec_line){ .pairs = d->n, .steps = d->sum.steps, .tokens = d->sum.tokens,
 								   .speed = (double)NAN, .low = (double)NAN, .high = (double)NAN,
 								   .whole = d->ns > 0 ? d->plain_ns / d->ns : (double)NAN,
+								   .steady = steady_ns(&d->plain_steps) / steady_ns(&d->steps),
 								   .predicted = d->predicted };
 	snprintf(l->spec, sizeof l->spec, "%s", spec);
 	snprintf(l->kind, sizeof l->kind, "%s", kind);
@@ -277,8 +340,16 @@ static void report_line(struct bench_spec *out, const char *spec, const char *ki
 	l->high = d->ratio[d->n - 1 - tenth];
 }
 
+static bool add_steps(struct steps *to, const struct steps *from)
+{
+	for (int i = 0; i < from->n; i++)
+		if (!add_step(to, from->at[i].ns, from->at[i].rows))
+			return false;
+	return true;
+}
+
 /* A drafter's kinds, and all of them together, its prediction by the time that each took plainly. */
-static void report_drafter(struct bench *b, int spec, struct bench_spec *out)
+static int report_drafter(struct bench *b, int spec, struct bench_spec *out, struct err *e)
 {
 	struct drafter_runs all = { .n = 0 };
 	double predicted_ns = 0;
@@ -292,10 +363,14 @@ static void report_drafter(struct bench *b, int spec, struct bench_spec *out)
 		all.ns += d->ns;
 		predicted_ns += d->n ? d->plain_ns / d->predicted : 0;
 		add_run(&all.sum, &d->sum);
+		b->full |= !add_steps(&all.steps, &d->steps) || !add_steps(&all.plain_steps, &d->plain_steps);
 		report_line(out, b->spec[spec], b->prompts.kind[k], d);
 	}
 	all.predicted = all.plain_ns / predicted_ns;
 	report_line(out, b->spec[spec], "all", &all);
+	free(all.steps.at);
+	free(all.plain_steps.at);
+	return b->full ? err_set(e, ERR_MEMORY, "no memory for the bench") : 0;
 }
 
 static int run_all(struct bench *b, const char *list, struct bench_spec *out, struct err *e)
@@ -316,7 +391,8 @@ static int run_all(struct bench *b, const char *list, struct bench_spec *out, st
 		return -1;
 	out->plain_tok_s = b->plain_ns > 0 ? 1e9 * b->plain_tokens / b->plain_ns : (double)NAN;
 	for (int i = 0; i < b->n_specs; i++)
-		report_drafter(b, i, out);
+		if (report_drafter(b, i, out, e))
+			return -1;
 	return 0;
 }
 
@@ -352,6 +428,19 @@ static bool has_rivals(const struct bench *b)
 	return autos && others;
 }
 
+static void close_bench(struct bench *b)
+{
+	for (int i = 0; b && b->runs && i < BENCH_SPECS * BENCH_KINDS; i++) {
+		free(b->runs[i].steps.at);
+		free(b->runs[i].plain_steps.at);
+	}
+	if (b) {
+		free(b->runs);
+		free(b->newest.at);
+	}
+	free(b);
+}
+
 int bench_spec_run(const struct engine_options *o, const char *list, void (*tell)(void *arg, const char *what),
 				   void *arg, struct bench_spec *out, struct err *e)
 {
@@ -379,8 +468,6 @@ int bench_spec_run(const struct engine_options *o, const char *list, void (*tell
 			rc = bench_mixed_run(&used, b->spec, b->n_specs, cost, TOKENS, tell, arg, &out->mixed, e);
 		}
 	}
-	if (b)
-		free(b->runs);
-	free(b);
+	close_bench(b);
 	return rc;
 }

@@ -23,6 +23,7 @@ struct bench_spec_line {
 	double judged[DRAFT_MAX], accepted[DRAFT_MAX];
 	double speed, low, high; /* against plain decoding: median of the pairs, and a tenth beyond each (all, if under ten) */
 	double whole;            /* plain time of all pairs, of that with it */
+	double steady;           /* the same with each step as long as the median of those with as many rows */
 	double predicted;        /* of the kind as a whole; NaN: it cannot be predicted */
 };
 

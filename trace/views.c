@@ -116,11 +116,13 @@ const struct schema_view schema_views[] = {
 	  "\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival,\n"
 	  "\t" CODE("verdict", "d.other") " AS other_rule_says\n"
 	  "FROM draft d LEFT JOIN vocab v ON v.id = d.id LEFT JOIN vocab w ON w.id = d.winner" },
-	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead",
-	  "SELECT drafter, depth AS ahead, count(*) AS drafted, sum(verdict <> 2) AS judged,\n"
-	  "\tsum(verdict = 0) AS accepted,\n"
-	  "\tround(1.0 * sum(verdict = 0) / nullif(sum(verdict <> 2), 0), 4) AS rate\n"
-	  "FROM draft GROUP BY drafter, depth" },
+	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead: of the places at which a guess was judged, "
+	  "several for one place being one chance, those at which one was kept",
+	  "SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS accepted,\n"
+	  "\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"
+	  "FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> 2) AS judged,\n"
+	  "\t\tmax(verdict = 0) AS accepted FROM draft GROUP BY step, request, drafter, depth)\n"
+	  "GROUP BY drafter, ahead" },
 	{ "prefix_hits", "what of each prompt the prefix cache had, and why the match ended there",
 	  "SELECT l.request, l.asked, l.hit, l.hit_pages, round(1.0 * l.hit / nullif(l.asked, 0), 4) AS rate,\n"
 	  "\t" CODE("prefix", "l.reason") " AS reason, l.nearest, l.diverge_pos,\n"

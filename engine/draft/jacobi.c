@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft/owners.h"
+
 enum { DEFAULT_K = 4 };
 
 struct line { /* of a request */
-	int64_t request, used; /* 0: nobody's */
 	int32_t n, newest;     /* the text that the guesses are for */
 	int32_t n_guess, guess[DRAFT_MAX];
 	/* the step that was learnt from */
@@ -24,13 +25,20 @@ struct line { /* of a request */
 };
 
 struct drafter {
-	int32_t k, n_lines;
-	int64_t clock;
-	struct line *line;
+	int32_t k;
+	struct owners owners;
+	struct line *line; /* [slots] */
 	struct draft_window window;
 };
 
 extern const struct draft_ops draft_jacobi;
+
+static void jacobi_close(struct drafter *d)
+{
+	owners_close(&d->owners);
+	free(d->line);
+	free(d);
+}
 
 static int jacobi_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
@@ -43,47 +51,40 @@ static int jacobi_open(struct drafter **out, const struct draft_env *env, const 
 	if (!env)
 		return err_set(e, ERR_USAGE, "jacobi guesses by the model's own predictions: it needs the model");
 	d = calloc(1, sizeof *d);
-	if (d)
-		d->line = calloc((size_t)env->slots, sizeof *d->line);
-	if (!d || !d->line) {
-		free(d);
+	if (!d)
+		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
+	d->k = k;
+	d->line = calloc((size_t)env->slots, sizeof *d->line);
+	if (!owners_open(&d->owners, env->slots) || !d->line) {
+		jacobi_close(d);
 		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
 	}
-	d->k = k;
-	d->n_lines = env->slots;
 	*out = d;
 	return 0;
 }
 
-static void jacobi_close(struct drafter *d)
+static struct line *find_line(struct drafter *d, int64_t request)
 {
-	free(d->line);
-	free(d);
+	int32_t at = owners_find(&d->owners, request);
+
+	return at < 0 ? NULL : &d->line[at];
 }
 
-/* As many as there are slots: who was longest without a step has none. */
-static struct line *line_of(struct drafter *d, int64_t request, bool make)
+static struct line *take_line(struct drafter *d, int64_t request)
 {
-	struct line *oldest = &d->line[0];
+	bool is_new;
+	int32_t at = owners_take(&d->owners, request, &is_new);
 
-	for (int32_t i = 0; i < d->n_lines; i++) {
-		if (d->line[i].request == request)
-			return &d->line[i];
-		if (d->line[i].used < oldest->used)
-			oldest = &d->line[i];
-	}
-	if (!make)
-		return NULL;
-	*oldest = (struct line){ .request = request };
-	return oldest;
+	if (is_new)
+		memset(&d->line[at], 0, sizeof d->line[at]);
+	return &d->line[at];
 }
 
 static void guess(struct drafter *d, const struct draft_job *job)
 {
-	struct line *l = line_of(d, job->request, true);
+	struct line *l = take_line(d, job->request);
 	int32_t k = job->depth < job->nodes ? job->depth : job->nodes;
 
-	l->used = ++d->clock;
 	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or went back */
 		l->n_guess = 0;
 	job->out->n = 0;
@@ -120,7 +121,7 @@ static int jacobi_learn(struct drafter *d, const struct draft_seen *seen, int32_
 {
 	(void)e;
 	for (int32_t i = 0; i < n; i++) {
-		struct line *l = line_of(d, seen[i].request, false);
+		struct line *l = find_line(d, seen[i].request);
 
 		if (l && seen[i].draft)
 			iterate(l, &seen[i]);
@@ -132,10 +133,7 @@ static int jacobi_learn(struct drafter *d, const struct draft_seen *seen, int32_
 
 static void jacobi_forget(struct drafter *d, int64_t request)
 {
-	struct line *l = line_of(d, request, false);
-
-	if (l)
-		memset(l, 0, sizeof *l);
+	owners_drop(&d->owners, request);
 }
 
 static int32_t jacobi_width(const struct drafter *d)
@@ -145,7 +143,7 @@ static int32_t jacobi_width(const struct drafter *d)
 
 static const struct draft_window *jacobi_window(struct drafter *d, int64_t request)
 {
-	const struct line *l = line_of(d, request, false);
+	const struct line *l = find_line(d, request);
 	int32_t n = 0;
 
 	while (l && n < d->k && l->cell[n] >= 0)

@@ -18,11 +18,11 @@
 #include <string.h>
 
 #include "engine/draft/grams.h"
+#include "engine/draft/owners.h"
 
 enum { DEFAULT_W = 2, DEFAULT_N = 3, DEFAULT_G = 2, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
 
 struct line { /* of a request */
-	int64_t request, used; /* 0: nobody's */
 	int32_t n, newest;     /* the text that the window stands behind */
 	int32_t fed;           /* tokens whose n-grams are in the pool */
 	int32_t cell[(MAX_N - 1) * MAX_W]; /* [levels][W] */
@@ -33,10 +33,10 @@ struct line { /* of a request */
 };
 
 struct drafter {
-	int32_t w, n, g, levels, n_lines;
-	int64_t clock;
+	int32_t w, n, g, levels;
 	struct grams *grams;
-	struct line *line;
+	struct owners owners;
+	struct line *line; /* [slots] */
 	struct draft_window window;
 };
 
@@ -65,15 +65,15 @@ static int parse(struct drafter *d, const char *args)
 static void lookahead_close(struct drafter *d)
 {
 	grams_close(d->grams);
+	owners_close(&d->owners);
 	free(d->line);
 	free(d);
 }
 
 static int open_sized(struct drafter *d, int32_t slots, struct err *e)
 {
-	d->n_lines = slots;
 	d->line = calloc((size_t)slots, sizeof *d->line);
-	if (!d->line)
+	if (!owners_open(&d->owners, slots) || !d->line)
 		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
 	return grams_open(&d->grams, d->n, d->g, e);
 }
@@ -103,20 +103,21 @@ static int lookahead_open(struct drafter **out, const struct draft_env *env, con
 	return 0;
 }
 
-static struct line *line_of(struct drafter *d, int64_t request, bool make)
+static struct line *find_line(struct drafter *d, int64_t request)
 {
-	struct line *oldest = &d->line[0];
+	int32_t at = owners_find(&d->owners, request);
 
-	for (int32_t i = 0; i < d->n_lines; i++) {
-		if (d->line[i].request == request)
-			return &d->line[i];
-		if (d->line[i].used < oldest->used)
-			oldest = &d->line[i];
-	}
-	if (!make)
-		return NULL;
-	*oldest = (struct line){ .request = request, .used = ++d->clock };
-	return oldest;
+	return at < 0 ? NULL : &d->line[at];
+}
+
+static struct line *take_line(struct drafter *d, int64_t request)
+{
+	bool is_new;
+	int32_t at = owners_take(&d->owners, request, &is_new);
+
+	if (is_new)
+		memset(&d->line[at], 0, sizeof d->line[at]);
+	return &d->line[at];
 }
 
 /* ---- guessing ---- */
@@ -142,11 +143,10 @@ static void begin_window(const struct drafter *d, struct line *l, const int32_t 
 /* Candidates first: of two paths the first one lies in the request's own pages. */
 static void guess(struct drafter *d, const struct draft_job *job)
 {
-	struct line *l = line_of(d, job->request, true);
+	struct line *l = take_line(d, job->request);
 	int32_t n_found, above[MAX_W];
 	const int32_t *tails;
 
-	l->used = ++d->clock;
 	if (l->n != job->n || l->newest != job->ids[job->n - 1])
 		begin_window(d, l, job->ids, job->n);
 	job->out->n = 0;
@@ -244,7 +244,7 @@ static void move_window(const struct drafter *d, struct line *l, const struct dr
 
 static void learn(struct drafter *d, const struct draft_seen *s)
 {
-	struct line *l = line_of(d, s->request, true);
+	struct line *l = take_line(d, s->request);
 
 	l->n_entered = l->n_own = 0;
 	l->shown = s->draft && l->n == s->pos + 1; /* the window was guessed for this step */
@@ -268,10 +268,7 @@ static int lookahead_learn(struct drafter *d, const struct draft_seen *seen, int
 
 static void lookahead_forget(struct drafter *d, int64_t request)
 {
-	struct line *l = line_of(d, request, false);
-
-	if (l)
-		memset(l, 0, sizeof *l);
+	owners_drop(&d->owners, request);
 }
 
 static int32_t lookahead_width(const struct drafter *d)
@@ -281,7 +278,7 @@ static int32_t lookahead_width(const struct drafter *d)
 
 static const struct draft_window *lookahead_window(struct drafter *d, int64_t request)
 {
-	const struct line *l = line_of(d, request, false);
+	const struct line *l = find_line(d, request);
 
 	if (!l || !l->shown)
 		return NULL;

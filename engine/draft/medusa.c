@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/draft/net.h"
+#include "engine/draft/owners.h"
 #include "engine/draft_cost.h"
 #include "engine/model_tensors.h"
 
@@ -21,8 +22,6 @@ struct medusa_head {
 
 /* What is kept of a request: the feature before its newest token. */
 struct seat {
-	int64_t request;
-	uint64_t used;
 	int32_t n, newest; /* tokens of the text, the last of them; n 0: nothing is known */
 };
 
@@ -43,9 +42,9 @@ struct drafter {
 	int32_t written; /* jobs that the program is for */
 	uint64_t *version; /* [slots + 1] of the program for so many */
 
+	struct owners owners;
 	struct seat *seat; /* [slots] */
 	int32_t *job;      /* [slots] the jobs that are known, in the order of their rows */
-	uint64_t clock;
 };
 
 extern const struct draft_ops draft_medusa;
@@ -112,7 +111,7 @@ static int take_memory(struct drafter *d, struct err *e)
 	d->seat = calloc(slots, sizeof *d->seat);
 	d->job = calloc(slots, sizeof *d->job);
 	d->version = calloc(slots + 1, sizeof *d->version);
-	if (!d->seat || !d->job || !d->version)
+	if (!owners_open(&d->owners, d->net.env.slots) || !d->seat || !d->job || !d->version)
 		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
 	return 0;
 }
@@ -179,6 +178,7 @@ static void medusa_close(struct drafter *d)
 	k_free(d->net.env.kernels, d->shared);
 	net_close(&d->net);
 	weights_close(&d->weights);
+	owners_close(&d->owners);
 	free(d->seat);
 	free(d->job);
 	free(d->version);
@@ -204,21 +204,6 @@ static int medusa_open(struct drafter **out, const struct draft_env *env, const 
 
 /* ---- what a step computed ---- */
 
-static struct seat *find_seat(struct drafter *d, int64_t request, bool take_one)
-{
-	struct seat *oldest = d->seat;
-
-	for (int32_t i = 0; i < d->net.env.slots; i++) {
-		if (d->seat[i].request == request)
-			return &d->seat[i];
-		if (d->seat[i].used < oldest->used)
-			oldest = &d->seat[i];
-	}
-	if (take_one)
-		*oldest = (struct seat){ .request = request };
-	return take_one ? oldest : NULL;
-}
-
 static int medusa_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
 {
 	size_t dim = (size_t)d->net.model.config.dim;
@@ -227,9 +212,9 @@ static int medusa_learn(struct drafter *d, const struct draft_seen *seen, int32_
 	(void)e;
 	for (int32_t i = 0; i < n; i++) {
 		const struct draft_seen *s = &seen[i];
-		struct seat *seat = find_seat(d, s->request, true);
+		bool is_new;
+		struct seat *seat = &d->seat[owners_take(&d->owners, s->request, &is_new)];
 
-		seat->used = ++d->clock;
 		seat->n = s->pos + s->n_rows == s->n - 1 ? s->n : 0;
 		if (!seat->n)
 			continue;
@@ -313,9 +298,10 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 
 	grow_begin(&d->net.grow, job, n);
 	for (int32_t i = 0; i < n; i++) {
-		const struct seat *seat = find_seat(d, job[i].request, false);
+		int32_t at = owners_find(&d->owners, job[i].request);
+		const struct seat *seat = &d->seat[at < 0 ? 0 : at];
 
-		if (!seat || seat->n != job[i].n || seat->newest != job[i].ids[job[i].n - 1])
+		if (at < 0 || seat->n != job[i].n || seat->newest != job[i].ids[job[i].n - 1])
 			continue; /* it is told after this step */
 		d->job[known] = i;
 		net_copy_row(&copy, d->feature + (size_t)known++ * dim, d->seat_feature + (size_t)(seat - d->seat) * dim);
@@ -331,10 +317,7 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 
 static void medusa_forget(struct drafter *d, int64_t request)
 {
-	struct seat *seat = find_seat(d, request, false);
-
-	if (seat)
-		memset(seat, 0, sizeof *seat);
+	owners_drop(&d->owners, request);
 }
 
 static int32_t medusa_width(const struct drafter *d)

@@ -1,0 +1,28 @@
+/* Which of a drafter's places is which request's: as many as there are slots, and who was longest without a step gives
+ * its own to who comes. Thread: the engine's. Nothing is allocated after opening. */
+#ifndef CUTAWAY_ENGINE_DRAFT_OWNERS_H
+#define CUTAWAY_ENGINE_DRAFT_OWNERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct owner {
+	int64_t request, used; /* 0: nobody's; when it was touched last */
+};
+
+struct owners {
+	struct owner *at; /* [n] */
+	int32_t n;
+	int64_t clock;
+};
+
+/* False: no memory. n at least 1. */
+bool owners_open(struct owners *o, int32_t n);
+void owners_close(struct owners *o);
+
+int32_t owners_find(struct owners *o, int64_t request); /* -1: it has none */
+/* Its own, or one that is its own from now on: then *is_new, and what lies there is another's. */
+int32_t owners_take(struct owners *o, int64_t request, bool *is_new);
+void owners_drop(struct owners *o, int64_t request);
+
+#endif
