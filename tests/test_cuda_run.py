@@ -77,6 +77,21 @@ def test_grids(model):
         ok(out == expected, f"{processors} multiprocessors: every hash is the CPU's", out)
 
 
+def test_searches(folder, model):
+    """The same answers and scores, which come of whole rows and of integer masses; recorded there, verified on a CPU."""
+    record = os.path.join(folder, "search.db")
+    for i, option in enumerate(("--beam=3", "--best-of=4", "--mcts=6,2,4")):
+        args = ("run", "--json", "--model", model, "--max-tokens", "8", "--temp", "0.9", option)
+        expected = cutaway(*args, "--no-record", "--backend", "cpu", "Once")
+        ok(expected[0] == 0 and expected[1].count('"score"') >= 3, f"{option}: the CPU answers", expected[2])
+        status, out, errors = cutaway(*args, "--record", record, "--backend", "cuda", "--cuda-mode",
+                                      ("persistent", "graph", "launches")[i], "Once", library=(FAST, CHECKED)[i == 0])
+        ok(status == 0 and out == expected[1], f"{option} on the device: the CPU's answers and scores", errors + out)
+        status, out, errors = cutaway("verify", "--backend", "cpu", "--model", model, record)
+        ok(status == 0 and "all equal" in out, f"{option}: its recording is verified on a CPU", errors + out)
+        os.unlink(record)
+
+
 def test_failures(model):
     """Errors are said, in words that name the device, with an exit status, and nobody crashes."""
     cases = [("out of device memory", 5, {"CUTAWAY_SHIM_FAIL": "cuMemAlloc_v2:2=2"}, "has no room"),
@@ -286,7 +301,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         model = tiny(folder, "small")
         for name, part in {"models": lambda: test_models(folder), "grids": lambda: test_grids(model),
-                           "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),
+                           "searches": lambda: test_searches(folder, model), "failures": lambda: test_failures(model), "user": lambda: test_user(folder, model),
                            "chat": lambda: test_chat(folder, model),
                            "faults": lambda: test_kernel_faults(model), "recorded": lambda: test_recorded(folder), "counts": lambda: test_counts(folder),
                            "real": test_real}.items():
