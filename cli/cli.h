@@ -43,6 +43,7 @@ struct cli {
 	bool given[CLI_MAX_OPTIONS];  /* options that were said: see cli_given() */
 	const char *range;		/* of verify: steps */
 	bool view, deep;		/* of diff */
+	const char *search; /* of bench: methods joined by +, or "" */
 	bool roofline, profile, turns;
 	bool help, version, man; /* instead of the verb */
 	const char *completion;

@@ -138,6 +138,8 @@ const struct option options[] = {
 
 	FLAG("Output", "json", JSON | VERB_DEVICES, json, "write JSON"),
 	WORD(TEXT, "Output", "only", "NAME", VERB_BENCH, only, "measure this figure alone"),
+	WORD(TEXT, "Output", "search", "METHOD+METHOD", VERB_BENCH, search,
+		 "what searches cost and share: best:8+beam:4+mcts:32, or these; see docs/search.md"),
 	FLAG("Output", "roofline", VERB_BENCH, roofline,
 		 "draw each kernel stage against the limits of the machine"),
 	FLAG("Output", "profile", VERB_BENCH, profile,
@@ -361,8 +363,8 @@ static int parse_option(struct cli *c, bool *given, const char *word, const char
 					   near ? "?" : "; see cutaway --help");
 	}
 	const char *value = name[size] ? name + size + 1 : NULL;
-	if (!value && !strcmp(o->name, "spec") && (!next || *next == '-'))
-		value = ""; /* bench --spec: all of them */
+	if (!value && (!strcmp(o->name, "spec") || !strcmp(o->name, "search")) && (!next || *next == '-'))
+		value = ""; /* bench --spec, --search: all of them */
 	if (!o->arg && value)
 		return err_set(e, ERR_USAGE, "--%s takes no value", o->name);
 	if (o->arg && !value && !next)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/bench_search.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -294,7 +295,8 @@ int verb_bench(const struct cli *c, struct err *e)
 	if (check_options(c, e) || model_find(c, &path, e))
 		return -1;
 	o.model = path;
-	int status = cli_given(c, "spec") ? measure_spec(c, &o, e) : c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
+	int status = cli_given(c, "search") ? bench_search(c, &o, isatty(STDERR_FILENO) ? tell : NULL, e)
+				 : cli_given(c, "spec") ? measure_spec(c, &o, e) : c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
 	free(path);
 	return status || out_flush(e) ? -1 : 0;
 }

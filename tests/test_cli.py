@@ -516,6 +516,11 @@ def test_bench():
         lines = out.split()
         check(f"bench --turns: a value of {figure} for each line", status == 0 and lines[0] == b"ready" and
               len(lines) == 3 and all(float(x) > 0 for x in lines[1:]), f"{out} {err}")
+    status, out, err = cutaway("bench", "--search", "best:3+beam:2+mcts:4,2,4", "--json", "--model", deep)
+    found = json.loads(out)["searches"] if not status else []
+    check("bench --search: each method, its speed and its pages", [x["method"] for x in found] == ["best:3", "beam:2", "mcts:4,2,4"] and
+          all(x["pairs"] == 6 and x["speed"] > 0 and 0 < x["saved"] < 1 and x["pages"] < x["unshared"] for x in found), f"{out} {err}")
+    check("and refuses one that there is not", cutaway("bench", "--search", "best:3+magic", "--model", deep)[0] == 2)
     check("--turns wants a figure of single runs", cutaway("bench", "--turns", "--model", deep)[0] == 2 and
           cutaway("bench", "--turns", "--only", "cost4", "--model", deep)[0] == 2)
     with open(picture, encoding="utf-8") as f:
