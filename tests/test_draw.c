@@ -10,20 +10,12 @@
 #include <cmocka.h>
 
 #include "engine/sampler_impl.h"
+#include "tests/chi.h"
 #include "tests/rows.h"
 
 enum { MOST = 49152 };
 
 static float row[MOST];
-
-/* Upper quantile of chi-square with n degrees of freedom, 1 in 30,000 (Wilson and Hilferty 1931).
- */
-static double chi_limit(int n)
-{
-	double a = 2.0 / (9.0 * n), c = 1 - a + 4.0 * sqrt(a);
-
-	return n * c * c * c;
-}
 
 static void check_fit(const int64_t *seen, const double *p, int32_t n, int64_t draws)
 {
