@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/draft/auto.h"
 #include "engine/search_impl.h"
 
 /* ---- the drafter ---- */
@@ -67,7 +68,8 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 void engine_set_draft_hooks(struct engine *e)
 {
 	e->sched.propose = e->draft_ops || e->shadow ? propose : NULL;
-	e->sched.draft_pages = e->draft_ops && e->draft_ops->needs_pages;
+	e->sched.draft_pages = e->draft_ops && (e->draft_ops == &draft_auto ? shadow_needs_pages(auto_shadow(e->drafter))
+																		 : e->draft_ops->needs_pages);
 	e->sched.arg = e;
 }
 

@@ -362,22 +362,18 @@ static void answer(struct engine *e)
 }
 
 /* Bytes changed anywhere, and files that end early: refused or used, nothing else. */
-static void test_damage(void **state)
+static void damage(struct engine *e, const char *name, const char *file, int rounds)
 {
-	static struct world w;
-	FILE *f = fopen(eagle_path, "rb");
 	static uint8_t data[1 << 20];
+	FILE *f = fopen(file, "rb");
 	uint32_t chance = 11;
 	size_t size;
 
-	(void)state;
 	assert_non_null(f);
 	size = fread(data, 1, sizeof data, f);
 	fclose(f);
 	assert_true(size > 1000 && size < sizeof data);
-	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
-	engine_observe(w.e, false);
-	for (int round = 0; round < 90; round++) {
+	for (int round = 0; round < rounds; round++) {
 		char path[] = "/tmp/tiny-damaged-XXXXXX";
 		size_t at = next(&chance) % (round % 3 ? 3000 : size), length = round % 5 ? size : next(&chance) % size;
 		struct err err = { 0 };
@@ -388,12 +384,24 @@ static void test_damage(void **state)
 		assert_int_equal(write(fd, data, length), length);
 		close(fd);
 		data[at] = was;
-		if (engine_set(w.e, "spec", with("eagle", path, ",4,12,0"), &err))
+		if (engine_set(e, "spec", with(name, path, ",4,12,0"), &err))
 			assert_true(err.text[0]);
 		else
-			answer(w.e);
+			answer(e);
 		unlink(path);
 	}
+}
+
+static void test_damage(void **state)
+{
+	static struct world w;
+
+	(void)state;
+	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	engine_observe(w.e, false);
+	damage(w.e, "eagle", eagle_path, 90);
+	damage(w.e, "medusa", medusa_path, 60);
+	damage(w.e, "draft", pruned_path, 60);
 	engine_close(w.e);
 }
 

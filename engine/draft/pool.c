@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft/owners.h"
+
 enum { BLOCK = 128, BLOCKS = POOL_TOKENS / BLOCK, HEADS = 1 << 15, WRITERS = 64, NONE = -1 };
 
 struct block {
@@ -16,35 +18,40 @@ struct block {
 };
 
 struct writer { /* a text that grows */
-	int64_t request, used; /* 0: nobody's */
 	int32_t n, last, block;
 };
 
 struct pool {
 	struct block block[BLOCKS];
 	int32_t head[HEADS];
-	struct writer writer[WRITERS];
+	struct owners owners;
+	struct writer writer[WRITERS]; /* by owner */
 	int32_t min, next; /* block to take */
-	int64_t clock;
 };
 
 int pool_open(struct pool **out, int32_t min, struct err *e)
 {
 	struct pool *p = calloc(1, sizeof *p);
 
-	if (!p)
+	if (!p || !owners_open(&p->owners, WRITERS)) {
+		free(p);
 		return err_set(e, ERR_MEMORY, "no memory for the session's texts");
+	}
 	p->min = min;
 	for (int i = 0; i < HEADS; i++)
 		p->head[i] = NONE;
 	for (int i = 0; i < BLOCKS; i++)
 		p->block[i].before = p->block[i].behind = NONE;
+	for (int i = 0; i < WRITERS; i++)
+		p->writer[i].block = NONE;
 	*out = p;
 	return 0;
 }
 
 void pool_close(struct pool *p)
 {
+	if (p)
+		owners_close(&p->owners);
 	free(p);
 }
 
@@ -106,25 +113,18 @@ static void append(struct pool *p, struct writer *w, const int32_t *ids, int32_t
 
 static struct writer *writer_of(struct pool *p, int64_t request)
 {
-	struct writer *oldest = &p->writer[0];
+	bool is_new;
+	int32_t at = owners_take(&p->owners, request, &is_new);
 
-	for (int i = 0; i < WRITERS; i++) {
-		struct writer *w = &p->writer[i];
-
-		if (w->request == request)
-			return w;
-		if (w->used < oldest->used)
-			oldest = w;
-	}
-	*oldest = (struct writer){ .request = request, .block = NONE };
-	return oldest;
+	if (is_new)
+		p->writer[at] = (struct writer){ .block = NONE };
+	return &p->writer[at];
 }
 
 void pool_add(struct pool *p, int64_t request, const int32_t *ids, int32_t n)
 {
 	struct writer *w = writer_of(p, request);
 
-	w->used = ++p->clock;
 	if (w->n > n || (w->n && ids[w->n - 1] != w->last)) /* it went back */
 		w->n = n > BLOCK ? n - BLOCK : 0;
 	for (; w->n < n; w->n++)
