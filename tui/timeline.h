@@ -181,7 +181,7 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 }
 /* A search: its tree and who runs for it. Of a branch its own tokens are kept, those behind its parent's, for as long
  * as the search is one of the newest TL_SEARCHES; when there are too many nodes, the oldest that were given up go. */
-enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64 };
+enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64, TL_SHARES = 96 };
 enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
 struct tl_node {
 	int32_t node, parent; /* the search's own numbers; parent -1: a root */
@@ -220,6 +220,8 @@ struct tl_search {
 	double least, most, value; /* mcts: of the values of simulations; their sum */
 	int64_t steps, sum_pages, sum_unshared;
 	int32_t pages, unshared, most_pages, most_unshared;
+	uint8_t share[TL_SHARES]; /* of the newest steps: what sharing saved, in 255th parts; the newest last */
+	int32_t n_shares;
 };
 struct tl_setting {
 	char name[32], value[256];

@@ -233,6 +233,8 @@ static void dump_search(FILE *f, const struct tl_search *s)
 			" pages=%" PRId64 "/%" PRId64 " now=%d/%d most=%d/%d", s->id, s->step, s->last_step, s->over, s->stopped,
 			s->n_prompt, s->n_made, s->n_dropped, s->n_answers, s->winner, s->won_tokens, s->told, s->steps,
 			s->sum_pages, s->sum_unshared, s->pages, s->unshared, s->most_pages, s->most_unshared);
+	for (int32_t i = 0; i < s->n_shares; i++)
+		fprintf(f, " %d", s->share[i]);
 	dump_text(f, "method", s->method);
 	dump_text(f, "text", s->text);
 	dump_text(f, "why", s->why);

@@ -89,6 +89,21 @@ static double saved(int64_t pages, int64_t unshared)
 	return unshared > 0 ? 1 - (double)pages / (double)unshared : 0;
 }
 
+/* What it saved in the newest steps, where there is room. */
+static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
+{
+	static const char label[] = "by step ";
+	int n = p->r.w - x - (int)strlen(label);
+
+	n = n < s->n_shares ? n : s->n_shares;
+	if (n < 12)
+		return;
+	x += view_put(p, x, y, INK_DIM, "%s", label);
+	p->ink = INK_BAR;
+	for (int i = 0; i < n; i++)
+		pen_spark(p, x + i, y, s->share[s->n_shares - n + i] / 255.0);
+}
+
 static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 {
 	int pages = s->over ? s->most_pages : s->pages, unshared = s->over ? s->most_unshared : s->unshared, x;
@@ -108,7 +123,8 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	x += view_put(p, x, y, INK_DIM, "saved ");
 	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
 	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
-	view_put(p, x, y, INK_DIM, "%s", published(s));
+	x += view_put(p, x, y, INK_DIM, "%s", published(s));
+	draw_shares(p, x + 3, y, s);
 }
 
 static int columns_w(const struct pen *p, const struct tl_search *s)
@@ -259,9 +275,10 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 	draw_text(p, x, y, right - x, t, s, r);
 	draw_numbers(p, y, s, r);
 	if (p->r.w >= WIDE)
-		view_put(p, p->r.w - STATE_W + 2, y, r->won ? INK_BRIGHT : INK_DIM, "%s", state_words(words, sizeof words, s, r));
+		view_put(p, p->r.w - STATE_W + 2, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s",
+				 state_words(words, sizeof words, s, r));
 	else if (state != GLYPH_N)
-		view_put(p, p->r.w - 1, y, r->won ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
+		view_put(p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
 }
 
 /* ---- below the tree: why ---- */
@@ -444,7 +461,7 @@ const struct view view_search = {
 		"command; UCT: that value between the least and the most seen, plus a bonus for what was tried seldom.\n"
 		"\n"
 		"pages: the KV pages that the branches read, each counted once, and what they would need if none were shared, now "
-		"or in the step that had the most; saved: over all steps. Beside it what Kwon et al. (2023, PagedAttention) "
+		"or in the step that had the most; saved: over all steps, and on a wide screen by step. Beside it what Kwon et al. (2023, PagedAttention) "
 		"measured for parallel sampling and beam search; a prompt that is short against its answers has less to share.\n"
 		"\n"
 		"Up and down choose a branch: below stands why it scores so, and its whole text. a: all branches, also those given "
