@@ -12,102 +12,12 @@
 #include <cmocka.h>
 
 #include "engine/draft/file.h"
-#include "engine/engine_impl.h"
-#include "tests/cuda_shim/shim.h"
+#include "tests/draft_world.h"
 #include "tests/tiny_draft.h"
-
-enum { REQUESTS = 7, TOKENS = 40, PROMPT = 60, POSITIONS = PROMPT + REQUESTS + TOKENS };
-
-struct world {
-	struct engine *e;
-	int32_t id[REQUESTS + 1][POSITIONS];
-	int64_t hash[REQUESTS + 1][POSITIONS];
-	int32_t n[REQUESTS + 1];
-	int n_accepted, n_rejected, n_unread, n_branches, n_finished, n_preempted;
-	bool went_back[REQUESTS + 1];
-	bool rejection;
-};
 
 static char *model_path, *eagle_path, *medusa_path, *pruned_path, *other_path;
 static struct tiny_options target = TINY_DEFAULTS;
 static char hash[17];
-
-static uint32_t next(uint32_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 17;
-	*s ^= *s << 5;
-	return *s;
-}
-
-static void on_event(void *arg, const struct event *ev)
-{
-	struct world *w = arg;
-
-	if (ev->kind == EV_token) {
-		assert_true(ev->u.token.pos < POSITIONS);
-		w->id[ev->u.token.request % (REQUESTS + 1)][ev->u.token.pos] = (int32_t)ev->u.token.id;
-		w->hash[ev->u.token.request % (REQUESTS + 1)][ev->u.token.pos] = ev->u.token.hash;
-		w->n[ev->u.token.request % (REQUESTS + 1)] = (int32_t)ev->u.token.pos + 1;
-	} else if (ev->kind == EV_draft) {
-		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
-		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
-		w->n_unread += ev->u.draft.verdict == EV_VERDICT_unread;
-		w->n_branches += ev->u.draft.parent != ev->u.draft.nth - 1;
-	} else if (ev->kind == EV_finish) {
-		w->n_finished++;
-	} else if (ev->kind == EV_preempt) {
-		w->n_preempted++;
-	}
-}
-
-struct place {
-	const char *backend, *mode;
-	int32_t threads, page_size, pages;
-};
-
-static void world_open(struct world *w, const struct place *p, const char *spec)
-{
-	struct engine_options o = ENGINE_DEFAULTS;
-	struct err err = { 0 };
-
-	memset(w, 0, sizeof *w);
-	o.model = model_path;
-	o.backend = p->backend;
-	o.cuda_mode = p->mode;
-	o.threads = p->threads;
-	o.ctx = 256;
-	o.slots = 4;
-	o.page_size = p->page_size;
-	o.pages = p->pages;
-	o.prefill_chunk = 32;
-	o.spec = spec;
-	if (engine_open(&w->e, &o, &err))
-		fail_msg("%s: %s", spec, err.text);
-	engine_add_sink(w->e, on_event, w);
-	engine_begin(w->e, NULL);
-}
-
-/* Prompts that begin alike, so that later ones find pages in the cache. */
-static void submit_all(struct world *w)
-{
-	for (int which = 1; which <= REQUESTS; which++) {
-		struct sample_params p = SAMPLE_DEFAULTS;
-		uint32_t s = 5000u + (uint32_t)(which % 3);
-		int32_t ids[PROMPT + REQUESTS];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT + which,
-									.max_tokens = TOKENS - which, .sample = which, .ignore_end = true };
-		struct err err = { 0 };
-
-		for (int i = 0; i < q.n_ids; i++)
-			ids[i] = (int32_t)(next(&s) % (uint32_t)engine_info(w->e)->vocab);
-		p.temperature = which % 2 ? 0 : 2.5f;
-		p.repeat_penalty = which % 4 ? 1 : 1.1f;
-		q.params = p;
-		if (engine_submit(w->e, &q, &err) < 0)
-			fail_msg("%s", err.text);
-	}
-}
 
 /* Two requests go back once, one of them with another token put in. */
 static void go_back(struct world *w, int32_t request, int32_t when, int32_t keep, int32_t forced)
@@ -121,30 +31,17 @@ static void go_back(struct world *w, int32_t request, int32_t when, int32_t keep
 		fail_msg("%s", err.text);
 }
 
-static void run_all(struct world *w)
+static void two_go_back(struct world *w)
 {
-	struct err err = { 0 };
-	int steps = 0;
-
-	submit_all(w);
-	while (engine_step(w->e, &err) > 0) {
-		engine_check(w->e);
-		go_back(w, 2, 20, 9, 77);
-		go_back(w, 3, 16, 12, -1);
-		assert_true(++steps < 5000);
-	}
-	assert_int_equal(err.code, 0);
-	assert_int_equal(w->n_finished, REQUESTS);
-	assert_true(w->went_back[2] && w->went_back[3]);
-	engine_close(w->e);
+	go_back(w, 2, 20, 9, 77);
+	go_back(w, 3, 16, 12, -1);
 }
 
-static void compare(const struct world *plain, const struct world *w)
+static void run_all(struct world *w)
 {
-	for (int i = 1; i <= REQUESTS; i++)
-		assert_int_equal(w->n[i], plain->n[i]);
-	assert_memory_equal(w->id, plain->id, sizeof w->id);
-	assert_memory_equal(w->hash, plain->hash, sizeof w->hash);
+	world_submit(w, 2.5f);
+	world_run(w, two_go_back);
+	assert_true(w->went_back[2] && w->went_back[3]);
 }
 
 static const struct world *plain(void)
@@ -153,7 +50,7 @@ static const struct world *plain(void)
 	static bool done;
 
 	if (!done) {
-		world_open(&w, &(struct place){ "ref", NULL, 1, 16, 64 }, "off");
+		world_open(&w, model_path, &(struct place){ "ref", NULL, 1, 16, 64 }, "off");
 		run_all(&w);
 	}
 	done = true;
@@ -162,9 +59,9 @@ static const struct world *plain(void)
 
 static void run_spec(struct world *w, const struct place *p, const char *spec)
 {
-	world_open(w, p, spec);
+	world_open(w, model_path, p, spec);
 	run_all(w);
-	compare(plain(), w);
+	world_compare(plain(), w, false);
 	print_message("%s on %s: %d accepted, %d rejected, %d unread, %d branches, %d preempted\n", spec, p->backend,
 				  w->n_accepted, w->n_rejected, w->n_unread, w->n_branches, w->n_preempted);
 }
@@ -243,25 +140,13 @@ static void test_draft(void **state)
 	assert_true(w.n_accepted > 100);
 }
 
-/* The device is the shim's (tests/cuda_shim). */
-static bool find_device(void)
-{
-	const char *why;
-
-	if (!shim_use(&why)) {
-		print_message("no device: %s\n", why);
-		return false;
-	}
-	return true;
-}
-
 /* Few nodes: a row costs the shim a thousand times what it costs a GPU. */
 static void test_device(void **state)
 {
 	static struct world w;
 
 	(void)state;
-	if (!find_device())
+	if (!world_has_device())
 		skip();
 	run_spec(&w, &(struct place){ "cuda", "launches", 1, 16, 64 }, "skip:3,1,0");
 	run_spec(&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", eagle_path, ",2,3,0"));
@@ -273,7 +158,7 @@ static void refused(const char *spec, enum err_code code, const char *words)
 	static struct world w;
 	struct err err = { 0 };
 
-	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
 	assert_int_equal(engine_set(w.e, "spec", spec, &err), -1);
 	if (err.code != code || !strstr(err.text, words))
 		fail_msg("%s: %s", spec, err.text);
@@ -375,12 +260,12 @@ static void damage(struct engine *e, const char *name, const char *file, int rou
 	assert_true(size > 1000 && size < sizeof data);
 	for (int round = 0; round < rounds; round++) {
 		char path[] = "/tmp/tiny-damaged-XXXXXX";
-		size_t at = next(&chance) % (round % 3 ? 3000 : size), length = round % 5 ? size : next(&chance) % size;
+		size_t at = world_chance(&chance) % (round % 3 ? 3000 : size), length = round % 5 ? size : world_chance(&chance) % size;
 		struct err err = { 0 };
 		uint8_t was = data[at];
 		int fd = mkstemp(path);
 
-		data[at] = (uint8_t)next(&chance);
+		data[at] = (uint8_t)world_chance(&chance);
 		assert_int_equal(write(fd, data, length), length);
 		close(fd);
 		data[at] = was;
@@ -397,7 +282,7 @@ static void test_damage(void **state)
 	static struct world w;
 
 	(void)state;
-	world_open(&w, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
+	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "off");
 	engine_observe(w.e, false);
 	damage(w.e, "eagle", eagle_path, 90);
 	damage(w.e, "medusa", medusa_path, 60);

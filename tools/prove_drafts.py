@@ -16,7 +16,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DRAFTERS = ["ngram", "ngram:8,1,4", "ngram:4,2,4,3", "ngram:4,pool", "ngram:4,1,4,4,pool", "jacobi", "jacobi:8",
-            "lookahead", "lookahead:4,3,4", "lookahead:8,4,4"]
+            "lookahead", "lookahead:2,3,2", "lookahead:4,3,4", "lookahead:8,4,4"]
 
 
 def prompts():

@@ -20,7 +20,7 @@
 #include "engine/draft/grams.h"
 #include "engine/draft/owners.h"
 
-enum { DEFAULT_W = 2, DEFAULT_N = 3, DEFAULT_G = 2, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
+enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
 
 struct line { /* of a request */
 	int32_t n, newest;     /* the text that the window stands behind */
