@@ -8,7 +8,7 @@
 # on from the files in demos/models; to begin anew, delete OUT (build/train).
 set -eu
 cd "$(dirname "$0")/../.."
-OUT=${OUT:-build/train} MODEL=${MODEL:-models/SmolLM2-135M-Instruct.Q4_1.gguf} ROUNDS=${ROUNDS:-4}
+OUT=${OUT:-build/train} MODEL=${MODEL:-models/SmolLM2-135M-Instruct.Q4_1.gguf} ROUNDS=${ROUNDS:-3}
 WORKERS=${WORKERS:-$(nproc)} BEGIN=${BEGIN:-} VENV=${VENV:-build/train/venv}
 PYTHON=$VENV/bin/python
 export VENV
@@ -21,17 +21,17 @@ $PYTHON tools/train/features.py "$OUT/data" "$MODEL" "$OUT/features"
 $PYTHON tools/train/target.py "$MODEL" "$OUT/features"
 for kind; do
 	case $kind in
-	eagle) file=eagle options='--steps 2800 --lr 1.5e-3 --temperature 0.5 --deep 3 --later 0.6 --feature-weight 0.05' ;;
-	model) file=draft options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
-	medusa) file=medusa options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
+	eagle) file=eagle vocab=3072 options='--steps 2800 --lr 1.5e-3 --temperature 0.5 --deep 3 --later 0.6 --feature-weight 0.05' ;;
+	model) file=draft vocab=8192 options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
+	medusa) file=medusa vocab=8192 options='--steps 2800 --lr 1e-3 --temperature 0.5' ;;
 	*) echo "all.sh: $kind is no drafter: eagle, model or medusa" >&2; exit 2 ;;
 	esac
 	[ -z "$BEGIN" ] || options="$options --lr 6e-4 --begin demos/models/$file.gguf"
 	# shellcheck disable=SC2086
 	$PYTHON tools/train/train.py "$kind" "$OUT/features" "$MODEL" "$OUT/out" --name "$file" --workers "$WORKERS" $options
 	$PYTHON tools/train/export.py "$OUT/out/$file.ckpt" "$MODEL" "demos/models/$file.gguf" \
-		--features "$OUT/features" --reference "tests/data/draft_$file.json" --figures "$OUT/out/$file.export.json"
+		--features "$OUT/features" --vocab "$vocab" --reference "tests/data/draft_$file.json"
 	cp "$OUT/out/$file.csv" "docs/training_$file.csv"
 done
 python3 tools/train/curves.py docs/training_*.csv > docs/training.svg
-python3 tools/train/figures.py "$OUT/out"
+$PYTHON tools/train/figures.py "$MODEL" "$OUT/features" demos/models/*.gguf

@@ -131,7 +131,7 @@ def code_of(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="round to begin with: several may be made at once")
     parser.add_argument("--threads", type=int, default=0, help="of the engine; 0: one a core")
     parser.add_argument("--cutaway", default="./cutaway")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A trained checkpoint as the small GGUF file that the engine reads, and its guesses for tests.
 
-    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--reference FILE.json] [--type q8_0|q4_1]
+    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N] [--type q8_0|q4_1] [--reference FILE.json]
 
-The file's layout is in docs/training.md. What it holds is read back, dequantised and measured once more on the
-held-out conversations; FILE.json gets a few short contexts with the guesses of the file read back, for
-tests/data."""
+The file's layout is in docs/training.md. Its vocabulary may be smaller than that of the training, on which its weights do
+not depend. FILE.json gets a few short contexts with the guesses of the file as it is read back, for tests/data.
+figures.py measures files."""
 import argparse
 import json
 import sys
@@ -14,7 +14,8 @@ import torch
 
 import features
 import file
-from measure import held_out, measure, told
+from losses import trimmed
+from measure import held_out
 from target import Target
 
 
@@ -43,23 +44,20 @@ def main():
     parser.add_argument("model")
     parser.add_argument("out")
     parser.add_argument("--features", required=True)
+    parser.add_argument("--vocab", type=int, help="ids of the file's vocabulary; without it: those of the training")
     parser.add_argument("--reference")
-    parser.add_argument("--figures")
     parser.add_argument("--type", choices=file.TYPES, default="q8_0")
     parser.add_argument("--name", default="SmolLM2-135M-Instruct Q4_1")
     args = parser.parse_args()
     torch.set_num_threads(1)
     target = Target(args.model)
-    drafter = file.read_checkpoint(args.checkpoint, target)
+    drafter, rows = file.read_checkpoint(args.checkpoint, target), features.load(args.features)
+    if args.vocab:
+        seen = [r for r in rows if not r["held_out"]]
+        drafter.ids = torch.tensor(trimmed(seen, args.vocab, target.c.eos, target.c.vocab))
     file.write(args.out, drafter, target, args.name, file.TYPES[args.type])
-    drafter = file.read(args.out, target)
-    rows = held_out(features.load(args.features))
-    figures = measure(drafter, rows)
-    print(f"{args.out}\n{told(figures)}")
-    if args.figures:
-        with open(args.figures, "w") as out:
-            json.dump(figures, out, indent=1)
     if args.reference:
+        drafter, rows = file.read(args.out, target), held_out(rows)
         depth = len(drafter.norms) if drafter.kind == "medusa" else 4
         with open(args.reference, "w") as out:
             json.dump({"kind": drafter.kind, "depth": depth, "contexts": reference(drafter, target, rows, depth)}, out,

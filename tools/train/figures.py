@@ -1,25 +1,31 @@
 #!/usr/bin/env python3
-"""The table of docs/training.md: figures.py OUT. Of each drafter its training (NAME.json) and what the exported file
-has accepted on held-out greedy conversations (NAME.export.json). Only the standard library is needed."""
-import json
+"""The table of docs/training.md, measured: what drafters' files have accepted on the held-out greedy conversations.
+
+    figures.py MODEL FEATURES FILE.gguf ..."""
 import os
 import sys
 
-NAMES = ["eagle", "medusa", "draft"]
+import torch
+
+import features
+import file
+from losses import covered
+from measure import DEPTH, held_out, measure
+from target import Target
 
 
 def main():
-    print("| drafter | kind of prompt | places | ≥ 1 | ≥ 2 | ≥ 3 | ≥ 4 | ≥ 5 | tokens a step |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in NAMES:
-        path = os.path.join(sys.argv[1], name + ".export.json")
-        if not os.path.exists(path):
-            continue
-        with open(path) as file:
-            figures = json.load(file)
-        for kind, f in figures.items():
-            least = [f"{100 * a:.1f} %" for a in f["acceptance"]] + [""] * (5 - len(f["acceptance"]))
-            print(f"| {name} | {kind} | {f['positions']} | {' | '.join(least)} | {f['tokens_per_step']:.2f} |")
+    model, folder, *paths = sys.argv[1:]
+    torch.set_num_threads(1)
+    target, rows = Target(model), held_out(features.load(folder))
+    print(f"| drafter | kind of prompt | places | {' | '.join(f'≥ {j + 1}' for j in range(DEPTH))} | tokens a step |")
+    print("| --- |" + " --- |" * (DEPTH + 3))
+    for path in paths:
+        drafter, name = file.read(path, target), os.path.basename(path)[:-5]
+        print(f"{name}: {100 * covered(drafter.ids.tolist(), rows):.1f} % of the tokens can be guessed", file=sys.stderr)
+        for kind, f in measure(drafter, rows).items():
+            least = [f"{100 * a:.1f} %" for a in f["acceptance"]] + [""] * (DEPTH - len(f["acceptance"]))
+            print(f"| {name} | {kind} | {f['positions']} | {' | '.join(least)} | {f['tokens_per_step']:.2f} |", flush=True)
             name = ""
 
 
