@@ -19,7 +19,7 @@ extern const struct draft_ops draft_skip;
 /* The frequent ids, where a trained drafter of this model has them: the whole vocabulary is a third of a step. */
 static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
 {
-	static const char *const files[] = { "eagle", "draft", "medusa" };
+	static const char *const files[] = { "draft", "medusa", "eagle" };
 	struct err ignored = { 0 };
 	char path[DRAFT_PATH];
 	const char *numbers;

@@ -22,7 +22,7 @@ from target import Target
 @torch.no_grad()
 def reference(drafter, target, rows, depth, contexts=6, longest=96):
     """Greedy guesses in f32: context ids x[0 .. t], guesses of x[t + 1 ..], each made of the guesses before it."""
-    out = []
+    out, rows = [], [r for r in rows if len(r["ids"]) - r["start"] >= 24]
     for row in sorted(rows, key=lambda r: len(r["ids"]))[:: max(1, len(rows) // contexts)][:contexts]:
         ids = row["ids"][:min(len(row["ids"]) - 8, row["start"] + longest)]
         h = target.features(torch.tensor([ids]))
