@@ -5,6 +5,7 @@
 #include "tests/view_check.h"
 #include "tests/view_script.h"
 #include "tui/search_tree.h"
+#include "tui/view_util.h"
 
 enum { PROMPT = 5, ABSENT = -1 };
 
@@ -138,6 +139,7 @@ static void a_beam_runs(void **state)
 	shows("-1.261", true); /* log(0.1125) / sqrt(3) */
 	shows("-2.18 nats / 3 tokens ^ 0.5", true);
 	shows("sky red is", true); /* the whole of it, below */
+	assert_int_equal(view_computing(&k.t, &k.s)->id, 2); /* other views follow the branch that runs */
 	timeline_free(&k.t);
 }
 
@@ -153,6 +155,7 @@ static void a_beam_wins(void **state)
 	won(5, 2, 4, -2.4, -1.2);
 	s = timeline_search(&k.t, 0);
 	assert_true(s->over && s->winner == 2 && !s->n_members);
+	assert_ptr_equal(view_computing(&k.t, &k.s), view_request(&k.t, &k.s));
 	shows("1 answer", true);
 	shows("won: -2.40 nats / 4 tokens ^ 0.5 = -1.200", true);
 	assert_shows(&view_search, &k.t, &k.s, 120, 30, "given up, step 4", true);

@@ -145,7 +145,7 @@ static int winner(const struct tl_token *k)
 
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	const struct tl_request *r = view_request(t, s);
+	const struct tl_request *r = view_computing(t, s);
 	const struct tl_token *k = timeline_whole(t, view_token(r, s));
 	struct next_columns c = columns(p->r.w, s->zoomed);
 	char words[160];
@@ -176,7 +176,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 /* Zoomed, up and down choose a candidate, and Enter puts it in the place of the drawn one. */
 static bool key_next(int key, const struct timeline *t, struct view_state *s)
 {
-	const struct tl_request *r = view_request(t, s);
+	const struct tl_request *r = view_computing(t, s);
 	const struct tl_token *k = timeline_whole(t, view_token(r, s));
 	int64_t *at = &s->cursor[VIEW_NEXT];
 

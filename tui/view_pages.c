@@ -57,7 +57,7 @@ static bool is_free(const struct tl_page *p)
 /* The page to tell of: the one under the cursor, else that of the chosen token; -1: none. */
 static int32_t page_in_focus(const struct timeline *t, const struct view_state *s)
 {
-	const struct tl_request *r = view_request(t, s);
+	const struct tl_request *r = view_computing(t, s);
 	const struct tl_token *k;
 	int64_t block;
 
@@ -145,7 +145,7 @@ static void note_make(struct map *m, const struct timeline *t)
 static int32_t row_to_keep(const struct timeline *t, const struct view_state *s, int32_t shown,
 						   int per_row)
 {
-	const struct tl_request *r = view_request(t, s);
+	const struct tl_request *r = view_computing(t, s);
 
 	if (shown >= 0)
 		return shown / per_row;

@@ -33,6 +33,19 @@ const struct tl_request *view_request(const struct timeline *t, const struct vie
 	return r;
 }
 
+const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_search *q = s->request > 0 ? NULL : timeline_search(t, 0);
+	const struct tl_request *r;
+
+	for (int32_t i = 0; q && !q->over && i < q->n_members; i++) {
+		r = q->member[i].ended ? NULL : timeline_request(t, q->member[i].request);
+		if (r)
+			return r;
+	}
+	return view_request(t, s);
+}
+
 int32_t view_token_index(const struct tl_request *r, const struct view_state *s)
 {
 	if (!r || !r->n_tokens)

@@ -13,6 +13,8 @@ enum ink view_ink(int64_t request);
 
 /* The request in focus: the chosen one, else the conversation's newest, else the newest of all. NULL: none. */
 const struct tl_request *view_request(const struct timeline *t, const struct view_state *s);
+/* The same for views of what is computed: while a search runs and nothing is chosen, its oldest branch that does. */
+const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s);
 /* Index of its token in focus, -1: it has none. The end-of-turn token counts. */
 int32_t view_token_index(const struct tl_request *r, const struct view_state *s);
 const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s);
