@@ -121,6 +121,8 @@ static int check_options(const struct cli *c, struct err *e)
 		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", c->only);
 	if (c->json && (c->roofline || c->profile))
 		return err_set(e, ERR_USAGE, "--json goes with neither --roofline (see --svg) nor --profile");
+	if (cli_given(c, "max-tokens") && (!cli_given(c, "spec") || !c->max_tokens))
+		return err_set(e, ERR_USAGE, "bench has --max-tokens N, from 1, for --spec alone");
 	if (c->turns && (!c->only || c->json || c->roofline || c->profile || c->svg))
 		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
 	return 0;
@@ -277,7 +279,8 @@ static int measure_spec(const struct cli *c, const struct engine_options *o, str
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
-	status = bench_spec_run(o, c->engine.spec, telling ? tell : NULL, NULL, r, e);
+	status = bench_spec_run(o, c->engine.spec, cli_given(c, "max-tokens") ? c->max_tokens : BENCH_SPEC_TOKENS,
+							telling ? tell : NULL, NULL, r, e);
 	if (telling)
 		fprintf(stderr, "\r\033[K");
 	if (!status && c->json)

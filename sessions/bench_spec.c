@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 64, PAIRS = 256, MOST_STEPS = 8192 };
+enum { PAIRS = 256, MOST_STEPS = 8192 };
 
 struct steps { /* how long each took, and its rows */
 	int n, cap;
@@ -32,6 +32,7 @@ struct drafter_runs { /* of one drafter and kind */
 
 struct bench {
 	struct engine *engine;
+	int32_t tokens; /* of an answer, at most */
 	struct run now;
 	struct steps newest; /* of the answer under way */
 	bool full;           /* there was no memory for more */
@@ -101,7 +102,7 @@ static void on_event(void *arg, const struct event *ev)
 static int answer(struct bench *b, const char *spec, const char *shadow, const int32_t *ids, size_t n,
 				  struct run *out, struct err *e)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = (int32_t)n, .max_tokens = TOKENS,
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = (int32_t)n, .max_tokens = b->tokens,
 								.params = SAMPLE_DEFAULTS, .text = "bench" };
 	int more;
 
@@ -441,8 +442,8 @@ static void close_bench(struct bench *b)
 	free(b);
 }
 
-int bench_spec_run(const struct engine_options *o, const char *list, void (*tell)(void *arg, const char *what),
-				   void *arg, struct bench_spec *out, struct err *e)
+int bench_spec_run(const struct engine_options *o, const char *list, int32_t tokens,
+				   void (*tell)(void *arg, const char *what), void *arg, struct bench_spec *out, struct err *e)
 {
 	struct engine_options used = *o;
 	struct bench *b = calloc(1, sizeof *b);
@@ -458,6 +459,7 @@ int bench_spec_run(const struct engine_options *o, const char *list, void (*tell
 	} else {
 		b->tell = tell;
 		b->arg = arg;
+		b->tokens = tokens;
 		if (!engine_open(&b->engine, &used, e))
 			rc = run_all(b, list, out, e);
 		engine_close(b->engine);
@@ -465,7 +467,7 @@ int bench_spec_run(const struct engine_options *o, const char *list, void (*tell
 			double cost[DRAFT_COST_ROWS + 1];
 
 			draw_curve(out, cost);
-			rc = bench_mixed_run(&used, b->spec, b->n_specs, cost, TOKENS, tell, arg, &out->mixed, e);
+			rc = bench_mixed_run(&used, b->spec, b->n_specs, cost, tokens, tell, arg, &out->mixed, e);
 		}
 	}
 	close_bench(b);

@@ -14,7 +14,7 @@
 #include "sessions/bench_mixed.h"
 #include "sessions/bench_prompts.h"
 
-enum { BENCH_SPECS = 16 };
+enum { BENCH_SPECS = 16, BENCH_SPEC_TOKENS = 64 };
 
 struct bench_spec_line {
 	char spec[64], kind[16];
@@ -39,8 +39,8 @@ struct bench_spec {
 	struct bench_mixed mixed; /* n 0: it needs two drafters at least */
 };
 
-/* list: "" or "all", or drafters joined by "+". tell may be NULL. */
-int bench_spec_run(const struct engine_options *o, const char *list, void (*tell)(void *arg, const char *what),
-				   void *arg, struct bench_spec *out, struct err *e);
+/* list: "" or "all", or drafters joined by "+"; tokens: of an answer, at most. tell may be NULL. */
+int bench_spec_run(const struct engine_options *o, const char *list, int32_t tokens,
+				   void (*tell)(void *arg, const char *what), void *arg, struct bench_spec *out, struct err *e);
 
 #endif
