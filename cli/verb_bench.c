@@ -206,13 +206,18 @@ static void print_mixed(const struct bench_mixed *m)
 	if (m->n < 2)
 		return;
 	printf("\na mixed session: %d prompts, kinds by turns; time counted from what rows cost, wall clock of one run\n"
-		   "%-22s %6s %8s %8s\n", m->prompts, "drafter", "a step", "counted", "wall");
+		   "%-22s %6s %8s %9s %7s %8s\n", m->prompts, "drafter", "a step", "counted", "predicted", "off by", "wall");
 	for (int i = 1; i < m->n; i++) {
 		const struct bench_mixed_line *l = &m->line[i];
 
-		printf("%-22s %6.2f %7.2fx %7.2fx\n", l->spec, l->tokens / l->steps,
-			   plain->counted_ns / plain->tokens / (l->counted_ns / l->tokens),
-			   plain->ns / plain->tokens / (l->ns / l->tokens));
+		double speed = plain->counted_ns / plain->tokens / (l->counted_ns / l->tokens);
+
+		printf("%-22s %6.2f %7.2fx", l->spec, l->tokens / l->steps, speed);
+		if (isfinite(l->predicted))
+			printf(" %8.2fx %+6.1f%%", l->predicted, 100 * (l->predicted / speed - 1));
+		else
+			printf("%18s", "");
+		printf(" %7.2fx\n", plain->ns / plain->tokens / (l->ns / l->tokens));
 	}
 	if (isfinite(of_best))
 		printf("auto: %.1f %% of the speed of the best, %s\n", 100 * of_best, best->spec);
@@ -229,6 +234,7 @@ static void print_json_mixed(const struct bench_mixed *m)
 		printf("%s{\"drafter\":\"%s\",\"steps\":%.0f,\"tokens\":%.0f", i ? "," : "", l->spec, l->steps, l->tokens);
 		print_json_number("counted_ns", l->counted_ns, ",");
 		print_json_number("ns", l->ns, ",");
+		print_json_number("predicted", l->predicted, ",");
 		putchar('}');
 	}
 	putchar(']');

@@ -69,6 +69,30 @@ static int run_one(struct mixed *m, const struct bench_prompts *p, const char *s
 	return 0;
 }
 
+/* The session once more, plainly, with the drafters in the shadow. */
+static int predict(struct mixed *m, const struct bench_prompts *p, const char *const *spec, int n_specs, int32_t tokens,
+				   struct bench_mixed *out, struct err *e)
+{
+	struct bench_mixed_line unused = { 0 };
+	struct engine_shadow s;
+	char list[128] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < n_specs && len < sizeof list; i++)
+		if (strncmp(spec[i], "auto", 4) && strcmp(spec[i], "off"))
+			len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len ? "+" : "", spec[i]);
+	if (len >= sizeof list)
+		return err_set(e, ERR_USAGE, "bench: the list of drafters is too long");
+	m->line = &unused;
+	if (engine_set(m->engine, "shadow", list, e) || run_one(m, p, "off", tokens, e))
+		return -1;
+	for (int32_t i = 0; engine_shadow_at(m->engine, i, &s); i++)
+		for (int k = 0; k < out->n; k++)
+			if (!strcmp(out->line[k].spec, s.spec))
+				out->line[k].predicted = s.speed;
+	return 0;
+}
+
 int bench_mixed_run(const struct engine_options *o, const char *const *spec, int n_specs,
 					const double cost[DRAFT_COST_ROWS + 1], int32_t tokens, void (*tell)(void *arg, const char *what),
 					void *arg, struct bench_mixed *out, struct err *e)
@@ -99,8 +123,11 @@ int bench_mixed_run(const struct engine_options *o, const char *const *spec, int
 		if (tell)
 			tell(arg, now);
 		m.line = &out->line[out->n++];
+		m.line->predicted = (double)NAN;
 		rc = run_one(&m, &prompts, now, tokens, e);
 	}
+	if (!rc)
+		rc = predict(&m, &prompts, spec, n_specs, tokens, out, e);
 	engine_close(m.engine);
 	return rc;
 }

@@ -16,6 +16,7 @@ struct bench_mixed_line {
 	char spec[64];
 	double steps, tokens; /* behind the prompts */
 	double counted_ns, ns;
+	double predicted; /* speed against plain decoding that shadow mode says, beside plain decoding; NaN: it says none */
 };
 struct bench_mixed {
 	int n, prompts; /* the first line is plain decoding */
