@@ -2,6 +2,7 @@
  * given up, which one won and why, what sharing saves. */
 #include <math.h>
 
+#include "tests/random_event.h"
 #include "tests/view_check.h"
 #include "tests/view_script.h"
 #include "tui/search_tree.h"
@@ -274,11 +275,65 @@ static void memory_is_bounded(void **state)
 	timeline_free(&k.t);
 }
 
+/* Whatever a file says of searches: numbers in and out of range, parents that are no parents, ends without beginnings. */
+static void any_stream_is_drawn(void **state)
+{
+	static const enum ev_kind kinds[] = { EV_search, EV_search, EV_search, EV_sharing, EV_request, EV_token, EV_finish };
+	static const char *const methods[] = { "beam:3,0.5", "mcts:9", "best:4", "", "beam:,,", "x" };
+	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_PAGE_DOWN, KEY_PAGE_UP, KEY_END_, 'a', '[', ']' };
+	static const double reals[] = { -1.5, 0, 0.25, 1, -INFINITY, NAN, 1e300 };
+	unsigned char ids[4 * 12];
+	uint64_t random = 7;
+	struct event ev;
+
+	(void)state;
+	begins("beam:2");
+	k.s.focused = true;
+	for (int i = 0; i < 30000; i++) {
+		uint64_t r = random_u64(&random), q = random_u64(&random);
+		enum ev_kind kind = kinds[r % 7];
+		int64_t *v = (int64_t *)(void *)&ev.u;
+
+		ev_init(&ev, kind);
+		for (int f = 0; f < ev_info[kind].n_fields && ev_info[kind].fields[f].type == EV_TYPE_I; f++)
+			if ((q >> f & 7) != 0)
+				v[f] = (int64_t)(random_u64(&random) % 9) - (f > 3);
+		if (kind == EV_search) {
+			ev.u.search.search = 1 + (int64_t)(i / 3000) + (int64_t)(r >> 8 & 1);
+			ev.u.search.logp = reals[r >> 10 & 7 ? (r >> 10 & 7) - 1 : 0];
+			ev.u.search.score = reals[r >> 13 & 7 ? (r >> 13 & 7) - 1 : 0];
+			ev.u.search.method = text(methods[(r >> 20) % 6]);
+		} else if (kind == EV_request) {
+			for (size_t b = 0; b < sizeof ids; b++)
+				ids[b] = b % 4 ? 0 : (unsigned char)(q >> b % 32) % N_WORDS;
+			ev.u.request.request = i + 1;
+			ev.u.request.kind = q & 3 ? EV_REQUEST_KIND_search : EV_REQUEST_KIND_chat;
+			ev.u.request.prompt = (struct ev_span){ ids, 4 * (r >> 30 & 7) };
+		}
+		if (kind != EV_request && kind != EV_sharing && (q & 3))
+			*(kind == EV_search ? &ev.u.search.request : kind == EV_token ? &ev.u.token.request : &ev.u.finish.request) =
+				i - (int64_t)(q >> 40 & 3);
+		ev.seq = ++k.seq;
+		ev.t_ns = k.seq * 1000;
+		timeline_fold(&k.t, &ev);
+		if (i % 16 == 0)
+			view_search.key(keys[q >> 50 & 7], &k.t, &k.s);
+		if (i % 64 == 0) {
+			free(text_of(&view_search, &k.t, &k.s, 56 + (int)(q % 150), 6 + (int)(r % 50), r & 1));
+			free(text_of(&view_chat, &k.t, &k.s, 60, 20, false));
+			free(timeline_dump(&k.t));
+		}
+	}
+	assert_true(k.t.n_searches > 1 && k.t.n_odd > 100);
+	timeline_free(&k.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means),
 		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(any_stream_is_drawn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
