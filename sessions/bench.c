@@ -196,6 +196,11 @@ static int run_recording(struct bench *b, struct bench_report *r, struct err *e)
 	return bench_measure_recording(b, 24, &r->record_percent, e);
 }
 
+static int run_follow(struct bench *b, struct bench_report *r, struct err *e)
+{
+	return bench_measure_follow(b, 16, &r->follow_percent, e);
+}
+
 static int run_shadow(struct bench *b, struct bench_report *r, struct err *e)
 {
 	return bench_measure_shadow(b, 16, &r->shadow_percent, e);
@@ -219,6 +224,7 @@ static const struct {
 	{"steps of 4 rows", " cost4 ", run_cost4},
 	{"text that repeats itself", " spec_speedup ", run_spec},
 	{"the cost of recording", " record_percent ", run_recording},
+	{"the cost of a follower", " follow_percent ", run_follow},
 	{"the cost of shadow mode", " shadow_percent ", run_shadow},
 };
 

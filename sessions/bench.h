@@ -37,11 +37,13 @@
 	X(rss_bytes, "bytes", "%.0f", "resident memory, KV pool and recording included")               \
 	X(record_percent, "%", "%.2f",                                                                 \
 	  "more time for a token with recording on; range: where the median is with 95 % confidence")  \
+	X(follow_percent, "%", "%.2f",                                                                 \
+	  "the same while `cutaway replay --follow` shows the recording on a terminal of 120 x 40")    \
 	X(shadow_percent, "%", "%.2f",                                                                 \
 	  "the same with the drafters in the shadow that compute nothing (ngram, lookahead's pool)")
 
 struct bench_figure {
-	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent and
+	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent, follow_percent and
 	 * shadow_percent: where the median lies with 95 % confidence). NaN: could
 	 * not be measured, or not asked for. */
 	double median, low, high;

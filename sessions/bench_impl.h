@@ -33,6 +33,7 @@ struct bench {
 	struct writer *writer;
 	char folder[512], file[544];
 	bool recording; /* events go to the ring */
+	struct follower *follower;
 	int32_t *ids;	/* text long enough for every prompt */
 	size_t n_ids;
 	int64_t n_tokens, n_finished; /* since they were last set to 0 */
@@ -86,7 +87,15 @@ int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out
 /* bench_recording.c */
 int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
 							struct err *e);
+/* NaN where nobody can follow. */
+int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
+
+/* bench_follow.c: somebody who follows the recording from another terminal. NULL: could not begin. */
+struct follower *bench_follower_open(const char *file);
+void bench_follower_turn(struct bench *b, bool on); /* off: stopped */
+int64_t bench_follower_drew(struct follower *f); /* bytes so far */
+void bench_follower_close(struct follower *f);
 
 /* bench_pairs.c */
 struct roofs bench_look(struct bench *b);

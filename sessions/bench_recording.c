@@ -1,9 +1,10 @@
-/* What recording costs, and what drafters in the shadow do that compute nothing. One sequence decodes, and what is
+/* What recording costs, what somebody who follows the recording does to it, and drafters in the shadow that compute
+ * nothing. One sequence decodes, and what is
  * measured is switched on and off every two dozen steps: four
  * blocks, on off off on and the next time off on on off, are one comparison, in which the growing depth and a
- * steady drift of the machine cancel. Steps are timed by fours, so that each group has a row whose attention is
+ * steady drift of the machine cancel. Steps are timed by eights, so that each group has a row whose attention is
  * watched, and a comparison takes the median group of either kind: what else the machine does to single groups
- * does not count. Nor do then the moments at which the log's writer is in the way; so, of recording, all its processor
+ * does not count. Nor do then the moments at which the log's writer is in the way; so all its processor
  * time is added instead, as if it had kept a kernel thread waiting throughout. The figure is the median of the
  * comparisons; low and high are where that median lies with 95 % confidence, whatever the distribution (order
  * statistics: the sign test turned round; Conover, Practical Nonparametric Statistics, 3.2).
@@ -14,7 +15,7 @@
 #include "base/clock.h"
 #include "sessions/bench_impl.h"
 
-enum { DEPTH = 512, GROUP = 4, BLOCK = 24, SETTLE = 2, PER_PROMPT = 4, ENOUGH = 128 };
+enum { DEPTH = 512, GROUP = 8, BLOCK = 24, SETTLE = 2, PER_PROMPT = 4, ENOUGH = 128 };
 
 /* How a sequence is cut: its prompt, the steps of a block, and the comparisons behind one prompt. */
 struct cut {
@@ -66,7 +67,7 @@ static int time_block(struct bench *b, const struct cut *c, bool on, struct side
 			return -1;
 		bench_add(&to->groups, (double)(now_ns() - start));
 	}
-	if (on)
+	if (b->recording)
 		writer_flush(b->writer); /* all of what these steps cost, and nothing left for the next block */
 	to->writer_ns += (double)writer_processor_ns(b->writer);
 	to->steps += SETTLE + c->block;
@@ -83,7 +84,7 @@ static double compare(struct bench *b, const struct cut *c, bool first, struct e
 			return NAN;
 	}
 	double off = bench_figure(&side[0].groups).median, on = bench_figure(&side[1].groups).median;
-	double writer = side[1].writer_ns / side[1].steps * GROUP;
+	double writer = (side[1].writer_ns / side[1].steps - side[0].writer_ns / side[0].steps) * GROUP;
 	return 100 * ((on + writer) / off - 1);
 }
 
@@ -146,6 +147,24 @@ int bench_measure_recording(struct bench *b, double seconds, struct bench_figure
 	int status = measure(b, switch_recording, seconds, out, e);
 
 	switch_recording(b, true);
+	return status;
+}
+
+int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+{
+	int64_t drew;
+	int status;
+
+	writer_flush(b->writer);
+	b->follower = bench_follower_open(b->file);
+	if (!b->follower)
+		return 0;
+	drew = bench_follower_drew(b->follower);
+	status = measure(b, bench_follower_turn, seconds, out, e);
+	if (bench_follower_drew(b->follower) == drew)
+		*out = bench_single(NAN); /* it showed nothing of all this */
+	bench_follower_close(b->follower);
+	b->follower = NULL;
 	return status;
 }
 

@@ -474,7 +474,7 @@ def test_bench():
     status, out, err = cutaway("bench", "--json", "--model", deep)
     figures = json.loads(out)
     names = {"read_gb_s", "reread_gb_s", "decode_tok_s", "bandwidth_fraction", "weights_fraction", "decode_1k_tok_s", "prefill_tok_s", "batch8_tok_s",
-             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent", "shadow_percent",
+             "batch16_tok_s", "cost4", "start_ms", "ttft_ms", "rss_bytes", "record_percent", "follow_percent", "shadow_percent",
              "int_gmac_s", "prefill64_tok_s", "spec_speedup", "start_to_first_token_ms"}
     run = figures.pop("run", {})
     check("bench --json: what was measured", run.get("backend") == "cpu" and run.get("exact") is True and
@@ -482,7 +482,7 @@ def test_bench():
     check("bench --json: 64 sequences are measured only if asked for", figures.pop("batch64_tok_s", 0) is None, out)
     check("bench --json: one object of numbers", status == 0 and set(figures) == names and
           all(isinstance(x, (int, float)) for x in figures.values()), f"{out} {err}")
-    check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent", "shadow_percent"}), figures)
+    check("rates and times are above 0", all(figures[name] > 0 for name in names - {"record_percent", "follow_percent", "shadow_percent"}), figures)
     status, out, err = cutaway("bench", "--only", "batch64_tok_s", "--json", "--model", deep)
     check("bench --only batch64_tok_s: all 64 at once", status == 0 and json.loads(out)["batch64_tok_s"] > 0, f"{out} {err}")
     status, out, err = cutaway("bench", "--only", "nothing", "--model", deep)
