@@ -289,12 +289,13 @@ struct k_op {
 	enum k_stage stage;
 	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
 	uint64_t ops;   /* counted likewise: a multiply-add is two */
-	uint64_t ns;    /* out: wall time of this op, if the program is timed */
 	union {
 #define X(name) struct k_##name name;
 		K_KINDS(X)
 #undef X
 	} u;
+	/* What a walk writes lies together and behind what all threads read: else each step would fetch that anew, too. */
+	uint64_t ns;		 /* out: wall time of this op, if the program is timed */
 	k_atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
 };
 

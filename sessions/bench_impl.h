@@ -34,6 +34,7 @@ struct bench {
 	char folder[512], file[544];
 	bool recording; /* events go to the ring */
 	struct follower *follower;
+	bool watched; /* attention was told since this was last set to false */
 	int32_t *ids;	/* text long enough for every prompt */
 	size_t n_ids;
 	int64_t n_tokens, n_finished; /* since they were last set to 0 */

@@ -46,7 +46,9 @@ void bench_on_event(void *arg, const struct event *ev)
 		if (b->n_tokens < MOST_GENERATED)
 			b->token[b->n_tokens] = ev->u.token.id;
 		b->n_tokens++;
-	} else if (ev->kind == EV_time)
+	} else if (ev->kind == EV_attention)
+		b->watched = true;
+	else if (ev->kind == EV_time)
 		note_times(b, &ev->u.time);
 	else if (ev->kind == EV_finish)
 		b->n_finished++;

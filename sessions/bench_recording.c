@@ -1,13 +1,13 @@
 /* What recording costs, what somebody who follows the recording does to it, and drafters in the shadow that compute
- * nothing. One sequence decodes, and what is
- * measured is switched on and off every two dozen steps: four
+ * nothing. One sequence decodes, and what is measured is switched on and off every two dozen steps: four
  * blocks, on off off on and the next time off on on off, are one comparison, in which the growing depth and a
- * steady drift of the machine cancel. Steps are timed by eights, so that each group has a row whose attention is
- * watched, and a comparison takes the median group of either kind: what else the machine does to single groups
- * does not count. Nor do then the moments at which the log's writer is in the way; so all its processor
- * time is added instead, as if it had kept a kernel thread waiting throughout. The figure is the median of the
- * comparisons; low and high are where that median lies with 95 % confidence, whatever the distribution (order
- * statistics: the sign test turned round; Conover, Practical Nonparametric Statistics, 3.2).
+ * steady drift of the machine cancel. Of either kind a comparison takes the median step whose attention is watched and the
+ * median of the others, and weighs them as they occur: what else the machine does to single steps does not count. Nor do
+ * then the moments at which the log's writer is in the way; so all its processor time is added instead, as if it had kept
+ * a kernel thread waiting throughout: measured over steps on end, in which it commits as often as in a session. (The
+ * shadow's guessing is not in every step: its steps are timed by fours.) The figure is the median of the comparisons; low
+ * and high are where that median lies with 95 % confidence, whatever the distribution (order statistics: the sign test
+ * turned round; Conover, Practical Nonparametric Statistics, 3.2).
  * Thread: bench_run's. */
 #include <math.h>
 #include <stdlib.h>
@@ -15,31 +15,32 @@
 #include "base/clock.h"
 #include "sessions/bench_impl.h"
 
-enum { DEPTH = 512, GROUP = 8, BLOCK = 24, SETTLE = 2, PER_PROMPT = 4, ENOUGH = 128 };
+enum { DEPTH = 512, SHADOW_GROUP = 4, BLOCK = 24, SETTLE = 2, PER_PROMPT = 6, STRETCH = 128, ENOUGH = 128 };
 
 /* How a sequence is cut: its prompt, the steps of a block, and the comparisons behind one prompt. */
 struct cut {
-	int32_t prompt, block, n;
+	int32_t prompt, block, n, group; /* group: steps that are timed as one */
+	int32_t stretch;				 /* steps in which the writer is timed */
 	void (*turn)(struct bench *b, bool on);
 };
 
-static struct cut cut_for(int32_t ctx, void (*turn)(struct bench *b, bool on))
+static struct cut cut_for(int32_t ctx, int32_t group, void (*turn)(struct bench *b, bool on))
 {
-	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK, .turn = turn};
+	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK, .group = group, .turn = turn};
 	int32_t room = ctx - c.prompt - 2;
 
+	c.stretch = room / 6 < STRETCH ? room / 6 : STRETCH;
+	room -= 2 * (c.stretch + SETTLE);
 	if (room / 4 < BLOCK + SETTLE)
-		c.block = (room / 4 - SETTLE) / GROUP * GROUP;
-	c.n = c.block < GROUP ? 0 : room / (4 * (c.block + SETTLE));
+		c.block = (room / 4 - SETTLE) / SHADOW_GROUP * SHADOW_GROUP;
+	c.n = c.block < SHADOW_GROUP ? 0 : room / (4 * (c.block + SETTLE));
 	c.n = c.n < PER_PROMPT ? c.n : PER_PROMPT;
 	return c;
 }
 
-/* Groups of steps of one kind, and what the writer took for theirs. */
+/* Groups of steps of one kind. */
 struct side {
-	struct samples groups; /* ns */
-	double writer_ns;
-	int32_t steps;
+	struct samples plain, watched; /* ns; watched: attention was told */
 };
 
 static void switch_recording(struct bench *b, bool on)
@@ -57,47 +58,75 @@ static void switch_shadow(struct bench *b, bool on)
 static int time_block(struct bench *b, const struct cut *c, bool on, struct side *to, struct err *e)
 {
 	c->turn(b, on);
-	to->writer_ns -= (double)writer_processor_ns(b->writer);
 	b->n_tokens = 0;
 	if (bench_step_until(b, SETTLE, e))
 		return -1;
-	for (int32_t i = 0; i < c->block; i += GROUP) {
+	for (int32_t i = 0; i < c->block; i += c->group) {
 		int64_t start = now_ns();
-		if (bench_step_until(b, b->n_tokens + GROUP, e))
+		b->watched = false;
+		if (bench_step_until(b, b->n_tokens + c->group, e))
 			return -1;
-		bench_add(&to->groups, (double)(now_ns() - start));
+		bench_add(b->watched ? &to->watched : &to->plain, (double)(now_ns() - start));
 	}
-	if (b->recording)
-		writer_flush(b->writer); /* all of what these steps cost, and nothing left for the next block */
-	to->writer_ns += (double)writer_processor_ns(b->writer);
-	to->steps += SETTLE + c->block;
 	return 0;
 }
 
-/* Four blocks: by how many percent those with recording took longer. NaN: an error. */
-static double compare(struct bench *b, const struct cut *c, bool first, struct err *e)
+/* Processor time of the writer, ns a step; NaN: an error. */
+static double time_writer(struct bench *b, const struct cut *c, bool on, struct err *e)
 {
-	struct side side[2] = {{.steps = 0}, {.steps = 0}}; /* off, on */
+	double ns;
+
+	c->turn(b, on);
+	if (!b->recording)
+		return 0;
+	writer_flush(b->writer);
+	ns = -(double)writer_processor_ns(b->writer);
+	b->n_tokens = 0;
+	if (bench_step_until(b, c->stretch, e))
+		return NAN;
+	writer_flush(b->writer); /* of these steps nothing is left */
+	return (ns + (double)writer_processor_ns(b->writer)) / c->stretch;
+}
+
+static double time_of(struct side *s)
+{
+	double all = s->plain.n + s->watched.n;
+	double plain = s->plain.n ? bench_figure(&s->plain).median * s->plain.n : 0;
+	double watched = s->watched.n ? bench_figure(&s->watched).median * s->watched.n : 0;
+
+	return (plain + watched) / all;
+}
+
+/* Four blocks: by how many percent those with recording took longer. NaN: an error. */
+static double compare(struct bench *b, const struct cut *c, bool first, double writer, struct err *e)
+{
+	static _Thread_local struct side side[2]; /* off, on */
+
+	for (int i = 0; i < 2; i++)
+		side[i].plain.n = side[i].watched.n = 0;
 	for (int i = 0; i < 4; i++) {
 		bool on = (i == 0 || i == 3) == first;
 		if (time_block(b, c, on, &side[on], e))
 			return NAN;
 	}
-	double off = bench_figure(&side[0].groups).median, on = bench_figure(&side[1].groups).median;
-	double writer = (side[1].writer_ns / side[1].steps - side[0].writer_ns / side[0].steps) * GROUP;
-	return 100 * ((on + writer) / off - 1);
+	return 100 * ((time_of(&side[1]) + writer * c->group) / time_of(&side[0]) - 1);
 }
 
 /* The comparisons of one sequence. */
 static int compare_all(struct bench *b, const struct cut *c, struct samples *percent, struct err *e)
 {
-	int32_t n = c->n * 4 * (c->block + SETTLE) + 1;
+	int32_t n = c->n * 4 * (c->block + SETTLE) + 2 * c->stretch + 1;
+	double writer;
 	int64_t id;
+
 	b->n_tokens = 0;
 	if ((id = bench_submit(b, 0, c->prompt, n + 1, false, e)) < 0 || bench_step_until(b, 1, e))
 		return -1;
+	writer = time_writer(b, c, true, e) - time_writer(b, c, false, e);
+	if (isnan(writer))
+		return -1;
 	for (int32_t i = 0; i < c->n; i++) {
-		double value = compare(b, c, percent->n % 2 == 0, e);
+		double value = compare(b, c, percent->n % 2 == 0, writer, e);
 		if (isnan(value))
 			return -1;
 		bench_add(percent, value);
@@ -121,11 +150,11 @@ static void confidence(const struct samples *s, double *low, double *high)
 	*high = s->value[s->n - 1 - out];
 }
 
-static int measure(struct bench *b, void (*turn)(struct bench *b, bool on), double seconds, struct bench_figure *out,
-				   struct err *e)
+static int measure(struct bench *b, int32_t group, void (*turn)(struct bench *b, bool on), double seconds,
+				   struct bench_figure *out, struct err *e)
 {
 	struct samples percent = {.n = 0};
-	struct cut c = cut_for(engine_info(b->engine)->ctx, turn);
+	struct cut c = cut_for(engine_info(b->engine)->ctx, group, turn);
 	double end = bench_now() + seconds;
 	int status = 0;
 
@@ -144,7 +173,7 @@ static int measure(struct bench *b, void (*turn)(struct bench *b, bool on), doub
 
 int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
-	int status = measure(b, switch_recording, seconds, out, e);
+	int status = measure(b, 1, switch_recording, seconds, out, e);
 
 	switch_recording(b, true);
 	return status;
@@ -160,7 +189,7 @@ int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *o
 	if (!b->follower)
 		return 0;
 	drew = bench_follower_drew(b->follower);
-	status = measure(b, bench_follower_turn, seconds, out, e);
+	status = measure(b, 1, bench_follower_turn, seconds, out, e);
 	if (bench_follower_drew(b->follower) == drew)
 		*out = bench_single(NAN); /* it showed nothing of all this */
 	bench_follower_close(b->follower);
@@ -174,7 +203,7 @@ int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *o
 
 	switch_recording(b, false); /* it is not what is measured */
 	if (!status)
-		status = measure(b, switch_shadow, seconds, out, e);
+		status = measure(b, SHADOW_GROUP, switch_shadow, seconds, out, e);
 	switch_recording(b, true);
 	return engine_set(b->engine, "shadow", "off", e) ? -1 : status;
 }
