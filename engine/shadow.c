@@ -285,17 +285,9 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 	g->n = 0;
 }
 
-/* Those that a request is open for have had a decode step; the others were prompts, which are no part of a step's
- * price. */
-static bool all_decode(struct shadow *s, int32_t i, int32_t n)
-{
-	for (int32_t k = 0; k < n; k++)
-		if (!find_guess(s, i, s->seen[k].request))
-			return false;
-	return true;
-}
-
-static int tell_one(struct shadow *s, int32_t i, int32_t n, struct err *e)
+/* asked: it had a guess open for each of them. A prompt's price is no part of a step's, nor is what it took while nobody
+ * asked. */
+static int tell_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
 	int64_t start = draft_cost_now(s->cost);
@@ -306,7 +298,7 @@ static int tell_one(struct shadow *s, int32_t i, int32_t n, struct err *e)
 	if (d->ops->learn(d->d, s->seen, n, e))
 		return -1;
 	ns = (double)(draft_cost_now(s->cost) - start);
-	if (all_decode(s, i, n)) {
+	if (asked) {
 		d->lately.learn_ns += ns / n;
 		d->all.learn_ns += ns / n;
 	}
@@ -316,6 +308,8 @@ static int tell_one(struct shadow *s, int32_t i, int32_t n, struct err *e)
 int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, struct err *e)
 {
 	for (int32_t i = 0; i < s->n; i++) {
+		bool asked = true;
+
 		for (int32_t k = 0; k < n; k++) {
 			struct open_guess *g = find_guess(s, i, seen[k].request);
 
@@ -325,12 +319,13 @@ int shadow_learn(struct shadow *s, const struct draft_seen *seen, int32_t n, str
 				s->seen[k].top = NULL;
 				s->seen[k].n_kept = 0;
 			}
+			asked = asked && g && g->n;
 			if (!g)
 				continue;
 			g->checked = false;
 			settle(&s->drafter[i], g, seen[k].ids, seen[k].n);
 		}
-		if (n && !s->drafter[i].elsewhere && tell_one(s, i, n, e))
+		if (n && !s->drafter[i].elsewhere && tell_one(s, i, n, asked, e))
 			return -1;
 	}
 	return 0;

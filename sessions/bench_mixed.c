@@ -81,6 +81,8 @@ static int predict(struct mixed *m, const struct bench_prompts *p, const char *c
 	for (int i = 0; i < n_specs && len < sizeof list; i++)
 		if (strncmp(spec[i], "auto", 4) && strcmp(spec[i], "off"))
 			len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", len ? "+" : "", spec[i]);
+	if (!len)
+		return 0;
 	if (len >= sizeof list)
 		return err_set(e, ERR_USAGE, "bench: the list of drafters is too long");
 	m->line = &unused;

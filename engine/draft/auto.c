@@ -23,7 +23,8 @@
 
 enum {
 	FIRST = 2,       /* virtual steps before anything is said of a drafter that computes */
-	STALE = 512,     /* steps without it after which half of what is known of it is as if it were not */
+	STALE = 128,     /* steps without it after which half of what is known of it is as if it were not … */
+	KEPT = 6,        /* … but for so many virtual steps: what was bad by far stays so */
 	WEIGH_EVERY = 2,
 	WIDER_EVERY = 8, /* steps between two in which a few tokens more are guessed, to see whether they would pay */
 	WIDER = 2,
@@ -120,6 +121,7 @@ static void weigh_one(struct drafter *d, int32_t i, int32_t requests)
 	if (!w->nodes)
 		w->speed = shadow_speed(&all, d->cost, DRAFT_NODES, requests);
 	w->known = s->lately.steps * exp2(-(double)(d->step - w->used) / STALE);
+	w->known = fmax(w->known, fmin(s->lately.steps, KEPT));
 }
 
 /* Near enough to a normal draw: the sum of four even ones. */
