@@ -1,10 +1,13 @@
 /* cutaway chat and cutaway replay: the terminal program. Thread: main's. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -69,6 +72,40 @@ int verb_chat(const struct cli *c, struct err *e)
 	return e->code ? -1 : 0;
 }
 
+enum { LOOK_MS = 100, SETTLE_MS = 3000 };
+
+/* Who follows may come before who records. True: there was something to wait for. */
+static bool await_file(const char *path)
+{
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	struct stat st;
+	char *clean = text_clean(path, strlen(path), false, NULL);
+	bool waited = false;
+
+	while (stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size) {
+		if (!waited)
+			fprintf(stderr, "cutaway: %s: nothing is recorded there yet; waiting for it (Ctrl-C ends)\n", clean ? clean : "?");
+		waited = true;
+		nanosleep(&look, NULL);
+	}
+	free(clean);
+	return waited;
+}
+
+/* A file that has just appeared may want a moment until it is a recording. */
+static int follow_file(const char *path, const struct tui_options *o, struct err *e)
+{
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	const int64_t until = await_file(path) ? now_ns() + SETTLE_MS * INT64_C(1000000) : 0;
+	int rc;
+
+	while ((rc = tui_replay(path, o, e)) && now_ns() < until) {
+		*e = (struct err){0};
+		nanosleep(&look, NULL);
+	}
+	return rc;
+}
+
 int verb_replay(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
@@ -83,6 +120,8 @@ int verb_replay(const struct cli *c, struct err *e)
 		rc = err_set(e, ERR_USAGE, "replay needs FILE; see cutaway replay --help");
 	else if (!c->n_operands && paths_last_recording(&newest, e))
 		rc = -1;
+	else if (c->follow && !newest)
+		rc = follow_file(c->operand[0], &o, e);
 	else
 		rc = tui_replay(newest ? newest : c->operand[0], &o, e);
 	free(model);

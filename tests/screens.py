@@ -508,13 +508,14 @@ def test_recording_is_whole(suite):
 
 
 def test_follow(suite):
-    """a second terminal follows a recording as it is written, goes back, returns, and is told of its end"""
+    """a second terminal waits for a recording, follows it as it is written, goes back, returns, and is told of its end"""
     s, watcher = suite.screen(80, 24), suite.screen(80, 24)
     try:
-        suite.chat(s, "--record", "f.db")
-        suite.ask(s, "the first turn", 20)
         watcher.type("clear; " + suite.command("replay", "--follow", os.path.join(s.folder, "f.db")))
         watcher.keys("Enter")
+        watcher.wait("waiting for it")
+        suite.chat(s, "--record", "f.db")
+        suite.ask(s, "the first turn", 20)
         watcher.wait("the first turn")
         watcher.wait("following")
         suite.ask(s, "another turn", 40)
