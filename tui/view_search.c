@@ -359,7 +359,7 @@ static void draw_rows(struct pen *p, const struct timeline *t, struct view_state
 	bool detail = rows >= DETAIL_H + 4;
 	struct search_rows g;
 
-	rows -= detail ? DETAIL_H : 0;
+	rows = detail ? rows - DETAIL_H : rows > 0 ? rows : 0;
 	v->scroll[VIEW_SEARCH] = (v->scroll[VIEW_SEARCH] & (ALL | BACK)) | rows << ROWS_AT;
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
