@@ -181,6 +181,14 @@ static void bind_ours(void)
 	rl_bind_keyseq_in_map("\\ep", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\en", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-x\\C-r", NULL, emacs_standard_keymap); /* it prints its errors */
+	/* Turning a search round reads beyond the line that it stood at (readline 8.2), so Ctrl-R finds
+	 * backwards alone; Ctrl-S stops a terminal's output anyway. */
+	rl_bind_keyseq_in_map("\\C-s", NULL, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\C-s", NULL, vi_insertion_keymap);
+	/* Counts: a slip of the finger on Esc and digits asks for the next key a million times. */
+	for (char key[] = "\\e0"; key[2] <= '9'; key[2]++)
+		rl_bind_keyseq_in_map(key, NULL, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\e-", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-l", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_if_unbound("\\e[3~", rl_delete);
 	rl_bind_keyseq_if_unbound("\\e[1;5D", rl_backward_word);
