@@ -362,9 +362,9 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	const struct columns *c = columns_for(p);
 	struct pen in = *p;
 	bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
-	int deep = d->depth > 1 ? 2 * (d->depth - 1) : 0;
+	int most = c->word_w / 2, deep = d->depth <= 1 ? 0 : d->depth > most ? most : 2 * (d->depth - 1);
 
-	deep = deep > c->word_w / 2 ? c->word_w / 2 : deep;
+	deep = deep > most ? most : deep;
 	if (first || y == 1)
 		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
 	view_put_letter(p, c->letter, y, d->request);
