@@ -95,7 +95,7 @@ int shadow_open(struct shadow **out, const char *list, const struct draft_env *e
 	s->guess = calloc((size_t)(s->n ? s->n : 1) * (size_t)s->slots, sizeof *s->guess);
 	s->job = calloc((size_t)s->slots, sizeof *s->job);
 	s->seen = calloc((size_t)s->slots, sizeof *s->seen);
-	if (owners_open(&s->owners, s->slots) && s->guess && s->job && s->seen) {
+	if (owners_open(&s->owners, s->slots, 0) && s->guess && s->job && s->seen) {
 		*out = s;
 		return 0;
 	}

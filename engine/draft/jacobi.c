@@ -26,8 +26,7 @@ struct line { /* of a request */
 
 struct drafter {
 	int32_t k;
-	struct owners owners;
-	struct line *line; /* [slots] */
+	struct owners owners; /* of struct line */
 	struct draft_window window;
 };
 
@@ -36,7 +35,6 @@ extern const struct draft_ops draft_jacobi;
 static void jacobi_close(struct drafter *d)
 {
 	owners_close(&d->owners);
-	free(d->line);
 	free(d);
 }
 
@@ -54,8 +52,7 @@ static int jacobi_open(struct drafter **out, const struct draft_env *env, const 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
 	d->k = k;
-	d->line = calloc((size_t)env->slots, sizeof *d->line);
-	if (!owners_open(&d->owners, env->slots) || !d->line) {
+	if (!owners_open(&d->owners, env->slots, sizeof(struct line))) {
 		jacobi_close(d);
 		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
 	}
@@ -63,26 +60,9 @@ static int jacobi_open(struct drafter **out, const struct draft_env *env, const 
 	return 0;
 }
 
-static struct line *find_line(struct drafter *d, int64_t request)
-{
-	int32_t at = owners_find(&d->owners, request);
-
-	return at < 0 ? NULL : &d->line[at];
-}
-
-static struct line *take_line(struct drafter *d, int64_t request)
-{
-	bool is_new;
-	int32_t at = owners_take(&d->owners, request, &is_new);
-
-	if (is_new)
-		memset(&d->line[at], 0, sizeof d->line[at]);
-	return &d->line[at];
-}
-
 static void guess(struct drafter *d, const struct draft_job *job)
 {
-	struct line *l = take_line(d, job->request);
+	struct line *l = owners_take_place(&d->owners, job->request);
 	int32_t k = job->depth < job->nodes ? job->depth : job->nodes;
 
 	if (l->n != job->n || l->newest != job->ids[job->n - 1]) /* it is new, or went back */
@@ -121,7 +101,7 @@ static int jacobi_learn(struct drafter *d, const struct draft_seen *seen, int32_
 {
 	(void)e;
 	for (int32_t i = 0; i < n; i++) {
-		struct line *l = find_line(d, seen[i].request);
+		struct line *l = owners_place(&d->owners, seen[i].request);
 
 		if (l && seen[i].draft)
 			iterate(l, &seen[i]);
@@ -143,7 +123,7 @@ static int32_t jacobi_width(const struct drafter *d)
 
 static const struct draft_window *jacobi_window(struct drafter *d, int64_t request)
 {
-	const struct line *l = find_line(d, request);
+	const struct line *l = owners_place(&d->owners, request);
 	int32_t n = 0;
 
 	while (l && n < d->k && l->cell[n] >= 0)

@@ -35,8 +35,7 @@ struct line { /* of a request */
 struct drafter {
 	int32_t w, n, g, levels;
 	struct grams *grams;
-	struct owners owners;
-	struct line *line; /* [slots] */
+	struct owners owners; /* of struct line */
 	struct draft_window window;
 };
 
@@ -66,14 +65,12 @@ static void lookahead_close(struct drafter *d)
 {
 	grams_close(d->grams);
 	owners_close(&d->owners);
-	free(d->line);
 	free(d);
 }
 
 static int open_sized(struct drafter *d, int32_t slots, struct err *e)
 {
-	d->line = calloc((size_t)slots, sizeof *d->line);
-	if (!owners_open(&d->owners, slots) || !d->line)
+	if (!owners_open(&d->owners, slots, sizeof(struct line)))
 		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
 	return grams_open(&d->grams, d->n, d->g, e);
 }
@@ -103,23 +100,6 @@ static int lookahead_open(struct drafter **out, const struct draft_env *env, con
 	return 0;
 }
 
-static struct line *find_line(struct drafter *d, int64_t request)
-{
-	int32_t at = owners_find(&d->owners, request);
-
-	return at < 0 ? NULL : &d->line[at];
-}
-
-static struct line *take_line(struct drafter *d, int64_t request)
-{
-	bool is_new;
-	int32_t at = owners_take(&d->owners, request, &is_new);
-
-	if (is_new)
-		memset(&d->line[at], 0, sizeof d->line[at]);
-	return &d->line[at];
-}
-
 /* ---- guessing ---- */
 
 static int32_t add_child(struct draft *t, int32_t parent, int32_t id)
@@ -143,7 +123,7 @@ static void begin_window(const struct drafter *d, struct line *l, const int32_t 
 /* Candidates first: of two paths the first one lies in the request's own pages. */
 static void guess(struct drafter *d, const struct draft_job *job)
 {
-	struct line *l = take_line(d, job->request);
+	struct line *l = owners_take_place(&d->owners, job->request);
 	int32_t n_found, above[MAX_W];
 	const int32_t *tails;
 
@@ -244,7 +224,7 @@ static void move_window(const struct drafter *d, struct line *l, const struct dr
 
 static void learn(struct drafter *d, const struct draft_seen *s)
 {
-	struct line *l = take_line(d, s->request);
+	struct line *l = owners_take_place(&d->owners, s->request);
 
 	l->n_entered = l->n_own = 0;
 	l->shown = s->draft && l->n == s->pos + 1; /* the window was guessed for this step */
@@ -278,7 +258,7 @@ static int32_t lookahead_width(const struct drafter *d)
 
 static const struct draft_window *lookahead_window(struct drafter *d, int64_t request)
 {
-	const struct line *l = find_line(d, request);
+	const struct line *l = owners_place(&d->owners, request);
 
 	if (!l || !l->shown)
 		return NULL;

@@ -33,7 +33,7 @@ int pool_open(struct pool **out, int32_t min, struct err *e)
 {
 	struct pool *p = calloc(1, sizeof *p);
 
-	if (!p || !owners_open(&p->owners, WRITERS)) {
+	if (!p || !owners_open(&p->owners, WRITERS, 0)) {
 		free(p);
 		return err_set(e, ERR_MEMORY, "no memory for the session's texts");
 	}
