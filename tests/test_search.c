@@ -20,8 +20,6 @@
 
 enum { PROMPT = 37, MOST = 64, N_SAMPLES = 6, VOCAB = 512 };
 
-static char *model_path;
-
 struct told {
 	struct event search[4096];
 	int n_search, n_finish, n_copy, n_preempt;
@@ -61,7 +59,7 @@ static struct engine *open_engine(int32_t slots, int32_t pages, struct told *t)
 	struct engine *e;
 	struct err err = { 0 };
 
-	o.model = model_path;
+	o.model = tiny_model;
 	o.threads = 1;
 	o.ctx = 256;
 	o.slots = slots;
@@ -534,24 +532,6 @@ static void test_arguments(void **state)
 	engine_close(e);
 }
 
-static int setup(void **state)
-{
-	struct tiny_options o = TINY_DEFAULTS;
-	struct err err = { 0 };
-
-	(void)state;
-	model_path = tiny_temp(&o, &err);
-	return model_path ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	unlink(model_path);
-	free(model_path);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -559,5 +539,5 @@ int main(void)
 		cmocka_unit_test(test_nothing_else_matters), cmocka_unit_test(test_ends), cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_arguments),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);
 }

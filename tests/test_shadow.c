@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/engine_impl.h"
 #include "tests/tiny.h"
@@ -29,8 +28,6 @@ struct told {
 		double predicted;
 	} shadow[SPECS];
 };
-
-static char *model_path;
 
 static void note_shadow(struct told *w, const struct ev_shadow *s)
 {
@@ -86,7 +83,7 @@ static struct engine *open_engine(struct told *w, const char *spec, const char *
 	struct err err = { 0 };
 
 	memset(w, 0, sizeof *w);
-	o.model = model_path;
+	o.model = tiny_model;
 	o.threads = 1;
 	o.ctx = 512;
 	o.slots = 2;
@@ -345,7 +342,7 @@ static void run_session(struct counted *c, const char *spec, const char *shadow,
 	memset(c, 0, sizeof *c);
 	for (int i = 0; i <= DRAFT_COST_ROWS; i++)
 		cost[i] = 1e6 * (1 + slope * (i - 1));
-	o.model = model_path;
+	o.model = tiny_model;
 	o.threads = 1;
 	o.ctx = 512;
 	o.slots = 2;
@@ -446,24 +443,6 @@ static void test_auto_args(void **state)
 	engine_close(e);
 }
 
-static int setup(void **state)
-{
-	struct tiny_options o = TINY_DEFAULTS;
-	struct err err = { 0 };
-
-	(void)state;
-	model_path = tiny_temp(&o, &err);
-	return model_path ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	unlink(model_path);
-	free(model_path);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -473,5 +452,5 @@ int main(void)
 		cmocka_unit_test(test_predictions_hold), cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);
 }

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -21,8 +20,6 @@ struct drafter { /* of this test */
 	uint32_t chance;
 	int n_learned;
 };
-
-static char *model_path;
 
 /* The truth hangs, token by token, at random places among chance. */
 static void grow(struct drafter *d, const struct draft_job *job)
@@ -94,7 +91,7 @@ static void run_world(struct world *w)
 
 static void run_plain(struct world *w)
 {
-	world_open(w, model_path, &(struct place){ "ref", NULL, 1, 16, 64 }, "off");
+	world_open(w, tiny_model, &(struct place){ "ref", NULL, 1, 16, 64 }, "off");
 	run_world(w);
 }
 
@@ -105,7 +102,7 @@ static void with_drafter(const struct world *plain, const char *spec, const char
 	static struct world w;
 	struct err err = { 0 };
 
-	world_open(&w, model_path, &(struct place){ "cpu", NULL, 2, page_size, pages }, spec);
+	world_open(&w, tiny_model, &(struct place){ "cpu", NULL, 2, page_size, pages }, spec);
 	if (engine_set(w.e, "rule", rule, &err))
 		fail_msg("%s", err.text);
 	run_world(&w);
@@ -136,7 +133,7 @@ static void with_trees(const struct world *plain, struct place place, uint32_t s
 	static struct world w;
 	struct drafter d = { .truth = plain, .chance = seed };
 
-	world_open(&w, model_path, &place, "ngram");
+	world_open(&w, tiny_model, &place, "ngram");
 	w.e->draft_ops->close(w.e->drafter);
 	w.e->draft_ops = &oracle;
 	w.e->drafter = &d;
@@ -196,29 +193,11 @@ static void test_prune(void **state)
 	}
 }
 
-static int setup(void **state)
-{
-	struct tiny_options o = TINY_DEFAULTS;
-	struct err err = { 0 };
-
-	(void)state;
-	model_path = tiny_temp(&o, &err);
-	return model_path ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	unlink(model_path);
-	free(model_path);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_prune), cmocka_unit_test(test_trees),
 										 cmocka_unit_test(test_drafters),
 										 cmocka_unit_test(test_device) };
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);
 }

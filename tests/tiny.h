@@ -82,4 +82,9 @@ void gguf_put_kv_array(struct bytes *b, const char *key, uint32_t item, uint64_t
 void gguf_put_tensor(struct bytes *b, const char *name, uint32_t n_dims, const uint64_t *dim,
 					 uint32_t type, uint64_t offset);
 
+/* Set-up and teardown of a group of tests: one model of the defaults for all of them. One thread. */
+extern char *tiny_model; /* its path */
+int tiny_model_make(void **state);
+int tiny_model_drop(void **state);
+
 #endif
