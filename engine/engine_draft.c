@@ -358,9 +358,13 @@ static int tell_drafters(struct engine *e, struct err *err)
 
 int engine_tell_seen(struct engine *e, struct err *err)
 {
-	int64_t start = now_ns();
-	int failed = e->n_seen ? tell_drafters(e, err) : 0;
+	int64_t start;
+	int failed;
 
+	if (!e->n_seen)
+		return 0;
+	start = now_ns();
+	failed = tell_drafters(e, err);
 	e->counts.drafters_ns += now_ns() - start;
 	return failed;
 }

@@ -282,6 +282,7 @@ void engine_tell_step(struct engine *e)
 	ev_init(&ev, EV_step);
 	s->step = e->n_steps;
 	s->kernel_ns = e->kernel_ns;
+	s->drafters_ns = c->drafters_ns;
 	s->rows = e->plan.n_rows;
 	s->prefill_rows = c->prefill;
 	s->decode_rows = c->decode;

@@ -27,7 +27,8 @@ struct search_member;
 
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	int64_t drafters_ns; /* all drafters, used or in the shadow: no part of what a step costs */
+	/* wall time of all drafters, used or in the shadow, by whatever clock they are judged: no part of what a step costs */
+	int64_t drafters_ns;
 };
 
 struct engine {

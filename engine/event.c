@@ -55,6 +55,8 @@ int ev_field_since(enum ev_kind kind, int field)
 	for (size_t i = 0; kind == EV_draft && i < sizeof of_trees / sizeof *of_trees; i++)
 		if (!strcmp(name, of_trees[i]))
 			return 3;
+	if (kind == EV_step && !strcmp(name, "drafters_ns"))
+		return EV_DRAFTERS_SINCE;
 	return ev_since(kind);
 }
 

@@ -361,7 +361,9 @@ EV_CODE_LISTS(EV_X_ENUM)
 #define EV_FIELDS_step(I, R, T, B)                                                                 \
 	I(step, "", "number of the step, from 1")                                                      \
 	I(ns, "ns", "wall time: plan, compute, draw")                                                  \
-	I(kernel_ns, "ns", "of that, kernels")                                                         \
+	I(kernel_ns, "ns", "of that, kernels of the model itself")                                     \
+	I(drafters_ns, "ns", "of that, drafters, in use or in the shadow: guessing, and taking in what was computed; " \
+	  "no part of kernel_ns, though some compute")                                                  \
 	I(rows, "", "rows computed")                                                                   \
 	I(prefill_rows, "", "of them for prompts")                                                     \
 	I(decode_rows, "", "of them newest tokens")                                                    \
@@ -490,6 +492,7 @@ extern const struct ev_info ev_info[EV_N_KINDS];
 int ev_since(enum ev_kind kind);
 /* The same for a column that its table got later. */
 int ev_field_since(enum ev_kind kind, int field);
+enum { EV_DRAFTERS_SINCE = 5 }; /* step.drafters_ns */
 
 static inline size_t ev_field_size(enum ev_type type)
 {

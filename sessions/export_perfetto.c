@@ -2,8 +2,8 @@
  * requests with their queue, prompt and answer; the batch by slots; kernel stages; counters of pages, tokens and
  * drafts; evictions, preemptions and rejected drafts as instants. Times are microseconds of the session.
  *
- * A step's kernel stages have measured lengths but no recorded order in time: they are laid one behind the
- * other from the step's start, in the order of a layer, each as long as all its layers together. */
+ * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they are laid one behind
+ * the other from the step's start, stages in the order of a layer, each as long as all its layers together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +164,7 @@ static void on_time(struct perfetto *p, struct ev_span stages)
 		memcpy(p->stage, stages.data, (size_t)p->n_stages * sizeof p->stage[0]);
 }
 
-static void tell_stages(struct exporter *x, const struct perfetto *p, int64_t from, int64_t to)
+static void tell_stages(struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
 {
 	for (int i = 0; i < p->n_stages; i++) {
 		const struct ev_stage_time *s = &p->stage[i];
@@ -174,6 +174,10 @@ static void tell_stages(struct exporter *x, const struct perfetto *p, int64_t fr
 		fprintf(x->out, "\"bytes\":%llu,\"ops\":%llu}}", (unsigned long long)s->bytes,
 				(unsigned long long)s->ops);
 		from = until;
+	}
+	if (drafters_ns > 0) {
+		slice(x, PID_KERNELS, 2, "drafters", from, drafters_ns < to - from ? from + drafters_ns : to);
+		fputs("}}", x->out);
 	}
 }
 
@@ -186,7 +190,7 @@ static void on_step(struct exporter *x, struct perfetto *p, const struct ev_step
 	fprintf(x->out, "\"step\":%lld,\"rows\":%lld,\"tokens\":%lld,\"bytes\":%lld,\"ops\":%lld}}",
 			(long long)s->step, (long long)s->rows, (long long)s->tokens, (long long)s->bytes,
 			(long long)s->ops);
-	tell_stages(x, p, from, t);
+	tell_stages(x, p, s->drafters_ns, from, t);
 	for (int i = 0; i < p->n_batch; i++) {
 		const struct ev_batch *b = &p->batch[i];
 

@@ -7,7 +7,7 @@
 #include "trace/times.h"
 
 struct slow {
-	int64_t step, seq, ns, kernel_ns, rows, prefill, decode, draft, bytes, ops, running;
+	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops, running;
 	double bandwidth; /* bytes a second: plain reads measured at the start, else the fastest that a step read; 0: neither */
 	bool from_steps;
 };
@@ -39,22 +39,37 @@ static double fastest_reads(struct why *w)
 	return best * 1e9;
 }
 
+static bool has_drafters(const struct why *w)
+{
+	return w->format >= EV_DRAFTERS_SINCE;
+}
+
+/* What was neither kernels nor drafters, ns; where drafters were not timed, theirs too. */
+static double outside_ns(const struct slow *t)
+{
+	return (double)t->ns - (double)t->kernel_ns - (double)t->drafters_ns;
+}
+
+static const char *outside_words(const struct why *w)
+{
+	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
+}
+
 static bool read_slow(struct why *w, struct slow *t)
 {
 	const bool one = w->at.given || w->step > 0;
-	sqlite3_stmt *s = why_query(w,
-								one ? "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
-											  " draft_rows, bytes, ops, running FROM step WHERE step = ?1"
-											: "SELECT step, seq, ns, kernel_ns, rows, prefill_rows, decode_rows,"
-											  " draft_rows, bytes, ops, running FROM step ORDER BY ns DESC"
-											  " LIMIT 1",
-								one, w->at.given ? w->at.number : w->step, 0, 0, 0);
-	int64_t *to[] = { &t->step,	  &t->seq,	 &t->ns,	&t->kernel_ns, &t->rows,   &t->prefill,
-					  &t->decode, &t->draft, &t->bytes, &t->ops,	   &t->running };
+	int64_t *to[] = { &t->step,	  &t->seq,	  &t->ns,	 &t->kernel_ns, &t->drafters_ns, &t->rows,
+					  &t->prefill, &t->decode, &t->draft, &t->bytes,	 &t->ops,		  &t->running };
+	char sql[256];
+	sqlite3_stmt *s;
 
+	snprintf(sql, sizeof sql, "SELECT step, seq, ns, kernel_ns, %s, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
+							  " running FROM step %s", has_drafters(w) ? "drafters_ns" : "0",
+			 one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
+	s = why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0);
 	if (!why_row(w, &s))
 		return false;
-	for (int i = 0; i < 11; i++)
+	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
 		*to[i] = sqlite3_column_int64(s, i);
 	why_done(&s);
 	s = why_query(w, "SELECT read_bandwidth FROM session LIMIT 1", 0, 0, 0, 0, 0);
@@ -167,11 +182,16 @@ static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time
 /* What bound the step: the larger of what its bytes and what other steps' speed leave to explain. */
 static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
 {
-	double outside = (double)(t->ns - t->kernel_ns), reads;
+	double outside = outside_ns(t), drafters = (double)t->drafters_ns, reads;
 
+	if (t->ns > 0 && drafters > 0.3 * (double)t->ns && drafters > outside) {
+		why_say(w, "  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take in what was computed",
+				100 * drafters / (double)t->ns);
+		return;
+	}
 	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
-		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (plan, draws, events)",
-				100 * outside / (double)t->ns);
+		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (%s)",
+				100 * outside / (double)t->ns, outside_words(w));
 		return;
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
@@ -213,6 +233,7 @@ void why_slow(struct why *w)
 {
 	struct ev_stage_time stage[EV_N_stage];
 	struct slow t;
+	char drafters[48] = "";
 	int64_t usual, alike;
 	int n;
 
@@ -232,8 +253,10 @@ void why_slow(struct why *w)
 		why_say(w, "  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
 				(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
 	say_members(w, &t);
-	why_say(w, "  kernels %.3f ms; everything else (plan, draws, events) %.3f ms", (double)t.kernel_ns / 1e6,
-			(double)(t.ns - t.kernel_ns) / 1e6);
+	if (t.drafters_ns > 0)
+		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
+	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6, drafters,
+			outside_words(w), outside_ns(&t) / 1e6);
 	n = read_stages(w, &t, stage, EV_N_stage);
 	if (n) /* what a stage did, how its time is to that of others alike, and how long its bytes take by themselves */
 		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes", "operations", "x usual",

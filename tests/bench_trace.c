@@ -102,9 +102,10 @@ static void make_step(struct maker *m)
 	ev.u.time = (struct ev_time){ m->step, { told, sizeof told } };
 	emit(m, &ev);
 	ev_init(&ev, EV_step);
-	ev.u.step = (struct ev_step){ m->step, 4900000, 4800000, 1,		  0,		1,		  0,
-								  1,	   0,		0,		 1,		  0,		64,		  10,
-								  0,	   0,		20000,	 9000000, 90000000, 230000000 };
+	ev.u.step = (struct ev_step){ .step = m->step, .ns = 4900000, .kernel_ns = 4800000, .rows = 1, .decode_rows = 1,
+								  .tokens = 1, .running = 1, .pages_used = 64, .pages_cached = 10,
+								  .tail_waste_bytes = 20000, .reserve_waste_bytes = 9000000, .bytes = 90000000,
+								  .ops = 230000000 };
 	emit(m, &ev);
 }
 

@@ -487,6 +487,7 @@ static void tell_times(struct demo *d)
 
 	d->sum.kernel_ns = (int64_t)total;
 	d->sum.ns = (int64_t)(total * 1.03) + 40000;
+	d->sum.drafters_ns = d->sum.draft_rows ? 60000 : 0;
 	for (size_t i = 0; i < EV_N_stage; i++) {
 		told[i] = (struct ev_stage_time){ i, (uint64_t)(total * stage[i].share),
 										  (uint64_t)stage[i].bytes,

@@ -65,6 +65,7 @@ static void check_stages(struct world *w, const struct ev_step *s)
 		assert_int_equal(w->timed.ops, s->ops);
 		assert_true(w->timed.ns > 0 && w->timed.ns <= (uint64_t)s->kernel_ns);
 	}
+	assert_true(s->drafters_ns >= 0 && s->drafters_ns <= s->ns - s->kernel_ns);
 	w->timed = (struct ev_stage_time){ 0 };
 }
 

@@ -72,6 +72,9 @@ def test_perfetto():
     stages = [e for e in events if e["pid"] == 3 and e["tid"] == 2 and e["ph"] == "X"]
     check("perfetto: stages lie within their steps", len(stages) > len(steps) and all(
         any(s["ts"] <= e["ts"] + .002 and e["ts"] + e["dur"] <= s["ts"] + s["dur"] + .002 for s in steps) for e in stages))
+    check("perfetto: drafters are a part of the steps in which they did something",
+          [round(e["dur"] * 1000) for e in stages if e["name"] == "drafters"] ==
+          [ns for ns, in query("SELECT drafters_ns FROM step WHERE drafters_ns > 0 ORDER BY seq")] != [])
 
 
 def test_csv():

@@ -21,6 +21,7 @@ struct told {
 	int n_pages;
 	int64_t steps, tokens, accepted[DRAFT_MAX], judged[DRAFT_MAX]; /* of drafts that were checked */
 	int n_costs, n_choices;
+	int64_t drafters_ns; /* of all steps */
 	struct {
 		char drafter[64];
 		int64_t steps, tokens, used;
@@ -65,7 +66,11 @@ static void on_event(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_page && w->n_pages < 512) {
 		w->pages[w->n_pages++] = ev->u.page.page * 100 + ev->u.page.action;
 	} else if (ev->kind == EV_step) {
-		w->steps += ev->u.step.decode_rows;
+		const struct ev_step *s = &ev->u.step;
+
+		w->steps += s->decode_rows;
+		assert_true(s->drafters_ns >= 0 && s->kernel_ns > 0 && s->drafters_ns <= s->ns - s->kernel_ns);
+		w->drafters_ns += s->drafters_ns;
 	} else if (ev->kind == EV_cost) {
 		assert_true(ev->u.cost.ns > 0 && ev->u.cost.runs > 0);
 		w->n_costs++;
@@ -140,9 +145,11 @@ static void test_untouched(void **state)
 	(void)state;
 	run_one(&plain, "off", "off", 3);
 	assert_int_equal(plain.n_costs, 0);
+	assert_int_equal(plain.drafters_ns, 0);
 	for (int i = 0; i < 2; i++) {
 		run_one(&with, "off", i ? "free" : "all", 3);
 		assert_true(with.n_costs > 17);
+		assert_true(with.drafters_ns > 0);
 		assert_memory_equal(plain.id, with.id, sizeof plain.id);
 		assert_memory_equal(plain.hash, with.hash, sizeof plain.hash);
 		assert_int_equal(plain.n_pages, with.n_pages);
@@ -164,6 +171,7 @@ static void test_exact(void **state)
 		int k = 0;
 
 		run_one(&real, specs[i], "off", 1);
+		assert_true(real.drafters_ns > 0);
 		while (strcmp(shadow.shadow[k].drafter, specs[i]) != 0)
 			assert_true(++k < SPECS);
 		assert_true(real.accepted[0] > 2 && real.judged[0] > real.accepted[0]);

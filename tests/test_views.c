@@ -49,6 +49,9 @@ static const struct golden goldens[] = {
 	{ "sampler-68x9", &view_sampler, 68, 9, DEMO_CHAT_STEPS, false, false, 2, 20 },
 	{ "sampler-68x6", &view_sampler, 68, 6, DEMO_CHAT_STEPS, false, false, 2, 21 },
 	{ "sampler-120x40", &view_sampler, 120, 40, DEMO_CHAT_STEPS, false, true, 2, 22 },
+	{ "time-60x4", &view_time, 60, 4, DEMO_CHAT_STEPS, false, false, 0, -1 },
+	{ "time-38x3-ascii", &view_time, 38, 3, DEMO_CHAT_STEPS, true, false, 0, -1 },
+	{ "time-110x30", &view_time, 110, 30, DEMO_CHAT_STEPS, false, true, 0, -1 },
 	{ "sampler-60x6-nothing", &view_sampler, 60, 6, 0, false, false, 0, -1 },
 };
 

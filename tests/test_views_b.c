@@ -493,6 +493,79 @@ static void time_zoomed_says_what_each_stage_reached(void **state)
 	timeline_free(&k.t);
 }
 
+/* Steps of one drafted token; drafters_us < 0: the recording does not say how long that took. */
+static void drafted_script(struct script *k, int64_t drafters_us)
+{
+	script_begin(k, 8, 20e9);
+	request(k, 1, "first", 3, SKY, 40);
+	for (int i = 1; i < 3; i++) {
+		struct event ev;
+
+		stage(k, i, EV_STAGE_qkv, 2000, 20000000, 60000000);
+		batch(k, i, 1, EV_WORK_verify, 38 + i, 2);
+		ev_init(&ev, EV_step);
+		ev.u.step.step = i;
+		ev.u.step.ns = 4000000;
+		ev.u.step.kernel_ns = 2000000;
+		ev.u.step.decode_rows = ev.u.step.draft_rows = ev.u.step.tokens = ev.u.step.running = 1;
+		if (drafters_us >= 0)
+			ev.u.step.drafters_ns = drafters_us * 1000 * i; /* mean: one and a half times that */
+		tell(k, &ev);
+	}
+}
+
+static void time_has_a_part_for_drafters(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	drafted_script(&k, 800);
+	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · 50 % of 20.0 GB/s"); /* of the kernels alone */
+	has(drawn(&k, &view_time, 70, 4), "■ drafters 30 ");
+	has(drawn(&k, &view_time, 70, 4), "■ rest 20");
+	has(drawn_as(&k, &view_time, 40, 5, true), "qqqqqqqqqqqqqqqqqqqqddddddddddddrrrrrrrr");
+	k.s.zoomed = true;
+	screen = drawn(&k, &view_time, 100, 32);
+	has(screen, "drafters        1.200    30 %");
+	has(screen, "no kernel       0.800    20 %");
+	has(screen, "drafters: guessing");
+	timeline_free(&k.t);
+}
+
+static void time_without_drafters_has_no_part_for_them(void **state)
+{
+	struct script k;
+
+	(void)state;
+	drafted_script(&k, 0);
+	has_not(drawn(&k, &view_time, 70, 4), "drafters");
+	has(drawn(&k, &view_time, 70, 4), "■ rest 50");
+	k.s.zoomed = true;
+	has_not(drawn(&k, &view_time, 100, 32), "drafters");
+	timeline_free(&k.t);
+}
+
+static void time_of_an_older_recording_says_where_drafters_are(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	drafted_script(&k, -1);
+	has_not(drawn(&k, &view_time, 70, 4), "drafters");
+	has(drawn(&k, &view_time, 70, 4), "■ rest 50");
+	k.s.zoomed = true;
+	screen = drawn(&k, &view_time, 100, 32);
+	has(screen, "no kernel       2.000    50 %");
+	has(screen, "no kernel: drafters are in it");
+	timeline_free(&k.t);
+	time_script(&k, 20e9); /* nor said of the time, but nobody guessed */
+	k.s.zoomed = true;
+	has_not(drawn(&k, &view_time, 100, 32), "drafters");
+	timeline_free(&k.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -518,6 +591,9 @@ int main(void)
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),
+		cmocka_unit_test(time_has_a_part_for_drafters),
+		cmocka_unit_test(time_without_drafters_has_no_part_for_them),
+		cmocka_unit_test(time_of_an_older_recording_says_where_drafters_are),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <sqlite3.h>
+
 #include "engine/engine.h"
 #include "sessions/why.h"
 #include "tests/tiny.h"
@@ -336,6 +338,44 @@ static void test_limit_of_the_log(void **state)
 	memcpy(file, was, sizeof was);
 }
 
+/* Drafters have a time of their own; in a recording of before they had, it is in that of everything else. */
+static void test_drafters(void **state)
+{
+	struct recording *own;
+	struct event ev;
+	struct err e = { 0 };
+	sqlite3 *db;
+	char was[sizeof file];
+
+	(void)state;
+	memcpy(was, file, sizeof was);
+	snprintf(file, sizeof file, "/tmp/cutaway-why-drafters-%d.db", (int)getpid());
+	assert_int_equal(recording_create(&own, file, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		ev_init(&ev, EV_step);
+		ev.seq = i + 1;
+		ev.t_ns = i;
+		ev.u.step = (struct ev_step){ .step = i + 1, .ns = 4000000, .kernel_ns = 1500000, .drafters_ns = 2000000 / (i + 1),
+									  .rows = 2, .decode_rows = 1, .draft_rows = 1, .bytes = 40001000 };
+		ev.u.step.drafters_ns = i < 2 ? ev.u.step.drafters_ns : 0;
+		assert_int_equal(recording_add(own, &ev, &e), 0);
+	}
+	assert_int_equal(recording_commit(own, &e), 0);
+	recording_close(own, false);
+	says(ask("slow", "1"), "kernels 1.500 ms; drafters 2.000 ms; everything else (plan, draws, events) 0.500 ms");
+	says(ask("slow", "1"), "drafters took 50 %% of it");
+	says(ask("slow", "2"), "drafters 1.000 ms; everything else (plan, draws, events) 1.500 ms");
+	says(ask("slow", "2"), "38 %% of it passed outside them (plan, draws, events)");
+	says(ask("slow", "3"), "kernels 1.500 ms; everything else (plan, draws, events) 2.500 ms");
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
+									  "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	says(ask("slow", "1"), "kernels 1.500 ms; everything else (plan, drafters, draws, events) 2.500 ms");
+	unlink(file);
+	memcpy(file, was, sizeof was);
+}
+
 static void test_here(void **state)
 {
 	const struct event *token = NULL, *evicted = NULL;
@@ -384,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_miss),  cmocka_unit_test(test_evict),	 cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),  cmocka_unit_test(test_reject), cmocka_unit_test(test_token),
 		cmocka_unit_test(test_slow),	cmocka_unit_test(test_limit_of_the_log),  cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_drafters),
 		cmocka_unit_test(test_here),
 	};
 

@@ -14,7 +14,8 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	SCHEMA_VERSION = 4, /* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h) */
+	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters' time in a step */
+	SCHEMA_VERSION = 5,
 };
 
 struct schema_view {

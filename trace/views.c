@@ -134,6 +134,7 @@ const struct schema_view schema_views[] = {
 	  "FROM page p ORDER BY p.page, p.seq" },
 	{ "steps", "steps with rates: operations and bytes are counted, times measured",
 	  "SELECT s.step, s.seq, s.t_ns / 1e6 AS t_ms, s.ns / 1e6 AS ms, s.kernel_ns / 1e6 AS kernel_ms,\n"
+	  "\ts.drafters_ns / 1e6 AS drafters_ms,\n"
 	  "\ts.rows, s.prefill_rows, s.decode_rows, s.draft_rows, s.tokens, s.accepted, s.rejected,\n"
 	  "\ts.running, s.waiting, s.pages_used, s.evicted,\n"
 	  "\ts.tokens * 1e9 / nullif(s.ns, 0) AS tokens_per_s,\n"
@@ -155,7 +156,7 @@ const struct schema_view schema_views[] = {
 	{ "slow_steps", "steps, the slowest first, with the stage that took longest",
 	  "SELECT s.step, s.ms, s.ms / (SELECT ns / 1e6 FROM step ORDER BY ns\n"
 	  "\t\tLIMIT 1 OFFSET (SELECT count(*) / 2 FROM step)) AS times_median,\n"
-	  "\ts.rows, s.prefill_rows, s.draft_rows, s.gb_per_s, s.ops_per_byte,\n"
+	  "\ts.kernel_ms, s.drafters_ms, s.rows, s.prefill_rows, s.draft_rows, s.gb_per_s, s.ops_per_byte,\n"
 	  "\t(SELECT t.stage FROM kernel_stages t WHERE t.seq < s.seq\n"
 	  "\t\tAND t.seq > coalesce((SELECT max(b.seq) FROM step b WHERE b.seq < s.seq), 0)\n"
 	  "\t\tORDER BY t.ns DESC LIMIT 1) AS longest_stage\n"

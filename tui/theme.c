@@ -41,8 +41,8 @@ static const struct ink_colour fixed[INK_N] = {
 	[INK_PART_0 + 3] = { 0x545c6a, 0xb8c0cc, BRIGHT_BLACK, true },
 	[INK_PART_0 + 4] = { 0x808896, 0x8c94a2, 7, false },
 	[INK_PART_0 + 5] = { 0xc4cad4, 0x4a5260, 15, false },
-	[INK_PART_0 + 6] = { 0x404652, 0xc8ced8, BRIGHT_BLACK, true },
-	[INK_PART_0 + 7] = { 0xa4acb8, 0x6c7482, 7, false },
+	[INK_PART_0 + 6] = { 0x747c8a, 0x949caa, 7, false },
+	[INK_PART_0 + 7] = { 0x404652, 0xc8ced8, BRIGHT_BLACK, true },
 };
 
 struct ramp_stop {

@@ -138,6 +138,7 @@ struct tl_step {
 	int32_t draft_at, n_draft; /* in timeline.draft */
 	int32_t window_at, n_window; /* in timeline.window */
 	bool timed;
+	bool drafters_told; /* s.drafters_ns is known: older recordings lack it */
 	struct tl_time time[K_N_STAGES];
 };
 struct tl_draft {

@@ -144,8 +144,8 @@ static void dump_page(FILE *f, int32_t number, const struct tl_page *p)
 
 static void dump_step(FILE *f, const struct tl_step *s)
 {
-	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d window=%d+%d timed=%d", s->seq, s->t_ns,
-			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->window_at, s->n_window, s->timed);
+	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d window=%d+%d timed=%d drafters=%d", s->seq, s->t_ns,
+			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->window_at, s->n_window, s->timed, s->drafters_told);
 	dump_fields(f, EV_step, &s->s);
 	for (int i = 0; s->timed && i < K_N_STAGES; i++)
 		fprintf(f, " (%" PRId64 " %" PRId64 " %" PRId64 ")", s->time[i].ns, s->time[i].bytes,

@@ -116,6 +116,7 @@ bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int6
 	s = &t->step[t->n_steps++];
 	*s = t->open;
 	s->s = step_numbers(e);
+	s->drafters_told = e->drafters_ns >= 0;
 	t->last_step = e->step;
 	s->seq = seq;
 	s->t_ns = t_ns;

@@ -11,7 +11,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { MEAN_STEPS = 16, LOOK_BACK = 512, N_PARTS = 7, REST = 6 };
+enum { MEAN_STEPS = 16, LOOK_BACK = 512, DRAFTERS = 6, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
 
 struct cost {
@@ -20,7 +20,8 @@ struct cost {
 struct sample {
 	int n; /* steps it is the mean of */
 	bool prefill;
-	double wall; /* ns a step */
+	bool untold; /* tokens were drafted, and how long that took is not recorded */
+	double wall, drafters; /* ns a step */
 	struct cost kernels, stage[K_N_STAGES];
 };
 
@@ -32,14 +33,17 @@ static const struct {
 #undef X
 };
 
-/* The parts of the bar; every other stage, and what is no kernel, is the rest. */
-static const enum k_stage part_stage[REST] = { K_STAGE_qkv,		K_STAGE_attention, K_STAGE_out,
-											   K_STAGE_gate_up, K_STAGE_down,	   K_STAGE_head };
+/* The parts of the bar: these stages, the drafters where they did something, and the rest: every other stage, and what
+ * is neither kernel nor drafter. */
+static const enum k_stage part_stage[DRAFTERS] = { K_STAGE_qkv,		K_STAGE_attention, K_STAGE_out,
+												   K_STAGE_gate_up, K_STAGE_down,	   K_STAGE_head };
 
 static void add_step(struct sample *m, const struct tl_step *s)
 {
 	m->n++;
 	m->wall += (double)s->s.ns;
+	m->drafters += (double)s->s.drafters_ns;
+	m->untold = m->untold || (!s->drafters_told && s->s.draft_rows > 0);
 	for (int i = 0; i < K_N_STAGES; i++) {
 		m->stage[i].ns += (double)s->time[i].ns;
 		m->stage[i].bytes += (double)s->time[i].bytes;
@@ -50,6 +54,7 @@ static void add_step(struct sample *m, const struct tl_step *s)
 static void divide(struct sample *m)
 {
 	m->wall /= m->n;
+	m->drafters /= m->n;
 	for (int i = 0; i < K_N_STAGES; i++) {
 		struct cost *c = &m->stage[i];
 
@@ -58,8 +63,8 @@ static void divide(struct sample *m)
 		m->kernels.bytes += c->bytes;
 		m->kernels.ops += c->ops;
 	}
-	if (m->wall < m->kernels.ns) /* absent, or clocks of two minds */
-		m->wall = m->kernels.ns;
+	if (m->wall < m->kernels.ns + m->drafters) /* absent, or clocks of two minds */
+		m->wall = m->kernels.ns + m->drafters;
 }
 
 static struct sample mean_of(const struct timeline *t, bool prefill)
@@ -85,19 +90,26 @@ static struct sample sample_take(const struct timeline *t, const struct view_sta
 
 static double part_ns(const struct sample *m, int part)
 {
-	double rest = m->wall;
+	double rest = m->wall - m->drafters;
 
-	if (part < REST)
+	if (part < DRAFTERS)
 		return m->stage[part_stage[part]].ns;
-	for (int i = 0; i < REST; i++)
+	if (part == DRAFTERS)
+		return m->drafters;
+	for (int i = 0; i < DRAFTERS; i++)
 		rest -= m->stage[part_stage[i]].ns;
 	return rest > 0 ? rest : 0;
 }
 
+static bool part_is_shown(const struct sample *m, int part)
+{
+	return part != DRAFTERS || m->drafters > 0;
+}
+
 static const char *part_label(int part, bool ascii, bool brief)
 {
-	if (part == REST)
-		return "rest";
+	if (part >= DRAFTERS)
+		return part == REST ? "rest" : "drafters";
 	if (brief && part_stage[part] == K_STAGE_attention)
 		return "attn";
 	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
@@ -132,13 +144,15 @@ static int legend_item_w(int part, bool ascii, bool brief)
 	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6);
 }
 
-static bool legend_fits(const struct pen *p, int rows, bool brief)
+static bool legend_fits(const struct pen *p, int rows, const struct sample *m, bool brief)
 {
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
 		int w = legend_item_w(part, p->c->ascii, brief);
 
+		if (!part_is_shown(m, part))
+			continue;
 		if (x && x + w - 1 > p->r.w) {
 			x = 0;
 			rows--;
@@ -150,13 +164,15 @@ static bool legend_fits(const struct pen *p, int rows, bool brief)
 
 static int draw_legend(struct pen *p, int y, const struct sample *m)
 {
-	bool brief = !legend_fits(p, p->r.h - y, false);
+	bool brief = !legend_fits(p, p->r.h - y, m, false);
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
 		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
 		int w = legend_item_w(part, p->c->ascii, brief);
 
+		if (!part_is_shown(m, part))
+			continue;
 		if (x && x + w - 1 > p->r.w) {
 			x = 0;
 			y++;
@@ -255,7 +271,7 @@ static void draw_row(struct pen *p, int y, enum ink mark, const char *label, con
 
 static int stage_part(int stage)
 {
-	for (int i = 0; i < REST; i++)
+	for (int i = 0; i < DRAFTERS; i++)
 		if ((int)part_stage[i] == stage)
 			return i;
 	return REST;
@@ -288,9 +304,10 @@ static int bar_room(int w)
 static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 {
 	int bar_w = bar_room(p->r.w);
-	struct cost outside = { .ns = m->wall - m->kernels.ns };
+	struct cost drafters = { .ns = m->drafters };
+	struct cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
 	struct cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
-	double longest = outside.ns;
+	double longest = fmax(outside.ns, drafters.ns);
 
 	for (int i = 0; i < K_N_STAGES; i++)
 		longest = fmax(longest, m->stage[i].ns);
@@ -298,6 +315,9 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 	for (int i = 0; i < K_N_STAGES; i++)
 		draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
 				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
+				 &(struct bar){ bar_w, longest }, m->wall, most);
+	if (part_is_shown(m, DRAFTERS))
+		draw_row(p, y++, (enum ink)(INK_PART_0 + DRAFTERS), part_label(DRAFTERS, p->c->ascii, false), &drafters,
 				 &(struct bar){ bar_w, longest }, m->wall, most);
 	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside,
 			 &(struct bar){ bar_w, longest }, m->wall, most);
@@ -327,6 +347,10 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 			 "counted from shapes: MB read and written, Mop (a multiply-add is two)");
 	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
 			 most > 0 ? "; reached = GB/s of the measured bandwidth" : "");
+	if (part_is_shown(m, DRAFTERS))
+		view_put(p, 0, y++, INK_DIM, "drafters: guessing, and taking in what was computed; what they read is not counted");
+	else if (m->untold)
+		view_put(p, 0, y++, INK_DIM, "no kernel: drafters are in it; this recording is of before they were timed");
 	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
 }
 
@@ -374,11 +398,12 @@ const struct view view_time = {
 		"attention: scores and sums over the KV pages; grows as the text grows\n"
 		"gate·up, down: the feed-forward; most of the weights are here\n"
 		"head: one row of logits, a number for every token of the vocabulary\n"
+		"drafters: guessing, and taking in what was computed (/spec, /shadow); only where they do\n"
 		"rest: norms, positions, embedding, planning, drawing the token\n"
 		"\n"
 		"Why it matters: to make one token, every weight is read once and used for two "
 		"operations. So decoding is limited by how fast memory can be read, not by arithmetic; "
-		"the figure says how near it comes to that limit. Look at op/byte in the zoomed table "
+		"the figure says how near the kernels come to that limit. Look at op/byte in the zoomed table "
 		"(Enter): with one row it is about 3, in a prompt step it is dozens, because each "
 		"weight that was read serves all rows. That is why batches, prompts and drafted tokens "
 		"are cheap.\n"
