@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 #include "cli/out.h"
-#include "cli/score_command.h"
 #include "cli/session.h"
 #include "engine/search.h"
+#include "sessions/score_command.h"
 
 bool run_search_wanted(const struct cli *c)
 {
@@ -121,11 +121,12 @@ static int print(const struct cli *c, struct engine *engine, const struct search
 int run_search(const struct cli *c, struct engine *engine, const struct engine_request *q,
 			   const atomic_bool *interrupted, struct err *e)
 {
-	struct score_command judge = { c->score, interrupted };
+	struct score_command judge = { .command = c->score };
 	struct search_options o = { 0 };
 	struct search_view v = { 0 };
 	char method[80];
 	int64_t search, from = engine_steps(engine);
+	int result = -1;
 
 	if (method_of(c, method, sizeof method, e))
 		return -1;
@@ -133,13 +134,15 @@ int run_search(const struct cli *c, struct engine *engine, const struct engine_r
 	if (c->score) {
 		o.score = score_command;
 		o.arg = &judge;
+		o.judge = c->score;
 	}
 	search = engine_search(engine, &o, q, e);
-	if (search < 0 || run(engine, search, method, interrupted, &v, e) || print(c, engine, &v, e) || out_flush(e))
+	if (search < 0)
 		return -1;
-	tell(method, &v, engine_steps(engine) - from);
+	if (!run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
+		tell(method, &v, engine_steps(engine) - from);
+		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s", v.n_answers ? "" : " before there was an answer") : 0;
+	}
 	engine_search_close(engine, search);
-	if (v.cancelled)
-		e->code = ERR_INTERRUPTED;
-	return e->code ? -1 : 0;
+	return result;
 }

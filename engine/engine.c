@@ -355,7 +355,7 @@ void engine_look_closely(struct engine *e)
 
 bool engine_idle(const struct engine *e)
 {
-	return !e->sched.n_running && !e->sched.n_queue;
+	return !e->sched.n_running && !e->sched.n_queue && !search_answers_wait(e);
 }
 
 double engine_measure_int(struct engine *e)

@@ -320,6 +320,10 @@ int engine_step(struct engine *e, struct err *err)
 		return err_set(err, e->lost.code, "%s", e->lost.text);
 	if (engine_idle(e))
 		return 0;
+	if (!e->sched.n_running && !e->sched.n_queue) {
+		search_wait(e);
+		return 1;
+	}
 	e->step_start_ns = stream_now(&e->stream);
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;

@@ -52,6 +52,8 @@ int ev_field_since(enum ev_kind kind, int field)
 
 	if (kind == EV_session && !strcmp(name, "device"))
 		return 2;
+	if (kind == EV_search && !strcmp(name, "judge"))
+		return 6;
 	for (size_t i = 0; kind == EV_draft && i < sizeof of_trees / sizeof *of_trees; i++)
 		if (!strcmp(name, of_trees[i]))
 			return 3;

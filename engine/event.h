@@ -404,7 +404,8 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(visits, "", "mcts: simulations that passed through it")                                      \
 	R(logp, "nats", "log-probability of those tokens")                                             \
 	R(score, "", "of an answer; mcts: mean value of the node")                                     \
-	T(method, "", "begin: the search and its arguments; stopped: why")
+	T(method, "", "begin: the search and its arguments; stopped: why")                             \
+	T(judge, "", "begin: the command that gives the scores; absent: log-probabilities do")
 
 #define EV_FIELDS_sharing(I, R, T, B)                                                              \
 	I(step, "", "step")                                                                            \

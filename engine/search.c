@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct search_ops *const table[] = { &search_best, &search_beam, &search_mcts };
-enum { N_METHODS = sizeof table / sizeof *table };
+enum { N_METHODS = sizeof table / sizeof *table, WAIT_MS = 5 };
 
 bool search_method_at(int i, struct search_method *out)
 {
@@ -40,6 +40,8 @@ static void tell_begin(const struct search *s)
 
 	t->tokens = s->q.n_ids;
 	t->method = (struct ev_span){ s->options.method, strlen(s->options.method) };
+	if (s->options.judge)
+		t->judge = (struct ev_span){ s->options.judge, strlen(s->options.judge) };
 	search_tell(s, &ev);
 }
 
@@ -136,6 +138,7 @@ static void free_search(struct search *s)
 {
 	if (s->state)
 		s->ops->close(s);
+	search_forget_waiting(s);
 	for (int32_t i = 0; i < s->n_answers; i++) {
 		free(s->answer[i].ids);
 		free(s->answer[i].token);
@@ -146,6 +149,8 @@ static void free_search(struct search *s)
 	free((void *)(uintptr_t)s->q.ids);
 	free((void *)(uintptr_t)s->q.text);
 	free((void *)(uintptr_t)s->options.method);
+	free((void *)(uintptr_t)s->options.judge);
+	free(s->waiting);
 	free(s->answer);
 	free(s);
 }
@@ -171,13 +176,14 @@ static bool copy_stops(struct search *s, const char *const *stop)
 static bool copy_request(struct search *s, const struct search_options *o, const struct engine_request *q)
 {
 	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
-	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method);
+	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method), *judge = o->judge ? strdup(o->judge) : NULL;
 	bool copied = copy_stops(s, q->stop);
 
 	s->q.ids = ids;
 	s->q.text = text;
 	s->options.method = method;
-	if (!ids || !text || !method || !copied)
+	s->options.judge = judge;
+	if (!ids || !text || !method || (o->judge && !judge) || !copied)
 		return false;
 	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
 	return true;
@@ -209,7 +215,7 @@ static int open_search(struct search *s, const struct search_options *o, const s
 	s->q = *q;
 	s->options = *o;
 	s->q.ids = NULL;
-	s->q.text = s->options.method = NULL;
+	s->q.text = s->options.method = s->options.judge = NULL;
 	if (!copy_request(s, o, q))
 		return err_set(e, ERR_MEMORY, "no memory for a search");
 	s->ops = method_of(s->options.method, &args, e);
@@ -266,6 +272,7 @@ int engine_search_check(struct engine *e, const struct search_options *o, struct
 static void end_search(struct search *s)
 {
 	drop_all(s);
+	search_forget_waiting(s);
 	s->view.done = true;
 	if (!s->n_answers) {
 		if (!s->view.cancelled && !s->view.err.code)
@@ -298,6 +305,7 @@ bool engine_search_look(const struct engine *e, int64_t search, struct search_vi
 	out->answer = s->answer;
 	out->n_answers = s->n_answers;
 	out->n_running = s->n_members;
+	out->n_waiting = s->n_waiting;
 	return true;
 }
 
@@ -346,6 +354,20 @@ static void count_pages(struct search *s)
 	stream_emit(&e->stream, &ev);
 }
 
+static void advance(struct search *s, int wait_ms)
+{
+	struct err *err = &s->view.err;
+
+	if (!err->code)
+		search_judge(s, wait_ms, err);
+	if (!err->code && s->ops->step)
+		s->ops->step(s, err);
+	if (err->code)
+		tell_stopped(s, err->text);
+	if (err->code || (!s->n_members && !s->n_waiting))
+		end_search(s);
+}
+
 void search_advance(struct engine *e)
 {
 	for (struct search *s = e->searches; s; s = s->next) {
@@ -353,13 +375,23 @@ void search_advance(struct engine *e)
 			continue;
 		if (s->n_members)
 			count_pages(s);
-		if (!s->view.err.code && s->ops->step)
-			s->ops->step(s, &s->view.err);
-		if (s->view.err.code)
-			tell_stopped(s, s->view.err.text);
-		if (s->view.err.code || !s->n_members)
-			end_search(s);
+		advance(s, 0);
 	}
+}
+
+bool search_answers_wait(const struct engine *e)
+{
+	for (const struct search *s = e->searches; s; s = s->next)
+		if (s->n_waiting)
+			return true;
+	return false;
+}
+
+void search_wait(struct engine *e)
+{
+	for (struct search *s = e->searches; s; s = s->next)
+		if (s->n_waiting)
+			advance(s, WAIT_MS);
 }
 
 /* Of the members that wait for their next token the youngest: what its row said is known, so it can let go of its

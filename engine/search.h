@@ -14,13 +14,21 @@
 #include "base/err.h"
 #include "engine/engine.h"
 
-/* Judges a whole answer: the larger the better. Returns false if it cannot; the search then ends with the error. */
-typedef bool search_score_fn(void *arg, const char *text, size_t size, double *score, struct err *e);
+enum score_verdict {
+	SCORE_FAILED,  /* it cannot: the search ends with the error */
+	SCORE_KNOWN,
+	SCORE_LATER, /* not yet: it is asked again, for the same answer */
+};
+/* Judges a whole answer: the larger the better. It must not wait, but where wait_ms > 0 it may, so long, since nobody
+ * else has anything to do. text NULL: what it has begun to judge is not wanted any more. */
+typedef enum score_verdict search_score_fn(void *arg, const char *text, size_t size, int wait_ms, double *score,
+											struct err *e);
 
 struct search_options {
 	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_method_at() */
 	search_score_fn *score; /* NULL: by the mean log-probability of its tokens */
-	void *arg;
+	void *arg; /* must live until the search is closed */
+	const char *judge; /* what score is called in the log; NULL: nothing */
 };
 
 struct search_method {
@@ -47,7 +55,7 @@ struct search_answer {
 
 struct search_view {
 	const struct search_answer *answer; /* the best first */
-	int32_t n_answers, n_running;
+	int32_t n_answers, n_running, n_waiting; /* waiting: answers for their score */
 	bool done, cancelled;
 	int64_t told;   /* the request as which the best answer is told when it is over; 0: there is none */
 	struct err err; /* why it failed; code 0: it did not */

@@ -35,6 +35,21 @@ struct search_member {
 	double entropy;
 };
 
+/* A member that has ended by itself. */
+struct search_end {
+	int64_t request, sample;
+	int32_t node;
+	const struct search_answer *answer; /* judged; NULL: it is none */
+};
+
+/* An answer that waits for its score. */
+struct search_waiting {
+	struct search_answer answer;
+	struct search_end end;
+	char *text; /* for a command; NULL: nobody asks for it */
+	size_t size;
+};
+
 struct search {
 	struct search *next;
 	int64_t id;
@@ -48,6 +63,8 @@ struct search {
 	int32_t n_members;
 	struct search_answer *answer;
 	int32_t n_answers, cap_answers;
+	struct search_waiting *waiting; /* the oldest first */
+	int32_t n_waiting, cap_waiting;
 	int64_t arrival_ns;
 	struct search_view view;
 };
@@ -64,9 +81,8 @@ struct search_ops {
 	double (*score)(const struct search *s, double logp, int32_t n);
 	/* After each step of the engine. */
 	int (*step)(struct search *s, struct err *e);
-	/* A member has ended by itself; it is an answer, judged, if `answer` is not NULL. m is gone afterwards. NULL: the
-	 * method need not know. */
-	int (*ended)(struct search *s, struct search_member *m, const struct search_answer *answer, struct err *e);
+	/* A member has ended, and its answer is judged; the member may be gone for long. NULL: the method need not know. */
+	int (*ended)(struct search *s, const struct search_end *end, struct err *e);
 };
 
 extern const struct search_ops search_best, search_beam, search_mcts;
@@ -84,6 +100,11 @@ void search_drop(struct search *s, struct search_member *m);
 /* The tokens of a member behind the search's prompt, and one more choice that ends them, are an answer. */
 int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 
+/* Answers that wait get their score, in the order in which they came, until one takes its time. */
+int search_judge(struct search *s, int wait_ms, struct err *e);
+/* Those that wait are given up. */
+void search_forget_waiting(struct search *s);
+
 /* Begins an event of the search in *ev: the caller fills in what more it knows, and tells it. */
 struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev);
 void search_tell(const struct search *s, struct event *ev);
@@ -98,6 +119,10 @@ void search_drawn(struct request *r, const struct sample_result *drawn, const st
 void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason);
 /* At the end of each step. */
 void search_advance(struct engine *e);
+/* Whether an answer waits for its score; there may be nothing else left to do. */
+bool search_answers_wait(const struct engine *e);
+/* Instead of a step, when there is nothing to compute: waits some milliseconds for a score. */
+void search_wait(struct engine *e);
 /* Nothing could be planned: a request waits for pages that members have which wait for their fellows. */
 void search_relieve(struct engine *e);
 

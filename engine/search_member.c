@@ -241,37 +241,26 @@ void search_drawn(struct request *r, const struct sample_result *drawn, const st
 	m->logp += logp;
 }
 
-/* By the command, or else by the method. */
-static int judge(struct search *s, const struct search_answer *a, double *score, struct err *e)
+/* What a command reads. */
+static char *text_of(const struct search *s, const struct search_answer *a, size_t *size)
 {
-	char *text = NULL;
-	size_t size = 0, cap = 0;
-	bool known;
+	const struct tokenizer *t = s->engine->tokenizer;
+	size_t cap = 1, n = 0;
+	char *text;
 
-	if (!s->options.score) {
-		*score = !a->n ? 0 : s->ops->score ? s->ops->score(s, a->logp, a->n) : a->logp / a->n;
-		return 0;
-	}
-	for (int32_t i = 0; i < a->n; i++) {
-		struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, a->ids[i]);
+	for (int32_t i = 0; i < a->n; i++)
+		cap += tokenizer_bytes(t, a->ids[i]).size;
+	text = malloc(cap);
+	for (int32_t i = 0; text && i < a->n; i++) {
+		struct gguf_text b = tokenizer_bytes(t, a->ids[i]);
 
-		if (tokenizer_is_special(s->engine->tokenizer, a->ids[i]))
+		if (tokenizer_is_special(t, a->ids[i]))
 			continue;
-		if (size + b.size > cap) {
-			char *more = realloc(text, cap = 2 * (size + b.size));
-
-			if (!more) {
-				free(text);
-				return err_set(e, ERR_MEMORY, "no memory for the text of an answer");
-			}
-			text = more;
-		}
-		memcpy(text + size, b.data, b.size);
-		size += b.size;
+		memcpy(text + n, b.data, b.size);
+		n += b.size;
 	}
-	known = s->options.score(s->options.arg, text ? text : "", size, score, e);
-	free(text);
-	return known ? 0 : -1;
+	*size = n;
+	return text;
 }
 
 /* Sorted, the best first; of equals the one found first. */
@@ -295,24 +284,91 @@ static int insert_answer(struct search *s, const struct search_answer *a, struct
 	return 0;
 }
 
-static int keep(struct search *s, struct search_member *m, struct search_answer *a, struct err *e)
+static void free_waiting(struct search_waiting *w)
 {
-	struct event ev;
-	struct ev_search *told;
+	free(w->answer.ids);
+	free(w->answer.token);
+	free(w->text);
+}
 
-	if (judge(s, a, &a->score, e) || insert_answer(s, a, e)) {
-		free(a->ids);
-		free(a->token);
+void search_forget_waiting(struct search *s)
+{
+	if (s->n_waiting && s->options.score)
+		s->options.score(s->options.arg, NULL, 0, 0, NULL, NULL);
+	while (s->n_waiting)
+		free_waiting(&s->waiting[--s->n_waiting]);
+}
+
+/* The oldest of those that wait has its score. */
+static int take_judged(struct search *s, struct err *e)
+{
+	struct search_waiting w = s->waiting[0];
+	const struct search_answer *a = &w.answer;
+	struct ev_search *told;
+	struct event ev;
+
+	memmove(s->waiting, s->waiting + 1, (size_t)--s->n_waiting * sizeof *s->waiting);
+	free(w.text);
+	w.text = NULL;
+	if (insert_answer(s, a, e)) {
+		free_waiting(&w);
 		return -1;
 	}
 	told = search_event(s, EV_SEARCH_answer, &ev);
 	told->request = a->request;
-	told->node = m->node;
+	told->node = w.end.node;
 	told->tokens = a->n;
 	told->logp = a->logp;
 	told->score = a->score;
 	search_tell(s, &ev);
+	w.end.answer = a;
+	return s->ops->ended ? s->ops->ended(s, &w.end, e) : 0;
+}
+
+/* By the command, or else by the method. */
+static enum score_verdict judge(struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
+{
+	struct search_answer *a = &w->answer;
+
+	if (s->options.score)
+		return s->options.score(s->options.arg, w->text, w->size, wait_ms, &a->score, e);
+	a->score = !a->n ? 0 : s->ops->score ? s->ops->score(s, a->logp, a->n) : a->logp / a->n;
+	return SCORE_KNOWN;
+}
+
+int search_judge(struct search *s, int wait_ms, struct err *e)
+{
+	while (s->n_waiting) {
+		enum score_verdict verdict = judge(s, s->waiting, wait_ms, e);
+
+		if (verdict != SCORE_KNOWN)
+			return verdict == SCORE_FAILED ? -1 : 0;
+		if (take_judged(s, e))
+			return -1;
+	}
 	return 0;
+}
+
+/* A command judges at the end of the step: whoever ends within it has been told by then. */
+static int keep(struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
+{
+	struct search_waiting w = { .answer = *a, .end = { a->request, m->r->sample, m->node, NULL } };
+
+	if (s->n_waiting == s->cap_waiting) {
+		int32_t cap = s->cap_waiting ? 2 * s->cap_waiting : 16;
+		struct search_waiting *more = realloc(s->waiting, (size_t)cap * sizeof *more);
+
+		s->waiting = more ? more : s->waiting;
+		s->cap_waiting = more ? cap : s->cap_waiting;
+	}
+	if (s->options.score)
+		w.text = text_of(s, a, &w.size);
+	if (s->n_waiting == s->cap_waiting || (s->options.score && !w.text)) {
+		free_waiting(&w);
+		return err_set(e, ERR_MEMORY, "no memory for another answer");
+	}
+	s->waiting[s->n_waiting++] = w;
+	return s->options.score ? 0 : search_judge(s, 0, e);
 }
 
 /* Its tokens so far and `more` of them. */
@@ -358,20 +414,19 @@ void search_ended(struct engine *e, struct request *r, enum ev_code_finish reaso
 {
 	struct search_member *m = r->member;
 	struct search *s = m ? m->search : NULL;
+	struct err *err = s ? &s->view.err : NULL;
 	struct search_answer a;
-	const struct search_answer *told = NULL;
 
 	(void)e;
 	if (!m)
 		return;
-	if (is_answer(reason) && !s->view.err.code && !copy_answer(s, m, 0, &a, &s->view.err)) {
+	if (reason == EV_FINISH_failed && !err->code) {
+		err_set(err, ERR_INPUT, "a branch of the search failed: the log says why");
+	} else if (is_answer(reason) && !err->code && !copy_answer(s, m, 0, &a, err)) {
 		a.reason = reason;
-		if (!keep(s, m, &a, &s->view.err))
-			told = &a;
-	} else if (reason == EV_FINISH_failed && !s->view.err.code) {
-		err_set(&s->view.err, ERR_INPUT, "a branch of the search failed: the log says why");
+		keep(s, m, &a, err);
+	} else if (s->ops->ended && !err->code) {
+		s->ops->ended(s, &(struct search_end){ r->id, r->sample, m->node, NULL }, err);
 	}
-	if (s->ops->ended && !s->view.err.code)
-		s->ops->ended(s, m, told, &s->view.err);
 	free_member(m);
 }

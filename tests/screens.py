@@ -397,6 +397,57 @@ def test_search_stops(suite):
         s.close()
 
 
+def test_score_command(suite):
+    """/score: a command judges while the screen goes on; one that hangs is ended by Ctrl-C, one that fails is told"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "j.db", "--max-tokens", "8")
+        for line, last in (("/search best 3", "search is now best:3"),
+                           ("/score echo $$ > pid; sleep 600", "score is now echo"), ("one", r"best:3: 0 run, 3 wait for echo"),
+                           ("/temp 0.5", r"temp is now 0\.5")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        with open(os.path.join(s.folder, "pid"), encoding="ascii") as f:
+            hung = int(f.read())
+        s.keys("C-c")
+        s.wait("stopped; Ctrl-C again quits")
+        s.wait("no answer: cancelled")
+        s.wait("KV pages .* 0 of")
+        if os.path.exists(f"/proc/{hung}"):
+            raise Failure("the command that hung lives on")
+        for line, last in (("/score echo 'no idea' >&2; exit 3", "score is now"), ("two", "ended with status 3: no idea"),
+                           ("/score echo good", "score is now"), ("three", 'gave no number, but "good'),
+                           ("/score wc -c", "score is now wc -c"), ("four", r"by wc -c: the best of 3 answers, score \d+;"),
+                           ("/score off", "score is now off")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        suite.quit(s)
+        with sqlite3.connect(os.path.join(s.folder, "j.db")) as db:
+            judges = [x for x, in db.execute("SELECT judge FROM search WHERE action = 0 ORDER BY seq")]
+            scores = [x for x, in db.execute("SELECT score FROM search WHERE action = 3")]
+        if [x.split()[0] for x in judges] != ["echo", "echo", "echo", "wc"]:
+            raise Failure(f"the log's judges: {judges}")
+        if len(scores) != 3 or any(x != int(x) or x < 1 for x in scores):
+            raise Failure(f"the log's scores: {scores}")
+        s.type("clear; " + suite.command("replay", "j.db"))
+        s.keys("Enter")
+        s.wait(r"replay .*step")
+        s.keys("End")
+        s.type("/view search")
+        s.keys("Enter")
+        s.wait("judged by wc -c .* 3 answers")
+        s.wait(f"won: 'wc -c' gave it {max(scores):.0f};")
+        s.type("[[[")
+        s.wait("judged by echo .* cancelled")
+        s.wait("it has no score from 'echo")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
 def test_spec_views(suite):
     """what guesses: lookahead's window with what entered its pool, trees with the verdicts of both rules, Jacobi's guesses"""
     s = suite.screen(80, 24)

@@ -263,6 +263,7 @@ static void a_replay_has_its_own(void **state)
 	assert_string_equal(acted, expected);
 	fails("/temp 1", "in a replay");
 	fails("/checkpoint", "in a replay"); /* as /fork */
+	fails("/score wc", "/score needs an engine");
 	host.settings = &settings;
 }
 
@@ -295,6 +296,7 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/view p", "pages");
 	expect_matches("/save x", "FILES");
+	expect_matches("/score python3 ju", "FILES");
 	expect_matches("hello /to", "");
 	expect_matches("/nonsense x", "");
 }

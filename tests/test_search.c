@@ -475,15 +475,47 @@ static void test_cancel(void **state)
 	engine_close(e);
 }
 
-static bool by_length(void *arg, const char *text, size_t size, double *score, struct err *e)
-{
-	int *calls = arg;
+/* A judge that takes its time: it is asked `late` times before it knows. */
+struct slow_judge {
+	int calls, begun, stopped, most, late, asked;
+	const char *text; /* of the answer that it is at; NULL: none */
+};
 
-	(void)text;
-	if (++*calls > 100)
-		return err_set(e, ERR_INPUT, "enough"), false;
+static enum score_verdict by_length(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+{
+	struct slow_judge *j = arg;
+
+	j->calls++;
+	if (!text) {
+		j->stopped++;
+		j->text = NULL;
+		return SCORE_FAILED;
+	}
+	assert_true(wait_ms >= 0 && (!j->text || j->text == text)); /* one after the other */
+	if (!j->text) {
+		j->text = text;
+		j->asked = 0;
+		if (++j->begun > j->most)
+			return err_set(e, ERR_INPUT, "enough"), SCORE_FAILED;
+	}
+	if (j->asked++ < j->late)
+		return SCORE_LATER;
+	j->text = NULL;
 	*score = -(double)size;
-	return true;
+	return SCORE_KNOWN;
+}
+
+static struct search_view judged(struct engine *e, const char *method, struct slow_judge *j, const struct engine_request *q,
+								 int64_t *id)
+{
+	struct search_options o = { .method = method, .score = by_length, .arg = j, .judge = "by length" };
+	struct search_view v;
+
+	*id = engine_search(e, &o, q, NULL);
+	assert_true(*id > 0);
+	while (engine_search_look(e, *id, &v) && !v.done)
+		assert_int_equal(engine_step(e, NULL), 1);
+	return v;
 }
 
 static void test_command(void **state)
@@ -492,21 +524,82 @@ static void test_command(void **state)
 	int32_t ids[PROMPT];
 	struct engine_request q = request_of(ids, 20);
 	struct engine *e = open_engine(4, 64, &t);
-	int calls = 0;
-	struct search_options o = { .method = "best:5", .score = by_length, .arg = &calls };
-	int64_t id = engine_search(e, &o, &q, NULL);
-	struct search_view v = run(e, id, 1000);
+	struct slow_judge j = { .most = 5 };
+	int64_t id;
+	struct search_view v = judged(e, "best:5", &j, &q, &id);
 
 	(void)state;
-	assert_int_equal(calls, 5);
+	assert_int_equal(j.begun, 5);
+	assert_int_equal(t.search[0].u.search.judge.size, strlen("by length"));
 	for (int i = 1; i < v.n_answers; i++)
 		assert_true(v.answer[i - 1].score >= v.answer[i].score);
-	calls = 99; /* the second answer is one too many */
-	id = engine_search(e, &o, &q, NULL);
-	while (engine_search_look(e, id, &v) && !v.done)
-		assert_int_equal(engine_step(e, NULL), 1);
+	j = (struct slow_judge){ .most = 1 }; /* the second answer is one too many */
+	v = judged(e, "best:5", &j, &q, &id);
 	assert_string_equal(v.err.text, "enough");
+	assert_int_equal(v.n_answers, 1);
 	assert_true(engine_idle(e));
+	assert_int_equal(e->kv.n_used, 0);
+	engine_close(e);
+}
+
+/* However long it takes, the answers, their scores and their order are the same; the engine is not idle until then. */
+static void test_slow_command(void **state)
+{
+	static const char *const methods[] = { "best:5", "beam:3", "mcts:9,2" };
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct engine *e = open_engine(4, 64, &t);
+		struct slow_judge fast = { .most = 100 }, slow = { .most = 100, .late = 7 };
+		int64_t a, b;
+		struct search_view x = judged(e, methods[i], &fast, &q, &a), y = judged(e, methods[i], &slow, &q, &b);
+
+		assert_int_equal(slow.begun, fast.begun);
+		assert_int_equal(slow.calls, 8 * fast.calls);
+		assert_int_equal(x.n_answers, y.n_answers);
+		for (int k = 0; k < x.n_answers; k++) {
+			assert_int_equal(x.answer[k].n, y.answer[k].n);
+			assert_memory_equal(x.answer[k].ids, y.answer[k].ids, (size_t)x.answer[k].n * sizeof *ids);
+			assert_true(x.answer[k].score == y.answer[k].score);
+		}
+		assert_true(engine_idle(e));
+		engine_close(e);
+	}
+}
+
+/* A judge that never ends: the search is cancelled when nothing runs any more, and it is told so. */
+static void test_hanging_command(void **state)
+{
+	static const char *const methods[] = { "best:5", "beam:3", "mcts:9,2" };
+	static struct told t;
+	int32_t ids[PROMPT];
+	struct engine_request q = request_of(ids, 20);
+	struct engine *e = open_engine(4, 64, &t);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct slow_judge never = { .most = 100, .late = 1 << 30 };
+		struct search_options o = { .method = methods[i], .score = by_length, .arg = &never };
+		int64_t id = engine_search(e, &o, &q, NULL);
+		struct search_view v;
+
+		for (int k = 0; k < 200; k++)
+			assert_int_equal(engine_step(e, NULL), 1);
+		assert_true(engine_search_look(e, id, &v) && !v.done && v.n_waiting > 0);
+		assert_int_equal(v.n_answers, 0);
+		assert_false(engine_idle(e));
+		assert_true(engine_search_cancel(e, id));
+		assert_int_equal(never.stopped, 1);
+		assert_true(engine_search_look(e, id, &v) && v.done && !v.n_waiting && !v.told);
+		assert_true(engine_idle(e));
+		assert_int_equal(e->kv.n_used, 0);
+		engine_check(e);
+		engine_search_close(e, id);
+		assert_int_equal(never.stopped, 1);
+	}
 	engine_close(e);
 }
 
@@ -536,7 +629,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),	cmocka_unit_test(test_beam),	  cmocka_unit_test(test_mcts),
-		cmocka_unit_test(test_nothing_else_matters), cmocka_unit_test(test_ends), cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_nothing_else_matters), cmocka_unit_test(test_ends), cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_slow_command),
+		cmocka_unit_test(test_hanging_command), cmocka_unit_test(test_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);

@@ -12,7 +12,7 @@ enum { PROMPT = 5, ABSENT = -1 };
 
 static struct script k;
 
-static void begins(const char *method)
+static void begins_judged(const char *method, const char *judge)
 {
 	struct event ev;
 
@@ -23,7 +23,14 @@ static void begins(const char *method)
 	ev.u.search.action = EV_SEARCH_begin;
 	ev.u.search.tokens = PROMPT;
 	ev.u.search.method = text(method);
+	if (judge)
+		ev.u.search.judge = text(judge);
 	tell(&k, &ev);
+}
+
+static void begins(const char *method)
+{
+	begins_judged(method, NULL);
 }
 
 /* A branch's request with the prompt and these words behind it. */
@@ -185,6 +192,37 @@ static void samples_have_means(void **state)
 	timeline_free(&k.t);
 }
 
+/* Two samples and a command that takes its time: what it said is told as its word, and nothing is said before. */
+static void a_command_judges(void **state)
+{
+	(void)state;
+	begins_judged("best:2", "wc -c");
+	for (int64_t id = 1; id <= 2; id++) {
+		branch(id, "");
+		node(EV_SEARCH_node, 1, id, (int)id - 1, -1, 0, -1, 0, NAN);
+	}
+	says(1, 2, 0, BLUE, 0.5);
+	says(2, 2, 0, RED, 0.25);
+	shows("judged by wc -c", true);
+	shows("-0.69 nats over 1 tokens by now; 'wc -c' scores it when it has ended", true);
+	shows("nan", false);
+	ends(1, EV_FINISH_end);
+	shows("1 run", true);
+	shows("1 wait for it", true);
+	shows("it has ended: 'wc -c' scores one answer after the other", true);
+	assert_shows(&view_search, &k.t, &k.s, 120, 30, "waits for a score", true);
+	assert_shows(&view_chat, &k.t, &k.s, 100, 20, "best:2: 1 run, 1 wait for wc -c, 0 answers by now", true);
+	node(EV_SEARCH_answer, 3, 1, 0, -1, 1, -1, log(0.5), 4);
+	shows("wait for it", false);
+	shows("'wc -c' gave it 4; -0.69 nats over 1 tokens", true);
+	ends(2, EV_FINISH_end);
+	node(EV_SEARCH_stopped, 3, ABSENT, 0, -1, 0, -1, NAN, NAN);
+	shows("wait", false);
+	won(3, 1, 1, log(0.5), 4);
+	shows("won: 'wc -c' gave it 4", true);
+	timeline_free(&k.t);
+}
+
 /* Four simulations: two through "sky", one through "sea", one still runs below "sky". */
 static void a_tree_has_uct(void **state)
 {
@@ -303,6 +341,8 @@ static void any_stream_is_drawn(void **state)
 			ev.u.search.logp = reals[r >> 10 & 7 ? (r >> 10 & 7) - 1 : 0];
 			ev.u.search.score = reals[r >> 13 & 7 ? (r >> 13 & 7) - 1 : 0];
 			ev.u.search.method = text(methods[(r >> 20) % 6]);
+			if (r >> 24 & 1)
+				ev.u.search.judge = text(methods[(r >> 25) % 6]);
 		} else if (kind == EV_request) {
 			for (size_t b = 0; b < sizeof ids; b++)
 				ids[b] = b % 4 ? 0 : (unsigned char)(q >> b % 32) % N_WORDS;
@@ -331,7 +371,7 @@ static void any_stream_is_drawn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means),
+		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
 		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_stream_is_drawn),
 	};

@@ -14,8 +14,9 @@
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */
-	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters' time in a step */
-	SCHEMA_VERSION = 5,
+	/* user_version; 2: rewind, fork; 3: trees of drafts; 4: times packed (times.h); 5: drafters' time in a step;
+	 * 6: who judges a search */
+	SCHEMA_VERSION = 6,
 };
 
 struct schema_view {

@@ -305,6 +305,8 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 		return err_set(e, ERR_USAGE, "the model is not there yet");
 	if (!strcmp(name, "search"))
 		chat_search_set(a, value, &why);
+	else if (!strcmp(name, "score"))
+		chat_search_score(a, value, &why);
 	else
 		actor_set(c->live.actor, name, value, &why);
 	if (why.code)
@@ -319,7 +321,7 @@ int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
 	struct app *a = arg;
 	const char *value = timeline_setting(&a->timeline, name);
 
-	if (!value && !strcmp(name, "search")) /* the chat's own: it is in the log once it was set */
+	if (!value && (!strcmp(name, "search") || !strcmp(name, "score"))) /* the chat's own: in the log once set */
 		value = "off";
 	if (!value)
 		return -1;

@@ -97,11 +97,36 @@ int chat_search_set(struct app *a, const char *typed, struct err *e)
 	return 0;
 }
 
+int chat_search_score(struct app *a, const char *typed, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (strlen(typed) >= sizeof c->search.score)
+		return err_set(e, ERR_USAGE, "/score: a command of at most %zu bytes is needed; longer ones fit in a script",
+					   sizeof c->search.score - 1);
+	snprintf(c->search.score, sizeof c->search.score, "%s", strcmp(typed, "off") ? typed : "");
+	chat_note(a, "score", typed);
+	return 0;
+}
+
+/* On the engine's thread it is looked at between steps; what it says of errors must not reach the screen. */
+static void take_judge(struct chat_search *s, struct search_options *o)
+{
+	memcpy(s->judged_by, s->score, sizeof s->judged_by);
+	if (!s->judged_by[0])
+		return;
+	s->judge = (struct score_command){ .command = s->judged_by, .quiet = true };
+	o->score = score_command;
+	o->arg = &s->judge;
+	o->judge = s->judged_by;
+}
+
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	struct call call = { .options.method = c->search.method, .search = &c->search };
 
+	take_judge(&c->search, &call.options);
 	call.request = chat_request(c, EV_REQUEST_KIND_chat, p, p->sample);
 	c->search.trimmed_tokens = p->trimmed_tokens;
 	c->search.trimmed_turns = p->trimmed_turns;
@@ -114,18 +139,21 @@ int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct
 	return err_set(e, call.err.code, "%s", call.err.text);
 }
 
-static void say_end(struct app *a, const struct call *call, const char *method)
+static void say_end(struct app *a, const struct call *call, const struct chat_search *s)
 {
 	const struct search_view *v = &call->view;
+	const char *method = s->method[0] ? s->method : "the search", *judge = s->judged_by;
 	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
+	char score[32];
 
+	snprintf(score, sizeof score, *judge ? "%.6g" : "%.3f", call->score);
 	if (v->err.code)
 		app_say(a, SAY_ERROR, "%s: %s%s", method, v->err.text, v->told ? "; the best answer until then stands" : "");
 	else if (!v->told)
 		app_say(a, SAY_INFO, "%s was stopped before it had an answer", method);
 	else
-		app_say(a, SAY_INFO, "%s%s: the best of %d answers, score %.3f; sharing saved %.0f %% of the pages · /view search",
-				method, v->cancelled ? " was stopped" : "", v->n_answers, call->score, saved);
+		app_say(a, SAY_INFO, "%s%s%.30s%s: the best of %d answers, score %s; sharing saved %.0f %% of the pages · /view search",
+				method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers, score, saved);
 }
 
 static bool end(struct app *a, bool cancel)
@@ -140,7 +168,7 @@ static bool end(struct app *a, bool cancel)
 	c->search.running = 0;
 	conversation_expect(c->live.conversation, 0);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
-	say_end(a, &call, c->search.method[0] ? c->search.method : "the search");
+	say_end(a, &call, &c->search);
 	a->dirty = true;
 	return true;
 }

@@ -50,6 +50,8 @@ const struct command commands[] = {
 	  COMMAND_ENGINE, 0, 0, 0, "rule", "race|rejection", 0, LIVE },
 	{ "search", "best N|beam N [PENALTY]|mcts N|off", "each answer is the best of several, on shared pages: see the "
 	  "search view", COMMAND_ENGINE, 0, 0, 0, "search", "off|best:8|beam:4|beam:4,0.6|mcts:32|mcts:32,3,16", 0, LIVE },
+	{ "score", "COMMAND|off", "who judges the answers of a search: it reads one, and prints a number; off: their "
+	  "log-probability", COMMAND_ENGINE, 0, 0, 0, "score", "FILE", 0, LIVE },
 	{ "page-size", "N", "tokens in a KV page, a multiple of 16; only while nothing runs", COMMAND_ENGINE, 0,
 	  0, 0, "page-size", "16|32|64", 0, LIVE },
 	{ "prefill-chunk", "N", "most prompt tokens of one request in a step; 0: whole", COMMAND_ENGINE, 0, 0,

@@ -71,7 +71,7 @@ struct command {
 	double min, max;
 	size_t offset;        /* in struct settings */
 	const char *engine;   /* name of the engine's setting; of others: in the log, if it differs */
-	const char *words;    /* values to complete, parted by | */
+	const char *words;    /* values to complete, parted by |; FILE: the names of files */
 	enum command_act act;
 	int where;            /* COMMAND_LIVE, COMMAND_REPLAY */
 };

@@ -97,12 +97,12 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	c = commands_find(h, line);
 	if (!c)
 		return NULL;
-	*files = c->kind == COMMAND_ACT_FILE;
+	*files = c->kind == COMMAND_ACT_FILE || (c->words && !strcmp(c->words, "FILE"));
 	if (c->kind == COMMAND_ACT_VIEW)
 		add_views(&l, h, begun, n);
 	else if (c->kind == COMMAND_ACT && c->act == ACT_SET)
 		add_settings(&l, h, begun, n);
-	else
+	else if (!*files)
 		add_words(&l, c->words, begun, n);
 	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND ||
 		c->act == ACT_PRINT)

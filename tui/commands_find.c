@@ -66,7 +66,7 @@ const struct command_alias command_aliases[] = {
 
 /* Verbs of the program that work on files. */
 static const char *const outside[] = { "verify", "diff", "whatif", "export", "replay", "certify",
-									   "bench",	 "score", "tokenize", NULL };
+									   "bench",	 "tokenize", NULL };
 
 bool commands_usable(const struct command_host *h, const struct command *c)
 {

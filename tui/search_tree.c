@@ -30,6 +30,22 @@ int search_running(const struct tl_search *s)
 	return n;
 }
 
+bool search_waits(const struct tl_search *s, const struct tl_node *k)
+{
+	return s->judge && !s->over && k->visits < 0 && k->state == TL_NODE_ENDED && !k->n_answers;
+}
+
+int search_waiting(const struct tl_search *s)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < s->n_nodes; i++)
+		n += search_waits(s, &s->node[i]);
+	for (int32_t i = 0; s->judge && i < s->n_members; i++)
+		n += s->member[i].ended;
+	return n;
+}
+
 /* ---- scores ---- */
 
 static double score_of(const struct tl_search *s, double logp, int32_t n)
@@ -37,8 +53,11 @@ static double score_of(const struct tl_search *s, double logp, int32_t n)
 	return n > 0 ? logp / pow(n, search_alpha(s)) : (double)NAN;
 }
 
+/* Recordings of before format 6 do not say it, but their scores do. */
 bool search_is_judged(const struct tl_search *s)
 {
+	if (s->judge)
+		return true;
 	for (int32_t i = 0; i < s->n_nodes; i++) {
 		const struct tl_node *k = &s->node[i];
 		double own = k->n_answers ? score_of(s, k->answer_logp, k->answer_tokens) : (double)NAN;

@@ -29,6 +29,9 @@ double search_alpha(const struct tl_search *s);
 const struct tl_node *search_leader(const struct tl_search *s);
 /* Branches that compute. */
 int search_running(const struct tl_search *s);
+/* Branches that have ended and whose score a command has not said yet. */
+int search_waiting(const struct tl_search *s);
+bool search_waits(const struct tl_search *s, const struct tl_node *k);
 /* What a branch scores: its best answer, else what it would as it stands. NaN: not known. */
 double search_score(const struct tl_search *s, const struct tl_node *k);
 /* A command judges the answers, not their log-probability. */

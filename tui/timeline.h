@@ -208,6 +208,7 @@ struct tl_member { /* a branch that runs */
 struct tl_search {
 	int64_t id, step, last_step; /* begun; the newest that told of it */
 	char *method, *text, *why;   /* why it was stopped, or NULL */
+	char *judge; /* the command that gives the scores; NULL: log-probabilities do */
 	bool over, stopped;
 	int32_t n_prompt;
 	struct tl_node *node;

@@ -236,6 +236,7 @@ static void dump_search(FILE *f, const struct tl_search *s)
 	for (int32_t i = 0; i < s->n_shares; i++)
 		fprintf(f, " %d", s->share[i]);
 	dump_text(f, "method", s->method);
+	dump_text(f, "judge", s->judge);
 	dump_text(f, "text", s->text);
 	dump_text(f, "why", s->why);
 	dump_real(f, "won", s->won_score);

@@ -18,6 +18,7 @@ static void free_search(struct tl_search *s)
 		free(s->member[i].id);
 	free(s->node);
 	free(s->method);
+	free(s->judge);
 	free(s->text);
 	free(s->why);
 	free(s);
@@ -118,6 +119,7 @@ static bool begin(struct timeline *t, const struct ev_search *e)
 	*s = (struct tl_search){ .id = e->search, .step = e->step, .last_step = e->step, .n_prompt = (int32_t)e->tokens,
 							 .least = INFINITY, .most = -INFINITY, .won_score = NAN, .won_logp = NAN };
 	s->method = tl_text(t, e->method);
+	s->judge = tl_text(t, e->judge);
 	if (t->n_searches == TL_SEARCHES) {
 		free_search(t->search[0]);
 		memmove(t->search, t->search + 1, (TL_SEARCHES - 1) * sizeof *t->search);

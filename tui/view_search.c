@@ -62,10 +62,14 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	char n[VIEW_NUM];
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
+	if (s->judge)
+		at += (size_t)snprintf(out + at, cap - at, " · judged by %.24s", s->judge);
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
 		at += (size_t)snprintf(out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
+	if (search_waiting(s))
+		at += (size_t)snprintf(out + at, cap - at, " · %d wait for it", search_waiting(s));
 	if (s->n_answers && at < cap)
 		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers), s->n_answers == 1 ? "" : "s");
 	if (s->n_dropped && at < cap)
@@ -151,7 +155,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 	const struct tl_node *k = r->k;
 
 	if (r->m)
-		snprintf(out, cap, r->m->ended ? "waits its turn" : "runs");
+		snprintf(out, cap, !r->m->ended ? "runs" : s->judge ? "waits for a score" : "waits its turn");
 	else if (s->winner && k == search_leader(s))
 		snprintf(out, cap, "won");
 	else if (k->visits >= 0)
@@ -159,7 +163,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 	else if (k->state == TL_NODE_DROPPED)
 		snprintf(out, cap, k->n_answers ? "ended, step %" PRId64 : "given up, step %" PRId64, k->last);
 	else if (k->state == TL_NODE_ENDED)
-		snprintf(out, cap, k->n_answers ? "ended" : "stopped");
+		snprintf(out, cap, k->n_answers ? "ended" : search_waits(s, k) ? "waits for a score" : "stopped");
 	else
 		snprintf(out, cap, s->over ? "" : "runs");
 	return out;
@@ -175,6 +179,8 @@ static enum glyph state_glyph(const struct tl_search *s, const struct search_row
 		return GLYPH_N;
 	if (r->k->n_answers)
 		return GLYPH_CHECK;
+	if (search_waits(s, r->k))
+		return GLYPH_PAUSE;
 	return r->k->state == TL_NODE_DROPPED ? GLYPH_CROSS : s->over ? GLYPH_N : GLYPH_PLAY;
 }
 
@@ -298,13 +304,30 @@ static void tree_words(char *out, size_t cap, const struct tl_search *s, const s
 /* "-22.16 nats / 39 tokens ^ 1 = -0.568". */
 static void score_words(char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
 {
-	if (search_is_judged(s))
-		snprintf(out, cap, "the command gave it %.4g; %.2f nats over %d tokens", score, logp, n);
+	char judge[48] = "the command";
+
+	if (s->judge)
+		snprintf(judge, sizeof judge, "'%.40s'", s->judge);
+	if (search_is_judged(s) && isnan(score))
+		snprintf(out, cap, s->over ? "%.2f nats over %d tokens; it has no score from %s"
+								   : "%.2f nats over %d tokens by now; %s scores it when it has ended",
+				 logp, n, judge);
+	else if (search_is_judged(s))
+		snprintf(out, cap, "%s gave it %.4g; %.2f nats over %d tokens", judge, score, logp, n);
 	else if (search_sort(s) == SEARCH_OF_BEAMS)
 		snprintf(out, cap, "%.2f nats / %d tokens ^ %g = %.3f", logp, n, search_alpha(s), score);
 	else
 		snprintf(out, cap, "%.2f nats / %d tokens = %.3f: on average a token had p %.3f", logp, n, score,
 				 n > 0 ? exp(logp / n) : (double)NAN);
+}
+
+static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
+{
+	if (!m->ended)
+		return "a simulation: sampled from there to the end of the answer, whose value goes up the tree";
+	if (s->judge)
+		return "a simulation that has ended: the command scores them one by one, in the order in which they ended";
+	return "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated";
 }
 
 static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
@@ -318,12 +341,13 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 	out += at;
 	cap -= (size_t)at;
 	if (r->m)
-		snprintf(out, cap, r->m->ended ? "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated"
-									   : "a simulation: sampled from there to the end of the answer, whose value goes up the tree");
+		snprintf(out, cap, "%s", simulation_words(s, r->m));
 	else if (k->visits >= 0)
 		tree_words(out, cap, s, k);
 	else if (k->n_answers)
 		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
+	else if (search_waits(s, k))
+		snprintf(out, cap, "it has ended: '%.40s' scores one answer after the other", s->judge);
 	else if (k->state == TL_NODE_DROPPED)
 		snprintf(out, cap, s->over && k->last == s->last_step
 							   ? "given up in step %" PRId64 " at %.2f nats: no longer able to win"
@@ -381,7 +405,7 @@ static void draw_rows(struct pen *p, const struct timeline *t, struct view_state
 static void search_draw(struct pen *p, const struct timeline *t, struct view_state *v)
 {
 	const struct tl_search *s = chosen_search(t, v);
-	char words[200] = "";
+	char words[320] = "";
 	int x;
 
 	if (s)
@@ -453,7 +477,7 @@ const struct view view_search = {
 		"\n"
 		"The tree: a branch hangs on the one that it parted from and shows its own text. nats: the log-probability of "
 		"all its tokens; score: of an answer, that divided by its length (of beams: length to the power of the penalty), "
-		"or what a command said. Beams that were given up are dim: others were more probable. The arrow leads to the "
+		"or what a command said (/score; it stands above, and below each score). Beams that were given up are dim: others were more probable. The arrow leads to the "
 		"answer that won.\n"
 		"\n"
 		"mcts: each simulation walks down from the top to where UCT is largest, samples an answer from there to its end, and "

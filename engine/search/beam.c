@@ -116,7 +116,7 @@ static bool is_over(const struct search *s, double best)
 {
 	int32_t n = s->member[0]->r->n_ids - s->q.n_ids + 1;
 
-	if (s->n_answers < s->width)
+	if (s->n_answers + s->n_waiting < s->width)
 		return false;
 	/* what a command would say of the others is not known */
 	return s->options.score || s->answer[s->width - 1].score >= score_of(s, best, n);

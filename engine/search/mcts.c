@@ -301,13 +301,13 @@ static int copy_result(const struct search *s, const struct search_answer *a, st
 	return 0;
 }
 
-static int mcts_ended(struct search *s, struct search_member *m, const struct search_answer *a, struct err *e)
+static int mcts_ended(struct search *s, const struct search_end *end, struct err *e)
 {
 	struct mcts *t = mcts_of(s);
-	struct result *r = &t->result[(m->r->sample - s->q.sample) % s->width];
+	struct result *r = &t->result[(end->sample - s->q.sample) % s->width];
 
-	*r = (struct result){ .ready = true, .from = m->node, .request = m->r->id };
-	return a ? copy_result(s, a, r, e) : 0;
+	*r = (struct result){ .ready = true, .from = end->node, .request = end->request };
+	return end->answer ? copy_result(s, end->answer, r, e) : 0;
 }
 
 static int mcts_step(struct search *s, struct err *e)

@@ -1,0 +1,176 @@
+/* See score_command.h. The text goes through a file without a name, so that a command which does not read it all
+ * cannot hold us up; so does what it says of errors, where the screen is not its. */
+#include "sessions/score_command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	READS = 64, /* at a look: a command that never stops talking does not hold us up */
+	SAID_ERROR = 160,
+};
+
+/* ---- it begins ---- */
+
+/* In the child of a program with threads: only what may be called there. Signals are as for any command. */
+static _Noreturn void become(const char *command, int in, int out, int errors)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	setpgid(0, 0); /* with all that it starts, so that all of it can be ended */
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || (errors >= 0 && dup2(errors, STDERR_FILENO) < 0))
+		_exit(127);
+	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+	_exit(127);
+}
+
+static int file_of(const char *text, size_t size)
+{
+	int fd = memfd_create("answer", MFD_CLOEXEC);
+
+	if (fd >= 0 && write(fd, text, size) == (ssize_t)size && !lseek(fd, 0, SEEK_SET))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void close_all(struct score_command *c)
+{
+	close(c->out);
+	if (c->errors >= 0)
+		close(c->errors);
+}
+
+static int begin(struct score_command *c, const char *text, size_t size, struct err *e)
+{
+	int in = file_of(text, size), pipes[2];
+
+	if (in < 0 || pipe2(pipes, O_CLOEXEC)) {
+		err_set(e, ERR_IO, "no file or pipe for '%.60s': %s", c->command, strerror(errno));
+		if (in >= 0)
+			close(in);
+		return -1;
+	}
+	c->n = 0;
+	c->out = pipes[0];
+	c->errors = c->quiet ? memfd_create("errors", MFD_CLOEXEC) : -1;
+	c->pid = fork();
+	if (!c->pid)
+		become(c->command, in, pipes[1], c->errors);
+	close(in);
+	close(pipes[1]);
+	if (c->pid > 0)
+		return 0;
+	c->pid = 0;
+	close_all(c);
+	return err_set(e, ERR_IO, "'%.60s' cannot be started: %s", c->command, strerror(errno));
+}
+
+/* ---- it runs ---- */
+
+/* What is there by now; what does not fit is read and forgotten, so that it can go on. */
+static void read_some(struct score_command *c, int wait_ms)
+{
+	struct pollfd p = { .fd = c->out, .events = POLLIN };
+
+	for (int i = 0; i < READS && poll(&p, 1, wait_ms) > 0; i++) {
+		bool room = c->n < SCORE_SAID - 1;
+		char rest[SCORE_SAID];
+		ssize_t got = room ? read(c->out, c->said + c->n, SCORE_SAID - 1 - c->n) : read(c->out, rest, sizeof rest);
+
+		if (got > 0) {
+			c->n += room ? (size_t)got : 0;
+			wait_ms = 0;
+		} else if (!got || errno != EINTR) {
+			p.fd = -1; /* closed, but it may live on: the next poll just waits */
+		}
+	}
+}
+
+static void stop(struct score_command *c)
+{
+	if (!c->pid)
+		return;
+	kill(-c->pid, SIGKILL);
+	kill(c->pid, SIGKILL); /* it may not have its group yet */
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+	close_all(c);
+}
+
+/* ---- it has ended ---- */
+
+static void one_line(char *text)
+{
+	for (; *text; text++)
+		if (iscntrl((unsigned char)*text))
+			*text = ' ';
+}
+
+/* The last line that it said of errors, behind ": ", as far as there is room; or "". */
+static void last_error(const struct score_command *c, char out[SAID_ERROR])
+{
+	char said[SAID_ERROR - 2], *line;
+	off_t size = c->errors < 0 ? 0 : lseek(c->errors, 0, SEEK_END), room = (off_t)sizeof said - 1;
+	ssize_t n = size > 0 ? pread(c->errors, said, (size_t)room, size > room ? size - room : 0) : 0;
+
+	while (n > 0 && isspace((unsigned char)said[n - 1]))
+		n--;
+	said[n > 0 ? n : 0] = '\0';
+	line = strrchr(said, '\n');
+	snprintf(out, SAID_ERROR, "%s%s", *said ? ": " : "", line ? line + 1 : said);
+	one_line(out);
+}
+
+static int number_of(struct score_command *c, int status, double *score, struct err *e)
+{
+	char errors[SAID_ERROR], *end;
+
+	if (WIFSIGNALED(status))
+		return err_set(e, ERR_INPUT, "'%.60s' was killed by signal %d", c->command, WTERMSIG(status));
+	last_error(c, errors);
+	if (WEXITSTATUS(status))
+		return err_set(e, ERR_INPUT, "'%.60s' ended with status %d%s", c->command, WEXITSTATUS(status), errors);
+	*score = strtod(c->said, &end);
+	if (end != c->said && isfinite(*score))
+		return 0;
+	one_line(c->said);
+	return err_set(e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->said, errors);
+}
+
+enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+{
+	struct score_command *c = arg;
+	int status, failed;
+
+	if (!text) {
+		stop(c);
+		return SCORE_FAILED;
+	}
+	if (!c->pid && begin(c, text, size, e))
+		return SCORE_FAILED;
+	read_some(c, wait_ms);
+	if (waitpid(c->pid, &status, WNOHANG) != c->pid)
+		return SCORE_LATER;
+	read_some(c, 0); /* what it said last */
+	c->said[c->n] = '\0';
+	failed = number_of(c, status, score, e);
+	c->pid = 0;
+	close_all(c);
+	return failed ? SCORE_FAILED : SCORE_KNOWN;
+}
