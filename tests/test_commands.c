@@ -46,8 +46,10 @@ static int fake_act(void *arg, enum command_act act, const char *text, double nu
 	return 0;
 }
 
-static const struct view a_view = { .name = "KV pages", .id = "pages" }, b_view = { .name = "chat", .id = "chat" };
-static const struct view *const fake_views[] = { &b_view, &a_view, NULL };
+static const struct view a_view = { .name = "KV pages", .id = "pages" }, b_view = { .name = "chat", .id = "chat" },
+						 c_view = { .name = "prefix cache", .id = "prefix" },
+						 d_view = { .name = "speculation", .id = "spec" };
+static const struct view *const fake_views[] = { &b_view, &a_view, &c_view, &d_view, NULL };
 static struct command_host host = { .settings = &settings,
 									.views = fake_views,
 									.engine_set = fake_set,
@@ -138,18 +140,25 @@ static void wrong_values_are_told(void **state)
 	fails("/top-p 2", "from 0 to 1");
 	fails("/seed -3", "2^64-1");
 	fails("/seed 99999999999999999999", "2^64-1");
-	fails("/full maybe", "stop or drop");
+	fails("/full maybe", "stop drop");
 	fails("/spec bad", "no");
 	fails("/set nothing", "no setting nothing");
 	fails("/set nothing 3", "no setting nothing");
 	fails("/set temp 11", "from 0 to 10");
+	fails("/set prefi 3", "/set prefi could be prefill-chunk prefix-cache");
+	fails("/search be 4", "/search be could be best beam");
+	fails("/evict l", "lru lfu");
 	fails("/set exact bad", "no");
 	fails("/greedy 3", "no argument");
 	fails("/new 3", "no argument");
 	fails("/fork 1000", "from 2 to 64");
 	fails("/save", "name of a file");
-	fails("/view nowhere", "chat pages");
-	fails("/theme pink", "dark|light");
+	fails("/view nowhere", "there are chat pages prefix spec");
+	fails("/view", "/view needs one of chat pages prefix spec");
+	fails("/view p", "/view p could be pages prefix");
+	fails("/view pagess", "none is called so");
+	fails("/theme pink", "there are dark light");
+	fails("/theme", "dark light");
 	fails("/nonsense", "no command");
 	fails("/brake", "did you mean /break?");
 	fails("/reverse-contnue", "did you mean /reverse-continue?");
@@ -178,6 +187,45 @@ static void without_argument_the_value_is_said(void **state)
 	works("/stop");
 	assert_non_null(strstr(said, "stop is off"));
 	assert_string_equal(noted, "");
+}
+
+/* One rule for all names: whole, or a beginning that no other has. */
+static void a_beginning_is_enough(void **state)
+{
+	static const char *const views_of[][2] = { { "pages", "pages" }, { "pa", "pages" },		  { "kv", "pages" },
+											   { "c", "chat" },		 { "prefix ca", "prefix" }, { "speculation", "spec" } };
+	char expected[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof views_of / sizeof *views_of; i++) {
+		char line[64];
+
+		snprintf(line, sizeof line, "/view %s", views_of[i][0]);
+		works(line);
+		snprintf(expected, sizeof expected, "%d '%s' 0", ACT_VIEW, views_of[i][1]);
+		assert_string_equal(acted, expected);
+	}
+	works("/theme li");
+	snprintf(expected, sizeof expected, "%d 'light' 0", ACT_THEME);
+	assert_string_equal(acted, expected);
+	works("/spec look:3,3,2");
+	assert_string_equal(set, "spec=lookahead:3,3,2");
+	works("/spec dra:a.gguf");
+	assert_string_equal(set, "spec=draft:a.gguf");
+	works("/shadow ngram:3+jacobi"); /* the engine knows more than the words */
+	assert_string_equal(set, "shadow=ngram:3+jacobi");
+	works("/page-size 1"); /* a number is no beginning */
+	assert_string_equal(set, "page-size=1");
+	works("/set spe eag");
+	assert_string_equal(set, "spec=eagle");
+	works("/score of"); /* a command is none */
+	assert_string_equal(set, "score=of");
+	works("/score fil");
+	assert_string_equal(set, "score=fil");
+	works("/set --temp=0.3");
+	assert_true(settings.params.temperature == 0.3f);
+	works("/full d");
+	assert_true(settings.drop_turns);
 }
 
 static void acts_reach_the_host(void **state)
@@ -294,7 +342,8 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/print entr", "entropy");
 	expect_matches("/spec ", "off auto ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle");
 	expect_matches("/prefix-cache o", "on off");
-	expect_matches("/view p", "pages");
+	expect_matches("/view p", "pages prefix");
+	expect_matches("/view speculat", "spec");
 	expect_matches("/save x", "FILES");
 	expect_matches("/score python3 ju", "FILES");
 	expect_matches("hello /to", "");
@@ -348,6 +397,7 @@ int main(void)
 		TEST(wrong_values_are_told),
 		TEST(too_many_stops_are_refused),
 		TEST(without_argument_the_value_is_said),
+		TEST(a_beginning_is_enough),
 		TEST(acts_reach_the_host),
 		TEST(others_names_are_known),
 		TEST(a_replay_has_its_own),

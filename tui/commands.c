@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WORDS = 128 }; /* of a command, together */
+
 #define PARAM(field) offsetof(struct settings, params.field)
 #define LIVE COMMAND_LIVE
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
@@ -286,11 +288,57 @@ static int set_number(const struct command_host *h, const struct command *c, con
 	return changed(h, c);
 }
 
+/* The words of a command, up to a colon; they live as long as `copy`. */
+static struct command_names words_of(const struct command *c, char copy[WORDS])
+{
+	struct command_names l = { 0 };
+	char *rest = copy;
+
+	snprintf(copy, WORDS, "%s", c->words && strcmp(c->words, "FILE") ? c->words : "");
+	for (char *word; (word = strsep(&rest, "|")) && l.n < COMMAND_NAMES;) {
+		word[strcspn(word, ":")] = '\0';
+		if (!l.n || strcmp(l.name[l.n - 1], word) != 0) /* ngram, ngram:4 */
+			l.name[l.n++] = word;
+	}
+	return l;
+}
+
+static const char *choose_word(const struct command *c, const char *arg, char copy[WORDS], struct err *e)
+{
+	struct command_names l = words_of(c, copy);
+	char what[24];
+
+	snprintf(what, sizeof what, "/%s", c->name);
+	return command_names_choose(&l, what, arg, e);
+}
+
+/* "look:3,3,2": the engine knows whole names alone, and more than these. */
+static int set_engine(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	char copy[WORDS], head[24], *whole = NULL;
+	struct command_names l = words_of(c, copy);
+	size_t n = strcspn(arg, ": \t");
+	int n_found = 0, at, rc;
+
+	snprintf(head, sizeof head, "%.*s", n < sizeof head ? (int)n : 0, arg);
+	at = isalpha((unsigned char)*head) ? command_names_find(&l, head, n, &n_found) : -1;
+	if (n_found > 1)
+		return choose_word(c, head, copy, e) ? 0 : -1;
+	if (at >= 0 && asprintf(&whole, "%s%s", l.name[at], arg + n) < 0)
+		return err_set(e, ERR_MEMORY, "no memory for a setting");
+	rc = h->engine_set(h->arg, c->engine, whole ? whole : arg, e);
+	free(whole);
+	return rc < 0 ? -1 : changed(h, c);
+}
+
 static int set_choice(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
-	if (strcmp(arg, "stop") != 0 && strcmp(arg, "drop") != 0)
-		return err_set(e, ERR_USAGE, "/%s %.40s: stop or drop is needed", c->name, arg);
-	h->settings->drop_turns = *arg == 'd';
+	char copy[WORDS];
+	const char *word = choose_word(c, arg, copy, e);
+
+	if (!word)
+		return -1;
+	h->settings->drop_turns = *word == 'd';
 	return changed(h, c);
 }
 
@@ -309,37 +357,11 @@ static int set_stops(const struct command_host *h, const struct command *c, cons
 
 /* --- acts --- */
 
-static bool word_known(const char *words, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *at = words; n && at && *at;) {
-		size_t size = strcspn(at, "|");
-
-		if (size == n && !memcmp(at, word, n))
-			return true;
-		at += size + (at[size] == '|');
-	}
-	return false;
-}
-
-static int need_view(const struct command_host *h, const char *arg, struct err *e)
-{
-	char names[200] = "";
-	size_t used = 0;
-
-	for (int i = 0; h->views && h->views[i]; i++) {
-		if (!strcmp(h->views[i]->id, arg))
-			return 0;
-		if (used < sizeof names - 16)
-			used += (size_t)snprintf(names + used, sizeof names - used, " %.12s", h->views[i]->id);
-	}
-	return err_set(e, ERR_USAGE, "/view %.40s: the views are%s", arg, names);
-}
-
 static int act(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
+	struct command_names known;
 	double number = c->min;
+	char copy[WORDS];
 
 	switch (c->kind) {
 	case COMMAND_ACT_NUMBER:
@@ -352,12 +374,13 @@ static int act(const struct command_host *h, const struct command *c, const char
 			return err_set(e, ERR_USAGE, "/%s needs the name of a file", c->name);
 		break;
 	case COMMAND_ACT_VIEW:
-		if (need_view(h, arg, e) < 0)
+		known = commands_views(h);
+		if (!(arg = command_names_choose(&known, "/view", arg, e)))
 			return -1;
 		break;
 	case COMMAND_ACT_WORD:
-		if (!word_known(c->words, arg))
-			return err_set(e, ERR_USAGE, "/%s %.40s: %s is needed", c->name, arg, c->args);
+		if (!(arg = choose_word(c, arg, copy, e)))
+			return -1;
 		break;
 	default:
 		if (*arg && !*c->args)
@@ -372,22 +395,31 @@ static int run(const struct command_host *h, const struct command *c, const char
 /* A setting that has a command of its own, or one of the engine that has none. */
 static int set_any(const struct command_host *h, const char *arg, struct err *e)
 {
-	size_t n = strcspn(arg, " =");
-	const char *value = arg + n + strspn(arg + n, " =");
-	char line[48], now[256], text[320];
-	const struct command *c;
+	const char *from = arg + strspn(arg, "-");
+	size_t n = strcspn(from, " =");
+	const char *value = from + n + strspn(from + n, " =");
+	char name[41], now[256], text[320];
+	struct command_names l = { 0 };
+	int n_found, at;
 
-	snprintf(line, sizeof line, "/%.*s", (int)(n < 40 ? n : 40), arg + strspn(arg, "-"));
-	c = *arg ? commands_find(h, line) : NULL;
 	if (!*arg)
 		return h->act(h->arg, ACT_INFO, "", 0, e);
-	if (c && c->kind <= COMMAND_ENGINE)
-		return run(h, c, value, e);
-	if (h->engine_get(h->arg, line + 1, now, sizeof now))
-		return err_set(e, ERR_USAGE, "there is no setting %.40s: /set alone lists them", line + 1);
-	if (*value && (h->engine_set(h->arg, line + 1, value, e) < 0 || h->engine_get(h->arg, line + 1, now, sizeof now)))
+	snprintf(name, sizeof name, "%.*s", (int)(n < 40 ? n : 40), from);
+	for (const struct command *c = commands; c->name; c++)
+		if (c->kind <= COMMAND_ENGINE && *c->args)
+			l.name[l.n++] = c->name;
+	at = command_names_find(&l, name, strlen(name), &n_found);
+	if (at >= 0) {
+		snprintf(text, sizeof text, "/%s", l.name[at]);
+		return run(h, commands_find(h, text), value, e);
+	}
+	if (n_found > 1)
+		return command_names_choose(&l, "/set", name, e) ? 0 : -1;
+	if (h->engine_get(h->arg, name, now, sizeof now))
+		return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
+	if (*value && (h->engine_set(h->arg, name, value, e) < 0 || h->engine_get(h->arg, name, now, sizeof now)))
 		return -1;
-	snprintf(text, sizeof text, "%s is %s%s", line + 1, *value ? "now " : "", now);
+	snprintf(text, sizeof text, "%s is %s%s", name, *value ? "now " : "", now);
 	h->say(h->arg, text);
 	return 0;
 }
@@ -404,7 +436,7 @@ static int run(const struct command_host *h, const struct command *c, const char
 		return err_set(e, ERR_USAGE, "/%s takes no argument", c->name);
 	switch (c->kind) {
 	case COMMAND_ENGINE:
-		return h->engine_set(h->arg, c->engine, arg, e) < 0 ? -1 : changed(h, c);
+		return set_engine(h, c, arg, e);
 	case COMMAND_SEED:
 		return set_seed(h, c, arg, e);
 	case COMMAND_CHOICE:

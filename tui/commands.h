@@ -88,6 +88,20 @@ bool commands_usable(const struct command_host *h, const struct command *c); /* 
 const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
 									 struct err *e);
 
+/* Things that have names, for all of them one rule: one is called by its name (or its title, if it has one), or by a
+ * beginning that no other has. */
+enum { COMMAND_NAMES = 96 };
+struct command_names {
+	const char *name[COMMAND_NAMES], *title[COMMAND_NAMES];
+	int n;
+};
+struct command_names commands_views(const struct command_host *h);
+bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n);
+/* Its place, or -1; n_found: how many begin so. */
+int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);
+/* Its name. NULL, with an error that says which it could be, or which there are; what: "/view". */
+const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e);
+
 /* Runs "/name argument". A unique beginning of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);
 /* The same without an error; NULL if none. */

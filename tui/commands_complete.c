@@ -37,9 +37,11 @@ static void add_words(struct list *l, const char *words, const char *begun, size
 
 static void add_views(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
-	for (int i = 0; h->views && h->views[i]; i++)
-		if (!strncmp(h->views[i]->id, begun, n))
-			list_add(l, "", h->views[i]->id, strlen(h->views[i]->id));
+	struct command_names known = commands_views(h);
+
+	for (int i = 0; i < known.n; i++)
+		if (command_names_begin(&known, i, begun, n))
+			list_add(l, "", known.name[i], strlen(known.name[i]));
 }
 
 /* Those of the expressions over a step; some may stand behind a bracket or an operator. */

@@ -2,6 +2,7 @@
  * which may have been meant. See commands.h. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/near.h"
 #include "tui/commands.h"
@@ -68,6 +69,78 @@ const struct command_alias command_aliases[] = {
 static const char *const outside[] = { "verify", "diff", "whatif", "export", "replay", "certify",
 									   "bench",	 "tokenize", NULL };
 
+/* ---- one rule for all names ---- */
+
+bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n)
+{
+	return !strncasecmp(l->name[i], text, n) || (l->title[i] && !strncasecmp(l->title[i], text, n));
+}
+
+static bool is_called(const struct command_names *l, int i, const char *text, size_t n)
+{
+	return command_names_begin(l, i, text, n) && (strlen(l->name[i]) == n || (l->title[i] && strlen(l->title[i]) == n));
+}
+
+int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found)
+{
+	int at = -1;
+
+	*n_found = 0;
+	for (int i = 0; i < l->n; i++) {
+		if (is_called(l, i, text, n)) {
+			*n_found = 1;
+			return i;
+		}
+		if (command_names_begin(l, i, text, n)) {
+			at = i;
+			(*n_found)++;
+		}
+	}
+	return *n_found == 1 ? at : -1;
+}
+
+/* Those that begin so, each behind a blank and `before`. */
+static void names_text(const struct command_names *l, const char *text, size_t n, const char *before, char *out, size_t cap)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	for (int i = 0; i < l->n && used < cap - 24; i++)
+		if (command_names_begin(l, i, text, n))
+			used += (size_t)snprintf(out + used, cap - used, " %s%.20s", before, l->name[i]);
+}
+
+const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e)
+{
+	size_t n = strlen(text);
+	int n_found, at = *text ? command_names_find(l, text, n, &n_found) : -1;
+	char names[300];
+
+	if (at >= 0)
+		return l->name[at];
+	names_text(l, text, *text && n_found ? n : 0, "", names, sizeof names);
+	if (!*text)
+		err_set(e, ERR_USAGE, "%s needs one of%s", what, names);
+	else if (n_found)
+		err_set(e, ERR_USAGE, "%s %.40s could be%s", what, text, names);
+	else
+		err_set(e, ERR_USAGE, "%s %.40s: none is called so; there are%s", what, text, names);
+	return NULL;
+}
+
+struct command_names commands_views(const struct command_host *h)
+{
+	struct command_names l = { 0 };
+
+	for (; h->views && h->views[l.n] && l.n < COMMAND_NAMES; l.n++) {
+		l.name[l.n] = h->views[l.n]->id;
+		l.title[l.n] = h->views[l.n]->name;
+	}
+	return l;
+}
+
+/* ---- commands ---- */
+
 bool commands_usable(const struct command_host *h, const struct command *c)
 {
 	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
@@ -100,17 +173,22 @@ static const struct command_alias *alias(const char *name, size_t n)
 	return NULL;
 }
 
+static struct command_names usable(const struct command_host *h)
+{
+	struct command_names l = { 0 };
+
+	for (const struct command *c = commands; c->name && l.n < COMMAND_NAMES; c++)
+		if (commands_usable(h, c))
+			l.name[l.n++] = c->name;
+	return l;
+}
+
 static const struct command *begun(const struct command_host *h, const char *name, size_t n, int *n_found)
 {
-	const struct command *found = NULL;
+	struct command_names l = usable(h);
+	int at = command_names_find(&l, name, n, n_found);
 
-	*n_found = 0;
-	for (const struct command *c = commands; c->name; c++)
-		if (commands_usable(h, c) && !strncmp(c->name, name, n)) {
-			found = c;
-			(*n_found)++;
-		}
-	return *n_found == 1 ? found : NULL;
+	return at < 0 ? NULL : named(l.name[at], strlen(l.name[at]));
 }
 
 static const struct command *find(const struct command_host *h, const char *name, size_t n, const char **before,
@@ -142,12 +220,10 @@ const struct command *commands_find(const struct command_host *h, const char *li
 
 static int ambiguous(const struct command_host *h, const char *name, size_t n, struct err *e)
 {
-	char like[200] = "";
-	size_t used = 0;
+	struct command_names l = usable(h);
+	char like[200];
 
-	for (const struct command *c = commands; c->name; c++)
-		if (commands_usable(h, c) && !strncmp(c->name, name, n) && used < sizeof like - 24)
-			used += (size_t)snprintf(like + used, sizeof like - used, " /%s", c->name);
+	names_text(&l, name, n, "/", like, sizeof like);
 	return err_set(e, ERR_USAGE, "/%.*s could be%s", (int)(n > 40 ? 40 : n), name, like);
 }
 
