@@ -195,6 +195,8 @@ static const struct {
 	{ "a table missing that format 1 had not", "DROP TABLE rewind", "no table rewind", 0 },
 	{ "a file of format 4", "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
 	  "PRAGMA user_version = 4", NULL, ALL },
+	{ "a file of format 5", "ALTER TABLE search DROP COLUMN judge; PRAGMA user_version = 5", NULL, ALL },
+	{ "a column missing that format 5 had not", "ALTER TABLE search DROP COLUMN judge", "search has no column judge", 0 },
 	{ "a column missing that format 4 had not", "DROP VIEW slow_steps; DROP VIEW steps;"
 	  "ALTER TABLE step DROP COLUMN drafters_ns", "step has no column drafters_ns", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },
