@@ -40,7 +40,7 @@ struct engine_options {
 	const char *spec; /* "off", "ngram", "ngram:4" */
 	const char *shadow; /* drafters that guess beside the run: "off", "free", "all", "ngram:4+ngram:8"; NULL: off */
 	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are weighed by these instead of by
-	 * the clock, so that `auto` and predictions depend on the tokens alone (draft_cost.h). NULL: measured. */
+	 * the clock, so that `auto`, predictions and speeds depend on the tokens alone (draft_cost.h). NULL: measured. */
 	const double *counted_cost;
 	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */

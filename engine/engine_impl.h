@@ -76,6 +76,7 @@ struct engine {
 	uint8_t *page_seen; /* [pages], scratch */
 	struct engine_counts counts;
 	int64_t step_start_ns, kernel_ns, learn_ns;
+	double step_clock_ns; /* counted: when it began */
 	struct k_ctx *look_kernels; /* of deep looks at a device's engine (probe.c); NULL: none yet */
 	struct model *look_model;
 	uint8_t *packed;  /* shares of attention, as the event wants them */

@@ -242,6 +242,8 @@ static void note_step(struct engine *e, double *depth, int32_t *members)
 		*depth += e->plan.item[i].pos / (double)e->plan.n_items;
 	draft_cost_note(&e->cost, e->plan.n_rows, *depth, (double)e->kernel_ns, ns - (double)e->counts.drafters_ns,
 					e->counts.tokens);
+	if (e->cost.counted)
+		ns = e->cost.clock_ns - e->step_clock_ns;
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
 	e->meter.tokens = e->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
 	e->meter.ns = e->meter.ns * left + ns;

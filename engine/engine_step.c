@@ -325,6 +325,7 @@ int engine_step(struct engine *e, struct err *err)
 		return 1;
 	}
 	e->step_start_ns = stream_now(&e->stream);
+	e->step_clock_ns = e->cost.clock_ns;
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;
 	e->sched.step = e->n_steps;

@@ -13,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft.h"
+#include "engine/engine.h"
 #include "tests/demo_events.h"
 #include "tests/demo_random.h"
+#include "tests/tiny.h"
 #include "tests/view_check.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
@@ -77,6 +80,24 @@ static void file_write(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+/* Frees text. 1: it is not what the file has. */
+static int differs(const char *name, char *text)
+{
+	char path[128], *expected;
+	int result;
+
+	snprintf(path, sizeof path, "tests/data/views/%s.txt", name);
+	if (getenv("UPDATE_GOLDEN"))
+		file_write(path, text);
+	expected = file_read(path);
+	result = strcmp(text, expected) != 0;
+	if (result)
+		print_error("%s: expected\n%s\nbut drawn is\n%s\n", path, expected, text);
+	free(text);
+	free(expected);
+	return result;
+}
+
 static void golden_texts(void **state)
 {
 	int differ = 0;
@@ -86,24 +107,88 @@ static void golden_texts(void **state)
 		const struct golden *g = &goldens[i];
 		struct view_state s = fresh;
 		struct timeline t = demo_timeline(g->steps);
-		char path[128], *text, *expected;
 
 		s.zoomed = s.focused = g->zoomed;
 		s.request = g->request;
 		s.token = g->token;
-		text = text_of(g->view, &t, &s, g->w, g->h, g->ascii);
-		snprintf(path, sizeof path, "tests/data/views/%s.txt", g->name);
-		if (getenv("UPDATE_GOLDEN"))
-			file_write(path, text);
-		expected = file_read(path);
-		if (strcmp(text, expected) != 0) {
-			print_error("%s: expected\n%s\nbut drawn is\n%s\n", path, expected, text);
-			differ++;
-		}
-		free(text);
-		free(expected);
+		differ += differs(g->name, text_of(g->view, &t, &s, g->w, g->h, g->ascii));
 		timeline_free(&t);
 	}
+	assert_int_equal(differ, 0);
+}
+
+/* ---- golden, of drafters: an engine's own session, whose time is what a table says (engine_options.counted_cost), so that
+ * what is predicted, reached and chosen depends on the tokens alone ---- */
+
+static void fold_sink(void *arg, const struct event *ev)
+{
+	timeline_fold(arg, ev);
+}
+
+/* Prompts that repeat themselves, and by turns some in which there is nothing to find. */
+static void answer(struct engine *e, int n)
+{
+	struct err err = { 0 };
+
+	for (int i = 0; i < n; i++) {
+		int32_t ids[70];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 70, .max_tokens = 40,
+									.params = SAMPLE_DEFAULTS, .ignore_end = true };
+
+		q.params.temperature = i % 2 ? 1.5f : 0;
+		for (int k = 0; k < 70; k++)
+			ids[k] = i % 2 ? (k * k * 7 + i * 31) % 250 : 3 + k % (5 + i);
+		assert_true(engine_submit(e, &q, &err) > 0);
+		while (engine_step(e, &err) > 0)
+			;
+		assert_int_equal(err.code, 0);
+	}
+}
+
+static struct timeline drafters_session(const char *spec, const char *shadow, int n)
+{
+	double cost[DRAFT_NODES + 2];
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err err = { 0 };
+	struct timeline t;
+	struct engine *e;
+
+	for (int i = 0; i < DRAFT_NODES + 2; i++)
+		cost[i] = 1e6 * (1 + 0.1 * (i - 1));
+	o.model = tiny_model;
+	o.threads = 1;
+	o.prefix_cache = false;
+	o.spec = spec;
+	o.shadow = shadow;
+	o.counted_cost = cost;
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	timeline_init(&t);
+	engine_add_sink(e, fold_sink, &t);
+	engine_begin(e, NULL);
+	answer(e, n);
+	engine_close(e);
+	return t;
+}
+
+static void golden_drafters(void **state)
+{
+	struct timeline shadows = drafters_session("off", "ngram:4+ngram:8+lookahead:3,3,2+jacobi:3+skip:1,2", 4);
+	struct timeline chosen = drafters_session("auto:ngram:4+skip:1,2+lookahead", "off", 6);
+	struct view_state small = fresh, zoomed = fresh;
+	int differ = 0;
+
+	(void)state;
+	zoomed.zoomed = zoomed.focused = true;
+	differ += differs("drafters-78x8", text_of(&view_drafters, &shadows, &small, 78, 8, false));
+	differ += differs("drafters-44x6-ascii", text_of(&view_drafters, &shadows, &small, 44, 6, true));
+	differ += differs("drafters-110x20", text_of(&view_drafters, &shadows, &zoomed, 110, 20, false));
+	differ += differs("drafters-78x20-auto", text_of(&view_drafters, &chosen, &zoomed, 78, 20, false));
+	timeline_free(&shadows);
+	timeline_free(&chosen);
+	shadows = demo_timeline(0);
+	differ += differs("drafters-60x4-nothing", text_of(&view_drafters, &shadows, &small, 60, 4, false));
+	timeline_free(&shadows);
 	assert_int_equal(differ, 0);
 }
 
@@ -456,6 +541,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_winner_is_always_seen),
 		cmocka_unit_test(golden_texts),
+		cmocka_unit_test(golden_drafters),
 		cmocka_unit_test(sizes_of_a_session),
 		cmocka_unit_test(sizes_of_nothing),
 		cmocka_unit_test(random_sessions_and_keys),
@@ -469,5 +555,5 @@ int main(void)
 		cmocka_unit_test(rejection_is_told),
 	};
 
-	return cmocka_run_group_tests_name("views", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("views", tests, tiny_model_make, tiny_model_drop);
 }

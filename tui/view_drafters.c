@@ -95,7 +95,8 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 
 	if (s->used)
 		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
-	view_put(p, 2, y, s->used ? INK_BRIGHT : INK_TEXT, "%.*s", c->name_w, plain ? "plain decoding" : s->drafter);
+	p->ink = s->used ? INK_BRIGHT : INK_TEXT;
+	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
 	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->lately, "%.2f"));
 	for (int i = 0; i < c->n_places; i++)
 		if (s->judged[i])
@@ -152,7 +153,7 @@ static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t
 		x += view_put(p, x, y + i, INK_BRIGHT, "%s", !strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
 		if (c->nodes > 0)
 			x += view_put(p, x, y + i, INK_TEXT, ", up to %d tokens", c->nodes);
-		x += view_put(p, x, y + i, INK_TEXT, ", predicted x%.2f", c->speed);
+		x += view_put(p, x, y + i, INK_TEXT, ": x%.2f", c->speed);
 		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)", !strcmp(c->before, "off") ? "plain decoding" : c->before,
 				 c->speed_before);
 	}
@@ -225,8 +226,9 @@ const struct view view_drafters = {
 		"its cost: what guessing takes itself, a step.\n"
 		"predicted: tokens a second, if it were switched on: tokens a step, over what a step with so many rows more "
 		"costs on this machine (measured when shadow mode was switched on; zoom in to see it) and its own cost. x: "
-		"against plain decoding.\n"
-		"measured: what was really reached while it was on. The arrow: it is on.\n"
+		"against plain decoding, also where auto says why it took another one.\n"
+		"measured: what was really reached while it was on, the time of those that guess beside it included. The arrow: it is "
+		"on.\n"
 		"\n"
 		"Why it matters: claims about drafters are of other models, machines and texts. Here all of them run on yours, on "
 		"the same text, and the prediction can be put to the test.\n"
