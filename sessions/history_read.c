@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/find.h"
 #include "sessions/history_impl.h"
 
 enum { MAX_TOKENS = 1 << 24 }; /* of a request */
@@ -63,17 +64,7 @@ static bool grow(void **p, int32_t n, int32_t *cap, size_t size)
 
 static struct history_request *find(struct history *h, int64_t number)
 {
-	int32_t lo = 0, hi = h->n_requests;
-
-	while (lo < hi) { /* numbers ascend */
-		int32_t mid = lo + (hi - lo) / 2;
-
-		if (h->request[mid].number < number)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < h->n_requests && h->request[lo].number == number ? &h->request[lo] : NULL;
+	return find_number(number, h->request, h->n_requests, sizeof *h->request);
 }
 
 static bool in_vocab(const struct history *h, int64_t id)

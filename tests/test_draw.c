@@ -136,71 +136,101 @@ static bool reject(struct sampler *s, int32_t draft, float q, const float *dense
 	return kept;
 }
 
+/* A target, and a drafter that draws from a distribution of its own. */
+enum { TOKENS = 12 };
+struct couple {
+	struct sampler *target, *drafter;
+	struct sample_params p, drafter_p;
+	struct k_logit_stats stats, drafter_stats;
+	float guess[TOKENS], q[TOKENS]; /* the drafter's logits, and its chances at the newest position */
+};
+
+static void couple_open(struct couple *c, float top_p)
+{
+	struct err e = {0};
+
+	assert_int_equal(sampler_open(&c->target, TOKENS, &e), 0);
+	assert_int_equal(sampler_open(&c->drafter, TOKENS, &e), 0);
+	make_target(row, TOKENS);
+	for (int32_t i = 0; i < TOKENS; i++)
+		c->guess[i] = row[(i + 2) % TOKENS] * 0.8f;
+	c->stats = stats_of(row, TOKENS);
+	c->drafter_stats = stats_of(c->guess, TOKENS);
+	c->p = c->drafter_p = SAMPLE_DEFAULTS;
+	c->p.temperature = c->drafter_p.temperature = 1;
+	c->p.top_p = top_p;
+	c->drafter_p.top_p = 1;
+	c->drafter_p.seed = 99;
+}
+
+static float chance_of(const struct sampler *s, int32_t id)
+{
+	float p, arrival;
+
+	sampler_draft(s, id, &p, &arrival);
+	return p;
+}
+
+/* Both draw. Returns what the drafter drew. */
+static int32_t couple_pick(struct couple *c, struct sample_key key, struct sample_result *got)
+{
+	struct sample_result drafted;
+
+	sampler_pick(c->drafter, c->guess, &c->drafter_stats, &c->drafter_p, NULL, 0, key, &drafted);
+	for (int32_t k = 0; k < TOKENS; k++)
+		c->q[k] = chance_of(c->drafter, k);
+	sampler_pick(c->target, row, &c->stats, &c->p, NULL, 0, key, got);
+	return drafted.id;
+}
+
+static void couple_close(struct couple *c, double want[TOKENS])
+{
+	for (int32_t i = 0; i < TOKENS; i++)
+		want[i] = (double)chance_of(c->target, i);
+	sampler_close(c->target);
+	sampler_close(c->drafter);
+}
+
 /* The drafter draws from a distribution of its own; what comes out has the target's. */
 static void try_rejection(int dense, float top_p, float draft_q)
 {
-	enum { N = 12, DRAWS = 60000 };
-	struct sample_params p = SAMPLE_DEFAULTS, dp = SAMPLE_DEFAULTS;
-	struct sampler *s, *drafter;
-	struct k_logit_stats stats, dstats;
-	struct err e = {0};
-	int64_t seen[N] = {0}, accepted = 0;
-	float guess[N], q[N], arrival, expect_accept = 0;
-	double want[N];
+	enum { DRAWS = 60000, GIVEN = 5 };
+	struct couple c;
+	int64_t seen[TOKENS] = {0}, accepted = 0;
+	double want[TOKENS], expect_accept = 0;
 
-	assert_int_equal(sampler_open(&s, N, &e), 0);
-	assert_int_equal(sampler_open(&drafter, N, &e), 0);
-	make_target(row, N);
-	for (int32_t i = 0; i < N; i++)
-		guess[i] = row[(i + 2) % N] * 0.8f;
-	stats = stats_of(row, N);
-	dstats = stats_of(guess, N);
-	p.temperature = dp.temperature = 1;
-	p.top_p = top_p;
-	dp.top_p = 1;
-	dp.seed = 99;
+	couple_open(&c, top_p);
 	for (int64_t i = 0; i < DRAWS; i++) {
 		struct sample_key key = {.pos = i};
-		struct sample_result got, drafted;
+		struct sample_result got;
+		int32_t drafted = couple_pick(&c, key, &got), draft = dense ? drafted : GIVEN;
 		float u, threshold, chance;
-		int32_t draft;
-		bool kept;
+		bool kept = reject(c.target, draft, draft_q, dense ? c.q : NULL, key, &got, &u, &threshold);
 
-		sampler_pick(drafter, guess, &dstats, &dp, NULL, 0, key, &drafted);
-		for (int32_t k = 0; k < N; k++)
-			sampler_draft(drafter, k, &q[k], &arrival);
-		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
-		draft = dense ? drafted.id : 5;
-		kept = reject(s, draft, draft_q, dense ? q : NULL, key, &got, &u, &threshold);
 		accepted += kept;
-		assert_true(u == k_draw_u(p.seed, (uint32_t)draft, (uint32_t)i, 0, PURPOSE_ACCEPT));
+		assert_true(u == k_draw_u(c.p.seed, (uint32_t)draft, (uint32_t)i, 0, PURPOSE_ACCEPT));
 		assert_true(kept == (u < threshold) && (!kept || got.id == draft));
-		sampler_draft(s, got.id, &chance, &arrival);
+		chance = chance_of(c.target, got.id);
 		assert_true(got.p_draw == chance);
 		if (!kept) {
 			float wait =
-				-k_log(k_draw_u(p.seed, (uint32_t)got.id, (uint32_t)i, 0, PURPOSE_RESIDUAL));
-			float proposed = dense ? q[got.id] : got.id == draft ? draft_q : 0;
+				-k_log(k_draw_u(c.p.seed, (uint32_t)got.id, (uint32_t)i, 0, PURPOSE_RESIDUAL));
+			float proposed = dense ? c.q[got.id] : got.id == draft ? draft_q : 0;
 
 			assert_true(got.arrival == wait / (chance - proposed));
 		}
 		seen[got.id]++;
 	}
-	for (int32_t i = 0; i < N; i++) {
-		float t;
-
-		sampler_draft(s, i, &t, &arrival);
-		want[i] = (double)t;
+	couple_close(&c, want);
+	for (int32_t i = 0; i < TOKENS; i++) {
 		if (dense)
-			expect_accept += t < q[i] ? t : q[i];
-		else if (i == 5)
-			expect_accept = t < draft_q ? t / draft_q : 1;
+			expect_accept += fmin(want[i], (double)c.q[i]);
+		else if (i == GIVEN)
+			expect_accept = fmin(want[i] / (double)draft_q, 1);
 	}
 	if (draft_q == 1)
-		check_fit(seen, want, N, DRAWS);
-	assert_true(fabs((double)accepted / DRAWS - (double)expect_accept) < 0.01);
-	sampler_close(s);
-	sampler_close(drafter);
+		check_fit(seen, want, TOKENS, DRAWS);
+	assert_true(fabs((double)accepted / DRAWS - expect_accept) < 0.01);
 }
 
 static void test_rejection(void **state)
@@ -238,57 +268,33 @@ static void draw_several(struct sampler *drafter, int32_t n, int32_t most, int32
  * distribution, and each further candidate raises the share that is accepted. */
 static double try_several(int n_dense, int n_chosen, float top_p)
 {
-	enum { N = 12, DRAWS = 20000 };
+	enum { DRAWS = 20000 };
 	static const int32_t chosen[] = {5, 3, 10, 1};
-	struct sample_params p = SAMPLE_DEFAULTS, dp = SAMPLE_DEFAULTS;
-	struct sampler *s, *drafter;
-	struct k_logit_stats stats, dstats;
-	struct err e = {0};
-	int64_t seen[N] = {0}, accepted = 0;
-	float guess[N], q[N], arrival;
-	double want[N];
+	struct couple c;
+	int64_t seen[TOKENS] = {0}, accepted = 0;
+	double want[TOKENS];
 
-	assert_int_equal(sampler_open(&s, N, &e), 0);
-	assert_int_equal(sampler_open(&drafter, N, &e), 0);
-	make_target(row, N);
-	for (int32_t i = 0; i < N; i++)
-		guess[i] = row[(i + 2) % N] * 0.8f;
-	stats = stats_of(row, N);
-	dstats = stats_of(guess, N);
-	p.temperature = dp.temperature = 1;
-	p.top_p = top_p;
-	dp.top_p = 1;
-	dp.seed = 99;
+	couple_open(&c, top_p);
 	for (int64_t i = 0; i < DRAWS; i++) {
 		struct sample_key key = {.pos = i};
-		struct sample_result got, drafted;
+		struct sample_result got;
 		int32_t id[8], kept = -1;
 		float u, threshold;
 
-		sampler_pick(drafter, guess, &dstats, &dp, NULL, 0, key, &drafted);
-		for (int32_t k = 0; k < N; k++)
-			sampler_draft(drafter, k, &q[k], &arrival);
-		draw_several(drafter, N, n_dense, id);
+		couple_pick(&c, key, &got);
+		draw_several(c.drafter, TOKENS, n_dense, id);
 		memcpy(id + n_dense, chosen, (size_t)n_chosen * sizeof *id);
-		sampler_pick(s, row, &stats, &p, NULL, 0, key, &got);
-		sampler_reject_begin(s, key);
+		sampler_reject_begin(c.target, key);
 		for (int32_t k = 0; k < n_dense + n_chosen && kept < 0; k++)
-			if (sampler_reject_next(s, id[k], 1, k < n_dense ? q : NULL, &u, &threshold))
+			if (sampler_reject_next(c.target, id[k], 1, k < n_dense ? c.q : NULL, &u, &threshold))
 				kept = id[k];
-		sampler_reject_end(s, kept, &got);
+		sampler_reject_end(c.target, kept, &got);
 		assert_true(kept < 0 || got.id == kept);
 		accepted += kept >= 0;
 		seen[got.id]++;
 	}
-	for (int32_t i = 0; i < N; i++) {
-		float t;
-
-		sampler_draft(s, i, &t, &arrival);
-		want[i] = (double)t;
-	}
-	check_fit(seen, want, N, DRAWS);
-	sampler_close(s);
-	sampler_close(drafter);
+	couple_close(&c, want);
+	check_fit(seen, want, TOKENS, DRAWS);
 	return (double)accepted / DRAWS;
 }
 

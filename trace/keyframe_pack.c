@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/find.h"
+
 enum { FORMAT = 1, LONGEST = 10 };
 
 static bool room(struct key_buf *b, size_t n)
@@ -226,17 +228,7 @@ void keyframe_free(struct keyframe *key)
 
 const struct key_request *keyframe_request(const struct keyframe *key, int64_t id)
 {
-	int64_t lo = 0, hi = key->n_requests;
-
-	while (lo < hi) {
-		int64_t mid = lo + (hi - lo) / 2;
-
-		if (key->request[mid].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < key->n_requests && key->request[lo].id == id ? &key->request[lo] : NULL;
+	return find_number(id, key->request, key->n_requests, sizeof *key->request);
 }
 
 struct key_tokens key_tokens_of(const struct key_row *row, int64_t seq_before, int64_t step_before)

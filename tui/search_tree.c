@@ -173,7 +173,7 @@ static int by_place(const void *a, const void *b, void *arg)
 		return search_score(m->s, x) > search_score(m->s, y) ? -1 : 1;
 	if (x->from != y->from)
 		return x->from - y->from;
-	return x->node - y->node;
+	return (x->node > y->node) - (x->node < y->node);
 }
 
 /* What is of interest however many there are; and all that lies above it. */

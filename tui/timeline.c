@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/find.h"
 #include "tui/timeline_fold.h"
 
 enum { VOCAB_MAX = 1 << 21, PAGES_MAX = 1 << 18, SETTINGS_MAX = 256 };
@@ -285,17 +286,7 @@ void timeline_fold(struct timeline *t, const struct event *ev)
 
 struct tl_request *tl_request_find(struct timeline *t, int64_t id)
 {
-	int32_t lo = 0, hi = t->n_requests;
-
-	while (lo < hi) {
-		int32_t mid = lo + (hi - lo) / 2;
-
-		if (t->request[mid].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < t->n_requests && t->request[lo].id == id ? &t->request[lo] : NULL;
+	return find_number(id, t->request, t->n_requests, sizeof *t->request);
 }
 
 const struct tl_request *timeline_request(const struct timeline *t, int64_t id)
@@ -305,17 +296,7 @@ const struct tl_request *timeline_request(const struct timeline *t, int64_t id)
 
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step)
 {
-	int32_t lo = 0, hi = t->n_steps;
-
-	while (lo < hi) {
-		int32_t mid = lo + (hi - lo) / 2;
-
-		if (t->step[mid].s.step < step)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < t->n_steps && t->step[lo].s.step == step ? &t->step[lo] : NULL;
+	return find_number(step, t->step, t->n_steps, sizeof *t->step);
 }
 
 const struct tl_step *timeline_last_step(const struct timeline *t)

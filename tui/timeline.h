@@ -185,7 +185,8 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64, TL_SHARES = 96 };
 enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
 struct tl_node {
-	int32_t node, parent; /* the search's own numbers; parent -1: a root */
+	int64_t node; /* the search's own number */
+	int32_t parent; /* -1: a root */
 	int32_t from, tokens; /* it has the tokens from … tokens - 1 behind the search's prompt */
 	int32_t *id, cap;     /* [tokens - from] */
 	enum tl_node_state state;

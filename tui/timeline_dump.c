@@ -214,7 +214,7 @@ static void dump_shadows(FILE *f, const struct timeline *t)
 
 static void dump_node(FILE *f, const struct tl_node *k)
 {
-	fprintf(f, "node %d parent=%d from=%d tokens=%d state=%d request=%" PRId64 " born=%" PRId64 " last=%" PRId64
+	fprintf(f, "node %" PRId64 " parent=%d from=%d tokens=%d state=%d request=%" PRId64 " born=%" PRId64 " last=%" PRId64
 			" visits=%d answers=%d answer=%" PRId64 "/%d/%d", k->node, k->parent, k->from, k->tokens, k->state,
 			k->request, k->born, k->last, k->visits, k->n_answers, k->answer, k->answer_tokens, k->answer_own);
 	dump_real(f, "logp", k->logp);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/find.h"
 #include "tui/timeline_fold.h"
 
 /* ---- finding, making, letting go ---- */
@@ -49,17 +50,7 @@ const struct tl_search *timeline_search(const struct timeline *t, int64_t search
 /* By number, which grows from node to node. */
 static struct tl_node *node_of(const struct tl_search *s, int64_t node)
 {
-	int32_t lo = 0, hi = s->n_nodes;
-
-	while (lo < hi) {
-		int32_t mid = lo + (hi - lo) / 2;
-
-		if (s->node[mid].node < node)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < s->n_nodes && s->node[lo].node == node ? &s->node[lo] : NULL;
+	return find_number(node, s->node, s->n_nodes, sizeof *s->node);
 }
 
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node)
@@ -252,7 +243,7 @@ static struct tl_node *add_node(struct timeline *t, struct tl_search *s, const s
 		return NULL;
 	s->node = more;
 	k = &s->node[s->n_nodes++];
-	*k = (struct tl_node){ .node = (int32_t)e->node, .parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
+	*k = (struct tl_node){ .node = e->node, .parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
 						   .from = from, .tokens = from, .request = e->request, .born = e->step, .visits = -1,
 						   .score = NAN, .answer_score = NAN, .answer_logp = NAN };
 	s->n_made++;
