@@ -293,6 +293,7 @@ void engine_close(struct engine *e)
 	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
 	engine_close_pages(e);
+	waits_close(&e->waits);
 	forward_close(&e->forward);
 	sampler_close(e->sampler);
 	stream_close(&e->stream);

@@ -283,6 +283,8 @@ void engine_tell_step(struct engine *e)
 	s->step = e->n_steps;
 	s->kernel_ns = e->kernel_ns;
 	s->drafters_ns = c->drafters_ns;
+	if (e->observe)
+		s->run_delay_ns = waits_ask(&e->waits, e->kernels);
 	s->rows = e->plan.n_rows;
 	s->prefill_rows = c->prefill;
 	s->decode_rows = c->decode;

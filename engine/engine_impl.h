@@ -13,6 +13,7 @@
 #include "engine/sched.h"
 #include "engine/shadow.h"
 #include "engine/stream.h"
+#include "engine/waits.h"
 
 enum {
 	ENGINE_MAX_BUDGET = 4096,
@@ -77,6 +78,7 @@ struct engine {
 	struct engine_counts counts;
 	int64_t step_start_ns, kernel_ns, learn_ns;
 	double step_clock_ns; /* counted: when it began */
+	struct waits waits;
 	struct k_ctx *look_kernels; /* of deep looks at a device's engine (probe.c); NULL: none yet */
 	struct model *look_model;
 	uint8_t *packed;  /* shares of attention, as the event wants them */

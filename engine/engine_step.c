@@ -324,6 +324,8 @@ int engine_step(struct engine *e, struct err *err)
 		search_wait(e);
 		return 1;
 	}
+	if (e->observe)
+		waits_begin(&e->waits);
 	e->step_start_ns = stream_now(&e->stream);
 	e->step_clock_ns = e->cost.clock_ns;
 	memset(&e->counts, 0, sizeof e->counts);

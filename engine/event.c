@@ -59,6 +59,8 @@ int ev_field_since(enum ev_kind kind, int field)
 			return 3;
 	if (kind == EV_step && !strcmp(name, "drafters_ns"))
 		return EV_DRAFTERS_SINCE;
+	if (kind == EV_step && !strcmp(name, "run_delay_ns"))
+		return EV_RUN_DELAY_SINCE;
 	return ev_since(kind);
 }
 

@@ -364,6 +364,8 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(kernel_ns, "ns", "of that, kernels of the model itself")                                     \
 	I(drafters_ns, "ns", "of that, drafters, in use or in the shadow: guessing, and taking in what was computed; " \
 	  "no part of kernel_ns, though some compute")                                                  \
+	I(run_delay_ns, "ns", "longest that a thread of the kernels was ready and had no processor, because the system gave it " \
+	  "to others, since the step before that says so; absent: not asked after this step, or the system does not tell") \
 	I(rows, "", "rows computed")                                                                   \
 	I(prefill_rows, "", "of them for prompts")                                                     \
 	I(decode_rows, "", "of them newest tokens")                                                    \
@@ -493,7 +495,7 @@ extern const struct ev_info ev_info[EV_N_KINDS];
 int ev_since(enum ev_kind kind);
 /* The same for a column that its table got later. */
 int ev_field_since(enum ev_kind kind, int field);
-enum { EV_DRAFTERS_SINCE = 5 }; /* step.drafters_ns */
+enum { EV_DRAFTERS_SINCE = 5, EV_RUN_DELAY_SINCE = 7 }; /* step.drafters_ns, step.run_delay_ns */
 
 static inline size_t ev_field_size(enum ev_type type)
 {

@@ -252,6 +252,11 @@ int k_n_threads(const struct k_ctx *ctx)
 	return k_pool_size(ctx->pool);
 }
 
+int k_thread_id(const struct k_ctx *ctx, int i)
+{
+	return k_pool_thread(ctx->pool, i);
+}
+
 uint64_t k_new_version(void)
 {
 	static atomic_ullong last;

@@ -324,6 +324,8 @@ void k_close(struct k_ctx *ctx); /* NULL is fine */
 const char *k_backend_name(const struct k_ctx *ctx); /* "cpu", "ref" or "cuda" */
 const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
 int k_n_threads(const struct k_ctx *ctx);
+/* The system's number of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of k_run.) */
+int k_thread_id(const struct k_ctx *ctx, int i);
 /* "NVIDIA H200"; "" on a CPU. */
 const char *k_device_name(const struct k_ctx *ctx);
 /* Why "auto" took the CPU; "" otherwise. */

@@ -32,6 +32,7 @@ struct worker {
 	struct k_pool *pool;
 	pthread_t thread;
 	int tid;
+	atomic_int id; /* the system's number; 0: it has not begun */
 };
 
 struct k_pool {
@@ -126,6 +127,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	struct k_pool *p = w->pool;
 
+	atomic_store(&w->id, (int)gettid());
 	pthread_mutex_lock(&p->starting);
 	pthread_mutex_unlock(&p->starting);
 	if (p->failed)
@@ -159,7 +161,8 @@ static int start_workers(struct k_pool *p, struct err *e)
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pthread_mutex_lock(&p->starting);
 	for (unsigned i = 1; i < p->n_threads && !status; i++) {
-		p->worker[i] = (struct worker){.pool = p, .tid = (int)i};
+		p->worker[i].pool = p;
+		p->worker[i].tid = (int)i;
 		status = pthread_create(&p->worker[i].thread, NULL, worker_main, &p->worker[i]);
 		p->n_started += !status;
 	}
@@ -227,6 +230,11 @@ void k_pool_close(struct k_pool *p)
 int k_pool_size(const struct k_pool *p)
 {
 	return (int)p->n_threads;
+}
+
+int k_pool_thread(const struct k_pool *p, int i)
+{
+	return atomic_load(&p->worker[i].id);
 }
 
 int k_pool_spins(const struct k_pool *p)

@@ -10,6 +10,7 @@ struct slow {
 	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops, running;
 	double bandwidth; /* bytes a second: plain reads measured at the start, else the fastest that a step read; 0: neither */
 	bool from_steps;
+	int64_t delay_ns, delay_first, delay_last; /* a thread had no processor so long, in these steps; last 0: not known */
 };
 
 static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
@@ -55,6 +56,26 @@ static const char *outside_words(const struct why *w)
 	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
 }
 
+/* The reading that covers the step: the first one behind it, which is of all steps since the one before. */
+static void read_delay(struct why *w, struct slow *t)
+{
+	sqlite3_stmt *s;
+
+	if (w->format < EV_RUN_DELAY_SINCE)
+		return;
+	s = why_query(w, "SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
+					 " ORDER BY step LIMIT 1", 1, t->step, 0, 0, 0);
+	if (!why_row(w, &s))
+		return;
+	t->delay_last = sqlite3_column_int64(s, 0);
+	t->delay_ns = sqlite3_column_int64(s, 1);
+	why_done(&s);
+	t->delay_first = 1 + why_int(w, 1, "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
+									   " ORDER BY step DESC LIMIT 1", 1, t->step, 0, 0);
+	if (t->delay_first > t->step) /* behind the first step it began to be counted */
+		t->delay_last = 0;
+}
+
 static bool read_slow(struct why *w, struct slow *t)
 {
 	const bool one = w->at.given || w->step > 0;
@@ -79,6 +100,7 @@ static bool read_slow(struct why *w, struct slow *t)
 	}
 	if (t->bandwidth <= 0)
 		t->from_steps = (t->bandwidth = fastest_reads(w)) > 0;
+	read_delay(w, t);
 	return true;
 }
 
@@ -179,6 +201,38 @@ static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time
 	return n;
 }
 
+/* Only what matters: a tenth of the step. */
+static void say_delay(struct why *w, const struct slow *t)
+{
+	if (!t->delay_last || (double)t->delay_ns < 0.1 * (double)t->ns)
+		return;
+	if (t->delay_first == t->delay_last)
+		why_say(w, "  the system gave the processor to others for %.3f ms of this step: so long one of its threads was "
+				   "ready and had none", (double)t->delay_ns / 1e6);
+	else
+		why_say(w, "  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of which this is one",
+				(double)t->delay_ns / 1e6, (long long)t->delay_first, (long long)t->delay_last);
+}
+
+/* The part of this very step in which a thread of it had no processor; 0: none, or not known. */
+static double of_others(const struct slow *t)
+{
+	return t->delay_last && t->delay_first == t->delay_last && t->ns > 0 ? (double)t->delay_ns / (double)t->ns : 0;
+}
+
+/* What may have made the step so much longer than others of its rows. */
+static const char *reason_for(const struct slow *t, double longer)
+{
+	if (!t->delay_last)
+		return "the machine did something else meanwhile, or caches were cold";
+	if ((double)t->delay_ns < longer / 10)
+		return "no thread waited long for a processor; caches were cold, or the machine had less to give (its clock, its "
+			   "memory, its host)";
+	if (of_others(t) * (double)t->ns > longer / 2)
+		return "most of the difference is what others had of the processor";
+	return "others had the processor meanwhile, but that need not be all of it: caches may have been cold";
+}
+
 /* What bound the step: the larger of what its bytes and what other steps' speed leave to explain. */
 static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
 {
@@ -198,6 +252,7 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
 		why_say(w, "  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' time",
 				reads > 0.6			? "memory"
+				: of_others(t) > 0.3 ? "others, who had the processor"
 				: t->prefill > 16	? "arithmetic, of many rows"
 									: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
 				t->from_steps ? "the fastest that a stage of one row read" : "the bandwidth of plain reads",
@@ -207,8 +262,7 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 				n_stages ? "" : ", nor the stages' times");
 	}
 	if (usual > 0 && t->ns / 2 > usual)
-		why_say(w, "  steps alike need half of that or less: the machine did something else meanwhile, or caches "
-				   "were cold");
+		why_say(w, "  steps alike need half of that or less: %s", reason_for(t, (double)t->ns - (double)usual));
 }
 
 static void say_members(struct why *w, const struct slow *t)
@@ -257,6 +311,7 @@ void why_slow(struct why *w)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
 	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6, drafters,
 			outside_words(w), outside_ns(&t) / 1e6);
+	say_delay(w, &t);
 	n = read_stages(w, &t, stage, EV_N_stage);
 	if (n) /* what a stage did, how its time is to that of others alike, and how long its bytes take by themselves */
 		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes", "operations", "x usual",

@@ -66,6 +66,7 @@ static void check_stages(struct world *w, const struct ev_step *s)
 		assert_true(w->timed.ns > 0 && w->timed.ns <= (uint64_t)s->kernel_ns);
 	}
 	assert_true(s->drafters_ns >= 0 && s->drafters_ns <= s->ns - s->kernel_ns);
+	assert_true(s->run_delay_ns == EV_NULL_I || s->run_delay_ns >= 0);
 	w->timed = (struct ev_stage_time){ 0 };
 }
 

@@ -186,7 +186,7 @@ static const struct {
 } cases[] = {
 	{ "another program's file", "PRAGMA application_id = 1", "not a recording of cutaway", 0 },
 	{ "no application", "PRAGMA application_id = 0", "not a recording of cutaway", 0 },
-	{ "a newer format", "PRAGMA user_version = 7", "upgrade cutaway", 0 },
+	{ "a newer format", "PRAGMA user_version = 8", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
 	{ "a file of format 1", "DROP TABLE rewind; DROP TABLE fork; ALTER TABLE session DROP COLUMN device;"
@@ -194,9 +194,11 @@ static const struct {
 	  ALL },
 	{ "a table missing that format 1 had not", "DROP TABLE rewind", "no table rewind", 0 },
 	{ "a file of format 4", "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
-	  "PRAGMA user_version = 4", NULL, ALL },
+	  "ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4", NULL, ALL },
 	{ "a file of format 5", "ALTER TABLE search DROP COLUMN judge; PRAGMA user_version = 5", NULL, ALL },
 	{ "a column missing that format 5 had not", "ALTER TABLE search DROP COLUMN judge", "search has no column judge", 0 },
+	{ "a file of format 6", "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
+	  "PRAGMA user_version = 6", NULL, ALL },
 	{ "a column missing that format 4 had not", "DROP VIEW slow_steps; DROP VIEW steps;"
 	  "ALTER TABLE step DROP COLUMN drafters_ns", "step has no column drafters_ns", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },

@@ -369,9 +369,64 @@ static void test_drafters(void **state)
 	says(ask("slow", "3"), "kernels 1.500 ms; everything else (plan, draws, events) 2.500 ms");
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
-									  "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
+									  "ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	says(ask("slow", "1"), "kernels 1.500 ms; everything else (plan, drafters, draws, events) 2.500 ms");
+	unlink(file);
+	memcpy(file, was, sizeof was);
+}
+
+/* A step that others' programs made slow says so, and one that they did not make slow says that. */
+static void test_run_delay(void **state)
+{
+	static const int64_t ms[] = { 3, 3, 9, 9, 3, 3, 9, 3, 9 },
+						 delay_us[] = { -1, 400, 5000, 0, -1, -1, 5000, 0, 2000 };
+	struct recording *own;
+	struct event ev;
+	struct err e = { 0 };
+	char was[sizeof file];
+	sqlite3 *db;
+
+	(void)state;
+	memcpy(was, file, sizeof was);
+	snprintf(file, sizeof file, "/tmp/cutaway-why-delay-%d.db", (int)getpid());
+	assert_int_equal(recording_create(&own, file, &e), 0);
+	ev_init(&ev, EV_session);
+	ev.seq = 1;
+	ev.t_ns = 0;
+	ev.u.session.read_bandwidth = 20e9; /* a step's bytes take 2 ms */
+	assert_int_equal(recording_add(own, &ev, &e), 0);
+	for (int i = 0; i < 9; i++) {
+		ev_init(&ev, EV_step);
+		ev.seq = i + 2;
+		ev.t_ns = i;
+		ev.u.step = (struct ev_step){ .step = i + 1, .ns = ms[i] * 1000000, .kernel_ns = ms[i] * 1000000 - 10000,
+									  .run_delay_ns = delay_us[i] < 0 ? EV_NULL_I : delay_us[i] * 1000, .rows = 1,
+									  .decode_rows = 1, .bytes = 40001000 };
+		assert_int_equal(recording_add(own, &ev, &e), 0);
+	}
+	assert_int_equal(recording_commit(own, &e), 0);
+	recording_close(own, false);
+	assert_null(strstr(ask("slow", "1"), "gave the processor"));
+	says(ask("slow", "2"), "gave the processor to others for 0.400 ms of this step");
+	assert_null(strstr(ask("slow", "8"), "processor"));
+	says(ask("slow", "3"), "gave the processor to others for 5.000 ms of this step");
+	says(ask("slow", "3"), "half of that or less: most of the difference is what others had");
+	says(ask("slow", "3"), "what bound it: others, who had the processor; its bytes at");
+	assert_null(strstr(ask("slow", "4"), "gave the processor"));
+	says(ask("slow", "4"), "what bound it: neither memory nor");
+	says(ask("slow", "4"), "half of that or less: no thread waited long");
+	says(ask("slow", "5"), "for 5.000 ms of the steps 5 to 7, of which this is one");
+	says(ask("slow", "7"), "half of that or less: others had the processor meanwhile");
+	assert_null(strstr(ask_from("slow", "5", &(struct why_here){ .seq = 6, .step = 5 }), "gave the processor"));
+	says(ask("slow", "9"), "for 2.000 ms of this step");
+	says(ask("slow", "9"), "half of that or less: others had the processor meanwhile");
+	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
+									  "PRAGMA user_version = 6", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	says(ask("slow", "3"), "half of that or less: the machine did something else meanwhile");
+	assert_null(strstr(ask("slow", "3"), "gave the processor"));
 	unlink(file);
 	memcpy(file, was, sizeof was);
 }
@@ -424,7 +479,7 @@ int main(void)
 		cmocka_unit_test(test_miss),  cmocka_unit_test(test_evict),	 cmocka_unit_test(test_preempt),
 		cmocka_unit_test(test_wait),  cmocka_unit_test(test_reject), cmocka_unit_test(test_token),
 		cmocka_unit_test(test_slow),	cmocka_unit_test(test_limit_of_the_log),  cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_drafters),
+		cmocka_unit_test(test_drafters), cmocka_unit_test(test_run_delay),
 		cmocka_unit_test(test_here),
 	};
 

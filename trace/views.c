@@ -134,7 +134,7 @@ const struct schema_view schema_views[] = {
 	  "FROM page p ORDER BY p.page, p.seq" },
 	{ "steps", "steps with rates: operations and bytes are counted, times measured",
 	  "SELECT s.step, s.seq, s.t_ns / 1e6 AS t_ms, s.ns / 1e6 AS ms, s.kernel_ns / 1e6 AS kernel_ms,\n"
-	  "\ts.drafters_ns / 1e6 AS drafters_ms,\n"
+	  "\ts.drafters_ns / 1e6 AS drafters_ms, s.run_delay_ns / 1e6 AS run_delay_ms,\n"
 	  "\ts.rows, s.prefill_rows, s.decode_rows, s.draft_rows, s.tokens, s.accepted, s.rejected,\n"
 	  "\ts.running, s.waiting, s.pages_used, s.evicted,\n"
 	  "\ts.tokens * 1e9 / nullif(s.ns, 0) AS tokens_per_s,\n"
