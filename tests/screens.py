@@ -403,7 +403,7 @@ def test_score_command(suite):
     try:
         suite.chat(s, "--record", "j.db", "--max-tokens", "8")
         for line, last in (("/search best 3", "search is now best:3"),
-                           ("/score echo $$ > pid; sleep 600", "score is now echo"), ("one", r"best:3: 0 run, 3 wait for echo"),
+                           ("/score echo $$ > pid; sleep 600", "score is now echo"), ("one", r"best:3: 0 run, 3 wait for a score"),
                            ("/temp 0.5", r"temp is now 0\.5")):
             s.type(line)
             s.keys("Enter")

@@ -211,7 +211,7 @@ static void a_command_judges(void **state)
 	shows("1 wait for it", true);
 	shows("it has ended: 'wc -c' scores one answer after the other", true);
 	assert_shows(&view_search, &k.t, &k.s, 120, 30, "waits for a score", true);
-	assert_shows(&view_chat, &k.t, &k.s, 100, 20, "best:2: 1 run, 1 wait for wc -c, 0 answers by now", true);
+	assert_shows(&view_chat, &k.t, &k.s, 100, 20, "best:2: 1 run, 1 wait for a score, 0 answers by now", true);
 	node(EV_SEARCH_answer, 3, 1, 0, -1, 1, -1, log(0.5), 4);
 	shows("wait for it", false);
 	shows("'wc -c' gave it 4; -0.69 nats over 1 tokens", true);
@@ -264,6 +264,41 @@ static void a_tree_has_uct(void **state)
 	shows("3 answers", true);
 	won(5, 2, 1, log(0.6), log(0.6));
 	shows("the best answer, 0.600", true);
+	timeline_free(&k.t);
+}
+
+/* The root was gone on from by the first simulation, too: what that brought is what won. It may be but an end. */
+static void the_first_simulation_may_win(void **state)
+{
+	(void)state;
+	begins("mcts:1");
+	branch(1, "");
+	node(EV_SEARCH_visit, 1, 1, 0, -1, 0, 0, 0, NAN);
+	says(1, 1, 0, SYS, 0.5);
+	node(EV_SEARCH_answer, 1, 1, 0, -1, 1, -1, log(0.5), log(0.5));
+	node(EV_SEARCH_node, 1, 1, 1, 0, 1, 1, log(0.5), 0.5);
+	node(EV_SEARCH_visit, 1, 1, 0, -1, 0, 1, 0, 0.5);
+	ends(1, EV_FINISH_end);
+	won(1, 1, 1, log(0.5), log(0.5));
+	assert_int_equal(search_leader(timeline_search(&k.t, 0))->node, 1);
+	shows("(ends)", true);
+	timeline_free(&k.t);
+}
+
+/* What is said of the token of an answer stands above its numbers, however many lines it takes. */
+static void a_taken_token_says_why_it_has_no_race(void **state)
+{
+	struct event ev;
+
+	(void)state;
+	begins("best:1");
+	request(&k, 9, "Which colour?", 0, SKY, PROMPT);
+	ev_init(&ev, EV_token);
+	ev.u.token = (struct ev_token){ .step = 2, .request = 9, .pos = PROMPT, .id = BLUE, .p = 0.5, .entropy = 1,
+									.source = EV_SOURCE_taken };
+	tell(&k, &ev);
+	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nrecorded there\n", true);
+	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nplace   ", true);
 	timeline_free(&k.t);
 }
 
@@ -372,6 +407,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
+		cmocka_unit_test(the_first_simulation_may_win),
+		cmocka_unit_test(a_taken_token_says_why_it_has_no_race),
 		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_stream_is_drawn),
 	};

@@ -44,11 +44,11 @@ const struct command commands[] = {
 	  COMMAND_CHOICE, 0, 0, offsetof(struct settings, drop_turns), NULL, "stop|drop", 0, LIVE },
 	{ "system", "TEXT", "begins anew with this system text; default: the model's own; off: none",
 	  COMMAND_ACT, 0, 0, 0, NULL, "default|off", ACT_SYSTEM, LIVE },
-	{ "spec", "off|NAME[:ARGS]", "who guesses tokens ahead; the text stays the same", COMMAND_ENGINE, 0, 0, 0,
+	{ "spec", "off|NAME[:ARGS]", "who guesses tokens ahead; the text stays the same, unless /rule says rejection", COMMAND_ENGINE, 0, 0, 0,
 	  "spec", "off|auto|ngram|ngram:4|ngram:8|jacobi|lookahead|skip:24|draft|medusa|eagle", 0, LIVE },
 	{ "shadow", "off|free|all|NAME+NAME", "who guesses beside the run without being used: see the drafters view",
 	  COMMAND_ENGINE, 0, 0, 0, "shadow", "off|free|all", 0, LIVE },
-	{ "rule", "race|rejection", "how guesses are judged: in the target's own draw, or by rejection",
+	{ "rule", "race|rejection", "how guesses are judged: in the target's own draw, or by rejection (another text, equally likely)",
 	  COMMAND_ENGINE, 0, 0, 0, "rule", "race|rejection", 0, LIVE },
 	{ "search", "best N|beam N [PENALTY]|mcts N|off", "each answer is the best of several, on shared pages: see the "
 	  "search view", COMMAND_ENGINE, 0, 0, 0, "search", "off|best:8|beam:4|beam:4,0.6|mcts:32|mcts:32,3,16", 0, LIVE },

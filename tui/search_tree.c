@@ -82,7 +82,7 @@ static const struct tl_node *node_of_request(const struct tl_search *s, int64_t 
 	const struct tl_node *found = NULL;
 
 	for (int32_t i = 0; request && i < s->n_nodes; i++) {
-		if (s->node[i].request == request && s->node[i].visits >= 0)
+		if (s->node[i].request == request && s->node[i].visits >= 0 && s->node[i].node > 0)
 			return &s->node[i]; /* the sentence that this simulation brought */
 		if (s->node[i].answer == request)
 			found = &s->node[i];
@@ -171,6 +171,8 @@ static int by_place(const void *a, const void *b, void *arg)
 		return x->visits > y->visits ? -1 : 1;
 	if (m->by_visits && x->visits < 0 && search_score(m->s, x) != search_score(m->s, y))
 		return search_score(m->s, x) > search_score(m->s, y) ? -1 : 1;
+	if (m->by_visits && x->visits < 0 && (x->request == m->s->winner) != (y->request == m->s->winner))
+		return x->request == m->s->winner ? -1 : 1; /* of equals the first that was judged */
 	if (x->from != y->from)
 		return x->from - y->from;
 	return (x->node > y->node) - (x->node < y->node);

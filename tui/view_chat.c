@@ -165,7 +165,7 @@ static const struct tl_search *searching(const struct timeline *t)
 static void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
 {
 	static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
-	char text[LEADING_MAX], answers[VIEW_NUM], wait[64] = "";
+	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
 
 	*n = (struct turn){ .t = t, .r = &nobody };
 	if (s->text)
@@ -177,7 +177,7 @@ static void turn_of_search(struct turn *n, const struct timeline *t, const struc
 	if (s->over)
 		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
 	else if (search_waiting(s))
-		snprintf(wait, sizeof wait, ", %d wait for %.24s", search_waiting(s), s->judge);
+		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
 	if (!s->over)
 		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now; the best begins so (/view search)",
 				 s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),

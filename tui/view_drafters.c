@@ -11,7 +11,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { NAME_W = 20, NAME_NARROW = 14, PLACE_W = 6, LEAST_W = 44 };
+enum { NAME_W = 20, NAME_NARROW = 14, PLACE_W = 6, LEAST_W = 44, WIDE = 100 };
 
 static double plain_of(const struct timeline *t)
 {
@@ -61,8 +61,10 @@ static int places_of(const struct timeline *t)
 static struct columns columns_for(const struct pen *p, const struct timeline *t)
 {
 	struct columns c = { .name_w = p->r.w < 70 ? NAME_NARROW : NAME_W };
-	int end = p->r.w, room;
+	int whole = 2 + c.name_w + 6 + PLACE_W * places_of(t) + 37, end = p->r.w, room;
 
+	if (end > WIDE && end > whole + PLACE_W) /* a wider gap would need a ruler to cross it */
+		end = whole > WIDE ? whole : WIDE;
 	c.measured = end;
 	c.speed = end - 10;
 	c.predicted = end - 17;

@@ -159,8 +159,8 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	figure(words, sizeof words, t, r, k);
 	pen_head(p, "next token", words);
 	if (!k->n_candidates)
-		view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search had this token: its candidates are recorded there"
-												  : "the candidates of this token were not recorded");
+		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search had this token: its candidates are recorded there"
+													   : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {

@@ -9,7 +9,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 20, WIDE = 100, GUTTER = 2 };
+enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 20, WIDE = 100, GUTTER = 2, JUDGE_MAX = 72 };
 
 /* ---- which search, and what of it is chosen ---- */
 
@@ -55,15 +55,28 @@ static int chosen_row(const struct search_rows *g, const struct tl_search *s, co
 	return found;
 }
 
+/* What judges, in at most `most` bytes. */
+static const char *judge_name(char out[JUDGE_MAX], const struct tl_search *s, size_t most)
+{
+	size_t n = s->judge ? strlen(s->judge) : 0;
+
+	most = most < JUDGE_MAX - 4 ? most : JUDGE_MAX - 4;
+	if (n > most)
+		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
+			n--;
+	snprintf(out, JUDGE_MAX, "%.*s%s", (int)n, s->judge ? s->judge : "", s->judge && s->judge[n] ? "…" : "");
+	return out;
+}
+
 /* ---- above the tree ---- */
 
 static void figure(char *out, size_t cap, const struct tl_search *s, const struct canvas *c)
 {
-	char n[VIEW_NUM];
+	char n[VIEW_NUM], judge[JUDGE_MAX];
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
 	if (s->judge)
-		at += (size_t)snprintf(out + at, cap - at, " · judged by %.24s", s->judge);
+		at += (size_t)snprintf(out + at, cap - at, " · judged by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
@@ -256,6 +269,8 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 		search_own_text(t, r->k, 0, r->won ? r->lead : INT32_MAX, text, sizeof text);
 	if (!r->m && !r->k->tokens)
 		snprintf(text, sizeof text, r->k->visits >= 0 ? "(any answer)" : "(begins)");
+	else if (!r->m && !*text && search_own_tokens(r->k) > 0 && (!r->won || r->lead >= search_own_tokens(r->k)))
+		snprintf(text, sizeof text, "(ends)"); /* control tokens alone */
 	in.ink = (uint8_t)row_ink(s, r);
 	used = pen_clip(&in, x, y, w, text + (*text == ' '), -1);
 	if (!r->won || used >= w)
@@ -304,10 +319,10 @@ static void tree_words(char *out, size_t cap, const struct tl_search *s, const s
 /* "-22.16 nats / 39 tokens ^ 1 = -0.568". */
 static void score_words(char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
 {
-	char judge[48] = "the command";
+	char judge[JUDGE_MAX + 2] = "the command", name[JUDGE_MAX];
 
 	if (s->judge)
-		snprintf(judge, sizeof judge, "'%.40s'", s->judge);
+		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
 	if (search_is_judged(s) && isnan(score))
 		snprintf(out, cap, s->over ? "%.2f nats over %d tokens; it has no score from %s"
 								   : "%.2f nats over %d tokens by now; %s scores it when it has ended",
@@ -333,6 +348,7 @@ static const char *simulation_words(const struct tl_search *s, const struct tl_m
 static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
 {
 	const struct tl_node *k = r->k;
+	char judge[JUDGE_MAX];
 	int at = 0;
 
 	if (!r->m && s->winner && k == search_leader(s))
@@ -347,7 +363,7 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 	else if (k->n_answers)
 		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
 	else if (search_waits(s, k))
-		snprintf(out, cap, "it has ended: '%.40s' scores one answer after the other", s->judge);
+		snprintf(out, cap, "it has ended: '%s' scores one answer after the other", judge_name(judge, s, 40));
 	else if (k->state == TL_NODE_DROPPED)
 		snprintf(out, cap, s->over && k->last == s->last_step
 							   ? "given up in step %" PRId64 " at %.2f nats: no longer able to win"
@@ -361,18 +377,19 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 						const struct search_row *r)
 {
 	char text[TEXT_MAX];
+	int top = y;
 	size_t n;
 
 	p->ink = INK_RULE;
 	pen_hline(p, 0, y, p->r.w);
 	why_words(text, sizeof text, s, r);
 	p->ink = r->won ? INK_BRIGHT : INK_TEXT;
-	pen_clip(p, 0, y + 1, p->r.w, text, -1);
+	y += pen_wrap(p, 0, y + 1, p->r.w, 2, text);
 	n = search_whole_text(t, s, r->k, text, sizeof text);
 	if (r->m)
 		search_member_text(t, r->m, r->k->tokens, text + n, sizeof text - n);
 	p->ink = INK_DIM;
-	pen_wrap(p, 0, y + 2, p->r.w, DETAIL_H - 2, text + (*text == ' '));
+	pen_wrap(p, 0, y + 1, p->r.w, DETAIL_H - 1 - (y - top), text + (*text == ' '));
 }
 
 /* ---- all of it ---- */

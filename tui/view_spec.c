@@ -119,7 +119,7 @@ static void figure_of(const struct timeline *t, bool brief, char *out, size_t ca
 	} else {
 		n = snprintf(out, cap, "off");
 	}
-	if (!isnan(mean) && t->n_drafts)
+	if (!isnan(mean) && t->n_drafts && is_on(t))
 		n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step",
 					  mean);
 	if (rule && !strcmp(rule, "rejection"))
@@ -241,7 +241,7 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 	int n = places_of(t), w = p->r.w > 84 ? 48 : p->r.w - 36;
 	char part[VIEW_NUM], judged[VIEW_NUM], accepted[VIEW_NUM];
 
-	view_put(p, 0, y++, INK_DIM, "accepted, by place in the draft, in this session");
+	view_put(p, 0, y++, INK_DIM, "accepted, by place in the draft, of all drafters in this session");
 	for (int i = 0; i < n; i++, y++) {
 		double all = (double)t->by_place[i].judged, kept = (double)t->by_place[i].accepted;
 		double share = all > 0 ? kept / all : (double)NAN;

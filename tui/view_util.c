@@ -423,10 +423,10 @@ void view_mark_row(struct pen *p, int y)
 	}
 }
 
-void view_nothing(struct pen *p, const char *text)
+int view_nothing(struct pen *p, const char *text)
 {
 	struct pen in = *p;
 
 	in.ink = INK_DIM;
-	pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
+	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
 }

@@ -61,7 +61,7 @@ void view_bar(struct pen *p, int x, int y, int w, double part);
 void view_put_letter(struct pen *p, int x, int y, int64_t request);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
-/* A dim line in the middle of an empty view, clipped: "nothing yet: …". */
-void view_nothing(struct pen *p, const char *text);
+/* Dim, below the head of an empty view: "nothing yet: …". Returns the lines used. */
+int view_nothing(struct pen *p, const char *text);
 
 #endif

@@ -2,13 +2,14 @@
  * side by side, so that one sees it iterate. In a block each line is an iterate, and the last one what the model says
  * behind them in this step: in the next block it is the newest, moved by the tokens that came. What the text has become is green: it has frozen. A column
  * of lookahead's, read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, ENTERED_W = 24 };
+enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
 
 /* The newest windows of the request that has the newest, oldest first. */
 static int newest(const struct timeline *t, int64_t request, const struct tl_window *out[BLOCKS_MAX], int w)
@@ -66,20 +67,30 @@ static int draw_block(struct pen *p, int x, int y, const struct timeline *t, con
 	return w->columns * CELL_W + GAP_W;
 }
 
-/* Bright: columns of the window; dim: from the text that came. */
+/* Bright: columns of the window; dim: from the text that came. The size of the pool has its place in any case. */
 static void draw_entered(struct pen *p, int y, const struct timeline *t, const struct tl_window *w)
 {
 	const int32_t *id = t->window_id + w->ids_at + (w->levels + 1) * w->columns;
-	int x = view_put(p, 0, y, INK_DIM, "entered") + 3;
-	char word[VIEW_TOKEN];
+	int x = view_put(p, 0, y, INK_DIM, "entered") + 3, end;
+	char pool[32];
 
-	for (int32_t i = 0; i < w->n_entered && x + ENTERED_W < p->r.w; i++) {
-		for (int32_t j = 0; j < w->gram; j++)
-			x += view_put(p, x, y, i < w->own ? INK_BRIGHT : INK_DIM, "%s%s", j ? " " : "",
-						  view_word(word, t, id[i * w->gram + j]));
+	snprintf(pool, sizeof pool, "%d in the pool", w->pool);
+	end = p->r.w - (int)strlen(pool);
+	for (int32_t i = 0; i < w->n_entered; i++) {
+		char gram[GRAM_MOST] = "", word[VIEW_TOKEN];
+		size_t used = 0;
+
+		for (int32_t j = 0; j < w->gram && used < sizeof gram; j++)
+			used += (size_t)snprintf(gram + used, sizeof gram - used, "%s%s", j ? " " : "",
+									 view_word(word, t, id[i * w->gram + j]));
+		if (x + text_width(gram, strlen(gram), p->c->ascii) + 3 > end) {
+			x += view_put(p, x, y, INK_DIM, "%s ", glyph(p->c, GLYPH_ELLIPSIS));
+			break;
+		}
+		x += view_put(p, x, y, i < w->own ? INK_BRIGHT : INK_DIM, "%s", gram);
 		x += view_put(p, x, y, INK_DIM, " %s ", glyph(p->c, GLYPH_DOT));
 	}
-	view_put(p, x, y, INK_DIM, "%d in the pool", w->pool);
+	view_put(p, x, y, INK_DIM, "%s", pool);
 }
 
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request)
