@@ -223,6 +223,33 @@ static void a_command_judges(void **state)
 	timeline_free(&k.t);
 }
 
+/* Who has no score stands below who has one, and of equals the winner is the first. */
+static void scores_are_in_order(void **state)
+{
+	static const double scores[] = { NAN, 3, NAN, 7, 5, 7, NAN };
+	static const int64_t order[] = { 6, 4, 5, 2, 1, 3, 7 };
+	struct search_rows g;
+
+	(void)state;
+	begins_judged("best:7", "wc -c");
+	for (int64_t id = 1; id <= 7; id++) {
+		branch(id, "");
+		node(EV_SEARCH_node, 1, id, (int)id - 1, -1, 0, -1, 0, NAN);
+		says(id, 2, 0, BLUE, 0.5);
+		if (!isnan(scores[id - 1]))
+			node(EV_SEARCH_answer, 2, id, (int)id - 1, -1, 1, -1, log(0.5), scores[id - 1]);
+		ends(id, EV_FINISH_end);
+	}
+	node(EV_SEARCH_stopped, 3, ABSENT, 0, -1, 0, -1, NAN, NAN);
+	won(3, 6, 1, log(0.5), 7);
+	assert_true(search_rows_make(&g, timeline_search(&k.t, 0), true));
+	assert_int_equal(g.n, 7);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(g.row[i].k->request, order[i]);
+	search_rows_free(&g);
+	timeline_free(&k.t);
+}
+
 /* Four simulations: two through "sky", one through "sea", one still runs below "sky". */
 static void a_tree_has_uct(void **state)
 {
@@ -407,7 +434,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
-		cmocka_unit_test(the_first_simulation_may_win),
+		cmocka_unit_test(the_first_simulation_may_win), cmocka_unit_test(scores_are_in_order),
 		cmocka_unit_test(a_taken_token_says_why_it_has_no_race),
 		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_stream_is_drawn),

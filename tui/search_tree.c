@@ -159,20 +159,29 @@ static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
 	return up ? (int32_t)(up - s->node) : s->n_nodes;
 }
 
+/* What has no score is behind all that have one; of equals the winner, which was judged first, is before the others. */
+static int by_score(const struct tl_search *s, const struct tl_node *x, const struct tl_node *y)
+{
+	double a = search_score(s, x), b = search_score(s, y);
+
+	a = isnan(a) ? -INFINITY : a;
+	b = isnan(b) ? -INFINITY : b;
+	return a != b ? (a < b) - (a > b) : (y->request == s->winner) - (x->request == s->winner);
+}
+
 static int by_place(const void *a, const void *b, void *arg)
 {
 	const struct maker *m = arg;
 	const struct tl_node *x = &m->s->node[*(const int32_t *)a], *y = &m->s->node[*(const int32_t *)b];
 	int32_t p = index_above(m->s, x), q = index_above(m->s, y);
+	int order = m->by_visits && x->visits < 0 && y->visits < 0 ? by_score(m->s, x, y) : 0;
 
 	if (p != q)
 		return p < q ? -1 : 1;
 	if (m->by_visits && x->visits != y->visits)
 		return x->visits > y->visits ? -1 : 1;
-	if (m->by_visits && x->visits < 0 && search_score(m->s, x) != search_score(m->s, y))
-		return search_score(m->s, x) > search_score(m->s, y) ? -1 : 1;
-	if (m->by_visits && x->visits < 0 && (x->request == m->s->winner) != (y->request == m->s->winner))
-		return x->request == m->s->winner ? -1 : 1; /* of equals the first that was judged */
+	if (order)
+		return order;
 	if (x->from != y->from)
 		return x->from - y->from;
 	return (x->node > y->node) - (x->node < y->node);

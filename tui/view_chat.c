@@ -166,11 +166,13 @@ static void turn_of_search(struct turn *n, const struct timeline *t, const struc
 {
 	static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
 	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
+	bool leads;
 
 	*n = (struct turn){ .t = t, .r = &nobody };
 	if (s->text)
 		wrap_add_text(&n->asked, s->text, strlen(s->text));
-	if (!s->over && view_search_leading(t, s, text, sizeof text))
+	leads = !s->over && view_search_leading(t, s, text, sizeof text);
+	if (leads)
 		wrap_add_text(&n->answer, text, strlen(text));
 	wrap_lines(&n->asked, width, ascii);
 	wrap_lines(&n->answer, width, ascii);
@@ -179,9 +181,9 @@ static void turn_of_search(struct turn *n, const struct timeline *t, const struc
 	else if (search_waiting(s))
 		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
 	if (!s->over)
-		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now; the best begins so (/view search)",
+		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now%s (/view search)",
 				 s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
-				 s->n_answers == 1 ? "" : "s");
+				 s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
 
