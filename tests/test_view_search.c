@@ -326,6 +326,7 @@ static void a_taken_token_says_why_it_has_no_race(void **state)
 	tell(&k, &ev);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nrecorded there\n", true);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nplace   ", true);
+	assert_shows(&view_next, &k.t, &k.s, 59, 20, "taken from a search", true);
 	timeline_free(&k.t);
 }
 

@@ -42,6 +42,10 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 	out[0] = '\0';
 	if (!isnan(k->entropy))
 		n += (size_t)snprintf(out, cap, "%.2f bits · ", (double)k->entropy);
+	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen) {
+		snprintf(out + n, cap - n, k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
+		return;
+	}
 	if (q->temperature == 0) {
 		snprintf(out + n, cap - n, "greedy: the most probable wins");
 		return;
