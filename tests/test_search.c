@@ -570,7 +570,7 @@ static void test_slow_command(void **state)
 	}
 }
 
-/* A judge that never ends: the search is cancelled when nothing runs any more, and it is told so. */
+/* A judge that never ends: others go on meanwhile; the search is cancelled when nothing runs any more, and it is told so. */
 static void test_hanging_command(void **state)
 {
 	static const char *const methods[] = { "best:5", "beam:3", "mcts:9,2" };
@@ -583,11 +583,15 @@ static void test_hanging_command(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct slow_judge never = { .most = 100, .late = 1 << 30 };
 		struct search_options o = { .method = methods[i], .score = by_length, .arg = &never };
-		int64_t id = engine_search(e, &o, &q, NULL);
+		int64_t id = engine_search(e, &o, &q, NULL), other = 0;
 		struct search_view v;
 
-		for (int k = 0; k < 200; k++)
+		for (int k = 0; k < 200; k++) {
 			assert_int_equal(engine_step(e, NULL), 1);
+			if (k == 100)
+				other = engine_submit(e, &q, NULL);
+		}
+		assert_true(other > 0 && !engine_cancel(e, other)); /* it is done */
 		assert_true(engine_search_look(e, id, &v) && !v.done && v.n_waiting > 0);
 		assert_int_equal(v.n_answers, 0);
 		assert_false(engine_idle(e));
