@@ -71,13 +71,14 @@ static struct glyph_run make_run(const char *text, int width, size_t used)
 	return g;
 }
 
-/* What ASCII can say nearly as well. */
+/* What ASCII can say nearly as well; of the signs that views have, as they draw them there (tui/canvas.c). */
 static const struct {
 	int32_t c;
 	const char *ascii;
 } twins[] = { { 0xb7, "." },   { 0xd7, "x" },    { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
 			  { 0x2019, "'" }, { 0x201c, "\"" }, { 0x201d, "\"" }, { 0x2022, "*" }, { 0x2026, "~" },
-			  { 0x2192, ">" } };
+			  { 0x2190, "<" }, { 0x2191, "^" },  { 0x2192, ">" },  { 0x2193, "v" }, { 0x203a, ">" },
+			  { 0x2423, "_" }, { 0x25cf, "*" },  { 0x2713, "+" },  { 0x2717, "x" } };
 
 static struct glyph_run standin(struct look at, bool ascii)
 {
