@@ -168,7 +168,7 @@ static int eagle_open(struct drafter **out, const struct draft_env *env, const c
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
-	d->args = (struct net_args){ 3, 3, 45 };
+	d->args = (struct net_args){ 3, 4, 15, 2 };
 	if (open_parts(d, env, args, &g, &own))
 		eagle_close(d);
 	else

@@ -91,7 +91,7 @@ static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row 
 	for (int32_t i = t->level; i < t->n; i++) {
 		int32_t at = n < g->width ? n : g->width - 1;
 
-		if (n == g->width && t->node[i].worth <= t->node[row[at].node].worth)
+		if (t->node[i].worth < g->deeper || (n == g->width && t->node[i].worth <= t->node[row[at].node].worth))
 			continue;
 		for (; at > 0 && t->node[i].worth > t->node[row[at - 1].node].worth; at--)
 			row[at] = row[at - 1];

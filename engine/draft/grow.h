@@ -2,7 +2,8 @@
  *
  * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on its path; each level
  * expands the worthiest nodes, and of all that were seen the worthiest are proposed. Width 1 is a chain. What is worth
- * less than `least` is neither expanded nor proposed: checking it would cost more than it brings.
+ * less than `least` is not proposed: its row would cost more than it brings. What is worth less than `deeper` is not
+ * expanded: its children are worth less than it is, and cost a pass besides their rows.
  * Thread: the engine's. Nothing is allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
@@ -46,7 +47,7 @@ struct grow_pass { /* what a pass left behind, by row */
 
 struct grow {
 	int32_t depth, nodes, width, fan;
-	float least;
+	float least, deeper;
 	struct guesser *guesser;
 	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
 	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,

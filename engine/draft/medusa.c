@@ -193,7 +193,7 @@ static int medusa_open(struct drafter **out, const struct draft_env *env, const 
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
-	d->args = (struct net_args){ 3, 3, 40 };
+	d->args = (struct net_args){ 2, 3, 12, 1 };
 	if (open_parts(d, env, args, &g, &own))
 		medusa_close(d);
 	else

@@ -153,7 +153,7 @@ static int model_drafter_open(struct drafter **out, const struct draft_env *env,
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for a draft model");
-	d->args = (struct net_args){ 4, 4, 40 };
+	d->args = (struct net_args){ 2, 3, 12, 2 };
 	if (open_parts(d, env, args, &own)) {
 		model_drafter_close(d);
 		return err_set(e, own.code, "%s", own.text);

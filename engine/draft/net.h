@@ -25,9 +25,10 @@ struct net {
 };
 
 /* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens ahead), and the least worth
- * of a node in percent. */
+ * of a node in percent. The drafter's own, which nobody writes: the worth of a node that is asked for children, in times
+ * the least; 2 where a pass costs about as much as a row of the target's step. */
 struct net_args {
-	int32_t depth, nodes, least;
+	int32_t depth, nodes, least, deeper;
 };
 /* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);

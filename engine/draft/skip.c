@@ -90,7 +90,7 @@ static int skip_open(struct drafter **out, const struct draft_env *env, const ch
 	if (net_open(&d->net, env, ids, n, e))
 		goto fail;
 	d->net.model.config.n_layers = v[0];
-	if (net_open_pass(&d->net, env->kv, (struct net_args){ v[1], v[1], v[2] }, skip_pass, d, e))
+	if (net_open_pass(&d->net, env->kv, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
 		goto fail;
 	*out = d;
 	return 0;
