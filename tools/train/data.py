@@ -4,13 +4,15 @@
     data.py OUT [--rounds N] [--cutaway PROGRAM]
 
 1. turns: what a user would say, sampled behind the chat template's "user" opening with nothing to answer
-   yet (Magpie, Xu et al. 2024, section 2.1), or behind a few opening words, so that code is among it;
+   yet (Magpie, Xu et al. 2024, section 2.1), or behind a few opening words, so that code is among it,
+   and as many questions of people, made of forms (questions.py);
 2. answers to them, two thirds greedy, one third at temperature 0.7;
 3. edits: answers and code of step 2 put into a dozen requests (correct this, shorten this, rename that),
    and the answers to those.
 
-A round makes about 200 thousand tokens of answers, and rounds differ in their seeds alone. Each step is cut into shards,
-each shard is one `cutaway run --batch`, and a shard that is there is not made again: stop it at any time. Draws are keyed by seed, position and line, so the same text comes on any machine.
+A round makes about 400 thousand tokens of answers; rounds differ in their seeds and questions. Each step is cut into
+shards, each shard is one `cutaway run --batch`, and a shard that is there is not made again: stop it at any time. Draws
+are keyed by seed, position and line, so the same text comes on any machine.
 A line of OUT/*.jsonl: {"kind", "temp", "prompt": ids, "ids": ids of the answer, "finish", "text"}. Only the
 standard library is needed."""
 import argparse
@@ -19,6 +21,8 @@ import os
 import random
 import subprocess
 import sys
+
+from questions import questions
 
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 USER = SYSTEM + "<|im_start|>user\n"
@@ -46,6 +50,7 @@ CODE_EDITS = [
     "Find the bug in this code, if there is one, and write it out corrected:\n\n{}",
 ]
 SHARD = 256
+ASKED = 1024  # questions of people a round
 
 
 def escape(text):
@@ -102,12 +107,14 @@ class Maker:
         os.rename(path + ".part", path)
         return out
 
-    def round(self, seed):
+    def round(self, number):
+        seed = 100000 * number
         rng = random.Random(seed)
         chat = self.turns("chat", CHAT_OPENINGS, 768, seed + 1000)
         code = self.turns("code", CODE_OPENINGS, 128, seed + 2000)
         code_answers = self.answers("code", code, seed + 3000, 320)
         chat_answers = self.answers("chat", chat, seed + 4000, 320)
+        self.answers("asked", questions(ASKED * number, ASKED), seed + 6000, 240)
         texts = list(filter(None, (passage(a["text"], rng, 700) for a in chat_answers)))[:120]
         codes = list(filter(None, (code_of(a["text"]) for a in code_answers)))[:40]
         prompts = [EDITS[i % len(EDITS)].format(t) for i, t in enumerate(texts)]
@@ -139,7 +146,7 @@ def main():
     parser.add_argument("--slots", type=int, default=32)
     args = parser.parse_args()
     for r in range(args.first, args.rounds):
-        Maker(args, os.path.join(args.out, f"round-{r:02d}")).round(100000 * r)
+        Maker(args, os.path.join(args.out, f"round-{r:02d}")).round(r)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A trained checkpoint as the small GGUF file that the engine reads, and its guesses for tests.
 
-    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N] [--type q8_0|q4_1] [--reference FILE.json]
+    export.py OUT/NAME.ckpt MODEL FILE.gguf --features DIR [--vocab N] [--type q4_1|q8_0] [--reference FILE.json]
 
 The file's layout is in docs/training.md. Its vocabulary may be smaller than that of the training, on which its weights do
 not depend. FILE.json gets a few short contexts with the guesses of the file as it is read back, for tests/data.
@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--features", required=True)
     parser.add_argument("--vocab", type=int, help="ids of the file's vocabulary; without it: those of the training")
     parser.add_argument("--reference")
-    parser.add_argument("--type", choices=file.TYPES, default="q8_0")
+    parser.add_argument("--type", choices=file.TYPES, default="q4_1")
     parser.add_argument("--name", default="SmolLM2-135M-Instruct Q4_1")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -8,6 +8,7 @@ at the temperature that a chat begins with, at each guessed depth, and for eagle
 features. Matrices learn by Muon (Jordan 2024), vectors by AdamW; the rates fall linearly to nothing.
 OUT/KIND.ckpt is written every 50 steps and gone on from; OUT/KIND.csv has the loss; OUT/KIND.json the acceptance."""
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -38,6 +39,18 @@ def optimizers(drafter, lr):
     rest = [p for p in drafter.parameters() if p.dim() != 2]
     return [torch.optim.Muon(wide, lr=lr, weight_decay=0, adjust_lr_fn="match_rms_adamw", ns_steps=4),
             torch.optim.AdamW(rest, lr=lr, weight_decay=0, betas=(0.9, 0.95))]
+
+
+@contextlib.contextmanager
+def rounded(drafter, kind):
+    """The drafter with its matrices as the file will have them. Their gradients then move the exact ones, as if nothing
+    had been rounded (the straight-through estimator; Bengio et al. 2013), so that rounding costs little in the end."""
+    exact = [(p, p.data) for p in drafter.parameters() if p.dim() == 2]
+    for p, data in exact:
+        p.data = file.round_trip(data, kind)
+    yield
+    for p, data in exact:
+        p.data = data
 
 
 def order_of(rows, tokens, epoch, seed):
@@ -93,9 +106,9 @@ class Training:
         rows = [self.rows[i] for i in self.parts.pop(0)][args.rank::args.workers]
         torch.manual_seed(args.seed * 1000000 + self.step)  # so that a training that was stopped goes on the same
         depth = args.depth if self.step % args.deep == 0 else min(2, args.depth)
-        with torch.autocast("cpu", torch.bfloat16):
+        with rounded(self.drafter, args.type), torch.autocast("cpu", torch.bfloat16):
             loss, losses = loss_of(self.drafter, self.target, self.head, rows, Batch(rows), args, depth)
-        loss.backward()
+            loss.backward()
         self.average()
         torch.nn.utils.clip_grad_norm_(self.drafter.parameters(), 1.0)
         self.set_rate()
@@ -174,6 +187,7 @@ def main():
     parser.add_argument("--heads", type=int, default=4, help="medusa")
     parser.add_argument("--ffn", type=int, default=768, help="medusa")
     parser.add_argument("--begin", help="a drafter's file whose weights it begins with")
+    parser.add_argument("--type", choices=file.TYPES, default="q4_1", help="of the file's matrices, which the training knows")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--name", help="of the files; without it: KIND")
@@ -208,7 +222,8 @@ def main():
     training.run()
     if args.rank:
         return
-    figures = measure(drafter, kept)
+    with rounded(drafter, args.type):
+        figures = measure(drafter, kept)
     print(told(figures))
     with open(path + ".json", "w") as out:
         json.dump({"args": vars(args), "coverage": coverage, "tokens": sum(len(r["ids"]) for r in seen),
