@@ -149,6 +149,9 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes);
 /* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
  * the spare pages go (ERR_USAGE). While nothing runs. */
 int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
+/* What rows cost, which predictions ask (draft_cost.h), measured anew, or once more: then the mean of the times since it
+ * was measured anew holds, for a machine that others use too. Half a second. While nothing runs. */
+int engine_measure_cost(struct engine *e, bool anew, struct err *err);
 /* With counted_cost: what the steps behind prompts and the drafters have taken so far, by that count; else NaN. */
 double engine_counted_ns(const struct engine *e);
 /* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */

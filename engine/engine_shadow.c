@@ -36,6 +36,17 @@ int engine_need_cost(struct engine *e, struct err *err)
 	return 0;
 }
 
+int engine_measure_cost(struct engine *e, bool anew, struct err *err)
+{
+	if (e->counted_cost || !e->cost.n)
+		return engine_need_cost(e, err);
+	if (anew ? draft_cost_measure(&e->cost, &e->forward, &e->kv, e->info.ctx, err)
+			 : draft_cost_again(&e->cost, &e->forward, &e->kv, e->info.ctx, err))
+		return -1;
+	engine_tell_cost(e);
+	return 0;
+}
+
 double engine_counted_ns(const struct engine *e)
 {
 	return e->cost.counted ? e->cost.clock_ns : (double)NAN;

@@ -233,6 +233,9 @@ static int measure_prompt(struct bench *b, const struct bench_prompt *p, const c
 	size_t n;
 	int rc = bench_prompt_encode(p, b->engine, &ids, &n, e);
 
+	/* What rows cost changes on a machine that others use too, so it is measured all along. */
+	if (!rc && engine_measure_cost(b->engine, first, e))
+		rc = -1;
 	/* a first answer warms up; a kind's predictions begin with its first prompt, and go on with the others */
 	if (!rc && first)
 		rc = answer(b, "off", "off", ids, n, &plain, e) || answer(b, "off", shadow, ids, n, &plain, e);
