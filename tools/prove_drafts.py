@@ -46,11 +46,12 @@ def answer(program, tokens, prompt, *options):
 
 
 # Of the guesses that hang on the newest token: how many steps had some, in how many one was kept, and of those
-# on which the other rule has an opinion in how many it would keep one.
+# on which the other rule has an opinion in how many it would keep one. Of several that were weighed (q < 1) it does not
+# know what would come after a rejection: what it does say there is of acceptances more than of rejections, and left out.
 FIRST_GUESSES = """
     SELECT count(*), sum(kept), sum(said), sum(said AND other_kept) FROM (
         SELECT max(verdict = 0) AS kept, coalesce(max(other = 0), 0) AS other_kept,
-               coalesce(max(other = 0), 0) OR min(other IS NOT NULL) AS said
+               (count(*) = 1 OR min(q) >= 1) AND (coalesce(max(other = 0), 0) OR min(other IS NOT NULL)) AS said
         FROM draft WHERE depth = 1 GROUP BY step, request HAVING max(verdict <> 2))"""  # 0: accepted, 2: unread
 
 
