@@ -45,22 +45,31 @@ int ev_since(enum ev_kind kind)
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
 
+/* Columns that came later than their table. */
+static const struct {
+	enum ev_kind kind;
+	const char *name;
+	int since;
+} later[] = {
+	{ EV_session, "device", 2 },
+	{ EV_draft, "parent", 3 },
+	{ EV_draft, "top", 3 },
+	{ EV_draft, "depth", 3 },
+	{ EV_draft, "other", 3 },
+	{ EV_draft, "other_arrival", 3 },
+	{ EV_draft, "other_winner_arrival", 3 },
+	{ EV_step, "drafters_ns", EV_DRAFTERS_SINCE },
+	{ EV_search, "judge", 6 },
+	{ EV_step, "run_delay_ns", EV_RUN_DELAY_SINCE },
+};
+
 int ev_field_since(enum ev_kind kind, int field)
 {
-	static const char *const of_trees[] = { "parent", "top", "depth", "other", "other_arrival", "other_winner_arrival" };
 	const char *name = ev_info[kind].fields[field].name;
 
-	if (kind == EV_session && !strcmp(name, "device"))
-		return 2;
-	if (kind == EV_search && !strcmp(name, "judge"))
-		return 6;
-	for (size_t i = 0; kind == EV_draft && i < sizeof of_trees / sizeof *of_trees; i++)
-		if (!strcmp(name, of_trees[i]))
-			return 3;
-	if (kind == EV_step && !strcmp(name, "drafters_ns"))
-		return EV_DRAFTERS_SINCE;
-	if (kind == EV_step && !strcmp(name, "run_delay_ns"))
-		return EV_RUN_DELAY_SINCE;
+	for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+		if (later[i].kind == kind && !strcmp(later[i].name, name))
+			return later[i].since;
 	return ev_since(kind);
 }
 
