@@ -73,11 +73,11 @@ int verb_chat(const struct cli *c, struct err *e)
 }
 
 enum { LOOK_MS = 100, SETTLE_MS = 3000 };
+static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
 
 /* Who follows may come before who records. True: there was something to wait for. */
 static bool await_file(const char *path)
 {
-	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
 	struct stat st;
 	char *clean = text_clean(path, strlen(path), false, NULL);
 	bool waited = false;
@@ -95,7 +95,6 @@ static bool await_file(const char *path)
 /* A file that has just appeared may want a moment until it is a recording. */
 static int follow_file(const char *path, const struct tui_options *o, struct err *e)
 {
-	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
 	const int64_t until = await_file(path) ? now_ns() + SETTLE_MS * INT64_C(1000000) : 0;
 	int rc;
 

@@ -184,6 +184,11 @@ class Suite:
     def screen(self, width, height, **env):
         return Screen(tempfile.mkdtemp(dir=self.folder), width, height, env.items())
 
+    def replay(self, screen, *args):
+        screen.type("clear; " + self.command("replay", *args))
+        screen.keys("Enter")
+        screen.wait(r"replay .*step")
+
     def quit(self, screen):
         screen.type("/quit")
         screen.keys("Enter")
@@ -250,9 +255,7 @@ def test_replay(suite):
         suite.ask(s, "one two one two one two one", 20)
         live = masked(s.text())
         suite.quit(s)
-        s.type("clear; " + suite.command("replay", "r.db"))
-        s.keys("Enter")
-        s.wait(r"replay .*step")
+        suite.replay(s, "r.db")
         s.keys("End")
         s.wait("key closes", gone=True)
         suite.golden(s, "replay-120x40-end")
@@ -354,9 +357,7 @@ def test_search(suite):
         s.wait("beam:4")
         suite.golden(s, "search-120x40-beam")
         suite.quit(s)
-        s.type("clear; " + suite.command("replay", "s.db"))
-        s.keys("Enter")
-        s.wait(r"replay .*step")
+        suite.replay(s, "s.db")
         s.keys("End")
         s.type("/view search")
         s.keys("Enter")
@@ -431,9 +432,7 @@ def test_score_command(suite):
             raise Failure(f"the log's judges: {judges}")
         if len(scores) != 3 or any(x != int(x) or x < 1 for x in scores):
             raise Failure(f"the log's scores: {scores}")
-        s.type("clear; " + suite.command("replay", "j.db"))
-        s.keys("Enter")
-        s.wait(r"replay .*step")
+        suite.replay(s, "j.db")
         s.keys("End")
         s.type("/view search")
         s.keys("Enter")
@@ -549,9 +548,7 @@ def test_recording_is_whole(suite):
         left = [name for name in os.listdir(s.folder) if name.startswith("t.db")]
         if left != ["t.db"]:
             raise Failure(f"files: {left}")
-        s.type("clear; " + suite.command("replay", "t.db"))
-        s.keys("Enter")
-        s.wait(r"replay .*step")
+        suite.replay(s, "t.db")
         s.type("q")
         s.wait(r"^\$$")
     finally:
@@ -661,9 +658,7 @@ def test_travel(suite):
         forced = rows(s, "b.db", "SELECT id FROM token WHERE source = 4")
         if forced or rows(s, "b.db", "SELECT forced FROM fork WHERE forced IS NOT NULL") != [(300,)]:
             raise Failure(f"the token that was tried: {forced}")
-        s.type("clear; " + suite.command("replay", "b.db"))
-        s.keys("Enter")
-        s.wait(r"replay .*step")
+        suite.replay(s, "b.db")
         s.keys("End")
         s.type("t")
         s.wait("Enter goes to one")
@@ -675,9 +670,7 @@ def test_travel(suite):
         try:
             s.type("q")
             s.wait(r"^\$$")
-            s.type("clear; " + suite.command("replay", "b.db"))
-            s.keys("Enter")
-            s.wait(r"replay .*step")
+            suite.replay(s, "b.db")
             s.keys("End")
             s.type("l")
             s.wait("a look needs the model of this recording")
@@ -687,9 +680,7 @@ def test_travel(suite):
             # the same file elsewhere, named: only its hash counts
             s.type("q")
             s.wait(r"^\$$")
-            s.type("clear; " + suite.command("replay", "b.db", "--model", suite.model + ".away"))
-            s.keys("Enter")
-            s.wait(r"replay .*step")
+            suite.replay(s, "b.db", "--model", suite.model + ".away")
             s.keys("End")
             s.type("l")
             s.wait("same bits as in the log")

@@ -387,13 +387,11 @@ static void run_session(struct counted *c, const char *spec, const char *shadow,
 	engine_add_sink(c->e, on_counted, c);
 	engine_begin(c->e, NULL);
 	for (int i = 0; i < 6; i++) {
-		int32_t ids[70];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 70, .max_tokens = 80,
+		int32_t ids[TINY_PROMPT];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = TINY_PROMPT, .max_tokens = 80,
 									.params = SAMPLE_DEFAULTS, .ignore_end = true };
 
-		q.params.temperature = i % 2 ? 1.5f : 0;
-		for (int k = 0; k < 70; k++)
-			ids[k] = i % 2 ? (k * k * 7 + i * 31) % 250 : 3 + k % (5 + i);
+		q.params.temperature = tiny_prompt(i, ids);
 		if (engine_submit(c->e, &q, &err) < 0)
 			fail_msg("%s", err.text);
 		run(c->e);

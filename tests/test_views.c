@@ -131,13 +131,11 @@ static void answer(struct engine *e, int n)
 	struct err err = { 0 };
 
 	for (int i = 0; i < n; i++) {
-		int32_t ids[70];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 70, .max_tokens = 40,
+		int32_t ids[TINY_PROMPT];
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = TINY_PROMPT, .max_tokens = 40,
 									.params = SAMPLE_DEFAULTS, .ignore_end = true };
 
-		q.params.temperature = i % 2 ? 1.5f : 0;
-		for (int k = 0; k < 70; k++)
-			ids[k] = i % 2 ? (k * k * 7 + i * 31) % 250 : 3 + k % (5 + i);
+		q.params.temperature = tiny_prompt(i, ids);
 		assert_true(engine_submit(e, &q, &err) > 0);
 		while (engine_step(e, &err) > 0)
 			;

@@ -300,7 +300,34 @@ static void test_slow(void **state)
 	says(ask("slow", "100000"), "not in this log");
 }
 
-/* Asked from a step, the answer is that of this step or the newest before it, never what came later. */
+/* Questions go to a log of the test's own meanwhile. */
+typedef char own_name[sizeof file];
+
+static struct recording *begin_own(const char *name, own_name was)
+{
+	struct recording *own;
+	struct err e = { 0 };
+
+	memcpy(was, file, sizeof file);
+	snprintf(file, sizeof file, "/tmp/cutaway-why-%s-%d.db", name, (int)getpid());
+	assert_int_equal(recording_create(&own, file, &e), 0);
+	return own;
+}
+
+static void commit_own(struct recording *own)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(recording_commit(own, &e), 0);
+	recording_close(own, false);
+}
+
+static void end_own(own_name was)
+{
+	unlink(file);
+	memcpy(file, was, sizeof file);
+}
+
 /* Without a measured bandwidth, the fastest large read of the log is the limit. */
 static void test_limit_of_the_log(void **state)
 {
@@ -311,12 +338,10 @@ static void test_limit_of_the_log(void **state)
 	struct recording *own;
 	struct event ev;
 	struct err e = { 0 };
-	char was[sizeof file];
+	own_name was;
 
 	(void)state;
-	memcpy(was, file, sizeof was);
-	snprintf(file, sizeof file, "/tmp/cutaway-why-limit-%d.db", (int)getpid());
-	assert_int_equal(recording_create(&own, file, &e), 0);
+	own = begin_own("limit", was);
 	for (int i = 0; i < 2; i++) {
 		ev_init(&ev, EV_time);
 		ev.seq = 2 * i + 1;
@@ -330,12 +355,10 @@ static void test_limit_of_the_log(void **state)
 									  .rows = 1, .decode_rows = 1, .bytes = 40001000 };
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
-	assert_int_equal(recording_commit(own, &e), 0);
-	recording_close(own, false);
+	commit_own(own);
 	says(ask("slow", NULL), "(40.0 GB/s, in this log) take 50 %%");
 	says(ask("slow", "2"), "what bound it: memory");
-	unlink(file);
-	memcpy(file, was, sizeof was);
+	end_own(was);
 }
 
 /* Drafters have a time of their own; in a recording of before they had, it is in that of everything else. */
@@ -345,12 +368,10 @@ static void test_drafters(void **state)
 	struct event ev;
 	struct err e = { 0 };
 	sqlite3 *db;
-	char was[sizeof file];
+	own_name was;
 
 	(void)state;
-	memcpy(was, file, sizeof was);
-	snprintf(file, sizeof file, "/tmp/cutaway-why-drafters-%d.db", (int)getpid());
-	assert_int_equal(recording_create(&own, file, &e), 0);
+	own = begin_own("drafters", was);
 	for (int i = 0; i < 3; i++) {
 		ev_init(&ev, EV_step);
 		ev.seq = i + 1;
@@ -360,8 +381,7 @@ static void test_drafters(void **state)
 		ev.u.step.drafters_ns = i < 2 ? ev.u.step.drafters_ns : 0;
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
-	assert_int_equal(recording_commit(own, &e), 0);
-	recording_close(own, false);
+	commit_own(own);
 	says(ask("slow", "1"), "kernels 1.500 ms; drafters 2.000 ms; everything else (plan, draws, events) 0.500 ms");
 	says(ask("slow", "1"), "drafters took 50 %% of it");
 	says(ask("slow", "2"), "drafters 1.000 ms; everything else (plan, draws, events) 1.500 ms");
@@ -372,8 +392,7 @@ static void test_drafters(void **state)
 									  "ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
 	says(ask("slow", "1"), "kernels 1.500 ms; everything else (plan, drafters, draws, events) 2.500 ms");
-	unlink(file);
-	memcpy(file, was, sizeof was);
+	end_own(was);
 }
 
 /* A step that others' programs made slow says so, and one that they did not make slow says that. */
@@ -384,13 +403,11 @@ static void test_run_delay(void **state)
 	struct recording *own;
 	struct event ev;
 	struct err e = { 0 };
-	char was[sizeof file];
+	own_name was;
 	sqlite3 *db;
 
 	(void)state;
-	memcpy(was, file, sizeof was);
-	snprintf(file, sizeof file, "/tmp/cutaway-why-delay-%d.db", (int)getpid());
-	assert_int_equal(recording_create(&own, file, &e), 0);
+	own = begin_own("delay", was);
 	ev_init(&ev, EV_session);
 	ev.seq = 1;
 	ev.t_ns = 0;
@@ -405,8 +422,7 @@ static void test_run_delay(void **state)
 									  .decode_rows = 1, .bytes = 40001000 };
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
-	assert_int_equal(recording_commit(own, &e), 0);
-	recording_close(own, false);
+	commit_own(own);
 	assert_null(strstr(ask("slow", "1"), "gave the processor"));
 	says(ask("slow", "2"), "gave the processor to others for 0.400 ms of this step");
 	assert_null(strstr(ask("slow", "8"), "processor"));
@@ -427,10 +443,10 @@ static void test_run_delay(void **state)
 	sqlite3_close(db);
 	says(ask("slow", "3"), "half of that or less: the machine did something else meanwhile");
 	assert_null(strstr(ask("slow", "3"), "gave the processor"));
-	unlink(file);
-	memcpy(file, was, sizeof was);
+	end_own(was);
 }
 
+/* Asked from a step, the answer is that of this step or the newest before it, never what came later. */
 static void test_here(void **state)
 {
 	const struct event *token = NULL, *evicted = NULL;

@@ -86,5 +86,9 @@ void gguf_put_tensor(struct bytes *b, const char *name, uint32_t n_dims, const u
 extern char *tiny_model; /* its path */
 int tiny_model_make(void **state);
 int tiny_model_drop(void **state);
+/* The i-th of prompts for drafters: by turns one that repeats itself, and one in which there is nothing to find, which is
+ * to be answered at a temperature. */
+enum { TINY_PROMPT = 70 };
+float tiny_prompt(int i, int32_t ids[TINY_PROMPT]); /* the temperature */
 
 #endif

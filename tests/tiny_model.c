@@ -23,3 +23,10 @@ int tiny_model_drop(void **state)
 	free(tiny_model);
 	return 0;
 }
+
+float tiny_prompt(int i, int32_t ids[TINY_PROMPT])
+{
+	for (int k = 0; k < TINY_PROMPT; k++)
+		ids[k] = i % 2 ? (k * k * 7 + i * 31) % 250 : 3 + k % (5 + i);
+	return i % 2 ? 1.5f : 0;
+}
