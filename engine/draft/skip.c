@@ -57,13 +57,15 @@ static int skip_pass(void *arg, struct grow *g, const struct grow_row *row, int3
 static int read_args(const struct draft_env *env, const char *args, int32_t v[3], struct err *e)
 {
 	int32_t all = env->model->config.n_layers;
-	int n = draft_numbers(args, 0, 256, v, 3);
+	int n;
 
-	if (n < 1 || v[0] < 1 || v[0] >= all || v[1] < 1 || v[1] > DRAFT_MAX || v[2] > 100)
+	v[0] = 4 * all / 5;
+	n = draft_numbers(args, 0, 256, v, 3);
+	if (n < 0 || v[0] < 1 || v[0] >= all || v[1] < 1 || v[1] > DRAFT_MAX || v[2] > 100)
 		return err_set(e, ERR_USAGE,
-					   "skip:layers[,k[,least]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
+					   "skip[:layers[,k[,least]]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
 					   "%d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
-					   (all * 2 + 2) / 3, all - 1, all, DRAFT_MAX);
+					   4 * all / 5, all - 1, all, DRAFT_MAX);
 	return 0;
 }
 
