@@ -483,6 +483,53 @@ def test_spec_views(suite):
         s.close()
 
 
+SPECULATION_SQL = """
+WITH since AS (SELECT max(seq) AS seq FROM setting WHERE name IN ('spec', 'rule')),
+     decode AS (SELECT step, tokens FROM step WHERE prefill_rows = 0 AND seq > (SELECT seq FROM since)),
+     guess AS (SELECT depth, max(verdict = 0) AS kept FROM draft JOIN decode USING (step)
+               WHERE verdict <> 2 GROUP BY step, request, depth)
+SELECT printf('%.2f tokens a step', 1.0 * (SELECT sum(tokens) FROM decode) /
+              (SELECT count(*) FROM batch JOIN decode USING (step)))
+UNION ALL SELECT printf('%d steps', count(*)) FROM decode
+UNION ALL SELECT * FROM (SELECT printf('%d of %d', sum(kept), count(*)) FROM guess GROUP BY depth ORDER BY depth)
+"""
+
+
+def test_speculation_numbers(suite):
+    """the numbers of speculation are of the drafter in the head alone, those that SQL finds in the log, and a replay's"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db", "--spec", f"draft:{suite.model},4", "--page-size", "16")
+        for line, last in (("one two", "limit of 20 tokens"), ("/spec jacobi:4", "spec is now jacobi"),
+                           ("/pause", "paused"), ("three four", "you three four"), ("/step 18", r"step 20\b"),
+                           ("/view spec", "Enter zoom")):
+            s.type(line)
+            s.keys("Enter")
+            s.wait(last)
+        s.keys("Enter")
+        live = s.wait("acceptance rate")
+        s.keys("Escape", "Escape")
+        s.wait("Esc back", gone=True)
+        suite.quit(s)
+        with sqlite3.connect(f"file:{s.folder}/s.db?mode=ro", uri=True) as db:
+            expected = [row[0] for row in db.execute(SPECULATION_SQL)]
+        suite.replay(s, "s.db")
+        s.keys("End")
+        s.type("/view spec")
+        s.keys("Enter")
+        s.wait("Enter zoom")
+        s.keys("Enter")
+        again = s.wait("acceptance rate")
+        for name, screen in (("live", live), ("replay", again)):
+            for text in expected + ["jacobi:4 ·"]:
+                if not re.search(rf"(?<!\d){re.escape(text)}(?!\d)", screen):
+                    raise Failure(f"{name}: no '{text}' of {expected} in\n{screen}")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
 def test_shadow_view(suite):
     """who would have guessed best: the drafters view"""
     s = suite.screen(80, 24)

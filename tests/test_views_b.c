@@ -192,10 +192,10 @@ static void speculation_reads_from_left_to_right(void **state)
 	(void)state;
 	spec_script(&k);
 	assert_string_equal(drawn(&k, &view_speculation, 50, 4),
-						"speculation ────── n-gram k=3 · 1.67 tokens a step\n"
+						"speculation ─────── ngram:3 · 1.67 a step, 3 steps\n"
 						"✓sky ✓is +blue\n"
 						"✗sea →red ·deep\n"
-						"accepted  1 ▄  50 % 2 █ 100 % 3       –\n");
+						"accepted  1 ▄  50 % 2 █ 100 %\n");
 	assert_string_equal(drawn_as(&k, &view_speculation, 50, 3, true) + 51, "+sky +is +blue\n"
 																		   "xsea >red .deep\n");
 	timeline_free(&k.t);
@@ -217,6 +217,30 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	timeline_free(&k.t);
 }
 
+/* What another drafter reached says nothing of this one: its lines have its name, its numbers are gone. */
+static void speculation_counts_begin_with_the_setting(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	spec_script(&k);
+	setting(&k, "spec", "skip:20");
+	screen = drawn(&k, &view_speculation, 60, 4);
+	has(screen, "─ skip 20 layers\n");
+	has(screen, "before: ngram");
+	has_not(screen, "50 %");
+	draft(&k, 4, 1, 9, 1, SEA, EV_VERDICT_accepted, SEA);
+	token(&k, 4, 1, 9, SEA, EV_SOURCE_accepted);
+	token(&k, 4, 1, 10, DEEP, EV_SOURCE_bonus);
+	batch(&k, 4, 1, EV_WORK_verify, 8, 2);
+	step(&k, 4, 1000, 0, 2);
+	screen = drawn(&k, &view_speculation, 100, 6);
+	has(screen, "skip 20 layers · 2.00 tokens a step (mean accepted length 1.00 + 1) · 1 steps");
+	has(screen, "accepted  1 █ 100 %\n");
+	timeline_free(&k.t);
+}
+
 static void speculation_off_says_how_to_turn_it_on(void **state)
 {
 	struct script k;
@@ -227,7 +251,7 @@ static void speculation_off_says_how_to_turn_it_on(void **state)
 	setting(&k, "spec", "off");
 	has(drawn(&k, &view_speculation, 60, 3), "/spec ngram");
 	setting(&k, "spec", "ngram");
-	has(drawn(&k, &view_speculation, 60, 3), "n-gram\nnothing drafted yet");
+	has(drawn(&k, &view_speculation, 60, 3), "ngram\nnothing drafted yet");
 	timeline_free(&k.t);
 }
 
@@ -578,6 +602,7 @@ int main(void)
 		cmocka_unit_test(an_old_eviction_flashes_no_more),
 		cmocka_unit_test(speculation_reads_from_left_to_right),
 		cmocka_unit_test(speculation_zoomed_has_the_numbers),
+		cmocka_unit_test(speculation_counts_begin_with_the_setting),
 		cmocka_unit_test(speculation_off_says_how_to_turn_it_on),
 		cmocka_unit_test(prefix_tree_shows_who_begins_like_whom),
 		cmocka_unit_test(prefix_on_one_line_tells_the_newest),

@@ -13,7 +13,6 @@ struct keyframer {
 	struct key_marks marks;
 	struct key_buf tokens, state;
 	int64_t token_seq, token_step; /* of the entry before */
-	int64_t judged_step, judged_request, judged_ahead; /* the newest judged guess */
 	bool taken;					   /* tokens and state were handed out */
 	bool dead;					   /* no memory */
 };
@@ -218,9 +217,6 @@ static void add_draft(struct keyframer *k, const struct ev_draft *e)
 	struct key_counts *c = &k->now.counts;
 	struct key_request *r = find(k, e->request);
 	bool accepted = e->verdict == EV_VERDICT_accepted;
-	int64_t ahead = e->depth >= 1 ? e->depth : e->nth; /* of old, drafts were chains */
-	/* several guesses for one place are one chance to be right */
-	bool again = k->judged_step == e->step && k->judged_request == e->request && k->judged_ahead == ahead;
 
 	if (!r)
 		return;
@@ -232,13 +228,6 @@ static void add_draft(struct keyframer *k, const struct ev_draft *e)
 	c->n_rejected += !accepted;
 	r->n_accepted += accepted;
 	k->marks.rejected += !accepted;
-	if (ahead >= 1 && ahead <= KEY_PLACES) {
-		c->judged[ahead - 1] += !again;
-		c->accepted[ahead - 1] += accepted;
-		k->judged_step = e->step;
-		k->judged_request = e->request;
-		k->judged_ahead = ahead;
-	}
 }
 
 static void table_set(struct keyframer *k, struct key_request *r, int64_t block, int64_t page)

@@ -26,7 +26,7 @@
 
 #include "engine/event.h"
 
-enum { KEY_STEPS = 128, KEY_WINDOW = 256, KEY_REQUESTS = 48, KEY_TOKENS = 8192, KEY_PLACES = 32 };
+enum { KEY_STEPS = 128, KEY_WINDOW = 256, KEY_REQUESTS = 48, KEY_TOKENS = 8192 };
 enum { KEY_PAGES_MAX = 1 << 18, KEY_REQUESTS_MAX = 1 << 16 };
 
 enum key_state { KEY_WAITING, KEY_RUNNING, KEY_PREEMPTED, KEY_FINISHED };
@@ -52,7 +52,6 @@ struct key_counts {
 	int64_t step, seq, t_ns, n_lost;
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
 	int64_t page_size, pages;
-	int64_t judged[KEY_PLACES], accepted[KEY_PLACES];
 };
 
 struct keyframe {

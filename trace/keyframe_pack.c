@@ -6,7 +6,8 @@
 
 #include "base/find.h"
 
-enum { FORMAT = 1, LONGEST = 10 };
+enum { FORMAT = 2, LONGEST = 10 };
+enum { OLD_COUNTS = 64 }; /* of format 1, after the counters: acceptance by position, unread */
 
 static bool room(struct key_buf *b, size_t n)
 {
@@ -181,10 +182,13 @@ static bool unpack(struct keyframe *key, const unsigned char *at, const unsigned
 {
 	int64_t *count = (int64_t *)(void *)&key->counts, format, n;
 
-	if (!key_get(&at, end, &format) || format != FORMAT)
+	if (!key_get(&at, end, &format) || format < 1 || format > FORMAT)
 		return false;
 	for (size_t i = 0; i < sizeof key->counts / sizeof *count; i++)
 		if (!key_get(&at, end, &count[i]) || count[i] < 0)
+			return false;
+	for (int i = 0; format == 1 && i < OLD_COUNTS; i++)
+		if (!key_get(&at, end, &n))
 			return false;
 	if (!key_get(&at, end, &n) || n < 0 || n > KEY_REQUESTS_MAX || n > end - at ||
 		key->counts.pages > KEY_PAGES_MAX)

@@ -250,10 +250,6 @@ static void set_counts(struct timeline *t, const struct key_counts *c)
 	t->last_t_ns = bounded(c->t_ns, most);
 	t->n_lost = bounded(c->n_lost, most);
 	t->n_odd = 0;
-	for (int i = 0; i < KEY_PLACES; i++) {
-		t->by_place[i].judged = bounded(c->judged[i], most);
-		t->by_place[i].accepted = bounded(c->accepted[i], t->by_place[i].judged);
-	}
 }
 
 /* The texts that are known go on being known: what a token says never changes. */

@@ -393,6 +393,59 @@ double timeline_rate(const struct timeline *t, int64_t request)
 	return ns > 0 ? tokens * SECOND_NS / ns : (double)NAN;
 }
 
+static int64_t setting_seq(const struct timeline *t, const char *name)
+{
+	for (int32_t i = 0; i < t->n_settings; i++)
+		if (!strcmp(t->setting[i].name, name))
+			return t->setting[i].seq;
+	return 0;
+}
+
+static int64_t drafter_seq(const struct timeline *t)
+{
+	int64_t spec = setting_seq(t, "spec"), rule = setting_seq(t, "rule");
+
+	return spec > rule ? spec : rule;
+}
+
+bool timeline_drafter_since(const struct timeline *t, int64_t step)
+{
+	const struct tl_step *s = timeline_step(t, step);
+
+	return !s || s->seq > drafter_seq(t); /* a step that is open has the newest */
+}
+
+static void count_drafts(struct tl_speculation *out, const struct tl_draft *d, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		bool again = i && d[i - 1].request == d[i].request && d[i - 1].depth == d[i].depth &&
+					 d[i - 1].verdict != EV_VERDICT_unread;
+
+		if (d[i].verdict == EV_VERDICT_unread || d[i].depth > TL_PLACES)
+			continue;
+		out->verified[d[i].depth - 1] += !again;
+		out->accepted[d[i].depth - 1] += d[i].verdict == EV_VERDICT_accepted;
+	}
+}
+
+struct tl_speculation timeline_speculation(const struct timeline *t)
+{
+	struct tl_speculation out = { 0 };
+	int64_t since = drafter_seq(t);
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_WINDOW && t->step[i].seq > since; n++) {
+		const struct tl_step *s = &t->step[i];
+
+		if (s->s.prefill_rows)
+			continue;
+		out.steps++;
+		out.tokens += s->s.tokens;
+		out.members += s->n_batch;
+		count_drafts(&out, t->draft + s->draft_at, s->n_draft);
+	}
+	return out;
+}
+
 double timeline_bandwidth(const struct timeline *t)
 {
 	double bytes = 0, ns = 0;

@@ -275,9 +275,6 @@ struct timeline {
 
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
-	struct { /* by tokens ahead, from 0 */
-		int64_t judged, accepted;
-	} by_place[32];
 	int64_t last_seq, last_t_ns;
 	int64_t last_step; /* number of the newest step, also of one that is not kept; 0: none */
 	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */
@@ -341,6 +338,15 @@ double timeline_rate(const struct timeline *t, int64_t request);
  * then, or weights stay in its caches. */
 #define TL_BEYOND 1.1
 
+/* What speculation gave under the newest setting of drafter and rule: a fold of the newest TL_WINDOW steps, without those
+ * before that setting and those with rows of prompts. Several guesses for one position are one chance to be right. */
+struct tl_speculation {
+	int64_t steps, tokens, members;                   /* members: requests in those steps, each once a step */
+	int64_t verified[TL_PLACES], accepted[TL_PLACES]; /* by tokens ahead, from 0; after those before it were accepted */
+};
+struct tl_speculation timeline_speculation(const struct timeline *t);
+/* Whether the drafts of a step are those of the newest setting. */
+bool timeline_drafter_since(const struct timeline *t, int64_t step);
 /* Bytes a second that the kernels of the last steps without prompt rows reached; NaN without data. */
 double timeline_bandwidth(const struct timeline *t);
 /* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */

@@ -272,12 +272,9 @@ static void dump_session(FILE *f, const struct timeline *t)
 	dump_text(f, "sha256", t->model_sha256);
 	fprintf(f, "\ncounts tokens=%" PRId64 " drafted=%" PRId64 " accepted=%" PRId64 " rejected=%" PRId64
 			" evicted=%" PRId64 " prompt=%" PRId64 " hit=%" PRId64 " seq=%" PRId64 " t=%" PRId64
-			" odd=%" PRId64 " lost=%" PRId64 "\nplaces",
+			" odd=%" PRId64 " lost=%" PRId64 "\n",
 			t->n_tokens, t->n_drafted, t->n_accepted, t->n_rejected, t->n_evicted, t->n_prompt_tokens,
 			t->n_hit_tokens, t->last_seq, t->last_t_ns, t->n_odd, t->n_lost);
-	for (size_t i = 0; i < sizeof t->by_place / sizeof *t->by_place; i++)
-		fprintf(f, " %" PRId64 "/%" PRId64, t->by_place[i].accepted, t->by_place[i].judged);
-	fputc('\n', f);
 }
 
 char *timeline_dump(const struct timeline *t)

@@ -80,17 +80,9 @@ bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, in
 	return true;
 }
 
-/* Several guesses for one place are one chance to be right. The newest draft is d. */
-static bool is_judged_again(const struct timeline *t, const struct tl_draft *d)
-{
-	return d - 1 >= t->draft + t->open.draft_at && d[-1].step == d->step && d[-1].request == d->request &&
-		   d[-1].depth == d->depth && d[-1].verdict != EV_VERDICT_unread;
-}
-
 static void count_draft(struct timeline *t, struct tl_request *r, const struct tl_draft *d)
 {
 	bool accepted = d->verdict == EV_VERDICT_accepted;
-	int32_t n_places = (int32_t)(sizeof t->by_place / sizeof *t->by_place);
 
 	t->n_drafted++;
 	r->n_drafted++;
@@ -99,10 +91,6 @@ static void count_draft(struct timeline *t, struct tl_request *r, const struct t
 	t->n_accepted += accepted;
 	t->n_rejected += !accepted;
 	r->n_accepted += accepted;
-	if (d->depth <= n_places) {
-		t->by_place[d->depth - 1].judged += !is_judged_again(t, d);
-		t->by_place[d->depth - 1].accepted += accepted;
-	}
 }
 
 static void link_token(struct tl_request *r, const struct tl_draft *d, int32_t index)

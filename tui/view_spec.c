@@ -12,7 +12,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { GROUPS_MAX = 128, MEAN_STEPS = 256, PLACES_MAX = 16, PLACE_W = 10 };
+enum { GROUPS_MAX = 128, PLACE_W = 10, LONG_HEAD = 90 };
 
 struct group { /* the drafts that one step verified for one request */
 	int32_t first, n;
@@ -78,52 +78,49 @@ static bool is_on(const struct timeline *t)
 	return spec && strcmp(spec, "off") != 0;
 }
 
-static int places_of(const struct timeline *t)
+static int places_of(const struct tl_speculation *u)
 {
-	const char *spec = timeline_setting(t, "spec"), *colon = spec ? strchr(spec, ':') : NULL;
-	long k = colon ? strtol(colon + 1, NULL, 10) : 0;
-	int n = k > 0 && k < PLACES_MAX ? (int)k : 0;
+	int n = 0;
 
-	for (int i = n; i < PLACES_MAX; i++)
-		if (t->by_place[i].judged)
+	for (int i = 0; i < TL_PLACES; i++)
+		if (u->verified[i])
 			n = i + 1;
 	return n;
 }
 
-/* Tokens that a request got in a step, on average, over the last steps without prompts. */
-static double tokens_a_step(const struct timeline *t)
+/* The setting as one types it, a file without its folder; the first number of skip is layers. */
+static void put_drafter(const struct timeline *t, char *out, size_t cap)
 {
-	double tokens = 0, members = 0;
+	const char *spec = timeline_setting(t, "spec"), *slash = spec ? strrchr(spec, '/') : NULL;
+	int name = spec ? (int)strcspn(spec, ":") : 0;
 
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < MEAN_STEPS; n++) {
-		if (t->step[i].s.prefill_rows)
-			continue;
-		tokens += (double)t->step[i].s.tokens;
-		members += t->step[i].n_batch;
-	}
-	return members > 0 ? tokens / members : (double)NAN;
+	if (!spec || !is_on(t))
+		snprintf(out, cap, "off");
+	else if (!strncmp(spec, "skip:", 5))
+		snprintf(out, cap, "skip %d layers", atoi(spec + 5));
+	else if (slash)
+		snprintf(out, cap, "%.*s:%s", name, spec, slash + 1);
+	else
+		snprintf(out, cap, "%s", spec);
 }
 
 static void figure_of(const struct timeline *t, bool brief, char *out, size_t cap)
 {
-	const char *spec = timeline_setting(t, "spec"), *rule = timeline_setting(t, "rule");
-	double mean = tokens_a_step(t);
-	char name[32];
-	int n = 0;
+	const char *rule = timeline_setting(t, "rule");
+	bool rejection = rule && !strcmp(rule, "rejection");
+	struct tl_speculation u = timeline_speculation(t);
+	double mean = (double)u.tokens / (double)u.members;
+	char name[48];
+	int n;
 
-	if (spec && is_on(t)) {
-		snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
-		n = snprintf(out, cap, "%s", !strcmp(name, "ngram") ? "n-gram" : name);
-		if (strchr(spec, ':'))
-			n += snprintf(out + n, cap - (size_t)n, " k=%.8s", strchr(spec, ':') + 1);
-	} else {
-		n = snprintf(out, cap, "off");
-	}
-	if (!isnan(mean) && t->n_drafts && is_on(t))
-		n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step",
-					  mean);
-	if (rule && !strcmp(rule, "rejection"))
-		snprintf(out + n, cap - (size_t)n, " · rejection");
+	put_drafter(t, name, sizeof name);
+	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
+	if (!u.members || !is_on(t))
+		return;
+	n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
+	if (!brief)
+		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
+	snprintf(out + n, cap - (size_t)n, brief ? ", %lld steps" : " · %lld steps", (long long)u.steps);
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
@@ -177,15 +174,22 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t, cons
 	return used && more ? used + more : 0;
 }
 
-/* Read from left to right: kept, kept, lost → drawn instead; what was never judged comes last, dim.
+/* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last, dim. What another
+ * drafter or setting guessed than the head names has its name at the end.
  */
 static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g,
 					   bool letter)
 {
 	const struct tl_token *bonus = bonus_of(t, g);
+	struct pen cut = *p;
 	char word[VIEW_TOKEN];
 	int x = 0, used = 1;
 
+	if (!timeline_drafter_since(t, t->draft[g->first].step)) {
+		view_put_right(p, p->r.w - 1, y, INK_DIM, "before: %s", t->draft[g->first].drafter);
+		cut.r.w -= 9 + (int)strlen(t->draft[g->first].drafter);
+		p = &cut;
+	}
 	if (letter) {
 		view_put_letter(p, 0, y, t->draft[g->first].request);
 		x = 2;
@@ -202,15 +206,20 @@ static void draw_group(struct pen *p, int y, const struct timeline *t, const str
 		view_put(p, x < p->r.w ? x : p->r.w - 1, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
 }
 
+static double acceptance(const struct tl_speculation *u, int i)
+{
+	return u->verified[i] > 0 ? (double)u->accepted[i] / (double)u->verified[i] : (double)NAN;
+}
+
 static void draw_places(struct pen *p, int y, const struct timeline *t)
 {
-	int n = places_of(t), x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
+	struct tl_speculation u = timeline_speculation(t);
+	int n = places_of(&u), x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
 	int w = x + n * PLACE_W - 1 <= p->r.w ? PLACE_W : PLACE_W - 1;
 	char part[VIEW_NUM];
 
 	for (int i = 0; i < n && x + PLACE_W - 2 <= p->r.w; i++, x += w) {
-		double judged = (double)t->by_place[i].judged;
-		double share = judged > 0 ? (double)t->by_place[i].accepted / judged : (double)NAN;
+		double share = acceptance(&u, i);
 		struct pen in = *p;
 
 		in.ink = INK_ACCEPTED;
@@ -238,21 +247,23 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 
 static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 {
-	int n = places_of(t), w = p->r.w > 84 ? 48 : p->r.w - 36;
-	char part[VIEW_NUM], judged[VIEW_NUM], accepted[VIEW_NUM];
+	struct tl_speculation u = timeline_speculation(t);
+	int n = places_of(&u), w = p->r.w > 84 ? 48 : p->r.w - 36;
+	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
 
-	view_put(p, 0, y++, INK_DIM, "accepted, by place in the draft, of all drafters in this session");
+	put_drafter(t, name, sizeof name);
+	view_put(p, 0, y++, INK_DIM, "acceptance rate at position n, those before it accepted: %s, %lld steps, all requests",
+			 name, (long long)u.steps);
 	for (int i = 0; i < n; i++, y++) {
-		double all = (double)t->by_place[i].judged, kept = (double)t->by_place[i].accepted;
-		double share = all > 0 ? kept / all : (double)NAN;
+		double share = acceptance(&u, i);
 		struct pen in = *p;
 
 		in.ink = INK_ACCEPTED;
 		view_put_right(p, 4, y, INK_DIM, "%d", i + 1);
 		view_bar(&in, 6, y, w, share);
 		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
-		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, t->by_place[i].accepted),
-				 view_count(judged, t->by_place[i].judged));
+		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, u.accepted[i]),
+				 view_count(verified, u.verified[i]));
 	}
 	return y;
 }
@@ -432,7 +443,7 @@ static void spec_draw(struct pen *p, const struct timeline *t, struct view_state
 {
 	char figure[128];
 
-	figure_of(t, p->r.w < 44, figure, sizeof figure);
+	figure_of(t, p->r.w < LONG_HEAD, figure, sizeof figure);
 	pen_head(p, view_speculation.name, figure);
 	if (!t->n_drafts)
 		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
@@ -471,10 +482,16 @@ const struct view view_speculation = {
 		"\n"
 		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
 		"✗word →other: guessed, but the model drew the other.\n"
-		"·word: behind a wrong guess, so never judged.\n"
+		"·word: after a wrong guess, so never verified (discarded).\n"
 		"✗word alone: one of several guesses for the same place, which are branches of a tree; in the table, zoomed in, a "
 		"guess stands to the right of what it hangs on, with the verdict of both rules.\n"
 		"+word: all guesses were right, and the check gives one more token for free.\n"
+		"before: NAME: the line is of a drafter or setting that was on before.\n"
+		"\n"
+		"The numbers are of the drafter and rule in the head since they were set, over the last 256 steps at most, "
+		"without steps that also computed a prompt, of all requests. Tokens a step is the mean accepted length + 1: "
+		"also without a guess a step gives one. accepted 1 2 3 …: the acceptance rate at that position, of the "
+		"guesses before which all others were accepted (so it is conditional).\n"
 		"\n"
 		"The n-gram drafter looks for the last words earlier in the text and guesses what "
 		"followed them there. It is free, and good where a text repeats itself: code, lists, "
