@@ -1,4 +1,5 @@
 /* cutaway whatif: the recorded requests under other settings. Thread: main's. */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,18 @@ static void print_row(const char *name, const struct whatif *w, size_t at)
 	putchar('\n');
 }
 
+/* Predicted beside predicted: a measured time has in it what else the machine did. */
+static void print_times(const struct whatif *w)
+{
+	printf("%-46s%12.3f%12.3f", "seconds of all steps, predicted", w->predicted, w->changed.seconds);
+	if (w->predicted > 0 && fabs(w->changed.seconds / w->predicted - 1) >= 0.005)
+		printf("%*s   %+.0f %%", w->verified ? 12 : 0, "", 100 * (w->changed.seconds / w->predicted - 1));
+	printf("\n%-46s%12.3f", "seconds of all steps, measured", w->recorded.seconds);
+	if (w->verified)
+		printf("%12s%12.3f", "", w->real.seconds);
+	putchar('\n');
+}
+
 static void print_table(const struct whatif *w)
 {
 	int n_off = 0;
@@ -48,11 +61,8 @@ static void print_table(const struct whatif *w)
 		print_row(figures[i].doc, w, figures[i].at);
 		n_off += value(&w->recorded, figures[i].at) != value(&w->again, figures[i].at);
 	}
-	printf("%-46s%12.3f%12.3f", "seconds of all steps (what if: predicted)", w->recorded.seconds,
-		   w->changed.seconds);
-	if (w->verified)
-		printf("%12.3f", w->real.seconds);
-	printf("\n\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
+	print_times(w);
+	printf("\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
 		   100 * w->step_error, 100 * w->time_error);
 	if (w->inexact)
 		puts("it was recorded with `exact off`: other settings may have drawn other tokens than these");
@@ -68,22 +78,24 @@ static void print_table(const struct whatif *w)
 			   w->real.seconds > 0 ? 100 * (w->changed.seconds / w->real.seconds - 1) : 0.0);
 }
 
-static void print_counts(const char *name, const struct whatif_counts *c, const char *end)
+/* kind: of its seconds. */
+static void print_counts(const char *name, const struct whatif_counts *c, const char *kind, const char *end)
 {
 	printf("\"%s\":{", name);
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
 		printf("\"%s\":%lld,", figures[i].name, (long long)value(c, figures[i].at));
-	printf("\"seconds\":%.6f}%s", c->seconds, end);
+	printf("\"seconds_%s\":%.6f}%s", kind, c->seconds, end);
 }
 
 static void print_json(const struct whatif *w)
 {
 	putchar('{');
-	print_counts("recorded", &w->recorded, ",");
-	print_counts("again", &w->again, ",");
-	print_counts("changed", &w->changed, ",");
+	print_counts("recorded", &w->recorded, "measured", ",");
+	print_counts("again", &w->again, "predicted", ",");
+	print_counts("changed", &w->changed, "predicted", ",");
 	if (w->verified)
-		print_counts("real", &w->real, ",");
+		print_counts("real", &w->real, "measured", ",");
+	printf("\"predicted_as_recorded\":%.6f,", w->predicted);
 	printf("\"inexact\":%s,", w->inexact ? "true" : "false");
 	printf("\"step_error\":%.4f,\"time_error\":%.4f}\n", w->step_error, w->time_error);
 }

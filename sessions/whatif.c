@@ -514,6 +514,8 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 	if (out->unchecked)
 		as_recorded.spec = s->spec;
 	rc = simulate(&r, &as_recorded, &cost, &out->again, e) || simulate(&r, s, &cost, &out->changed, e) ? -1 : 0;
+	if (!out->unchecked) /* else `again` has another drafter, and the sum over the recorded steps stands */
+		out->predicted = out->again.seconds;
 	whatif_free(&r);
 	return rc;
 }

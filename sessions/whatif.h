@@ -48,13 +48,14 @@ struct whatif_counts {
 #define X(name, doc) int64_t name;
 	WHATIF_FIGURES(X)
 #undef X
-	double seconds; /* of all steps; of a run without the model: predicted */
+	double seconds; /* of all steps: measured in recorded and real, predicted in again and changed */
 };
 
 struct whatif {
 	struct whatif_counts recorded, again, changed; /* the log; run again as recorded; under other settings */
 	struct whatif_counts real; /* verified: the engine itself under other settings */
 	bool verified;
+	double predicted; /* seconds, for the settings as recorded: what changed.seconds compares with */
 	double step_error; /* median |predicted / recorded - 1| of a step's time */
 	double time_error; /* of the sum, signed */
 	bool inexact;	/* recorded with `exact off`: other settings may have drawn other tokens; cannot be verified */

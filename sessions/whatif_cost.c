@@ -120,6 +120,7 @@ void cost_fit(struct cost *c, const struct recorded *r, struct whatif *out)
 		sum += r->cost[i].ns;
 		predicted += p;
 	}
+	out->predicted = predicted * 1e-9;
 	out->step_error = median(v, n);
 	out->time_error = sum > 0 ? predicted / sum - 1 : 0;
 	free(v);

@@ -365,11 +365,17 @@ def test_whatif_and_why():
     status, out, err = tiny("whatif", file, "--page-size", "32", "--spec", "off", "--evict", "fifo", "--json", "--verify")
     w = json.loads(out) if not status else {}
     check("whatif --verify: predicted counts are those of the engine", status == 0 and
-          {k: v for k, v in w["changed"].items() if k != "seconds"} ==
-          {k: v for k, v in w["real"].items() if k != "seconds"} and w["recorded"]["steps"] == w["again"]["steps"],
+          {k: v for k, v in w["changed"].items() if k != "seconds_predicted"} ==
+          {k: v for k, v in w["real"].items() if k != "seconds_measured"} and w["recorded"]["steps"] == w["again"]["steps"],
           f"{out} {err}")
     status, out, _ = cutaway("whatif", file, "--cache", "off")
     check("whatif needs no model and prints a table", status == 0 and b"run again as recorded" in out, out)
+    status, out, _ = cutaway("whatif", file)
+    rows = {line[:46].strip(): line[46:].split() for line in out.decode().split("\n")}
+    predicted, measured = rows.get("seconds of all steps, predicted", []), rows.get("seconds of all steps, measured", [])
+    check("whatif of the recorded settings says that nothing changes: predicted beside predicted, measured apart",
+          status == 0 and b"%" not in out.split(b"cost of a step")[0] and len(predicted) == 2 and
+          predicted[0] == predicted[1] and len(measured) == 1, out)
     check("whatif of settings that make no sense", cutaway("whatif", file, "--page-size", "20")[0] == 2)
     status, out, _ = cutaway("why", "token", "--file", file)
     check("why answers from a file", status == 0 and b"at position" in out, out)

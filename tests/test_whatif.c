@@ -138,6 +138,7 @@ static void test_as_recorded(void **state)
 		same("again", &w.again, &w.recorded);
 		same("changed by nothing", &w.changed, &w.recorded);
 		assert_true(w.recorded.seconds > 0 && w.changed.seconds > 0);
+		assert_true(w.predicted == w.changed.seconds); /* the same settings take the same time */
 		all.preemptions += w.recorded.preemptions;
 		all.evictions += w.recorded.evictions;
 		all.copies += w.recorded.copies;
