@@ -308,6 +308,32 @@ def test_ascii(suite):
         s.close()
 
 
+def test_typed_utf8(suite):
+    """text beyond ASCII, typed and pasted, is on the screen and in the recording as it was sent"""
+    sentence = "zé Größe 月亮 привет naïve 👍"
+    pasted = "写一首关于月亮的诗。\nдва 🎉"
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "u.db", "--max-tokens", "4")
+        s.type(sentence)
+        s.wait("you › " + sentence)
+        s.keys("BSpace", "BSpace", "BSpace", "é", "👍")
+        s.wait("you › " + sentence[:-3] + "é👍")
+        s.keys("Enter")
+        s.wait(r"step 4\b")
+        s.tmux("set-buffer", pasted)
+        s.tmux("paste-buffer", "-p", "-t", "t")
+        s.wait("два 🎉")
+        s.keys("Enter")
+        s.wait(r"step 8\b")
+        suite.quit(s)
+        turns = [bytes(text) for text, in rows(s, "u.db", "SELECT cast(text AS blob) FROM request ORDER BY seq")]
+        if turns != [text.encode() for text in (sentence[:-3] + "é👍", pasted)]:
+            raise Failure(f"the recording has {turns}")
+    finally:
+        s.close()
+
+
 def test_no_color(suite):
     """NO_COLOR: no colour reaches the terminal"""
     s = suite.screen(80, 24)

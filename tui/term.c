@@ -97,6 +97,17 @@ static void frame_take(struct terminal *t)
 		t->gone = true;
 }
 
+/* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal. Its word to the terminal (smm)
+ * would make Alt send letters with the 8th bit set; nobody gets to see it. */
+static void take_8_bits(struct terminal *t)
+{
+	frame_take(t);
+	meta(t->keys, TRUE);
+	fflush(t->memory);
+	if (ftruncate(fileno(t->memory), 0) < 0 || lseek(fileno(t->memory), 0, SEEK_SET) < 0)
+		t->gone = true;
+}
+
 /* A sequence that ncurses has no name for. Behind what ncurses wrote so far. */
 static void send_text(struct terminal *t, const char *text)
 {
@@ -255,6 +266,7 @@ static void choose_modes(struct terminal *t)
 	t->keys = newpad(1, 1);
 	keypad(t->keys, TRUE);
 	nodelay(t->keys, TRUE);
+	take_8_bits(t);
 	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
 	define_key("\033[200~", PASTE_BEGIN);
