@@ -334,6 +334,19 @@ def test_typed_utf8(suite):
         s.close()
 
 
+def test_linux_console(suite):
+    """TERM=linux, whose terminfo has no size: the screens open, and nobody else writes on them"""
+    s = suite.screen(80, 24)
+    try:
+        s.type("export TERM=linux")
+        s.keys("Enter")
+        suite.chat(s, "--no-record")
+        suite.golden(s, "chat-80x24-first")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
 def test_no_color(suite):
     """NO_COLOR: no colour reaches the terminal"""
     s = suite.screen(80, 24)

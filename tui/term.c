@@ -51,18 +51,25 @@ struct terminal {
 	bool pasting;
 };
 
+static int crash_byte(int c)
+{
+	crash_add((char[]){ (char)c, '\0' });
+	return c;
+}
+
 /* What puts the terminal right without ncurses' help, for the crash handler. */
 static void arm_crash(const struct terminal *t)
 {
-	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup" };
+	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup", "clear" };
+	size_t n = sizeof names / sizeof *names - (exit_ca_mode != NULL); /* no rmcup: nothing else clears */
 
 	crash_begin(t->out, &t->found);
 	crash_add("\033[?2004l\033[?1006l\033[?1000l");
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const char *text = tigetstr(names[i]);
 
 		if (text && text != (char *)-1)
-			crash_add(text);
+			tputs(text, 1, crash_byte); /* without the padding that is written in it */
 	}
 	crash_arm();
 }
@@ -267,7 +274,9 @@ static void choose_modes(struct terminal *t)
 	keypad(t->keys, TRUE);
 	nodelay(t->keys, TRUE);
 	take_8_bits(t);
-	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for itself. */
+	if (strncmp(getenv("TERM"), "linux", 5))
+		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
 	define_key("\033[200~", PASTE_BEGIN);
 	define_key("\033[201~", PASTE_END);
@@ -290,7 +299,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 		return -1;
 	}
 	size_ask(STDOUT_FILENO, &t->w, &t->h);
-	use_env(FALSE);
+	/* Some types have no size in terminfo (linux); ncurses then begins with a size of its own. */
 	t->screen = newterm(NULL, t->memory, stdin);
 	if (!t->screen || canvas_resize(&t->shown, t->w, t->h, e) < 0) {
 		err_set(e, ERR_IO, "ncurses cannot use the terminal TERM=%s", getenv("TERM"));
@@ -312,6 +321,10 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 static void screen_leave(struct terminal *t)
 {
 	send_text(t, "\033[?2004l");
+	if (!exit_ca_mode) { /* the shell gets no screen of its own back: an empty one, not ours */
+		erase();
+		refresh();
+	}
 	endwin();
 	frame_take(t);
 	flush_wait(t);
