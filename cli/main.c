@@ -1,5 +1,6 @@
 /* The program: reads the command line, runs the verb, and is the only place that prints an error
  * and decides the exit status. */
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,14 +33,24 @@ static void complain(const char *text)
 	free(clean);
 }
 
+/* A program may be started with some of them closed. Then the next file that is opened, a recording, would be
+ * one of them, and be written over by what is printed. Opened the wrong way round they still fail when used. */
+static void open_standard_files(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			return; /* nothing can be opened: nor can a recording */
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = {0};
 	struct cli c;
+	open_standard_files();
 	setlocale(LC_ALL, "");
 	signal(SIGPIPE,
 		   SIG_IGN); /* a closed pipe is an error like others: the recording is closed in order */
-	if (cli_parse(&c, argc, argv, &e))
+	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))
 		;
 	else if (c.help)
 		help_print(c.verb);

@@ -1,4 +1,4 @@
-/* Checked standard output, whole files in. Thread: main's. */
+/* See out.h. That stdout can be set is glibc's own. */
 #include "cli/out.h"
 
 #include <errno.h>
@@ -8,35 +8,83 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "engine/tokenizer.h"
 
-enum { IN_MOST = 256 << 20 }; /* no prompt is larger: a text of that size is a mistake */
+enum {
+	IN_MOST = 256 << 20, /* no prompt is larger: a text of that size is a mistake */
+	BUFFER = 64 << 10,
+};
+
+static struct {
+	struct utf8_stream characters; /* of a terminal: what is not whole yet */
+	bool terminal, held; /* held: a carriage return whose newline may follow */
+	int error; /* errno of the first write that failed */
+} out;
+
+static bool write_all(const char *text, size_t size)
+{
+	while (size) {
+		ssize_t n = write(STDOUT_FILENO, text, size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			out.error = out.error ? out.error : errno;
+			return false;
+		}
+		text += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+static bool write_clean(const char *text, size_t size)
+{
+	size_t cap = 3 * size + 8, n = 0;
+	char *whole = malloc(cap), *clean = NULL;
+	bool good = false;
+	if (whole) {
+		whole[0] = '\r';
+		n = out.held;
+		n += utf8_stream_feed(&out.characters, text, size, whole + n, cap - n);
+		out.held = n && whole[n - 1] == '\r';
+		clean = text_clean(whole, n - out.held, true, &n);
+	}
+	if (clean)
+		good = write_all(clean, n);
+	else
+		out.error = ENOMEM;
+	free(clean);
+	free(whole);
+	return good;
+}
+
+static ssize_t write_out(void *arg, const char *text, size_t size)
+{
+	(void)arg;
+	return (out.terminal ? write_clean(text, size) : write_all(text, size)) ? (ssize_t)size : 0;
+}
+
+int out_begin(struct err *e)
+{
+	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_out});
+	if (!f)
+		return err_set(e, ERR_MEMORY, "out of memory for standard output");
+	out.terminal = isatty(STDOUT_FILENO);
+	setvbuf(f, NULL, out.terminal ? _IOLBF : _IOFBF, BUFFER);
+	stdout = f;
+	return 0;
+}
 
 int out_flush(struct err *e)
 {
 	bool failed_before = ferror(stdout);
 	if (!fflush(stdout) && !failed_before)
 		return 0;
-	if (errno != EPIPE)
-		return err_set(e, ERR_IO, "standard output: %s", strerror(errno));
+	if (out.error != EPIPE)
+		return err_set(e, ERR_IO, "standard output: %s", strerror(out.error));
 	if (!e->code)
 		e->code = ERR_IO;
 	return -1;
-}
-
-void out_text(const char *text, size_t size)
-{
-	static int terminal = -1;
-	if (terminal < 0)
-		terminal = isatty(STDOUT_FILENO);
-	if (!terminal) {
-		fwrite(text, 1, size, stdout);
-		return;
-	}
-	size_t n;
-	char *clean = text_clean(text, size, true, &n);
-	if (clean)
-		fwrite(clean, 1, n, stdout);
-	free(clean);
 }
 
 int in_read(const char *path, char **data, size_t *size, struct err *e)

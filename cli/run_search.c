@@ -64,7 +64,7 @@ static int print_best(const struct cli *c, const struct tokenizer *t, const stru
 
 	if (!text)
 		return err_set(e, ERR_MEMORY, "no memory for the answer");
-	out_text(text, size);
+	fwrite(text, 1, size, stdout);
 	if ((!size || text[size - 1] != '\n') && (isatty(STDOUT_FILENO) || !c->raw))
 		putchar('\n');
 	free(text);

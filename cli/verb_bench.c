@@ -1,5 +1,4 @@
 /* cutaway bench: prints the figures. Thread: main's. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "cli/bench_search.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -96,14 +96,11 @@ static int draw_roofline(const struct cli *c, const struct bench_report *r, stru
 	}
 	if (!c->svg)
 		return 0;
-	FILE *f = fopen(c->svg, "w");
-	if (!f)
-		return err_set(e, ERR_IO, "%s: %s", c->svg, strerror(errno));
-	roofline_svg(&plot, f);
-	bool failed = ferror(f);
-	if (fclose(f) || failed)
-		return err_set(e, ERR_IO, "%s: could not be written", c->svg);
-	return 0;
+	struct whole_file f;
+	if (whole_file_open(&f, c->svg, e))
+		return -1;
+	roofline_svg(&plot, f.out);
+	return whole_file_close(&f, 0, e);
 }
 
 /* Only these have their stages kept: see bench_cases. */

@@ -46,9 +46,7 @@ static int list(const char *folder, struct err *e)
 
 	if (packed_cache_list(folder, print_file, &sum, e))
 		return -1;
-	printf("%10.1f MB  in %d file%s under ", (double)sum.bytes / 1e6, sum.n, sum.n == 1 ? "" : "s");
-	out_text(folder, strlen(folder));
-	printf("\n");
+	printf("%10.1f MB  in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n, sum.n == 1 ? "" : "s", folder);
 	return 0;
 }
 

@@ -104,10 +104,8 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 					   const struct err *e)
 {
 	print_coverage(s);
-	printf("\nmodel:    ");
-	out_text(s->model, strlen(s->model));
-	printf(" (%s)\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
-		   s->formats, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
+	printf("\nmodel:    %s (%s)\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
+		   s->model, s->formats, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
 	printf("coverage: %d axes, %d cases, %d of them mixed, %d of %d pairs of values, %lld tokens "
 		   "compared, seed %llu, %.0f s\n",
 		   s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible,

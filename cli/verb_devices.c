@@ -14,10 +14,8 @@ static void print_table(const struct k_device_info *d, int n, const char *why)
 	printf("%-5s  %-32s %10s %5s %10s %7s  %s\n", "index", "name", "memory", "SMs", "capability",
 		   "driver", "usable");
 	for (int i = 0; i < n; i++) {
-		printf("%5d  ", d[i].index);
-		out_text(d[i].name, strlen(d[i].name));
-		printf("%*s %7.1f GB %5d %8d.%d %4d.%d    %s\n", (int)(strlen(d[i].name) < 32 ? 32 - strlen(d[i].name) : 0),
-			   "", (double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
+		printf("%5d  %-32s %7.1f GB %5d %8d.%d %4d.%d    %s\n", d[i].index, d[i].name,
+			   (double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
 			   d[i].driver / 1000, d[i].driver % 1000 / 10, *d[i].unfit ? "no" : "yes");
 		if (*d[i].unfit)
 			printf("       %s\n", d[i].unfit);

@@ -1,12 +1,12 @@
-/* cutaway export: a recording in another tool's format. A file is written beside its name and renamed when
- * it is whole, so that a failure leaves what was there. Thread: main's. */
-#include <errno.h>
+/* cutaway export: a recording in another tool's format. Thread: main's. */
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/whole_file.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "sessions/export.h"
@@ -19,6 +19,14 @@ struct shown {
 	bool told;
 };
 
+static atomic_bool interrupted;
+
+static void on_sigint(int signal)
+{
+	(void)signal;
+	atomic_store(&interrupted, true);
+}
+
 /* On a terminal, from the second second on. */
 static bool progress(void *arg, int64_t done, int64_t all)
 {
@@ -30,7 +38,7 @@ static bool progress(void *arg, int64_t done, int64_t all)
 		s->told_ns = now;
 		s->told = true;
 	}
-	return true;
+	return !atomic_load(&interrupted);
 }
 
 static const char *format_of(const struct cli *c, struct err *e)
@@ -56,45 +64,40 @@ static int write_to(FILE *out, const struct cli *c, const char *format, struct e
 	int rc = strcmp(format, "asciicast") ? export_session(c->operand[0], &o, out, e)
 										 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
 
+	if (interrupted) /* it may have ended a write, too */
+		*e = (struct err){ .code = ERR_INTERRUPTED };
 	if (s.told)
 		fputs("\r     \r", stderr);
-	return rc;
+	return interrupted ? -1 : rc;
 }
 
+/* Not the recording itself, and not half of it: base/whole_file.h. */
 static int write_file(const struct cli *c, const char *format, struct err *e)
 {
-	size_t n = strlen(c->out) + sizeof ".part";
-	char *part = malloc(n);
-	FILE *out;
-	int rc = -1;
+	struct whole_file f;
 
-	if (!part)
-		return err_set(e, ERR_MEMORY, "no memory for a path");
-	snprintf(part, n, "%s.part", c->out);
-	out = fopen(part, "w");
-	if (!out) {
-		err_set(e, ERR_IO, "%s: %s", part, strerror(errno));
-		free(part);
+	if (whole_file_open(&f, c->out, e))
 		return -1;
-	}
-	rc = write_to(out, c, format, e);
-	if (fclose(out))
-		rc = err_set(e, ERR_IO, "%s: %s", part, strerror(errno));
-	if (!rc && rename(part, c->out))
-		rc = err_set(e, ERR_IO, "%s: %s", c->out, strerror(errno));
-	if (rc)
-		unlink(part);
-	free(part);
-	return rc;
+	return whole_file_close(&f, write_to(f.out, c, format, e), e);
+}
+
+static int write_stdout(const struct cli *c, const char *format, struct err *e)
+{
+	struct err why = { 0 };
+
+	write_to(stdout, c, format, &why);
+	if (out_flush(e))
+		return -1; /* it knows whether anybody is left to tell */
+	return why.code ? err_set(e, why.code, "%s", why.text) : 0;
 }
 
 int verb_export(const struct cli *c, struct err *e)
 {
+	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND };
 	const char *format = format_of(c, e);
 
 	if (!format)
 		return -1;
-	if (c->out)
-		return write_file(c, format, e);
-	return write_to(stdout, c, format, e) || out_flush(e) ? -1 : 0;
+	sigaction(SIGINT, &action, NULL);
+	return c->out ? write_file(c, format, e) : write_stdout(c, format, e);
 }

@@ -32,8 +32,8 @@ struct run {
 	bool finished;
 	enum ev_code_finish reason;
 	char why[256];
+	struct utf8_stream stream; /* of --json */
 	/* The answer's way out: bytes that may be the beginning of a stop string wait in held. */
-	struct utf8_stream stream;
 	char *held;
 	size_t n_held, cap_held;
 	bool begun, stopped, newline; /* a token, a stop string came; the last byte was a newline */
@@ -52,20 +52,11 @@ static void on_event(void *arg, const struct event *ev)
 	}
 }
 
-/* Bytes out; to a terminal only whole characters. */
 static void show(struct run *r, const char *bytes, size_t size)
 {
-	char whole[512];
-	while (size) {
-		size_t part = size < 256 ? size : 256;
-		if (r->terminal)
-			out_text(whole, utf8_stream_feed(&r->stream, bytes, part, whole, sizeof whole));
-		else
-			out_text(bytes, part);
-		r->newline = bytes[part - 1] == '\n';
-		bytes += part;
-		size -= part;
-	}
+	if (size)
+		r->newline = bytes[size - 1] == '\n';
+	fwrite(bytes, 1, size, stdout);
 }
 
 /* Length of the longest end of text that a stop string may begin with. */
@@ -91,14 +82,16 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 		r->held = more;
 		r->cap_held = cap;
 	}
-	memcpy(r->held + r->n_held, bytes, size);
+	if (size)
+		memcpy(r->held + r->n_held, bytes, size);
 	r->n_held += size;
 	size_t cut = session_find_stop(r->c->stop, r->held, r->n_held);
 	r->stopped |= cut < r->n_held;
 	size_t ready = r->stopped ? cut : r->n_held - undecided(r->c->stop, r->held, r->n_held);
 	show(r, r->held, ready);
 	r->n_held = r->stopped ? 0 : r->n_held - ready;
-	memmove(r->held, r->held + ready, r->n_held);
+	if (r->n_held)
+		memmove(r->held, r->held + ready, r->n_held);
 	return 0;
 }
 
@@ -138,13 +131,10 @@ static int emit(struct run *r, struct err *e)
 /* What is still held when the answer is over. */
 static void emit_rest(struct run *r)
 {
-	char last[16];
 	if (r->c->json)
 		return;
 	if (!r->stopped)
 		show(r, r->held, r->n_held);
-	if (r->terminal)
-		out_text(last, utf8_stream_flush(&r->stream, last, sizeof last));
 	if (!r->newline && (r->terminal || !r->c->raw))
 		putchar('\n');
 }

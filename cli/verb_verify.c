@@ -118,8 +118,7 @@ static void print_result(const struct report *r, const struct verify_result *v)
 		printf("; %s", note);
 	if (v->first.what != VERIFY_NOTHING) {
 		verify_describe(r->h, v, text, sizeof text);
-		printf("; ");
-		out_text(text, strlen(text));
+		printf("; %s", text);
 	}
 	putchar('\n');
 	fflush(stdout);

@@ -162,7 +162,7 @@ def test_errors():
     status, _, err = cutaway("export", FILE)
     check("export asks for a format", status == 2 and "perfetto" in err, err)
     status, _, err = cutaway("export", FILE, "-o", "/nonexistent/x.html")
-    check("a folder that is not there", status == 4 and "/nonexistent/x.html.part" in err, err)
+    check("a folder that is not there", status == 4 and "/nonexistent/x.html" in err, err)
     status, _, err = cutaway("export", TINY, "--to", "jsonl")
     check("a file that is no recording", status == 3, err)
     with open("/dev/full", "wb") as full:
