@@ -162,7 +162,7 @@ static void say_searched(struct why *w, const struct drawn *t, const char *text,
 				(long long)t->pos, (long long)t->request);
 	if (rank)
 		why_say(w, "  it was number %d by probability", rank);
-	why_say(w, "  p %.4f; the distribution has %.2f bits", t->p, t->entropy);
+	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
 }
 
 void why_token(struct why *w)
@@ -198,8 +198,8 @@ void why_token(struct why *w)
 	else
 		why_say(w, "%s at position %lld of request %lld won the draw from below the recorded candidates.", text,
 				(long long)t.pos, (long long)t.request);
-	why_say(w, "  p %.4f before, %.4f in the draw of %lld token%s; the distribution has %.2f bits", t.p,
-			t.p_draw, (long long)t.survivors, t.survivors == 1 ? "" : "s", t.entropy);
+	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s", t.p, t.entropy,
+			t.p_draw, (long long)t.survivors, t.survivors == 1 ? "" : "s");
 	say_stages(w, &t);
 	if (t.n_candidates)
 		say_race(w, &t);

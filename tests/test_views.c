@@ -503,6 +503,36 @@ static void greedy_has_no_race(void **state)
 	timeline_free(&d.t);
 }
 
+/* Bits are of the model's own distribution, the bars of the tempered one: where these are two, each says which. */
+static void bits_and_bars_say_of_which_distribution_they_are(void **state)
+{
+	struct ev_candidate c[2] = { { 0, 9, 0.83f, 0.1f, EV_CUT_kept }, { 1, 8, 0.1f, 0.4f, EV_CUT_kept } };
+	struct event ev;
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	ev_init(&ev, EV_token);
+	say_token(&d, " yes");
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = 5;
+	ev.u.token.id = 0;
+	ev.u.token.source = EV_SOURCE_plain;
+	ev.u.token.entropy = 3.9;
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	say_event(&d, &ev);
+	d.t.request[0].params.temperature = 0.3;
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before temp 0.3 ·", true);
+	assert_shows(&view_next, &d.t, &fresh, 90, 8, "p after temp 0.3", true);
+	d.t.request[0].params.repeat_penalty = 1.2;
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before penalties, temp 0.3 ·", true);
+	d.t.request[0].params.temperature = 1;
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before penalties ·", true);
+	d.t.request[0].params.repeat_penalty = 1;
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits ·", true); /* they are one */
+	timeline_free(&d.t);
+}
+
 /* Modified rejection is told by its own numbers, not as a race. */
 static void rejection_is_told(void **state)
 {
@@ -550,6 +580,7 @@ int main(void)
 		cmocka_unit_test(controls_never_arrive),
 		cmocka_unit_test(batch_chooses_a_request),
 		cmocka_unit_test(greedy_has_no_race),
+		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),
 		cmocka_unit_test(rejection_is_told),
 	};
 

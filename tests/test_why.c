@@ -278,8 +278,9 @@ static void test_token(void **state)
 			continue;
 		answer = ask("token", at(t->request, t->pos));
 		says(answer, "at position %lld of request %lld", (long long)t->pos, (long long)t->request);
-		says(answer, "p %.4f before, %.4f in the draw of %lld token%s;", t->p, t->p_draw,
-			 (long long)t->survivors, t->survivors == 1 ? "" : "s");
+		says(answer, "p %.4f in the model's own distribution, of", t->p);
+		says(answer, "bits; %.4f in the draw of %lld token%s\n", t->p_draw, (long long)t->survivors,
+			 t->survivors == 1 ? "" : "s");
 		says(answer, "WHERE seq = %lld", (long long)told[i].seq);
 	}
 	assert_true(n > 100);

@@ -32,16 +32,36 @@ static bool by_rejection(const struct timeline *t, const struct tl_token *k)
 	return k->draft >= 0 && k->draft < t->n_drafts && t->draft[k->draft].rule == EV_RULE_rejection;
 }
 
-/* "1.42 bits · top-p 0.9 · race: first wins" */
+/* The model's own distribution is another than that of the bars, once temperature or penalties changed it. */
+static bool is_tempered(const struct ev_request *q)
+{
+	return q->temperature > 0 && q->temperature != 1;
+}
+
+/* "before penalties, temp 0.7", or with "after"; empty: nothing changed it. */
+static const char *changed(char buf[VIEW_NUM * 2], const struct ev_request *q, const char *when)
+{
+	int n = 0;
+
+	buf[0] = '\0';
+	if (view_penalised(q) || is_tempered(q))
+		n = snprintf(buf, VIEW_NUM * 2, " %s %s", when, view_penalised(q) ? "penalties" : "");
+	if (is_tempered(q))
+		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n, view_penalised(q) ? ", temp %.3g" : "temp %.3g", q->temperature);
+	return buf;
+}
+
+/* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
 static void figure(char *out, size_t cap, const struct timeline *t, const struct tl_request *r,
 				   const struct tl_token *k)
 {
 	const struct ev_request *q = &r->params;
+	char words[VIEW_NUM * 2];
 	size_t n = 0;
 
 	out[0] = '\0';
 	if (!isnan(k->entropy))
-		n += (size_t)snprintf(out, cap, "%.2f bits · ", (double)k->entropy);
+		n += (size_t)snprintf(out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
 	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen) {
 		snprintf(out + n, cap - n, k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
 		return;
@@ -103,10 +123,14 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	draw_race(p, c, y, it, won);
 }
 
-static void draw_heads(struct pen *p, const struct next_columns *c, int y)
+static void draw_heads(struct pen *p, const struct next_columns *c, const struct ev_request *q, int y)
 {
+	char words[VIEW_NUM * 2];
+
 	view_put(p, 0, y, INK_DIM, "token");
-	view_put(p, c->p, y, INK_DIM, "p");
+	changed(words, q, "after");
+	view_put(p, c->p, y, INK_DIM, c->bar_w >= 36 ? "p%s%s before cuts" : c->bar_w >= 26 ? "p%s" : "p", words,
+			 *words ? "," : "");
 	if (c->logit)
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
 	if (c->race)
@@ -166,7 +190,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search had this token: its candidates are recorded there"
 													   : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
-		draw_heads(p, &c, y++);
+		draw_heads(p, &c, &r->params, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
 		/* who won is always seen: below the rows that there are, it has the last */
 		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
@@ -219,7 +243,9 @@ const struct view view_next = {
 		"probability, and the first to arrive wins. A likely token is mostly early, but not always: that "
 		"is how the same model writes different texts. The same seed gives the same race, bit for bit.\n"
 		"\n"
-		"bits: the entropy, how unsure the model was. 0 is certain; 1 is a coin; 5 is one of 32.\n"
+		"bits: the entropy of the model's own distribution, how unsure it was. 0 is certain; 1 is a coin; 5 is one of 32. "
+		"It is that before penalties and temperature, and the head says so where they made another of it: the bars then "
+		"show that other one, and the draw is of what the cuts left.\n"
 		"\n"
 		"Try: /temp 0 (greedy: no race), /temp 1.5 (bars grow equal), /top-p 0.5 (more is cut). Left and "
 		"right walk over the tokens. Zoomed (Enter), up and down choose a candidate, and Enter takes it instead: "

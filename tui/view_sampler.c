@@ -106,8 +106,7 @@ static void row_penalties(struct row *w, const struct ev_request *q, const struc
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
 	double after = (double)k->stage[STAGE_PENALTIES].value;
 	double by = own ? after - (double)own->logit : 0;
-	bool set = (q->repeat_penalty > 0 && q->repeat_penalty != 1) || q->frequency_penalty != 0 ||
-			   q->presence_penalty != 0;
+	bool set = view_penalised(q);
 
 	SAY(w->label, "penalties");
 	real(w->value, sizeof w->value, after);
@@ -355,7 +354,7 @@ static void draw_near(struct pen *p, const struct timeline *t, const struct tl_r
 	first = first < 0 ? 0 : first;
 	view_put_right(p, POS_X, y, INK_DIM, "position");
 	view_put(p, NEAR_TOKEN_X, y, INK_DIM, "token");
-	view_put_right(p, NEAR_P_X, y, INK_DIM, "p");
+	view_put_right(p, NEAR_P_X, y, INK_DIM, "model p");
 	view_put_right(p, BITS_X, y, INK_DIM, "bits");
 	view_put_right(p, DRAW_X, y, INK_DIM, "in draw");
 	view_put_right(p, STEP_X, y, INK_DIM, "step");
@@ -413,8 +412,8 @@ const struct view view_sampler = {
 		"A draft is kept if it wins the very race that would have been run without it: so guessing makes "
 		"the answer faster and never changes it.\n"
 		"\n"
-		"Enter fills the screen: below are the tokens around this one, with their probability, the model's "
-		"doubt in bits, and how many were in the draw.\n"
+		"Enter fills the screen: below are the tokens around this one, with their probability and the "
+		"model's doubt in bits (both before penalties and temperature), and how many were in the draw.\n"
 		"\n"
 		"Try: walk back with the left key to a token that surprises you, and read why it was taken. "
 		"/min-p 0.1, /repeat-penalty 1.3, /spec ngram:4.",

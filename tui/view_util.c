@@ -379,6 +379,12 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	return pen_text(&in, x, y, line, -1);
 }
 
+bool view_penalised(const struct ev_request *q)
+{
+	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||
+		   fabs(q->presence_penalty) > 0;
+}
+
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 {
 	struct pen in = *p;

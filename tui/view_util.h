@@ -29,6 +29,9 @@ bool view_is_chat(const struct tl_request *r);
 /* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
 int view_queue(const struct timeline *t, const struct tl_request **out, int n);
 
+/* Whether a request's settings change logits by what was said before. */
+bool view_penalised(const struct ev_request *q);
+
 /* Numbers in words. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in ASCII
  * after the canvas has cleaned it). */
 const char *view_count(char *buf, int64_t n);       /* 1,024 */
