@@ -1,7 +1,9 @@
 /* The program: reads the command line, runs the verb, and is the only place that prints an error
- * and decides the exit status. */
+ * and decides the exit status.
+ *
+ * No locale is set here: numbers have a point in and out, text is UTF-8, and no byte of it a space. What the
+ * screens need to know of the terminal's encoding they find out themselves (tui/term.c). */
 #include <fcntl.h>
-#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +49,6 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	struct cli c;
 	open_standard_files();
-	setlocale(LC_ALL, "");
 	signal(SIGPIPE,
 		   SIG_IGN); /* a closed pipe is an error like others: the recording is closed in order */
 	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))

@@ -9,8 +9,9 @@ build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-d
 # shellcheck disable=SC2034
 model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
+# Terminal types and the sources of locales are for the tests of terminals.
 # shellcheck disable=SC2034
-test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 clang)
+test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 clang locales ncurses-term)
 test_if_known=(libclang-rt-dev)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
@@ -18,7 +19,8 @@ peer=(python3 python3-venv g++ cmake ninja-build)
 
 dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel cjson-devel nettle-devel
 	python3 python3-pip)
-dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang compiler-rt libasan libubsan)
+dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang compiler-rt libasan libubsan glibc-locale-source
+	ncurses-term)
 pacman=(gcc make ncurses readline sqlite libutf8proc cjson nettle python python-pip)
 pacman_test=(cmocka simde tmux clang compiler-rt)
 
@@ -46,7 +48,7 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 	cat >&2 <<-END
 		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
 		cJSON and nettle; python3 with pip to fetch the model; for the tests cmocka, SIMDe, tmux, the sqlite3
-		shell and clang; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
+		shell, clang, the sources of locales and the types of terminals; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
 		and call make again:
 		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}
 		  Arch:    sudo pacman -S --needed ${pacman[*]} ${pacman_test[*]}
