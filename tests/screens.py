@@ -865,9 +865,9 @@ def test_no_terminal(suite):
         s.close()
 
 
-def main():
+def main(space):
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
-    tests = [(n[5:], f) for n, f in globals().items() if n.startswith("test_") and (not names or n[5:] in names)]
+    tests = [(n[5:], f) for n, f in space.items() if n.startswith("test_") and (not names or n[5:] in names)]
     if not shutil.which("tmux"):
         print("1..0 # SKIP tmux is not installed")
         return 0
@@ -887,4 +887,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(globals()))

@@ -197,7 +197,7 @@ static void draw(struct canvas *c, int w, int h, const char *expected)
 
 	assert_int_equal(canvas_resize(c, w, h, NULL), 0);
 	p = pen_of(c, (struct rect){ 0, 0, w, h });
-	prompt_draw(&p, "you ›", "ask");
+	prompt_draw(&p, "you ›", "ask", true);
 	text = canvas_to_text(c);
 	assert_string_equal(text, expected);
 	free(text);

@@ -31,8 +31,8 @@ struct lens;
 
 struct app_mode {
 	const char *label;  /* of the prompt */
-	const char *empty;  /* dim, while nothing is typed; may be NULL */
-	const struct hint *hints; /* ends with key NULL */
+	const char *empty_past; /* dim, while nothing is typed and an earlier step is looked at; may be NULL */
+	const struct hint *hints, *past_hints; /* end with key NULL */
 	const char *help;   /* what F1 says in the prompt */
 	bool scrubber;
 	/* Adds its fds; returns how many. */

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tui/app.h"
 #include "tui/prompt.h"
+#include "tui/view_util.h"
 
 enum { FIELDS = 8, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
 
@@ -197,7 +198,7 @@ static void draw_hints(struct app *a, struct rect r)
 		enters |= enter;
 		x = draw_hint(&p, x, h);
 	}
-	for (h = a->focus >= 0 ? view_hints : a->mode->hints; h->key && x >= 0; h++)
+	for (h = a->focus >= 0 ? view_hints : a->past ? a->mode->past_hints : a->mode->hints; h->key && x >= 0; h++)
 		if (!enters || strcmp(h->key, "Enter") != 0)
 			x = draw_hint(&p, x, h);
 }
@@ -217,7 +218,8 @@ static bool head_drawn(const struct canvas *c, struct rect r, const char *name)
 	return true;
 }
 
-/* The name of the view in focus is reversed, and while a view has it, each shows the key that chooses it. */
+/* The head of the view in focus is one bright bar, to be seen from across a room, and while a view has the focus, each
+ * shows the key that chooses it. */
 static void draw_focus(struct app *a, int i)
 {
 	static const char *const digit[] = { "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
@@ -226,8 +228,11 @@ static void draw_focus(struct app *a, int i)
 
 	if (a->focus < 0)
 		return;
-	if (a->focus == i && head_drawn(&a->canvas, r, views[i]->name))
-		pen_restyle(&p, (struct rect){ r.x, r.y, (int)strlen(views[i]->name), 1 }, ATTR_REVERSE);
+	if (a->focus == i && head_drawn(&a->canvas, r, views[i]->name)) {
+		struct pen head = pen_of(&a->canvas, r);
+
+		view_mark_row(&head, 0);
+	}
 	if (r.x > 0 && i < 9 && !a->canvas.ascii)
 		pen_text(&p, r.x - 1, r.y, digit[i], -1);
 	else if (r.x > 0 && i < 9)
@@ -298,16 +303,16 @@ static void draw_matches(struct app *a)
 				   prompt_match(i), columns == 1);
 }
 
+static const char asleep[] = "the views have the keys · Ctrl-O to type here";
+
 static void draw_prompt(struct app *a)
 {
 	struct pen p = pen_ink(a, a->layout.prompt, INK_TEXT);
 
 	if (a->prompt_hidden || draw_message_over(a))
 		return;
-	prompt_draw(&p, a->mode->label, a->mode->empty);
+	prompt_draw(&p, a->mode->label, a->focus >= 0 ? asleep : a->past ? a->mode->empty_past : NULL, a->focus < 0);
 	draw_matches(a);
-	if (a->focus >= 0)
-		a->canvas.cursor_x = a->canvas.cursor_y = -1;
 }
 
 void app_draw(struct app *a)

@@ -152,9 +152,13 @@ static void mouse(struct app *a, const struct term_key *k)
 static void prompt_escape(struct app *a)
 {
 	struct term_key next;
-	bool more = term_key(a->term, &next);
+	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
 
-	if (more || prompt_wants_escape())
+	if (!a->prompt_hidden && (more || (typing && prompt_wants_escape())))
+		prompt_feed("\033", 1);
+	else if (a->mode->key(a, ESC))
+		;
+	else if (prompt_wants_escape())
 		prompt_feed("\033", 1);
 	else if (a->zoom >= 0)
 		a->zoom = -1;
@@ -170,10 +174,14 @@ static void prompt_key(struct app *a, const struct term_key *k)
 		prompt_paste(k->text, k->size);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
 		to_view(a, 0, k->code); /* the chat scrolls while one types */
-	else if (k->code == ESC)
-		prompt_escape(a);
 	else
 		prompt_feed(k->seq, strlen(k->seq));
+}
+
+static void say_views_have_keys(struct app *a, int key)
+{
+	if (key > ' ' && key < 256 && key != 127)
+		app_say(a, SAY_INFO, "the views have the keys, and this one means nothing to them: Ctrl-O to type");
 }
 
 static void views_key(struct app *a, int key)
@@ -220,15 +228,16 @@ static void views_key(struct app *a, int key)
 		app_focus(a, FOCUS_PROMPT);
 		a->zoom = -1;
 		prompt_set("/");
+	} else {
+		say_views_have_keys(a, key);
 	}
 }
 
 void app_key(struct app *a, const struct term_key *k)
 {
-	if (a->popup.open && k->code != KEY_PASTE_ && k->code != CTRL_C && k->code != CTRL_Z) {
-		popup_key(&a->popup, k->code == ESC ? KEY_ESC : k->code);
+	if (a->popup.open && k->code != CTRL_C && k->code != CTRL_Z && k->code != CTRL_L &&
+		popup_key(&a->popup, k->code == ESC ? KEY_ESC : k->code, a->focus < 0 && !a->prompt_hidden))
 		return;
-	}
 	if (k->code == KEY_MOUSE_) {
 		mouse(a, k);
 		return;
@@ -238,9 +247,11 @@ void app_key(struct app *a, const struct term_key *k)
 	/* An incremental search in the prompt has Ctrl-C and the like for itself, but not the function keys. */
 	if (global_key(a, k->code))
 		return;
-	if (a->mode->key && a->mode->key(a, k->code))
-		return;
-	if (a->focus >= 0)
+	if (k->code == ESC && a->focus < 0)
+		prompt_escape(a);
+	else if (a->mode->key(a, k->code))
+		;
+	else if (a->focus >= 0)
 		views_key(a, k->code);
 	else
 		prompt_key(a, k);

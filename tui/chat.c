@@ -25,10 +25,17 @@ static void run_line(struct app *a, const char *line)
 		return;
 	if (*line == '/')
 		app_command(a, line);
-	else if (c->n_waiting < CHAT_WAITING)
-		c->waiting[c->n_waiting++] = strdup(line);
+	else if (c->waiting.n == VIEW_WAITING || !(c->waiting.text[c->waiting.n] = strdup(line)))
+		app_say(a, SAY_ERROR, "%d turns are waiting already", c->waiting.n);
 	else
-		app_say(a, SAY_ERROR, "%d turns are waiting already", c->n_waiting);
+		c->waiting.n++;
+	a->dirty = true;
+}
+
+static void forget_waiting(struct chat *c)
+{
+	while (c->waiting.n)
+		free(c->waiting.text[--c->waiting.n]);
 }
 
 static bool stand_here(struct app *a)
@@ -41,8 +48,7 @@ static bool stand_here(struct app *a)
 		return true;
 	}
 	app_say(a, SAY_ERROR, "%s", e.text);
-	while (c->n_waiting)
-		free(c->waiting[--c->n_waiting]);
+	forget_waiting(c);
 	return false;
 }
 
@@ -51,17 +57,16 @@ static void ask_waiting(struct app *a)
 	struct chat *c = a->mode_data;
 	char *line;
 
-	if (!c->live.ready || !c->n_waiting)
+	if (!c->live.ready || !c->waiting.n)
 		return;
 	/* a turn said while one looks back, or after going back, goes on from there */
 	if ((a->past || c->standing) && !stand_here(a))
 		return;
 	if (chat_busy(a))
 		return;
-	line = c->waiting[0];
-	memmove(c->waiting, c->waiting + 1, (size_t)--c->n_waiting * sizeof *c->waiting);
-	if (line)
-		chat_ask(a, line);
+	line = c->waiting.text[0];
+	memmove(c->waiting.text, c->waiting.text + 1, (size_t)--c->waiting.n * sizeof *c->waiting.text);
+	chat_ask(a, line);
 	free(line);
 }
 
@@ -73,7 +78,7 @@ static void run_script(struct app *a)
 	size_t cap = 0;
 	ssize_t n;
 
-	while (c->script && c->live.ready && !a->quit && !c->n_waiting &&
+	while (c->script && c->live.ready && !a->quit && !c->waiting.n &&
 		   !chat_busy(a)) {
 		n = getline(&line, &cap, c->script);
 		if (n < 0) {
@@ -123,12 +128,22 @@ static void look_at_recording(struct app *a)
 	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
 }
 
+static const char *what_turns_wait_for(const struct chat *c)
+{
+	if (!c->live.ready)
+		return "waits for the model";
+	if (actor_paused(c->live.actor))
+		return "waits: the engine is paused, F5 goes on";
+	return c->search.running ? "waits for the end of the search" : "waits for the answer before it";
+}
+
 static void work(struct app *a)
 {
 	struct chat *c = a->mode_data;
 	struct live *s = &c->live;
 	bool was_ready = s->ready;
 
+	c->waiting.why = what_turns_wait_for(c);
 	if (!live_ready(s)) {
 		a->dirty = true; /* the seconds of loading */
 		if (s->open_err.code && !s->thread_started) {
@@ -169,7 +184,7 @@ static int timeout_ms(struct app *a)
 	if (!c->live.ready)
 		return 100;
 	/* Answers that finish wake us through the ring; this is for what waits on nothing else. */
-	return c->n_waiting || c->script ? 50 : 1000;
+	return c->waiting.n || c->script ? 50 : 1000;
 }
 
 /* --- status line --- */
@@ -271,23 +286,45 @@ static void control(struct app *a, enum app_control control)
 	}
 }
 
-/* In the prompt an empty line goes on from the past, and Esc leaves it; in the views there are more. */
-static bool key(struct app *a, int key)
+/* The newest turn that waits comes back to where it was typed. */
+static void take_back(struct chat *c)
 {
-	const struct chat *c = a->mode_data;
+	char *text = c->waiting.text[--c->waiting.n];
 
-	if (a->focus >= 0)
-		return chat_past_key(a, key);
-	if (key == ESCAPE && !a->past && c->search.running && !*prompt_text())
-		return chat_search_stop(a);
-	if (!a->past || *prompt_text())
-		return false;
-	if (key == '\r' || key == '\n')
+	prompt_set(text);
+	free(text);
+}
+
+/* In the prompt an empty line goes on from the past, and Esc or End leaves it; in the views there are more. */
+static bool past_key(struct app *a, int key)
+{
+	bool typed = *prompt_text();
+
+	if (!typed && (key == '\r' || key == '\n'))
 		chat_go_on(a);
-	else if (key == ESCAPE)
+	else if (key == ESCAPE || (!typed && key == KEY_END_))
 		chat_past_leave(a);
 	else
 		return false;
+	return true;
+}
+
+static bool key(struct app *a, int key)
+{
+	struct chat *c = a->mode_data;
+
+	if (a->focus >= 0)
+		return chat_past_key(a, key);
+	if (prompt_busy())
+		return false;
+	if (a->past)
+		return past_key(a, key);
+	if (key != ESCAPE || *prompt_text())
+		return false;
+	if (c->waiting.n)
+		take_back(c);
+	else
+		return chat_search_stop(a);
 	return true;
 }
 
@@ -296,16 +333,17 @@ static void scrub(struct app *a, struct pen *p)
 	struct chat *c = a->mode_data;
 
 	if (c->past)
-		scrubber_draw(p, c->past, "an earlier step: F5 goes on from here · Esc or End: the present");
+		scrubber_draw(p, c->past, a->focus >= 0		? "F5 goes on from here · End: the present"
+								  : *prompt_text() ? "F5 goes on from here · Esc: the present"
+												   : "F5 goes on from here · Esc or End: the present");
 }
 
 static void stop(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	int dropped = c->n_waiting;
+	int dropped = c->waiting.n;
 
-	while (c->n_waiting)
-		free(c->waiting[--c->n_waiting]);
+	forget_waiting(c);
 	if (c->live.ready && chat_cancel(a, false) + dropped > 0)
 		app_say(a, SAY_INFO, "stopped; Ctrl-C again quits");
 	else
@@ -320,6 +358,11 @@ static const struct hint hints[] = {
 	{ "^O", "views" },	 { "/", "commands" }, { "^C", "stop" }, { NULL, NULL },
 };
 
+static const struct hint past_hints[] = {
+	{ "F5", "goes on from here" }, { "Esc", "the present" }, { "F9", "back" },		{ "F10", "forward" },
+	{ "F1", "explain" },		   { "^O", "views" },		 { "/", "commands" }, { NULL, NULL },
+};
+
 static const char help[] =
 	"You are talking to a language model that runs on this machine, and everything around the chat shows what "
 	"happens inside it while it answers. What you see was measured or counted, and is written to the "
@@ -329,9 +372,9 @@ static const char help[] =
 	"every running request may go next, draws one token for each, and begins again.\n"
 	"\n"
 	"Type and press Enter to ask. Alt-Enter makes a new line. Letters always type here, also while an answer "
-	"runs.\n"
+	"runs: what is said then waits below it, and Esc takes the newest of it back.\n"
 	"\n"
-	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes back\n"
+	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes one step back\n"
 	"F1       explains the view in focus\n"
 	"F5       holds between two steps, or goes on\n"
 	"F10      runs one step\n"
@@ -375,7 +418,9 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 
 static const struct app_mode chat_mode = {
 	.label = "you ›",
+	.empty_past = "an earlier step: F5 goes on from here, and what you say is asked from here",
 	.hints = hints,
+	.past_hints = past_hints,
 	.help = help,
 	.fds = fds,
 	.timeout_ms = timeout_ms,
@@ -412,6 +457,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	int result = -1;
 
 	c.live.fd = a.signal_fd = -1;
+	a.state.waiting = &c.waiting;
 	a.host = (struct command_host){ .settings = &c.settings,
 									.arg = &a,
 									.engine_set = chat_engine_set,
@@ -435,8 +481,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	breaks_close(a.breaks); /* the engine fed it to its end */
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
-	while (c.n_waiting)
-		free(c.waiting[--c.n_waiting]);
+	forget_waiting(&c);
 	if (c.script)
 		fclose(c.script);
 	free(c.copy_to);

@@ -9,14 +9,13 @@
 #include "tui/live.h"
 #include "tui/player.h"
 
-enum { CHAT_WAITING = 16, CHAT_LEFT = 64 };
+enum { CHAT_LEFT = 64 };
 
 struct chat {
 	const struct tui_options *options;
 	struct live live;
 	struct settings settings;
-	char *waiting[CHAT_WAITING]; /* turns to ask, oldest first */
-	int n_waiting;
+	struct view_waiting waiting; /* turns to ask */
 	FILE *script;
 	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;

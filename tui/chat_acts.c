@@ -366,6 +366,7 @@ int chat_begin_anew(struct app *a, struct err *e)
 	if (conversation_new(c->live.conversation, system, e) < 0)
 		return -1;
 	follow_newest(a);
+	a->state.anew = timeline_chat(&a->timeline) ? timeline_chat(&a->timeline)->id : 0;
 	app_say(a, SAY_INFO, "a new conversation begins");
 	return 0;
 }

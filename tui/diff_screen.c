@@ -394,10 +394,8 @@ bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
 {
 	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
-	if (s->popup.open && code != 3 && code != 4) {
-		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code);
+	if (s->popup.open && code != 3 && code != 4 && popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
 		return true;
-	}
 	if (code == KEY_F1_ || code == '?' || code == 'h') {
 		popup_show(&s->popup, "diff", help);
 		return true;

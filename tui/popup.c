@@ -90,7 +90,14 @@ void popup_draw(struct popup *popup, struct canvas *c)
 	c->cursor_x = c->cursor_y = -1;
 }
 
-void popup_key(struct popup *p, int key)
+/* Keys that ask for nothing but to have it gone, where letters type and where they act. */
+static bool only_closes(int key, bool typing)
+{
+	return key == KEY_ESC || key == '\r' || key == '\n' || key == ' ' || key == KEY_F1_ || key == KEY_MOUSE_ ||
+		   (!typing && (key == 'q' || key == '?' || key == 'h'));
+}
+
+bool popup_key(struct popup *p, int key, bool typing)
 {
 	int last = p->lines - p->shown, page = p->shown > 1 ? p->shown - 1 : 1;
 	int by = key == KEY_UP_		   ? -1
@@ -98,10 +105,11 @@ void popup_key(struct popup *p, int key)
 			 : key == KEY_PAGE_UP ? -page
 			 : key == KEY_PAGE_DOWN || key == ' ' ? page : 0;
 
-	if (!by || last <= 0) {
-		p->open = false;
-		return;
+	if (by && last > 0) {
+		p->scroll += by;
+		p->scroll = p->scroll > last ? last : p->scroll < 0 ? 0 : p->scroll;
+		return true;
 	}
-	p->scroll += by;
-	p->scroll = p->scroll > last ? last : p->scroll < 0 ? 0 : p->scroll;
+	p->open = false;
+	return by || only_closes(key, typing);
 }

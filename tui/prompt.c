@@ -383,7 +383,7 @@ int prompt_lines(int w, const char *label, bool ascii)
 	return k.y + 1;
 }
 
-void prompt_draw(struct pen *p, const char *label, const char *empty)
+void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake)
 {
 	const char *head = label_now(label);
 	struct walk k = walk_begin(p->r.w, head, p->c->ascii);
@@ -393,19 +393,18 @@ void prompt_draw(struct pen *p, const char *label, const char *empty)
 	walk_text(&k, NULL, 0, p->c->ascii);
 	if (k.cursor_y >= p->r.h)
 		scroll = k.cursor_y - p->r.h + 1;
-	if (k.indent && !scroll) {
-		in.ink = INK_BRIGHT;
-		in.attr = ATTR_BOLD;
+	in.ink = awake ? INK_BRIGHT : INK_DIM;
+	in.attr = awake ? ATTR_BOLD : 0;
+	if (k.indent && !scroll)
 		pen_text(&in, 0, 0, head, -1);
-	}
 	in.attr = 0;
-	in.ink = INK_TEXT;
+	in.ink = awake ? INK_TEXT : INK_DIM;
 	if (*prompt_text()) {
 		walk_text(&k, &in, scroll, p->c->ascii);
 	} else if (empty) {
 		in.ink = INK_DIM;
 		pen_clip(&in, k.indent, 0, p->r.w - k.indent, empty, -1);
 	}
-	p->c->cursor_x = p->r.x + k.cursor_x;
-	p->c->cursor_y = p->r.y + k.cursor_y - scroll;
+	p->c->cursor_x = awake ? p->r.x + k.cursor_x : -1;
+	p->c->cursor_y = awake ? p->r.y + k.cursor_y - scroll : -1;
 }

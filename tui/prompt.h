@@ -46,7 +46,8 @@ const char *prompt_match(int i);
 
 /* Lines that the text takes, w columns wide, behind a label. */
 int prompt_lines(int w, const char *label, bool ascii);
-/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there. */
-void prompt_draw(struct pen *p, const char *label, const char *empty);
+/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is NULL. Not awake: keys
+ * go elsewhere; all of it is dim, without a cursor. */
+void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake);
 
 #endif

@@ -29,6 +29,14 @@ struct view_wish {
 
 struct breaks;
 
+/* Turns that were said and are not asked yet: no event knows them. */
+enum { VIEW_WAITING = 16 };
+struct view_waiting {
+	char *text[VIEW_WAITING]; /* oldest first */
+	int n;
+	const char *why; /* what they wait for */
+};
+
 /* Where the person is looking; shared by all views, so that choosing a token shows its page. */
 struct view_state {
 	int64_t request;   /* request in focus; 0: that of branch */
@@ -42,6 +50,8 @@ struct view_state {
 	struct view_wish wish;
 	struct breaks *breaks; /* watches; NULL: there are none */
 	const struct lens_look *lens; /* the deep look, NULL: none was asked for */
+	const struct view_waiting *waiting; /* NULL: none can be */
+	int64_t anew;      /* the request after which a new conversation was begun; 0: none, or something was said since */
 	bool focused;      /* the view being drawn has the focus */
 	bool zoomed;       /* it fills the screen */
 };

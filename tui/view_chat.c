@@ -23,8 +23,10 @@ struct turn {
 	struct wrap asked, answer;
 	char trimmed[96], futures[128], after[200];
 	int32_t n_lines; /* with the blank line before it */
-	bool same_question;
+	bool same_question, anew;
 };
+
+static const char anew_words[] = "a new conversation: the model sees nothing from above";
 
 static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
 {
@@ -40,6 +42,25 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 
 	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
 		   r->text && !strcmp(before->text, r->text);
+}
+
+static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
+{
+	int32_t n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt;
+
+	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
+}
+
+/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the other, asked again. */
+static bool begins_anew(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = previous(t, r);
+
+	if (!before || r->kind != EV_REQUEST_KIND_chat || r->stem.request || r->trimmed_turns)
+		return false;
+	while (before->stem.request && previous(t, before))
+		before = previous(t, before);
+	return !begins_alike(before, r);
 }
 
 /* Of the request whose answer a fork goes on with. */
@@ -133,7 +154,7 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
 					  bool ascii)
 {
-	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r) };
+	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r) };
 	side_words(n, t, r);
 	if (r->text && !n->same_question)
 		wrap_add_text(&n->asked, r->text, strlen(r->text));
@@ -146,7 +167,7 @@ static void turn_make(struct turn *n, const struct timeline *t, const struct tl_
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
-	n->n_lines = !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
 				 (n->after[0] != 0);
 }
 
@@ -161,10 +182,22 @@ static const struct tl_search *searching(const struct timeline *t)
 	return s;
 }
 
+static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
+
+/* A turn that was said and not asked yet; why: what it waits for. */
+static void turn_of_waiting(struct turn *n, const struct timeline *t, const char *text, const char *why, int width,
+							bool ascii)
+{
+	*n = (struct turn){ .t = t, .r = &nobody };
+	wrap_add_text(&n->asked, text, strlen(text));
+	wrap_lines(&n->asked, width, ascii);
+	snprintf(n->after, sizeof n->after, "%s", why);
+	n->n_lines = 1 + n->asked.n_lines + 1;
+}
+
 /* A turn that a search answers: what leads by now. */
 static void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
 {
-	static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
 	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
 	bool leads;
 
@@ -260,6 +293,11 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 	int x = LABEL_W;
 
 	y -= top;
+	if (n->anew) {
+		in.ink = INK_RULE;
+		pen_hline(&in, 0, ++y, p->r.w);
+		view_put(&in, LABEL_W, y++, INK_TEXT, " %s ", anew_words);
+	}
 	y += !n->same_question;
 	if (n->trimmed[0])
 		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->trimmed);
@@ -319,6 +357,25 @@ struct page { /* turns from the newest backwards, until the window is filled */
 	int n_left;     /* requests of other branches */
 };
 
+/* What stands below the newest request. */
+static void unanswered(struct page *g, const struct timeline *t, const struct view_state *s, int width, bool ascii)
+{
+	const struct view_waiting *w = s->waiting;
+	const struct tl_request *r = timeline_chat(t);
+	char why[96];
+
+	for (int i = w ? w->n : 0; i-- > 0;) {
+		snprintf(why, sizeof why, "%s%s", w->why, i + 1 == w->n ? " · Esc takes it back" : "");
+		turn_of_waiting(&g->turn[g->n++], t, w->text[i], why, width, ascii);
+	}
+	if (searching(t))
+		turn_of_search(&g->turn[g->n++], t, searching(t), width, ascii);
+	if (s->anew && r && r->id == s->anew)
+		g->turn[g->n++] = (struct turn){ .t = t, .r = &nobody, .anew = true, .n_lines = 2 };
+	for (int32_t i = 0; i < g->n; i++)
+		g->lines += g->turn[i].n_lines;
+}
+
 /* Enough turns to fill `want` lines, and to have the cursor. */
 static void page_make(struct page *g, const struct timeline *t, const struct view_state *s, int64_t want,
 					  int width, bool ascii, bool find_cursor)
@@ -328,10 +385,8 @@ static void page_make(struct page *g, const struct timeline *t, const struct vie
 	*g = (struct page){ .cursor = -1 };
 	shown = view_shown(t, s, &g->n_left);
 	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
-	if (g->turn && searching(t)) {
-		turn_of_search(&g->turn[0], t, searching(t), width, ascii);
-		g->lines = g->turn[g->n++].n_lines;
-	}
+	if (g->turn)
+		unanswered(g, t, s, width, ascii);
 	for (int32_t i = t->n_requests; shown && g->turn && i-- > 0;) {
 		struct turn *n = &g->turn[g->n];
 		int32_t at;
@@ -453,7 +508,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
 		pen_head(p, "chat", words);
 	}
-	if (!timeline_chat(t) && !searching(t)) {
+	if (!timeline_chat(t) && !searching(t) && !(s->waiting && s->waiting->n)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
 		view_nothing(head ? &in : p, "nothing said yet: type below");

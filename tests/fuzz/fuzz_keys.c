@@ -81,7 +81,7 @@ static void draw(unsigned shape)
 	if (canvas_resize(&c, 1 + (int)(shape % 97), 1 + (int)(shape % 7), NULL) < 0)
 		return;
 	p = pen_of(&c, (struct rect){ 0, 0, c.w, c.h });
-	prompt_draw(&p, "you ›", "empty");
+	prompt_draw(&p, "you ›", "empty", true);
 	assert(c.cursor_x < c.w + 2 && c.cursor_y < c.h);
 	assert(prompt_lines(c.w, "you ›", c.ascii) >= 1);
 	commands_hint(&host, prompt_text(), hint, sizeof hint);

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""A chat and a replay under a person's hands, in a real terminal (tmux): which key reaches what, and what the screen
+says about it. Speaks TAP; `tests/test_chat_hands.py NAME …` runs only these. Only the standard library.
+"""
+import os
+import re
+import shutil
+import sys
+
+from screens import Failure, main
+
+
+def prompt_line(screen):
+    """What stands in the prompt, without its label."""
+    lines = [m.group(1) for m in re.finditer(r"^ ?(?:you )?› ?(.*)$", screen.text(), re.M)]
+    return lines[-1].rstrip() if lines else None
+
+
+def expect_prompt(screen, text):
+    screen.wait(r"^ ?(?:you )?› " + re.escape(text) + r"\s*$")
+
+
+def reversed_text(screen, y):
+    """What of a line is drawn in reverse."""
+    parts = re.split(r"\x1b\[([\d;]*)m", screen.tmux("capture-pane", "-e", "-p", "-t", "t").split("\n")[y])
+    found, on = "", False
+    for style, text in zip(parts[1::2], parts[2::2]):
+        codes = style.split(";")
+        on = "7" in codes or (on and codes[0] not in ("", "0"))
+        found += text if on else ""
+    return found
+
+
+def head_of(screen, name):
+    """The line at whose beginning, or behind a gap, a view's head stands."""
+    for y, line in enumerate(screen.text().split("\n")):
+        if re.search(rf"(?:^|\s|[⁰-⁹¹²³]){name} ─", line):
+            return y
+    raise Failure(f"no head {name}:\n{screen.text()}")
+
+
+def enter(screen, text):
+    screen.type(text)
+    screen.keys("Enter")
+
+
+def paste(screen, text):
+    screen.tmux("set-buffer", text)
+    screen.tmux("paste-buffer", "-p", "-t", "t")
+
+
+def test_a_key_that_closes_types(suite):
+    """a key that closes a list or a help reaches the prompt; Esc and Enter only close; a replay takes it, too"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "a.db")
+        enter(s, "/break entropy > 99")
+        enter(s, "/break")
+        s.wait("key closes")
+        enter(s, "/find text = ' nowhere'")
+        s.wait("key closes", gone=True)
+        if re.search(r"^ ai", s.text(), re.M):
+            raise Failure("the command went to the model:\n" + s.text())
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("hello")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello")
+        s.keys("F1")
+        s.wait("key closes")
+        paste(s, " world")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello world")
+        s.keys("F1")
+        s.wait("key closes")
+        s.keys("Enter")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello world")
+        s.keys("C-u")
+        suite.ask(s, "a b c", 20)
+        suite.quit(s)
+        suite.replay(s, "a.db")
+        s.keys("F1")
+        s.wait("key closes")
+        enter(s, "/goto 7")
+        s.wait("step 7 of")
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("q")  # in a pager it leaves the text, and nothing else
+        s.wait("key closes", gone=True)
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("+")
+        s.wait("2×")
+        s.wait("key closes", gone=True)
+        s.type("q")
+        s.wait(r"^\$$")
+        s.type("clear; " + suite.command("diff", "--view", "a.db", "a.db"))
+        s.keys("Enter")
+        s.wait("q quits|equal|A  ")
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("q")
+        s.wait("key closes", gone=True)
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_the_present(suite):
+    """an earlier step: the ways to the present that the screen promises lead there, whatever has the keys"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "p.db")
+        suite.ask(s, "a b c", 20)
+        for focus in ("prompt", "typed", "views"):
+            s.keys("F9")
+            s.wait("the past: step 19")
+            if focus == "typed":
+                s.type("draft")
+            if focus == "views":
+                s.keys("C-o")
+                s.wait("Esc back")
+            promise = re.search(r"F5 goes on from here · (.*): the present", s.wait("the present")).group(1)
+            for key in promise.split(" or "):
+                if not re.search("the past", s.text()):
+                    s.keys("F9")
+                    s.wait("the past: step 19")
+                s.keys({"Esc": "Escape"}.get(key, key))
+                s.wait("the past", gone=True)
+            if focus == "typed":
+                expect_prompt(s, "draft")
+                s.keys("C-u")
+        s.keys("C-o")
+        s.wait("Esc back", gone=True)
+        s.keys("F9")
+        s.wait("F5 goes on from here")
+        s.keys("F5")
+        s.wait("the past", gone=True)
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_who_has_the_keys(suite):
+    """prompt or views: a bar over the view that has the keys, and a dim prompt that says how to return"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--no-record")
+        suite.ask(s, "a b c", 20)
+        if "the views have the keys" in s.text() or reversed_text(s, head_of(s, "chat")):
+            raise Failure("the prompt has the keys:\n" + s.text())
+        s.keys("C-o")
+        s.wait("the views have the keys · Ctrl-O")
+        bar = reversed_text(s, head_of(s, "chat"))
+        if not re.fullmatch(r"chat ─+ .*accepted", bar):
+            raise Failure(f"no bar over the view: {bar!r}")
+        s.keys("2", "Enter")
+        s.wait("the views have the keys")
+        s.keys("Escape")
+        s.wait("KV pages")
+        s.wait("the views have the keys")  # one step back, and that is seen
+        s.type("x")
+        s.wait("means nothing to them: Ctrl-O")
+        s.keys("C-o")
+        s.wait("the views have the keys", gone=True)
+        enter(s, "3")
+        s.wait(r"you +3\b")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_waiting_turns(suite):
+    """turns that wait are seen at once, with what they wait for; Esc takes the newest back into the prompt"""
+    s = suite.screen(120, 40)
+    try:
+        large = os.path.join(s.folder, "large.gguf")
+        shutil.copy(suite.model, large)
+        os.truncate(large, 1 << 40)  # of which only its hash asks: opening it takes until we are done
+        s.type("clear; " + suite.command("chat", "--model", large, "--record", "w.db"))
+        s.keys("Enter")
+        s.wait("opening the model")
+        enter(s, "early bird")
+        s.wait(r"you +early bird")
+        s.wait("waits for the model · Esc takes it back")
+        s.keys("C-c")
+        s.wait("early bird", gone=True)
+        s.keys("C-c")
+        s.wait(r"^\$$")
+        suite.chat(s, "--no-record")
+        s.keys("F5")
+        s.wait("paused")
+        enter(s, "first turn")
+        s.wait("waiting for")
+        enter(s, "second turn")
+        s.wait(r"you +second turn")
+        enter(s, "third turn")
+        s.wait(r"you +third turn")
+        s.wait("waits: the engine is paused, F5 goes on")
+        s.keys("Escape")
+        s.wait(r"^ you +third turn", gone=True)
+        expect_prompt(s, "third turn")
+        s.keys("C-u")
+        s.keys("F5")
+        s.wait("step 40")
+        if re.search("waits:|waits for", s.text()) or not re.search(r"you +second turn", s.text()):
+            raise Failure(s.text())
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_new_draws_a_line(suite):
+    """/new draws a line at once, which stays when the next turn is said, and a replay has it"""
+    line = "a new conversation: the model sees nothing from above"
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "n.db", "--max-tokens", "4")
+        suite.ask(s, "old text", 4)
+        enter(s, "/new")
+        s.wait(f"─ {line} ─")
+        enter(s, "and quite another")
+        s.wait("step 8")
+        rows = s.text().split("\n")
+        at = [next(i for i, row in enumerate(rows) if what in row) for what in ("old text", line, "and quite another")]
+        if at != sorted(at) or s.text().count(line) != 1:
+            raise Failure(s.text())
+        enter(s, "/retry")  # asked again: no new one
+        s.wait("step 12")
+        if s.text().count(line) > 1:
+            raise Failure(s.text())
+        suite.quit(s)
+        suite.replay(s, "n.db")
+        s.keys("End")
+        s.wait(f"─ {line} ─")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
