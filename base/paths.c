@@ -104,7 +104,7 @@ int paths_new_recording(char **path, struct err *e)
 		if (paths_data(name, path, e))
 			return -1;
 		/* Made here and now, empty, so that a session begun at the same moment takes another. */
-		fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			close(fd);
 		if (fd >= 0 || errno != EEXIST)
@@ -113,6 +113,14 @@ int paths_new_recording(char **path, struct err *e)
 		*path = NULL;
 	}
 	return err_set(e, ERR_IO, "there are too many recordings of %s", stamp);
+}
+
+void paths_drop_recording(const char *path)
+{
+	struct stat st;
+
+	if (!stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size)
+		unlink(path);
 }
 
 int paths_last_recording(char **path, struct err *e)

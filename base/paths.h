@@ -18,6 +18,8 @@ int paths_history(char **path, struct err *e);
 /* A file for a new recording, named after the local time. It is there and empty, so that no other session
  * takes the name; where it cannot be made, whoever opens it learns why. */
 int paths_new_recording(char **path, struct err *e);
+/* Deletes such a file if it is still empty: nothing was recorded after all. */
+void paths_drop_recording(const char *path);
 /* The newest recording among those, by time of change. ERR_IO if there is none. */
 int paths_last_recording(char **path, struct err *e);
 

@@ -36,8 +36,11 @@ static int record(struct session *s, const struct cli *c, struct err *e)
 	s->wanted = c->record != NULL;
 	if (c->record)
 		return open_recording(s, c->record, e);
-	if (paths_new_recording(&path, &why) || open_recording(s, path, &why))
+	if (paths_new_recording(&path, &why) || open_recording(s, path, &why)) {
 		fprintf(stderr, "cutaway: not recorded: %s\n", why.text);
+		if (path)
+			paths_drop_recording(path);
+	}
 	free(path);
 	return 0;
 }

@@ -28,14 +28,13 @@ static struct tui_options screen_options(const struct cli *c)
  * reserved is taken away. */
 static void tell_recording(const char *path, bool recorded)
 {
-	struct stat st;
 	char *clean = text_clean(path, strlen(path), false, NULL);
 	const char *quote = clean && strpbrk(clean, " \t'\"\\$&;()<>|*?[]#~`!") ? "'" : "";
 
-	if (recorded && clean)
+	if (recorded && clean && !access(path, F_OK)) /* it may have been deleted */
 		fprintf(stderr, "recorded in %s\nsee it again:  cutaway replay %s%s%s\n", clean, quote, clean, quote);
-	else if (!recorded && !stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size)
-		unlink(path);
+	else if (!recorded)
+		paths_drop_recording(path);
 	free(clean);
 }
 

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """What the program writes, and what it must not: a file that is there, a device, a link, a terminal, a descriptor that
 was closed. And files that are made to take long. Runs on tiny random models. TAP; Python's standard library alone."""
+import fcntl
 import os
 import pty
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-files-")
@@ -179,6 +183,128 @@ def test_closed_descriptors():
     check("a closed standard output is told", done.returncode == 4 and b"standard output" in done.stderr, done)
 
 
+def chat(*args, act):
+    """A chat on a terminal from its first screen to /quit; act is called while it runs. (status, what it said at last)"""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    child = subprocess.Popen([PROGRAM, "chat", "--model", TINY, "--max-tokens", "30", *args], stdin=slave, stdout=slave,
+                             stderr=subprocess.PIPE, cwd=TMP.name, env={**ENV, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"})
+    os.close(slave)
+    threading.Thread(target=drain, args=(master,), daemon=True).start()
+    try:
+        act(lambda text: os.write(master, text.encode() + b"\r"))
+        os.write(master, b"/quit\r")
+        err = child.communicate(timeout=60)[1].decode("utf-8", "replace")
+    finally:
+        child.kill()
+        os.close(master)
+    return child.returncode, err
+
+
+def drain(fd):
+    try:
+        while os.read(fd, 65536):
+            pass
+    except OSError:
+        pass
+
+
+def rows(path, query):
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return db.execute(query).fetchall()
+    except sqlite3.Error:
+        return []
+    finally:
+        db.close()
+
+
+def wait_for(path, query="SELECT 1 FROM finish"):
+    """Until a recording that is written has such a row."""
+    while not (os.path.exists(path) and rows(path, query)):  # tests/run ends what never ends
+        time.sleep(0.05)
+
+
+def test_save():
+    path, copy = below("live.db"), below("copy.db")
+    reader = []
+
+    def act(type_line):
+        type_line("Hello")
+        wait_for(path)
+        reader.append(sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False))
+        reader[0].execute("BEGIN")
+        reader[0].execute("SELECT count(*) FROM token").fetchone()  # holds the WAL as it is now
+        type_line("Hello again")
+        wait_for(path, "SELECT 1 FROM finish WHERE request = 2")
+        type_line("/save copy.db")
+
+    status, err = chat("--record", path, act=act)
+    check("the chat ended in order", status == 0 and "recorded in" in err, f"{status} {err}")
+    check("the copy of a recording that somebody reads is whole", rows(copy, "PRAGMA integrity_check") == [("ok",)] and
+          rows(copy, "SELECT count(*) FROM closed") == [(1,)] and
+          rows(copy, "SELECT * FROM token") == rows(path, "SELECT * FROM token"), err)
+    reader[0].close()
+    status, out, err = cutaway("verify", "--model", TINY, copy)
+    check("and is verified", status == 0 and b"all equal" in out, f"{status} {out} {err}")
+    left = sorted(f for f in os.listdir(TMP.name) if f.startswith("copy"))
+    check("it is one file, out of WAL mode, for this user alone", left == ["copy.db"] and read(copy)[18:20] == b"\1\1" and
+          os.stat(copy).st_mode & 0o777 == 0o600, f"{left} {oct(os.stat(copy).st_mode)}")
+
+
+def test_modes():
+    path = below("private.db")
+    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--raw", "--temp", "2", "--record", path, "Hello"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV)
+    while not os.path.exists(path + "-wal") and child.poll() is None:
+        time.sleep(0.01)
+    modes = {f: os.stat(below(f)).st_mode & 0o777 for f in os.listdir(TMP.name) if f.startswith("private")}
+    child.communicate()
+    check("a recording is for this user alone, with all that belongs to it", modes and set(modes.values()) == {0o600}, modes)
+    cutaway("run", "--model", TINY, "--max-tokens", "2", "Hello")
+    found = [os.path.join(d, f) for d, _, files in os.walk(ENV["XDG_DATA_HOME"]) for f in files]
+    check("also under its own name", found and all(os.stat(f).st_mode & 0o777 == 0o600 for f in found), found)
+
+
+def test_failed_creation():
+    folder, link = below("empty"), below("nowhere.db")
+    os.mkdir(folder)
+    limited = 'ulimit -f 16; exec "$0" "$@"'  # blocks of 512 or 1,024 bytes: less than the schema
+    data = below("limited")
+    for what, args in (("--record", ["--record", os.path.join(folder, "x.db")]), ("its own name", [])):
+        done = subprocess.run(["sh", "-c", "trap '' XFSZ; " + limited, PROGRAM, "run", "--model", TINY, *args, "Hello"],
+                              capture_output=True, env={**ENV, "XDG_DATA_HOME": data})
+        left = [f for d, _, files in list(os.walk(folder)) + list(os.walk(data)) for f in files]
+        check(f"a recording that cannot be begun leaves nothing ({what})", b"record" in done.stderr and not left,
+              f"{done.stderr} {left}")
+    os.symlink(below("gone/x.db"), link)
+    status, _, err = cutaway("run", "--model", TINY, "--record", link, "Hello")
+    check("--record of a link to nothing: what it is", status == 4 and "link" in err, f"{status} {err}")
+
+
+def test_deleted_recording():
+    path, other = below("deleted.db"), below("other.db")
+
+    def act(type_line):
+        type_line("Hello")
+        wait_for(path)
+        os.unlink(path)
+
+    status, err = chat("--record", path, act=act)
+    check("a recording that was deleted meanwhile is told, and not to be seen again", status == 4 and "deleted" in err and
+          "recorded in" not in err, f"{status} {err}")
+
+    def move(type_line):
+        type_line("Hello")
+        wait_for(path)
+        os.rename(path, other)
+
+    status, err = chat("--record", path, act=move)
+    check("one that was moved is told, and whole where it is", status == 4 and "moved" in err and
+          rows(other, "PRAGMA integrity_check") == [("ok",)] and rows(other, "SELECT count(*) FROM finish") == [(1,)],
+          f"{status} {err}")
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     write(TINY + ".txt", b"Once upon a time")
@@ -187,7 +313,8 @@ def main():
         print("Bail out!", err)
         return 1
     words = sys.argv[1:]
-    for test in (test_export_file, test_terminal, test_closed_pipes, test_closed_descriptors):
+    for test in (test_export_file, test_terminal, test_closed_pipes, test_closed_descriptors, test_save, test_modes,
+                 test_failed_creation, test_deleted_recording):
         if not words or any(word in test.__name__ for word in words):
             test()
     print(f"1..{count}")

@@ -158,9 +158,11 @@ static void read_cut_off(void)
 
 static void copy_file(const char *from_suffix, const char *to)
 {
-	char command[600];
+	char command[900];
 
-	snprintf(command, sizeof command, "cp '%s%s' '%s%s'", path, from_suffix, to, from_suffix);
+	/* for others, too, as its owner would let them read it */
+	snprintf(command, sizeof command, "cp '%s%s' '%s%s' && chmod 644 '%s%s'", path, from_suffix, to, from_suffix, to,
+			 from_suffix);
 	assert_int_equal(system(command), 0);
 }
 
@@ -186,6 +188,7 @@ static void test_read_only_dir(void **state)
 	copy_file("-wal", copy);
 	assert_int_equal(writer_close(w, &e), 0);
 	ring_close(ring);
+	assert_int_equal(chmod(path, 0644), 0);
 	as_nobody(read_in_read_only_dir);
 
 	strcpy(path, copy);

@@ -65,8 +65,11 @@ static int refuse_open(const char *path, struct err *e)
 {
 	int error = errno;
 	const char *advice = "";
+	struct stat st;
 
-	if (error == ENOENT)
+	if (error == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode))
+		advice = "; it is a link to a file that is not there: remove it, or record elsewhere with --record FILE";
+	else if (error == ENOENT)
 		advice =
 			"; its directory does not exist: create it, or record elsewhere with --record FILE";
 	else if (error == EACCES || error == EROFS || error == EPERM)
@@ -97,7 +100,7 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 
 	if (!stat(r->path, &st) && (st.st_size || !S_ISREG(st.st_mode)))
 		return refuse_existing(r, &st, e);
-	r->fd = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	r->fd = open(r->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	*made = r->fd >= 0;
 	if (r->fd < 0 && errno == EEXIST)
 		r->fd = open(r->path, O_RDWR | O_CLOEXEC);
@@ -189,10 +192,28 @@ static int measure(struct recording *r, struct err *e)
 	return 0;
 }
 
+static void delete_beside(const char *path, const char *ending)
+{
+	char *name = sqlite3_mprintf("%s%s", path, ending);
+
+	if (name)
+		unlink(name);
+	sqlite3_free(name);
+}
+
+/* Of a recording that could not be begun: a file that was there is empty again. */
+static void leave_nothing(const char *path, bool made)
+{
+	delete_beside(path, "-wal");
+	delete_beside(path, "-shm");
+	if (made ? unlink(path) : truncate(path, 0))
+		return; /* the error that led here is the one to tell */
+}
+
 int recording_create(struct recording **out, const char *path, struct err *e)
 {
 	struct recording *r = calloc(1, sizeof *r);
-	bool made = false;
+	bool made = false, taken = false;
 
 	*out = NULL;
 	if (!r)
@@ -205,15 +226,17 @@ int recording_create(struct recording **out, const char *path, struct err *e)
 		err_set(e, ERR_MEMORY, "out of memory for the recording");
 		goto fail;
 	}
-	if (schema_check_library(e) || take_file(r, &made, e) || open_database(r, e) ||
-		prepare_all(r, e) || measure(r, e))
+	if (schema_check_library(e) || take_file(r, &made, e))
+		goto fail;
+	taken = true;
+	if (open_database(r, e) || prepare_all(r, e) || measure(r, e))
 		goto fail;
 	*out = r;
 	return 0;
 fail:
 	recording_close(r, true);
-	if (made)
-		unlink(path);
+	if (taken || made)
+		leave_nothing(path, made);
 	return -1;
 }
 
@@ -340,6 +363,17 @@ int recording_sync(struct recording *r, struct err *e)
 		return -1;
 	r->size.synced_seq = r->size.seq;
 	return 0;
+}
+
+int recording_check(const struct recording *r, struct err *e)
+{
+	struct stat ours, there;
+
+	if (fstat(r->fd, &ours) ||
+		(!stat(r->path, &there) && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino))
+		return 0;
+	return err_set(e, ERR_IO, "recording to %s: the file was %s while it was written, and nothing more is recorded",
+				   r->path, ours.st_nlink ? "moved or renamed" : "deleted");
 }
 
 struct recording_size recording_size(const struct recording *r)

@@ -112,10 +112,10 @@ static void *writer_main(void *arg)
 	struct writer *w = arg;
 	struct ring_stats stats;
 	struct err e = { 0 };
-	bool stop = false;
+	bool stop = false, moved = false;
 	int rc = 0;
 
-	while (!rc && !stop) {
+	while (!rc && !moved && !stop) {
 		ring_wait(w->cursor, IDLE_MS);
 		if (!hurried(w, &stop)) {
 			/* A flood ends the sleep early, so that the ring does not fill up. */
@@ -124,6 +124,7 @@ static void *writer_main(void *arg)
 			hurried(w, &stop);
 		}
 		rc = drain(w, &e) || sync_when_due(w, &e);
+		moved = !rc && recording_check(w->recording, &e);
 	}
 	ring_cursor_release(w->cursor);
 	recording_close(w->recording, rc != 0);

@@ -1,12 +1,11 @@
 /* What the / commands do to a live session. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trace/recording.h"
 #include "tui/chat.h"
 #include "tui/load.h"
 
@@ -266,31 +265,9 @@ static int save(struct app *a, const char *path, struct err *e)
 	return 0;
 }
 
-static int copy_bytes(int from, int to)
-{
-	ssize_t n;
-
-	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
-		;
-	return n < 0 ? -1 : fsync(to);
-}
-
 int chat_copy_recording(struct chat *c, struct err *e)
 {
-	int from, to, result = 0;
-
-	if (!c->copy_to)
-		return 0;
-	from = open(c->options->record, O_RDONLY | O_CLOEXEC);
-	to = open(c->copy_to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (from < 0 || to < 0 || copy_bytes(from, to) < 0)
-		result = err_set(e, ERR_IO, "the recording could not be copied to %s: %s (it is in %s)", c->copy_to,
-						 strerror(errno), c->options->record);
-	if (from >= 0)
-		close(from);
-	if (to >= 0)
-		close(to);
-	return result;
+	return c->copy_to ? recording_copy(c->options->record, c->copy_to, e) : 0;
 }
 
 /* --- the command host --- */
