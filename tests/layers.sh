@@ -24,7 +24,7 @@ check "trace includes of the engine only events" \
 check "sessions include neither tui nor cli" "$(includes '-r sessions' '(tui|cli)/')"
 check "views ask neither engine nor log" \
 	"grep -nE '^#include \"(engine/engine.h|engine/actor.h|trace/)' tui/view_*.c tui/timeline*.c"
-check "only tui/term.c sees ncurses" "$(includes '-r base kernels engine trace sessions tui cli' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term\.c')"
+check "only tui/term*.c see ncurses" "$(includes '-r base kernels engine trace sessions tui cli' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term(|_keys|_impl)\.[ch]')"
 check "only tui/prompt.c sees readline" "$(includes '-r base kernels engine trace sessions tui cli' 'readline/' 'tui/prompt\.c')"
 check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
 check "only kernels/cuda includes CUDA's headers or the kernels' own" \

@@ -23,33 +23,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define NCURSES_WIDECHAR 1
-#define NCURSES_NOMACROS 1
-#include <curses.h>
-#include <term.h>
-
 #include "tui/crash.h"
+#include "tui/term_impl.h"
 
-enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25, GIVE_UP_MS = 500 };
-
-struct terminal {
-	SCREEN *screen;
-	WINDOW *keys; /* a pad: reading keys from it draws nothing */
-	FILE *memory; /* where ncurses writes */
-	int out;      /* the terminal, a file description of our own that does not block */
-	struct termios found, ours;
-	struct theme theme;
-	bool ascii, gone;
-	int w, h;
-	char *frame; /* bytes of the last frame */
-	size_t frame_size, frame_sent;
-	struct canvas shown;
-	bool anew;
-	short pair[INK_N * INK_N]; /* 0: not asked for yet */
-	char *paste;
-	size_t paste_size;
-	bool pasting;
-};
+enum { GIVE_UP_MS = 500 };
 
 static int crash_byte(int c)
 {
@@ -76,6 +53,12 @@ static void arm_crash(const struct terminal *t)
 
 /* --- bytes to the terminal --- */
 
+static void memory_empty(struct terminal *t)
+{
+	if (ftruncate(fileno(t->memory), 0) < 0 || lseek(fileno(t->memory), 0, SEEK_SET) < 0)
+		t->gone = true;
+}
+
 /* Takes what ncurses wrote behind the bytes not sent yet. */
 static void frame_take(struct terminal *t)
 {
@@ -100,19 +83,17 @@ static void frame_take(struct terminal *t)
 	} else {
 		t->anew = true;
 	}
-	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		t->gone = true;
+	memory_empty(t);
 }
 
 /* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal. Its word to the terminal (smm)
  * would make Alt send letters with the 8th bit set; nobody gets to see it. */
-static void take_8_bits(struct terminal *t)
+static void keep_8_bits(struct terminal *t)
 {
 	frame_take(t);
-	meta(t->keys, TRUE);
+	meta(stdscr, TRUE);
 	fflush(t->memory);
-	if (ftruncate(fileno(t->memory), 0) < 0 || lseek(fileno(t->memory), 0, SEEK_SET) < 0)
-		t->gone = true;
+	memory_empty(t);
 }
 
 /* A sequence that ncurses has no name for. Behind what ncurses wrote so far. */
@@ -260,26 +241,15 @@ static void choose_colours(struct terminal *t, const struct term_options *o)
 	t->theme.depth = COLORS < 256 ? THEME_16 : tigetflag("RGB") > 0 ? THEME_TRUE : THEME_256;
 }
 
-static void choose_modes(struct terminal *t)
+static void choose_modes(void)
 {
 	/* ncurses has caught these; stopping and ending are ours. */
 	signal(SIGTSTP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
-	set_escdelay(ESC_DELAY_MS);
 	noecho();
 	raw();
 	nonl();
-	t->keys = newpad(1, 1);
-	keypad(t->keys, TRUE);
-	nodelay(t->keys, TRUE);
-	take_8_bits(t);
-	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for itself. */
-	if (strncmp(getenv("TERM"), "linux", 5))
-		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
-	mouseinterval(0);
-	define_key("\033[200~", PASTE_BEGIN);
-	define_key("\033[201~", PASTE_END);
 }
 
 int term_open(struct terminal **out, const struct term_options *o, struct err *e)
@@ -308,7 +278,9 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	}
 	resizeterm(t->h, t->w);
 	choose_colours(t, o);
-	choose_modes(t);
+	choose_modes();
+	keep_8_bits(t);
+	term_keys_open(t);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	send_text(t, "\033[?2004h");
@@ -497,114 +469,4 @@ void term_suspend(struct terminal *t)
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	send_text(t, "\033[?2004h");
 	term_resize(t);
-}
-
-/* --- keys --- */
-
-static const struct {
-	int curses, key;
-	const char *seq;
-} key_table[] = {
-	{ KEY_UP, KEY_UP_, "\033[A" },           { KEY_DOWN, KEY_DOWN_, "\033[B" },
-	{ KEY_RIGHT, KEY_RIGHT_, "\033[C" },     { KEY_LEFT, KEY_LEFT_, "\033[D" },
-	{ KEY_HOME, KEY_HOME_, "\033[H" },       { KEY_END, KEY_END_, "\033[F" },
-	{ KEY_PPAGE, KEY_PAGE_UP, "\033[5~" },   { KEY_NPAGE, KEY_PAGE_DOWN, "\033[6~" },
-	{ KEY_DC, KEY_DELETE_, "\033[3~" },      { KEY_IC, KEY_INSERT_, "\033[2~" },
-	{ KEY_BACKSPACE, KEY_BACKSPACE_, "\177" }, { KEY_BTAB, KEY_BACKTAB, "\033[Z" },
-	{ KEY_ENTER, KEY_ENTER_, "\r" },
-};
-
-static int read_byte(struct terminal *t)
-{
-	return wgetch(t->keys);
-}
-
-static bool mouse_take(struct term_key *k)
-{
-	MEVENT m;
-
-	if (getmouse(&m) != OK)
-		return false;
-	k->code = KEY_MOUSE_;
-	k->x = m.x;
-	k->y = m.y;
-	k->button = m.bstate & BUTTON4_PRESSED	 ? MOUSE_WHEEL_UP
-				: m.bstate & BUTTON5_PRESSED ? MOUSE_WHEEL_DOWN
-											 : MOUSE_CLICK;
-	return true;
-}
-
-/* Gathers a paste until its end, over several calls if need be. What is too long is dropped. */
-static bool key_paste(struct terminal *t, struct term_key *k)
-{
-	int c;
-
-	if (!t->paste)
-		t->paste = malloc(PASTE_MAX);
-	while ((c = read_byte(t)) != ERR) {
-		if (c == PASTE_END) {
-			t->pasting = false;
-			k->code = KEY_PASTE_;
-			k->text = t->paste;
-			k->size = t->paste_size;
-			return t->paste != NULL;
-		}
-		if (c < 256 && t->paste && t->paste_size < PASTE_MAX)
-			t->paste[t->paste_size++] = (char)c;
-	}
-	return false;
-}
-
-static void key_special(int c, struct term_key *k)
-{
-	static char other[32];
-	char *bound;
-
-	for (size_t i = 0; i < sizeof key_table / sizeof *key_table; i++)
-		if (key_table[i].curses == c) {
-			k->code = key_table[i].key;
-			k->seq = key_table[i].seq;
-			return;
-		}
-	if (c >= KEY_F(1) && c <= KEY_F(12)) {
-		k->code = KEY_F1_ + (c - KEY_F(1));
-		return;
-	}
-	/* A key that is not ours (Ctrl-Left …): readline may know the bytes it sent. */
-	k->code = KEY_INSERT_;
-	bound = keybound(c, 0);
-	snprintf(other, sizeof other, "%s", bound ? bound : "");
-	free(bound);
-	k->seq = other;
-}
-
-bool term_key(struct terminal *t, struct term_key *k)
-{
-	static char byte[2];
-	int c;
-
-	memset(k, 0, sizeof *k);
-	k->seq = "";
-	if (t->pasting)
-		return key_paste(t, k);
-	while ((c = read_byte(t)) != ERR) {
-		if (c == PASTE_BEGIN) {
-			t->pasting = true;
-			t->paste_size = 0;
-			return key_paste(t, k);
-		}
-		if (c == KEY_MOUSE && mouse_take(k))
-			return true;
-		if (c == KEY_MOUSE || c == KEY_RESIZE || c == PASTE_END)
-			continue;
-		if (c < 256) {
-			k->code = c;
-			byte[0] = (char)c;
-			k->seq = byte;
-		} else {
-			key_special(c, k);
-		}
-		return true;
-	}
-	return false;
 }

@@ -1,4 +1,4 @@
-/* The terminal: the only place that knows ncurses.
+/* The terminal: the only module that knows ncurses.
  *
  * Shows a canvas and hands over keys. Never waits for the terminal: ncurses writes its frames to memory, and
  * term_flush() passes on what the terminal takes. While a frame is on its way, term_draw() does nothing, so a
