@@ -60,15 +60,21 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int64_t begin_request(enum ev_code_request_kind kind)
+static int64_t begin_sample(enum ev_code_request_kind kind, int64_t sample)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_request);
 	ev.u.request.request = next_request;
 	ev.u.request.kind = kind;
+	ev.u.request.sample = sample;
 	conversation_sink(c, &ev);
 	return next_request++;
+}
+
+static int64_t begin_request(enum ev_code_request_kind kind)
+{
+	return begin_sample(kind, 0);
 }
 
 static void token(int64_t request, int32_t id)
@@ -256,14 +262,12 @@ static void forks_and_retries_share_the_prompt(void **state)
 
 	(void)state;
 	answer(100, 5);
-	assert_int_equal(conversation_repeat(c, true, &q, NULL), 0);
+	assert_int_equal(conversation_repeat(c, &q, NULL), 0);
 	assert_int_equal(q.n_ids, n);
 	assert_int_equal(q.sample, 1);
-	assert_int_equal(conversation_repeat(c, false, &q, NULL), 0);
-	assert_int_equal(q.sample, 0);
 	conversation_expect(c, 2);
-	id[0] = begin_request(EV_REQUEST_KIND_fork);
-	id[1] = begin_request(EV_REQUEST_KIND_fork);
+	id[0] = begin_sample(EV_REQUEST_KIND_fork, q.sample);
+	id[1] = begin_sample(EV_REQUEST_KIND_fork, q.sample + 1);
 	token(id[0], 100);
 	token(id[1], 101);
 	assert_int_equal(conversation_running(c, id, 4), 2);
@@ -272,6 +276,41 @@ static void forks_and_retries_share_the_prompt(void **state)
 	conversation_choose(c, id[1]);
 	p = ask("next", false);
 	assert_int_equal(p.ids[n], 101);
+}
+
+static int64_t next_sample(void)
+{
+	struct conversation_prompt p;
+
+	assert_int_equal(conversation_repeat(c, &p, NULL), 0);
+	return p.sample;
+}
+
+/* Whoever answers a turn again, after forks, searches and journeys to other turns, has a number of his own. */
+static void no_two_answers_share_a_sample(void **state)
+{
+	struct conversation_prompt p = ask("hi", false), back;
+	int32_t ids[CTX], n = p.n_ids;
+	int64_t first;
+
+	(void)state;
+	memcpy(ids, p.ids, (size_t)n * sizeof *ids);
+	first = begin_sample(EV_REQUEST_KIND_chat, 0);
+	finish(first);
+	assert_int_equal(next_sample(), 1);
+	conversation_expect(c, 3);
+	for (int i = 1; i <= 3; i++)
+		finish(begin_sample(EV_REQUEST_KIND_fork, i));
+	assert_int_equal(next_sample(), 4);
+	finish(begin_sample(EV_REQUEST_KIND_search, 4));
+	finish(begin_sample(EV_REQUEST_KIND_search, 9));
+	begin_sample(EV_REQUEST_KIND_load, 20);
+	assert_int_equal(next_sample(), 10);
+	p = ask("another turn", false);
+	assert_int_equal(p.sample, 0);
+	answer(100, 5);
+	assert_int_equal(conversation_resume(c, first, ids, n, &back, NULL), 0);
+	assert_int_equal(next_sample(), 10);
 }
 
 static void a_full_context_stops_or_drops(void **state)
@@ -320,9 +359,9 @@ static void what_can_never_fit_is_refused(void **state)
 	assert_int_equal(conversation_n_turns(c), 1); /* nothing was lost by trying */
 	p = ask("hi", false);
 	assert_int_equal(conversation_n_turns(c), 2);
-	assert_int_equal(conversation_repeat(c, true, &p, NULL), 0);
+	assert_int_equal(conversation_repeat(c, &p, NULL), 0);
 	conversation_new(c, "", NULL);
-	assert_int_equal(conversation_repeat(c, true, &p, NULL), -1);
+	assert_int_equal(conversation_repeat(c, &p, NULL), -1);
 }
 
 static void saving_does_not_overwrite(void **state)
@@ -356,6 +395,7 @@ int main(void)
 		TEST(strangers_are_not_collected),
 		TEST(a_turn_without_an_answer_leaves),
 		TEST(forks_and_retries_share_the_prompt),
+		TEST(no_two_answers_share_a_sample),
 		TEST(a_full_context_stops_or_drops),
 		TEST(what_can_never_fit_is_refused),
 		TEST(saving_does_not_overwrite),

@@ -124,7 +124,7 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 
 	chat_past_leave(a);
 	chat_cancel(a, false);
-	if (conversation_repeat(c->live.conversation, !n_forks, &p, e) < 0)
+	if (conversation_repeat(c->live.conversation, &p, e) < 0)
 		return -1;
 	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
 }

@@ -36,11 +36,11 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 	pthread_mutex_lock(&c->lock);
 	conv_answers_clear(c);
 	c->marked = -1;
+	c->sample = 0;
 	pthread_mutex_unlock(&c->lock);
 	conv_turns_drop(c, c->n_turns);
 	c->n = 0;
 	c->open = false;
-	c->sample = 0;
 	if (template_begin(c->chat, c->tokenizer, system, &c->ids, &c->n, &c->cap, e) < 0)
 		return -1;
 	c->n_head = c->n;
@@ -136,13 +136,26 @@ static void take_given(struct conversation *c, struct answer *a, const struct ev
 		c->chosen = (int)(a - c->answer);
 }
 
+/* No two answers to a turn draw with one number, or they would be one text; the branches of a search are answers, too. */
+static void note_sample(struct conversation *c, int64_t sample)
+{
+	if (sample < c->sample || sample == INT64_MAX)
+		return;
+	c->sample = sample + 1;
+	if (c->marked >= 0)
+		c->mark[c->marked].sample = c->sample;
+}
+
 static void sink_request(struct conversation *c, const struct ev_request *r)
 {
+	if (r->kind == EV_REQUEST_KIND_search)
+		note_sample(c, r->sample);
 	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
 		return;
 	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
 		return;
 	c->expected--;
+	note_sample(c, r->sample);
 	c->answer[c->n_answers++] = (struct answer){ .request = r->request };
 	if (c->marked >= 0)
 		note_asked(c, r->request);
@@ -282,9 +295,11 @@ static int add_turn(struct conversation *c, const char *text, size_t size, const
 	return 0;
 }
 
+/* A turn that is asked again has its mark already. */
 static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
 {
-	conv_make_mark(c);
+	if (c->marked < 0)
+		conv_make_mark(c);
 	out->ids = c->ids;
 	out->n_ids = (int32_t)c->turn[c->n_turns - 1].open;
 	out->text = c->turn[c->n_turns - 1].text;
@@ -312,6 +327,7 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	if (make_room(c, (int32_t)n + room, drop, out, e) < 0 || add_turn(c, text, size, ids, n, e) < 0)
 		goto out;
 	c->sample = 0;
+	c->marked = -1;
 	fill_prompt(c, out);
 	result = 0;
 out:
@@ -320,7 +336,7 @@ out:
 	return result;
 }
 
-int conversation_repeat(struct conversation *c, bool again, struct conversation_prompt *out, struct err *e)
+int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e)
 {
 	memset(out, 0, sizeof *out);
 	if (!c->n_turns)
@@ -329,7 +345,6 @@ int conversation_repeat(struct conversation *c, bool again, struct conversation_
 	conv_answers_clear(c);
 	c->n = c->turn[c->n_turns - 1].open;
 	c->open = true;
-	c->sample = again ? c->sample + 1 : 0;
 	fill_prompt(c, out);
 	pthread_mutex_unlock(&c->lock);
 	return 0;

@@ -42,8 +42,8 @@ struct conversation_prompt {
  * without, or if it can never fit, an error that says the numbers. */
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
 					 struct conversation_prompt *out, struct err *e);
-/* The last turn again. again: with the next sample number, otherwise from 0 on (fork). */
-int conversation_repeat(struct conversation *c, bool again, struct conversation_prompt *out, struct err *e);
+/* The last turn again, from the first sample number on that no answer to it has drawn with. */
+int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
 /* The next n_requests of kind chat or fork are the answers of this turn. Before they are submitted. */
 void conversation_expect(struct conversation *c, int32_t n_requests);

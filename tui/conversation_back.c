@@ -45,7 +45,8 @@ static int turns_copy(struct turn **out, const struct turn *turn, int n)
 
 void conv_make_mark(struct conversation *c)
 {
-	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open, .n_turns = c->n_turns, .n_head = c->n_head };
+	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open, .n_turns = c->n_turns, .n_head = c->n_head,
+					  .sample = c->sample };
 
 	c->marked = -1;
 	c->marked_n = m.n;
@@ -99,7 +100,7 @@ static int take_mark(struct conversation *c, int mark, struct err *e)
 	c->marked = mark;
 	c->marked_n = m->n;
 	c->open = true;
-	c->sample = 0;
+	c->sample = m->sample;
 	conv_answers_clear(c);
 	return 0;
 }

@@ -21,6 +21,7 @@ struct mark {
 	int32_t n;
 	int n_turns;
 	size_t n_head;
+	int64_t sample;
 };
 
 struct asked {
@@ -44,10 +45,10 @@ struct conversation {
 	struct turn *turn;
 	int n_turns;
 	bool open; /* the last turn's answer is not part of ids yet */
-	int64_t sample;
 	struct mark *mark;
 	int n_marks, cap_marks;
 	pthread_mutex_t lock; /* of everything below */
+	int64_t sample; /* the first that no answer to the present turn has drawn with */
 	int marked; /* the present turn's mark, or -1 */
 	int32_t marked_n;
 	struct asked *asked; /* by request */
