@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import sys
+import time
 
-from screens import Failure, main
+from screens import PATIENCE, Failure, main, rows
 
 
 def prompt_line(screen):
@@ -239,6 +240,71 @@ def test_new_draws_a_line(suite):
         s.wait(r"^\$$")
     finally:
         s.close()
+
+
+def test_another_answer(suite):
+    """/retry after /fork, and /fork after /retry, draw with numbers that no answer to the turn had"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "r.db", "--temp", "1", "--max-tokens", "6")
+        suite.ask(s, "one two", 6)
+        for command, answers in (("/fork 3", 4), ("/retry", 5), ("/fork 2", 7), ("/search best:2", 7), ("/retry", 8),
+                                 ("/search off", 8), ("/retry", 9)):
+            enter(s, command)
+            await_answers(s, "r.db", answers)
+        suite.quit(s)
+        drawn = "FROM request WHERE request NOT IN (SELECT request FROM token WHERE source = 6)"
+        used = [n for n, in rows(s, "r.db", f"SELECT sample {drawn}")]
+        if len(used) != 10 or len(set(used)) != len(used):
+            raise Failure(f"samples {used}")
+        texts = rows(s, "r.db", "SELECT group_concat(id) FROM token WHERE source != 6 GROUP BY request")
+        if len(set(texts)) != len(texts):
+            raise Failure(f"{texts}")
+    finally:
+        s.close()
+
+
+def test_after_a_search(suite):
+    """after a search the next token and the attention are those of the branch that won, in a replay too"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db", "--temp", "0.8")
+        for search, last in (("beam 3", 1), ("best 3", 2)):
+            enter(s, f"/search {search}")
+            s.wait("search is now")
+            enter(s, "one two")
+            s.wait(rf"(?s)(you +one two.*){{{last}}}")
+            s.wait("the best of 3 answers" if last == 2 else "the best of")
+            look_at_winner(s)
+            s.keys("C-o", "1", "Left", "Left", "Left")
+            s.wait("cursor on token")
+            look_at_winner(s)
+            s.keys("Escape", "C-o")
+            s.wait("the views have the keys", gone=True)
+        suite.quit(s)
+        suite.replay(s, "s.db")
+        s.keys("End")
+        look_at_winner(s)
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def await_answers(screen, name, n):
+    """Until so many answers of the conversation are complete in the recording."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, = rows(screen, name, "SELECT count(*) FROM finish JOIN request USING (request) WHERE kind < 2")[0]
+        if done == n:
+            return
+        time.sleep(0.1)
+    raise Failure(f"{done} answers, not {n}:\n{screen.text()}")
+
+
+def look_at_winner(screen):
+    screen.wait(r"next token ─(?:.*\n){1,7}?.* won ")
+    screen.wait(r"attention ─+ .*\d pages")
 
 
 if __name__ == "__main__":

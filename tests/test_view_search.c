@@ -324,7 +324,7 @@ static void a_taken_token_says_why_it_has_no_race(void **state)
 	ev.u.token = (struct ev_token){ .step = 2, .request = 9, .pos = PROMPT, .id = BLUE, .p = 0.5, .entropy = 1,
 									.source = EV_SOURCE_taken };
 	tell(&k, &ev);
-	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nrecorded there\n", true);
+	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nthe recording\n", true);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nplace   ", true);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "taken from a search", true);
 	timeline_free(&k.t);

@@ -57,7 +57,7 @@ static int32_t recent_pages(const struct timeline *t, int32_t n)
 /* False: nothing was observed, or memory ran out. */
 static bool look_take(struct look *k, const struct timeline *t, const struct view_state *s)
 {
-	const struct tl_request *r = view_computing(t, s);
+	const struct tl_request *r = view_drew(t, view_computing(t, s));
 	const struct tl_attention *a = r ? &r->attention : NULL;
 	bool head;
 

@@ -173,8 +173,9 @@ static int winner(const struct tl_token *k)
 
 static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
 {
+	struct tl_token buf;
 	const struct tl_request *r = view_computing(t, s);
-	const struct tl_token *k = timeline_whole(t, view_token(r, s));
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	struct next_columns c = columns(p->r.w, s->zoomed);
 	char words[160];
 	int y = 1;
@@ -187,7 +188,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	figure(words, sizeof words, t, r, k);
 	pen_head(p, "next token", words);
 	if (!k->n_candidates)
-		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search had this token: its candidates are recorded there"
+		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search drew this token: its candidates are in the recording"
 													   : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, &r->params, y++);
@@ -204,8 +205,9 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 /* Zoomed, up and down choose a candidate, and Enter puts it in the place of the drawn one. */
 static bool key_next(int key, const struct timeline *t, struct view_state *s)
 {
+	struct tl_token buf;
 	const struct tl_request *r = view_computing(t, s);
-	const struct tl_token *k = timeline_whole(t, view_token(r, s));
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	int64_t *at = &s->cursor[VIEW_NEXT];
 
 	if (!s->zoomed || !k || !k->n_candidates ||

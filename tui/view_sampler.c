@@ -365,7 +365,8 @@ static void draw_near(struct pen *p, const struct timeline *t, const struct tl_r
 static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
 {
 	const struct tl_request *r = view_computing(t, s);
-	const struct tl_token *k = timeline_whole(t, view_token(r, s));
+	struct tl_token buf;
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
 	struct row rows[N_ROWS];
 	char figure[160], quote[VIEW_TOKEN];
 	int n;

@@ -62,6 +62,49 @@ const struct tl_token *view_token(const struct tl_request *r, const struct view_
 	return i < 0 ? NULL : &r->token[i];
 }
 
+const struct tl_request *view_drew(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *branch = r && r->parent ? timeline_request(t, r->parent) : NULL;
+
+	return branch && branch->kind == EV_REQUEST_KIND_search && r->kind != EV_REQUEST_KIND_search ? branch : r;
+}
+
+/* The branch that computed the same row of logits; whoever went on from it with another token has the same candidates. */
+static const struct tl_token *drawn_in_branch(const struct timeline *t, const struct tl_token *k)
+{
+	for (int32_t i = t->n_requests; i-- > 0;) {
+		const struct tl_request *r = &t->request[i];
+		int64_t at = k->pos - r->n_prompt;
+		const struct tl_token *found =
+			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens ? timeline_whole(t, &r->token[at]) : NULL;
+
+		if (found && found->hash == k->hash && found->pos == k->pos && found->n_candidates)
+			return found;
+	}
+	return NULL;
+}
+
+const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r, const struct view_state *s,
+								  struct tl_token *buf)
+{
+	const struct tl_token *k = timeline_whole(t, view_token(r, s)), *drawn;
+	struct tl_token told;
+
+	if (!k || k->source != EV_SOURCE_taken || k->n_candidates)
+		return k;
+	told = *k;
+	drawn = drawn_in_branch(t, &told);
+	*buf = drawn ? *drawn : told;
+	if (drawn && drawn->id != told.id) { /* its stages are those of the other one's draw */
+		buf->staged = false;
+		buf->p_draw = NAN;
+	}
+	buf->id = told.id;
+	buf->p = told.p;
+	buf->is_end = told.is_end;
+	return buf;
+}
+
 bool view_is_chat(const struct tl_request *r)
 {
 	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||

@@ -15,6 +15,12 @@ enum ink view_ink(int64_t request);
 const struct tl_request *view_request(const struct timeline *t, const struct view_state *s);
 /* The same for views of what is computed: while a search runs and nothing is chosen, its oldest branch that does. */
 const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s);
+/* Who computed a request: of a search's answer, which never ran, the branch that won; else itself. */
+const struct tl_request *view_drew(const struct timeline *t, const struct tl_request *r);
+/* The token under the cursor with all that is known of its draw: of a search's answer, what the branch that had it told;
+ * NULL: none. It is in *buf or lives until the next call of timeline_whole(). */
+const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r, const struct view_state *s,
+								  struct tl_token *buf);
 /* Index of its token in focus, -1: it has none. The end-of-turn token counts. */
 int32_t view_token_index(const struct tl_request *r, const struct view_state *s);
 const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s);
