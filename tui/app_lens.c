@@ -23,7 +23,7 @@ static int position(const struct app *a, const struct tl_request *r, const char 
 	if (!*where)
 		value = (long)r->token[at].pos;
 	else if (end == where || *end || value < 1 || value >= all)
-		return err_set(e, ERR_USAGE, "/lens %.20s: request %c has positions 1 to %d", where, view_letter(r->id),
+		return err_set(e, ERR_USAGE, "/lens %.20s: request %s has positions 1 to %d", where, view_label(r->id).text,
 					   all - 1);
 	*pos = (int32_t)value;
 	return 0;
@@ -40,7 +40,7 @@ static int32_t *tokens_to(const struct timeline *t, const struct tl_request *r, 
 		ids[i] = timeline_branch_id(t, (struct tl_stem){ r->id, -1, 0 }, i);
 		if (ids[i] >= 0)
 			continue;
-		err_set(e, ERR_USAGE, "position %d of request %c was not seen: events were lost", i, view_letter(r->id));
+		err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i, view_label(r->id).text);
 		free(ids);
 		ids = NULL;
 	}

@@ -21,22 +21,13 @@ static void show_kinds(struct app *a)
 		used += (size_t)snprintf(text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where,
 								 k->doc);
 	snprintf(text + used, sizeof text - used,
-			 "\nA request is a letter of the screen or a number of the log. In a replay, and where an earlier step is "
+			 "\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and where an earlier step is "
 			 "looked at, it is about what is shown there; token is about the one under the cursor. In the views the "
 			 "key w asks what fits the view.\n");
 	app_show(a, "why?", text);
 }
 
 /* ---- the place ---- */
-
-/* The newest request of a letter; 0: there is none. */
-static int64_t request_of(const struct timeline *t, char letter)
-{
-	for (int32_t i = t->n_requests; i-- > 0;)
-		if (view_letter(t->request[i].id) == letter)
-			return t->request[i].id;
-	return 0;
-}
 
 static bool asks_for(const char *what, const char *kind)
 {
@@ -60,13 +51,13 @@ static int place_of_words(const struct app *a, const char *what, const char *whe
 {
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r = view_request(t, &a->state);
-	int64_t request;
+	size_t n = strcspn(where, ":");
+	int64_t request = view_labelled(where, n);
 
-	if (islower((unsigned char)*where) && (!where[1] || where[1] == ':')) {
-		request = request_of(t, *where);
-		if (!request)
-			return err_set(e, ERR_USAGE, "/why %s %.40s: no request %c is here", what, where, *where);
-		snprintf(out, cap, "%" PRId64 "%.60s", request, where + 1);
+	if (request) {
+		if (!timeline_request(t, request))
+			return err_set(e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
+		snprintf(out, cap, "%" PRId64 "%.60s", request, where + n);
 	} else if (r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
 			   (asks_for(what, "token") || asks_for(what, "reject"))) {
 		snprintf(out, cap, "%" PRId64 ":%.60s", r->id, where);
@@ -78,7 +69,7 @@ static int place_of_words(const struct app *a, const char *what, const char *whe
 
 /* ---- the answer ---- */
 
-/* The log has numbers, the screen letters: "request 12" becomes "request 12 (l)". malloc'd, or NULL. */
+/* The log has numbers, the screen labels: "request 12" becomes "request 12 (l)". malloc'd, or NULL. */
 static char *with_letters(const char *text)
 {
 	static const char word[] = "equest ";
@@ -93,7 +84,8 @@ static char *with_letters(const char *text)
 			fputc(*text++, f);
 			continue;
 		}
-		fprintf(f, "%.*s (%c)", (int)(sizeof word - 1 + n), text, view_letter(strtoll(text + sizeof word - 1, NULL, 10)));
+		fprintf(f, "%.*s (%s)", (int)(sizeof word - 1 + n), text,
+				view_label(strtoll(text + sizeof word - 1, NULL, 10)).text);
 		text += sizeof word - 1 + n;
 	}
 	if (f && fclose(f)) {

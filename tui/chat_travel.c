@@ -80,8 +80,8 @@ static int copy_ids(struct move *m, struct err *e)
 	for (int32_t i = 0; i < m->branch.pos; i++) {
 		m->ids[i] = timeline_branch_id(m->from, m->branch, i);
 		if (m->ids[i] < 0)
-			return err_set(e, ERR_USAGE, "position %d of request %c was not seen: events were lost", i,
-						   view_letter(m->branch.request));
+			return err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i,
+						   view_label(m->branch.request).text);
 	}
 	if (m->forced >= 0)
 		m->ids[m->branch.pos] = m->forced;
@@ -132,11 +132,11 @@ static int prepare(struct app *a, struct journey *j, struct move *m, struct err 
 	int32_t open = conversation_open_pos(c->live.conversation, m->branch.request);
 
 	if (open < 0)
-		return err_set(e, ERR_USAGE, "request %c is not part of the conversation",
-					   view_letter(m->branch.request));
+		return err_set(e, ERR_USAGE, "request %s is not part of the conversation",
+					   view_label(m->branch.request).text);
 	if (m->branch.pos < open || m->branch.pos > timeline_branch_length(m->from, m->branch))
-		return err_set(e, ERR_USAGE, "the answer of request %c has positions %d to %d, not %d",
-					   view_letter(m->branch.request), open, timeline_branch_length(m->from, m->branch),
+		return err_set(e, ERR_USAGE, "the answer of request %s has positions %d to %d, not %d",
+					   view_label(m->branch.request).text, open, timeline_branch_length(m->from, m->branch),
 					   m->branch.pos);
 	if (copy_ids(m, e) < 0)
 		return -1;
@@ -204,9 +204,9 @@ static void say_in_place(struct app *a, const struct move *m, const struct tl_re
 
 	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
-			"request %c went back to position %" PRId64 "%s: %" PRId64 " tokens and %" PRId64
+			"request %s went back to position %" PRId64 "%s: %" PRId64 " tokens and %" PRId64
 			" pages let go of, %" PRId64 " row%s to compute%s",
-			view_letter(r->id), w->kept, forced, w->had - w->kept, w->pages, w->recompute,
+			view_label(r->id).text, w->kept, forced, w->had - w->kept, w->pages, w->recompute,
 			w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
@@ -215,8 +215,8 @@ static void say_fork(struct app *a, const struct move *m, const char *changed, b
 	char forced[VIEW_TOKEN + 32];
 
 	forced_words(forced, sizeof forced, &a->timeline, m);
-	app_say(a, SAY_INFO, "request %c goes on from position %d of %c%s%s%s%s", view_letter(m->made), m->branch.pos,
-			view_letter(m->branch.request), forced, *changed ? ", changed: " : "", changed,
+	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s", view_label(m->made).text, m->branch.pos,
+			view_label(m->branch.request).text, forced, *changed ? ", changed: " : "", changed,
 			goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
@@ -339,8 +339,8 @@ static int stand_at(struct app *a, const struct timeline *from, struct tl_stem b
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;
-	app_say(a, SAY_INFO, "the conversation stands behind position %d of request %c: say what comes next, or /undo",
-			b.pos - 1, view_letter(b.request));
+	app_say(a, SAY_INFO, "the conversation stands behind position %d of request %s: say what comes next, or /undo",
+			b.pos - 1, view_label(b.request).text);
 	return 0;
 }
 

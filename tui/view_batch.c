@@ -8,13 +8,21 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { LABEL_W = 3, MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2 };
+enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2 };
 
 struct slots {
 	int n, n_running;
 	int number[MAX_SLOTS];       /* of the slot */
 	int64_t request[MAX_SLOTS];  /* the newest one in it, within the steps that are shown */
 };
+
+/* What a row's label takes: the newest request has the longest. */
+static int label_w(const struct timeline *t)
+{
+	int w = t->n_requests ? view_label_width(t->request[t->n_requests - 1].id) + 1 : 0;
+
+	return w < 3 ? 3 : w;
+}
 
 static int slot_row(const struct slots *s, int number)
 {
@@ -98,7 +106,7 @@ static double height(const struct tl_batch *m)
 
 static void draw_chart(struct pen *p, const struct timeline *t, const struct slots *s, int y0)
 {
-	int columns = p->r.w - LABEL_W;
+	int columns = p->r.w - label_w(t);
 	struct pen in = *p;
 
 	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps; i++, x++)
@@ -116,7 +124,7 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 
 		in.ink = runs ? (uint8_t)view_ink(s->request[row]) : INK_DIM;
 		in.attr = runs ? ATTR_BOLD : 0;
-		pen_printf(&in, 0, y0 + row, "%c", view_letter(s->request[row]));
+		pen_printf(&in, 0, y0 + row, "%s", view_label(s->request[row]).text);
 	}
 }
 
@@ -128,10 +136,10 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 	if (!n || y >= p->r.h)
 		return 0;
 	x = view_put(p, 0, y, INK_DIM, "waiting  ");
-	for (int i = 0; i < n && i < MAX_QUEUE && x < p->r.w - 3; i++, x += 2) {
-		view_put_letter(p, x, y, queue[i]->id);
+	for (int i = 0; i < n && i < MAX_QUEUE && x < p->r.w - 3; i++, x++) {
+		x += view_put_label(p, x, y, queue[i]->id);
 		if (queue[i]->state == TL_PREEMPTED)
-			x += view_put(p, x + 1, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_MARK_REJECTED));
+			x += view_put(p, x, y, INK_REJECTED, "%s", glyph(p->c, GLYPH_MARK_REJECTED));
 	}
 	if (n > MAX_QUEUE)
 		view_put(p, x, y, INK_DIM, "%s %d in all", glyph(p->c, GLYPH_ELLIPSIS), n);
@@ -174,7 +182,7 @@ static const struct {
 	int right, min_w;
 } table_column[] = { { "prompt", 26, 0 }, { "cached", 33, 0 }, { "tokens", 40, 0 }, { "speed", 51, 52 },
 					 { "waited", 60, 61 }, { "first", 69, 70 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, STATE_X = 3, TEXT_X = 72 };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, TEXT_X = 72 };
 
 static void table_cell(char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
 {
@@ -194,8 +202,8 @@ static void draw_table_row(struct pen *p, const struct timeline *t, const struct
 	bool over = r->state == TL_FINISHED;
 
 	table_cell(cell, t, r);
-	view_put_letter(p, 0, y, r->id);
-	view_put(p, STATE_X, y, over ? INK_DIM : INK_TEXT, "%s", state_words(t, r, buf));
+	view_put_label(p, 0, y, r->id);
+	view_put(p, label_w(t), y, over ? INK_DIM : INK_TEXT, "%s", state_words(t, r, buf));
 	for (int i = 0; i < N_TABLE; i++)
 		if (p->r.w >= table_column[i].min_w)
 			view_put_right(p, table_column[i].right, y, over ? INK_DIM : INK_TEXT, "%s", cell[i]);
@@ -218,7 +226,7 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 
 	if (chosen && chosen - t->request < first)
 		first = (int32_t)(chosen - t->request);
-	view_put(p, STATE_X, y, INK_DIM, "now");
+	view_put(p, label_w(t), y, INK_DIM, "now");
 	for (int i = 0; i < N_TABLE; i++)
 		if (p->r.w >= table_column[i].min_w)
 			view_put_right(p, table_column[i].right, y, INK_DIM, "%s", table_column[i].name);
@@ -231,8 +239,8 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 {
 	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM];
 
-	view_put_letter(p, 0, y, r->id);
-	view_put(p, LABEL_W, y, INK_DIM, "%s · %d tokens · %s · waited %s", state_words(t, r, buf), r->n_tokens,
+	view_put_label(p, 0, y, r->id);
+	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · waited %s", state_words(t, r, buf), r->n_tokens,
 			 view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, (double)waited(t, r)));
 }
 
@@ -248,7 +256,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 
 static void draw_batch(struct pen *p, const struct timeline *t, struct view_state *s)
 {
-	int columns = p->r.w - LABEL_W, room = p->r.h - 1, y = 1;
+	int columns = p->r.w - label_w(t), room = p->r.h - 1, y = 1;
 	const struct tl_request *r = view_request(t, s);
 	struct slots slots = find_slots(t, columns);
 	bool queue = view_queue(t, NULL, 0) > 0;

@@ -136,8 +136,8 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	char hit[VIEW_NUM], asked[VIEW_NUM];
 
 	if (timeline_within_answer(t, r)) {
-		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %c", r->stem.pos,
-				 view_letter(r->stem.request));
+		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s", r->stem.pos,
+				 view_label(r->stem.request).text);
 		return;
 	}
 
@@ -281,7 +281,7 @@ static int draw_line(struct pen *p, int y, const struct turn *n, const struct wr
 static void draw_label(struct pen *p, int y, const struct turn *n)
 {
 	if (n->r->kind == EV_REQUEST_KIND_fork)
-		view_put_letter(p, 0, y, n->r->id);
+		view_put_label(p, 0, y, n->r->id);
 	else
 		view_put(p, 0, y, INK_DIM, "ai");
 }

@@ -247,7 +247,7 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 	}
 	if (k->state == LENS_DONE && k->hash != EV_NULL_I)
 		same = (int64_t)k->probe->stats.hash == k->hash ? " · same bits as in the log" : " · NOT the bits of the log";
-	snprintf(words, sizeof words, "request %c · position %d · %s%s", view_letter(k->request), k->n,
+	snprintf(words, sizeof words, "request %s · position %d · %s%s", view_label(k->request).text, k->n,
 			 quote(word, k, t, k->token), same);
 	pen_head(p, "deep look", words);
 	if (k->state == LENS_WORKS)

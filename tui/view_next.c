@@ -145,8 +145,7 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	int x = NOTE_W;
 
 	view_put(p, 0, y, INK_DIM, "place");
-	view_put_letter(p, x, y, r->id);
-	view_put(p, x + 2, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
+	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
 			 view_quote(word, t, k->id));
 	y++;
 	if (k->survivors >= 0) {

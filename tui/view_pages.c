@@ -1,57 +1,30 @@
 /* The KV pages view: a map of the pool, and the story of one page.
  *
- * Each page is a pair of cells: the letter of the request that wrote it, in its colour, on the heat
+ * Each page is a pair of cells: the label of the request that wrote it, in its colour, on the heat
  * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
  * page that only the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it
- * is unset, the page of the token under the cursor is shown. cursor[VIEW_PAGES] remembers how many
- * pages the last drawing put in a row, for the arrow keys; scroll[VIEW_PAGES] its first row.
+ * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are left out.
+ * cursor[VIEW_PAGES] remembers how many pages the last drawing put in a row, for the arrow keys (negative: without
+ * the free ones); scroll[VIEW_PAGES] its first row.
  * Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "tui/view_heat.h"
+#include "tui/view_pages_map.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { FLASH_STEPS = 8, SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
+enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
 
 static int64_t page_size_of(const struct timeline *t)
 {
 	int64_t n = t->session.page_size;
 
 	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
-}
-
-static int64_t step_now(const struct timeline *t)
-{
-	const struct tl_step *last = timeline_last_step(t);
-
-	return last ? last->s.step : 0;
-}
-
-/* i-th newest event of its story, from 0; NULL: not kept. */
-static const struct tl_page_event *story_event(const struct tl_page *p, int i)
-{
-	if (i >= p->n_story || i >= TL_PAGE_STORY)
-		return NULL;
-	return &p->story[(p->n_story - 1 - i) % TL_PAGE_STORY];
-}
-
-static bool just_evicted(const struct tl_page *p, int64_t now)
-{
-	const struct tl_page_event *e;
-
-	for (int i = 0; (e = story_event(p, i)) && e->step > now - FLASH_STEPS; i++)
-		if (e->action == EV_PAGE_evict)
-			return true;
-	return false;
-}
-
-static bool is_free(const struct tl_page *p)
-{
-	return !p->refs && !p->cached;
 }
 
 /* The page to tell of: the one under the cursor, else that of the chosen token; -1: none. */
@@ -77,7 +50,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
 		shared += t->page[i].refs > 1;
-		cached += !t->page[i].refs && !is_free(&t->page[i]);
+		cached += !t->page[i].refs && !page_is_free(&t->page[i]);
 	}
 	/* where nobody reads, what is kept for later is all there is to see */
 	if (shared || !cached)
@@ -86,126 +59,6 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached", view_count(c, cached));
 	snprintf(out, cap, "%s of %s%s · %lld tokens each", view_count(a, used), view_count(b, t->n_pages), parts,
 			 (long long)page_size_of(t));
-}
-
-static const char *readers_mark(int32_t refs, bool ascii)
-{
-	static const char *const raised[] = { "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", "⁺" };
-	static const char *const plain[] = { "2", "3", "4", "5", "6", "7", "8", "9", "+" };
-	int i = refs > 9 ? 8 : refs - 2;
-
-	return refs < 2 ? " " : ascii ? plain[i] : raised[i];
-}
-
-static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
-					  const struct tl_page *page)
-{
-	struct pen in = *p;
-	const char *mark = readers_mark(page->refs, p->c->ascii);
-	bool flash = just_evicted(page, step_now(t));
-
-	if (is_free(page)) {
-		in.ink = flash ? INK_BRIGHT : INK_RULE;
-		pen_text(&in, x, y, glyph(p->c, flash ? GLYPH_MARK_EVICTED : GLYPH_DOT), -1);
-		return;
-	}
-	in.ink = page->refs ? (uint8_t)view_ink(page->owner) : INK_DIM;
-	in.attr = page->refs ? ATTR_BOLD : 0;
-	in.paper = page->refs ? (uint8_t)view_heat_ink((double)page->heat) : p->paper;
-	pen_printf(&in, x, y, "%c", view_letter(page->owner));
-	in.ink = flash ? INK_BRIGHT : INK_TEXT;
-	in.attr = 0;
-	pen_text(&in, x + 1, y, flash && page->refs < 2 ? glyph(p->c, GLYPH_MARK_EVICTED) : mark, -1);
-}
-
-struct map {
-	int per_row, rows;
-	int32_t first, cells; /* pages drawn: first … first + cells - 1 */
-	int note_w;			  /* columns of the note at the end of the last row */
-	char note[64];
-};
-
-/* What does not fit is told in numbers at the end of the last row. */
-static void note_make(struct map *m, const struct timeline *t)
-{
-	int32_t hidden = t->n_pages - m->cells, free = 0;
-	char a[VIEW_NUM], b[VIEW_NUM];
-
-	for (int32_t i = 0; i < t->n_pages; i++)
-		if (i < m->first || i >= m->first + m->cells)
-			free += is_free(&t->page[i]);
-	if (free == hidden)
-		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, hidden));
-	else
-		snprintf(m->note, sizeof m->note, "+%s, %s free", view_count(a, hidden),
-				 view_count(b, free));
-	m->note_w = (int)strlen(m->note);
-}
-
-static int32_t row_to_keep(const struct timeline *t, const struct view_state *s, int32_t shown,
-						   int per_row)
-{
-	const struct tl_request *r = view_computing(t, s);
-
-	if (shown >= 0)
-		return shown / per_row;
-	for (int32_t b = r ? r->n_pages : 0; b-- > 0;)
-		if (r->pages[b] >= 0 && r->pages[b] < t->n_pages)
-			return r->pages[b] / per_row;
-	return 0;
-}
-
-/* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
-static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h,
-						   int32_t shown)
-{
-	struct map m = { .per_row = w / 2 > 0 ? w / 2 : 1, .rows = h };
-	int32_t total = (t->n_pages + m.per_row - 1) / m.per_row, keep, top = s->scroll[VIEW_PAGES];
-
-	s->cursor[VIEW_PAGES] = m.per_row;
-	if (total <= h) {
-		s->scroll[VIEW_PAGES] = 0;
-		m.cells = t->n_pages;
-		return m;
-	}
-	keep = row_to_keep(t, s, shown, m.per_row);
-	if (top > keep)
-		top = keep;
-	if (top < keep - (h > 1 ? h - 2 : 0)) /* the last row has the note in it */
-		top = keep - (h > 1 ? h - 2 : 0);
-	top = top > total - h ? total - h : top;
-	top = top < 0 ? 0 : top;
-	s->scroll[VIEW_PAGES] = top;
-	m.first = top * m.per_row;
-	m.cells = h * m.per_row < t->n_pages - m.first ? h * m.per_row : t->n_pages - m.first;
-	for (int i = 0; i < 2; i++) { /* the note's own length depends on what it hides */
-		int32_t whole = h * m.per_row - (m.note_w + 2) / 2;
-
-		note_make(&m, t);
-		whole = h * m.per_row - (m.note_w + 2) / 2;
-		if (m.note_w + 2 <= w && m.first + whole < t->n_pages)
-			m.cells = whole;
-	}
-	note_make(&m, t);
-	return m;
-}
-
-static void draw_map(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
-{
-	struct map m;
-
-	if (p->r.h < 1 || p->r.w < 2)
-		return;
-	m = map_make(t, s, p->r.w, p->r.h, shown);
-	for (int32_t i = 0; i < m.cells; i++) {
-		int x = i % m.per_row * 2, y = i / m.per_row;
-
-		draw_page(p, x, y, t, &t->page[m.first + i]);
-		if (m.first + i == shown)
-			pen_restyle(p, (struct rect){ x, y, 2, 1 }, ATTR_REVERSE);
-	}
-	if (m.note[0])
-		view_put_right(p, m.per_row * 2, m.rows - 1, INK_DIM, "%s", m.note);
 }
 
 /* The story of a page. */
@@ -231,8 +84,7 @@ static int put_readers(struct pen *p, int x, int y, const struct timeline *t, in
 
 		if (block < 0 || block >= r->n_pages || r->pages[block] != page)
 			continue;
-		view_put_letter(p, x, y, r->id);
-		x += 2;
+		x += view_put_label(p, x, y, r->id) + 1;
 		n++;
 	}
 	return x - from;
@@ -246,7 +98,7 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	char part[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
 
-	if (is_free(g))
+	if (page_is_free(g))
 		return x + view_put(p, x, y, INK_DIM, "%s free", dot);
 	if (g->block >= 0)
 		x += view_put(p, x, y, INK_DIM, "%s tokens %lld-%lld ", dot, (long long)(g->block * size),
@@ -263,7 +115,7 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	return x;
 }
 
-/* What happened, in words; the letter of the request stands before it. */
+/* What happened, in words; the label of the request stands before it. */
 static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 {
 	switch (e->action) {
@@ -296,14 +148,15 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 {
 	char words[96];
+	int w = 1;
 
 	event_words(words, sizeof words, e);
 	view_put_right(p, 9, y, INK_DIM, "step %4lld", (long long)e->step);
 	if (e->request)
-		view_put_letter(p, 11, y, e->request);
+		w = view_put_label(p, 11, y, e->request);
 	else if (e->action == EV_PAGE_evict)
 		view_put(p, 11, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_MARK_EVICTED));
-	view_put(p, 13, y, INK_TEXT, "%s", words);
+	view_put(p, 12 + w, y, INK_TEXT, "%s", words);
 }
 
 /* Newest last, as it is read. Returns the row behind it. */
@@ -313,7 +166,7 @@ static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 
 	n = n < rows ? n : rows;
 	for (int i = n; i-- > 0;)
-		put_event(p, y++, story_event(g, i));
+		put_event(p, y++, page_story(g, i));
 	return y;
 }
 
@@ -363,7 +216,7 @@ static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
 	if (g->n_story > TL_PAGE_STORY)
 		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_story - TL_PAGE_STORY);
 	y = put_story(p, y, p->r.h - y, g);
-	if (is_free(g) || y + 2 >= p->r.h)
+	if (page_is_free(g) || y + 2 >= p->r.h)
 		return;
 	view_put(p, 0, ++y, INK_DIM, "it holds");
 	put_contents(p, y + 1, p->r.h - y - 1 < 12 ? p->r.h - y - 1 : 12, t, g);
@@ -397,8 +250,7 @@ static int put_table(struct pen *p, int y, const struct timeline *t, const struc
 	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1;
 	int x = LEFT;
 
-	view_put_letter(p, 0, y, r->id);
-	view_put(p, 2, y, INK_DIM, "%d page%s, %lld tokens", r->n_pages, r->n_pages == 1 ? "" : "s",
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", r->n_pages, r->n_pages == 1 ? "" : "s",
 			 (long long)r->computed);
 	for (int32_t b = 0; b < r->n_pages; b++, x += step) {
 		struct pen in = *p;
@@ -440,14 +292,13 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 {
 	bool side = shown >= 0 && p->r.w >= SIDE_W + 32;
 	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
-	int32_t rows = (t->n_pages + map_w / 2 - 1) / (map_w / 2);
-	int h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
+	int rows, h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
 	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
 	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
 							: pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
 	struct pen waste;
 
-	draw_map(&map, t, s, shown);
+	rows = pages_map_draw(&map, t, s, shown);
 	if (shown >= 0)
 		draw_side(&story, t, shown);
 	if (rows + 2 < h - strip) {
@@ -476,7 +327,7 @@ static void draw_small(struct pen *p, const struct timeline *t, struct view_stat
 		strip = 1;
 	}
 	map = pen_sub(p, (struct rect){ 0, 1, p->r.w, h - strip });
-	draw_map(&map, t, s, shown);
+	pages_map_draw(&map, t, s, shown);
 }
 
 static void pages_draw(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -499,7 +350,7 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t row = s->cursor[VIEW_PAGES] > 0 ? s->cursor[VIEW_PAGES] : 1, by = 0;
+	int64_t row = s->cursor[VIEW_PAGES] ? llabs(s->cursor[VIEW_PAGES]) : 1, by = 0;
 	int64_t at = t->n_pages ? page_in_focus(t, s) : -1;
 
 	switch (key) {
@@ -509,7 +360,7 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 	case KEY_DOWN_: by = row; break;
 	case KEY_PAGE_UP: by = -8 * row; break;
 	case KEY_PAGE_DOWN: by = 8 * row; break;
-	case KEY_HOME_: by = -at; break;
+	case KEY_HOME_: by = -t->n_pages; break;
 	case KEY_END_: by = t->n_pages; break;
 	case KEY_ESC:
 		if (s->page < 0)
@@ -520,8 +371,8 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 	}
 	if (!t->n_pages)
 		return false;
-	at = at < 0 ? 0 : at + by; /* the first key only shows the cursor */
-	s->page = at < 0 ? 0 : at >= t->n_pages ? t->n_pages - 1 : (int32_t)at;
+	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by)); /* the first key only shows it */
+	s->page = s->page < 0 ? 0 : s->page;
 	return true;
 }
 
@@ -538,7 +389,7 @@ const struct view view_pages = {
 		"a³: three requests read the same page, because they begin with the same tokens.\n"
 		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
-		"·: free.\n"
+		"·: free. Where not all pages fit, free ones are left out, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "
 		"the end of a request's last page is unused; reserving room for the longest sequence "

@@ -266,12 +266,15 @@ static int put_pages(struct pen *p, int x, int y, int64_t pages)
 
 static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
 {
-	int x = draw_branch(p, y, line), w = p->r.w - x - PAGES_W - 2 * line->n_r;
+	int x = draw_branch(p, y, line), w = p->r.w - x - PAGES_W;
+
+	for (int i = 0; i < line->n_r; i++)
+		w -= view_label_width(line->r[i]->id) + 1;
 
 	x += put_beginning(p, x, y, w < 13 ? 13 : w > 24 ? 24 : w, t, line) + 1;
 	x += put_pages(p, x, y, line->pages) + 1;
-	for (int i = 0; i < line->n_r && x < p->r.w; i++, x += 2)
-		view_put_letter(p, x, y, line->r[i]->id);
+	for (int i = 0; i < line->n_r && x < p->r.w; i++)
+		x += view_put_label(p, x, y, line->r[i]->id) + 1;
 }
 
 static void draw_leaf(struct pen *p, int y, const struct timeline *t, const struct line *line)
@@ -282,9 +285,9 @@ static void draw_leaf(struct pen *p, int y, const struct timeline *t, const stru
 	struct pen in = *p;
 	char words[VIEW_TOKEN + 48];
 
-	view_put_letter(p, x, y, r->id);
+	x += view_put_label(p, x, y, r->id) + 1;
 	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, x + 2, y, end - x - 2 - (line->pages > 99), r->text ? r->text : "", -1);
+	pen_clip(&in, x, y, end - x - (line->pages > 99), r->text ? r->text : "", -1);
 	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
 	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
 	in.ink = INK_DIM;
@@ -311,9 +314,8 @@ static void draw_newest(struct pen *p, int y, const struct timeline *t, const st
 {
 	char words[VIEW_TOKEN + 48];
 
-	view_put_letter(p, 0, y, r->id);
 	reason_words(words, sizeof words, t, &r->lookup);
-	view_put(p, 2, y, INK_DIM, "%s", words);
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", words);
 }
 
 /* The table of all lookups, newest last. */
@@ -333,9 +335,9 @@ static void long_reason(char *out, size_t cap, const struct timeline *t, const s
 
 	*out = '\0';
 	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
-		snprintf(out, cap, "at %s it says %s, %c said %s", view_count(pos, l->diverge_pos),
+		snprintf(out, cap, "at %s it says %s, %s said %s", view_count(pos, l->diverge_pos),
 				 view_quote(got, t, (int32_t)l->got),
-				 l->nearest > 0 ? view_letter(l->nearest) : '?',
+				 l->nearest > 0 ? view_label(l->nearest).text : "?",
 				 view_quote(expected, t, (int32_t)l->expected));
 		return;
 	}
@@ -351,9 +353,10 @@ static void draw_lookup(struct pen *p, int y, const struct timeline *t, const st
 	char words[3 * VIEW_TOKEN], n[VIEW_NUM];
 	struct pen in = *p;
 
-	view_put_letter(p, 0, y, r->id);
+	int label_w = view_put_label(p, 0, y, r->id);
+
 	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
-	pen_clip(&in, 2, y, c->text_w, r->text ? r->text : "", -1);
+	pen_clip(&in, label_w + 1, y, c->text_w + 1 - label_w, r->text ? r->text : "", -1);
 	view_put_right(p, c->asked, y, INK_TEXT, "%s", view_count(n, l->asked));
 	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
 	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));

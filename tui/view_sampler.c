@@ -376,7 +376,7 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 		view_nothing(p, "nothing drawn yet: each stage of the sampler tells here what it did");
 		return;
 	}
-	snprintf(figure, sizeof figure, "request %c · position %" PRId64 " · %s", view_letter(r->id), k->pos,
+	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s", view_label(r->id).text, k->pos,
 			 view_quote(quote, t, k->id));
 	pen_head(p, "why this token", figure);
 	n = drop_rows(rows, make_rows(rows, t, r, k), p->r.h - 1);

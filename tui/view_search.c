@@ -290,8 +290,7 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 	if (r->won)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
 	if (r->m || r->k->visits < 0) {
-		view_put_letter(p, x, y, r->m ? r->m->request : r->k->request);
-		x += 2;
+		x += view_put_label(p, x, y, r->m ? r->m->request : r->k->request) + 1;
 	}
 	draw_text(p, x, y, right - x, t, s, r);
 	draw_numbers(p, y, s, r);

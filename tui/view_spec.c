@@ -191,8 +191,7 @@ static void draw_group(struct pen *p, int y, const struct timeline *t, const str
 		p = &cut;
 	}
 	if (letter) {
-		view_put_letter(p, 0, y, t->draft[g->first].request);
-		x = 2;
+		x = view_put_label(p, 0, y, t->draft[g->first].request) + 1;
 	}
 	for (int32_t i = 0; i < g->n && used; i++) {
 		used = put_draft(p, x, y, t, g, &t->draft[g->first + i]);
@@ -378,7 +377,7 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	deep = deep > most ? most : deep;
 	if (first || y == 1)
 		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
-	view_put_letter(p, c->letter, y, d->request);
+	view_put_label(p, c->letter, y, d->request);
 	view_put_right(p, c->nth, y, INK_TEXT, "%d", d->nth);
 	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
 	view_put_token(&in, c->draft + deep, y, c->word_w - deep, t, d->id);

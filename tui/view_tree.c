@@ -218,8 +218,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 	if (active)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
 	x = draw_rails(p, y, n);
-	view_put_letter(p, x, y, r->id);
-	x += 2;
+	x += view_put_label(p, x, y, r->id) + 1;
 	own_words(words, sizeof words, t, n);
 	if (asks && r->text) {
 		struct pen in = *p;
@@ -282,17 +281,17 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 	if (parts(t, n, &pos, &own, &other)) {
 		a = timeline_branch_token(t, n->b, pos);
 		b = timeline_branch_token(t, n->stem, pos);
-		view_put(p, 0, y, INK_TEXT, "same as %c for %d tokens, then %s", view_letter(n->stem.request), pos,
+		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s", view_label(n->stem.request).text, pos,
 				 view_quote(own_word, t, own));
-		snprintf(words, sizeof words, "where %c has %s", view_letter(n->stem.request),
+		snprintf(words, sizeof words, "where %s has %s", view_label(n->stem.request).text,
 				 view_quote(other_word, t, other));
 		if (a && b && !isnan(a->p) && !isnan(b->p))
 			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)", (double)a->p,
 					 (double)b->p);
 		view_put(p, 2, y + 1, INK_DIM, "%s", words);
 	} else {
-		view_put(p, 0, y, INK_TEXT, n->stem.request ? "goes on from %c, behind its %d tokens" : "begins a conversation",
-				 view_letter(n->stem.request), n->stem.pos);
+		view_put(p, 0, y, INK_TEXT, n->stem.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
+				 view_label(n->stem.request).text, n->stem.pos);
 	}
 	y += draw_given(p, y + 2, t, n);
 	own_words(words, sizeof words, t, n);

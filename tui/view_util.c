@@ -10,9 +10,37 @@
 
 #include "base/text.h"
 
-char view_letter(int64_t request)
+/* Numbers of base 26 without a zero. */
+struct view_label view_label(int64_t request)
 {
-	return request > 0 ? (char)('a' + (request - 1) % 26) : ' ';
+	struct view_label label = { " " };
+	int n = view_label_width(request);
+
+	for (int i = n; request > 0 && i-- > 0; request = (request - 1) / 26)
+		label.text[i] = (char)('a' + (request - 1) % 26);
+	label.text[n] = '\0';
+	return label;
+}
+
+int view_label_width(int64_t request)
+{
+	int n = 1;
+
+	for (; request > 26; request = (request - 1) / 26)
+		n++;
+	return n;
+}
+
+int64_t view_labelled(const char *text, size_t n)
+{
+	int64_t request = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (text[i] < 'a' || text[i] > 'z' || request > TL_INT_MAX / 26 - 1)
+			return 0;
+		request = 26 * request + text[i] - 'a' + 1;
+	}
+	return request;
 }
 
 enum ink view_ink(int64_t request)
@@ -451,13 +479,13 @@ void view_bar(struct pen *p, int x, int y, int w, double part)
 		pen_spark(p, x + i, y, 0.75);
 }
 
-void view_put_letter(struct pen *p, int x, int y, int64_t request)
+int view_put_label(struct pen *p, int x, int y, int64_t request)
 {
 	struct pen in = *p;
 
 	in.ink = (uint8_t)view_ink(request);
 	in.attr |= ATTR_BOLD;
-	pen_printf(&in, x, y, "%c", view_letter(request));
+	return pen_printf(&in, x, y, "%s", view_label(request).text);
 }
 
 void view_mark_row(struct pen *p, int y)

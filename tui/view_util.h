@@ -7,8 +7,15 @@
 
 enum { VIEW_NUM = 32, VIEW_TOKEN = 96 };
 
-/* A request's letter and colour: the same in every view. 'a' … 'z' and round again; 8 colours. */
-char view_letter(int64_t request);
+/* A request's label and colour: the same in every view, live and in a replay. a … z, aa … zz, aaa …: no two requests have
+ * the same; 8 colours. */
+struct view_label {
+	char text[16];
+};
+struct view_label view_label(int64_t request);
+int view_label_width(int64_t request);
+/* The request that the first n bytes are the label of; 0: of none. */
+int64_t view_labelled(const char *text, size_t n);
 enum ink view_ink(int64_t request);
 
 /* The request in focus: the chosen one, else the conversation's newest, else the newest of all. NULL: none. */
@@ -66,8 +73,8 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 /* A bar of `part` (0 … 1) of w columns, lower than the line, so that bars one above the other stay apart. What
  * is there is seen: one cell at least. */
 void view_bar(struct pen *p, int x, int y, int w, double part);
-/* Letter of a request in its colour, bold. */
-void view_put_letter(struct pen *p, int x, int y, int64_t request);
+/* Label of a request in its colour, bold. Returns the columns used. */
+int view_put_label(struct pen *p, int x, int y, int64_t request);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
 /* Dim, below the head of an empty view: "nothing yet: …". Returns the lines used. */
