@@ -25,6 +25,12 @@ int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows)
 	return most > rows ? most - rows : 0;
 }
 
+/* Rows that a step has room for: a device's has that of the budget alone (forward.h). */
+static int32_t most_rows(const struct forward *f)
+{
+	return f->max_rows < f->max_out ? f->max_rows : f->max_out;
+}
+
 /* Positions in front of the rows are read from pages that hold numbers; which, makes no difference to the time. */
 static void fill_sequence(struct forward *f, const int32_t *pages, int32_t rows, int32_t depth)
 {
@@ -90,7 +96,7 @@ static int measure_depth(struct draft_cost *c, struct forward *f, struct kv *kv,
 	struct draft_cost_point *one = &c->point[c->n], *eight = one + 1;
 	double per_one, per_eight;
 
-	if (depth < 64 || kv->store.page_size > DRAFT_COST_ROWS)
+	if (depth < 64 || kv->store.page_size > most_rows(f))
 		return 0;
 	if (write_pages(f, kv, e))
 		return -1;
@@ -137,7 +143,8 @@ static void interpolate(struct draft_cost *c)
 static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct kv *kv, int32_t ctx,
 						 struct err *e)
 {
-	int32_t room = draft_cost_deepest(kv, ctx, 0), most = room < f->max_out ? room : f->max_out;
+	int32_t room = draft_cost_deepest(kv, ctx, 0);
+	int32_t most = room < most_rows(f) ? room : most_rows(f);
 	int32_t n_coarse = (int32_t)(sizeof coarse / sizeof *coarse);
 
 	for (int32_t i = 0; i < (first ? DENSE + n_coarse : c->n); i++) {

@@ -54,10 +54,11 @@ double engine_counted_ns(const struct engine *e)
 
 int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err)
 {
-	if (rows < 1 || rows > DRAFT_COST_ROWS || depth < 0 ||
+	if (rows < 1 || rows > DRAFT_COST_ROWS || rows > e->forward.max_rows || depth < 0 ||
 		depth > draft_cost_deepest(&e->kv, e->info.ctx, rows))
-		return err_set(err, ERR_USAGE, "a step of %d rows behind %d tokens cannot be measured: see --ctx", rows,
-					   depth);
+		return err_set(err, ERR_USAGE,
+					   "a step of %d rows after %d tokens cannot be measured: see --ctx and --budget",
+					   rows, depth);
 	return draft_cost_run(&e->forward, &e->kv, rows, depth, ns, err);
 }
 

@@ -25,7 +25,7 @@
 #include "trace/ring.h"
 #include "trace/writer.h"
 
-enum { MOST_TOKENS = 64 };
+enum { MOST_TOKENS = 64, MOST_ROWS = 16 };
 #ifdef __SANITIZE_ADDRESS__ /* sessions take four times as long */
 enum { FEWER = 6 };
 #else
@@ -278,6 +278,81 @@ static void fail_everywhere(const char *mode, int *n_sessions, int *n_errors)
 		}
 }
 
+static void add_hash(void *arg, const struct event *ev)
+{
+	uint64_t *sum = arg;
+
+	if (ev->kind == EV_score)
+		*sum = (*sum ^ (uint64_t)ev->u.score.hash) * 0x100000001b3;
+}
+
+/* A step of so many rows of logits, as one that is measured; what they were. */
+static uint64_t score(struct engine *e, uint64_t *sum, int32_t rows)
+{
+	int32_t ids[64];
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = rows + 1, .params = SAMPLE_DEFAULTS, .text = ""};
+	struct err err = {0};
+
+	*sum = 0;
+	for (int i = 0; i < q.n_ids; i++)
+		ids[i] = i * i % 97 + 3;
+	assert_true(engine_submit(e, &q, &err) > 0);
+	if (run(e, &err))
+		fail_msg("%d rows: %s", rows, err.text);
+	return *sum;
+}
+
+/* The cost of steps of 1, 1, 2, 3 … rows is measured, as `/spec auto` does, which wants more and more memory; it
+ * is refused at the n-th asking. The newest step is kept, and is run at once. False: it was never asked so often. */
+static bool measure_without_room(const struct engine_options *o, int n)
+{
+	const int open = shim->n_open();
+	uint64_t sum, kept = 0, anew = 0;
+	struct err e = {0};
+	struct engine *engine;
+	char plan[64];
+	bool refused;
+	int newest;
+
+	snprintf(plan, sizeof plan, "cuMemAlloc_v2:%d=2", n);
+	if (engine_open(&engine, o, &e))
+		fail_msg("%s", e.text);
+	engine_add_sink(engine, add_hash, &sum);
+	engine_begin(engine, NULL);
+	assert_true((shim->fail)(plan));
+	refused = engine_set(engine, "spec", "auto", &e) != 0;
+	newest = shim->calls("cuLaunchCooperativeKernel") - 1;
+	(shim->fail)(NULL);
+	if (refused && !says_what_to_do(&e))
+		fail_msg("%s: nothing to do is said: %s", plan, e.text);
+	if (newest > 0 && newest < MOST_ROWS)
+		kept = score(engine, &sum, newest);
+	for (int i = MOST_ROWS - 1; i > 0; i--) {
+		score(engine, &sum, i);
+		anew = i == newest ? sum : anew;
+	}
+	assert_int_equal(kept, anew);
+	engine_close(engine);
+	assert_int_equal(shim->n_open(), open);
+	return refused;
+}
+
+/* A setting that finds no room leaves all as it was: the steps that are kept still know their memory. A step's
+ * memory has room for the budget alone, which may be less than what is measured elsewhere. */
+static void test_refused_room(void **state)
+{
+	struct engine_options o = options("cuda", "persistent");
+	int n = 1;
+
+	(void)state;
+	assert_false(measure_without_room(&o, 1000));
+	o.budget = 64;
+	while (measure_without_room(&o, n))
+		n += 3 * FEWER;
+	assert_true(n > 3 * FEWER);
+}
+
 #define MODE(mode)                                                                     \
 	static void test_##mode(void **state)                                                          \
 	{                                                                                              \
@@ -320,6 +395,7 @@ int main(void)
 		cmocka_unit_test(test_persistent),
 		cmocka_unit_test(test_graph),
 		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_refused_room),
 	};
 	struct tiny_options t = TINY_DEFAULTS;
 	struct err e = {0};

@@ -156,18 +156,24 @@ static void device_copy(struct k_device *d, void *to, const void *from, size_t b
 
 int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
 {
+	CUdeviceptr at = 0;
 	CUresult r;
 
 	if (room->bytes >= bytes)
 		return 0;
-	if (room->at)
-		c->d->memory_free(room->at);
-	*room = (struct cu_room){0};
-	if (alloc_device(c, bytes, what, &room->at, e))
+	if (alloc_device(c, bytes, what, &at, e))
 		return -1;
-	room->bytes = bytes;
-	r = c->d->fill(room->at, 0, bytes, c->stream);
-	return r ? cu_lose(c, r, "zeroing device memory", e) : 0;
+	r = c->d->fill(at, 0, bytes, c->stream);
+	if (r) {
+		c->d->memory_free(at);
+		return cu_lose(c, r, "zeroing device memory", e);
+	}
+	if (room->at) {
+		cu_drop_programs(c);
+		c->d->memory_free(room->at);
+	}
+	*room = (struct cu_room){.at = at, .bytes = bytes};
+	return 0;
 }
 
 /* ---- opening ---- */

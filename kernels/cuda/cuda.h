@@ -94,7 +94,8 @@ struct cu_device {
 int cu_use(struct cu_device *c, struct err *e);
 /* A failure that the device does not survive. Returns -1. */
 int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
-/* Room for at least `bytes`, zeroed if it is new. Programs that knew the old place must be dropped. */
+/* Room for at least `bytes`, zeroed if it is new. The old room is kept until there is a new one, so a
+ * refusal changes nothing; programs that knew the old one are dropped with it. */
 int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
 
 /* Zeroed memory of the host that the device sees at the same address. NULL: e says why. */
@@ -103,7 +104,7 @@ void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struc
 /* lower.c: the program as stages, from the kept ones or anew. NULL: e says why. */
 struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e);
 /* Writes the inputs of a run to input_host; *bytes is how much of it. -1 with e; 1: the room had to
- * grow, and every program must be lowered anew. */
+ * grow, programs were dropped, and this one must be lowered anew. */
 int cu_gather(struct cu_device *c, const struct cu_program *g, size_t *bytes, struct err *e);
 void cu_drop_programs(struct cu_device *c);
 void cu_free_programs(struct cu_device *c);

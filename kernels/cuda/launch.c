@@ -82,8 +82,7 @@ static struct cu_program *prepare(struct cu_device *c, const struct k_program *p
 	struct cu_program *g = cu_lower(c, p, e);
 	int grown = g ? cu_gather(c, g, bytes, e) : -1;
 
-	if (grown > 0) { /* every program knew the old place */
-		cu_drop_programs(c);
+	if (grown > 0) {
 		g = cu_lower(c, p, e);
 		grown = g ? cu_gather(c, g, bytes, e) : -1;
 	}

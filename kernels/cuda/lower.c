@@ -113,11 +113,13 @@ static int grow_input(struct cu_device *c, size_t bytes, struct err *e)
 	void *host;
 
 	bytes = align_up(bytes + bytes / 2, INPUT);
-	if (cu_grow(c, &c->input, bytes, "the inputs of a step", e))
-		return -1;
 	host = cu_alloc_pinned(c, bytes, "the inputs of a step", e);
 	if (!host)
 		return -1;
+	if (cu_grow(c, &c->input, bytes, "the inputs of a step", e)) {
+		c->d->host_free(host);
+		return -1;
+	}
 	if (c->input_host)
 		c->d->host_free(c->input_host);
 	c->input_host = host;
@@ -248,11 +250,10 @@ static void lower_ops(struct lowering *l, const struct k_program *p)
 	}
 }
 
-/* What all stages share: tickets, scratch, the clock. Programs of before are dropped if one moves. */
+/* What all stages share: tickets, scratch, the clock. */
 static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_stages, struct err *e)
 {
 	size_t tickets = 0, scratch = SCRATCH;
-	const size_t had = c->tickets.bytes + c->scratch.bytes;
 
 	for (int32_t i = 0; i < p->n_ops; i++) {
 		const size_t t = (size_t)cu_tickets(&p->op[i]) * sizeof(uint32_t);
@@ -277,8 +278,6 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 		c->clock_cap = (n_stages + 1) * 2;
 		cu_drop_programs(c);
 	}
-	if (had && had != c->tickets.bytes + c->scratch.bytes)
-		cu_drop_programs(c);
 	return 0;
 }
 
