@@ -8,6 +8,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +23,42 @@ enum {
 
 /* ---- it begins ---- */
 
-/* In the child of a program with threads: only what may be called there. Signals are as for any command. */
-static _Noreturn void become(const char *command, int in, int out, int errors)
+/* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of all its weights.
+ * Signals are as for any command, and it has a group of its own from the start, with all that it starts, so that
+ * all of it can be ended. Every other descriptor closes by itself. 0, or errno. */
+static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 {
-	sigset_t none;
+	char *const argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	sigset_t none, pipe_alone;
+	int failed = posix_spawn_file_actions_init(&files);
 
+	if (failed)
+		return failed;
+	failed = posix_spawnattr_init(&how);
+	if (failed) {
+		posix_spawn_file_actions_destroy(&files);
+		return failed;
+	}
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	setpgid(0, 0); /* with all that it starts, so that all of it can be ended */
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || (errors >= 0 && dup2(errors, STDERR_FILENO) < 0))
-		_exit(127);
-	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-	_exit(127);
+	sigemptyset(&pipe_alone);
+	sigaddset(&pipe_alone, SIGPIPE);
+	posix_spawnattr_setsigmask(&how, &none);
+	posix_spawnattr_setsigdefault(&how, &pipe_alone);
+	posix_spawnattr_setpgroup(&how, 0);
+	posix_spawnattr_setflags(&how,
+							 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	failed = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+	if (!failed)
+		failed = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+	if (!failed && errors >= 0)
+		failed = posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
+	if (!failed)
+		failed = posix_spawn(pid, "/bin/sh", &files, &how, argv, environ);
+	posix_spawnattr_destroy(&how);
+	posix_spawn_file_actions_destroy(&files);
+	return failed;
 }
 
 static int file_of(const char *text, size_t size)
@@ -57,7 +81,7 @@ static void close_all(struct score_command *c)
 
 static int begin(struct score_command *c, const char *text, size_t size, struct err *e)
 {
-	int in = file_of(text, size), pipes[2];
+	int in = file_of(text, size), pipes[2], failed;
 
 	if (in < 0 || pipe2(pipes, O_CLOEXEC)) {
 		err_set(e, ERR_IO, "no file or pipe for '%.60s': %s", c->command, strerror(errno));
@@ -68,16 +92,14 @@ static int begin(struct score_command *c, const char *text, size_t size, struct 
 	c->n = 0;
 	c->out = pipes[0];
 	c->errors = c->quiet ? memfd_create("errors", MFD_CLOEXEC) : -1;
-	c->pid = fork();
-	if (!c->pid)
-		become(c->command, in, pipes[1], c->errors);
+	failed = spawn(c->command, in, pipes[1], c->errors, &c->pid);
 	close(in);
 	close(pipes[1]);
-	if (c->pid > 0)
+	if (!failed)
 		return 0;
 	c->pid = 0;
 	close_all(c);
-	return err_set(e, ERR_IO, "'%.60s' cannot be started: %s", c->command, strerror(errno));
+	return err_set(e, ERR_IO, "'%.60s' cannot be started: %s", c->command, strerror(failed));
 }
 
 /* ---- it runs ---- */
@@ -106,7 +128,6 @@ static void stop(struct score_command *c)
 	if (!c->pid)
 		return;
 	kill(-c->pid, SIGKILL);
-	kill(c->pid, SIGKILL); /* it may not have its group yet */
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	c->pid = 0;
