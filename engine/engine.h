@@ -118,9 +118,9 @@ int engine_step(struct engine *e, struct err *err);
 bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
-/* Settings that can change while it runs: prefill-chunk, budget, spec, shadow, rule, prefix-cache; page-size only
- * when idle (the pool is made anew and the cache forgotten), and so exact; observe-layer, observe-head (-1: off).
- * Every change is an event. engine_settings lists them: name, doc, example; ends with name NULL. */
+/* Settings that can change while it runs: engine_settings lists them, with the values that each takes and what it
+ * does; ends with name NULL. What can only change while nothing runs is refused otherwise (ERR_USAGE). Every
+ * change is an event. */
 struct engine_setting {
 	const char *name, *values, *doc;
 };

@@ -7,9 +7,9 @@
 
 /* ---- rows ---- */
 
-/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so by default every fourth is watched; all
- * are while a head is chosen or steps are taken one by one. Counted in tokens of the request, so that it
- * depends on nothing else. */
+/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every tokens of a request
+ * is watched; all are while a head is chosen or steps are taken one by one. Counted in tokens of the request, so
+ * that it depends on nothing else. */
 static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;

@@ -1,5 +1,5 @@
 /* GGUF files: opening, the header, and the bytes of tensors. Metadata is read in gguf_meta.c,
- * tensor descriptions in gguf_tensors.c. See gguf.h; thread: any one. */
+ * tensor descriptions in gguf_tensors.c. See gguf.h, also for threads. */
 #include "engine/gguf.h"
 
 #include <errno.h>

@@ -3,7 +3,9 @@
  * The file is not trusted: every count, length and offset is checked against the file's size before it
  * is used or allocated for; a file that shrinks while it is mapped is a clear error, not a crash (the
  * reader copies metadata out at open and gguf_read_tensor copies tensor bytes with pread).
- * Ownership: everything returned lives until gguf_close. Thread: any one at a time.
+ * Ownership: everything returned lives until gguf_close. Thread: one opens and
+ * closes; between these nothing of it changes and reads have no file position (pread), so any number may ask
+ * at once, each with an err of its own.
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
 #ifndef CUTAWAY_ENGINE_GGUF_H
 #define CUTAWAY_ENGINE_GGUF_H

@@ -10,8 +10,6 @@
 
 #include "tui/view.h"
 
-enum { LAYOUT_VIEWS = 16 };
-
 struct layout_ask {
 	int w, h;
 	int zoom;         /* index of the view that fills the screen, or -1 */

@@ -18,6 +18,8 @@ enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
 };
 
+enum { LAYOUT_VIEWS = 16 }; /* most that there can be; views.h holds the table to it */
+
 struct lens_look; /* tui/lens.h */
 
 /* What a view asks the program to do: it cannot do it itself. */
@@ -45,8 +47,8 @@ struct view_state {
 	int32_t page;      /* page under the cursor in the pages view, or -1 */
 	int32_t layer;     /* attention: layer, or -1 for the mean */
 	int32_t head;      /* attention: head, or -1 for the mean */
-	int32_t scroll[16];/* by view index */
-	int64_t cursor[16];/* by view index; a view's own meaning */
+	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
+	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
 	struct view_wish wish;
 	struct breaks *breaks; /* watches; NULL: there are none */
 	const struct lens_look *lens; /* the deep look, NULL: none was asked for */

@@ -10,6 +10,8 @@ enum view_index {
 	VIEW_TIME, VIEW_SAMPLER, VIEW_WATCH, VIEW_TREE, VIEW_LENS, VIEW_DRAFTERS, VIEW_SEARCH, VIEW_N
 };
 
+_Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS, "struct view_state and struct layout have no room for another view");
+
 extern const struct view view_chat, view_next, view_pages, view_batch, view_speculation, view_prefix,
 	view_attention, view_time, view_sampler, view_watch, view_tree, view_lens, view_drafters, view_search;
 
