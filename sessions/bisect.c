@@ -85,7 +85,7 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 
 	o.backend = end->backend;
 	o.isa = end->isa[0] ? end->isa : NULL;
-	o.ctx = r->n + 2;
+	o.ctx = r->n + 1;
 	o.slots = 1;
 	o.page_size = K_GROUP;
 	o.pages = (r->n + 2) / K_GROUP + 4;

@@ -87,7 +87,7 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 		pages = MOST_KV_BYTES / page_bytes;
 	if (pages < longest / PAGE + 4)
 		pages = longest / PAGE + 4;
-	o->ctx = (int32_t)longest + 1;
+	o->ctx = longest ? (int32_t)longest : 1; /* no more: it may have filled what the model was made for */
 	o->pages = (int32_t)pages;
 	o->page_size = PAGE;
 	o->slots = JOBS_SLOTS;

@@ -305,6 +305,29 @@ def test_deleted_recording():
           f"{status} {err}")
 
 
+def test_full_context():
+    model, path = below("short.gguf"), below("full.db")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "64", model], check=True)
+    for seed in range(20):
+        if os.path.exists(path):
+            os.unlink(path)
+        cutaway("run", "--model", model, "--raw", "--temp", "3", "--top-p", "1", "--seed", str(seed), "--record", path, "Hi")
+        if rows(path, "SELECT max(pos) FROM token") == [(63,)]:
+            break
+    status, out, err = cutaway("verify", "--model", model, path)
+    check("a recording that filled the model's context is verified", status == 0 and b"all equal" in out, f"{status} {err}")
+    cutaway("run", "--model", model, "--raw", "--temp", "2", "--seed", "99", "--record", below("another.db"), "Hi")
+    status, out, err = cutaway("diff", "--deep", "--model", model, path, below("another.db"))
+    check("and compared in depth", status == 1 and b"the draw" in out and not err, f"{status} {out} {err}")
+    db = sqlite3.connect(path)
+    db.execute("UPDATE token SET hash = hash + 1 WHERE pos = 63")
+    db.commit()
+    db.close()
+    status, out, err = cutaway("verify", "--model", model, path)
+    check("a difference at its end is found", status == 1 and out.startswith(b"DIFFERS") and b"agree" in out,
+          f"{status} {out} {err}")
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     write(TINY + ".txt", b"Once upon a time")
@@ -314,7 +337,7 @@ def main():
         return 1
     words = sys.argv[1:]
     for test in (test_export_file, test_terminal, test_closed_pipes, test_closed_descriptors, test_save, test_modes,
-                 test_failed_creation, test_deleted_recording):
+                 test_failed_creation, test_deleted_recording, test_full_context):
         if not words or any(word in test.__name__ for word in words):
             test()
     print(f"1..{count}")
