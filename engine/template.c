@@ -177,10 +177,11 @@ static const struct chat_template *recognise(struct gguf_text text)
 }
 
 /* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
- * the literal. NULL if it does not, or if nothing stands there. */
-static char *copy_literal(const char *from, const char *end, char quote, const char *stop)
+ * the literal. NULL if it does not, or if nothing stands there; *from is then where the literal ends. */
+static char *copy_literal(const char **at, const char *end, char quote, const char *stop)
 {
 	size_t n_stop = strlen(stop), n = 0;
+	const char *from = *at;
 	char *out = malloc((size_t)(end - from) + 1);
 
 	while (out && from < end) {
@@ -188,6 +189,7 @@ static char *copy_literal(const char *from, const char *end, char quote, const c
 			out[n] = '\0';
 			return out;
 		}
+		*at = from;
 		if (*from == quote)
 			break;
 		if (*from == '\\' && from + 1 < end) {
@@ -202,7 +204,8 @@ static char *copy_literal(const char *from, const char *end, char quote, const c
 	return NULL;
 }
 
-/* ChatML templates spell the default out after the opening of the system turn. */
+/* ChatML templates spell the default out after the opening of the system turn. An opening within a literal that was
+ * looked through in vain is not looked at again, or a template of many would take the square of its size. */
 static char *chatml_system(struct gguf_text text)
 {
 	static const char opening[] = "<|im_start|>system";
@@ -215,9 +218,12 @@ static char *chatml_system(struct gguf_text text)
 		if (quote != '\'' && quote != '"')
 			continue;
 		if (end - at > 1 && at[0] == '\n')
-			found = copy_literal(at + 1, end, quote, "<|im_end|>");
+			at += 1;
 		else if (end - at > 2 && at[0] == '\\' && at[1] == 'n')
-			found = copy_literal(at + 2, end, quote, "<|im_end|>");
+			at += 2;
+		else
+			continue;
+		found = copy_literal(&at, end, quote, "<|im_end|>");
 		if (found)
 			return found;
 	}

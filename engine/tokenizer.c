@@ -205,14 +205,29 @@ static int compare_special(const void *a, const void *b, void *arg)
 {
 	const struct tokenizer *t = arg;
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	unsigned char p = (unsigned char)t->bytes[t->start[x]],
-				  q = (unsigned char)t->bytes[t->start[y]];
+	size_t n = size_of(t, x), m = size_of(t, y);
+	int order = memcmp(t->bytes + t->start[x], t->bytes + t->start[y], n < m ? n : m);
 
-	if (p != q)
-		return p < q ? -1 : 1;
-	if (size_of(t, x) != size_of(t, y))
-		return size_of(t, x) > size_of(t, y) ? -1 : 1;
+	if (order || n != m)
+		return order ? order : n < m ? -1 : 1;
+	if (t->kind[x] != t->kind[y])
+		return t->kind[x] < t->kind[y] ? -1 : 1;
 	return x < y ? -1 : x > y;
+}
+
+/* Of several with the same bytes and kind the first is the one that is found. */
+static void drop_doubles(struct tokenizer *t)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < t->n_special; i++) {
+		int32_t id = t->special[i], last = n ? t->special[n - 1] : -1;
+
+		if (!n || t->kind[id] != t->kind[last] || size_of(t, id) != size_of(t, last) ||
+			memcmp(t->bytes + t->start[id], t->bytes + t->start[last], size_of(t, id)))
+			t->special[n++] = id;
+	}
+	t->n_special = n;
 }
 
 static int index_special(struct tokenizer *t, struct err *e)
@@ -228,7 +243,8 @@ static int index_special(struct tokenizer *t, struct err *e)
 		if ((t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_USER) && size_of(t, id))
 			t->special[t->n_special++] = id;
 	qsort_r(t->special, (size_t)n, sizeof *t->special, compare_special, t);
-	for (int32_t i = 0; i < n; i++)
+	drop_doubles(t);
+	for (int32_t i = 0; i < t->n_special; i++)
 		t->special_first[(unsigned char)t->bytes[t->start[t->special[i]]] + 1]++;
 	for (int b = 0; b < 256; b++)
 		t->special_first[b + 1] += t->special_first[b];
@@ -372,9 +388,11 @@ int32_t tokenizer_id_of(const struct tokenizer *t, const char *name)
 {
 	size_t size = strlen(name);
 
+	int32_t found = -1;
+
 	for (int32_t i = 0; i < t->n_special; i++)
-		if (size_of(t, t->special[i]) == size &&
+		if (size_of(t, t->special[i]) == size && (found < 0 || t->special[i] < found) &&
 			!memcmp(t->bytes + t->start[t->special[i]], name, size))
-			return t->special[i];
-	return -1;
+			found = t->special[i];
+	return found;
 }

@@ -38,24 +38,54 @@ int encoder_make_room(struct encoder *c, size_t n, size_t item)
 	return 0;
 }
 
+/* Of the special tokens [lo, hi), which are alike in their first `depth` bytes and longer, the first whose next byte
+ * is not below `byte`. */
+static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size_t depth, int byte)
+{
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if ((unsigned char)t->bytes[t->start[t->special[mid]] + depth] < byte)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The longest special token that text begins with, or -1. Byte after byte fewer are left, so what it takes grows with
+ * the length of a token and hardly with their number. */
+static int32_t special_at(const struct tokenizer *t, const char *text, size_t size, bool control, size_t *used)
+{
+	unsigned char byte = (unsigned char)*text;
+	int32_t lo = t->special_first[byte], hi = t->special_first[byte + 1], found = -1;
+
+	for (size_t depth = 1; lo < hi; depth++) {
+		for (; lo < hi && t->start[t->special[lo] + 1] - t->start[t->special[lo]] == depth; lo++)
+			if ((control || t->kind[t->special[lo]] != TOKEN_CONTROL) &&
+				(*used != depth || found < 0 || t->special[lo] < found)) {
+				found = t->special[lo];
+				*used = depth;
+			}
+		if (depth == size)
+			break;
+		byte = (unsigned char)text[depth];
+		lo = next_byte(t, lo, hi, depth, byte);
+		hi = next_byte(t, lo, hi, depth, byte + 1);
+	}
+	return found;
+}
+
 /* The first special token in text. Control tokens only if asked for; user tokens always. */
 static int32_t find_special(const struct tokenizer *t, const char *text, size_t size, bool control,
 							size_t *at, size_t *used)
 {
-	for (size_t i = 0; i < size; i++) {
-		unsigned char first = (unsigned char)text[i];
+	*used = 0;
+	for (*at = 0; *at < size; ++*at) {
+		int32_t id = special_at(t, text + *at, size - *at, control, used);
 
-		for (int32_t k = t->special_first[first]; k < t->special_first[first + 1]; k++) {
-			int32_t id = t->special[k];
-			size_t n = t->start[id + 1] - t->start[id];
-
-			if (n > size - i || memcmp(t->bytes + t->start[id], text + i, n) ||
-				(t->kind[id] == TOKEN_CONTROL && !control))
-				continue;
-			*at = i;
-			*used = n;
+		if (id >= 0)
 			return id;
-		}
 	}
 	return -1;
 }

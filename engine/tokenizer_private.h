@@ -62,8 +62,8 @@ struct tokenizer {
 	int32_t *word_slot; /* [word_mask + 1] id or -1: open addressing by bytes */
 	uint32_t word_mask;
 
-	/* Control and user tokens by first byte, then longest first. */
-	int32_t *special; /* [n_special] */
+	/* Control and user tokens in the order of their bytes, so that those which begin alike are neighbours. */
+	int32_t *special; /* [n_special] no two of the same bytes and kind */
 	int32_t n_special;
 	int32_t special_first[257]; /* special[special_first[b]] … begin with byte b */
 

@@ -106,6 +106,23 @@ static void test_recognised(void **state)
 	assert_string_equal(template_for(NULL)->name, "plain");
 }
 
+/* Openings within one literal that no end follows: what reads on from each of them is not done before the suite is
+ * ended. And what stands behind the literal is found. */
+static void test_many_openings(void **state)
+{
+	static const char opening[] = "\\\"<|im_start|>system\\n", end[] = "\" }}{{ '<|im_start|>system\nBe kind.<|im_end|>' }}";
+	enum { TIMES = 100000 };
+	char *jinja = malloc(TIMES * (sizeof opening - 1) + sizeof end + 1), *at = jinja;
+
+	(void)state;
+	*at++ = '"';
+	for (int i = 0; i < TIMES; i++, at += sizeof opening - 1)
+		memcpy(at, opening, sizeof opening - 1);
+	memcpy(at, end, sizeof end);
+	assert_string_equal(template_for(jinja)->default_system, "Be kind.");
+	free(jinja);
+}
+
 /* Cut at every byte, a template's text must be read within its bounds (the sanitizers watch). */
 static void test_cut_off(void **state)
 {
@@ -362,6 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recognised),	  cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_many_openings),
 		cmocka_unit_test(test_conversations), cmocka_unit_test(test_close),
 		cmocka_unit_test(test_no_injection),  cmocka_unit_test(test_golden_ids),
 	};

@@ -438,6 +438,98 @@ static void test_kinds(void **state)
 	tokenizer_close(t);
 }
 
+/* The definition: at each place the longest that stands there, of equals the first; else a byte. */
+static size_t by_definition(const struct vocabulary *v, const char *text, bool control, int32_t *out)
+{
+	size_t n = 0;
+
+	for (size_t at = 0; text[at];) {
+		size_t longest = 1;
+
+		out[n] = text[at] - 'a';
+		for (int32_t id = 2; v->token[id]; id++) {
+			size_t size = strlen(v->token[id]);
+
+			if ((v->kind[id] == 4 || control) && (size > longest || (size == longest && out[n] < 2)) &&
+				!strncmp(text + at, v->token[id], size)) {
+				out[n] = id;
+				longest = size;
+			}
+		}
+		at += longest;
+		n++;
+	}
+	return n;
+}
+
+static void test_special_definition(void **state)
+{
+	enum { TOKENS = 40, TEXT = 80 };
+	char spelled[TOKENS][8], text[TEXT + 1] = "";
+	const char *token[TOKENS + 1] = {"a", "b"};
+	uint32_t kind[TOKENS] = {1, 1};
+	struct vocabulary v = {token, kind, (const char *const[]){NULL}, "gpt2", "gpt-2", -1};
+	struct err e = {0};
+	int32_t want[TEXT];
+
+	(void)state;
+	srand(7);
+	for (int round = 0; round < 300; round++) {
+		struct tokenizer *t;
+
+		for (int i = 2; i < TOKENS; i++) {
+			int n = 1 + rand() % 7;
+
+			for (int k = 0; k < n; k++)
+				spelled[i][k] = (char)('a' + (rand() & 1));
+			spelled[i][n] = '\0';
+			token[i] = spelled[i];
+			kind[i] = 3 + (uint32_t)(rand() & 1);
+		}
+		for (int i = 0; i < TEXT; i++)
+			text[i] = (char)('a' + (rand() & 1));
+		assert_int_equal(open_made(&v, &t, &e), 0);
+		for (int control = 0; control < 2; control++)
+			expect_ids(t, text, TEXT, control, want, by_definition(&v, text, control, want));
+		tokenizer_close(t);
+	}
+}
+
+/* A vocabulary of nothing but tokens that begin alike, and a text of their beginning: what looks at each of them at
+ * each place is not done before the suite is ended. */
+static void test_many_special(void **state)
+{
+	enum { TOKENS = 200000, TEXT = 50000 };
+	char(*spelled)[9] = malloc(TOKENS * sizeof *spelled), *text = malloc(TEXT);
+	const char **token = calloc(TOKENS + 2, sizeof *token);
+	uint32_t *kind = calloc(TOKENS + 1, sizeof *kind);
+	struct vocabulary v = {token, kind, (const char *const[]){NULL}, "gpt2", "gpt-2", -1};
+	struct tokenizer *t;
+	struct err e = {0};
+	struct ids ids;
+
+	(void)state;
+	token[0] = "a";
+	kind[0] = 1;
+	for (int i = 0; i < TOKENS; i++) {
+		snprintf(spelled[i], sizeof *spelled, "a%06d", i);
+		token[i + 1] = spelled[i];
+		kind[i + 1] = 4;
+	}
+	memset(text, 'a', TEXT);
+	memcpy(text + TEXT - 7, "a199999", 7);
+	assert_int_equal(open_made(&v, &t, &e), 0);
+	ids = encode(t, text, TEXT, false);
+	assert_int_equal(ids.n, TEXT - 6);
+	assert_int_equal(ids.id[ids.n - 1], TOKENS);
+	tokenizer_close(t);
+	free(ids.id);
+	free(kind);
+	free(token);
+	free(text);
+	free(spelled);
+}
+
 static void test_lies(void **state)
 {
 	static const char *const none[] = {NULL};
@@ -551,6 +643,8 @@ int main(void)
 		cmocka_unit_test(test_special),
 		cmocka_unit_test(test_whole_words),
 		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_special_definition),
+		cmocka_unit_test(test_many_special),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_stream_is_bounded),
