@@ -1,11 +1,10 @@
-/* See sha256.h. A line of the memory: hash, size, mtime in ns, inode, device, path. */
+/* See sha256.h. A line of the memory: hash, size, mtime and ctime in ns, inode, device, path. */
 #include "base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <nettle/sha2.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,13 +49,15 @@ static int hash_fd(int fd, const char *path, const atomic_bool *stop, char out[S
 static char *make_key(int fd, const char *path)
 {
 	char *whole = realpath(path, NULL), *key = NULL;
+	struct file_stamp now;
 	struct stat st;
 
-	if (whole && !strchr(whole, '\n') && !fstat(fd, &st) &&
-		asprintf(&key, "%jd %" PRId64 " %ju %ju %s", (intmax_t)st.st_size,
-				 (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec, (uintmax_t)st.st_ino,
-				 (uintmax_t)st.st_dev, whole) < 0)
-		key = NULL;
+	if (whole && !strchr(whole, '\n') && !fstat(fd, &st)) {
+		file_stamp_of(&st, &now);
+		if (asprintf(&key, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %s", now.size, now.mtime_ns,
+					 now.ctime_ns, now.inode, now.device, whole) < 0)
+			key = NULL;
+	}
 	free(whole);
 	return key;
 }
@@ -137,11 +138,15 @@ static void remember(const char *memory, const char *key, const char *hash)
 
 static int open_file(const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
 
 	if (fd < 0)
-		err_set(e, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-	return fd;
+		return err_set(e, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return err_set(e, ERR_IO, "%s is not a file", path);
 }
 
 int file_sha256(const char *path, char out[SHA256_HEX], struct err *e)
@@ -160,29 +165,28 @@ void file_stamp_of(const struct stat *st, struct file_stamp *out)
 	*out = (struct file_stamp){
 		.size = st->st_size,
 		.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+		.ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
 		.inode = st->st_ino,
 		.device = st->st_dev,
 	};
 }
 
-static bool is_stamped(int fd, const struct file_stamp *stamp)
+bool file_is_stamped(int fd, const struct file_stamp *stamp)
 {
 	struct file_stamp now;
 	struct stat st;
 
-	if (!stamp)
-		return true;
 	if (fstat(fd, &st))
 		return false;
 	file_stamp_of(&st, &now);
-	return now.size == stamp->size && now.mtime_ns == stamp->mtime_ns &&
+	return now.size == stamp->size && now.mtime_ns == stamp->mtime_ns && now.ctime_ns == stamp->ctime_ns &&
 		   now.inode == stamp->inode && now.device == stamp->device;
 }
 
 bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX])
 {
 	int fd = open_file(path, NULL);
-	char *key = fd < 0 || !is_stamped(fd, stamp) ? NULL : make_key(fd, path), *memory = NULL;
+	char *key = fd < 0 || (stamp && !file_is_stamped(fd, stamp)) ? NULL : make_key(fd, path), *memory = NULL;
 	bool found = key && !paths_cache("sha256", &memory, NULL) && recall(memory, key, out);
 
 	if (fd >= 0)
@@ -216,7 +220,7 @@ int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomi
 			remember(memory, key, out);
 		free(after);
 	}
-	if (!rc && !is_stamped(fd, stamp))
+	if (!rc && stamp && !file_is_stamped(fd, stamp))
 		rc = err_set(e, ERR_INPUT, "%s is not the file it was when it was opened", path);
 	close(fd);
 	free(key);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/paths.h"
-#include "base/sha256.h"
 #include "cli/model.h"
 #include "kernels/kernels.h"
 #include "trace/ring.h"
@@ -80,7 +79,10 @@ int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *ar
 		goto fail;
 	if (!s->writer)
 		engine_observe(s->engine, false);
-	bool hashed = s->writer && !file_sha256_cached(s->model, sha256, NULL);
+	struct err why = {0};
+	bool hashed = s->writer && !engine_hash_model(s->engine, NULL, sha256, &why);
+	if (why.code)
+		fprintf(stderr, "cutaway: the recording does not know the model's hash: %s\n", why.text);
 	engine_begin(s->engine, hashed ? sha256 : NULL);
 	return 0;
 fail:

@@ -282,7 +282,7 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 	static struct certify_summary sum;
 	struct report r = {.progress = isatty(STDERR_FILENO)};
 	struct err differs = {0};
-	char sha[SHA256_HEX];
+	char sha[SHA256_HEX], after[SHA256_HEX];
 	if (file_sha256_cached(path, sha, e))
 		return -1;
 	r.cases = c->json ? cJSON_CreateArray() : NULL;
@@ -294,6 +294,10 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 	if (status && differs.code != ERR_DIFFERS) {
 		cJSON_Delete(r.cases);
 		return err_set(e, differs.code, "%s", differs.text);
+	}
+	if (file_sha256_cached(path, after, e) || strcmp(sha, after)) {
+		cJSON_Delete(r.cases);
+		return err_set(e, ERR_INPUT, "%s was changed while it was certified", path);
 	}
 	add_formats(all, sum.formats);
 	all->n_models++;

@@ -144,6 +144,8 @@ static int open_model(struct engine *e, const struct engine_options *o, struct e
 	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
 		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
 						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
+	if (!failed)
+		failed = gguf_unchanged(g, err);
 	if (!failed) {
 		e->info.chat = template_of(g, &known);
 		e->info.chat_known = known;
@@ -342,6 +344,11 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_tell_session(e);
 	engine_tell_settings(e);
 	engine_tell_cost(e);
+}
+
+int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err)
+{
+	return file_sha256_of(e->model_path, &e->model->weights.stamp, stop, out, err);
 }
 
 void engine_observe(struct engine *e, bool on)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "engine/event.h"
 #include "engine/sampler.h"
 #include "engine/template.h"
@@ -99,6 +100,9 @@ const struct tokenizer *engine_tokenizer(const struct engine *e);
  * as they stand. */
 int engine_add_sink(struct engine *e, ev_sink *sink, void *arg);
 void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
+/* SHA-256 of the very file that was opened; ERR_INPUT if it has changed, or its name is another's by now. stop (or NULL)
+ * becoming true ends it. */
+int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err);
 
 /* Returns the number of the request (from 1), or -1. A request that can never fit is accepted and
  * finished at once with reason refused, so that the log has it. */

@@ -307,3 +307,10 @@ const struct file_stamp *gguf_stamp(const struct gguf *g)
 {
 	return &g->stamp;
 }
+
+int gguf_unchanged(const struct gguf *g, struct err *e)
+{
+	if (g->fd < 0 || file_is_stamped(g->fd, &g->stamp))
+		return 0;
+	return err_set(e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);
+}

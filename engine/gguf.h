@@ -71,5 +71,7 @@ int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at,
 				   struct err *e);
 /* What the file was when it was opened. */
 const struct file_stamp *gguf_stamp(const struct gguf *g);
+/* ERR_INPUT if it has been written to since: what was read may be of two files. */
+int gguf_unchanged(const struct gguf *g, struct err *e);
 
 #endif

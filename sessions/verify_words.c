@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/sha256.h"
 #include "base/text.h"
@@ -26,19 +25,11 @@ int verify_arith(const struct history *h, struct err *e)
 				   h->path, (long long)h->arith, K_ARITH_VERSION, h->version);
 }
 
-/* Of a plain file; false if it is none, or cannot be read. */
-static bool hash_of(const char *path, char sha[SHA256_HEX])
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISREG(st.st_mode) && !file_sha256_cached(path, sha, NULL);
-}
-
 static bool is_recorded(const struct history *h, const char *path)
 {
 	char sha[SHA256_HEX];
 
-	if (!path || !*path || !hash_of(path, sha))
+	if (!path || !*path || file_sha256_cached(path, sha, NULL))
 		return false;
 	return !h->model_sha256[0] || !strcmp(sha, h->model_sha256);
 }
@@ -68,7 +59,7 @@ int verify_model(const struct history *h, const char *given, const char *fallbac
 	if (given) {
 		if (is_recorded(h, given))
 			return take(given, path, e);
-		if (!hash_of(given, sha))
+		if (file_sha256_cached(given, sha, NULL))
 			return err_set(e, ERR_IO, "%s: no model file that can be read", given);
 		return err_set(e, ERR_INPUT,
 					   "%s is not the model that was recorded: its SHA-256 begins %.12s, that of %s begins "
@@ -79,7 +70,7 @@ int verify_model(const struct history *h, const char *given, const char *fallbac
 		return take(h->model_path, path, e);
 	if (h->model_sha256[0] && is_recorded(h, fallback))
 		return take(fallback, path, e);
-	if (hash_of(h->model_path, sha))
+	if (!file_sha256_cached(h->model_path, sha, NULL))
 		return err_set(e, ERR_INPUT,
 					   "%s is another file than when it was recorded: its SHA-256 begins %.12s, that of %s "
 					   "began %.12s; name the old file with --model FILE",

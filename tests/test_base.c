@@ -16,7 +16,8 @@
 #include "base/sha256.h"
 
 /* FIPS 180-2, B.1 */
-#define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define ABC_REST "16bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define ABC "ba78" ABC_REST
 #define NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static char folder[64]; /* everything happens below it */
@@ -135,6 +136,9 @@ static void test_sha256(void **state)
 	e.code = 0;
 	assert_int_equal(file_sha256(folder, hash, &e), -1);
 	assert_int_equal(e.code, ERR_IO);
+	e.code = 0;
+	assert_int_equal(file_sha256("/dev/zero", hash, &e), -1); /* it has no end */
+	assert_int_equal(e.code, ERR_IO);
 }
 
 static void test_remembered(void **state)
@@ -153,14 +157,23 @@ static void test_remembered(void **state)
 	assert_true(file_sha256_known(path, hash));
 	assert_string_equal(hash, ABC);
 
-	/* it is remembered and not computed: another file of that size, time and inode would pass */
+	/* it is remembered and not computed */
+	FILE *memory = fopen(below("cache/cutaway/sha256"), "r+");
+	assert_non_null(memory);
+	fputs("0000", memory);
+	assert_int_equal(fclose(memory), 0);
+	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
+	assert_string_equal(hash, "0000" ABC_REST);
+
+	/* another file of that size, time and inode */
 	struct stat st;
 	assert_int_equal(stat(path, &st), 0);
 	write_file(path, "xyz");
 	struct timespec times[2] = {st.st_atim, st.st_mtim};
 	assert_int_equal(utimensat(0, path, times, 0), 0);
+	assert_false(file_sha256_known(path, hash));
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
-	assert_string_equal(hash, ABC);
+	assert_string_equal(hash, "3608bca1e44ea6c4d268eb6db02260269892c0b42b86bbf1e77a6fa16c3c9282");
 
 	/* a change of time or size is seen */
 	times[1].tv_nsec = (times[1].tv_nsec + 1) % 1000000000;

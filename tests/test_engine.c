@@ -616,6 +616,34 @@ static int setup(void **state)
 	return 0;
 }
 
+/* The hash is of the file that was opened, or there is none. */
+static void test_hash_of_what_was_opened(void **state)
+{
+	struct tiny_options tiny = TINY_DEFAULTS;
+	struct engine_options o = ENGINE_DEFAULTS;
+	char hash[SHA256_HEX], same[SHA256_HEX], *path, *other;
+	struct engine *engine;
+	struct err e = { 0 };
+
+	(void)state;
+	setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* nothing is remembered */
+	path = tiny_temp(&tiny, &e);
+	tiny.seed++;
+	other = tiny_temp(&tiny, &e);
+	o.model = path;
+	assert_int_equal(engine_open(&engine, &o, &e), 0);
+	assert_int_equal(engine_hash_model(engine, NULL, hash, &e), 0);
+	assert_int_equal(file_sha256(path, same, &e), 0);
+	assert_string_equal(hash, same);
+	assert_int_equal(rename(other, path), 0);
+	assert_int_equal(engine_hash_model(engine, NULL, hash, &e), -1);
+	assert_int_equal(e.code, ERR_INPUT);
+	engine_close(engine);
+	unlink(path);
+	free(path);
+	free(other);
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -638,6 +666,7 @@ int main(void)
 		cmocka_unit_test(test_attention_every),
 		cmocka_unit_test(test_speculation_is_used),
 		cmocka_unit_test(test_decode_allocates_nothing),
+		cmocka_unit_test(test_hash_of_what_was_opened),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -544,7 +544,11 @@ static void test_shrinks(void **state)
 
 	(void)state;
 	assert_int_equal(gguf_open(&g, path, &e), 0);
+	assert_int_equal(gguf_unchanged(g, &e), 0);
 	assert_int_equal(truncate(path, 64), 0);
+	assert_int_equal(gguf_unchanged(g, &e), -1);
+	assert_non_null(strstr(e.text, "changed while it was read"));
+	e = (struct err){0};
 	/* metadata was copied at open */
 	assert_int_equal(gguf_get_i64(g, "llama.block_count", &layers, &e), 0);
 	assert_int_equal(layers, 2);

@@ -328,6 +328,31 @@ def test_full_context():
           f"{status} {out} {err}")
 
 
+def test_changed_model():
+    model, path, other = below("change.gguf"), below("before.db"), below("other.gguf")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--seed", "1", model], check=True)
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--seed", "2", other], check=True)
+    args = ["--model", model, "--packed-cache", "on", "--max-tokens", "10"]
+    cutaway("run", *args, "--record", path, "Hello")
+    status, out, err = cutaway("verify", "--model", model, path)
+    check("a recording and its model", status == 0 and b"all equal" in out, f"{status} {err}")
+    times = os.stat(model)
+    write(model, read(other))  # the same inode and size
+    os.utime(model, ns=(times.st_atime_ns, times.st_mtime_ns))
+    status, out, err = cutaway("verify", "--model", model, path)
+    check("other weights under the same name and time are told", status == 3 and "not the model" in err,
+          f"{status} {out} {err}")
+    check("and computed with", cutaway("run", *args, "--no-record", "--json", "Hello")[1] ==
+          cutaway("run", "--model", other, "--max-tokens", "10", "--no-record", "--json", "Hello")[1])
+
+
+def test_endless_files():
+    for args in (["certify", "/dev/zero"], ["certify", "--model", "/dev/zero"], ["verify", "--model", "/dev/zero", FILE],
+                 ["run", "--model", "/dev/zero", "Hello"]):
+        status, _, err = cutaway(*args)
+        check(f"{' '.join(args[:-1])} …: refused", status in (3, 4) and "/dev/zero" in err, f"{status} {err}")
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     write(TINY + ".txt", b"Once upon a time")
@@ -337,7 +362,8 @@ def main():
         return 1
     words = sys.argv[1:]
     for test in (test_export_file, test_terminal, test_closed_pipes, test_closed_descriptors, test_save, test_modes,
-                 test_failed_creation, test_deleted_recording, test_full_context):
+                 test_failed_creation, test_deleted_recording, test_full_context, test_changed_model,
+                 test_endless_files):
         if not words or any(word in test.__name__ for word in words):
             test()
     print(f"1..{count}")

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sha256.h"
 #include "trace/reader.h"
 
 enum { EVENTS_BETWEEN_LOOKS = 64 };
@@ -44,7 +43,7 @@ static int open_all(struct live *s, struct err *e)
 	if (engine_open(&s->engine, &o, e) < 0)
 		return -1;
 	/* of a large model the first time this takes seconds: not before the first screen */
-	hashed = s->options->record && file_sha256_of(o.model, NULL, &s->abandon, sha256, NULL) == 0;
+	hashed = s->options->record && engine_hash_model(s->engine, &s->abandon, sha256, NULL) == 0;
 	if (atomic_load(&s->abandon))
 		return err_set(e, ERR_INTERRUPTED, "the session was ended before it began");
 	info = engine_info(s->engine);
