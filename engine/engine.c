@@ -179,7 +179,8 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->weight_bytes = e->model->weight_bytes;
 	i->from_packed_cache = e->model->weights.from_cache;
 	if (o->measure)
-		i->read_bandwidth = k_measure_read(e->kernels, (size_t)256 << 20);
+		engine_roof_read(e);
+	i->read_bandwidth = e->roof.best;
 }
 
 static int32_t default_pages(const struct engine_options *o, int32_t ctx)

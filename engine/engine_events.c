@@ -306,6 +306,7 @@ void engine_tell_step(struct engine *e)
 	}
 	s->ns = stream_now(&e->stream) - e->step_start_ns;
 	stream_emit(&e->stream, &ev);
+	engine_roof_step(e, s);
 }
 
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,

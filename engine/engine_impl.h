@@ -70,6 +70,13 @@ struct engine {
 	int32_t attention_every;             /* tokens of a request from one observed row to the next */
 	bool observe_once;                   /* the coming step is looked at closely: all rows are observed */
 
+	struct engine_roof {      /* roof.c: plain reads, bytes a second */
+		double best, least;   /* of all passes of n readings */
+		int32_t n;            /* 0: not measured */
+		int64_t step;         /* steps before the last */
+		bool beaten;          /* kernels read faster since */
+	} roof;
+
 	char *model_path, *default_system;
 	char *model_sha256;
 	int64_t n_requests, n_steps, n_searches;
@@ -122,6 +129,13 @@ void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_
 
 /* engine_settings.c */
 void engine_tell_settings(struct engine *e);
+void engine_tell_setting(struct engine *e, const char *name);
+
+/* roof.c */
+void engine_roof_read(struct engine *e);
+void engine_roof_step(struct engine *e, const struct ev_step *s); /* behind a step that was told */
+int engine_roof_set(struct engine *e, const char *value, struct err *err);
+void engine_roof_get(const struct engine *e, char *buf, size_t cap);
 
 /* engine_draft.c: speculation. */
 int engine_set_spec(struct engine *e, const char *spec, struct err *err);

@@ -246,10 +246,13 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("observe-layer", "-1 or a layer", "layer whose chosen head is watched; -1: none", layer)     \
 	X("observe-head", "-1 or a head", "head that is watched in it; -1: none", head)                \
 	X("cuda-mode", "launches|graph|persistent", "how a GPU runs a step; the bits are the same", cuda_mode) \
-	X("exact", "on|off", "off: a GPU computes many rows by F16 weights faster, and not exactly", exact)
+	X("exact", "on|off", "off: a GPU computes many rows by F16 weights faster, and not exactly", exact) \
+	X("roof", "measure", "bandwidth of plain reads, which steps are held against; measure: read it once more", roof)
 
 #define set_spec engine_set_spec
 #define set_shadow engine_set_shadow
+#define set_roof engine_roof_set
+#define get_roof engine_roof_get
 const struct engine_setting engine_settings[] = {
 #define X(name, values, doc, fn) { name, values, doc },
 	SETTINGS(X)
@@ -281,7 +284,7 @@ int engine_get(const struct engine *e, const char *name, char *buf, size_t cap)
 	return 0;
 }
 
-static void tell(struct engine *e, const char *name)
+void engine_tell_setting(struct engine *e, const char *name)
 {
 	char value[128];
 
@@ -298,14 +301,14 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (s->set(e, value, err))
 		return -1;
 	if (e->begun && !strcmp(name, "page-size"))
-		tell(e, "pages"); /* first: the pool is made of this many pages of the new size */
+		engine_tell_setting(e, "pages"); /* first: the pool is made of this many pages of the new size */
 	if (e->begun)
-		tell(e, name);
+		engine_tell_setting(e, name);
 	return 0;
 }
 
 void engine_tell_settings(struct engine *e)
 {
 	for (size_t i = 0; engine_settings[i].name; i++)
-		tell(e, engine_settings[i].name);
+		engine_tell_setting(e, engine_settings[i].name);
 }

@@ -403,8 +403,8 @@ void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
 /* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
- * `bytes` of memory. Takes about 60 ms for 256 MB. */
-double k_measure_read(struct k_ctx *ctx, size_t bytes);
+ * `bytes` of memory; least (may be NULL) is the worst of them. Takes about 60 ms for 256 MB. */
+double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
 /* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over as
  * many of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);

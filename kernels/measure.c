@@ -3,6 +3,7 @@
  * gates between ops cost. Thread: the engine's, with the pool. */
 #include "kernels/measure.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -61,13 +62,17 @@ static void touch(void *arg, int tid, int n_threads, void *scratch)
 	memset((char *)s->data + lo, 1, (size_t)(hi - lo));
 }
 
-double k_measure_read(struct k_ctx *ctx, size_t bytes)
+double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
 {
-	double best = 0;
+	double best = 0, worst = INFINITY;
 	void *data;
 
-	if (ctx->device) /* whose own memory it is that counts */
-		return ctx->device->measure_read(ctx->device, bytes);
+	if (ctx->device) { /* whose own memory it is that counts */
+		best = ctx->device->measure_read(ctx->device, bytes);
+		if (least)
+			*least = best;
+		return best;
+	}
 	data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (data == MAP_FAILED)
@@ -78,8 +83,11 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes)
 		double rate = k_read_rate(ctx, data, bytes);
 
 		best = rate > best ? rate : best;
+		worst = rate < worst ? rate : worst;
 	}
 	munmap(data, bytes);
+	if (least)
+		*least = worst;
 	return best;
 }
 

@@ -93,7 +93,8 @@ static bool read_slow(struct why *w, struct slow *t)
 	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
 		*to[i] = sqlite3_column_int64(s, i);
 	why_done(&s);
-	s = why_query(w, "SELECT read_bandwidth FROM session LIMIT 1", 0, 0, 0, 0, 0);
+	s = why_query(w, "SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
+						" read_bandwidth) FROM session LIMIT 1", 0, 0, 0, 0, 0);
 	if (why_row(w, &s)) {
 		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
 		why_done(&s);
@@ -256,7 +257,7 @@ static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_
 				: t->prefill > 16	? "arithmetic, of many rows"
 									: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
 				t->from_steps ? "the fastest that a stage of one row read" : "the bandwidth of plain reads",
-				t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured at the start", 100 * reads);
+				t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured", 100 * reads);
 	} else {
 		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured, and no large read of one row is in this log%s",
 				n_stages ? "" : ", nor the stages' times");

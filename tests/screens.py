@@ -103,7 +103,7 @@ class Screen:
 
 # --- masking what is measured ---
 
-UNITS = r"(?:ns|us|µs|ms|s|min|tok/s|[kMGT]?B/s|% bw|%? of [\d.]+ [kMGT]B/s|(?:op|flop)s?/byte|[kMGT]?(?:op|flop)s?/s)"
+UNITS = r"(?:ns|us|µs|ms|s|min|tok/s|[kMGT]?B/s|% MBU|%? of [\d.]+ [kMGT]B/s|(?:op|flop)s?/byte|[kMGT]?(?:op|flop)s?/s)"
 NUMBER = re.compile(r"([ ─-]*)(?<![\w.])\d[\d,]*(?:\.\d+)? " + UNITS + r"(?![\w/])")
 CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
 # A tiny model is so fast that its speed may touch the column before it.
@@ -135,7 +135,9 @@ def mask_number(m):
 
 def masked(text):
     lines = text.split("\n")
-    lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", NUMBER.sub("  #", lines[0]))))
+    # what is measured is there or not, as there is room beside it
+    lines[0] = re.sub(r" +(?:(?:TTFT|ITL|roof wrong: [\d.]+ >) +)?#", "", NUMBER.sub("  #", lines[0]))
+    lines[0] = re.sub(r" {2,}", "  ", MACHINE.sub("MACHINE", CLOCK.sub("CLOCK", lines[0])))
     lines[1:] = [SPEED.sub(lambda m: " " * (len(m.group(0)) - 1) + "#", line) for line in lines[1:]]
     lines = [NUMBER.sub(mask_number, line).rstrip() for line in mask_view(lines, "time")]
     lines = [re.sub(r" +# ago$", "", line) for line in lines]  # a message that is seconds old says so

@@ -326,7 +326,7 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	(void)state;
 	time_script(&k, 20e9);
 	/* 22.5 MB in 2.25 ms of kernels: 10 GB/s */
-	has(drawn(&k, &view_time, 60, 4), "3.00 ms a step · 50 % of 20.0 GB/s");
+	has(drawn(&k, &view_time, 60, 4), "3.00 ms a step · MBU 50 % of 20.0 GB/s");
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 50 ");
 	has(drawn(&k, &view_time, 60, 4), "■ head 25 ");
 	has(drawn(&k, &view_time, 60, 4), "■ rest 25");
@@ -335,6 +335,27 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 80 ");
 	view_time.key(KEY_LEFT_, &k.t, &k.s);
 	has(drawn(&k, &view_time, 60, 4), "3.00 ms a step");
+	timeline_free(&k.t);
+}
+
+/* A step faster than the roof says that the roof was wrong, and is no share of it; the newest reading counts. */
+static void time_is_no_more_than_the_roof(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	time_script(&k, 5e9);
+	has(drawn(&k, &view_time, 70, 4), "3.00 ms a step · 10.0 GB/s: the roof of 5.00 GB/s was wrong");
+	k.s.zoomed = true;
+	screen = drawn(&k, &view_time, 120, 30);
+	has(screen, "> roof");
+	has(screen, "faster than the roof (5.00 GB/s): that is wrong");
+	setting(&k, "roof", "40.00 GB/s, best of 2 readings from 4.90, the last after step 3");
+	screen = drawn(&k, &view_time, 120, 30);
+	has(screen, "MBU 25 % of 40.0 GB/s");
+	has(screen, "roof: 40.00 GB/s, best of 2 readings from 4.90, the last after step 3");
+	has_not(screen, "> roof");
 	timeline_free(&k.t);
 }
 
@@ -363,7 +384,7 @@ static void time_zoomed_says_what_each_stage_reached(void **state)
 	k.s.zoomed = true;
 	screen = drawn(&k, &view_time, 100, 30);
 	has(screen, "qkv             1.500    50 %");
-	has(screen, "15.00     60.00     4.00   10.00     50 %");
+	has(screen, "15.00     60.00       4.00   10.00     50 %");
 	has(screen, "mean of 2 decode steps");
 	timeline_free(&k.t);
 }
@@ -396,7 +417,7 @@ static void time_has_a_part_for_drafters(void **state)
 
 	(void)state;
 	drafted_script(&k, 800);
-	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · 50 % of 20.0 GB/s"); /* of the kernels alone */
+	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · MBU 50 % of 20.0 GB/s"); /* of the kernels alone */
 	has(drawn(&k, &view_time, 70, 4), "■ drafters 30 ");
 	has(drawn(&k, &view_time, 70, 4), "■ rest 20");
 	has(drawn_as(&k, &view_time, 40, 5, true), "qqqqqqqqqqqqqqqqqqqqddddddddddddrrrrrrrr");
@@ -458,6 +479,7 @@ int main(void)
 		cmocka_unit_test(attention_zoomed_has_all_layers),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
+		cmocka_unit_test(time_is_no_more_than_the_roof),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),
 		cmocka_unit_test(time_has_a_part_for_drafters),

@@ -141,7 +141,8 @@ const struct schema_view schema_views[] = {
 	  "\t1.0 * s.bytes / nullif(s.kernel_ns, 0) AS gb_per_s,\n"
 	  "\t1.0 * s.ops / nullif(s.bytes, 0) AS ops_per_byte,\n"
 	  "\ts.bytes * 1e9 / nullif(s.kernel_ns, 0) /\n"
-	  "\t\t(SELECT read_bandwidth FROM session) AS of_read_bandwidth\n"
+	  "\t\tcoalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),\n"
+	  "\t\t\t(SELECT read_bandwidth FROM session)) AS of_read_bandwidth\n"
 	  "FROM step s" },
 	{ "kernel_stages", "time, bytes and operations of each kernel stage, step by step",
 	  "WITH RECURSIVE " COUNT("n", "256") ",\n" BYTES ",\n"

@@ -211,7 +211,8 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	const struct tl_request *r = timeline_chat(t);
 	/* what goes on from within an answer was held by the person until then */
 	int64_t since = !r ? 0 : r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->arrival_ns;
-	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t);
+	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
+	double own = r && r->n_tokens > 1 ? timeline_rate(t, r->id) : (double)NAN;
 	int n = 0;
 
 	(void)max;
@@ -235,16 +236,19 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 	}
 	if (t->n_lost)
 		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
-	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
-		snprintf(fields[n++], 48, "first token %.0f ms", (double)(r->first_token_ns - since) / 1e6);
-	if (isfinite(rate))
-		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
 	if (last)
 		snprintf(fields[n++], 48, "step %lld", (long long)last->s.step);
-	if (isfinite(reached) && reached > t->session.read_bandwidth * TL_BEYOND)
-		snprintf(fields[n++], 48, "%.0f GB/s", reached / 1e9);
-	else if (isfinite(reached) && t->session.read_bandwidth > 0)
-		snprintf(fields[n++], 48, "%2.0f %% bw", 100 * reached / t->session.read_bandwidth);
+	/* what is measured comes last: its width changes, and must not push out the rest */
+	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
+		snprintf(fields[n++], 48, "TTFT %.0f ms", (double)(r->first_token_ns - since) / 1e6);
+	if (isfinite(own) && own > 0 && a->canvas.w >= 100)
+		snprintf(fields[n++], 48, "ITL %.1f ms", 1e3 / own);
+	if (isfinite(rate))
+		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
+	if (isfinite(reached) && roof > 0 && reached <= roof)
+		snprintf(fields[n++], 48, "%.0f %% MBU", 100 * reached / roof);
+	else if (isfinite(reached) && roof > 0)
+		snprintf(fields[n++], 48, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
 	return n;
 }
 

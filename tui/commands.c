@@ -54,6 +54,8 @@ const struct command commands[] = {
 	  "search view", COMMAND_ENGINE, 0, 0, 0, "search", "off|best:8|beam:4|beam:4,0.6|mcts:32|mcts:32,3,16", 0, LIVE },
 	{ "score", "COMMAND|off", "who judges the answers of a search: it reads one, and prints a number; off: their "
 	  "log-probability", COMMAND_ENGINE, 0, 0, 0, "score", "FILE", 0, LIVE },
+	{ "roof", "measure", "reads once more how fast this machine reads memory, which steps are held against: see the time "
+	  "view", COMMAND_ENGINE, 0, 0, 0, "roof", "measure", 0, LIVE },
 	{ "page-size", "N", "tokens in a KV page, a multiple of 16; only while nothing runs", COMMAND_ENGINE, 0,
 	  0, 0, "page-size", "16|32|64", 0, LIVE },
 	{ "prefill-chunk", "N", "most prompt tokens of one request in a step; 0: whole", COMMAND_ENGINE, 0, 0,

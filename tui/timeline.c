@@ -446,6 +446,14 @@ struct tl_speculation timeline_speculation(const struct timeline *t)
 	return out;
 }
 
+double timeline_roof(const struct timeline *t)
+{
+	const char *told = timeline_setting(t, "roof");
+	double roof = told ? strtod(told, NULL) * 1e9 : 0, start = t->session.read_bandwidth;
+
+	return roof > 0 ? roof : start > 0 ? start : 0;
+}
+
 double timeline_bandwidth(const struct timeline *t)
 {
 	double bytes = 0, ns = 0;

@@ -334,10 +334,9 @@ int64_t timeline_turn_before(const struct timeline *t, int64_t request);
 /* Tokens a second of one request or (0) of all, over the last second of engine time; of one that ended before the
  * steps that are kept, its mean. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
-/* Beyond this multiple of the bandwidth measured at the start a share of it says nothing: the machine was busy
- * then, or weights stay in its caches. */
-#define TL_BEYOND 1.1
-
+/* The bandwidth of plain reads by the readings so far (the setting `roof`), else by that of the start; 0: not measured. A
+ * faster step says that the readings were wrong, or that weights stay in caches: it has no share of it. */
+double timeline_roof(const struct timeline *t);
 /* What speculation gave under the newest setting of drafter and rule: a fold of the newest TL_WINDOW steps, without those
  * before that setting and those with rows of prompts. Several guesses for one position are one chance to be right. */
 struct tl_speculation {

@@ -5,6 +5,7 @@
  * from shapes, and what is computed from both is named after both. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -193,16 +194,19 @@ static void figure_of(const struct timeline *t, const struct sample *m, bool bri
 					  size_t cap)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
-	double most = t->session.read_bandwidth;
+	double most = timeline_roof(t);
 	char ns[VIEW_NUM], rate[VIEW_NUM], part[VIEW_NUM];
 
 	view_ns(ns, m->wall);
 	if (m->prefill)
 		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
 				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
-	else if (most > 0 && reached <= most * TL_BEYOND)
-		snprintf(out, cap, brief ? "%s · %s of %s" : "%s a step · %s of %s", ns,
+	else if (most > 0 && reached <= most)
+		snprintf(out, cap, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns,
 				 view_percent(part, reached / most), view_rate(rate, most));
+	else if (most > 0)
+		snprintf(out, cap, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong", ns, view_rate(rate, reached),
+				 view_rate(part, most));
 	else
 		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
 }
@@ -214,8 +218,8 @@ static const struct {
 	int w;
 } columns[N_COLUMNS] = {
 	[C_MS] = { "ms", 9 },			[C_SHARE] = { "share", 8 },		  [C_MB] = { "MB", 10 },
-	[C_MOP] = { "Mop", 10 },		[C_INTENSITY] = { "op/byte", 9 }, [C_RATE] = { "GB/s", 8 },
-	[C_REACHED] = { "reached", 9 },
+	[C_MOP] = { "Mop", 10 },		[C_INTENSITY] = { "FLOP/byte", 11 }, [C_RATE] = { "GB/s", 8 },
+	[C_REACHED] = { "MBU", 9 },
 };
 
 static void column_text(char *out, size_t cap, enum column col, const struct cost *c, double wall,
@@ -234,7 +238,9 @@ static void column_text(char *out, size_t cap, enum column col, const struct cos
 	bool percent = col == C_SHARE || col == C_REACHED;
 
 	*out = '\0';
-	if (!isnan(v[col]) && v[col] < 1e9)
+	if (col == C_REACHED && v[col] > 100) /* a cache, or a roof that was read while the machine was busy */
+		snprintf(out, cap, "> roof");
+	else if (!isnan(v[col]) && v[col] < 1e9)
 		snprintf(out, cap, "%.*f%s", percent || v[col] >= 100 ? 0 : col == C_MS ? 3 : 2, v[col],
 				 percent ? " %" : "");
 }
@@ -330,11 +336,12 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct sample *m)
 {
 	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
-	double weights = (double)t->session.weight_bytes, most = t->session.read_bandwidth;
+	double weights = (double)t->session.weight_bytes, most = timeline_roof(t);
+	const char *told = timeline_setting(t, "roof");
 
-	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most * TL_BEYOND)
+	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most)
 		view_put(p, 0, y++, INK_TEXT,
-				 "faster than plain reads at the start (%s): the machine was busy then, or weights stay in its caches",
+				 "faster than the roof (%s): that is wrong, for the machine was busy then, or weights stay in caches",
 				 view_rate(b, most));
 	else if (!m->prefill && weights > 0 && most > 0)
 		view_put(p, 0, y++, INK_TEXT,
@@ -342,11 +349,13 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
 			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
-			 most > 0 ? ", and the bandwidth of plain reads, once at the start" : "");
+			 most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
+	if (most > 0)
+		view_put(p, 0, y++, INK_DIM, "roof: %s", told && strtod(told, NULL) > 0 ? told : "one reading at the start");
 	view_put(p, 0, y++, INK_DIM,
 			 "counted from shapes: MB read and written, Mop (a multiply-add is two)");
 	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
-			 most > 0 ? "; reached = GB/s of the measured bandwidth" : "");
+			 most > 0 ? "; MBU (model bandwidth utilisation) = GB/s of the roof" : "");
 	if (part_is_shown(m, DRAFTERS))
 		view_put(p, 0, y++, INK_DIM, "drafters: guessing, and taking in what was computed; what they read is not counted");
 	else if (m->untold)
@@ -373,7 +382,7 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 	y = draw_legend(p, 2 + air, &m) + air;
 	if (!s->zoomed)
 		return;
-	y = draw_table(p, y, &m, t->session.read_bandwidth) + 1;
+	y = draw_table(p, y, &m, timeline_roof(t)) + 1;
 	draw_notes(p, y, t, &m);
 }
 
@@ -403,8 +412,9 @@ const struct view view_time = {
 		"\n"
 		"Why it matters: to make one token, every weight is read once and used for two "
 		"operations. So decoding is limited by how fast memory can be read, not by arithmetic; "
-		"the figure says how near the kernels come to that limit. Look at op/byte in the zoomed table "
-		"(Enter): with one row it is about 3, in a prompt step it is dozens, because each "
+		"the figure says how near the kernels come to that limit: MBU, model bandwidth utilisation, is the share of the roof, "
+		"which is the best of several readings of memory (/roof measure reads again; by itself after steps that were faster). "
+		"Look at the arithmetic intensity, FLOP/byte, in the zoomed table (Enter): with one row it is about 3, in a prompt step it is dozens, because each "
 		"weight that was read serves all rows. That is why batches, prompts and drafted tokens "
 		"are cheap.\n"
 		"\n"
