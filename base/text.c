@@ -273,6 +273,55 @@ char *text_json(const char *text, size_t size)
 	return finish(&s, NULL);
 }
 
+static bool shell_safe(const char *text)
+{
+	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+	for (; *text; text++)
+		if (!((unsigned char)*text & 0x80) && !strchr(safe, *text))
+			return false;
+	return true;
+}
+
+static bool all_shown(const char *text)
+{
+	struct look at;
+
+	for (; *text; text += at.size) {
+		at = look(text, strlen(text));
+		if (at.c < 0 || at.kind == HIDDEN)
+			return false;
+	}
+	return true;
+}
+
+char *text_shell(const char *text)
+{
+	struct string s = {0};
+	bool shown = all_shown(text), safe = shown && *text && shell_safe(text);
+	char octal[8];
+
+	if (*text == '-') /* no option */
+		append(&s, "./", 2);
+	if (!safe)
+		append(&s, shown ? "'" : "$'", shown ? 1 : 2);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (!shown && (c < ' ' || c >= 0x7f || c == '\'' || c == '\\')) {
+			snprintf(octal, sizeof octal, "\\%03o", c);
+			append(&s, octal, 4);
+		} else if (c == '\'' && !safe) {
+			append(&s, "'\\''", 4);
+		} else {
+			append(&s, text, 1);
+		}
+	}
+	if (!safe)
+		append(&s, "'", 1);
+	return finish(&s, NULL);
+}
+
 size_t text_line(const char *text, int w, bool ascii, size_t *next)
 {
 	size_t at = 0, space = 0, size = strcspn(text, "\n");

@@ -36,6 +36,10 @@ char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_
  * out. */
 char *text_json(const char *text, size_t size);
 
+/* One word of a shell's command line: as it is where that is safe, else quoted; control characters as escapes in $'…',
+ * so that it may go to a terminal and still names the same file. malloc'd, NULL if memory ran out. */
+char *text_shell(const char *text);
+
 /* For wrapping: bytes of the first line of text, at most w columns and cut between words where there is a
  * space; *next: where the line after begins (past a space or a newline; 0 only at the end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);

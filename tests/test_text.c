@@ -300,6 +300,27 @@ static void test_json(void **state)
 	free(s);
 }
 
+static void assert_word(const char *text, const char *word)
+{
+	char *s = text_shell(text);
+
+	assert_string_equal(s, word);
+	free(s);
+}
+
+static void words_for_a_shell(void **state)
+{
+	(void)state;
+	assert_word("/tmp/a-b_c.1.db", "/tmp/a-b_c.1.db");
+	assert_word("", "''");
+	assert_word("-x.db", "./-x.db");
+	assert_word("it's $a", "'it'\\''s $a'");
+	assert_word("~/a", "'~/a'");
+	assert_word("\xc3\xa9.db", "\xc3\xa9.db");
+	assert_word("a'\n\x1b\\b", "$'a\\047\\012\\033\\134b'");
+	assert_word("\xff", "$'\\377'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +328,7 @@ int main(void)
 		cmocka_unit_test(test_marks_are_clamped),
 		cmocka_unit_test(test_clean),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(words_for_a_shell),
 		cmocka_unit_test(test_every_code_point),
 		cmocka_unit_test(test_random_bytes),
 		cmocka_unit_test(test_tiny_vocabulary),
