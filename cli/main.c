@@ -31,7 +31,7 @@ static void print_version(void)
 static void complain(const char *text)
 {
 	char *clean = text_clean(text, __builtin_strlen(text), false, NULL);
-	fprintf(stderr, "cutaway: %s\n", clean ? clean : "out of memory");
+	out_last("cutaway: %s\n", clean ? clean : "out of memory");
 	free(clean);
 }
 
@@ -49,8 +49,9 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	struct cli c;
 	open_standard_files();
-	signal(SIGPIPE,
-		   SIG_IGN); /* a closed pipe is an error like others: the recording is closed in order */
+	/* a closed pipe and a file at its limit are errors like others: the recording is closed in order */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))
 		;
 	else if (c.help)

@@ -2,6 +2,9 @@
 #include "cli/out.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 enum {
 	IN_MOST = 256 << 20, /* no prompt is larger: a text of that size is a mistake */
 	BUFFER = 64 << 10,
+	LAST_MS = 2000,
 };
 
 static struct {
@@ -85,6 +89,29 @@ int out_flush(struct err *e)
 	if (!e->code)
 		e->code = ERR_IO;
 	return -1;
+}
+
+void out_last(const char *fmt, ...)
+{
+	const char *name = ttyname(STDERR_FILENO);
+	/* a description of its own: O_NONBLOCK on the inherited one would hit the shell, too */
+	int fd = name ? open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	char *text = NULL;
+	va_list ap;
+	va_start(ap, fmt);
+	int left = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (fd < 0 && left > 0)
+		fputs(text, stderr);
+	for (int waited = 0; fd >= 0 && left > 0 && waited < LAST_MS; waited += LAST_MS / 20) {
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		ssize_t n = poll(&p, 1, LAST_MS / 20) > 0 ? write(fd, text + strlen(text) - left, (size_t)left) : 0;
+		left -= n > 0 ? (int)n : 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (left >= 0)
+		free(text);
 }
 
 int in_read(const char *path, char **data, size_t *size, struct err *e)

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
+#include "cli/out.h"
 #include "tui/tui.h"
 
 static struct tui_options screen_options(const struct cli *c)
@@ -28,14 +29,14 @@ static struct tui_options screen_options(const struct cli *c)
  * reserved is taken away. */
 static void tell_recording(const char *path, bool recorded)
 {
-	char *clean = text_clean(path, strlen(path), false, NULL);
-	const char *quote = clean && strpbrk(clean, " \t'\"\\$&;()<>|*?[]#~`!") ? "'" : "";
+	char *clean = text_clean(path, strlen(path), false, NULL), *word = text_shell(path);
 
-	if (recorded && clean && !access(path, F_OK)) /* it may have been deleted */
-		fprintf(stderr, "recorded in %s\nsee it again:  cutaway replay %s%s%s\n", clean, quote, clean, quote);
+	if (recorded && clean && word && !access(path, F_OK)) /* it may have been deleted */
+		out_last("recorded in %s\nsee it again:  cutaway replay %s\n", clean, word);
 	else if (!recorded)
 		paths_drop_recording(path);
 	free(clean);
+	free(word);
 }
 
 int verb_chat(const struct cli *c, struct err *e)

@@ -31,7 +31,7 @@ static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 	char *const argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
-	sigset_t none, pipe_alone;
+	sigset_t none, ours;
 	int failed = posix_spawn_file_actions_init(&files);
 
 	if (failed)
@@ -42,10 +42,11 @@ static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 		return failed;
 	}
 	sigemptyset(&none);
-	sigemptyset(&pipe_alone);
-	sigaddset(&pipe_alone, SIGPIPE);
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
 	posix_spawnattr_setsigmask(&how, &none);
-	posix_spawnattr_setsigdefault(&how, &pipe_alone);
+	posix_spawnattr_setsigdefault(&how, &ours);
 	posix_spawnattr_setpgroup(&how, 0);
 	posix_spawnattr_setflags(&how,
 							 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);

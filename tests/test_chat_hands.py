@@ -5,10 +5,13 @@ says about it. Speaks TAP; `tests/test_chat_hands.py NAME …` runs only these. 
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import termios
 import time
 
-from screens import PATIENCE, Failure, main, rows
+from screens import PATIENCE, ROOT, Failure, main, rows
 
 
 def prompt_line(screen):
@@ -287,6 +290,135 @@ def test_after_a_search(suite):
         look_at_winner(s)
         s.type("q")
         s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_nothing_cuts_saving_off(suite):
+    """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
+    s = suite.screen(80, 24)
+    try:
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            name = f"{kind.name}.db"
+            suite.chat(s, "--record", name)
+            suite.ask(s, "a b c", 20)
+            enter(s, f"/save copy-{name}")
+            s.wait("will be copied to")
+            pid = s.pid()
+            enter(s, "/quit")
+            end = time.monotonic() + PATIENCE
+            while alive(pid) and time.monotonic() < end:
+                os.kill(pid, kind)
+            s.wait(rf"see it again:  cutaway replay {name}")
+            for path in (name, "copy-" + name):
+                if rows(s, path, "SELECT count(*) FROM token") != [(20,)]:
+                    raise Failure(f"{path}: {rows(s, path, 'SELECT count(*) FROM token')}")
+            left = [f for f in os.listdir(s.folder) if f.endswith(("-wal", "-shm", ".part"))]
+            if left:
+                raise Failure(f"{left}")
+    finally:
+        s.close()
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_limit_of_file_sizes(suite):
+    """a limit of file sizes (SIGXFSZ) stops the recording, not the chat, and the terminal is left as it was"""
+    s = suite.screen(80, 24)
+    try:
+        s.type("clear; (ulimit -f 60; " + suite.command("chat", "--model", suite.model, "--greedy", "--max-tokens", "20",
+                                                          "--record", "limit.db") + ")")
+        s.keys("Enter")
+        s.wait("rec failed")
+        s.wait("File too large|largest size")
+        suite.ask(s, "a b c", 20)
+        suite.quit(s)
+        enter(s, "stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo | tr '\\n' ' '")
+        s.wait("icanon echo")
+    finally:
+        s.close()
+
+
+def test_commands_come_when_they_come(suite):
+    """--commands of a pipe nobody writes to yet: the screen lives, and obeys what comes; a terminal is refused"""
+    s = suite.screen(80, 24)
+    fifo = os.path.join(s.folder, "fifo")
+    try:
+        os.mkfifo(fifo)
+        suite.chat(s, "--no-record", "--commands", "fifo")
+        s.type("typed")
+        expect_prompt(s, "typed")
+        with open(fifo, "w", encoding="ascii") as f:
+            f.write("/temp 0.")
+            f.flush()
+            s.type(" meanwhile")
+            expect_prompt(s, "typed meanwhile")
+            f.write("3\nsaid by the pipe")
+            f.flush()
+            s.wait("temp is now 0.3")
+        s.wait("you said by the pipe")
+        s.keys("C-u")
+        suite.quit(s)
+        for path, why in (("/dev/tty", "that is a terminal"), ("nowhere", "No such file")):
+            s.type("clear; " + suite.command("chat", "--model", suite.model, "--no-record", "--commands", path))
+            s.keys("Enter")
+            s.wait(why)
+            s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_the_line_that_is_suggested_works(suite):
+    """'see it again' can be given to a shell as it stands, whatever the recording is called"""
+    s = suite.screen(120, 24)
+    try:
+        for name in ("plain.db", "it's $HOME `x`.db", "-- dash \\ é.db", "line\nbreak\x01 it's.db"):
+            suite.chat(s, "--record", os.path.join(s.folder, name))
+            suite.ask(s, "a b c", 20)
+            suite.quit(s)
+            line, = re.findall(r"^see it again:  cutaway (replay .*)$", s.text(), re.M)
+            done = subprocess.run(["bash", "-c", "printf '%s\\0' " + line], capture_output=True, check=True)
+            if done.stdout.split(b"\0")[1] != os.path.join(s.folder, name).encode():
+                raise Failure(f"{line!r} is {done.stdout}")
+            s.type("clear")
+            s.keys("Enter")
+            s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_a_terminal_that_nobody_reads(suite):
+    """SIGTERM ends a chat whose terminal takes nothing any more, and all of it is recorded"""
+    s = suite.screen(80, 24)  # for its folder and environment
+    try:
+        ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))
+        chat = subprocess.Popen([os.path.join(ROOT, "cutaway"), "chat", "--model", suite.model, "--record", "u.db"],
+                                stdin=theirs, stdout=theirs, stderr=theirs, cwd=s.folder, env=s.env,
+                                start_new_session=True)
+        seen = b""
+        while b"rec" not in seen:
+            seen += os.read(ours, 65536)
+        other = os.open(os.ttyname(theirs), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            while True:
+                os.write(other, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        chat.send_signal(signal.SIGTERM)
+        try:
+            chat.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            chat.kill()
+            raise Failure("it waits for the terminal for ever") from None
+        if rows(s, "u.db", "PRAGMA integrity_check") != [("ok",)] or os.path.exists(os.path.join(s.folder, "u.db-wal")):
+            raise Failure("the recording is not closed")
     finally:
         s.close()
 

@@ -23,6 +23,8 @@ enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
 
 static const int caught[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
 
+static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+
 static int open_signals(struct app *a, struct err *e)
 {
 	sigset_t set;
@@ -48,6 +50,9 @@ static void close_signals(struct app *a)
 	while (read(a->signal_fd, &info, sizeof info) > 0)
 		; /* one that arrived at the end has been obeyed already */
 	close(a->signal_fd);
+	/* the program ends, and says where the session lies: one more must not cut that off */
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		signal(ends[i], SIG_IGN);
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
 		sigaddset(&set, caught[i]);
@@ -109,9 +114,24 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 	return canvas_resize(&a->canvas, w, h, e);
 }
 
+void app_end(struct app *a, const char *words)
+{
+	if (a->term) {
+		app_say(a, SAY_INFO, "%s", words);
+		app_draw(a);
+		term_draw(a->term, &a->canvas);
+	}
+	lens_close(a->lens);
+	a->lens = NULL;
+}
+
 void app_close(struct app *a)
 {
+	struct term_key late;
+
 	lens_close(a->lens);
+	while (a->term && term_key(a->term, &late))
+		; /* pressed while the session was saved: not for the shell */
 	term_close(a->term);
 	prompt_close();
 	canvas_free(&a->canvas);

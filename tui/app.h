@@ -90,6 +90,8 @@ static inline const struct timeline *app_timeline(const struct app *a)
 /* app.c */
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
 			 struct err *e);
+/* The last frame says what happens until app_close(): keys and signals that come do nothing. */
+void app_end(struct app *a, const char *words);
 void app_close(struct app *a);
 int app_run(struct app *a, struct err *e);
 void app_say(struct app *a, enum app_say kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,7 +1,6 @@
 /* cutaway chat: a live session on the screens. What the commands do is in chat_acts.c. */
 #include "tui/chat.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,29 +69,35 @@ static void ask_waiting(struct app *a)
 	free(line);
 }
 
-/* The file of --commands: the next line when nothing waits and no answer runs. */
+/* Of the file of --commands a line is wanted when nothing waits and no answer runs. */
+static bool wants_line(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
+}
+
 static void run_script(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	char *line = NULL;
-	size_t cap = 0;
-	ssize_t n;
+	struct err e = { 0 };
+	char *line;
+	int got = 1;
 
-	while (c->script && c->live.ready && !a->quit && !c->waiting.n &&
-		   !chat_busy(a)) {
-		n = getline(&line, &cap, c->script);
-		if (n < 0) {
-			fclose(c->script);
-			c->script = NULL;
-			break;
-		}
-		while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-			line[--n] = '\0';
-		if (*line != '#')
+	while (got > 0 && wants_line(a)) {
+		got = script_line(c->script, &line, &e);
+		if (got > 0 && *line != '#')
 			run_line(a, line);
+		if (got > 0)
+			free(line);
 		ask_waiting(a);
 	}
-	free(line);
+	if (got >= 0)
+		return;
+	script_close(c->script);
+	c->script = NULL;
+	if (e.code)
+		app_say(a, SAY_ERROR, "%s", e.text);
 }
 
 /* --- events --- */
@@ -174,7 +179,10 @@ static int fds(struct app *a, struct pollfd *p)
 	if (!c->live.ready)
 		return 1;
 	p[1] = (struct pollfd){ .fd = ring_fd(c->live.ring), .events = POLLIN };
-	return 2;
+	if (!wants_line(a))
+		return 2;
+	p[2] = (struct pollfd){ .fd = script_fd(c->script), .events = POLLIN };
+	return 3;
 }
 
 static int timeout_ms(struct app *a)
@@ -457,7 +465,7 @@ static int copy_settings(struct settings *s, const struct tui_options *o, struct
 int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 {
 	struct chat c = { .options = o, .began_ns = now_ns() };
-	struct app a = { 0 };
+	struct app a = { .mode_data = &c };
 	int result = -1;
 
 	c.live.fd = a.signal_fd = -1;
@@ -471,23 +479,20 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 									.act = chat_act };
 	if (copy_settings(&c.settings, o, e) < 0)
 		return -1;
-	c.script = o->commands ? fopen(o->commands, "re") : NULL;
-	if (o->commands && !c.script)
-		err_set(e, ERR_IO, "%s: %s", o->commands, strerror(errno));
-	else if (app_open(&a, &chat_mode, &c, o, e) == 0 &&
-			 live_open(&c.live, o, c.settings.system, a.breaks, e) == 0)
+	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, &chat_mode, &c, o, e) == 0 &&
+		live_open(&c.live, o, c.settings.system, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
-	app_close(&a);
+	app_end(&a, c.live.writer ? "saving the recording …" : "ending …");
 	*recorded = c.live.writer != NULL;
 	if (live_close(&c.live, e) < 0)
 		result = -1;
-	breaks_close(a.breaks); /* the engine fed it to its end */
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
+	app_close(&a); /* only now: whatever is pressed or sent until here, all is saved */
+	breaks_close(a.breaks); /* the engine fed it to its end */
 	forget_waiting(&c);
-	if (c.script)
-		fclose(c.script);
+	script_close(c.script);
 	free(c.copy_to);
 	settings_free(&c.settings);
 	return result;

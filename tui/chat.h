@@ -8,6 +8,7 @@
 #include "tui/chat_search.h"
 #include "tui/live.h"
 #include "tui/player.h"
+#include "tui/script.h"
 
 enum { CHAT_LEFT = 64 };
 
@@ -16,7 +17,7 @@ struct chat {
 	struct live live;
 	struct settings settings;
 	struct view_waiting waiting; /* turns to ask */
-	FILE *script;
+	struct script *script; /* of --commands, until its end */
 	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	int next_load;
