@@ -2,7 +2,6 @@
  * column of their own, and the vowels and final consonants of conjoining Hangul none. */
 #include "base/text.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +79,18 @@ static const struct {
 			  { 0x2190, "<" }, { 0x2191, "^" },  { 0x2192, ">" },  { 0x2193, "v" }, { 0x203a, ">" },
 			  { 0x2423, "_" }, { 0x25cf, "*" },  { 0x2713, "+" },  { 0x2717, "x" } };
 
+static uint8_t shown_also[TEXT_SHOW_MAX / 8];
+
+void text_show_also(int32_t c)
+{
+	shown_also[c / 8] |= (uint8_t)(1 << c % 8);
+}
+
+static bool beyond_ascii(int32_t c)
+{
+	return c > 0x7e && !(c < TEXT_SHOW_MAX && shown_also[c / 8] >> c % 8 & 1);
+}
+
 static struct glyph_run standin(struct look at, bool ascii)
 {
 	struct glyph_run g = make_run(ascii ? "?" : "\xef\xbf\xbd", 1, at.size); /* U+FFFD */
@@ -102,17 +113,30 @@ static struct glyph_run standin(struct look at, bool ascii)
 	return g;
 }
 
-/* Takes the marks that follow into the run; those beyond the clamp are left out. */
+/* What a joiner may follow: emoji, and letters of the scripts that join (Arabic, Devanagari …). */
+static bool may_join(int32_t c)
+{
+	const utf8proc_property_t *p = utf8proc_get_property(c);
+
+	return (p->category == UTF8PROC_CATEGORY_LO && utf8proc_charwidth(c) == 1) ||
+		   p->boundclass == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC || (c >= 0x1f3fb && c <= 0x1f3ff);
+}
+
+/* Takes the marks that follow into the run; those beyond the clamp are left out. So is a joiner (U+200C,
+ * U+200D) in its place: what it joins is drawn side by side, each in its own columns. */
 static void take_marks(struct glyph_run *g, const char *text, size_t size)
 {
+	bool may = may_join(look(text, size).c);
 	size_t used = strlen(g->text);
 	int n = 0;
 
 	while (g->used < size) {
 		struct look at = look(text + g->used, size - g->used);
+		bool joiner = may && (at.c == 0x200c || at.c == 0x200d);
 
-		if (at.kind != MARK && at.kind != STYLE)
+		if (at.kind != MARK && at.kind != STYLE && !joiner)
 			break;
+		may = may && !joiner;
 		if (at.kind == MARK && n++ < MARKS_MOST && used + at.size < sizeof g->text) {
 			memcpy(g->text + used, text + g->used, at.size);
 			used += at.size;
@@ -139,7 +163,7 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 		return g;
 	}
 	at = look(text, size);
-	if (at.kind == HIDDEN || at.kind == STYLE || (ascii && at.c > 0x7e))
+	if (at.kind == HIDDEN || at.kind == STYLE || (ascii && beyond_ascii(at.c)))
 		return standin(at, ascii);
 	if (at.kind == MARK) { /* nothing to stand on: a dotted circle, as in the Unicode charts */
 		g = make_run("\xe2\x97\x8c", 1, 0);

@@ -1,15 +1,17 @@
 /* The one way for text that is not ours (files, input, model output) to a terminal.
  *
  * Control characters (C0, DEL, C1), bidirectional and zero-width controls, invalid UTF-8 and unassigned
- * or private code points become visible stand-ins; runs of combining marks are clamped. A run is what a
+ * or private code points become visible stand-ins; runs of combining marks are clamped. (A joiner, U+200C or
+ * U+200D, is left out after an emoji or a letter of a script that joins, where it belongs.) A run is what a
  * terminal puts into one place: a character and the marks on it. (Not a whole grapheme: terminals draw
  * flags, emoji joined by U+200D and spacing marks as the several characters they are made of, and
- * widths must be theirs.) Thread: any; no state. */
+ * widths must be theirs.) Thread: any; the only state is text_show_also()'s. */
 #ifndef CUTAWAY_BASE_TEXT_H
 #define CUTAWAY_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct glyph_run {
 	char text[16]; /* what to show: valid UTF-8, NUL-terminated, never a control character */
@@ -21,8 +23,14 @@ struct glyph_run {
 };
 
 /* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e becomes a
- * stand-in too: the nearest ASCII has for quotes, dashes and the like, else '?'. */
+ * stand-in too, but for what text_show_also() named: the nearest ASCII has for quotes, dashes and the
+ * like, else '?'. */
 struct glyph_run text_next(const char *text, size_t size, bool ascii);
+
+/* The terminal's encoding is not UTF-8 but has this character (below TEXT_SHOW_MAX), in as many columns:
+ * ascii lets it through. Before other threads show text. */
+enum { TEXT_SHOW_MAX = 0x10000 };
+void text_show_also(int32_t c);
 
 /* Columns that text takes on one line. */
 int text_width(const char *text, size_t size, bool ascii);

@@ -245,14 +245,33 @@ static void test_runs(void **state)
 	expect("\xe2\x86\x91 \xe2\x86\x93", true, "^", 1, 3, true);
 	expect("\xe2\x9c\x93", true, "+", 1, 3, true);
 	expect("\xe2\x9d\xa4\xef\xb8\x8fx", false, "\xe2\x9d\xa4", 1, 6, false);
-	/* ZWJ sequence: the parts, with the joiner visible */
-	expect("\xf0\x9f\x91\xa9\xe2\x80\x8d", false, "\xf0\x9f\x91\xa9", 2, 4, false);
+	/* emoji that U+200D joins: the parts, with the joiner unseen; also behind a skin tone or U+FE0F */
+	expect("\xf0\x9f\x91\xa9\xe2\x80\x8d", false, "\xf0\x9f\x91\xa9", 2, 7, false);
+	expect("\xf0\x9f\x8f\xbd\xe2\x80\x8d", false, "\xf0\x9f\x8f\xbd", 2, 7, false);
+	expect("\xe2\x9d\xa4\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x94\xa5", false, "\xe2\x9d\xa4", 1, 9, false);
+	/* so in scripts that join (Persian, Devanagari); in others, alone or twice it is seen */
+	expect("\xdb\x8c\xe2\x80\x8c\xd8\xae", false, "\xdb\x8c", 1, 5, false);
+	expect("\xe0\xa4\x95\xe0\xa5\x8d\xe2\x80\x8d", false, "\xe0\xa4\x95\xe0\xa5\x8d", 1, 9, false);
+	expect("\xdb\x8c\xe2\x80\x8c\xe2\x80\x8c", false, "\xdb\x8c", 1, 5, false);
+	expect("a\xe2\x80\x8d", false, "a", 1, 1, false);
+	expect("\xe4\xb8\xad\xe2\x80\x8d", false, "\xe4\xb8\xad", 2, 3, false);
+	expect("\xe2\x80\x8d", false, "\xef\xbf\xbd", 1, 3, true);
 	expect("\r\nx", false, "", 1, 2, false);
 	expect("\rx", false, "\xe2\x90\x8d", 1, 1, true);
 	assert_true(text_next("\n", 1, false).newline);
 	assert_true(text_next("\t", 1, false).tab);
 	assert_int_equal(text_next("", 0, false).used, 0);
 	assert_int_equal(text_next("", 0, false).width, 0);
+}
+
+static void test_other_encodings(void **state)
+{
+	(void)state;
+	expect("\xc3\xa9x", true, "?", 1, 2, true);
+	text_show_also(0xe9);
+	expect("\xc3\xa9x", true, "\xc3\xa9", 1, 2, false);
+	expect("\xc3\xa8x", true, "?", 1, 2, true);
+	expect("\xf0\x9f\x91\xa9", true, "?", 1, 4, true);
 }
 
 static void test_marks_are_clamped(void **state)
@@ -333,6 +352,7 @@ int main(void)
 		cmocka_unit_test(test_random_bytes),
 		cmocka_unit_test(test_tiny_vocabulary),
 		cmocka_unit_test(test_model_vocabulary),
+		cmocka_unit_test(test_other_encodings), /* last: it is not undone */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
