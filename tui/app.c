@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tui/charset.h"
 #include "tui/lens.h"
 #include "tui/prompt.h"
 #include "tui/views.h"
@@ -102,7 +103,7 @@ int app_open(struct app *a, const struct app_mode *mode, void *data, const struc
 	a->host.views = views;
 	a->dirty = true;
 	timeline_init(&a->timeline);
-	term_set_locale();
+	charset_open();
 	if (breaks_open(&a->breaks, e) < 0)
 		return -1;
 	a->state.breaks = a->breaks;

@@ -154,6 +154,10 @@ static void prompt_escape(struct app *a)
 	struct term_key next;
 	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
 
+	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) { /* with Alt: readline binds ASCII alone */
+		app_key(a, &next);
+		return;
+	}
 	if (!a->prompt_hidden && (more || (typing && prompt_wants_escape())))
 		prompt_feed("\033", 1);
 	else if (a->mode->key(a, ESC))
@@ -172,8 +176,12 @@ static void prompt_key(struct app *a, const struct term_key *k)
 {
 	if (k->code == KEY_PASTE_)
 		prompt_paste(k->text, k->size);
+	else if (k->code == KEY_CHAR_ && !k->seq[1]) /* no UTF-8: readline would wait for the rest of it */
+		prompt_paste(k->seq, 1);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
 		to_view(a, 0, k->code); /* the chat scrolls while one types */
+	else if (k->code == KEY_INSERT_)
+		prompt_sequence(k->seq);
 	else
 		prompt_feed(k->seq, strlen(k->seq));
 }

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "tui/charset.h"
 #include "tui/diff_screen.h"
 #include "tui/term.h"
 #include "tui/tui.h"
@@ -111,7 +112,7 @@ int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
 	int rc = -1;
 
 	diff_screen_init(&r.screen, d);
-	term_set_locale();
+	charset_open();
 	signal_set(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	r.signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

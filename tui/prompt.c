@@ -171,6 +171,9 @@ static void open_history(const char *path)
 static void bind_ours(void)
 {
 	rl_variable_bind("bell-style", "none"); /* a bell would be written to the terminal */
+	/* What is fed is UTF-8, whatever the terminal's locale (LC_ALL=C) or the inputrc has readline think. */
+	rl_variable_bind("convert-meta", "off");
+	rl_variable_bind("input-meta", "on");
 	/* Ctrl-X begins keys of several bytes. When one comes within an incremental search readline 8.2 loses
 	 * its place and then reads through a null pointer; so there it ends the search, as Esc does. */
 	rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
@@ -252,6 +255,14 @@ void prompt_feed(const char *bytes, size_t n)
 	while (prompt.n_fed && !prompt.eof)
 		rl_callback_read_char();
 	prompt.n_fed = 0;
+}
+
+void prompt_sequence(const char *seq)
+{
+	int type = ISKMAP; /* a sequence that only begins one: nothing would follow */
+
+	if (rl_function_of_keyseq(seq, rl_get_keymap(), &type) && type != ISKMAP)
+		prompt_feed(seq, strlen(seq));
 }
 
 void prompt_paste(const char *text, size_t size)

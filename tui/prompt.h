@@ -26,8 +26,10 @@ struct prompt_options {
 int prompt_open(const struct prompt_options *o, struct err *e);
 void prompt_close(void);
 
-/* Bytes as typed, key sequences included. */
+/* Bytes as typed, key sequences included; a character's all at once: a search takes no half ones. */
 void prompt_feed(const char *bytes, size_t n);
+/* What a key sent that is no character; nothing happens if readline does not know it. */
+void prompt_sequence(const char *seq);
 /* Text put in as it is, newlines kept: what bracketed paste brought. */
 void prompt_paste(const char *text, size_t size);
 /* The line that was finished with Enter, malloc'd; NULL if there is none. More may follow. */

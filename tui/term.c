@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,12 +51,6 @@ static void arm_crash(const struct terminal *t)
 
 /* --- bytes to the terminal --- */
 
-static void memory_empty(struct terminal *t)
-{
-	if (ftruncate(fileno(t->memory), 0) < 0 || lseek(fileno(t->memory), 0, SEEK_SET) < 0)
-		t->gone = true;
-}
-
 /* Takes what ncurses wrote behind the bytes not sent yet. */
 static void frame_take(struct terminal *t)
 {
@@ -79,21 +71,27 @@ static void frame_take(struct terminal *t)
 	if (grown) {
 		t->frame = grown;
 		n = pread(fd, t->frame + t->frame_size, (size_t)size, 0);
-		t->frame_size += n > 0 ? (size_t)n : 0;
+		t->frame_size += n > 0 ? charset_encode(t->frame + t->frame_size, (size_t)n) : 0;
 	} else {
 		t->anew = true;
 	}
-	memory_empty(t);
+	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		t->gone = true;
 }
 
-/* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal. Its word to the terminal (smm)
- * would make Alt send letters with the 8th bit set; nobody gets to see it. */
-static void keep_8_bits(struct terminal *t)
+/* meta() tells the terminal, too (smm): Alt would send letters with the 8th bit set. That never leaves. */
+static void cut_meta_on(struct terminal *t)
 {
+	const char *text = tigetstr("smm");
+	size_t n = text && text != (char *)-1 ? strlen(text) : 0;
+	char *at;
+
 	frame_take(t);
-	meta(stdscr, TRUE);
-	fflush(t->memory);
-	memory_empty(t);
+	at = n ? memmem(t->frame, t->frame_size, text, n) : NULL;
+	if (!at)
+		return;
+	t->frame_size -= n;
+	memmove(at, at + n, t->frame_size - (size_t)(at - t->frame));
 }
 
 /* A sequence that ncurses has no name for. Behind what ncurses wrote so far. */
@@ -169,16 +167,6 @@ static bool env_empty(const char *name)
 	const char *value = getenv(name);
 
 	return !value || !*value;
-}
-
-/* A machine that names no locale at all gets UTF-8; one that says C or POSIX gets what it says. */
-bool term_set_locale(void)
-{
-	if (env_empty("LC_ALL") && env_empty("LC_CTYPE") && env_empty("LANG"))
-		setlocale(LC_CTYPE, "C.UTF-8");
-	else
-		setlocale(LC_CTYPE, "");
-	return !strcmp(nl_langinfo(CODESET), "UTF-8");
 }
 
 /* rxvt, konsole and others say "foreground;background" as numbers of the 16 colours. */
@@ -263,7 +251,7 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	if (!t)
 		return err_set(e, ERR_MEMORY, "no memory for the screen");
 	t->out = -1;
-	t->ascii = o->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+	t->ascii = o->ascii || !charset_is_utf8();
 	if (open_out(t, e) < 0) {
 		term_close(t);
 		return -1;
@@ -279,8 +267,8 @@ int term_open(struct terminal **out, const struct term_options *o, struct err *e
 	resizeterm(t->h, t->w);
 	choose_colours(t, o);
 	choose_modes();
-	keep_8_bits(t);
 	term_keys_open(t);
+	cut_meta_on(t);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);
 	send_text(t, "\033[?2004h");

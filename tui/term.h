@@ -22,10 +22,7 @@ struct term_options {
 	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
 };
 
-/* Sets LC_CTYPE from the environment; true if it is UTF-8. Before prompt_open() and term_open(). */
-bool term_set_locale(void);
-
-/* Fails with a clear error where there is no terminal, or one that
+/* After charset_open(). Fails with a clear error where there is no terminal, or one that
  * cannot place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) put the terminal right first. */
 int term_open(struct terminal **t, const struct term_options *o, struct err *e);
 void term_close(struct terminal *t); /* the terminal is as it was found; NULL is fine */
@@ -46,13 +43,13 @@ void term_refresh(struct terminal *t); /* everything is drawn anew with the next
 /* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on. */
 void term_suspend(struct terminal *t);
 
-enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_ };
+enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_, KEY_CHAR_ };
 enum mouse_button { MOUSE_CLICK, MOUSE_WHEEL_UP, MOUSE_WHEEL_DOWN };
 
 struct term_key {
-	int code;        /* 0 … 255: a byte as typed; else KEY_* of view.h, KEY_PASTE_, KEY_EOF_ */
-	const char *seq; /* bytes that readline knows for this key; may be "" */
-	const char *text; /* KEY_PASTE_: what was pasted, until the next call */
+	int code;        /* 0 … 127: as typed; KEY_CHAR_: beyond ASCII; else KEY_* of view.h, KEY_PASTE_, KEY_EOF_ */
+	const char *seq; /* the whole character as UTF-8, or bytes that readline knows for this key; may be "" */
+	const char *text; /* KEY_PASTE_: what was pasted, UTF-8, until the next call */
 	size_t size;
 	int x, y; /* KEY_MOUSE_ */
 	enum mouse_button button;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <termios.h>
 
+#include "tui/charset.h"
 #include "tui/term.h"
 
 /* Last: names such as `lines` are macros from here on. */
@@ -16,6 +17,8 @@
 struct terminal {
 	SCREEN *screen;
 	WINDOW *keys; /* a pad: reading keys from it draws nothing */
+	struct charset_bytes typed;
+	char character[9]; /* the last one that was read */
 	FILE *memory; /* where ncurses writes */
 	int out;      /* the terminal, a file description of our own that does not block */
 	struct termios found, ours;

@@ -1,25 +1,42 @@
-/* The keys of the terminal: see term.h. ncurses knows which bytes a key sends. */
+/* The keys of the terminal: see term.h. ncurses knows which bytes a key sends, charset.c which are a character. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/term_impl.h"
 
-enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25 };
+enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25, ESC_DELAY_SSH_MS = 100 };
+
+/* What terminals send for the keys that terminfo does not have for their type, or that it has otherwise. */
+static const struct {
+	const char *seq;
+	int key;
+} usual[] = {
+	{ "\033OP", KEY_F(1) },	{ "\033[11~", KEY_F(1) }, { "\033[[A", KEY_F(1) }, { "\033[15~", KEY_F(5) },
+	{ "\033[[E", KEY_F(5) },	{ "\033[20~", KEY_F(9) }, { "\033[21~", KEY_F(10) }, { "\033[A", KEY_UP },
+	{ "\033[B", KEY_DOWN },	{ "\033[C", KEY_RIGHT },	 { "\033[D", KEY_LEFT },	 { "\033[H", KEY_HOME },
+	{ "\033[F", KEY_END },	{ "\033[5~", KEY_PPAGE },	 { "\033[6~", KEY_NPAGE },
+};
 
 void term_keys_open(struct terminal *t)
 {
-	set_escdelay(ESC_DELAY_MS);
+	const char *delay = getenv("ESCDELAY");
+
+	if (!delay || !*delay) /* ncurses has taken that one */
+		set_escdelay(getenv("SSH_TTY") ? ESC_DELAY_SSH_MS : ESC_DELAY_MS);
 	t->keys = newpad(1, 1);
 	keypad(t->keys, TRUE);
 	nodelay(t->keys, TRUE);
+	meta(t->keys, TRUE); /* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal */
 	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for itself. */
 	if (strncmp(getenv("TERM"), "linux", 5))
 		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+		if (key_defined(usual[i].seq) == 0)
+			define_key(usual[i].seq, usual[i].key);
 	define_key("\033[200~", PASTE_BEGIN);
 	define_key("\033[201~", PASTE_END);
 }
-
 
 static const struct {
 	int curses, key;
@@ -34,9 +51,22 @@ static const struct {
 	{ KEY_ENTER, KEY_ENTER_, "\r" },
 };
 
-static int read_byte(struct terminal *t)
+/* The next key that is not a character, as ncurses numbers it (above 255); or 0 and a character, as UTF-8 in
+ * t->character, however many bytes and reads it came in. ERR: there is none. */
+static int read_key(struct terminal *t)
 {
-	return wgetch(t->keys);
+	int c;
+
+	memset(t->character, 0, sizeof t->character);
+	while (!charset_take(&t->typed, t->character)) {
+		c = wgetch(t->keys);
+		if (c > 255)
+			t->typed.n = 0; /* the beginning of a character that nothing followed */
+		if (c == ERR || c > 255)
+			return c;
+		charset_add(&t->typed, (unsigned char)c);
+	}
+	return 0;
 }
 
 static bool mouse_take(struct term_key *k)
@@ -57,11 +87,12 @@ static bool mouse_take(struct term_key *k)
 /* Gathers a paste until its end, over several calls if need be. What is too long is dropped. */
 static bool key_paste(struct terminal *t, struct term_key *k)
 {
+	size_t n;
 	int c;
 
 	if (!t->paste)
 		t->paste = malloc(PASTE_MAX);
-	while ((c = read_byte(t)) != ERR) {
+	while ((c = read_key(t)) != ERR) {
 		if (c == PASTE_END) {
 			t->pasting = false;
 			k->code = KEY_PASTE_;
@@ -69,8 +100,11 @@ static bool key_paste(struct terminal *t, struct term_key *k)
 			k->size = t->paste_size;
 			return t->paste != NULL;
 		}
-		if (c < 256 && t->paste && t->paste_size < PASTE_MAX)
-			t->paste[t->paste_size++] = (char)c;
+		n = strlen(t->character);
+		if (!c && t->paste && t->paste_size + n <= PASTE_MAX) {
+			memcpy(t->paste + t->paste_size, t->character, n);
+			t->paste_size += n;
+		}
 	}
 	return false;
 }
@@ -90,7 +124,7 @@ static void key_special(int c, struct term_key *k)
 		k->code = KEY_F1_ + (c - KEY_F(1));
 		return;
 	}
-	/* A key that is not ours (Ctrl-Left …): readline may know the bytes it sent. */
+	/* A key that is not ours (Ctrl-Left …): readline may know the bytes that it sent. */
 	k->code = KEY_INSERT_;
 	bound = keybound(c, 0);
 	snprintf(other, sizeof other, "%s", bound ? bound : "");
@@ -98,16 +132,40 @@ static void key_special(int c, struct term_key *k)
 	k->seq = other;
 }
 
+/* Esc came. What begins with Esc [ right after it is the sequence of a key that ncurses has no name for. */
+static bool key_sequence(struct terminal *t, struct term_key *k)
+{
+	static char seq[32];
+	size_t n = 1;
+	int c = read_key(t);
+
+	if (c > 0)
+		ungetch(c);
+	if (c || t->character[0] != '[') {
+		for (const char *s = t->character; *s; s++)
+			charset_add(&t->typed, (unsigned char)*s);
+		strcpy(t->character, "\033");
+		return false;
+	}
+	seq[0] = '\033';
+	do {
+		seq[n++] = t->character[0];
+	} while (n < sizeof seq - 1 && !(n > 2 && seq[n - 1] >= '@') && !read_key(t));
+	seq[n] = '\0';
+	k->code = KEY_INSERT_;
+	k->seq = seq;
+	return true;
+}
+
 bool term_key(struct terminal *t, struct term_key *k)
 {
-	static char byte[2];
 	int c;
 
 	memset(k, 0, sizeof *k);
 	k->seq = "";
 	if (t->pasting)
 		return key_paste(t, k);
-	while ((c = read_byte(t)) != ERR) {
+	while ((c = read_key(t)) != ERR) {
 		if (c == PASTE_BEGIN) {
 			t->pasting = true;
 			t->paste_size = 0;
@@ -117,12 +175,13 @@ bool term_key(struct terminal *t, struct term_key *k)
 			return true;
 		if (c == KEY_MOUSE || c == KEY_RESIZE || c == PASTE_END)
 			continue;
-		if (c < 256) {
-			k->code = c;
-			byte[0] = (char)c;
-			k->seq = byte;
-		} else {
+		if (c) {
 			key_special(c, k);
+		} else if (t->character[0] != '\033' || !key_sequence(t, k)) {
+			unsigned char first = (unsigned char)t->character[0];
+
+			k->code = first < 0x80 ? first : KEY_CHAR_;
+			k->seq = t->character;
 		}
 		return true;
 	}

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Every terminal and encoding: the first screen, text beyond ASCII as it is typed, shown and recorded, keys as the
+terminal sends them, another size, and how the terminal is left. TAP; Python's standard library and ncurses' tput.
+
+    tests/test_terminals.py [NAME …]    only the cases whose name has one of the words
+"""
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import termios
+
+import locales
+from terminal import Failure, Terminal
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TMP = tempfile.TemporaryDirectory(prefix="cutaway-terminals-")
+SENTENCE = "zé Größe 月亮 привет naïve 👍"
+TYPES = ["linux", "xterm", "xterm-256color", "screen", "screen-256color", "tmux-256color", "vt220", "ansi", "rxvt",
+         "foot", "alacritty", "xterm-kitty"]
+LOCALES = ["C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", "C", "en_US.ISO-8859-1", "ru_RU.KOI8-R"]
+PLAIN = ("xterm-256color", "C.UTF-8")
+NO_KEY = {"F1": b"\x1bOP", "F5": b"\x1b[15~"}  # what nearly all send, where terminfo has no such key
+
+
+def encoding(locale):
+    """C says ASCII, but the terminal is one of UTF-8 all the same."""
+    return {"ISO-8859-1": "latin-1", "KOI8-R": "koi8-r"}.get(locale.rpartition(".")[2], "utf-8")
+
+
+def carried(text, coding):
+    """What of a text the encoding can carry."""
+    return re.sub(" +", " ", text.encode(coding, "ignore").decode(coding)).strip()
+
+
+def capability(term, name, flag=False):
+    done = subprocess.run(["tput", f"-T{term}", name], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    return not done.returncode if flag else b"" if done.returncode else done.stdout
+
+
+def key(term, name):
+    return capability(term, "k" + name.lower()) or NO_KEY[name]
+
+
+class Chat(Terminal):
+    def __init__(self, term, locale, name, **env):
+        self.term, self.locale, self.file = term, locale, os.path.join(TMP.name, name + ".db")
+        self.ascii = "UTF-8" not in locale
+        env = {"PATH": os.environ["PATH"], "HOME": TMP.name, "XDG_STATE_HOME": TMP.name, "TERM": term, "INPUTRC": "/dev/null",
+               **locales.environment(locale), **env}
+        super().__init__([os.path.join(ROOT, "cutaway"), "chat", "--model", os.path.join(TMP.name, "tiny.gguf"), "--greedy",
+                          "--max-tokens", "4", "--record", self.file], env, encoding=encoding(locale),
+                         wraps_at_once=capability(term, "am", True) and not capability(term, "xenl", True))
+        self.wait("^ *you ")
+
+    def shown(self, text):
+        """As the screen must show it: in the C locale with a stand-in for what is not ASCII."""
+        return re.sub(r"[^\x00-\x7f]", "?", text) if self.locale == "C" else text
+
+    def wait_prompt(self, text):
+        self.wait("^ *you . *" + re.escape(self.shown(text)) + "$")
+
+    def command(self, line, said):
+        self.send(line + "\r")
+        self.wait(said)
+
+    def quit(self):
+        self.send("/quit\r")
+        if self.wait_end():
+            raise Failure(f"it ended with {self.status}:\n{self.grid.text()}")
+
+    def turns(self):
+        db = sqlite3.connect(f"file:{self.file}?mode=ro", uri=True)
+        try:
+            return [bytes(text) for text, in db.execute("SELECT cast(text AS blob) FROM request ORDER BY seq")]
+        finally:
+            db.close()
+
+    def expect_turns(self, *texts):
+        if self.turns() != [text if isinstance(text, bytes) else text.encode() for text in texts]:
+            raise Failure(f"the recording has {self.turns()}")
+
+
+def terminal_is_left(chat):
+    if termios.tcgetattr(chat.fd) != chat.found:
+        raise Failure("the terminal's modes are not what they were")
+    if chat.grid.modes - {7, 25, 8}:  # wrapping, a cursor, repetition: on in every terminal
+        raise Failure(f"left on: {chat.grid.modes}")
+    if chat.grid.unknown:
+        raise Failure(f"sequences that nobody knows: {chat.grid.unknown}")
+    text = chat.grid.text()
+    if not capability(chat.term, "rmcup") and re.search("F1 explain|you .$", text, re.M):
+        raise Failure("the screen is still there:\n" + text)
+
+
+def session(term, locale):
+    name = f"{term}-{locale}"
+    chat = Chat(term, locale, name)
+    text = carried(SENTENCE, encoding(locale))
+    try:
+        if chat.ascii and not chat.grid.text().isascii():
+            raise Failure("not ASCII:\n" + chat.grid.text())
+        for byte in text.encode(encoding(locale)):  # each byte a write of its own, and some a read of its own
+            chat.send(bytes([byte]))
+            chat.read(0)
+        chat.wait_prompt(text)
+        chat.send("\r")
+        chat.wait(r"step 4\b")
+        chat.send(key(term, "F1"))
+        chat.wait("closes")
+        chat.send("\x1b")
+        chat.wait("closes", gone=True)
+        chat.send(key(term, "F5"))
+        chat.wait("paused")
+        chat.resize(100, 30)
+        chat.wait("F1 explain.*\\Z")
+        chat.command("/temp 0.7", r"temp is now 0\.7")
+        chat.quit()
+        chat.expect_turns(text)
+        terminal_is_left(chat)
+    finally:
+        chat.close()
+
+
+def input_in_pieces(chat):
+    """a character whose bytes come late, and several at once, as input methods send them"""
+    for piece in (b"\xe6", b"\x9c", b"\x88 ", "月亮月亮".encode() + b"\xf0\x9f", b"\x91\x8d"):
+        chat.send(piece)
+        while chat.read(0.1):
+            pass
+    chat.wait_prompt("月 月亮月亮👍")
+    return "月 月亮月亮👍"
+
+
+def input_pasted(chat):
+    """a paste with line ends, wide characters and a key's bytes in it"""
+    chat.send("\x1b[200~写一首关于月亮的诗。\r два 🎉 x\x1b[201~")
+    chat.wait("два 🎉 x$")
+    chat.send("é")
+    chat.wait("два 🎉 xé$")
+    return "写一首关于月亮的诗。\n два 🎉 xé"
+
+
+def input_edited(chat):
+    """the cursor and backspace over wide characters and combining marks, words of Alt"""
+    chat.send("月亮")
+    chat.wait_prompt("月亮")
+    start = chat.grid.cell[chat.grid.y].index("月")
+    if chat.grid.x != start + 4:
+        raise Failure(f"the cursor is at {chat.grid.x} after two wide characters at {start}")
+    chat.send("\x02")
+    while chat.read(0.1):
+        pass
+    if chat.grid.x != start + 2:
+        raise Failure(f"the cursor is at {chat.grid.x} between two wide characters at {start}")
+    chat.send("\x05 noe\u0308l e\u0301")
+    chat.wait_prompt("月亮 noe\u0308l e\u0301")
+    chat.send("\x7f")  # the e and the mark on it
+    chat.wait_prompt("月亮 noe\u0308l")
+    chat.send("\x1bb\x1bu")  # Alt-b to the word's begin, Alt-u: upper case
+    chat.wait_prompt("月亮 NOE\u0308L")
+    return "月亮 NOE\u0308L "
+
+
+def input_right_to_left(chat):
+    """right-to-left text stands in the order in which it is stored"""
+    chat.send("שלום עולם مرحبا!")
+    chat.wait_prompt("שלום עולם مرحبا!")
+    return "שלום עולם مرحبا!"
+
+
+def input_alt(chat):
+    """Alt with what is not ASCII is that character"""
+    chat.send("a \x1bé\x1bß")
+    chat.wait_prompt("a éß")
+    return "a éß"
+
+
+def input_slow_key(chat):
+    """a function key whose bytes come one by one is one key, if ESCDELAY gives it the time"""
+    for byte in key(chat.term, "F1"):
+        chat.send(bytes([byte]))
+        while chat.read(0.1):
+            pass
+    chat.wait("closes")
+    chat.send(key(chat.term, "F1"))
+    chat.wait("closes", gone=True)
+    chat.send("x")
+    return "x"
+
+
+def input_unknown_key(chat):
+    """a key that nobody knows types nothing"""
+    chat.send("a\x1b[15;2~\x1b[99;5u\x1b[1;5Pb")
+    chat.wait_prompt("ab")
+    return "ab"
+
+
+def input_invalid(chat):
+    """bytes that are no UTF-8 are kept, shown as such, and harm no neighbour"""
+    chat.send(b"a\xffb \xc3 \xe6\x9cz\xc3\xa9")
+    chat.wait("\N{REPLACEMENT CHARACTER}b .*zé$")
+    return b"a\xffb \xc3 \xe6\x9cz\xc3\xa9"
+
+
+def input_joined(chat):
+    """emoji joined by U+200D: one after the other, as terminals have them, with the joiner unseen"""
+    chat.send("👩\u200d💻 x")
+    chat.wait_prompt("👩💻 x")
+    return "👩\u200d💻 x"
+
+
+def input_found(chat):
+    """Ctrl-R finds what is beyond ASCII"""
+    chat.send("/temp né\r")
+    chat.wait("temp né: a number")
+    chat.send("\x12é")
+    chat.wait("reverse-i-search.*/temp né$")
+    chat.send("\x07ü")
+    chat.wait_prompt("ü")
+    return "ü"
+
+
+INPUTS = [f for name, f in list(globals().items()) if name.startswith("input_")]
+
+
+def typed(how):
+    chat = Chat(*PLAIN, how.__name__, ESCDELAY="3000" if how is input_slow_key else "")
+    try:
+        text = how(chat)
+        chat.send("\r")
+        chat.wait(r"step 4\b")
+        chat.quit()
+        chat.expect_turns(text)
+        terminal_is_left(chat)
+    finally:
+        chat.close()
+
+
+def cases():
+    for how in INPUTS:
+        yield f"typed: {how.__doc__}", typed, (how,)
+    for term in TYPES:
+        yield f"session {term} {PLAIN[1]}", session, (term, PLAIN[1])
+    for i, locale in enumerate(LOCALES[1:]):
+        for term in (PLAIN[0], TYPES[i % 2 * 6]):  # linux, vt220
+            yield f"session {term} {locale}", session, (term, locale)
+
+
+def cannot(args):
+    """Why this machine cannot try it, or None."""
+    term, locale = args if len(args) == 2 else PLAIN
+    if subprocess.run(["infocmp", term], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
+        return f"terminfo has no {term} (package ncurses-term)"
+    return None if locales.environment(locale) else f"there are no sources for {locale} (package locales)"
+
+
+def main():
+    chosen = [case for case in cases() if not sys.argv[1:] or any(word in case[0] for word in sys.argv[1:])]
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), os.path.join(TMP.name, "tiny.gguf")], check=True)
+    failed = 0
+    print(f"1..{len(chosen)}")
+    for i, (name, test, args) in enumerate(chosen, 1):
+        why = cannot(args)
+        try:
+            if not why:
+                test(*args)
+            print(f"ok {i} - {name}" + (f" # SKIP {why}" if why else ""))
+        except Failure as e:
+            failed += 1
+            print(f"not ok {i} - {name}\n" + "\n".join("# " + line for line in str(e).split("\n")))
+        sys.stdout.flush()
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
