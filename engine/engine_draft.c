@@ -34,7 +34,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	int32_t width = e->draft_ops ? e->draft_ops->width(e->drafter) : nodes;
 	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
-	int64_t start;
+	int64_t start, shadow;
 
 	for (int32_t i = 0; i < n; i++) {
 		if (search_chooses(r[i]))
@@ -53,7 +53,9 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	start = draft_cost_now(&e->cost) - start;
 	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
 		draft_fit(e->jobs[i].out, &e->jobs[i], e->info.page_size, &spare);
+	shadow = draft_cost_now(&e->cost);
 	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
+	e->counts.shadow_ns += draft_cost_now(&e->cost) - shadow;
 }
 
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
@@ -348,12 +350,16 @@ static void tell_windows(struct engine *e)
 static int tell_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->cost);
+	int failed;
 
 	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
 		return -1;
 	e->learn_ns = draft_cost_now(&e->cost) - start;
 	tell_windows(e);
-	return e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
+	start = draft_cost_now(&e->cost);
+	failed = e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
+	e->counts.shadow_ns += draft_cost_now(&e->cost) - start;
+	return failed;
 }
 
 int engine_tell_seen(struct engine *e, struct err *err)

@@ -30,6 +30,7 @@ struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
 	/* wall time of all drafters, used or in the shadow, by whatever clock they are judged: no part of what a step costs */
 	int64_t drafters_ns;
+	int64_t shadow_ns; /* of the clock that weighs drafters: of those that guess without being used */
 };
 
 struct engine {

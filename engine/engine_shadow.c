@@ -258,7 +258,8 @@ static void note_step(struct engine *e, double *depth, int32_t *members)
 		ns = e->cost.clock_ns - e->step_clock_ns;
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
 	e->meter.tokens = e->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
-	e->meter.ns = e->meter.ns * left + ns;
+	/* what is predicted is without those that guess beside it, and so is what it is compared with */
+	e->meter.ns = e->meter.ns * left + ns - (double)e->counts.shadow_ns;
 }
 
 static void tell_choice(struct engine *e)

@@ -324,7 +324,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	R(lately, "", "tokens a virtual step, lately (faded by half every 128 tokens)")                \
 	I(best_nodes, "", "so many nodes of its guesses are worth checking, lately; 0: none")          \
 	R(predicted, "tok/s", "what a request would get if it were switched on, from its guesses and its cost lately and from `cost`") \
-	R(measured, "tok/s", "what requests really got while it was on, lately")
+	R(measured, "tok/s", "what requests really got while it was on, lately, the time of others that guess unused left out")
 
 #define EV_FIELDS_choice(I, R, T, B)                                                               \
 	I(step, "", "step before which `auto` changed its mind")                                       \
