@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "engine/gguf.h"
+#include "engine/tokenizer_private.h"
+#include "tests/allocations.h"
 #include "tests/tiny.h"
-#include "tui/conversation.h"
+#include "tui/conversation_impl.h"
 
 enum { CTX = 200 };
 
@@ -385,6 +387,59 @@ static void saving_does_not_overwrite(void **state)
 	assert_non_null(strstr(text, "you: hello there\n\nai: "));
 }
 
+/* ---- what the engine's thread must not wait for ---- */
+
+static int texts_on_the_lock, texts;
+
+static int encode(struct encoder *en, const char *text, size_t size)
+{
+	const bool free = !pthread_mutex_trylock(&c->lock);
+
+	if (free)
+		pthread_mutex_unlock(&c->lock);
+	texts++;
+	texts_on_the_lock += !free && size > 100;
+	return tokenizer_bpe.encode(en, text, size);
+}
+
+/* The engine's thread takes the lock at each token: a long text is not tokenised behind it. */
+static void the_engine_does_not_wait_for_a_long_text(void **state)
+{
+	const struct tokenizer_ops *ops = tokenizer->ops;
+	struct tokenizer_ops counted = *ops;
+	char text[151];
+
+	(void)state;
+	assert_ptr_equal(ops, &tokenizer_bpe);
+	counted.encode = encode;
+	memset(text, 'x', sizeof text - 1);
+	text[sizeof text - 1] = '\0';
+	tokenizer->ops = &counted;
+	ask(text, true);
+	answer(5, 10);
+	ask(text, true);
+	tokenizer->ops = ops;
+	assert_true(texts >= 2);
+	assert_int_equal(texts_on_the_lock, 0);
+}
+
+static void a_token_allocates_nothing(void **state)
+{
+	int64_t request;
+	long before;
+
+	(void)state;
+	ask("one", false);
+	request = begin_request(EV_REQUEST_KIND_chat);
+	before = allocations();
+	for (int i = 0; i < CTX / 2; i++)
+		token(request, 5);
+	if (before < 0)
+		skip();
+	assert_int_equal(allocations(), before);
+	assert_true(conversation_n_ids(c) > CTX / 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -399,6 +454,8 @@ int main(void)
 		TEST(a_full_context_stops_or_drops),
 		TEST(what_can_never_fit_is_refused),
 		TEST(saving_does_not_overwrite),
+		TEST(the_engine_does_not_wait_for_a_long_text),
+		TEST(a_token_allocates_nothing),
 	};
 
 	return cmocka_run_group_tests_name("conversation", tests, group_setup, group_teardown);

@@ -91,22 +91,22 @@ struct answer *conv_answer_of(struct conversation *c, int64_t request)
 	return NULL;
 }
 
+/* Room for the longest answer at once, so that no token of it allocates: untouched memory costs nothing. */
+struct answer *conv_answer_begin(struct conversation *c, int64_t request)
+{
+	struct answer *a = &c->answer[c->n_answers++];
+
+	*a = (struct answer){ .request = request, .ids = malloc((size_t)c->ctx * sizeof *a->ids) };
+	a->cap = a->ids ? c->ctx : 0;
+	return a;
+}
+
 void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
 {
-	int32_t *grown;
-
-	if (a->n == a->cap) {
-		int32_t cap = a->cap ? 2 * a->cap : 1024;
-
-		grown = realloc(a->ids, (size_t)cap * sizeof *grown);
-		if (!grown) {
-			c->lost = true;
-			return;
-		}
-		a->ids = grown;
-		a->cap = cap;
-	}
-	a->ids[a->n++] = id;
+	if (a->n == a->cap)
+		c->lost = true;
+	else
+		a->ids[a->n++] = id;
 }
 
 /* Which turn it answers, for going back to it. */
@@ -148,6 +148,8 @@ static void note_sample(struct conversation *c, int64_t sample)
 
 static void sink_request(struct conversation *c, const struct ev_request *r)
 {
+	struct answer *a;
+
 	if (r->kind == EV_REQUEST_KIND_search)
 		note_sample(c, r->sample);
 	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
@@ -156,10 +158,10 @@ static void sink_request(struct conversation *c, const struct ev_request *r)
 		return;
 	c->expected--;
 	note_sample(c, r->sample);
-	c->answer[c->n_answers++] = (struct answer){ .request = r->request };
+	a = conv_answer_begin(c, r->request);
 	if (c->marked >= 0)
 		note_asked(c, r->request);
-	take_given(c, &c->answer[c->n_answers - 1], r);
+	take_given(c, a, r);
 }
 
 static void sink_token(struct conversation *c, const struct ev_token *t)
@@ -314,16 +316,17 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	int result = -1;
 
 	memset(out, 0, sizeof *out);
+	/* before the lock, which the engine's thread waits for at each token: a long text takes long */
+	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
+		goto free_ids;
+	if (n > (size_t)c->ctx) {
+		err_set(e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", n, c->ctx);
+		goto free_ids;
+	}
 	pthread_mutex_lock(&c->lock);
 	if (close_answer(c, e) < 0)
 		goto out;
 	conv_answers_clear(c);
-	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
-		goto out;
-	if (n > (size_t)c->ctx) {
-		err_set(e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", n, c->ctx);
-		goto out;
-	}
 	if (make_room(c, (int32_t)n + room, drop, out, e) < 0 || add_turn(c, text, size, ids, n, e) < 0)
 		goto out;
 	c->sample = 0;
@@ -332,6 +335,7 @@ int conversation_ask(struct conversation *c, const char *text, size_t size, int3
 	result = 0;
 out:
 	pthread_mutex_unlock(&c->lock);
+free_ids:
 	free(ids);
 	return result;
 }

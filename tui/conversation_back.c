@@ -109,7 +109,7 @@ static int take_mark(struct conversation *c, int mark, struct err *e)
 static int resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
 {
 	int mark = mark_of(c, request);
-	struct answer *a = &c->answer[0];
+	struct answer *a;
 
 	if (mark < 0)
 		return err_set(e, ERR_USAGE, "request %lld is not part of the conversation", (long long)request);
@@ -118,8 +118,8 @@ static int resume(struct conversation *c, int64_t request, const int32_t *ids, i
 					   c->mark[mark].n);
 	if (take_mark(c, mark, e) < 0)
 		return -1;
-	*a = (struct answer){ .request = request, .finished = true };
-	c->n_answers = 1;
+	a = conv_answer_begin(c, request);
+	a->finished = true;
 	for (int32_t i = c->marked_n; i < n_ids; i++)
 		conv_answer_add(c, a, ids[i]);
 	return c->lost ? err_set(e, ERR_MEMORY, "no memory to go back to that turn") : 0;

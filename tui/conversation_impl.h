@@ -63,6 +63,7 @@ struct conversation {
 void conv_answers_clear(struct conversation *c);
 void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
 struct answer *conv_answer_of(struct conversation *c, int64_t request);
+struct answer *conv_answer_begin(struct conversation *c, int64_t request); /* there is room in answer[] */
 void conv_answer_add(struct conversation *c, struct answer *a, int32_t id);
 int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e);
 
