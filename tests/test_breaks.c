@@ -1,5 +1,6 @@
 /* Breakpoints, watches and searches as a person sets them: listing, taking away, errors that point, the step that
  * stops, the values behind a sparkline, live and in a replay alike, and a search beside. */
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
+#include "tests/allocations.h"
 #include "tests/demo_events.h"
 #include "trace/recording.h"
 #include "tui/breaks.h"
@@ -248,6 +251,91 @@ static void test_search(void **state)
 	breaks_close(s.b); /* also while it searches */
 }
 
+/* ---- what a frame and a step must not wait for ---- */
+
+static struct breaks *looked_at;
+static int n_looks;
+
+/* Called from within an expression, as a frame that is drawn while it is evaluated. */
+static void look(sqlite3_context *out, int n, sqlite3_value **value)
+{
+	struct breaks_series series;
+	char why[80];
+
+	(void)n;
+	(void)value;
+	breaks_stopped(looked_at, why, sizeof why);
+	n_looks += breaks_series(looked_at, 0, &series) && !strcmp(series.name, "seen");
+	sqlite3_result_int(out, n_looks);
+}
+
+static int add_look(sqlite3 *db, const char **why, const struct sqlite3_api_routines *api)
+{
+	(void)why;
+	(void)api;
+	return sqlite3_create_function(db, "look", 0, SQLITE_UTF8, NULL, look, NULL, NULL);
+}
+
+static void test_a_frame_does_not_wait(void **state)
+{
+	struct seen s;
+
+	(void)state;
+	alarm(60); /* it would for ever */
+	assert_int_equal(sqlite3_auto_extension((void (*)(void))add_look), SQLITE_OK);
+	record(&s);
+	sqlite3_cancel_auto_extension((void (*)(void))add_look);
+	looked_at = s.b;
+	n_looks = 0;
+	watch(s.b, "seen look()");
+	demo_play(on_event, &s, STEPS);
+	assert_in_range(n_looks, STEPS, INT_MAX);
+	finish(&s);
+	breaks_close(s.b);
+	alarm(0);
+}
+
+struct counted {
+	struct breaks *b;
+	long most;
+	sqlite3_int64 used;
+	int n_steps, n_grown;
+};
+
+/* The demo's own allocations come between the calls; texts that are new are kept. */
+static void count_allocations(void *arg, const struct event *ev)
+{
+	struct counted *c = arg;
+	long n = allocations();
+
+	breaks_feed(c->b, ev);
+	n = allocations() - n;
+	if (ev->kind == EV_step) {
+		c->n_grown += ++c->n_steps > 2 && sqlite3_memory_used() != c->used;
+		c->used = sqlite3_memory_used();
+	}
+	if (ev->kind != EV_vocab && n > c->most)
+		c->most = n;
+}
+
+/* Without expressions nothing is allocated; SQLite takes a little for each that it evaluates, and gives it back. */
+static void test_a_step_keeps_nothing(void **state)
+{
+	struct counted c = { 0 };
+	char *say = NULL;
+
+	(void)state;
+	assert_int_equal(breaks_open(&c.b, NULL), 0);
+	demo_play(count_allocations, &c, STEPS);
+	assert_int_equal(c.most, 0);
+	assert_int_equal(breaks_break(c.b, "entropy > 100 AND text = 'a'", &say, NULL), 0);
+	watch(c.b, "ms ns / 1e6");
+	c.n_steps = 0;
+	demo_play(count_allocations, &c, STEPS);
+	assert_int_equal(c.n_grown, 0);
+	breaks_close(c.b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +343,8 @@ int main(void)
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_live_and_replay),
 		cmocka_unit_test(test_search),
+		cmocka_unit_test(test_a_frame_does_not_wait),
+		cmocka_unit_test(test_a_step_keeps_nothing),
 	};
 	int failed;
 

@@ -1,5 +1,8 @@
-/* See breaks.h. One set of expressions behind a lock: held for a microsecond by whoever feeds a step, and by the UI
- * when something is added, taken away or drawn. */
+/* See breaks.h. One set of expressions, evaluated where a step is fed: live that is the engine's thread, within
+ * the step, because a breakpoint stops before the next one begins. An expression is bounded (watch.c) but may take
+ * milliseconds, so there are two locks, taken in this order: `evaluating`, by whoever feeds a step and by the UI when
+ * something is added or taken away; and `lock`, for an instant, for all that a frame shows. SQLite allocates some 100
+ * bytes for each expression and step and gives them back; without expressions a step costs one atomic load. */
 #include "tui/breaks.h"
 
 #include <math.h>
@@ -35,7 +38,8 @@ struct search {
 };
 
 struct breaks {
-	pthread_mutex_t lock;
+	pthread_mutex_t evaluating; /* the set, whose expressions change under both locks */
+	pthread_mutex_t lock;       /* everything else here */
 	struct watch_set *set;
 	struct item item[WATCH_MAX];
 	atomic_int n_items;
@@ -59,6 +63,7 @@ int breaks_open(struct breaks **out, struct err *e)
 		free(b);
 		return err_set(e, ERR_MEMORY, "no memory for breakpoints");
 	}
+	pthread_mutex_init(&b->evaluating, NULL);
 	pthread_mutex_init(&b->lock, NULL);
 	*out = b;
 	return 0;
@@ -71,6 +76,7 @@ void breaks_close(struct breaks *b)
 	breaks_stop_search(b);
 	reader_close(b->reader);
 	watch_close(b->set);
+	pthread_mutex_destroy(&b->evaluating);
 	pthread_mutex_destroy(&b->lock);
 	free(b->search.path);
 	free(b);
@@ -87,7 +93,19 @@ bool breaks_any(struct breaks *b)
 	return atomic_load(&b->n_items) > 0;
 }
 
-/* The lock is held. */
+static void lock_both(struct breaks *b)
+{
+	pthread_mutex_lock(&b->evaluating);
+	pthread_mutex_lock(&b->lock);
+}
+
+static void unlock_both(struct breaks *b)
+{
+	pthread_mutex_unlock(&b->lock);
+	pthread_mutex_unlock(&b->evaluating);
+}
+
+/* Both locks are held. */
 static bool take_away(struct breaks *b, int i, bool watch)
 {
 	if (!watch_expr(b->set, i) || b->item[i].watch != watch)
@@ -99,7 +117,7 @@ static bool take_away(struct breaks *b, int i, bool watch)
 
 /* ---- feeding ---- */
 
-/* The lock is held. True if a breakpoint holds. */
+/* Both locks are held. True if a breakpoint holds. */
 static bool take_step(struct breaks *b, int64_t step)
 {
 	bool held = false;
@@ -132,10 +150,13 @@ void breaks_feed(void *breaks, const struct event *ev)
 	/* texts must be known before an expression asks for them */
 	if (ev->kind != EV_vocab && !breaks_any(b))
 		return;
-	pthread_mutex_lock(&b->lock);
-	if (watch_feed(b->set, ev))
+	pthread_mutex_lock(&b->evaluating);
+	if (watch_feed(b->set, ev)) {
+		pthread_mutex_lock(&b->lock);
 		held = take_step(b, ev->u.step.step);
-	pthread_mutex_unlock(&b->lock);
+		pthread_mutex_unlock(&b->lock);
+	}
+	pthread_mutex_unlock(&b->evaluating);
 	if (held && b->stop)
 		b->stop(b->stop_arg);
 }
@@ -193,7 +214,7 @@ static int add(struct breaks *b, const char *expr, const char *name, bool once, 
 	struct err found = { 0 };
 	int where, n;
 
-	pthread_mutex_lock(&b->lock);
+	lock_both(b);
 	n = watch_add(b->set, expr, &where, &found);
 	if (n >= 0) {
 		b->item[n] = (struct item){ .watch = name != NULL, .once = once };
@@ -201,7 +222,7 @@ static int add(struct breaks *b, const char *expr, const char *name, bool once, 
 		atomic_fetch_add(&b->n_items, 1);
 		b->stale = true;
 	}
-	pthread_mutex_unlock(&b->lock);
+	unlock_both(b);
 	return n >= 0 ? n : breaks_point_out(expr, where, &found, e);
 }
 
@@ -213,7 +234,7 @@ static void list(struct breaks *b, bool watch, char **say)
 
 	if (!out)
 		return;
-	pthread_mutex_lock(&b->lock);
+	lock_both(b);
 	for (int i = 0; i < WATCH_MAX; i++) {
 		const char *expr = watch_expr(b->set, i);
 
@@ -224,7 +245,7 @@ static void list(struct breaks *b, bool watch, char **say)
 				*watch_trouble(b->set, i) ? "   has no value: " : "", watch_trouble(b->set, i));
 		n++;
 	}
-	pthread_mutex_unlock(&b->lock);
+	unlock_both(b);
 	if (!n)
 		fputs(watch ? "no watches: /watch NAME EXPRESSION shows a number of each step\n"
 					: "no breakpoints: /break EXPRESSION stops behind a step for which it holds\n",
@@ -243,11 +264,11 @@ static int off(struct breaks *b, const char *which, bool watch, struct err *e)
 	long n = strtol(which, &end, 10);
 	int gone = 0;
 
-	pthread_mutex_lock(&b->lock);
+	lock_both(b);
 	for (int i = 0; i < WATCH_MAX; i++)
 		if (!*which || (!*end && n == i + 1) || (watch && !strcmp(b->item[i].name, which)))
 			gone += take_away(b, i, watch);
-	pthread_mutex_unlock(&b->lock);
+	unlock_both(b);
 	if (*which && !gone)
 		return err_set(e, ERR_USAGE, "there is no %s %.40s: /%s lists them", watch ? "watch" : "breakpoint", which,
 					   watch ? "watch" : "break");
