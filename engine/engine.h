@@ -73,17 +73,20 @@ struct engine_request {
 	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
 };
 
-/* What is fixed once an engine is open. */
+/* What is fixed once an engine is open, but for what is atomic: that follows the settings of these names. Any thread
+ * may read it. */
 struct engine_info {
 	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
 	const char *backend, *isa;
 	const char *device;   /* "NVIDIA H200"; "" on a CPU */
 	const char *fallback; /* why "auto" took the CPU, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
-	int32_t ctx, slots, pages, page_size;
-	size_t page_bytes, model_bytes, weight_bytes;
+	int32_t ctx, slots;
+	_Atomic int32_t pages, page_size;
+	_Atomic size_t page_bytes;
+	size_t model_bytes, weight_bytes;
 	bool from_packed_cache; /* the weights were there already packed */
-	bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
+	atomic_bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
