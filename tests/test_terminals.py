@@ -13,21 +13,22 @@ import tempfile
 import termios
 
 import locales
-from terminal import Failure, Terminal
+from terminal import Failure, Terminal, width
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-terminals-")
 SENTENCE = "zé Größe 月亮 привет naïve 👍"
 TYPES = ["linux", "xterm", "xterm-256color", "screen", "screen-256color", "tmux-256color", "vt220", "ansi", "rxvt",
          "foot", "alacritty", "xterm-kitty"]
-LOCALES = ["C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", "C", "en_US.ISO-8859-1", "ru_RU.KOI8-R"]
+LOCALES = ["C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", "C", "en_US.ISO-8859-1", "ru_RU.KOI8-R", "ja_JP.EUC-JP"]
 PLAIN = ("xterm-256color", "C.UTF-8")
 NO_KEY = {"F1": b"\x1bOP", "F5": b"\x1b[15~"}  # what nearly all send, where terminfo has no such key
 
 
 def encoding(locale):
     """C says ASCII, but the terminal is one of UTF-8 all the same."""
-    return {"ISO-8859-1": "latin-1", "KOI8-R": "koi8-r"}.get(locale.rpartition(".")[2], "utf-8")
+    coding = locale.rpartition(".")[2].partition("@")[0]
+    return {"ISO-8859-1": "latin-1", "KOI8-R": "koi8-r", "EUC-JP": "euc_jp"}.get(coding, "utf-8")
 
 
 def carried(text, coding):
@@ -49,15 +50,17 @@ class Chat(Terminal):
         self.term, self.locale, self.file = term, locale, os.path.join(TMP.name, name + ".db")
         self.ascii = "UTF-8" not in locale
         env = {"PATH": os.environ["PATH"], "HOME": TMP.name, "XDG_STATE_HOME": TMP.name, "TERM": term, "INPUTRC": "/dev/null",
-               **locales.environment(locale), **env}
+               **(locales.environment(locale) or {"LC_ALL": locale}), **env}
         super().__init__([os.path.join(ROOT, "cutaway"), "chat", "--model", os.path.join(TMP.name, "tiny.gguf"), "--greedy",
                           "--max-tokens", "4", "--record", self.file], env, encoding=encoding(locale),
                          wraps_at_once=capability(term, "am", True) and not capability(term, "xenl", True))
         self.wait("^ *you ")
 
     def shown(self, text):
-        """As the screen must show it: in the C locale with a stand-in for what is not ASCII."""
-        return re.sub(r"[^\x00-\x7f]", "?", text) if self.locale == "C" else text
+        """As the screen must show it: with a stand-in for what the locale has not, or in columns that are not sure."""
+        if self.locale == "C":
+            return re.sub(r"[^\x00-\x7f]", "?", text)
+        return "".join(c if self.encoding == "utf-8" or len(c.encode(self.encoding)) == width(c) else "?" for c in text)
 
     def wait_prompt(self, text):
         self.wait("^ *you . *" + re.escape(self.shown(text)) + "$")
@@ -119,6 +122,9 @@ def session(term, locale):
         chat.command("/temp 0.7", r"temp is now 0\.7")
         chat.quit()
         chat.expect_turns(text)
+        with open(os.path.join(TMP.name, "cutaway", "history"), encoding="utf-8") as f:
+            if text not in f.read().split("\n"):
+                raise Failure("the history does not have it as UTF-8")
         terminal_is_left(chat)
     finally:
         chat.close()
@@ -212,6 +218,21 @@ def input_joined(chat):
     return "👩\u200d💻 x"
 
 
+def input_commands(chat):
+    """text beyond ASCII in what commands take: breakpoints, searches, names"""
+    chat.command("/break text = 'é月'", "é月")
+    chat.send("é")  # closes the list, if one is open, and is typed
+    chat.send("\x15/break\r")
+    chat.wait("text = 'é月'")
+    chat.send("\x15/find text = 'é月'\r")
+    chat.wait("no step from here on for which text = 'é月' holds")
+    chat.send("/tempé\r")
+    chat.wait("/tempé")
+    chat.send("👍")
+    chat.wait_prompt("👍")
+    return "👍"
+
+
 def input_found(chat):
     """Ctrl-R finds what is beyond ASCII"""
     chat.send("/temp né\r")
@@ -239,11 +260,27 @@ def typed(how):
         chat.close()
 
 
+def uninstalled(locale):
+    """A locale that is not installed says the terminal's encoding in its name."""
+    chat = Chat(PLAIN[0], locale, "uninstalled")
+    try:
+        chat.send("zé")
+        chat.wait_prompt("zé")
+        chat.send("\r")
+        chat.wait(r"step 4\b")
+        chat.quit()
+        chat.expect_turns("zé")
+    finally:
+        chat.close()
+
+
 def cases():
     for how in INPUTS:
         yield f"typed: {how.__doc__}", typed, (how,)
     for term in TYPES:
         yield f"session {term} {PLAIN[1]}", session, (term, PLAIN[1])
+    for locale in ("tlh_XX.UTF-8", "tlh_XX.ISO-8859-1@x"):
+        yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
     for i, locale in enumerate(LOCALES[1:]):
         for term in (PLAIN[0], TYPES[i % 2 * 6]):  # linux, vt220
             yield f"session {term} {locale}", session, (term, locale)
@@ -251,7 +288,7 @@ def cases():
 
 def cannot(args):
     """Why this machine cannot try it, or None."""
-    term, locale = args if len(args) == 2 else PLAIN
+    term, locale = args if len(args) == 2 else PLAIN  # what is typed, and what is not installed
     if subprocess.run(["infocmp", term], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
         return f"terminfo has no {term} (package ncurses-term)"
     return None if locales.environment(locale) else f"there are no sources for {locale} (package locales)"
