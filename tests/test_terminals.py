@@ -6,6 +6,7 @@ terminal sends them, another size, and how the terminal is left. TAP; Python's s
 """
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -93,6 +94,11 @@ def terminal_is_left(chat):
         raise Failure(f"left on: {chat.grid.modes}")
     if chat.grid.unknown:
         raise Failure(f"sequences that nobody knows: {chat.grid.unknown}")
+    colours = int(capability(chat.term, "colors") or 0)
+    styles = {int(n or 0) for sgr in re.findall(rb"\x1b\[([\d;:]*)m", chat.raw) for n in re.split(b"[;:]", sgr)}
+    if colours < 256 and styles & {38, 48} or colours < 16 and any(n >= 90 for n in styles) or \
+            colours < 8 and styles & set(range(30, 48)):
+        raise Failure(f"colours that the terminal has not: {sorted(styles)}")
     text = chat.grid.text()
     if not capability(chat.term, "rmcup") and re.search("F1 explain|you .$", text, re.M):
         raise Failure("the screen is still there:\n" + text)
@@ -260,6 +266,20 @@ def typed(how):
         chat.close()
 
 
+def crashed(term, locale):
+    """A crash leaves the terminal as quitting does."""
+    chat = Chat(term, locale, f"crash-{term}")
+    try:
+        os.kill(chat.child, signal.SIGSEGV)
+        if chat.wait_end() != -signal.SIGSEGV:
+            raise Failure(f"it ended with {chat.status}")
+        terminal_is_left(chat)
+        if "$<" in chat.grid.text():  # padding of terminfo's
+            raise Failure(chat.grid.text())
+    finally:
+        chat.close()
+
+
 def uninstalled(locale):
     """A locale that is not installed says the terminal's encoding in its name."""
     chat = Chat(PLAIN[0], locale, "uninstalled")
@@ -281,6 +301,8 @@ def cases():
         yield f"session {term} {PLAIN[1]}", session, (term, PLAIN[1])
     for locale in ("tlh_XX.UTF-8", "tlh_XX.ISO-8859-1@x"):
         yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
+    for term in ("linux", "vt100", PLAIN[0]):
+        yield f"a crash: {term}", crashed, (term, PLAIN[1])
     for i, locale in enumerate(LOCALES[1:]):
         for term in (PLAIN[0], TYPES[i % 2 * 6]):  # linux, vt220
             yield f"session {term} {locale}", session, (term, locale)
