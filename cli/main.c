@@ -44,11 +44,25 @@ static void open_standard_files(void)
 			return; /* nothing can be opened: nor can a recording */
 }
 
+/* A page of a mapped file is gone: of a recording's -shm, say, which somebody cut short. All that was committed is in
+ * the recording, as after any kill. */
+static void on_bus_error(int signal)
+{
+	static const char text[] = "cutaway: a file was cut short while it was in use (a recording's -shm?), and the program "
+							   "cannot go on; what was recorded is whole up to here\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+		_exit(ERR_IO);
+	_exit(ERR_IO);
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = {0};
 	struct cli c;
 	open_standard_files();
+	signal(SIGBUS, on_bus_error);
 	/* a closed pipe and a file at its limit are errors like others: the recording is closed in order */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

@@ -78,7 +78,7 @@ static void tell(const char *method, const struct search_view *v, int64_t steps)
 	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers, v->n_answers == 1 ? "" : "s",
 			(long long)steps);
 	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
-		fprintf(stderr, "%s%.3f", i ? ", " : "; scores ", v->answer[i].score);
+		fprintf(stderr, "%s%.4g", i ? ", " : "; scores ", v->answer[i].score);
 	fprintf(stderr, "%s\n", v->n_answers > 5 ? ", …" : "");
 	fprintf(stderr, "cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
 			v->most_pages, v->most_unshared, saved);

@@ -1,13 +1,13 @@
 /* See weights.h. */
 #include "engine/weights.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "base/xxh64.h"
 
 /* Read at once by one thread, and packed while it is in the core's L2 cache. */
@@ -33,6 +33,8 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 		size_t packed = k_packed_bytes(kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]);
 		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
 	}
+	if (!w->bytes)
+		return err_set(e, ERR_INPUT, "%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
 	w->arena = mmap(NULL, w->bytes, PROT_READ | PROT_WRITE,
 					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (w->arena == MAP_FAILED) {
@@ -228,12 +230,11 @@ static void *save(void *arg)
 
 static void start_saving(struct weights *w)
 {
-	sigset_t all, before;
+	sigset_t before;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
+	signals_block(&before);
 	w->saving = !pthread_create(&w->saver, NULL, save, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	signals_restore(&before);
 }
 
 static int prepare_key(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)

@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +23,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "base/signals.h"
 #include "kernels/isa.h"
 
 enum { SPINS = 2000, LINE = 64 };
@@ -154,11 +154,10 @@ void k_pool_run(struct k_pool *p, k_pool_fn *fn, void *arg)
  * first barrier. */
 static int start_workers(struct k_pool *p, struct err *e)
 {
-	sigset_t all, before;
+	sigset_t before;
 	int status = 0;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
+	signals_block(&before);
 	pthread_mutex_lock(&p->starting);
 	for (unsigned i = 1; i < p->n_threads && !status; i++) {
 		p->worker[i].pool = p;
@@ -168,7 +167,7 @@ static int start_workers(struct k_pool *p, struct err *e)
 	}
 	p->failed = status != 0;
 	pthread_mutex_unlock(&p->starting);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	signals_restore(&before);
 	if (!status)
 		return 0;
 	return err_set(e, ERR_MEMORY, "cannot start %u compute threads (%s): ask for fewer",

@@ -178,7 +178,8 @@ static int number_of(struct score_command *c, int status, double *score, struct 
 enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
 {
 	struct score_command *c = arg;
-	int status, failed;
+	int status = 0, failed;
+	siginfo_t ended = { 0 };
 
 	if (!text) {
 		stop(c);
@@ -187,9 +188,12 @@ enum score_verdict score_command(void *arg, const char *text, size_t size, int w
 	if (!c->pid && begin(c, text, size, e))
 		return SCORE_FAILED;
 	read_some(c, wait_ms);
-	if (waitpid(c->pid, &status, WNOHANG) != c->pid)
+	if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
 		return SCORE_LATER;
 	read_some(c, 0); /* what it said last */
+	kill(-c->pid, SIGKILL); /* what it left behind; the number of the group is its own until it is waited for */
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
 	c->said[c->n] = '\0';
 	failed = number_of(c, status, score, e);
 	c->pid = 0;

@@ -21,8 +21,8 @@ struct score_command {
 	size_t n;
 	char said[SCORE_SAID];
 };
-/* A search_score_fn; arg is a struct score_command. What the command started and left behind is not waited for; when its
- * answer is not wanted any more, all of it is ended. */
+/* A search_score_fn; arg is a struct score_command. What the command started and left behind is not waited for, but
+ * ended with it, or when its answer is not wanted any more. */
 enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 
 #endif

@@ -10,7 +10,7 @@
 #include "engine/sched.h"
 #include "sessions/whatif_impl.h"
 
-enum { SCORE_ROWS = 64, MAX_STEPS = 1 << 28 };
+enum { SCORE_ROWS = 64, MAX_STEPS = 1 << 24 };
 
 struct sim {
 	struct recorded *r;
@@ -28,6 +28,7 @@ struct sim {
 	struct moment now;
 	int64_t step;
 	int32_t next, next_change, n_open;
+	const struct script *broken; /* of which the log has what cannot be */
 	const struct whatif_settings *asked;
 };
 
@@ -319,8 +320,10 @@ static bool draw(struct sim *s, struct request *r)
 {
 	struct script *q = script_of(s, r);
 
-	q->overdrawn = q->at >= q->n_acts || q->act[q->at].kind != ACT_DRAWN || r->n_ids >= r->limit;
-	if (q->overdrawn)
+	q->overdrawn = q->at >= q->n_acts || q->act[q->at].kind != ACT_DRAWN;
+	if (!q->overdrawn && r->n_ids >= r->limit)
+		s->broken = q;
+	if (q->overdrawn || s->broken)
 		return false;
 	r->ids[r->n_ids++] = q->act[q->at++].value;
 	s->counts->tokens++;
@@ -426,6 +429,9 @@ static int run(struct sim *s, struct err *e)
 		count_step(s);
 		for (int32_t i = 0; i < s->plan.n_items; i++)
 			after(s, &s->plan.item[i]);
+		if (s->broken)
+			return err_set(e, ERR_INPUT, "a damaged recording: request %lld drew more tokens than it or its context had "
+						   "room for", (long long)s->broken->id);
 		if (s->kv.n_used > s->counts->peak_pages)
 			s->counts->peak_pages = s->kv.n_used;
 		s->now.steps = s->counts->tokens > tokens ? 0 : s->now.steps + 1;

@@ -353,6 +353,64 @@ def test_endless_files():
         check(f"{' '.join(args[:-1])} …: refused", status in (3, 4) and "/dev/zero" in err, f"{status} {err}")
 
 
+def test_whatif_contradiction():
+    path = below("contradiction.db")
+    write(path, read(FILE))
+    db = sqlite3.connect(path)
+    db.execute("UPDATE request SET max_tokens = 1")
+    db.commit()
+    db.close()
+    status, _, err = cutaway("whatif", path, timeout=20)
+    check("whatif of a request that drew more than it might: refused at once", status == 3 and "request 1" in err,
+          f"{status} {err}")
+
+
+def test_no_tensors():
+    path = below("words.gguf")
+    whole = read(TINY)
+    version, _, n_kv = struct.unpack_from("<IQQ", whole, 4)
+    write(path, b"GGUF" + struct.pack("<IQQ", version, 0, n_kv) + whole[24:])
+    status, _, err = cutaway("run", "--model", path, "Hello")
+    check("a model without tensors is told", status == 3 and "no tensors" in err, f"{status} {err}")
+
+
+def test_cut_shared_memory():
+    path = below("cut.db")
+    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--json", "--temp", "3", "--top-p", "1", "--seed", "1", "--record",
+                              path, "Hello"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    fcntl.fcntl(child.stdout, 1031, 4096)  # F_SETPIPE_SZ: less than the answer
+    wait_for(path, "SELECT 1 FROM step")
+    os.truncate(path + "-shm", 0)
+    out, err = child.communicate()
+    check("a -shm that is cut short ends a recording with a word", child.returncode == 4 and b"cut short" in err,
+          f"{child.returncode} {err}")
+    check("and it is whole up to there", rows(path, "PRAGMA integrity_check") == [("ok",)] and
+          rows(path, "SELECT 1 FROM step LIMIT 1") == [(1,)])
+    path = below("cut-chat.db")
+
+    def act(type_line):
+        type_line("Hello")
+        wait_for(path)
+        os.truncate(path + "-shm", 0)
+        type_line("Hello again")
+
+    status, err = chat("--record", path, act=act)
+    check("so does it a chat", status == 4 and "cut short" in err and rows(path, "PRAGMA integrity_check") == [("ok",)],
+          f"{status} {err}")
+
+
+def test_score_command():
+    args = ["run", "--model", TINY, "--no-record", "--max-tokens", "4", "--best-of", "2", "--json", "Once", "--score"]
+    pid_file = below("left.pid")
+    status, _, err = cutaway(*args, f"sleep 1000 >/dev/null 2>&1 & echo $! > {pid_file}; echo 1")
+    left = int(read(pid_file))
+    while status == 0 and os.path.exists(f"/proc/{left}") and " Z " not in read(f"/proc/{left}/stat").decode():
+        time.sleep(0.05)  # tests/run ends what never ends
+    check("what a command that judges left behind is ended with it", status == 0, err)
+    status, _, err = cutaway(*args, "echo -1e308")
+    check("a score of any size is told shortly", status == 0 and "-1e+308" in err and len(err) < 500, err)
+
+
 def main():
     subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), TINY], check=True)
     write(TINY + ".txt", b"Once upon a time")
@@ -363,7 +421,7 @@ def main():
     words = sys.argv[1:]
     for test in (test_export_file, test_terminal, test_closed_pipes, test_closed_descriptors, test_save, test_modes,
                  test_failed_creation, test_deleted_recording, test_full_context, test_changed_model,
-                 test_endless_files):
+                 test_endless_files, test_whatif_contradiction, test_no_tensors, test_cut_shared_memory, test_score_command):
         if not words or any(word in test.__name__ for word in words):
             test()
     print(f"1..{count}")

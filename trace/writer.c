@@ -8,11 +8,11 @@
 #include "trace/writer.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/signals.h"
 #include "trace/recording.h"
 
 enum { TICK_MS = 80, IDLE_MS = 1000, ROWS_PER_CLOCK = 64, SYNC_SHARE = 10 };
@@ -140,13 +140,12 @@ static void *writer_main(void *arg)
  * would end the program where a failed write only ends the recording. */
 static int start_thread(struct writer *w)
 {
-	sigset_t all, old;
+	sigset_t before;
 	int rc;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	signals_block(&before);
 	rc = pthread_create(&w->thread, NULL, writer_main, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	signals_restore(&before);
 	if (!rc)
 		pthread_setname_np(w->thread, "log writer");
 	return rc;

@@ -15,6 +15,15 @@ static struct {
 
 static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
 
+static struct sigaction before[sizeof signals / sizeof *signals];
+
+/* Whose they were before the screen was ours: main's has something to say of one. */
+static void give_back(void)
+{
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaction(signals[i], &before[i], NULL);
+}
+
 static void on_crash(int number)
 {
 	if (crash.armed) {
@@ -23,7 +32,8 @@ static void on_crash(int number)
 			crash.size = 0; /* nothing to be done about it */
 		tcsetattr(STDIN_FILENO, TCSANOW, &crash.found);
 	}
-	raise(number); /* SA_RESETHAND: now it kills */
+	give_back();
+	raise(number);
 }
 
 void crash_begin(int out, const struct termios *found)
@@ -47,17 +57,19 @@ void crash_arm(void)
 {
 	static char stack[1 << 15];
 	stack_t alternative = { .ss_sp = stack, .ss_size = sizeof stack };
-	struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_ONSTACK };
+	struct sigaction action = { .sa_handler = on_crash, .sa_flags = SA_ONSTACK };
 
+	if (crash.armed)
+		return;
 	crash.armed = 1;
 	sigaltstack(&alternative, NULL);
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		sigaction(signals[i], &action, NULL);
+		sigaction(signals[i], &action, &before[i]);
 }
 
 void crash_disarm(void)
 {
+	if (crash.armed)
+		give_back();
 	crash.armed = 0;
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		signal(signals[i], SIG_DFL);
 }
