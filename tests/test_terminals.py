@@ -17,6 +17,7 @@ import locales
 from terminal import Failure, Terminal, width
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROGRAM = os.path.join(ROOT, "cutaway")
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-terminals-")
 SENTENCE = "zé Größe 月亮 привет naïve 👍"
 TYPES = ["linux", "xterm", "xterm-256color", "screen", "screen-256color", "tmux-256color", "vt220", "ansi", "rxvt",
@@ -50,10 +51,10 @@ class Chat(Terminal):
     def __init__(self, term, locale, name, **env):
         self.term, self.locale, self.file = term, locale, os.path.join(TMP.name, name + ".db")
         self.ascii = "UTF-8" not in locale
-        env = {"PATH": os.environ["PATH"], "HOME": TMP.name, "XDG_STATE_HOME": TMP.name, "TERM": term, "INPUTRC": "/dev/null",
+        self.env = {"PATH": os.environ["PATH"], "HOME": TMP.name, "XDG_STATE_HOME": TMP.name, "TERM": term, "INPUTRC": "/dev/null",
                **(locales.environment(locale) or {"LC_ALL": locale}), **env}
-        super().__init__([os.path.join(ROOT, "cutaway"), "chat", "--model", os.path.join(TMP.name, "tiny.gguf"), "--greedy",
-                          "--max-tokens", "4", "--record", self.file], env, encoding=encoding(locale),
+        super().__init__([PROGRAM, "chat", "--model", os.path.join(TMP.name, "tiny.gguf"), "--greedy",
+                          "--max-tokens", "4", "--record", self.file], self.env, encoding=encoding(locale),
                          wraps_at_once=capability(term, "am", True) and not capability(term, "xenl", True))
         self.wait("^ *you ")
 
@@ -111,9 +112,10 @@ def session(term, locale):
     try:
         if chat.ascii and not chat.grid.text().isascii():
             raise Failure("not ASCII:\n" + chat.grid.text())
-        for byte in text.encode(encoding(locale)):  # each byte a write of its own, and some a read of its own
+        for byte in text[:12].encode(encoding(locale)):  # each byte a write of its own, and some a read of its own
             chat.send(bytes([byte]))
             chat.read(0)
+        chat.send("\x1b[200~" + text[12:] + "\x1b[201~")
         chat.wait_prompt(text)
         chat.send("\r")
         chat.wait(r"step 4\b")
@@ -190,6 +192,13 @@ def input_alt(chat):
     return "a éß"
 
 
+def input_keys(chat):
+    """keys by the sequences that other terminals have for them, and the number pad"""
+    chat.send("bc\x1b[1~a\x1bOF\x1bOp\x1bOk\x1b[D\x1bOD\x1b[3~")
+    chat.wait_prompt("abc+")
+    return "abc+"
+
+
 def input_slow_key(chat):
     """a function key whose bytes come one by one is one key, if ESCDELAY gives it the time"""
     for byte in key(chat.term, "F1"):
@@ -258,12 +267,35 @@ def typed(how):
     try:
         text = how(chat)
         chat.send("\r")
-        chat.wait(r"step 4\b")
+        chat.wait(r"step \d")
         chat.quit()
         chat.expect_turns(text)
         terminal_is_left(chat)
     finally:
         chat.close()
+
+
+def replayed(term, locale):
+    """A replay's prompt takes what a chat's does."""
+    chat = Chat(term, locale, "replayed")
+    try:
+        chat.send("é月\r")
+        chat.wait(r"step 4\b")
+        chat.quit()
+    finally:
+        chat.close()
+    replay = Terminal([PROGRAM, "replay", chat.file], chat.env)
+    try:
+        replay.wait(r"step \d of 4")
+        replay.send("/")
+        replay.wait("^.*› /$")
+        replay.send("find text = 'é月'\r")
+        replay.wait("no step from here on for which text = 'é月' holds")
+        replay.send("q")
+        if replay.wait_end():
+            raise Failure(replay.grid.text())
+    finally:
+        replay.close()
 
 
 def crashed(term, locale):
@@ -301,6 +333,7 @@ def cases():
         yield f"session {term} {PLAIN[1]}", session, (term, PLAIN[1])
     for locale in ("tlh_XX.UTF-8", "tlh_XX.ISO-8859-1@x"):
         yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
+    yield "a replay", replayed, PLAIN
     for term in ("linux", "vt100", PLAIN[0]):
         yield f"a crash: {term}", crashed, (term, PLAIN[1])
     for i, locale in enumerate(LOCALES[1:]):

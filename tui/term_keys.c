@@ -11,11 +11,22 @@ static const struct {
 	const char *seq;
 	int key;
 } usual[] = {
-	{ "\033OP", KEY_F(1) },	{ "\033[11~", KEY_F(1) }, { "\033[[A", KEY_F(1) }, { "\033[15~", KEY_F(5) },
-	{ "\033[[E", KEY_F(5) },	{ "\033[20~", KEY_F(9) }, { "\033[21~", KEY_F(10) }, { "\033[A", KEY_UP },
-	{ "\033[B", KEY_DOWN },	{ "\033[C", KEY_RIGHT },	 { "\033[D", KEY_LEFT },	 { "\033[H", KEY_HOME },
-	{ "\033[F", KEY_END },	{ "\033[5~", KEY_PPAGE },	 { "\033[6~", KEY_NPAGE },
+	{ "\033OP", KEY_F(1) },	 { "\033[11~", KEY_F(1) }, { "\033[[A", KEY_F(1) },	{ "\033[15~", KEY_F(5) },
+	{ "\033[[E", KEY_F(5) },	 { "\033[20~", KEY_F(9) }, { "\033[21~", KEY_F(10) }, { "\033[A", KEY_UP },
+	{ "\033[B", KEY_DOWN },	 { "\033[C", KEY_RIGHT },  { "\033[D", KEY_LEFT },	{ "\033OA", KEY_UP },
+	{ "\033OB", KEY_DOWN },	 { "\033OC", KEY_RIGHT },  { "\033OD", KEY_LEFT },	{ "\033[H", KEY_HOME },
+	{ "\033OH", KEY_HOME },	 { "\033[1~", KEY_HOME },  { "\033[F", KEY_END },	{ "\033OF", KEY_END },
+	{ "\033[4~", KEY_END },	 { "\033[5~", KEY_PPAGE }, { "\033[6~", KEY_NPAGE },	{ "\033[3~", KEY_DC },
 };
+
+/* The number pad, ESC O j … y, where it is no part of the keyboard (PuTTY): these are characters. */
+static const char keypad_keys[] = "*+,-./0123456789";
+
+static void define_new(const char *seq, int key)
+{
+	if (key_defined(seq) == 0)
+		define_key(seq, key);
+}
 
 void term_keys_open(struct terminal *t)
 {
@@ -32,8 +43,9 @@ void term_keys_open(struct terminal *t)
 		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
 	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-		if (key_defined(usual[i].seq) == 0)
-			define_key(usual[i].seq, usual[i].key);
+		define_new(usual[i].seq, usual[i].key);
+	for (int i = 0; keypad_keys[i]; i++)
+		define_new((char[]){ '\033', 'O', (char)('j' + i), '\0' }, keypad_keys[i]);
 	define_key("\033[200~", PASTE_BEGIN);
 	define_key("\033[201~", PASTE_END);
 }
@@ -129,6 +141,10 @@ static void key_special(int c, struct term_key *k)
 	bound = keybound(c, 0);
 	snprintf(other, sizeof other, "%s", bound ? bound : "");
 	free(bound);
+	if (!strncmp(other, "\033O", 2) && other[2] >= 'j' && other[2] <= 'y' && !other[3]) {
+		k->code = keypad_keys[other[2] - 'j'];
+		snprintf(other, sizeof other, "%c", k->code);
+	}
 	k->seq = other;
 }
 
