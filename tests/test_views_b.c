@@ -47,7 +47,7 @@ static void speculation_reads_from_left_to_right(void **state)
 						"✓sky ✓is +blue\n"
 						"✗sea →red ·deep\n"
 						"accepted  1 ▄  50 % 2 █ 100 %\n");
-	assert_string_equal(drawn_as(&k, &view_speculation, 50, 3, true) + 51, "+sky +is +blue\n"
+	assert_string_equal(drawn_as(&k, &view_speculation, 50, 3, true) + 51, "=sky =is +blue\n"
 																		   "xsea >red .deep\n");
 	timeline_free(&k.t);
 }
