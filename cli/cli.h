@@ -75,6 +75,7 @@ struct verb {
 	enum verb_bit bit;
 	int min_operands, max_operands;
 	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
+	const char *completes; /* operands: FILE for names of files, or words; NULL: nothing */
 };
 extern const struct verb verbs[]; /* ends with name NULL; the first is the default */
 

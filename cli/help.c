@@ -204,6 +204,19 @@ static void completion_words(unsigned bits)
 			printf(" --%s", o->name);
 }
 
+/* Words between blanks or bars; NULL: names of files. */
+static void complete_with(const char *words)
+{
+	if (!words) {
+		printf("\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n\t\tcompopt -o filenames\n");
+		return;
+	}
+	printf("\t\tmapfile -t COMPREPLY < <(compgen -W '");
+	for (; *words; words++)
+		putchar(*words == '|' ? ' ' : *words);
+	printf("' -- \"$word\")\n");
+}
+
 void help_completion(void)
 {
 	printf("# Bash completion for cutaway, written by `cutaway --completion bash`.\n"
@@ -217,16 +230,11 @@ void help_completion(void)
 	for (const struct option *o = options; o->name; o++) {
 		if (!o->arg || o->hidden)
 			continue;
-		printf("\t--%s)\n", o->name);
+		printf("\t--%s%s)\n", o->name, strcmp(o->name, "out") ? "" : " | -o");
 		if (o->type == OPTION_FILE)
-			printf("\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n\t\tcompopt -o "
-				   "filenames\n");
-		if (o->type == OPTION_CHOICE) {
-			printf("\t\tmapfile -t COMPREPLY < <(compgen -W '");
-			for (const char *s = o->arg; *s; s++)
-				putchar(*s == '|' ? ' ' : *s);
-			printf("' -- \"$word\")\n");
-		}
+			complete_with(NULL);
+		if (o->type == OPTION_CHOICE)
+			complete_with(o->arg);
 		printf("\t\treturn\n\t\t;;\n");
 	}
 	printf("\tesac\n\tlocal options\n\tcase $verb in\n");
@@ -242,8 +250,13 @@ void help_completion(void)
 	printf("' ;;\n\tesac\n"
 		   "\tif [[ $word == -* || -z $verb ]]; then\n"
 		   "\t\tmapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
-		   "\telif [[ $verb == replay || $verb == score ]]; then\n"
-		   "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
-		   "\t\tcompopt -o filenames\n"
-		   "\tfi\n}\ncomplete -F _cutaway cutaway\n");
+		   "\t\treturn\n\tfi\n\tcase $verb in\n");
+	for (const struct verb *v = verbs; v->name; v++) {
+		if (!v->completes)
+			continue;
+		printf("\t%s)\n", v->name);
+		complete_with(strcmp(v->completes, "FILE") ? v->completes : NULL);
+		printf("\t\t;;\n");
+	}
+	printf("\tesac\n}\ncomplete -F _cutaway cutaway\n");
 }

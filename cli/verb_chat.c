@@ -115,9 +115,8 @@ int verb_replay(const struct cli *c, struct err *e)
 	o.engine.model = c->engine.model;
 	if (!c->engine.model && !model_find(c, &model, NULL))
 		o.model_else = model;
-	if (!c->n_operands && !c->follow)
-		rc = err_set(e, ERR_USAGE, "replay needs FILE; see cutaway replay --help");
-	else if (!c->n_operands && paths_last_recording(&newest, e))
+	o.newest = !c->n_operands;
+	if (!c->n_operands && paths_last_recording(&newest, e))
 		rc = -1;
 	else if (c->follow && !newest)
 		rc = follow_file(c->operand[0], &o, e);

@@ -89,6 +89,16 @@ def test_completion():
         return done.stdout.decode().split()
     check("completion of verbs", complete("rep") == ["replay"], complete("rep"))
     check("completion of a verb's options", complete("tokenize", "--p") == ["--plain"], complete("tokenize", "--p"))
+    for name in ("made.db", "made.gguf"):
+        open(os.path.join(TMP.name, name), "w").close()
+    for words in (["replay"], ["score"], ["certify"], ["certify", "x.gguf"], ["export"], ["whatif"], ["verify"], ["diff", "b.db"],
+                  ["export", "b.db", "-o"], ["export", "b.db", "--out"], ["chat", "--model"], ["chat", "--commands"],
+                  ["run", "--batch"], ["why", "miss", "--file"], ["bench", "--svg"]):
+        got = complete(*words, os.path.join(TMP.name, "made"))
+        check(f"completion of files for {' '.join(words)}", sorted(os.path.basename(name) for name in got) == ["made.db", "made.gguf"],
+              got)
+    check("completion of what why explains", complete("why", "pre") == ["preempt"], complete("why", "pre"))
+    check("completion of what a cache obeys", complete("cache", "c") == ["clear"], complete("cache", "c"))
     check("completion of values", complete("run", "--backend", "r") == ["ref"], complete("run", "--backend", "r"))
 
 
@@ -109,7 +119,7 @@ def test_usage_errors():
             ("a drafter that is not there", ["run", "--spec", "magic", "--model", TINY, "x"], "ngram"),
             ("an instruction set that is not there", ["run", "--isa", "z80", "--model", TINY, "x"], "z80"),
             ("too many operands", ["run", "two", "words"], "quote"),
-            ("too few operands", ["replay"], "FILE"),
+            ("too few operands", ["verify"], "FILE"),
             ("--record with --no-record", ["run", "--record", "a.db", "--no-record", "x"], "exclude"),
             ("a single dash", ["-x"], "two dashes"),
             ("an empty stop text", ["run", "--stop", "", "x"], "--stop")):

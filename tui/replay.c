@@ -543,6 +543,8 @@ int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 		breaks_on_stop(a.breaks, stop_playing, &r);
 		go(&a, o->follow ? INT64_MAX - 1 : 0);
 		schedule(&a, now_ns());
+		if (o->newest)
+			app_say(&a, SAY_INFO, "the newest recording: %s", path);
 		result = app_run(&a, e);
 	}
 	app_close(&a);

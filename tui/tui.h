@@ -16,6 +16,7 @@ struct tui_options {
 	int max_tokens;     /* of an answer; 0: until the context is full */
 	const char *const *stop; /* NULL-terminated, or NULL */
 	const char *record;      /* path of the recording, or NULL: none */
+	bool newest;              /* replay: nobody named the recording: say which it is */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
 	const char *history;      /* readline history file, or NULL */
 	const char *not_recorded; /* why there is no recording though one was wanted, or NULL */
