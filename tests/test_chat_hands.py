@@ -295,6 +295,42 @@ def test_after_a_search(suite):
         s.close()
 
 
+def test_what_is_answered(suite):
+    """answers to /cancel and /break off are sentences; views go by their names; replay without FILE shows the newest"""
+    s = suite.screen(120, 110)
+    try:
+        suite.chat(s, "--max-tokens", "4000")
+        s.keys("F5")
+        s.wait("paused")
+        enter(s, "a b c")
+        s.wait("waiting for")
+        enter(s, "/cancel")
+        s.wait("^ 1 request was stopped")
+        enter(s, "/break rejected > 5")
+        enter(s, "/break off 1")
+        s.wait("of the breakpoints 1 is taken away")
+        enter(s, "/break off")
+        s.wait("all breakpoints are taken away")
+        enter(s, "/help")
+        s.wait("key closes")
+        s.wait(r"^ +/attention-every +N ")
+        s.keys("Escape")
+        s.wait("key closes", gone=True)
+        enter(s, "/batch")
+        s.wait("the views have the keys")
+        if not reversed_text(s, head_of(s, "batch")).startswith("batch"):
+            raise Failure(s.text())
+        s.keys("C-o")
+        s.wait("the views have the keys", gone=True)
+        suite.quit(s)
+        suite.replay(s)
+        s.wait("the newest recording: .*[.]db")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
 def test_nothing_cuts_saving_off(suite):
     """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
     s = suite.screen(80, 24)

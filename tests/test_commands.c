@@ -228,6 +228,32 @@ static void a_beginning_is_enough(void **state)
 	assert_true(settings.drop_turns);
 }
 
+/* A view is gone to by its name alone; what is a command stays one, and so does what has an argument. */
+static void views_are_commands(void **state)
+{
+	static const char *const line[][2] = { { "/pages", "pages" }, { "/page", "pages" }, { "/prefix", "prefix" },
+										   { "/chat ", "chat" } };
+	char expected[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+		works(line[i][0]);
+		snprintf(expected, sizeof expected, "%d '%s' 0", ACT_VIEW, line[i][1]);
+		assert_string_equal(acted, expected);
+	}
+	works("/page 32");
+	assert_string_equal(set, "page-size=32");
+	*acted = '\0';
+	works("/spec");
+	assert_non_null(strstr(said, "value-of-spec"));
+	assert_string_equal(acted, "");
+	host.replay = true; /* where it is no command */
+	works("/spec");
+	snprintf(expected, sizeof expected, "%d 'spec' 0", ACT_VIEW);
+	assert_string_equal(acted, expected);
+	host.replay = false;
+}
+
 static void acts_reach_the_host(void **state)
 {
 	char expected[64];
@@ -398,6 +424,7 @@ int main(void)
 		TEST(too_many_stops_are_refused),
 		TEST(without_argument_the_value_is_said),
 		TEST(a_beginning_is_enough),
+		TEST(views_are_commands),
 		TEST(acts_reach_the_host),
 		TEST(others_names_are_known),
 		TEST(a_replay_has_its_own),

@@ -188,7 +188,7 @@ static void show_commands(struct app *a)
 	for (const struct command *c = commands; out && c->name; c++) {
 		if (!commands_usable(&a->host, c))
 			continue;
-		fprintf(out, "/%-15s%-14s  %s", c->name, c->args, c->doc);
+		fprintf(out, "/%-15s %-14s %s", c->name, c->args, c->doc);
 		add_aliases(out, c);
 		if (commands_value(&a->host, c, value, sizeof value))
 			fprintf(out, " (now %s)", value);

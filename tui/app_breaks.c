@@ -15,10 +15,16 @@ static int64_t step_of(struct app *a)
 
 static int show_or_say(struct app *a, const char *title, char *say, int rc, const char *text, const char *added)
 {
+	const char *which = strncmp(text, "off", 3) ? NULL : text + 3 + strspn(text + 3, " ");
+
 	if (say)
 		app_show(a, title, say);
+	else if (!rc && which && *which)
+		app_say(a, SAY_INFO, "of the %s %s is taken away", title, which);
+	else if (!rc && which)
+		app_say(a, SAY_INFO, "all %s are taken away", title);
 	else if (!rc)
-		app_say(a, SAY_INFO, !strncmp(text, "off", 3) ? "off" : added, text);
+		app_say(a, SAY_INFO, added, text);
 	free(say);
 	return rc;
 }

@@ -397,7 +397,8 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_SYSTEM:
 		return set_system(a, text, e);
 	case ACT_STOP_ANSWER:
-		app_say(a, SAY_INFO, "%d requests were stopped", chat_cancel(a, true));
+		number = chat_cancel(a, true);
+		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped", number);
 		return 0;
 	case ACT_PAUSE:
 		a->mode->control(a, CONTROL_PAUSE);

@@ -103,7 +103,7 @@ const struct command commands[] = {
 	  BOTH },
 	{ "speed", "FACTOR", "how fast it plays: 1 as recorded", COMMAND_ACT_NUMBER, 0.01, 1000, 0, NULL,
 	  "0.25|0.5|1|2|4|16", ACT_SPEED, COMMAND_REPLAY },
-	{ "view", "NAME", "goes to a view", COMMAND_ACT_VIEW, 0, 0, 0, NULL, NULL, ACT_VIEW, BOTH },
+	{ "view", "NAME", "goes to a view; /batch, /pages and so on do, too", COMMAND_ACT_VIEW, 0, 0, 0, NULL, NULL, ACT_VIEW, BOTH },
 	{ "zoom", "", "the view in focus fills the screen, or goes back", COMMAND_ACT, 0, 0, 0, NULL, NULL,
 	  ACT_ZOOM, BOTH },
 	{ "break", "EXPR", "stops behind a step for which a SQL expression holds; alone it lists, off takes away",

@@ -62,7 +62,7 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 	}
 }
 
-/* The names that debuggers and git have are offered where none of ours begins so. */
+/* The names that debuggers and git have, and those of views, are offered where none of ours begins so. */
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
 	for (const struct command *c = commands; c->name; c++)
@@ -71,6 +71,9 @@ static void add_names(struct list *l, const struct command_host *h, const char *
 	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
 		if (!strncmp(a->name, begun, n))
 			list_add(l, "/", a->name, strlen(a->name));
+	for (struct command_names v = commands_views(h); !l->n && v.n-- > 0;)
+		if (!strncmp(v.name[v.n], begun, n))
+			list_add(l, "/", v.name[v.n], strlen(v.name[v.n]));
 }
 
 /* Settings by their own commands, for /set. */

@@ -173,6 +173,23 @@ static const struct command_alias *alias(const char *name, size_t n)
 	return NULL;
 }
 
+/* A view goes by its own name, and one or many of it: /batch, /page. With an argument it is something else. */
+static const char *view_named(const struct command_host *h, const char *name, size_t n)
+{
+	struct command_names l = commands_views(h);
+
+	if (name[n + strspn(name + n, " \t\n")])
+		return NULL;
+	for (int i = 0; i < l.n; i++) {
+		size_t size = strlen(l.name[i]);
+
+		if (!memcmp(l.name[i], name, size < n ? size : n) &&
+			(size == n || (size == n + 1 && l.name[i][n] == 's') || (n == size + 1 && name[size] == 's')))
+			return l.name[i];
+	}
+	return NULL;
+}
+
 static struct command_names usable(const struct command_host *h)
 {
 	struct command_names l = { 0 };
@@ -196,9 +213,14 @@ static const struct command *find(const struct command_host *h, const char *name
 {
 	const struct command *c = named(name, n);
 	const struct command_alias *a = c ? NULL : alias(name, n);
+	const char *view = a || (c && commands_usable(h, c)) ? NULL : view_named(h, name, n);
 
 	*before = "";
 	*n_found = 0;
+	if (view) {
+		*before = view;
+		return named("view", 4);
+	}
 	if (a)
 		c = named(a->command, strlen(a->command));
 	if (c && commands_usable(h, c)) {
