@@ -189,7 +189,7 @@ def test_waiting_turns(suite):
         s.wait("opening the model")
         enter(s, "early bird")
         s.wait(r"you +early bird")
-        s.wait("waits for the model · Esc takes it back")
+        s.wait("waiting for the model · Esc takes it back")
         s.keys("C-c")
         s.wait("early bird", gone=True)
         s.keys("C-c")
@@ -203,14 +203,14 @@ def test_waiting_turns(suite):
         s.wait(r"you +second turn")
         enter(s, "third turn")
         s.wait(r"you +third turn")
-        s.wait("waits: the engine is paused, F5 goes on")
+        s.wait("^ +2 turns waiting: paused, F5 goes on · Esc takes the newest back")
         s.keys("Escape")
         s.wait(r"^ you +third turn", gone=True)
         expect_prompt(s, "third turn")
         s.keys("C-u")
         s.keys("F5")
         s.wait("step 40")
-        if re.search("waits:|waits for", s.text()) or not re.search(r"you +second turn", s.text()):
+        if re.search("waiting:|waiting for|takes", s.text()) or not re.search(r"you +second turn", s.text()):
             raise Failure(s.text())
         suite.quit(s)
     finally:

@@ -136,10 +136,10 @@ static void look_at_recording(struct app *a)
 static const char *what_turns_wait_for(const struct chat *c)
 {
 	if (!c->live.ready)
-		return "waits for the model";
+		return "waiting for the model";
 	if (actor_paused(c->live.actor))
-		return "waits: the engine is paused, F5 goes on";
-	return c->search.running ? "waits for the end of the search" : "waits for the answer before it";
+		return "waiting: paused, F5 goes on";
+	return c->search.running ? "waiting for the end of the search" : "waiting for the answer";
 }
 
 static void work(struct app *a)

@@ -12,7 +12,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { LEADING_MAX = 8000, LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
+enum { LEADING_MAX = 8000, LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1, WAITING_SHOWN = 3 };
 
 /* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
  * siblings, the answer, why it ended. A note is one line. */
@@ -23,7 +23,7 @@ struct turn {
 	struct wrap asked, answer;
 	char trimmed[96], futures[128], after[200];
 	int32_t n_lines; /* with the blank line before it */
-	bool same_question, anew;
+	bool same_question, anew, waits;
 };
 
 static const char anew_words[] = "a new conversation: the model sees nothing from above";
@@ -184,15 +184,24 @@ static const struct tl_search *searching(const struct timeline *t)
 
 static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
 
-/* A turn that was said and not asked yet; why: what it waits for. */
-static void turn_of_waiting(struct turn *n, const struct timeline *t, const char *text, const char *why, int width,
-							bool ascii)
+/* A turn that was said and not asked yet, on one line: what is being answered above must stay in sight. The newest says
+ * what they wait for. */
+static void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i, int width, bool ascii)
 {
-	*n = (struct turn){ .t = t, .r = &nobody };
-	wrap_add_text(&n->asked, text, strlen(text));
+	size_t next, size = text_line(w->text[i], width - 1, ascii, &next);
+
+	*n = (struct turn){ .t = t, .r = &nobody, .same_question = i > 0 && i + WAITING_SHOWN > w->n, .waits = true };
+	wrap_add_text(&n->asked, w->text[i], size);
+	if (w->text[i][size])
+		wrap_add_text(&n->asked, "…", strlen("…"));
 	wrap_lines(&n->asked, width, ascii);
-	snprintf(n->after, sizeof n->after, "%s", why);
-	n->n_lines = 1 + n->asked.n_lines + 1;
+	if (i + 1 < w->n)
+		n->after[0] = '\0';
+	else if (w->n == 1)
+		snprintf(n->after, sizeof n->after, "%s · Esc takes it back", w->why);
+	else
+		snprintf(n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
+	n->n_lines = !n->same_question + n->asked.n_lines + (n->after[0] != 0);
 }
 
 /* A turn that a search answers: what leads by now. */
@@ -307,7 +316,7 @@ static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool 
 		draw_line(&in, y++, n, &n->asked, i);
 	if (n->futures[0])
 		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->futures);
-	if (n->answer.n_lines || n->after[0])
+	if ((n->answer.n_lines || n->after[0]) && !n->waits)
 		draw_label(&in, y, n);
 	for (int32_t i = 0; i < n->answer.n_lines; i++)
 		x = draw_line(&in, y++, n, &n->answer, i);
@@ -362,12 +371,9 @@ static void unanswered(struct page *g, const struct timeline *t, const struct vi
 {
 	const struct view_waiting *w = s->waiting;
 	const struct tl_request *r = timeline_chat(t);
-	char why[96];
 
-	for (int i = w ? w->n : 0; i-- > 0;) {
-		snprintf(why, sizeof why, "%s%s", w->why, i + 1 == w->n ? " · Esc takes it back" : "");
-		turn_of_waiting(&g->turn[g->n++], t, w->text[i], why, width, ascii);
-	}
+	for (int i = w ? w->n : 0; i-- > 0 && i + WAITING_SHOWN >= w->n;)
+		turn_of_waiting(&g->turn[g->n++], t, w, i, width, ascii);
 	if (searching(t))
 		turn_of_search(&g->turn[g->n++], t, searching(t), width, ascii);
 	if (s->anew && r && r->id == s->anew)
