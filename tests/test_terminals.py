@@ -48,7 +48,7 @@ def key(term, name):
 
 
 class Chat(Terminal):
-    def __init__(self, term, locale, name, **env):
+    def __init__(self, term, locale, name, ready=r"\A.* rec$", **env):
         self.term, self.locale, self.file = term, locale, os.path.join(TMP.name, name + ".db")
         self.ascii = "UTF-8" not in locale
         self.env = {"PATH": os.environ["PATH"], "HOME": TMP.name, "XDG_STATE_HOME": TMP.name, "TERM": term, "INPUTRC": "/dev/null",
@@ -56,7 +56,7 @@ class Chat(Terminal):
         super().__init__([PROGRAM, "chat", "--model", os.path.join(TMP.name, "tiny.gguf"), "--greedy",
                           "--max-tokens", "4", "--record", self.file], self.env, encoding=encoding(locale),
                          wraps_at_once=capability(term, "am", True) and not capability(term, "xenl", True))
-        self.wait(r"\A.* rec$")  # the model is open
+        self.wait(ready)  # else: the model is open
 
     def shown(self, text):
         """As the screen must show it: with a stand-in for what the locale has not, or in columns that are not sure."""
@@ -312,6 +312,17 @@ def crashed(term, locale):
         chat.close()
 
 
+def early(term, locale):
+    """What is said to a command stays when the model is there."""
+    chat = Chat(term, locale, "early", ready="^ *you ")
+    try:
+        chat.send("/temp né\r")
+        chat.wait(r"\A.* rec$")
+        chat.wait("/temp né: a number")
+    finally:
+        chat.close()
+
+
 def uninstalled(locale):
     """A locale that is not installed says the terminal's encoding in its name."""
     chat = Chat(PLAIN[0], locale, "uninstalled-" + locale)
@@ -334,6 +345,7 @@ def cases():
     for locale in ("tlh_XX.UTF-8", "tlh_XX.ISO-8859-1@x"):
         yield f"a locale that is not installed: {locale}", uninstalled, (locale,)
     yield "a replay", replayed, PLAIN
+    yield "a command before the model is there", early, PLAIN
     for term in ("linux", "vt100", PLAIN[0]):
         yield f"a crash: {term}", crashed, (term, PLAIN[1])
     for i, locale in enumerate(LOCALES[1:]):

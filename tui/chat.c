@@ -114,8 +114,6 @@ static void greet(struct app *a)
 	else if (!info->chat_known)
 		app_say(a, SAY_ERROR, "the chat template of this model is not known: plain text is used, and the "
 							  "answers may suffer");
-	else
-		a->message_ns = 0;
 	a->dirty = true;
 }
 
