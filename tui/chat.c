@@ -406,6 +406,10 @@ static const char *recording(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 
+	if (!c->live.ready) {
+		err_set(e, ERR_USAGE, "the model is not there yet");
+		return NULL;
+	}
 	if (!c->live.writer) {
 		err_set(e, ERR_USAGE, "this session is not recorded, and answers come from the recording");
 		return NULL;
