@@ -29,7 +29,7 @@ const struct verb verbs[] = {
 	{"replay", "[FILE]", "play a recording on the same screens, no model needed",
 	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE the newest "
 	 "recording. With --follow "
-	 "it shows one that is being written, from another terminal or by another user, as it grows; End "
+	 "it shows one that is being written, from another terminal or by another user whose file may be read, as it grows; End "
 	 "goes back to its end. A model is loaded only for a deep look (/lens): the recorded file, where it was "
 	 "recorded or where --model says, if its SHA-256 is the recorded one.",
 	 "cutaway replay session.db", VERB_REPLAY, 0, 1, verb_replay,

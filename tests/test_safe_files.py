@@ -237,6 +237,15 @@ def wait_for(path, query="SELECT 1 FROM finish"):
         time.sleep(0.05)
 
 
+def begin_recording(path):
+    """A run that cannot be done until its output is read."""
+    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--json", "--temp", "3", "--top-p", "1", "--seed", "1", "--record",
+                              path, "Hello"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    fcntl.fcntl(child.stdout, 1031, 4096)  # F_SETPIPE_SZ: less than the answer
+    wait_for(path, "SELECT 1 FROM step")
+    return child
+
+
 def test_save():
     path, copy = below("live.db"), below("copy.db")
     reader = []
@@ -266,13 +275,17 @@ def test_save():
 
 def test_modes():
     path = below("private.db")
-    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--raw", "--temp", "2", "--record", path, "Hello"],
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV)
-    while not os.path.exists(path + "-wal") and child.poll() is None:
-        time.sleep(0.01)
+    child = begin_recording(path)
     modes = {f: os.stat(below(f)).st_mode & 0o777 for f in os.listdir(TMP.name) if f.startswith("private")}
     child.communicate()
-    check("a recording is for this user alone, with all that belongs to it", modes and set(modes.values()) == {0o600}, modes)
+    check("a recording is for this user alone, with all that belongs to it", len(modes) == 3 and set(modes.values()) == {0o600}, modes)
+    shared = below("shared.db")
+    write(shared, b"")
+    os.chmod(shared, 0o644)
+    child = begin_recording(shared)
+    modes = {f: os.stat(below(f)).st_mode & 0o777 for f in os.listdir(TMP.name) if f.startswith("shared")}
+    child.communicate()
+    check("but a file that was made to be read by others stays so", len(modes) == 3 and set(modes.values()) == {0o644}, modes)
     cutaway("run", "--model", TINY, "--max-tokens", "2", "Hello")
     found = [os.path.join(d, f) for d, _, files in os.walk(ENV["XDG_DATA_HOME"]) for f in files]
     check("also under its own name", found and all(os.stat(f).st_mode & 0o777 == 0o600 for f in found), found)
@@ -388,10 +401,7 @@ def test_no_tensors():
 
 def test_cut_shared_memory():
     path = below("cut.db")
-    child = subprocess.Popen([PROGRAM, "run", "--model", TINY, "--json", "--temp", "3", "--top-p", "1", "--seed", "1", "--record",
-                              path, "Hello"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
-    fcntl.fcntl(child.stdout, 1031, 4096)  # F_SETPIPE_SZ: less than the answer
-    wait_for(path, "SELECT 1 FROM step")
+    child = begin_recording(path)
     os.truncate(path + "-shm", 0)
     out, err = child.communicate()
     check("a -shm that is cut short ends a recording with a word", child.returncode == 4 and b"cut short" in err,

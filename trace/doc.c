@@ -63,7 +63,7 @@ static const char introduction[] =
 	"While a session is recorded, and after a crash, the newest rows are in `FILE-wal` beside the file;\n"
 	"SQLite reads both as one. Rows are at most about 100 ms behind. A session that ended in order is one\n"
 	"file, with indexes, and its last row is in `closed`. It holds all that was said: only its owner may\n"
-	"read it (mode 0600); `chmod` shares it.\n"
+	"read it (mode 0600), unless the file was there, empty and with another mode, before it was begun.\n"
 	"\n"
 	"What is in the file after an accident:\n"
 	"\n"
