@@ -169,7 +169,7 @@ def test_who_has_the_keys(suite):
         s.type("x")
         s.wait("means nothing to them: Ctrl-O")
         s.keys("C-o")
-        s.wait("the views have the keys", gone=True)
+        s.wait("Ctrl-O to type here", gone=True)
         enter(s, "3")
         s.wait(r"you +3\b")
         suite.quit(s)
@@ -284,7 +284,7 @@ def test_after_a_search(suite):
             s.wait("cursor on token")
             look_at_winner(s)
             s.keys("Escape", "C-o")
-            s.wait("the views have the keys", gone=True)
+            s.wait("Ctrl-O to type here", gone=True)
         suite.quit(s)
         suite.replay(s, "s.db")
         s.keys("End")
@@ -321,7 +321,7 @@ def test_what_is_answered(suite):
         if not reversed_text(s, head_of(s, "batch")).startswith("batch"):
             raise Failure(s.text())
         s.keys("C-o")
-        s.wait("the views have the keys", gone=True)
+        s.wait("Ctrl-O to type here", gone=True)
         suite.quit(s)
         suite.replay(s)
         s.wait("the newest recording: .*[.]db")
@@ -371,6 +371,14 @@ def test_a_limit_of_file_sizes(suite):
         suite.quit(s)
         enter(s, "stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo | tr '\\n' ' '")
         s.wait("icanon echo")
+        for verb in (["run", "--model", suite.model, "--record", "r.db", "a b c"], ["export", "whole.db", "--to", "jsonl", "-o", "e"]):
+            if verb[0] == "export":
+                suite.chat(s, "--record", "whole.db")
+                suite.ask(s, "a b c", 20)
+                suite.quit(s)
+            enter(s, f"clear; (ulimit -f 4; {suite.command(*verb)}); echo status $?")
+            if not re.search("too large|largest size", s.wait(r"status [1-9]\d?$")):
+                raise Failure(s.text())
     finally:
         s.close()
 

@@ -432,7 +432,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 
 static const struct app_mode chat_mode = {
 	.label = "you ›",
-	.empty_past = "an earlier step: F5 goes on from here, and what you say is asked from here",
+	.empty_past = "an earlier step; F5 goes on from here, and so does what you say",
 	.hints = hints,
 	.past_hints = past_hints,
 	.help = help,
