@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/gguf.h"
@@ -387,6 +389,28 @@ static void saving_does_not_overwrite(void **state)
 	assert_non_null(strstr(text, "you: hello there\n\nai: "));
 }
 
+static void saving_leaves_no_half(void **state)
+{
+	char path[] = "/tmp/cutaway-talk-XXXXXX";
+	struct rlimit all, few = { 0 };
+	struct err e = { 0 };
+
+	(void)state;
+	close(mkstemp(path));
+	unlink(path);
+	ask("hello there", false);
+	answer(100, 3);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	few.rlim_max = all.rlim_max;
+	few.rlim_cur = 5;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+	assert_int_equal(conversation_save(c, path, &e), -1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	assert_non_null(strstr(e.text, "could not be written"));
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 /* ---- what the engine's thread must not wait for ---- */
 
 static int texts_on_the_lock, texts;
@@ -454,6 +478,7 @@ int main(void)
 		TEST(a_full_context_stops_or_drops),
 		TEST(what_can_never_fit_is_refused),
 		TEST(saving_does_not_overwrite),
+		TEST(saving_leaves_no_half),
 		TEST(the_engine_does_not_wait_for_a_long_text),
 		TEST(a_token_allocates_nothing),
 	};

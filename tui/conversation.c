@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void conv_answers_clear(struct conversation *c)
 {
@@ -440,7 +441,9 @@ int conversation_save(struct conversation *c, const char *path, struct err *e)
 		write_turn(f, c, i);
 	pthread_mutex_unlock(&c->lock);
 	failed = ferror(f);
-	if (fclose(f) || failed)
-		return err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
-	return 0;
+	if (!fclose(f) && !failed)
+		return 0;
+	err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
+	unlink(path); /* half of it, which would be in the way of the next */
+	return -1;
 }
