@@ -203,6 +203,24 @@ static void draw(struct canvas *c, int w, int h, const char *expected)
 	free(text);
 }
 
+/* A character is one, typed at once or in bytes, also where the inputrc has the 8th bit mean Alt. */
+static void text_beyond_ascii(void **state)
+{
+	(void)state;
+	prompt_feed("z\xc3\xa9\xe6\x9c\x88", 6);
+	for (const char *byte = "\xf0\x9f\x91\x8d"; *byte; byte++)
+		prompt_feed(byte, 1);
+	assert_string_equal(prompt_text(), "z\xc3\xa9\xe6\x9c\x88\xf0\x9f\x91\x8d");
+	prompt_feed("\177\177", 2);
+	assert_string_equal(prompt_text(), "z\xc3\xa9");
+	prompt_sequence("\033[15;2~"); /* no key that readline knows */
+	prompt_sequence("\033[1");	  /* the beginning of one */
+	prompt_sequence("\033[D");	  /* left */
+	prompt_feed("x", 1);
+	assert_string_equal(prompt_text(), "zx\xc3\xa9");
+	prompt_set("");
+}
+
 static void lines_wrap_and_scroll(void **state)
 {
 	struct canvas c = { 0 };
@@ -241,7 +259,8 @@ static int group_setup(void **state)
 	(void)state;
 	setlocale(LC_CTYPE, "C.UTF-8");
 	f = fdopen(mkstemp(inputrc), "w");
-	fputs("\"\\C-xq\": \", as the inputrc says\"\nset bell-style audible\n", f);
+	fputs("\"\\C-xq\": \", as the inputrc says\"\nset bell-style audible\n"
+		  "set convert-meta on\nset input-meta off\n", f);
 	fclose(f);
 	setenv("INPUTRC", inputrc, 1);
 	setenv("TERM", "xterm-256color", 1);
@@ -270,6 +289,7 @@ int main(void)
 		TEST(tab_completes),
 		TEST(control_d_ends),
 		TEST(inputrc_is_honoured),
+		TEST(text_beyond_ascii),
 		TEST(lines_wrap_and_scroll),
 		cmocka_unit_test(nothing_reached_the_terminal),
 	};
