@@ -141,6 +141,11 @@ const struct watch_column *watch_column(int n)
 	return n >= 0 && n < n_sources ? &sources[n].column : NULL;
 }
 
+bool watch_is_of_step(int n)
+{
+	return sources[n].from == FROM_STEP || sources[n].from == FROM_EXTRA;
+}
+
 /* ---- the virtual table ---- */
 
 struct table {
@@ -422,7 +427,7 @@ int watch_add(struct watch_set *s, const char *expr, int *where, struct err *e)
 		return err_set(e, ERR_USAGE, "an expression has at most %d bytes", WATCH_EXPR - 1);
 	memset(&s->watch[n], 0, sizeof s->watch[n]);
 	s->watch[n].value = NAN;
-	if (compile(s, &s->watch[n], expr, where, e))
+	if (watch_check_sums(expr, where, e) || compile(s, &s->watch[n], expr, where, e))
 		return -1;
 	snprintf(s->watch[n].expr, sizeof s->watch[n].expr, "%s", expr);
 	return n;

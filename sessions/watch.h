@@ -22,6 +22,9 @@ struct watch_column {
 };
 /* n-th column, or NULL behind the last. */
 const struct watch_column *watch_column(int n);
+bool watch_is_of_step(int n); /* and not of a token */
+/* Refuses what adds up numbers of the step, which stand in the row of each of its tokens. where: see watch_add. */
+int watch_check_sums(const char *expr, int *where, struct err *e);
 
 /* The column of the nearest name, at most two letters away, or NULL. */
 const char *watch_nearest(const char *name);
