@@ -91,7 +91,7 @@ const struct option options[] = {
 		 "off: a GPU multiplies many rows by F16 or BF16 weights on its float tensor cores: not exact, not verifiable"),
 	WORD(TEXT, "Engine", "isa", "NAME", KERNELS, engine.isa,
 		 "instruction set of the kernels (without it: the best of this machine)"),
-	INT("Engine", "slots", "N", ANSWER | VERB_WHATIF, engine.slots, 1, 256, 1, "requests that run at once"),
+	INT("Engine", "slots", "N", ANSWER | VERB_WHATIF, engine.slots, 1, 256, 1, "requests that run at once (vLLM: max_num_seqs)"),
 	INT("Engine", "pages", "N", ANSWER | VERB_WHATIF, engine.pages, 0, 1 << 24, 1,
 		"KV pages; 0: room for a longest sequence, at least four a slot"),
 	INT("Engine", "page-size", "N", ANSWER | VERB_WHATIF, engine.page_size, 16, 1024, 16,

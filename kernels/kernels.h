@@ -271,10 +271,10 @@ enum k_kind {
 	X(rope, "rope", "rotary positions; appends K and V to the cache")                              \
 	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
 	X(out, "out", "output projection of the attention")                                            \
-	X(gate_up, "gate·up", "the two expanding matrices of the feed-forward")                        \
+	X(gate_up, "FFN gate·up", "the two expanding matrices of the feed-forward")                        \
 	X(act, "act", "SiLU times up, and rounding to 8 bits")                                         \
-	X(down, "down", "the contracting matrix of the feed-forward")                                  \
-	X(head, "head", "logits: the output matrix over the whole vocabulary")                         \
+	X(down, "FFN down", "the contracting matrix of the feed-forward")                                  \
+	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                         \
 	X(stats, "stats", "hash, maximum, mass and entropy of the logits")
 
 enum k_stage {

@@ -89,13 +89,13 @@ static void print_axis(const struct frame *f, bool ascii, FILE *out)
 			memcpy(marks + at, text, (size_t)n);
 	}
 	marks[COLUMNS] = 0;
-	fprintf(out, "\n%10s%s\n%10soperations a byte; the axis upward: G operations a second\n", "",
+	fprintf(out, "\n%10s%s\n%10sarithmetic intensity, FLOP/byte; the axis upward: GFLOP/s\n", "",
 			marks, "");
 }
 
 static void print_points(const struct roofline *p, FILE *out)
 {
-	fprintf(out, "\n   %-10s %-8s %10s %12s %14s\n", "stage", "", "op/byte", "G op/s", "of its roof");
+	fprintf(out, "\n   %-10s %-8s %10s %12s %14s\n", "stage", "", "FLOP/byte", "GFLOP/s", "of its roof");
 	for (int i = 0; i < p->n_points; i++) {
 		const struct roofline_point *a = &p->point[i];
 		fprintf(out, "%c  %-10s %-8s %10.2f %12.2f %13.0f%%\n", letter(a), a->name,

@@ -389,7 +389,7 @@ def test_search(suite):
             s.keys("Enter")
             s.wait(last)
         s.resize(120, 40)
-        s.wait("given up|visits")
+        s.wait("pruned|visits")
         suite.golden(s, "search-120x40-mcts")
         s.type("[")
         s.wait("best:3")

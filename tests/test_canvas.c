@@ -83,6 +83,20 @@ static void clip_shows_an_ellipsis(void **state)
 	expect(&c, "abcdef\nabcde…\nabcde~\n");
 }
 
+/* 183 is not 1834: what does not fit says so, at either end of the pen. */
+static void a_number_that_is_cut_says_so(void **state)
+{
+	struct canvas c = make(9, 4);
+	struct pen p = pen_of(&c, (struct rect){ 0, 0, 9, 4 });
+
+	(void)state;
+	pen_printf(&p, 0, 0, "step %d", 1834);
+	pen_printf(&p, 0, 1, "step %d", 18345);
+	pen_right(&p, 4, 2, "%d", 18345);
+	pen_printf(&p, 0, 3, "step %d ", 1834); /* a blank is nothing to tell of */
+	expect(&c, "step 1834\nstep 183…\n183…\nstep 1834\n");
+}
+
 static void no_control_reaches_a_cell(void **state)
 {
 	struct canvas c = make(80, 4);
@@ -200,6 +214,7 @@ int main(void)
 		cmocka_unit_test(a_pen_off_the_canvas_draws_nothing),
 		cmocka_unit_test(wide_characters_stay_whole),
 		cmocka_unit_test(clip_shows_an_ellipsis),
+		cmocka_unit_test(a_number_that_is_cut_says_so),
 		cmocka_unit_test(no_control_reaches_a_cell),
 		cmocka_unit_test(cells_hold_one_character),
 		cmocka_unit_test(heads_drop_the_last_parts),

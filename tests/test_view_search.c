@@ -137,15 +137,14 @@ static void a_beam_runs(void **state)
 	assert_int_equal(search_leader(s)->node, 1);
 	assert_float_equal(search_score(s, search_leader(s)), log(0.5 * 0.25 * 0.9) / sqrt(3), 1e-9);
 	shows("1 run", true);
-	shows("1 given up", true);
+	shows("1 pruned", true);
 	shows("b red is", true);
 	shows("sky blue", true);
 	shows("Which colour?", true);
 	shows("pages 3 of 4", true);
 	shows("saved 25 %", true);
-	shows("37–55 %", true);
 	shows("-1.261", true); /* log(0.1125) / sqrt(3) */
-	shows("-2.18 nats / 3 tokens ^ 0.5", true);
+	shows("log-probability -2.18 / 3 tokens ^ 0.5", true);
 	shows("sky red is", true); /* the whole of it, below */
 	assert_int_equal(view_computing(&k.t, &k.s)->id, 2); /* other views follow the branch that runs */
 	timeline_free(&k.t);
@@ -165,10 +164,10 @@ static void a_beam_wins(void **state)
 	assert_true(s->over && s->winner == 2 && !s->n_members);
 	assert_ptr_equal(view_computing(&k.t, &k.s), view_request(&k.t, &k.s));
 	shows("1 answer", true);
-	shows("won: -2.40 nats / 4 tokens ^ 0.5 = -1.200", true);
-	assert_shows(&view_search, &k.t, &k.s, 120, 30, "given up, step 4", true);
+	shows("won: log-probability -2.40 / 4 tokens ^ 0.5 = -1.200, length-normalised", true);
+	assert_shows(&view_search, &k.t, &k.s, 120, 30, "pruned, step 4", true);
 	assert_shows(&view_search, &k.t, &k.s, 120, 30, "won", true);
-	shows("run", false);
+	shows("▶", false);
 	timeline_free(&k.t);
 }
 
@@ -204,7 +203,7 @@ static void a_command_judges(void **state)
 	says(1, 2, 0, BLUE, 0.5);
 	says(2, 2, 0, RED, 0.25);
 	shows("judged by wc -c", true);
-	shows("-0.69 nats over 1 tokens by now; 'wc -c' scores it when it has ended", true);
+	shows("log-probability -0.69 over 1 tokens by now; 'wc -c' scores it when it has ended", true);
 	shows("nan", false);
 	ends(1, EV_FINISH_end);
 	shows("1 run", true);
@@ -214,7 +213,7 @@ static void a_command_judges(void **state)
 	assert_shows(&view_chat, &k.t, &k.s, 100, 20, "best:2: 1 run, 1 wait for a score, 0 answers by now", true);
 	node(EV_SEARCH_answer, 3, 1, 0, -1, 1, -1, log(0.5), 4);
 	shows("wait for it", false);
-	shows("'wc -c' gave it 4; -0.69 nats over 1 tokens", true);
+	shows("'wc -c' gave it 4; log-probability -0.69 over 1 tokens", true);
 	ends(2, EV_FINISH_end);
 	node(EV_SEARCH_stopped, 3, ABSENT, 0, -1, 0, -1, NAN, NAN);
 	shows("wait", false);
@@ -325,7 +324,7 @@ static void a_taken_token_says_why_it_has_no_race(void **state)
 									.source = EV_SOURCE_taken };
 	tell(&k, &ev);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nthe recording\n", true);
-	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nplace   ", true);
+	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nwhere   ", true);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "taken from a search", true);
 	timeline_free(&k.t);
 }
@@ -337,9 +336,9 @@ static void keys_walk(void **state)
 	k.s.focused = true;
 	free(text_of(&view_search, &k.t, &k.s, 80, 24, false));
 	assert_true(view_search.key(KEY_UP_, &k.t, &k.s));
-	shows("given up in step 4 at -1.39 nats", true);
+	shows("pruned in step 4 at log-probability -1.39", true);
 	assert_true(view_search.key(KEY_DOWN_, &k.t, &k.s));
-	shows("given up in step 4 at -1.39 nats", false);
+	shows("pruned in step 4 at log-probability -1.39", false);
 	assert_true(view_search.key('a', &k.t, &k.s));
 	assert_true(view_search.key('[', &k.t, &k.s)); /* there is no older one */
 	shows("b red is", true);
@@ -372,7 +371,7 @@ static void memory_is_bounded(void **state)
 	assert_null(timeline_search_node(s, 1));
 	assert_non_null(timeline_search_node(s, TL_NODES + 99));
 	assert_int_equal(s->n_dropped, TL_NODES + 99);
-	shows("given up", true);
+	shows("pruned", true);
 	timeline_free(&k.t);
 }
 

@@ -535,7 +535,7 @@ static void bits_and_bars_say_of_which_distribution_they_are(void **state)
 	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before temp 0.3 ·", true);
 	assert_shows(&view_next, &d.t, &fresh, 90, 8, "p after temp 0.3", true);
 	d.t.request[0].params.repeat_penalty = 1.2;
-	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before penalties, temp 0.3 ·", true);
+	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before penalties, temp 0.3", true);
 	d.t.request[0].params.temperature = 1;
 	assert_shows(&view_next, &d.t, &fresh, 70, 6, "3.90 bits before penalties ·", true);
 	d.t.request[0].params.repeat_penalty = 1;

@@ -64,7 +64,7 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	has(screen, "50 %  1 of 2");
 	has(screen, "3  a  1  ␣sea");
 	has(screen, "1.000   0.250     1.500  ␣red              0.500  ✗     ✓");
-	has(screen, "unjudged");
+	has(screen, "discarded");
 	timeline_free(&k.t);
 }
 
@@ -221,10 +221,10 @@ static void attention_adds_up_shares(void **state)
 						"attention ─────────────── all layers · 100 % in 3 of 8 pages\n"
 						"███      ▄▄▄         ▄▄▄\n"
 						"sink        recent\n"
-						"share  sink  50 %  last 4 pages  25 %  near zero  75 %\n");
+						"share  sink  50 %  last 4 pages  25 %  sparsity  75 %\n");
 	k.s.layer = 0;
 	has(drawn(&k, &view_attention, 60, 4), "layer 0 · 100 % in 1 of 8 pages");
-	has(drawn(&k, &view_attention, 60, 4), "sink 100 %  last 4 pages   0 %  near zero  50 %");
+	has(drawn(&k, &view_attention, 60, 4), "sink 100 %  last 4 pages   0 %  sparsity  50 %");
 	timeline_free(&k.t);
 }
 
@@ -328,7 +328,7 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	/* 22.5 MB in 2.25 ms of kernels: 10 GB/s */
 	has(drawn(&k, &view_time, 60, 4), "3.00 ms a step · MBU 50 % of 20.0 GB/s");
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 50 ");
-	has(drawn(&k, &view_time, 60, 4), "■ head 25 ");
+	has(drawn(&k, &view_time, 60, 4), "■ LM head 25 ");
 	has(drawn(&k, &view_time, 60, 4), "■ rest 25");
 	assert_true(view_time.key(KEY_RIGHT_, &k.t, &k.s));
 	has(drawn(&k, &view_time, 60, 4), "50.0 ms a prompt step · 100.0 Gop/s");

@@ -44,7 +44,7 @@ static void pages_in_ascii_are_letters_and_digits(void **state)
 
 	(void)state;
 	pages_script(&k, 14);
-	has(drawn_as(&k, &view_pages, 44, 3, true), "\na2a a b a e . . . .");
+	has(drawn_as(&k, &view_pages, 44, 3, true), "\na2a a b a % . . . .");
 	timeline_free(&k.t);
 }
 
@@ -128,13 +128,13 @@ static void pages_tell_their_story(void **state)
 	has(screen, "a filled it: kept by the prefix cache");
 	has(screen, "b reads it: same beginning, 2 readers");
 	has(screen, "system\\n be be");
-	has(screen, "unused 64.0 KB · without pages 5.00 MB");
+	has(screen, "fragmentation 64.0 KB · reserved 5.00 MB");
 	k.s.page = 5;
 	screen = drawn(&k, &view_pages, 110, 24);
 	has(screen, "page 5 · free");
 	k.s.page = -1;
 	has(drawn(&k, &view_pages, 110, 24),
-		"unused room in last pages 64.0 KB · without pages (256 tokens reserved for each) 5.00 MB");
+		"internal fragmentation (unused room in last pages) 64.0 KB · contiguous reservation (256 tokens each) 5.00 MB");
 	k.s.page = 5;
 	screen = drawn(&k, &view_pages, 110, 24);
 	has(screen, "◆ evicted, unused for 7 steps");

@@ -217,7 +217,7 @@ int pen_printf(struct pen *p, int x, int y, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	return pen_text(p, x, y, line, -1);
+	return pen_clip(p, x, y, p->r.w - x, line, -1); /* a number that is cut is another number: it says so */
 }
 
 int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
@@ -230,8 +230,7 @@ int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
 	width = text_columns(p->c, line, strlen(line));
-	draw_text(p, x - width, y, x, line, strlen(line));
-	return width;
+	return width > x ? pen_clip(p, 0, y, x, line, -1) : draw_text(p, x - width, y, x, line, strlen(line));
 }
 
 int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)
@@ -243,6 +242,8 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)
 		w = p->r.w - x;
 	if (w < 1)
 		return 0;
+	while (n && text[n - 1] == ' ' && text_columns(p->c, text, n) > w)
+		n--;
 	if (text_columns(p->c, text, n) <= w)
 		return draw_text(p, x, y, x + w, text, n);
 	used = draw_text(p, x, y, x + w - 1, text, n);

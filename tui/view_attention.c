@@ -243,7 +243,7 @@ static void draw_shares(struct pen *p, int y, const struct look *k)
 	x += share_item(p, x, y, "sink", sum_of(k, 0, 1));
 	if (k->recent > 0)
 		x += share_item(p, x, y, last, sum_of(k, k->n - k->recent, k->n));
-	share_item(p, x, y, "near zero", near_zero(k->a, k->layer));
+	share_item(p, x, y, "sparsity", near_zero(k->a, k->layer));
 }
 
 static void draw_small(struct pen *p, const struct look *k)
@@ -321,7 +321,7 @@ static void draw_map(struct pen *p, int y, const struct look *k)
 	float *row = malloc((size_t)k->a->n_pages * sizeof *row);
 	struct scale c = scale_make(k->a->n_pages, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
 	int rows = p->r.h - y - 4;
-	static const char *const heads[] = { "sink", "recent", "near zero" };
+	static const char *const heads[] = { "sink", "recent", "sparsity" };
 
 	if (!row || rows < 1) {
 		free(row);
@@ -346,7 +346,7 @@ static void draw_note(struct pen *p, const struct timeline *t, const struct look
 	if (k->a->threshold > 0 && k->a->threshold <= 1)
 		snprintf(threshold, sizeof threshold, "%g", k->a->threshold);
 	snprintf(line, sizeof line,
-			 "row of position %lld, step %lld. near zero: values below %s, of all heads. "
+			 "row of position %lld, step %lld. attention sparsity: values below %s, of all heads. "
 			 "%lld tokens a page",
 			 (long long)k->a->pos, (long long)k->a->step, threshold,
 			 (long long)t->session.page_size);
@@ -434,7 +434,7 @@ const struct view view_attention = {
 		"sink: the first page. It gets a large share whatever it says: heads that have nothing "
 		"to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
 		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
-		"near zero: the part of all values below a threshold. Work that changed nothing.\n"
+		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work that changed nothing.\n"
 		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n"
 		"\n"
 		"Why it matters: reading the KV cache costs more with every token. If nearly all of the "

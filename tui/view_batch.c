@@ -181,8 +181,8 @@ static const struct {
 	const char *name;
 	int right, min_w;
 } table_column[] = { { "prompt", 26, 0 }, { "cached", 33, 0 }, { "tokens", 40, 0 }, { "speed", 51, 52 },
-					 { "waited", 60, 61 }, { "first", 69, 70 } };
-enum { N_TABLE = sizeof table_column / sizeof *table_column, TEXT_X = 72 };
+					 { "queue", 60, 61 }, { "TTFT", 69, 70 }, { "ITL", 78, 100 } };
+enum { N_TABLE = sizeof table_column / sizeof *table_column, TEXT_X = 81 };
 
 static void table_cell(char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
 {
@@ -193,6 +193,7 @@ static void table_cell(char out[N_TABLE][VIEW_NUM], const struct timeline *t, co
 	view_ns(out[4], (double)waited(t, r));
 	view_ns(out[5], r->first_token_ns == EV_NULL_I ? (double)NAN :
 													  (double)(r->first_token_ns - r->arrival_ns));
+	view_ns(out[6], r->n_tokens > 1 ? 1e9 / timeline_rate(t, r->id) : (double)NAN);
 }
 
 static void draw_table_row(struct pen *p, const struct timeline *t, const struct tl_request *r, int y,
@@ -240,7 +241,7 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
-	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · waited %s", state_words(t, r, buf), r->n_tokens,
+	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s", state_words(t, r, buf), r->n_tokens,
 			 view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, (double)waited(t, r)));
 }
 
@@ -311,21 +312,24 @@ const struct view view_batch = {
 	.help =
 		"The engine works in steps, and in each step on several requests at once. A row is a slot, that is "
 		"a place for one running request; a column is a step, the newest at the right. Each request has "
-		"its own letter and colour, here and in all views.\n"
+		"its own label and colour, here and in all views. (vLLM names: --slots is max_num_seqs, and --budget, the most rows of a "
+		"step, max_num_batched_tokens.)\n"
 		"\n"
 		"high: prefill, the prompt is read, many tokens in one step. low: decode, one new token. in "
-		"between: verify, drafted tokens are checked together with the newest.\n"
+		"between: verify, drafted tokens are checked together with the newest. A step that has some of each is a mixed batch, and a "
+		"prompt that takes several steps beside others is a chunked prefill (/prefill-chunk).\n"
 		"\n"
 		"Why batch? One token of one request needs all the weights to be read from memory. Four requests "
 		"in one step share that reading: each step is a little slower, and together they are much faster. "
 		"This is continuous batching: a request joins as soon as a slot is free and leaves when it ends; "
 		"nobody waits for the slowest.\n"
 		"\n"
-		"waiting: requests without a slot or without pages. A mark behind the letter: preempted; its pages "
+		"waiting: requests without a slot or without pages. A mark after the label: preempted; its pages "
 		"went to another, and what it had is computed again later.\n"
 		"\n"
 		"Try: /load 8, then /load 32, and watch the tokens per second above. Up and down choose a request; "
-		"all views follow. Enter shows the table of all requests.",
+		"all views follow. Enter shows the table of all requests: queue: time until a slot; TTFT: time to the first token, from the arrival; ITL: "
+		"inter-token latency, over its last second.",
 	.min_w = 20,
 	.min_h = 2,
 	.want_h = 6,

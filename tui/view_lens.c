@@ -57,14 +57,14 @@ static void draw_layers(struct pen *p, const struct timeline *t, const struct vi
 	int numbers = p->r.w - 36, rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
 	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
 
-	snprintf(words, sizeof words, "what each layer would say · place and p of %s", quote(word, k, t, k->token));
+	snprintf(words, sizeof words, "what each layer would say · rank and p of %s", quote(word, k, t, k->token));
 	pen_head(p, "logit lens", words);
 	view_put_right(p, 3, 1, INK_DIM, "l");
 	view_put(p, 5, 1, INK_DIM, "p and guess");
-	view_put_right(p, numbers + 8, 1, INK_DIM, "place");
+	view_put_right(p, numbers + 8, 1, INK_DIM, "rank");
 	view_put_right(p, numbers + 16, 1, INK_DIM, "p");
 	view_put_right(p, numbers + 23, 1, INK_DIM, "bits");
-	view_put_right(p, numbers + 29, 1, INK_DIM, "zero");
+	view_put_right(p, numbers + 29, 1, INK_DIM, "spars");
 	view_put_right(p, numbers + 36, 1, INK_DIM, "rms");
 	first = k->probe->n_layers - rows;
 	first = chosen >= 0 && chosen < first ? chosen : first;
@@ -301,9 +301,9 @@ const struct view view_lens = {
 		"the hash of its logits is the recorded one.\n"
 		"\n"
 		"logit lens: the output matrix applied to what each layer leaves behind. Left what the layer would "
-		"say, then the place and probability of the token that was drawn, the doubt in bits, the share of the "
+		"say, then the rank and probability of the token that was drawn, the doubt in bits, the activation sparsity: the share of the "
 		"feed-forward's activations that are nearly zero (below a hundredth of the largest), and the size of "
-		"the residual stream. Early layers say nonsense; watch where the token rises to place 1.\n"
+		"the residual stream. Early layers say nonsense; watch where the token rises to rank 1.\n"
 		"\n"
 		"attention row: how much each position got, exactly: of one head, of a layer, or of all. Up and down "
 		"choose a layer, [ and ] a head (also /layer, /head); between the last and the first is the mean.\n"

@@ -76,7 +76,7 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 		n += (size_t)snprintf(out + n, cap - n, "top-p %.3g · ", q->top_p);
 	if (q->min_p > 0 && q->min_p < 1)
 		n += (size_t)snprintf(out + n, cap - n, "min-p %.3g · ", q->min_p);
-	snprintf(out + n, cap - n, by_rejection(t, k) ? "rejection sampling" : "race: first wins");
+	snprintf(out + n, cap - n, by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
 }
 
 static const char *cut_words(uint32_t cut)
@@ -144,7 +144,7 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	char word[VIEW_TOKEN], n[VIEW_NUM], all[VIEW_NUM];
 	int x = NOTE_W;
 
-	view_put(p, 0, y, INK_DIM, "place");
+	view_put(p, 0, y, INK_DIM, "where");
 	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
 			 view_quote(word, t, k->id));
 	y++;
@@ -155,7 +155,7 @@ static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_
 	}
 	if (!isnan(k->p) && !isnan(k->p_draw)) {
 		view_put(p, 0, y, INK_DIM, "the drawn");
-		view_put(p, x, y++, INK_TEXT, "p %.4f before penalties, temperature and cuts; %.4f in the draw",
+		view_put(p, x, y++, INK_TEXT, "p %.4f in the model's own distribution; %.4f in the draw",
 				 (double)k->p, (double)k->p_draw);
 	}
 	view_put(p, 0, y, INK_DIM, "logits");
@@ -233,14 +233,14 @@ const struct view view_next = {
 	.name = "next token",
 	.id = "next",
 	.help =
-		"For every place in the answer the model gives each token of its vocabulary a probability. Here you "
+		"For every position of the answer the model gives each token of its vocabulary a probability. Here you "
 		"see the best of them, and which one was taken.\n"
 		"\n"
 		"The bar is the probability p after penalties and temperature. Settings then cut the unlikely ones: "
 		"top-k keeps the k best, top-p the best that together have p, min-p those not too far behind the "
 		"first. What was cut is dim, with the reason.\n"
 		"\n"
-		"The rest run a race: each gets an arrival time from the seed, the position and its own "
+		"The rest run an exponential race (the Gumbel-max trick, by another scale): each gets an arrival time from the seed, the position and its own "
 		"probability, and the first to arrive wins. A likely token is mostly early, but not always: that "
 		"is how the same model writes different texts. The same seed gives the same race, bit for bit.\n"
 		"\n"
@@ -250,7 +250,7 @@ const struct view view_next = {
 		"\n"
 		"Try: /temp 0 (greedy: no race), /temp 1.5 (bars grow equal), /top-p 0.5 (more is cut). Left and "
 		"right walk over the tokens. Zoomed (Enter), up and down choose a candidate, and Enter takes it instead: "
-		"the answer goes back to this place and goes on from there (/try does the same with any token).",
+		"the answer goes back to this position and goes on from there (/try does the same with any token).",
 	.min_w = 24,
 	.min_h = 3,
 	.want_h = 6,

@@ -232,11 +232,11 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 
 	if (!last || !last->s.running)
 		return;
-	x = view_put(p, 0, y, INK_DIM, wide ? "unused room in last pages " : "unused ");
+	x = view_put(p, 0, y, INK_DIM, wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
-	x += view_put(p, x, y, INK_DIM, " %s without pages", glyph(p->c, GLYPH_DOT));
+	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved", glyph(p->c, GLYPH_DOT));
 	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens reserved for each)",
+		x += view_put(p, x, y, INK_DIM, " (%s tokens each)",
 					  view_count(ctx, t->session.ctx));
 	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
 }
@@ -381,7 +381,7 @@ const struct view view_pages = {
 	.id = "pages",
 	.help =
 		"The model keeps a key and a value for every token it has read, in every layer: the KV "
-		"cache. It is kept in pages of a fixed number of tokens, like the memory of an "
+		"cache. It is kept in pages of a fixed number of tokens (vLLM calls them blocks), like the memory of an "
 		"operating system (Kwon et al. 2023, PagedAttention). This is the map of all pages:\n"
 		"\n"
 		"a: written by request a, in its colour. Behind it, in amber, how much attention the "
@@ -392,8 +392,8 @@ const struct view view_pages = {
 		"·: free. Where not all pages fit, free ones are left out, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "
-		"the end of a request's last page is unused; reserving room for the longest sequence "
-		"for each request would leave most of it unused. Both are counted below the map. And "
+		"the end of a request's last page is unused (internal fragmentation); a contiguous reservation "
+		"for the longest sequence of each request would leave most of it unused. Both are counted below the map. And "
 		"pages can be shared.\n"
 		"\n"
 		"Try: the arrows move a cursor, and the page under it tells its story (Esc leaves it). "

@@ -480,7 +480,7 @@ const struct view view_prefix = {
 		"evicted from 48 on: it was there once, but pages were short.\n"
 		"nothing alike: no cached text begins like this prompt.\n"
 		"\n"
-		"Why it matters: the first token comes sooner, because only what is new is computed. "
+		"Why it matters: the first token comes sooner (TTFT), because only what is new is computed. "
 		"Every turn of a chat begins with the whole conversation so far, so nearly all of it is "
 		"found.\n"
 		"\n"

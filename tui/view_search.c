@@ -1,4 +1,4 @@
-/* The view "search": several answers to one question as a tree: who runs, who ended with which score, who was given up,
+/* The view "search": several answers to one question as a tree: who runs, who ended with which score, who was pruned,
  * which one won and why, and what sharing pages saves. */
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 20, WIDE = 100, GUTTER = 2, JUDGE_MAX = 72 };
+enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2, JUDGE_MAX = 72 };
 
 /* ---- which search, and what of it is chosen ---- */
 
@@ -86,19 +86,9 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	if (s->n_answers && at < cap)
 		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers), s->n_answers == 1 ? "" : "s");
 	if (s->n_dropped && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s given up", view_count(n, s->n_dropped));
+		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(n, s->n_dropped));
 	if (s->steps && at < cap)
 		snprintf(out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
-}
-
-/* What others measured, on their machines and texts (Kwon et al. 2023, section 6.3 and figure 15). */
-static const char *published(const struct tl_search *s)
-{
-	switch (search_sort(s)) {
-	case SEARCH_OF_SAMPLES: return " (published: 6–10 %)";
-	case SEARCH_OF_BEAMS: return " (published: 37–55 %)";
-	default: return "";
-	}
 }
 
 static double saved(int64_t pages, int64_t unshared)
@@ -140,7 +130,6 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	x += view_put(p, x, y, INK_DIM, "saved ");
 	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
 	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
-	x += view_put(p, x, y, INK_DIM, "%s", published(s));
 	draw_shares(p, x + 3, y, s);
 }
 
@@ -151,8 +140,8 @@ static int columns_w(const struct pen *p, const struct tl_search *s)
 
 static void draw_heads(struct pen *p, int y, const struct tl_search *s)
 {
-	static const char *const words[][3] = { [SEARCH_OF_SAMPLES] = { "tokens", "nats", "score" },
-											[SEARCH_OF_BEAMS] = { "tokens", "nats", "score" },
+	static const char *const words[][3] = { [SEARCH_OF_SAMPLES] = { "tokens", "log-prob", "score" },
+											[SEARCH_OF_BEAMS] = { "tokens", "log-prob", "score" },
 											[SEARCH_OF_TREE] = { "visits", "value", "UCT" } };
 	int x = p->r.w - (p->r.w >= WIDE ? STATE_W : GUTTER);
 
@@ -174,7 +163,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 	else if (k->visits >= 0)
 		snprintf(out, cap, "%s", "");
 	else if (k->state == TL_NODE_DROPPED)
-		snprintf(out, cap, k->n_answers ? "ended, step %" PRId64 : "given up, step %" PRId64, k->last);
+		snprintf(out, cap, k->n_answers ? "ended, step %" PRId64 : "pruned, step %" PRId64, k->last);
 	else if (k->state == TL_NODE_ENDED)
 		snprintf(out, cap, k->n_answers ? "ended" : search_waits(s, k) ? "waits for a score" : "stopped");
 	else
@@ -315,7 +304,7 @@ static void tree_words(char *out, size_t cap, const struct tl_search *s, const s
 				 s->least, s->most, k->score);
 }
 
-/* "-22.16 nats / 39 tokens ^ 1 = -0.568". */
+/* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
 static void score_words(char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
 {
 	char judge[JUDGE_MAX + 2] = "the command", name[JUDGE_MAX];
@@ -323,15 +312,15 @@ static void score_words(char *out, size_t cap, const struct tl_search *s, double
 	if (s->judge)
 		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
 	if (search_is_judged(s) && isnan(score))
-		snprintf(out, cap, s->over ? "%.2f nats over %d tokens; it has no score from %s"
-								   : "%.2f nats over %d tokens by now; %s scores it when it has ended",
+		snprintf(out, cap, s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
+								   : "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
 				 logp, n, judge);
 	else if (search_is_judged(s))
-		snprintf(out, cap, "%s gave it %.4g; %.2f nats over %d tokens", judge, score, logp, n);
+		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score, logp, n);
 	else if (search_sort(s) == SEARCH_OF_BEAMS)
-		snprintf(out, cap, "%.2f nats / %d tokens ^ %g = %.3f", logp, n, search_alpha(s), score);
+		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n, search_alpha(s), score);
 	else
-		snprintf(out, cap, "%.2f nats / %d tokens = %.3f: on average a token had p %.3f", logp, n, score,
+		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f", logp, n, score,
 				 n > 0 ? exp(logp / n) : (double)NAN);
 }
 
@@ -365,8 +354,8 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 		snprintf(out, cap, "it has ended: '%s' scores one answer after the other", judge_name(judge, s, 40));
 	else if (k->state == TL_NODE_DROPPED)
 		snprintf(out, cap, s->over && k->last == s->last_step
-							   ? "given up in step %" PRId64 " at %.2f nats: no longer able to win"
-							   : "given up in step %" PRId64 " at %.2f nats: others were more probable",
+							   ? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
+							   : "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
 				 k->last, k->logp);
 	else
 		score_words(out, cap, s, k->logp, k->tokens, search_score(s, k));
@@ -405,7 +394,7 @@ static void draw_rows(struct pen *p, const struct timeline *t, struct view_state
 		return;
 	if (g.n_hidden)
 		view_put(p, GUTTER + 10, TOP - 1, INK_DIM, "a shows %d more that were %s", g.n_hidden,
-				 search_sort(s) == SEARCH_OF_TREE ? "tried once" : "given up");
+				 search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
 	at = chosen_row(&g, s, v);
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {
@@ -491,9 +480,9 @@ const struct view view_search = {
 		"continuations side by side (beam), or a tree of sentences (mcts). Each is an ordinary request in the batch, and "
 		"they share the KV pages of what they have in common; a page is copied only when one of them writes into it.\n"
 		"\n"
-		"The tree: a branch hangs on the one that it parted from and shows its own text. nats: the log-probability of "
-		"all its tokens; score: of an answer, that divided by its length (of beams: length to the power of the penalty), "
-		"or what a command said (/score; it stands above, and below each score). Beams that were given up are dim: others were more probable. The arrow leads to the "
+		"The tree: a branch hangs on the one that it parted from and shows its own text. log-prob: the log-probability of "
+		"all its tokens, in nats; score: of an answer, the length-normalised one, divided by its length (of beams: to the power of the penalty), "
+		"or what a command said (/score; it stands above, and below each score). Beams that were pruned are dim: others were more probable. The arrow leads to the "
 		"answer that won.\n"
 		"\n"
 		"mcts: each simulation walks down from the top to where UCT is largest, samples an answer from there to its end, and "
@@ -501,11 +490,12 @@ const struct view view_search = {
 		"command; UCT: that value between the least and the most seen, plus a bonus for what was tried seldom.\n"
 		"\n"
 		"pages: the KV pages that the branches read, each counted once, and what they would need if none were shared, now "
-		"or in the step that had the most; saved: over all steps, and on a wide screen by step. Beside it what Kwon et al. (2023, PagedAttention) "
-		"measured for parallel sampling and beam search; a prompt that is short against its answers has less to share.\n"
+		"or in the step that had the most; saved: over all steps, and on a wide screen by step. How much depends on the prompt: one that is short against its "
+		"answers has little to share, and what others publish (Kwon et al. 2023: 6–10 % for parallel sampling, 37–55 % for beam "
+		"search) is of other prompts and says nothing of these.\n"
 		"\n"
-		"Up and down choose a branch: below stands why it scores so, and its whole text. a: all branches, also those given "
-		"up or tried once; [ and ]: older and newer searches; End: the best again.\n"
+		"Up and down choose a branch: below stands why it scores so, and its whole text. a: all branches, also those pruned "
+		"or tried once; [ and ]: older and newer searches; End: the best again.\n"
 		"\n"
 		"Try: /search beam 4, ask something, F5 while it runs, then F10 step by step. /search best 8; /search mcts 32; "
 		"/search off.",

@@ -272,7 +272,7 @@ enum { SECOND_RULE = 6 }; /* columns from one rule's verdict to the other's, whe
 static const struct columns {
 	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
 } wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
-  narrow = { 6, 8, 12, 14, 32, 38, 46, 48, 66, 68, 11 };
+  narrow = { 6, 8, 12, 14, 32, 38, 46, 48, 65, 67, 11 };
 
 static const struct columns *columns_for(const struct pen *p)
 {
@@ -367,7 +367,7 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	} verdicts[EV_N_verdict] = {
 		[EV_VERDICT_accepted] = { INK_ACCEPTED, INK_ACCEPTED, GLYPH_CHECK, "kept" },
 		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
-		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "unjudged" },
+		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "discarded" },
 	};
 	const struct columns *c = columns_for(p);
 	struct pen in = *p;
@@ -482,7 +482,7 @@ const struct view view_speculation = {
 		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
 		"✗word →other: guessed, but the model drew the other.\n"
 		"·word: after a wrong guess, so never verified (discarded).\n"
-		"✗word alone: one of several guesses for the same place, which are branches of a tree; in the table, zoomed in, a "
+		"✗word alone: one of several guesses for the same position, which are branches of a tree; in the table, zoomed in, a "
 		"guess stands to the right of what it hangs on, with the verdict of both rules.\n"
 		"+word: all guesses were right, and the check gives one more token for free.\n"
 		"before: NAME: the line is of a drafter or setting that was on before.\n"
@@ -502,7 +502,7 @@ const struct view view_speculation = {
 		"as Leviathan et al. 2023 do: other tokens, but the same distribution.)\n"
 		"\n"
 		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. "
-		"Zoom in (Enter) for p, q and the arrivals of each race. /spec off goes back: same "
+		"Zoom in (Enter) for p, q and the arrivals of each exponential race (Gumbel-max). /spec off goes back: same "
 		"text, one token a step.",
 	.min_w = 30,
 	.min_h = 2,

@@ -109,10 +109,12 @@ static bool part_is_shown(const struct sample *m, int part)
 
 static const char *part_label(int part, bool ascii, bool brief)
 {
+	static const char *const briefly[DRAFTERS] = { "qkv", "attn", "out", "ffn up", "ffn down", "lm head" };
+
 	if (part >= DRAFTERS)
 		return part == REST ? "rest" : "drafters";
-	if (brief && part_stage[part] == K_STAGE_attention)
-		return "attn";
+	if (brief)
+		return briefly[part];
 	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
 }
 
@@ -130,7 +132,7 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 		for (; x < end; x++) {
 			if (p->c->ascii)
 				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c",
-						 part_label(part, true, true)[0]);
+						 part_label(part, true, false)[0]);
 			else
 				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
 		}
@@ -405,8 +407,8 @@ const struct view view_time = {
 		"\n"
 		"qkv, out: the projections around attention, matrices\n"
 		"attention: scores and sums over the KV pages; grows as the text grows\n"
-		"gate·up, down: the feed-forward; most of the weights are here\n"
-		"head: one row of logits, a number for every token of the vocabulary\n"
+		"FFN gate·up, down: the feed-forward network; most of the weights are here\n"
+		"LM head: one row of logits, a number for every token of the vocabulary\n"
 		"drafters: guessing, and taking in what was computed (/spec, /shadow); only where they do\n"
 		"rest: norms, positions, embedding, planning, drawing the token\n"
 		"\n"

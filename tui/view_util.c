@@ -447,7 +447,7 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
 	in.ink = (uint8_t)ink;
-	return pen_text(&in, x, y, line, -1);
+	return pen_clip(&in, x, y, p->r.w - x, line, -1);
 }
 
 bool view_penalised(const struct ev_request *q)
