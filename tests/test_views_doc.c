@@ -18,8 +18,9 @@
 	"# The views\n\n"                                                                              \
 	"What each picture beside the chat shows, why it matters, and what to try. F1 says the same in\n" \
 	"the program. Ctrl-O goes from the prompt to the views, 1 to 9 choose one, Enter lets it fill\n" \
-	"the screen, and Esc goes back. All views read recorded events alone, so that they look the\n"  \
-	"same in a replay.\n"
+	"the screen, Esc goes one step back, and Ctrl-O returns to the prompt. The view that has the\n"  \
+	"keys wears a bright bar. All views read recorded events alone, so that they look the same in\n" \
+	"a replay.\n"
 
 /* A line that begins small and has a colon is an item of a list; one that begins large is a sentence. */
 static void write_line(FILE *f, const char *line, int n)

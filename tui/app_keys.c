@@ -188,7 +188,7 @@ static void prompt_key(struct app *a, const struct term_key *k)
 
 static void say_views_have_keys(struct app *a, int key)
 {
-	if (key > ' ' && key < 256 && key != 127)
+	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
 		app_say(a, SAY_INFO, "the views have the keys, and this one means nothing to them: Ctrl-O to type");
 }
 

@@ -355,7 +355,8 @@ static void stop(struct app *a)
 
 	forget_waiting(c);
 	if (c->live.ready && chat_cancel(a, false) + dropped > 0)
-		app_say(a, SAY_INFO, "stopped; Ctrl-C again quits");
+		app_say(a, SAY_INFO, dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
+									 : "stopped; Ctrl-C again quits");
 	else
 		app_say(a, SAY_INFO, c->live.writer ? "Ctrl-C again quits; the session is saved"
 											   : "Ctrl-C again quits; nothing was recorded");

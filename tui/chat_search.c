@@ -152,8 +152,9 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 	else if (!v->told)
 		app_say(a, SAY_INFO, "%s was stopped before it had an answer", method);
 	else
-		app_say(a, SAY_INFO, "%s%s%.30s%s: the best of %d answers, score %s; sharing saved %.0f %% of the pages · /view search",
-				method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers, score, saved);
+		app_say(a, SAY_INFO, "%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · /view search",
+				method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
+				v->n_answers == 1 ? "" : "s", score, saved);
 }
 
 static bool end(struct app *a, bool cancel)

@@ -204,9 +204,10 @@ static void say_in_place(struct app *a, const struct move *m, const struct tl_re
 
 	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
-			"request %s went back to position %" PRId64 "%s: %" PRId64 " tokens and %" PRId64
-			" pages let go of, %" PRId64 " row%s to compute%s",
-			view_label(r->id).text, w->kept, forced, w->had - w->kept, w->pages, w->recompute,
+			"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
+			" page%s let go of, %" PRId64 " row%s to compute%s",
+			view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s", w->pages,
+			w->pages == 1 ? "" : "s", w->recompute,
 			w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
 }
 

@@ -474,7 +474,7 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 	if (r && s->token >= 0 && s->token < r->n_tokens)
 		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
 	else if (s->scroll[VIEW_CHAT] > 0)
-		snprintf(out, cap, "%d lines below", s->scroll[VIEW_CHAT]);
+		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
 	else
 		legend(out, cap, n_background(t), n_left, c, w);
 }
@@ -569,6 +569,9 @@ const struct view view_chat = {
 		"End goes back to the newest.\n"
 		"\n"
 		"Up, down, page up and page down scroll; Home is the beginning. At the end the text is followed.\n"
+		"\n"
+		"A line across it marks where a conversation begins anew (/new): the model sees nothing from above it. What is "
+		"said while an answer runs waits below it; Esc takes it back into the prompt.\n"
 		"\n"
 		"Letters at the left instead of 'ai' are forks: several answers to the same prompt at once, "
 		"sharing its pages.\n"
