@@ -60,10 +60,11 @@ static bool is_one_of(const char *name, const char *const *list)
 	return false;
 }
 
-/* A locale of the thread's own: readline sets the process's from the environment again with each line. */
+/* A locale of the thread's own: readline sets the process's from the environment again with each line. That of no
+ * country, so that letters have the same cases everywhere. */
 static void use_utf8(void)
 {
-	static const char *const names[] = { "", "C.UTF-8", "C.utf8", "en_US.UTF-8" };
+	static const char *const names[] = { "C.UTF-8", "C.utf8", "", "en_US.UTF-8" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		locale_t l = newlocale(LC_CTYPE_MASK, names[i], (locale_t)0);

@@ -89,6 +89,14 @@ static void draw(unsigned shape)
 	check(&c);
 }
 
+static void key_sequence(const uint8_t *data, size_t n)
+{
+	char seq[40] = "\033[";
+
+	memcpy(seq + 2, data, n);
+	prompt_sequence(seq);
+}
+
 static void take_lines(void)
 {
 	char *line;
@@ -131,6 +139,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		n = n < size ? n : size;
 		if (how == 0)
 			prompt_paste((const char *)data, n);
+		else if (how == 2)
+			key_sequence(data, n);
 		else
 			prompt_feed((const char *)data, n);
 		if (how == 1)
