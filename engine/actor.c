@@ -1,18 +1,32 @@
 /* See actor.h.
  *
- * Invariants, all under `lock`: (1) calls run in order, on the engine's thread, between steps; (2) a call
- * lives on the stack of whoever posted it, who waits for `done`; (3) `todo` counts the steps that may run
- * while paused. The engine itself is touched by the engine's thread alone. */
+ * Invariants, all under `lock`: (1) calls run in order, on the engine's thread, between steps; (2)
+ * a call of actor_call lives on the stack of its caller, who waits for `done` and is counted in
+ * `inside`; one of actor_post is owned here, until it has run or, with `then`, until that has; (3)
+ * `todo` counts the steps that may run while paused; (4) once `stop` is set nothing is accepted,
+ * and what was accepted has run when the thread ends. The engine itself is touched by the engine's
+ * thread alone. */
 #include "engine/actor.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 struct call {
 	void (*fn)(struct engine *e, void *arg);
+	void (*then)(void *whose, void *arg);
 	void *arg;
 	struct call *next;
-	bool done;
+	bool posted, done;
+	_Alignas(max_align_t) unsigned char copy[]; /* posted: what arg points to */
+};
+
+struct calls {
+	struct call *first, *last;
 };
 
 struct actor {
@@ -22,30 +36,66 @@ struct actor {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake, done;
-	struct call *first, *last;
-	int todo;
+	struct calls asked, answered; /* answered: posted ones whose `then` has not run */
+	int fd;						  /* readable: some are answered */
+	int todo, inside;
 	bool paused, stop, failed;
 };
 
-static void run_calls(struct actor *a)
+static void put(struct calls *q, struct call *c)
 {
-	while (a->first) {
-		struct call *c = a->first;
+	c->next = NULL;
+	if (q->last)
+		q->last->next = c;
+	else
+		q->first = c;
+	q->last = c;
+}
 
-		a->first = c->next;
-		if (!a->first)
-			a->last = NULL;
-		pthread_mutex_unlock(&a->lock);
-		c->fn(a->engine, c->arg);
-		pthread_mutex_lock(&a->lock);
+static struct call *take(struct calls *q)
+{
+	struct call *c = q->first;
+
+	if (c)
+		q->first = c->next;
+	if (!q->first)
+		q->last = NULL;
+	return c;
+}
+
+/* It has run. */
+static void answer(struct actor *a, struct call *c)
+{
+	uint64_t one = 1;
+
+	if (!c->posted) {
 		c->done = true;
 		pthread_cond_broadcast(&a->done);
+	} else if (!c->then) {
+		free(c);
+	} else {
+		put(&a->answered, c);
+		if (write(a->fd, &one, sizeof one) < 0)
+			return; /* it is readable already */
+	}
+}
+
+static void run_calls(struct actor *a)
+{
+	struct call *c;
+
+	while ((c = take(&a->asked))) {
+		pthread_mutex_unlock(&a->lock);
+		if (c->fn)
+			c->fn(a->engine, c->arg);
+		pthread_mutex_lock(&a->lock);
+		answer(a, c);
 	}
 }
 
 static void run_step(struct actor *a)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	int result;
 
 	bool closely = a->todo > 0;
@@ -83,14 +133,19 @@ static void *actor_main(void *arg)
 	return NULL;
 }
 
-int actor_start(struct actor **out, struct engine *e, void (*on_stop)(void *arg, const struct err *err),
-				void *arg, struct err *err)
+int actor_start(struct actor **out, struct engine *e,
+				void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
 {
 	struct actor *a = calloc(1, sizeof *a);
 
 	*out = NULL;
 	if (!a)
 		return err_set(err, ERR_MEMORY, "no memory for the engine's thread");
+	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (a->fd < 0) {
+		free(a);
+		return err_set(err, ERR_IO, "eventfd: %s", strerror(errno));
+	}
 	a->engine = e;
 	a->on_stop = on_stop;
 	a->on_stop_arg = arg;
@@ -98,6 +153,7 @@ int actor_start(struct actor **out, struct engine *e, void (*on_stop)(void *arg,
 	pthread_cond_init(&a->wake, NULL);
 	pthread_cond_init(&a->done, NULL);
 	if (pthread_create(&a->thread, NULL, actor_main, a)) {
+		close(a->fd);
 		free(a);
 		return err_set(err, ERR_IO, "the system refused a thread for the engine");
 	}
@@ -114,26 +170,85 @@ void actor_stop(struct actor *a)
 	pthread_cond_signal(&a->wake);
 	pthread_mutex_unlock(&a->lock);
 	pthread_join(a->thread, NULL);
+	pthread_mutex_lock(&a->lock);
+	while (a->inside)
+		pthread_cond_wait(&a->done, &a->lock);
+	pthread_mutex_unlock(&a->lock);
+	actor_answers(a, NULL);
 	pthread_mutex_destroy(&a->lock);
 	pthread_cond_destroy(&a->wake);
 	pthread_cond_destroy(&a->done);
+	close(a->fd);
 	free(a);
 }
 
-void actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg)
+/* On the lock. */
+static bool ask(struct actor *a, struct call *c)
 {
-	struct call c = { .fn = fn, .arg = arg };
+	if (a->stop)
+		return false;
+	put(&a->asked, c);
+	pthread_cond_signal(&a->wake);
+	return true;
+}
+
+bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg)
+{
+	struct call c = {.fn = fn, .arg = arg};
+	bool asked;
 
 	pthread_mutex_lock(&a->lock);
-	if (a->last)
-		a->last->next = &c;
-	else
-		a->first = &c;
-	a->last = &c;
-	pthread_cond_signal(&a->wake);
-	while (!c.done)
+	a->inside++;
+	asked = ask(a, &c);
+	while (asked && !c.done)
 		pthread_cond_wait(&a->done, &a->lock);
+	a->inside--;
+	pthread_cond_broadcast(&a->done);
 	pthread_mutex_unlock(&a->lock);
+	return asked;
+}
+
+bool actor_post(struct actor *a, void (*fn)(struct engine *e, void *arg),
+				void (*then)(void *whose, void *arg), const void *arg, size_t size)
+{
+	struct call *c = malloc(sizeof *c + size);
+	bool asked;
+
+	if (!c)
+		return false;
+	*c = (struct call){.fn = fn, .then = then, .posted = true};
+	c->arg = c->copy;
+	if (size)
+		memcpy(c->copy, arg, size);
+	pthread_mutex_lock(&a->lock);
+	asked = ask(a, c);
+	pthread_mutex_unlock(&a->lock);
+	if (!asked)
+		free(c);
+	return asked;
+}
+
+int actor_fd(const struct actor *a)
+{
+	return a->fd;
+}
+
+void actor_answers(struct actor *a, void *whose)
+{
+	uint64_t count;
+	struct call *c;
+
+	if (read(a->fd, &count, sizeof count) < 0)
+		count = 0;
+	for (;;) {
+		pthread_mutex_lock(&a->lock);
+		c = take(&a->answered);
+		pthread_mutex_unlock(&a->lock);
+		if (!c)
+			return;
+		c->then(whose, c->arg);
+		free(c);
+	}
 }
 
 bool actor_waiting(struct actor *a)
@@ -141,7 +256,7 @@ bool actor_waiting(struct actor *a)
 	bool waiting;
 
 	pthread_mutex_lock(&a->lock);
-	waiting = a->first != NULL;
+	waiting = a->asked.first != NULL;
 	pthread_mutex_unlock(&a->lock);
 	return waiting;
 }
@@ -197,7 +312,7 @@ static void call_submit(struct engine *e, void *arg)
 
 int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err)
 {
-	struct submit_call c = { r, err, -1 };
+	struct submit_call c = {r, err, -1};
 
 	actor_call(a, call_submit, &c);
 	return c.id;
@@ -217,29 +332,8 @@ static void call_cancel(struct engine *e, void *arg)
 
 bool actor_cancel(struct actor *a, int64_t request)
 {
-	struct cancel_call c = { request, false };
+	struct cancel_call c = {request, false};
 
 	actor_call(a, call_cancel, &c);
-	return c.result;
-}
-
-struct set_call {
-	const char *name, *value;
-	struct err *err;
-	int result;
-};
-
-static void call_set(struct engine *e, void *arg)
-{
-	struct set_call *c = arg;
-
-	c->result = engine_set(e, c->name, c->value, c->err);
-}
-
-int actor_set(struct actor *a, const char *name, const char *value, struct err *err)
-{
-	struct set_call c = { name, value, err, -1 };
-
-	actor_call(a, call_set, &c);
 	return c.result;
 }

@@ -164,6 +164,7 @@ static void work(struct app *a)
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
+	actor_answers(s->actor, a);
 	chat_search_work(a);
 	ask_waiting(a);
 	run_script(a);
@@ -177,10 +178,11 @@ static int fds(struct app *a, struct pollfd *p)
 	if (!c->live.ready)
 		return 1;
 	p[1] = (struct pollfd){ .fd = ring_fd(c->live.ring), .events = POLLIN };
+	p[2] = (struct pollfd){ .fd = actor_fd(c->live.actor), .events = POLLIN };
 	if (!wants_line(a))
-		return 2;
-	p[2] = (struct pollfd){ .fd = script_fd(c->script), .events = POLLIN };
-	return 3;
+		return 3;
+	p[3] = (struct pollfd){ .fd = script_fd(c->script), .events = POLLIN };
+	return 4;
 }
 
 static int timeout_ms(struct app *a)
@@ -334,7 +336,7 @@ static bool key(struct app *a, int key)
 	if (c->waiting.n)
 		take_back(c);
 	else
-		return chat_search_stop(a);
+		return chat_search_cancel(a, false);
 	return true;
 }
 
@@ -354,7 +356,7 @@ static void stop(struct app *a)
 	int dropped = c->waiting.n;
 
 	forget_waiting(c);
-	if (c->live.ready && chat_cancel(a, false) + dropped > 0)
+	if (c->live.ready && chat_stop(a, false) + dropped > 0)
 		app_say(a, SAY_INFO, dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
 									 : "stopped; Ctrl-C again quits");
 	else

@@ -32,8 +32,10 @@ struct chat {
 };
 
 void chat_ask(struct app *a, const char *text);
-/* Stops answers, and with all also the background requests. Returns how many. */
-int chat_cancel(struct app *a, bool all);
+/* Tells answers to stop, and with all also the background requests. Returns how many; nobody waits. */
+int chat_stop(struct app *a, bool all);
+/* Stops answers; they have ended when it returns, for what takes their turn. */
+void chat_cancel(struct app *a);
 void chat_observe(struct app *a);
 bool chat_busy(struct app *a); /* the turn is not answered yet */
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,

@@ -16,6 +16,7 @@ enum { LOAD_TOKENS = 128, ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 }
 /* Several requests submitted between the same two steps. */
 struct batch {
 	struct engine_request *request;
+	char **text; /* of a background request: what its ids were made of */
 	int n, n_accepted;
 	int64_t first;
 	struct conversation_prompt *prompt; /* its trim is noted with the first request */
@@ -123,7 +124,7 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 	struct conversation_prompt p;
 
 	chat_past_leave(a);
-	chat_cancel(a, false);
+	chat_cancel(a);
 	if (conversation_repeat(c->live.conversation, &p, e) < 0)
 		return -1;
 	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
@@ -156,6 +157,21 @@ static int load_one(struct chat *c, const char *system, int i, struct engine_req
 	return 0;
 }
 
+/* Background requests were submitted, or will not be. */
+static void loaded(void *app, void *batch)
+{
+	struct batch *b = batch;
+
+	for (int i = 0; b->request && b->text && i < b->n; i++) {
+		free((void *)(uintptr_t)b->request[i].ids);
+		free(b->text[i]);
+	}
+	free(b->request);
+	free(b->text);
+	if (app && b->err.code)
+		app_say(app, SAY_ERROR, "%s", b->err.text);
+}
+
 static int load(struct app *a, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -163,37 +179,60 @@ static int load(struct app *a, int n, struct err *e)
 											: engine_info(c->live.engine)->default_system;
 	struct engine_request *request = calloc((size_t)n, sizeof *request);
 	char **text = calloc((size_t)n, sizeof *text);
-	struct batch b = { .request = request };
+	struct batch b = { .request = request, .text = text };
 	int result = request && text ? 0 : err_set(e, ERR_MEMORY, "no memory for background requests");
 
 	for (; !result && b.n < n; b.n += !result)
 		result = load_one(c, system, c->next_load + b.n, &request[b.n], &text[b.n], e);
-	if (!result)
-		actor_call(c->live.actor, submit, &b);
-	if (b.err.code)
-		result = err_set(e, b.err.code, "%s", b.err.text);
-	c->next_load += b.n_accepted;
-	for (int i = 0; request && text && i < n; i++) {
-		free((void *)(uintptr_t)request[i].ids);
-		free(text[i]);
-	}
-	free(request);
-	free(text);
+	c->next_load += b.n;
+	if (!result && !actor_post(c->live.actor, submit, loaded, &b, sizeof b))
+		result = err_set(e, ERR_MEMORY, "no memory for background requests");
+	else if (!result)
+		return 0;
+	if (text && b.n < n)
+		free(text[b.n]); /* of the one that failed */
+	loaded(NULL, &b);
 	return result;
 }
 
-int chat_cancel(struct app *a, bool all)
+/* ---- stopping ---- */
+
+static void cancel_one(struct engine *engine, void *id)
+{
+	engine_cancel(engine, *(int64_t *)id);
+}
+
+static bool is_among(int64_t id, const int64_t *ids, int n)
+{
+	while (n > 0)
+		if (ids[--n] == id)
+			return true;
+	return false;
+}
+
+int chat_stop(struct app *a, bool all)
 {
 	struct chat *c = a->mode_data;
 	int64_t id[CANCEL_MAX];
-	int n = conversation_running(c->live.conversation, id, CANCEL_MAX), stopped = chat_search_stop(a);
+	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
+	bool search = chat_search_cancel(a, true);
 
-	for (int i = 0; i < n && i < CANCEL_MAX; i++)
-		stopped += actor_cancel(c->live.actor, id[i]);
-	for (int32_t i = 0; (all || !stopped) && i < a->timeline.n_requests; i++)
-		if (a->timeline.request[i].state != TL_FINISHED)
-			stopped += actor_cancel(c->live.actor, a->timeline.request[i].id);
-	return stopped;
+	n = n < CANCEL_MAX ? n : CANCEL_MAX;
+	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX; i++)
+		if (a->timeline.request[i].state != TL_FINISHED && !is_among(a->timeline.request[i].id, id, n))
+			id[n++] = a->timeline.request[i].id;
+	for (int i = 0; i < n; i++)
+		actor_post(c->live.actor, cancel_one, NULL, &id[i], sizeof id[i]);
+	return n + search;
+}
+
+void chat_cancel(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!chat_search_stop(a) || conversation_busy(c->live.conversation))
+		chat_stop(a, false);
+	actor_call(c->live.actor, NULL, NULL);
 }
 
 bool chat_busy(struct app *a)
@@ -203,18 +242,55 @@ bool chat_busy(struct app *a)
 	return c->search.running || conversation_busy(c->live.conversation);
 }
 
+/* --- settings of the engine --- */
+
+struct setting_job {
+	char name[32], value[512];
+	struct err err;
+};
+
+static void set_it(struct engine *engine, void *job)
+{
+	struct setting_job *j = job;
+
+	engine_set(engine, j->name, j->value, &j->err);
+}
+
+/* The engine speaks of its settings by their names; here they are commands. */
+static int refused(const char *name, const struct err *why, struct err *e)
+{
+	return err_set(e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
+}
+
+static void say_setting(void *app, void *job)
+{
+	const struct setting_job *j = job;
+	struct app *a = app;
+	struct err e = { 0 };
+
+	if (!a)
+		return;
+	/* has the new value */
+	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	if (j->err.code && refused(j->name, &j->err, &e))
+		app_say(a, SAY_ERROR, "%s", e.text);
+	else
+		commands_say_set(&a->host, j->name);
+}
+
 /* --- what is observed --- */
 
 static void observe(struct app *a, const char *name, int32_t value, int32_t *told)
 {
 	struct chat *c = a->mode_data;
-	char text[16];
+	struct setting_job job = { 0 };
 
 	if (*told == value + 1)
 		return;
 	*told = value + 1;
-	snprintf(text, sizeof text, "%d", value);
-	actor_set(c->live.actor, name, text, NULL);
+	snprintf(job.name, sizeof job.name, "%s", name);
+	snprintf(job.value, sizeof job.value, "%d", value);
+	actor_post(c->live.actor, set_it, NULL, &job, sizeof job);
 }
 
 /* One head is its own event, made only while it is looked at. */
@@ -272,59 +348,65 @@ int chat_copy_recording(struct chat *c, struct err *e)
 
 /* --- the command host --- */
 
+/* The chat's own are set at once; the engine's when it comes to it: after a long step, say. */
 int chat_engine_set(void *arg, const char *name, const char *value, struct err *e)
 {
 	struct app *a = arg;
 	struct chat *c = a->mode_data;
-	struct err why = { 0 };
+	struct setting_job job = { 0 };
+	bool search = !strcmp(name, "search");
 
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	if (!strcmp(name, "search"))
-		chat_search_set(a, value, &why);
-	else if (!strcmp(name, "score"))
-		chat_search_score(a, value, &why);
-	else
-		actor_set(c->live.actor, name, value, &why);
-	if (why.code)
-		/* the engine speaks of its settings by their names; here they are commands */
-		return err_set(e, why.code, "%s%s", strncmp(why.text, name, strlen(name)) ? "" : "/", why.text);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2); /* so that the new value is known */
-	return 0;
+	if (search || !strcmp(name, "score"))
+		return (search ? chat_search_set(a, value, &job.err) : chat_search_score(a, value, &job.err)) < 0
+				   ? refused(name, &job.err, e)
+				   : 0;
+	if (strlen(value) >= sizeof job.value)
+		return err_set(e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
+	snprintf(job.name, sizeof job.name, "%s", name);
+	snprintf(job.value, sizeof job.value, "%s", value);
+	if (!actor_post(c->live.actor, set_it, say_setting, &job, sizeof job))
+		return err_set(e, ERR_MEMORY, "no memory for a setting");
+	return 1;
 }
 
 int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
 {
 	struct app *a = arg;
+	const struct chat_search *s = &((struct chat *)a->mode_data)->search;
 	const char *value = timeline_setting(&a->timeline, name);
 
-	if (!value && (!strcmp(name, "search") || !strcmp(name, "score"))) /* the chat's own: in the log once set */
-		value = "off";
+	if (!strcmp(name, "search"))
+		value = s->method[0] ? s->method : "off";
+	else if (!strcmp(name, "score"))
+		value = s->score[0] ? s->score : "off";
 	if (!value)
 		return -1;
 	snprintf(buf, cap, "%s", value);
 	return 0;
 }
 
-struct note {
-	const char *name, *value;
-};
-
-static void note(struct engine *engine, void *arg)
+/* "name\0value" */
+static void note(struct engine *engine, void *text)
 {
-	const struct note *n = arg;
-
-	engine_note_setting(engine, n->name, n->value);
+	engine_note_setting(engine, text, (const char *)text + strlen(text) + 1);
 }
 
 void chat_note(void *arg, const char *name, const char *value)
 {
 	struct app *a = arg;
 	struct chat *c = a->mode_data;
-	struct note n = { name, value };
+	char *text;
+	int n;
 
-	if (c->live.ready)
-		actor_call(c->live.actor, note, &n);
+	if (!c->live.ready)
+		return;
+	n = asprintf(&text, "%s%c%s", name, 0, value);
+	if (n < 0)
+		return;
+	actor_post(c->live.actor, note, NULL, text, (size_t)n + 1);
+	free(text);
 }
 
 void chat_say(void *arg, const char *text)
@@ -339,7 +421,7 @@ int chat_begin_anew(struct app *a, struct err *e)
 											: engine_info(c->live.engine)->default_system;
 
 	chat_past_leave(a);
-	chat_cancel(a, false);
+	chat_cancel(a);
 	if (conversation_new(c->live.conversation, system, e) < 0)
 		return -1;
 	follow_newest(a);
@@ -397,7 +479,7 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_SYSTEM:
 		return set_system(a, text, e);
 	case ACT_STOP_ANSWER:
-		number = chat_cancel(a, true);
+		number = chat_stop(a, true);
 		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped", number);
 		return 0;
 	case ACT_PAUSE:

@@ -8,11 +8,6 @@
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
 
-static void nothing(struct engine *engine, void *arg)
-{
-	(void)engine, (void)arg;
-}
-
 /* The engine holds, and the step that was running is told. */
 static int open_past(struct app *a, struct err *e)
 {
@@ -20,7 +15,7 @@ static int open_past(struct app *a, struct err *e)
 	const char *path;
 
 	actor_pause(c->live.actor);
-	actor_call(c->live.actor, nothing, NULL);
+	actor_call(c->live.actor, NULL, NULL);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 	if (c->past)
 		return 0;

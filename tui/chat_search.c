@@ -131,6 +131,7 @@ int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct
 	c->search.trimmed_tokens = p->trimmed_tokens;
 	c->search.trimmed_turns = p->trimmed_turns;
 	c->search.looked_ns = now_ns();
+	c->search.quietly = false;
 	conversation_expect(c->live.conversation, 1);
 	actor_call(c->live.actor, begin, &call);
 	if (!call.err.code)
@@ -157,35 +158,69 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 				v->n_answers == 1 ? "" : "s", score, saved);
 }
 
-static bool end(struct app *a, bool cancel)
+static void cancel(struct engine *engine, void *id)
 {
-	struct chat *c = a->mode_data;
-	struct call call = { .search = &c->search, .cancel = cancel };
+	engine_search_cancel(engine, *(int64_t *)id);
+}
 
-	actor_call(c->live.actor, look, &call);
-	c->search.looked_ns = now_ns();
-	if (!call.over)
-		return false;
+/* It was looked at; with app NULL nobody wants to know any more. */
+static void looked(void *app, void *arg)
+{
+	const struct call *call = arg;
+	struct app *a = app;
+	struct chat *c;
+
+	if (!a)
+		return;
+	c = a->mode_data;
+	c->search.asked = false;
+	if (!call->over || !c->search.running)
+		return;
 	c->search.running = 0;
 	conversation_expect(c->live.conversation, 0);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
-	say_end(a, &call, &c->search);
+	if (!c->search.quietly || call->view.err.code)
+		say_end(a, call, &c->search);
 	a->dirty = true;
+}
+
+bool chat_search_cancel(struct app *a, bool quietly)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->search.running)
+		return false;
+	c->search.quietly = quietly;
+	actor_post(c->live.actor, cancel, NULL, &c->search.running, sizeof c->search.running);
+	c->search.looked_ns = 0; /* it is looked at at once, and that takes what it has */
 	return true;
 }
 
 bool chat_search_stop(struct app *a)
 {
 	struct chat *c = a->mode_data;
+	struct call call = { .search = &c->search, .cancel = true };
 
-	return c->search.running && end(a, true);
+	if (c->search.asked) {
+		actor_call(c->live.actor, NULL, NULL);
+		actor_answers(c->live.actor, a);
+	}
+	if (!c->search.running)
+		return false;
+	actor_call(c->live.actor, look, &call);
+	looked(a, &call);
+	return true;
 }
 
 void chat_search_work(struct app *a)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_search *s = c->search.running ? timeline_search(&a->timeline, c->search.running) : NULL;
+	struct call call = { .search = &c->search };
+	bool over = (s && s->over) || now_ns() - c->search.looked_ns > LOOK_NS;
 
-	if (c->search.running && ((s && s->over) || now_ns() - c->search.looked_ns > LOOK_NS))
-		end(a, false);
+	if (!c->search.running || c->search.asked || !over)
+		return;
+	c->search.looked_ns = now_ns();
+	c->search.asked = actor_post(c->live.actor, look, looked, &call, sizeof call);
 }

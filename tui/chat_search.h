@@ -25,6 +25,8 @@ struct chat_search {
 	struct score_command judge;
 	int64_t running;				 /* a search of the engine, 0: none */
 	int64_t looked_ns;
+	bool asked; /* whether it is over: the engine will say */
+	bool quietly; /* its end is not said */
 	int32_t trimmed_tokens, trimmed_turns; /* noted with the answer, which is a request only then */
 };
 
@@ -38,6 +40,8 @@ int chat_search_score(struct app *a, const char *typed, struct err *e);
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e);
 /* Ends it: all its pages are let go of, and the best answer that it has by now is the turn's. False: none runs. */
 bool chat_search_stop(struct app *a);
+/* The same, but nobody waits: that it is over comes later. quietly: and only an error is said then. */
+bool chat_search_cancel(struct app *a, bool quietly);
 void chat_search_work(struct app *a); /* after every wait */
 
 #endif

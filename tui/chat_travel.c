@@ -56,18 +56,13 @@ static void travel(struct engine *engine, void *arg)
 
 /* --- preparing --- */
 
-static void hold(struct engine *engine, void *arg)
-{
-	(void)engine, (void)arg;
-}
-
 /* The engine holds between two steps, and all that it did is known. */
 static void stand_still(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
 	actor_pause(c->live.actor);
-	actor_call(c->live.actor, hold, NULL);
+	actor_call(c->live.actor, NULL, NULL);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 }
 
@@ -328,7 +323,7 @@ static int stand_at(struct app *a, const struct timeline *from, struct tl_stem b
 	int64_t stood = stands_at(a);
 	int result = copy_ids(&m, e);
 
-	chat_cancel(a, false);
+	chat_cancel(a);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 	if (!result)
 		result = conversation_resume(c->live.conversation, b.request, m.ids, m.n_ids, &p, e);

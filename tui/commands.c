@@ -250,6 +250,21 @@ static int changed(const struct command_host *h, const struct command *c)
 	return 0;
 }
 
+void commands_say_set(const struct command_host *h, const char *engine)
+{
+	char now[256], text[320];
+
+	for (const struct command *c = commands; c->name; c++)
+		if (c->kind == COMMAND_ENGINE && !strcmp(c->engine, engine)) {
+			changed(h, c);
+			return;
+		}
+	if (h->engine_get(h->arg, engine, now, sizeof now))
+		return;
+	snprintf(text, sizeof text, "%s is now %s", engine, now);
+	h->say(h->arg, text);
+}
+
 static int parse_number(const struct command *c, const char *arg, double *out, struct err *e)
 {
 	bool whole = c->kind == COMMAND_INT || (c->kind >= COMMAND_ACT && c->min == floor(c->min));
@@ -330,7 +345,7 @@ static int set_engine(const struct command_host *h, const struct command *c, con
 		return err_set(e, ERR_MEMORY, "no memory for a setting");
 	rc = h->engine_set(h->arg, c->engine, whole ? whole : arg, e);
 	free(whole);
-	return rc < 0 ? -1 : changed(h, c);
+	return rc < 0 ? -1 : rc ? 0 : changed(h, c);
 }
 
 static int set_choice(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
@@ -402,7 +417,7 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 	const char *value = from + n + strspn(from + n, " =");
 	char name[41], now[256], text[320];
 	struct command_names l = { 0 };
-	int n_found, at;
+	int n_found, at, rc;
 
 	if (!*arg)
 		return h->act(h->arg, ACT_INFO, "", 0, e);
@@ -419,8 +434,9 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 		return command_names_choose(&l, "/set", name, e) ? 0 : -1;
 	if (h->engine_get(h->arg, name, now, sizeof now))
 		return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
-	if (*value && (h->engine_set(h->arg, name, value, e) < 0 || h->engine_get(h->arg, name, now, sizeof now)))
-		return -1;
+	rc = *value ? h->engine_set(h->arg, name, value, e) : 0;
+	if (rc || h->engine_get(h->arg, name, now, sizeof now))
+		return rc < 0 ? -1 : 0;
 	snprintf(text, sizeof text, "%s is %s%s", name, *value ? "now " : "", now);
 	h->say(h->arg, text);
 	return 0;

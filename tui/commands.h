@@ -39,7 +39,8 @@ struct command_host {
 	bool replay; /* no engine: only the commands that make sense there */
 	const struct view *const *views;
 	void *arg;
-	/* The engine's own settings. engine_get returns -1 while there is no engine. */
+	/* The engine's own settings. engine_set returns 1 if it was only told to: commands_say_set() or the error
+	 * follows. engine_get returns -1 while there is no engine. */
 	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
 	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
 	void (*note)(void *arg, const char *name, const char *value); /* a setting of the person's changed */
@@ -110,6 +111,8 @@ const struct command *commands_find(const struct command_host *h, const char *li
 char **commands_complete(void *host, const char *line, int start, int end, bool *files);
 /* One line about the command that is being typed, or of those that begin so; "" if none. */
 void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap);
+/* Says what a setting of the engine, by the engine's name for it, is now. */
+void commands_say_set(const struct command_host *h, const char *engine);
 /* Current value as text; false if the command has none. */
 bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap);
 

@@ -156,9 +156,9 @@ static void *look(void *arg)
 
 	if (l->actor) {
 		stage(l, STAGE_COMPUTE);
-		do
-			actor_call(l->actor, compute, l);
-		while (l->job.err.code == ERR_INTERRUPTED && !atomic_load(&l->abandon));
+		while (actor_call(l->actor, compute, l) && l->job.err.code == ERR_INTERRUPTED &&
+			   !atomic_load(&l->abandon))
+			;
 	} else if (open_model(l, &l->job.err) == 0) {
 		stage(l, STAGE_COMPUTE);
 		compute(l->engine, l);
