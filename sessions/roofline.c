@@ -123,7 +123,7 @@ void roofline_print(const struct roofline *p, bool ascii, FILE *out)
 		if (x >= 0 && x < COLUMNS && y >= 0 && y < ROWS)
 			cell[y][x] = letter(&p->point[i]);
 	}
-	fprintf(out, "Roofs: reads %.1f GB/s, 8-bit integers %.1f G op/s.\n"
+	fprintf(out, "Roofs: reads %.1f GB/s, 8-bit integers %.1f Gop/s.\n"
 				 "Small letters: decode; capitals: prefill.\n",
 			p->read_rate / 1e9, p->int_rate / 1e9);
 	for (int y = 0; y < ROWS; y++) {
@@ -185,22 +185,32 @@ static void svg_roofs(const struct roofline *p, const struct frame *f, FILE *out
 			"%.1f,%.1f'/>\n",
 			svg_x(f, left), svg_y(f, low), svg_x(f, ridge), svg_y(f, p->int_rate), svg_x(f, right),
 			svg_y(f, p->int_rate));
-	fprintf(out, "<text x='%d' y='%.1f' text-anchor='end'>8-bit integers %.1f G op/s</text>\n",
+	fprintf(out, "<text x='%d' y='%.1f' text-anchor='end'>8-bit integers %.1f Gop/s</text>\n",
 			LEFT + WIDTH - 4, svg_y(f, p->int_rate) - 8, p->int_rate / 1e9);
 }
 
-/* Names stand left of decode's points and right of prefill's, and give way downward. */
+enum { NAME_H = 13, NAME_W = 70 };
+
+static bool is_free(const struct roofline *p, const struct frame *f, const double *y, int i)
+{
+	for (int j = 0; j < i; j++)
+		if (p->point[j].phase == p->point[i].phase && fabs(y[j] - y[i]) < NAME_H &&
+			fabs(svg_x(f, p->point[j].intensity) - svg_x(f, p->point[i].intensity)) < NAME_W)
+			return false;
+	return true;
+}
+
+/* Names stand left of decode's points and right of prefill's, at the nearest free height above or below. */
 static double place_name(const struct roofline *p, const struct frame *f, double *y, int i)
 {
-	enum { HIGH = 13, WIDE = 70 };
-	double x = svg_x(f, p->point[i].intensity);
-	y[i] = svg_y(f, p->point[i].rate) + 4;
-	for (int j = 0; j < i; j++)
-		if (p->point[j].phase == p->point[i].phase && fabs(y[j] - y[i]) < HIGH &&
-			fabs(svg_x(f, p->point[j].intensity) - x) < WIDE) {
-			y[i] = y[j] + HIGH + 0.5; /* clearly apart, or rounding would bring it here again for ever */
-			j = -1;					  /* it may be another's place now */
-		}
+	double own = svg_y(f, p->point[i].rate) + 4;
+
+	y[i] = own;
+	for (int n = 1; !is_free(p, f, y, i); n++) {
+		y[i] = own + (n % 2 ? 1 : -1) * ((n + 1) / 2) * (NAME_H + 0.5);
+		if (y[i] < TOP + NAME_H) /* not above the frame */
+			y[i] = own + n * (NAME_H + 0.5);
+	}
 	return y[i];
 }
 
@@ -211,13 +221,20 @@ static void svg_points(const struct roofline *p, const struct frame *f, FILE *ou
 		const struct roofline_point *a = &p->point[i];
 		bool decode = a->phase == BENCH_DECODE;
 		const char *colour = decode ? "#b45309" : "#1d4ed8";
-		double x = svg_x(f, a->intensity), y = svg_y(f, a->rate);
+		double x = svg_x(f, a->intensity), y = svg_y(f, a->rate), name = place_name(p, f, name_y, i);
+		double end = decode ? x - 12 : x + 12;
+
+		if (fabs(name - 4 - y) > 1) /* a line leads to a name that gave way */
+			fprintf(out, "<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' stroke='%s' stroke-opacity='0.5'/>\n", x, y, end,
+					name - 4, colour);
+		else
+			end = decode ? x - 7 : x + 7;
 		fprintf(out,
-				"<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%s: %.2f op/byte, %.2f G "
-				"op/s, %.0f%% of its roof</title></circle>\n"
+				"<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%s: %.2f FLOP/byte, %.2f "
+				"GFLOP/s, %.0f%% of its roof</title></circle>\n"
 				"<text x='%.1f' y='%.1f' fill='%s' text-anchor='%s'>%s</text>\n",
 				x, y, colour, a->name, a->intensity, a->rate / 1e9, 100 * a->share,
-				decode ? x - 7 : x + 7, place_name(p, f, name_y, i), colour,
+				end, name, colour,
 				decode ? "end" : "start", a->name);
 	}
 }
@@ -238,8 +255,8 @@ void roofline_svg(const struct roofline *p, FILE *out)
 	svg_roofs(p, &f, out);
 	svg_points(p, &f, out);
 	fprintf(out,
-			"<text x='%d' y='%d' text-anchor='middle'>operations a byte</text>\n"
-			"<text transform='translate(22 %d) rotate(-90)' text-anchor='middle'>G operations a "
-			"second</text>\n</svg>\n",
+			"<text x='%d' y='%d' text-anchor='middle'>arithmetic intensity, FLOP/byte</text>\n"
+			"<text transform='translate(22 %d) rotate(-90)' text-anchor='middle'>GFLOP/s"
+			"</text>\n</svg>\n",
 			LEFT + WIDTH / 2, TOP + HEIGHT + 44, TOP + HEIGHT / 2);
 }

@@ -467,6 +467,26 @@ static void controls_never_arrive(void **state)
 	timeline_free(&d.t);
 }
 
+/* A table that does not fit says how many requests it leaves out, on both sides. */
+static void batch_tells_of_what_does_not_fit(void **state)
+{
+	struct timeline t = demo_timeline(100000);
+	struct view_state s = fresh;
+	char words[64];
+
+	(void)state;
+	s.zoomed = s.focused = true;
+	assert_true(t.n_requests > 6);
+	assert_shows(&view_batch, &t, &s, 110, 40, "more before", false);
+	snprintf(words, sizeof words, "… %d more before, 0 after", t.n_requests - 4);
+	s.request = t.request[t.n_requests - 1].id;
+	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
+	s.request = t.request[0].id;
+	snprintf(words, sizeof words, "… 0 more before, %d after", t.n_requests - 4);
+	assert_shows(&view_batch, &t, &s, 110, 12, words, true);
+	timeline_free(&t);
+}
+
 static void batch_chooses_a_request(void **state)
 {
 	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
@@ -588,6 +608,7 @@ int main(void)
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(letters_and_inks),
 		cmocka_unit_test(controls_never_arrive),
+		cmocka_unit_test(batch_tells_of_what_does_not_fit),
 		cmocka_unit_test(batch_chooses_a_request),
 		cmocka_unit_test(greedy_has_no_race),
 		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),

@@ -223,16 +223,21 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 {
 	int room = p->r.h - y - 1;
 	const struct tl_request *chosen = view_request(t, s);
-	int32_t first = t->n_requests > room ? t->n_requests - room : 0;
+	int32_t first, last;
 
+	room -= t->n_requests > room; /* what does not fit is told of */
+	first = t->n_requests > room ? t->n_requests - room : 0;
 	if (chosen && chosen - t->request < first)
 		first = (int32_t)(chosen - t->request);
 	view_put(p, label_w(t), y, INK_DIM, "now");
 	for (int i = 0; i < N_TABLE; i++)
 		if (p->r.w >= table_column[i].min_w)
 			view_put_right(p, table_column[i].right, y, INK_DIM, "%s", table_column[i].name);
-	for (int32_t i = first; i < t->n_requests && room-- > 0; i++)
-		draw_table_row(p, t, &t->request[i], ++y, s->focused && &t->request[i] == chosen);
+	for (last = first; last < t->n_requests && room-- > 0; last++)
+		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
+	if (first || last < t->n_requests)
+		view_put(p, label_w(t), y + 1, INK_DIM, "%s %d more before, %d after: up and down choose", glyph(p->c, GLYPH_ELLIPSIS),
+				 first, t->n_requests - last);
 }
 
 /* One line about the request in focus, where there is no room for the table. */
