@@ -264,6 +264,9 @@ def test_another_answer(suite):
         texts = rows(s, "r.db", "SELECT group_concat(id) FROM token WHERE source != 6 GROUP BY request")
         if len(set(texts)) != len(texts):
             raise Failure(f"{texts}")
+        s.type("clear; " + suite.command("verify", "r.db"))
+        s.keys("Enter")
+        s.wait("^all equal")
     finally:
         s.close()
 
