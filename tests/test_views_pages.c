@@ -80,6 +80,14 @@ static void pages_that_are_held_are_shown_first(void **state)
 	has(screen, "+440 free");
 	screen = drawn(&k, &view_pages, 40, 4);
 	has(screen, " more, 440 free");
+	for (int i = 1; i <= 60; i++) /* all but three are only cached */
+		if (i % 20) {
+			page(&k, 8 * i, EV_PAGE_cache, i, 0, 1, true);
+			page(&k, 8 * i, EV_PAGE_release, i, 0, 0, true);
+		}
+	screen = drawn(&k, &view_pages, 40, 4);
+	has(screen, "\nt  an bh ");
+	has(screen, "+57 cached, 440 free");
 	timeline_free(&k.t);
 }
 

@@ -3,13 +3,11 @@
  * Each page is a pair of cells: the label of the request that wrote it, in its colour, on the heat
  * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
  * page that only the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it
- * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are left out.
- * cursor[VIEW_PAGES] remembers how many pages the last drawing put in a row, for the arrow keys (negative: without
- * the free ones); scroll[VIEW_PAGES] its first row.
+ * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are left out, then
+ * cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the arrow keys; scroll[VIEW_PAGES] its first row.
  * Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -350,7 +348,7 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t row = s->cursor[VIEW_PAGES] ? llabs(s->cursor[VIEW_PAGES]) : 1, by = 0;
+	int64_t row = s->cursor[VIEW_PAGES] >= PAGES_ROW ? s->cursor[VIEW_PAGES] / PAGES_ROW : 1, by = 0;
 	int64_t at = t->n_pages ? page_in_focus(t, s) : -1;
 
 	switch (key) {
@@ -389,7 +387,7 @@ const struct view view_pages = {
 		"a³: three requests read the same page, because they begin with the same tokens.\n"
 		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
-		"·: free. Where not all pages fit, free ones are left out, and counted at the end.\n"
+		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "
 		"the end of a request's last page is unused (internal fragmentation); a contiguous reservation "

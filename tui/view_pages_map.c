@@ -2,7 +2,8 @@
  *
  * A page is a cell: the label of the request that wrote it, on the heat of the attention it got, and the number of its
  * readers, if there are several. All cells are as wide as the longest label needs. Where not all pages fit, those that
- * nobody holds are left out and counted: what is held is what one looks for. Thread: the UI's. */
+ * nobody holds are left out and counted, and then those that only the prefix cache keeps: what is read is what one looks
+ * for. Thread: the UI's. */
 #include "tui/view_pages_map.h"
 
 #include <stdio.h>
@@ -74,7 +75,7 @@ static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
 
 struct map {
 	int cell, per_row, rows; /* columns of a page; pages in a row */
-	bool held;		/* they do not all fit: those that are free are left out, but that in focus */
+	enum held { ALL_PAGES, HELD_PAGES, READ_PAGES } held; /* where not all fit, free ones are left out, then cached ones */
 	int32_t focus;	/* page, or -1 */
 	int32_t n;		/* pages in the map */
 	int32_t first, cells; /* drawn of these: first … first + cells - 1 */
@@ -95,7 +96,11 @@ static int cell_w(const struct timeline *t)
 
 static bool in_map(const struct map *m, const struct timeline *t, int32_t page)
 {
-	return !m->held || page == m->focus || !page_is_free(&t->page[page]) || just_evicted(&t->page[page], step_now(t));
+	const struct tl_page *g = &t->page[page];
+
+	if (m->held == ALL_PAGES || page == m->focus)
+		return true;
+	return m->held == READ_PAGES ? g->refs > 0 : !page_is_free(g) || just_evicted(g, step_now(t));
 }
 
 /* Pages of the map before a page. */
@@ -112,6 +117,7 @@ static int32_t rank_of(const struct map *m, const struct timeline *t, int32_t pa
 static void note_make(struct map *m, const struct timeline *t)
 {
 	int32_t rank = 0, held = 0, free = 0;
+	bool read = false;
 	char a[VIEW_NUM], b[VIEW_NUM];
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
@@ -120,11 +126,13 @@ static void note_make(struct map *m, const struct timeline *t)
 		rank += in;
 		free += !seen && page_is_free(&t->page[i]);
 		held += !seen && !page_is_free(&t->page[i]);
+		read |= !seen && t->page[i].refs > 0;
 	}
 	if (!held)
 		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, free));
 	else
-		snprintf(m->note, sizeof m->note, "+%s more, %s free", view_count(a, held), view_count(b, free));
+		snprintf(m->note, sizeof m->note, read ? "+%s more, %s free" : "+%s cached, %s free", view_count(a, held),
+				 view_count(b, free));
 	m->note_w = (int)strlen(m->note);
 }
 
@@ -140,6 +148,14 @@ static int32_t row_to_keep(const struct map *m, const struct timeline *t, const 
 	return 0;
 }
 
+static bool any_read(const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_pages; i++)
+		if (t->page[i].refs > 0)
+			return true;
+	return false;
+}
+
 /* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
 static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h,
 						   int32_t shown)
@@ -148,15 +164,19 @@ static struct map map_make(const struct timeline *t, struct view_state *s, int w
 	int32_t total, keep, top = s->scroll[VIEW_PAGES];
 
 	m.per_row = w / m.cell > 0 ? w / m.cell : 1;
-	s->cursor[VIEW_PAGES] = m.per_row;
+	s->cursor[VIEW_PAGES] = PAGES_ROW * m.per_row;
 	if ((t->n_pages + m.per_row - 1) / m.per_row <= h) {
 		s->scroll[VIEW_PAGES] = 0;
 		m.cells = t->n_pages;
 		return m;
 	}
-	m.held = true;
+	m.held = HELD_PAGES;
 	m.n = rank_of(&m, t, t->n_pages);
-	s->cursor[VIEW_PAGES] = -m.per_row;
+	if (m.n > h * m.per_row && any_read(t)) {
+		m.held = READ_PAGES;
+		m.n = rank_of(&m, t, t->n_pages);
+	}
+	s->cursor[VIEW_PAGES] += (int64_t)m.held;
 	total = (m.n + m.per_row - 1) / m.per_row;
 	keep = row_to_keep(&m, t, s);
 	if (top > keep)
@@ -208,7 +228,7 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
 
 int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by)
 {
-	const struct map m = { .held = s->cursor[VIEW_PAGES] < 0, .focus = -1 };
+	const struct map m = { .held = (enum held)(s->cursor[VIEW_PAGES] % PAGES_ROW), .focus = -1 };
 	int64_t to = at;
 
 	for (int64_t i = at; by && (i += by < 0 ? -1 : 1) >= 0 && i < t->n_pages;) {

@@ -4,6 +4,9 @@
 
 #include "tui/views.h"
 
+/* cursor[VIEW_PAGES]: so many times the pages that the last drawing put in a row, and which pages it left out. */
+enum { PAGES_ROW = 4 };
+
 bool page_is_free(const struct tl_page *p);
 /* The i-th newest event of its story, from 0; NULL: not kept. */
 const struct tl_page_event *page_story(const struct tl_page *p, int i);
