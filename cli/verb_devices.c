@@ -1,4 +1,4 @@
-/* cutaway devices: what a back end could run on. Thread: main's. */
+/* cutaway devices: what a back end could run on: the processor's instruction sets, and GPUs. Thread: main's. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,18 @@
 
 enum { MOST = 64 };
 
+/* Instruction sets of this processor, best first. */
+static void print_cpu(void)
+{
+	printf("cpu    ");
+	for (const char *const *isa = k_isas(); *isa; isa++)
+		printf(" %s", *isa);
+	printf("\n");
+}
+
 static void print_table(const struct k_device_info *d, int n, const char *why)
 {
+	print_cpu();
 	printf("%-5s  %-32s %10s %5s %10s %7s  %s\n", "index", "name", "memory", "SMs", "capability",
 		   "driver", "usable");
 	for (int i = 0; i < n; i++) {
@@ -33,12 +43,22 @@ static void print_table(const struct k_device_info *d, int n, const char *why)
 		printf("this build has no CUDA kernels: it was made without nvcc\n");
 }
 
+static int n_isas(void)
+{
+	int n = 0;
+
+	while (k_isas()[n])
+		n++;
+	return n;
+}
+
 static int print_json(const struct k_device_info *d, int n, const char *why, struct err *e)
 {
 	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "devices");
 
 	cJSON_AddStringToObject(o, "build", k_cuda_build());
 	cJSON_AddStringToObject(o, "why", why);
+	cJSON_AddItemToObject(o, "cpu", cJSON_CreateStringArray(k_isas(), n_isas()));
 	for (int i = 0; i < n; i++) {
 		cJSON *x = cJSON_CreateObject();
 

@@ -106,8 +106,9 @@ const struct verb verbs[] = {
 	 "status 0 if all requests are equal, 1 if not.",
 	 "cutaway diff --view monday.db tuesday.db", VERB_DIFF, 2, 2, verb_diff,
 	 "FILE"},
-	{"devices", "", "the GPUs that there are, and why one cannot be used",
-	 "Lists the devices of the CUDA driver: number, name, memory, multiprocessors, compute capability "
+	{"devices", "", "instruction sets and GPUs, and why one cannot be used",
+	 "Lists the instruction sets of this processor that there are kernels for, best first (CUTAWAY_ISA=NAME "
+	 "allows none better than NAME), and the devices of the CUDA driver: number, name, memory, multiprocessors, compute capability "
 	 "and driver, whether this build has kernels for it, and if it cannot be used, why. Says for "
 	 "which architectures the build has kernels. Exit status 0 whether or not there are any.",
 	 "cutaway devices --json", VERB_DEVICES, 0, 0, verb_devices, NULL},

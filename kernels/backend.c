@@ -47,12 +47,27 @@ enum { N_ISAS = sizeof all_isas / sizeof *all_isas };
 
 static const struct k_isa *usable[N_ISAS];
 static const char *usable_names[N_ISAS + 1];
+static const char *unknown_limit; /* what CUTAWAY_ISA says, if it names no kernels; or NULL */
+
+/* The best instruction set that the environment allows: CUTAWAY_ISA makes this processor a lesser one. */
+static int first_allowed(void)
+{
+	const char *limit = getenv("CUTAWAY_ISA");
+
+	if (!limit || !*limit)
+		return 0;
+	for (int i = 0; i < N_ISAS; i++)
+		if (!strcmp(all_isas[i]->name, limit))
+			return i;
+	unknown_limit = limit;
+	return 0;
+}
 
 static void find_usable(void)
 {
 	int n = 0;
 
-	for (int i = 0; i < N_ISAS; i++) {
+	for (int i = first_allowed(); i < N_ISAS; i++) {
 		if (all_isas[i]->runs_here()) {
 			usable[n] = all_isas[i];
 			usable_names[n++] = all_isas[i]->name;
@@ -80,6 +95,11 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	}
 	if (!ref && strcmp(backend, "cpu") != 0) {
 		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\", \"ref\", \"cuda\" and \"auto\"", backend);
+		return NULL;
+	}
+	if (unknown_limit) {
+		err_set(e, ERR_USAGE, "CUTAWAY_ISA=%s: there are no such kernels; \"%s\" are the best here, \"%s\" the plainest",
+				unknown_limit, names[0], k_isa_scalar.name);
 		return NULL;
 	}
 	if (ref)

@@ -1,5 +1,8 @@
 /* The plain version of the sampler's passes, and the choice. See draw.h. */
+#include <string.h>
+
 #include "kernels/draw_body.h"
+#include "kernels/isa.h"
 
 const struct k_draw_passes k_draw_scalar = {pass_scale, pass_weigh, pass_contest, pass_wait_ids,
 											pass_arrive_ids};
@@ -7,7 +10,7 @@ const struct k_draw_passes k_draw_scalar = {pass_scale, pass_weigh, pass_contest
 const struct k_draw_passes *k_draw_passes(void)
 {
 #ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	if (strcmp(k_isas()[0], k_isa_scalar.name))
 		return &k_draw_avx2;
 #endif
 	return &k_draw_scalar;

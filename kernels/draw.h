@@ -2,7 +2,7 @@
  * ids.
  *
  * One source, draw_body.h, compiled for each instruction set, so that the bits are equal by
- * construction; k_draw_passes() chooses by the processor. Rows are padded to whole blocks with -Inf
+ * construction; k_draw_passes() chooses as k_isas() does. Rows are padded to whole blocks with -Inf
  * by whoever owns them, and aligned to 64 bytes. Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_DRAW_H
 #define CUTAWAY_KERNELS_DRAW_H

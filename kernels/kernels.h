@@ -350,7 +350,8 @@ int k_devices(struct k_device_info *out, int cap, struct err *e);
 /* For which architectures this program carries kernels: "sm_80 sm_90 compute_90"; "" for none. */
 const char *k_cuda_build(void);
 
-/* NULL-terminated, best first, those that this processor runs. */
+/* NULL-terminated, best first: those that this processor runs, none better than the one that CUTAWAY_ISA
+ * names. k_open refuses a CPU if it names none. */
 const char *const *k_isas(void);
 
 /* Size and layout of a matrix in this back end. k_pack() works in the host's memory: where that is not

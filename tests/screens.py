@@ -22,7 +22,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(ROOT, "tests", "golden")
-PATIENCE = 30  # seconds to wait for a text before a test fails; never a measure of speed
+PATIENCE = 150  # seconds to wait for a text before a test fails; never a measure of speed
 
 
 class Failure(Exception):

@@ -11,7 +11,7 @@ import termios
 import time
 import unicodedata
 
-PATIENCE = float(os.environ.get("PATIENCE", 60))  # seconds to wait for a text before a test fails; never a measure of speed
+PATIENCE = float(os.environ.get("PATIENCE", 150))  # seconds to wait for a text before a test fails; never a measure of speed
 CSI = re.compile(r"\x1b\[([?>=!]?)([\d;:]*)([ -/]*)([@-~])")
 OTHER = re.compile(r"\x1b(?:[()*+].|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])", re.S)
 

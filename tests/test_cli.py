@@ -198,6 +198,28 @@ def test_run():
     check("--raw of nothing: exit 2", status == 2, f"{status} {err}")
 
 
+def test_instruction_sets():
+    """CUTAWAY_ISA makes the processor a lesser one, everywhere, and changes no bit."""
+    out = cutaway("devices")[1].decode()
+    names = re.match(r"cpu +(.*)", out)[1].split()
+    check("devices lists the instruction sets of the processor, the plainest last", names[-1] == "scalar", out)
+    check("and as JSON", json.loads(cutaway("devices", "--json")[1])["cpu"] == names)
+    best = run("--json", "Hello")[1]
+    for i, name in enumerate(names):
+        file = os.path.join(TMP.name, f"isa-{name}.db")
+        env = {"CUTAWAY_ISA": name}
+        status, out, err = tiny("run", "--record", file, "--max-tokens", "12", "--json", "Hello", env=env)
+        with sqlite3.connect(file) as db:
+            used = db.execute("SELECT isa FROM session").fetchone()[0]
+        check(f"CUTAWAY_ISA={name}: the same lines, by {name}", status == 0 and out == best and used == name, (used, err))
+        check("no better one is there", cutaway("devices", env=env)[1].decode().splitlines()[0].split()[1:] == names[i:])
+        if i:
+            status, _, err = run("--isa", names[0], "Hello", env=env)
+            check("nor can it be asked for", status == 2 and names[0] in err, f"{status} {err}")
+    status, _, err = run("Hello", env={"CUTAWAY_ISA": "mmx"})
+    check("CUTAWAY_ISA=mmx is refused by name", status == 2 and "CUTAWAY_ISA=mmx" in err and "scalar" in err, f"{status} {err}")
+
+
 def test_stop():
     text = run("--raw", "--temp", "1.5", "--max-tokens", "60", "--seed", "3", "Hello")[1]
     at = len(text) // 2
@@ -604,8 +626,8 @@ def main():
     if made.returncode:
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
-    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_stop, test_batch,
-                 test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
+    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
+                 test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")

@@ -17,7 +17,13 @@
 #include "tests/chi.h"
 #include "tests/tiny_draft.h"
 
-enum { PROMPT = 48, LENGTH = 5, ANSWERS = 4000, AT_ONCE = 64, BINS = 4096, LEAST = 20 };
+/* The law needs many answers; sanitizers look at the code, for which a few will do. */
+#ifdef __SANITIZE_ADDRESS__
+enum { ANSWERS = 256, IS_LAW = 0 };
+#else
+enum { ANSWERS = 4000, IS_LAW = 1 };
+#endif
+enum { PROMPT = 48, LENGTH = 5, AT_ONCE = 64, BINS = 4096, LEAST = 20 };
 
 struct answers {
 	struct engine *e;
@@ -203,6 +209,8 @@ static void test_sharpness(void **state)
 	static struct answers other;
 
 	(void)state;
+	if (!IS_LAW)
+		skip();
 	draw(&other, "off", ANSWERS, 1.2f);
 	assert_true(most_excess(plain(), &other) < 0);
 	draw(&other, "off", ANSWERS, 1.4f);
@@ -220,14 +228,15 @@ static const char *with(const char *name, const char *path, const char *numbers)
 static void check(const char *spec)
 {
 	static struct answers a;
-	double over;
+	double over = 0;
 
 	draw(&a, spec, ANSWERS, 1.2f);
-	over = most_excess(plain(), &a);
+	if (IS_LAW)
+		over = most_excess(plain(), &a);
 	print_message("%s: %d of %d guesses kept\n", spec, a.n_accepted, a.n_judged);
 	if (over > 0)
 		fail_msg("%s: another distribution, chi-square %.1f beyond its limit", spec, over);
-	assert_true(a.n_accepted > 50);
+	assert_true(a.n_accepted > ANSWERS / 80);
 }
 
 static void test_chosen(void **state)

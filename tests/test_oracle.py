@@ -29,7 +29,7 @@ def check(name, good, more=""):
 
 
 def cutaway(verb, *args, model, stdin=b""):
-    done = subprocess.run([PROGRAM, verb, "--model", model, *args], input=stdin, capture_output=True, timeout=200)
+    done = subprocess.run([PROGRAM, verb, "--model", model, *args], input=stdin, capture_output=True, timeout=3000)
     if done.returncode:
         raise RuntimeError(f"cutaway {verb}: {done.stderr.decode('utf-8', 'replace')}")
     return done.stdout
