@@ -63,7 +63,7 @@ const struct option options[] = {
 	WORD(TEXT, "Answer", "system", "TEXT", ANSWER, system,
 		 "system text (\"\": none; without it: the model's own)"),
 	INT("Answer", "max-tokens", "N", ANSWER | VERB_BENCH, max_tokens, 0, 1 << 20, 1,
-		"most tokens of an answer; 0: until the context is full; bench --spec: 64 without it"),
+		"most tokens of an answer; 0: until the context is full; without it run has 512, bench --spec 64"),
 	WORD(STOP, "Answer", "stop", "TEXT", ANSWER, stop,
 		 "end the answer before TEXT; may be given up to 16 times"),
 	WORD(CHOICE, "Answer", "full", "stop|drop", VERB_CHAT, full,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cycle.h"
 #include "base/text.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
@@ -13,6 +14,8 @@
 #include "cli/run_search.h"
 #include "cli/session.h"
 #include "engine/draft.h"
+
+enum { RUN_TOKENS = 512 }; /* limit of an answer if none is given: nobody watches, and a small model may never end */
 
 static atomic_bool interrupted; /* looked at while the model is opened, too */
 
@@ -37,6 +40,8 @@ struct run {
 	char *held;
 	size_t n_held, cap_held;
 	bool begun, stopped, newline; /* a token, a stop string came; the last byte was a newline */
+	struct cycle cycle;
+	int period; /* tokens that the answer repeats at its end, 0: it does not */
 };
 
 static void on_event(void *arg, const struct event *ev)
@@ -114,6 +119,7 @@ static int emit(struct run *r, struct err *e)
 {
 	for (int i = 0; i < r->n_tokens; i++) {
 		const struct ev_token *t = &r->token[i];
+		r->period = cycle_add(&r->cycle, (int32_t)t->id);
 		struct gguf_text bytes = tokenizer_bytes(r->tokenizer, (int32_t)t->id);
 		if (!r->begun && !r->c->raw)
 			bytes = tokenizer_first_bytes(r->tokenizer, (int32_t)t->id);
@@ -139,6 +145,20 @@ static void emit_rest(struct run *r)
 		putchar('\n');
 }
 
+/* What a reader of the answer would wonder about. */
+static void explain_end(const struct run *r)
+{
+	if (r->reason == EV_FINISH_context)
+		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
+	if (r->reason == EV_FINISH_length && !cli_given(r->c, "max-tokens"))
+		fprintf(stderr, "cutaway: the answer stops at %d tokens: --max-tokens N changes that (0: until the "
+						"context is full)\n", r->c->max_tokens);
+	if (r->period)
+		fprintf(stderr, "cutaway: the answer ends in a loop: its last %lld tokens repeat %d token%s%s\n",
+				(long long)(r->cycle.run[r->period] + r->period), r->period, r->period == 1 ? "" : "s",
+				r->c->params.temperature > 0 ? "" : "; greedy decoding often does, --temp 0.7 draws");
+}
+
 /* How an answer that ended is told. */
 static int judge(const struct run *r, struct err *e)
 {
@@ -147,8 +167,7 @@ static int judge(const struct run *r, struct err *e)
 	if (r->reason == EV_FINISH_failed)
 		return err_set(e, ERR_INPUT,
 					   "the arithmetic gave a NaN: the weights are damaged, or made so");
-	if (r->reason == EV_FINISH_context)
-		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
+	explain_end(r);
 	if (interrupted && !e->code)
 		e->code = ERR_INTERRUPTED;
 	return e->code ? -1 : 0;
@@ -180,7 +199,7 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 int verb_run(const struct cli *c, struct err *e)
 {
 	struct cli own = *c;
-	struct run r = {.c = c, .terminal = isatty(STDOUT_FILENO), .newline = true};
+	struct run r = {.c = &own, .terminal = isatty(STDOUT_FILENO), .newline = true};
 	struct session s = {0};
 	char *read = NULL;
 	int32_t *ids = NULL;
@@ -188,6 +207,8 @@ int verb_run(const struct cli *c, struct err *e)
 	const char *text = c->operand[0];
 	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	own.engine.abandon = &interrupted;
+	if (!cli_given(c, "max-tokens"))
+		own.max_tokens = RUN_TOKENS;
 	if (c->batch) {
 		sigaction(SIGINT, &action, NULL);
 		return batch_run(&own, &interrupted, e);
@@ -215,13 +236,13 @@ int verb_run(const struct cli *c, struct err *e)
 		.kind = EV_REQUEST_KIND_run,
 		.ids = ids,
 		.n_ids = (int32_t)n_ids,
-		.max_tokens = c->max_tokens,
+		.max_tokens = own.max_tokens,
 		.params = c->params,
 		.text = text,
 		.stop = c->stop[0] ? c->stop : NULL,
 	};
 	if (run_search_wanted(c))
-		run_search(c, s.engine, &q, &interrupted, e);
+		run_search(&own, s.engine, &q, &interrupted, e);
 	else
 		answer(&r, s.engine, &q, e);
 out:

@@ -25,7 +25,7 @@ const struct verb verbs[] = {
 	 "a line of JSON, in the order in which they end: line (from 1), finish (end, length, stop, context "
 	 "or refused), prompt and ids (token ids) and text. Line n draws with sample n - 1, so an answer "
 	 "depends on its own line alone.",
-	 "cutaway run --greedy 'What is the capital of France?'", VERB_RUN, 0, 1, verb_run, NULL},
+	 "cutaway run --greedy 'List the first five prime numbers.'", VERB_RUN, 0, 1, verb_run, NULL},
 	{"replay", "[FILE]", "play a recording on the same screens, no model needed",
 	 "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE the newest "
 	 "recording. With --follow "

@@ -1,4 +1,4 @@
-/* base/: paths after XDG, the remembered SHA-256, the clock. */
+/* base/: repeated text, paths after XDG, the remembered SHA-256, the clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/cycle.h"
 #include "base/paths.h"
 #include "base/sha256.h"
 
@@ -243,13 +244,29 @@ static void test_clock(void **state)
 	}
 }
 
+/* What `period` tokens repeat is told from the least length on and until it ends; what does not repeat never is. */
+static void test_cycle(void **state)
+{
+	(void)state;
+	for (int period = 1; period <= CYCLE_MAX; period++) {
+		int least = period * CYCLE_TIMES > CYCLE_LEAST ? period * CYCLE_TIMES : CYCLE_LEAST;
+		struct cycle c = {0};
+
+		for (int i = 0; i < 100; i++)
+			assert_int_equal(cycle_add(&c, 1000 + i), 0);
+		for (int i = 0; i < 3 * least; i++)
+			assert_int_equal(cycle_add(&c, i % period), i >= period + least - 1 ? period : 0);
+		assert_int_equal(cycle_add(&c, -1), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_paths),	   cmocka_unit_test(test_path_in_the_way),
 		cmocka_unit_test(test_recordings), cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_remembered), cmocka_unit_test(test_broken_memory),
-		cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_clock),	   cmocka_unit_test(test_cycle),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -220,6 +220,24 @@ def test_instruction_sets():
     check("CUTAWAY_ISA=mmx is refused by name", status == 2 and "CUTAWAY_ISA=mmx" in err and "scalar" in err, f"{status} {err}")
 
 
+def test_limit():
+    """Nobody watches a run: it has a limit, and says what a reader of its answer would wonder about."""
+    long = os.path.join(TMP.name, "long.gguf")
+    subprocess.run([os.path.join(ROOT, "build/tests/mktiny"), "--ctx", "1024", long], check=True)
+    args = ("run", "--model", long, "--no-record", "--json", "--greedy", "--raw", "some words")
+    status, out, err = cutaway(*args)
+    check("without --max-tokens an answer ends at 512 tokens, and that is said",
+          status == 0 and len(lines(out)) == 512 and "stops at 512 tokens: --max-tokens" in err, (len(lines(out)), err))
+    err = cutaway(*args, "--max-tokens", "20")[2]
+    check("who sets the limit is told nothing", not err, err)
+    status, out, err = cutaway("run", "--no-record", "--json", "--greedy", "--max-tokens", "60",
+                               "What is the capital of France?", cwd=ROOT)
+    ids = [row["id"] for row in lines(out)]
+    period = next((p for p in range(1, 15) if ids[-32:] == ids[-32 - p:-p]), 0)
+    check("greedy text that goes in a loop is told, with how many tokens it repeats",
+          status == 0 and period and f"repeat {period} token" in err and "--temp" in err, (period, err))
+
+
 def test_stop():
     text = run("--raw", "--temp", "1.5", "--max-tokens", "60", "--seed", "3", "Hello")[1]
     at = len(text) // 2
@@ -627,7 +645,7 @@ def main():
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
     for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
-                 test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
+                 test_limit, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()
     print(f"1..{count}")
