@@ -99,7 +99,7 @@ const struct option options[] = {
 	INT("Engine", "prefill-chunk", "N", ANSWER | VERB_WHATIF, engine.prefill_chunk, 0, 1 << 20, 1,
 		"most prompt tokens of one request in a step; 0: whole prompts"),
 	INT("Engine", "budget", "N", ANSWER | VERB_WHATIF, engine.budget, 1, 4096, 1,
-		"most tokens computed in a step"),
+		"most tokens computed in a step (vLLM: max_num_batched_tokens)"),
 	FLAG("Engine", "no-prefix-cache", ANSWER, no_prefix_cache,
 		 "compute every prompt from its first token"),
 	WORD(CHOICE, "Engine", "evict", "lru|fifo|lfu", ANSWER | VERB_WHATIF, engine.evict,

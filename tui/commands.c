@@ -60,7 +60,7 @@ const struct command commands[] = {
 	  0, 0, "page-size", "16|32|64", 0, LIVE },
 	{ "prefill-chunk", "N", "most prompt tokens of one request in a step; 0: whole", COMMAND_ENGINE, 0, 0,
 	  0, "prefill-chunk", "0|32|128", 0, LIVE },
-	{ "budget", "N", "most rows in one step, of all requests", COMMAND_ENGINE, 0, 0, 0, "budget",
+	{ "budget", "N", "most rows in one step, of all requests (vLLM: max_num_batched_tokens)", COMMAND_ENGINE, 0, 0, 0, "budget",
 	  "64|256|512", 0, LIVE },
 	{ "prefix-cache", "on|off", "whether pages of old prompts are found again", COMMAND_ENGINE, 0, 0, 0,
 	  "prefix-cache", "on|off", 0, LIVE },
