@@ -67,6 +67,25 @@ static void ends_are_told(void **state)
 	}
 }
 
+/* What a greedy answer of a small model often comes to is said while it runs, and no longer when it goes on. */
+static void loops_are_told(void **state)
+{
+	struct said d;
+	int32_t la;
+
+	(void)state;
+	say_begin(&d, "q");
+	la = (int32_t)d.pos;
+	say_token(&d, "la ");
+	say_token(&d, "le ");
+	for (int i = 0; i < 40; i++)
+		say_again(&d, la + i % 2);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens", true);
+	say_token(&d, "fin");
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop", false);
+	timeline_free(&d.t);
+}
+
 static void chat_follows_and_scrolls(void **state)
 {
 	struct view_state s = fresh;
@@ -141,6 +160,7 @@ int main(void)
 		cmocka_unit_test(characters_over_two_tokens),
 		cmocka_unit_test(words_wrap),
 		cmocka_unit_test(ends_are_told),
+		cmocka_unit_test(loops_are_told),
 		cmocka_unit_test(chat_follows_and_scrolls),
 		cmocka_unit_test(cursor_walks_over_tokens),
 		cmocka_unit_test(background_is_counted_not_shown),

@@ -92,9 +92,17 @@ void say_token(struct said *d, const char *bytes)
 	ev_init(&ev, EV_vocab);
 	ev.u.vocab = (struct ev_vocab){ d->pos, { bytes, strlen(bytes) }, 0 };
 	say_event(d, &ev);
+	say_again(d, (int32_t)d->pos);
+}
+
+void say_again(struct said *d, int32_t id)
+{
+	struct event ev;
+
 	ev_init(&ev, EV_token);
 	ev.u.token.request = 1;
-	ev.u.token.step = ev.u.token.pos = ev.u.token.id = d->pos++;
+	ev.u.token.id = id;
+	ev.u.token.step = ev.u.token.pos = d->pos++;
 	ev.u.token.source = EV_SOURCE_plain;
 	say_event(d, &ev);
 }

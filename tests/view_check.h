@@ -22,6 +22,7 @@ struct said { /* a conversation of one answer; ids and positions count up from 0
 void say_begin(struct said *d, const char *text);
 void say_event(struct said *d, struct event *ev);
 void say_token(struct said *d, const char *bytes);
+void say_again(struct said *d, int32_t id); /* a token that was said before */
 void say_finish(struct said *d, enum ev_code_finish reason, const char *why /* or NULL */);
 
 #endif

@@ -327,6 +327,8 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t p
 int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
 /* The token as it was drawn; NULL: it belongs to a prompt. */
 const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos);
+/* Tokens of the loop that the answer goes in at its end (base/cycle.h), 0: in none. */
+int timeline_period(const struct tl_request *r);
 /* A fork from within an answer: it belongs to the turn of the request it was forked from. */
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cycle.h"
 #include "tui/timeline_fold.h"
 
 /* Of the step that is open: drafts may come before or after the token at their position. */
@@ -182,4 +183,15 @@ bool tl_fold_window(struct timeline *t, const struct ev_window *e)
 		add_ids(t, e->entered, (size_t)(w.n_entered * gram)))
 		t->window[t->n_windows++] = w;
 	return true;
+}
+
+int timeline_period(const struct tl_request *r)
+{
+	const int32_t look = CYCLE_MAX * (CYCLE_TIMES + 1);
+	struct cycle c = { 0 };
+	int period = 0;
+
+	for (int32_t i = r->n_tokens > look ? r->n_tokens - look : 0; i < r->n_tokens; i++)
+		period = cycle_add(&c, r->token[i].id);
+	return period;
 }

@@ -74,10 +74,11 @@ static int32_t answer_begin(const struct timeline *t, const struct tl_request *r
 static void end_words(struct turn *n, const struct tl_request *r)
 {
 	const char *why = r->finish_why ? r->finish_why : "";
-	const char *words = NULL;
-	char limit[VIEW_NUM + 32], n_tokens[VIEW_NUM];
+	const char *words = "";
+	char limit[VIEW_NUM + 32], count[VIEW_NUM];
 
-	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", view_count(n_tokens, r->n_prompt + r->n_tokens - answer_begin(n->t, r)));
+	view_count(count, r->n_prompt + r->n_tokens - answer_begin(n->t, r));
+	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", count);
 	switch (r->finish.reason) {
 	case EV_FINISH_length: words = limit; break;
 	case EV_FINISH_stop: words = "stop string"; break;
@@ -85,10 +86,19 @@ static void end_words(struct turn *n, const struct tl_request *r)
 	case EV_FINISH_cancelled: words = "stopped by you"; break;
 	case EV_FINISH_refused: words = "refused"; break;
 	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
-	default: break;
 	}
-	if (words)
-		snprintf(n->after, sizeof n->after, "%s%s%s", words, *why ? ": " : "", why);
+	snprintf(n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
+}
+
+/* What a small model's greedy answer often comes to. */
+static void loop_words(struct turn *n, const struct tl_request *r)
+{
+	const int period = timeline_period(r);
+	const size_t used = strlen(n->after);
+
+	if (period)
+		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s", used ? " · " : "",
+				 period, period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
 }
 
 static bool has_free_slot(const struct timeline *t)
@@ -114,6 +124,7 @@ static void state_words(struct turn *n, const struct tl_request *r)
 		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
 				 view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
 				 view_count(of, r->n_prompt));
+	loop_words(n, r);
 }
 
 /* How many forks of the same question stand together from r on. */
