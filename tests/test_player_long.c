@@ -17,6 +17,7 @@
 
 #include "engine/search.h"
 #include "tests/tiny.h"
+#include "trace/keyframe_pack.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
 #include "tui/player.h"
@@ -262,9 +263,32 @@ static void memory_is_bounded(void **unused)
 	assert_true(most_requests < 4 * TL_REQUESTS);
 }
 
+/* Keyframes of format 1 had 64 more counters after the others; recordings have them. */
+static void keyframes_of_the_first_format_are_read(void **unused)
+{
+	enum { COUNTS = sizeof(struct key_counts) / sizeof(int64_t), MORE = 64 };
+	struct keyframe key = { .counts = { .step = 300, .seq = 70000, .n_tokens = 900, .page_size = 16 } }, again;
+	unsigned char old[512] = { 2 }; /* 1, as a zigzag number */
+	struct key_buf b = { 0 };
+	size_t at = 1;
+
+	(void)unused;
+	key_pack_state(&b, &key);
+	for (int n = 0; n < COUNTS; n++)
+		while (((const unsigned char *)b.data)[at++] & 0x80)
+			;
+	memcpy(old + 1, (const unsigned char *)b.data + 1, at - 1);
+	memcpy(old + at + MORE, (const unsigned char *)b.data + at, b.size - at);
+	assert_int_equal(keyframe_unpack(&again, (struct ev_span){ old, b.size + MORE }), 0);
+	assert_memory_equal(&again.counts, &key.counts, sizeof key.counts);
+	keyframe_free(&again);
+	free(b.data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keyframes_of_the_first_format_are_read),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_step_from_any_other),
 		cmocka_unit_test(old_files_too),
