@@ -71,14 +71,15 @@ static int print_best(const struct cli *c, const struct tokenizer *t, const stru
 	return 0;
 }
 
-static void tell(const char *method, const struct search_view *v, int64_t steps)
+static void tell(const char *method, bool judged, const struct search_view *v, int64_t steps)
 {
 	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
 
 	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers, v->n_answers == 1 ? "" : "s",
 			(long long)steps);
 	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
-		fprintf(stderr, "%s%.4g", i ? ", " : "; scores ", v->answer[i].score);
+		fprintf(stderr, "%s%.4g", i ? ", " : judged ? "; the command's scores " : "; log-probability by length ",
+				v->answer[i].score);
 	fprintf(stderr, "%s\n", v->n_answers > 5 ? ", …" : "");
 	fprintf(stderr, "cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
 			v->most_pages, v->most_unshared, saved);
@@ -140,7 +141,7 @@ int run_search(const struct cli *c, struct engine *engine, const struct engine_r
 	if (search < 0)
 		return -1;
 	if (!run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
-		tell(method, &v, engine_steps(engine) - from);
+		tell(method, c->score != NULL, &v, engine_steps(engine) - from);
 		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s", v.n_answers ? "" : " before there was an answer") : 0;
 	}
 	engine_search_close(engine, search);
