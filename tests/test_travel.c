@@ -5,6 +5,7 @@
 #include "engine/gguf.h"
 #include "tests/tiny.h"
 #include "tui/travel.h"
+#include "tui/view_util.h"
 
 static void rewind_to(struct script *k, int64_t id, int had, int kept)
 {
@@ -108,6 +109,51 @@ static void who_goes_on_from_where(void **state)
 	assert_int_equal(r->stem.pos, 6);
 	forked(&k, 4, 0, 0, again, 4); /* asks the same: it goes on from nothing */
 	assert_int_equal(timeline_request(&k.t, 4)->stem.request, 0);
+	timeline_free(&k.t);
+}
+
+static void end_all(struct script *k, int64_t n)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_finish);
+	for (int64_t id = 1; id <= n; id++) {
+		ev.u.finish = (struct ev_finish){ .request = id, .reason = EV_FINISH_stop };
+		tell(k, &ev);
+	}
+}
+
+static void shown_are(const struct timeline *t, int64_t branch, const bool *want, int left)
+{
+	const struct view_state s = { .branch = branch, .token = -1 };
+	int n_left;
+	bool *shown = view_shown(t, &s, &n_left);
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		assert_int_equal(shown[i], want[i]);
+	assert_int_equal(n_left, left);
+	free(shown);
+}
+
+/* What follows an answer that was left, or another conversation, is not what the model goes on from. */
+static void no_more_is_shown_than_the_conversation_stands_on(void **state)
+{
+	static const int ask[] = { SYS, SYSTEM, LINE, SKY }, other[] = { SYS, SYSTEM, LINE, SEA };
+	static const int fork[] = { SYS, SYSTEM, LINE, SKY, BLUE, BLUE };
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, 0);
+	forked(&k, 1, 0, 0, ask, 4);
+	forked(&k, 2, 0, 0, ask, 4); /* asked again */
+	for (int i = 0; i < 2; i++)
+		token(&k, i + 1, 2, 4 + i, BLUE, EV_SOURCE_plain);
+	forked(&k, 3, 2, 6, fork, 6);
+	forked(&k, 4, 0, 0, other, 4); /* a new conversation */
+	end_all(&k, 4);
+	shown_are(&k.t, 1, (bool[]){ true, true, false, false }, 2);
+	shown_are(&k.t, 3, (bool[]){ true, false, true, false }, 2); /* which shows what it has of 2 */
+	shown_are(&k.t, 4, (bool[]){ true, true, true, true }, 0);
 	timeline_free(&k.t);
 }
 
@@ -246,6 +292,7 @@ int main(void)
 		cmocka_unit_test(what_is_left_stays_as_a_branch), cmocka_unit_test(who_goes_on_from_where),
 		cmocka_unit_test(where_a_command_goes_to),		  cmocka_unit_test(which_token_is_meant),
 		cmocka_unit_test(what_changed),
+		cmocka_unit_test(no_more_is_shown_than_the_conversation_stands_on),
 	};
 
 	return cmocka_run_group_tests_name("travel", tests, NULL, NULL);

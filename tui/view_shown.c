@@ -1,17 +1,17 @@
 /* Which requests the chat shows, now that a session has branches. See view_util.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tui/view_util.h"
 
-/* The first request of each one's conversation. */
-static void find_roots(const struct timeline *t, int64_t *root)
+/* The first request of its conversation. */
+static const struct tl_request *root_of(const struct timeline *t, const struct tl_request *r)
 {
-	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_request *r = &t->request[i];
-		const struct tl_request *from = timeline_request(t, r->stem.request);
+	const struct tl_request *from;
 
-		root[i] = from && from < r ? root[from - t->request] : r->id;
-	}
+	while (r && (from = timeline_request(t, r->stem.request)) && from < r)
+		r = from;
+	return r;
 }
 
 /* From the active request back, turn by turn. */
@@ -25,7 +25,8 @@ static void mark_path(const struct timeline *t, const struct tl_request *active,
 static bool beside(const struct timeline *t, const struct tl_request *a, const struct tl_request *b)
 {
 	return a->n_prompt == b->n_prompt && a->stem.request == b->stem.request && a->stem.future == b->stem.future &&
-		   a->stem.pos == b->stem.pos && !timeline_within_answer(t, a) && !timeline_within_answer(t, b);
+		   a->stem.pos == b->stem.pos && !timeline_within_answer(t, a) && !timeline_within_answer(t, b) &&
+		   (!a->n_prompt || !memcmp(a->prompt, b->prompt, (size_t)a->n_prompt * sizeof *a->prompt));
 }
 
 static bool beside_path(const struct timeline *t, const struct tl_request *r, const bool *on_path)
@@ -36,29 +37,26 @@ static bool beside_path(const struct timeline *t, const struct tl_request *r, co
 	return false;
 }
 
+/* The conversation as it stands, the conversations before it, and what runs. What began later, elsewhere, was left. */
 bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left)
 {
 	const struct view_state newest = { .branch = s->branch, .token = -1 };
-	const struct tl_request *active = view_request(t, &newest);
+	const struct tl_request *active = view_request(t, &newest), *root = root_of(t, active);
 	size_t n = (size_t)t->n_requests + 1;
-	int64_t *root = malloc(n * sizeof *root);
 	bool *shown = calloc(n, sizeof *shown), *on_path = calloc(n, sizeof *on_path);
 
 	*n_left = 0;
-	if (root && shown && on_path) {
-		find_roots(t, root);
+	if (shown && on_path) {
 		mark_path(t, active, on_path);
 		for (int32_t i = 0; i < t->n_requests; i++) {
 			const struct tl_request *r = &t->request[i];
 
 			if (!view_is_chat(r))
 				continue;
-			shown[i] = on_path[i] || !r->finished || root[i] != root[active - t->request] ||
-					   beside_path(t, r, on_path);
+			shown[i] = on_path[i] || !r->finished || r < root || beside_path(t, r, on_path);
 			*n_left += !shown[i];
 		}
 	}
-	free(root);
 	free(on_path);
 	return shown;
 }
