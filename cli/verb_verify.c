@@ -79,6 +79,11 @@ static void on_progress(void *arg, int64_t rows, int64_t all, const char *what)
 
 /* ---- a request ---- */
 
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static const char *verdict(const struct verify_result *v)
 {
 	if (v->first.what != VERIFY_NOTHING)
@@ -108,8 +113,9 @@ static void print_result(const struct report *r, const struct verify_result *v)
 	const char *note = note_of(v);
 	char text[300];
 
-	printf("%-7s request %lld  %-5s %6lld rows, %lld draws", verdict(v), (long long)q->number,
-		   ev_code_name("request_kind", q->kind), (long long)v->rows, (long long)v->draws);
+	printf("%-7s request %lld  %-5s %6lld row%s, %lld draw%s", verdict(v), (long long)q->number,
+		   ev_code_name("request_kind", q->kind), (long long)v->rows, plural(v->rows), (long long)v->draws,
+		   plural(v->draws));
 	if (v->unjudged)
 		printf(", %lld drawn by rejection or chosen by a search (hash alone)", (long long)v->unjudged);
 	if (q->n_takes > 1)
@@ -181,10 +187,11 @@ static void print_summary(const struct report *r, const struct verify_summary *s
 		verify_explain(r->h, s, stdout);
 		return;
 	}
-	printf("%s: %lld rows of %d requests, %lld draws, on %s %s, %d threads: %.2f s (the recording's steps took "
+	printf("%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the recording's steps took "
 		   "%.2f s)\n",
-		   e->code ? "what is there is equal" : "all equal", (long long)s->rows, s->n_requests,
-		   (long long)s->draws, s->backend, s->isa, s->threads, s->seconds, s->recorded_seconds);
+		   e->code ? "what is there is equal" : "all equal", (long long)s->rows, plural(s->rows), s->n_requests,
+		   plural(s->n_requests), (long long)s->draws, plural(s->draws), s->backend, s->isa, s->threads,
+		   plural(s->threads), s->seconds, s->recorded_seconds);
 }
 
 static void add_bisect(cJSON *o, const struct bisect *b)

@@ -436,8 +436,9 @@ def test_verify():
     path = os.path.join(TMP.name, "verified.db")
     tiny("run", "--raw", "--temp", "0.9", "--seed", "5", "--max-tokens", "30", "--record", path, "to verify")
     status, out, err = cutaway("verify", path)
-    check("verify: all equal, exit 0", status == 0 and out.startswith(b"ok      request 1") and b"all equal: 30 rows" in
-          out and not err, f"{out} {err}")
+    check("verify: all equal, exit 0", status == 0 and out.startswith(b"ok      request 1") and
+          b"all equal: 30 rows of 1 request, 30 draws" in out and not err, f"{out} {err}")
+    check("verify of one step counts one as one", b" 1 row, 1 draw\n" in cutaway("verify", path, "--range", "3")[1])
     status, out, err = cutaway("verify", path, "--backend", "ref", "--range", "3:9", "--json")
     report = json.loads(out or "{}")
     check("verify --json, of steps, by ref", status == 0 and report["equal"] and report["rows"] == 7 and

@@ -150,6 +150,20 @@ static void a_beam_runs(void **state)
 	timeline_free(&k.t);
 }
 
+/* It is worth the best answer that came of it, and its tokens are that answer's; it runs nevertheless. */
+static void a_beam_that_answered_runs_on(void **state)
+{
+	(void)state;
+	two_beams();
+	assert_shows(&view_search, &k.t, &k.s, 120, 30, "answered, runs on", false);
+	node(EV_SEARCH_answer, 5, 2, 1, -1, 4, -1, -2.4, -1.2);
+	says(2, 5, 3, SEA, 0.9);
+	says(2, 6, 4, SEA, 0.9);
+	shows("1 run", true);
+	assert_shows(&view_search, &k.t, &k.s, 120, 30, "answered, runs on", true);
+	timeline_free(&k.t);
+}
+
 static void a_beam_wins(void **state)
 {
 	const struct tl_search *s;
@@ -433,7 +447,7 @@ static void any_stream_is_drawn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_beam_runs),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
+		cmocka_unit_test(a_beam_runs), cmocka_unit_test(a_beam_that_answered_runs_on),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
 		cmocka_unit_test(the_first_simulation_may_win), cmocka_unit_test(scores_are_in_order),
 		cmocka_unit_test(a_taken_token_says_why_it_has_no_race),
 		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),

@@ -167,7 +167,7 @@ static const char *state_words(char *out, size_t cap, const struct tl_search *s,
 	else if (k->state == TL_NODE_ENDED)
 		snprintf(out, cap, k->n_answers ? "ended" : search_waits(s, k) ? "waits for a score" : "stopped");
 	else
-		snprintf(out, cap, s->over ? "" : "runs");
+		snprintf(out, cap, "%s", s->over ? "" : k->n_answers ? "answered, runs on" : "runs");
 	return out;
 }
 
