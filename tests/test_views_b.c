@@ -87,8 +87,15 @@ static void speculation_counts_begin_with_the_setting(void **state)
 	batch(&k, 4, 1, EV_WORK_verify, 8, 2);
 	step(&k, 4, 1000, 0, 2);
 	screen = drawn(&k, &view_speculation, 100, 6);
-	has(screen, "skip 20 layers · 2.00 tokens a step (mean accepted length 1.00 + 1) · 1 steps");
+	has(screen, "skip 20 layers · 2.00 tokens a step (mean accepted length 1.00 + 1) · 1 step");
 	has(screen, "accepted  1 █ 100 %\n");
+	request(&k, 2, "second", 3, SKY, 4);
+	token(&k, 5, 1, 11, SEA, EV_SOURCE_plain);
+	token(&k, 5, 2, 4, SEA, EV_SOURCE_plain);
+	batch(&k, 5, 1, EV_WORK_decode, 10, 1);
+	batch(&k, 5, 2, EV_WORK_decode, 3, 1);
+	step(&k, 5, 1000, 0, 2);
+	has(drawn(&k, &view_speculation, 100, 6), "skip 20 layers · 1.33 tokens a step (mean accepted length 0.33 + 1) · 3 steps");
 	timeline_free(&k.t);
 }
 

@@ -438,7 +438,6 @@ struct tl_speculation timeline_speculation(const struct timeline *t)
 
 		if (s->s.prefill_rows)
 			continue;
-		out.steps++;
 		out.tokens += s->s.tokens;
 		out.members += s->n_batch;
 		count_drafts(&out, t->draft + s->draft_at, s->n_draft);

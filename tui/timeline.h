@@ -342,7 +342,7 @@ double timeline_roof(const struct timeline *t);
 /* What speculation gave under the newest setting of drafter and rule: a fold of the newest TL_WINDOW steps, without those
  * before that setting and those with rows of prompts. Several guesses for one position are one chance to be right. */
 struct tl_speculation {
-	int64_t steps, tokens, members;                   /* members: requests in those steps, each once a step */
+	int64_t tokens, members;                          /* members: requests in those steps, each once a step */
 	int64_t verified[TL_PLACES], accepted[TL_PLACES]; /* by tokens ahead, from 0; after those before it were accepted */
 };
 struct tl_speculation timeline_speculation(const struct timeline *t);

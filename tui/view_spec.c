@@ -120,7 +120,8 @@ static void figure_of(const struct timeline *t, bool brief, char *out, size_t ca
 	n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
 	if (!brief)
 		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
-	snprintf(out + n, cap - (size_t)n, brief ? ", %lld steps" : " · %lld steps", (long long)u.steps);
+	snprintf(out + n, cap - (size_t)n, "%s%lld step%s", brief ? ", " : " · ", (long long)u.members,
+			 u.members == 1 ? "" : "s");
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
@@ -251,8 +252,8 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
 
 	put_drafter(t, name, sizeof name);
-	view_put(p, 0, y++, INK_DIM, "acceptance rate at position n, those before it accepted: %s, %lld steps, all requests",
-			 name, (long long)u.steps);
+	view_put(p, 0, y++, INK_DIM, "acceptance rate at position n, those before it accepted: %s, %lld step%s, all requests",
+			 name, (long long)u.members, u.members == 1 ? "" : "s");
 	for (int i = 0; i < n; i++, y++) {
 		double share = acceptance(&u, i);
 		struct pen in = *p;
@@ -488,7 +489,8 @@ const struct view view_speculation = {
 		"before: NAME: the line is of a drafter or setting that was on before.\n"
 		"\n"
 		"The numbers are of the drafter and rule in the head since they were set, over the last 256 steps at most, "
-		"without steps that also computed a prompt, of all requests. Tokens a step is the mean accepted length + 1: "
+		"without steps that also computed a prompt, of all requests: a step of a batch counts for each request in it. "
+		"Tokens a step is the mean accepted length + 1: "
 		"also without a guess a step gives one. accepted 1 2 3 …: the acceptance rate at that position, of the "
 		"guesses before which all others were accepted (so it is conditional).\n"
 		"\n"
