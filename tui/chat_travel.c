@@ -335,7 +335,7 @@ static int stand_at(struct app *a, const struct timeline *from, struct tl_stem b
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;
-	app_say(a, SAY_INFO, "the conversation stands behind position %d of request %s: say what comes next, or /undo",
+	app_say(a, SAY_INFO, "the conversation stands after position %d of request %s: say what comes next, or /undo",
 			b.pos - 1, view_label(b.request).text);
 	return 0;
 }
@@ -465,6 +465,8 @@ static int focused(struct app *a, struct travel_from *out, struct err *e)
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
 
+	if (c->search.running) /* its answer is none of the conversation yet, and the turn before is not meant */
+		return err_set(e, ERR_USAGE, "a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
 	stand_still(a);
 	r = view_request(app_timeline(a), &a->state);
 	if (!r || !view_is_chat(r))
