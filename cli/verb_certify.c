@@ -322,7 +322,7 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 		return status;
 	}
 	if (c->engine.model)
-		return err_set(e, ERR_USAGE, "certify: name the models behind the verb or with --model, not both");
+		return err_set(e, ERR_USAGE, "certify: name the models after the verb or with --model, not both");
 	for (int i = 0; i < c->n_operands; i++)
 		if (certify_model(c, c->operand[i], seconds / c->n_operands, all, e))
 			return -1;

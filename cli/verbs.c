@@ -101,7 +101,7 @@ const struct verb verbs[] = {
 	 "Lays the requests of two recordings side by side, matched by prompt and order. Of each pair that "
 	 "parts: the first token that differs and its cause (the logits, a setting of the draw, a token that "
 	 "the user put there, the prompt, the end of one), what each drew there, and how far they go apart "
-	 "behind it. --view shows both texts in columns: n and N go to the next and previous difference, [ "
+	 "after it. --view shows both texts in columns: n and N go to the next and previous difference, [ "
 	 "and ] to other requests, q quits. --deep loads the model and gives the divergence exactly. Exit "
 	 "status 0 if all requests are equal, 1 if not.",
 	 "cutaway diff --view monday.db tuesday.db", VERB_DIFF, 2, 2, verb_diff,

@@ -187,7 +187,7 @@ static void print_pair(struct diff *d, const struct diff_pair *p, FILE *out)
 	if (p->cause != DIFF_SETTING && p->cause != DIFF_LENGTH && p->settings[0])
 		fprintf(out, "      settings differ too: %s\n", p->settings);
 	print_distance(&p->before, "up to there", out);
-	print_distance(&p->after, "behind it, each after its own text", out);
+	print_distance(&p->after, "after it, each with its own text", out);
 }
 
 void diff_print(struct diff *d, FILE *out)

@@ -120,7 +120,7 @@ static void explain_id(const struct history *h, const struct verify_summary *sum
 	if (sum->drawn_fits == 1)
 		fprintf(out, "with the token drawn here, the next row's hash is the recorded one: the token in the file was changed\n");
 	else if (sum->drawn_fits == 0)
-		fprintf(out, "the rows behind it go on from the file's token: its settings were changed, or it was drawn otherwise\n");
+		fprintf(out, "the rows after it go on from the file's token: its settings were changed, or it was drawn otherwise\n");
 	print_recorder(h, out);
 }
 

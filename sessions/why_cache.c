@@ -155,7 +155,7 @@ static void say_needed(struct why *w, const struct miss *m)
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
 	if (m->closest && m->shared / m->size < whole && m->shared % m->size && m->shared < m->n_ids)
-		why_say(w, "  it fills %lld whole pages; the %lld tokens behind them lie in a page that also holds "
+		why_say(w, "  it fills %lld whole pages; the %lld tokens after them lie in a page that also holds "
 				   "others, and a page is shared whole or not at all",
 				(long long)(m->shared / m->size), (long long)(m->shared % m->size));
 	if (missing > 0)

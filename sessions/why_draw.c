@@ -144,7 +144,7 @@ static void say_source(struct why *w, const struct drawn *t)
 				(long long)t->pos);
 		break;
 	case EV_SOURCE_bonus:
-		why_say(w, "  it came for nothing: behind a draft that was kept whole");
+		why_say(w, "  it came for nothing: after a draft that was kept whole");
 		break;
 	default:
 		break;

@@ -133,7 +133,7 @@ static void say_queue(struct why *w, const struct wait *t)
 	why_say(w, "  when it came: %lld of %lld slots were taken, %lld requests were in the queue before it",
 			(long long)running, (long long)slots, (long long)ahead);
 	if (ahead)
-		why_say(w, "  what it waited for: its turn, behind those; %lld requests ended meanwhile%s",
+		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
 				(long long)n_ended, ended ? ", the last of them made room for it" : "");
 	else if (slots && running >= slots && ended)
 		why_say(w, "  what it waited for: a slot; request %lld ended and made room", (long long)ended);

@@ -71,11 +71,11 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 		return print(a, text, e);
 	case ACT_BREAK:
 		rc = breaks_break(a->breaks, text, &say, e);
-		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds behind a step with %s");
+		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds after a step with %s");
 		break;
 	case ACT_TBREAK:
 		rc = breaks_break_once(a->breaks, text, e);
-		rc = show_or_say(a, "breakpoints", NULL, rc, text, "breakpoint set, for once: it holds behind a step with %s");
+		rc = show_or_say(a, "breakpoints", NULL, rc, text, "breakpoint set, for once: it holds after a step with %s");
 		break;
 	case ACT_WATCH:
 		rc = breaks_watch(a->breaks, text, &say, e);
@@ -122,7 +122,7 @@ void app_breaks_work(struct app *a)
 	int64_t step = breaks_stopped(a->breaks, why, sizeof why);
 
 	if (step) {
-		app_say(a, SAY_INFO, "stopped behind step %lld: %s", (long long)step, why);
+		app_say(a, SAY_INFO, "stopped after step %lld: %s", (long long)step, why);
 		a->dirty = true;
 	}
 	take_search(a);

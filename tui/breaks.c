@@ -248,7 +248,7 @@ static void list(struct breaks *b, bool watch, char **say)
 	unlock_both(b);
 	if (!n)
 		fputs(watch ? "no watches: /watch NAME EXPRESSION shows a number of each step\n"
-					: "no breakpoints: /break EXPRESSION stops behind a step for which it holds\n",
+					: "no breakpoints: /break EXPRESSION stops after a step for which it holds\n",
 			  out);
 	fputs("\nExpressions are SQL over what a step logged; Tab completes its columns:\n", out);
 	for (int i = 0; watch_column(i); i++)

@@ -93,7 +93,7 @@ static void go_to_mark(struct app *a, bool forward)
 	}
 	step = a->past ? player_next_mark(c->past, forward) : -1;
 	if (step < 0)
-		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");
+		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
 	else
 		go(a, step);
 }

@@ -25,7 +25,7 @@ static const char help[] =
 	"↑ ↓ PgUp    scroll both sides; Home End\n"
 	"q Esc       quits\n"
 	"\n"
-	"The same in words: cutaway diff A B. How far their distributions are apart behind that token, exactly: --deep.\n";
+	"The same in words: cutaway diff A B. How far their distributions are apart after that token, exactly: --deep.\n";
 
 /* Where lines are short, what was drawn has two for each. */
 static int foot_rows(int w, int h)
@@ -305,7 +305,7 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	x += pen_clip(&p, x, 1, c->w - 1 - x, text, -1);
 	p.ink = INK_DIM;
 	if (pair->after.n_top && x + 50 < c->w)
-		pen_right(&p, c->w - 1, 1, "behind it the same best token at %d of %d", pair->after.top, pair->after.n_top);
+		pen_right(&p, c->w - 1, 1, "after it the same best token at %d of %d", pair->after.top, pair->after.n_top);
 	p.ink = INK_TEXT;
 	for (int side = 0; side < 2; side++) {
 		diff_describe_draw(s->d, pair, side, text, sizeof text);

@@ -181,7 +181,7 @@ static void go_to_mark(struct app *a, bool forward)
 	int64_t step = player_next_mark(r->player, forward);
 
 	if (step < 0) {
-		app_say(a, SAY_INFO, forward ? "no mark behind this step" : "no mark before this step");
+		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
 		return;
 	}
 	r->playing = r->at_end = false;

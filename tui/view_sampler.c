@@ -237,7 +237,7 @@ static void row_draft(struct row *w, const struct timeline *t, const struct tl_t
 		draft_words(w, t, k, d);
 	} else if (k->source == EV_SOURCE_bonus) {
 		SAY(w->value, "bonus");
-		SAY(w->words, "behind a wholly accepted draft: it cost nothing more");
+		SAY(w->words, "after a wholly accepted draft: it cost nothing more");
 	} else {
 		SAY(w->value, "none");
 		w->ink = INK_DIM;
@@ -324,7 +324,7 @@ enum { POS_X = 8, NEAR_TOKEN_X = 11, NEAR_TOKEN_W = 20, NEAR_P_X = 39, BITS_X = 
 static void draw_near_row(struct pen *p, const struct timeline *t, const struct tl_token *k, int y,
 						  bool chosen)
 {
-	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "behind a draft", "put there",
+	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "after a draft", "put there",
 													"chosen", "of a search" };
 	char n[VIEW_NUM];
 	struct pen in = *p;
