@@ -361,6 +361,32 @@ def test_nothing_cuts_saving_off(suite):
         s.close()
 
 
+def test_a_stopped_chat_is_told_to_end(suite):
+    """Ctrl-Z, then `kill %1`, at once or after `bg`: it ends, saves, and leaves the shell its terminal"""
+    s = suite.screen(80, 24)
+    try:
+        enter(s, "set -m")
+        s.wait(r"^\$$")
+        for how in ("kill", "bg"):
+            name = how + ".db"
+            suite.chat(s, "--record", name)
+            suite.ask(s, "a b c", 20)
+            pid = s.pid()
+            s.keys("C-z")
+            s.wait(r"^\[1\]")
+            if how == "bg":
+                enter(s, "clear; bg")
+                s.wait(r"^\[1\].*\n(.*\n)*\$$")
+            enter(s, f"clear; kill {pid}; kill -CONT {pid}")
+            s.wait(rf"see it again:  cutaway replay {name}")
+            enter(s, "clear; stty | grep -c icanon")  # none says that it is not as it is
+            s.wait(r"^0$")
+            if rows(s, name, "SELECT count(*) FROM closed") != [(1,)]:
+                raise Failure(f"{name} was not closed: {os.listdir(s.folder)}")
+    finally:
+        s.close()
+
+
 def test_a_limit_of_file_sizes(suite):
     """a limit of file sizes (SIGXFSZ) stops the recording, not the chat, and the terminal is left as it was"""
     s = suite.screen(80, 24)

@@ -24,7 +24,7 @@
 #include "tui/crash.h"
 #include "tui/term_impl.h"
 
-enum { GIVE_UP_MS = 500 };
+enum { GIVE_UP_MS = 500, AWAY_MS = 50 };
 
 static int crash_byte(int c)
 {
@@ -296,7 +296,8 @@ void term_close(struct terminal *t)
 	if (!t)
 		return;
 	if (t->screen) {
-		screen_leave(t);
+		if (!t->away)
+			screen_leave(t);
 		crash_disarm();
 		delwin(t->keys);
 		delscreen(t->screen);
@@ -441,17 +442,49 @@ void term_resize(struct terminal *t)
 	t->anew = true;
 }
 
-void term_suspend(struct terminal *t)
+static bool asked_to_end(void)
+{
+	static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+	sigset_t waiting;
+
+	sigpending(&waiting); /* all of these are blocked: the loop reads them */
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (sigismember(&waiting, ends[i]))
+			return true;
+	return false;
+}
+
+/* Stops; goes on when the terminal is ours again, and then says true, or to end while it is another's: by `kill %1`
+ * of a shell, which would else meet a program that stops again before it can read that signal. */
+static bool stop_until_ours(void)
 {
 	sigset_t stop, before;
 
-	screen_leave(t);
-	crash_disarm();
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
 	kill(0, SIGTSTP); /* all of the group, as the terminal itself would: `make chat` stops, too */
 	pthread_sigmask(SIG_UNBLOCK, &stop, &before); /* here it stops, and here it goes on */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	for (;;) {
+		pid_t front = tcgetpgrp(STDIN_FILENO);
+
+		if (front < 0 || front == getpgrp())
+			return true;
+		if (asked_to_end())
+			return false;
+		kill(0, SIGTTOU);
+		poll(NULL, 0, AWAY_MS); /* where nobody is left to continue us nothing stops */
+	}
+}
+
+void term_suspend(struct terminal *t)
+{
+	screen_leave(t);
+	crash_disarm();
+	if (!stop_until_ours()) {
+		t->away = t->gone = true;
+		return;
+	}
 	tcgetattr(STDIN_FILENO, &t->found);
 	arm_crash(t);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &t->ours);

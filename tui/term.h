@@ -40,7 +40,8 @@ int term_flush(struct terminal *t);          /* -1: the terminal is gone */
 
 void term_resize(struct terminal *t);  /* after SIGWINCH: asks for the new size */
 void term_refresh(struct terminal *t); /* everything is drawn anew with the next frame */
-/* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on. */
+/* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on: in the foreground, or
+ * with a signal to end that waits; then the terminal is another's, and here it is gone. */
 void term_suspend(struct terminal *t);
 
 enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_, KEY_CHAR_ };

@@ -24,6 +24,7 @@ struct terminal {
 	struct termios found, ours;
 	struct theme theme;
 	bool ascii, gone;
+	bool away; /* left for good: another program has the terminal */
 	int w, h;
 	char *frame; /* bytes of the last frame */
 	size_t frame_size, frame_sent;

@@ -179,6 +179,8 @@ bool term_key(struct terminal *t, struct term_key *k)
 
 	memset(k, 0, sizeof *k);
 	k->seq = "";
+	if (t->away)
+		return false;
 	if (t->pasting)
 		return key_paste(t, k);
 	while ((c = read_key(t)) != ERR) {
