@@ -115,10 +115,12 @@ def session(term, locale):
     try:
         if chat.ascii and not chat.grid.text().isascii():
             raise Failure("not ASCII:\n" + chat.grid.text())
-        for byte in text[:12].encode(encoding(locale)):  # each byte a write of its own, and some a read of its own
+        for byte in text[:6].encode(encoding(locale)):  # each byte a write of its own, and some a read of its own
             chat.send(bytes([byte]))
             chat.read(0)
-        chat.send("\x1b[200~" + text[12:] + "\x1b[201~")
+        alt = max(i for i, c in enumerate(text) if c > "\x7f")  # Alt with it, or Esc right before it, is that character
+        chat.send("\x1b[200~" + text[6:alt] + "\x1b[201~")
+        chat.send("\x1b" + text[alt:])
         chat.wait_prompt(text)
         chat.send("\r")
         chat.wait(r"step 4\b")

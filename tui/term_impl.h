@@ -19,6 +19,7 @@ struct terminal {
 	WINDOW *keys; /* a pad: reading keys from it draws nothing */
 	struct charset_bytes typed;
 	char character[9]; /* the last one that was read */
+	char again[9];     /* one that is to be read again; or "" */
 	FILE *memory; /* where ncurses writes */
 	int out;      /* the terminal, a file description of our own that does not block */
 	struct termios found, ours;

@@ -69,7 +69,10 @@ static int read_key(struct terminal *t)
 {
 	int c;
 
-	memset(t->character, 0, sizeof t->character);
+	memcpy(t->character, t->again, sizeof t->character);
+	memset(t->again, 0, sizeof t->again);
+	if (*t->character)
+		return 0;
 	while (!charset_take(&t->typed, t->character)) {
 		c = wgetch(t->keys);
 		if (c > 255)
@@ -158,8 +161,7 @@ static bool key_sequence(struct terminal *t, struct term_key *k)
 	if (c > 0)
 		ungetch(c);
 	if (c || t->character[0] != '[') {
-		for (const char *s = t->character; *s; s++)
-			charset_add(&t->typed, (unsigned char)*s);
+		memcpy(t->again, t->character, sizeof t->again);
 		strcpy(t->character, "\033");
 		return false;
 	}
