@@ -11,18 +11,8 @@
 #include <cmocka.h>
 
 #include "sessions/certify.h"
+#include "tests/thorough.h"
 #include "tests/tiny.h"
-
-/* Mixed cases, of which 0 says: until all pairs have met. Sanitizers and scalar kernels look at the code, which a few
- * cases reach; that all pairs can meet is shown without them. */
-static int some(void)
-{
-#ifdef __SANITIZE_ADDRESS__
-	return 12;
-#else
-	return strcmp(k_isas()[0], "scalar") ? 0 : 12;
-#endif
-}
 
 struct seen {
 	int n_cases, n_equal;
@@ -103,7 +93,7 @@ static void test_equal(void **state)
 	free(s.model);
 }
 
-/* Left to run, every pair that can be had meets, in cases that only the seed chooses. */
+/* Left to run (mixed = 0), every pair that can be had meets, in cases that only the seed chooses. */
 struct order {
 	int n;
 	char what[256][400];
@@ -139,10 +129,10 @@ static void test_all_pairs(void **state)
 	t.layers = 1;
 	char *path = tiny_temp(&t, &e);
 	assert_true(path && sum && order);
-	struct certify_options o = {.model = path, .seed = 3, .mixed = some()};
+	struct certify_options o = {.model = path, .seed = 3, .mixed = is_thorough() ? 0 : 12};
 	if (certify_run(&o, note, &order[0], &sum[0], &e))
 		fail_msg("%s", e.text);
-	if (!some())
+	if (is_thorough())
 		check_all_met(&sum[0]);
 	assert_false(sum[0].out_of_time);
 	int impossible = 0;

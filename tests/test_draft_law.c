@@ -15,15 +15,10 @@
 #include "engine/draft/file.h"
 #include "engine/engine_impl.h"
 #include "tests/chi.h"
+#include "tests/thorough.h"
 #include "tests/tiny_draft.h"
 
-/* The law needs many answers; sanitizers look at the code, for which a few will do. */
-#ifdef __SANITIZE_ADDRESS__
-enum { ANSWERS = 256, IS_LAW = 0 };
-#else
-enum { ANSWERS = 4000, IS_LAW = 1 };
-#endif
-enum { PROMPT = 48, LENGTH = 5, AT_ONCE = 64, BINS = 4096, LEAST = 20 };
+enum { PROMPT = 48, LENGTH = 5, ANSWERS = 4000, FEW = 256, AT_ONCE = 64, BINS = 4096, LEAST = 20 };
 
 struct answers {
 	struct engine *e;
@@ -50,6 +45,11 @@ static void on_event(void *arg, const struct event *ev)
 		a->n_judged++;
 		a->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 	}
+}
+
+static int n_answers(void)
+{
+	return is_thorough() ? ANSWERS : FEW;
 }
 
 static void submit(struct answers *a, int64_t sample, float temperature)
@@ -88,8 +88,8 @@ static void draw(struct answers *a, const char *spec, int64_t sample, float temp
 	engine_add_sink(a->e, on_event, a);
 	engine_begin(a->e, NULL);
 	engine_observe(a->e, false);
-	for (int i = 0; i < ANSWERS; i += AT_ONCE) {
-		for (int k = i; k < i + AT_ONCE && k < ANSWERS; k++)
+	for (int i = 0; i < n_answers(); i += AT_ONCE) {
+		for (int k = i; k < i + AT_ONCE && k < n_answers(); k++)
 			submit(a, sample + k, temperature);
 		while (engine_step(a->e, &err) > 0)
 			;
@@ -209,7 +209,7 @@ static void test_sharpness(void **state)
 	static struct answers other;
 
 	(void)state;
-	if (!IS_LAW)
+	if (!is_thorough())
 		skip();
 	draw(&other, "off", ANSWERS, 1.2f);
 	assert_true(most_excess(plain(), &other) < 0);
@@ -231,12 +231,12 @@ static void check(const char *spec)
 	double over = 0;
 
 	draw(&a, spec, ANSWERS, 1.2f);
-	if (IS_LAW)
+	if (is_thorough())
 		over = most_excess(plain(), &a);
 	print_message("%s: %d of %d guesses kept\n", spec, a.n_accepted, a.n_judged);
 	if (over > 0)
 		fail_msg("%s: another distribution, chi-square %.1f beyond its limit", spec, over);
-	assert_true(a.n_accepted > ANSWERS / 80);
+	assert_true(a.n_accepted > n_answers() / 80);
 }
 
 static void test_chosen(void **state)

@@ -1,0 +1,21 @@
+/* Whether a suite has time for what needs many computations: a law of large numbers, all pairs of values. Sanitizers and
+ * scalar kernels look at the code, which a few computations reach; what many of them show, other kernels show, whose
+ * bits are the same. */
+#ifndef CUTAWAY_TESTS_THOROUGH_H
+#define CUTAWAY_TESTS_THOROUGH_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+static inline bool is_thorough(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return false;
+#else
+	return strcmp(k_isas()[0], "scalar") != 0;
+#endif
+}
+
+#endif
