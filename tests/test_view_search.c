@@ -303,7 +303,7 @@ static void a_tree_has_uct(void **state)
 	shows("deep", true); /* what the simulation says by now */
 	shows("3 answers", true);
 	won(5, 2, 1, log(0.6), log(0.6));
-	shows("the best answer, 0.600", true);
+	shows("the best answer, 0.600 = exp(score -0.511), begins so", true);
 	timeline_free(&k.t);
 }
 

@@ -340,8 +340,10 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 	int at = 0;
 
 	if (!r->m && s->winner && k == search_leader(s))
-		at = snprintf(out, cap, search_sort(s) == SEARCH_OF_TREE ? "the best answer, %.3f, begins so · " : "won: ",
-					  search_is_judged(s) ? s->won_score : exp(s->won_score));
+		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
+			 : search_is_judged(s) ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
+								   : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
+											  exp(s->won_score), s->won_score);
 	out += at;
 	cap -= (size_t)at;
 	if (r->m)
