@@ -487,6 +487,17 @@ static void batch_tells_of_what_does_not_fit(void **state)
 	timeline_free(&t);
 }
 
+static void batch_says_that_it_shows_not_all_slots(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	struct view_state s = fresh;
+
+	(void)state;
+	assert_shows(&view_batch, &t, &s, 49, 6, "shown", false);
+	assert_shows(&view_batch, &t, &s, 49, 3, "4 of 8 slots, 2 shown", true);
+	timeline_free(&t);
+}
+
 static void batch_chooses_a_request(void **state)
 {
 	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
@@ -610,6 +621,7 @@ int main(void)
 		cmocka_unit_test(controls_never_arrive),
 		cmocka_unit_test(batch_tells_of_what_does_not_fit),
 		cmocka_unit_test(batch_chooses_a_request),
+		cmocka_unit_test(batch_says_that_it_shows_not_all_slots),
 		cmocka_unit_test(greedy_has_no_race),
 		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),
 		cmocka_unit_test(rejection_is_told),

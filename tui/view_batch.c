@@ -252,11 +252,15 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
-	char figure[96];
-	int shown = t->n_steps < columns ? t->n_steps : columns;
+	char figure[96], fewer[32] = "";
+	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
 
-	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots · last %d steps", s->n_running,
-			 t->session.slots > 0 ? t->session.slots : s->n_running, shown > 0 ? shown : 0);
+	for (int i = 0; i < s->n; i++)
+		shown += slot_runs(t, s->request[i]);
+	if (shown < s->n_running)
+		snprintf(fewer, sizeof fewer, ", %d shown", shown);
+	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s · last %d steps", s->n_running,
+			 t->session.slots > 0 ? t->session.slots : s->n_running, fewer, steps > 0 ? steps : 0);
 	pen_head(p, "batch", t->n_requests ? figure : NULL);
 }
 
@@ -268,13 +272,13 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 	bool queue = view_queue(t, NULL, 0) > 0;
 	bool line = s->focused && !s->zoomed && r && room > 2;
 
+	room -= (queue && room > 1) + line;
+	fit_slots(t, &slots, room);
 	draw_head(p, t, &slots, columns);
 	if (!t->n_requests) {
 		view_nothing(p, "no request yet: a row for each slot, a column for each step");
 		return;
 	}
-	room -= (queue && room > 1) + line;
-	fit_slots(t, &slots, room);
 	draw_chart(p, t, &slots, y);
 	y += slots.n;
 	y += draw_queue(p, t, y);
