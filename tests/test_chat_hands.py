@@ -413,7 +413,7 @@ def test_a_limit_of_file_sizes(suite):
 
 
 def test_commands_come_when_they_come(suite):
-    """--commands of a pipe nobody writes to yet: the screen lives, and obeys what comes; a terminal is refused"""
+    """--commands of a pipe nobody writes to yet, or of lines without end: the screen lives, and obeys what comes; a terminal is refused"""
     s = suite.screen(80, 24)
     fifo = os.path.join(s.folder, "fifo")
     try:
@@ -432,6 +432,15 @@ def test_commands_come_when_they_come(suite):
         s.wait("you said by the pipe")
         s.keys("C-u")
         suite.quit(s)
+        with subprocess.Popen(["sh", "-c", f"exec yes /nothing > {fifo}"]) as endless:
+            try:
+                suite.chat(s, "--no-record", "--commands", "fifo")
+                s.type("among lines without end")
+                expect_prompt(s, "among lines without end")
+                s.keys("C-u")
+                suite.quit(s)
+            finally:
+                endless.kill()
         for path, why in (("/dev/tty", "that is a terminal"), ("nowhere", "No such file")):
             s.type("clear; " + suite.command("chat", "--model", suite.model, "--no-record", "--commands", path))
             s.keys("Enter")

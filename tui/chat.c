@@ -11,7 +11,7 @@
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
 
-enum { FEED_NS = 15000000, ESCAPE = 27 };
+enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
 
 /* --- lines: turns and commands, one after the other --- */
 
@@ -77,14 +77,16 @@ static bool wants_line(struct app *a)
 	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
 }
 
+/* Not all of them at once: a file may have lines without end, and between them are keys and frames. */
 static void run_script(struct app *a)
 {
 	struct chat *c = a->mode_data;
 	struct err e = { 0 };
+	int64_t until = now_ns() + SCRIPT_NS;
 	char *line;
 	int got = 1;
 
-	while (got > 0 && wants_line(a)) {
+	while (got > 0 && wants_line(a) && now_ns() < until) {
 		got = script_line(c->script, &line, &e);
 		if (got > 0 && *line != '#')
 			run_line(a, line);
@@ -92,6 +94,7 @@ static void run_script(struct app *a)
 			free(line);
 		ask_waiting(a);
 	}
+	c->script_goes_on = got > 0;
 	if (got >= 0)
 		return;
 	script_close(c->script);
@@ -191,6 +194,8 @@ static int timeout_ms(struct app *a)
 
 	if (!c->live.ready)
 		return 100;
+	if (c->script_goes_on && wants_line(a))
+		return 0;
 	/* Answers that finish wake us through the ring; this is for what waits on nothing else. */
 	return c->waiting.n || c->script ? 50 : 1000;
 }

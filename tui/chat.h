@@ -18,6 +18,7 @@ struct chat {
 	struct settings settings;
 	struct view_waiting waiting; /* turns to ask */
 	struct script *script; /* of --commands, until its end */
+	bool script_goes_on;   /* it may have another line by now */
 	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	int next_load;
