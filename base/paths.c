@@ -150,7 +150,7 @@ int paths_last_recording(char **path, struct err *e)
 	if (dir)
 		closedir(dir);
 	if (!*best) {
-		err_set(e, ERR_IO, "%s has no recording yet: name one with --file", folder);
+		err_set(e, ERR_IO, "%s has no recording yet: name one", folder);
 		free(folder);
 		return -1;
 	}

@@ -81,9 +81,12 @@ static int open_beside(struct whole_file *f, const struct stat *old, struct err 
 	f->path = old ? realpath(f->name, NULL) : strdup(f->name);
 	if (!f->path)
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
-	if (old && is_database(f->path))
+	if (is_database(f->path))
 		return err_set(e, ERR_USAGE, "%s is a recording, or a part of one, and is not written over: choose another "
 									 "name", f->name);
+	/* a file in its place would be another's way around its mode */
+	if (old && faccessat(AT_FDCWD, f->path, W_OK, AT_EACCESS))
+		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
 	return open_part(f, old, e);
 }
 

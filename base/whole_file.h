@@ -1,8 +1,8 @@
 /* A file that takes its name only once it is whole: it is written beside its name, in the same folder, so that a
  * failure or a kill leaves what was there.
  *
- * Never replaced are recordings and other SQLite files, with the files that belong to them. A symbolic link stays
- * one: what it points to is replaced. What is no plain file (a device, a FIFO, a terminal) is written to directly.
+ * Never replaced are recordings and other SQLite files, nor made the files that belong to them (-wal …), nor replaced
+ * what may not be written to. A symbolic link stays one: what it points to is replaced. What is no plain file (a device, a FIFO, a terminal) is written to directly.
  * Thread: any one. */
 #ifndef CUTAWAY_BASE_WHOLE_FILE_H
 #define CUTAWAY_BASE_WHOLE_FILE_H

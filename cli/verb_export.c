@@ -76,8 +76,11 @@ static int write_file(const struct cli *c, const char *format, struct err *e)
 {
 	struct whole_file f;
 
-	if (whole_file_open(&f, c->out, e))
+	if (whole_file_open(&f, c->out, e)) {
+		if (interrupted) /* while it waited for a FIFO's reader */
+			*e = (struct err){ .code = ERR_INTERRUPTED };
 		return -1;
+	}
 	return whole_file_close(&f, write_to(f.out, c, format, e), e);
 }
 

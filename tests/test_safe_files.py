@@ -60,6 +60,12 @@ def write(path, data):
         f.write(data)
 
 
+def catches(child, number):
+    with open(f"/proc/{child.pid}/status", encoding="utf-8") as f:
+        mask = next((line.split()[1] for line in f if line.startswith("SigCgt")), "0")
+    return bool(int(mask, 16) >> number - 1 & 1)
+
+
 def test_export_file():
     whole, before = export("--to", "csv")[1], read(FILE)
     os.symlink(FILE, below("link.db"))
@@ -70,7 +76,17 @@ def test_export_file():
               f"{status} {err}")
     os.unlink(below("link.db"))
     os.unlink(below("other-name.db"))
+    for end in ("-wal", "-journal"):
+        status, _, err = export("--to", "csv", "-o", FILE + end)
+        check(f"nor is {end} put beside it", status == 2 and not os.path.exists(FILE + end), f"{status} {err}")
     os.mkfifo(below("fifo"))
+    child = subprocess.Popen([PROGRAM, "export", FILE, "--to", "csv", "-o", below("fifo")], stderr=subprocess.PIPE, env=ENV)
+    while child.poll() is None:
+        if catches(child, signal.SIGINT) and read(f"/proc/{child.pid}/stat").split(b") ")[1][:1] == b"S":
+            child.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    err = child.communicate()[1]
+    check("Ctrl-C ends the wait for a FIFO's reader, without a word", child.returncode in (130, -2) and not err, f"{child.returncode} {err}")
     got = []
     reader = threading.Thread(target=lambda: got.append(read(below("fifo"))))
     reader.start()
@@ -112,6 +128,12 @@ def test_export_file():
               f"{child.returncode} {err} {left}")
         if os.path.exists(below("stopped.out")):
             os.unlink(below("stopped.out"))
+    write(below("kept.csv"), b"kept")
+    os.chmod(below("kept.csv"), 0o444)
+    without = ["setpriv", "--bounding-set=-all"] if not os.geteuid() else []  # root may write to anything
+    done = subprocess.run([*without, PROGRAM, "export", FILE, "--to", "csv", "-o", below("kept.csv")], stderr=subprocess.PIPE, env=ENV, check=False)
+    check("a file that may not be written to is not replaced", done.returncode == 4 and b"Permission denied" in done.stderr and
+          read(below("kept.csv")) == b"kept", done.stderr)
     check("export -o a folder", export("-o", TMP.name, "--to", "csv")[0] == 4)
     device = below("null")
     try:
