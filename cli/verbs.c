@@ -79,7 +79,9 @@ const struct verb verbs[] = {
 	 "Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
 	 "requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
 	 "event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
-	 "asciinema) or html (one self-contained page with text, token colours, page map and charts).",
+	 "asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
+	 "where the recording has them the tree of each search, attention by layer and page, and what each "
+	 "drafter proposed and had accepted).",
 	 "cutaway export session.db --to html -o session.html", VERB_EXPORT, 1, 1, verb_export,
 	 "FILE"},
 	{"whatif", "FILE", "the recorded requests under other settings, without the model",

@@ -15,7 +15,7 @@ const struct export_format export_formats[] = {
 	{ "perfetto", "JSON trace of requests, batch, kernel stages and pages, for ui.perfetto.dev" },
 	{ "csv", "one table (--table) as comma-separated values, for spreadsheets" },
 	{ "jsonl", "every event as a line of JSON, packed columns unpacked" },
-	{ "html", "one self-contained page: text, token colours, page map and charts" },
+	{ "html", "one self-contained page: text, token colours, searches, page map, attention, drafters and charts" },
 	{ NULL, NULL },
 };
 

@@ -6,8 +6,10 @@ import html.parser
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -42,8 +44,8 @@ def cutaway(*args):
     return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace")
 
 
-def query(sql):
-    db = sqlite3.connect(f"file:{FILE}?mode=ro", uri=True)
+def query(sql, file=FILE):
+    db = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     rows = db.execute(sql).fetchall()
     db.close()
     return rows
@@ -123,27 +125,178 @@ class Page(html.parser.HTMLParser):
             self.scripts[-1] += data
 
 
-def test_html():
-    path = os.path.join(TMP.name, "page.html")
-    status, _, err = cutaway("export", FILE, "-o", path)
-    check("html: the format comes from the file's ending", status == 0, err)
+def page_of(file):
+    """the page of a recording, and the data in it"""
+    path = file + ".html"
+    status, _, err = cutaway("export", file, "-o", path)
+    check(f"html: {os.path.basename(file)}, the format comes from the file's ending", status == 0, err)
     page = Page()
     with open(path, encoding="utf-8") as f:
         page.feed(f.read())
-    data = json.loads(page.scripts[0])
     check("html: two scripts, no more than we wrote, and nothing from elsewhere",
           len(page.scripts) == 2 and not page.links and "b" not in page.tags, page.tags)
-    check("html: the data are those of the recording", len(data["tokens"]) == query("SELECT count(*) FROM token")[0][0]
-          and len(data["steps"]) == query("SELECT count(*) FROM step")[0][0] and data["requests"][0]["text"] == NASTY)
+    return json.loads(page.scripts[0])
+
+
+class Shown(html.parser.HTMLParser):
+    """what a browser shows: headings, and tables as rows of cells"""
+    def __init__(self):
+        super().__init__()
+        self.heads, self.rows, self.into = [], [], None
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+            self.into = self.rows[-1]
+        if tag in ("h2", "h3"):
+            self.heads.append("")
+            self.into = self.heads
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th", "h2", "h3"):
+            self.into = None
+
+    def handle_data(self, data):
+        if self.into is not None:
+            self.into[-1] += data
+
+
+def browse(file, name):
+    """None where there is no Chromium"""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
-        skip("html: Chromium runs the page", "no Chromium here")
-        return
+        skip(f"html: Chromium runs the page {name}", "no Chromium here")
+        return None
     done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                           f"--user-data-dir={TMP.name}/chromium", "file://" + path], capture_output=True)
+                           f"--user-data-dir={TMP.name}/chromium", f"file://{file}.html"], capture_output=True)
     dom = done.stdout.decode("utf-8", "replace")
-    check("html: Chromium runs the page to its end", 'data-ready="1"' in dom and "<svg" in dom and
+    check(f"html: Chromium runs the page {name} to its end", 'data-ready="1"' in dom and "<svg" in dom and
           "<title>cutaway session</title>" in dom, done.stderr.decode("utf-8", "replace")[-500:])
+    shown = Shown()
+    shown.feed(dom)
+    return shown
+
+
+def test_html():
+    data = page_of(FILE)
+    check("html: the data are those of the recording", len(data["tokens"]) == query("SELECT count(*) FROM token")[0][0]
+          and len(data["steps"]) == query("SELECT count(*) FROM step")[0][0] and data["requests"][0]["text"] == NASTY)
+    shown = browse(FILE, "of hostile texts")
+    check("html: what a recording has not has no heading", not shown or not any(h.startswith(("Search", "Drafters")) for h in shown.heads),
+          shown and shown.heads)
+
+
+def same(a, b):
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return abs(a - b) <= 1e-8 * (1 + abs(b)) if isinstance(a, float) or isinstance(b, float) and a is not None else a == b
+
+
+def absent(*columns):
+    return ", ".join(f"coalesce({c}, -1)" for c in columns)
+
+
+def test_html_search():
+    file = os.path.join(TMP.name, "search.db")
+    status, _, err = cutaway("run", "--model", TINY, "--record", file, "--max-tokens", "24", "--beam", "3", NASTY)
+    check("html: a search is recorded", status == 0, err)
+    data = page_of(file)
+    rows = query(f"SELECT {absent('search', 'step', 'action', 'request', 'node', 'parent', 'tokens', 'visits')}, "
+                 "logp, score, method, judge, (SELECT count(*) FROM token t WHERE t.seq < s.seq) FROM search s ORDER BY seq", file)
+    check("html: the tree of a search is that of the log", len(rows) > 10 and same(data["searches"], rows), data["searches"][:2])
+    check("html: and what sharing saved", data["sharing"] == [list(r) for r in query(
+        "SELECT search, pages, unshared FROM sharing ORDER BY seq", file)] != [])
+    shown = browse(file, "of a search")
+    if not shown:
+        return
+    won = query("SELECT tokens, logp, score FROM search WHERE action = 5", file)[0]
+    check("html: the winner, its log-probability and its score", [r[1:] for r in shown.rows if r[-1:] == ["won"]] ==
+          [[str(won[0]), f"{won[1]:.2f}", f"{won[2]:.3f}", "won"]], shown.rows)
+    texts = {str(r): "" for r, in query("SELECT DISTINCT request FROM search WHERE node >= 0", file)}
+    for request, text in query("SELECT request, v.bytes FROM token t JOIN vocab v USING (id) WHERE t.is_end IS NOT 1 AND NOT EXISTS "
+                               "(SELECT 1 FROM search a WHERE a.request = t.request AND a.action = 3 AND a.seq < t.seq) ORDER BY t.seq", file):
+        if str(request) in texts:
+            texts[str(request)] += text.decode("utf-8", "replace")
+    plain = lambda texts: {request: re.sub("[^ -~]+", "?", text) for request, text in texts.items()}
+    got = dict(re.match(r"(?:→ )?request (\d+) (.*)", r[0], re.S).groups() for r in shown.rows if "request" in r[0])
+    check("html: each branch has its own text", plain(got) == plain(texts), f"{got}\n{texts}")
+    want = query("SELECT request, tokens, logp, step FROM search s WHERE action = 4 AND NOT EXISTS "
+                 "(SELECT 1 FROM search a WHERE a.action = 3 AND a.node = s.node)", file)
+    got = [[r[0].replace("→ ", "").split()[1], *r[1:]] for r in shown.rows if r[-1:] and r[-1].startswith("pruned")]
+    check("html: who was pruned, with its length-normalised score", sorted(got) == sorted(
+        [str(q), str(n), f"{logp:.2f}", f"{logp / n:.3f}", f"pruned, step {step}"] for q, n, logp, step in want) and got, got)
+
+
+def counts(blob):
+    return [n for n, in struct.iter_unpack("<I", blob or bytes(64))][:16]
+
+
+def test_html_drafters():
+    file = os.path.join(TMP.name, "drafts.db")
+    status, _, err = cutaway("run", "--model", TINY, "--record", file, "--max-tokens", "60", "--spec", "skip:1,3",
+                             "--shadow", "all", "--temp", "0.3", "one two one two one two one two")
+    check("html: a speculative run is recorded", status == 0, err)
+    data = page_of(file)
+    rows = query("SELECT drafter, count(DISTINCT step || '/' || request), count(*), sum(verdict <> 2), sum(verdict = 0), "
+                 "(SELECT count(*) FROM token t WHERE t.source <= 3 AND EXISTS (SELECT 1 FROM draft x WHERE x.step = t.step "
+                 "AND x.request = t.request AND x.drafter = d.drafter)), min(step), max(step) FROM draft d GROUP BY drafter", file)
+    ahead = query("SELECT judged, accepted FROM acceptance ORDER BY ahead", file)
+    judged, accepted = ([r[i] for r in ahead] + [0] * (16 - len(ahead)) for i in (0, 1))
+    check("html: a drafter's counts are those of the log", data["drafters"] == [[*rows[0], judged, accepted]] and len(rows) == 1 and
+          rows[0][4] > 0, data["drafters"])
+    rows = query("SELECT drafter, used, step, coalesce(steps, -1), coalesce(tokens, -1), coalesce(nodes, -1), predicted, measured, "
+                 "judged, accepted FROM shadow WHERE seq IN (SELECT max(seq) FROM shadow GROUP BY drafter)", file)
+    rows = sorted([*r[:8], counts(r[8]), counts(r[9])] for r in rows)
+    check("html: of drafters in shadow mode, what was told last", len(rows) > 2 and same(sorted(data["shadows"]), rows), data["shadows"])
+    rows = query("SELECT step, request, pos, pages, threshold, lower(hex(share)), lower(hex(near_zero)) FROM attention ORDER BY seq", file)
+    check("html: attention by layer and page is that of the log", len(rows) > 3 and same(data["attention"], rows), data["attention"][:1])
+    shown = browse(file, "of drafts and attention")
+    if not shown:
+        return
+    name, times, proposed, verified, kept, tokens, first, last = data["drafters"][0][:8]
+    row = next((r for r in shown.rows if r[0] == name), None)
+    check("html: acceptance rate and tokens a step", row and row[1:8] == [str(n) for n in (times, proposed, verified, kept)] + [
+        f"{100 * kept / proposed:.1f} %", f"{kept / times:.2f}", f"{tokens / times:.2f}"] and row[-1] == f"{first} to {last}", shown.rows)
+    n, share = rows[-1][3], bytes.fromhex(rows[-1][5])
+    layers = [[(v / 255) ** 2 for v in share[at:at + n]] for at in range(0, len(share), n)]
+    sink = sum(l[0] for l in layers) / sum(map(sum, layers))
+    check("html: the sink's share, mean of layers and heads", f"{100 * sink:.1f} %" in [r[2] for r in shown.rows if r[0] == "mean"], sink)
+
+
+def test_html_limits():
+    """a recording from elsewhere: names that would be markup, rows without end"""
+    file = os.path.join(TMP.name, "hostile.db")
+    shutil.copy(os.path.join(TMP.name, "drafts.db"), file)
+    db = sqlite3.connect(file)
+    seq = max(db.execute(f"SELECT coalesce(max(seq), 0) FROM {t}").fetchone()[0] for t in ("step", "closed", "shadow"))
+    def add(table, **values):
+        nonlocal seq
+        seq += 1
+        db.execute(f"INSERT INTO {table} (seq, t_ns, {', '.join(values)}) VALUES ({', '.join('?' * (len(values) + 2))})",
+                   [seq, 10 ** 9, *values.values()])
+    db.execute("UPDATE draft SET drafter = ?", (NASTY,))
+    for i in range(70):
+        add("shadow", step=1, drafter=NASTY + str(i), used=0)
+    for pages in (3 << 20, 3 << 20, 0, -5, 1 << 60):
+        add("attention", step=1, request=1, pos=1, pages=pages, share=bytes(abs(pages) if pages < 1 << 30 else 7))
+    for action, node, parent in ((0, None, None), (1, 0, 7), (1, 5, 5), (3, 9, None), (4, 1 << 50, 3), (1, 6, 1), (5, 2, None), (77, 1, 1)):
+        add("search", step=1, search=9, action=action, node=node, parent=parent, tokens=1 << 62, method=NASTY, judge=NASTY)
+    for i in range(2000): # deeper than a program that recurses can go
+        add("search", step=1, search=9, action=1, request=1, node=10 + i, parent=9 + i if i else None, tokens=i, logp=-1.0)
+    db.commit()
+    db.close()
+    data = page_of(file)
+    check("html: names are data", data["drafters"][0][0] == data["searches"][0][10] == data["searches"][0][11] == NASTY)
+    names = query("SELECT count(DISTINCT drafter) FROM shadow", file)[0][0]
+    check("html: drafters are bounded, and the page knows what it lacks", len(data["shadows"]) == 64 and
+          data["left_out"]["shadows"] == names - 64, data["left_out"])
+    total = query("SELECT count(*) FROM attention", file)[0][0]
+    check("html: so is attention", data["left_out"]["attention"] > 0 and
+          len(data["attention"]) + data["left_out"]["attention"] == total and
+          sum(len(a[5]) for a in data["attention"]) <= 8 << 20, data["left_out"])
+    browse(file, "of a recording that lies")
 
 
 def test_asciicast():
@@ -191,7 +344,8 @@ def main():
     db.execute(f"INSERT INTO request VALUES ({','.join('?' * len(columns))})", [row[c] for c in columns])
     db.commit()
     db.close()
-    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_asciicast, test_errors):
+    for test in (test_perfetto, test_csv, test_jsonl, test_html, test_html_search, test_html_drafters, test_html_limits,
+                 test_asciicast, test_errors):
         test()
     print(f"1..{count}")
     return failures > 0
