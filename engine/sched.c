@@ -235,6 +235,28 @@ static int32_t pages_available(const struct sched *s)
 	return n;
 }
 
+static int32_t pages_needed(const struct sched *s, const struct request *r)
+{
+	return r->n_ids / s->kv->store.page_size + 1;
+}
+
+/* Whether r, and those that run, have pages for all their tokens and the next. What r finds in the cache and nobody
+ * reads is one of those that are available. */
+static bool pages_suffice(const struct sched *s, const struct request *r, int32_t n_found)
+{
+	int32_t n = pages_needed(s, r);
+
+	for (int32_t i = 0; i < n_found; i++)
+		n -= s->kv->page[s->found[i]].refs > 0;
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		const struct request *d = s->slot[i];
+
+		if (d && pages_needed(s, d) > d->n_pages)
+			n += pages_needed(s, d) - d->n_pages;
+	}
+	return n <= pages_available(s);
+}
+
 /* A running request that begins with all of r's tokens: a fork's sibling, whose last page is not full yet
  * and so not in the prefix cache. */
 static struct request *find_sibling(const struct sched *s, const struct request *r)
@@ -362,8 +384,7 @@ static bool admit(struct sched *s)
 		if (sibling && sibling->computed < sibling->n_prompt)
 			return false;
 	}
-	if (s->n_running &&
-		r->n_ids / s->kv->store.page_size + 1 - m.n_pages > pages_available(s))
+	if (s->n_running && !pages_suffice(s, r, m.n_pages))
 		return false;
 	queue_remove(s, at);
 	enter_slot(s, r);

@@ -34,6 +34,8 @@ struct world {
 	struct ev_stage_time timed; /* the sum of the stages of the step that is open */
 	int n_timed; /* steps whose stages were told */
 	int n_share, n_copy, n_evict, n_preempt, n_steps, n_attention, n_accepted, n_rejected;
+	bool ran[MAX_REQUESTS + 1]; /* since it was admitted */
+	int n_vain; /* preempted before they ran */
 };
 
 static char model_path[64];
@@ -99,6 +101,9 @@ static void on_event(void *arg, const struct event *ev)
 		w->n_evict += ev->u.page.action == EV_PAGE_evict;
 	} else if (ev->kind == EV_preempt) {
 		w->n_preempt++;
+		w->n_vain += !w->ran[ev->u.preempt.request];
+	} else if (ev->kind == EV_admit || ev->kind == EV_batch) {
+		w->ran[ev->kind == EV_batch ? ev->u.batch.request : ev->u.admit.request] = ev->kind == EV_batch;
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
@@ -281,6 +286,7 @@ static void test_few_pages(void **state)
 	for (int i = 0; i < 16; i++)
 		expect_same(&w.r[i + 1], &alone[i], true);
 	assert_true(w.n_preempt > 0);
+	assert_int_equal(w.n_vain, 0);
 	assert_true(w.n_evict > 0);
 	world_close(&w);
 }
