@@ -59,8 +59,9 @@ static void on_event(void *arg, const struct event *ev)
 
 static void show(struct run *r, const char *bytes, size_t size)
 {
-	if (size)
-		r->newline = bytes[size - 1] == '\n';
+	if (!size) /* of an answer without text there are not even bytes */
+		return;
+	r->newline = bytes[size - 1] == '\n';
 	fwrite(bytes, 1, size, stdout);
 }
 

@@ -342,8 +342,10 @@ def test_nothing_cuts_saving_off(suite):
             name = f"{kind.name}.db"
             suite.chat(s, "--record", name)
             suite.ask(s, "a b c", 20)
+            enter(s, "/save other.db")
+            s.wait(r"will be copied to other\.db when")
             enter(s, f"/save copy-{name}")
-            s.wait("will be copied to")
+            s.wait(r"will be copied to .*, no longer to\s+other\.db")
             pid = s.pid()
             enter(s, "/quit")
             end = time.monotonic() + PATIENCE

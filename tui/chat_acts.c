@@ -335,9 +335,10 @@ static int save(struct app *a, const char *path, struct err *e)
 		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
 	if (!folder_takes_files(path))
 		return err_set(e, ERR_IO, "%s: nothing can be written there: %s", path, strerror(errno));
+	app_say(a, SAY_INFO, "the recording will be copied to %s%s%s when the session ends", path,
+			c->copy_to ? ", no longer to " : "", c->copy_to ? c->copy_to : "");
 	free(c->copy_to);
 	c->copy_to = strdup(path);
-	app_say(a, SAY_INFO, "the recording will be copied to %s when the session ends", path);
 	return 0;
 }
 
