@@ -345,6 +345,27 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	timeline_free(&k.t);
 }
 
+/* The header's share of bandwidth and the view's are of the same steps. */
+static void the_header_means_the_same_steps(void **state)
+{
+	struct script k;
+	struct event ev;
+
+	(void)state;
+	time_script(&k, 40e9);
+	for (int i = 4; i < 44; i++) { /* 10 GB/s, and the newest sixteen 20 */
+		int us = i < 28 ? 2000 : 1000;
+
+		stage(&k, i, EV_STAGE_qkv, us, 20000000, 1);
+		ev_init(&ev, EV_step);
+		ev.u.step = (struct ev_step){ .step = i, .ns = us * 1000, .kernel_ns = us * 1000, .bytes = 20000000 };
+		tell(&k, &ev);
+	}
+	assert_float_equal(timeline_bandwidth(&k.t), 20e9, 1);
+	has(drawn(&k, &view_time, 60, 4), "1.00 ms a step · MBU 50 % of 40.0 GB/s");
+	timeline_free(&k.t);
+}
+
 /* A step faster than the roof says that the roof was wrong, and is no share of it; the newest reading counts. */
 static void time_is_no_more_than_the_roof(void **state)
 {
@@ -486,6 +507,7 @@ int main(void)
 		cmocka_unit_test(attention_zoomed_has_all_layers),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
+		cmocka_unit_test(the_header_means_the_same_steps),
 		cmocka_unit_test(time_is_no_more_than_the_roof),
 		cmocka_unit_test(time_claims_no_fraction_without_a_measurement),
 		cmocka_unit_test(time_zoomed_says_what_each_stage_reached),

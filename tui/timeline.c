@@ -457,11 +457,12 @@ double timeline_bandwidth(const struct timeline *t)
 {
 	double bytes = 0, ns = 0;
 
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < 64; n++) {
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_MEAN;) {
 		const struct ev_step *s = &t->step[i].s;
 
 		if (s->prefill_rows || s->kernel_ns <= 0 || s->bytes <= 0)
 			continue;
+		n++;
 		bytes += (double)s->bytes;
 		ns += (double)s->kernel_ns;
 	}

@@ -28,7 +28,7 @@
 #include "kernels/kernels.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
-enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192 };
+enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
 #define TL_INT_MAX ((int64_t)1 << 50)
 
 enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED };
@@ -348,7 +348,7 @@ struct tl_speculation {
 struct tl_speculation timeline_speculation(const struct timeline *t);
 /* Whether the drafts of a step are those of the newest setting. */
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
-/* Bytes a second that the kernels of the last steps without prompt rows reached; NaN without data. */
+/* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN without data. */
 double timeline_bandwidth(const struct timeline *t);
 /* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */
 char *timeline_dump(const struct timeline *t);

@@ -12,7 +12,7 @@
 #include "tui/view_util.h"
 #include "tui/views.h"
 
-enum { MEAN_STEPS = 16, LOOK_BACK = 512, DRAFTERS = 6, REST, N_PARTS };
+enum { LOOK_BACK = 512, DRAFTERS = 6, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
 
 struct cost {
@@ -72,7 +72,7 @@ static struct sample mean_of(const struct timeline *t, bool prefill)
 {
 	struct sample m = { .prefill = prefill };
 
-	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < LOOK_BACK && m.n < MEAN_STEPS; n++)
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < LOOK_BACK && m.n < TL_MEAN; n++)
 		if (t->step[i].timed && (t->step[i].s.prefill_rows > 0) == prefill)
 			add_step(&m, &t->step[i]);
 	if (m.n)
