@@ -167,7 +167,7 @@ static void test_values(void **state)
 	struct seen s = {0};
 	static struct certify_summary sum;
 	struct err e = {0};
-	char n[8];
+	char n[12];
 	t.ctx = 64 + 520;
 	char *path = tiny_temp(&t, &e);
 	struct certify_options o = {.model = path, .seconds = 1e-9}; /* one case */
