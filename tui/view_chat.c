@@ -26,6 +26,7 @@ struct turn {
 	bool same_question, anew, waits;
 };
 
+#define NOTHING_SAID "nothing said yet: type below, for example \"List the first five prime numbers.\""
 static const char anew_words[] = "a new conversation: the model sees nothing from above";
 
 static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
@@ -151,7 +152,6 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 				 view_label(r->stem.request).text);
 		return;
 	}
-
 	if (r->trimmed_tokens > 0)
 		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
 				 r->trimmed_turns, r->trimmed_tokens);
@@ -528,7 +528,7 @@ static void draw_chat(struct pen *p, const struct timeline *t, struct view_state
 	if (!timeline_chat(t) && !searching(t) && !(s->waiting && s->waiting->n)) {
 		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
 
-		view_nothing(head ? &in : p, "nothing said yet: type below");
+		view_nothing(head ? &in : p, NOTHING_SAID);
 		return;
 	}
 	draw_turns(p, t, s, head + (head && air));
