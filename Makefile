@@ -24,9 +24,9 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -Wall 
 	-Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -pthread $(CFLAGS) $(EXTRA_CFLAGS)
 LDLIBS = -lncursesw -ltinfo -lreadline -lsqlite3 -lutf8proc -lcjson -lnettle -lm -pthread
 
-# Every .c in these folders belongs to the program; cli/main.c alone has main().
-SOURCES := $(filter-out cli/main.c, $(wildcard base/*.c kernels/*.c kernels/cuda/*.c engine/*.c engine/*/*.c trace/*.c \
-	sessions/*.c tui/*.c cli/*.c))
+# Every .c in these folders, at any depth, belongs to the program; cli/main.c alone has main().
+FOLDERS = base kernels event engine fold trace sessions tui cli
+SOURCES := $(filter-out cli/main.c, $(shell find $(wildcard $(FOLDERS)) -name '*.c' | LC_ALL=C sort))
 # Kernels of another processor's instruction sets are left out.
 ifeq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 SOURCES := $(filter-out %_avx2.c %_avx512.c, $(SOURCES))

@@ -21,7 +21,7 @@ fi
 
 # The kernels are left out: no target runs a model.
 sanitize=-fsanitize=address,undefined
-objects=$(ls base/*.c engine/*.c engine/*/*.c trace/*.c sessions/*.c tui/*.c tests/tiny*.c 2>/dev/null |
+objects=$(find base event engine fold trace sessions tui tests/tiny*.c -name "*.c" 2>/dev/null | LC_ALL=C sort |
 	sed "s,\(.*\)\.c$,$build/\1.o,")
 mkdir -p $build
 make -k -j"$(getconf _NPROCESSORS_ONLN)" CC=clang BUILD=$build \
