@@ -192,13 +192,21 @@ static int32_t default_pages(const struct engine_options *o, int32_t ctx)
 	return (int32_t)(longest > 4 * o->slots ? longest : 4 * o->slots);
 }
 
+static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
+{
+	struct gguf_text text = tokenizer_bytes(tokenizer, (int32_t)id);
+
+	out->bytes = (struct ev_span){ text.data ? text.data : "", text.size };
+	out->special = tokenizer_is_special(tokenizer, (int32_t)id);
+}
+
 static int open_parts(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out;
 
 	e->prefix.on = o->prefix_cache;
 	if (engine_open_pages(e, o->page_size, default_pages(o, e->info.ctx), err) ||
-		stream_open(&e->stream, e->tokenizer, err) ||
+		stream_open(&e->stream, tokenizer_n_vocab(e->tokenizer), vocab_text, e->tokenizer, err) ||
 		sched_open(&e->sched, &e->kv, &e->prefix, &e->stream, o->slots, max_blocks, err))
 		return -1;
 	max_out = o->slots * (1 + DRAFT_MAX);

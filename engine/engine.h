@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/sha256.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "engine/sampler.h"
 #include "engine/template.h"
 #include "engine/tokenizer.h"

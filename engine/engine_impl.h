@@ -12,7 +12,7 @@
 #include "engine/sampler.h"
 #include "engine/sched.h"
 #include "engine/shadow.h"
-#include "engine/stream.h"
+#include "event/stream.h"
 #include "engine/waits.h"
 
 enum {

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "engine/kv.h"
 
 /* Which leaf without readers goes first when a page is needed. */

@@ -19,7 +19,7 @@
 #include "engine/kv.h"
 #include "engine/prefix.h"
 #include "engine/request.h"
-#include "engine/stream.h"
+#include "event/stream.h"
 
 struct plan_item {
 	struct request *r;

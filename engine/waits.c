@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/event.h"
+#include "event/event.h"
 
 enum { EVERY_NS = 500000, IDLE_NS = 1000000 }; /* from one question to the next, a thread; between steps */
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 #include "sessions/export.h"
 
 struct export_text { /* of a token */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "engine/sampler.h"
 
 struct history_row { /* a token, or a judged one of a score */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 
 struct watch_column {
 	const char *name, *unit, *doc;

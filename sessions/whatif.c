@@ -159,7 +159,7 @@ static int open_sim(struct sim *s, struct recorded *r, const struct whatif_setti
 
 	if (policy < 0)
 		return err_set(e, ERR_USAGE, "evict %s: lru, fifo or lfu is needed", w->evict);
-	if (draft_open(w->spec, NULL, &s->ops, &s->drafter, e) || stream_open(&s->stream, NULL, e) ||
+	if (draft_open(w->spec, NULL, &s->ops, &s->drafter, e) || stream_open(&s->stream, 0, NULL, NULL, e) ||
 		open_pages(s, w->page_size, w->pages, e) ||
 		sched_open(&s->sched, &s->kv, &s->prefix, &s->stream, w->slots, r->ctx / 16 + 2, e))
 		return -1;

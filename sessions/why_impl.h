@@ -9,7 +9,7 @@
 #include <sqlite3.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "sessions/why.h"
 
 /* WHERE as read: -1 where nothing was given. */

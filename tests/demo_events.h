@@ -4,7 +4,7 @@
 #ifndef CUTAWAY_TESTS_DEMO_EVENTS_H
 #define CUTAWAY_TESTS_DEMO_EVENTS_H
 
-#include "engine/event.h"
+#include "event/event.h"
 
 enum { DEMO_CHAT_STEPS = 48, DEMO_STEPS = 150 };
 

@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_TESTS_DEMO_RANDOM_H
 #define CUTAWAY_TESTS_DEMO_RANDOM_H
 
-#include "engine/event.h"
+#include "event/event.h"
 
 struct demo_random {
 	uint64_t state; /* the seed */

@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_TESTS_DEMO_SCRIPT_H
 #define CUTAWAY_TESTS_DEMO_SCRIPT_H
 
-#include "engine/event.h"
+#include "event/event.h"
 
 enum { DEMO_REQUESTS = 9 };
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 
 /* splitmix64 (Steele, Lea, Flood, OOPSLA 2014). */
 static inline uint64_t random_u64(uint64_t *state)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "engine/waits.h"
 
 enum { PATIENCE = 20 }; /* seconds, for what comes in milliseconds */

@@ -49,7 +49,7 @@ const struct trace_query trace_queries[] = {
 static const char introduction[] =
 	"# The recording\n"
 	"\n"
-	"This file is made from the table of events in `engine/event.h` (`build/tests/test_trace_doc "
+	"This file is made from the table of events in `event/event.h` (`build/tests/test_trace_doc "
 	"--write`).\n"
 	"\n"
 	"A recording is one SQLite file. Every event of the session is one row, in the table named as its\n"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 #include "trace/ring.h"
 #include "trace/schema.h"
 

@@ -11,7 +11,7 @@
 #include <sqlite3.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 
 /* Files up to this size are checked page by page before use (quick_check); larger ones only where
  * they are read. */

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 
 enum { KEY_STEPS = 128, KEY_WINDOW = 256, KEY_REQUESTS = 48, KEY_TOKENS = 8192 };
 enum { KEY_PAGES_MAX = 1 << 18, KEY_REQUESTS_MAX = 1 << 16 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "trace/keyframe.h"
 
 struct reader;

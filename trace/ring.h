@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 
 struct ring;
 

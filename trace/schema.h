@@ -1,4 +1,4 @@
-/* The SQL form of a recording, made at run time from the event table (engine/event.h).
+/* The SQL form of a recording, made at run time from the event table (event/event.h).
  *
  * One STRICT table an event kind, named as it, with seq as its rowid and a column a field; `code`
  * names the values of code lists, `doc` says what every table, view and column is. The views answer
@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 
 enum {
 	SCHEMA_APPLICATION_ID = 0x63757477, /* "cutw" at offset 68 of the file */

@@ -11,7 +11,7 @@
 #ifndef CUTAWAY_TRACE_TIMES_H
 #define CUTAWAY_TRACE_TIMES_H
 
-#include "engine/event.h"
+#include "event/event.h"
 
 enum { TIMES_PACKED_SINCE = 4 }; /* format */
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/event.h"
+#include "event/event.h"
 #include "engine/template.h"
 #include "engine/tokenizer.h"
 

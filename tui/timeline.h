@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 #include "kernels/kernels.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };

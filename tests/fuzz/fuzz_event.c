@@ -2,7 +2,7 @@
  * packs to the same bytes again. */
 #include <string.h>
 
-#include "engine/event.h"
+#include "event/event.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 /* See stream.h. */
-#include "engine/stream.h"
+#include "event/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,18 +7,16 @@
 
 #include "base/clock.h"
 
-int stream_open(struct stream *s, const struct tokenizer *t, struct err *e)
+int stream_open(struct stream *s, int64_t n_vocab, stream_text *text, const void *text_arg, struct err *e)
 {
-	memset(s, 0, sizeof *s);
-	s->tokenizer = t;
-	s->start_ns = now_ns();
-	s->told = calloc(t ? (size_t)tokenizer_n_vocab(t) : 1, 1);
-	return s->told ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
+	*s = (struct stream){ .start_ns = now_ns(), .text = text, .text_arg = text_arg, .n_vocab = n_vocab };
+	s->emitted = calloc((size_t)n_vocab + 1, 1);
+	return s->emitted ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
 }
 
 void stream_close(struct stream *s)
 {
-	free(s->told);
+	free(s->emitted);
 	memset(s, 0, sizeof *s);
 }
 
@@ -35,7 +33,7 @@ void stream_begin(struct stream *s)
 {
 	s->seq = 0;
 	s->start_ns = now_ns();
-	memset(s->told, 0, s->tokenizer ? (size_t)tokenizer_n_vocab(s->tokenizer) : 1);
+	memset(s->emitted, 0, (size_t)s->n_vocab);
 }
 
 int64_t stream_now(const struct stream *s)
@@ -54,15 +52,12 @@ void stream_emit(struct stream *s, struct event *ev)
 void stream_vocab(struct stream *s, int64_t id)
 {
 	struct event ev;
-	struct gguf_text text;
 
-	if (!s->tokenizer || id < 0 || id >= tokenizer_n_vocab(s->tokenizer) || s->told[id])
+	if (id < 0 || id >= s->n_vocab || s->emitted[id])
 		return;
-	s->told[id] = 1;
-	text = tokenizer_bytes(s->tokenizer, (int32_t)id);
+	s->emitted[id] = 1;
 	ev_init(&ev, EV_vocab);
 	ev.u.vocab.id = id;
-	ev.u.vocab.bytes = (struct ev_span){ text.data ? text.data : "", text.size };
-	ev.u.vocab.special = tokenizer_is_special(s->tokenizer, (int32_t)id);
+	s->text(s->text_arg, id, &ev.u.vocab);
 	stream_emit(s, &ev);
 }

@@ -14,8 +14,8 @@
  *
  * Ownership: the spans of an event belong to whoever made it and live only as long as the sink call;
  * a sink that wants more copies. Thread: sinks are called on the engine's thread. */
-#ifndef CUTAWAY_ENGINE_EVENT_H
-#define CUTAWAY_ENGINE_EVENT_H
+#ifndef CUTAWAY_EVENT_EVENT_H
+#define CUTAWAY_EVENT_EVENT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* See event.h. The run-time form of the event table, and the serial form of an event. */
-#include "engine/event.h"
+#include "event/event.h"
 
 #include <assert.h>
 #include <math.h>
