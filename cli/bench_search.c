@@ -9,7 +9,7 @@
 static void print(const struct bench_search *r)
 {
 	printf("%s, %s, %d threads, %d slots, pages of %d; %d prompts, answers of at most 64 tokens\n\n", r->info.name, r->isa,
-		   r->info.threads, r->info.slots, r->info.page_size, r->n ? r->line[0].pairs : 0);
+		   r->info.threads, r->info.slots, r->page_size, r->n ? r->line[0].pairs : 0);
 	printf("%-16s %8s %8s %8s  %-36s  %-12s  %s\n", "search", "answers", "tokens", "tok/s",
 		   "against one after another", "an answer", "pages at most, unshared, saved");
 	for (int i = 0; i < r->n; i++) {

@@ -55,7 +55,7 @@ static void note_fallback(const struct cli *c, const struct engine *e)
 
 static void note_inexact(const struct engine *e)
 {
-	if (!engine_info(e)->exact)
+	if (!engine_state(e).exact)
 		fprintf(stderr, "cutaway: exact is off: logits depend on more than the tokens, and nobody can verify "
 						"them\n");
 }

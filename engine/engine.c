@@ -62,9 +62,6 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	e->prefix.policy = policy;
 	e->kv.on_change = on_page_change;
 	e->kv.arg = e;
-	e->info.page_size = page_size;
-	e->info.pages = n_pages;
-	e->info.page_bytes = e->kv.store.page_bytes;
 	return 0;
 }
 
@@ -175,12 +172,11 @@ static void fill_info(struct engine *e, const struct engine_options *o)
 	i->dim = c->dim;
 	i->vocab = c->vocab;
 	i->slots = o->slots;
-	i->exact = true;
 	i->weight_bytes = e->model->weight_bytes;
 	i->from_packed_cache = e->model->weights.from_cache;
 	if (o->measure)
 		engine_roof_read(e);
-	i->read_bandwidth = e->roof.best;
+	i->read_bandwidth = e->measure.roof.best;
 }
 
 static int32_t default_pages(const struct engine_options *o, int32_t ctx)
@@ -216,17 +212,17 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->sched.budget = o->budget;
 	e->sched.chunk = o->prefill_chunk;
 	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
-	e->jobs = calloc((size_t)o->slots, sizeof *e->jobs);
-	e->seen = calloc((size_t)o->slots, sizeof *e->seen);
-	e->branch = calloc(ENGINE_SPARE_PAGES, ((size_t)max_blocks + DRAFT_MAX) * sizeof *e->branch);
-	e->seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->seen_row);
-	e->seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->seen_top);
-	e->page_share = calloc((size_t)max_blocks, sizeof *e->page_share);
-	e->packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
-	e->page_seen = calloc((size_t)e->info.pages * (size_t)(e->info.page_size / K_GROUP) + 1, 1);
-	e->branch_stride = max_blocks + DRAFT_MAX;
-	if (!e->plan.item || !e->jobs || !e->seen || !e->branch || !e->seen_row || !e->seen_top ||
-		!e->page_seen || !e->page_share || !e->packed)
+	e->draft.jobs = calloc((size_t)o->slots, sizeof *e->draft.jobs);
+	e->draft.seen = calloc((size_t)o->slots, sizeof *e->draft.seen);
+	e->draft.branch = calloc(ENGINE_SPARE_PAGES, ((size_t)max_blocks + DRAFT_MAX) * sizeof *e->draft.branch);
+	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
+	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
+	e->observe.page_share = calloc((size_t)max_blocks, sizeof *e->observe.page_share);
+	e->observe.packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
+	e->search.page_seen = calloc((size_t)e->kv.n_pages * (size_t)(e->kv.store.page_size / K_GROUP) + 1, 1);
+	e->draft.branch_stride = max_blocks + DRAFT_MAX;
+	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top ||
+		!e->search.page_seen || !e->observe.page_share || !e->observe.packed)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	if (sampler_open(&e->sampler, e->info.vocab, err))
 		return -1;
@@ -261,16 +257,16 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	e = calloc(1, sizeof *e);
 	if (!e)
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
-	e->observe = true;
-	e->observe_layer = e->observe_head = -1;
-	e->rejection = o->rejection;
-	e->counted_cost = o->counted_cost;
+	e->observe.on = true;
+	e->observe.layer = e->observe.head = -1;
+	e->draft.rejection = o->rejection;
+	e->measure.counted = o->counted_cost;
 	e->model_path = strdup(o->model);
 	if (!e->model_path)
 		err_set(err, ERR_MEMORY, "no memory for the engine");
 	else if (!open_model(e, o, err)) {
 		fill_info(e, o);
-		e->attention_every = attention_every(e->info.weight_bytes);
+		e->observe.every = attention_every(e->info.weight_bytes);
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 		else if (!open_parts(e, o, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
@@ -292,8 +288,8 @@ void engine_close(struct engine *e)
 
 	if (!e)
 		return;
-	while (e->searches)
-		engine_search_close(e, e->searches->id);
+	while (e->search.first)
+		engine_search_close(e, e->search.first->id);
 	if (e->begun) {
 		ev_init(&ev, EV_closed);
 		ev.u.closed.steps = e->n_steps;
@@ -304,24 +300,24 @@ void engine_close(struct engine *e)
 	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
 	engine_close_pages(e);
-	waits_close(&e->waits);
+	waits_close(&e->observe.waits);
 	forward_close(&e->forward);
 	sampler_close(e->sampler);
 	stream_close(&e->stream);
-	model_close(e->look_model);
-	k_close(e->look_kernels);
+	model_close(e->look.model);
+	k_close(e->look.kernels);
 	model_close(e->model);
 	k_close(e->kernels);
 	tokenizer_close(e->tokenizer);
 	free(e->plan.item);
-	free(e->jobs);
-	free(e->seen);
-	free(e->branch);
-	free(e->seen_row);
-	free(e->seen_top);
-	free(e->page_seen);
-	free(e->page_share);
-	free(e->packed);
+	free(e->draft.jobs);
+	free(e->draft.seen);
+	free(e->draft.branch);
+	free(e->draft.seen_row);
+	free(e->draft.seen_top);
+	free(e->search.page_seen);
+	free(e->observe.page_share);
+	free(e->observe.packed);
 	free(e->default_system);
 	free(e->model_path);
 	free(e->model_sha256);
@@ -331,6 +327,12 @@ void engine_close(struct engine *e)
 const struct engine_info *engine_info(const struct engine *e)
 {
 	return &e->info;
+}
+
+struct engine_state engine_state(const struct engine *e)
+{
+	return (struct engine_state){ .pages = e->kv.n_pages, .page_size = e->kv.store.page_size,
+								  .page_bytes = e->kv.store.page_bytes, .exact = !e->forward.fast };
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)
@@ -362,12 +364,12 @@ int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[
 
 void engine_observe(struct engine *e, bool on)
 {
-	e->observe = on;
+	e->observe.on = on;
 }
 
 void engine_look_closely(struct engine *e)
 {
-	e->observe_once = true;
+	e->observe.once = true;
 }
 
 bool engine_idle(const struct engine *e)
@@ -403,7 +405,7 @@ int64_t engine_steps(const struct engine *e)
 /* Says why a request can never fit, or returns false. */
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
-	int32_t size = e->info.page_size;
+	int32_t size = e->kv.store.page_size;
 	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
 	int32_t pages = (need - 1 + size - 1) / size;
 
@@ -411,9 +413,9 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
 	else if (need > e->info.ctx)
 		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
-	else if (pages > e->info.pages)
+	else if (pages > e->kv.n_pages)
 		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
-				 size, e->info.pages);
+				 size, e->kv.n_pages);
 	else
 		return false;
 	return true;
@@ -462,14 +464,14 @@ int64_t engine_submit_member(struct engine *e, const struct engine_request *q, s
 
 	if (check_ids(e, q, err))
 		return -1;
-	r = request_new(q, e->info.ctx, e->info.page_size);
+	r = request_new(q, e->info.ctx, e->kv.store.page_size);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
 	r->id = ++e->n_requests;
 	r->arrival_ns = stream_now(&e->stream);
 	for (int32_t i = 0; i < r->n_prompt; i++)
 		stream_vocab(&e->stream, r->ids[i]);
-	request_event(r, e->spec, &ev);
+	request_event(r, e->draft.spec, &ev);
 	stream_emit(&e->stream, &ev);
 	if (q->parent && q->fork_pos)
 		tell_fork(e, r, q);

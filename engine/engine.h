@@ -73,8 +73,7 @@ struct engine_request {
 	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
 };
 
-/* What is fixed once an engine is open, but for what is atomic: that follows the settings of these names. Any thread
- * may read it. */
+/* What is fixed once an engine is open. Any thread may read it. */
 struct engine_info {
 	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
 	const char *backend, *isa;
@@ -82,21 +81,26 @@ struct engine_info {
 	const char *fallback; /* why "auto" took the CPU, or "" */
 	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
 	int32_t ctx, slots;
-	_Atomic int32_t pages, page_size;
-	_Atomic size_t page_bytes;
 	size_t model_bytes, weight_bytes;
 	bool from_packed_cache; /* the weights were there already packed */
-	atomic_bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
 	const char *default_system; /* of this file's template, or NULL */
 };
 
+/* What settings may change. */
+struct engine_state {
+	int32_t pages, page_size; /* of the pool; tokens of a page */
+	size_t page_bytes;
+	bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
+};
+
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
 void engine_close(struct engine *e);
 
 const struct engine_info *engine_info(const struct engine *e);
+struct engine_state engine_state(const struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 
 /* At most 8 sinks, added before engine_begin(), which emits the session event and the settings
@@ -146,31 +150,6 @@ void engine_observe(struct engine *e, bool on);
 
 /* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */
 void engine_look_closely(struct engine *e);
-
-/* 8-bit multiply-adds a second that this engine's threads and instructions can do (k_measure_int):
- * takes about 100 ms. */
-double engine_measure_int(struct engine *e);
-/* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of 64) at data,
- * or over the engine's own packed weights if data is NULL. */
-double engine_measure_read(struct engine *e, const void *data, size_t bytes);
-/* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
- * the spare pages go (ERR_USAGE). While nothing runs. */
-int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
-/* What rows cost, which predictions ask (draft_cost.h), measured anew, or once more: then the mean of the times since it
- * was measured anew holds, for a machine that others use too. Half a second. While nothing runs. */
-int engine_measure_cost(struct engine *e, bool anew, struct err *err);
-/* With counted_cost: what the steps behind prompts and the drafters have taken so far, by that count; else NaN. */
-double engine_counted_ns(const struct engine *e);
-/* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */
-struct engine_shadow {
-	const char *spec;
-	double speed; /* predicted against plain decoding, of all its guesses so far; NaN: there were none */
-};
-bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
-/* They guess no more and keep what was counted, until they go on. 0. */
-int engine_pause_shadow(struct engine *e, bool pause);
-/* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
-double engine_measure_gates(struct engine *e);
 
 /* Checks every invariant of pages, cache and queues; asserts. For tests. */
 void engine_check(const struct engine *e);

@@ -27,35 +27,35 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
 							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
 							   .pages = r->pages, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
-							   .rejection = e->rejection, .out = &r->draft };
+							   .rejection = e->draft.rejection, .out = &r->draft };
 }
 
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
-	int32_t width = e->draft_ops ? e->draft_ops->width(e->drafter) : nodes;
+	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
 	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
 	int64_t start, shadow;
 
 	for (int32_t i = 0; i < n; i++) {
 		if (search_chooses(r[i]))
 			continue;
-		fill_job(e, r[i], nodes < width ? nodes : width, &e->jobs[n_jobs]);
-		n_jobs += e->jobs[n_jobs].depth > 0;
+		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
+		n_jobs += e->draft.jobs[n_jobs].depth > 0;
 	}
 	if (!n_jobs)
 		return;
-	start = draft_cost_now(&e->cost);
-	if (e->draft_ops && e->draft_ops->propose(e->drafter, e->jobs, n_jobs, &e->lost)) {
+	start = draft_cost_now(&e->measure.cost);
+	if (e->draft.ops && e->draft.ops->propose(e->draft.drafter, e->draft.jobs, n_jobs, &e->lost)) {
 		for (int32_t i = 0; i < n; i++)
 			r[i]->draft.n = 0;
 		return;
 	}
-	start = draft_cost_now(&e->cost) - start;
-	for (int32_t i = 0; e->draft_ops && i < n_jobs; i++)
-		draft_fit(e->jobs[i].out, &e->jobs[i], e->info.page_size, &spare);
-	shadow = draft_cost_now(&e->cost);
+	start = draft_cost_now(&e->measure.cost) - start;
+	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
+		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], e->kv.store.page_size, &spare);
+	shadow = draft_cost_now(&e->measure.cost);
 	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
-	e->counts.shadow_ns += draft_cost_now(&e->cost) - shadow;
+	e->counts.shadow_ns += draft_cost_now(&e->measure.cost) - shadow;
 }
 
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
@@ -69,18 +69,18 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 
 void engine_set_draft_hooks(struct engine *e)
 {
-	e->sched.propose = e->draft_ops || e->shadow ? propose : NULL;
-	e->sched.draft_pages = e->draft_ops && (e->draft_ops == &draft_auto ? shadow_needs_pages(auto_shadow(e->drafter))
-																		 : e->draft_ops->needs_pages);
+	e->sched.propose = e->draft.ops || e->shadow.now ? propose : NULL;
+	e->sched.draft_pages = e->draft.ops && (e->draft.ops == &draft_auto ? shadow_needs_pages(auto_shadow(e->draft.drafter))
+																		 : e->draft.ops->needs_pages);
 	e->sched.arg = e;
 }
 
 void engine_close_draft(struct engine *e)
 {
-	if (e->draft_ops)
-		e->draft_ops->close(e->drafter);
-	e->draft_ops = NULL;
-	e->drafter = NULL;
+	if (e->draft.ops)
+		e->draft.ops->close(e->draft.drafter);
+	e->draft.ops = NULL;
+	e->draft.drafter = NULL;
 	engine_set_draft_hooks(e);
 }
 
@@ -89,30 +89,30 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	const struct draft_ops *ops = NULL;
 	struct drafter *drafter = NULL;
 
-	e->draft_env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
-									   .kv = &e->kv.store, .model_path = e->model_path, .cost = &e->cost,
+	e->draft.env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
+									   .kv = &e->kv.store, .model_path = e->model_path, .cost = &e->measure.cost,
 									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
-	if (strlen(spec) >= sizeof e->spec)
+	if (strlen(spec) >= sizeof e->draft.spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
 	if (!strncmp(spec, "auto", 4) && engine_need_cost(e, err))
 		return -1;
-	if (draft_open(spec, &e->draft_env, &ops, &drafter, err))
+	if (draft_open(spec, &e->draft.env, &ops, &drafter, err))
 		return -1;
 	engine_close_draft(e);
-	e->draft_ops = ops;
-	e->drafter = drafter;
+	e->draft.ops = ops;
+	e->draft.drafter = drafter;
 	engine_set_draft_hooks(e);
-	e->meter = (struct engine_meter){ 0 };
-	snprintf(e->spec, sizeof e->spec, "%s", spec);
+	e->shadow.meter = (struct engine_meter){ 0 };
+	snprintf(e->draft.spec, sizeof e->draft.spec, "%s", spec);
 	return 0;
 }
 
 void engine_forget(struct engine *e, int64_t request)
 {
-	if (e->draft_ops && e->draft_ops->forget)
-		e->draft_ops->forget(e->drafter, request);
-	if (e->shadow)
-		shadow_forget(e->shadow, request);
+	if (e->draft.ops && e->draft.ops->forget)
+		e->draft.ops->forget(e->draft.drafter, request);
+	if (e->shadow.now)
+		shadow_forget(e->shadow.now, request);
 }
 
 /* ---- rows ---- */
@@ -121,13 +121,13 @@ void engine_forget(struct engine *e, int64_t request)
 static int32_t *new_branch(struct engine *e, const struct plan_item *item, int32_t reach)
 {
 	const struct request *r = item->r;
-	int32_t *table = e->branch + (size_t)e->n_branches++ * (size_t)e->branch_stride;
-	int32_t size = e->info.page_size, first = item->pos / size, n = draft_branch_pages(item->pos, reach, size);
+	int32_t *table = e->draft.branch + (size_t)e->draft.n_branches++ * (size_t)e->draft.branch_stride;
+	int32_t size = e->kv.store.page_size, first = item->pos / size, n = draft_branch_pages(item->pos, reach, size);
 
 	memcpy(table, r->pages, (size_t)first * sizeof *table);
 	for (int32_t b = first; b < first + n; b++)
-		table[b] = e->info.pages + e->n_spare_used++;
-	assert(e->n_spare_used <= ENGINE_SPARE_PAGES);
+		table[b] = e->kv.n_pages + e->draft.n_spare_used++;
+	assert(e->draft.n_spare_used <= ENGINE_SPARE_PAGES);
 	if (item->pos % size)
 		kv_copy(&e->kv, table[first], r->pages[first]);
 	return table;
@@ -152,7 +152,7 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 	int32_t reach = draft_reach(t), first = *n_seqs, n = 0;
 
 	draft_branches(t, branch);
-	item->branch = e->n_branches;
+	item->branch = e->draft.n_branches;
 	for (int32_t i = 0; i < t->n; i++) {
 		int32_t row = item->row + 1 + i;
 
@@ -170,7 +170,7 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node)
 {
 	int8_t branch[DRAFT_NODES];
-	int32_t size = e->info.page_size, last;
+	int32_t size = e->kv.store.page_size, last;
 	const int32_t *table;
 
 	if (node < 0)
@@ -178,7 +178,7 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 	draft_branches(&item->r->draft, branch);
 	if (!branch[node])
 		return;
-	table = e->branch + (size_t)(item->branch + branch[node] - 1) * (size_t)e->branch_stride;
+	table = e->draft.branch + (size_t)(item->branch + branch[node] - 1) * (size_t)e->draft.branch_stride;
 	last = (item->pos + draft_depth(&item->r->draft, node)) / size;
 	for (int32_t b = item->pos / size; b <= last; b++)
 		kv_copy(&e->kv, item->r->pages[b], table[b]);
@@ -289,7 +289,7 @@ static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item
 
 int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
 {
-	return e->rejection ? judge_by_rejection(e, item, node, told) : judge_by_race(e, item, node, told);
+	return e->draft.rejection ? judge_by_rejection(e, item, node, told) : judge_by_race(e, item, node, told);
 }
 
 void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
@@ -314,10 +314,10 @@ static int32_t path_rows(const struct plan_item *item, int32_t node, int32_t *ro
 
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node)
 {
-	struct draft_seen *s = &e->seen[e->n_seen];
-	int32_t *row = e->seen_row + e->n_seen_rows, *top = e->seen_top + e->n_seen * (DRAFT_NODES + 1);
+	struct draft_seen *s = &e->draft.seen[e->draft.n_seen];
+	int32_t *row = e->draft.seen_row + e->draft.n_seen_rows, *top = e->draft.seen_top + e->draft.n_seen * (DRAFT_NODES + 1);
 
-	if (!e->shadow && (!e->draft_ops || !e->draft_ops->learn))
+	if (!e->shadow.now && (!e->draft.ops || !e->draft.ops->learn))
 		return;
 	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
 							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
@@ -333,8 +333,8 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 		for (int32_t i = 0; i <= item->n_drafts; i++)
 			top[i] = e->forward.stats[item->out + i].argmax;
 	}
-	e->n_seen_rows += s->n_rows;
-	e->n_seen++;
+	e->draft.n_seen_rows += s->n_rows;
+	e->draft.n_seen++;
 }
 
 /* What a drafter that iterates guesses had in mind. */
@@ -342,23 +342,23 @@ static void tell_windows(struct engine *e)
 {
 	const struct draft_window *w;
 
-	for (int32_t i = 0; e->draft_ops && e->draft_ops->window && i < e->n_seen; i++)
-		if (e->seen[i].draft && (w = e->draft_ops->window(e->drafter, e->seen[i].request)))
-			engine_tell_window(e, e->seen[i].request, w);
+	for (int32_t i = 0; e->draft.ops && e->draft.ops->window && i < e->draft.n_seen; i++)
+		if (e->draft.seen[i].draft && (w = e->draft.ops->window(e->draft.drafter, e->draft.seen[i].request)))
+			engine_tell_window(e, e->draft.seen[i].request, w);
 }
 
 static int tell_drafters(struct engine *e, struct err *err)
 {
-	int64_t start = draft_cost_now(&e->cost);
+	int64_t start = draft_cost_now(&e->measure.cost);
 	int failed;
 
-	if (e->draft_ops && e->draft_ops->learn && e->draft_ops->learn(e->drafter, e->seen, e->n_seen, err))
+	if (e->draft.ops && e->draft.ops->learn && e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
 		return -1;
-	e->learn_ns = draft_cost_now(&e->cost) - start;
+	e->draft.learn_ns = draft_cost_now(&e->measure.cost) - start;
 	tell_windows(e);
-	start = draft_cost_now(&e->cost);
-	failed = e->shadow ? shadow_learn(e->shadow, e->seen, e->n_seen, err) : 0;
-	e->counts.shadow_ns += draft_cost_now(&e->cost) - start;
+	start = draft_cost_now(&e->measure.cost);
+	failed = e->shadow.now ? shadow_learn(e->shadow.now, e->draft.seen, e->draft.n_seen, err) : 0;
+	e->counts.shadow_ns += draft_cost_now(&e->measure.cost) - start;
 	return failed;
 }
 
@@ -367,7 +367,7 @@ int engine_tell_seen(struct engine *e, struct err *err)
 	int64_t start;
 	int failed;
 
-	if (!e->n_seen)
+	if (!e->draft.n_seen)
 		return 0;
 	start = now_ns();
 	failed = tell_drafters(e, err);

@@ -26,7 +26,7 @@ void engine_ask(struct engine *e, const struct plan_item *item)
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
 		f->whole[out] = !sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->ask[out]) ||
-						(e->rejection && item->n_drafts) || search_chooses(r);
+						(e->draft.rejection && item->n_drafts) || search_chooses(r);
 		if (score) {
 			f->whole[out] = false;
 			f->ask[out].id = r->ids[key.pos];

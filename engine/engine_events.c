@@ -48,9 +48,9 @@ void engine_tell_session(struct engine *e)
 	s->vocab = i->vocab;
 	s->ctx = i->ctx;
 	s->slots = i->slots;
-	s->pages = i->pages;
-	s->page_size = i->page_size;
-	s->page_bytes = (int64_t)i->page_bytes;
+	s->pages = e->kv.n_pages;
+	s->page_size = e->kv.store.page_size;
+	s->page_bytes = (int64_t)e->kv.store.page_bytes;
 	if (i->read_bandwidth > 0)
 		s->read_bandwidth = i->read_bandwidth;
 	stream_emit(&e->stream, &ev);
@@ -78,7 +78,7 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 	struct ev_token *t = &ev.u.token;
 
 	stream_vocab(&e->stream, id);
-	if (e->observe)
+	if (e->observe.on)
 		for (int32_t i = 0; i < s->n_candidates; i++)
 			stream_vocab(&e->stream, s->candidate[i].id);
 	ev_init(&ev, EV_token);
@@ -92,7 +92,7 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 	t->hash = (int64_t)stats->hash;
 	t->source = source;
 	t->survivors = s->survivors;
-	if (e->observe) {
+	if (e->observe.on) {
 		t->candidates = (struct ev_span){ s->candidate,
 										  (size_t)s->n_candidates * sizeof s->candidate[0] };
 		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
@@ -115,11 +115,11 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->pos = item->pos + draft_depth(t, node);
 	d->nth = node + 1;
 	d->parent = t->parent[node] + 1;
-	d->drafter = text(t->by ? t->by : e->draft_ops->name);
+	d->drafter = text(t->by ? t->by : e->draft.ops->name);
 	d->id = t->id[node];
 	d->depth = draft_depth(t, node);
 	d->top = e->forward.stats[item->out + 1 + node].argmax;
-	d->rule = e->rejection ? EV_RULE_rejection : EV_RULE_race;
+	d->rule = e->draft.rejection ? EV_RULE_rejection : EV_RULE_race;
 	d->verdict = verdict;
 	d->q = (double)t->q[node];
 	if (v) {
@@ -147,7 +147,7 @@ void engine_tell_window(struct engine *e, int64_t request, const struct draft_wi
 	for (size_t i = 0; i < entered; i++)
 		stream_vocab(&e->stream, w->entered[i]);
 	ev_init(&ev, EV_window);
-	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = text(e->draft_ops->name),
+	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = text(e->draft.ops->name),
 									  .pos = w->pos, .levels = w->levels, .columns = w->columns,
 									  .cells = { w->cell, cells * sizeof *w->cell },
 									  .next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
@@ -181,14 +181,14 @@ static void tell_head(struct engine *e, const struct plan_item *item, const floa
 {
 	struct event ev;
 
-	memset(e->page_share, 0, (size_t)n_pages * sizeof *e->page_share);
-	add_pages(groups, n_groups, e->info.page_size / K_GROUP, e->page_share);
+	memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
+	add_pages(groups, n_groups, e->kv.store.page_size / K_GROUP, e->observe.page_share);
 	for (int32_t p = 0; p < n_pages; p++)
-		e->packed[p] = pack_share(e->page_share[p]);
+		e->observe.packed[p] = pack_share(e->observe.page_share[p]);
 	ev_init(&ev, EV_head);
 	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = item->r->id,
-								  .layer = e->observe_layer, .head = e->observe_head,
-								  .share = { e->packed, (size_t)n_pages } };
+								  .layer = e->observe.layer, .head = e->observe.head,
+								  .share = { e->observe.packed, (size_t)n_pages } };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -197,8 +197,8 @@ void engine_tell_attention(struct engine *e, const struct plan_item *item, int32
 	const struct forward *f = &e->forward;
 	int32_t heads = e->info.n_heads, layers = e->info.n_layers;
 	int32_t pos = item->work == EV_WORK_prefill ? item->pos + item->n_rows - 1 : item->pos;
-	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->info.page_size + 1;
-	uint8_t *near = e->packed + (size_t)layers * (size_t)n_pages;
+	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->kv.store.page_size + 1;
+	uint8_t *near = e->observe.packed + (size_t)layers * (size_t)n_pages;
 	struct event ev;
 
 	for (int32_t l = 0; l < layers; l++) {
@@ -206,28 +206,28 @@ void engine_tell_attention(struct engine *e, const struct plan_item *item, int32
 		int64_t n_near = 0;
 		uint16_t share;
 
-		memset(e->page_share, 0, (size_t)n_pages * sizeof *e->page_share);
+		memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
 		for (int32_t h = 0; h < heads; h++) {
 			add_pages(f->share + (at + (size_t)h) * (size_t)f->share_stride, n_groups,
-					  e->info.page_size / K_GROUP, e->page_share);
+					  e->kv.store.page_size / K_GROUP, e->observe.page_share);
 			n_near += f->near_zero[at + (size_t)h];
 		}
 		for (int32_t p = 0; p < n_pages; p++)
-			e->packed[(size_t)l * (size_t)n_pages + (size_t)p] =
-				pack_share(e->page_share[p] / (float)heads);
+			e->observe.packed[(size_t)l * (size_t)n_pages + (size_t)p] =
+				pack_share(e->observe.page_share[p] / (float)heads);
 		share = (uint16_t)(n_near * 65535 / ((int64_t)heads * (pos + 1)));
 		memcpy(near + 2 * (size_t)l, &share, 2);
 	}
 	ev_init(&ev, EV_attention);
 	ev.u.attention = (struct ev_attention){
 		.step = e->n_steps, .request = item->r->id, .pos = pos, .pages = n_pages,
-		.share = { e->packed, (size_t)layers * (size_t)n_pages },
+		.share = { e->observe.packed, (size_t)layers * (size_t)n_pages },
 		.threshold = (double)f->threshold, .near_zero = { near, 2 * (size_t)layers } };
 	stream_emit(&e->stream, &ev);
-	if (e->observe_layer >= 0 && e->observe_head >= 0 && e->observe_layer < layers &&
-		e->observe_head < heads) {
-		size_t at = ((size_t)e->observe_layer * (size_t)f->n_observed + (size_t)observed) *
-						(size_t)heads + (size_t)e->observe_head;
+	if (e->observe.layer >= 0 && e->observe.head >= 0 && e->observe.layer < layers &&
+		e->observe.head < heads) {
+		size_t at = ((size_t)e->observe.layer * (size_t)f->n_observed + (size_t)observed) *
+						(size_t)heads + (size_t)e->observe.head;
 		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
 	}
 }
@@ -259,14 +259,14 @@ static void tell_times(struct engine *e)
 
 static void count_waste(const struct engine *e, struct ev_step *s)
 {
-	int64_t per_token = (int64_t)e->info.page_bytes / e->info.page_size;
+	int64_t per_token = (int64_t)e->kv.store.page_bytes / e->kv.store.page_size;
 
 	s->tail_waste_bytes = s->reserve_waste_bytes = 0;
 	for (int32_t i = 0; i < e->sched.n_slots; i++) {
 		const struct request *r = e->sched.slot[i];
 		if (!r)
 			continue;
-		s->tail_waste_bytes += ((int64_t)r->n_pages * e->info.page_size - r->computed) * per_token;
+		s->tail_waste_bytes += ((int64_t)r->n_pages * e->kv.store.page_size - r->computed) * per_token;
 		s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
 	}
 }
@@ -277,14 +277,14 @@ void engine_tell_step(struct engine *e)
 	struct event ev;
 	struct ev_step *s = &ev.u.step;
 
-	if (e->observe)
+	if (e->observe.on)
 		tell_times(e);
 	ev_init(&ev, EV_step);
 	s->step = e->n_steps;
 	s->kernel_ns = e->kernel_ns;
 	s->drafters_ns = c->drafters_ns;
-	if (e->observe)
-		s->run_delay_ns = waits_ask(&e->waits, e->kernels);
+	if (e->observe.on)
+		s->run_delay_ns = waits_ask(&e->observe.waits, e->kernels);
 	s->rows = e->plan.n_rows;
 	s->prefill_rows = c->prefill;
 	s->decode_rows = c->decode;

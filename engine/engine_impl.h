@@ -1,4 +1,4 @@
-/* The inside of struct engine, shared by the files engine*.c alone. */
+/* The inside of struct engine: the run, which every file engine_*.c may name, and parts that belong to one file each. */
 #ifndef CUTAWAY_ENGINE_IMPL_H
 #define CUTAWAY_ENGINE_IMPL_H
 
@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/forward.h"
 #include "engine/kv.h"
+#include "engine/measure.h"
 #include "engine/model.h"
 #include "engine/prefix.h"
 #include "engine/request.h"
@@ -33,7 +34,71 @@ struct engine_counts { /* of the step that runs */
 	int64_t shadow_ns; /* of the clock that weighs drafters: of those that guess without being used */
 };
 
+/* engine_draft.c: who guesses, and the drafts of the step that runs. */
+struct engine_drafting {
+	const struct draft_ops *ops; /* NULL: off */
+	struct drafter *drafter;
+	char spec[256];
+	bool rejection; /* verified by modified rejection, not by the race */
+	struct draft_env env;
+	struct draft_job *jobs;   /* [slots] */
+	struct draft_seen *seen;  /* [slots], of the step that runs */
+	int32_t n_seen, n_seen_rows;
+	int32_t *seen_row, *seen_top; /* what seen points into */
+	int32_t *branch, branch_stride; /* block tables of branches, one a spare page at most */
+	int32_t n_branches, n_spare_used; /* in the step that runs */
+	int64_t learn_ns;
+};
+
+/* engine_shadow.c: drafters that guess beside the run. */
+struct engine_shadowing {
+	struct shadow *now;    /* NULL: off */
+	struct shadow *paused; /* the same, while it is not asked */
+	char list[128];
+	struct engine_meter {  /* of the drafter that is used: sums that fade like shadow_sums */
+		double tokens, ns;
+	} meter;
+};
+
+/* engine_step.c, engine_events.c: what is watched beside what a step needs. */
+struct engine_observing {
+	bool on;
+	bool once;           /* the coming step is looked at closely: all rows are observed */
+	int32_t layer, head; /* -1: off */
+	int32_t every;       /* tokens of a request from one observed row to the next */
+	uint8_t *packed;     /* shares of attention, as the event wants them */
+	float *page_share;   /* [pages of the longest sequence] */
+	struct waits waits;
+};
+
+/* engine_shadow.c, roof.c: what steps cost, and the roof that they are held against. */
+struct engine_measuring {
+	struct draft_cost cost; /* n 0: not measured, nobody needed it */
+	const double *counted;  /* see engine_options.counted_cost */
+	double step_clock_ns;   /* counted: when the step began */
+	struct engine_roof {    /* roof.c: plain reads, bytes a second */
+		double best, least; /* of all passes of n readings */
+		int32_t n;          /* 0: not measured */
+		int64_t step;       /* steps before the last */
+		bool beaten;        /* kernels read faster since */
+	} roof;
+};
+
+/* search.c */
+struct engine_searching {
+	struct search *first;
+	int64_t n;
+	uint8_t *page_seen; /* [pages], scratch */
+};
+
+/* probe.c: of deep looks at a device's engine; NULL: none yet */
+struct engine_looking {
+	struct k_ctx *kernels;
+	struct model *model;
+};
+
 struct engine {
+	/* the run: what every step needs */
 	struct engine_info info;
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
@@ -47,50 +112,18 @@ struct engine {
 	struct plan plan;
 	struct sample_result drawn;
 	struct err lost; /* why nothing can be computed any more; code 0: it can */
-
-	const struct draft_ops *draft_ops; /* NULL: off */
-	struct drafter *drafter;
-	char spec[256];
-	struct draft_env draft_env;
-	struct draft_job *jobs;   /* [slots] */
-	struct draft_seen *seen;  /* [slots], of the step that runs */
-	int32_t n_seen, n_seen_rows;
-	int32_t *seen_row, *seen_top; /* what seen points into */
-	struct draft_cost cost;   /* n 0: not measured, nobody needed it */
-	const double *counted_cost; /* see engine_options */
-	struct shadow *shadow;    /* NULL: off */
-	struct shadow *paused;    /* the same, while it is not asked */
-	char shadow_list[128];
-	struct engine_meter {     /* of what is switched on, lately: faded like shadow_sums */
-		double tokens, ns;
-	} meter;
-	int32_t *branch, branch_stride; /* block tables of branches, one a spare page at most */
-	int32_t n_branches, n_spare_used; /* in the step that runs */
-	bool rejection, observe, begun;
-	int32_t observe_layer, observe_head; /* -1: off */
-	int32_t attention_every;             /* tokens of a request from one observed row to the next */
-	bool observe_once;                   /* the coming step is looked at closely: all rows are observed */
-
-	struct engine_roof {      /* roof.c: plain reads, bytes a second */
-		double best, least;   /* of all passes of n readings */
-		int32_t n;            /* 0: not measured */
-		int64_t step;         /* steps before the last */
-		bool beaten;          /* kernels read faster since */
-	} roof;
-
-	char *model_path, *default_system;
-	char *model_sha256;
-	int64_t n_requests, n_steps, n_searches;
-	struct search *searches;
-	uint8_t *page_seen; /* [pages], scratch */
+	bool begun;
+	int64_t n_requests, n_steps;
+	int64_t step_start_ns, kernel_ns;
 	struct engine_counts counts;
-	int64_t step_start_ns, kernel_ns, learn_ns;
-	double step_clock_ns; /* counted: when it began */
-	struct waits waits;
-	struct k_ctx *look_kernels; /* of deep looks at a device's engine (probe.c); NULL: none yet */
-	struct model *look_model;
-	uint8_t *packed;  /* shares of attention, as the event wants them */
-	float *page_share; /* [pages of the longest sequence] */
+	char *model_path, *default_system, *model_sha256;
+
+	struct engine_drafting draft;
+	struct engine_shadowing shadow;
+	struct engine_observing observe;
+	struct engine_measuring measure;
+	struct engine_searching search;
+	struct engine_looking look;
 };
 
 /* engine_events.c: what a step tells. */

@@ -28,7 +28,7 @@ static int check(const struct engine *e, const struct request *r, int32_t keep, 
 static void tell_rewind(struct engine *e, const struct request *r, int32_t had, int32_t keep,
 						int32_t forced, int32_t valid)
 {
-	int32_t size = e->info.page_size;
+	int32_t size = e->kv.store.page_size;
 	int32_t computed = r->computed < valid ? r->computed : valid;
 	int32_t pages = (computed + size - 1) / size;
 	struct event ev;

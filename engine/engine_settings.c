@@ -87,30 +87,30 @@ static void get_evict(const struct engine *e, char *buf, size_t cap)
 
 static void get_spec(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", e->spec);
+	snprintf(buf, cap, "%s", e->draft.spec);
 }
 
 static void get_shadow(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", e->shadow_list);
+	snprintf(buf, cap, "%s", e->shadow.list);
 }
 
 static int set_rule(struct engine *e, const char *v, struct err *err)
 {
 	if (strcmp(v, "race") && strcmp(v, "rejection"))
 		return err_set(err, ERR_USAGE, "rule %s: race or rejection is needed", v);
-	e->rejection = v[1] == 'e';
+	e->draft.rejection = v[1] == 'e';
 	return 0;
 }
 static void get_rule(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", e->rejection ? "rejection" : "race");
+	snprintf(buf, cap, "%s", e->draft.rejection ? "rejection" : "race");
 }
 
 /* The pool is made anew: same memory, other pages. What was cached is forgotten. */
 static int set_page_size(struct engine *e, const char *v, struct err *err)
 {
-	int64_t tokens = (int64_t)e->info.pages * e->info.page_size;
+	int64_t tokens = (int64_t)e->kv.n_pages * e->kv.store.page_size;
 	struct prefix old_prefix;
 	struct kv old_kv;
 	int32_t size;
@@ -138,34 +138,34 @@ static int set_page_size(struct engine *e, const char *v, struct err *err)
 }
 static void get_page_size(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%d", e->info.page_size);
+	snprintf(buf, cap, "%d", e->kv.store.page_size);
 }
 
 static int set_layer(struct engine *e, const char *v, struct err *err)
 {
-	return parse("observe-layer", v, -1, e->info.n_layers - 1, &e->observe_layer, err);
+	return parse("observe-layer", v, -1, e->info.n_layers - 1, &e->observe.layer, err);
 }
 static void get_layer(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%d", e->observe_layer);
+	snprintf(buf, cap, "%d", e->observe.layer);
 }
 
 static int set_head(struct engine *e, const char *v, struct err *err)
 {
-	return parse("observe-head", v, -1, e->info.n_heads - 1, &e->observe_head, err);
+	return parse("observe-head", v, -1, e->info.n_heads - 1, &e->observe.head, err);
 }
 static void get_head(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%d", e->observe_head);
+	snprintf(buf, cap, "%d", e->observe.head);
 }
 
 static int set_every(struct engine *e, const char *v, struct err *err)
 {
-	return parse("attention-every", v, 1, 1024, &e->attention_every, err);
+	return parse("attention-every", v, 1, 1024, &e->observe.every, err);
 }
 static void get_every(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%d", e->attention_every);
+	snprintf(buf, cap, "%d", e->observe.every);
 }
 
 static int set_cuda_mode(struct engine *e, const char *v, struct err *err)
@@ -199,7 +199,7 @@ static int set_exact(struct engine *e, const char *v, struct err *err)
 
 	if (parse_switch("exact", v, &exact, err))
 		return -1;
-	if (exact == e->info.exact)
+	if (exact == !e->forward.fast)
 		return 0;
 	if (!exact && !k_has_fast(e->kernels))
 		return err_set(err, ERR_USAGE,
@@ -213,13 +213,12 @@ static int set_exact(struct engine *e, const char *v, struct err *err)
 	if (!engine_idle(e))
 		return err_set(err, ERR_USAGE, "exact can only change while nothing runs or waits");
 	prefix_clear(&e->prefix);
-	e->info.exact = exact;
 	e->forward.fast = !exact;
 	return 0;
 }
 static void get_exact(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", e->info.exact ? "on" : "off");
+	snprintf(buf, cap, "%s", e->forward.fast ? "off" : "on");
 }
 
 static int set_pages(struct engine *e, const char *v, struct err *err)
@@ -229,7 +228,7 @@ static int set_pages(struct engine *e, const char *v, struct err *err)
 }
 static void get_pages(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%d", e->info.pages);
+	snprintf(buf, cap, "%d", e->kv.n_pages);
 }
 
 #define SETTINGS(X)                                                                                \

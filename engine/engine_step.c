@@ -14,10 +14,10 @@ static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;
 
-	if (!e->observe || !item->n_out || request_is_given(r))
+	if (!e->observe.on || !item->n_out || request_is_given(r))
 		return false;
-	return !r->observed || r->n_ids - r->observed >= e->attention_every || e->observe_once ||
-		   (e->observe_layer >= 0 && e->observe_head >= 0);
+	return !r->observed || r->n_ids - r->observed >= e->observe.every || e->observe.once ||
+		   (e->observe.layer >= 0 && e->observe.head >= 0);
 }
 
 static void observe_row(struct engine *e, struct plan_item *item)
@@ -70,11 +70,11 @@ static int run_kernels(struct engine *e, struct err *err)
 	f->n_observed = 0;
 	f->n_also = 0;
 	f->kv_positions = f->kv_pairs = 0;
-	e->n_branches = e->n_spare_used = 0;
+	e->draft.n_branches = e->draft.n_spare_used = 0;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		fill_rows(e, &e->plan.item[i], &n_seqs);
 	start = stream_now(&e->stream);
-	if (forward_run(f, e->observe, err) || engine_fetch_rows(e, err))
+	if (forward_run(f, e->observe.on, err) || engine_fetch_rows(e, err))
 		return -1;
 	e->kernel_ns = stream_now(&e->stream) - start;
 	return 0;
@@ -298,8 +298,8 @@ static void end_starved(struct engine *e)
 		struct request *r = e->sched.slot[i];
 		if (!r || !r->starved)
 			continue;
-		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->info.pages,
-				 e->info.page_size);
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->kv.n_pages,
+				 e->kv.store.page_size);
 		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }
@@ -324,14 +324,14 @@ int engine_step(struct engine *e, struct err *err)
 		search_wait(e);
 		return 1;
 	}
-	if (e->observe)
-		waits_begin(&e->waits);
+	if (e->observe.on)
+		waits_begin(&e->observe.waits);
 	e->step_start_ns = stream_now(&e->stream);
-	e->step_clock_ns = e->cost.clock_ns;
+	e->measure.step_clock_ns = e->measure.cost.clock_ns;
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;
 	e->sched.step = e->n_steps;
-	e->n_seen = e->n_seen_rows = 0;
+	e->draft.n_seen = e->draft.n_seen_rows = 0;
 	sched_plan(&e->sched, &e->plan); /* a drafter may lose the device */
 	end_starved(e);
 	if (!e->plan.n_items) {
@@ -349,7 +349,7 @@ int engine_step(struct engine *e, struct err *err)
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		if (e->plan.item[i].observed >= 0)
 			engine_tell_attention(e, &e->plan.item[i], e->plan.item[i].observed);
-	e->observe_once = false;
+	e->observe.once = false;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
 	if (engine_tell_seen(e, &e->lost)) { /* before searches let go of requests */

@@ -41,22 +41,22 @@ static const struct model *open_again(struct engine *e, struct err *err)
 	struct gguf *g = NULL;
 	int32_t ctx = e->info.ctx;
 
-	if (e->look_model)
-		return e->look_model;
+	if (e->look.model)
+		return e->look.model;
 	if (!gguf_open(&g, e->model_path, err) &&
-		!k_open(&e->look_kernels, "cpu", NULL, e->info.threads, err))
-		model_open(&e->look_model, g, e->look_kernels, &o, &ctx, err);
+		!k_open(&e->look.kernels, "cpu", NULL, e->info.threads, err))
+		model_open(&e->look.model, g, e->look.kernels, &o, &ctx, err);
 	gguf_close(g);
-	if (e->look_model && !same_shape(&e->look_model->config, &e->model->config)) {
+	if (e->look.model && !same_shape(&e->look.model->config, &e->model->config)) {
 		err_set(err, ERR_INPUT, "%s: it was changed since the engine opened it", e->model_path);
-		model_close(e->look_model);
-		e->look_model = NULL;
+		model_close(e->look.model);
+		e->look.model = NULL;
 	}
-	if (!e->look_model) {
-		k_close(e->look_kernels);
-		e->look_kernels = NULL;
+	if (!e->look.model) {
+		k_close(e->look.kernels);
+		e->look.kernels = NULL;
 	}
-	return e->look_model;
+	return e->look.model;
 }
 
 static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)

@@ -14,7 +14,7 @@ static const size_t bytes_read = (size_t)256 << 20;
 
 void engine_roof_read(struct engine *e)
 {
-	struct engine_roof *r = &e->roof;
+	struct engine_roof *r = &e->measure.roof;
 	double least, best = k_measure_read(e->kernels, bytes_read, &least);
 
 	if (best <= 0)
@@ -28,7 +28,7 @@ void engine_roof_read(struct engine *e)
 
 void engine_roof_step(struct engine *e, const struct ev_step *s)
 {
-	struct engine_roof *r = &e->roof;
+	struct engine_roof *r = &e->measure.roof;
 
 	if (r->n && !s->prefill_rows && s->kernel_ns > 0 && (double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
 		r->beaten = true;
@@ -48,7 +48,7 @@ int engine_roof_set(struct engine *e, const char *value, struct err *err)
 
 void engine_roof_get(const struct engine *e, char *buf, size_t cap)
 {
-	const struct engine_roof *r = &e->roof;
+	const struct engine_roof *r = &e->measure.roof;
 
 	if (!r->n)
 		snprintf(buf, cap, "-");

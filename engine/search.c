@@ -88,7 +88,7 @@ static int tell_answer(struct search *s, struct err *err)
 
 	q.parent = a->request;
 	q.max_tokens = a->n;
-	r = request_new(&q, e->info.ctx, e->info.page_size);
+	r = request_new(&q, e->info.ctx, e->kv.store.page_size);
 	if (!r || r->limit < r->n_prompt + a->n) {
 		request_free(r);
 		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
@@ -96,7 +96,7 @@ static int tell_answer(struct search *s, struct err *err)
 	r->id = s->view.told = ++e->n_requests;
 	r->arrival_ns = s->arrival_ns;
 	r->last_step = e->n_steps;
-	request_event(r, e->spec, &ev);
+	request_event(r, e->draft.spec, &ev);
 	stream_emit(&e->stream, &ev);
 	tell_taken(s, r, a);
 	r->n_ids += a->n;
@@ -122,7 +122,7 @@ static void tell_won(const struct search *s)
 
 static struct search *find(const struct engine *e, int64_t id)
 {
-	for (struct search *s = e->searches; s; s = s->next)
+	for (struct search *s = e->search.first; s; s = s->next)
 		if (s->id == id)
 			return s;
 	return NULL;
@@ -242,10 +242,10 @@ int64_t engine_search(struct engine *e, const struct search_options *o, const st
 		free_search(s);
 		return -1;
 	}
-	s->id = ++e->n_searches;
+	s->id = ++e->search.n;
 	s->arrival_ns = stream_now(&e->stream);
-	s->next = e->searches;
-	e->searches = s;
+	s->next = e->search.first;
+	e->search.first = s;
 	tell_begin(s);
 	if (s->ops->begin(s, err)) {
 		engine_search_close(e, s->id);
@@ -311,7 +311,7 @@ bool engine_search_look(const struct engine *e, int64_t search, struct search_vi
 
 void engine_search_close(struct engine *e, int64_t search)
 {
-	struct search **at = &e->searches, *s;
+	struct search **at = &e->search.first, *s;
 
 	while (*at && (*at)->id != search)
 		at = &(*at)->next;
@@ -332,14 +332,14 @@ static void count_pages(struct search *s)
 	int32_t pages = 0, unshared = 0;
 	struct event ev;
 
-	memset(e->page_seen, 0, (size_t)e->info.pages);
+	memset(e->search.page_seen, 0, (size_t)e->kv.n_pages);
 	for (int32_t i = 0; i < s->n_members; i++) {
 		const struct request *r = s->member[i]->r;
 
 		unshared += r->n_pages;
 		for (int32_t b = 0; b < r->n_pages; b++) {
-			pages += !e->page_seen[r->pages[b]];
-			e->page_seen[r->pages[b]] = 1;
+			pages += !e->search.page_seen[r->pages[b]];
+			e->search.page_seen[r->pages[b]] = 1;
 		}
 	}
 	s->view.pages += pages;
@@ -370,7 +370,7 @@ static void advance(struct search *s, int wait_ms)
 
 void search_advance(struct engine *e)
 {
-	for (struct search *s = e->searches; s; s = s->next) {
+	for (struct search *s = e->search.first; s; s = s->next) {
 		if (s->view.done)
 			continue;
 		if (s->n_members)
@@ -381,7 +381,7 @@ void search_advance(struct engine *e)
 
 bool search_answers_wait(const struct engine *e)
 {
-	for (const struct search *s = e->searches; s; s = s->next)
+	for (const struct search *s = e->search.first; s; s = s->next)
 		if (s->n_waiting)
 			return true;
 	return false;
@@ -389,7 +389,7 @@ bool search_answers_wait(const struct engine *e)
 
 void search_wait(struct engine *e)
 {
-	for (struct search *s = e->searches; s; s = s->next)
+	for (struct search *s = e->search.first; s; s = s->next)
 		if (s->n_waiting)
 			advance(s, WAIT_MS);
 }
@@ -411,7 +411,7 @@ static struct search_member *find_rested(const struct search *s)
 
 void search_relieve(struct engine *e)
 {
-	for (struct search *s = e->searches; s; s = s->next) {
+	for (struct search *s = e->search.first; s; s = s->next) {
 		struct search_member *m = s->view.done ? NULL : find_rested(s);
 
 		if (m) {

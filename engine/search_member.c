@@ -153,7 +153,7 @@ static void tell_chosen(struct search_member *m, const struct request *r, int32_
 	ev.u.token.entropy = m->entropy;
 	ev.u.token.hash = m->hash;
 	ev.u.token.source = EV_SOURCE_chosen;
-	if (e->observe)
+	if (e->observe.on)
 		ev.u.token.candidates = (struct ev_span){ told, (size_t)n * sizeof *told };
 	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
 	stream_emit(&e->stream, &ev);

@@ -273,6 +273,7 @@ static int measure_figures(struct bench *b, const char *only, struct bench_repor
 						   struct err *e)
 {
 	out->info = *engine_info(b->engine);
+	out->state = engine_state(b->engine);
 	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
 	snprintf(out->backend, sizeof out->backend, "%s", out->info.backend);
 	b->int_rate = 2 * engine_measure_int(b->engine);

@@ -79,6 +79,7 @@ struct bench_report {
 	BENCH_FIGURES(X)
 #undef X
 	struct engine_info info; /* its pointers are not valid */
+	struct engine_state state;
 	char isa[32], backend[16];
 	double weight_bytes; /* of the file, that a token needs */
 	struct bench_profile profile[BENCH_N_PHASES];

@@ -2,6 +2,7 @@
 #ifndef CUTAWAY_SESSIONS_BENCH_IMPL_H
 #define CUTAWAY_SESSIONS_BENCH_IMPL_H
 
+#include "engine/measure.h"
 #include "sessions/bench.h"
 #include "trace/ring.h"
 #include "trace/writer.h"

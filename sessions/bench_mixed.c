@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/measure.h"
 #include "sessions/bench_prompts.h"
 
 struct mixed {

@@ -187,6 +187,7 @@ static int run_all(struct bench *b, const char *list, void (*tell)(void *arg, co
 		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
 	engine_begin(b->engine, NULL);
 	out->info = *engine_info(b->engine);
+	out->page_size = engine_state(b->engine).page_size;
 	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
 	bench_prompts_read(&prompts);
 	bench_prompts_mix(&prompts);

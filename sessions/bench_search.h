@@ -25,6 +25,7 @@ struct bench_search_line {
 
 struct bench_search {
 	struct engine_info info; /* its pointers are not valid */
+	int32_t page_size;
 	char isa[32];
 	int n;
 	struct bench_search_line line[BENCH_SEARCHES];

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/measure.h"
+
 enum { PAIRS = 256, MOST_STEPS = 8192 };
 
 struct steps { /* how long each took, and its rows */

@@ -300,7 +300,7 @@ static int shuffle_pages(struct run *r, struct err *e)
 	int64_t id[CERTIFY_SLOTS];
 	uint64_t random = r->plan->seed;
 	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text takes few */
-	n = n < engine_info(r->engine)->pages ? n : engine_info(r->engine)->pages;
+	n = n < engine_state(r->engine).pages ? n : engine_state(r->engine).pages;
 	for (int i = 0; i < n; i++)
 		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 1, 0, e)) < 0)
 			return -1;
@@ -374,7 +374,7 @@ static int open_case(struct run *r, struct err *e)
 	if (strcmp(info->backend, "cuda") || engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
 		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
-	r->ev->page_size = info->page_size;
+	r->ev->page_size = engine_state(r->engine).page_size;
 	if (engine_add_sink(r->engine, on_event, r))
 		return err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
 	if (!strcmp(axes_chosen(p, AXIS_WATCHED), "recorded") && open_recording(r, e))

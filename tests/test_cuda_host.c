@@ -377,11 +377,11 @@ static void test_exact(void **state)
 	answer(e, &cpu);
 	assert_int_equal(engine_set(e, "exact", "off", &err), -1);
 	assert_int_equal(err.code, ERR_USAGE);
-	assert_true(engine_info(e)->exact);
+	assert_true(engine_state(e).exact);
 	engine_close(e);
 	e = open_halves(file, "cuda", "off", &h);
 	assert_string_equal(h.exact, "off");
-	assert_false(engine_info(e)->exact);
+	assert_false(engine_state(e).exact);
 	answer(e, &h);
 	assert_true(h.hash[0] != cpu.hash[0]);
 	err.code = 0;

@@ -489,7 +489,7 @@ static void test_page_size_changes(void **state)
 	assert_int_equal(engine_set(w.e, "page-size", "33", &err), -1);
 	memset(&err, 0, sizeof err);
 	assert_int_equal(engine_set(w.e, "page-size", "64", &err), 0);
-	assert_int_equal(engine_info(w.e)->pages, 16);
+	assert_int_equal(engine_state(w.e).pages, 16);
 	submit(&w, 6);
 	run_all(&w);
 	expect_same(&w.r[1], &alone[5], true);
@@ -656,14 +656,14 @@ static void test_roof(void **state)
 	world_open(&w, &o);
 	engine_get(w.e, "roof", words, sizeof words);
 	assert_true(strtod(words, NULL) > 0 && strstr(words, "GB/s, best of 1 reading from"));
-	w.e->roof.best = 1; /* a machine that had nothing to spare */
+	w.e->measure.roof.best = 1; /* a machine that had nothing to spare */
 	submit(&w, 7);
 	run_all(&w);
 	engine_get(w.e, "roof", words, sizeof words);
 	assert_non_null(strstr(words, "best of 2 readings from"));
-	assert_true(w.e->roof.best > 1);
+	assert_true(w.e->measure.roof.best > 1);
 	assert_int_equal(engine_set(w.e, "roof", "measure", &err), 0);
-	assert_int_equal(w.e->roof.n, 3);
+	assert_int_equal(w.e->measure.roof.n, 3);
 	assert_int_equal(engine_set(w.e, "roof", "5", &err), -1);
 	assert_non_null(strstr(err.text, "it is measured, not set"));
 	world_close(&w);

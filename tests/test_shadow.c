@@ -235,7 +235,7 @@ static void test_cost(void **state)
 {
 	static struct told w;
 	struct engine *e = open_engine(&w, "off", "free");
-	const struct draft_cost *c = &e->cost;
+	const struct draft_cost *c = &e->measure.cost;
 	struct err err = { 0 };
 	double ns;
 
@@ -257,7 +257,7 @@ static void test_cost_again(void **state)
 {
 	static struct told w;
 	struct engine *e = open_engine(&w, "off", "free");
-	struct draft_cost *c = &e->cost;
+	struct draft_cost *c = &e->measure.cost;
 	struct err err = { 0 };
 	double first = 0;
 
@@ -315,7 +315,7 @@ static void test_auto(void **state)
 	(void)state;
 	run_one(&plain, "off", "off", 3);
 	e = open_engine(&w, "auto:ngram:1+ngram:4+skip:1,2", NULL);
-	c = &e->cost;
+	c = &e->measure.cost;
 	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
 		c->ns[rows] = 1e6 * (1 + 0.1 * (rows - 1)); /* of a machine on which guesses pay */
 	for (int i = 0; i < 3; i++)
@@ -329,7 +329,7 @@ static void test_auto(void **state)
 	/* where a row more costs a step more, nobody pays */
 	e = open_engine(&w, "auto:ngram:1+ngram:4", NULL);
 	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
-		e->cost.ns[rows] = 1e6 * rows;
+		e->measure.cost.ns[rows] = 1e6 * rows;
 	for (int i = 0; i < 2; i++)
 		submit(e, i, 150);
 	run(e);

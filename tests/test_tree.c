@@ -134,9 +134,9 @@ static void with_trees(const struct world *plain, struct place place, uint32_t s
 	struct drafter d = { .truth = plain, .chance = seed };
 
 	world_open(&w, tiny_model, &place, "ngram");
-	w.e->draft_ops->close(w.e->drafter);
-	w.e->draft_ops = &oracle;
-	w.e->drafter = &d;
+	w.e->draft.ops->close(w.e->draft.drafter);
+	w.e->draft.ops = &oracle;
+	w.e->draft.drafter = &d;
 	run_world(&w);
 	world_compare(plain, &w, false);
 	assert_true(w.n_accepted > 40 && w.n_rejected > 20 && w.n_unread > 20 && w.n_branches > 20);

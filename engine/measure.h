@@ -1,0 +1,33 @@
+/* Measuring with an engine: what machine and steps can do, for benches and predictions. No part of running requests.
+ * Thread: the engine's, while nothing runs. */
+#ifndef CUTAWAY_ENGINE_MEASURE_H
+#define CUTAWAY_ENGINE_MEASURE_H
+
+#include "engine/engine.h"
+
+/* 8-bit multiply-adds a second that this engine's threads and instructions can do (k_measure_int):
+ * takes about 100 ms. */
+double engine_measure_int(struct engine *e);
+/* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of 64) at data,
+ * or over the engine's own packed weights if data is NULL. */
+double engine_measure_read(struct engine *e, const void *data, size_t bytes);
+/* Nanoseconds of one step of so many rows of one sequence behind so many tokens, run for nothing; at most as deep as
+ * the spare pages go (ERR_USAGE). While nothing runs. */
+int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
+/* What rows cost, which predictions ask (draft_cost.h), measured anew, or once more: then the mean of the times since it
+ * was measured anew holds, for a machine that others use too. Half a second. While nothing runs. */
+int engine_measure_cost(struct engine *e, bool anew, struct err *err);
+/* With counted_cost: what the steps behind prompts and the drafters have taken so far, by that count; else NaN. */
+double engine_counted_ns(const struct engine *e);
+/* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */
+struct engine_shadow {
+	const char *spec;
+	double speed; /* predicted against plain decoding, of all its guesses so far; NaN: there were none */
+};
+bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
+/* They guess no more and keep what was counted, until they go on. 0. */
+int engine_pause_shadow(struct engine *e, bool pause);
+/* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
+double engine_measure_gates(struct engine *e);
+
+#endif
