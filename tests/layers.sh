@@ -30,7 +30,7 @@ may_include engine 'base|kernels|event'
 may_include trace 'base|event|fold'
 may_include sessions 'base|kernels|event|fold|engine|trace'
 check "views ask neither engine nor log" \
-	"grep -nE '^#include \"(engine/engine.h|engine/actor.h|trace/)' tui/view_*.c tui/timeline*.c"
+	"grep -nE '^#include \"(engine/engine.h|engine/actor.h|trace/)' tui/view_*.c"
 check "only tui/term*.c see ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term(|_keys|_impl)\.[ch]')"
 check "only tui/prompt.c sees readline" "$(includes '-r $all' 'readline/' 'tui/prompt\.c')"
 check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"

@@ -13,7 +13,7 @@
 
 #include "tests/demo_events.h"
 #include "tests/demo_random.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 struct feed {
 	struct timeline t;

@@ -1,4 +1,4 @@
-/* See keyframe.h: the fold that makes them. It knows of the events what the timeline makes of them (tui/timeline_*.c),
+/* See keyframe.h: the fold that makes them. It knows of the events what the timeline makes of them (fold/timeline_*.c),
  * in a few integers; tests/test_player.c holds the two together. */
 #include "trace/keyframe.h"
 

@@ -6,7 +6,7 @@
  * kept (below) and the counters; of requests their rows' numbers, because the rows lie in the file already; and
  * of tokens, only those since the keyframe before, a dozen bytes each.
  *
- * What is kept (the timeline keeps the same, tui/timeline_window.c): at a step that KEY_STEPS divides, steps,
+ * What is kept (the timeline keeps the same, fold/timeline_window.c): at a step that KEY_STEPS divides, steps,
  * batches, drafts and rows of attention KEY_WINDOW steps old are let go of, and so is a request that has ended,
  * if KEY_REQUESTS newer ones of its sort (the conversation's, the others) are there or they have KEY_TOKENS
  * tokens.

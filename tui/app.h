@@ -17,7 +17,7 @@
 #include "tui/layout.h"
 #include "tui/popup.h"
 #include "tui/term.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 #include "tui/tui.h"
 #include "tui/view.h"
 

@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_TUI_CHAT_WRAP_H
 #define CUTAWAY_TUI_CHAT_WRAP_H
 
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 struct wrap_line {
 	size_t from, to; /* bytes of the text; blanks and the line break at the end belong to the line */

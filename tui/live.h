@@ -16,7 +16,7 @@
 #include "trace/writer.h"
 #include "tui/breaks.h"
 #include "tui/conversation.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 #include "tui/tui.h"
 
 struct live {

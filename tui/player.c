@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tui/player_impl.h"
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 

@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 #include "trace/reader.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 struct player;
 

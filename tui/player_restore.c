@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tui/player_impl.h"
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 _Static_assert((int)KEY_STEPS == (int)TL_SLIDE && (int)KEY_WINDOW == (int)TL_WINDOW &&
 				   (int)KEY_REQUESTS == (int)TL_REQUESTS && (int)KEY_TOKENS == (int)TL_TOKENS,

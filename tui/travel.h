@@ -5,7 +5,7 @@
 
 #include "engine/tokenizer.h"
 #include "tui/commands.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 struct travel_from {
 	const struct timeline *t;

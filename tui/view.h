@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "tui/canvas.h"
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 enum view_key { /* keys as a view sees them, decoded by term.c */
 	KEY_UP_ = 0x110000, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP, KEY_PAGE_DOWN,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "kernels/kernels.h"
 #include "tui/view_util.h"
 #include "tui/views.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 /* Of a NaN only that it is one: its sign and payload mean nothing. */
 static void dump_real(FILE *f, const char *name, double v)
@@ -147,7 +147,7 @@ static void dump_step(FILE *f, const struct tl_step *s)
 	fprintf(f, "step seq=%" PRId64 " t=%" PRId64 " batch=%d+%d draft=%d+%d window=%d+%d timed=%d drafters=%d", s->seq, s->t_ns,
 			s->batch_at, s->n_batch, s->draft_at, s->n_draft, s->window_at, s->n_window, s->timed, s->drafters_told);
 	dump_fields(f, EV_step, &s->s);
-	for (int i = 0; s->timed && i < K_N_STAGES; i++)
+	for (int i = 0; s->timed && i < EV_N_stage; i++)
 		fprintf(f, " (%" PRId64 " %" PRId64 " %" PRId64 ")", s->time[i].ns, s->time[i].bytes,
 				s->time[i].ops);
 	fputc('\n', f);

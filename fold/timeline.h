@@ -18,14 +18,13 @@
  * A timeline that was not folded from the start (tui/player.h) has `light` tokens, of which only id, position,
  * step, source and p are known, and pages whose older events are not there: ask by timeline_whole() and
  * timeline_page() where the rest is shown. Thread: the UI's. */
-#ifndef CUTAWAY_TUI_TIMELINE_H
-#define CUTAWAY_TUI_TIMELINE_H
+#ifndef CUTAWAY_FOLD_TIMELINE_H
+#define CUTAWAY_FOLD_TIMELINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "event/event.h"
-#include "kernels/kernels.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
@@ -139,7 +138,7 @@ struct tl_step {
 	int32_t window_at, n_window; /* in timeline.window */
 	bool timed;
 	bool drafters_told; /* s.drafters_ns is known: older recordings lack it */
-	struct tl_time time[K_N_STAGES];
+	struct tl_time time[EV_N_stage];
 };
 struct tl_draft {
 	int64_t step, request, pos;

@@ -1,7 +1,7 @@
 /* Part of the timeline: steps, who was in their batches, and where their time went. */
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 /* The first event of a step that names it decides its number. */
 bool tl_step_is_open(struct timeline *t, int64_t step)
@@ -59,12 +59,12 @@ enum { STAGE_BYTES = sizeof(struct ev_stage_time) };
 static bool stages_make_sense(struct ev_span s)
 {
 	const unsigned char *p = s.data;
-	bool seen[K_N_STAGES] = { false };
+	bool seen[EV_N_stage] = { false };
 
 	if (!p || !s.size || s.size % STAGE_BYTES)
 		return false;
 	for (size_t at = 0; at < s.size; at += STAGE_BYTES) {
-		if (tl_get32(p + at + 4) || tl_get32(p + at) >= K_N_STAGES || seen[tl_get32(p + at)])
+		if (tl_get32(p + at + 4) || tl_get32(p + at) >= EV_N_stage || seen[tl_get32(p + at)])
 			return false;
 		seen[tl_get32(p + at)] = true;
 	}

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cycle.h"
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 /* Of the step that is open: drafts may come before or after the token at their position. */
 static int32_t draft_judged_at(const struct timeline *t, int64_t request, int64_t pos)

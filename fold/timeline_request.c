@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 static void copy_prompt(struct timeline *t, struct tl_request *r, struct ev_span ids)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 void tl_pages_reset(struct timeline *t, int32_t n)
 {

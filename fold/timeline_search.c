@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/find.h"
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 /* ---- finding, making, letting go ---- */
 

@@ -1,12 +1,12 @@
 /* See timeline.h. Who folds what, the session's own data, and the questions that views ask. */
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/find.h"
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 enum { VOCAB_MAX = 1 << 21, PAGES_MAX = 1 << 18, SETTINGS_MAX = 256 };
 #define SECOND_NS 1000000000.0

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 static void copy_name(char out[TL_DRAFTER], struct ev_span s)
 {

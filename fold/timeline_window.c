@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 static void move_drafts(struct tl_token *k, int32_t n, int32_t by)
 {

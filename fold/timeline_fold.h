@@ -1,10 +1,10 @@
 /* Inside of the timeline: what its files share. Each timeline_x.c folds the events of one subject. */
-#ifndef CUTAWAY_TUI_TIMELINE_FOLD_H
-#define CUTAWAY_TUI_TIMELINE_FOLD_H
+#ifndef CUTAWAY_FOLD_TIMELINE_FOLD_H
+#define CUTAWAY_FOLD_TIMELINE_FOLD_H
 
 #include <stddef.h>
 
-#include "tui/timeline.h"
+#include "fold/timeline.h"
 
 /* Folds return false for an event that makes no sense; nothing is changed then. */
 bool tl_fold_session(struct timeline *t, const struct ev_session *e);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/timeline_fold.h"
+#include "fold/timeline_fold.h"
 
 enum { LOOK_BACK = 64 }; /* requests and futures among which a stem is sought */
 
