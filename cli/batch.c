@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "cli/batch.h"
 #include "cli/out.h"
-#include "cli/session.h"
+#include "cli/open.h"
+#include "cli/prompt.h"
 
 struct answer {
 	int64_t request; /* 0: nothing is in it */
@@ -94,7 +95,7 @@ static size_t unescape(char *line, size_t size)
 static char *text_of(const struct batch *b, const struct answer *a)
 {
 	size_t size;
-	char *bytes = session_answer(b->c, b->tokenizer, a->ids, a->n, &size);
+	char *bytes = prompt_answer(b->c, b->tokenizer, a->ids, a->n, &size);
 	char *json = bytes ? text_json(bytes, size) : NULL;
 	free(bytes);
 	return json;
@@ -134,7 +135,7 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 	struct answer *a = answer_of(b, 0);
 	assert(a);
 	size = unescape(line, size);
-	if (session_prompt(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
+	if (prompt_ids(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
 		return -1;
 	line[size] = 0; /* where the newline was, or before; in_read() has room behind the last */
 	struct engine_request q = {
@@ -212,9 +213,9 @@ int batch_run(const struct cli *c, const atomic_bool *interrupted, struct err *e
 	char *data = NULL;
 	size_t size = 0;
 	if (in_read(strcmp(c->batch, "-") ? c->batch : NULL, &data, &size, e) ||
-		session_open(&s, c, on_event, &b, e))
+		cli_open(&s, c, on_event, &b, e))
 		goto out;
-	session_note_template(c, s.engine);
+	prompt_note_template(c, s.engine);
 	b.tokenizer = engine_tokenizer(s.engine);
 	b.n_answers = 2 * engine_info(s.engine)->slots;
 	b.answer = calloc((size_t)b.n_answers, sizeof *b.answer);
@@ -223,7 +224,7 @@ int batch_run(const struct cli *c, const atomic_bool *interrupted, struct err *e
 	else if (run_all(&b, s.engine, data, size, interrupted, e))
 		give_up(&b, s.engine);
 out:
-	session_close(&s, e);
+	cli_close(&s, c, e);
 	for (int i = 0; b.answer && i < b.n_answers; i++)
 		free(b.answer[i].ids);
 	free(b.answer);

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "cli/out.h"
-#include "cli/session.h"
+#include "cli/prompt.h"
 #include "engine/search.h"
 #include "sessions/score_command.h"
 
@@ -45,7 +45,7 @@ static int print_json(const struct cli *c, const struct tokenizer *t, const stru
 	for (int32_t i = 0; i < v->n_answers; i++) {
 		const struct search_answer *a = &v->answer[i];
 		size_t size;
-		char *text = session_answer(c, t, a->ids, (size_t)a->n, &size), *json = text ? text_json(text, size) : NULL;
+		char *text = prompt_answer(c, t, a->ids, (size_t)a->n, &size), *json = text ? text_json(text, size) : NULL;
 
 		free(text);
 		if (!json)
@@ -60,7 +60,7 @@ static int print_json(const struct cli *c, const struct tokenizer *t, const stru
 static int print_best(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
 {
 	size_t size;
-	char *text = session_answer(c, t, v->answer[0].ids, (size_t)v->answer[0].n, &size);
+	char *text = prompt_answer(c, t, v->answer[0].ids, (size_t)v->answer[0].n, &size);
 
 	if (!text)
 		return err_set(e, ERR_MEMORY, "no memory for the answer");

@@ -12,7 +12,8 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/run_search.h"
-#include "cli/session.h"
+#include "cli/open.h"
+#include "cli/prompt.h"
 #include "engine/draft.h"
 
 enum { RUN_TOKENS = 512 }; /* limit of an answer if none is given: nobody watches, and a small model may never end */
@@ -91,7 +92,7 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 	if (size)
 		memcpy(r->held + r->n_held, bytes, size);
 	r->n_held += size;
-	size_t cut = session_find_stop(r->c->stop, r->held, r->n_held);
+	size_t cut = prompt_find_stop(r->c->stop, r->held, r->n_held);
 	r->stopped |= cut < r->n_held;
 	size_t ready = r->stopped ? cut : r->n_held - undecided(r->c->stop, r->held, r->n_held);
 	show(r, r->held, ready);
@@ -227,11 +228,11 @@ int verb_run(const struct cli *c, struct err *e)
 	}
 	sigaction(SIGINT, &action, NULL);
 	run_search_slots(&own);
-	if (session_open(&s, &own, on_event, &r, e))
+	if (cli_open(&s, &own, on_event, &r, e))
 		goto out;
 	r.tokenizer = engine_tokenizer(s.engine);
-	session_note_template(c, s.engine);
-	if (session_prompt(c, s.engine, text, size, &ids, &n_ids, e))
+	prompt_note_template(c, s.engine);
+	if (prompt_ids(c, s.engine, text, size, &ids, &n_ids, e))
 		goto out;
 	struct engine_request q = {
 		.kind = EV_REQUEST_KIND_run,
@@ -247,7 +248,7 @@ int verb_run(const struct cli *c, struct err *e)
 	else
 		answer(&r, s.engine, &q, e);
 out:
-	session_close(&s, e);
+	cli_close(&s, c, e);
 	free(ids);
 	free(read);
 	free(r.held);

@@ -5,7 +5,8 @@
 
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/session.h"
+#include "cli/open.h"
+#include "cli/prompt.h"
 
 struct score {
 	double *logp;	/* [n - 1], of the token at position i + 1 */
@@ -99,10 +100,10 @@ int verb_score(const struct cli *c, struct err *e)
 	int32_t *ids = NULL;
 	size_t size, n = 0;
 	quiet.no_record = true;
-	if (in_read(c->operand[0], &text, &size, e) || session_open(&session, &quiet, on_event, &s, e))
+	if (in_read(c->operand[0], &text, &size, e) || cli_open(&session, &quiet, on_event, &s, e))
 		goto out;
 	const struct tokenizer *t = engine_tokenizer(session.engine);
-	if (session_encode(t, text, size, &ids, &n, e))
+	if (prompt_encode(t, text, size, &ids, &n, e))
 		goto out;
 	if (n < 2) {
 		err_set(e, ERR_USAGE, "%s: a text of at least two tokens is needed, this has %zu",
@@ -121,7 +122,7 @@ int verb_score(const struct cli *c, struct err *e)
 		out_flush(e);
 	}
 out:
-	session_close(&session, e);
+	cli_close(&session, &quiet, e);
 	free(s.logp);
 	free(ids);
 	free(text);

@@ -59,29 +59,16 @@ static int make_text(struct bench *b, struct err *e)
 	return 0;
 }
 
-static int open_recording(struct bench *b, struct err *e)
-{
-	const char *tmp = getenv("TMPDIR");
-	if (!tmp || !*tmp || strlen(tmp) > sizeof b->folder - 32)
-		tmp = "/tmp";
-	snprintf(b->folder, sizeof b->folder, "%s/cutaway-bench.XXXXXX", tmp);
-	if (!mkdtemp(b->folder)) {
-		b->folder[0] = 0;
-		return err_set(e, ERR_IO, "%s: no folder for a recording could be made there", tmp);
-	}
-	snprintf(b->file, sizeof b->file, "%s/bench.db", b->folder);
-	return ring_open(&b->ring, RING_BYTES, e) || writer_open(&b->writer, b->file, b->ring, e) ? -1
-																							  : 0;
-}
-
 static int open_all(struct bench *b, const struct engine_options *o, struct err *e)
 {
-	if (engine_open(&b->engine, o, e) || make_text(b, e) || open_recording(b, e))
+	const struct session_options with = { .engine = *o, .sink = bench_on_event, .arg = b, .temporary = true,
+										  .sink_pushes = true };
+	if (session_open(&b->session, &with, e))
 		return -1;
-	if (engine_add_sink(b->engine, bench_on_event, b))
-		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
+	b->engine = b->session.engine;
 	b->recording = true;
-	engine_begin(b->engine, NULL);
+	if (make_text(b, e) || session_begin(&b->session, NULL, NULL, e))
+		return -1;
 	b->token_s = 0.1;
 	b->token_s = bench_time_decode(b, SHORT, 16, 1, e); /* warms up, and says how long runs may be */
 	return b->token_s < 0 ? -1 : 0;
@@ -89,20 +76,7 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 
 static int close_all(struct bench *b, struct err *e)
 {
-	static const char *const tail[] = {"", "-wal", "-shm", "-journal", ".lock"};
-	int status = 0;
-	engine_close(b->engine);
-	if (b->writer && writer_close(b->writer, e))
-		status = -1;
-	if (b->ring)
-		ring_close(b->ring);
-	for (size_t i = 0; *b->folder && i < sizeof tail / sizeof *tail; i++) {
-		char path[576];
-		snprintf(path, sizeof path, "%s%s", b->file, tail[i]);
-		unlink(path);
-	}
-	if (*b->folder)
-		rmdir(b->folder);
+	int status = session_close(&b->session, e);
 	free(b->ids);
 	bench_free_memory(b);
 	return status;

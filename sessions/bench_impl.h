@@ -4,8 +4,7 @@
 
 #include "engine/measure.h"
 #include "sessions/bench.h"
-#include "trace/ring.h"
-#include "trace/writer.h"
+#include "sessions/session.h"
 
 enum {
 	MAX_RUNS = 4096,
@@ -29,10 +28,8 @@ struct roofs {
 };
 
 struct bench {
-	struct engine *engine;
-	struct ring *ring;
-	struct writer *writer;
-	char folder[512], file[544];
+	struct session session; /* recorded into a temporary file */
+	struct engine *engine;  /* the session's */
 	bool recording; /* events go to the ring */
 	struct follower *follower;
 	bool watched; /* attention was told since this was last set to false */

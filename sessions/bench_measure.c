@@ -58,7 +58,7 @@ void bench_on_event(void *arg, const struct event *ev)
 			sum_step(b, &ev->u.step);
 	}
 	if (b->recording)
-		ring_push(b->ring, ev);
+		ring_push(b->session.ring, ev);
 }
 
 void bench_add(struct samples *s, double value)

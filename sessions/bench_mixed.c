@@ -8,9 +8,11 @@
 
 #include "engine/measure.h"
 #include "sessions/bench_prompts.h"
+#include "sessions/session.h"
 
 struct mixed {
-	struct engine *engine;
+	struct session session;
+	struct engine *engine;  /* the session's */
 	struct bench_mixed_line *line;
 	double counted; /* when the step before ended */
 	uint64_t text, plain_text; /* of all ids */
@@ -100,24 +102,23 @@ int bench_mixed_run(const struct engine_options *o, const char *const *spec, int
 					const double cost[DRAFT_COST_ROWS + 1], int32_t tokens, void (*tell)(void *arg, const char *what),
 					void *arg, struct bench_mixed *out, struct err *e)
 {
-	struct engine_options used = *o;
 	struct bench_prompts prompts;
 	struct mixed m = { 0 };
+	struct session_options used = { .engine = *o, .sink = on_event, .arg = &m };
 	int rc = 0;
 
 	memset(out, 0, sizeof *out);
-	used.spec = used.shadow = "off";
-	used.prefix_cache = false; /* each meets the session anew */
-	used.counted_cost = cost;
+	used.engine.spec = used.engine.shadow = "off";
+	used.engine.prefix_cache = false; /* each meets the session anew */
+	used.engine.counted_cost = cost;
 	bench_prompts_read(&prompts);
 	bench_prompts_mix(&prompts);
 	out->prompts = prompts.n;
-	if (engine_open(&m.engine, &used, e))
+	if (session_open(&m.session, &used, e))
 		return -1;
+	m.engine = m.session.engine;
 	m.line = out->line;
-	if (engine_add_sink(m.engine, on_event, &m))
-		rc = err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
-	engine_begin(m.engine, NULL);
+	rc = session_begin(&m.session, NULL, NULL, e);
 	for (int i = -1; i < n_specs && !rc && out->n < BENCH_MIXED; i++) {
 		const char *now = i < 0 ? "off" : spec[i];
 
@@ -131,7 +132,7 @@ int bench_mixed_run(const struct engine_options *o, const char *const *spec, int
 	}
 	if (!rc)
 		rc = predict(&m, &prompts, spec, n_specs, tokens, out, e);
-	engine_close(m.engine);
+	session_close(&m.session, NULL);
 	return rc;
 }
 

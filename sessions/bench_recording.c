@@ -79,13 +79,13 @@ static double time_writer(struct bench *b, const struct cut *c, bool on, struct 
 	c->turn(b, on);
 	if (!b->recording)
 		return 0;
-	writer_flush(b->writer);
-	ns = -(double)writer_processor_ns(b->writer);
+	writer_flush(b->session.writer);
+	ns = -(double)writer_processor_ns(b->session.writer);
 	b->n_tokens = 0;
 	if (bench_step_until(b, c->stretch, e))
 		return NAN;
-	writer_flush(b->writer); /* of these steps nothing is left */
-	return (ns + (double)writer_processor_ns(b->writer)) / c->stretch;
+	writer_flush(b->session.writer); /* of these steps nothing is left */
+	return (ns + (double)writer_processor_ns(b->session.writer)) / c->stretch;
 }
 
 static double time_of(struct side *s)
@@ -184,8 +184,8 @@ int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *o
 	int64_t drew;
 	int status;
 
-	writer_flush(b->writer);
-	b->follower = bench_follower_open(b->file);
+	writer_flush(b->session.writer);
+	b->follower = bench_follower_open(b->session.temporary);
 	if (!b->follower)
 		return 0;
 	drew = bench_follower_drew(b->follower);

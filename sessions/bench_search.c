@@ -8,6 +8,7 @@
 
 #include "engine/search.h"
 #include "sessions/bench_prompts.h"
+#include "sessions/session.h"
 
 enum { TOKENS = 64, MOST_SAMPLES = 8 };
 #define METHODS "best:8+beam:4+mcts:32"
@@ -22,7 +23,8 @@ struct sums { /* of one method */
 };
 
 struct bench {
-	struct engine *engine;
+	struct session session;
+	struct engine *engine; /* the session's */
 	struct run now;
 	struct sums sum;
 	char list[256];
@@ -183,9 +185,9 @@ static int run_all(struct bench *b, const char *list, void (*tell)(void *arg, co
 {
 	struct bench_prompts prompts;
 
-	if (engine_add_sink(b->engine, on_event, b))
-		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
-	engine_begin(b->engine, NULL);
+	if (session_begin(&b->session, NULL, NULL, e))
+		return -1;
+	b->engine = b->session.engine;
 	out->info = *engine_info(b->engine);
 	out->page_size = engine_state(b->engine).page_size;
 	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
@@ -211,9 +213,9 @@ int bench_search_run(const struct engine_options *o, const char *list, void (*te
 	memset(out, 0, sizeof *out);
 	if (!b)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
-	if (!engine_open(&b->engine, o, e))
+	if (!session_open(&b->session, &(struct session_options){ .engine = *o, .sink = on_event, .arg = b }, e))
 		rc = run_all(b, list, tell, arg, out, e);
-	engine_close(b->engine);
+	session_close(&b->session, NULL);
 	free(b);
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/measure.h"
+#include "sessions/session.h"
 
 enum { PAIRS = 256, MOST_STEPS = 8192 };
 
@@ -33,7 +34,8 @@ struct drafter_runs { /* of one drafter and kind */
 };
 
 struct bench {
-	struct engine *engine;
+	struct session session;
+	struct engine *engine; /* the session's */
 	int32_t tokens; /* of an answer, at most */
 	struct run now;
 	struct steps newest; /* of the answer under way */
@@ -383,9 +385,9 @@ static int run_all(struct bench *b, const char *list, struct bench_spec *out, st
 {
 	char shadow[128];
 
-	if (engine_add_sink(b->engine, on_event, b))
-		return err_set(e, ERR_MEMORY, "bench: the engine takes no sink");
-	engine_begin(b->engine, NULL);
+	if (session_begin(&b->session, NULL, NULL, e))
+		return -1;
+	b->engine = b->session.engine;
 	out->info = *engine_info(b->engine);
 	snprintf(out->isa, sizeof out->isa, "%s", out->info.isa);
 	if (cut_list(b, list, shadow, sizeof shadow, e) || engine_set(b->engine, "spec", "off", e))
@@ -465,9 +467,9 @@ int bench_spec_run(const struct engine_options *o, const char *list, int32_t tok
 		b->tell = tell;
 		b->arg = arg;
 		b->tokens = tokens;
-		if (!engine_open(&b->engine, &used, e))
+		if (!session_open(&b->session, &(struct session_options){ .engine = used, .sink = on_event, .arg = b }, e))
 			rc = run_all(b, list, out, e);
-		engine_close(b->engine);
+		session_close(&b->session, NULL);
 		if (!rc && has_rivals(b)) {
 			double cost[DRAFT_COST_ROWS + 1];
 

@@ -21,16 +21,16 @@ static int start(const struct engine_options *o, struct start *s)
 {
 	static const char text[] = "The captain wrote that the wind had turned to the north, and that";
 	struct bench *b = calloc(1, sizeof *b);
+	const struct session_options with = {.engine = *o, .sink = bench_on_event, .arg = b};
 	size_t n = 0, cap = 0;
 	double begin = bench_now();
 	if (!b)
 		return err_set(&s->err, ERR_MEMORY, "no memory for the bench");
-	if (engine_open(&b->engine, o, &s->err))
+	if (session_open(&b->session, &with, &s->err))
 		return -1;
 	s->opened = bench_now() - begin;
-	int status = engine_add_sink(b->engine, bench_on_event, b);
-	engine_begin(b->engine, NULL);
-	status = status || tokenizer_encode(engine_tokenizer(b->engine), text, sizeof text - 1, false,
+	b->engine = b->session.engine;
+	int status = session_begin(&b->session, NULL, NULL, &s->err) || tokenizer_encode(engine_tokenizer(b->engine), text, sizeof text - 1, false,
 										&b->ids, &n, &cap, &s->err);
 	if (!status && n > SHORT)
 		n = SHORT;

@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sessions/certify_private.h"
-#include "trace/ring.h"
-#include "trace/writer.h"
+#include "sessions/session.h"
 
 /* While a case runs. */
 struct run {
@@ -24,10 +22,8 @@ struct run {
 	int n_company, ahead;			/* ahead: came before ours */
 	bool answering, begun, finished, failed;
 	bool repeated; /* ours went back to its prompt once */
-	struct engine *engine;
-	struct ring *ring;
-	struct writer *writer;
-	char recording[256];
+	struct session session;
+	struct engine *engine; /* the session's */
 	int32_t *ids;
 	int32_t n_ids, next; /* next: token behind what the prompt repeats */
 };
@@ -316,24 +312,6 @@ static int shuffle_pages(struct run *r, struct err *e)
 
 /* ---- a case ---- */
 
-static int open_recording(struct run *r, struct err *e)
-{
-	const char *dir = getenv("TMPDIR");
-	snprintf(r->recording, sizeof r->recording, "%s/cutaway-certify-XXXXXX",
-			 dir && *dir ? dir : "/tmp");
-	int fd = mkstemp(r->recording);
-	if (fd < 0) {
-		r->recording[0] = 0;
-		return err_set(e, ERR_IO, "certify: no temporary file can be made; see TMPDIR");
-	}
-	close(fd);
-	if (ring_open(&r->ring, RING_BYTES, e) || writer_open(&r->writer, r->recording, r->ring, e))
-		return -1;
-	if (engine_add_sink(r->engine, ring_push, r->ring))
-		return err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
-	return 0;
-}
-
 /* Ends with the text's beginning again: what follows is likely to be guessed. */
 static int fill_ids(struct run *r, struct err *e)
 {
@@ -366,20 +344,19 @@ static int fill_ids(struct run *r, struct err *e)
 static int open_case(struct run *r, struct err *e)
 {
 	const struct certify_plan *p = r->plan;
-	struct engine_options o = axes_options(p);
-	if (engine_open(&r->engine, &o, e))
+	const struct session_options o = {.engine = axes_options(p), .sink = on_event, .arg = r,
+									  .temporary = !strcmp(axes_chosen(p, AXIS_WATCHED), "recorded")};
+	if (session_open(&r->session, &o, e))
 		return -1;
+	r->engine = r->session.engine;
 	const struct engine_info *info = engine_info(r->engine);
 	snprintf(r->ev->backend, sizeof r->ev->backend, "%s", info->backend);
 	if (strcmp(info->backend, "cuda") || engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
 		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
 	r->ev->page_size = engine_state(r->engine).page_size;
-	if (engine_add_sink(r->engine, on_event, r))
-		return err_set(e, ERR_MEMORY, "certify: the engine takes no sink");
-	if (!strcmp(axes_chosen(p, AXIS_WATCHED), "recorded") && open_recording(r, e))
+	if (session_begin(&r->session, NULL, NULL, e))
 		return -1;
-	engine_begin(r->engine, NULL);
 	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);
 	if (p->choice[AXIS_WATCHED] && (engine_set(r->engine, "observe-layer", "0", e) ||
 									engine_set(r->engine, "observe-head", "0", e)))
@@ -389,20 +366,15 @@ static int open_case(struct run *r, struct err *e)
 
 static int close_case(struct run *r, int status, struct err *e)
 {
-	engine_close(r->engine);
-	if (r->writer) {
-		struct err failed = {0};
+	struct err failed = {0};
+	if (r->session.writer) {
 		struct writer_status s;
-		writer_flush(r->writer);
-		writer_status(r->writer, &s);
+		writer_flush(r->session.writer);
+		writer_status(r->session.writer, &s);
 		r->ev->recorded = s.rows;
-		if (writer_close(r->writer, &failed) && !status)
-			status = err_set(e, failed.code, "%s", failed.text);
 	}
-	if (r->ring)
-		ring_close(r->ring);
-	if (r->recording[0])
-		unlink(r->recording);
+	if (session_close(&r->session, &failed) && !status)
+		status = err_set(e, failed.code, "%s", failed.text);
 	free(r->ids);
 	return status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sessions/session.h"
 #include "sessions/verify_jobs.h"
 
 #define PROGRESS_NS 200000000LL
@@ -21,7 +22,7 @@ struct run {
 	struct verify_summary *sum;
 	struct err *e;
 	struct jobs jobs;
-	struct engine *engine;
+	struct session session;
 	struct verify_result *result; /* [h->n_requests] */
 	int32_t *open_jobs;			  /* [h->n_requests] jobs that are not done */
 	int32_t n_told;				  /* results, in order */
@@ -198,33 +199,32 @@ static void tell_progress(struct run *r)
 
 static int open_engine(struct run *r)
 {
-	struct engine_options o = r->o->engine;
+	struct session_options o = { .engine = r->o->engine, .sink = on_event, .arg = r };
 	int64_t start = now_ns();
 
-	jobs_size(&r->jobs, r->h, &o);
-	o.abandon = r->o->stop;
-	if (engine_open(&r->engine, &o, r->e))
+	jobs_size(&r->jobs, r->h, &o.engine);
+	o.engine.abandon = r->o->stop;
+	if (session_open(&r->session, &o, r->e))
 		return -1;
-	snprintf(r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->engine)->backend);
-	snprintf(r->sum->isa, sizeof r->sum->isa, "%s", engine_info(r->engine)->isa);
-	r->sum->threads = engine_info(r->engine)->threads;
-	if (engine_info(r->engine)->vocab != r->h->vocab)
+	snprintf(r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->session.engine)->backend);
+	snprintf(r->sum->isa, sizeof r->sum->isa, "%s", engine_info(r->session.engine)->isa);
+	r->sum->threads = engine_info(r->session.engine)->threads;
+	if (engine_info(r->session.engine)->vocab != r->h->vocab)
 		return err_set(r->e, ERR_INPUT, "%s: a vocabulary of %lld was recorded, but this model has %d",
-					   r->h->path, (long long)r->h->vocab, engine_info(r->engine)->vocab);
-	if (engine_add_sink(r->engine, on_event, r))
-		return err_set(r->e, ERR_MEMORY, "the engine takes no sink");
-	engine_begin(r->engine, NULL);
-	engine_observe(r->engine, false);
+					   r->h->path, (long long)r->h->vocab, engine_info(r->session.engine)->vocab);
+	engine_observe(r->session.engine, false);
+	if (session_begin(&r->session, NULL, NULL, r->e))
+		return -1;
 	r->sum->open_seconds = (double)(now_ns() - start) * 1e-9;
 	return 0;
 }
 
 static int run_jobs(struct run *r)
 {
-	while (jobs_submit(&r->jobs, r->h, r->engine, r->e) > 0) {
+	while (jobs_submit(&r->jobs, r->h, r->session.engine, r->e) > 0) {
 		if (is_stopped(r))
 			return err_set(r->e, ERR_INTERRUPTED, "stopped");
-		if (engine_step(r->engine, r->e) < 0)
+		if (engine_step(r->session.engine, r->e) < 0)
 			return -1;
 		tell_done(r);
 		tell_progress(r);
@@ -257,10 +257,10 @@ static int try_drawn(struct run *r, const struct history_request *q, const int32
 
 	if (next >= q->take[d->take].first + q->take[d->take].n || q->row[next].hash == EV_NULL_I)
 		return 0;
-	if (engine_add_sink(r->engine, on_next, &n) || engine_submit(r->engine, &s, r->e) < 0)
+	if (engine_add_sink(r->session.engine, on_next, &n) || engine_submit(r->session.engine, &s, r->e) < 0)
 		return -1;
-	while (!engine_idle(r->engine))
-		if (is_stopped(r) || engine_step(r->engine, r->e) < 0)
+	while (!engine_idle(r->session.engine))
+		if (is_stopped(r) || engine_step(r->session.engine, r->e) < 0)
 			return -1;
 	if (n.hash != EV_NULL_I)
 		sum->drawn_fits = n.hash == q->row[next].hash;
@@ -294,8 +294,7 @@ static int find_cause(struct run *r)
 		ids[pos] = (int32_t)v->first.computed;
 		rc = try_drawn(r, q, ids);
 	} else if (v->first.what == VERIFY_HASH) {
-		engine_close(r->engine); /* one model in memory at a time */
-		r->engine = NULL;
+		session_close(&r->session, NULL); /* one model in memory at a time */
 		rc = bisect_run(&r->sum->bisect, &o, ids, pos, v->first.recorded, r->e);
 	}
 	free(ids);
@@ -360,7 +359,7 @@ int verify_run(struct history *h, const struct verify_options *o, verify_tell *t
 		err_set(r.e, ERR_MEMORY, "%s: no memory for %d requests", h->path, h->n_requests);
 	else
 		rc = verify(&r);
-	engine_close(r.engine);
+	session_close(&r.session, NULL);
 	jobs_free(&r.jobs);
 	free(r.result);
 	free(r.open_jobs);

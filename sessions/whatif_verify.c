@@ -5,6 +5,8 @@
 #include "engine/engine.h"
 #include "sessions/whatif_impl.h"
 
+#include "sessions/session.h"
+
 struct real {
 	struct recorded *r;
 	struct engine *e;
@@ -166,6 +168,7 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 	struct real w = { .r = &r, .asked = s, .differs = -1 };
 	struct whatif_settings whole;
 	struct engine_options with = *o;
+	struct session session;
 	int rc = -1;
 
 	if (whatif_read(path, &r, e))
@@ -190,11 +193,11 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 	memset(&out->real, 0, sizeof out->real);
 	w.counts = &out->real;
 	w.counter.counts = &out->real;
-	if (!engine_open(&w.e, &with, e)) {
-		engine_add_sink(w.e, on_event, &w);
-		engine_begin(w.e, NULL);
-		rc = run(&w, progress, arg, e);
-		engine_close(w.e);
+	if (!session_open(&session, &(struct session_options){ .engine = with, .sink = on_event, .arg = &w }, e)) {
+		w.e = session.engine;
+		if (!session_begin(&session, NULL, NULL, e))
+			rc = run(&w, progress, arg, e);
+		session_close(&session, NULL);
 	}
 	out->verified = !rc;
 	free(w.counter.seen);

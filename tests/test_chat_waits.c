@@ -93,8 +93,8 @@ static int64_t begin_answer(struct app *a, struct chat *c)
 							   .ignore_end = true};
 	int64_t id;
 
-	actor_pause(c->live.actor);
-	id = actor_submit(c->live.actor, &q, NULL);
+	actor_pause(c->live.session.actor);
+	id = actor_submit(c->live.session.actor, &q, NULL);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 	assert_non_null(timeline_request(&a->timeline, id));
 	return id;
@@ -102,11 +102,11 @@ static int64_t begin_answer(struct app *a, struct chat *c)
 
 static void take_answers(struct app *a, struct chat *c, const char *until)
 {
-	struct pollfd p = {.fd = actor_fd(c->live.actor), .events = POLLIN};
+	struct pollfd p = {.fd = actor_fd(c->live.session.actor), .events = POLLIN};
 
 	while (!strstr(a->message, until)) {
 		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
-		actor_answers(c->live.actor, a);
+		actor_answers(c->live.session.actor, a);
 	}
 }
 
@@ -126,7 +126,7 @@ static void test_nothing_waits_for_a_step(void **state)
 	o.engine.ctx = 256;
 	open_chat(&a, &c, &o);
 	id = begin_answer(&a, &c);
-	begin_to_hold(&held, c.live.actor);
+	begin_to_hold(&held, c.live.session.actor);
 	chat_note(&a, "temp", "0.5");
 	a.state.layer = a.state.head = 0;
 	chat_observe(&a);
@@ -138,7 +138,7 @@ static void test_nothing_waits_for_a_step(void **state)
 	assert_int_equal(timeline_request(&a.timeline, id)->state == TL_FINISHED, 0);
 	let_go(&held);
 	take_answers(&a, &c, "no such drafter");
-	actor_call(c.live.actor, NULL, NULL);
+	actor_call(c.live.session.actor, NULL, NULL);
 	live_feed(&c.live, &a.timeline, INT64_MAX / 2);
 	assert_string_equal(timeline_setting(&a.timeline, "temp"), "0.5");
 	assert_string_equal(timeline_setting(&a.timeline, "observe-layer"), "0");

@@ -131,7 +131,7 @@ static int run(struct engine *e, struct err *err)
 	return more;
 }
 
-/* A session with its recording, as cli/session.c has it. */
+/* A session with its recording, as sessions/session.c has it. */
 static int converse(const struct engine_options *o, struct heard *h, struct err *err)
 {
 	struct engine *e;

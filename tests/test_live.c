@@ -63,11 +63,11 @@ static void run_unseen(struct live *s)
 		struct engine_request q = {.kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = 40,
 								   .max_tokens = TOKENS, .params = SAMPLE_DEFAULTS, .text = "x",
 								   .sample = i, .ignore_end = true};
-		assert_true(actor_submit(s->actor, &q, NULL) > 0);
+		assert_true(actor_submit(s->session.actor, &q, NULL) > 0);
 	}
 	while (!idle) {
 		usleep(1000);
-		actor_call(s->actor, is_idle, &idle);
+		actor_call(s->session.actor, is_idle, &idle);
 	}
 }
 
@@ -101,14 +101,14 @@ static void test_catches_up(void **state)
 		;
 	assert_true(live.last_seq > 0);
 	run_unseen(&s);
-	ring_stats(s.ring, &stats);
+	ring_stats(s.session.ring, &stats);
 	assert_true(stats.bytes > 4 * RING); /* it did overflow */
 	while (live_feed(&s, &live, INT64_MAX / 2))
 		;
 	assert_int_equal(live.n_lost, 0);
 	assert_int_equal(live.last_seq, stats.events);
 	assert_int_equal(live.n_requests, REQUESTS);
-	assert_int_equal(writer_flush(s.writer), 0);
+	assert_int_equal(writer_flush(s.session.writer), 0);
 	fold_recording(&replayed, live.last_seq);
 	a = timeline_dump(&live);
 	b = timeline_dump(&replayed);
@@ -138,7 +138,7 @@ static void test_again_and_again(void **state)
 			;
 		assert_int_equal(live.n_requests, i * REQUESTS);
 	}
-	ring_stats(s.ring, &stats);
+	ring_stats(s.session.ring, &stats);
 	assert_int_equal(live.n_lost, 0);
 	assert_int_equal(live.n_odd, 0);
 	assert_int_equal(live.last_seq, stats.events);
@@ -157,7 +157,7 @@ static void test_counts_what_is_lost(void **state)
 	timeline_init(&live);
 	open_live(&s, &o);
 	run_unseen(&s);
-	ring_stats(s.ring, &stats);
+	ring_stats(s.session.ring, &stats);
 	while (live_feed(&s, &live, INT64_MAX / 2))
 		;
 	assert_true(live.n_lost > 0 && live.n_lost < stats.events);

@@ -43,7 +43,7 @@ static bool stand_here(struct app *a)
 	struct err e = { 0 };
 
 	if (chat_stand_here(a, &e) == 0) {
-		actor_resume(c->live.actor);
+		actor_resume(c->live.session.actor);
 		return true;
 	}
 	app_say(a, SAY_ERROR, "%s", e.text);
@@ -108,10 +108,10 @@ static void run_script(struct app *a)
 static void greet(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	const struct engine_info *info = engine_info(c->live.engine);
+	const struct engine_info *info = engine_info(c->live.session.engine);
 
-	if (c->live.record_err.code)
-		app_say(a, SAY_ERROR, "not recorded: %s", c->live.record_err.text);
+	if (c->live.session.record_err.code)
+		app_say(a, SAY_ERROR, "not recorded: %s", c->live.session.record_err.text);
 	else if (c->options->not_recorded)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
 	else if (!info->chat_known)
@@ -125,9 +125,9 @@ static void look_at_recording(struct app *a)
 	struct chat *c = a->mode_data;
 	struct writer_status status;
 
-	if (!c->live.writer || c->record_failed)
+	if (!c->live.session.writer || c->record_failed)
 		return;
-	writer_status(c->live.writer, &status);
+	writer_status(c->live.session.writer, &status);
 	if (status.recording)
 		return;
 	c->record_failed = true;
@@ -138,7 +138,7 @@ static const char *what_turns_wait_for(const struct chat *c)
 {
 	if (!c->live.ready)
 		return "waiting for the model";
-	if (actor_paused(c->live.actor))
+	if (actor_paused(c->live.session.actor))
 		return "waiting: paused, F5 goes on";
 	return c->search.running ? "waiting for the end of the search" : "waiting for the answer";
 }
@@ -167,7 +167,7 @@ static void work(struct app *a)
 		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
 	}
 	look_at_recording(a);
-	actor_answers(s->actor, a);
+	actor_answers(s->session.actor, a);
 	chat_search_work(a);
 	ask_waiting(a);
 	run_script(a);
@@ -180,8 +180,8 @@ static int fds(struct app *a, struct pollfd *p)
 	p[0] = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
 	if (!c->live.ready)
 		return 1;
-	p[1] = (struct pollfd){ .fd = ring_fd(c->live.ring), .events = POLLIN };
-	p[2] = (struct pollfd){ .fd = actor_fd(c->live.actor), .events = POLLIN };
+	p[1] = (struct pollfd){ .fd = ring_fd(c->live.session.ring), .events = POLLIN };
+	p[2] = (struct pollfd){ .fd = actor_fd(c->live.session.actor), .events = POLLIN };
 	if (!wants_line(a))
 		return 3;
 	p[3] = (struct pollfd){ .fd = script_fd(c->script), .events = POLLIN };
@@ -204,9 +204,9 @@ static int timeout_ms(struct app *a)
 
 static void field_rec(struct chat *c, const struct canvas *canvas, char *out, enum ink *ink)
 {
-	bool on = c->live.writer && !c->record_failed;
+	bool on = c->live.session.writer && !c->record_failed;
 
-	*ink = on || c->record_failed || c->live.record_err.code || c->options->not_recorded ? INK_REJECTED
+	*ink = on || c->record_failed || c->live.session.record_err.code || c->options->not_recorded ? INK_REJECTED
 																						 : INK_DIM;
 	if (on)
 		snprintf(out, 48, "%s rec", glyph(canvas, GLYPH_RECORD));
@@ -243,7 +243,7 @@ static int status(struct app *a, char fields[][48], enum ink *inks, int max)
 				 (long long)player_n_steps(c->past));
 		return n;
 	}
-	if (actor_paused(c->live.actor)) {
+	if (actor_paused(c->live.session.actor)) {
 		inks[n] = INK_BRIGHT;
 		snprintf(fields[n++], 48, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
 	}
@@ -292,8 +292,8 @@ static void control(struct app *a, enum app_control control)
 
 	if (!c->live.ready)
 		return;
-	if (control == CONTROL_PAUSE && !a->past && !actor_paused(c->live.actor)) {
-		actor_pause(c->live.actor);
+	if (control == CONTROL_PAUSE && !a->past && !actor_paused(c->live.session.actor)) {
+		actor_pause(c->live.session.actor);
 	} else if (control == CONTROL_PAUSE) {
 		chat_go_on(a);
 	} else if (control == CONTROL_STEP && !a->past) {
@@ -365,7 +365,7 @@ static void stop(struct app *a)
 		app_say(a, SAY_INFO, dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
 									 : "stopped; Ctrl-C again quits");
 	else
-		app_say(a, SAY_INFO, c->live.writer ? "Ctrl-C again quits; the session is saved"
+		app_say(a, SAY_INFO, c->live.session.writer ? "Ctrl-C again quits; the session is saved"
 											   : "Ctrl-C again quits; nothing was recorded");
 }
 
@@ -418,15 +418,15 @@ static const char *recording(struct app *a, struct err *e)
 		err_set(e, ERR_USAGE, "the model is not there yet");
 		return NULL;
 	}
-	if (!c->live.writer) {
+	if (!c->live.session.writer) {
 		err_set(e, ERR_USAGE, "this session is not recorded, and answers come from the recording");
 		return NULL;
 	}
-	if (writer_flush(c->live.writer) < 0) {
-		err_set(e, ERR_IO, "recording has stopped: %s", writer_path(c->live.writer));
+	if (writer_flush(c->live.session.writer) < 0) {
+		err_set(e, ERR_IO, "recording has stopped: %s", writer_path(c->live.session.writer));
 		return NULL;
 	}
-	return writer_path(c->live.writer);
+	return writer_path(c->live.session.writer);
 }
 
 static int open_lens(struct app *a, struct lens **l, struct err *e)
@@ -435,7 +435,7 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
-	return lens_open(l, c->live.actor, engine_tokenizer(c->live.engine), e);
+	return lens_open(l, c->live.session.actor, engine_tokenizer(c->live.session.engine), e);
 }
 
 static const struct app_mode chat_mode = {
@@ -493,8 +493,8 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 		live_open(&c.live, o, c.settings.system, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
-	app_end(&a, c.live.writer ? "saving the recording …" : "ending …");
-	*recorded = c.live.writer != NULL;
+	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
+	*recorded = c.live.session.writer != NULL;
 	if (live_close(&c.live, e) < 0)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)

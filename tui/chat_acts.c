@@ -82,7 +82,7 @@ static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_
 		request[i].parent = kind == EV_REQUEST_KIND_fork && last ? last->id : 0;
 	}
 	conversation_expect(c->live.conversation, n);
-	actor_call(c->live.actor, submit, &b);
+	actor_call(c->live.session.actor, submit, &b);
 	conversation_expect(c->live.conversation, 0);
 	follow_newest(a);
 	say_trimmed(a, p);
@@ -106,7 +106,7 @@ static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
 void chat_ask(struct app *a, const char *text)
 {
 	struct chat *c = a->mode_data;
-	int32_t ctx = engine_info(c->live.engine)->ctx;
+	int32_t ctx = engine_info(c->live.session.engine)->ctx;
 	int32_t room = c->settings.max_tokens ? c->settings.max_tokens : ROOM_TOKENS;
 	struct conversation_prompt p;
 	struct err e = { 0 };
@@ -133,8 +133,8 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 static int load_one(struct chat *c, const char *system, int i, struct engine_request *out, char **text,
 					struct err *e)
 {
-	const struct engine_info *info = engine_info(c->live.engine);
-	const struct tokenizer *t = engine_tokenizer(c->live.engine);
+	const struct engine_info *info = engine_info(c->live.session.engine);
+	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
 	size_t n = 0, cap = 0;
 	int32_t *ids = NULL;
 	const char *label;
@@ -176,7 +176,7 @@ static int load(struct app *a, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const char *system = c->settings.system ? c->settings.system
-											: engine_info(c->live.engine)->default_system;
+											: engine_info(c->live.session.engine)->default_system;
 	struct engine_request *request = calloc((size_t)n, sizeof *request);
 	char **text = calloc((size_t)n, sizeof *text);
 	struct batch b = { .request = request, .text = text };
@@ -185,7 +185,7 @@ static int load(struct app *a, int n, struct err *e)
 	for (; !result && b.n < n; b.n += !result)
 		result = load_one(c, system, c->next_load + b.n, &request[b.n], &text[b.n], e);
 	c->next_load += b.n;
-	if (!result && !actor_post(c->live.actor, submit, loaded, &b, sizeof b))
+	if (!result && !actor_post(c->live.session.actor, submit, loaded, &b, sizeof b))
 		result = err_set(e, ERR_MEMORY, "no memory for background requests");
 	else if (!result)
 		return 0;
@@ -222,7 +222,7 @@ int chat_stop(struct app *a, bool all)
 		if (a->timeline.request[i].state != TL_FINISHED && !is_among(a->timeline.request[i].id, id, n))
 			id[n++] = a->timeline.request[i].id;
 	for (int i = 0; i < n; i++)
-		actor_post(c->live.actor, cancel_one, NULL, &id[i], sizeof id[i]);
+		actor_post(c->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
 	return n + search;
 }
 
@@ -232,7 +232,7 @@ void chat_cancel(struct app *a)
 
 	if (!chat_search_stop(a) || conversation_busy(c->live.conversation))
 		chat_stop(a, false);
-	actor_call(c->live.actor, NULL, NULL);
+	actor_call(c->live.session.actor, NULL, NULL);
 }
 
 bool chat_busy(struct app *a)
@@ -290,7 +290,7 @@ static void observe(struct app *a, const char *name, int32_t value, int32_t *tol
 	*told = value + 1;
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%d", value);
-	actor_post(c->live.actor, set_it, NULL, &job, sizeof job);
+	actor_post(c->live.session.actor, set_it, NULL, &job, sizeof job);
 }
 
 /* One head is its own event, made only while it is looked at. */
@@ -329,7 +329,7 @@ static int save(struct app *a, const char *path, struct err *e)
 		app_say(a, SAY_INFO, "the conversation was written to %s as text", path);
 		return 0;
 	}
-	if (!c->live.writer)
+	if (!c->live.session.writer)
 		return err_set(e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
 	if (stat(path, &s) == 0)
 		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
@@ -367,7 +367,7 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 		return err_set(e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
-	if (!actor_post(c->live.actor, set_it, say_setting, &job, sizeof job))
+	if (!actor_post(c->live.session.actor, set_it, say_setting, &job, sizeof job))
 		return err_set(e, ERR_MEMORY, "no memory for a setting");
 	return 1;
 }
@@ -406,7 +406,7 @@ void chat_note(void *arg, const char *name, const char *value)
 	n = asprintf(&text, "%s%c%s", name, 0, value);
 	if (n < 0)
 		return;
-	actor_post(c->live.actor, note, NULL, text, (size_t)n + 1);
+	actor_post(c->live.session.actor, note, NULL, text, (size_t)n + 1);
 	free(text);
 }
 
@@ -419,7 +419,7 @@ int chat_begin_anew(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const char *system = c->settings.system ? c->settings.system
-											: engine_info(c->live.engine)->default_system;
+											: engine_info(c->live.session.engine)->default_system;
 
 	chat_past_leave(a);
 	chat_cancel(a);
@@ -439,8 +439,8 @@ static int set_system(struct app *a, const char *text, struct err *e)
 	if (!*text) {
 		app_say(a, SAY_INFO, "the system text is %s%s", c->settings.system ? "" : "the model's own: ",
 				c->settings.system ? *c->settings.system ? c->settings.system : "off"
-								   : engine_info(c->live.engine)->default_system
-										 ? engine_info(c->live.engine)->default_system
+								   : engine_info(c->live.session.engine)->default_system
+										 ? engine_info(c->live.session.engine)->default_system
 										 : "none");
 		return 0;
 	}

@@ -14,12 +14,12 @@ static int open_past(struct app *a, struct err *e)
 	struct chat *c = a->mode_data;
 	const char *path;
 
-	actor_pause(c->live.actor);
-	actor_call(c->live.actor, NULL, NULL);
+	actor_pause(c->live.session.actor);
+	actor_call(c->live.session.actor, NULL, NULL);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 	if (c->past)
 		return 0;
-	if (!c->live.writer)
+	if (!c->live.session.writer)
 		return err_set(e, ERR_USAGE, "this session is not recorded, and earlier steps are looked at in the recording; "
 									 "/rewind goes back all the same");
 	path = a->mode->recording(a, e);

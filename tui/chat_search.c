@@ -89,7 +89,7 @@ int chat_search_set(struct app *a, const char *typed, struct err *e)
 	if (chat_search_form(typed, method) < 0)
 		return err_set(e, ERR_USAGE, "/search %.40s …: that is no search", typed);
 	if (strcmp(method, "off") != 0)
-		actor_call(c->live.actor, check, &call);
+		actor_call(c->live.session.actor, check, &call);
 	if (call.err.code)
 		return err_set(e, call.err.code, "%s", call.err.text);
 	snprintf(c->search.method, sizeof c->search.method, "%s", strcmp(method, "off") ? method : "");
@@ -133,7 +133,7 @@ int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct
 	c->search.looked_ns = now_ns();
 	c->search.quietly = false;
 	conversation_expect(c->live.conversation, 1);
-	actor_call(c->live.actor, begin, &call);
+	actor_call(c->live.session.actor, begin, &call);
 	if (!call.err.code)
 		return 0;
 	conversation_expect(c->live.conversation, 0);
@@ -191,7 +191,7 @@ bool chat_search_cancel(struct app *a, bool quietly)
 	if (!c->search.running)
 		return false;
 	c->search.quietly = quietly;
-	actor_post(c->live.actor, cancel, NULL, &c->search.running, sizeof c->search.running);
+	actor_post(c->live.session.actor, cancel, NULL, &c->search.running, sizeof c->search.running);
 	c->search.looked_ns = 0; /* it is looked at at once, and that takes what it has */
 	return true;
 }
@@ -202,12 +202,12 @@ bool chat_search_stop(struct app *a)
 	struct call call = { .search = &c->search, .cancel = true };
 
 	if (c->search.asked) {
-		actor_call(c->live.actor, NULL, NULL);
-		actor_answers(c->live.actor, a);
+		actor_call(c->live.session.actor, NULL, NULL);
+		actor_answers(c->live.session.actor, a);
 	}
 	if (!c->search.running)
 		return false;
-	actor_call(c->live.actor, look, &call);
+	actor_call(c->live.session.actor, look, &call);
 	looked(a, &call);
 	return true;
 }
@@ -222,5 +222,5 @@ void chat_search_work(struct app *a)
 	if (!c->search.running || c->search.asked || !over)
 		return;
 	c->search.looked_ns = now_ns();
-	c->search.asked = actor_post(c->live.actor, look, looked, &call, sizeof call);
+	c->search.asked = actor_post(c->live.session.actor, look, looked, &call, sizeof call);
 }

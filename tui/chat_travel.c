@@ -61,8 +61,8 @@ static void stand_still(struct app *a)
 {
 	struct chat *c = a->mode_data;
 
-	actor_pause(c->live.actor);
-	actor_call(c->live.actor, NULL, NULL);
+	actor_pause(c->live.session.actor);
+	actor_call(c->live.session.actor, NULL, NULL);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 }
 
@@ -94,7 +94,7 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	/* one that waits has computed nothing that could be kept */
 	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) || m->branch.pos < r->n_prompt ||
 		m->branch.pos > timeline_branch_length(&a->timeline, now) ||
-		travel_changed(r, open, &c->settings, engine_info(c->live.engine)->ctx, changed, sizeof changed))
+		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed, sizeof changed))
 		return false;
 	for (int32_t i = r->n_prompt; i < m->branch.pos; i++)
 		if (timeline_branch_id(&a->timeline, now, i) != m->ids[i])
@@ -229,7 +229,7 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 		return;
 	}
 	travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-				   engine_info(c->live.engine)->ctx, changed, sizeof changed);
+				   engine_info(c->live.session.engine)->ctx, changed, sizeof changed);
 	say_fork(a, m, changed, goes_on);
 }
 
@@ -266,7 +266,7 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	leave_others(a, j);
 	if (await(a, j, e) < 0)
 		return -1;
-	actor_call(c->live.actor, travel, j);
+	actor_call(c->live.session.actor, travel, j);
 	conversation_expect(c->live.conversation, 0);
 	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
 	if (j->err.code)
@@ -291,7 +291,7 @@ static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
 		c->standing = !goes_on;
 		say_move(a, &j->move[0], goes_on);
 		if (goes_on)
-			actor_resume(c->live.actor);
+			actor_resume(c->live.session.actor);
 	}
 	for (int i = 0; i < j->n; i++)
 		free(j->move[i].ids);
@@ -389,7 +389,7 @@ static int go_on_from_past(struct app *a, struct err *e)
 
 	if (c->search.running) {
 		chat_past_leave(a);
-		actor_resume(c->live.actor);
+		actor_resume(c->live.session.actor);
 		app_say(a, SAY_INFO, "a search goes on from where it stands: its branches do not go back");
 		return 0;
 	}
@@ -418,12 +418,12 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 	c->standing = false;
 	if (r && !r->finished &&
 		travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-					   engine_info(c->live.engine)->ctx, changed, sizeof changed)) {
+					   engine_info(c->live.session.engine)->ctx, changed, sizeof changed)) {
 		b.pos = timeline_branch_length(&a->timeline, b);
 		return go_one(a, &a->timeline, b, -1, false, goes_on, e);
 	}
 	if (goes_on)
-		actor_resume(c->live.actor);
+		actor_resume(c->live.session.actor);
 	return 0;
 }
 
@@ -432,13 +432,13 @@ void chat_step(struct app *a, int n)
 	struct chat *c = a->mode_data;
 	struct err e = { 0 };
 
-	actor_pause(c->live.actor);
+	actor_pause(c->live.session.actor);
 	if (c->standing && apply_changes(a, false, &e) < 0) {
 		app_say(a, SAY_ERROR, "%s", e.text);
 		return;
 	}
 	c->standing = false;
-	actor_step(c->live.actor, n);
+	actor_step(c->live.session.actor, n);
 }
 
 void chat_go_on(struct app *a)
@@ -452,7 +452,7 @@ void chat_go_on(struct app *a)
 	else if (c->standing)
 		result = apply_changes(a, true, &e);
 	else
-		actor_resume(c->live.actor);
+		actor_resume(c->live.session.actor);
 	if (result < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }
@@ -491,7 +491,7 @@ int chat_rewind(struct app *a, const char *where, struct err *e)
 int chat_fork_at(struct app *a, const char *where, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	bool paused = actor_paused(c->live.actor);
+	bool paused = actor_paused(c->live.session.actor);
 	struct travel_from f;
 	struct tl_stem to;
 
@@ -499,7 +499,7 @@ int chat_fork_at(struct app *a, const char *where, struct err *e)
 		go_one(a, f.t, to, -1, true, true, e) < 0)
 		return -1;
 	if (paused)
-		actor_pause(c->live.actor);
+		actor_pause(c->live.session.actor);
 	return 0;
 }
 
@@ -511,7 +511,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 	int32_t id;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "try", "", &to, e) < 0 ||
-		travel_token(engine_tokenizer(c->live.engine), &f, to, token, &id, e) < 0)
+		travel_token(engine_tokenizer(c->live.session.engine), &f, to, token, &id, e) < 0)
 		return -1;
 	return go_one(a, f.t, to, id, false, true, e);
 }
@@ -521,7 +521,7 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
-	bool paused = actor_paused(c->live.actor);
+	bool paused = actor_paused(c->live.session.actor);
 
 	stand_still(a);
 	r = timeline_request(&a->timeline, b.request);
@@ -539,7 +539,7 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 	}
 	chat_past_leave(a);
 	if (!paused)
-		actor_resume(c->live.actor);
+		actor_resume(c->live.session.actor);
 	return 0;
 }
 

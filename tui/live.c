@@ -25,41 +25,24 @@ static void on_stop(void *arg, const struct err *err)
 		return; /* an eventfd refuses only when it is readable already */
 }
 
-/* A recording that cannot be made is said, and the session goes on without. */
-static void open_recording(struct live *s)
-{
-	if (s->options->record)
-		writer_open(&s->writer, s->options->record, s->ring, &s->record_err);
-}
-
 static int open_all(struct live *s, struct err *e)
 {
-	struct engine_options o = s->options->engine;
+	struct session_options o = { .engine = s->options->engine, .record = s->options->record, .record_or_not = true,
+								 .viewer = true, .ring_bytes = s->options->ring_bytes };
 	const struct engine_info *info;
-	char sha256[SHA256_HEX];
-	bool hashed;
 
-	o.abandon = &s->abandon;
-	if (engine_open(&s->engine, &o, e) < 0)
+	o.engine.abandon = &s->abandon;
+	if (session_open(&s->session, &o, e))
 		return -1;
-	/* of a large model the first time this takes seconds: not before the first screen */
-	hashed = s->options->record && engine_hash_model(s->engine, &s->abandon, sha256, NULL) == 0;
-	if (atomic_load(&s->abandon))
-		return err_set(e, ERR_INTERRUPTED, "the session was ended before it began");
-	info = engine_info(s->engine);
-	if (ring_open(&s->ring, s->options->ring_bytes ? s->options->ring_bytes : RING_BYTES, e) < 0 ||
-		ring_cursor_open(&s->cursor, s->ring, false, e) < 0 ||
-		conversation_open(&s->conversation, info->chat, engine_tokenizer(s->engine), info->ctx,
+	info = engine_info(s->session.engine);
+	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine), info->ctx,
 						  s->system ? s->system : info->default_system, e) < 0)
 		return -1;
-	open_recording(s);
 	s->event = malloc(RING_EVENT_MAX);
-	if (!s->event || engine_add_sink(s->engine, ring_push, s->ring) ||
-		engine_add_sink(s->engine, conversation_sink, s->conversation) ||
-		(s->breaks && engine_add_sink(s->engine, breaks_feed, s->breaks)))
+	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
+		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
-	engine_begin(s->engine, hashed ? sha256 : NULL);
-	return actor_start(&s->actor, s->engine, on_stop, s, e);
+	return session_begin(&s->session, on_stop, s, e);
 }
 
 static void *opening(void *arg)
@@ -76,7 +59,7 @@ static void *opening(void *arg)
 /* On the engine's thread, within the step: it is the last before the pause. */
 static void pause_engine(void *arg)
 {
-	actor_pause(((struct live *)arg)->actor);
+	actor_pause(((struct live *)arg)->session.actor);
 }
 
 int live_open(struct live *s, const struct tui_options *o, const char *system, struct breaks *breaks,
@@ -122,14 +105,7 @@ int live_close(struct live *s, struct err *e)
 
 	atomic_store(&s->abandon, true);
 	join(s);
-	actor_stop(s->actor);
-	if (s->engine)
-		engine_close(s->engine);
-	result = writer_close(s->writer, e);
-	if (s->cursor)
-		ring_cursor_close(s->cursor);
-	if (s->ring)
-		ring_close(s->ring);
+	result = session_close(&s->session, e);
 	conversation_close(s->conversation);
 	free(s->event);
 	if (s->fd >= 0)
@@ -145,10 +121,10 @@ static void catch_up(struct live *s, struct timeline *t, int64_t from)
 	struct reader *r = NULL;
 	struct event ev;
 
-	if (s->writer)
-		writer_status(s->writer, &status);
-	if (!status.recording || writer_flush(s->writer) < 0 ||
-		reader_open(&r, writer_path(s->writer), NULL) < 0)
+	if (s->session.writer)
+		writer_status(s->session.writer, &status);
+	if (!status.recording || writer_flush(s->session.writer) < 0 ||
+		reader_open(&r, writer_path(s->session.writer), NULL) < 0)
 		return;
 	if (reader_seek(r, from, NULL) == 0)
 		while (reader_next(r, &ev, NULL) == 1)
@@ -165,16 +141,16 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 	uint64_t count;
 	int got;
 
-	if (read(ring_fd(s->ring), &count, sizeof count) < 0)
+	if (read(ring_fd(s->session.ring), &count, sizeof count) < 0)
 		count = 0;
-	for (int i = 1; (got = ring_next(s->cursor, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
+	for (int i = 1; (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
 		any = true;
 		if (got < 0)
 			catch_up(s, t, lost_from);
 		else if (ev.seq > t->last_seq)
 			timeline_fold(t, &ev);
 		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {
-			ring_cursor_postpone(s->cursor);
+			ring_cursor_postpone(s->session.viewer);
 			break;
 		}
 	}

@@ -1,4 +1,4 @@
-/* A live session: engine, recording and conversation, opened on a thread of their own while the first screen is
+/* A live session (sessions/session.h) and its conversation, opened on a thread of their own while the first screen is
  * already up. Internal to tui/.
  *
  * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
@@ -11,9 +11,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "engine/actor.h"
-#include "trace/ring.h"
-#include "trace/writer.h"
+#include "sessions/session.h"
 #include "tui/breaks.h"
 #include "tui/conversation.h"
 #include "fold/timeline.h"
@@ -22,14 +20,10 @@
 struct live {
 	const struct tui_options *options;
 	const char *system;
-	struct engine *engine;
-	struct actor *actor;
-	struct ring *ring;
-	struct ring_cursor *cursor;
-	struct writer *writer; /* NULL: not recorded */
+	struct session session;
 	struct conversation *conversation;
 	void *event; /* [RING_EVENT_MAX] the event being folded */
-	struct err open_err, record_err, stop_err;
+	struct err open_err, stop_err;
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
 	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */

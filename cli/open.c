@@ -1,0 +1,83 @@
+/* See open.h. */
+#include "cli/open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/paths.h"
+#include "cli/model.h"
+#include "cli/out.h"
+#include "kernels/kernels.h"
+
+static void note_fallback(const struct cli *c, const struct engine *e)
+{
+	const char *why = engine_info(e)->fallback;
+
+	if (*why && (cli_given(c, "backend") || k_devices(NULL, 0, NULL) > 0))
+		out_complain("computing on the CPU: %s", why);
+}
+
+static void note_inexact(const struct engine *e)
+{
+	if (!engine_state(e).exact)
+		fprintf(stderr, "cutaway: exact is off: logits depend on more than the tokens, and nobody can verify "
+						"them\n");
+}
+
+/* What the recording lacks. own: the path that nobody asked for by name; NULL: there is none. */
+static void note_record(const struct session *s, const char *own, const struct err *no_path)
+{
+	if (no_path->code || s->record_err.code)
+		out_complain("not recorded: %s", no_path->code ? no_path->text : s->record_err.text);
+	if (s->record_err.code && own)
+		paths_drop_recording(own);
+	if (s->writer && s->hash_err.code)
+		out_complain("the recording does not know the model's hash: %s", s->hash_err.text);
+}
+
+static int open_recorded(struct session *s, const struct cli *c, struct session_options *o, struct err *e)
+{
+	struct err no_path = {0};
+	char *own = NULL;
+	o->record = c->no_record ? NULL : c->record;
+	if (!c->no_record && !c->record && !paths_new_recording(&own, &no_path))
+		o->record = own;
+	o->record_or_not = own != NULL;
+	int rc = session_open(s, o, e);
+	if (rc && own)
+		paths_drop_recording(own);
+	if (!rc) {
+		note_fallback(c, s->engine);
+		note_inexact(s->engine);
+		note_record(s, own, &no_path);
+	}
+	free(own);
+	return rc;
+}
+
+int cli_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
+{
+	struct session_options o = {.engine = c->engine, .sink = sink, .arg = arg};
+	char *model = NULL;
+	if (model_find(c, &model, e))
+		return -1;
+	o.engine.model = model;
+	int rc = open_recorded(s, c, &o, e);
+	free(model);
+	if (rc)
+		return -1;
+	if (!s->writer)
+		engine_observe(s->engine, false);
+	return session_begin(s, NULL, NULL, e);
+}
+
+int cli_close(struct session *s, const struct cli *c, struct err *e)
+{
+	struct err why = {0};
+	if (!session_close(s, &why))
+		return 0;
+	if (c->record)
+		return err_set(e, why.code, "the recording is not whole: %s", why.text);
+	out_complain("the recording is not whole: %s", why.text);
+	return 0;
+}

@@ -1,0 +1,74 @@
+/* See prompt.h. */
+#include "cli/prompt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
+				   size_t *n, struct err *e)
+{
+	size_t cap = 1;
+	*n = 0;
+	*ids = malloc(sizeof **ids);
+	if (!*ids)
+		return err_set(e, ERR_MEMORY, "out of memory for the text");
+	if (tokenizer_adds_bos(t) && tokenizer_bos(t) >= 0)
+		(*ids)[(*n)++] = tokenizer_bos(t);
+	return tokenizer_encode(t, text, size, true, ids, n, &cap, e);
+}
+
+void prompt_note_template(const struct cli *c, const struct engine *engine)
+{
+	if (!c->raw && !engine_info(engine)->chat_known)
+		fprintf(stderr, "cutaway: the file's chat template is not known; a plain one is used\n");
+}
+
+int prompt_ids(const struct cli *c, const struct engine *engine, const char *text, size_t size,
+				   int32_t **ids, size_t *n, struct err *e)
+{
+	const struct engine_info *info = engine_info(engine);
+	const struct tokenizer *t = engine_tokenizer(engine);
+	const char *system = c->system ? c->system : info->default_system;
+	size_t cap = 0;
+	*ids = NULL;
+	*n = 0;
+	if (c->raw) {
+		if (prompt_encode(t, text, size, ids, n, e))
+			return -1;
+		return *n ? 0
+				  : err_set(e, ERR_USAGE,
+							"the prompt is empty: with --raw a token is needed to go on from");
+	}
+	if (template_begin(info->chat, t, system, ids, n, &cap, e))
+		return -1;
+	return template_user(info->chat, t, text, size, ids, n, &cap, e);
+}
+
+size_t prompt_find_stop(const char *const *stop, const char *text, size_t size)
+{
+	size_t first = size;
+	for (; *stop; stop++) {
+		const char *at = memmem(text, size, *stop, strlen(*stop));
+		if (at && (size_t)(at - text) < first)
+			first = (size_t)(at - text);
+	}
+	return first;
+}
+
+char *prompt_answer(const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size)
+{
+	size_t cap = 1, used = 0;
+	for (size_t i = 0; i < n; i++)
+		cap += tokenizer_bytes(t, ids[i]).size;
+	char *text = malloc(cap);
+	for (size_t i = 0; text && i < n; i++) {
+		struct gguf_text b = i || c->raw ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
+		if (tokenizer_is_special(t, ids[i]) || tokenizer_is_end(t, ids[i]))
+			continue;
+		memcpy(text + used, b.data, b.size);
+		used += b.size;
+	}
+	*size = text ? prompt_find_stop(c->stop, text, used) : 0;
+	return text;
+}
