@@ -44,7 +44,7 @@ $(BUILD)/libcutaway.a: $(OBJECTS)
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
-$(BUILD)/engine/engine_events.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/engine/engine_observe.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 

@@ -1,17 +1,9 @@
-/* The table of drafters, the reading of "name[:arguments]", and trees. See draft.h. Thread: the engine's. */
+/* The reading of "name[:arguments]", and trees. See draft.h. Thread: the engine's. */
 #include "engine/draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const struct draft_ops draft_auto, draft_eagle, draft_jacobi, draft_lookahead, draft_medusa, draft_model,
-	draft_ngram, draft_skip;
-
-const struct draft_ops *const draft_table[] = {
-	&draft_ngram, &draft_jacobi, &draft_lookahead, &draft_skip, &draft_model, &draft_medusa, &draft_eagle,
-	&draft_auto, NULL,
-};
 
 /* "off, ngram[:k[,min,max]]" */
 static void list_names(char *buf, size_t cap)
@@ -23,29 +15,54 @@ static void list_names(char *buf, size_t cap)
 								draft_table[i]->args);
 }
 
+const struct draft_ops *draft_find(const char *spec)
+{
+	size_t size = strcspn(spec, ":");
+
+	for (int i = 0; draft_table[i]; i++)
+		if (strlen(draft_table[i]->name) == size && !memcmp(draft_table[i]->name, spec, size))
+			return draft_table[i];
+	return NULL;
+}
+
 int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
 			   struct drafter **d, struct err *e)
 {
+	const struct draft_ops *known_ops = draft_find(spec);
 	const char *colon = strchr(spec, ':');
-	size_t name_size = colon ? (size_t)(colon - spec) : strlen(spec);
 	char known[400];
 
 	*ops = NULL;
 	*d = NULL;
 	if (strcmp(spec, "off") == 0)
 		return 0;
-	for (int i = 0; draft_table[i]; i++) {
-		const struct draft_ops *known_ops = draft_table[i];
-
-		if (strlen(known_ops->name) != name_size || memcmp(known_ops->name, spec, name_size))
-			continue;
-		if (known_ops->open(d, env, colon ? colon + 1 : NULL, e))
-			return -1;
-		*ops = known_ops;
-		return 0;
+	if (!known_ops) {
+		list_names(known, sizeof known);
+		return err_set(e, ERR_USAGE, "no drafter is called '%.40s'; there are: %s", spec, known);
 	}
-	list_names(known, sizeof known);
-	return err_set(e, ERR_USAGE, "no drafter is called '%.40s'; there are: %s", spec, known);
+	if (known_ops->open(d, env, colon ? colon + 1 : NULL, e))
+		return -1;
+	*ops = known_ops;
+	return 0;
+}
+
+void draft_spec(const char *pattern, int32_t nodes, int32_t layers, const char *file, char *out, size_t cap)
+{
+	int32_t most = 4 * layers / 5;
+	size_t at = 0;
+
+	for (const char *p = pattern; *p && at + 1 < cap; p++) {
+		int n;
+
+		if (*p != '$')
+			n = snprintf(out + at, cap - at, "%c", *p);
+		else if (*++p == 'f')
+			n = snprintf(out + at, cap - at, "%s", file);
+		else
+			n = snprintf(out + at, cap - at, "%d", *p == 'n' ? nodes : *p == 'h' ? (nodes + 1) / 2 : most > 0 ? most : 1);
+		at += (size_t)n;
+	}
+	out[at < cap ? at : cap - 1] = '\0';
 }
 
 int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap)

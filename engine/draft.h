@@ -101,7 +101,15 @@ struct draft_window {
 	int32_t pool;           /* n-grams that it has now */
 };
 
+/* A drafter that weighs others changed its mind. */
+struct draft_choice {
+	const char *spec, *before;  /* "off": plain decoding. They live as long as the drafter */
+	int32_t nodes;              /* tokens it lets it guess at most */
+	double speed, speed_before; /* predicted, against plain decoding */
+};
+
 struct drafter; /* state of one drafter for one engine */
+struct shadow;  /* shadow.h */
 
 struct draft_ops {
 	const char *name;
@@ -120,11 +128,36 @@ struct draft_ops {
 	int32_t (*width)(const struct drafter *d); /* the most nodes it proposes */
 	/* What learn() was just told of the request's step. NULL: it has no window, or had none. */
 	const struct draft_window *(*window)(struct drafter *d, int64_t request);
+	/* It weighs other drafters by what steps cost: those. NULL: it guesses itself. */
+	struct shadow *(*weighed)(struct drafter *d);
+	/* With weighed: true once after each change of mind. */
+	bool (*chose)(struct drafter *d, struct draft_choice *out);
+	/* In the shadow: what it opens by where a list says "all", a pattern of draft_spec(). NULL: its name; "": it has no
+	 * guesses there. */
+	const char *beside;
+	/* What a proof tries it by; ends with name NULL. */
+	const struct draft_trial *trials;
+};
+
+struct draft_trial {
+	const char *name;    /* "ngram tree" */
+	const char *pattern; /* of draft_spec() */
+	bool own_count;      /* how many tokens it guesses is its own affair */
+	double rows;         /* its passes for one guess, in rows of the model, roughly */
 };
 
 /* The table; ends with NULL. */
 extern const struct draft_ops *const draft_table[];
 
+/* Whose name this is, with arguments or without; NULL: nobody's. */
+const struct draft_ops *draft_find(const char *spec);
+/* Fills a pattern: $n: so many nodes, $h: half of them, $l: four fifths of the model's layers, $f: file. */
+void draft_spec(const char *pattern, int32_t nodes, int32_t layers, const char *file, char *out, size_t cap);
+/* The drafters that d weighs, or NULL; ops may be NULL. */
+static inline struct shadow *draft_weighed(const struct draft_ops *ops, struct drafter *d)
+{
+	return ops && ops->weighed ? ops->weighed(d) : NULL;
+}
 /* Opens "off" (*ops = NULL), "ngram", "ngram:4" … ; an unknown name lists the known ones. */
 int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
 			   struct drafter **d, struct err *e);

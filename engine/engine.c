@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/search_impl.h"
+#include "engine/engine_impl.h"
 
 static void on_page_change(void *arg, const struct kv_change *c)
 {
@@ -217,12 +217,8 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->draft.branch = calloc(ENGINE_SPARE_PAGES, ((size_t)max_blocks + DRAFT_MAX) * sizeof *e->draft.branch);
 	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
-	e->observe.page_share = calloc((size_t)max_blocks, sizeof *e->observe.page_share);
-	e->observe.packed = malloc((size_t)e->info.n_layers * ((size_t)max_blocks + sizeof(uint16_t)));
-	e->search.page_seen = calloc((size_t)e->kv.n_pages * (size_t)(e->kv.store.page_size / K_GROUP) + 1, 1);
 	e->draft.branch_stride = max_blocks + DRAFT_MAX;
-	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top ||
-		!e->search.page_seen || !e->observe.page_share || !e->observe.packed)
+	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	if (sampler_open(&e->sampler, e->info.vocab, err))
 		return -1;
@@ -234,14 +230,34 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 						err);
 }
 
-/* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
- * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
-static int32_t attention_every(size_t weight_bytes)
+static int open_hooks(struct engine *e, struct err *err)
 {
-	enum { LARGE = 800 << 20, MOST = 8 };
-	size_t n = weight_bytes ? LARGE / weight_bytes : MOST;
+	for (int i = 0; step_hooks_table[i]; i++) {
+		struct engine_hook *h = &e->hook[e->n_hooks];
 
-	return n < 1 ? 1 : n > MOST ? MOST : (int32_t)n;
+		assert(e->n_hooks < STEP_HOOKS_MOST);
+		h->ops = step_hooks_table[i];
+		e->n_hooks++;
+		if (h->ops->open && h->ops->open(e, &h->state, err))
+			return -1;
+	}
+	return 0;
+}
+
+static void close_hooks(struct engine *e)
+{
+	for (int i = e->n_hooks - 1; i >= 0; i--)
+		if (e->hook[i].ops->close)
+			e->hook[i].ops->close(e, e->hook[i].state);
+	e->n_hooks = 0;
+}
+
+void *engine_hook_state(const struct engine *e, const struct step_hooks *ops)
+{
+	for (int i = 0; i < e->n_hooks; i++)
+		if (e->hook[i].ops == ops)
+			return e->hook[i].state;
+	return NULL;
 }
 
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
@@ -257,8 +273,6 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	e = calloc(1, sizeof *e);
 	if (!e)
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
-	e->observe.on = true;
-	e->observe.layer = e->observe.head = -1;
 	e->draft.rejection = o->rejection;
 	e->measure.counted = o->counted_cost;
 	e->model_path = strdup(o->model);
@@ -266,10 +280,9 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		err_set(err, ERR_MEMORY, "no memory for the engine");
 	else if (!open_model(e, o, err)) {
 		fill_info(e, o);
-		e->observe.every = attention_every(e->info.weight_bytes);
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
-		else if (!open_parts(e, o, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
+		else if (!open_parts(e, o, err) && !open_hooks(e, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
 				 !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
 				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
 				 !(o->evict && engine_set(e, "evict", o->evict, err)) &&
@@ -288,19 +301,16 @@ void engine_close(struct engine *e)
 
 	if (!e)
 		return;
-	while (e->search.first)
-		engine_search_close(e, e->search.first->id);
+	close_hooks(e);
 	if (e->begun) {
 		ev_init(&ev, EV_closed);
 		ev.u.closed.steps = e->n_steps;
 		stream_emit(&e->stream, &ev);
 		e->begun = false;
 	}
-	engine_close_shadow(e);
 	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
 	engine_close_pages(e);
-	waits_close(&e->observe.waits);
 	forward_close(&e->forward);
 	sampler_close(e->sampler);
 	stream_close(&e->stream);
@@ -315,9 +325,6 @@ void engine_close(struct engine *e)
 	free(e->draft.branch);
 	free(e->draft.seen_row);
 	free(e->draft.seen_top);
-	free(e->search.page_seen);
-	free(e->observe.page_share);
-	free(e->observe.packed);
 	free(e->default_system);
 	free(e->model_path);
 	free(e->model_sha256);
@@ -362,37 +369,14 @@ int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[
 	return file_sha256_of(e->model_path, &e->model->weights.stamp, stop, out, err);
 }
 
-void engine_observe(struct engine *e, bool on)
-{
-	e->observe.on = on;
-}
-
-void engine_look_closely(struct engine *e)
-{
-	e->observe.once = true;
-}
-
 bool engine_idle(const struct engine *e)
 {
-	return !e->sched.n_running && !e->sched.n_queue && !search_answers_wait(e);
-}
-
-double engine_measure_int(struct engine *e)
-{
-	return k_measure_int(e->kernels);
-}
-
-double engine_measure_read(struct engine *e, const void *data, size_t bytes)
-{
-	const struct model *m = e->model;
-
-	return data ? k_read_rate(e->kernels, data, bytes)
-				: k_read_rate(e->kernels, m->weights.arena, m->weights.used & ~(size_t)63);
-}
-
-double engine_measure_gates(struct engine *e)
-{
-	return k_measure_gates(e->kernels, &e->forward.program);
+	if (e->sched.n_running || e->sched.n_queue)
+		return false;
+	for_hooks(e, h, busy)
+		if (h->ops->busy(e, h->state))
+			return false;
+	return true;
 }
 
 int64_t engine_steps(const struct engine *e)
@@ -452,11 +436,11 @@ static void tell_fork(struct engine *e, const struct request *r, const struct en
 
 int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
 {
-	return engine_submit_member(e, q, NULL, err);
+	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
 }
 
-int64_t engine_submit_member(struct engine *e, const struct engine_request *q, struct search_member *m,
-							 struct err *err)
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
+							void *data, struct request **out, struct err *err)
 {
 	struct request *r;
 	struct event ev;
@@ -485,9 +469,10 @@ int64_t engine_submit_member(struct engine *e, const struct engine_request *q, s
 		request_free(r);
 		return -1;
 	}
-	r->member = m;
-	if (m)
-		m->r = r;
+	r->owner = owner;
+	r->owner_data = data;
+	if (out)
+		*out = r;
 	return e->n_requests;
 }
 

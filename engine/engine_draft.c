@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/draft/auto.h"
-#include "engine/search_impl.h"
+#include "engine/engine_impl.h"
+#include "engine/shadow.h"
 
 /* ---- the drafter ---- */
 
@@ -34,10 +34,10 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
 	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
-	int64_t start, shadow;
+	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
-		if (search_chooses(r[i]))
+		if (request_is_chosen(r[i]))
 			continue;
 		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
 		n_jobs += e->draft.jobs[n_jobs].depth > 0;
@@ -53,9 +53,9 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	start = draft_cost_now(&e->measure.cost) - start;
 	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
 		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], e->kv.store.page_size, &spare);
-	shadow = draft_cost_now(&e->measure.cost);
-	engine_shadow_ask(e, n_jobs, nodes, start, &e->lost);
-	e->counts.shadow_ns += draft_cost_now(&e->measure.cost) - shadow;
+	for_hooks(e, h, asked)
+		if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost))
+			return;
 }
 
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
@@ -69,9 +69,14 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 
 void engine_set_draft_hooks(struct engine *e)
 {
-	e->sched.propose = e->draft.ops || e->shadow.now ? propose : NULL;
-	e->sched.draft_pages = e->draft.ops && (e->draft.ops == &draft_auto ? shadow_needs_pages(auto_shadow(e->draft.drafter))
-																		 : e->draft.ops->needs_pages);
+	const struct draft_ops *ops = e->draft.ops;
+	const struct shadow *weighed = draft_weighed(ops, e->draft.drafter);
+
+	e->draft.heard = false;
+	for_hooks(e, h, hears)
+		e->draft.heard |= h->ops->hears(h->state);
+	e->sched.propose = ops || e->draft.heard ? propose : NULL;
+	e->sched.draft_pages = weighed ? shadow_needs_pages(weighed) : ops && ops->needs_pages;
 	e->sched.arg = e;
 }
 
@@ -94,7 +99,8 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
 	if (strlen(spec) >= sizeof e->draft.spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
-	if (!strncmp(spec, "auto", 4) && engine_need_cost(e, err))
+	ops = draft_find(spec);
+	if (ops && ops->weighed && engine_need_cost(e, err))
 		return -1;
 	if (draft_open(spec, &e->draft.env, &ops, &drafter, err))
 		return -1;
@@ -102,7 +108,7 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	e->draft.ops = ops;
 	e->draft.drafter = drafter;
 	engine_set_draft_hooks(e);
-	e->shadow.meter = (struct engine_meter){ 0 };
+	e->draft.n_opened++;
 	snprintf(e->draft.spec, sizeof e->draft.spec, "%s", spec);
 	return 0;
 }
@@ -111,8 +117,8 @@ void engine_forget(struct engine *e, int64_t request)
 {
 	if (e->draft.ops && e->draft.ops->forget)
 		e->draft.ops->forget(e->draft.drafter, request);
-	if (e->shadow.now)
-		shadow_forget(e->shadow.now, request);
+	for_hooks(e, h, forget)
+		h->ops->forget(e, h->state, request);
 }
 
 /* ---- rows ---- */
@@ -317,7 +323,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 	struct draft_seen *s = &e->draft.seen[e->draft.n_seen];
 	int32_t *row = e->draft.seen_row + e->draft.n_seen_rows, *top = e->draft.seen_top + e->draft.n_seen * (DRAFT_NODES + 1);
 
-	if (!e->shadow.now && (!e->draft.ops || !e->draft.ops->learn))
+	if (!e->draft.heard && (!e->draft.ops || !e->draft.ops->learn))
 		return;
 	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
 							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
@@ -350,16 +356,15 @@ static void tell_windows(struct engine *e)
 static int tell_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->measure.cost);
-	int failed;
 
 	if (e->draft.ops && e->draft.ops->learn && e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
 		return -1;
 	e->draft.learn_ns = draft_cost_now(&e->measure.cost) - start;
 	tell_windows(e);
-	start = draft_cost_now(&e->measure.cost);
-	failed = e->shadow.now ? shadow_learn(e->shadow.now, e->draft.seen, e->draft.n_seen, err) : 0;
-	e->counts.shadow_ns += draft_cost_now(&e->measure.cost) - start;
-	return failed;
+	for_hooks(e, h, seen)
+		if (h->ops->seen(e, h->state, e->draft.seen, e->draft.n_seen, err))
+			return -1;
+	return 0;
 }
 
 int engine_tell_seen(struct engine *e, struct err *err)

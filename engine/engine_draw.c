@@ -3,7 +3,7 @@
  * and only where that turns out not to be enough the row is fetched, before anything is drawn, so that a
  * device lost on the way is a step that failed. The tokens, and all that is told of them, are the same.
  * Thread: the engine's. */
-#include "engine/search_impl.h"
+#include "engine/engine_impl.h"
 
 _Static_assert((int)K_DRAW_TARGET == (int)PURPOSE_TARGET, "the device draws for the target");
 
@@ -26,7 +26,7 @@ void engine_ask(struct engine *e, const struct plan_item *item)
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
 		f->whole[out] = !sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->ask[out]) ||
-						(e->draft.rejection && item->n_drafts) || search_chooses(r);
+						(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
 		if (score) {
 			f->whole[out] = false;
 			f->ask[out].id = r->ids[key.pos];

@@ -156,107 +156,6 @@ void engine_tell_window(struct engine *e, int64_t request, const struct draft_wi
 	stream_emit(&e->stream, &ev);
 }
 
-/* Shares are stored as their root, so that small ones are seen too. */
-static uint8_t pack_share(float share)
-{
-	float v = 255 * sqrtf(share) + 0.5f;
-
-	return v >= 255 ? 255 : (uint8_t)v;
-}
-
-/* Adds the groups (of 16 positions) of one head to pages of per_page groups. */
-static void add_pages(const float *groups, int32_t n_groups, int32_t per_page, float *pages)
-{
-	if (per_page == 1) { /* the usual page, and a loop that compilers make vectors of */
-		for (int32_t g = 0; g < n_groups; g++)
-			pages[g] += groups[g];
-		return;
-	}
-	for (int32_t g = 0; g < n_groups; g++)
-		pages[g / per_page] += groups[g];
-}
-
-static void tell_head(struct engine *e, const struct plan_item *item, const float *groups,
-					  int32_t n_groups, int32_t n_pages)
-{
-	struct event ev;
-
-	memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
-	add_pages(groups, n_groups, e->kv.store.page_size / K_GROUP, e->observe.page_share);
-	for (int32_t p = 0; p < n_pages; p++)
-		e->observe.packed[p] = pack_share(e->observe.page_share[p]);
-	ev_init(&ev, EV_head);
-	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = item->r->id,
-								  .layer = e->observe.layer, .head = e->observe.head,
-								  .share = { e->observe.packed, (size_t)n_pages } };
-	stream_emit(&e->stream, &ev);
-}
-
-void engine_tell_attention(struct engine *e, const struct plan_item *item, int32_t observed)
-{
-	const struct forward *f = &e->forward;
-	int32_t heads = e->info.n_heads, layers = e->info.n_layers;
-	int32_t pos = item->work == EV_WORK_prefill ? item->pos + item->n_rows - 1 : item->pos;
-	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->kv.store.page_size + 1;
-	uint8_t *near = e->observe.packed + (size_t)layers * (size_t)n_pages;
-	struct event ev;
-
-	for (int32_t l = 0; l < layers; l++) {
-		size_t at = ((size_t)l * (size_t)f->n_observed + (size_t)observed) * (size_t)heads;
-		int64_t n_near = 0;
-		uint16_t share;
-
-		memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
-		for (int32_t h = 0; h < heads; h++) {
-			add_pages(f->share + (at + (size_t)h) * (size_t)f->share_stride, n_groups,
-					  e->kv.store.page_size / K_GROUP, e->observe.page_share);
-			n_near += f->near_zero[at + (size_t)h];
-		}
-		for (int32_t p = 0; p < n_pages; p++)
-			e->observe.packed[(size_t)l * (size_t)n_pages + (size_t)p] =
-				pack_share(e->observe.page_share[p] / (float)heads);
-		share = (uint16_t)(n_near * 65535 / ((int64_t)heads * (pos + 1)));
-		memcpy(near + 2 * (size_t)l, &share, 2);
-	}
-	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){
-		.step = e->n_steps, .request = item->r->id, .pos = pos, .pages = n_pages,
-		.share = { e->observe.packed, (size_t)layers * (size_t)n_pages },
-		.threshold = (double)f->threshold, .near_zero = { near, 2 * (size_t)layers } };
-	stream_emit(&e->stream, &ev);
-	if (e->observe.layer >= 0 && e->observe.head >= 0 && e->observe.layer < layers &&
-		e->observe.head < heads) {
-		size_t at = ((size_t)e->observe.layer * (size_t)f->n_observed + (size_t)observed) *
-						(size_t)heads + (size_t)e->observe.head;
-		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
-	}
-}
-
-/* The codes of the recording are the stages of the kernels, in number and by name. */
-#define X(name, label, doc)                                                                        \
-	_Static_assert((int)EV_STAGE_##name == (int)K_STAGE_##name, "a stage's code is its number");
-K_STAGES(X)
-#undef X
-_Static_assert((int)EV_N_stage == (int)K_N_STAGES, "a code for each stage");
-
-static void tell_times(struct engine *e)
-{
-	struct ev_stage_time told[K_N_STAGES];
-	struct event ev;
-	size_t n = 0;
-
-	for (int i = 0; i < K_N_STAGES; i++) {
-		const struct forward_stage *s = &e->forward.stage[i];
-		if (s->ops)
-			told[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
-	}
-	if (!n)
-		return;
-	ev_init(&ev, EV_time);
-	ev.u.time = (struct ev_time){ e->n_steps, { told, n * sizeof *told } };
-	stream_emit(&e->stream, &ev);
-}
-
 static void count_waste(const struct engine *e, struct ev_step *s)
 {
 	int64_t per_token = (int64_t)e->kv.store.page_bytes / e->kv.store.page_size;
@@ -277,14 +176,10 @@ void engine_tell_step(struct engine *e)
 	struct event ev;
 	struct ev_step *s = &ev.u.step;
 
-	if (e->observe.on)
-		tell_times(e);
 	ev_init(&ev, EV_step);
 	s->step = e->n_steps;
 	s->kernel_ns = e->kernel_ns;
 	s->drafters_ns = c->drafters_ns;
-	if (e->observe.on)
-		s->run_delay_ns = waits_ask(&e->observe.waits, e->kernels);
 	s->rows = e->plan.n_rows;
 	s->prefill_rows = c->prefill;
 	s->decode_rows = c->decode;
@@ -304,9 +199,12 @@ void engine_tell_step(struct engine *e)
 		s->bytes += (int64_t)e->forward.stage[i].bytes;
 		s->ops += (int64_t)e->forward.stage[i].ops;
 	}
+	for_hooks(e, h, tell)
+		h->ops->tell(e, h->state, s);
 	s->ns = stream_now(&e->stream) - e->step_start_ns;
 	stream_emit(&e->stream, &ev);
-	engine_roof_step(e, s);
+	for_hooks(e, h, told)
+		h->ops->told(e, h->state, s);
 }
 
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,

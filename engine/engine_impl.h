@@ -3,6 +3,7 @@
 #define CUTAWAY_ENGINE_IMPL_H
 
 #include "engine/draft.h"
+#include "engine/draft_cost.h"
 #include "engine/engine.h"
 #include "engine/forward.h"
 #include "engine/kv.h"
@@ -12,7 +13,7 @@
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/sched.h"
-#include "engine/shadow.h"
+#include "engine/step_hooks.h"
 #include "event/stream.h"
 #include "engine/waits.h"
 
@@ -24,14 +25,10 @@ enum {
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
-struct search;
-struct search_member;
-
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	/* wall time of all drafters, used or in the shadow, by whatever clock they are judged: no part of what a step costs */
+	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part of what a step costs */
 	int64_t drafters_ns;
-	int64_t shadow_ns; /* of the clock that weighs drafters: of those that guess without being used */
 };
 
 /* engine_draft.c: who guesses, and the drafts of the step that runs. */
@@ -39,6 +36,8 @@ struct engine_drafting {
 	const struct draft_ops *ops; /* NULL: off */
 	struct drafter *drafter;
 	char spec[256];
+	int32_t n_opened; /* drafters so far */
+	bool heard;       /* a hook wants to know of drafts */
 	bool rejection; /* verified by modified rejection, not by the race */
 	struct draft_env env;
 	struct draft_job *jobs;   /* [slots] */
@@ -50,17 +49,7 @@ struct engine_drafting {
 	int64_t learn_ns;
 };
 
-/* engine_shadow.c: drafters that guess beside the run. */
-struct engine_shadowing {
-	struct shadow *now;    /* NULL: off */
-	struct shadow *paused; /* the same, while it is not asked */
-	char list[128];
-	struct engine_meter {  /* of the drafter that is used: sums that fade like shadow_sums */
-		double tokens, ns;
-	} meter;
-};
-
-/* engine_step.c, engine_events.c: what is watched beside what a step needs. */
+/* engine_observe.c: what is watched beside what a step needs. */
 struct engine_observing {
 	bool on;
 	bool once;           /* the coming step is looked at closely: all rows are observed */
@@ -71,24 +60,16 @@ struct engine_observing {
 	struct waits waits;
 };
 
-/* engine_shadow.c, roof.c: what steps cost, and the roof that they are held against. */
+/* engine_measure.c, roof.c: what steps cost, and the roof that they are held against. */
 struct engine_measuring {
 	struct draft_cost cost; /* n 0: not measured, nobody needed it */
 	const double *counted;  /* see engine_options.counted_cost */
-	double step_clock_ns;   /* counted: when the step began */
 	struct engine_roof {    /* roof.c: plain reads, bytes a second */
 		double best, least; /* of all passes of n readings */
 		int32_t n;          /* 0: not measured */
 		int64_t step;       /* steps before the last */
 		bool beaten;        /* kernels read faster since */
 	} roof;
-};
-
-/* search.c */
-struct engine_searching {
-	struct search *first;
-	int64_t n;
-	uint8_t *page_seen; /* [pages], scratch */
 };
 
 /* probe.c: of deep looks at a device's engine; NULL: none yet */
@@ -119,12 +100,21 @@ struct engine {
 	char *model_path, *default_system, *model_sha256;
 
 	struct engine_drafting draft;
-	struct engine_shadowing shadow;
 	struct engine_observing observe;
 	struct engine_measuring measure;
-	struct engine_searching search;
 	struct engine_looking look;
+
+	struct engine_hook {
+		const struct step_hooks *ops;
+		void *state;
+	} hook[STEP_HOOKS_MOST];
+	int n_hooks;
 };
+
+/* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e, h->state); */
+#define for_hooks(e, h, fn)                                                                        \
+	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
+		if (h->ops->fn)
 
 /* engine_events.c: what a step tells. */
 void engine_tell_session(struct engine *e);
@@ -142,7 +132,7 @@ float engine_given_logit(const struct engine *e, int32_t out, int32_t id);
 
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
-/* It ends: what it computed is offered to the prefix cache, and its search, if it has one, is told. */
+/* It ends: what it computed is offered to the prefix cache, and its owner is told. */
 void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 /* The same without either. */
 void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -156,7 +146,6 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
 					   enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w);
-void engine_tell_attention(struct engine *e, const struct plan_item *item, int32_t observed);
 void engine_tell_step(struct engine *e);
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
 						const char *why);
@@ -167,7 +156,6 @@ void engine_tell_setting(struct engine *e, const char *name);
 
 /* roof.c */
 void engine_roof_read(struct engine *e);
-void engine_roof_step(struct engine *e, const struct ev_step *s); /* behind a step that was told */
 int engine_roof_set(struct engine *e, const char *value, struct err *err);
 void engine_roof_get(const struct engine *e, char *buf, size_t cap);
 
@@ -191,20 +179,17 @@ void engine_tell_unread(struct engine *e, const struct plan_item *item, const bo
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
 int engine_tell_seen(struct engine *e, struct err *err);
 
-/* engine_shadow.c: drafters beside the run, and what steps cost. */
+/* engine_shadow.c: the setting `shadow`. */
 int engine_set_shadow(struct engine *e, const char *list, struct err *err);
-void engine_close_shadow(struct engine *e);
-/* The cost of steps, measured if it was not yet. */
+void engine_get_shadow(const struct engine *e, char *buf, size_t cap);
+
+/* engine_measure.c: the cost of steps, measured if it was not yet. */
 int engine_need_cost(struct engine *e, struct err *err);
 void engine_tell_cost(struct engine *e);
-/* Before the step, the first n of e->jobs; proposed: they hold drafts that took so long. */
-int engine_shadow_ask(struct engine *e, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err);
-/* A step is over but for its event: corrects the cost, and tells how drafters do now and then. */
-void engine_shadow_step(struct engine *e);
 
-/* engine.c: a request that is a branch of a search; m->r is set unless it is refused. */
-int64_t engine_submit_member(struct engine *e, const struct engine_request *q, struct search_member *m,
-							 struct err *err);
+/* engine.c: a request with an owner; *out (or NULL): the request, unless it is refused. */
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
+							void *data, struct request **out, struct err *err);
 
 /* engine.c: memory of pages, for the start and for a new page size. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);

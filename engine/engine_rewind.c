@@ -10,9 +10,9 @@ static int check(const struct engine *e, const struct request *r, int32_t keep, 
 	if (request_is_given(r))
 		return err_set(err, ERR_USAGE, "the tokens of request %lld are given: it cannot go back",
 					   (long long)r->id);
-	if (r->member)
-		return err_set(err, ERR_USAGE, "request %lld is a branch of a search: it cannot go back",
-					   (long long)r->id);
+	if (r->owner)
+		return err_set(err, ERR_USAGE, "request %lld is %s: it cannot go back", (long long)r->id,
+					   r->owner->what);
 	if (keep < r->n_prompt || keep > r->n_ids)
 		return err_set(err, ERR_USAGE, "request %lld has tokens %d to %d of its own; it cannot go to %d",
 					   (long long)r->id, r->n_prompt, r->n_ids, keep);

@@ -90,11 +90,6 @@ static void get_spec(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", e->draft.spec);
 }
 
-static void get_shadow(const struct engine *e, char *buf, size_t cap)
-{
-	snprintf(buf, cap, "%s", e->shadow.list);
-}
-
 static int set_rule(struct engine *e, const char *v, struct err *err)
 {
 	if (strcmp(v, "race") && strcmp(v, "rejection"))
@@ -250,6 +245,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 
 #define set_spec engine_set_spec
 #define set_shadow engine_set_shadow
+#define get_shadow engine_get_shadow
 #define set_roof engine_roof_set
 #define get_roof engine_roof_get
 const struct engine_setting engine_settings[] = {

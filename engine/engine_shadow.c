@@ -1,111 +1,120 @@
-/* Shadow mode inside the engine: drafters that guess beside the run, what a step costs, and what is told of both
- * (events cost and shadow). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
+/* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and choice). See shadow.h and
+ * draft_cost.h. Nothing here changes a token, a page or a plan. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft/auto.h"
 #include "engine/engine_impl.h"
+#include "engine/shadow.h"
 
 enum { TELL_EVERY = 16 }; /* steps */
 
-/* ---- what steps cost ---- */
+struct shadowing {
+	struct shadow *now;    /* NULL: off */
+	struct shadow *paused; /* the same, while it is not asked */
+	char list[128];
+	struct { /* of the drafter that is used: sums that fade like shadow_sums */
+		double tokens, ns;
+		int32_t opened; /* which one it is: e->draft.n_opened */
+	} meter;
+	double clock_ns;   /* counted: when the step began */
+	int64_t shadow_ns; /* of the clock that weighs drafters: of the step, of those that guess without being used */
+};
 
-void engine_tell_cost(struct engine *e)
+extern const struct step_hooks shadow_hooks;
+
+static struct shadowing *shadowing_of(const struct engine *e)
 {
-	struct event ev;
-
-	for (int32_t i = 0; e->begun && i < e->measure.cost.n; i++) {
-		const struct draft_cost_point *p = &e->measure.cost.point[i];
-
-		ev_init(&ev, EV_cost);
-		ev.u.cost = (struct ev_cost){ .rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns, .runs = p->runs };
-		stream_emit(&e->stream, &ev);
-	}
-}
-
-int engine_need_cost(struct engine *e, struct err *err)
-{
-	if (e->measure.cost.n)
-		return 0;
-	if (e->measure.counted)
-		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
-	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err))
-		return -1;
-	engine_tell_cost(e);
-	return 0;
-}
-
-int engine_measure_cost(struct engine *e, bool anew, struct err *err)
-{
-	if (e->measure.counted || !e->measure.cost.n)
-		return engine_need_cost(e, err);
-	if (anew ? draft_cost_measure(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err)
-			 : draft_cost_again(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err))
-		return -1;
-	engine_tell_cost(e);
-	return 0;
-}
-
-double engine_counted_ns(const struct engine *e)
-{
-	return e->measure.cost.counted ? e->measure.cost.clock_ns : (double)NAN;
-}
-
-int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err)
-{
-	if (rows < 1 || rows > DRAFT_COST_ROWS || rows > e->forward.max_rows || depth < 0 ||
-		depth > draft_cost_deepest(&e->kv, e->info.ctx, rows))
-		return err_set(err, ERR_USAGE,
-					   "a step of %d rows after %d tokens cannot be measured: see --ctx and --budget",
-					   rows, depth);
-	return draft_cost_run(&e->forward, &e->kv, rows, depth, ns, err);
+	return engine_hook_state(e, &shadow_hooks);
 }
 
 /* ---- drafters beside the run ---- */
 
+static int shadowing_open(struct engine *e, void **state, struct err *err)
+{
+	struct shadowing *s = calloc(1, sizeof *s);
+
+	(void)e;
+	*state = s;
+	return s ? 0 : err_set(err, ERR_MEMORY, "no memory for drafters in the shadow");
+}
+
+static void shadowing_close(struct engine *e, void *state)
+{
+	struct shadowing *s = state;
+
+	(void)e;
+	if (!s)
+		return;
+	shadow_close(s->now);
+	shadow_close(s->paused);
+	free(s);
+}
+
+static bool shadowing_hears(const void *state)
+{
+	return ((const struct shadowing *)state)->now;
+}
+
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out)
 {
-	struct shadow *s = e->shadow.now ? e->shadow.now : e->shadow.paused;
+	const struct shadowing *s = shadowing_of(e);
+	struct shadow *all = s->now ? s->now : s->paused;
 
-	if (!s || i < 0 || i >= shadow_count(s))
+	if (!all || i < 0 || i >= shadow_count(all))
 		return false;
-	*out = (struct engine_shadow){ shadow_at(s, i)->spec,
-								   shadow_speed(&shadow_at(s, i)->all, &e->measure.cost, DRAFT_NODES, 1) };
+	*out = (struct engine_shadow){ shadow_at(all, i)->spec,
+								   shadow_speed(&shadow_at(all, i)->all, &e->measure.cost, DRAFT_NODES, 1) };
 	return true;
 }
 
-int engine_pause_shadow(struct engine *e, bool pause)
+void engine_pause_shadow(struct engine *e, bool pause)
 {
-	struct shadow *s = e->shadow.now ? e->shadow.now : e->shadow.paused;
+	struct shadowing *s = shadowing_of(e);
+	struct shadow *all = s->now ? s->now : s->paused;
 
-	e->shadow.now = pause ? NULL : s;
-	e->shadow.paused = pause ? s : NULL;
-	engine_set_draft_hooks(e);
-	return 0;
-}
-
-void engine_close_shadow(struct engine *e)
-{
-	shadow_close(e->shadow.now);
-	shadow_close(e->shadow.paused);
-	e->shadow.now = e->shadow.paused = NULL;
+	s->now = pause ? NULL : all;
+	s->paused = pause ? all : NULL;
 	engine_set_draft_hooks(e);
 }
 
 int engine_set_shadow(struct engine *e, const char *list, struct err *err)
 {
-	struct shadow *s = NULL;
+	struct shadowing *s = shadowing_of(e);
+	struct shadow *opened = NULL;
 
-	if (strlen(list) >= sizeof e->shadow.list)
+	if (strlen(list) >= sizeof s->list)
 		return err_set(err, ERR_USAGE, "the shadow setting is too long");
-	if (strcmp(list, "off") != 0 && (engine_need_cost(e, err) || shadow_open(&s, list, &e->draft.env, err)))
+	if (strcmp(list, "off") != 0 &&
+		(engine_need_cost(e, err) || shadow_open(&opened, list, &e->draft.env, err)))
 		return -1;
-	engine_close_shadow(e);
-	e->shadow.now = s;
+	shadow_close(s->now);
+	shadow_close(s->paused);
+	s->now = opened;
+	s->paused = NULL;
 	engine_set_draft_hooks(e);
-	snprintf(e->shadow.list, sizeof e->shadow.list, "%s", list);
+	snprintf(s->list, sizeof s->list, "%s", list);
 	return 0;
+}
+
+void engine_get_shadow(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", shadowing_of(e)->list);
+}
+
+/* ---- the step ---- */
+
+static void shadowing_begin(struct engine *e, void *state)
+{
+	struct shadowing *s = state;
+
+	s->clock_ns = e->measure.cost.clock_ns;
+	s->shadow_ns = 0;
+	if (s->meter.opened != e->draft.n_opened) {
+		s->meter.tokens = s->meter.ns = 0;
+		s->meter.opened = e->draft.n_opened;
+	}
 }
 
 /* Drafters that write ahead do so in pages of the step's branches, which are empty before it. */
@@ -127,26 +136,56 @@ static bool lend_pages(struct engine *e, struct draft_job *job)
 	return true;
 }
 
-int engine_shadow_ask(struct engine *e, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err)
+/* The drafter that is used is not asked twice: its guesses are scored as they are. */
+static void note_used(struct engine *e, struct shadow *s, int32_t n, int64_t propose_ns)
 {
-	bool lend = e->shadow.now && shadow_needs_pages(e->shadow.now);
-
-	if (!e->shadow.now)
-		return 0;
-	for (int32_t i = 0; i < shadow_count(e->shadow.now); i++) {
-		struct shadow_drafter *d = shadow_at(e->shadow.now, i);
+	for (int32_t i = 0; i < shadow_count(s); i++) {
+		struct shadow_drafter *d = shadow_at(s, i);
 
 		d->elsewhere = !strcmp(d->spec, e->draft.spec);
 		for (int32_t k = 0; d->elsewhere && k < n; k++)
-			shadow_note(e->shadow.now, i, &e->draft.jobs[k], propose_ns / n, true);
+			shadow_note(s, i, &e->draft.jobs[k], propose_ns / n, true);
 	}
+}
+
+static int shadowing_asked(struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err)
+{
+	struct shadowing *s = state;
+	int64_t start = draft_cost_now(&e->measure.cost);
+	bool lend = s->now && shadow_needs_pages(s->now);
+	int failed;
+
+	if (!s->now)
+		return 0;
+	note_used(e, s->now, n, propose_ns);
 	e->draft.n_branches = e->draft.n_spare_used = 0; /* the step begins with all of them */
 	for (int32_t k = 0; k < n; k++) {
 		e->draft.jobs[k].nodes = nodes;
 		if (lend && !lend_pages(e, &e->draft.jobs[k]))
 			n = k;
 	}
-	return shadow_ask(e->shadow.now, -1, e->draft.jobs, n, err);
+	failed = shadow_ask(s->now, -1, e->draft.jobs, n, err);
+	s->shadow_ns += draft_cost_now(&e->measure.cost) - start;
+	return failed;
+}
+
+static int shadowing_seen(struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err)
+{
+	struct shadowing *s = state;
+	int64_t start = draft_cost_now(&e->measure.cost);
+	int failed = s->now ? shadow_learn(s->now, seen, n, err) : 0;
+
+	s->shadow_ns += draft_cost_now(&e->measure.cost) - start;
+	return failed;
+}
+
+static void shadowing_forget(struct engine *e, void *state, int64_t request)
+{
+	struct shadowing *s = state;
+
+	(void)e;
+	if (s->now)
+		shadow_forget(s->now, request);
 }
 
 /* ---- what is told ---- */
@@ -158,7 +197,9 @@ static struct ev_span text(const char *s)
 
 static double measured(const struct engine *e)
 {
-	return e->shadow.meter.tokens > 4 ? 1e9 * e->shadow.meter.tokens / e->shadow.meter.ns : (double)NAN;
+	const struct shadowing *s = shadowing_of(e);
+
+	return s->meter.tokens > 4 ? 1e9 * s->meter.tokens / s->meter.ns : (double)NAN;
 }
 
 /* Plain decoding of one request, tokens a second. */
@@ -230,8 +271,8 @@ static void tell_plain(struct engine *e, double plain)
 	stream_emit(&e->stream, &ev);
 }
 
-/* What auto itself reached: it is none of those that it weighs. */
-static void tell_auto(struct engine *e)
+/* What a drafter that weighs others reached itself: it is none of them. */
+static void tell_weigher(struct engine *e)
 {
 	struct event ev;
 
@@ -244,7 +285,7 @@ static void tell_auto(struct engine *e)
 }
 
 /* Steps of prompts are no measure of decoding. */
-static void note_step(struct engine *e, double *depth, int32_t *members)
+static void note_step(struct engine *e, struct shadowing *s, double *depth, int32_t *members)
 {
 	double ns = (double)(stream_now(&e->stream) - e->step_start_ns), left;
 
@@ -255,19 +296,19 @@ static void note_step(struct engine *e, double *depth, int32_t *members)
 	draft_cost_note(&e->measure.cost, e->plan.n_rows, *depth, (double)e->kernel_ns, ns - (double)e->counts.drafters_ns,
 					e->counts.tokens);
 	if (e->measure.cost.counted)
-		ns = e->measure.cost.clock_ns - e->measure.step_clock_ns;
+		ns = e->measure.cost.clock_ns - s->clock_ns;
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
-	e->shadow.meter.tokens = e->shadow.meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
+	s->meter.tokens = s->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
 	/* what is predicted is without those that guess beside it, and so is what it is compared with */
-	e->shadow.meter.ns = e->shadow.meter.ns * left + ns - (double)e->counts.shadow_ns;
+	s->meter.ns = s->meter.ns * left + ns - (double)s->shadow_ns;
 }
 
 static void tell_choice(struct engine *e)
 {
-	struct auto_choice c;
+	struct draft_choice c;
 	struct event ev;
 
-	if (e->draft.ops != &draft_auto || !auto_changed(e->draft.drafter, &c) || !e->begun)
+	if (!e->draft.ops || !e->draft.ops->chose || !e->draft.ops->chose(e->draft.drafter, &c) || !e->begun)
 		return;
 	ev_init(&ev, EV_choice);
 	ev.u.choice = (struct ev_choice){ .step = e->n_steps, .drafter = text(c.spec), .nodes = c.nodes,
@@ -275,25 +316,21 @@ static void tell_choice(struct engine *e)
 	stream_emit(&e->stream, &ev);
 }
 
-/* auto's own, unless the user asked for others. */
-static struct shadow *shown(const struct engine *e)
+static void shadowing_done(struct engine *e, void *state)
 {
-	return e->shadow.now ? e->shadow.now : e->draft.ops == &draft_auto ? auto_shadow(e->draft.drafter) : NULL;
-}
-
-void engine_shadow_step(struct engine *e)
-{
-	struct shadow *told = shown(e);
+	struct shadowing *s = state;
+	struct shadow *weighed = draft_weighed(e->draft.ops, e->draft.drafter);
+	struct shadow *told = s->now ? s->now : weighed; /* the drafter's own, unless the user asked for others */
 	double depth, plain;
 	int32_t n;
 
 	if (!e->measure.cost.n || e->counts.prefill || !e->counts.tokens)
 		return;
-	note_step(e, &depth, &n);
-	for (int32_t i = 0; e->shadow.now && i < shadow_count(e->shadow.now); i++)
-		if (shadow_at(e->shadow.now, i)->elsewhere) {
-			shadow_at(e->shadow.now, i)->all.learn_ns += (double)e->draft.learn_ns / n;
-			shadow_at(e->shadow.now, i)->lately.learn_ns += (double)e->draft.learn_ns / n;
+	note_step(e, s, &depth, &n);
+	for (int32_t i = 0; s->now && i < shadow_count(s->now); i++)
+		if (shadow_at(s->now, i)->elsewhere) {
+			shadow_at(s->now, i)->all.learn_ns += (double)e->draft.learn_ns / n;
+			shadow_at(s->now, i)->lately.learn_ns += (double)e->draft.learn_ns / n;
 		}
 	tell_choice(e);
 	if (!told || !e->begun || (e->n_steps % TELL_EVERY && e->sched.n_running == n))
@@ -302,6 +339,18 @@ void engine_shadow_step(struct engine *e)
 	tell_plain(e, plain);
 	for (int32_t i = 0; i < shadow_count(told); i++)
 		tell_drafter(e, shadow_at(told, i), plain, n);
-	if (e->draft.ops == &draft_auto)
-		tell_auto(e);
+	if (weighed)
+		tell_weigher(e);
 }
+
+const struct step_hooks shadow_hooks = {
+	.name = "shadow",
+	.open = shadowing_open,
+	.close = shadowing_close,
+	.begin = shadowing_begin,
+	.hears = shadowing_hears,
+	.asked = shadowing_asked,
+	.seen = shadowing_seen,
+	.done = shadowing_done,
+	.forget = shadowing_forget,
+};

@@ -3,34 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/search_impl.h"
+#include "engine/engine_impl.h"
 
 /* ---- rows ---- */
-
-/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every tokens of a request
- * is watched; all are while a head is chosen or steps are taken one by one. Counted in tokens of the request, so
- * that it depends on nothing else. */
-static bool is_watched(const struct engine *e, const struct plan_item *item)
-{
-	const struct request *r = item->r;
-
-	if (!e->observe.on || !item->n_out || request_is_given(r))
-		return false;
-	return !r->observed || r->n_ids - r->observed >= e->observe.every || e->observe.once ||
-		   (e->observe.layer >= 0 && e->observe.head >= 0);
-}
-
-static void observe_row(struct engine *e, struct plan_item *item)
-{
-	struct forward *f = &e->forward;
-	/* the newest row that is certain to stay: of a draft only the first */
-	int32_t row = item->work == EV_WORK_prefill ? item->row + item->n_rows - 1 : item->row;
-
-	item->observed = is_watched(e, item) ? f->n_observed++ : -1;
-	f->rows[row].observe = item->observed;
-	if (item->observed >= 0)
-		item->r->observed = item->r->n_ids;
-}
 
 static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 {
@@ -50,7 +25,8 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	for (int32_t i = 0; i < item->n_out; i++)
 		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
 	f->kv_positions += (uint64_t)(item->pos + item->n_rows);
-	observe_row(e, item);
+	for_hooks(e, h, row)
+		h->ops->row(e, h->state, item);
 	engine_ask(e, item);
 	if (item->work == EV_WORK_prefill)
 		e->counts.prefill += item->n_rows;
@@ -93,7 +69,8 @@ void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish
 void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
 	sched_register(&e->sched, r);
-	search_ended(e, r, reason);
+	if (r->owner)
+		r->owner->ended(r, reason);
 	engine_end_request(e, r, reason, why);
 }
 
@@ -123,14 +100,15 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 	e->counts.tokens++;
 	if (r->first_token_ns == EV_NULL_I)
 		r->first_token_ns = stream_now(&e->stream);
-	search_drawn(r, &e->drawn, stats);
+	if (r->owner)
+		r->owner->drawn(r, &e->drawn, stats);
 	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 
-/* A row of a search that chooses: nothing is drawn, it waits. */
+/* The owner chooses: nothing is drawn, the request waits. */
 static void hold(struct engine *e, struct request *r, int32_t out)
 {
-	search_row(e, r, e->forward.logits + (size_t)out * (size_t)e->info.vocab, &e->forward.stats[out]);
+	r->owner->row(r, e->forward.logits + (size_t)out * (size_t)e->info.vocab, &e->forward.stats[out]);
 	sched_register(&e->sched, r);
 }
 
@@ -152,7 +130,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 	const char *why;
 	int end;
 
-	if (search_chooses(r)) {
+	if (request_is_chosen(r)) {
 		r->computed++;
 		hold(e, r, item->out);
 		return;
@@ -232,7 +210,7 @@ static void after_prefill(struct engine *e, const struct plan_item *item)
 	int end;
 
 	r->computed += item->n_rows;
-	if (item->n_out && search_chooses(r)) {
+	if (item->n_out && request_is_chosen(r)) {
 		hold(e, r, item->out);
 		return;
 	}
@@ -321,13 +299,13 @@ int engine_step(struct engine *e, struct err *err)
 	if (engine_idle(e))
 		return 0;
 	if (!e->sched.n_running && !e->sched.n_queue) {
-		search_wait(e);
+		for_hooks(e, h, wait)
+			h->ops->wait(e, h->state);
 		return 1;
 	}
-	if (e->observe.on)
-		waits_begin(&e->observe.waits);
+	for_hooks(e, h, begin)
+		h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
-	e->measure.step_clock_ns = e->measure.cost.clock_ns;
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;
 	e->sched.step = e->n_steps;
@@ -336,7 +314,8 @@ int engine_step(struct engine *e, struct err *err)
 	end_starved(e);
 	if (!e->plan.n_items) {
 		e->n_steps--; /* nothing was computed: not a step */
-		search_relieve(e);
+		for_hooks(e, h, stuck)
+			h->ops->stuck(e, h->state);
 		return 1;
 	}
 	engine_tell_batch(e);
@@ -345,20 +324,17 @@ int engine_step(struct engine *e, struct err *err)
 		end_all(e);
 		return err_set(err, e->lost.code, "%s", e->lost.text);
 	}
-	/* before the draws: they may end the request */
-	for (int32_t i = 0; i < e->plan.n_items; i++)
-		if (e->plan.item[i].observed >= 0)
-			engine_tell_attention(e, &e->plan.item[i], e->plan.item[i].observed);
-	e->observe.once = false;
+	for_hooks(e, h, computed)
+		h->ops->computed(e, h->state);
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
-	if (engine_tell_seen(e, &e->lost)) { /* before searches let go of requests */
+	if (engine_tell_seen(e, &e->lost)) { /* before hooks let go of requests */
 		engine_tell_step(e);
 		end_all(e);
 		return err_set(err, e->lost.code, "%s", e->lost.text);
 	}
-	engine_shadow_step(e);
-	search_advance(e);
+	for_hooks(e, h, done)
+		h->ops->done(e, h->state);
 	engine_tell_step(e);
 	return 1;
 }

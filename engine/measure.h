@@ -25,8 +25,8 @@ struct engine_shadow {
 	double speed; /* predicted against plain decoding, of all its guesses so far; NaN: there were none */
 };
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
-/* They guess no more and keep what was counted, until they go on. 0. */
-int engine_pause_shadow(struct engine *e, bool pause);
+/* They guess no more and keep what was counted, until they go on. */
+void engine_pause_shadow(struct engine *e, bool pause);
 /* Seconds that the gates between the ops of the newest step take, its work left out (k_measure_gates). */
 double engine_measure_gates(struct engine *e);
 

@@ -10,6 +10,20 @@
 
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
+struct request;
+
+/* Who submitted a request and decides with the engine what becomes of it: a search. */
+struct request_owner {
+	const char *what; /* "a branch of a search" */
+	/* Nothing is drawn for it: row() has the logits of its newest row, and the owner appends the token when it likes. */
+	bool chooses;
+	void (*row)(struct request *r, const float *logits, const struct k_logit_stats *stats);
+	/* A token was drawn and appended. */
+	void (*drawn)(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
+	/* It ends by itself; it is freed next. */
+	void (*ended)(struct request *r, enum ev_code_finish reason);
+};
+
 struct request {
 	int64_t id, parent, sample;
 	enum ev_code_request_kind kind;
@@ -32,7 +46,8 @@ struct request {
 	int32_t slot;      /* -1: none */
 	int64_t admitted;  /* order of admission: the youngest is preempted first */
 
-	struct search_member *member; /* of a search, or NULL: search_impl.h */
+	const struct request_owner *owner; /* NULL: nobody but who submitted it by engine_submit() */
+	void *owner_data;
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
@@ -49,6 +64,10 @@ struct request {
 	int32_t observed; /* n_ids when its attention was last told, 0: never */
 };
 
+static inline bool request_is_chosen(const struct request *r)
+{
+	return r->owner && r->owner->chooses;
+}
 /* Copies everything of spec. NULL if memory ran out. */
 struct request *request_new(const struct engine_request *spec, int32_t ctx, int32_t page_size);
 void request_free(struct request *r);

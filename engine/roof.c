@@ -26,10 +26,11 @@ void engine_roof_read(struct engine *e)
 	r->beaten = false;
 }
 
-void engine_roof_step(struct engine *e, const struct ev_step *s)
+static void roof_told(struct engine *e, void *state, const struct ev_step *s)
 {
 	struct engine_roof *r = &e->measure.roof;
 
+	(void)state;
 	if (r->n && !s->prefill_rows && s->kernel_ns > 0 && (double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
 		r->beaten = true;
 	if (!r->beaten || r->n > MOST_BY_ITSELF || !engine_idle(e))
@@ -37,6 +38,8 @@ void engine_roof_step(struct engine *e, const struct ev_step *s)
 	engine_roof_read(e);
 	engine_tell_setting(e, "roof");
 }
+
+const struct step_hooks roof_hooks = { .name = "roof", .told = roof_told };
 
 int engine_roof_set(struct engine *e, const char *value, struct err *err)
 {

@@ -399,7 +399,7 @@ static void add_item(struct plan *p, struct request *r, enum ev_code_work work, 
 {
 	p->item[p->n_items++] = (struct plan_item){ .r = r, .work = work, .pos = r->computed,
 												.n_rows = n_rows, .n_drafts = n_drafts,
-												.n_out = n_out, .row = p->n_rows, .out = p->n_out };
+												.n_out = n_out, .row = p->n_rows, .out = p->n_out, .observed = -1 };
 	p->n_rows += n_rows;
 	p->n_out += n_out;
 }
@@ -545,7 +545,7 @@ void sched_check(const struct sched *s)
 		n_running++;
 		assert(r->slot == i && r->state == REQUEST_RUNNING);
 		/* a branch of a search that waits for its next token lacks none */
-		assert(r->computed < r->n_ids + !!r->member && r->n_ids <= r->limit);
+		assert(r->computed < r->n_ids + request_is_chosen(r) && r->n_ids <= r->limit);
 		assert(r->computed <= r->n_pages * s->kv->store.page_size);
 		for (int32_t b = 0; b < r->n_pages; b++)
 			refs[r->pages[b]]++;

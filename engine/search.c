@@ -6,15 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct search_ops *const table[] = { &search_best, &search_beam, &search_mcts };
-enum { N_METHODS = sizeof table / sizeof *table, WAIT_MS = 5 };
+enum { WAIT_MS = 5 };
 
 bool search_method_at(int i, struct search_method *out)
 {
-	if (i < 0 || i >= N_METHODS)
-		return false;
-	*out = table[i]->about;
-	return true;
+	for (int n = 0; search_table[n]; n++)
+		if (n == i) {
+			*out = search_table[n]->about;
+			return true;
+		}
+	return false;
+}
+
+struct searches { /* of one engine */
+	struct search *first;
+	int64_t n;
+	uint8_t *page_seen; /* [pages of the smallest size], scratch */
+};
+
+extern const struct step_hooks search_hooks;
+
+static struct searches *searches_of(const struct engine *e)
+{
+	return engine_hook_state(e, &search_hooks);
 }
 
 /* ---- telling ---- */
@@ -122,7 +136,7 @@ static void tell_won(const struct search *s)
 
 static struct search *find(const struct engine *e, int64_t id)
 {
-	for (struct search *s = e->search.first; s; s = s->next)
+	for (struct search *s = searches_of(e)->first; s; s = s->next)
 		if (s->id == id)
 			return s;
 	return NULL;
@@ -195,12 +209,12 @@ static const struct search_ops *method_of(const char *text, const char **args, s
 	char known[160] = "";
 
 	*args = text[n] ? text + n + 1 : NULL;
-	for (int i = 0; i < N_METHODS; i++) {
-		const struct search_method *a = &table[i]->about;
+	for (int i = 0; search_table[i]; i++) {
+		const struct search_method *a = &search_table[i]->about;
 		size_t at = strlen(known);
 
 		if (strlen(a->name) == n && !memcmp(a->name, text, n))
-			return table[i];
+			return search_table[i];
 		snprintf(known + at, sizeof known - at, "%s%s[:%s]", i ? ", " : "", a->name, a->args);
 	}
 	err_set(e, ERR_USAGE, "no search is called '%.40s'; there are: %s", text, known);
@@ -230,6 +244,7 @@ static int open_search(struct search *s, const struct search_options *o, const s
 int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
 					  struct err *err)
 {
+	struct searches *all = searches_of(e);
 	struct search *s;
 
 	if (q->n_ids < 1)
@@ -242,10 +257,10 @@ int64_t engine_search(struct engine *e, const struct search_options *o, const st
 		free_search(s);
 		return -1;
 	}
-	s->id = ++e->search.n;
+	s->id = ++all->n;
 	s->arrival_ns = stream_now(&e->stream);
-	s->next = e->search.first;
-	e->search.first = s;
+	s->next = all->first;
+	all->first = s;
 	tell_begin(s);
 	if (s->ops->begin(s, err)) {
 		engine_search_close(e, s->id);
@@ -311,7 +326,7 @@ bool engine_search_look(const struct engine *e, int64_t search, struct search_vi
 
 void engine_search_close(struct engine *e, int64_t search)
 {
-	struct search **at = &e->search.first, *s;
+	struct search **at = &searches_of(e)->first, *s;
 
 	while (*at && (*at)->id != search)
 		at = &(*at)->next;
@@ -326,20 +341,20 @@ void engine_search_close(struct engine *e, int64_t search)
 /* ---- each step ---- */
 
 /* Pages of all members, each page once, and as if none were shared. */
-static void count_pages(struct search *s)
+static void count_pages(struct search *s, uint8_t *page_seen)
 {
 	struct engine *e = s->engine;
 	int32_t pages = 0, unshared = 0;
 	struct event ev;
 
-	memset(e->search.page_seen, 0, (size_t)e->kv.n_pages);
+	memset(page_seen, 0, (size_t)e->kv.n_pages);
 	for (int32_t i = 0; i < s->n_members; i++) {
 		const struct request *r = s->member[i]->r;
 
 		unshared += r->n_pages;
 		for (int32_t b = 0; b < r->n_pages; b++) {
-			pages += !e->search.page_seen[r->pages[b]];
-			e->search.page_seen[r->pages[b]] = 1;
+			pages += !page_seen[r->pages[b]];
+			page_seen[r->pages[b]] = 1;
 		}
 	}
 	s->view.pages += pages;
@@ -368,28 +383,38 @@ static void advance(struct search *s, int wait_ms)
 		end_search(s);
 }
 
-void search_advance(struct engine *e)
+static void searches_done(struct engine *e, void *state)
 {
-	for (struct search *s = e->search.first; s; s = s->next) {
+	struct searches *all = state;
+
+	(void)e;
+	for (struct search *s = all->first; s; s = s->next) {
 		if (s->view.done)
 			continue;
 		if (s->n_members)
-			count_pages(s);
+			count_pages(s, all->page_seen);
 		advance(s, 0);
 	}
 }
 
-bool search_answers_wait(const struct engine *e)
+/* An answer waits for its score; there may be nothing else left to do. */
+static bool searches_busy(const struct engine *e, const void *state)
 {
-	for (const struct search *s = e->search.first; s; s = s->next)
+	const struct searches *all = state;
+
+	(void)e;
+	for (const struct search *s = all->first; s; s = s->next)
 		if (s->n_waiting)
 			return true;
 	return false;
 }
 
-void search_wait(struct engine *e)
+static void searches_wait(struct engine *e, void *state)
 {
-	for (struct search *s = e->search.first; s; s = s->next)
+	struct searches *all = state;
+
+	(void)e;
+	for (struct search *s = all->first; s; s = s->next)
 		if (s->n_waiting)
 			advance(s, WAIT_MS);
 }
@@ -409,9 +434,12 @@ static struct search_member *find_rested(const struct search *s)
 	return rested;
 }
 
-void search_relieve(struct engine *e)
+/* A request waits for pages that members have which wait for their fellows. */
+static void searches_stuck(struct engine *e, void *state)
 {
-	for (struct search *s = e->search.first; s; s = s->next) {
+	struct searches *all = state;
+
+	for (struct search *s = all->first; s; s = s->next) {
 		struct search_member *m = s->view.done ? NULL : find_rested(s);
 
 		if (m) {
@@ -420,3 +448,36 @@ void search_relieve(struct engine *e)
 		}
 	}
 }
+
+/* ---- the hook ---- */
+
+static int searches_open(struct engine *e, void **state, struct err *err)
+{
+	struct searches *all = calloc(1, sizeof *all);
+
+	*state = all;
+	if (all)
+		all->page_seen = calloc((size_t)e->kv.n_pages * (size_t)(e->kv.store.page_size / K_GROUP) + 1, 1);
+	return all && all->page_seen ? 0 : err_set(err, ERR_MEMORY, "no memory for searches");
+}
+
+static void searches_close(struct engine *e, void *state)
+{
+	struct searches *all = state;
+
+	while (all && all->first)
+		engine_search_close(e, all->first->id);
+	if (all)
+		free(all->page_seen);
+	free(all);
+}
+
+const struct step_hooks search_hooks = {
+	.name = "search",
+	.open = searches_open,
+	.close = searches_close,
+	.busy = searches_busy,
+	.wait = searches_wait,
+	.stuck = searches_stuck,
+	.done = searches_done,
+};

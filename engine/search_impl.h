@@ -85,7 +85,8 @@ struct search_ops {
 	int (*ended)(struct search *s, const struct search_end *end, struct err *e);
 };
 
-extern const struct search_ops search_best, search_beam, search_mcts;
+/* The table; ends with NULL. */
+extern const struct search_ops *const search_table[];
 
 /* A new member with these tokens, the search's prompt first; of the others `token` [n - prompt] is known. */
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
@@ -108,22 +109,5 @@ void search_forget_waiting(struct search *s);
 /* Begins an event of the search in *ev: the caller fills in what more it knows, and tells it. */
 struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev);
 void search_tell(const struct search *s, struct event *ev);
-
-/* Hooks of the step. */
-bool search_chooses(const struct request *r);
-/* Instead of a draw: remembers what could come behind the row. */
-void search_row(struct engine *e, struct request *r, const float *logits, const struct k_logit_stats *stats);
-/* A token was drawn. */
-void search_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
-/* The request ends: its text is an answer. Before it is freed. */
-void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason);
-/* At the end of each step. */
-void search_advance(struct engine *e);
-/* Whether an answer waits for its score; there may be nothing else left to do. */
-bool search_answers_wait(const struct engine *e);
-/* Instead of a step, when there is nothing to compute: waits some milliseconds for a score. */
-void search_wait(struct engine *e);
-/* Nothing could be planned: a request waits for pages that members have which wait for their fellows. */
-void search_relieve(struct engine *e);
 
 #endif

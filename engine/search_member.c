@@ -42,7 +42,7 @@ static void free_member(struct search_member *m)
 	s->n_members--;
 	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
 	if (m->r)
-		m->r->member = NULL;
+		m->r->owner = NULL;
 	free(m->token);
 	free(m->choice);
 	free(m);
@@ -58,6 +58,13 @@ static struct engine_request member_request(const struct search *s, const int32_
 	q.n_ids = n;
 	q.max_tokens = s->q.max_tokens ? s->q.max_tokens - (n - s->q.n_ids) : 0;
 	return q;
+}
+
+static const struct request_owner drawing, choosing;
+
+static int64_t submit(struct search *s, const struct engine_request *q, struct search_member *m, struct err *e)
+{
+	return engine_submit_owned(s->engine, q, s->ops->chooses ? &choosing : &drawing, m, &m->r, e);
 }
 
 struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
@@ -78,7 +85,7 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 	q.sample = sample;
 	q.parent = parent;
 	q.fork_pos = parent ? n : 0;
-	id = engine_submit_member(s->engine, &q, m, e);
+	id = submit(s, &q, m, e);
 	if (id < 0 || !m->r) { /* refused: it is told why */
 		if (id >= 0)
 			err_set(e, ERR_USAGE, "the search's prompt does not fit: see --ctx and --pages");
@@ -89,11 +96,6 @@ struct search_member *search_start(struct search *s, const int32_t *ids, int32_t
 }
 
 /* ---- choices ---- */
-
-bool search_chooses(const struct request *r)
-{
-	return r->member && r->member->search->ops->chooses;
-}
 
 /* The best 2 * width by logit, ties to the lowest id. */
 static void best_choices(struct search_member *m, const float *logits, int32_t vocab)
@@ -116,12 +118,12 @@ static void best_choices(struct search_member *m, const float *logits, int32_t v
 	m->n_choices = n;
 }
 
-void search_row(struct engine *e, struct request *r, const float *logits, const struct k_logit_stats *stats)
+static void on_row(struct request *r, const float *logits, const struct k_logit_stats *stats)
 {
-	struct search_member *m = r->member;
+	struct search_member *m = r->owner_data;
 	double log_mass = k_log64((double)stats->mass * 0x1p-40); /* rule 15 */
 
-	best_choices(m, logits, e->info.vocab);
+	best_choices(m, logits, m->search->engine->info.vocab);
 	for (int32_t i = 0; i < m->n_choices; i++)
 		m->choice[i].logp = (double)(m->choice[i].logit - stats->max) - log_mass;
 	m->hash = (int64_t)stats->hash;
@@ -191,7 +193,7 @@ struct search_member *search_fork(struct search *s, struct search_member *from, 
 	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
 	q.parent = from->r->id;
 	q.fork_pos = q.n_ids;
-	if (engine_submit_member(s->engine, &q, m, e) < 0 || !m->r) {
+	if (submit(s, &q, m, e) < 0 || !m->r) {
 		free_member(m);
 		return NULL;
 	}
@@ -229,13 +231,11 @@ void search_drop(struct search *s, struct search_member *m)
 
 /* ---- answers ---- */
 
-void search_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
+static void on_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
 {
-	struct search_member *m = r->member;
+	struct search_member *m = r->owner_data;
 	double logp = k_log64(drawn->p > 0x1p-120f ? (double)drawn->p : 0x1p-120);
 
-	if (!m)
-		return;
 	m->token[r->n_ids - 1 - m->search->q.n_ids] =
 		(struct search_token){ (double)drawn->p, drawn->entropy, (int64_t)stats->hash, (float)logp };
 	m->logp += logp;
@@ -410,16 +410,14 @@ static bool is_answer(enum ev_code_finish reason)
 		   reason == EV_FINISH_context;
 }
 
-void search_ended(struct engine *e, struct request *r, enum ev_code_finish reason)
+/* Its text is an answer. */
+static void on_ended(struct request *r, enum ev_code_finish reason)
 {
-	struct search_member *m = r->member;
-	struct search *s = m ? m->search : NULL;
-	struct err *err = s ? &s->view.err : NULL;
+	struct search_member *m = r->owner_data;
+	struct search *s = m->search;
+	struct err *err = &s->view.err;
 	struct search_answer a;
 
-	(void)e;
-	if (!m)
-		return;
 	if (reason == EV_FINISH_failed && !err->code) {
 		err_set(err, ERR_INPUT, "a branch of the search failed: the log says why");
 	} else if (is_answer(reason) && !err->code && !copy_answer(s, m, 0, &a, err)) {
@@ -430,3 +428,8 @@ void search_ended(struct engine *e, struct request *r, enum ev_code_finish reaso
 	}
 	free_member(m);
 }
+
+static const struct request_owner drawing = {
+	.what = "a branch of a search", .drawn = on_drawn, .ended = on_ended };
+static const struct request_owner choosing = {
+	.what = "a branch of a search", .chooses = true, .row = on_row, .drawn = on_drawn, .ended = on_ended };

@@ -33,12 +33,14 @@ struct shadow {
 static int open_one(struct shadow *s, const char *spec, size_t size, const struct draft_env *env, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[s->n];
+	const struct draft_ops *ops;
 
 	if (s->n == SHADOW_MOST || size >= sizeof d->spec)
 		return err_set(e, ERR_USAGE, "shadow: at most %d drafters with names under %d letters", SHADOW_MOST,
 					   SHADOW_SPEC);
 	snprintf(d->spec, sizeof d->spec, "%.*s", (int)size, spec);
-	if (!strcmp(d->spec, "off") || !strncmp(d->spec, "auto", 4))
+	ops = draft_find(d->spec);
+	if (!strcmp(d->spec, "off") || (ops && ops->weighed))
 		return err_set(e, ERR_USAGE, "shadow: '%s' guesses nothing of its own", d->spec);
 	if (draft_open(d->spec, env, &d->ops, &d->d, e))
 		return -1;
@@ -51,17 +53,16 @@ static int open_one(struct shadow *s, const char *spec, size_t size, const struc
 static void open_known(struct shadow *s, const struct draft_env *env, bool free_only)
 {
 	for (int i = 0; draft_table[i] && s->n < SHADOW_MOST; i++) {
-		const char *name = draft_table[i]->name;
+		const struct draft_ops *ops = draft_table[i];
 		struct err unused = { 0 };
 		char spec[SHADOW_SPEC];
 
-		if (free_only && draft_table[i]->computes)
+		if (free_only && ops->computes)
 			continue;
-		snprintf(spec, sizeof spec, "%s", name);
-		if (!strcmp(name, "skip") && env->model) /* it has no usual number of layers */
-			snprintf(spec, sizeof spec, "skip:%d,3", env->model->config.n_layers * 4 / 5);
-		if (!strcmp(name, "jacobi") || open_one(s, spec, strlen(spec), env, &unused))
-			continue; /* Jacobi's guesses are its own last ones, checked: without that it has none */
+		draft_spec(ops->beside ? ops->beside : ops->name, 0, env->model ? env->model->config.n_layers : 0, "", spec,
+				   sizeof spec);
+		if (*spec)
+			open_one(s, spec, strlen(spec), env, &unused);
 	}
 }
 

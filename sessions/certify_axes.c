@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/draft.h"
 #include "sessions/certify_private.h"
 
 static void add_value(struct axis_values *a, const char *value)
@@ -72,6 +73,41 @@ static void fill_threads(struct axes *axes)
 	a->n_quick = a->n < 3 ? a->n : 3;
 }
 
+/* ---- drafters, from their table ---- */
+
+/* The i-th way to try one, from 0, and whose it is; NULL: there are no more. */
+static const struct draft_trial *trial_at(int i, const struct draft_ops **ops)
+{
+	for (int k = 0; draft_table[k]; k++)
+		for (const struct draft_trial *t = draft_table[k]->trials; t && t->name; t++)
+			if (!i--) {
+				*ops = draft_table[k];
+				return t;
+			}
+	return NULL;
+}
+
+static const struct draft_trial *trial_of(const char *name, const struct draft_ops **ops)
+{
+	const struct draft_trial *t;
+
+	for (int i = 0; (t = trial_at(i, ops)); i++)
+		if (!strcmp(t->name, name))
+			return t;
+	return NULL;
+}
+
+static void fill_drafters(struct axes *axes)
+{
+	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
+	const struct draft_trial *t;
+	const struct draft_ops *ops;
+
+	for (int i = 0; (t = trial_at(i, &ops)); i++)
+		add_value(a, t->name);
+	a->n_quick = a->n;
+}
+
 void axes_fill(struct axes *a)
 {
 	static const struct axis_values constant[N_AXES] = {
@@ -86,8 +122,7 @@ void axes_fill(struct axes *a)
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
-		[AXIS_DRAFTER] = {"drafter", 10, 10, {"ngram", "ngram tree", "jacobi", "lookahead", "skip", "draft",
-											 "medusa", "eagle", "eagle tree", "auto"}},
+		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
 		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
 		[AXIS_WATCHED] = {"watched", 3, 3, {"no", "attention", "recorded"}},
 	};
@@ -95,6 +130,7 @@ void axes_fill(struct axes *a)
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
+	fill_drafters(a);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
 	axes_number_values(a);
@@ -126,7 +162,9 @@ bool axes_slow(const struct axes *a, const int *choice)
 
 static bool counts_itself(const char *drafter)
 {
-	return !strcmp(drafter, "lookahead") || !strcmp(drafter, "auto") || !strcmp(drafter, "ngram tree");
+	const struct draft_ops *ops;
+
+	return trial_of(drafter, &ops)->own_count;
 }
 
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
@@ -139,7 +177,7 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row behind n others";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
-		return "lookahead, auto and a tree of n-grams say themselves how many they guess";
+		return "such a drafter says itself how many tokens it guesses";
 	return NULL;
 }
 
@@ -194,28 +232,21 @@ int axes_guesses(const struct certify_plan *p)
 /* With so many guesses, however unlikely they are. */
 static void write_spec(const struct axes *a, const char *drafter, int n, char out[CERTIFY_SPEC])
 {
-	const struct {
-		const char *drafter;
-		int a, b;
-	} nets[] = {{"medusa", n, n}, {"eagle", n, n}, {"eagle tree", (n + 1) / 2, n}};
-	int skip = a->layers * 4 / 5 > 0 ? a->layers * 4 / 5 : 1;
+	const struct draft_ops *ops;
 
-	snprintf(out, CERTIFY_SPEC, "ngram:%d,1,4", n);
-	if (!strcmp(drafter, "ngram tree"))
-		snprintf(out, CERTIFY_SPEC, "ngram:%d,1,4,4,pool", n);
-	else if (!strcmp(drafter, "jacobi"))
-		snprintf(out, CERTIFY_SPEC, "jacobi:%d", n);
-	else if (!strcmp(drafter, "lookahead"))
-		snprintf(out, CERTIFY_SPEC, "lookahead:4,3,4");
-	else if (!strcmp(drafter, "skip"))
-		snprintf(out, CERTIFY_SPEC, "skip:%d,%d,0", skip, n);
-	else if (!strcmp(drafter, "draft"))
-		snprintf(out, CERTIFY_SPEC, "draft:%s%d,%d,0", a->draft_file, n, n);
-	else if (!strcmp(drafter, "auto"))
-		snprintf(out, CERTIFY_SPEC, "auto");
-	for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
-		if (!strcmp(drafter, nets[i].drafter))
-			snprintf(out, CERTIFY_SPEC, "%.*s:%d,%d,0", (int)strcspn(drafter, " "), drafter, nets[i].a, nets[i].b);
+	draft_spec(trial_of(drafter, &ops)->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
+}
+
+double axes_drafter_rows(const struct certify_plan *p)
+{
+	const struct draft_ops *ops;
+	const struct draft_trial *t = trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	int steps = p->brief ? 2 : p->work.n_generated;
+	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file; /* the model drafts for itself, prompt and all */
+
+	if (!p->choice[AXIS_DRAFTER])
+		return 0;
+	return (whole ? 1 : t->rows) * axes_guesses(p) * steps + (whole ? p->work.n_ids : 0);
 }
 
 void axes_spec(struct certify_plan *p)
@@ -237,30 +268,32 @@ static bool opens(const struct axes *a, struct engine *engine, const char *draft
 }
 
 /* Where there is no trained draft model, the model drafts for itself, if its path can be said. */
-static bool draft_opens(struct axes *a, struct engine *engine, const char *model)
+static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter, const char *model)
 {
+	const struct draft_ops *ops;
 	size_t size = strlen(model);
 
-	if (opens(a, engine, "draft"))
-		return true;
-	if (strchr(model, ',') || (*model >= '0' && *model <= '9') || size + 2 > sizeof a->draft_file)
+	if (!strstr(trial_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') || (*model >= '0' && *model <= '9') ||
+		size + 2 > sizeof a->draft_file)
 		return false;
 	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
-	return opens(a, engine, "draft");
+	return opens(a, engine, drafter);
 }
 
 void axes_fit_drafters(struct axes *a, struct engine *engine, const char *model)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
+	const struct draft_ops *ops;
 	struct err ignored = {0};
 
 	a->layers = engine_info(engine)->n_layers;
 	v->n = 1;
-	for (int i = 1; i < all.n; i++)
-		if (!strcmp(all.value[i], "auto"))
-			add_value(v, all.value[i]); /* it weighs who opens */
-		else if (strcmp(all.value[i], "draft") ? opens(a, engine, all.value[i]) : draft_opens(a, engine, model))
+	for (int i = 1; i < all.n; i++) {
+		trial_of(all.value[i], &ops);
+		if (ops->weighed /* it weighs who opens */ || opens(a, engine, all.value[i]) ||
+			opens_by_itself(a, engine, all.value[i], model))
 			add_value(v, all.value[i]);
+	}
 	v->n_quick = v->n;
 	engine_set(engine, "spec", "off", &ignored);
 	axes_number_values(a);
@@ -270,6 +303,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
+	const struct draft_ops *ops;
 	o.model = p->model;
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
@@ -280,7 +314,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rejection = p->choice[AXIS_RULE] != 0;
-	o.counted_cost = strcmp(axes_chosen(p, AXIS_DRAFTER), "auto") ? NULL : p->axes->row_ns;
+	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
 	o.slots = CERTIFY_SLOTS;
 	o.budget = CERTIFY_BUDGET;
 	o.pages = pool(p, o.page_size);

@@ -36,21 +36,11 @@ static double company_rows(const struct certify_plan *p, bool slow)
 	return rows + 2 * ahead + company * (slow ? 1 : 12);
 }
 
-/* Passes of the drafter's own, in rows of the model. */
-static double drafter_rows(const struct certify_plan *p)
-{
-	const char *drafter = axes_chosen(p, AXIS_DRAFTER);
-	double share = !strcmp(drafter, "skip") ? 0.8 : !strcmp(drafter, "draft") ? (*p->axes->draft_file ? 1 : 0.2) : 0.1;
-	int steps = p->brief ? 2 : p->work.n_generated, all = *p->axes->draft_file && !strcmp(drafter, "draft");
-
-	return p->choice[AXIS_DRAFTER] ? share * axes_guesses(p) * steps + all * p->work.n_ids : 0;
-}
-
 double plan_cost(const struct certify_plan *p)
 {
 	bool slow = axes_slow(p->axes, p->choice);
 	int passes = 1 + p->judged + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
-	double rows = company_rows(p, slow) + drafter_rows(p);
+	double rows = company_rows(p, slow) + axes_drafter_rows(p);
 	if (p->choice[AXIS_PAGE_ORDER])
 		rows += CERTIFY_SLOTS;
 	if (slow)

@@ -52,7 +52,7 @@ struct axes {
 	char base_threads[16];
 	double row_ns[CERTIFY_ROWS + 1]; /* auto weighs by these: the same each time, and more rows are cheaper, so it guesses */
 	int32_t layers; /* of the model */
-	char draft_file[CERTIFY_SPEC - 32]; /* of AXIS_DRAFTER's "draft": "" (the trained one) or a model's path and a comma */
+	char draft_file[CERTIFY_SPEC - 32]; /* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 };
 
 enum text_size { TEXT_SHORT, TEXT_HALF, TEXT_MIDDLE, TEXT_LONG, TEXT_DEEP, N_TEXTS };
@@ -115,6 +115,8 @@ struct engine_options axes_options(const struct certify_plan *p);
 void axes_spec(struct certify_plan *p);
 /* Tokens that the chosen drafter is to guess in a step; 0: nobody guesses. */
 int axes_guesses(const struct certify_plan *p);
+/* Passes of the chosen drafter's own in the case, in rows of the model. */
+double axes_drafter_rows(const struct certify_plan *p);
 /* Requests beside ours, and how many of them were there first. */
 int axes_company(const struct certify_plan *p, int *ahead);
 /* Tokens that requests which are to take our pages begin with. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/engine_impl.h"
+#include "engine/shadow.h"
 #include "tests/tiny.h"
 
 enum { TOKENS = 400, SPECS = 8 };

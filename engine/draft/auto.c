@@ -12,13 +12,12 @@
  * 2011, "An Empirical Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So those that are
  * close take turns on the same text, and who does not pay is seldom asked. What is known fades, and grows old.
  * Thread: the engine's. */
-#include "engine/draft/auto.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/draft.h"
 #include "engine/shadow.h"
 
 enum {
@@ -306,20 +305,25 @@ static const char *name_of(const struct drafter *d, int32_t i)
 	return i < 0 ? "off" : shadow_at(d->shadow, i)->spec;
 }
 
-bool auto_changed(struct drafter *d, struct auto_choice *out)
+static bool auto_chose(struct drafter *d, struct draft_choice *out)
 {
 	bool changed = d->changed;
 
 	d->changed = false;
-	*out = (struct auto_choice){ name_of(d, d->told), name_of(d, d->before), d->told_nodes, d->told_speed,
+	*out = (struct draft_choice){ name_of(d, d->told), name_of(d, d->before), d->told_nodes, d->told_speed,
 								 d->before_speed };
 	return changed;
 }
 
-struct shadow *auto_shadow(struct drafter *d)
+static struct shadow *auto_weighed(struct drafter *d)
 {
 	return d->shadow;
 }
+
+static const struct draft_trial trials[] = {
+	{ "auto", "auto", true, 0.1 },
+	{ NULL, NULL, false, 0 },
+};
 
 const struct draft_ops draft_auto = {
 	.name = "auto",
@@ -332,4 +336,7 @@ const struct draft_ops draft_auto = {
 	.learn = auto_learn,
 	.forget = auto_forget,
 	.width = auto_width,
+	.weighed = auto_weighed,
+	.chose = auto_chose,
+	.trials = trials,
 };

@@ -340,6 +340,12 @@ static int32_t eagle_width(const struct drafter *d)
 	return d->args.nodes;
 }
 
+static const struct draft_trial trials[] = {
+	{ "eagle", "eagle:$n,$n,0", false, 0.1 },
+	{ "eagle tree", "eagle:$h,$n,0", false, 0.1 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_eagle = {
 	.name = "eagle",
 	.args = "[FILE,]k[,nodes[,least]]",
@@ -351,4 +357,5 @@ const struct draft_ops draft_eagle = {
 	.learn = eagle_learn,
 	.forget = eagle_forget,
 	.width = eagle_width,
+	.trials = trials,
 };

@@ -134,6 +134,11 @@ static const struct draft_window *jacobi_window(struct drafter *d, int64_t reque
 	return &d->window;
 }
 
+static const struct draft_trial trials[] = {
+	{ "jacobi", "jacobi:$n", false, 0.1 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_jacobi = {
 	.name = "jacobi",
 	.args = "k",
@@ -145,4 +150,6 @@ const struct draft_ops draft_jacobi = {
 	.forget = jacobi_forget,
 	.width = jacobi_width,
 	.window = jacobi_window,
+	.beside = "", /* its guesses are its own last ones, verified: without that it has none */
+	.trials = trials,
 };

@@ -325,6 +325,11 @@ static int32_t medusa_width(const struct drafter *d)
 	return d->args.nodes;
 }
 
+static const struct draft_trial trials[] = {
+	{ "medusa", "medusa:$n,$n,0", false, 0.1 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_medusa = {
 	.name = "medusa",
 	.args = "[FILE,]k[,nodes[,least]]",
@@ -336,4 +341,5 @@ const struct draft_ops draft_medusa = {
 	.learn = medusa_learn,
 	.forget = medusa_forget,
 	.width = medusa_width,
+	.trials = trials,
 };

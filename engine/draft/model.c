@@ -242,6 +242,11 @@ static int32_t model_drafter_width(const struct drafter *d)
 	return d->args.nodes;
 }
 
+static const struct draft_trial trials[] = {
+	{ "draft", "draft:$f$n,$n,0", false, 0.2 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_model = {
 	.name = "draft",
 	.args = "[FILE,]k[,nodes[,least]]",
@@ -252,4 +257,5 @@ const struct draft_ops draft_model = {
 	.propose = model_drafter_propose,
 	.forget = model_drafter_forget,
 	.width = model_drafter_width,
+	.trials = trials,
 };

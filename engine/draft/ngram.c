@@ -250,6 +250,12 @@ static int32_t ngram_width(const struct drafter *d)
 	return d->k * d->branches < DRAFT_NODES ? d->k * d->branches : DRAFT_NODES;
 }
 
+static const struct draft_trial trials[] = {
+	{ "ngram", "ngram:$n,1,4", false, 0.1 },
+	{ "ngram tree", "ngram:$n,1,4,4,pool", true, 0.1 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_ngram = {
 	.name = "ngram",
 	.args = "k[,min,max[,branches]][,pool]",
@@ -258,4 +264,5 @@ const struct draft_ops draft_ngram = {
 	.close = ngram_close,
 	.propose = ngram_propose,
 	.width = ngram_width,
+	.trials = trials,
 };

@@ -126,6 +126,11 @@ static int32_t skip_width(const struct drafter *d)
 	return d->k;
 }
 
+static const struct draft_trial trials[] = {
+	{ "skip", "skip:$l,$n,0", false, 0.8 },
+	{ NULL, NULL, false, 0 },
+};
+
 const struct draft_ops draft_skip = {
 	.name = "skip",
 	.args = "layers[,k[,least]]",
@@ -136,4 +141,6 @@ const struct draft_ops draft_skip = {
 	.close = skip_close,
 	.propose = skip_propose,
 	.width = skip_width,
+	.beside = "skip:$l,3",
+	.trials = trials,
 };
