@@ -172,21 +172,6 @@ static void get_cuda_mode(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", *k_mode(e->kernels) ? k_mode(e->kernels) : "-");
 }
 
-static bool has_halves(const struct model *m)
-{
-	bool any = false;
-
-	for (int32_t i = 0; i < m->config.n_layers && !any; i++) {
-		const struct model_mixer *a = &m->layer[i].mixer;
-		const struct model_ffn *f = &m->layer[i].ffn;
-		const struct k_matrix *w[] = { &a->q, &a->k, &a->v, &a->out, &f->gate, &f->up, &f->down, &m->output };
-
-		for (size_t j = 0; j < sizeof w / sizeof *w; j++)
-			any |= w[j]->type == K_F16 || w[j]->type == K_BF16;
-	}
-	return any;
-}
-
 /* Pages that were computed otherwise are forgotten: exact means everything behind a row was. */
 static int set_exact(struct engine *e, const char *v, struct err *err)
 {
@@ -201,7 +186,7 @@ static int set_exact(struct engine *e, const char *v, struct err *err)
 					   "exact off: the back end \"%s\" computes exactly, and knows no other way; a GPU does, for "
 					   "F16 and BF16 weights",
 					   e->info.backend);
-	if (!exact && !has_halves(e->model))
+	if (!exact && !e->model->halves)
 		return err_set(err, ERR_USAGE,
 					   "exact off: this model has no F16 or BF16 weights, and nothing else has a way that is not "
 					   "exact");

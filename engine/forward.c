@@ -1,4 +1,4 @@
-/* One step of a Llama-family model: see forward.h. write_program() is the whole forward pass. */
+/* One step of a model: see forward.h. write_program() is the whole forward pass. */
 #include "engine/forward.h"
 
 #include <math.h>
@@ -7,33 +7,11 @@
 
 /* ---- the pass ---- */
 
-static void add_rope(struct forward *f, int32_t layer)
-{
-	const struct model_config *c = &f->model->config;
-	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
-
-	op->u.rope = (struct k_rope){ .q = f->q, .k = f->k, .v = f->v, .cos = f->model->rope_cos,
-								  .sin = f->model->rope_sin, .rope_dim = c->rope_dim, .neox = c->neox,
-								  .scale = 1.0f / sqrtf((float)c->head_dim), .n_heads = c->n_heads,
-								  .layer = layer, .n = f->n_rows, .rows = f->rows, .pages = f->pages,
-								  .kv = f->kv, .nan_row = f->nan_row,
-								  .also = f->also, .n_also = f->n_also };
-}
-
-static void add_attention(struct forward *f, int32_t layer)
-{
-	const struct model_config *c = &f->model->config;
-	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
-
-	op->u.attention = (struct k_attention){ .q = f->q, .out = f->mixed, .n_heads = c->n_heads,
-											.layer = layer, .n = f->n_rows, .rows = f->rows,
-											.pages = f->pages, .kv = f->kv, .softcap = c->softcap };
-}
-
 /* Where this step's observations of a layer go. */
-static void aim(const struct forward *f, struct k_attention *a)
+static void aim(const struct forward *f, struct k_op *op)
 {
-	size_t heads = (size_t)a->layer * (size_t)f->n_observed * (size_t)a->n_heads;
+	size_t heads = (size_t)op->layer * (size_t)f->n_observed * (size_t)f->model->config.n_heads;
+	struct k_attention *a = &op->u.attention;
 
 	a->share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL;
 	a->near_zero = f->n_observed ? f->near_zero + heads : NULL;
@@ -41,38 +19,10 @@ static void aim(const struct forward *f, struct k_attention *a)
 	a->threshold = f->threshold;
 }
 
-enum { OPS_A_LAYER = 9 }; /* what add_mixer and add_ffn add */
-
-static void add_mixer(struct forward *f, int32_t i)
+static void write_block(struct forward *f, const struct block *b)
 {
-	const struct model_mixer *a = &f->model->layer[i].mixer;
-	struct k_program *p = &f->program;
-	struct k_matmul *m;
-
-	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
-	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
-	program_part(m, &a->q, a->q_bias, NULL, f->q);
-	program_part(m, &a->k, a->k_bias, NULL, f->k);
-	program_part(m, &a->v, a->v_bias, NULL, f->v);
-	add_rope(f, i);
-	add_attention(f, i);
-	m = program_matmul(p, K_STAGE_out, f->mixed, f->n_rows);
-	program_part(m, &a->out, a->out_bias, f->x, f->x);
-}
-
-static void add_ffn(struct forward *f, int32_t i)
-{
-	const struct model_ffn *w = &f->model->layer[i].ffn;
-	struct k_program *p = &f->program;
-	struct k_matmul *m;
-
-	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
-	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
-	program_part(m, &w->gate, NULL, NULL, f->gate);
-	program_part(m, &w->up, NULL, NULL, f->up);
-	program_swiglu(p, f->gate, f->up, f->act, f->n_rows);
-	m = program_matmul(p, K_STAGE_down, f->act, f->n_rows);
-	program_part(m, &w->down, NULL, f->x, f->x);
+	if (b->kind)
+		b->kind->write(f, b->params);
 }
 
 static void add_head(struct forward *f)
@@ -107,52 +57,44 @@ static void count_matmul(const struct forward *f, struct k_op *op)
 
 static void count_attention(const struct forward *f, struct k_op *op)
 {
-	const struct model_config *c = &f->model->config;
-	uint64_t width = (uint64_t)c->n_heads * (uint64_t)c->head_dim;
+	const struct k_attention *a = &op->u.attention;
+	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
 
-	op->bytes = f->kv_positions * (uint64_t)c->n_kv_heads * (uint64_t)c->head_dim * 4 +
-				(uint64_t)f->n_rows * width * 8;
+	op->bytes = f->kv_positions * kv * 4 + (uint64_t)f->n_rows * width * 8;
 	op->ops = f->kv_pairs * width * 4;
 }
 
-/* Vector stages: bytes read and written, and about how many operations a value takes. */
+static void count_rope(struct k_op *op)
+{
+	const struct k_rope *a = &op->u.rope;
+	uint64_t n = (uint64_t)a->n, q = (uint64_t)a->n_heads * (uint64_t)a->kv->head_dim;
+	uint64_t kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+
+	op->bytes = n * (q * 8 + kv * 12);
+	op->ops = n * (q * 4 + kv * 3);
+}
+
+/* `bytes` read and written for each of n values, and about how many operations each takes. */
+static void count_values(struct k_op *op, int32_t rows, int32_t dim, uint64_t bytes, uint64_t ops)
+{
+	uint64_t n = (uint64_t)rows * (uint64_t)dim;
+
+	op->bytes = n * bytes;
+	op->ops = n * ops;
+}
+
 static void count(const struct forward *f, struct k_op *op)
 {
-	const struct model_config *c = &f->model->config;
-	uint64_t n = (uint64_t)f->n_rows, dim = (uint64_t)c->dim, out = (uint64_t)f->n_out;
-	uint64_t q = (uint64_t)c->n_heads * (uint64_t)c->head_dim;
-	uint64_t kv = (uint64_t)c->n_kv_heads * (uint64_t)c->head_dim;
-
 	op->bytes = op->ops = 0;
 	switch (op->kind) {
-	case K_OP_matmul:
-		count_matmul(f, op);
-		break;
-	case K_OP_attention:
-		count_attention(f, op);
-		break;
-	case K_OP_embed:
-		op->bytes = n * dim * 5;
-		op->ops = n * dim;
-		break;
-	case K_OP_norm:
-		op->bytes = (uint64_t)op->u.norm.n * dim * 9;
-		op->ops = (uint64_t)op->u.norm.n * dim * 6;
-		break;
-	case K_OP_rope:
-		op->bytes = n * (q * 8 + kv * 12);
-		op->ops = n * (q * 4 + kv * 3);
-		break;
-	case K_OP_swiglu:
-		op->bytes = n * (uint64_t)c->ffn * 12;
-		op->ops = n * (uint64_t)c->ffn * 18;
-		break;
-	case K_OP_stats:
-		op->bytes = out * (uint64_t)c->vocab * 4;
-		op->ops = out * (uint64_t)c->vocab * 20;
-		break;
-	case K_N_KINDS:
-		break;
+	case K_OP_matmul: count_matmul(f, op); break;
+	case K_OP_attention: count_attention(f, op); break;
+	case K_OP_rope: count_rope(op); break;
+	case K_OP_embed: count_values(op, op->u.embed.n, op->u.embed.w->n_cols, 5, 1); break;
+	case K_OP_norm: count_values(op, op->u.norm.n, op->u.norm.out.dim, 9, 6); break;
+	case K_OP_swiglu: count_values(op, op->u.swiglu.n, op->u.swiglu.out.dim, 12, 18); break;
+	case K_OP_stats: count_values(op, op->u.stats.n, op->u.stats.vocab, 4, 20); break;
+	case K_N_KINDS: break;
 	}
 }
 
@@ -171,14 +113,17 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 static void write_program(struct forward *f)
 {
 	f->program.n_ops = 0;
+	f->program.layer = -1;
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
 		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows);
 	for (int32_t i = 0; i < f->n_layers; i++) {
-		add_mixer(f, i);
-		add_ffn(f, i);
+		f->program.layer = i;
+		write_block(f, &f->model->layer[i].mixer);
+		write_block(f, &f->model->layer[i].ffn);
 	}
+	f->program.layer = -1;
 	add_head(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -239,7 +184,7 @@ static void prepare(struct forward *f)
 		struct k_op *op = &f->program.op[i];
 
 		if (op->kind == K_OP_attention) {
-			aim(f, &op->u.attention);
+			aim(f, op);
 			count_attention(f, op);
 		}
 	}
@@ -265,13 +210,6 @@ int forward_run(struct forward *f, bool timed, struct err *e)
 	return 0;
 }
 
-static int32_t layer_of(const struct forward *f, int32_t op)
-{
-	int32_t layer = (op - 1) / OPS_A_LAYER;
-
-	return op > 0 && layer < f->n_layers ? layer : -1;
-}
-
 int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e)
 {
 	prepare(f);
@@ -281,7 +219,7 @@ int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err
 
 		if (k_run(f->model->kernels, &one, e))
 			return -1;
-		if (!fn(arg, one.op, layer_of(f, i)))
+		if (!fn(arg, one.op, one.op->layer))
 			break;
 	}
 	return 0;
@@ -304,27 +242,29 @@ int forward_lens(struct forward *f, int32_t n, struct err *e)
 
 /* ---- memory ---- */
 
-/* Which forms of activations the matrices read that a stage feeds, over all layers. */
-struct needs {
-	bool normed_x, normed_q, mixed_q, act_x, act_q, head_x, head_q;
-};
-
-static struct needs find_needs(const struct model *m)
+void forward_widen(int32_t *width, int32_t n)
 {
-	struct needs n = { .head_x = program_wants_floats(&m->output), .head_q = !program_wants_floats(&m->output) };
+	*width = n > *width ? n : *width;
+}
 
+void forward_reads(struct forward_acts *a, const struct k_matrix *w)
+{
+	forward_widen(&a->dim, w->n_cols);
+	a->x |= program_wants_floats(w);
+	a->q |= !program_wants_floats(w);
+}
+
+static struct forward_needs find_needs(const struct model *m)
+{
+	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 3, .normed.dim = m->config.dim };
+
+	forward_reads(&n.head, &m->output);
 	for (int32_t i = 0; i < m->config.n_layers; i++) {
-		const struct model_mixer *a = &m->layer[i].mixer;
-		const struct model_ffn *f = &m->layer[i].ffn;
-		const struct k_matrix *in[] = { &a->q, &a->k, &a->v, &f->gate, &f->up };
+		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
 
-		for (size_t j = 0; j < sizeof in / sizeof *in; j++) {
-			n.normed_x |= program_wants_floats(in[j]);
-			n.normed_q |= !program_wants_floats(in[j]);
-		}
-		n.mixed_q |= !program_wants_floats(&a->out);
-		n.act_x |= program_wants_floats(&f->down);
-		n.act_q |= !program_wants_floats(&f->down);
+		for (int b = 0; b < 2; b++)
+			if (block[b]->kind)
+				block[b]->kind->need(block[b]->params, &n);
 	}
 	return n;
 }
@@ -344,7 +284,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
 	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
 	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
-	f->program.op = program_cut(c, OPS_A_LAYER * layers + 3 + FORWARD_BEGIN_OPS, sizeof *f->program.op);
+	f->program.op = program_cut(c, (size_t)f->needs.ops, sizeof *f->program.op);
 	if (k_is_host(f->model->kernels))
 		return;
 	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
@@ -356,23 +296,27 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->whole = program_cut(c, out, sizeof *f->whole);
 }
 
+static struct k_acts cut_acts(struct cutter *c, int32_t rows, const struct forward_acts *a)
+{
+	return program_cut_acts(c, (size_t)rows, a->dim, a->x, a->q);
+}
+
 static void cut_work(struct forward *f, struct cutter *c)
 {
 	const struct model_config *m = &f->model->config;
-	struct needs need = find_needs(f->model);
+	const struct forward_needs *n = &f->needs;
 	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
-	size_t q = (size_t)m->n_heads * (size_t)m->head_dim, kv = (size_t)m->n_kv_heads * (size_t)m->head_dim;
 
 	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
-	f->q = program_cut(c, rows * q, sizeof *f->q);
-	f->k = program_cut(c, rows * kv, sizeof *f->k);
-	f->v = program_cut(c, rows * kv, sizeof *f->v);
-	f->gate = program_cut(c, rows * (size_t)m->ffn, sizeof *f->gate);
-	f->up = program_cut(c, rows * (size_t)m->ffn, sizeof *f->up);
-	f->normed = program_cut_acts(c, rows, m->dim, need.normed_x, need.normed_q);
-	f->mixed = program_cut_acts(c, rows, (int32_t)q, true, need.mixed_q);
-	f->act = program_cut_acts(c, rows, m->ffn, need.act_x, need.act_q);
-	f->head = program_cut_acts(c, out, m->dim, need.head_x, need.head_q);
+	f->q = program_cut(c, rows * (size_t)n->q, sizeof *f->q);
+	f->k = program_cut(c, rows * (size_t)n->kv, sizeof *f->k);
+	f->v = program_cut(c, rows * (size_t)n->kv, sizeof *f->v);
+	f->gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->gate);
+	f->up = program_cut(c, rows * (size_t)n->wide, sizeof *f->up);
+	f->normed = cut_acts(c, f->max_rows, &n->normed);
+	f->mixed = cut_acts(c, f->max_rows, &n->mixed);
+	f->act = cut_acts(c, f->max_rows, &n->act);
+	f->head = cut_acts(c, f->max_out, &n->head);
 	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
 	if (k_is_host(f->model->kernels))
 		f->logits = f->computed_logits;
@@ -400,6 +344,7 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->model = m;
 	f->kv = kv;
 	f->n_layers = m->config.n_layers;
+	f->needs = find_needs(m);
 	f->max_rows = most.rows;
 	f->max_out = most.out;
 	f->max_observed = most.observed;

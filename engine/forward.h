@@ -25,6 +25,20 @@ struct forward_shape {
 	bool fast;
 	uint64_t version;
 };
+/* The widest of what layers need of a step's buffers, in floats a row. */
+struct forward_acts {
+	int32_t dim;
+	bool x, q; /* floats, blocks of 8 bits: what the matrices that read it want */
+};
+struct forward_needs {
+	int32_t ops; /* of all layers */
+	int32_t q, kv, wide;
+	struct forward_acts normed, mixed, act, head;
+};
+/* For layers: *width becomes n if it is less; w reads these activations. */
+void forward_widen(int32_t *width, int32_t n);
+void forward_reads(struct forward_acts *a, const struct k_matrix *w);
+
 enum {
 	FORWARD_RECENT = 8,
 	FORWARD_BEGIN_OPS = 6, /* the most that forward.begin may write */
@@ -70,10 +84,14 @@ struct forward {
 	struct forward_stage stage[K_N_STAGES];
 
 	/* the kernels' own */
-	float *x, *q, *k, *v, *gate, *up; /* [max_rows, …] */
+	/* [max_rows, …]: what layers may use as they like, but for x, the residual stream */
+	float *x;			/* [dim] */
+	float *q, *k, *v;	/* [needs.q], [needs.kv], [needs.kv] */
+	float *gate, *up;	/* [needs.wide] */
 	float *computed_logits;           /* [max_out, vocab]; `logits` itself where the host can read it */
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
+	struct forward_needs needs;
 	struct forward_shape built; /* what the program was written for */
 	struct forward_shape recent[FORWARD_RECENT];
 	int32_t next_recent;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model_config.h"
+#include "engine/arch/arch.h"
 #include "engine/model_tensors.h"
 
 static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
@@ -22,62 +22,67 @@ static void count_weights(struct model *m, const struct gguf *g)
 
 		if (counts_for_decode(m, t))
 			m->weight_bytes += t->bytes;
+		m->halves |= t->type == K_F16 || t->type == K_BF16;
 	}
 }
 
 enum { ROPE_STRIP = 512 }; /* positions computed at once by one thread */
 
 struct rope_table {
-	struct model *m;
+	const struct model_rope *rope;
 	float *cos, *sin; /* where the host writes them */
-	double freq[256];
 	int32_t ctx;
 };
 
 static void fill_rope(void *arg, int64_t i, void *scratch)
 {
 	const struct rope_table *t = arg;
-	struct model *m = t->m;
-	int32_t n = m->config.rope_dim / 2, first = (int32_t)i * ROPE_STRIP;
+	int32_t n = t->rope->dim / 2, first = (int32_t)i * ROPE_STRIP;
 	int32_t end = t->ctx - first < ROPE_STRIP ? t->ctx : first + ROPE_STRIP;
 	size_t from = (size_t)first * (size_t)n, to = (size_t)end * (size_t)n;
 
 	(void)scratch;
-	k_rope_rows(t->freq, n, first, end, t->cos + from, t->sin + from);
-	if (m->config.rope_mscale != 1)
+	k_rope_rows(t->rope->freq, n, first, end, t->cos + from, t->sin + from);
+	if (t->rope->scale != 1)
 		for (size_t k = from; k < to; k++) {
-			t->cos[k] *= m->config.rope_mscale;
-			t->sin[k] *= m->config.rope_mscale;
+			t->cos[k] *= t->rope->scale;
+			t->sin[k] *= t->rope->scale;
 		}
 }
 
-static int rope_open(struct model *m, const struct gguf *g, int32_t ctx, struct err *e)
+static int rope_open(struct model *m, struct model_rope *r, int32_t ctx, struct err *e)
 {
-	struct rope_table t = { .m = m, .ctx = ctx };
-	size_t count = (size_t)ctx * (size_t)(m->config.rope_dim / 2), bytes = count * sizeof *m->rope_cos;
+	struct rope_table t = { .rope = r, .ctx = ctx };
+	size_t count = (size_t)ctx * (size_t)(r->dim / 2), bytes = count * sizeof *r->cos;
 	int status;
 
-	if (model_rope_freqs(g, &m->config, t.freq, e))
-		return -1;
-	m->rope_cos = k_alloc(m->kernels, 2 * bytes, K_WEIGHTS, "the rotary table; try a shorter --ctx", e);
-	t.cos = !m->rope_cos || k_is_host(m->kernels) ? m->rope_cos : malloc(2 * bytes);
+	r->cos = k_alloc(m->kernels, 2 * bytes, K_WEIGHTS, "the rotary table; try a shorter --ctx", e);
+	t.cos = !r->cos || k_is_host(m->kernels) ? r->cos : malloc(2 * bytes);
 	if (!t.cos)
 		return err_set(e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
-	m->rope_sin = m->rope_cos + count;
+	r->sin = r->cos + count;
 	t.sin = t.cos + count;
 	k_deal(m->kernels, (ctx + ROPE_STRIP - 1) / ROPE_STRIP, fill_rope, &t);
-	if (t.cos == m->rope_cos)
+	if (t.cos == r->cos)
 		return 0;
-	status = k_upload(m->kernels, m->rope_cos, t.cos, 2 * bytes, e);
+	status = k_upload(m->kernels, r->cos, t.cos, 2 * bytes, e);
 	free(t.cos);
 	return status;
+}
+
+static int ropes_open(struct model *m, int32_t ctx, struct err *e)
+{
+	for (int32_t i = 0; i < m->n_ropes; i++)
+		if (rope_open(m, &m->rope[i], ctx, e))
+			return -1;
+	return 0;
 }
 
 /* Every tensor gets its place. */
 static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 {
 	const struct model_config *c = &m->config;
-	struct model_loader l = { g, &m->weights, c, m->kernels, e };
+	struct model_loader l = { g, &m->weights, c, m->kernels, e, 0 };
 
 	model_matrix(&l, &m->embed, "token_embd.weight", c->vocab, c->dim);
 	if (m->tied)
@@ -86,18 +91,32 @@ static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
 		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
 	m->output_norm = model_vector(&l, "output_norm.weight", c->dim, true);
 	for (int32_t i = 0; i < c->n_layers && !e->code; i++)
-		model_layer(&l, &m->layer[i], i);
-	if (!e->code)
-		model_check_widths(&l, m->layer, c->n_layers);
+		model_load_layer(&l, &m->layer[i], i);
 }
 
-/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its ending reads best; the type is that of
- * most of the weights. */
+/* That of most of the layers' weights. */
+static const char *weight_type(const struct gguf *g)
+{
+	size_t bytes[K_N_TYPES] = { 0 };
+	int most = 0;
+
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		if (!strncmp(t->name, "blk.", 4) && t->n_dims > 1)
+			bytes[t->type] += t->bytes;
+	}
+	for (int i = 1; i < K_N_TYPES; i++)
+		most = bytes[i] > bytes[most] ? i : most;
+	return k_types[most].name;
+}
+
+/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its ending reads best. */
 static void name_model(struct model *m, const struct gguf *g)
 {
 	const char *path = gguf_path(g), *slash = strrchr(path, '/');
 	const char *base = slash ? slash + 1 : path;
-	const char *type = k_types[m->layer[0].ffn.down.type].name;
+	const char *type = weight_type(g);
 	size_t n = strlen(base);
 
 	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
@@ -106,6 +125,22 @@ static void name_model(struct model *m, const struct gguf *g)
 	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
 		n -= t + 1;
 	snprintf(m->name, sizeof m->name, "%.*s %s", (int)(n < 80 ? n : 80), base, type);
+}
+
+int32_t model_context(const struct gguf *g, struct err *e)
+{
+	struct gguf_text arch = { "", 0 };
+	int64_t ctx = 0;
+	char key[96];
+
+	if (gguf_get_text(g, "general.architecture", &arch, e))
+		return 0;
+	snprintf(key, sizeof key, "%.*s.context_length", (int)(arch.size < 40 ? arch.size : 40), arch.data);
+	if (gguf_get_i64(g, key, &ctx, e))
+		return 0;
+	if (ctx < 1 || ctx > 1 << 24)
+		err_set(e, ERR_INPUT, "%s: %s is %lld; 1 to %d is possible", gguf_path(g), key, (long long)ctx, 1 << 24);
+	return e->code ? 0 : (int32_t)ctx;
 }
 
 static int choose_ctx(const struct model *m, int32_t *ctx, struct err *e)
@@ -129,16 +164,11 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
-	if (model_read_config(g, &m->config, e) || choose_ctx(m, ctx, e))
+	if (arch_read(g, m, e) || choose_ctx(m, ctx, e))
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");
-	m->layer = calloc((size_t)m->config.n_layers, sizeof *m->layer);
-	if (!m->layer) {
-		err_set(e, ERR_MEMORY, "no memory for %d layers", m->config.n_layers);
-		goto fail;
-	}
 	count_weights(m, g);
-	if (weights_open(&m->weights, g, kernels, e) || rope_open(m, g, *ctx, e))
+	if (weights_open(&m->weights, g, kernels, e) || ropes_open(m, *ctx, e))
 		goto fail;
 	plan_tensors(m, g, e);
 	if (e->code || weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
@@ -156,7 +186,10 @@ void model_close(struct model *m)
 	if (!m)
 		return;
 	weights_close(&m->weights);
-	k_free(m->kernels, m->rope_cos);
+	for (int32_t i = 0; i < m->n_ropes; i++)
+		k_free(m->kernels, m->rope[i].cos);
+	for (int32_t i = 0; m->layer && i < m->config.n_layers; i++)
+		layer_free(&m->layer[i]);
 	free(m->layer);
 	free(m);
 }

@@ -11,36 +11,27 @@
 
 #include "base/err.h"
 #include "engine/gguf.h"
+#include "engine/layer/layer.h"
 #include "engine/weights.h"
 #include "kernels/kernels.h"
 
+/* Of attention, the numbers that its layers have in common: for screens and drafters; a layer's own count. */
 struct model_config {
 	int32_t dim, n_layers, n_heads, n_kv_heads, head_dim, ffn, vocab;
-	int32_t ctx_train;  /* context length the model was made for */
-	int32_t rope_dim;   /* rotated dimensions of a head */
-	bool neox;          /* pairs are half a head apart, else neighbours */
-	double rope_theta;
-	float rope_mscale;  /* YaRN's factor on cos and sin, 1 without */
+	int32_t ctx_train; /* context length the model was made for */
 	float norm_eps;
-	float softcap;      /* of attention scores; 0: none */
 };
 
-/* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is single-query. */
-struct model_mixer {
-	const float *norm;           /* [dim] */
-	struct k_matrix q, k, v, out;
-	const float *q_bias, *k_bias, *v_bias, *out_bias; /* or NULL */
-};
+enum { MODEL_ROPES = 2, MODEL_FREQS = 256 };
 
-/* SwiGLU (Shazeer 2020). */
-struct model_ffn {
-	const float *norm; /* [dim] */
-	struct k_matrix gate, up, down;
-};
-
-struct model_layer {
-	struct model_mixer mixer;
-	struct model_ffn ffn;
+/* Rotary positions (Su et al. 2021), computed once for all positions. */
+struct model_rope {
+	int32_t dim;   /* rotated dimensions of a head, the first ones */
+	bool halves;   /* pairs are half of dim apart, else neighbours */
+	double theta;
+	float scale;   /* YaRN's factor on cos and sin; 1 without */
+	double freq[MODEL_FREQS]; /* [dim / 2] */
+	float *cos, *sin;		  /* [ctx, dim / 2] */
 };
 
 struct model {
@@ -49,9 +40,12 @@ struct model {
 	struct k_matrix embed;
 	struct k_matrix output;  /* shares embed.data if tied */
 	bool tied;
+	bool halves; /* has matrices of 16-bit floats */
 	const float *output_norm; /* [dim] */
-	struct model_layer *layer; /* [n_layers] */
-	float *rope_cos, *rope_sin; /* [ctx, rope_dim / 2] */
+	struct layer *layer; /* [config.n_layers] */
+	int32_t n_kv_layers; /* that cache keys and values */
+	struct model_rope rope[MODEL_ROPES];
+	int32_t n_ropes;
 	size_t weight_bytes; /* bytes in the file that one decoded token reads: all layers and the output */
 	struct k_ctx *kernels;
 	struct weights weights;
@@ -67,5 +61,7 @@ struct model_options {
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 			   const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
+/* The context that a file's model was made for, without opening it; 0 with an error. */
+int32_t model_context(const struct gguf *g, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tensors of a Llama-family file, each checked against the shape that it must have and planned into memory. See
+/* Tensors of a file, each checked against the shape that it must have and planned into memory. See
  * model_tensors.h. */
 #include "engine/model_tensors.h"
 
@@ -56,45 +56,52 @@ void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, 
 	weights_add_matrix(l->weights, l->g, l->kernels, t, w, l->e);
 }
 
-static const char *layer_name(char buf[64], int32_t layer, const char *part)
+static const char *part_name(const struct model_loader *l, char buf[64], const char *part)
 {
-	snprintf(buf, 64, "blk.%d.%s", layer, part);
+	snprintf(buf, 64, "blk.%d.%s", l->layer, part);
 	return buf;
 }
 
-void model_layer(struct model_loader *l, struct model_layer *layer, int32_t i)
+const float *layer_vector(struct model_loader *l, const char *part, int64_t n, bool must)
 {
-	const struct model_config *c = l->config;
-	struct model_mixer *a = &layer->mixer;
-	struct model_ffn *f = &layer->ffn;
-	int64_t q = (int64_t)c->n_heads * c->head_dim, kv = (int64_t)c->n_kv_heads * c->head_dim;
 	char name[64];
 
-	a->norm = model_vector(l, layer_name(name, i, "attn_norm.weight"), c->dim, true);
-	model_matrix(l, &a->q, layer_name(name, i, "attn_q.weight"), q, c->dim);
-	model_matrix(l, &a->k, layer_name(name, i, "attn_k.weight"), kv, c->dim);
-	model_matrix(l, &a->v, layer_name(name, i, "attn_v.weight"), kv, c->dim);
-	model_matrix(l, &a->out, layer_name(name, i, "attn_output.weight"), c->dim, q);
-	a->q_bias = model_vector(l, layer_name(name, i, "attn_q.bias"), q, false);
-	a->k_bias = model_vector(l, layer_name(name, i, "attn_k.bias"), kv, false);
-	a->v_bias = model_vector(l, layer_name(name, i, "attn_v.bias"), kv, false);
-	a->out_bias = model_vector(l, layer_name(name, i, "attn_output.bias"), c->dim, false);
-	f->norm = model_vector(l, layer_name(name, i, "ffn_norm.weight"), c->dim, true);
-	model_matrix(l, &f->gate, layer_name(name, i, "ffn_gate.weight"), c->ffn, c->dim);
-	model_matrix(l, &f->up, layer_name(name, i, "ffn_up.weight"), c->ffn, c->dim);
-	model_matrix(l, &f->down, layer_name(name, i, "ffn_down.weight"), c->dim, c->ffn);
+	return model_vector(l, part_name(l, name, part), n, must);
 }
 
-int model_check_widths(const struct model_loader *l, const struct model_layer *layer, int32_t n_layers)
+void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
 {
-	for (int32_t i = 0; i < n_layers; i++) {
-		const struct k_matrix *w[] = { &layer[i].mixer.q,  &layer[i].mixer.out,
-									   &layer[i].ffn.gate, &layer[i].ffn.down };
-		for (size_t j = 0; j < sizeof w / sizeof *w; j++)
-			if (w[j]->n_cols % K_QBLOCK)
-				return err_set(l->e, ERR_INPUT,
-							   "%s: widths must be multiples of %d; layer %d has one of %d",
-							   gguf_path(l->g), K_QBLOCK, i, w[j]->n_cols);
+	char name[64];
+
+	if (cols % K_QBLOCK && !l->e->code) {
+		err_set(l->e, ERR_INPUT, "%s: widths must be multiples of %d; layer %d has one of %lld",
+				gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
+		return;
 	}
-	return 0;
+	model_matrix(l, w, part_name(l, name, part), rows, cols);
+}
+
+void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)
+{
+	const struct block *const block[] = { &layer->mixer, &layer->ffn };
+
+	l->layer = i;
+	for (int b = 0; b < 2; b++)
+		if (block[b]->kind && !l->e->code)
+			block[b]->kind->load(l, block[b]->params);
+}
+
+void model_load_layers(struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n)
+{
+	if (like->mixer.kind != &layer_attention && !l->e->code)
+		err_set(l->e, ERR_USAGE, "%s: a drafter of attention layers, beside a model whose layers are others",
+				gguf_path(l->g));
+	for (int32_t i = 0; i < n && !l->e->code; i++) {
+		if (layer_like(&layer[i], like)) {
+			err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
+			return;
+		}
+		((struct attention *)layer[i].mixer.params)->kv_layer = i;
+		model_load_layer(l, &layer[i], i);
+	}
 }

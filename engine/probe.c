@@ -77,7 +77,7 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	for (int32_t i = 0; i < p->n_pages; i++)
 		p->pages[i] = i;
 	p->table = p->pages;
-	p->kv = (struct k_kv){ .page_size = PAGE, .n_layers = c->n_layers, .n_kv_heads = c->n_kv_heads,
+	p->kv = (struct k_kv){ .page_size = PAGE, .n_layers = p->model->n_kv_layers, .n_kv_heads = c->n_kv_heads,
 						   .head_dim = c->head_dim };
 	p->kv.page_bytes = k_kv_page_bytes(&p->kv);
 	p->kv.base = k_alloc(p->model->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,

@@ -10,6 +10,7 @@ struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage sta
 	memset(op, 0, sizeof *op);
 	op->kind = kind;
 	op->stage = stage;
+	op->layer = p->layer;
 	return op;
 }
 
@@ -90,6 +91,12 @@ struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool 
 		a.d = program_cut(c, n / K_QBLOCK, sizeof *a.d);
 		a.sx = program_cut(c, n / K_QBLOCK, sizeof *a.sx);
 	}
+	return a;
+}
+
+struct k_acts program_acts_of(struct k_acts a, int32_t dim)
+{
+	a.dim = dim;
 	return a;
 }
 

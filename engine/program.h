@@ -30,6 +30,8 @@ struct cutter {
 void *program_cut(struct cutter *c, size_t count, size_t size);
 /* Activations with the forms that are wanted: floats, blocks of 8 bits. */
 struct k_acts program_cut_acts(struct cutter *c, size_t rows, int32_t dim, bool x, bool q);
+/* The same memory, with rows of dim, which is no more than it was cut for. */
+struct k_acts program_acts_of(struct k_acts a, int32_t dim);
 /* The rows of `a` from row on. */
 struct k_acts program_acts_from(struct k_acts a, int32_t row);
 /* Is a matrix of such weights multiplied by floats? */

@@ -287,6 +287,7 @@ enum k_stage {
 struct k_op {
 	enum k_kind kind;
 	enum k_stage stage;
+	int32_t layer; /* of the model; -1: none */
 	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
 	uint64_t ops;   /* counted likewise: a multiply-add is two */
 	union {
@@ -302,7 +303,8 @@ struct k_op {
 struct k_program {
 	struct k_op *op;
 	int32_t n_ops;
-	bool timed; /* fill ns */
+	int32_t layer; /* of the ops that are appended next */
+	bool timed;	   /* fill ns */
 	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops while
 	 * this stays, but nothing of version 0. What their pointers lead to may change without. */
 	uint64_t version;

@@ -26,7 +26,7 @@ struct drafter {
 	struct net net;
 	struct slots slots;
 	struct weights weights;
-	struct model_layer layer;
+	struct layer layer;
 	struct k_matrix of_embed, of_hidden;
 	const float *embed_norm, *hidden_norm;
 	struct net_args args;
@@ -111,7 +111,7 @@ static int take_memory(struct drafter *d, struct err *e)
 static int load(struct drafter *d, const struct gguf *g, struct err *e)
 {
 	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
 	int32_t dim = m->config.dim;
 
 	if (weights_open(&d->weights, g, m->kernels, e))
@@ -121,11 +121,10 @@ static int load(struct drafter *d, const struct gguf *g, struct err *e)
 	model_matrix(&l, &d->of_embed, "fc.embed.weight", dim, dim);
 	model_matrix(&l, &d->of_hidden, "fc.hidden.weight", dim, dim);
 	m->output_norm = model_vector(&l, "output_norm.weight", dim, true);
+	model_load_layers(&l, &m->layer[0], &d->layer, 1);
 	m->layer = &d->layer;
 	m->config.n_layers = 1;
-	if (!e->code)
-		model_layer(&l, &d->layer, 0);
-	if (e->code || model_check_widths(&l, m->layer, 1))
+	if (e->code)
 		return -1;
 	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
@@ -151,6 +150,7 @@ static void eagle_close(struct drafter *d)
 	slots_close(&d->slots);
 	net_close(&d->net);
 	weights_close(&d->weights);
+	layer_free(&d->layer);
 	free(d->logits);
 	free(d->stats);
 	free(d->root_n);

@@ -144,7 +144,7 @@ static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
 static int load(struct drafter *d, const struct gguf *g, struct err *e)
 {
 	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
 	int32_t dim = m->config.dim;
 	char name[64];
 

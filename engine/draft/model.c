@@ -10,7 +10,6 @@
 
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
-#include "engine/model_config.h"
 #include "engine/model_tensors.h"
 
 enum { MOST_LAYERS = 64 };
@@ -21,7 +20,8 @@ struct drafter {
 	struct net_args args;
 	struct model *whole;       /* its own model, or NULL: */
 	struct weights weights;    /* layers between the target's ends */
-	struct model_layer *layer;
+	struct layer *layer;
+	int32_t n_layers;
 	struct slot **of;          /* [slots] by job; NULL: no guess */
 	int32_t *out_job;          /* [slots] by output of a pass */
 };
@@ -33,7 +33,7 @@ extern const struct draft_ops draft_model;
 static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 {
 	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e };
+	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
 	int64_t n = 0;
 
 	if (gguf_get_i64(g, "cutaway.draft.layers", &n, e))
@@ -46,12 +46,12 @@ static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for %lld layers", (long long)n);
 	if (weights_open(&d->weights, g, m->kernels, e))
 		return -1;
-	m->layer = d->layer;
-	m->config.n_layers = (int32_t)n;
+	d->n_layers = (int32_t)n;
 	m->output_norm = model_vector(&l, "output_norm.weight", m->config.dim, true);
-	for (int32_t i = 0; i < n && !e->code; i++)
-		model_layer(&l, &d->layer[i], i);
-	if (e->code || model_check_widths(&l, d->layer, (int32_t)n))
+	model_load_layers(&l, &m->layer[0], d->layer, d->n_layers);
+	m->layer = d->layer;
+	m->config.n_layers = d->n_layers;
+	if (e->code)
 		return -1;
 	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
@@ -85,12 +85,11 @@ static int check_vocab(const struct gguf *g, const struct draft_env *env, struct
 static int open_whole(struct drafter *d, const struct draft_env *env, const struct gguf *g, struct err *e)
 {
 	struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
-	struct model_config c;
 	struct draft_env own = *env;
 
-	if (check_vocab(g, env, e) || model_read_config(g, &c, e))
+	if (check_vocab(g, env, e) || !(own.ctx = model_context(g, e)))
 		return -1;
-	own.ctx = c.ctx_train < env->ctx ? c.ctx_train : env->ctx;
+	own.ctx = own.ctx < env->ctx ? own.ctx : env->ctx;
 	if (model_open(&d->whole, g, env->kernels, &o, &own.ctx, e))
 		return -1;
 	own.model = d->whole;
@@ -140,6 +139,8 @@ static void model_drafter_close(struct drafter *d)
 	net_close(&d->net);
 	weights_close(&d->weights);
 	model_close(d->whole);
+	for (int32_t i = 0; i < d->n_layers; i++)
+		layer_free(&d->layer[i]);
 	free(d->layer);
 	free(d->of);
 	free(d->out_job);

@@ -1,0 +1,195 @@
+/* The families that are known, and what they have in common. See arch.h. */
+#include "engine/arch/arch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct arch arch_llama, arch_qwen2;
+
+static const struct arch *const archs[] = {
+	&arch_llama,
+	&arch_qwen2,
+};
+enum { N_ARCHS = sizeof archs / sizeof *archs };
+
+static void list_names(char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	*buf = '\0';
+	for (size_t i = 0; i < N_ARCHS && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s",
+							  i == 0 ? "" : i + 1 < N_ARCHS ? ", " : " and ", archs[i]->name);
+}
+
+static const struct arch *arch_find(const struct gguf *g, struct err *e)
+{
+	struct gguf_text name;
+	char known[256];
+
+	if (gguf_get_text(g, "general.architecture", &name, e))
+		return NULL;
+	for (size_t i = 0; i < N_ARCHS; i++)
+		if (strlen(archs[i]->name) == name.size && !memcmp(archs[i]->name, name.data, name.size))
+			return archs[i];
+	list_names(known, sizeof known);
+	err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
+			gguf_path(g), (int)(name.size < 40 ? name.size : 40), name.data, known);
+	return NULL;
+}
+
+static const char *key_of(const struct arch_file *f, const char *key, char buf[96])
+{
+	snprintf(buf, 96, "%s.%s", f->arch->name, key);
+	return buf;
+}
+
+int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max)
+{
+	char name[96];
+	int64_t v = fallback;
+
+	if (fallback < 0)
+		gguf_get_i64(f->g, key_of(f, key, name), &v, f->e);
+	else
+		gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);
+	if (v < 1 || v > max) {
+		err_set(f->e, ERR_INPUT, "%s: %s is %lld; 1 to %lld is possible", gguf_path(f->g),
+				key_of(f, key, name), (long long)v, (long long)max);
+		return 1;
+	}
+	return (int32_t)v;
+}
+
+double arch_real(struct arch_file *f, const char *key, double fallback)
+{
+	char name[96];
+	double v = fallback;
+
+	gguf_opt_f64(f->g, key_of(f, key, name), &v, f->e);
+	if (!isfinite(v))
+		err_set(f->e, ERR_INPUT, "%s: %s is not a finite number", gguf_path(f->g),
+				key_of(f, key, name));
+	return v;
+}
+
+static void check_heads(struct arch_file *f, const struct model_config *c)
+{
+	if (c->n_heads % c->n_kv_heads)
+		err_set(f->e, ERR_INPUT, "%s: %d query heads cannot share %d key-value heads",
+				gguf_path(f->g), c->n_heads, c->n_kv_heads);
+	else if (c->head_dim % 8 || c->head_dim > 512)
+		err_set(f->e, ERR_INPUT,
+				"%s: heads of %d dimensions are not supported (a multiple of 8, at most 512)",
+				gguf_path(f->g), c->head_dim);
+}
+
+void arch_read_config(struct arch_file *f, struct model *m)
+{
+	struct model_config *c = &m->config;
+	int64_t vocab = gguf_array_length(f->g, "tokenizer.ggml.tokens");
+	int32_t value_dim;
+
+	c->dim = arch_int(f, "embedding_length", -1, 1 << 16);
+	c->n_layers = arch_int(f, "block_count", -1, 256);
+	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
+	c->n_kv_heads = arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
+	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
+	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
+	c->ffn = arch_int(f, "feed_forward_length", -1, 1 << 20);
+	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
+	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
+	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
+	if (f->e->code)
+		return;
+	if (value_dim != c->head_dim)
+		err_set(f->e, ERR_INPUT, "%s: values of %d dimensions beside keys of %d are not supported",
+				gguf_path(f->g), value_dim, c->head_dim);
+	if (c->norm_eps < 0)
+		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
+	check_heads(f, c);
+	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
+	if (!m->layer)
+		err_set(f->e, ERR_MEMORY, "no memory for %d layers", c->n_layers);
+}
+
+int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)
+{
+	struct model_rope *r = &m->rope[m->n_ropes];
+
+	r->dim = arch_int(f, "rope.dimension_count", m->config.head_dim, 1 << 12);
+	r->halves = halves;
+	r->theta = theta;
+	r->scale = 1;
+	if (theta < 1)
+		err_set(f->e, ERR_INPUT, "%s: a rotary base of %g is out of range", gguf_path(f->g), theta);
+	if (r->dim % 2 || r->dim > m->config.head_dim)
+		err_set(f->e, ERR_INPUT, "%s: rope dimension %d does not fit heads of %d dimensions",
+				gguf_path(f->g), r->dim, m->config.head_dim);
+	if (f->e->code)
+		return 0;
+	k_rope_freqs(theta, r->dim, r->freq);
+	if (scaled)
+		arch_scale_rope(f, &m->config, r);
+	return m->n_ropes++;
+}
+
+static void *add_block(struct arch_file *f, struct block *b, const struct block_kind *kind)
+{
+	if (!f->e->code && !block_set(b, kind))
+		err_set(f->e, ERR_MEMORY, "no memory for a layer");
+	return f->e->code ? NULL : b->params;
+}
+
+struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i)
+{
+	const struct model_config *c = &m->config;
+	struct attention *a = add_block(f, &m->layer[i].mixer, &layer_attention);
+
+	if (!a)
+		return NULL;
+	a->n_heads = c->n_heads;
+	a->n_kv_heads = c->n_kv_heads;
+	a->head_dim = c->head_dim;
+	a->kv_layer = m->n_kv_layers++;
+	a->scale = 1.0f / sqrtf((float)c->head_dim);
+	return a;
+}
+
+struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i)
+{
+	struct feed_forward *w = add_block(f, &m->layer[i].ffn, &layer_feed_forward);
+
+	if (w)
+		w->width = m->config.ffn;
+	return w;
+}
+
+void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
+{
+	float softcap = (float)arch_real(f, "attn_logit_softcapping", 0);
+
+	arch_read_config(f, m);
+	if (softcap < 0)
+		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g), (double)softcap);
+	if (!f->e->code)
+		arch_add_rope(f, m, arch_real(f, "rope.freq_base", 10000), halves, true);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
+		struct attention *a = arch_add_attention(f, m, i);
+
+		if (a && arch_add_feed_forward(f, m, i))
+			a->softcap = softcap;
+	}
+}
+
+int arch_read(const struct gguf *g, struct model *m, struct err *e)
+{
+	struct arch_file f = { .g = g, .e = e };
+
+	f.arch = arch_find(g, e);
+	if (f.arch)
+		f.arch->read(&f, m);
+	return e->code ? -1 : 0;
+}

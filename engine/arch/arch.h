@@ -1,0 +1,48 @@
+/* Families of models. A family is one file of this folder and one line in arch.c: it maps a file's metadata to the
+ * configuration and the list of layers of a model, and is all that knows the family's name. Tensors are planned
+ * afterwards, by the layers' kinds.
+ *
+ * Every number of a file is checked here. The first failure stays in f->e; functions called after it return
+ * something harmless. Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_ARCH_ARCH_H
+#define CUTAWAY_ENGINE_ARCH_ARCH_H
+
+#include "engine/model.h"
+
+struct arch_file {
+	const struct gguf *g;
+	const struct arch *arch;
+	struct err *e; /* clear at first */
+};
+
+struct arch {
+	const char *name; /* general.architecture */
+	/* Sets m->config, m->rope and m->layer, without tensors. */
+	void (*read)(struct arch_file *f, struct model *m);
+};
+
+/* Reads g into m. Fails with the list of the families that are known. */
+int arch_read(const struct gguf *g, struct model *m, struct err *e);
+
+/* ---- for the families ---- */
+
+/* "<arch>.<key>", from 1 to max; a fallback below 0: the key must be there. */
+int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t max);
+/* A finite number. */
+double arch_real(struct arch_file *f, const char *key, double fallback);
+
+/* What all of them have: dimensions, heads, context, vocabulary, the norms' epsilon. */
+void arch_read_config(struct arch_file *f, struct model *m);
+/* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns its number. */
+int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
+/* The parameters of layer i's attention and feed-forward of this kind, by the configuration. */
+struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
+struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
+/* A dense decoder with pre-norms, as Llama: configuration, one rotary table, attention and SwiGLU in each layer. */
+void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
+
+/* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023), or one factor a
+ * frequency (Llama 3: the tensor rope_freqs.weight). Follows the configuration, never the current length. */
+void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct model_rope *rope);
+
+#endif

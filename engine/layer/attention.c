@@ -1,0 +1,81 @@
+/* Attention over the cached keys and values. See layer.h. */
+#include "engine/forward.h"
+#include "engine/model_tensors.h"
+
+static void attention_load(struct model_loader *l, void *params)
+{
+	struct attention *a = params;
+	int64_t dim = l->config->dim, q = (int64_t)a->n_heads * a->head_dim;
+	int64_t kv = (int64_t)a->n_kv_heads * a->head_dim;
+
+	a->norm = layer_vector(l, "attn_norm.weight", dim, true);
+	layer_matrix(l, &a->q, "attn_q.weight", q, dim);
+	layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
+	layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
+	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
+	a->q_bias = layer_vector(l, "attn_q.bias", q, false);
+	a->k_bias = layer_vector(l, "attn_k.bias", kv, false);
+	a->v_bias = layer_vector(l, "attn_v.bias", kv, false);
+	a->out_bias = layer_vector(l, "attn_output.bias", dim, false);
+}
+
+static void attention_need(const void *params, struct forward_needs *n)
+{
+	const struct attention *a = params;
+
+	n->ops += 5;
+	forward_widen(&n->q, a->n_heads * a->head_dim);
+	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
+	forward_reads(&n->normed, &a->q);
+	forward_reads(&n->normed, &a->k);
+	forward_reads(&n->normed, &a->v);
+	forward_reads(&n->mixed, &a->out);
+	n->mixed.x = true; /* attention writes floats in any case */
+}
+
+static void add_rope(struct forward *f, const struct attention *a)
+{
+	const struct model_rope *t = &f->model->rope[a->rope];
+	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
+
+	op->u.rope = (struct k_rope){ .q = f->q, .k = f->k, .v = f->v, .cos = t->cos, .sin = t->sin,
+								  .rope_dim = t->dim, .neox = t->halves, .scale = a->scale,
+								  .n_heads = a->n_heads, .layer = a->kv_layer, .n = f->n_rows,
+								  .rows = f->rows, .pages = f->pages, .kv = f->kv,
+								  .nan_row = f->nan_row, .also = f->also, .n_also = f->n_also };
+}
+
+static void add_attention(struct forward *f, const struct attention *a, struct k_acts out)
+{
+	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
+
+	op->u.attention = (struct k_attention){ .q = f->q, .out = out, .n_heads = a->n_heads,
+											.layer = a->kv_layer, .n = f->n_rows, .rows = f->rows,
+											.pages = f->pages, .kv = f->kv, .softcap = a->softcap };
+}
+
+static void attention_write(struct forward *f, const void *params)
+{
+	const struct attention *a = params;
+	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
+	struct k_program *p = &f->program;
+	struct k_matmul *m;
+
+	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->q, a->q_bias, NULL, f->q);
+	program_part(m, &a->k, a->k_bias, NULL, f->k);
+	program_part(m, &a->v, a->v_bias, NULL, f->v);
+	add_rope(f, a);
+	add_attention(f, a, mixed);
+	m = program_matmul(p, K_STAGE_out, mixed, f->n_rows);
+	program_part(m, &a->out, a->out_bias, f->x, f->x);
+}
+
+const struct block_kind layer_attention = {
+	.name = "attention",
+	.size = sizeof(struct attention),
+	.load = attention_load,
+	.need = attention_need,
+	.write = attention_write,
+};

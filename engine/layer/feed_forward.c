@@ -1,0 +1,49 @@
+/* The gated feed-forward. See layer.h. */
+#include "engine/forward.h"
+#include "engine/model_tensors.h"
+
+static void feed_forward_load(struct model_loader *l, void *params)
+{
+	struct feed_forward *w = params;
+	int64_t dim = l->config->dim;
+
+	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
+	layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
+	layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
+	layer_matrix(l, &w->down, "ffn_down.weight", dim, w->width);
+}
+
+static void feed_forward_need(const void *params, struct forward_needs *n)
+{
+	const struct feed_forward *w = params;
+
+	n->ops += 4;
+	forward_widen(&n->wide, w->width);
+	forward_reads(&n->normed, &w->gate);
+	forward_reads(&n->normed, &w->up);
+	forward_reads(&n->act, &w->down);
+}
+
+static void feed_forward_write(struct forward *f, const void *params)
+{
+	const struct feed_forward *w = params;
+	struct k_acts act = program_acts_of(f->act, w->width);
+	struct k_program *p = &f->program;
+	struct k_matmul *m;
+
+	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
+	program_part(m, &w->gate, NULL, NULL, f->gate);
+	program_part(m, &w->up, NULL, NULL, f->up);
+	program_swiglu(p, f->gate, f->up, act, f->n_rows);
+	m = program_matmul(p, K_STAGE_down, act, f->n_rows);
+	program_part(m, &w->down, NULL, f->x, f->x);
+}
+
+const struct block_kind layer_feed_forward = {
+	.name = "feed-forward",
+	.size = sizeof(struct feed_forward),
+	.load = feed_forward_load,
+	.need = feed_forward_need,
+	.write = feed_forward_write,
+};

@@ -1,0 +1,34 @@
+/* See layer.h. */
+#include "engine/layer/layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *block_set(struct block *b, const struct block_kind *kind)
+{
+	b->kind = kind;
+	b->params = calloc(1, kind->size);
+	return b->params;
+}
+
+static int block_like(struct block *b, const struct block *model)
+{
+	if (!model->kind)
+		return 0;
+	if (!block_set(b, model->kind))
+		return -1;
+	memcpy(b->params, model->params, model->kind->size);
+	return 0;
+}
+
+int layer_like(struct layer *l, const struct layer *model)
+{
+	return block_like(&l->mixer, &model->mixer) || block_like(&l->ffn, &model->ffn) ? -1 : 0;
+}
+
+void layer_free(struct layer *l)
+{
+	free(l->mixer.params);
+	free(l->ffn.params);
+	memset(l, 0, sizeof *l);
+}

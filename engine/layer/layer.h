@@ -1,0 +1,66 @@
+/* What a layer is made of. A model is a list of layers; a layer is a mixer (attention, a recurrence) and a
+ * feed-forward, each a block: a kind, which is one file of this folder, and its parameters. forward.c walks the
+ * list and knows no kind; engine/arch/ makes the list from a file.
+ *
+ * A block adds its result to the residual stream f->x [rows, dim]. Thread: the engine's. */
+#ifndef CUTAWAY_ENGINE_LAYER_LAYER_H
+#define CUTAWAY_ENGINE_LAYER_LAYER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct forward;
+struct forward_needs;
+struct model_loader;
+
+struct block_kind {
+	const char *name;
+	size_t size; /* of its parameters */
+	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays in l->e. */
+	void (*load)(struct model_loader *l, void *params);
+	/* Widens the buffers of a step to what its ops use. */
+	void (*need)(const void *params, struct forward_needs *n);
+	/* Appends its ops for the rows of the step. */
+	void (*write)(struct forward *f, const void *params);
+};
+
+struct block {
+	const struct block_kind *kind; /* NULL: the layer has none */
+	void *params;				   /* kind->size bytes, the layer's own */
+};
+
+struct layer {
+	struct block mixer, ffn;
+};
+
+/* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is multi-query. */
+struct attention {
+	int32_t n_heads, n_kv_heads, head_dim;
+	int32_t kv_layer; /* of the layers whose keys and values are cached */
+	int32_t rope;	  /* which of the model's tables */
+	float scale;	  /* of a score */
+	float softcap;	  /* of a score; 0: none */
+	/* tensors; NULL: not there */
+	const float *norm;			 /* [dim] */
+	struct k_matrix q, k, v, out;
+	const float *q_bias, *k_bias, *v_bias, *out_bias;
+};
+extern const struct block_kind layer_attention;
+
+/* Gated feed-forward (Shazeer 2020): down(act(gate x) * up x). */
+struct feed_forward {
+	int32_t width;
+	const float *norm; /* [dim] */
+	struct k_matrix gate, up, down;
+};
+extern const struct block_kind layer_feed_forward;
+
+/* Gives the block zeroed parameters of this kind; NULL if memory ran out. */
+void *block_set(struct block *b, const struct block_kind *kind);
+/* The same kind and shape, for tensors of its own. -1 if memory ran out. */
+int layer_like(struct layer *l, const struct layer *model);
+void layer_free(struct layer *l);
+
+#endif
