@@ -104,6 +104,8 @@ const struct option options[] = {
 		 "compute every prompt from its first token"),
 	WORD(CHOICE, "Engine", "evict", "lru|fifo|lfu", ANSWER | VERB_WHATIF, engine.evict,
 		 "which cached page goes when one is needed: longest unread, longest kept, least found"),
+	WORD(CHOICE, "Engine", "policy", "fcfs|shortest", ANSWER | VERB_WHATIF, engine.policy,
+		 "who is served first: first come, or the shortest prompt"),
 	WORD(CHOICE, "Engine", "cache", "on|off", VERB_WHATIF, cache, "the prefix cache"),
 	FLAG("Engine", "verify", VERB_WHATIF, verify,
 		 "then run it for real, with the model, and compare"),

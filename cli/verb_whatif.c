@@ -118,6 +118,7 @@ static struct whatif_settings settings_of(const struct cli *c)
 		s.spec = c->engine.spec;
 	s.prefix_cache = !c->cache ? -1 : !strcmp(c->cache, "on");
 	s.evict = c->engine.evict;
+	s.policy = c->engine.policy;
 	return s;
 }
 

@@ -285,6 +285,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		else if (!open_parts(e, o, err) && !open_hooks(e, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
 				 !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
 				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
+				 !(o->policy && engine_set(e, "policy", o->policy, err)) &&
 				 !(o->evict && engine_set(e, "evict", o->evict, err)) &&
 				 !(o->exact && engine_set(e, "exact", o->exact, err))) {
 			*out = e;

@@ -1,6 +1,6 @@
 /* The engine: a model, its KV pages, and the requests that share them, step by step.
  *
- * One step = plan (sched.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
+ * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
  * draws (sampler.c) → events. Everything it does is told to the sinks as events (event.h), and nothing
  * else leaves it: text comes from the token events and the tokenizer.
  *
@@ -37,6 +37,7 @@ struct engine_options {
 	int32_t prefill_chunk; /* most prompt rows of one request in a step; 0: whole */
 	int32_t budget;        /* most rows in a step */
 	bool prefix_cache;
+	const char *policy; /* of the scheduler: "fcfs", "shortest"; NULL: fcfs */
 	const char *evict; /* "lru", "fifo", "lfu"; NULL: lru */
 	const char *spec; /* "off", "ngram", "ngram:4" */
 	const char *shadow; /* drafters that guess beside the run: "off", "free", "all", "ngram:4+ngram:8"; NULL: off */

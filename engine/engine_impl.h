@@ -12,7 +12,7 @@
 #include "engine/prefix.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 #include "engine/step_hooks.h"
 #include "event/stream.h"
 #include "engine/waits.h"

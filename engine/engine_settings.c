@@ -85,6 +85,20 @@ static void get_evict(const struct engine *e, char *buf, size_t cap)
 	snprintf(buf, cap, "%s", prefix_policies[e->prefix.policy]);
 }
 
+static int set_policy(struct engine *e, const char *v, struct err *err)
+{
+	const struct sched_policy *policy = sched_policy_find(v, err);
+
+	if (!policy)
+		return -1;
+	e->sched.policy = policy;
+	return 0;
+}
+static void get_policy(const struct engine *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", e->sched.policy->name);
+}
+
 static void get_spec(const struct engine *e, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%s", e->draft.spec);
@@ -215,6 +229,7 @@ static void get_pages(const struct engine *e, char *buf, size_t cap)
 	X("prefill-chunk", "0-4096", "most prompt rows of one request in a step; 0: whole prompts", chunk) \
 	X("budget", "slots-4096", "most rows in a step", budget)                                       \
 	X("prefix-cache", "on|off", "share the pages of equal beginnings", prefix)                     \
+	X("policy", "fcfs|shortest", "order in which requests are admitted, prompts computed, and who is preempted", policy) \
 	X("evict", "lru|fifo|lfu", "which cached page goes when one is needed", evict)                \
 	X("spec", "off|NAME[:ARGS]", "who guesses tokens ahead", spec)                                   \
 	X("shadow", "off|free|all|NAME+NAME", "who guesses beside the run, without being used", shadow) \

@@ -169,6 +169,20 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int64_t step, 
 		explain(p, parent, key, ids, n, at, out);
 }
 
+int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n)
+{
+	int32_t size = p->kv->store.page_size, parent = -1, at = 0;
+	uint64_t key = 0;
+
+	for (; p->on && n - at >= size; at += size) {
+		key = key_of(key, ids + at, size);
+		parent = lookup(p, key, parent, ids + at);
+		if (parent < 0)
+			break;
+	}
+	return at;
+}
+
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const int32_t *pages,
 				int64_t request, int64_t step)
 {
@@ -228,24 +242,46 @@ static bool rather(enum prefix_policy policy, const struct prefix_node *a, const
 	return a->last_used < b->last_used;
 }
 
-bool prefix_evict(struct prefix *p, int64_t step)
+/* The node that the policy gives up, of the leaves or of the others, that nobody reads; -1: there is none. */
+static int32_t evictable(const struct prefix *p, bool leaf)
 {
-	int32_t oldest = -1;
+	int32_t best = -1;
 
 	for (int32_t i = 0; i < p->kv->n_pages; i++) {
 		const struct prefix_node *n = &p->node[i];
-		if (!n->live || n->n_children || p->kv->page[i].refs)
+
+		if (!n->live || !n->n_children != leaf || p->kv->page[i].refs)
 			continue;
-		if (oldest < 0 || rather(p->policy, n, &p->node[oldest]))
-			oldest = i;
+		if (best < 0 || rather(p->policy, n, &p->node[best]))
+			best = i;
 	}
-	if (oldest < 0)
-		return false;
-	p->ghost[p->ghost_at] = p->node[oldest].key;
+	return best;
+}
+
+static void evict_leaf(struct prefix *p, int32_t page, int64_t step)
+{
+	p->ghost[p->ghost_at] = p->node[page].key;
 	p->ghost_at = (p->ghost_at + 1) % N_GHOSTS;
 	p->n_ghosts += p->n_ghosts < N_GHOSTS;
-	unlink_node(p, oldest);
-	kv_evict(p->kv, oldest, step - p->node[oldest].last_used);
+	unlink_node(p, page);
+	kv_evict(p->kv, page, step - p->node[page].last_used);
+}
+
+bool prefix_evict(struct prefix *p, int64_t step)
+{
+	int32_t node = evictable(p, true), leaf;
+
+	/* Who computed a beginning at the same time as another has pages below the other's: these stay, with their
+	 * reader, when the one above goes. */
+	if (node < 0)
+		node = evictable(p, false);
+	if (node < 0)
+		return false;
+	do {
+		for (leaf = node; p->node[leaf].first_child >= 0;)
+			leaf = p->node[leaf].first_child;
+		evict_leaf(p, leaf, step);
+	} while (leaf != node);
 	return true;
 }
 

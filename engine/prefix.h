@@ -66,11 +66,14 @@ void prefix_close(struct prefix *p);
 /* Longest match of whole pages of ids [n]; writes the pages, at most n / page_size. Marks them used. */
 void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int64_t step, int32_t *pages,
 				 struct prefix_match *out);
+/* Tokens that prefix_find() would find; marks nothing. */
+int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n);
 /* Registers the page that holds ids[block * page_size …] of a sequence. Does nothing if an equal one is
  * known or an ancestor is not. pages: the sequence's block table. */
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const int32_t *pages,
 				int64_t request, int64_t step);
-/* Frees one page: the leaf without readers that the policy gives up. False if there is none. */
+/* Frees one page at least: the leaf without readers that the policy gives up. Where all leaves have readers, a node
+ * without, and what hangs below it is found no more. False if every page has a reader. */
 bool prefix_evict(struct prefix *p, int64_t step);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);

@@ -44,7 +44,8 @@ struct request {
 	int32_t n_pages;
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
 	int32_t slot;      /* -1: none */
-	int64_t admitted;  /* order of admission: the youngest is preempted first */
+	int64_t admitted;  /* order of admission, from 1; 0: not yet */
+	int32_t overtaken; /* times that one that came later was served before it */
 
 	const struct request_owner *owner; /* NULL: nobody but who submitted it by engine_submit() */
 	void *owner_data;

@@ -121,6 +121,7 @@ void axes_fill(struct axes *a)
 		[AXIS_ROW] = {"row", 6, 2, {"0", "5", "1", "2", "11", "16"}},
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
+		[AXIS_POLICY] = {"policy", 2, 2, {"fcfs", "shortest"}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
 		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
 		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
@@ -194,12 +195,13 @@ int axes_company(const struct certify_plan *p, int *ahead)
 	return n;
 }
 
-/* So many that they need one more page a few steps after our prompt is through. */
+/* So many that they need one more page a few steps after our prompt is through, which waits a step where it is
+ * overtaken. */
 int32_t axes_elder_tokens(const struct certify_plan *p)
 {
 	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
 	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
-	int32_t tokens = size - 2 - steps % size;
+	int32_t tokens = size - 2 - (steps + (p->choice[AXIS_POLICY] != 0)) % size;
 	return tokens < 1 ? tokens + size : tokens;
 }
 
@@ -312,6 +314,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
+	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rejection = p->choice[AXIS_RULE] != 0;
 	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);

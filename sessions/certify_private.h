@@ -19,6 +19,7 @@ enum axis {
 	AXIS_ROW,
 	AXIS_PREFIX,
 	AXIS_PREEMPTION,
+	AXIS_POLICY,
 	AXIS_DRAFTS,
 	AXIS_DRAFTER,
 	AXIS_RULE,
@@ -83,6 +84,7 @@ struct evidence {
 	int64_t hit;		  /* tokens from the prefix cache */
 	int64_t taken, apart; /* pages ours took; those not beside the page before them */
 	int64_t preempted;	  /* times that ours lost its pages */
+	int64_t overtaken;	  /* requests that came after ours and were admitted before it */
 	int64_t judged, accepted, by_rejection; /* the last: of those judged, by that rule */
 	int64_t watched, recorded; /* attention events; events in a recording's file */
 };

@@ -20,7 +20,7 @@ struct run {
 	int64_t last_page;
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;			/* ahead: came before ours */
-	bool answering, begun, finished, failed;
+	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
 	bool repeated; /* ours went back to its prompt once */
 	struct session session;
 	struct engine *engine; /* the session's */
@@ -111,6 +111,13 @@ static void see_draft(struct run *r, const struct ev_draft *d)
 	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
 }
 
+static void see_admit(struct run *r, const struct ev_admit *a)
+{
+	if (a->request == r->request)
+		r->waiting = false;
+	r->ev->overtaken += r->waiting && r->request && a->request > r->request;
+}
+
 static void see_finish(struct run *r, const struct ev_finish *f)
 {
 	if (f->request != r->request)
@@ -128,6 +135,8 @@ static void on_event(void *arg, const struct event *ev)
 		see_step(r);
 	} else if (ev->kind == EV_page) {
 		see_page(r, &ev->u.page);
+	} else if (ev->kind == EV_admit) {
+		see_admit(r, &ev->u.admit);
 	} else if (ev->kind == EV_draft) {
 		see_draft(r, &ev->u.draft);
 	} else if (ev->kind == EV_finish) {
@@ -209,16 +218,20 @@ static bool enough(const struct run *r)
 		   evidence_is_whole(r->plan, r->ev);
 }
 
+/* One step, and what follows it. 1: done; 0: nothing to do; -1: failed. */
+static int go_on(struct run *r, struct err *e)
+{
+	int more = engine_step(r->engine, e);
+	dismiss_elders(r);
+	return more > 0 && repeat(r, e) ? -1 : more;
+}
+
 /* Steps until ours is finished. */
 static int finish(struct run *r, struct err *e)
 {
 	int more = 1;
-	while (!r->finished && more > 0 && !enough(r)) {
-		more = engine_step(r->engine, e);
-		dismiss_elders(r);
-		if (more > 0 && repeat(r, e))
-			return -1;
-	}
+	while (!r->finished && more > 0 && !enough(r))
+		more = go_on(r, e);
 	if (more < 0)
 		return -1;
 	if (!r->finished && more)
@@ -232,6 +245,7 @@ static int finish(struct run *r, struct err *e)
 static void expect(struct run *r)
 {
 	r->finished = r->begun = false;
+	r->waiting = true;
 	r->request = 0;
 }
 
@@ -273,6 +287,14 @@ static int32_t steps_ahead(const struct run *r, int ahead)
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
 
+/* Where ours is to be overtaken: a request of one token comes after it and is gone after a step. */
+static int overtake(struct run *r, struct err *e)
+{
+	if (!r->plan->choice[AXIS_POLICY])
+		return 0;
+	return submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) < 0 || go_on(r, e) < 0 ? -1 : 0;
+}
+
 static int answer(struct run *r, int company, int ahead, int32_t n_generated, struct err *e)
 {
 	const struct workload *w = &r->plan->work;
@@ -285,7 +307,7 @@ static int answer(struct run *r, int company, int ahead, int32_t n_generated, st
 		if (engine_step(r->engine, e) < 0)
 			return -1;
 	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, n_generated, e);
-	if (r->request < 0 || submit_company(r, ahead, company, e))
+	if (r->request < 0 || overtake(r, e) || submit_company(r, ahead, company, e))
 		return -1;
 	return finish(r, e);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 #include "sessions/whatif_impl.h"
 
 enum { SCORE_ROWS = 64, MAX_STEPS = 1 << 24 };
@@ -146,6 +146,8 @@ static void apply(struct sim *s, const struct change *c)
 		set_cache(s, !strcmp(c->value, "on"));
 	else if (!strcmp(c->name, "evict") && policy_of(c->value) >= 0)
 		s->prefix.policy = (enum prefix_policy)policy_of(c->value);
+	else if (!strcmp(c->name, "policy") && sched_policy_find(c->value, NULL))
+		s->sched.policy = sched_policy_find(c->value, NULL);
 	else if (!strcmp(c->name, "spec"))
 		set_spec(s, c->value);
 	else if (!strcmp(c->name, "page-size"))
@@ -165,6 +167,9 @@ static int open_sim(struct sim *s, struct recorded *r, const struct whatif_setti
 		return -1;
 	s->prefix.on = w->prefix_cache == 1;
 	s->prefix.policy = (enum prefix_policy)policy;
+	s->sched.policy = sched_policy_find(w->policy, e);
+	if (!s->sched.policy)
+		return -1;
 	s->sched.max_out = max_out > SCORE_ROWS ? max_out : SCORE_ROWS;
 	s->sched.budget = w->budget;
 	s->sched.chunk = w->prefill_chunk;

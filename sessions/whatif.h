@@ -20,7 +20,7 @@
 struct whatif_settings { /* -1 or NULL: as recorded */
 	int32_t page_size, pages, slots, prefill_chunk, budget;
 	int prefix_cache; /* 0, 1, -1 */
-	const char *evict, *spec;
+	const char *evict, *policy, *spec;
 };
 #define WHATIF_AS_RECORDED                                                                         \
 	(struct whatif_settings)                                                                       \

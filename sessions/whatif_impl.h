@@ -49,7 +49,7 @@ struct recorded {
 	struct script *script;
 	int32_t n, cap;
 	struct whatif_settings settings; /* at the start; its texts are below */
-	char evict[16], spec[64];
+	char evict[16], policy[16], spec[64];
 	struct change *change;
 	int32_t n_changes, cap_changes;
 	int32_t ctx;

@@ -141,6 +141,8 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 		s->prefix_cache = is(v->value, "on");
 	} else if (is(v->name, "evict")) {
 		snprintf(r->evict, sizeof r->evict, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	} else if (is(v->name, "policy")) {
+		snprintf(r->policy, sizeof r->policy, "%.*s", (int)v->value.size, (const char *)v->value.data);
 	} else if (is(v->name, "spec")) {
 		snprintf(r->spec, sizeof r->spec, "%.*s", (int)v->value.size, (const char *)v->value.data);
 	}
@@ -226,6 +228,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	memset(r, 0, sizeof *r);
 	r->settings = WHATIF_AS_RECORDED;
 	snprintf(r->evict, sizeof r->evict, "lru");
+	snprintf(r->policy, sizeof r->policy, "fcfs");
 	snprintf(r->spec, sizeof r->spec, "off");
 	g.counter.counts = &r->counts;
 	if (reader_open(&reader, path, e))
@@ -235,6 +238,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	reader_close(reader);
 	free(g.counter.seen);
 	r->settings.evict = r->evict;
+	r->settings.policy = r->policy;
 	r->settings.spec = r->spec;
 	if (g.no_memory)
 		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
@@ -264,6 +268,7 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
 		bool asked;
 	} all[] = { { "prefill-chunk", asked->prefill_chunk >= 0 }, { "budget", asked->budget > 0 },
 				{ "prefix-cache", asked->prefix_cache >= 0 },	{ "evict", asked->evict != NULL },
+				{ "policy", asked->policy != NULL },
 				{ "spec", asked->spec != NULL },				{ "page-size", asked->page_size > 0 } };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -283,6 +288,7 @@ struct whatif_settings whatif_whole(const struct recorded *r, const struct whati
 	w.budget = s->budget > 0 ? s->budget : w.budget;
 	w.prefix_cache = s->prefix_cache >= 0 ? s->prefix_cache : w.prefix_cache;
 	w.evict = s->evict ? s->evict : w.evict;
+	w.policy = s->policy ? s->policy : w.policy;
 	w.spec = s->spec ? s->spec : w.spec;
 	/* other pages, the same memory: a pool of as many tokens, unless its pages are said too */
 	if (s->page_size > 0 && s->pages <= 0)

@@ -188,6 +188,7 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 	with.budget = whole.budget;
 	with.prefix_cache = whole.prefix_cache == 1;
 	with.evict = whole.evict;
+	with.policy = whole.policy;
 	with.spec = whole.spec;
 	with.ctx = r.ctx;
 	memset(&out->real, 0, sizeof out->real);

@@ -1,9 +1,25 @@
 /* why preempt, why wait: the scheduler. See why.h. */
+#include <stdio.h>
+
 #include "sessions/why_impl.h"
 
 static double ms(int64_t ns)
 {
 	return (double)ns / 1e6;
+}
+
+/* The scheduler's policy when event `seq` came; that of a log which does not say. */
+static const char *policy_at(struct why *w, int64_t seq, char out[16])
+{
+	sqlite3_stmt *s = why_query(w, "SELECT value FROM setting WHERE name = 'policy' AND seq < ?1 ORDER BY seq"
+								   " DESC LIMIT 1", 1, seq, 0, 0, 0);
+
+	snprintf(out, 16, "fcfs");
+	if (why_row(w, &s)) {
+		snprintf(out, 16, "%s", (const char *)sqlite3_column_text(s, 0));
+		why_done(&s);
+	}
+	return out;
 }
 
 /* ---- preempt ---- */
@@ -43,6 +59,7 @@ void why_preempt(struct why *w)
 											  " WHERE seq <= ?9 ORDER BY seq DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 	int64_t seq, request, pages, tokens, favour, step;
+	char policy[16];
 
 	if (!why_row(w, &s)) {
 		if (w->at.given)
@@ -62,9 +79,10 @@ void why_preempt(struct why *w)
 			   "was free or only cached.",
 			(long long)step, (long long)request, (long long)pages, (long long)favour);
 	if (request != favour)
-		why_say(w, "  it was the youngest that ran: admitted in step %lld, request %lld in step %lld",
-				(long long)why_step_of(w, admitted_at(w, request, seq)), (long long)favour,
-				(long long)why_step_of(w, admitted_at(w, favour, seq)));
+		why_say(w, "  the policy, %s, chose it of those admitted after request %lld: that was in step %lld, it came "
+				   "in step %lld",
+				policy_at(w, seq, policy), (long long)favour, (long long)why_step_of(w, admitted_at(w, favour, seq)),
+				(long long)why_step_of(w, admitted_at(w, request, seq)));
 	else
 		why_say(w, "  every other request that ran was older, or had rows in that step already");
 	why_say(w, "  the pool: %lld pages; %lld requests ran and %lld waited when the step ended",
@@ -110,6 +128,22 @@ static bool read_wait(struct why *w, struct wait *t)
 	return true;
 }
 
+/* Who overtook it, and whom it overtook. */
+static void say_policy(struct why *w, const struct wait *t)
+{
+	char policy[16];
+	int64_t later = why_int(w, 0, "SELECT count(DISTINCT a.request) FROM admit a JOIN request r ON r.request ="
+								  " a.request WHERE r.seq > ?1 AND a.seq < ?2", 2, t->arrived_seq, t->admit_seq, 0);
+	int64_t earlier = why_int(w, 0, "SELECT count(*) FROM request r WHERE r.seq < ?1 AND NOT EXISTS (SELECT 1 FROM"
+									" admit a WHERE a.request = r.request AND a.seq < ?2) AND NOT EXISTS (SELECT 1"
+									" FROM finish f WHERE f.request = r.request AND f.seq < ?2)",
+							  2, t->arrived_seq, t->admit_seq, 0);
+
+	why_say(w, "  the policy, %s, admitted %lld requests before it that came later, and it before %lld that came "
+			   "earlier",
+			policy_at(w, t->admit_seq, policy), (long long)later, (long long)earlier);
+}
+
 static void say_queue(struct why *w, const struct wait *t)
 {
 	int64_t slots = why_int(w, 0, "SELECT slots FROM session LIMIT 1", 0, 0, 0, 0);
@@ -132,6 +166,7 @@ static void say_queue(struct why *w, const struct wait *t)
 			(long long)why_step_of(w, t->arrived_seq), (long long)why_step_of(w, t->admit_seq));
 	why_say(w, "  when it came: %lld of %lld slots were taken, %lld requests were in the queue before it",
 			(long long)running, (long long)slots, (long long)ahead);
+	say_policy(w, t);
 	if (ahead)
 		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
 				(long long)n_ended, ended ? ", the last of them made room for it" : "");

@@ -132,6 +132,7 @@ static void test_as_recorded(void **state)
 		o.pages = 9 + (int32_t)(seed % 4) * 6;
 		o.spec = seed % 3 == 2 ? "ngram:3,1,4,3,pool" : seed % 3 ? "ngram:3,1,4" : "off";
 		o.evict = seed % 5 == 0 ? "fifo" : seed % 5 == 1 ? "lfu" : NULL;
+		o.policy = seed % 2 ? "shortest" : NULL;
 		record(seed, &o, true);
 		if (whatif_run(file, &s, &w, &e))
 			fail_msg("%s", e.text);
@@ -181,6 +182,7 @@ static void test_other_settings(void **state)
 		if (seed % 7 == 5)
 			s.spec = seed & 1 ? "off" : seed & 2 ? "ngram:6" : "ngram:4,1,4,3,pool";
 		s.evict = policy[seed % 3];
+		s.policy = seed % 8 == 3 ? "shortest" : NULL;
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);
 		assert_true(w.verified);

@@ -66,6 +66,8 @@ const struct command commands[] = {
 	  "prefix-cache", "on|off", 0, LIVE },
 	{ "evict", "lru|fifo|lfu", "which cached page goes first: longest unread, longest kept, least found",
 	  COMMAND_ENGINE, 0, 0, 0, "evict", "lru|fifo|lfu", 0, LIVE },
+	{ "policy", "fcfs|shortest", "who is served first: first come, or shortest prompt", COMMAND_ENGINE, 0, 0, 0,
+	  "policy", "fcfs|shortest", 0, LIVE },
 	{ "attention-every", "N", "tokens from one whose attention is recorded to the next", COMMAND_ENGINE,
 	  0, 0, 0, "attention-every", "1|4|8|16", 0, LIVE },
 	{ "layer", "N|mean", "the layer that the attention view shows", COMMAND_ACT, 0, 0, 0, NULL, "mean|0",

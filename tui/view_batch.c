@@ -252,15 +252,18 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
 {
-	char figure[96], fewer[32] = "";
+	const char *policy = timeline_setting(t, "policy");
+	char figure[128], fewer[32] = "", by[32] = "";
 	int steps = t->n_steps < columns ? t->n_steps : columns, shown = 0;
 
 	for (int i = 0; i < s->n; i++)
 		shown += slot_runs(t, s->request[i]);
 	if (shown < s->n_running)
 		snprintf(fewer, sizeof fewer, ", %d shown", shown);
-	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s · last %d steps", s->n_running,
-			 t->session.slots > 0 ? t->session.slots : s->n_running, fewer, steps > 0 ? steps : 0);
+	if (policy)
+		snprintf(by, sizeof by, " · %s", policy);
+	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s%s · last %d steps", s->n_running,
+			 t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
 	pen_head(p, "batch", t->n_requests ? figure : NULL);
 }
 

@@ -1,12 +1,13 @@
 /* The scheduler: which request gets which rows in the coming step. It touches no tensors.
  *
- * Policy (iteration-level scheduling, Yu et al. 2022; chunked prefill, Agrawal et al. 2024):
- *   1. waiting requests take free slots in order of arrival, when the pages of their prompt can be had;
- *      what is preempted goes to the head of the queue;
- *   2. every running request that only lacks its newest token gets one row, and rows to verify its draft;
- *   3. what is left of the budget goes to prompts, oldest first, at most `chunk` rows each.
- * Pages come from the free list, then from the prefix cache (least recently used), then from the
- * youngest running request, which is preempted and recomputed later.
+ * Continuous batching by iteration (Yu et al. 2022) with chunked prefill (Agrawal et al. 2024). In order:
+ *   1. waiting requests take free slots, as the policy has it (policy.h); what is preempted goes to the
+ *      head of the queue;
+ *   2. every running request that only lacks its newest token gets one row, and rows to verify its draft,
+ *      the one admitted first before the others;
+ *   3. what is left of the budget goes to prompts, in the policy's order, at most `chunk` rows each.
+ * Pages come from the free list, then from the prefix cache, then from a running request that was admitted
+ * later, which is preempted and recomputed.
  *
  * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages of a
  * running request cover its computed positions; (3) readers counted over block tables equal kv's. */
@@ -19,6 +20,7 @@
 #include "engine/kv.h"
 #include "engine/prefix.h"
 #include "engine/request.h"
+#include "engine/sched/policy.h"
 #include "event/stream.h"
 
 struct plan_item {
@@ -39,6 +41,7 @@ struct plan {
 };
 
 struct sched {
+	const struct sched_policy *policy;
 	struct kv *kv;
 	struct prefix *prefix;
 	struct stream *stream;
@@ -71,6 +74,10 @@ struct request *sched_find(const struct sched *s, int64_t id);
 
 /* Plans the next step (s->step). Emits admissions, lookups, page changes and preemptions. */
 void sched_plan(struct sched *s, struct plan *p);
+
+/* Tokens that r, which waits or runs, has to compute before it can draw; for one that waits, those that the
+ * prefix cache lacks. */
+int32_t sched_uncomputed(const struct sched *s, const struct request *r);
 
 /* After the step: offers pages that are now full to the prefix cache. */
 void sched_register(struct sched *s, struct request *r);

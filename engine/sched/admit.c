@@ -1,0 +1,214 @@
+/* Admission: who leaves the queue for a slot, and what it finds in the prefix cache. See sched.h. */
+#include "engine/sched/sched_impl.h"
+
+#include <string.h>
+
+/* Tokens that are looked up: of a sequence to verify only the prompt, since the rest is computed for its
+ * logits. */
+static int32_t asked(const struct request *r)
+{
+	return r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids;
+}
+
+/* A score needs the logits of every row. */
+static bool uses_cache(const struct request *r)
+{
+	return r->kind != EV_REQUEST_KIND_score;
+}
+
+int32_t sched_uncomputed(const struct sched *s, const struct request *r)
+{
+	int32_t n = r->n_ids - r->computed;
+
+	if (r->slot < 0 && uses_cache(r))
+		n -= prefix_length(s->prefix, r->ids, asked(r));
+	return n > 1 ? n : 1; /* the last is always computed */
+}
+
+int32_t sched_next_waiting(const struct sched *s)
+{
+	int64_t best_rank = 0;
+	int32_t best = -1;
+
+	for (int32_t i = 0; i < s->n_queue; i++) {
+		int64_t rank;
+
+		if (s->queue[i]->resting)
+			continue;
+		rank = s->policy->admission(s, s->queue[i]);
+		if (best < 0 || rank < best_rank) {
+			best = i;
+			best_rank = rank;
+		}
+	}
+	return best;
+}
+
+static int32_t pages_available(const struct sched *s)
+{
+	int32_t n = s->kv->n_free;
+
+	for (int32_t i = 0; i < s->kv->n_pages; i++)
+		n += s->kv->page[i].cached && !s->kv->page[i].refs;
+	return n;
+}
+
+static int32_t pages_needed(const struct sched *s, const struct request *r)
+{
+	return r->n_ids / s->kv->store.page_size + 1;
+}
+
+/* What r finds in the cache and nobody reads is one of the pages that are available. */
+static struct sched_need admission_need(const struct sched *s, const struct request *r, int32_t n_found)
+{
+	struct sched_need need = { .own = pages_needed(s, r), .available = pages_available(s) };
+
+	for (int32_t i = 0; i < n_found; i++)
+		need.own -= s->kv->page[s->found[i]].refs > 0;
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		const struct request *d = s->slot[i];
+
+		if (d && pages_needed(s, d) > d->n_pages)
+			need.running += pages_needed(s, d) - d->n_pages;
+	}
+	return need;
+}
+
+/* A running request that begins with all of r's tokens: a fork's sibling, whose last page is not full yet
+ * and so not in the prefix cache. */
+static struct request *find_sibling(const struct sched *s, const struct request *r)
+{
+	for (int32_t i = 0; i < s->n_slots && s->prefix->on; i++) {
+		struct request *d = s->slot[i];
+
+		if (d && d->n_ids >= r->n_ids && !request_is_given(d) &&
+			!memcmp(d->ids, r->ids, (size_t)r->n_ids * sizeof *r->ids))
+			return d;
+	}
+	return NULL;
+}
+
+static void tell_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
+						int32_t hit, int32_t pages)
+{
+	struct event ev;
+
+	if (m->expected != EV_NULL_I) {
+		stream_vocab(s->stream, m->expected);
+		stream_vocab(s->stream, m->got);
+	}
+	ev_init(&ev, EV_lookup);
+	ev.u.lookup = (struct ev_lookup){ .request = r->id, .asked = asked(r), .hit = hit,
+									  .hit_pages = pages, .reason = m->reason,
+									  .nearest = m->nearest, .diverge_pos = m->diverge_pos,
+									  .expected = m->expected, .got = m->got };
+	stream_emit(s->stream, &ev);
+}
+
+static void enter_slot(struct sched *s, struct request *r)
+{
+	struct event ev;
+	int32_t slot = 0;
+
+	while (s->slot[slot])
+		slot++;
+	s->slot[slot] = r;
+	s->n_running++;
+	r->slot = slot;
+	r->state = REQUEST_RUNNING;
+	r->admitted = ++s->n_admitted;
+	ev_init(&ev, EV_admit);
+	ev.u.admit.request = r->id;
+	ev.u.admit.slot = slot;
+	ev.u.admit.waited_ns = stream_now(s->stream) - r->queued_ns;
+	ev.u.admit.readmitted = r->was_running;
+	stream_emit(s->stream, &ev);
+}
+
+/* Block table and computed positions from the cache, or from a running sibling if that has more. */
+static void take_prefix(struct sched *s, struct request *r, struct prefix_match *m,
+						const struct request *sibling)
+{
+	int32_t size = s->kv->store.page_size, hit = m->n_pages * size, pages = m->n_pages;
+	const int32_t *from = s->found;
+
+	if (sibling && sibling->computed > hit) {
+		hit = sibling->computed < r->n_ids ? sibling->computed : r->n_ids;
+		pages = (hit + size - 1) / size;
+		from = sibling->pages;
+		*m = (struct prefix_match){ pages, EV_PREFIX_hit, sibling->id, EV_NULL_I, EV_NULL_I,
+									EV_NULL_I };
+	}
+	for (int32_t b = 0; b < pages; b++) {
+		r->pages[b] = from[b];
+		kv_share(s->kv, from[b], r->id, b);
+	}
+	r->n_pages = pages;
+	/* the last token is always computed: its logits are what we want */
+	r->computed = hit < asked(r) ? hit : asked(r) - 1;
+	r->registered = hit / size;
+	tell_lookup(s, r, m, r->computed, pages);
+	if (!r->was_running)
+		r->hit = r->computed;
+	r->was_running = true;
+}
+
+int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r)
+{
+	struct prefix_match m = { parent->n_pages, EV_PREFIX_hit, parent->id, EV_NULL_I, EV_NULL_I, EV_NULL_I };
+	int32_t at = 0;
+
+	if (s->n_running == s->n_slots || parent->slot < 0)
+		return 0;
+	while (s->queue[at] != r)
+		at++;
+	sched_queue_remove(s, at);
+	enter_slot(s, r);
+	for (int32_t b = 0; b < parent->n_pages; b++) {
+		r->pages[b] = parent->pages[b];
+		kv_share(s->kv, r->pages[b], r->id, b);
+	}
+	r->n_pages = parent->n_pages;
+	r->computed = parent->computed;
+	r->registered = parent->registered;
+	r->hit = r->computed;
+	r->was_running = true;
+	tell_lookup(s, r, &m, r->computed, r->n_pages);
+	return r->computed;
+}
+
+/* Those that came before the request at `at` of the queue and wait on see it go first. */
+static void note_overtaken(struct sched *s, int32_t at)
+{
+	for (int32_t i = 0; i < at; i++)
+		s->queue[i]->overtaken += !s->queue[i]->resting;
+}
+
+bool sched_admit(struct sched *s)
+{
+	int32_t at = s->n_running < s->n_slots ? sched_next_waiting(s) : -1;
+	struct request *r = at < 0 ? NULL : s->queue[at], *sibling = NULL;
+	struct prefix_match m = { .reason = EV_PREFIX_off, .nearest = EV_NULL_I, .diverge_pos = EV_NULL_I,
+							  .expected = EV_NULL_I, .got = EV_NULL_I };
+
+	if (!r)
+		return false;
+	if (uses_cache(r)) {
+		prefix_find(s->prefix, r->ids, asked(r), s->step, s->found, &m);
+		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
+		/* it is about to compute what we need: wait for it rather than do it twice */
+		if (sibling && sibling->computed < sibling->n_prompt)
+			return false;
+	}
+	if (s->n_running) {
+		struct sched_need need = admission_need(s, r, m.n_pages);
+
+		if (!s->policy->admits(s, r, &need))
+			return false;
+	}
+	note_overtaken(s, at);
+	sched_queue_remove(s, at);
+	enter_slot(s, r);
+	take_prefix(s, r, &m, sibling);
+	return true;
+}

@@ -1,0 +1,179 @@
+/* The plan of a step: rows for newest tokens and their drafts, then for prompts. See sched.h. */
+#include "engine/sched/sched_impl.h"
+
+static void add_item(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
+					 int32_t n_drafts, int32_t n_out)
+{
+	p->item[p->n_items++] = (struct plan_item){ .r = r, .work = work, .pos = r->computed,
+												.n_rows = n_rows, .n_drafts = n_drafts,
+												.n_out = n_out, .row = p->n_rows, .out = p->n_out,
+												.observed = -1 };
+	p->n_rows += n_rows;
+	p->n_out += n_out;
+}
+
+static int32_t min32(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
+}
+
+static void plan_decode(struct sched *s, struct plan *p, struct request *r)
+{
+	while (!sched_ensure_pages(s, p, r, r->computed, r->n_ids + draft_reach(&r->draft))) {
+		if (!r->draft.n) {
+			sched_denied(s, p, r);
+			return;
+		}
+		r->draft.n = 0;
+	}
+	add_item(p, r, r->draft.n ? EV_WORK_verify : EV_WORK_decode, 1 + r->draft.n, r->draft.n,
+			 1 + r->draft.n);
+}
+
+/* The first position whose logits are wanted. */
+static int32_t first_output(const struct request *r)
+{
+	if (r->kind == EV_REQUEST_KIND_score)
+		return 0;
+	return (r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids) - 1;
+}
+
+/* Of a sequence whose tokens are given the last one's logits are not wanted. */
+static int32_t prompt_left(const struct request *r)
+{
+	return r->n_ids - request_is_given(r) - r->computed;
+}
+
+static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
+{
+	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
+	int32_t silent = first_output(r) - r->computed; /* rows before the first whose logits are wanted */
+
+	if (silent < 0)
+		silent = 0;
+	if (s->chunk)
+		n = min32(n, s->chunk);
+	n = min32(n, silent + s->max_out - p->n_out);
+	n_out = n > silent ? n - silent : 0;
+	if (n <= 0)
+		return;
+	if (sched_ensure_pages(s, p, r, r->computed, r->computed + n))
+		add_item(p, r, EV_WORK_prefill, n, 0, n_out);
+	else
+		sched_denied(s, p, r);
+}
+
+/* The running request that was admitted first among those after `after`. */
+static struct request *next_oldest(const struct sched *s, int64_t after)
+{
+	struct request *best = NULL;
+
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		struct request *r = s->slot[i];
+		if (r && r->admitted > after && (!best || r->admitted < best->admitted))
+			best = r;
+	}
+	return best;
+}
+
+static bool lacks_only_newest(const struct request *r)
+{
+	/* a prompt whose last token alone is missing is a prefill of one row */
+	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
+}
+
+/* Free pages for DRAFT_MAX tokens ahead, without hurting anybody. */
+static bool has_draft_pages(struct sched *s, const struct plan *p, struct request *r)
+{
+	int32_t size = s->kv->store.page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);
+	int32_t need = (r->n_ids + ahead + size - 1) / size;
+
+	return need - r->n_pages + 1 <= s->kv->n_free && sched_ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
+}
+
+/* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for drafts. */
+static void plan_drafts(struct sched *s, const struct plan *p)
+{
+	int32_t n = 0, most, nodes;
+	struct request *r;
+
+	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
+		if (lacks_only_newest(r)) {
+			r->draft.n = 0;
+			s->ready[n++] = r;
+		}
+	most = min32(s->budget, s->max_out);
+	nodes = n ? min32((most - n) / n, DRAFT_NODES) : 0;
+	if (!s->propose || nodes < 1)
+		return;
+	for (int32_t i = 0; i < n; i++)
+		s->ready[i]->draft_pages = s->draft_pages && has_draft_pages(s, p, s->ready[i]);
+	s->propose(s->arg, s->ready, n, nodes);
+}
+
+/* The running prompt that the policy has next after one of this rank and time of admission. */
+static struct request *next_prompt(const struct sched *s, int64_t rank, int64_t admitted, int64_t *found)
+{
+	struct request *best = NULL;
+
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		struct request *r = s->slot[i];
+		int64_t at;
+
+		if (!r || lacks_only_newest(r))
+			continue;
+		at = s->policy->prompt(s, r);
+		if (at < rank || (at == rank && r->admitted <= admitted))
+			continue;
+		if (!best || at < *found || (at == *found && r->admitted < best->admitted)) {
+			best = r;
+			*found = at;
+		}
+	}
+	return best;
+}
+
+/* A prompt that got no row while one that was admitted later did was overtaken. */
+static void note_overtaken(struct sched *s, const struct plan *p)
+{
+	int64_t newest = 0;
+
+	for (int32_t i = 0; i < p->n_items; i++)
+		if (p->item[i].work == EV_WORK_prefill && p->item[i].r->admitted > newest)
+			newest = p->item[i].r->admitted;
+	for (int32_t i = 0; i < s->n_slots; i++) {
+		struct request *r = s->slot[i];
+		bool planned = false;
+
+		for (int32_t j = 0; j < p->n_items; j++)
+			planned |= p->item[j].r == r;
+		if (r && !planned && r->admitted < newest && !lacks_only_newest(r) && prompt_left(r) > 0)
+			r->overtaken++;
+	}
+}
+
+static void plan_prompts(struct sched *s, struct plan *p)
+{
+	int64_t rank = INT64_MIN, admitted = 0;
+	struct request *r;
+
+	while (p->n_rows < s->budget && (r = next_prompt(s, rank, admitted, &rank))) {
+		admitted = r->admitted;
+		plan_prefill(s, p, r);
+	}
+	note_overtaken(s, p);
+}
+
+void sched_plan(struct sched *s, struct plan *p)
+{
+	struct request *r;
+
+	p->n_items = p->n_rows = p->n_out = 0;
+	while (sched_admit(s))
+		;
+	plan_drafts(s, p);
+	for (int64_t at = 0; (r = next_oldest(s, at)); at = r->admitted)
+		if (lacks_only_newest(r) && p->n_rows < s->budget && p->n_out < s->max_out)
+			plan_decode(s, p, r);
+	plan_prompts(s, p);
+}
