@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/compute.h"
 #include "engine/engine_impl.h"
 
 static void on_page_change(void *arg, const struct kv_change *c)
@@ -28,7 +29,7 @@ static void on_page_change(void *arg, const struct kv_change *c)
 
 static int check_options(const struct engine_options *o, struct err *err)
 {
-	if (!o->model)
+	if (!o->model && !o->given)
 		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
 	if (o->page_size < K_GROUP || o->page_size > 1024 || o->page_size % K_GROUP)
 		return err_set(err, ERR_USAGE, "page size %d: it must be a multiple of %d, at most 1024",
@@ -46,9 +47,8 @@ static int check_options(const struct engine_options *o, struct err *err)
 
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
 {
-	const struct model_config *c = &e->model->config;
-	struct k_kv shape = { .page_size = page_size, .n_layers = c->n_layers,
-						  .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim };
+	struct k_kv shape = { .page_size = page_size, .n_layers = e->info.n_layers,
+						  .n_kv_heads = e->info.n_kv_heads, .head_dim = e->info.head_dim };
 	const enum prefix_policy policy = e->prefix.policy;
 	const bool on = e->prefix.on;
 
@@ -76,109 +76,6 @@ void engine_close_pages(struct engine *e)
 	e->prefix.policy = policy;
 }
 
-/* The tokenizer is made of one piece: it is opened beside the weights, by a thread of its own. */
-struct tokenizer_opening {
-	struct tokenizer **out;
-	const struct gguf *g;
-	struct err err;
-};
-
-static void *open_tokenizer(void *arg)
-{
-	struct tokenizer_opening *o = arg;
-
-	tokenizer_open(o->out, o->g, &o->err);
-	return NULL;
-}
-
-/* Kernels and weights of the open file. */
-static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
-						int32_t *ctx, struct err *err)
-{
-	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
-	char backend[32];
-	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (o->packed_cache && !strcmp(o->packed_cache, "on"))
-		m.cache = WEIGHTS_CACHE_ON;
-	else if (!o->packed_cache || !strcmp(o->packed_cache, "off"))
-		m.cache = WEIGHTS_CACHE_OFF;
-	snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
-	if (k_open(&e->kernels, backend, o->isa, threads < 1 ? 1 : threads, err) ||
-		(o->cuda_mode && k_set_mode(e->kernels, o->cuda_mode, err)))
-		return -1;
-	return model_open(&e->model, g, e->kernels, &m, ctx, err);
-}
-
-static int open_parts_of_model(struct engine *e, const struct engine_options *o, const struct gguf *g,
-							   int32_t *ctx, struct err *err)
-{
-	struct tokenizer_opening t = { .out = &e->tokenizer, .g = g };
-	struct err own = { 0 };
-	pthread_t thread;
-	bool beside = !pthread_create(&thread, NULL, open_tokenizer, &t);
-	int failed;
-
-	if (!beside)
-		open_tokenizer(&t);
-	failed = open_weights(e, o, g, ctx, &own);
-	if (beside)
-		pthread_join(thread, NULL);
-	if (t.err.code) /* it is what was asked for first */
-		return err_set(err, t.err.code, "%s", t.err.text);
-	return failed ? err_set(err, own.code, "%s", own.text) : 0;
-}
-
-static int open_model(struct engine *e, const struct engine_options *o, struct err *err)
-{
-	struct gguf *g = NULL;
-	int32_t ctx = o->ctx, known = 0;
-	int failed;
-
-	if (gguf_open(&g, o->model, err))
-		return -1;
-	failed = open_parts_of_model(e, o, g, &ctx, err);
-	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
-		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
-						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
-	if (!failed)
-		failed = gguf_unchanged(g, err);
-	if (!failed) {
-		e->info.chat = template_of(g, &known);
-		e->info.chat_known = known;
-		e->info.model_bytes = gguf_file_bytes(g);
-		e->info.default_system = e->default_system = template_system(g);
-		e->info.ctx = ctx;
-	}
-	gguf_close(g);
-	return failed ? -1 : 0;
-}
-
-static void fill_info(struct engine *e, const struct engine_options *o)
-{
-	const struct model_config *c = &e->model->config;
-	struct engine_info *i = &e->info;
-
-	snprintf(i->name, sizeof i->name, "%s", e->model->name);
-	i->backend = k_backend_name(e->kernels);
-	i->isa = k_isa_name(e->kernels);
-	i->device = k_device_name(e->kernels);
-	i->fallback = k_fallback(e->kernels);
-	i->threads = k_n_threads(e->kernels);
-	i->n_layers = c->n_layers;
-	i->n_heads = c->n_heads;
-	i->n_kv_heads = c->n_kv_heads;
-	i->head_dim = c->head_dim;
-	i->dim = c->dim;
-	i->vocab = c->vocab;
-	i->slots = o->slots;
-	i->weight_bytes = e->model->weight_bytes;
-	i->from_packed_cache = e->model->weights.from_cache;
-	if (o->measure)
-		engine_roof_read(e);
-	i->read_bandwidth = e->measure.roof.best;
-}
-
 static int32_t default_pages(const struct engine_options *o, int32_t ctx)
 {
 	int64_t longest = (ctx + o->page_size - 1) / o->page_size;
@@ -202,7 +99,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 
 	e->prefix.on = o->prefix_cache;
 	if (engine_open_pages(e, o->page_size, default_pages(o, e->info.ctx), err) ||
-		stream_open(&e->stream, tokenizer_n_vocab(e->tokenizer), vocab_text, e->tokenizer, err) ||
+		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
 		sched_open(&e->sched, &e->kv, &e->prefix, &e->stream, o->slots, max_blocks, err))
 		return -1;
 	max_out = o->slots * (1 + DRAFT_MAX);
@@ -220,14 +117,7 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->draft.branch_stride = max_blocks + DRAFT_MAX;
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
-	if (sampler_open(&e->sampler, e->info.vocab, err))
-		return -1;
-	/* on a CPU for the largest budget that may be set later: only what is used of it costs memory */
-	return forward_open(&e->forward, e->model, &e->kv.store,
-						(struct forward_sizes){ .rows = k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
-												.out = max_out, .observed = o->slots, .also = ENGINE_ALSO,
-												.ctx = e->info.ctx, .asks = true },
-						err);
+	return e->compute->open_steps(e, o, max_out, err);
 }
 
 static int open_hooks(struct engine *e, struct err *err)
@@ -275,11 +165,9 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
 	e->draft.rejection = o->rejection;
 	e->measure.counted = o->counted_cost;
-	e->model_path = strdup(o->model);
-	if (!e->model_path)
-		err_set(err, ERR_MEMORY, "no memory for the engine");
-	else if (!open_model(e, o, err)) {
-		fill_info(e, o);
+	e->info.slots = o->slots;
+	e->compute = o->given ? &compute_given : &compute_model;
+	if (!e->compute->open(e, o, err)) {
 		if (o->abandon && atomic_load(o->abandon))
 			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
 		else if (!open_parts(e, o, err) && !open_hooks(e, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
@@ -311,23 +199,15 @@ void engine_close(struct engine *e)
 	}
 	engine_close_draft(e); /* it may have memory of the kernels */
 	sched_close(&e->sched);
-	engine_close_pages(e);
-	forward_close(&e->forward);
-	sampler_close(e->sampler);
 	stream_close(&e->stream);
-	model_close(e->look.model);
-	k_close(e->look.kernels);
-	model_close(e->model);
-	k_close(e->kernels);
-	tokenizer_close(e->tokenizer);
+	engine_close_pages(e);
+	e->compute->close(e);
 	free(e->plan.item);
 	free(e->draft.jobs);
 	free(e->draft.seen);
 	free(e->draft.branch);
 	free(e->draft.seen_row);
 	free(e->draft.seen_top);
-	free(e->default_system);
-	free(e->model_path);
 	free(e->model_sha256);
 	free(e);
 }

@@ -22,8 +22,18 @@
 
 struct engine;
 
+/* In place of a model: the tokens that it would draw are known, and nothing is computed. */
+struct engine_given {
+	void *arg;
+	/* The token that the request has next. False: none is known; it is asked again in the next step. */
+	bool (*next)(void *arg, int64_t request, int32_t *id);
+	/* Behind a token: -1, or why the request ends there (enum ev_code_finish). */
+	int (*end)(void *arg, int64_t request);
+};
+
 struct engine_options {
 	const char *model;   /* path of a GGUF file */
+	const struct engine_given *given; /* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
 	const char *backend; /* "cpu", "ref", "cuda" or "auto": see k_open() */
 	int32_t device;        /* which GPU, if it is to be one */
 	const char *cuda_mode; /* NULL: a device's own choice; see k_set_mode() */

@@ -102,7 +102,7 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	ops = draft_find(spec);
 	if (ops && ops->weighed && engine_need_cost(e, err))
 		return -1;
-	if (draft_open(spec, &e->draft.env, &ops, &drafter, err))
+	if (draft_open(spec, e->model ? &e->draft.env : NULL, &ops, &drafter, err))
 		return -1;
 	engine_close_draft(e);
 	e->draft.ops = ops;
@@ -244,8 +244,10 @@ static int32_t judge_by_race(struct engine *e, const struct plan_item *item, int
 		if (t->parent[i] != node)
 			continue;
 		told[i] = true;
-		sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
-		would_reject(e, item, i, &w, &v);
+		if (e->sampler) {
+			sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
+			would_reject(e, item, i, &w, &v);
+		}
 		if (t->id[i] == e->drawn.id) {
 			kept = i;
 			best = v;
@@ -337,7 +339,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 		s->n_kept = s->n_rows - 1;
 		s->top = top;
 		for (int32_t i = 0; i <= item->n_drafts; i++)
-			top[i] = e->forward.stats[item->out + i].argmax;
+			top[i] = e->stats[item->out + i].argmax;
 	}
 	e->draft.n_seen_rows += s->n_rows;
 	e->draft.n_seen++;

@@ -97,7 +97,7 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 										  (size_t)s->n_candidates * sizeof s->candidate[0] };
 		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
 	}
-	t->is_end = tokenizer_is_end(e->tokenizer, id);
+	t->is_end = engine_is_end(e, id);
 	stream_emit(&e->stream, &ev);
 }
 
@@ -118,7 +118,7 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->drafter = text(t->by ? t->by : e->draft.ops->name);
 	d->id = t->id[node];
 	d->depth = draft_depth(t, node);
-	d->top = e->forward.stats[item->out + 1 + node].argmax;
+	d->top = e->stats[item->out + 1 + node].argmax;
 	d->rule = e->draft.rejection ? EV_RULE_rejection : EV_RULE_race;
 	d->verdict = verdict;
 	d->q = (double)t->q[node];

@@ -25,6 +25,8 @@ enum {
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
+struct engine_compute;
+
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
 	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part of what a step costs */
@@ -81,6 +83,8 @@ struct engine_looking {
 struct engine {
 	/* the run: what every step needs */
 	struct engine_info info;
+	const struct engine_compute *compute;
+	const struct engine_given *given; /* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
 	struct model *model;
@@ -89,6 +93,7 @@ struct engine {
 	struct sched sched;
 	struct forward forward;
 	struct sampler *sampler;
+	struct k_logit_stats *stats; /* [outputs] of the step that runs */
 	struct stream stream;
 	struct plan plan;
 	struct sample_result drawn;
@@ -111,6 +116,11 @@ struct engine {
 	int n_hooks;
 };
 
+static inline bool engine_is_end(const struct engine *e, int32_t id)
+{
+	return e->tokenizer && tokenizer_is_end(e->tokenizer, id);
+}
+
 /* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e, h->state); */
 #define for_hooks(e, h, fn)                                                                        \
 	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
@@ -122,14 +132,6 @@ void engine_tell_batch(struct engine *e);
 void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source);
-/* engine_draw.c: what the draws of an item's rows will want, before the kernels run; behind them the rows
- * that they want whole; the draw of output `out`, of the token at `pos`, to e->drawn; the logit of a given
- * token. */
-void engine_ask(struct engine *e, const struct plan_item *item);
-int engine_fetch_rows(struct engine *e, struct err *err);
-void engine_draw(struct engine *e, const struct request *r, int32_t pos, int32_t out);
-float engine_given_logit(const struct engine *e, int32_t out, int32_t id);
-
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
 /* It ends: what it computed is offered to the prefix cache, and its owner is told. */

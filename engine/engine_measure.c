@@ -22,6 +22,8 @@ int engine_need_cost(struct engine *e, struct err *err)
 {
 	if (e->measure.cost.n)
 		return 0;
+	if (!e->model)
+		return err_set(err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
 	if (e->measure.counted)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
 	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err))

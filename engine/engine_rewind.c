@@ -57,7 +57,7 @@ static void force(struct engine *e, struct request *r, int32_t id)
 	ev.u.token.pos = r->n_ids - 1;
 	ev.u.token.id = id;
 	ev.u.token.source = EV_SOURCE_forced;
-	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, id);
+	ev.u.token.is_end = engine_is_end(e, id);
 	stream_emit(&e->stream, &ev);
 	engine_end_if_due(e, r);
 }

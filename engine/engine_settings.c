@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/compute.h"
 #include "engine/engine_impl.h"
 
 struct setting {
@@ -48,7 +49,7 @@ static int set_budget(struct engine *e, const char *v, struct err *err)
 	int32_t rows;
 
 	if (parse("budget", v, e->info.slots, ENGINE_MAX_BUDGET, &rows, err) ||
-		forward_grow(&e->forward, rows, err))
+		e->compute->grow(e, rows, err))
 		return -1;
 	e->sched.budget = rows;
 	return 0;
@@ -183,7 +184,7 @@ static int set_cuda_mode(struct engine *e, const char *v, struct err *err)
 }
 static void get_cuda_mode(const struct engine *e, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", *k_mode(e->kernels) ? k_mode(e->kernels) : "-");
+	snprintf(buf, cap, "%s", e->kernels && *k_mode(e->kernels) ? k_mode(e->kernels) : "-");
 }
 
 /* Pages that were computed otherwise are forgotten: exact means everything behind a row was. */
