@@ -1,5 +1,5 @@
-/* What if the recorded requests had met other settings? The engine's own scheduler, cache and drafter run over
- * them again without the model: their tokens are in the log, and logits are a function of the tokens, so other
+/* What if the recorded requests had met other settings? The engine itself runs them again without the model
+ * (engine_options.given): their tokens are in the log, and logits are a function of the tokens, so other
  * settings would have drawn the same ones. Hits, pages, steps, preemptions and recomputed tokens come out
  * exactly; time is predicted from the recorded cost of steps.
  *

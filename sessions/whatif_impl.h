@@ -33,7 +33,7 @@ struct script { /* one request */
 	bool refused;
 	struct act *act;
 	int32_t n_acts, cap_acts, at; /* at: the next act */
-	int64_t now;				  /* its number in the run; 0: not open */
+	int64_t now;				  /* its number in the run */
 	bool running;				  /* it has a slot */
 	bool overdrawn;				  /* it drew what the log does not have: its cancel is late */
 };
@@ -58,9 +58,13 @@ struct recorded {
 	int32_t n_cost, cap_cost;
 };
 
-/* Adds what one event says; of a run that tells steps. seen [n_requests + 1]: looked up before. */
+struct cost;
+
+/* Adds what one event says. seen [n_requests + 1]: looked up before. */
 struct counter {
 	struct whatif_counts *counts;
+	const struct cost *cost; /* by which steps take their time; NULL: measured */
+	double kv;               /* of the step that is open: see cost_row */
 	uint8_t *seen;
 	int64_t n_seen;
 };
@@ -78,6 +82,13 @@ void whatif_free(struct recorded *r);
 bool whatif_changes(const struct whatif_settings *asked, const struct change *c);
 /* The settings with what is not given as recorded. */
 struct whatif_settings whatif_whole(const struct recorded *r, const struct whatif_settings *s);
+
+/* whatif_run.c: by the tokens of the log, without the model; or on an engine that draws for itself. */
+int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,
+				 struct whatif_counts *out, struct err *e);
+int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked, const struct engine_options *o,
+						  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif_counts *out,
+						  struct err *e);
 
 /* whatif_cost.c: ns = a + b rows + c prompt rows + d kv, fitted to the recorded steps. */
 struct cost {

@@ -12,7 +12,6 @@ struct reading {
 	struct recorded *r;
 	struct counter counter;
 	struct moment now;
-	double kv; /* of the step that is open */
 	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
 	int64_t n_tokens;
 };
@@ -148,7 +147,7 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 	}
 }
 
-static void on_step(struct reading *g, const struct ev_step *s)
+static void on_step(struct reading *g, const struct ev_step *s, double kv)
 {
 	struct recorded *r = g->r;
 	struct cost_row *more = grow(g, r->cost, r->n_cost, &r->cap_cost, sizeof *more);
@@ -156,8 +155,7 @@ static void on_step(struct reading *g, const struct ev_step *s)
 	if (!more)
 		return;
 	r->cost = more;
-	r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, g->kv };
-	g->kv = 0;
+	r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -168,6 +166,7 @@ static void on_step(struct reading *g, const struct ev_step *s)
 
 static void on_event(struct reading *g, const struct event *ev)
 {
+	const double kv = g->counter.kv;
 	struct script *s;
 
 	whatif_count(&g->counter, ev);
@@ -180,7 +179,6 @@ static void on_event(struct reading *g, const struct event *ev)
 		break;
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
-	case EV_batch: g->kv += (double)ev->u.batch.pos + (double)ev->u.batch.rows; break;
 	case EV_token:
 		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
 		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,
@@ -197,7 +195,7 @@ static void on_event(struct reading *g, const struct event *ev)
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
 		break;
-	case EV_step: on_step(g, &ev->u.step); break;
+	case EV_step: on_step(g, &ev->u.step, kv); break;
 	default: break;
 	}
 }
@@ -342,6 +340,7 @@ void whatif_count(struct counter *c, const struct event *ev)
 		n->copies += ev->u.page.action == EV_PAGE_copy;
 		break;
 	case EV_preempt: n->preemptions++; break;
+	case EV_batch: c->kv += (double)ev->u.batch.pos + (double)ev->u.batch.rows; break;
 	case EV_step:
 		n->steps++;
 		n->prefill_rows += count_of(ev->u.step.prefill_rows);
@@ -350,7 +349,9 @@ void whatif_count(struct counter *c, const struct event *ev)
 		n->accepted += count_of(ev->u.step.accepted);
 		if (count_of(ev->u.step.pages_used) > n->peak_pages)
 			n->peak_pages = count_of(ev->u.step.pages_used);
-		n->seconds += (double)count_of(ev->u.step.ns) / 1e9;
+		n->seconds += (c->cost ? cost_of(c->cost, (double)ev->u.step.rows, (double)ev->u.step.prefill_rows, c->kv)
+							   : (double)count_of(ev->u.step.ns)) / 1e9;
+		c->kv = 0;
 		break;
 	default: break;
 	}
