@@ -1,6 +1,7 @@
 /* why preempt, why wait: the scheduler. See why.h. */
 #include <stdio.h>
 
+#include "engine/sched/policy.h"
 #include "sessions/why_impl.h"
 
 static double ms(int64_t ns)
@@ -9,14 +10,17 @@ static double ms(int64_t ns)
 }
 
 /* The scheduler's policy when event `seq` came; that of a log which does not say. */
-static const char *policy_at(struct why *w, int64_t seq, char out[16])
+static const char *policy_at(struct why *w, int64_t seq, char out[24])
 {
 	sqlite3_stmt *s = why_query(w, "SELECT value FROM setting WHERE name = 'policy' AND seq < ?1 ORDER BY seq"
 								   " DESC LIMIT 1", 1, seq, 0, 0, 0);
 
-	snprintf(out, 16, "fcfs");
+	snprintf(out, 24, "fcfs");
 	if (why_row(w, &s)) {
-		snprintf(out, 16, "%s", (const char *)sqlite3_column_text(s, 0));
+		const char *name = (const char *)sqlite3_column_text(s, 0);
+		const struct sched_policy *known = name ? sched_policy_find(name, NULL) : NULL;
+
+		snprintf(out, 24, "%s", known ? known->name : "of no known name"); /* a foreign file may say anything */
 		why_done(&s);
 	}
 	return out;
@@ -59,7 +63,7 @@ void why_preempt(struct why *w)
 											  " WHERE seq <= ?9 ORDER BY seq DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 	int64_t seq, request, pages, tokens, favour, step;
-	char policy[16];
+	char policy[24];
 
 	if (!why_row(w, &s)) {
 		if (w->at.given)
@@ -131,7 +135,7 @@ static bool read_wait(struct why *w, struct wait *t)
 /* Who overtook it, and whom it overtook. */
 static void say_policy(struct why *w, const struct wait *t)
 {
-	char policy[16];
+	char policy[24];
 	int64_t later = why_int(w, 0, "SELECT count(DISTINCT a.request) FROM admit a JOIN request r ON r.request ="
 								  " a.request WHERE r.seq > ?1 AND a.seq < ?2", 2, t->arrived_seq, t->admit_seq, 0);
 	int64_t earlier = why_int(w, 0, "SELECT count(*) FROM request r WHERE r.seq < ?1 AND NOT EXISTS (SELECT 1 FROM"
