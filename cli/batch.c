@@ -142,11 +142,11 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 		.kind = EV_REQUEST_KIND_run,
 		.ids = a->prompt,
 		.n_ids = (int32_t)a->n_prompt,
-		.max_tokens = b->c->max_tokens,
-		.params = b->c->params,
+		.max_tokens = b->c->answer.max_tokens,
+		.params = b->c->answer.params,
 		.sample = b->line - 1,
 		.text = line,
-		.stop = b->c->stop[0] ? b->c->stop : NULL,
+		.stop = setting_stops(&b->c->answer.stop),
 	};
 	a->line = b->line;
 	int64_t request = engine_submit(engine, &q, e);
@@ -206,13 +206,13 @@ static void give_up(struct batch *b, struct engine *engine)
 	engine_step(engine, NULL);
 }
 
-int batch_run(const struct cli *c, const atomic_bool *interrupted, struct err *e)
+int batch_run(const struct cli *c, const char *path, const atomic_bool *interrupted, struct err *e)
 {
 	struct batch b = {.c = c};
 	struct session s = {0};
 	char *data = NULL;
 	size_t size = 0;
-	if (in_read(strcmp(c->batch, "-") ? c->batch : NULL, &data, &size, e) ||
+	if (in_read(strcmp(path, "-") ? path : NULL, &data, &size, e) ||
 		cli_open(&s, c, on_event, &b, e))
 		goto out;
 	prompt_note_template(c, s.engine);

@@ -36,11 +36,11 @@ static void print_json(const struct bench_search *r)
 	printf("]}\n");
 }
 
-int bench_search(const struct cli *c, const struct engine_options *o, void (*tell)(void *arg, const char *what),
+int bench_search(const struct cli *c, const char *list, const struct engine_options *o, void (*tell)(void *arg, const char *what),
 				 struct err *e)
 {
 	struct bench_search r;
-	int status = bench_search_run(o, c->search, tell, NULL, &r, e);
+	int status = bench_search_run(o, list, tell, NULL, &r, e);
 
 	if (tell)
 		fprintf(stderr, "\r\033[K");

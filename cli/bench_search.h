@@ -4,7 +4,8 @@
 
 #include "cli/cli.h"
 
-int bench_search(const struct cli *c, const struct engine_options *o, void (*tell)(void *arg, const char *what),
+/* list: methods joined by +, or "": all of them. */
+int bench_search(const struct cli *c, const char *list, const struct engine_options *o, void (*tell)(void *arg, const char *what),
 				 struct err *e);
 
 #endif

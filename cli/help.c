@@ -35,15 +35,11 @@ static void print_wrapped(const char *text, int at, int indent)
 	putchar('\n');
 }
 
-static void print_option(const struct option *o)
+static void print_row(const char *left, const char *doc)
 {
 	enum { DOC = 27 };
-	char left[64], doc[256], value[64];
-	int n =
-		snprintf(left, sizeof left, "  --%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-	option_default(o, value, sizeof value);
-	snprintf(doc, sizeof doc, "%s%s%s%s", o->doc, *value ? " (" : "", value, *value ? ")" : "");
-	printf("%s", left);
+	int n = printf("  --%s", left);
+
 	if (n + 2 > DOC)
 		printf("\n%*s", DOC, "");
 	else
@@ -51,23 +47,70 @@ static void print_option(const struct option *o)
 	print_wrapped(doc, DOC, DOC);
 }
 
-static void print_options(unsigned bits)
+/* "top-k K", or with another name "greedy". Returns buf. */
+static const char *option_words(const char *name, const struct setting *s, const char *value, char *buf, size_t cap)
 {
-	const char *group = "";
-	for (const struct option *o = options; o->name; o++) {
-		if (o->hidden || !(o->verbs & bits))
+	char arg[64];
+
+	setting_arg(s, arg, sizeof arg);
+	snprintf(buf, cap, "%s%s%s", name, *arg && !value ? " " : "", value ? "" : arg);
+	return buf;
+}
+
+static void print_option(const struct option *o)
+{
+	char left[96], doc[512];
+
+	print_row(option_words(o->s->name, o->s, NULL, left, sizeof left), setting_doc(o->s, o->base, doc, sizeof doc));
+	for (const struct option_alias *a = option_aliases; a->name; a++) {
+		if (strcmp(a->setting, o->s->name) != 0)
 			continue;
-		if (strcmp(group, o->group))
-			printf("\n%s\n", o->group);
-		group = o->group;
-		print_option(o);
+		snprintf(doc, sizeof doc, "the same as --%s%s%s", a->setting, a->value ? " " : "", a->value ? a->value : "");
+		print_row(option_words(a->name, o->s, a->value, left, sizeof left), doc);
 	}
+}
+
+static bool is_taken(const struct option *o, const struct verb *v)
+{
+	if (v)
+		return option_taken(o, v);
+	for (const struct verb *const *at = verbs; *at; at++)
+		if (option_taken(o, *at))
+			return true;
+	return false;
+}
+
+/* Calls back with each option that v takes (NULL: any verb), group by group, in the order in which groups first come. */
+static void each_option(const struct verb *v, void (*tell)(const struct option *o, bool first))
+{
+	struct option o, p;
+	struct cli c;
+
+	cli_init(&c);
+	for (int i = 0; option_at(&c, i, &o); i++) {
+		bool seen = !o.s->group, first = true;
+
+		for (int j = 0; j < i && !seen && option_at(&c, j, &p); j++)
+			seen = p.s->group && !strcmp(p.s->group, o.s->group);
+		for (int j = i; !seen && option_at(&c, j, &p); j++)
+			if (p.s->group && !strcmp(p.s->group, o.s->group) && is_taken(&p, v)) {
+				tell(&p, first);
+				first = false;
+			}
+	}
+}
+
+static void print_grouped(const struct option *o, bool first)
+{
+	if (first)
+		printf("\n%s\n", o->s->group);
+	print_option(o);
 }
 
 static void print_program(void)
 {
 	printf("cutaway: chat with a language model and watch its insides.\n\nUsage\n");
-	for (const struct verb *v = verbs; v->name; v++)
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
 		printf("  cutaway %-9s %-9s  %s\n", v->name, v->operands, v->summary);
 	printf("\n");
 	print_wrapped(
@@ -75,7 +118,7 @@ static void print_program(void)
 		"`man cutaway` has it all.",
 		0, 0);
 	printf("\nExamples\n");
-	for (const struct verb *v = verbs; v->name; v++)
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
 		printf("  %s\n", v->example);
 	printf("\nExit status\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
@@ -92,7 +135,7 @@ void help_print(const struct verb *v)
 		   v->operands);
 	print_wrapped(v->doc, 0, 0);
 	printf("\nExample\n  %s\n", v->example);
-	print_options(v->bit);
+	each_option(v, print_grouped);
 }
 
 /* Text for troff: a leading dot or quote would be a request, a backslash and a dash mean something.
@@ -117,7 +160,7 @@ static void man_text(const char *text)
 static void man_verbs(void)
 {
 	printf(".SH COMMANDS\n");
-	for (const struct verb *v = verbs; v->name; v++) {
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
 		printf(".TP\n.B %s", v->name);
 		if (*v->operands)
 			printf(" \\fI%s\\fR", v->operands);
@@ -129,40 +172,48 @@ static void man_verbs(void)
 	}
 }
 
-static void man_option(const struct option *o)
+/* When it may change, and within what. */
+static void man_facts(const struct setting *s)
 {
-	char value[64];
+	const char *unit = s->unit ? s->unit : "";
+
+	if (s->type == SETTING_INT || s->type == SETTING_FLOAT)
+		printf(" From %.10g to %.10g%s%s.", s->low, s->high, *unit ? " " : "", unit);
+	if (s->when >= SETTING_IDLE)
+		printf(" In a chat it may change %s, with /%s.", s->when == SETTING_ANY ? "at any time" : "while nothing runs",
+			   s->name);
+}
+
+static void man_option(const struct option *o, bool first)
+{
+	char words[96], doc[512];
+
+	if (first)
+		printf(".SS %s\n", o->s->group);
 	printf(".TP\n\\fB\\-\\-");
-	man_text(o->name);
-	printf("\\fR");
-	if (o->arg) {
-		printf(" \\fI");
-		man_text(o->arg);
-		printf("\\fR");
-	}
-	printf("\n");
-	man_text(o->doc);
-	if (*option_default(o, value, sizeof value)) {
-		printf(" (default: ");
-		man_text(value);
-		printf(")");
-	}
-	printf(".\nCommands:");
-	if (o->verbs == VERB_ALL)
-		printf(" all");
-	for (const struct verb *v = verbs; v->name && o->verbs != VERB_ALL; v++)
-		if (o->verbs & v->bit)
+	man_text(option_words(o->s->name, o->s, NULL, words, sizeof words));
+	for (const struct option_alias *a = option_aliases; a->name; a++)
+		if (!strcmp(a->setting, o->s->name)) {
+			printf("\\fR, \\fB\\-\\-");
+			man_text(option_words(a->name, o->s, a->value, words, sizeof words));
+		}
+	printf("\\fR\n");
+	man_text(setting_doc(o->s, o->base, doc, sizeof doc));
+	printf(".");
+	man_facts(o->s);
+	printf("\nCommands:");
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
+		if (option_taken(o, v))
 			printf(" %s", v->name);
 	printf(".\n");
 }
 
 void help_man(void)
 {
-	const char *group = "";
 	printf(".TH CUTAWAY 1 \"\" \"cutaway %s\" \"User Commands\"\n", CUTAWAY_VERSION);
 	printf(".SH NAME\ncutaway \\- chat with a language model and watch its insides\n");
 	printf(".SH SYNOPSIS\n");
-	for (const struct verb *v = verbs; v->name; v++)
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
 		printf(".B cutaway %s\n[\\fIOPTION\\fR]... %s\n.br\n", v->name, v->operands);
 	printf(".SH DESCRIPTION\n"
 		   "A terminal program that runs a real language model, shows what happens inside while it "
@@ -172,14 +223,7 @@ void help_man(void)
 		   "\\fB\\-\\-name value\\fR or \\fB\\-\\-name=value\\fR; \\fB\\-\\-\\fR ends them.\n");
 	man_verbs();
 	printf(".SH OPTIONS\n");
-	for (const struct option *o = options; o->name; o++) {
-		if (o->hidden)
-			continue;
-		if (strcmp(group, o->group))
-			printf(".SS %s\n", o->group);
-		group = o->group;
-		man_option(o);
-	}
+	each_option(NULL, man_option);
 	printf(".SH \"EXIT STATUS\"\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf(".TP\n.B %d\n%s\n", x->code, x->doc);
@@ -201,24 +245,58 @@ void help_man(void)
 		"version 3 or later.\n");
 }
 
-static void completion_words(unsigned bits)
+static void completion_words(const struct verb *v)
 {
-	for (const struct option *o = options; o->name; o++)
-		if (!o->hidden && (o->verbs & bits))
-			printf(" --%s", o->name);
+	struct option o;
+	struct cli c;
+
+	cli_init(&c);
+	for (int i = 0; option_at(&c, i, &o); i++) {
+		if (!o.s->group || !option_taken(&o, v))
+			continue;
+		printf(" --%s", o.s->name);
+		for (const struct option_alias *a = option_aliases; a->name; a++)
+			if (!strcmp(a->setting, o.s->name))
+				printf(" --%s", a->name);
+	}
 }
 
-/* Words between blanks or bars; NULL: names of files. */
+/* Words between blanks; NULL: names of files. */
 static void complete_with(const char *words)
 {
-	if (!words) {
+	if (words)
+		printf("\t\tmapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")\n", words);
+	else
 		printf("\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n\t\tcompopt -o filenames\n");
-		return;
-	}
-	printf("\t\tmapfile -t COMPREPLY < <(compgen -W '");
-	for (; *words; words++)
-		putchar(*words == '|' ? ' ' : *words);
-	printf("' -- \"$word\")\n");
+}
+
+/* What may follow an option. */
+static void completion_values(const struct setting *s)
+{
+	char words[400];
+	size_t n = 0;
+
+	printf("\t--%s", s->name);
+	for (const struct option_alias *a = option_aliases; a->name; a++)
+		if (!a->value && !strcmp(a->setting, s->name))
+			printf(" | --%s", a->name);
+	printf("%s)\n", strcmp(s->name, "out") ? "" : " | -o");
+	for (int i = 0; setting_word(s, i) && n < sizeof words; i++)
+		n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", i ? " " : "", setting_word(s, i));
+	if (n || s->type == SETTING_FILE)
+		complete_with(n ? words : NULL);
+	printf("\t\treturn\n\t\t;;\n");
+}
+
+static void completion_options(void)
+{
+	struct option o;
+	struct cli c;
+
+	cli_init(&c);
+	for (int i = 0; option_at(&c, i, &o); i++)
+		if (o.s->group && o.s->type != SETTING_FLAG)
+			completion_values(o.s);
 }
 
 void help_completion(void)
@@ -228,34 +306,25 @@ void help_completion(void)
 		   "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb= w\n"
 		   "\tCOMPREPLY=()\n"
 		   "\tfor w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $w in\n\t\t");
-	for (const struct verb *v = verbs; v->name; v++)
-		printf("%s%s", v == verbs ? "" : " | ", v->name);
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
+		printf("%s%s", v == verbs[0] ? "" : " | ", v->name);
 	printf(")\n\t\t\tverb=$w\n\t\t\tbreak\n\t\t\t;;\n\t\tesac\n\tdone\n\tcase $before in\n");
-	for (const struct option *o = options; o->name; o++) {
-		if (!o->arg || o->hidden)
-			continue;
-		printf("\t--%s%s)\n", o->name, strcmp(o->name, "out") ? "" : " | -o");
-		if (o->type == OPTION_FILE)
-			complete_with(NULL);
-		if (o->type == OPTION_CHOICE)
-			complete_with(o->arg);
-		printf("\t\treturn\n\t\t;;\n");
-	}
+	completion_options();
 	printf("\tesac\n\tlocal options\n\tcase $verb in\n");
-	for (const struct verb *v = verbs; v->name; v++) {
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
 		printf("\t%s) options='", v->name);
-		completion_words(v->bit);
+		completion_words(v);
 		printf("' ;;\n");
 	}
 	printf("\t*) options='");
-	for (const struct verb *v = verbs; v->name; v++)
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++)
 		printf(" %s", v->name);
-	completion_words(verbs[0].bit);
+	completion_words(verbs[0]);
 	printf("' ;;\n\tesac\n"
 		   "\tif [[ $word == -* || -z $verb ]]; then\n"
 		   "\t\tmapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
 		   "\t\treturn\n\tfi\n\tcase $verb in\n");
-	for (const struct verb *v = verbs; v->name; v++) {
+	for (const struct verb *const *at = verbs, *v; (v = *at); at++) {
 		if (!v->completes)
 			continue;
 		printf("\t%s)\n", v->name);

@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 		help_completion();
 	else
 		c.verb->run(&c, &e);
+	cli_free(&c);
 	out_flush(&e);
 	if (e.text[0])
 		out_complain("%s", e.text);

@@ -29,7 +29,7 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 {
 	const struct engine_info *info = engine_info(engine);
 	const struct tokenizer *t = engine_tokenizer(engine);
-	const char *system = c->system ? c->system : info->default_system;
+	const char *system = answer_system(&c->answer, info->default_system);
 	size_t cap = 0;
 	*ids = NULL;
 	*n = 0;
@@ -69,6 +69,6 @@ char *prompt_answer(const struct cli *c, const struct tokenizer *t, const int32_
 		memcpy(text + used, b.data, b.size);
 		used += b.size;
 	}
-	*size = text ? prompt_find_stop(c->stop, text, used) : 0;
+	*size = text ? prompt_find_stop(setting_stops(&c->answer.stop), text, used) : 0;
 	return text;
 }

@@ -13,27 +13,27 @@
 #include "engine/search.h"
 #include "sessions/score_command.h"
 
-bool run_search_wanted(const struct cli *c)
+bool run_search_wanted(const struct run_options *r)
 {
-	return c->best_of || c->beam || c->mcts;
+	return r->best_of || r->beam || r->mcts;
 }
 
-static int method_of(const struct cli *c, char *out, size_t cap, struct err *e)
+static int method_of(const struct run_options *r, char *out, size_t cap, struct err *e)
 {
-	if (!!c->best_of + !!c->beam + !!c->mcts > 1)
+	if (!!r->best_of + !!r->beam + !!r->mcts > 1)
 		return err_set(e, ERR_USAGE, "--best-of, --beam and --mcts exclude each other");
-	if (c->best_of)
-		snprintf(out, cap, "best:%s", c->best_of);
-	else if (c->beam)
-		snprintf(out, cap, "beam:%s", c->beam);
+	if (r->best_of)
+		snprintf(out, cap, "best:%s", r->best_of);
+	else if (r->beam)
+		snprintf(out, cap, "beam:%s", r->beam);
 	else
-		snprintf(out, cap, "mcts:%s", c->mcts);
+		snprintf(out, cap, "mcts:%s", r->mcts);
 	return 0;
 }
 
-void run_search_slots(struct cli *c)
+void run_search_slots(const struct run_options *r, struct cli *c)
 {
-	const char *width = c->beam ? c->beam : c->best_of;
+	const char *width = r->beam ? r->beam : r->best_of;
 	long n = width ? strtol(width, NULL, 10) : 0;
 
 	if (!cli_given(c, "slots") && n > c->engine.slots && n <= 64)
@@ -119,29 +119,29 @@ static int print(const struct cli *c, struct engine *engine, const struct search
 	return c->json ? print_json(c, engine_tokenizer(engine), v, e) : print_best(c, engine_tokenizer(engine), v, e);
 }
 
-int run_search(const struct cli *c, struct engine *engine, const struct engine_request *q,
+int run_search(const struct cli *c, const struct run_options *r, struct engine *engine, const struct engine_request *q,
 			   const atomic_bool *interrupted, struct err *e)
 {
-	struct score_command judge = { .command = c->score };
+	struct score_command judge = { .command = r->score };
 	struct search_options o = { 0 };
 	struct search_view v = { 0 };
 	char method[80];
 	int64_t search, from = engine_steps(engine);
 	int result = -1;
 
-	if (method_of(c, method, sizeof method, e))
+	if (method_of(r, method, sizeof method, e))
 		return -1;
 	o.method = method;
-	if (c->score) {
+	if (r->score) {
 		o.score = score_command;
 		o.arg = &judge;
-		o.judge = c->score;
+		o.judge = r->score;
 	}
 	search = engine_search(engine, &o, q, e);
 	if (search < 0)
 		return -1;
 	if (!run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
-		tell(method, c->score != NULL, &v, engine_steps(engine) - from);
+		tell(method, r->score != NULL, &v, engine_steps(engine) - from);
 		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s", v.n_answers ? "" : " before there was an answer") : 0;
 	}
 	engine_search_close(engine, search);

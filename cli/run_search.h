@@ -6,11 +6,16 @@
 
 #include "cli/cli.h"
 
-bool run_search_wanted(const struct cli *c);
+struct run_options { /* what run alone is asked */
+	const char *batch; /* a file of prompts */
+	const char *best_of, *beam, *mcts, *score; /* searches, and the command that scores answers */
+};
+
+bool run_search_wanted(const struct run_options *r);
 /* Room for the branches of a beam, if no number of slots was said. */
-void run_search_slots(struct cli *c);
+void run_search_slots(const struct run_options *r, struct cli *c);
 /* Prints the best answer, with --json all of them; what the search did goes to standard error. */
-int run_search(const struct cli *c, struct engine *engine, const struct engine_request *q,
+int run_search(const struct cli *c, const struct run_options *r, struct engine *engine, const struct engine_request *q,
 			   const atomic_bool *interrupted, struct err *e);
 
 #endif

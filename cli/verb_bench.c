@@ -16,6 +16,25 @@
 #include "sessions/profile.h"
 #include "sessions/roofline.h"
 
+static struct bench_said {
+	const char *only, *search, *svg;
+	bool roofline, profile, turns;
+} said;
+
+static const struct setting bench_own[] = {
+	OWN(TEXT, bench_said, only, .name = "only", .group = "Output", .arg = "NAME", .doc = "measure this figure alone"),
+	OWN(TEXT, bench_said, search, .name = "search", .group = "Output", .arg = "METHOD+METHOD", .bare = true,
+		.doc = "what searches cost and share: best:8+beam:4+mcts:32, or these; see docs/search.md"),
+	OWN(FLAG, bench_said, roofline, .name = "roofline", .group = "Output",
+		.doc = "draw each kernel stage against the limits of the machine"),
+	OWN(FLAG, bench_said, profile, .name = "profile", .group = "Output",
+		.doc = "print where a token's time goes, stage by stage"),
+	OWN(FLAG, bench_said, turns, .name = "turns", .group = "Output",
+		.doc = "with --only: one run for each line on standard input, its value on a line"),
+	OWN(FILE, bench_said, svg, .name = "svg", .group = "Output", .arg = "FILE", .doc = "write that picture as SVG"),
+	{ 0 },
+};
+
 static void tell(void *arg, const char *what)
 {
 	(void)arg;
@@ -90,14 +109,14 @@ static int draw_roofline(const struct cli *c, const struct bench_report *r, stru
 {
 	struct roofline plot;
 	roofline_of(&plot, r);
-	if (c->roofline) {
+	if (said.roofline) {
 		putchar('\n');
 		roofline_print(&plot, c->ascii, stdout);
 	}
-	if (!c->svg)
+	if (!said.svg)
 		return 0;
 	struct whole_file f;
-	if (whole_file_open(&f, c->svg, e))
+	if (whole_file_open(&f, said.svg, e))
 		return -1;
 	roofline_svg(&plot, f.out);
 	return whole_file_close(&f, 0, e);
@@ -114,13 +133,13 @@ static bool has_stages(const struct bench_report *r)
 
 static int check_options(const struct cli *c, struct err *e)
 {
-	if (c->only && !bench_knows(c->only))
-		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", c->only);
-	if (c->json && (c->roofline || c->profile))
+	if (said.only && !bench_knows(said.only))
+		return err_set(e, ERR_USAGE, "bench has no figure \"%s\"", said.only);
+	if (c->json && (said.roofline || said.profile))
 		return err_set(e, ERR_USAGE, "--json goes with neither --roofline (see --svg) nor --profile");
-	if (cli_given(c, "max-tokens") && (!cli_given(c, "spec") || !c->max_tokens))
+	if (cli_given(c, "max-tokens") && (!cli_given(c, "spec") || !c->answer.max_tokens))
 		return err_set(e, ERR_USAGE, "bench has --max-tokens N, from 1, for --spec alone");
-	if (c->turns && (!c->only || c->json || c->roofline || c->profile || c->svg))
+	if (said.turns && (!said.only || c->json || said.roofline || said.profile || said.svg))
 		return err_set(e, ERR_USAGE, "--turns needs --only NAME, and no other output");
 	return 0;
 }
@@ -145,7 +164,7 @@ static int measure(const struct cli *c, const struct engine_options *o, struct e
 {
 	struct bench_report r;
 	bool telling = isatty(STDERR_FILENO);
-	int status = bench_run(o, c->only, telling ? tell : NULL, NULL, &r, e);
+	int status = bench_run(o, said.only, telling ? tell : NULL, NULL, &r, e);
 	if (telling)
 		fprintf(stderr, "\r\033[K");
 	if (status)
@@ -154,14 +173,14 @@ static int measure(const struct cli *c, const struct engine_options *o, struct e
 		return -1;
 	if (!c->json)
 		print_table(&r);
-	if ((c->profile || c->roofline || c->svg) && !has_stages(&r))
+	if ((said.profile || said.roofline || said.svg) && !has_stages(&r))
 		return err_set(e, ERR_USAGE,
 					   "%s has no kernel stages to show; decode_tok_s, decode_1k_tok_s and "
 					   "prefill_tok_s have, where the context is long enough",
-					   c->only ? c->only : "bench");
-	if (c->profile)
+					   said.only ? said.only : "bench");
+	if (said.profile)
 		profile_print(&r, stdout);
-	return c->roofline || c->svg ? draw_roofline(c, &r, e) : 0;
+	return said.roofline || said.svg ? draw_roofline(c, &r, e) : 0;
 }
 
 /* ---- bench --spec ---- */
@@ -282,7 +301,7 @@ static int measure_spec(const struct cli *c, const struct engine_options *o, str
 
 	if (!r)
 		return err_set(e, ERR_MEMORY, "no memory for the bench");
-	status = bench_spec_run(o, c->engine.spec, cli_given(c, "max-tokens") ? c->max_tokens : BENCH_SPEC_TOKENS,
+	status = bench_spec_run(o, c->engine.spec, cli_given(c, "max-tokens") ? c->answer.max_tokens : BENCH_SPEC_TOKENS,
 							telling ? tell : NULL, NULL, r, e);
 	if (telling)
 		fprintf(stderr, "\r\033[K");
@@ -294,15 +313,30 @@ static int measure_spec(const struct cli *c, const struct engine_options *o, str
 	return status;
 }
 
-int verb_bench(const struct cli *c, struct err *e)
+static int bench_verb(const struct cli *c, struct err *e)
 {
 	struct engine_options o = c->engine;
 	char *path = NULL;
 	if (check_options(c, e) || model_find(c, &path, e))
 		return -1;
 	o.model = path;
-	int status = cli_given(c, "search") ? bench_search(c, &o, isatty(STDERR_FILENO) ? tell : NULL, e)
-				 : cli_given(c, "spec") ? measure_spec(c, &o, e) : c->turns ? bench_turns(&o, c->only, take_turn, NULL, e) : measure(c, &o, e);
+	int status = cli_given(c, "search") ? bench_search(c, said.search, &o, isatty(STDERR_FILENO) ? tell : NULL, e)
+				 : cli_given(c, "spec") ? measure_spec(c, &o, e) : said.turns ? bench_turns(&o, said.only, take_turn, NULL, e) : measure(c, &o, e);
 	free(path);
 	return status || out_flush(e) ? -1 : 0;
 }
+
+const struct verb verb_bench = {
+	.name = "bench",
+	.operands = "",
+	.summary = "speed against the limits of this machine",
+	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a few "
+		   "minutes at most.",
+	.example = "cutaway bench --json",
+	.takes = "Model|Kernels|Exactness|max-tokens|spec|json|ascii",
+	.min_operands = 0,
+	.max_operands = 0,
+	.run = bench_verb,
+	.own = bench_own,
+	.said = &said,
+};

@@ -59,7 +59,7 @@ static int clear(const char *folder, struct err *e)
 	return status;
 }
 
-int verb_cache(const struct cli *c, struct err *e)
+static int cache_verb(const struct cli *c, struct err *e)
 {
 	char *folder = NULL;
 	int status;
@@ -73,3 +73,19 @@ int verb_cache(const struct cli *c, struct err *e)
 	free(folder);
 	return out_flush(e) ? -1 : status;
 }
+
+const struct verb verb_cache = {
+	.name = "cache",
+	.operands = "[clear]",
+	.summary = "the packed weights that are kept for faster starts",
+	.doc = "Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
+		   "written by chat and run for a model whose packing takes longer than a second, or by "
+		   "--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
+		   "goes first. `cutaway cache clear` deletes them all.",
+	.example = "cutaway cache clear",
+	.takes = "",
+	.min_operands = 0,
+	.max_operands = 1,
+	.run = cache_verb,
+	.completes = "clear",
+};

@@ -14,6 +14,18 @@
 #include "kernels/kernels.h"
 #include "sessions/certify.h"
 
+static struct certify_said {
+	bool quick;
+	int32_t seconds; /* 0: as usual */
+} said;
+
+static const struct setting certify_own[] = {
+	OWN(FLAG, certify_said, quick, .name = "quick", .group = "Output", .doc = "a smaller proof, under half a minute"),
+	OWN(INT, certify_said, seconds, .name = "seconds", .group = "Output", .arg = "N", .high = 1 << 20, .unit = "seconds",
+		.doc = "begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
+	{ 0 },
+};
+
 enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
 struct report {
@@ -109,7 +121,7 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 	printf("coverage: %d axes, %d cases, %d of them mixed, %d of %d pairs of values, %lld tokens "
 		   "compared, seed %llu, %.0f s\n",
 		   s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible,
-		   (long long)s->n_tokens, (unsigned long long)c->params.seed, s->seconds);
+		   (long long)s->n_tokens, (unsigned long long)c->answer.params.seed, s->seconds);
 	print_left(s);
 	for (int i = 0; i < s->n_rules; i++)
 		printf("impossible: %d pairs: %s\n", s->rule[i].n_pairs, s->rule[i].text);
@@ -119,7 +131,7 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, %s texts)\n",
-		   (unsigned long long)s->hash, K_ARITH_VERSION, c->quick ? "quick" : "full");
+		   (unsigned long long)s->hash, K_ARITH_VERSION, said.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -176,12 +188,12 @@ static cJSON *certificate_json(const struct certify_summary *s, const char *sha,
 	char hash[17], seed[24];
 	cJSON *o = cJSON_CreateObject();
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->hash);
-	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->params.seed);
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
 	cJSON_AddBoolToObject(o, "equal", !s->n_differ);
 	cJSON_AddStringToObject(o, "difference", s->n_differ ? e->text : "");
 	cJSON_AddStringToObject(o, "hash", hash);
 	cJSON_AddNumberToObject(o, "arithmetic", K_ARITH_VERSION);
-	cJSON_AddStringToObject(o, "texts", c->quick ? "quick" : "full");
+	cJSON_AddStringToObject(o, "texts", said.quick ? "quick" : "full");
 	cJSON_AddStringToObject(o, "model", s->model);
 	cJSON_AddStringToObject(o, "formats", s->formats);
 	cJSON_AddStringToObject(o, "sha256", sha);
@@ -287,7 +299,7 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 		return -1;
 	r.cases = c->json ? cJSON_CreateArray() : NULL;
 	struct certify_options o = {
-		.model = path, .quick = c->quick, .seed = c->params.seed, .seconds = seconds};
+		.model = path, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
 	int status = certify_run(&o, tell, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
@@ -314,7 +326,7 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 /* They share the time. */
 static int certify_models(const struct cli *c, struct all *all, struct err *e)
 {
-	double seconds = c->seconds ? c->seconds : c->quick ? SECONDS_QUICK : SECONDS;
+	double seconds = said.seconds ? said.seconds : said.quick ? SECONDS_QUICK : SECONDS;
 	if (!c->n_operands) {
 		char *path = NULL;
 		int status = model_find(c, &path, e) || certify_model(c, path, seconds, all, e) ? -1 : 0;
@@ -329,7 +341,7 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 	return 0;
 }
 
-int verb_certify(const struct cli *c, struct err *e)
+static int certify_verb(const struct cli *c, struct err *e)
 {
 	struct all all = {.certificates = c->json ? cJSON_CreateArray() : NULL};
 	if (K_FREE)
@@ -344,3 +356,23 @@ int verb_certify(const struct cli *c, struct err *e)
 	cJSON_Delete(all.certificates);
 	return status || all.n_differ ? -1 : 0;
 }
+
+const struct verb verb_certify = {
+	.name = "certify",
+	.operands = "[MODEL …]",
+	.summary = "the proof that all paths give the same bits",
+	.doc = "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
+		   "threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
+		   "preemption, drafts, watching and recording), then in mixed cases until every pair of values has "
+		   "met or time is up, and compares every id and every hash of logits. What had no occasion to "
+		   "matter is said to be idle and does not count. Several models, one of each weight format that "
+		   "matters to you, share the time. Exit status 0 only if all are equal.",
+	.example = "cutaway certify --quick",
+	.takes = "model|seed|json",
+	.min_operands = 0,
+	.max_operands = CLI_MAX_OPERANDS,
+	.run = certify_verb,
+	.completes = "FILE",
+	.own = certify_own,
+	.said = &said,
+};

@@ -15,6 +15,16 @@
 #include "cli/out.h"
 #include "tui/tui.h"
 
+static struct chat_said {
+	const char *commands;
+} said;
+
+static const struct setting chat_own[] = {
+	OWN(FILE, chat_said, commands, .name = "commands", .group = "Screen", .arg = "FILE",
+		.doc = "begin with these lines, as if typed: / commands and turns"),
+	{ 0 },
+};
+
 static struct tui_options screen_options(const struct cli *c)
 {
 	return (struct tui_options){
@@ -39,7 +49,7 @@ static void tell_recording(const char *path, bool recorded)
 	free(word);
 }
 
-int verb_chat(const struct cli *c, struct err *e)
+static int chat_verb(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
 	struct err why = {0};
@@ -55,14 +65,14 @@ int verb_chat(const struct cli *c, struct err *e)
 	o.engine = c->engine;
 	o.engine.model = model;
 	o.engine.measure = true;
-	o.params = c->params;
-	o.system = c->system;
-	o.max_tokens = c->max_tokens;
-	o.stop = c->stop[0] ? c->stop : NULL;
+	o.params = c->answer.params;
+	o.system = c->answer.system;
+	o.max_tokens = c->answer.max_tokens;
+	o.stop = setting_stops(&c->answer.stop);
 	o.record = c->no_record ? NULL : c->record ? c->record : record;
-	o.commands = c->commands;
+	o.commands = said.commands;
 	o.history = history;
-	o.drop_turns = !strcmp(c->full, "drop");
+	o.drop_turns = !strcmp(c->answer.full, "drop");
 	tui_chat(&o, &recorded, e);
 	if (o.record && (recorded || o.record == record))
 		tell_recording(o.record, recorded);
@@ -71,6 +81,16 @@ int verb_chat(const struct cli *c, struct err *e)
 	free(model);
 	return e->code ? -1 : 0;
 }
+
+static struct replay_said {
+	bool follow;
+} replay_said;
+
+static const struct setting replay_own[] = {
+	OWN(FLAG, replay_said, follow, .name = "follow", .group = "Screen",
+		.doc = "stay at the end of a recording that is being written (without FILE: the newest)"),
+	{ 0 },
+};
 
 enum { LOOK_MS = 100, SETTLE_MS = 3000 };
 static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
@@ -105,20 +125,20 @@ static int follow_file(const char *path, const struct tui_options *o, struct err
 	return rc;
 }
 
-int verb_replay(const struct cli *c, struct err *e)
+static int replay_verb(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
 	char *newest = NULL, *model = NULL;
 	int rc;
 
-	o.follow = c->follow;
+	o.follow = replay_said.follow;
 	o.engine.model = c->engine.model;
 	if (!c->engine.model && !model_find(c, &model, NULL))
 		o.model_else = model;
 	o.newest = !c->n_operands;
 	if (!c->n_operands && paths_last_recording(&newest, e))
 		rc = -1;
-	else if (c->follow && !newest)
+	else if (replay_said.follow && !newest)
 		rc = follow_file(c->operand[0], &o, e);
 	else
 		rc = tui_replay(newest ? newest : c->operand[0], &o, e);
@@ -126,3 +146,38 @@ int verb_replay(const struct cli *c, struct err *e)
 	free(newest);
 	return rc;
 }
+
+const struct verb verb_chat = {
+	.name = "chat",
+	.operands = "",
+	.summary = "chat with a model and watch its insides (the default)",
+	.doc = "Opens the terminal program: the conversation beside live views of the next token, the KV pages, "
+		   "the batch, speculation, the prefix cache, attention, time and the sampler. The session is "
+		   "recorded. F1 explains whatever is on the screen.",
+	.example = "cutaway chat --temp 0.7 --spec ngram:4",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
+	.min_operands = 0,
+	.max_operands = 0,
+	.run = chat_verb,
+	.own = chat_own,
+	.said = &said,
+};
+
+const struct verb verb_replay = {
+	.name = "replay",
+	.operands = "[FILE]",
+	.summary = "play a recording on the same screens, no model needed",
+	.doc = "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE "
+		   "the newest recording. With --follow it shows one that is being written, from another terminal "
+		   "or by another user whose file may be read, as it grows; End goes back to its end. A model is "
+		   "loaded only for a deep look (/lens): the recorded file, where it was recorded or where --model "
+		   "says, if its SHA-256 is the recorded one.",
+	.example = "cutaway replay session.db",
+	.takes = "model|Screen",
+	.min_operands = 0,
+	.max_operands = 1,
+	.run = replay_verb,
+	.completes = "FILE",
+	.own = replay_own,
+	.said = &replay_said,
+};

@@ -82,7 +82,7 @@ static int print_json(const struct k_device_info *d, int n, const char *why, str
 	return 0;
 }
 
-int verb_devices(const struct cli *c, struct err *e)
+static int devices_verb(const struct cli *c, struct err *e)
 {
 	struct k_device_info d[MOST];
 	struct err why = {0};
@@ -95,3 +95,19 @@ int verb_devices(const struct cli *c, struct err *e)
 		return -1;
 	return out_flush(e);
 }
+
+const struct verb verb_devices = {
+	.name = "devices",
+	.operands = "",
+	.summary = "instruction sets and GPUs, and why one cannot be used",
+	.doc = "Lists the instruction sets of this processor that there are kernels for, best first "
+		   "(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: number, "
+		   "name, memory, multiprocessors, compute capability and driver, whether this build has kernels "
+		   "for it, and if it cannot be used, why. Says for which architectures the build has kernels. Exit "
+		   "status 0 whether or not there are any.",
+	.example = "cutaway devices --json",
+	.takes = "json",
+	.min_operands = 0,
+	.max_operands = 0,
+	.run = devices_verb,
+};

@@ -13,6 +13,17 @@
 #include "sessions/verify.h"
 #include "tui/tui.h"
 
+static struct diff_said {
+	bool view, deep;
+} said;
+
+static const struct setting diff_own[] = {
+	OWN(FLAG, diff_said, deep, .name = "deep", .group = "Output",
+		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of A)"),
+	OWN(FLAG, diff_said, view, .name = "view", .group = "Screen", .doc = "both texts side by side in the terminal"),
+	{ 0 },
+};
+
 static void add_distance(cJSON *o, const char *name, const struct diff_distance *m)
 {
 	cJSON *d = m->n ? cJSON_AddObjectToObject(o, name) : NULL;
@@ -137,12 +148,12 @@ static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, 
 
 static int print(const struct cli *c, struct diff *d, struct err *e)
 {
-	struct diff_distance *m = c->deep ? calloc((size_t)d->n_pairs + 1, sizeof *m) : NULL;
+	struct diff_distance *m = said.deep ? calloc((size_t)d->n_pairs + 1, sizeof *m) : NULL;
 	int rc = 0;
 
-	if (c->deep && !m)
+	if (said.deep && !m)
 		return err_set(e, ERR_MEMORY, "out of memory");
-	if (c->deep)
+	if (said.deep)
 		rc = deep(c, d, m, e);
 	if (!rc && c->json) {
 		print_json(d, m);
@@ -155,7 +166,7 @@ static int print(const struct cli *c, struct diff *d, struct err *e)
 	return rc;
 }
 
-int verb_diff(const struct cli *c, struct err *e)
+static int diff_verb(const struct cli *c, struct err *e)
 {
 	struct tui_options o = { .ascii = c->ascii, .no_color = !strcmp(c->theme, "mono"),
 							 .light = !strcmp(c->theme, "light"), .dark = !strcmp(c->theme, "dark") };
@@ -164,7 +175,7 @@ int verb_diff(const struct cli *c, struct err *e)
 
 	if (diff_open(&d, c->operand[0], c->operand[1], e))
 		return -1;
-	rc = c->view ? tui_diff(d, &o, e) : print(c, d, e);
+	rc = said.view ? tui_diff(d, &o, e) : print(c, d, e);
 	if (!rc && out_flush(e))
 		rc = -1;
 	if (!rc && d->n_equal != d->n_pairs) /* the output has said all: no more words */
@@ -172,3 +183,23 @@ int verb_diff(const struct cli *c, struct err *e)
 	diff_close(d);
 	return e->code ? -1 : rc;
 }
+
+const struct verb verb_diff = {
+	.name = "diff",
+	.operands = "A B",
+	.summary = "two recordings: the first token that differs, and why",
+	.doc = "Lays the requests of two recordings side by side, matched by prompt and order. Of each pair "
+		   "that parts: the first token that differs and its cause (the logits, a setting of the draw, a "
+		   "token that the user put there, the prompt, the end of one), what each drew there, and how far "
+		   "they go apart after it. --view shows both texts in columns: n and N go to the next and previous "
+		   "difference, [ and ] to other requests, q quits. --deep loads the model and gives the divergence "
+		   "exactly. Exit status 0 if all requests are equal, 1 if not.",
+	.example = "cutaway diff --view monday.db tuesday.db",
+	.takes = "model|Kernels|json|Screen",
+	.min_operands = 2,
+	.max_operands = 2,
+	.run = diff_verb,
+	.completes = "FILE",
+	.own = diff_own,
+	.said = &said,
+};

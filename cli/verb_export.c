@@ -12,6 +12,21 @@
 #include "sessions/export.h"
 #include "tui/tui.h"
 
+static struct export_said {
+	const char *to, *out, *table;
+} said;
+
+static const struct setting export_own[] = {
+	OWN(CHOICE, export_said, to, .name = "to", .group = "Output",
+		SETTING_WORDS("perfetto", "csv", "jsonl", "asciicast", "html"),
+		.doc = "the format (without it: by the ending of --out)"),
+	OWN(FILE, export_said, out, .name = "out", .group = "Output", .arg = "FILE",
+		.doc = "write to FILE, also -o (without it: standard output)"),
+	OWN(TEXT, export_said, table, .name = "table", .group = "Output", .arg = "NAME",
+		.doc = "csv: which kind of events (token)"),
+	{ 0 },
+};
+
 enum { CAST_W = 120, CAST_H = 40 }; /* the size at which all views have room */
 
 struct shown {
@@ -41,15 +56,15 @@ static bool progress(void *arg, int64_t done, int64_t all)
 	return !atomic_load(&interrupted);
 }
 
-static const char *format_of(const struct cli *c, struct err *e)
+static const char *format_of(struct err *e)
 {
 	static const char *const by_ending[][2] = { { ".json", "perfetto" }, { ".csv", "csv" },
 												{ ".jsonl", "jsonl" },	 { ".html", "html" },
 												{ ".htm", "html" },		 { ".cast", "asciicast" } };
-	const char *dot = c->out ? strrchr(c->out, '.') : NULL;
+	const char *dot = said.out ? strrchr(said.out, '.') : NULL;
 
-	if (c->to)
-		return c->to;
+	if (said.to)
+		return said.to;
 	for (size_t i = 0; dot && i < sizeof by_ending / sizeof *by_ending; i++)
 		if (strcmp(by_ending[i][0], dot) == 0)
 			return by_ending[i][1];
@@ -60,7 +75,7 @@ static const char *format_of(const struct cli *c, struct err *e)
 static int write_to(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
 	struct shown s = { .began_ns = now_ns() };
-	struct export_options o = { .to = format, .table = c->table, .progress = progress, .arg = &s };
+	struct export_options o = { .to = format, .table = said.table, .progress = progress, .arg = &s };
 	int rc = strcmp(format, "asciicast") ? export_session(c->operand[0], &o, out, e)
 										 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
 
@@ -76,7 +91,7 @@ static int write_file(const struct cli *c, const char *format, struct err *e)
 {
 	struct whole_file f;
 
-	if (whole_file_open(&f, c->out, e)) {
+	if (whole_file_open(&f, said.out, e)) {
 		if (interrupted) /* while it waited for a FIFO's reader */
 			*e = (struct err){ .code = ERR_INTERRUPTED };
 		return -1;
@@ -94,13 +109,33 @@ static int write_stdout(const struct cli *c, const char *format, struct err *e)
 	return why.code ? err_set(e, why.code, "%s", why.text) : 0;
 }
 
-int verb_export(const struct cli *c, struct err *e)
+static int export_verb(const struct cli *c, struct err *e)
 {
 	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)SA_RESETHAND };
-	const char *format = format_of(c, e);
+	const char *format = format_of(e);
 
 	if (!format)
 		return -1;
 	sigaction(SIGINT, &action, NULL);
-	return c->out ? write_file(c, format, e) : write_stdout(c, format, e);
+	return said.out ? write_file(c, format, e) : write_stdout(c, format, e);
 }
+
+const struct verb verb_export = {
+	.name = "export",
+	.operands = "FILE",
+	.summary = "a recording in the formats of other tools",
+	.doc = "Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
+		   "requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
+		   "event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
+		   "asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
+		   "where the recording has them the tree of each search, attention by layer and page, and what "
+		   "each drafter proposed and had accepted).",
+	.example = "cutaway export session.db --to html -o session.html",
+	.takes = "",
+	.min_operands = 1,
+	.max_operands = 1,
+	.run = export_verb,
+	.completes = "FILE",
+	.own = export_own,
+	.said = &said,
+};

@@ -16,6 +16,23 @@
 #include "cli/prompt.h"
 #include "engine/draft.h"
 
+static struct run_options said;
+
+static const struct setting run_own[] = {
+	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
+		.doc = "answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
+			   "\\t and \\\\ in a line stand for newline, tab and backslash"),
+	OWN(TEXT, run_options, best_of, .name = "best-of", .group = "Search", .arg = "N",
+		.doc = "sample N answers side by side and print the best"),
+	OWN(TEXT, run_options, beam, .name = "beam", .group = "Search", .arg = "N[,ALPHA]",
+		.doc = "beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA (1)"),
+	OWN(TEXT, run_options, mcts, .name = "mcts", .group = "Search", .arg = "N[,CHILDREN[,TOKENS]]",
+		.doc = "tree search over sentences (or so many tokens) with N simulations"),
+	OWN(TEXT, run_options, score, .name = "score", .group = "Search", .arg = "COMMAND",
+		.doc = "COMMAND scores answers: the text on its standard input, a number out (without it: log-probability)"),
+	{ 0 },
+};
+
 enum { RUN_TOKENS = 512 }; /* limit of an answer if none is given: nobody watches, and a small model may never end */
 
 static atomic_bool interrupted; /* looked at while the model is opened, too */
@@ -92,9 +109,9 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 	if (size)
 		memcpy(r->held + r->n_held, bytes, size);
 	r->n_held += size;
-	size_t cut = prompt_find_stop(r->c->stop, r->held, r->n_held);
+	size_t cut = prompt_find_stop(setting_stops(&r->c->answer.stop), r->held, r->n_held);
 	r->stopped |= cut < r->n_held;
-	size_t ready = r->stopped ? cut : r->n_held - undecided(r->c->stop, r->held, r->n_held);
+	size_t ready = r->stopped ? cut : r->n_held - undecided(setting_stops(&r->c->answer.stop), r->held, r->n_held);
 	show(r, r->held, ready);
 	r->n_held = r->stopped ? 0 : r->n_held - ready;
 	if (r->n_held)
@@ -154,11 +171,11 @@ static void explain_end(const struct run *r)
 		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
 	if (r->reason == EV_FINISH_length && !cli_given(r->c, "max-tokens"))
 		fprintf(stderr, "cutaway: the answer stops at %d tokens: --max-tokens N changes that (0: until the "
-						"context is full)\n", r->c->max_tokens);
+						"context is full)\n", r->c->answer.max_tokens);
 	if (r->period)
 		fprintf(stderr, "cutaway: the answer ends in a loop: its last %lld tokens repeat %d token%s%s\n",
 				(long long)(r->cycle.run[r->period] + r->period), r->period, r->period == 1 ? "" : "s",
-				r->c->params.temperature > 0 ? "" : "; greedy decoding often does, --temp 0.7 draws");
+				r->c->answer.params.temperature > 0 ? "" : "; greedy decoding often does, --temp 0.7 draws");
 }
 
 /* How an answer that ended is told. */
@@ -198,7 +215,7 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 	return judge(r, e);
 }
 
-int verb_run(const struct cli *c, struct err *e)
+static int run_verb(const struct cli *c, struct err *e)
 {
 	struct cli own = *c;
 	struct run r = {.c = &own, .terminal = isatty(STDOUT_FILENO), .newline = true};
@@ -210,10 +227,12 @@ int verb_run(const struct cli *c, struct err *e)
 	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
-		own.max_tokens = RUN_TOKENS;
-	if (c->batch) {
+		own.answer.max_tokens = RUN_TOKENS;
+	if (said.batch && c->n_operands)
+		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
+	if (said.batch) {
 		sigaction(SIGINT, &action, NULL);
-		return batch_run(&own, &interrupted, e);
+		return batch_run(&own, said.batch, &interrupted, e);
 	}
 	if (!c->n_operands) {
 		if (isatty(STDIN_FILENO))
@@ -227,7 +246,7 @@ int verb_run(const struct cli *c, struct err *e)
 		size = strlen(text);
 	}
 	sigaction(SIGINT, &action, NULL);
-	run_search_slots(&own);
+	run_search_slots(&said, &own);
 	if (cli_open(&s, &own, on_event, &r, e))
 		goto out;
 	r.tokenizer = engine_tokenizer(s.engine);
@@ -238,13 +257,13 @@ int verb_run(const struct cli *c, struct err *e)
 		.kind = EV_REQUEST_KIND_run,
 		.ids = ids,
 		.n_ids = (int32_t)n_ids,
-		.max_tokens = own.max_tokens,
-		.params = c->params,
+		.max_tokens = own.answer.max_tokens,
+		.params = c->answer.params,
 		.text = text,
-		.stop = c->stop[0] ? c->stop : NULL,
+		.stop = setting_stops(&c->answer.stop),
 	};
-	if (run_search_wanted(c))
-		run_search(&own, s.engine, &q, &interrupted, e);
+	if (run_search_wanted(&said))
+		run_search(&own, &said, s.engine, &q, &interrupted, e);
 	else
 		answer(&r, s.engine, &q, e);
 out:
@@ -254,3 +273,25 @@ out:
 	free(r.held);
 	return e->code ? -1 : 0;
 }
+
+const struct verb verb_run = {
+	.name = "run",
+	.operands = "[PROMPT]",
+	.summary = "one answer on standard output",
+	.doc = "Answers PROMPT, or standard input (without its last newline) if it is not given. On a pipe the "
+		   "answer's bytes come as they are; on a terminal control characters are made visible. With --raw "
+		   "the text goes to the model without a chat template and control tokens written in it are parsed. "
+		   "With --json each generated token is a line, the one that ends the turn included: pos (of the "
+		   "token), id, text (complete characters only, so it may be empty), p (softmax before penalties "
+		   "and temperature) and hash (of the row of logits it was drawn from, 16 hex digits). With --batch "
+		   "the prompts are the lines of a file, and each answer is a line of JSON, in the order in which "
+		   "they end: line (from 1), finish (end, length, stop, context or refused), prompt and ids (token "
+		   "ids) and text. Line n draws with sample n - 1, so an answer depends on its own line alone.",
+	.example = "cutaway run --greedy 'List the first five prime numbers.'",
+	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output",
+	.min_operands = 0,
+	.max_operands = 1,
+	.run = run_verb,
+	.own = run_own,
+	.said = &said,
+};

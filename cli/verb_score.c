@@ -91,7 +91,7 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 	printf("\n%d tokens, perplexity %.4f\n", s->n, perplexity(s));
 }
 
-int verb_score(const struct cli *c, struct err *e)
+static int score_verb(const struct cli *c, struct err *e)
 {
 	struct score s = {0};
 	struct session session = {0};
@@ -128,3 +128,17 @@ out:
 	free(text);
 	return e->code ? -1 : 0;
 }
+
+const struct verb verb_score = {
+	.name = "score",
+	.operands = "FILE",
+	.summary = "log-probability of each token of a text, perplexity",
+	.doc = "Log-probability (natural) of each token of FILE after the first, given those before it, and the "
+		   "perplexity of the whole. The text must fit the context.",
+	.example = "cutaway score --json text.txt",
+	.takes = "Model|Kernels|Exactness|json",
+	.min_operands = 1,
+	.max_operands = 1,
+	.run = score_verb,
+	.completes = "FILE",
+};

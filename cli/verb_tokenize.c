@@ -8,6 +8,16 @@
 #include "engine/gguf.h"
 #include "engine/tokenizer.h"
 
+static struct tokenize_said {
+	bool plain;
+} said;
+
+static const struct setting tokenize_own[] = {
+	OWN(FLAG, tokenize_said, plain, .name = "plain", .group = "Output",
+		.doc = "control tokens written in the text are text"),
+	{ 0 },
+};
+
 static void print_ids(const int32_t *ids, size_t n, bool json)
 {
 	if (json)
@@ -18,7 +28,7 @@ static void print_ids(const int32_t *ids, size_t n, bool json)
 		printf("]\n");
 }
 
-int verb_tokenize(const struct cli *c, struct err *e)
+static int tokenize_verb(const struct cli *c, struct err *e)
 {
 	struct gguf *g = NULL;
 	struct tokenizer *t = NULL;
@@ -27,7 +37,7 @@ int verb_tokenize(const struct cli *c, struct err *e)
 	size_t size, n = 0, cap = 0;
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
-		!tokenizer_encode(t, text, size, !c->plain, &ids, &n, &cap, e)) {
+		!tokenizer_encode(t, text, size, !said.plain, &ids, &n, &cap, e)) {
 		print_ids(ids, n, c->json);
 		out_flush(e);
 	}
@@ -40,3 +50,18 @@ int verb_tokenize(const struct cli *c, struct err *e)
 	free(path);
 	return e->code ? -1 : 0;
 }
+
+const struct verb verb_tokenize = {
+	.name = "tokenize",
+	.operands = "",
+	.summary = "standard input to token ids",
+	.doc = "Reads standard input byte for byte and writes its token ids, one a line. Control tokens written "
+		   "in the text are parsed unless --plain is given.",
+	.example = "printf 'Hello' | cutaway tokenize --json",
+	.takes = "model|json",
+	.min_operands = 0,
+	.max_operands = 0,
+	.run = tokenize_verb,
+	.own = tokenize_own,
+	.said = &said,
+};

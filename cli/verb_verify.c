@@ -13,6 +13,16 @@
 #include "cli/out.h"
 #include "sessions/verify.h"
 
+static struct verify_said {
+	const char *range; /* steps */
+} said;
+
+static const struct setting verify_own[] = {
+	OWN(TEXT, verify_said, range, .name = "range", .group = "Recording", .arg = "A:B",
+		.doc = "verify the rows of these steps alone: A:B, A:, :B or one step"),
+	{ 0 },
+};
+
 struct report {
 	struct history *h;
 	cJSON *requests; /* NULL: text */
@@ -262,7 +272,7 @@ static int run(const struct cli *c, struct report *r, struct err *e)
 	char *fallback = NULL, *model = NULL;
 	int rc;
 
-	if (c->range && parse_range(c->range, &o.from, &o.to, e))
+	if (said.range && parse_range(said.range, &o.from, &o.to, e))
 		return -1;
 	if (model_find(c, &fallback, NULL))
 		fallback = NULL;
@@ -285,7 +295,7 @@ static int run(const struct cli *c, struct report *r, struct err *e)
 	return rc;
 }
 
-int verb_verify(const struct cli *c, struct err *e)
+static int verify_verb(const struct cli *c, struct err *e)
 {
 	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct report r = { .tty = isatty(STDERR_FILENO), .start_ns = now_ns() };
@@ -300,3 +310,22 @@ int verb_verify(const struct cli *c, struct err *e)
 	history_close(r.h);
 	return rc;
 }
+
+const struct verb verb_verify = {
+	.name = "verify",
+	.operands = "FILE",
+	.summary = "compute a recording again, compare every hash",
+	.doc = "Gives the recorded tokens of each request to a fresh engine, many rows at a time, and compares "
+		   "the hash of every row of logits, and every token that the race or the best logit chose with its "
+		   "probability. The model must be the recorded one (by its SHA-256). One line a request; of a "
+		   "difference, which back ends of this machine give the recorded hash, and the first layer and "
+		   "stage at which two of them part, with both values. Exit status 0 only if all are equal.",
+	.example = "cutaway verify session.db",
+	.takes = "model|Kernels|json",
+	.min_operands = 1,
+	.max_operands = 1,
+	.run = verify_verb,
+	.completes = "FILE",
+	.own = verify_own,
+	.said = &said,
+};

@@ -11,6 +11,16 @@
 #include "cli/out.h"
 #include "sessions/whatif.h"
 
+static struct whatif_said {
+	bool verify;
+} said;
+
+static const struct setting whatif_own[] = {
+	OWN(FLAG, whatif_said, verify, .name = "verify", .group = "Output",
+		.doc = "then run it for real, with the model, and compare"),
+	{ 0 },
+};
+
 static const struct {
 	const char *name, *doc;
 	size_t at;
@@ -100,26 +110,13 @@ static void print_json(const struct whatif *w)
 	printf("\"step_error\":%.4f,\"time_error\":%.4f}\n", w->step_error, w->time_error);
 }
 
-static struct whatif_settings settings_of(const struct cli *c)
+static void ask_what_was_said(const struct cli *c, struct whatif_settings *s)
 {
-	struct whatif_settings s = WHATIF_AS_RECORDED;
-
-	if (cli_given(c, "page-size"))
-		s.page_size = c->engine.page_size;
-	if (cli_given(c, "pages"))
-		s.pages = c->engine.pages;
-	if (cli_given(c, "slots"))
-		s.slots = c->engine.slots;
-	if (cli_given(c, "prefill-chunk"))
-		s.prefill_chunk = c->engine.prefill_chunk;
-	if (cli_given(c, "budget"))
-		s.budget = c->engine.budget;
-	if (cli_given(c, "spec"))
-		s.spec = c->engine.spec;
-	s.prefix_cache = !c->cache ? -1 : !strcmp(c->cache, "on");
-	s.evict = c->engine.evict;
-	s.policy = c->engine.policy;
-	return s;
+	s->to = c->engine;
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		s->given[i] = cli_given(c, engine_settings[i].name) && i != ENGINE_AT_model;
+	if (!s->given[ENGINE_AT_spec])
+		s->to.spec = NULL;
 }
 
 static bool progress(void *arg, int64_t done, int64_t all)
@@ -146,12 +143,13 @@ static int run_real(const struct cli *c, const struct whatif_settings *s, struct
 	return rc;
 }
 
-int verb_whatif(const struct cli *c, struct err *e)
+static int whatif_verb(const struct cli *c, struct err *e)
 {
-	struct whatif_settings s = settings_of(c);
+	struct whatif_settings s = { 0 };
 	struct whatif w;
 
-	if (whatif_run(c->operand[0], &s, &w, e) || (c->verify && run_real(c, &s, &w, e)))
+	ask_what_was_said(c, &s);
+	if (whatif_run(c->operand[0], &s, &w, e) || (said.verify && run_real(c, &s, &w, e)))
 		return -1;
 	if (c->json)
 		print_json(&w);
@@ -159,3 +157,21 @@ int verb_whatif(const struct cli *c, struct err *e)
 		print_table(&w);
 	return out_flush(e);
 }
+
+const struct verb verb_whatif = {
+	.name = "whatif",
+	.operands = "FILE",
+	.summary = "the recorded requests under other settings, without the model",
+	.doc = "Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
+		   "FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
+		   "and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
+		   "--verify runs it for real as well, with the model, and says how far the prediction was off.",
+	.example = "cutaway whatif session.db --page-size 64 --pages 40",
+	.takes = "model|Scheduler|spec|json",
+	.min_operands = 1,
+	.max_operands = 1,
+	.run = whatif_verb,
+	.completes = "FILE",
+	.own = whatif_own,
+	.said = &said,
+};

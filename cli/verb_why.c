@@ -7,12 +7,22 @@
 #include "cli/out.h"
 #include "sessions/why.h"
 
-int verb_why(const struct cli *c, struct err *e)
+static struct why_said {
+	const char *file; /* the recording */
+} said;
+
+static const struct setting why_own[] = {
+	OWN(FILE, why_said, file, .name = "file", .group = "Recording", .arg = "FILE",
+		.doc = "the recording that is asked (without it: the newest under XDG data)"),
+	{ 0 },
+};
+
+static int why_verb(const struct cli *c, struct err *e)
 {
 	struct why *w = NULL;
 	char *newest = NULL;
 
-	if ((c->file || !paths_last_recording(&newest, e)) && !why_open(&w, c->file ? c->file : newest, e)) {
+	if ((said.file || !paths_last_recording(&newest, e)) && !why_open(&w, said.file ? said.file : newest, e)) {
 		if (newest)
 			fprintf(stderr, "%s\n", newest);
 		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
@@ -22,3 +32,23 @@ int verb_why(const struct cli *c, struct err *e)
 	free(newest);
 	return e->code ? -1 : 0;
 }
+
+const struct verb verb_why = {
+	.name = "why",
+	.operands = "WHAT [WHERE]",
+	.summary = "explain a decision from the recording alone",
+	.doc = "Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
+		   "prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
+		   "(why a first token took its time), reject (why a drafted token was not kept), token (why this "
+		   "token and not another) or slow (where the time of a step went). WHERE is a REQUEST for miss, "
+		   "preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
+		   "without it, what is most worth asking.",
+	.example = "cutaway why slow --file session.db",
+	.takes = "",
+	.min_operands = 1,
+	.max_operands = 2,
+	.run = why_verb,
+	.completes = "miss evict preempt wait reject token slow",
+	.own = why_own,
+	.said = &said,
+};

@@ -32,10 +32,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 	char backend[32];
 	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (o->packed_cache && !strcmp(o->packed_cache, "on"))
-		m.cache = WEIGHTS_CACHE_ON;
-	else if (!o->packed_cache || !strcmp(o->packed_cache, "off"))
-		m.cache = WEIGHTS_CACHE_OFF;
+	if (strcmp(o->packed_cache, "auto") != 0)
+		m.cache = !strcmp(o->packed_cache, "on") ? WEIGHTS_CACHE_ON : WEIGHTS_CACHE_OFF;
 	snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
 	if (k_open(&e->kernels, backend, o->isa, threads < 1 ? 1 : threads, err) ||
 		(o->cuda_mode && k_set_mode(e->kernels, o->cuda_mode, err)))

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *draft_offer(int i)
+{
+	for (int d = 0; draft_table[d]; d++)
+		for (const char *const *word = draft_table[d]->offer; word && *word; word++)
+			if (!i--)
+				return *word;
+	return NULL;
+}
+
 /* "off, ngram[:k[,min,max]]" */
 static void list_names(char *buf, size_t cap)
 {

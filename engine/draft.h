@@ -115,6 +115,7 @@ struct draft_ops {
 	const char *name;
 	const char *args; /* "k[,min,max]": for help */
 	const char *doc;
+	const char *const *offer; /* what completion offers, with arguments worth a try; ends with NULL */
 	bool needs_pages;
 	bool computes; /* passes of its own: a guess has a price */
 	/* args: what stood behind "name:", or NULL. */
@@ -158,6 +159,8 @@ static inline struct shadow *draft_weighed(const struct draft_ops *ops, struct d
 {
 	return ops && ops->weighed ? ops->weighed(d) : NULL;
 }
+/* What all of them offer, one after the other; NULL: there are no more. */
+const char *draft_offer(int i);
 /* Opens "off" (*ops = NULL), "ngram", "ngram:4" … ; an unknown name lists the known ones. */
 int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
 			   struct drafter **d, struct err *e);

@@ -27,24 +27,6 @@ static void on_page_change(void *arg, const struct kv_change *c)
 	stream_emit(&e->stream, &ev);
 }
 
-static int check_options(const struct engine_options *o, struct err *err)
-{
-	if (!o->model && !o->given)
-		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
-	if (o->page_size < K_GROUP || o->page_size > 1024 || o->page_size % K_GROUP)
-		return err_set(err, ERR_USAGE, "page size %d: it must be a multiple of %d, at most 1024",
-					   o->page_size, K_GROUP);
-	if (o->slots < 1 || o->slots > 256)
-		return err_set(err, ERR_USAGE, "%d slots: 1 to 256 are possible", o->slots);
-	if (o->budget < o->slots || o->budget > ENGINE_MAX_BUDGET)
-		return err_set(err, ERR_USAGE, "a budget of %d rows: at least one a slot (%d), at most %d",
-					   o->budget, o->slots, ENGINE_MAX_BUDGET);
-	if (o->prefill_chunk < 0 || o->ctx < 0 || o->pages < 0 || o->threads < 0 || o->threads > 256)
-		return err_set(err, ERR_USAGE,
-					   "prefill chunk, context, pages and threads cannot be negative (threads: at most 256)");
-	return 0;
-}
-
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
 {
 	struct k_kv shape = { .page_size = page_size, .n_layers = e->info.n_layers,
@@ -150,6 +132,29 @@ void *engine_hook_state(const struct engine *e, const struct step_hooks *ops)
 	return NULL;
 }
 
+/* What e->set asks for. */
+static int open_all(struct engine *e, struct err *err)
+{
+	struct engine_options *o = &e->set;
+
+	e->info.slots = o->slots;
+	e->compute = o->given ? &compute_given : &compute_model;
+	if (e->compute->open(e, o, err))
+		return -1;
+	if (o->abandon && atomic_load(o->abandon))
+		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
+	if (open_parts(e, o, err) || open_hooks(e, err) || (o->counted_cost && engine_need_cost(e, err)) ||
+		engine_apply_settings(e, err))
+		return -1;
+	o->model = e->model_path;
+	o->isa = e->info.isa;
+	o->threads = e->info.threads;
+	o->ctx = e->info.ctx;
+	o->pages = e->kv.n_pages;
+	o->abandon = NULL;
+	return 0;
+}
+
 int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
 {
 	struct engine *e;
@@ -158,27 +163,15 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	*out = NULL;
 	if (!err)
 		err = &own; /* loading asks it whether something failed */
-	if (check_options(o, err))
-		return -1;
+	if (!o->model && !o->given)
+		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
 	e = calloc(1, sizeof *e);
 	if (!e)
 		return err_set(err, ERR_MEMORY, "no memory for the engine");
-	e->draft.rejection = o->rejection;
 	e->measure.counted = o->counted_cost;
-	e->info.slots = o->slots;
-	e->compute = o->given ? &compute_given : &compute_model;
-	if (!e->compute->open(e, o, err)) {
-		if (o->abandon && atomic_load(o->abandon))
-			err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
-		else if (!open_parts(e, o, err) && !open_hooks(e, err) && !(o->counted_cost && engine_need_cost(e, err)) &&
-				 !engine_set_spec(e, o->spec ? o->spec : "off", err) &&
-				 !engine_set_shadow(e, o->shadow ? o->shadow : "off", err) &&
-				 !(o->policy && engine_set(e, "policy", o->policy, err)) &&
-				 !(o->evict && engine_set(e, "evict", o->evict, err)) &&
-				 !(o->exact && engine_set(e, "exact", o->exact, err))) {
-			*out = e;
-			return 0;
-		}
+	if (!engine_check_options(o, &e->set, err) && !open_all(e, err)) {
+		*out = e;
+		return 0;
 	}
 	engine_close(e);
 	return -1;
@@ -201,7 +194,8 @@ void engine_close(struct engine *e)
 	sched_close(&e->sched);
 	stream_close(&e->stream);
 	engine_close_pages(e);
-	e->compute->close(e);
+	if (e->compute)
+		e->compute->close(e);
 	free(e->plan.item);
 	free(e->draft.jobs);
 	free(e->draft.seen);

@@ -17,6 +17,7 @@
 #include "base/sha256.h"
 #include "event/event.h"
 #include "engine/sampler.h"
+#include "engine/settings.h"
 #include "engine/template.h"
 #include "engine/tokenizer.h"
 
@@ -31,42 +32,19 @@ struct engine_given {
 	int (*end)(void *arg, int64_t request);
 };
 
+/* What an engine is opened with: the settings of settings.h, and what is no setting. */
 struct engine_options {
-	const char *model;   /* path of a GGUF file */
-	const struct engine_given *given; /* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
-	const char *backend; /* "cpu", "ref", "cuda" or "auto": see k_open() */
-	int32_t device;        /* which GPU, if it is to be one */
-	const char *cuda_mode; /* NULL: a device's own choice; see k_set_mode() */
-	const char *exact;     /* "on"; "off": see the setting of this name. NULL: on */
-	const char *isa;     /* NULL: the best of this machine */
-	int32_t threads;     /* 0: one a core */
-	int32_t ctx;         /* longest sequence in tokens; 0: the model's own, at most 8192 */
-	int32_t slots;       /* requests that run at once */
-	int32_t pages;       /* KV pages; 0: room for one longest sequence, at least four a slot */
-	int32_t page_size;   /* tokens, a multiple of 16 */
-	int32_t prefill_chunk; /* most prompt rows of one request in a step; 0: whole */
-	int32_t budget;        /* most rows in a step */
-	bool prefix_cache;
-	const char *policy; /* of the scheduler: "fcfs", "shortest"; NULL: fcfs */
-	const char *evict; /* "lru", "fifo", "lfu"; NULL: lru */
-	const char *spec; /* "off", "ngram", "ngram:4" */
-	const char *shadow; /* drafters that guess beside the run: "off", "free", "all", "ngram:4+ngram:8"; NULL: off */
+	ENGINE_SETTINGS(SETTING_FIELD)
 	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are weighed by these instead of by
 	 * the clock, so that `auto`, predictions and speeds depend on the tokens alone (draft_cost.h). NULL: measured. */
 	const double *counted_cost;
-	bool rejection;   /* judge drafts by modified rejection instead of the race */
 	bool measure;     /* measure read bandwidth at the start */
-	const char *packed_cache; /* "auto", "on", "off": see enum weights_cache; NULL: off */
+	const struct engine_given *given; /* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
 	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing does
 	 * not wait for a cache to be written. NULL: never. */
 	const atomic_bool *abandon;
 };
-#define ENGINE_DEFAULTS                                                                            \
-	(struct engine_options)                                                                        \
-	{                                                                                              \
-		.backend = "cpu", .slots = 8, .page_size = 16, .prefill_chunk = 128, .budget = 256,        \
-		.prefix_cache = true, .spec = "off", .packed_cache = "auto"                                \
-	}
+#define ENGINE_DEFAULTS ((struct engine_options){ ENGINE_SETTINGS(SETTING_DEFAULT) })
 
 struct engine_request {
 	enum ev_code_request_kind kind;
@@ -140,15 +118,10 @@ int engine_step(struct engine *e, struct err *err);
 bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
-/* Settings that can change while it runs: engine_settings lists them, with the values that each takes and what it
- * does; ends with name NULL. What can only change while nothing runs is refused otherwise (ERR_USAGE). Every
- * change is an event. */
-struct engine_setting {
-	const char *name, *values, *doc;
-};
-extern const struct engine_setting engine_settings[];
+/* Changes a setting of engine_settings while the engine runs. ERR_USAGE, with the setting's name first: out of range,
+ * fixed since the engine was opened, or to be changed only while nothing runs. Every change is an event. */
 int engine_set(struct engine *e, const char *name, const char *value, struct err *err);
-/* Writes the value as text. -1 if there is no such setting. */
+/* Writes the value as text, "-" if it has none. -1 if there is no such setting. */
 int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
 /* Notes a setting that is not the engine's own (temperature, seed …) in the event stream. */
 void engine_note_setting(struct engine *e, const char *name, const char *value);

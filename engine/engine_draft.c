@@ -89,8 +89,9 @@ void engine_close_draft(struct engine *e)
 	engine_set_draft_hooks(e);
 }
 
-int engine_set_spec(struct engine *e, const char *spec, struct err *err)
+int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *err)
 {
+	const char *spec = to->spec;
 	const struct draft_ops *ops = NULL;
 	struct drafter *drafter = NULL;
 
@@ -110,6 +111,7 @@ int engine_set_spec(struct engine *e, const char *spec, struct err *err)
 	engine_set_draft_hooks(e);
 	e->draft.n_opened++;
 	snprintf(e->draft.spec, sizeof e->draft.spec, "%s", spec);
+	to->spec = e->draft.spec;
 	return 0;
 }
 

@@ -55,8 +55,6 @@ struct engine_drafting {
 struct engine_observing {
 	bool on;
 	bool once;           /* the coming step is looked at closely: all rows are observed */
-	int32_t layer, head; /* -1: off */
-	int32_t every;       /* tokens of a request from one observed row to the next */
 	uint8_t *packed;     /* shares of attention, as the event wants them */
 	float *page_share;   /* [pages of the longest sequence] */
 	struct waits waits;
@@ -71,6 +69,7 @@ struct engine_measuring {
 		int32_t n;          /* 0: not measured */
 		int64_t step;       /* steps before the last */
 		bool beaten;        /* kernels read faster since */
+		char words[96];     /* what the setting `roof` says of them */
 	} roof;
 };
 
@@ -83,6 +82,7 @@ struct engine_looking {
 struct engine {
 	/* the run: what every step needs */
 	struct engine_info info;
+	struct engine_options set; /* the settings as they stand; its texts are the engine's own */
 	const struct engine_compute *compute;
 	const struct engine_given *given; /* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
 	struct k_ctx *kernels;
@@ -152,17 +152,19 @@ void engine_tell_step(struct engine *e);
 void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
 						const char *why);
 
-/* engine_settings.c */
+/* engine_settings.c: reading of the options, what each setting does, and their events. */
+int engine_check_options(const struct engine_options *o, struct engine_options *out, struct err *err);
+int engine_apply_settings(struct engine *e, struct err *err);
+setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict, engine_apply_policy,
+	engine_apply_spec, engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
+	engine_apply_layer, engine_apply_head, engine_apply_cuda_mode, engine_apply_exact, engine_apply_roof;
 void engine_tell_settings(struct engine *e);
 void engine_tell_setting(struct engine *e, const char *name);
 
 /* roof.c */
 void engine_roof_read(struct engine *e);
-int engine_roof_set(struct engine *e, const char *value, struct err *err);
-void engine_roof_get(const struct engine *e, char *buf, size_t cap);
 
 /* engine_draft.c: speculation. */
-int engine_set_spec(struct engine *e, const char *spec, struct err *err);
 void engine_close_draft(struct engine *e);
 /* Who is asked before a step, now that drafters were opened or closed. */
 void engine_set_draft_hooks(struct engine *e);
@@ -182,8 +184,6 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 int engine_tell_seen(struct engine *e, struct err *err);
 
 /* engine_shadow.c: the setting `shadow`. */
-int engine_set_shadow(struct engine *e, const char *list, struct err *err);
-void engine_get_shadow(const struct engine *e, char *buf, size_t cap);
 
 /* engine_measure.c: the cost of steps, measured if it was not yet. */
 int engine_need_cost(struct engine *e, struct err *err);

@@ -6,16 +6,6 @@
 
 #include "engine/engine_impl.h"
 
-/* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
- * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
-static int32_t attention_every(size_t weight_bytes)
-{
-	enum { LARGE = 800 << 20, MOST = 8 };
-	size_t n = weight_bytes ? LARGE / weight_bytes : MOST;
-
-	return n < 1 ? 1 : n > MOST ? MOST : (int32_t)n;
-}
-
 static int observe_open(struct engine *e, void **state, struct err *err)
 {
 	struct engine_observing *o = &e->observe;
@@ -23,8 +13,6 @@ static int observe_open(struct engine *e, void **state, struct err *err)
 
 	*state = NULL;
 	o->on = true;
-	o->layer = o->head = -1;
-	o->every = attention_every(e->info.weight_bytes);
 	o->page_share = calloc(blocks, sizeof *o->page_share);
 	o->packed = malloc((size_t)e->info.n_layers * (blocks + sizeof(uint16_t)));
 	return o->page_share && o->packed ? 0 : err_set(err, ERR_MEMORY, "no memory for attention");
@@ -59,8 +47,8 @@ static bool is_watched(const struct engine *e, const struct plan_item *item)
 
 	if (!e->observe.on || !item->n_out || request_is_given(r))
 		return false;
-	return !r->observed || r->n_ids - r->observed >= e->observe.every || e->observe.once ||
-		   (e->observe.layer >= 0 && e->observe.head >= 0);
+	return !r->observed || r->n_ids - r->observed >= e->set.attention_every || e->observe.once ||
+		   (e->set.observe_layer >= 0 && e->set.observe_head >= 0);
 }
 
 static void observe_row(struct engine *e, void *state, struct plan_item *item)
@@ -107,7 +95,7 @@ static void tell_head(struct engine *e, const struct plan_item *item, const floa
 		e->observe.packed[p] = pack_share(e->observe.page_share[p]);
 	ev_init(&ev, EV_head);
 	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = item->r->id,
-								  .layer = e->observe.layer, .head = e->observe.head,
+								  .layer = e->set.observe_layer, .head = e->set.observe_head,
 								  .share = { e->observe.packed, (size_t)n_pages } };
 	stream_emit(&e->stream, &ev);
 }
@@ -145,10 +133,10 @@ static void tell_attention(struct engine *e, const struct plan_item *item)
 		.share = { e->observe.packed, (size_t)layers * (size_t)n_pages },
 		.threshold = (double)f->threshold, .near_zero = { near, 2 * (size_t)layers } };
 	stream_emit(&e->stream, &ev);
-	if (e->observe.layer >= 0 && e->observe.head >= 0 && e->observe.layer < layers &&
-		e->observe.head < heads) {
-		size_t at = ((size_t)e->observe.layer * (size_t)f->n_observed + (size_t)observed) *
-						(size_t)heads + (size_t)e->observe.head;
+	if (e->set.observe_layer >= 0 && e->set.observe_head >= 0 && e->set.observe_layer < layers &&
+		e->set.observe_head < heads) {
+		size_t at = ((size_t)e->set.observe_layer * (size_t)f->n_observed + (size_t)observed) *
+						(size_t)heads + (size_t)e->set.observe_head;
 		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
 	}
 }

@@ -79,8 +79,9 @@ void engine_pause_shadow(struct engine *e, bool pause)
 	engine_set_draft_hooks(e);
 }
 
-int engine_set_shadow(struct engine *e, const char *list, struct err *err)
+int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err *err)
 {
+	const char *list = to->shadow;
 	struct shadowing *s = shadowing_of(e);
 	struct shadow *opened = NULL;
 
@@ -95,12 +96,8 @@ int engine_set_shadow(struct engine *e, const char *list, struct err *err)
 	s->paused = NULL;
 	engine_set_draft_hooks(e);
 	snprintf(s->list, sizeof s->list, "%s", list);
+	to->shadow = s->list;
 	return 0;
-}
-
-void engine_get_shadow(const struct engine *e, char *buf, size_t cap)
-{
-	snprintf(buf, cap, "%s", shadowing_of(e)->list);
 }
 
 /* ---- the step ---- */

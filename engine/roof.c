@@ -24,6 +24,9 @@ void engine_roof_read(struct engine *e)
 	r->n++;
 	r->step = e->n_steps;
 	r->beaten = false;
+	snprintf(r->words, sizeof r->words, "%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld",
+			 r->best / 1e9, r->n, r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
+	e->set.roof = r->words;
 }
 
 static void roof_told(struct engine *e, void *state, const struct ev_step *s)
@@ -41,21 +44,13 @@ static void roof_told(struct engine *e, void *state, const struct ev_step *s)
 
 const struct step_hooks roof_hooks = { .name = "roof", .told = roof_told };
 
-int engine_roof_set(struct engine *e, const char *value, struct err *err)
+int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *err)
 {
-	if (strcmp(value, "measure") != 0)
-		return err_set(err, ERR_USAGE, "roof %.40s: it is measured, not set: /roof measure reads it again", value);
+	if (!to->roof || !*to->roof || to->roof == e->measure.roof.words)
+		return 0;
+	if (strcmp(to->roof, "measure") != 0)
+		return err_set(err, ERR_USAGE, "roof %.40s: it is measured, not set: measure reads it again", to->roof);
 	engine_roof_read(e);
+	to->roof = e->measure.roof.words;
 	return 0;
-}
-
-void engine_roof_get(const struct engine *e, char *buf, size_t cap)
-{
-	const struct engine_roof *r = &e->measure.roof;
-
-	if (!r->n)
-		snprintf(buf, cap, "-");
-	else
-		snprintf(buf, cap, "%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9,
-				 r->n, r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
 }

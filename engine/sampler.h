@@ -11,25 +11,8 @@
 
 #include "base/err.h"
 #include "event/event.h"
+#include "engine/settings.h" /* struct sample_params */
 #include "kernels/kernels.h"
-
-struct sample_params {
-	float temperature; /* 0: greedy */
-	int32_t top_k;	   /* 0: off */
-	float top_p;	   /* 1: off */
-	float min_p;	   /* 0: off */
-	float
-		repeat_penalty; /* 1: off; divides positive and multiplies negative logits (Keskar 2019) */
-	float frequency_penalty; /* 0: off; times the count */
-	float presence_penalty;	 /* 0: off */
-	int32_t penalty_window;	 /* tokens looked back on; 0: none */
-	uint64_t seed;
-};
-#define SAMPLE_DEFAULTS                                                                            \
-	(struct sample_params)                                                                         \
-	{                                                                                              \
-		.temperature = 0.7f, .top_p = 0.9f, .repeat_penalty = 1, .penalty_window = 64              \
-	}
 
 /* Purpose word of the draw's counter: draws for different ends are independent. */
 enum sample_purpose {

@@ -459,7 +459,7 @@ int bench_spec_run(const struct engine_options *o, const char *list, int32_t tok
 
 	memset(out, 0, sizeof *out);
 	used.spec = used.shadow = "off";
-	used.rejection = false;
+	used.rule = "race";
 	if (b)
 		b->runs = calloc(BENCH_SPECS * BENCH_KINDS, sizeof *b->runs);
 	if (!b || !b->runs) {

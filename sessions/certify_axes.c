@@ -316,7 +316,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
 	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
-	o.rejection = p->choice[AXIS_RULE] != 0;
+	o.rule = axes_chosen(p, AXIS_RULE);
 	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
 	o.slots = CERTIFY_SLOTS;

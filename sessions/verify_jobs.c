@@ -95,7 +95,7 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 	o->prefill_chunk = 0;
 	o->prefix_cache = true;
 	o->spec = "off";
-	o->rejection = false;
+	o->rule = "race";
 }
 
 /* ---- running ---- */

@@ -29,8 +29,8 @@ static bool is_simple(const char *spec)
 /* The first drafter of the recording that needs the model, or NULL. */
 static const char *recorded_drafter(const struct recorded *r)
 {
-	if (!is_simple(r->spec))
-		return r->spec;
+	if (!is_simple(r->settings.spec))
+		return r->settings.spec;
 	for (int32_t i = 0; i < r->n_changes; i++)
 		if (!strcmp(r->change[i].name, "spec") && !is_simple(r->change[i].value))
 			return r->change[i].value;
@@ -42,10 +42,10 @@ static int check_drafters(const char *path, const struct recorded *r, const stru
 {
 	const char *needs = recorded_drafter(r);
 
-	if (s->spec && !is_simple(s->spec))
+	if (s->to.spec && !is_simple(s->to.spec))
 		return err_set(e, ERR_USAGE, "'%s' guesses with the model, or weighs those who do: that cannot be simulated "
-									 "from a log; off and ngram can", s->spec);
-	if (needs && !s->spec)
+									 "from a log; off and ngram can", s->to.spec);
+	if (needs && !s->to.spec)
 		return err_set(e, ERR_USAGE, "%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
 									 "--spec off or --spec ngram asks about the rest", path, needs);
 	out->unchecked = needs != NULL;
@@ -55,7 +55,7 @@ static int check_drafters(const char *path, const struct recorded *r, const stru
 
 int whatif_run(const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e)
 {
-	struct whatif_settings as_recorded = WHATIF_AS_RECORDED;
+	struct whatif_settings as_recorded = { 0 };
 	struct recorded r;
 	struct cost cost;
 	int rc;
@@ -66,8 +66,8 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 	cost_fit(&cost, &r, out);
 	out->recorded = r.counts;
 	rc = check_drafters(path, &r, s, out, e);
-	if (out->unchecked)
-		as_recorded.spec = s->spec;
+	if (!rc && out->unchecked)
+		rc = whatif_ask(&as_recorded, "spec", s->to.spec, e);
 	if (!rc)
 		rc = whatif_rerun(&r, &as_recorded, &cost, &out->again, e) || whatif_rerun(&r, s, &cost, &out->changed, e) ? -1 : 0;
 	if (!out->unchecked) /* else `again` has another drafter, and the sum over the recorded steps stands */

@@ -17,17 +17,12 @@
 #include "base/err.h"
 #include "engine/engine.h"
 
-struct whatif_settings { /* -1 or NULL: as recorded */
-	int32_t page_size, pages, slots, prefill_chunk, budget;
-	int prefix_cache; /* 0, 1, -1 */
-	const char *evict, *policy, *spec;
+struct whatif_settings { /* {0}: all as recorded */
+	struct engine_options to;
+	bool given[N_ENGINE_SETTINGS]; /* by place in engine_settings: those of `to` that are not as recorded */
 };
-#define WHATIF_AS_RECORDED                                                                         \
-	(struct whatif_settings)                                                                       \
-	{                                                                                              \
-		.page_size = -1, .pages = -1, .slots = -1, .prefill_chunk = -1, .budget = -1,              \
-		.prefix_cache = -1                                                                         \
-	}
+/* Adds one to the question. ERR_USAGE if it is no setting of the scheduler or `spec`, or out of range. value stays. */
+int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e);
 
 #define WHATIF_FIGURES(X)                                                                          \
 	X(steps, "steps")                                                                              \

@@ -48,8 +48,8 @@ struct recorded {
 	bool inexact;  /* `exact` was off: other settings may draw other tokens */
 	struct script *script;
 	int32_t n, cap;
-	struct whatif_settings settings; /* at the start; its texts are below */
-	char evict[16], policy[16], spec[64];
+	struct engine_options settings; /* at the start */
+	char spec[64];					/* its text */
 	struct change *change;
 	int32_t n_changes, cap_changes;
 	int32_t ctx;
@@ -78,10 +78,13 @@ static inline bool moment_has_come(const struct moment *now, struct moment at)
 /* whatif_read.c */
 int whatif_read(const char *path, struct recorded *r, struct err *e);
 void whatif_free(struct recorded *r);
+/* The row of a setting that can be asked about, or NULL. */
+const struct setting *whatif_setting(const char *name);
 /* Is this change of the log made in a run that asks so? Not of what the question itself sets. */
 bool whatif_changes(const struct whatif_settings *asked, const struct change *c);
-/* The settings with what is not given as recorded. */
-struct whatif_settings whatif_whole(const struct recorded *r, const struct whatif_settings *s);
+/* base with the recorded settings, and with those that are asked for. */
+struct engine_options whatif_whole(const struct recorded *r, const struct whatif_settings *s,
+								   const struct engine_options *base);
 
 /* whatif_run.c: by the tokens of the log, without the model; or on an engine that draws for itself. */
 int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,

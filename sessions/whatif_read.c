@@ -97,54 +97,42 @@ static void on_request(struct reading *g, const struct ev_request *q)
 	g->begun = true;
 }
 
-static int32_t number(struct ev_span v)
-{
-	char text[16];
-
-	snprintf(text, sizeof text, "%.*s", (int)(v.size < 15 ? v.size : 15), (const char *)v.data);
-	return (int32_t)strtol(text, NULL, 10);
-}
-
 static bool is(struct ev_span s, const char *text)
 {
 	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
 }
 
+/* A value that is out of range today leaves what was: check() finds what is missing. */
+static void put_setting(struct recorded *r, const char *name, const char *value)
+{
+	const struct setting *s = whatif_setting(name);
+
+	if (!s)
+		return;
+	if (s == &engine_settings[ENGINE_AT_spec])
+		value = memccpy(r->spec, value, 0, sizeof r->spec) ? r->spec : "off";
+	setting_put(s, &r->settings, value, NULL);
+}
+
 static void on_setting(struct reading *g, const struct ev_setting *v)
 {
 	struct recorded *r = g->r;
-	struct whatif_settings *s = &r->settings;
-	struct change *more;
+	struct change *more, c = { .at = g->now };
 
 	if (!v->name.data || !v->value.data)
 		return;
 	r->inexact |= is(v->name, "exact") && is(v->value, "off");
-	if (g->begun) {
-		more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
-		if (!more)
-			return;
-		r->change = more;
-		more += r->n_changes++;
-		more->at = g->now;
-		snprintf(more->name, sizeof more->name, "%.*s", (int)v->name.size, (const char *)v->name.data);
-		snprintf(more->value, sizeof more->value, "%.*s", (int)v->value.size, (const char *)v->value.data);
-	} else if (is(v->name, "prefill-chunk")) {
-		s->prefill_chunk = number(v->value);
-	} else if (is(v->name, "budget")) {
-		s->budget = number(v->value);
-	} else if (is(v->name, "pages")) {
-		s->pages = number(v->value);
-	} else if (is(v->name, "page-size")) {
-		s->page_size = number(v->value);
-	} else if (is(v->name, "prefix-cache")) {
-		s->prefix_cache = is(v->value, "on");
-	} else if (is(v->name, "evict")) {
-		snprintf(r->evict, sizeof r->evict, "%.*s", (int)v->value.size, (const char *)v->value.data);
-	} else if (is(v->name, "policy")) {
-		snprintf(r->policy, sizeof r->policy, "%.*s", (int)v->value.size, (const char *)v->value.data);
-	} else if (is(v->name, "spec")) {
-		snprintf(r->spec, sizeof r->spec, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
+	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	if (!g->begun) {
+		put_setting(r, c.name, c.value);
+		return;
 	}
+	more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
+	if (!more)
+		return;
+	r->change = more;
+	r->change[r->n_changes++] = c;
 }
 
 static void on_step(struct reading *g, const struct ev_step *s, double kv)
@@ -202,12 +190,16 @@ static void on_event(struct reading *g, const struct event *ev)
 
 static int check(const char *path, const struct recorded *r, struct err *e)
 {
-	const struct whatif_settings *s = &r->settings;
+	char value[64];
+	struct err why;
 
-	if (s->slots < 1 || s->slots > 256 || s->pages < 1 || s->pages > 1 << 24 || s->page_size < 16 ||
-		s->page_size > 1024 || s->page_size % 16 || s->budget < 1 || s->budget > 1 << 16 ||
-		s->prefill_chunk < 0 || r->ctx < 1 || r->ctx > 1 << 24)
-		return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing", path);
+	for (const struct setting *s = engine_settings; s->name; s++) {
+		setting_text(s, &r->settings, value, sizeof value);
+		if (whatif_setting(s->name) && setting_check(s, value, &why))
+			return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing: %s", path, why.text);
+	}
+	if (r->settings.pages < 1 || r->ctx < 1 || r->ctx > 1 << 24)
+		return err_set(e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
 	if (r->searched)
@@ -224,10 +216,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	int rc;
 
 	memset(r, 0, sizeof *r);
-	r->settings = WHATIF_AS_RECORDED;
-	snprintf(r->evict, sizeof r->evict, "lru");
-	snprintf(r->policy, sizeof r->policy, "fcfs");
-	snprintf(r->spec, sizeof r->spec, "off");
+	r->settings = (struct engine_options){ .prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off" };
 	g.counter.counts = &r->counts;
 	if (reader_open(&reader, path, e))
 		return -1;
@@ -235,9 +224,6 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 		on_event(&g, &ev);
 	reader_close(reader);
 	free(g.counter.seen);
-	r->settings.evict = r->evict;
-	r->settings.policy = r->policy;
-	r->settings.spec = r->spec;
 	if (g.no_memory)
 		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
 	if (!rc)
@@ -259,43 +245,51 @@ void whatif_free(struct recorded *r)
 	memset(r, 0, sizeof *r);
 }
 
-bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
-{
-	const struct {
-		const char *name;
-		bool asked;
-	} all[] = { { "prefill-chunk", asked->prefill_chunk >= 0 }, { "budget", asked->budget > 0 },
-				{ "prefix-cache", asked->prefix_cache >= 0 },	{ "evict", asked->evict != NULL },
-				{ "policy", asked->policy != NULL },
-				{ "spec", asked->spec != NULL },				{ "page-size", asked->page_size > 0 } };
+/* ---- what is asked ---- */
 
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (!strcmp(all[i].name, c->name))
-			return !all[i].asked;
-	return false;
+const struct setting *whatif_setting(const char *name)
+{
+	const struct setting *s = setting_find(engine_settings, name);
+
+	return s && (!strcmp(s->group, "Scheduler") || s == &engine_settings[ENGINE_AT_spec]) ? s : NULL;
 }
 
-struct whatif_settings whatif_whole(const struct recorded *r, const struct whatif_settings *s)
+int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e)
 {
-	struct whatif_settings w = r->settings;
+	const struct setting *row = whatif_setting(name);
 
-	w.page_size = s->page_size > 0 ? s->page_size : w.page_size;
-	w.pages = s->pages > 0 ? s->pages : w.pages;
-	w.slots = s->slots > 0 ? s->slots : w.slots;
-	w.prefill_chunk = s->prefill_chunk >= 0 ? s->prefill_chunk : w.prefill_chunk;
-	w.budget = s->budget > 0 ? s->budget : w.budget;
-	w.prefix_cache = s->prefix_cache >= 0 ? s->prefix_cache : w.prefix_cache;
-	w.evict = s->evict ? s->evict : w.evict;
-	w.policy = s->policy ? s->policy : w.policy;
-	w.spec = s->spec ? s->spec : w.spec;
+	if (!row)
+		return err_set(e, ERR_USAGE, "%s: a log cannot say what another value of it changes", name);
+	if (setting_put(row, &s->to, value, e))
+		return -1;
+	s->given[row - engine_settings] = true;
+	return 0;
+}
+
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
+{
+	const struct setting *row = whatif_setting(c->name);
+
+	return row && !asked->given[row - engine_settings];
+}
+
+struct engine_options whatif_whole(const struct recorded *r, const struct whatif_settings *s,
+								   const struct engine_options *base)
+{
+	struct engine_options o = *base;
+
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		if (whatif_setting(engine_settings[i].name))
+			setting_copy(&engine_settings[i], &o, s->given[i] ? &s->to : &r->settings);
 	/* other pages, the same memory: a pool of as many tokens, unless its pages are said too */
-	if (s->page_size > 0 && s->pages <= 0)
-		w.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / s->page_size);
-	if (w.pages < 1)
-		w.pages = 1;
-	if (w.budget < w.slots)
-		w.budget = w.slots;
-	return w;
+	if (s->given[ENGINE_AT_page_size] && !s->given[ENGINE_AT_pages])
+		o.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / o.page_size);
+	if (o.pages < 1)
+		o.pages = s->given[ENGINE_AT_pages] ? r->settings.pages : 1;
+	if (o.budget < o.slots)
+		o.budget = o.slots;
+	o.ctx = r->ctx;
+	return o;
 }
 
 /* ---- counting ---- */

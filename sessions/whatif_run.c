@@ -231,29 +231,10 @@ static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, in
 	return 0;
 }
 
-static struct engine_options options_of(const struct recorded *r, const struct whatif_settings *asked,
-										const struct engine_options *base)
-{
-	struct whatif_settings w = whatif_whole(r, asked);
-	struct engine_options o = *base;
-
-	o.page_size = w.page_size;
-	o.pages = w.pages;
-	o.slots = w.slots;
-	o.prefill_chunk = w.prefill_chunk;
-	o.budget = w.budget;
-	o.prefix_cache = w.prefix_cache == 1;
-	o.policy = w.policy;
-	o.evict = w.evict;
-	o.spec = w.spec;
-	o.ctx = r->ctx;
-	return o;
-}
-
 static int rerun(struct rerun *w, const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
 				 void *arg, struct err *e)
 {
-	struct engine_options with = options_of(w->r, w->asked, o);
+	struct engine_options with = whatif_whole(w->r, w->asked, o);
 	int rc = -1;
 
 	memset(w->counter.counts, 0, sizeof *w->counter.counts);

@@ -100,6 +100,33 @@ def test_completion():
     check("completion of what why explains", complete("why", "pre") == ["preempt"], complete("why", "pre"))
     check("completion of what a cache obeys", complete("cache", "c") == ["clear"], complete("cache", "c"))
     check("completion of values", complete("run", "--backend", "r") == ["ref"], complete("run", "--backend", "r"))
+    check("completion of drafters", complete("run", "--spec", "loo") == ["lookahead"], complete("run", "--spec", "loo"))
+    check("completion of a setting's other names", complete("whatif", "--cache", "o") == ["on", "off"] and
+          "--no-prefix-cache" in complete("run", "--no-"), complete("run", "--no-"))
+
+
+def test_every_setting():
+    """Each option of the help is in the manual with what it does, completes where it has words, and refuses what is
+    outside of the range that the manual gives, with its name and that range."""
+    manual = cutaway("--man")[1].decode().replace("\\-", "-")
+    rows = re.findall(r"\.TP\n\\fB--([a-z-]+)(?: ([^\\\n]*))?\\fR.*\n((?:[^.].*\n)+)", manual)
+    names = [name for name, _, _ in rows]
+    check("an option has one name", len(names) == len(set(names)) > 50, names)
+    check("an option has help", all(len(text.split("Commands:")[0]) > 10 for _, _, text in rows), rows)
+    numbers = 0
+    for name, arg, text in rows:
+        found = re.search(r" From (\S+) to ([^ .]+)", text)
+        verb = re.search(r"Commands: (\w+)", text)[1].replace("all", "run")
+        if found and arg:
+            numbers += 1
+            for wrong in (float(found[1]) - 1, float(found[2]) + 1):
+                status, _, err = cutaway(verb, f"--{name}={wrong:g}")
+                check(f"{verb} --{name} {wrong:g} is refused", status == 2 and f"--{name} {wrong:g}" in err and
+                      re.search(r"from \S+ to \S", err), err)
+        elif arg and "|" in arg and "[" not in arg and "+" not in arg:
+            status, _, err = cutaway(verb, f"--{name}=nonsense")
+            check(f"{verb} --{name} nonsense is refused", status == 2 and f"--{name} nonsense: one of {arg}" in err, err)
+    check("options have ranges", numbers > 15, numbers)
 
 
 def test_usage_errors():
@@ -109,10 +136,10 @@ def test_usage_errors():
             ("an option of another verb", ["tokenize", "--temp", "1"], "--temp"),
             ("an option without its value", ["run", "x", "--temp"], "needs a value"),
             ("a flag with a value", ["run", "--greedy=1", "x"], "takes no value"),
-            ("not a number", ["run", "--temp", "warm", "x"], "not a number"),
-            ("nan is not a number either", ["run", "--temp", "nan", "x"], "not a number"),
-            ("out of range", ["run", "--top-p", "1.5", "x"], "between 0 and 1"),
-            ("a number too large for any integer", ["run", "--top-k", "99999999999999999999", "x"], "between"),
+            ("not a number", ["run", "--temp", "warm", "x"], "--temp warm: a number from 0 to 100"),
+            ("nan is not a number either", ["run", "--temp", "nan", "x"], "--temp nan: a number from 0 to 100"),
+            ("out of range", ["run", "--top-p", "1.5", "x"], "--top-p 1.5: a number from 0 to 1"),
+            ("a number too large for any integer", ["run", "--top-k", "99999999999999999999", "x"], "from 0 to 16777216"),
             ("a page size that is no multiple of 16", ["run", "--page-size", "20", "x"], "multiple of 16"),
             ("a seed below 0", ["run", "--seed", "-1", "x"], "0 to 2^64"),
             ("a back end that is not there", ["run", "--backend", "gpu", "x"], "cpu|ref"),
@@ -645,7 +672,7 @@ def main():
     if made.returncode:
         print("Bail out! build/tests/mktiny failed:", made.stderr.decode())
         return 1
-    for test in (test_help, test_completion, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
+    for test in (test_help, test_completion, test_every_setting, test_usage_errors, test_file_errors, test_tokenize, test_run, test_instruction_sets,
                  test_limit, test_stop, test_batch, test_score, test_recording, test_cache, test_pipes, test_terminal, test_whatif_and_why, test_search, test_verify, test_diff,
                  test_certify, test_sentencepiece, test_bench):
         test()

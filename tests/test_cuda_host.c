@@ -350,7 +350,7 @@ static struct engine *open_halves(const char *file, const char *backend, const c
 	struct err err = {0};
 
 	o.model = file;
-	o.exact = exact;
+	o.exact = !exact || !strcmp(exact, "on");
 	memset(h, 0, sizeof *h);
 	if (engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);

@@ -81,7 +81,7 @@ static void record(int which, const struct variant *v)
 	o.ctx = 128;
 	o.page_size = v->page_size;
 	o.spec = v->spec;
-	o.rejection = v->rejection;
+	o.rule = v->rejection ? "rejection" : "race";
 	if (file_sha256(o.model, sha, &err) || recording_create(&rec, file[which], &err) || engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, on_event, NULL);

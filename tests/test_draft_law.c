@@ -80,7 +80,7 @@ static void draw(struct answers *a, const char *spec, int64_t sample, float temp
 	o.ctx = 128;
 	o.slots = 16;
 	o.spec = spec;
-	o.rejection = true;
+	o.rule = "rejection";
 	o.counted_cost = cost;
 	if (engine_open(&a->e, &o, &err))
 		fail_msg("%s: %s", spec, err.text);

@@ -118,9 +118,38 @@ static void same(const char *what, const struct whatif_counts *a, const struct w
 #undef X
 }
 
+static void ask(struct whatif_settings *s, const char *name, const char *value)
+{
+	struct err e = { 0 };
+
+	if (whatif_ask(s, name, value, &e))
+		fail_msg("%s", e.text);
+}
+
+static void ask_number(struct whatif_settings *s, const char *name, int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof text, "%d", value);
+	ask(s, name, text);
+}
+
+/* With the setting's name and what it may be; the question is as it was. */
+static void refuses(const char *name, const char *value, const char *says)
+{
+	struct whatif_settings s = { 0 }, none = { 0 };
+	struct err e = { 0 };
+
+	assert_int_equal(whatif_ask(&s, name, value, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_memory_equal(&s, &none, sizeof s);
+	if (strncmp(e.text, name, strlen(name)) || !strstr(e.text, says))
+		fail_msg("%s %s: \"%s\" does not say \"%s\"", name, value, e.text, says);
+}
+
 static void test_as_recorded(void **state)
 {
-	const struct whatif_settings s = WHATIF_AS_RECORDED;
+	const struct whatif_settings s = { 0 };
 	struct whatif_counts all = { 0 };
 
 	(void)state;
@@ -131,8 +160,8 @@ static void test_as_recorded(void **state)
 
 		o.pages = 9 + (int32_t)(seed % 4) * 6;
 		o.spec = seed % 3 == 2 ? "ngram:3,1,4,3,pool" : seed % 3 ? "ngram:3,1,4" : "off";
-		o.evict = seed % 5 == 0 ? "fifo" : seed % 5 == 1 ? "lfu" : NULL;
 		o.policy = seed % 2 ? "shortest" : NULL;
+		o.evict = seed % 5 == 0 ? "fifo" : seed % 5 == 1 ? "lfu" : NULL;
 		record(seed, &o, true);
 		if (whatif_run(file, &s, &w, &e))
 			fail_msg("%s", e.text);
@@ -162,7 +191,7 @@ static void test_other_settings(void **state)
 	(void)state;
 	for (uint32_t seed = 1; seed <= 24; seed++) {
 		static const char *const policy[] = { "lru", "fifo", "lfu" };
-		struct whatif_settings s = WHATIF_AS_RECORDED;
+		struct whatif_settings s = { 0 };
 		struct engine_options o = options();
 		struct err e = { 0 };
 		struct whatif w;
@@ -170,19 +199,20 @@ static void test_other_settings(void **state)
 
 		record(seed, &o, false);
 		if (seed & 1)
-			s.page_size = 32;
+			ask(&s, "page-size", "32");
 		if (seed % 3 == 0)
-			s.pages = 14 + (int32_t)seed;
+			ask_number(&s, "pages", 14 + (int)seed);
 		if (seed % 4 == 1)
-			s.slots = 1 + (int32_t)seed % 6;
+			ask_number(&s, "slots", 1 + (int)seed % 6);
 		if (seed % 5 == 2)
-			s.prefill_chunk = (int32_t)(seed % 3) * 8;
+			ask_number(&s, "prefill-chunk", (int)(seed % 3) * 8);
 		if (seed % 6 == 4)
-			s.prefix_cache = 0;
+			ask(&s, "prefix-cache", "off");
 		if (seed % 7 == 5)
-			s.spec = seed & 1 ? "off" : seed & 2 ? "ngram:6" : "ngram:4,1,4,3,pool";
-		s.evict = policy[seed % 3];
-		s.policy = seed % 8 == 3 ? "shortest" : NULL;
+			ask(&s, "spec", seed & 1 ? "off" : seed & 2 ? "ngram:6" : "ngram:4,1,4,3,pool");
+		ask(&s, "evict", policy[seed % 3]);
+		if (seed % 8 == 3)
+			ask(&s, "policy", "shortest");
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);
 		assert_true(w.verified);
@@ -207,32 +237,34 @@ static void set_inexact(void)
 
 static void test_wrong(void **state)
 {
-	struct whatif_settings s = WHATIF_AS_RECORDED;
+	struct whatif_settings s = { 0 };
 	struct engine_options o = options();
 	struct whatif w;
 	struct err e = { 0 };
 
 	(void)state;
 	record(3, &o, true);
-	s.evict = "none";
-	assert_int_equal(whatif_run(file, &s, &w, &e), -1);
-	assert_int_equal(e.code, ERR_USAGE);
-	s = WHATIF_AS_RECORDED;
-	s.spec = "magic";
-	e.code = 0;
+	refuses("evict", "none", "lru|fifo|lfu");
+	refuses("page-size", "20", "a multiple of 16");
+	refuses("slots", "257", "from 1 to 256");
+	refuses("budget", "0", "from 1 to 4096");
+	refuses("prefix-cache", "yes", "on|off");
+	refuses("temp", "1", "a log cannot say");
+	refuses("threads", "1", "a log cannot say");
+	ask(&s, "spec", "magic");
 	assert_int_equal(whatif_run(file, &s, &w, &e), -1);
 	e.code = 0;
 	assert_int_equal(whatif_run(model, &s, &w, &e), -1);
 	assert_int_equal(e.code, ERR_INPUT);
 	/* so few pages that nothing fits */
-	s = WHATIF_AS_RECORDED;
-	s.pages = 1;
+	s = (struct whatif_settings){ 0 };
+	ask(&s, "pages", "1");
 	e.code = 0;
 	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
 	assert_true(w.changed.unfinished > 8);
 	/* what was not exact is counted, and not run */
 	set_inexact();
-	s = WHATIF_AS_RECORDED;
+	s = (struct whatif_settings){ 0 };
 	assert_int_equal(whatif_run(file, &s, &w, &e), 0);
 	assert_true(w.inexact);
 	assert_int_equal(whatif_verify(file, &s, &o, NULL, NULL, &w, &e), -1);

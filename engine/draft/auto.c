@@ -329,6 +329,7 @@ const struct draft_ops draft_auto = {
 	.name = "auto",
 	.args = "NAME+NAME",
 	.doc = "whoever pays most, here and now, by shadow mode's scores and the measured cost of rows",
+	.offer = (const char *const[]){ "auto", NULL },
 	.needs_pages = true,
 	.open = auto_open,
 	.close = auto_close,

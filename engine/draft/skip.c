@@ -135,6 +135,7 @@ const struct draft_ops draft_skip = {
 	.name = "skip",
 	.args = "layers[,k[,least]]",
 	.doc = "the model's own first layers guess, the others check",
+	.offer = (const char *const[]){ "skip:24", NULL },
 	.needs_pages = true,
 	.computes = true,
 	.open = skip_open,

@@ -8,6 +8,11 @@ extern const struct sched_policy policy_fcfs, policy_shortest;
 
 const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, NULL };
 
+const char *sched_policy_name(int i)
+{
+	return sched_policies[i] ? sched_policies[i]->name : NULL;
+}
+
 const struct sched_policy *sched_policy_find(const char *name, struct err *e)
 {
 	char known[200] = "";
