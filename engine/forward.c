@@ -25,6 +25,17 @@ static void write_block(struct forward *f, const struct block *b)
 		b->kind->write(f, b->params);
 }
 
+void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
+						 const float *bias, const float *norm)
+{
+	struct k_matmul *m = program_matmul(&f->program, stage, in, f->n_rows);
+	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
+
+	program_part(m, w, bias, norm ? NULL : f->x, norm ? f->added : f->x);
+	if (norm)
+		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)->residual = f->x;
+}
+
 static void add_head(struct forward *f)
 {
 	struct k_program *p = &f->program;
@@ -83,6 +94,29 @@ static void count_values(struct k_op *op, int32_t rows, int32_t dim, uint64_t by
 	op->ops = n * ops;
 }
 
+static void count_other(struct k_op *op)
+{
+	const struct k_experts *e = &op->u.experts;
+
+	switch (op->kind) {
+	case K_OP_experts: { /* each slot reads a matrix: an upper bound where rows share an expert */
+		uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
+
+		op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes / (uint64_t)k_types[e->w->type].block +
+							 4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+		op->ops = 2 * slots * cells;
+		break;
+	}
+	case K_OP_route: count_values(op, op->u.route.n, op->u.route.n_experts, 4, 20); break;
+	case K_OP_combine: count_values(op, op->u.combine.n * op->u.combine.k, op->u.combine.dim, 4, 2); break;
+	case K_OP_conv: count_values(op, op->u.conv.n, op->u.conv.out.dim, 12, 2 * (uint64_t)op->u.conv.taps + 16); break;
+	case K_OP_scan:
+		count_values(op, op->u.scan.n, op->u.scan.out.dim, 16, 20 * (uint64_t)op->u.scan.n_states + 40);
+		break;
+	default: break;
+	}
+}
+
 static void count(const struct forward *f, struct k_op *op)
 {
 	op->bytes = op->ops = 0;
@@ -92,9 +126,9 @@ static void count(const struct forward *f, struct k_op *op)
 	case K_OP_rope: count_rope(op); break;
 	case K_OP_embed: count_values(op, op->u.embed.n, op->u.embed.w->n_cols, 5, 1); break;
 	case K_OP_norm: count_values(op, op->u.norm.n, op->u.norm.out.dim, 9, 6); break;
-	case K_OP_swiglu: count_values(op, op->u.swiglu.n, op->u.swiglu.out.dim, 12, 18); break;
+	case K_OP_glu: count_values(op, op->u.glu.n, op->u.glu.out.dim, 12, 18); break;
 	case K_OP_stats: count_values(op, op->u.stats.n, op->u.stats.vocab, 4, 20); break;
-	case K_N_KINDS: break;
+	default: count_other(op); break;
 	}
 }
 
@@ -117,7 +151,7 @@ static void write_program(struct forward *f)
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
-		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows);
+		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows)->scale = f->model->embed_scale;
 	for (int32_t i = 0; i < f->n_layers; i++) {
 		f->program.layer = i;
 		write_block(f, &f->model->layer[i].mixer);
@@ -313,6 +347,9 @@ static void cut_work(struct forward *f, struct cutter *c)
 	f->v = program_cut(c, rows * (size_t)n->kv, sizeof *f->v);
 	f->gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->gate);
 	f->up = program_cut(c, rows * (size_t)n->wide, sizeof *f->up);
+	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
+	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
+	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
 	f->normed = cut_acts(c, f->max_rows, &n->normed);
 	f->mixed = cut_acts(c, f->max_rows, &n->mixed);
 	f->act = cut_acts(c, f->max_rows, &n->act);
@@ -355,6 +392,15 @@ int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv
 	f->shared = take(f, cut_shared, K_SHARED, e);
 	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
 	return f->work ? 0 : -1;
+}
+
+int32_t forward_widest(const struct forward *f)
+{
+	int32_t widest = f->needs.normed.dim;
+
+	forward_widen(&widest, f->needs.mixed.dim);
+	forward_widen(&widest, f->needs.act.dim);
+	return widest;
 }
 
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e)

@@ -13,6 +13,7 @@
 #include "engine/program.h"
 #include "kernels/kernels.h"
 
+struct forward;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -33,11 +34,16 @@ struct forward_acts {
 struct forward_needs {
 	int32_t ops; /* of all layers */
 	int32_t q, kv, wide;
+	int32_t q_normed, k_normed;
+	bool added; /* a block norms its result before it is added */
 	struct forward_acts normed, mixed, act, head;
 };
 /* For layers: *width becomes n if it is less; w reads these activations. */
 void forward_widen(int32_t *width, int32_t n);
 void forward_reads(struct forward_acts *a, const struct k_matrix *w);
+/* x += W in + bias, or, with a norm [dim], x += norm(W in + bias). */
+void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
+						 const float *bias, const float *norm);
 
 enum {
 	FORWARD_RECENT = 8,
@@ -88,6 +94,8 @@ struct forward {
 	float *x;			/* [dim] */
 	float *q, *k, *v;	/* [needs.q], [needs.kv], [needs.kv] */
 	float *gate, *up;	/* [needs.wide] */
+	float *q_normed, *k_normed;
+	float *added; /* [dim] if needs.added */
 	float *computed_logits;           /* [max_out, vocab]; `logits` itself where the host can read it */
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
@@ -105,6 +113,8 @@ struct forward_sizes {
 int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
 				 struct err *e);
 void forward_close(struct forward *f);
+/* Values of a row in the widest of its buffers of activations. */
+int32_t forward_widest(const struct forward *f);
 /* Room for steps of so many rows, between steps. Fails with ERR_MEMORY, and all is as it was. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
 /* Fails only as k_run() does. */

@@ -143,18 +143,6 @@ int32_t model_context(const struct gguf *g, struct err *e)
 	return e->code ? 0 : (int32_t)ctx;
 }
 
-static int choose_ctx(const struct model *m, int32_t *ctx, struct err *e)
-{
-	if (*ctx == 0)
-		*ctx = m->config.ctx_train < 8192 ? m->config.ctx_train : 8192;
-	if (*ctx > m->config.ctx_train)
-		return err_set(e, ERR_USAGE,
-					   "a context of %d is more than the %d tokens this model was made for: ask for at most "
-					   "that with --ctx, or for 0, which is the model's own",
-					   *ctx, m->config.ctx_train);
-	return 0;
-}
-
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 			   const struct model_options *o, int32_t *ctx, struct err *e)
 {
@@ -164,7 +152,7 @@ int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
 	if (!m)
 		return err_set(e, ERR_MEMORY, "no memory for the model");
 	m->kernels = kernels;
-	if (arch_read(g, m, e) || choose_ctx(m, ctx, e))
+	if (arch_read(g, m, ctx, e))
 		goto fail;
 	m->tied = !gguf_find(g, "output.weight");
 	count_weights(m, g);

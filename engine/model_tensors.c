@@ -13,37 +13,45 @@ static const struct gguf_tensor *find(const struct model_loader *l, const char *
 	return t;
 }
 
+/* Rows of a tensor as a matrix; matrices of experts lie one after the other. */
+static int64_t n_rows(const struct gguf_tensor *t)
+{
+	return (t->n_dims > 1 ? t->dim[1] : 1) * (t->n_dims > 2 ? t->dim[2] : 1);
+}
+
 static int check_shape(const struct model_loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
 {
-	int64_t have_rows = t->n_dims > 1 ? t->dim[1] : 1;
-
-	if (t->dim[0] == cols && have_rows == rows && t->n_dims <= 2)
+	if (t->dim[0] == cols && n_rows(t) == rows && t->n_dims <= 3)
 		return 0;
 	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
-				   gguf_path(l->g), t->name, (long long)have_rows, (long long)t->dim[0],
+				   gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0],
 				   (long long)rows, (long long)cols);
 }
 
-/* A vector of F32; F16 and BF16 vectors do not occur in files. NULL if absent and not a must. */
-const float *model_vector(struct model_loader *l, const char *name, int64_t n, bool must)
+const float *model_floats(struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must)
 {
 	const struct gguf_tensor *t = find(l, name, must);
 
-	if (!t || l->e->code || check_shape(l, t, n, 1))
+	if (!t || l->e->code || check_shape(l, t, cols, rows))
 		return NULL;
 	if (t->type != K_F32) {
-		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; norms and biases must be F32",
+		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; what is no matrix of a product must be F32",
 				gguf_path(l->g), name, k_types[t->type].name);
 		return NULL;
 	}
 	return weights_add_vector(l->weights, t, l->e);
 }
 
-void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols)
+const float *model_vector(struct model_loader *l, const char *name, int64_t n, bool must)
+{
+	return model_floats(l, name, n, 1, must);
+}
+
+void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols)
 {
 	const struct gguf_tensor *t = find(l, name, true);
 
-	if (!t || l->e->code || check_shape(l, t, cols, rows))
+	if (!t || l->e->code || check_shape(l, t, cols, s.all))
 		return;
 	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
 		err_set(l->e, ERR_INPUT, "%s: tensor %s has rows of %lld, not a multiple of its block of %d",
@@ -51,9 +59,14 @@ void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, 
 		return;
 	}
 	w->type = t->type;
-	w->n_rows = (int32_t)rows;
+	w->n_rows = (int32_t)s.n;
 	w->n_cols = (int32_t)cols;
-	weights_add_matrix(l->weights, l->g, l->kernels, t, w, l->e);
+	weights_add_matrix(l->weights, l->g, l->kernels, t, s.first, w, l->e);
+}
+
+void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols)
+{
+	model_rows(l, w, name, (struct row_slice){ 0, rows, rows }, cols);
 }
 
 static const char *part_name(const struct model_loader *l, char buf[64], const char *part)
@@ -69,7 +82,14 @@ const float *layer_vector(struct model_loader *l, const char *part, int64_t n, b
 	return model_vector(l, part_name(l, name, part), n, must);
 }
 
-void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+const float *layer_floats(struct model_loader *l, const char *part, int64_t cols, int64_t rows)
+{
+	char name[64];
+
+	return model_floats(l, part_name(l, name, part), cols, rows, true);
+}
+
+void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols)
 {
 	char name[64];
 
@@ -78,7 +98,19 @@ void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, 
 				gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
 		return;
 	}
-	model_matrix(l, w, part_name(l, name, part), rows, cols);
+	model_rows(l, w, part_name(l, name, part), s, cols);
+}
+
+void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+{
+	layer_rows(l, w, part, (struct row_slice){ 0, rows, rows }, cols);
+}
+
+bool layer_has(const struct model_loader *l, const char *part)
+{
+	char name[64];
+
+	return gguf_find(l->g, part_name(l, name, part)) != NULL;
 }
 
 void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)

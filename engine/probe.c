@@ -129,6 +129,7 @@ static int pass_prefill(struct pass *p, const int32_t *ids, probe_progress *prog
 
 struct looking {
 	struct probe *p;
+	const float *x;	 /* [dim] the residual stream */
 	float *residual; /* [n_layers, dim] */
 	int32_t dim, layer;
 };
@@ -143,17 +144,17 @@ static void keep_attention(struct looking *l, const struct k_attention *a)
 										   (size_t)p->n);
 }
 
-static void keep_activations(struct looking *l, const struct k_swiglu *a)
+static void keep_activations(struct looking *l, const struct k_glu *a)
 {
 	struct probe_layer *out = &l->p->layer[l->layer];
-	int32_t dim = a->out.dim, small = 0, zero = 0;
+	int32_t dim = a->n * a->out.dim, small = 0, zero = 0; /* of all experts that the row has */
 
 	for (int32_t i = 0; i < dim; i++) {
-		float v = fabsf(k_silu(a->gate[i]) * a->up[i]);
+		float v = fabsf(k_gate(a->act, a->gate[i], a->up[i]));
 		out->act_max = v > out->act_max ? v : out->act_max;
 	}
 	for (int32_t i = 0; i < dim; i++) {
-		float v = fabsf(k_silu(a->gate[i]) * a->up[i]);
+		float v = fabsf(k_gate(a->act, a->gate[i], a->up[i]));
 		small += v < out->act_max * 1e-2f;
 		zero += v < out->act_max * 1e-3f;
 	}
@@ -161,14 +162,14 @@ static void keep_activations(struct looking *l, const struct k_swiglu *a)
 	out->act_near_zero = (float)zero / (float)dim;
 }
 
-static void keep_residual(struct looking *l, const float *x)
+static void keep_residual(struct looking *l)
 {
 	float *to = l->residual + (size_t)l->layer * (size_t)l->dim;
 	double sum = 0;
 
 	for (int32_t i = 0; i < l->dim; i++) {
-		to[i] = x[i];
-		sum += (double)x[i] * (double)x[i];
+		to[i] = l->x[i];
+		sum += (double)l->x[i] * (double)l->x[i];
 	}
 	l->p->layer[l->layer].residual_rms = (float)sqrt(sum / l->dim);
 }
@@ -180,10 +181,10 @@ static bool look(void *arg, const struct k_op *op, int32_t layer)
 	l->layer = layer;
 	if (op->kind == K_OP_attention)
 		keep_attention(l, &op->u.attention);
-	else if (op->kind == K_OP_swiglu)
-		keep_activations(l, &op->u.swiglu);
-	else if (op->stage == K_STAGE_down)
-		keep_residual(l, op->u.matmul.part[0].out);
+	else if (op->kind == K_OP_glu)
+		keep_activations(l, &op->u.glu);
+	if (layer >= 0) /* the last op of the layer has the last word */
+		keep_residual(l);
 	return true;
 }
 
@@ -271,7 +272,7 @@ void probe_close(struct probe *p)
 static int run(struct probe *p, struct pass *pass, const int32_t *ids, float *residual,
 			   probe_progress *progress, void *arg, struct err *err)
 {
-	struct looking l = { .p = p, .residual = residual, .dim = pass->model->config.dim };
+	struct looking l = { .p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim };
 
 	if (pass_prefill(pass, ids, progress, arg, err) || forward_run_each(&pass->f, look, &l, err))
 		return -1;
@@ -332,13 +333,15 @@ static bool tell(struct walking *w, const struct k_op *op, int32_t layer, const 
 }
 
 static bool tell_acts(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
-					  const struct k_acts *a)
+					  const struct k_acts *a, int32_t rows)
 {
+	int32_t n = rows * a->dim;
+
 	if (!a->q)
-		return tell(w, op, layer, part, a->x, a->dim);
-	for (int32_t i = 0; i < a->dim; i++)
+		return tell(w, op, layer, part, a->x, n);
+	for (int32_t i = 0; i < n; i++)
 		w->dequantised[i] = a->d[i / K_QBLOCK] * (float)a->q[i];
-	return tell(w, op, layer, part, w->dequantised, a->dim);
+	return tell(w, op, layer, part, w->dequantised, n);
 }
 
 static bool tell_matmul(struct walking *w, const struct k_op *op, int32_t layer)
@@ -364,13 +367,21 @@ static bool walk(void *arg, const struct k_op *op, int32_t layer)
 
 	switch (op->kind) {
 	case K_OP_embed: more = tell(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols); break;
-	case K_OP_norm: more = tell_acts(w, op, layer, "normed", &op->u.norm.out); break;
+	case K_OP_norm: more = tell_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n); break;
 	case K_OP_matmul: more = tell_matmul(w, op, layer); break;
 	case K_OP_rope:
 		more = tell(w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
 		break;
-	case K_OP_attention: more = tell_acts(w, op, layer, "mixed", &op->u.attention.out); break;
-	case K_OP_swiglu: more = tell_acts(w, op, layer, "act", &op->u.swiglu.out); break;
+	case K_OP_attention: more = tell_acts(w, op, layer, "mixed", &op->u.attention.out, 1); break;
+	case K_OP_glu: more = tell_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n); break;
+	case K_OP_experts:
+		more = tell(w, op, layer, "experts", op->u.experts.out,
+					op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
+		break;
+	case K_OP_route: more = tell(w, op, layer, "router", op->u.route.weights, op->u.route.k); break;
+	case K_OP_combine: more = tell(w, op, layer, "x", op->u.combine.x, op->u.combine.dim); break;
+	case K_OP_conv: more = tell_acts(w, op, layer, "conv", &op->u.conv.out, 1); break;
+	case K_OP_scan: more = tell_acts(w, op, layer, "scan", &op->u.scan.out, 1); break;
 	case K_OP_stats:
 	case K_N_KINDS: break;
 	}
@@ -381,15 +392,13 @@ static bool walk(void *arg, const struct k_op *op, int32_t layer)
 int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
 				 struct err *err)
 {
-	const struct model_config *c = &e->model->config;
-	int32_t heads = c->n_heads * c->head_dim, widest = c->ffn > c->dim ? c->ffn : c->dim;
 	struct walking w = { .fn = fn, .arg = arg };
 	struct pass pass;
 	int rc;
 
 	if (pass_open(&pass, e, n, err))
 		return -1;
-	w.dequantised = malloc((size_t)(widest > heads ? widest : heads) * sizeof *w.dequantised);
+	w.dequantised = malloc((size_t)forward_widest(&pass.f) * sizeof *w.dequantised);
 	if (!w.dequantised)
 		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	else

@@ -14,19 +14,21 @@ struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage sta
 	return op;
 }
 
-void program_embed(struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n)
+struct k_embed *program_embed(struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_embed, K_STAGE_embed);
 
 	op->u.embed = (struct k_embed){ .w = w, .ids = ids, .x = x, .n = n };
+	return &op->u.embed;
 }
 
-void program_norm(struct k_program *p, const float *x, const int32_t *pick, const float *w, float eps,
+struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick, const float *w, float eps,
 				  struct k_acts out, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_norm, K_STAGE_norm);
 
 	op->u.norm = (struct k_norm){ .x = x, .pick = pick, .w = w, .eps = eps, .out = out, .n = n };
+	return &op->u.norm;
 }
 
 struct k_matmul *program_matmul(struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n)
@@ -46,11 +48,12 @@ void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bia
 	m->part[m->n_parts++].out = out;
 }
 
-void program_swiglu(struct k_program *p, const float *gate, const float *up, struct k_acts out, int32_t n)
+void program_glu(struct k_program *p, enum k_act act, const float *gate, const float *up, struct k_acts out,
+				 int32_t n)
 {
-	struct k_op *op = program_add(p, K_OP_swiglu, K_STAGE_act);
+	struct k_op *op = program_add(p, K_OP_glu, K_STAGE_act);
 
-	op->u.swiglu = (struct k_swiglu){ .gate = gate, .up = up, .out = out, .n = n };
+	op->u.glu = (struct k_glu){ .gate = gate, .up = up, .out = out, .act = act, .n = n };
 }
 
 void program_stats(struct k_program *p, const float *logits, int32_t vocab, int32_t n,

@@ -25,13 +25,15 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 {
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1;
+		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1, parts = t->n_dims > 2 ? t->dim[2] : 1;
 
-		if (t->n_dims > 2 || t->dim[0] > INT32_MAX || rows > INT32_MAX)
+		if (t->n_dims > 3 || t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
 			return err_set(e, ERR_INPUT, "%s: tensor %s has a shape that no layer of this model has",
 						   gguf_path(g), t->name);
-		size_t packed = k_packed_bytes(kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]);
+		size_t packed = (size_t)parts * align64(k_packed_bytes(kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
 		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
+		if (t->n_dims == 2) /* a tensor may be cut into three matrices, each of whole tiles */
+			w->bytes += 2 * align64(k_packed_bytes(kernels, t->type, k_pack_unit(kernels), (int32_t)t->dim[0]));
 	}
 	if (!w->bytes)
 		return err_set(e, ERR_INPUT, "%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
@@ -71,6 +73,11 @@ static struct weights_part *add_part(struct weights *w, size_t bytes, struct err
 	return p;
 }
 
+static size_t row_bytes(const struct gguf_tensor *t)
+{
+	return (size_t)(t->dim[0] / k_types[t->type].block) * (size_t)k_types[t->type].block_bytes;
+}
+
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e)
 {
 	struct weights_part *p = add_part(w, t->bytes, e);
@@ -84,10 +91,10 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 }
 
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-					   const struct gguf_tensor *t, struct k_matrix *m, struct err *e)
+					   const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
 {
 	const int32_t unit = k_pack_unit(kernels);
-	const size_t row = t->bytes / (size_t)m->n_rows;
+	const size_t row = row_bytes(t);
 	struct weights_part *p;
 	int32_t units;
 
@@ -100,6 +107,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
 	p->tensor = t;
 	p->matrix = m;
+	p->row = first;
 	p->strip = units > 1 ? units * unit : unit;
 	m->data = w->base + (p->to - w->arena);
 	w->n_strips += (m->n_rows + p->strip - 1) / p->strip;
@@ -164,13 +172,13 @@ static int copy_strip(const struct filling *f, const struct weights_part *p, int
 static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i, void *scratch,
 					  struct err *e)
 {
-	const size_t row = p->tensor->bytes / (size_t)p->matrix->n_rows;
+	const size_t row = row_bytes(p->tensor);
 	struct k_matrix here = *p->matrix;
 	int32_t first = (int32_t)(i - p->first) * p->strip, n = p->matrix->n_rows - first;
 	int64_t start;
 
 	n = n < p->strip ? n : p->strip;
-	if (gguf_read_part(f->g, p->tensor, (size_t)first * row, (size_t)n * row, scratch, e))
+	if (gguf_read_part(f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
 		return -1;
 	start = now_ns();
 	here.data = p->to;

@@ -23,6 +23,7 @@ struct weights_part {
 	const struct gguf_tensor *tensor;
 	struct k_matrix *matrix; /* NULL: copied as it is */
 	uint8_t *to; /* in the arena */
+	int64_t row;   /* of a matrix: the tensor's row that is its first */
 	int32_t strip; /* rows (of a matrix) or bytes that are read at once */
 	int64_t first; /* number of the first strip among those of all parts */
 };
@@ -59,10 +60,11 @@ struct weights {
 
 /* Takes room for all tensors of the file in packed form. */
 int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e);
-/* Room for a vector; for a matrix, whose data it sets. To be filled by weights_load(). */
+/* Room for a vector; for a matrix, whose data it sets and whose rows are the tensor's from `row` on. To be filled by
+ * weights_load(). */
 float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e);
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-					   const struct gguf_tensor *t, struct k_matrix *m, struct err *e);
+					   const struct gguf_tensor *t, int64_t row, struct k_matrix *m, struct err *e);
 /* Fills everything. abandon (or NULL) becoming true ends it within milliseconds, with ERR_INTERRUPTED;
  * it is looked at until weights_close(). */
 int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels, enum weights_cache mode,

@@ -138,6 +138,29 @@ K_INLINE float k_tanh(float x)
 	return k_float(k_bits((1.0f - e) / (1.0f + e)) | sign);
 }
 
+K_INLINE float k_sigmoid(float x)
+{
+	return 1.0f / (1.0f + k_exp(-x));
+}
+
+/* The tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+K_INLINE float k_gelu(float x)
+{
+	float u = k_fma(0.044715f * (x * x), x, x) * 0x1.988454p-1f;
+
+	return (0.5f * x) * (1.0f + k_tanh(u));
+}
+
+/* log(1 + exp(x)): log1p(e) is e where 1 + e rounds to 1, else log(1 + e) e / ((1 + e) - 1), whose two errors cancel
+ * (Goldberg 1991, theorem 4). */
+K_INLINE float k_softplus(float x)
+{
+	float e = k_exp(-k_float(k_bits(x) & 0x7fffffffu)), one = 1.0f + e;
+	float tail = one > 1.0f ? k_log(one) * (e / (one - 1.0f)) : e;
+
+	return x > 0.0f ? x + tail : tail;
+}
+
 K_INLINE float k_softcap(float s, float cap)
 {
 	return k_tanh(s / cap) * cap;

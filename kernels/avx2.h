@@ -49,15 +49,29 @@ static inline __m256 v_silu(__m256 g)
 	return K_FREE ? _mm256_mul_ps(g, _mm256_rcp_ps(e)) : _mm256_div_ps(g, e);
 }
 
+/* k_tanh */
+static inline __m256 v_tanh(__m256 x)
+{
+	const __m256 one = _mm256_set1_ps(1.0f), sign_bit = _mm256_set1_ps(-0.0f);
+	__m256 sign = _mm256_and_ps(x, sign_bit), e;
+
+	e = v_exp(_mm256_mul_ps(_mm256_set1_ps(-2.0f), _mm256_andnot_ps(sign_bit, x)));
+	return _mm256_or_ps(_mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e)), sign);
+}
+
 /* k_softcap */
 static inline __m256 v_softcap(__m256 s, __m256 cap)
 {
-	const __m256 one = _mm256_set1_ps(1.0f), sign_bit = _mm256_set1_ps(-0.0f);
-	__m256 x = _mm256_div_ps(s, cap), sign = _mm256_and_ps(x, sign_bit), e, t;
+	return _mm256_mul_ps(v_tanh(_mm256_div_ps(s, cap)), cap);
+}
 
-	e = v_exp(_mm256_mul_ps(_mm256_set1_ps(-2.0f), _mm256_andnot_ps(sign_bit, x)));
-	t = _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e));
-	return _mm256_mul_ps(_mm256_or_ps(t, sign), cap);
+/* k_gelu */
+static inline __m256 v_gelu(__m256 x)
+{
+	__m256 cube = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_set1_ps(0.044715f), _mm256_mul_ps(x, x)), x, x);
+	__m256 t = v_tanh(_mm256_mul_ps(cube, _mm256_set1_ps(0x1.988454p-1f)));
+
+	return _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(0.5f), x), _mm256_add_ps(_mm256_set1_ps(1.0f), t));
 }
 
 /* tree(8) */
@@ -116,7 +130,7 @@ static inline void v_quantise_block(const __m256 x[4], int8_t *q, float *d, floa
 	_mm256_storeu_si256((__m256i *)(void *)q, m);
 }
 
-/* k_ref_put for one block of 32 at an index that is a multiple of 32. */
+/* k_put for one block of 32 at an index that is a multiple of 32. */
 static inline void v_put_block(const struct k_acts *out, size_t at, const __m256 y[4])
 {
 	if (out->x)

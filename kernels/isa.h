@@ -50,14 +50,24 @@ static inline void k_split(int64_t n, int tid, int n_threads, int64_t *lo, int64
  * microseconds, unless there are more threads than processors. */
 void k_await(atomic_int *ticket, int count);
 
+static inline void k_embed_scale(const struct k_embed *a, float *x)
+{
+	for (int32_t i = 0; a->scale != 0 && i < a->w->n_cols; i++)
+		x[i] *= a->scale;
+}
+
 /* ref.c, ref_matmul.c, ref_attention.c */
-k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts;
+#define X(name, NAME) k_fn k_ref_##name;
+K_PLAIN_KINDS(X)
+#undef X
+/* For the tables of instruction sets. */
+#define K_PLAIN_FN(name, NAME) [K_OP_##name] = k_ref_##name,
+/* The experts op by a matrix product of one thread. */
+void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul);
 size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 
-/* Writes `count` values of row r from column `at` to out, as it asks for: x, and q, d, sx (then at
- * and count are multiples of 32). */
-void k_ref_put(const struct k_acts *out, int32_t r, int32_t at, const float *values, int32_t count);
 /* One element of W x: row `row` of w, activations r. */
 float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r);
 /* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
@@ -82,7 +92,7 @@ double k_ref_entropy(double s, double w);
 k_fn k_avx2_embed, k_avx2_matmul, k_avx512_embed, k_avx512_matmul;
 k_fn k_avx2_attention, k_avx512_attention;
 /* The width of the vectors of these is 8 floats; AVX-512 uses them where wider ones do not pay. */
-k_fn k_avx2_norm, k_avx2_rope, k_avx2_swiglu, k_avx2_stats;
+k_fn k_avx2_norm, k_avx2_rope, k_avx2_glu, k_avx2_stats;
 #endif
 
 #endif

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/op/ops.h"
 
 /* CUDA files, which are C++ to their compiler, see the same layout and count by their own means. */
 #ifdef __cplusplus
@@ -35,7 +36,6 @@ enum { K_FREE = 1, K_ARITH_VERSION = 0 };
 enum { K_FREE = 0, K_ARITH_VERSION = 1 };
 #define K_ORDER_NAME ""
 #endif
-#define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
 #define K_GROUP 16  /* attention: lanes of a group, tokens (rule 11) */
 #define K_SPAN 128  /* attention: tokens of a span (rule 11) */
 
@@ -73,16 +73,6 @@ struct k_matrix {
 	int32_t n_rows; /* outputs */
 	int32_t n_cols; /* inputs, a multiple of the type's block */
 	void *data;
-};
-
-/* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x.
- * Whoever writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
-struct k_acts {
-	float *x;    /* [n, dim] */
-	int8_t *q;   /* [n, dim] */
-	float *d;    /* [n, dim / 32] scale of a block */
-	float *sx;   /* [n, dim / 32] d * sum of q (rule 4) */
-	int32_t dim; /* a multiple of 32 when q is used */
 };
 
 /* The KV cache in storage. A page holds page_size positions of all layers. Within a page:
@@ -131,6 +121,7 @@ struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) *
 	const struct k_matrix *w;
 	const int32_t *ids; /* [n] */
 	float *x;           /* [n, dim] */
+	float scale;        /* of every value; 0: none */
 	int32_t n;
 };
 
@@ -138,8 +129,10 @@ struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then qua
 	const float *x;      /* [.., dim] */
 	const int32_t *pick; /* [n] or NULL */
 	const float *w;      /* [dim] */
+	const float *residual; /* [n, dim] or NULL; added last; may equal out.x, as x may not */
 	float eps;
-	struct k_acts out; /* [n, dim] */
+	bool kept;			 /* more than the op after it reads the result */
+	struct k_acts out;   /* [n, dim] */
 	int32_t n;
 };
 
@@ -191,10 +184,14 @@ struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4)
 	float threshold;
 };
 
-struct k_swiglu { /* silu(gate) * up, rule 8, then quantised */
-	const float *gate, *up; /* [n, dim] */
-	struct k_acts out;
-	int32_t n;
+/* A mixture's product: slot s of row r by the matrix of expert ids[r, s]. A slot is a row of its own. */
+struct k_experts {
+	struct k_acts in;		  /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
+	const struct k_matrix *w; /* [n_experts], of one shape and format */
+	const int32_t *ids;		  /* [n, k] */
+	float *out;				  /* [n * k, n_rows] */
+	int32_t n_experts, k, n;
+	bool each; /* a slot has a row of `in` to itself */
 };
 
 /* What is known of one row of logits without keeping it. */
@@ -247,15 +244,6 @@ struct k_stats {
 	struct k_draw_entry *list;	  /* [n, K_DRAW_LIST], by id */
 };
 
-#define K_KINDS(X)                                                                                 \
-	X(embed)                                                                                       \
-	X(norm)                                                                                        \
-	X(matmul)                                                                                      \
-	X(rope)                                                                                        \
-	X(attention)                                                                                   \
-	X(swiglu)                                                                                      \
-	X(stats)
-
 enum k_kind {
 #define X(name) K_OP_##name,
 	K_KINDS(X)
@@ -272,7 +260,7 @@ enum k_kind {
 	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
 	X(out, "out", "output projection of the attention")                                            \
 	X(gate_up, "FFN gate·up", "the two expanding matrices of the feed-forward")                        \
-	X(act, "act", "SiLU times up, and rounding to 8 bits")                                         \
+	X(act, "act", "the gate's activation times up, and rounding to 8 bits")                                         \
 	X(down, "FFN down", "the contracting matrix of the feed-forward")                                  \
 	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                         \
 	X(stats, "stats", "hash, maximum, mass and entropy of the logits")

@@ -193,6 +193,11 @@ void k_avx2_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
 }
 
+static void k_avx2_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, k_avx2_matmul);
+}
+
 static bool runs_here(void)
 {
 	unsigned a, b, c, d;
@@ -209,8 +214,10 @@ const struct k_isa k_isa_avx2 = {
 		   [K_OP_matmul] = k_avx2_matmul,
 		   [K_OP_rope] = k_avx2_rope,
 		   [K_OP_attention] = k_avx2_attention,
-		   [K_OP_swiglu] = k_avx2_swiglu,
-		   [K_OP_stats] = k_avx2_stats},
+		   [K_OP_glu] = k_avx2_glu,
+		   [K_OP_stats] = k_avx2_stats,
+		   [K_OP_experts] = k_avx2_experts,
+		   K_PLAIN_KINDS(K_PLAIN_FN)},
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

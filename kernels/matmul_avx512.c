@@ -147,6 +147,11 @@ void k_avx512_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 	k_tiles_embed(&tiling, &op->u.embed, tid, n_threads);
 }
 
+static void k_avx512_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, k_avx512_matmul);
+}
+
 static bool runs_here(void)
 {
 	return k_isa_avx2.runs_here() && __builtin_cpu_supports("avx512f") &&
@@ -163,8 +168,10 @@ const struct k_isa k_isa_avx512 = {
 		   [K_OP_matmul] = k_avx512_matmul,
 		   [K_OP_rope] = k_avx2_rope,
 		   [K_OP_attention] = k_avx512_attention,
-		   [K_OP_swiglu] = k_avx2_swiglu,
-		   [K_OP_stats] = k_avx2_stats},
+		   [K_OP_glu] = k_avx2_glu,
+		   [K_OP_stats] = k_avx2_stats,
+		   [K_OP_experts] = k_avx512_experts,
+		   K_PLAIN_KINDS(K_PLAIN_FN)},
 	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,

@@ -43,6 +43,8 @@ void k_avx2_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 		for (int i = 0; i < 4; i++)
 			y[i] = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + at + 8 * i), scale),
 								 _mm256_loadu_ps(a->w + at + 8 * i));
+		for (int i = 0; a->residual && i < 4; i++)
+			y[i] = _mm256_add_ps(y[i], _mm256_loadu_ps(a->residual + unit * 32 + 8 * i));
 		v_put_block(&a->out, (size_t)unit * 32, y);
 	}
 }

@@ -14,21 +14,6 @@ const struct k_type_info k_types[K_N_TYPES] = {
 #undef X
 };
 
-void k_ref_put(const struct k_acts *out, int32_t r, int32_t at, const float *values, int32_t count)
-{
-	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
-
-	if (out->x && out->x + row != values)
-		memcpy(out->x + row, values, (size_t)count * sizeof *values);
-	if (!out->q)
-		return;
-	for (int32_t i = 0; i < count; i += K_QBLOCK) {
-		size_t at_q = row + (size_t)i, block = at_q / K_QBLOCK;
-
-		k_quantise_block(values + i, out->q + at_q, out->d + block, out->sx + block);
-	}
-}
-
 /* Rule 7. */
 static void norm_row(const struct k_norm *a, int32_t r)
 {
@@ -44,7 +29,9 @@ static void norm_row(const struct k_norm *a, int32_t r)
 
 		for (int32_t i = 0; i < count; i++)
 			y[i] = (x[at + i] * scale) * a->w[at + i];
-		k_ref_put(&a->out, r, at, y, count);
+		for (int32_t i = 0; a->residual && i < count; i++)
+			y[i] += a->residual[(size_t)r * (size_t)dim + (size_t)(at + i)];
+		k_put(&a->out, r, at, y, count);
 	}
 }
 
@@ -58,9 +45,9 @@ void k_ref_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 		norm_row(&op->u.norm, (int32_t)r);
 }
 
-void k_ref_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
+void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 {
-	const struct k_swiglu *a = &op->u.swiglu;
+	const struct k_glu *a = &op->u.glu;
 	const int32_t dim = a->out.dim, n_blocks = (dim + 31) / 32;
 	int64_t lo, hi;
 
@@ -73,9 +60,47 @@ void k_ref_swiglu(struct k_op *op, int tid, int n_threads, void *scratch)
 		float y[32];
 
 		for (int32_t i = 0; i < count; i++)
-			y[i] = k_silu(a->gate[first + (size_t)i]) * a->up[first + (size_t)i];
-		k_ref_put(&a->out, r, at, y, count);
+			y[i] = k_gate(a->act, a->gate[first + (size_t)i], a->up[first + (size_t)i]);
+		k_put(&a->out, r, at, y, count);
 	}
+}
+
+#define X(name, NAME)                                                                              \
+	void k_ref_##name(struct k_op *op, int tid, int n_threads, void *scratch)                      \
+	{                                                                                              \
+		const struct k_##name *a = &op->u.name;                                                    \
+		int64_t lo, hi;                                                                            \
+                                                                                                   \
+		(void)scratch;                                                                             \
+		k_split(k_##name##_units(a), tid, n_threads, &lo, &hi);                                    \
+		for (int64_t unit = lo; unit < hi; unit++)                                                 \
+			k_##name##_unit(a, unit);                                                              \
+	}
+K_PLAIN_KINDS(X)
+#undef X
+
+/* Slots are dealt; each is a product of one row, by one thread. */
+void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul)
+{
+	const struct k_experts *a = &op->u.experts;
+	int64_t lo, hi;
+
+	k_split((int64_t)a->n * a->k, tid, n_threads, &lo, &hi);
+	for (int64_t slot = lo; slot < hi; slot++) {
+		const struct k_matrix *w = &a->w[a->ids[slot]];
+		struct k_op one = {.kind = K_OP_matmul};
+
+		one.u.matmul.in = k_acts_row(&a->in, (int32_t)(a->each ? slot : slot / a->k));
+		one.u.matmul.part[0].w = w;
+		one.u.matmul.part[0].out = a->out + slot * w->n_rows;
+		one.u.matmul.n_parts = one.u.matmul.n = 1;
+		matmul(&one, 0, 1, scratch);
+	}
+}
+
+void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, k_ref_matmul);
 }
 
 /* Rule 9. */

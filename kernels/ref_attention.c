@@ -207,6 +207,6 @@ void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)
 
 		for (int32_t i = 0; i < step; i++)
 			k_ref_attend(a, r, head + i, o + (size_t)i * (size_t)head_dim, scratch);
-		k_ref_put(&a->out, r, at, o, step * head_dim);
+		k_put(&a->out, r, at, o, step * head_dim);
 	}
 }

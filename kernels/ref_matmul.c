@@ -165,5 +165,6 @@ void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
 		else
 			for (int32_t k = 0; k < dim; k++)
 				x[k] = load_float(w->type, row, k);
+		k_embed_scale(a, x);
 	}
 }

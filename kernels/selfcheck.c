@@ -23,13 +23,18 @@ enum {
 	FIRST = 127, /* positions FIRST … FIRST + ROWS - 1 cross a span */
 	ATTEND = 2,	 /* rows of attention, the dearest */
 	GROUPS = PAGES * PAGE / K_GROUP,
+	STATE_PAGES = 3,
 };
 
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
 	[K_OP_embed] = 0x2aefc7cc21ff29a2,	   [K_OP_norm] = 0xbd99244ee246ca94,
 	[K_OP_matmul] = 0x7716a50f8bff4638,	   [K_OP_rope] = 0x2d4d979dbc28603a,
-	[K_OP_attention] = 0xf22406cf3d2a1ddf, [K_OP_swiglu] = 0x90d4ff63553a1802,
+	[K_OP_attention] = 0xf22406cf3d2a1ddf, [K_OP_glu] = 0xc6ba8e90258a37ae,
+	[K_OP_route] = 0x5f639a84bf9dee73,
+	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
+	[K_OP_conv] = 0x8296cb3a655a1bda,
+	[K_OP_scan] = 0xaab211538d613962,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
@@ -40,6 +45,8 @@ struct data {
 	_Alignas(64) float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
 	_Alignas(64) int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
 	_Alignas(64) uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
+	_Alignas(64) float state[STATE_PAGES][DIM * 3];
+	_Alignas(64) struct k_state_row state_row[ROWS];
 	double freq[HEAD_DIM / 2];
 	_Alignas(64) float cos[(FIRST + ROWS) * HEAD_DIM / 2], sin[(FIRST + ROWS) * HEAD_DIM / 2];
 	_Alignas(64) float share[ROWS * HEADS * GROUPS];
@@ -242,9 +249,12 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		d->ids[r] = ROWS - 1 - r;
 	run(ctx, d, K_OP_norm, &op);
 	fold_acts(&hash[K_OP_norm], d);
-	op = (struct k_op){.u.swiglu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
-	run(ctx, d, K_OP_swiglu, &op);
-	fold_acts(&hash[K_OP_swiglu], d);
+	op = (struct k_op){.u.glu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
+	run(ctx, d, K_OP_glu, &op);
+	fold_acts(&hash[K_OP_glu], d);
+	op.u.glu.act = K_ACT_gelu;
+	run(ctx, d, K_OP_glu, &op);
+	fold_acts(&hash[K_OP_glu], d);
 	op = (struct k_op){.u.stats = {.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats}};
 	run(ctx, d, K_OP_stats, &op);
 	for (int r = 0; r < ROWS; r++) {
@@ -256,6 +266,44 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		fold(&hash[K_OP_stats], &s->max, sizeof s->max);
 		fold(&hash[K_OP_stats], &s->argmax, sizeof s->argmax);
 	}
+}
+
+/* A recurrence over rows of two sequences: one begins, one goes on from a page, and both leave pages. */
+static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	const struct k_state state = {.base = (uint8_t *)d->state, .page_bytes = sizeof d->state / STATE_PAGES};
+	struct k_op op = {.u.conv = {.x = d->x, .w = d->q, .bias = d->w, .out = acts_out(d), .taps = 4, .n = ROWS,
+								 .rows = d->state_row, .state = &state}};
+
+	fill(d->state[0], sizeof d->state / sizeof(float), 9);
+	for (int r = 0; r < ROWS; r++)
+		d->state_row[r] = (struct k_state_row){r == 0 ? K_STATE_ZERO : r == 4 ? 0 : K_STATE_ROW, r == 3 ? 1 : r == 5 ? 2 : -1};
+	run(ctx, d, K_OP_conv, &op);
+	fold_acts(&hash[K_OP_conv], d);
+	fold(&hash[K_OP_conv], d->state, sizeof d->state);
+	op = (struct k_op){.u.scan = {.x = d->x, .z = d->up, .delta = d->q, .b = d->kv_in[0], .c = d->kv_in[1], .a = d->residual,
+								  .d = d->w, .out = acts_out(d), .n_states = 2, .n = ROWS, .rows = d->state_row,
+								  .state = &state}};
+	run(ctx, d, K_OP_scan, &op);
+	fold_acts(&hash[K_OP_scan], d);
+	fold(&hash[K_OP_scan], d->state, sizeof d->state);
+}
+
+static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	struct k_op op = {.u.route = {.logits = d->x, .ids = d->ids, .weights = d->out2[0], .n_experts = 5, .k = 1, .n = ROWS}};
+
+	run(ctx, d, K_OP_route, &op);
+	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
+	op.u.route.k = 3;
+	op.u.route.n = 2;
+	run(ctx, d, K_OP_route, &op);
+	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
+	fold(&hash[K_OP_route], d->out2[0], 6 * sizeof(float));
+	op = (struct k_op){.u.combine = {.y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3}};
+	memset(d->out, 0, sizeof d->out);
+	run(ctx, d, K_OP_combine, &op);
+	fold(&hash[K_OP_combine], d->out, sizeof d->out);
 }
 
 static void make(struct data *d)
@@ -294,6 +342,8 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	status = check_weights(ctx, d, hash, e);
 	check_sequence(ctx, d, hash);
 	check_rows(ctx, d, hash);
+	check_recurrence(ctx, d, hash);
+	check_mixture(ctx, d, hash);
 	status = d->failed ? -1 : status;
 	k_free(ctx, d);
 	return status;

@@ -295,6 +295,7 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 			read_quantised_row(t, w, tile, a->ids[r] % t->lanes, x);
 		else
 			read_float_row(t, w, tile, a->ids[r] % t->lanes, x);
+		k_embed_scale(a, x);
 	}
 }
 

@@ -105,8 +105,8 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 											  .share = n_observed ? share + seen * STRIDE : NULL,
 											  .near_zero = n_observed ? near_zero + seen : NULL}};
 		*at++ = (struct k_op){.kind = K_OP_norm, .u.norm = norm};
-		*at++ = (struct k_op){.kind = K_OP_swiglu,
-							  .u.swiglu = {.gate = gate, .up = up, .out = ffn, .n = n}};
+		*at++ = (struct k_op){.kind = K_OP_glu,
+							  .u.glu = {.gate = gate, .up = up, .out = ffn, .n = n}};
 	}
 	*at = (struct k_op){.kind = K_OP_stats,
 						.u.stats = {.logits = floats((size_t)VOCAB, 8),

@@ -129,6 +129,24 @@ static void test_silu_tanh(void **state)
 	assert_true(fabsf(k_softcap(1e4f, 30) - 30) < 1e-4f);
 }
 
+/* Over all that they are asked, down to where e is the whole of log1p(e). */
+static void test_gates(void **state)
+{
+	(void)state;
+	for (double x = -80; x < 80; x += 0.00317) {
+		float f = (float)x;
+		double cube = (double)f * (double)f * (double)f;
+		double gelu = 0.5 * (double)f * (1 + tanh(sqrt(2 / 3.14159265358979323846) * ((double)f + 0.044715 * cube)));
+		double softplus = fmax((double)f, 0) + log1p(exp(-fabs((double)f)));
+
+		assert_true(fabs((double)k_gelu(f) - gelu) < 4e-7 * (fabs((double)f) + 1e-6));
+		assert_true(fabs((double)k_softplus(f) - softplus) < 4e-7 * softplus);
+		assert_true(fabs((double)k_sigmoid(f) * (1 + exp(-(double)f)) - 1) < 4e-7);
+	}
+	assert_true(k_gelu(0) == 0 && k_gelu(1e30f) == 1e30f && k_gelu(-1e18f) == 0);
+	assert_true(k_softplus(1e30f) == 1e30f && k_softplus(-1e30f) < 2e-38f && k_softplus(-1e30f) >= 0);
+}
+
 static void same_fma(float a, float b, float c)
 {
 	float got = k_fma_emulated(a, b, c), expected = fmaf(a, b, c);
@@ -332,7 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_f16_all),	   cmocka_unit_test(test_f16_rounding),
 		cmocka_unit_test(test_bf16),	   cmocka_unit_test(test_exp_log),
-		cmocka_unit_test(test_silu_tanh),  cmocka_unit_test(test_fma),
+		cmocka_unit_test(test_silu_tanh),  cmocka_unit_test(test_gates),  cmocka_unit_test(test_fma),
 		cmocka_unit_test(test_quantise),   cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_philox),	   cmocka_unit_test(test_draw),
 		cmocka_unit_test(test_hash_mass),  cmocka_unit_test(test_double_functions),

@@ -213,7 +213,7 @@ struct product {
 	enum mood mood;
 	int32_t n, cols;
 	bool floats;
-	enum k_kind front; /* K_OP_norm, K_OP_swiglu, or K_OP_matmul for nothing */
+	enum k_kind front; /* K_OP_norm, K_OP_glu, or K_OP_matmul for nothing */
 	int32_t pick[8];
 	float *x, *up, *norm, *bias, *residual; /* x: the activations, the norm's x, or the gate */
 	struct k_acts in;						/* as the product reads them */
@@ -238,7 +238,7 @@ static void front_op(const struct product *p, struct k_op *op, struct k_acts out
 		op->u.norm = (struct k_norm){
 			.x = p->x, .pick = p->pick, .w = p->norm, .eps = 1e-5f, .out = out, .n = p->n};
 	else
-		op->u.swiglu = (struct k_swiglu){.gate = p->x, .up = p->up, .out = out, .n = p->n};
+		op->u.glu = (struct k_glu){.gate = p->x, .up = p->up, .out = out, .n = p->n};
 }
 
 static struct k_acts new_acts(int32_t n, int32_t dim, bool x, bool q)
@@ -364,8 +364,8 @@ static struct front front_device(const struct shim *s, const struct product *p, 
 		op->u.norm.w = f.norm;
 		op->u.norm.pick = f.pick;
 	} else {
-		op->u.swiglu.gate = f.x;
-		op->u.swiglu.up = f.up;
+		op->u.glu.gate = f.x;
+		op->u.glu.up = f.up;
 	}
 	return f;
 }
@@ -512,7 +512,7 @@ static void test_matmul_mixed(void **state)
 static void test_folded(void **state)
 {
 	static const enum k_type types[] = {K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL};
-	static const enum k_kind fronts[] = {K_OP_norm, K_OP_swiglu};
+	static const enum k_kind fronts[] = {K_OP_norm, K_OP_glu};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -566,7 +566,7 @@ static void test_barriers(void **state)
 		enum k_kind front;
 		int32_t plan;
 	} cases[] = {
-		{{K_Q4_1, K_Q8_0}, 1280, 3, K_OP_norm, 0},	  {{K_Q4_1, K_Q4_1}, 256, 2, K_OP_swiglu, 1},
+		{{K_Q4_1, K_Q8_0}, 1280, 3, K_OP_norm, 0},	  {{K_Q4_1, K_Q4_1}, 256, 2, K_OP_glu, 1},
 		{{K_Q5_0, K_Q6_K}, 512, 20, K_OP_matmul, 33}, {{K_Q8_0, K_Q8_0}, 512, 20, K_OP_matmul, 0x83},
 		{{K_F16, K_BF16}, 512, 20, K_OP_matmul, 35},	  {{K_F32, K_F16}, 320, 20, K_OP_matmul, 35},
 		{{K_F16, K_F32}, 1280, 2, K_OP_matmul, 0},
@@ -640,6 +640,10 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 		pick[i] = n - 1 - i;
 	if (kind == K_OP_norm)
 		op.u.norm.pick = n % 2 ? pick : NULL;
+	else
+		op.u.glu.act = n % 2 ? K_ACT_gelu : K_ACT_silu;
+	if (kind == K_OP_norm && n % 4 > 1)
+		op.u.norm.residual = p.up;
 	run_ref(&op);
 	f = (struct front){to_device(s, p.x, all * 4), to_device(s, p.up, all * 4),
 					   to_device(s, p.norm, (size_t)dim * 4), to_device(s, pick, (size_t)n * sizeof *pick)};
@@ -647,12 +651,13 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 	if (kind == K_OP_norm) {
 		stage.op.u.norm.x = f.x;
 		stage.op.u.norm.w = f.norm;
+		stage.op.u.norm.residual = op.u.norm.residual ? f.up : NULL;
 		stage.op.u.norm.pick = n % 2 ? f.pick : NULL;
 		stage.op.u.norm.out = got;
 	} else {
-		stage.op.u.swiglu.gate = f.x;
-		stage.op.u.swiglu.up = f.up;
-		stage.op.u.swiglu.out = got;
+		stage.op.u.glu.gate = f.x;
+		stage.op.u.glu.up = f.up;
+		stage.op.u.glu.out = got;
 	}
 	assert_true(run_shim(s, &stage, n_blocks, random32() % 3));
 	if (x)
@@ -681,7 +686,7 @@ static void test_small(void **state)
 			for (int f = 0; f < 2; f++)
 				for (int d = 0; d < 5; d++)
 					for (int32_t n = 1; n < 30; n = n * 2 + 1) {
-						const enum k_kind kind = f ? K_OP_swiglu : K_OP_norm;
+						const enum k_kind kind = f ? K_OP_glu : K_OP_norm;
 
 						small_check(shims[i], kind, n, dims[d], n % 4 != 1, true, (enum mood)mood, 1 + (int)n % 5);
 						small_check(shims[i], kind, n, dims[d] + (int)n, true, false, (enum mood)mood, 2);

@@ -263,8 +263,8 @@ static void add_layer(struct writer *w, const struct model *m, const struct stat
 	a = add_matmul(w, s->normed, in->n);
 	part(a, mat[4], NULL, NULL, s->gate);
 	part(a, mat[5], NULL, NULL, s->up);
-	add(w, K_OP_swiglu)->u.swiglu =
-		(struct k_swiglu){.gate = s->gate, .up = s->up, .out = s->act, .n = in->n};
+	add(w, K_OP_glu)->u.glu =
+		(struct k_glu){.gate = s->gate, .up = s->up, .out = s->act, .n = in->n};
 	part(add_matmul(w, s->act, in->n), mat[6], NULL, s->x, s->x);
 }
 

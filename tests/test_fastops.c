@@ -192,20 +192,21 @@ static void test_norm(void **state)
 	try_norm(3, 40, true, false);
 }
 
-static void test_swiglu(void **state)
+static void test_glu(void **state)
 {
 	static const int32_t dims[] = {32, 1536, 352};
 
 	(void)state;
 	for (int d = 0; d < 3; d++)
 		for (int32_t n = 1; n <= 17; n += n < 3 ? 1 : 14)
-			for (int form = 1; form < 4; form++) {
+			for (int form = 1; form < 8; form += form == 3 ? 2 : 1) {
 				size_t all = (size_t)n * (size_t)dims[d];
 				struct k_acts want = acts_new(n, dims[d], form & 1, form & 2);
 				struct k_acts got = acts_new(n, dims[d], form & 1, form & 2);
 				float *gate = get(all * 4), *up = get(all * 4);
-				struct k_op op = {.kind = K_OP_swiglu,
-								  .u.swiglu = {.gate = gate, .up = up, .out = want, .n = n}};
+				struct k_op op = {.kind = K_OP_glu,
+								  .u.glu = {.gate = gate, .up = up, .out = want, .n = n,
+											.act = form & 4 ? K_ACT_gelu : K_ACT_silu}};
 
 				fill(gate, all, 40);
 				fill(up, all, 4);
@@ -214,7 +215,7 @@ static void test_swiglu(void **state)
 				gate[1] = -200;
 				gate[2] = -0.0f;
 				run(ref, &op);
-				op.u.swiglu.out = got;
+				op.u.glu.out = got;
 				for (int i = 0; i < n_fast; i++) {
 					run(fast[i], &op);
 					acts_same(&want, &got, n);
@@ -595,7 +596,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_norm),
-		cmocka_unit_test(test_swiglu),
+		cmocka_unit_test(test_glu),
 		cmocka_unit_test(test_stats),
 		cmocka_unit_test(test_rope),
 		cmocka_unit_test(test_attention_positions),

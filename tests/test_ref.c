@@ -26,11 +26,16 @@
 #define k_ref_matmul fma_ref_matmul
 #define k_ref_rope fma_ref_rope
 #define k_ref_attention fma_ref_attention
-#define k_ref_swiglu fma_ref_swiglu
+#define k_ref_glu fma_ref_glu
 #define k_ref_stats fma_ref_stats
+#define k_ref_experts fma_ref_experts
+#define k_ref_route fma_ref_route
+#define k_ref_combine fma_ref_combine
+#define k_ref_conv fma_ref_conv
+#define k_ref_scan fma_ref_scan
+#define k_each_expert fma_each_expert
 #define k_ref_packed_bytes fma_ref_packed_bytes
 #define k_ref_pack fma_ref_pack
-#define k_ref_put fma_ref_put
 #define k_ref_dot fma_ref_dot
 #define k_ref_rotate fma_ref_rotate
 #define k_ref_cached fma_ref_cached
@@ -44,14 +49,13 @@
 #define k_rope_table fma_rope_table
 #define k_rope_rows fma_rope_rows
 
-#include "kernels/isa.h"
-
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O3")
 #pragma GCC target("avx2,fma,f16c")
 #define HAS_FMA_BUILD 1
 #endif
+#include "kernels/isa.h" /* with the definitions of kernels/op/ */
 #include "kernels/ref.c"
 #include "kernels/ref_attention.c"
 #include "kernels/ref_matmul.c"
@@ -68,11 +72,17 @@
 #undef k_ref_matmul
 #undef k_ref_rope
 #undef k_ref_attention
-#undef k_ref_swiglu
+#undef k_ref_glu
 #undef k_ref_stats
+#undef k_ref_experts
+#undef k_ref_route
+#undef k_ref_combine
+#undef k_ref_conv
+#undef k_ref_scan
 #undef k_rope_freqs
 #undef k_rope_table
-k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_swiglu, k_ref_stats;
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts,
+	k_ref_route, k_ref_combine, k_ref_conv, k_ref_scan;
 void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
 				  float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
@@ -171,8 +181,8 @@ static void test_rows(void **state)
 	for (int i = 0; i < ROWS * VOCAB; i++)
 		logits[i] = fabsf(logits[i]) > 100 ? 3 : logits[i] * 4;
 	both(K_OP_norm, &op, &out, sizeof out);
-	op.u.swiglu = (struct k_swiglu){.gate = x, .up = x + DIM, .n = ROWS - 1, .out = acts};
-	both(K_OP_swiglu, &op, &out, sizeof out);
+	op.u.glu = (struct k_glu){.gate = x, .up = x + DIM, .n = ROWS - 1, .out = acts};
+	both(K_OP_glu, &op, &out, sizeof out);
 	op.u.stats = (struct k_stats){.logits = logits, .vocab = VOCAB, .n = ROWS, .out = stats};
 	both(K_OP_stats, &op, stats, sizeof stats);
 }

@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct arch arch_llama, arch_qwen2;
+extern const struct arch arch_gemma3, arch_llama, arch_phi3, arch_qwen2, arch_qwen3;
 
 static const struct arch *const archs[] = {
+	&arch_gemma3,
 	&arch_llama,
+	&arch_phi3,
 	&arch_qwen2,
+	&arch_qwen3,
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
@@ -86,6 +89,18 @@ static void check_heads(struct arch_file *f, const struct model_config *c)
 				gguf_path(f->g), c->head_dim);
 }
 
+static int choose_ctx(const struct model_config *c, int32_t *ctx, struct err *e)
+{
+	if (*ctx == 0)
+		*ctx = c->ctx_train < 8192 ? c->ctx_train : 8192;
+	if (*ctx > c->ctx_train)
+		return err_set(e, ERR_USAGE,
+					   "a context of %d is more than the %d tokens this model was made for: ask for at most "
+					   "that with --ctx, or for 0, which is the model's own",
+					   *ctx, c->ctx_train);
+	return 0;
+}
+
 void arch_read_config(struct arch_file *f, struct model *m)
 {
 	struct model_config *c = &m->config;
@@ -110,6 +125,7 @@ void arch_read_config(struct arch_file *f, struct model *m)
 	if (c->norm_eps < 0)
 		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
 	check_heads(f, c);
+	choose_ctx(c, &f->ctx, f->e);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
 		err_set(f->e, ERR_MEMORY, "no memory for %d layers", c->n_layers);
@@ -158,6 +174,19 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	return a;
 }
 
+/* Mixtral's; other families set what they have otherwise. */
+static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t i, int32_t n)
+{
+	struct experts *x = add_block(f, &m->layer[i].ffn, &layer_experts);
+
+	if (!x)
+		return NULL;
+	x->n = n;
+	x->used = arch_int(f, "expert_used_count", -1, n);
+	x->width = arch_int(f, "expert_feed_forward_length", m->config.ffn, 1 << 20);
+	return x;
+}
+
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i)
 {
 	struct feed_forward *w = add_block(f, &m->layer[i].ffn, &layer_feed_forward);
@@ -167,29 +196,54 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 	return w;
 }
 
+struct attention *arch_attention(struct model *m, int32_t i)
+{
+	return m->layer[i].mixer.params;
+}
+
+struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i)
+{
+	if (m->layer[i].ffn.kind == &layer_feed_forward)
+		return m->layer[i].ffn.params;
+	err_set(f->e, ERR_INPUT, "%s: experts are not supported in a model of the family %s", gguf_path(f->g),
+			f->arch->name);
+	return NULL;
+}
+
+static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, int32_t n_experts)
+{
+	return n_experts ? add_experts(f, m, i, n_experts) != NULL : arch_add_feed_forward(f, m, i) != NULL;
+}
+
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
 {
 	float softcap = (float)arch_real(f, "attn_logit_softcapping", 0);
+	int64_t n_experts = 0;
+	char key[96];
 
 	arch_read_config(f, m);
 	if (softcap < 0)
 		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g), (double)softcap);
+	gguf_opt_i64(f->g, key_of(f, "expert_count", key), &n_experts, f->e);
+	if (n_experts < 0 || n_experts > 1024)
+		err_set(f->e, ERR_INPUT, "%s: %lld experts; 0 to 1024 are possible", gguf_path(f->g), (long long)n_experts);
 	if (!f->e->code)
 		arch_add_rope(f, m, arch_real(f, "rope.freq_base", 10000), halves, true);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {
 		struct attention *a = arch_add_attention(f, m, i);
 
-		if (a && arch_add_feed_forward(f, m, i))
+		if (a && add_feed_forward(f, m, i, (int32_t)n_experts))
 			a->softcap = softcap;
 	}
 }
 
-int arch_read(const struct gguf *g, struct model *m, struct err *e)
+int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e)
 {
-	struct arch_file f = { .g = g, .e = e };
+	struct arch_file f = { .g = g, .e = e, .ctx = *ctx };
 
 	f.arch = arch_find(g, e);
 	if (f.arch)
 		f.arch->read(&f, m);
+	*ctx = f.ctx;
 	return e->code ? -1 : 0;
 }

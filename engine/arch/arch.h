@@ -12,6 +12,7 @@
 struct arch_file {
 	const struct gguf *g;
 	const struct arch *arch;
+	int32_t ctx; /* that was asked for, or the model's own */
 	struct err *e; /* clear at first */
 };
 
@@ -21,8 +22,9 @@ struct arch {
 	void (*read)(struct arch_file *f, struct model *m);
 };
 
-/* Reads g into m. Fails with the list of the families that are known. */
-int arch_read(const struct gguf *g, struct model *m, struct err *e);
+/* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to what holds). Fails with the list of
+ * the families that are known. */
+int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e);
 
 /* ---- for the families ---- */
 
@@ -38,11 +40,15 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 /* The parameters of layer i's attention and feed-forward of this kind, by the configuration. */
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i);
-/* A dense decoder with pre-norms, as Llama: configuration, one rotary table, attention and SwiGLU in each layer. */
+/* The parameters of layer i again. Of a feed-forward that is a mixture: NULL, with an error. */
+struct attention *arch_attention(struct model *m, int32_t i);
+struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i);
+/* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and SwiGLU, or, where the
+ * file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
 
-/* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023), or one factor a
- * frequency (Llama 3: the tensor rope_freqs.weight). Follows the configuration, never the current length. */
+/* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023), LongRoPE (Ding et
+ * al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight). Follows the configuration, never the current length. */
 void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct model_rope *rope);
 
 #endif

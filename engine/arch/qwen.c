@@ -1,5 +1,5 @@
-/* Qwen 2 (Yang et al. 2024): Llama with biases on q, k and v, which the tensors tell; rotary pairs are half a head
- * apart. */
+/* Qwen 2 (Yang et al. 2024) is Llama with biases on q, k and v, which the tensors tell, and rotary pairs half a head
+ * apart; Qwen 3 (2025) has norms of each head instead. */
 #include "engine/arch/arch.h"
 
 static void qwen2_read(struct arch_file *f, struct model *m)
@@ -8,3 +8,12 @@ static void qwen2_read(struct arch_file *f, struct model *m)
 }
 
 const struct arch arch_qwen2 = { "qwen2", qwen2_read };
+
+static void qwen3_read(struct arch_file *f, struct model *m)
+{
+	arch_read_dense(f, m, true);
+	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++)
+		arch_attention(m, i)->head_norms = true;
+}
+
+const struct arch arch_qwen3 = { "qwen3", qwen3_read };

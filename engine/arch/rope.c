@@ -70,6 +70,14 @@ static void scale_by_tensor(struct arch_file *f, const char *name, struct model_
 	}
 }
 
+/* LongRoPE (Ding et al. 2024). Which factors follows from the context that the model was opened with, not from the
+ * length of a sequence. */
+static void scale_long(struct arch_file *f, const struct scaling *s, struct model_rope *r)
+{
+	scale_by_tensor(f, f->ctx > s->original ? "rope_factors_long.weight" : "rope_factors_short.weight", r);
+	r->scale = (float)s->attn;
+}
+
 static struct scaling read_scaling(struct arch_file *f, const struct model_config *c)
 {
 	struct scaling s = { { "none", 4 }, 1, 0, 0, 0, 0 };
@@ -81,7 +89,7 @@ static struct scaling read_scaling(struct arch_file *f, const struct model_confi
 	snprintf(key, sizeof key, "%s.rope.scaling.type", f->arch->name);
 	gguf_opt_text(f->g, key, &s.type, f->e);
 	s.factor = arch_real(f, "rope.scaling.factor", s.factor);
-	s.original = arch_real(f, "rope.scaling.original_context_length", c->ctx_train);
+	s.original = arch_int(f, "rope.scaling.original_context_length", c->ctx_train, 1 << 24);
 	s.fast = arch_real(f, "rope.scaling.yarn_beta_fast", 32);
 	s.slow = arch_real(f, "rope.scaling.yarn_beta_slow", 1);
 	s.attn = arch_real(f, "rope.scaling.attn_factor", 1);
@@ -103,9 +111,11 @@ void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct m
 			r->freq[i] /= s.factor;
 	} else if (text_is(s.type, "yarn")) {
 		scale_yarn(&s, r);
-	} else if (!text_is(s.type, "none")) {
+	} else if (!text_is(s.type, "none") && !text_is(s.type, "longrope")) {
 		err_set(f->e, ERR_INPUT, "%s: rope scaling \"%.*s\" is not supported (linear, yarn, none)",
 				gguf_path(f->g), (int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
 	}
 	scale_by_tensor(f, "rope_freqs.weight", r);
+	if (gguf_find(f->g, "rope_factors_long.weight")) /* files do not always name it */
+		scale_long(f, &s, r);
 }

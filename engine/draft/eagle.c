@@ -62,7 +62,7 @@ static void write_input(void *arg, struct forward *f)
 	float eps = f->model->config.norm_eps;
 	struct k_matmul *m;
 
-	program_embed(p, &f->model->embed, f->ids, d->embedded, f->n_rows);
+	program_embed(p, &f->model->embed, f->ids, d->embedded, f->n_rows)->scale = f->model->embed_scale;
 	program_norm(p, d->embedded, NULL, d->embed_norm, eps, d->normed_embed, f->n_rows);
 	program_norm(p, d->feature, NULL, d->hidden_norm, eps, d->normed_hidden, f->n_rows);
 	m = program_matmul(p, K_STAGE_embed, d->normed_embed, f->n_rows);

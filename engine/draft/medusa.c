@@ -244,7 +244,7 @@ static void write_program(struct drafter *d, int32_t n)
 		mul = program_matmul(p, K_STAGE_gate_up, d->normed, n);
 		program_part(mul, &h->gate, NULL, NULL, d->gate);
 		program_part(mul, &h->up, NULL, NULL, d->up);
-		program_swiglu(p, d->gate, d->up, d->act, n);
+		program_glu(p, K_ACT_silu, d->gate, d->up, d->act, n);
 		mul = program_matmul(p, K_STAGE_down, d->act, n);
 		program_part(mul, &h->down, NULL, d->feature, y);
 		program_norm(p, y, NULL, h->output_norm, m->config.norm_eps, program_acts_from(d->output, i * n), n);

@@ -9,9 +9,18 @@ static void attention_load(struct model_loader *l, void *params)
 	int64_t kv = (int64_t)a->n_kv_heads * a->head_dim;
 
 	a->norm = layer_vector(l, "attn_norm.weight", dim, true);
-	layer_matrix(l, &a->q, "attn_q.weight", q, dim);
-	layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
-	layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
+	a->post_norm = a->post ? layer_vector(l, a->post, dim, true) : NULL;
+	a->q_norm = a->head_norms ? layer_vector(l, "attn_q_norm.weight", a->head_dim, true) : NULL;
+	a->k_norm = a->head_norms ? layer_vector(l, "attn_k_norm.weight", a->head_dim, true) : NULL;
+	if (a->fused) {
+		layer_rows(l, &a->q, "attn_qkv.weight", (struct row_slice){ 0, q, q + 2 * kv }, dim);
+		layer_rows(l, &a->k, "attn_qkv.weight", (struct row_slice){ q, kv, q + 2 * kv }, dim);
+		layer_rows(l, &a->v, "attn_qkv.weight", (struct row_slice){ q + kv, kv, q + 2 * kv }, dim);
+	} else {
+		layer_matrix(l, &a->q, "attn_q.weight", q, dim);
+		layer_matrix(l, &a->k, "attn_k.weight", kv, dim);
+		layer_matrix(l, &a->v, "attn_v.weight", kv, dim);
+	}
 	layer_matrix(l, &a->out, "attn_output.weight", dim, q);
 	a->q_bias = layer_vector(l, "attn_q.bias", q, false);
 	a->k_bias = layer_vector(l, "attn_k.bias", kv, false);
@@ -23,7 +32,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
 
-	n->ops += 5;
+	n->ops += 5 + 2 * a->head_norms + (a->post != NULL);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
 	forward_reads(&n->normed, &a->q);
@@ -31,25 +40,40 @@ static void attention_need(const void *params, struct forward_needs *n)
 	forward_reads(&n->normed, &a->v);
 	forward_reads(&n->mixed, &a->out);
 	n->mixed.x = true; /* attention writes floats in any case */
+	if (a->head_norms) {
+		forward_widen(&n->q_normed, a->n_heads * a->head_dim);
+		forward_widen(&n->k_normed, a->n_kv_heads * a->head_dim);
+	}
+	n->added |= a->post != NULL;
 }
 
-static void add_rope(struct forward *f, const struct attention *a)
+/* RMS norm of each head: a row of the op is a head of a row. */
+static float *add_head_norm(struct forward *f, const float *w, float *x, float *to, int32_t heads, int32_t head_dim)
+{
+	if (!w)
+		return x;
+	program_norm(&f->program, x, NULL, w, f->model->config.norm_eps, (struct k_acts){ .x = to, .dim = head_dim },
+				 f->n_rows * heads);
+	return to;
+}
+
+static void add_rope(struct forward *f, const struct attention *a, float *q, const float *k)
 {
 	const struct model_rope *t = &f->model->rope[a->rope];
 	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
 
-	op->u.rope = (struct k_rope){ .q = f->q, .k = f->k, .v = f->v, .cos = t->cos, .sin = t->sin,
+	op->u.rope = (struct k_rope){ .q = q, .k = k, .v = f->v, .cos = t->cos, .sin = t->sin,
 								  .rope_dim = t->dim, .neox = t->halves, .scale = a->scale,
 								  .n_heads = a->n_heads, .layer = a->kv_layer, .n = f->n_rows,
 								  .rows = f->rows, .pages = f->pages, .kv = f->kv,
 								  .nan_row = f->nan_row, .also = f->also, .n_also = f->n_also };
 }
 
-static void add_attention(struct forward *f, const struct attention *a, struct k_acts out)
+static void add_attention(struct forward *f, const struct attention *a, const float *q, struct k_acts out)
 {
 	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
 
-	op->u.attention = (struct k_attention){ .q = f->q, .out = out, .n_heads = a->n_heads,
+	op->u.attention = (struct k_attention){ .q = q, .out = out, .n_heads = a->n_heads,
 											.layer = a->kv_layer, .n = f->n_rows, .rows = f->rows,
 											.pages = f->pages, .kv = f->kv, .softcap = a->softcap };
 }
@@ -60,16 +84,17 @@ static void attention_write(struct forward *f, const void *params)
 	struct k_acts mixed = program_acts_of(f->mixed, a->n_heads * a->head_dim);
 	struct k_program *p = &f->program;
 	struct k_matmul *m;
+	float *q;
 
 	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
 	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
 	program_part(m, &a->q, a->q_bias, NULL, f->q);
 	program_part(m, &a->k, a->k_bias, NULL, f->k);
 	program_part(m, &a->v, a->v_bias, NULL, f->v);
-	add_rope(f, a);
-	add_attention(f, a, mixed);
-	m = program_matmul(p, K_STAGE_out, mixed, f->n_rows);
-	program_part(m, &a->out, a->out_bias, f->x, f->x);
+	q = add_head_norm(f, a->q_norm, f->q, f->q_normed, a->n_heads, a->head_dim);
+	add_rope(f, a, q, add_head_norm(f, a->k_norm, f->k, f->k_normed, a->n_kv_heads, a->head_dim));
+	add_attention(f, a, q, mixed);
+	forward_add_product(f, K_STAGE_out, mixed, &a->out, a->out_bias, a->post_norm);
 }
 
 const struct block_kind layer_attention = {

@@ -8,8 +8,14 @@ static void feed_forward_load(struct model_loader *l, void *params)
 	int64_t dim = l->config->dim;
 
 	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
-	layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
-	layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
+	w->post_norm = w->post ? layer_vector(l, w->post, dim, true) : NULL;
+	if (w->fused) {
+		layer_rows(l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
+		layer_rows(l, &w->up, "ffn_up.weight", (struct row_slice){ w->width, w->width, 2 * w->width }, dim);
+	} else {
+		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
+		layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
+	}
 	layer_matrix(l, &w->down, "ffn_down.weight", dim, w->width);
 }
 
@@ -17,7 +23,8 @@ static void feed_forward_need(const void *params, struct forward_needs *n)
 {
 	const struct feed_forward *w = params;
 
-	n->ops += 4;
+	n->ops += 4 + (w->post != NULL);
+	n->added |= w->post != NULL;
 	forward_widen(&n->wide, w->width);
 	forward_reads(&n->normed, &w->gate);
 	forward_reads(&n->normed, &w->up);
@@ -35,9 +42,8 @@ static void feed_forward_write(struct forward *f, const void *params)
 	m = program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows);
 	program_part(m, &w->gate, NULL, NULL, f->gate);
 	program_part(m, &w->up, NULL, NULL, f->up);
-	program_swiglu(p, f->gate, f->up, act, f->n_rows);
-	m = program_matmul(p, K_STAGE_down, act, f->n_rows);
-	program_part(m, &w->down, NULL, f->x, f->x);
+	program_glu(p, w->act, f->gate, f->up, act, f->n_rows);
+	forward_add_product(f, K_STAGE_down, act, &w->down, NULL, w->post_norm);
 }
 
 const struct block_kind layer_feed_forward = {

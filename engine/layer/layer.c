@@ -26,9 +26,16 @@ int layer_like(struct layer *l, const struct layer *model)
 	return block_like(&l->mixer, &model->mixer) || block_like(&l->ffn, &model->ffn) ? -1 : 0;
 }
 
+static void block_free(struct block *b)
+{
+	if (b->params && b->kind->close)
+		b->kind->close(b->params);
+	free(b->params);
+	memset(b, 0, sizeof *b);
+}
+
 void layer_free(struct layer *l)
 {
-	free(l->mixer.params);
-	free(l->ffn.params);
-	memset(l, 0, sizeof *l);
+	block_free(&l->mixer);
+	block_free(&l->ffn);
 }

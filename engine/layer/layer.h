@@ -24,6 +24,8 @@ struct block_kind {
 	void (*need)(const void *params, struct forward_needs *n);
 	/* Appends its ops for the rows of the step. */
 	void (*write)(struct forward *f, const void *params);
+	/* Frees what the parameters own; NULL: nothing. */
+	void (*close)(void *params);
 };
 
 struct block {
@@ -40,10 +42,15 @@ struct attention {
 	int32_t n_heads, n_kv_heads, head_dim;
 	int32_t kv_layer; /* of the layers whose keys and values are cached */
 	int32_t rope;	  /* which of the model's tables */
+	int32_t window;	  /* positions that a row sees, with its own; 0: all */
 	float scale;	  /* of a score */
 	float softcap;	  /* of a score; 0: none */
+	bool head_norms;  /* RMS norms of each head of q and k, before they turn (Dehghani et al. 2023) */
+	bool fused;		  /* the file keeps q, k and v in one tensor, attn_qkv */
+	const char *post; /* name of the norm of what is added to the stream; NULL: none */
 	/* tensors; NULL: not there */
-	const float *norm;			 /* [dim] */
+	const float *norm, *post_norm; /* [dim] */
+	const float *q_norm, *k_norm;  /* [head_dim] */
 	struct k_matrix q, k, v, out;
 	const float *q_bias, *k_bias, *v_bias, *out_bias;
 };
@@ -52,10 +59,23 @@ extern const struct block_kind layer_attention;
 /* Gated feed-forward (Shazeer 2020): down(act(gate x) * up x). */
 struct feed_forward {
 	int32_t width;
-	const float *norm; /* [dim] */
+	enum k_act act;
+	bool fused;		  /* the file keeps gate and up in one tensor, ffn_up */
+	const char *post; /* as in attention */
+	const float *norm, *post_norm; /* [dim] */
 	struct k_matrix gate, up, down;
 };
 extern const struct block_kind layer_feed_forward;
+
+/* Mixture of gated feed-forwards, of which each row has `used` (Jiang et al. 2024). */
+struct experts {
+	int32_t width, n, used;
+	enum k_act act;
+	const float *norm; /* [dim] */
+	struct k_matrix router;
+	struct k_matrix *gate, *up, *down; /* [n] each, in one piece of memory: the layer's own */
+};
+extern const struct block_kind layer_experts;
 
 /* Gives the block zeroed parameters of this kind; NULL if memory ran out. */
 void *block_set(struct block *b, const struct block_kind *kind);

@@ -42,7 +42,7 @@ CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair
 
 /* Columns 4 * quad … of a row: word i of lane `lane` of a block. */
 CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row,
-						 int32_t quad, float *x)
+						 int32_t quad, float scale, float *x)
 {
 	const int32_t g = row % 8, half = row / 8, n_pairs = cu_pairs(n_cols);
 	const int32_t pair = quad / 16, b = quad / 8 % 2, n = quad % 8;
@@ -61,7 +61,7 @@ CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t 
 	cu_read_entry(type, tile + cu_scales_at(type, n_pairs), pair, (g * 2 + half) * 2 + b, &dw, &mw, sub);
 	CU_UNROLL
 	for (int32_t c = 0; c < 4; c++)
-		x[c] = k_fma(dw, (float)((n < 4 ? sub[0] : sub[1]) * (int8_t)(word >> 8 * c)), mw);
+		x[c] = k_fma(dw, (float)((n < 4 ? sub[0] : sub[1]) * (int8_t)(word >> 8 * c)), mw) * scale;
 }
 
 CU_FN float cu_float_of(int32_t type, const unsigned char *p)
@@ -71,20 +71,23 @@ CU_FN float cu_float_of(int32_t type, const unsigned char *p)
 						   : k_bf16_to_f32(cu_half_at(p));
 }
 
-CU_FN void cu_embed_floats(int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float *x)
+CU_FN void cu_embed_floats(int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float scale,
+						   float *x)
 {
 	const int32_t step = cu_float_step(type), segments = cu_segments(n_cols);
 
 	for (int32_t k = cu_thread(); k < n_cols; k += CU_THREADS)
 		x[k] = cu_float_of(type, tile + cu_float_at(type, segments, k / CU_SEGMENT, row,
 													k % CU_SEGMENT / step) +
-									 k % step * cu_float_bytes(type));
+									 k % step * cu_float_bytes(type)) *
+			   scale;
 }
 
-CU_FN void cu_embed_row(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float *x)
+CU_FN void cu_embed_row(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float scale,
+						float *x)
 {
 	for (int32_t quad = cu_thread(); quad < n_cols / 4; quad += CU_THREADS)
-		cu_embed_quad(type, tile, n_cols, row, quad, x + 4 * quad);
+		cu_embed_quad(type, tile, n_cols, row, quad, scale, x + 4 * quad);
 }
 
 static __device__ void cu_embed(const struct cu_part *p)
@@ -92,6 +95,7 @@ static __device__ void cu_embed(const struct cu_part *p)
 	const struct k_embed *a = &p->stage->op.u.embed;
 	const int32_t type = (int32_t)a->w->type, n_cols = a->w->n_cols;
 	const size_t bytes = cu_tile_bytes(type, n_cols);
+	const float scale = a->scale != 0 ? a->scale : 1.0f;
 
 	for (int32_t r = p->block; r < a->n; r += p->n_blocks) {
 		const unsigned char *tile =
@@ -103,9 +107,9 @@ static __device__ void cu_embed(const struct cu_part *p)
 #define X(name, id, n, bytes)                                                                      \
 	case K_##name:                                                                                 \
 		if (n > 1)                                                                                 \
-			cu_embed_row(K_##name, tile, n_cols, row, x);                                          \
+			cu_embed_row(K_##name, tile, n_cols, row, scale, x);                                          \
 		else                                                                                       \
-			cu_embed_floats(K_##name, tile, n_cols, row, x);                                       \
+			cu_embed_floats(K_##name, tile, n_cols, row, scale, x);                                       \
 		break;
 			K_TYPES(X)
 #undef X

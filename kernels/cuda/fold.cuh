@@ -5,7 +5,7 @@
 #define CUTAWAY_KERNELS_CUDA_FOLD_CUH
 
 #include "kernels/cuda/norm.cuh"
-#include "kernels/cuda/swiglu.cuh"
+#include "kernels/cuda/glu.cuh"
 
 /* Where in shared memory the result lies, as floats or as 8 bits with d and sx: behind the regions of
  * matmul_split.cuh, whose formats are the other kind's or the same. */
@@ -36,8 +36,8 @@ CU_LARGE_FN void cu_fold(const struct cu_stage *stage, bool floats)
 	float *scale = (float *)(void *)cu_shared_memory();
 	const struct k_acts out = cu_folded(stage->op.u.matmul.n, stage->op.u.matmul.in.dim, floats);
 
-	if (stage->before.kind == K_OP_swiglu) {
-		cu_swiglu_blocks(&stage->before.u.swiglu, &out, warp, CU_WARPS, lane);
+	if (stage->before.kind == K_OP_glu) {
+		cu_glu_blocks(&stage->before.u.glu, &out, warp, CU_WARPS, lane);
 		return;
 	}
 	if (warp < a->n) {

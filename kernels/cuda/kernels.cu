@@ -10,9 +10,10 @@
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/measure.cuh"
 #include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/plain.cuh"
 #include "kernels/cuda/rope.cuh"
 #include "kernels/cuda/stats.cuh"
-#include "kernels/cuda/swiglu.cuh"
+#include "kernels/cuda/glu.cuh"
 
 #define CU_KERNEL extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
 

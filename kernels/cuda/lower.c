@@ -163,6 +163,25 @@ static const struct k_matrix *matrix(struct lowering *l, const struct k_matrix *
 	return (const struct k_matrix *)(uintptr_t)(l->g->blob.at + at);
 }
 
+static const struct k_matrix *matrices(struct lowering *l, const struct k_matrix *w, int32_t n)
+{
+	const struct k_matrix *first = matrix(l, w);
+
+	for (int32_t i = 1; i < n; i++)
+		matrix(l, w + i);
+	return first;
+}
+
+/* The most that move_op() asks for, with an op that is folded in front. */
+static size_t n_matrices(const struct k_program *p)
+{
+	size_t n = 0;
+
+	for (int32_t i = 0; i < p->n_ops; i++)
+		n += p->op[i].kind == K_OP_experts ? (size_t)p->op[i].u.experts.n_experts : 2 * K_MAX_PARTS;
+	return n;
+}
+
 /* Replaces the host's pointers in op by the device's. */
 static void move_op(struct lowering *l, struct k_op *op)
 {
@@ -196,7 +215,21 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_stats:
 		op->u.stats.ask = plain(l, op->u.stats.ask, (size_t)op->u.stats.n, sizeof *op->u.stats.ask);
 		break;
-	case K_OP_swiglu:
+	case K_OP_experts:
+		op->u.experts.w = matrices(l, op->u.experts.w, op->u.experts.n_experts);
+		break;
+#define PLACE(pointer, count) pointer = plain(l, pointer, (size_t)(count), sizeof *pointer);
+#define X(name, NAME)                                                                              \
+	case K_OP_##name: {                                                                            \
+		struct k_##name *plain_op = &op->u.name;                                                   \
+		(void)plain_op;                                                                            \
+		K_##NAME##_INPUTS(PLACE, plain_op)                                                         \
+		break;                                                                                     \
+	}
+		K_PLAIN_KINDS(X)
+#undef X
+#undef PLACE
+	case K_OP_glu:
 	case K_N_KINDS:
 		break;
 	}
@@ -207,7 +240,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 static bool has_units(const struct k_op *op)
 {
 	return op->kind == K_OP_embed || op->kind == K_OP_norm || op->kind == K_OP_matmul ||
-		   op->kind == K_OP_swiglu;
+		   op->kind == K_OP_glu;
 }
 
 static void lower_op(struct lowering *l, const struct k_op *before, const struct k_op *op, int32_t phase,
@@ -281,14 +314,14 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 	return 0;
 }
 
-/* Room for the stages on both sides; matrices at most K_MAX_PARTS an op. */
+/* Room for the stages on both sides. */
 static int size_program(struct lowering *l, const struct k_program *p, int32_t n_stages)
 {
 	struct cu_program *g = l->g;
 	size_t bytes;
 
 	l->matrices_at = align_up(2 * sizeof(struct cu_step) + (size_t)n_stages * sizeof(struct cu_stage), ALIGN);
-	bytes = l->matrices_at + (size_t)(p->n_ops * 2 * K_MAX_PARTS) * sizeof(struct k_matrix);
+	bytes = l->matrices_at + n_matrices(p) * sizeof(struct k_matrix);
 	if (g->host_bytes < bytes) {
 		free(g->host);
 		g->host = malloc(bytes);

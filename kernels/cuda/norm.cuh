@@ -1,5 +1,5 @@
 /* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of each 32,
- * as the contract's lanes do. SwiGLU is swiglu.cuh; fold.cuh does both in front of a matrix product. */
+ * as the contract's lanes do. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix product. */
 #ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
 #define CUTAWAY_KERNELS_CUDA_NORM_CUH
 
@@ -75,8 +75,11 @@ CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int3
 
 	for (int32_t at = first * 32; at < a->out.dim; at += step * 32) {
 		const bool in = at + lane < a->out.dim;
+		float y = in ? (x[at + lane] * scale) * a->w[at + lane] : 0.0f;
 
-		cu_put(out, row, at, lane, in ? (x[at + lane] * scale) * a->w[at + lane] : 0.0f);
+		if (a->residual && in)
+			y += a->residual[(size_t)row * (size_t)a->out.dim + (size_t)(at + lane)];
+		cu_put(out, row, at, lane, y);
 	}
 }
 

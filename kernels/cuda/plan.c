@@ -117,8 +117,8 @@ int32_t cu_op_units(const struct k_op *op, int32_t plan)
 	case K_OP_norm:
 		n = op->u.norm.n;
 		break;
-	case K_OP_swiglu:
-		n = ceil_div((int64_t)op->u.swiglu.n * ceil_div(op->u.swiglu.out.dim, 32), WARPS);
+	case K_OP_glu:
+		n = ceil_div((int64_t)op->u.glu.n * ceil_div(op->u.glu.out.dim, 32), WARPS);
 		break;
 	case K_OP_matmul:
 		n = units(&op->u.matmul, 1 << log_tiles,

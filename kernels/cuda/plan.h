@@ -34,7 +34,7 @@ enum {
 
 /* `a` as the host has it (its matrices' shapes are read), and the blocks that will run. */
 int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks);
-/* Blocks that embed, norm, matmul or swiglu can keep busy. */
+/* Blocks that embed, norm, matmul or glu can keep busy. */
 int32_t cu_op_units(const struct k_op *op, int32_t plan);
 
 #endif

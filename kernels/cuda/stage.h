@@ -23,7 +23,7 @@ enum {
 	 * counted in issue slots that is 6,144 * 12 / 32 / 4 * 2 = 1,200 cycles and 3,072 * 40 / 32 / 4 * 2
 	 * = 1,900, about what a grid barrier and a trip to memory cost. */
 	CU_FOLD_NORM = 6144,
-	CU_FOLD_SWIGLU = 3072,
+	CU_FOLD_GLU = 3072,
 };
 
 struct cu_stage {
@@ -91,9 +91,9 @@ static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 			(k_types[op->u.matmul.part[0].w->type].block == 1))
 			return false;
 	if (before->kind == K_OP_norm)
-		return before->u.norm.n == n && (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
-	if (before->kind == K_OP_swiglu)
-		return before->u.swiglu.n == n && (int64_t)n * before->u.swiglu.out.dim <= CU_FOLD_SWIGLU;
+		return before->u.norm.n == n && !before->u.norm.kept && !before->u.norm.residual && (int64_t)n * before->u.norm.out.dim <= CU_FOLD_NORM;
+	if (before->kind == K_OP_glu)
+		return before->u.glu.n == n && (int64_t)n * before->u.glu.out.dim <= CU_FOLD_GLU;
 	return false;
 }
 

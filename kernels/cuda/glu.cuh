@@ -1,11 +1,11 @@
-/* silu(gate) * up, then rounded to 8 bits (docs/arithmetic.md, 8 and 4): a warp a block of 32. */
-#ifndef CUTAWAY_KERNELS_CUDA_SWIGLU_CUH
-#define CUTAWAY_KERNELS_CUDA_SWIGLU_CUH
+/* act(gate) * up, then rounded to 8 bits (docs/arithmetic.md, 8 and 4): a warp a block of 32. */
+#ifndef CUTAWAY_KERNELS_CUDA_GLU_CUH
+#define CUTAWAY_KERNELS_CUDA_GLU_CUH
 
 #include "kernels/cuda/norm.cuh"
 
 /* Blocks of 32 first, first + step, … of all rows, one row's after the other's. */
-CU_FN void cu_swiglu_blocks(const struct k_swiglu *a, const struct k_acts *out, int32_t first,
+CU_FN void cu_glu_blocks(const struct k_glu *a, const struct k_acts *out, int32_t first,
 							int32_t step, int32_t lane)
 {
 	const int32_t dim = a->out.dim, in_row = (dim + 31) / 32;
@@ -15,15 +15,15 @@ CU_FN void cu_swiglu_blocks(const struct k_swiglu *a, const struct k_acts *out, 
 		const size_t i = (size_t)row * (size_t)dim + (size_t)(block * 32 + lane);
 		const bool in = block * 32 + lane < dim;
 
-		cu_put(out, row, block * 32, lane, in ? k_silu(a->gate[i]) * a->up[i] : 0.0f);
+		cu_put(out, row, block * 32, lane, in ? k_gate(a->act, a->gate[i], a->up[i]) : 0.0f);
 		for (block += step; block >= in_row; block -= in_row)
 			row++;
 	}
 }
 
-static __device__ void cu_swiglu(const struct cu_part *p)
+static __device__ void cu_glu(const struct cu_part *p)
 {
-	cu_swiglu_blocks(&p->stage->op.u.swiglu, &p->stage->op.u.swiglu.out,
+	cu_glu_blocks(&p->stage->op.u.glu, &p->stage->op.u.glu.out,
 					 p->block * CU_WARPS + cu_thread() / CU_WARP, p->n_blocks * CU_WARPS,
 					 cu_thread() % CU_WARP);
 }

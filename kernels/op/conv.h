@@ -1,0 +1,72 @@
+/* Causal convolution of each channel over its last `taps` inputs, then SiLU (Gu and Dao 2023, section 3.5; rule 16).
+ * The state is the last taps - 1 inputs, oldest first. A unit is 32 channels of all rows of the step, in order. */
+#ifndef CUTAWAY_KERNELS_OP_CONV_H
+#define CUTAWAY_KERNELS_OP_CONV_H
+
+#include "kernels/op/op.h"
+
+enum { K_CONV_TAPS = 8 }; /* at most */
+
+struct k_conv {
+	const float *x;	   /* [n, dim] */
+	const float *w;	   /* [dim, taps] */
+	const float *bias; /* [dim] or NULL */
+	struct k_acts out; /* [n, dim] */
+	int32_t taps, n;
+	const struct k_state_row *rows; /* [n] */
+	const struct k_state *state;
+	size_t at; /* floats before this layer's [dim, taps - 1] in a page */
+};
+#define K_CONV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
+
+K_INLINE int64_t k_conv_units(const struct k_conv *a)
+{
+	return a->out.dim / 32;
+}
+
+K_INLINE void k_conv_state(const struct k_conv *a, int32_t r, int32_t channel, float *s)
+{
+	const int32_t from = a->rows[r].from, kept = a->taps - 1;
+
+	if (from == K_STATE_ROW)
+		return;
+	for (int32_t i = 0; i < kept; i++)
+		s[i] = from == K_STATE_ZERO ? 0.0f : k_state_at(a->state, from, a->at)[channel * kept + i];
+}
+
+/* s: the inputs before this one; they move on by one. */
+K_INLINE float k_conv_tap(const struct k_conv *a, int32_t channel, float x, float *s)
+{
+	const float *w = a->w + (size_t)channel * (size_t)a->taps;
+	const int32_t kept = a->taps - 1;
+	float sum = 0;
+
+	for (int32_t t = 0; t < kept; t++)
+		sum = k_fma(w[t], s[t], sum);
+	sum = k_fma(w[kept], x, sum);
+	for (int32_t t = 0; t + 1 < kept; t++)
+		s[t] = s[t + 1];
+	if (kept)
+		s[kept - 1] = x;
+	return k_silu(a->bias ? sum + a->bias[channel] : sum);
+}
+
+K_INLINE void k_conv_unit(const struct k_conv *a, int64_t unit)
+{
+	const int32_t first = (int32_t)unit * 32, kept = a->taps - 1;
+	float s[32][K_CONV_TAPS], y[32];
+
+	for (int32_t r = 0; r < a->n; r++) {
+		const float *x = a->x + (size_t)r * (size_t)a->out.dim + (size_t)first;
+
+		for (int32_t c = 0; c < 32; c++) {
+			k_conv_state(a, r, first + c, s[c]);
+			y[c] = k_conv_tap(a, first + c, x[c], s[c]);
+			for (int32_t i = 0; a->rows[r].to >= 0 && i < kept; i++)
+				k_state_at(a->state, a->rows[r].to, a->at)[(first + c) * kept + i] = s[c][i];
+		}
+		k_put(&a->out, r, first, y, 32);
+	}
+}
+
+#endif

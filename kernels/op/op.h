@@ -1,0 +1,72 @@
+/* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its arguments, which of
+ * them are the host's, what it reads and computes, and its definition: units of work that are independent of each
+ * other, in scalar C that gcc and nvcc both compile. Any split of the units over threads gives the same bits. */
+#ifndef CUTAWAY_KERNELS_OP_OP_H
+#define CUTAWAY_KERNELS_OP_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/arith.h"
+
+#define K_QBLOCK 32 /* activations are quantised in blocks of 32 (rule 4) */
+
+/* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x.
+ * Whoever writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
+struct k_acts {
+	float *x;	 /* [n, dim] */
+	int8_t *q;	 /* [n, dim] */
+	float *d;	 /* [n, dim / 32] scale of a block */
+	float *sx;	 /* [n, dim / 32] d * sum of q (rule 4) */
+	int32_t dim; /* a multiple of 32 when q is used */
+};
+
+/* Row r alone. */
+K_INLINE struct k_acts k_acts_row(const struct k_acts *a, int32_t r)
+{
+	size_t at = (size_t)r * (size_t)a->dim, block = at / K_QBLOCK;
+	struct k_acts row = *a;
+
+	row.x = a->x ? a->x + at : NULL;
+	row.q = a->q ? a->q + at : NULL;
+	row.d = a->q ? a->d + block : NULL;
+	row.sx = a->q ? a->sx + block : NULL;
+	return row;
+}
+
+/* Writes `count` values of row r from column `at` as out asks: x, and q, d, sx (then both are multiples of 32). */
+K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
+{
+	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
+
+	if (out->x && out->x + row != y)
+		memcpy(out->x + row, y, (size_t)count * sizeof *y);
+	if (!out->q)
+		return;
+	for (int32_t i = 0; i < count; i += K_QBLOCK) {
+		size_t at_q = row + (size_t)i, block = at_q / K_QBLOCK;
+
+		k_quantise_block(y + i, out->q + at_q, out->d + block, out->sx + block);
+	}
+}
+
+/* Where a row's recurrent state comes from and goes to: pages of a group whose page is the whole state of a sequence.
+ * Rows of a sequence are neighbours in a step, in the order of their positions. */
+enum {
+	K_STATE_ROW = -1,  /* from: the row before, in this step; to: nowhere */
+	K_STATE_ZERO = -2, /* from: the state before the first token */
+};
+struct k_state_row {
+	int32_t from, to; /* pages; `to` may be the page that an earlier row came from */
+};
+struct k_state {
+	uint8_t *base;
+	size_t page_bytes;
+};
+K_INLINE float *k_state_at(const struct k_state *s, int32_t page, size_t at)
+{
+	return (float *)(void *)(s->base + (size_t)page * s->page_bytes) + at;
+}
+
+#endif

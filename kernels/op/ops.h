@@ -1,0 +1,32 @@
+/* The ops there are. Those of K_PLAIN_KINDS are their definition (op/<name>.h) on every back end; the others have
+ * kernels of their own, for an instruction set or a GPU, that are compared with the reference by memcmp. */
+#ifndef CUTAWAY_KERNELS_OP_OPS_H
+#define CUTAWAY_KERNELS_OP_OPS_H
+
+#include "kernels/op/combine.h"
+#include "kernels/op/conv.h"
+#include "kernels/op/glu.h"
+#include "kernels/op/route.h"
+#include "kernels/op/scan.h"
+
+#define K_PLAIN_KINDS(X)                                                                           \
+	X(route, ROUTE)                                                                                \
+	X(combine, COMBINE)                                                                            \
+	X(conv, CONV)                                                                                  \
+	X(scan, SCAN)
+
+#define K_KINDS(X)                                                                                 \
+	X(embed)                                                                                       \
+	X(norm)                                                                                        \
+	X(matmul)                                                                                      \
+	X(rope)                                                                                        \
+	X(attention)                                                                                   \
+	X(glu)                                                                                         \
+	X(stats)                                                                                       \
+	X(experts)                                                                                     \
+	X(route)                                                                                       \
+	X(combine)                                                                                     \
+	X(conv)                                                                                        \
+	X(scan)
+
+#endif
