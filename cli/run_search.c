@@ -135,7 +135,7 @@ int run_search(const struct cli *c, const struct run_options *r, struct engine *
 	if (r->score) {
 		o.score = score_command;
 		o.arg = &judge;
-		o.judge = r->score;
+		o.scorer = r->score;
 	}
 	search = engine_search(engine, &o, q, e);
 	if (search < 0)

@@ -93,9 +93,9 @@ int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, i
 	return n;
 }
 
-int32_t draft_chance(const int32_t *ids, int32_t n, int32_t place)
+int32_t draft_random(const int32_t *ids, int32_t n, int32_t position)
 {
-	uint64_t h = ((uint64_t)(uint32_t)place + 1) * 0x9e3779b97f4a7c15u;
+	uint64_t h = ((uint64_t)(uint32_t)position + 1) * 0x9e3779b97f4a7c15u;
 
 	return ids[(h >> 33) % (uint32_t)n];
 }

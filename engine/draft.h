@@ -32,7 +32,7 @@ enum {
 	DRAFT_SPARE = 64,  /* pages of branches, in one step */
 };
 
-/* A tree of guesses. Node i hangs on node parent[i] < i, or on the newest token if that is -1; siblings
+/* A tree of guesses. The parent of node i is node parent[i] < i, or the newest token if that is -1; siblings
  * have different ids. The first child of a node continues its path in the same pages, the others get
  * pages of their own for the tail: so the likeliest comes first, and nodes of a path are best neighbours. */
 struct draft {
@@ -68,11 +68,11 @@ struct draft_job {
 	bool writable;         /* … which positions n - 1 … n + depth - 1 may be written to: for needs_pages; no guess without */
 	const struct sample_params *params; /* how the target draws: a drafter at a temperature draws with the */
 	int64_t sample;                     /* same key (PURPOSE_TARGET, the position), which makes them agree more */
-	bool rejection;        /* judged by modified rejection: see draft.dense */
+	bool rejection;        /* verified by modified rejection: see draft.dense */
 	struct draft *out;     /* n = 0: no guess */
 };
 
-/* What a step computed for a request. Rows are rows of the step: f->x + row * dim is the residual stream behind the
+/* What a step computed for a request. Rows are rows of the step: f->x + row * dim is the residual stream after the
  * last layer (in the kernels' memory). */
 struct draft_seen {
 	int64_t request;
@@ -82,19 +82,19 @@ struct draft_seen {
 	const int32_t *row;  /* … by these rows [n_rows] */
 	/* of a step that drafted, else NULL and 0 */
 	const struct draft *draft;
-	const int32_t *top;  /* [draft.n + 1] the target's most probable next token behind the newest token (first) and
-						  * behind each node, whether that was kept or not */
+	const int32_t *top;  /* [draft.n + 1] the target's most probable next token after the newest token (first) and
+						  * after each node, whether that was kept or not */
 	int32_t n_kept;      /* nodes kept */
 };
 
-/* What a drafter that iterates guesses had in mind in a step, for views: a grid of guesses, and what it noted down. */
+/* State of a Jacobi or lookahead window in a step, for views: a grid of guesses, and the n-grams that it yielded. */
 enum { DRAFT_ENTERED = 16 };
 struct draft_window {
 	int32_t levels, columns;
-	/* [levels][columns]: level 0 column 0 stands at position pos, each further column and level one behind; -1: none */
+	/* [levels][columns]: level 0 column 0 stands at position pos, each further column and level one further on; -1: none */
 	int32_t pos;
 	const int32_t *cell;
-	const int32_t *next;    /* [columns]: what the target says behind the last level; -1: not computed */
+	const int32_t *next;    /* [columns]: what the target predicts after the last level; -1: not computed */
 	int32_t gram, n_entered;
 	const int32_t *entered; /* [n_entered][gram]: n-grams that entered the pool; the first n_own read off the window */
 	int32_t n_own;
@@ -118,7 +118,7 @@ struct draft_ops {
 	const char *const *offer; /* what completion offers, with arguments worth a try; ends with NULL */
 	bool needs_pages;
 	bool computes; /* passes of its own: a guess has a price */
-	/* args: what stood behind "name:", or NULL. */
+	/* args: what follows "name:", or NULL. */
 	int (*open)(struct drafter **d, const struct draft_env *env, const char *args, struct err *e);
 	void (*close)(struct drafter *d);
 	/* Fails only as k_run() does. */
@@ -186,8 +186,8 @@ void draft_fit(struct draft *t, const struct draft_job *job, int32_t page_size, 
 /* Pages that a branch has for itself, if the tree reaches so many tokens ahead of position newest. */
 int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size);
 
-/* A token of the text for a place of which nothing is known: by chance of the place, the same each time. */
-int32_t draft_chance(const int32_t *ids, int32_t n, int32_t place);
+/* A token of the text for a position of which nothing is known: pseudo-random by position, the same each time. */
+int32_t draft_random(const int32_t *ids, int32_t n, int32_t position);
 
 /* Reads "4,2,8": at most cap numbers in [least, most]; how many, or -1. NULL and "" are none. */
 int draft_numbers(const char *args, int32_t least, int32_t most, int32_t *out, int cap);

@@ -31,7 +31,7 @@ static int32_t most_rows(const struct forward *f)
 	return f->max_rows < f->max_out ? f->max_rows : f->max_out;
 }
 
-/* Positions in front of the rows are read from pages that hold numbers; which, makes no difference to the time. */
+/* Positions before the rows are read from pages that hold numbers; which, makes no difference to the time. */
 static void fill_sequence(struct forward *f, const int32_t *pages, int32_t rows, int32_t depth)
 {
 	f->n_rows = f->n_out = rows;

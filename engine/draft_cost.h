@@ -1,11 +1,11 @@
 /* What a step costs by its rows: c(K). A drafter pays if the tokens it brings are worth the rows that check them,
  * so every prediction and every choice of k or of a tree's size asks this table.
  *
- * It is measured, by steps that are run for nothing: K rows of one made-up sequence in spare pages, K = 1 … 17 and
- * then coarser to 64, each the fastest of a few rounds, and no more than a larger one (what disturbs only adds). Steps that run anyway could not
+ * It is measured, by dummy steps: K rows of one made-up sequence in spare pages, K = 1 … 17 and
+ * then coarser to 64, each the fastest of a few rounds, and no more than a larger one (interference only adds time, so the minimum of runs is the closest). Steps that run anyway could not
  * tell: with drafts off they have one row, and with a drafter on only its own numbers. But they correct it: the table
  * keeps the time of real steps against what it says (drift), and what a step takes outside of the kernels. Attention
- * grows with depth, which two further points measure, far behind 256 tokens or as many as fit.
+ * grows with depth, which two further points measure, after 256 tokens or as many as fit.
  *
  * Counted instead: the table is given, and time is what it says. A step takes the table's time for its rows, a pass of
  * a drafter that of its own rows by the share of the step's weights that it reads. Then every choice depends on the
@@ -51,7 +51,7 @@ void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1]
 int64_t draft_cost_now(const struct draft_cost *c);
 /* A drafter's pass was run; c may be NULL. */
 void draft_cost_pass(struct draft_cost *c, const struct k_program *p);
-/* One step of so many rows, behind so many tokens; writes what the kernels took. */
+/* One step of so many rows, after so many tokens; writes what the kernels took. */
 int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth, double *ns, struct err *e);
 /* How deep draft_cost_run() can go with so many rows. */
 int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows);

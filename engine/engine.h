@@ -28,7 +28,7 @@ struct engine_given {
 	void *arg;
 	/* The token that the request has next. False: none is known; it is asked again in the next step. */
 	bool (*next)(void *arg, int64_t request, int32_t *id);
-	/* Behind a token: -1, or why the request ends there (enum ev_code_finish). */
+	/* After a token: -1, or why the request ends there (enum ev_code_finish). */
 	int (*end)(void *arg, int64_t request);
 };
 
@@ -107,8 +107,8 @@ int64_t engine_submit(struct engine *e, const struct engine_request *r, struct e
 bool engine_cancel(struct engine *e, int64_t request);
 
 /* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what follows
- * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages behind
- * are let go of; nothing is computed again but the newest token. forced: a token id to put behind them,
+ * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages after
+ * them are let go of; nothing is computed again but the newest token. forced: a token id to put after them,
  * or -1; it may end the request. Takes effect before the next step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 

@@ -1,5 +1,5 @@
-/* Speculation inside a step: asks the drafter, lays out the rows of its trees, judges them, and tells the drafter
- * what came (draft.h).
+/* Speculation inside a step: asks the drafter, lays out the rows of its trees, verifies them, and tells the drafter
+ * what was computed (draft.h).
  *
  * A tree is rows like any others: each of its paths is a sequence with a block table of its own, which shares
  * the request's pages up to the one that the newest token is in. From there on the first path has the
@@ -194,7 +194,7 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 
 /* ---- verdicts ---- */
 
-static void tell_judged(struct engine *e, const struct plan_item *item, int32_t node,
+static void tell_verdict(struct engine *e, const struct plan_item *item, int32_t node,
 						enum ev_code_verdict verdict, struct engine_verdict v)
 {
 	e->counts.accepted += verdict == EV_VERDICT_accepted;
@@ -203,7 +203,7 @@ static void tell_judged(struct engine *e, const struct plan_item *item, int32_t 
 }
 
 /* What modified rejection would say of the children of a node, in their order, while the race decides: with the
- * numbers that it would draw. A guess that was not drawn counts as certain, so what is left of the target behind a
+ * numbers that it would draw. A guess that was not drawn counts as certain, so what is left of the target after a
  * rejected one is the rest; of one that was drawn only its own probability is known here, and what comes
  * after its rejection is not. */
 struct would {
@@ -233,7 +233,7 @@ static void would_reject(struct engine *e, const struct plan_item *item, int32_t
 	w->unknown = !w->settled && t->q[node] < 1;
 }
 
-static int32_t judge_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+static int32_t verify_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
 {
 	const struct draft *t = &item->r->draft;
 	struct engine_verdict best = { 0 };
@@ -254,23 +254,23 @@ static int32_t judge_by_race(struct engine *e, const struct plan_item *item, int
 			kept = i;
 			best = v;
 		} else {
-			tell_judged(e, item, i, EV_VERDICT_rejected, v);
+			tell_verdict(e, item, i, EV_VERDICT_rejected, v);
 		}
 	}
 	if (kept >= 0) /* last, next to the token that it became */
-		tell_judged(e, item, kept, EV_VERDICT_accepted, best);
+		tell_verdict(e, item, kept, EV_VERDICT_accepted, best);
 	return kept;
 }
 
 /* One guess after the other, each against what those before it have left of the target. The race's verdict is
  * known too: it was run on the same row. */
-static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+static int32_t verify_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
 {
 	const struct draft *t = &item->r->draft;
 	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
 	struct sample_result raced = e->drawn;
 	struct engine_verdict v[DRAFT_NODES];
-	int32_t judged[DRAFT_NODES], n = 0, kept = -1;
+	int32_t tried[DRAFT_NODES], n = 0, kept = -1;
 
 	sampler_reject_begin(e->sampler, key);
 	for (int32_t i = node + 1; i < t->n && kept < 0; i++) {
@@ -284,7 +284,7 @@ static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item
 		if (sampler_reject_next(e->sampler, t->id[i], t->dense[i] ? t->q[i] : 1, t->dense[i], &at->arrival,
 								&at->winner_arrival))
 			kept = i;
-		judged[n++] = i;
+		tried[n++] = i;
 		told[i] = true;
 	}
 	if (!n)
@@ -292,14 +292,14 @@ static int32_t judge_by_rejection(struct engine *e, const struct plan_item *item
 	sampler_reject_end(e->sampler, kept < 0 ? -1 : t->id[kept], &e->drawn);
 	for (int32_t i = 0; i < n; i++) {
 		v[i].winner = e->drawn.id;
-		tell_judged(e, item, judged[i], judged[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
+		tell_verdict(e, item, tried[i], tried[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
 	}
 	return kept;
 }
 
-int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
 {
-	return e->draft.rejection ? judge_by_rejection(e, item, node, told) : judge_by_race(e, item, node, told);
+	return e->draft.rejection ? verify_by_rejection(e, item, node, told) : verify_by_race(e, item, node, told);
 }
 
 void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
@@ -347,7 +347,7 @@ void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t no
 	e->draft.n_seen++;
 }
 
-/* What a drafter that iterates guesses had in mind. */
+/* State of the Jacobi or lookahead window. */
 static void tell_windows(struct engine *e)
 {
 	const struct draft_window *w;

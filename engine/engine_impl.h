@@ -21,7 +21,7 @@ enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
 	ENGINE_SPARE_PAGES = DRAFT_SPARE,
-	ENGINE_ALSO = 1024,      /* further places of keys and values, likewise */
+	ENGINE_ALSO = 1024,      /* rows whose keys and values go to further pages, likewise */
 	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
 };
 
@@ -144,7 +144,7 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 	int64_t other;
 	float other_arrival, other_winner_arrival;
 };
-/* v NULL: it was never judged. */
+/* v NULL: discarded, it follows a rejected token. */
 void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
 					   enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w);
@@ -169,15 +169,15 @@ void engine_close_draft(struct engine *e);
 /* Who is asked before a step, now that drafters were opened or closed. */
 void engine_set_draft_hooks(struct engine *e);
 void engine_forget(struct engine *e, int64_t request);
-/* The rows of a draft behind the request's newest token, which is row item->row of block table seq; *n_seqs
+/* The rows of a draft after the request's newest token, which is row item->row of block table seq; *n_seqs
  * counts the step's block tables. */
 void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
-/* Judges and tells the children of `node` (-1: the newest token) by e->drawn, the draw behind it. The one that is
+/* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it. The one that is
  * kept, or -1; e->drawn is the token to use. */
-int32_t engine_judge(struct engine *e, const struct plan_item *item, int32_t node, bool *told);
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told);
 /* The path to `node`, the last one kept (-1: none), becomes the request's own. */
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
-/* What was never judged. */
+/* What is discarded: it follows a rejected token. */
 void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told);
 /* Notes what an item computed, if its request goes on; then the drafter is told of all. */
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);

@@ -71,7 +71,7 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes)
 				: k_read_rate(e->kernels, m->weights.arena, m->weights.used & ~(size_t)63);
 }
 
-double engine_measure_gates(struct engine *e)
+double engine_measure_barriers(struct engine *e)
 {
 	return k_measure_gates(e->kernels, &e->forward.program);
 }

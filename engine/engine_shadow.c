@@ -224,13 +224,13 @@ static double sum_of(const double *v, int n)
 
 static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plain, int32_t n)
 {
-	uint32_t judged[DRAFT_MAX], accepted[DRAFT_MAX];
+	uint32_t tried[DRAFT_MAX], accepted[DRAFT_MAX];
 	struct event ev;
 	struct ev_shadow *s = &ev.u.shadow;
 	bool used = !strcmp(d->spec, e->draft.spec);
 	double best;
 
-	pack_counts(judged, d->all.judged);
+	pack_counts(tried, d->all.tried);
 	pack_counts(accepted, d->all.accepted);
 	ev_init(&ev, EV_shadow);
 	s->step = e->n_steps;
@@ -241,12 +241,12 @@ static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plai
 	s->nodes = (int64_t)sum_of(d->all.have, DRAFT_NODES);
 	s->propose_ns = (int64_t)d->all.propose_ns;
 	s->learn_ns = (int64_t)d->all.learn_ns;
-	s->judged = (struct ev_span){ judged, sizeof judged };
+	s->judged = (struct ev_span){ tried, sizeof tried };
 	s->accepted = (struct ev_span){ accepted, sizeof accepted };
-	if (d->lately.steps > 0) {
-		s->lately = d->lately.tokens / d->lately.steps;
-		s->predicted = plain * shadow_speed(&d->lately, &e->measure.cost, DRAFT_NODES, n);
-		s->best_nodes = shadow_best(&d->lately, &e->measure.cost, DRAFT_NODES, n, &best);
+	if (d->recent.steps > 0) {
+		s->lately = d->recent.tokens / d->recent.steps;
+		s->predicted = plain * shadow_speed(&d->recent, &e->measure.cost, DRAFT_NODES, n);
+		s->best_nodes = shadow_best(&d->recent, &e->measure.cost, DRAFT_NODES, n, &best);
 	}
 	if (used)
 		s->measured = measured(e);
@@ -327,7 +327,7 @@ static void shadowing_done(struct engine *e, void *state)
 	for (int32_t i = 0; s->now && i < shadow_count(s->now); i++)
 		if (shadow_at(s->now, i)->elsewhere) {
 			shadow_at(s->now, i)->all.learn_ns += (double)e->draft.learn_ns / n;
-			shadow_at(s->now, i)->lately.learn_ns += (double)e->draft.learn_ns / n;
+			shadow_at(s->now, i)->recent.learn_ns += (double)e->draft.learn_ns / n;
 		}
 	tell_choice(e);
 	if (!told || !e->begun || (e->n_steps % TELL_EVERY && e->sched.n_running == n))

@@ -73,7 +73,7 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 		if (!e->compute->draw(e, r, r->n_ids, out))
 			break; /* the newest token's row is computed again */
 		r->computed++;
-		next = item->n_drafts ? engine_judge(e, item, node, told) : -1;
+		next = item->n_drafts ? engine_verify_draft(e, item, node, told) : -1;
 		append(e, r, &e->stats[out], source_of(item, node, next >= 0));
 		end = e->compute->end(e, r, &why);
 		if (next < 0 || end >= 0)

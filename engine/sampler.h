@@ -77,7 +77,7 @@ void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival
  * sampler_pick on the same row, whose token is then not used.
  *
  * begin; next for one candidate after the other until one is accepted; end. A candidate is accepted with
- * probability min(1, r/q), by a draw of its own, where r is what is left of the target: at first the target itself, and behind each
+ * probability min(1, r/q), by a draw of its own, where r is what is left of the target: at first the target itself, and after each
  * rejected candidate the normalised positive part of r - q. q puts `q` on the candidate alone (a guess that was
  * chosen, not drawn, has q = 1) or is the dense row q_dense [vocab] that it was drawn from. Candidates are
  * drawn without replacement (Chen et al. 2024, Sequoia): of a dense row those rejected before are out. */

@@ -200,7 +200,7 @@ static uint64_t filter(struct sampler *s)
 	return mass;
 }
 
-/* Ends the order behind the prefix that weighs `need`, if it is shorter than the list. */
+/* Ends the order after the prefix that weighs `need`, if it is shorter than the list. */
 static void cut_prefix(struct sampler *s, const float *e, uint64_t need)
 {
 	struct sampler_prefix end;

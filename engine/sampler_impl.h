@@ -1,7 +1,7 @@
 /* Private to sampler*.c: the row in hand. Thread: the sampler's.
  *
  * Between two calls of sampler_pick:
- * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf behind the
+ * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf after the
  * vocabulary; block_max their maximum by block; max the maximum of all.
  * 2. e = exp(y - max), unless the row is greedy and has no penalties: then e is not filled.
  * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass
@@ -127,7 +127,7 @@ void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_
 				   const struct sample_params *params, struct sample_key key);
 /* The weighed row, or list, to a token. */
 void sampler_draw(struct sampler *s, struct sample_result *out);
-/* sampler_listed.c: of an id that may not have been listed, behind the cuts. */
+/* sampler_listed.c: of an id that may not have been listed, after the cuts. */
 bool sampler_listed_survives(const struct sampler *s, int32_t id);
 
 /* Fills cuts, list, best, mass and left. */

@@ -1,6 +1,6 @@
 /* A draw without the row: from what a device told of it (struct k_draw_told), bit for bit what the row
  * would give. The ids that it listed are put where the row's values would be, and the cuts and the race run
- * over them as ever; nobody reads a place that was not put. See sampler.h. */
+ * over them as ever; unlisted entries are never read. See sampler.h. */
 #include "engine/sampler_impl.h"
 
 #include <assert.h>

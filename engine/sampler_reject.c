@@ -4,7 +4,7 @@
  * "Multi-Candidate Speculative Decoding"; without replacement: Chen et al. 2024, "Sequoia"). See sampler.h.
  *
  * Why it is right: whatever r is, accepting x ~ q with min(1, r(x)/q(x)) and else going on with the normalised
- * positive part of r - q yields r, if what follows yields that. Behind the last candidate the race does. */
+ * positive part of r - q yields r, if what follows yields that. After the last candidate the race does. */
 #include "engine/sampler_impl.h"
 
 #include <assert.h>

@@ -54,8 +54,8 @@ static void tell_begin(const struct search *s)
 
 	t->tokens = s->q.n_ids;
 	t->method = (struct ev_span){ s->options.method, strlen(s->options.method) };
-	if (s->options.judge)
-		t->judge = (struct ev_span){ s->options.judge, strlen(s->options.judge) };
+	if (s->options.scorer)
+		t->judge = (struct ev_span){ s->options.scorer, strlen(s->options.scorer) };
 	search_tell(s, &ev);
 }
 
@@ -163,7 +163,7 @@ static void free_search(struct search *s)
 	free((void *)(uintptr_t)s->q.ids);
 	free((void *)(uintptr_t)s->q.text);
 	free((void *)(uintptr_t)s->options.method);
-	free((void *)(uintptr_t)s->options.judge);
+	free((void *)(uintptr_t)s->options.scorer);
 	free(s->waiting);
 	free(s->answer);
 	free(s);
@@ -190,14 +190,14 @@ static bool copy_stops(struct search *s, const char *const *stop)
 static bool copy_request(struct search *s, const struct search_options *o, const struct engine_request *q)
 {
 	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
-	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method), *judge = o->judge ? strdup(o->judge) : NULL;
+	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method), *scorer = o->scorer ? strdup(o->scorer) : NULL;
 	bool copied = copy_stops(s, q->stop);
 
 	s->q.ids = ids;
 	s->q.text = text;
 	s->options.method = method;
-	s->options.judge = judge;
-	if (!ids || !text || !method || (o->judge && !judge) || !copied)
+	s->options.scorer = scorer;
+	if (!ids || !text || !method || (o->scorer && !scorer) || !copied)
 		return false;
 	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
 	return true;
@@ -229,7 +229,7 @@ static int open_search(struct search *s, const struct search_options *o, const s
 	s->q = *q;
 	s->options = *o;
 	s->q.ids = NULL;
-	s->q.text = s->options.method = s->options.judge = NULL;
+	s->q.text = s->options.method = s->options.scorer = NULL;
 	if (!copy_request(s, o, q))
 		return err_set(e, ERR_MEMORY, "no memory for a search");
 	s->ops = method_of(s->options.method, &args, e);
@@ -374,7 +374,7 @@ static void advance(struct search *s, int wait_ms)
 	struct err *err = &s->view.err;
 
 	if (!err->code)
-		search_judge(s, wait_ms, err);
+		search_score_waiting(s, wait_ms, err);
 	if (!err->code && s->ops->step)
 		s->ops->step(s, err);
 	if (err->code)

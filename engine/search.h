@@ -19,8 +19,8 @@ enum score_verdict {
 	SCORE_KNOWN,
 	SCORE_LATER, /* not yet: it is asked again, for the same answer */
 };
-/* Judges a whole answer: the larger the better. It must not wait, but where wait_ms > 0 it may, so long, since nobody
- * else has anything to do. text NULL: what it has begun to judge is not wanted any more. */
+/* Scores a whole answer: the larger the better. It must not wait, but where wait_ms > 0 it may, so long, since nobody
+ * else has anything to do. text NULL: what it has begun to score is not wanted any more. */
 typedef enum score_verdict search_score_fn(void *arg, const char *text, size_t size, int wait_ms, double *score,
 											struct err *e);
 
@@ -28,13 +28,13 @@ struct search_options {
 	const char *method; /* "best:8", "beam:4", "beam:4,0.6", "mcts:64": see search_method_at() */
 	search_score_fn *score; /* NULL: by the mean log-probability of its tokens */
 	void *arg; /* must live until the search is closed */
-	const char *judge; /* what score is called in the log; NULL: nothing */
+	const char *scorer; /* what score is called in the log; NULL: nothing */
 };
 
 struct search_method {
 	const char *name, *args, *doc;
 };
-/* What methods there are: i from 0; false behind the last. */
+/* What methods there are: i from 0; false after the last. */
 bool search_method_at(int i, struct search_method *out);
 
 /* How much mcts explores: the factor of UCT's second term. */

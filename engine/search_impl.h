@@ -25,7 +25,7 @@ struct search_member {
 	struct search *search;
 	struct request *r;
 	int32_t node;    /* the method's own number */
-	double logp;     /* of its tokens behind the prompt of the search */
+	double logp;     /* of its tokens after the prompt of the search */
 	struct search_token *token; /* each of them, [limit] */
 	/* of a method that chooses: its newest row is computed, and it waits for its next token */
 	bool held;
@@ -39,7 +39,7 @@ struct search_member {
 struct search_end {
 	int64_t request, sample;
 	int32_t node;
-	const struct search_answer *answer; /* judged; NULL: it is none */
+	const struct search_answer *answer; /* with its score; NULL: it is none */
 };
 
 /* An answer that waits for its score. */
@@ -71,17 +71,17 @@ struct search {
 
 struct search_ops {
 	struct search_method about;
-	/* args: what stood behind "name:", or NULL. Sets s->width and s->state. */
+	/* args: what follows "name:", or NULL. Sets s->width and s->state. */
 	int (*open)(struct search *s, const char *args, struct err *e);
 	void (*close)(struct search *s);
 	/* Starts its first members. */
 	int (*begin)(struct search *s, struct err *e);
 	bool chooses; /* tokens are chosen by step(), not drawn */
-	/* Of an answer of n tokens that no command judges; NULL: logp / n. */
+	/* Of an answer of n tokens that no command scores; NULL: logp / n. */
 	double (*score)(const struct search *s, double logp, int32_t n);
 	/* After each step of the engine. */
 	int (*step)(struct search *s, struct err *e);
-	/* A member has ended, and its answer is judged; the member may be gone for long. NULL: the method need not know. */
+	/* A member has ended, and its answer has its score; the member may be gone for long. NULL: the method need not know. */
 	int (*ended)(struct search *s, const struct search_end *end, struct err *e);
 };
 
@@ -98,11 +98,11 @@ struct search_member *search_fork(struct search *s, struct search_member *m, int
 int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 /* Ends a member that is no answer. */
 void search_drop(struct search *s, struct search_member *m);
-/* The tokens of a member behind the search's prompt, and one more choice that ends them, are an answer. */
+/* The tokens of a member after the search's prompt, and one more choice that ends them, are an answer. */
 int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 
 /* Answers that wait get their score, in the order in which they came, until one takes its time. */
-int search_judge(struct search *s, int wait_ms, struct err *e);
+int search_score_waiting(struct search *s, int wait_ms, struct err *e);
 /* Those that wait are given up. */
 void search_forget_waiting(struct search *s);
 

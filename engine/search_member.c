@@ -300,7 +300,7 @@ void search_forget_waiting(struct search *s)
 }
 
 /* The oldest of those that wait has its score. */
-static int take_judged(struct search *s, struct err *e)
+static int take_scored(struct search *s, struct err *e)
 {
 	struct search_waiting w = s->waiting[0];
 	const struct search_answer *a = &w.answer;
@@ -326,7 +326,7 @@ static int take_judged(struct search *s, struct err *e)
 }
 
 /* By the command, or else by the method. */
-static enum score_verdict judge(struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
+static enum score_verdict score_answer(struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
 {
 	struct search_answer *a = &w->answer;
 
@@ -336,20 +336,20 @@ static enum score_verdict judge(struct search *s, struct search_waiting *w, int 
 	return SCORE_KNOWN;
 }
 
-int search_judge(struct search *s, int wait_ms, struct err *e)
+int search_score_waiting(struct search *s, int wait_ms, struct err *e)
 {
 	while (s->n_waiting) {
-		enum score_verdict verdict = judge(s, s->waiting, wait_ms, e);
+		enum score_verdict verdict = score_answer(s, s->waiting, wait_ms, e);
 
 		if (verdict != SCORE_KNOWN)
 			return verdict == SCORE_FAILED ? -1 : 0;
-		if (take_judged(s, e))
+		if (take_scored(s, e))
 			return -1;
 	}
 	return 0;
 }
 
-/* A command judges at the end of the step: whoever ends within it has been told by then. */
+/* A command scores at the end of the step: whoever ends within it has been told by then. */
 static int keep(struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
 {
 	struct search_waiting w = { .answer = *a, .end = { a->request, m->r->sample, m->node, NULL } };
@@ -368,7 +368,7 @@ static int keep(struct search *s, const struct search_member *m, struct search_a
 		return err_set(e, ERR_MEMORY, "no memory for another answer");
 	}
 	s->waiting[s->n_waiting++] = w;
-	return s->options.score ? 0 : search_judge(s, 0, e);
+	return s->options.score ? 0 : search_score_waiting(s, 0, e);
 }
 
 /* Its tokens so far and `more` of them. */

@@ -11,7 +11,7 @@
 #include "engine/model.h"
 
 struct open_guess { /* of one drafter for one request */
-	int32_t n;             /* tokens it stood behind; 0: none is open */
+	int32_t n;             /* tokens it follows; 0: none is open */
 	int32_t next;          /* it guesses again when the text has so many */
 	bool checked;          /* its draft is in the step that runs */
 	int64_t propose_ns;
@@ -249,7 +249,7 @@ static void add_step(struct shadow_sums *s, const struct open_guess *g, const in
 		s->have[i]++;
 	for (int32_t d = 0; d < kept; d++) {
 		s->hit[path[d]]++;
-		s->judged[d]++;
+		s->tried[d]++;
 		s->accepted[d]++;
 	}
 }
@@ -275,12 +275,12 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 			break;
 		path[kept] = node = next;
 	}
-	fade(&d->lately, kept + 1);
-	add_step(&d->lately, g, path, kept);
+	fade(&d->recent, kept + 1);
+	add_step(&d->recent, g, path, kept);
 	add_step(&d->all, g, path, kept);
 	if (any && kept < DRAFT_MAX) {
-		d->lately.judged[kept]++;
-		d->all.judged[kept]++;
+		d->recent.tried[kept]++;
+		d->all.tried[kept]++;
 	}
 	g->next = g->n + kept + 1;
 	g->n = 0;
@@ -300,7 +300,7 @@ static int tell_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct e
 		return -1;
 	ns = (double)(draft_cost_now(s->cost) - start);
 	if (asked) {
-		d->lately.learn_ns += ns / n;
+		d->recent.learn_ns += ns / n;
 		d->all.learn_ns += ns / n;
 	}
 	return 0;

@@ -6,8 +6,8 @@
  * drafters whose guesses do not depend on having been checked. (Jacobi's window and lookahead's do: those compute by
  * being checked. They guess here by what else they have, which is a lower bound.)
  *
- * Sums are kept twice: of the whole session, and of lately (they fade by half every SHADOW_HALF tokens), which
- * is what predictions are made of. Thread: the engine's. After open nothing is allocated. */
+ * Sums are kept twice: of the whole session, and exponentially decayed with a half-life of SHADOW_HALF tokens, by which
+ * predictions are made. Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_SHADOW_H
 #define CUTAWAY_ENGINE_SHADOW_H
 
@@ -23,9 +23,9 @@ enum { SHADOW_MOST = 16, SHADOW_SPEC = 64, SHADOW_HALF = 128 };
 struct shadow_sums {
 	double steps, tokens;         /* virtual steps, and what they would have given */
 	double propose_ns, learn_ns;  /* of the guesses; of what it was told, a decode step's alone */
-	double depth;                 /* tokens in front of the steps, summed */
+	double depth;                 /* tokens before the steps, summed */
 	double have[DRAFT_NODES], hit[DRAFT_NODES]; /* steps that had a node of this number; and it was kept */
-	double judged[DRAFT_MAX], accepted[DRAFT_MAX]; /* guesses so many tokens ahead behind a path that was right */
+	double tried[DRAFT_MAX], accepted[DRAFT_MAX]; /* guesses so many tokens ahead after a path that was right */
 };
 
 struct shadow_drafter {
@@ -34,7 +34,7 @@ struct shadow_drafter {
 	struct drafter *d;
 	bool free;      /* it computes nothing */
 	bool elsewhere; /* switched on, as another one of its kind: its guesses come by shadow_note(), and it is not told */
-	struct shadow_sums all, lately; /* lately: of settled guesses */
+	struct shadow_sums all, recent; /* recent: decayed */
 };
 
 struct shadow;

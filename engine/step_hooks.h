@@ -22,7 +22,7 @@ struct draft_seen;
 
 struct step_hooks {
 	const char *name;
-	/* *state is given to all others; NULL: it has none. Behind the pages and queues, before any drafter. */
+	/* *state is given to all others; NULL: it has none. After the pages and queues, before any drafter. */
 	int (*open)(struct engine *e, void **state, struct err *err);
 	void (*close)(struct engine *e, void *state); /* before the closed event; also of a state whose open() failed */
 

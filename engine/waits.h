@@ -30,9 +30,9 @@ struct waits {
 
 void waits_close(struct waits *w);
 
-/* Before a step: what befell the threads while there was none is no part of it. */
+/* Before a step: the scheduling delay between steps is no part of it. */
 void waits_begin(struct waits *w);
-/* Behind it: the longest that one thread was ready and had no processor since it was told last, ns; EV_NULL_I: not asked
+/* After it: the longest that one thread was ready and had no processor since it was told last, ns; EV_NULL_I: not asked
  * now, or not known. */
 int64_t waits_ask(struct waits *w, const struct k_ctx *kernels);
 

@@ -222,7 +222,7 @@ static bool load_cached(struct weights *w, struct k_ctx *kernels)
 	return loaded;
 }
 
-/* Its failure is nobody's: the next start packs again. */
+/* Failure is ignored: the next start packs again. */
 static void *save(void *arg)
 {
 	struct weights *w = arg;

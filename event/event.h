@@ -68,14 +68,14 @@ struct ev_span {
 	X(0, plain, "drawn with no draft")                                                             \
 	X(1, accepted, "drafted, and the draft was kept")                                              \
 	X(2, corrected, "drawn where a draft was rejected")                                            \
-	X(3, bonus, "drawn behind a fully accepted draft")                                             \
+	X(3, bonus, "drawn after a fully accepted draft")                                             \
 	X(4, forced, "not drawn: put there by the user")                                               \
 	X(5, chosen, "not drawn: a search went on with it")                                            \
 	X(6, taken, "of the best answer of a search: computed in its branches, and told again as the conversation's")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
-	X(2, unread, "behind a rejected token: never judged")
+	X(2, unread, "discarded: follows a rejected token")
 #define EV_CODES_rule(X)                                                                           \
 	X(0, race, "accepted if it wins the target's own keyed draw")                                  \
 	X(1, rejection, "modified rejection sampling (Leviathan et al. 2023, Chen et al. 2023)")
@@ -267,25 +267,25 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(pos, "", "position of the token")                                                            \
 	I(id, "", "token id")                                                                          \
 	R(logp, "nats", "log-probability given the tokens before it")                                  \
-	I(hash, "", "hash of the row of logits it is judged by (signed)")
+	I(hash, "", "hash of the row of logits that its log-probability is from (signed)")
 
 #define EV_FIELDS_draft(I, R, T, B)                                                                \
 	I(step, "", "step that verified it")                                                           \
 	I(request, "", "request")                                                                      \
 	I(pos, "", "position the draft is for")                                                        \
-	I(nth, "", "place in the draft, from 1")                                                       \
+	I(nth, "", "number of the node in the draft, from 1")                                                       \
 	T(drafter, "", "who guessed")                                                                  \
 	I(id, "", "drafted token id")                                                                  \
-	I(rule, "rule", "how it was judged")                                                           \
+	I(rule, "rule", "how it was verified")                                                           \
 	I(verdict, "verdict", "what came of it")                                                       \
 	R(q, "p", "probability the drafter gave it")                                                   \
 	R(p, "p", "probability the target gave it in the draw")                                        \
 	R(arrival, "", "race: its arrival; rejection: the random number")                              \
 	I(winner, "", "token id that won the draw")                                                    \
 	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")              \
-	I(parent, "", "place in the draft of the token that it hangs on; 0: the newest token. In a chain nth - 1")  \
-	I(top, "", "token id that the target holds most probable behind it; computed whether it was kept or not") \
-	I(depth, "", "tokens ahead of the newest token: 1 hangs on it")                                \
+	I(parent, "", "number of the parent node; 0: the newest token. In a chain nth - 1")  \
+	I(top, "", "token id that is the most probable after it by the target; computed whether it was kept or not") \
+	I(depth, "", "tokens ahead of the newest token: 1 follows it")                                \
 	I(other, "verdict", "what the other rule would have said of it, with the same tokens before; absent: cannot be said") \
 	R(other_arrival, "", "arrival, as the other rule has it")                                      \
 	R(other_winner_arrival, "", "winner_arrival, as the other rule has it")
@@ -298,7 +298,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(levels, "", "levels of guesses, the oldest first")                                           \
 	I(columns, "", "columns of each")                                                              \
 	B(cells, "", "i32 [levels][columns]: token ids guessed")                                       \
-	B(next, "", "i32 [columns]: token ids that the target says behind the last level, which the next window begins with; -1: not computed") \
+	B(next, "", "i32 [columns]: token ids that the target predicts after the last level, which the next window begins with; -1: not computed") \
 	I(gram, "", "tokens of an n-gram of its pool")                                                 \
 	B(entered, "", "i32 [][gram]: n-grams that were new to the pool in this step, at most 16")     \
 	I(own, "", "of them made by the window, which come first; the others are the text's")          \
@@ -306,12 +306,12 @@ EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \
-	I(depth, "", "positions of the cache in front of them")                                        \
+	I(depth, "", "positions of the cache before them")                                        \
 	I(ns, "ns", "time of its kernels, the fastest of `runs`")                                      \
 	I(runs, "", "runs")
 
 #define EV_FIELDS_shadow(I, R, T, B)                                                               \
-	I(step, "", "step after which it was told")                                                    \
+	I(step, "", "step after which it was reported")                                                    \
 	T(drafter, "", "drafter and its arguments; off: plain decoding")                               \
 	I(used, "flag", "1: it is the one that is switched on")                                        \
 	I(steps, "", "virtual steps so far: it guessed, and the text has settled what would have been kept") \
@@ -319,15 +319,15 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(nodes, "", "tokens guessed in them")                                                         \
 	I(propose_ns, "ns", "time it took to guess, all together")                                     \
 	I(learn_ns, "ns", "time it took to take in what decode steps computed, all together")          \
-	B(judged, "", "u32 each, by tokens ahead: guesses behind a path that was right so far")        \
+	B(judged, "", "u32 each, by tokens ahead: guesses after a path that was right so far")        \
 	B(accepted, "", "u32 each: of them, right")                                                    \
-	R(lately, "", "tokens a virtual step, lately (faded by half every 128 tokens)")                \
-	I(best_nodes, "", "so many nodes of its guesses are worth checking, lately; 0: none")          \
-	R(predicted, "tok/s", "what a request would get if it were switched on, from its guesses and its cost lately and from `cost`") \
-	R(measured, "tok/s", "what requests really got while it was on, lately, the time of others that guess unused left out")
+	R(lately, "", "tokens a virtual step: exponentially decayed average, half-life 128 tokens")                \
+	I(best_nodes, "", "so many nodes of its guesses are worth verifying, by the same average; 0: none")          \
+	R(predicted, "tok/s", "predicted speed of a request if it were switched on: from its guesses and its cost, decayed likewise, and from `cost`") \
+	R(measured, "tok/s", "measured speed of requests while it was on, decayed likewise, without the time of drafters that guess unused")
 
 #define EV_FIELDS_choice(I, R, T, B)                                                               \
-	I(step, "", "step before which `auto` changed its mind")                                       \
+	I(step, "", "step before which `auto` chose another drafter")                                       \
 	T(drafter, "", "what it uses from now on; off: plain decoding")                                \
 	I(nodes, "", "tokens it lets it guess at most")                                                \
 	T(before, "", "what it used until now")                                                        \
@@ -402,7 +402,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(request, "", "request of the branch")                                                        \
 	I(node, "", "node of the search's tree")                                                       \
 	I(parent, "", "node that it goes on from; absent: the root")                                   \
-	I(tokens, "", "tokens behind the prompt; begin: of the prompt")                                \
+	I(tokens, "", "tokens after the prompt; begin: of the prompt")                                \
 	I(visits, "", "mcts: simulations that passed through it")                                      \
 	R(logp, "nats", "log-probability of those tokens")                                             \
 	R(score, "", "of an answer; mcts: mean value of the node")                                     \
@@ -434,11 +434,11 @@ EV_CODE_LISTS(EV_X_ENUM)
 	EVENT(trim, "the context was full and old turns were dropped")                                 \
 	EVENT(batch, "membership of a request in the batch of a step")                                 \
 	EVENT(token, "a token was generated")                                                          \
-	EVENT(score, "a given token was judged")                                                       \
+	EVENT(score, "log-probability of a given token")                                                       \
 	EVENT(draft, "a drafted token was verified")                                                   \
-	EVENT(window, "what a drafter that iterates guesses had in mind in a step")                    \
-	EVENT(cost, "what a step of so many rows takes on this machine, measured by steps run for nothing") \
-	EVENT(shadow, "how a drafter that guesses without being used would have done so far")          \
+	EVENT(window, "state of a Jacobi or lookahead window in a step")                    \
+	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps") \
+	EVENT(shadow, "what a drafter that guesses without being used would have reached so far")          \
 	EVENT(choice, "the drafter `auto` chose another one")                                          \
 	EVENT(attention, "where a row looked, by layer and page: every `attention-every` tokens of a request")                \
 	EVENT(head, "the same for one head")                                                           \

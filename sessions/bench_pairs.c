@@ -147,6 +147,6 @@ int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure
 	out->limit = limit;
 	*shares = (struct bench_shares){bench_figure(&memory), bench_figure(&weights)};
 	if (profile)
-		profile->gates_ns = 1e9 * engine_measure_gates(b->engine) * profile->steps;
+		profile->gates_ns = 1e9 * engine_measure_barriers(b->engine) * profile->steps;
 	return 0;
 }

@@ -10,7 +10,7 @@ struct moment {
 	int64_t tokens, steps;
 };
 
-/* What happened to a request behind its prompt, in order. */
+/* What happened to a request after its prompt, in order. */
 enum act_kind { ACT_DRAWN, ACT_FORCED, ACT_REWIND, ACT_CANCEL, ACT_END };
 struct act {
 	enum act_kind kind;

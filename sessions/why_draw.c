@@ -280,7 +280,7 @@ void why_reject(struct why *w)
 		why_say(w, "%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
 				(long long)d.pos, (long long)d.request);
 	else if (d.verdict == EV_VERDICT_unread)
-		why_say(w, "%s was drafted for position %lld of request %lld but never judged: a guess before it was "
+		why_say(w, "%s was drafted for position %lld of request %lld and discarded: a guess before it was "
 				   "not kept, or the request ended.",
 				text, (long long)d.pos, (long long)d.request);
 	else if (d.rule == EV_RULE_race)

@@ -508,7 +508,7 @@ static enum score_verdict by_length(void *arg, const char *text, size_t size, in
 static struct search_view judged(struct engine *e, const char *method, struct slow_judge *j, const struct engine_request *q,
 								 int64_t *id)
 {
-	struct search_options o = { .method = method, .score = by_length, .arg = j, .judge = "by length" };
+	struct search_options o = { .method = method, .score = by_length, .arg = j, .scorer = "by length" };
 	struct search_view v;
 
 	*id = engine_search(e, &o, q, NULL);

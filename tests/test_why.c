@@ -253,7 +253,7 @@ static void test_reject(void **state)
 		answer = ask("reject", at(d->request, d->pos));
 		if (strstr(answer, "was kept"))
 			kept++;
-		else if (strstr(answer, "never judged"))
+		else if (strstr(answer, "discarded"))
 			unread++;
 		else if (d->verdict == EV_VERDICT_rejected) {
 			n[d->rule]++;

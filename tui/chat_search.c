@@ -118,7 +118,7 @@ static void take_judge(struct chat_search *s, struct search_options *o)
 	s->judge = (struct score_command){ .command = s->judged_by, .quiet = true };
 	o->score = score_command;
 	o->arg = &s->judge;
-	o->judge = s->judged_by;
+	o->scorer = s->judged_by;
 }
 
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e)

@@ -1,7 +1,7 @@
-/* Whoever pays most, here and now: weighs the other drafters by shadow mode's scores of lately and the measured cost of
- * a step's rows (engine/shadow.h, draft_cost.h), and changes its mind when the text does.
+/* Selects the drafter with the highest predicted speedup: weighs the others by shadow mode's decayed averages and the
+ * measured cost of a step's rows (engine/shadow.h, draft_cost.h), and chooses anew as the text changes.
  *
- * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses have lately paid more
+ * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses have, by the average, paid more
  * than the best of the others, it is used; elsewhere the best of the others, if that pays. How many tokens each may
  * guess comes from the same sums: those whose chance is worth a row.
  *
@@ -38,7 +38,7 @@ struct weighed { /* of a drafter */
 	int32_t nodes;       /* with so many; 0: it does not pay */
 	double guess_speed;  /* of its steps in which it guessed; 0: not known */
 	int32_t guess_nodes;
-	double known;        /* virtual steps behind that, less those grown old */
+	double known;        /* virtual steps that this rests on, less those grown old */
 	int64_t used;        /* step in which it was last */
 };
 
@@ -47,7 +47,7 @@ struct drafter {
 	const struct draft_cost *cost;
 	struct weighed w[SHADOW_MOST];
 	int32_t n, now;    /* the best that computes, or OFF */
-	int32_t told, told_nodes, before; /* the best of all, for the eyes of people */
+	int32_t told, told_nodes, before; /* the best of all: the reported choice */
 	double told_speed, before_speed;
 	bool changed;
 	int64_t step;
@@ -112,15 +112,15 @@ static struct shadow_sums doubted(struct shadow_sums s)
 static void weigh_one(struct drafter *d, int32_t i, int32_t requests)
 {
 	const struct shadow_drafter *s = shadow_at(d->shadow, i);
-	struct shadow_sums all = doubted(s->lately), guesses = doubted(with_guess(&s->lately));
+	struct shadow_sums all = doubted(s->recent), guesses = doubted(with_guess(&s->recent));
 	struct weighed *w = &d->w[i];
 
 	w->nodes = shadow_best(&all, d->cost, DRAFT_NODES, requests, &w->speed);
 	w->guess_nodes = shadow_best(&guesses, d->cost, DRAFT_NODES, requests, &w->guess_speed);
 	if (!w->nodes)
 		w->speed = shadow_speed(&all, d->cost, DRAFT_NODES, requests);
-	w->known = s->lately.steps * exp2(-(double)(d->step - w->used) / STALE);
-	w->known = fmax(w->known, fmin(s->lately.steps, KEPT));
+	w->known = s->recent.steps * exp2(-(double)(d->step - w->used) / STALE);
+	w->known = fmax(w->known, fmin(s->recent.steps, KEPT));
 }
 
 /* Near enough to a normal draw: the sum of four even ones. */
@@ -328,7 +328,7 @@ static const struct draft_trial trials[] = {
 const struct draft_ops draft_auto = {
 	.name = "auto",
 	.args = "NAME+NAME",
-	.doc = "whoever pays most, here and now, by shadow mode's scores and the measured cost of rows",
+	.doc = "selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
 	.offer = (const char *const[]){ "auto", NULL },
 	.needs_pages = true,
 	.open = auto_open,

@@ -1,7 +1,7 @@
 /* EAGLE: a single layer that reads the target's features guesses the next ones (Li et al. 2024, "EAGLE: Speculative Sampling
  * Requires Rethinking Feature Uncertainty"); trees by confidence as in EAGLE-2 (Li et al. 2024b).
  *
- * With h[t - 1] the residual stream behind the target's last layer at position t - 1 and x[t] the token at t:
+ * With h[t - 1] the residual stream after the target's last layer at position t - 1 and x[t] the token at t:
  *     z[t] = Wh · norm(h[t - 1]) + We · norm(embed(x[t])),   g[t] = layer(z)[t],   logits of x[t + 1] = Head · norm(g[t]);
  * beyond the newest token g stands for h. The embedding and the head are the target's.
  *
@@ -19,7 +19,7 @@
 enum { WAITING = 64 }; /* features of a slot that wait for the layer */
 
 struct waiting {
-	int32_t n, at[WAITING]; /* the positions that read them, one behind their own; ascending */
+	int32_t n, at[WAITING]; /* the positions that read them, one after their own; ascending */
 };
 
 struct drafter {

@@ -13,7 +13,7 @@
 
 /* ---- where it is ---- */
 
-/* The folder that the program is in, with a slash behind. */
+/* The folder that the program is in, with a slash after. */
 static void program_folder(char out[DRAFT_PATH])
 {
 	ssize_t n = readlink("/proc/self/exe", out, DRAFT_PATH - 1);
@@ -151,7 +151,7 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 							: gguf_array_i64(g, "cutaway.draft.ids", wide, many, e);
 	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
 		if (wide[i] <= before || wide[i] >= vocab)
-			failed = err_set(e, ERR_INPUT, "%s: cutaway.draft.ids: number %lld is %lld behind %lld; they must "
+			failed = err_set(e, ERR_INPUT, "%s: cutaway.draft.ids: number %lld is %lld after %lld; they must "
 							 "ascend below %d", gguf_path(g), (long long)i, (long long)wide[i], (long long)before,
 							 vocab);
 		(*ids)[i] = (int32_t)wide[i];

@@ -9,7 +9,7 @@
 
 enum { DRAFT_PATH = 1024 };
 
-/* What stands behind "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE is what does not begin with a digit; without one it
+/* What stands after "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE is what does not begin with a digit; without one it
  * is `name`. A FILE with a slash or ending in .gguf is a path; any other is NAME.gguf in one of $CUTAWAY_MODELS,
  * demos/models here, demos/models beside the program, ../share/cutaway/models from the program. *numbers is what is
  * left of args, or NULL. */
@@ -26,7 +26,7 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 
 /* Have both the same strings for the same ids? The error names the first that differs. */
 int draft_same_vocab(const struct gguf *drafter, const struct gguf *target, struct err *e);
-/* XXH64 over each string of the vocabulary and a 0 byte behind it, as 16 digits. */
+/* XXH64 over each string of the vocabulary and a 0 byte after it, as 16 digits. */
 int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e);
 
 /* The output matrix of the target, or the rows `ids` of it, packed. */

@@ -20,7 +20,7 @@ enum {
 struct grow_node {
 	int32_t id;
 	int16_t parent; /* -1: the newest token */
-	int16_t depth;  /* 1: behind the newest token */
+	int16_t depth;  /* 1: after the newest token */
 	int32_t row;    /* of the pass that it was expanded in; -1: none */
 	float p, worth;
 	const float *dense;
@@ -40,7 +40,7 @@ struct grow_row {
 	int16_t tree, node;
 };
 
-struct grow_pass { /* what a pass left behind, by row */
+struct grow_pass { /* what a pass left after, by row */
 	const float *logits;
 	const struct k_logit_stats *stats;
 };
@@ -66,7 +66,7 @@ void grow_close(struct grow *g);
 
 /* Empty trees for the jobs; then their first levels are offered, then they grow, then job->out is written. */
 void grow_begin(struct grow *g, const struct draft_job *job, int32_t n);
-/* Children of a node (-1: the newest token), from the row of logits behind it. */
+/* Children of a node (-1: the newest token), from the row of logits after it. */
 void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits, const struct k_logit_stats *stats);
 /* The same, guessed already; the nodes above are not of its business (heads that see no path). */
 void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);

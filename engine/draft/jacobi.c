@@ -3,7 +3,7 @@
  * Transformer Inference for Translation via Parallel Decoding".)
  *
  * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method solves all at once:
- * every guess is replaced by what the target says behind the guesses before it, in one step for all of them, and
+ * every guess is replaced by what the target says after the guesses before it, in one step for all of them, and
  * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
  * engine's judgement of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
  * the far end begin with a token of the text, chosen by chance of the position. Thread: the engine's. */
@@ -69,7 +69,7 @@ static void guess(struct drafter *d, const struct draft_job *job)
 		l->n_guess = 0;
 	job->out->n = 0;
 	for (int32_t i = 0; i < k && i < d->k; i++)
-		draft_add(job->out, i - 1, i < l->n_guess ? l->guess[i] : draft_chance(job->ids, job->n, job->n + i), 1);
+		draft_add(job->out, i - 1, i < l->n_guess ? l->guess[i] : draft_random(job->ids, job->n, job->n + i), 1);
 }
 
 static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
@@ -80,7 +80,7 @@ static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_
 	return 0;
 }
 
-/* Behind the newest token stand now the predictions that were made behind the guesses from its place on. */
+/* After the newest token stand now the predictions that were made after the guesses from its position on. */
 static void iterate(struct line *l, const struct draft_seen *s)
 {
 	l->n = s->n;

@@ -2,8 +2,8 @@
  * (Fu, Bailis, Stoica and Zhang 2024, "Break the Sequential Dependency of LLM Inference Using Lookahead Decoding".)
  *
  * The window has W columns and N - 1 levels. Level 0 is a chain from the newest token (its column 0) on: the oldest
- * iterate. Column j at level l hangs on level l - 1 of its column, so it stands j + l behind the newest token. What
- * the target says behind the last level is the new level; a column read downwards, that token included, is an n-gram
+ * iterate. Column j at level l follows level l - 1 of its column, so it stands j + l after the newest token. What
+ * the target says after the last level is the new level; a column read downwards, that token included, is an n-gram
  * that the model itself made, and enters the pool. Then the levels move up by one. Beside the window at most G
  * n-grams of the pool that begin with the newest token are guessed. Both are nodes of one tree: one pass looks ahead and
  * verifies, and the paper's mask is the tree's paths.
@@ -23,7 +23,7 @@
 enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
 
 struct line { /* of a request */
-	int32_t n, newest;     /* the text that the window stands behind */
+	int32_t n, newest;     /* the text that the window stands after */
 	int32_t fed;           /* tokens whose n-grams are in the pool */
 	int32_t cell[(MAX_N - 1) * MAX_W]; /* [levels][W] */
 	/* the step that was learnt from */
@@ -109,12 +109,12 @@ static int32_t add_child(struct draft *t, int32_t parent, int32_t id)
 	return child >= 0 ? child : draft_add(t, parent, id, 1);
 }
 
-/* A window that stands behind another text, or behind none yet. */
+/* A window that stands after another text, or after none yet. */
 static void begin_window(const struct drafter *d, struct line *l, const int32_t *ids, int32_t n)
 {
 	for (int32_t i = 0; i < d->levels; i++)
 		for (int32_t j = 0; j < d->w; j++)
-			l->cell[i * d->w + j] = draft_chance(ids, n, n + j + 64 * i);
+			l->cell[i * d->w + j] = draft_random(ids, n, n + j + 64 * i);
 	l->cell[0] = ids[n - 1];
 	l->n = n;
 	l->newest = ids[n - 1];
@@ -165,7 +165,7 @@ static int32_t below(const struct draft *t, int32_t node, int32_t id)
 	return child < 0 ? CUT : child;
 }
 
-/* What the target says behind the last level of each column: the tree may have been cut, so cells are found by
+/* What the target says after the last level of each column: the tree may have been cut, so cells are found by
  * their path. */
 static void read_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
 {
@@ -215,7 +215,7 @@ static void move_window(const struct drafter *d, struct line *l, const struct dr
 
 			if (from < d->w)
 				id = i + 1 < d->levels ? l->was[(i + 1) * d->w + from] : l->next[from];
-			l->cell[i * d->w + j] = id >= 0 ? id : draft_chance(s->ids, s->n, s->n + j + 64 * i);
+			l->cell[i * d->w + j] = id >= 0 ? id : draft_random(s->ids, s->n, s->n + j + 64 * i);
 		}
 	l->cell[0] = s->ids[s->n - 1];
 	l->n = s->n;

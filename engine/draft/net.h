@@ -33,7 +33,7 @@ struct net_args {
 /* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
 
-/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers behind it, and opens the net
+/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers after it, and opens the net
  * with the file's vocabulary. e must be clear. */
 int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args *a,
 				  const char *usage, struct gguf **g, struct err *e);

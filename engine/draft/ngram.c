@@ -44,7 +44,7 @@ struct search {
 
 extern const struct draft_ops draft_ngram;
 
-/* "4,2,8,3,pool": the numbers, and whether the word stands behind them. */
+/* "4,2,8,3,pool": the numbers, and whether the word stands after them. */
 static int parse(struct drafter *d, const char *args, bool *pool)
 {
 	static const char word[] = "pool";

@@ -14,7 +14,7 @@ enum { BLOCK = 128, BLOCKS = POOL_TOKENS / BLOCK, HEADS = 1 << 15, WRITERS = 64,
 struct block {
 	int32_t id[BLOCK];
 	int32_t older[BLOCK]; /* the place before with the same hash */
-	int32_t n, before, behind; /* blocks of the same text */
+	int32_t n, before, after; /* blocks of the same text */
 };
 
 struct writer { /* a text that grows */
@@ -41,7 +41,7 @@ int pool_open(struct pool **out, int32_t min, struct err *e)
 	for (int i = 0; i < HEADS; i++)
 		p->head[i] = NONE;
 	for (int i = 0; i < BLOCKS; i++)
-		p->block[i].before = p->block[i].behind = NONE;
+		p->block[i].before = p->block[i].after = NONE;
 	for (int i = 0; i < WRITERS; i++)
 		p->writer[i].block = NONE;
 	*out = p;
@@ -72,14 +72,14 @@ static int32_t take_block(struct pool *p)
 	struct block *taken = &p->block[b];
 
 	if (taken->before >= 0)
-		p->block[taken->before].behind = NONE;
-	if (taken->behind >= 0)
-		p->block[taken->behind].before = NONE;
+		p->block[taken->before].after = NONE;
+	if (taken->after >= 0)
+		p->block[taken->after].before = NONE;
 	for (int i = 0; i < WRITERS; i++)
 		if (p->writer[i].block == b)
 			p->writer[i].block = NONE;
 	taken->n = 0;
-	taken->before = taken->behind = NONE;
+	taken->before = taken->after = NONE;
 	p->next = (b + 1) % BLOCKS;
 	return b;
 }
@@ -97,7 +97,7 @@ static void append(struct pool *p, struct writer *w, const int32_t *ids, int32_t
 		b = &p->block[taken];
 		b->before = full;
 		if (full >= 0)
-			p->block[full].behind = taken;
+			p->block[full].after = taken;
 	}
 	place = w->block * BLOCK + b->n;
 	b->id[b->n] = ids[at];
@@ -162,8 +162,8 @@ int32_t pool_read(const struct pool *p, int32_t place, int32_t k, int32_t *out)
 	int32_t at = place % BLOCK + 1, n = 0;
 
 	while (n < k) {
-		if (at == BLOCK && b->behind >= 0) {
-			b = &p->block[b->behind];
+		if (at == BLOCK && b->after >= 0) {
+			b = &p->block[b->after];
 			at = 0;
 		}
 		if (at >= b->n)

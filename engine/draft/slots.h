@@ -1,6 +1,6 @@
 /* Keys and values of a drafter's own layers: a slot a request, and tails for the branches of its trees.
  *
- * A slot holds entries, each of one token at one position of the text; entry i lies at place i of the slot's pages. Places behind
+ * A slot holds entries, each of one token at one position of the text; entry i lies at place i of the slot's pages. Places after
  * the last entry are scratch, where trees write. What a slot knows is told by its ids alone: whoever comes with other ids
  * keeps the entries of the tokens that are the same. A slot whose request has ended keeps what it has until
  * another request takes it, best one that begins alike (the next turn of a conversation).
@@ -27,7 +27,7 @@ struct slots {
 	struct slot *slot;
 	int32_t n_slots, ctx, blocks;
 	uint64_t clock;
-	/* of branches, since slots_begin(): a table each, and pages behind those of the slots */
+	/* of branches, since slots_begin(): a table each, and pages after those of the slots */
 	int32_t *branch; /* [most_branches, blocks] */
 	int32_t n_branches, most_branches;
 	int32_t *ints; /* of all slots */

@@ -21,7 +21,7 @@ enum { DEFAULT_SIMULATIONS = 32, DEFAULT_WIDTH = 3, MOST = 4096 };
 
 struct node {
 	int32_t parent;	  /* -1: the root */
-	int32_t n;		  /* tokens behind the prompt */
+	int32_t n;		  /* tokens after the prompt */
 	int32_t *ids;	  /* [n] */
 	struct search_token *token; /* [n] */
 	int32_t n_children, visits, under_way;
@@ -248,7 +248,7 @@ static int32_t end_of_segment(const struct search *s, const struct result *a, in
 		return from + segment < a->n ? from + segment : a->n;
 	while (i < a->n && !ends_sentence(s, a->ids[i], &said))
 		i++;
-	/* behind the last sentence only the end of the turn is left: it belongs to it */
+	/* after the last sentence only the end of the turn is left: it belongs to it */
 	return i + 2 < a->n ? i + 1 : a->n;
 }
 
