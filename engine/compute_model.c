@@ -117,6 +117,7 @@ static int model_compute_open(struct engine *e, const struct engine_options *o, 
 	if (open_file(e, o, err))
 		return -1;
 	fill_info(e, o);
+	e->specs = e->model->memory;
 	return 0;
 }
 
@@ -127,7 +128,7 @@ static int model_compute_open_steps(struct engine *e, const struct engine_option
 										.observed = o->slots, .also = ENGINE_ALSO, .ctx = e->info.ctx, .asks = true };
 
 	if (sampler_open(&e->sampler, e->info.vocab, err) ||
-		forward_open(&e->forward, e->model, &e->kv.store, most, err))
+		forward_open(&e->forward, e->model, e->memory.store, most, err))
 		return -1;
 	e->stats = e->forward.stats;
 	return 0;

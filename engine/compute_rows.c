@@ -84,7 +84,11 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	const struct request *r = item->r;
 	int32_t known = item->n_rows - item->n_drafts, seq = (*n_seqs)++;
 
-	f->pages[seq] = r->pages;
+	for (int32_t g = 0; g < e->memory.spec.n; g++) {
+		f->pages[g][seq] = r->table.page[g];
+		if (f->state[g])
+			memory_chain(e->memory.page_size, r->table.page[g], item->pos, known, f->state[g] + item->row);
+	}
 	for (int32_t i = 0; i < known; i++) {
 		f->ids[item->row + i] = r->ids[item->pos + i];
 		f->rows[item->row + i] = (struct k_row){ .pos = item->pos + i, .seq = seq, .observe = -1 };
@@ -112,7 +116,8 @@ int compute_rows(struct engine *e, struct err *err)
 	f->n_observed = 0;
 	f->n_also = 0;
 	f->kv_positions = f->kv_pairs = 0;
-	e->draft.n_branches = e->draft.n_spare_used = 0;
+	e->draft.n_branches = 0;
+	memory_begin_step(&e->memory);
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		fill_rows(e, &e->plan.item[i], &n_seqs);
 	start = stream_now(&e->stream);

@@ -204,11 +204,13 @@ int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size)
 	return (newest + reach) / page_size - newest / page_size + 1;
 }
 
-void draft_fit(struct draft *t, const struct draft_job *job, int32_t page_size, int32_t *spare)
+void draft_fit(struct draft *t, const struct draft_job *job, struct draft_room *room)
 {
-	int32_t each = draft_branch_pages(job->n - 1, job->depth, page_size), leaves = 1 + *spare / each;
+	int32_t each = draft_branch_pages(job->n - 1, job->depth, room->page_size), branches = room->pages / each;
 	int8_t branch[DRAFT_NODES];
 
-	draft_prune(t, job->nodes, job->depth, leaves < DRAFT_LEAVES ? leaves : DRAFT_LEAVES);
-	*spare -= draft_branches(t, branch) * each;
+	draft_prune(t, job->nodes < room->states ? job->nodes : room->states, job->depth,
+				branches < DRAFT_LEAVES ? 1 + branches : DRAFT_LEAVES);
+	room->pages -= draft_branches(t, branch) * each;
+	room->states -= t->n;
 }

@@ -22,7 +22,8 @@ struct draft_cost;
 struct forward;
 struct gguf;
 struct k_ctx;
-struct k_kv;
+struct memory_store;
+struct memory_table;
 struct model;
 
 enum {
@@ -52,7 +53,7 @@ struct draft_env {
 	struct k_ctx *kernels;
 	const struct model *model;     /* the target */
 	const struct forward *forward; /* its pass: x holds the newest step's rows */
-	const struct k_kv *kv;         /* its cache */
+	const struct memory_store *store; /* its pages, of each memory group */
 	const char *model_path;
 	struct draft_cost *cost; /* what a step costs by its rows; NULL or not measured: nobody knows */
 	int32_t slots, ctx, vocab;
@@ -64,7 +65,7 @@ struct draft_job {
 	const int32_t *ids; /* prompt and text so far; what follows ids[n - 1] is to be guessed */
 	int32_t n, n_prompt;
 	int32_t nodes, depth;  /* at most so many nodes, at most so many tokens ahead; both at least 1 */
-	const int32_t *pages;  /* its block table … */
+	const struct memory_table *table; /* its block tables … */
 	bool writable;         /* … which positions n - 1 … n + depth - 1 may be written to: for needs_pages; no guess without */
 	const struct sample_params *params; /* how the target draws: a drafter at a temperature draws with the */
 	int64_t sample;                     /* same key (PURPOSE_TARGET, the position), which makes them agree more */
@@ -180,9 +181,14 @@ int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES]);
 /* Cuts what is more than so many nodes, depth or leaves, and equal siblings: what is left is a tree. */
 void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves);
 
-/* Cuts a tree to what a step has room for: nodes, depth, and the spare pages that its branches take, each from the
- * page of the newest token (ids[n - 1]) on. *spare: left in this step. */
-void draft_fit(struct draft *t, const struct draft_job *job, int32_t page_size, int32_t *spare);
+/* Spare pages that are left in a step; INT32_MAX where there is no such memory. */
+struct draft_room {
+	int32_t page_size;
+	int32_t pages;	/* of keys and values: a branch takes some, from the page of the newest token on */
+	int32_t states; /* a node takes one */
+};
+/* Cuts a tree to what a step has room for: nodes, depth, and the spare pages, which it takes. */
+void draft_fit(struct draft *t, const struct draft_job *job, struct draft_room *room);
 /* Pages that a branch has for itself, if the tree reaches so many tokens ahead of position newest. */
 int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size);
 

@@ -18,9 +18,9 @@ enum { ROUNDS = 3 };
 /* A step that takes longer ends the list: what is beyond lies on the last slope. */
 #define TOO_LONG_NS 300e6
 
-int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows)
+int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows)
 {
-	int32_t room = kv->n_spare * kv->store.page_size, most = ctx < room ? ctx : room;
+	int32_t room = memory->pages[0].n_spare * memory->page_size, most = ctx < room ? ctx : room;
 
 	return most > rows ? most - rows : 0;
 }
@@ -32,11 +32,10 @@ static int32_t most_rows(const struct forward *f)
 }
 
 /* Positions before the rows are read from pages that hold numbers; which, makes no difference to the time. */
-static void fill_sequence(struct forward *f, const int32_t *pages, int32_t rows, int32_t depth)
+static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 {
 	f->n_rows = f->n_out = rows;
 	f->n_observed = f->n_also = 0;
-	f->pages[0] = pages;
 	f->kv_positions = (uint64_t)(depth + rows);
 	f->kv_pairs = 0;
 	for (int32_t i = 0; i < rows; i++) {
@@ -47,14 +46,19 @@ static void fill_sequence(struct forward *f, const int32_t *pages, int32_t rows,
 	}
 }
 
-int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth, double *ns, struct err *e)
+int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth, double *ns, struct err *e)
 {
-	int32_t pages[MAX_BLOCKS], n = (depth + rows - 1) / kv->store.page_size + 1;
+	int32_t table[MEMORY_GROUPS][MAX_BLOCKS], n = (depth + rows - 1) / memory->page_size + 1;
 	int64_t start;
 
-	for (int32_t b = 0; b < MAX_BLOCKS; b++)
-		pages[b] = kv->n_pages + (b < n ? b % kv->n_spare : 0);
-	fill_sequence(f, pages, rows, depth);
+	for (int32_t g = 0; g < memory->spec.n; g++) {
+		for (int32_t b = 0; b < MAX_BLOCKS; b++)
+			table[g][b] = memory->pages[g].n_pages + (b < n ? b % memory->pages[g].n_spare : 0);
+		f->pages[g][0] = table[g];
+		if (f->state[g])
+			memory_chain(memory->page_size, table[g], depth, rows, f->state[g]);
+	}
+	fill_sequence(f, rows, depth);
 	start = now_ns();
 	if (forward_run(f, false, e))
 		return -1;
@@ -64,12 +68,12 @@ int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth
 
 /* ---- measuring ---- */
 
-static int measure_point(struct draft_cost *c, int32_t i, struct forward *f, struct kv *kv, struct err *e)
+static int measure_point(struct draft_cost *c, int32_t i, struct forward *f, struct memory *memory, struct err *e)
 {
 	struct draft_cost_point *p = &c->point[i];
 	double ns;
 
-	if (draft_cost_run(f, kv, p->rows, p->depth, &ns, e))
+	if (draft_cost_run(f, memory, p->rows, p->depth, &ns, e))
 		return -1;
 	p->ns = p->runs && p->ns < ns ? p->ns : ns;
 	p->runs++;
@@ -77,33 +81,34 @@ static int measure_point(struct draft_cost *c, int32_t i, struct forward *f, str
 }
 
 /* Every spare page gets the numbers of the first, so that depth reads as much memory as it would. */
-static int write_pages(struct forward *f, struct kv *kv, struct err *e)
+static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 {
-	int32_t size = kv->store.page_size;
+	int32_t size = memory->page_size;
 	double ns;
 
-	if (draft_cost_run(f, kv, size, 0, &ns, e))
+	if (draft_cost_run(f, memory, size, 0, &ns, e))
 		return -1;
-	for (int32_t i = 1; i < kv->n_spare; i++)
-		kv_copy(kv, kv->n_pages + i, kv->n_pages);
+	for (int32_t g = 0; g < memory->spec.n; g++)
+		for (int32_t i = 1; i < memory->pages[g].n_spare; i++)
+			pages_copy(&memory->pages[g], memory->pages[g].n_pages + i, memory->pages[g].n_pages);
 	return 0;
 }
 
 /* t(K, d) = f(K) + d (a + b K), from one row and from eight. */
-static int measure_depth(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e)
+static int measure_depth(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
 {
-	int32_t most = draft_cost_deepest(kv, ctx, 8), depth = most < DEEP ? most : DEEP;
+	int32_t most = draft_cost_deepest(memory, ctx, 8), depth = most < DEEP ? most : DEEP;
 	struct draft_cost_point *one = &c->point[c->n], *eight = one + 1;
 	double per_one, per_eight;
 
-	if (depth < 64 || kv->store.page_size > most_rows(f))
+	if (depth < 64 || memory->page_size > most_rows(f))
 		return 0;
-	if (write_pages(f, kv, e))
+	if (write_pages(f, memory, e))
 		return -1;
 	*one = (struct draft_cost_point){ .rows = 1, .depth = depth };
 	*eight = (struct draft_cost_point){ .rows = 8, .depth = depth };
 	for (int round = 0; round < 3; round++)
-		if (measure_point(c, c->n, f, kv, e) || measure_point(c, c->n + 1, f, kv, e))
+		if (measure_point(c, c->n, f, memory, e) || measure_point(c, c->n + 1, f, memory, e))
 			return -1;
 	c->n += 2;
 	per_one = (one->ns - c->ns[1]) / depth;
@@ -140,10 +145,10 @@ static void interpolate(struct draft_cost *c)
 }
 
 /* The points of one more round. */
-static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct kv *kv, int32_t ctx,
+static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct memory *memory, int32_t ctx,
 						 struct err *e)
 {
-	int32_t room = draft_cost_deepest(kv, ctx, 0);
+	int32_t room = draft_cost_deepest(memory, ctx, 0);
 	int32_t most = room < most_rows(f) ? room : most_rows(f);
 	int32_t n_coarse = (int32_t)(sizeof coarse / sizeof *coarse);
 
@@ -157,7 +162,7 @@ static int measure_round(struct draft_cost *c, bool first, struct forward *f, st
 		} else if (c->point[i].rows > DENSE) {
 			return 0;
 		}
-		if (measure_point(c, i, f, kv, e))
+		if (measure_point(c, i, f, memory, e))
 			return -1;
 		if (first && c->point[i].ns > TOO_LONG_NS)
 			return 0;
@@ -165,35 +170,35 @@ static int measure_round(struct draft_cost *c, bool first, struct forward *f, st
 	return 0;
 }
 
-int draft_cost_measure(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e)
+int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
 {
 	int64_t start = now_ns();
 	double ns;
 
 	memset(c, 0, sizeof *c);
 	c->drift = c->times = 1;
-	if (draft_cost_run(f, kv, 1, 0, &ns, e)) /* warms up */
+	if (draft_cost_run(f, memory, 1, 0, &ns, e)) /* warms up */
 		return -1;
 	do {
-		if (measure_round(c, !c->n, f, kv, ctx, e)) {
+		if (measure_round(c, !c->n, f, memory, ctx, e)) {
 			c->n = 0;
 			return -1;
 		}
 	} while ((double)(now_ns() - start) < ROUNDS_NS && c->point[0].runs < ROUNDS);
 	interpolate(c);
-	if (c->n > 8 && measure_depth(c, f, kv, ctx, e)) {
+	if (c->n > 8 && measure_depth(c, f, memory, ctx, e)) {
 		c->n = 0;
 		return -1;
 	}
 	return 0;
 }
 
-int draft_cost_again(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e)
+int draft_cost_again(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
 {
 	struct draft_cost now;
 	double part = 1.0 / (c->times + 1);
 
-	if (draft_cost_measure(&now, f, kv, ctx, e))
+	if (draft_cost_measure(&now, f, memory, ctx, e))
 		return -1;
 	for (int32_t rows = 1; rows <= DRAFT_COST_ROWS; rows++)
 		now.ns[rows] = c->ns[rows] + part * (now.ns[rows] - c->ns[rows]);

@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "engine/draft.h"
 #include "engine/forward.h"
-#include "engine/kv.h"
+#include "engine/memory/memory.h"
 
 enum { DRAFT_COST_ROWS = 1 + DRAFT_NODES, DRAFT_COST_POINTS = 32 };
 
@@ -42,9 +42,9 @@ struct draft_cost {
 };
 
 /* Fills in the table. Nothing may lie in the spare pages. Fails only as k_run() does. */
-int draft_cost_measure(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e);
+int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e);
 /* Measures once more, and keeps the mean of all times since the first; the points are the newest. */
-int draft_cost_again(struct draft_cost *c, struct forward *f, struct kv *kv, int32_t ctx, struct err *e);
+int draft_cost_again(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e);
 /* Counted, from ns[1] … ns[DRAFT_COST_ROWS]. */
 void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes);
 /* The clock by which drafters are weighed, in nanoseconds; c may be NULL. */
@@ -52,9 +52,9 @@ int64_t draft_cost_now(const struct draft_cost *c);
 /* A drafter's pass was run; c may be NULL. */
 void draft_cost_pass(struct draft_cost *c, const struct k_program *p);
 /* One step of so many rows, after so many tokens; writes what the kernels took. */
-int draft_cost_run(struct forward *f, struct kv *kv, int32_t rows, int32_t depth, double *ns, struct err *e);
+int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth, double *ns, struct err *e);
 /* How deep draft_cost_run() can go with so many rows. */
-int32_t draft_cost_deepest(const struct kv *kv, int32_t ctx, int32_t rows);
+int32_t draft_cost_deepest(const struct memory *memory, int32_t ctx, int32_t rows);
 
 /* A real step: its kernels' time, and its whole but for the drafters. */
 void draft_cost_note(struct draft_cost *c, int32_t rows, double depth, double kernel_ns, double ns,

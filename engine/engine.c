@@ -12,38 +12,39 @@
 #include "engine/compute.h"
 #include "engine/engine_impl.h"
 
-static void on_page_change(void *arg, const struct kv_change *c)
+static void on_page_change(void *arg, const struct page_change *c)
 {
 	struct engine *e = arg;
 	struct event ev;
+	int64_t first = 0;
 
 	e->counts.evicted += c->action == EV_PAGE_evict;
 	if (!e->begun)
 		return;
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ .page = c->page, .action = c->action, .request = c->request,
+	for (int32_t g = 0; g < c->group; g++)
+		first += e->memory.pages[g].n_pages;
+	ev.u.page = (struct ev_page){ .page = first + c->page, .action = c->action, .request = c->request,
 								  .block = c->block < 0 ? EV_NULL_I : c->block, .refs = c->refs,
-								  .cached = c->cached, .other = c->other };
+								  .cached = c->cached, .memory = c->group,
+								  .other = c->action == EV_PAGE_copy ? first + c->other : c->other };
 	stream_emit(&e->stream, &ev);
 }
 
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
 {
-	struct k_kv shape = { .page_size = page_size, .n_layers = e->info.n_layers,
-						  .n_kv_heads = e->info.n_kv_heads, .head_dim = e->info.head_dim };
 	const enum prefix_policy policy = e->prefix.policy;
 	const bool on = e->prefix.on;
 
-	if (kv_open(&e->kv, e->kernels, &shape, n_pages, ENGINE_SPARE_PAGES, err))
+	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots, ENGINE_SPARE_PAGES, err))
 		return -1;
-	if (prefix_open(&e->prefix, &e->kv, err)) {
-		kv_close(&e->kv);
+	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
+		memory_close(&e->memory);
 		return -1;
 	}
 	e->prefix.on = on;
 	e->prefix.policy = policy;
-	e->kv.on_change = on_page_change;
-	e->kv.arg = e;
+	memory_listen(&e->memory, on_page_change, e);
 	return 0;
 }
 
@@ -53,18 +54,9 @@ void engine_close_pages(struct engine *e)
 	const bool on = e->prefix.on;
 
 	prefix_close(&e->prefix);
-	kv_close(&e->kv);
+	memory_close(&e->memory);
 	e->prefix.on = on;
 	e->prefix.policy = policy;
-}
-
-static int32_t default_pages(const struct engine_options *o, int32_t ctx)
-{
-	int64_t longest = (ctx + o->page_size - 1) / o->page_size;
-
-	if (o->pages)
-		return o->pages;
-	return (int32_t)(longest > 4 * o->slots ? longest : 4 * o->slots);
 }
 
 static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
@@ -79,10 +71,12 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 {
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out;
 
+	int32_t pages = o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
+
 	e->prefix.on = o->prefix_cache;
-	if (engine_open_pages(e, o->page_size, default_pages(o, e->info.ctx), err) ||
+	if (engine_open_pages(e, o->page_size, pages, err) ||
 		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
-		sched_open(&e->sched, &e->kv, &e->prefix, &e->stream, o->slots, max_blocks, err))
+		sched_open(&e->sched, &e->memory, &e->prefix, &e->stream, o->slots, err))
 		return -1;
 	max_out = o->slots * (1 + DRAFT_MAX);
 	if (max_out < ENGINE_SCORE_ROWS)
@@ -93,10 +87,12 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
 	e->draft.jobs = calloc((size_t)o->slots, sizeof *e->draft.jobs);
 	e->draft.seen = calloc((size_t)o->slots, sizeof *e->draft.seen);
-	e->draft.branch = calloc(ENGINE_SPARE_PAGES, ((size_t)max_blocks + DRAFT_MAX) * sizeof *e->draft.branch);
+	e->draft.branch = calloc(ENGINE_SPARE_PAGES, sizeof *e->draft.branch);
 	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
 	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
-	e->draft.branch_stride = max_blocks + DRAFT_MAX;
+	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+		if (memory_table_open(&e->draft.branch[i], e->specs.n, max_blocks + DRAFT_MAX))
+			return err_set(err, ERR_MEMORY, "no memory for block tables");
 	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	return e->compute->open_steps(e, o, max_out, err);
@@ -150,7 +146,7 @@ static int open_all(struct engine *e, struct err *err)
 	o->isa = e->info.isa;
 	o->threads = e->info.threads;
 	o->ctx = e->info.ctx;
-	o->pages = e->kv.n_pages;
+	o->pages = e->memory.pages[e->memory.lead].n_pages;
 	o->abandon = NULL;
 	return 0;
 }
@@ -199,6 +195,8 @@ void engine_close(struct engine *e)
 	free(e->plan.item);
 	free(e->draft.jobs);
 	free(e->draft.seen);
+	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+		memory_table_close(&e->draft.branch[i]);
 	free(e->draft.branch);
 	free(e->draft.seen_row);
 	free(e->draft.seen_top);
@@ -213,8 +211,8 @@ const struct engine_info *engine_info(const struct engine *e)
 
 struct engine_state engine_state(const struct engine *e)
 {
-	return (struct engine_state){ .pages = e->kv.n_pages, .page_size = e->kv.store.page_size,
-								  .page_bytes = e->kv.store.page_bytes, .exact = !e->forward.fast };
+	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages, .page_size = e->memory.page_size,
+								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes, .exact = !e->forward.fast };
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)
@@ -235,6 +233,7 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	free(e->model_sha256);
 	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
 	engine_tell_session(e);
+	engine_tell_memory(e);
 	engine_tell_settings(e);
 	engine_tell_cost(e);
 }
@@ -264,17 +263,17 @@ int64_t engine_steps(const struct engine *e)
 /* Says why a request can never fit, or returns false. */
 static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
 {
-	int32_t size = e->kv.store.page_size;
+	const struct pages *pool = &e->memory.pages[e->memory.lead];
 	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
-	int32_t pages = (need - 1 + size - 1) / size;
+	int32_t pages = memory_need(&e->memory, e->memory.lead, need - 2);
 
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
 	else if (need > e->info.ctx)
 		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
-	else if (pages > e->kv.n_pages)
+	else if (pages > pool->n_pages)
 		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
-				 size, e->kv.n_pages);
+				 e->memory.page_size, pool->n_pages);
 	else
 		return false;
 	return true;
@@ -323,7 +322,7 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, co
 
 	if (check_ids(e, q, err))
 		return -1;
-	r = request_new(q, e->info.ctx, e->kv.store.page_size);
+	r = request_new(q, e->info.ctx, &e->memory);
 	if (!r)
 		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
 	r->id = ++e->n_requests;
@@ -388,7 +387,7 @@ void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t
 
 void engine_check(const struct engine *e)
 {
-	kv_check(&e->kv);
+	memory_check(&e->memory);
 	prefix_check(&e->prefix);
 	sched_check(&e->sched);
 }

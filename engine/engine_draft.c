@@ -3,7 +3,7 @@
  *
  * A tree is rows like any others: each of its paths is a sequence with a block table of its own, which shares
  * the request's pages up to the one that the newest token is in. From there on the first path has the
- * request's own pages and every branch has spare ones (kv.h), into which that page is copied and the
+ * request's own pages and every branch has spare ones (memory.h), into which that page is copied and the
  * branch's ancestors store their keys and values too (struct k_also). So attention knows nothing of trees, sees a
  * path's tokens where plain decoding would have them, and gives its bits (law 2). SpecInfer (Miao et al. 2024) and
  * Medusa (Cai et al. 2024) mask a common cache instead, which would put positions out of their spans. */
@@ -26,14 +26,15 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 
 	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
 							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
-							   .pages = r->pages, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
+							   .table = &r->table, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
 							   .rejection = e->draft.rejection, .out = &r->draft };
 }
 
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 {
 	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
-	int32_t spare = ENGINE_SPARE_PAGES, n_jobs = 0;
+	int32_t n_jobs = 0;
+	struct draft_room room;
 	int64_t start;
 
 	for (int32_t i = 0; i < n; i++) {
@@ -51,8 +52,10 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 		return;
 	}
 	start = draft_cost_now(&e->measure.cost) - start;
+	memory_begin_step(&e->memory);
+	room = memory_room(&e->memory);
 	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
-		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], e->kv.store.page_size, &spare);
+		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], &room);
 	for_hooks(e, h, asked)
 		if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost))
 			return;
@@ -96,7 +99,7 @@ int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *e
 	struct drafter *drafter = NULL;
 
 	e->draft.env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
-									   .kv = &e->kv.store, .model_path = e->model_path, .cost = &e->measure.cost,
+									   .store = e->memory.store, .model_path = e->model_path, .cost = &e->measure.cost,
 									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
 	if (strlen(spec) >= sizeof e->draft.spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
@@ -125,20 +128,16 @@ void engine_forget(struct engine *e, int64_t request)
 
 /* ---- rows ---- */
 
-/* A block table for the branch that begins at node: the request's up to the newest token's page. */
-static int32_t *new_branch(struct engine *e, const struct plan_item *item, int32_t reach)
+/* Block tables for the branch that begins at node, as sequence seq. */
+static void new_branch(struct engine *e, const struct plan_item *item, int32_t reach, int32_t seq)
 {
-	const struct request *r = item->r;
-	int32_t *table = e->draft.branch + (size_t)e->draft.n_branches++ * (size_t)e->draft.branch_stride;
-	int32_t size = e->kv.store.page_size, first = item->pos / size, n = draft_branch_pages(item->pos, reach, size);
+	struct memory_table *branch = &e->draft.branch[e->draft.n_branches++];
+	bool has_room = memory_branch(&e->memory, &item->r->table, item->pos, reach, branch);
 
-	memcpy(table, r->pages, (size_t)first * sizeof *table);
-	for (int32_t b = first; b < first + n; b++)
-		table[b] = e->kv.n_pages + e->draft.n_spare_used++;
-	assert(e->draft.n_spare_used <= ENGINE_SPARE_PAGES);
-	if (item->pos % size)
-		kv_copy(&e->kv, table[first], r->pages[first]);
-	return table;
+	assert(has_room); /* draft_fit() */
+	(void)has_room;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		e->forward.pages[g][seq] = branch->page[g];
 }
 
 /* The branch sees the newest token and the nodes above it. */
@@ -166,30 +165,33 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 
 		if (branch[i] > n) {
 			n = branch[i];
-			f->pages[(*n_seqs)++] = new_branch(e, item, reach);
+			new_branch(e, item, reach, (*n_seqs)++);
 			add_ancestors(e, item, i, first + n - 1);
 		}
 		f->ids[row] = t->id[i];
 		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
 									   .seq = branch[i] ? first + branch[i] - 1 : seq, .observe = -1 };
 	}
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		if (f->state[g])
+			memory_tree(&e->memory, g, t, f->state[g] + item->row + 1);
 }
 
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node)
 {
 	int8_t branch[DRAFT_NODES];
-	int32_t size = e->kv.store.page_size, last;
-	const int32_t *table;
+	const struct request *r = item->r;
 
-	if (node < 0)
+	if (node < 0 || !e->kernels)
 		return;
-	draft_branches(&item->r->draft, branch);
-	if (!branch[node])
-		return;
-	table = e->draft.branch + (size_t)(item->branch + branch[node] - 1) * (size_t)e->draft.branch_stride;
-	last = (item->pos + draft_depth(&item->r->draft, node)) / size;
-	for (int32_t b = item->pos / size; b <= last; b++)
-		kv_copy(&e->kv, item->r->pages[b], table[b]);
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		if (e->forward.state[g])
+			memory_take_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
+							   e->forward.state[g] + item->row + 1);
+	draft_branches(&r->draft, branch);
+	if (branch[node])
+		memory_take_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1], item->pos,
+						   item->pos + draft_depth(&r->draft, node));
 }
 
 /* ---- verdicts ---- */

@@ -48,12 +48,30 @@ void engine_tell_session(struct engine *e)
 	s->vocab = i->vocab;
 	s->ctx = i->ctx;
 	s->slots = i->slots;
-	s->pages = e->kv.n_pages;
-	s->page_size = e->kv.store.page_size;
-	s->page_bytes = (int64_t)e->kv.store.page_bytes;
+	s->pages = 0;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		s->pages += e->memory.pages[g].n_pages;
+	s->page_size = e->memory.page_size;
+	s->page_bytes = (int64_t)e->memory.pages[e->memory.lead].page_bytes;
 	if (i->read_bandwidth > 0)
 		s->read_bandwidth = i->read_bandwidth;
 	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_memory(struct engine *e)
+{
+	struct event ev;
+
+	for (int32_t g = 0; g < e->memory.spec.n; g++) {
+		const struct memory_spec *s = &e->memory.spec.group[g];
+
+		ev_init(&ev, EV_memory);
+		ev.u.memory = (struct ev_memory){ .memory = g, .kind = s->kind->code, .layers = s->n_layers,
+										  .window = s->kind == &memory_window ? s->window : EV_NULL_I,
+										  .pages = e->memory.pages[g].n_pages, .page_size = e->memory.page_size,
+										  .page_bytes = (int64_t)e->memory.pages[g].page_bytes };
+		stream_emit(&e->stream, &ev);
+	}
 }
 
 void engine_tell_batch(struct engine *e)
@@ -158,21 +176,26 @@ void engine_tell_window(struct engine *e, int64_t request, const struct draft_wi
 
 static void count_waste(const struct engine *e, struct ev_step *s)
 {
-	int64_t per_token = (int64_t)e->kv.store.page_bytes / e->kv.store.page_size;
+	const struct memory *m = &e->memory;
 
 	s->tail_waste_bytes = s->reserve_waste_bytes = 0;
-	for (int32_t i = 0; i < e->sched.n_slots; i++) {
-		const struct request *r = e->sched.slot[i];
-		if (!r)
-			continue;
-		s->tail_waste_bytes += ((int64_t)r->n_pages * e->kv.store.page_size - r->computed) * per_token;
-		s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
+	for (int32_t g = 0; g < m->spec.n; g++) {
+		int64_t per_token = (int64_t)m->pages[g].page_bytes / m->page_size;
+
+		for (int32_t i = 0; i < e->sched.n_slots && m->spec.group[g].kind == &memory_paged; i++) {
+			const struct request *r = e->sched.slot[i];
+			if (!r)
+				continue;
+			s->tail_waste_bytes += ((int64_t)r->table.n * m->page_size - r->computed) * per_token;
+			s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
+		}
 	}
 }
 
 void engine_tell_step(struct engine *e)
 {
 	const struct engine_counts *c = &e->counts;
+	const struct memory_use use = memory_use(&e->memory);
 	struct event ev;
 	struct ev_step *s = &ev.u.step;
 
@@ -190,9 +213,9 @@ void engine_tell_step(struct engine *e)
 	s->evicted = c->evicted;
 	s->running = e->sched.n_running;
 	s->waiting = e->sched.n_queue;
-	s->pages_used = e->kv.n_used;
-	s->pages_cached = e->kv.n_pages - e->kv.n_free - e->kv.n_used;
-	s->pages_shared = e->kv.n_shared;
+	s->pages_used = use.used;
+	s->pages_cached = use.cached;
+	s->pages_shared = use.shared;
 	count_waste(e, s);
 	s->bytes = s->ops = 0;
 	for (int i = 0; i < K_N_STAGES; i++) {

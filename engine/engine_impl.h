@@ -6,10 +6,10 @@
 #include "engine/draft_cost.h"
 #include "engine/engine.h"
 #include "engine/forward.h"
-#include "engine/kv.h"
+#include "engine/memory/memory.h"
+#include "engine/memory/prefix.h"
 #include "engine/measure.h"
 #include "engine/model.h"
-#include "engine/prefix.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/sched/sched.h"
@@ -46,8 +46,8 @@ struct engine_drafting {
 	struct draft_seen *seen;  /* [slots], of the step that runs */
 	int32_t n_seen, n_seen_rows;
 	int32_t *seen_row, *seen_top; /* what seen points into */
-	int32_t *branch, branch_stride; /* block tables of branches, one a spare page at most */
-	int32_t n_branches, n_spare_used; /* in the step that runs */
+	struct memory_table *branch; /* [ENGINE_SPARE_PAGES], of the step that runs: a branch has a page at least */
+	int32_t n_branches;
 	int64_t learn_ns;
 };
 
@@ -88,7 +88,8 @@ struct engine {
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
 	struct model *model;
-	struct kv kv;
+	struct memory_specs specs; /* what a sequence keeps: the model's */
+	struct memory memory;
 	struct prefix prefix;
 	struct sched sched;
 	struct forward forward;
@@ -128,6 +129,7 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 
 /* engine_events.c: what a step tells. */
 void engine_tell_session(struct engine *e);
+void engine_tell_memory(struct engine *e);
 void engine_tell_batch(struct engine *e);
 void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,

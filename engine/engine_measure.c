@@ -26,7 +26,7 @@ int engine_need_cost(struct engine *e, struct err *err)
 		return err_set(err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
 	if (e->measure.counted)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
-	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err))
+	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
 		return -1;
 	engine_tell_cost(e);
 	return 0;
@@ -36,8 +36,8 @@ int engine_measure_cost(struct engine *e, bool anew, struct err *err)
 {
 	if (e->measure.counted || !e->measure.cost.n)
 		return engine_need_cost(e, err);
-	if (anew ? draft_cost_measure(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err)
-			 : draft_cost_again(&e->measure.cost, &e->forward, &e->kv, e->info.ctx, err))
+	if (anew ? draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err)
+			 : draft_cost_again(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
 		return -1;
 	engine_tell_cost(e);
 	return 0;
@@ -51,11 +51,11 @@ double engine_counted_ns(const struct engine *e)
 int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err)
 {
 	if (rows < 1 || rows > DRAFT_COST_ROWS || rows > e->forward.max_rows || depth < 0 ||
-		depth > draft_cost_deepest(&e->kv, e->info.ctx, rows))
+		depth > draft_cost_deepest(&e->memory, e->info.ctx, rows))
 		return err_set(err, ERR_USAGE,
 					   "a step of %d rows after %d tokens cannot be measured: see --ctx and --budget",
 					   rows, depth);
-	return draft_cost_run(&e->forward, &e->kv, rows, depth, ns, err);
+	return draft_cost_run(&e->forward, &e->memory, rows, depth, ns, err);
 }
 
 double engine_measure_int(struct engine *e)

@@ -90,7 +90,7 @@ static void tell_head(struct engine *e, const struct plan_item *item, const floa
 	struct event ev;
 
 	memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
-	add_pages(groups, n_groups, e->kv.store.page_size / K_GROUP, e->observe.page_share);
+	add_pages(groups, n_groups, e->memory.page_size / K_GROUP, e->observe.page_share);
 	for (int32_t p = 0; p < n_pages; p++)
 		e->observe.packed[p] = pack_share(e->observe.page_share[p]);
 	ev_init(&ev, EV_head);
@@ -106,7 +106,7 @@ static void tell_attention(struct engine *e, const struct plan_item *item)
 	const int32_t observed = item->observed;
 	int32_t heads = e->info.n_heads, layers = e->info.n_layers;
 	int32_t pos = item->work == EV_WORK_prefill ? item->pos + item->n_rows - 1 : item->pos;
-	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->kv.store.page_size + 1;
+	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->memory.page_size + 1;
 	uint8_t *near = e->observe.packed + (size_t)layers * (size_t)n_pages;
 	struct event ev;
 
@@ -118,7 +118,7 @@ static void tell_attention(struct engine *e, const struct plan_item *item)
 		memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
 		for (int32_t h = 0; h < heads; h++) {
 			add_pages(f->share + (at + (size_t)h) * (size_t)f->share_stride, n_groups,
-					  e->kv.store.page_size / K_GROUP, e->observe.page_share);
+					  e->memory.page_size / K_GROUP, e->observe.page_share);
 			n_near += f->near_zero[at + (size_t)h];
 		}
 		for (int32_t p = 0; p < n_pages; p++)

@@ -28,9 +28,7 @@ static int check(const struct engine *e, const struct request *r, int32_t keep, 
 static void tell_rewind(struct engine *e, const struct request *r, int32_t had, int32_t keep,
 						int32_t forced, int32_t valid)
 {
-	int32_t size = e->kv.store.page_size;
-	int32_t computed = r->computed < valid ? r->computed : valid;
-	int32_t pages = (computed + size - 1) / size;
+	int32_t size = e->memory.page_size, computed = sched_resume(&e->sched, r, valid), pages = 0;
 	struct event ev;
 
 	if (forced >= 0)
@@ -41,7 +39,9 @@ static void tell_rewind(struct engine *e, const struct request *r, int32_t had, 
 	ev.u.rewind.kept = keep;
 	if (forced >= 0)
 		ev.u.rewind.forced = forced;
-	ev.u.rewind.pages = r->n_pages > pages ? r->n_pages - pages : 0;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		pages += memory_held(&r->table, g, (computed + size - 1) / size);
+	ev.u.rewind.pages = pages;
 	ev.u.rewind.recompute = keep + (forced >= 0) - computed;
 	stream_emit(&e->stream, &ev);
 }

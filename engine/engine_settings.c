@@ -60,26 +60,28 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 /* The pool is made anew: same memory, other pages. What was cached is forgotten. */
 int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
 {
-	int64_t tokens = (int64_t)e->kv.n_pages * e->kv.store.page_size;
+	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
 	struct prefix old_prefix;
-	struct kv old_kv;
+	struct memory old_memory;
 
-	if (to->page_size == e->kv.store.page_size)
+	if (to->page_size == e->memory.page_size)
 		return 0;
 	if (tokens < to->page_size)
 		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens", to->page_size,
 					   (long long)tokens);
 	prefix_clear(&e->prefix); /* tells the evictions */
-	old_kv = e->kv;
+	old_memory = e->memory;
 	old_prefix = e->prefix;
 	if (engine_open_pages(e, to->page_size, (int32_t)(tokens / to->page_size), err)) {
-		e->kv = old_kv;
+		e->memory = old_memory;
 		e->prefix = old_prefix;
 		return -1;
 	}
 	prefix_close(&old_prefix);
-	kv_close(&old_kv);
-	to->pages = e->kv.n_pages;
+	memory_close(&old_memory);
+	if (e->begun)
+		engine_tell_memory(e);
+	to->pages = e->memory.pages[e->memory.lead].n_pages;
 	return 0;
 }
 

@@ -117,18 +117,12 @@ static void shadowing_begin(struct engine *e, void *state)
 /* Drafters that write ahead do so in pages of the step's branches, which are empty before it. */
 static bool lend_pages(struct engine *e, struct draft_job *job)
 {
-	int32_t size = e->kv.store.page_size, first = (job->n - 1) / size, n = (job->n - 1 + DRAFT_MAX) / size - first + 1;
-	int32_t *table = e->draft.branch + (size_t)e->draft.n_branches * (size_t)e->draft.branch_stride;
+	struct memory_table *branch = &e->draft.branch[e->draft.n_branches];
 
-	if (e->draft.n_spare_used + n > ENGINE_SPARE_PAGES)
+	if (!memory_branch(&e->memory, job->table, job->n - 1, DRAFT_MAX, branch))
 		return false;
 	e->draft.n_branches++;
-	memcpy(table, job->pages, (size_t)first * sizeof *table);
-	for (int32_t b = first; b < first + n; b++)
-		table[b] = e->kv.n_pages + e->draft.n_spare_used++;
-	if ((job->n - 1) % size)
-		kv_copy(&e->kv, table[first], job->pages[first]);
-	job->pages = table;
+	job->table = branch;
 	job->writable = true;
 	return true;
 }
@@ -155,7 +149,8 @@ static int shadowing_asked(struct engine *e, void *state, int32_t n, int32_t nod
 	if (!s->now)
 		return 0;
 	note_used(e, s->now, n, propose_ns);
-	e->draft.n_branches = e->draft.n_spare_used = 0; /* the step begins with all of them */
+	e->draft.n_branches = 0;
+	memory_begin_step(&e->memory); /* the step begins with all of them */
 	for (int32_t k = 0; k < n; k++) {
 		e->draft.jobs[k].nodes = nodes;
 		if (lend && !lend_pages(e, &e->draft.jobs[k]))

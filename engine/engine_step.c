@@ -195,8 +195,8 @@ static void end_starved(struct engine *e)
 		struct request *r = e->sched.slot[i];
 		if (!r || !r->starved)
 			continue;
-		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->kv.n_pages,
-				 e->kv.store.page_size);
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->memory.pages[e->memory.lead].n_pages,
+				 e->memory.page_size);
 		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }

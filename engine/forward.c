@@ -227,6 +227,17 @@ static void prepare(struct forward *f)
 	f->built = s;
 }
 
+void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
+	for (int32_t g = 0; g < f->model->memory.n; g++) {
+		f->pages[g][seq] = table;
+		if (f->state[g])
+			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g] + row);
+	}
+}
+
 int forward_run(struct forward *f, bool timed, struct err *e)
 {
 	prepare(f);
@@ -312,7 +323,11 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->ids = program_cut(c, rows, sizeof *f->ids);
 	f->rows = program_cut(c, rows, sizeof *f->rows);
 	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
-	f->pages = program_cut(c, rows, sizeof *f->pages);
+	for (int32_t g = 0; g < f->model->memory.n; g++) {
+		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
+		if (f->model->memory.group[g].kind->is_state)
+			f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
+	}
 	f->out_row = program_cut(c, out, sizeof *f->out_row);
 	f->stats = program_cut(c, out, sizeof *f->stats);
 	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
@@ -374,12 +389,12 @@ static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cu
 	return c.base;
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store, struct forward_sizes most,
 				 struct err *e)
 {
 	memset(f, 0, sizeof *f);
 	f->model = m;
-	f->kv = kv;
+	f->store = store;
 	f->n_layers = m->config.n_layers;
 	f->needs = find_needs(m);
 	f->max_rows = most.rows;
@@ -409,7 +424,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 
 	if (max_rows <= f->max_rows)
 		return 0;
-	if (forward_open(&larger, f->model, f->kv,
+	if (forward_open(&larger, f->model, f->store,
 					 (struct forward_sizes){ .rows = max_rows, .out = f->max_out, .observed = f->max_observed,
 											 .also = f->max_also, .ctx = f->max_groups * K_GROUP, .asks = f->asks },
 					 e)) {

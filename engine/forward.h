@@ -52,7 +52,7 @@ enum {
 
 struct forward {
 	const struct model *model;
-	const struct k_kv *kv;
+	const struct memory_store *store; /* [model->memory.n] */
 	int32_t max_rows, max_out, max_observed, max_also, max_groups;
 
 	/* what the caller fills in for a step, in memory shared with the kernels */
@@ -61,7 +61,8 @@ struct forward {
 	int32_t *ids;           /* [max_rows] */
 	struct k_row *rows;     /* [max_rows] */
 	struct k_also *also;    /* [max_also] */
-	const int32_t **pages;  /* [max_rows] block tables, by rows[].seq */
+	const int32_t **pages[MEMORY_GROUPS];	   /* [max_rows] block tables, by rows[].seq */
+	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
 	int32_t *out_row;       /* [max_out] rows whose logits are wanted */
 	uint64_t kv_positions;  /* positions of the cache that attention reads: for counting bytes */
 	uint64_t kv_pairs;      /* pairs of query and visible position: for counting operations */
@@ -110,13 +111,16 @@ struct forward_sizes {
 	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
 	bool asks; /* the caller fills `ask` before a step, and fetches what rows it needs; else all are fetched */
 };
-int forward_open(struct forward *f, const struct model *m, const struct k_kv *kv, struct forward_sizes most,
+/* store: the pages of each memory group of the model, until closing. */
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store, struct forward_sizes most,
 				 struct err *e);
 void forward_close(struct forward *f);
 /* Values of a row in the widest of its buffers of activations. */
 int32_t forward_widest(const struct forward *f);
 /* Room for steps of so many rows, between steps. Fails with ERR_MEMORY, and all is as it was. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
+/* Rows row … row + n - 1 are positions pos … of sequence seq, whose block table is the same for all groups. */
+void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */

@@ -169,6 +169,19 @@ fail:
 	return -1;
 }
 
+int model_join_memory(struct model *m, struct err *e)
+{
+	m->memory.n = 0;
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+
+		for (int b = 0; b < 2; b++)
+			if (block[b]->kind && block[b]->kind->memory && block[b]->kind->memory(block[b]->params, &m->memory, e))
+				return -1;
+	}
+	return 0;
+}
+
 void model_close(struct model *m)
 {
 	if (!m)

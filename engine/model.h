@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "engine/gguf.h"
 #include "engine/layer/layer.h"
+#include "engine/memory/memory.h"
 #include "engine/weights.h"
 #include "kernels/kernels.h"
 
@@ -44,7 +45,7 @@ struct model {
 	bool halves; /* has matrices of 16-bit floats */
 	const float *output_norm; /* [dim] */
 	struct layer *layer; /* [config.n_layers] */
-	int32_t n_kv_layers; /* that cache keys and values */
+	struct memory_specs memory; /* what a sequence keeps */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
 	size_t weight_bytes; /* bytes in the file that one decoded token reads: all layers and the output */
@@ -62,6 +63,8 @@ struct model_options {
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
 			   const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
+/* Fills in m->memory: the layers join the groups of what they keep. Again when they are others. */
+int model_join_memory(struct model *m, struct err *e);
 /* The context that a file's model was made for, without opening it; 0 with an error. */
 int32_t model_context(const struct gguf *g, struct err *e);
 

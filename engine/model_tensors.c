@@ -133,7 +133,6 @@ void model_load_layers(struct model_loader *l, const struct layer *like, struct 
 			err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
 			return;
 		}
-		((struct attention *)layer[i].mixer.params)->kv_layer = i;
 		model_load_layer(l, &layer[i], i);
 	}
 }

@@ -14,7 +14,7 @@ enum { CHUNK = 256, PAGE = 64 };
 struct pass {
 	const struct model *model;
 	struct forward f;
-	struct k_kv kv;
+	struct memory_store store[MEMORY_GROUPS];
 	int32_t *pages, n_pages;
 	const int32_t *table;
 	int32_t n;
@@ -24,7 +24,7 @@ static void pass_close(struct pass *p)
 {
 	forward_close(&p->f);
 	if (p->model)
-		k_free(p->model->kernels, p->kv.base);
+		memory_stores_close(p->store, &p->model->memory, p->model->kernels);
 	free(p->pages);
 }
 
@@ -77,15 +77,12 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	for (int32_t i = 0; i < p->n_pages; i++)
 		p->pages[i] = i;
 	p->table = p->pages;
-	p->kv = (struct k_kv){ .page_size = PAGE, .n_layers = p->model->n_kv_layers, .n_kv_heads = c->n_kv_heads,
-						   .head_dim = c->head_dim };
-	p->kv.page_bytes = k_kv_page_bytes(&p->kv);
-	p->kv.base = k_alloc(p->model->kernels, (size_t)p->n_pages * p->kv.page_bytes, K_WORK,
-						 "the pages of a deep look; look at an earlier position", err);
-	if (!p->kv.base || forward_open(&p->f, p->model, &p->kv,
-									(struct forward_sizes){ .rows = CHUNK, .out = c->n_layers > 1 ? c->n_layers : 1,
-															.observed = 1, .ctx = e->info.ctx },
-									err)) {
+	if (memory_stores_open(p->store, &p->model->memory, p->model->kernels, PAGE, p->n_pages,
+						   "the pages of a deep look; look at an earlier position", err) ||
+		forward_open(&p->f, p->model, p->store,
+					 (struct forward_sizes){ .rows = CHUNK, .out = c->n_layers > 1 ? c->n_layers : 1,
+											 .observed = 1, .ctx = e->info.ctx },
+					 err)) {
 		pass_close(p);
 		return -1;
 	}
@@ -100,11 +97,9 @@ static void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n
 	f->n_rows = n;
 	f->n_out = wanted;
 	f->n_observed = 0;
-	f->pages[0] = p->table;
-	for (int32_t i = 0; i < n; i++) {
+	forward_chain(f, 0, p->table, 0, pos, n);
+	for (int32_t i = 0; i < n; i++)
 		f->ids[i] = ids[pos + i];
-		f->rows[i] = (struct k_row){ .pos = pos + i, .seq = 0, .observe = -1 };
-	}
 	f->out_row[0] = n - 1;
 }
 

@@ -59,7 +59,7 @@ static bool copy_stops(struct request *r, const char *const *stop)
 	return r->stop && r->tail && r->stop_json;
 }
 
-struct request *request_new(const struct engine_request *spec, int32_t ctx, int32_t page_size)
+struct request *request_new(const struct engine_request *spec, int32_t ctx, const struct memory *memory)
 {
 	struct request *r = calloc(1, sizeof *r);
 	int64_t limit = spec->max_tokens > 0 ? (int64_t)spec->n_ids + spec->max_tokens : INT64_MAX;
@@ -80,10 +80,9 @@ struct request *request_new(const struct engine_request *spec, int32_t ctx, int3
 	if (r->limit < spec->n_ids)
 		r->limit = spec->n_ids; /* longer than the context: it will be refused */
 	r->ids = malloc(((size_t)r->limit + 1) * sizeof *r->ids);
-	r->pages = malloc(((size_t)r->limit / (size_t)page_size + 2) * sizeof *r->pages);
 	r->text = strdup(spec->text ? spec->text : "");
 	r->first_token_ns = EV_NULL_I;
-	if (!r->ids || !r->pages || !r->text || !copy_stops(r, spec->stop)) {
+	if (!r->ids || !r->text || memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) || !copy_stops(r, spec->stop)) {
 		request_free(r);
 		return NULL;
 	}
@@ -102,7 +101,7 @@ void request_free(struct request *r)
 	free(r->tail);
 	free(r->text);
 	free(r->ids);
-	free(r->pages);
+	memory_table_close(&r->table);
 	free(r);
 }
 

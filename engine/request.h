@@ -7,6 +7,7 @@
 
 #include "engine/draft.h"
 #include "engine/engine.h"
+#include "engine/memory/memory.h"
 
 enum request_state { REQUEST_WAITING, REQUEST_RUNNING, REQUEST_DONE };
 
@@ -40,8 +41,7 @@ struct request {
 	bool limit_is_ctx; /* the context bounds it, not max_tokens */
 	int32_t computed;  /* positions 0 … computed - 1 are in the KV cache */
 	int32_t registered;/* blocks offered to the prefix cache */
-	int32_t *pages;    /* block table, room for the context */
-	int32_t n_pages;
+	struct memory_table table; /* room for the context */
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
 	int32_t slot;      /* -1: none */
 	int64_t admitted;  /* order of admission, from 1; 0: not yet */
@@ -70,7 +70,7 @@ static inline bool request_is_chosen(const struct request *r)
 	return r->owner && r->owner->chooses;
 }
 /* Copies everything of spec. NULL if memory ran out. */
-struct request *request_new(const struct engine_request *spec, int32_t ctx, int32_t page_size);
+struct request *request_new(const struct engine_request *spec, int32_t ctx, const struct memory *memory);
 void request_free(struct request *r);
 /* Adds the bytes of a generated token; the stop string that is now complete, or NULL. */
 const char *request_stop(struct request *r, const void *bytes, size_t size);

@@ -102,7 +102,7 @@ static int tell_answer(struct search *s, struct err *err)
 
 	q.parent = a->request;
 	q.max_tokens = a->n;
-	r = request_new(&q, e->info.ctx, e->kv.store.page_size);
+	r = request_new(&q, e->info.ctx, &e->memory);
 	if (!r || r->limit < r->n_prompt + a->n) {
 		request_free(r);
 		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
@@ -340,6 +340,19 @@ void engine_search_close(struct engine *e, int64_t search)
 
 /* ---- each step ---- */
 
+static void count_table(const struct memory_table *t, int32_t g, uint8_t *page_seen, int32_t *pages, int32_t *unshared)
+{
+	for (int32_t b = 0; b < t->n; b++) {
+		int32_t page = t->page[g][b];
+
+		if (page < 0)
+			continue;
+		++*unshared;
+		*pages += !page_seen[page];
+		page_seen[page] = 1;
+	}
+}
+
 /* Pages of all members, each page once, and as if none were shared. */
 static void count_pages(struct search *s, uint8_t *page_seen)
 {
@@ -347,15 +360,10 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 	int32_t pages = 0, unshared = 0;
 	struct event ev;
 
-	memset(page_seen, 0, (size_t)e->kv.n_pages);
-	for (int32_t i = 0; i < s->n_members; i++) {
-		const struct request *r = s->member[i]->r;
-
-		unshared += r->n_pages;
-		for (int32_t b = 0; b < r->n_pages; b++) {
-			pages += !page_seen[r->pages[b]];
-			page_seen[r->pages[b]] = 1;
-		}
+	for (int32_t g = 0; g < e->memory.spec.n; g++) {
+		memset(page_seen, 0, (size_t)e->memory.pages[g].n_pages);
+		for (int32_t i = 0; i < s->n_members; i++)
+			count_table(&s->member[i]->r->table, g, page_seen, &pages, &unshared);
 	}
 	s->view.pages += pages;
 	s->view.unshared += unshared;
@@ -457,7 +465,7 @@ static int searches_open(struct engine *e, void **state, struct err *err)
 
 	*state = all;
 	if (all)
-		all->page_seen = calloc((size_t)e->kv.n_pages * (size_t)(e->kv.store.page_size / K_GROUP) + 1, 1);
+		all->page_seen = calloc(memory_most_pages(&e->memory) * (size_t)(e->memory.page_size / K_GROUP) + 1, 1);
 	return all && all->page_seen ? 0 : err_set(err, ERR_MEMORY, "no memory for searches");
 }
 

@@ -33,12 +33,15 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_cut(...) CODE(cut, __VA_ARGS__)
 #define C_stage(...) CODE(stage, __VA_ARGS__)
 #define C_search_action(...) CODE(search_action, __VA_ARGS__)
+#define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
 const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
 #undef X
 
 int ev_since(enum ev_kind kind)
 {
+	if (kind == EV_memory)
+		return 8;
 	if (kind == EV_window || kind == EV_cost || kind == EV_shadow || kind == EV_choice || kind == EV_search ||
 		kind == EV_sharing)
 		return 3;
@@ -61,6 +64,7 @@ static const struct {
 	{ EV_step, "drafters_ns", EV_DRAFTERS_SINCE },
 	{ EV_search, "judge", 6 },
 	{ EV_step, "run_delay_ns", EV_RUN_DELAY_SINCE },
+	{ EV_page, "memory", 8 },
 };
 
 int ev_field_since(enum ev_kind kind, int field)

@@ -56,7 +56,12 @@ struct ev_span {
 	X(3, release, "one request less reads it")                                                     \
 	X(4, cache, "full and registered in the prefix cache")                                         \
 	X(5, evict, "dropped from the prefix cache, least recently used")                              \
-	X(6, free, "back on the free list")
+	X(6, free, "back on the free list")                                                            \
+	X(7, unseen, "one request less reads it: out of sight of all rows that it may still compute")
+#define EV_CODES_memory_kind(X)                                                                    \
+	X(0, paged, "keys and values of all positions")                                                \
+	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
+	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")
 #define EV_CODES_prefix(X)                                                                         \
 	X(0, hit, "all whole pages of the prompt were found (the last token is always computed)")      \
 	X(1, empty, "nothing cached begins like this prompt")                                          \
@@ -109,7 +114,7 @@ struct ev_span {
 
 #define EV_CODE_LISTS(X)                                                                           \
 	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
-	X(stage) X(search_action)
+	X(stage) X(search_action) X(memory_kind)
 
 #define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
@@ -123,6 +128,7 @@ struct ev_span {
 #define EV_X_cut(v, n, d) EV_CUT_##n = v,
 #define EV_X_stage(v, n, d) EV_STAGE_##n = v,
 #define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
+#define EV_X_memory_kind(v, n, d) EV_MEMORY_KIND_##n = v,
 EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_session(I, R, T, B)                                                              \
@@ -147,10 +153,19 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(vocab, "", "number of token ids")                                                            \
 	I(ctx, "", "longest sequence, tokens")                                                         \
 	I(slots, "", "requests that can run at once")                                                  \
-	I(pages, "", "KV pages in the pool")                                                           \
+	I(pages, "", "pages of all memory groups")                                                           \
 	I(page_size, "", "tokens a page")                                                              \
 	I(page_bytes, "bytes", "memory of one KV page, all layers")                                    \
 	R(read_bandwidth, "bytes/s", "plain reads of this machine, measured at the start; absent if not")
+
+#define EV_FIELDS_memory(I, R, T, B)                                                               \
+	I(memory, "", "number of the group, from 0")                                                   \
+	I(kind, "memory_kind", "what its layers keep")                                                 \
+	I(layers, "", "layers of the group")                                                           \
+	I(window, "", "window: positions that a row sees; else absent")                                \
+	I(pages, "", "pages of its pool")                                                              \
+	I(page_size, "", "tokens a page")                                                              \
+	I(page_bytes, "bytes", "memory of one page, all layers of the group")
 
 #define EV_FIELDS_setting(I, R, T, B)                                                              \
 	T(name, "", "as on the command line, without dashes")                                          \
@@ -200,13 +215,14 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(got, "", "token id of the prompt there")
 
 #define EV_FIELDS_page(I, R, T, B)                                                                 \
-	I(page, "", "number of the page in the pool")                                                  \
+	I(page, "", "number of the page; those of memory group 0 come first, then those of group 1 …") \
 	I(action, "page_action", "what happened")                                                      \
 	I(request, "", "request it happened for")                                                      \
 	I(block, "", "index of the page in the request's block table")                                 \
 	I(refs, "", "requests that read the page afterwards")                                          \
 	I(cached, "flag", "1: the prefix cache keeps it")                                              \
-	I(other, "", "copy: the page it was copied from; evict: idle steps")
+	I(other, "", "copy: the page it was copied from; evict: idle steps")                           \
+	I(memory, "", "memory group that the page is of: see the table memory")
 
 #define EV_FIELDS_preempt(I, R, T, B)                                                              \
 	I(request, "", "request that lost its pages and waits again")                                  \
@@ -421,6 +437,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 /* EVENT(kind and SQL table, what a row is) */
 #define EV_TABLE(EVENT)                                                                            \
 	EVENT(session, "the session: machine, model, and sizes. One row")                              \
+	EVENT(memory, "a memory group: layers that keep the same kind of thing for a sequence, in pages of their own. Told at the start, and again when the page size changes") \
 	EVENT(setting, "a setting given at the start or changed later")                                \
 	EVENT(vocab, "text of a token id, at its first use")                                           \
 	EVENT(request, "a request arrives: all its inputs")                                            \

@@ -8,7 +8,7 @@
 #include "base/find.h"
 #include "fold/timeline_fold.h"
 
-enum { VOCAB_MAX = 1 << 21, PAGES_MAX = 1 << 18, SETTINGS_MAX = 256 };
+enum { VOCAB_MAX = 1 << 21, SETTINGS_MAX = 256 };
 #define SECOND_NS 1000000000.0
 
 void timeline_init(struct timeline *t)
@@ -116,7 +116,7 @@ bool tl_fold_session(struct timeline *t, const struct ev_session *e)
 {
 	int32_t n_vocab = tl_int32(e->vocab);
 
-	if (t->begun || n_vocab > VOCAB_MAX || e->pages > PAGES_MAX || e->n_layers > TL_MAX_LAYERS)
+	if (t->begun || n_vocab > VOCAB_MAX || e->pages > TL_PAGES_MAX || e->n_layers > TL_MAX_LAYERS)
 		return false;
 	t->begun = true;
 	t->session = *e;
@@ -135,7 +135,7 @@ bool tl_fold_session(struct timeline *t, const struct ev_session *e)
 		t->full |= !t->vocab;
 		t->n_vocab = t->vocab ? n_vocab : 0;
 	}
-	tl_pages_reset(t, tl_int32(e->pages));
+	tl_pages_reset(t);
 	return true;
 }
 
@@ -153,7 +153,7 @@ static void pool_changed(struct timeline *t, const struct tl_setting *s)
 {
 	long value = strtol(s->value, NULL, 10);
 
-	if (value < 1 || value > PAGES_MAX || !t->begun)
+	if (value < 1 || value > TL_PAGES_MAX || !t->begun)
 		return;
 	if (!strcmp(s->name, "pages") && value != t->session.pages)
 		t->session.pages = value;
@@ -161,7 +161,7 @@ static void pool_changed(struct timeline *t, const struct tl_setting *s)
 		t->session.page_size = value;
 	else
 		return;
-	tl_pages_reset(t, tl_int32(t->session.pages));
+	tl_pages_reset(t);
 }
 
 bool tl_fold_setting(struct timeline *t, const struct ev_setting *e, int64_t seq)
@@ -229,6 +229,7 @@ static bool fold_kind(struct timeline *t, const struct event *ev)
 {
 	switch (ev->kind) {
 	case EV_session: return tl_fold_session(t, &ev->u.session);
+	case EV_memory: return tl_fold_memory(t, &ev->u.memory);
 	case EV_setting: return tl_fold_setting(t, &ev->u.setting, ev->seq);
 	case EV_vocab: return tl_fold_vocab(t, &ev->u.vocab);
 	case EV_request: return tl_fold_request(t, &ev->u.request, ev->t_ns);

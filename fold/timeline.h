@@ -26,7 +26,7 @@
 
 #include "event/event.h"
 
-enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256 };
+enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256, TL_MEMORY = 4, TL_PAGES_MAX = 1 << 18 };
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
 #define TL_INT_MAX ((int64_t)1 << 50)
 
@@ -243,7 +243,9 @@ struct timeline {
 	int32_t n_requests, cap_requests;
 	struct tl_future *future; /* in the order in which they were left */
 	int32_t n_futures, cap_futures;
-	struct tl_page *page; /* [n_pages] */
+	struct ev_memory memory[TL_MEMORY]; /* groups */
+	int32_t n_memory;
+	struct tl_page *page; /* [n_pages], those of group 0 first */
 	int32_t n_pages;
 
 	struct tl_step *step; /* by number; step[i].s.step == i + 1 unless events are missing */
@@ -312,6 +314,8 @@ const char *timeline_setting(const struct timeline *t, const char *name); /* or 
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);
+/* The memory group of a page. */
+int32_t timeline_group(const struct timeline *t, int32_t page);
 /* A page, 0 … n_pages - 1, with its story. */
 const struct tl_page *timeline_page(const struct timeline *t, int32_t page);
 /* The newest request of the conversation (chat, fork or run), or NULL. */

@@ -48,7 +48,8 @@ bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns);
 bool tl_fold_attention(struct timeline *t, const struct ev_attention *e);
 bool tl_fold_head(struct timeline *t, const struct ev_head *e);
 /* All pages free, n of them (a new session, or a pool made anew). */
-void tl_pages_reset(struct timeline *t, int32_t n);
+void tl_pages_reset(struct timeline *t);
+bool tl_fold_memory(struct timeline *t, const struct ev_memory *e);
 
 bool tl_fold_batch(struct timeline *t, const struct ev_batch *e);
 bool tl_fold_time(struct timeline *t, const struct ev_time *e);

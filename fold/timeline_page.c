@@ -5,8 +5,40 @@
 
 #include "fold/timeline_fold.h"
 
-void tl_pages_reset(struct timeline *t, int32_t n)
+/* All groups' pages; of a log that does not tell groups, the session's. */
+static int32_t count_pages(const struct timeline *t)
 {
+	int64_t n = 0;
+
+	for (int32_t g = 0; g < t->n_memory; g++)
+		n += t->memory[g].pages;
+	return t->n_memory ? tl_int32(n) : tl_int32(t->session.pages);
+}
+
+bool tl_fold_memory(struct timeline *t, const struct ev_memory *e)
+{
+	if (e->memory < 0 || e->memory > t->n_memory || e->memory >= TL_MEMORY || e->pages < 1 || e->pages > TL_PAGES_MAX ||
+		e->kind < 0 || e->kind >= EV_N_memory_kind)
+		return false;
+	t->memory[e->memory] = *e;
+	t->n_memory = e->memory == t->n_memory ? t->n_memory + 1 : t->n_memory;
+	tl_pages_reset(t);
+	return true;
+}
+
+int32_t timeline_group(const struct timeline *t, int32_t page)
+{
+	int32_t g = 0;
+
+	for (; g < t->n_memory - 1 && page >= t->memory[g].pages; g++)
+		page -= (int32_t)t->memory[g].pages;
+	return g;
+}
+
+void tl_pages_reset(struct timeline *t)
+{
+	int32_t n = count_pages(t);
+
 	free(t->page);
 	t->page = NULL;
 	t->n_pages = 0;
@@ -50,22 +82,26 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 	struct tl_request *r = tl_request_find(t, e->request);
 	int32_t page = (int32_t)e->page;
 
+	bool table = e->memory == EV_NULL_I || e->memory == 0; /* views show the block table of the first group */
+
 	switch ((enum ev_code_page_action)e->action) {
 	case EV_PAGE_alloc:
 	case EV_PAGE_copy:
-		if (!r || !table_set(t, r, e->block, page))
+		if (!r || (table && !table_set(t, r, e->block, page)))
 			return false;
 		p->owner = r->id;
 		p->block = tl_int32(e->block);
 		break;
 	case EV_PAGE_share:
-		if (!r || !table_set(t, r, e->block, page))
+		if (!r || (table && !table_set(t, r, e->block, page)))
 			return false;
 		break;
 	case EV_PAGE_release:
+	case EV_PAGE_unseen:
 		if (!r)
 			return false;
-		table_clear(r, e->block, page);
+		if (table)
+			table_clear(r, e->block, page);
 		break;
 	case EV_PAGE_evict:
 		t->n_evicted++;

@@ -77,7 +77,7 @@ static void page_event(struct maker *m, int64_t page, enum ev_code_page_action a
 
 	ev_init(&ev, EV_page);
 	ev.u.page = (struct ev_page){ page, action, action == EV_PAGE_evict ? EV_NULL_I : m->request, block, refs,
-								  action == EV_PAGE_cache || action == EV_PAGE_release, EV_NULL_I };
+								  action == EV_PAGE_cache || action == EV_PAGE_release, EV_NULL_I, 0 };
 	emit(m, &ev);
 }
 

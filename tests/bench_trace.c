@@ -90,7 +90,7 @@ static void make_step(struct maker *m)
 	if (m->step % 16 == 0) {
 		ev_init(&ev, EV_page);
 		ev.u.page =
-			(struct ev_page){ m->step / 16, EV_PAGE_alloc, 1, m->step / 16, 1, 0, EV_NULL_I };
+			(struct ev_page){ m->step / 16, EV_PAGE_alloc, 1, m->step / 16, 1, 0, EV_NULL_I, 0 };
 		emit(m, &ev);
 	}
 	make_token(m);

@@ -129,7 +129,7 @@ static void tell_page(struct demo *d, enum ev_code_page_action action, int32_t p
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ page, action, request, block, d->refs[page], d->cached[page], other };
+	ev.u.page = (struct ev_page){ page, action, request, block, d->refs[page], d->cached[page], other, 0 };
 	send(d, &ev);
 }
 

@@ -14,7 +14,7 @@
 enum { CTX = 512, MOST = 400 };
 
 struct world {
-	struct kv kv;
+	struct memory memory;
 	struct prefix prefix;
 	struct stream stream;
 	struct sched sched;
@@ -36,16 +36,16 @@ static void on_event(void *arg, const struct event *ev)
 	w->preempted += ev->kind == EV_preempt;
 }
 
-static void world_open(struct world *w, const char *policy, int32_t slots, int32_t pages)
+static void world_open_memory(struct world *w, const char *policy, int32_t slots, int32_t pages,
+							  const struct memory_specs *specs)
 {
-	const struct k_kv shape = { .page_size = 16, .n_layers = 1, .n_kv_heads = 1, .head_dim = 1 };
 	struct err e = { 0 };
 
 	memset(w, 0, sizeof *w);
-	assert_int_equal(kv_open(&w->kv, NULL, &shape, pages, 0, &e), 0);
-	assert_int_equal(prefix_open(&w->prefix, &w->kv, &e), 0);
+	assert_int_equal(memory_open(&w->memory, NULL, specs, 16, pages, slots, 0, &e), 0);
+	assert_int_equal(prefix_open(&w->prefix, &w->memory, CTX / 16 + 1, &e), 0);
 	assert_int_equal(stream_open(&w->stream, 0, NULL, NULL, &e), 0);
-	assert_int_equal(sched_open(&w->sched, &w->kv, &w->prefix, &w->stream, slots, CTX / 16 + 2, &e), 0);
+	assert_int_equal(sched_open(&w->sched, &w->memory, &w->prefix, &w->stream, slots, &e), 0);
 	w->sched.policy = sched_policy_find(policy, &e);
 	assert_non_null(w->sched.policy);
 	w->sched.budget = 64;
@@ -56,11 +56,18 @@ static void world_open(struct world *w, const char *policy, int32_t slots, int32
 	stream_begin(&w->stream);
 }
 
+static void world_open(struct world *w, const char *policy, int32_t slots, int32_t pages)
+{
+	const struct memory_specs specs = memory_paged_specs(1, 1, 1);
+
+	world_open_memory(w, policy, slots, pages, &specs);
+}
+
 static void world_close(struct world *w)
 {
 	sched_close(&w->sched);
 	prefix_close(&w->prefix);
-	kv_close(&w->kv);
+	memory_close(&w->memory);
 	stream_close(&w->stream);
 	free(w->plan.item);
 }
@@ -75,7 +82,7 @@ static int64_t submit(struct world *w, int32_t first, int32_t n, int32_t drawn)
 
 	for (int32_t i = 0; i < n; i++)
 		ids[i] = first + i;
-	r = request_new(&q, CTX, 16);
+	r = request_new(&q, CTX, &w->memory);
 	assert_non_null(r);
 	r->id = ++w->n;
 	assert_true(w->n < MOST);
@@ -113,7 +120,7 @@ static void step(struct world *w)
 		assert_false(w->plan.item[i].r->starved);
 		compute(w, &w->plan.item[i]);
 	}
-	kv_check(&w->kv);
+	memory_check(&w->memory);
 	prefix_check(&w->prefix);
 	sched_check(&w->sched);
 }

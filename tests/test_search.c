@@ -271,7 +271,7 @@ static void compare_beam(const char *method, int width, double alpha, int32_t ma
 		n_ended += v.answer[i].reason == EV_FINISH_end;
 	}
 	assert_true(width == 1 || (v.unshared > v.pages && v.rows_shared > 0));
-	assert_int_equal(e->kv.n_used, 0);
+	assert_int_equal(e->memory.pages[0].n_used, 0);
 	n_preempted += t.n_preempt;
 	engine_close(e);
 }
@@ -364,7 +364,7 @@ static void find(const char *method, int32_t slots, int32_t pages, const char *n
 	n_preempted += t.n_preempt;
 	while (engine_step(e, &err) > 0)
 		;
-	assert_int_equal(e->kv.n_used, 0);
+	assert_int_equal(e->memory.pages[0].n_used, 0);
 	engine_close(e);
 }
 
@@ -442,7 +442,7 @@ static void test_ends(void **state)
 				assert_true(v.answer[k].n >= 1);
 			}
 			assert_true(n_stopped > 0);
-			assert_int_equal(e->kv.n_used, 0);
+			assert_int_equal(e->memory.pages[0].n_used, 0);
 			engine_close(e);
 		}
 }
@@ -465,7 +465,7 @@ static void test_cancel(void **state)
 			assert_true(engine_search_cancel(e, id));
 			assert_false(engine_search_cancel(e, id));
 			assert_true(engine_idle(e));
-			assert_int_equal(e->kv.n_used, 0);
+			assert_int_equal(e->memory.pages[0].n_used, 0);
 			engine_check(e);
 			engine_search_close(e, id);
 			assert_false(engine_search_look(e, id, &v));
@@ -538,7 +538,7 @@ static void test_command(void **state)
 	assert_string_equal(v.err.text, "enough");
 	assert_int_equal(v.n_answers, 1);
 	assert_true(engine_idle(e));
-	assert_int_equal(e->kv.n_used, 0);
+	assert_int_equal(e->memory.pages[0].n_used, 0);
 	engine_close(e);
 }
 
@@ -599,7 +599,7 @@ static void test_hanging_command(void **state)
 		assert_int_equal(never.stopped, 1);
 		assert_true(engine_search_look(e, id, &v) && v.done && !v.n_waiting && !v.told);
 		assert_true(engine_idle(e));
-		assert_int_equal(e->kv.n_used, 0);
+		assert_int_equal(e->memory.pages[0].n_used, 0);
 		engine_check(e);
 		engine_search_close(e, id);
 		assert_int_equal(never.stopped, 1);

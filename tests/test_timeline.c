@@ -79,7 +79,7 @@ static void feed_page(struct feed *f, enum ev_code_page_action action, int64_t p
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ page, action, request, block, refs, action == EV_PAGE_cache, EV_NULL_I };
+	ev.u.page = (struct ev_page){ page, action, request, block, refs, action == EV_PAGE_cache, EV_NULL_I, 0 };
 	feed(f, &ev);
 }
 

@@ -15,6 +15,8 @@ struct keyframer {
 	int64_t token_seq, token_step; /* of the entry before */
 	bool taken;					   /* tokens and state were handed out */
 	bool dead;					   /* no memory */
+	int64_t memory[4]; /* pages of each group; a log that does not tell groups has one */
+	int64_t n_memory;
 };
 
 struct keyframer *keyframer_open(void)
@@ -68,6 +70,11 @@ static void pages_reset(struct keyframer *k, int64_t n)
 {
 	struct keyframe *f = &k->now;
 
+	if (k->n_memory)
+		n = 0;
+	for (int64_t g = 0; g < k->n_memory; g++)
+		n += k->memory[g];
+
 	free(f->page);
 	f->page = NULL;
 	f->counts.pages = n > 0 && n <= KEY_PAGES_MAX ? n : 0;
@@ -75,6 +82,15 @@ static void pages_reset(struct keyframer *k, int64_t n)
 		f->request[i].n_pages = 0;
 	f->page = calloc((size_t)f->counts.pages + 1, sizeof *f->page);
 	k->dead |= !f->page;
+}
+
+static void add_memory(struct keyframer *k, const struct ev_memory *e)
+{
+	if (e->memory < 0 || e->memory > k->n_memory || e->memory >= 4 || e->pages < 1 || e->pages > KEY_PAGES_MAX)
+		return;
+	k->memory[e->memory] = e->pages;
+	k->n_memory += e->memory == k->n_memory;
+	pages_reset(k, 0);
 }
 
 /* The page size changes only in an idle engine, which then makes its pool anew. */
@@ -265,9 +281,11 @@ static void add_page(struct keyframer *k, const struct ev_page *e)
 		p->owner = e->request;
 		p->block = e->block < 0 ? -1 : e->block;
 	}
+	if (e->memory > 0) /* views show the block table of the first group */
+		r = NULL;
 	if (r && (e->action == EV_PAGE_alloc || e->action == EV_PAGE_copy || e->action == EV_PAGE_share))
 		table_set(k, r, e->block, e->page);
-	if (r && e->action == EV_PAGE_release)
+	if (r && (e->action == EV_PAGE_release || e->action == EV_PAGE_unseen))
 		table_clear(r, e->block, e->page);
 	if (e->action == EV_PAGE_free)
 		p->owner = 0;
@@ -377,6 +395,7 @@ bool keyframer_add(struct keyframer *k, const struct event *ev, struct key_row *
 		k->now.counts.page_size = ev->u.session.page_size;
 		pages_reset(k, ev->u.session.pages);
 		break;
+	case EV_memory: add_memory(k, &ev->u.memory); break;
 	case EV_setting: add_setting(k, &ev->u.setting); break;
 	case EV_request: add_request(k, &ev->u.request, ev->seq); break;
 	case EV_admit: add_admit(k, &ev->u.admit, ev->t_ns); break;

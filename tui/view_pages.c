@@ -131,6 +131,7 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 		else
 			snprintf(out, cap, "lets go, nobody reads it");
 		break;
+	case EV_PAGE_unseen: snprintf(out, cap, "gives it back: out of sight of all its rows to come"); break;
 	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
 	case EV_PAGE_evict:
 		if (e->other >= 0)

@@ -169,7 +169,6 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 	a->n_heads = c->n_heads;
 	a->n_kv_heads = c->n_kv_heads;
 	a->head_dim = c->head_dim;
-	a->kv_layer = m->n_kv_layers++;
 	a->scale = 1.0f / sqrtf((float)c->head_dim);
 	return a;
 }
@@ -245,5 +244,5 @@ int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e
 	if (f.arch)
 		f.arch->read(&f, m);
 	*ctx = f.ctx;
-	return e->code ? -1 : 0;
+	return e->code ? -1 : model_join_memory(m, e);
 }

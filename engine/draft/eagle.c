@@ -124,7 +124,7 @@ static int load(struct drafter *d, const struct gguf *g, struct err *e)
 	model_load_layers(&l, &m->layer[0], &d->layer, 1);
 	m->layer = &d->layer;
 	m->config.n_layers = 1;
-	if (e->code)
+	if (e->code || model_join_memory(m, e))
 		return -1;
 	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
@@ -135,8 +135,8 @@ static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int
 static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct gguf **g, struct err *e)
 {
 	if (net_open_file(&d->net, env, "eagle", args, &d->args, "eagle[:FILE][,k[,nodes[,least]]]", g, e) ||
-		load(d, *g, e) || slots_open(&d->slots, env, 1, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
-		net_open_pass(&d->net, &d->slots.kv, d->args, eagle_pass, d, e))
+		load(d, *g, e) || slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
+		net_open_pass(&d->net, d->slots.store, d->args, eagle_pass, d, e))
 		return -1;
 	d->net.forward.begin = write_input;
 	d->net.forward.begin_arg = d;

@@ -51,7 +51,7 @@ static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 	model_load_layers(&l, &m->layer[0], d->layer, d->n_layers);
 	m->layer = d->layer;
 	m->config.n_layers = d->n_layers;
-	if (e->code)
+	if (e->code || model_join_memory(m, e))
 		return -1;
 	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
@@ -125,8 +125,8 @@ static int open_parts(struct drafter *d, const struct draft_env *env, const char
 		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) || open_network(d, env, path, e))
 		return -1;
 	branches = d->args.nodes > d->args.depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
-	if (slots_open(&d->slots, &d->net.env, d->net.model.config.n_layers, branches, e) ||
-		net_open_pass(&d->net, &d->slots.kv, d->args, draft_model_pass, d, e))
+	if (slots_open(&d->slots, &d->net.env, &d->net.model.memory, branches, e) ||
+		net_open_pass(&d->net, d->slots.store, d->args, draft_model_pass, d, e))
 		return -1;
 	d->of = calloc((size_t)env->slots, sizeof *d->of);
 	d->out_job = calloc((size_t)env->slots, sizeof *d->out_job);

@@ -59,7 +59,7 @@ int net_open_trees(struct net *net, struct net_args a,
 	return grow_open(&net->grow, &net->env, e);
 }
 
-int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
+int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
 				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 							  struct grow_pass *out, struct err *e),
 				  void *arg, struct err *e)
@@ -67,7 +67,7 @@ int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
 	int32_t out = net->env.slots * GROW_WIDTH;
 	struct forward_sizes most = { .rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx };
 
-	return net_open_trees(net, a, pass, arg, e) || forward_open(&net->forward, &net->model, kv, most, e) ? -1 : 0;
+	return net_open_trees(net, a, pass, arg, e) || forward_open(&net->forward, &net->model, store, most, e) ? -1 : 0;
 }
 
 void net_close(struct net *net)
@@ -86,7 +86,15 @@ void net_begin(struct net *net)
 
 int32_t net_seq(struct net *net, const int32_t *table)
 {
-	net->forward.pages[net->n_seqs] = table;
+	for (int32_t g = 0; g < net->model.memory.n; g++)
+		net->forward.pages[g][net->n_seqs] = table;
+	return net->n_seqs++;
+}
+
+int32_t net_seq_of(struct net *net, const struct memory_table *table)
+{
+	for (int32_t g = 0; g < net->model.memory.n; g++)
+		net->forward.pages[g][net->n_seqs] = table->page[g];
 	return net->n_seqs++;
 }
 

@@ -45,8 +45,8 @@ int net_open_trees(struct net *net, struct net_args a,
 				   int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 							   struct grow_pass *out, struct err *e),
 				   void *arg, struct err *e);
-/* The pass over net->model with its keys and values in kv, and the trees; pass and arg: of struct grow. */
-int net_open_pass(struct net *net, const struct k_kv *kv, struct net_args a,
+/* The pass over net->model with its keys and values in store, and the trees; pass and arg: of struct grow. */
+int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
 				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
 							  struct grow_pass *out, struct err *e),
 				  void *arg, struct err *e);
@@ -54,7 +54,9 @@ void net_close(struct net *net);
 
 /* A pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the order of their positions. */
 void net_begin(struct net *net);
+/* One table for all groups, or one each. */
 int32_t net_seq(struct net *net, const int32_t *table);
+int32_t net_seq_of(struct net *net, const struct memory_table *table);
 /* Its number. out: its logits are wanted; they stand in the order in which they were asked for. */
 int32_t net_row(struct net *net, int32_t id, int32_t pos, int32_t seq, bool out);
 int net_run(struct net *net, struct err *e);

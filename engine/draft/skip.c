@@ -48,7 +48,7 @@ static int skip_pass(void *arg, struct grow *g, const struct grow_row *row, int3
 		int32_t ahead = row[i].node < 0 ? 0 : t->node[row[i].node].depth;
 		int32_t id = row[i].node < 0 ? t->job->ids[t->job->n - 1] : t->node[row[i].node].id;
 
-		net_row(net, id, t->job->n - 1 + ahead, net_seq(net, t->job->pages), true);
+		net_row(net, id, t->job->n - 1 + ahead, net_seq_of(net, t->job->table), true);
 	}
 	*out = (struct grow_pass){ net->forward.logits, net->forward.stats };
 	return net_run(net, e);
@@ -82,6 +82,8 @@ static int skip_open(struct drafter **out, const struct draft_env *env, const ch
 
 	if (!env || !env->model)
 		return err_set(e, ERR_USAGE, "skip drafts with the model's layers, and there is no model here");
+	if (memory_has_states(&env->model->memory))
+		return err_set(e, ERR_USAGE, "skip writes ahead in pages of keys and values, and this model keeps states");
 	if (read_args(env, args, v, e))
 		return -1;
 	d = calloc(1, sizeof *d);
@@ -92,7 +94,7 @@ static int skip_open(struct drafter **out, const struct draft_env *env, const ch
 	if (net_open(&d->net, env, ids, n, e))
 		goto fail;
 	d->net.model.config.n_layers = v[0];
-	if (net_open_pass(&d->net, env->kv, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
+	if (net_open_pass(&d->net, env->store, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
 		goto fail;
 	*out = d;
 	return 0;

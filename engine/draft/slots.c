@@ -26,34 +26,34 @@ static int32_t *take_ints(struct slots *s)
 	return p;
 }
 
-int slots_open(struct slots *s, const struct draft_env *env, int32_t n_layers, int32_t branches, struct err *e)
+int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory, int32_t branches,
+			   struct err *e)
 {
-	size_t pages;
+	int32_t pages;
 
 	memset(s, 0, sizeof *s);
+	if (memory_has_states(memory))
+		return err_set(e, ERR_USAGE, "a drafter's own model keeps states; what goes back and forth as drafts do must keep keys "
+									 "and values alone");
+	s->memory = *memory;
 	s->kernels = env->kernels;
 	s->n_slots = env->slots;
 	s->ctx = env->ctx;
 	s->blocks = (env->ctx + DRAFT_MAX) / PAGE + 1;
 	s->most_branches = env->slots * branches;
-	s->kv = (struct k_kv){ .page_size = PAGE, .n_layers = n_layers, .n_kv_heads = env->model->config.n_kv_heads,
-						   .head_dim = env->model->config.head_dim };
-	s->kv.page_bytes = k_kv_page_bytes(&s->kv);
 	s->slot = calloc((size_t)s->n_slots, sizeof *s->slot);
 	s->ints = s->slot ? take_ints(s) : NULL;
 	s->branch = calloc((size_t)s->most_branches + 1, (size_t)s->blocks * sizeof *s->branch);
 	if (!s->ints || !s->branch)
 		return err_set(e, ERR_MEMORY, "no memory for a drafter's %d slots", s->n_slots);
-	pages = (size_t)s->n_slots * (size_t)s->blocks + (size_t)s->most_branches * TAIL;
-	s->kv.base = k_alloc(s->kernels, pages * s->kv.page_bytes, K_WORK,
-						 "a drafter's keys and values; try a shorter --ctx or fewer --slots", e);
-	return s->kv.base ? 0 : -1;
+	pages = s->n_slots * s->blocks + s->most_branches * TAIL;
+	return memory_stores_open(s->store, memory, s->kernels, PAGE, pages,
+							  "a drafter's keys and values; try a shorter --ctx or fewer --slots", e);
 }
 
 void slots_close(struct slots *s)
 {
-	if (s->kernels)
-		k_free(s->kernels, s->kv.base);
+	memory_stores_close(s->store, &s->memory, s->kernels);
 	free(s->slot);
 	free(s->ints);
 	free(s->branch);
@@ -147,8 +147,8 @@ static const int32_t *branch_off(struct slots *s, const struct slot *slot, const
 	for (int32_t b = 0; b < TAIL && first + b < s->blocks; b++)
 		table[first + b] = spare + b;
 	for (int32_t b = first; b * PAGE < end; b++)
-		k_copy(s->kernels, s->kv.base + (size_t)table[b] * s->kv.page_bytes,
-			   s->kv.base + (size_t)from[b] * s->kv.page_bytes, s->kv.page_bytes);
+		for (int32_t g = 0; g < s->memory.n; g++)
+			memory_store_copy(&s->store[g], s->kernels, table[b], from[b]);
 	s->n_branches++;
 	return table;
 }

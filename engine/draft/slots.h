@@ -9,6 +9,7 @@
 #define CUTAWAY_ENGINE_DRAFT_SLOTS_H
 
 #include "engine/draft/grow.h"
+#include "engine/memory/memory.h"
 
 struct slot {
 	int64_t request; /* 0: ended */
@@ -23,7 +24,8 @@ struct slot {
 
 struct slots {
 	struct k_ctx *kernels;
-	struct k_kv kv;
+	struct memory_specs memory;
+	struct memory_store store[MEMORY_GROUPS]; /* with one block table for all groups */
 	struct slot *slot;
 	int32_t n_slots, ctx, blocks;
 	uint64_t clock;
@@ -33,8 +35,9 @@ struct slots {
 	int32_t *ints; /* of all slots */
 };
 
-/* For so many layers of the target's shape; branches: of one request's tree. */
-int slots_open(struct slots *s, const struct draft_env *env, int32_t n_layers, int32_t branches, struct err *e);
+/* memory: what the drafter's model keeps, keys and values alone; branches: of one request's tree. */
+int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory, int32_t branches,
+			   struct err *e);
 void slots_close(struct slots *s);
 
 struct slot *slots_find(struct slots *s, int64_t request); /* NULL: it has none */

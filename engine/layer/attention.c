@@ -28,6 +28,16 @@ static void attention_load(struct model_loader *l, void *params)
 	a->out_bias = layer_vector(l, "attn_output.bias", dim, false);
 }
 
+static int attention_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct attention *a = params;
+	const struct memory_spec spec = { .kind = &memory_paged,
+									  .kv = { .n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim } };
+
+	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
+	return a->group < 0 ? -1 : 0;
+}
+
 static void attention_need(const void *params, struct forward_needs *n)
 {
 	const struct attention *a = params;
@@ -65,8 +75,8 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 	op->u.rope = (struct k_rope){ .q = q, .k = k, .v = f->v, .cos = t->cos, .sin = t->sin,
 								  .rope_dim = t->dim, .neox = t->halves, .scale = a->scale,
 								  .n_heads = a->n_heads, .layer = a->kv_layer, .n = f->n_rows,
-								  .rows = f->rows, .pages = f->pages, .kv = f->kv,
-								  .nan_row = f->nan_row, .also = f->also, .n_also = f->n_also };
+								  .rows = f->rows, .pages = f->pages[a->group],
+								  .kv = &f->store[a->group].kv, .nan_row = f->nan_row, .also = f->also, .n_also = f->n_also };
 }
 
 static void add_attention(struct forward *f, const struct attention *a, const float *q, struct k_acts out)
@@ -75,7 +85,8 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 
 	op->u.attention = (struct k_attention){ .q = q, .out = out, .n_heads = a->n_heads,
 											.layer = a->kv_layer, .n = f->n_rows, .rows = f->rows,
-											.pages = f->pages, .kv = f->kv, .softcap = a->softcap };
+											.pages = f->pages[a->group], .kv = &f->store[a->group].kv,
+											.softcap = a->softcap };
 }
 
 static void attention_write(struct forward *f, const void *params)
@@ -101,6 +112,7 @@ const struct block_kind layer_attention = {
 	.name = "attention",
 	.size = sizeof(struct attention),
 	.load = attention_load,
+	.memory = attention_memory,
 	.need = attention_need,
 	.write = attention_write,
 };

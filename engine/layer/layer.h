@@ -11,8 +11,10 @@
 
 #include "kernels/kernels.h"
 
+struct err;
 struct forward;
 struct forward_needs;
+struct memory_specs;
 struct model_loader;
 
 struct block_kind {
@@ -20,6 +22,9 @@ struct block_kind {
 	size_t size; /* of its parameters */
 	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays in l->e. */
 	void (*load)(struct model_loader *l, void *params);
+	/* Joins the memory group of what it keeps for a sequence, and notes its place in it. -1 and an error: there are too many
+	 * groups. NULL: it keeps nothing. */
+	int (*memory)(void *params, struct memory_specs *m, struct err *e);
 	/* Widens the buffers of a step to what its ops use. */
 	void (*need)(const void *params, struct forward_needs *n);
 	/* Appends its ops for the rows of the step. */
@@ -40,7 +45,8 @@ struct layer {
 /* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is multi-query. */
 struct attention {
 	int32_t n_heads, n_kv_heads, head_dim;
-	int32_t kv_layer; /* of the layers whose keys and values are cached */
+	int32_t group;	  /* of the model's memory */
+	int32_t kv_layer; /* of the layers of that group */
 	int32_t rope;	  /* which of the model's tables */
 	int32_t window;	  /* positions that a row sees, with its own; 0: all */
 	float scale;	  /* of a score */

@@ -21,7 +21,7 @@ int32_t sched_uncomputed(const struct sched *s, const struct request *r)
 	int32_t n = r->n_ids - r->computed;
 
 	if (r->slot < 0 && uses_cache(r))
-		n -= prefix_length(s->prefix, r->ids, asked(r));
+		n -= prefix_length(s->prefix, r->ids, asked(r), asked(r) - 1);
 	return n > 1 ? n : 1; /* the last is always computed */
 }
 
@@ -44,34 +44,35 @@ int32_t sched_next_waiting(const struct sched *s)
 	return best;
 }
 
-static int32_t pages_available(const struct sched *s)
-{
-	int32_t n = s->kv->n_free;
-
-	for (int32_t i = 0; i < s->kv->n_pages; i++)
-		n += s->kv->page[i].cached && !s->kv->page[i].refs;
-	return n;
-}
-
-static int32_t pages_needed(const struct sched *s, const struct request *r)
-{
-	return r->n_ids / s->kv->store.page_size + 1;
-}
-
 /* What r finds in the cache and nobody reads is one of the pages that are available. */
-static struct sched_need admission_need(const struct sched *s, const struct request *r, int32_t n_found)
+static struct sched_need admission_need(const struct sched *s, const struct request *r, int32_t g,
+										const struct prefix_match *m)
 {
-	struct sched_need need = { .own = pages_needed(s, r), .available = pages_available(s) };
+	const struct memory *mem = s->memory;
+	struct sched_need need = { .own = memory_need(mem, g, r->n_ids), .available = memory_available(mem, g) };
 
-	for (int32_t i = 0; i < n_found; i++)
-		need.own -= s->kv->page[s->found[i]].refs > 0;
+	for (int32_t b = memory_first_block(mem, g, m->n_blocks * mem->page_size); b < m->n_blocks; b++) {
+		int32_t page = s->prefix->node[m->node[b]].page[g];
+
+		need.own -= page >= 0 && mem->pages[g].page[page].refs > 0;
+	}
 	for (int32_t i = 0; i < s->n_slots; i++) {
-		const struct request *d = s->slot[i];
+		int32_t lacks = !s->slot[i] ? 0 : memory_need(mem, g, s->slot[i]->n_ids) - memory_held(&s->slot[i]->table, g, 0);
 
-		if (d && pages_needed(s, d) > d->n_pages)
-			need.running += pages_needed(s, d) - d->n_pages;
+		need.running += lacks > 0 ? lacks : 0;
 	}
 	return need;
+}
+
+static bool may_enter(const struct sched *s, const struct request *r, const struct prefix_match *m)
+{
+	for (int32_t g = 0; s->n_running && g < s->memory->spec.n; g++) {
+		struct sched_need need = admission_need(s, r, g, m);
+
+		if (!s->policy->admits(s, r, &need))
+			return false;
+	}
+	return true;
 }
 
 /* A running request that begins with all of r's tokens: a fork's sibling, whose last page is not full yet
@@ -125,29 +126,46 @@ static void enter_slot(struct sched *s, struct request *r)
 	stream_emit(s->stream, &ev);
 }
 
+void sched_take_blocks(struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos)
+{
+	for (int32_t b = 0; b < m->n_blocks; b++) {
+		int32_t page[MEMORY_GROUPS];
+
+		prefix_pages(s->prefix, m, b, pos, page);
+		memory_share(s->memory, &r->table, r->id, page);
+	}
+}
+
+/* Tokens that r can take from a sibling that has more than the cache; the last token is always computed, since its
+ * logits are what we want. */
+static int32_t sibling_hit(const struct sched *s, const struct request *r, const struct request *sibling)
+{
+	int32_t all = sibling->computed < r->n_ids ? sibling->computed : r->n_ids;
+	int32_t want = all < asked(r) ? all : asked(r) - 1;
+	int32_t pos = memory_resume(s->memory, &sibling->table, sibling->computed, want);
+
+	return pos == want ? all : pos;
+}
+
 /* Block table and computed positions from the cache, or from a running sibling if that has more. */
 static void take_prefix(struct sched *s, struct request *r, struct prefix_match *m,
 						const struct request *sibling)
 {
-	int32_t size = s->kv->store.page_size, hit = m->n_pages * size, pages = m->n_pages;
-	const int32_t *from = s->found;
+	int32_t size = s->memory->page_size, hit = m->n_blocks * size;
+	int32_t more = sibling ? sibling_hit(s, r, sibling) : 0;
 
-	if (sibling && sibling->computed > hit) {
-		hit = sibling->computed < r->n_ids ? sibling->computed : r->n_ids;
-		pages = (hit + size - 1) / size;
-		from = sibling->pages;
-		*m = (struct prefix_match){ pages, EV_PREFIX_hit, sibling->id, EV_NULL_I, EV_NULL_I,
+	if (more > hit) {
+		hit = more;
+		*m = (struct prefix_match){ (hit + size - 1) / size, NULL, EV_PREFIX_hit, sibling->id, EV_NULL_I, EV_NULL_I,
 									EV_NULL_I };
 	}
-	for (int32_t b = 0; b < pages; b++) {
-		r->pages[b] = from[b];
-		kv_share(s->kv, from[b], r->id, b);
-	}
-	r->n_pages = pages;
-	/* the last token is always computed: its logits are what we want */
 	r->computed = hit < asked(r) ? hit : asked(r) - 1;
 	r->registered = hit / size;
-	tell_lookup(s, r, m, r->computed, pages);
+	if (m->node)
+		sched_take_blocks(s, r, m, r->computed);
+	else if (sibling)
+		memory_fork(s->memory, &r->table, r->id, &sibling->table, m->n_blocks);
+	tell_lookup(s, r, m, r->computed, m->n_blocks);
 	if (!r->was_running)
 		r->hit = r->computed;
 	r->was_running = true;
@@ -155,7 +173,8 @@ static void take_prefix(struct sched *s, struct request *r, struct prefix_match 
 
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r)
 {
-	struct prefix_match m = { parent->n_pages, EV_PREFIX_hit, parent->id, EV_NULL_I, EV_NULL_I, EV_NULL_I };
+	struct prefix_match m = { .n_blocks = parent->table.n, .reason = EV_PREFIX_hit, .nearest = parent->id,
+							  .diverge_pos = EV_NULL_I, .expected = EV_NULL_I, .got = EV_NULL_I };
 	int32_t at = 0;
 
 	if (s->n_running == s->n_slots || parent->slot < 0)
@@ -164,16 +183,12 @@ int32_t sched_fork(struct sched *s, const struct request *parent, struct request
 		at++;
 	sched_queue_remove(s, at);
 	enter_slot(s, r);
-	for (int32_t b = 0; b < parent->n_pages; b++) {
-		r->pages[b] = parent->pages[b];
-		kv_share(s->kv, r->pages[b], r->id, b);
-	}
-	r->n_pages = parent->n_pages;
+	memory_fork(s->memory, &r->table, r->id, &parent->table, parent->table.n);
 	r->computed = parent->computed;
 	r->registered = parent->registered;
 	r->hit = r->computed;
 	r->was_running = true;
-	tell_lookup(s, r, &m, r->computed, r->n_pages);
+	tell_lookup(s, r, &m, r->computed, m.n_blocks);
 	return r->computed;
 }
 
@@ -194,18 +209,14 @@ bool sched_admit(struct sched *s)
 	if (!r)
 		return false;
 	if (uses_cache(r)) {
-		prefix_find(s->prefix, r->ids, asked(r), s->step, s->found, &m);
+		prefix_find(s->prefix, r->ids, asked(r), asked(r) - 1, s->step, &m);
 		sibling = request_is_given(r) ? NULL : find_sibling(s, r);
 		/* it is about to compute what we need: wait for it rather than do it twice */
 		if (sibling && sibling->computed < sibling->n_prompt)
 			return false;
 	}
-	if (s->n_running) {
-		struct sched_need need = admission_need(s, r, m.n_pages);
-
-		if (!s->policy->admits(s, r, &need))
-			return false;
-	}
+	if (!may_enter(s, r, &m))
+		return false;
 	note_overtaken(s, at);
 	sched_queue_remove(s, at);
 	enter_slot(s, r);

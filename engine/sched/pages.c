@@ -4,10 +4,13 @@
 static void give_up(struct sched *s, struct request *r, const struct request *favour, int32_t at)
 {
 	struct event ev;
+	int32_t pages = 0;
 
 	ev_init(&ev, EV_preempt);
 	ev.u.preempt.request = r->id;
-	ev.u.preempt.pages = r->n_pages;
+	for (int32_t g = 0; g < s->memory->spec.n; g++)
+		pages += memory_held(&r->table, g, 0);
+	ev.u.preempt.pages = pages;
 	ev.u.preempt.tokens = r->computed;
 	ev.u.preempt.favour = favour->id;
 	stream_emit(s->stream, &ev);
@@ -16,7 +19,7 @@ static void give_up(struct sched *s, struct request *r, const struct request *fa
 	sched_queue_insert(s, at, r); /* cannot fail: sched_add made room */
 }
 
-static void pages_preempt(struct sched *s, struct request *r, const struct request *favour)
+static void preempt(struct sched *s, struct request *r, const struct request *favour)
 {
 	give_up(s, r, favour, 0);
 }
@@ -39,7 +42,7 @@ static bool is_planned(const struct plan *p, const struct request *r)
 
 /* Of those admitted after r and not in the plan (whose rows are promised), the one that the policy gives
  * up; the youngest among equals. */
-static struct request *pages_victim(const struct sched *s, const struct plan *p, const struct request *r)
+static struct request *choose_victim(const struct sched *s, const struct plan *p, const struct request *r)
 {
 	struct request *best = NULL;
 	int64_t best_rank = 0;
@@ -59,37 +62,28 @@ static struct request *pages_victim(const struct sched *s, const struct plan *p,
 	return best;
 }
 
-/* Makes one page free. False: none can be had without hurting an older or planned request. */
-static bool pages_make_room(struct sched *s, const struct plan *p, const struct request *r)
+/* Makes a page of group g free. False: none can be had without hurting an older or planned request. */
+static bool make_room(struct sched *s, const struct plan *p, const struct request *r, int32_t g)
 {
 	struct request *v;
 
-	if (s->kv->n_free || prefix_evict(s->prefix, s->step))
+	if (s->memory->pages[g].n_free || prefix_evict(s->prefix, g, s->step))
 		return true;
-	while ((v = pages_victim(s, p, r))) {
-		pages_preempt(s, v, r);
-		if (s->kv->n_free || prefix_evict(s->prefix, s->step))
+	while ((v = choose_victim(s, p, r))) {
+		preempt(s, v, r);
+		if (s->memory->pages[g].n_free || prefix_evict(s->prefix, g, s->step))
 			return true;
 	}
 	return false;
 }
 
-bool sched_ensure_pages(struct sched *s, const struct plan *p, struct request *r, int32_t pos,
-						int32_t end)
+bool sched_ensure_pages(struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end)
 {
-	int32_t size = s->kv->store.page_size, need = (end + size - 1) / size;
+	int32_t g;
 
-	for (int32_t b = pos / size; b < r->n_pages && b < need; b++)
-		while (kv_writable(s->kv, &r->pages[b], r->id, b))
-			if (!pages_make_room(s, p, r))
-				return false;
-	while (r->n_pages < need) {
-		int32_t page = kv_alloc(s->kv, r->id, r->n_pages);
-		if (page >= 0)
-			r->pages[r->n_pages++] = page;
-		else if (!pages_make_room(s, p, r))
+	while ((g = memory_reserve(s->memory, &r->table, r->id, pos, end)) >= 0)
+		if (!make_room(s, p, r, g))
 			return false;
-	}
 	return true;
 }
 
@@ -98,5 +92,5 @@ void sched_denied(struct sched *s, const struct plan *p, struct request *r)
 	if (s->n_running == 1 && !p->n_items)
 		r->starved = true; /* the engine ends it after the plan */
 	else
-		pages_preempt(s, r, p->n_items ? p->item[0].r : r);
+		preempt(s, r, p->n_items ? p->item[0].r : r);
 }

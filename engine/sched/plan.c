@@ -53,6 +53,7 @@ static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 		silent = 0;
 	if (s->chunk)
 		n = min32(n, s->chunk);
+	n = min32(n, memory_most_rows(s->memory));
 	n = min32(n, silent + s->max_out - p->n_out);
 	n_out = n > silent ? n - silent : 0;
 	if (n <= 0)
@@ -85,10 +86,13 @@ static bool lacks_only_newest(const struct request *r)
 /* Free pages for DRAFT_MAX tokens ahead, without hurting anybody. */
 static bool has_draft_pages(struct sched *s, const struct plan *p, struct request *r)
 {
-	int32_t size = s->kv->store.page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);
+	int32_t size = s->memory->page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);
 	int32_t need = (r->n_ids + ahead + size - 1) / size;
 
-	return need - r->n_pages + 1 <= s->kv->n_free && sched_ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
+	for (int32_t g = 0; g < s->memory->spec.n; g++)
+		if (need - r->table.n + 1 > s->memory->pages[g].n_free)
+			return false;
+	return sched_ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
 }
 
 /* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for drafts. */

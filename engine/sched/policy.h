@@ -19,7 +19,7 @@
 struct request;
 struct sched;
 
-struct sched_need { /* pages, for all tokens of a request and the next */
+struct sched_need { /* pages of one memory group, for all tokens of a request and the next */
 	int32_t own;       /* of the request to admit: those that it does not find in the cache */
 	int32_t running;   /* of all that run: those that they do not have yet */
 	int32_t available; /* free, or kept by the cache alone */
@@ -30,7 +30,7 @@ struct sched_policy {
 	/* Of the requests that wait the least goes first; among equals the first in the queue, which is in
 	 * order of arrival, with what was preempted at its head. */
 	int64_t (*admission)(const struct sched *s, const struct request *r);
-	/* May it take a free slot? If not, nobody does in this step. */
+	/* May it take a free slot? Asked for each memory group; if it may not, nobody does in this step. */
 	bool (*admits)(const struct sched *s, const struct request *r, const struct sched_need *need);
 	/* Which prompts share first in what the newest tokens leave of the budget: the least; among equals
 	 * the one admitted first. */

@@ -5,19 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sched_open(struct sched *s, struct kv *kv, struct prefix *prefix, struct stream *stream,
-			   int32_t n_slots, int32_t max_blocks, struct err *e)
+int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
+			   int32_t n_slots, struct err *e)
 {
 	memset(s, 0, sizeof *s);
-	s->kv = kv;
+	s->memory = memory;
 	s->prefix = prefix;
 	s->stream = stream;
 	s->policy = sched_policies[0];
 	s->n_slots = n_slots;
 	s->slot = calloc((size_t)n_slots, sizeof *s->slot);
 	s->ready = calloc((size_t)n_slots, sizeof *s->ready);
-	s->found = calloc((size_t)max_blocks + 1, sizeof *s->found);
-	if (!s->slot || !s->ready || !s->found) {
+	if (!s->slot || !s->ready) {
 		sched_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for %d slots", n_slots);
 	}
@@ -33,7 +32,6 @@ void sched_close(struct sched *s)
 	free(s->slot);
 	free(s->queue);
 	free(s->ready);
-	free(s->found);
 	memset(s, 0, sizeof *s);
 }
 
@@ -75,20 +73,10 @@ int sched_add(struct sched *s, struct request *r, struct err *e)
 	return sched_queue_insert(s, s->n_queue, r);
 }
 
-static void release_pages(struct sched *s, struct request *r)
-{
-	/* from the back, so that the prefix cache sees leaves first */
-	while (r->n_pages > 0) {
-		r->n_pages--;
-		kv_release(s->kv, r->pages[r->n_pages], r->id, r->n_pages);
-	}
-	r->computed = 0;
-	r->registered = 0;
-}
-
 void sched_leave_slot(struct sched *s, struct request *r)
 {
-	release_pages(s, r);
+	memory_drop(s->memory, &r->table, r->id, 0);
+	r->computed = r->registered = 0;
 	s->slot[r->slot] = NULL;
 	s->n_running--;
 	r->slot = -1;
@@ -118,36 +106,69 @@ struct request *sched_find(const struct sched *s, int64_t id)
 	return NULL;
 }
 
-int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid)
+/* Of the prefix cache: positions from which r can go on, not after n. */
+static int32_t cached_resume(struct sched *s, const struct request *r, int32_t n)
 {
-	int32_t size = s->kv->store.page_size, had = r->n_pages;
+	return r->slot < 0 || r->kind == EV_REQUEST_KIND_score ? 0 : prefix_length(s->prefix, r->ids, n, n);
+}
 
-	if (r->computed > valid)
-		r->computed = valid;
-	while (r->n_pages > (r->computed + size - 1) / size) {
-		r->n_pages--;
-		kv_release(s->kv, r->pages[r->n_pages], r->id, r->n_pages);
+int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid)
+{
+	int32_t want = r->computed < valid ? r->computed : valid;
+	int32_t own = memory_resume(s->memory, &r->table, r->computed, want);
+	int32_t cached = own < want ? cached_resume(s, r, want) : 0;
+
+	return cached > own ? cached : own;
+}
+
+void sched_rewind(struct sched *s, struct request *r, int32_t valid)
+{
+	int32_t size = s->memory->page_size, pos = sched_resume(s, r, valid);
+
+	if (pos == memory_resume(s->memory, &r->table, r->computed, pos)) {
+		memory_drop(s->memory, &r->table, r->id, (pos + size - 1) / size);
+	} else {
+		struct prefix_match m;
+
+		prefix_find(s->prefix, r->ids, pos, pos, s->step, &m);
+		memory_drop(s->memory, &r->table, r->id, 0);
+		sched_take_blocks(s, r, &m, pos);
 	}
-	if (r->registered > r->computed / size)
-		r->registered = r->computed / size;
-	return had - r->n_pages;
+	r->computed = pos;
+	if (r->registered > pos / size)
+		r->registered = pos / size;
 }
 
 void sched_register(struct sched *s, struct request *r)
 {
-	int32_t full = r->computed / s->kv->store.page_size;
+	int32_t full = r->computed / s->memory->page_size;
 
-	if (r->kind == EV_REQUEST_KIND_score)
-		return;
-	for (; r->registered < full; r->registered++)
-		prefix_add(s->prefix, r->ids, r->registered, r->pages, r->id, s->step);
+	if (r->kind != EV_REQUEST_KIND_score)
+		for (; r->registered < full; r->registered++)
+			prefix_add(s->prefix, r->ids, r->registered, &r->table, r->id, s->step);
+	memory_give_back(s->memory, &r->table, r->id, r->computed);
+}
+
+/* Readers of each page, of one group, over all block tables. */
+static void check_readers(const struct sched *s, int32_t g)
+{
+	const struct pages *p = &s->memory->pages[g];
+	int32_t *refs = calloc((size_t)p->n_pages, sizeof *refs);
+
+	assert(refs);
+	for (int32_t i = 0; i < s->n_slots; i++)
+		for (int32_t b = 0; s->slot[i] && b < s->slot[i]->table.n; b++)
+			if (s->slot[i]->table.page[g][b] >= 0)
+				refs[s->slot[i]->table.page[g][b]]++;
+	for (int32_t i = 0; i < p->n_pages; i++)
+		assert(refs[i] == p->page[i].refs);
+	free(refs);
 }
 
 void sched_check(const struct sched *s)
 {
-	int32_t n_running = 0, *refs = calloc((size_t)s->kv->n_pages, sizeof *refs);
+	int32_t n_running = 0;
 
-	assert(refs);
 	for (int32_t i = 0; i < s->n_slots; i++) {
 		const struct request *r = s->slot[i];
 		if (!r)
@@ -156,15 +177,13 @@ void sched_check(const struct sched *s)
 		assert(r->slot == i && r->state == REQUEST_RUNNING);
 		/* a branch of a search that waits for its next token lacks none */
 		assert(r->computed < r->n_ids + request_is_chosen(r) && r->n_ids <= r->limit);
-		assert(r->computed <= r->n_pages * s->kv->store.page_size);
-		for (int32_t b = 0; b < r->n_pages; b++)
-			refs[r->pages[b]]++;
+		assert(r->computed <= r->table.n * s->memory->page_size);
+		assert(memory_resume(s->memory, &r->table, r->computed, r->computed) == r->computed);
 	}
 	assert(n_running == s->n_running);
-	for (int32_t i = 0; i < s->kv->n_pages; i++)
-		assert(refs[i] == s->kv->page[i].refs);
+	for (int32_t g = 0; g < s->memory->spec.n; g++)
+		check_readers(s, g);
 	for (int32_t i = 0; i < s->n_queue; i++)
-		assert(s->queue[i]->slot < 0 && s->queue[i]->n_pages == 0);
-	free(refs);
+		assert(s->queue[i]->slot < 0 && s->queue[i]->table.n == 0);
 	(void)n_running;
 }

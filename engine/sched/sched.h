@@ -10,15 +10,15 @@
  * later, which is preempted and recomputed.
  *
  * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages of a
- * running request cover its computed positions; (3) readers counted over block tables equal kv's. */
+ * running request cover its computed positions; (3) readers counted over block tables equal the pools'. */
 #ifndef CUTAWAY_ENGINE_SCHED_H
 #define CUTAWAY_ENGINE_SCHED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/kv.h"
-#include "engine/prefix.h"
+#include "engine/memory/memory.h"
+#include "engine/memory/prefix.h"
 #include "engine/request.h"
 #include "engine/sched/policy.h"
 #include "event/stream.h"
@@ -42,7 +42,7 @@ struct plan {
 
 struct sched {
 	const struct sched_policy *policy;
-	struct kv *kv;
+	struct memory *memory;
 	struct prefix *prefix;
 	struct stream *stream;
 	struct request **slot; /* [n_slots] */
@@ -59,11 +59,10 @@ struct sched {
 	void *arg;
 	bool draft_pages;       /* pages for what is drafted are wanted before it is */
 	struct request **ready; /* [n_slots] scratch */
-	int32_t *found; /* scratch: pages of a prefix match */
 };
 
-int sched_open(struct sched *s, struct kv *kv, struct prefix *prefix, struct stream *stream,
-			   int32_t n_slots, int32_t max_blocks, struct err *e);
+int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
+			   int32_t n_slots, struct err *e);
 void sched_close(struct sched *s); /* frees the requests that are left */
 
 /* Appends to the queue. */
@@ -79,12 +78,14 @@ void sched_plan(struct sched *s, struct plan *p);
  * prefix cache lacks. */
 int32_t sched_uncomputed(const struct sched *s, const struct request *r);
 
-/* After the step: offers pages that are now full to the prefix cache. */
+/* After the step: offers blocks that are now full to the prefix cache, and gives back what is out of sight. */
 void sched_register(struct sched *s, struct request *r);
 
-/* A request goes back to n tokens, of which `valid` may stay in the cache: lets go of the pages behind
- * them. Returns how many. */
-int32_t sched_rewind(struct sched *s, struct request *r, int32_t valid);
+/* Where a request resumes that goes back to tokens of which `valid` may stay computed: that position, unless what rows
+ * from there on read is gone (of a window, or a state within a block); then the nearest one before it. */
+int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid);
+/* It does: pages after that position go back. */
+void sched_rewind(struct sched *s, struct request *r, int32_t valid);
 
 /* A running request gives up its pages and its slot, and rests until the caller clears r->resting. */
 void sched_rest(struct sched *s, struct request *r);

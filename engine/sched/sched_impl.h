@@ -12,6 +12,8 @@ void sched_leave_slot(struct sched *s, struct request *r);
 /* admit.c: the place in the queue of the request that the policy has next, or -1; one admission, if it can be. */
 int32_t sched_next_waiting(const struct sched *s);
 bool sched_admit(struct sched *s);
+/* r has no pages: it gets those of a match, as far as who goes on at pos reads them. */
+void sched_take_blocks(struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos);
 
 /* pages.c: pages for positions up to `end`, those from `pos` on fit for writing. False: none can be had without
  * preempting who was admitted before, or is planned. */

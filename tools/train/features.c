@@ -16,7 +16,7 @@ enum { CHUNK = 256, PAGE = 64 };
 struct features {
 	struct engine *engine;
 	struct forward forward;
-	struct k_kv kv;
+	struct memory_store store[MEMORY_GROUPS];
 	int32_t *pages, *ids;
 };
 
@@ -28,7 +28,6 @@ static int open_all(struct features *s, const char *path, struct err *e)
 	o.threads = 1; /* several processes share the work better than threads that wait for each other */
 	if (engine_open(&s->engine, &o, e))
 		return -1;
-	const struct model_config *c = &s->engine->model->config;
 	int32_t ctx = s->engine->info.ctx, n_pages = (ctx + PAGE - 1) / PAGE;
 	s->pages = malloc((size_t)n_pages * sizeof *s->pages);
 	s->ids = malloc((size_t)ctx * sizeof *s->ids);
@@ -36,19 +35,18 @@ static int open_all(struct features *s, const char *path, struct err *e)
 		return err_set(e, ERR_MEMORY, "out of memory");
 	for (int32_t i = 0; i < n_pages; i++)
 		s->pages[i] = i;
-	s->kv = (struct k_kv){.page_size = PAGE, .n_layers = c->n_layers, .n_kv_heads = c->n_kv_heads,
-						  .head_dim = c->head_dim};
-	s->kv.page_bytes = k_kv_page_bytes(&s->kv);
-	s->kv.base = k_alloc(s->engine->kernels, (size_t)n_pages * s->kv.page_bytes, K_WORK, "the pages", e);
 	struct forward_sizes most = { .rows = CHUNK, .out = 1, .observed = 1, .ctx = ctx };
-	return !s->kv.base || forward_open(&s->forward, s->engine->model, &s->kv, most, e) ? -1 : 0;
+	return memory_stores_open(s->store, &s->engine->model->memory, s->engine->kernels, PAGE, n_pages, "the pages", e) ||
+				   forward_open(&s->forward, s->engine->model, s->store, most, e)
+			   ? -1
+			   : 0;
 }
 
 static void close_all(struct features *s)
 {
 	forward_close(&s->forward);
 	if (s->engine)
-		k_free(s->engine->kernels, s->kv.base);
+		memory_stores_close(s->store, &s->engine->model->memory, s->engine->kernels);
 	free(s->pages);
 	free(s->ids);
 	if (s->engine)
@@ -62,11 +60,9 @@ static int run_chunk(struct features *s, int32_t pos, int32_t n, struct err *e)
 	const int32_t *table = s->pages;
 	f->n_rows = n;
 	f->n_out = f->n_observed = 0;
-	f->pages[0] = table;
-	for (int32_t i = 0; i < n; i++) {
+	forward_chain(f, 0, table, 0, pos, n);
+	for (int32_t i = 0; i < n; i++)
 		f->ids[i] = s->ids[pos + i];
-		f->rows[i] = (struct k_row){.pos = pos + i, .seq = 0, .observe = -1};
-	}
 	if (forward_run(f, false, e))
 		return -1;
 	return fwrite(f->x, sizeof *f->x, count, stdout) == count

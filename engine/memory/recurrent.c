@@ -1,0 +1,30 @@
+/* One state of a fixed size: what a recurrence keeps (Mamba: Gu and Dao 2023; linear attention; short convolutions).
+ *
+ * A page holds the whole state of a sequence, of all layers of the group. Block b's page holds the state after the
+ * newest computed position within the block, and so, once the block is full, the state at its end: a snapshot, by
+ * which the prefix cache, forks and preemption work as with keys and values. Rows within a block write its page in
+ * place; the first row of block b + 1 reads block b's page and writes its own. Going back into a block is going back to
+ * its start, and computing again: the same sums in the same order, so the same bits (rule 13). */
+#include "engine/memory/memory.h"
+
+static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_size)
+{
+	(void)page_size;
+	return s->state_bytes;
+}
+
+/* A row at pos reads the state after pos - 1. */
+static int32_t recurrent_first_block(const struct memory_spec *s, int32_t page_size, int32_t pos)
+{
+	(void)s;
+	return pos ? (pos - 1) / page_size : 0;
+}
+
+const struct memory_kind memory_recurrent = {
+	.name = "recurrent",
+	.doc = "one state of a fixed size, with a snapshot at the end of each block",
+	.code = EV_MEMORY_KIND_recurrent,
+	.is_state = true,
+	.page_bytes = recurrent_page_bytes,
+	.first_block = recurrent_first_block,
+};

@@ -1,0 +1,89 @@
+/* Draft trees in terms of pages. See memory.h and engine_draft.c. */
+#include <assert.h>
+#include <string.h>
+
+#include "engine/draft.h"
+#include "engine/memory/memory.h"
+
+void memory_begin_step(struct memory *m)
+{
+	memset(m->n_spare_used, 0, sizeof m->n_spare_used);
+}
+
+struct draft_room memory_room(const struct memory *m)
+{
+	struct draft_room room = { m->page_size, INT32_MAX, INT32_MAX };
+
+	for (int32_t g = 0; g < m->spec.n; g++) {
+		int32_t *least = m->spec.group[g].kind->is_state ? &room.states : &room.pages;
+		int32_t left = m->pages[g].n_spare - m->n_spare_used[g];
+
+		*least = left < *least ? left : *least;
+	}
+	return room;
+}
+
+static int32_t take_spare(struct memory *m, int32_t g)
+{
+	assert(m->n_spare_used[g] < m->pages[g].n_spare);
+	return m->pages[g].n_pages + m->n_spare_used[g]++;
+}
+
+bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
+				   struct memory_table *out)
+{
+	int32_t first = pos / m->page_size, n = draft_branch_pages(pos, reach, m->page_size);
+
+	if (n > memory_room(m).pages)
+		return false;
+	for (int32_t g = 0; g < m->spec.n; g++) {
+		if (m->spec.group[g].kind->is_state)
+			continue;
+		memcpy(out->page[g], t->page[g], (size_t)first * sizeof *out->page[g]);
+		for (int32_t b = first; b < first + n; b++)
+			out->page[g][b] = take_spare(m, g);
+		if (pos % m->page_size)
+			pages_copy(&m->pages[g], out->page[g][first], t->page[g][first]);
+	}
+	return true;
+}
+
+void memory_take_branch(struct memory *m, const struct memory_table *t, const struct memory_table *branch,
+						int32_t pos, int32_t last)
+{
+	for (int32_t g = 0; g < m->spec.n; g++)
+		for (int32_t b = pos / m->page_size; b <= last / m->page_size; b++)
+			if (!m->spec.group[g].kind->is_state)
+				pages_copy(&m->pages[g], t->page[g][b], branch->page[g][b]);
+}
+
+void memory_chain(int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row)
+{
+	for (int32_t i = 0; i < n; i++) {
+		bool stored = i == n - 1 || (pos + i + 1) % page_size == 0;
+
+		row[i].from = i ? K_STATE_ROW : pos ? table[(pos - 1) / page_size] : K_STATE_ZERO;
+		row[i].to = stored ? table[(pos + i) / page_size] : -1;
+	}
+}
+
+void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row)
+{
+	for (int32_t i = 0; i < draft->n; i++) {
+		int32_t parent = draft->parent[i];
+
+		row[i].from = parent == i - 1 ? K_STATE_ROW : row[parent].to;
+		row[i].to = take_spare(m, g);
+	}
+}
+
+void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t, const struct draft *draft,
+						int32_t node, int32_t pos, const struct k_state_row *row)
+{
+	for (int32_t i = node; i >= 0; i = draft->parent[i]) {
+		int32_t p = pos + draft_depth(draft, i);
+
+		if (i == node || (p + 1) % m->page_size == 0)
+			pages_copy(&m->pages[g], t->page[g][p / m->page_size], row[i].to);
+	}
+}
