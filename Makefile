@@ -156,6 +156,11 @@ model:
 	@tools/setup.sh model
 	@tools/fetch_model.sh
 
+# A second real model, of another architecture, for `--model models/gemma-3-270m-q4_k_m.gguf` and tests/test_oracle.py.
+gemma:
+	@tools/setup.sh model
+	@tools/fetch_model.sh gemma
+
 test:
 	@tools/setup.sh build model test
 	@+$(SUB) tests-build
@@ -243,6 +248,7 @@ help:
 	@echo 'make chat        install what is missing, build, fetch the model, start the chat (ARGS="…")'
 	@echo 'make test        install what is missing, build, fetch the model, run every test'
 	@echo 'make model       fetch the model into models/ (98 MB, once)'
+	@echo 'make gemma       fetch Gemma 3 270M beside it (253 MB, once; its own terms of use)'
 	@echo 'make install     PREFIX=/usr/local DESTDIR=; `make uninstall` takes it away again'
 	@echo 'make bench       speed of the engine against the limits of this machine'
 	@echo 'make bench-peer  the same beside llama.cpp (compiles it first, about 15 minutes)'
@@ -256,7 +262,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -106,6 +106,13 @@ void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, 
 	layer_rows(l, w, part, (struct row_slice){ 0, rows, rows }, cols);
 }
 
+void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+{
+	char name[64];
+
+	model_matrix(l, w, part_name(l, name, part), rows, cols);
+}
+
 bool layer_has(const struct model_loader *l, const char *part)
 {
 	char name[64];

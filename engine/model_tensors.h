@@ -29,6 +29,8 @@ const float *layer_floats(struct model_loader *l, const char *part, int64_t cols
 const float *layer_vector(struct model_loader *l, const char *part, int64_t n, bool must);
 void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols);
 void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
+/* With rows of any length, of floats. */
+void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
 bool layer_has(const struct model_loader *l, const char *part);
 /* All tensors of layer i, whose kinds and shapes are set. */
 void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i);

@@ -93,15 +93,16 @@ struct ev_span {
 #define EV_CODES_stage(X)                                                                          \
 	X(0, embed, "reads the rows of the embedding")                                                 \
 	X(1, norm, "root-mean-square norms, and rounding to 8 bits")                                   \
-	X(2, qkv, "query, key and value projections")                                                  \
+	X(2, qkv, "projections into the mixer: query, key and value")                                  \
 	X(3, rope, "rotary positions; appends K and V to the cache")                                   \
 	X(4, attention, "scores, softmax and weighted sum over the cached pages")                      \
 	X(5, out, "output projection of the attention")                                                \
 	X(6, gate_up, "the two expanding matrices of the feed-forward")                                \
-	X(7, act, "SiLU times up, and rounding to 8 bits")                                             \
+	X(7, act, "the gate's activation times up, and rounding to 8 bits")                            \
 	X(8, down, "the contracting matrix of the feed-forward")                                       \
 	X(9, head, "logits: the output matrix over the whole vocabulary")                              \
-	X(10, stats, "hash, maximum, mass and entropy of the logits")
+	X(10, stats, "hash, maximum, mass and entropy of the logits")                                  \
+	X(11, scan, "causal convolution and selective scan: a recurrent layer's memory")
 
 #define EV_CODES_search_action(X)                                                                  \
 	X(0, begin, "the search begins")                                                               \

@@ -255,7 +255,7 @@ enum k_kind {
 #define K_STAGES(X)                                                                                \
 	X(embed, "embed", "reads the rows of the embedding")                                           \
 	X(norm, "norm", "root-mean-square norms, and rounding to 8 bits")                              \
-	X(qkv, "qkv", "query, key and value projections")                                              \
+	X(qkv, "qkv", "projections into the mixer: query, key and value")                                              \
 	X(rope, "rope", "rotary positions; appends K and V to the cache")                              \
 	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
 	X(out, "out", "output projection of the attention")                                            \
@@ -263,7 +263,8 @@ enum k_kind {
 	X(act, "act", "the gate's activation times up, and rounding to 8 bits")                                         \
 	X(down, "FFN down", "the contracting matrix of the feed-forward")                                  \
 	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                         \
-	X(stats, "stats", "hash, maximum, mass and entropy of the logits")
+	X(stats, "stats", "hash, maximum, mass and entropy of the logits")                                 \
+	X(scan, "scan", "causal convolution and selective scan: a recurrent layer's memory")
 
 enum k_stage {
 #define X(name, label, doc) K_STAGE_##name,

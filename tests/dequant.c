@@ -1,7 +1,7 @@
 /* dequant IN.gguf OUT.gguf: the same model with every tensor as F32, for tests/test_oracle.py.
  *
  * The metadata are copied byte for byte. The formulas are the plain ones of the format (d*q, d*q +
- * m), on purpose not those of our kernels. Knows Q8_0, Q4_0, Q4_1, F16 and F32. */
+ * m), on purpose not those of our kernels. Knows Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q6_K, F16 and F32. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,33 @@ static float half(const uint8_t *p)
 	return (float)(h >> 15 ? -value : value);
 }
 
+static void q4_k(const uint8_t *in, float *out)
+{
+	const uint8_t *s = in + 4, *q = in + 16;
+	float d = half(in), least = half(in + 2);
+
+	for (int k = 0; k < 256; k++) {
+		int j = k / 32, code = q[k / 64 * 32 + k % 32] >> (k / 32 % 2 * 4) & 15;
+		int scale = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+		int minimum = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4;
+
+		out[k] = d * (float)scale * (float)code - least * (float)minimum;
+	}
+}
+
+static void q6_k(const uint8_t *in, float *out)
+{
+	const int8_t *scale = (const int8_t *)in + 192;
+
+	for (int k = 0; k < 256; k++) {
+		int n = k / 128, part = k / 32 % 4, l = k % 32; /* four parts of 32 share a byte of high bits */
+		int low = in[n * 64 + part % 2 * 32 + l] >> (part / 2 * 4) & 15;
+		int high = in[128 + n * 32 + l] >> (part * 2) & 3;
+
+		out[k] = half(in + 208) * (float)scale[k / 16] * (float)((low | high << 4) - 32);
+	}
+}
+
 static void dequantise(const struct gguf_tensor *t, const uint8_t *in, float *out, size_t n)
 {
 	const int size = k_types[t->type].block_bytes, block = k_types[t->type].block;
@@ -43,6 +70,18 @@ static void dequantise(const struct gguf_tensor *t, const uint8_t *in, float *ou
 		case K_Q4_0:
 			for (int k = 0; k < 32; k++)
 				out[i + (size_t)k] = half(in) * (float)((in[2 + k % 16] >> (k / 16 * 4) & 15) - 8);
+			break;
+		case K_Q5_0:
+			for (int k = 0; k < 32; k++)
+				out[i + (size_t)k] = half(in) * (float)(((in[6 + k % 16] >> (k / 16 * 4) & 15) |
+														 (in[2 + k / 8] >> k % 8 & 1) << 4) -
+														16);
+			break;
+		case K_Q4_K:
+			q4_k(in, out + i);
+			break;
+		case K_Q6_K:
+			q6_k(in, out + i);
 			break;
 		case K_Q4_1:
 			for (int k = 0; k < 32; k++)

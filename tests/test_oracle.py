@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The real model against reference data from independent code (numpy and the tokenizers library; see
+"""The real models against reference data from independent code (numpy and the tokenizers library; see
 tests/README.md). TAP; Python's standard library alone.
 
-With the file's own Q4_1 weights, activations of 8 bits make rounding chaotic: only means are compared. With
+With a file's own weights, activations of 8 bits make rounding chaotic: only means are compared. With
 the same weights as F32 only the f16 KV cache differs, so single tokens are."""
 import json
 import os
@@ -13,9 +13,22 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "cutaway")
 DATA = os.path.join(ROOT, "tests", "data")
-MODEL = os.path.join(ROOT, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 MARGIN = 0.02  # between the best two logits; below it either may win
 count = failures = 0
+
+
+class Model:
+    def __init__(self, file, data, near, how):
+        self.path = os.path.join(ROOT, "models", file)
+        self.name = file.split(".")[0]
+        self.data = data  # where its references are, before "tokens.jsonl" and the like
+        self.near = near  # the file's perplexity, relative; its mean |difference|
+        self.how = how    # to fetch it
+
+
+MODELS = [Model("SmolLM2-135M-Instruct.Q4_1.gguf", "", (0.015, 0.10), "model"),
+          # llama.cpp on the file itself: 0.9 % and 0.072
+          Model("gemma-3-270m-q4_k_m.gguf", "zoo/gemma-3-270m.", (0.015, 0.10), "gemma")]
 
 
 def check(name, good, more=""):
@@ -40,19 +53,20 @@ def load(name):
         return [json.loads(line) for line in f]
 
 
-def test_tokens():
+def test_tokens(model):
     wrong = []
-    texts = load("tokens.jsonl")
+    texts = load(model.data + "tokens.jsonl")
+    plain = ["--plain"] if model.data else []
     for line in texts:
-        ids = json.loads(cutaway("tokenize", "--json", model=MODEL, stdin=line["text"].encode()))
+        ids = json.loads(cutaway("tokenize", "--json", *plain, model=model.path, stdin=line["text"].encode()))
         if ids != line["ids"]:
             wrong.append(f"{line['text']!r}: {ids}, should be {line['ids']}")
-    check(f"the ids of {len(texts)} texts are exact", texts and not wrong, "\n".join(wrong))
+    check(f"{model.name}: the ids of {len(texts)} texts are exact", texts and not wrong, "\n".join(wrong))
 
 
-def score(model):
+def score(data, model):
     """(perplexity, mean |difference of log-probability|)."""
-    with open(os.path.join(DATA, "score.json"), encoding="utf-8") as f:
+    with open(os.path.join(DATA, data + "score.json"), encoding="utf-8") as f:
         oracle = json.load(f)
     ours = json.loads(cutaway("score", "--json", os.path.join(DATA, "score.txt"), model=model))
     if ours["ids"] != oracle["ids"]:
@@ -61,11 +75,12 @@ def score(model):
     return ours["perplexity"], sum(delta) / len(delta), oracle["perplexity"]
 
 
-def test_file():
-    perplexity, delta, oracle = score(MODEL)
-    check(f"the file's perplexity {perplexity:.3f} is within 1.5 % of {oracle:.3f}",
-          abs(perplexity / oracle - 1) < 0.015)
-    check(f"its mean |difference of log-probability| {delta:.4f} is below 0.10", delta < 0.10)
+def test_file(model):
+    perplexity, delta, oracle = score(model.data, model.path)
+    relative, most = model.near
+    check(f"the file's perplexity {perplexity:.3f} is within {100 * relative} % of {oracle:.3f}",
+          abs(perplexity / oracle - 1) < relative)
+    check(f"its mean |difference of log-probability| {delta:.4f} is below {most}", delta < most)
 
 
 def follow(golden, model):
@@ -82,15 +97,15 @@ def follow(golden, model):
     return len(steps), ""
 
 
-def test_f32():
+def test_f32(real):
     with tempfile.TemporaryDirectory(prefix="f32-", dir=os.path.join(ROOT, "build")) as folder:
         model = os.path.join(folder, "f32.gguf")
-        subprocess.run([os.path.join(ROOT, "build/tests/dequant"), MODEL, model], check=True)
-        perplexity, delta, oracle = score(model)
+        subprocess.run([os.path.join(ROOT, "build/tests/dequant"), real.path, model], check=True)
+        perplexity, delta, oracle = score(real.data, model)
         check(f"with F32 weights the mean |difference| {delta:.6f} is below 0.002", delta < 0.002)
         check(f"and perplexity {perplexity:.4f} within 0.1 % of {oracle:.4f}", abs(perplexity / oracle - 1) < 0.001)
         compared, total, wrong = 0, 0, []
-        for golden in load("goldens.jsonl"):
+        for golden in load(real.data + "goldens.jsonl"):
             n, complaint = follow(golden, model)
             compared += n
             total += len(golden["steps"])
@@ -100,11 +115,17 @@ def test_f32():
 
 
 def main():
-    if not os.path.exists(MODEL):
+    global count
+    if not os.path.exists(MODELS[0].path):
         print("Bail out! there is no model: call make model")
         return 1
-    for test in (test_tokens, test_file, test_f32):
-        test()
+    for model in MODELS:
+        for test in (test_tokens, test_file, test_f32):
+            if os.path.exists(model.path):
+                test(model)
+            else:
+                count += 1
+                print(f"ok {count} - {model.name}: {test.__name__} # SKIP it is not there: make {model.how}")
     print(f"1..{count}")
     return failures > 0
 

@@ -126,7 +126,7 @@ out=$(make --no-print-directory uninstall DESTDIR="$tmp/dest" PREFIX=/opt 2>&1; 
 [ -z "$(find "$tmp/dest" -type f)" ]
 check "make uninstall takes all of it away" $?
 help=$(make --no-print-directory help)
-out=$(for target in chat model test install uninstall bench asan fuzz clean; do
+out=$(for target in chat model gemma test install uninstall bench asan fuzz clean; do
 	case $help in *"make $target"*) ;; *) echo "$target" ;; esac
 done)
 [ -z "$out" ]

@@ -322,9 +322,10 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 		longest = fmax(longest, m->stage[i].ns);
 	draw_heads(p, y++, bar_w);
 	for (int i = 0; i < K_N_STAGES; i++)
-		draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
-				 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
-				 &(struct bar){ bar_w, longest }, m->wall, most);
+		if (m->stage[i].ops > 0) /* the model has it */
+			draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
+					 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
+					 &(struct bar){ bar_w, longest }, m->wall, most);
 	if (part_is_shown(m, DRAFTERS))
 		draw_row(p, y++, (enum ink)(INK_PART_0 + DRAFTERS), part_label(DRAFTERS, p->c->ascii, false), &drafters,
 				 &(struct bar){ bar_w, longest }, m->wall, most);

@@ -101,34 +101,45 @@ static int choose_ctx(const struct model_config *c, int32_t *ctx, struct err *e)
 	return 0;
 }
 
-void arch_read_config(struct arch_file *f, struct model *m)
+void arch_read_stream(struct arch_file *f, struct model *m)
 {
 	struct model_config *c = &m->config;
 	int64_t vocab = gguf_array_length(f->g, "tokenizer.ggml.tokens");
-	int32_t value_dim;
 
 	c->dim = arch_int(f, "embedding_length", -1, 1 << 16);
 	c->n_layers = arch_int(f, "block_count", -1, 256);
-	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
-	c->n_kv_heads = arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
-	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
-	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
-	c->ffn = arch_int(f, "feed_forward_length", -1, 1 << 20);
 	c->ctx_train = arch_int(f, "context_length", -1, 1 << 24);
 	c->norm_eps = (float)arch_real(f, "attention.layer_norm_rms_epsilon", 1e-5);
 	c->vocab = vocab > 0 ? (int32_t)vocab : arch_int(f, "vocab_size", -1, 1 << 24);
 	if (f->e->code)
 		return;
-	if (value_dim != c->head_dim)
-		err_set(f->e, ERR_INPUT, "%s: values of %d dimensions beside keys of %d are not supported",
-				gguf_path(f->g), value_dim, c->head_dim);
 	if (c->norm_eps < 0)
 		err_set(f->e, ERR_INPUT, "%s: the norms' epsilon is negative", gguf_path(f->g));
-	check_heads(f, c);
 	choose_ctx(c, &f->ctx, f->e);
 	m->layer = calloc((size_t)c->n_layers, sizeof *m->layer);
 	if (!m->layer)
 		err_set(f->e, ERR_MEMORY, "no memory for %d layers", c->n_layers);
+}
+
+void arch_read_config(struct arch_file *f, struct model *m)
+{
+	struct model_config *c = &m->config;
+	int32_t value_dim;
+
+	arch_read_stream(f, m);
+	if (f->e->code)
+		return;
+	c->n_heads = arch_int(f, "attention.head_count", -1, 1024);
+	c->n_kv_heads = arch_int(f, "attention.head_count_kv", c->n_heads, 1024);
+	c->head_dim = arch_int(f, "attention.key_length", c->dim / c->n_heads, 1 << 12);
+	value_dim = arch_int(f, "attention.value_length", c->head_dim, 1 << 12);
+	c->ffn = arch_int(f, "feed_forward_length", -1, 1 << 20);
+	if (f->e->code)
+		return;
+	if (value_dim != c->head_dim)
+		err_set(f->e, ERR_INPUT, "%s: values of %d dimensions beside keys of %d are not supported",
+				gguf_path(f->g), value_dim, c->head_dim);
+	check_heads(f, c);
 }
 
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled)
@@ -152,7 +163,7 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 	return m->n_ropes++;
 }
 
-static void *add_block(struct arch_file *f, struct block *b, const struct block_kind *kind)
+void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind)
 {
 	if (!f->e->code && !block_set(b, kind))
 		err_set(f->e, ERR_MEMORY, "no memory for a layer");
@@ -162,7 +173,7 @@ static void *add_block(struct arch_file *f, struct block *b, const struct block_
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i)
 {
 	const struct model_config *c = &m->config;
-	struct attention *a = add_block(f, &m->layer[i].mixer, &layer_attention);
+	struct attention *a = arch_add_block(f, &m->layer[i].mixer, &layer_attention);
 
 	if (!a)
 		return NULL;
@@ -176,7 +187,7 @@ struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32
 /* Mixtral's; other families set what they have otherwise. */
 static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t i, int32_t n)
 {
-	struct experts *x = add_block(f, &m->layer[i].ffn, &layer_experts);
+	struct experts *x = arch_add_block(f, &m->layer[i].ffn, &layer_experts);
 
 	if (!x)
 		return NULL;
@@ -188,7 +199,7 @@ static struct experts *add_experts(struct arch_file *f, struct model *m, int32_t
 
 struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m, int32_t i)
 {
-	struct feed_forward *w = add_block(f, &m->layer[i].ffn, &layer_feed_forward);
+	struct feed_forward *w = arch_add_block(f, &m->layer[i].ffn, &layer_feed_forward);
 
 	if (w)
 		w->width = m->config.ffn;

@@ -33,8 +33,11 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 /* A finite number. */
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
-/* What all of them have: dimensions, heads, context, vocabulary, the norms' epsilon. */
+/* What all of them have: width, layers, context, vocabulary, the norms' epsilon; then heads and feed-forward too. */
+void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
+/* Zeroed parameters of a block; NULL after a failure. */
+void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
 /* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
 /* The parameters of layer i's attention and feed-forward of this kind, by the configuration. */

@@ -83,6 +83,22 @@ struct experts {
 };
 extern const struct block_kind layer_experts;
 
+/* A selective state-space block (Gu and Dao 2023, figure 3). */
+struct mamba {
+	int32_t inner, n_states, rank, taps;
+	int32_t group; /* of the model's memory */
+	size_t at;	   /* bytes before its own in a state */
+	const float *norm;			   /* [dim] */
+	struct k_matrix in_x, in_z;	   /* [inner, dim] */
+	const float *conv, *conv_bias; /* [inner, taps], [inner] or NULL */
+	struct k_matrix x_dt, x_b, x_c; /* [rank, inner], [n_states, inner] twice */
+	struct k_matrix dt;				/* [inner, rank] */
+	const float *dt_bias, *skip;	/* [inner] */
+	const float *decay;				/* [inner, n_states], negative */
+	struct k_matrix out;			/* [dim, inner] */
+};
+extern const struct block_kind layer_mamba;
+
 /* Gives the block zeroed parameters of this kind; NULL if memory ran out. */
 void *block_set(struct block *b, const struct block_kind *kind);
 /* The same kind and shape, for tensors of its own. -1 if memory ran out. */
