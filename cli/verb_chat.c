@@ -65,14 +65,10 @@ static int chat_verb(const struct cli *c, struct err *e)
 	o.engine = c->engine;
 	o.engine.model = model;
 	o.engine.measure = true;
-	o.params = c->answer.params;
-	o.system = c->answer.system;
-	o.max_tokens = c->answer.max_tokens;
-	o.stop = setting_stops(&c->answer.stop);
+	o.answer = c->answer;
 	o.record = c->no_record ? NULL : c->record ? c->record : record;
 	o.commands = said.commands;
 	o.history = history;
-	o.drop_turns = !strcmp(c->answer.full, "drop");
 	tui_chat(&o, &recorded, e);
 	if (o.record && (recorded || o.record == record))
 		tell_recording(o.record, recorded);

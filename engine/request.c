@@ -158,15 +158,7 @@ void request_event(const struct request *r, const char *spec, struct event *ev)
 	q->prompt = (struct ev_span){ r->ids, (size_t)r->n_prompt * sizeof *r->ids };
 	q->n_prompt = r->n_prompt;
 	q->max_tokens = r->limit - r->n_prompt;
-	q->temperature = (double)r->params.temperature;
-	q->top_k = r->params.top_k;
-	q->top_p = (double)r->params.top_p;
-	q->min_p = (double)r->params.min_p;
-	q->repeat_penalty = (double)r->params.repeat_penalty;
-	q->frequency_penalty = (double)r->params.frequency_penalty;
-	q->presence_penalty = (double)r->params.presence_penalty;
-	q->penalty_window = r->params.penalty_window;
-	q->seed = (int64_t)r->params.seed;
+	sample_params_tell(&r->params, q);
 	if (r->stop_json)
 		q->stop = (struct ev_span){ r->stop_json, strlen(r->stop_json) };
 	q->spec = (struct ev_span){ spec, strlen(spec) };

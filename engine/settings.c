@@ -88,8 +88,9 @@ static int not_in_range(const struct setting *s, const char *value, struct err *
 	case SETTING_U64:
 		return err_set(e, ERR_USAGE, "%s %.40s: a whole number from 0 to 2^64-1 is needed", s->name, value);
 	case SETTING_FLOAT:
-		return err_set(e, ERR_USAGE, "%s %.40s: a number%s%s from %g to %g is needed", s->name, value, of, unit, s->low,
-					   s->high);
+	case SETTING_NUMBER:
+		return err_set(e, ERR_USAGE, "%s %.40s: a %snumber%s%s from %.10g to %.10g is needed", s->name, value,
+					   s->step ? "whole " : "", of, unit, s->low, s->high);
 	default:
 		words_text(s, "|", words, sizeof words);
 		return err_set(e, ERR_USAGE, "%s %.40s: one of %s is needed", s->name, value, words);
@@ -122,14 +123,17 @@ static bool read_u64(const char *value, uint64_t *out)
 	return true;
 }
 
-static bool read_float(const struct setting *s, const char *value, float *out)
+static bool read_number(const struct setting *s, const char *value, void *out)
 {
 	char *end;
 	double x = strtod(value, &end);
 
-	if (end == value || *end || !(x >= s->low && x <= s->high))
+	if (end == value || *end || !(x >= s->low && x <= s->high) || (s->step && x != floor(x)))
 		return false;
-	*out = (float)x;
+	if (s->type == SETTING_FLOAT)
+		*(float *)out = (float)x;
+	else
+		*(double *)out = x;
 	return true;
 }
 
@@ -197,7 +201,8 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 	case SETTING_U64:
 		return read_u64(value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_FLOAT:
-		return read_float(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_NUMBER:
+		return read_number(s, value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_SWITCH:
 	case SETTING_CHOICE:
 		return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
@@ -324,4 +329,18 @@ const char *answer_system(const struct answer_settings *a, const char *own)
 	if (!a->system || !strcmp(a->system, "default"))
 		return own;
 	return strcmp(a->system, "off") ? a->system : "";
+}
+
+struct sample_params sample_params_of(const struct ev_request *q)
+{
+#define X(type, field, ...) .field = (SETTING_C_##type)q->field,
+	return (struct sample_params){ SAMPLE_SETTINGS(X) };
+#undef X
+}
+
+void sample_params_tell(const struct sample_params *p, struct ev_request *q)
+{
+#define X(type, field, ...) q->field = (SETTING_EV_##type)p->field;
+	SAMPLE_SETTINGS(X)
+#undef X
 }

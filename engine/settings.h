@@ -17,17 +17,19 @@
 
 struct engine;
 struct engine_options;
+struct ev_request;
 
 /* Makes the engine do as `to` says, and may write into `to` what is then true. */
 typedef int setting_apply(struct engine *e, struct engine_options *to, struct err *err);
 
 enum setting_type {
-	SETTING_NONE,   /* of commands: takes nothing */
+	SETTING_NONE,   /* a command that takes nothing */
 	SETTING_FLAG,   /* bool; true where it is named, without a value */
 	SETTING_SWITCH, /* bool: on or off */
 	SETTING_INT,    /* int32_t in low … high, a multiple of step */
 	SETTING_U64,    /* uint64_t */
 	SETTING_FLOAT,  /* float in low … high */
+	SETTING_NUMBER, /* double, likewise: argument of a command; whole if step is 1 */
 	SETTING_CHOICE, /* const char *: one of words, and points to it; NULL as its default: chosen by the machine */
 	SETTING_TEXT,   /* const char *, not copied */
 	SETTING_FILE,   /* const char *, not copied: the name of a file */
@@ -207,6 +209,10 @@ struct setting {
 #define SETTING_C_TEXT const char *
 #define SETTING_C_FILE const char *
 #define SETTING_C_STOPS struct setting_stops
+/* Of columns of events. */
+#define SETTING_EV_INT int64_t
+#define SETTING_EV_U64 int64_t
+#define SETTING_EV_FLOAT double
 #define SETTING_FIELD(type, field, ...) SETTING_C_##type field;
 #define SETTING_DEFAULT(type, field, initial, ...) .field = initial,
 
@@ -257,6 +263,9 @@ const char *setting_arg(const struct setting *s, char *buf, size_t cap);
 /* What it does, the names that more() has, the value in the struct at base (or NULL) and whether others are lossy. */
 const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap);
 
+/* Of a request in the log, and to it. */
+struct sample_params sample_params_of(const struct ev_request *q);
+void sample_params_tell(const struct sample_params *p, struct ev_request *q);
 /* The text that a conversation begins with; own: the model's, or NULL. */
 const char *answer_system(const struct answer_settings *a, const char *own);
 /* As a list that ends with NULL. */

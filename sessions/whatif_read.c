@@ -80,13 +80,7 @@ static void on_request(struct reading *g, const struct ev_request *q)
 											? (int32_t)q->max_tokens
 											: 0,
 						  .arrival = g->now };
-	s->params = (struct sample_params){ .temperature = (float)q->temperature, .top_k = (int32_t)q->top_k,
-										.top_p = (float)q->top_p, .min_p = (float)q->min_p,
-										.repeat_penalty = (float)q->repeat_penalty,
-										.frequency_penalty = (float)q->frequency_penalty,
-										.presence_penalty = (float)q->presence_penalty,
-										.penalty_window = (int32_t)q->penalty_window,
-										.seed = (uint64_t)q->seed };
+	s->params = sample_params_of(q);
 	s->ids = malloc(n * sizeof *s->ids);
 	if (!s->ids) {
 		g->no_memory = true;

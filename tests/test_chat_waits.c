@@ -74,7 +74,7 @@ static void open_chat(struct app *a, struct chat *c, struct tui_options *o)
 									.say = chat_say};
 	a->state.token = a->state.layer = a->state.head = -1;
 	timeline_init(&a->timeline);
-	if (live_open(&c->live, o, NULL, NULL, &e))
+	if (live_open(&c->live, o, NULL, &e))
 		fail_msg("%s", e.text);
 	p = (struct pollfd){.fd = c->live.fd, .events = POLLIN};
 	while (!live_ready(&c->live))
@@ -114,7 +114,7 @@ static void test_nothing_waits_for_a_step(void **state)
 {
 	static struct app a;
 	static struct chat c;
-	struct tui_options o = {.engine = ENGINE_DEFAULTS};
+	struct tui_options o = {.engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS};
 	struct err e = {0};
 	struct held held;
 	int64_t id;

@@ -12,7 +12,7 @@
 #include "tui/commands.h"
 
 /* A host that writes down what it was asked. */
-static struct settings settings;
+static struct answer_settings settings;
 static char said[640], noted[320], set[128], acted[320];
 
 static int fake_set(void *arg, const char *name, const char *value, struct err *e)
@@ -61,9 +61,8 @@ static struct command_host host = { .settings = &settings,
 static int setup(void **state)
 {
 	(void)state;
-	settings_free(&settings);
-	memset(&settings, 0, sizeof settings);
-	settings.params = SAMPLE_DEFAULTS;
+	setting_stops_free(&settings.stop);
+	settings = ANSWER_DEFAULTS;
 	host.replay = false;
 	*said = *noted = *set = *acted = '\0';
 	return 0;
@@ -72,7 +71,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	settings_free(&settings);
+	setting_stops_free(&settings.stop);
 	return 0;
 }
 
@@ -88,7 +87,8 @@ static void fails(const char *line, const char *says)
 {
 	struct err e = { 0 };
 
-	assert_int_equal(commands_run(&host, line, &e), -1);
+	if (commands_run(&host, line, &e) >= 0)
+		fail_msg("%s is taken", line);
 	assert_int_equal(e.code, ERR_USAGE);
 	if (!strstr(e.text, says))
 		fail_msg("%s: \"%s\" does not say \"%s\"", line, e.text, says);
@@ -110,55 +110,59 @@ static void settings_are_set_and_noted(void **state)
 	works("/max-tokens 64");
 	assert_int_equal(settings.max_tokens, 64);
 	works("/full drop");
-	assert_true(settings.drop_turns);
+	assert_string_equal(settings.full, "drop");
 	works("/stop a\\nb");
 	works("/stop c");
-	assert_string_equal(settings.stop[0], "a\nb");
-	assert_string_equal(settings.stop[1], "c");
-	assert_null(settings.stop[2]);
+	assert_string_equal(settings.stop.text[0], "a\nb");
+	assert_string_equal(settings.stop.text[1], "c");
+	assert_null(settings.stop.text[2]);
 	works("/stop off");
-	assert_null(settings.stop[0]);
+	assert_null(settings.stop.text[0]);
 	works("/spec ngram:4");
 	assert_string_equal(set, "spec=ngram:4");
 	works("/set temp 0.5");
 	assert_true(settings.params.temperature == 0.5f);
 	works("/set page-size = 32");
 	assert_string_equal(set, "page-size=32");
-	works("/set exact off"); /* has no command of its own */
-	assert_string_equal(set, "exact=off");
-	assert_string_equal(said, "exact is now value-of-exact");
+	works("/set slots 4"); /* the engine says that it is fixed */
+	assert_string_equal(set, "slots=4");
+	works("/freq 0.5"); /* a beginning of frequency-penalty */
+	assert_string_equal(noted, "frequency-penalty=0.5");
 }
 
 static void wrong_values_are_told(void **state)
 {
 	(void)state;
-	fails("/temp x", "a number from 0 to 10");
-	fails("/temp -1", "from 0 to 10");
+	fails("/temp x", "a number from 0 to 100");
+	fails("/temp -1", "from 0 to 100");
 	fails("/temp nan", "a number");
 	fails("/temp 1e999", "a number");
 	fails("/top-k 1.5", "a whole number");
 	fails("/top-p 2", "from 0 to 1");
 	fails("/seed -3", "2^64-1");
 	fails("/seed 99999999999999999999", "2^64-1");
-	fails("/full maybe", "stop drop");
-	fails("/spec bad", "no");
+	fails("/full maybe", "/full maybe: one of stop|drop");
+	fails("/spec bad", "/spec: no");
+	fails("/budget 9999", "/budget 9999: a whole number of rows from 1 to 4096"); /* the engine is not asked */
+	fails("/prefix-cache yes", "on|off");
+	fails("/slots 4", "no command");
 	fails("/set nothing", "no setting nothing");
 	fails("/set nothing 3", "no setting nothing");
-	fails("/set temp 11", "from 0 to 10");
-	fails("/set prefi 3", "/set prefi could be prefill-chunk prefix-cache");
+	fails("/set temp 101", "temp 101: a number from 0 to 100");
+	fails("/set prefi 3", "set prefi could be prefill-chunk prefix-cache");
 	fails("/search be 4", "/search be could be best beam");
 	fails("/evict l", "lru lfu");
-	fails("/set exact bad", "no");
-	fails("/greedy 3", "no argument");
+	fails("/set exact bad", "on|off");
+	fails("/greedy 3", "/temp 0 3: a number");
 	fails("/new 3", "no argument");
 	fails("/fork 1000", "from 2 to 64");
-	fails("/save", "name of a file");
+	fails("/save", "/save: a file must be named");
 	fails("/view nowhere", "there are chat pages prefix spec");
 	fails("/view", "/view needs one of chat pages prefix spec");
 	fails("/view p", "/view p could be pages prefix");
 	fails("/view pagess", "none is called so");
-	fails("/theme pink", "there are dark light");
-	fails("/theme", "dark light");
+	fails("/theme pink", "one of dark|light");
+	fails("/theme", "one of dark|light");
 	fails("/nonsense", "no command");
 	fails("/brake", "did you mean /break?");
 	fails("/reverse-contnue", "did you mean /reverse-continue?");
@@ -172,9 +176,9 @@ static void wrong_values_are_told(void **state)
 static void too_many_stops_are_refused(void **state)
 {
 	(void)state;
-	for (int i = 0; i < SETTINGS_STOPS; i++)
+	for (int i = 0; i < SETTING_STOPS_MAX; i++)
 		works("/stop x");
-	fails("/stop y", "/stop off");
+	fails("/stop y", "off forgets them");
 }
 
 static void without_argument_the_value_is_said(void **state)
@@ -214,8 +218,8 @@ static void a_beginning_is_enough(void **state)
 	assert_string_equal(set, "spec=draft:a.gguf");
 	works("/shadow ngram:3+jacobi"); /* the engine knows more than the words */
 	assert_string_equal(set, "shadow=ngram:3+jacobi");
-	works("/page-size 1"); /* a number is no beginning */
-	assert_string_equal(set, "page-size=1");
+	works("/prefill-chunk 3"); /* a number is no beginning */
+	assert_string_equal(set, "prefill-chunk=3");
 	works("/set spe eag");
 	assert_string_equal(set, "spec=eagle");
 	works("/score of"); /* a command is none */
@@ -225,7 +229,7 @@ static void a_beginning_is_enough(void **state)
 	works("/set --temp=0.3");
 	assert_true(settings.params.temperature == 0.3f);
 	works("/full d");
-	assert_true(settings.drop_turns);
+	assert_string_equal(settings.full, "drop");
 }
 
 /* A view is gone to by its name alone; what is a command stays one, and so does what has an argument. */
@@ -314,13 +318,13 @@ static void others_names_are_known(void **state)
 		bool found = false;
 
 		snprintf(line, sizeof line, "/%s", a->name);
-		for (const struct command *c = commands; c->name; c++) {
-			assert_string_not_equal(c->name, a->name);
-			snprintf(name, sizeof name, "%s", c->name);
+		for (const struct command *c = commands; c->s; c++) {
+			assert_string_not_equal(c->s->name, a->name);
+			snprintf(name, sizeof name, "%s", c->s->name);
 			found |= !strcmp(name, a->command);
 		}
 		assert_true(found);
-		assert_string_equal(commands_find(&host, line)->name, a->command);
+		assert_string_equal(commands_find(&host, line)->s->name, a->command);
 	}
 }
 
@@ -366,7 +370,9 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/reverse-c", "/reverse-continue");
 	expect_matches("/set prefi", "prefill-chunk prefix-cache");
 	expect_matches("/print entr", "entropy");
-	expect_matches("/spec ", "off auto ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle");
+	expect_matches("/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
+	expect_matches("/policy ", "fcfs shortest");
+	expect_matches("/slots ", "");
 	expect_matches("/prefix-cache o", "on off");
 	expect_matches("/view p", "pages prefix");
 	expect_matches("/view speculat", "spec");
@@ -382,7 +388,7 @@ static void hints_tell_what_is_typed(void **state)
 
 	(void)state;
 	commands_hint(&host, "/temp ", hint, sizeof hint);
-	assert_non_null(strstr(hint, "/temp NUMBER"));
+	assert_non_null(strstr(hint, "/temp T"));
 	assert_non_null(strstr(hint, "now 0.7"));
 	commands_hint(&host, "/to", hint, sizeof hint);
 	assert_string_equal(hint, "/top-k  /top-p");
@@ -396,22 +402,46 @@ static void hints_tell_what_is_typed(void **state)
 	assert_string_equal(hint, "");
 }
 
-/* Names are unique, documented, and every command runs or complains without an argument. */
+/* Names are unique, documented, and every command runs or complains without an argument; every setting that can change
+ * is one, completes what it takes, and refuses what it does not. */
 static void the_table_is_sound(void **state)
 {
 	(void)state;
-	for (const struct command *c = commands; c->name; c++) {
+	for (const struct command *c = commands; c->s; c++) {
 		char line[64];
 		struct err e = { 0 };
 
-		assert_true(*c->doc && c->where && strlen(c->name) < 16);
-		for (const struct command *d = c + 1; d->name; d++)
-			assert_string_not_equal(c->name, d->name);
+		assert_true(*c->s->doc && c->where && strlen(c->s->name) < 18);
+		for (const struct command *d = c + 1; d->s; d++)
+			assert_string_not_equal(c->s->name, d->s->name);
 		host.replay = !(c->where & COMMAND_LIVE);
-		snprintf(line, sizeof line, "/%s", c->name);
+		if (!commands_usable(&host, c)) {
+			assert_true(c->s->when < SETTING_IDLE);
+			continue;
+		}
+		snprintf(line, sizeof line, "/%s", c->s->name);
 		assert_ptr_equal(commands_find(&host, line), c);
 		if (commands_run(&host, line, &e) < 0)
-			assert_true(c->kind == COMMAND_ACT_FILE || c->kind == COMMAND_ACT_VIEW || c->kind == COMMAND_ACT_WORD);
+			assert_true(c->s->type == SETTING_FILE || c->act == ACT_VIEW || c->s->type == SETTING_CHOICE);
+	}
+}
+
+static void settings_refuse_and_complete(void **state)
+{
+	(void)state;
+	for (const struct command *c = commands; c->s; c++) {
+		char line[64], says[64], value[32];
+
+		if (!commands_usable(&host, c) || c->s->type < SETTING_SWITCH || c->s->type > SETTING_CHOICE)
+			continue;
+		snprintf(value, sizeof value, "%.15g", c->s->high + 1);
+		snprintf(line, sizeof line, "/%s %s", c->s->name, c->s->high > c->s->low ? value : "-1");
+		snprintf(says, sizeof says, "/%s %s: ", c->s->name, c->s->high > c->s->low ? value : "-1");
+		fails(line, says);
+		if (!c->s->words)
+			continue;
+		snprintf(line, sizeof line, "/%s %s", c->s->name, setting_word(c->s, 0));
+		works(line);
 	}
 }
 
@@ -431,6 +461,7 @@ int main(void)
 		TEST(completion_knows_the_table),
 		TEST(hints_tell_what_is_typed),
 		TEST(the_table_is_sound),
+		TEST(settings_refuse_and_complete),
 	};
 
 	return cmocka_run_group_tests_name("commands", tests, NULL, NULL);

@@ -24,7 +24,7 @@ static char *model, record[64];
 
 static struct tui_options options(const char *recording)
 {
-	struct tui_options o = {.engine = ENGINE_DEFAULTS, .record = recording, .ring_bytes = RING};
+	struct tui_options o = {.engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS, .record = recording, .ring_bytes = RING};
 
 	o.engine.model = model;
 	o.engine.threads = 1;
@@ -37,7 +37,7 @@ static void open_live(struct live *s, const struct tui_options *o)
 	struct pollfd p;
 	struct err e = {0};
 
-	if (live_open(s, o, NULL, NULL, &e))
+	if (live_open(s, o, NULL, &e))
 		fail_msg("%s", e.text);
 	p = (struct pollfd){.fd = s->fd, .events = POLLIN};
 	while (!live_ready(s)) {
@@ -175,7 +175,7 @@ static void test_closed_while_opening(void **state)
 	for (int i = 0; i < 12; i++) {
 		struct live s;
 
-		assert_int_equal(live_open(&s, &o, NULL, NULL, NULL), 0);
+		assert_int_equal(live_open(&s, &o, NULL, NULL), 0);
 		usleep((useconds_t)(i * 150));
 		assert_int_equal(live_close(&s, NULL), 0);
 		assert_true(!s.open_err.code || s.open_err.code == ERR_INTERRUPTED);

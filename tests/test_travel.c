@@ -255,12 +255,13 @@ static void which_token_is_meant(void **state)
 
 static void what_changed(void **state)
 {
-	struct settings s = { .params = SAMPLE_DEFAULTS, .max_tokens = 20 };
+	struct answer_settings s = ANSWER_DEFAULTS;
 	struct tl_request r = { .n_prompt = 10 };
 	const struct sample_params *p = &s.params;
 	char out[200];
 
 	(void)state;
+	s.max_tokens = 20;
 	r.params = (struct ev_request){ .temperature = (double)p->temperature,
 									.top_k = p->top_k,
 									.top_p = (double)p->top_p,
@@ -281,7 +282,7 @@ static void what_changed(void **state)
 	assert_string_equal(out, "temp 0.7 to 1.5, seed 0 to 18446744073709551615");
 	assert_true(travel_changed(&r, 10, &s, 256, out, 12));
 	assert_int_equal(strlen(out), 11);
-	s = (struct settings){ .params = SAMPLE_DEFAULTS }; /* until the context is full */
+	s = ANSWER_DEFAULTS; /* until the context is full */
 	assert_true(travel_changed(&r, 10, &s, 256, out, sizeof out));
 	assert_string_equal(out, "max-tokens 20 to 246");
 }

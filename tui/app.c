@@ -175,20 +175,20 @@ static void add_aliases(FILE *out, const struct command *c)
 	int n = 0;
 
 	for (const struct command_alias *a = command_aliases; a->name; a++)
-		if (!strcmp(a->command, c->name) && !*a->before)
+		if (!strcmp(a->command, c->s->name) && !*a->before)
 			fprintf(out, "%s/%s", n++ ? " " : "; also ", a->name);
 }
 
 static void show_commands(struct app *a)
 {
-	char *text = NULL, value[64];
+	char *text = NULL, value[64], arg[64];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	for (const struct command *c = commands; out && c->name; c++) {
+	for (const struct command *c = commands; out && c->s; c++) {
 		if (!commands_usable(&a->host, c))
 			continue;
-		fprintf(out, "/%-15s %-14s %s", c->name, c->args, c->doc);
+		fprintf(out, "/%-17s %-14s %s", c->s->name, setting_arg(c->s, arg, sizeof arg), c->s->doc);
 		add_aliases(out, c);
 		if (commands_value(&a->host, c, value, sizeof value))
 			fprintf(out, " (now %s)", value);

@@ -257,8 +257,8 @@ static void draw_views(struct app *a)
 
 static const struct command *command_named(const char *text)
 {
-	for (const struct command *c = commands; *text == '/' && c->name; c++)
-		if (!strcmp(c->name, text + 1))
+	for (const struct command *c = commands; *text == '/' && c->s; c++)
+		if (!strcmp(c->s->name, text + 1))
 			return c;
 	return NULL;
 }
@@ -267,13 +267,14 @@ static void draw_match(struct pen *p, int x, int y, int w, const char *text, boo
 {
 	const struct command *c = command_named(text);
 	struct pen in = *p;
+	char arg[64];
 
 	in.ink = INK_BRIGHT;
 	pen_clip(&in, x, y, w, text, -1);
 	in.ink = INK_DIM;
 	if (c && alone) {
-		pen_clip(&in, x + 17, y, 15, c->args, -1);
-		pen_clip(&in, x + 33, y, w - 33, c->doc, -1);
+		pen_clip(&in, x + 19, y, 15, setting_arg(c->s, arg, sizeof arg), -1);
+		pen_clip(&in, x + 35, y, w - 35, c->s->doc, -1);
 	}
 }
 

@@ -460,16 +460,11 @@ static const struct app_mode chat_mode = {
 	.open_lens = open_lens,
 };
 
-static int copy_settings(struct settings *s, const struct tui_options *o, struct err *e)
+static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
 {
-	s->params = o->params;
-	s->max_tokens = o->max_tokens;
-	s->drop_turns = o->drop_turns;
-	s->system = o->system ? strdup(o->system) : NULL;
-	for (int i = 0; o->stop && o->stop[i]; i++)
-		if (settings_add_stop(s, o->stop[i], e) < 0)
-			return -1;
-	return 0;
+	c->settings = *from;
+	c->settings.system = c->system = from->system ? strdup(from->system) : NULL;
+	return setting_stops_copy(&c->settings.stop, &from->stop, e);
 }
 
 int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
@@ -487,10 +482,10 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 									.note = chat_note,
 									.say = chat_say,
 									.act = chat_act };
-	if (copy_settings(&c.settings, o, e) < 0)
+	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;
 	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, &chat_mode, &c, o, e) == 0 &&
-		live_open(&c.live, o, c.settings.system, a.breaks, e) == 0)
+		live_open(&c.live, o, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
@@ -504,6 +499,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	forget_waiting(&c);
 	script_close(c.script);
 	free(c.copy_to);
-	settings_free(&c.settings);
+	setting_stops_free(&c.settings.stop);
+	free(c.system);
 	return result;
 }

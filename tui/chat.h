@@ -15,7 +15,8 @@ enum { CHAT_LEFT = 64 };
 struct chat {
 	const struct tui_options *options;
 	struct live live;
-	struct settings settings;
+	struct answer_settings settings;
+	char *system; /* the text of settings.system */
 	struct view_waiting waiting; /* turns to ask */
 	struct script *script; /* of --commands, until its end */
 	bool script_goes_on;   /* it may have another line by now */

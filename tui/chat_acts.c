@@ -49,9 +49,7 @@ struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kin
 									.params = c->settings.params,
 									.sample = sample,
 									.text = p->text,
-									.stop = c->settings.stop[0]
-												? (const char *const *)c->settings.stop
-												: NULL };
+									.stop = setting_stops(&c->settings.stop) };
 }
 
 static void follow_newest(struct app *a)
@@ -113,7 +111,7 @@ void chat_ask(struct app *a, const char *text)
 
 	room = room > ctx / 4 ? ctx / 4 : room;
 	conversation_choose(c->live.conversation, a->state.request ? a->state.request : a->state.branch);
-	if (conversation_ask(c->live.conversation, text, strlen(text), room, c->settings.drop_turns, &p, &e) < 0 ||
+	if (conversation_ask(c->live.conversation, text, strlen(text), room, !strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
 		answer(a, &p, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }
@@ -175,8 +173,7 @@ static void loaded(void *app, void *batch)
 static int load(struct app *a, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const char *system = c->settings.system ? c->settings.system
-											: engine_info(c->live.session.engine)->default_system;
+	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
 	struct engine_request *request = calloc((size_t)n, sizeof *request);
 	char **text = calloc((size_t)n, sizeof *text);
 	struct batch b = { .request = request, .text = text };
@@ -256,12 +253,6 @@ static void set_it(struct engine *engine, void *job)
 	engine_set(engine, j->name, j->value, &j->err);
 }
 
-/* The engine speaks of its settings by their names; here they are commands. */
-static int refused(const char *name, const struct err *why, struct err *e)
-{
-	return err_set(e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
-}
-
 static void say_setting(void *app, void *job)
 {
 	const struct setting_job *j = job;
@@ -272,7 +263,7 @@ static void say_setting(void *app, void *job)
 		return;
 	/* has the new value */
 	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
-	if (j->err.code && refused(j->name, &j->err, &e))
+	if (j->err.code && commands_refused(j->name, &j->err, &e))
 		app_say(a, SAY_ERROR, "%s", e.text);
 	else
 		commands_say_set(&a->host, j->name);
@@ -361,7 +352,7 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 		return err_set(e, ERR_USAGE, "the model is not there yet");
 	if (search || !strcmp(name, "score"))
 		return (search ? chat_search_set(a, value, &job.err) : chat_search_score(a, value, &job.err)) < 0
-				   ? refused(name, &job.err, e)
+				   ? commands_refused(name, &job.err, e)
 				   : 0;
 	if (strlen(value) >= sizeof job.value)
 		return err_set(e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
@@ -418,8 +409,7 @@ void chat_say(void *arg, const char *text)
 int chat_begin_anew(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const char *system = c->settings.system ? c->settings.system
-											: engine_info(c->live.session.engine)->default_system;
+	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
 
 	chat_past_leave(a);
 	chat_cancel(a);
@@ -434,20 +424,10 @@ int chat_begin_anew(struct app *a, struct err *e)
 static int set_system(struct app *a, const char *text, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	char *now;
 
-	if (!*text) {
-		app_say(a, SAY_INFO, "the system text is %s%s", c->settings.system ? "" : "the model's own: ",
-				c->settings.system ? *c->settings.system ? c->settings.system : "off"
-								   : engine_info(c->live.session.engine)->default_system
-										 ? engine_info(c->live.session.engine)->default_system
-										 : "none");
-		return 0;
-	}
-	now = !strcmp(text, "default") ? NULL : strdup(!strcmp(text, "off") ? "" : text);
-	free(c->settings.system);
-	c->settings.system = now;
-	chat_note(a, "system", now ? now : "default");
+	free(c->system);
+	c->settings.system = c->system = !strcmp(text, "default") ? NULL : strdup(text);
+	chat_note(a, "system", text);
 	return chat_begin_anew(a, e);
 }
 

@@ -9,33 +9,18 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "engine/sampler.h"
+#include "engine/settings.h"
 #include "tui/view.h"
 
-enum { SETTINGS_STOPS = 16 };
-
-/* Settings that belong to the next request, not to the engine. */
-struct settings {
-	struct sample_params params;
-	int max_tokens; /* 0: until the context is full */
-	char *system;   /* NULL: the model's default; "": none */
-	char *stop[SETTINGS_STOPS + 1]; /* ends with NULL */
-	bool drop_turns;
-};
-
-void settings_free(struct settings *s);
-/* -1: too many, or no memory. */
-int settings_add_stop(struct settings *s, const char *text, struct err *e);
-
 enum command_act {
-	ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
+	ACT_NONE, ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
 	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY, ACT_BREAK, ACT_WATCH, ACT_FIND, ACT_RFIND,
 	ACT_TBREAK, ACT_CONTINUE, ACT_INFO, ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
 	ACT_PRINT, ACT_SET,
 };
 
 struct command_host {
-	struct settings *settings;
+	struct answer_settings *settings;
 	bool replay; /* no engine: only the commands that make sense there */
 	const struct view *const *views;
 	void *arg;
@@ -50,33 +35,19 @@ struct command_host {
 };
 
 enum command_kind {
-	COMMAND_INT,    /* of settings.params or settings: int32 */
-	COMMAND_FLOAT,
-	COMMAND_SEED,
-	COMMAND_CHOICE, /* full: stop or drop */
-	COMMAND_TEXTS,  /* stop strings */
-	COMMAND_ENGINE,
-	COMMAND_ACT,        /* any argument */
-	COMMAND_ACT_NUMBER, /* a number between min and max; absent: min */
-	COMMAND_ACT_NUMBER_OR_POS, /* the same, or @ and a position, which is left to the act */
-	COMMAND_ACT_FILE,
-	COMMAND_ACT_VIEW,
-	COMMAND_ACT_WORD, /* one of words */
+	COMMAND_ANSWER, /* a setting of the next answer: of command_host.settings */
+	COMMAND_ENGINE, /* by engine_set and engine_get */
+	COMMAND_ACT,    /* does something; its argument is described like a setting */
 };
 enum { COMMAND_LIVE = 1, COMMAND_REPLAY = 2 };
 
 struct command {
-	const char *name; /* without the / */
-	const char *args, *doc;
 	enum command_kind kind;
-	double min, max;
-	size_t offset;        /* in struct settings */
-	const char *engine;   /* name of the engine's setting; of others: in the log, if it differs */
-	const char *words;    /* values to complete, parted by |; FILE: the names of files */
 	enum command_act act;
-	int where;            /* COMMAND_LIVE, COMMAND_REPLAY */
+	int where;               /* COMMAND_LIVE, COMMAND_REPLAY */
+	const struct setting *s; /* name, argument, help */
 };
-extern const struct command commands[]; /* ends with name NULL */
+extern const struct command commands[]; /* ends with s NULL */
 
 /* Another name, as debuggers and git have it: it calls `command` with `before` in front of its argument. */
 struct command_alias {
@@ -111,8 +82,10 @@ const struct command *commands_find(const struct command_host *h, const char *li
 char **commands_complete(void *host, const char *line, int start, int end, bool *files);
 /* One line about the command that is being typed, or of those that begin so; "" if none. */
 void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap);
-/* Says what a setting of the engine, by the engine's name for it, is now. */
-void commands_say_set(const struct command_host *h, const char *engine);
+/* Says what a setting of the engine is now. */
+void commands_say_set(const struct command_host *h, const char *name);
+/* The error of a setting, as that of the command /name. -1. */
+int commands_refused(const char *name, const struct err *why, struct err *e);
 /* Current value as text; false if the command has none. */
 bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap);
 

@@ -24,15 +24,11 @@ static void list_add(struct list *l, const char *before, const char *text, size_
 		sprintf(l->text[l->n++], "%s%.*s", before, (int)size, text);
 }
 
-static void add_words(struct list *l, const char *words, const char *begun, size_t n)
+static void add_words(struct list *l, const struct setting *s, const char *begun, size_t n)
 {
-	for (const char *at = words; at && *at;) {
-		size_t size = strcspn(at, "|");
-
-		if (size >= n && !memcmp(at, begun, n))
-			list_add(l, "", at, size);
-		at += size + (at[size] == '|');
-	}
+	for (int i = 0; setting_word(s, i); i++)
+		if (!strncmp(setting_word(s, i), begun, n))
+			list_add(l, "", setting_word(s, i), strlen(setting_word(s, i)));
 }
 
 static void add_views(struct list *l, const struct command_host *h, const char *begun, size_t n)
@@ -65,9 +61,9 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 /* The names that debuggers and git have, and those of views, are offered where none of ours begins so. */
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
-	for (const struct command *c = commands; c->name; c++)
-		if (commands_usable(h, c) && !strncmp(c->name, begun, n))
-			list_add(l, "/", c->name, strlen(c->name));
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c) && !strncmp(c->s->name, begun, n))
+			list_add(l, "/", c->s->name, strlen(c->s->name));
 	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
 		if (!strncmp(a->name, begun, n))
 			list_add(l, "/", a->name, strlen(a->name));
@@ -79,9 +75,9 @@ static void add_names(struct list *l, const struct command_host *h, const char *
 /* Settings by their own commands, for /set. */
 static void add_settings(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
-	for (const struct command *c = commands; c->name; c++)
-		if (commands_usable(h, c) && c->kind <= COMMAND_ENGINE && *c->args && !strncmp(c->name, begun, n))
-			list_add(l, "", c->name, strlen(c->name));
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c) && c->kind != COMMAND_ACT && !strncmp(c->s->name, begun, n))
+			list_add(l, "", c->s->name, strlen(c->s->name));
 }
 
 char **commands_complete(void *host, const char *line, int start, int end, bool *files)
@@ -102,13 +98,13 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 	c = commands_find(h, line);
 	if (!c)
 		return NULL;
-	*files = c->kind == COMMAND_ACT_FILE || (c->words && !strcmp(c->words, "FILE"));
-	if (c->kind == COMMAND_ACT_VIEW)
+	*files = c->s->type == SETTING_FILE;
+	if (c->act == ACT_VIEW)
 		add_views(&l, h, begun, n);
-	else if (c->kind == COMMAND_ACT && c->act == ACT_SET)
+	else if (c->act == ACT_SET)
 		add_settings(&l, h, begun, n);
-	else if (!*files)
-		add_words(&l, c->words, begun, n);
+	else
+		add_words(&l, c->s, begun, n);
 	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND ||
 		c->act == ACT_PRINT)
 		add_columns(&l, begun, n);
@@ -120,10 +116,10 @@ static int hint_many(const struct command_host *h, const char *begun, size_t n, 
 	size_t used = 0;
 	int found = 0;
 
-	for (const struct command *c = commands; c->name && used < cap; c++) {
-		if (!commands_usable(h, c) || strncmp(c->name, begun, n) != 0)
+	for (const struct command *c = commands; c->s && used < cap; c++) {
+		if (!commands_usable(h, c) || strncmp(c->s->name, begun, n) != 0)
 			continue;
-		int more = snprintf(out + used, cap - used, "%s/%s", used ? "  " : "", c->name);
+		int more = snprintf(out + used, cap - used, "%s/%s", used ? "  " : "", c->s->name);
 
 		used += more > 0 ? (size_t)more : 0;
 		found++;
@@ -135,17 +131,20 @@ void commands_hint(const struct command_host *h, const char *line, char *out, si
 {
 	const struct command *c = commands_find(h, line);
 	size_t n = *line == '/' ? strcspn(line + 1, " \t\n") : 0;
-	char value[128];
+	char value[128], arg[128];
+	int used;
 
 	*out = '\0';
 	if (*line != '/')
 		return;
 	/* a short alias is the beginning of other names, too */
-	if (!line[1 + n] && (!c || strncmp(c->name, line + 1, n) || strlen(c->name) != n) &&
+	if (!line[1 + n] && (!c || strncmp(c->s->name, line + 1, n) || strlen(c->s->name) != n) &&
 		(hint_many(h, line + 1, n, out, cap) > 1 || !c))
 		return;
-	if (c && commands_value(h, c, value, sizeof value))
-		snprintf(out, cap, "/%s %s  %s (now %s)", c->name, c->args, c->doc, value);
-	else if (c)
-		snprintf(out, cap, "/%s%s%s  %s", c->name, *c->args ? " " : "", c->args, c->doc);
+	if (!c)
+		return;
+	setting_arg(c->s, arg, sizeof arg);
+	used = snprintf(out, cap, "/%s%s%s  %s", c->s->name, *arg ? " " : "", arg, c->s->doc);
+	if (used > 0 && (size_t)used < cap && commands_value(h, c, value, sizeof value))
+		snprintf(out + used, cap - (size_t)used, " (now %s)", value);
 }

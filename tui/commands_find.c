@@ -43,6 +43,7 @@ const struct command_alias command_aliases[] = {
 	{ "run", "continue", "" },
 	{ "inspect", "lens", "" },
 	{ "checkpoint", "fork", "" },
+	{ "greedy", "temp", "0" },
 	{ "h", "help", "" },
 	{ "exit", "quit", "" },
 	/* git */
@@ -143,7 +144,7 @@ struct command_names commands_views(const struct command_host *h)
 
 bool commands_usable(const struct command_host *h, const struct command *c)
 {
-	return c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE);
+	return c->s->when >= SETTING_IDLE && (c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE));
 }
 
 /* Length of the name behind the slash. */
@@ -159,8 +160,8 @@ static bool is_name(const char *name, const char *text, size_t n)
 
 static const struct command *named(const char *name, size_t n)
 {
-	for (const struct command *c = commands; c->name; c++)
-		if (is_name(c->name, name, n))
+	for (const struct command *c = commands; c->s; c++)
+		if (is_name(c->s->name, name, n))
 			return c;
 	return NULL;
 }
@@ -194,9 +195,9 @@ static struct command_names usable(const struct command_host *h)
 {
 	struct command_names l = { 0 };
 
-	for (const struct command *c = commands; c->name && l.n < COMMAND_NAMES; c++)
+	for (const struct command *c = commands; c->s && l.n < COMMAND_NAMES; c++)
 		if (commands_usable(h, c))
-			l.name[l.n++] = c->name;
+			l.name[l.n++] = c->s->name;
 	return l;
 }
 
@@ -254,12 +255,12 @@ static const char *nearest(const struct command_host *h, const char *name)
 	const char *best = NULL;
 	int least = NEAR_ENOUGH + 1;
 
-	for (const struct command *c = commands; c->name; c++) {
-		int d = near_edits(name, c->name);
+	for (const struct command *c = commands; c->s; c++) {
+		int d = near_edits(name, c->s->name);
 
-		if (commands_usable(h, c) && d < least && d < (int)strlen(c->name)) {
+		if (commands_usable(h, c) && d < least && d < (int)strlen(c->s->name)) {
 			least = d;
-			best = c->name;
+			best = c->s->name;
 		}
 	}
 	for (const struct command_alias *a = command_aliases; a->name; a++) {
@@ -288,7 +289,7 @@ static int unknown(const struct command_host *h, const char *text, size_t n, str
 			return err_set(e, ERR_USAGE, "there is no command /%s here, but one of the shell: cutaway %s --help", name,
 						   name);
 	if (elsewhere && h->replay)
-		return err_set(e, ERR_USAGE, "/%s needs an engine, and there is none in a replay: see cutaway chat", elsewhere->name);
+		return err_set(e, ERR_USAGE, "/%s needs an engine, and there is none in a replay: see cutaway chat", elsewhere->s->name);
 	return err_set(e, ERR_USAGE, "there is no command /%s%s%s%s%s: /help lists them", name,
 				   h->replay ? " in a replay" : "", near ? "; did you mean /" : "", near ? near : "",
 				   near ? "?" : "");

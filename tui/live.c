@@ -36,7 +36,7 @@ static int open_all(struct live *s, struct err *e)
 		return -1;
 	info = engine_info(s->session.engine);
 	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine), info->ctx,
-						  s->system ? s->system : info->default_system, e) < 0)
+						  answer_system(&s->options->answer, info->default_system), e) < 0)
 		return -1;
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
@@ -62,12 +62,11 @@ static void pause_engine(void *arg)
 	actor_pause(((struct live *)arg)->session.actor);
 }
 
-int live_open(struct live *s, const struct tui_options *o, const char *system, struct breaks *breaks,
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
 			  struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	s->options = o;
-	s->system = system;
 	s->breaks = breaks;
 	if (breaks)
 		breaks_on_stop(breaks, pause_engine, s);

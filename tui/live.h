@@ -19,7 +19,6 @@
 
 struct live {
 	const struct tui_options *options;
-	const char *system;
 	struct session session;
 	struct conversation *conversation;
 	void *event; /* [RING_EVENT_MAX] the event being folded */
@@ -33,7 +32,7 @@ struct live {
 	pthread_t thread;
 };
 
-int live_open(struct live *s, const struct tui_options *o, const char *system, struct breaks *breaks,
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
 			  struct err *e);
 /* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is whole
  * afterwards. -1: the recording had failed. */

@@ -171,46 +171,27 @@ static void add(struct changes *c, const char *name, const char *was, const char
 		c->used = c->used + (size_t)n < c->cap ? c->used + (size_t)n : c->cap - 1;
 }
 
-static void differs(struct changes *c, const char *name, double was, double is)
+static void differs(struct changes *c, const struct setting *s, const void *was, const void *is)
 {
 	char a[32], b[32];
 
-	if ((float)was == (float)is)
-		return;
-	snprintf(a, sizeof a, "%g", was);
-	snprintf(b, sizeof b, "%g", is);
-	add(c, name, a, b);
+	setting_text(s, was, a, sizeof a);
+	setting_text(s, is, b, sizeof b);
+	if (strcmp(a, b) != 0)
+		add(c, s->name, a, b);
 }
 
-static void seed_differs(struct changes *c, uint64_t was, uint64_t is)
-{
-	char a[32], b[32];
-
-	snprintf(a, sizeof a, "%" PRIu64, was);
-	snprintf(b, sizeof b, "%" PRIu64, is);
-	if (was != is)
-		add(c, "seed", a, b);
-}
-
-bool travel_changed(const struct tl_request *r, int32_t open, const struct settings *s, int32_t ctx, char *out,
+bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s, int32_t ctx, char *out,
 					size_t cap)
 {
 	struct changes c = { .out = out, .cap = cap };
-	const struct ev_request *q = &r->params;
-	const struct sample_params *p = &s->params;
+	struct answer_settings was = { .params = sample_params_of(&r->params) }, is = { .params = s->params };
 	int64_t limit = s->max_tokens ? open + (int64_t)s->max_tokens : ctx;
 
 	*out = '\0';
-	differs(&c, "temp", q->temperature, (double)p->temperature);
-	differs(&c, "top-k", (double)q->top_k, p->top_k);
-	differs(&c, "top-p", q->top_p, (double)p->top_p);
-	differs(&c, "min-p", q->min_p, (double)p->min_p);
-	differs(&c, "repeat", q->repeat_penalty, (double)p->repeat_penalty);
-	differs(&c, "freq", q->frequency_penalty, (double)p->frequency_penalty);
-	differs(&c, "presence", q->presence_penalty, (double)p->presence_penalty);
-	differs(&c, "penalty-window", (double)q->penalty_window, p->penalty_window);
-	seed_differs(&c, (uint64_t)q->seed, p->seed);
-	limit = limit > ctx ? ctx : limit;
-	differs(&c, "max-tokens", (double)(r->n_prompt + q->max_tokens - open), (double)(limit - open));
+	was.max_tokens = (int32_t)(r->n_prompt + r->params.max_tokens - open);
+	is.max_tokens = (int32_t)((limit > ctx ? ctx : limit) - open);
+	for (int i = 0; i <= ANSWER_AT_max_tokens; i++)
+		differs(&c, &answer_settings[i], &was, &is);
 	return c.any;
 }

@@ -24,7 +24,7 @@ int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
 				 const char *text, int32_t *id, struct err *e);
 /* What of a request's settings the person has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false: nothing.
  * open: where its answer begins; ctx: longest sequence. */
-bool travel_changed(const struct tl_request *r, int32_t open, const struct settings *s, int32_t ctx, char *out,
+bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s, int32_t ctx, char *out,
 					size_t cap);
 
 #endif

@@ -11,10 +11,7 @@
 
 struct tui_options {
 	struct engine_options engine;
-	struct sample_params params;
-	const char *system; /* system text; NULL: the model's default; "": none */
-	int max_tokens;     /* of an answer; 0: until the context is full */
-	const char *const *stop; /* NULL-terminated, or NULL */
+	struct answer_settings answer;
 	const char *record;      /* path of the recording, or NULL: none */
 	bool newest;              /* replay: nobody named the recording: say which it is */
 	const char *commands;     /* file of / commands and turns to begin with, or NULL */
@@ -26,7 +23,6 @@ struct tui_options {
 	 * names, else with this one (may be NULL), whichever has the recorded SHA-256. */
 	const char *model_else;
 	bool follow; /* replay: stays at the end of a recording that is being written */
-	bool drop_turns; /* a full context drops the oldest turns (else the answer stops) */
 };
 
 /* Runs until the person quits. Returns 0, or -1 with the error; the terminal is as it was found. *recorded:

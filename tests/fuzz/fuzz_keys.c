@@ -20,7 +20,7 @@ const char *__lsan_default_suppressions(void)
 	return "leak:libreadline";
 }
 
-static struct settings settings;
+static struct answer_settings settings;
 
 static int host_set(void *arg, const char *name, const char *value, struct err *e)
 {
@@ -118,7 +118,7 @@ static void start(void)
 	setlocale(LC_CTYPE, "C.UTF-8");
 	setenv("INPUTRC", "/dev/null", 1);
 	setenv("TERM", "xterm", 1);
-	settings.params = SAMPLE_DEFAULTS;
+	settings = ANSWER_DEFAULTS;
 	if (prompt_open(&o, NULL) < 0)
 		abort();
 }
@@ -151,6 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	prompt_feed("\033\003\007\r", 4); /* out of any mode, for the next input */
 	take_lines();
 	prompt_set("");
-	settings_free(&settings);
+	setting_stops_free(&settings.stop);
 	return 0;
 }
