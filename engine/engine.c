@@ -369,8 +369,8 @@ void engine_note_setting(struct engine *e, const char *name, const char *value)
 	struct event ev;
 
 	ev_init(&ev, EV_setting);
-	ev.u.setting.name = (struct ev_span){ name, strlen(name) };
-	ev.u.setting.value = (struct ev_span){ value, strlen(value) };
+	ev.u.setting.name = ev_text(name);
+	ev.u.setting.value = ev_text(value);
 	stream_emit(&e->stream, &ev);
 }
 

@@ -6,11 +6,6 @@
 #include "base/version.h"
 #include "engine/engine_impl.h"
 
-static struct ev_span text(const char *s)
-{
-	return s ? (struct ev_span){ s, strlen(s) } : (struct ev_span){ 0 };
-}
-
 static int64_t wall_clock_ns(void)
 {
 	struct timespec ts;
@@ -27,17 +22,17 @@ void engine_tell_session(struct engine *e)
 
 	ev_init(&ev, EV_session);
 	s->unix_ns = wall_clock_ns();
-	s->version = text(CUTAWAY_VERSION);
-	s->build = text(CUTAWAY_BUILD);
+	s->version = ev_text(CUTAWAY_VERSION);
+	s->build = ev_text(CUTAWAY_BUILD);
 	s->arith = K_ARITH_VERSION;
-	s->backend = text(i->backend);
-	s->isa = text(i->isa);
+	s->backend = ev_text(i->backend);
+	s->isa = ev_text(i->isa);
 	if (*i->device)
-		s->device = text(i->device);
+		s->device = ev_text(i->device);
 	s->threads = i->threads;
-	s->model_path = text(e->model_path);
-	s->model_name = text(i->name);
-	s->model_sha256 = text(e->model_sha256);
+	s->model_path = ev_text(e->model_path);
+	s->model_name = ev_text(i->name);
+	s->model_sha256 = ev_text(e->model_sha256);
 	s->model_bytes = (int64_t)i->model_bytes;
 	s->weight_bytes = (int64_t)i->weight_bytes;
 	s->n_layers = i->n_layers;
@@ -133,7 +128,7 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	d->pos = item->pos + draft_depth(t, node);
 	d->nth = node + 1;
 	d->parent = t->parent[node] + 1;
-	d->drafter = text(t->by ? t->by : e->draft.ops->name);
+	d->drafter = ev_text(t->by ? t->by : e->draft.ops->name);
 	d->id = t->id[node];
 	d->depth = draft_depth(t, node);
 	d->top = e->stats[item->out + 1 + node].argmax;
@@ -165,7 +160,7 @@ void engine_tell_window(struct engine *e, int64_t request, const struct draft_wi
 	for (size_t i = 0; i < entered; i++)
 		stream_vocab(&e->stream, w->entered[i]);
 	ev_init(&ev, EV_window);
-	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = text(e->draft.ops->name),
+	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = ev_text(e->draft.ops->name),
 									  .pos = w->pos, .levels = w->levels, .columns = w->columns,
 									  .cells = { w->cell, cells * sizeof *w->cell },
 									  .next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
@@ -246,6 +241,6 @@ void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_
 		f->first_token_ns = r->first_token_ns - r->arrival_ns;
 	f->total_ns = now - r->arrival_ns;
 	f->hit = r->hit;
-	f->why = text(why);
+	f->why = ev_text(why);
 	stream_emit(&e->stream, &ev);
 }

@@ -2,7 +2,7 @@
  * of, those that others read stay with them; the log keeps what was drawn. */
 #include "engine/engine_impl.h"
 
-static int check(const struct engine *e, const struct request *r, int32_t keep, int32_t forced,
+static int rewind_check(const struct engine *e, const struct request *r, int32_t keep, int32_t forced,
 				 struct err *err)
 {
 	if (!r)
@@ -68,7 +68,7 @@ int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t force
 	/* the newest token's row is computed again, for its logits; with one put after it, that one's */
 	int32_t valid = forced >= 0 ? keep : keep - 1;
 
-	if (check(e, r, keep, forced, err))
+	if (rewind_check(e, r, keep, forced, err))
 		return -1;
 	tell_rewind(e, r, r->n_ids, keep, forced, valid);
 	request_truncate(r, keep, e->tokenizer);

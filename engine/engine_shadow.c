@@ -182,11 +182,6 @@ static void shadowing_forget(struct engine *e, void *state, int64_t request)
 
 /* ---- what is told ---- */
 
-static struct ev_span text(const char *s)
-{
-	return (struct ev_span){ s, strlen(s) };
-}
-
 static double measured(const struct engine *e)
 {
 	const struct shadowing *s = shadowing_of(e);
@@ -217,20 +212,27 @@ static double sum_of(const double *v, int n)
 	return sum;
 }
 
+/* Begins the event of one of them: the caller fills in what it predicts. */
+static struct ev_shadow *shadow_event(const struct engine *e, const char *spec, struct event *ev)
+{
+	ev_init(ev, EV_shadow);
+	ev->u.shadow.step = e->n_steps;
+	ev->u.shadow.drafter = ev_text(spec);
+	ev->u.shadow.used = !strcmp(spec, e->draft.spec);
+	if (ev->u.shadow.used)
+		ev->u.shadow.measured = measured(e);
+	return &ev->u.shadow;
+}
+
 static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plain, int32_t n)
 {
 	uint32_t tried[DRAFT_MAX], accepted[DRAFT_MAX];
 	struct event ev;
-	struct ev_shadow *s = &ev.u.shadow;
-	bool used = !strcmp(d->spec, e->draft.spec);
+	struct ev_shadow *s = shadow_event(e, d->spec, &ev);
 	double best;
 
 	pack_counts(tried, d->all.tried);
 	pack_counts(accepted, d->all.accepted);
-	ev_init(&ev, EV_shadow);
-	s->step = e->n_steps;
-	s->drafter = text(d->spec);
-	s->used = used;
 	s->steps = (int64_t)d->all.steps;
 	s->tokens = (int64_t)d->all.tokens;
 	s->nodes = (int64_t)sum_of(d->all.have, DRAFT_NODES);
@@ -243,23 +245,16 @@ static void tell_drafter(struct engine *e, struct shadow_drafter *d, double plai
 		s->predicted = plain * shadow_speed(&d->recent, &e->measure.cost, DRAFT_NODES, n);
 		s->best_nodes = shadow_best(&d->recent, &e->measure.cost, DRAFT_NODES, n, &best);
 	}
-	if (used)
-		s->measured = measured(e);
 	stream_emit(&e->stream, &ev);
 }
 
 static void tell_plain(struct engine *e, double plain)
 {
 	struct event ev;
+	struct ev_shadow *s = shadow_event(e, "off", &ev);
 
-	ev_init(&ev, EV_shadow);
-	ev.u.shadow.step = e->n_steps;
-	ev.u.shadow.drafter = text("off");
-	ev.u.shadow.used = !strcmp(e->draft.spec, "off");
-	ev.u.shadow.lately = 1;
-	ev.u.shadow.predicted = plain;
-	if (ev.u.shadow.used)
-		ev.u.shadow.measured = measured(e);
+	s->lately = 1;
+	s->predicted = plain;
 	stream_emit(&e->stream, &ev);
 }
 
@@ -268,11 +263,7 @@ static void tell_weigher(struct engine *e)
 {
 	struct event ev;
 
-	ev_init(&ev, EV_shadow);
-	ev.u.shadow.step = e->n_steps;
-	ev.u.shadow.drafter = text(e->draft.spec);
-	ev.u.shadow.used = 1;
-	ev.u.shadow.measured = measured(e);
+	shadow_event(e, e->draft.spec, &ev);
 	stream_emit(&e->stream, &ev);
 }
 
@@ -303,8 +294,8 @@ static void tell_choice(struct engine *e)
 	if (!e->draft.ops || !e->draft.ops->chose || !e->draft.ops->chose(e->draft.drafter, &c) || !e->begun)
 		return;
 	ev_init(&ev, EV_choice);
-	ev.u.choice = (struct ev_choice){ .step = e->n_steps, .drafter = text(c.spec), .nodes = c.nodes,
-									  .before = text(c.before), .speed = c.speed, .speed_before = c.speed_before };
+	ev.u.choice = (struct ev_choice){ .step = e->n_steps, .drafter = ev_text(c.spec), .nodes = c.nodes,
+									  .before = ev_text(c.before), .speed = c.speed, .speed_before = c.speed_before };
 	stream_emit(&e->stream, &ev);
 }
 

@@ -53,9 +53,8 @@ static void tell_begin(const struct search *s)
 	struct ev_search *t = search_event(s, EV_SEARCH_begin, &ev);
 
 	t->tokens = s->q.n_ids;
-	t->method = (struct ev_span){ s->options.method, strlen(s->options.method) };
-	if (s->options.scorer)
-		t->judge = (struct ev_span){ s->options.scorer, strlen(s->options.scorer) };
+	t->method = ev_text(s->options.method);
+	t->judge = ev_text(s->options.scorer);
 	search_tell(s, &ev);
 }
 
@@ -64,7 +63,7 @@ static void tell_stopped(const struct search *s, const char *why)
 	struct event ev;
 	struct ev_search *t = search_event(s, EV_SEARCH_stopped, &ev);
 
-	t->method = (struct ev_span){ why, strlen(why) };
+	t->method = ev_text(why);
 	search_tell(s, &ev);
 }
 
@@ -134,7 +133,7 @@ static void tell_won(const struct search *s)
 
 /* ---- the search ---- */
 
-static struct search *find(const struct engine *e, int64_t id)
+static struct search *search_find(const struct engine *e, int64_t id)
 {
 	for (struct search *s = searches_of(e)->first; s; s = s->next)
 		if (s->id == id)
@@ -300,7 +299,7 @@ static void end_search(struct search *s)
 
 bool engine_search_cancel(struct engine *e, int64_t search)
 {
-	struct search *s = find(e, search);
+	struct search *s = search_find(e, search);
 
 	if (!s || s->view.done)
 		return false;
@@ -312,7 +311,7 @@ bool engine_search_cancel(struct engine *e, int64_t search)
 
 bool engine_search_look(const struct engine *e, int64_t search, struct search_view *out)
 {
-	const struct search *s = find(e, search);
+	const struct search *s = search_find(e, search);
 
 	if (!s)
 		return false;

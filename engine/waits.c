@@ -45,7 +45,7 @@ void waits_close(struct waits *w)
 }
 
 /* The longest since the last time, -1: one does not tell, so none is asked any more. */
-static int64_t look(struct waits *w)
+static int64_t waits_since(struct waits *w)
 {
 	int64_t longest = 0;
 
@@ -79,13 +79,13 @@ static void open_all(struct waits *w, const struct k_ctx *kernels)
 		}
 		w->n++;
 	}
-	look(w);
+	waits_since(w);
 }
 
 void waits_begin(struct waits *w)
 {
 	if (w->n && now_ns() - w->left_ns > IDLE_NS)
-		look(w);
+		waits_since(w);
 }
 
 int64_t waits_ask(struct waits *w, const struct k_ctx *kernels)
@@ -95,7 +95,7 @@ int64_t waits_ask(struct waits *w, const struct k_ctx *kernels)
 	if (!w->opened || !pthread_equal(w->by, pthread_self()))
 		open_all(w, kernels);
 	else if (w->n && now_ns() - w->asked_ns >= (int64_t)w->n * EVERY_NS)
-		longest = look(w);
+		longest = waits_since(w);
 	w->left_ns = now_ns();
 	return longest < 0 ? EV_NULL_I : longest;
 }

@@ -19,6 +19,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define EV_NULL_I INT64_MIN
 
@@ -530,6 +531,11 @@ const char *ev_code_name(const char *list, int64_t value);
 
 /* Sets every field of kind's struct to absent. */
 void ev_init(struct event *ev, enum ev_kind kind);
+/* The letters of a text; NULL: absent. */
+static inline struct ev_span ev_text(const char *s)
+{
+	return (struct ev_span){ s, s ? strlen(s) : 0 };
+}
 
 /* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits cap;
  * ev_unpack returns 0, or -1 if the bytes are not a whole event; its spans point into buf. */

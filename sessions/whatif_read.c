@@ -32,7 +32,7 @@ static void *grow(struct reading *g, void *p, int32_t n, int32_t *cap, size_t ea
 	return q;
 }
 
-static struct script *find(struct recorded *r, int64_t id)
+static struct script *script_find(struct recorded *r, int64_t id)
 {
 	int32_t lo = 0, hi = r->n;
 
@@ -48,7 +48,7 @@ static struct script *find(struct recorded *r, int64_t id)
 
 static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
 {
-	struct script *s = find(g->r, request);
+	struct script *s = script_find(g->r, request);
 	struct act *more;
 
 	if (!s || value < 0 || value > INT32_MAX)
@@ -91,12 +91,12 @@ static void on_request(struct reading *g, const struct ev_request *q)
 	g->begun = true;
 }
 
-static bool is(struct ev_span s, const char *text)
+static bool span_is(struct ev_span s, const char *text)
 {
 	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
 }
 
-/* A value that is out of range today leaves what was: check() finds what is missing. */
+/* A value that is out of range today leaves what was: whatif_check() finds what is missing. */
 static void put_setting(struct recorded *r, const char *name, const char *value)
 {
 	const struct setting *s = whatif_setting(name);
@@ -115,7 +115,7 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 
 	if (!v->name.data || !v->value.data)
 		return;
-	r->inexact |= is(v->name, "exact") && is(v->value, "off");
+	r->inexact |= span_is(v->name, "exact") && span_is(v->value, "off");
 	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
 	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
 	if (!g->begun) {
@@ -172,7 +172,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		add_act(g, ev->u.cancel.request, ACT_CANCEL, 0);
 		break;
 	case EV_finish:
-		s = find(g->r, ev->u.finish.request);
+		s = script_find(g->r, ev->u.finish.request);
 		if (s)
 			s->refused = ev->u.finish.reason == EV_FINISH_refused;
 		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
@@ -182,7 +182,7 @@ static void on_event(struct reading *g, const struct event *ev)
 	}
 }
 
-static int check(const char *path, const struct recorded *r, struct err *e)
+static int whatif_check(const char *path, const struct recorded *r, struct err *e)
 {
 	char value[64];
 	struct err why;
@@ -221,7 +221,7 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	if (g.no_memory)
 		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
 	if (!rc)
-		rc = check(path, r, e);
+		rc = whatif_check(path, r, e);
 	if (rc)
 		whatif_free(r);
 	return rc;

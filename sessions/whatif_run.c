@@ -200,7 +200,7 @@ static int follow_all(struct rerun *w, struct err *e)
 
 /* ---- the run ---- */
 
-static int check(const struct rerun *w, struct err *e)
+static int rerun_check(const struct rerun *w, struct err *e)
 {
 	if (w->broken)
 		return err_set(e, ERR_INPUT, "a damaged recording: request %lld drew more tokens than it or its context had "
@@ -223,7 +223,7 @@ static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, in
 		w->stalls++;
 		if (w->n_open && engine_step(w->e, e) < 0)
 			return -1;
-		if (check(w, e))
+		if (rerun_check(w, e))
 			return -1;
 		if (progress && !progress(arg, w->counter.counts->tokens, w->r->counts.tokens))
 			return err_set(e, ERR_INTERRUPTED, "stopped");

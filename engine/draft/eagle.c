@@ -25,11 +25,9 @@ struct waiting {
 struct drafter {
 	struct net net;
 	struct slots slots;
-	struct weights weights;
 	struct layer layer;
 	struct k_matrix of_embed, of_hidden;
 	const float *embed_norm, *hidden_norm;
-	struct net_args args;
 
 	/* the kernels' */
 	void *work;
@@ -108,35 +106,35 @@ static int take_memory(struct drafter *d, struct err *e)
 	return 0;
 }
 
-static int load(struct drafter *d, const struct gguf *g, struct err *e)
+static void eagle_load(void *arg, const struct gguf *g, struct model_loader *l)
 {
+	struct drafter *d = arg;
 	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
 	int32_t dim = m->config.dim;
 
-	if (weights_open(&d->weights, g, m->kernels, e))
-		return -1;
-	d->embed_norm = model_vector(&l, "fc.embed_norm.weight", dim, true);
-	d->hidden_norm = model_vector(&l, "fc.hidden_norm.weight", dim, true);
-	model_matrix(&l, &d->of_embed, "fc.embed.weight", dim, dim);
-	model_matrix(&l, &d->of_hidden, "fc.hidden.weight", dim, dim);
-	m->output_norm = model_vector(&l, "output_norm.weight", dim, true);
-	model_load_layers(&l, &m->layer[0], &d->layer, 1);
+	(void)g;
+	d->embed_norm = model_vector(l, "fc.embed_norm.weight", dim, true);
+	d->hidden_norm = model_vector(l, "fc.hidden_norm.weight", dim, true);
+	model_matrix(l, &d->of_embed, "fc.embed.weight", dim, dim);
+	model_matrix(l, &d->of_hidden, "fc.hidden.weight", dim, dim);
+	m->output_norm = model_vector(l, "output_norm.weight", dim, true);
+	model_load_layers(l, &m->layer[0], &d->layer, 1);
 	m->layer = &d->layer;
 	m->config.n_layers = 1;
-	if (e->code || model_join_memory(m, e))
-		return -1;
-	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+	if (!l->e->code)
+		model_join_memory(m, l->e);
 }
 
 static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
 					  struct err *e);
 
-static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct gguf **g, struct err *e)
+static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	if (net_open_file(&d->net, env, "eagle", args, &d->args, "eagle[:FILE][,k[,nodes[,least]]]", g, e) ||
-		load(d, *g, e) || slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
-		net_open_pass(&d->net, d->slots.store, d->args, eagle_pass, d, e))
+	const struct net_args usual = { 3, 4, 15, 2 };
+
+	if (net_open_file(&d->net, env, "eagle", args, usual, eagle_load, d, e) ||
+		slots_open(&d->slots, env, &d->net.model.memory, (DRAFT_MAX - 1) * (GROW_WIDTH - 1), e) ||
+		net_open_pass(&d->net, d->slots.store, d->net.args, eagle_pass, d, e))
 		return -1;
 	d->net.forward.begin = write_input;
 	d->net.forward.begin_arg = d;
@@ -149,7 +147,6 @@ static void eagle_close(struct drafter *d)
 		k_free(d->net.env.kernels, d->work);
 	slots_close(&d->slots);
 	net_close(&d->net);
-	weights_close(&d->weights);
 	layer_free(&d->layer);
 	free(d->logits);
 	free(d->stats);
@@ -163,18 +160,15 @@ static void eagle_close(struct drafter *d)
 static int eagle_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = calloc(1, sizeof *d);
-	struct err own = { 0 };
-	struct gguf *g = NULL;
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for an EAGLE drafter");
-	d->args = (struct net_args){ 3, 4, 15, 2 };
-	if (open_parts(d, env, args, &g, &own))
+	if (open_parts(d, env, args, e)) {
 		eagle_close(d);
-	else
-		*out = d;
-	gguf_close(g);
-	return own.code ? err_set(e, own.code, "%s", own.text) : 0;
+		return -1;
+	}
+	*out = d;
+	return 0;
 }
 
 /* ---- what steps computed ---- */
@@ -337,7 +331,7 @@ static void eagle_forget(struct drafter *d, int64_t request)
 
 static int32_t eagle_width(const struct drafter *d)
 {
-	return d->args.nodes;
+	return d->net.args.nodes;
 }
 
 static const struct draft_trial trials[] = {

@@ -27,8 +27,6 @@ struct seat {
 
 struct drafter {
 	struct net net;
-	struct net_args args;
-	struct weights weights;
 	struct medusa_head head[MOST_HEADS];
 	int32_t n_heads, ffn;
 
@@ -141,35 +139,34 @@ static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
 	return 0;
 }
 
-static int load(struct drafter *d, const struct gguf *g, struct err *e)
+static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 {
-	struct model *m = &d->net.model;
-	struct model_loader l = { g, &d->weights, &m->config, m->kernels, e, 0 };
-	int32_t dim = m->config.dim;
+	struct drafter *d = arg;
+	int32_t dim = d->net.model.config.dim;
 	char name[64];
 
-	if (read_sizes(d, g, e) || weights_open(&d->weights, g, m->kernels, e))
-		return -1;
-	for (int32_t i = 0; i < d->n_heads && !e->code; i++) {
+	if (read_sizes(d, g, l->e))
+		return;
+	for (int32_t i = 0; i < d->n_heads && !l->e->code; i++) {
 		struct medusa_head *h = &d->head[i];
 
-		h->norm = model_vector(&l, name_of(name, i, "norm"), dim, true);
-		h->output_norm = model_vector(&l, name_of(name, i, "output_norm"), dim, true);
-		model_matrix(&l, &h->gate, name_of(name, i, "gate"), d->ffn, dim);
-		model_matrix(&l, &h->up, name_of(name, i, "up"), d->ffn, dim);
-		model_matrix(&l, &h->down, name_of(name, i, "down"), dim, d->ffn);
+		h->norm = model_vector(l, name_of(name, i, "norm"), dim, true);
+		h->output_norm = model_vector(l, name_of(name, i, "output_norm"), dim, true);
+		model_matrix(l, &h->gate, name_of(name, i, "gate"), d->ffn, dim);
+		model_matrix(l, &h->up, name_of(name, i, "up"), d->ffn, dim);
+		model_matrix(l, &h->down, name_of(name, i, "down"), dim, d->ffn);
 	}
-	return e->code ? -1 : weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
-static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct gguf **g, struct err *e)
+static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
-	if (net_open_file(&d->net, env, "medusa", args, &d->args, "medusa[:FILE][,k[,nodes[,least]]]", g, e) ||
-		load(d, *g, e))
+	const struct net_args usual = { 2, 3, 12, 1 };
+
+	if (net_open_file(&d->net, env, "medusa", args, usual, medusa_load, d, e))
 		return -1;
-	if (d->args.depth > d->n_heads)
-		d->args.depth = d->n_heads;
-	return net_open_trees(&d->net, d->args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
+	if (d->net.args.depth > d->n_heads)
+		d->net.args.depth = d->n_heads;
+	return net_open_trees(&d->net, d->net.args, NULL, NULL, e) || take_memory(d, e) ? -1 : 0;
 }
 
 static void medusa_close(struct drafter *d)
@@ -177,7 +174,6 @@ static void medusa_close(struct drafter *d)
 	k_free(d->net.env.kernels, d->work);
 	k_free(d->net.env.kernels, d->shared);
 	net_close(&d->net);
-	weights_close(&d->weights);
 	owners_close(&d->owners);
 	free(d->seat);
 	free(d->job);
@@ -188,18 +184,15 @@ static void medusa_close(struct drafter *d)
 static int medusa_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = calloc(1, sizeof *d);
-	struct err own = { 0 };
-	struct gguf *g = NULL;
 
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for Medusa heads");
-	d->args = (struct net_args){ 2, 3, 12, 1 };
-	if (open_parts(d, env, args, &g, &own))
+	if (open_parts(d, env, args, e)) {
 		medusa_close(d);
-	else
-		*out = d;
-	gguf_close(g);
-	return own.code ? err_set(e, own.code, "%s", own.text) : 0;
+		return -1;
+	}
+	*out = d;
+	return 0;
 }
 
 /* ---- what a step computed ---- */
@@ -236,7 +229,7 @@ static void write_program(struct drafter *d, int32_t n)
 	struct k_matmul *mul;
 
 	p->n_ops = 0;
-	for (int32_t i = 0; i < d->args.depth; i++) {
+	for (int32_t i = 0; i < d->net.args.depth; i++) {
 		const struct medusa_head *h = &d->head[i];
 		float *y = d->y + (size_t)i * (size_t)n * dim;
 
@@ -249,18 +242,18 @@ static void write_program(struct drafter *d, int32_t n)
 		program_part(mul, &h->down, NULL, d->feature, y);
 		program_norm(p, y, NULL, h->output_norm, m->config.norm_eps, program_acts_from(d->output, i * n), n);
 	}
-	mul = program_matmul(p, K_STAGE_head, d->output, n * d->args.depth);
+	mul = program_matmul(p, K_STAGE_head, d->output, n * d->net.args.depth);
 	program_part(mul, &m->output, NULL, NULL, d->computed);
-	program_stats(p, d->computed, d->net.head.n, n * d->args.depth, d->stats);
+	program_stats(p, d->computed, d->net.head.n, n * d->net.args.depth, d->stats);
 	if (!d->version[n])
 		d->version[n] = k_new_version();
 	p->version = d->version[n];
 	d->written = n;
 }
 
-static int run(struct drafter *d, int32_t n, struct err *e)
+static int medusa_run(struct drafter *d, int32_t n, struct err *e)
 {
-	size_t bytes = (size_t)n * (size_t)d->args.depth * (size_t)d->net.head.n * sizeof *d->logits;
+	size_t bytes = (size_t)n * (size_t)d->net.args.depth * (size_t)d->net.head.n * sizeof *d->logits;
 
 	if (d->written != n)
 		write_program(d, n);
@@ -277,7 +270,7 @@ static void grow_tree(struct drafter *d, int32_t row, int32_t n)
 	int32_t index = d->job[row], from = -1, end = 0;
 	const struct draft_job *job = g->tree[index].job;
 
-	for (int32_t i = 0; i < d->args.depth && i < job->depth; i++) {
+	for (int32_t i = 0; i < d->net.args.depth && i < job->depth; i++) {
 		size_t at = (size_t)i * (size_t)n + (size_t)row;
 		struct draft_guess guess[GROW_FAN];
 		int32_t many = guess_row(g->guesser, job, NULL, i, d->logits + at * (size_t)d->net.head.n, &d->stats[at], g->fan,
@@ -307,7 +300,7 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 		net_copy_row(&copy, d->feature + (size_t)known++ * dim, d->seat_feature + (size_t)(seat - d->seat) * dim);
 	}
 	net_copy_end(&copy);
-	if (known && run(d, known, e))
+	if (known && medusa_run(d, known, e))
 		return -1;
 	for (int32_t i = 0; i < known; i++)
 		grow_tree(d, i, known);
@@ -322,7 +315,7 @@ static void medusa_forget(struct drafter *d, int64_t request)
 
 static int32_t medusa_width(const struct drafter *d)
 {
-	return d->args.nodes;
+	return d->net.args.nodes;
 }
 
 static const struct draft_trial trials[] = {

@@ -1,6 +1,7 @@
 /* See net.h. */
 #include "engine/draft/net.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/draft_cost.h"
@@ -18,19 +19,37 @@ int net_read_args(struct net_args *a, const char *args, const char *usage, struc
 	return 0;
 }
 
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args *a,
-				  const char *usage, struct gguf **g, struct err *e)
+static int load_file(struct net *net, const struct draft_env *env, const char *name, const char *path,
+					 net_load_fn *load, void *drafter, struct gguf **g, struct err *e)
 {
-	char path[DRAFT_PATH];
-	const char *numbers;
+	struct model_loader l = { .e = e };
 	int32_t *ids, n;
+
+	if (draft_open_file(g, path, name, env, e) || draft_read_ids(*g, env->vocab, &ids, &n, e) ||
+		net_open(net, env, ids, n, e) || weights_open(&net->weights, *g, env->kernels, e))
+		return -1;
+	l = (struct model_loader){ *g, &net->weights, &net->model.config, env->kernels, e, 0 };
+	load(drafter, *g, &l);
+	return e->code ? -1 : weights_load(&net->weights, *g, env->kernels, WEIGHTS_CACHE_OFF, NULL, e);
+}
+
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args usual,
+				  net_load_fn *load, void *drafter, struct err *e)
+{
+	char path[DRAFT_PATH], usage[64];
+	struct err own = { 0 }; /* loading asks it whether something failed */
+	struct gguf *g = NULL;
+	const char *numbers;
+	int failed;
 
 	if (!env || !env->model)
 		return err_set(e, ERR_USAGE, "%s drafts with a network beside a model, and there is no model here", name);
-	if (draft_find_file(name, args, path, &numbers, e) || net_read_args(a, numbers, usage, e) ||
-		draft_open_file(g, path, name, env, e))
-		return -1;
-	return draft_read_ids(*g, env->vocab, &ids, &n, e) || net_open(net, env, ids, n, e) ? -1 : 0;
+	snprintf(usage, sizeof usage, "%s[:FILE][,k[,nodes[,least]]]", name);
+	failed = draft_find_file(name, args, path, &numbers, &own) || net_read_args(&usual, numbers, usage, &own) ||
+			 load_file(net, env, name, path, load, drafter, &g, &own);
+	gguf_close(g);
+	net->args = usual;
+	return failed ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
@@ -76,6 +95,7 @@ void net_close(struct net *net)
 	grow_close(&net->grow);
 	guesser_close(&net->guesser);
 	draft_close_head(&net->head);
+	weights_close(&net->weights);
 	memset(net, 0, sizeof *net);
 }
 

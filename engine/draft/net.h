@@ -11,8 +11,16 @@
 #include "engine/draft/guess.h"
 #include "engine/forward.h"
 #include "engine/model.h"
+#include "engine/model_tensors.h"
 
 enum { NET_ROWS = 256 }; /* of a pass, at least */
+
+/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens ahead), and the least worth
+ * of a node in percent. The drafter's own, which nobody writes: the worth of a node that is asked for children, in times
+ * the least; 2 where a pass costs about as much as a row of the target's step. */
+struct net_args {
+	int32_t depth, nodes, least, deeper;
+};
 
 struct net {
 	struct draft_env env;
@@ -22,21 +30,20 @@ struct net {
 	struct guesser guesser;
 	struct grow grow;
 	int32_t n_seqs;
+	/* of one that has a file of its own */
+	struct net_args args;
+	struct weights weights;
 };
 
-/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens ahead), and the least worth
- * of a node in percent. The drafter's own, which nobody writes: the worth of a node that is asked for children, in times
- * the least; 2 where a pass costs about as much as a row of the target's step. */
-struct net_args {
-	int32_t depth, nodes, least, deeper;
-};
 /* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
 
-/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers after it, and opens the net
- * with the file's vocabulary. e must be clear. */
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args *a,
-				  const char *usage, struct gguf **g, struct err *e);
+/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers after it (net->args, at first
+ * `usual`), opens the net with the file's vocabulary, and its weights (net->weights): load() lists them with l, and says by
+ * the err of l what is wrong. */
+typedef void net_load_fn(void *drafter, const struct gguf *g, struct model_loader *l);
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args usual,
+				  net_load_fn *load, void *drafter, struct err *e);
 /* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The caller may change
  * net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
