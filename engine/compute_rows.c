@@ -95,11 +95,9 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	}
 	if (item->n_drafts)
 		engine_draft_rows(e, item, seq, n_seqs);
-	for (int32_t i = 0; i < item->n_rows; i++)
-		f->kv_pairs += (uint64_t)(f->rows[item->row + i].pos + 1);
 	for (int32_t i = 0; i < item->n_out; i++)
 		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
-	f->kv_positions += (uint64_t)(item->pos + item->n_rows);
+	f->item_row[f->n_items++] = item->row;
 	for_hooks(e, h, row)
 		h->ops->row(e, h->state, item);
 	ask(e, item);
@@ -115,7 +113,7 @@ int compute_rows(struct engine *e, struct err *err)
 	f->n_out = e->plan.n_out;
 	f->n_observed = 0;
 	f->n_also = 0;
-	f->kv_positions = f->kv_pairs = 0;
+	f->n_items = 0;
 	e->draft.n_branches = 0;
 	memory_begin_step(&e->memory);
 	for (int32_t i = 0; i < e->plan.n_items; i++)

@@ -36,13 +36,12 @@ static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 {
 	f->n_rows = f->n_out = rows;
 	f->n_observed = f->n_also = 0;
-	f->kv_positions = (uint64_t)(depth + rows);
-	f->kv_pairs = 0;
+	f->n_items = 1;
+	f->item_row[0] = 0;
 	for (int32_t i = 0; i < rows; i++) {
 		f->ids[i] = i % f->model->config.vocab;
 		f->rows[i] = (struct k_row){ .pos = depth + i, .seq = 0, .observe = -1 };
 		f->out_row[i] = i;
-		f->kv_pairs += (uint64_t)(depth + i + 1);
 	}
 }
 

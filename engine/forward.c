@@ -5,6 +5,53 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- what rows see ---- */
+
+void forward_sees(struct forward_needs *n, int32_t window)
+{
+	int32_t i = 0;
+
+	while (i < n->n_windows && n->window[i] != window)
+		i++;
+	if (i == n->n_windows && i <= FORWARD_SIGHTS)
+		n->window[n->n_windows++] = window;
+}
+
+const struct forward_sight *forward_sight(const struct forward *f, int32_t window)
+{
+	const struct forward_sight *s = f->sight;
+
+	while (s->window != window)
+		s++;
+	return s;
+}
+
+int32_t forward_n_ranges(const struct forward *f, int32_t window)
+{
+	return visible_n_ranges(&f->visible, window);
+}
+
+static bool same_visible(const struct visible *a, const struct visible *b)
+{
+	return a->policy == b->policy && !memcmp(a->arg, b->arg, sizeof a->arg);
+}
+
+/* Of a request the positions that its first row sees are read, and one more for each further row. */
+static void see(struct forward *f, struct forward_sight *s)
+{
+	const int32_t n = forward_n_ranges(f, s->window);
+
+	s->positions = s->pairs = 0;
+	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
+		int32_t seen = visible_ranges(&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
+		bool first = item < f->n_items && f->item_row[item] == r;
+
+		s->pairs += (uint64_t)seen;
+		s->positions += first ? (uint64_t)seen : 1;
+		item += first;
+	}
+}
+
 /* ---- the pass ---- */
 
 /* Where this step's observations of a layer go. */
@@ -70,9 +117,12 @@ static void count_attention(const struct forward *f, struct k_op *op)
 {
 	const struct k_attention *a = &op->u.attention;
 	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+	const struct forward_sight *s = f->sight;
 
-	op->bytes = f->kv_positions * kv * 4 + (uint64_t)f->n_rows * width * 8;
-	op->ops = f->kv_pairs * width * 4;
+	while (s->ranges != a->ranges)
+		s++;
+	op->bytes = s->positions * kv * 4 + (uint64_t)f->n_rows * width * 8;
+	op->ops = s->pairs * width * 4;
 }
 
 static void count_rope(struct k_op *op)
@@ -188,7 +238,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && a->fast == b->fast;
+		   a->layers == b->layers && a->fast == b->fast && same_visible(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -207,12 +257,14 @@ static void prepare(struct forward *f)
 {
 	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
 							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold,
-							   .fast = f->fast };
+							   .fast = f->fast, .visible = f->visible };
 
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		see(f, &f->sight[i]);
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
-		s.layers != f->built.layers || s.fast != f->built.fast)
+		s.layers != f->built.layers || s.fast != f->built.fast || !same_visible(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -323,6 +375,9 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	f->ids = program_cut(c, rows, sizeof *f->ids);
 	f->rows = program_cut(c, rows, sizeof *f->rows);
 	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
+	f->item_row = program_cut(c, rows, sizeof *f->item_row);
 	for (int32_t g = 0; g < f->model->memory.n; g++) {
 		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
 		if (f->model->memory.group[g].kind->is_state)
@@ -397,6 +452,10 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	f->store = store;
 	f->n_layers = m->config.n_layers;
 	f->needs = find_needs(m);
+	if (f->needs.n_windows > FORWARD_SIGHTS)
+		return err_set(e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].window = f->needs.window[i];
 	f->max_rows = most.rows;
 	f->max_out = most.out;
 	f->max_observed = most.observed;
@@ -433,6 +492,7 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	}
 	larger.threshold = f->threshold;
 	larger.fast = f->fast;
+	larger.visible = f->visible;
 	larger.n_layers = f->n_layers;
 	larger.begin = f->begin;
 	larger.begin_arg = f->begin_arg;

@@ -11,9 +11,11 @@
 #include "base/err.h"
 #include "engine/model.h"
 #include "engine/program.h"
+#include "engine/visibility/visibility.h"
 #include "kernels/kernels.h"
 
 struct forward;
+struct forward_sight;
 struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
@@ -22,6 +24,7 @@ struct forward_stage {
  * steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
+	struct visible visible;
 	float threshold;
 	bool fast;
 	uint64_t version;
@@ -31,8 +34,10 @@ struct forward_acts {
 	int32_t dim;
 	bool x, q; /* floats, blocks of 8 bits: what the matrices that read it want */
 };
+enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
 struct forward_needs {
 	int32_t ops; /* of all layers */
+	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
 	int32_t q, kv, wide;
 	int32_t q_normed, k_normed;
 	bool added; /* a block norms its result before it is added */
@@ -41,6 +46,10 @@ struct forward_needs {
 /* For layers: *width becomes n if it is less; w reads these activations. */
 void forward_widen(int32_t *width, int32_t n);
 void forward_reads(struct forward_acts *a, const struct k_matrix *w);
+/* For attention: a layer with this window of its own (0: none); then, in a step, what its rows see. */
+void forward_sees(struct forward_needs *n, int32_t window);
+const struct forward_sight *forward_sight(const struct forward *f, int32_t window);
+int32_t forward_n_ranges(const struct forward *f, int32_t window);
 /* x += W in + bias, or, with a norm [dim], x += norm(W in + bias). */
 void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
 						 const float *bias, const float *norm);
@@ -48,6 +57,14 @@ void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in
 enum {
 	FORWARD_RECENT = 8,
 	FORWARD_BEGIN_OPS = 6, /* the most that forward.begin may write */
+};
+
+/* What rows see in the layers that have the same window of their own. Made for each step. */
+struct forward_sight {
+	int32_t window; /* 0: none */
+	struct k_range *ranges; /* [max_rows, visible_n_ranges()], in memory shared with the kernels */
+	/* for counting: positions of the cache that attention reads; pairs of query and visible position */
+	uint64_t positions, pairs;
 };
 
 struct forward {
@@ -64,8 +81,9 @@ struct forward {
 	const int32_t **pages[MEMORY_GROUPS];	   /* [max_rows] block tables, by rows[].seq */
 	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
 	int32_t *out_row;       /* [max_out] rows whose logits are wanted */
-	uint64_t kv_positions;  /* positions of the cache that attention reads: for counting bytes */
-	uint64_t kv_pairs;      /* pairs of query and visible position: for counting operations */
+	int32_t n_items;        /* for counting alone: requests that the rows are of, neighbours and ascending */
+	int32_t *item_row;      /* [max_rows] and their first rows */
+	struct visible visible; /* the policy of the run; full unless the caller says otherwise */
 	float threshold;        /* attention values below it count as near zero */
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the embedding. */
 	void (*begin)(void *arg, struct forward *f);
@@ -89,6 +107,7 @@ struct forward {
 	int32_t share_stride;
 	k_atomic_int *nan_row; /* r + 1 of a row whose keys or values were not numbers */
 	struct forward_stage stage[K_N_STAGES];
+	struct forward_sight sight[FORWARD_SIGHTS]; /* [needs.n_windows] */
 
 	/* the kernels' own */
 	/* [max_rows, …]: what layers may use as they like, but for x, the residual stream */

@@ -6,18 +6,21 @@
  * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays
  * in registers; b is converted once for all queries of the tile. */
 
-/* Where the lanes are: 16 at each of ptr[], the next k further by the stride. `ahead` is what will be read
- * next, a piece for each 16 lanes: while the run's k are used, as many bytes from each piece on are fetched
- * to the second cache, a line for two k. */
+/* Some neighbouring k: the first n from k on. Their lanes: 16 at each of ptr[], the next k further by the
+ * stride. `ahead` is what will be read next, a piece for each 16 lanes: while the run's k are used, as many
+ * bytes from each piece on are fetched to the second cache, a line for two k. */
 struct mix_run {
+	int32_t k, n;
 	const uint16_t *ptr[4], *ahead[4];
 };
 
-/* The k of b, n in all: a new run begins every `run` of them. Strides in halves. */
+/* All k of b, ascending. A run lies within a group, so there are most if rows see every other token. The
+ * stride in halves. */
+enum { MIX_RUNS = K_SPAN / 2 };
 struct mix_lanes {
-	int32_t n, run;
+	int32_t n_runs;
 	size_t stride;
-	struct mix_run at[K_SPAN / K_GROUP];
+	struct mix_run at[MIX_RUNS];
 };
 
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride. */
@@ -26,26 +29,25 @@ struct mix_lanes {
 	static void mix_##nq##_##nv(const struct mix_lanes *b, const float *a, size_t a_stride,        \
 								float *out, size_t out_stride)                                     \
 	{                                                                                              \
-		const struct mix_run *r = b->at;                                                           \
 		VEC acc[nq][nv];                                                                           \
                                                                                                    \
 		for (int q = 0; q < (nq); q++)                                                             \
 			for (int v = 0; v < (nv); v++)                                                         \
 				acc[q][v] = vec_set1(0);                                                           \
-		for (int32_t left = b->n; left > 0; left -= b->run, r++) {                                 \
-			const int32_t run = left < b->run ? left : b->run;                                     \
+		for (const struct mix_run *r = b->at; r < b->at + b->n_runs; r++) {                        \
 			const uint16_t *at[nv];                                                                \
+			const float *x = a + r->k;                                                             \
                                                                                                    \
 			for (int v = 0; v < (nv); v++)                                                         \
 				at[v] = r->ptr[v * LANES / 16] + v * LANES % 16;                                   \
-			for (int32_t k = 0; k < run; k++, a++) {                                               \
+			for (int32_t k = 0; k < r->n; k++, x++) {                                              \
 				VEC s[nq], w[nv];                                                                  \
                                                                                                    \
 				for (int i = k % 2; i < (nv) * LANES / 16; i += 2)                                 \
 					__builtin_prefetch(r->ahead[i] + k / 2 * 32, 0, MIX_HINT);                     \
 				if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */           \
 					for (int q = 0; q < (nq); q++)                                                 \
-						s[q] = vec_set1(a[(size_t)q * a_stride]);                                  \
+						s[q] = vec_set1(x[(size_t)q * a_stride]);                                  \
 					for (int v = 0; v < (nv); v++) {                                               \
 						w[0] = vec_half(at[v] + (size_t)k * b->stride);                            \
 						for (int q = 0; q < (nq); q++)                                             \
@@ -55,7 +57,7 @@ struct mix_lanes {
 					for (int v = 0; v < (nv); v++)                                                 \
 						w[v] = vec_half(at[v] + (size_t)k * b->stride);                            \
 					for (int q = 0; q < (nq); q++) {                                               \
-						s[0] = vec_set1(a[(size_t)q * a_stride]);                                  \
+						s[0] = vec_set1(x[(size_t)q * a_stride]);                                  \
 						for (int v = 0; v < (nv); v++)                                             \
 							acc[q][v] = vec_fma(s[0], w[v], acc[q][v]);                            \
 					}                                                                              \

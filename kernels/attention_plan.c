@@ -16,11 +16,10 @@ static void fill_item(const struct attend_plan *p, struct attend_item *item)
 {
 	item->n_rows = tile_rows(p, item->row);
 	item->n_queries = item->n_rows * p->n_rep;
-	item->last_pos = 0;
+	item->seen = (struct k_hull){0};
 	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
-		if (p->a->rows[r].pos > item->last_pos)
-			item->last_pos = p->a->rows[r].pos;
-	item->n_spans = item->last_pos / K_SPAN + 1;
+		k_hull_row(&item->seen, p->a, r);
+	item->n_spans = k_spans(item->seen.run, K_HULL);
 }
 
 bool attend_first(const struct attend_plan *p, struct attend_item *item)
@@ -42,7 +41,8 @@ bool attend_next(const struct attend_plan *p, struct attend_item *item)
 	}
 	if (item->kv_head >= p->a->kv->n_kv_heads)
 		return false;
-	fill_item(p, item);
+	if (item->n_rows < p->a->n) /* else it is the same tile, under the next head */
+		fill_item(p, item);
 	return true;
 }
 

@@ -1,10 +1,10 @@
 /* Inside kernels/: how an attention op is dealt out to threads. The same for every instruction set.
  *
  * A tile is a few consecutive rows of one sequence; an item is a tile under one kv head: its
- * queries are the tile's rows times the heads that share the kv head. An item's spans, 0 … the last
- * any of its rows sees, are its units of work; all units of the op, item after item, are cut into
- * one contiguous piece per thread. So an item may begin in one thread and end in another: spans are
- * merged in ascending order (rule 11), which the thread that has span 0 does as it goes, while the
+ * queries are the tile's rows times the heads that share the kv head. The spans that its hull touches
+ * (visible.h), numbered from 0, are its units of work; all units of the op, item after item, are cut
+ * into one contiguous piece per thread. So an item may begin in one thread and end in another: spans
+ * are merged in ascending order (rule 11), which the thread that has unit 0 does as it goes, while the
  * others keep their spans' partial results in their scratch; the last thread to end merges those.
  *
  * Invariants: 1. Of the items that thread t works on, only the first can have begun elsewhere, and
@@ -14,6 +14,7 @@
 #define CUTAWAY_KERNELS_ATTENTION_PLAN_H
 
 #include "kernels/isa.h"
+#include "kernels/visible.h"
 
 enum { ATTEND_QUERIES = 6 }; /* a tile's queries, unless one row has more */
 
@@ -32,11 +33,12 @@ struct attend_plan {
 
 struct attend_item {
 	int32_t kv_head, row, n_rows, n_queries;
-	int32_t last_pos, n_spans;
+	int32_t n_spans;
 	int64_t first_unit;
+	struct k_hull seen; /* by its rows */
 };
 
-/* A thread's share of one item: spans lo … hi - 1. */
+/* A thread's share of one item: units lo … hi - 1. */
 struct attend_piece {
 	int tid;
 	int32_t lo, hi;
@@ -84,12 +86,10 @@ static inline int32_t attend_head_of(const struct attend_plan *p, const struct a
 	return item->kv_head * p->n_rep + query % p->n_rep;
 }
 
-/* Positions of the span that a row at pos sees, 0 … 128. */
-static inline int32_t attend_visible(int32_t pos, int32_t span)
+/* The span that unit `unit` of the item is. */
+static inline int32_t attend_span(const struct attend_item *item, int32_t unit)
 {
-	int32_t n = pos + 1 - span * K_SPAN;
-
-	return n < 0 ? 0 : n > K_SPAN ? K_SPAN : n;
+	return k_span_at(item->seen.run, K_HULL, unit);
 }
 
 #endif

@@ -101,13 +101,26 @@ static inline uint16_t *k_kv_at(const struct k_kv *kv, int32_t page, int32_t lay
 								index * k_kv_head_bytes(kv));
 }
 
-/* One row of a step: the token at `pos` of sequence `seq`; it sees positions 0 … pos of that sequence,
- * found through the sequence's block table. */
+/* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the sequence's
+ * block table. */
 struct k_row {
 	int32_t pos;
 	int32_t seq;
 	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
 };
+
+/* Positions first … end - 1 of a sequence. What a row sees is a list of them: ascending, none meets the one
+ * before; the last that is not empty ends at pos + 1; only empty ones (first = end) follow it. */
+struct k_range {
+	int32_t first, end;
+};
+
+/* Each row sees all up to itself: one range a row. */
+static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range *ranges)
+{
+	for (int32_t r = 0; r < n; r++)
+		ranges[r] = (struct k_range){0, rows[r].pos + 1};
+}
 
 /* One more place for a row's key and value: the page of another sequence at the same position. So branches
  * of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
@@ -173,12 +186,14 @@ struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4)
 	struct k_acts out; /* [n, n_heads * head_dim]; out.x is never NULL */
 	int32_t n_heads, layer, n;
 	const struct k_row *rows;
-	const int32_t *const *pages;
+	const struct k_range *ranges; /* [n, n_ranges] what each row sees */
+	int32_t n_ranges;
+	const int32_t *const *pages; /* block tables; an entry that no row sees may be -1 */
 	const struct k_kv *kv;
 	float softcap; /* 0: none */
 	/* For rows with observe >= 0, NULL otherwise: */
-	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions; behind
-						 * the last group that the row sees nothing is written */
+	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions up to the
+						 * row's own, 0 where it sees none; nothing is written after that */
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
@@ -407,8 +422,8 @@ double k_measure_gates(struct k_ctx *ctx, const struct k_program *p);
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);
 
-/* The probabilities of one row and head over all positions it sees, p [pos + 1], as rule 11 scales them:
- * the reference's own, by the calling thread, from memory that the host reads. q, rows, pages and kv as
+/* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales them, 0 where
+ * it does not see: the reference's own, by the calling thread, from memory that the host reads. q, rows, pages and kv as
  * the op has them once it ran. */
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *p);
 

@@ -3,11 +3,13 @@
  * bits depend on nothing but the tokens seen. Thread: called by all threads of a pool; no state. */
 #include "kernels/arith.h"
 #include "kernels/isa.h"
+#include "kernels/visible.h"
 
-/* Where the keys and values of one row's kv head are. */
+/* Where the keys and values of one row's kv head are, and what the row sees. */
 struct view {
 	const struct k_attention *a;
 	const int32_t *pages;
+	const struct k_range *ranges;
 	const float *q;
 	int32_t kv_head, pos;
 };
@@ -34,75 +36,89 @@ static float score(const struct view *v, int32_t pos)
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
-/* Probabilities of a span before it is scaled: p [128], +0 where invisible. Returns the span's
- * maximum, in which a NaN never wins. */
-static float span_scores(const struct view *v, int32_t first, float *p)
-{
-	float m = -INFINITY;
+/* A span of which the row sees something, before it is scaled. */
+struct span {
+	int32_t first; /* position */
+	struct k_bits seen;
+	float p[K_SPAN]; /* probabilities, +0 where not seen */
+	float m, l;		 /* maximum, in which a NaN never wins; chain over the groups of tree(16) */
+	float group[K_SPAN_GROUPS];
+};
 
-	for (int32_t i = 0; i < K_SPAN; i++) {
-		p[i] = 0;
-		if (first + i <= v->pos) {
-			p[i] = score(v, first + i);
-			m = p[i] > m ? p[i] : m;
+/* False if the row sees nothing of it. */
+static bool span_scores(const struct view *v, int32_t first, struct span *s)
+{
+	s->first = first;
+	s->seen = k_bits_of(v->ranges, v->a->n_ranges, first / K_SPAN);
+	s->m = -INFINITY;
+	s->l = 0;
+	if (!k_bits_any(&s->seen))
+		return false;
+	for (int32_t t = 0; t < K_SPAN; t++)
+		if (k_bits_has(&s->seen, t)) {
+			s->p[t] = score(v, first + t);
+			s->m = s->p[t] > s->m ? s->p[t] : s->m;
 		}
+	for (int32_t t = 0; t < K_SPAN; t++)
+		s->p[t] = k_bits_has(&s->seen, t) ? k_exp(s->p[t] - s->m) : 0;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		float tree[K_GROUP];
+
+		memcpy(tree, s->p + g * K_GROUP, sizeof tree);
+		s->group[g] = k_tree_sum(tree, K_GROUP);
+		s->l += s->group[g];
 	}
-	for (int32_t i = 0; i < K_SPAN && first + i <= v->pos; i++)
-		p[i] = k_exp(p[i] - m);
-	return m;
+	return true;
 }
 
-/* l, the chain over the span's groups of tree(16). The sums of its visible groups go to share, if it is
- * not NULL. */
-static float span_mass(const struct view *v, int32_t first, const float *p, float *share)
-{
-	float l = 0;
-
-	for (int32_t g = 0; g < K_SPAN / K_GROUP && first + g * K_GROUP <= v->pos; g++) {
-		float tree[K_GROUP], sum;
-
-		memcpy(tree, p + g * K_GROUP, sizeof tree);
-		sum = k_tree_sum(tree, K_GROUP);
-		l += sum;
-		if (share)
-			share[first / K_GROUP + g] = sum;
-	}
-	return l;
-}
-
-/* o = the span's weighted sum of values. */
-static void span_values(const struct view *v, int32_t first, const float *p, float *o)
+/* o = the span's weighted sum of the values that are seen. */
+static void span_values(const struct view *v, const struct span *s, float *o)
 {
 	const int32_t head_dim = v->a->kv->head_dim;
 
 	for (int32_t i = 0; i < head_dim; i++)
 		o[i] = 0;
-	for (int32_t t = 0; t < K_SPAN && first + t <= v->pos; t++) {
-		const uint16_t *value = view_at(v, first + t, 1);
+	for (int32_t t = 0; t < K_SPAN; t++) {
+		const uint16_t *value;
 
+		if (!k_bits_has(&s->seen, t))
+			continue;
+		value = view_at(v, s->first + t, 1);
 		for (int32_t i = 0; i < head_dim; i++)
-			o[i] = k_fma(p[t], k_f16_to_f32(value[i]), o[i]);
+			o[i] = k_fma(s->p[t], k_f16_to_f32(value[i]), o[i]);
 	}
 }
 
-/* After all spans: share of a group = (its sum * exp(m - M)) * (1 / L), m its span's maximum; a
- * visible key counts as near zero if (p * exp(m - M)) * (1 / L) is below the threshold. The scores
- * are made anew. */
+/* After all spans, whose maximum and sum are M and L: p [128] of a span = (p * exp(m - M)) * (1 / L). */
+static void span_scale(struct span *s, float max, float inv_l)
+{
+	const float e = k_exp(s->m - max);
+
+	for (int32_t t = 0; t < K_SPAN; t++)
+		s->p[t] = (s->p[t] * e) * inv_l;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		s->group[g] = (s->group[g] * e) * inv_l;
+}
+
+/* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below the
+ * threshold. The scores are made anew. */
 static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
 {
-	const struct k_attention *a = v->a;
 	const int32_t n_groups = v->pos / K_GROUP + 1;
-	float p[K_SPAN];
 	int32_t count = 0;
 
+	for (int32_t g = 0; share && g < n_groups; g++)
+		share[g] = 0;
 	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
-		float e = k_exp(span_scores(v, first, p) - max);
+		struct span s;
 
-		for (int32_t t = 0; t < K_SPAN && first + t <= v->pos; t++)
-			count += (p[t] * e) * inv_l < a->threshold;
-		for (int32_t g = first / K_GROUP; share && g < n_groups && g < (first + K_SPAN) / K_GROUP;
-			 g++)
-			share[g] = (share[g] * e) * inv_l;
+		if (!span_scores(v, first, &s))
+			continue;
+		span_scale(&s, max, inv_l);
+		for (int32_t t = 0; t < K_SPAN; t++)
+			count += k_bits_has(&s.seen, t) && s.p[t] < v->a->threshold;
+		for (int32_t g = 0; share && g < K_SPAN_GROUPS && first / K_GROUP + g < n_groups; g++)
+			share[first / K_GROUP + g] = s.group[g];
 	}
 	if (near_zero)
 		*near_zero = count;
@@ -116,78 +132,81 @@ static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
 	return (struct view){
 		.a = a,
 		.pages = a->pages[row->seq],
+		.ranges = k_row_ranges(a, r),
 		.q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim,
 		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
 		.pos = row->pos,
 	};
 }
 
-/* The running maximum M and sum L of rule 11, one span more: of maximum m and sum l. *old and *new are
- * what scales the values before and those of the span. */
-static void merge(float *max, float *sum, float m, float l, float *old, float *new)
-{
-	float n = *max > m ? *max : m;
+/* The spans of a row so far: running maximum and sum, and values if they are wanted. */
+struct merged {
+	bool any;
+	float max, l;
+	float *o, *part; /* [head_dim]; NULL: without values. part is scratch */
+};
 
-	*old = k_exp(*max - n);
-	*new = k_exp(m - n);
-	*sum = k_fma(*old, *sum, *new * l);
-	*max = n;
+/* One span more (rule 11): the first is copied. */
+static void merge(const struct view *v, const struct span *s, struct merged *to)
+{
+	const float n = to->any && to->max > s->m ? to->max : s->m;
+	const float old = k_exp(to->max - n), new = k_exp(s->m - n);
+
+	if (to->o)
+		span_values(v, s, to->any ? to->part : to->o);
+	for (int32_t i = 0; to->any && to->o && i < v->a->kv->head_dim; i++)
+		to->o[i] = k_fma(old, to->o[i], new * to->part[i]);
+	to->l = to->any ? k_fma(old, to->l, new * s->l) : s->l;
+	to->max = n;
+	to->any = true;
+}
+
+static void merge_spans(const struct view *v, struct merged *to)
+{
+	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
+		struct span s;
+
+		if (span_scores(v, first, &s))
+			merge(v, &s, to);
+	}
 }
 
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *out)
 {
 	const struct view v = view_of(a, r, head);
-	float p[K_SPAN], max = 0, l = 0, old, new;
+	struct merged all = {0};
 
+	merge_spans(&v, &all);
 	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
-		float m = span_scores(&v, first, p), b = span_mass(&v, first, p, NULL);
+		const int32_t n = v.pos + 1 - first < K_SPAN ? v.pos + 1 - first : K_SPAN;
+		struct span s;
 
-		if (first == 0) {
-			max = m;
-			l = b;
+		if (span_scores(&v, first, &s)) {
+			span_scale(&s, all.max, 1.0f / all.l);
+			memcpy(out + first, s.p, (size_t)n * sizeof *out);
 		} else {
-			merge(&max, &l, m, b, &old, &new);
+			memset(out + first, 0, (size_t)n * sizeof *out);
 		}
-	}
-	l = 1.0f / l;
-	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
-		float e = k_exp(span_scores(&v, first, p) - max);
-
-		for (int32_t t = 0; t < K_SPAN && first + t <= v.pos; t++)
-			out[first + t] = (p[t] * e) * l;
 	}
 }
 
 void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part)
 {
 	const struct k_row *row = a->rows + r;
-	const int32_t head_dim = a->kv->head_dim;
 	const size_t seen = (size_t)row->observe * (size_t)a->n_heads + (size_t)head;
 	const bool observed = row->observe >= 0;
 	float *share = observed && a->share ? a->share + seen * (size_t)a->share_stride : NULL;
 	int32_t *near_zero = observed && a->near_zero ? a->near_zero + seen : NULL;
 	const struct view v = view_of(a, r, head);
-	float p[K_SPAN], max = 0, l = 0;
+	struct merged all = {.o = o, .part = part};
+	float inv_l;
 
-	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
-		float m = span_scores(&v, first, p), b = span_mass(&v, first, p, share), old, new;
-
-		if (first == 0) {
-			max = m;
-			l = b;
-			span_values(&v, first, p, o);
-			continue;
-		}
-		span_values(&v, first, p, part);
-		merge(&max, &l, m, b, &old, &new);
-		for (int32_t i = 0; i < head_dim; i++)
-			o[i] = k_fma(old, o[i], new * part[i]);
-	}
-	l = 1.0f / l;
-	for (int32_t i = 0; i < head_dim; i++)
-		o[i] = o[i] * l;
+	merge_spans(&v, &all);
+	inv_l = 1.0f / all.l;
+	for (int32_t i = 0; i < a->kv->head_dim; i++)
+		o[i] = o[i] * inv_l;
 	if (share || near_zero)
-		observe(&v, max, l, share, near_zero);
+		observe(&v, all.max, inv_l, share, near_zero);
 }
 
 void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)

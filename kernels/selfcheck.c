@@ -53,6 +53,7 @@ struct data {
 	int32_t near_zero[ROWS * HEADS];
 	_Alignas(64) uint8_t raw[OUT * DIM * 4];
 	_Alignas(64) struct k_row row[ROWS];
+	_Alignas(64) struct k_range range[ROWS];
 	_Alignas(64) struct k_logit_stats stats[ROWS];
 	int32_t table[PAGES], ids[ROWS];
 	atomic_int nan_row;
@@ -223,6 +224,8 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									   .n_heads = HEADS,
 									   .n = ATTEND,
 									   .rows = d->row,
+									   .ranges = d->range,
+									   .n_ranges = 1,
 									   .pages = tables,
 									   .kv = &kv,
 									   .share = d->share,
@@ -322,6 +325,7 @@ static void make(struct data *d)
 		d->row[i] = (struct k_row){.pos = FIRST + i, .seq = 0, .observe = i};
 		d->ids[i] = i * 7 % OUT;
 	}
+	k_see_all(d->row, ROWS, d->range);
 	for (int i = 0; i < PAGES; i++)
 		d->table[i] = PAGES - 1 - i;
 	k_rope_freqs(10000, HEAD_DIM, d->freq);

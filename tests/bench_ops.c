@@ -68,9 +68,11 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 	static atomic_int nan_row;
 	static struct k_kv kv;
 	const int32_t **tables = malloc(sizeof *tables);
+	struct k_range *ranges = malloc((size_t)n * sizeof *ranges);
 
 	cache_open(&kv, &pages);
 	tables[0] = pages;
+	k_see_all(rows, n, ranges);
 	for (int32_t l = 0; l < LAYERS; l++) {
 		size_t seen = (size_t)l * (size_t)n_observed * HEADS;
 		struct k_norm norm = {.x = x.x, .w = w, .eps = 1e-5f, .out = acts(n, DIM), .n = n};
@@ -98,6 +100,8 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 											  .layer = l,
 											  .n = n,
 											  .rows = rows,
+											  .ranges = ranges,
+											  .n_ranges = 1,
 											  .pages = tables,
 											  .kv = &kv,
 											  .share_stride = STRIDE,

@@ -243,6 +243,7 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 					 const struct k_row *rows, int32_t n)
 {
 	int32_t n_seqs = 0, longest = 0;
+	struct k_range *ranges;
 
 	*g = (struct rig){.shape = *shape, .n = n};
 	held.s = s;
@@ -258,6 +259,11 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 	make_pages(g, n_seqs, longest);
 	make_rope(g, longest);
 	g->rope.rows = g->attention.rows = hold_copy(rows, (size_t)n * sizeof *rows);
+	ranges = malloc((size_t)n * sizeof *ranges);
+	k_see_all(rows, n, ranges);
+	g->attention.ranges = hold_copy(ranges, (size_t)n * sizeof *ranges);
+	g->attention.n_ranges = 1;
+	free(ranges);
 	g->attention.n_heads = shape->n_heads;
 	g->attention.layer = LAYER;
 	g->attention.n = n;

@@ -202,6 +202,7 @@ struct input {
 	int32_t n, n_out;
 	int32_t *ids, *out_row;
 	struct k_row *rows;
+	struct k_range *ranges;
 };
 
 struct writer {
@@ -256,7 +257,7 @@ static void add_layer(struct writer *w, const struct model *m, const struct stat
 		.kv = s->kv, .nan_row = (k_atomic_int *)s->nan_row};
 	add(w, K_OP_attention)->u.attention = (struct k_attention){
 		.q = s->q, .out = s->mixed, .n_heads = HEADS, .layer = layer, .n = in->n, .rows = in->rows,
-		.pages = m->pages, .kv = s->kv, .share = s->share + layer * OBSERVED * HEADS * STRIDE,
+		.ranges = in->ranges, .n_ranges = 1, .pages = m->pages, .kv = s->kv, .share = s->share + layer * OBSERVED * HEADS * STRIDE,
 		.near_zero = s->near_zero + layer * OBSERVED * HEADS, .share_stride = STRIDE, .threshold = 1e-3f};
 	part(add_matmul(w, s->mixed, in->n), mat[3], NULL, s->x, s->x);
 	add_norm(w, m, s, s->normed, NULL, in->n);
@@ -359,6 +360,7 @@ static void rig_open(struct rig *g, const struct shim *s, const struct k_row *ro
 	struct k_op op[MAX_OPS];
 	struct k_program program = {.op = op};
 	int32_t ids[MAX_ROWS], out_row[MAX_ROWS];
+	struct k_range ranges[MAX_ROWS];
 	const struct k_matrix *mat[MATRICES];
 	struct err e = {0};
 
@@ -374,6 +376,8 @@ static void rig_open(struct rig *g, const struct shim *s, const struct k_row *ro
 	g->in.ids = hold_copy(ids, (size_t)n * 4);
 	g->in.out_row = hold_copy(out_row, (size_t)g->in.n_out * 4);
 	g->in.rows = hold_copy(rows, (size_t)n * sizeof *rows);
+	k_see_all(rows, n, ranges);
+	g->in.ranges = hold_copy(ranges, (size_t)n * sizeof *ranges);
 	for (int i = 0; i < MATRICES; i++)
 		mat[i] = &g->m.host[i];
 	state_begin(&g->want, &g->m);

@@ -246,6 +246,7 @@ static void test_sequence(void **state)
 							.head_dim = HEAD_DIM};
 	const int32_t table[PAGES] = {2, 0, 1, 6, 5, 4, 3}, *tables[1] = {table};
 	const struct k_row row[ROWS] = {{0, 0, 0}, {127, 0, 1}, {128, 0, 2}, {200, 0, -1}, {300, 0, 4}};
+	struct k_range range[ROWS];
 	atomic_int nan_row = 0;
 	double freq[HEAD_DIM / 2], freq2[HEAD_DIM / 2];
 	struct k_op op = {.u.rope = {.q = heads,
@@ -281,11 +282,14 @@ static void test_sequence(void **state)
 	fill(heads, ROWS * DIM, 8);
 	for (size_t i = 0; i < sizeof cache / 2; i++)
 		cache[i] = k_f32_to_f16((float)(i * 2654435761u % 8191) * 0x1p-12f - 1);
+	k_see_all(row, ROWS, range);
 	op.u.attention =
 		(struct k_attention){.q = heads,
 							 .n_heads = HEADS,
 							 .n = ROWS,
 							 .rows = row,
+							 .ranges = range,
+							 .n_ranges = 1,
 							 .pages = tables,
 							 .kv = &kv,
 							 .share = out.share,

@@ -45,6 +45,7 @@ static void attention_need(const void *params, struct forward_needs *n)
 	n->ops += 5 + 2 * a->head_norms + (a->post != NULL);
 	forward_widen(&n->q, a->n_heads * a->head_dim);
 	forward_widen(&n->kv, a->n_kv_heads * a->head_dim);
+	forward_sees(n, a->window);
 	forward_reads(&n->normed, &a->q);
 	forward_reads(&n->normed, &a->k);
 	forward_reads(&n->normed, &a->v);
@@ -85,6 +86,8 @@ static void add_attention(struct forward *f, const struct attention *a, const fl
 
 	op->u.attention = (struct k_attention){ .q = q, .out = out, .n_heads = a->n_heads,
 											.layer = a->kv_layer, .n = f->n_rows, .rows = f->rows,
+											.ranges = forward_sight(f, a->window)->ranges,
+											.n_ranges = forward_n_ranges(f, a->window),
 											.pages = f->pages[a->group], .kv = &f->store[a->group].kv,
 											.softcap = a->softcap };
 }

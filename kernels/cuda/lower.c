@@ -210,6 +210,7 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_attention:
 		a->pages = tables(l, a->pages, a->rows, a->n, a->kv);
 		a->rows = plain(l, a->rows, (size_t)a->n, sizeof *a->rows);
+		a->ranges = plain(l, a->ranges, (size_t)(a->n * a->n_ranges), sizeof *a->ranges);
 		a->kv = plain(l, a->kv, 1, sizeof *a->kv);
 		break;
 	case K_OP_stats:

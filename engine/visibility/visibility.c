@@ -1,0 +1,124 @@
+/* See visibility.h. */
+#include "engine/visibility/visibility.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window, &visible_sinks, NULL };
+
+static const struct visible_policy *policy_of(const struct visible *v)
+{
+	return v->policy ? v->policy : &visible_full;
+}
+
+/* Reads "PART:NUMBER" for each part of the policy, joined by +; "full" has none. */
+static bool parse_parts(const struct visible_policy *p, const char *spec, int32_t *arg)
+{
+	if (!p->part[0])
+		return !strcmp(spec, p->name);
+	for (int i = 0; i < VISIBLE_ARGS && p->part[i]; i++) {
+		const size_t n = strlen(p->part[i]);
+		char *end;
+		long value;
+
+		if (i && *spec++ != '+')
+			return false;
+		if (strncmp(spec, p->part[i], n) || spec[n] != ':' || spec[n + 1] < '0' || spec[n + 1] > '9')
+			return false;
+		value = strtol(spec + n + 1, &end, 10);
+		if (value < 1 || value > INT32_MAX / 2)
+			return false;
+		arg[i] = (int32_t)value;
+		spec = end;
+	}
+	return !*spec;
+}
+
+/* The form of a policy's text, with N for numbers; returns its length. */
+static size_t print_parts(const struct visible_policy *p, const int32_t *arg, char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	if (!p->part[0])
+		return (size_t)snprintf(buf, cap, "%s", p->name);
+	for (int i = 0; i < VISIBLE_ARGS && p->part[i]; i++) {
+		n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s:", i ? "+" : "", p->part[i]);
+		if (arg)
+			n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%d", arg[i]);
+		else
+			n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "N");
+	}
+	return n;
+}
+
+int visible_parse(struct visible *v, const char *spec, struct err *e)
+{
+	char forms[128] = "";
+	size_t n = 0;
+
+	for (int i = 0; visible_policies[i]; i++) {
+		struct visible got = { .policy = visible_policies[i] };
+
+		if (parse_parts(got.policy, spec, got.arg)) {
+			*v = got;
+			return 0;
+		}
+	}
+	for (int i = 0; visible_policies[i]; i++) {
+		if (i)
+			n += (size_t)snprintf(forms + n, sizeof forms - n, visible_policies[i + 1] ? ", " : " or ");
+		n += print_parts(visible_policies[i], NULL, forms + n, sizeof forms - n);
+	}
+	return err_set(e, ERR_USAGE, "visible %s: %s is needed, with numbers of positions for N", spec, forms);
+}
+
+void visible_print(const struct visible *v, char *buf, size_t cap)
+{
+	print_parts(policy_of(v), v->arg, buf, cap);
+}
+
+struct visible visible_of_layer(int32_t window)
+{
+	return window > 0 ? (struct visible){ .policy = &visible_window, .arg = { window } } : (struct visible){ 0 };
+}
+
+int32_t visible_n_ranges(const struct visible *v, int32_t window)
+{
+	return policy_of(v)->n_ranges + (window > 0 ? visible_window.n_ranges : visible_full.n_ranges) - 1;
+}
+
+int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, struct k_range *out)
+{
+	const struct visible own = visible_of_layer(window);
+	const int32_t cap = visible_n_ranges(v, window);
+	struct k_range a[VISIBLE_RANGES], b[VISIBLE_RANGES];
+	int32_t n_a = policy_of(v)->see(v->arg, pos, a), n_b = policy_of(&own)->see(own.arg, pos, b);
+	int32_t n = 0, sum = 0;
+
+	for (int32_t i = 0, j = 0; i < n_a && j < n_b;) {
+		const struct k_range both = { a[i].first > b[j].first ? a[i].first : b[j].first,
+									  a[i].end < b[j].end ? a[i].end : b[j].end };
+
+		if (both.first < both.end) {
+			out[n++] = both;
+			sum += both.end - both.first;
+		}
+		if (a[i].end < b[j].end)
+			i++;
+		else
+			j++;
+	}
+	while (n < cap)
+		out[n++] = (struct k_range){ pos + 1, pos + 1 };
+	return sum;
+}
+
+/* The last position tells: earlier ones see no less. */
+bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx)
+{
+	const struct visible full = { 0 };
+	struct k_range out[VISIBLE_RANGES];
+
+	return ctx > 0 && visible_ranges(v, window, ctx - 1, out) < visible_ranges(&full, window, ctx - 1, out);
+}

@@ -1,0 +1,146 @@
+/* What attention observes of rows: shares of groups, and how many probabilities are near zero. A part of
+ * attention_body.h. Thread: as there. */
+
+static float *share_of(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+{
+	const struct k_attention *a = p->a;
+	int32_t observe = a->rows[attend_row_of(p, item, query)].observe;
+
+	if (observe < 0 || !a->share)
+		return NULL;
+	return a->share +
+		   ((size_t)observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query)) *
+			   (size_t)a->share_stride;
+}
+
+static bool is_observed(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+{
+	return p->observed && p->a->rows[attend_row_of(p, item, query)].observe >= 0;
+}
+
+static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_item *item,
+							 int32_t query)
+{
+	const struct k_attention *a = p->a;
+	size_t observe = (size_t)a->rows[attend_row_of(p, item, query)].observe;
+
+	return a->near_zero + observe * (size_t)a->n_heads + (size_t)attend_head_of(p, item, query);
+}
+
+/* What is being observed of one query. */
+struct watch {
+	const struct k_range *list; /* what its row sees; NULL: it is not observed */
+	int32_t n_groups;			/* up to its row's own */
+	float inv_l, *share;		/* NULL: no shares */
+	__m256i low;				/* visible probabilities below the threshold, by lane */
+};
+
+/* Adds the visible probabilities of a span that stay below the threshold. */
+static inline void count_low(struct watch *w, const float *p, const struct k_bits *seen, float e,
+							 float threshold)
+{
+	const __m256 ve = _mm256_set1_ps(e), vl = _mm256_set1_ps(w->inv_l);
+	const __m256 vt = _mm256_set1_ps(threshold);
+
+	for (int32_t t = 0; t < K_SPAN; t += 8) {
+		const uint32_t bits = seen->word[t / 32] >> t % 32 & 0xff;
+		__m256 v;
+
+		if (!bits)
+			continue;
+		v = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + t), ve), vl);
+		v = _mm256_cmp_ps(v, vt, _CMP_LT_OQ);
+		v = bits == 0xff ? v : _mm256_and_ps(v, seen_lanes(bits));
+		w->low = _mm256_sub_epi32(w->low, _mm256_castps_si256(v));
+	}
+}
+
+/* Sums of eight groups to shares; only n of them are there. */
+static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l, float *share)
+{
+	__m256 v = _mm256_mul_ps(_mm256_loadu_ps(sums), _mm256_set1_ps(e));
+
+	v = _mm256_mul_ps(v, _mm256_set1_ps(inv_l));
+	if (n >= 8)
+		_mm256_storeu_ps(share, v);
+	else
+		_mm256_maskstore_ps(share, _mm256_castps_si256(seen_lanes((1u << n) - 1)), v);
+}
+
+/* One span of the queries q0 … q0 + n - 1, at index `at` of the store. */
+static inline void observe_span(const struct attend_plan *p, const struct attend_store *st,
+								int32_t span, int32_t at, int32_t q0, int32_t n,
+								const struct attend_store *merged, struct watch *watch)
+{
+	const size_t first = (size_t)at * (size_t)p->max_queries + (size_t)q0;
+	const int32_t first_group = span * K_SPAN_GROUPS;
+	const __m256 m = _mm256_loadu_ps(st->m + at * p->stride + q0);
+	float e[8];
+
+	_mm256_storeu_ps(e, v_exp(_mm256_sub_ps(m, _mm256_loadu_ps(merged->max + q0))));
+	for (int32_t i = 0; i < n; i++) {
+		struct watch *w = watch + i;
+		struct k_bits seen;
+
+		if (!w->list)
+			continue;
+		seen = k_bits_of(w->list, p->a->n_ranges, span);
+		if (!k_bits_any(&seen))
+			continue;
+		count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
+		if (w->share)
+			scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS, w->n_groups - first_group,
+					   e[i], w->inv_l, w->share + first_group);
+	}
+}
+
+/* An item is merged: before the first of its spans is observed for query `query`. */
+static void observe_begin(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+{
+	const struct k_attention *a = p->a;
+	const int32_t r = attend_row_of(p, item, query);
+	const struct k_range *list = k_row_ranges(a, r);
+	float *share;
+
+	if (!is_observed(p, item, query))
+		return;
+	if (a->near_zero)
+		*near_zero_of(p, item, query) = 0;
+	share = share_of(p, item, query);
+	for (int32_t span = 0; share && span < a->rows[r].pos / K_SPAN; span++)
+		if (!k_sees_span(list, a->n_ranges, span))
+			memset(share + span * K_SPAN_GROUPS, 0, K_SPAN_GROUPS * sizeof *share);
+}
+
+/* The observations of what a thread has of an item that is merged. */
+static void observe_piece(const struct attend_plan *p, const struct attend_item *item,
+						  struct attend_piece piece, const struct attend_store *merged,
+						  void *scratch)
+{
+	const struct attend_store st = attend_store_of(p, scratch, piece.lo > 0);
+
+	for (int32_t q0 = 0; q0 < item->n_queries; q0 += 8) {
+		const int32_t n = item->n_queries - q0 < 8 ? item->n_queries - q0 : 8;
+		struct watch watch[8];
+		int32_t n_watched = 0;
+
+		for (int32_t i = 0; i < n; i++) {
+			const int32_t r = attend_row_of(p, item, q0 + i);
+			bool watched = is_observed(p, item, q0 + i);
+
+			n_watched += watched;
+			watch[i] = (struct watch){
+				.list = watched ? k_row_ranges(p->a, r) : NULL,
+				.n_groups = p->a->rows[r].pos / K_GROUP + 1,
+				.inv_l = 1.0f / merged->l[q0 + i],
+				.share = share_of(p, item, q0 + i)};
+		}
+		for (int32_t unit = piece.lo; n_watched && unit < piece.hi; unit++)
+			observe_span(p, &st, attend_span(item, unit), unit - piece.lo, q0, n, merged, watch);
+		for (int32_t i = 0; i < n && p->a->near_zero; i++)
+			if (watch[i].list) /* threads that share an item add to the same count */
+				__atomic_fetch_add(near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low),
+								   __ATOMIC_RELAXED);
+	}
+}
+

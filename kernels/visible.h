@@ -1,0 +1,178 @@
+/* What a row of attention sees: sorted lists of ranges of positions, and the spans of 128 that they touch
+ * (rule 11). Plain C that a CUDA file includes too. Inside kernels/ only. Thread: any; no state.
+ *
+ * A tile, rows of one sequence that a kernel works on together, goes by its hull: two ranges that hold all
+ * that its rows see, and perhaps some positions between that nobody does. Which of a span's positions are
+ * seen indeed is told by the rows' bits. */
+#ifndef CUTAWAY_KERNELS_VISIBLE_H
+#define CUTAWAY_KERNELS_VISIBLE_H
+
+#include "kernels/arith.h"
+#include "kernels/kernels.h"
+
+/* Positions of a span, a bit each, from the lowest bit of the first word on. */
+enum { K_BITS = K_SPAN / 32, K_SPAN_GROUPS = K_SPAN / K_GROUP };
+struct k_bits {
+	uint32_t word[K_BITS];
+};
+
+/* Those that a list of n ranges has of span `span`. */
+K_INLINE struct k_bits k_bits_of(const struct k_range *list, int32_t n, int32_t span)
+{
+	struct k_bits b = {{0, 0, 0, 0}};
+
+	if (n == 1 && list->first <= span * K_SPAN && list->end >= (span + 1) * K_SPAN)
+		return (struct k_bits){{~0u, ~0u, ~0u, ~0u}};
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t w = 0; w < K_BITS; w++) {
+			const int32_t base = span * K_SPAN + w * 32;
+			const int32_t lo = list[i].first - base < 0 ? 0 : list[i].first - base;
+			const int32_t hi = list[i].end - base > 32 ? 32 : list[i].end - base;
+
+			if (lo < hi)
+				b.word[w] |= (0xffffffffu >> (32 - (hi - lo))) << lo;
+		}
+	return b;
+}
+
+K_INLINE bool k_bits_any(const struct k_bits *b)
+{
+	return b->word[0] | b->word[1] | b->word[2] | b->word[3];
+}
+
+K_INLINE bool k_bits_all(const struct k_bits *b)
+{
+	return (b->word[0] & b->word[1] & b->word[2] & b->word[3]) == 0xffffffffu;
+}
+
+K_INLINE bool k_bits_has(const struct k_bits *b, int32_t token)
+{
+	return b->word[token / 32] >> token % 32 & 1;
+}
+
+/* The 16 bits of a group. */
+K_INLINE uint32_t k_bits_group(const struct k_bits *b, int32_t group)
+{
+	return b->word[group / 2] >> group % 2 * 16 & 0xffff;
+}
+
+K_INLINE bool k_sees_span(const struct k_range *list, int32_t n, int32_t span)
+{
+	bool sees = false;
+
+	for (int32_t i = 0; i < n; i++)
+		sees = sees || (list[i].first < (span + 1) * K_SPAN && span * K_SPAN < list[i].end &&
+						list[i].first < list[i].end);
+	return sees;
+}
+
+/* Spans that a list touches. */
+K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
+{
+	int32_t count = 0, next = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
+		const int32_t hi = (list[i].end + K_SPAN - 1) / K_SPAN;
+
+		if (list[i].first < list[i].end && lo < hi) {
+			count += hi - lo;
+			next = hi;
+		}
+	}
+	return count;
+}
+
+/* The index-th of them, from 0; behind the last: the span after it. */
+K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
+{
+	int32_t next = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
+		const int32_t hi = (list[i].end + K_SPAN - 1) / K_SPAN;
+
+		if (list[i].first >= list[i].end || lo >= hi)
+			continue;
+		if (index < hi - lo)
+			return lo + index;
+		index -= hi - lo;
+		next = hi;
+	}
+	return next + index;
+}
+
+/* How many of them are before `span`. */
+K_INLINE int32_t k_spans_before(const struct k_range *list, int32_t n, int32_t span)
+{
+	int32_t count = 0, next = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		const int32_t lo = list[i].first / K_SPAN > next ? list[i].first / K_SPAN : next;
+		const int32_t end = (list[i].end + K_SPAN - 1) / K_SPAN, hi = end < span ? end : span;
+
+		if (list[i].first < list[i].end && lo < hi) {
+			count += hi - lo;
+			next = hi;
+		}
+	}
+	return count;
+}
+
+enum { K_HULL = 2 };
+struct k_hull {
+	struct k_range run[K_HULL]; /* sorted, apart; empty ones last */
+};
+
+K_INLINE void k_hull_add(struct k_hull *h, struct k_range r)
+{
+	struct k_range *a = &h->run[0], *b = &h->run[1];
+
+	if (r.first >= r.end)
+		return;
+	if (a->first >= a->end) {
+		*a = r;
+	} else if (r.first <= a->end && r.end >= a->first) {
+		a->first = r.first < a->first ? r.first : a->first;
+		a->end = r.end > a->end ? r.end : a->end;
+	} else {
+		struct k_range high = r.first > a->end ? r : *a;
+
+		if (r.first < a->first)
+			*a = r;
+		if (b->first >= b->end)
+			*b = high;
+		b->first = high.first < b->first ? high.first : b->first;
+		b->end = high.end > b->end ? high.end : b->end;
+	}
+	if (b->first < b->end && b->first <= a->end) {
+		a->end = b->end > a->end ? b->end : a->end;
+		b->first = b->end = a->end;
+	}
+}
+
+K_INLINE const struct k_range *k_row_ranges(const struct k_attention *a, int32_t r)
+{
+	return a->ranges + (size_t)r * (size_t)a->n_ranges;
+}
+
+/* Adds what row r sees. */
+K_INLINE void k_hull_row(struct k_hull *h, const struct k_attention *a, int32_t r)
+{
+	const struct k_range *list = k_row_ranges(a, r);
+
+	for (int32_t i = 0; i < a->n_ranges; i++)
+		k_hull_add(h, list[i]);
+}
+
+/* Has the hull a position of first … end - 1? */
+K_INLINE bool k_hull_meets(const struct k_hull *h, int32_t first, int32_t end)
+{
+	bool meets = false;
+
+	for (int32_t i = 0; i < K_HULL; i++)
+		meets = meets || (h->run[i].first < end && first < h->run[i].end);
+	return meets;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* What the tests of the CPUs' kernels share: the reference and every instruction set of this machine, with 1, 2,
+ * 3 and 7 threads; random numbers; activations; a cache of shuffled pages. Thread: the caller's. */
+#ifndef CUTAWAY_TESTS_ISA_RIG_H
+#define CUTAWAY_TESTS_ISA_RIG_H
+
+#include "kernels/kernels.h"
+
+enum { N_THREADS = 4, MAX_ISAS = 4 };
+extern struct k_ctx *ref, *fast[(MAX_ISAS + 1) * N_THREADS]; /* also the emulated one */
+extern int n_fast;
+
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+uint32_t rig_next(void);
+float rig_number(float size);
+void rig_fill(float *x, size_t n, float size);
+/* Filled with 0x55; fails the test if there is none. */
+void *rig_get(size_t bytes);
+void rig_free_all(void **p); /* ends with NULL */
+void rig_run(struct k_ctx *ctx, struct k_op *op);
+
+/* Activations of n rows, made to be compared. */
+struct k_acts acts_new(int32_t n, int32_t dim, bool x, bool q);
+void acts_free(struct k_acts *a);
+void acts_same(const struct k_acts *a, const struct k_acts *b, int32_t n);
+
+/* Sequences in a cache of shuffled pages, full of random numbers. */
+struct cache {
+	struct k_kv kv;
+	size_t bytes;
+	int32_t n_seqs, n_blocks;
+	int32_t *table; /* [n_seqs, n_blocks] */
+	const int32_t **pages;
+};
+void cache_open(struct cache *c, int32_t page_size, int32_t n_layers, int32_t n_kv_heads, int32_t head_dim,
+				int32_t n_seqs, int32_t longest);
+void cache_close(struct cache *c);
+
+#endif
