@@ -1,6 +1,6 @@
 /* The command line: what was said on it, the verbs, and the options they take.
  *
- * A verb is a file verb_x.c with its row, and its name in VERBS. Options are rows of struct setting: the engine's and the
+ * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of struct setting: the engine's and the
  * sampler's settings (engine/settings.h), those of several verbs (options.c), and a verb's own. Parsing, --help, the
  * manual page and the completion are made from these rows. Everything of a struct cli but its stop texts points into
  * argv or into the environment. Thread: main's. */
@@ -45,14 +45,7 @@ struct verb {
 	void *said;				   /* where they go */
 };
 
-/* All verbs; the first is the default. */
-#define VERBS(X)                                                                                   \
-	X(chat) X(run) X(replay) X(tokenize) X(score) X(bench) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) \
-	X(diff) X(devices)
-#define X(name) extern const struct verb verb_##name;
-VERBS(X)
-#undef X
-extern const struct verb *const verbs[]; /* ends with NULL */
+extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
 
 /* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
 #define OWN(type_, home, field, ...) { .type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__ }
@@ -72,13 +65,6 @@ struct option_alias {
 	const char *name, *setting, *value; /* NULL: it takes one */
 };
 extern const struct option_alias option_aliases[]; /* ends with name NULL */
-
-/* Exit statuses, in order of their numbers; ends with doc NULL. */
-struct exit_code {
-	int code;
-	const char *doc;
-};
-extern const struct exit_code exit_codes[];
 
 void cli_init(struct cli *c);
 void cli_free(struct cli *c);

@@ -8,6 +8,22 @@
 
 enum { WIDTH = 79 };
 
+/* Exit statuses, in order of their numbers. */
+static const struct exit_code {
+	int code;
+	const char *doc;
+} exit_codes[] = {
+	{ 0, "all is well" },
+	{ ERR_DIFFERS, "a check ran and found a difference" },
+	{ ERR_USAGE, "the command line or a setting is wrong" },
+	{ ERR_INPUT, "a file is damaged or not supported" },
+	{ ERR_IO, "the system refused: missing file, full disk, permissions" },
+	{ ERR_MEMORY, "out of memory" },
+	{ ERR_DEVICE, "this machine cannot compute as it must" },
+	{ ERR_INTERRUPTED, "stopped by Ctrl-C" },
+	{ 0, NULL },
+};
+
 /* Words of text from column `at` on; further lines are indented to `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
 {

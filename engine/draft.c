@@ -7,10 +7,13 @@
 
 const char *draft_offer(int i)
 {
-	for (int d = 0; draft_table[d]; d++)
-		for (const char *const *word = draft_table[d]->offer; word && *word; word++)
+	for (int d = 0; draft_table[d]; d++) {
+		const char *const name[] = { draft_table[d]->name, NULL };
+
+		for (const char *const *word = draft_table[d]->offer ? draft_table[d]->offer : name; *word; word++)
 			if (!i--)
 				return *word;
+	}
 	return NULL;
 }
 

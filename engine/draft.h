@@ -116,7 +116,7 @@ struct draft_ops {
 	const char *name;
 	const char *args; /* "k[,min,max]": for help */
 	const char *doc;
-	const char *const *offer; /* what completion offers, with arguments worth a try; ends with NULL */
+	const char *const *offer; /* what completion offers, with arguments worth a try; NULL: its name */
 	bool needs_pages;
 	bool computes; /* passes of its own: a guess has a price */
 	/* args: what follows "name:", or NULL. */

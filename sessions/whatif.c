@@ -14,13 +14,8 @@ static bool is_simple(const char *spec)
 	struct drafter *d = NULL;
 	struct err unused = { 0 };
 
-	if (draft_open(spec, NULL, &ops, &d, &unused)) {
-		for (int i = 0; draft_table[i]; i++)
-			if (!strncmp(spec, draft_table[i]->name, strcspn(spec, ":")) &&
-				strlen(draft_table[i]->name) == strcspn(spec, ":"))
-				return false;
-		return true; /* nobody's name: who opens it says so */
-	}
+	if (draft_open(spec, NULL, &ops, &d, &unused))
+		return !draft_find(spec); /* nobody's name: who opens it says so */
 	if (ops)
 		ops->close(d);
 	return true;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "tests/extend/drafter_repeat.c"
 #include "tests/extend/hook_widest.c"
 #include "tests/extend/search_shortest.c"
+#include "tests/extend/verb_count.c"
 #include "tests/tiny.h"
 
 extern const struct draft_ops draft_ngram;
@@ -26,6 +28,8 @@ extern const struct step_hooks observe_hooks, shadow_hooks, search_hooks;
 const struct draft_ops *const draft_table[] = { &draft_ngram, &draft_repeat, NULL };
 const struct search_ops *const search_table[] = { &search_best, &search_shortest, NULL };
 const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks, &widest_hooks, NULL };
+
+const struct verb *const verbs[] = { &verb_count, NULL };
 
 enum { PROMPT = 20, TOKENS = 60, KEPT = 400 };
 static char *model;
@@ -111,11 +115,14 @@ static void answer(const char *spec, const char *shadow, struct told *t)
 /* The text is that of plain decoding, in fewer steps where it guessed right; shadow and certify know it by the table. */
 static void test_drafter(void **state)
 {
+	bool offered = false; /* by completion; else it runs off the words */
 	static struct told plain, drafted, shadowed;
 	static struct axes axes;
 	bool tried = false;
 
 	(void)state;
+	for (int i = 0; !offered; i++)
+		offered = !strcmp(setting_word(&engine_settings[ENGINE_AT_spec], i), "repeat");
 	answer("off", "off", &plain);
 	answer("repeat:3", "off", &drafted);
 	answer("off", "all", &shadowed);
@@ -169,12 +176,66 @@ static void test_hook(void **state)
 	assert_true(t.n_noted >= 1);
 }
 
+/* ---- a verb ---- */
+
+/* What the program prints for these words; the error's text where it refuses. malloc'd. */
+static char *said_to(int n, char **words)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *old = stdout, *out = open_memstream(&text, &size);
+	struct err e = { 0 };
+	struct cli c;
+
+	stdout = out;
+	if (cli_parse(&c, n, words, &e))
+		fputs(e.text, out);
+	else if (c.help)
+		help_print(c.verb);
+	else if (c.completion)
+		help_completion();
+	else if (c.verb->run(&c, &e))
+		fputs(e.text, out);
+	cli_free(&c);
+	stdout = old;
+	fclose(out);
+	return text;
+}
+#define SAID(...) said_to(sizeof (char *[]){ "cutaway", __VA_ARGS__ } / sizeof(char *), (char *[]){ "cutaway", __VA_ARGS__ })
+
+static void says(char *text, const char *expected)
+{
+	if (!strstr(text, expected))
+		fail_msg("\"%s\" does not say \"%s\"", text, expected);
+	free(text);
+}
+
+static void test_verb(void **state)
+{
+	char path[] = "/tmp/cutaway-extend-XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(write(fd, "one\nthree\n", 10), 10);
+	close(fd);
+	says(SAID("count", path, "--json"), "{\"count\":10}");
+	says(SAID("--lines", "count", path), "2\n");
+	says(SAID("count", path, "--least", "4"), "1\n");
+	says(SAID("count", path, "--least=1001"), "--least 1001: a whole number of bytes from 0 to 1000 is needed");
+	says(SAID("count", path, "--temp=1"), "count does not take --temp");
+	says(SAID("cuont"), "did you mean count?");
+	says(SAID("count", "--help"), "--least N");
+	says(SAID("--completion", "bash"), "count) options=' --json --help --version --lines --least'");
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drafter),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),
+		cmocka_unit_test(test_verb),
 	};
 	struct tiny_options tiny = TINY_DEFAULTS;
 	struct err err = { 0 };

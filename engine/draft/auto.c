@@ -329,7 +329,6 @@ const struct draft_ops draft_auto = {
 	.name = "auto",
 	.args = "NAME+NAME",
 	.doc = "selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
-	.offer = (const char *const[]){ "auto", NULL },
 	.needs_pages = true,
 	.open = auto_open,
 	.close = auto_close,

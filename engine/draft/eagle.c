@@ -344,7 +344,6 @@ const struct draft_ops draft_eagle = {
 	.name = "eagle",
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "one trained layer on the model's own features: a chain, or a tree of so many nodes",
-	.offer = (const char *const[]){ "eagle", NULL },
 	.computes = true,
 	.open = eagle_open,
 	.close = eagle_close,

@@ -143,7 +143,6 @@ const struct draft_ops draft_jacobi = {
 	.name = "jacobi",
 	.args = "k",
 	.doc = "the model's own predictions of the last step, iterated until they stand",
-	.offer = (const char *const[]){ "jacobi", NULL },
 	.open = jacobi_open,
 	.close = jacobi_close,
 	.propose = jacobi_propose,

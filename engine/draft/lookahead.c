@@ -277,7 +277,6 @@ const struct draft_ops draft_lookahead = {
 	.name = "lookahead",
 	.args = "W,N,G",
 	.doc = "a window of the model's own iterations makes n-grams, a pool of which is verified",
-	.offer = (const char *const[]){ "lookahead", NULL },
 	.open = lookahead_open,
 	.close = lookahead_close,
 	.propose = lookahead_propose,

@@ -327,7 +327,6 @@ const struct draft_ops draft_medusa = {
 	.name = "medusa",
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "trained heads on the newest feature, one for each position ahead",
-	.offer = (const char *const[]){ "medusa", NULL },
 	.computes = true,
 	.open = medusa_open,
 	.close = medusa_close,

@@ -252,7 +252,6 @@ const struct draft_ops draft_model = {
 	.name = "draft",
 	.args = "[FILE,]k[,nodes[,least]]",
 	.doc = "a smaller model of the same vocabulary",
-	.offer = (const char *const[]){ "draft", NULL },
 	.computes = true,
 	.open = model_drafter_open,
 	.close = model_drafter_close,

@@ -1,0 +1,52 @@
+/* cutaway count: how many bytes a file has, or lines of at least so many: the example of a verb, with options of its own.
+ * Thread: main's. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+
+static struct count_said {
+	bool lines;
+	int32_t least;
+} said;
+
+static const struct setting count_own[] = {
+	OWN(FLAG, count_said, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
+	OWN(INT, count_said, least, .name = "least", .group = "Output", .arg = "N", .high = 1000, .unit = "bytes",
+		.doc = "only lines of at least N bytes"),
+	{ 0 },
+};
+
+static int count_verb(const struct cli *c, struct err *e)
+{
+	long n = 0, line = 0;
+	char *text = NULL;
+	size_t size = 0;
+
+	if (in_read(c->operand[0], &text, &size, e))
+		return -1;
+	for (size_t i = 0; i < size; i++, line++)
+		if (text[i] == '\n') {
+			n += line >= said.least;
+			line = -1;
+		}
+	printf(c->json ? "{\"count\":%ld}\n" : "%ld\n", said.lines ? n : (long)size);
+	free(text);
+	return 0;
+}
+
+const struct verb verb_count = {
+	.name = "count",
+	.operands = "FILE",
+	.summary = "how long a file is",
+	.doc = "Counts the bytes of FILE, or its lines.",
+	.example = "cutaway count --lines text.txt",
+	.takes = "json", /* options of others, by group or by name */
+	.min_operands = 1,
+	.max_operands = 1,
+	.run = count_verb,
+	.completes = "FILE",
+	.own = count_own,
+	.said = &said,
+};
