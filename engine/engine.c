@@ -265,7 +265,7 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 {
 	const struct pages *pool = &e->memory.pages[e->memory.lead];
 	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
-	int32_t pages = memory_need(&e->memory, e->memory.lead, need - 2);
+	int32_t pages = memory_need(&e->memory, e->memory.lead, need - 2, 1);
 
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);

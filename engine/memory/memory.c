@@ -94,19 +94,12 @@ void memory_store_copy(const struct memory_store *s, struct k_ctx *kernels, int3
 
 /* ---- pools ---- */
 
-/* Most blocks that a sequence has at once in a group, when a step computes MEMORY_ROWS rows of it. */
-static int32_t most_blocks(const struct memory_spec *s, int32_t page_size)
+/* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states also the one before. */
+static int32_t most_blocks(const struct memory_spec *s, int32_t page_size, int32_t rows)
 {
-	int32_t most = 0, far = (s->window / page_size + 4) * page_size;
+	int64_t n = ((int64_t)s->kind->sight(s) + rows + page_size - 2) / page_size + 1 + s->kind->is_state;
 
-	if (s->kind->first_block(s, page_size, INT32_MAX) == 0)
-		return INT32_MAX;
-	for (int32_t pos = far; pos < far + page_size; pos++) {
-		int32_t n = (pos + MEMORY_ROWS - 1) / page_size - s->kind->first_block(s, page_size, pos) + 1 + s->kind->is_state;
-
-		most = n > most ? n : most;
-	}
-	return most;
+	return s->kind->sight(s) == INT32_MAX ? INT32_MAX : (int32_t)n;
 }
 
 static int32_t lead_group(const struct memory_specs *m)
@@ -128,9 +121,25 @@ static int32_t slots_need(int32_t most, int32_t slots)
 int32_t memory_default_pages(const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
 {
 	int32_t longest = (ctx + page_size - 1) / page_size, n = longest > 4 * slots ? longest : 4 * slots;
-	int32_t most = slots_need(most_blocks(&specs->group[lead_group(specs)], page_size), slots);
+	int32_t most = slots_need(most_blocks(&specs->group[lead_group(specs)], page_size, MEMORY_ROWS), slots);
 
 	return n < most ? n : most;
+}
+
+/* A request alone must always be able to go on. */
+static int limit_rows(struct memory *m, const struct memory_spec *s, int32_t n_pages, struct err *e)
+{
+	int32_t rows = m->most_rows < MEMORY_ROWS ? m->most_rows : MEMORY_ROWS, least = most_blocks(s, m->page_size, 1);
+
+	if (least == INT32_MAX)
+		return 0;
+	if (n_pages < least)
+		return err_set(e, ERR_USAGE, "%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
+					   n_pages, least, m->page_size);
+	while (most_blocks(s, m->page_size, rows) > n_pages)
+		rows--;
+	m->most_rows = rows;
+	return 0;
 }
 
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs, int32_t page_size,
@@ -140,14 +149,15 @@ int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_spe
 	m->spec = *specs;
 	m->page_size = page_size;
 	m->lead = lead_group(specs);
+	m->most_rows = INT32_MAX;
 	for (int32_t g = 0; g < specs->n; g++) {
 		const struct memory_spec *s = &specs->group[g];
 		int32_t n = n_pages;
 
-		m->most_blocks[g] = most_blocks(s, page_size);
-		if (g != m->lead && slots_need(m->most_blocks[g], slots) < n)
-			n = slots_need(m->most_blocks[g], slots);
-		if (pages_open(&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
+		if (g != m->lead && slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots) < n)
+			n = slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots);
+		if (limit_rows(m, s, n, e) ||
+			pages_open(&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
 			memory_close(m);
 			return -1;
 		}
@@ -173,22 +183,21 @@ void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct p
 
 int32_t memory_first_block(const struct memory *m, int32_t g, int32_t pos)
 {
-	return m->spec.group[g].kind->first_block(&m->spec.group[g], m->page_size, pos);
+	int32_t sight = m->spec.group[g].kind->sight(&m->spec.group[g]);
+
+	return pos > sight ? (pos - sight) / m->page_size : 0;
 }
 
-int32_t memory_most_rows(const struct memory *m)
+int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows)
 {
-	for (int32_t g = 0; g < m->spec.n; g++)
-		if (m->most_blocks[g] < INT32_MAX)
-			return MEMORY_ROWS;
-	return INT32_MAX;
-}
+	const struct memory_spec *s = &m->spec.group[g];
+	int32_t all = tokens / m->page_size + 1, sight = s->kind->sight(s), n;
 
-int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens)
-{
-	int32_t n = tokens / m->page_size + 1;
-
-	return n < m->most_blocks[g] ? n : m->most_blocks[g];
+	if (sight == INT32_MAX)
+		return all;
+	rows = rows < m->most_rows ? rows : m->most_rows;
+	n = (sight + rows - 1) / m->page_size + 1 + s->kind->is_state;
+	return n < all ? n : all;
 }
 
 int32_t memory_available(const struct memory *m, int32_t g)

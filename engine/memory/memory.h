@@ -24,7 +24,7 @@
 
 enum {
 	MEMORY_GROUPS = 4, /* most of a model */
-	MEMORY_ROWS = 128, /* rows of one request in a step, at most, where a group is not paged */
+	MEMORY_ROWS = 128, /* rows of one request in a step, at most, where no group keeps all positions */
 };
 
 struct draft;
@@ -67,7 +67,7 @@ struct memory {
 	int32_t lead;	   /* the group that --pages is of: the first paged one, else the first */
 	struct memory_store store[MEMORY_GROUPS];
 	struct pages pages[MEMORY_GROUPS];
-	int32_t most_blocks[MEMORY_GROUPS];	 /* that a sequence has at once; INT32_MAX: all of its own */
+	int32_t most_rows; /* of one request in a step: their blocks fit every group */
 	int32_t n_spare_used[MEMORY_GROUPS]; /* of pages.n_spare, in the step that runs */
 };
 
@@ -93,10 +93,10 @@ struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int
 int memory_table_open(struct memory_table *t, int32_t groups, int32_t most_blocks);
 void memory_table_close(struct memory_table *t);
 
-/* Most rows of one request in a step: its blocks must fit every group. */
-int32_t memory_most_rows(const struct memory *m);
-/* Pages of group g that a sequence of so many tokens has at once, at most. */
-int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens);
+/* Pages of group g that a sequence of so many tokens has at once when a step computes `rows` of them. Of groups that
+ * keep all positions it is all that they will need; of others what they have between two blocks, so that a step in which
+ * many enter a new block may still have to preempt. */
+int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows);
 /* Pages that the table has in group g, from block `from` on. */
 int32_t memory_held(const struct memory_table *t, int32_t g, int32_t from);
 /* Free pages, and those that the prefix cache alone keeps. */
@@ -162,8 +162,8 @@ struct memory_kind {
 	/* A page is a state: it holds for the end of its positions, or for the newest of them. Else it holds for each. */
 	bool is_state;
 	size_t (*page_bytes)(const struct memory_spec *s, int32_t page_size);
-	/* Blocks before it are read by no row at pos or after it. */
-	int32_t (*first_block)(const struct memory_spec *s, int32_t page_size, int32_t pos);
+	/* Positions before its own whose pages a row reads; INT32_MAX: all. */
+	int32_t (*sight)(const struct memory_spec *s);
 };
 extern const struct memory_kind memory_paged, memory_window, memory_recurrent;
 /* The table; ends with NULL. */

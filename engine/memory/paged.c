@@ -10,10 +10,10 @@ static size_t paged_page_bytes(const struct memory_spec *s, int32_t page_size)
 	return k_kv_page_bytes(&kv);
 }
 
-static int32_t paged_first_block(const struct memory_spec *s, int32_t page_size, int32_t pos)
+static int32_t paged_sight(const struct memory_spec *s)
 {
-	(void)s, (void)page_size, (void)pos;
-	return 0;
+	(void)s;
+	return INT32_MAX;
 }
 
 const struct memory_kind memory_paged = {
@@ -21,5 +21,5 @@ const struct memory_kind memory_paged = {
 	.doc = "keys and values of all positions",
 	.code = EV_MEMORY_KIND_paged,
 	.page_bytes = paged_page_bytes,
-	.first_block = paged_first_block,
+	.sight = paged_sight,
 };

@@ -13,11 +13,11 @@ static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_siz
 	return s->state_bytes;
 }
 
-/* A row at pos reads the state after pos - 1. */
-static int32_t recurrent_first_block(const struct memory_spec *s, int32_t page_size, int32_t pos)
+/* A row reads the state after the one before. */
+static int32_t recurrent_sight(const struct memory_spec *s)
 {
 	(void)s;
-	return pos ? (pos - 1) / page_size : 0;
+	return 1;
 }
 
 const struct memory_kind memory_recurrent = {
@@ -26,5 +26,5 @@ const struct memory_kind memory_recurrent = {
 	.code = EV_MEMORY_KIND_recurrent,
 	.is_state = true,
 	.page_bytes = recurrent_page_bytes,
-	.first_block = recurrent_first_block,
+	.sight = recurrent_sight,
 };

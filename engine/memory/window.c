@@ -7,11 +7,9 @@ static size_t window_page_bytes(const struct memory_spec *s, int32_t page_size)
 	return memory_paged.page_bytes(s, page_size);
 }
 
-static int32_t window_first_block(const struct memory_spec *s, int32_t page_size, int32_t pos)
+static int32_t window_sight(const struct memory_spec *s)
 {
-	int32_t first = pos - s->window + 1; /* position that the row at pos still sees */
-
-	return first > 0 ? first / page_size : 0;
+	return s->window - 1;
 }
 
 const struct memory_kind memory_window = {
@@ -19,5 +17,5 @@ const struct memory_kind memory_window = {
 	.doc = "keys and values of the positions in sight",
 	.code = EV_MEMORY_KIND_window,
 	.page_bytes = window_page_bytes,
-	.first_block = window_first_block,
+	.sight = window_sight,
 };

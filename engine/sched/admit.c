@@ -49,15 +49,17 @@ static struct sched_need admission_need(const struct sched *s, const struct requ
 										const struct prefix_match *m)
 {
 	const struct memory *mem = s->memory;
-	struct sched_need need = { .own = memory_need(mem, g, r->n_ids), .available = memory_available(mem, g) };
+	struct sched_need need = { .available = memory_available(mem, g) };
 
+	need.own = memory_need(mem, g, r->n_ids, r->n_ids - m->n_blocks * mem->page_size);
 	for (int32_t b = memory_first_block(mem, g, m->n_blocks * mem->page_size); b < m->n_blocks; b++) {
 		int32_t page = s->prefix->node[m->node[b]].page[g];
 
 		need.own -= page >= 0 && mem->pages[g].page[page].refs > 0;
 	}
 	for (int32_t i = 0; i < s->n_slots; i++) {
-		int32_t lacks = !s->slot[i] ? 0 : memory_need(mem, g, s->slot[i]->n_ids) - memory_held(&s->slot[i]->table, g, 0);
+		const struct request *d = s->slot[i];
+		int32_t lacks = d ? memory_need(mem, g, d->n_ids, d->n_ids - d->computed) - memory_held(&d->table, g, 0) : 0;
 
 		need.running += lacks > 0 ? lacks : 0;
 	}
@@ -144,6 +146,10 @@ static int32_t sibling_hit(const struct sched *s, const struct request *r, const
 	int32_t want = all < asked(r) ? all : asked(r) - 1;
 	int32_t pos = memory_resume(s->memory, &sibling->table, sibling->computed, want);
 
+	/* the block that the last token is in comes along, to be copied, unless a part of it is gone */
+	for (int32_t g = 0; g < s->memory->spec.n && all > want; g++)
+		if (sibling->table.page[g][want / s->memory->page_size] < 0)
+			return pos;
 	return pos == want ? all : pos;
 }
 
