@@ -22,10 +22,12 @@
 #include "engine/tokenizer.h"
 
 struct engine;
+struct memory_specs;
 
 /* In place of a model: the tokens that it would draw are known, and nothing is computed. */
 struct engine_given {
 	void *arg;
+	const struct memory_specs *memory; /* what a sequence keeps, of which only pages are counted; NULL: one paged group */
 	/* The token that the request has next. False: none is known; it is asked again in the next step. */
 	bool (*next)(void *arg, int64_t request, int32_t *id);
 	/* After a token: -1, or why the request ends there (enum ev_code_finish). */

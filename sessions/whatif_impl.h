@@ -2,6 +2,7 @@
 #ifndef CUTAWAY_SESSIONS_WHATIF_IMPL_H
 #define CUTAWAY_SESSIONS_WHATIF_IMPL_H
 
+#include "engine/memory/memory.h"
 #include "event/event.h"
 #include "sessions/whatif.h"
 
@@ -50,6 +51,7 @@ struct recorded {
 	int32_t n, cap;
 	struct engine_options settings; /* at the start */
 	char spec[64];					/* its text */
+	struct memory_specs memory;		/* n 0: not told, it is one paged group */
 	struct change *change;
 	int32_t n_changes, cap_changes;
 	int32_t ctx;

@@ -146,6 +146,16 @@ static void on_step(struct reading *g, const struct ev_step *s, double kv)
 	g->n_tokens = 0;
 }
 
+static void on_memory(struct recorded *r, const struct ev_memory *m)
+{
+	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || m->kind < 0 || m->kind >= EV_N_memory_kind ||
+		(m->kind == EV_MEMORY_KIND_window && (m->window < 1 || m->window > INT32_MAX)))
+		return;
+	r->memory.group[r->memory.n++] = (struct memory_spec){
+		.kind = memory_kinds[m->kind], .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0, .state_bytes = 1 };
+}
+
 static void on_event(struct reading *g, const struct event *ev)
 {
 	const double kv = g->counter.kv;
@@ -159,6 +169,7 @@ static void on_event(struct reading *g, const struct event *ev)
 		g->r->settings.pages = (int32_t)ev->u.session.pages;
 		g->r->ctx = (int32_t)ev->u.session.ctx;
 		break;
+	case EV_memory: on_memory(g->r, &ev->u.memory); break;
 	case EV_setting: on_setting(g, &ev->u.setting); break;
 	case EV_request: on_request(g, &ev->u.request); break;
 	case EV_token:

@@ -259,7 +259,7 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 				 struct whatif_counts *out, struct err *e)
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
-	const struct engine_given given = { &w, next_token, end_of };
+	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of };
 	struct engine_options o = ENGINE_DEFAULTS;
 
 	o.given = &given;
