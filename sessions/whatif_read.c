@@ -148,11 +148,11 @@ static void on_step(struct reading *g, const struct ev_step *s, double kv)
 
 static void on_memory(struct recorded *r, const struct ev_memory *m)
 {
-	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || m->kind < 0 || m->kind >= EV_N_memory_kind ||
+	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
 		(m->kind == EV_MEMORY_KIND_window && (m->window < 1 || m->window > INT32_MAX)))
 		return;
 	r->memory.group[r->memory.n++] = (struct memory_spec){
-		.kind = memory_kinds[m->kind], .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.kind = memory_kind_of(m->kind), .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 1 },
 		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0, .state_bytes = 1 };
 }
 

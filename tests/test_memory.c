@@ -13,6 +13,11 @@
 #include <cmocka.h>
 
 #include "engine/sched/sched.h"
+#include "tests/extend/memory_lately.c"
+#include "tests/extend/policy_longest.c"
+
+extern const struct sched_policy policy_fcfs, policy_shortest;
+const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, &policy_longest, NULL };
 
 enum { CTX = 400, SIZE = 16, SLOTS = 4, MOST = 60, ROWS = 600, SEEDS = 16 };
 
@@ -361,7 +366,7 @@ static void world_open(struct world *w, const struct memory_specs *specs, int32_
 	assert_int_equal(prefix_open(&w->prefix, &w->memory, CTX / SIZE + 1, &e), 0);
 	assert_int_equal(stream_open(&w->stream, 0, NULL, NULL, &e), 0);
 	assert_int_equal(sched_open(&w->sched, &w->memory, &w->prefix, &w->stream, SLOTS, &e), 0);
-	w->sched.policy = sched_policies[seed % 2];
+	w->sched.policy = sched_policies[seed % 3];
 	w->sched.budget = 96;
 	w->sched.chunk = seed % 3 ? 40 : 0;
 	w->sched.max_out = 64;
@@ -470,6 +475,19 @@ static void test_states(void **arg)
 	run_all(&specs, 7, true);
 }
 
+/* The example of docs/extend.md. */
+static void test_lately(void **arg)
+{
+	struct memory_spec lately = paged();
+	struct memory_specs specs = { .n = 2, .group = { paged() } };
+
+	(void)arg;
+	lately.kind = &memory_lately;
+	lately.window = 8; /* what rows are checked by */
+	specs.group[1] = lately;
+	run_all(&specs, 26, true);
+}
+
 static void test_all_kinds(void **arg)
 {
 	const struct memory_specs specs = { .n = 4, .group = { paged(), state(), window(17), window(64) } };
@@ -486,6 +504,7 @@ int main(void)
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_all_kinds),
+		cmocka_unit_test(test_lately),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

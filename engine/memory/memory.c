@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct memory_kind *const memory_kinds[] = { &memory_paged, &memory_window, &memory_recurrent, NULL };
+const struct memory_kind *memory_kind_of(int64_t code)
+{
+	for (int i = 0; memory_kinds[i]; i++)
+		if ((int64_t)memory_kinds[i]->code == code)
+			return memory_kinds[i];
+	return NULL;
+}
 
 /* ---- what a model keeps ---- */
 

@@ -168,6 +168,8 @@ struct memory_kind {
 extern const struct memory_kind memory_paged, memory_window, memory_recurrent;
 /* The table; ends with NULL. */
 extern const struct memory_kind *const memory_kinds[];
+/* By the code in the log; NULL: there is none. */
+const struct memory_kind *memory_kind_of(int64_t code);
 
 void memory_check(const struct memory *m);
 

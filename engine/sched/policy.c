@@ -1,17 +1,8 @@
-/* The table of policies. See policy.h. */
+/* Policies by name. See policy.h. */
 #include "engine/sched/policy.h"
 
 #include <stdio.h>
 #include <string.h>
-
-extern const struct sched_policy policy_fcfs, policy_shortest;
-
-const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, NULL };
-
-const char *sched_policy_name(int i)
-{
-	return sched_policies[i] ? sched_policies[i]->name : NULL;
-}
 
 const struct sched_policy *sched_policy_find(const char *name, struct err *e)
 {
@@ -27,4 +18,9 @@ const struct sched_policy *sched_policy_find(const char *name, struct err *e)
 	}
 	err_set(e, ERR_USAGE, "policy %.40s: there are %s", name, known);
 	return NULL;
+}
+
+const char *sched_policy_name(int i)
+{
+	return sched_policies[i] ? sched_policies[i]->name : NULL;
 }

@@ -1,4 +1,4 @@
-/* Scheduling policies: one file each in engine/sched/policy/, and one line in the table of policy.c.
+/* Scheduling policies: one file each in engine/sched/policy/, and one line in the table (policy_table.c).
  *
  * The scheduler is mechanism: slots, queue, pages, events. It asks its policy four questions, in
  * terms of ranks, so that a policy keeps no state and holds no list. What a policy answers decides
