@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct arch arch_gemma3, arch_llama, arch_phi3, arch_qwen2, arch_qwen3;
+extern const struct arch arch_gemma3, arch_llama, arch_mamba, arch_phi3, arch_qwen2, arch_qwen3;
 
 static const struct arch *const archs[] = {
 	&arch_gemma3,
 	&arch_llama,
+	&arch_mamba,
 	&arch_phi3,
 	&arch_qwen2,
 	&arch_qwen3,

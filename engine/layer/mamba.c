@@ -1,0 +1,106 @@
+/* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See layer.h. What a
+ * sequence keeps is a state of a fixed size: the convolution's last inputs and the scan's sums. */
+#include "engine/forward.h"
+#include "engine/model_tensors.h"
+
+static void mamba_load(struct model_loader *l, void *params)
+{
+	struct mamba *a = params;
+	int64_t dim = l->config->dim, inner = a->inner, x = a->rank + 2 * a->n_states;
+
+	a->norm = layer_vector(l, "attn_norm.weight", dim, true);
+	layer_rows(l, &a->in_x, "ssm_in.weight", (struct row_slice){ 0, inner, 2 * inner }, dim);
+	layer_rows(l, &a->in_z, "ssm_in.weight", (struct row_slice){ inner, inner, 2 * inner }, dim);
+	a->conv = layer_floats(l, "ssm_conv1d.weight", a->taps, inner);
+	a->conv_bias = layer_vector(l, "ssm_conv1d.bias", inner, false);
+	layer_rows(l, &a->x_dt, "ssm_x.weight", (struct row_slice){ 0, a->rank, x }, inner);
+	layer_rows(l, &a->x_b, "ssm_x.weight", (struct row_slice){ a->rank, a->n_states, x }, inner);
+	layer_rows(l, &a->x_c, "ssm_x.weight", (struct row_slice){ a->rank + a->n_states, a->n_states, x }, inner);
+	layer_narrow(l, &a->dt, "ssm_dt.weight", inner, a->rank);
+	a->dt_bias = layer_vector(l, "ssm_dt.bias", inner, true);
+	a->decay = layer_floats(l, "ssm_a", a->n_states, inner);
+	a->skip = layer_vector(l, "ssm_d", inner, true);
+	layer_matrix(l, &a->out, "ssm_out.weight", dim, inner);
+}
+
+static size_t conv_floats(const struct mamba *a)
+{
+	return (size_t)a->inner * (size_t)(a->taps - 1);
+}
+
+static int mamba_memory(void *params, struct memory_specs *m, struct err *e)
+{
+	struct mamba *a = params;
+	const struct memory_spec spec = {
+		.kind = &memory_recurrent,
+		.state_bytes = (conv_floats(a) + (size_t)a->inner * (size_t)a->n_states) * sizeof(float),
+	};
+	int32_t layer;
+
+	a->group = memory_join(m, &spec, &layer, &a->at, e);
+	return a->group < 0 ? -1 : 0;
+}
+
+static void mamba_need(const void *params, struct forward_needs *n)
+{
+	const struct mamba *a = params;
+
+	n->ops += 8;
+	forward_widen(&n->q, a->rank);
+	forward_widen(&n->kv, a->n_states);
+	forward_widen(&n->wide, a->inner);
+	forward_reads(&n->normed, &a->in_x);
+	forward_reads(&n->mixed, &a->x_dt);
+	forward_reads(&n->act, &a->out);
+	n->mixed.x = n->act.x = true; /* the scan reads the one and writes the other */
+}
+
+static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out)
+{
+	struct k_op *op = program_add(&f->program, K_OP_conv, K_STAGE_scan);
+
+	op->u.conv = (struct k_conv){ .x = f->gate, .w = a->conv, .bias = a->conv_bias, .out = out, .taps = a->taps,
+								  .n = f->n_rows, .rows = f->state[a->group],
+								  .state = &f->store[a->group].state, .at = a->at / sizeof(float) };
+}
+
+static void add_scan(struct forward *f, const struct mamba *a, const float *x, struct k_acts out)
+{
+	struct k_op *op = program_add(&f->program, K_OP_scan, K_STAGE_scan);
+
+	op->u.scan = (struct k_scan){ .x = x, .z = f->up, .delta = f->gate, .b = f->k, .c = f->v, .a = a->decay,
+								  .d = a->skip, .out = out, .n_states = a->n_states, .n = f->n_rows,
+								  .rows = f->state[a->group], .state = &f->store[a->group].state,
+								  .at = a->at / sizeof(float) + conv_floats(a) };
+}
+
+static void mamba_write(struct forward *f, const void *params)
+{
+	const struct mamba *a = params;
+	struct k_acts x = program_acts_of(f->mixed, a->inner), out = program_acts_of(f->act, a->inner);
+	struct k_acts dt = { .x = f->q, .dim = a->rank };
+	struct k_program *p = &f->program;
+	struct k_matmul *m;
+
+	program_norm(p, f->x, NULL, a->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	m = program_matmul(p, K_STAGE_qkv, f->normed, f->n_rows);
+	program_part(m, &a->in_x, NULL, NULL, f->gate);
+	program_part(m, &a->in_z, NULL, NULL, f->up);
+	add_conv(f, a, x);
+	m = program_matmul(p, K_STAGE_qkv, x, f->n_rows);
+	program_part(m, &a->x_dt, NULL, NULL, f->q);
+	program_part(m, &a->x_b, NULL, NULL, f->k);
+	program_part(m, &a->x_c, NULL, NULL, f->v);
+	program_part(program_matmul(p, K_STAGE_qkv, dt, f->n_rows), &a->dt, a->dt_bias, NULL, f->gate);
+	add_scan(f, a, x.x, out);
+	forward_add_product(f, K_STAGE_out, out, &a->out, NULL, NULL);
+}
+
+const struct block_kind layer_mamba = {
+	.name = "mamba",
+	.size = sizeof(struct mamba),
+	.load = mamba_load,
+	.memory = mamba_memory,
+	.need = mamba_need,
+	.write = mamba_write,
+};
