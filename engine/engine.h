@@ -77,6 +77,7 @@ struct engine_info {
 	double read_bandwidth; /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
+	bool states; /* what a sequence keeps is of a fixed size: no layer has keys and values */
 	const char *default_system; /* of this file's template, or NULL */
 };
 

@@ -424,7 +424,7 @@ static int learn_subject(struct certify *c, struct err *e)
 		c->axes.axis[AXIS_CHUNK].n--;
 		axes_number_values(&c->axes);
 	}
-	axes_fit_drafters(&c->axes, engine, c->o->model);
+	axes_fit_model(&c->axes, engine, c->o->model);
 	engine_close(engine);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/draft.h"
+#include "engine/memory/memory.h"
 #include "sessions/certify_private.h"
 
 static void add_value(struct axis_values *a, const char *value)
@@ -168,6 +169,9 @@ static bool counts_itself(const char *drafter)
 	return trial_of(drafter, &ops)->own_count;
 }
 
+/* As many as a prompt's step needs pages, who all want a second one at once. */
+enum { STATES_ELDERS = 12 };
+
 const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 {
 	if (a > b)
@@ -177,6 +181,8 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 		return NULL;
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row behind n others";
+	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) && x <= STATES_ELDERS)
+		return "a state is taken from nobody but by many others, who are in the batch too";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
 		return "such a drafter says itself how many tokens it guesses";
 	return NULL;
@@ -187,7 +193,8 @@ int axes_company(const struct certify_plan *p, int *ahead)
 	int batch = axes_number(p, AXIS_BATCH), row = axes_number(p, AXIS_ROW);
 	int n = batch > row ? batch - 1 : row;
 	if (p->choice[AXIS_PREEMPTION]) {
-		n = n < 1 ? 2 : n;
+		int least = p->axes->states ? STATES_ELDERS : 2;
+		n = n < least && (n < 1 || p->axes->states) ? least : n;
 		*ahead = n; /* the youngest is preempted: that must be ours */
 	} else {
 		*ahead = row;
@@ -217,6 +224,8 @@ static int32_t pool(const struct certify_plan *p, int32_t size)
 	int32_t pages = (p->work.n_ids + 3) / size + 1 + company * elder;
 	if (!p->choice[AXIS_PREEMPTION])
 		return CERTIFY_SLOTS * 640 / size;
+	if (p->axes->states)
+		return company + MEMORY_ROWS / size + 2;
 	return pages < whole ? whole : pages;
 }
 
@@ -282,13 +291,18 @@ static bool opens_by_itself(struct axes *a, struct engine *engine, const char *d
 	return opens(a, engine, drafter);
 }
 
-void axes_fit_drafters(struct axes *a, struct engine *engine, const char *model)
+void axes_fit_model(struct axes *a, struct engine *engine, const char *model)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
 	const struct draft_ops *ops;
 	struct err ignored = {0};
 
 	a->layers = engine_info(engine)->n_layers;
+	a->states = engine_info(engine)->states;
+	if (a->states) { /* no attention to be looked at */
+		a->axis[AXIS_WATCHED].value[1] = "recorded";
+		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
+	}
 	v->n = 1;
 	for (int i = 1; i < all.n; i++) {
 		trial_of(all.value[i], &ops);

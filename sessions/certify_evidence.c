@@ -52,7 +52,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_RULE:
 		return ev->by_rejection > 0;
 	case AXIS_WATCHED:
-		return ev->watched > 0 && (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
+		return (ev->watched > 0 || p->axes->states) && (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
 	case AXIS_BATCH:
 	case AXIS_ROW:
 	case AXIS_DRAFTS:

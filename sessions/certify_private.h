@@ -53,6 +53,7 @@ struct axes {
 	char base_threads[16];
 	double row_ns[CERTIFY_ROWS + 1]; /* auto weighs by these: the same each time, and more rows are cheaper, so it guesses */
 	int32_t layers; /* of the model */
+	bool states;	/* a sequence has few pages: see engine_info */
 	char draft_file[CERTIFY_SPEC - 32]; /* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 };
 
@@ -104,7 +105,7 @@ struct certify_plan {
 /* certify_axes.c */
 void axes_fill(struct axes *a);
 /* Leaves out the drafters that do not open on this model: engine is one, and idle. */
-void axes_fit_drafters(struct axes *a, struct engine *engine, const char *model);
+void axes_fit_model(struct axes *a, struct engine *engine, const char *model);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
 int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */

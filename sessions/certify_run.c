@@ -380,8 +380,8 @@ static int open_case(struct run *r, struct err *e)
 	if (session_begin(&r->session, NULL, NULL, e))
 		return -1;
 	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);
-	if (p->choice[AXIS_WATCHED] && (engine_set(r->engine, "observe-layer", "0", e) ||
-									engine_set(r->engine, "observe-head", "0", e)))
+	if (p->choice[AXIS_WATCHED] && info->n_heads && (engine_set(r->engine, "observe-layer", "0", e) ||
+													 engine_set(r->engine, "observe-head", "0", e)))
 		return -1;
 	return fill_ids(r, e);
 }
