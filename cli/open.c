@@ -1,7 +1,6 @@
 /* See open.h. */
 #include "cli/open.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/paths.h"
@@ -15,13 +14,6 @@ static void note_fallback(const struct cli *c, const struct engine *e)
 
 	if (*why && (cli_given(c, "backend") || k_devices(NULL, 0, NULL) > 0))
 		out_complain("computing on the CPU: %s", why);
-}
-
-static void note_inexact(const struct engine *e)
-{
-	if (!engine_state(e).exact)
-		fprintf(stderr, "cutaway: exact is off: logits depend on more than the tokens, and nobody can verify "
-						"them\n");
 }
 
 /* What the recording lacks. own: the path that nobody asked for by name; NULL: there is none. */
@@ -48,7 +40,6 @@ static int open_recorded(struct session *s, const struct cli *c, struct session_
 		paths_drop_recording(own);
 	if (!rc) {
 		note_fallback(c, s->engine);
-		note_inexact(s->engine);
 		note_record(s, own, &no_path);
 	}
 	free(own);

@@ -56,8 +56,8 @@ static int print_json_run(const struct bench_report *r, struct err *e)
 
 	if (!name)
 		return err_set(e, ERR_MEMORY, "no memory for the model's name");
-	printf("{\"run\":{\"model\":%s,\"backend\":\"%s\",\"isa\":\"%s\",\"exact\":%s,\"threads\":%d}", name, r->backend,
-		   r->isa, r->state.exact ? "true" : "false", r->info.threads);
+	printf("{\"run\":{\"model\":%s,\"backend\":\"%s\",\"isa\":\"%s\",\"threads\":%d}", name, r->backend,
+		   r->isa, r->info.threads);
 	free(name);
 	return 0;
 }
@@ -91,8 +91,8 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 
 static void print_table(const struct bench_report *r)
 {
-	printf("%s, %s %s%s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend, r->isa,
-		   r->state.exact ? "" : ", not exact", r->info.threads, r->info.ctx, r->state.pages, r->state.page_size);
+	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend, r->isa,
+		   r->info.threads, r->info.ctx, r->state.pages, r->state.page_size);
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
 		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
 		   (double)r->state.pages * (double)r->state.page_bytes / 1e6);

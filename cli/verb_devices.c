@@ -34,7 +34,7 @@ static void print_table(const struct k_device_info *d, int n, const char *why)
 		printf("%s\n", why);
 	for (int i = 0; i < n; i++)
 		if (!*d[i].unfit) {
-			printf("all modes give the CPU's bits, but for --exact off, which F16 and BF16 models have\n");
+			printf("all modes give the CPU's bits\n");
 			break;
 		}
 	if (*k_cuda_build())

@@ -212,7 +212,7 @@ const struct engine_info *engine_info(const struct engine *e)
 struct engine_state engine_state(const struct engine *e)
 {
 	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages, .page_size = e->memory.page_size,
-								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes, .exact = !e->forward.fast };
+								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes };
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)

@@ -85,7 +85,6 @@ struct engine_info {
 struct engine_state {
 	int32_t pages, page_size; /* of the pool; tokens of a page */
 	size_t page_bytes;
-	bool exact; /* false: logits are no function of the tokens alone (the setting `exact` is off) */
 };
 
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);

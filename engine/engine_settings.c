@@ -123,25 +123,6 @@ int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct e
 	return 0;
 }
 
-/* Pages that were computed otherwise are forgotten: exact means everything before a row was. */
-int engine_apply_exact(struct engine *e, struct engine_options *to, struct err *err)
-{
-	if (to->exact == !e->forward.fast)
-		return 0;
-	if (!to->exact && !(e->kernels && k_has_fast(e->kernels)))
-		return err_set(err, ERR_USAGE,
-					   "exact off: the back end \"%s\" computes exactly, and knows no other way; a GPU does, for "
-					   "F16 and BF16 weights",
-					   e->info.backend);
-	if (!to->exact && !e->model->halves)
-		return err_set(err, ERR_USAGE,
-					   "exact off: this model has no F16 or BF16 weights, and nothing else has a way that is not "
-					   "exact");
-	prefix_clear(&e->prefix);
-	e->forward.fast = !to->exact;
-	return 0;
-}
-
 /* ---- all of them ---- */
 
 /* Values out of range are refused; `out` is what was asked, with defaults for choices that were left out. */

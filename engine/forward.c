@@ -209,13 +209,8 @@ static void write_program(struct forward *f)
 	}
 	f->program.layer = -1;
 	add_head(f);
-	for (int32_t i = 0; i < f->program.n_ops; i++) {
-		struct k_op *op = &f->program.op[i];
-
-		count(f, op);
-		if (op->kind == K_OP_matmul)
-			op->u.matmul.fast = f->fast;
-	}
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		count(f, &f->program.op[i]);
 }
 
 /* Floats that fill whole cache lines. */
@@ -238,7 +233,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && a->fast == b->fast && same_visible(&a->visible, &b->visible);
+		   a->layers == b->layers && same_visible(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -257,14 +252,14 @@ static void prepare(struct forward *f)
 {
 	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
 							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold,
-							   .fast = f->fast, .visible = f->visible };
+							   .visible = f->visible };
 
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		see(f, &f->sight[i]);
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
-		s.layers != f->built.layers || s.fast != f->built.fast || !same_visible(&s.visible, &f->built.visible))
+		s.layers != f->built.layers || !same_visible(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -491,7 +486,6 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 		return -1;
 	}
 	larger.threshold = f->threshold;
-	larger.fast = f->fast;
 	larger.visible = f->visible;
 	larger.n_layers = f->n_layers;
 	larger.begin = f->begin;

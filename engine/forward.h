@@ -26,7 +26,6 @@ struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
 	struct visible visible;
 	float threshold;
-	bool fast;
 	uint64_t version;
 };
 /* The widest of what layers need of a step's buffers, in floats a row. */
@@ -88,7 +87,6 @@ struct forward {
 	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the embedding. */
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
-	bool fast;              /* not exact: see k_matmul.fast */
 
 	bool asks;
 	/* of a step's outputs, where it asks and the host does not read logits as they are; else NULL */

@@ -22,7 +22,6 @@ static void count_weights(struct model *m, const struct gguf *g)
 
 		if (counts_for_decode(m, t))
 			m->weight_bytes += t->bytes;
-		m->halves |= t->type == K_F16 || t->type == K_BF16;
 	}
 }
 

@@ -42,7 +42,6 @@ struct model {
 	struct k_matrix output;  /* shares embed.data if tied */
 	bool tied;
 	float embed_scale; /* of the embedding's rows; 0: none */
-	bool halves; /* has matrices of 16-bit floats */
 	const float *output_norm; /* [dim] */
 	struct layer *layer; /* [config.n_layers] */
 	struct memory_specs memory; /* what a sequence keeps */

@@ -142,10 +142,6 @@ struct setting {
 	X(CHOICE, cuda_mode, NULL, engine_apply_cuda_mode, .name = "cuda-mode", .group = "Kernels",    \
 	  .when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                       \
 	  .doc = "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)") \
-	X(SWITCH, exact, true, engine_apply_exact, .name = "exact", .group = "Exactness",              \
-	  .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                               \
-	  .doc = "off: a GPU multiplies many rows by F16 or BF16 weights on its float tensor cores: not exact, " \
-			 "not verifiable")                                                                     \
 	X(TEXT, roof, "", engine_apply_roof, .name = "roof", .group = "Measuring", .arg = "measure",   \
 	  .when = SETTING_ANY, SETTING_WORDS("measure"),                                               \
 	  .doc = "bandwidth of plain reads, which steps are held against in the time view; measure: read it once more")

@@ -252,11 +252,6 @@ const char *k_mode(const struct k_ctx *ctx)
 	return ctx->device ? ctx->device->mode(ctx->device) : "";
 }
 
-bool k_has_fast(const struct k_ctx *ctx)
-{
-	return ctx->device != NULL;
-}
-
 int k_devices(struct k_device_info *out, int cap, struct err *e)
 {
 	return cu_devices(out, cap, e);

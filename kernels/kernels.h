@@ -159,9 +159,6 @@ struct k_matmul { /* up to three matrices over the same input: Q, K and V; gate 
 		float *out;            /* [n, n_rows] */
 	} part[K_MAX_PARTS];
 	int32_t n_parts, n;
-	/* May be computed faster and *not exactly*: more than 8 rows by F16 or BF16 weights on float tensor
-	 * cores. Ignored where k_has_fast() is false. */
-	bool fast;
 };
 
 struct k_rope { /* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */
@@ -340,9 +337,6 @@ const char *k_fallback(const struct k_ctx *ctx);
  * no choice: ERR_USAGE, and the mode is "". */
 int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e);
 const char *k_mode(const struct k_ctx *ctx);
-
-/* Does k_matmul.fast change anything here? */
-bool k_has_fast(const struct k_ctx *ctx);
 
 struct k_device_info {
 	int index, driver; /* 13000: CUDA 13.0 */

@@ -152,7 +152,7 @@ static void wrong_values_are_told(void **state)
 	fails("/set prefi 3", "set prefi could be prefill-chunk prefix-cache");
 	fails("/search be 4", "/search be could be best beam");
 	fails("/evict l", "lru lfu");
-	fails("/set exact bad", "on|off");
+	fails("/set cuda-mode bad", "launches");
 	fails("/greedy 3", "/temp 0 3: a number");
 	fails("/new 3", "no argument");
 	fails("/fork 1000", "from 2 to 64");

@@ -29,7 +29,7 @@ struct heard {
 	int n, n_finish, n_copied, n_timed;
 	int64_t reason;
 	char why[256];
-	char backend[16], device[64], exact[8];
+	char backend[16], device[64];
 };
 
 static void listen(void *arg, const struct event *ev)
@@ -63,10 +63,6 @@ static void listen(void *arg, const struct event *ev)
 		h->reason = ev->u.finish.reason;
 		snprintf(h->why, sizeof h->why, "%.*s", (int)ev->u.finish.why.size,
 				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
-	} else if (ev->kind == EV_setting && ev->u.setting.name.size == 5 &&
-			   !memcmp(ev->u.setting.name.data, "exact", 5)) {
-		snprintf(h->exact, sizeof h->exact, "%.*s", (int)ev->u.setting.value.size,
-				 (const char *)ev->u.setting.value.data);
 	} else if (ev->kind == EV_session) {
 		snprintf(h->backend, sizeof h->backend, "%.*s", (int)ev->u.session.backend.size,
 				 (const char *)ev->u.session.backend.data);
@@ -343,67 +339,19 @@ static void answer(struct engine *e, struct heard *h)
 	assert_int_equal(h->n - from, 8);
 }
 
-static struct engine *open_halves(const char *file, const char *backend, const char *exact, struct heard *h)
+static struct engine *open_file(const char *file, const char *backend, struct heard *h)
 {
 	struct engine_options o = options(backend, NULL);
 	struct engine *e;
 	struct err err = {0};
 
 	o.model = file;
-	o.exact = !exact || !strcmp(exact, "on");
 	memset(h, 0, sizeof *h);
 	if (engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, listen, h);
 	engine_begin(e, NULL);
 	return e;
-}
-
-/* Not exact is other bits, from the first row of a prompt on; it is on the record, is refused where it is
- * nothing and while something runs, and when it ends the bits are the CPU's again, whatever was cached. */
-static void test_exact(void **state)
-{
-	static struct heard cpu, h;
-	struct tiny_options t = TINY_DEFAULTS;
-	struct engine *e;
-	struct err err = {0};
-	char value[8], *file;
-
-	(void)state;
-	t.type = t.embd_type = K_F16;
-	file = tiny_temp(&t, &err);
-	assert_non_null(file);
-	e = open_halves(file, "cpu", NULL, &cpu);
-	answer(e, &cpu);
-	assert_int_equal(engine_set(e, "exact", "off", &err), -1);
-	assert_int_equal(err.code, ERR_USAGE);
-	assert_true(engine_state(e).exact);
-	engine_close(e);
-	e = open_halves(file, "cuda", "off", &h);
-	assert_string_equal(h.exact, "off");
-	assert_false(engine_state(e).exact);
-	answer(e, &h);
-	assert_true(h.hash[0] != cpu.hash[0]);
-	err.code = 0;
-	assert_int_equal(submit(e, 3, &err), 0);
-	assert_int_equal(engine_set(e, "exact", "on", &err), -1);
-	assert_int_equal(run_all(e, &err), 0);
-	h.n = 0;
-	err.code = 0;
-	assert_int_equal(engine_set(e, "exact", "on", &err), 0);
-	assert_int_equal(engine_get(e, "exact", value, sizeof value), 0);
-	assert_string_equal(value, "on");
-	assert_string_equal(h.exact, "on");
-	answer(e, &h);
-	assert_memory_equal(h.hash, cpu.hash, 8 * sizeof *h.hash);
-	engine_close(e);
-	e = open_halves(model, "cuda", NULL, &h); /* Q4_1 and Q8_0 */
-	assert_int_equal(engine_set(e, "exact", "off", &err), -1);
-	assert_non_null(strstr(err.text, "no F16 or BF16"));
-	engine_close(e);
-	unlink(file);
-	free(file);
-	assert_int_equal(shim->n_open(), 0);
 }
 
 /* Draws with and without cuts, greedy ones and scores, all recorded, leave every row of logits where it is:
@@ -445,14 +393,14 @@ static void test_rows_stay(void **state)
 static void test_budget(void **state)
 {
 	static struct heard cpu, h;
-	struct engine *e = open_halves(model, "cpu", NULL, &cpu);
+	struct engine *e = open_file(model, "cpu", &cpu);
 	struct err err = {0};
 	char value[8];
 
 	(void)state;
 	answer(e, &cpu);
 	engine_close(e);
-	e = open_halves(model, "cuda", NULL, &h);
+	e = open_file(model, "cuda", &h);
 	answer(e, &h);
 	assert_true((shim->fail)("cuMemAlloc_v2:1=2"));
 	assert_int_equal(engine_set(e, "budget", "4096", &err), -1);
@@ -476,7 +424,7 @@ static void test_look(void **state)
 {
 	static struct heard cpu, h;
 	const int32_t ids[] = {5, 9, 77, 4, 210, 6, 8, 31};
-	struct engine *c = open_halves(model, "cpu", NULL, &cpu), *e = open_halves(model, "cuda", NULL, &h);
+	struct engine *c = open_file(model, "cpu", &cpu), *e = open_file(model, "cuda", &h);
 	struct err err = {0};
 	struct probe *a, *b;
 
@@ -499,7 +447,7 @@ static void test_look(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows_stay), cmocka_unit_test(test_exact),	  cmocka_unit_test(test_budget), cmocka_unit_test(test_look),
+		cmocka_unit_test(test_rows_stay), cmocka_unit_test(test_budget), cmocka_unit_test(test_look),
 		cmocka_unit_test(test_modes),	  cmocka_unit_test(test_switch), cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_faults), cmocka_unit_test(test_lost),	  cmocka_unit_test(test_choice),
 	};

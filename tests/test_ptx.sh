@@ -26,15 +26,7 @@ none "nothing is estimated" '\.approx|\b(ex2|lg2|tanh|sin|cos|rsqrt)\.'
 none "sums and products are rounded each, to nearest" '\b(add|sub|mul|div|rcp|sqrt)\.((r[zmp]|full)(\.[a-z]+)*\.)?f(32|64)\b'
 none "fused only where it is written, to nearest" '\b(mad|fma)\.(rz|rm|rp|f32|f64)'
 none "no float atomics" '\b(atom|red)[.a-z0-9_:]*\.(f16|f16x2|bf16|bf16x2|f32|f64)\b'
-whole=$ptx
-ptx=$(mktemp) || exit 1
-outside=$ptx
-trap 'rm -f "$outside"' EXIT
-# without the functions of the mode that is not exact, which are named so
-awk '/^\.(func|visible|entry)/ { fast = 0; head = 1 } head && /cu_fast_/ { fast = 1 } /^\{/ { head = 0 } !fast' "$whole" >"$ptx"
-none "no float tensor cores but in the fast mode" '\b(w?mma|wgmma|tcgen05)[.a-z0-9_:]*\.(f16|bf16|tf32|f32|e4m3|e5m2)\b'
-ptx=$whole
-some "which has them" 'mma\.sync[.a-z0-9]*m16n8k16[.a-z0-9]*f32\.(f16\.f16|bf16\.bf16)\.f32'
+none "no float tensor cores" '\b(w?mma|wgmma|tcgen05)[.a-z0-9_:]*\.(f16|bf16|tf32|f32|e4m3|e5m2)\b'
 none "no maximum of what may be a NaN: only against a number" '\b(min|max)[.a-z]*\.f(16|32|64).*%[a-z]+[0-9]+, %[a-z]+[0-9]+;'
 some "the tensor cores multiply bytes" 'mma\.sync[.a-z0-9]*m16n8k32[.a-z0-9]*s32\.s8\.s8\.s32'
 some "chains are fused" 'fma\.rn\.f32'

@@ -224,12 +224,13 @@ static void test_other_settings(void **state)
 	assert_true(differs > 10);
 }
 
+/* As a version that had this mode recorded it. */
 static void set_inexact(void)
 {
 	sqlite3 *db;
 
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE setting SET value = 'off' WHERE name = 'exact'", NULL, NULL, NULL),
+	assert_int_equal(sqlite3_exec(db, "UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'", NULL, NULL, NULL),
 					 SQLITE_OK);
 	assert_int_equal(sqlite3_changes(db), 1);
 	sqlite3_close(db);

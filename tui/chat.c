@@ -277,7 +277,7 @@ static void name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, dot,
+	snprintf(out, cap, "%s %s %s%s%s %s%lld", t->model_name, dot,
 			 t->backend, strcmp(t->isa, t->backend) ? " " : "",
 			 strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
 			 (long long)t->session.threads);

@@ -114,25 +114,6 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
 		: "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/* Not exact, so nothing of the contract uses them: c[16 x 8] += a[16 x 16] b[16 x 8] of halves in floats,
- * added and rounded as the hardware pleases. PTX ISA, mma.m16n8k16. a[0] holds row g, k 2t and 2t + 1;
- * a[1] row g + 8; a[2], a[3] the same rows, k + 8. b[0] holds column g, k 2t and 2t + 1; b[1] k + 8. c as
- * above. */
-CU_FN void cu_mma_f16(float c[4], const uint32_t a[4], const uint32_t b[2])
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-		"{%0,%1,%2,%3};"
-		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-CU_FN void cu_mma_bf16(float c[4], const uint32_t a[4], const uint32_t b[2])
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-		"{%0,%1,%2,%3};"
-		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 /* These bytes of shared memory may be anything: what is computed from them is not used. Tells the tests,
  * which stop at a read of what nobody wrote. */
 #define cu_anything(p, bytes) ((void)0)
@@ -203,20 +184,6 @@ CU_FN uint16_t cu_to_f16(float x)
 {
 	uint16_t h;
 	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-	return h;
-}
-
-/* Two floats as halves, to nearest even: `low` in the low half. */
-CU_FN uint32_t cu_to_f16x2(float low, float high)
-{
-	uint32_t h;
-	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(high), "f"(low));
-	return h;
-}
-CU_FN uint32_t cu_to_bf16x2(float low, float high)
-{
-	uint32_t h;
-	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(high), "f"(low));
 	return h;
 }
 

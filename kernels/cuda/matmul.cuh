@@ -1,8 +1,7 @@
-/* Matrix products: which of the ways, and asking for weights ahead of a barrier. */
+/* Matrix products: which of the two ways, and asking for weights ahead of a barrier. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_CUH
 
-#include "kernels/cuda/matmul_fast.cuh"
 #include "kernels/cuda/matmul_split.cuh"
 #include "kernels/cuda/matmul_wide.cuh"
 
@@ -51,15 +50,10 @@ static __device__ cu_run_fn *cu_runs[2][K_N_TYPES] = {
 	{K_TYPES(X)},
 #undef X
 };
-static __device__ cu_run_fn *cu_fast_runs[2] = {cu_fast_F16, cu_fast_BF16};
 
 CU_FN cu_run_fn *cu_run_of(const struct cu_stage *stage, int32_t type)
 {
-	if (stage->folds)
-		return cu_runs[0][type];
-	if (cu_plan_fast(stage->plan))
-		return cu_fast_runs[type == K_BF16];
-	return cu_runs[cu_plan_groups(stage->plan) != 0][type];
+	return cu_runs[cu_plan_groups(stage->plan) && !stage->folds][type];
 }
 
 /* Parts of one format are walked as one list of units; the next format goes on counting where the last

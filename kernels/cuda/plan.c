@@ -48,25 +48,6 @@ static int64_t wide_cost(const struct k_matmul *a, int32_t log_tiles, int32_t gr
 	return rounds * (blocks * (WIDE_BLOCK + groups * WIDE_GROUP) * ISSUE + START);
 }
 
-/* May it, and shall it, be computed by the float tensor cores? */
-static bool is_fast(const struct k_matmul *a)
-{
-	for (int32_t i = 0; i < a->n_parts; i++)
-		if (a->part[i].w->type != K_F16 && a->part[i].w->type != K_BF16)
-			return false;
-	return a->fast && a->n > 8;
-}
-
-/* Large units read least; small ones keep more blocks busy. */
-static int32_t fast_plan(const struct k_matmul *a, int32_t n_blocks)
-{
-	enum { LARGE = 8, SMALL = 2, BESIDE = 4 }; /* groups; what a unit costs besides, in groups */
-	const int64_t large = ceil_div(units(a, CU_FAST_TILES, 16 * LARGE), n_blocks) * (LARGE + BESIDE);
-	const int64_t small = ceil_div(units(a, CU_FAST_TILES, 16 * SMALL), n_blocks) * (SMALL + BESIDE);
-
-	return CU_PLAN_FAST + 16 * (small < large ? SMALL : LARGE) + 3;
-}
-
 /* The chain of a split unit has a thread an output: 16 * tiles * rows, at most 256. */
 static int32_t most_log_tiles(int32_t n)
 {
@@ -79,8 +60,6 @@ int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks)
 	int64_t least = INT64_MAX, cost;
 	int32_t plan = 0;
 
-	if (is_fast(a))
-		return fast_plan(a, n_blocks);
 	for (int32_t log_tiles = 0; log_tiles <= most_log_tiles(a->n); log_tiles++) {
 		cost = split_cost(a, log_tiles, n_blocks);
 		if (cost < least) {
@@ -121,8 +100,7 @@ int32_t cu_op_units(const struct k_op *op, int32_t plan)
 		n = ceil_div((int64_t)op->u.glu.n * ceil_div(op->u.glu.out.dim, 32), WARPS);
 		break;
 	case K_OP_matmul:
-		n = units(&op->u.matmul, 1 << log_tiles,
-				  cu_plan_fast(plan) ? 16 * groups : groups ? wide_rows(log_tiles, groups) : 8);
+		n = units(&op->u.matmul, 1 << log_tiles, groups ? wide_rows(log_tiles, groups) : 8);
 		break;
 	default:
 		break;

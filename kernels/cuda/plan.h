@@ -3,8 +3,7 @@
  *
  * Two ways (matmul.cuh). Split, for few rows: a unit is up to 8 tiles of 16 outputs by 8 rows of
  * activations, and the columns are split over the 8 warps of a block. Wide, for many rows: a unit is
- * tiles by rows, 8 warps in a grid of tiles and rows, every warp all columns. And a third that is asked
- * for: fast (matmul_fast.cuh), whose bits are its own. kernels/cuda/ only. */
+ * tiles by rows, 8 warps in a grid of tiles and rows, every warp all columns. kernels/cuda/ only. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAN_H
 #define CUTAWAY_KERNELS_CUDA_PLAN_H
 
@@ -18,16 +17,9 @@ K_INLINE int32_t cu_plan_log_tiles(int32_t plan)
 }
 K_INLINE int32_t cu_plan_groups(int32_t plan)
 {
-	return plan >> 4 & 15;
-}
-/* … plus CU_PLAN_FAST: on the float tensor cores, which is not exact (matmul_fast.cuh). */
-K_INLINE bool cu_plan_fast(int32_t plan)
-{
-	return (plan & 256) != 0;
+	return plan >> 4;
 }
 enum {
-	CU_PLAN_FAST = 256,
-	CU_FAST_TILES = 8, /* of a fast unit, whose rows are 16 times the groups */
 	CU_WIDE_ROWS = 64, /* rows of a wide unit, at most */
 	CU_FLOAT_ROWS = 16 /* of float weights, always; a warp a tile */
 };

@@ -135,20 +135,6 @@ SHIM_INLINE void shim_mma_k16(struct shim_site *at, int32_t c[4], const uint32_t
 #define cu_mma_k32(c, a, b) shim_mma_k32(SHIM_HERE(SHIM_MMA), (c), (a), (b))
 #define cu_mma_k16(c, a, b) shim_mma_k16(SHIM_HERE(SHIM_MMA), (c), (a), (b))
 
-SHIM_INLINE void shim_mma_floats(struct shim_site *at, float c[4], const uint32_t a[4],
-								 const uint32_t b[2], int format)
-{
-	struct shim_fragments f = {{0}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
-
-	for (int i = 0; i < 4; i++)
-		f.c[i] = (int32_t)k_bits(c[i]);
-	shim_mma(at, &f, format);
-	for (int i = 0; i < 4; i++)
-		c[i] = k_float((uint32_t)f.c[i]);
-}
-#define cu_mma_f16(c, a, b) shim_mma_floats(SHIM_HERE(SHIM_MMA), (c), (a), (b), SHIM_F16)
-#define cu_mma_bf16(c, a, b) shim_mma_floats(SHIM_HERE(SHIM_MMA), (c), (a), (b), SHIM_BF16)
-
 SHIM_INLINE int32_t cu_dp4a(uint32_t a, uint32_t b, int32_t c)
 {
 	uint32_t sum = (uint32_t)c; /* wraps, as the instruction does */
@@ -193,21 +179,6 @@ SHIM_INLINE float cu_f16(uint16_t h)
 SHIM_INLINE uint16_t cu_to_f16(float x)
 {
 	return k_f32_to_f16(x);
-}
-
-SHIM_INLINE uint32_t cu_to_f16x2(float low, float high)
-{
-	return (uint32_t)k_f32_to_f16(high) << 16 | k_f32_to_f16(low);
-}
-SHIM_INLINE uint32_t shim_to_bf16(float x)
-{
-	const uint32_t b = k_bits(x);
-
-	return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;
-}
-SHIM_INLINE uint32_t cu_to_bf16x2(float low, float high)
-{
-	return shim_to_bf16(high) << 16 | shim_to_bf16(low);
 }
 
 #define cu_arrive(p, by) shim_arrive(SHIM_HERE(SHIM_ARRIVE), (p), (by))

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/arith.h"
 #include "tests/cuda_shim/check.h"
 #include "tests/cuda_shim/device.h"
 
@@ -438,41 +437,6 @@ static void multiply(struct warp *w, int k)
 	}
 }
 
-static double half_value(uint32_t word, int which, int format)
-{
-	const uint16_t h = (uint16_t)(word >> which % 2 * 16);
-
-	return (double)(format == SHIM_BF16 ? k_bf16_to_f32(h) : k_f16_to_f32(h));
-}
-
-/* The same, "mma.m16n8k16" for floating-point types: products and sums in double, rounded once. A GPU may
- * add them in another order and cut bits off: nobody may depend on the last ones. */
-static void multiply_halves(struct warp *w, int format)
-{
-	double a[16][16], b[8][16]; /* [row][k], [column][k] */
-
-	for (int lane = 0; lane < SHIM_WARP; lane++) {
-		const struct shim_fragments *f = w->thread[lane].fragments;
-		const int g = lane / 4, k = lane % 4 * 2;
-
-		for (int i = 0; i < 8; i++)
-			a[g + i / 2 % 2 * 8][k + i % 2 + i / 4 * 8] = half_value(f->a[i / 2], i, format);
-		for (int i = 0; i < 4; i++)
-			b[g][k + i % 2 + i / 2 * 8] = half_value(f->b[i / 2], i, format);
-	}
-	for (int lane = 0; lane < SHIM_WARP; lane++) {
-		struct shim_fragments *f = w->thread[lane].fragments;
-
-		for (int i = 0; i < 4; i++) {
-			double sum = (double)k_float((uint32_t)f->c[i]);
-
-			for (int j = 0; j < 16; j++)
-				sum += a[lane / 4 + i / 2 * 8][j] * b[lane % 4 * 2 + i % 2][j];
-			f->c[i] = (int32_t)k_bits((float)sum);
-		}
-	}
-}
-
 void shim_mma(struct shim_site *at, struct shim_fragments *f, int k)
 {
 	struct thread *self = shim_self;
@@ -482,10 +446,7 @@ void shim_mma(struct shim_site *at, struct shim_fragments *f, int k)
 		give_way();
 		return;
 	}
-	if (k == SHIM_F16 || k == SHIM_BF16)
-		multiply_halves(self->warp, k);
-	else
-		multiply(self->warp, k);
+	multiply(self->warp, k);
 	warp_goes_on(self->warp, self);
 }
 

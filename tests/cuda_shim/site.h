@@ -36,9 +36,6 @@ struct shim_fragments {
 	uint32_t a[4], b[2];
 };
 
-/* What is multiplied: 32 or 16 columns of bytes, or 16 of halves, whose c are the bits of floats. */
-enum { SHIM_F16 = 1, SHIM_BF16 = 2 };
-
 #define SHIM_HERE(kind)                                                                            \
 	(__extension__({                                                                               \
 		static struct shim_site here_ = {__FILE__, __LINE__, (kind), 0, 0, 0};                     \
