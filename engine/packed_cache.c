@@ -15,9 +15,9 @@
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/paths.h"
-#include "base/xxh64.h"
 
 enum {
 	VERSION = 1,
@@ -58,7 +58,7 @@ static void make_head(struct head *h, const struct packed_key *k, const char *na
 	snprintf(h->layout, sizeof h->layout, "%s", k->layout);
 	snprintf(h->name, sizeof h->name, "%s", name);
 	h->table = table;
-	h->hash = xxh64(h, offsetof(struct head, hash), 0);
+	h->hash = XXH64(h, offsetof(struct head, hash), 0);
 }
 
 int packed_cache_folder(char **folder, struct err *e)
@@ -134,7 +134,7 @@ static uint64_t *read_table(int fd, const struct packed_key *k)
 	if (memcmp(&h, &want, sizeof h))
 		return NULL;
 	table = malloc(bytes);
-	if (table && (!read_at(fd, table, bytes, PAGE) || xxh64(table, bytes, 0) != h.table)) {
+	if (table && (!read_at(fd, table, bytes, PAGE) || XXH64(table, bytes, 0) != h.table)) {
 		free(table);
 		table = NULL;
 	}
@@ -159,7 +159,7 @@ static void load_piece(void *arg, int64_t i, void *scratch)
 	if (atomic_load_explicit(&l->bad, memory_order_relaxed) || stopped(l->stop))
 		return;
 	if (!read_at(l->fd, l->to + from, n, image_at(l->bytes) + from) ||
-		xxh64(l->to + from, n, 0) != l->table[i])
+		XXH64(l->to + from, n, 0) != l->table[i])
 		atomic_store(&l->bad, true);
 }
 
@@ -292,7 +292,7 @@ static void describe(int dir, struct packed_file *f)
 	struct stat st;
 
 	if (fd >= 0 && is_ours(fd, &st) && read_at(fd, &h, sizeof h, 0) &&
-		!memcmp(h.magic, magic, sizeof magic) && h.hash == xxh64(&h, offsetof(struct head, hash), 0)) {
+		!memcmp(h.magic, magic, sizeof magic) && h.hash == XXH64(&h, offsetof(struct head, hash), 0)) {
 		snprintf(f->name, sizeof f->name, "%.*s", (int)sizeof h.name - 1, h.name);
 		snprintf(f->layout, sizeof f->layout, "%.*s", (int)sizeof h.layout - 1, h.layout);
 		snprintf(f->sha256, sizeof f->sha256, "%.*s", SHA256_HEX - 1, h.sha256);
@@ -367,11 +367,11 @@ static bool write_all(int fd, const struct packed_key *k, const char *name, cons
 	for (size_t i = 0; good && i < n; i++) {
 		size_t from = i * PIECE, size = k->bytes - from < PIECE ? k->bytes - from : PIECE;
 
-		table[i] = xxh64(image + from, size, 0);
+		table[i] = XXH64(image + from, size, 0);
 		good = !stopped(stop) && write_at(fd, image + from, size, at + from);
 	}
 	if (good) {
-		make_head(&h, k, name, xxh64(table, n * sizeof *table, 0));
+		make_head(&h, k, name, XXH64(table, n * sizeof *table, 0));
 		good = write_at(fd, table, n * sizeof *table, PAGE) && write_at(fd, &h, sizeof h, 0);
 	}
 	free(table);

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/signals.h"
-#include "base/xxh64.h"
 
 /* Read at once by one thread, and packed while it is in the core's L2 cache. */
 enum { STRIP_BYTES = 128 << 10 };
@@ -124,7 +124,7 @@ static uint64_t hash_plan(const struct weights *w)
 		uint64_t of[] = {(uint64_t)(p->to - w->arena), p->tensor->bytes, (uint64_t)p->tensor->type,
 						 (uint64_t)p->tensor->dim[0], p->matrix != NULL};
 
-		h = xxh64(p->tensor->name, strlen(p->tensor->name), xxh64(of, sizeof of, h));
+		h = XXH64(p->tensor->name, strlen(p->tensor->name), XXH64(of, sizeof of, h));
 	}
 	return h;
 }

@@ -2,9 +2,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/text.h"
-#include "base/xxh64.h"
 #include "sessions/diff_impl.h"
 
 const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal",	"alone",   "prompt", "forced",
@@ -70,7 +70,7 @@ struct key {
 
 static uint64_t hash_prompt(const struct history_request *r)
 {
-	return xxh64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
+	return XXH64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
 }
 
 /* Of a search, whose answer is a request of its own: branches are its working, and numbered as they came. */

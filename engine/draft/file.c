@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#include "base/xxh64.h"
 #include "engine/model.h"
 
 /* ---- where it is ---- */
@@ -249,7 +249,7 @@ int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e)
 	free(t);
 	if (!all)
 		return err_set(e, ERR_MEMORY, "no memory for a vocabulary");
-	snprintf(hex, 17, "%016" PRIx64, xxh64(all, bytes, 0));
+	snprintf(hex, 17, "%016" PRIx64, XXH64(all, bytes, 0));
 	free(all);
 	return 0;
 }
