@@ -46,7 +46,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	int64_t id;
 
 	for (int i = 0; i < 8 + which % 3 * 17; i++)
-		ids[q.n_ids++] = (int32_t)(next(&family) % 400);
+		ids[q.n_ids++] = (int32_t)(next(&family) % 250);
 	for (int n = (int)(next(seed) % 25) + 1; n > 0; n--)
 		ids[q.n_ids++] = (int32_t)(next(seed) % 5); /* few, so that drafts find something */
 	q.max_tokens = 5 + (int32_t)(next(seed) % 30);
@@ -62,6 +62,8 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 	return id;
 }
 
+static ev_sink *extra;
+
 /* A session of its own for each seed. */
 static void record(uint32_t seed, const struct engine_options *given, bool goes_back)
 {
@@ -75,6 +77,8 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 	if (recording_create(&rec, file, &err) || engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, on_event, rec);
+	if (extra)
+		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
 	for (int step = 0; step < 4000 && (which < 16 || !engine_idle(e)); step++) {
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
@@ -184,6 +188,47 @@ static void test_as_recorded(void **state)
 				all.recomputed);
 }
 
+static int n_unseen;
+
+static void count_unseen(void *arg, const struct event *ev)
+{
+	(void)arg;
+	n_unseen += ev->kind == EV_page && ev->u.page.action == EV_PAGE_unseen;
+}
+
+/* A model whose layers keep different things: the log says which, and pages go back as they did. */
+static void test_memory_groups(void **state)
+{
+	const struct whatif_settings none = { 0 };
+	int64_t preempted = 0;
+
+	(void)state;
+	extra = count_unseen;
+	for (uint32_t seed = 1; seed <= 10; seed++) {
+		struct whatif_settings s = { 0 };
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		o.model = "tests/data/zoo/gemma3.gguf";
+		o.pages = 10 + (int32_t)(seed % 4) * 6;
+		record(seed, &o, seed % 3 != 0);
+		if (whatif_run(file, &none, &w, &e))
+			fail_msg("%s", e.text);
+		same("again", &w.again, &w.recorded);
+		preempted += w.recorded.preemptions;
+		if (seed % 3)
+			continue;
+		ask(&s, "slots", "2");
+		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
+			fail_msg("seed %u: %s", seed, e.text);
+		w.real.tokens = w.changed.tokens;
+		same("for real", &w.changed, &w.real);
+	}
+	extra = NULL;
+	assert_true(n_unseen > 100 && preempted > 0);
+}
+
 static void test_other_settings(void **state)
 {
 	int differs = 0;
@@ -277,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_as_recorded),
+		cmocka_unit_test(test_memory_groups),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
 	};

@@ -31,7 +31,7 @@ static void attention_load(struct model_loader *l, void *params)
 static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct attention *a = params;
-	const struct memory_spec spec = { .kind = &memory_paged,
+	const struct memory_spec spec = { .kind = a->window ? &memory_window : &memory_paged, .window = a->window,
 									  .kv = { .n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim } };
 
 	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
