@@ -24,11 +24,11 @@ static const char *const type_names[] = {
 
 /* The kernels' formats, made of their table so that this file needs none of their code. */
 static const struct k_type_info formats[] = {
-#define X(name, id, n, bytes) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
 	K_TYPES(X)
 #undef X
 };
-#define X(name, id, n, bytes) " " #name
+#define X(name, ...) " " #name
 static const char supported[] = K_TYPES(X);
 #undef X
 

@@ -171,6 +171,12 @@ K_INLINE float k_bf16_to_f32(uint16_t h)
 	return k_float((uint32_t)h << 16);
 }
 
+/* 2^(e - 128), a subnormal for e < 2. Exact; no NaN. */
+K_INLINE float k_e8m0_to_f32(uint8_t e)
+{
+	return k_float(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
 /* Exact. */
 K_INLINE float k_f16_to_f32(uint16_t h)
 {

@@ -1,42 +1,139 @@
-/* Quantised formats as files hold them; inside kernels/ only. To add one: a line in K_TYPES, an
- * entry here, its layout in tiles.h and tiles.c, and a line in matmul_body.h.
- *
- * All are read in blocks of 32 weights, whatever the file's own blocks (which are 32 or 256 long):
- * weight k is dw * (scale[k / 16] * value(code[k])) + mw (docs/arithmetic.md, rule 5), where dw and
- * mw are exact products of what the file has. Layouts: the descriptions of the blocks in ggml's
- * ggml-common.h; a test holds them against the gguf package's own reading.
+/* What follows from a line of the table of formats (format_table.h); inside kernels/ only, C and
+ * CUDA. `type` is a constant wherever speed matters, and then all of this is gone when compiled.
  * Thread: any; no state. */
 #ifndef CUTAWAY_KERNELS_FORMATS_H
 #define CUTAWAY_KERNELS_FORMATS_H
 
+#include "kernels/arith.h"
 #include "kernels/kernels.h"
+
+#ifdef __CUDACC__
+#define K_FACT K_INLINE
+#else
+#define K_FACT static inline __attribute__((always_inline))
+#endif
+
+struct k_facts { /* a line of the table */
+	int32_t block, bytes, bits, bias, book, number, at, min_at, subs, subs_at, low_at, low, high_at, high;
+};
+K_FACT struct k_facts k_facts_of(int32_t type)
+{
+	switch (type) {
+#define X(name, id, n, bytes, bits, bias, book, number, at, min, subs, subs_at, low_at, low, high_at, high) \
+	case K_##name: {                                                                               \
+		const struct k_facts f = {n,		bytes,	 bits,	  bias,								   \
+								  K_BOOK_##book,  K_NUM_##number, at,	   min,					   \
+								  K_SUBS_##subs,  subs_at,		  low_at,  K_ORDER_##low,		   \
+								  high_at,		  K_ORDER_##high};								   \
+		return f;                                                                                  \
+	}
+		K_TYPES(X)
+#undef X
+	default: {
+		const struct k_facts none = {1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0};
+		return none;
+	}
+	}
+}
+
+K_FACT bool k_is_quantised(int32_t type)
+{
+	return k_facts_of(type).block > 1;
+}
+K_FACT bool k_has_min(int32_t type)
+{
+	return k_facts_of(type).min_at >= 0;
+}
+K_FACT bool k_has_subs(int32_t type)
+{
+	return k_facts_of(type).subs != K_SUBS_NONE;
+}
+/* Sub-scales are of 16 columns and go into the integers; those of 32 go into dw and mw. */
+K_FACT bool k_has_halves(int32_t type)
+{
+	return k_facts_of(type).subs >= K_SUBS_16X4M;
+}
+/* Sub-minima of 16 columns: a block is two terms of rule 5, weights and minima. */
+K_FACT bool k_has_two_terms(int32_t type)
+{
+	return k_facts_of(type).subs == K_SUBS_16X4M;
+}
+/* Bits of a code are stored in two planes. */
+K_FACT int32_t k_low_bits(int32_t type)
+{
+	const int32_t bits = k_facts_of(type).bits;
+
+	return bits >= 8 ? 8 : bits >= 4 ? 4 : 2;
+}
+K_FACT int32_t k_high_bits(int32_t type)
+{
+	return k_facts_of(type).bits - k_low_bits(type);
+}
+/* Bytes of a scale, and of the minimum beside it. */
+K_FACT int32_t k_entry_bytes(int32_t type)
+{
+	return (k_facts_of(type).number == K_NUM_E8M0 ? 1 : 2) * (k_has_min(type) ? 2 : 1);
+}
+/* Sub-scales as words behind two halves, which are the scale and: the minimum; a word of their bits;
+ * or nothing. */
+K_FACT int32_t k_sub_words(int32_t type)
+{
+	switch (k_facts_of(type).subs) {
+	case K_SUBS_NONE:
+		return 0;
+	case K_SUBS_8X6:
+		return 1;
+	case K_SUBS_8X6M:
+	case K_SUBS_16X6:
+		return 3;
+	default:
+		return 4;
+	}
+}
+K_FACT int32_t k_sub_words_at(int32_t type)
+{
+	return k_facts_of(type).subs_at + (k_facts_of(type).subs == K_SUBS_8X6 ? 2 : 0);
+}
+K_FACT int32_t k_second_half_at(int32_t type)
+{
+	const struct k_facts f = k_facts_of(type);
+
+	return f.subs == K_SUBS_8X6 ? f.subs_at : f.min_at >= 0 ? f.min_at : f.at;
+}
+/* The least and the greatest value of a weight, before its scales. */
+K_FACT int32_t k_least(int32_t type)
+{
+#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? least :
+	return K_BOOKS(X) - k_facts_of(type).bias;
+#undef X
+}
+K_FACT int32_t k_most(int32_t type)
+{
+#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? most :
+	return K_BOOKS(X) (1 << k_facts_of(type).bits) - 1 - k_facts_of(type).bias;
+#undef X
+}
+
+#ifndef __cplusplus /* reading a file's blocks: formats.c */
 
 struct k_scales {
 	float dw, mw;
-	int32_t sub[2]; /* of weights 0 to 15 and 16 to 31; 1 where a format has none */
+	int32_t sub[2], min[2]; /* of weights 0 to 15 and 16 to 31; 1 where a format has none */
 };
 
-/* `block` is a block of the file, i the 32 weights in it that are meant. */
-struct k_format {
-	bool has_min;
-	uint8_t half[2];	  /* where a block of the file has its f16, and that of the minimum */
-	int32_t bias;		  /* value = code - bias … */
-	const int8_t *values; /* … or values[code] */
-	void (*read_scales)(const uint8_t *block, int32_t i, struct k_scales *s);
-	void (*read_codes)(const uint8_t *block, int32_t i, uint8_t code[K_QBLOCK]);
-};
+extern const int8_t k_books[K_N_BOOKS][16];
 
-extern const struct k_format k_formats[K_N_TYPES]; /* of quantised types */
-extern const int8_t k_iq4_nl[16];
+/* `block` is a block of the file, of a quantised type; i the 32 weights in it that are meant. */
+void k_read_scales(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s);
+void k_read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t code[K_QBLOCK]);
 
-static inline bool k_is_quantised(enum k_type type)
+void k_values(enum k_type type, const uint8_t code[K_QBLOCK], int8_t value[K_QBLOCK]);
+
+/* Weight k of those. */
+static inline float k_weight(const struct k_scales *s, int k, int8_t value)
 {
-	return k_types[type].block > 1;
+	return k_fma(s->dw, (float)(s->sub[k / 16] * value), s->mw * (float)s->min[k / 16]);
 }
 
-static inline int32_t k_value(const struct k_format *f, uint8_t code)
-{
-	return f->values ? f->values[code] : code - f->bias;
-}
-
+#endif
 #endif

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/format_table.h"
 #include "kernels/op/ops.h"
 
 /* CUDA files, which are C++ to their compiler, see the same layout and count by their own means. */
@@ -38,28 +39,6 @@ enum { K_FREE = 0, K_ARITH_VERSION = 1 };
 #endif
 #define K_GROUP 16  /* attention: lanes of a group, tokens (rule 11) */
 #define K_SPAN 128  /* attention: tokens of a span (rule 11) */
-
-/* Weight formats: name, id in GGUF files, elements a block, bytes a block. */
-#define K_TYPES(X)                                                                                 \
-	X(F32, 0, 1, 4)                                                                                \
-	X(F16, 1, 1, 2)                                                                                \
-	X(Q4_0, 2, 32, 18)                                                                             \
-	X(Q4_1, 3, 32, 20)                                                                             \
-	X(Q5_0, 6, 32, 22)                                                                             \
-	X(Q5_1, 7, 32, 24)                                                                             \
-	X(Q8_0, 8, 32, 34)                                                                             \
-	X(Q4_K, 12, 256, 144)                                                                          \
-	X(Q5_K, 13, 256, 176)                                                                          \
-	X(Q6_K, 14, 256, 210)                                                                          \
-	X(IQ4_NL, 20, 32, 18)                                                                          \
-	X(BF16, 30, 1, 2)
-
-enum k_type {
-#define X(name, id, n, bytes) K_##name,
-	K_TYPES(X)
-#undef X
-		K_N_TYPES
-};
 
 struct k_type_info {
 	const char *name;

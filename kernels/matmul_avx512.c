@@ -16,6 +16,7 @@
 #define VEC __m512
 #define VECI __m512i
 #define SUB __m512
+#define BITS_FLOAT _mm512_castsi512_ps
 #define V(name) _mm512_##name
 #define v_and _mm512_and_si512
 #define v_or _mm512_or_si512
@@ -26,32 +27,32 @@ static inline __m512 load_f16(const uint8_t *p)
 	return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)p));
 }
 
+static inline __m512i load_u16(const uint8_t *p)
+{
+	return _mm512_cvtepu16_epi32(_mm256_load_si256((const __m256i *)(const void *)p));
+}
+
+static inline __m512i load_u8(const uint8_t *p)
+{
+	return _mm512_cvtepu8_epi32(_mm_load_si128((const __m128i *)(const void *)p));
+}
+
 static inline __m512 load_bf16(const uint8_t *p)
 {
-	__m256i h = _mm256_load_si256((const __m256i *)(const void *)p);
-
-	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+	return _mm512_castsi512_ps(_mm512_slli_epi32(load_u16(p), 16));
 }
 
 #include "kernels/matmul_load.h"
 
-/* By how much a code exceeds its weight. */
-INLINE int excess_of(enum k_type type)
-{
-	return type == K_Q8_0 || type == K_IQ4_NL ? 128
-		   : type == K_Q6_K					  ? 32
-		   : type == K_Q5_0					  ? 16
-		   : type == K_Q4_0					  ? 8
-											  : 0;
-}
-
-/* Quads j and j + 4 of a block: IQ4_NL's values exceed what they are by 128. */
+/* Quads j and j + 4 of a block, by what k_least() is below zero more than the weights. */
 INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m512i *lo, __m512i *hi)
 {
+	const int book = k_facts_of(type).book;
+
 	load_codes(type, w, j, lo, hi);
-	if (type == K_IQ4_NL) {
-		const __m128i values = _mm_xor_si128(
-			_mm_loadu_si128((const __m128i *)(const void *)k_iq4_nl), _mm_set1_epi8(-128));
+	if (book) {
+		const __m128i values = _mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
+											_mm_set1_epi8((char)-k_least(type)));
 		const __m512i codes = _mm512_broadcast_i32x4(values);
 
 		*lo = _mm512_shuffle_epi8(codes, *lo);
@@ -60,11 +61,11 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m512i *lo,
 }
 
 /* One block of 32 columns of a tile times n rows: exact sums of each half in each lane, added to lo
- * and hi, which may be one (and are for Q8_0). */
+ * and hi, which may be one (and are for codes of 8 bits). */
 INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim, int n,
 				__m512i *lo, __m512i *hi)
 {
-	if (type == K_Q8_0) {
+	if (k_low_bits(type) == 8) {
 		for (int j = 0; j < 8; j++) {
 			__m512i v = load(w + j * 64);
 
@@ -93,7 +94,8 @@ INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
 					  const __m512 *sub, const uint8_t *w, __m512 *sum)
 {
-	const int32_t stride = c->dim / K_QBLOCK, excess = excess_of(type);
+	const int32_t stride = c->dim / K_QBLOCK, excess = -k_least(type);
+	const bool halves = k_has_halves(type);
 	const int8_t *q = c->q + b * K_QBLOCK;
 	__m512i lo[MAX_ROWS], hi[MAX_ROWS];
 
@@ -101,7 +103,7 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 		const int16_t *sums = c->sum_q + 2 * (r * stride + b);
 
 		lo[r] = hi[r] = _mm512_setzero_si512();
-		if (type == K_Q6_K) {
+		if (halves && excess) {
 			lo[r] = _mm512_set1_epi32(-excess * sums[0]);
 			hi[r] = _mm512_set1_epi32(-excess * sums[1]);
 		} else if (excess) {
@@ -109,26 +111,24 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 									  _mm512_set1_epi16((int16_t)-excess));
 		}
 	}
-	if (type == K_Q6_K)
+	if (halves)
 		dot(type, w, q, c->dim, n, lo, hi);
 	else
 		dot(type, w, q, c->dim, n, lo, lo);
 	for (int r = 0; r < n; r++) {
 		sum[r] = _mm512_cvtepi32_ps(lo[r]);
-		if (type == K_Q6_K)
+		if (halves)
 			sum[r] =
 				_mm512_fmadd_ps(sub[1], _mm512_cvtepi32_ps(hi[r]), _mm512_mul_ps(sub[0], sum[r]));
 	}
 }
 
-INLINE void q6_k_scales(const uint8_t *head, struct scales *s)
+/* Bytes of the words, as floats. */
+INLINE void sub_scales(const __m512i words[4], struct scales *s)
 {
-	for (int i = 0; i < 8; i++)
-		s->dw[i] = load_f16(head);
 	for (int i = 0; i < 16; i++) {
-		__m512i word = load(head + 64 + i / 4 * 64);
+		__m512i word = _mm512_slli_epi32(words[i / 4], (unsigned)(24 - i % 4 * 8));
 
-		word = _mm512_slli_epi32(word, (unsigned)(24 - i % 4 * 8));
 		s->sub[i] = _mm512_cvtepi32_ps(_mm512_srai_epi32(word, 24));
 	}
 }

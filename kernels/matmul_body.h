@@ -2,7 +2,7 @@
  * reference's chain (rules 5 and 6). Included by a matmul_*.c after matmul_load.h and its own
  *
  *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
- *     void q6_k_scales(head, scales)
+ *     void sub_scales(words, scales)    from half_words()
  *
  * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
  * struct k_tiling). Leaves `tiling`, packed_bytes() and pack().
@@ -12,10 +12,22 @@ enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 /* Those of a block alone are read where they are used. */
 INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)
 {
-	if (type == K_Q4_K || type == K_Q5_K)
+	const int subs = k_facts_of(type).subs;
+
+	if (subs == K_SUBS_8X6M)
 		k_scales(head, s);
-	else if (type == K_Q6_K)
-		q6_k_scales(head, s);
+	else if (subs == K_SUBS_8X6)
+		xs_scales(head, s);
+	if (!k_has_halves(type))
+		return;
+	for (int i = 0; i < 8; i++)
+		s->dw[i] = load_f16(head);
+	VECI words[4];
+
+	half_words(subs, head + LANES * 4, words);
+	sub_scales(words, s);
+	if (k_has_two_terms(type))
+		half_minima(head, s);
 }
 
 /* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
@@ -23,10 +35,11 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 							const uint8_t *head, const struct scales *s, int i, const uint8_t *w,
 							VEC *acc, VEC *min)
 {
-	const bool has_min = type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
-	const bool packed = k_layout_of(type).chunk == 8;
-	const VEC dw = packed ? s->dw[i] : load_f16(head + i * LANES * 2);
-	const VEC mw = packed ? s->mw[i] : load_f16(head + LANES * 2);
+	const struct k_facts f = k_facts_of(type);
+	const VEC dw = f.subs						? s->dw[i]
+				   : f.number == K_NUM_E8M0 ? load_e8m0(head + i * LANES)
+											: load_f16(head + i * LANES * 2);
+	const VEC mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
 	VEC sum[MAX_ROWS];
 
 	dot_block(c, type, n, b, s->sub + 2 * i, w, sum);
@@ -35,8 +48,12 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 		VEC t = V(mul_ps)(dw, sum[r]);
 
 		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
-		if (has_min)
+		if (k_has_two_terms(type)) {
+			t = V(cvtepi32_ps)(V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), s->min[i]));
+			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
+		} else if (f.min_at >= 0) {
 			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
+		}
 	}
 }
 
@@ -139,59 +156,46 @@ INLINE void floats(const struct k_tile_call *c, enum k_type type, int n)
 		float_tiles(c, type, 1, n, t);
 }
 
+INLINE void tile_rows(const struct k_tile_call *c, enum k_type type, int n)
+{
+	if (k_is_quantised(type))
+		quantised(c, type, n);
+	else
+		floats(c, type, n);
+}
+
 /* One function a format, and in it one body for each number of rows, with everything known when
  * compiled. */
-#define ROWS(n, family, type)                                                                      \
+#define ROWS(n, type)                                                                              \
 	case n:                                                                                        \
-		family(c, type, n);                                                                        \
+		tile_rows(c, type, n);                                                                     \
 		break;
-#define ROWS_2(family, type) ROWS(1, family, type) ROWS(2, family, type)
-#define ROWS_4(family, type) ROWS_2(family, type) ROWS(3, family, type) ROWS(4, family, type)
+#define ROWS_2(type) ROWS(1, type) ROWS(2, type)
+#define ROWS_4(type) ROWS_2(type) ROWS(3, type) ROWS(4, type)
 #if MAX_ROWS == 8
-#define ALL_ROWS(family, type)                                                                     \
-	ROWS_4(family, type)                                                                           \
-	ROWS(5, family, type) ROWS(6, family, type) ROWS(7, family, type) ROWS(8, family, type)
+#define ALL_ROWS(type) ROWS_4(type) ROWS(5, type) ROWS(6, type) ROWS(7, type) ROWS(8, type)
 #elif MAX_ROWS == 4
 #define ALL_ROWS ROWS_4
 #else
 #define ALL_ROWS ROWS_2
 #endif
-#define TILE_FN(name, family, type)                                                                \
-	static void name(const struct k_tile_call *c)                                                  \
+#define X(name, ...)                                                                               \
+	static void tile_##name(const struct k_tile_call *c)                                           \
 	{                                                                                              \
 		switch (c->n) {                                                                            \
-			ALL_ROWS(family, type)                                                                 \
+			ALL_ROWS(K_##name)                                                                     \
 		}                                                                                          \
 	}
-TILE_FN(tile_f32, floats, K_F32)
-TILE_FN(tile_f16, floats, K_F16)
-TILE_FN(tile_bf16, floats, K_BF16)
-TILE_FN(tile_q4_0, quantised, K_Q4_0)
-TILE_FN(tile_q4_1, quantised, K_Q4_1)
-TILE_FN(tile_q5_0, quantised, K_Q5_0)
-TILE_FN(tile_q5_1, quantised, K_Q5_1)
-TILE_FN(tile_q8_0, quantised, K_Q8_0)
-TILE_FN(tile_q4_k, quantised, K_Q4_K)
-TILE_FN(tile_q5_k, quantised, K_Q5_K)
-TILE_FN(tile_q6_k, quantised, K_Q6_K)
-TILE_FN(tile_iq4_nl, quantised, K_IQ4_NL)
+K_TYPES(X)
+#undef X
 
 static const struct k_tiling tiling = {
 	.lanes = LANES,
 	.max_rows = MAX_ROWS,
 	.flip_q8 = FLIP_Q8,
-	.fn = {[K_F32] = tile_f32,
-		   [K_F16] = tile_f16,
-		   [K_Q4_0] = tile_q4_0,
-		   [K_Q4_1] = tile_q4_1,
-		   [K_Q5_0] = tile_q5_0,
-		   [K_Q5_1] = tile_q5_1,
-		   [K_Q8_0] = tile_q8_0,
-		   [K_Q4_K] = tile_q4_k,
-		   [K_Q5_K] = tile_q5_k,
-		   [K_Q6_K] = tile_q6_k,
-		   [K_IQ4_NL] = tile_iq4_nl,
-		   [K_BF16] = tile_bf16},
+#define X(name, ...) [K_##name] = tile_##name,
+	.fn = {K_TYPES(X)},
+#undef X
 };
 
 static size_t packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)

@@ -9,7 +9,7 @@
 #include "kernels/rope_walk.h"
 
 const struct k_type_info k_types[K_N_TYPES] = {
-#define X(name, id, n, bytes) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
 	K_TYPES(X)
 #undef X
 };

@@ -55,6 +55,16 @@ static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, 
 	return row + (size_t)(i / in_block) * (size_t)k_types[type].block_bytes;
 }
 
+static void read_block(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s,
+					   int8_t *value)
+{
+	uint8_t code[K_QBLOCK];
+
+	k_read_scales(type, block, i, s);
+	k_read_codes(type, block, i, code);
+	k_values(type, code, value);
+}
+
 /* Rule 6. */
 static float dot_float(const struct k_matrix *w, const uint8_t *row, const float *x)
 {
@@ -71,25 +81,29 @@ static float dot_float(const struct k_matrix *w, const uint8_t *row, const float
 	return sum;
 }
 
-/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128. */
+/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128. Sub-minima
+ * likewise into the sum of the activations: another term. */
 static float dot_quantised(const struct k_matrix *w, const uint8_t *row, const int8_t *q,
 						   const float *d, const float *sx)
 {
-	const struct k_format *f = &k_formats[w->type];
+	const bool has_min = k_has_min(w->type), two_terms = k_has_two_terms(w->type);
 	float sum = 0;
 
 	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, q += K_QBLOCK) {
-		int32_t at, dot[2] = {0, 0};
+		int32_t at, dot[2] = {0, 0}, sum_q[2] = {0, 0};
 		const uint8_t *block = block_at(w->type, row, i, &at);
 		struct k_scales s;
-		uint8_t code[K_QBLOCK];
+		int8_t value[K_QBLOCK];
 
-		f->read_scales(block, at, &s);
-		f->read_codes(block, at, code);
-		for (int k = 0; k < K_QBLOCK; k++)
-			dot[k / 16] += k_value(f, code[k]) * q[k];
+		read_block(w->type, block, at, &s, value);
+		for (int k = 0; k < K_QBLOCK; k++) {
+			dot[k / 16] += value[k] * q[k];
+			sum_q[k / 16] += q[k];
+		}
 		sum = k_fma(d[i], s.dw * (float)(s.sub[0] * dot[0] + s.sub[1] * dot[1]), sum);
-		if (f->has_min)
+		if (two_terms)
+			sum = k_fma(d[i], s.mw * (float)(s.min[0] * sum_q[0] + s.min[1] * sum_q[1]), sum);
+		else if (has_min)
 			sum = k_fma(s.mw, sx[i], sum);
 	}
 	return sum;
@@ -132,18 +146,15 @@ void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
 
 static void read_quantised(const struct k_matrix *w, const uint8_t *row, float *x)
 {
-	const struct k_format *f = &k_formats[w->type];
-
 	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, x += K_QBLOCK) {
 		int32_t at;
 		const uint8_t *block = block_at(w->type, row, i, &at);
 		struct k_scales s;
-		uint8_t code[K_QBLOCK];
+		int8_t value[K_QBLOCK];
 
-		f->read_scales(block, at, &s);
-		f->read_codes(block, at, code);
+		read_block(w->type, block, at, &s, value);
 		for (int k = 0; k < K_QBLOCK; k++)
-			x[k] = k_fma(s.dw, (float)(s.sub[k / 16] * k_value(f, code[k])), s.mw);
+			x[k] = k_weight(&s, k, value[k]);
 	}
 }
 

@@ -28,8 +28,8 @@ enum {
 
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
-	[K_OP_embed] = 0x2aefc7cc21ff29a2,	   [K_OP_norm] = 0xbd99244ee246ca94,
-	[K_OP_matmul] = 0x7716a50f8bff4638,	   [K_OP_rope] = 0x2d4d979dbc28603a,
+	[K_OP_embed] = 0x29ff1b01faaa90ea,	   [K_OP_norm] = 0xbd99244ee246ca94,
+	[K_OP_matmul] = 0x8568cb7a794db3cc,	   [K_OP_rope] = 0x2d4d979dbc28603a,
 	[K_OP_attention] = 0xf22406cf3d2a1ddf, [K_OP_glu] = 0xc6ba8e90258a37ae,
 	[K_OP_route] = 0x5f639a84bf9dee73,
 	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
@@ -73,19 +73,28 @@ static void fill(float *x, size_t count, uint32_t stream)
 	}
 }
 
+/* x in a format's kind of number, at p. */
+static void put_number(uint8_t *p, int32_t number, float x)
+{
+	const uint32_t bits = k_bits(x);
+	const uint16_t h = number == K_NUM_BF16 ? (uint16_t)(bits >> 16) : k_f32_to_f16(x);
+
+	if (number == K_NUM_F32)
+		memcpy(p, &x, sizeof x);
+	else if (number == K_NUM_E8M0)
+		*p = (uint8_t)(bits >> 23);
+	else
+		memcpy(p, &h, sizeof h);
+}
+
 /* The floats in a block of weights, tame: they are all of it, or its scales. */
 static void put_floats(uint8_t *block, enum k_type type, const float *x)
 {
-	const bool quantised = k_is_quantised(type);
+	const struct k_facts f = k_facts_of(type);
 
-	for (int f = 0; f < (quantised && k_formats[type].has_min ? 2 : 1); f++) {
-		uint16_t h = type == K_BF16 ? (uint16_t)(k_bits(x[f]) >> 16) : k_f32_to_f16(x[f]);
-
-		if (type == K_F32)
-			memcpy(block, x, sizeof *x);
-		else
-			memcpy(block + (quantised ? k_formats[type].half[f] : 0), &h, sizeof h);
-	}
+	put_number(block + f.at, f.number, x[0]);
+	if (k_has_min(type))
+		put_number(block + f.min_at, f.number, x[1]);
 }
 
 /* Random bits for weights, but with the floats in them tame. */

@@ -10,49 +10,59 @@ enum {
 	ROWS_BYTES = 192 << 10
 }; /* activations that are walked at once: they stay in a core's L2 cache */
 
+#define ALWAYS static inline __attribute__((always_inline))
+
 static size_t round_up(size_t n, size_t to)
 {
 	return (n + to - 1) / to * to;
 }
 
-/* The fields of a block's scales: where in the file's block, how many bytes. */
-struct field {
-	uint8_t at, bytes;
-};
-enum { MAX_FIELDS = 7 }; /* the last is empty */
-static const struct field fields[K_N_TYPES][MAX_FIELDS] = {
-	[K_Q4_0] = {{0, 2}},
-	[K_Q4_1] = {{0, 2}, {2, 2}},
-	[K_Q5_0] = {{0, 2}},
-	[K_Q5_1] = {{0, 2}, {2, 2}},
-	[K_Q8_0] = {{0, 2}},
-	[K_Q4_K] = {{0, 2}, {2, 2}, {4, 4}, {8, 4}, {12, 4}},
-	[K_Q5_K] = {{0, 2}, {2, 2}, {4, 4}, {8, 4}, {12, 4}},
-	[K_Q6_K] = {{208, 2}, {208, 2}, {192, 4}, {196, 4}, {200, 4}, {204, 4}},
-	[K_IQ4_NL] = {{0, 2}},
-};
 enum { MAX_BLOCK_BYTES = 256 };
 
-/* Where the weights are in a block of the file that has them in the tile's order: packing then only
- * moves groups of four bytes, and a model starts several times as fast. */
-static const uint8_t in_order[K_N_TYPES] = {
-	[K_Q4_0] = 2, [K_Q4_1] = 4, [K_Q8_0] = 2, [K_IQ4_NL] = 2};
+/* The fields of a block's scales: where in the file's block, how many bytes. Those of blocks of 256
+ * fill whole vectors: the scale comes twice where nothing is beside it. */
+struct field {
+	int32_t at, bytes;
+};
+enum { MAX_FIELDS = 6 };
+ALWAYS int32_t fields_of(enum k_type type, struct field field[MAX_FIELDS])
+{
+	const struct k_facts f = k_facts_of(type);
+	const int32_t number = f.number == K_NUM_E8M0 ? 1 : 2;
+	int32_t n = 0;
+
+	field[n++] = (struct field){f.at, number};
+	if (f.subs || f.min_at >= 0)
+		field[n++] = (struct field){k_second_half_at(type), number};
+	for (int32_t i = 0; i < k_sub_words(type); i++)
+		field[n++] = (struct field){k_sub_words_at(type) + 4 * i, 4};
+	return n;
+}
+
+/* Has a block of the file its codes in the tile's order? Packing then only moves groups of four
+ * bytes, and a model starts several times as fast. */
+ALWAYS bool in_order(enum k_type type)
+{
+	const struct k_facts f = k_facts_of(type);
+
+	return f.bits == 8 || (f.bits == 4 && f.low == K_ORDER_FOLD);
+}
 
 /* Blocks of 32 columns in a block of the file. */
-static inline __attribute__((always_inline)) int32_t in_file_block(enum k_type type)
+ALWAYS int32_t in_file_block(enum k_type type)
 {
-	return k_layout_of(type).chunk == 8 ? 8 : 1;
+	return k_facts_of(type).block / K_QBLOCK;
 }
 
 /* Scales a row of one block of the file. */
-static inline __attribute__((always_inline)) size_t head_bytes(enum k_type type)
+ALWAYS size_t head_bytes(enum k_type type)
 {
 	const struct k_layout l = k_layout_of(type);
 
 	return (size_t)(l.head / (l.chunk / in_file_block(type)));
 }
 
-static inline __attribute__((always_inline)) size_t block_bytes(enum k_type type)
+ALWAYS size_t block_bytes(enum k_type type)
 {
 	return (size_t)(k_layout_of(type).high + k_layout_of(type).quants);
 }
@@ -73,7 +83,7 @@ struct place {
 	uint8_t *head, *high, *quants;
 };
 
-static inline __attribute__((always_inline)) struct place
+ALWAYS struct place
 place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
 {
 	const struct k_layout l = k_layout_of(type);
@@ -101,61 +111,73 @@ static void store_quad(uint8_t *p, uint32_t quad)
 	memcpy(p, &quad, sizeof quad);
 }
 
-/* The codes of 32 columns of a lane, four at a time in a word, to where the layout has them. */
-static void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
-					  int32_t lane, const uint8_t code[K_QBLOCK])
+/* A plane of some bits of the codes: the word and the bit that quad j has them at (tiles.h). */
+ALWAYS int plane_word(int32_t bits, int j)
 {
-	const struct k_layout l = k_layout_of(type);
-	const size_t at = (size_t)lane * 4, step = (size_t)t->lanes * 4;
-	uint32_t high[2] = {0, 0}, quad[8];
+	return bits == 4 ? j % 4 : j * bits / 8;
+}
+ALWAYS int plane_bit(int32_t bits, int j)
+{
+	return bits == 4 ? j / 4 * 4 : j * bits % 8;
+}
+
+/* Bits from `from` on of the codes of a lane's 32 columns, four columns at a time in a word. */
+ALWAYS void put_plane(const struct k_tiling *t, int32_t bits, uint8_t *to, int from, const uint32_t quad[8])
+{
+	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+	uint32_t word[8] = {0};
 
 	for (int j = 0; j < 8; j++)
-		quad[j] = load_quad(code + 4 * j);
-	if (l.quants == K_QBLOCK) {
-		for (size_t j = 0; j < 8; j++)
-			store_quad(p->quants + j * step + at, quad[j] ^ t->flip_q8 * 0x01010101u);
-		return;
-	}
-	for (size_t j = 0; j < 4; j++)
-		store_quad(p->quants + j * step + at, (quad[j] & 0x0f0f0f0f) | (quad[j + 4] & 0x0f0f0f0f)
-																		   << 4);
+		word[plane_word(bits, j)] |= (quad[j] >> from & mask) << plane_bit(bits, j);
+	for (int32_t i = 0; i < bits; i++)
+		store_quad(to + i * t->lanes * 4, word[i]);
+}
+
+ALWAYS void get_plane(const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
+{
+	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+
 	for (int j = 0; j < 8; j++)
-		if (l.high == 4)
-			high[0] |= (quad[j] >> 4 & 0x01010101) << j;
-		else
-			high[j / 4] |= (quad[j] >> 4 & 0x03030303) << 2 * (j % 4);
-	for (size_t i = 0; i < (size_t)l.high / 4; i++)
-		store_quad(p->high + i * step + at, high[i]);
+		quad[j] |= (load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) & mask) << to;
+}
+
+/* What turns codes of signed bytes to what the unit multiplies. */
+ALWAYS uint32_t flip_of(const struct k_tiling *t, enum k_type type)
+{
+	return k_low_bits(type) == 8 ? t->flip_q8 * 0x01010101u : 0;
+}
+
+ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
+					  const uint8_t code[K_QBLOCK])
+{
+	const int32_t low = k_low_bits(type), high = k_high_bits(type);
+	uint32_t quad[8];
+
+	for (int j = 0; j < 8; j++)
+		quad[j] = load_quad(code + 4 * j) ^ flip_of(t, type);
+	put_plane(t, low, p->quants + lane * 4, 0, quad);
+	if (high)
+		put_plane(t, high, p->high + lane * 4, low, quad);
 }
 
 /* And back. */
 static void get_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
 					  int32_t lane, uint8_t code[K_QBLOCK])
 {
-	const struct k_layout l = k_layout_of(type);
-	const size_t at = (size_t)lane * 4, step = (size_t)t->lanes * 4;
+	const int32_t low = k_low_bits(type), high = k_high_bits(type);
+	uint32_t quad[8] = {0};
 
-	for (size_t j = 0; j < 8; j++) {
-		uint32_t quad;
-
-		if (l.quants == K_QBLOCK)
-			quad = load_quad(p->quants + j * step + at) ^ t->flip_q8 * 0x01010101u;
-		else
-			quad = load_quad(p->quants + j % 4 * step + at) >> j / 4 * 4 & 0x0f0f0f0f;
-		if (l.high == 4)
-			quad |= (load_quad(p->high + at) >> j & 0x01010101) << 4;
-		else if (l.high == 8)
-			quad |= (load_quad(p->high + j / 4 * step + at) >> 2 * (j % 4) & 0x03030303) << 4;
-		store_quad(code + 4 * j, quad);
-	}
+	get_plane(t, low, p->quants + lane * 4, 0, quad);
+	if (high)
+		get_plane(t, high, p->high + lane * 4, low, quad);
+	for (int j = 0; j < 8; j++)
+		store_quad(code + 4 * j, quad[j] ^ flip_of(t, type));
 }
 
-static inline __attribute__((always_inline)) void move_quads(const struct k_tiling *t,
-															 enum k_type type,
-															 const struct place *p, int32_t lane,
-															 const uint8_t *raw)
+ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
+					   const uint8_t *raw)
 {
-	const uint32_t flip = type == K_Q8_0 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
+	const uint32_t flip = k_low_bits(type) == 8 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
 	const size_t n = (size_t)k_layout_of(type).quants / 4, step = (size_t)t->lanes * 4;
 
 	for (size_t j = 0; j < n; j++)
@@ -163,33 +185,32 @@ static inline __attribute__((always_inline)) void move_quads(const struct k_tili
 }
 
 /* Everything but the matrix is known when compiled: divisions would take most of the time. */
-static inline __attribute__((always_inline)) void pack_blocks(const struct k_tiling *t,
+ALWAYS void pack_blocks(const struct k_tiling *t,
 															  const struct k_matrix *m,
 															  enum k_type type, const uint8_t *raw,
 															  uint8_t *tile, int32_t lane)
 {
-	const int32_t per = in_file_block(type);
+	const struct k_facts f = k_facts_of(type);
+	const int32_t per = in_file_block(type), quants = k_layout_of(type).quants;
+	struct field field[MAX_FIELDS];
+	const int32_t n_fields = fields_of(type, field);
 
 	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
 		struct place p = place_of(t, type, tile, b);
 		uint8_t code[K_QBLOCK];
 
-		if (b % per == 0)
-			for (const struct field *f = fields[type]; f->bytes; f++) {
-				if (f->bytes == 2)
-					memcpy(p.head + 2 * lane, raw + f->at, 2);
-				else
-					memcpy(p.head + 4 * lane, raw + f->at, 4);
-				p.head += t->lanes * f->bytes;
-			}
-		if (in_order[type]) {
-			move_quads(t, type, &p, lane, raw + in_order[type]);
+		for (int32_t i = 0; b % per == 0 && i < n_fields; i++) {
+			memcpy(p.head + lane * field[i].bytes, raw + field[i].at, (size_t)field[i].bytes);
+			p.head += t->lanes * field[i].bytes;
+		}
+		if (in_order(type)) {
+			move_quads(t, type, &p, lane, raw + f.low_at + b % per * quants);
 		} else {
-			k_formats[type].read_codes(raw, b % per, code);
+			k_read_codes(type, raw, b % per, code);
 			put_codes(t, type, &p, lane, code);
 		}
 		if (b % per == per - 1)
-			raw += k_types[type].block_bytes;
+			raw += f.bytes;
 	}
 }
 
@@ -197,7 +218,7 @@ static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *
 							   const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
 	switch (m->type) {
-#define X(name, id, n, bytes)                                                                      \
+#define X(name, id, n, ...)                                                                        \
 	case K_##name:                                                                                 \
 		if (n > 1)                                                                                 \
 			pack_blocks(t, m, K_##name, raw, tile, lane);                                          \
@@ -262,21 +283,24 @@ static void read_float_row(const struct k_tiling *t, const struct k_matrix *w, c
 static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *w, uint8_t *tile,
 							   int32_t lane, float *x)
 {
-	const struct k_format *format = &k_formats[w->type];
+	struct field field[MAX_FIELDS];
+	const int32_t n_fields = fields_of(w->type, field);
 
 	for (int32_t b = 0; b < w->n_cols / K_QBLOCK; b++, x += K_QBLOCK) {
 		struct place p = place_of(t, w->type, tile, b);
 		uint8_t raw[MAX_BLOCK_BYTES] = {0}, code[K_QBLOCK];
+		int8_t value[K_QBLOCK];
 		struct k_scales s;
 
-		for (const struct field *f = fields[w->type]; f->bytes; f++) {
-			memcpy(raw + f->at, p.head + lane * f->bytes, f->bytes);
-			p.head += t->lanes * f->bytes;
+		for (int32_t i = 0; i < n_fields; i++) {
+			memcpy(raw + field[i].at, p.head + lane * field[i].bytes, (size_t)field[i].bytes);
+			p.head += t->lanes * field[i].bytes;
 		}
-		format->read_scales(raw, b % in_file_block(w->type), &s);
+		k_read_scales(w->type, raw, b % in_file_block(w->type), &s);
 		get_codes(t, w->type, &p, lane, code);
+		k_values(w->type, code, value);
 		for (int k = 0; k < K_QBLOCK; k++)
-			x[k] = k_fma(s.dw, (float)(s.sub[k / 16] * k_value(format, code[k])), s.mw);
+			x[k] = k_weight(&s, k, value[k]);
 	}
 }
 
@@ -331,10 +355,10 @@ static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
 	}
 }
 
-/* Codes that exceed their weights need them; with a minimum a code is what it is. */
-static bool wants_sums(enum k_type type)
+/* Codes that exceed their weights need them, and sub-minima; else with a minimum a code is what it is. */
+static bool wants_sums(int32_t type)
 {
-	return k_is_quantised(type) && type != K_Q4_1 && type != K_Q5_1 && type != K_Q4_K && type != K_Q5_K;
+	return k_is_quantised(type) && (!k_has_min(type) || k_has_two_terms(type));
 }
 
 /* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles

@@ -4,19 +4,20 @@
  * A tile is `lanes` rows and starts at a multiple of 64 bytes; rows beyond the last are zeros.
  * Float formats: [column][lanes]. Quantised formats, chunk by chunk, a chunk being as many blocks
  * of 32 columns as have their scales together (struct k_layout):
- * - scales of each block of the file, as the file has them, field by field: f16 [lanes], then
- * minima [lanes]; of K-quants then words of packed 6-bit or 8-bit scales [lanes];
- * - then for each block of 32 columns: bits above the fourth, as words [lanes]; and the weights,
+ * - scales of each block of the file, as the file has them, field by field: f16 (or a byte) [lanes],
+ * then minima [lanes]; of blocks of 256 then words of packed sub-scales [lanes];
+ * - then for each block of 32 columns: bits above the low 4 (or 2) as words [lanes]; and the low ones,
  * the rows' four of each quad of columns next to one another, [8 quads][lanes][4]; four bits a
- * weight hold quad j in the low and quad j + 4 in the high halves, [4][lanes][4]. Byte c of a word
- * of fifth bits has that of column 4j + c at bit j; with two high bits a weight the first word has
- * quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c.
+ * weight hold quad j in the low and quad j + 4 in the high halves, [4][lanes][4]; of two, the first
+ * word has quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c; of one, byte
+ * c of a word has that of column 4j + c at bit j. Those above lie so, too.
  *
  * Why so: one pure stream of addresses, and vectors that cross no cache line. With the scales apart
  * at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
 #ifndef CUTAWAY_KERNELS_TILES_H
 #define CUTAWAY_KERNELS_TILES_H
 
+#include "kernels/formats.h"
 #include "kernels/isa.h"
 
 enum {
@@ -46,33 +47,21 @@ struct k_tiling {
 	k_tile_fn *fn[K_N_TYPES];
 };
 
-/* Bytes a row. Scales fill whole vectors: Q6_K's f16 comes twice for that. */
+/* Bytes a row. */
 struct k_layout {
-	int32_t chunk; /* blocks of 32 columns whose scales come together */
+	int32_t chunk; /* blocks of 32 columns whose scales come together: a vector of words at least */
 	int32_t head;  /* scales of a chunk */
-	int32_t high;  /* of a block: bits above the fourth */
+	int32_t high;  /* of a block: bits above the low ones */
 	int32_t quants;
 };
-static inline struct k_layout k_layout_of(enum k_type type)
+K_FACT struct k_layout k_layout_of(enum k_type type)
 {
-	switch (type) {
-	case K_Q4_1:
-		return (struct k_layout){1, 4, 0, 16};
-	case K_Q5_0:
-		return (struct k_layout){2, 4, 4, 16};
-	case K_Q5_1:
-		return (struct k_layout){1, 4, 4, 16};
-	case K_Q8_0:
-		return (struct k_layout){2, 4, 0, 32};
-	case K_Q4_K:
-		return (struct k_layout){8, 16, 0, 16};
-	case K_Q5_K:
-		return (struct k_layout){8, 16, 4, 16};
-	case K_Q6_K:
-		return (struct k_layout){8, 20, 8, 16};
-	default: /* Q4_0, IQ4_NL */
-		return (struct k_layout){2, 4, 0, 16};
-	}
+	const int32_t t = type, subs = 4 * k_sub_words(t);
+
+	return (struct k_layout){.chunk = subs ? 8 : 4 / k_entry_bytes(t),
+							 .head = 4 + subs,
+							 .high = 4 * k_high_bits(t),
+							 .quants = 4 * k_low_bits(t)};
 }
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
 /* Rows [first, first + n), first a multiple of the lanes; raw has these alone. */

@@ -16,10 +16,12 @@
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_srai_epi32
 #define _mm512_cvtepi32_ps emulate_cvtepi32_ps
 #define _mm512_cvtepu16_epi32 emulate_cvtepu16_epi32
+#define _mm512_cvtepu8_epi32 emulate_cvtepu8_epi32
 #define _mm512_cvtph_ps emulate_cvtph_ps
 #define _mm512_srai_epi32 emulate_srai_epi32
 
@@ -47,6 +49,11 @@ static inline __m512i emulate_cvtepu16_epi32(__m256i halves)
 		out[i] = in[i];
 	memcpy(&v, out, sizeof v);
 	return v;
+}
+
+static inline __m512i emulate_cvtepu8_epi32(__m128i bytes)
+{
+	return emulate_cvtepu16_epi32(_mm256_cvtepu8_epi16(bytes));
 }
 
 static inline __m512 emulate_cvtph_ps(__m256i halves)

@@ -39,8 +39,9 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 	for (size_t i = 0; i < n_blocks * (size_t)t->block_bytes; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13) & (type == K_F32 ? 0x3f : 0xff);
 	for (size_t i = 0; i < n_blocks && t->block > 1; i++)
-		for (int f = 0; f < (k_formats[type].has_min ? 2 : 1); f++)
-			memcpy(raw + i * (size_t)t->block_bytes + k_formats[type].half[f], "\x00\x20", 2);
+		for (int f = 0; f < (k_has_min(type) ? 2 : 1) && k_facts_of(type).number == K_NUM_F16; f++)
+			memcpy(raw + i * (size_t)t->block_bytes + (f ? k_facts_of(type).min_at : k_facts_of(type).at),
+				   "\x00\x20", 2);
 	arena += bytes;
 	k_pack(ctx, &m, raw);
 	free(raw);

@@ -9,8 +9,8 @@
 static const char usage[] =
 	"usage: mktiny [options] OUT.gguf\n"
 	"  --seed N --dim N --layers N --heads N --kv-heads N --ffn N --vocab N --ctx N\n"
-	"  --type T         of the matrices: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 IQ4_NL, and with\n"
-	"                   --dim and --ffn multiples of 256 Q4_K Q5_K Q6_K (default Q4_1)\n"
+	"  --type T         of the matrices (default Q4_1); --types lists them all, and what --dim and\n"
+	"                   --ffn must then be multiples of\n"
 	"  --embd-type T    of the embedding (default Q8_0)\n"
 	"  --tied 0|1       0: a separate output matrix (default 1)\n"
 	"  --repeat         a tensor's first million numbers over and over: large files in seconds\n"
@@ -25,7 +25,7 @@ static const struct option options[] = {
 	{"heads", 1, NULL, 'h'},	 {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
 	{"vocab", 1, NULL, 'v'},	 {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
 	{"tied", 1, NULL, 'T'},		 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
-	{"repeat", 0, NULL, 'r'},
+	{"repeat", 0, NULL, 'r'},	 {"types", 0, NULL, 'L'},
 	{"arch", 1, NULL, 'a'},		 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
 	{"tokenizer", 1, NULL, 'z'}, {NULL, 0, NULL, 0},
 };
@@ -54,6 +54,14 @@ static bool set_number(struct tiny_options *o, int key, const char *text)
 	return field || key == 's' || key == 'T';
 }
 
+static int list_types(void)
+{
+#define X(name, id, n, ...) printf("%s %d\n", #name, n < 32 ? 32 : n);
+	K_TYPES(X)
+#undef X
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct tiny_options o = TINY_DEFAULTS;
@@ -63,6 +71,8 @@ int main(int argc, char **argv)
 	bool ok = true;
 
 	while (ok && (key = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (key == 'L')
+			return list_types();
 		if (key == 't')
 			o.type = tiny_type(optarg);
 		else if (key == 'e')

@@ -14,6 +14,7 @@
 #include "kernels/arith.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/formats.h"
+#include "tests/blocks.h"
 #include "tests/cuda_shim/shim.h"
 
 enum { GUARD = 64, MAX_PARTS = K_MAX_PARTS };
@@ -32,38 +33,6 @@ static uint32_t random32(void)
 	return (uint32_t)(x >> 32);
 }
 
-enum mood { TAME, NASTY, EXTREME };
-
-static float random_float(enum mood mood)
-{
-	static const float odd[] = {0.0f,	  -0.0f,	 0x1p-149f, -0x1p-130f, 3e38f,	-3e38f,
-								INFINITY, -INFINITY, NAN,		0x1p-101f,	1e-20f, 65504.0f};
-	uint32_t w = random32();
-
-	if (mood != TAME && w % 16 == 0)
-		return odd[w / 16 % (sizeof odd / sizeof *odd)];
-	return k_fma(k_uniform(w), 4.0f, -2.0f);
-}
-
-static uint16_t random_scale(enum mood mood)
-{
-	static const uint16_t odd[] = {0,	   0x8000, 1,	   0x83ff, 0x0400,
-								   0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xbc00};
-	uint32_t w = random32();
-
-	if (mood == NASTY && w % 8 == 0)
-		return odd[w / 8 % (sizeof odd / sizeof *odd)];
-	return k_f32_to_f16(k_fma(k_uniform(w), 0.25f, -0.125f));
-}
-
-/* Byte i of a block whose weights, and scales of bytes, are those of greatest size. */
-static uint8_t extreme_byte(enum k_type type, size_t i)
-{
-	if (type == K_Q8_0 || (type == K_Q6_K && i >= 192))
-		return 0x80;
-	return type == K_Q4_0 || type == K_Q5_0 || type == K_Q6_K || type == K_IQ4_NL ? 0x00 : 0xff;
-}
-
 static void *get(size_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -73,29 +42,13 @@ static void *get(size_t bytes)
 	return p;
 }
 
-/* Rows of GGUF blocks. EXTREME: every weight is the one of greatest size. */
+/* Rows of GGUF blocks. */
 static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
-	const struct k_type_info *t = &k_types[type];
-	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block), bytes = (size_t)t->block_bytes;
-	uint8_t *raw = get(n_blocks * bytes);
+	const size_t n = (size_t)rows * (size_t)(cols / k_types[type].block);
+	uint8_t *raw = get(n * (size_t)k_types[type].block_bytes);
 
-	for (size_t b = 0; b < n_blocks; b++) {
-		uint8_t *block = raw + b * bytes;
-		const float x = random_float(mood);
-		uint16_t h = type == K_BF16 ? (uint16_t)(k_bits(x) >> 16) : k_f32_to_f16(x);
-
-		for (size_t i = 0; i < bytes; i++)
-			block[i] = mood == EXTREME ? extreme_byte(type, i) : (uint8_t)random32();
-		if (t->block == 1) {
-			memcpy(block, type == K_F32 ? (const void *)&x : (const void *)&h, bytes);
-			continue;
-		}
-		for (int f = 0; f < (k_formats[type].has_min ? 2 : 1); f++) {
-			h = random_scale(mood);
-			memcpy(block + k_formats[type].half[f], &h, 2);
-		}
-	}
+	blocks_fill(raw, type, n, mood, random32);
 	return raw;
 }
 
@@ -116,7 +69,7 @@ static float *random_floats(size_t n, enum mood mood, size_t row)
 
 	for (size_t i = 0; i < n; i++)
 		x[i] = mood == EXTREME ? (i / row % 2 ? 1.0f : -1.0f)
-							   : random_float(i % 96 < 64 ? TAME : mood);
+							   : blocks_float(i % 96 < 64 ? TAME : mood, random32);
 	return x;
 }
 
@@ -495,11 +448,12 @@ static void test_matmul_large(void **state)
 static void test_matmul_mixed(void **state)
 {
 	static const enum k_type types[][3] = {
-		{K_Q4_K, K_Q4_K, K_Q6_K}, {K_Q4_0, K_Q8_0, K_Q4_0}, {K_Q5_1, K_Q6_K, K_Q8_0}};
+		{K_Q4_K, K_Q4_K, K_Q6_K}, {K_Q4_0, K_Q8_0, K_Q4_0}, {K_Q5_1, K_Q6_K, K_Q8_0},
+		{K_Q2_K, K_Q2_K, K_Q3_K}, {K_IQ4_XS, K_MXFP4, K_Q2_K}};
 	const int32_t rows[] = {70, 33, 18};
 
 	(void)state;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 5; i++)
 		for (int32_t n = 1; n <= 20; n += 6) {
 			struct product p;
 
@@ -511,7 +465,7 @@ static void test_matmul_mixed(void **state)
 
 static void test_folded(void **state)
 {
-	static const enum k_type types[] = {K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL};
+	static const enum k_type types[] = {K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL, K_Q2_K, K_MXFP4};
 	static const enum k_kind fronts[] = {K_OP_norm, K_OP_glu};
 
 	(void)state;

@@ -14,7 +14,7 @@ import time
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 FAST, CHECKED = "build/tests/libcuda_shim.so", "build/tests/libcuda_shim_checked.so"
-FORMATS = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "Q4_K", "Q5_K", "Q6_K"]
+FORMATS = [line.split() for line in subprocess.check_output(["build/tests/mktiny", "--types"], text=True).splitlines()]
 REAL = "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 n = failed = 0
 
@@ -160,8 +160,8 @@ def test_user(folder, model):
 
 def test_recorded(folder):
     """Each format in each way of running, recorded: the recording is whole, and the CPU computes the same hashes."""
-    for i, kind in enumerate(FORMATS):
-        wide = ["--dim", "256", "--ffn", "256"] if kind.endswith("_K") else []
+    for i, (kind, block) in enumerate(FORMATS):
+        wide = ["--dim", "256", "--ffn", "256"] if block == "256" else []
         model = tiny(folder, "recorded-" + kind, "--type", kind, "--layers", "1", *wide)
         for j, mode in enumerate(("persistent", "graph", "launches")):
             file = os.path.join(folder, f"{kind}-{mode}.db")

@@ -62,7 +62,8 @@ static void test_all_types(void **state)
 		size_t bytes; /* of 64 x 64 values, or 256 x 256 */
 	} all[] = {{K_F32, 16384},	 {K_F16, 8192},	  {K_BF16, 8192},  {K_Q8_0, 4352},
 			   {K_Q4_0, 2304},	 {K_Q4_1, 2560},  {K_Q5_0, 2816},  {K_Q5_1, 3072},
-			   {K_IQ4_NL, 2304}, {K_Q4_K, 36864}, {K_Q5_K, 45056}, {K_Q6_K, 53760}};
+			   {K_IQ4_NL, 2304}, {K_Q4_K, 36864}, {K_Q5_K, 45056}, {K_Q6_K, 53760},
+			   {K_Q2_K, 21504},	 {K_Q3_K, 28160}, {K_IQ4_XS, 34816}, {K_MXFP4, 2176}};
 
 	(void)state;
 	assert_int_equal(sizeof all / sizeof *all, K_N_TYPES);
@@ -339,12 +340,12 @@ static const struct lie {
 	{"a dimension of 4294967296", SET(dim1, 1ull << 32), NULL, 0},
 	{"larger than the file", SET(dim1, INT32_MAX), NULL, 0},
 	{"ends after the file", SET(dim1, 3), NULL, 0},
-	{"two has type Q2_K (10)", SET(type, 10), NULL, 0},
+	{"two has type Q8_K (15)", SET(type, 15), NULL, 0},
 	{"Q4_K needs a multiple of 256", SET(type, 12), NULL, 0},
 	{"two has type IQ2_XS (17)", SET(type, 17), NULL, 0},
-	{"two has type MXFP4 (39)", SET(type, 39), NULL, 0},
+	{"two has type NVFP4 (40)", SET(type, 40), NULL, 0},
 	{"two has type unknown (9999)", SET(type, 9999), NULL, 0},
-	{"supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K IQ4_NL BF16",
+	{"supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16 MXFP4",
 	 SET(type, UINT32_MAX), NULL, 0},
 	{"no multiple of 32", SET(offset, 65), NULL, 0},
 	{"no multiple of 32", SET(offset, 72), NULL, 0},

@@ -19,6 +19,7 @@
 #include "kernels/formats.h"
 #include "kernels/kernels.h"
 #include "tests/avx512_simde.h"
+#include "tests/blocks.h"
 
 enum { MAX_CTX = 16, MAX_N = 64, GUARD = 64 };
 
@@ -93,38 +94,6 @@ static void same(const float *got, const float *expected, size_t n, const char *
 					 k_n_threads(c), i, (double)got[i], (double)expected[i]);
 }
 
-enum mood { TAME, NASTY, EXTREME };
-
-static float random_float(enum mood mood)
-{
-	static const float odd[] = {0.0f,	  -0.0f,	 0x1p-149f, -0x1p-130f, 3e38f,	-3e38f,
-								INFINITY, -INFINITY, NAN,		0x1p-101f,	1e-20f, 65504.0f};
-	uint32_t w = random32();
-
-	if (mood != TAME && w % 16 == 0)
-		return odd[w / 16 % (sizeof odd / sizeof *odd)];
-	return k_fma(k_uniform(w), 4.0f, -2.0f);
-}
-
-static uint16_t random_scale(enum mood mood)
-{
-	static const uint16_t odd[] = {0,	   0x8000, 1,	   0x83ff, 0x0400,
-								   0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xbc00};
-	uint32_t w = random32();
-
-	if (mood == NASTY && w % 8 == 0)
-		return odd[w / 8 % (sizeof odd / sizeof *odd)];
-	return k_f32_to_f16(k_fma(k_uniform(w), 0.25f, -0.125f));
-}
-
-/* Byte i of a block whose weights, and scales of bytes, are those of greatest size. */
-static uint8_t extreme_byte(enum k_type type, size_t i)
-{
-	if (type == K_Q8_0 || (type == K_Q6_K && i >= 192))
-		return 0x80;
-	return type == K_Q4_0 || type == K_Q5_0 || type == K_Q6_K || type == K_IQ4_NL ? 0x00 : 0xff;
-}
-
 /* A width near `cols` that the format allows. */
 static int32_t fitting(enum k_type type, int32_t cols)
 {
@@ -133,30 +102,13 @@ static int32_t fitting(enum k_type type, int32_t cols)
 	return (cols + block - 1) / block * block;
 }
 
-/* Rows of GGUF blocks. EXTREME: every weight is the one of greatest size. */
+/* Rows of GGUF blocks. */
 static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
-	const struct k_type_info *t = &k_types[type];
-	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block),
-				 bytes = (size_t)t->block_bytes;
-	uint8_t *raw = get(n_blocks * bytes);
+	const size_t n = (size_t)rows * (size_t)(cols / k_types[type].block);
+	uint8_t *raw = get(n * (size_t)k_types[type].block_bytes);
 
-	for (size_t b = 0; b < n_blocks; b++) {
-		uint8_t *block = raw + b * bytes;
-		const float x = random_float(mood);
-		uint16_t h = type == K_BF16 ? (uint16_t)(k_bits(x) >> 16) : k_f32_to_f16(x);
-
-		for (size_t i = 0; i < bytes; i++)
-			block[i] = mood == EXTREME ? extreme_byte(type, i) : (uint8_t)random32();
-		if (t->block == 1) {
-			memcpy(block, type == K_F32 ? (const void *)&x : (const void *)&h, bytes);
-			continue;
-		}
-		for (int f = 0; f < (k_formats[type].has_min ? 2 : 1); f++) {
-			h = random_scale(mood);
-			memcpy(block + k_formats[type].half[f], &h, 2);
-		}
-	}
+	blocks_fill(raw, type, n, mood, random32);
 	return raw;
 }
 
@@ -168,7 +120,7 @@ static struct k_acts random_acts(enum k_type type, int32_t dim, enum mood mood)
 
 	for (size_t i = 0; i < n; i++)
 		a.x[i] = mood == EXTREME ? (i / (size_t)dim % 2 ? 1.0f : -1.0f)
-								 : random_float(i % 96 < 64 ? TAME : mood);
+								 : blocks_float(i % 96 < 64 ? TAME : mood, random32);
 	if (k_types[type].block == 1)
 		return a;
 	a.q = get(n);
@@ -243,8 +195,8 @@ static void product_open(struct product *p, enum k_type type, int32_t rows, int3
 	p->bias = get(most * 4);
 	p->residual = get(most * 4);
 	for (size_t i = 0; i < most; i++) {
-		p->bias[i] = random_float(TAME);
-		p->residual[i] = random_float(TAME);
+		p->bias[i] = blocks_float(TAME, random32);
+		p->residual[i] = blocks_float(TAME, random32);
 	}
 	for (int i = 0; i < 3; i++) {
 		p->w[i].m = (struct k_matrix){.type = type, .n_rows = part_rows[i], .n_cols = cols};
@@ -361,15 +313,15 @@ static void test_ref_matmul_value(void **state)
 }
 
 /* Element k of a row by the format's definition; exact in double. Without a minimum, + 0 is added
- * all the same: rule 5. Scales and codes are as k_formats reads them, which test_formats holds
+ * all the same: rule 5. Scales and codes are as formats.c reads them, which test_formats holds
  * against the gguf package. */
 static double decode(enum k_type type, const uint8_t *raw, int32_t k)
 {
 	const struct k_type_info *t = &k_types[type];
-	const struct k_format *f = &k_formats[type];
 	const uint8_t *b = raw + k / t->block * t->block_bytes;
 	struct k_scales s;
 	uint8_t code[K_QBLOCK];
+	int8_t value[K_QBLOCK];
 	uint16_t h;
 	float x;
 
@@ -380,10 +332,11 @@ static double decode(enum k_type type, const uint8_t *raw, int32_t k)
 	}
 	if (!k_is_quantised(type))
 		return (double)(type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h));
-	f->read_scales(b, k % t->block / K_QBLOCK, &s);
-	f->read_codes(b, k % t->block / K_QBLOCK, code);
+	k_read_scales(type, b, k % t->block / K_QBLOCK, &s);
+	k_read_codes(type, b, k % t->block / K_QBLOCK, code);
+	k_values(type, code, value);
 	k %= K_QBLOCK;
-	return (double)s.dw * s.sub[k / 16] * k_value(f, code[k]) + (double)s.mw;
+	return (double)s.dw * s.sub[k / 16] * value[k] + (double)s.mw * s.min[k / 16];
 }
 
 static void test_embed(void **state)
@@ -428,8 +381,10 @@ static void test_types(void **state)
 			size_t raw = (size_t)(64 * 512 / k_types[t].block * k_types[t].block_bytes);
 			size_t packed = k_packed_bytes(ctx[c], m.type, 64, 512);
 
-			/* nothing but weights is read, and Q6_K's f16 twice */
-			assert_true(packed >= raw && packed - raw <= (t == K_Q6_K ? 2 * 2 * 64 : 0));
+			const bool twice = k_has_halves(t) && !k_has_min(t);
+
+			/* nothing but weights is read, and twice a scale with nothing beside it */
+			assert_true(packed >= raw && packed - raw <= (twice ? 2 * 2 * 64 : 0));
 			assert_true(k_matrix_bytes(ctx[c], &m) == packed);
 			assert_true(k_packed_bytes(ctx[c], m.type, 65, 512) > packed);
 		}

@@ -66,6 +66,7 @@
 #endif
 #pragma GCC pop_options
 #endif
+#include "tests/blocks.h"
 
 #undef k_ref_embed
 #undef k_ref_norm
@@ -129,6 +130,15 @@ static bool can_run(void)
 #else
 	return false;
 #endif
+}
+
+static uint32_t random32(void)
+{
+	static uint32_t i;
+	uint32_t w[4];
+
+	k_draw_words(98, i++, 0, 0, 0, w);
+	return w[0];
 }
 
 /* Mostly of size one; some tiny, some huge. */
@@ -210,15 +220,7 @@ static void test_weights(void **state)
 									   .n = ROWS,
 									   .part = {{.w = &m, .out = y}}}};
 
-		for (size_t i = 0; i < sizeof raw; i++)
-			raw[i] = (uint8_t)(i * 2654435761u >> 11);
-		for (size_t i = 0; i + 3 < sizeof raw && i + (size_t)step <= sizeof raw;
-			 i += (size_t)step) { /* finite */
-			raw[i + (size_t)(step == 4 ? 3 : 1)] &= 0x3b;
-			raw[i + 3] &= 0x3b;
-			if (type == K_Q6_K)
-				raw[i + 209] &= 0x3b;
-		}
+		blocks_fill(raw, m.type, sizeof raw / (size_t)step, TAME, random32);
 		memset(y, 0xff, sizeof y);
 		memset(rows, 0xff, sizeof rows);
 		both(K_OP_matmul, &op, y, sizeof y);

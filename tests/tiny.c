@@ -12,7 +12,7 @@
 #define ALIGN 32
 
 static const struct k_type_info formats[] = {
-#define X(name, id, n, bytes) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
 	K_TYPES(X)
 #undef X
 };

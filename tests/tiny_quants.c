@@ -1,8 +1,9 @@
 /* Rounding to the weight formats, for tiny models: not the best rounding, but every field of a
- * block is used. See tiny.h. */
+ * block is used. A format is known here by its line in the table. See tiny.h. */
 #include <math.h>
 #include <string.h>
 
+#include "kernels/formats.h"
 #include "tests/tiny.h"
 
 static uint16_t to_f16(float x)
@@ -66,176 +67,198 @@ static void put_q8_0(struct bytes *b, const float *x)
 	}
 }
 
-/* Codes of 4 or 5 bits: low halves of the first 16 and the others in a byte, after the fifth bits.
- */
-static void put_codes(struct bytes *b, const uint8_t code[32], int bits)
+/* --- a block's fields, by the table of formats --- */
+
+static void set_bits(uint8_t *p, int32_t order, int32_t bits, int n, int v)
 {
-	uint32_t fifth = 0;
+	const int i = n / 32, k = n % 32, per = 8 / bits;
 
-	for (int i = 0; i < 32; i++)
-		fifth |= (uint32_t)(code[i] >> 4 & 1) << i;
-	if (bits == 5)
-		bytes_u32(b, fifth);
-	for (int i = 0; i < 16; i++) {
-		uint8_t both = (uint8_t)((code[i] & 15) | (code[i + 16] & 15) << 4);
+	if (order == K_ORDER_FOLD)
+		p[i * 16 + k % 16] |= (uint8_t)(v << k / 16 * 4);
+	else if (order == K_ORDER_CROSS)
+		p[i / 4 * 64 + i % 2 * 32 + k] |= (uint8_t)(v << i % 4 / 2 * 4);
+	else if (order == K_ORDER_WORD)
+		p[k / 8] |= (uint8_t)(v << k % 8);
+	else
+		p[i / per * 32 + k] |= (uint8_t)(v << i % per * bits);
+}
 
-		bytes_put(b, &both, 1);
+static void set_code(uint8_t *block, enum k_type type, int n, int code)
+{
+	const struct k_facts f = k_facts_of(type);
+	const int32_t low = k_low_bits(type);
+
+	set_bits(block + f.low_at, f.low, low, n, code & ((1 << low) - 1));
+	if (k_high_bits(type))
+		set_bits(block + f.high_at, f.high, k_high_bits(type), n, code >> low);
+}
+
+/* v is stored: of six bits with a sign 32 more than the scale. */
+static void set_sub(uint8_t *p, int32_t subs, int s, int v, int min)
+{
+	if (subs == K_SUBS_8X6) {
+		p[2 + s / 2] |= (uint8_t)((v & 15) << s % 2 * 4);
+		p[s / 4] |= (uint8_t)(v >> 4 << s % 4 * 2);
+	} else if (subs == K_SUBS_16X6) {
+		p[s % 8] |= (uint8_t)((v & 15) << s / 8 * 4);
+		p[8 + s % 4] |= (uint8_t)(v >> 4 << s / 4 * 2);
+	} else if (subs == K_SUBS_8X6M && s < 4) {
+		p[s] |= (uint8_t)v;
+		p[s + 4] |= (uint8_t)min;
+	} else if (subs == K_SUBS_8X6M) {
+		p[s + 4] = (uint8_t)((v & 15) | (min & 15) << 4);
+		p[s - 4] |= (uint8_t)(v >> 4 << 6);
+		p[s] |= (uint8_t)(min >> 4 << 6);
+	} else {
+		p[s] = (uint8_t)(v | min << 4);
 	}
 }
 
-/* Q4_0 (value = d * (q - 8)), Q4_1 (value = d * q + m) and the same in 5 bits. */
-static void put_q4_q5(struct bytes *b, const float *x, int bits, bool with_min)
+/* The scale or minimum nearest to x (a power of two: not below it); returns what was written. */
+static float set_number(uint8_t *p, int32_t number, float x)
 {
-	const int most = (1 << bits) - 1;
-	float low = x[0], high = x[0], bottom;
-	uint8_t code[32];
-	uint16_t d, m;
+	const uint16_t h = to_f16(x);
+	int e;
+
+	if (number == K_NUM_E8M0) {
+		e = x > 0 ? (frexpf(x, &e) > 0.5f ? e + 128 : e + 127) : 0;
+		*p = (uint8_t)e;
+		return ldexpf(1, e - 128);
+	}
+	memcpy(p, &h, sizeof h);
+	return from_f16(h);
+}
+
+/* --- blocks of 32 --- */
+
+/* value = d * (q - bias), d * q + m. */
+static void fit_codes(uint8_t *block, enum k_type type, const float *x)
+{
+	const struct k_facts f = k_facts_of(type);
+	const int most = (1 << f.bits) - 1;
+	float low = x[0], high = x[0], d, bottom;
 
 	for (int i = 1; i < 32; i++) {
 		low = x[i] < low ? x[i] : low;
 		high = x[i] > high ? x[i] : high;
 	}
-	d = to_f16(with_min ? (high - low) / (float)most
-						: (high > -low ? high : -low) / ((float)most / 2));
-	m = to_f16(low);
-	bottom = with_min ? from_f16(m) : -(float)(1 << (bits - 1)) * from_f16(d);
-	put_u16(b, d);
-	if (with_min)
-		put_u16(b, m);
+	d = set_number(block + f.at, f.number,
+				   k_has_min(type) ? (high - low) / (float)most
+								   : (high > -low ? high : -low) / ((float)most / 2));
+	bottom = k_has_min(type) ? set_number(block + f.min_at, f.number, low) : -(float)f.bias * d;
 	for (int i = 0; i < 32; i++)
-		code[i] = (uint8_t)(d ? clamp_round((x[i] - bottom) / from_f16(d), 0, most) : 0);
-	put_codes(b, code, bits);
+		set_code(block, type, i, d != 0 ? clamp_round((x[i] - bottom) / d, 0, most) : 0);
 }
 
-/* The nearest of 16 values that are denser around zero. */
-static void put_iq4_nl(struct bytes *b, const float *x)
+/* The nearest value of a book. */
+static int nearest(int32_t book, float d, float x)
 {
-	static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-									  1,	13,	  25,  38,	53,	 69,  89,  113};
-	uint8_t code[32] = {0};
+	int best = 0;
+
+	for (int k = 1; k < 16; k++)
+		if (fabsf(d * k_books[book][k] - x) < fabsf(d * k_books[book][best] - x))
+			best = k;
+	return best;
+}
+
+static void fit_book(uint8_t *block, enum k_type type, const float *x)
+{
+	const struct k_facts f = k_facts_of(type);
 	float most = 0, d;
 
 	for (int i = 0; i < 32; i++)
 		most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-	put_u16(b, to_f16(most / 113.0f));
-	d = from_f16(to_f16(most / 113.0f));
+	d = set_number(block + f.at, f.number, most / (float)k_most(type));
 	for (int i = 0; i < 32; i++)
-		for (uint8_t k = 1; k < 16; k++)
-			if (fabsf(d * values[k] - x[i]) < fabsf(d * values[code[i]] - x[i]))
-				code[i] = k;
-	put_codes(b, code, 4);
+		set_code(block, type, i, nearest(f.book, d, x[i]));
 }
 
-/* Q4_K and Q5_K, eight times 32 values: value = D scale q - Dmin min, scale and min of 6 bits. */
-static void put_q4_k_q5_k(struct bytes *b, const float *x, int bits)
+/* --- blocks of 256 --- */
+
+/* Parts with minima: value = D scale q - Dmin min. */
+static void fit_minima(uint8_t *block, enum k_type type, const float *x)
 {
-	const int most = (1 << bits) - 1;
-	float step[8], below[8], d = 0, m = 0;
-	uint8_t scale[8], min[8], packed[12], low[128] = {0}, high[32] = {0};
+	const struct k_facts f = k_facts_of(type);
+	const int most = (1 << f.bits) - 1, n = k_has_halves(type) ? 16 : 8, per = 256 / n;
+	const int top = n == 16 ? 15 : 63;
+	float step[16], below[16], d = 0, m = 0;
 
-	for (int i = 0; i < 8; i++) {
-		float bottom = 0, top = 0;
+	for (int i = 0; i < n; i++) {
+		float bottom = 0, high = 0;
 
-		for (int k = 0; k < 32; k++) {
-			bottom = x[i * 32 + k] < bottom ? x[i * 32 + k] : bottom;
-			top = x[i * 32 + k] > top ? x[i * 32 + k] : top;
+		for (int k = 0; k < per; k++) {
+			bottom = x[i * per + k] < bottom ? x[i * per + k] : bottom;
+			high = x[i * per + k] > high ? x[i * per + k] : high;
 		}
-		step[i] = (top - bottom) / (float)most;
+		step[i] = (high - bottom) / (float)most;
 		below[i] = -bottom;
 		d = step[i] > d ? step[i] : d;
 		m = below[i] > m ? below[i] : m;
 	}
-	put_u16(b, to_f16(d / 63.0f));
-	put_u16(b, to_f16(m / 63.0f));
-	d = from_f16(to_f16(d / 63.0f));
-	m = from_f16(to_f16(m / 63.0f));
-	for (int i = 0; i < 8; i++) {
-		scale[i] = (uint8_t)(d > 0 ? clamp_round(step[i] / d, 1, 63) : 0);
-		min[i] = (uint8_t)(m > 0 ? clamp_round(below[i] / m, 0, 63) : 0);
-		for (int k = 0; k < 32 && d > 0; k++) {
-			float q = (x[i * 32 + k] + m * min[i]) / (d * scale[i]);
-			int code = clamp_round(q, 0, most);
+	d = set_number(block + f.at, f.number, d / (float)top);
+	m = set_number(block + f.min_at, f.number, m / (float)top);
+	for (int i = 0; i < n; i++) {
+		const int scale = d > 0 ? clamp_round(step[i] / d, 1, top) : 0;
+		const int min = m > 0 ? clamp_round(below[i] / m, 0, top) : 0;
 
-			low[i / 2 * 32 + k] |= (uint8_t)((code & 15) << i % 2 * 4);
-			high[k] |= (uint8_t)(code >> 4 << i);
-		}
+		set_sub(block + f.subs_at, f.subs, i, scale, min);
+		for (int k = i * per; k < i * per + per && d > 0; k++)
+			set_code(block, type, k,
+					 clamp_round((x[k] + m * (float)min) / (d * (float)scale), 0, most));
 	}
-	for (int i = 0; i < 4; i++) {
-		packed[i] = (uint8_t)(scale[i] | scale[i + 4] >> 4 << 6);
-		packed[i + 4] = (uint8_t)(min[i] | min[i + 4] >> 4 << 6);
-		packed[i + 8] = (uint8_t)((scale[i + 4] & 15) | (min[i + 4] & 15) << 4);
-	}
-	bytes_put(b, packed, sizeof packed);
-	if (bits == 5)
-		bytes_put(b, high, sizeof high);
-	bytes_put(b, low, sizeof low);
 }
 
-/* Sixteen times 16 values: value = D scale (q - 32), scale of 8 bits with a sign. */
-static void put_q6_k(struct bytes *b, const float *x)
+/* Parts with a scale that has a sign: value = D scale value. A part's extreme becomes the least value. */
+static void fit_signed(uint8_t *block, enum k_type type, const float *x)
 {
-	float extreme[16] = {0}, most = 0, d;
-	uint8_t low[128] = {0}, high[64] = {0};
-	int8_t scale[16];
+	const struct k_facts f = k_facts_of(type);
+	const int n = k_has_halves(type) ? 16 : 8, per = 256 / n, six = f.subs != K_SUBS_16X8;
+	const int top = six ? 31 : 127, least = k_least(type);
+	float most = 0, d;
 
-	for (int i = 0; i < 256; i++) {
-		if (fabsf(x[i]) > fabsf(extreme[i / 16]))
-			extreme[i / 16] = x[i];
+	for (int i = 0; i < 256; i++)
 		most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-	}
-	d = from_f16(to_f16(most / 32.0f / 127.0f));
-	for (int i = 0; i < 16; i++) /* the extreme becomes -32 */
-		scale[i] = (int8_t)(d > 0 ? clamp_round(extreme[i] / -32.0f / d, -127, 127) : 0);
-	for (int i = 0; i < 256; i++) {
-		int s = scale[i / 16], half = i / 128, quarter = i % 128 / 32, k = i % 32;
-		int code = s ? clamp_round(x[i] / (d * (float)s), -32, 31) + 32 : 32;
+	d = set_number(block + f.at, f.number, most / (float)-least / (float)top);
+	for (int i = 0; i < n; i++) {
+		float extreme = 0;
+		int scale;
 
-		low[half * 64 + quarter % 2 * 32 + k] |= (uint8_t)((code & 15) << quarter / 2 * 4);
-		high[half * 32 + k] |= (uint8_t)(code >> 4 << quarter * 2);
+		for (int k = i * per; k < i * per + per; k++)
+			extreme = fabsf(x[k]) > fabsf(extreme) ? x[k] : extreme;
+		scale = d > 0 ? clamp_round(extreme / (float)least / d, -top, top) : 0;
+		set_sub(block + f.subs_at, f.subs, i, six ? scale + 32 : scale & 255, 0);
+		for (int k = i * per; k < i * per + per; k++)
+			set_code(block, type, k,
+					 f.book	 ? nearest(f.book, d * (float)scale, x[k])
+					 : scale ? clamp_round(x[k] / (d * (float)scale), least, k_most(type)) - least
+							 : -least);
 	}
-	bytes_put(b, low, sizeof low);
-	bytes_put(b, high, sizeof high);
-	bytes_put(b, scale, sizeof scale);
-	put_u16(b, to_f16(most / 32.0f / 127.0f));
 }
 
 void tiny_put_block(struct bytes *b, enum k_type type, const float *x)
 {
+	const struct k_facts f = k_facts_of(type);
+	uint8_t block[256] = {0};
 	uint32_t u;
 
-	switch (type) {
-	case K_F32:
+	memcpy(&u, x, sizeof u);
+	if (f.number == K_NUM_F32) {
 		bytes_put(b, x, 4);
-		break;
-	case K_F16:
-		put_u16(b, to_f16(*x));
-		break;
-	case K_BF16:
-		memcpy(&u, x, 4);
+	} else if (f.number == K_NUM_BF16) {
 		put_u16(b, (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16));
-		break;
-	case K_Q8_0:
+	} else if (f.block == 1) {
+		put_u16(b, to_f16(*x));
+	} else if (f.bits == 8) {
 		put_q8_0(b, x);
-		break;
-	case K_Q4_0:
-	case K_Q4_1:
-		put_q4_q5(b, x, 4, type == K_Q4_1);
-		break;
-	case K_Q5_0:
-	case K_Q5_1:
-		put_q4_q5(b, x, 5, type == K_Q5_1);
-		break;
-	case K_IQ4_NL:
-		put_iq4_nl(b, x);
-		break;
-	case K_Q4_K:
-	case K_Q5_K:
-		put_q4_k_q5_k(b, x, type == K_Q4_K ? 4 : 5);
-		break;
-	case K_Q6_K:
-		put_q6_k(b, x);
-		break;
-	case K_N_TYPES:
-		break;
+	} else {
+		if (f.subs && f.min_at >= 0)
+			fit_minima(block, type, x);
+		else if (f.subs)
+			fit_signed(block, type, x);
+		else if (f.book)
+			fit_book(block, type, x);
+		else
+			fit_codes(block, type, x);
+		bytes_put(b, block, (size_t)f.bytes);
 	}
 }

@@ -91,11 +91,11 @@ small=${GPU_REPORT_SMALL:-${CUTAWAY_CUDA_DRIVER:+1}}
 
 # ---- is it right? ----
 
-for type in Q4_1 Q4_0 Q8_0 Q5_0 Q5_1 IQ4_NL F16 BF16 F32; do
-	"$mktiny" --type $type --seed 3 "$tmp/$type.gguf" || exit 1
-done
-for type in Q4_K Q5_K Q6_K; do
-	"$mktiny" --type $type --dim 256 --ffn 512 --seed 3 "$tmp/$type.gguf" || exit 1
+types=$("$mktiny" --types | cut -d ' ' -f 1)
+for type in $types; do
+	wide=
+	"$mktiny" --types | grep -q "^$type 256" && wide="--dim 256 --ffn 512"
+	"$mktiny" --type $type $wide --seed 3 "$tmp/$type.gguf" || exit 1
 done
 cat >"$tmp/equal" <<'END'
 "$1" run --backend cpu --model "$2" --raw --greedy --max-tokens "$4" --json --no-record hello >"$2.cpu" &&
@@ -107,7 +107,7 @@ tokens=200
 for mode in launches graph persistent; do
 	try 60 "$tokens tokens, $mode: every hash is the CPU's" sh "$tmp/equal" "$cutaway" "$tmp/Q4_1.gguf" $mode $tokens
 done
-for type in Q4_1 Q8_0 F16 Q4_0 Q5_0 Q5_1 IQ4_NL BF16 F32 Q4_K Q5_K Q6_K; do
+for type in $types; do
 	try 40 "certificate, $type" "$cutaway" certify --quick --seconds 10 --model "$tmp/$type.gguf"
 done
 for back in cpu cuda; do

@@ -10,34 +10,36 @@ CU_FN uint16_t cu_half_at(const unsigned char *p)
 	return *(const uint16_t *)(const void *)p;
 }
 
-/* Entry `entry` of a pair, (g * 2 + half) * 2 + b: dw, mw, and the scales of 16 columns. */
-CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair, int32_t entry,
-						 float *dw, float *mw, int32_t sub[2])
+CU_FN uint32_t cu_number_at(const unsigned char *p, const int32_t bytes)
 {
-	const int32_t row = entry / 2, b = entry % 2;
-	const unsigned char *of_four =
-		scales + (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
-	const unsigned char *at = scales + (size_t)pair * (size_t)cu_scale_bytes(type);
+	return bytes == 4 ? *(const uint32_t *)(const void *)p : bytes == 2 ? cu_half_at(p) : *p;
+}
 
-	*mw = 0.0f;
-	sub[0] = sub[1] = 1;
-	if (type == K_Q6_K) {
-		const unsigned char *s = of_four + row * 16 + pair % CU_SUPER_PAIRS * 4 + b * 2;
+/* Row (g * 2 + half), block b of a pair: dw, and mw, scale and minimum of the half that has columns 4 n …. */
+CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair, int32_t row, int32_t b,
+						 int32_t n, float *dw, float *mw, int32_t *sub)
+{
+	const int32_t of_four = pair % CU_SUPER_PAIRS, bytes = cu_row_bytes(type), shift = 8 * (2 * b + n / 4);
+	uint32_t w[4] = {0, 0, 0, 0}, d = 0;
 
-		*dw = cu_f16(cu_half_at(of_four + 256 + row * 2));
-		sub[0] = (int8_t)s[0];
-		sub[1] = (int8_t)s[1];
-	} else if (cu_is_k(type)) {
-		const uint32_t *w = (const uint32_t *)(const void *)(of_four + row * 16);
-
-		cu_k_entry(w, pair % CU_SUPER_PAIRS, b, dw, mw);
-	} else if (cu_has_min(type)) {
-		*dw = cu_f16(cu_half_at(at + entry * 4));
-		*mw = cu_f16(cu_half_at(at + entry * 4 + 2));
-	} else {
-		*dw = cu_f16(cu_half_at(at + entry * 2));
+	*sub = 1;
+	if (!k_has_subs(type)) {
+		scales += (size_t)pair * (size_t)cu_scale_bytes(type) + (size_t)((row * 2 + b) * k_entry_bytes(type));
+		cu_plain_entry(type, cu_number_at(scales, k_entry_bytes(type)), dw, mw);
+		return;
 	}
-	*dw *= cu_gain(type);
+	scales += (size_t)(pair - of_four) * (size_t)cu_scale_bytes(type);
+	CU_UNROLL
+	for (int32_t i = 0; i < bytes / 4; i++)
+		w[i] = cu_number_at(scales + row * bytes + 4 * i, 4);
+	d = w[0];
+	if (cu_tail_bytes(type))
+		d = cu_number_at(scales + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), cu_tail_bytes(type));
+	cu_row_entry(type, w, d, of_four, b, dw, mw);
+	if (k_has_halves(type))
+		*sub = (int8_t)(cu_sub_scales(type, w, of_four) >> shift);
+	if (k_has_two_terms(type))
+		*mw *= (float)(cu_sub_minima(w, of_four) >> shift & 0xff);
 }
 
 /* Columns 4 * quad … of a row: word i of lane `lane` of a block. */
@@ -46,22 +48,22 @@ CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t 
 {
 	const int32_t g = row % 8, half = row / 8, n_pairs = cu_pairs(n_cols);
 	const int32_t pair = quad / 16, b = quad / 8 % 2, n = quad % 8;
-	const int32_t lane = g * 4 + (type == K_Q6_K ? n % 4 : n / 2);
-	const int32_t j = type == K_Q6_K ? n / 4 : n % 2;
+	const int32_t lane = g * 4 + (k_has_halves(type) ? n % 4 : n / 2);
+	const int32_t j = k_has_halves(type) ? n / 4 : n % 2;
 	struct cu_pair p;
 	uint32_t word = 0;
 	float dw, mw;
-	int32_t sub[2];
+	int32_t sub;
 
 	cu_load_pair(type, tile, n_pairs, pair, lane, &p);
 	CU_UNROLL
 	for (int32_t i = 0; i < 8; i++) /* the word's place must be a constant */
 		if (i == half + 2 * j + 4 * b)
 			word = cu_codes(type, &p, i / 4, i % 4);
-	cu_read_entry(type, tile + cu_scales_at(type, n_pairs), pair, (g * 2 + half) * 2 + b, &dw, &mw, sub);
+	cu_read_entry(type, tile + cu_scales_at(type, n_pairs), pair, g * 2 + half, b, n, &dw, &mw, &sub);
 	CU_UNROLL
 	for (int32_t c = 0; c < 4; c++)
-		x[c] = k_fma(dw, (float)((n < 4 ? sub[0] : sub[1]) * (int8_t)(word >> 8 * c)), mw) * scale;
+		x[c] = k_fma(dw, (float)(sub * (int8_t)(word >> 8 * c)), mw) * scale;
 }
 
 CU_FN float cu_float_of(int32_t type, const unsigned char *p)
@@ -104,10 +106,10 @@ static __device__ void cu_embed(const struct cu_part *p)
 		float *x = a->x + (size_t)r * (size_t)n_cols;
 
 		switch (type) {
-#define X(name, id, n, bytes)                                                                      \
+#define X(name, id, n, ...)                                                                        \
 	case K_##name:                                                                                 \
 		if (n > 1)                                                                                 \
-			cu_embed_row(K_##name, tile, n_cols, row, scale, x);                                          \
+			cu_embed_row(K_##name, tile, n_cols, row, scale, x);                                   \
 		else                                                                                       \
 			cu_embed_floats(K_##name, tile, n_cols, row, scale, x);                                       \
 		break;

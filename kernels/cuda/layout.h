@@ -7,21 +7,23 @@
  * - the codes of all pairs. A lane of a warp, g * 4 + t, owns four words of a block, those that
  *   cu_mma_k32 wants from it: word `half + 2 * j` holds four columns of row (g, half). Which four is
  *   ours to choose, as sums of integers have no order: columns 8 t + 4 j …, so that what a lane needs
- *   of the activations is eight bytes in one piece. (Q6_K, whose scales are for 16 columns:
+ *   of the activations is eight bytes in one piece. (Where sub-scales are for 16 columns:
  *   16 j + 4 t.) Four bits a weight: one 16-byte load a lane is a pair, its first block in the low
- *   halves of bytes, the second in the high ones. (IQ4_NL: in the low and the high half of a word,
- *   as cu_permute takes them.) Eight bits: two such loads.
- * - the bits above the fourth. One: a word a lane and pair, that of byte c of word i of block b at
- *   bit 8 c + 4 b + i. Two: a word a lane and block, byte c of word i at bits 8 c + 2 i.
- * - the scales. Entry (g * 2 + half) * 2 + b of a pair is f16 dw, or f16 dw and f16 minimum. Of
- *   K-quants, once in four pairs, 16 bytes a row (g * 2 + half) as the file has them: D, Dmin, 12
- *   bytes of 6-bit scales; or 16 signed scales, and after those of the 16 rows their f16 each.
+ *   halves of bytes, the second in the high ones. (With a book: in the low and the high half of a
+ *   word, as cu_permute takes them.) Eight bits: two such loads. Two bits: 8 bytes a lane, a word a
+ *   block, byte c of word i at bits 8 c + 2 i.
+ * - the bits above those. One: a word a lane and pair, that of byte c of word i of block b at
+ *   bit 8 c + 4 b + i. Two: as above.
+ * - the scales. Entry (g * 2 + half) * 2 + b of a pair is dw, or dw and minimum, as the file has them. Of
+ *   blocks of 256, once in four pairs, for each row (g * 2 + half) what formats.h calls the two halves
+ *   and the words of sub-scales, 8 or 16 bytes; where the words alone are 16 bytes, the rows' scales, or
+ *   scales and minima, follow those of the 16 rows.
  * A warp's loads so are whole lines, in one stream a tile, and what is read is what the file has (but
  * for the last pair of an odd number of blocks, which no known model has, and a line's end a tile).
  *
- * Codes are stored so that unpacking is a mask and no subtraction: the sign bit flipped and the code
- * in the top bits of its byte, it is a signed byte, 16 times the weight for four bits, 8 for five, 4
- * for six; cu_gain() is what dw is multiplied by for that, a power of two and so exact.
+ * Codes that exceed their weights are stored so that unpacking is a mask and no subtraction: the sign
+ * bit flipped and the code in the top bits of its byte, it is a signed byte, 16 times the weight for
+ * four bits; cu_gain() is what dw is multiplied by for that, a power of two and so exact.
  *
  * Float formats: columns come in segments of 64 (docs/arithmetic.md, rule 6), two at a time; a lane is
  * (segment, row), lane = 16 * (segment % 2) + row, and 16 bytes of each lane follow one another until
@@ -29,8 +31,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_LAYOUT_H
 #define CUTAWAY_KERNELS_CUDA_LAYOUT_H
 
-#include "kernels/arith.h"
-#include "kernels/kernels.h"
+#include "kernels/formats.h"
 
 enum {
 	CU_TILE_ROWS = 16,
@@ -42,33 +43,38 @@ enum {
 
 K_INLINE bool cu_is_float(int32_t type)
 {
-	return type == K_F32 || type == K_F16 || type == K_BF16;
-}
-K_INLINE bool cu_is_k(int32_t type)
-{
-	return type == K_Q4_K || type == K_Q5_K || type == K_Q6_K;
-}
-K_INLINE bool cu_has_min(int32_t type)
-{
-	return type == K_Q4_1 || type == K_Q5_1 || type == K_Q4_K || type == K_Q5_K;
+	return !k_is_quantised(type);
 }
 
 /* Bytes of a tile's pair. */
 K_INLINE int32_t cu_code_bytes(int32_t type)
 {
-	return type == K_Q8_0 ? 1024 : 512;
+	return 128 * k_low_bits(type);
 }
 K_INLINE int32_t cu_high_bytes(int32_t type)
 {
-	return type == K_Q6_K ? 256 : type == K_Q5_0 || type == K_Q5_1 || type == K_Q5_K ? 128 : 0;
+	return 128 * k_high_bits(type);
 }
-K_INLINE int32_t cu_scale_bytes(int32_t type) /* of K-quants a quarter of what four pairs have */
+/* Sub-scales of a row: bytes beside one another, and those that follow the 16 rows. */
+K_INLINE int32_t cu_row_bytes(int32_t type)
 {
-	return type == K_Q6_K ? 72 : type == K_Q4_1 || type == K_Q5_1 ? 128 : 64;
+	return k_sub_words(type) == 4 ? 16 : 4 + 4 * k_sub_words(type);
+}
+K_INLINE int32_t cu_tail_bytes(int32_t type)
+{
+	return k_sub_words(type) == 4 ? k_entry_bytes(type) : 0;
+}
+K_INLINE int32_t cu_scale_bytes(int32_t type) /* of sub-scales a quarter of what four pairs have */
+{
+	if (k_has_subs(type))
+		return CU_TILE_ROWS / CU_SUPER_PAIRS * (cu_row_bytes(type) + cu_tail_bytes(type));
+	return CU_TILE_ROWS * 2 * k_entry_bytes(type);
 }
 K_INLINE float cu_gain(int32_t type)
 {
-	return type == K_Q4_0 ? 0x1p-4f : type == K_Q5_0 ? 0x1p-3f : type == K_Q6_K ? 0x1p-2f : 1.0f;
+	const struct k_facts f = k_facts_of(type);
+
+	return f.bias ? (float)(1 << f.bits) / 256.0f : 1.0f;
 }
 
 K_INLINE int32_t cu_pairs(int32_t n_cols)
@@ -88,7 +94,7 @@ K_INLINE size_t cu_scales_at(int32_t type, int32_t n_pairs)
 /* Float formats: bytes of a value; values in 16 bytes; bytes of a segment of 16 rows. */
 K_INLINE int32_t cu_float_bytes(int32_t type)
 {
-	return type == K_F32 ? 4 : 2;
+	return k_facts_of(type).bytes;
 }
 K_INLINE int32_t cu_float_step(int32_t type)
 {

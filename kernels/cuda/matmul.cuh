@@ -43,10 +43,10 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 typedef int32_t cu_run_fn(const struct cu_stage *stage, int32_t n_blocks, int32_t part, int32_t parts_end,
 						  int32_t unit);
 static __device__ cu_run_fn *cu_runs[2][K_N_TYPES] = {
-#define X(name, id, n, bytes) cu_split_##name,
+#define X(name, ...) cu_split_##name,
 	{K_TYPES(X)},
 #undef X
-#define X(name, id, n, bytes) cu_wide_##name,
+#define X(name, ...) cu_wide_##name,
 	{K_TYPES(X)},
 #undef X
 };

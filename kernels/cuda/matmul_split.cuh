@@ -73,6 +73,12 @@ CU_FN int32_t cu_region_sum(int32_t column, int32_t row)
 	return column * CU_REGION_COLUMN + (row ^ (column << 2 & 8));
 }
 
+/* Sums that a block of weights leaves; of two the second is that of its minima. */
+CU_FN int32_t cu_split_terms(const int32_t type)
+{
+	return k_has_two_terms(type) ? 2 : 1;
+}
+
 enum { CU_SPLIT_AT = CU_SHARED_BYTES - 256 };
 
 /* One thread. */
@@ -95,7 +101,7 @@ CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32
 	s->n_units = floats ? cu_segments(n_cols) : n_cols / K_QBLOCK;
 	s->n_pairs = (s->n_units + 1) / 2;
 	share = s->n_pairs >> s->log_sharers;
-	s->count = floats ? 1 : share >= 2 ? 4 : 2;
+	s->count = floats ? 1 : share >= 2 && cu_split_terms(type) == 1 ? 4 : 2;
 	share = s->count << s->log_sharers;
 	s->turns = 0;
 	CU_NO_UNROLL
@@ -157,43 +163,11 @@ CU_FN struct cu_share cu_split_share(const int32_t type, const struct cu_split *
 	return h;
 }
 
-/* A lane's weights of a turn, in registers, and (float weights have none of those) scales: of each pair
- * the entry `lane`; of K-quants the 16 bytes of row lane / 2 and, Q6_K, also those of rows g and g + 8. */
+/* A lane's weights of a turn, in registers, and (float weights have none of those) scales. */
 struct cu_held {
 	struct cu_pair pair[CU_TURN];
-	uint32_t scale[8], half;
+	struct cu_row_scales scales;
 };
-
-CU_FN void cu_hold16(const unsigned char *at, uint32_t w[4])
-{
-	const uint4 v = cu_stream16(at);
-
-	w[0] = v.x;
-	w[1] = v.y;
-	w[2] = v.z;
-	w[3] = v.w;
-}
-
-CU_FN void cu_split_load_scales(const int32_t type, const unsigned char *scales, int32_t pair,
-								int32_t lane, const int32_t u, struct cu_held *h)
-{
-	const unsigned char *at = scales + (size_t)pair * (size_t)cu_scale_bytes(type);
-
-	if (!cu_is_k(type)) {
-		h->scale[u] = cu_stream4(at + (cu_has_min(type) ? lane * 4 : lane / 2 * 4));
-		return;
-	}
-	if (u > 0) /* the turn's pairs lie in one block of the file */
-		return;
-	at = scales + (size_t)(pair / CU_SUPER_PAIRS) * CU_SUPER_PAIRS * (size_t)cu_scale_bytes(type);
-	if (type == K_Q6_K) {
-		cu_hold16(at + lane / 4 * 32, h->scale);
-		cu_hold16(at + lane / 4 * 32 + 16, h->scale + 4);
-		h->half = cu_stream4(at + 256 + lane / 4 * 4) >> (lane & 2 ? 16 : 0);
-	} else {
-		cu_hold16(at + lane / 2 * 16, h->scale);
-	}
-}
 
 CU_FN void cu_split_load(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
 						 struct cu_held *h)
@@ -207,30 +181,9 @@ CU_FN void cu_split_load(const int32_t type, const struct cu_split *s, const str
 	for (int32_t u = 0; u < CU_TURN; u++)
 		if (u < s->count && share.first + u < s->n_pairs) {
 			cu_load_pair(type, share.tile, s->n_pairs, share.first + u, lane, &h->pair[u]);
-			cu_split_load_scales(type, share.tile + cu_scales_at(type, s->n_pairs), share.first + u, lane,
-								 u, h);
+			cu_load_entry(type, share.tile + cu_scales_at(type, s->n_pairs), share.first + u, lane, u,
+						  &h->scales);
 		}
-}
-
-/* (dw, mw) of the lane's entry of pair u of the turn. */
-CU_FN float2 cu_split_entry(const int32_t type, const struct cu_held *h, int32_t pair, int32_t lane,
-							const int32_t u)
-{
-	float2 v;
-
-	v.y = 0.0f;
-	if (type == K_Q6_K)
-		v.x = cu_f16((uint16_t)h->half);
-	else if (cu_is_k(type))
-		cu_k_entry(h->scale, pair % CU_SUPER_PAIRS, lane & 1, &v.x, &v.y);
-	else if (cu_has_min(type)) {
-		v.x = cu_f16((uint16_t)h->scale[u]);
-		v.y = cu_f16((uint16_t)(h->scale[u] >> 16));
-	} else {
-		v.x = cu_f16((uint16_t)(h->scale[u] >> (lane & 1 ? 16 : 0)));
-	}
-	v.x *= cu_gain(type);
-	return v;
 }
 
 /* Hands over d and sx of the turn's blocks: eight a row of activations. */
@@ -277,7 +230,7 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 	float *sums = region + cu_region_sum(lane % 4 * 2, lane / 4);
 	float *other = region + cu_region_sum(lane % 4 * 2, lane / 4 + 8);
 	const bool one = lane % 4 * 2 < s->wide, two = lane % 4 * 2 + 1 < s->wide;
-	const int32_t n_pairs = s->n_pairs;
+	const int32_t n_pairs = s->n_pairs, terms = cu_split_terms(type);
 	uint32_t q[2 * CU_TURN][2], sub[2];
 	float f[4];
 
@@ -290,14 +243,21 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 
 		if (first + u >= n_pairs)
 			break;
-		scales[2 * u * 16] = cu_split_entry(type, h, i, lane, u);
+		scales[2 * u * 16] = cu_lane_entry(type, &h->scales, i, lane, u);
 		CU_UNROLL
 		for (int32_t b = 0; b < 2; b++) {
-			sub[0] = type == K_Q6_K ? cu_pick(h->scale, i) >> 16 * b : 0;
-			sub[1] = type == K_Q6_K ? cu_pick(h->scale + 4, i) >> 16 * b : 0;
+			const int32_t to = (2 * u + b) * terms * CU_REGION_BLOCK;
+
+			sub[0] = cu_sub_scales(type, h->scales.w, i) >> 16 * b;
+			sub[1] = cu_sub_scales(type, h->scales.w + 4, i) >> 16 * b;
 			cu_block_sums(type, &h->pair[u], b, q[2 * u + b], sub, f);
-			cu_split_put_sums(one, two, f, sums + (2 * u + b) * CU_REGION_BLOCK,
-							  other + (2 * u + b) * CU_REGION_BLOCK);
+			cu_split_put_sums(one, two, f, sums + to, other + to);
+			if (terms == 1)
+				continue;
+			sub[0] = cu_sub_minima(h->scales.w, i) >> 16 * b;
+			sub[1] = cu_sub_minima(h->scales.w + 4, i) >> 16 * b;
+			cu_minima_sums(q[2 * u + b], sub, f);
+			cu_split_put_sums(one, two, f, sums + to + CU_REGION_BLOCK, other + to + CU_REGION_BLOCK);
 		}
 	}
 }
@@ -311,7 +271,7 @@ CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const 
 	if (!share.tile)
 		return;
 	cu_split_put_acts(s, at, share.first * 2, region);
-	if (s->count == 4)
+	if (cu_split_terms(type) == 1 && s->count == 4)
 		cu_split_sums(type, 4, s, at, share.first, h, region);
 	else
 		cu_split_sums(type, 2, s, at, share.first, h, region);
@@ -374,12 +334,14 @@ CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, con
 CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 					 const float2 *scales, const float2 *acts, float chain)
 {
-	float f[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
+	const int32_t terms = cu_split_terms(type);
+	float f[8], m[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
 	float2 w[8], x[8];
 
 	CU_UNROLL
 	for (int32_t i = 0; i < count; i++) {
-		f[i] = sums[i * CU_REGION_BLOCK];
+		f[i] = sums[i * terms * CU_REGION_BLOCK];
+		m[i] = terms == 2 ? sums[(i * terms + 1) * CU_REGION_BLOCK] : 0.0f;
 		w[i] = scales[i * 16];
 		x[i] = acts[i];
 	}
@@ -389,9 +351,11 @@ CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 			apart = k_fma(x[i].x, w[i].x * f[i], apart);
 		else
 			chain = k_fma(x[i].x, w[i].x * f[i], chain);
-		if (K_FREE && cu_has_min(type))
+		if (terms == 2)
+			chain = k_fma(x[i].x, w[i].y * m[i], chain);
+		else if (K_FREE && k_has_min(type))
 			minima = k_fma(w[i].y, x[i].y, minima);
-		else if (cu_has_min(type))
+		else if (k_has_min(type))
 			chain = k_fma(w[i].y, x[i].y, chain);
 	}
 	return K_FREE ? chain + (apart + minima) : chain;
@@ -420,15 +384,15 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 				o->chain += sums[CU_REGION_BLOCK];
 			continue;
 		}
-		if (n == 8) {
+		if (cu_split_terms(type) == 1 && n == 8) {
 			o->chain = cu_chain(type, 8, sums, scales, acts, o->chain);
 			continue;
 		}
 		CU_NO_UNROLL
 		for (; b + 2 <= n; b += 2)
-			o->chain = cu_chain(type, 2, sums + b * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 2, sums + b * cu_split_terms(type) * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
 		if (b < n)
-			o->chain = cu_chain(type, 1, sums + b * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 1, sums + b * cu_split_terms(type) * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
 	}
 }
 
@@ -497,7 +461,7 @@ CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int
 }
 
 /* A function a format, not inlined: a kernel that walks stages has each of them once. */
-#define X(name, id, n, bytes)                                                                      \
+#define X(name, ...)                                                                               \
 	CU_LARGE_FN int32_t cu_split_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
 										int32_t parts_end, int32_t unit)                           \
 	{                                                                                              \

@@ -37,11 +37,11 @@ struct cu_wide {
 	int32_t tile, token;			 /* the unit's first */
 };
 
-/* A lane's weights of a pair, and the scales of rows g and g + 8: their 8 or 16 bytes, or the rows' 16
- * bytes of a K-quant, and of Q6_K their f16. */
+/* A lane's weights of a pair, and the scales of rows g and g + 8; without sub-scales w has those of the
+ * rows' blocks, one after the other. */
 struct cu_wide_held {
 	struct cu_pair pair;
-	uint32_t scale[8], half;
+	struct cu_row_scales scales;
 };
 
 CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n_pairs, int32_t pair,
@@ -53,43 +53,34 @@ CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n
 	if (pair >= n_pairs)
 		return;
 	cu_load_pair(type, tile, n_pairs, pair, lane, &h->pair);
-	if (cu_is_k(type)) {
+	if (k_has_subs(type)) {
 		at += (uint32_t)(pair / CU_SUPER_PAIRS * CU_SUPER_PAIRS * cu_scale_bytes(type));
-		cu_hold16(at + g * 32, h->scale);
-		cu_hold16(at + g * 32 + 16, h->scale + 4);
-		if (type == K_Q6_K)
-			h->half = cu_stream4(at + 256 + g * 4);
+		cu_load_rows(type, at, g, &h->scales);
 		return;
 	}
 	at += (uint32_t)(pair * cu_scale_bytes(type));
-	if (cu_has_min(type)) {
-		cu_hold16(at + g * 16, h->scale);
-	} else {
+	if (k_entry_bytes(type) == 4) {
+		cu_hold16(at + g * 16, h->scales.w);
+	} else if (k_entry_bytes(type) == 2) {
 		const uint2 v = cu_stream8(at + g * 8);
 
-		h->scale[0] = v.x;
-		h->scale[1] = v.y;
+		h->scales.w[0] = v.x;
+		h->scales.w[1] = v.y;
+	} else {
+		h->scales.w[0] = cu_stream4(at + g * 4);
 	}
 }
 
-/* dw and mw of row (g, half), block b of the pair, which is pair `of_four` of a K-quant's four. */
+/* dw and mw of row (g, half), block b of the pair, which is pair `of_four` of four. */
 CU_FN void cu_wide_scale(const int32_t type, const struct cu_wide_held *h, int32_t of_four, const int32_t half,
 						 const int32_t b, float *dw, float *mw)
 {
-	*mw = 0.0f;
-	if (type == K_Q6_K) {
-		*dw = cu_f16((uint16_t)(h->half >> 16 * half));
-	} else if (cu_is_k(type)) {
-		cu_k_entry(h->scale + 4 * half, of_four, b, dw, mw);
-	} else if (cu_has_min(type)) {
-		const uint32_t w = h->scale[2 * half + b];
+	const int32_t bit = 8 * k_entry_bytes(type) * (2 * half + b);
 
-		*dw = cu_f16((uint16_t)w);
-		*mw = cu_f16((uint16_t)(w >> 16));
-	} else {
-		*dw = cu_f16((uint16_t)(h->scale[half] >> 16 * b));
-	}
-	*dw *= cu_gain(type);
+	if (k_has_subs(type))
+		cu_row_entry(type, h->scales.w + 4 * half, cu_row_d(type, &h->scales, half), of_four, b, dw, mw);
+	else
+		cu_plain_entry(type, h->scales.w[bit / 32] >> bit % 32, dw, mw);
 }
 
 CU_FN unsigned char *cu_wide_buffer(int32_t buffer)
@@ -153,13 +144,15 @@ CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct 
 	const int8_t *q = (const int8_t *)cu_wide_buffer(buffer) +
 					  block * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK) + (row + lane / 4) * K_QBLOCK;
 	const float2 *acts = cu_wide_acts(buffer) + block * CU_WIDE_ROWS + row + lane % 4 * 2;
-	float dw[2], mw[2], f[4];
-	uint32_t words[2], sub[2];
+	float dw[2], mw[2], f[4], minima[4];
+	uint32_t words[2], sub[2], min[2];
 
 	CU_UNROLL
 	for (int32_t half = 0; half < 2; half++) {
 		cu_wide_scale(type, h, of_four, half, b, &dw[half], &mw[half]);
-		sub[half] = type == K_Q6_K ? cu_pick(h->scale + 4 * half, of_four) >> 16 * b : 0;
+		sub[half] = cu_sub_scales(type, h->scales.w + 4 * half, of_four) >> 16 * b;
+		if (k_has_two_terms(type))
+			min[half] = cu_sub_minima(h->scales.w + 4 * half, of_four) >> 16 * b;
 	}
 	CU_UNROLL
 	for (int32_t i = 0; i < groups; i++) {
@@ -167,12 +160,16 @@ CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct 
 
 		cu_load_q(type, q + 8 * i * K_QBLOCK, 0, lane, words);
 		cu_block_sums(type, &h->pair, b, words, sub, f);
+		if (k_has_two_terms(type))
+			cu_minima_sums(words, min, minima);
 		CU_UNROLL
 		for (int32_t r = 0; r < 4; r++) {
 			const float d = r % 2 ? x.z : x.x, sx = r % 2 ? x.w : x.y;
 
 			chains->sum[i][r] = k_fma(d, dw[r / 2] * f[r], chains->sum[i][r]);
-			if (cu_has_min(type))
+			if (k_has_two_terms(type))
+				chains->sum[i][r] = k_fma(d, mw[r / 2] * minima[r], chains->sum[i][r]);
+			else if (k_has_min(type))
 				chains->sum[i][r] = k_fma(mw[r / 2], sx, chains->sum[i][r]);
 		}
 	}
@@ -285,7 +282,7 @@ CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct
 	return unit;
 }
 
-#define X(name, id, n, bytes)                                                                      \
+#define X(name, ...)                                                                               \
 	CU_LARGE_FN int32_t cu_wide_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
 									   int32_t parts_end, int32_t unit)                            \
 	{                                                                                              \

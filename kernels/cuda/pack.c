@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "kernels/formats.h"
-
 #define ALWAYS static inline __attribute__((always_inline))
 
 static void or_word(uint8_t *p, uint32_t bits)
@@ -22,17 +20,10 @@ struct place {
 	int32_t pairs, g, half;
 };
 
-/* What makes a code a signed byte when it is moved to the top: its sign bit flipped. (Those of Q8_0
- * come as weight + 128.) */
-ALWAYS uint32_t flip_of(enum k_type type)
-{
-	return type == K_Q8_0 ? 0x80 : type == K_Q4_0 ? 8 : type == K_Q5_0 ? 16 : type == K_Q6_K ? 32 : 0;
-}
-
 /* Four bits of each of four columns, as the word of a pair has them. */
 ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
 {
-	if (type == K_IQ4_NL)
+	if (k_facts_of(type).book)
 		return ((quad & 15) | (quad >> 4 & 0xf0) | (quad >> 8 & 0xf00) | (quad >> 12 & 0xf000)) << 16 * b;
 	return (quad & 0x0f0f0f0f) << 4 * b;
 }
@@ -41,30 +32,44 @@ ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
 ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int32_t b, int32_t lane,
 					 int32_t i, uint32_t quad)
 {
-	uint8_t *codes = p->tile + (size_t)pair * (size_t)cu_code_bytes(type) + lane * 16 + i * 4;
-	uint8_t *high = p->tile + cu_high_at(type, p->pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
+	const int32_t low = k_low_bits(type), high = k_high_bits(type);
+	uint8_t *codes = p->tile + (size_t)pair * (size_t)cu_code_bytes(type);
+	uint8_t *above = p->tile + cu_high_at(type, p->pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
 
-	if (type == K_Q8_0) {
-		or_word(codes + b * 512, quad);
-		return;
-	}
-	or_word(codes, low_bits(type, quad, b));
-	if (cu_high_bytes(type) == 128)
-		or_word(high + lane * 4, (quad >> 4 & 0x01010101) << (4 * b + i));
-	else if (cu_high_bytes(type) == 256)
-		or_word(high + lane * 8 + b * 4, (quad >> 4 & 0x03030303) << 2 * i);
+	if (low == 8)
+		or_word(codes + b * 512 + lane * 16 + i * 4, quad);
+	else if (low == 4)
+		or_word(codes + lane * 16 + i * 4, low_bits(type, quad, b));
+	else
+		or_word(codes + lane * 8 + b * 4, (quad & 0x03030303) << 2 * i);
+	if (high == 1)
+		or_word(above + lane * 4, (quad >> low & 0x01010101) << (4 * b + i));
+	else if (high == 2)
+		or_word(above + lane * 8 + b * 4, (quad >> low & 0x03030303) << 2 * i);
 }
 
+/* A code that exceeds its weight becomes a signed byte, once it is at the top, by its sign bit flipped. */
 ALWAYS void put_codes(enum k_type type, const struct place *p, int32_t block, const uint8_t *code)
 {
+	const uint32_t flip = (uint32_t)k_facts_of(type).bias * 0x01010101u;
+
 	for (int32_t n = 0; n < 8; n++) {
-		const int32_t t = type == K_Q6_K ? n % 4 : n / 2, j = type == K_Q6_K ? n / 4 : n % 2;
+		const int32_t t = k_has_halves(type) ? n % 4 : n / 2, j = k_has_halves(type) ? n / 4 : n % 2;
 		uint32_t quad;
 
 		memcpy(&quad, code + 4 * n, sizeof quad);
-		put_quad(type, p, block / 2, block % 2, p->g * 4 + t, p->half + 2 * j,
-				 quad ^ flip_of(type) * 0x01010101u);
+		put_quad(type, p, block / 2, block % 2, p->g * 4 + t, p->half + 2 * j, quad ^ flip);
 	}
+}
+
+/* The scale of a block of the file, and what stands beside it. */
+ALWAYS void put_entry(enum k_type type, uint8_t *at, const uint8_t *raw, bool second)
+{
+	const size_t number = k_facts_of(type).number == K_NUM_E8M0 ? 1 : 2;
+
+	memcpy(at, raw + k_facts_of(type).at, number);
+	if (second)
+		memcpy(at + number, raw + k_second_half_at(type), number);
 }
 
 /* The scales of a block of the file, which begins at block `block` of 32. */
@@ -72,33 +77,32 @@ ALWAYS void put_scales(enum k_type type, const struct place *p, int32_t block, c
 {
 	uint8_t *at = p->tile + cu_scales_at(type, p->pairs) +
 				  (size_t)(block / 2) * (size_t)cu_scale_bytes(type);
-	const int32_t row = p->g * 2 + p->half, entry = row * 2 + block % 2;
+	const int32_t row = p->g * 2 + p->half, bytes = cu_row_bytes(type), words = 4 * k_sub_words(type);
 
-	if (type == K_Q6_K) {
-		memcpy(at + row * 16, raw + 192, 16);
-		memcpy(at + 256 + row * 2, raw + 208, 2);
-	} else if (cu_is_k(type)) {
-		memcpy(at + row * 16, raw, 16);
-	} else if (cu_has_min(type)) {
-		memcpy(at + entry * 4, raw, 4);
-	} else {
-		memcpy(at + entry * 2, raw, 2);
+	if (!k_has_subs(type)) {
+		put_entry(type, at + (row * 2 + block % 2) * k_entry_bytes(type), raw, k_has_min(type));
+		return;
 	}
+	memcpy(at + row * bytes + (bytes - words), raw + k_sub_words_at(type), (size_t)words);
+	if (cu_tail_bytes(type))
+		put_entry(type, at + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), raw, k_has_min(type));
+	else
+		put_entry(type, at + row * bytes, raw, true);
 }
 
 ALWAYS void pack_blocks(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
 {
-	const int32_t per = cu_is_k(type) ? 8 : 1;
+	const int32_t per = k_facts_of(type).block / K_QBLOCK;
 
 	for (int32_t block = 0; block < n_cols / K_QBLOCK; block++) {
 		uint8_t code[K_QBLOCK];
 
 		if (block % per == 0)
 			put_scales(type, p, block, raw);
-		k_formats[type].read_codes(raw, block % per, code);
+		k_read_codes(type, raw, block % per, code);
 		put_codes(type, p, block, code);
 		if (block % per == per - 1)
-			raw += k_types[type].block_bytes;
+			raw += k_facts_of(type).bytes;
 	}
 }
 
@@ -120,7 +124,7 @@ static void pack_floats(enum k_type type, const struct place *p, const uint8_t *
 static void pack_row(enum k_type type, const struct place *p, const uint8_t *raw, int32_t n_cols)
 {
 	switch (type) {
-#define X(name, id, n, bytes)                                                                      \
+#define X(name, id, n, ...)                                                                        \
 	case K_##name:                                                                                 \
 		if (n > 1)                                                                                 \
 			pack_blocks(K_##name, p, raw, n_cols);                                                 \

@@ -1,14 +1,14 @@
-/* Quantised weights in registers: from layout.h's bytes to the words that the tensor cores take, and
- * to scales. `type` is a constant wherever it is given, so every switch on it is gone when compiled.
+/* Quantised weights in registers: from layout.h's bytes to the words that the tensor cores take; scales.cuh
+ * has their scales. `type` is a constant wherever it is given, so every switch on it is gone when compiled.
  *
- * Instructions a warp, for a pair of blocks of 16 rows (1,024 weights): Q8_0 none; Q4_0, Q4_1, Q4_K 12;
- * Q5_0, Q5_1, Q5_K 28; Q6_K 28; IQ4_NL 44. A multiprocessor of an H200 reads 20 bytes a cycle, so a
+ * Instructions a warp, for a pair of blocks of 16 rows (1,024 weights): eight bits none; four 12; two 16;
+ * five, six and three 28; a book 44. A multiprocessor of an H200 reads 20 bytes a cycle, so a
  * pair of Q4_1 (640 bytes) takes 31 cycles, in which its four schedulers issue 124 instructions. */
 #ifndef CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
 #define CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
 
 #include "kernels/cuda/bodies.cuh"
-#include "kernels/cuda/layout.h"
+#include "kernels/cuda/scales.cuh"
 
 /* What a lane holds of a pair. */
 struct cu_pair {
@@ -19,26 +19,24 @@ CU_FN void cu_load_pair(const int32_t type, const unsigned char *tile, int32_t n
 						int32_t lane, struct cu_pair *p)
 {
 	/* a tile is far below 4 GB */
-	const unsigned char *codes = tile + (uint32_t)(pair * cu_code_bytes(type) + lane * 16);
+	const int32_t bytes = k_low_bits(type) == 2 ? 8 : 16;
+	const unsigned char *codes = tile + (uint32_t)(pair * cu_code_bytes(type) + lane * bytes);
 	const unsigned char *high =
 		tile + (uint32_t)(n_pairs * cu_code_bytes(type) + pair * cu_high_bytes(type));
-	const uint4 v = cu_stream16(codes);
 
-	p->code[0] = v.x;
-	p->code[1] = v.y;
-	p->code[2] = v.z;
-	p->code[3] = v.w;
-	if (type == K_Q8_0) {
-		const uint4 second = cu_stream16(codes + 512);
+	if (k_low_bits(type) == 2) {
+		const uint2 v = cu_stream8(codes);
 
-		p->code[4] = second.x;
-		p->code[5] = second.y;
-		p->code[6] = second.z;
-		p->code[7] = second.w;
+		p->code[0] = v.x;
+		p->code[1] = v.y;
+	} else {
+		cu_hold16(codes, p->code);
 	}
-	if (cu_high_bytes(type) == 128)
+	if (k_low_bits(type) == 8)
+		cu_hold16(codes + 512, p->code + 4);
+	if (k_high_bits(type) == 1)
 		p->high[0] = cu_stream4(high + lane * 4);
-	if (cu_high_bytes(type) == 256) {
+	if (k_high_bits(type) == 2) {
 		const uint2 bits = cu_stream8(high + lane * 8);
 
 		p->high[0] = bits.x;
@@ -51,75 +49,59 @@ CU_FN uint32_t cu_move(uint32_t w, const int32_t from, const int32_t to)
 	return to >= from ? w << (to - from) : w >> (from - to);
 }
 
-/* The table of IQ4_NL at four nibbles: both halves of the table, then the right one for each. */
-CU_FN uint32_t cu_iq4_nl(uint32_t nibbles)
+/* Values 4 n … of a book, as a word. */
+CU_FN uint32_t cu_book_word(const int32_t book, const int32_t n)
 {
-	const uint32_t low = cu_permute(0xBFAD9881u, 0xF6EADDCFu, nibbles & 0x7777u);
-	const uint32_t high = cu_permute(0x26190D01u, 0x71594535u, nibbles & 0x7777u);
+#define WORD(a, b, c, d)                                                                           \
+	((uint32_t)(uint8_t)(a) | (uint32_t)(uint8_t)(b) << 8 | (uint32_t)(uint8_t)(c) << 16 | (uint32_t)(uint8_t)(d) << 24)
+#define X(name, least, most, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)                       \
+	if (book == K_BOOK_##name)                                                                     \
+		return n == 0	? WORD(a, b, c, d)                                                         \
+			   : n == 1 ? WORD(e, f, g, h)                                                         \
+			   : n == 2 ? WORD(i, j, k, l)                                                         \
+						: WORD(m, o, p, q);
+	K_BOOKS(X)
+#undef X
+#undef WORD
+	return 0;
+}
+
+/* A book's values at four nibbles: both halves of the book, then the right one for each. */
+CU_FN uint32_t cu_look_up(const int32_t book, uint32_t nibbles)
+{
+	const uint32_t low = cu_permute(cu_book_word(book, 0), cu_book_word(book, 1), nibbles & 0x7777u);
+	const uint32_t high = cu_permute(cu_book_word(book, 2), cu_book_word(book, 3), nibbles & 0x7777u);
 
 	return cu_permute(low, high, 0x3210u | (nibbles >> 1 & 0x4444u));
+}
+
+/* Some bits of each byte of w, from bit `from` of it to bit `to`. */
+CU_FN uint32_t cu_bits(uint32_t w, const int32_t bits, const int32_t from, const int32_t to)
+{
+	return cu_move(w, from, to) & (0x01010101u * ((1u << bits) - 1) << to);
 }
 
 /* Word i of block b as signed bytes: cu_gain()'s inverse times the weights. */
 CU_FN uint32_t cu_codes(const int32_t type, const struct cu_pair *p, const int32_t b, const int32_t i)
 {
-	const uint32_t w = p->code[i];
+	const struct k_facts f = k_facts_of(type);
+	const int32_t low = k_low_bits(type), top = f.bias ? 8 - f.bits : 0;
+	uint32_t word;
 
-	switch (type) {
-	case K_Q8_0:
+	if (f.book)
+		return cu_look_up(f.book, b ? p->code[i] >> 16 : p->code[i]);
+	if (low == 8)
 		return p->code[4 * b + i];
-	case K_Q4_0:
-		return (b ? w : w << 4) & 0xf0f0f0f0u;
-	case K_Q5_0:
-		return ((b ? w >> 1 : w << 3) & 0x78787878u) |
-			   (cu_move(p->high[0], 4 * b + i, 7) & 0x80808080u);
-	case K_Q5_1:
-	case K_Q5_K:
-		return ((b ? w >> 4 : w) & 0x0f0f0f0fu) | (cu_move(p->high[0], 4 * b + i, 4) & 0x10101010u);
-	case K_Q6_K:
-		return ((b ? w >> 2 : w << 2) & 0x3c3c3c3cu) | (cu_move(p->high[b], 2 * i, 6) & 0xc0c0c0c0u);
-	case K_IQ4_NL:
-		return cu_iq4_nl(b ? w >> 16 : w);
-	default: /* Q4_1, Q4_K */
-		return (b ? w >> 4 : w) & 0x0f0f0f0fu;
-	}
-}
-
-/* Of 12 bytes of a K-quant's scales (w[1 … 3]), those of pair 0 … 3 of four: a scale and a minimum in
- * each of the two low bytes. formats.c says how the file packs them. */
-CU_FN void cu_k_scales(const uint32_t w[4], int32_t pair, uint32_t *scale, uint32_t *min)
-{
-	const int32_t shift = (pair & 1) * 16;
-	const uint32_t a = w[1] >> shift, b = w[2] >> shift, c = w[3] >> shift;
-
-	if (pair < 2) {
-		*scale = a & 0x3f3fu;
-		*min = b & 0x3f3fu;
-	} else {
-		*scale = (c & 0x0f0fu) | (a & 0xc0c0u) >> 2;
-		*min = (c >> 4 & 0x0f0fu) | (b & 0xc0c0u) >> 2;
-	}
-}
-
-/* dw and mw of block b of a pair, from a row's 16 bytes: both products are exact (rule 5). */
-CU_FN void cu_k_entry(const uint32_t w[4], int32_t pair, int32_t b, float *dw, float *mw)
-{
-	uint32_t scale, min;
-
-	cu_k_scales(w, pair, &scale, &min);
-	*dw = cu_f16((uint16_t)w[0]) * (float)(scale >> 8 * b & 0xff);
-	*mw = -(cu_f16((uint16_t)(w[0] >> 16)) * (float)(min >> 8 * b & 0xff));
-}
-
-CU_FN uint32_t cu_pick(const uint32_t w[4], int32_t i)
-{
-	const uint32_t low = i & 1 ? w[1] : w[0], high = i & 1 ? w[3] : w[2];
-
-	return i & 2 ? high : low;
+	word = low == 4 ? cu_bits(p->code[i], 4, 4 * b, top) : cu_bits(p->code[b], 2, 2 * i, top);
+	if (k_high_bits(type) == 1)
+		word |= cu_bits(p->high[0], 1, 4 * b + i, top + low);
+	if (k_high_bits(type) == 2)
+		word |= cu_bits(p->high[b], 2, 2 * i, top + low);
+	return word;
 }
 
 /* f[j] = 1 / cu_gain() times the exact sums of block b as floats (cu_mma_k32's order of outputs); q are
- * the lane's words of the activations, sub of Q6_K the scales of rows g and g + 8, one each in the
+ * the lane's words of the activations, sub the scales of 16 columns of rows g and g + 8, one each in the
  * low bytes for columns 0 to 15 and 16 to 31.
  *
  * The integer sum begins at the bits of the float 3 * 2^22, below whose last place is 1: read as a
@@ -129,14 +111,14 @@ CU_FN uint32_t cu_pick(const uint32_t w[4], int32_t i)
 CU_FN void cu_block_sums(const int32_t type, const struct cu_pair *p, const int32_t b,
 						 const uint32_t q[2], const uint32_t sub[2], float f[4])
 {
-	const int32_t start = type == K_Q6_K ? 0 : 0x4B400000;
+	const int32_t start = k_has_halves(type) ? 0 : 0x4B400000;
 	int32_t c[4] = {start, start, start, start};
 	uint32_t a[4];
 
 	CU_UNROLL
 	for (int i = 0; i < 4; i++)
 		a[i] = cu_codes(type, p, b, i);
-	if (type == K_Q6_K) {
+	if (k_has_halves(type)) {
 		int32_t second[4] = {0, 0, 0, 0};
 
 		cu_mma_k16(c, a, q[0]);
@@ -152,12 +134,28 @@ CU_FN void cu_block_sums(const int32_t type, const struct cu_pair *p, const int3
 		f[i] = k_float((uint32_t)c[i]) - 0x1.8p23f;
 }
 
+/* The same of a block's minima, min being those of its halves as sub is: their product with sums of q. */
+CU_FN void cu_minima_sums(const uint32_t q[2], const uint32_t min[2], float f[4])
+{
+	int32_t c[4] = {0x4B400000, 0x4B400000, 0x4B400000, 0x4B400000};
+
+	CU_UNROLL
+	for (int32_t h = 0; h < 2; h++) {
+		const uint32_t a[2] = {0x01010101u * (min[0] >> 8 * h & 0xff), 0x01010101u * (min[1] >> 8 * h & 0xff)};
+
+		cu_mma_k16(c, a, q[h]);
+	}
+	CU_UNROLL
+	for (int i = 0; i < 4; i++)
+		f[i] = k_float((uint32_t)c[i]) - 0x1.8p23f;
+}
+
 /* A lane's words of block `block` of a row of activations (layout.h says which columns). */
 CU_FN void cu_load_q(const int32_t type, const int8_t *row, int32_t block, int32_t lane, uint32_t q[2])
 {
 	const int8_t *at = row + (size_t)block * K_QBLOCK;
 
-	if (type == K_Q6_K) {
+	if (k_has_halves(type)) {
 		q[0] = *(const uint32_t *)(const void *)(at + 4 * (lane % 4));
 		q[1] = *(const uint32_t *)(const void *)(at + 16 + 4 * (lane % 4));
 	} else {
