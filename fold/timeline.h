@@ -15,22 +15,26 @@
  * TL_REQUESTS newer ones of its sort (the conversation's, the others) are there or they have TL_TOKENS tokens.
  * Sums are kept. A failed allocation sets `full`, and from then on the timeline keeps what it has.
  *
- * A timeline that was not folded from the start (tui/player.h) has `light` tokens, of which only id, position,
+ * A timeline that was made from a keyframe (fold/keyframe.h) has `light` tokens, of which only id, position,
  * step, source and p are known, and pages whose older events are not there: ask by timeline_whole() and
- * timeline_page() where the rest is shown. Thread: the UI's. */
+ * timeline_page() where the rest is shown.
+ *
+ * To add state: a struct or a member here, and its line in the table of timeline_fields.c, from which dump, free and
+ * keyframes are made. Thread: whoever folds it, one at a time (the UI, the log's writer). */
 #ifndef CUTAWAY_FOLD_TIMELINE_H
 #define CUTAWAY_FOLD_TIMELINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cycle.h"
 #include "event/event.h"
 
 enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256, TL_MEMORY = 4, TL_PAGES_MAX = 1 << 18 };
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
 #define TL_INT_MAX ((int64_t)1 << 50)
 
-enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED };
+enum tl_state { TL_WAITING, TL_RUNNING, TL_PREEMPTED, TL_FINISHED, TL_N_STATES };
 
 struct tl_token {
 	int64_t step, seq, pos, hash;
@@ -68,6 +72,7 @@ struct tl_stem {
 
 struct tl_request {
 	int64_t id, parent, sample;
+	int64_t request_seq, lookup_seq, finish_seq, rewind_seq; /* of its newest such event; 0: none */
 	int32_t fork_pos;  /* position from which it left its parent; -1: not known */
 	int32_t n_rewinds;
 	struct ev_rewind rewind; /* the newest */
@@ -88,6 +93,8 @@ struct tl_request {
 	char *finish_why;
 	struct tl_token *token;
 	int32_t n_tokens, cap_tokens;
+	struct cycle cycle; /* of those tokens */
+	int32_t period;     /* tokens of the loop that the answer goes in at its end (base/cycle.h), 0: in none */
 	int32_t computed; /* positions in the KV cache */
 	int32_t *pages;   /* block table as far as page events told; -1: not known */
 	int32_t n_pages, cap_pages;
@@ -98,8 +105,10 @@ struct tl_request {
 
 /* Tokens that a request had drawn and let go of when it went back. They are a branch of their own. */
 struct tl_future {
+	int64_t seq;           /* of the rewind that left it */
 	int64_t request, step; /* step: the newest one when it was left */
 	struct tl_stem stem;   /* where it parts; .request is the same */
+	int32_t at;            /* the first of its tokens was the request's token[at] */
 	struct tl_token *token; /* from stem.pos on */
 	int32_t n_tokens;
 };
@@ -207,6 +216,7 @@ struct tl_member { /* a branch that runs */
 };
 struct tl_search {
 	int64_t id, step, last_step; /* begun; the newest that told of it */
+	int64_t begin_seq, last_seq; /* of the first and the newest event that names it */
 	char *method, *text, *why;   /* why it was stopped, or NULL */
 	char *judge; /* the command that gives the scores; NULL: log-probabilities do */
 	bool over, stopped;
@@ -232,6 +242,22 @@ struct tl_setting {
 struct tl_preempt {
 	int64_t step;
 	struct ev_preempt p;
+};
+
+struct timeline;
+/* The recording that a timeline restored from a keyframe is of. All return -1 where reading fails. */
+struct key_row;
+struct tl_older {
+	void *arg;
+	/* One event, which lives until the next call. 1, 0: there is none. */
+	int (*row)(void *arg, enum ev_kind kind, int64_t seq, struct event *ev);
+	/* Calls fn for the events of these kinds (bits) with first <= seq <= last, in order. 0. */
+	int (*rows)(void *arg, uint64_t kinds, int64_t first, int64_t last,
+				void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t);
+	/* Calls fn for the keyframes (their `tokens`) with first <= seq <= last, in order. 0. */
+	int (*keys)(void *arg, int64_t first, int64_t last, bool (*fn)(void *to, const struct key_row *row), void *to);
+	/* The newest events of a page before those that were folded, the newest first. Returns how many. */
+	int (*story)(void *arg, int32_t page, struct tl_page_event *out, int max);
 };
 
 struct timeline {
@@ -270,12 +296,13 @@ struct timeline {
 	struct tl_choice choice[TL_CHOICES]; /* the newest ones, oldest first */
 	int32_t n_choices;
 
-	struct tl_search *search[TL_SEARCHES]; /* by number */
+	struct tl_search search[TL_SEARCHES]; /* by number */
 	int32_t n_searches;
 	struct tl_member search_new; /* a branch of which no search has spoken yet: prompt and all; request 0: none */
 
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
+	int64_t n_turns; /* requests of the conversation */
 	int64_t last_seq, last_t_ns;
 	int64_t last_step; /* number of the newest step, also of one that is not kept; 0: none */
 	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */
@@ -286,21 +313,20 @@ struct timeline {
 		bool special;
 	} * vocab; /* [n_vocab], bytes NULL: not seen */
 	int32_t n_vocab;
+	int64_t slid_seq;  /* of the newest step that was let go of */
+	int64_t vocab_seq; /* after timeline_restore(): texts are known up to here */
 
 	/* what belongs to the step that has not ended yet */
 	struct tl_step open;
 
-	/* Whoever did not fold from the start gives what is missing. The event lives until the next call. */
-	struct tl_older {
-		void *arg;
-		bool (*token)(void *arg, int64_t seq, struct event *ev);
-		/* The newest events of a page before those that were folded, the newest first. Returns how many. */
-		int (*story)(void *arg, int32_t page, struct tl_page_event *out, int max);
-	} older;
+	/* Where events that were not folded are had from. */
+	struct tl_older older;
 };
 
 void timeline_init(struct timeline *t);
 void timeline_free(struct timeline *t);
+/* Frees all but the texts of tokens, and `older`: for folding the same recording again. */
+void timeline_empty(struct timeline *t);
 void timeline_fold(struct timeline *t, const struct event *ev);
 
 /* NULL if there is none. */
@@ -330,8 +356,6 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t p
 int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
 /* The token as it was drawn; NULL: it belongs to a prompt. */
 const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos);
-/* Tokens of the loop that the answer goes in at its end (base/cycle.h), 0: in none. */
-int timeline_period(const struct tl_request *r);
 /* A fork from within an answer: it belongs to the turn of the request it was forked from. */
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */

@@ -167,31 +167,33 @@ static void hang_on(struct timeline *t, int64_t request, int32_t pos, int32_t fu
 	}
 }
 
-void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos)
+void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq)
 {
 	int32_t keep = r->n_tokens, n;
-	struct tl_future *more, *u;
+	struct tl_future *u;
 
 	while (keep && r->token[keep - 1].pos >= pos)
 		keep--;
 	n = r->n_tokens - keep;
 	r->n_tokens = keep;
+	tl_find_cycle(r);
 	if (!n)
 		return;
-	more = tl_grow(t, t->future, t->n_futures, &t->cap_futures, sizeof *more);
-	if (!more)
+	u = tl_add(t, &t->future, &t->n_futures, &t->cap_futures, sizeof *u);
+	if (!u)
 		return;
-	t->future = more;
-	u = &t->future[t->n_futures];
-	*u = (struct tl_future){ .request = r->id,
+	*u = (struct tl_future){ .seq = seq,
+							 .request = r->id,
 							 .step = t->last_step,
 							 .stem = { r->id, -1, pos },
+							 .at = keep,
 							 .token = malloc((size_t)n * sizeof *u->token),
 							 .n_tokens = n };
 	if (!u->token) {
+		u->n_tokens = 0;
 		t->full = true;
 		return;
 	}
 	memcpy(u->token, r->token + keep, (size_t)n * sizeof *u->token);
-	hang_on(t, r->id, pos, t->n_futures++);
+	hang_on(t, r->id, pos, t->n_futures - 1);
 }

@@ -15,8 +15,10 @@ static int32_t count_pages(const struct timeline *t)
 	return t->n_memory ? tl_int32(n) : tl_int32(t->session.pages);
 }
 
-bool tl_fold_memory(struct timeline *t, const struct ev_memory *e)
+bool tl_fold_memory(struct timeline *t, const struct event *ev)
 {
+	const struct ev_memory *e = &ev->u.memory;
+
 	if (e->memory < 0 || e->memory > t->n_memory || e->memory >= TL_MEMORY || e->pages < 1 || e->pages > TL_PAGES_MAX ||
 		e->kind < 0 || e->kind >= EV_N_memory_kind)
 		return false;
@@ -53,14 +55,8 @@ void tl_pages_reset(struct timeline *t)
 
 static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, int32_t page)
 {
-	if (block == r->n_pages) {
-		int32_t *more = tl_grow(t, r->pages, r->n_pages, &r->cap_pages, sizeof *more);
-
-		if (!more)
-			return true;
-		r->pages = more;
-		r->n_pages++;
-	}
+	if (block == r->n_pages && !tl_add(t, &r->pages, &r->n_pages, &r->cap_pages, sizeof *r->pages))
+		return true;
 	if (block < 0 || block >= r->n_pages)
 		return false;
 	r->pages[block] = page;
@@ -116,8 +112,9 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 	return true;
 }
 
-bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns)
+bool tl_fold_page(struct timeline *t, const struct event *ev)
 {
+	const struct ev_page *e = &ev->u.page;
 	struct tl_page *p;
 
 	if (e->page < 0 || e->page >= t->n_pages || e->action < 0 || e->action >= EV_N_page_action)
@@ -130,7 +127,7 @@ bool tl_fold_page(struct timeline *t, const struct ev_page *e, int64_t t_ns)
 	if (!p->refs)
 		p->heat = 0; /* nobody looks at it */
 	p->story[p->n_story % TL_PAGE_STORY] =
-		(struct tl_page_event){ .step = t->last_step + 1, .t_ns = t_ns,
+		(struct tl_page_event){ .step = t->last_step + 1, .t_ns = ev->t_ns,
 								.request = e->request > 0 ? e->request : 0, .other = e->other,
 								.action = (enum ev_code_page_action)e->action,
 								.block = tl_int32(e->block), .refs = p->refs };
@@ -165,14 +162,15 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 	}
 }
 
-bool tl_fold_attention(struct timeline *t, const struct ev_attention *e)
+bool tl_fold_attention(struct timeline *t, const struct event *ev)
 {
+	const struct ev_attention *e = &ev->u.attention;
 	struct tl_request *r = tl_request_find(t, e->request);
 	size_t n_pages = e->pages > 0 ? (size_t)e->pages : 0, n_layers;
 	float *share, *near_zero;
 	struct tl_attention *a;
 
-	if (!r || !e->share.data || !n_pages || n_pages > e->share.size || e->share.size % n_pages)
+	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !n_pages || n_pages > e->share.size || e->share.size % n_pages)
 		return false;
 	n_layers = e->share.size / n_pages;
 	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX)
@@ -205,12 +203,13 @@ bool tl_fold_attention(struct timeline *t, const struct ev_attention *e)
 	return true;
 }
 
-bool tl_fold_head(struct timeline *t, const struct ev_head *e)
+bool tl_fold_head(struct timeline *t, const struct event *ev)
 {
+	const struct ev_head *e = &ev->u.head;
 	struct tl_request *r = tl_request_find(t, e->request);
 	float *share;
 
-	if (!r || !e->share.data || !e->share.size || e->share.size > INT32_MAX || e->layer < 0 ||
+	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !e->share.size || e->share.size > INT32_MAX || e->layer < 0 ||
 		e->layer >= TL_MAX_LAYERS || e->head < 0 || e->head > INT32_MAX)
 		return false;
 	share = realloc(r->attention.head_share, e->share.size * sizeof *share);

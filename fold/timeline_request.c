@@ -20,43 +20,52 @@ static void copy_prompt(struct timeline *t, struct tl_request *r, struct ev_span
 		r->prompt[i] = (int32_t)tl_get32((const unsigned char *)ids.data + 4 * i);
 }
 
-bool tl_fold_request(struct timeline *t, const struct ev_request *e, int64_t t_ns)
+void tl_take_request(struct timeline *t, struct tl_request *r, const struct event *ev)
 {
-	struct tl_request *more, *r;
+	const struct ev_request *e = &ev->u.request;
+
+	r->request_seq = ev->seq;
+	r->arrival_ns = ev->t_ns;
+	r->sample = e->sample;
+	r->params = *e;
+	r->text = tl_text(t, e->text);
+	r->stop = tl_text(t, e->stop);
+	r->spec = tl_text(t, e->spec);
+	copy_prompt(t, r, e->prompt);
+}
+
+bool tl_fold_request(struct timeline *t, const struct event *ev)
+{
+	const struct ev_request *e = &ev->u.request;
+	struct tl_request *r;
 
 	if (e->request < 1 || e->kind < 0 || e->kind >= EV_N_request_kind ||
 		(t->n_requests && e->request <= t->request[t->n_requests - 1].id))
 		return false;
-	more = tl_grow(t, t->request, t->n_requests, &t->cap_requests, sizeof *more);
-	if (!more)
+	r = tl_add(t, &t->request, &t->n_requests, &t->cap_requests, sizeof *r);
+	if (!r)
 		return true;
-	t->request = more;
-	r = &t->request[t->n_requests++];
 	*r = (struct tl_request){ .id = e->request,
 							  .parent = e->parent > 0 ? e->parent : 0,
-							  .sample = e->sample,
 							  .kind = (enum ev_code_request_kind)e->kind,
 							  .state = TL_WAITING,
-							  .arrival_ns = t_ns,
 							  .admitted_ns = EV_NULL_I,
 							  .first_token_ns = EV_NULL_I,
 							  .finished_ns = EV_NULL_I,
 							  .slot = -1,
 							  .fork_pos = -1,
-							  .params = *e,
+							  .stem = { .future = -1 },
 							  .attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 } };
-	r->text = tl_text(t, e->text);
-	r->stop = tl_text(t, e->stop);
-	r->spec = tl_text(t, e->spec);
-	copy_prompt(t, r, e->prompt);
-	r->stem.future = -1;
+	tl_take_request(t, r, ev);
+	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
 		tl_find_stem(t, r, 0);
 	return true;
 }
 
-bool tl_fold_admit(struct timeline *t, const struct ev_admit *e, int64_t t_ns)
+bool tl_fold_admit(struct timeline *t, const struct event *ev)
 {
+	const struct ev_admit *e = &ev->u.admit;
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || r->state == TL_FINISHED || r->state == TL_RUNNING)
@@ -64,32 +73,44 @@ bool tl_fold_admit(struct timeline *t, const struct ev_admit *e, int64_t t_ns)
 	r->state = TL_RUNNING;
 	r->slot = tl_int32(e->slot);
 	if (r->admitted_ns == EV_NULL_I)
-		r->admitted_ns = t_ns;
+		r->admitted_ns = ev->t_ns;
 	return true;
 }
 
-bool tl_fold_lookup(struct timeline *t, const struct ev_lookup *e)
+void tl_take_lookup(struct tl_request *r, const struct event *ev)
 {
+	r->looked_up = true;
+	r->lookup = ev->u.lookup;
+	r->lookup_seq = ev->seq;
+}
+
+bool tl_lookup_is_sound(const struct ev_lookup *e)
+{
+	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->hit >= 0 && e->hit <= e->asked;
+}
+
+bool tl_fold_lookup(struct timeline *t, const struct event *ev)
+{
+	const struct ev_lookup *e = &ev->u.lookup;
 	struct tl_request *r = tl_request_find(t, e->request);
 
-	if (!r || e->reason < 0 || e->reason >= EV_N_prefix || e->asked < 0 || e->hit < 0 ||
-		e->hit > e->asked)
+	if (!r || !tl_lookup_is_sound(e))
 		return false;
 	/* a preempted request asks again; its prompt counts once */
 	if (!r->looked_up) {
 		t->n_prompt_tokens += e->asked;
 		t->n_hit_tokens += e->hit;
 	}
-	r->looked_up = true;
-	r->lookup = *e;
+	tl_take_lookup(r, ev);
 	r->computed = tl_int32(e->hit);
 	return true;
 }
 
-bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e)
+bool tl_fold_preempt(struct timeline *t, const struct event *ev)
 {
+	const struct ev_preempt *e = &ev->u.preempt;
 	struct tl_request *r = tl_request_find(t, e->request);
-	struct tl_preempt *more;
+	struct tl_preempt *p;
 
 	if (!r || r->state != TL_RUNNING)
 		return false;
@@ -97,32 +118,32 @@ bool tl_fold_preempt(struct timeline *t, const struct ev_preempt *e)
 	r->slot = -1;
 	r->computed = 0;
 	r->n_preempted++;
-	more = tl_grow(t, t->preempt, t->n_preempts, &t->cap_preempts, sizeof *more);
-	if (!more)
-		return true;
-	t->preempt = more;
-	t->preempt[t->n_preempts++] =
-		(struct tl_preempt){ .step = t->last_step + 1, .p = *e };
+	p = tl_add(t, &t->preempt, &t->n_preempts, &t->cap_preempts, sizeof *p);
+	if (p)
+		*p = (struct tl_preempt){ .step = t->last_step + 1, .p = *e };
 	return true;
 }
 
 /* What was drawn behind the kept tokens leaves the request, and is kept as a future of its own. */
-bool tl_fold_rewind(struct timeline *t, const struct ev_rewind *e)
+bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 {
+	const struct ev_rewind *e = &ev->u.rewind;
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || r->state == TL_FINISHED || e->kept < r->n_prompt || e->kept > e->had)
 		return false;
-	tl_leave_future(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept));
+	tl_leave_future(t, r, (int32_t)(e->kept > INT32_MAX ? INT32_MAX : e->kept), ev->seq);
 	r->rewind = *e;
+	r->rewind_seq = ev->seq;
 	if (r->computed > e->kept)
 		r->computed = (int32_t)e->kept;
 	r->n_rewinds++;
 	return true;
 }
 
-bool tl_fold_fork(struct timeline *t, const struct ev_fork *e)
+bool tl_fold_fork(struct timeline *t, const struct event *ev)
 {
+	const struct ev_fork *e = &ev->u.fork;
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || e->parent < 1 || e->parent >= e->request || e->pos < 0 || e->pos > r->n_prompt)
@@ -133,8 +154,9 @@ bool tl_fold_fork(struct timeline *t, const struct ev_fork *e)
 	return true;
 }
 
-bool tl_fold_trim(struct timeline *t, const struct ev_trim *e)
+bool tl_fold_trim(struct timeline *t, const struct event *ev)
 {
+	const struct ev_trim *e = &ev->u.trim;
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r)
@@ -144,17 +166,24 @@ bool tl_fold_trim(struct timeline *t, const struct ev_trim *e)
 	return true;
 }
 
-bool tl_fold_finish(struct timeline *t, const struct ev_finish *e, int64_t t_ns)
+void tl_take_finish(struct timeline *t, struct tl_request *r, const struct event *ev)
 {
+	r->finish_seq = ev->seq;
+	r->finished = true;
+	r->finished_ns = ev->t_ns;
+	r->finish = ev->u.finish;
+	r->finish_why = tl_text(t, ev->u.finish.why);
+}
+
+bool tl_fold_finish(struct timeline *t, const struct event *ev)
+{
+	const struct ev_finish *e = &ev->u.finish;
 	struct tl_request *r = tl_request_find(t, e->request);
 
 	if (!r || r->state == TL_FINISHED || e->reason < 0 || e->reason >= EV_N_finish)
 		return false;
 	r->state = TL_FINISHED;
-	r->finished = true;
-	r->finished_ns = t_ns;
 	r->slot = -1;
-	r->finish = *e;
-	r->finish_why = tl_text(t, e->why);
+	tl_take_finish(t, r, ev);
 	return true;
 }

@@ -5,46 +5,24 @@
 #include <string.h>
 
 #include "base/find.h"
+#include "fold/timeline_fields.h"
 #include "fold/timeline_fold.h"
 
 /* ---- finding, making, letting go ---- */
 
-static void free_search(struct tl_search *s)
-{
-	if (!s)
-		return;
-	for (int32_t i = 0; i < s->n_nodes; i++)
-		free(s->node[i].id);
-	for (int32_t i = 0; i < s->n_members; i++)
-		free(s->member[i].id);
-	free(s->node);
-	free(s->method);
-	free(s->judge);
-	free(s->text);
-	free(s->why);
-	free(s);
-}
-
-void tl_searches_free(struct timeline *t)
-{
-	for (int32_t i = 0; i < t->n_searches; i++)
-		free_search(t->search[i]);
-	t->n_searches = 0;
-	free(t->search_new.id);
-	memset(&t->search_new, 0, sizeof t->search_new);
-}
-
 static struct tl_search *search_of(const struct timeline *t, int64_t id)
 {
-	for (int32_t i = 0; i < t->n_searches; i++)
-		if (t->search[i]->id == id)
-			return t->search[i];
-	return NULL;
+	return find_number(id, t->search, t->n_searches, sizeof *t->search);
+}
+
+static struct tl_search *newest(const struct timeline *t)
+{
+	return t->n_searches ? (struct tl_search *)&t->search[t->n_searches - 1] : NULL;
 }
 
 const struct tl_search *timeline_search(const struct timeline *t, int64_t search)
 {
-	return search ? search_of(t, search) : t->n_searches ? t->search[t->n_searches - 1] : NULL;
+	return search ? search_of(t, search) : newest(t);
 }
 
 /* By number, which grows from node to node. */
@@ -68,13 +46,11 @@ static struct tl_member *member_of(struct tl_search *s, int64_t request)
 
 static bool add_id(struct timeline *t, int32_t **ids, int32_t n, int32_t *cap, int32_t id)
 {
-	int32_t *more = tl_grow(t, *ids, n, cap, sizeof *more);
+	int32_t *more = tl_add(t, ids, &n, cap, sizeof *more);
 
-	if (!more)
-		return false;
-	*ids = more;
-	more[n] = id;
-	return true;
+	if (more)
+		*more = id;
+	return more != NULL;
 }
 
 /* Room for one more node: of those that were given up, and that nobody goes on from, the oldest quarter goes. */
@@ -95,28 +71,23 @@ static void forget_dropped(struct tl_search *s)
 	s->n_nodes = n;
 }
 
-static bool begin(struct timeline *t, const struct ev_search *e)
+static bool begin(struct timeline *t, const struct ev_search *e, int64_t seq)
 {
-	struct tl_search *s;
+	struct tl_search *s = newest(t);
 
-	if (e->search < 1 || e->tokens < 1 || e->tokens > INT32_MAX ||
-		(t->n_searches && e->search <= t->search[t->n_searches - 1]->id))
+	if (e->search < 1 || e->tokens < 1 || e->tokens > INT32_MAX || (s && e->search <= s->id))
 		return false;
-	s = calloc(1, sizeof *s);
-	if (!s) {
-		t->full = true;
-		return true;
-	}
-	*s = (struct tl_search){ .id = e->search, .step = e->step, .last_step = e->step, .n_prompt = (int32_t)e->tokens,
-							 .least = INFINITY, .most = -INFINITY, .won_score = NAN, .won_logp = NAN };
-	s->method = tl_text(t, e->method);
-	s->judge = tl_text(t, e->judge);
 	if (t->n_searches == TL_SEARCHES) {
-		free_search(t->search[0]);
+		tl_free(&tl_shape_search, &t->search[0]);
 		memmove(t->search, t->search + 1, (TL_SEARCHES - 1) * sizeof *t->search);
 		t->n_searches--;
 	}
-	t->search[t->n_searches++] = s;
+	s = &t->search[t->n_searches++];
+	*s = (struct tl_search){ .id = e->search, .step = e->step, .last_step = e->step,
+							 .begin_seq = seq, .last_seq = seq, .n_prompt = (int32_t)e->tokens,
+							 .least = INFINITY, .most = -INFINITY, .won_score = NAN, .won_logp = NAN };
+	s->method = tl_text(t, e->method);
+	s->judge = tl_text(t, e->judge);
 	return true;
 }
 
@@ -126,13 +97,13 @@ static void take_request(struct timeline *t, const struct ev_request *e)
 {
 	const unsigned char *ids = e->prompt.data;
 	struct tl_member *m = &t->search_new;
+	struct tl_search *last = newest(t);
 
-	for (int32_t i = 0; i < t->n_searches; i++)
-		if (e->kind != EV_REQUEST_KIND_search && t->search[i]->winner && t->search[i]->winner == e->parent &&
-			!t->search[i]->told)
-			t->search[i]->told = e->request;
+	for (struct tl_search *s = t->search; s < t->search + t->n_searches; s++)
+		if (e->kind != EV_REQUEST_KIND_search && s->winner && s->winner == e->parent && !s->told)
+			s->told = e->request;
 	m->request = 0;
-	if (e->kind != EV_REQUEST_KIND_search || !t->n_searches || t->search[t->n_searches - 1]->over)
+	if (e->kind != EV_REQUEST_KIND_search || !last || last->over)
 		return;
 	m->n = 0;
 	m->logp = 0;
@@ -140,8 +111,8 @@ static void take_request(struct timeline *t, const struct ev_request *e)
 		if (!add_id(t, &m->id, m->n, &m->cap, (int32_t)tl_get32(ids + 4 * i)))
 			return;
 	m->request = e->request;
-	if (!t->search[t->n_searches - 1]->text)
-		t->search[t->n_searches - 1]->text = tl_text(t, e->text);
+	if (!last->text)
+		last->text = tl_text(t, e->text);
 }
 
 static double logp_of(double p)
@@ -159,7 +130,7 @@ static void take_token(struct timeline *t, const struct ev_token *e)
 		return;
 	}
 	for (int32_t i = 0; i < t->n_searches; i++) {
-		struct tl_search *s = t->search[i];
+		struct tl_search *s = &t->search[i];
 		struct tl_member *m = s->over ? NULL : member_of(s, e->request);
 		struct tl_node *k = m ? node_of(s, m->node) : NULL;
 
@@ -188,7 +159,7 @@ static void let_go(struct tl_search *s, struct tl_member *m)
 static void take_finish(struct timeline *t, int64_t request)
 {
 	for (int32_t i = 0; i < t->n_searches; i++) {
-		struct tl_search *s = t->search[i];
+		struct tl_search *s = &t->search[i];
 		struct tl_member *m = member_of(s, request);
 		struct tl_node *k = m ? node_of(s, m->node) : NULL;
 
@@ -232,17 +203,15 @@ static struct tl_member *admit(struct timeline *t, struct tl_search *s, const st
 static struct tl_node *add_node(struct timeline *t, struct tl_search *s, const struct ev_search *e, int32_t from)
 {
 	const struct tl_member *m = member_of(s, e->request);
-	struct tl_node *more, *k;
+	struct tl_node *k;
 
 	if (s->n_nodes == TL_NODES)
 		forget_dropped(s);
 	if (s->n_nodes == TL_NODES || (s->n_nodes && s->node[s->n_nodes - 1].node >= e->node))
 		return NULL;
-	more = tl_grow(t, s->node, s->n_nodes, &s->cap_nodes, sizeof *more);
-	if (!more)
+	k = tl_add(t, &s->node, &s->n_nodes, &s->cap_nodes, sizeof *k);
+	if (!k)
 		return NULL;
-	s->node = more;
-	k = &s->node[s->n_nodes++];
 	*k = (struct tl_node){ .node = e->node, .parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
 						   .from = from, .tokens = from, .request = e->request, .born = e->step, .visits = -1,
 						   .score = NAN, .answer_score = NAN, .answer_logp = NAN };
@@ -330,17 +299,19 @@ static bool fold_drop(struct tl_search *s, const struct ev_search *e)
 	return true;
 }
 
-/* Nothing runs for it any more. */
-static void end(struct tl_search *s)
+/* Nothing runs for it any more. From here on only events that name it change it, and the request that tells its
+ * answer: what lies between two searches need not be folded to have them again. */
+static void end(struct timeline *t, struct tl_search *s)
 {
 	while (s->n_members)
 		let_go(s, &s->member[s->n_members - 1]);
 	s->over = true;
+	t->search_new.request = 0;
 }
 
-static bool fold_won(struct tl_search *s, const struct ev_search *e)
+static bool fold_won(struct timeline *t, struct tl_search *s, const struct ev_search *e)
 {
-	end(s);
+	end(t, s);
 	s->winner = e->request > 0 ? e->request : 0;
 	s->won_score = e->score;
 	s->won_logp = e->logp;
@@ -348,32 +319,33 @@ static bool fold_won(struct tl_search *s, const struct ev_search *e)
 	return true;
 }
 
-static bool fold_search(struct timeline *t, const struct ev_search *e)
+static bool fold_search(struct timeline *t, const struct ev_search *e, int64_t seq)
 {
 	struct tl_search *s;
 
 	if (e->action == EV_SEARCH_begin)
-		return begin(t, e);
+		return begin(t, e, seq);
 	s = search_of(t, e->search);
 	if (!s)
-		return e->search > 0 && (!t->n_searches || e->search < t->search[0]->id); /* one that was let go of */
+		return e->search > 0 && (!t->n_searches || e->search < t->search[0].id); /* one that was let go of */
 	s->last_step = e->step;
+	s->last_seq = seq;
 	switch (e->action) {
 	case EV_SEARCH_node:
 	case EV_SEARCH_visit: return fold_node(t, s, e);
 	case EV_SEARCH_answer: return fold_answer(s, e);
 	case EV_SEARCH_drop: return fold_drop(s, e);
-	case EV_SEARCH_won: return fold_won(s, e);
+	case EV_SEARCH_won: return fold_won(t, s, e);
 	case EV_SEARCH_stopped:
 		free(s->why);
 		s->why = tl_text(t, e->method);
-		end(s);
+		end(t, s);
 		return s->stopped = true;
 	default: return false;
 	}
 }
 
-static bool fold_sharing(struct timeline *t, const struct ev_sharing *e)
+static bool fold_sharing(struct timeline *t, const struct ev_sharing *e, int64_t seq)
 {
 	struct tl_search *s = search_of(t, e->search);
 
@@ -381,6 +353,7 @@ static bool fold_sharing(struct timeline *t, const struct ev_sharing *e)
 		return false;
 	if (!s)
 		return true;
+	s->last_seq = seq;
 	s->pages = tl_int32(e->pages);
 	s->unshared = tl_int32(e->unshared);
 	s->steps++;
@@ -397,11 +370,24 @@ static bool fold_sharing(struct timeline *t, const struct ev_sharing *e)
 	return true;
 }
 
+/* tl_fold_searches() has them, with the requests and tokens that it reads. */
+bool tl_fold_search(struct timeline *t, const struct event *ev)
+{
+	(void)t;
+	(void)ev;
+	return true;
+}
+
+bool tl_fold_sharing(struct timeline *t, const struct event *ev)
+{
+	return tl_fold_search(t, ev);
+}
+
 bool tl_fold_searches(struct timeline *t, const struct event *ev)
 {
 	switch (ev->kind) {
-	case EV_search: return fold_search(t, &ev->u.search);
-	case EV_sharing: return fold_sharing(t, &ev->u.sharing);
+	case EV_search: return fold_search(t, &ev->u.search, ev->seq);
+	case EV_sharing: return fold_sharing(t, &ev->u.sharing, ev->seq);
 	case EV_request: take_request(t, &ev->u.request); return true;
 	case EV_token: take_token(t, &ev->u.token); return true;
 	case EV_finish: take_finish(t, ev->u.finish.request); return true;

@@ -13,8 +13,9 @@ static void copy_name(char out[TL_DRAFTER], struct ev_span s)
 }
 
 /* By rows within a depth, as they are told; a point that is told again is measured anew. */
-bool tl_fold_cost(struct timeline *t, const struct ev_cost *e)
+bool tl_fold_cost(struct timeline *t, const struct event *ev)
 {
+	const struct ev_cost *e = &ev->u.cost;
 	int32_t i = 0;
 
 	if (e->rows < 1 || e->rows > INT32_MAX || e->depth < 0 || e->depth > INT32_MAX || e->ns <= 0)
@@ -40,8 +41,19 @@ static void unpack_counts(uint32_t out[TL_PLACES], struct ev_span s)
 		out[i] = tl_get32((const unsigned char *)s.data + 4 * i);
 }
 
-/* Its place, by name; NULL: there are too many. */
-static struct tl_shadow *place_of(struct timeline *t, const char *name)
+/* The one that was told of longest ago. */
+static void drop_oldest(struct timeline *t)
+{
+	struct tl_shadow *oldest = t->shadow;
+
+	for (struct tl_shadow *s = t->shadow; s < t->shadow + t->n_shadows; s++)
+		if (s->step < oldest->step)
+			oldest = s;
+	memmove(oldest, oldest + 1, (size_t)(t->shadow + --t->n_shadows - oldest) * sizeof *oldest);
+}
+
+/* The one of that name, in the order of names. */
+static struct tl_shadow *shadow_of(struct timeline *t, const char *name)
 {
 	int32_t i = 0;
 
@@ -49,25 +61,26 @@ static struct tl_shadow *place_of(struct timeline *t, const char *name)
 		i++;
 	if (i < t->n_shadows && !strcmp(t->shadow[i].drafter, name))
 		return &t->shadow[i];
-	if (t->n_shadows == TL_SHADOWS)
-		return NULL;
+	if (t->n_shadows == TL_SHADOWS) {
+		drop_oldest(t);
+		return shadow_of(t, name);
+	}
 	memmove(&t->shadow[i + 1], &t->shadow[i], (size_t)(t->n_shadows++ - i) * sizeof *t->shadow);
 	t->shadow[i] = (struct tl_shadow){ .measured = (double)NAN };
 	snprintf(t->shadow[i].drafter, TL_DRAFTER, "%s", name);
 	return &t->shadow[i];
 }
 
-bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e)
+bool tl_fold_shadow(struct timeline *t, const struct event *ev)
 {
+	const struct ev_shadow *e = &ev->u.shadow;
 	char name[TL_DRAFTER];
 	struct tl_shadow *s;
 
 	copy_name(name, e->drafter);
-	if (!*name || e->step < 1)
+	if (!*name || !tl_step_is_now(t, e->step))
 		return false;
-	s = place_of(t, name);
-	if (!s)
-		return true;
+	s = shadow_of(t, name);
 	s->step = e->step;
 	s->used = e->used == 1;
 	s->steps = e->steps > 0 ? e->steps : 0;
@@ -87,11 +100,12 @@ bool tl_fold_shadow(struct timeline *t, const struct ev_shadow *e)
 	return true;
 }
 
-bool tl_fold_choice(struct timeline *t, const struct ev_choice *e)
+bool tl_fold_choice(struct timeline *t, const struct event *ev)
 {
+	const struct ev_choice *e = &ev->u.choice;
 	struct tl_choice *c = &t->choice[t->n_choices];
 
-	if (e->step < 1 || (t->n_choices && e->step < c[-1].step))
+	if (!tl_step_is_now(t, e->step))
 		return false;
 	if (t->n_choices == TL_CHOICES) {
 		memmove(t->choice, t->choice + 1, (TL_CHOICES - 1) * sizeof *c);

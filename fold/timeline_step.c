@@ -13,6 +13,11 @@ bool tl_step_is_open(struct timeline *t, int64_t step)
 	return t->open.s.step == step;
 }
 
+bool tl_step_is_now(struct timeline *t, int64_t step)
+{
+	return (step > 0 && step == t->last_step) || tl_step_is_open(t, step);
+}
+
 static void touch_pages(struct timeline *t, const struct tl_request *r, int64_t step)
 {
 	for (int32_t i = 0; i < r->n_pages; i++)
@@ -20,19 +25,19 @@ static void touch_pages(struct timeline *t, const struct tl_request *r, int64_t 
 			t->page[r->pages[i]].last_used_step = step;
 }
 
-bool tl_fold_batch(struct timeline *t, const struct ev_batch *e)
+bool tl_fold_batch(struct timeline *t, const struct event *ev)
 {
+	const struct ev_batch *e = &ev->u.batch;
 	struct tl_request *r = tl_request_find(t, e->request);
-	struct tl_batch *more;
+	struct tl_batch *b;
 
 	if (!r || e->work < 0 || e->work >= EV_N_work || e->rows < 0 || e->pos < 0 ||
 		!tl_step_is_open(t, e->step))
 		return false;
-	more = tl_grow(t, t->batch, t->n_batch, &t->cap_batch, sizeof *more);
-	if (!more)
+	b = tl_add(t, &t->batch, &t->n_batch, &t->cap_batch, sizeof *b);
+	if (!b)
 		return true;
-	t->batch = more;
-	t->batch[t->n_batch++] = (struct tl_batch){ .request = e->request,
+	*b = (struct tl_batch){ .request = e->request,
 												.slot = tl_int32(e->slot),
 												.rows = tl_int32(e->rows),
 												.pos = tl_int32(e->pos),
@@ -71,8 +76,9 @@ static bool stages_make_sense(struct ev_span s)
 	return true;
 }
 
-bool tl_fold_time(struct timeline *t, const struct ev_time *e)
+bool tl_fold_time(struct timeline *t, const struct event *ev)
 {
+	const struct ev_time *e = &ev->u.time;
 	const unsigned char *p = e->stages.data;
 
 	if (!stages_make_sense(e->stages) || !tl_step_is_open(t, e->step))
@@ -101,25 +107,24 @@ static void open_next(struct timeline *t)
 								.window_at = t->n_windows };
 }
 
-bool tl_fold_step(struct timeline *t, const struct ev_step *e, int64_t seq, int64_t t_ns)
+bool tl_fold_step(struct timeline *t, const struct event *ev)
 {
-	struct tl_step *more, *s;
+	const struct ev_step *e = &ev->u.step;
+	struct tl_step *s;
 
 	if (!tl_step_is_open(t, e->step)) {
 		open_next(t); /* its members belong to no step: they are left out */
 		return false;
 	}
-	more = tl_grow(t, t->step, t->n_steps, &t->cap_steps, sizeof *more);
-	if (!more)
+	s = tl_add(t, &t->step, &t->n_steps, &t->cap_steps, sizeof *s);
+	if (!s)
 		return true;
-	t->step = more;
-	s = &t->step[t->n_steps++];
 	*s = t->open;
 	s->s = step_numbers(e);
 	s->drafters_told = e->drafters_ns >= 0;
 	t->last_step = e->step;
-	s->seq = seq;
-	s->t_ns = t_ns;
+	s->seq = ev->seq;
+	s->t_ns = ev->t_ns;
 	s->n_batch = t->n_batch - s->batch_at;
 	s->n_draft = t->n_drafts - s->draft_at;
 	s->n_window = t->n_windows - s->window_at;

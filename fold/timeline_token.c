@@ -55,28 +55,34 @@ void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 	unpack_stages(k, e->stages);
 }
 
-bool tl_fold_token(struct timeline *t, const struct ev_token *e, int64_t seq, int64_t t_ns)
+bool tl_token_fits(const struct timeline *t, const struct tl_token *last, const struct tl_token *k)
 {
-	struct tl_request *r = tl_request_find(t, e->request);
-	struct tl_token *more, *k;
+	return k->pos >= 0 && k->pos <= INT32_MAX && k->step >= 0 && k->id >= 0 && k->id < t->n_vocab &&
+		   k->source < EV_N_source && (!last || (k->pos > last->pos && k->step >= last->step));
+}
 
-	if (!r || r->state == TL_FINISHED || e->pos < 0 || e->pos > INT32_MAX || e->step < 0 ||
-		e->id < 0 || e->id >= t->n_vocab || e->source < 0 || e->source >= EV_N_source ||
-		(r->n_tokens && (e->pos <= r->token[r->n_tokens - 1].pos ||
-						 e->step < r->token[r->n_tokens - 1].step)))
+bool tl_fold_token(struct timeline *t, const struct event *ev)
+{
+	const struct ev_token *e = &ev->u.token;
+	struct tl_request *r = tl_request_find(t, e->request);
+	struct tl_token *k;
+
+	if (!r || r->state == TL_FINISHED || e->id < 0 || e->id > INT32_MAX || e->source < 0 || e->source >= EV_N_source ||
+		!tl_token_fits(t, r->n_tokens ? &r->token[r->n_tokens - 1] : NULL,
+					   &(struct tl_token){ .step = e->step, .pos = e->pos, .id = (int32_t)e->id,
+										   .source = (uint8_t)e->source }))
 		return false;
-	more = tl_grow(t, r->token, r->n_tokens, &r->cap_tokens, sizeof *more);
-	if (!more)
+	k = tl_add(t, &r->token, &r->n_tokens, &r->cap_tokens, sizeof *k);
+	if (!k)
 		return true;
-	r->token = more;
-	k = &r->token[r->n_tokens++];
-	tl_unpack_token(k, e, seq);
+	tl_unpack_token(k, e, ev->seq);
+	r->period = cycle_add(&r->cycle, k->id);
 	k->draft = draft_judged_at(t, r->id, k->pos);
 	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
 	if (k->source == EV_SOURCE_taken) /* it was made, and counted, in a branch of a search */
 		return true;
 	if (r->first_token_ns == EV_NULL_I)
-		r->first_token_ns = t_ns;
+		r->first_token_ns = ev->t_ns;
 	t->n_tokens++;
 	return true;
 }
@@ -94,26 +100,28 @@ static void count_draft(struct timeline *t, struct tl_request *r, const struct t
 	r->n_accepted += accepted;
 }
 
-static void link_token(struct tl_request *r, const struct tl_draft *d, int32_t index)
+/* Its token, if that came first in the step. */
+static void link_token(const struct timeline *t, struct tl_request *r, const struct tl_draft *d, int32_t index)
 {
-	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].pos >= d->pos;)
+	int64_t before = t->n_steps ? t->step[t->n_steps - 1].seq : t->slid_seq;
+
+	for (int32_t i = r->n_tokens; i-- > 0 && r->token[i].pos >= d->pos && r->token[i].seq > before;)
 		if (r->token[i].pos == d->pos && d->verdict != EV_VERDICT_unread)
 			r->token[i].draft = index;
 }
 
-bool tl_fold_draft(struct timeline *t, const struct ev_draft *e)
+bool tl_fold_draft(struct timeline *t, const struct event *ev)
 {
+	const struct ev_draft *e = &ev->u.draft;
 	struct tl_request *r = tl_request_find(t, e->request);
-	struct tl_draft *more, *d;
+	struct tl_draft *d;
 
 	if (!r || e->verdict < 0 || e->verdict >= EV_N_verdict || e->rule < 0 || e->rule >= EV_N_rule ||
 		e->pos < 0 || e->nth < 1 || !tl_step_is_open(t, e->step))
 		return false;
-	more = tl_grow(t, t->draft, t->n_drafts, &t->cap_drafts, sizeof *more);
-	if (!more)
+	d = tl_add(t, &t->draft, &t->n_drafts, &t->cap_drafts, sizeof *d);
+	if (!d)
 		return true;
-	t->draft = more;
-	d = &t->draft[t->n_drafts++];
 	*d = (struct tl_draft){ .step = e->step, .request = e->request, .pos = e->pos,
 							.nth = tl_int32(e->nth), .id = tl_int32(e->id),
 							.winner = tl_int32(e->winner), .top = tl_int32(e->top),
@@ -130,7 +138,7 @@ bool tl_fold_draft(struct timeline *t, const struct ev_draft *e)
 		memcpy(d->drafter, e->drafter.data,
 			   e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
 	count_draft(t, r, d);
-	link_token(r, d, t->n_drafts - 1);
+	link_token(t, r, d, t->n_drafts - 1);
 	return true;
 }
 
@@ -153,45 +161,43 @@ static bool add_ids(struct timeline *t, struct ev_span s, size_t n)
 	const unsigned char *at = s.data;
 
 	for (size_t i = 0; i < n; i++) {
-		int32_t *more = tl_grow(t, t->window_id, t->n_window_ids, &t->cap_window_ids, sizeof *more);
+		int32_t *id = tl_add(t, &t->window_id, &t->n_window_ids, &t->cap_window_ids, sizeof *id);
 
-		if (!more)
+		if (!id)
 			return false;
-		t->window_id = more;
-		t->window_id[t->n_window_ids++] = (int32_t)tl_get32(at + 4 * i);
+		*id = (int32_t)tl_get32(at + 4 * i);
 	}
 	return true;
 }
 
-bool tl_fold_window(struct timeline *t, const struct ev_window *e)
+bool tl_fold_window(struct timeline *t, const struct event *ev)
 {
+	const struct ev_window *e = &ev->u.window;
 	int32_t gram = e->gram > 0 && e->gram <= MOST_IDS ? (int32_t)e->gram : 0;
-	struct tl_window *more, w;
+	struct tl_window w, *added;
 
 	if (!tl_request_find(t, e->request) || !is_sound(e) || !tl_step_is_open(t, e->step))
 		return false;
-	more = tl_grow(t, t->window, t->n_windows, &t->cap_windows, sizeof *more);
-	if (!more)
-		return true;
-	t->window = more;
 	w = (struct tl_window){ .step = e->step, .request = e->request, .pos = e->pos, .levels = (int32_t)e->levels,
 							.columns = (int32_t)e->columns, .gram = gram,
 							.n_entered = gram ? (int32_t)(e->entered.size / 4) / gram : 0,
 							.pool = tl_int32(e->pool), .ids_at = t->n_window_ids };
 	w.own = e->own >= 0 && e->own <= w.n_entered ? (int32_t)e->own : 0;
-	if (add_ids(t, e->cells, e->cells.size / 4) && add_ids(t, e->next, e->next.size / 4) &&
-		add_ids(t, e->entered, (size_t)(w.n_entered * gram)))
-		t->window[t->n_windows++] = w;
+	if (!add_ids(t, e->cells, e->cells.size / 4) || !add_ids(t, e->next, e->next.size / 4) ||
+		!add_ids(t, e->entered, (size_t)(w.n_entered * gram)))
+		return true;
+	added = tl_add(t, &t->window, &t->n_windows, &t->cap_windows, sizeof *added);
+	if (added)
+		*added = w;
 	return true;
 }
 
-int timeline_period(const struct tl_request *r)
+void tl_find_cycle(struct tl_request *r)
 {
-	const int32_t look = CYCLE_MAX * (CYCLE_TIMES + 1);
-	struct cycle c = { 0 };
-	int period = 0;
+	const int32_t look = CYCLE_MAX * (CYCLE_TIMES + 1); /* no repetition of those before matters */
 
+	r->cycle = (struct cycle){ 0 };
+	r->period = 0;
 	for (int32_t i = r->n_tokens > look ? r->n_tokens - look : 0; i < r->n_tokens; i++)
-		period = cycle_add(&c, r->token[i].id);
-	return period;
+		r->period = cycle_add(&r->cycle, r->token[i].id);
 }

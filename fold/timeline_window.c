@@ -1,26 +1,28 @@
 /* Part of the timeline: what it lets go of, so that its memory does not grow with the session, and how it comes by
  * what it let go of or never had.
  *
- * What is kept depends on the events alone (trace/keyframe.h keeps the same), so live and replay agree. */
+ * What is kept depends on the events alone, so live and replay agree. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "fold/timeline_fields.h"
 #include "fold/timeline_fold.h"
 
-static void move_drafts(struct tl_token *k, int32_t n, int32_t by)
+/* Older tokens than `seq` have no draft. */
+static void move_drafts(struct tl_token *k, int32_t n, int32_t by, int64_t seq)
 {
-	for (int32_t i = 0; i < n; i++)
-		if (k[i].draft >= 0)
-			k[i].draft = k[i].draft >= by ? k[i].draft - by : -1;
+	while (n-- > 0 && k[n].seq > seq)
+		if (k[n].draft >= 0)
+			k[n].draft = k[n].draft >= by ? k[n].draft - by : -1;
 }
 
 /* The first `by` drafts are gone. */
 static void drafts_moved(struct timeline *t, int32_t by)
 {
 	for (int32_t i = 0; by && i < t->n_requests; i++)
-		move_drafts(t->request[i].token, t->request[i].n_tokens, by);
+		move_drafts(t->request[i].token, t->request[i].n_tokens, by, t->slid_seq);
 	for (int32_t i = 0; by && i < t->n_futures; i++)
-		move_drafts(t->future[i].token, t->future[i].n_tokens, by);
+		move_drafts(t->future[i].token, t->future[i].n_tokens, by, t->slid_seq);
 }
 
 /* The first `by` windows go, and their ids. */
@@ -41,22 +43,23 @@ static void drop_windows(struct timeline *t, int32_t by)
 	t->open.window_at -= by;
 }
 
-/* Steps and what hangs on them; `first` is the first one kept. */
+/* Steps and what belongs to them, and what came before the first one kept and belongs to none. */
 static void drop_steps(struct timeline *t, int64_t before)
 {
 	int32_t first = 0, batch, draft, window;
+	int64_t slid_seq;
 
 	while (first < t->n_steps && t->step[first].s.step <= before)
 		first++;
-	if (!first)
-		return;
 	batch = first < t->n_steps ? t->step[first].batch_at : t->n_batch;
 	draft = first < t->n_steps ? t->step[first].draft_at : t->n_drafts;
 	window = first < t->n_steps ? t->step[first].window_at : t->n_windows;
+	slid_seq = first ? t->step[first - 1].seq : t->slid_seq;
 	t->n_steps -= first;
 	t->n_batch -= batch;
 	t->n_drafts -= draft;
-	memmove(t->step, t->step + first, (size_t)t->n_steps * sizeof *t->step);
+	if (first)
+		memmove(t->step, t->step + first, (size_t)t->n_steps * sizeof *t->step);
 	if (batch)
 		memmove(t->batch, t->batch + batch, (size_t)t->n_batch * sizeof *t->batch);
 	if (draft)
@@ -69,6 +72,7 @@ static void drop_steps(struct timeline *t, int64_t before)
 	t->open.draft_at -= draft;
 	drop_windows(t, window);
 	drafts_moved(t, draft);
+	t->slid_seq = slid_seq;
 }
 
 static void drop_attention(struct tl_attention *a, int64_t before)
@@ -93,7 +97,7 @@ static void drop_attention(struct tl_attention *a, int64_t before)
 
 static void drop_future(struct timeline *t, int32_t at)
 {
-	free(t->future[at].token);
+	tl_free(&tl_shape_future, &t->future[at]);
 	memmove(t->future + at, t->future + at + 1, (size_t)(--t->n_futures - at) * sizeof *t->future);
 	for (int32_t i = 0; i < t->n_requests + t->n_futures; i++) {
 		struct tl_stem *s =
@@ -111,7 +115,7 @@ static void forget_stems(struct timeline *t)
 	for (int32_t i = t->n_futures; i-- > 0;)
 		if (!timeline_request(t, t->future[i].request))
 			drop_future(t, i);
-	/* Sought anew among what is left, oldest first, as a timeline that begins here would find it. */
+	/* Sought anew among what is left, oldest first. */
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		struct tl_request *r = &t->request[i];
 
@@ -127,15 +131,14 @@ static void drop_requests(struct timeline *t)
 
 	for (int32_t i = t->n_requests; i-- > 0;) {
 		struct tl_request r = t->request[i];
-		int sort = r.kind == EV_REQUEST_KIND_chat || r.kind == EV_REQUEST_KIND_fork ||
-				   r.kind == EV_REQUEST_KIND_run;
+		int sort = tl_of_conversation(r.kind);
 
 		if (r.state != TL_FINISHED || (n[sort] < TL_REQUESTS && tokens[sort] < TL_TOKENS)) {
 			n[sort]++;
 			tokens[sort] += r.n_tokens;
 			t->request[--end] = r;
 		} else {
-			tl_request_free(&r);
+			tl_free(&tl_shape_request, &r);
 		}
 	}
 	if (!end)
@@ -175,8 +178,8 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 
 	if (!k || !k->light)
 		return k;
-	if (!t->older.token || !t->older.token(t->older.arg, k->seq, &ev) || ev.u.token.id != k->id ||
-		ev.u.token.pos != k->pos)
+	if (!t->older.row || t->older.row(t->older.arg, EV_token, k->seq, &ev) != 1 || ev.u.token.step < 0 ||
+		ev.u.token.id != k->id || ev.u.token.pos != k->pos)
 		return k;
 	tl_unpack_token(mine, &ev.u.token, k->seq);
 	return k;

@@ -28,10 +28,20 @@ static void fold_live(void *arg, const struct event *ev)
 	timeline_fold(&live, ev);
 }
 
+/* Texts of tokens a timeline may know too early; they come last. */
+static char *dump_of(const struct timeline *t)
+{
+	char *text = timeline_dump(t), *vocab = strstr(text, "\nvocab ");
+
+	if (vocab)
+		*vocab = '\0';
+	return text;
+}
+
 static void keep_dump(void)
 {
 	at_step = realloc(at_step, (size_t)(n_steps + 1) * sizeof *at_step);
-	at_step[n_steps++] = timeline_dump(&live);
+	at_step[n_steps++] = dump_of(&live);
 }
 
 static int run_engine(struct engine *e)
@@ -107,7 +117,7 @@ static int forget(void **state)
 
 static void expect(const struct timeline *t, const char *expected, int64_t step)
 {
-	char *dump = timeline_dump(t);
+	char *dump = dump_of(t);
 
 	if (strcmp(dump, expected) != 0)
 		fail_msg("the timeline at step %lld differs", (long long)step);
@@ -150,7 +160,7 @@ static void the_end_is_what_was_live(void **state)
 {
 	struct timeline t;
 	struct player *p;
-	char *dump = timeline_dump(&live);
+	char *dump = dump_of(&live);
 
 	(void)state;
 	timeline_init(&t);

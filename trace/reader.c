@@ -98,7 +98,7 @@ void reader_refresh(struct reader *r)
 	if (info.n_steps < 0 || info.n_steps > INT64_C(1) << READER_STEPS_BITS)
 		info.n_steps = info.n_steps < 0 ? 0 : INT64_C(1) << READER_STEPS_BITS;
 	info.checked = r->file.checked;
-	info.keyframes = r->keyframe != NULL;
+	info.keyframes = r->keyframes_known;
 	info.live = r->file.live;
 	r->info = info;
 }

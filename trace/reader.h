@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "event/event.h"
-#include "trace/keyframe.h"
+#include "fold/keyframe.h"
 
 struct reader;
 
@@ -24,7 +24,7 @@ struct reader_info {
 	int64_t last_seq, last_t_ns;
 	int closed;	 /* 1: the session ended in order */
 	int live;	 /* 1: it may still be growing (or was killed): the end is only the end for now */
-	int keyframes; /* 1: it has them (trace/keyframe.h) */
+	int keyframes; /* 1: it has such as this program makes (fold/keyframe.h) */
 	int checked; /* 1: all its pages were checked at the start; 0: too large, errors show when
 					reading */
 };
@@ -52,10 +52,10 @@ int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *e
 /* The first `step` event with a seq >= this: 1, 0 or -1. */
 int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err *e);
 
-/* The keyframe behind the step event with this seq. 1, 0: none, -1. Spans live until the next call. */
+/* The keyframe after the step event with this seq. 1, 0: none, -1. Spans live until the next call. */
 int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct err *e);
-/* Calls fn for the keyframes from the last one before first_seq to the one at last_seq, in order; tokens only, if
- * with_tokens, else marks only. fn returns false to stop. */
+/* Calls fn for the keyframes with first_seq <= seq <= last_seq, in order; tokens only, if with_tokens, else marks
+ * only, which those of an older form have, too. fn returns false to stop. */
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
 					 bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e);
 /* The newest events of a page with a seq < before, the newest first: fn for each, at most max. */

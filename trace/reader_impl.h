@@ -28,6 +28,7 @@ struct reader {
 	struct source *taken;	 /* its row was handed out and is still being looked at */
 	int64_t from;			 /* seq that is read next, at least */
 	uint64_t left_out;		 /* bit k: events of kind k are not read */
+	int keyframes_known; /* 1: they have a form that this program reads */
 	sqlite3_stmt *keyframe, *keyframes, *story; /* NULL: there are none */
 	struct reader_info info;
 	struct err err;

@@ -25,6 +25,25 @@ static int has_plain_table(struct reader *r, bool *has)
 	return rc;
 }
 
+static struct ev_span blob(sqlite3_stmt *s, int at)
+{
+	const void *data = sqlite3_column_type(s, at) == SQLITE_BLOB ? sqlite3_column_blob(s, at) : NULL;
+
+	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, at) : 0 };
+}
+
+/* The first one says it for all. 1: there are none yet, or such as this program makes. */
+static int are_known(struct reader *r)
+{
+	sqlite3_stmt *s = NULL;
+	int known = -1;
+
+	if (!reader_prepare(r, &s, sqlite3_mprintf("SELECT state FROM main.keyframe ORDER BY seq LIMIT 1")))
+		known = sqlite3_step(s) != SQLITE_ROW || keyframe_is_known(blob(s, 0));
+	sqlite3_finalize(s);
+	return known;
+}
+
 int reader_find_keyframes(struct reader *r)
 {
 	static const char columns[] = "k.seq, k.step, k.turns, k.rejected, k.evicted";
@@ -34,14 +53,15 @@ int reader_find_keyframes(struct reader *r)
 		return -1;
 	if (!has)
 		return 0;
-	return reader_prepare(r, &r->keyframe,
+	r->keyframes_known = are_known(r);
+	return r->keyframes_known < 0 ||
+		   reader_prepare(r, &r->keyframe,
 						  sqlite3_mprintf("SELECT %s, k.tokens, k.state FROM main.keyframe k"
 										  " WHERE k.seq = ?1", columns)) ||
 		   reader_prepare(r, &r->keyframes,
 						  sqlite3_mprintf("SELECT %s, CASE WHEN ?3 THEN k.tokens END, NULL"
 										  " FROM main.keyframe k"
-										  " WHERE k.seq >= coalesce((SELECT max(l.seq) FROM main.keyframe l"
-										  " WHERE l.seq < ?1), 0) AND k.seq <= ?2 ORDER BY k.seq",
+										  " WHERE k.seq >= ?1 AND k.seq <= ?2 ORDER BY k.seq",
 										  columns));
 }
 
@@ -80,13 +100,6 @@ int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err
 	if (!reader_find_step(r, seq, &seq, &step))
 		return r->err.code ? reader_report(r, e) : 0;
 	return reader_one(r, EV_step, seq, ev, e);
-}
-
-static struct ev_span blob(sqlite3_stmt *s, int at)
-{
-	const void *data = sqlite3_column_type(s, at) == SQLITE_BLOB ? sqlite3_column_blob(s, at) : NULL;
-
-	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, at) : 0 };
 }
 
 static void take_keyframe(sqlite3_stmt *s, struct key_row *row)

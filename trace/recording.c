@@ -15,7 +15,7 @@
 
 #include <sqlite3.h>
 
-#include "trace/keyframe.h"
+#include "fold/keyframe.h"
 #include "trace/schema.h"
 #include "trace/times.h"
 #include "trace/wal_file.h"

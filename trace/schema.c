@@ -97,17 +97,17 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 static const struct {
 	const char *name, *type, *doc;
 } keyframe_column[] = {
-	{ "seq", "INTEGER PRIMARY KEY", "of the event `step` that it stands behind" },
+	{ "seq", "INTEGER PRIMARY KEY", "of the event `step` after which it holds" },
 	{ "step", "INTEGER NOT NULL", "number of that step" },
 	{ "turns", "INTEGER NOT NULL", "turns of the conversation that began since the keyframe before" },
 	{ "rejected", "INTEGER NOT NULL", "drafted tokens rejected since then" },
 	{ "evicted", "INTEGER NOT NULL", "pages evicted since then" },
-	{ "tokens", "BLOB NOT NULL", "tokens and rewinds since then, packed: trace/keyframe.h" },
-	{ "state", "BLOB NOT NULL", "page table, requests and counters behind the step, packed: trace/keyframe.h" },
+	{ "tokens", "BLOB NOT NULL", "tokens since then, packed: fold/keyframe.h" },
+	{ "state", "BLOB NOT NULL", "page table, requests and counters after the step, packed: fold/keyframe.h" },
 };
 enum { N_KEYFRAME_COLUMNS = sizeof keyframe_column / sizeof *keyframe_column };
 
-/* An index over the events, not one of them: derived, and may be left out (trace/keyframe.h). */
+/* An index over the events, not one of them: derived, and may be left out (fold/keyframe.h). */
 static int create_keyframes(sqlite3 *db)
 {
 	static const char doc[] = "what holds at every 128th step, so that a replay can go there at once; "

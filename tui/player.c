@@ -15,8 +15,10 @@ enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 
 _Static_assert(TL_INT_MAX == INT64_C(1) << READER_STEPS_BITS, "a step's number has the bounds of the timeline's");
 
-void player_add_mark(struct player *p, enum reader_mark kind, int64_t step)
+static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 {
+	struct player *p = arg;
+
 	if (step < 0 || step > TL_INT_MAX)
 		return;
 	if (p->n_marks == p->cap_marks) {
@@ -31,24 +33,19 @@ void player_add_mark(struct player *p, enum reader_mark kind, int64_t step)
 	p->mark[p->n_marks++] = (struct player_mark){ kind, step };
 }
 
-static void add_mark(void *arg, enum reader_mark kind, int64_t step)
+bool player_add_marks(void *player, const struct key_row *row)
 {
-	player_add_mark(arg, kind, step);
-}
-
-static bool add_coarse(void *arg, const struct key_row *row)
-{
-	struct player *p = arg;
+	struct player *p = player;
 
 	if (row->seq <= p->marked_seq)
 		return true;
 	p->marked_seq = row->seq;
 	if (row->marks.turns > 0)
-		player_add_mark(p, MARK_TURN, row->step);
+		add_mark(p, MARK_TURN, row->step);
 	if (row->marks.rejected > 0)
-		player_add_mark(p, MARK_REJECTED, row->step);
+		add_mark(p, MARK_REJECTED, row->step);
 	if (row->marks.evicted > 0)
-		player_add_mark(p, MARK_EVICTED, row->step);
+		add_mark(p, MARK_EVICTED, row->step);
 	return true;
 }
 
@@ -60,7 +57,7 @@ static int find_marks(struct player *p, struct err *e)
 
 	p->coarse |= info->n_steps > EXACT_MARKS;
 	if (p->coarse)
-		return reader_keyframes(p->reader, p->marked_seq + 1, INT64_MAX, false, add_coarse, p, e);
+		return reader_keyframes(p->reader, p->marked_seq + 1, INT64_MAX, false, player_add_marks, p, e);
 	last = info->last_seq;
 	if (reader_marks(p->reader, p->marked_seq + 1, last, add_mark, p, e) < 0)
 		return -1;
@@ -68,11 +65,42 @@ static int find_marks(struct player *p, struct err *e)
 	return 0;
 }
 
-static bool find_token(void *arg, int64_t seq, struct event *ev)
+/* ---- what the timeline asks for (struct tl_older) ---- */
+
+static int older_row(void *arg, enum ev_kind kind, int64_t seq, struct event *ev)
 {
 	struct player *p = arg;
 
-	return reader_one(p->reader, EV_token, seq, ev, NULL) == 1 && ev->u.token.step >= 0;
+	return reader_one(p->reader, kind, seq, ev, p->err);
+}
+
+static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
+					  void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t)
+{
+	struct player *p = arg;
+	struct event ev;
+	int got;
+
+	reader_only(p->reader, kinds);
+	if (reader_seek(p->reader, first, p->err) < 0)
+		return -1;
+	while ((got = reader_next(p->reader, &ev, p->err)) == 1 && ev.seq <= last)
+		fn(t, &ev);
+	reader_rest(p->reader);
+	return got < 0 ? -1 : 0;
+}
+
+/* Wherever they are: in the file, or ours. */
+static int older_keys(void *arg, int64_t first, int64_t last, bool (*fn)(void *to, const struct key_row *row), void *to)
+{
+	struct player *p = arg;
+
+	if (reader_info(p->reader)->keyframes)
+		return reader_keyframes(p->reader, first, last, true, fn, to, p->err);
+	for (int64_t i = 0; i < p->n_keys && p->key[i].row.seq <= last; i++)
+		if (p->key[i].row.seq >= first && !fn(to, &p->key[i].row))
+			break;
+	return 0;
 }
 
 struct story {
@@ -95,12 +123,12 @@ static void add_story(void *arg, const struct event *ev, int64_t step)
 											 .refs = e->refs > 0 ? tl_int32(e->refs) : 0 };
 }
 
-static int find_story(void *arg, int32_t page, struct tl_page_event *out, int max)
+static int older_story(void *arg, int32_t page, struct tl_page_event *out, int max)
 {
 	struct player *p = arg;
 	struct story s = { out, 0 };
 
-	reader_story(p->reader, page, p->base.seq + 1, max, add_story, &s, NULL);
+	reader_story(p->reader, page, p->base_seq + 1, max, add_story, &s, NULL);
 	return s.n;
 }
 
@@ -205,9 +233,9 @@ int player_key_at(struct player *p, int64_t step, struct key_row *row, struct er
 /* To the very beginning. */
 static int rewind_all(struct player *p, struct timeline *t, struct err *e)
 {
-	player_empty(t);
+	timeline_empty(t);
 	p->t = t;
-	p->current = p->seq = p->base.seq = 0;
+	p->current = p->seq = p->base_seq = 0;
 	p->at_end = false;
 	reader_only(p->reader, UINT64_MAX);
 	return reader_seek(p->reader, 1, e);
@@ -227,9 +255,12 @@ static int jump(struct player *p, struct timeline *t, int64_t step, struct err *
 	if (got == 1) {
 		p->t = t;
 		p->current = row.step;
-		p->seq = row.seq;
+		p->seq = p->base_seq = row.seq;
 		p->at_end = false;
-		got = player_restore(p, t, &row, e);
+		got = timeline_restore(t, &row);
+		reader_only(p->reader, UINT64_MAX);
+		if (got == 1 && reader_seek(p->reader, row.seq + 1, e) < 0)
+			got = -1;
 	}
 	if (got < 0)
 		return -1;
@@ -247,7 +278,7 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	if (rewind_all(p, t, e) < 0)
 		return -1;
 	while ((got = reader_next(p->reader, &ev, e)) == 1) {
-		if (ev.kind != EV_session && ev.kind != EV_setting && ev.kind != EV_cost)
+		if (ev.kind != EV_session && ev.kind != EV_memory && ev.kind != EV_setting && ev.kind != EV_cost)
 			return reader_seek(p->reader, ev.seq, e);
 		timeline_fold(t, &ev);
 	}
@@ -280,12 +311,10 @@ static int fold_to(struct player *p, struct timeline *t, int64_t step, struct er
 	return got < 0 ? -1 : 0;
 }
 
-int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
+static int go_to(struct player *p, struct timeline *t, int64_t step, struct err *e)
 {
 	int64_t n = reader_info(p->reader)->n_steps;
-	int rc;
 
-	t->older = (struct tl_older){ p, find_token, find_story };
 	if (step <= 0)
 		return fold_begin(p, t, e);
 	if (step > n)
@@ -295,7 +324,17 @@ int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
 	if ((step < p->current || (p->at_end && step == p->current) || t != p->t || step > p->current + NEAR_STEPS) &&
 		jump(p, t, step, e) < 0)
 		return -1;
-	rc = fold_to(p, t, step, e);
+	return fold_to(p, t, step, e);
+}
+
+int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
+{
+	int rc;
+
+	p->err = e;
+	t->older = (struct tl_older){ p, older_row, older_rows, older_keys, older_story };
+	rc = go_to(p, t, step, e);
+	p->err = NULL;
 	reader_rest(p->reader);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* A recording as a timeline at any step: what replay stands on, without a screen.
  *
- * Going to a step is reading a keyframe (trace/keyframe.h) and folding the few hundred steps behind it, so nothing
+ * Going to a step is reading a keyframe (fold/keyframe.h) and folding the few hundred steps after it, so nothing
  * of the recording is kept in memory. A recording without keyframes is read through once, a little at a time, to make
  * them; until then far steps are reached by folding all before them.
  *

@@ -14,9 +14,9 @@ struct player {
 	struct reader *reader;
 	struct timeline *t;		 /* the one that stands where the reader does */
 	int64_t current, seq;	 /* step that it stands at, and seq of its event */
-	int64_t vocab_seq;		 /* texts of tokens are known up to here */
 	bool at_end;			 /* what follows the last step is folded, too */
-	struct key_row base;	 /* keyframe that it was made from; only seq is valid */
+	struct err *err;		 /* of the call that is on its way; may be NULL */
+	int64_t base_seq;		 /* of the keyframe that it was made from; 0: of none */
 
 	struct reader *scan; /* reads ahead for keyframes; NULL: not needed, or done */
 	struct keyframer *keyframer;
@@ -29,13 +29,10 @@ struct player {
 	int64_t marked_seq, marked_step; /* marks of keyframes up to here are in */
 };
 
-void player_add_mark(struct player *p, enum reader_mark kind, int64_t step);
+/* The marks of a keyframe that is newer than those that are in. */
+bool player_add_marks(void *player, const struct key_row *row);
 /* 1: the keyframe behind a step; spans live until the next call. 0: there is none. */
 int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e);
-/* Makes the timeline anew from a keyframe. 1; 0: it is not sound, and the timeline is empty; -1. */
-int player_restore(struct player *p, struct timeline *t, const struct key_row *row, struct err *e);
-/* Empties a timeline but for the texts of tokens. */
-void player_empty(struct timeline *t);
 
 /* Reads on for keyframes of our own. 1: there is more, 0: not needed or done, -1. */
 int player_scan(struct player *p, int64_t budget_ns, struct err *e);

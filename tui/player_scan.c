@@ -18,20 +18,6 @@ static bool copy_span(struct ev_span *s)
 	return data != NULL;
 }
 
-static void add_marks(struct player *p, const struct key_row *row)
-{
-	const struct key_marks *m = &row->marks;
-
-	if (!p->coarse)
-		return;
-	if (m->turns > 0)
-		player_add_mark(p, MARK_TURN, row->step);
-	if (m->rejected > 0)
-		player_add_mark(p, MARK_REJECTED, row->step);
-	if (m->evicted > 0)
-		player_add_mark(p, MARK_EVICTED, row->step);
-}
-
 static int keep(struct player *p, struct key_row row, struct err *e)
 {
 	bool tokens = copy_span(&row.tokens), state = copy_span(&row.state);
@@ -50,7 +36,8 @@ static int keep(struct player *p, struct key_row row, struct err *e)
 		p->cap_keys = cap;
 	p->key = grown;
 	p->key[p->n_keys++].row = row;
-	add_marks(p, &row);
+	if (p->coarse)
+		player_add_marks(p, &row);
 	return 0;
 }
 

@@ -94,12 +94,11 @@ static void end_words(struct turn *n, const struct tl_request *r)
 /* What a small model's greedy answer often comes to. */
 static void loop_words(struct turn *n, const struct tl_request *r)
 {
-	const int period = timeline_period(r);
 	const size_t used = strlen(n->after);
 
-	if (period)
+	if (r->period)
 		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s", used ? " · " : "",
-				 period, period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
+				 r->period, r->period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
 }
 
 static bool has_free_slot(const struct timeline *t)

@@ -32,7 +32,7 @@ static const struct tl_search *chosen_search(const struct timeline *t, const str
 {
 	int back = back_of(v) < t->n_searches ? back_of(v) : t->n_searches - 1;
 
-	return t->n_searches ? t->search[t->n_searches - 1 - back] : NULL;
+	return t->n_searches ? &t->search[t->n_searches - 1 - back] : NULL;
 }
 
 /* cursor: 0 follows the best; a node's number + 1; less than 0: the request of a simulation that runs. */

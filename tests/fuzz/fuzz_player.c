@@ -106,14 +106,9 @@ static void add_keyframe(struct maker *m, int64_t step, struct ev_span tokens, s
 /* What the keyframer made of the events must be what it reads. */
 static void keep_keyframe(struct maker *m, const struct key_row *row)
 {
-	struct keyframe key;
 	uint8_t *state = malloc(row->state.size);
 
-	FUZZ_CHECK(state && row->state.size);
-	if (!keyframe_unpack(&key, row->state)) {
-		FUZZ_CHECK(key.counts.step == row->step && key.counts.seq == row->seq);
-		keyframe_free(&key);
-	}
+	FUZZ_CHECK(state && row->state.size && keyframe_is_known(row->state));
 	memcpy(state, row->state.data, row->state.size);
 	state[m->lie_at % row->state.size] ^= m->lie;
 	if (m->honest)

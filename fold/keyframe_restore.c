@@ -1,0 +1,316 @@
+/* See keyframe.h: a timeline from a keyframe. A keyframe of a foreign file may lie, but what comes
+ * of it obeys the bounds of timeline.h, or nothing does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/find.h"
+#include "fold/keyframe.h"
+#include "fold/keyframe_form.h"
+#include "fold/timeline_fold.h"
+
+#define BIT(kind) (UINT64_C(1) << EV_##kind)
+
+bool keyframe_is_known(struct ev_span state)
+{
+	struct key_in in = {state.data, (const unsigned char *)state.data + state.size, !state.data};
+
+	return key_get(&in) == KEY_FORMAT && !in.bad;
+}
+
+/* ---- what is sound ---- */
+
+static bool stem_is_sound(const struct timeline *t, struct tl_stem s)
+{
+	if (s.pos < 0 || s.future >= t->n_futures ||
+		(s.future >= 0 && t->future[s.future].request != s.request))
+		return false;
+	return s.request ? timeline_request(t, s.request) != NULL : s.future < 0;
+}
+
+static bool request_is_sound(const struct timeline *t, const struct tl_request *r)
+{
+	if (r->id < 1 || r->kind >= EV_N_request_kind || r->state >= TL_N_STATES || r->period < 0 ||
+		r->n_drafted < 0 || r->n_accepted < 0 || r->n_accepted > r->n_drafted ||
+		r->stem.request >= r->id || !stem_is_sound(t, r->stem) ||
+		(r->state == TL_FINISHED) != (r->finish_seq > 0))
+		return false;
+	for (int32_t i = 0; i < r->n_pages; i++)
+		if (r->pages[i] >= t->n_pages)
+			return false;
+	return true;
+}
+
+static bool requests_are_sound(const struct timeline *t)
+{
+	for (int32_t i = 1; i < t->n_requests; i++)
+		if (t->request[i].id <= t->request[i - 1].id)
+			return false;
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (!request_is_sound(t, &t->request[i]))
+			return false;
+	return true;
+}
+
+static bool futures_are_sound(const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_futures; i++) {
+		const struct tl_future *u = &t->future[i];
+
+		if (u->seq < 1 || (i && u->seq <= u[-1].seq) || u->at < 0 ||
+			u->stem.request != u->request || !u->request ||
+			(u->stem.future >= 0 && u->stem.future <= i) || !stem_is_sound(t, u->stem))
+			return false;
+	}
+	return true;
+}
+
+static bool pages_are_sound(const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_pages; i++) {
+		const struct tl_page *p = &t->page[i];
+
+		if (p->refs < 0 || p->owner < 0 || p->last_used_step < 0 || p->n_story < 0 ||
+			p->n_story > INT32_MAX / 2)
+			return false;
+	}
+	return true;
+}
+
+static bool counts_are_sound(const struct timeline *t)
+{
+	for (const struct tl_field *f = tl_shape_timeline.field; f->name; f++)
+		if (f->kept && f->type == TL_I64 && tl_number(f, t) < 0)
+			return false;
+	return t->n_accepted <= t->n_drafted && t->n_rejected <= t->n_drafted &&
+		   t->n_hit_tokens <= t->n_prompt_tokens;
+}
+
+/* ---- what lies in the events ---- */
+
+static void fold_past(struct timeline *t, const struct event *ev)
+{
+	t->last_seq = ev->seq - 1;
+	timeline_fold(t, ev);
+}
+
+static void fold_text(struct timeline *t, const struct event *ev)
+{
+	fold_past(t, ev);
+	t->vocab_seq = ev->seq;
+}
+
+/* What a view does not ask of any step: the session, and the texts that are not known yet. */
+static int fold_begin(struct timeline *t, int64_t seq)
+{
+	const struct tl_older *o = &t->older;
+
+	return o->rows(o->arg, BIT(session) | BIT(memory) | BIT(setting) | BIT(cost), 1, seq, fold_past, t) ||
+		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
+}
+
+/* 1, 0: there is no such event; -1. */
+static int one_row(struct timeline *t, enum ev_kind kind, int64_t seq, struct event *ev)
+{
+	int got = t->older.row(t->older.arg, kind, seq, ev);
+
+	return got == 1 && !tl_ints_in_bounds(ev) ? 0 : got;
+}
+
+static int read_request(struct timeline *t, struct tl_request *r)
+{
+	struct event ev;
+	int got = one_row(t, EV_request, r->request_seq, &ev);
+
+	if (got != 1 || ev.u.request.request != r->id)
+		return got < 0 ? -1 : 0;
+	tl_take_request(t, r, &ev);
+	if (r->lookup_seq > 0) {
+		got = one_row(t, EV_lookup, r->lookup_seq, &ev);
+		if (got != 1 || ev.u.lookup.request != r->id || !tl_lookup_is_sound(&ev.u.lookup))
+			return got < 0 ? -1 : 0;
+		tl_take_lookup(r, &ev);
+	}
+	if (r->rewind_seq > 0) {
+		got = one_row(t, EV_rewind, r->rewind_seq, &ev);
+		if (got != 1 || ev.u.rewind.request != r->id)
+			return got < 0 ? -1 : 0;
+		r->rewind = ev.u.rewind;
+	}
+	if (r->finish_seq > 0) {
+		got = one_row(t, EV_finish, r->finish_seq, &ev);
+		if (got != 1 || ev.u.finish.request != r->id || ev.u.finish.reason < 0 ||
+			ev.u.finish.reason >= EV_N_finish)
+			return got < 0 ? -1 : 0;
+		tl_take_finish(t, r, &ev);
+	}
+	return 1;
+}
+
+static int read_requests(struct timeline *t)
+{
+	int got = 1;
+
+	for (int32_t i = 0; got == 1 && i < t->n_requests; i++) {
+		struct tl_request *r = &t->request[i];
+
+		got = read_request(t, r);
+		if (r->state != TL_FINISHED) /* it may get more tokens */
+			tl_find_cycle(r);
+	}
+	return got;
+}
+
+/* The newest searches, each from its beginning to the last event that changed it. */
+static int fold_searches(struct timeline *t, int64_t seq)
+{
+	const struct tl_older *o = &t->older;
+	struct tl_search kept[TL_SEARCHES];
+	int32_t n = t->n_searches;
+	int64_t done = 0;
+
+	memcpy(kept, t->search, sizeof kept);
+	memset(t->search, 0, sizeof t->search);
+	t->n_searches = 0;
+	for (int32_t i = 0; i < n; i++) {
+		int64_t first = kept[i].begin_seq > done ? kept[i].begin_seq : done + 1;
+		int64_t last = kept[i].over && kept[i].last_seq < seq ? kept[i].last_seq : seq;
+
+		if (first <= last && o->rows(o->arg, TL_SEARCH_KINDS, first, last, tl_fold_search_again, t))
+			return -1;
+		done = last > done ? last : done;
+	}
+	for (int32_t i = 0; i < t->n_searches && i < n; i++)
+		if (t->search[i].id == kept[i].id)
+			t->search[i].told = kept[i].told;
+	return 0;
+}
+
+/* ---- tokens ---- */
+
+struct tokens {
+	struct timeline *t;
+	bool bad;
+};
+
+/* Adds the items that follow to a list; list NULL: they are of something that is no longer kept. */
+static void get_tokens(struct key_in *in, struct timeline *t, struct tl_token **list, int32_t *n,
+					   int32_t *cap)
+{
+	struct tl_token spare[2];
+	int64_t more = key_get(in);
+
+	in->bad |= more < 0;
+	for (int64_t i = 0; i < more && !in->bad; i++) {
+		struct tl_token *k = list ? tl_add(t, list, n, cap, sizeof *k) : &spare[i % 2];
+
+		in->bad |= !k;
+		if (k)
+			key_get_struct(in, &tl_shape_token, k, !i ? NULL : list ? k - 1 : &spare[(i + 1) % 2]);
+		if (!list || in->bad)
+			continue;
+		k->light = true;
+		k->survivors = k->draft = -1;
+		k->p = tl_part((double)k->p);
+		in->bad |= k->seq < 1 || !tl_token_fits(t, *n > 1 ? k - 1 : NULL, k);
+	}
+}
+
+/* Its first tokens were the request's at the keyframe before. */
+static void get_future(struct key_in *in, struct timeline *t, struct tl_future *u)
+{
+	const struct tl_request *r = u ? timeline_request(t, u->request) : NULL;
+	int64_t older = key_get(in);
+	int32_t cap = 0;
+
+	in->bad |= older < 0 || (r && (u->token || (older > 0 && older > r->n_tokens - u->at)));
+	for (int64_t i = 0; r && i < older && !in->bad; i++) {
+		struct tl_token *k = tl_add(t, &u->token, &u->n_tokens, &cap, sizeof *k);
+
+		in->bad |= !k;
+		if (k)
+			*k = r->token[u->at + i];
+	}
+	get_tokens(in, t, r ? &u->token : NULL, r ? &u->n_tokens : NULL, &cap);
+}
+
+static void get_request(struct key_in *in, struct timeline *t, struct tl_request *r)
+{
+	int64_t older = key_get(in);
+
+	in->bad |= older < 0 || (r && older > r->n_tokens);
+	if (r && !in->bad)
+		r->n_tokens = (int32_t)older;
+	get_tokens(in, t, r ? &r->token : NULL, r ? &r->n_tokens : NULL, r ? &r->cap_tokens : NULL);
+}
+
+static bool add_tokens(void *to, const struct key_row *row)
+{
+	struct tokens *s = to;
+	struct timeline *t = s->t;
+	const unsigned char *data = row->tokens.data;
+	struct key_in in = {data, data + row->tokens.size, !data};
+	int64_t number;
+
+	while ((number = key_get(&in)) > 0)
+		get_future(&in, t, find_number(number, t->future, t->n_futures, sizeof *t->future));
+	in.bad |= number != 0;
+	while ((number = key_get(&in)) > 0)
+		get_request(&in, t, tl_request_find(t, number));
+	s->bad |= in.bad || number != 0 || in.at != in.end;
+	return !s->bad;
+}
+
+static bool has_empty_future(const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_futures; i++)
+		if (!t->future[i].n_tokens)
+			return true;
+	return false;
+}
+
+/* ---- all ---- */
+
+/* The state alone: numbers, requests, futures, pages; of searches where they lie. */
+static bool get_state(struct timeline *t, const struct key_row *row, int64_t *oldest)
+{
+	const unsigned char *data = row->state.data;
+	struct key_in in = {data, data + row->state.size, !data};
+	int32_t n_pages = t->n_pages;
+
+	in.bad |= key_get(&in) != KEY_FORMAT;
+	*oldest = key_get(&in);
+	if (!in.bad)
+		key_get_struct(&in, &tl_shape_timeline, t, NULL);
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		t->request[i].finished_ns = EV_NULL_I;
+		t->request[i].attention =
+			(struct tl_attention){.step = EV_NULL_I, .head_layer = -1, .head = -1};
+	}
+	for (int32_t i = 0; i < t->n_pages; i++)
+		t->page[i].n_untold = t->page[i].n_story;
+	return !in.bad && in.at == in.end && t->n_pages == n_pages && t->last_seq == row->seq &&
+		   t->last_step == row->step && counts_are_sound(t) && pages_are_sound(t) &&
+		   requests_are_sound(t) && futures_are_sound(t);
+}
+
+int timeline_restore(struct timeline *t, const struct key_row *row)
+{
+	struct tokens tokens = {.t = t};
+	int64_t oldest;
+	int got = keyframe_is_known(row->state);
+
+	timeline_empty(t);
+	if (got)
+		got = fold_begin(t, row->seq) ? -1 : get_state(t, row, &oldest);
+	if (got == 1 && oldest <= row->seq)
+		got = t->older.keys(t->older.arg, oldest, row->seq, add_tokens, &tokens) ? -1 : 1;
+	if (got == 1)
+		got = !tokens.bad && !has_empty_future(t);
+	if (got == 1)
+		got = read_requests(t);
+	if (got == 1 && fold_searches(t, row->seq))
+		got = -1;
+	if (got != 1 || t->full)
+		timeline_empty(t);
+	return got == 1 && t->full ? 0 : got;
+}

@@ -1,0 +1,347 @@
+/* See timeline_fields.h. */
+#include "fold/timeline_fields.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+#define TYPE_OF(x)                                                                                 \
+	_Generic((x), int64_t: TL_I64, int32_t: TL_I32, uint32_t: TL_U32, uint8_t: TL_U8,              \
+			 bool: TL_FLAG, float: TL_F32, double: TL_F64, char *: TL_STRING)
+#define M(m) ((STRUCT *)0)->m
+#define FIELD(m, t) .name = #m, .type = t, .at = offsetof(STRUCT, m), .size = sizeof M(m)
+#define F(m) { FIELD(m, TYPE_OF(M(m))) }
+#define K(m) { FIELD(m, TYPE_OF(M(m))), .kept = true }
+#define HIDDEN(m) { FIELD(m, TL_HIDDEN) }
+#define CHARS(m) { FIELD(m, TL_CHARS) }
+#define EVENT(m, kind) { FIELD(m, TL_EVENT), .event = EV_##kind }
+#define COUNT(n) .at_n = offsetof(STRUCT, n), .size_n = sizeof M(n)
+#define ITEMS_OF(m, shape) FIELD(m, TL_ITEMS), .of = &tl_shape_##shape
+/* Where a pointer points to: so many, with room for so many; or as a function says. */
+#define ARRAY(m, shape, n) ITEMS_OF(m, shape), .pointed = true, COUNT(n)
+#define GROWING(m, shape, n, cap) ARRAY(m, shape, n), .at_cap = offsetof(STRUCT, cap)
+#define COUNTED(m, shape, fn) ITEMS_OF(m, shape), .pointed = true, .count = fn
+/* Within the struct. */
+#define INLINE(m, shape, n) ITEMS_OF(m, shape), COUNT(n)
+#define KEPT .kept = true
+#define END { .name = NULL }
+
+#define SHAPE(shape, ...)                                                                          \
+	const struct tl_shape tl_shape_##shape = { .field = shape##_fields, .size = sizeof(STRUCT),    \
+											   .most = __VA_ARGS__ }
+#define ANY (1 << 30)
+
+#define NUMBER(shape, ctype, t)                                                                    \
+	static const struct tl_field shape##_fields[] = {                                              \
+		{ .name = "", .type = t, .size = sizeof(ctype), KEPT }, END                                \
+	};                                                                                             \
+	static const struct tl_shape tl_shape_##shape = { .field = shape##_fields, .most = 1 << 20,    \
+													  .size = sizeof(ctype) }
+NUMBER(i32, int32_t, TL_I32);
+NUMBER(u32, uint32_t, TL_U32);
+NUMBER(u8, uint8_t, TL_U8);
+NUMBER(f32, float, TL_F32);
+
+#define STRUCT struct tl_stem
+static const struct tl_field stem_fields[] = { K(request), K(future), K(pos), END };
+static SHAPE(stem, 1);
+#undef STRUCT
+
+/* ---- requests ---- */
+
+#define STRUCT struct ev_candidate
+static const struct tl_field candidate_fields[] = {
+	F(id), F(logit), F(p), F(arrival), F(cut), END
+};
+static SHAPE(candidate, ANY);
+#undef STRUCT
+
+#define STRUCT struct ev_stage
+static const struct tl_field stage_fields[] = { F(left), F(mass), F(value), END };
+static SHAPE(stage, ANY);
+#undef STRUCT
+
+static const void *whole_token(const struct timeline *t, const void *token)
+{
+	return timeline_whole(t, token);
+}
+
+#define STRUCT struct tl_token
+static const struct tl_field token_fields[] = {
+	K(seq), K(step), K(pos), K(id), K(source), K(is_end), K(p), F(hash), F(p_draw), F(entropy),
+	F(staged), F(survivors), F(draft), HIDDEN(light),
+	{ INLINE(candidate, candidate, n_candidates) }, { ITEMS_OF(stage, stage) }, END
+};
+SHAPE(token, ANY, .whole = whole_token);
+#undef STRUCT
+
+static int32_t n_shares(const void *attention)
+{
+	const struct tl_attention *a = attention;
+
+	return a->n_layers * a->n_pages;
+}
+
+#define STRUCT struct tl_attention
+static const struct tl_field attention_fields[] = {
+	F(step), F(pos), F(n_layers), F(n_pages), { COUNTED(share, f32, n_shares) },
+	{ ARRAY(near_zero, f32, n_layers) }, F(threshold), F(head_layer), F(head), F(head_step),
+	{ ARRAY(head_share, f32, head_pages) }, END
+};
+static SHAPE(attention, 1);
+#undef STRUCT
+
+#define STRUCT struct tl_request
+static const struct tl_field request_fields[] = {
+	K(id), K(parent), F(sample), K(request_seq), K(lookup_seq), K(finish_seq), K(rewind_seq),
+	K(fork_pos), K(n_rewinds), { ITEMS_OF(stem, stem), KEPT }, K(kind), K(state), F(arrival_ns),
+	K(admitted_ns), K(first_token_ns), F(finished_ns), K(slot), F(text),
+	{ ARRAY(prompt, i32, n_prompt) }, EVENT(params, request), F(stop), F(spec), F(looked_up),
+	EVENT(lookup, lookup), F(finished), EVENT(finish, finish), F(finish_why),
+	EVENT(rewind, rewind), HIDDEN(cycle), K(period), K(computed),
+	{ GROWING(pages, i32, n_pages, cap_pages), KEPT }, K(n_drafted), K(n_accepted),
+	K(n_preempted), K(trimmed_tokens), K(trimmed_turns),
+	{ GROWING(token, token, n_tokens, cap_tokens) }, { ITEMS_OF(attention, attention) }, END
+};
+SHAPE(request, 1 << 16);
+#undef STRUCT
+
+#define STRUCT struct tl_future
+static const struct tl_field future_fields[] = {
+	K(seq), K(request), K(step), { ITEMS_OF(stem, stem), KEPT }, K(at),
+	{ ARRAY(token, token, n_tokens) }, END
+};
+SHAPE(future, 1 << 16);
+#undef STRUCT
+
+/* ---- pages ---- */
+
+#define STRUCT struct tl_page_event
+static const struct tl_field page_event_fields[] = {
+	F(step), F(t_ns), F(request), F(other), F(action), F(block), F(refs), END
+};
+static SHAPE(page_event, ANY);
+#undef STRUCT
+
+static const void *whole_page(const struct timeline *t, const void *page)
+{
+	return timeline_page(t, (int32_t)((const struct tl_page *)page - t->page));
+}
+
+#define STRUCT struct tl_page
+static const struct tl_field page_fields[] = {
+	K(n_story), K(refs), K(cached), K(owner), K(block), K(last_used_step), F(heat),
+	HIDDEN(heat_step), HIDDEN(n_untold), { ITEMS_OF(story, page_event) }, END
+};
+static SHAPE(page, TL_MEMORY * TL_PAGES_MAX, .sparse = true, .whole = whole_page);
+#undef STRUCT
+
+/* ---- steps ---- */
+
+#define STRUCT struct tl_time
+static const struct tl_field time_fields[] = { F(ns), F(bytes), F(ops), END };
+static SHAPE(time, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_step
+static const struct tl_field step_fields[] = {
+	EVENT(s, step), F(t_ns), F(seq), F(batch_at), F(n_batch), F(draft_at), F(n_draft),
+	F(window_at), F(n_window), F(timed), F(drafters_told), { ITEMS_OF(time, time) }, END
+};
+static SHAPE(step, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_batch
+static const struct tl_field batch_fields[] = {
+	F(request), F(slot), F(rows), F(pos), F(work), END
+};
+static SHAPE(batch, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_draft
+static const struct tl_field draft_fields[] = {
+	F(step), F(request), F(pos), F(nth), F(id), F(winner), F(parent), F(depth), F(top),
+	F(verdict), F(rule), F(other), F(q), F(p), F(arrival), F(winner_arrival), F(other_arrival),
+	F(other_winner_arrival), CHARS(drafter), END
+};
+static SHAPE(draft, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_window
+static const struct tl_field window_fields[] = {
+	F(step), F(request), F(pos), F(levels), F(columns), F(gram), F(n_entered), F(own), F(pool),
+	F(ids_at), END
+};
+static SHAPE(window, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_preempt
+static const struct tl_field preempt_fields[] = { F(step), EVENT(p, preempt), END };
+static SHAPE(preempt, ANY);
+#undef STRUCT
+
+/* ---- drafters beside the run ---- */
+
+#define STRUCT struct tl_shadow
+static const struct tl_field shadow_fields[] = {
+	CHARS(drafter), F(used), F(step), F(measured_step), F(steps), F(tokens), F(nodes),
+	F(propose_ns), F(learn_ns), F(best_nodes), F(lately), F(predicted), F(measured),
+	{ ITEMS_OF(judged, u32) }, { ITEMS_OF(accepted, u32) }, END
+};
+static SHAPE(shadow, TL_SHADOWS);
+#undef STRUCT
+
+#define STRUCT struct ev_memory
+static const struct tl_field memory_fields[] = {
+	{ .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_memory }, END
+};
+static SHAPE(memory, TL_MEMORY);
+#undef STRUCT
+
+#define STRUCT struct ev_cost
+static const struct tl_field cost_fields[] = {
+	{ .name = "", .type = TL_EVENT, .size = sizeof(STRUCT), .event = EV_cost }, END
+};
+static SHAPE(cost, TL_COSTS);
+#undef STRUCT
+
+#define STRUCT struct tl_choice
+static const struct tl_field choice_fields[] = {
+	F(step), F(nodes), F(speed), F(speed_before), CHARS(drafter), CHARS(before), END
+};
+static SHAPE(choice, TL_CHOICES);
+#undef STRUCT
+
+/* ---- searches ---- */
+
+static int32_t n_ids(const void *node)
+{
+	const struct tl_node *k = node;
+
+	return k->tokens - k->from;
+}
+
+#define STRUCT struct tl_node
+static const struct tl_field node_fields[] = {
+	F(node), F(parent), F(from), F(tokens),
+	{ COUNTED(id, i32, n_ids), .at_cap = offsetof(STRUCT, cap) }, F(state), F(request), F(born),
+	F(last), F(visits), F(logp), F(score), F(n_answers), F(answer), F(answer_logp),
+	F(answer_score), F(answer_tokens), F(answer_own), END
+};
+static SHAPE(node, TL_NODES);
+#undef STRUCT
+
+#define STRUCT struct tl_member
+static const struct tl_field member_fields[] = {
+	F(request), F(node), { GROWING(id, i32, n, cap) }, F(logp), F(ended), END
+};
+static SHAPE(member, TL_MEMBERS);
+#undef STRUCT
+
+#define STRUCT struct tl_search
+static const struct tl_field search_fields[] = {
+	K(id), F(step), F(last_step), K(begin_seq), K(last_seq), F(method), F(text), F(why),
+	F(judge), K(over), F(stopped), F(n_prompt), F(n_made), F(n_dropped), F(n_answers), F(winner),
+	K(told), F(won_score), F(won_logp), F(won_tokens), F(least), F(most), F(value), F(steps),
+	F(sum_pages), F(sum_unshared), F(pages), F(unshared), F(most_pages), F(most_unshared),
+	{ INLINE(share, u8, n_shares) }, { GROWING(node, node, n_nodes, cap_nodes) },
+	{ INLINE(member, member, n_members) }, END
+};
+SHAPE(search, TL_SEARCHES);
+#undef STRUCT
+
+/* ---- all ---- */
+
+#define STRUCT struct tl_setting
+static const struct tl_field setting_fields[] = { CHARS(name), CHARS(value), F(seq), END };
+static SHAPE(setting, ANY);
+#undef STRUCT
+
+#define STRUCT struct tl_vocab
+static const struct tl_field vocab_fields[] = { F(bytes), F(size), F(special), END };
+static SHAPE(vocab, ANY);
+#undef STRUCT
+
+#define STRUCT struct timeline
+static const struct tl_field timeline_fields[] = {
+	F(begun), K(closed), F(full), EVENT(session, session), F(version), F(build), F(backend), F(isa), F(model_path),
+	F(model_name), F(model_sha256),
+	K(n_tokens), K(n_drafted), K(n_accepted), K(n_rejected), K(n_evicted), K(n_prompt_tokens), K(n_hit_tokens),
+	K(n_turns), K(last_seq), K(last_t_ns), K(last_step), K(n_odd), K(n_lost), HIDDEN(slid_seq), HIDDEN(vocab_seq),
+	HIDDEN(older),
+	{ GROWING(setting, setting, n_settings, cap_settings) },
+	{ GROWING(request, request, n_requests, cap_requests), KEPT },
+	{ GROWING(future, future, n_futures, cap_futures), KEPT },
+	{ INLINE(memory, memory, n_memory) },
+	{ ARRAY(page, page, n_pages), KEPT },
+	{ GROWING(step, step, n_steps, cap_steps) },
+	{ ITEMS_OF(open, step) },
+	{ GROWING(batch, batch, n_batch, cap_batch) },
+	{ GROWING(draft, draft, n_drafts, cap_drafts) },
+	{ GROWING(window, window, n_windows, cap_windows) },
+	{ GROWING(window_id, i32, n_window_ids, cap_window_ids) },
+	{ GROWING(preempt, preempt, n_preempts, cap_preempts) },
+	{ INLINE(shadow, shadow, n_shadows) },
+	{ INLINE(cost, cost, n_costs) },
+	{ INLINE(choice, choice, n_choices) },
+	{ INLINE(search, search, n_searches), KEPT },
+	{ ITEMS_OF(search_new, member) },
+	{ ARRAY(vocab, vocab, n_vocab) },
+	END
+};
+SHAPE(timeline, 1);
+#undef STRUCT
+/* clang-format on */
+
+const char *tl_items(const struct tl_field *f, const void *of, int32_t *n)
+{
+	const char *s = of, *items = s + f->at;
+
+	if (f->count)
+		*n = f->count(of);
+	else if (f->size_n)
+		*n = f->size_n == 1 ? *(const uint8_t *)(s + f->at_n) : *(const int32_t *)(const void *)(s + f->at_n);
+	else
+		*n = (int32_t)(f->size / f->of->size);
+	if (f->pointed)
+		memcpy(&items, s + f->at, sizeof items);
+	return items;
+}
+
+int64_t tl_number(const struct tl_field *f, const void *of)
+{
+	const void *at = (const char *)of + f->at;
+
+	switch (f->type) {
+	case TL_I64: return *(const int64_t *)at;
+	case TL_I32: return *(const int32_t *)at;
+	case TL_U32: return *(const uint32_t *)at;
+	default: return *(const uint8_t *)at;
+	}
+}
+
+static bool owns(const struct tl_shape *s)
+{
+	for (const struct tl_field *f = s->field; f->name; f++)
+		if (f->type == TL_STRING || (f->type == TL_ITEMS && (f->pointed || owns(f->of))))
+			return true;
+	return false;
+}
+
+void tl_free(const struct tl_shape *s, void *of)
+{
+	for (const struct tl_field *f = s->field; f->name; f++) {
+		char *at = (char *)of + f->at;
+		int32_t n;
+
+		if (f->type == TL_STRING)
+			free(*(char **)(void *)at);
+		if (f->type != TL_ITEMS)
+			continue;
+		char *items = (char *)tl_items(f, of, &n);
+		for (int32_t i = 0; owns(f->of) && i < n; i++)
+			tl_free(f->of, items + (size_t)i * f->of->size);
+		if (f->pointed)
+			free(items);
+	}
+}
