@@ -179,6 +179,47 @@ static void an_old_eviction_flashes_no_more(void **state)
 	timeline_free(&k.t);
 }
 
+static void group(struct script *k, int number, enum ev_code_memory_kind kind, int64_t window, int pages)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_memory);
+	ev.u.memory = (struct ev_memory){ .memory = number, .kind = kind, .layers = 3, .window = window, .pages = pages,
+									  .page_size = 16, .page_bytes = 1024 };
+	tell(k, &ev);
+}
+
+static void page_of(struct script *k, int number, int page, int64_t id, int block)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_page);
+	ev.u.page = (struct ev_page){ .page = page, .action = EV_PAGE_alloc, .request = id, .block = block, .refs = 1,
+								  .other = EV_NULL_I, .memory = number };
+	tell(k, &ev);
+}
+
+static void groups_have_a_map_each(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 12, NAN);
+	group(&k, 0, EV_MEMORY_KIND_paged, EV_NULL_I, 6);
+	group(&k, 1, EV_MEMORY_KIND_window, 64, 4);
+	group(&k, 2, EV_MEMORY_KIND_recurrent, EV_NULL_I, 2);
+	request(&k, 1, "first", 40, SKY, 48);
+	page_of(&k, 0, 0, 1, 0);
+	page_of(&k, 1, 7, 1, 0);
+	page_of(&k, 2, 11, 1, 0);
+	step(&k, 1, 1000, 48, 0);
+	has(drawn(&k, &view_pages, 44, 12), "paged: 3 layers, 6 pages\na · · · · ·\n");
+	has(drawn(&k, &view_pages, 44, 12), "window of 64: 3 layers, 4 pages\n· a · ·\n");
+	has(drawn(&k, &view_pages, 44, 12), "recurrent: 3 layers, 2 states\n· a\n");
+	assert_int_equal(k.t.request[0].n_pages, 1); /* the block table is that of the first group */
+	timeline_free(&k.t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +231,7 @@ int main(void)
 		cmocka_unit_test(pages_tell_their_story),
 		cmocka_unit_test(pages_show_the_page_of_the_chosen_token),
 		cmocka_unit_test(an_old_eviction_flashes_no_more),
+		cmocka_unit_test(groups_have_a_map_each),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,8 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	char part[VIEW_NUM];
 	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
 
+	if (t->n_memory > 1)
+		x += view_put(p, x, y, INK_DIM, "%s %s ", dot, ev_code_name("memory_kind", t->memory[timeline_group(t, page)].kind));
 	if (page_is_free(g))
 		return x + view_put(p, x, y, INK_DIM, "%s free", dot);
 	if (g->block >= 0)

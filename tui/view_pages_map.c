@@ -76,6 +76,7 @@ static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
 struct map {
 	int cell, per_row, rows; /* columns of a page; pages in a row */
 	enum held { ALL_PAGES, HELD_PAGES, READ_PAGES } held; /* where not all fit, free ones are left out, then cached ones */
+	int32_t from, to; /* pages of the group */
 	int32_t focus;	/* page, or -1 */
 	int32_t n;		/* pages in the map */
 	int32_t first, cells; /* drawn of these: first … first + cells - 1 */
@@ -108,7 +109,7 @@ static int32_t rank_of(const struct map *m, const struct timeline *t, int32_t pa
 {
 	int32_t n = 0;
 
-	for (int32_t i = 0; i < page; i++)
+	for (int32_t i = m->from; i < page; i++)
 		n += in_map(m, t, i);
 	return n;
 }
@@ -120,7 +121,7 @@ static void note_make(struct map *m, const struct timeline *t)
 	bool read = false;
 	char a[VIEW_NUM], b[VIEW_NUM];
 
-	for (int32_t i = 0; i < t->n_pages; i++) {
+	for (int32_t i = m->from; i < m->to; i++) {
 		bool in = in_map(m, t, i), seen = in && rank >= m->first && rank < m->first + m->cells;
 
 		rank += in;
@@ -143,38 +144,40 @@ static int32_t row_to_keep(const struct map *m, const struct timeline *t, const 
 	if (m->focus >= 0)
 		return rank_of(m, t, m->focus) / m->per_row;
 	for (int32_t b = r ? r->n_pages : 0; b-- > 0;)
-		if (r->pages[b] >= 0 && r->pages[b] < t->n_pages)
+		if (r->pages[b] >= m->from && r->pages[b] < m->to)
 			return rank_of(m, t, r->pages[b]) / m->per_row;
 	return 0;
 }
 
-static bool any_read(const struct timeline *t)
+static bool any_read(const struct map *m, const struct timeline *t)
 {
-	for (int32_t i = 0; i < t->n_pages; i++)
+	for (int32_t i = m->from; i < m->to; i++)
 		if (t->page[i].refs > 0)
 			return true;
 	return false;
 }
 
 /* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
-static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h,
-						   int32_t shown)
+static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h, struct map m)
 {
-	struct map m = { .cell = cell_w(t), .rows = h, .focus = shown, .n = t->n_pages };
 	int32_t total, keep, top = s->scroll[VIEW_PAGES];
+
+	m.cell = cell_w(t);
+	m.rows = h;
+	m.n = m.to - m.from;
 
 	m.per_row = w / m.cell > 0 ? w / m.cell : 1;
 	s->cursor[VIEW_PAGES] = PAGES_ROW * m.per_row;
-	if ((t->n_pages + m.per_row - 1) / m.per_row <= h) {
+	if ((m.n + m.per_row - 1) / m.per_row <= h) {
 		s->scroll[VIEW_PAGES] = 0;
-		m.cells = t->n_pages;
+		m.cells = m.n;
 		return m;
 	}
 	m.held = HELD_PAGES;
-	m.n = rank_of(&m, t, t->n_pages);
-	if (m.n > h * m.per_row && any_read(t)) {
+	m.n = rank_of(&m, t, m.to);
+	if (m.n > h * m.per_row && any_read(&m, t)) {
 		m.held = READ_PAGES;
-		m.n = rank_of(&m, t, t->n_pages);
+		m.n = rank_of(&m, t, m.to);
 	}
 	s->cursor[VIEW_PAGES] += (int64_t)m.held;
 	total = (m.n + m.per_row - 1) / m.per_row;
@@ -200,15 +203,15 @@ static struct map map_make(const struct timeline *t, struct view_state *s, int w
 	return m;
 }
 
-int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+static int draw_map(struct pen *p, const struct timeline *t, struct view_state *s, struct map m)
 {
-	struct map m;
+	int32_t shown = m.focus;
 	int end, last;
 
 	if (p->r.h < 1 || p->r.w < 2)
 		return 0;
-	m = map_make(t, s, p->r.w, p->r.h, shown);
-	for (int32_t i = 0, at = -m.first; i < t->n_pages && at < m.cells; i++) {
+	m = map_make(t, s, p->r.w, p->r.h, m);
+	for (int32_t i = m.from, at = -m.first; i < m.to && at < m.cells; i++) {
 		int x = at % m.per_row * m.cell, y = at / m.per_row;
 
 		if (!in_map(&m, t, i) || at++ < 0)
@@ -224,6 +227,42 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
 	last = last < m.rows - 1 ? last : m.rows - 1;
 	view_put_right(p, m.per_row * m.cell, last, INK_DIM, "%s", m.note);
 	return last + 1;
+}
+
+static void draw_group_name(struct pen *p, const struct ev_memory *m)
+{
+	int x = view_put(p, 0, 0, INK_DIM, "%s", ev_code_name("memory_kind", m->kind));
+
+	if (m->kind == EV_MEMORY_KIND_window)
+		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
+	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %lld %s", (long long)m->layers, m->layers == 1 ? "" : "s",
+			 (long long)m->pages, m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages");
+}
+
+/* The map of the group that the shown page is of is the one that scrolls; the others have what they need, or a share. */
+int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+{
+	int32_t main = shown >= 0 ? timeline_group(t, shown) : 0, first = 0;
+	int n = t->n_memory, share = p->r.h / (n + 1), y = 0;
+
+	if (n < 2)
+		return draw_map(p, t, s, (struct map){ .to = t->n_pages, .focus = shown });
+	for (int32_t g = 0; g < n; first += (int32_t)t->memory[g++].pages) {
+		struct view_state still = *s;
+		struct map m = { .from = first, .to = first + (int32_t)t->memory[g].pages, .focus = g == main ? shown : -1 };
+		struct pen in = *p;
+
+		in.r.y += y;
+		in.r.h = g == main ? p->r.h - share * (n - 1) : share;
+		if (in.r.h < 2)
+			continue;
+		draw_group_name(&in, &t->memory[g]);
+		in.r.y++;
+		in.r.h--;
+		still.scroll[VIEW_PAGES] = 0;
+		y += 1 + draw_map(&in, t, g == main ? s : &still, m);
+	}
+	return y;
 }
 
 int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by)
