@@ -19,6 +19,8 @@
 #include "tests/extend/hook_widest.c"
 #include "tests/extend/search_shortest.c"
 #include "tests/extend/verb_count.c"
+#include "tests/extend/view_turns.c"
+#include "tui/layout.h"
 #include "tests/tiny.h"
 
 extern const struct draft_ops draft_ngram;
@@ -29,6 +31,7 @@ const struct draft_ops *const draft_table[] = { &draft_ngram, &draft_repeat, NUL
 const struct search_ops *const search_table[] = { &search_best, &search_shortest, NULL };
 const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks, &widest_hooks, NULL };
 
+const struct view *const views[] = { &view_turns, NULL };
 const struct verb *const verbs[] = { &verb_count, NULL };
 
 enum { PROMPT = 20, TOKENS = 60, KEPT = 400 };
@@ -229,6 +232,35 @@ static void test_verb(void **state)
 	unlink(path);
 }
 
+static void test_view(void **state)
+{
+	struct timeline t;
+	struct view_state s = { .token = -1 };
+	struct canvas c = { 0 };
+	struct event ev;
+	struct pen p;
+	char *text;
+
+	(void)state;
+	timeline_init(&t);
+	for (int i = 1; i <= 3; i++) {
+		ev_init(&ev, EV_request);
+		ev.seq = i;
+		ev.u.request.request = i;
+		ev.u.request.kind = i == 2 ? EV_REQUEST_KIND_load : EV_REQUEST_KIND_chat;
+		timeline_fold(&t, &ev);
+	}
+	assert_int_equal(canvas_resize(&c, 40, 3, NULL), 0);
+	canvas_clear(&c);
+	p = pen_of(&c, (struct rect){ 0, 0, 40, 3 });
+	views[0]->draw(&p, &t, &s);
+	text = canvas_to_text(&c);
+	assert_non_null(strstr(text, "2 so far, 3 kept"));
+	free(text);
+	canvas_free(&c);
+	timeline_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +268,7 @@ int main(void)
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),
 		cmocka_unit_test(test_verb),
+		cmocka_unit_test(test_view),
 	};
 	struct tiny_options tiny = TINY_DEFAULTS;
 	struct err err = { 0 };

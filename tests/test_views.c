@@ -390,6 +390,21 @@ static void table_of_views(void **state)
 	assert_int_equal(n, VIEW_N);
 }
 
+static void digits_reach_every_view(void **state)
+{
+	bool reached[VIEW_N] = { false };
+	int now = -1;
+
+	(void)state;
+	for (int key = '1'; key <= '9'; key++)
+		reached[view_of_digit(key, now)] = true;
+	for (int i = 0; i < VIEW_N; i++)
+		reached[now = view_of_digit('0', now)] = true;
+	for (int i = 0; i < VIEW_N; i++)
+		assert_true(reached[i]);
+	assert_int_equal(view_of_digit('a', 3), -1);
+}
+
 static void numbers(void **state)
 {
 	char b[VIEW_NUM];
@@ -616,6 +631,7 @@ int main(void)
 		cmocka_unit_test(random_sessions_and_keys),
 		cmocka_unit_test(live_and_replay_are_equal),
 		cmocka_unit_test(table_of_views),
+		cmocka_unit_test(digits_reach_every_view),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(letters_and_inks),
 		cmocka_unit_test(controls_never_arrive),

@@ -200,8 +200,8 @@ static void views_key(struct app *a, int key)
 		key = KEY_ESC;
 	if (key == '\t')
 		key = KEY_TAB_;
-	if (key >= '1' && key <= '9') {
-		app_focus(a, key - '1');
+	if (view_of_digit(key, a->focus) >= 0) {
+		app_focus(a, view_of_digit(key, a->focus));
 	} else if (key == KEY_ENTER_ && a->zoom < 0) {
 		app_toggle_zoom(a); /* a view has Enter for itself only when it is zoomed */
 	} else if (to_view(a, a->focus, key)) {

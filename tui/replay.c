@@ -14,6 +14,7 @@
 #include "tui/lens.h"
 #include "tui/prompt.h"
 #include "tui/scrubber.h"
+#include "tui/views.h"
 
 enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
 
@@ -297,8 +298,8 @@ static bool key(struct app *a, int key)
 		a->prompt_hidden = key == 27;
 		return key == 27;
 	}
-	if (a->focus < 0 && key >= '1' && key <= '9') {
-		app_focus(a, key - '1');
+	if (a->focus < 0 && view_of_digit(key, a->focus) >= 0) {
+		app_focus(a, view_of_digit(key, a->focus));
 		return true;
 	}
 	if (a->focus < 0)
@@ -395,7 +396,7 @@ static const char help[] =
 	"n N         next and previous mark\n"
 	"g           go to a step: its number\n"
 	"+ -         faster, slower\n"
-	"1 to 9      choose a view; its own keys then work, Enter zooms, F1 explains it, Esc goes back\n"
+	"1 to 9      choose a view, 0 the others in turn; its own keys then work, Enter zooms, F1 explains it, Esc goes back\n"
 	"t           the branches of the session; Enter goes to the step where one ended\n"
 	"l           a deep look at the token under the cursor, computed again with the recorded model\n"
 	"w           why: of the token, or of what fits the view in focus (a miss, an eviction, a slow step …)\n"

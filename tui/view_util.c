@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tui/views.h"
 
 /* Numbers of base 26 without a zero. */
 struct view_label view_label(int64_t request)
@@ -506,4 +507,11 @@ int view_nothing(struct pen *p, const char *text)
 
 	in.ink = INK_DIM;
 	return pen_wrap(&in, 0, 1, p->r.w, p->r.h - 1, text);
+}
+
+int view_of_digit(int key, int now)
+{
+	if (key == '0')
+		return now >= 9 && now + 1 < VIEW_N ? now + 1 : 9;
+	return key > '0' && key <= '9' ? key - '1' : -1;
 }

@@ -4,18 +4,42 @@
 
 #include "tui/view.h"
 
-/* Place in views[] and in the arrays of struct view_state; the key is one more. */
+/* Each is a file view_x.c with its struct view view_x, and a line here: in the order of the keys 1-9; 0 chooses the
+ * others in turn. */
+#define VIEWS(X)                                                                                   \
+	X(CHAT, chat)                                                                                  \
+	X(NEXT, next)                                                                                  \
+	X(PAGES, pages)                                                                                \
+	X(BATCH, batch)                                                                                \
+	X(SPECULATION, speculation)                                                                    \
+	X(PREFIX, prefix)                                                                              \
+	X(ATTENTION, attention)                                                                        \
+	X(TIME, time)                                                                                  \
+	X(SAMPLER, sampler)                                                                            \
+	X(WATCH, watch)                                                                                \
+	X(TREE, tree)                                                                                  \
+	X(LENS, lens)                                                                                  \
+	X(DRAFTERS, drafters)                                                                          \
+	X(SEARCH, search)
+
+/* Index in views[] and in the arrays of struct view_state. */
 enum view_index {
-	VIEW_CHAT, VIEW_NEXT, VIEW_PAGES, VIEW_BATCH, VIEW_SPECULATION, VIEW_PREFIX, VIEW_ATTENTION,
-	VIEW_TIME, VIEW_SAMPLER, VIEW_WATCH, VIEW_TREE, VIEW_LENS, VIEW_DRAFTERS, VIEW_SEARCH, VIEW_N
+#define X(NAME, name) VIEW_##NAME,
+	VIEWS(X)
+#undef X
+	VIEW_N
 };
 
 _Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS, "struct view_state and struct layout have no room for another view");
 
-extern const struct view view_chat, view_next, view_pages, view_batch, view_speculation, view_prefix,
-	view_attention, view_time, view_sampler, view_watch, view_tree, view_lens, view_drafters, view_search;
+#define X(NAME, name) extern const struct view view_##name;
+VIEWS(X)
+#undef X
 
-/* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line behind it, y if there is none. */
+/* The view that a digit chooses while the view `now` (or -1: none) has the keys; -1: the key is no digit. */
+int view_of_digit(int key, int now);
+
+/* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line after it, y if there is none. */
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
 
 /* view_search.c: text of the answer that leads in a search. Returns its length. */
