@@ -150,7 +150,10 @@ static void model_compute_close(struct engine *e)
 
 static int model_compute_grow(struct engine *e, int32_t rows, struct err *err)
 {
-	return forward_grow(&e->forward, rows, err);
+	if (forward_grow(&e->forward, rows, err))
+		return -1;
+	e->stats = e->forward.stats;
+	return 0;
 }
 
 /* A NaN in keys, values or logits: the request fails, and nobody else is touched. */

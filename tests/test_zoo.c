@@ -235,7 +235,7 @@ static void test_model(void **state)
 
 int main(void)
 {
-	static char *const names[] = {"llama3-rope", "qwen3", "phi3", "phi3-longrope", "mixtral", "mamba"};
+	static char *const names[] = {"llama3-rope", "qwen3", "phi3", "phi3-longrope", "mixtral", "gemma3", "mamba"};
 	struct CMUnitTest tests[sizeof names / sizeof *names];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
