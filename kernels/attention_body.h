@@ -120,7 +120,7 @@ static void find_runs(const struct work *w, struct value_runs *v)
 }
 
 /* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what another does
- * not, the other's p is +0, and adding +0 times a finite value changes nothing (rule 11). */
+ * not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
 static void span_values(struct value_runs *v, int32_t head_dim, int32_t nq, const float *p, float *o)
 {
 	for (int32_t d = 0, n; d < head_dim; d += 16 * n) {
@@ -323,7 +323,8 @@ static void finish(const struct attend_plan *p, const struct attend_item *item,
 
 		for (int32_t i = 0; i < head_dim; i += 8)
 			_mm256_storeu_ps(a->out.x + at + i,
-							 _mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)));
+							 _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)),
+										   _mm256_setzero_ps()));
 		if (a->out.q && head_dim % K_QBLOCK == 0)
 			v_quantise(&a->out, at, head_dim);
 		observe_begin(p, item, q);

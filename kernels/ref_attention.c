@@ -204,7 +204,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 	merge_spans(&v, &all);
 	inv_l = 1.0f / all.l;
 	for (int32_t i = 0; i < a->kv->head_dim; i++)
-		o[i] = o[i] * inv_l;
+		o[i] = o[i] * inv_l + 0.0f; /* no zero has a sign */
 	if (share || near_zero)
 		observe(&v, all.max, inv_l, share, near_zero);
 }

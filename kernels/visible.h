@@ -21,8 +21,10 @@ K_INLINE struct k_bits k_bits_of(const struct k_range *list, int32_t n, int32_t 
 {
 	struct k_bits b = {{0, 0, 0, 0}};
 
-	if (n == 1 && list->first <= span * K_SPAN && list->end >= (span + 1) * K_SPAN)
-		return (struct k_bits){{~0u, ~0u, ~0u, ~0u}};
+	if (n == 1 && list->first <= span * K_SPAN && list->end >= (span + 1) * K_SPAN) {
+		b.word[0] = b.word[1] = b.word[2] = b.word[3] = ~0u;
+		return b;
+	}
 	for (int32_t i = 0; i < n; i++)
 		for (int32_t w = 0; w < K_BITS; w++) {
 			const int32_t base = span * K_SPAN + w * 32;

@@ -168,7 +168,7 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
 		any = true;
 	}
 	for (int32_t d = 0; d < dim; d++)
-		x[d] = x[d] * (1.0f / sum);
+		x[d] = x[d] * (1.0f / sum) + 0.0f;
 }
 
 /* What no row sees becomes NaN, and pages that none sees become absent. */
@@ -443,6 +443,54 @@ static void test_ranges(void **state)
 	}
 }
 
+/* Where rows of a tile do not see the same, sums may pass through -0, which a masked value makes +0 and one that is left
+ * out does not. All of the last row's probability is on a key whose value is 0; the others are e^-87 each, their values
+ * 2^-24 of either sign. */
+static void test_zeros(void **state)
+{
+	enum { DIM = 32, N = 6, FIRST = 3 };
+	const struct shape shape = {DIM, 1, 1, 16};
+	struct k_row rows[N];
+	struct k_range ranges[N];
+	struct k_op op = {.kind = K_OP_attention};
+	struct k_attention *a = &op.u.attention;
+	float q[N * DIM], x[N * DIM];
+	int n_zeros = 0;
+
+	(void)state;
+	for (int turn = 0; turn < 200; turn++) {
+		struct seen own;
+		struct cache c;
+
+		cache_open(&c, shape.page_size, 1, 1, DIM, 1, 16);
+		memset(q, 0, sizeof q);
+		for (int32_t r = 0; r < N; r++) {
+			rows[r] = (struct k_row){.pos = FIRST + r, .seq = 0, .observe = -1};
+			ranges[r] = (struct k_range){turn % 2 ? r : 0, rows[r].pos + 1};
+			q[r * DIM] = 400;
+		}
+		*a = (struct k_attention){.q = q, .out.dim = DIM, .n_heads = 1, .n = N, .rows = rows, .ranges = ranges,
+								  .n_ranges = 1, .pages = c.pages, .kv = &c.kv};
+		for (int32_t pos = 0; pos < 16; pos++)
+			for (int32_t d = 0; d < DIM; d++) {
+				*element(a, 0, pos, 0, 0, d) = k_f32_to_f16(pos == FIRST ? 1 : 0);
+				*element(a, 0, pos, 1, 0, d) = (uint16_t)(pos == FIRST ? 0 : rig_next() % 3 + rig_next() % 2 * 0x8000);
+			}
+		own = seen_new(a, 0, true);
+		use(&op, &own);
+		for (int32_t r = 0; r < N; r++)
+			masked_row(a, r, 0, x + r * DIM);
+		rig_run(ref, &op);
+		assert_memory_equal(own.out.x, x, sizeof x);
+		for (int i = 0; i < N * DIM; i++)
+			n_zeros += x[i] == 0;
+		compare(&op, 0);
+		seen_free(&own);
+		cache_close(&c);
+	}
+	assert_in_range(n_zeros, 1, 200 * N * DIM / 2);
+}
+
 /* Deep sequences of which little is seen: spans between are no work, and a thread may have none of an item. */
 static void test_ranges_long(void **state)
 {
@@ -463,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_attention_pages),
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_ranges_long),
+		cmocka_unit_test(test_zeros),
 	};
 
 	return cmocka_run_group_tests_name("attention", tests, rig_setup, rig_teardown);

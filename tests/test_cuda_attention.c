@@ -47,7 +47,9 @@ struct shape {
 	bool neox;
 	float softcap;
 	bool plain; /* nobody wants 8 bits */
+	enum { SEE_ALL, SEE_WINDOW, SEE_SINKS, SEE_RANDOM } see;
 };
+enum { MAX_RANGES = 4 };
 
 /* The device's memory that a case has, for freeing it. */
 static struct {
@@ -98,6 +100,8 @@ struct results {
 struct rig {
 	struct shape shape;
 	int32_t n, n_observed, share_stride;
+	int32_t n_ranges;
+	struct k_range ranges[MAX_ROWS * MAX_RANGES];
 	size_t q_bytes, cache_bytes, share_bytes;
 	float *q;		/* before RoPE */
 	uint8_t *cache; /* before the step's own tokens */
@@ -186,7 +190,63 @@ static struct k_attention attention_of(const struct rig *g, const struct results
 	return a;
 }
 
-static void make_pages(struct rig *g, int32_t n_seqs, int32_t longest)
+/* What a row sees. Windows end in the middle of groups; random ranges leave holes of any size. */
+static void make_ranges(const struct shape *shape, int32_t pos, struct k_range *out)
+{
+	const int32_t window = 37, sinks = 4;
+	int32_t at = 0, i = 0;
+
+	for (int j = 0; j < MAX_RANGES; j++)
+		out[j] = (struct k_range){pos + 1, pos + 1};
+	for (; shape->see == SEE_RANDOM && i < MAX_RANGES - 1; i++) {
+		int32_t first = at + (int32_t)(next() % 90), end = first + 1 + (int32_t)(next() % 90);
+
+		if (end >= pos)
+			break;
+		out[i] = (struct k_range){first, end};
+		at = end + 1;
+	}
+	if (shape->see == SEE_SINKS && pos + 1 > window + sinks)
+		out[i++] = (struct k_range){0, sinks};
+	if (shape->see == SEE_RANDOM)
+		at += (int32_t)(next() % (uint32_t)(pos + 1 - at));
+	else if (shape->see != SEE_ALL && pos + 1 > window + (shape->see == SEE_SINKS ? sinks : 0))
+		at = pos + 1 - window;
+	out[i] = (struct k_range){at, pos + 1};
+}
+
+static bool is_seen(const struct rig *g, const struct k_row *rows, int32_t seq, int32_t first, int32_t end)
+{
+	bool seen = false;
+
+	for (int32_t r = 0; r < g->n; r++)
+		for (int32_t i = 0; i < g->n_ranges && rows[r].seq == seq; i++) {
+			const struct k_range *a = &g->ranges[r * g->n_ranges + i];
+
+			seen = seen || (a->first < end && first < a->end && a->first < a->end);
+		}
+	return seen;
+}
+
+/* Of a sequence's page: positions that no row sees hold NaN, and a page of which none is seen is absent. */
+static void poison(struct rig *g, const struct k_row *rows, int32_t seq, int32_t block, int32_t *page)
+{
+	const int32_t size = g->shape.page_size, dim = g->shape.head_dim;
+
+	g->kv.base = g->cache;
+	for (int32_t t = 0; t < size; t++) {
+		if (is_seen(g, rows, seq, block * size + t, block * size + t + 1))
+			continue;
+		for (int32_t i = 0; i < g->shape.n_kv_heads * dim; i++) {
+			k_kv_at(&g->kv, *page, LAYER, 0, i / dim)[(t / K_GROUP * dim + i % dim) * K_GROUP + t % K_GROUP] = 0x7e00;
+			k_kv_at(&g->kv, *page, LAYER, 1, i / dim)[t * dim + i % dim] = 0x7e00;
+		}
+	}
+	if (!is_seen(g, rows, seq, block * size, (block + 1) * size))
+		*page = -1;
+}
+
+static void make_pages(struct rig *g, const struct k_row *rows, int32_t n_seqs, int32_t longest)
 {
 	const int32_t per_seq = longest / g->shape.page_size + 1, n_pages = n_seqs * per_seq;
 	int32_t *table = malloc((size_t)n_pages * 4);
@@ -206,6 +266,9 @@ static void make_pages(struct rig *g, int32_t n_seqs, int32_t longest)
 		table[i] = table[j];
 		table[j] = i;
 	}
+	for (int32_t i = 0; i < n_pages; i++)
+		poison(g, rows, i / per_seq, i % per_seq, &table[i]);
+	held.s->written(g->cache, g->cache_bytes);
 	on_device = hold_copy(table, (size_t)n_pages * 4);
 	for (int32_t s = 0; s < n_seqs; s++)
 		pages[s] = on_device + s * per_seq;
@@ -243,7 +306,6 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 					 const struct k_row *rows, int32_t n)
 {
 	int32_t n_seqs = 0, longest = 0;
-	struct k_range *ranges;
 
 	*g = (struct rig){.shape = *shape, .n = n};
 	held.s = s;
@@ -256,14 +318,18 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 	g->share_bytes = (size_t)(g->n_observed * shape->n_heads * g->share_stride) * 4;
 	g->q_bytes = (size_t)n * (size_t)(shape->n_heads * shape->head_dim) * 4;
 	g->q = hold_floats(g->q_bytes / 4, 6);
-	make_pages(g, n_seqs, longest);
+	g->n_ranges = shape->see == SEE_ALL ? 1 : MAX_RANGES;
+	for (int32_t r = 0; r < n; r++) {
+		struct k_range list[MAX_RANGES];
+
+		make_ranges(shape, rows[r].pos, list);
+		memcpy(g->ranges + r * g->n_ranges, list, (size_t)g->n_ranges * sizeof *list);
+	}
+	make_pages(g, rows, n_seqs, longest);
 	make_rope(g, longest);
 	g->rope.rows = g->attention.rows = hold_copy(rows, (size_t)n * sizeof *rows);
-	ranges = malloc((size_t)n * sizeof *ranges);
-	k_see_all(rows, n, ranges);
-	g->attention.ranges = hold_copy(ranges, (size_t)n * sizeof *ranges);
-	g->attention.n_ranges = 1;
-	free(ranges);
+	g->attention.ranges = hold_copy(g->ranges, (size_t)(n * g->n_ranges) * sizeof *g->ranges);
+	g->attention.n_ranges = g->n_ranges;
 	g->attention.n_heads = shape->n_heads;
 	g->attention.layer = LAYER;
 	g->attention.n = n;
@@ -444,6 +510,31 @@ static void test_chunks(void **state)
 	}
 }
 
+/* Rows that do not see everything: one row deep in its sequence, drafts, chunks; few queries and many. */
+static void test_ranges(void **state)
+{
+	static const struct shape shapes[] = {
+		{32, 4, 2, 16, .neox = true, .see = SEE_WINDOW}, {32, 6, 1, 32, .see = SEE_SINKS},
+		{48, 2, 2, 16, .see = SEE_RANDOM, .softcap = 20}, {160, 2, 1, 16, .see = SEE_RANDOM},
+		{64, 9, 3, 16, .neox = true, .see = SEE_SINKS},
+	};
+	static const int32_t counts[] = {1, 3, 8, 40};
+	struct k_row rows[MAX_ROWS];
+
+	(void)state;
+	EACH(s)
+	for (int i = 0; i < 20; i += s->checked ? 3 : 1) {
+		const int32_t n = counts[i % 4], first = 100 + (int32_t)(next() % 500);
+
+		for (int32_t r = 0; r < n; r++)
+			rows[r] = (struct k_row){.pos = first + r, .seq = 0, .observe = r == n / 2 ? 0 : -1};
+		if (n == 8)
+			for (int32_t r = 4; r < n; r++)
+				rows[r] = (struct k_row){.pos = 20 * r, .seq = 1, .observe = r == 5 ? 1 : -1};
+		try_rows(s, &shapes[i % 5], rows, n);
+	}
+}
+
 /* Keys and values that are no numbers: stored as zeros, the first row is told. Scores beyond all bounds
  * give what ref gives. */
 static void test_hostile(void **state)
@@ -565,7 +656,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_positions), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_ranges), cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_barriers_are_needed),
 	};
 

@@ -18,10 +18,17 @@ enum {
 	ATTEND_FEW = 16,	   /* queries that attention_decode.cuh takes */
 };
 
+/* What the tile's rows see of a span: their bits, those of all together, and its number among a row's spans. */
+struct attend_sight {
+	struct k_bits row[ATTEND_TILE], any;
+	int32_t number[ATTEND_TILE];
+};
+
 /* In the body's shared memory; the rest is as attention_decode.cuh or attention_prefill.cuh says. */
 struct attend_shared {
 	struct k_row row[2][ATTEND_TILE]; /* the tile's rows; a set a buffer of attention_decode.cuh */
 	int32_t page[2][ATTEND_FEW];	  /* where their own tokens lie */
+	struct attend_sight sight[2];	  /* of the span at hand, and of the one before, which some thread may be at */
 	float max[ATTEND_TILE], sum[ATTEND_TILE]; /* by query of the batch: M and L so far */
 	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of what was merged, and of the span */
 	int32_t near_zero[ATTEND_TILE];
@@ -39,6 +46,7 @@ struct attend {
 	unsigned char *memory; /* shared memory behind that */
 	struct attend_unit unit;
 	const struct k_row *row; /* of the unit's tile, in shared memory */
+	struct attend_sight *sight; /* of the span at hand, likewise */
 	int32_t kv_head;
 	int32_t query, n_queries; /* the batch: queries of the tile, numbered row by row, head by head */
 	struct cu_kept *kept;	  /* may take what is left to observe; NULL: nothing may be left */
@@ -57,15 +65,52 @@ CU_FN int32_t attend_head(const struct attend *c, int32_t q)
 {
 	return c->kv_head * c->plan->n_rep + (c->query + q) % c->plan->n_rep;
 }
-CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t span)
+/* Of the span that is the row's `number`-th. */
+CU_FN float *attend_span_record(const struct attend *c, int32_t q, int32_t number)
 {
 	return attend_record(c->plan, c->step->scratch, attend_row_index(c, q), attend_head(c, q)) +
-		   (size_t)span * attend_record_step(c->plan);
+		   (size_t)number * attend_record_step(c->plan);
 }
 CU_FN float *attend_out(const struct attend *c, int32_t q)
 {
 	return c->a->out.x + (size_t)attend_row_index(c, q) * (size_t)c->a->out.dim +
 		   (size_t)(attend_head(c, q) * c->plan->kv.head_dim);
+}
+
+/* What the query's row sees of the span at hand, and the span's number among those of the row. */
+CU_FN const struct k_bits *attend_seen_bits(const struct attend *c, int32_t q)
+{
+	return &c->sight->row[(c->query + q) / c->plan->n_rep];
+}
+CU_FN int32_t attend_number(const struct attend *c, int32_t q)
+{
+	return c->sight->number[(c->query + q) / c->plan->n_rep];
+}
+
+/* The first warp fills c->sight for the unit's rows, and the others may read it after the next CU_SYNC; the one
+ * for the span before stays as it is until then. */
+CU_FN void attend_see(struct attend *c, int32_t span)
+{
+	const int32_t lane = cu_thread() % CU_WARP;
+	struct k_bits any = {{0, 0, 0, 0}};
+
+	c->sight = &c->shared->sight[c->sight == &c->shared->sight[0]];
+	if (cu_thread() >= CU_WARP)
+		return;
+	for (int32_t r = lane; r < c->unit.n_rows; r += CU_WARP) {
+		const struct k_range *list = attend_list(c->plan, c->unit.row + r);
+		const struct k_bits bits = k_bits_of(list, c->plan->n_ranges, span);
+
+		c->sight->row[r] = bits;
+		c->sight->number[r] = k_spans_before(list, c->plan->n_ranges, span);
+		for (int32_t i = 0; i < K_BITS; i++)
+			any.word[i] |= bits.word[i];
+	}
+	for (int32_t h = CU_WARP / 2; h > 0; h /= 2)
+		for (int32_t i = 0; i < K_BITS; i++)
+			any.word[i] |= (uint32_t)cu_shuffle_xor((int32_t)any.word[i], h);
+	if (lane == 0)
+		c->sight->any = any;
 }
 
 /* Where an observed query's values go; `observe` is its row's. */
@@ -133,8 +178,8 @@ struct attend_lanes {
 	float group; /* lane g < 8: the sum of group g */
 };
 
-/* Scores s[128], of which `visible` are there, to probabilities. */
-CU_FN struct attend_lanes attend_softmax_lanes(const float *s, int32_t visible, float softcap)
+/* Scores s[128], of which those of `seen` are there, to probabilities. */
+CU_FN struct attend_lanes attend_softmax_lanes(const float *s, const struct k_bits *seen, float softcap)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
 	struct attend_lanes w = {0};
@@ -142,22 +187,22 @@ CU_FN struct attend_lanes attend_softmax_lanes(const float *s, int32_t visible, 
 
 	w.m = -INFINITY;
 	for (int32_t j = 0; j < 4; j++) {
-		if (lane + 32 * j < visible) {
+		if (seen->word[j] >> lane & 1) {
 			w.p[j] = softcap > 0 ? k_softcap(s[lane + 32 * j], softcap) : s[lane + 32 * j];
 			w.m = w.p[j] > w.m ? w.p[j] : w.m;
 		}
 	}
 	w.m = attend_warp_max(w.m);
 	for (int32_t j = 0; j < 4; j++) { /* tree(16) in both halves of the warp at once */
-		w.p[j] = lane + 32 * j < visible ? k_exp(w.p[j] - w.m) : 0.0f;
+		w.p[j] = seen->word[j] >> lane & 1 ? k_exp(w.p[j] - w.m) : 0.0f;
 		pair[j] = w.p[j];
 		for (int32_t h = K_GROUP / 2; h > 0; h /= 2)
 			pair[j] += cu_shuffle_xor_float(pair[j], h);
 	}
-	for (int32_t g = 0; g < ATTEND_GROUPS; g++) {
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		float sum = cu_shuffle_float(pair[g / 2], g % 2 * K_GROUP);
 
-		w.l = g * K_GROUP < visible ? w.l + sum : w.l;
+		w.l += sum;
 		w.group = lane == g ? sum : w.group;
 	}
 	return w;
@@ -165,28 +210,42 @@ CU_FN struct attend_lanes attend_softmax_lanes(const float *s, int32_t visible, 
 
 /* The span's part of an observed query, all else merged: shares, and how many are near zero. */
 CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
-								   int32_t span, float max, float inv_l)
+								   int32_t span, const struct k_bits *seen, float max, float inv_l)
 {
 	const struct k_row row = attend_row(c, q);
-	const int32_t lane = cu_thread() % CU_WARP, visible = attend_visible(row.pos, span);
+	const int32_t lane = cu_thread() % CU_WARP;
 	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
 	const float e = k_exp(w->m - max);
 	int32_t count = 0;
 
 	for (int32_t j = 0; j < 4; j++)
-		count += lane + 32 * j < visible && (w->p[j] * e) * inv_l < c->a->threshold;
-	if (c->a->share && lane * K_GROUP < visible && lane < ATTEND_GROUPS)
-		c->a->share[at + (size_t)(span * ATTEND_GROUPS + lane)] = (w->group * e) * inv_l;
+		count += (seen->word[j] >> lane & 1) && (w->p[j] * e) * inv_l < c->a->threshold;
+	if (c->a->share && lane < K_SPAN_GROUPS && span * K_SPAN_GROUPS + lane <= row.pos / K_GROUP)
+		c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = (w->group * e) * inv_l;
 	return attend_warp_total(count);
 }
 
-/* Merges a span's m and l into M and L of query q; the factors are for its values. One lane. */
-CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t span, float m, float l)
+/* The shares of an observed query where its row sees nothing of a span: 0. A warp of n. */
+CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t n)
 {
-	float n = span && s->max[q] > m ? s->max[q] : m;
-	float c = span ? k_exp(s->max[q] - n) : 0.0f, e = k_exp(m - n);
+	const struct k_row row = attend_row(c, q);
+	const int32_t lane = cu_thread() % CU_WARP;
+	const size_t at = attend_seen(c, q, row.observe) * (size_t)c->a->share_stride;
 
-	s->sum[q] = span ? k_fma(c, s->sum[q], e * l) : l;
+	for (int32_t span = warp; c->a->share && span < row.pos / K_SPAN; span += n)
+		if (lane < K_SPAN_GROUPS &&
+			!k_sees_span(attend_list(c->plan, attend_row_index(c, q)), c->plan->n_ranges, span))
+			c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = 0;
+}
+
+/* Merges a span's m and l, the row's `number`-th, into M and L of query q; the factors are for its values. One
+ * lane. */
+CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, float m, float l)
+{
+	float n = number && s->max[q] > m ? s->max[q] : m;
+	float c = number ? k_exp(s->max[q] - n) : 0.0f, e = k_exp(m - n);
+
+	s->sum[q] = number ? k_fma(c, s->sum[q], e * l) : l;
 	s->max[q] = n;
 	s->old[q] = c;
 	s->fresh[q] = e;
@@ -203,8 +262,8 @@ CU_FN void attend_write_record(float *record, const struct attend_lanes *w, int3
 		record[1] = w->l;
 	}
 	for (int32_t j = 0; observed && j < 4; j++)
-		sums[ATTEND_GROUPS + lane + 32 * j] = w->p[j];
-	if (observed && lane < ATTEND_GROUPS)
+		sums[K_SPAN_GROUPS + lane + 32 * j] = w->p[j];
+	if (observed && lane < K_SPAN_GROUPS)
 		sums[lane] = w->group;
 }
 
@@ -216,27 +275,28 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 
 	for (int32_t q = cu_thread() / CU_WARP; q < c->n_queries; q += CU_WARPS) {
 		const struct k_row row = attend_row(c, q);
-		const int32_t visible = attend_visible(row.pos, span);
+		const struct k_bits *seen = attend_seen_bits(c, q);
 		const bool observed = c->plan->observed && row.observe >= 0;
 		struct attend_lanes w;
 		int32_t count;
 
-		if (!visible || (again && !observed))
+		if (!k_bits_any(seen) || (again && !observed))
 			continue;
-		w = attend_softmax_lanes(p + q * ATTEND_P, visible, c->a->softcap);
+		w = attend_softmax_lanes(p + q * ATTEND_P, seen, c->a->softcap);
 		if (again) {
-			count = attend_observe_lanes(c, &w, q, span, c->shared->max[q], 1.0f / c->shared->sum[q]);
+			if (!attend_number(c, q))
+				attend_blank(c, q, 0, 1);
+			count = attend_observe_lanes(c, &w, q, span, seen, c->shared->max[q], 1.0f / c->shared->sum[q]);
 			if (lane == 0 && c->a->near_zero) /* a query is one warp's in every span */
 				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 			continue;
 		}
 		for (int32_t j = 0; j < 4; j++)
-			if (lane + 32 * j < visible)
-				p[q * ATTEND_P + lane + 32 * j] = w.p[j];
+			p[q * ATTEND_P + lane + 32 * j] = w.p[j];
 		if (c->plan->split) {
-			attend_write_record(attend_span_record(c, q, span), &w, c->plan->kv.head_dim, observed);
+			attend_write_record(attend_span_record(c, q, attend_number(c, q)), &w, c->plan->kv.head_dim, observed);
 		} else if (lane == 0) {
-			attend_merge(c->shared, q, span, w.m, w.l);
+			attend_merge(c->shared, q, attend_number(c, q), w.m, w.l);
 			c->shared->near_zero[q] = 0;
 		}
 	}
@@ -246,18 +306,18 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
  * the row's last span also divides by L. */
 CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
 {
-	const int32_t pos = attend_row(c, q).pos;
+	const int32_t number = attend_number(c, q);
 	float *out;
 
-	if (!attend_visible(pos, span))
+	if (!k_bits_any(attend_seen_bits(c, q)))
 		return;
 	if (c->plan->split) {
-		attend_span_record(c, q, span)[ATTEND_HEAD + d] = o;
+		attend_span_record(c, q, number)[ATTEND_HEAD + d] = o;
 		return;
 	}
 	out = attend_out(c, q) + d;
-	o = span ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
-	*out = span == attend_spans(pos) - 1 ? o * (1.0f / c->shared->sum[q]) : o;
+	o = number ? k_fma(c->shared->old[q], *out, c->shared->fresh[q] * o) : o;
+	*out = span == attend_row(c, q).pos / K_SPAN ? o * (1.0f / c->shared->sum[q]) + 0.0f : o;
 }
 
 /* Rule 4, a block a warp: x is lane i's value, `at` the first's place in out. */
@@ -300,170 +360,7 @@ CU_FN void attend_quantise_rows(const struct attend *c, int32_t at, int32_t coun
 	}
 }
 
-/* ---- units are spans: merging the records ---- */
-
-/* What 32 spans, a lane each, do to M and L. Behind the last span lanes have no meaning. */
-struct attend_chain {
-	float n, c, e, l; /* maximum up to the lane's span, factors of the old and of the span, its sum */
-};
-
-CU_FN struct attend_chain attend_load_chain(const struct attend *c, const float *record, int32_t first,
-											int32_t n_spans, float max)
-{
-	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
-	const bool there = span < n_spans;
-	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c->plan);
-	struct attend_chain w;
-	float m = at[0], below;
-
-	w.l = at[1];
-	w.n = lane == 0 && first && max > m ? max : m;
-	for (int32_t h = 1; h < CU_WARP; h *= 2) { /* maxima have no order */
-		below = cu_shuffle_float(w.n, lane >= h ? lane - h : lane);
-		w.n = below > w.n ? below : w.n;
-	}
-	below = cu_shuffle_float(w.n, lane ? lane - 1 : 0);
-	w.c = k_exp((lane ? below : max) - w.n);
-	w.e = k_exp(m - w.n);
-	return w;
-}
-
-/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. With
- * d < 0 for these alone. The loads of 32 spans are under way together. */
-CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
-{
-	const int32_t n_spans = attend_spans(attend_row(c, q).pos);
-	const float *record = attend_span_record(c, q, 0);
-	const int32_t dim = d + cu_thread() % CU_WARP;
-	const bool there = d >= 0 && dim < c->plan->kv.head_dim;
-	float o = 0, x[CU_WARP];
-
-	*max = *sum = 0;
-	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
-		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
-		const float *value = record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
-		struct attend_chain w;
-
-		CU_UNROLL
-		for (int32_t i = 0; i < CU_WARP; i++)
-			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c->plan)] : 0.0f;
-		w = attend_load_chain(c, record, first, n_spans, *max);
-		CU_UNROLL
-		for (int32_t i = 0; i < CU_WARP; i++) {
-			float old = cu_shuffle_float(w.c, i), e = cu_shuffle_float(w.e, i);
-			float l = cu_shuffle_float(w.l, i);
-
-			if (i < n) {
-				*sum = first + i ? k_fma(old, *sum, e * l) : l;
-				o = first + i ? k_fma(old, o, e * x[i]) : x[i];
-			}
-		}
-		*max = cu_shuffle_float(w.n, n - 1);
-	}
-	return o;
-}
-
-/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records; the
- * warps take turns at the spans. */
-CU_FN void attend_observe_batch(const struct attend *c)
-{
-	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
-
-	for (int32_t q = 0; q < c->n_queries; q++) {
-		const struct k_row row = attend_row(c, q);
-		int32_t count = 0;
-		float max, sum;
-
-		if (row.observe < 0)
-			continue;
-		attend_run_chain(c, q, -CU_WARP, &max, &sum);
-		for (int32_t span = warp; span < attend_spans(row.pos); span += CU_WARPS) {
-			const float *record = attend_span_record(c, q, span);
-			const float *sums = record + ATTEND_HEAD + c->plan->kv.head_dim;
-			struct attend_lanes w;
-
-			w.m = record[0];
-			w.group = sums[lane % ATTEND_GROUPS];
-			for (int32_t j = 0; j < 4; j++)
-				w.p[j] = sums[ATTEND_GROUPS + lane + 32 * j];
-			count += attend_observe_lanes(c, &w, q, span, max, 1.0f / sum);
-		}
-		if (lane == 0)
-			c->shared->counted[warp][q] = count;
-	}
-	CU_SYNC();
-	if (cu_thread() < c->n_queries && c->a->near_zero) {
-		int32_t observe = attend_row(c, cu_thread()).observe, count = 0;
-
-		for (int32_t w = 0; w < CU_WARPS; w++)
-			count += observe >= 0 ? c->shared->counted[w][cu_thread()] : 0;
-		if (observe >= 0)
-			c->a->near_zero[attend_seen(c, cu_thread(), observe)] = count;
-	}
-	CU_SYNC();
-}
-
-CU_LARGE_FN void attend_observe_records(struct attend *c)
-{
-	const int32_t n_queries = c->unit.n_rows * c->plan->n_rep;
-
-	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
-		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
-		attend_observe_batch(c);
-	}
-}
-
-/* Nobody waits for shares: if the block may, it makes them when it has come to the barrier. */
-CU_FN void attend_observe(struct attend *c)
-{
-	if (!attend_is_observed(c))
-		return;
-	if (!c->kept || c->n_seen == ATTEND_SEEN) {
-		attend_observe_records(c);
-		return;
-	}
-	c->n_seen++;
-	if (cu_thread() == 0) {
-		c->kept->seen[c->n_seen - 1] = c->unit;
-		c->kept->n_seen = c->n_seen;
-	}
-}
-
-/* True in the block that is the last of n to call it for this ticket, which is then zero again. What
- * the others wrote before is there. */
-CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
-{
-	uint32_t *at = c->step->ticket + ticket;
-
-	CU_SYNC();
-	if (cu_thread() == 0) {
-		c->shared->last = n == 1 || cu_arrive(at, 1) == (uint32_t)n - 1;
-		if (c->shared->last && n > 1)
-			*at = 0;
-	}
-	CU_SYNC();
-	return c->shared->last;
-}
-
-CU_LARGE_FN void attend_merge_records(struct attend *c)
-{
-	const int32_t head_dim = c->plan->kv.head_dim, n_queries = c->unit.n_rows * c->plan->n_rep;
-	const int32_t slices = (head_dim + CU_WARP - 1) / CU_WARP, lane = cu_thread() % CU_WARP;
-	const struct k_acts *out = &c->a->out;
-
-	c->query = 0;
-	for (int32_t i = cu_thread() / CU_WARP; i < n_queries * slices; i += CU_WARPS) {
-		int32_t q = i / slices, d = i % slices * CU_WARP;
-		float max, sum, o = attend_run_chain(c, q, d, &max, &sum);
-		float *at = attend_out(c, q) + d;
-
-		o = o * (1.0f / sum);
-		if (d + lane < head_dim)
-			at[lane] = o;
-		if (out->q && !c->plan->all_heads)
-			attend_quantise(out, (size_t)(at - out->x), o);
-	}
-}
+#include "kernels/cuda/attention_merge.cuh"
 
 /* A unit's records, or its tile's results, are written. */
 CU_FN void attend_finish(struct attend *c)
@@ -504,6 +401,7 @@ static __device__ void attend_open(struct attend *c, const struct cu_part *p)
 	c->memory = p->shared + ATTEND_SHARED;
 	c->kept = p->walks ? p->kept : NULL;
 	c->n_seen = 0;
+	c->sight = &c->shared->sight[0];
 	attend_make_plan(&p->kept->plan, p);
 }
 
@@ -520,7 +418,8 @@ static __device__ void cu_attention_prefetch(const struct cu_part *p)
 
 	attend_open(&c, p);
 	if (attend_fetches(&c))
-		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head, c.plan->mine[0].lo, 0);
+		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head, attend_span(&c.plan->mine[0], c.plan->mine[0].lo),
+				  0);
 }
 
 static __device__ void cu_attention(const struct cu_part *p)

@@ -62,8 +62,8 @@ struct attend_ahead {
 	bool fetched;					/* into it */
 };
 
-/* Copies of the keys (v = 0) or values of up to `tokens` tokens from `first` on to `to`, a warp a group
- * of 16; in the cache they lie together. */
+/* Copies of the keys (v = 0) or values of the groups from `first` to `end` that the tile's hull meets, to `to`, a
+ * warp a group of 16; in the cache they lie together. A page that is absent is one that no row sees. */
 CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t first,
 					 int32_t end, int32_t v, int32_t stride, uint16_t *to)
 {
@@ -73,9 +73,16 @@ CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_
 
 	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
 		const int32_t pos = first + g * K_GROUP, token = pos % kv->page_size;
-		const uint16_t *from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, v, kv_head) +
-							   (size_t)token * (size_t)kv->head_dim;
+		const uint16_t *from;
 
+		if (!k_hull_meets(&u->seen, pos, pos + K_GROUP))
+			continue;
+		if (pages[pos / kv->page_size] < 0) {
+			cu_anything(to + g * stride, bytes);
+			continue;
+		}
+		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, v, kv_head) +
+			   (size_t)token * (size_t)kv->head_dim;
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 			cu_copy16((char *)(to + g * stride) + i, (const char *)from + i);
 	}
@@ -87,7 +94,7 @@ CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, 
 {
 	const struct few_memory f = few_layout(c);
 	const int32_t first = span * K_SPAN;
-	int32_t end = first + attend_visible(u->last_pos, span);
+	int32_t end = first + attend_tokens(u, span);
 
 	end = end < first + f.tokens ? end : first + f.tokens;
 	if (cu_thread() < u->n_rows) {
@@ -145,15 +152,16 @@ CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, in
 /* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. Behind the last
  * query there are zeros up to a multiple of 8. */
 CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const uint16_t *k,
-						 int32_t first, int32_t n_tokens, const int32_t tq)
+						 int32_t span, int32_t first, const int32_t tq)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, key = cu_thread() % f->tokens;
+	const int32_t group = span * K_SPAN + (first + key) / K_GROUP * K_GROUP;
 	const int32_t q0 = cu_thread() / f->tokens * tq, last = c->n_queries - 1;
 	const uint16_t *at = k + key / K_GROUP * f->group + key % K_GROUP;
 	const float *q = f->q + q0 * f->q_stride;
 	float s[8];
 
-	if (key >= n_tokens || q0 > last)
+	if (q0 > last || !k_hull_meets(&c->unit.seen, group, group + K_GROUP))
 		return;
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
@@ -180,41 +188,58 @@ CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, con
 		f->p[(q0 + i) * ATTEND_P + first + key] = s[i];
 }
 
-CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const uint16_t *k, int32_t first,
-					  int32_t n_tokens)
+CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const uint16_t *k, int32_t span,
+					  int32_t first)
 {
 	const int32_t sets = CU_THREADS / f->tokens, n = (c->n_queries + sets - 1) / sets;
 
 	if (n <= 1)
-		few_scores_of(c, f, k, first, n_tokens, 1);
+		few_scores_of(c, f, k, span, first, 1);
 	else if (n <= 2)
-		few_scores_of(c, f, k, first, n_tokens, 2);
+		few_scores_of(c, f, k, span, first, 2);
 	else if (n <= 4)
-		few_scores_of(c, f, k, first, n_tokens, 4);
+		few_scores_of(c, f, k, span, first, 4);
 	else
-		few_scores_of(c, f, k, first, n_tokens, 8);
+		few_scores_of(c, f, k, span, first, 8);
 }
 
 /* The weighted sums of values so far: a thread has one dimension and tq queries. */
 struct few_sums {
-	int32_t d, q0, low; /* dimension; first query; keys that all its queries see */
-	int32_t visible[8];
+	int32_t d, q0; /* dimension; first query */
 	float o[8];
 };
 
-/* Values of tokens first … end - 1 of the span, from v. */
+/* Four tokens, of which not all are seen. */
+CU_FN void few_four(const float *p, const uint16_t *v, int32_t head_dim, struct few_sums *s, uint32_t seen,
+					const int32_t tq)
+{
+	for (int32_t t = 0; t < 4; t++) {
+		CU_UNROLL
+		for (int32_t i = 0; i < tq; i++)
+			if (seen >> t & 1)
+				s->o[i] = k_fma(p[i * ATTEND_P + t], cu_f16(v[t * head_dim]), s->o[i]);
+	}
+}
+
+/* Values of those tokens first … end - 1 of the span that rows see, from v. Where another row sees one, a query's p
+ * is +0, which changes at most the sign of a zero (rule 11). */
 CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, struct few_sums *s,
 						 const uint16_t *v, int32_t first, int32_t end, const int32_t tq)
 {
 	const int32_t head_dim = c->plan->kv.head_dim;
 	const uint16_t *at = v + s->d;
 	const float *p = f->p + s->q0 * ATTEND_P;
-	int32_t t = first;
+	const struct k_bits any = c->sight->any;
 
 	CU_UNROLL_2
-	for (; t + 4 <= end && t + 4 <= s->low; t += 4, at += 4 * head_dim) {
+	for (int32_t t = first; t < end; t += 4, at += 4 * head_dim) {
+		const uint32_t seen = any.word[t / 32] >> t % 32 & 15;
 		float x[4];
 
+		if (seen != 15) {
+			few_four(p + t, at, head_dim, s, seen, tq);
+			continue;
+		}
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
 			x[j] = cu_f16(at[j * head_dim]);
@@ -227,12 +252,6 @@ CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, str
 			s->o[i] = k_fma(k_float(y.z), x[2], s->o[i]);
 			s->o[i] = k_fma(k_float(y.w), x[3], s->o[i]);
 		}
-	}
-	for (; t < end; t++, at += head_dim) {
-		CU_UNROLL
-		for (int32_t i = 0; i < tq; i++)
-			if (t < s->visible[i])
-				s->o[i] = k_fma(p[i * ATTEND_P + t], cu_f16(*at), s->o[i]);
 	}
 }
 
@@ -249,16 +268,10 @@ CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int
 
 		s.d = round + (sets ? cu_thread() % head_dim : cu_thread());
 		s.q0 = set * tq;
-		s.low = K_SPAN;
 		works = s.d < head_dim && s.q0 < c->n_queries;
 		CU_UNROLL
-		for (int32_t i = 0; i < tq; i++) {
+		for (int32_t i = 0; i < tq; i++)
 			s.o[i] = 0;
-			s.visible[i] = works && s.q0 + i < c->n_queries
-							   ? attend_visible(attend_row(c, s.q0 + i).pos, span)
-							   : K_SPAN;
-			s.low = s.visible[i] < s.low ? s.visible[i] : s.low;
-		}
 		for (int32_t t = 0; t < n_tokens; t += f->tokens) {
 			const int32_t end = n_tokens < t + f->tokens ? n_tokens : t + f->tokens;
 
@@ -299,7 +312,7 @@ CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, 
 /* A span whose first tokens are fetched into the buffer; `again`: scores for the observations alone. */
 CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer, bool again)
 {
-	const int32_t first = span * K_SPAN, n_tokens = attend_visible(c->unit.last_pos, span);
+	const int32_t first = span * K_SPAN, n_tokens = attend_tokens(&c->unit, span);
 
 	for (int32_t t = 0; t < n_tokens; t += f->tokens) {
 		const int32_t end = n_tokens < t + f->tokens ? n_tokens : t + f->tokens;
@@ -311,7 +324,7 @@ CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, 
 			cu_copy_wait(0);
 			CU_SYNC();
 		}
-		few_scores(c, f, f->k[buffer], t, end - t);
+		few_scores(c, f, f->k[buffer], span, t);
 	}
 	CU_SYNC();
 	attend_softmax(c, f->p, span, again);
@@ -328,13 +341,15 @@ CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 	const struct attend_unit *u = &c->unit, *next = ahead->next;
 	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1;
 	const bool fetch_next = c->plan->split && f.two && next && few_takes(c->plan, next);
-	int32_t pass, span;
+	int32_t pass, i;
 
 	c->query = 0;
 	c->n_queries = u->n_rows * c->plan->n_rep;
 	for (c->kv_head = u->kv_head; c->kv_head < u->kv_end; c->kv_head++)
 		for (pass = 0; pass < passes; pass++)
-			for (span = u->lo; span < u->hi; span++) {
+			for (i = u->lo; i < u->hi; i++) {
+				const int32_t span = attend_span(u, i);
+
 				if (!ahead->fetched) {
 					CU_SYNC();
 					few_fetch(c, u, c->kv_head, span, ahead->buffer);
@@ -343,8 +358,9 @@ CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 				CU_SYNC();
 				c->row = c->shared->row[ahead->buffer];
 				if (fetch_next)
-					few_fetch(c, next, next->kv_head, next->lo, ahead->buffer ^ 1);
-				few_take(c, &f, span, ahead->buffer, span == u->lo && !pass, c->rope && !pass);
+					few_fetch(c, next, next->kv_head, attend_span(next, next->lo), ahead->buffer ^ 1);
+				attend_see(c, span);
+				few_take(c, &f, span, ahead->buffer, i == u->lo && !pass, c->rope && !pass);
 				CU_SYNC();
 				few_span(c, &f, span, ahead->buffer, pass);
 				ahead->fetched = false;

@@ -1,9 +1,10 @@
 /* How an attention op is dealt out to blocks.
  *
  * A tile is a few neighbouring rows of one sequence; under one kv head its queries, the rows times
- * the heads that share the kv head, read the same keys and values. If the scratch has room for the
- * result of every row's every span, a unit of work is one span of one tile under one kv head, and
- * the block that finishes the tile's last span merges them; else a unit is a tile with all its spans.
+ * the heads that share the kv head, read the same keys and values. Its spans are those that its hull
+ * touches (visible.h), numbered from 0. If the scratch has room for the result of every span that any row sees, a
+ * unit of work is one span of one tile under one kv head, and the block that finishes the tile's last
+ * span merges them; else a unit is a tile with all its spans.
  *
  * Every block makes the same plan from the rows, which lie on the device: the program of a step stays
  * as it is while its shape does. It is kept from stage to stage. Invariant: the plan decides who does
@@ -12,26 +13,27 @@
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PLAN_CUH
 
 #include "kernels/cuda/bodies.cuh"
+#include "kernels/visible.h"
 
 enum {
 	ATTEND_TILE = 64, /* queries of a tile; more if 8 rows have more, so that a fold's rows are one */
 	ATTEND_PARTS = CU_THREADS, /* the rows are counted in so many parts */
 	ATTEND_HEAD = 4,		   /* floats in front of a record's values: maximum, sum, two unused */
-	ATTEND_GROUPS = K_SPAN / K_GROUP,
 };
 
 struct attend_unit {
 	int32_t row, n_rows, n_spans; /* the tile */
-	int32_t last_pos, least_pos;  /* of its rows */
+	struct k_hull seen;			  /* by its rows */
 	int32_t kv_head, kv_end;	  /* the kv heads */
-	int32_t lo, hi;				  /* the spans */
+	int32_t lo, hi;				  /* the tile's spans, by number */
 };
 
 struct attend_plan {
 	const struct k_row *rows; /* of the op that the plan is for; NULL: of none */
+	const struct k_range *ranges; /* of that op */
 	const struct k_kv *kv_from;
 	struct k_kv kv;
-	int32_t n, n_heads, n_rep;
+	int32_t n, n_ranges, n_heads, n_rep;
 	bool observed;
 	int32_t rows_per_tile, rows_per_part;
 	bool split;		/* a unit is a span */
@@ -55,17 +57,29 @@ struct cu_kept {
 };
 static_assert(sizeof(struct cu_kept) <= CU_KEPT_BYTES, "a larger CU_KEPT_BYTES");
 
-CU_FN int32_t attend_spans(int32_t pos)
+/* What row r sees. */
+CU_FN const struct k_range *attend_list(const struct attend_plan *p, int32_t r)
 {
-	return pos / K_SPAN + 1;
+	return p->ranges + (size_t)r * (size_t)p->n_ranges;
+}
+CU_FN int32_t attend_row_spans(const struct attend_plan *p, int32_t r)
+{
+	return k_spans(attend_list(p, r), p->n_ranges);
 }
 
-/* Positions of a span that a row at pos sees, 0 … 128. */
-CU_FN int32_t attend_visible(int32_t pos, int32_t span)
+/* The span that a unit's tile has as number i. */
+CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
 {
-	int32_t n = pos + 1 - span * K_SPAN;
+	return k_span_at(u->seen.run, K_HULL, i);
+}
 
-	return n < 0 ? 0 : n > K_SPAN ? K_SPAN : n;
+/* Tokens of the span up to the last that the tile's hull has. */
+CU_FN int32_t attend_tokens(const struct attend_unit *u, int32_t span)
+{
+	const int32_t end = u->seen.run[1].first < u->seen.run[1].end ? u->seen.run[1].end : u->seen.run[0].end;
+	const int32_t n = end - span * K_SPAN;
+
+	return n < K_SPAN ? n : K_SPAN;
 }
 
 CU_FN bool attend_begins(const struct attend_plan *p, int32_t r)
@@ -79,15 +93,14 @@ CU_FN void attend_tile(const struct attend_plan *p, int32_t r, struct attend_uni
 	int32_t end = r + 1;
 
 	u->row = r;
-	u->last_pos = u->least_pos = p->rows[r].pos;
-	for (; end < p->n && !attend_begins(p, end); end++) {
-		int32_t pos = p->rows[end].pos;
-
-		u->last_pos = pos > u->last_pos ? pos : u->last_pos;
-		u->least_pos = pos < u->least_pos ? pos : u->least_pos;
-	}
+	for (int32_t i = 0; i < K_HULL; i++)
+		u->seen.run[i].first = u->seen.run[i].end = 0;
+	while (end < p->n && !attend_begins(p, end))
+		end++;
+	for (int32_t i = r * p->n_ranges; i < end * p->n_ranges; i++)
+		k_hull_add(&u->seen, p->ranges[i]);
 	u->n_rows = end - r;
-	u->n_spans = attend_spans(u->last_pos);
+	u->n_spans = k_spans(u->seen.run, K_HULL);
 }
 
 CU_FN int32_t attend_tile_units(const struct attend_plan *p, const struct attend_unit *tile)
@@ -117,7 +130,7 @@ CU_FN void attend_count(struct attend_plan *p)
 	int32_t units = 0, records = 0;
 
 	for (int32_t i = 0, r = t * p->rows_per_part; i < p->rows_per_part && r < p->n; i++, r++) {
-		records += attend_spans(p->rows[r].pos);
+		records += attend_row_spans(p, r);
 		if (attend_begins(p, r)) {
 			struct attend_unit tile;
 
@@ -152,6 +165,8 @@ CU_FN void attend_describe(struct attend_plan *p, const struct k_attention *a)
 	const int32_t most = ATTEND_TILE / n_rep > CU_FOLD_ROWS ? ATTEND_TILE / n_rep : CU_FOLD_ROWS;
 
 	p->rows = a->rows;
+	p->ranges = a->ranges;
+	p->n_ranges = a->n_ranges;
 	p->kv_from = a->kv;
 	p->kv = *a->kv;
 	p->n = a->n;
@@ -161,7 +176,7 @@ CU_FN void attend_describe(struct attend_plan *p, const struct k_attention *a)
 	p->rows_per_tile = most;
 	p->rows_per_part = (a->n + ATTEND_PARTS - 1) / ATTEND_PARTS;
 	p->all_heads = attend_all_heads(a);
-	p->record = ATTEND_HEAD + p->kv.head_dim + (p->observed ? ATTEND_GROUPS + K_SPAN : 0);
+	p->record = ATTEND_HEAD + p->kv.head_dim + (p->observed ? K_SPAN_GROUPS + K_SPAN : 0);
 	p->units[0] = p->records[0] = 0;
 }
 
@@ -210,7 +225,7 @@ CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 	uint64_t bytes;
 
 	CU_SYNC();
-	if (p->rows == a->rows && p->n == a->n && p->kv_from == a->kv && p->n_heads == a->n_heads &&
+	if (p->rows == a->rows && p->ranges == a->ranges && p->n == a->n && p->n_ranges == a->n_ranges && p->kv_from == a->kv && p->n_heads == a->n_heads &&
 		p->observed == (a->share || a->near_zero) && p->all_heads == attend_all_heads(a))
 		return;
 	CU_SYNC();
@@ -245,7 +260,7 @@ CU_FN bool attend_mine(const struct attend_plan *p, int32_t index, int32_t nth, 
 	return nth < p->n_mine;
 }
 
-/* Record of span 0 of row r and head; a span on is attend_record_step() floats on. Of what the scratch
+/* Record of the first span that row r sees, and head; a span on, of those that it sees, is attend_record_step() floats on. Of what the scratch
  * holds: maximum, sum; at ATTEND_HEAD the values [head_dim]; if the op is observed, the sums of the
  * groups [8] and the probabilities [128]. */
 CU_FN float *attend_record(const struct attend_plan *p, unsigned char *scratch, int32_t r, int32_t head)
@@ -254,7 +269,7 @@ CU_FN float *attend_record(const struct attend_plan *p, unsigned char *scratch, 
 	size_t at = (size_t)p->records[part];
 
 	for (int32_t i = part * p->rows_per_part; i < r; i++)
-		at += (size_t)attend_spans(p->rows[i].pos);
+		at += (size_t)attend_row_spans(p, i);
 	return (float *)scratch + (at * (size_t)p->n_heads + (size_t)head) * (size_t)p->record;
 }
 CU_FN size_t attend_record_step(const struct attend_plan *p)

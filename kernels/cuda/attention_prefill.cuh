@@ -14,7 +14,7 @@
 enum {
 	MANY_DIMS = 32,							   /* of a piece of keys */
 	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* f16 from a group of keys to the next */
-	MANY_PIECE = ATTEND_GROUPS * MANY_GROUP * 2 /* bytes */
+	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP * 2 /* bytes */
 };
 
 struct many_memory {
@@ -51,19 +51,26 @@ struct many_pieces {
 	int32_t at, n;
 };
 
+/* Dimensions of the span's groups that the tile's hull meets, as few_stage() has it. */
 CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, uint16_t *to)
 {
 	const struct k_kv *kv = &c->plan->kv;
 	const int32_t *pages = c->a->pages[c->row[0].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
 	const int32_t bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * 2;
-	const int32_t end = span * K_SPAN + attend_visible(c->unit.last_pos, span);
 
-	for (int32_t g = cu_thread() / CU_WARP; span * K_SPAN + g * K_GROUP < end; g += CU_WARPS) {
+	for (int32_t g = cu_thread() / CU_WARP; g < K_SPAN_GROUPS; g += CU_WARPS) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP, token = pos % kv->page_size;
-		const uint16_t *from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
-							   (size_t)token * (size_t)kv->head_dim + first_dim * K_GROUP;
+		const uint16_t *from;
 
+		if (!k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
+			continue;
+		if (pages[pos / kv->page_size] < 0) {
+			cu_anything(to + g * MANY_GROUP, bytes);
+			continue;
+		}
+		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
+			   (size_t)token * (size_t)kv->head_dim + first_dim * K_GROUP;
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 			cu_copy16((char *)(to + g * MANY_GROUP) + i, (const char *)from + i);
 	}
@@ -71,9 +78,9 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 
 CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32_t index)
 {
-	const int32_t per_span = s->keys + s->values, span = c->unit.lo + index / per_span;
+	const int32_t per_span = s->keys + s->values, span = attend_span(&c->unit, c->unit.lo + index / per_span);
 	const int32_t piece = index % per_span, first = span * K_SPAN;
-	const int32_t end = first + attend_visible(c->unit.last_pos, span);
+	const int32_t end = first + attend_tokens(&c->unit, span);
 	const int32_t from = first + (piece - s->keys) * s->m->tokens, to = from + s->m->tokens;
 
 	if (index >= s->n)
@@ -96,11 +103,12 @@ CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
 }
 
 /* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros behind the last. */
-CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t n_tokens, const int32_t tq)
+CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span, const int32_t tq)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
 	const int32_t head_dim = c->plan->kv.head_dim;
-	const bool works = 4 * lane < n_tokens && q0 <= last;
+	const int32_t group = span * K_SPAN + lane / 4 * K_GROUP;
+	const bool works = q0 <= last && k_hull_meets(&c->unit.seen, group, group + K_GROUP);
 	const float *q = s->m->q + q0 * s->m->q_stride;
 	const int32_t stride = CU_WARPS * s->m->q_stride;
 	float o[8][4];
@@ -148,13 +156,12 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t n_
 /* What a thread sums: dimensions d … d + 3 of queries q0, q0 + step, … */
 struct many_sums {
 	int32_t d, q0, step;
-	int32_t low; /* keys that all queries of the batch see */
 	float o[8][4];
 };
 
-/* A token's values to the sums of the queries that see it. */
+/* A token's values, which some row sees; as few_values_of() has it. */
 CU_FN void many_value(const struct attend *c, const struct many_memory *m, struct many_sums *s,
-					  const uint16_t *v, int32_t span, int32_t t, const int32_t tq)
+					  const uint16_t *v, int32_t t, const int32_t tq)
 {
 	const uint2 y = *(const uint2 *)v;
 
@@ -163,7 +170,7 @@ CU_FN void many_value(const struct attend *c, const struct many_memory *m, struc
 		const int32_t q = s->q0 + i * s->step;
 		float p;
 
-		if (q >= c->n_queries || t >= attend_visible(attend_row(c, q).pos, span))
+		if (q >= c->n_queries)
 			continue;
 		p = m->p[q * ATTEND_P + t];
 		s->o[i][0] = k_fma(p, cu_f16((uint16_t)y.x), s->o[i][0]);
@@ -173,7 +180,7 @@ CU_FN void many_value(const struct attend *c, const struct many_memory *m, struc
 	}
 }
 
-/* Tokens t … t + 3, which all queries see. */
+/* Tokens t … t + 3, which are all seen by some row. */
 CU_FN void many_four_values(const struct attend *c, const struct many_memory *m, struct many_sums *s,
 							const uint16_t *v, int32_t t, const int32_t tq)
 {
@@ -209,13 +216,13 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 {
 	const struct many_memory *m = pieces->m;
 	const int32_t head_dim = c->plan->kv.head_dim, quads = head_dim / 4;
+	const struct k_bits any = c->sight->any;
 	struct many_sums s;
 	bool works;
 
 	s.d = cu_thread() % quads * 4;
 	s.q0 = cu_thread() / quads;
 	s.step = CU_THREADS / quads;
-	s.low = attend_visible(c->unit.least_pos, span);
 	works = s.q0 < s.step && s.q0 < c->n_queries;
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
@@ -224,12 +231,16 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 		const int32_t first = piece * m->tokens;
 		const int32_t end = n_tokens < first + m->tokens ? n_tokens : first + m->tokens;
 		const uint16_t *v = many_next(c, pieces) + s.d;
-		int32_t t = first;
 
-		for (; works && t + 4 <= end && t + 4 <= s.low; t += 4)
-			many_four_values(c, m, &s, v + (t - first) * head_dim, t, tq);
-		for (; works && t < end; t++)
-			many_value(c, m, &s, v + (t - first) * head_dim, span, t, tq);
+		for (int32_t t = first; works && t < end; t += 4) {
+			const uint32_t seen = any.word[t / 32] >> t % 32 & 15;
+
+			if (seen == 15)
+				many_four_values(c, m, &s, v + (t - first) * head_dim, t, tq);
+			for (int32_t j = 0; seen != 15 && j < 4; j++)
+				if (seen >> j & 1)
+					many_value(c, m, &s, v + (t + j - first) * head_dim, t + j, tq);
+		}
 	}
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
@@ -238,7 +249,7 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 }
 
 /* The spans of one batch of queries; `again`: for the observations alone. */
-CU_FN void many_pass(const struct attend *c, const struct many_memory *m, bool again)
+CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 {
 	const int32_t head_dim = c->plan->kv.head_dim;
 	struct many_pieces s;
@@ -250,15 +261,16 @@ CU_FN void many_pass(const struct attend *c, const struct many_memory *m, bool a
 	s.n = (c->unit.hi - c->unit.lo) * (s.keys + s.values);
 	CU_SYNC();
 	many_stage(c, &s, 0);
-	for (int32_t span = c->unit.lo; span < c->unit.hi; span++) {
-		const int32_t n_tokens = attend_visible(c->unit.last_pos, span);
+	for (int32_t i = c->unit.lo; i < c->unit.hi; i++) {
+		const int32_t span = attend_span(&c->unit, i), n_tokens = attend_tokens(&c->unit, span);
 
+		attend_see(c, span);
 		if (c->n_queries <= 2 * CU_WARPS)
-			many_scores(c, &s, n_tokens, 2);
+			many_scores(c, &s, span, 2);
 		else if (c->n_queries <= 4 * CU_WARPS)
-			many_scores(c, &s, n_tokens, 4);
+			many_scores(c, &s, span, 4);
 		else
-			many_scores(c, &s, n_tokens, 8);
+			many_scores(c, &s, span, 8);
 		CU_SYNC();
 		attend_softmax(c, m->p, span, again);
 		if (again)
@@ -277,8 +289,9 @@ CU_FN void many_append(const struct attend *c)
 
 	for (int32_t task = cu_thread(); task < c->unit.n_rows * 2 * pairs; task += CU_THREADS) {
 		const int32_t r = task / (2 * pairs), span = c->row[r].pos / K_SPAN;
+		const int32_t number = k_spans_before(c->unit.seen.run, K_HULL, span);
 
-		if (c->unit.lo <= span && span < c->unit.hi)
+		if (c->unit.lo <= number && number < c->unit.hi)
 			cu_append(c->rope, &c->plan->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2, c->kv_head, task % pairs);
 	}
 }
@@ -297,7 +310,6 @@ CU_LARGE_FN void many_unit(struct attend *c)
 	const struct attend_unit *u = &c->unit;
 	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1, n_queries = u->n_rows * c->plan->n_rep;
 
-	CU_SYNC();
 	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
 		c->shared->row[0][r] = c->a->rows[u->row + r];
 	c->row = c->shared->row[0];

@@ -1,0 +1,175 @@
+/* Attention whose units are spans: the records of a tile's spans are merged, and what was observed of its rows
+ * is told. Part of attention.cuh. */
+#ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
+#define CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
+
+#include "kernels/cuda/attention.cuh"
+
+/* What 32 spans, a lane each, do to M and L. Behind the last span lanes have no meaning. */
+struct attend_chain {
+	float n, c, e, l; /* maximum up to the lane's span, factors of the old and of the span, its sum */
+};
+
+CU_FN struct attend_chain attend_load_chain(const struct attend *c, const float *record, int32_t first,
+											int32_t n_spans, float max)
+{
+	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
+	const bool there = span < n_spans;
+	const float *at = record + (size_t)(there ? span : first) * attend_record_step(c->plan);
+	struct attend_chain w;
+	float m = at[0], below;
+
+	w.l = at[1];
+	w.n = lane == 0 && first && max > m ? max : m;
+	for (int32_t h = 1; h < CU_WARP; h *= 2) { /* maxima have no order */
+		below = cu_shuffle_float(w.n, lane >= h ? lane - h : lane);
+		w.n = below > w.n ? below : w.n;
+	}
+	below = cu_shuffle_float(w.n, lane ? lane - 1 : 0);
+	w.c = k_exp((lane ? below : max) - w.n);
+	w.e = k_exp(m - w.n);
+	return w;
+}
+
+/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. With
+ * d < 0 for these alone. The loads of 32 spans are under way together. */
+CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
+{
+	const int32_t n_spans = attend_row_spans(c->plan, attend_row_index(c, q));
+	const float *record = attend_span_record(c, q, 0);
+	const int32_t dim = d + cu_thread() % CU_WARP;
+	const bool there = d >= 0 && dim < c->plan->kv.head_dim;
+	float o = 0, x[CU_WARP];
+
+	*max = *sum = 0;
+	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
+		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
+		const float *value = record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
+		struct attend_chain w;
+
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_WARP; i++)
+			x[i] = there && i < n ? value[(size_t)i * attend_record_step(c->plan)] : 0.0f;
+		w = attend_load_chain(c, record, first, n_spans, *max);
+		CU_UNROLL
+		for (int32_t i = 0; i < CU_WARP; i++) {
+			float old = cu_shuffle_float(w.c, i), e = cu_shuffle_float(w.e, i);
+			float l = cu_shuffle_float(w.l, i);
+
+			if (i < n) {
+				*sum = first + i ? k_fma(old, *sum, e * l) : l;
+				o = first + i ? k_fma(old, o, e * x[i]) : x[i];
+			}
+		}
+		*max = cu_shuffle_float(w.n, n - 1);
+	}
+	return o;
+}
+
+/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records; the
+ * warps take turns at the spans. */
+CU_FN void attend_observe_batch(const struct attend *c)
+{
+	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
+
+	for (int32_t q = 0; q < c->n_queries; q++) {
+		const struct k_row row = attend_row(c, q);
+		const struct k_range *list = attend_list(c->plan, attend_row_index(c, q));
+		int32_t count = 0;
+		float max, sum;
+
+		if (row.observe < 0)
+			continue;
+		attend_run_chain(c, q, -CU_WARP, &max, &sum);
+		attend_blank(c, q, warp, CU_WARPS);
+		for (int32_t i = warp; i < attend_row_spans(c->plan, attend_row_index(c, q)); i += CU_WARPS) {
+			const int32_t span = k_span_at(list, c->plan->n_ranges, i);
+			const struct k_bits seen = k_bits_of(list, c->plan->n_ranges, span);
+			const float *record = attend_span_record(c, q, i);
+			const float *sums = record + ATTEND_HEAD + c->plan->kv.head_dim;
+			struct attend_lanes w;
+
+			w.m = record[0];
+			w.group = sums[lane % K_SPAN_GROUPS];
+			for (int32_t j = 0; j < 4; j++)
+				w.p[j] = sums[K_SPAN_GROUPS + lane + 32 * j];
+			count += attend_observe_lanes(c, &w, q, span, &seen, max, 1.0f / sum);
+		}
+		if (lane == 0)
+			c->shared->counted[warp][q] = count;
+	}
+	CU_SYNC();
+	if (cu_thread() < c->n_queries && c->a->near_zero) {
+		int32_t observe = attend_row(c, cu_thread()).observe, count = 0;
+
+		for (int32_t w = 0; w < CU_WARPS; w++)
+			count += observe >= 0 ? c->shared->counted[w][cu_thread()] : 0;
+		if (observe >= 0)
+			c->a->near_zero[attend_seen(c, cu_thread(), observe)] = count;
+	}
+	CU_SYNC();
+}
+
+CU_LARGE_FN void attend_observe_records(struct attend *c)
+{
+	const int32_t n_queries = c->unit.n_rows * c->plan->n_rep;
+
+	for (c->query = 0; c->query < n_queries; c->query += c->n_queries) {
+		c->n_queries = n_queries - c->query < ATTEND_FEW ? n_queries - c->query : ATTEND_FEW;
+		attend_observe_batch(c);
+	}
+}
+
+/* Nobody waits for shares: if the block may, it makes them when it has come to the barrier. */
+CU_FN void attend_observe(struct attend *c)
+{
+	if (!attend_is_observed(c))
+		return;
+	if (!c->kept || c->n_seen == ATTEND_SEEN) {
+		attend_observe_records(c);
+		return;
+	}
+	c->n_seen++;
+	if (cu_thread() == 0) {
+		c->kept->seen[c->n_seen - 1] = c->unit;
+		c->kept->n_seen = c->n_seen;
+	}
+}
+
+/* True in the block that is the last of n to call it for this ticket, which is then zero again. What
+ * the others wrote before is there. */
+CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
+{
+	uint32_t *at = c->step->ticket + ticket;
+
+	CU_SYNC();
+	if (cu_thread() == 0) {
+		c->shared->last = n == 1 || cu_arrive(at, 1) == (uint32_t)n - 1;
+		if (c->shared->last && n > 1)
+			*at = 0;
+	}
+	CU_SYNC();
+	return c->shared->last;
+}
+
+CU_LARGE_FN void attend_merge_records(struct attend *c)
+{
+	const int32_t head_dim = c->plan->kv.head_dim, n_queries = c->unit.n_rows * c->plan->n_rep;
+	const int32_t slices = (head_dim + CU_WARP - 1) / CU_WARP, lane = cu_thread() % CU_WARP;
+	const struct k_acts *out = &c->a->out;
+
+	c->query = 0;
+	for (int32_t i = cu_thread() / CU_WARP; i < n_queries * slices; i += CU_WARPS) {
+		int32_t q = i / slices, d = i % slices * CU_WARP;
+		float max, sum, o = attend_run_chain(c, q, d, &max, &sum);
+		float *at = attend_out(c, q) + d;
+
+		o = o * (1.0f / sum) + 0.0f;
+		if (d + lane < head_dim)
+			at[lane] = o;
+		if (out->q && !c->plan->all_heads)
+			attend_quantise(out, (size_t)(at - out->x), o);
+	}
+}
+
+#endif
