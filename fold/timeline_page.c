@@ -73,12 +73,21 @@ static void table_clear(struct tl_request *r, int64_t block, int32_t page)
 		r->n_pages--;
 }
 
+/* Views show the block table of the first group that keeps all positions, else of the first. */
+static int64_t table_group(const struct timeline *t)
+{
+	for (int32_t g = 0; g < t->n_memory; g++)
+		if (t->memory[g].kind == EV_MEMORY_KIND_paged)
+			return g;
+	return 0;
+}
+
 static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page *e)
 {
 	struct tl_request *r = tl_request_find(t, e->request);
 	int32_t page = (int32_t)e->page;
 
-	bool table = e->memory == EV_NULL_I || e->memory == 0; /* views show the block table of the first group */
+	bool table = e->memory == EV_NULL_I || e->memory == table_group(t);
 
 	switch ((enum ev_code_page_action)e->action) {
 	case EV_PAGE_alloc:

@@ -205,18 +205,20 @@ static void groups_have_a_map_each(void **state)
 
 	(void)state;
 	script_begin(&k, 12, NAN);
-	group(&k, 0, EV_MEMORY_KIND_paged, EV_NULL_I, 6);
-	group(&k, 1, EV_MEMORY_KIND_window, 64, 4);
+	group(&k, 0, EV_MEMORY_KIND_window, 64, 4);
+	group(&k, 1, EV_MEMORY_KIND_paged, EV_NULL_I, 6);
 	group(&k, 2, EV_MEMORY_KIND_recurrent, EV_NULL_I, 2);
 	request(&k, 1, "first", 40, SKY, 48);
-	page_of(&k, 0, 0, 1, 0);
-	page_of(&k, 1, 7, 1, 0);
+	page_of(&k, 0, 1, 1, 0);
+	page_of(&k, 1, 4, 1, 0);
+	page_of(&k, 1, 5, 1, 1);
 	page_of(&k, 2, 11, 1, 0);
 	step(&k, 1, 1000, 48, 0);
-	has(drawn(&k, &view_pages, 44, 12), "paged: 3 layers, 6 pages\na · · · · ·\n");
+	has(drawn(&k, &view_pages, 44, 12), "paged: 3 layers, 6 pages\na a · · · ·\n");
 	has(drawn(&k, &view_pages, 44, 12), "window of 64: 3 layers, 4 pages\n· a · ·\n");
 	has(drawn(&k, &view_pages, 44, 12), "recurrent: 3 layers, 2 states\n· a\n");
-	assert_int_equal(k.t.request[0].n_pages, 1); /* the block table is that of the first group */
+	assert_int_equal(k.t.request[0].n_pages, 2); /* the block table is that of the paged group */
+	assert_int_equal(k.t.request[0].pages[1], 5);
 	timeline_free(&k.t);
 }
 
