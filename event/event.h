@@ -40,7 +40,7 @@ struct ev_span {
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
 	X(1, decode, "one row: the newest token")                                                      \
-	X(2, verify, "the newest token and drafted tokens behind it")
+	X(2, verify, "the newest token and drafted tokens that follow it")
 #define EV_CODES_finish(X)                                                                         \
 	X(0, end, "the model ended its turn")                                                          \
 	X(1, length, "the token limit of the request")                                                 \
@@ -238,7 +238,7 @@ EV_CODE_LISTS(EV_X_ENUM)
 	I(request, "", "request that went back")                                                       \
 	I(had, "", "tokens it had, prompt and all")                                                    \
 	I(kept, "", "tokens it kept; what follows is drawn anew")                                      \
-	I(forced, "", "token id that the user put behind them; absent if none")                        \
+	I(forced, "", "token id that the user put after them; absent if none")                        \
 	I(pages, "", "pages it let go of")                                                             \
 	I(recompute, "", "rows that must be computed before the next draw")
 
@@ -495,7 +495,7 @@ struct event {
 
 typedef void ev_sink(void *arg, const struct event *ev);
 
-/* What the table says, at run time. The members of a struct ev_x lie one behind the other without holes
+/* What the table says, at run time. The members of a struct ev_x lie one after the other without holes
  * (8 bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
  * ev_field_size(). */
 enum ev_type { EV_TYPE_I, EV_TYPE_R, EV_TYPE_T, EV_TYPE_B };

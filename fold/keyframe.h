@@ -11,7 +11,7 @@
  * Form: numbers, each zigzag (n << 1 ^ n >> 63) in groups of 7 bits, lowest first, the high bit set
  * on all but the last (as in Protocol Buffers, "sint64"); a float is its 4 bytes, lowest first. A
  * struct is its kept members, a number as the difference from that of the item before it. Items
- * follow their number; of pages, each follows its distance from the one before, behind the last 0.
+ * follow their number; of pages, each follows its distance from the one before, after the last 0.
  *   state: KEY_FORMAT, seq of the oldest token that is kept, the timeline.
  *   tokens: for each future left since the keyframe before its seq, and for each request that has
  * not ended since then its id; each with how many of its first tokens are older, and the others as

@@ -153,7 +153,7 @@ struct tl_draft {
 	int64_t step, request, pos;
 	int32_t nth, id, winner;
 	int32_t parent, depth; /* nth of the one that it hangs on, 0: the newest token; tokens ahead of that, from 1 */
-	int32_t top;           /* what the target holds most probable behind it, or -1 */
+	int32_t top;           /* what the target holds most probable after it, or -1 */
 	enum ev_code_verdict verdict;
 	enum ev_code_rule rule;
 	int32_t other; /* verdict of the other rule, or -1 */
@@ -188,14 +188,14 @@ static inline int32_t tl_window_ids(const struct tl_window *w)
 {
 	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
 }
-/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those behind its parent's, for as long
+/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those after its parent's, for as long
  * as the search is one of the newest TL_SEARCHES; when there are too many nodes, the oldest that were given up go. */
 enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64, TL_SHARES = 96 };
 enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
 struct tl_node {
 	int64_t node; /* the search's own number */
 	int32_t parent; /* -1: a root */
-	int32_t from, tokens; /* it has the tokens from … tokens - 1 behind the search's prompt */
+	int32_t from, tokens; /* it has the tokens from … tokens - 1 after the search's prompt */
 	int32_t *id, cap;     /* [tokens - from] */
 	enum tl_node_state state;
 	int64_t request, born, last; /* born, last: steps */
@@ -210,7 +210,7 @@ struct tl_node {
 struct tl_member { /* a branch that runs */
 	int64_t request;
 	int32_t node;
-	int32_t *id, n, cap; /* its tokens behind the search's prompt */
+	int32_t *id, n, cap; /* its tokens after the search's prompt */
 	double logp;         /* of those that it drew itself */
 	bool ended;          /* a simulation whose value has not gone up yet: those before it have not ended */
 };

@@ -29,7 +29,7 @@ enum tl_type {
 
 struct tl_shape;
 struct tl_field {
-	const char *name; /* "": of an array of plain numbers; NULL: behind the last */
+	const char *name; /* "": of an array of plain numbers; NULL: after the last */
 	enum tl_type type;
 	uint16_t at, size; /* bytes; size of the whole member */
 	bool kept;		   /* in a keyframe */

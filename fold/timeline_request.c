@@ -124,7 +124,7 @@ bool tl_fold_preempt(struct timeline *t, const struct event *ev)
 	return true;
 }
 
-/* What was drawn behind the kept tokens leaves the request, and is kept as a future of its own. */
+/* What was drawn after the kept tokens leaves the request, and is kept as a future of its own. */
 bool tl_fold_rewind(struct timeline *t, const struct event *ev)
 {
 	const struct ev_rewind *e = &ev->u.rewind;

@@ -255,7 +255,7 @@ static bool fold_node(struct timeline *t, struct tl_search *s, const struct ev_s
 		return false;
 	admit(t, s, e);
 	k = node_of(s, e->node);
-	/* a beam parts at its newest token; a tree's node goes on behind the one above */
+	/* a beam parts at its newest token; a tree's node goes on after the one above */
 	from = e->parent < 0 || !e->tokens ? 0 : e->visits < 0 ? (int32_t)e->tokens - 1 : parent ? parent->tokens : 0;
 	if (!k)
 		k = add_node(t, s, e, from);

@@ -158,7 +158,7 @@ int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool
 	return reader_report(r, e);
 }
 
-/* In a finished file an index finds them (schema_indexes); in any other they are looked for from behind. */
+/* In a finished file an index finds them (schema_indexes); in any other they are looked for from the end. */
 int reader_story(struct reader *r, int64_t page, int64_t before, int max,
 				 void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
 {

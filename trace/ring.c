@@ -7,7 +7,7 @@
  * overwritten; (3) begun is head, but during a push already the head to come.
  *
  * How a viewer copies without a lock (H. Boehm, "Can seqlocks get along with programming language
- * memory models?", MSPC 2012): every word is stored with release order behind the new tail and
+ * memory models?", MSPC 2012): every word is stored with release order after the new tail and
  * loaded with acquire order. A viewer that copied a word of a later event therefore sees a tail
  * past its own position and throws the copy away. On x86 all of these are plain moves.
  *

@@ -5,7 +5,7 @@
  *     u8 stage, n bytes ns, b bytes bytes, o bytes operations, each lowest first
  *
  * with the smallest n, b and o that do for all stages of the row: 135 bytes for 11 stages of a decode step. What is no
- * list of stages lies as it is behind 3 zeros, so that nothing is lost. Earlier formats have the event's bytes.
+ * list of stages lies as it is after 3 zeros, so that nothing is lost. Earlier formats have the event's bytes.
  *
  * Thread: the buffer's owner's. */
 #ifndef CUTAWAY_TRACE_TIMES_H

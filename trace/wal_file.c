@@ -19,7 +19,7 @@ struct wal_layer {
 	unsigned char *held; /* [HELD_MAX] of the one WAL that a recording has */
 };
 
-/* The base's file lies behind it. */
+/* The base's file follows it. */
 struct wal_file {
 	sqlite3_file file;
 	struct wal_layer *layer;

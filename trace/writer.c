@@ -4,7 +4,7 @@
  * times a second instead of at every event.
  *
  * A commit is synced, so that the power may go off; but a disk that is slow at that is asked for it
- * only for a tenth of the time, so that the ring does not fill up behind it. */
+ * only for a tenth of the time, so that the ring does not fill up meanwhile. */
 #include "trace/writer.h"
 
 #include <pthread.h>

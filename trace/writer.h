@@ -3,7 +3,7 @@
  * Invariants: (1) one writer a file, held by an OS lock; (2) transactions of 50 to 100 ms, so that
  * a kill loses at most that and leaves a valid log of a prefix; (3) the first failure (full disk …)
  * ends the recording, never the engine; (4) a finished session leaves WAL mode: one file; (5) each
- * transaction is synced behind its commit, but where that is slow so that it takes a tenth of the
+ * transaction is synced after its commit, but where that is slow so that it takes a tenth of the
  * time: a loss of power loses no more than a kill, or ten times what the disk takes to sync. */
 #ifndef CUTAWAY_TRACE_WRITER_H
 #define CUTAWAY_TRACE_WRITER_H

@@ -2,7 +2,7 @@
  * from the keyframe that lies KEY_WINDOW steps before (rounded down), and what follows is folded: so all that the
  * timeline keeps of steps comes from events, and the keyframe has to hold none of it.
  *
- * Invariant: the reader stands behind the last event that t has folded. */
+ * Invariant: the reader stands after the last event that t has folded. */
 #include "tui/player.h"
 
 #include <stdlib.h>

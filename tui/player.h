@@ -42,7 +42,7 @@ int player_go(struct player *p, struct timeline *t, int64_t step, struct err *e)
 int64_t player_next_ns(struct player *p, struct err *e);
 /* Of a long recording a mark stands for the KEY_STEPS steps up to its own. Not always in order of steps. */
 const struct player_mark *player_marks(const struct player *p, int *n);
-/* Step of the next mark before or behind the present step; -1: none. */
+/* Step of the next mark before or after the present step; -1: none. */
 int64_t player_next_mark(struct player *p, bool forward);
 /* Looks whether the file has grown. 1: it has, 0, -1. */
 int player_refresh(struct player *p, struct err *e);

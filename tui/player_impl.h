@@ -31,7 +31,7 @@ struct player {
 
 /* The marks of a keyframe that is newer than those that are in. */
 bool player_add_marks(void *player, const struct key_row *row);
-/* 1: the keyframe behind a step; spans live until the next call. 0: there is none. */
+/* 1: the keyframe after a step; spans live until the next call. 0: there is none. */
 int player_key_at(struct player *p, int64_t step, struct key_row *row, struct err *e);
 
 /* Reads on for keyframes of our own. 1: there is more, 0: not needed or done, -1. */
