@@ -496,6 +496,23 @@ static void test_all_kinds(void **arg)
 	run_all(&specs, 26, true);
 }
 
+/* A short sequence needs no pages for the whole of a long window; states it always needs. */
+static void test_few_pages(void **arg)
+{
+	struct memory_specs specs = { .n = 2, .group = { paged(), window(512) } };
+	struct memory m;
+	struct err e = { 0 };
+
+	(void)arg;
+	assert_int_equal(memory_open(&m, NULL, &specs, 16, 8, 1, 0, &e), 0);
+	assert_int_equal(m.most_rows, INT32_MAX);
+	memory_close(&m);
+	specs.n = 1;
+	specs.group[0] = window(512);
+	assert_int_equal(memory_open(&m, NULL, &specs, 16, 8, 1, 0, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_all_kinds),
 		cmocka_unit_test(test_lately),
+		cmocka_unit_test(test_few_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,12 +132,14 @@ int32_t memory_default_pages(const struct memory_specs *specs, int32_t page_size
 	return n < most ? n : most;
 }
 
-/* A request alone must always be able to go on. */
-static int limit_rows(struct memory *m, const struct memory_spec *s, int32_t n_pages, struct err *e)
+/* A request alone must always be able to go on. Beside a lead group that keeps all positions, as many pages as it has do
+ * for any sequence that it can hold. */
+static int limit_rows(struct memory *m, const struct memory_spec *s, int32_t n_pages, int32_t lead_pages, struct err *e)
 {
 	int32_t rows = m->most_rows < MEMORY_ROWS ? m->most_rows : MEMORY_ROWS, least = most_blocks(s, m->page_size, 1);
+	bool lead_holds_all = most_blocks(&m->spec.group[m->lead], m->page_size, 1) == INT32_MAX;
 
-	if (least == INT32_MAX)
+	if (least == INT32_MAX || (lead_holds_all && n_pages >= lead_pages))
 		return 0;
 	if (n_pages < least)
 		return err_set(e, ERR_USAGE, "%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
@@ -162,7 +164,7 @@ int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_spe
 
 		if (g != m->lead && slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots) < n)
 			n = slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots);
-		if (limit_rows(m, s, n, e) ||
+		if (limit_rows(m, s, n, n_pages, e) ||
 			pages_open(&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
 			memory_close(m);
 			return -1;
