@@ -15,6 +15,7 @@
 #include "engine/search_impl.h"
 #include "engine/step_hooks.h"
 #include "sessions/certify_private.h"
+#include "tests/extend/arch_qwen3moe.c"
 #include "tests/extend/drafter_repeat.c"
 #include "tests/extend/hook_widest.c"
 #include "tests/extend/search_shortest.c"
@@ -22,6 +23,7 @@
 #include "tests/extend/view_turns.c"
 #include "tui/layout.h"
 #include "tests/tiny.h"
+#include "tests/zoo.h"
 
 extern const struct draft_ops draft_ngram;
 extern const struct search_ops search_best;
@@ -30,6 +32,9 @@ extern const struct step_hooks observe_hooks, shadow_hooks, search_hooks;
 const struct draft_ops *const draft_table[] = { &draft_ngram, &draft_repeat, NULL };
 const struct search_ops *const search_table[] = { &search_best, &search_shortest, NULL };
 const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks, &widest_hooks, NULL };
+
+extern const struct arch arch_llama;
+const struct arch *const arch_table[] = { &arch_llama, &arch_qwen3moe, NULL };
 
 const struct view *const views[] = { &view_turns, NULL };
 const struct verb *const verbs[] = { &verb_count, NULL };
@@ -179,6 +184,13 @@ static void test_hook(void **state)
 	assert_true(t.n_noted >= 1);
 }
 
+/* Its logits are those of transformers and llama.cpp, on every back end. */
+static void test_arch(void **state)
+{
+	(void)state;
+	zoo_check("qwen3moe");
+}
+
 /* ---- a verb ---- */
 
 /* What the program prints for these words; the error's text where it refuses. malloc'd. */
@@ -264,6 +276,7 @@ static void test_view(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arch), /* first: it says which driver there is */
 		cmocka_unit_test(test_drafter),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),

@@ -1,4 +1,4 @@
-/* The families that are known, and what they have in common. See arch.h. */
+/* What the families have in common. See arch.h. */
 #include "engine/arch/arch.h"
 
 #include <math.h>
@@ -6,26 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct arch arch_gemma3, arch_llama, arch_mamba, arch_phi3, arch_qwen2, arch_qwen3;
-
-static const struct arch *const archs[] = {
-	&arch_gemma3,
-	&arch_llama,
-	&arch_mamba,
-	&arch_phi3,
-	&arch_qwen2,
-	&arch_qwen3,
-};
-enum { N_ARCHS = sizeof archs / sizeof *archs };
-
 static void list_names(char *buf, size_t cap)
 {
 	size_t n = 0;
 
 	*buf = '\0';
-	for (size_t i = 0; i < N_ARCHS && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s",
-							  i == 0 ? "" : i + 1 < N_ARCHS ? ", " : " and ", archs[i]->name);
+	for (int i = 0; arch_table[i] && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i == 0 ? "" : arch_table[i + 1] ? ", " : " and ",
+							  arch_table[i]->name);
 }
 
 static const struct arch *arch_find(const struct gguf *g, struct err *e)
@@ -35,9 +23,9 @@ static const struct arch *arch_find(const struct gguf *g, struct err *e)
 
 	if (gguf_get_text(g, "general.architecture", &name, e))
 		return NULL;
-	for (size_t i = 0; i < N_ARCHS; i++)
-		if (strlen(archs[i]->name) == name.size && !memcmp(archs[i]->name, name.data, name.size))
-			return archs[i];
+	for (int i = 0; arch_table[i]; i++)
+		if (strlen(arch_table[i]->name) == name.size && !memcmp(arch_table[i]->name, name.data, name.size))
+			return arch_table[i];
 	list_names(known, sizeof known);
 	err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
 			gguf_path(g), (int)(name.size < 40 ? name.size : 40), name.data, known);

@@ -1,4 +1,4 @@
-/* Families of models. A family is one file of this folder and one line in arch.c: it maps a file's metadata to the
+/* Families of models. A family is one file of this folder and one line in table.c: it maps a file's metadata to the
  * configuration and the list of layers of a model, and is all that knows the family's name. Tensors are planned
  * afterwards, by the layers' kinds.
  *
@@ -21,6 +21,8 @@ struct arch {
 	/* Sets m->config, m->rope and m->layer, without tensors. */
 	void (*read)(struct arch_file *f, struct model *m);
 };
+
+extern const struct arch *const arch_table[]; /* ends with NULL */
 
 /* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to what holds). Fails with the list of
  * the families that are known. */
