@@ -88,8 +88,6 @@ endif
 
 # The prompts of /load are part of the program.
 $(BUILD)/tui/load.o: demos/prompts.txt
-# And those of `bench --spec`.
-$(BUILD)/sessions/bench_prompts.o: demos/kinds.txt
 # The page of `export --to html` likewise.
 $(BUILD)/sessions/export_html.o: sessions/export_page.html
 # The session event of a recording says how the program was built.
@@ -191,7 +189,7 @@ bench-peer:
 	@tools/setup.sh build model peer
 	@+$(SUB) cutaway
 	@tools/fetch_model.sh
-	@tools/bench_peer.py $(ARGS)
+	@tools/bench/peer.py $(ARGS)
 
 # The picture in the README, from a real session.
 screenshot: cutaway
@@ -220,7 +218,7 @@ free-order-cuda:
 # Both, by turns, with what exactness costs in percent (two minutes).
 bench-exactness: cutaway free-order
 	@tools/fetch_model.sh
-	@tools/bench_exactness.py $(ARGS)
+	@tools/bench/exactness.py $(ARGS)
 
 $(BUILD)/cutaway.1: $(PROGRAM)
 	./$(PROGRAM) --man >$@

@@ -70,8 +70,3 @@ double engine_measure_read(struct engine *e, const void *data, size_t bytes)
 	return data ? k_read_rate(e->kernels, data, bytes)
 				: k_read_rate(e->kernels, m->weights.arena, m->weights.used & ~(size_t)63);
 }
-
-double engine_measure_barriers(struct engine *e)
-{
-	return k_measure_gates(e->kernels, &e->forward.program);
-}

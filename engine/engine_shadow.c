@@ -12,7 +12,6 @@ enum { TELL_EVERY = 16 }; /* steps */
 
 struct shadowing {
 	struct shadow *now;    /* NULL: off */
-	struct shadow *paused; /* the same, while it is not asked */
 	char list[128];
 	struct { /* of the drafter that is used: sums that fade like shadow_sums */
 		double tokens, ns;
@@ -48,7 +47,6 @@ static void shadowing_close(struct engine *e, void *state)
 	if (!s)
 		return;
 	shadow_close(s->now);
-	shadow_close(s->paused);
 	free(s);
 }
 
@@ -60,23 +58,13 @@ static bool shadowing_hears(const void *state)
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out)
 {
 	const struct shadowing *s = shadowing_of(e);
-	struct shadow *all = s->now ? s->now : s->paused;
+	struct shadow *all = s->now;
 
 	if (!all || i < 0 || i >= shadow_count(all))
 		return false;
 	*out = (struct engine_shadow){ shadow_at(all, i)->spec,
 								   shadow_speed(&shadow_at(all, i)->all, &e->measure.cost, DRAFT_NODES, 1) };
 	return true;
-}
-
-void engine_pause_shadow(struct engine *e, bool pause)
-{
-	struct shadowing *s = shadowing_of(e);
-	struct shadow *all = s->now ? s->now : s->paused;
-
-	s->now = pause ? NULL : all;
-	s->paused = pause ? all : NULL;
-	engine_set_draft_hooks(e);
 }
 
 int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err *err)
@@ -91,9 +79,7 @@ int engine_apply_shadow(struct engine *e, struct engine_options *to, struct err 
 		(engine_need_cost(e, err) || shadow_open(&opened, list, &e->draft.env, err)))
 		return -1;
 	shadow_close(s->now);
-	shadow_close(s->paused);
 	s->now = opened;
-	s->paused = NULL;
 	engine_set_draft_hooks(e);
 	snprintf(s->list, sizeof s->list, "%s", list);
 	to->shadow = s->list;

@@ -25,9 +25,5 @@ struct engine_shadow {
 	double speed; /* predicted against plain decoding, of all its guesses so far; NaN: there were none */
 };
 bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out);
-/* They guess no more and keep what was counted, until they go on. */
-void engine_pause_shadow(struct engine *e, bool pause);
-/* Barrier overhead of the newest step: seconds of its barriers between ops without its work (k_measure_gates). */
-double engine_measure_barriers(struct engine *e);
 
 #endif

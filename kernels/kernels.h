@@ -388,9 +388,6 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
 /* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over as
  * many of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
-/* Seconds that the gates between the ops of this program take, its work left out: measured with as many
- * empty ops. */
-double k_measure_gates(struct k_ctx *ctx, const struct k_program *p);
 /* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);

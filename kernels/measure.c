@@ -1,6 +1,6 @@
 /* What this machine can do at most, with this pool and these instructions: plain reads, and 8-bit
- * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009). And what the
- * gates between ops cost. Thread: the engine's, with the pool. */
+ * multiply-adds. The roofs that figures are held against (Williams, Waterman and Patterson 2009).
+ * Thread: the engine's, with the pool. */
 #include "kernels/measure.h"
 
 #include <math.h>
@@ -148,28 +148,4 @@ double k_measure_int(struct k_ctx *ctx)
 		pass++;
 	}
 	return best;
-}
-
-/* Empty ops: nothing is left of them but the walk and the gates. */
-double k_measure_gates(struct k_ctx *ctx, const struct k_program *p)
-{
-	enum { MOST = 512, PASSES = 32 };
-	static const struct k_matrix none = {.type = K_F32, .n_cols = 1};
-	struct k_op op[MOST];
-	const int32_t n = k_walk_gates(p);
-	struct k_program empty = {.op = op, .n_ops = n < MOST ? n : MOST, .timed = p->timed};
-	double sum = 0;
-
-	memset(op, 0, sizeof op);
-	for (int32_t i = 0; i < empty.n_ops; i++) {
-		op[i].kind = K_OP_embed;
-		op[i].u.embed.w = &none;
-	}
-	for (int pass = 0; pass < PASSES && n; pass++) {
-		int64_t before = now_ns();
-
-		k_run(ctx, &empty, NULL);
-		sum += (double)(now_ns() - before) * n / empty.n_ops;
-	}
-	return sum / PASSES / 1e9;
 }

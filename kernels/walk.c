@@ -105,15 +105,6 @@ static void walk(void *arg, int tid, int n_threads, void *scratch)
 	}
 }
 
-int32_t k_walk_gates(const struct k_program *p)
-{
-	int32_t n = 0;
-
-	for (int32_t i = 0; i < p->n_ops; i++)
-		n += i == 0 || !is_small(p->op + i);
-	return n;
-}
-
 /* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be, where processors count
  * apart, is nothing. */
 static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)

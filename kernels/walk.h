@@ -6,7 +6,5 @@
 #include "kernels/pool.h"
 
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program);
-/* Gates that open in a walk over it: one an op, but none behind what is done with the op before. */
-int32_t k_walk_gates(const struct k_program *program);
 
 #endif

@@ -3,6 +3,7 @@
 #include "sessions/bench_impl.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,134 +89,71 @@ static void say(struct bench *b, const char *what)
 		b->tell(b->arg, what);
 }
 
-static int run_case(struct bench *b, const char *figure, struct bench_figure *out,
-					struct bench_shares *shares, struct bench_report *r, struct err *e)
+/* ---- what is measured ---- */
+
+/* Is `only`, if there is one, among the names, each with a blank on either side? */
+static bool wanted(const char *names, const char *only)
 {
-	const struct bench_case *c = bench_cases;
-	while (strcmp(c->figure, figure))
-		c++;
+	char word[64];
+	snprintf(word, sizeof word, " %s ", only ? only : "");
+	return !only || strstr(names, word);
+}
+
+static int run_case(struct bench *b, const struct bench_case *c, struct bench_report *r, struct err *e)
+{
+	struct bench_figure *f = (struct bench_figure *)(void *)((char *)r + c->at);
+	struct bench_shares s;
 	if (!bench_fits(b, c))
 		return 0;
 	if (c->prefill && engine_set(b->engine, "prefix-cache", "off", e))
 		return -1;
-	if (bench_pairs(b, c, out, shares, c->phase < 0 ? NULL : &r->profile[c->phase], e))
+	if (bench_pairs(b, c, f, &s, e))
 		return -1;
+	if (f == &r->decode_tok_s) {
+		r->bandwidth_fraction = s.memory;
+		r->weights_fraction = s.weights;
+	} else if (f == &r->prefill64_tok_s) {
+		r->ttft_ms = (struct bench_figure){1e3 * FIRST / f->median, 1e3 * FIRST / f->high, 1e3 * FIRST / f->low,
+										   f->n, f->share, f->limit};
+	}
 	return c->prefill ? engine_set(b->engine, "prefix-cache", "on", e) : 0;
 }
 
-static int run_memory(struct bench *b, struct bench_report *r, struct err *e)
-{
-	(void)e; /* the warm-up has decoded */
-	(void)b;
-	r->rss_bytes = bench_single(resident_bytes());
-	return 0;
-}
-
-static int run_reads(struct bench *b, struct bench_report *r, struct err *e)
-{
-	(void)r;
-	(void)e;
-	for (double end = bench_now() + 0.5; bench_now() < end;)
-		bench_look(b);
-	return 0;
-}
-
-static int run_decode(struct bench *b, struct bench_report *r, struct err *e)
-{
-	struct bench_shares s = {r->bandwidth_fraction, r->weights_fraction};
-	int status = run_case(b, "decode_tok_s", &r->decode_tok_s, &s, r, e);
-	r->bandwidth_fraction = s.memory;
-	r->weights_fraction = s.weights;
-	return status;
-}
-
-static int run_first(struct bench *b, struct bench_report *r, struct err *e)
-{
-	struct bench_shares unused;
-	struct bench_figure *f = &r->prefill64_tok_s;
-	if (run_case(b, "prefill64_tok_s", f, &unused, r, e))
-		return -1;
-	r->ttft_ms = *f;
-	r->ttft_ms.median = 1e3 * FIRST / f->median;
-	r->ttft_ms.low = 1e3 * FIRST / f->high;
-	r->ttft_ms.high = 1e3 * FIRST / f->low;
-	return 0;
-}
-
-#define CASE(name, figure)                                                                         \
-	static int name(struct bench *b, struct bench_report *r, struct err *e)                        \
-	{                                                                                              \
-		struct bench_shares unused;                                                                \
-		return run_case(b, #figure, &r->figure, &unused, r, e);                                    \
-	}
-CASE(run_prefill, prefill_tok_s)
-CASE(run_deep, decode_1k_tok_s)
-CASE(run_batch8, batch8_tok_s)
-CASE(run_batch16, batch16_tok_s)
-CASE(run_batch64, batch64_tok_s)
-#undef CASE
-
-static int run_cost4(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_cost4(b, 8, &r->cost4, e);
-}
-
-static int run_spec(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_spec(b, 12, &r->spec_speedup, e);
-}
-
-static int run_recording(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_recording(b, 24, &r->record_percent, e);
-}
-
-static int run_follow(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_follow(b, 16, &r->follow_percent, e);
-}
-
-static int run_shadow(struct bench *b, struct bench_report *r, struct err *e)
-{
-	return bench_measure_shadow(b, 16, &r->shadow_percent, e);
-}
-
-/* In this order; memory is measured before the pages of the others, and what plain reads read, are touched. */
+/* Ratios: each is measured for so many seconds. */
 static const struct {
-	const char *what;
-	const char *figures; /* that come of it, each with a blank on either side */
-	int (*run)(struct bench *b, struct bench_report *r, struct err *e);
-} measurements[] = {
-	{"memory", " rss_bytes ", run_memory},
-	{"plain reads", " read_gb_s reread_gb_s ", run_reads},
-	{"decoding", " decode_tok_s bandwidth_fraction weights_fraction ", run_decode},
-	{"first token", " ttft_ms prefill64_tok_s ", run_first},
-	{"prefill", " prefill_tok_s ", run_prefill},
-	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", run_deep},
-	{"a batch of 8", " batch8_tok_s ", run_batch8},
-	{"a batch of 16", " batch16_tok_s ", run_batch16},
-	{"a batch of 64", " batch64_tok_s ", run_batch64},
-	{"steps of 4 rows", " cost4 ", run_cost4},
-	{"text that repeats itself", " spec_speedup ", run_spec},
-	{"the cost of recording", " record_percent ", run_recording},
-	{"the cost of a follower", " follow_percent ", run_follow},
-	{"the cost of shadow mode", " shadow_percent ", run_shadow},
+	const char *what, *names;
+	size_t at; /* in a report */
+	double seconds;
+	int (*measure)(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
+} ratios[] = {
+	{"steps of 4 rows", " cost4 ", offsetof(struct bench_report, cost4), 8, bench_measure_cost4},
+	{"text that repeats itself", " spec_speedup ", offsetof(struct bench_report, spec_speedup), 12, bench_measure_spec},
+	{"the cost of recording", " record_percent ", offsetof(struct bench_report, record_percent), 24,
+	 bench_measure_recording},
 };
 
-static bool wanted(const char *figures, const char *only)
-{
-	char word[64];
-	snprintf(word, sizeof word, " %s ", only ? only : "");
-	return !only || strstr(figures, word);
-}
-
+/* Memory is measured before the pages of the others, and what plain reads read, are touched. */
 static int measure_all(struct bench *b, const char *only, struct bench_report *r, struct err *e)
 {
-	for (size_t i = 0; i < sizeof measurements / sizeof *measurements; i++) {
-		if (!wanted(measurements[i].figures, only))
+	if (wanted(" rss_bytes ", only))
+		r->rss_bytes = bench_single(resident_bytes());
+	if (wanted(" read_gb_s reread_gb_s ", only)) {
+		say(b, "plain reads");
+		for (double end = bench_now() + 0.5; bench_now() < end;)
+			bench_look(b);
+	}
+	for (const struct bench_case *c = bench_cases; c->what; c++) {
+		if (!wanted(c->names, only))
 			continue;
-		say(b, measurements[i].what);
-		if (measurements[i].run(b, r, e))
+		say(b, c->what);
+		if (run_case(b, c, r, e))
+			return -1;
+	}
+	for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+		if (!wanted(ratios[i].names, only))
+			continue;
+		say(b, ratios[i].what);
+		if (ratios[i].measure(b, ratios[i].seconds, (struct bench_figure *)(void *)((char *)r + ratios[i].at), e))
 			return -1;
 	}
 	return 0;
@@ -305,7 +243,7 @@ static int take_turns(struct bench *b, const struct bench_case *c,
 {
 	double value = NAN;
 	if (!bench_fits(b, c))
-		return err_set(e, ERR_USAGE, "bench: %s needs a longer context or more slots", c->figure);
+		return err_set(e, ERR_USAGE, "bench: %s needs a longer context or more slots", c->what);
 	if (c->prefill && engine_set(b->engine, "prefix-cache", "off", e))
 		return -1;
 	while (turn(arg, value)) {
@@ -324,9 +262,9 @@ int bench_turns(const struct engine_options *o, const char *figure,
 	used.measure = false;
 	if (!strcmp(figure, "start_to_first_token_ms"))
 		return take_starts(&used, turn, arg, e);
-	while (c->figure && strcmp(c->figure, figure))
+	while (c->what && !wanted(c->names, figure))
 		c++;
-	if (!c->figure)
+	if (!c->what)
 		return err_set(e, ERR_USAGE, "bench: \"%s\" is not measured by single runs", figure);
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)

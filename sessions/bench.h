@@ -36,16 +36,11 @@
 	X(ttft_ms, "ms", "%.1f", "to the first token of a prompt of 64 tokens")                        \
 	X(rss_bytes, "bytes", "%.0f", "resident memory, KV pool and recording included")               \
 	X(record_percent, "%", "%.2f",                                                                 \
-	  "more time for a token with recording on; range: where the median is with 95 % confidence")  \
-	X(follow_percent, "%", "%.2f",                                                                 \
-	  "the same while `cutaway replay --follow` shows the recording on a terminal of 120 x 40")    \
-	X(shadow_percent, "%", "%.2f",                                                                 \
-	  "the same with the drafters in the shadow that compute nothing (ngram, lookahead's pool)")
+	  "more time for a token with recording on; range: where the median is with 95 % confidence")
 
 struct bench_figure {
-	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent, follow_percent and
-	 * shadow_percent: where the median lies with 95 % confidence). NaN: could
-	 * not be measured, or not asked for. */
+	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent: where
+	 * the median lies with 95 % confidence). NaN: could not be measured, or not asked for. */
 	double median, low, high;
 	int n; /* runs (pairs, steps) behind it */
 	/* What the roofs would take for the counted bytes and operations, of the time it took; median of the
@@ -53,25 +48,6 @@ struct bench_figure {
 	 * "reads" or "integers". */
 	double share;
 	const char *limit;
-};
-
-/* Runs whose stages are summed. */
-enum bench_phase { BENCH_DECODE, BENCH_DEEP, BENCH_PREFILL, BENCH_N_PHASES };
-
-/* Counted work of a kernel stage and the time it took. roof_ns: the roofs' time for that work, by the rates
- * beside each run. A multiply-add is two operations. */
-struct bench_stage {
-	double ns, bytes, ops, roof_ns;
-};
-
-/* All timed steps of one phase; all 0 if it was not measured. */
-struct bench_profile {
-	double tokens, steps;
-	double wall_ns;	  /* of the runs */
-	double step_ns;	  /* within steps */
-	double kernel_ns; /* within the kernels' programs, waking the pool included */
-	double gates_ns;  /* between ops: part of the stages' times */
-	struct bench_stage stage[EV_N_stage];
 };
 
 struct bench_report {
@@ -82,7 +58,6 @@ struct bench_report {
 	struct engine_state state;
 	char isa[32], backend[16];
 	double weight_bytes; /* of the file, that a token needs */
-	struct bench_profile profile[BENCH_N_PHASES];
 };
 
 /* True if name is one of the figures. */

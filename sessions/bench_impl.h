@@ -27,20 +27,23 @@ struct roofs {
 	double memory, weights;
 };
 
+/* Steps that are timed together, and what was counted in them. */
+struct bench_run {
+	double tokens, wall_ns, bytes, ops;
+};
+
 struct bench {
 	struct session session; /* recorded into a temporary file */
 	struct engine *engine;  /* the session's */
 	bool recording; /* events go to the ring */
-	struct follower *follower;
 	bool watched; /* attention was told since this was last set to false */
 	int32_t *ids;	/* text long enough for every prompt */
 	size_t n_ids;
 	int64_t n_tokens, n_finished; /* since they were last set to 0 */
 	struct ev_step step;		  /* the newest */
 	int64_t token[MOST_GENERATED]; /* ids of those tokens */
-	struct bench_stage newest[EV_N_stage];
 	bool timing;			   /* steps count for `run` */
-	struct bench_profile run;  /* the newest timed run */
+	struct bench_run run;	   /* the newest timed one */
 	double int_rate;		   /* operations a second: the roof of the integers */
 	void *memory;			   /* what plain reads read; NULL until they are wanted */
 	struct samples reads, rereads; /* all passes, GB/s */
@@ -52,15 +55,15 @@ struct bench {
 
 /* Runs of one kind. */
 struct bench_case {
-	const char *figure;
+	const char *what, *names; /* the figures that come of it, each with a blank on either side */
+	size_t at;                /* of the first of them in a report */
 	bool prefill; /* a prompt's time, or that of tokens behind it */
 	int32_t n_ids;
 	int n_requests;
-	int phase; /* enum bench_phase, or -1: its stages are nobody's */
 	double seconds;
 	int runs; /* at most, and in at most so many seconds; at least one */
 };
-extern const struct bench_case bench_cases[]; /* ends with figure NULL */
+extern const struct bench_case bench_cases[]; /* ends with what NULL */
 
 /* What a case gives beside its figure. */
 struct bench_shares {
@@ -86,23 +89,13 @@ int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out
 /* bench_recording.c */
 int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
 							struct err *e);
-/* NaN where nobody can follow. */
-int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
-int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
-
-/* bench_follow.c: somebody who follows the recording from another terminal. NULL: could not begin. */
-struct follower *bench_follower_open(const char *file);
-void bench_follower_turn(struct bench *b, bool on); /* off: stopped */
-int64_t bench_follower_drew(struct follower *f); /* bytes so far */
-void bench_follower_close(struct follower *f);
-
 /* bench_pairs.c */
 struct roofs bench_look(struct bench *b);
 void bench_free_memory(struct bench *b);
 bool bench_fits(const struct bench *b, const struct bench_case *c);
 double bench_once(struct bench *b, const struct bench_case *c, struct err *e); /* negative: an error */
 int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure *out,
-				struct bench_shares *shares, struct bench_profile *profile, struct err *e);
+				struct bench_shares *shares, struct err *e);
 
 /* bench_start.c: seconds until the engine was open, and until the first token, in a fresh process. */
 int bench_time_start(const struct engine_options *o, double *opened, double *token, struct err *e);

@@ -14,31 +14,6 @@ double bench_now(void) /* seconds */
 	return 1e-9 * (double)now_ns();
 }
 
-static void note_times(struct bench *b, const struct ev_time *t)
-{
-	memset(b->newest, 0, sizeof b->newest);
-	for (size_t at = 0; at + sizeof(struct ev_stage_time) <= t->stages.size;
-		 at += sizeof(struct ev_stage_time)) {
-		struct ev_stage_time s;
-		memcpy(&s, (const char *)t->stages.data + at, sizeof s);
-		b->newest[s.stage] = (struct bench_stage){(double)s.ns, (double)s.bytes, (double)s.ops, 0};
-	}
-}
-
-static void sum_step(struct bench *b, const struct ev_step *step)
-{
-	struct bench_profile *p = &b->run;
-	p->steps++;
-	p->tokens += (double)(step->prefill_rows ? step->prefill_rows : step->tokens);
-	p->step_ns += (double)step->ns;
-	p->kernel_ns += (double)step->kernel_ns;
-	for (int i = 0; i < EV_N_stage; i++) {
-		p->stage[i].ns += b->newest[i].ns;
-		p->stage[i].bytes += b->newest[i].bytes;
-		p->stage[i].ops += b->newest[i].ops;
-	}
-}
-
 void bench_on_event(void *arg, const struct event *ev)
 {
 	struct bench *b = arg;
@@ -48,14 +23,15 @@ void bench_on_event(void *arg, const struct event *ev)
 		b->n_tokens++;
 	} else if (ev->kind == EV_attention)
 		b->watched = true;
-	else if (ev->kind == EV_time)
-		note_times(b, &ev->u.time);
 	else if (ev->kind == EV_finish)
 		b->n_finished++;
 	else if (ev->kind == EV_step) {
 		b->step = ev->u.step;
-		if (b->timing)
-			sum_step(b, &ev->u.step);
+		if (b->timing) {
+			b->run.tokens += (double)(ev->u.step.prefill_rows ? ev->u.step.prefill_rows : ev->u.step.tokens);
+			b->run.bytes += (double)ev->u.step.bytes;
+			b->run.ops += (double)ev->u.step.ops;
+		}
 	}
 	if (b->recording)
 		ring_push(b->session.ring, ev);

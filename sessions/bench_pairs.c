@@ -4,20 +4,22 @@
 #include "sessions/bench_impl.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { MEMORY = 256 << 20 };
 
+#define AT(figure) offsetof(struct bench_report, figure)
 const struct bench_case bench_cases[] = {
-	{"decode_tok_s", false, SHORT, 1, BENCH_DECODE, 15, 80},
-	{"decode_1k_tok_s", false, DEEP, 1, BENCH_DEEP, 12, 50},
-	{"prefill_tok_s", true, PREFILL, 1, BENCH_PREFILL, 12, 25},
-	{"prefill64_tok_s", true, FIRST, 1, -1, 6, 50},
-	{"batch8_tok_s", false, SHORT, 8, -1, 9, 30},
-	{"batch16_tok_s", false, SHORT, N_BATCH, -1, 12, 30},
-	{"batch64_tok_s", false, SHORT, N_MANY, -1, 12, 30},
-	{NULL, false, 0, 0, -1, 0, 0},
+	{"decoding", " decode_tok_s bandwidth_fraction weights_fraction ", AT(decode_tok_s), false, SHORT, 1, 15, 80},
+	{"first token", " prefill64_tok_s ttft_ms ", AT(prefill64_tok_s), true, FIRST, 1, 6, 50},
+	{"prefill", " prefill_tok_s ", AT(prefill_tok_s), true, PREFILL, 1, 12, 25},
+	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", AT(decode_1k_tok_s), false, DEEP, 1, 12, 50},
+	{"a batch of 8", " batch8_tok_s ", AT(batch8_tok_s), false, SHORT, 8, 9, 30},
+	{"a batch of 16", " batch16_tok_s ", AT(batch16_tok_s), false, SHORT, N_BATCH, 12, 30},
+	{"a batch of 64", " batch64_tok_s ", AT(batch64_tok_s), false, SHORT, N_MANY, 12, 30},
+	{NULL, NULL, 0, false, 0, 0, 0, 0},
 };
 
 /* Mapped once, touched, and then only read. Without it (no memory) shares of it are unknown. */
@@ -78,41 +80,12 @@ static double between(double before, double after)
 	return 2 / (1 / before + 1 / after);
 }
 
-static double longest(const struct bench *b, double bytes, double ops, double rate,
-					  const char **limit)
-{
-	double reads = bytes / rate, integers = ops / b->int_rate;
-	*limit = reads > integers ? "reads" : "integers";
-	return reads > integers ? reads : integers;
-}
-
 /* The roofs' time for all that the run counted, of the time it took. */
 static double share_of(const struct bench *b, double rate, const char **limit)
 {
-	double bytes = 0, ops = 0;
-	for (int i = 0; i < EV_N_stage; i++) {
-		bytes += b->run.stage[i].bytes;
-		ops += b->run.stage[i].ops;
-	}
-	return 1e9 * longest(b, bytes, ops, rate, limit) / b->run.wall_ns;
-}
-
-static void sum_run(struct bench_profile *p, const struct bench *b, double rate)
-{
-	const struct bench_profile *r = &b->run;
-	const char *limit;
-	p->tokens += r->tokens;
-	p->steps += r->steps;
-	p->wall_ns += r->wall_ns;
-	p->step_ns += r->step_ns;
-	p->kernel_ns += r->kernel_ns;
-	for (int i = 0; i < EV_N_stage; i++) {
-		const struct bench_stage *s = &r->stage[i];
-		p->stage[i].ns += s->ns;
-		p->stage[i].bytes += s->bytes;
-		p->stage[i].ops += s->ops;
-		p->stage[i].roof_ns += 1e9 * longest(b, s->bytes, s->ops, rate, &limit);
-	}
+	double reads = b->run.bytes / rate, integers = b->run.ops / b->int_rate;
+	*limit = reads > integers ? "reads" : "integers";
+	return 1e9 * (reads > integers ? reads : integers) / b->run.wall_ns;
 }
 
 static double weights_share(const struct bench *b, double rate)
@@ -121,7 +94,7 @@ static double weights_share(const struct bench *b, double rate)
 }
 
 int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure *out,
-				struct bench_shares *shares, struct bench_profile *profile, struct err *e)
+				struct bench_shares *shares, struct err *e)
 {
 	static _Thread_local struct samples value, share, memory, weights;
 	const char *limit = NULL;
@@ -138,15 +111,11 @@ int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure
 		bench_add(&share, share_of(b, rate, &limit));
 		bench_add(&memory, weights_share(b, rate));
 		bench_add(&weights, weights_share(b, between(before.weights, after.weights)));
-		if (profile)
-			sum_run(profile, b, rate);
 		before = after;
 	} while (bench_now() < end && value.n < c->runs);
 	*out = bench_figure(&value);
 	out->share = bench_figure(&share).median;
 	out->limit = limit;
 	*shares = (struct bench_shares){bench_figure(&memory), bench_figure(&weights)};
-	if (profile)
-		profile->gates_ns = 1e9 * engine_measure_barriers(b->engine) * profile->steps;
 	return 0;
 }

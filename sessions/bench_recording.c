@@ -1,13 +1,11 @@
-/* What recording costs, what somebody who follows the recording does to it, and drafters in the shadow that compute
- * nothing. One sequence decodes, and what is measured is switched on and off every two dozen steps: four
+/* What recording costs. One sequence decodes, and recording is switched on and off every two dozen steps: four
  * blocks, on off off on and the next time off on on off, are one comparison, in which the growing depth and a
  * steady drift of the machine cancel. Of either kind a comparison takes the median step whose attention is watched and the
  * median of the others, and weighs them as they occur: what else the machine does to single steps does not count. Nor do
  * then the moments at which the log's writer is in the way; so all its processor time is added instead, as if it had kept
- * a kernel thread waiting throughout: measured over steps on end, in which it commits as often as in a session. (The
- * shadow's guessing is not in every step: its steps are timed by fours.) The figure is the median of the comparisons; low
- * and high are where that median lies with 95 % confidence, whatever the distribution (order statistics: the sign test
- * turned round; Conover, Practical Nonparametric Statistics, 3.2).
+ * a kernel thread waiting throughout: measured over steps on end, in which it commits as often as in a session. The
+ * figure is the median of the comparisons; low and high are where that median lies with 95 % confidence, whatever the
+ * distribution (order statistics: the sign test turned round; Conover, Practical Nonparametric Statistics, 3.2).
  * Thread: bench_run's. */
 #include <math.h>
 #include <stdlib.h>
@@ -15,30 +13,29 @@
 #include "base/clock.h"
 #include "sessions/bench_impl.h"
 
-enum { DEPTH = 512, SHADOW_GROUP = 4, BLOCK = 24, SETTLE = 2, PER_PROMPT = 6, STRETCH = 128, ENOUGH = 128 };
+enum { DEPTH = 512, BLOCK = 24, LEAST = 4, SETTLE = 2, PER_PROMPT = 6, STRETCH = 128, ENOUGH = 128 };
 
-/* How a sequence is cut: its prompt, the steps of a block, and the comparisons behind one prompt. */
+/* How a sequence is cut: its prompt, the steps of a block, and the comparisons after one prompt. */
 struct cut {
-	int32_t prompt, block, n, group; /* group: steps that are timed as one */
-	int32_t stretch;				 /* steps in which the writer is timed */
-	void (*turn)(struct bench *b, bool on);
+	int32_t prompt, block, n;
+	int32_t stretch; /* steps in which the writer is timed */
 };
 
-static struct cut cut_for(int32_t ctx, int32_t group, void (*turn)(struct bench *b, bool on))
+static struct cut cut_for(int32_t ctx)
 {
-	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK, .group = group, .turn = turn};
+	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK};
 	int32_t room = ctx - c.prompt - 2;
 
 	c.stretch = room / 6 < STRETCH ? room / 6 : STRETCH;
 	room -= 2 * (c.stretch + SETTLE);
 	if (room / 4 < BLOCK + SETTLE)
-		c.block = (room / 4 - SETTLE) / SHADOW_GROUP * SHADOW_GROUP;
-	c.n = c.block < SHADOW_GROUP ? 0 : room / (4 * (c.block + SETTLE));
+		c.block = room / 4 - SETTLE;
+	c.n = c.block < LEAST ? 0 : room / (4 * (c.block + SETTLE));
 	c.n = c.n < PER_PROMPT ? c.n : PER_PROMPT;
 	return c;
 }
 
-/* Groups of steps of one kind. */
+/* Steps of one kind. */
 struct side {
 	struct samples plain, watched; /* ns; watched: attention was told */
 };
@@ -49,22 +46,17 @@ static void switch_recording(struct bench *b, bool on)
 	engine_observe(b->engine, on);
 }
 
-static void switch_shadow(struct bench *b, bool on)
-{
-	engine_pause_shadow(b->engine, !on);
-}
-
-/* The first steps behind the switch are not timed. */
+/* The first steps after the switch are not timed. */
 static int time_block(struct bench *b, const struct cut *c, bool on, struct side *to, struct err *e)
 {
-	c->turn(b, on);
+	switch_recording(b, on);
 	b->n_tokens = 0;
 	if (bench_step_until(b, SETTLE, e))
 		return -1;
-	for (int32_t i = 0; i < c->block; i += c->group) {
+	for (int32_t i = 0; i < c->block; i++) {
 		int64_t start = now_ns();
 		b->watched = false;
-		if (bench_step_until(b, b->n_tokens + c->group, e))
+		if (bench_step_until(b, b->n_tokens + 1, e))
 			return -1;
 		bench_add(b->watched ? &to->watched : &to->plain, (double)(now_ns() - start));
 	}
@@ -76,7 +68,7 @@ static double time_writer(struct bench *b, const struct cut *c, bool on, struct 
 {
 	double ns;
 
-	c->turn(b, on);
+	switch_recording(b, on);
 	if (!b->recording)
 		return 0;
 	writer_flush(b->session.writer);
@@ -109,7 +101,7 @@ static double compare(struct bench *b, const struct cut *c, bool first, double w
 		if (time_block(b, c, on, &side[on], e))
 			return NAN;
 	}
-	return 100 * ((time_of(&side[1]) + writer * c->group) / time_of(&side[0]) - 1);
+	return 100 * ((time_of(&side[1]) + writer) / time_of(&side[0]) - 1);
 }
 
 /* The comparisons of one sequence. */
@@ -150,11 +142,10 @@ static void confidence(const struct samples *s, double *low, double *high)
 	*high = s->value[s->n - 1 - out];
 }
 
-static int measure(struct bench *b, int32_t group, void (*turn)(struct bench *b, bool on), double seconds,
-				   struct bench_figure *out, struct err *e)
+int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
 	struct samples percent = {.n = 0};
-	struct cut c = cut_for(engine_info(b->engine)->ctx, group, turn);
+	struct cut c = cut_for(engine_info(b->engine)->ctx);
 	double end = bench_now() + seconds;
 	int status = 0;
 
@@ -163,47 +154,11 @@ static int measure(struct bench *b, int32_t group, void (*turn)(struct bench *b,
 	do
 		status = compare_all(b, &c, &percent, e);
 	while (!status && bench_now() < end && percent.n < ENOUGH);
+	switch_recording(b, true);
 	if (status)
 		return -1;
 	*out = bench_figure(&percent);
 	qsort(percent.value, (size_t)percent.n, sizeof *percent.value, by_value);
 	confidence(&percent, &out->low, &out->high);
 	return 0;
-}
-
-int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
-{
-	int status = measure(b, 1, switch_recording, seconds, out, e);
-
-	switch_recording(b, true);
-	return status;
-}
-
-int bench_measure_follow(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
-{
-	int64_t drew;
-	int status;
-
-	writer_flush(b->session.writer);
-	b->follower = bench_follower_open(b->session.temporary);
-	if (!b->follower)
-		return 0;
-	drew = bench_follower_drew(b->follower);
-	status = measure(b, 1, bench_follower_turn, seconds, out, e);
-	if (bench_follower_drew(b->follower) == drew)
-		*out = bench_single(NAN); /* it showed nothing of all this */
-	bench_follower_close(b->follower);
-	b->follower = NULL;
-	return status;
-}
-
-int bench_measure_shadow(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
-{
-	int status = engine_set(b->engine, "shadow", "free", e);
-
-	switch_recording(b, false); /* it is not what is measured */
-	if (!status)
-		status = measure(b, SHADOW_GROUP, switch_shadow, seconds, out, e);
-	switch_recording(b, true);
-	return engine_set(b->engine, "shadow", "off", e) ? -1 : status;
 }

@@ -157,7 +157,8 @@ if [ -x "$free" ]; then
 else
 	say "skip - the build without the fixed order is not here: make free-order-cuda"
 fi
-try 60 "135M: where a token's time goes" "$cutaway" bench --only decode_tok_s --profile --ctx 2048 --backend cuda --model "$model"
+try 60 "135M: a recorded answer" "$cutaway" run --record "$tmp/stages.db" --max-tokens 200 --backend cuda --model "$model" "Once upon a time" &&
+	try 60 "135M: where a token's time goes" tools/bench/stages.py "$tmp/stages.db" --reads 4800 --integers 990000
 cp "$tmp/out" "$out/profile.txt"
 for type in Q4_1 Q8_0 F16; do
 	if [ -n "$small" ]; then

@@ -5,11 +5,12 @@ pairs and where it lies with 95 % confidence."""
 import argparse
 import json
 import os
+import shlex
 import statistics
 
 import turns
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FIGURES = {"decode_tok_s": "decode", "decode_1k_tok_s": "decode, 1,024 tokens deep", "prefill_tok_s": "prefill of 512"}
 
 
@@ -17,13 +18,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--exact", default=os.path.join(ROOT, "cutaway"))
     p.add_argument("--free", default=os.path.join(ROOT, "build-free/cutaway"))
+    p.add_argument("--options", default="", help="further ones of --free's bench, in one argument")
     p.add_argument("--pairs", type=int, default=60, help="of each figure")
     p.add_argument("--only", action="append", choices=FIGURES)
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
     results = {}
     for figure in args.only or FIGURES:
-        exact, free = turns.Turns(args.exact, figure), turns.Turns(args.free, figure)
+        exact, free = turns.Turns(args.exact, figure), turns.Turns(args.free, figure, *shlex.split(args.options))
         found = turns.pairs(FIGURES[figure], exact.run, free.run, args.pairs)
         exact.close()
         free.close()

@@ -7,7 +7,7 @@ likeliest token is the same one along our answer. `cutaway certify --quick` and 
 table in Markdown; ends with status 1 if a format is not opened, not equal on all paths, or off in its means by more
 than activations of 8 bits explain (the limits of tests/test_oracle.py). Single tokens are counted, not judged:
 `decided otherwise` are those of our answers that llama.cpp has more than MARGIN below its likeliest. Like
-bench_peer.py it makes a virtual environment with llama-cpp-python where --venv names none."""
+peer.py it makes a virtual environment with llama-cpp-python where --venv names none."""
 import argparse
 import ctypes
 import json
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 
-from bench_peer import ROOT, Peer, enter_venv
+from peer import ROOT, Peer, enter_venv
 
 FORMATS = ["Q4_0", "Q4_1", "Q4_K_M", "IQ4_NL", "Q5_0", "Q5_1", "Q5_K_M", "Q6_K", "Q8_0"]
 PROMPTS = ["The first five prime numbers are", "Once upon a time, in a small village by the sea,",

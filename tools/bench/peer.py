@@ -3,7 +3,7 @@
 
 Without --venv it makes a virtual environment in build/peer and installs llama-cpp-python there, which compiles
 llama.cpp for this machine (about 15 minutes, once). llama.cpp is then driven through its C interface, and its runs
-take turns with those of `cutaway bench --turns` (tools/turns.py). Each start is that of a fresh process.
+take turns with those of `cutaway bench --turns` (turns.py). Each start is that of a fresh process.
 Prints a table with the ratios of the pairs (above 1: cutaway is faster), their median, where that lies with 95 %
 confidence, and the range of the middle eight tenths; or JSON.
 """
@@ -18,7 +18,7 @@ import time
 
 import turns
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # figure of `cutaway bench`, what it is, whether more is better
 FIGURES = [
     ("decode_tok_s", "decode, 32 tokens", True),
