@@ -85,6 +85,27 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 	return 0;
 }
 
+/* What hides nothing from this model, in sequences as long as they can be, is full. What was cached was computed under
+ * another policy, and is forgotten. */
+int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct visible v = { 0 };
+	bool lossy = false;
+
+	if (to->visible && visible_parse(&v, to->visible, err))
+		return -1;
+	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
+		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
+	if (e->model && !lossy)
+		v = (struct visible){ 0 };
+	if (!visible_same(&v, &e->forward.visible))
+		prefix_clear(&e->prefix);
+	e->forward.visible = v;
+	visible_print(&v, e->visible, sizeof e->visible);
+	to->visible = e->visible;
+	return 0;
+}
+
 /* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
  * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
 int engine_apply_every(struct engine *e, struct engine_options *to, struct err *err)
@@ -143,6 +164,7 @@ int engine_check_options(const struct engine_options *o, struct engine_options *
 	}
 	out->spec = o->spec ? o->spec : defaults.spec;
 	out->shadow = o->shadow ? o->shadow : defaults.shadow;
+	out->visible = o->visible ? o->visible : defaults.visible;
 	return 0;
 }
 

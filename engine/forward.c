@@ -31,11 +31,6 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 	return visible_n_ranges(&f->visible, window);
 }
 
-static bool same_visible(const struct visible *a, const struct visible *b)
-{
-	return a->policy == b->policy && !memcmp(a->arg, b->arg, sizeof a->arg);
-}
-
 /* Of a request the positions that its first row sees are read, and one more for each further row. */
 static void see(struct forward *f, struct forward_sight *s)
 {
@@ -233,7 +228,7 @@ static bool same_shape(const struct forward_shape *a, const struct forward_shape
 {
 	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
 		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
-		   a->layers == b->layers && same_visible(&a->visible, &b->visible);
+		   a->layers == b->layers && visible_same(&a->visible, &b->visible);
 }
 
 static uint64_t version_of(struct forward *f, struct forward_shape s)
@@ -259,7 +254,7 @@ static void prepare(struct forward *f)
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
-		s.layers != f->built.layers || !same_visible(&s.visible, &f->built.visible))
+		s.layers != f->built.layers || !visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];

@@ -86,6 +86,7 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 		pass_close(p);
 		return -1;
 	}
+	p->f.visible = e->forward.visible;
 	return 0;
 }
 

@@ -337,6 +337,8 @@ const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *dr
 const struct tl_search *timeline_search(const struct timeline *t, int64_t search); /* or NULL; 0: the newest */
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
+/* Names the settings by which logits are other than the model's own, as "sinks:4+window:512"; "" if there are none. */
+const char *timeline_lossy(const struct timeline *t, char *buf, size_t cap);
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);

@@ -1,6 +1,7 @@
 /* Part of the timeline: the questions that views ask. They change nothing. */
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/find.h"
@@ -48,6 +49,21 @@ bool timeline_exact(const struct timeline *t)
 	const char *exact = timeline_setting(t, "exact");
 
 	return !exact || strcmp(exact, "off") != 0;
+}
+
+const char *timeline_lossy(const struct timeline *t, char *buf, size_t cap)
+{
+	static const char *const exact[][2] = { { "visible", "full" } };
+	size_t n = 0;
+
+	*buf = '\0';
+	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+		const char *value = timeline_setting(t, exact[i][0]);
+
+		if (value && strcmp(value, exact[i][1]) != 0 && n < cap)
+			n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? ", " : "", value);
+	}
+	return buf;
 }
 
 bool tl_of_conversation(enum ev_code_request_kind kind)

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "engine/engine.h"
+#include "sessions/history.h"
 
 enum { BISECT_MAX_ENDS = 8 };
 
@@ -47,6 +48,7 @@ struct bisect {
 
 struct bisect_options {
 	struct engine_options engine; /* model, threads, device */
+	struct history_lossy lossy; /* settings to compute with; name NULL: as the engine opens */
 	const char *used_backend, *used_isa; /* what the difference was found with; or NULL */
 	const char *recorded_backend, *recorded_isa;
 	const atomic_bool *stop; /* or NULL */

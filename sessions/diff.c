@@ -180,6 +180,13 @@ static void compare_sessions(struct diff *d)
 			 b->model_sha256);
 	if (a->arith != b->arith)
 		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
+	for (int i = 0; i < HISTORY_LOSSY && a->n_requests && b->n_requests; i++) {
+		const struct history_lossy x = history_lossy(d->h[0], &a->request[a->n_requests - 1]);
+		const struct history_lossy y = history_lossy(d->h[1], &b->request[b->n_requests - 1]);
+
+		if (strcmp(x.value[i], y.value[i]) != 0)
+			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.name[i], x.value[i], y.value[i]);
+	}
 	if (a->inexact || b->inexact)
 		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
 			 a->inexact && b->inexact ? "both were" : a->inexact ? "A was" : "B was");

@@ -88,13 +88,26 @@ static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows 
 	return 0;
 }
 
+/* What rows see is a setting, and may be what the two differ in. */
+static int compute_as_recorded(struct deep *k, int side, struct err *e)
+{
+	struct history *h = k->d->h[side];
+	const struct history_lossy l = history_lossy(h, h->n_requests ? &h->request[h->n_requests - 1] : NULL);
+
+	for (int i = 0; i < HISTORY_LOSSY; i++)
+		if (engine_set(k->engine[side], l.name[i], l.value[i], e))
+			return -1;
+	return 0;
+}
+
 static int compare_pair(struct deep *k, const struct stretch *s, struct diff_distance *out, struct err *e)
 {
 	struct probe_rows *rows[2] = { NULL, NULL };
 	int rc = 0;
 
 	for (int i = 0; !rc && i < 2; i++)
-		rc = probe_rows_open(&rows[i], k->engine[i], s->ids[i], s->first[i] + s->n, s->first[i], e);
+		rc = compute_as_recorded(k, i, e) ||
+			 probe_rows_open(&rows[i], k->engine[i], s->ids[i], s->first[i] + s->n, s->first[i], e);
 	if (!rc)
 		rc = compare_rows(k, rows[0], rows[1], s->n, out, e);
 	probe_rows_close(rows[0]);

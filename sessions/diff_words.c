@@ -44,6 +44,8 @@ static void describe_logits(const struct diff *d, const struct diff_pair *p, cha
 						  ? "with `exact off` they are no function of the tokens"
 					  : d->h[0]->arith != d->h[1]->arith
 						  ? "the arithmetic differs"
+					  : !history_same_lossy(d->h[0], d->h[1])
+						  ? "a lossy setting differs"
 						  : "of one model and arithmetic that cannot be: cutaway verify says which file is wrong";
 
 	if (p->hash_at < p->at)

@@ -287,13 +287,16 @@ static int find_cause(struct run *r)
 	int32_t pos = q->row[v->first.row].pos;
 	int rc = 0;
 
+	if (r->session.engine && jobs_compute_as(&r->jobs, r->h, q, r->session.engine, r->e) < 0)
+		rc = -1;
+	o.lossy = r->jobs.lossy;
 	if (!ids)
 		return err_set(r->e, ERR_MEMORY, "no memory for %d tokens", q->longest);
 	history_ids(q, v->first.take, ids);
-	if (v->first.what == VERIFY_ID) {
+	if (!rc && v->first.what == VERIFY_ID) {
 		ids[pos] = (int32_t)v->first.computed;
 		rc = try_drawn(r, q, ids);
-	} else if (v->first.what == VERIFY_HASH) {
+	} else if (!rc && v->first.what == VERIFY_HASH) {
 		session_close(&r->session, NULL); /* one model in memory at a time */
 		rc = bisect_run(&r->sum->bisect, &o, ids, pos, v->first.recorded, r->e);
 	}

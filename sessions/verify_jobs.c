@@ -158,9 +158,26 @@ static int submit(struct jobs *j, const struct history *h, struct engine *engine
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
 }
 
-int jobs_submit(struct jobs *j, const struct history *h, struct engine *engine, struct err *e)
+int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
+					struct err *err)
 {
-	int32_t waiting = 0;
+	const struct history_lossy l = history_lossy(h, r);
+
+	for (int i = 0; i < HISTORY_LOSSY; i++) {
+		if (j->lossy.name[i] && !strcmp(j->lossy.value[i], l.value[i]))
+			continue;
+		if (j->n_under_way)
+			return 0;
+		if (engine_set(e, l.name[i], l.value[i], err))
+			return -1;
+	}
+	j->lossy = l;
+	return 1;
+}
+
+int jobs_submit(struct jobs *j, struct history *h, struct engine *engine, struct err *e)
+{
+	int32_t waiting = 0, may;
 
 	while (j->from < j->n && j->job[j->from].number)
 		j->from++;
@@ -171,9 +188,16 @@ int jobs_submit(struct jobs *j, const struct history *h, struct engine *engine, 
 			continue;
 		if (materialise(job, h, e))
 			return -1;
-		if (should_wait(j, h, job))
+		if (should_wait(j, h, job)) {
 			waiting++;
-		else if (submit(j, h, engine, i, e))
+			continue;
+		}
+		may = jobs_compute_as(j, h, &h->request[job->request], engine, e);
+		if (may < 0)
+			return -1;
+		if (!may)
+			break;
+		if (submit(j, h, engine, i, e))
 			return -1;
 	}
 	return j->n_under_way;

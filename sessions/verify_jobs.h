@@ -27,6 +27,7 @@ struct jobs {
 	int64_t n_submitted;	/* to the engine, so far */
 	int32_t under_way[JOBS_SLOTS], n_under_way;
 	int64_t n_rows, n_compared; /* n_compared: of jobs that are done */
+	struct history_lossy lossy; /* as the engine computes; name NULL: not set yet */
 };
 
 /* Rows of the steps from … to. */
@@ -34,8 +35,12 @@ int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to,
 void jobs_free(struct jobs *j);
 /* Options of an engine with room for many at once. */
 void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o);
+/* Makes the engine compute as request r was recorded: its settings that are lossy. 1: it does; 0: not before what is
+ * under way has ended; -1: it cannot. */
+int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
+					struct err *err);
 /* Submits what may begin now. Returns how many are under way, or -1. */
-int jobs_submit(struct jobs *j, const struct history *h, struct engine *e, struct err *err);
+int jobs_submit(struct jobs *j, struct history *h, struct engine *e, struct err *err);
 /* The job of an engine's request that is under way, or NULL. */
 struct job *jobs_of(struct jobs *j, int64_t number);
 void jobs_done(struct jobs *j, struct job *job);

@@ -255,6 +255,46 @@ static void test_equal(void **state)
 	assert_true(n_rejection > 0 && o.sum.unjudged > 0 && o.sum.unjudged <= n_rejection);
 }
 
+/* What rows see is set, changed and set back between requests. */
+static void lossy_life(struct engine *e)
+{
+	static const char *const visible[] = { "full", "sinks:2+window:9", "window:20", "full" };
+	int32_t ids[64];
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < sizeof visible / sizeof *visible; i++) {
+		assert_int_equal(engine_set(e, "visible", visible[i], &err), 0);
+		for (int k = 0; k < 2; k++) {
+			struct engine_request q = request(k, ids, 30);
+
+			submit(e, &q);
+		}
+		run(e, 1000);
+	}
+}
+
+static void test_lossy(void **state)
+{
+	struct outcome o;
+	char lossy[80];
+
+	(void)state;
+	snprintf(lossy, sizeof lossy, "%s-lossy", file);
+	record(lossy, lossy_life, true);
+	o = again(lossy);
+	assert_string_equal(o.err.text, "");
+	assert_int_equal(o.sum.rows, n_drawn);
+	assert_int_equal(o.n_told, 8);
+	change(lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_DIFFERS);
+	assert_int_equal(o.sum.n_differ, 2);
+	change(lossy, "UPDATE setting SET value = 'windows' WHERE value = 'window:20'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_USAGE);
+	unlink(lossy);
+}
+
 static void test_range(void **state)
 {
 	struct outcome all = again(file), a, b;
@@ -538,7 +578,8 @@ static int clean(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equal),	 cmocka_unit_test(test_range),	 cmocka_unit_test(test_changed_file),
+		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_lossy),	 cmocka_unit_test(test_range),	 cmocka_unit_test(test_changed_file),
 		cmocka_unit_test(test_not_this), cmocka_unit_test(test_missing), cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_faulty_kernel),
 	};

@@ -50,7 +50,8 @@ static int32_t *tokens_to(const struct timeline *t, const struct tl_request *r, 
 static int ask(struct app *a, const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
 {
 	const struct tl_token *k = timeline_whole(t, timeline_branch_token(t, (struct tl_stem){ r->id, -1, 0 }, pos));
-	struct lens_ask q = { .n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I };
+	struct lens_ask q = { .n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I,
+						  .visible = timeline_setting(t, "visible") };
 	int32_t *ids = tokens_to(t, r, pos, e);
 	int result;
 

@@ -22,6 +22,7 @@ enum stage { STAGE_CHECK, STAGE_OPEN, STAGE_COMPUTE };
 struct job {
 	int32_t *ids, n, token;
 	int64_t request, hash;
+	char visible[64];
 	struct probe *probe;
 	struct err err;
 };
@@ -74,6 +75,8 @@ static void compute(struct engine *engine, void *arg)
 	struct job *j = &l->job;
 
 	j->err = (struct err){ 0 };
+	if (!l->actor && *j->visible && engine_set(engine, "visible", j->visible, &j->err))
+		return;
 	if (!atomic_load(&l->abandon))
 		probe_open(&j->probe, engine, j->ids, j->n, j->token, progress, l, &j->err);
 }
@@ -283,6 +286,7 @@ int lens_ask(struct lens *l, const struct lens_ask *ask, struct err *e)
 	if (!j.ids)
 		return err_set(e, ERR_MEMORY, "no memory for a look at %d tokens", ask->n);
 	memcpy(j.ids, ask->ids, (size_t)ask->n * sizeof *j.ids);
+	snprintf(j.visible, sizeof j.visible, "%s", ask->visible ? ask->visible : "");
 	job_free(&l->next);
 	l->next = j;
 	if (l->runs) {

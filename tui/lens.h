@@ -36,6 +36,7 @@ struct lens_ask {
 	const int32_t *ids; /* [n], copied */
 	int32_t n, token;
 	int64_t request, hash;
+	const char *visible; /* of a replay: what rows saw, as its log says (copied), or NULL */
 };
 
 /* Of a chat. The actor must outlive it. */

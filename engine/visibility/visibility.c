@@ -73,6 +73,11 @@ int visible_parse(struct visible *v, const char *spec, struct err *e)
 	return err_set(e, ERR_USAGE, "visible %s: %s is needed, with numbers of positions for N", spec, forms);
 }
 
+bool visible_same(const struct visible *a, const struct visible *b)
+{
+	return policy_of(a) == policy_of(b) && !memcmp(a->arg, b->arg, sizeof a->arg);
+}
+
 void visible_print(const struct visible *v, char *buf, size_t cap)
 {
 	print_parts(policy_of(v), v->arg, buf, cap);

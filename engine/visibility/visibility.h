@@ -38,6 +38,7 @@ struct visible {
 
 /* "full", "window:512", "sinks:4+window:512": each number at least 1. ERR_USAGE tells what there is. */
 int visible_parse(struct visible *v, const char *spec, struct err *e);
+bool visible_same(const struct visible *a, const struct visible *b);
 /* The same text again. */
 void visible_print(const struct visible *v, char *buf, size_t cap);
 /* A layer's own; window 0: full. */
