@@ -68,7 +68,7 @@ static const char introduction[] =
 	"What is in the file after an accident:\n"
 	"\n"
 	"- **The program is killed** (also with SIGKILL): all events up to some moment, at most about 100 ms\n"
-	"  ago. `journal_mode` is WAL, and a transaction ends every 80 ms.\n"
+	"  ago. `journal_mode` is WAL, and a transaction ends every 95 ms.\n"
 	"- **The power goes off**: the same, because each transaction is synced after its commit\n"
 	"  (`fdatasync` of the WAL, by the thread that writes, so that nothing waits for it). Where a sync is\n"
 	"  slow it is done for a tenth of the time: lost is then up to ten times what one takes. `synchronous`\n"

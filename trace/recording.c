@@ -18,7 +18,6 @@
 #include "fold/keyframe.h"
 #include "trace/schema.h"
 #include "trace/times.h"
-#include "trace/wal_file.h"
 
 /* Far from the bytes that SQLite locks (0x40000000 …) and from any file's end that matters to a
  * lock. */
@@ -29,7 +28,6 @@ enum { COMMITS_PER_MEASURE = 12 };
 struct recording {
 	char *path;
 	int fd; /* holds the lock; closing it would drop SQLite's own locks, so it closes last */
-	struct wal_layer *layer;
 	sqlite3 *db;
 	sqlite3_stmt *insert[EV_N_KINDS], *insert_key, *begin, *commit, *pages;
 	struct keyframer *keyframer;
@@ -133,7 +131,7 @@ static int open_database(struct recording *r, struct err *e)
 	int rc = uri ? sqlite3_open_v2(uri, &r->db,
 								   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
 									   SQLITE_OPEN_PRIVATECACHE,
-								   wal_layer_name(r->layer))
+								   NULL)
 				 : SQLITE_NOMEM;
 
 	sqlite3_free(uri);
@@ -221,8 +219,7 @@ int recording_create(struct recording **out, const char *path, struct err *e)
 	r->fd = -1;
 	r->path = strdup(path);
 	r->keyframer = keyframer_open();
-	r->layer = wal_layer_open();
-	if (!r->path || !r->keyframer || !r->layer) {
+	if (!r->path || !r->keyframer) {
 		err_set(e, ERR_MEMORY, "out of memory for the recording");
 		goto fail;
 	}
@@ -408,7 +405,6 @@ void recording_close(struct recording *r, bool failed)
 		}
 		sqlite3_close(r->db);
 	}
-	wal_layer_close(r->layer);
 	if (r->fd >= 0)
 		close(r->fd);
 	keyframer_close(r->keyframer);

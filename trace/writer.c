@@ -15,7 +15,7 @@
 #include "base/signals.h"
 #include "trace/recording.h"
 
-enum { TICK_MS = 80, IDLE_MS = 1000, ROWS_PER_CLOCK = 64, SYNC_SHARE = 10 };
+enum { TICK_MS = 95, IDLE_MS = 1000, ROWS_PER_CLOCK = 64, SYNC_SHARE = 10 };
 
 struct writer {
 	char *path;
