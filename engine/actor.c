@@ -317,23 +317,3 @@ int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err
 	actor_call(a, call_submit, &c);
 	return c.id;
 }
-
-struct cancel_call {
-	int64_t id;
-	bool result;
-};
-
-static void call_cancel(struct engine *e, void *arg)
-{
-	struct cancel_call *c = arg;
-
-	c->result = engine_cancel(e, c->id);
-}
-
-bool actor_cancel(struct actor *a, int64_t request)
-{
-	struct cancel_call c = {request, false};
-
-	actor_call(a, call_cancel, &c);
-	return c.result;
-}

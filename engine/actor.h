@@ -49,6 +49,5 @@ void actor_step(struct actor *a, int n);
 
 /* Conveniences over actor_call. */
 int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err);
-bool actor_cancel(struct actor *a, int64_t request);
 
 #endif

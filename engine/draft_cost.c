@@ -175,7 +175,7 @@ int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *m
 	double ns;
 
 	memset(c, 0, sizeof *c);
-	c->drift = c->times = 1;
+	c->drift = 1;
 	if (draft_cost_run(f, memory, 1, 0, &ns, e)) /* warms up */
 		return -1;
 	do {
@@ -189,24 +189,6 @@ int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *m
 		c->n = 0;
 		return -1;
 	}
-	return 0;
-}
-
-int draft_cost_again(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
-{
-	struct draft_cost now;
-	double part = 1.0 / (c->times + 1);
-
-	if (draft_cost_measure(&now, f, memory, ctx, e))
-		return -1;
-	for (int32_t rows = 1; rows <= DRAFT_COST_ROWS; rows++)
-		now.ns[rows] = c->ns[rows] + part * (now.ns[rows] - c->ns[rows]);
-	now.step_depth = c->step_depth + part * (now.step_depth - c->step_depth);
-	now.row_depth = c->row_depth + part * (now.row_depth - c->row_depth);
-	now.drift = c->drift;
-	now.token_ns = c->token_ns;
-	now.times = c->times + 1;
-	*c = now;
 	return 0;
 }
 

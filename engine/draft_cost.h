@@ -30,7 +30,6 @@ struct draft_cost_point { /* as measured */
 
 struct draft_cost {
 	int32_t n; /* 0: not measured */
-	int32_t times; /* that it was measured */
 	struct draft_cost_point point[DRAFT_COST_POINTS];
 	double ns[DRAFT_COST_ROWS + 1]; /* by rows from 1, kernels alone, next to no depth; between points linear */
 	double step_depth, row_depth;   /* ns more, for each position in the cache: of a step, of each of its rows */
@@ -43,8 +42,6 @@ struct draft_cost {
 
 /* Fills in the table. Nothing may lie in the spare pages. Fails only as k_run() does. */
 int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e);
-/* Measures once more, and keeps the mean of all times since the first; the points are the newest. */
-int draft_cost_again(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e);
 /* Counted, from ns[1] … ns[DRAFT_COST_ROWS]. */
 void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes);
 /* The clock by which drafters are weighed, in nanoseconds; c may be NULL. */

@@ -32,30 +32,9 @@ int engine_need_cost(struct engine *e, struct err *err)
 	return 0;
 }
 
-int engine_measure_cost(struct engine *e, bool anew, struct err *err)
-{
-	if (e->measure.counted || !e->measure.cost.n)
-		return engine_need_cost(e, err);
-	if (anew ? draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err)
-			 : draft_cost_again(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
-		return -1;
-	engine_tell_cost(e);
-	return 0;
-}
-
 double engine_counted_ns(const struct engine *e)
 {
 	return e->measure.cost.counted ? e->measure.cost.clock_ns : (double)NAN;
-}
-
-int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err)
-{
-	if (rows < 1 || rows > DRAFT_COST_ROWS || rows > e->forward.max_rows || depth < 0 ||
-		depth > draft_cost_deepest(&e->memory, e->info.ctx, rows))
-		return err_set(err, ERR_USAGE,
-					   "a step of %d rows after %d tokens cannot be measured: see --ctx and --budget",
-					   rows, depth);
-	return draft_cost_run(&e->forward, &e->memory, rows, depth, ns, err);
 }
 
 double engine_measure_int(struct engine *e)

@@ -11,12 +11,6 @@ double engine_measure_int(struct engine *e);
 /* Bytes a second of one pass of plain reads by this engine's threads: over `bytes` (a multiple of 64) at data,
  * or over the engine's own packed weights if data is NULL. */
 double engine_measure_read(struct engine *e, const void *data, size_t bytes);
-/* Nanoseconds of one step of so many rows of one sequence after so many tokens, a dummy step; at most as deep as
- * the spare pages go (ERR_USAGE). While nothing runs. */
-int engine_measure_rows(struct engine *e, int32_t rows, int32_t depth, double *ns, struct err *err);
-/* What rows cost, which predictions ask (draft_cost.h), measured anew, or once more: then the mean of the times since it
- * was measured anew holds, for a machine that others use too. Half a second. While nothing runs. */
-int engine_measure_cost(struct engine *e, bool anew, struct err *err);
 /* With counted_cost: what the steps after prompts and the drafters have taken so far, by that count; else NaN. */
 double engine_counted_ns(const struct engine *e);
 /* Drafters that guess beside the run, since that was switched on: i from 0; false: there are no more. */

@@ -11,14 +11,6 @@
 
 enum { MAX_VOCAB = 1 << 22, TELL_EVERY = 4096 };
 
-const struct export_format export_formats[] = {
-	{ "perfetto", "JSON trace of requests, batch, kernel stages and pages, for ui.perfetto.dev" },
-	{ "csv", "one table (--table) as comma-separated values, for spreadsheets" },
-	{ "jsonl", "every event as a line of JSON, packed columns unpacked" },
-	{ "html", "one self-contained page: text, token colours, searches, page map, attention, drafters and charts" },
-	{ NULL, NULL },
-};
-
 static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl, &export_html };
 
 static const struct export_ops *find(const char *name, struct err *e)

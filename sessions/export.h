@@ -12,11 +12,6 @@
 
 #include "base/err.h"
 
-struct export_format {
-	const char *name, *doc;
-};
-extern const struct export_format export_formats[]; /* ends with name NULL */
-
 struct export_options {
 	const char *to;	   /* name of a format */
 	const char *table; /* csv: which kind of events; NULL: token */

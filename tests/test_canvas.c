@@ -52,7 +52,6 @@ static void a_pen_off_the_canvas_draws_nothing(void **state)
 	pen_text(&p, 0, 0, "x", -1);
 	pen_text(&q, 0, 0, "x", -1);
 	pen_head(&q, "title", "figure");
-	pen_bar(&q, 0, 0, 10, 0.5);
 	expect(&c, "\n\n");
 }
 
@@ -155,22 +154,6 @@ static void heads_drop_the_last_parts(void **state)
 			   "KV p…\n");
 }
 
-static void bars_count_eighths(void **state)
-{
-	struct canvas c = make(8, 6);
-	struct pen p = pen_of(&c, (struct rect){ 0, 0, 8, 6 });
-
-	(void)state;
-	pen_bar(&p, 0, 0, 4, 0);
-	pen_bar(&p, 0, 1, 4, 1e-9); /* a little is not nothing */
-	pen_bar(&p, 0, 2, 4, 0.5);
-	pen_bar(&p, 0, 3, 4, 7);
-	c.ascii = true;
-	pen_bar(&p, 0, 4, 4, 0.625);
-	pen_spark(&p, 0, 5, 1);
-	expect(&c, "\n▏\n██\n████\n==-\n#\n");
-}
-
 static int rgb_of(enum ink ink, bool light)
 {
 	struct theme t = { THEME_TRUE, light };
@@ -218,7 +201,6 @@ int main(void)
 		cmocka_unit_test(no_control_reaches_a_cell),
 		cmocka_unit_test(cells_hold_one_character),
 		cmocka_unit_test(heads_drop_the_last_parts),
-		cmocka_unit_test(bars_count_eighths),
 		cmocka_unit_test(inks_differ),
 		cmocka_unit_test(styles_fit_their_depth),
 	};

@@ -237,42 +237,12 @@ static void test_cost(void **state)
 	static struct told w;
 	struct engine *e = open_engine(&w, "off", "free");
 	const struct draft_cost *c = &e->measure.cost;
-	struct err err = { 0 };
-	double ns;
 
 	(void)state;
 	for (int rows = 1; rows < DRAFT_COST_ROWS; rows++)
 		assert_true(c->ns[rows] > 0 && c->ns[rows] <= c->ns[rows + 1]);
 	assert_true(draft_cost_ns(c, 2.5, 0) >= draft_cost_ns(c, 2, 0) && draft_cost_ns(c, 80, 0) >= draft_cost_ns(c, 64, 0));
 	assert_true(draft_cost_ns(c, 4, 300) >= draft_cost_ns(c, 4, 0));
-	assert_int_equal(engine_measure_rows(e, 5, 100, &ns, &err), 0);
-	assert_true(ns > 0);
-	assert_int_equal(engine_measure_rows(e, 5, 508, &ns, &err), -1);
-	assert_int_equal(engine_measure_rows(e, 65, 0, &ns, &err), -1);
-	engine_close(e);
-}
-
-/* Measured again, the table is the mean of all times: a first time, put here as a thousand seconds, weighs a
- * half, then a third; anew, it is forgotten. */
-static void test_cost_again(void **state)
-{
-	static struct told w;
-	struct engine *e = open_engine(&w, "off", "free");
-	struct draft_cost *c = &e->measure.cost;
-	struct err err = { 0 };
-	double first = 0;
-
-	(void)state;
-	for (int rows = 1; rows <= DRAFT_COST_ROWS; rows++)
-		c->ns[rows] = 1e12 + rows;
-	first = c->ns[4];
-	assert_int_equal(engine_measure_cost(e, false, &err), 0);
-	assert_int_equal(c->times, 2);
-	assert_true(c->ns[4] > 0.5 * first && c->ns[4] < 0.51 * first);
-	assert_int_equal(engine_measure_cost(e, false, &err), 0);
-	assert_true(c->ns[4] > 0.33 * first && c->ns[4] < 0.34 * first && c->ns[4] <= c->ns[5]);
-	assert_int_equal(engine_measure_cost(e, true, &err), 0);
-	assert_true(c->times == 1 && c->ns[4] < 0.3 * first);
 	engine_close(e);
 }
 
@@ -477,7 +447,7 @@ static void test_auto_args(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost),	 cmocka_unit_test(test_cost_again), cmocka_unit_test(test_untouched),
+		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost), cmocka_unit_test(test_untouched),
 		cmocka_unit_test(test_exact),		cmocka_unit_test(test_used), cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_counted_clock), cmocka_unit_test(test_auto_best),
 		cmocka_unit_test(test_predictions_hold), cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),

@@ -267,20 +267,6 @@ static int part_steps(double part, int n)
 	return steps < 1 ? 1 : steps;
 }
 
-void pen_bar(struct pen *p, int x, int y, int w, double part)
-{
-	static const char *const eighth[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
-	static const char *const half[] = { "", "-", "=" };
-	int per_cell = p->c->ascii ? 2 : 8;
-	int steps = w > 0 ? part_steps(part, w * per_cell) : 0;
-
-	for (; steps > 0; steps -= per_cell, x++) {
-		int now = steps < per_cell ? steps : per_cell;
-
-		pen_text(p, x, y, p->c->ascii ? half[now] : eighth[now], -1);
-	}
-}
-
 void pen_spark(struct pen *p, int x, int y, double part)
 {
 	static const char *const eighth[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };

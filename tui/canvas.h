@@ -78,8 +78,6 @@ int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
 /* Over at most `rows` lines, cut between words; the last ends in … where more follows. Returns the lines used. */
 int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text);
 void pen_hline(struct pen *p, int x, int y, int w);
-/* A horizontal bar of `part` (0 … 1) of w columns, in eighths of a cell (halves in ASCII). */
-void pen_bar(struct pen *p, int x, int y, int w, double part);
 /* A vertical bar one cell wide and one cell high, part in eighths. */
 void pen_spark(struct pen *p, int x, int y, double part);
 /* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. A figure

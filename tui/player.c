@@ -185,11 +185,6 @@ bool player_closed(const struct player *p)
 	return reader_info(p->reader)->closed;
 }
 
-bool player_live(const struct player *p)
-{
-	return reader_info(p->reader)->live && !reader_info(p->reader)->closed;
-}
-
 const struct player_mark *player_marks(const struct player *p, int *n)
 {
 	*n = p->n_marks;

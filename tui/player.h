@@ -32,7 +32,6 @@ void player_close(struct player *p);
 int64_t player_n_steps(const struct player *p); /* as the file says; more may be found while reading */
 int64_t player_at(const struct player *p);      /* step the timeline stands at; 0: before the first */
 bool player_closed(const struct player *p);     /* the session ended in order */
-bool player_live(const struct player *p);       /* it may still be growing (or was killed) */
 /* Reads on in the background for at most budget_ns, if keyframes are to be made. 1: more to read, 0: all is read or
  * nothing is to be, -1: the file is damaged from here on. */
 int player_read(struct player *p, int64_t budget_ns, struct err *e);
