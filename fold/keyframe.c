@@ -48,7 +48,7 @@ static void put_tokens(struct key_out *b, const struct tl_token *k, int32_t n, i
 	while (older && k[older - 1].seq > since)
 		older--;
 	key_put(b, older);
-	key_put_items(b, &tl_shape_token, (const char *)(k + older), n - older);
+	key_put_items(b, &tl_shape_token, n > older ? (const char *)(k + older) : NULL, n - older);
 }
 
 /* What became of tokens since the keyframe before. A request that had ended by then has what it

@@ -10,9 +10,16 @@
 
 #define BIT(kind) (UINT64_C(1) << EV_##kind)
 
+static struct key_in in_span(struct ev_span s)
+{
+	const unsigned char *data = s.data;
+
+	return (struct key_in){data, data ? data + s.size : NULL, !data};
+}
+
 bool keyframe_is_known(struct ev_span state)
 {
-	struct key_in in = {state.data, (const unsigned char *)state.data + state.size, !state.data};
+	struct key_in in = in_span(state);
 
 	return key_get(&in) == KEY_FORMAT && !in.bad;
 }
@@ -247,8 +254,7 @@ static bool add_tokens(void *to, const struct key_row *row)
 {
 	struct tokens *s = to;
 	struct timeline *t = s->t;
-	const unsigned char *data = row->tokens.data;
-	struct key_in in = {data, data + row->tokens.size, !data};
+	struct key_in in = in_span(row->tokens);
 	int64_t number;
 
 	while ((number = key_get(&in)) > 0)
@@ -273,8 +279,7 @@ static bool has_empty_future(const struct timeline *t)
 /* The state alone: numbers, requests, futures, pages; of searches where they lie. */
 static bool get_state(struct timeline *t, const struct key_row *row, int64_t *oldest)
 {
-	const unsigned char *data = row->state.data;
-	struct key_in in = {data, data + row->state.size, !data};
+	struct key_in in = in_span(row->state);
 	int32_t n_pages = t->n_pages;
 
 	in.bad |= key_get(&in) != KEY_FORMAT;
