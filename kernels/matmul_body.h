@@ -10,7 +10,7 @@
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
 /* Those of a block alone are read where they are used. */
-INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)
+INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s, VECI min[8])
 {
 	const int subs = k_facts_of(type).subs;
 
@@ -27,13 +27,13 @@ INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s)
 	half_words(subs, head + LANES * 4, words);
 	sub_scales(words, s);
 	if (k_has_two_terms(type))
-		half_minima(head, s);
+		half_minima(head, s, min);
 }
 
 /* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
 INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-							const uint8_t *head, const struct scales *s, int i, const uint8_t *w,
-							VEC *acc, VEC *min)
+							const uint8_t *head, const struct scales *s, const VECI *minima, int i,
+							const uint8_t *w, VEC *acc, VEC *min)
 {
 	const struct k_facts f = k_facts_of(type);
 	const VEC dw = f.subs						? s->dw[i]
@@ -49,7 +49,7 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 
 		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
 		if (k_has_two_terms(type)) {
-			t = V(cvtepi32_ps)(V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), s->min[i]));
+			t = V(cvtepi32_ps)(V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), minima[i]));
 			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
 		} else if (f.min_at >= 0) {
 			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
@@ -76,13 +76,14 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		acc[r] = V(setzero_ps)();
 	for (int32_t b = 0; b < n_blocks; b += l.chunk, tile += head + l.chunk * block) {
 		struct scales s;
+		VECI minima[8]; /* of halves */
 
 		ahead(tile, l.chunk == 8 ? head : head + l.chunk * block);
-		load_scales(type, tile, &s);
+		load_scales(type, tile, &s, minima);
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			if (l.chunk == 8) /* no burst of so many */
 				ahead(tile + head + i * block, block);
-			quantised_block(c, type, n, b + i, tile, &s, i, tile + head + i * block, acc,
+			quantised_block(c, type, n, b + i, tile, &s, minima, i, tile + head + i * block, acc,
 							acc + apart);
 		}
 	}
