@@ -212,7 +212,7 @@ def test_chat_80x24(suite):
         s.wait("key closes", gone=True)
         s.type("/to")
         s.keys("Tab")
-        s.wait("/top-k +N")
+        s.wait("/top-k +K")
         suite.golden(s, "chat-80x24-tab")
         s.keys("C-u")
         s.keys("Escape")
