@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/batch.h"
 #include "cli/out.h"
@@ -92,35 +93,23 @@ static size_t unescape(char *line, size_t size)
 }
 
 /* As a JSON string. malloc'd, NULL without memory. */
-static char *text_of(const struct batch *b, const struct answer *a)
-{
-	size_t size;
-	char *bytes = prompt_answer(b->c, b->tokenizer, a->ids, a->n, &size);
-	char *json = bytes ? text_json(bytes, size) : NULL;
-	free(bytes);
-	return json;
-}
-
-static void print_ids(const char *name, const int32_t *ids, size_t n)
-{
-	printf(",\"%s\":[", name);
-	for (size_t i = 0; i < n; i++)
-		printf(i ? ",%d" : "%d", ids[i]);
-	putchar(']');
-}
-
 static int print_answer(struct batch *b, struct answer *a, struct err *e)
 {
-	char *text = b->no_memory ? NULL : text_of(b, a);
+	struct json j = { 0 };
+	size_t size;
+	char *text = b->no_memory ? NULL : prompt_answer(b->c, b->tokenizer, a->ids, a->n, &size);
 	if (!text)
 		return err_set(e, ERR_MEMORY, "out of memory for the answer to line %lld",
 					   (long long)a->line);
-	printf("{\"line\":%lld,\"finish\":\"%s\"", (long long)a->line,
-		   ev_code_name("finish", a->reason));
-	print_ids("prompt", a->prompt, a->n_prompt);
-	print_ids("ids", a->ids, a->n);
-	printf(",\"text\":%s}\n", text);
+	json_object(&j, NULL);
+	json_int(&j, "line", a->line);
+	json_text(&j, "finish", ev_code_name("finish", a->reason));
+	json_ids(&j, "prompt", a->prompt, a->n_prompt);
+	json_ids(&j, "ids", a->ids, a->n);
+	json_bytes(&j, "text", text, size);
 	free(text);
+	if (json_print(&j, e))
+		return -1;
 	free(a->prompt);
 	a->prompt = NULL;
 	a->request = 0;

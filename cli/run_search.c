@@ -1,4 +1,5 @@
 /* See run_search.h. */
+#include "base/json.h"
 #include "cli/run_search.h"
 
 #include <math.h>
@@ -44,15 +45,23 @@ static int print_json(const struct cli *c, const struct tokenizer *t, const stru
 {
 	for (int32_t i = 0; i < v->n_answers; i++) {
 		const struct search_answer *a = &v->answer[i];
+		struct json j = { 0 };
 		size_t size;
-		char *text = prompt_answer(c, t, a->ids, (size_t)a->n, &size), *json = text ? text_json(text, size) : NULL;
+		char *text = prompt_answer(c, t, a->ids, (size_t)a->n, &size);
 
-		free(text);
-		if (!json)
+		if (!text)
 			return err_set(e, ERR_MEMORY, "no memory for an answer");
-		printf("{\"rank\":%d,\"request\":%lld,\"score\":%.9g,\"logp\":%.9g,\"tokens\":%d,\"finish\":\"%s\",\"text\":%s}\n",
-			   i + 1, (long long)a->request, a->score, a->logp, a->n, ev_code_name("finish", a->reason), json);
-		free(json);
+		json_object(&j, NULL);
+		json_int(&j, "rank", i + 1);
+		json_int(&j, "request", a->request);
+		json_real(&j, "score", a->score, 9);
+		json_real(&j, "logp", a->logp, 9);
+		json_int(&j, "tokens", a->n);
+		json_text(&j, "finish", ev_code_name("finish", a->reason));
+		json_bytes(&j, "text", text, size);
+		free(text);
+		if (json_print(&j, e))
+			return -1;
 	}
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -29,36 +29,21 @@ static void tell(void *arg, const char *what)
 	fprintf(stderr, "\r\033[Kbench: %s …", what);
 }
 
-static void print_json_number(const char *name, double value, const char *comma)
-{
-	if (isfinite(value))
-		printf("%s\"%s\":%.6g", comma, name, value);
-	else
-		printf("%s\"%s\":null", comma, name);
-}
-
-/* What was measured: without it a figure means nothing. */
-static int print_json_run(const struct bench_report *r, struct err *e)
-{
-	char *name = text_json(r->info.name, strlen(r->info.name));
-
-	if (!name)
-		return err_set(e, ERR_MEMORY, "no memory for the model's name");
-	printf("{\"run\":{\"model\":%s,\"backend\":\"%s\",\"isa\":\"%s\",\"threads\":%d}", name, r->backend,
-		   r->isa, r->info.threads);
-	free(name);
-	return 0;
-}
-
+/* With what was measured: without it a figure means nothing. */
 static int print_json(const struct bench_report *r, struct err *e)
 {
-	if (print_json_run(r, e))
-		return -1;
-#define X(name, unit, form, doc) print_json_number(#name, r->name.median, ",");
+	struct json j = { 0 };
+	json_object(&j, NULL);
+	json_object(&j, "run");
+	json_text(&j, "model", r->info.name);
+	json_text(&j, "backend", r->backend);
+	json_text(&j, "isa", r->isa);
+	json_int(&j, "threads", r->info.threads);
+	json_end(&j);
+#define X(name, unit, form, doc) json_real(&j, #name, r->name.median, 6);
 	BENCH_FIGURES(X)
 #undef X
-	printf("}\n");
-	return 0;
+	return json_print(&j, e);
 }
 
 static void print_figure(const char *name, const char *unit, const char *form, const char *doc,

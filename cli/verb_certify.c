@@ -1,10 +1,10 @@
 /* cutaway certify: runs the proof and prints the certificate. Thread: main's. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -30,7 +30,7 @@ enum { SECONDS = 170, SECONDS_QUICK = 18, LEFT_SHOWN = 120 };
 
 struct report {
 	bool progress;
-	cJSON *cases; /* NULL: text */
+	struct json *json; /* in the array of cases; NULL: text */
 };
 
 static const char *verdict(const struct certify_case *c)
@@ -38,16 +38,16 @@ static const char *verdict(const struct certify_case *c)
 	return !c->equal ? "DIFFER" : *c->idle ? "idle" : "equal";
 }
 
-static void add_case(cJSON *cases, const struct certify_case *c)
+static void add_case(struct json *j, const struct certify_case *c)
 {
-	cJSON *o = cJSON_CreateObject();
-	cJSON_AddStringToObject(o, "axis", c->axis);
-	cJSON_AddStringToObject(o, "what", c->what);
-	cJSON_AddStringToObject(o, "seen", c->seen);
-	cJSON_AddStringToObject(o, "idle", c->idle);
-	cJSON_AddNumberToObject(o, "tokens", c->tokens);
-	cJSON_AddBoolToObject(o, "equal", c->equal);
-	cJSON_AddItemToArray(cases, o);
+	json_object(j, NULL);
+	json_text(j, "axis", c->axis);
+	json_text(j, "what", c->what);
+	json_text(j, "seen", c->seen);
+	json_text(j, "idle", c->idle);
+	json_int(j, "tokens", c->tokens);
+	json_bool(j, "equal", c->equal);
+	json_end(j);
 }
 
 static void tell(void *arg, const struct certify_case *c)
@@ -55,8 +55,8 @@ static void tell(void *arg, const struct certify_case *c)
 	struct report *r = arg;
 	if (r->progress)
 		fprintf(stderr, "\r\033[K");
-	if (r->cases)
-		add_case(r->cases, c);
+	if (r->json)
+		add_case(r->json, c);
 	else
 		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n", verdict(c), c->axis, c->what, c->tokens,
 			   *c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
@@ -138,94 +138,80 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 		printf("all equal\n");
 }
 
-static cJSON *left_json(const struct certify_summary *s)
+static void add_left(struct json *j, const struct certify_summary *s)
 {
-	cJSON *left = cJSON_CreateArray();
 	char pair[96];
+	json_array(j, "pairs_left");
 	for (int i = 0; i < s->n_values; i++)
-		for (int j = i + 1; j < s->n_values; j++)
-			if (s->pair[i][j] == CERTIFY_PAIR_LEFT) {
+		for (int k = i + 1; k < s->n_values; k++)
+			if (s->pair[i][k] == CERTIFY_PAIR_LEFT) {
 				snprintf(pair, sizeof pair, "%s %s, %s %s", s->value[i].axis, s->value[i].value,
-						 s->value[j].axis, s->value[j].value);
-				cJSON_AddItemToArray(left, cJSON_CreateString(pair));
+						 s->value[k].axis, s->value[k].value);
+				json_text(j, NULL, pair);
 			}
-	return left;
+	json_end(j);
 }
 
-static cJSON *rules_json(const struct certify_summary *s)
+static void add_rules(struct json *j, const struct certify_summary *s)
 {
-	cJSON *rules = cJSON_CreateArray();
+	json_array(j, "pairs_impossible");
 	for (int i = 0; i < s->n_rules; i++) {
-		cJSON *o = cJSON_CreateObject();
-		cJSON_AddNumberToObject(o, "pairs", s->rule[i].n_pairs);
-		cJSON_AddStringToObject(o, "rule", s->rule[i].text);
-		cJSON_AddItemToArray(rules, o);
+		json_object(j, NULL);
+		json_int(j, "pairs", s->rule[i].n_pairs);
+		json_text(j, "rule", s->rule[i].text);
+		json_end(j);
 	}
-	return rules;
+	json_end(j);
 }
 
-static cJSON *values_json(const struct certify_summary *s)
+static void add_values(struct json *j, const struct certify_summary *s)
 {
-	cJSON *values = cJSON_CreateArray();
+	json_array(j, "values");
 	for (int i = 0; i < s->n_values; i++) {
 		const struct certify_value *v = &s->value[i];
-		cJSON *o = cJSON_CreateObject();
-		cJSON_AddStringToObject(o, "axis", v->axis);
-		cJSON_AddStringToObject(o, "value", v->value);
-		cJSON_AddBoolToObject(o, "base", v->base);
-		cJSON_AddNumberToObject(o, "cases", v->cases);
-		cJSON_AddNumberToObject(o, "idle", v->idle);
-		cJSON_AddNumberToObject(o, "tokens", (double)v->rows);
-		cJSON_AddItemToArray(values, o);
+		json_object(j, NULL);
+		json_text(j, "axis", v->axis);
+		json_text(j, "value", v->value);
+		json_bool(j, "base", v->base);
+		json_int(j, "cases", v->cases);
+		json_int(j, "idle", v->idle);
+		json_int(j, "tokens", v->rows);
+		json_end(j);
 	}
-	return values;
+	json_end(j);
 }
 
-/* Numbers that a double cannot hold are text. */
-static cJSON *certificate_json(const struct certify_summary *s, const char *sha, const struct cli *c,
-							   cJSON *cases, const struct err *e)
+/* Numbers that a double cannot hold are text. The object is open, and its cases are there. */
+static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha, const struct cli *c,
+							const struct err *e)
 {
-	char hash[17], seed[24];
-	cJSON *o = cJSON_CreateObject();
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->hash);
+	char seed[24];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
-	cJSON_AddBoolToObject(o, "equal", !s->n_differ);
-	cJSON_AddStringToObject(o, "difference", s->n_differ ? e->text : "");
-	cJSON_AddStringToObject(o, "hash", hash);
-	cJSON_AddNumberToObject(o, "arithmetic", K_ARITH_VERSION);
-	cJSON_AddStringToObject(o, "texts", said.quick ? "quick" : "full");
-	cJSON_AddStringToObject(o, "model", s->model);
-	cJSON_AddStringToObject(o, "formats", s->formats);
-	cJSON_AddStringToObject(o, "sha256", sha);
-	cJSON_AddStringToObject(o, "version", CUTAWAY_VERSION);
-	cJSON_AddStringToObject(o, "build", CUTAWAY_BUILD);
-	cJSON_AddStringToObject(o, "isa", s->isa);
-	cJSON_AddNumberToObject(o, "threads", s->threads);
-	cJSON_AddStringToObject(o, "seed", seed);
-	cJSON_AddNumberToObject(o, "seconds", s->seconds);
-	cJSON_AddBoolToObject(o, "out_of_time", s->out_of_time);
-	cJSON_AddNumberToObject(o, "mixed", s->n_mixed);
-	cJSON_AddNumberToObject(o, "idle", s->n_idle);
-	cJSON_AddNumberToObject(o, "differ", s->n_differ);
-	cJSON_AddNumberToObject(o, "pairs_met", s->pairs_met);
-	cJSON_AddNumberToObject(o, "pairs_possible", s->pairs_possible);
-	cJSON_AddNumberToObject(o, "tokens", (double)s->n_tokens);
-	cJSON_AddItemToObject(o, "pairs_left", left_json(s));
-	cJSON_AddItemToObject(o, "pairs_impossible", rules_json(s));
-	cJSON_AddNumberToObject(o, "untried", s->n_untried);
-	cJSON_AddItemToObject(o, "values", values_json(s));
-	cJSON_AddItemToObject(o, "cases", cases);
-	return o;
-}
-
-static int print_json(cJSON *o, struct err *e)
-{
-	char *text = cJSON_Print(o);
-	if (!text)
-		return err_set(e, ERR_MEMORY, "out of memory");
-	printf("%s\n", text);
-	cJSON_free(text);
-	return 0;
+	json_bool(j, "equal", !s->n_differ);
+	json_text(j, "difference", s->n_differ ? e->text : "");
+	json_hash(j, "hash", s->hash);
+	json_int(j, "arithmetic", K_ARITH_VERSION);
+	json_text(j, "texts", said.quick ? "quick" : "full");
+	json_text(j, "model", s->model);
+	json_text(j, "formats", s->formats);
+	json_text(j, "sha256", sha);
+	json_text(j, "version", CUTAWAY_VERSION);
+	json_text(j, "build", CUTAWAY_BUILD);
+	json_text(j, "isa", s->isa);
+	json_int(j, "threads", s->threads);
+	json_text(j, "seed", seed);
+	json_real(j, "seconds", s->seconds, 15);
+	json_bool(j, "out_of_time", s->out_of_time);
+	json_int(j, "mixed", s->n_mixed);
+	json_int(j, "idle", s->n_idle);
+	json_int(j, "differ", s->n_differ);
+	json_int(j, "pairs_met", s->pairs_met);
+	json_int(j, "pairs_possible", s->pairs_possible);
+	json_int(j, "tokens", s->n_tokens);
+	add_left(j, s);
+	add_rules(j, s);
+	json_int(j, "untried", s->n_untried);
+	add_values(j, s);
 }
 
 /* ---- several models ---- */
@@ -234,7 +220,7 @@ static int print_json(cJSON *o, struct err *e)
 struct all {
 	bool format[K_N_TYPES];
 	int n_models, n_differ;
-	cJSON *certificates; /* NULL: text */
+	struct json json;
 };
 
 /* The formats of a summary are names with spaces between. */
@@ -261,31 +247,25 @@ static void print_formats(const struct all *all)
 	}
 }
 
-static cJSON *formats_json(const struct all *all, bool covered)
+static void json_formats(struct json *j, const char *key, const struct all *all, bool covered)
 {
-	cJSON *names = cJSON_CreateArray();
+	json_array(j, key);
 	for (int t = 0; t < K_N_TYPES; t++)
 		if (all->format[t] == covered)
-			cJSON_AddItemToArray(names, cJSON_CreateString(k_types[t].name));
-	return names;
+			json_text(j, NULL, k_types[t].name);
+	json_end(j);
 }
 
-/* One model: the object of its certificate is that of the call. */
-static int print_all_json(const struct all *all, struct err *e)
+/* One model: the object of its certificate, which is open, is that of the call. */
+static int print_all_json(struct all *all, struct err *e)
 {
-	cJSON *o = cJSON_CreateObject();
-	if (all->n_models == 1) {
-		cJSON_Delete(o);
-		o = cJSON_DetachItemFromArray(all->certificates, 0);
-	} else {
-		cJSON_AddBoolToObject(o, "equal", !all->n_differ);
-		cJSON_AddItemReferenceToObject(o, "certificates", all->certificates);
+	if (all->n_models > 1) {
+		json_end(&all->json); /* the array of certificates */
+		json_bool(&all->json, "equal", !all->n_differ);
 	}
-	cJSON_AddItemToObject(o, "formats_covered", formats_json(all, true));
-	cJSON_AddItemToObject(o, "formats_not_covered", formats_json(all, false));
-	int status = print_json(o, e);
-	cJSON_Delete(o);
-	return status;
+	json_formats(&all->json, "formats_covered", all, true);
+	json_formats(&all->json, "formats_not_covered", all, false);
+	return json_print(&all->json, e);
 }
 
 static int certify_model(const struct cli *c, const char *path, double seconds, struct all *all,
@@ -297,29 +277,33 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 	char sha[SHA256_HEX], after[SHA256_HEX];
 	if (file_sha256_cached(path, sha, e))
 		return -1;
-	r.cases = c->json ? cJSON_CreateArray() : NULL;
+	if (c->json) {
+		r.json = &all->json;
+		json_object(r.json, NULL);
+		json_array(r.json, "cases");
+	}
 	struct certify_options o = {
 		.model = path, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
 	int status = certify_run(&o, tell, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
-	if (status && differs.code != ERR_DIFFERS) {
-		cJSON_Delete(r.cases);
+	if (status && differs.code != ERR_DIFFERS)
 		return err_set(e, differs.code, "%s", differs.text);
-	}
-	if (file_sha256_cached(path, after, e) || strcmp(sha, after)) {
-		cJSON_Delete(r.cases);
+	if (file_sha256_cached(path, after, e) || strcmp(sha, after))
 		return err_set(e, ERR_INPUT, "%s was changed while it was certified", path);
-	}
 	add_formats(all, sum.formats);
 	all->n_models++;
 	all->n_differ += status != 0;
 	if (status && !e->code)
 		*e = differs;
-	if (c->json)
-		cJSON_AddItemToArray(all->certificates, certificate_json(&sum, sha, c, r.cases, &differs));
-	else
+	if (!c->json) {
 		print_text(&sum, sha, c, &differs);
+		return 0;
+	}
+	json_end(r.json); /* the cases */
+	add_certificate(r.json, &sum, sha, c, &differs);
+	if (c->n_operands > 1)
+		json_end(r.json);
 	return 0;
 }
 
@@ -335,6 +319,10 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 	}
 	if (c->engine.model)
 		return err_set(e, ERR_USAGE, "certify: name the models after the verb or with --model, not both");
+	if (c->json && c->n_operands > 1) {
+		json_object(&all->json, NULL);
+		json_array(&all->json, "certificates");
+	}
 	for (int i = 0; i < c->n_operands; i++)
 		if (certify_model(c, c->operand[i], seconds / c->n_operands, all, e))
 			return -1;
@@ -343,7 +331,7 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 
 static int certify_verb(const struct cli *c, struct err *e)
 {
-	struct all all = {.certificates = c->json ? cJSON_CreateArray() : NULL};
+	struct all all = {0};
 	if (K_FREE)
 		return err_set(e, ERR_USAGE, "this build is free of the fixed order: nothing to certify");
 	int status = certify_models(c, &all, e);
@@ -353,7 +341,7 @@ static int certify_verb(const struct cli *c, struct err *e)
 		print_formats(&all);
 	if (!status && out_flush(e))
 		status = -1;
-	cJSON_Delete(all.certificates);
+	json_drop(&all.json);
 	return status || all.n_differ ? -1 : 0;
 }
 

@@ -1,8 +1,8 @@
 /* cutaway devices: what a back end could run on: the processor's instruction sets, and GPUs. Thread: main's. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"
@@ -43,43 +43,31 @@ static void print_table(const struct k_device_info *d, int n, const char *why)
 		printf("this build has no CUDA kernels: it was made without nvcc\n");
 }
 
-static int n_isas(void)
-{
-	int n = 0;
-
-	while (k_isas()[n])
-		n++;
-	return n;
-}
-
 static int print_json(const struct k_device_info *d, int n, const char *why, struct err *e)
 {
-	cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "devices");
+	struct json j = { 0 };
 
-	cJSON_AddStringToObject(o, "build", k_cuda_build());
-	cJSON_AddStringToObject(o, "why", why);
-	cJSON_AddItemToObject(o, "cpu", cJSON_CreateStringArray(k_isas(), n_isas()));
+	json_object(&j, NULL);
+	json_text(&j, "build", k_cuda_build());
+	json_text(&j, "why", why);
+	json_array(&j, "cpu");
+	for (int i = 0; k_isas()[i]; i++)
+		json_text(&j, NULL, k_isas()[i]);
+	json_end(&j);
+	json_array(&j, "devices");
 	for (int i = 0; i < n; i++) {
-		cJSON *x = cJSON_CreateObject();
-
-		cJSON_AddNumberToObject(x, "index", d[i].index);
-		cJSON_AddStringToObject(x, "name", d[i].name);
-		cJSON_AddNumberToObject(x, "memory_bytes", (double)d[i].memory_bytes);
-		cJSON_AddNumberToObject(x, "processors", d[i].processors);
-		cJSON_AddNumberToObject(x, "capability", d[i].major * 10 + d[i].minor);
-		cJSON_AddNumberToObject(x, "driver", d[i].driver);
-		cJSON_AddBoolToObject(x, "usable", !*d[i].unfit);
-		cJSON_AddStringToObject(x, "why", d[i].unfit);
-		cJSON_AddItemToArray(list, x);
+		json_object(&j, NULL);
+		json_int(&j, "index", d[i].index);
+		json_text(&j, "name", d[i].name);
+		json_int(&j, "memory_bytes", (int64_t)d[i].memory_bytes);
+		json_int(&j, "processors", d[i].processors);
+		json_int(&j, "capability", d[i].major * 10 + d[i].minor);
+		json_int(&j, "driver", d[i].driver);
+		json_bool(&j, "usable", !*d[i].unfit);
+		json_text(&j, "why", d[i].unfit);
+		json_end(&j);
 	}
-	char *text = cJSON_Print(o);
-
-	cJSON_Delete(o);
-	if (!text)
-		return err_set(e, ERR_MEMORY, "out of memory");
-	printf("%s\n", text);
-	cJSON_free(text);
-	return 0;
+	return json_print(&j, e);
 }
 
 static int devices_verb(const struct cli *c, struct err *e)

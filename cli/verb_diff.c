@@ -1,11 +1,11 @@
 /* cutaway diff: two recordings side by side. Thread: main's. */
-#include <cjson/cJSON.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -24,77 +24,74 @@ static const struct setting diff_own[] = {
 	{ 0 },
 };
 
-static void add_distance(cJSON *o, const char *name, const struct diff_distance *m)
+static void add_distance(struct json *j, const char *name, const struct diff_distance *m)
 {
-	cJSON *d = m->n ? cJSON_AddObjectToObject(o, name) : NULL;
-
-	if (!d)
+	if (!m->n)
 		return;
-	cJSON_AddNumberToObject(d, "positions", m->n);
-	cJSON_AddNumberToObject(d, "same_token", m->same);
-	cJSON_AddNumberToObject(d, "best_known", m->n_top);
-	cJSON_AddNumberToObject(d, "same_best", m->top);
+	json_object(j, name);
+	json_int(j, "positions", m->n);
+	json_int(j, "same_token", m->same);
+	json_int(j, "best_known", m->n_top);
+	json_int(j, "same_best", m->top);
 	if (m->n_kl) {
-		cJSON_AddNumberToObject(d, "kl", m->kl);
-		cJSON_AddNumberToObject(d, "kl_largest", m->kl_max);
+		json_real(j, "kl", m->kl, 15);
+		json_real(j, "kl_largest", m->kl_max, 15);
 	}
+	json_end(j);
 }
 
-static void add_side(cJSON *o, struct diff *d, const struct diff_pair *p, int side)
+static void add_side(struct json *j, struct diff *d, const struct diff_pair *p, int side)
 {
 	const struct diff_side *s = &p->side[side];
 	int32_t at = p->from[side] + p->at;
-	cJSON *j;
 	char text[400];
 
 	if (!s->request)
 		return;
-	j = cJSON_AddObjectToObject(o, side ? "b" : "a");
-	cJSON_AddNumberToObject(j, "request", (double)s->request->number);
-	cJSON_AddNumberToObject(j, "prompt", s->n_prompt);
-	cJSON_AddNumberToObject(j, "tokens", s->n - s->n_prompt);
+	json_object(j, side ? "b" : "a");
+	json_int(j, "request", s->request->number);
+	json_int(j, "prompt", s->n_prompt);
+	json_int(j, "tokens", s->n - s->n_prompt);
 	if (p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE && at < s->n) {
-		cJSON_AddNumberToObject(j, "id", s->ids[at]);
+		json_int(j, "id", s->ids[at]);
 		diff_describe_draw(d, p, side, text, sizeof text);
-		cJSON_AddStringToObject(j, "drew", text);
+		json_text(j, "drew", text);
 	}
+	json_end(j);
 }
 
-static cJSON *pair_json(struct diff *d, const struct diff_pair *p, const struct diff_distance *deep)
+static void add_pair(struct json *j, struct diff *d, const struct diff_pair *p, const struct diff_distance *deep)
 {
-	cJSON *o = cJSON_CreateObject();
 	char text[400];
 
 	diff_describe(d, p, text, sizeof text);
-	cJSON_AddStringToObject(o, "cause", diff_cause_names[p->cause]);
-	cJSON_AddStringToObject(o, "text", text);
+	json_object(j, NULL);
+	json_text(j, "cause", diff_cause_names[p->cause]);
+	json_text(j, "text", text);
 	if (p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE)
-		cJSON_AddNumberToObject(o, "pos", p->from[0] + p->at);
-	add_side(o, d, p, 0);
-	add_side(o, d, p, 1);
-	cJSON_AddNumberToObject(o, "hunks", p->n_hunks);
-	add_distance(o, "before", &p->before);
-	add_distance(o, "after", &p->after);
+		json_int(j, "pos", p->from[0] + p->at);
+	add_side(j, d, p, 0);
+	add_side(j, d, p, 1);
+	json_int(j, "hunks", p->n_hunks);
+	add_distance(j, "before", &p->before);
+	add_distance(j, "after", &p->after);
 	if (deep)
-		add_distance(o, "deep", deep);
-	return o;
+		add_distance(j, "deep", deep);
+	json_end(j);
 }
 
-static void print_json(struct diff *d, const struct diff_distance *deep)
+static int print_json(struct diff *d, const struct diff_distance *deep, struct err *e)
 {
-	cJSON *o = cJSON_CreateObject(), *pairs;
-	char *text;
+	struct json j = { 0 };
 
-	cJSON_AddBoolToObject(o, "equal", d->n_equal == d->n_pairs);
-	cJSON_AddBoolToObject(o, "same_model", d->same_model);
-	cJSON_AddStringToObject(o, "session", d->session);
-	pairs = cJSON_AddArrayToObject(o, "requests");
+	json_object(&j, NULL);
+	json_bool(&j, "equal", d->n_equal == d->n_pairs);
+	json_bool(&j, "same_model", d->same_model);
+	json_text(&j, "session", d->session);
+	json_array(&j, "requests");
 	for (int32_t i = 0; i < d->n_pairs; i++)
-		cJSON_AddItemToArray(pairs, pair_json(d, &d->pair[i], deep ? &deep[i] : NULL));
-	text = cJSON_Print(o);
-	printf("%s\n", text ? text : "null");
-	cJSON_free(text);
-	cJSON_Delete(o);
+		add_pair(&j, d, &d->pair[i], deep ? &deep[i] : NULL);
+	return json_print(&j, e);
 }
 
 /* ---- with the models ---- */
@@ -156,7 +153,7 @@ static int print(const struct cli *c, struct diff *d, struct err *e)
 	if (said.deep)
 		rc = deep(c, d, m, e);
 	if (!rc && c->json) {
-		print_json(d, m);
+		rc = print_json(d, m, e);
 	} else if (!rc) {
 		diff_print(d, stdout);
 		for (int32_t i = 0; m && i < d->n_pairs; i++)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cycle.h"
-#include "base/text.h"
+#include "base/json.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/out.h"
@@ -121,17 +121,19 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 
 static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text bytes, struct err *e)
 {
+	struct json j = { 0 };
 	size_t cap = bytes.size + 8;
-	char *whole = malloc(cap), *text = NULL;
-	if (whole)
-		text = text_json(whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
-	free(whole);
-	if (!text)
+	char *whole = malloc(cap);
+	if (!whole)
 		return err_set(e, ERR_MEMORY, "out of memory for the answer");
-	printf("{\"pos\":%lld,\"id\":%lld,\"text\":%s,\"p\":%.9g,\"hash\":\"%016llx\"}\n",
-		   (long long)t->pos, (long long)t->id, text, t->p, (unsigned long long)t->hash);
-	free(text);
-	return 0;
+	json_object(&j, NULL);
+	json_int(&j, "pos", t->pos);
+	json_int(&j, "id", t->id);
+	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
+	json_real(&j, "p", t->p, 9);
+	json_hash(&j, "hash", (uint64_t)t->hash);
+	free(whole);
+	return json_print(&j, e);
 }
 
 static int emit(struct run *r, struct err *e)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/open.h"
@@ -66,15 +67,17 @@ static double perplexity(const struct score *s)
 	return exp(-sum / (s->n - 1));
 }
 
-static void print_json(const struct score *s, const int32_t *ids)
+static int print_json(const struct score *s, const int32_t *ids, struct err *e)
 {
-	printf("{\"ids\":[");
-	for (int32_t i = 0; i < s->n; i++)
-		printf(i ? ",%d" : "%d", ids[i]);
-	printf("],\"logp\":[");
+	struct json j = { 0 };
+	json_object(&j, NULL);
+	json_ids(&j, "ids", ids, (size_t)s->n);
+	json_array(&j, "logp");
 	for (int32_t i = 0; i < s->n - 1; i++)
-		printf(i ? ",%.7g" : "%.7g", s->logp[i]);
-	printf("],\"perplexity\":%.9g}\n", perplexity(s));
+		json_real(&j, NULL, s->logp[i], 7);
+	json_end(&j);
+	json_real(&j, "perplexity", perplexity(s), 9);
+	return json_print(&j, e);
 }
 
 static void print_table(const struct score *s, const int32_t *ids, const struct tokenizer *t)
@@ -116,7 +119,7 @@ static int score_verb(const struct cli *c, struct err *e)
 		err_set(e, ERR_MEMORY, "out of memory for %zu tokens", n);
 	else if (!judge_text(&s, session.engine, ids, text, e)) {
 		if (c->json)
-			print_json(&s, ids);
+			print_json(&s, ids, e);
 		else
 			print_table(&s, ids, t);
 		out_flush(e);

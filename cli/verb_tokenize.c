@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -18,14 +19,15 @@ static const struct setting tokenize_own[] = {
 	{ 0 },
 };
 
-static void print_ids(const int32_t *ids, size_t n, bool json)
+static int print_ids(const int32_t *ids, size_t n, bool as_json, struct err *e)
 {
-	if (json)
-		putchar('[');
-	for (size_t i = 0; i < n; i++)
-		printf(json ? (i ? ",%d" : "%d") : "%d\n", ids[i]);
-	if (json)
-		printf("]\n");
+	struct json j = { 0 };
+	for (size_t i = 0; i < n && !as_json; i++)
+		printf("%d\n", ids[i]);
+	if (!as_json)
+		return 0;
+	json_ids(&j, NULL, ids, n);
+	return json_print(&j, e);
 }
 
 static int tokenize_verb(const struct cli *c, struct err *e)
@@ -38,7 +40,7 @@ static int tokenize_verb(const struct cli *c, struct err *e)
 	if (!model_find(c, &path, e) && !gguf_open(&g, path, e) && !tokenizer_open(&t, g, e) &&
 		!in_read(NULL, &text, &size, e) &&
 		!tokenizer_encode(t, text, size, !said.plain, &ids, &n, &cap, e)) {
-		print_ids(ids, n, c->json);
+		print_ids(ids, n, c->json, e);
 		out_flush(e);
 	}
 	if (t)

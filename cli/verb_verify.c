@@ -1,5 +1,4 @@
 /* cutaway verify: a recording computed again and compared. Thread: main's. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -25,7 +25,7 @@ static const struct setting verify_own[] = {
 
 struct report {
 	struct history *h;
-	cJSON *requests; /* NULL: text */
+	struct json *json; /* in the array of requests; NULL: text */
 	bool tty, line;	 /* a line of progress stands on standard error */
 	int64_t start_ns;
 };
@@ -140,7 +140,7 @@ static void print_result(const struct report *r, const struct verify_result *v)
 	fflush(stdout);
 }
 
-static void add_difference(cJSON *o, const struct history *h, const struct verify_result *v)
+static void add_difference(struct json *j, const struct history *h, const struct verify_result *v)
 {
 	static const char *const names[] = {
 		[VERIFY_HASH] = "hash",		  [VERIFY_ID] = "id",				[VERIFY_P] = "p",
@@ -148,33 +148,33 @@ static void add_difference(cJSON *o, const struct history *h, const struct verif
 		[VERIFY_SURVIVORS] = "survivors", [VERIFY_FAILED] = "failed",
 	};
 	const struct history_row *row = &v->request->row[v->first.row];
-	cJSON *d = cJSON_AddObjectToObject(o, "difference");
 	char text[300];
 
 	verify_describe(h, v, text, sizeof text);
-	cJSON_AddStringToObject(d, "what", names[v->first.what]);
-	cJSON_AddNumberToObject(d, "pos", row->pos);
-	cJSON_AddNumberToObject(d, "step", (double)row->step);
-	cJSON_AddNumberToObject(d, "seq", (double)row->seq);
-	cJSON_AddStringToObject(d, "text", text);
+	json_object(j, "difference");
+	json_text(j, "what", names[v->first.what]);
+	json_int(j, "pos", row->pos);
+	json_int(j, "step", row->step);
+	json_int(j, "seq", row->seq);
+	json_text(j, "text", text);
+	json_end(j);
 }
 
-static void add_result(const struct report *r, const struct verify_result *v)
+static void add_result(struct json *j, const struct report *r, const struct verify_result *v)
 {
-	cJSON *o = cJSON_CreateObject();
-
-	cJSON_AddNumberToObject(o, "request", (double)v->request->number);
-	cJSON_AddStringToObject(o, "kind", ev_code_name("request_kind", v->request->kind));
-	cJSON_AddStringToObject(o, "verdict", verdict(v));
-	cJSON_AddStringToObject(o, "note", note_of(v));
-	cJSON_AddNumberToObject(o, "rows", (double)v->rows);
-	cJSON_AddNumberToObject(o, "draws", (double)v->draws);
-	cJSON_AddNumberToObject(o, "hash_alone", (double)v->unjudged);
-	cJSON_AddNumberToObject(o, "takes", v->request->n_takes);
-	cJSON_AddNumberToObject(o, "differ", (double)v->n_differ);
+	json_object(j, NULL);
+	json_int(j, "request", v->request->number);
+	json_text(j, "kind", ev_code_name("request_kind", v->request->kind));
+	json_text(j, "verdict", verdict(v));
+	json_text(j, "note", note_of(v));
+	json_int(j, "rows", v->rows);
+	json_int(j, "draws", v->draws);
+	json_int(j, "hash_alone", v->unjudged);
+	json_int(j, "takes", v->request->n_takes);
+	json_int(j, "differ", v->n_differ);
 	if (v->first.what != VERIFY_NOTHING)
-		add_difference(o, r->h, v);
-	cJSON_AddItemToArray(r->requests, o);
+		add_difference(j, r->h, v);
+	json_end(j);
 }
 
 static void on_result(void *arg, const struct verify_result *v)
@@ -182,8 +182,8 @@ static void on_result(void *arg, const struct verify_result *v)
 	struct report *r = arg;
 
 	clear_line(r);
-	if (r->requests)
-		add_result(r, v);
+	if (r->json)
+		add_result(r->json, r, v);
 	else
 		print_result(r, v);
 }
@@ -204,65 +204,62 @@ static void print_summary(const struct report *r, const struct verify_summary *s
 		   plural(s->threads), s->seconds, s->recorded_seconds);
 }
 
-static void add_bisect(cJSON *o, const struct bisect *b)
+static void add_bisect(struct json *j, const struct bisect *b)
 {
-	cJSON *d = cJSON_AddObjectToObject(o, "bisect"), *ends = cJSON_AddArrayToObject(d, "back_ends");
-	char name[40], hash[17];
+	char name[40];
 
+	json_object(j, "bisect");
+	json_array(j, "back_ends");
 	for (int i = 0; i < b->n_ends; i++) {
-		cJSON *end = cJSON_CreateObject();
-
+		json_object(j, NULL);
 		bisect_describe_end(&b->end[i], name, sizeof name);
-		snprintf(hash, sizeof hash, "%016llx", (unsigned long long)b->end[i].hash);
-		cJSON_AddStringToObject(end, "name", name);
-		cJSON_AddBoolToObject(end, "ran", b->end[i].ran);
-		cJSON_AddBoolToObject(end, "unasked", b->end[i].unasked);
-		cJSON_AddNumberToObject(end, "rows", b->end[i].rows);
+		json_text(j, "name", name);
+		json_bool(j, "ran", b->end[i].ran);
+		json_bool(j, "unasked", b->end[i].unasked);
+		json_int(j, "rows", b->end[i].rows);
 		if (b->end[i].ran && b->end[i].rows == b->n)
-			cJSON_AddStringToObject(end, "hash", hash);
-		cJSON_AddBoolToObject(end, "as_recorded", b->end[i].matches);
-		cJSON_AddItemToArray(ends, end);
+			json_hash(j, "hash", b->end[i].hash);
+		json_bool(j, "as_recorded", b->end[i].matches);
+		json_end(j);
 	}
-	cJSON_AddBoolToObject(d, "agree", b->agree);
+	json_end(j);
+	json_bool(j, "agree", b->agree);
 	if (!b->found)
 		return;
-	cJSON_AddNumberToObject(d, "pos", b->pos);
-	cJSON_AddNumberToObject(d, "layer", b->layer);
-	cJSON_AddStringToObject(d, "stage", b->stage);
-	cJSON_AddStringToObject(d, "part", b->part);
-	cJSON_AddNumberToObject(d, "index", b->index);
-	cJSON_AddNumberToObject(d, "values_differ", b->n_differ);
-	cJSON_AddNumberToObject(d, "value_a", (double)b->value_a);
-	cJSON_AddNumberToObject(d, "value_b", (double)b->value_b);
+	json_int(j, "pos", b->pos);
+	json_int(j, "layer", b->layer);
+	json_text(j, "stage", b->stage);
+	json_text(j, "part", b->part);
+	json_int(j, "index", b->index);
+	json_int(j, "values_differ", b->n_differ);
+	json_real(j, "value_a", b->value_a, 15);
+	json_real(j, "value_b", b->value_b, 15);
 	bisect_describe_end(&b->end[b->a], name, sizeof name);
-	cJSON_AddStringToObject(d, "a", name);
+	json_text(j, "a", name);
 	bisect_describe_end(&b->end[b->b], name, sizeof name);
-	cJSON_AddStringToObject(d, "b", name);
+	json_text(j, "b", name);
 }
 
-static void print_json(const struct report *r, const struct verify_summary *s, const struct err *e)
+/* The array of requests is there. */
+static int print_json(const struct report *r, const struct verify_summary *s, struct err *e)
 {
-	cJSON *o = cJSON_CreateObject();
-	char *text;
+	struct json *j = r->json;
 
-	cJSON_AddBoolToObject(o, "equal", !s->n_differ && !s->n_broken);
-	cJSON_AddStringToObject(o, "error", e->text);
-	cJSON_AddStringToObject(o, "backend", s->backend);
-	cJSON_AddStringToObject(o, "isa", s->isa);
-	cJSON_AddNumberToObject(o, "threads", s->threads);
-	cJSON_AddNumberToObject(o, "rows", (double)s->rows);
-	cJSON_AddNumberToObject(o, "draws", (double)s->draws);
-	cJSON_AddNumberToObject(o, "differ", s->n_differ);
-	cJSON_AddNumberToObject(o, "incomplete", s->n_broken);
-	cJSON_AddNumberToObject(o, "seconds", s->seconds);
-	cJSON_AddNumberToObject(o, "recorded_seconds", s->recorded_seconds);
-	cJSON_AddItemReferenceToObject(o, "requests", r->requests);
+	json_end(j);
+	json_bool(j, "equal", !s->n_differ && !s->n_broken);
+	json_text(j, "error", e->text);
+	json_text(j, "backend", s->backend);
+	json_text(j, "isa", s->isa);
+	json_int(j, "threads", s->threads);
+	json_int(j, "rows", s->rows);
+	json_int(j, "draws", s->draws);
+	json_int(j, "differ", s->n_differ);
+	json_int(j, "incomplete", s->n_broken);
+	json_real(j, "seconds", s->seconds, 15);
+	json_real(j, "recorded_seconds", s->recorded_seconds, 15);
 	if (s->first.first.what == VERIFY_HASH)
-		add_bisect(o, &s->bisect);
-	text = cJSON_Print(o);
-	printf("%s\n", text ? text : "null");
-	cJSON_free(text);
-	cJSON_Delete(o);
+		add_bisect(j, &s->bisect);
+	return json_print(j, e);
 }
 
 static int run(const struct cli *c, struct report *r, struct err *e)
@@ -282,7 +279,7 @@ static int run(const struct cli *c, struct report *r, struct err *e)
 		rc = verify_run(r->h, &o, on_result, on_progress, r, &sum, e);
 		clear_line(r);
 		if (e->code == ERR_NONE || e->code == ERR_DIFFERS || e->code == ERR_INPUT) {
-			if (r->requests)
+			if (r->json)
 				print_json(r, &sum, e);
 			else if (sum.n_requests || e->code == ERR_NONE)
 				print_summary(r, &sum, e);
@@ -299,14 +296,19 @@ static int verify_verb(const struct cli *c, struct err *e)
 {
 	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct report r = { .tty = isatty(STDERR_FILENO), .start_ns = now_ns() };
+	struct json json = { 0 };
 	int rc;
 
 	if (history_open(&r.h, c->operand[0], e))
 		return -1;
 	sigaction(SIGINT, &action, NULL);
-	r.requests = c->json ? cJSON_CreateArray() : NULL;
+	if (c->json) {
+		r.json = &json;
+		json_object(r.json, NULL);
+		json_array(r.json, "requests");
+	}
 	rc = run(c, &r, e);
-	cJSON_Delete(r.requests);
+	json_drop(&json);
 	history_close(r.h);
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
@@ -88,26 +89,30 @@ static void print_table(const struct whatif *w)
 			   w->real.seconds > 0 ? 100 * (w->changed.seconds / w->real.seconds - 1) : 0.0);
 }
 
-/* kind: of its seconds. */
-static void print_counts(const char *name, const struct whatif_counts *c, const char *kind, const char *end)
+static void add_counts(struct json *j, const char *name, const struct whatif_counts *c, const char *seconds)
 {
-	printf("\"%s\":{", name);
+	json_object(j, name);
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-		printf("\"%s\":%lld,", figures[i].name, (long long)value(c, figures[i].at));
-	printf("\"seconds_%s\":%.6f}%s", kind, c->seconds, end);
+		json_int(j, figures[i].name, value(c, figures[i].at));
+	json_real(j, seconds, c->seconds, 9);
+	json_end(j);
 }
 
-static void print_json(const struct whatif *w)
+static int print_json(const struct whatif *w, struct err *e)
 {
-	putchar('{');
-	print_counts("recorded", &w->recorded, "measured", ",");
-	print_counts("again", &w->again, "predicted", ",");
-	print_counts("changed", &w->changed, "predicted", ",");
+	struct json j = { 0 };
+
+	json_object(&j, NULL);
+	add_counts(&j, "recorded", &w->recorded, "seconds_measured");
+	add_counts(&j, "again", &w->again, "seconds_predicted");
+	add_counts(&j, "changed", &w->changed, "seconds_predicted");
 	if (w->verified)
-		print_counts("real", &w->real, "measured", ",");
-	printf("\"predicted_as_recorded\":%.6f,", w->predicted);
-	printf("\"inexact\":%s,", w->inexact ? "true" : "false");
-	printf("\"step_error\":%.4f,\"time_error\":%.4f}\n", w->step_error, w->time_error);
+		add_counts(&j, "real", &w->real, "seconds_measured");
+	json_real(&j, "predicted_as_recorded", w->predicted, 6);
+	json_bool(&j, "inexact", w->inexact);
+	json_real(&j, "step_error", w->step_error, 4);
+	json_real(&j, "time_error", w->time_error, 4);
+	return json_print(&j, e);
 }
 
 static void ask_what_was_said(const struct cli *c, struct whatif_settings *s)
@@ -151,10 +156,10 @@ static int whatif_verb(const struct cli *c, struct err *e)
 	ask_what_was_said(c, &s);
 	if (whatif_run(c->operand[0], &s, &w, e) || (said.verify && run_real(c, &s, &w, e)))
 		return -1;
-	if (c->json)
-		print_json(&w);
-	else
+	if (!c->json)
 		print_table(&w);
+	else if (print_json(&w, e))
+		return -1;
 	return out_flush(e);
 }
 

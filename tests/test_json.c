@@ -1,0 +1,95 @@
+/* The writer of JSON (base/json.h): what it writes, nested and in order, and that nothing hides in its strings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <unistd.h>
+
+#include "base/json.h"
+
+/* What json_print() writes to standard output, without the newline. */
+static void expect(struct json *j, const char *text)
+{
+	char got[512], name[] = "/tmp/cutaway-test-json-XXXXXX";
+	int file = mkstemp(name), out;
+	struct err e = {0};
+	ssize_t n;
+
+	fflush(stdout);
+	out = dup(STDOUT_FILENO);
+	dup2(file, STDOUT_FILENO);
+	assert_int_equal(json_print(j, &e), 0);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	n = pread(file, got, sizeof got - 1, 0);
+	close(file);
+	unlink(name);
+	assert_true(n > 0 && got[n - 1] == '\n');
+	got[n - 1] = '\0';
+	assert_string_equal(got, text);
+	assert_true(!j->out && !j->text && !j->depth);
+}
+
+static void nests_and_separates(void **state)
+{
+	struct json j = {0};
+
+	(void)state;
+	json_object(&j, NULL);
+	json_array(&j, "none");
+	json_end(&j);
+	json_ids(&j, "ids", (const int32_t[]){1, -2, 3}, 3);
+	json_object(&j, "in");
+	json_bool(&j, "yes", true);
+	json_int(&j, "n", INT64_MIN);
+	json_end(&j);
+	json_array(&j, "last"); /* ended by json_print */
+	json_object(&j, NULL);
+	json_end(&j);
+	json_object(&j, NULL);
+	expect(&j, "{\"none\":[],\"ids\":[1,-2,3],\"in\":{\"yes\":true,\"n\":-9223372036854775808},\"last\":[{},{}]}");
+}
+
+static void numbers_and_texts(void **state)
+{
+	struct json j = {0};
+
+	(void)state;
+	json_array(&j, NULL);
+	json_real(&j, NULL, 0.1, 6);
+	json_real(&j, NULL, (double)NAN, 6);
+	json_real(&j, NULL, -(double)INFINITY, 6);
+	json_hash(&j, NULL, 0xabc);
+	json_text(&j, NULL, "a\"b\\\n\x1b");
+	json_bytes(&j, NULL, "\xe2\x80\xae\xff\0z", 6);
+	expect(&j, "[0.1,null,null,\"0000000000000abc\",\"a\\\"b\\\\\\n\\u001b\",\"\\u202e\\ufffd\\u0000z\"]");
+}
+
+static void is_dropped(void **state)
+{
+	struct json j = {0};
+
+	(void)state;
+	json_drop(&j);
+	json_object(&j, NULL);
+	json_drop(&j);
+	assert_true(!j.out && !j.text && !j.follows);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nests_and_separates),
+		cmocka_unit_test(numbers_and_texts),
+		cmocka_unit_test(is_dropped),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
