@@ -446,21 +446,7 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 
 static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t *below = &s->cursor[VIEW_PREFIX];
-
-	if (!s->zoomed)
-		return false;
-	switch (key) {
-	case KEY_UP_: *below += 1; break;
-	case KEY_DOWN_: *below -= 1; break;
-	case KEY_PAGE_UP: *below += 8; break;
-	case KEY_PAGE_DOWN: *below -= 8; break;
-	case KEY_HOME_: *below = t->n_requests; break;
-	case KEY_END_: *below = 0; break;
-	default: return false;
-	}
-	*below = *below < 0 ? 0 : *below > t->n_requests ? t->n_requests : *below;
-	return true;
+	return s->zoomed && view_scroll(key, &s->cursor[VIEW_PREFIX], 8, t->n_requests);
 }
 
 const struct view view_prefix = {

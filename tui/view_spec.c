@@ -456,21 +456,7 @@ static void spec_draw(struct pen *p, const struct timeline *t, struct view_state
 
 static bool spec_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t *below = &s->cursor[VIEW_SPECULATION];
-
-	if (!s->zoomed)
-		return false;
-	switch (key) {
-	case KEY_UP_: *below += 1; break;
-	case KEY_DOWN_: *below -= 1; break;
-	case KEY_PAGE_UP: *below += 16; break;
-	case KEY_PAGE_DOWN: *below -= 16; break;
-	case KEY_HOME_: *below = t->n_drafts; break;
-	case KEY_END_: *below = 0; break;
-	default: return false;
-	}
-	*below = *below < 0 ? 0 : *below > t->n_drafts ? t->n_drafts : *below;
-	return true;
+	return s->zoomed && view_scroll(key, &s->cursor[VIEW_SPECULATION], 16, t->n_drafts);
 }
 
 const struct view view_speculation = {

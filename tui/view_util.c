@@ -451,6 +451,21 @@ int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	return pen_clip(&in, x, y, p->r.w - x, line, -1);
 }
 
+bool view_scroll(int key, int64_t *below, int page, int64_t most)
+{
+	switch (key) {
+	case KEY_UP_: *below += 1; break;
+	case KEY_DOWN_: *below -= 1; break;
+	case KEY_PAGE_UP: *below += page; break;
+	case KEY_PAGE_DOWN: *below -= page; break;
+	case KEY_HOME_: *below = most; break;
+	case KEY_END_: *below = 0; break;
+	default: return false;
+	}
+	*below = *below < 0 ? 0 : *below > most ? most : *below;
+	return true;
+}
+
 bool view_penalised(const struct ev_request *q)
 {
 	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||

@@ -65,6 +65,8 @@ const char *view_quote_bytes(char *buf, const char *text, int32_t size);
 /* Without the spaces before it, for lists of words; a token of nothing but spaces is quoted. */
 const char *view_word(char *buf, const struct timeline *t, int32_t id);
 
+/* Keys of a list that stands at its end: *below is how many of its lines lie under the last one shown, 0 … most. */
+bool view_scroll(int key, int64_t *below, int page, int64_t most);
 /* Pieces of drawing. Both leave the pen as it was. Return the columns used. */
 int view_put(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
