@@ -219,7 +219,7 @@ def test_chat_80x24(suite):
         time.sleep(0.2)  # Esc alone, and not the beginning of Alt-/
         s.type("/temp x")
         s.keys("Enter")
-        s.wait("/temp x: a number from 0 to 10 is needed")
+        s.wait("/temp x: a number from 0 to 100 is needed")
         s.keys("Escape")
         s.wait("is needed", gone=True)
         s.keys("C-o")

@@ -92,7 +92,7 @@ def test_completion():
         open(os.path.join(TMP.name, name), "w").close()
     for words in (["replay"], ["score"], ["certify"], ["certify", "x.gguf"], ["export"], ["whatif"], ["verify"], ["diff", "b.db"],
                   ["export", "b.db", "-o"], ["export", "b.db", "--out"], ["chat", "--model"], ["chat", "--commands"],
-                  ["run", "--batch"], ["why", "miss", "--file"], ["bench", "--svg"]):
+                  ["run", "--batch"], ["why", "miss", "--file"]):
         got = complete(*words, os.path.join(TMP.name, "made"))
         check(f"completion of files for {' '.join(words)}", sorted(os.path.basename(name) for name in got) == ["made.db", "made.gguf"],
               got)

@@ -369,7 +369,6 @@ static void product_check(const struct product *p, const struct shim *s, const s
 		m->part[i].out = i == 1 ? to_device(s, p->residual, size * 4) : s->alloc(size * 4);
 		m->part[i].residual = i == 0 ? NULL : i == 1 ? m->part[i].out : residual;
 	}
-	if (getenv("TRACE")) { describe(p, s, l, 0, what, sizeof what); fprintf(stderr, "%s\n", what); }
 	assert_true(run_shim(s, &stage, l->n_blocks, l->seed));
 	for (int i = 0; i < p->n_parts; i++) {
 		describe(p, s, l, i, what, sizeof what);
@@ -480,6 +479,87 @@ static void test_folded(void **state)
 				product_try(&p, 4);
 				product_close(&p);
 			}
+}
+
+/* The experts of a mixture: rows choose among four matrices, so few blocks take slots one after the other. In:
+ * a row of the input for each row of the output, or for each of its k slots. */
+struct mixture {
+	struct weights w[4];
+	struct k_experts op; /* of the reference */
+	int32_t ids[12];
+	size_t out;
+};
+
+static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int32_t cols, bool each)
+{
+	struct k_matrix *w = get(sizeof *w * 4);
+	struct k_op op = {.kind = K_OP_experts};
+	float *x = random_floats((size_t)(12 * cols), TAME, (size_t)cols);
+
+	m->out = (size_t)(12 * rows);
+	for (int i = 0; i < 4; i++) {
+		weights_open(&m->w[i], type, rows, cols, TAME);
+		w[i] = m->w[i].m;
+	}
+	for (int i = 0; i < 12; i++)
+		m->ids[i] = (int32_t)(random32() % 4);
+	m->op = (struct k_experts){.in = new_acts(12, cols, !k_is_quantised(type), k_is_quantised(type)), .w = w,
+							   .ids = m->ids, .out = get(m->out * 4), .n_experts = 4, .k = 2, .n = 6, .each = each};
+	for (int32_t b = 0; k_is_quantised(type) && b < 12 * cols / 32; b++)
+		k_quantise_block(x + b * 32, m->op.in.q + b * 32, m->op.in.d + b, m->op.in.sx + b);
+	if (!k_is_quantised(type))
+		memcpy(m->op.in.x, x, (size_t)(12 * cols) * 4);
+	op.u.experts = m->op;
+	run_ref(&op);
+	free(x);
+}
+
+static void mixture_check(const struct mixture *m, const struct shim *s, int n_blocks, uint64_t seed)
+{
+	struct cu_stage stage = {.op = {.kind = K_OP_experts}};
+	struct k_experts *a = &stage.op.u.experts;
+	struct k_matrix w[4];
+
+	*a = m->op;
+	a->in = acts_device(s, &m->op.in, 12);
+	for (int i = 0; i < 4; i++) {
+		w[i] = m->w[i].m;
+		w[i].data = to_device(s, m->w[i].packed, cu_matrix_bytes((int32_t)w[i].type, w[i].n_rows, w[i].n_cols));
+	}
+	a->w = to_device(s, w, sizeof w);
+	a->ids = to_device(s, m->ids, sizeof m->ids);
+	a->out = s->alloc(m->out * 4);
+	assert_true(run_shim(s, &stage, n_blocks, seed));
+	same(a->out, m->op.out, m->out, k_types[w[0].type].name);
+	for (int i = 0; i < 4; i++)
+		s->free(w[i].data);
+	acts_device_free(s, &a->in);
+	s->free((void *)a->w);
+	s->free((void *)a->ids);
+	s->free(a->out);
+}
+
+static void mixture_close(struct mixture *m)
+{
+	for (int i = 0; i < 4; i++)
+		weights_close(&m->w[i]);
+	acts_free(&m->op.in);
+	free((void *)m->op.w);
+	free(m->op.out);
+}
+
+static void test_experts(void **state)
+{
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++)
+		for (int each = 0; each < 2; each++) {
+			struct mixture m;
+
+			mixture_open(&m, (enum k_type)type, 33, k_types[type].block == 256 ? 512 : 160, each);
+			for (int i = 0; i < n_shims; i++)
+				mixture_check(&m, shims[i], i ? 2 : 5, (uint64_t)type % 3);
+			mixture_close(&m);
+		}
 }
 
 /* The plan for the shapes of real models is one that the kernels know. */
@@ -713,7 +793,8 @@ int main(void)
 		cmocka_unit_test(test_small),		 cmocka_unit_test(test_embed),
 		cmocka_unit_test(test_matmul),		 cmocka_unit_test(test_matmul_large),
 		cmocka_unit_test(test_matmul_mixed), cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_plan),		 cmocka_unit_test(test_barriers),
+		cmocka_unit_test(test_experts),		 cmocka_unit_test(test_plan),
+		cmocka_unit_test(test_barriers),
 	};
 
 	return cmocka_run_group_tests(tests, open_all, close_all);

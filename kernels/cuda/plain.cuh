@@ -18,22 +18,34 @@
 K_PLAIN_KINDS(X)
 #undef X
 
+/* The product of a slot, in shared memory: all threads of the block read what one made. */
+enum { CU_SLOT_AT = CU_SPLIT_AT - 2048 };
+static_assert(sizeof(struct cu_stage) <= 2048 && 2 * CU_WARPS * CU_REGION * 4 <= CU_SLOT_AT, "sums end below");
+
+/* All that a product reads of its stage. One thread. */
+CU_FN void cu_slot_open(const struct k_experts *a, int32_t slot, struct cu_stage *one)
+{
+	struct k_matmul *m = &one->op.u.matmul;
+
+	one->plan = one->folds = 0;
+	m->n_parts = m->n = 1;
+	m->in = k_acts_row(&a->in, a->each ? slot : slot / a->k);
+	m->part[0].w = a->w + a->ids[slot];
+	m->part[0].bias = m->part[0].residual = (const float *)0;
+	m->part[0].out = a->out + (size_t)slot * (size_t)m->part[0].w->n_rows;
+}
+
 static __device__ void cu_experts(const struct cu_part *p)
 {
 	const struct k_experts *a = &p->stage->op.u.experts;
-	struct cu_stage one;
+	struct cu_stage *one = (struct cu_stage *)(void *)(cu_shared_memory() + CU_SLOT_AT);
 
-	memset(&one, 0, sizeof one);
-	one.op.kind = K_OP_matmul;
-	one.op.u.matmul.n_parts = one.op.u.matmul.n = 1;
 	for (int32_t slot = 0; slot < a->n * a->k; slot++) {
-		const struct k_matrix *w = a->w + a->ids[slot];
-
-		one.op.u.matmul.in = k_acts_row(&a->in, a->each ? slot : slot / a->k);
-		one.op.u.matmul.part[0].w = w;
-		one.op.u.matmul.part[0].out = a->out + (size_t)slot * (size_t)w->n_rows;
-		cu_run_of(&one, (int32_t)w->type)(&one, p->n_blocks, 0, 1, p->block);
-		CU_SYNC(); /* shared memory is the next slot's */
+		if (cu_thread() == 0)
+			cu_slot_open(a, slot, one);
+		CU_SYNC(); /* the slot's product stands */
+		cu_run_of(one, (int32_t)one->op.u.matmul.part[0].w->type)(one, p->n_blocks, 0, 1, p->block);
+		CU_SYNC(); /* and may be replaced */
 	}
 }
 
