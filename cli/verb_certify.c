@@ -116,8 +116,8 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 					   const struct err *e)
 {
 	print_coverage(s);
-	printf("\nmodel:    %s (%s)\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
-		   s->model, s->formats, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
+	printf("\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
+		   s->model, s->formats, s->memory, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
 	printf("coverage: %d axes, %d cases, %d of them mixed, %d of %d pairs of values, %lld tokens "
 		   "compared, seed %llu, %.0f s\n",
 		   s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible,
@@ -194,6 +194,7 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	json_text(j, "texts", said.quick ? "quick" : "full");
 	json_text(j, "model", s->model);
 	json_text(j, "formats", s->formats);
+	json_text(j, "memory", s->memory);
 	json_text(j, "sha256", sha);
 	json_text(j, "version", CUTAWAY_VERSION);
 	json_text(j, "build", CUTAWAY_BUILD);
@@ -351,7 +352,7 @@ const struct verb verb_certify = {
 	.summary = "the proof that all paths give the same bits",
 	.doc = "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
 		   "threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
-		   "preemption, drafts, watching and recording), then in mixed cases until every pair of values has "
+		   "preemption, policy, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
 		   "met or time is up, and compares every id and every hash of logits. What had no occasion to "
 		   "matter is said to be idle and does not count. Several models, one of each weight format that "
 		   "matters to you, share the time. Exit status 0 only if all are equal.",

@@ -155,6 +155,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, struct 
 	if (certify_run_case(&p, base, &ev, e))
 		return -1;
 	learn(c, &p, now() - begin);
+	snprintf(c->sum->memory, sizeof c->sum->memory, "%s", ev.memory);
 	if (base->n != want)
 		return err_set(e, ERR_INPUT,
 					   "certify: the base run gave %d tokens of %d; is the model damaged?",

@@ -7,6 +7,7 @@
 
 #include "engine/draft.h"
 #include "engine/memory/memory.h"
+#include "engine/sched/policy.h"
 #include "sessions/certify_private.h"
 
 static void add_value(struct axis_values *a, const char *value)
@@ -98,6 +99,15 @@ static const struct draft_trial *trial_of(const char *name, const struct draft_o
 	return NULL;
 }
 
+static void fill_policies(struct axes *axes)
+{
+	struct axis_values *a = &axes->axis[AXIS_POLICY];
+
+	for (int i = 0; sched_policy_name(i); i++)
+		add_value(a, sched_policy_name(i));
+	a->n_quick = a->n;
+}
+
 static void fill_drafters(struct axes *axes)
 {
 	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
@@ -122,7 +132,7 @@ void axes_fill(struct axes *a)
 		[AXIS_ROW] = {"row", 6, 2, {"0", "5", "1", "2", "11", "16"}},
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
-		[AXIS_POLICY] = {"policy", 2, 2, {"fcfs", "shortest"}},
+		[AXIS_POLICY] = {"policy", 0, 0, {0}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
 		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
 		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
@@ -132,6 +142,7 @@ void axes_fill(struct axes *a)
 	memcpy(a->axis, constant, sizeof constant);
 	fill_kernels(a);
 	fill_threads(a);
+	fill_policies(a);
 	fill_drafters(a);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));

@@ -46,7 +46,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_PREEMPTION:
 		return ev->preempted > 0;
 	case AXIS_POLICY:
-		return ev->overtaken > 0;
+		return ev->reordered > 0;
 	case AXIS_DRAFTER:
 		return ev->judged > 0;
 	case AXIS_RULE:
@@ -140,7 +140,7 @@ void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum 
 	else if (a == AXIS_PREEMPTION)
 		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
 	else if (a == AXIS_POLICY)
-		say(seen, cap, "overtaken %lld times", (long long)ev->overtaken);
+		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_DRAFTS || (!p->choice[AXIS_DRAFTS] && (a == AXIS_DRAFTER || (a == AXIS_RULE &&
 																				  !p->choice[AXIS_DRAFTER]))))
 		say(seen, cap, "%lld drafts judged, %lld accepted", (long long)ev->judged,

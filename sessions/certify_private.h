@@ -78,6 +78,7 @@ struct trail {
 /* What was seen of a case, by which each axis is held to its promise. */
 struct evidence {
 	char backend[8], isa[16];
+	char memory[128]; /* the memory groups: "paged 2 layers, window 10 layers" */
 	int32_t threads, page_size;
 	struct seen_step step[128]; /* those that differ */
 	int n_steps;
@@ -85,7 +86,7 @@ struct evidence {
 	int64_t hit;		  /* tokens from the prefix cache */
 	int64_t taken, apart; /* pages ours took; those not beside the page before them */
 	int64_t preempted;	  /* times that ours lost its pages */
-	int64_t overtaken;	  /* requests that came after ours and were admitted before it */
+	int64_t reordered;	  /* requests that ours overtook, and those that overtook it */
 	int64_t judged, accepted, by_rejection; /* the last: of those judged, by that rule */
 	int64_t watched, recorded; /* attention events; events in a recording's file */
 };

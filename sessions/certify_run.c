@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/memory/memory.h"
 #include "sessions/certify_private.h"
 #include "sessions/session.h"
 
@@ -20,6 +21,7 @@ struct run {
 	int64_t last_page;
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;			/* ahead: came before ours */
+	int64_t earlier; /* came before ours and waits to be admitted; 0: there is none */
 	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
 	bool repeated; /* ours went back to its prompt once */
 	struct session session;
@@ -113,9 +115,13 @@ static void see_draft(struct run *r, const struct ev_draft *d)
 
 static void see_admit(struct run *r, const struct ev_admit *a)
 {
-	if (a->request == r->request)
+	if (a->request == r->request) {
+		r->ev->reordered += r->earlier != 0;
 		r->waiting = false;
-	r->ev->overtaken += r->waiting && r->request && a->request > r->request;
+	}
+	if (a->request == r->earlier)
+		r->earlier = 0;
+	r->ev->reordered += r->waiting && r->request && a->request > r->request;
 }
 
 static void see_finish(struct run *r, const struct ev_finish *f)
@@ -124,6 +130,15 @@ static void see_finish(struct run *r, const struct ev_finish *f)
 		return;
 	r->finished = true;
 	r->failed = f->reason == EV_FINISH_failed;
+}
+
+static void see_memory(struct run *r, const struct ev_memory *m)
+{
+	char *to = r->ev->memory;
+	size_t n = strlen(to);
+
+	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "", memory_kind_of(m->kind)->name,
+			 (long long)m->layers, m->layers == 1 ? "" : "s");
 }
 
 static void on_event(void *arg, const struct event *ev)
@@ -135,6 +150,8 @@ static void on_event(void *arg, const struct event *ev)
 		see_step(r);
 	} else if (ev->kind == EV_page) {
 		see_page(r, &ev->u.page);
+	} else if (ev->kind == EV_memory) {
+		see_memory(r, &ev->u.memory);
 	} else if (ev->kind == EV_admit) {
 		see_admit(r, &ev->u.admit);
 	} else if (ev->kind == EV_draft) {
@@ -287,12 +304,11 @@ static int32_t steps_ahead(const struct run *r, int ahead)
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
 
-/* Where ours is to be overtaken: a request of one token comes after it and is gone after a step. */
-static int overtake(struct run *r, struct err *e)
+/* Where a policy is to show: a request of one token comes before ours and another one after it. Who is not admitted in
+ * order of arrival overtakes one of them or is overtaken. Both are gone after a step. */
+static int64_t submit_short(struct run *r, struct err *e)
 {
-	if (!r->plan->choice[AXIS_POLICY])
-		return 0;
-	return submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) < 0 || go_on(r, e) < 0 ? -1 : 0;
+	return r->plan->choice[AXIS_POLICY] ? submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) : 0;
 }
 
 static int answer(struct run *r, int company, int ahead, int32_t n_generated, struct err *e)
@@ -306,8 +322,11 @@ static int answer(struct run *r, int company, int ahead, int32_t n_generated, st
 	for (int32_t i = steps_ahead(r, ahead); i > 0; i--)
 		if (engine_step(r->engine, e) < 0)
 			return -1;
+	if ((r->earlier = submit_short(r, e)) < 0)
+		return -1;
 	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, n_generated, e);
-	if (r->request < 0 || overtake(r, e) || submit_company(r, ahead, company, e))
+	if (r->request < 0 || submit_short(r, e) < 0 || (r->earlier && go_on(r, e) < 0) ||
+		submit_company(r, ahead, company, e))
 		return -1;
 	return finish(r, e);
 }

@@ -10,9 +10,15 @@
 
 #include <cmocka.h>
 
+#include "engine/sched/policy.h"
 #include "sessions/certify.h"
+#include "tests/extend/policy_longest.c"
 #include "tests/thorough.h"
 #include "tests/tiny.h"
+
+/* The product's, and one more: certify tries what the table has. */
+extern const struct sched_policy policy_fcfs, policy_shortest;
+const struct sched_policy *const sched_policies[] = {&policy_fcfs, &policy_shortest, &policy_longest, NULL};
 
 struct seen {
 	int n_cases, n_equal;
@@ -68,6 +74,7 @@ static void test_equal(void **state)
 		{"drafts", "4"},	   {"watched", "attention"}, {"watched", "recorded"},
 		{"drafter", "ngram tree"}, {"drafter", "jacobi"}, {"drafter", "lookahead"}, {"drafter", "skip"},
 		{"drafter", "draft"}, {"drafter", "auto"},	 {"rule", "rejection"},
+		{"policy", "shortest"}, {"policy", "longest"},
 	};
 	struct seen s = {.model = make_model(1)};
 	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 6};
@@ -81,6 +88,7 @@ static void test_equal(void **state)
 	assert_true(sum.pairs_met > 50 && sum.pairs_met < sum.pairs_possible);
 	assert_true(sum.n_tokens > 5 * sum.n_cases); /* scalar kernels compute short texts */
 	assert_non_null(strstr(sum.formats, "Q4_1"));
+	assert_string_equal(sum.memory, "paged 2 layers");
 	for (size_t i = 0; i < sizeof must / sizeof *must; i++)
 		if (find(&sum, must[i][0], must[i][1])->cases < 1 && !is_too_short(must[i][0]))
 			fail_msg("%s %s was never at work", must[i][0], must[i][1]);
