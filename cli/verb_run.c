@@ -181,7 +181,7 @@ static void explain_end(const struct run *r)
 }
 
 /* How an answer that ended is told. */
-static int judge(const struct run *r, struct err *e)
+static int end_status(const struct run *r, struct err *e)
 {
 	if (r->reason == EV_FINISH_refused)
 		return err_set(e, ERR_USAGE, "the prompt does not fit: %s", r->why);
@@ -214,7 +214,7 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 	}
 	emit_rest(r);
 	out_flush(e); /* before what is said of it */
-	return judge(r, e);
+	return end_status(r, e);
 }
 
 static int run_verb(const struct cli *c, struct err *e)

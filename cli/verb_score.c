@@ -33,7 +33,7 @@ static void on_event(void *arg, const struct event *ev)
 	}
 }
 
-static int judge_text(struct score *s, struct engine *engine, const int32_t *ids, const char *text,
+static int score_text(struct score *s, struct engine *engine, const int32_t *ids, const char *text,
 					  struct err *e)
 {
 	struct engine_request q = {
@@ -117,7 +117,7 @@ static int score_verb(const struct cli *c, struct err *e)
 	s.logp = calloc(n, sizeof *s.logp);
 	if (!s.logp)
 		err_set(e, ERR_MEMORY, "out of memory for %zu tokens", n);
-	else if (!judge_text(&s, session.engine, ids, text, e)) {
+	else if (!score_text(&s, session.engine, ids, text, e)) {
 		if (c->json)
 			print_json(&s, ids, e);
 		else

@@ -126,8 +126,8 @@ static void print_result(const struct report *r, const struct verify_result *v)
 	printf("%-7s request %lld  %-5s %6lld row%s, %lld draw%s", verdict(v), (long long)q->number,
 		   ev_code_name("request_kind", q->kind), (long long)v->rows, plural(v->rows), (long long)v->draws,
 		   plural(v->draws));
-	if (v->unjudged)
-		printf(", %lld drawn by rejection or chosen by a search (hash alone)", (long long)v->unjudged);
+	if (v->hash_alone)
+		printf(", %lld drawn by rejection or chosen by a search (hash alone)", (long long)v->hash_alone);
 	if (q->n_takes > 1)
 		printf(", %d takes", q->n_takes);
 	if (*note)
@@ -169,7 +169,7 @@ static void add_result(struct json *j, const struct report *r, const struct veri
 	json_text(j, "note", note_of(v));
 	json_int(j, "rows", v->rows);
 	json_int(j, "draws", v->draws);
-	json_int(j, "hash_alone", v->unjudged);
+	json_int(j, "hash_alone", v->hash_alone);
 	json_int(j, "takes", v->request->n_takes);
 	json_int(j, "differ", v->n_differ);
 	if (v->first.what != VERIFY_NOTHING)

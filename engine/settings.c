@@ -344,3 +344,16 @@ void sample_params_tell(const struct sample_params *p, struct ev_request *q)
 	SAMPLE_SETTINGS(X)
 #undef X
 }
+
+void sample_params_print(const struct sample_params *p, char *buf, size_t cap)
+{
+	const struct answer_settings a = { .params = *p };
+	size_t n = 0;
+
+	for (int i = 0; i <= ANSWER_AT_seed && n < cap; i++) {
+		char value[40];
+
+		setting_text(&answer_settings[i], &a, value, sizeof value);
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
+	}
+}

@@ -266,6 +266,8 @@ const char *setting_doc(const struct setting *s, const void *base, char *buf, si
 /* Of a request in the log, and to it. */
 struct sample_params sample_params_of(const struct ev_request *q);
 void sample_params_tell(const struct sample_params *p, struct ev_request *q);
+/* "temp 0.7, top-k 0, …, seed 5" */
+void sample_params_print(const struct sample_params *p, char *buf, size_t cap);
 /* The text that a conversation begins with; own: the model's, or NULL. */
 const char *answer_system(const struct answer_settings *a, const char *own);
 /* As a list that ends with NULL. */

@@ -48,7 +48,7 @@ struct tl_token {
 	uint8_t n_candidates;
 	struct ev_candidate candidate[TL_CANDIDATES]; /* .p in 0 … 1 or NaN, .cut of its list */
 	struct ev_stage stage[EV_N_STAGES];           /* .mass in 0 … 1 or NaN */
-	int32_t draft; /* index in drafts of the draft judged at this position, or -1 */
+	int32_t draft; /* index in drafts of the draft verified at this position, or -1 */
 };
 
 struct tl_attention { /* the newest observed row of a request */
@@ -337,8 +337,6 @@ const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *dr
 const struct tl_search *timeline_search(const struct timeline *t, int64_t search); /* or NULL; 0: the newest */
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
 const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
-/* Names the settings by which logits are other than the model's own, as "sinks:4+window:512"; "" if there are none. */
-const char *timeline_lossy(const struct timeline *t, char *buf, size_t cap);
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);

@@ -51,21 +51,6 @@ bool timeline_exact(const struct timeline *t)
 	return !exact || strcmp(exact, "off") != 0;
 }
 
-const char *timeline_lossy(const struct timeline *t, char *buf, size_t cap)
-{
-	static const char *const exact[][2] = { { "visible", "full" } };
-	size_t n = 0;
-
-	*buf = '\0';
-	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-		const char *value = timeline_setting(t, exact[i][0]);
-
-		if (value && strcmp(value, exact[i][1]) != 0 && n < cap)
-			n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? ", " : "", value);
-	}
-	return buf;
-}
-
 bool tl_of_conversation(enum ev_code_request_kind kind)
 {
 	return kind == EV_REQUEST_KIND_chat || kind == EV_REQUEST_KIND_fork ||

@@ -1,4 +1,4 @@
-/* Part of the timeline: tokens, and the drafts that were judged where they stand. */
+/* Part of the timeline: tokens, and the drafts that were verified where they stand. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "fold/timeline_fold.h"
 
 /* Of the step that is open: drafts may come before or after the token at their position. */
-static int32_t draft_judged_at(const struct timeline *t, int64_t request, int64_t pos)
+static int32_t draft_verified_at(const struct timeline *t, int64_t request, int64_t pos)
 {
 	for (int32_t i = t->n_drafts; i-- > t->open.draft_at;) {
 		const struct tl_draft *d = &t->draft[i];
@@ -77,7 +77,7 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 		return true;
 	tl_unpack_token(k, e, ev->seq);
 	r->period = cycle_add(&r->cycle, k->id);
-	k->draft = draft_judged_at(t, r->id, k->pos);
+	k->draft = draft_verified_at(t, r->id, k->pos);
 	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
 	if (k->source == EV_SOURCE_taken) /* it was made, and counted, in a branch of a search */
 		return true;

@@ -94,11 +94,10 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 	o.spec = "off";
 	o.abandon = r->o->stop;
 	engine_open(&engine, &o, e);
-	for (int i = 0; engine && r->o->lossy.name[i] && i < HISTORY_LOSSY; i++)
-		if (engine_set(engine, r->o->lossy.name[i], r->o->lossy.value[i], e)) {
-			engine_close(engine);
-			return NULL;
-		}
+	if (engine && lossy_apply(&r->o->lossy, engine, e)) {
+		engine_close(engine);
+		return NULL;
+	}
 	return engine;
 }
 

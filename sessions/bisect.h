@@ -48,7 +48,7 @@ struct bisect {
 
 struct bisect_options {
 	struct engine_options engine; /* model, threads, device */
-	struct history_lossy lossy; /* settings to compute with; name NULL: as the engine opens */
+	struct lossy_settings lossy; /* to compute with; n = 0: as the engine opens */
 	const char *used_backend, *used_isa; /* what the difference was found with; or NULL */
 	const char *recorded_backend, *recorded_isa;
 	const atomic_bool *stop; /* or NULL */

@@ -1,7 +1,7 @@
 /* certify: runs the cases, compares, counts. See certify.h; what a case is, how mixed ones are chosen
  * and how they run is in certify_axes.c, certify_plan.c and certify_run.c.
  *
- * Value 0 of every axis is the base. A case leaves a trail: for each judged or generated token its
+ * Value 0 of every axis is the base. A case leaves a trail: for each scored or generated token its
  * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
  * equal computation. Each text has a base run of its own. Thread: the caller's. */
 #include "sessions/certify.h"
@@ -131,7 +131,7 @@ static bool compare(struct certify *c, const struct certify_plan *p, const struc
 		if (!equal_rows(base, j, t, i))
 			tell_difference(&found, what, i, base, j, t);
 	}
-	for (int32_t j = p->judged ? 0 : p->work.n_ids - 1; j < want; j++)
+	for (int32_t j = p->scored ? 0 : p->work.n_ids - 1; j < want; j++)
 		missing += !had[j];
 	if (!found.code && (!t->n || (missing && !p->brief)))
 		err_set(&found, ERR_DIFFERS, "%s: %d tokens are missing that the base has", what, missing);
@@ -231,7 +231,7 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 
 /* ---- every value alone ---- */
 
-/* The definition itself crosses a span of attention: it judges a text of that length, no more. */
+/* The definition itself crosses a span of attention: it scores a text of that length, no more. */
 static struct certify_plan plan_alone(const struct certify *c, const int *choice,
 									  enum text_size *size)
 {

@@ -22,7 +22,7 @@ struct certify_options {
 struct certify_case {
 	const char *axis; /* "threads", or "mixed" */
 	const char *what; /* "3", "threads 3, page size 64"; these live as long as the call */
-	const char *seen; /* what shows that it did what it says: "31 drafts judged" */
+	const char *seen; /* what shows that it did what it says: "31 drafts verified" */
 	const char *idle; /* axes that had no occasion to matter, "" if all had */
 	int32_t tokens;	  /* compared */
 	bool equal;

@@ -48,7 +48,7 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 	case AXIS_POLICY:
 		return ev->reordered > 0;
 	case AXIS_DRAFTER:
-		return ev->judged > 0;
+		return ev->verified > 0;
 	case AXIS_RULE:
 		return ev->by_rejection > 0;
 	case AXIS_WATCHED:
@@ -143,7 +143,7 @@ void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum 
 		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_DRAFTS || (!p->choice[AXIS_DRAFTS] && (a == AXIS_DRAFTER || (a == AXIS_RULE &&
 																				  !p->choice[AXIS_DRAFTER]))))
-		say(seen, cap, "%lld drafts judged, %lld accepted", (long long)ev->judged,
+		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
 			(long long)ev->accepted);
 	else if (a == AXIS_WATCHED)
 		say(seen, cap, "%lld looks at attention", (long long)ev->watched);

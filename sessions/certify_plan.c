@@ -39,7 +39,7 @@ static double company_rows(const struct certify_plan *p, bool slow)
 double plan_cost(const struct certify_plan *p)
 {
 	bool slow = axes_slow(p->axes, p->choice);
-	int passes = 1 + p->judged + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
+	int passes = 1 + p->scored + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
 	double rows = company_rows(p, slow) + axes_drafter_rows(p);
 	if (p->choice[AXIS_PAGE_ORDER])
 		rows += CERTIFY_SLOTS;
@@ -75,10 +75,10 @@ static enum text_size text_of(const struct axes *axes, const struct workload *wo
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work, const int *choice,
 							  enum text_size size, bool mixed)
 {
-	struct certify_plan p = {.axes = axes, .work = work[size], .judged = true};
+	struct certify_plan p = {.axes = axes, .work = work[size], .scored = true};
 	memcpy(p.choice, choice, sizeof p.choice);
 	if (mixed && axes_slow(axes, choice)) {
-		p.judged = false;
+		p.scored = false;
 		p.brief = true;
 	}
 	axes_spec(&p);

@@ -1,6 +1,6 @@
 /* Inside sessions/certify*.c only: the axes, one case, and what shows that a case did what it says.
  *
- * certify_axes.c has the table of axes, makes engine options of a choice and judges the evidence;
+ * certify_axes.c has the table of axes, makes engine options of a choice and says what the evidence shows;
  * certify_plan.c chooses the mixed cases; certify_run.c computes one; certify.c compares and counts.
  * Thread: the caller's. */
 #ifndef CUTAWAY_SESSIONS_CERTIFY_PRIVATE_H
@@ -67,7 +67,7 @@ struct seen_step {
 	int8_t members, before, drafts; /* requests in it, those in front of ours, drafts of ours */
 };
 
-/* What was computed for one request: a row for each token judged or generated. */
+/* What was computed for one request: a row for each token scored or generated. */
 struct trail {
 	int32_t n;
 	struct {
@@ -87,7 +87,7 @@ struct evidence {
 	int64_t taken, apart; /* pages ours took; those not beside the page before them */
 	int64_t preempted;	  /* times that ours lost its pages */
 	int64_t reordered;	  /* requests that ours overtook, and those that overtook it */
-	int64_t judged, accepted, by_rejection; /* the last: of those judged, by that rule */
+	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
 	int64_t watched, recorded; /* attention events; events in a recording's file */
 };
 
@@ -96,7 +96,7 @@ struct certify_plan {
 	const struct axes *axes;
 	int choice[N_AXES];
 	struct workload work;
-	bool judged; /* every token of the prompt first, as score does */
+	bool scored; /* every token of the prompt first, as score does */
 	bool brief;	 /* ends when all chosen values were seen: for slow kernels */
 	uint64_t seed; /* of the order of pages */
 	const char *model;
@@ -158,7 +158,7 @@ void plan_mixed(const struct axes *axes, const struct workload *work, const cert
 				const certify_grid tries, int most, uint64_t *random, struct mixed_list *list);
 /* A case of this choice is run. */
 void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries);
-/* The plan of a choice on a text: mixed cases of slow kernels are brief and not judged. */
+/* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work, const int *choice,
 							  enum text_size size, bool mixed);
 double plan_cost(const struct certify_plan *p);

@@ -1,4 +1,4 @@
-/* One case of certify: an engine with the options of the plan, a text judged token by token, then
+/* One case of certify: an engine with the options of the plan, a text scored token by token, then
  * continued, among such company as the plan asks for. See certify_private.h.
  *
  * Thread: the caller's. Everything is seen through a sink, as events: nothing here reaches into the
@@ -108,7 +108,7 @@ static void see_draft(struct run *r, const struct ev_draft *d)
 {
 	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
 		return;
-	r->ev->judged++;
+	r->ev->verified++;
 	r->ev->by_rejection += d->rule == EV_RULE_rejection;
 	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
 }
@@ -426,7 +426,7 @@ static int compute(struct run *r, struct err *e)
 	int ahead, company = axes_company(p, &ahead);
 	if (p->choice[AXIS_PAGE_ORDER] && shuffle_pages(r, e))
 		return -1;
-	if (p->judged && score(r, e))
+	if (p->scored && score(r, e))
 		return -1;
 	if (!p->work.n_generated)
 		return 0;

@@ -83,9 +83,9 @@ static bool may_match(const struct diff *d, int level, const struct key *a, cons
 					  const struct history_request *p, const struct history_request *q)
 {
 	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
-	bool judged = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
+	bool scored = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
 
-	if (judged != other || is_branch(p) || is_branch(q))
+	if (scored != other || is_branch(p) || is_branch(q))
 		return false;
 	switch (level) {
 	case 0: return prompts && p->sample == q->sample && p->kind == q->kind;
@@ -137,7 +137,7 @@ static int add_pair(struct diff *d, const struct history_request *a, const struc
 	if (!d->same_vocab)
 		for (int s = 0; s < 2; s++)
 			p->from[s] = p->side[s].n_prompt;
-	if (diff_judge(d, p, e))
+	if (diff_compare(d, p, e))
 		return -1;
 	d->n_equal += p->cause == DIFF_EQUAL;
 	return 0;
@@ -174,19 +174,16 @@ static void note(struct diff *d, const char *fmt, ...)
 static void compare_sessions(struct diff *d)
 {
 	const struct history *a = d->h[0], *b = d->h[1];
+	const struct lossy_settings x = history_lossy(d->h[0], NULL), y = history_lossy(d->h[1], NULL);
 
 	if (!d->same_model)
 		note(d, "model: %.60s (%.12s) and %.60s (%.12s)\n", a->model_name, a->model_sha256, b->model_name,
 			 b->model_sha256);
 	if (a->arith != b->arith)
 		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
-	for (int i = 0; i < HISTORY_LOSSY && a->n_requests && b->n_requests; i++) {
-		const struct history_lossy x = history_lossy(d->h[0], &a->request[a->n_requests - 1]);
-		const struct history_lossy y = history_lossy(d->h[1], &b->request[b->n_requests - 1]);
-
+	for (int i = 0; i < x.n && a->n_requests && b->n_requests; i++)
 		if (strcmp(x.value[i], y.value[i]) != 0)
-			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.name[i], x.value[i], y.value[i]);
-	}
+			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i], y.value[i]);
 	if (a->inexact || b->inexact)
 		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
 			 a->inexact && b->inexact ? "both were" : a->inexact ? "A was" : "B was");

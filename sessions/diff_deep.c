@@ -91,13 +91,9 @@ static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows 
 /* What rows see is a setting, and may be what the two differ in. */
 static int compute_as_recorded(struct deep *k, int side, struct err *e)
 {
-	struct history *h = k->d->h[side];
-	const struct history_lossy l = history_lossy(h, h->n_requests ? &h->request[h->n_requests - 1] : NULL);
+	const struct lossy_settings l = history_lossy(k->d->h[side], NULL);
 
-	for (int i = 0; i < HISTORY_LOSSY; i++)
-		if (engine_set(k->engine[side], l.name[i], l.value[i], e))
-			return -1;
-	return 0;
+	return lossy_apply(&l, k->engine[side], e);
 }
 
 static int compare_pair(struct deep *k, const struct stretch *s, struct diff_distance *out, struct err *e)

@@ -39,12 +39,13 @@ static void describe_length(const struct diff_pair *p, char *buf, size_t cap)
 
 static void describe_logits(const struct diff *d, const struct diff_pair *p, char *buf, size_t cap)
 {
+	const struct lossy_settings a = history_lossy(d->h[0], NULL), b = history_lossy(d->h[1], NULL);
 	const char *why = !d->same_model ? "the models differ"
 					  : d->h[0]->inexact || d->h[1]->inexact
 						  ? "with `exact off` they are no function of the tokens"
 					  : d->h[0]->arith != d->h[1]->arith
 						  ? "the arithmetic differs"
-					  : !history_same_lossy(d->h[0], d->h[1])
+					  : !lossy_same(&a, &b)
 						  ? "a lossy setting differs"
 						  : "of one model and arithmetic that cannot be: cutaway verify says which file is wrong";
 

@@ -141,29 +141,26 @@ void history_setting(struct history *h, const struct history_request *r, const c
 	sqlite3_finalize(s);
 }
 
-struct history_lossy history_lossy(struct history *h, const struct history_request *r)
-{
-	static const char *const names[HISTORY_LOSSY][2] = { { "visible", "full" } };
-	struct history_lossy l;
+struct asked {
+	struct history *h;
+	const struct history_request *r;
+	char value[LOSSY_VALUE];
+};
 
-	for (int i = 0; i < HISTORY_LOSSY; i++) {
-		l.name[i] = names[i][0];
-		l.value[i][0] = '\0';
-		if (r)
-			history_setting(h, r, l.name[i], l.value[i], sizeof l.value[i]);
-		if (!l.value[i][0])
-			snprintf(l.value[i], sizeof l.value[i], "%s", names[i][1]);
-	}
-	return l;
+static const char *told(void *of, const char *name)
+{
+	struct asked *a = of;
+
+	if (a->r)
+		history_setting(a->h, a->r, name, a->value, sizeof a->value);
+	return a->value;
 }
 
-bool history_same_lossy(struct history *a, struct history *b)
+struct lossy_settings history_lossy(struct history *h, const struct history_request *r)
 {
-	const struct history_lossy x = history_lossy(a, a->n_requests ? &a->request[a->n_requests - 1] : NULL);
-	const struct history_lossy y = history_lossy(b, b->n_requests ? &b->request[b->n_requests - 1] : NULL);
-	bool same = true;
+	struct asked a = { .h = h, .r = r };
 
-	for (int i = 0; i < HISTORY_LOSSY; i++)
-		same = same && !strcmp(x.value[i], y.value[i]);
-	return same;
+	if (!r && h->n_requests)
+		a.r = &h->request[h->n_requests - 1];
+	return lossy_ask(told, &a);
 }

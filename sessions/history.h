@@ -16,9 +16,10 @@
 
 #include "base/err.h"
 #include "event/event.h"
+#include "engine/lossy.h"
 #include "engine/sampler.h"
 
-struct history_row { /* a token, or a judged one of a score */
+struct history_row { /* a token, or a scored one */
 	int64_t seq, step;
 	int64_t hash; /* EV_NULL_I: forced, not computed */
 	double p;	  /* score: log-probability; NaN: not recorded */
@@ -86,15 +87,7 @@ int history_candidates(struct history *h, const struct history_row *row, struct 
 /* Text of a setting as it stood when request r arrived, into buf; "" if it was not told. */
 void history_setting(struct history *h, const struct history_request *r, const char *name, char *buf,
 					 int cap);
-/* The lossy settings as they stood when request r arrived: those that say what its logits are, beside model and
- * arithmetic. Values; a default where nothing was told. */
-enum { HISTORY_LOSSY = 1 };
-struct history_lossy {
-	const char *name[HISTORY_LOSSY];
-	char value[HISTORY_LOSSY][64];
-};
-struct history_lossy history_lossy(struct history *h, const struct history_request *r);
-/* The same of a session's last request; false if the two differ. */
-bool history_same_lossy(struct history *a, struct history *b);
+/* The lossy settings as they stood when request r arrived; NULL: when the last one did. */
+struct lossy_settings history_lossy(struct history *h, const struct history_request *r);
 
 #endif

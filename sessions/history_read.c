@@ -17,7 +17,7 @@ struct loading {
 	struct err *e;
 	sqlite3_stmt *step_of;
 	int64_t step, step_seq;				 /* events up to step_seq fell into this step */
-	int64_t judged_request, judged_pos; /* the newest draft that modified rejection judged */
+	int64_t verified_request, verified_pos; /* the newest draft that modified rejection verified */
 };
 
 /* ---- words for asking ---- */
@@ -107,8 +107,10 @@ static bool copy_prompt(const struct history *h, struct history_request *r, sqli
 }
 
 static const char request_sql[] =
-	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, temperature, top_k, top_p, min_p,"
-	" repeat_penalty, frequency_penalty, presence_penalty, penalty_window, seed, stop, spec, n_prompt"
+	"SELECT seq, request, kind, parent, sample, text, prompt, max_tokens, stop, spec, n_prompt"
+#define X(type, field, ...) ", " #field
+	SAMPLE_SETTINGS(X)
+#undef X
 	" FROM request ORDER BY seq";
 
 static int32_t clamp32(int64_t v, int32_t max)
@@ -116,19 +118,17 @@ static int32_t clamp32(int64_t v, int32_t max)
 	return v < 0 ? 0 : v > max ? max : (int32_t)v;
 }
 
-static void read_params(struct sample_params *p, sqlite3_stmt *s)
+#define READ_INT(s, column, row) clamp32(sqlite3_column_int64(s, column), (int32_t)(row)->high)
+#define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
+#define READ_U64(s, column, row) (uint64_t)sqlite3_column_int64(s, column)
+
+/* As the columns of request_sql are, from this one on. */
+static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
 {
-	*p = (struct sample_params){
-		.temperature = (float)sqlite3_column_double(s, 8),
-		.top_k = clamp32(sqlite3_column_int64(s, 9), 1 << 24),
-		.top_p = (float)sqlite3_column_double(s, 10),
-		.min_p = (float)sqlite3_column_double(s, 11),
-		.repeat_penalty = (float)sqlite3_column_double(s, 12),
-		.frequency_penalty = (float)sqlite3_column_double(s, 13),
-		.presence_penalty = (float)sqlite3_column_double(s, 14),
-		.penalty_window = clamp32(sqlite3_column_int64(s, 15), 1 << 20),
-		.seed = (uint64_t)sqlite3_column_int64(s, 16),
-	};
+#define X(type, field, ...)                                                                        \
+	p->field = READ_##type(s, column + ANSWER_AT_##field, &answer_settings[ANSWER_AT_##field]);
+	SAMPLE_SETTINGS(X)
+#undef X
 }
 
 static int on_request(struct loading *l, sqlite3_stmt *s)
@@ -148,14 +148,14 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 									   sqlite3_column_int64(s, 2), EV_N_request_kind),
 								   .parent = parent > 0 ? parent : 0, .sample = sqlite3_column_int64(s, 4),
 								   .max_tokens = sqlite3_column_int64(s, 7), .forced_pos = -1 };
-	read_params(&r->params, s);
+	read_params(&r->params, s, 11);
 	r->text = text_of(s, 5);
-	r->stop = text_of(s, 17);
-	r->spec = text_of(s, 18);
+	r->stop = text_of(s, 8);
+	r->spec = text_of(s, 9);
 	r->why = strdup("");
 	if (!copy_prompt(h, r, s, 6) || !r->text || !r->stop || !r->spec || !r->why)
 		return no_memory(l);
-	if (sqlite3_column_int64(s, 19) != r->n_prompt)
+	if (sqlite3_column_int64(s, 10) != r->n_prompt)
 		broke(r, "its prompt is not of the length it says", r->n_prompt);
 	r->n = r->longest = r->n_prompt;
 	return begin_take(l, r, r->n_prompt);
@@ -206,7 +206,7 @@ static int on_token(struct loading *l, sqlite3_stmt *s)
 	}
 	row.pos = pos < 0 || pos > MAX_TOKENS ? -1 : (int32_t)pos;
 	row.id = in_vocab(l->h, id) ? (int32_t)id : -1;
-	row.by_rejection = r->number == l->judged_request && pos == l->judged_pos;
+	row.by_rejection = r->number == l->verified_request && pos == l->verified_pos;
 	return add_row(l, r, &row);
 }
 
@@ -215,8 +215,8 @@ static const char draft_sql[] = "SELECT seq, request, pos FROM draft WHERE rule 
 
 static int on_draft(struct loading *l, sqlite3_stmt *s)
 {
-	l->judged_request = sqlite3_column_int64(s, 1);
-	l->judged_pos = sqlite3_column_int64(s, 2);
+	l->verified_request = sqlite3_column_int64(s, 1);
+	l->verified_pos = sqlite3_column_int64(s, 2);
 	return 0;
 }
 
@@ -245,11 +245,11 @@ static int on_score(struct loading *l, sqlite3_stmt *s)
 	if (!r || r->broken[0])
 		return 0;
 	if (r->kind != EV_REQUEST_KIND_score || pos != r->n_rows + 1 || pos >= r->n_prompt) {
-		broke(r, "judged tokens are missing", r->n_rows + 1);
+		broke(r, "scored tokens are missing", r->n_rows + 1);
 		return 0;
 	}
 	if (sqlite3_column_int64(s, 3) != r->prompt[pos]) {
-		broke(r, "a judged token is not that of the text", pos);
+		broke(r, "a scored token is not that of the text", pos);
 		return 0;
 	}
 	if (!grow((void **)&r->row, r->n_rows, &r->cap_rows, sizeof *r->row))
@@ -308,7 +308,7 @@ static int on_finish(struct loading *l, sqlite3_stmt *s)
 		sqlite3_column_int64(s, 3) != r->n - r->n_prompt)
 		broke(r, "tokens are missing", r->n);
 	if (r->kind == EV_REQUEST_KIND_score && r->finish == EV_FINISH_end && r->n_rows != r->n_prompt - 1)
-		broke(r, "judged tokens are missing", r->n_rows + 1);
+		broke(r, "scored tokens are missing", r->n_rows + 1);
 	return 0;
 }
 

@@ -99,7 +99,7 @@ static void compare_token(struct run *r, struct job *j, const struct ev_token *t
 	j->n_compared++;
 	v->rows++;
 	v->draws += raced;
-	v->unjudged += !raced;
+	v->hash_alone += !raced;
 	differ_int(v, j, i, VERIFY_HASH, row->hash, t->hash);
 	if (!raced || row->hash != t->hash)
 		return;
@@ -166,7 +166,7 @@ static void add_up(struct verify_summary *sum, const struct verify_result *v)
 
 	sum->rows += v->rows;
 	sum->draws += v->draws;
-	sum->unjudged += v->unjudged;
+	sum->hash_alone += v->hash_alone;
 	sum->n_requests++;
 	sum->n_broken += v->request->broken[0] != 0;
 	sum->n_differ += d->what != VERIFY_NOTHING;
@@ -304,7 +304,7 @@ static int find_cause(struct run *r)
 	return rc;
 }
 
-static int judge(struct run *r)
+static int conclude(struct run *r)
 {
 	const struct verify_summary *sum = r->sum;
 	char text[300];
@@ -344,7 +344,7 @@ static int verify(struct run *r)
 	r->sum->seconds = (double)(now_ns() - start) * 1e-9;
 	if (r->sum->n_differ && find_cause(r))
 		return -1;
-	return judge(r);
+	return conclude(r);
 }
 
 int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell, verify_progress *progress,

@@ -48,7 +48,7 @@ struct verify_result {
 	const struct history_request *request;
 	int64_t rows;	/* hashes compared */
 	int64_t draws;	/* of them: tokens that had to be drawn again as they were */
-	int64_t unjudged; /* drawn under modified rejection or chosen by a search, where the race decides nothing: hash alone */
+	int64_t hash_alone; /* drawn under modified rejection or chosen by a search, where the race decides nothing: hash alone */
 	int64_t n_differ; /* rows with a difference */
 	bool outside;	/* it has rows, but none in the range */
 	struct verify_difference first;
@@ -57,7 +57,7 @@ struct verify_result {
 struct verify_summary {
 	char backend[16], isa[16];
 	int32_t threads, n_requests, n_differ, n_broken;
-	int64_t rows, draws, unjudged;
+	int64_t rows, draws, hash_alone;
 	double open_seconds, seconds; /* opening the engine; computing and comparing */
 	double recorded_seconds;	  /* wall time of the recording's steps; of all, whatever the range */
 	struct verify_result first;	  /* the first difference in the recording's order; what: NOTHING if none */

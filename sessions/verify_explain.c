@@ -110,13 +110,11 @@ static void explain_hash(const struct history *h, const struct verify_summary *s
 
 static void explain_id(const struct history *h, const struct verify_summary *sum, FILE *out)
 {
-	const struct sample_params *p = &sum->first.request->params;
+	char settings[256];
 
-	fprintf(out,
-			"the logits are equal and the draw is not: temperature %g, top-k %d, top-p %g, min-p %g, seed %llu, "
-			"sample %lld\n",
-			(double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p,
-			(unsigned long long)p->seed, (long long)sum->first.request->sample);
+	sample_params_print(&sum->first.request->params, settings, sizeof settings);
+	fprintf(out, "the logits are equal and the draw is not: %s, sample %lld\n", settings,
+			(long long)sum->first.request->sample);
 	if (sum->drawn_fits == 1)
 		fprintf(out, "with the token drawn here, the next row's hash is the recorded one: the token in the file was changed\n");
 	else if (sum->drawn_fits == 0)

@@ -161,16 +161,14 @@ static int submit(struct jobs *j, const struct history *h, struct engine *engine
 int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
 					struct err *err)
 {
-	const struct history_lossy l = history_lossy(h, r);
+	const struct lossy_settings l = history_lossy(h, r);
 
-	for (int i = 0; i < HISTORY_LOSSY; i++) {
-		if (j->lossy.name[i] && !strcmp(j->lossy.value[i], l.value[i]))
-			continue;
-		if (j->n_under_way)
-			return 0;
-		if (engine_set(e, l.name[i], l.value[i], err))
-			return -1;
-	}
+	if (lossy_same(&l, &j->lossy))
+		return 1;
+	if (j->n_under_way)
+		return 0;
+	if (lossy_apply(&l, e, err))
+		return -1;
 	j->lossy = l;
 	return 1;
 }

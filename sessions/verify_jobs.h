@@ -27,7 +27,7 @@ struct jobs {
 	int64_t n_submitted;	/* to the engine, so far */
 	int32_t under_way[JOBS_SLOTS], n_under_way;
 	int64_t n_rows, n_compared; /* n_compared: of jobs that are done */
-	struct history_lossy lossy; /* as the engine computes; name NULL: not set yet */
+	struct lossy_settings lossy; /* as the engine computes */
 };
 
 /* Rows of the steps from … to. */

@@ -168,7 +168,7 @@ static void test_equal(void **state)
 
 static void test_settings(void **state)
 {
-	static const char *const words[] = { "seed 7 and 8", "temperature 0.9 and 2", "top-k 0 and 1",
+	static const char *const words[] = { "seed 7 and 8", "temp 0.9 and 2", "top-k 0 and 1",
 										 "top-p 1 and 0.05", "min-p 0 and 0.9", "repeat-penalty 1 and 5" };
 
 	(void)state;

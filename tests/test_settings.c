@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "engine/lossy.h"
 #include "tests/tiny.h"
 
 static char *model;
@@ -232,11 +233,34 @@ static int remove_model(void **state)
 	return 0;
 }
 
+/* What says that logits are lossy asks the table: no row of it is forgotten, and a default is not named. */
+static const char *value_of(void *of, const char *name)
+{
+	return strcmp(name, "visible") ? NULL : of;
+}
+
+static void test_lossy(void **state)
+{
+	struct lossy_settings exact = lossy_ask(value_of, "full"), window = lossy_ask(value_of, "window:32");
+	char text[64];
+	int n = 0;
+
+	(void)state;
+	for (const struct setting *s = engine_settings; s->name; s++)
+		n += s->effect == SETTING_LOSSY;
+	assert_int_equal(exact.n, n);
+	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
+	assert_string_equal(lossy_print(&window, text, sizeof text), "window:32");
+	assert_false(lossy_same(&exact, &window));
+	exact = lossy_ask(value_of, NULL);
+	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges),
 										cmocka_unit_test(test_texts), cmocka_unit_test(test_engine),
-										cmocka_unit_test(test_open) };
+										cmocka_unit_test(test_open), cmocka_unit_test(test_lossy) };
 
 	return cmocka_run_group_tests_name("settings", tests, write_model, remove_model);
 }

@@ -252,7 +252,7 @@ static void test_equal(void **state)
 	}
 	history_close(h);
 	assert_int_equal(n_rewound, 2);
-	assert_true(n_rejection > 0 && o.sum.unjudged > 0 && o.sum.unjudged <= n_rejection);
+	assert_true(n_rejection > 0 && o.sum.hash_alone > 0 && o.sum.hash_alone <= n_rejection);
 }
 
 /* What rows see is set, changed and set back between requests. */

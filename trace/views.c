@@ -110,13 +110,13 @@ const struct schema_view schema_views[] = {
 	  "\tFROM token t CROSS JOIN n ON n.i < length(t.stages) / 12) c\n"
 	  "LEFT JOIN exponent m ON m.e = " EXPONENT("c.mass") "\n"
 	  "LEFT JOIN exponent w ON w.e = " EXPONENT("c.value") },
-	{ "drafts", "drafted tokens with their texts, and how they were judged",
+	{ "drafts", "drafted tokens with their texts, and their verdicts",
 	  "SELECT d.seq, d.step, d.request, d.pos, d.nth, d.parent, d.depth, d.drafter, CAST(v.bytes AS TEXT) AS drafted,\n"
 	  "\t" CODE("verdict", "d.verdict") " AS verdict, CAST(w.bytes AS TEXT) AS winner,\n"
 	  "\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival,\n"
 	  "\t" CODE("verdict", "d.other") " AS other_rule_says\n"
 	  "FROM draft d LEFT JOIN vocab v ON v.id = d.id LEFT JOIN vocab w ON w.id = d.winner" },
-	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead: of the places at which a guess was judged, "
+	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead: of the places at which a guess was verified, "
 	  "several for one place being one chance, those at which one was kept",
 	  "SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS accepted,\n"
 	  "\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"

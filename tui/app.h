@@ -11,6 +11,7 @@
 #include <sys/poll.h>
 
 #include "base/err.h"
+#include "engine/lossy.h"
 #include "tui/breaks.h"
 #include "tui/canvas.h"
 #include "tui/commands.h"
@@ -106,7 +107,10 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 int app_why(struct app *a, const char *question, struct err *e);
 void app_why_here(struct app *a); /* what fits the view in focus */
 
-/* app_info.c: /info, and in gdb's words "/info break", "/info watch". */
+/* app_info.c: the lossy settings as they stand; those that are in use for a title, "LOSSY window:512 ", or "". */
+struct lossy_settings app_lossy(const struct timeline *t);
+const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
+/* /info, and in gdb's words "/info break", "/info watch". */
 int app_info(struct app *a, const char *what, struct err *e);
 
 /* app_breaks.c: /break, /watch, /find, /rfind. */

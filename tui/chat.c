@@ -269,7 +269,7 @@ static void name(struct app *a, char *out, size_t cap)
 {
 	const struct timeline *t = &a->timeline;
 	const char *dot = glyph(&a->canvas, GLYPH_DOT);
-	char lossy[64];
+	char lossy[80];
 
 	if (!t->begun) {
 		const struct chat *c = a->mode_data;
@@ -278,8 +278,7 @@ static void name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	timeline_lossy(t, lossy, sizeof lossy);
-	snprintf(out, cap, "%s%s%s%s %s %s%s%s %s%lld", *lossy ? "LOSSY " : "", lossy, *lossy ? " " : "", t->model_name, dot,
+	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy), t->model_name, dot,
 			 t->backend, strcmp(t->isa, t->backend) ? " " : "",
 			 strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
 			 (long long)t->session.threads);

@@ -22,7 +22,7 @@ enum stage { STAGE_CHECK, STAGE_OPEN, STAGE_COMPUTE };
 struct job {
 	int32_t *ids, n, token;
 	int64_t request, hash;
-	char visible[64];
+	struct lossy_settings lossy;
 	struct probe *probe;
 	struct err err;
 };
@@ -75,7 +75,7 @@ static void compute(struct engine *engine, void *arg)
 	struct job *j = &l->job;
 
 	j->err = (struct err){ 0 };
-	if (!l->actor && *j->visible && engine_set(engine, "visible", j->visible, &j->err))
+	if (!l->actor && lossy_apply(&j->lossy, engine, &j->err))
 		return;
 	if (!atomic_load(&l->abandon))
 		probe_open(&j->probe, engine, j->ids, j->n, j->token, progress, l, &j->err);
@@ -280,13 +280,12 @@ static int begin(struct lens *l, struct err *e)
 
 int lens_ask(struct lens *l, const struct lens_ask *ask, struct err *e)
 {
-	struct job j = { .n = ask->n, .token = ask->token, .request = ask->request, .hash = ask->hash };
+	struct job j = { .n = ask->n, .token = ask->token, .request = ask->request, .hash = ask->hash, .lossy = ask->lossy };
 
 	j.ids = malloc((size_t)ask->n * sizeof *j.ids);
 	if (!j.ids)
 		return err_set(e, ERR_MEMORY, "no memory for a look at %d tokens", ask->n);
 	memcpy(j.ids, ask->ids, (size_t)ask->n * sizeof *j.ids);
-	snprintf(j.visible, sizeof j.visible, "%s", ask->visible ? ask->visible : "");
 	job_free(&l->next);
 	l->next = j;
 	if (l->runs) {

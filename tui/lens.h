@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "engine/probe.h"
+#include "engine/lossy.h"
 #include "engine/tokenizer.h"
 
 struct actor;
@@ -36,7 +37,7 @@ struct lens_ask {
 	const int32_t *ids; /* [n], copied */
 	int32_t n, token;
 	int64_t request, hash;
-	const char *visible; /* of a replay: what rows saw, as its log says (copied), or NULL */
+	struct lossy_settings lossy; /* of a replay: as its log says */
 };
 
 /* Of a chat. The actor must outlive it. */

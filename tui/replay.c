@@ -357,11 +357,10 @@ static void name(struct app *a, char *out, size_t cap)
 {
 	const struct timeline *t = &a->timeline;
 	struct replay *r = a->mode_data;
-	char lossy[64];
+	char lossy[80];
 
-	timeline_lossy(t, lossy, sizeof lossy);
 	if (t->begun)
-		snprintf(out, cap, "%s%s%s%s%s %s %s %s", *lossy ? "LOSSY " : "", lossy, *lossy ? " " : "",
+		snprintf(out, cap, "%s%s%s %s %s %s", app_lossy_title(t, lossy, sizeof lossy),
 				 timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
 	else
 		snprintf(out, cap, "%s", r->path);

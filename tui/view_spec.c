@@ -243,7 +243,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 		draw_places(p, 1 + rows, t);
 }
 
-/* Zoomed: the places as bars, and a table of drafts with the numbers that judged them. */
+/* Zoomed: the places as bars, and a table of drafts with the numbers that decided on them. */
 
 static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 {
@@ -306,7 +306,7 @@ static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
 }
 
 /* A token that is cut by the sampler gets no arrival: it can never win. */
-static void put_judgement(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+static void put_verdict(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
 {
 	const struct columns *c = columns_for(p);
 	struct pen in = *p;
@@ -347,7 +347,7 @@ static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
 	return found < 0 ? &d[i] : &d[first + found];
 }
 
-/* The rule that was not used, had it judged the same draft. */
+/* The rule that was not used, had it verified the same draft. */
 static void put_other(struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
 {
 	const struct columns *c = columns_for(p);
@@ -384,7 +384,7 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	view_put_token(&in, c->draft + deep, y, c->word_w - deep, t, d->id);
 	put_number(p, c->q, y, INK_TEXT, (double)d->q);
 	if (d->verdict != EV_VERDICT_unread)
-		put_judgement(p, y, t, d);
+		put_verdict(p, y, t, d);
 	view_put(p, c->verdict, y, verdicts[d->verdict].ink, p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s",
 			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
 	if (both)
@@ -486,7 +486,7 @@ const struct view view_speculation = {
 		"\n"
 		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several "
 		"tokens a step are nearly as many times faster. It changes nothing: a guess is kept "
-		"only if it wins the very draw that plain decoding would make. (/rule rejection judges "
+		"only if it wins the very draw that plain decoding would make. (/rule rejection verifies "
 		"as Leviathan et al. 2023 do: other tokens, but the same distribution.)\n"
 		"\n"
 		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. "

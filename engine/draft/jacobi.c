@@ -5,7 +5,7 @@
  * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method solves all at once:
  * every guess is replaced by what the target says after the guesses before it, in one step for all of them, and
  * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
- * engine's judgement of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
+ * verification of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
  * the far end begin with a token of the text, chosen by chance of the position. Thread: the engine's. */
 #include "engine/draft.h"
 

@@ -104,37 +104,49 @@ static void say(struct diff_pair *p, const char *fmt, ...)
 	va_end(ap);
 }
 
-static void say_real(struct diff_pair *p, const char *name, float a, float b)
-{
-	if (memcmp(&a, &b, sizeof a))
-		say(p, "%s %g and %g", name, (double)a, (double)b);
-}
-
 static void say_int(struct diff_pair *p, const char *name, int64_t a, int64_t b)
 {
 	if (a != b)
 		say(p, "%s %lld and %lld", name, (long long)a, (long long)b);
 }
 
+static bool penalised(const struct sample_params *p)
+{
+	return p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
+}
+
+/* Can it change a draw of either? The best token, which is what a greedy request takes, is changed by penalties alone. */
+static bool matters(int setting, const struct sample_params *a, const struct sample_params *b)
+{
+	switch (setting) {
+	case ANSWER_AT_top_k:
+	case ANSWER_AT_top_p:
+	case ANSWER_AT_min_p:
+	case ANSWER_AT_seed:
+		return a->temperature > 0 || b->temperature > 0;
+	case ANSWER_AT_penalty_window:
+		return penalised(a) || penalised(b);
+	default:
+		return true;
+	}
+}
+
+/* Of the table, those of a draw: the last is the seed. */
 static void compare_settings(struct diff_pair *p)
 {
 	const struct history_request *q = p->side[0].request, *r = p->side[1].request;
-	const struct sample_params *a = &q->params, *b = &r->params;
-	bool drawn = a->temperature > 0 || b->temperature > 0; /* greedy asks for none of these */
+	const struct answer_settings a = { .params = q->params }, b = { .params = r->params };
 
-	say_real(p, "temperature", a->temperature, b->temperature);
-	say_real(p, "repeat-penalty", a->repeat_penalty, b->repeat_penalty);
-	say_real(p, "frequency-penalty", a->frequency_penalty, b->frequency_penalty);
-	say_real(p, "presence-penalty", a->presence_penalty, b->presence_penalty);
-	if (a->repeat_penalty != 1 || a->frequency_penalty != 0 || a->presence_penalty != 0)
-		say_int(p, "penalty-window", a->penalty_window, b->penalty_window);
-	if (!drawn)
-		return;
-	say_int(p, "top-k", a->top_k, b->top_k);
-	say_real(p, "top-p", a->top_p, b->top_p);
-	say_real(p, "min-p", a->min_p, b->min_p);
-	say_int(p, "seed", (int64_t)a->seed, (int64_t)b->seed);
-	say_int(p, "sample", q->sample, r->sample);
+	for (int i = 0; i <= ANSWER_AT_seed; i++) {
+		char x[40], y[40];
+
+		setting_text(&answer_settings[i], &a, x, sizeof x);
+		setting_text(&answer_settings[i], &b, y, sizeof y);
+		if (strcmp(x, y) != 0 && matters(i, &a.params, &b.params))
+			say(p, "%s %s and %s", answer_settings[i].name, x, y);
+	}
+	if (matters(ANSWER_AT_seed, &a.params, &b.params))
+		say_int(p, "sample", q->sample, r->sample);
 }
 
 /* ---- the cause ---- */
@@ -236,7 +248,7 @@ static int find_hunks(struct diff *d, struct diff_pair *p, struct err *e)
 	return 0;
 }
 
-int diff_judge(struct diff *d, struct diff_pair *p, struct err *e)
+int diff_compare(struct diff *d, struct diff_pair *p, struct err *e)
 {
 	int32_t n_a = p->side[0].n - p->from[0], n_b = p->side[1].n - p->from[1];
 

@@ -1,0 +1,64 @@
+/* See lossy.h. */
+#include "engine/lossy.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static void default_of(const struct setting *s, char value[LOSSY_VALUE])
+{
+	const struct engine_options defaults = ENGINE_DEFAULTS;
+
+	setting_text(s, &defaults, value, LOSSY_VALUE);
+}
+
+struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name), void *of)
+{
+	struct lossy_settings l = { 0 };
+
+	for (const struct setting *s = engine_settings; s->name; s++) {
+		const char *told = s->effect == SETTING_LOSSY ? value(of, s->name) : NULL;
+
+		if (s->effect != SETTING_LOSSY)
+			continue;
+		assert(l.n < LOSSY_SETTINGS);
+		if (told && *told)
+			snprintf(l.value[l.n], LOSSY_VALUE, "%s", told);
+		else
+			default_of(s, l.value[l.n]);
+		l.row[l.n++] = s;
+	}
+	return l;
+}
+
+bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b)
+{
+	for (int i = 0; i < a->n && i < b->n; i++)
+		if (strcmp(a->value[i], b->value[i]) != 0)
+			return false;
+	return a->n == b->n;
+}
+
+int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err)
+{
+	for (int i = 0; i < l->n; i++)
+		if (engine_set(e, l->row[i]->name, l->value[i], err))
+			return -1;
+	return 0;
+}
+
+const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
+{
+	char exact[LOSSY_VALUE];
+	size_t n = 0;
+
+	*buf = '\0';
+	for (int i = 0; i < l->n && n < cap; i++) {
+		default_of(l->row[i], exact);
+		if (strcmp(l->value[i], exact) != 0)
+			n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? ", " : "", l->value[i]);
+	}
+	return buf;
+}
