@@ -44,7 +44,7 @@ $(BUILD)/libcutaway.a: $(OBJECTS)
 # Kernels of one instruction set each are compiled for it; which one runs is chosen at run time.
 $(BUILD)/kernels/%.o: OPT = $(KERNEL_CFLAGS)
 # Shares of attention are summed over heads here, in every step.
-$(BUILD)/engine/engine_observe.o: OPT = $(KERNEL_CFLAGS)
+$(BUILD)/engine/core/engine_observe.o: OPT = $(KERNEL_CFLAGS)
 $(BUILD)/kernels/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(BUILD)/kernels/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
 
@@ -87,31 +87,35 @@ $(BUILD)/kernels/cuda/image.o: ALL_CFLAGS += -DCUTAWAY_CUDA_IMAGE='"$(CUDA_IMAGE
 endif
 
 # The prompts of /load are part of the program.
-$(BUILD)/tui/load.o: demos/prompts.txt
+$(BUILD)/tui/app/load.o: demos/prompts.txt
 # The page of `export --to html` likewise.
-$(BUILD)/sessions/export_html.o: sessions/export_page.html
+$(BUILD)/sessions/export/export_html.o: sessions/export/export_page.html
 # The session event of a recording says how the program was built.
 $(BUILD)/engine/%.o $(BUILD)/cli/%.o: ALL_CFLAGS += -DCUTAWAY_FLAGS='"$(strip $(CFLAGS) $(EXTRA_CFLAGS))"'
 
-# C tests: tests/test_x.c is one program that speaks TAP (cmocka with CMOCKA_MESSAGE_OUTPUT=TAP). A file
-# in tests/ without a main() is a part that any of them may use.
-TEST_PARTS := $(shell grep -L '^int main' tests/*.c 2>/dev/null) tests/cuda_shim/client.c
-TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(wildcard tests/*.c))
+# C tests: each test_x.c becomes the program build/tests/test_x, which speaks TAP (cmocka with
+# CMOCKA_MESSAGE_OUTPUT=TAP). A file without a main() is a part that any of them may use.
+TEST_SOURCES := $(shell find tests/unit tests/cuda tests/bench tests/support -maxdepth 2 -name '*.c' -not -path '*/shim/*' | LC_ALL=C sort)
+TEST_PARTS := $(shell grep -L '^int main' $(TEST_SOURCES)) tests/cuda/shim/client.c
+TEST_PROGRAMS := $(filter-out $(TEST_PARTS), $(TEST_SOURCES))
 # AVX-512 code for processors without it, emulated on AVX2. With sanitizers it would compile for minutes.
-$(BUILD)/tests/avx512_simde.o $(BUILD)/tests/avx512_simde_attention.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
+$(BUILD)/tests/support/avx512_simde.o $(BUILD)/tests/support/avx512_simde_attention.o: ISA = -mavx2 -mfma -mf16c -Wno-psabi -fno-sanitize=all -g0
 $(BUILD)/tests/libtests.a: $(TEST_PARTS:%.c=$(BUILD)/%.o)
 	$(call step,AR,$@) rm -f $@ && ar rcs $@ $^
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
-	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ -lcmocka -lcjson $(LDLIBS)
+define test_rule
+$(BUILD)/tests/$(notdir $(1)): $(BUILD)/$(1).o $(BUILD)/tests/libtests.a $(BUILD)/libcutaway.a
+	$$(call step,LINK,$$@) $$(CC) $$(ALL_CFLAGS) -o $$@ $$^ -lcmocka -lcjson $$(LDLIBS)
+endef
+$(foreach t,$(TEST_PROGRAMS:.c=),$(eval $(call test_rule,$(t))))
 
 # What tools/train needs of the engine.
 $(BUILD)/tools/train/features: $(BUILD)/tools/train/features.o $(BUILD)/libcutaway.a
 	$(call step,LINK,$@) $(CC) $(ALL_CFLAGS) -o $@ $^ $(LDLIBS)
 
-# The shim that runs the CUDA kernels on the CPU (tests/cuda_shim/shim.h), twice: fast, with a processor's
+# The shim that runs the CUDA kernels on the CPU (tests/cuda/shim/shim.h), twice: fast, with a processor's
 # own multiply-add; checked, where the compiler tells of every load and store, and none is used. No
 # sanitizer of ours goes in: they do not know fibers.
-SHIM := $(filter-out tests/cuda_shim/client.c, $(wildcard tests/cuda_shim/*.c tests/cuda_shim/*.cpp))
+SHIM := $(filter-out tests/cuda/shim/client.c, $(wildcard tests/cuda/shim/*.c tests/cuda/shim/*.cpp))
 SHIM_FLAGS = -I. -O2 -g -fPIC -fno-strict-aliasing -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -pthread
 SHIM_FAST = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-O3 -mavx2 -mfma)
 SHIM_CHECKED = -DSHIM_CHECKED
@@ -137,7 +141,7 @@ endef
 $(eval $(call shim_rules,fast,$$(SHIM_FAST)))
 $(eval $(call shim_rules,checked,$$(SHIM_CHECKED),$$(SHIM_TELLS) && objcopy $$(SHIM_LIBC) $$@))
 
-tests-build: $(PROGRAM) $(TEST_PROGRAMS:%.c=$(BUILD)/%) $(SHIM_LIBRARIES)
+tests-build: $(PROGRAM) $(addprefix $(BUILD)/tests/,$(notdir $(TEST_PROGRAMS:.c=))) $(SHIM_LIBRARIES)
 
 # What needs packages asks for them first and builds in a second make, so that the order holds with -j.
 SUB = $(MAKE) --no-print-directory
@@ -154,7 +158,7 @@ model:
 	@tools/setup.sh model
 	@tools/fetch_model.sh
 
-# A second real model, of another architecture, for `--model models/gemma-3-270m-q4_k_m.gguf` and tests/test_oracle.py.
+# A second real model, of another architecture, for `--model models/gemma-3-270m-q4_k_m.gguf` and tests/program/test_oracle.py.
 gemma:
 	@tools/setup.sh model
 	@tools/fetch_model.sh gemma
@@ -174,7 +178,7 @@ asan:
 # Each barrier of the CUDA kernels left out in turn: some test must fail. About two minutes of work; of each
 # kind in each file `make test` leaves out one.
 barriers: tests-build
-	@tests/test_cuda_barriers.py --all
+	@tests/cuda/test_cuda_barriers.py --all
 
 fuzz:
 	@tools/setup.sh build test
@@ -196,7 +200,7 @@ screenshot: cutaway
 	@tools/fetch_model.sh
 	@tools/screenshot.sh docs/screen.png
 
-# The kernels for a GPU, all architectures, warnings as errors; tests/test_ptx.sh looks at the PTX.
+# The kernels for a GPU, all architectures, warnings as errors; tests/cuda/test_ptx.sh looks at the PTX.
 cuda: build/cuda/kernels.fatbin build/cuda/kernels.ptx
 	@+$(SUB) CUDA=1
 

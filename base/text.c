@@ -70,7 +70,7 @@ static struct glyph_run make_run(const char *text, int width, size_t used)
 	return g;
 }
 
-/* What ASCII can say nearly as well; of the signs that views have, as they draw them there (tui/canvas.c). */
+/* What ASCII can say nearly as well; of the signs that views have, as they draw them there (tui/term/canvas.c). */
 static const struct {
 	int32_t c;
 	const char *ascii;

@@ -1,7 +1,7 @@
 /* The command line: what was said on it, the verbs, and the options they take.
  *
  * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of struct setting: the engine's and the
- * sampler's settings (engine/settings.h), those of several verbs (options.c), and a verb's own. Parsing, --help, the
+ * sampler's settings (engine/core/settings.h), those of several verbs (options.c), and a verb's own. Parsing, --help, the
  * manual page and the completion are made from these rows. Everything of a struct cli but its stop texts points into
  * argv or into the environment. Thread: main's. */
 #ifndef CUTAWAY_CLI_CLI_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 enum { CLI_MAX_OPERANDS = 8, CLI_MAX_GIVEN = 128 };
 

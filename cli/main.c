@@ -2,7 +2,7 @@
  * and decides the exit status.
  *
  * No locale is set here: numbers have a point in and out, text is UTF-8, and no byte of it a space. What the
- * screens need to know of the terminal's encoding they find out themselves (tui/term.c). */
+ * screens need to know of the terminal's encoding they find out themselves (tui/term/term.c). */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

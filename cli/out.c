@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "engine/tokenizer.h"
+#include "engine/text/tokenizer.h"
 
 enum {
 	IN_MOST = 256 << 20, /* no prompt is larger: a text of that size is a mistake */

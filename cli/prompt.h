@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 /* Ids of a text without a template: control tokens in it are parsed, and the token that opens a
  * text comes first where the model asks for it. *ids is malloc'd, also where it fails. */

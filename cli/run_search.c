@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "cli/out.h"
 #include "cli/prompt.h"
-#include "engine/search.h"
-#include "sessions/score_command.h"
+#include "engine/search/search.h"
+#include "sessions/score/score_command.h"
 
 bool run_search_wanted(const struct run_options *r)
 {

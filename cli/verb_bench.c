@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "sessions/bench.h"
+#include "sessions/bench/bench.h"
 
 static struct bench_said {
 	const char *only;

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "engine/packed_cache.h"
+#include "engine/model/packed_cache.h"
 
 struct sum {
 	uint64_t bytes;

@@ -12,7 +12,7 @@
 #include "cli/model.h"
 #include "cli/out.h"
 #include "kernels/kernels.h"
-#include "sessions/certify.h"
+#include "sessions/certify/certify.h"
 
 static struct certify_said {
 	bool quick;

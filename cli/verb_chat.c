@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "tui/tui.h"
+#include "tui/app/tui.h"
 
 static struct chat_said {
 	const char *commands;

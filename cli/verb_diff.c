@@ -9,9 +9,9 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "sessions/diff.h"
-#include "sessions/verify.h"
-#include "tui/tui.h"
+#include "sessions/diff/diff.h"
+#include "sessions/verify/verify.h"
+#include "tui/app/tui.h"
 
 static struct diff_said {
 	bool view, deep;

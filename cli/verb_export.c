@@ -9,8 +9,8 @@
 #include "base/whole_file.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "sessions/export.h"
-#include "tui/tui.h"
+#include "sessions/export/export.h"
+#include "tui/app/tui.h"
 
 static struct export_said {
 	const char *to, *out, *table;

@@ -14,7 +14,7 @@
 #include "cli/run_search.h"
 #include "cli/open.h"
 #include "cli/prompt.h"
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 static struct run_options said;
 

@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "engine/gguf.h"
-#include "engine/tokenizer.h"
+#include "engine/model/gguf.h"
+#include "engine/text/tokenizer.h"
 
 static struct tokenize_said {
 	bool plain;

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/out.h"
-#include "sessions/verify.h"
+#include "sessions/verify/verify.h"
 
 static struct verify_said {
 	const char *range; /* steps */

@@ -5,7 +5,7 @@
 #include "base/paths.h"
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "sessions/why.h"
+#include "sessions/why/why.h"
 
 static struct why_said {
 	const char *file; /* the recording */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 static void default_of(const struct setting *s, char value[LOSSY_VALUE])
 {

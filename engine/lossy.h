@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_ENGINE_LOSSY_H
 #define CUTAWAY_ENGINE_LOSSY_H
 
-#include "engine/settings.h"
+#include "engine/core/settings.h"
 
 enum { LOSSY_SETTINGS = 8, LOSSY_VALUE = 64 };
 

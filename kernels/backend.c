@@ -13,7 +13,7 @@
 #include "kernels/measure.h"
 #include "kernels/pool.h"
 #include "kernels/selfcheck.h"
-#include "kernels/walk.h"
+#include "kernels/cpu/walk.h"
 
 static bool runs_anywhere(void)
 {

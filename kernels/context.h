@@ -3,7 +3,7 @@
 #ifndef CUTAWAY_KERNELS_CONTEXT_H
 #define CUTAWAY_KERNELS_CONTEXT_H
 
-#include "kernels/isa.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/pool.h"
 
 enum { K_LAYOUT_NAME = 48 };

@@ -1,8 +1,8 @@
 /* The plain version of the sampler's passes, and the choice. See draw.h. */
 #include <string.h>
 
-#include "kernels/draw_body.h"
-#include "kernels/isa.h"
+#include "kernels/cpu/draw_body.h"
+#include "kernels/cpu/isa.h"
 
 const struct k_draw_passes k_draw_scalar = {pass_scale, pass_weigh, pass_contest, pass_wait_ids,
 											pass_arrive_ids};

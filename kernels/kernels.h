@@ -1,6 +1,6 @@
 /* The kernel table: everything that touches tensors, for every back end.
  *
- * A step of the model is a *program*: an array of ops that engine/forward.c writes in terms of this
+ * A step of the model is a *program*: an array of ops that engine/run/forward.c writes in terms of this
  * header and a back end runs in order. All threads of the pool walk the program together; each op
  * splits its own outputs among them; a barrier stands between ops. (A CUDA back end runs the same
  * program as launches, as one graph, or as the work list of one persistent kernel.)
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "kernels/format_table.h"
+#include "kernels/format/format_table.h"
 #include "kernels/op/ops.h"
 
 /* CUDA files, which are C++ to their compiler, see the same layout and count by their own means. */

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "kernels/context.h"
-#include "kernels/walk.h"
+#include "kernels/cpu/walk.h"
 
 struct reading {
 	const uint64_t *data;

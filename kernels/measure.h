@@ -2,7 +2,7 @@
 #ifndef CUTAWAY_KERNELS_MEASURE_H
 #define CUTAWAY_KERNELS_MEASURE_H
 
-#include "kernels/isa.h"
+#include "kernels/cpu/isa.h"
 
 k_multiply_fn k_scalar_multiply;
 #ifdef __x86_64__

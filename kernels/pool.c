@@ -24,7 +24,7 @@
 #endif
 
 #include "base/signals.h"
-#include "kernels/isa.h"
+#include "kernels/cpu/isa.h"
 
 enum { SPINS = 2000, LINE = 64 };
 

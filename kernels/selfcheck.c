@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels/arith.h"
-#include "kernels/formats.h"
+#include "kernels/format/formats.h"
 
 enum {
 	ROWS = 6,	/* kernels differ for one row, a few and many */

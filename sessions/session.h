@@ -8,8 +8,8 @@
 #define CUTAWAY_SESSIONS_SESSION_H
 
 #include "base/err.h"
-#include "engine/actor.h"
-#include "engine/engine.h"
+#include "engine/core/actor.h"
+#include "engine/core/engine.h"
 #include "trace/ring.h"
 #include "trace/writer.h"
 

@@ -9,7 +9,7 @@
 #
 # Where nothing can be installed: `tools/gpu_report.sh --pack` on a machine that can build (nvcc, make cuda) puts programs and
 # libraries into build/gpu, which is then used if it is there. Nothing is downloaded. With CUTAWAY_CUDA_DRIVER (the
-# shim of tests/cuda_shim) or GPU_REPORT_SMALL=1 models are tiny, so that the script itself can be tried without a GPU.
+# shim of tests/cuda/shim) or GPU_REPORT_SMALL=1 models are tiny, so that the script itself can be tried without a GPU.
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 

@@ -5,7 +5,7 @@
  * until after SQLite closed it; (2) at every moment the file and its WAL hold whole transactions,
  * so a kill leaves a valid prefix; (3) after a failure nothing more is written; (4) what was
  * synced survives a loss of power, and what remains then is a valid prefix, too
- * (tests/test_power.c). Thread: one at a time. */
+ * (tests/unit/trace/test_power.c). Thread: one at a time. */
 #ifndef CUTAWAY_TRACE_RECORDING_H
 #define CUTAWAY_TRACE_RECORDING_H
 

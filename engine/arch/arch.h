@@ -7,7 +7,7 @@
 #ifndef CUTAWAY_ENGINE_ARCH_ARCH_H
 #define CUTAWAY_ENGINE_ARCH_ARCH_H
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 struct arch_file {
 	const struct gguf *g;

@@ -1,5 +1,5 @@
 /* Selects the drafter with the highest predicted speedup: weighs the others by shadow mode's decayed averages and the
- * measured cost of a step's rows (engine/shadow.h, draft_cost.h), and chooses anew as the text changes.
+ * measured cost of a step's rows (engine/draft/shadow.h, draft_cost.h), and chooses anew as the text changes.
  *
  * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses have, by the average, paid more
  * than the best of the others, it is used; elsewhere the best of the others, if that pays. How many tokens each may
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/draft.h"
-#include "engine/shadow.h"
+#include "engine/draft/draft.h"
+#include "engine/draft/shadow.h"
 
 enum {
 	FIRST = 2,       /* virtual steps before anything is said of a drafter that computes */

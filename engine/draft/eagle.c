@@ -14,7 +14,7 @@
 
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
-#include "engine/model_tensors.h"
+#include "engine/model/model_tensors.h"
 
 enum { WAITING = 64 }; /* features of a slot that wait for the layer */
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 /* ---- where it is ---- */
 

@@ -4,8 +4,8 @@
 #ifndef CUTAWAY_ENGINE_DRAFT_FILE_H
 #define CUTAWAY_ENGINE_DRAFT_FILE_H
 
-#include "engine/draft.h"
-#include "engine/gguf.h"
+#include "engine/draft/draft.h"
+#include "engine/model/gguf.h"
 
 enum { DRAFT_PATH = 1024 };
 

@@ -8,7 +8,7 @@
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
 
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 #include "engine/draft/guess.h"
 
 enum {

@@ -7,7 +7,7 @@
 #ifndef CUTAWAY_ENGINE_DRAFT_GUESS_H
 #define CUTAWAY_ENGINE_DRAFT_GUESS_H
 
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 #include "engine/draft/file.h"
 
 struct draft_guess {

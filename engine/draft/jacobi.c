@@ -7,7 +7,7 @@
  * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
  * verification of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
  * the far end begin with a token of the text, chosen by chance of the position. Thread: the engine's. */
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 #include <stdlib.h>
 #include <string.h>

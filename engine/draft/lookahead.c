@@ -12,7 +12,7 @@
  * text, so that each stands where it is said to stand; columns that come in at the end, and the first window, begin
  * with tokens of the text by chance. The text's own n-grams enter the pool too, as its reference implementation can
  * do with the prompt's. The pool is the session's. Thread: the engine's. */
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,8 @@
 
 #include "engine/draft/net.h"
 #include "engine/draft/owners.h"
-#include "engine/draft_cost.h"
-#include "engine/model_tensors.h"
+#include "engine/draft/draft_cost.h"
+#include "engine/model/model_tensors.h"
 
 enum { MOST_HEADS = 8, OPS_A_HEAD = 5 };
 

@@ -10,7 +10,7 @@
 
 #include "engine/draft/net.h"
 #include "engine/draft/slots.h"
-#include "engine/model_tensors.h"
+#include "engine/model/model_tensors.h"
 
 enum { MOST_LAYERS = 64 };
 

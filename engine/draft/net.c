@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/draft_cost.h"
+#include "engine/draft/draft_cost.h"
 
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e)
 {

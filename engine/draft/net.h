@@ -5,13 +5,13 @@
 #ifndef CUTAWAY_ENGINE_DRAFT_NET_H
 #define CUTAWAY_ENGINE_DRAFT_NET_H
 
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 #include "engine/draft/file.h"
 #include "engine/draft/grow.h"
 #include "engine/draft/guess.h"
-#include "engine/forward.h"
-#include "engine/model.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model.h"
+#include "engine/model/model_tensors.h"
 
 enum { NET_ROWS = 256 }; /* of a pass, at least */
 

@@ -9,7 +9,7 @@
  *
  * One backward scan for the last token, four compares an instruction and no index to keep: about 1
  * us over 8,000 tokens. It stops at the first match of max tokens. The pool has an index. Thread: the engine's. */
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 enum { PAGE = K_GROUP, TAIL = 2 }; /* tokens of a page; pages that DRAFT_MAX tokens may touch */
 

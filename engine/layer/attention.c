@@ -1,6 +1,6 @@
 /* Attention over the cached keys and values. See layer.h. */
-#include "engine/forward.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
 
 static void attention_load(struct model_loader *l, void *params)
 {

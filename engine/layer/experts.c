@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/forward.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
 
 static void load_each(struct model_loader *l, struct k_matrix *w, const char *part, const struct experts *x,
 					  int64_t rows, int64_t cols)

@@ -1,6 +1,6 @@
 /* The gated feed-forward. See layer.h. */
-#include "engine/forward.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
 
 static void feed_forward_load(struct model_loader *l, void *params)
 {

@@ -1,7 +1,7 @@
 /* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See layer.h. What a
  * sequence keeps is a state of a fixed size: the convolution's last inputs and the scan's sums. */
-#include "engine/forward.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
 
 static void mamba_load(struct model_loader *l, void *params)
 {

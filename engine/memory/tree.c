@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 #include "engine/memory/memory.h"
 
 void memory_begin_step(struct memory *m)

@@ -19,7 +19,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/memory/prefix.h"
-#include "engine/request.h"
+#include "engine/sched/request.h"
 #include "engine/sched/policy.h"
 #include "event/stream.h"
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/search_impl.h"
+#include "engine/search/search_impl.h"
 
 enum { DEFAULT_WIDTH = 4 };
 

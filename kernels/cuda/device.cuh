@@ -2,7 +2,7 @@
  * need an instruction of their own. kernels/cuda/ only.
  *
  * Every .cu file is compiled twice: by nvcc for a GPU, and by g++ for the tests, where cuda_shim.h
- * (tests/cuda_shim/) gives the same names to fibers on the CPU. So: no inline assembly, no warp or
+ * (tests/cuda/shim/) gives the same names to fibers on the CPU. So: no inline assembly, no warp or
  * memory intrinsic outside this file, no C++ but what C has too, no float atomics, no estimate
  * instructions (docs/arithmetic.md, rule 2). All arithmetic on floats comes from arith.h or is
  * + - * / and k_fma, compiled with --fmad=false.
@@ -17,7 +17,7 @@
 #include "kernels/arith.h"
 
 #ifndef __CUDACC__
-#include "tests/cuda_shim/cuda_shim.h"
+#include "tests/cuda/shim/cuda_shim.h"
 #endif
 
 #define CU_FN static __device__ __forceinline__

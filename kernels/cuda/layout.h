@@ -31,7 +31,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_LAYOUT_H
 #define CUTAWAY_KERNELS_CUDA_LAYOUT_H
 
-#include "kernels/formats.h"
+#include "kernels/format/formats.h"
 
 enum {
 	CU_TILE_ROWS = 16,

@@ -74,9 +74,9 @@ static inline uint64_t cu_scratch_least(const struct k_op *op)
 }
 
 /* May `before` be folded into the front of `op`? Only if nobody else reads what it writes, which holds
- * for neighbours in the programs of engine/forward.c. RoPE in front of attention: the block that has
+ * for neighbours in the programs of engine/run/forward.c. RoPE in front of attention: the block that has
  * the span of a new key rotates and stores it; there is one such block if the rows of a sequence are
- * neighbours, as engine/forward.h has them, and are so few that no tile of rows ends among them. The
+ * neighbours, as engine/run/forward.h has them, and are so few that no tile of rows ends among them. The
  * rotated queries then stay in shared memory. */
 static inline bool cu_folds(const struct k_op *before, const struct k_op *op)
 {

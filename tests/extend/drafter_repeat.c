@@ -1,7 +1,7 @@
 /* Guesses that the newest token comes again: what is guessed is a chain of it. Thread: the engine's. */
 #include <stdlib.h>
 
-#include "engine/draft.h"
+#include "engine/draft/draft.h"
 
 struct drafter {
 	int32_t k;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/engine_impl.h"
+#include "engine/core/engine_impl.h"
 
 struct widest {
 	int64_t rows;

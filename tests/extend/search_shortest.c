@@ -1,5 +1,5 @@
 /* n samples of one prompt, of which the shortest is the answer. Thread: the engine's. */
-#include "engine/search_impl.h"
+#include "engine/search/search_impl.h"
 
 static int shortest_open(struct search *s, const char *args, struct err *e)
 {

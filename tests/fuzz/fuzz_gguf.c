@@ -1,9 +1,9 @@
 /* Any bytes as a model file: opened, asked everything, its tokenizer and chat template used. */
 #include <string.h>
 
-#include "engine/gguf.h"
-#include "engine/template.h"
-#include "engine/tokenizer.h"
+#include "engine/model/gguf.h"
+#include "engine/text/template.h"
+#include "engine/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 static void ask(const struct gguf *g, const uint8_t *data, size_t size)

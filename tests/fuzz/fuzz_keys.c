@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/commands.h"
-#include "tui/prompt.h"
+#include "tui/chat/commands.h"
+#include "tui/chat/prompt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

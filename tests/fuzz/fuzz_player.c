@@ -11,7 +11,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "trace/schema.h"
-#include "tui/player.h"
+#include "tui/replay/player.h"
 
 enum { SPAN_MAX = 96, LAYERS = 2, PAGE = 16, PAGES = 24, VOCAB = 64 };
 

@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "engine/tokenizer.h"
-#include "engine/tokenizer_pre.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_pre.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/tiny.h"
+#include "tests/support/tiny.h"
 
 enum { N_BPE = 4, SPM = N_BPE, SPM_BARE, N };
 

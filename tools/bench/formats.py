@@ -5,7 +5,7 @@ For each format llama.cpp writes a file (kept in --folder), and both programs co
 greedy answer from it: perplexity, the mean |difference of log-probability| of the text's tokens, and how often the
 likeliest token is the same one along our answer. `cutaway certify --quick` and `cutaway bench` follow. Prints a
 table in Markdown; ends with status 1 if a format is not opened, not equal on all paths, or off in its means by more
-than activations of 8 bits explain (the limits of tests/test_oracle.py). Single tokens are counted, not judged:
+than activations of 8 bits explain (the limits of tests/program/test_oracle.py). Single tokens are counted, not judged:
 `decided otherwise` are those of our answers that llama.cpp has more than MARGIN below its likeliest. Like
 peer.py it makes a virtual environment with llama-cpp-python where --venv names none."""
 import argparse

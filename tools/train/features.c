@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine_impl.h"
+#include "engine/core/engine_impl.h"
 
 enum { CHUNK = 256, PAGE = 64 };
 

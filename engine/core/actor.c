@@ -1,0 +1,319 @@
+/* See actor.h.
+ *
+ * Invariants, all under `lock`: (1) calls run in order, on the engine's thread, between steps; (2)
+ * a call of actor_call lives on the stack of its caller, who waits for `done` and is counted in
+ * `inside`; one of actor_post is owned here, until it has run or, with `then`, until that has; (3)
+ * `todo` counts the steps that may run while paused; (4) once `stop` is set nothing is accepted,
+ * and what was accepted has run when the thread ends. The engine itself is touched by the engine's
+ * thread alone. */
+#include "engine/core/actor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct call {
+	void (*fn)(struct engine *e, void *arg);
+	void (*then)(void *whose, void *arg);
+	void *arg;
+	struct call *next;
+	bool posted, done;
+	_Alignas(max_align_t) unsigned char copy[]; /* posted: what arg points to */
+};
+
+struct calls {
+	struct call *first, *last;
+};
+
+struct actor {
+	struct engine *engine;
+	void (*on_stop)(void *arg, const struct err *err);
+	void *on_stop_arg;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake, done;
+	struct calls asked, answered; /* answered: posted ones whose `then` has not run */
+	int fd;						  /* readable: some are answered */
+	int todo, inside;
+	bool paused, stop, failed;
+};
+
+static void put(struct calls *q, struct call *c)
+{
+	c->next = NULL;
+	if (q->last)
+		q->last->next = c;
+	else
+		q->first = c;
+	q->last = c;
+}
+
+static struct call *take(struct calls *q)
+{
+	struct call *c = q->first;
+
+	if (c)
+		q->first = c->next;
+	if (!q->first)
+		q->last = NULL;
+	return c;
+}
+
+/* It has run. */
+static void answer(struct actor *a, struct call *c)
+{
+	uint64_t one = 1;
+
+	if (!c->posted) {
+		c->done = true;
+		pthread_cond_broadcast(&a->done);
+	} else if (!c->then) {
+		free(c);
+	} else {
+		put(&a->answered, c);
+		if (write(a->fd, &one, sizeof one) < 0)
+			return; /* it is readable already */
+	}
+}
+
+static void run_calls(struct actor *a)
+{
+	struct call *c;
+
+	while ((c = take(&a->asked))) {
+		pthread_mutex_unlock(&a->lock);
+		if (c->fn)
+			c->fn(a->engine, c->arg);
+		pthread_mutex_lock(&a->lock);
+		answer(a, c);
+	}
+}
+
+static void run_step(struct actor *a)
+{
+	struct err err = {0};
+	int result;
+
+	bool closely = a->todo > 0;
+
+	if (closely)
+		a->todo--;
+	pthread_mutex_unlock(&a->lock);
+	if (closely)
+		engine_look_closely(a->engine);
+	result = engine_step(a->engine, &err);
+	if (result < 0 && a->on_stop)
+		a->on_stop(a->on_stop_arg, &err);
+	pthread_mutex_lock(&a->lock);
+	if (result < 0)
+		a->failed = true;
+}
+
+static void *actor_main(void *arg)
+{
+	struct actor *a = arg;
+
+	pthread_mutex_lock(&a->lock);
+	for (;;) {
+		run_calls(a);
+		if (a->stop)
+			break;
+		if (!a->failed && (!a->paused || a->todo > 0) && !engine_idle(a->engine)) {
+			run_step(a);
+			continue;
+		}
+		a->todo = 0; /* steps asked for while there was nothing to do are not saved up */
+		pthread_cond_wait(&a->wake, &a->lock);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+int actor_start(struct actor **out, struct engine *e,
+				void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
+{
+	struct actor *a = calloc(1, sizeof *a);
+
+	*out = NULL;
+	if (!a)
+		return err_set(err, ERR_MEMORY, "no memory for the engine's thread");
+	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (a->fd < 0) {
+		free(a);
+		return err_set(err, ERR_IO, "eventfd: %s", strerror(errno));
+	}
+	a->engine = e;
+	a->on_stop = on_stop;
+	a->on_stop_arg = arg;
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->wake, NULL);
+	pthread_cond_init(&a->done, NULL);
+	if (pthread_create(&a->thread, NULL, actor_main, a)) {
+		close(a->fd);
+		free(a);
+		return err_set(err, ERR_IO, "the system refused a thread for the engine");
+	}
+	*out = a;
+	return 0;
+}
+
+void actor_stop(struct actor *a)
+{
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->stop = true;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	pthread_mutex_lock(&a->lock);
+	while (a->inside)
+		pthread_cond_wait(&a->done, &a->lock);
+	pthread_mutex_unlock(&a->lock);
+	actor_answers(a, NULL);
+	pthread_mutex_destroy(&a->lock);
+	pthread_cond_destroy(&a->wake);
+	pthread_cond_destroy(&a->done);
+	close(a->fd);
+	free(a);
+}
+
+/* On the lock. */
+static bool ask(struct actor *a, struct call *c)
+{
+	if (a->stop)
+		return false;
+	put(&a->asked, c);
+	pthread_cond_signal(&a->wake);
+	return true;
+}
+
+bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg)
+{
+	struct call c = {.fn = fn, .arg = arg};
+	bool asked;
+
+	pthread_mutex_lock(&a->lock);
+	a->inside++;
+	asked = ask(a, &c);
+	while (asked && !c.done)
+		pthread_cond_wait(&a->done, &a->lock);
+	a->inside--;
+	pthread_cond_broadcast(&a->done);
+	pthread_mutex_unlock(&a->lock);
+	return asked;
+}
+
+bool actor_post(struct actor *a, void (*fn)(struct engine *e, void *arg),
+				void (*then)(void *whose, void *arg), const void *arg, size_t size)
+{
+	struct call *c = malloc(sizeof *c + size);
+	bool asked;
+
+	if (!c)
+		return false;
+	*c = (struct call){.fn = fn, .then = then, .posted = true};
+	c->arg = c->copy;
+	if (size)
+		memcpy(c->copy, arg, size);
+	pthread_mutex_lock(&a->lock);
+	asked = ask(a, c);
+	pthread_mutex_unlock(&a->lock);
+	if (!asked)
+		free(c);
+	return asked;
+}
+
+int actor_fd(const struct actor *a)
+{
+	return a->fd;
+}
+
+void actor_answers(struct actor *a, void *whose)
+{
+	uint64_t count;
+	struct call *c;
+
+	if (read(a->fd, &count, sizeof count) < 0)
+		count = 0;
+	for (;;) {
+		pthread_mutex_lock(&a->lock);
+		c = take(&a->answered);
+		pthread_mutex_unlock(&a->lock);
+		if (!c)
+			return;
+		c->then(whose, c->arg);
+		free(c);
+	}
+}
+
+bool actor_waiting(struct actor *a)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&a->lock);
+	waiting = a->asked.first != NULL;
+	pthread_mutex_unlock(&a->lock);
+	return waiting;
+}
+
+static void set_paused(struct actor *a, bool paused, int todo)
+{
+	pthread_mutex_lock(&a->lock);
+	a->paused = paused;
+	a->todo = todo;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void actor_pause(struct actor *a)
+{
+	set_paused(a, true, 0);
+}
+
+void actor_resume(struct actor *a)
+{
+	set_paused(a, false, 0);
+}
+
+void actor_step(struct actor *a, int n)
+{
+	set_paused(a, true, n);
+}
+
+bool actor_paused(struct actor *a)
+{
+	bool paused;
+
+	pthread_mutex_lock(&a->lock);
+	paused = a->paused && !a->todo;
+	pthread_mutex_unlock(&a->lock);
+	return paused;
+}
+
+/* ---- conveniences ---- */
+
+struct submit_call {
+	const struct engine_request *r;
+	struct err *err;
+	int64_t id;
+};
+
+static void call_submit(struct engine *e, void *arg)
+{
+	struct submit_call *c = arg;
+
+	c->id = engine_submit(e, c->r, c->err);
+}
+
+int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err)
+{
+	struct submit_call c = {r, err, -1};
+
+	actor_call(a, call_submit, &c);
+	return c.id;
+}

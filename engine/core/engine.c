@@ -1,0 +1,393 @@
+/* Opening and closing an engine, and its requests' way in and out. See engine.h; a step is engine_step.c. */
+#include "engine/core/engine.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/run/compute.h"
+#include "engine/core/engine_impl.h"
+
+static void on_page_change(void *arg, const struct page_change *c)
+{
+	struct engine *e = arg;
+	struct event ev;
+	int64_t first = 0;
+
+	e->counts.evicted += c->action == EV_PAGE_evict;
+	if (!e->begun)
+		return;
+	ev_init(&ev, EV_page);
+	for (int32_t g = 0; g < c->group; g++)
+		first += e->memory.pages[g].n_pages;
+	ev.u.page = (struct ev_page){ .page = first + c->page, .action = c->action, .request = c->request,
+								  .block = c->block < 0 ? EV_NULL_I : c->block, .refs = c->refs,
+								  .cached = c->cached, .memory = c->group,
+								  .other = c->action == EV_PAGE_copy ? first + c->other : c->other };
+	stream_emit(&e->stream, &ev);
+}
+
+int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err)
+{
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
+
+	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots, ENGINE_SPARE_PAGES, err))
+		return -1;
+	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
+		memory_close(&e->memory);
+		return -1;
+	}
+	e->prefix.on = on;
+	e->prefix.policy = policy;
+	memory_listen(&e->memory, on_page_change, e);
+	return 0;
+}
+
+void engine_close_pages(struct engine *e)
+{
+	const enum prefix_policy policy = e->prefix.policy;
+	const bool on = e->prefix.on;
+
+	prefix_close(&e->prefix);
+	memory_close(&e->memory);
+	e->prefix.on = on;
+	e->prefix.policy = policy;
+}
+
+static void vocab_text(const void *tokenizer, int64_t id, struct ev_vocab *out)
+{
+	struct gguf_text text = tokenizer_bytes(tokenizer, (int32_t)id);
+
+	out->bytes = (struct ev_span){ text.data ? text.data : "", text.size };
+	out->special = tokenizer_is_special(tokenizer, (int32_t)id);
+}
+
+static int open_parts(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out;
+
+	int32_t pages = o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
+
+	e->prefix.on = o->prefix_cache;
+	if (engine_open_pages(e, o->page_size, pages, err) ||
+		stream_open(&e->stream, e->tokenizer ? e->info.vocab : 0, vocab_text, e->tokenizer, err) ||
+		sched_open(&e->sched, &e->memory, &e->prefix, &e->stream, o->slots, err))
+		return -1;
+	max_out = o->slots * (1 + DRAFT_MAX);
+	if (max_out < ENGINE_SCORE_ROWS)
+		max_out = ENGINE_SCORE_ROWS;
+	e->sched.max_out = max_out;
+	e->sched.budget = o->budget;
+	e->sched.chunk = o->prefill_chunk;
+	e->plan.item = calloc((size_t)o->slots, sizeof *e->plan.item);
+	e->draft.jobs = calloc((size_t)o->slots, sizeof *e->draft.jobs);
+	e->draft.seen = calloc((size_t)o->slots, sizeof *e->draft.seen);
+	e->draft.branch = calloc(ENGINE_SPARE_PAGES, sizeof *e->draft.branch);
+	e->draft.seen_row = calloc(ENGINE_MAX_BUDGET, sizeof *e->draft.seen_row);
+	e->draft.seen_top = calloc((size_t)o->slots, (DRAFT_NODES + 1) * sizeof *e->draft.seen_top);
+	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+		if (memory_table_open(&e->draft.branch[i], e->specs.n, max_blocks + DRAFT_MAX))
+			return err_set(err, ERR_MEMORY, "no memory for block tables");
+	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top)
+		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
+	return e->compute->open_steps(e, o, max_out, err);
+}
+
+static int open_hooks(struct engine *e, struct err *err)
+{
+	for (int i = 0; step_hooks_table[i]; i++) {
+		struct engine_hook *h = &e->hook[e->n_hooks];
+
+		assert(e->n_hooks < STEP_HOOKS_MOST);
+		h->ops = step_hooks_table[i];
+		e->n_hooks++;
+		if (h->ops->open && h->ops->open(e, &h->state, err))
+			return -1;
+	}
+	return 0;
+}
+
+static void close_hooks(struct engine *e)
+{
+	for (int i = e->n_hooks - 1; i >= 0; i--)
+		if (e->hook[i].ops->close)
+			e->hook[i].ops->close(e, e->hook[i].state);
+	e->n_hooks = 0;
+}
+
+void *engine_hook_state(const struct engine *e, const struct step_hooks *ops)
+{
+	for (int i = 0; i < e->n_hooks; i++)
+		if (e->hook[i].ops == ops)
+			return e->hook[i].state;
+	return NULL;
+}
+
+/* What e->set asks for. */
+static int open_all(struct engine *e, struct err *err)
+{
+	struct engine_options *o = &e->set;
+
+	e->info.slots = o->slots;
+	e->compute = o->given ? &compute_given : &compute_model;
+	if (e->compute->open(e, o, err))
+		return -1;
+	if (o->abandon && atomic_load(o->abandon))
+		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
+	if (open_parts(e, o, err) || open_hooks(e, err) || (o->counted_cost && engine_need_cost(e, err)) ||
+		engine_apply_settings(e, err))
+		return -1;
+	o->model = e->model_path;
+	o->isa = e->info.isa;
+	o->threads = e->info.threads;
+	o->ctx = e->info.ctx;
+	o->pages = e->memory.pages[e->memory.lead].n_pages;
+	o->abandon = NULL;
+	return 0;
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, struct err *err)
+{
+	struct engine *e;
+	struct err own = { 0 };
+
+	*out = NULL;
+	if (!err)
+		err = &own; /* loading asks it whether something failed */
+	if (!o->model && !o->given)
+		return err_set(err, ERR_USAGE, "no model file is given; use --model FILE, or `make model`");
+	e = calloc(1, sizeof *e);
+	if (!e)
+		return err_set(err, ERR_MEMORY, "no memory for the engine");
+	e->measure.counted = o->counted_cost;
+	if (!engine_check_options(o, &e->set, err) && !open_all(e, err)) {
+		*out = e;
+		return 0;
+	}
+	engine_close(e);
+	return -1;
+}
+
+void engine_close(struct engine *e)
+{
+	struct event ev;
+
+	if (!e)
+		return;
+	close_hooks(e);
+	if (e->begun) {
+		ev_init(&ev, EV_closed);
+		ev.u.closed.steps = e->n_steps;
+		stream_emit(&e->stream, &ev);
+		e->begun = false;
+	}
+	engine_close_draft(e); /* it may have memory of the kernels */
+	sched_close(&e->sched);
+	stream_close(&e->stream);
+	engine_close_pages(e);
+	if (e->compute)
+		e->compute->close(e);
+	free(e->plan.item);
+	free(e->draft.jobs);
+	free(e->draft.seen);
+	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
+		memory_table_close(&e->draft.branch[i]);
+	free(e->draft.branch);
+	free(e->draft.seen_row);
+	free(e->draft.seen_top);
+	free(e->model_sha256);
+	free(e);
+}
+
+const struct engine_info *engine_info(const struct engine *e)
+{
+	return &e->info;
+}
+
+struct engine_state engine_state(const struct engine *e)
+{
+	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages, .page_size = e->memory.page_size,
+								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes };
+}
+
+const struct tokenizer *engine_tokenizer(const struct engine *e)
+{
+	return e->tokenizer;
+}
+
+int engine_add_sink(struct engine *e, ev_sink *sink, void *arg)
+{
+	return stream_add(&e->stream, sink, arg);
+}
+
+void engine_begin(struct engine *e, const char *model_sha256)
+{
+	assert(!e->begun);
+	stream_begin(&e->stream);
+	e->begun = true;
+	free(e->model_sha256);
+	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
+	engine_tell_session(e);
+	engine_tell_memory(e);
+	engine_tell_settings(e);
+	engine_tell_cost(e);
+}
+
+int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err)
+{
+	return file_sha256_of(e->model_path, &e->model->weights.stamp, stop, out, err);
+}
+
+bool engine_idle(const struct engine *e)
+{
+	if (e->sched.n_running || e->sched.n_queue)
+		return false;
+	for_hooks(e, h, busy)
+		if (h->ops->busy(e, h->state))
+			return false;
+	return true;
+}
+
+int64_t engine_steps(const struct engine *e)
+{
+	return e->n_steps;
+}
+
+/* ---- requests ---- */
+
+/* Says why a request can never fit, or returns false. */
+static bool never_fits(const struct engine *e, const struct request *r, char why[ENGINE_WHY])
+{
+	const struct pages *pool = &e->memory.pages[e->memory.lead];
+	int32_t need = request_is_given(r) ? r->n_ids : r->n_ids + 1;
+	int32_t pages = memory_need(&e->memory, e->memory.lead, need - 2, 1);
+
+	if (e->lost.code)
+		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
+	else if (need > e->info.ctx)
+		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
+	else if (pages > pool->n_pages)
+		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
+				 e->memory.page_size, pool->n_pages);
+	else
+		return false;
+	return true;
+}
+
+static int check_ids(const struct engine *e, const struct engine_request *q, struct err *err)
+{
+	if (q->n_ids < 1)
+		return err_set(err, ERR_USAGE, "the prompt is empty; a request needs at least one token");
+	if (q->kind == EV_REQUEST_KIND_verify && (q->n_prompt < 1 || q->n_prompt >= q->n_ids))
+		return err_set(err, ERR_USAGE, "a prompt of %d of %d tokens leaves nothing to verify",
+					   q->n_prompt, q->n_ids);
+	if (q->parent && (q->fork_pos < 0 || q->fork_pos + q->forced > q->n_ids))
+		return err_set(err, ERR_USAGE, "a fork at position %d of %d tokens", q->fork_pos, q->n_ids);
+	for (int32_t i = 0; i < q->n_ids; i++)
+		if (q->ids[i] < 0 || q->ids[i] >= e->info.vocab)
+			return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", q->ids[i],
+						   e->info.vocab);
+	return 0;
+}
+
+static void tell_fork(struct engine *e, const struct request *r, const struct engine_request *q)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_fork);
+	ev.u.fork.request = r->id;
+	ev.u.fork.parent = q->parent;
+	ev.u.fork.pos = q->fork_pos;
+	if (q->forced)
+		ev.u.fork.forced = q->ids[q->fork_pos];
+	stream_emit(&e->stream, &ev);
+}
+
+int64_t engine_submit(struct engine *e, const struct engine_request *q, struct err *err)
+{
+	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
+}
+
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
+							void *data, struct request **out, struct err *err)
+{
+	struct request *r;
+	struct event ev;
+	char why[ENGINE_WHY];
+
+	if (check_ids(e, q, err))
+		return -1;
+	r = request_new(q, e->info.ctx, &e->memory);
+	if (!r)
+		return err_set(err, ERR_MEMORY, "no memory for a request of %d tokens", q->n_ids);
+	r->id = ++e->n_requests;
+	r->arrival_ns = stream_now(&e->stream);
+	for (int32_t i = 0; i < r->n_prompt; i++)
+		stream_vocab(&e->stream, r->ids[i]);
+	request_event(r, e->draft.spec, &ev);
+	stream_emit(&e->stream, &ev);
+	if (q->parent && q->fork_pos)
+		tell_fork(e, r, q);
+	if (never_fits(e, r, why)) {
+		engine_tell_finish(e, r, EV_FINISH_refused, why);
+		request_free(r);
+		return e->n_requests;
+	}
+	if (sched_add(&e->sched, r, err)) {
+		engine_tell_finish(e, r, EV_FINISH_refused, "no memory");
+		request_free(r);
+		return -1;
+	}
+	r->owner = owner;
+	r->owner_data = data;
+	if (out)
+		*out = r;
+	return e->n_requests;
+}
+
+bool engine_cancel(struct engine *e, int64_t request)
+{
+	struct request *r = sched_find(&e->sched, request);
+	struct event ev;
+
+	if (!r)
+		return false;
+	ev_init(&ev, EV_cancel);
+	ev.u.cancel.request = request;
+	stream_emit(&e->stream, &ev);
+	engine_finish(e, r, EV_FINISH_cancelled, NULL);
+	return true;
+}
+
+void engine_note_setting(struct engine *e, const char *name, const char *value)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_setting);
+	ev.u.setting.name = ev_text(name);
+	ev.u.setting.value = ev_text(value);
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_trim);
+	ev.u.trim.request = request;
+	ev.u.trim.tokens = tokens;
+	ev.u.trim.turns = turns;
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_check(const struct engine *e)
+{
+	memory_check(&e->memory);
+	prefix_check(&e->prefix);
+	sched_check(&e->sched);
+}

@@ -1,0 +1,143 @@
+/* The engine: a model, its KV pages, and the requests that share them, step by step.
+ *
+ * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
+ * draws (sampler.c) → events. Everything it does is told to the sinks as events (event.h), and nothing
+ * else leaves it: text comes from the token events and the tokenizer.
+ *
+ * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode step
+ * allocates nothing. */
+#ifndef CUTAWAY_ENGINE_ENGINE_H
+#define CUTAWAY_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/sha256.h"
+#include "event/event.h"
+#include "engine/sample/sampler.h"
+#include "engine/core/settings.h"
+#include "engine/text/template.h"
+#include "engine/text/tokenizer.h"
+
+struct engine;
+struct memory_specs;
+
+/* In place of a model: the tokens that it would draw are known, and nothing is computed. */
+struct engine_given {
+	void *arg;
+	const struct memory_specs *memory; /* what a sequence keeps, of which only pages are counted; NULL: one paged group */
+	/* The token that the request has next. False: none is known; it is asked again in the next step. */
+	bool (*next)(void *arg, int64_t request, int32_t *id);
+	/* After a token: -1, or why the request ends there (enum ev_code_finish). */
+	int (*end)(void *arg, int64_t request);
+};
+
+/* What an engine is opened with: the settings of settings.h, and what is no setting. */
+struct engine_options {
+	ENGINE_SETTINGS(SETTING_FIELD)
+	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are weighed by these instead of by
+	 * the clock, so that `auto`, predictions and speeds depend on the tokens alone (draft_cost.h). NULL: measured. */
+	const double *counted_cost;
+	bool measure;     /* measure read bandwidth at the start */
+	const struct engine_given *given; /* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
+	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing does
+	 * not wait for a cache to be written. NULL: never. */
+	const atomic_bool *abandon;
+};
+#define ENGINE_DEFAULTS ((struct engine_options){ ENGINE_SETTINGS(SETTING_DEFAULT) })
+
+struct engine_request {
+	enum ev_code_request_kind kind;
+	const int32_t *ids; /* prompt, copied */
+	int32_t n_ids;      /* at least 1 */
+	int32_t max_tokens; /* 0: until the context is full */
+	struct sample_params params;
+	int64_t sample;
+	int64_t parent;   /* request it was forked from, or 0 */
+	int32_t fork_pos; /* with parent: position from which it goes its own way; 0: none is told */
+	bool forced;      /* with fork_pos: ids[fork_pos] was put there by the user */
+	int32_t n_prompt; /* verify: so many of ids are the prompt, the rest was drawn; else not read */
+	const char *text; /* label: what the user typed */
+	const char *const *stop; /* stop strings, NULL-terminated, or NULL */
+	bool ignore_end;         /* go on past end-of-turn tokens (benchmarks) */
+};
+
+/* What is fixed once an engine is open. Any thread may read it. */
+struct engine_info {
+	char name[96]; /* "SmolLM2-135M-Instruct Q4_1" */
+	const char *backend, *isa;
+	const char *device;   /* "NVIDIA H200"; "" on a CPU */
+	const char *fallback; /* why "auto" took the CPU, or "" */
+	int32_t threads, n_layers, n_heads, n_kv_heads, head_dim, dim, vocab;
+	int32_t ctx, slots;
+	size_t model_bytes, weight_bytes;
+	bool from_packed_cache; /* the weights were there already packed */
+	double read_bandwidth; /* bytes a second; 0: not measured */
+	const struct chat_template *chat;
+	bool chat_known;
+	bool states; /* what a sequence keeps is of a fixed size: no layer has keys and values */
+	const char *default_system; /* of this file's template, or NULL */
+};
+
+/* What settings may change. */
+struct engine_state {
+	int32_t pages, page_size; /* of the pool; tokens of a page */
+	size_t page_bytes;
+};
+
+int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
+void engine_close(struct engine *e);
+
+const struct engine_info *engine_info(const struct engine *e);
+struct engine_state engine_state(const struct engine *e);
+const struct tokenizer *engine_tokenizer(const struct engine *e);
+
+/* At most 8 sinks, added before engine_begin(), which emits the session event and the settings
+ * as they stand. */
+int engine_add_sink(struct engine *e, ev_sink *sink, void *arg);
+void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
+/* SHA-256 of the very file that was opened; ERR_INPUT if it has changed, or its name is another's by now. stop (or NULL)
+ * becoming true ends it. */
+int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err);
+
+/* Returns the number of the request (from 1), or -1. A request that can never fit is accepted and
+ * finished at once with reason refused, so that the log has it. */
+int64_t engine_submit(struct engine *e, const struct engine_request *r, struct err *err);
+/* True if it was running or waiting. Takes effect before the next step. */
+bool engine_cancel(struct engine *e, int64_t request);
+
+/* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what follows
+ * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages after
+ * them are let go of; nothing is computed again but the newest token. forced: a token id to put after them,
+ * or -1; it may end the request. Takes effect before the next step. */
+int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
+
+/* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
+ * requests have ended with reason failed. */
+int engine_step(struct engine *e, struct err *err);
+bool engine_idle(const struct engine *e);
+int64_t engine_steps(const struct engine *e);
+
+/* Changes a setting of engine_settings while the engine runs. ERR_USAGE, with the setting's name first: out of range,
+ * fixed since the engine was opened, or to be changed only while nothing runs. Every change is an event. */
+int engine_set(struct engine *e, const char *name, const char *value, struct err *err);
+/* Writes the value as text, "-" if it has none. -1 if there is no such setting. */
+int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
+/* Notes a setting that is not the engine's own (temperature, seed …) in the event stream. */
+void engine_note_setting(struct engine *e, const char *name, const char *value);
+
+/* Notes that the conversation dropped its oldest turns to fit the context. */
+void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
+
+/* Turns off what only watching needs (attention shares, candidates): what --no-record of `run` does. */
+void engine_observe(struct engine *e, bool on);
+
+/* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */
+void engine_look_closely(struct engine *e);
+
+/* Checks every invariant of pages, cache and queues; asserts. For tests. */
+void engine_check(const struct engine *e);
+
+#endif

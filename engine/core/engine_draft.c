@@ -1,0 +1,387 @@
+/* Speculation inside a step: asks the drafter, lays out the rows of its trees, verifies them, and tells the drafter
+ * what was computed (draft.h).
+ *
+ * A tree is rows like any others: each of its paths is a sequence with a block table of its own, which shares
+ * the request's pages up to the one that the newest token is in. From there on the first path has the
+ * request's own pages and every branch has spare ones (memory.h), into which that page is copied and the
+ * branch's ancestors store their keys and values too (struct k_also). So attention knows nothing of trees, sees a
+ * path's tokens where plain decoding would have them, and gives its bits (law 2). SpecInfer (Miao et al. 2024) and
+ * Medusa (Cai et al. 2024) mask a common cache instead, which would put positions out of their spans. */
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/core/engine_impl.h"
+#include "engine/draft/shadow.h"
+
+/* ---- the drafter ---- */
+
+static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct draft_job *job)
+{
+	int32_t depth = r->limit - r->n_ids - 1; /* one token comes for certain */
+
+	r->draft.by = NULL;
+
+	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
+							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
+							   .table = &r->table, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
+							   .rejection = e->draft.rejection, .out = &r->draft };
+}
+
+static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
+{
+	int32_t width = e->draft.ops ? e->draft.ops->width(e->draft.drafter) : nodes;
+	int32_t n_jobs = 0;
+	struct draft_room room;
+	int64_t start;
+
+	for (int32_t i = 0; i < n; i++) {
+		if (request_is_chosen(r[i]))
+			continue;
+		fill_job(e, r[i], nodes < width ? nodes : width, &e->draft.jobs[n_jobs]);
+		n_jobs += e->draft.jobs[n_jobs].depth > 0;
+	}
+	if (!n_jobs)
+		return;
+	start = draft_cost_now(&e->measure.cost);
+	if (e->draft.ops && e->draft.ops->propose(e->draft.drafter, e->draft.jobs, n_jobs, &e->lost)) {
+		for (int32_t i = 0; i < n; i++)
+			r[i]->draft.n = 0;
+		return;
+	}
+	start = draft_cost_now(&e->measure.cost) - start;
+	memory_begin_step(&e->memory);
+	room = memory_room(&e->memory);
+	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
+		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], &room);
+	for_hooks(e, h, asked)
+		if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost))
+			return;
+}
+
+static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
+{
+	struct engine *e = arg;
+	int64_t start = now_ns();
+
+	ask(e, r, n, nodes);
+	e->counts.drafters_ns += now_ns() - start;
+}
+
+void engine_set_draft_hooks(struct engine *e)
+{
+	const struct draft_ops *ops = e->draft.ops;
+	const struct shadow *weighed = draft_weighed(ops, e->draft.drafter);
+
+	e->draft.heard = false;
+	for_hooks(e, h, hears)
+		e->draft.heard |= h->ops->hears(h->state);
+	e->sched.propose = ops || e->draft.heard ? propose : NULL;
+	e->sched.draft_pages = weighed ? shadow_needs_pages(weighed) : ops && ops->needs_pages;
+	e->sched.arg = e;
+}
+
+void engine_close_draft(struct engine *e)
+{
+	if (e->draft.ops)
+		e->draft.ops->close(e->draft.drafter);
+	e->draft.ops = NULL;
+	e->draft.drafter = NULL;
+	engine_set_draft_hooks(e);
+}
+
+int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *err)
+{
+	const char *spec = to->spec;
+	const struct draft_ops *ops = NULL;
+	struct drafter *drafter = NULL;
+
+	e->draft.env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
+									   .store = e->memory.store, .model_path = e->model_path, .cost = &e->measure.cost,
+									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
+	if (strlen(spec) >= sizeof e->draft.spec)
+		return err_set(err, ERR_USAGE, "the speculation setting is too long");
+	ops = draft_find(spec);
+	if (ops && ops->weighed && engine_need_cost(e, err))
+		return -1;
+	if (draft_open(spec, e->model ? &e->draft.env : NULL, &ops, &drafter, err))
+		return -1;
+	engine_close_draft(e);
+	e->draft.ops = ops;
+	e->draft.drafter = drafter;
+	engine_set_draft_hooks(e);
+	e->draft.n_opened++;
+	snprintf(e->draft.spec, sizeof e->draft.spec, "%s", spec);
+	to->spec = e->draft.spec;
+	return 0;
+}
+
+void engine_forget(struct engine *e, int64_t request)
+{
+	if (e->draft.ops && e->draft.ops->forget)
+		e->draft.ops->forget(e->draft.drafter, request);
+	for_hooks(e, h, forget)
+		h->ops->forget(e, h->state, request);
+}
+
+/* ---- rows ---- */
+
+/* Block tables for the branch that begins at node, as sequence seq. */
+static void new_branch(struct engine *e, const struct plan_item *item, int32_t reach, int32_t seq)
+{
+	struct memory_table *branch = &e->draft.branch[e->draft.n_branches++];
+	bool has_room = memory_branch(&e->memory, &item->r->table, item->pos, reach, branch);
+
+	assert(has_room); /* draft_fit() */
+	(void)has_room;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		e->forward.pages[g][seq] = branch->page[g];
+}
+
+/* The branch sees the newest token and the nodes above it. */
+static void add_ancestors(struct engine *e, const struct plan_item *item, int32_t node, int32_t seq)
+{
+	struct forward *f = &e->forward;
+
+	do {
+		node = item->r->draft.parent[node];
+		f->also[f->n_also++] = (struct k_also){ item->row + 1 + node, seq };
+	} while (node >= 0);
+}
+
+void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs)
+{
+	struct forward *f = &e->forward;
+	const struct draft *t = &item->r->draft;
+	int8_t branch[DRAFT_NODES];
+	int32_t reach = draft_reach(t), first = *n_seqs, n = 0;
+
+	draft_branches(t, branch);
+	item->branch = e->draft.n_branches;
+	for (int32_t i = 0; i < t->n; i++) {
+		int32_t row = item->row + 1 + i;
+
+		if (branch[i] > n) {
+			n = branch[i];
+			new_branch(e, item, reach, (*n_seqs)++);
+			add_ancestors(e, item, i, first + n - 1);
+		}
+		f->ids[row] = t->id[i];
+		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
+									   .seq = branch[i] ? first + branch[i] - 1 : seq, .observe = -1 };
+	}
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		if (f->state[g])
+			memory_tree(&e->memory, g, t, f->state[g] + item->row + 1);
+}
+
+void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node)
+{
+	int8_t branch[DRAFT_NODES];
+	const struct request *r = item->r;
+
+	if (node < 0 || !e->kernels)
+		return;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		if (e->forward.state[g])
+			memory_take_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
+							   e->forward.state[g] + item->row + 1);
+	draft_branches(&r->draft, branch);
+	if (branch[node])
+		memory_take_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1], item->pos,
+						   item->pos + draft_depth(&r->draft, node));
+}
+
+/* ---- verdicts ---- */
+
+static void tell_verdict(struct engine *e, const struct plan_item *item, int32_t node,
+						enum ev_code_verdict verdict, struct engine_verdict v)
+{
+	e->counts.accepted += verdict == EV_VERDICT_accepted;
+	e->counts.rejected += verdict == EV_VERDICT_rejected;
+	engine_tell_draft(e, item, node, verdict, &v);
+}
+
+/* What modified rejection would say of the children of a node, in their order, while the race decides: with the
+ * numbers that it would draw. A guess that was not drawn counts as certain, so what is left of the target after a
+ * rejected one is the rest; of one that was drawn only its own probability is known here, and what comes
+ * after its rejection is not. */
+struct would {
+	float gone; /* the target's probability of those rejected */
+	bool settled, unknown;
+};
+
+static void would_reject(struct engine *e, const struct plan_item *item, int32_t node, struct would *w,
+						 struct engine_verdict *v)
+{
+	const struct draft *t = &item->r->draft;
+	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
+
+	v->other = EV_NULL_I;
+	v->other_arrival = v->other_winner_arrival = NAN;
+	if (w->unknown)
+		return;
+	if (w->settled) {
+		v->other = EV_VERDICT_unread;
+		return;
+	}
+	v->other_arrival = sampler_accept_u(e->sampler, t->id[node], key);
+	v->other_winner_arrival = v->p / ((1 - w->gone) * t->q[node]);
+	w->settled = v->other_arrival < v->other_winner_arrival;
+	v->other = w->settled ? EV_VERDICT_accepted : EV_VERDICT_rejected;
+	w->gone += v->p;
+	w->unknown = !w->settled && t->q[node] < 1;
+}
+
+static int32_t verify_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	const struct draft *t = &item->r->draft;
+	struct engine_verdict best = { 0 };
+	struct would w = { 0 };
+	int32_t kept = -1;
+
+	for (int32_t i = node + 1; i < t->n; i++) {
+		struct engine_verdict v = { .winner = e->drawn.id, .winner_arrival = e->drawn.arrival };
+
+		if (t->parent[i] != node)
+			continue;
+		told[i] = true;
+		if (e->sampler) {
+			sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
+			would_reject(e, item, i, &w, &v);
+		}
+		if (t->id[i] == e->drawn.id) {
+			kept = i;
+			best = v;
+		} else {
+			tell_verdict(e, item, i, EV_VERDICT_rejected, v);
+		}
+	}
+	if (kept >= 0) /* last, next to the token that it became */
+		tell_verdict(e, item, kept, EV_VERDICT_accepted, best);
+	return kept;
+}
+
+/* One guess after the other, each against what those before it have left of the target. The race's verdict is
+ * known too: it was run on the same row. */
+static int32_t verify_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	const struct draft *t = &item->r->draft;
+	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
+	struct sample_result raced = e->drawn;
+	struct engine_verdict v[DRAFT_NODES];
+	int32_t tried[DRAFT_NODES], n = 0, kept = -1;
+
+	sampler_reject_begin(e->sampler, key);
+	for (int32_t i = node + 1; i < t->n && kept < 0; i++) {
+		struct engine_verdict *at = &v[n];
+
+		if (t->parent[i] != node)
+			continue;
+		sampler_draft(e->sampler, t->id[i], &at->p, &at->other_arrival);
+		at->other = t->id[i] == raced.id ? EV_VERDICT_accepted : EV_VERDICT_rejected;
+		at->other_winner_arrival = raced.arrival;
+		if (sampler_reject_next(e->sampler, t->id[i], t->dense[i] ? t->q[i] : 1, t->dense[i], &at->arrival,
+								&at->winner_arrival))
+			kept = i;
+		tried[n++] = i;
+		told[i] = true;
+	}
+	if (!n)
+		return -1;
+	sampler_reject_end(e->sampler, kept < 0 ? -1 : t->id[kept], &e->drawn);
+	for (int32_t i = 0; i < n; i++) {
+		v[i].winner = e->drawn.id;
+		tell_verdict(e, item, tried[i], tried[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
+	}
+	return kept;
+}
+
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+{
+	return e->draft.rejection ? verify_by_rejection(e, item, node, told) : verify_by_race(e, item, node, told);
+}
+
+void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
+{
+	for (int32_t i = 0; i < item->n_drafts; i++)
+		if (!told[i])
+			engine_tell_draft(e, item, i, EV_VERDICT_unread, NULL);
+}
+
+/* ---- what the drafter learns ---- */
+
+/* Rows of the path that ends in node, the newest token's first. */
+static int32_t path_rows(const struct plan_item *item, int32_t node, int32_t *row)
+{
+	int32_t n = node < 0 ? 0 : draft_depth(&item->r->draft, node);
+
+	for (int32_t i = n; i > 0; i--, node = item->r->draft.parent[node])
+		row[i] = item->row + 1 + node;
+	row[0] = item->row;
+	return n + 1;
+}
+
+void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node)
+{
+	struct draft_seen *s = &e->draft.seen[e->draft.n_seen];
+	int32_t *row = e->draft.seen_row + e->draft.n_seen_rows, *top = e->draft.seen_top + e->draft.n_seen * (DRAFT_NODES + 1);
+
+	if (!e->draft.heard && (!e->draft.ops || !e->draft.ops->learn))
+		return;
+	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
+							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
+	if (item->work == EV_WORK_prefill)
+		for (int32_t i = 0; i < item->n_rows; i++)
+			row[i] = item->row + i;
+	else
+		s->n_rows = path_rows(item, node, row);
+	if (item->n_drafts) {
+		s->draft = &item->r->draft;
+		s->n_kept = s->n_rows - 1;
+		s->top = top;
+		for (int32_t i = 0; i <= item->n_drafts; i++)
+			top[i] = e->stats[item->out + i].argmax;
+	}
+	e->draft.n_seen_rows += s->n_rows;
+	e->draft.n_seen++;
+}
+
+/* State of the Jacobi or lookahead window. */
+static void tell_windows(struct engine *e)
+{
+	const struct draft_window *w;
+
+	for (int32_t i = 0; e->draft.ops && e->draft.ops->window && i < e->draft.n_seen; i++)
+		if (e->draft.seen[i].draft && (w = e->draft.ops->window(e->draft.drafter, e->draft.seen[i].request)))
+			engine_tell_window(e, e->draft.seen[i].request, w);
+}
+
+static int tell_drafters(struct engine *e, struct err *err)
+{
+	int64_t start = draft_cost_now(&e->measure.cost);
+
+	if (e->draft.ops && e->draft.ops->learn && e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
+		return -1;
+	e->draft.learn_ns = draft_cost_now(&e->measure.cost) - start;
+	tell_windows(e);
+	for_hooks(e, h, seen)
+		if (h->ops->seen(e, h->state, e->draft.seen, e->draft.n_seen, err))
+			return -1;
+	return 0;
+}
+
+int engine_tell_seen(struct engine *e, struct err *err)
+{
+	int64_t start;
+	int failed;
+
+	if (!e->draft.n_seen)
+		return 0;
+	start = now_ns();
+	failed = tell_drafters(e, err);
+	e->counts.drafters_ns += now_ns() - start;
+	return failed;
+}

@@ -1,0 +1,246 @@
+/* What the engine tells of a step. See engine_impl.h. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/version.h"
+#include "engine/core/engine_impl.h"
+
+static int64_t wall_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+void engine_tell_session(struct engine *e)
+{
+	const struct engine_info *i = &e->info;
+	struct event ev;
+	struct ev_session *s = &ev.u.session;
+
+	ev_init(&ev, EV_session);
+	s->unix_ns = wall_clock_ns();
+	s->version = ev_text(CUTAWAY_VERSION);
+	s->build = ev_text(CUTAWAY_BUILD);
+	s->arith = K_ARITH_VERSION;
+	s->backend = ev_text(i->backend);
+	s->isa = ev_text(i->isa);
+	if (*i->device)
+		s->device = ev_text(i->device);
+	s->threads = i->threads;
+	s->model_path = ev_text(e->model_path);
+	s->model_name = ev_text(i->name);
+	s->model_sha256 = ev_text(e->model_sha256);
+	s->model_bytes = (int64_t)i->model_bytes;
+	s->weight_bytes = (int64_t)i->weight_bytes;
+	s->n_layers = i->n_layers;
+	s->n_heads = i->n_heads;
+	s->n_kv_heads = i->n_kv_heads;
+	s->head_dim = i->head_dim;
+	s->dim = i->dim;
+	s->vocab = i->vocab;
+	s->ctx = i->ctx;
+	s->slots = i->slots;
+	s->pages = 0;
+	for (int32_t g = 0; g < e->memory.spec.n; g++)
+		s->pages += e->memory.pages[g].n_pages;
+	s->page_size = e->memory.page_size;
+	s->page_bytes = (int64_t)e->memory.pages[e->memory.lead].page_bytes;
+	if (i->read_bandwidth > 0)
+		s->read_bandwidth = i->read_bandwidth;
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_memory(struct engine *e)
+{
+	struct event ev;
+
+	for (int32_t g = 0; g < e->memory.spec.n; g++) {
+		const struct memory_spec *s = &e->memory.spec.group[g];
+
+		ev_init(&ev, EV_memory);
+		ev.u.memory = (struct ev_memory){ .memory = g, .kind = s->kind->code, .layers = s->n_layers,
+										  .window = s->kind == &memory_window ? s->window : EV_NULL_I,
+										  .pages = e->memory.pages[g].n_pages, .page_size = e->memory.page_size,
+										  .page_bytes = (int64_t)e->memory.pages[g].page_bytes };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+void engine_tell_batch(struct engine *e)
+{
+	struct event ev;
+
+	for (int32_t i = 0; i < e->plan.n_items; i++) {
+		const struct plan_item *item = &e->plan.item[i];
+		ev_init(&ev, EV_batch);
+		ev.u.batch = (struct ev_batch){ .step = e->n_steps, .request = item->r->id,
+										.slot = item->r->slot, .work = item->work, .pos = item->pos,
+										.rows = item->n_rows };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
+					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
+					   enum ev_code_source source)
+{
+	struct event ev;
+	struct ev_token *t = &ev.u.token;
+
+	stream_vocab(&e->stream, id);
+	if (e->observe.on)
+		for (int32_t i = 0; i < s->n_candidates; i++)
+			stream_vocab(&e->stream, s->candidate[i].id);
+	ev_init(&ev, EV_token);
+	t->step = e->n_steps;
+	t->request = r->id;
+	t->pos = pos;
+	t->id = id;
+	t->p = (double)s->p;
+	t->p_draw = (double)s->p_draw;
+	t->entropy = s->entropy;
+	t->hash = (int64_t)stats->hash;
+	t->source = source;
+	t->survivors = s->survivors;
+	if (e->observe.on) {
+		t->candidates = (struct ev_span){ s->candidate,
+										  (size_t)s->n_candidates * sizeof s->candidate[0] };
+		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
+	}
+	t->is_end = engine_is_end(e, id);
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+					   enum ev_code_verdict verdict, const struct engine_verdict *v)
+{
+	const struct draft *t = &item->r->draft;
+	struct event ev;
+	struct ev_draft *d = &ev.u.draft;
+
+	stream_vocab(&e->stream, t->id[node]);
+	ev_init(&ev, EV_draft);
+	d->step = e->n_steps;
+	d->request = item->r->id;
+	d->pos = item->pos + draft_depth(t, node);
+	d->nth = node + 1;
+	d->parent = t->parent[node] + 1;
+	d->drafter = ev_text(t->by ? t->by : e->draft.ops->name);
+	d->id = t->id[node];
+	d->depth = draft_depth(t, node);
+	d->top = e->stats[item->out + 1 + node].argmax;
+	d->rule = e->draft.rejection ? EV_RULE_rejection : EV_RULE_race;
+	d->verdict = verdict;
+	d->q = (double)t->q[node];
+	if (v) {
+		d->p = (double)v->p;
+		d->arrival = (double)v->arrival;
+		d->winner = v->winner;
+		d->winner_arrival = (double)v->winner_arrival;
+		d->other = v->other;
+		d->other_arrival = (double)v->other_arrival;
+		d->other_winner_arrival = (double)v->other_winner_arrival;
+	}
+	stream_emit(&e->stream, &ev);
+}
+
+void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w)
+{
+	size_t cells = (size_t)w->levels * (size_t)w->columns, entered = (size_t)w->n_entered * (size_t)w->gram;
+	struct event ev;
+
+	for (size_t i = 0; i < cells; i++)
+		stream_vocab(&e->stream, w->cell[i]);
+	for (int32_t i = 0; i < w->columns; i++)
+		if (w->next[i] >= 0)
+			stream_vocab(&e->stream, w->next[i]);
+	for (size_t i = 0; i < entered; i++)
+		stream_vocab(&e->stream, w->entered[i]);
+	ev_init(&ev, EV_window);
+	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = ev_text(e->draft.ops->name),
+									  .pos = w->pos, .levels = w->levels, .columns = w->columns,
+									  .cells = { w->cell, cells * sizeof *w->cell },
+									  .next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
+									  .entered = { w->entered, entered * sizeof *w->entered }, .own = w->n_own,
+									  .pool = w->pool };
+	stream_emit(&e->stream, &ev);
+}
+
+static void count_waste(const struct engine *e, struct ev_step *s)
+{
+	const struct memory *m = &e->memory;
+
+	s->tail_waste_bytes = s->reserve_waste_bytes = 0;
+	for (int32_t g = 0; g < m->spec.n; g++) {
+		int64_t per_token = (int64_t)m->pages[g].page_bytes / m->page_size;
+
+		for (int32_t i = 0; i < e->sched.n_slots && m->spec.group[g].kind == &memory_paged; i++) {
+			const struct request *r = e->sched.slot[i];
+			if (!r)
+				continue;
+			s->tail_waste_bytes += ((int64_t)r->table.n * m->page_size - r->computed) * per_token;
+			s->reserve_waste_bytes += (int64_t)(e->info.ctx - r->computed) * per_token;
+		}
+	}
+}
+
+void engine_tell_step(struct engine *e)
+{
+	const struct engine_counts *c = &e->counts;
+	const struct memory_use use = memory_use(&e->memory);
+	struct event ev;
+	struct ev_step *s = &ev.u.step;
+
+	ev_init(&ev, EV_step);
+	s->step = e->n_steps;
+	s->kernel_ns = e->kernel_ns;
+	s->drafters_ns = c->drafters_ns;
+	s->rows = e->plan.n_rows;
+	s->prefill_rows = c->prefill;
+	s->decode_rows = c->decode;
+	s->draft_rows = c->draft;
+	s->tokens = c->tokens;
+	s->accepted = c->accepted;
+	s->rejected = c->rejected;
+	s->evicted = c->evicted;
+	s->running = e->sched.n_running;
+	s->waiting = e->sched.n_queue;
+	s->pages_used = use.used;
+	s->pages_cached = use.cached;
+	s->pages_shared = use.shared;
+	count_waste(e, s);
+	s->bytes = s->ops = 0;
+	for (int i = 0; i < K_N_STAGES; i++) {
+		s->bytes += (int64_t)e->forward.stage[i].bytes;
+		s->ops += (int64_t)e->forward.stage[i].ops;
+	}
+	for_hooks(e, h, tell)
+		h->ops->tell(e, h->state, s);
+	s->ns = stream_now(&e->stream) - e->step_start_ns;
+	stream_emit(&e->stream, &ev);
+	for_hooks(e, h, told)
+		h->ops->told(e, h->state, s);
+}
+
+void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
+						const char *why)
+{
+	int64_t now = stream_now(&e->stream);
+	struct event ev;
+	struct ev_finish *f = &ev.u.finish;
+
+	ev_init(&ev, EV_finish);
+	f->request = r->id;
+	f->step = r->last_step;
+	f->reason = reason;
+	f->generated = r->n_ids - r->n_prompt;
+	if (r->first_token_ns != EV_NULL_I)
+		f->first_token_ns = r->first_token_ns - r->arrival_ns;
+	f->total_ns = now - r->arrival_ns;
+	f->hit = r->hit;
+	f->why = ev_text(why);
+	stream_emit(&e->stream, &ev);
+}

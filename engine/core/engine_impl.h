@@ -1,0 +1,203 @@
+/* The inside of struct engine: the run, which every file engine_*.c may name, and parts that belong to one file each. */
+#ifndef CUTAWAY_ENGINE_IMPL_H
+#define CUTAWAY_ENGINE_IMPL_H
+
+#include "engine/draft/draft.h"
+#include "engine/draft/draft_cost.h"
+#include "engine/core/engine.h"
+#include "engine/run/forward.h"
+#include "engine/memory/memory.h"
+#include "engine/memory/prefix.h"
+#include "engine/run/measure.h"
+#include "engine/model/model.h"
+#include "engine/sched/request.h"
+#include "engine/sample/sampler.h"
+#include "engine/sched/sched.h"
+#include "engine/core/step_hooks.h"
+#include "event/stream.h"
+#include "engine/core/waits.h"
+
+enum {
+	ENGINE_MAX_BUDGET = 4096,
+	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
+	ENGINE_SPARE_PAGES = DRAFT_SPARE,
+	ENGINE_ALSO = 1024,      /* rows whose keys and values go to further pages, likewise */
+	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
+};
+
+struct engine_compute;
+
+struct engine_counts { /* of the step that runs */
+	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
+	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part of what a step costs */
+	int64_t drafters_ns;
+};
+
+/* engine_draft.c: who guesses, and the drafts of the step that runs. */
+struct engine_drafting {
+	const struct draft_ops *ops; /* NULL: off */
+	struct drafter *drafter;
+	char spec[256];
+	int32_t n_opened; /* drafters so far */
+	bool heard;       /* a hook wants to know of drafts */
+	bool rejection; /* verified by modified rejection, not by the race */
+	struct draft_env env;
+	struct draft_job *jobs;   /* [slots] */
+	struct draft_seen *seen;  /* [slots], of the step that runs */
+	int32_t n_seen, n_seen_rows;
+	int32_t *seen_row, *seen_top; /* what seen points into */
+	struct memory_table *branch; /* [ENGINE_SPARE_PAGES], of the step that runs: a branch has a page at least */
+	int32_t n_branches;
+	int64_t learn_ns;
+};
+
+/* engine_observe.c: what is watched beside what a step needs. */
+struct engine_observing {
+	bool on;
+	bool once;           /* the coming step is looked at closely: all rows are observed */
+	uint8_t *packed;     /* shares of attention, as the event wants them */
+	float *page_share;   /* [pages of the longest sequence] */
+	struct waits waits;
+};
+
+/* engine_measure.c, roof.c: what steps cost, and the roof that they are held against. */
+struct engine_measuring {
+	struct draft_cost cost; /* n 0: not measured, nobody needed it */
+	const double *counted;  /* see engine_options.counted_cost */
+	struct engine_roof {    /* roof.c: plain reads, bytes a second */
+		double best, least; /* of all passes of n readings */
+		int32_t n;          /* 0: not measured */
+		int64_t step;       /* steps before the last */
+		bool beaten;        /* kernels read faster since */
+		char words[96];     /* what the setting `roof` says of them */
+	} roof;
+};
+
+/* probe.c: of deep looks at a device's engine; NULL: none yet */
+struct engine_looking {
+	struct k_ctx *kernels;
+	struct model *model;
+};
+
+struct engine {
+	/* the run: what every step needs */
+	struct engine_info info;
+	struct engine_options set; /* the settings as they stand; its texts are the engine's own */
+	const struct engine_compute *compute;
+	const struct engine_given *given; /* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
+	struct k_ctx *kernels;
+	struct tokenizer *tokenizer;
+	struct model *model;
+	struct memory_specs specs; /* what a sequence keeps: the model's */
+	struct memory memory;
+	struct prefix prefix;
+	struct sched sched;
+	struct forward forward;
+	char visible[64]; /* what set.visible points to */
+	struct sampler *sampler;
+	struct k_logit_stats *stats; /* [outputs] of the step that runs */
+	struct stream stream;
+	struct plan plan;
+	struct sample_result drawn;
+	struct err lost; /* why nothing can be computed any more; code 0: it can */
+	bool begun;
+	int64_t n_requests, n_steps;
+	int64_t step_start_ns, kernel_ns;
+	struct engine_counts counts;
+	char *model_path, *default_system, *model_sha256;
+
+	struct engine_drafting draft;
+	struct engine_observing observe;
+	struct engine_measuring measure;
+	struct engine_looking look;
+
+	struct engine_hook {
+		const struct step_hooks *ops;
+		void *state;
+	} hook[STEP_HOOKS_MOST];
+	int n_hooks;
+};
+
+static inline bool engine_is_end(const struct engine *e, int32_t id)
+{
+	return e->tokenizer && tokenizer_is_end(e->tokenizer, id);
+}
+
+/* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e, h->state); */
+#define for_hooks(e, h, fn)                                                                        \
+	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
+		if (h->ops->fn)
+
+/* engine_events.c: what a step tells. */
+void engine_tell_session(struct engine *e);
+void engine_tell_memory(struct engine *e);
+void engine_tell_batch(struct engine *e);
+void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
+					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
+					   enum ev_code_source source);
+/* engine_step.c: ends the request if its newest token says so. */
+void engine_end_if_due(struct engine *e, struct request *r);
+/* It ends: what it computed is offered to the prefix cache, and its owner is told. */
+void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+/* The same without either. */
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+struct engine_verdict { /* the fields of EV_draft of the same names */
+	float p, arrival, winner_arrival;
+	int32_t winner;
+	int64_t other;
+	float other_arrival, other_winner_arrival;
+};
+/* v NULL: discarded, it follows a rejected token. */
+void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+					   enum ev_code_verdict verdict, const struct engine_verdict *v);
+void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w);
+void engine_tell_step(struct engine *e);
+void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
+						const char *why);
+
+/* engine_settings.c: reading of the options, what each setting does, and their events. */
+int engine_check_options(const struct engine_options *o, struct engine_options *out, struct err *err);
+int engine_apply_settings(struct engine *e, struct err *err);
+setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict, engine_apply_policy,
+	engine_apply_spec, engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
+	engine_apply_visible, engine_apply_layer, engine_apply_head, engine_apply_cuda_mode, engine_apply_roof;
+void engine_tell_settings(struct engine *e);
+void engine_tell_setting(struct engine *e, const char *name);
+
+/* roof.c */
+void engine_roof_read(struct engine *e);
+
+/* engine_draft.c: speculation. */
+void engine_close_draft(struct engine *e);
+/* Who is asked before a step, now that drafters were opened or closed. */
+void engine_set_draft_hooks(struct engine *e);
+void engine_forget(struct engine *e, int64_t request);
+/* The rows of a draft after the request's newest token, which is row item->row of block table seq; *n_seqs
+ * counts the step's block tables. */
+void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
+/* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it. The one that is
+ * kept, or -1; e->drawn is the token to use. */
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told);
+/* The path to `node`, the last one kept (-1: none), becomes the request's own. */
+void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
+/* What is discarded: it follows a rejected token. */
+void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told);
+/* Notes what an item computed, if its request goes on; then the drafter is told of all. */
+void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
+int engine_tell_seen(struct engine *e, struct err *err);
+
+/* engine_shadow.c: the setting `shadow`. */
+
+/* engine_measure.c: the cost of steps, measured if it was not yet. */
+int engine_need_cost(struct engine *e, struct err *err);
+void engine_tell_cost(struct engine *e);
+
+/* engine.c: a request with an owner; *out (or NULL): the request, unless it is refused. */
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
+							void *data, struct request **out, struct err *err);
+
+/* engine.c: memory of pages, for the start and for a new page size. */
+int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
+void engine_close_pages(struct engine *e);
+
+#endif

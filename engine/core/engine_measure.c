@@ -1,0 +1,51 @@
+/* See measure.h: what steps cost (draft_cost.h, event cost), and what the machine can do. Thread: the engine's. */
+#include "engine/run/measure.h"
+
+#include <math.h>
+
+#include "engine/core/engine_impl.h"
+
+void engine_tell_cost(struct engine *e)
+{
+	struct event ev;
+
+	for (int32_t i = 0; e->begun && i < e->measure.cost.n; i++) {
+		const struct draft_cost_point *p = &e->measure.cost.point[i];
+
+		ev_init(&ev, EV_cost);
+		ev.u.cost = (struct ev_cost){ .rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns, .runs = p->runs };
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+int engine_need_cost(struct engine *e, struct err *err)
+{
+	if (e->measure.cost.n)
+		return 0;
+	if (!e->model)
+		return err_set(err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
+	if (e->measure.counted)
+		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
+	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
+		return -1;
+	engine_tell_cost(e);
+	return 0;
+}
+
+double engine_counted_ns(const struct engine *e)
+{
+	return e->measure.cost.counted ? e->measure.cost.clock_ns : (double)NAN;
+}
+
+double engine_measure_int(struct engine *e)
+{
+	return k_measure_int(e->kernels);
+}
+
+double engine_measure_read(struct engine *e, const void *data, size_t bytes)
+{
+	const struct model *m = e->model;
+
+	return data ? k_read_rate(e->kernels, data, bytes)
+				: k_read_rate(e->kernels, m->weights.arena, m->weights.used & ~(size_t)63);
+}

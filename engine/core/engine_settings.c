@@ -1,0 +1,226 @@
+/* What the settings of settings.h do to an engine: a function for each that is more than a number to be read, and the
+ * calls that get and set. Thread: the engine's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/run/compute.h"
+#include "engine/core/engine_impl.h"
+
+int engine_apply_chunk(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->sched.chunk = to->prefill_chunk;
+	return 0;
+}
+
+int engine_apply_budget(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (to->budget < e->info.slots)
+		return err_set(err, ERR_USAGE, "budget %d: a whole number of rows from %d (one a slot) to %d is needed",
+					   to->budget, e->info.slots, ENGINE_MAX_BUDGET);
+	if (e->compute->grow(e, to->budget, err))
+		return -1;
+	e->sched.budget = to->budget;
+	return 0;
+}
+
+int engine_apply_prefix(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->prefix.on = to->prefix_cache;
+	if (!e->prefix.on)
+		prefix_clear(&e->prefix);
+	return 0;
+}
+
+int engine_apply_evict(struct engine *e, struct engine_options *to, struct err *err)
+{
+	int i = 0;
+
+	(void)err;
+	while (prefix_policies[i + 1] && strcmp(prefix_policies[i], to->evict) != 0)
+		i++;
+	e->prefix.policy = (enum prefix_policy)i;
+	return 0;
+}
+
+int engine_apply_policy(struct engine *e, struct engine_options *to, struct err *err)
+{
+	e->sched.policy = sched_policy_find(to->policy, err);
+	return e->sched.policy ? 0 : -1;
+}
+
+int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *err)
+{
+	(void)err;
+	e->draft.rejection = !strcmp(to->rule, "rejection");
+	return 0;
+}
+
+/* The pool is made anew: same memory, other pages. What was cached is forgotten. */
+int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
+{
+	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
+	struct prefix old_prefix;
+	struct memory old_memory;
+
+	if (to->page_size == e->memory.page_size)
+		return 0;
+	if (tokens < to->page_size)
+		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens", to->page_size,
+					   (long long)tokens);
+	prefix_clear(&e->prefix); /* tells the evictions */
+	old_memory = e->memory;
+	old_prefix = e->prefix;
+	if (engine_open_pages(e, to->page_size, (int32_t)(tokens / to->page_size), err)) {
+		e->memory = old_memory;
+		e->prefix = old_prefix;
+		return -1;
+	}
+	prefix_close(&old_prefix);
+	memory_close(&old_memory);
+	if (e->begun)
+		engine_tell_memory(e);
+	to->pages = e->memory.pages[e->memory.lead].n_pages;
+	return 0;
+}
+
+/* What hides nothing from this model, in sequences as long as they can be, is full. What was cached was computed under
+ * another policy, and is forgotten. */
+int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
+{
+	struct visible v = { 0 };
+	bool lossy = false;
+
+	if (to->visible && visible_parse(&v, to->visible, err))
+		return -1;
+	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
+		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
+	if (e->model && !lossy)
+		v = (struct visible){ 0 };
+	if (!visible_same(&v, &e->forward.visible))
+		prefix_clear(&e->prefix);
+	e->forward.visible = v;
+	visible_print(&v, e->visible, sizeof e->visible);
+	to->visible = e->visible;
+	return 0;
+}
+
+/* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
+ * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
+int engine_apply_every(struct engine *e, struct engine_options *to, struct err *err)
+{
+	enum { LARGE = 800 << 20, MOST = 8 };
+	size_t n = e->info.weight_bytes ? LARGE / e->info.weight_bytes : MOST;
+
+	(void)err;
+	if (!to->attention_every)
+		to->attention_every = n < 1 ? 1 : n > MOST ? MOST : (int32_t)n;
+	return 0;
+}
+
+static int check_index(const char *name, int32_t value, int32_t n, struct err *err)
+{
+	return value < n ? 0
+					 : err_set(err, ERR_USAGE, "%s %d: a whole number from -1 to %d is needed, as the model has %d", name,
+							   value, n - 1, n);
+}
+
+int engine_apply_layer(struct engine *e, struct engine_options *to, struct err *err)
+{
+	return check_index("observe-layer", to->observe_layer, e->info.n_layers, err);
+}
+
+int engine_apply_head(struct engine *e, struct engine_options *to, struct err *err)
+{
+	return check_index("observe-head", to->observe_head, e->info.n_heads, err);
+}
+
+int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (e->kernels && to->cuda_mode && k_set_mode(e->kernels, to->cuda_mode, err))
+		return -1;
+	to->cuda_mode = e->kernels ? k_mode(e->kernels) : "";
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+/* Values out of range are refused; `out` is what was asked, with defaults for choices that were left out. */
+int engine_check_options(const struct engine_options *o, struct engine_options *out, struct err *err)
+{
+	const struct engine_options defaults = ENGINE_DEFAULTS;
+	char value[64];
+
+	*out = *o;
+	for (const struct setting *s = engine_settings; s->name; s++) {
+		if (s->type >= SETTING_TEXT)
+			continue;
+		setting_text(s, o, value, sizeof value);
+		if (!*value)
+			setting_text(s, &defaults, value, sizeof value);
+		if (*value && setting_put(s, out, value, err))
+			return -1;
+	}
+	out->spec = o->spec ? o->spec : defaults.spec;
+	out->shadow = o->shadow ? o->shadow : defaults.shadow;
+	out->visible = o->visible ? o->visible : defaults.visible;
+	return 0;
+}
+
+int engine_apply_settings(struct engine *e, struct err *err)
+{
+	for (const struct setting *s = engine_settings; s->name; s++)
+		if (s->apply && s->apply(e, &e->set, err))
+			return -1;
+	return 0;
+}
+
+int engine_get(const struct engine *e, const char *name, char *buf, size_t cap)
+{
+	const struct setting *s = setting_find(engine_settings, name);
+
+	if (!s)
+		return -1;
+	setting_text(s, &e->set, buf, cap);
+	if (!*buf)
+		snprintf(buf, cap, "-");
+	return 0;
+}
+
+void engine_tell_setting(struct engine *e, const char *name)
+{
+	char value[128];
+
+	if (e->begun && !engine_get(e, name, value, sizeof value))
+		engine_note_setting(e, name, value);
+}
+
+int engine_set(struct engine *e, const char *name, const char *value, struct err *err)
+{
+	const struct setting *s = setting_find(engine_settings, name);
+	struct engine_options to = e->set;
+
+	if (!s)
+		return err_set(err, ERR_USAGE, "there is no setting \"%s\"", name);
+	if (s->when < SETTING_IDLE)
+		return err_set(err, ERR_USAGE, "%s %.40s: it is fixed when the model is opened; see --%s", name, value, name);
+	if (setting_put(s, &to, value, err))
+		return -1;
+	if (s->when == SETTING_IDLE && !engine_idle(e))
+		return err_set(err, ERR_USAGE, "%s can only change while nothing runs or waits", name);
+	if (s->apply && s->apply(e, &to, err))
+		return -1;
+	e->set = to;
+	if (s == &engine_settings[ENGINE_AT_page_size])
+		engine_tell_setting(e, "pages"); /* first: the pool is made of this many pages of the new size */
+	engine_tell_setting(e, name);
+	return 0;
+}
+
+void engine_tell_settings(struct engine *e)
+{
+	for (const struct setting *s = engine_settings; s->name; s++)
+		if (s->when != SETTING_OPEN)
+			engine_tell_setting(e, s->name);
+}

@@ -1,0 +1,287 @@
+/* One step: plan, compute, draws, events. See engine.h; what computes, compute.h; who else takes part, step_hooks.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/run/compute.h"
+#include "engine/core/engine_impl.h"
+
+/* ---- ends ---- */
+
+void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
+{
+	sched_remove(&e->sched, r);
+	engine_tell_finish(e, r, reason, why);
+	engine_forget(e, r->id);
+	request_free(r);
+}
+
+void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
+{
+	sched_register(&e->sched, r);
+	if (r->owner)
+		r->owner->ended(r, reason);
+	engine_end_request(e, r, reason, why);
+}
+
+/* ---- draws ---- */
+
+static void append(struct engine *e, struct request *r, const struct k_logit_stats *stats,
+				   enum ev_code_source source)
+{
+	r->ids[r->n_ids++] = e->drawn.id;
+	e->counts.tokens++;
+	if (r->first_token_ns == EV_NULL_I)
+		r->first_token_ns = stream_now(&e->stream);
+	if (r->owner)
+		r->owner->drawn(r, &e->drawn, stats);
+	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
+}
+
+/* The owner chooses: nothing is drawn, the request waits. */
+static void hold(struct engine *e, struct request *r, int32_t out)
+{
+	r->owner->row(r, e->forward.logits + (size_t)out * (size_t)e->info.vocab, &e->stats[out]);
+	sched_register(&e->sched, r);
+}
+
+static enum ev_code_source source_of(const struct plan_item *item, int32_t node, bool kept)
+{
+	if (!item->n_drafts)
+		return EV_SOURCE_plain;
+	if (kept)
+		return EV_SOURCE_accepted;
+	return draft_has_child(&item->r->draft, node) ? EV_SOURCE_corrected : EV_SOURCE_bonus;
+}
+
+/* The newest token's row, then that of each drafted token that is kept. */
+static void after_decode(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	bool told[DRAFT_NODES] = { false };
+	int32_t node = -1, next;
+	const char *why;
+	int end = -1;
+
+	if (request_is_chosen(r)) {
+		r->computed++;
+		hold(e, r, item->out);
+		return;
+	}
+	for (;; node = next) {
+		int32_t out = item->out + 1 + node;
+
+		if (!e->compute->draw(e, r, r->n_ids, out))
+			break; /* the newest token's row is computed again */
+		r->computed++;
+		next = item->n_drafts ? engine_verify_draft(e, item, node, told) : -1;
+		append(e, r, &e->stats[out], source_of(item, node, next >= 0));
+		end = e->compute->end(e, r, &why);
+		if (next < 0 || end >= 0)
+			break;
+	}
+	engine_tell_unread(e, item, told);
+	engine_draft_settle(e, item, node);
+	if (end >= 0) {
+		engine_finish(e, r, (enum ev_code_finish)end, why);
+		return;
+	}
+	engine_note_seen(e, item, node);
+	sched_register(&e->sched, r);
+}
+
+/* Log-probabilities of the given tokens. */
+static void after_score(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	struct event ev;
+
+	for (int32_t i = 0; i < item->n_rows; i++) {
+		int32_t id = r->ids[item->pos + i + 1];
+
+		ev_init(&ev, EV_score);
+		ev.u.score.request = r->id;
+		ev.u.score.pos = item->pos + i + 1;
+		ev.u.score.id = id;
+		ev.u.score.logp = e->compute->logp(e, item->out + i, id);
+		ev.u.score.hash = (int64_t)e->stats[item->out + i].hash;
+		stream_emit(&e->stream, &ev);
+	}
+	r->computed += item->n_rows;
+	if (r->computed == r->n_ids - 1)
+		engine_finish(e, r, EV_FINISH_end, NULL);
+}
+
+/* The draws of a recorded sequence, made again: what is told is what wins them now. */
+static void after_verify(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	for (int32_t i = 0; i < item->n_out; i++) {
+		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
+
+		if (pos <= r->verified) /* told before it was preempted */
+			continue;
+		e->compute->draw(e, r, pos, out);
+		engine_tell_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out],
+						  EV_SOURCE_plain);
+		e->counts.tokens++;
+		r->verified = pos;
+	}
+	r->computed += item->n_rows;
+	if (r->computed == r->n_ids - 1)
+		engine_finish(e, r, EV_FINISH_end, NULL);
+	else
+		sched_register(&e->sched, r);
+}
+
+static void after_prefill(struct engine *e, const struct plan_item *item)
+{
+	struct request *r = item->r;
+	const char *why;
+	int end;
+
+	r->computed += item->n_rows;
+	if (item->n_out && request_is_chosen(r)) {
+		hold(e, r, item->out);
+		return;
+	}
+	if (item->n_out && !e->compute->draw(e, r, r->n_ids, item->out)) {
+		r->computed--; /* the newest token's row is computed again */
+	} else if (item->n_out) {
+		append(e, r, &e->stats[item->out], EV_SOURCE_plain);
+		end = e->compute->end(e, r, &why);
+		if (end >= 0) {
+			engine_finish(e, r, (enum ev_code_finish)end, why);
+			return;
+		}
+	}
+	engine_note_seen(e, item, -1);
+	sched_register(&e->sched, r);
+}
+
+static void after(struct engine *e, struct plan_item *item)
+{
+	struct request *r = item->r;
+
+	r->last_step = e->n_steps;
+	if (e->compute->failed && e->compute->failed(e, item)) {
+		engine_finish(e, r, EV_FINISH_failed, "the model computed something that is not a number");
+		return;
+	}
+	if (r->kind == EV_REQUEST_KIND_score)
+		after_score(e, item);
+	else if (r->kind == EV_REQUEST_KIND_verify)
+		after_verify(e, item);
+	else if (item->work == EV_WORK_prefill)
+		after_prefill(e, item);
+	else
+		after_decode(e, item);
+}
+
+void engine_end_if_due(struct engine *e, struct request *r)
+{
+	const char *why;
+	int end = e->compute->end(e, r, &why);
+
+	if (end >= 0)
+		engine_finish(e, r, (enum ev_code_finish)end, why);
+}
+
+static void end_starved(struct engine *e)
+{
+	char why[128];
+
+	for (int32_t i = 0; i < e->sched.n_slots; i++) {
+		struct request *r = e->sched.slot[i];
+		if (!r || !r->starved)
+			continue;
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->memory.pages[e->memory.lead].n_pages,
+				 e->memory.page_size);
+		engine_finish(e, r, EV_FINISH_context, why);
+	}
+}
+
+/* The device is lost: nothing can be computed any more, but all that was is in the log. */
+static int lose(struct engine *e, struct err *err)
+{
+	for (int32_t i = 0; i < e->sched.n_slots; i++)
+		if (e->sched.slot[i])
+			engine_finish(e, e->sched.slot[i], EV_FINISH_failed, e->lost.text);
+	while (e->sched.n_queue)
+		engine_finish(e, e->sched.queue[0], EV_FINISH_failed, e->lost.text);
+	return err_set(err, e->lost.code, "%s", e->lost.text);
+}
+
+/* ---- the step ---- */
+
+static void begin(struct engine *e)
+{
+	for_hooks(e, h, begin)
+		h->ops->begin(e, h->state);
+	e->step_start_ns = stream_now(&e->stream);
+	memset(&e->counts, 0, sizeof e->counts);
+	e->n_steps++;
+	e->sched.step = e->n_steps;
+	e->draft.n_seen = e->draft.n_seen_rows = 0;
+}
+
+static void count_rows(struct engine *e)
+{
+	for (int32_t i = 0; i < e->plan.n_items; i++) {
+		const struct plan_item *item = &e->plan.item[i];
+
+		if (item->work == EV_WORK_prefill)
+			e->counts.prefill += item->n_rows;
+		else
+			e->counts.decode++;
+		e->counts.draft += item->n_drafts;
+	}
+}
+
+/* -1: the device was lost on the way. */
+static int compute(struct engine *e)
+{
+	engine_tell_batch(e);
+	count_rows(e);
+	if (e->lost.code || e->compute->run(e, &e->lost)) {
+		e->n_steps--; /* it was begun, but is none */
+		return -1;
+	}
+	for_hooks(e, h, computed)
+		h->ops->computed(e, h->state);
+	for (int32_t i = 0; i < e->plan.n_items; i++)
+		after(e, &e->plan.item[i]);
+	if (engine_tell_seen(e, &e->lost)) { /* before hooks let go of requests */
+		engine_tell_step(e);
+		return -1;
+	}
+	return 0;
+}
+
+int engine_step(struct engine *e, struct err *err)
+{
+	if (e->lost.code)
+		return err_set(err, e->lost.code, "%s", e->lost.text);
+	if (engine_idle(e))
+		return 0;
+	if (!e->sched.n_running && !e->sched.n_queue) {
+		for_hooks(e, h, wait)
+			h->ops->wait(e, h->state);
+		return 1;
+	}
+	begin(e);
+	sched_plan(&e->sched, &e->plan); /* a drafter may lose the device */
+	end_starved(e);
+	if (!e->plan.n_items) {
+		e->n_steps--; /* nothing was computed: not a step */
+		for_hooks(e, h, stuck)
+			h->ops->stuck(e, h->state);
+		return 1;
+	}
+	if (compute(e))
+		return lose(e, err);
+	for_hooks(e, h, done)
+		h->ops->done(e, h->state);
+	engine_tell_step(e);
+	return 1;
+}

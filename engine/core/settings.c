@@ -1,0 +1,359 @@
+/* See settings.h. */
+#include "engine/core/settings.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+
+#define ROW(home, type_, field, apply_, ...)                                                       \
+	{ .type = SETTING_##type_, .at = offsetof(struct home, field), .apply = apply_, __VA_ARGS__ },
+
+const struct setting engine_settings[] = {
+#define X(type, field, initial, apply, ...) ROW(engine_options, type, field, apply, __VA_ARGS__)
+	ENGINE_SETTINGS(X)
+#undef X
+	{ 0 },
+};
+
+const struct setting answer_settings[] = {
+#define X(type, field, initial, apply, ...) ROW(answer_settings, type, params.field, apply, __VA_ARGS__)
+	SAMPLE_SETTINGS(X)
+#undef X
+#define X(type, field, initial, apply, ...) ROW(answer_settings, type, field, apply, __VA_ARGS__)
+	ANSWER_SETTINGS(X)
+#undef X
+	{ 0 },
+};
+
+const struct setting *setting_find(const struct setting *table, const char *name)
+{
+	for (const struct setting *s = table; s->name; s++)
+		if (!strcmp(s->name, name))
+			return s;
+	return NULL;
+}
+
+/* ---- words ---- */
+
+const char *setting_word(const struct setting *s, int i)
+{
+	static const char *const on_off[] = { "on", "off", NULL };
+	const char *const *words = s->type == SETTING_SWITCH ? on_off : s->words;
+	int n = 0;
+
+	for (; words && words[n]; n++)
+		if (n == i)
+			return words[n];
+	return s->more ? s->more(i - n) : NULL;
+}
+
+static void words_text(const struct setting *s, const char *between, char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	*buf = '\0';
+	for (int i = 0; setting_word(s, i) && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i ? between : "", setting_word(s, i));
+}
+
+const char *setting_arg(const struct setting *s, char *buf, size_t cap)
+{
+	if (s->arg)
+		snprintf(buf, cap, "%s", s->arg);
+	else if (s->type == SETTING_CHOICE || s->type == SETTING_SWITCH)
+		words_text(s, "|", buf, cap);
+	else
+		*buf = '\0';
+	return buf;
+}
+
+/* ---- values ---- */
+
+/* "temp 101: a number from 0 to 100 is needed" */
+static int not_in_range(const struct setting *s, const char *value, struct err *e)
+{
+	const char *unit = s->unit ? s->unit : "", *of = s->unit ? " of " : "";
+	char words[200], step[40] = "";
+
+	if (s->step > 1)
+		snprintf(step, sizeof step, ", a multiple of %d,", s->step);
+	switch (s->type) {
+	case SETTING_INT:
+		return err_set(e, ERR_USAGE, "%s %.40s: a whole number%s%s from %.0f to %.0f%s is needed", s->name, value, of,
+					   unit, s->low, s->high, step);
+	case SETTING_U64:
+		return err_set(e, ERR_USAGE, "%s %.40s: a whole number from 0 to 2^64-1 is needed", s->name, value);
+	case SETTING_FLOAT:
+	case SETTING_NUMBER:
+		return err_set(e, ERR_USAGE, "%s %.40s: a %snumber%s%s from %.10g to %.10g is needed", s->name, value,
+					   s->step ? "whole " : "", of, unit, s->low, s->high);
+	default:
+		words_text(s, "|", words, sizeof words);
+		return err_set(e, ERR_USAGE, "%s %.40s: one of %s is needed", s->name, value, words);
+	}
+}
+
+static bool read_int(const struct setting *s, const char *value, int32_t *out)
+{
+	char *end;
+	long long n;
+
+	errno = 0;
+	n = strtoll(value, &end, 10);
+	if (end == value || *end || errno || (double)n < s->low || (double)n > s->high || (s->step && n % s->step))
+		return false;
+	*out = (int32_t)n;
+	return true;
+}
+
+static bool read_u64(const char *value, uint64_t *out)
+{
+	char *end;
+	unsigned long long n;
+
+	errno = 0;
+	n = strtoull(value, &end, 0);
+	if (end == value || *end || errno || *value < '0' || *value > '9')
+		return false;
+	*out = n;
+	return true;
+}
+
+static bool read_number(const struct setting *s, const char *value, void *out)
+{
+	char *end;
+	double x = strtod(value, &end);
+
+	if (end == value || *end || !(x >= s->low && x <= s->high) || (s->step && x != floor(x)))
+		return false;
+	if (s->type == SETTING_FLOAT)
+		*(float *)out = (float)x;
+	else
+		*(double *)out = x;
+	return true;
+}
+
+static bool read_word(const struct setting *s, const char *value, void *out)
+{
+	int i = 0;
+
+	while (setting_word(s, i) && strcmp(setting_word(s, i), value))
+		i++;
+	if (!setting_word(s, i))
+		return false;
+	if (s->type == SETTING_SWITCH)
+		*(bool *)out = i == 0;
+	else
+		*(const char **)out = setting_word(s, i);
+	return true;
+}
+
+/* \n, \t and \\ are understood. */
+static char *unescape(const char *text)
+{
+	char *out = malloc(strlen(text) + 1), *to = out;
+
+	for (; out && *text; text++) {
+		if (*text == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == '\\')) {
+			text++;
+			*to++ = *text == 'n' ? '\n' : *text == 't' ? '\t' : '\\';
+		} else {
+			*to++ = *text;
+		}
+	}
+	if (out)
+		*to = '\0';
+	return out;
+}
+
+static int add_stop(const struct setting *s, struct setting_stops *stops, const char *value, struct err *e)
+{
+	int n = 0;
+
+	if (!strcmp(value, "off")) {
+		setting_stops_free(stops);
+		return 0;
+	}
+	while (stops->text[n])
+		n++;
+	if (!*value)
+		return err_set(e, ERR_USAGE, "%s: an empty text would stop every answer at once", s->name);
+	if (n == SETTING_STOPS_MAX)
+		return err_set(e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
+	stops->text[n] = unescape(value);
+	return stops->text[n] ? 0 : err_set(e, ERR_MEMORY, "no memory for a stop text");
+}
+
+int setting_put(const struct setting *s, void *base, const char *value, struct err *e)
+{
+	void *at = (char *)base + s->at;
+
+	switch (s->type) {
+	case SETTING_FLAG:
+		*(bool *)at = true;
+		return 0;
+	case SETTING_INT:
+		return read_int(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_U64:
+		return read_u64(value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_FLOAT:
+	case SETTING_NUMBER:
+		return read_number(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_SWITCH:
+	case SETTING_CHOICE:
+		return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_STOPS:
+		return add_stop(s, at, value, e);
+	case SETTING_FILE:
+		if (!*value)
+			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
+		/* fall through */
+	default:
+		*(const char **)at = value;
+		return 0;
+	}
+}
+
+void setting_copy(const struct setting *s, void *to, const void *from)
+{
+	static const size_t size[SETTING_TYPES] = {
+		[SETTING_FLAG] = sizeof(bool),		   [SETTING_SWITCH] = sizeof(bool),	   [SETTING_INT] = sizeof(int32_t),
+		[SETTING_U64] = sizeof(uint64_t),	   [SETTING_FLOAT] = sizeof(float),	   [SETTING_CHOICE] = sizeof(char *),
+		[SETTING_TEXT] = sizeof(char *),	   [SETTING_FILE] = sizeof(char *),
+	};
+
+	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
+}
+
+int setting_check(const struct setting *s, const char *value, struct err *e)
+{
+	struct setting_stops scratch = { { NULL } }; /* the largest of all fields */
+	struct setting at_once = *s;
+	int rc;
+
+	at_once.at = 0;
+	rc = setting_put(&at_once, &scratch, value, e);
+	if (s->type == SETTING_STOPS)
+		setting_stops_free(&scratch);
+	return rc;
+}
+
+static void stops_text(const struct setting_stops *stops, char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	snprintf(buf, cap, "off");
+	for (int i = 0; stops->text[i] && n < cap; i++)
+		n += (size_t)snprintf(buf + n, cap - n, "%s'%s'", i ? " " : "", stops->text[i]);
+}
+
+void setting_text(const struct setting *s, const void *base, char *buf, size_t cap)
+{
+	const void *at = (const char *)base + s->at;
+
+	switch (s->type) {
+	case SETTING_INT: snprintf(buf, cap, "%d", *(const int32_t *)at); break;
+	case SETTING_U64: snprintf(buf, cap, "%llu", (unsigned long long)*(const uint64_t *)at); break;
+	case SETTING_FLOAT: snprintf(buf, cap, "%g", (double)*(const float *)at); break;
+	case SETTING_SWITCH: snprintf(buf, cap, "%s", *(const bool *)at ? "on" : "off"); break;
+	case SETTING_STOPS: stops_text(at, buf, cap); break;
+	case SETTING_CHOICE:
+	case SETTING_TEXT:
+	case SETTING_FILE: snprintf(buf, cap, "%s", *(const char *const *)at ? *(const char *const *)at : ""); break;
+	default: *buf = '\0';
+	}
+}
+
+/* ---- help ---- */
+
+/* "; NAME: ngram, jacobi": what more() offers, each up to a colon, once. */
+static size_t more_text(const struct setting *s, char *buf, size_t cap)
+{
+	const char *word, *last = "";
+	size_t n = 0, size = 0;
+
+	for (int i = 0; s->type == SETTING_TEXT && s->more && (word = s->more(i)) && n < cap; i++) {
+		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
+			continue;
+		size = strcspn(word, ":");
+		n += (size_t)snprintf(buf + n, cap - n, "%s%.*s", *last ? ", " : "; NAME: ", (int)size, word);
+		last = word;
+	}
+	return n;
+}
+
+const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap)
+{
+	char value[64] = "";
+	size_t n = (size_t)snprintf(buf, cap, "%s", s->doc);
+
+	if (n < cap)
+		n += more_text(s, buf + n, cap - n);
+	if (base)
+		setting_text(s, base, value, sizeof value);
+	if (*value && n < cap)
+		snprintf(buf + n, cap - n, " (%s%s)", value, s->effect == SETTING_LOSSY ? "; lossy if it is another" : "");
+	return buf;
+}
+
+/* ---- stop texts ---- */
+
+const char *const *setting_stops(const struct setting_stops *stops)
+{
+	return (const char *const *)stops->text;
+}
+
+void setting_stops_free(struct setting_stops *stops)
+{
+	for (int i = 0; i <= SETTING_STOPS_MAX; i++) {
+		free(stops->text[i]);
+		stops->text[i] = NULL;
+	}
+}
+
+int setting_stops_copy(struct setting_stops *to, const struct setting_stops *from, struct err *e)
+{
+	*to = (struct setting_stops){ { NULL } };
+	for (int i = 0; from->text[i]; i++)
+		if (!(to->text[i] = strdup(from->text[i])))
+			return err_set(e, ERR_MEMORY, "no memory for a stop text");
+	return 0;
+}
+
+const char *answer_system(const struct answer_settings *a, const char *own)
+{
+	if (!a->system || !strcmp(a->system, "default"))
+		return own;
+	return strcmp(a->system, "off") ? a->system : "";
+}
+
+struct sample_params sample_params_of(const struct ev_request *q)
+{
+#define X(type, field, ...) .field = (SETTING_C_##type)q->field,
+	return (struct sample_params){ SAMPLE_SETTINGS(X) };
+#undef X
+}
+
+void sample_params_tell(const struct sample_params *p, struct ev_request *q)
+{
+#define X(type, field, ...) q->field = (SETTING_EV_##type)p->field;
+	SAMPLE_SETTINGS(X)
+#undef X
+}
+
+void sample_params_print(const struct sample_params *p, char *buf, size_t cap)
+{
+	const struct answer_settings a = { .params = *p };
+	size_t n = 0;
+
+	for (int i = 0; i <= ANSWER_AT_seed && n < cap; i++) {
+		char value[40];
+
+		setting_text(&answer_settings[i], &a, value, sizeof value);
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
+	}
+}

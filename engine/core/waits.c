@@ -1,0 +1,101 @@
+/* See waits.h. */
+#include "engine/core/waits.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "event/event.h"
+
+enum { EVERY_NS = 500000, IDLE_NS = 1000000 }; /* from one question to the next, a thread; between steps */
+
+int waits_open(int thread)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", thread);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int64_t waits_of(int fd)
+{
+	char text[96], *at = text, *end;
+	int64_t value[3]; /* ns on a processor, ns waiting for one, times that it got one */
+	ssize_t size = pread(fd, text, sizeof text - 1, 0);
+
+	if (size <= 0)
+		return -1;
+	text[size] = '\0';
+	for (int i = 0; i < 3; i++, at = end) {
+		value[i] = strtoll(at, &end, 10);
+		if (end == at)
+			return -1;
+	}
+	return value[2] > 0 && value[1] >= 0 ? value[1] : -1; /* it runs: all zero says that nothing is counted */
+}
+
+void waits_close(struct waits *w)
+{
+	for (int i = 0; i < w->n; i++)
+		close(w->fd[i]);
+	w->n = 0;
+}
+
+/* The longest since the last time, -1: one does not tell, so none is asked any more. */
+static int64_t waits_since(struct waits *w)
+{
+	int64_t longest = 0;
+
+	for (int i = 0; i < w->n; i++) {
+		int64_t now = waits_of(w->fd[i]), more = now - w->had[i];
+
+		if (now < 0) {
+			waits_close(w);
+			return -1;
+		}
+		w->had[i] = now;
+		longest = more > longest ? more : longest;
+	}
+	w->asked_ns = now_ns();
+	return longest;
+}
+
+/* The pool's threads have their numbers once it has run. */
+static void open_all(struct waits *w, const struct k_ctx *kernels)
+{
+	int n = k_n_threads(kernels);
+
+	waits_close(w);
+	w->opened = true;
+	w->by = pthread_self();
+	for (int i = 0; i < n && n <= WAITS_MOST; i++) {
+		w->fd[w->n] = waits_open(i ? k_thread_id(kernels, i) : (int)gettid());
+		if (w->fd[w->n] < 0) {
+			waits_close(w);
+			return;
+		}
+		w->n++;
+	}
+	waits_since(w);
+}
+
+void waits_begin(struct waits *w)
+{
+	if (w->n && now_ns() - w->left_ns > IDLE_NS)
+		waits_since(w);
+}
+
+int64_t waits_ask(struct waits *w, const struct k_ctx *kernels)
+{
+	int64_t longest = EV_NULL_I;
+
+	if (!w->opened || !pthread_equal(w->by, pthread_self()))
+		open_all(w, kernels);
+	else if (w->n && now_ns() - w->asked_ns >= (int64_t)w->n * EVERY_NS)
+		longest = waits_since(w);
+	w->left_ns = now_ns();
+	return longest < 0 ? EV_NULL_I : longest;
+}

@@ -1,0 +1,316 @@
+/* GGUF files: opening, the header, and the bytes of tensors. Metadata is read in gguf_meta.c,
+ * tensor descriptions in gguf_tensors.c. See gguf.h, also for threads. */
+#include "engine/model/gguf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/model/gguf_private.h"
+
+#define HEAD_FIRST (1u << 18)		  /* bytes of the first read; it doubles from there */
+#define HEAD_MOST ((size_t)256 << 20) /* the largest vocabularies need about 20 MB */
+
+/* --- the head, read as far as it is needed --- */
+
+/* Reads [from, to) of the file into owned memory. */
+static int head_load(struct gguf *g, size_t from, size_t to, struct err *e)
+{
+	while (from < to) {
+		ssize_t n = pread(g->fd, g->owned + from, to - from, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(e, ERR_IO, "cannot read %s at byte %zu: %s", g->path, from,
+						   strerror(errno));
+		if (n == 0)
+			return err_set(e, ERR_IO, "%s ended at byte %zu while it was read: it has shrunk",
+						   g->path, from);
+		from += (size_t)n;
+	}
+	g->n_head = to;
+	return 0;
+}
+
+static int head_grow(struct gguf *g, size_t need, struct err *e)
+{
+	size_t want = g->n_head ? 2 * g->n_head : HEAD_FIRST;
+	uint8_t *p;
+
+	if (need > HEAD_MOST)
+		return err_set(e, ERR_INPUT, "%s: its metadata goes on past byte %zu; %zu MB is the most",
+					   g->path, need, HEAD_MOST >> 20);
+	if (want < need)
+		want = need;
+	if (want > g->size)
+		want = g->size;
+	p = realloc(g->owned, want);
+	if (!p)
+		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of the metadata of %s", want,
+					   g->path);
+	g->head = g->owned = p;
+	return head_load(g, g->n_head, want, e);
+}
+
+int gguf_need(struct gguf *g, uint64_t n, const char *what, struct err *e)
+{
+	if (n > g->size - g->pos)
+		return err_set(e, ERR_INPUT,
+					   "%s is cut off or lies: %s at byte %zu needs %llu bytes, %zu are left",
+					   g->path, what, g->pos, (unsigned long long)n, g->size - g->pos);
+	if (n > g->n_head - g->pos)
+		return head_grow(g, g->pos + (size_t)n, e);
+	return 0;
+}
+
+int gguf_take_u32(struct gguf *g, uint32_t *out, const char *what, struct err *e)
+{
+	if (gguf_need(g, 4, what, e))
+		return -1;
+	memcpy(out, g->head + g->pos, 4);
+	g->pos += 4;
+	return 0;
+}
+
+int gguf_take_u64(struct gguf *g, uint64_t *out, const char *what, struct err *e)
+{
+	if (gguf_need(g, 8, what, e))
+		return -1;
+	memcpy(out, g->head + g->pos, 8);
+	g->pos += 8;
+	return 0;
+}
+
+int gguf_take_string(struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what,
+					 struct err *e)
+{
+	uint64_t n;
+
+	if (gguf_take_u64(g, &n, what, e) || gguf_need(g, n, what, e))
+		return -1;
+	if (n > max)
+		return err_set(e, ERR_INPUT, "%s: %s at byte %zu is %llu bytes long; %llu is the most",
+					   g->path, what, g->pos, (unsigned long long)n, (unsigned long long)max);
+	*at = g->pos;
+	*size = (size_t)n;
+	g->pos += (size_t)n;
+	return 0;
+}
+
+/* --- header --- */
+
+static int refuse_magic(const struct gguf *g, struct err *e)
+{
+	static const struct {
+		const char *start, *what;
+	} known[] = {
+		{"lmgg", "an old GGML file"},
+		{"fmgg", "an old GGMF file"},
+		{"tjgg", "an old GGJT file"},
+		{"vers", "perhaps a Git LFS pointer instead of the file itself"},
+		{"PK\3\4", "a zip archive, perhaps a PyTorch model"},
+		{"<!DO", "a web page"},
+		{"<htm", "a web page"},
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (!memcmp(g->head, known[i].start, 4))
+			return err_set(e, ERR_INPUT, "%s is no GGUF file but %s", g->path, known[i].what);
+	return err_set(e, ERR_INPUT, "%s is no GGUF file (it does not begin with \"GGUF\")", g->path);
+}
+
+static int take_header(struct gguf *g, uint64_t *n_tensors, uint64_t *n_kv, struct err *e)
+{
+	uint32_t version;
+
+	if (!g->size)
+		return err_set(e, ERR_INPUT, "%s is empty", g->path);
+	if (gguf_need(g, 4, "the file's first word", e))
+		return -1;
+	if (memcmp(g->head, "GGUF", 4))
+		return refuse_magic(g, e);
+	g->pos = 4;
+	if (gguf_take_u32(g, &version, "the version", e))
+		return -1;
+	if (version && !(version & 0xffff))
+		return err_set(e, ERR_INPUT,
+					   "%s is a big-endian GGUF file; only little-endian ones are read", g->path);
+	if (version != 3)
+		return err_set(e, ERR_INPUT, "%s has version %u of GGUF; only version 3 is read%s", g->path,
+					   version, version < 3 ? ": convert the model anew" : "");
+	if (gguf_take_u64(g, n_tensors, "the number of tensors", e))
+		return -1;
+	return gguf_take_u64(g, n_kv, "the number of metadata entries", e);
+}
+
+/* --- open and close --- */
+
+static int check_split(const struct gguf *g, struct err *e)
+{
+	int64_t count = 1;
+	struct err bad = {0};
+
+	gguf_opt_i64(g, "split.count", &count, &bad);
+	if (bad.code || count > 1)
+		return err_set(e, ERR_INPUT,
+					   "%s is one part of a model split over several files; join them first "
+					   "(gguf-split --merge)",
+					   g->path);
+	return 0;
+}
+
+static int parse(struct gguf *g, struct err *e)
+{
+	uint64_t n_tensors = 0, n_kv = 0;
+
+	if (take_header(g, &n_tensors, &n_kv, e) || gguf_take_metadata(g, n_kv, e) || check_split(g, e))
+		return -1;
+	return gguf_take_tensors(g, n_tensors, e);
+}
+
+static int map_file(struct gguf *g, const char *path, struct err *e)
+{
+	struct stat st;
+
+	/* O_NONBLOCK: a FIFO of that name must not hang the program; it means nothing for files. */
+	g->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (g->fd < 0 || fstat(g->fd, &st))
+		return err_set(e, ERR_IO, "cannot open the model %s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_IO, "the model %s is not a file", path);
+	g->size = (size_t)st.st_size;
+	file_stamp_of(&st, &g->stamp);
+	if (!g->size)
+		return 0;
+	g->map = mmap(NULL, g->size, PROT_READ, MAP_PRIVATE, g->fd, 0);
+	if (g->map == MAP_FAILED) {
+		g->map = NULL;
+		return err_set(e, ERR_IO, "cannot map the model %s: %s", path, strerror(errno));
+	}
+	return 0;
+}
+
+static struct gguf *new_gguf(const char *path, struct err *e)
+{
+	struct gguf *g = calloc(1, sizeof *g);
+
+	if (g) {
+		g->fd = -1;
+		g->path = strdup(path);
+	}
+	if (!g || !g->path) {
+		free(g);
+		err_set(e, ERR_MEMORY, "no memory to open %s", path);
+		return NULL;
+	}
+	return g;
+}
+
+int gguf_open(struct gguf **out, const char *path, struct err *e)
+{
+	struct gguf *g = new_gguf(path, e);
+
+	*out = NULL;
+	if (!g)
+		return -1;
+	if (map_file(g, path, e) || parse(g, e)) {
+		gguf_close(g);
+		return -1;
+	}
+	*out = g;
+	return 0;
+}
+
+int gguf_open_memory(struct gguf **out, const void *data, size_t size, struct err *e)
+{
+	struct gguf *g = new_gguf("(memory)", e);
+
+	*out = NULL;
+	if (!g)
+		return -1;
+	g->map = g->head = data;
+	g->size = g->n_head = size;
+	if (parse(g, e)) {
+		gguf_close(g);
+		return -1;
+	}
+	*out = g;
+	return 0;
+}
+
+void gguf_close(struct gguf *g)
+{
+	if (!g)
+		return;
+	if (g->fd >= 0) {
+		if (g->map)
+			munmap((void *)(uintptr_t)g->map, g->size);
+		close(g->fd);
+	}
+	free(g->owned);
+	free(g->kv);
+	free(g->tensor);
+	free(g->by_name);
+	free(g->names);
+	free(g->path);
+	free(g);
+}
+
+/* --- questions --- */
+
+const char *gguf_path(const struct gguf *g)
+{
+	return g->path;
+}
+
+size_t gguf_file_bytes(const struct gguf *g)
+{
+	return g->size;
+}
+
+int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n, void *out,
+				   struct err *e)
+{
+	size_t from = (size_t)(t->data - g->map) + at, done = 0;
+
+	if (g->fd < 0) {
+		memcpy(out, t->data + at, n);
+		return 0;
+	}
+	while (done < n) {
+		ssize_t got = pread(g->fd, (uint8_t *)out + done, n - done, (off_t)(from + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_set(e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path,
+						   strerror(errno));
+		if (got == 0)
+			return err_set(e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early",
+						   g->path, t->name);
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e)
+{
+	return gguf_read_part(g, t, 0, t->bytes, out, e);
+}
+
+const struct file_stamp *gguf_stamp(const struct gguf *g)
+{
+	return &g->stamp;
+}
+
+int gguf_unchanged(const struct gguf *g, struct err *e)
+{
+	if (g->fd < 0 || file_is_stamped(g->fd, &g->stamp))
+		return 0;
+	return err_set(e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);
+}

@@ -1,0 +1,195 @@
+/* Loading of weights: from the file into the back end's layout. See model.h. */
+#include "engine/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/arch/arch.h"
+#include "engine/model/model_tensors.h"
+
+static bool counts_for_decode(const struct model *m, const struct gguf_tensor *t)
+{
+	return !strncmp(t->name, "blk.", 4) || !strcmp(t->name, "output.weight") ||
+		   !strcmp(t->name, "output_norm.weight") ||
+		   (m->tied && !strcmp(t->name, "token_embd.weight"));
+}
+
+static void count_weights(struct model *m, const struct gguf *g)
+{
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		if (counts_for_decode(m, t))
+			m->weight_bytes += t->bytes;
+	}
+}
+
+enum { ROPE_STRIP = 512 }; /* positions computed at once by one thread */
+
+struct rope_table {
+	const struct model_rope *rope;
+	float *cos, *sin; /* where the host writes them */
+	int32_t ctx;
+};
+
+static void fill_rope(void *arg, int64_t i, void *scratch)
+{
+	const struct rope_table *t = arg;
+	int32_t n = t->rope->dim / 2, first = (int32_t)i * ROPE_STRIP;
+	int32_t end = t->ctx - first < ROPE_STRIP ? t->ctx : first + ROPE_STRIP;
+	size_t from = (size_t)first * (size_t)n, to = (size_t)end * (size_t)n;
+
+	(void)scratch;
+	k_rope_rows(t->rope->freq, n, first, end, t->cos + from, t->sin + from);
+	if (t->rope->scale != 1)
+		for (size_t k = from; k < to; k++) {
+			t->cos[k] *= t->rope->scale;
+			t->sin[k] *= t->rope->scale;
+		}
+}
+
+static int rope_open(struct model *m, struct model_rope *r, int32_t ctx, struct err *e)
+{
+	struct rope_table t = { .rope = r, .ctx = ctx };
+	size_t count = (size_t)ctx * (size_t)(r->dim / 2), bytes = count * sizeof *r->cos;
+	int status;
+
+	r->cos = k_alloc(m->kernels, 2 * bytes, K_WEIGHTS, "the rotary table; try a shorter --ctx", e);
+	t.cos = !r->cos || k_is_host(m->kernels) ? r->cos : malloc(2 * bytes);
+	if (!t.cos)
+		return err_set(e, ERR_MEMORY, "no memory for the rotary table of %d positions", ctx);
+	r->sin = r->cos + count;
+	t.sin = t.cos + count;
+	k_deal(m->kernels, (ctx + ROPE_STRIP - 1) / ROPE_STRIP, fill_rope, &t);
+	if (t.cos == r->cos)
+		return 0;
+	status = k_upload(m->kernels, r->cos, t.cos, 2 * bytes, e);
+	free(t.cos);
+	return status;
+}
+
+static int ropes_open(struct model *m, int32_t ctx, struct err *e)
+{
+	for (int32_t i = 0; i < m->n_ropes; i++)
+		if (rope_open(m, &m->rope[i], ctx, e))
+			return -1;
+	return 0;
+}
+
+/* Every tensor gets its place. */
+static void plan_tensors(struct model *m, const struct gguf *g, struct err *e)
+{
+	const struct model_config *c = &m->config;
+	struct model_loader l = { g, &m->weights, c, m->kernels, e, 0 };
+
+	model_matrix(&l, &m->embed, "token_embd.weight", c->vocab, c->dim);
+	if (m->tied)
+		m->output = m->embed;
+	else
+		model_matrix(&l, &m->output, "output.weight", c->vocab, c->dim);
+	m->output_norm = model_vector(&l, "output_norm.weight", c->dim, true);
+	for (int32_t i = 0; i < c->n_layers && !e->code; i++)
+		model_load_layer(&l, &m->layer[i], i);
+}
+
+/* That of most of the layers' weights. */
+static const char *weight_type(const struct gguf *g)
+{
+	size_t bytes[K_N_TYPES] = { 0 };
+	int most = 0;
+
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		if (!strncmp(t->name, "blk.", 4) && t->n_dims > 1)
+			bytes[t->type] += t->bytes;
+	}
+	for (int i = 1; i < K_N_TYPES; i++)
+		most = bytes[i] > bytes[most] ? i : most;
+	return k_types[most].name;
+}
+
+/* "SmolLM2-135M-Instruct Q4_1": the file's own name without its ending reads best. */
+static void name_model(struct model *m, const struct gguf *g)
+{
+	const char *path = gguf_path(g), *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+	const char *type = weight_type(g);
+	size_t n = strlen(base);
+
+	if (n > 5 && !strcmp(base + n - 5, ".gguf"))
+		n -= 5;
+	size_t t = strlen(type);
+	if (n > t + 1 && !strncmp(base + n - t, type, t) && strchr(".-_", base[n - t - 1]))
+		n -= t + 1;
+	snprintf(m->name, sizeof m->name, "%.*s %s", (int)(n < 80 ? n : 80), base, type);
+}
+
+int32_t model_context(const struct gguf *g, struct err *e)
+{
+	struct gguf_text arch = { "", 0 };
+	int64_t ctx = 0;
+	char key[96];
+
+	if (gguf_get_text(g, "general.architecture", &arch, e))
+		return 0;
+	snprintf(key, sizeof key, "%.*s.context_length", (int)(arch.size < 40 ? arch.size : 40), arch.data);
+	if (gguf_get_i64(g, key, &ctx, e))
+		return 0;
+	if (ctx < 1 || ctx > 1 << 24)
+		err_set(e, ERR_INPUT, "%s: %s is %lld; 1 to %d is possible", gguf_path(g), key, (long long)ctx, 1 << 24);
+	return e->code ? 0 : (int32_t)ctx;
+}
+
+int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
+			   const struct model_options *o, int32_t *ctx, struct err *e)
+{
+	struct model *m = calloc(1, sizeof *m);
+
+	*out = NULL;
+	if (!m)
+		return err_set(e, ERR_MEMORY, "no memory for the model");
+	m->kernels = kernels;
+	if (arch_read(g, m, ctx, e))
+		goto fail;
+	m->tied = !gguf_find(g, "output.weight");
+	count_weights(m, g);
+	if (weights_open(&m->weights, g, kernels, e) || ropes_open(m, *ctx, e))
+		goto fail;
+	plan_tensors(m, g, e);
+	if (e->code || weights_load(&m->weights, g, kernels, o->cache, o->abandon, e))
+		goto fail;
+	name_model(m, g);
+	*out = m;
+	return 0;
+fail:
+	model_close(m);
+	return -1;
+}
+
+int model_join_memory(struct model *m, struct err *e)
+{
+	m->memory.n = 0;
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+
+		for (int b = 0; b < 2; b++)
+			if (block[b]->kind && block[b]->kind->memory && block[b]->kind->memory(block[b]->params, &m->memory, e))
+				return -1;
+	}
+	return 0;
+}
+
+void model_close(struct model *m)
+{
+	if (!m)
+		return;
+	weights_close(&m->weights);
+	for (int32_t i = 0; i < m->n_ropes; i++)
+		k_free(m->kernels, m->rope[i].cos);
+	for (int32_t i = 0; m->layer && i < m->config.n_layers; i++)
+		layer_free(&m->layer[i]);
+	free(m->layer);
+	free(m);
+}

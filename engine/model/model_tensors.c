@@ -1,0 +1,145 @@
+/* Tensors of a file, each checked against the shape that it must have and planned into memory. See
+ * model_tensors.h. */
+#include "engine/model/model_tensors.h"
+
+#include <stdio.h>
+
+static const struct gguf_tensor *find(const struct model_loader *l, const char *name, bool must)
+{
+	const struct gguf_tensor *t = gguf_find(l->g, name);
+
+	if (!t && must)
+		err_set(l->e, ERR_INPUT, "%s: tensor %s is missing", gguf_path(l->g), name);
+	return t;
+}
+
+/* Rows of a tensor as a matrix; matrices of experts lie one after the other. */
+static int64_t n_rows(const struct gguf_tensor *t)
+{
+	return (t->n_dims > 1 ? t->dim[1] : 1) * (t->n_dims > 2 ? t->dim[2] : 1);
+}
+
+static int check_shape(const struct model_loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
+{
+	if (t->dim[0] == cols && n_rows(t) == rows && t->n_dims <= 3)
+		return 0;
+	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
+				   gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0],
+				   (long long)rows, (long long)cols);
+}
+
+const float *model_floats(struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must)
+{
+	const struct gguf_tensor *t = find(l, name, must);
+
+	if (!t || l->e->code || check_shape(l, t, cols, rows))
+		return NULL;
+	if (t->type != K_F32) {
+		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; what is no matrix of a product must be F32",
+				gguf_path(l->g), name, k_types[t->type].name);
+		return NULL;
+	}
+	return weights_add_vector(l->weights, t, l->e);
+}
+
+const float *model_vector(struct model_loader *l, const char *name, int64_t n, bool must)
+{
+	return model_floats(l, name, n, 1, must);
+}
+
+void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols)
+{
+	const struct gguf_tensor *t = find(l, name, true);
+
+	if (!t || l->e->code || check_shape(l, t, cols, s.all))
+		return;
+	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
+		err_set(l->e, ERR_INPUT, "%s: tensor %s has rows of %lld, not a multiple of its block of %d",
+				gguf_path(l->g), name, (long long)cols, k_types[t->type].block);
+		return;
+	}
+	w->type = t->type;
+	w->n_rows = (int32_t)s.n;
+	w->n_cols = (int32_t)cols;
+	weights_add_matrix(l->weights, l->g, l->kernels, t, s.first, w, l->e);
+}
+
+void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols)
+{
+	model_rows(l, w, name, (struct row_slice){ 0, rows, rows }, cols);
+}
+
+static const char *part_name(const struct model_loader *l, char buf[64], const char *part)
+{
+	snprintf(buf, 64, "blk.%d.%s", l->layer, part);
+	return buf;
+}
+
+const float *layer_vector(struct model_loader *l, const char *part, int64_t n, bool must)
+{
+	char name[64];
+
+	return model_vector(l, part_name(l, name, part), n, must);
+}
+
+const float *layer_floats(struct model_loader *l, const char *part, int64_t cols, int64_t rows)
+{
+	char name[64];
+
+	return model_floats(l, part_name(l, name, part), cols, rows, true);
+}
+
+void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols)
+{
+	char name[64];
+
+	if (cols % K_QBLOCK && !l->e->code) {
+		err_set(l->e, ERR_INPUT, "%s: widths must be multiples of %d; layer %d has one of %lld",
+				gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
+		return;
+	}
+	model_rows(l, w, part_name(l, name, part), s, cols);
+}
+
+void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+{
+	layer_rows(l, w, part, (struct row_slice){ 0, rows, rows }, cols);
+}
+
+void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+{
+	char name[64];
+
+	model_matrix(l, w, part_name(l, name, part), rows, cols);
+}
+
+bool layer_has(const struct model_loader *l, const char *part)
+{
+	char name[64];
+
+	return gguf_find(l->g, part_name(l, name, part)) != NULL;
+}
+
+void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)
+{
+	const struct block *const block[] = { &layer->mixer, &layer->ffn };
+
+	l->layer = i;
+	for (int b = 0; b < 2; b++)
+		if (block[b]->kind && !l->e->code)
+			block[b]->kind->load(l, block[b]->params);
+}
+
+void model_load_layers(struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n)
+{
+	if (like->mixer.kind != &layer_attention && !l->e->code)
+		err_set(l->e, ERR_USAGE, "%s: a drafter of attention layers, beside a model whose layers are others",
+				gguf_path(l->g));
+	for (int32_t i = 0; i < n && !l->e->code; i++) {
+		if (layer_like(&layer[i], like)) {
+			err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);
+			return;
+		}
+		model_load_layer(l, &layer[i], i);
+	}
+}

@@ -1,0 +1,315 @@
+/* See weights.h. */
+#include "engine/model/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/signals.h"
+
+/* Read at once by one thread, and packed while it is in the core's L2 cache. */
+enum { STRIP_BYTES = 128 << 10 };
+
+static size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+/* ---- the plan ---- */
+
+/* An upper bound, counted before anything is read: what no layer uses is in it, but costs no memory. */
+int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+{
+	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1, parts = t->n_dims > 2 ? t->dim[2] : 1;
+
+		if (t->n_dims > 3 || t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
+			return err_set(e, ERR_INPUT, "%s: tensor %s has a shape that no layer of this model has",
+						   gguf_path(g), t->name);
+		size_t packed = (size_t)parts * align64(k_packed_bytes(kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
+		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
+		if (t->n_dims == 2) /* a tensor may be cut into three matrices, each of whole tiles */
+			w->bytes += 2 * align64(k_packed_bytes(kernels, t->type, k_pack_unit(kernels), (int32_t)t->dim[0]));
+	}
+	if (!w->bytes)
+		return err_set(e, ERR_INPUT, "%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
+	w->arena = mmap(NULL, w->bytes, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (w->arena == MAP_FAILED) {
+		w->arena = NULL;
+		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
+	}
+	/* large pages save about a tenth of a memory-bound step; without them it only is slower */
+	madvise(w->arena, w->bytes, MADV_HUGEPAGE);
+	w->kernels = kernels;
+	w->base = k_is_host(kernels)
+				  ? w->arena
+				  : k_alloc(kernels, w->bytes, K_WEIGHTS, "weights; try --backend cpu", e);
+	return w->base ? 0 : -1;
+}
+
+static struct weights_part *add_part(struct weights *w, size_t bytes, struct err *e)
+{
+	struct weights_part *p;
+
+	if (w->n_parts == w->cap_parts) {
+		int32_t cap = 2 * w->cap_parts + 64;
+
+		p = realloc(w->part, (size_t)cap * sizeof *p);
+		if (!p) {
+			err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", cap);
+			return NULL;
+		}
+		w->part = p;
+		w->cap_parts = cap;
+	}
+	p = &w->part[w->n_parts++];
+	*p = (struct weights_part){.to = w->arena + w->used, .first = w->n_strips};
+	w->used += align64(bytes);
+	return p;
+}
+
+static size_t row_bytes(const struct gguf_tensor *t)
+{
+	return (size_t)(t->dim[0] / k_types[t->type].block) * (size_t)k_types[t->type].block_bytes;
+}
+
+float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct err *e)
+{
+	struct weights_part *p = add_part(w, t->bytes, e);
+
+	if (!p)
+		return NULL;
+	p->tensor = t;
+	p->strip = STRIP_BYTES;
+	w->n_strips += (int64_t)((t->bytes + STRIP_BYTES - 1) / STRIP_BYTES);
+	return (float *)(void *)(w->base + (p->to - w->arena));
+}
+
+int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
+					   const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
+{
+	const int32_t unit = k_pack_unit(kernels);
+	const size_t row = row_bytes(t);
+	struct weights_part *p;
+	int32_t units;
+
+	if (row * (size_t)unit > K_SCRATCH_BYTES)
+		return err_set(e, ERR_INPUT, "%s: tensor %s has rows of %zu bytes; %zu are the most",
+					   gguf_path(g), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
+	p = add_part(w, k_packed_bytes(kernels, m->type, m->n_rows, m->n_cols), e);
+	if (!p)
+		return -1;
+	units = (int32_t)(STRIP_BYTES / (row * (size_t)unit));
+	p->tensor = t;
+	p->matrix = m;
+	p->row = first;
+	p->strip = units > 1 ? units * unit : unit;
+	m->data = w->base + (p->to - w->arena);
+	w->n_strips += (m->n_rows + p->strip - 1) / p->strip;
+	return 0;
+}
+
+/* A hash of what lies where, for an image to be told from one of another version of the plan. */
+static uint64_t hash_plan(const struct weights *w)
+{
+	uint64_t h = 0;
+
+	for (int32_t i = 0; i < w->n_parts; i++) {
+		const struct weights_part *p = &w->part[i];
+		uint64_t of[] = {(uint64_t)(p->to - w->arena), p->tensor->bytes, (uint64_t)p->tensor->type,
+						 (uint64_t)p->tensor->dim[0], p->matrix != NULL};
+
+		h = XXH64(p->tensor->name, strlen(p->tensor->name), XXH64(of, sizeof of, h));
+	}
+	return h;
+}
+
+/* ---- from the model's file ---- */
+
+struct filling {
+	struct weights *w;
+	const struct gguf *g;
+	struct k_ctx *kernels;
+	atomic_llong pack_ns;
+	atomic_bool failed;
+	struct err err; /* of the thread that set `failed` */
+};
+
+static bool abandoned(const struct weights *w)
+{
+	return w->abandon && atomic_load_explicit(w->abandon, memory_order_relaxed);
+}
+
+/* The part that strip i is of. */
+static struct weights_part *part_of(const struct weights *w, int64_t i)
+{
+	int32_t lo = 0, hi = w->n_parts;
+
+	while (hi - lo > 1) {
+		int32_t mid = (lo + hi) / 2;
+
+		if (w->part[mid].first <= i)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &w->part[lo];
+}
+
+static int copy_strip(const struct filling *f, const struct weights_part *p, int64_t i, struct err *e)
+{
+	size_t at = (size_t)(i - p->first) * (size_t)p->strip, left = p->tensor->bytes - at;
+
+	return gguf_read_part(f->g, p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip,
+						  p->to + at, e);
+}
+
+static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i, void *scratch,
+					  struct err *e)
+{
+	const size_t row = row_bytes(p->tensor);
+	struct k_matrix here = *p->matrix;
+	int32_t first = (int32_t)(i - p->first) * p->strip, n = p->matrix->n_rows - first;
+	int64_t start;
+
+	n = n < p->strip ? n : p->strip;
+	if (gguf_read_part(f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
+		return -1;
+	start = now_ns();
+	here.data = p->to;
+	k_pack_rows(f->kernels, &here, scratch, first, n);
+	atomic_fetch_add_explicit(&f->pack_ns, now_ns() - start, memory_order_relaxed);
+	return 0;
+}
+
+static void fill_strip(void *arg, int64_t i, void *scratch)
+{
+	struct filling *f = arg;
+	const struct weights_part *p = part_of(f->w, i);
+	struct err e = {0};
+
+	if (atomic_load_explicit(&f->failed, memory_order_relaxed) || abandoned(f->w))
+		return;
+	if (p->matrix ? pack_strip(f, p, i, scratch, &e) : copy_strip(f, p, i, &e))
+		if (!atomic_exchange(&f->failed, true))
+			f->err = e;
+}
+
+static int fill(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+{
+	struct filling f = {.w = w, .g = g, .kernels = kernels};
+
+	k_deal(kernels, w->n_strips, fill_strip, &f);
+	w->pack_ns = f.pack_ns;
+	return f.failed ? err_set(e, f.err.code, "%s", f.err.text) : 0;
+}
+
+/* ---- the cache of packed weights ---- */
+
+static bool load_cached(struct weights *w, struct k_ctx *kernels)
+{
+	char *folder = NULL;
+	bool loaded = file_sha256_known_of(w->path, &w->stamp, w->key.sha256) &&
+				  !packed_cache_folder(&folder, NULL) &&
+				  packed_cache_load(folder, &w->key, kernels, w->arena, w->abandon);
+
+	free(folder);
+	return loaded;
+}
+
+/* Failure is ignored: the next start packs again. */
+static void *save(void *arg)
+{
+	struct weights *w = arg;
+	char *folder = NULL;
+
+	setpriority(PRIO_PROCESS, 0, 19); /* of this thread, on Linux */
+	if (!file_sha256_of(w->path, &w->stamp, &w->give_up, w->key.sha256, NULL) &&
+		!packed_cache_folder(&folder, NULL))
+		packed_cache_store(folder, &w->key, w->name, w->arena, PACKED_CACHE_MOST, &w->give_up, NULL);
+	free(folder);
+	return NULL;
+}
+
+static void start_saving(struct weights *w)
+{
+	sigset_t before;
+
+	signals_block(&before);
+	w->saving = !pthread_create(&w->saver, NULL, save, w);
+	signals_restore(&before);
+}
+
+static int prepare_key(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+{
+	const char *slash = strrchr(gguf_path(g), '/');
+
+	w->path = strdup(gguf_path(g));
+	w->name = strdup(slash ? slash + 1 : gguf_path(g));
+	if (!w->path || !w->name)
+		return err_set(e, ERR_MEMORY, "no memory for a path");
+	w->stamp = *gguf_stamp(g);
+	w->key.layout = k_layout_name(kernels);
+	w->key.plan = hash_plan(w);
+	w->key.bytes = w->used;
+	return 0;
+}
+
+static void drop_arena(struct weights *w)
+{
+	if (w->arena)
+		munmap(w->arena, w->bytes);
+	w->arena = NULL;
+}
+
+/* To the device's memory, if the kernels read that. */
+static int move(struct weights *w, struct err *e)
+{
+	if (w->base == w->arena)
+		return 0;
+	if (k_upload(w->kernels, w->base, w->arena, w->used, e))
+		return -1;
+	if (!w->saving)
+		drop_arena(w);
+	return 0;
+}
+
+int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels, enum weights_cache mode,
+				 const atomic_bool *abandon, struct err *e)
+{
+	w->mode = mode;
+	w->abandon = abandon;
+	if (prepare_key(w, g, kernels, e))
+		return -1;
+	w->from_cache = mode != WEIGHTS_CACHE_OFF && load_cached(w, kernels);
+	if (!w->from_cache && !abandoned(w) && fill(w, g, kernels, e))
+		return -1;
+	free(w->part);
+	w->part = NULL;
+	if (abandoned(w))
+		return err_set(e, ERR_INTERRUPTED, "the loading of %s was stopped", w->path);
+	if (!w->from_cache && (mode == WEIGHTS_CACHE_ON ||
+						   (mode == WEIGHTS_CACHE_AUTO &&
+							w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
+		start_saving(w);
+	return move(w, e);
+}
+
+void weights_close(struct weights *w)
+{
+	if (w->saving) {
+		atomic_store(&w->give_up, w->mode != WEIGHTS_CACHE_ON || abandoned(w));
+		pthread_join(w->saver, NULL);
+	}
+	if (w->base != w->arena)
+		k_free(w->kernels, w->base);
+	drop_arena(w);
+	free(w->part);
+	free(w->path);
+	free(w->name);
+}

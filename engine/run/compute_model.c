@@ -1,0 +1,198 @@
+/* The model on the kernels: opening and closing. Of its steps see compute_rows.c. See compute.h. Thread: the engine's. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/run/compute.h"
+#include "engine/core/engine_impl.h"
+
+/* The tokenizer is made of one piece: it is opened beside the weights, by a thread of its own. */
+struct tokenizer_opening {
+	struct tokenizer **out;
+	const struct gguf *g;
+	struct err err;
+};
+
+static void *open_tokenizer(void *arg)
+{
+	struct tokenizer_opening *o = arg;
+
+	tokenizer_open(o->out, o->g, &o->err);
+	return NULL;
+}
+
+/* Kernels and weights of the open file. */
+static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
+						int32_t *ctx, struct err *err)
+{
+	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
+	char backend[32];
+	int32_t threads = o->threads ? o->threads : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (strcmp(o->packed_cache, "auto") != 0)
+		m.cache = !strcmp(o->packed_cache, "on") ? WEIGHTS_CACHE_ON : WEIGHTS_CACHE_OFF;
+	snprintf(backend, sizeof backend, o->device ? "%s:%d" : "%s", o->backend, o->device);
+	if (k_open(&e->kernels, backend, o->isa, threads < 1 ? 1 : threads, err) ||
+		(o->cuda_mode && k_set_mode(e->kernels, o->cuda_mode, err)))
+		return -1;
+	return model_open(&e->model, g, e->kernels, &m, ctx, err);
+}
+
+static int open_parts_of_model(struct engine *e, const struct engine_options *o, const struct gguf *g,
+							   int32_t *ctx, struct err *err)
+{
+	struct tokenizer_opening t = { .out = &e->tokenizer, .g = g };
+	struct err own = { 0 };
+	pthread_t thread;
+	bool beside = !pthread_create(&thread, NULL, open_tokenizer, &t);
+	int failed;
+
+	if (!beside)
+		open_tokenizer(&t);
+	failed = open_weights(e, o, g, ctx, &own);
+	if (beside)
+		pthread_join(thread, NULL);
+	if (t.err.code) /* it is what was asked for first */
+		return err_set(err, t.err.code, "%s", t.err.text);
+	return failed ? err_set(err, own.code, "%s", own.text) : 0;
+}
+
+static int open_file(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	struct gguf *g = NULL;
+	int32_t ctx = o->ctx, known = 0;
+	int failed;
+
+	if (gguf_open(&g, o->model, err))
+		return -1;
+	failed = open_parts_of_model(e, o, g, &ctx, err);
+	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
+		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
+						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
+	if (!failed)
+		failed = gguf_unchanged(g, err);
+	if (!failed) {
+		e->info.chat = template_of(g, &known);
+		e->info.chat_known = known;
+		e->info.model_bytes = gguf_file_bytes(g);
+		e->info.default_system = e->default_system = template_system(g);
+		e->info.ctx = ctx;
+	}
+	gguf_close(g);
+	return failed ? -1 : 0;
+}
+
+static void fill_info(struct engine *e, const struct engine_options *o)
+{
+	const struct model_config *c = &e->model->config;
+	struct engine_info *i = &e->info;
+
+	snprintf(i->name, sizeof i->name, "%s", e->model->name);
+	i->backend = k_backend_name(e->kernels);
+	i->isa = k_isa_name(e->kernels);
+	i->device = k_device_name(e->kernels);
+	i->fallback = k_fallback(e->kernels);
+	i->threads = k_n_threads(e->kernels);
+	i->n_layers = c->n_layers;
+	i->n_heads = c->n_heads;
+	i->n_kv_heads = c->n_kv_heads;
+	i->head_dim = c->head_dim;
+	i->states = memory_has_states(&e->model->memory) && !c->n_heads;
+	i->dim = c->dim;
+	i->vocab = c->vocab;
+	i->weight_bytes = e->model->weight_bytes;
+	i->from_packed_cache = e->model->weights.from_cache;
+	if (o->measure)
+		engine_roof_read(e);
+	i->read_bandwidth = e->measure.roof.best;
+}
+
+static int model_compute_open(struct engine *e, const struct engine_options *o, struct err *err)
+{
+	e->model_path = strdup(o->model);
+	if (!e->model_path)
+		return err_set(err, ERR_MEMORY, "no memory for the engine");
+	if (open_file(e, o, err))
+		return -1;
+	fill_info(e, o);
+	e->specs = e->model->memory;
+	return 0;
+}
+
+static int model_compute_open_steps(struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
+{
+	/* on a CPU for the largest budget that may be set later: only what is used of it costs memory */
+	const struct forward_sizes most = { .rows = k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget, .out = max_out,
+										.observed = o->slots, .also = ENGINE_ALSO, .ctx = e->info.ctx, .asks = true };
+
+	if (sampler_open(&e->sampler, e->info.vocab, err) ||
+		forward_open(&e->forward, e->model, e->memory.store, most, err))
+		return -1;
+	e->stats = e->forward.stats;
+	return 0;
+}
+
+static void model_compute_close(struct engine *e)
+{
+	forward_close(&e->forward);
+	sampler_close(e->sampler);
+	model_close(e->look.model);
+	k_close(e->look.kernels);
+	model_close(e->model);
+	k_close(e->kernels);
+	tokenizer_close(e->tokenizer);
+	free(e->default_system);
+	free(e->model_path);
+}
+
+static int model_compute_grow(struct engine *e, int32_t rows, struct err *err)
+{
+	if (forward_grow(&e->forward, rows, err))
+		return -1;
+	e->stats = e->forward.stats;
+	return 0;
+}
+
+/* A NaN in keys, values or logits: the request fails, and nobody else is touched. */
+static bool model_compute_failed(const struct engine *e, const struct plan_item *item)
+{
+	int32_t nan = atomic_load(e->forward.nan_row) - 1;
+
+	if (nan >= item->row && nan < item->row + item->n_rows)
+		return true;
+	for (int32_t i = 0; i < item->n_out; i++)
+		if (!isfinite(e->stats[item->out + i].max))
+			return true;
+	return false;
+}
+
+static int model_compute_end(const struct engine *e, struct request *r, const char **why)
+{
+	int32_t id = r->ids[r->n_ids - 1];
+	struct gguf_text bytes = tokenizer_bytes(e->tokenizer, id);
+
+	*why = NULL;
+	if (!r->ignore_end && tokenizer_is_end(e->tokenizer, id))
+		return EV_FINISH_end;
+	*why = request_stop(r, bytes.data, bytes.size);
+	if (*why)
+		return EV_FINISH_stop;
+	if (r->n_ids == r->limit)
+		return r->limit_is_ctx ? EV_FINISH_context : EV_FINISH_length;
+	return -1;
+}
+
+const struct engine_compute compute_model = {
+	.open = model_compute_open,
+	.open_steps = model_compute_open_steps,
+	.close = model_compute_close,
+	.grow = model_compute_grow,
+	.run = compute_rows,
+	.failed = model_compute_failed,
+	.draw = compute_draw,
+	.logp = compute_logp,
+	.end = model_compute_end,
+};

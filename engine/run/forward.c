@@ -1,0 +1,500 @@
+/* One step of a model: see forward.h. write_program() is the whole forward pass. */
+#include "engine/run/forward.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what rows see ---- */
+
+void forward_sees(struct forward_needs *n, int32_t window)
+{
+	int32_t i = 0;
+
+	while (i < n->n_windows && n->window[i] != window)
+		i++;
+	if (i == n->n_windows && i <= FORWARD_SIGHTS)
+		n->window[n->n_windows++] = window;
+}
+
+const struct forward_sight *forward_sight(const struct forward *f, int32_t window)
+{
+	const struct forward_sight *s = f->sight;
+
+	while (s->window != window)
+		s++;
+	return s;
+}
+
+int32_t forward_n_ranges(const struct forward *f, int32_t window)
+{
+	return visible_n_ranges(&f->visible, window);
+}
+
+/* Of a request the positions that its first row sees are read, and one more for each further row. */
+static void see(struct forward *f, struct forward_sight *s)
+{
+	const int32_t n = forward_n_ranges(f, s->window);
+
+	s->positions = s->pairs = 0;
+	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
+		int32_t seen = visible_ranges(&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
+		bool first = item < f->n_items && f->item_row[item] == r;
+
+		s->pairs += (uint64_t)seen;
+		s->positions += first ? (uint64_t)seen : 1;
+		item += first;
+	}
+}
+
+/* ---- the pass ---- */
+
+/* Where this step's observations of a layer go. */
+static void aim(const struct forward *f, struct k_op *op)
+{
+	size_t heads = (size_t)op->layer * (size_t)f->n_observed * (size_t)f->model->config.n_heads;
+	struct k_attention *a = &op->u.attention;
+
+	a->share = f->n_observed ? f->share + heads * (size_t)f->share_stride : NULL;
+	a->near_zero = f->n_observed ? f->near_zero + heads : NULL;
+	a->share_stride = f->share_stride;
+	a->threshold = f->threshold;
+}
+
+static void write_block(struct forward *f, const struct block *b)
+{
+	if (b->kind)
+		b->kind->write(f, b->params);
+}
+
+void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
+						 const float *bias, const float *norm)
+{
+	struct k_matmul *m = program_matmul(&f->program, stage, in, f->n_rows);
+	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
+
+	program_part(m, w, bias, norm ? NULL : f->x, norm ? f->added : f->x);
+	if (norm)
+		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)->residual = f->x;
+}
+
+static void add_head(struct forward *f)
+{
+	struct k_program *p = &f->program;
+	struct k_matmul *m;
+
+	if (!f->n_out)
+		return;
+	program_norm(p, f->x, f->out_row, f->model->output_norm, f->model->config.norm_eps, f->head, f->n_out);
+	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
+	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
+	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
+	if (f->ask)
+		program_ask(p, f->ask, f->told, f->list);
+}
+
+/* ---- counting, from shapes ---- */
+
+static void count_matmul(const struct forward *f, struct k_op *op)
+{
+	const struct k_matmul *m = &op->u.matmul;
+	uint64_t n = (uint64_t)m->n;
+
+	op->bytes = n * (uint64_t)m->in.dim * 4;
+	for (int32_t i = 0; i < m->n_parts; i++) {
+		const struct k_matrix *w = m->part[i].w;
+		op->bytes += k_matrix_bytes(f->model->kernels, w) + n * (uint64_t)w->n_rows * 4;
+		op->ops += 2 * n * (uint64_t)w->n_rows * (uint64_t)w->n_cols;
+	}
+}
+
+static void count_attention(const struct forward *f, struct k_op *op)
+{
+	const struct k_attention *a = &op->u.attention;
+	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+	const struct forward_sight *s = f->sight;
+
+	while (s->ranges != a->ranges)
+		s++;
+	op->bytes = s->positions * kv * 4 + (uint64_t)f->n_rows * width * 8;
+	op->ops = s->pairs * width * 4;
+}
+
+static void count_rope(struct k_op *op)
+{
+	const struct k_rope *a = &op->u.rope;
+	uint64_t n = (uint64_t)a->n, q = (uint64_t)a->n_heads * (uint64_t)a->kv->head_dim;
+	uint64_t kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+
+	op->bytes = n * (q * 8 + kv * 12);
+	op->ops = n * (q * 4 + kv * 3);
+}
+
+/* `bytes` read and written for each of n values, and about how many operations each takes. */
+static void count_values(struct k_op *op, int32_t rows, int32_t dim, uint64_t bytes, uint64_t ops)
+{
+	uint64_t n = (uint64_t)rows * (uint64_t)dim;
+
+	op->bytes = n * bytes;
+	op->ops = n * ops;
+}
+
+static void count_other(struct k_op *op)
+{
+	const struct k_experts *e = &op->u.experts;
+
+	switch (op->kind) {
+	case K_OP_experts: { /* each slot reads a matrix: an upper bound where rows share an expert */
+		uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
+
+		op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes / (uint64_t)k_types[e->w->type].block +
+							 4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+		op->ops = 2 * slots * cells;
+		break;
+	}
+	case K_OP_route: count_values(op, op->u.route.n, op->u.route.n_experts, 4, 20); break;
+	case K_OP_combine: count_values(op, op->u.combine.n * op->u.combine.k, op->u.combine.dim, 4, 2); break;
+	case K_OP_conv: count_values(op, op->u.conv.n, op->u.conv.out.dim, 12, 2 * (uint64_t)op->u.conv.taps + 16); break;
+	case K_OP_scan:
+		count_values(op, op->u.scan.n, op->u.scan.out.dim, 16, 20 * (uint64_t)op->u.scan.n_states + 40);
+		break;
+	default: break;
+	}
+}
+
+static void count(const struct forward *f, struct k_op *op)
+{
+	op->bytes = op->ops = 0;
+	switch (op->kind) {
+	case K_OP_matmul: count_matmul(f, op); break;
+	case K_OP_attention: count_attention(f, op); break;
+	case K_OP_rope: count_rope(op); break;
+	case K_OP_embed: count_values(op, op->u.embed.n, op->u.embed.w->n_cols, 5, 1); break;
+	case K_OP_norm: count_values(op, op->u.norm.n, op->u.norm.out.dim, 9, 6); break;
+	case K_OP_glu: count_values(op, op->u.glu.n, op->u.glu.out.dim, 12, 18); break;
+	case K_OP_stats: count_values(op, op->u.stats.n, op->u.stats.vocab, 4, 20); break;
+	default: count_other(op); break;
+	}
+}
+
+/* ---- running ---- */
+
+int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
+{
+	const size_t vocab = (size_t)f->model->config.vocab, at = (size_t)first * vocab;
+
+	if (!n || f->logits == f->computed_logits)
+		return 0;
+	return k_fetch(f->model->kernels, f->logits + at, f->computed_logits + at, (size_t)n * vocab * sizeof *f->logits,
+				   e);
+}
+
+static void write_program(struct forward *f)
+{
+	f->program.n_ops = 0;
+	f->program.layer = -1;
+	if (f->begin)
+		f->begin(f->begin_arg, f);
+	else
+		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows)->scale = f->model->embed_scale;
+	for (int32_t i = 0; i < f->n_layers; i++) {
+		f->program.layer = i;
+		write_block(f, &f->model->layer[i].mixer);
+		write_block(f, &f->model->layer[i].ffn);
+	}
+	f->program.layer = -1;
+	add_head(f);
+	for (int32_t i = 0; i < f->program.n_ops; i++)
+		count(f, &f->program.op[i]);
+}
+
+/* Floats that fill whole cache lines. */
+static int32_t whole_lines(int32_t n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+static void set_share_stride(struct forward *f)
+{
+	int32_t most = 0;
+
+	for (int32_t r = 0; r < f->n_rows; r++)
+		if (f->rows[r].observe >= 0 && f->rows[r].pos / K_GROUP + 1 > most)
+			most = f->rows[r].pos / K_GROUP + 1;
+	f->share_stride = whole_lines(most);
+}
+
+static bool same_shape(const struct forward_shape *a, const struct forward_shape *b)
+{
+	return a->rows == b->rows && a->out == b->out && a->observed == b->observed &&
+		   a->stride == b->stride && a->threshold == b->threshold && a->also == b->also &&
+		   a->layers == b->layers && visible_same(&a->visible, &b->visible);
+}
+
+static uint64_t version_of(struct forward *f, struct forward_shape s)
+{
+	for (int i = 0; i < FORWARD_RECENT; i++)
+		if (f->recent[i].version && same_shape(&f->recent[i], &s))
+			return f->recent[i].version;
+	s.version = k_new_version();
+	f->recent[f->next_recent] = s;
+	f->next_recent = (f->next_recent + 1) % FORWARD_RECENT;
+	return s.version;
+}
+
+/* A program stays as it is while the shape of the step does: only what attention reads and tells changes. */
+static void prepare(struct forward *f)
+{
+	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
+							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold,
+							   .visible = f->visible };
+
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		see(f, &f->sight[i]);
+	set_share_stride(f);
+	s.stride = f->share_stride;
+	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
+		s.layers != f->built.layers || !visible_same(&s.visible, &f->built.visible))
+		write_program(f);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_op *op = &f->program.op[i];
+
+		if (op->kind == K_OP_attention) {
+			aim(f, op);
+			count_attention(f, op);
+		}
+	}
+	if (!f->program.version || !same_shape(&s, &f->built))
+		f->program.version = version_of(f, s);
+	f->built = s;
+}
+
+void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
+	for (int32_t g = 0; g < f->model->memory.n; g++) {
+		f->pages[g][seq] = table;
+		if (f->state[g])
+			memory_chain(f->store[g].kv.page_size, table, pos, n, f->state[g] + row);
+	}
+}
+
+int forward_run(struct forward *f, bool timed, struct err *e)
+{
+	prepare(f);
+	atomic_store(f->nan_row, 0);
+	f->program.timed = timed;
+	if (k_run(f->model->kernels, &f->program, e) || (!f->ask && forward_fetch(f, 0, f->n_out, e)))
+		return -1;
+	memset(f->stage, 0, sizeof f->stage);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		const struct k_op *op = &f->program.op[i];
+		f->stage[op->stage].ns += timed ? op->ns : 0;
+		f->stage[op->stage].bytes += op->bytes;
+		f->stage[op->stage].ops += op->ops;
+	}
+	return 0;
+}
+
+int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e)
+{
+	prepare(f);
+	atomic_store(f->nan_row, 0);
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		struct k_program one = { .op = f->program.op + i, .n_ops = 1, .version = k_new_version() };
+
+		if (k_run(f->model->kernels, &one, e))
+			return -1;
+		if (!fn(arg, one.op, one.op->layer))
+			break;
+	}
+	return 0;
+}
+
+int forward_lens(struct forward *f, int32_t n, struct err *e)
+{
+	f->n_out = n;
+	for (int32_t i = 0; i < n; i++)
+		f->out_row[i] = i;
+	f->program.n_ops = 0;
+	add_head(f);
+	f->program.timed = false;
+	f->program.version = k_new_version();
+	if (k_run(f->model->kernels, &f->program, e))
+		return -1;
+	f->program.version = 0; /* the next step writes its own */
+	return 0;
+}
+
+/* ---- memory ---- */
+
+void forward_widen(int32_t *width, int32_t n)
+{
+	*width = n > *width ? n : *width;
+}
+
+void forward_reads(struct forward_acts *a, const struct k_matrix *w)
+{
+	forward_widen(&a->dim, w->n_cols);
+	a->x |= program_wants_floats(w);
+	a->q |= !program_wants_floats(w);
+}
+
+static struct forward_needs find_needs(const struct model *m)
+{
+	struct forward_needs n = { .ops = FORWARD_BEGIN_OPS + 3, .normed.dim = m->config.dim };
+
+	forward_reads(&n.head, &m->output);
+	for (int32_t i = 0; i < m->config.n_layers; i++) {
+		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
+
+		for (int b = 0; b < 2; b++)
+			if (block[b]->kind)
+				block[b]->kind->need(block[b]->params, &n);
+	}
+	return n;
+}
+
+static void cut_shared(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out, layers = (size_t)m->n_layers;
+	size_t observed = layers * (size_t)f->max_observed * (size_t)m->n_heads;
+
+	f->ids = program_cut(c, rows, sizeof *f->ids);
+	f->rows = program_cut(c, rows, sizeof *f->rows);
+	f->also = program_cut(c, (size_t)f->max_also, sizeof *f->also);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].ranges = program_cut(c, rows * VISIBLE_RANGES, sizeof *f->sight[i].ranges);
+	f->item_row = program_cut(c, rows, sizeof *f->item_row);
+	for (int32_t g = 0; g < f->model->memory.n; g++) {
+		f->pages[g] = program_cut(c, rows, sizeof *f->pages[g]);
+		if (f->model->memory.group[g].kind->is_state)
+			f->state[g] = program_cut(c, rows, sizeof *f->state[g]);
+	}
+	f->out_row = program_cut(c, out, sizeof *f->out_row);
+	f->stats = program_cut(c, out, sizeof *f->stats);
+	f->share = program_cut(c, observed * (size_t)f->max_groups, sizeof *f->share);
+	f->near_zero = program_cut(c, observed, sizeof *f->near_zero);
+	f->nan_row = program_cut(c, 1, sizeof *f->nan_row);
+	f->program.op = program_cut(c, (size_t)f->needs.ops, sizeof *f->program.op);
+	if (k_is_host(f->model->kernels))
+		return;
+	f->logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (!f->asks)
+		return;
+	f->ask = program_cut(c, out, sizeof *f->ask);
+	f->told = program_cut(c, out, sizeof *f->told);
+	f->list = program_cut(c, out * K_DRAW_LIST, sizeof *f->list);
+	f->whole = program_cut(c, out, sizeof *f->whole);
+}
+
+static struct k_acts cut_acts(struct cutter *c, int32_t rows, const struct forward_acts *a)
+{
+	return program_cut_acts(c, (size_t)rows, a->dim, a->x, a->q);
+}
+
+static void cut_work(struct forward *f, struct cutter *c)
+{
+	const struct model_config *m = &f->model->config;
+	const struct forward_needs *n = &f->needs;
+	size_t rows = (size_t)f->max_rows, out = (size_t)f->max_out;
+
+	f->x = program_cut(c, rows * (size_t)m->dim, sizeof *f->x);
+	f->q = program_cut(c, rows * (size_t)n->q, sizeof *f->q);
+	f->k = program_cut(c, rows * (size_t)n->kv, sizeof *f->k);
+	f->v = program_cut(c, rows * (size_t)n->kv, sizeof *f->v);
+	f->gate = program_cut(c, rows * (size_t)n->wide, sizeof *f->gate);
+	f->up = program_cut(c, rows * (size_t)n->wide, sizeof *f->up);
+	f->q_normed = program_cut(c, rows * (size_t)n->q_normed, sizeof *f->q_normed);
+	f->k_normed = program_cut(c, rows * (size_t)n->k_normed, sizeof *f->k_normed);
+	f->added = program_cut(c, n->added ? rows * (size_t)m->dim : 0, sizeof *f->added);
+	f->normed = cut_acts(c, f->max_rows, &n->normed);
+	f->mixed = cut_acts(c, f->max_rows, &n->mixed);
+	f->act = cut_acts(c, f->max_rows, &n->act);
+	f->head = cut_acts(c, f->max_out, &n->head);
+	f->computed_logits = program_cut(c, out * (size_t)m->vocab, sizeof *f->logits);
+	if (k_is_host(f->model->kernels))
+		f->logits = f->computed_logits;
+}
+
+/* Counts, takes, hands out. */
+static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cutter *),
+				  enum k_memory where, struct err *e)
+{
+	struct cutter c = { 0 };
+	char what[64];
+
+	snprintf(what, sizeof what, "steps of %d rows; try a smaller --budget", f->max_rows);
+	cut_all(f, &c);
+	c.base = k_alloc(f->model->kernels, c.used, where, what, e);
+	c.used = 0;
+	cut_all(f, &c);
+	return c.base;
+}
+
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store, struct forward_sizes most,
+				 struct err *e)
+{
+	memset(f, 0, sizeof *f);
+	f->model = m;
+	f->store = store;
+	f->n_layers = m->config.n_layers;
+	f->needs = find_needs(m);
+	if (f->needs.n_windows > FORWARD_SIGHTS)
+		return err_set(e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
+	for (int32_t i = 0; i < f->needs.n_windows; i++)
+		f->sight[i].window = f->needs.window[i];
+	f->max_rows = most.rows;
+	f->max_out = most.out;
+	f->max_observed = most.observed;
+	f->max_also = most.also;
+	f->asks = most.asks;
+	f->max_groups = whole_lines((most.ctx + K_GROUP - 1) / K_GROUP);
+	f->threshold = 1e-3f;
+	f->shared = take(f, cut_shared, K_SHARED, e);
+	f->work = f->shared ? take(f, cut_work, K_WORK, e) : NULL;
+	return f->work ? 0 : -1;
+}
+
+int32_t forward_widest(const struct forward *f)
+{
+	int32_t widest = f->needs.normed.dim;
+
+	forward_widen(&widest, f->needs.mixed.dim);
+	forward_widen(&widest, f->needs.act.dim);
+	return widest;
+}
+
+int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
+{
+	struct forward larger;
+
+	if (max_rows <= f->max_rows)
+		return 0;
+	if (forward_open(&larger, f->model, f->store,
+					 (struct forward_sizes){ .rows = max_rows, .out = f->max_out, .observed = f->max_observed,
+											 .also = f->max_also, .ctx = f->max_groups * K_GROUP, .asks = f->asks },
+					 e)) {
+		forward_close(&larger);
+		return -1;
+	}
+	larger.threshold = f->threshold;
+	larger.visible = f->visible;
+	larger.n_layers = f->n_layers;
+	larger.begin = f->begin;
+	larger.begin_arg = f->begin_arg;
+	forward_close(f);
+	*f = larger;
+	return 0;
+}
+
+void forward_close(struct forward *f)
+{
+	if (f->model) {
+		k_free(f->model->kernels, f->work);
+		k_free(f->model->kernels, f->shared);
+	}
+	memset(f, 0, sizeof *f);
+}

@@ -1,0 +1,321 @@
+/* The sampler's cuts: which tokens take part in the draw. docs/arithmetic.md rule 15.
+ *
+ * Nothing is sorted. A lower bound of the value of whatever can survive is found first (from the
+ * maxima of the blocks, or from the mass), the few ids above it are listed, and the end of a cut is
+ * found in the list by its values' leading bits, 11 at a time: a radix sort that opens one bucket a
+ * pass. All sums are of integers, so the order in which they are made does not matter. */
+#include "engine/sample/sampler_impl.h"
+
+#include <string.h>
+
+/* Unsigned integers in the order of floats, -0 = +0. */
+static inline uint32_t order_key(float x)
+{
+	uint32_t b = k_bits(x + 0.0f);
+
+	return b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+
+static inline uint64_t weight_of(const float *e, int32_t id)
+{
+	return e ? k_mass(e[id]) : 1;
+}
+
+struct search {
+	uint64_t *bucket;
+	const float *value, *e;
+	uint32_t top; /* the greatest key; distances d are measured from it */
+	uint64_t need, sum;
+};
+
+/* One step: all of list have equal d >> hi. Finds the digit of d, from bit lo on, at which the sum
+ * reaches `need`, or -1. */
+static int32_t open_bucket(struct search *q, const int32_t *list, int32_t n, int hi, int lo)
+{
+	uint32_t n_digits = 1u << (hi - lo);
+
+	memset(q->bucket, 0, n_digits * sizeof *q->bucket);
+	for (int32_t i = 0; i < n; i++) {
+		uint32_t d = q->top - order_key(q->value[list[i]]);
+
+		q->bucket[(d >> lo) & (n_digits - 1)] += weight_of(q->e, list[i]);
+	}
+	for (uint32_t digit = 0; digit < n_digits; digit++) {
+		if (q->sum + q->bucket[digit] >= q->need)
+			return (int32_t)digit;
+		q->sum += q->bucket[digit];
+	}
+	return -1;
+}
+
+/* The ids whose distance begins with `path`, in their order, to `out`, which may be `list`. */
+static int32_t take_bucket(const struct search *q, const int32_t *list, int32_t n, int lo,
+						   uint32_t path, int32_t *out)
+{
+	int32_t kept = 0;
+
+	for (int32_t i = 0; i < n; i++) {
+		int32_t id = list[i];
+
+		out[kept] = id;
+		kept += (q->top - order_key(q->value[id])) >> lo == path;
+	}
+	return kept;
+}
+
+/* Bits that the distances need. */
+static int measure(struct search *q, const int32_t *list, int32_t n)
+{
+	uint32_t bottom = UINT32_MAX;
+	int hi = 1;
+
+	for (int32_t i = 0; i < n; i++) {
+		uint32_t key = order_key(q->value[list[i]]);
+
+		q->top = key > q->top ? key : q->top;
+		bottom = key < bottom ? key : bottom;
+	}
+	while (n && (uint64_t)(q->top - bottom) >> hi)
+		hi++;
+	return hi;
+}
+
+bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
+					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out)
+{
+	struct search q = {.bucket = bucket, .value = value, .e = e, .need = need};
+	int hi = measure(&q, list, n);
+	uint32_t path = 0;
+
+	while (hi > 0) {
+		int lo = hi > SAMPLER_DIGIT ? hi - SAMPLER_DIGIT : 0;
+		int32_t digit = open_bucket(&q, list, n, hi, lo);
+
+		if (digit < 0)
+			return false;
+		path = path << (hi - lo) | (uint32_t)digit;
+		n = take_bucket(&q, list, n, lo, path, scratch);
+		list = scratch;
+		hi = lo;
+	}
+	for (int32_t i = 0; i < n; i++) { /* equal values: the lowest ids of them */
+		q.sum += weight_of(e, list[i]);
+		if (q.sum >= need) {
+			*out = (struct sampler_prefix){.y = value[list[i]], .id = list[i]};
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Adds the ids first … end - 1 of value `floor` or more to the list. */
+static void gather_ids(struct sampler *s, int32_t first, int32_t end, float floor)
+{
+	int32_t n = s->n_list;
+
+	for (int32_t id = first; id < end; id++) {
+		s->list[n] = id;
+		n += s->y[id] >= floor;
+	}
+	s->n_list = n;
+}
+
+/* The ids of value `floor` or more, ascending. */
+static void gather(struct sampler *s, float floor)
+{
+	enum { STEP = 16 };
+
+	s->n_list = 0;
+	for (int32_t b = 0; b < s->n_blocks; b++) {
+		if (s->block_max[b] < floor)
+			continue;
+		for (int32_t at = b * K_DRAW_BLOCK; at < (b + 1) * K_DRAW_BLOCK; at += STEP) {
+			int32_t any = 0;
+
+			for (int i = 0; i < STEP; i++)
+				any |= s->y[at + i] >= floor;
+			if (any)
+				gather_ids(s, at, at + STEP < s->vocab ? at + STEP : s->vocab, floor);
+		}
+	}
+}
+
+/* A value that at least k tokens reach: the k-th of the blocks' maxima, as good a bound as one pass
+ * over the row gives. */
+static float floor_of_k(struct sampler *s, int32_t k)
+{
+	struct sampler_prefix end;
+
+	if (k > s->n_blocks)
+		return -INFINITY;
+	for (int32_t b = 0; b < s->n_blocks; b++)
+		s->list[b] = b;
+	if (!sampler_select(s->bucket, s->scratch, s->block_max, NULL, s->list, s->n_blocks,
+						(uint64_t)k, &end))
+		return -INFINITY;
+	return end.y;
+}
+
+/* The value of a token of the weight `of all / n`. */
+static float floor_of_share(const struct sampler *s, double of_all, double n)
+{
+	float weight = (float)(of_all * (double)s->mass[STAGE_TEMPERATURE] * 0x1p-40 / n);
+
+	return s->max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
+}
+
+/* The first of the list by rank. */
+static void find_best(struct sampler *s)
+{
+	s->n_best = 0;
+	for (int32_t i = 0; i < s->n_list; i++) {
+		int32_t id = s->list[i], at = s->n_best;
+
+		if (at == SAMPLE_CANDIDATES && !(s->y[id] > s->y[s->best[at - 1]]))
+			continue;
+		at = at < SAMPLE_CANDIDATES ? at : at - 1;
+		for (; at > 0 && s->y[id] > s->y[s->best[at - 1]]; at--)
+			s->best[at] = s->best[at - 1];
+		s->best[at] = id;
+		s->n_best += s->n_best < SAMPLE_CANDIDATES;
+	}
+}
+
+/* Drops from the list what is not in the prefix, or too light. Returns the mass of the rest. */
+static uint64_t filter(struct sampler *s)
+{
+	uint64_t mass = 0;
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < s->n_list; i++) {
+		int32_t id = s->list[i];
+		uint64_t m = k_mass(s->e[id]);
+
+		if (!sampler_in_prefix(s, id, s->cut_y, s->cut_id) || m < s->min_mass)
+			continue;
+		s->list[n++] = id;
+		mass += m;
+	}
+	s->n_list = n;
+	return mass;
+}
+
+/* Ends the order after the prefix that weighs `need`, if it is shorter than the list. */
+static void cut_prefix(struct sampler *s, const float *e, uint64_t need)
+{
+	struct sampler_prefix end;
+
+	if (!sampler_select(s->bucket, s->scratch, s->y, e, s->list, s->n_list, need, &end))
+		return;
+	s->cut_y = end.y;
+	s->cut_id = end.id;
+}
+
+static void close_stage(struct sampler *s, int stage, int32_t left, uint64_t mass)
+{
+	s->left[stage] = left;
+	s->mass[stage] = mass;
+}
+
+static void keep_stage(struct sampler *s, int stage)
+{
+	close_stage(s, stage, s->left[stage - 1], s->mass[stage - 1]);
+}
+
+static uint64_t list_mass(const struct sampler *s)
+{
+	uint64_t mass = 0;
+
+	for (int32_t i = 0; i < s->n_list; i++)
+		mass += k_mass(s->e[s->list[i]]);
+	return mass;
+}
+
+/* Lists enough for top-p. If no more than n tokens lie below the bound, and each weighs at most
+ * (1 - p) / n, they are the rest that may be cut; how many there are is not known, so the list is
+ * weighed, and made longer until it is enough. */
+static void gather_top_p(struct sampler *s, uint64_t part, float floor)
+{
+	uint64_t need = sampler_least_mass(part, s->mass[STAGE_TEMPERATURE]);
+	double rest = (double)(((uint64_t)1 << 32) - part) * 0x1p-32;
+
+	for (double n = 256; n < 64.0 * s->vocab; n *= 4) {
+		float bound = floor_of_share(s, rest, n);
+
+		gather(s, bound < floor ? bound : floor);
+		if (s->n_list == s->vocab || list_mass(s) >= need)
+			return;
+	}
+	gather(s, -INFINITY);
+}
+
+static void cut_greedy(struct sampler *s)
+{
+	if (!s->told)
+		gather(s, floor_of_k(s, SAMPLE_CANDIDATES));
+	if (!s->n_list) /* a row of NaN: the engine fails the request, here nothing may break */
+		s->list[s->n_list++] = 0;
+	find_best(s);
+	s->cut_y = s->y[s->best[0]];
+	s->cut_id = s->best[0];
+	s->list[0] = s->best[0];
+	s->n_list = s->n_survivors = 1;
+	s->kept_mass = k_mass(sampler_weight(s, s->best[0]));
+	for (int i = STAGE_TEMPERATURE; i < EV_N_STAGES; i++)
+		close_stage(s, i, 1, s->kept_mass);
+}
+
+/* Lists enough for the cuts and the candidates. */
+static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
+{
+	const struct sample_params *p = &s->params;
+	float floor = floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
+
+	if (!by_k && !by_p && by_min && sampler_floor_of_min_p(p->min_p, s->max) < floor)
+		floor = sampler_floor_of_min_p(p->min_p, s->max);
+	if (!by_k && by_p)
+		gather_top_p(s, sampler_to_fixed(p->top_p), floor);
+	else
+		gather(s, floor);
+}
+
+void sampler_cut(struct sampler *s)
+{
+	const struct sample_params *p = &s->params;
+	uint64_t part = sampler_to_fixed(p->top_p), light = sampler_to_fixed(p->min_p);
+	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p < 1, by_min = light > 0;
+
+	s->cut_y = -INFINITY;
+	s->cut_id = INT32_MAX;
+	s->min_mass = 0;
+	if (s->greedy) {
+		cut_greedy(s);
+		return;
+	}
+	keep_stage(s, STAGE_TEMPERATURE);
+	if (!s->told)
+		gather_for(s, by_k, by_p, by_min);
+	find_best(s);
+	keep_stage(s, STAGE_TOP_K);
+	if (by_k) {
+		cut_prefix(s, NULL, (uint64_t)p->top_k);
+		s->mass[STAGE_TOP_K] = filter(s);
+		s->left[STAGE_TOP_K] = s->n_list;
+	}
+	keep_stage(s, STAGE_TOP_P);
+	if (by_p) {
+		cut_prefix(s, s->e, sampler_least_mass(part, s->mass[STAGE_TOP_K]));
+		s->mass[STAGE_TOP_P] = filter(s);
+		s->left[STAGE_TOP_P] = s->n_list;
+	}
+	keep_stage(s, STAGE_MIN_P);
+	if (by_min) {
+		s->min_mass = sampler_least_mass(light, (uint64_t)1 << 40);
+		s->mass[STAGE_MIN_P] = filter(s);
+		s->left[STAGE_MIN_P] = s->n_list;
+	}
+	if (!by_k && !by_p && !by_min)
+		s->n_list = -1;
+	s->n_survivors = s->left[STAGE_MIN_P];
+	s->kept_mass = s->mass[STAGE_MIN_P];
+}

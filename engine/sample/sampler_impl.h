@@ -1,0 +1,142 @@
+/* Private to sampler*.c: the row in hand. Thread: the sampler's.
+ *
+ * Between two calls of sampler_pick:
+ * 1. y [n_blocks * 64] are the row's logits after penalties and temperature, -Inf after the
+ * vocabulary; block_max their maximum by block; max the maximum of all.
+ * 2. e = exp(y - max), unless the row is greedy and has no penalties: then e is not filled.
+ * 3. The survivors are the ids that survives() holds for; there are n_survivors of them, of mass
+ * kept_mass, and they are list[0 … n_list - 1], ascending, unless n_list is -1.
+ * 4. count[id] > 0 exactly for the ids of touched. */
+#ifndef CUTAWAY_ENGINE_SAMPLER_IMPL_H
+#define CUTAWAY_ENGINE_SAMPLER_IMPL_H
+
+#include "engine/sample/sampler.h"
+#include "kernels/arith.h"
+#include "kernels/draw.h"
+
+enum { STAGE_PENALTIES, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P, STAGE_MIN_P };
+enum { SAMPLER_DIGIT = 11, SAMPLER_BUCKETS = 1 << SAMPLER_DIGIT, SAMPLER_GONE = 64 };
+
+struct sampler {
+	const struct k_draw_passes *pass;
+	int32_t vocab, n_blocks;
+	float *y, *e, *block_max;
+	float *own; /* logits of the ids that were listed; touched only then */
+	int32_t *list, *scratch, *count, *touched;
+	uint64_t *bucket;
+
+	const float *logits; /* the caller's */
+	const struct k_draw_told *told; /* the row is not here: of y and e only what was listed is filled, of
+									 * block_max nothing (sampler_listed.c); NULL: it is */
+	struct k_logit_stats stats;
+	struct sample_params params;
+	struct k_draw_key key;
+	bool greedy, has_e;
+	int32_t n_touched;
+	float max;
+
+	/* The cuts: a prefix of the order (value descending, id ascending) up to and with (cut_y,
+	 * cut_id), and of it what has at least min_mass. */
+	float cut_y;
+	int32_t cut_id;
+	uint64_t min_mass;
+	int32_t n_survivors, n_list;
+	uint64_t kept_mass;
+
+	int32_t best[SAMPLE_CANDIDATES], n_best; /* the first by rank, before the cuts */
+	uint64_t mass[EV_N_STAGES];				 /* left after each stage */
+	int32_t left[EV_N_STAGES];
+	int32_t winner;
+	float winner_arrival;
+
+	/* Modified rejection: what the rejected candidates left of the target, [vocab], if there were any. Only
+	 * the survivors' places are filled. */
+	float *rest;
+	double rest_mass;
+	int32_t gone[SAMPLER_GONE], n_gone;
+	const float *gone_dense[SAMPLER_GONE];
+	uint32_t reject_pos, reject_sample;
+};
+
+/* The last place of a prefix. */
+struct sampler_prefix {
+	float y;
+	int32_t id;
+};
+
+/* exp(y - max) of one id. */
+static inline float sampler_weight(const struct sampler *s, int32_t id)
+{
+	return s->has_e ? s->e[id] : k_exp(k_logit_depth(s->y[id], s->max));
+}
+
+/* A probability from a weight and a sum of masses. */
+static inline float sampler_share(float weight, uint64_t mass)
+{
+	return k_mass(weight) ? (float)((double)weight / ((double)mass * 0x1p-40)) : 0.0f;
+}
+
+static inline bool sampler_in_prefix(const struct sampler *s, int32_t id, float y, int32_t last)
+{
+	return s->y[id] > y || (s->y[id] == y && id <= last);
+}
+
+static inline bool sampler_survives(const struct sampler *s, int32_t id)
+{
+	if (!sampler_in_prefix(s, id, s->cut_y, s->cut_id))
+		return false;
+	return !s->min_mass || k_mass(sampler_weight(s, id)) >= s->min_mass;
+}
+
+/* The shortest prefix of the ids of `list` [n] (ascending) in the order of value, whose weights sum
+ * to at least `need` >= 1: the masses of e, or one each if e is NULL. False if all together are
+ * less. */
+bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
+					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
+
+/* part = nearest(p * 2^32), 0 to 2^32. */
+static inline uint64_t sampler_to_fixed(float p)
+{
+	if (!(p > 0))
+		return 0;
+	return p < 1 ? (uint64_t)((double)p * 0x1p32 + 0.5) : (uint64_t)1 << 32;
+}
+
+/* The least integer m with m * 2^32 >= part * whole; at least 1. */
+static inline uint64_t sampler_least_mass(uint64_t part, uint64_t whole)
+{
+	unsigned __int128 product = (unsigned __int128)part * whole;
+	uint64_t m = (uint64_t)((product + 0xffffffffu) >> 32);
+
+	return m ? m : 1;
+}
+
+/* Slack of a bound made with k_log and k_exp: thousands of times what they may err. */
+#define SAMPLER_SLACK 0.01f
+
+/* No token below this is as likely as min_p times the best. */
+static inline float sampler_floor_of_min_p(float min_p, float max)
+{
+	const float weight = min_p < 1 ? min_p : 1;
+
+	return max + (k_log(weight > 1e-30f ? weight : 1e-30f) - SAMPLER_SLACK);
+}
+
+/* sampler.c: forgets the row before. Penalties are the caller's to count. */
+void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
+				   const struct sample_params *params, struct sample_key key);
+/* The weighed row, or list, to a token. */
+void sampler_draw(struct sampler *s, struct sample_result *out);
+/* sampler_listed.c: of an id that may not have been listed, after the cuts. */
+bool sampler_listed_survives(const struct sampler *s, int32_t id);
+
+/* Fills cuts, list, best, mass and left. */
+void sampler_cut(struct sampler *s);
+
+/* The race. */
+void sampler_race(struct sampler *s);
+
+/* Fills *out for the token `id`; the candidates' arrivals are NaN. */
+void sampler_finish(const struct sampler *s, int32_t id, float arrival, struct sample_result *out);
+
+#endif

@@ -1,0 +1,141 @@
+/* A draw without the row: from what a device told of it (struct k_draw_told), bit for bit what the row
+ * would give. The ids that it listed are put where the row's values would be, and the cuts and the race run
+ * over them as ever; unlisted entries are never read. See sampler.h. */
+#include "engine/sample/sampler_impl.h"
+
+#include <assert.h>
+#include <math.h>
+
+static bool has_penalties(const struct sample_params *p)
+{
+	return p->penalty_window > 0 &&
+		   (p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
+}
+
+/* As sampler_cut has them. */
+struct cuts {
+	bool greedy, by_k, by_p, by_min;
+};
+
+static struct cuts cuts_of(const struct sampler *s, const struct sample_params *p)
+{
+	return (struct cuts){ .greedy = !(p->temperature > 0),
+						  .by_k = p->top_k > 0 && p->top_k < s->vocab,
+						  .by_p = p->top_p < 1,
+						  .by_min = sampler_to_fixed(p->min_p) > 0 };
+}
+
+static float factor_of(const struct sample_params *p)
+{
+	return p->temperature > 0 ? (float)(1.0 / (double)p->temperature) : 1.0f;
+}
+
+/* For top-p and min-p, which may need more or less. Half of the 64s that there are, since the lowest maxima
+ * let in too many ids for the list; small vocabularies are listed whole. */
+static int32_t usual_best(int32_t vocab)
+{
+	const int32_t half = vocab / K_DRAW_IDS / 2;
+
+	if (vocab <= K_DRAW_LIST || half > K_DRAW_BEST)
+		return K_DRAW_BEST;
+	return half > SAMPLE_CANDIDATES ? half : SAMPLE_CANDIDATES;
+}
+
+bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct sample_key key,
+				 bool drafted, struct k_draw_ask *ask)
+{
+	const struct cuts c = cuts_of(s, p);
+	const float factor = factor_of(p);
+	const bool usual = factor > 0 && factor < INFINITY;
+
+	*ask = (struct k_draw_ask){ .factor = usual ? factor : 1.0f,
+								.best = SAMPLE_CANDIDATES,
+								.id = -1,
+								.race = !c.greedy && !c.by_k && !c.by_p && !c.by_min,
+								.pos = (uint32_t)key.pos,
+								.sample = (uint32_t)key.sample,
+								.seed = p->seed };
+	if (!usual || key.purpose != PURPOSE_TARGET || has_penalties(p) || (c.by_k && p->top_k > K_DRAW_BEST) || (ask->race && drafted))
+		return false;
+	if (c.by_k)
+		ask->best = p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES;
+	else if (!c.greedy && !ask->race)
+		ask->best = usual_best(s->vocab);
+	return true;
+}
+
+static uint64_t listed_mass(const struct k_draw_told *told, const struct k_draw_entry *list, float factor,
+							float max)
+{
+	uint64_t mass = 0;
+
+	for (int32_t i = 0; i < told->n; i++)
+		mass += k_mass(k_exp(k_logit_depth(list[i].logit * factor, max)));
+	return mass;
+}
+
+bool sampler_can_do(const struct sampler *s, const struct sample_params *p, const struct k_logit_stats *stats,
+					const struct k_draw_told *told, const struct k_draw_entry *list)
+{
+	const struct cuts c = cuts_of(s, p);
+	const float factor = factor_of(p), max = stats->max * factor;
+
+	if (told->n > K_DRAW_LIST || told->n < 1)
+		return false;
+	if (c.greedy)
+		return true;
+	if (!(max > -INFINITY && max < INFINITY)) /* then it counts as greedy */
+		return false;
+	if (c.by_k || told->n == s->vocab || (!c.by_p && !c.by_min))
+		return true;
+	if (c.by_p)
+		return listed_mass(told, list, factor, max) >=
+			   sampler_least_mass(sampler_to_fixed(p->top_p), told->mass);
+	return told->floor <= sampler_floor_of_min_p(p->min_p, max);
+}
+
+static void put(struct sampler *s, int32_t id, float logit, float factor)
+{
+	s->own[id] = logit;
+	s->y[id] = logit * factor;
+	s->e[id] = k_exp(k_logit_depth(s->y[id], s->max));
+}
+
+void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_told *told,
+						 const struct k_draw_entry *list, const struct sample_params *params,
+						 struct sample_key key, struct sample_result *out)
+{
+	const float factor = factor_of(params);
+
+	sampler_begin(s, s->own, stats, params, key);
+	s->told = told;
+	s->greedy = !(params->temperature > 0);
+	s->has_e = !s->greedy;
+	s->max = stats->max * factor;
+	s->mass[STAGE_PENALTIES] = s->greedy ? stats->mass : told->mass;
+	s->left[STAGE_PENALTIES] = s->vocab;
+	s->n_list = told->n;
+	for (int32_t i = 0; i < told->n; i++) {
+		s->list[i] = list[i].id;
+		put(s, list[i].id, list[i].logit, factor);
+	}
+	if (told->winner >= 0)
+		put(s, told->winner, told->winner_logit, factor);
+	sampler_draw(s, out);
+}
+
+bool sampler_listed_survives(const struct sampler *s, int32_t id)
+{
+	int32_t low = 0, high = s->n_list;
+
+	assert(s->n_list >= 0); /* sampler_ask() asks for the row of a draft whose draw has no cuts */
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2;
+
+		if (s->list[middle] < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->n_list && s->list[low] == id;
+}

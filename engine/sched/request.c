@@ -1,0 +1,165 @@
+/* See request.h. */
+#include "engine/sched/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* JSON array of the stop strings. */
+static char *stops_json(char *const *stop)
+{
+	size_t size = 3, at = 1;
+	char *out;
+
+	for (int i = 0; stop[i]; i++)
+		size += 6 * strlen(stop[i]) + 3;
+	out = malloc(size);
+	if (!out)
+		return NULL;
+	out[0] = '[';
+	for (int i = 0; stop[i]; i++) {
+		char *one = text_json(stop[i], strlen(stop[i]));
+		size_t n = one ? strlen(one) : 0;
+		if (!one || at + n + 3 > size) {
+			free(one);
+			free(out);
+			return NULL;
+		}
+		if (i)
+			out[at++] = ',';
+		memcpy(out + at, one, n);
+		at += n;
+		free(one);
+	}
+	out[at++] = ']';
+	out[at] = 0;
+	return out;
+}
+
+static bool copy_stops(struct request *r, const char *const *stop)
+{
+	size_t n = 0, longest = 0;
+
+	if (!stop || !stop[0])
+		return true;
+	while (stop[n])
+		n++;
+	r->stop = calloc(n + 1, sizeof *r->stop);
+	for (size_t i = 0; r->stop && i < n; i++) {
+		r->stop[i] = strdup(stop[i]);
+		if (!r->stop[i])
+			return false;
+		longest = strlen(stop[i]) > longest ? strlen(stop[i]) : longest;
+	}
+	/* room for the longest stop string behind the longest token */
+	r->cap_tail = 2 * longest + 4096;
+	r->tail = malloc(r->cap_tail);
+	r->stop_json = r->stop ? stops_json(r->stop) : NULL;
+	return r->stop && r->tail && r->stop_json;
+}
+
+struct request *request_new(const struct engine_request *spec, int32_t ctx, const struct memory *memory)
+{
+	struct request *r = calloc(1, sizeof *r);
+	int64_t limit = spec->max_tokens > 0 ? (int64_t)spec->n_ids + spec->max_tokens : INT64_MAX;
+
+	if (!r)
+		return NULL;
+	r->kind = spec->kind;
+	r->parent = spec->parent;
+	r->sample = spec->sample;
+	r->params = spec->params;
+	r->ignore_end = spec->ignore_end;
+	r->slot = -1;
+	r->n_ids = r->n_prompt = spec->n_ids;
+	if (spec->kind == EV_REQUEST_KIND_verify)
+		r->n_prompt = spec->n_prompt;
+	r->limit_is_ctx = limit > ctx;
+	r->limit = limit < ctx ? (int32_t)limit : ctx;
+	if (r->limit < spec->n_ids)
+		r->limit = spec->n_ids; /* longer than the context: it will be refused */
+	r->ids = malloc(((size_t)r->limit + 1) * sizeof *r->ids);
+	r->text = strdup(spec->text ? spec->text : "");
+	r->first_token_ns = EV_NULL_I;
+	if (!r->ids || !r->text || memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) || !copy_stops(r, spec->stop)) {
+		request_free(r);
+		return NULL;
+	}
+	memcpy(r->ids, spec->ids, (size_t)spec->n_ids * sizeof *r->ids);
+	return r;
+}
+
+void request_free(struct request *r)
+{
+	if (!r)
+		return;
+	for (int i = 0; r->stop && r->stop[i]; i++)
+		free(r->stop[i]);
+	free(r->stop);
+	free(r->stop_json);
+	free(r->tail);
+	free(r->text);
+	free(r->ids);
+	memory_table_close(&r->table);
+	free(r);
+}
+
+const char *request_stop(struct request *r, const void *bytes, size_t size)
+{
+	if (!r->stop)
+		return NULL;
+	if (size > r->cap_tail / 2) { /* no token is that long, but a file may say so */
+		bytes = (const char *)bytes + (size - r->cap_tail / 2);
+		size = r->cap_tail / 2;
+	}
+	if (r->n_tail + size > r->cap_tail) {
+		size_t keep = r->cap_tail / 2 < r->n_tail ? r->cap_tail / 2 : r->n_tail;
+		memmove(r->tail, r->tail + r->n_tail - keep, keep);
+		r->n_tail = keep;
+	}
+	size_t old = r->n_tail;
+	memcpy(r->tail + old, bytes, size);
+	r->n_tail += size;
+	for (int i = 0; r->stop[i]; i++) {
+		size_t n = strlen(r->stop[i]);
+		/* only matches that end in the new bytes */
+		size_t from = old + 1 > n ? old + 1 - n : 0;
+		if (n && r->n_tail > from && memmem(r->tail + from, r->n_tail - from, r->stop[i], n))
+			return r->stop[i];
+	}
+	return NULL;
+}
+
+void request_truncate(struct request *r, int32_t n, const struct tokenizer *t)
+{
+	r->n_ids = n;
+	r->draft.n = 0;
+	r->starved = false;
+	if (r->observed > n)
+		r->observed = 0;
+	r->n_tail = 0;
+	for (int32_t i = r->n_prompt; r->stop && i < n; i++) {
+		struct gguf_text bytes = tokenizer_bytes(t, r->ids[i]);
+		request_stop(r, bytes.data, bytes.size);
+	}
+}
+
+void request_event(const struct request *r, const char *spec, struct event *ev)
+{
+	struct ev_request *q = &ev->u.request;
+
+	ev_init(ev, EV_request);
+	q->request = r->id;
+	q->kind = r->kind;
+	q->parent = r->parent ? r->parent : EV_NULL_I;
+	q->sample = r->sample;
+	q->text = (struct ev_span){ r->text, strlen(r->text) };
+	q->prompt = (struct ev_span){ r->ids, (size_t)r->n_prompt * sizeof *r->ids };
+	q->n_prompt = r->n_prompt;
+	q->max_tokens = r->limit - r->n_prompt;
+	sample_params_tell(&r->params, q);
+	if (r->stop_json)
+		q->stop = (struct ev_span){ r->stop_json, strlen(r->stop_json) };
+	q->spec = (struct ev_span){ spec, strlen(spec) };
+}

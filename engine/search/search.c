@@ -1,0 +1,490 @@
+/* The life of searches; of their members, search_member.c. See search.h and search_impl.h. */
+#include "engine/search/search_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAIT_MS = 5 };
+
+bool search_method_at(int i, struct search_method *out)
+{
+	for (int n = 0; search_table[n]; n++)
+		if (n == i) {
+			*out = search_table[n]->about;
+			return true;
+		}
+	return false;
+}
+
+struct searches { /* of one engine */
+	struct search *first;
+	int64_t n;
+	uint8_t *page_seen; /* [pages of the smallest size], scratch */
+};
+
+extern const struct step_hooks search_hooks;
+
+static struct searches *searches_of(const struct engine *e)
+{
+	return engine_hook_state(e, &search_hooks);
+}
+
+/* ---- telling ---- */
+
+struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev)
+{
+	ev_init(ev, EV_search);
+	ev->u.search.step = s->engine->n_steps;
+	ev->u.search.search = s->id;
+	ev->u.search.action = action;
+	return &ev->u.search;
+}
+
+void search_tell(const struct search *s, struct event *ev)
+{
+	stream_emit(&s->engine->stream, ev);
+}
+
+static void tell_begin(const struct search *s)
+{
+	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_begin, &ev);
+
+	t->tokens = s->q.n_ids;
+	t->method = ev_text(s->options.method);
+	t->judge = ev_text(s->options.scorer);
+	search_tell(s, &ev);
+}
+
+static void tell_stopped(const struct search *s, const char *why)
+{
+	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_stopped, &ev);
+
+	t->method = ev_text(why);
+	search_tell(s, &ev);
+}
+
+static void tell_taken(const struct search *s, const struct request *r, const struct search_answer *a)
+{
+	struct engine *e = s->engine;
+	struct event ev;
+
+	for (int32_t i = 0; i < a->n; i++) {
+		const struct search_token *told = &a->token[i];
+
+		stream_vocab(&e->stream, a->ids[i]);
+		ev_init(&ev, EV_token);
+		ev.u.token.step = e->n_steps;
+		ev.u.token.request = r->id;
+		ev.u.token.pos = r->n_prompt + i;
+		ev.u.token.id = a->ids[i];
+		ev.u.token.p = told->p;
+		ev.u.token.entropy = told->entropy;
+		ev.u.token.hash = told->hash;
+		ev.u.token.source = EV_SOURCE_taken;
+		ev.u.token.is_end = tokenizer_is_end(e->tokenizer, a->ids[i]);
+		stream_emit(&e->stream, &ev);
+	}
+}
+
+/* The best answer as a request like any other: it never runs, since all of it is computed. */
+static int tell_answer(struct search *s, struct err *err)
+{
+	const struct search_answer *a = &s->answer[0];
+	struct engine *e = s->engine;
+	struct engine_request q = s->q;
+	struct request *r;
+	struct event ev;
+
+	q.parent = a->request;
+	q.max_tokens = a->n;
+	r = request_new(&q, e->info.ctx, &e->memory);
+	if (!r || r->limit < r->n_prompt + a->n) {
+		request_free(r);
+		return err_set(err, ERR_MEMORY, "no memory for the answer of a search");
+	}
+	r->id = s->view.told = ++e->n_requests;
+	r->arrival_ns = s->arrival_ns;
+	r->last_step = e->n_steps;
+	request_event(r, e->draft.spec, &ev);
+	stream_emit(&e->stream, &ev);
+	tell_taken(s, r, a);
+	r->n_ids += a->n;
+	engine_tell_finish(e, r, a->reason, NULL);
+	request_free(r);
+	return 0;
+}
+
+static void tell_won(const struct search *s)
+{
+	const struct search_answer *a = &s->answer[0];
+	struct event ev;
+	struct ev_search *t = search_event(s, EV_SEARCH_won, &ev);
+
+	t->request = a->request;
+	t->tokens = a->n;
+	t->logp = a->logp;
+	t->score = a->score;
+	search_tell(s, &ev);
+}
+
+/* ---- the search ---- */
+
+static struct search *search_find(const struct engine *e, int64_t id)
+{
+	for (struct search *s = searches_of(e)->first; s; s = s->next)
+		if (s->id == id)
+			return s;
+	return NULL;
+}
+
+static void drop_all(struct search *s)
+{
+	while (s->n_members)
+		search_drop(s, s->member[s->n_members - 1]);
+}
+
+static void free_search(struct search *s)
+{
+	if (s->state)
+		s->ops->close(s);
+	search_forget_waiting(s);
+	for (int32_t i = 0; i < s->n_answers; i++) {
+		free(s->answer[i].ids);
+		free(s->answer[i].token);
+	}
+	for (int i = 0; s->q.stop && s->q.stop[i]; i++)
+		free((char *)(uintptr_t)s->q.stop[i]);
+	free((void *)(uintptr_t)s->q.stop);
+	free((void *)(uintptr_t)s->q.ids);
+	free((void *)(uintptr_t)s->q.text);
+	free((void *)(uintptr_t)s->options.method);
+	free((void *)(uintptr_t)s->options.scorer);
+	free(s->waiting);
+	free(s->answer);
+	free(s);
+}
+
+static bool copy_stops(struct search *s, const char *const *stop)
+{
+	const char **own;
+	size_t n = 0;
+
+	s->q.stop = NULL;
+	while (stop && stop[n])
+		n++;
+	if (!n)
+		return true;
+	s->q.stop = own = calloc(n + 1, sizeof *own);
+	for (size_t i = 0; own && i < n; i++)
+		if (!(own[i] = strdup(stop[i])))
+			return false;
+	return own != NULL;
+}
+
+/* All that the caller's pointers lead to. */
+static bool copy_request(struct search *s, const struct search_options *o, const struct engine_request *q)
+{
+	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
+	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method), *scorer = o->scorer ? strdup(o->scorer) : NULL;
+	bool copied = copy_stops(s, q->stop);
+
+	s->q.ids = ids;
+	s->q.text = text;
+	s->options.method = method;
+	s->options.scorer = scorer;
+	if (!ids || !text || !method || (o->scorer && !scorer) || !copied)
+		return false;
+	memcpy(ids, q->ids, (size_t)q->n_ids * sizeof *ids);
+	return true;
+}
+
+static const struct search_ops *method_of(const char *text, const char **args, struct err *e)
+{
+	size_t n = strcspn(text, ":");
+	char known[160] = "";
+
+	*args = text[n] ? text + n + 1 : NULL;
+	for (int i = 0; search_table[i]; i++) {
+		const struct search_method *a = &search_table[i]->about;
+		size_t at = strlen(known);
+
+		if (strlen(a->name) == n && !memcmp(a->name, text, n))
+			return search_table[i];
+		snprintf(known + at, sizeof known - at, "%s%s[:%s]", i ? ", " : "", a->name, a->args);
+	}
+	err_set(e, ERR_USAGE, "no search is called '%.40s'; there are: %s", text, known);
+	return NULL;
+}
+
+static int open_search(struct search *s, const struct search_options *o, const struct engine_request *q,
+					   struct err *e)
+{
+	const char *args;
+
+	s->q = *q;
+	s->options = *o;
+	s->q.ids = NULL;
+	s->q.text = s->options.method = s->options.scorer = NULL;
+	if (!copy_request(s, o, q))
+		return err_set(e, ERR_MEMORY, "no memory for a search");
+	s->ops = method_of(s->options.method, &args, e);
+	if (!s->ops || s->ops->open(s, args, e))
+		return -1;
+	if (s->ops->chooses && s->width > s->engine->info.slots)
+		return err_set(e, ERR_USAGE, "%s needs %d slots, the engine has %d: see --slots", s->options.method,
+					   s->width, s->engine->info.slots);
+	return 0;
+}
+
+int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
+					  struct err *err)
+{
+	struct searches *all = searches_of(e);
+	struct search *s;
+
+	if (q->n_ids < 1)
+		return err_set(err, ERR_USAGE, "the prompt is empty; a search needs at least one token");
+	s = calloc(1, sizeof *s);
+	if (!s)
+		return err_set(err, ERR_MEMORY, "no memory for a search");
+	s->engine = e;
+	if (open_search(s, o, q, err)) {
+		free_search(s);
+		return -1;
+	}
+	s->id = ++all->n;
+	s->arrival_ns = stream_now(&e->stream);
+	s->next = all->first;
+	all->first = s;
+	tell_begin(s);
+	if (s->ops->begin(s, err)) {
+		engine_search_close(e, s->id);
+		return -1;
+	}
+	return s->id;
+}
+
+int engine_search_check(struct engine *e, const struct search_options *o, struct err *err)
+{
+	const int32_t id = 0;
+	const struct engine_request q = { .ids = &id, .n_ids = 1 };
+	struct search *s = calloc(1, sizeof *s);
+	int rc;
+
+	if (!s)
+		return err_set(err, ERR_MEMORY, "no memory for a search");
+	s->engine = e;
+	rc = open_search(s, o, &q, err);
+	free_search(s);
+	return rc;
+}
+
+static void end_search(struct search *s)
+{
+	drop_all(s);
+	search_forget_waiting(s);
+	s->view.done = true;
+	if (!s->n_answers) {
+		if (!s->view.cancelled && !s->view.err.code)
+			tell_stopped(s, "it found no answer");
+		return;
+	}
+	tell_won(s);
+	tell_answer(s, s->view.err.code ? NULL : &s->view.err);
+}
+
+bool engine_search_cancel(struct engine *e, int64_t search)
+{
+	struct search *s = search_find(e, search);
+
+	if (!s || s->view.done)
+		return false;
+	s->view.cancelled = true;
+	tell_stopped(s, "cancelled");
+	end_search(s);
+	return true;
+}
+
+bool engine_search_look(const struct engine *e, int64_t search, struct search_view *out)
+{
+	const struct search *s = search_find(e, search);
+
+	if (!s)
+		return false;
+	*out = s->view;
+	out->answer = s->answer;
+	out->n_answers = s->n_answers;
+	out->n_running = s->n_members;
+	out->n_waiting = s->n_waiting;
+	return true;
+}
+
+void engine_search_close(struct engine *e, int64_t search)
+{
+	struct search **at = &searches_of(e)->first, *s;
+
+	while (*at && (*at)->id != search)
+		at = &(*at)->next;
+	s = *at;
+	if (!s)
+		return;
+	drop_all(s);
+	*at = s->next;
+	free_search(s);
+}
+
+/* ---- each step ---- */
+
+static void count_table(const struct memory_table *t, int32_t g, uint8_t *page_seen, int32_t *pages, int32_t *unshared)
+{
+	for (int32_t b = 0; b < t->n; b++) {
+		int32_t page = t->page[g][b];
+
+		if (page < 0)
+			continue;
+		++*unshared;
+		*pages += !page_seen[page];
+		page_seen[page] = 1;
+	}
+}
+
+/* Pages of all members, each page once, and as if none were shared. */
+static void count_pages(struct search *s, uint8_t *page_seen)
+{
+	struct engine *e = s->engine;
+	int32_t pages = 0, unshared = 0;
+	struct event ev;
+
+	for (int32_t g = 0; g < e->memory.spec.n; g++) {
+		memset(page_seen, 0, (size_t)e->memory.pages[g].n_pages);
+		for (int32_t i = 0; i < s->n_members; i++)
+			count_table(&s->member[i]->r->table, g, page_seen, &pages, &unshared);
+	}
+	s->view.pages += pages;
+	s->view.unshared += unshared;
+	if (unshared > s->view.most_unshared) {
+		s->view.most_unshared = unshared;
+		s->view.most_pages = pages;
+	}
+	ev_init(&ev, EV_sharing);
+	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps, .search = s->id, .members = s->n_members,
+										.pages = pages, .unshared = unshared };
+	stream_emit(&e->stream, &ev);
+}
+
+static void advance(struct search *s, int wait_ms)
+{
+	struct err *err = &s->view.err;
+
+	if (!err->code)
+		search_score_waiting(s, wait_ms, err);
+	if (!err->code && s->ops->step)
+		s->ops->step(s, err);
+	if (err->code)
+		tell_stopped(s, err->text);
+	if (err->code || (!s->n_members && !s->n_waiting))
+		end_search(s);
+}
+
+static void searches_done(struct engine *e, void *state)
+{
+	struct searches *all = state;
+
+	(void)e;
+	for (struct search *s = all->first; s; s = s->next) {
+		if (s->view.done)
+			continue;
+		if (s->n_members)
+			count_pages(s, all->page_seen);
+		advance(s, 0);
+	}
+}
+
+/* An answer waits for its score; there may be nothing else left to do. */
+static bool searches_busy(const struct engine *e, const void *state)
+{
+	const struct searches *all = state;
+
+	(void)e;
+	for (const struct search *s = all->first; s; s = s->next)
+		if (s->n_waiting)
+			return true;
+	return false;
+}
+
+static void searches_wait(struct engine *e, void *state)
+{
+	struct searches *all = state;
+
+	(void)e;
+	for (struct search *s = all->first; s; s = s->next)
+		if (s->n_waiting)
+			advance(s, WAIT_MS);
+}
+
+/* Of the members that wait for their next token the youngest: what its row said is known, so it can let go of its
+ * pages and lose nothing but time. */
+static struct search_member *find_rested(const struct search *s)
+{
+	struct search_member *rested = NULL;
+
+	for (int32_t i = 0; i < s->n_members; i++) {
+		struct search_member *m = s->member[i];
+
+		if (m->held && m->r->slot >= 0 && (!rested || m->r->admitted > rested->r->admitted))
+			rested = m;
+	}
+	return rested;
+}
+
+/* A request waits for pages that members have which wait for their fellows. */
+static void searches_stuck(struct engine *e, void *state)
+{
+	struct searches *all = state;
+
+	for (struct search *s = all->first; s; s = s->next) {
+		struct search_member *m = s->view.done ? NULL : find_rested(s);
+
+		if (m) {
+			sched_rest(&e->sched, m->r);
+			return;
+		}
+	}
+}
+
+/* ---- the hook ---- */
+
+static int searches_open(struct engine *e, void **state, struct err *err)
+{
+	struct searches *all = calloc(1, sizeof *all);
+
+	*state = all;
+	if (all)
+		all->page_seen = calloc(memory_most_pages(&e->memory) * (size_t)(e->memory.page_size / K_GROUP) + 1, 1);
+	return all && all->page_seen ? 0 : err_set(err, ERR_MEMORY, "no memory for searches");
+}
+
+static void searches_close(struct engine *e, void *state)
+{
+	struct searches *all = state;
+
+	while (all && all->first)
+		engine_search_close(e, all->first->id);
+	if (all)
+		free(all->page_seen);
+	free(all);
+}
+
+const struct step_hooks search_hooks = {
+	.name = "search",
+	.open = searches_open,
+	.close = searches_close,
+	.busy = searches_busy,
+	.wait = searches_wait,
+	.stuck = searches_stuck,
+	.done = searches_done,
+};

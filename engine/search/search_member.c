@@ -1,0 +1,435 @@
+/* The members of searches: how they begin, choose, and become answers. See search_impl.h. Thread: the engine's. */
+#include "engine/search/search_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/arith.h"
+
+/* ---- members ---- */
+
+static struct search_member *new_member(struct search *s, int32_t node)
+{
+	struct search_member *m;
+
+	if (s->n_members == SEARCH_WIDTH)
+		return NULL;
+	m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->search = s;
+	m->node = node;
+	m->token = malloc((size_t)s->engine->info.ctx * sizeof *m->token);
+	m->choice = s->ops->chooses ? malloc(2 * (size_t)s->width * sizeof *m->choice) : NULL;
+	if (!m->token || (s->ops->chooses && !m->choice)) {
+		free(m->token);
+		free(m->choice);
+		free(m);
+		return NULL;
+	}
+	s->member[s->n_members++] = m;
+	return m;
+}
+
+static void free_member(struct search_member *m)
+{
+	struct search *s = m->search;
+	int32_t i = 0;
+
+	while (s->member[i] != m)
+		i++;
+	s->n_members--;
+	memmove(s->member + i, s->member + i + 1, (size_t)(s->n_members - i) * sizeof *s->member);
+	if (m->r)
+		m->r->owner = NULL;
+	free(m->token);
+	free(m->choice);
+	free(m);
+}
+
+/* The request of a member: like the search's own, but for its tokens. */
+static struct engine_request member_request(const struct search *s, const int32_t *ids, int32_t n)
+{
+	struct engine_request q = s->q;
+
+	q.kind = EV_REQUEST_KIND_search;
+	q.ids = ids;
+	q.n_ids = n;
+	q.max_tokens = s->q.max_tokens ? s->q.max_tokens - (n - s->q.n_ids) : 0;
+	return q;
+}
+
+static const struct request_owner drawing, choosing;
+
+static int64_t submit(struct search *s, const struct engine_request *q, struct search_member *m, struct err *e)
+{
+	return engine_submit_owned(s->engine, q, s->ops->chooses ? &choosing : &drawing, m, &m->r, e);
+}
+
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
+								   int64_t sample, int32_t node, int64_t parent, struct err *e)
+{
+	struct engine_request q = member_request(s, ids, n);
+	struct search_member *m = new_member(s, node);
+	int64_t id;
+
+	if (!m) {
+		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+		return NULL;
+	}
+	for (int32_t i = 0; i < n - s->q.n_ids; i++) {
+		m->token[i] = token[i];
+		m->logp += (double)token[i].logp;
+	}
+	q.sample = sample;
+	q.parent = parent;
+	q.fork_pos = parent ? n : 0;
+	id = submit(s, &q, m, e);
+	if (id < 0 || !m->r) { /* refused: it is told why */
+		if (id >= 0)
+			err_set(e, ERR_USAGE, "the search's prompt does not fit: see --ctx and --pages");
+		free_member(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* ---- choices ---- */
+
+/* The best 2 * width by logit, ties to the lowest id. */
+static void best_choices(struct search_member *m, const float *logits, int32_t vocab)
+{
+	int32_t most = 2 * m->search->width, n = 0;
+
+	for (int32_t id = 0; id < vocab; id++) {
+		int32_t at = n;
+
+		if (n == most && !(logits[id] > m->choice[n - 1].logit))
+			continue;
+		if (n < most)
+			n++;
+		else
+			at = n - 1;
+		for (; at > 0 && logits[id] > m->choice[at - 1].logit; at--)
+			m->choice[at] = m->choice[at - 1];
+		m->choice[at] = (struct search_choice){ .id = id, .logit = logits[id] };
+	}
+	m->n_choices = n;
+}
+
+static void on_row(struct request *r, const float *logits, const struct k_logit_stats *stats)
+{
+	struct search_member *m = r->owner_data;
+	double log_mass = k_log64((double)stats->mass * 0x1p-40); /* rule 15 */
+
+	best_choices(m, logits, m->search->engine->info.vocab);
+	for (int32_t i = 0; i < m->n_choices; i++)
+		m->choice[i].logp = (double)(m->choice[i].logit - stats->max) - log_mass;
+	m->hash = (int64_t)stats->hash;
+	m->entropy = stats->entropy;
+	m->held = true;
+}
+
+static void tell_chosen(struct search_member *m, const struct request *r, int32_t choice)
+{
+	struct engine *e = m->search->engine;
+	struct ev_candidate told[SAMPLE_CANDIDATES];
+	int32_t n = m->n_choices < SAMPLE_CANDIDATES ? m->n_choices : SAMPLE_CANDIDATES;
+	struct event ev;
+
+	for (int32_t i = 0; i < n; i++) {
+		const struct search_choice *c = &m->choice[i];
+
+		stream_vocab(&e->stream, c->id);
+		told[i] = (struct ev_candidate){ .id = (uint32_t)c->id, .logit = c->logit,
+										 .p = (float)k_exp64(c->logp), .arrival = NAN, .cut = EV_CUT_kept };
+	}
+	stream_vocab(&e->stream, m->choice[choice].id);
+	ev_init(&ev, EV_token);
+	ev.u.token.step = e->n_steps;
+	ev.u.token.request = r->id;
+	ev.u.token.pos = r->n_ids - 1;
+	ev.u.token.id = m->choice[choice].id;
+	ev.u.token.p = k_exp64(m->choice[choice].logp);
+	ev.u.token.entropy = m->entropy;
+	ev.u.token.hash = m->hash;
+	ev.u.token.source = EV_SOURCE_chosen;
+	if (e->observe.on)
+		ev.u.token.candidates = (struct ev_span){ told, (size_t)n * sizeof *told };
+	ev.u.token.is_end = tokenizer_is_end(e->tokenizer, m->choice[choice].id);
+	stream_emit(&e->stream, &ev);
+}
+
+static struct search_token token_of(const struct search_member *m, int32_t choice)
+{
+	double logp = m->choice[choice].logp;
+
+	return (struct search_token){ k_exp64(logp), m->entropy, m->hash, (float)logp };
+}
+
+static void take_choice(struct search_member *m, struct request *r, const struct search_member *from,
+						int32_t choice)
+{
+	m->token[r->n_ids - m->search->q.n_ids] = token_of(from, choice);
+	m->logp = from->logp + from->choice[choice].logp;
+	m->held = r->resting = false;
+	r->ids[r->n_ids++] = from->choice[choice].id;
+	m->search->engine->counts.tokens++;
+	if (r->first_token_ns == EV_NULL_I)
+		r->first_token_ns = stream_now(&m->search->engine->stream);
+}
+
+struct search_member *search_fork(struct search *s, struct search_member *from, int32_t choice, int32_t node,
+								  struct err *e)
+{
+	struct engine_request q = member_request(s, from->r->ids, from->r->n_ids);
+	struct search_member *m = new_member(s, node);
+
+	if (!m) {
+		err_set(e, ERR_MEMORY, "no memory for another branch of the search");
+		return NULL;
+	}
+	memcpy(m->token, from->token, (size_t)(q.n_ids - s->q.n_ids) * sizeof *m->token);
+	q.parent = from->r->id;
+	q.fork_pos = q.n_ids;
+	if (submit(s, &q, m, e) < 0 || !m->r) {
+		free_member(m);
+		return NULL;
+	}
+	s->view.rows_shared += sched_fork(&s->engine->sched, from->r, m->r);
+	take_choice(m, m->r, from, choice);
+	tell_chosen(from, m->r, choice);
+	return m;
+}
+
+int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+{
+	struct request *r = m->r;
+
+	(void)e;
+	take_choice(m, r, m, choice);
+	tell_chosen(m, r, choice);
+	engine_end_if_due(s->engine, r);
+	return s->view.err.code ? -1 : 0;
+}
+
+void search_drop(struct search *s, struct search_member *m)
+{
+	struct request *r = m->r;
+	struct event ev;
+	struct ev_search *told = search_event(s, EV_SEARCH_drop, &ev);
+
+	told->request = r->id;
+	told->node = m->node;
+	told->tokens = r->n_ids - s->q.n_ids;
+	told->logp = m->logp;
+	search_tell(s, &ev);
+	free_member(m);
+	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
+}
+
+/* ---- answers ---- */
+
+static void on_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
+{
+	struct search_member *m = r->owner_data;
+	double logp = k_log64(drawn->p > 0x1p-120f ? (double)drawn->p : 0x1p-120);
+
+	m->token[r->n_ids - 1 - m->search->q.n_ids] =
+		(struct search_token){ (double)drawn->p, drawn->entropy, (int64_t)stats->hash, (float)logp };
+	m->logp += logp;
+}
+
+/* What a command reads. */
+static char *text_of(const struct search *s, const struct search_answer *a, size_t *size)
+{
+	const struct tokenizer *t = s->engine->tokenizer;
+	size_t cap = 1, n = 0;
+	char *text;
+
+	for (int32_t i = 0; i < a->n; i++)
+		cap += tokenizer_bytes(t, a->ids[i]).size;
+	text = malloc(cap);
+	for (int32_t i = 0; text && i < a->n; i++) {
+		struct gguf_text b = tokenizer_bytes(t, a->ids[i]);
+
+		if (tokenizer_is_special(t, a->ids[i]))
+			continue;
+		memcpy(text + n, b.data, b.size);
+		n += b.size;
+	}
+	*size = n;
+	return text;
+}
+
+/* Sorted, the best first; of equals the one found first. */
+static int insert_answer(struct search *s, const struct search_answer *a, struct err *e)
+{
+	int32_t at = s->n_answers;
+
+	if (s->n_answers == s->cap_answers) {
+		int32_t cap = s->cap_answers ? 2 * s->cap_answers : 16;
+		struct search_answer *more = realloc(s->answer, (size_t)cap * sizeof *more);
+
+		if (!more)
+			return err_set(e, ERR_MEMORY, "no memory for another answer");
+		s->answer = more;
+		s->cap_answers = cap;
+	}
+	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
+		s->answer[at] = s->answer[at - 1];
+	s->answer[at] = *a;
+	s->n_answers++;
+	return 0;
+}
+
+static void free_waiting(struct search_waiting *w)
+{
+	free(w->answer.ids);
+	free(w->answer.token);
+	free(w->text);
+}
+
+void search_forget_waiting(struct search *s)
+{
+	if (s->n_waiting && s->options.score)
+		s->options.score(s->options.arg, NULL, 0, 0, NULL, NULL);
+	while (s->n_waiting)
+		free_waiting(&s->waiting[--s->n_waiting]);
+}
+
+/* The oldest of those that wait has its score. */
+static int take_scored(struct search *s, struct err *e)
+{
+	struct search_waiting w = s->waiting[0];
+	const struct search_answer *a = &w.answer;
+	struct ev_search *told;
+	struct event ev;
+
+	memmove(s->waiting, s->waiting + 1, (size_t)--s->n_waiting * sizeof *s->waiting);
+	free(w.text);
+	w.text = NULL;
+	if (insert_answer(s, a, e)) {
+		free_waiting(&w);
+		return -1;
+	}
+	told = search_event(s, EV_SEARCH_answer, &ev);
+	told->request = a->request;
+	told->node = w.end.node;
+	told->tokens = a->n;
+	told->logp = a->logp;
+	told->score = a->score;
+	search_tell(s, &ev);
+	w.end.answer = a;
+	return s->ops->ended ? s->ops->ended(s, &w.end, e) : 0;
+}
+
+/* By the command, or else by the method. */
+static enum score_verdict score_answer(struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
+{
+	struct search_answer *a = &w->answer;
+
+	if (s->options.score)
+		return s->options.score(s->options.arg, w->text, w->size, wait_ms, &a->score, e);
+	a->score = !a->n ? 0 : s->ops->score ? s->ops->score(s, a->logp, a->n) : a->logp / a->n;
+	return SCORE_KNOWN;
+}
+
+int search_score_waiting(struct search *s, int wait_ms, struct err *e)
+{
+	while (s->n_waiting) {
+		enum score_verdict verdict = score_answer(s, s->waiting, wait_ms, e);
+
+		if (verdict != SCORE_KNOWN)
+			return verdict == SCORE_FAILED ? -1 : 0;
+		if (take_scored(s, e))
+			return -1;
+	}
+	return 0;
+}
+
+/* A command scores at the end of the step: whoever ends within it has been told by then. */
+static int keep(struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
+{
+	struct search_waiting w = { .answer = *a, .end = { a->request, m->r->sample, m->node, NULL } };
+
+	if (s->n_waiting == s->cap_waiting) {
+		int32_t cap = s->cap_waiting ? 2 * s->cap_waiting : 16;
+		struct search_waiting *more = realloc(s->waiting, (size_t)cap * sizeof *more);
+
+		s->waiting = more ? more : s->waiting;
+		s->cap_waiting = more ? cap : s->cap_waiting;
+	}
+	if (s->options.score)
+		w.text = text_of(s, a, &w.size);
+	if (s->n_waiting == s->cap_waiting || (s->options.score && !w.text)) {
+		free_waiting(&w);
+		return err_set(e, ERR_MEMORY, "no memory for another answer");
+	}
+	s->waiting[s->n_waiting++] = w;
+	return s->options.score ? 0 : search_score_waiting(s, 0, e);
+}
+
+/* Its tokens so far and `more` of them. */
+static int copy_answer(struct search *s, struct search_member *m, int32_t more, struct search_answer *a,
+					   struct err *e)
+{
+	int32_t n = m->r->n_ids - s->q.n_ids;
+
+	*a = (struct search_answer){ .request = m->r->id, .n = n, .logp = m->logp };
+	a->ids = malloc(((size_t)n + (size_t)more + 1) * sizeof *a->ids);
+	a->token = malloc(((size_t)n + (size_t)more + 1) * sizeof *a->token);
+	if (!a->ids || !a->token) {
+		free(a->ids);
+		free(a->token);
+		return err_set(e, ERR_MEMORY, "no memory for another answer");
+	}
+	memcpy(a->ids, m->r->ids + s->q.n_ids, (size_t)n * sizeof *a->ids);
+	memcpy(a->token, m->token, (size_t)n * sizeof *a->token);
+	return 0;
+}
+
+int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e)
+{
+	struct search_answer a;
+
+	if (copy_answer(s, m, 1, &a, e))
+		return -1;
+	a.token[a.n] = token_of(m, choice);
+	a.ids[a.n++] = m->choice[choice].id;
+	a.logp += m->choice[choice].logp;
+	a.reason = EV_FINISH_end;
+	sched_register(&s->engine->sched, m->r); /* whoever goes on from it finds its pages */
+	return keep(s, m, &a, e);
+}
+
+static bool is_answer(enum ev_code_finish reason)
+{
+	return reason == EV_FINISH_end || reason == EV_FINISH_length || reason == EV_FINISH_stop ||
+		   reason == EV_FINISH_context;
+}
+
+/* Its text is an answer. */
+static void on_ended(struct request *r, enum ev_code_finish reason)
+{
+	struct search_member *m = r->owner_data;
+	struct search *s = m->search;
+	struct err *err = &s->view.err;
+	struct search_answer a;
+
+	if (reason == EV_FINISH_failed && !err->code) {
+		err_set(err, ERR_INPUT, "a branch of the search failed: the log says why");
+	} else if (is_answer(reason) && !err->code && !copy_answer(s, m, 0, &a, err)) {
+		a.reason = reason;
+		keep(s, m, &a, err);
+	} else if (s->ops->ended && !err->code) {
+		s->ops->ended(s, &(struct search_end){ r->id, r->sample, m->node, NULL }, err);
+	}
+	free_member(m);
+}
+
+static const struct request_owner drawing = {
+	.what = "a branch of a search", .drawn = on_drawn, .ended = on_ended };
+static const struct request_owner choosing = {
+	.what = "a branch of a search", .chooses = true, .row = on_row, .drawn = on_drawn, .ended = on_ended };

@@ -1,0 +1,449 @@
+/* Chat templates: which one a file has, and the ids of a conversation's parts. See template.h. */
+#include "engine/text/template.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the families --- */
+
+static const struct chat_template chatml = {
+	.name = "chatml",
+	.doc = "<|im_start|>role … <|im_end|>: SmolLM2, Qwen2, and most of what is fine-tuned today",
+	.bos = "",
+	.system_before = "<|im_start|>system\n",
+	.system_after = "<|im_end|>\n",
+	.user_before = "<|im_start|>user\n",
+	.user_after = "<|im_end|>\n",
+	.answer_before = "<|im_start|>assistant\n",
+	.answer_after = "\n",
+	.end = "<|im_end|>",
+};
+
+static const struct chat_template llama3 = {
+	.name = "llama3",
+	.doc = "<|start_header_id|>role<|end_header_id|> … <|eot_id|>: Llama 3",
+	.bos = "{bos}",
+	.system_before = "<|start_header_id|>system<|end_header_id|>\n\n",
+	.system_after = "<|eot_id|>",
+	.user_before = "<|start_header_id|>user<|end_header_id|>\n\n",
+	.user_after = "<|eot_id|>",
+	.answer_before = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+	.answer_after = "",
+	.end = "<|eot_id|>",
+	.trim = true,
+};
+
+static const struct chat_template llama2 = {
+	.name = "llama2",
+	.doc = "[INST] <<SYS>> … <</SYS>> … [/INST] …: Llama 2",
+	.bos = "{bos}",
+	.system_before = "[INST] <<SYS>>\n",
+	.system_after = "\n<</SYS>>\n\n",
+	.user_before = "[INST] ",
+	.user_after = " [/INST]",
+	.answer_before = "",
+	.answer_after = "{bos}",
+	.end = "</s>",
+	.system_in_user = true,
+	.trim = true,
+};
+
+static const struct chat_template mistral = {
+	.name = "mistral",
+	.doc = "[INST] … [/INST] …: Mistral 7B Instruct, first versions",
+	.bos = "{bos}",
+	.system_before = "[INST] ",
+	.system_after = "\n\n",
+	.user_before = "[INST] ",
+	.user_after = " [/INST]",
+	.answer_before = "",
+	.answer_after = "",
+	.end = "</s>",
+	.system_in_user = true,
+};
+
+static const struct chat_template mistral_v3 = {
+	.name = "mistral-v3",
+	.doc = "[INST] …[/INST] …: Mistral 7B Instruct, version 3",
+	.bos = "{bos}",
+	.system_before = "[INST] ",
+	.system_after = "\n\n",
+	.user_before = "[INST] ",
+	.user_after = "[/INST]",
+	.answer_before = "",
+	.answer_after = "",
+	.end = "</s>",
+	.system_in_user = true,
+};
+
+static const struct chat_template zephyr = {
+	.name = "zephyr",
+	.doc = "<|user|> … end of text, <|assistant|> …: Zephyr, TinyLlama, StableLM",
+	.bos = "",
+	.system_before = "<|system|>\n",
+	.system_after = "{eos}\n",
+	.user_before = "<|user|>\n",
+	.user_after = "{eos}\n",
+	.answer_before = "<|assistant|>\n",
+	.answer_after = "\n",
+	.end = "</s>",
+};
+
+static const struct chat_template gemma = {
+	.name = "gemma",
+	.doc = "<start_of_turn>user … <end_of_turn>: Gemma",
+	.bos = "{bos}",
+	.system_before = "<start_of_turn>user\n",
+	.system_after = "\n\n",
+	.user_before = "<start_of_turn>user\n",
+	.user_after = "<end_of_turn>\n",
+	.answer_before = "<start_of_turn>model\n",
+	.answer_after = "\n",
+	.end = "<end_of_turn>",
+	.system_in_user = true,
+	.trim = true,
+};
+
+static const struct chat_template phi3 = {
+	.name = "phi3",
+	.doc = "<|user|> … <|end|>: Phi-3",
+	.bos = "",
+	.system_before = "<|system|>\n",
+	.system_after = "<|end|>\n",
+	.user_before = "<|user|>\n",
+	.user_after = "<|end|>\n",
+	.answer_before = "<|assistant|>\n",
+	.answer_after = "\n",
+	.end = "<|end|>",
+};
+
+static const struct chat_template plain = {
+	.name = "plain",
+	.doc = "User: … Assistant: …: the file's own template is none that is known",
+	.bos = "",
+	.system_before = "",
+	.system_after = "\n\n",
+	.user_before = "User: ",
+	.user_after = "\n",
+	.answer_before = "Assistant:",
+	.answer_after = "\n\n",
+	.end = "",
+};
+
+/* What a family's Jinja text holds, and what it must not hold. The first row that fits is taken. */
+static const struct {
+	const struct chat_template *c;
+	const char *has[3], *lacks;
+} marks[] = {
+	{&chatml, {"<|im_start|>", "<|im_end|>"}, "<|im_sep|>"},
+	{&llama3, {"<|start_header_id|>", "<|end_header_id|>"}, NULL},
+	{&llama2, {"[INST]", "<<SYS>>"}, NULL},
+	{&mistral, {"[INST]", " [/INST]"}, "[SYSTEM_PROMPT]"},
+	{&mistral_v3, {"[INST]", "[/INST]"}, "[SYSTEM_PROMPT]"},
+	{&gemma, {"<start_of_turn>", "<end_of_turn>"}, NULL},
+	{&phi3, {"<|user|>", "<|assistant|>", "<|end|>"}, NULL},
+	{&zephyr, {"<|user|>", "<|assistant|>", "eos_token"}, "[gMASK]"},
+	{&zephyr, {"<|user|>", "<|assistant|>", "<|endoftext|>"}, "[gMASK]"},
+};
+
+/* --- which one a file has --- */
+
+static const char *find(struct gguf_text text, const char *needle)
+{
+	return memmem(text.data, text.size, needle, strlen(needle));
+}
+
+static struct gguf_text file_template(const struct gguf *g)
+{
+	struct gguf_text text = {"", 0};
+	struct err ignored = {0};
+
+	gguf_opt_text(g, "tokenizer.chat_template", &text, &ignored);
+	return text;
+}
+
+static const struct chat_template *recognise(struct gguf_text text)
+{
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		bool fits = !marks[i].lacks || !find(text, marks[i].lacks);
+
+		for (int k = 0; k < 3 && fits; k++)
+			fits = !marks[i].has[k] || find(text, marks[i].has[k]);
+		if (fits)
+			return marks[i].c;
+	}
+	return &plain;
+}
+
+/* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
+ * the literal. NULL if it does not, or if nothing stands there; *from is then where the literal ends. */
+static char *copy_literal(const char **at, const char *end, char quote, const char *stop)
+{
+	size_t n_stop = strlen(stop), n = 0;
+	const char *from = *at;
+	char *out = malloc((size_t)(end - from) + 1);
+
+	while (out && from < end) {
+		if ((size_t)(end - from) >= n_stop && !memcmp(from, stop, n_stop) && n) {
+			out[n] = '\0';
+			return out;
+		}
+		*at = from;
+		if (*from == quote)
+			break;
+		if (*from == '\\' && from + 1 < end) {
+			from++;
+			out[n++] = *from == 'n' ? '\n' : *from == 't' ? '\t' : *from;
+		} else {
+			out[n++] = *from;
+		}
+		from++;
+	}
+	free(out);
+	return NULL;
+}
+
+/* ChatML templates spell the default out after the opening of the system turn. An opening within a literal that was
+ * looked through in vain is not looked at again, or a template of many would take the square of its size. */
+static char *chatml_system(struct gguf_text text)
+{
+	static const char opening[] = "<|im_start|>system";
+	const char *at = text.data, *end = text.data + text.size;
+
+	while ((at = memmem(at, (size_t)(end - at), opening, sizeof opening - 1))) {
+		char quote = at > text.data ? at[-1] : '\0', *found = NULL;
+
+		at += sizeof opening - 1;
+		if (quote != '\'' && quote != '"')
+			continue;
+		if (end - at > 1 && at[0] == '\n')
+			at += 1;
+		else if (end - at > 2 && at[0] == '\\' && at[1] == 'n')
+			at += 2;
+		else
+			continue;
+		found = copy_literal(&at, end, quote, "<|im_end|>");
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+char *template_system(const struct gguf *g)
+{
+	struct gguf_text text = file_template(g);
+
+	return recognise(text) == &chatml ? chatml_system(text) : NULL;
+}
+
+/* A family with a file's own default system text: kept for good and shared by files with the same
+ * text, so that what template_of returns is as constant as the families themselves. */
+static const struct chat_template *with_system(const struct chat_template *c, char *system)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct kept {
+		struct chat_template c;
+		struct kept *next;
+	} *all;
+	struct kept *k;
+
+	pthread_mutex_lock(&lock);
+	for (k = all; k && (k->c.name != c->name || strcmp(k->c.default_system, system));)
+		k = k->next;
+	if (k) {
+		free(system);
+	} else if ((k = malloc(sizeof *k))) {
+		k->c = *c;
+		k->c.default_system = system;
+		k->next = all;
+		all = k;
+	} else {
+		free(system);
+	}
+	pthread_mutex_unlock(&lock);
+	return k ? &k->c : c;
+}
+
+const struct chat_template *template_of(const struct gguf *g, int *known)
+{
+	const struct chat_template *c = recognise(file_template(g));
+	char *system = template_system(g);
+
+	*known = c != &plain;
+	return system ? with_system(c, system) : c;
+}
+
+/* --- ids ---
+ *
+ * A piece's control tokens become ids; all text between two of them, whether of pieces or of the
+ * user, is tokenised as one stretch, as it would be if the whole conversation were one text: white
+ * space at the seams falls into the same words. */
+
+struct writer {
+	const struct tokenizer *t;
+	int32_t **ids;
+	size_t *n, *cap;
+	struct err *e;
+	char *text; /* not tokenised yet */
+	size_t size, text_cap;
+	bool failed;
+};
+
+static void write_text(struct writer *w, const char *text, size_t size)
+{
+	if (w->text_cap - w->size < size) {
+		size_t cap = 2 * w->text_cap + size;
+		char *p = realloc(w->text, cap);
+
+		if (!p) {
+			w->failed = true;
+			err_set(w->e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
+			return;
+		}
+		w->text = p;
+		w->text_cap = cap;
+	}
+	if (size)
+		memcpy(w->text + w->size, text, size);
+	w->size += size;
+}
+
+static void write_flush(struct writer *w)
+{
+	if (w->failed || !w->size)
+		return;
+	if (tokenizer_encode(w->t, w->text, w->size, false, w->ids, w->n, w->cap, w->e))
+		w->failed = true;
+	w->size = 0;
+}
+
+static void write_id(struct writer *w, int32_t id)
+{
+	write_flush(w);
+	if (w->failed || id < 0)
+		return;
+	if (*w->n == *w->cap) {
+		size_t cap = *w->cap ? 2 * *w->cap : 64;
+		int32_t *p = realloc(*w->ids, cap * sizeof *p);
+
+		if (!p) {
+			w->failed = true;
+			err_set(w->e, ERR_MEMORY, "no memory for %zu token ids", cap);
+			return;
+		}
+		*w->ids = p;
+		*w->cap = cap;
+	}
+	(*w->ids)[(*w->n)++] = id;
+}
+
+/* Part of a piece without "{bos}" and "{eos}". */
+static void write_part(struct writer *w, const char *part, size_t size)
+{
+	size_t at, used;
+	int32_t id;
+
+	while ((id = tokenizer_find_special(w->t, part, size, &at, &used)) >= 0) {
+		write_text(w, part, at);
+		write_id(w, id);
+		part += at + used;
+		size -= at + used;
+	}
+	write_text(w, part, size);
+}
+
+static void write_piece(struct writer *w, const char *piece)
+{
+	const char *brace;
+
+	while ((brace = strchr(piece, '{'))) {
+		bool bos = !strncmp(brace, "{bos}", 5);
+
+		write_part(w, piece, (size_t)(brace - piece));
+		write_id(w, bos ? tokenizer_bos(w->t) : tokenizer_eos(w->t));
+		piece = brace + 5;
+	}
+	write_part(w, piece, strlen(piece));
+}
+
+static bool is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static void write_message(struct writer *w, const struct chat_template *c, const char *text,
+						  size_t size)
+{
+	while (c->trim && size && is_space(text[size - 1]))
+		size--;
+	while (c->trim && size && is_space(*text)) {
+		text++;
+		size--;
+	}
+	write_text(w, text, size);
+}
+
+static int write_end(struct writer *w)
+{
+	write_flush(w);
+	free(w->text);
+	return w->failed ? -1 : 0;
+}
+
+int template_begin(const struct chat_template *c, const struct tokenizer *t, const char *system,
+				   int32_t **ids, size_t *n, size_t *cap, struct err *e)
+{
+	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+
+	if (!system)
+		system = c->default_system;
+	if (c == &plain && tokenizer_adds_bos(t))
+		write_id(&w, tokenizer_bos(t));
+	write_piece(&w, c->bos);
+	if (system && *system) {
+		write_piece(&w, c->system_before);
+		write_message(&w, c, system, strlen(system));
+		write_piece(&w, c->system_after);
+	}
+	return write_end(&w);
+}
+
+/* Whether ids hold a system text and nothing after it, so that the user's turn is open already. */
+static bool turn_is_open(const struct chat_template *c, const struct tokenizer *t,
+						 const int32_t *ids, size_t n)
+{
+	size_t n_bos = tokenizer_bos(t) >= 0 && *c->bos ? 1 : 0;
+
+	if (!c->system_in_user || n <= n_bos)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (tokenizer_is_end(t, ids[i]))
+			return false;
+	return true;
+}
+
+int template_user(const struct chat_template *c, const struct tokenizer *t, const char *text,
+				  size_t size, int32_t **ids, size_t *n, size_t *cap, struct err *e)
+{
+	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+
+	if (!turn_is_open(c, t, *ids, *n))
+		write_piece(&w, c->user_before);
+	write_message(&w, c, text, size);
+	write_piece(&w, c->user_after);
+	write_piece(&w, c->answer_before);
+	return write_end(&w);
+}
+
+int template_close(const struct chat_template *c, const struct tokenizer *t, int32_t **ids,
+				   size_t *n, size_t *cap, struct err *e)
+{
+	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	int32_t end = tokenizer_id_of(t, c->end);
+
+	if (!*n || !tokenizer_is_end(t, (*ids)[*n - 1]))
+		write_id(&w, end >= 0 ? end : tokenizer_eos(t));
+	write_piece(&w, c->answer_after);
+	return write_end(&w);
+}

@@ -1,0 +1,107 @@
+/* Encoding by byte-level BPE: words, byte pairs (Sennrich et al. 2016). See tokenizer.h.
+ *
+ * A word's pairs wait in a heap ordered by (rank, position), its symbols in a linked list: n log n
+ * also for a megabyte without a space. A pair in the heap may be out of date; that shows when it
+ * comes up. */
+#include "engine/text/tokenizer_heap.h"
+
+struct symbol {
+	int32_t id; /* -1: it is part of its neighbour now */
+	int32_t prev, next;
+};
+
+static void push_pair(struct encoder *c, int32_t i)
+{
+	const struct symbol *symbol = c->symbol;
+	int32_t next = i < 0 ? -1 : symbol[i].next, rank;
+
+	if (next < 0)
+		return;
+	rank = tokenizer_find_merge(c->t, symbol[i].id, symbol[next].id);
+	if (rank >= 0)
+		heap_push(c, (uint64_t)rank << 32 | (uint32_t)i);
+}
+
+/* One symbol a byte; bytes without a token are left out. */
+static int32_t split_word(struct encoder *c, const char *word, size_t size)
+{
+	struct symbol *symbol = c->symbol;
+	int32_t n = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		int32_t id = c->t->byte[(unsigned char)word[i]];
+
+		if (id < 0)
+			continue;
+		symbol[n] = (struct symbol){id, n - 1, n + 1};
+		n++;
+	}
+	if (n)
+		symbol[n - 1].next = -1;
+	return n;
+}
+
+static void merge_pairs(struct encoder *c)
+{
+	struct symbol *symbol = c->symbol;
+
+	while (c->n_heap) {
+		uint64_t top = heap_pop(c);
+		int32_t i = (int32_t)(uint32_t)top, next = symbol[i].next;
+		const struct merge *m = &c->t->merge[top >> 32];
+
+		if (symbol[i].id != m->left || next < 0 || symbol[next].id != m->right)
+			continue;
+		symbol[i].id = m->out;
+		symbol[i].next = symbol[next].next;
+		symbol[next].id = -1;
+		if (symbol[i].next >= 0)
+			symbol[symbol[i].next].prev = i;
+		push_pair(c, symbol[i].prev);
+		push_pair(c, i);
+	}
+}
+
+static int encode_word(struct encoder *c, const char *word, size_t size)
+{
+	const struct symbol *symbol;
+	int32_t n, id = -1;
+
+	if (c->t->whole_words)
+		id = tokenizer_find_word(c->t, word, size);
+	if (id >= 0)
+		return encoder_push(c, id);
+	if (encoder_make_room(c, size, sizeof(struct symbol)))
+		return -1;
+	n = split_word(c, word, size);
+	for (int32_t i = 0; i < n; i++)
+		push_pair(c, i);
+	merge_pairs(c);
+	symbol = c->symbol;
+	for (int32_t i = n ? 0 : -1; i >= 0; i = symbol[i].next)
+		if (encoder_push(c, symbol[i].id))
+			return -1;
+	return 0;
+}
+
+static int encode_words(struct encoder *c, const char *text, size_t size)
+{
+	for (size_t at = 0, n; at < size; at += n) {
+		n = pre_next(c->t->pre, text + at, size - at);
+		if (encode_word(c, text + at, n))
+			return -1;
+	}
+	return 0;
+}
+
+#define TEXTUAL (1u << TOKEN_NORMAL | 1u << TOKEN_UNKNOWN | 1u << TOKEN_UNUSED | 1u << TOKEN_BYTE)
+
+const struct tokenizer_ops tokenizer_bpe = {
+	.model = "gpt2",
+	.word_kinds = TEXTUAL,
+	.byte_kinds = TEXTUAL,
+	.read_settings = tokenizer_read_pre,
+	.spell = tokenizer_spell_bpe,
+	.read_rules = tokenizer_read_merges,
+	.encode = encode_words,
+};

@@ -1,0 +1,123 @@
+/* Encoding, what all kinds of vocabulary share: special tokens are found, what lies between them
+ * goes to the kind's own encoder. See tokenizer.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/text/tokenizer_private.h"
+
+int encoder_push(struct encoder *c, int32_t id)
+{
+	if (*c->n == *c->cap) {
+		size_t cap = *c->cap ? 2 * *c->cap : 64;
+		int32_t *p = realloc(*c->ids, cap * sizeof *p);
+
+		if (!p)
+			return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", cap);
+		*c->ids = p;
+		*c->cap = cap;
+	}
+	(*c->ids)[(*c->n)++] = id;
+	return 0;
+}
+
+int encoder_make_room(struct encoder *c, size_t n, size_t item)
+{
+	size_t room = n < 64 ? 64 : n;
+
+	if (n <= c->room)
+		return 0;
+	free(c->symbol);
+	free(c->heap);
+	c->room = 0;
+	c->symbol = malloc(room * item);
+	/* n - 1 pairs at first, and at most two more for each of at most n - 1 merges. */
+	c->heap = malloc(3 * room * sizeof *c->heap);
+	if (!c->symbol || !c->heap)
+		return err_set(c->e, ERR_MEMORY, "no memory to tokenise a word of %zu symbols", n);
+	c->room = room;
+	return 0;
+}
+
+/* Of the special tokens [lo, hi), which are alike in their first `depth` bytes and longer, the first whose next byte
+ * is not below `byte`. */
+static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size_t depth, int byte)
+{
+	while (lo < hi) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if ((unsigned char)t->bytes[t->start[t->special[mid]] + depth] < byte)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The longest special token that text begins with, or -1. Byte after byte fewer are left, so what it takes grows with
+ * the length of a token and hardly with their number. */
+static int32_t special_at(const struct tokenizer *t, const char *text, size_t size, bool control, size_t *used)
+{
+	unsigned char byte = (unsigned char)*text;
+	int32_t lo = t->special_first[byte], hi = t->special_first[byte + 1], found = -1;
+
+	for (size_t depth = 1; lo < hi; depth++) {
+		for (; lo < hi && t->start[t->special[lo] + 1] - t->start[t->special[lo]] == depth; lo++)
+			if ((control || t->kind[t->special[lo]] != TOKEN_CONTROL) &&
+				(*used != depth || found < 0 || t->special[lo] < found)) {
+				found = t->special[lo];
+				*used = depth;
+			}
+		if (depth == size)
+			break;
+		byte = (unsigned char)text[depth];
+		lo = next_byte(t, lo, hi, depth, byte);
+		hi = next_byte(t, lo, hi, depth, byte + 1);
+	}
+	return found;
+}
+
+/* The first special token in text. Control tokens only if asked for; user tokens always. */
+static int32_t find_special(const struct tokenizer *t, const char *text, size_t size, bool control,
+							size_t *at, size_t *used)
+{
+	*used = 0;
+	for (*at = 0; *at < size; ++*at) {
+		int32_t id = special_at(t, text + *at, size - *at, control, used);
+
+		if (id >= 0)
+			return id;
+	}
+	return -1;
+}
+
+int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size_t size, size_t *at,
+							   size_t *used)
+{
+	return find_special(t, text, size, true, at, used);
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
+					 int32_t **ids, size_t *n, size_t *cap, struct err *e)
+{
+	struct encoder c = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	size_t at, used;
+	int32_t id;
+	int rc = 0;
+
+	if (size >= INT32_MAX)
+		return err_set(e, ERR_USAGE, "a text of %zu bytes is too long to tokenise", size);
+	while (!rc && size) {
+		id = find_special(t, text, size, special, &at, &used);
+		if (id < 0) {
+			rc = t->ops->encode(&c, text, size);
+			break;
+		}
+		rc = t->ops->encode(&c, text, at) || encoder_push(&c, id) ? -1 : 0;
+		text += at + used;
+		size -= at + used;
+	}
+	free(c.symbol);
+	free(c.heap);
+	free(c.text);
+	return rc;
+}

@@ -1,0 +1,119 @@
+/* What the parts of the tokenizer share. Nobody else includes this.
+ *
+ *   tokenizer.c         the vocabulary: opened, asked
+ *   tokenizer_encode.c  special tokens, and what lies between them
+ *   tokenizer_bpe.c     byte-level BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.c: words
+ *   tokenizer_spm.c     SentencePiece: reading and encoding
+ *
+ * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never full. */
+#ifndef CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
+#define CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
+
+#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer_pre.h"
+
+#define TOKENIZER_ALPHABET 324 /* code points of the byte alphabet are below this */
+
+/* tokenizer.ggml.token_type */
+enum token_kind {
+	TOKEN_NORMAL = 1,
+	TOKEN_UNKNOWN = 2,
+	TOKEN_CONTROL = 3,
+	TOKEN_USER = 4, /* added by the makers, looked for in every text */
+	TOKEN_UNUSED = 5,
+	TOKEN_BYTE = 6,
+};
+
+struct merge {
+	int32_t left, right, out;
+};
+
+struct encoder;
+
+/* A kind of vocabulary (tokenizer.ggml.model). */
+struct tokenizer_ops {
+	const char *model;
+	uint32_t word_kinds; /* bits of enum token_kind: found by their bytes */
+	uint32_t byte_kinds; /* those of one byte are that byte's token */
+	/* Before the tokens are read. */
+	int (*read_settings)(struct tokenizer *t, const struct gguf *g, struct err *e);
+	/* The bytes a token stands for, at most text.size of them; -1: its text as it is. */
+	int64_t (*spell)(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
+	/* After them: how they are made of one another. */
+	int (*read_rules)(struct tokenizer *t, const struct gguf *g, struct err *e);
+	/* Appends the ids of a text without special tokens. */
+	int (*encode)(struct encoder *c, const char *text, size_t size);
+};
+
+extern const struct tokenizer_ops tokenizer_bpe, tokenizer_spm;
+
+struct tokenizer {
+	const struct tokenizer_ops *ops;
+	bool adds_bos;
+	int32_t bos, eos;
+
+	int32_t n_vocab;
+	char *bytes;       /* of all tokens, one after the other */
+	uint32_t *start;   /* [n_vocab + 1] in bytes */
+	uint8_t *kind;     /* [n_vocab] enum token_kind */
+	bool *end;         /* [n_vocab] ends a turn */
+	int32_t byte[256]; /* token of a single byte, or -1 */
+
+	int32_t *word_slot; /* [word_mask + 1] id or -1: open addressing by bytes */
+	uint32_t word_mask;
+
+	/* Control and user tokens in the order of their bytes, so that those which begin alike are neighbours. */
+	int32_t *special; /* [n_special] no two of the same bytes and kind */
+	int32_t n_special;
+	int32_t special_first[257]; /* special[special_first[b]] … begin with byte b */
+
+	/* Byte-level BPE. */
+	enum pre_kind pre;
+	bool whole_words; /* a word that is a token is taken as it is, merges or not (llama-bpe) */
+	int16_t back[TOKENIZER_ALPHABET];
+	struct merge *merge; /* [n_merges] by rank */
+	int32_t n_merges;
+	int32_t *merge_slot; /* [merge_mask + 1] rank or -1: open addressing by (left, right) */
+	uint32_t merge_mask;
+
+	/* SentencePiece. */
+	uint32_t *order;    /* [n_vocab] scores as integers: the least is merged first */
+	size_t longest;     /* bytes of the longest word */
+	int32_t unknown;    /* stands for text that has no token, or -1 */
+	bool adds_space;    /* before a text, and after each special token */
+	bool eats_space;    /* special tokens take the white space that follows them (Phi-3) */
+};
+
+/* One call of tokenizer_encode. */
+struct encoder {
+	const struct tokenizer *t;
+	int32_t **ids;
+	size_t *n, *cap;
+	struct err *e;
+
+	void *symbol;	/* [room] of the kind's own */
+	uint64_t *heap; /* [3 * room], see tokenizer_heap.h */
+	size_t room, n_heap;
+	char *text; /* SentencePiece: [text_room] the text being encoded, as its words have it */
+	size_t text_room;
+};
+
+int encoder_push(struct encoder *c, int32_t id);
+/* Room for n symbols of `item` bytes each and for their pairs. */
+int encoder_make_room(struct encoder *c, size_t n, size_t item);
+
+/* The token with these bytes, or -1. */
+int32_t tokenizer_find_word(const struct tokenizer *t, const char *bytes, size_t size);
+/* The rank of the merge of two tokens, or -1. */
+int32_t tokenizer_find_merge(const struct tokenizer *t, int32_t left, int32_t right);
+/* At least twice n slots, all empty. */
+int32_t *tokenizer_new_slots(int32_t n, uint32_t *mask);
+/* Text of the file made fit for a message. */
+const char *tokenizer_quoted(struct gguf_text text, char out[48]);
+
+/* Of byte-level BPE, see struct tokenizer_ops. */
+int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e);
+int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
+int tokenizer_read_merges(struct tokenizer *t, const struct gguf *g, struct err *e);
+
+#endif

@@ -1,0 +1,318 @@
+/* SentencePiece vocabularies (llama, gemma): pairs by score, spaces, bytes. See tokenizer.h.
+ *
+ * Kudo and Richardson 2018, and bpe_model.cc of google/sentencepiece: a text begins as its
+ * characters; of all neighbours that together are a token, those of the highest score are joined,
+ * the leftmost first; what is no token in the end is written byte by byte. There are no words:
+ * pairs wait in one heap for the whole text, so that is n log n.
+ *
+ * The file writes a space as U+2581; here tokens hold the space itself, and U+2581 in a text counts
+ * as one. A text gets a space before it (unless the file forbids it), and so does what follows a
+ * special token: where a text stands is seen from the id before it. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <utf8proc.h>
+
+#include "engine/text/tokenizer_heap.h"
+
+#define SPACE "\xe2\x96\x81" /* U+2581 */
+
+struct symbol {
+	int32_t at, size; /* bytes of the encoder's text */
+	int32_t prev, next;
+	int32_t id;	  /* -1: none, or not looked up yet: a single character */
+	int32_t pair; /* what this and the next make; -1: nothing, or part of its neighbour now */
+};
+
+/* --- the text --- */
+
+static bool follows_special(const struct encoder *c)
+{
+	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
+
+	if (last < 0 || last >= c->t->n_vocab)
+		return true;
+	return c->t->kind[last] == TOKEN_CONTROL || c->t->kind[last] == TOKEN_USER;
+}
+
+/* The tokenizer of Phi-3 leaves the white space alone after these two. */
+static bool follows_eater(const struct encoder *c)
+{
+	int32_t last = *c->n ? (*c->ids)[*c->n - 1] : -1;
+
+	return c->t->eats_space && last >= 0 && last < c->t->n_vocab &&
+		   c->t->kind[last] == TOKEN_CONTROL && last != c->t->bos &&
+		   last != tokenizer_id_of(c->t, "<|endoftext|>");
+}
+
+static size_t count_space(const char *text, size_t size)
+{
+	const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
+	utf8proc_int32_t point;
+	utf8proc_ssize_t used;
+	size_t n = 0;
+
+	while ((used = utf8proc_iterate(p + n, (utf8proc_ssize_t)(size - n), &point)) > 0 &&
+		   pre_is_space(point))
+		n += (size_t)used;
+	return n;
+}
+
+static bool is_space_mark(const char *text, size_t size)
+{
+	return size >= 3 && !memcmp(text, SPACE, 3);
+}
+
+/* Copies text to c->text as its tokens have it; its size, or -1. */
+static int64_t copy_text(struct encoder *c, const char *text, size_t size)
+{
+	size_t n = 0;
+
+	if (size + 1 > c->text_room) {
+		free(c->text);
+		c->text_room = 0;
+		c->text = malloc(size + 1);
+		if (!c->text)
+			return err_set(c->e, ERR_MEMORY, "no memory to tokenise a text of %zu bytes", size);
+		c->text_room = size + 1;
+	}
+	if (c->t->adds_space && follows_special(c))
+		c->text[n++] = ' ';
+	for (size_t i = 0; i < size; i++) {
+		bool mark = is_space_mark(text + i, size - i);
+
+		c->text[n++] = mark ? ' ' : text[i];
+		i += mark ? 2 : 0;
+	}
+	return (int64_t)n;
+}
+
+/* One symbol a character; bytes that are not UTF-8 are characters of their own. */
+static int32_t split_text(struct encoder *c, int32_t size)
+{
+	struct symbol *symbol = c->symbol;
+	int32_t n = 0;
+
+	for (int32_t at = 0, used; at < size; at += used) {
+		utf8proc_int32_t point;
+
+		used = (int32_t)utf8proc_iterate((const utf8proc_uint8_t *)c->text + at, size - at, &point);
+		used = used > 0 ? used : 1;
+		symbol[n] = (struct symbol){at, used, n - 1, n + 1, -1, -1};
+		n++;
+	}
+	symbol[n - 1].next = -1;
+	return n;
+}
+
+/* --- pairs --- */
+
+static void find_pair(struct encoder *c, int32_t i)
+{
+	struct symbol *s = (struct symbol *)c->symbol + i;
+	size_t size;
+
+	s->pair = -1;
+	if (s->next < 0)
+		return;
+	size = (size_t)s->size + (size_t)((struct symbol *)c->symbol)[s->next].size;
+	if (size <= c->t->longest)
+		s->pair = tokenizer_find_word(c->t, c->text + s->at, size);
+	if (s->pair >= 0)
+		heap_push(c, (uint64_t)c->t->order[s->pair] << 32 | (uint32_t)i);
+}
+
+/* What comes up may be of a pair that is no more. If another pair of the same score stands there
+ * now, it has the same place in the order, so this key may join it as well as its own. */
+static void merge_pairs(struct encoder *c)
+{
+	struct symbol *symbol = c->symbol;
+
+	while (c->n_heap) {
+		uint64_t top = heap_pop(c);
+		int32_t i = (int32_t)(uint32_t)top;
+		struct symbol *s = &symbol[i], *next;
+
+		if (s->pair < 0 || c->t->order[s->pair] != (uint32_t)(top >> 32))
+			continue;
+		next = &symbol[s->next];
+		s->id = s->pair;
+		s->size += next->size;
+		s->next = next->next;
+		next->pair = -1;
+		if (s->next >= 0)
+			symbol[s->next].prev = i;
+		if (s->prev >= 0)
+			find_pair(c, s->prev);
+		find_pair(c, i);
+	}
+}
+
+/* --- ids --- */
+
+/* True if the bytes of s are tokens, all of them, and are pushed. *rc is -1 if that failed. */
+static bool push_bytes(struct encoder *c, const struct symbol *s, int *rc)
+{
+	const unsigned char *bytes = (unsigned char *)c->text + s->at;
+
+	for (int32_t i = 0; i < s->size; i++)
+		if (c->t->byte[bytes[i]] < 0)
+			return false;
+	for (int32_t i = 0; i < s->size && !*rc; i++)
+		*rc = encoder_push(c, c->t->byte[bytes[i]]);
+	return true;
+}
+
+static int push_symbols(struct encoder *c)
+{
+	const struct symbol *symbol = c->symbol;
+	bool unknown = false; /* the last one was: a run of them is one token */
+	int rc = 0;
+
+	for (int32_t i = 0; i >= 0 && !rc; i = symbol[i].next) {
+		const struct symbol *s = &symbol[i];
+		int32_t id = s->id;
+
+		if (id < 0)
+			id = tokenizer_find_word(c->t, c->text + s->at, (size_t)s->size);
+		if (id >= 0) {
+			rc = encoder_push(c, id);
+			unknown = false;
+		} else if (push_bytes(c, s, &rc)) {
+			unknown = false;
+		} else if (!unknown && c->t->unknown >= 0) {
+			rc = encoder_push(c, c->t->unknown);
+			unknown = true;
+		}
+	}
+	return rc;
+}
+
+static int encode_text(struct encoder *c, const char *text, size_t size)
+{
+	size_t eaten = follows_eater(c) ? count_space(text, size) : 0;
+	int64_t n;
+	int32_t n_symbols;
+
+	if (eaten == size)
+		return 0;
+	n = copy_text(c, text + eaten, size - eaten);
+	if (n < 0 || encoder_make_room(c, (size_t)n, sizeof(struct symbol)))
+		return -1;
+	n_symbols = split_text(c, (int32_t)n);
+	for (int32_t i = 0; i < n_symbols; i++)
+		find_pair(c, i);
+	merge_pairs(c);
+	return push_symbols(c);
+}
+
+/* --- opening --- */
+
+/* Phi-3's special tokens take the white space after them, which no key of the file says. */
+static bool is_phi3(const struct gguf *g)
+{
+	static const char *const needle[] = {"phi-3", "phi3"};
+	struct gguf_text text[2] = {{"", 0}, {"", 0}};
+	struct err ignored = {0};
+
+	gguf_opt_text(g, "general.architecture", &text[0], &ignored);
+	gguf_opt_text(g, "general.name", &text[1], &ignored);
+	for (int k = 0; k < 4; k++) {
+		struct gguf_text t = text[k / 2];
+		size_t n = strlen(needle[k % 2]);
+
+		for (size_t i = 0; i + n <= t.size; i++)
+			if (!strncasecmp(t.data + i, needle[k % 2], n))
+				return true;
+	}
+	return false;
+}
+
+static int read_settings(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	struct err bad = {0};
+
+	t->adds_bos = t->adds_space = true;
+	t->eats_space = is_phi3(g);
+	gguf_opt_bool(g, "tokenizer.ggml.add_space_prefix", &t->adds_space, &bad);
+	return bad.code ? err_set(e, bad.code, "%s", bad.text) : 0;
+}
+
+static int hex_digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* "<0x0A>", and U+2581 for spaces; a byte token that is none keeps its text. */
+static int64_t spell(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out)
+{
+	int64_t n = 0;
+
+	if (t->kind[id] == TOKEN_CONTROL || t->kind[id] == TOKEN_UNKNOWN)
+		return -1;
+	if (t->kind[id] == TOKEN_BYTE) {
+		int high = text.size == 6 ? hex_digit(text.data[3]) : -1;
+		int low = text.size == 6 ? hex_digit(text.data[4]) : -1;
+
+		if (high < 0 || low < 0 || memcmp(text.data, "<0x", 3) || text.data[5] != '>')
+			return -1;
+		*out = (char)(high << 4 | low);
+		return 1;
+	}
+	for (size_t i = 0; i < text.size; i++) {
+		bool mark = is_space_mark(text.data + i, text.size - i);
+
+		out[n++] = mark ? ' ' : text.data[i];
+		i += mark ? 2 : 0;
+	}
+	return n;
+}
+
+/* Falls as the score rises. */
+static uint32_t order_of(float score)
+{
+	uint32_t u;
+
+	score += 0.0f; /* -0 is 0 */
+	memcpy(&u, &score, sizeof u);
+	return u >> 31 ? u : ~(u | 1u << 31);
+}
+
+static int read_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	static const char key[] = "tokenizer.ggml.scores";
+	float *score;
+	int rc;
+
+	if (gguf_array_length(g, key) != t->n_vocab)
+		return err_set(e, ERR_INPUT, "%s has no score for each token (%s)", gguf_path(g), key);
+	score = malloc((size_t)t->n_vocab * sizeof *score);
+	t->order = malloc((size_t)t->n_vocab * sizeof *t->order);
+	rc = !score || !t->order ? err_set(e, ERR_MEMORY, "no memory for %d scores", t->n_vocab)
+							 : gguf_array_f32(g, key, score, t->n_vocab, e);
+	t->unknown = -1;
+	for (int32_t id = 0; id < t->n_vocab && !rc; id++) {
+		size_t size = t->start[id + 1] - t->start[id];
+
+		t->order[id] = order_of(score[id]);
+		if (t->kind[id] == TOKEN_NORMAL && size > t->longest)
+			t->longest = size;
+		if (t->kind[id] == TOKEN_UNKNOWN && t->unknown < 0)
+			t->unknown = id;
+	}
+	free(score);
+	return rc;
+}
+
+const struct tokenizer_ops tokenizer_spm = {
+	.model = "llama",
+	.word_kinds = 1u << TOKEN_NORMAL,
+	.byte_kinds = 1u << TOKEN_BYTE,
+	.read_settings = read_settings,
+	.spell = spell,
+	.read_rules = read_scores,
+	.encode = encode_text,
+};

@@ -1,0 +1,474 @@
+/* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
+ * wants, and of mix_table (by queries and lanes / 16) and mix_widths (the most lanes a tile of nq
+ * queries takes). Which thread does what is in attention_plan.h. Thread: called by all threads of a
+ * pool; op->ticket counts those that have ended, and then the merge. */
+#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/avx2.h"
+
+/* What the rows of an item see of a span. */
+struct seen {
+	struct k_bits row[ATTEND_QUERIES], any;
+};
+
+/* Where the keys and the values of a span's groups are. NULL: no row sees anything of the group. */
+struct groups {
+	const uint16_t *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
+};
+
+struct work {
+	const struct attend_plan *plan;
+	const struct attend_item *item;
+	struct attend_store store;
+	/* of the span at hand, and of the one that this thread reads after it, whose keys are fetched meanwhile */
+	struct seen seen;
+	struct groups here, next;
+	bool ahead; /* next is known */
+};
+
+/* The groups of a span of an item, as far as its hull goes. */
+static void find_groups(const struct attend_plan *p, const struct attend_item *item, int32_t span,
+						struct groups *out)
+{
+	const struct k_kv *kv = p->a->kv;
+	const int32_t *pages = p->a->pages[p->a->rows[item->row].seq];
+
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		const int32_t pos = span * K_SPAN + g * K_GROUP;
+		const bool met = k_hull_meets(&item->seen, pos, pos + K_GROUP);
+		const int32_t page = met ? pages[pos / kv->page_size] : -1;
+		const size_t at = met ? (size_t)(pos % kv->page_size) * (size_t)kv->head_dim : 0;
+
+		out->key[g] = page < 0 ? NULL : k_kv_at(kv, page, p->a->layer, 0, item->kv_head) + at;
+		out->value[g] = page < 0 ? NULL : k_kv_at(kv, page, p->a->layer, 1, item->kv_head) + at;
+	}
+}
+
+/* Lanes / 16 of the next tile, of those that are left: 1, 2 or 4. */
+static int32_t tile_of(int32_t left, int32_t nq)
+{
+	const int32_t most = mix_widths[nq] / 16;
+
+	return left >= 4 && most >= 4 ? 4 : left >= 2 && most >= 2 ? 2 : 1;
+}
+
+static void fill_seen(struct work *w, int32_t span)
+{
+	const struct k_attention *a = w->plan->a;
+
+	w->seen.any = (struct k_bits){{0}};
+	for (int32_t r = 0; r < w->item->n_rows; r++) {
+		w->seen.row[r] = k_bits_of(k_row_ranges(a, w->item->row + r), a->n_ranges, span);
+		for (int i = 0; i < K_BITS; i++)
+			w->seen.any.word[i] |= w->seen.row[r].word[i];
+	}
+}
+
+/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span of which rows see something.
+ * s: [nq, 128]. */
+static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
+{
+	const int32_t head_dim = w->plan->a->kv->head_dim;
+	const float *q = w->store.q + (size_t)query * (size_t)head_dim;
+	struct mix_lanes b;
+
+	b.n_runs = 1;
+	b.stride = K_GROUP;
+	b.at[0].k = 0;
+	b.at[0].n = head_dim;
+	for (int32_t g = 0, n; g < K_SPAN_GROUPS; g += n) {
+		int32_t left = 0;
+
+		while (g + left < K_SPAN_GROUPS && k_bits_group(&w->seen.any, g + left))
+			left++;
+		n = left ? tile_of(left, nq) : 1;
+		if (!left)
+			continue;
+		for (int32_t i = 0; i < n; i++) {
+			b.at[0].ptr[i] = w->here.key[g + i];
+			b.at[0].ahead[i] = w->here.value[g + i];
+		}
+		mix_table[nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
+	}
+}
+
+/* The span's values that rows see: runs within groups, and for each where its values begin, and what is read
+ * after them. */
+struct value_runs {
+	struct mix_lanes b;
+	const uint16_t *value[MIX_RUNS], *next[MIX_RUNS];
+};
+
+static void find_runs(const struct work *w, struct value_runs *v)
+{
+	v->b.n_runs = 0;
+	v->b.stride = (size_t)w->plan->a->kv->head_dim;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		const uint32_t seen = k_bits_group(&w->seen.any, g);
+		const uint16_t *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
+
+		for (int32_t t = 0, n; seen >> t; t += n) {
+			const int32_t i = v->b.n_runs++;
+
+			t += __builtin_ctz(seen >> t);
+			n = __builtin_ctz(~(seen >> t));
+			v->b.at[i].k = g * K_GROUP + t;
+			v->b.at[i].n = n;
+			v->value[i] = w->here.value[g] + (size_t)t * v->b.stride;
+			v->next[i] = next;
+		}
+	}
+}
+
+/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what another does
+ * not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
+static void span_values(struct value_runs *v, int32_t head_dim, int32_t nq, const float *p, float *o)
+{
+	for (int32_t d = 0, n; d < head_dim; d += 16 * n) {
+		n = tile_of((head_dim - d) / 16, nq);
+		for (int32_t r = 0; r < v->b.n_runs; r++)
+			for (int32_t i = 0; i < n; i++) {
+				v->b.at[r].ptr[i] = v->value[r] + d + 16 * i;
+				v->b.at[r].ahead[i] = v->next[r] + (d + 16 * i) * K_GROUP;
+			}
+		mix_table[nq][n](&v->b, p, K_SPAN, o + d, (size_t)head_dim);
+	}
+}
+
+/* Lanes whose bit, of the low 8, is set. */
+static inline __m256 seen_lanes(uint32_t bits)
+{
+	const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+	const __m256i b = _mm256_and_si256(_mm256_set1_epi32((int)bits), lane);
+
+	return _mm256_castsi256_ps(_mm256_cmpeq_epi32(b, lane));
+}
+
+/* The maximum of the scores that are seen, in which a NaN never wins. */
+static inline float span_max(const float *s, const struct k_bits *seen, bool whole)
+{
+	const __m256 least = _mm256_set1_ps(-INFINITY);
+	__m256 low = least, high = least;
+	float lane[8], m = -INFINITY;
+
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		const uint32_t bits = whole ? 0xffff : k_bits_group(seen, g);
+		__m256 lo, hi;
+
+		if (!bits)
+			continue;
+		lo = _mm256_loadu_ps(s + g * K_GROUP);
+		hi = _mm256_loadu_ps(s + g * K_GROUP + 8);
+		if (bits != 0xffff) {
+			lo = _mm256_blendv_ps(least, lo, seen_lanes(bits));
+			hi = _mm256_blendv_ps(least, hi, seen_lanes(bits >> 8));
+		}
+		low = _mm256_max_ps(lo, low);
+		high = _mm256_max_ps(hi, high);
+	}
+	_mm256_storeu_ps(lane, _mm256_max_ps(low, high));
+	for (int i = 0; i < 8; i++)
+		m = lane[i] > m ? lane[i] : m;
+	return m;
+}
+
+/* A group's scores to probabilities, in place, +0 where not seen; returns their sum. */
+static inline float group_softmax(float *s, uint32_t bits, __m256 max)
+{
+	__m256 lo = v_exp(_mm256_sub_ps(_mm256_loadu_ps(s), max));
+	__m256 hi = v_exp(_mm256_sub_ps(_mm256_loadu_ps(s + 8), max));
+
+	if (bits != 0xffff) {
+		lo = _mm256_and_ps(lo, seen_lanes(bits));
+		hi = _mm256_and_ps(hi, seen_lanes(bits >> 8));
+	}
+	_mm256_storeu_ps(s, lo);
+	_mm256_storeu_ps(s + 8, hi);
+	return v_tree8(_mm256_add_ps(lo, hi));
+}
+
+/* Scores of one query to probabilities, in place: those of `seen`, in the groups of `any`; whole: that is all of the
+ * span. Returns l; *m is the maximum; sums of groups go to `sums`. */
+static inline __attribute__((always_inline)) float
+span_softmax(float *s, const struct k_bits *seen, const struct k_bits *any, bool whole, float softcap, float *m,
+			 float *sums)
+{
+	__m256 max;
+	float l = 0;
+
+	for (int32_t t = 0; softcap > 0 && t < K_SPAN; t += 8)
+		if (whole || k_bits_group(seen, t / K_GROUP))
+			_mm256_storeu_ps(s + t, v_softcap(_mm256_loadu_ps(s + t), _mm256_set1_ps(softcap)));
+	*m = span_max(s, seen, whole);
+	max = _mm256_set1_ps(*m);
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		float sum = 0;
+
+		if (whole || k_bits_group(any, g))
+			sum = group_softmax(s + g * K_GROUP, whole ? 0xffff : k_bits_group(seen, g), max);
+		l += sum;
+		if (sums)
+			sums[g] = sum;
+	}
+	return l;
+}
+
+/* The span at hand for all queries of the item: m, l, o (and p) at index `at` of the store. */
+static void do_span(const struct work *w, int32_t at, int32_t at_part)
+{
+	const struct attend_plan *p = w->plan;
+	const struct attend_store *st = &w->store;
+	const size_t head_dim = (size_t)p->a->kv->head_dim;
+	float *s = st->p ? st->p + (size_t)at * (size_t)p->max_queries * K_SPAN : st->s;
+	struct value_runs runs;
+
+	find_runs(w, &runs);
+	for (int32_t q = 0; q < w->item->n_queries; q += ATTEND_QUERIES) {
+		int32_t nq =
+			w->item->n_queries - q < ATTEND_QUERIES ? w->item->n_queries - q : ATTEND_QUERIES;
+
+		span_scores(w, q, nq, s + q * K_SPAN);
+		for (int32_t i = q; i < q + nq; i++) {
+			const struct k_bits *seen = &w->seen.row[i / p->n_rep], *any = &w->seen.any;
+			float *sums = st->sums ? st->sums + (at * p->max_queries + i) * K_SPAN_GROUPS : NULL;
+			float *m = &st->m[at * p->stride + i];
+
+			st->part_l[at_part * p->stride + i] =
+				k_bits_all(seen) ? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
+								 : span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
+		}
+		span_values(&runs, (int32_t)head_dim, nq, s + q * K_SPAN,
+					st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
+	}
+}
+
+/* Rule 11's merge of eight queries' sums: the new maxima and L, and the factors of both sides. */
+static inline void merge_sums(float *max, float *l, const float *m, const float *part_l, float *c,
+							  float *e)
+{
+	__m256 vmax = _mm256_loadu_ps(max), vm = _mm256_loadu_ps(m), n = _mm256_max_ps(vmax, vm);
+	__m256 vc = v_exp(_mm256_sub_ps(vmax, n)), ve = v_exp(_mm256_sub_ps(vm, n));
+
+	_mm256_storeu_ps(
+		l, _mm256_fmadd_ps(vc, _mm256_loadu_ps(l), _mm256_mul_ps(ve, _mm256_loadu_ps(part_l))));
+	_mm256_storeu_ps(max, n);
+	_mm256_storeu_ps(c, vc);
+	_mm256_storeu_ps(e, ve);
+}
+
+static inline void merge_values(float *o, const float *part, float c, float e, int32_t head_dim)
+{
+	for (int32_t i = 0; i < head_dim; i += 8) {
+		__m256 v = _mm256_mul_ps(_mm256_set1_ps(e), _mm256_loadu_ps(part + i));
+
+		_mm256_storeu_ps(o + i, _mm256_fmadd_ps(_mm256_set1_ps(c), _mm256_loadu_ps(o + i), v));
+	}
+}
+
+/* Eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so is any merged sum:
+ * 0 says that the row sees nothing of it, or has seen nothing yet, and copies. */
+static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
+						const struct attend_store *to, const struct attend_store *from,
+						int32_t at, int32_t at_part, int32_t q0)
+{
+	const int32_t head_dim = p->a->kv->head_dim;
+	const float *m = from->m + at * p->stride + q0,
+				*part_l = from->part_l + at_part * p->stride + q0;
+	float max[8], l[8], c[8], e[8];
+
+	memcpy(max, to->max + q0, sizeof max);
+	memcpy(l, to->l + q0, sizeof l);
+	merge_sums(max, l, m, part_l, c, e);
+	for (int32_t q = q0; q < item->n_queries && q < q0 + 8; q++) {
+		const float *part = from->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) *
+											   (size_t)head_dim;
+		float *o = to->o + (size_t)q * (size_t)head_dim;
+
+		if (part_l[q - q0] == 0)
+			continue;
+		if (to->l[q] == 0) {
+			memcpy(o, part, (size_t)head_dim * sizeof *o);
+			to->max[q] = m[q - q0];
+			to->l[q] = part_l[q - q0];
+		} else {
+			merge_values(o, part, c[q - q0], e[q - q0], head_dim);
+			to->max[q] = max[q - q0];
+			to->l[q] = l[q - q0];
+		}
+	}
+}
+
+/* Merges the span at index `at` (its sums: at_part) of `from`. */
+static void merge_span(const struct attend_plan *p, const struct attend_item *item,
+					   const struct attend_store *to, const struct attend_store *from, int32_t at,
+					   int32_t at_part)
+{
+	for (int32_t q = 0; q < item->n_queries; q += 8)
+		merge_eight(p, item, to, from, at, at_part, q);
+}
+
+#include "kernels/cpu/attention_observe.h"
+
+/* All spans of the item are merged in `st`: the results, but for the observations. */
+static void finish(const struct attend_plan *p, const struct attend_item *item,
+				   const struct attend_store *st)
+{
+	const struct k_attention *a = p->a;
+	const int32_t head_dim = a->kv->head_dim;
+
+	for (int32_t q = 0; q < item->n_queries; q++) {
+		int32_t r = attend_row_of(p, item, q), head = attend_head_of(p, item, q);
+		size_t at = (size_t)r * (size_t)a->out.dim + (size_t)head * (size_t)head_dim;
+		const float *o = st->o + (size_t)q * (size_t)head_dim;
+		float inv_l = 1.0f / st->l[q];
+
+		for (int32_t i = 0; i < head_dim; i += 8)
+			_mm256_storeu_ps(a->out.x + at + i,
+							 _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)),
+										   _mm256_setzero_ps()));
+		if (a->out.q && head_dim % K_QBLOCK == 0)
+			v_quantise(&a->out, at, head_dim);
+		observe_begin(p, item, q);
+	}
+}
+
+static void take_queries(const struct work *w)
+{
+	const struct k_attention *a = w->plan->a;
+	const size_t head_dim = (size_t)a->kv->head_dim;
+
+	for (int32_t q = 0; q < w->item->n_queries; q++) {
+		size_t r = (size_t)attend_row_of(w->plan, w->item, q);
+		size_t head = (size_t)attend_head_of(w->plan, w->item, q);
+
+		memcpy(w->store.q + (size_t)q * head_dim, a->q + (r * (size_t)a->n_heads + head) * head_dim,
+			   head_dim * sizeof(float));
+	}
+}
+
+/* The groups that are read after unit `unit` of the piece: those of its next one, or of the first one of the
+ * thread's next item. */
+static void plan_ahead(struct work *w, struct attend_piece piece, int32_t unit)
+{
+	const struct attend_plan *p = w->plan;
+	struct attend_item item = *w->item;
+
+	w->ahead = true;
+	if (unit + 1 < piece.hi)
+		find_groups(p, &item, attend_span(&item, unit + 1), &w->next);
+	else if (unit + 1 == item.n_spans && attend_next(p, &item) && attend_piece_of(p, &item, piece.tid).hi > 0)
+		find_groups(p, &item, attend_span(&item, 0), &w->next);
+	else
+		w->ahead = false;
+}
+
+static void do_piece(struct work *w, struct attend_piece piece, void *scratch)
+{
+	const struct attend_plan *p = w->plan;
+	const struct attend_item *item = w->item;
+	bool tail = piece.lo > 0;
+
+	w->store = attend_store_of(p, scratch, tail);
+	take_queries(w);
+	memset(w->store.l, 0, (size_t)item->n_queries * sizeof *w->store.l);
+	if (!w->ahead)
+		find_groups(p, item, attend_span(item, piece.lo), &w->next);
+	for (int32_t unit = piece.lo; unit < piece.hi; unit++) {
+		int32_t at = unit - piece.lo;
+
+		w->here = w->next;
+		plan_ahead(w, piece, unit);
+		fill_seen(w, attend_span(item, unit));
+		do_span(w, at, tail ? at : 0);
+		if (!tail)
+			merge_span(p, item, &w->store, &w->store, at, 0);
+	}
+	if (tail || piece.hi < item->n_spans)
+		return;
+	finish(p, item, &w->store);
+	if (p->observed)
+		observe_piece(p, item, piece, &w->store, scratch);
+}
+
+/* By the last thread: items that several threads worked on. */
+static void merge_tails(const struct attend_plan *p, int tid, void *scratch)
+{
+	struct attend_item item;
+
+	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
+		struct attend_store to = {0};
+		int n_pieces = 0;
+
+		for (int t = 0; t < p->n_threads; t++) {
+			struct attend_piece piece = attend_piece_of(p, &item, t);
+			struct attend_store from;
+
+			if (piece.lo >= piece.hi)
+				continue;
+			n_pieces++;
+			from = attend_store_of(p, k_scratch_of(scratch, tid, t), piece.lo > 0);
+			if (piece.lo == 0)
+				to = from;
+			for (int32_t unit = piece.lo; piece.lo > 0 && unit < piece.hi; unit++)
+				merge_span(p, &item, &to, &from, unit - piece.lo, unit - piece.lo);
+		}
+		if (n_pieces > 1)
+			finish(p, &item, &to);
+	}
+}
+
+/* After merge_tails: of the items that several threads worked on, each thread observes its own
+ * spans, which its cache holds. */
+static void observe_tails(const struct attend_plan *p, int tid, void *scratch)
+{
+	struct attend_item item;
+
+	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
+		struct attend_piece piece = attend_piece_of(p, &item, tid);
+
+		if (piece.lo >= piece.hi || (piece.lo == 0 && piece.hi == item.n_spans))
+			continue;
+		for (int t = 0; t < p->n_threads; t++) {
+			struct attend_piece head = attend_piece_of(p, &item, t);
+			struct attend_store merged;
+
+			if (head.lo != 0 || head.hi <= 0)
+				continue;
+			merged = attend_store_of(p, k_scratch_of(scratch, tid, t), false);
+			observe_piece(p, &item, piece, &merged, scratch);
+		}
+	}
+}
+
+static void attention(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_attention *a = &op->u.attention;
+	struct attend_plan p;
+	struct attend_item item;
+	struct work w;
+
+	if (a->kv->head_dim % 16 || !attend_plan(&p, a, n_threads)) {
+		k_ref_attention(op, tid, n_threads, scratch);
+		return;
+	}
+	w.plan = &p;
+	w.item = &item;
+	w.ahead = false;
+	for (bool more = attend_first(&p, &item); more; more = attend_next(&p, &item)) {
+		struct attend_piece piece = attend_piece_of(&p, &item, tid);
+
+		if (piece.lo < piece.hi)
+			do_piece(&w, piece, scratch);
+	}
+	if (atomic_fetch_add(&op->ticket, 1) == n_threads - 1) {
+		if (n_threads > 1)
+			merge_tails(&p, tid, scratch);
+		if (a->out.q && a->kv->head_dim % K_QBLOCK)
+			for (int32_t r = 0; r < a->n; r++)
+				v_quantise(&a->out, (size_t)r * (size_t)a->out.dim, a->out.dim);
+		atomic_fetch_add(&op->ticket, 1);
+	}
+	if (n_threads > 1 && p.observed) {
+		k_await(&op->ticket, n_threads + 1);
+		observe_tails(&p, tid, scratch);
+	}
+}

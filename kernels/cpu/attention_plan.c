@@ -1,0 +1,137 @@
+/* See attention_plan.h. Thread: called by all threads of a pool; no state. */
+#include "kernels/cpu/attention_plan.h"
+
+/* Rows of the tile that begins at row r. */
+static int32_t tile_rows(const struct attend_plan *p, int32_t r)
+{
+	const struct k_row *rows = p->a->rows;
+	int32_t n = 1;
+
+	while (n < p->rows_per_tile && r + n < p->a->n && rows[r + n].seq == rows[r].seq)
+		n++;
+	return n;
+}
+
+static void fill_item(const struct attend_plan *p, struct attend_item *item)
+{
+	item->n_rows = tile_rows(p, item->row);
+	item->n_queries = item->n_rows * p->n_rep;
+	item->seen = (struct k_hull){0};
+	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
+		k_hull_row(&item->seen, p->a, r);
+	item->n_spans = k_spans(item->seen.run, K_HULL);
+}
+
+bool attend_first(const struct attend_plan *p, struct attend_item *item)
+{
+	*item = (struct attend_item){0};
+	if (!p->a->n)
+		return false;
+	fill_item(p, item);
+	return true;
+}
+
+bool attend_next(const struct attend_plan *p, struct attend_item *item)
+{
+	item->first_unit += item->n_spans;
+	item->row += item->n_rows;
+	if (item->row >= p->a->n) {
+		item->row = 0;
+		item->kv_head++;
+	}
+	if (item->kv_head >= p->a->kv->n_kv_heads)
+		return false;
+	if (item->n_rows < p->a->n) /* else it is the same tile, under the next head */
+		fill_item(p, item);
+	return true;
+}
+
+void attend_share(const struct attend_plan *p, int tid, int64_t *lo, int64_t *hi)
+{
+	k_split(p->n_units, tid, p->n_threads, lo, hi);
+}
+
+struct attend_piece attend_piece_of(const struct attend_plan *p, const struct attend_item *item,
+									int tid)
+{
+	int64_t lo, hi, end = item->first_unit + item->n_spans;
+
+	attend_share(p, tid, &lo, &hi);
+	lo = lo > item->first_unit ? lo : item->first_unit;
+	hi = hi < end ? hi : end;
+	return (struct attend_piece){tid, (int32_t)(lo - item->first_unit),
+								 (int32_t)(hi - item->first_unit)};
+}
+
+/* Floats, rounded up to whole cache lines. */
+static size_t lines(size_t n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+static float *take(float **at, size_t n)
+{
+	float *p = *at;
+
+	*at += lines(n);
+	return p;
+}
+
+/* Lays out one store from *at on. */
+static struct attend_store lay_out(const struct attend_plan *p, float **at, bool tail)
+{
+	const size_t queries = (size_t)p->max_queries, head_dim = (size_t)p->a->kv->head_dim;
+	const size_t stride = (size_t)p->stride;
+	const size_t spans = (size_t)(tail ? p->max_tail : p->max_spans), parts = tail ? spans : 1;
+	struct attend_store s;
+
+	s.q = take(at, queries * head_dim);
+	s.s = take(at, queries * K_SPAN);
+	s.o = take(at, queries * head_dim);
+	s.max = take(at, stride);
+	s.l = take(at, stride);
+	s.part_o = take(at, parts * queries * head_dim);
+	s.part_l = take(at, parts * stride);
+	s.m = take(at, spans * stride);
+	s.p = p->observed ? take(at, spans * queries * K_SPAN) : NULL;
+	s.sums = p->observed ? take(at, spans * queries * (K_SPAN / K_GROUP)) : NULL;
+	return s;
+}
+
+struct attend_store attend_store_of(const struct attend_plan *p, void *scratch, bool tail)
+{
+	float *at = scratch;
+	struct attend_store head = lay_out(p, &at, false);
+
+	return tail ? lay_out(p, &at, true) : head;
+}
+
+/* Floats of scratch that the plan needs, in double so that nothing overflows. */
+static double floats_needed(const struct attend_plan *p)
+{
+	double q = p->max_queries, d = p->a->kv->head_dim, spans = p->max_spans, tail = p->max_tail;
+	double kept = p->stride + (p->observed ? q * (K_SPAN + K_SPAN / K_GROUP) : 0);
+
+	return 2 * (q * (2 * d + K_SPAN) + 2 * p->stride + 10 * 16) + q * d + p->stride + spans * kept +
+		   tail * (q * d + p->stride + kept);
+}
+
+bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads)
+{
+	struct attend_item item;
+
+	*p = (struct attend_plan){.a = a, .n_threads = n_threads};
+	p->n_rep = a->n_heads / a->kv->n_kv_heads;
+	p->rows_per_tile = p->n_rep < ATTEND_QUERIES ? ATTEND_QUERIES / p->n_rep : 1;
+	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
+		p->max_queries = item.n_queries > p->max_queries ? item.n_queries : p->max_queries;
+		p->max_spans = item.n_spans > p->max_spans ? item.n_spans : p->max_spans;
+		p->n_units = item.first_unit + item.n_spans;
+	}
+	p->stride = (p->max_queries + 7) / 8 * 8;
+	for (int32_t r = 0; r < a->n; r++)
+		p->observed = p->observed || (a->rows[r].observe >= 0 && (a->share || a->near_zero));
+	p->max_tail = (int32_t)(p->n_units / n_threads + 1);
+	p->max_tail = p->max_tail < p->max_spans ? p->max_tail : p->max_spans;
+	return floats_needed(p) * sizeof(float) <= (double)K_SCRATCH_BYTES;
+}

@@ -1,0 +1,110 @@
+/* Rotary positions and the append to the cache (rules 9 and 10), AVX2.
+ * Thread: called by all threads of a pool; no state. */
+#ifdef __x86_64__
+#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/rope_walk.h"
+
+/* Eight pairs of neighbours to eight firsts and eight seconds, and back. */
+static inline void part_pairs(const float *in, __m256 *first, __m256 *second)
+{
+	__m256 a = _mm256_loadu_ps(in), b = _mm256_loadu_ps(in + 8);
+	__m256 even = _mm256_shuffle_ps(a, b, 0x88), odd = _mm256_shuffle_ps(a, b, 0xdd);
+
+	*first = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+	*second = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(odd), 0xd8));
+}
+
+static inline void join_pairs(float *out, __m256 first, __m256 second)
+{
+	__m256 lo = _mm256_unpacklo_ps(first, second), hi = _mm256_unpackhi_ps(first, second);
+
+	_mm256_storeu_ps(out, _mm256_permute2f128_ps(lo, hi, 0x20));
+	_mm256_storeu_ps(out + 8, _mm256_permute2f128_ps(lo, hi, 0x31));
+}
+
+/* k_ref_rotate */
+static void rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
+				   float *out)
+{
+	const int32_t half = a->rope_dim / 2;
+
+	if (half % 8) {
+		k_ref_rotate(a, cos, sin, in, out);
+		return;
+	}
+	for (int32_t i = 0; i < half; i += 8) {
+		__m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i), x, y, u, v;
+
+		if (a->neox) {
+			x = _mm256_loadu_ps(in + i);
+			y = _mm256_loadu_ps(in + i + half);
+		} else {
+			part_pairs(in + 2 * i, &x, &y);
+		}
+		u = _mm256_fmsub_ps(x, c, _mm256_mul_ps(y, s));
+		v = _mm256_fmadd_ps(x, s, _mm256_mul_ps(y, c));
+		if (a->neox) {
+			_mm256_storeu_ps(out + i, u);
+			_mm256_storeu_ps(out + i + half, v);
+		} else {
+			join_pairs(out + 2 * i, u, v);
+		}
+	}
+	for (int32_t i = a->rope_dim; i < a->kv->head_dim; i++)
+		out[i] = in[i];
+}
+
+/* k_ref_cached of eight values; *nan gathers which lanes ever were one. */
+static inline __m128i cached(const float *x, __m256 *nan)
+{
+	__m256 v = _mm256_loadu_ps(x), bad = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+
+	*nan = _mm256_or_ps(*nan, bad);
+	v = _mm256_andnot_ps(bad, v);
+	v = _mm256_min_ps(_mm256_set1_ps(65504.0f), v);
+	v = _mm256_max_ps(_mm256_set1_ps(-65504.0f), v);
+	return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+}
+
+static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
+					 const float *sin, float *rotated)
+{
+	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
+	const int32_t head_dim = a->kv->head_dim;
+	__m256 nan = _mm256_setzero_ps();
+	uint16_t lane[8];
+	bool nan_tail = false;
+	int32_t i = 0;
+
+	rotate(a, cos, sin, at.k, rotated);
+	for (; i + 8 <= head_dim; i += 8) {
+		_mm_storeu_si128((__m128i *)(void *)(at.v_out + i), cached(at.v + i, &nan));
+		_mm_storeu_si128((__m128i *)(void *)lane, cached(rotated + i, &nan));
+		for (int32_t j = 0; j < 8; j++)
+			at.k_out[(i + j) * K_GROUP] = lane[j];
+	}
+	for (; i < head_dim; i++) {
+		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan_tail);
+		at.v_out[i] = k_ref_cached(at.v[i], &nan_tail);
+	}
+	if (nan_tail || _mm256_movemask_ps(nan))
+		k_ref_note_nan(a->nan_row, r);
+}
+
+static void turn_query(const struct k_rope *a, const float *cos, const float *sin, float *q)
+{
+	const int32_t head_dim = a->kv->head_dim;
+	int32_t i = 0;
+
+	rotate(a, cos, sin, q, q);
+	for (; i + 8 <= head_dim; i += 8)
+		_mm256_storeu_ps(q + i, _mm256_mul_ps(_mm256_loadu_ps(q + i), _mm256_set1_ps(a->scale)));
+	for (; i < head_dim; i++)
+		q[i] *= a->scale;
+}
+
+void k_avx2_rope(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
+}
+#endif

@@ -1,0 +1,448 @@
+/* See tiles.h. Packing, reading a row back, and the walk over tiles and rows of a matrix product;
+ * what a tile's product costs is in matmul_*.c. Thread: called by all threads of a pool; no state
+ * but the op's ticket. */
+#include "kernels/cpu/tiles.h"
+
+#include "kernels/arith.h"
+#include "kernels/format/formats.h"
+
+enum {
+	ROWS_BYTES = 192 << 10
+}; /* activations that are walked at once: they stay in a core's L2 cache */
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+enum { MAX_BLOCK_BYTES = 256 };
+
+/* The fields of a block's scales: where in the file's block, how many bytes. Those of blocks of 256
+ * fill whole vectors: the scale comes twice where nothing is beside it. */
+struct field {
+	int32_t at, bytes;
+};
+enum { MAX_FIELDS = 6 };
+ALWAYS int32_t fields_of(enum k_type type, struct field field[MAX_FIELDS])
+{
+	const struct k_facts f = k_facts_of(type);
+	const int32_t number = f.number == K_NUM_E8M0 ? 1 : 2;
+	int32_t n = 0;
+
+	field[n++] = (struct field){f.at, number};
+	if (f.subs || f.min_at >= 0)
+		field[n++] = (struct field){k_second_half_at(type), number};
+	for (int32_t i = 0; i < k_sub_words(type); i++)
+		field[n++] = (struct field){k_sub_words_at(type) + 4 * i, 4};
+	return n;
+}
+
+/* Has a block of the file its codes in the tile's order? Packing then only moves groups of four
+ * bytes, and a model starts several times as fast. */
+ALWAYS bool in_order(enum k_type type)
+{
+	const struct k_facts f = k_facts_of(type);
+
+	return f.bits == 8 || (f.bits == 4 && f.low == K_ORDER_FOLD);
+}
+
+/* Blocks of 32 columns in a block of the file. */
+ALWAYS int32_t in_file_block(enum k_type type)
+{
+	return k_facts_of(type).block / K_QBLOCK;
+}
+
+/* Scales a row of one block of the file. */
+ALWAYS size_t head_bytes(enum k_type type)
+{
+	const struct k_layout l = k_layout_of(type);
+
+	return (size_t)(l.head / (l.chunk / in_file_block(type)));
+}
+
+ALWAYS size_t block_bytes(enum k_type type)
+{
+	return (size_t)(k_layout_of(type).high + k_layout_of(type).quants);
+}
+
+size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
+{
+	const size_t n_blocks = (size_t)n_cols / K_QBLOCK, l = (size_t)lanes;
+	const size_t chunk = (size_t)k_layout_of(type).chunk, head = (size_t)k_layout_of(type).head;
+
+	if (!k_is_quantised(type))
+		return round_up((size_t)n_cols * l * (size_t)k_types[type].block_bytes, 64);
+	return round_up(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
+}
+
+/* Where a block of 32 columns has the scales of its block of the file, its high bits and weights.
+ */
+struct place {
+	uint8_t *head, *high, *quants;
+};
+
+ALWAYS struct place
+place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
+{
+	const struct k_layout l = k_layout_of(type);
+	const size_t lanes = (size_t)t->lanes, i = (size_t)(block % l.chunk);
+	const size_t head = (size_t)l.head * lanes, one = block_bytes(type) * lanes;
+	uint8_t *start = tile + (size_t)(block / l.chunk) * (head + (size_t)l.chunk * one);
+
+	return (struct place){
+		.head = start + i / (size_t)in_file_block(type) * head_bytes(type) * lanes,
+		.high = start + head + i * one,
+		.quants = start + head + i * one + (size_t)l.high * lanes,
+	};
+}
+
+static uint32_t load_quad(const uint8_t *p)
+{
+	uint32_t quad;
+
+	memcpy(&quad, p, sizeof quad);
+	return quad;
+}
+
+static void store_quad(uint8_t *p, uint32_t quad)
+{
+	memcpy(p, &quad, sizeof quad);
+}
+
+/* A plane of some bits of the codes: the word and the bit that quad j has them at (tiles.h). */
+ALWAYS int plane_word(int32_t bits, int j)
+{
+	return bits == 4 ? j % 4 : j * bits / 8;
+}
+ALWAYS int plane_bit(int32_t bits, int j)
+{
+	return bits == 4 ? j / 4 * 4 : j * bits % 8;
+}
+
+/* Bits from `from` on of the codes of a lane's 32 columns, four columns at a time in a word. */
+ALWAYS void put_plane(const struct k_tiling *t, int32_t bits, uint8_t *to, int from, const uint32_t quad[8])
+{
+	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+	uint32_t word[8] = {0};
+
+	for (int j = 0; j < 8; j++)
+		word[plane_word(bits, j)] |= (quad[j] >> from & mask) << plane_bit(bits, j);
+	for (int32_t i = 0; i < bits; i++)
+		store_quad(to + i * t->lanes * 4, word[i]);
+}
+
+ALWAYS void get_plane(const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
+{
+	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+
+	for (int j = 0; j < 8; j++)
+		quad[j] |= (load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) & mask) << to;
+}
+
+/* What turns codes of signed bytes to what the unit multiplies. */
+ALWAYS uint32_t flip_of(const struct k_tiling *t, enum k_type type)
+{
+	return k_low_bits(type) == 8 ? t->flip_q8 * 0x01010101u : 0;
+}
+
+ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
+					  const uint8_t code[K_QBLOCK])
+{
+	const int32_t low = k_low_bits(type), high = k_high_bits(type);
+	uint32_t quad[8];
+
+	for (int j = 0; j < 8; j++)
+		quad[j] = load_quad(code + 4 * j) ^ flip_of(t, type);
+	put_plane(t, low, p->quants + lane * 4, 0, quad);
+	if (high)
+		put_plane(t, high, p->high + lane * 4, low, quad);
+}
+
+/* And back. */
+static void get_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
+					  int32_t lane, uint8_t code[K_QBLOCK])
+{
+	const int32_t low = k_low_bits(type), high = k_high_bits(type);
+	uint32_t quad[8] = {0};
+
+	get_plane(t, low, p->quants + lane * 4, 0, quad);
+	if (high)
+		get_plane(t, high, p->high + lane * 4, low, quad);
+	for (int j = 0; j < 8; j++)
+		store_quad(code + 4 * j, quad[j] ^ flip_of(t, type));
+}
+
+ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
+					   const uint8_t *raw)
+{
+	const uint32_t flip = k_low_bits(type) == 8 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
+	const size_t n = (size_t)k_layout_of(type).quants / 4, step = (size_t)t->lanes * 4;
+
+	for (size_t j = 0; j < n; j++)
+		store_quad(p->quants + j * step + (size_t)lane * 4, load_quad(raw + 4 * j) ^ flip);
+}
+
+/* Everything but the matrix is known when compiled: divisions would take most of the time. */
+ALWAYS void pack_blocks(const struct k_tiling *t,
+															  const struct k_matrix *m,
+															  enum k_type type, const uint8_t *raw,
+															  uint8_t *tile, int32_t lane)
+{
+	const struct k_facts f = k_facts_of(type);
+	const int32_t per = in_file_block(type), quants = k_layout_of(type).quants;
+	struct field field[MAX_FIELDS];
+	const int32_t n_fields = fields_of(type, field);
+
+	for (int32_t b = 0; b < m->n_cols / K_QBLOCK; b++) {
+		struct place p = place_of(t, type, tile, b);
+		uint8_t code[K_QBLOCK];
+
+		for (int32_t i = 0; b % per == 0 && i < n_fields; i++) {
+			memcpy(p.head + lane * field[i].bytes, raw + field[i].at, (size_t)field[i].bytes);
+			p.head += t->lanes * field[i].bytes;
+		}
+		if (in_order(type)) {
+			move_quads(t, type, &p, lane, raw + f.low_at + b % per * quants);
+		} else {
+			k_read_codes(type, raw, b % per, code);
+			put_codes(t, type, &p, lane, code);
+		}
+		if (b % per == per - 1)
+			raw += f.bytes;
+	}
+}
+
+static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
+							   const uint8_t *raw, uint8_t *tile, int32_t lane)
+{
+	switch (m->type) {
+#define X(name, id, n, ...)                                                                        \
+	case K_##name:                                                                                 \
+		if (n > 1)                                                                                 \
+			pack_blocks(t, m, K_##name, raw, tile, lane);                                          \
+		break;
+		K_TYPES(X)
+#undef X
+	case K_N_TYPES:
+		break;
+	}
+}
+
+static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, const uint8_t *raw,
+						   uint8_t *tile, int32_t lane)
+{
+	const size_t bytes = (size_t)k_types[m->type].block_bytes;
+
+	for (size_t k = 0; k < (size_t)m->n_cols; k++)
+		memcpy(tile + (k * (size_t)t->lanes + (size_t)lane) * bytes, raw + k * bytes, bytes);
+}
+
+void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first,
+				  int32_t n)
+{
+	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
+	const size_t row_bytes =
+		(size_t)(m->n_cols / k_types[m->type].block) * (size_t)k_types[m->type].block_bytes;
+	const uint8_t *row = raw;
+
+	for (int32_t i = first; i < first + n; i += t->lanes) {
+		uint8_t *tile = (uint8_t *)m->data + (size_t)(i / t->lanes) * tile_bytes;
+
+		memset(tile, 0, tile_bytes);
+		for (int32_t lane = 0; lane < t->lanes && i + lane < first + n; lane++, row += row_bytes)
+			if (k_is_quantised(m->type))
+				pack_quantised_row(t, m, row, tile, lane);
+			else
+				pack_float_row(t, m, row, tile, lane);
+	}
+}
+
+static float load_half(const uint8_t *p, bool bf16)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof h);
+	return bf16 ? k_bf16_to_f32(h) : k_f16_to_f32(h);
+}
+
+static void read_float_row(const struct k_tiling *t, const struct k_matrix *w, const uint8_t *tile,
+						   int32_t lane, float *x)
+{
+	for (int32_t k = 0; k < w->n_cols; k++) {
+		size_t i = (size_t)k * (size_t)t->lanes + (size_t)lane;
+
+		if (w->type == K_F32)
+			memcpy(x + k, tile + i * 4, sizeof *x);
+		else
+			x[k] = load_half(tile + i * 2, w->type == K_BF16);
+	}
+}
+
+static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *w, uint8_t *tile,
+							   int32_t lane, float *x)
+{
+	struct field field[MAX_FIELDS];
+	const int32_t n_fields = fields_of(w->type, field);
+
+	for (int32_t b = 0; b < w->n_cols / K_QBLOCK; b++, x += K_QBLOCK) {
+		struct place p = place_of(t, w->type, tile, b);
+		uint8_t raw[MAX_BLOCK_BYTES] = {0}, code[K_QBLOCK];
+		int8_t value[K_QBLOCK];
+		struct k_scales s;
+
+		for (int32_t i = 0; i < n_fields; i++) {
+			memcpy(raw + field[i].at, p.head + lane * field[i].bytes, (size_t)field[i].bytes);
+			p.head += t->lanes * field[i].bytes;
+		}
+		k_read_scales(w->type, raw, b % in_file_block(w->type), &s);
+		get_codes(t, w->type, &p, lane, code);
+		k_values(w->type, code, value);
+		for (int k = 0; k < K_QBLOCK; k++)
+			x[k] = k_weight(&s, k, value[k]);
+	}
+}
+
+void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads)
+{
+	const struct k_matrix *w = a->w;
+	const size_t tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols);
+	int64_t lo, hi;
+
+	k_split(a->n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++) {
+		uint8_t *tile = (uint8_t *)w->data + (size_t)(a->ids[r] / t->lanes) * tile_bytes;
+		float *x = a->x + (size_t)r * (size_t)w->n_cols;
+
+		if (k_is_quantised(w->type))
+			read_quantised_row(t, w, tile, a->ids[r] % t->lanes, x);
+		else
+			read_float_row(t, w, tile, a->ids[r] % t->lanes, x);
+		k_embed_scale(a, x);
+	}
+}
+
+/* The rows' bias and residual, each rounded, then to memory: rule 3. */
+static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
+				   int32_t lanes, int32_t first_row, int32_t first_act)
+{
+	const struct k_matrix *w = a->part[part].w;
+	const int32_t left = w->n_rows - first_row, all = call->n_tiles * lanes;
+	const int32_t count = left < all ? left : all;
+	const float *bias = a->part[part].bias, *residual = a->part[part].residual;
+
+	for (int32_t r = 0; r < call->n; r++) {
+		const size_t at = (size_t)(first_act + r) * (size_t)w->n_rows + (size_t)first_row;
+		float *y = call->y + (size_t)r * (size_t)(K_TILE_GROUP * lanes);
+
+		for (int32_t i = 0; bias && i < count; i++)
+			y[i] += bias[first_row + i];
+		for (int32_t i = 0; residual && i < count; i++)
+			y[i] += residual[at + (size_t)i];
+		memcpy(a->part[part].out + at, y, (size_t)count * sizeof *y);
+	}
+}
+
+static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
+{
+	for (size_t i = 0; i < n; i++) {
+		int32_t sum = 0;
+
+		for (int k = 0; k < 16; k++)
+			sum += q[i * 16 + (size_t)k];
+		sums[i] = (int16_t)sum;
+	}
+}
+
+/* Codes that exceed their weights need them, and sub-minima; else with a minimum a code is what it is. */
+static bool wants_sums(int32_t type)
+{
+	return k_is_quantised(type) && (!k_has_min(type) || k_has_two_terms(type));
+}
+
+/* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
+ * by a strip before the next one. */
+static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
+					 int32_t tile_end, int16_t *sums)
+{
+	const struct k_matrix *w = a->part[part].w;
+	const size_t dim = (size_t)a->in.dim, row_bytes = dim * (k_is_quantised(w->type) ? 1 : 4);
+	const int32_t fit = (int32_t)(ROWS_BYTES / row_bytes) / t->max_rows * t->max_rows;
+	const int32_t strip = fit > t->max_rows ? fit : t->max_rows;
+	_Alignas(64) float y[K_TILE_MAX_ROWS * K_TILE_GROUP * K_TILE_MAX_LANES];
+	struct k_tile_call call = {
+		.tile_bytes = k_tile_bytes(w->type, t->lanes, w->n_cols),
+		.n_cols = w->n_cols,
+		.dim = a->in.dim,
+		.y = y,
+	};
+
+	for (int32_t from = 0; from < a->n; from += strip) {
+		int32_t to = a->n - from < strip ? a->n : from + strip;
+
+		if (wants_sums(w->type))
+			sum_sixteens(a->in.q + (size_t)from * dim, (size_t)(to - from) * dim / 16, sums);
+		for (int32_t i = tile; i < tile_end; i += call.n_tiles) {
+			call.tile = (const uint8_t *)w->data + (size_t)i * call.tile_bytes;
+			call.n_tiles = tile_end - i < K_TILE_GROUP ? tile_end - i : K_TILE_GROUP;
+			for (int32_t r = from; r < to; r += call.n) {
+				const size_t at = (size_t)r * dim, block = at / K_QBLOCK;
+
+				call.n = to - r < t->max_rows ? to - r : t->max_rows;
+				if (k_is_quantised(w->type)) {
+					call.q = a->in.q + at;
+					call.d = a->in.d + block;
+					call.sx = a->in.sx + block;
+					call.sum_q = sums + (size_t)(r - from) * dim / 16;
+				} else {
+					call.x = a->in.x + at;
+				}
+				t->fn[w->type](&call);
+				finish(a, part, &call, t->lanes, i * t->lanes, r);
+			}
+		}
+	}
+}
+
+/* Takes the next tiles: a share of those left, so that large pieces come first and the threads end
+ * together (guided self-scheduling, Polychronopoulos and Kuck 1987). Threads differ in speed on a
+ * busy machine. */
+static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t *first)
+{
+	int taken = atomic_load_explicit(ticket, memory_order_relaxed), count;
+
+	do {
+		if (taken >= n_tiles)
+			return 0;
+		count = n_threads == 1 ? n_tiles : (n_tiles - taken) / (2 * n_threads);
+		count = (count + K_TILE_GROUP) / K_TILE_GROUP * K_TILE_GROUP;
+		count = count < n_tiles - taken ? count : n_tiles - taken;
+	} while (!atomic_compare_exchange_weak_explicit(ticket, &taken, taken + count,
+													memory_order_relaxed, memory_order_relaxed));
+	*first = taken;
+	return count;
+}
+
+void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch)
+{
+	const struct k_matmul *a = &op->u.matmul;
+	int32_t n_tiles = 0, first, count;
+
+	for (int32_t p = 0; p < a->n_parts; p++)
+		n_tiles += (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
+	while ((count = deal(&op->ticket, n_tiles, n_threads, &first)) > 0) {
+		for (int32_t p = 0; p < a->n_parts && count > 0; p++) {
+			int32_t here = (a->part[p].w->n_rows + t->lanes - 1) / t->lanes;
+			int32_t end = first + count < here ? first + count : here;
+
+			if (first < here) {
+				multiply(t, a, p, first, end, scratch);
+				count -= end - first;
+				first = 0;
+			} else {
+				first -= here;
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+/* See walk.h. An op is n_threads parts; it ends when all parts are done, not when all threads were
+ * there: a thread that the system put aside on a busy machine holds up nothing but the part it was
+ * in, and the others take its parts. Only ops whose threads wait for one another need them all
+ * (k_isa.together).
+ *
+ * Invariants: 1. gate.value is the op in progress; the thread that ends an op's last part opens the
+ * gate. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
+ * with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
+ * touched by whoever ends the op before the gate opens, by nobody after. 4. gate.value passes over
+ * the ops that were done with the one before; claims of theirs are never asked for. */
+#include "kernels/cpu/walk.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+
+struct walk {
+	const struct k_isa *isa;
+	struct k_program *program;
+	_Alignas(64) struct k_gate gate;
+	_Alignas(64) atomic_ullong claimed;
+	_Alignas(64) atomic_uint arrived;
+	uint64_t before; /* ticks: when the op in progress began, if timed */
+};
+
+static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
+{
+	const unsigned long long first = (unsigned long long)op * n;
+	unsigned long long seen = atomic_load(&w->claimed), mine;
+
+	do {
+		mine = seen > first ? seen : first;
+		if (mine >= first + n)
+			return false;
+	} while (!atomic_compare_exchange_weak(&w->claimed, &seen, mine + 1));
+	*part = (int)(mine - first);
+	return true;
+}
+
+/* Ops of about a microsecond cost less than the gate between them and the next. 0 switches it off, for
+ * measuring. */
+#ifndef K_SMALL_VALUES
+#define K_SMALL_VALUES 4096
+#endif
+static bool is_small(const struct k_op *op)
+{
+	switch (op->kind) {
+	case K_OP_norm:
+		return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
+	case K_OP_glu:
+		return op->u.glu.n * op->u.glu.out.dim <= K_SMALL_VALUES;
+	case K_OP_rope:
+		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
+	default:
+		return false;
+	}
+}
+
+static void stop_clock(struct walk *w, struct k_op *op)
+{
+	uint64_t now;
+
+	if (!w->program->timed)
+		return;
+	now = now_ticks();
+	op->ns = now - w->before; /* ticks until the walk is over */
+	w->before = now;
+}
+
+/* Whoever ends the last part of an op also does the small ops behind it, before the gate opens: the
+ * others wait at one gate, not at several. */
+static void finish(struct walk *w, unsigned at, unsigned n, void *scratch)
+{
+	struct k_op *op = &w->program->op[at];
+	unsigned done = 1;
+
+	if (atomic_fetch_add(&w->arrived, 1) + 1 < n)
+		return;
+	atomic_store(&w->arrived, 0);
+	stop_clock(w, op);
+	for (; at + done < (unsigned)w->program->n_ops && is_small(op + done); done++) {
+		w->isa->fn[op[done].kind](op + done, 0, 1, scratch);
+		stop_clock(w, op + done);
+	}
+	k_gate_open(&w->gate, done);
+}
+
+static void walk(void *arg, int tid, int n_threads, void *scratch)
+{
+	struct walk *w = arg;
+	const unsigned n = (unsigned)n_threads, n_ops = (unsigned)w->program->n_ops;
+	unsigned at, joined = n_ops; /* the last op that needed all threads and had this one */
+
+	while ((at = atomic_load(&w->gate.value)) < n_ops) {
+		struct k_op *op = &w->program->op[at];
+		int part = tid;
+
+		if (w->isa->together[op->kind] ? joined == at : !claim(w, at, n, &part)) {
+			k_gate_wait(&w->gate, at);
+			continue;
+		}
+		joined = w->isa->together[op->kind] ? at : joined;
+		w->isa->fn[op->kind](op, part, n_threads, k_scratch_of(scratch, tid, part));
+		finish(w, at, n, scratch);
+	}
+}
+
+/* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be, where processors count
+ * apart, is nothing. */
+static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
+{
+	double scale = ticks ? (double)ns / (double)ticks : 0;
+
+	for (int32_t i = 0; i < program->n_ops; i++)
+		program->op[i].ns = program->op[i].ns <= ticks ? (uint64_t)((double)program->op[i].ns * scale) : 0;
+}
+
+void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
+{
+	struct walk w = {.isa = isa, .program = program, .gate = {.spins = k_pool_spins(pool)}};
+
+	for (int32_t i = 0; i < program->n_ops; i++)
+		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);
+	int64_t began_ns = program->timed ? now_ns() : 0;
+	uint64_t began = program->timed ? now_ticks() : 0;
+	w.before = began;
+	k_pool_run(pool, walk, &w);
+	if (program->timed)
+		convert_times(program, now_ticks() - began, now_ns() - began_ns);
+}

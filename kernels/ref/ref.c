@@ -1,0 +1,289 @@
+/* The reference: every op in plain scalar form. It is the definition (docs/arithmetic.md, rule by
+ * rule); any other kernel must give the same bits. Also the back end of processors that have no
+ * kernels of their own. Here: norm, RoPE, SwiGLU, statistics; ref_matmul.c (and embedding) and
+ * ref_attention.c have the rest. Thread: called by all threads of a pool; no state. */
+#include <stdlib.h>
+
+#include "kernels/arith.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/rope_walk.h"
+
+const struct k_type_info k_types[K_N_TYPES] = {
+#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
+	K_TYPES(X)
+#undef X
+};
+
+/* Rule 7. */
+static void norm_row(const struct k_norm *a, int32_t r)
+{
+	const int32_t dim = a->out.dim;
+	const float *x = a->x + (size_t)(a->pick ? a->pick[r] : r) * (size_t)dim;
+	float lane[32] = {0}, y[32], scale;
+
+	for (int32_t k = 0; k < dim; k++)
+		lane[k % 32] = k_fma(x[k], x[k], lane[k % 32]);
+	scale = 1.0f / sqrtf(k_tree_sum(lane, 32) / (float)dim + a->eps);
+	for (int32_t at = 0; at < dim; at += 32) {
+		int32_t count = dim - at < 32 ? dim - at : 32;
+
+		for (int32_t i = 0; i < count; i++)
+			y[i] = (x[at + i] * scale) * a->w[at + i];
+		for (int32_t i = 0; a->residual && i < count; i++)
+			y[i] += a->residual[(size_t)r * (size_t)dim + (size_t)(at + i)];
+		k_put(&a->out, r, at, y, count);
+	}
+}
+
+void k_ref_norm(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split(op->u.norm.n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++)
+		norm_row(&op->u.norm, (int32_t)r);
+}
+
+void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_glu *a = &op->u.glu;
+	const int32_t dim = a->out.dim, n_blocks = (dim + 31) / 32;
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split((int64_t)a->n * n_blocks, tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		int32_t r = (int32_t)(unit / n_blocks), at = (int32_t)(unit % n_blocks) * 32;
+		int32_t count = dim - at < 32 ? dim - at : 32;
+		size_t first = (size_t)r * (size_t)dim + (size_t)at;
+		float y[32];
+
+		for (int32_t i = 0; i < count; i++)
+			y[i] = k_gate(a->act, a->gate[first + (size_t)i], a->up[first + (size_t)i]);
+		k_put(&a->out, r, at, y, count);
+	}
+}
+
+#define X(name, NAME)                                                                              \
+	void k_ref_##name(struct k_op *op, int tid, int n_threads, void *scratch)                      \
+	{                                                                                              \
+		const struct k_##name *a = &op->u.name;                                                    \
+		int64_t lo, hi;                                                                            \
+                                                                                                   \
+		(void)scratch;                                                                             \
+		k_split(k_##name##_units(a), tid, n_threads, &lo, &hi);                                    \
+		for (int64_t unit = lo; unit < hi; unit++)                                                 \
+			k_##name##_unit(a, unit);                                                              \
+	}
+K_PLAIN_KINDS(X)
+#undef X
+
+/* Slots are dealt; each is a product of one row, by one thread. */
+void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn *matmul)
+{
+	const struct k_experts *a = &op->u.experts;
+	int64_t lo, hi;
+
+	k_split((int64_t)a->n * a->k, tid, n_threads, &lo, &hi);
+	for (int64_t slot = lo; slot < hi; slot++) {
+		const struct k_matrix *w = &a->w[a->ids[slot]];
+		struct k_op one = {.kind = K_OP_matmul};
+
+		one.u.matmul.in = k_acts_row(&a->in, (int32_t)(a->each ? slot : slot / a->k));
+		one.u.matmul.part[0].w = w;
+		one.u.matmul.part[0].out = a->out + slot * w->n_rows;
+		one.u.matmul.n_parts = one.u.matmul.n = 1;
+		matmul(&one, 0, 1, scratch);
+	}
+}
+
+void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_each_expert(op, tid, n_threads, scratch, k_ref_matmul);
+}
+
+/* Rule 9. */
+void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
+				  float *out)
+{
+	const int32_t half = a->rope_dim / 2, head_dim = a->kv->head_dim;
+
+	for (int32_t i = 0; i < half; i++) {
+		int32_t i0 = a->neox ? i : 2 * i, i1 = a->neox ? i + half : 2 * i + 1;
+		float x0 = in[i0], x1 = in[i1];
+
+		out[i0] = k_fma(x0, cos[i], -(x1 * sin[i]));
+		out[i1] = k_fma(x0, sin[i], x1 * cos[i]);
+	}
+	for (int32_t i = a->rope_dim; i < head_dim; i++)
+		out[i] = in[i];
+}
+
+uint16_t k_ref_cached(float x, bool *nan)
+{
+	if (x != x) {
+		*nan = true;
+		return 0;
+	}
+	return k_f32_to_f16(k_clamp_f16(x));
+}
+
+void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
+{
+	int seen = atomic_load(nan_row);
+
+	while ((seen == 0 || seen > r + 1) && !atomic_compare_exchange_weak(nan_row, &seen, r + 1))
+		;
+}
+
+static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
+					 const float *sin, float *rotated)
+{
+	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
+	bool nan = false;
+
+	k_ref_rotate(a, cos, sin, at.k, rotated);
+	for (int32_t i = 0; i < a->kv->head_dim; i++) {
+		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan);
+		at.v_out[i] = k_ref_cached(at.v[i], &nan);
+	}
+	if (nan)
+		k_ref_note_nan(a->nan_row, r);
+}
+
+static void turn_query(const struct k_rope *a, const float *cos, const float *sin, float *q)
+{
+	k_ref_rotate(a, cos, sin, q, q);
+	for (int32_t i = 0; i < a->kv->head_dim; i++)
+		q[i] *= a->scale;
+}
+
+void k_ref_rope(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	k_rope_walk(op, tid, n_threads, scratch, turn_query, store_kv);
+}
+
+/* Of the sums, hash and mass are free of order; the entropy is log S - W / S with S the sum of p
+ * and W that of p * (l - max), in double: within a block of K_STATS_BLOCK ids lane i chains over
+ * ids = i mod 8, then tree(8); blocks are added in ascending order. */
+void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out)
+{
+	double s = 0, w = 0;
+
+	*out = (struct k_logit_stats){.max = -INFINITY};
+	for (int32_t i = 0; i < vocab; i++) {
+		out->hash += k_hash_term(k_bits(logits[i]), (uint32_t)i);
+		if (logits[i] > out->max) {
+			out->max = logits[i];
+			out->argmax = i;
+		}
+	}
+	for (int32_t first = 0; first < vocab; first += K_STATS_BLOCK) {
+		int32_t end = vocab - first < K_STATS_BLOCK ? vocab : first + K_STATS_BLOCK;
+		double ls[8] = {0}, lw[8] = {0};
+
+		for (int32_t i = first; i < end; i++) {
+			float depth = k_logit_depth(logits[i], out->max), p = k_exp(depth);
+
+			out->mass += k_mass(p);
+			ls[i % 8] += (double)p;
+			lw[i % 8] += (double)p * (double)depth;
+		}
+		for (int h = 4; h > 0; h /= 2)
+			for (int i = 0; i < h; i++) {
+				ls[i] += ls[i + h];
+				lw[i] += lw[i + h];
+			}
+		s += ls[0];
+		w += lw[0];
+	}
+	out->entropy = k_ref_entropy(s, w);
+}
+
+double k_ref_entropy(double s, double w)
+{
+	double entropy = (k_log64(s) - w / s) * 0x1.71547652b82fep0;
+
+	return entropy > 0 ? entropy : 0;
+}
+
+static int descending(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The key that ends the list: of the `best`-th greatest maximum of K_DRAW_IDS values. *nan: there is one. */
+static uint32_t draw_floor(const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key,
+						   bool *nan)
+{
+	int32_t n = 0;
+
+	for (int32_t i = 0; i < vocab; i++) {
+		const uint32_t k = k_order_key(logits[i] * ask->factor);
+
+		if (i % K_DRAW_IDS == 0)
+			key[n++] = k_order_key(-INFINITY);
+		key[n - 1] = k > key[n - 1] ? k : key[n - 1];
+	}
+	qsort(key, (size_t)n, sizeof *key, descending);
+	*nan = key[0] == UINT32_MAX;
+	return n < ask->best ? k_order_key(-INFINITY) : key[ask->best - 1];
+}
+
+static void draw_race(const float *logits, int32_t vocab, const struct k_draw_ask *ask, float max,
+					  struct k_draw_told *told)
+{
+	for (int32_t i = 0; i < vocab; i++) {
+		const float u = k_draw_u(ask->seed, (uint32_t)i, ask->pos, ask->sample, K_DRAW_TARGET);
+		const float arrival = k_arrival(u, logits[i] * ask->factor, max);
+
+		if (told->winner < 0 ? arrival <= INFINITY : arrival < told->arrival) {
+			told->winner = i;
+			told->winner_logit = logits[i];
+			told->arrival = arrival;
+		}
+	}
+}
+
+void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
+					struct k_draw_told *told, struct k_draw_entry *list, uint32_t *scratch)
+{
+	const float max = max_logit * ask->factor;
+	bool nan;
+	const uint32_t floor = draw_floor(logits, vocab, ask, scratch, &nan);
+
+	*told = (struct k_draw_told){.floor = k_order_float(floor), .winner = -1, .arrival = INFINITY};
+	told->logit = ask->id < 0 ? 0.0f : logits[ask->id];
+	if (ask->race)
+		draw_race(logits, vocab, ask, max, told);
+	for (int32_t i = 0; i < vocab; i++) {
+		const float y = logits[i] * ask->factor;
+
+		told->mass += k_mass(k_exp(k_logit_depth(y, max)));
+		told->n += k_order_key(y) >= floor;
+	}
+	if (nan)
+		told->n = INT32_MAX;
+	for (int32_t i = 0, n = 0; i < vocab && told->n <= K_DRAW_LIST; i++)
+		if (k_order_key(logits[i] * ask->factor) >= floor)
+			list[n++] = (struct k_draw_entry){i, logits[i]};
+}
+
+void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_stats *a = &op->u.stats;
+	int64_t lo, hi;
+
+	k_split(a->n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++) {
+		const float *logits = a->logits + (size_t)r * (size_t)a->vocab;
+
+		k_ref_stats_row(logits, a->vocab, a->out + r);
+		if (a->ask)
+			k_ref_draw_row(logits, a->vocab, a->out[r].max, a->ask + r, a->told + r,
+						   a->list + r * K_DRAW_LIST, scratch);
+	}
+}

@@ -1,0 +1,231 @@
+/* The reference of attention: rule 11. Scores of one span at a time, its maximum, its sums, and
+ * then the spans' results merged in ascending order: the partition is by absolute position, so the
+ * bits depend on nothing but the tokens seen. Thread: called by all threads of a pool; no state. */
+#include "kernels/arith.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/visible.h"
+
+/* Where the keys and values of one row's kv head are, and what the row sees. */
+struct view {
+	const struct k_attention *a;
+	const int32_t *pages;
+	const struct k_range *ranges;
+	const float *q;
+	int32_t kv_head, pos;
+};
+
+static const uint16_t *view_at(const struct view *v, int32_t pos, int want_v)
+{
+	const struct k_kv *kv = v->a->kv;
+	const int32_t token = pos % kv->page_size;
+	const uint16_t *at =
+		k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
+
+	if (want_v)
+		return at + (size_t)token * (size_t)kv->head_dim;
+	return at + (size_t)(token / K_GROUP) * (size_t)kv->head_dim * K_GROUP + token % K_GROUP;
+}
+
+static float score(const struct view *v, int32_t pos)
+{
+	const uint16_t *key = view_at(v, pos, 0);
+	float s = 0;
+
+	for (int32_t i = 0; i < v->a->kv->head_dim; i++)
+		s = k_fma(v->q[i], k_f16_to_f32(key[i * K_GROUP]), s);
+	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
+}
+
+/* A span of which the row sees something, before it is scaled. */
+struct span {
+	int32_t first; /* position */
+	struct k_bits seen;
+	float p[K_SPAN]; /* probabilities, +0 where not seen */
+	float m, l;		 /* maximum, in which a NaN never wins; chain over the groups of tree(16) */
+	float group[K_SPAN_GROUPS];
+};
+
+/* False if the row sees nothing of it. */
+static bool span_scores(const struct view *v, int32_t first, struct span *s)
+{
+	s->first = first;
+	s->seen = k_bits_of(v->ranges, v->a->n_ranges, first / K_SPAN);
+	s->m = -INFINITY;
+	s->l = 0;
+	if (!k_bits_any(&s->seen))
+		return false;
+	for (int32_t t = 0; t < K_SPAN; t++)
+		if (k_bits_has(&s->seen, t)) {
+			s->p[t] = score(v, first + t);
+			s->m = s->p[t] > s->m ? s->p[t] : s->m;
+		}
+	for (int32_t t = 0; t < K_SPAN; t++)
+		s->p[t] = k_bits_has(&s->seen, t) ? k_exp(s->p[t] - s->m) : 0;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
+		float tree[K_GROUP];
+
+		memcpy(tree, s->p + g * K_GROUP, sizeof tree);
+		s->group[g] = k_tree_sum(tree, K_GROUP);
+		s->l += s->group[g];
+	}
+	return true;
+}
+
+/* o = the span's weighted sum of the values that are seen. */
+static void span_values(const struct view *v, const struct span *s, float *o)
+{
+	const int32_t head_dim = v->a->kv->head_dim;
+
+	for (int32_t i = 0; i < head_dim; i++)
+		o[i] = 0;
+	for (int32_t t = 0; t < K_SPAN; t++) {
+		const uint16_t *value;
+
+		if (!k_bits_has(&s->seen, t))
+			continue;
+		value = view_at(v, s->first + t, 1);
+		for (int32_t i = 0; i < head_dim; i++)
+			o[i] = k_fma(s->p[t], k_f16_to_f32(value[i]), o[i]);
+	}
+}
+
+/* After all spans, whose maximum and sum are M and L: p [128] of a span = (p * exp(m - M)) * (1 / L). */
+static void span_scale(struct span *s, float max, float inv_l)
+{
+	const float e = k_exp(s->m - max);
+
+	for (int32_t t = 0; t < K_SPAN; t++)
+		s->p[t] = (s->p[t] * e) * inv_l;
+	for (int32_t g = 0; g < K_SPAN_GROUPS; g++)
+		s->group[g] = (s->group[g] * e) * inv_l;
+}
+
+/* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below the
+ * threshold. The scores are made anew. */
+static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
+{
+	const int32_t n_groups = v->pos / K_GROUP + 1;
+	int32_t count = 0;
+
+	for (int32_t g = 0; share && g < n_groups; g++)
+		share[g] = 0;
+	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
+		struct span s;
+
+		if (!span_scores(v, first, &s))
+			continue;
+		span_scale(&s, max, inv_l);
+		for (int32_t t = 0; t < K_SPAN; t++)
+			count += k_bits_has(&s.seen, t) && s.p[t] < v->a->threshold;
+		for (int32_t g = 0; share && g < K_SPAN_GROUPS && first / K_GROUP + g < n_groups; g++)
+			share[first / K_GROUP + g] = s.group[g];
+	}
+	if (near_zero)
+		*near_zero = count;
+}
+
+static struct view view_of(const struct k_attention *a, int32_t r, int32_t head)
+{
+	const struct k_row *row = a->rows + r;
+	const int32_t head_dim = a->kv->head_dim;
+
+	return (struct view){
+		.a = a,
+		.pages = a->pages[row->seq],
+		.ranges = k_row_ranges(a, r),
+		.q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim,
+		.kv_head = head / (a->n_heads / a->kv->n_kv_heads),
+		.pos = row->pos,
+	};
+}
+
+/* The spans of a row so far: running maximum and sum, and values if they are wanted. */
+struct merged {
+	bool any;
+	float max, l;
+	float *o, *part; /* [head_dim]; NULL: without values. part is scratch */
+};
+
+/* One span more (rule 11): the first is copied. */
+static void merge(const struct view *v, const struct span *s, struct merged *to)
+{
+	const float n = to->any && to->max > s->m ? to->max : s->m;
+	const float old = k_exp(to->max - n), new = k_exp(s->m - n);
+
+	if (to->o)
+		span_values(v, s, to->any ? to->part : to->o);
+	for (int32_t i = 0; to->any && to->o && i < v->a->kv->head_dim; i++)
+		to->o[i] = k_fma(old, to->o[i], new * to->part[i]);
+	to->l = to->any ? k_fma(old, to->l, new * s->l) : s->l;
+	to->max = n;
+	to->any = true;
+}
+
+static void merge_spans(const struct view *v, struct merged *to)
+{
+	for (int32_t first = 0; first <= v->pos; first += K_SPAN) {
+		struct span s;
+
+		if (span_scores(v, first, &s))
+			merge(v, &s, to);
+	}
+}
+
+void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *out)
+{
+	const struct view v = view_of(a, r, head);
+	struct merged all = {0};
+
+	merge_spans(&v, &all);
+	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
+		const int32_t n = v.pos + 1 - first < K_SPAN ? v.pos + 1 - first : K_SPAN;
+		struct span s;
+
+		if (span_scores(&v, first, &s)) {
+			span_scale(&s, all.max, 1.0f / all.l);
+			memcpy(out + first, s.p, (size_t)n * sizeof *out);
+		} else {
+			memset(out + first, 0, (size_t)n * sizeof *out);
+		}
+	}
+}
+
+void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o, float *part)
+{
+	const struct k_row *row = a->rows + r;
+	const size_t seen = (size_t)row->observe * (size_t)a->n_heads + (size_t)head;
+	const bool observed = row->observe >= 0;
+	float *share = observed && a->share ? a->share + seen * (size_t)a->share_stride : NULL;
+	int32_t *near_zero = observed && a->near_zero ? a->near_zero + seen : NULL;
+	const struct view v = view_of(a, r, head);
+	struct merged all = {.o = o, .part = part};
+	float inv_l;
+
+	merge_spans(&v, &all);
+	inv_l = 1.0f / all.l;
+	for (int32_t i = 0; i < a->kv->head_dim; i++)
+		o[i] = o[i] * inv_l + 0.0f; /* no zero has a sign */
+	if (share || near_zero)
+		observe(&v, all.max, inv_l, share, near_zero);
+}
+
+void k_ref_attention(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_attention *a = &op->u.attention;
+	const int32_t head_dim = a->kv->head_dim;
+	/* A block of 32 may lie across heads: then a row is one thread's. */
+	const int32_t step = !a->out.q || head_dim % K_QBLOCK == 0 ? 1 : a->n_heads;
+	const int32_t n_units = a->n_heads / step;
+	int64_t lo, hi;
+
+	k_split((int64_t)a->n * n_units, tid, n_threads, &lo, &hi);
+	for (int64_t unit = lo; unit < hi; unit++) {
+		int32_t r = (int32_t)(unit / n_units), head = (int32_t)(unit % n_units) * step;
+		int32_t at = head * head_dim;
+		float *o = a->out.x + (size_t)r * (size_t)a->out.dim + (size_t)at;
+
+		for (int32_t i = 0; i < step; i++)
+			k_ref_attend(a, r, head + i, o + (size_t)i * (size_t)head_dim, scratch);
+		k_put(&a->out, r, at, o, step * head_dim);
+	}
+}

@@ -1,0 +1,181 @@
+/* The reference of everything that reads weights: matrix products (rules 5 and 6) and embedding
+ * rows. The packed form is the file's own: rows of GGUF blocks. Thread: called by all threads of a
+ * pool; no state. */
+#include "kernels/arith.h"
+#include "kernels/format/formats.h"
+#include "kernels/cpu/isa.h"
+
+enum { SEGMENT = 64 }; /* rule 6 */
+
+static size_t row_bytes(enum k_type type, int32_t n_cols)
+{
+	const struct k_type_info *t = &k_types[type];
+
+	return (size_t)(n_cols / t->block) * (size_t)t->block_bytes;
+}
+
+size_t k_ref_packed_bytes(enum k_type type, int32_t n_rows, int32_t n_cols)
+{
+	return row_bytes(type, n_cols) * (size_t)n_rows;
+}
+
+void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n)
+{
+	size_t bytes = row_bytes(m->type, m->n_cols);
+
+	memcpy((uint8_t *)m->data + (size_t)first * bytes, raw, (size_t)n * bytes);
+}
+
+static const uint8_t *matrix_row(const struct k_matrix *w, int32_t row)
+{
+	return (const uint8_t *)w->data + (size_t)row * row_bytes(w->type, w->n_cols);
+}
+
+/* Element k of a row of F32, F16 or BF16. */
+static float load_float(enum k_type type, const uint8_t *row, int32_t k)
+{
+	uint16_t h;
+	float x;
+
+	if (type == K_F32) {
+		memcpy(&x, row + (size_t)k * 4, sizeof x);
+		return x;
+	}
+	memcpy(&h, row + (size_t)k * 2, sizeof h);
+	return type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h);
+}
+
+/* Block i of 32 weights in a row of a quantised format; at is set to its place in the file's block.
+ */
+static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, int32_t *at)
+{
+	const int32_t in_block = k_types[type].block / K_QBLOCK;
+
+	*at = i % in_block;
+	return row + (size_t)(i / in_block) * (size_t)k_types[type].block_bytes;
+}
+
+static void read_block(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s,
+					   int8_t *value)
+{
+	uint8_t code[K_QBLOCK];
+
+	k_read_scales(type, block, i, s);
+	k_read_codes(type, block, i, code);
+	k_values(type, code, value);
+}
+
+/* Rule 6. */
+static float dot_float(const struct k_matrix *w, const uint8_t *row, const float *x)
+{
+	float sum = 0;
+
+	for (int32_t from = 0; from < w->n_cols; from += SEGMENT) {
+		int32_t to = w->n_cols - from < SEGMENT ? w->n_cols : from + SEGMENT;
+		float segment = 0;
+
+		for (int32_t k = from; k < to; k++)
+			segment = k_fma(load_float(w->type, row, k), x[k], segment);
+		sum += segment;
+	}
+	return sum;
+}
+
+/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128. Sub-minima
+ * likewise into the sum of the activations: another term. */
+static float dot_quantised(const struct k_matrix *w, const uint8_t *row, const int8_t *q,
+						   const float *d, const float *sx)
+{
+	const bool has_min = k_has_min(w->type), two_terms = k_has_two_terms(w->type);
+	float sum = 0;
+
+	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, q += K_QBLOCK) {
+		int32_t at, dot[2] = {0, 0}, sum_q[2] = {0, 0};
+		const uint8_t *block = block_at(w->type, row, i, &at);
+		struct k_scales s;
+		int8_t value[K_QBLOCK];
+
+		read_block(w->type, block, at, &s, value);
+		for (int k = 0; k < K_QBLOCK; k++) {
+			dot[k / 16] += value[k] * q[k];
+			sum_q[k / 16] += q[k];
+		}
+		sum = k_fma(d[i], s.dw * (float)(s.sub[0] * dot[0] + s.sub[1] * dot[1]), sum);
+		if (two_terms)
+			sum = k_fma(d[i], s.mw * (float)(s.min[0] * sum_q[0] + s.min[1] * sum_q[1]), sum);
+		else if (has_min)
+			sum = k_fma(s.mw, sx[i], sum);
+	}
+	return sum;
+}
+
+float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r)
+{
+	const size_t at = (size_t)r * (size_t)in->dim, block = at / K_QBLOCK;
+
+	if (!k_is_quantised(w->type))
+		return dot_float(w, matrix_row(w, row), in->x + at);
+	return dot_quantised(w, matrix_row(w, row), in->q + at, in->d + block, in->sx + block);
+}
+
+void k_ref_matmul(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_matmul *a = &op->u.matmul;
+
+	(void)scratch;
+	for (int32_t p = 0; p < a->n_parts; p++) {
+		const struct k_matrix *w = a->part[p].w;
+		const float *bias = a->part[p].bias, *residual = a->part[p].residual;
+		int64_t lo, hi;
+
+		k_split(w->n_rows, tid, n_threads, &lo, &hi);
+		for (int32_t row = (int32_t)lo; row < (int32_t)hi; row++) {
+			for (int32_t r = 0; r < a->n; r++) {
+				size_t at = (size_t)r * (size_t)w->n_rows + (size_t)row;
+				float y = k_ref_dot(w, row, &a->in, r);
+
+				if (bias)
+					y += bias[row];
+				if (residual)
+					y += residual[at];
+				a->part[p].out[at] = y;
+			}
+		}
+	}
+}
+
+static void read_quantised(const struct k_matrix *w, const uint8_t *row, float *x)
+{
+	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, x += K_QBLOCK) {
+		int32_t at;
+		const uint8_t *block = block_at(w->type, row, i, &at);
+		struct k_scales s;
+		int8_t value[K_QBLOCK];
+
+		read_block(w->type, block, at, &s, value);
+		for (int k = 0; k < K_QBLOCK; k++)
+			x[k] = k_weight(&s, k, value[k]);
+	}
+}
+
+void k_ref_embed(struct k_op *op, int tid, int n_threads, void *scratch)
+{
+	const struct k_embed *a = &op->u.embed;
+	const struct k_matrix *w = a->w;
+	const int32_t dim = w->n_cols;
+	int64_t lo, hi;
+
+	(void)scratch;
+	k_split(a->n, tid, n_threads, &lo, &hi);
+	for (int64_t r = lo; r < hi; r++) {
+		const uint8_t *row = matrix_row(w, a->ids[r]);
+		float *x = a->x + (size_t)r * (size_t)dim;
+
+		if (k_is_quantised(w->type))
+			read_quantised(w, row, x);
+		else
+			for (int32_t k = 0; k < dim; k++)
+				x[k] = load_float(w->type, row, k);
+		k_embed_scale(a, x);
+	}
+}

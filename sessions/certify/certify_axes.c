@@ -1,0 +1,351 @@
+/* The axes of certify: what their values are, which cannot meet, and what they mean to the engine. See
+ * certify_private.h. Thread: any; no state. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/draft/draft.h"
+#include "engine/memory/memory.h"
+#include "engine/sched/policy.h"
+#include "sessions/certify/certify_private.h"
+
+static void add_value(struct axis_values *a, const char *value)
+{
+	if (a->n < AXIS_VALUES)
+		a->value[a->n++] = value;
+}
+
+static void add_engine(struct axes *axes, const char *value, struct axis_engine engine)
+{
+	struct axis_values *a = &axes->axis[AXIS_KERNELS];
+	if (a->n == AXIS_VALUES)
+		return;
+	axes->engine[a->n] = engine;
+	add_value(a, value);
+}
+
+/* A GPU in each of its ways, if the first one can be used. */
+static void add_devices(struct axes *axes)
+{
+	const char *driver = getenv("CUTAWAY_CUDA_DRIVER");
+	bool shim = driver && *driver; /* for tests: slow, and one way is to do */
+	struct k_device_info d;
+	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
+		return;
+	add_engine(axes, "cuda:persistent", (struct axis_engine){"cuda", NULL, "persistent", shim});
+	if (shim)
+		return;
+	add_engine(axes, "cuda:graph", (struct axis_engine){"cuda", NULL, "graph", false});
+	add_engine(axes, "cuda:launches", (struct axis_engine){"cuda", NULL, "launches", false});
+}
+
+/* The best is the base, whatever this machine has. Scalar code, the reference split among threads,
+ * is the last; --quick does without it. */
+static void fill_kernels(struct axes *axes)
+{
+	const char *const *isas = k_isas();
+	bool scalar = false;
+	for (int i = 0; isas[i]; i++)
+		if (i && !strcmp(isas[i], "scalar"))
+			scalar = true;
+		else
+			add_engine(axes, isas[i],
+					   (struct axis_engine){"cpu", isas[i], NULL, !strcmp(isas[i], "scalar")});
+	add_engine(axes, "ref", (struct axis_engine){"ref", NULL, NULL, true});
+	add_devices(axes);
+	axes->axis[AXIS_KERNELS].n_quick = axes->axis[AXIS_KERNELS].n;
+	if (scalar)
+		add_engine(axes, "scalar", (struct axis_engine){"cpu", "scalar", NULL, true});
+}
+
+static void fill_threads(struct axes *axes)
+{
+	static const char *const threads[] = {"1", "3", "7", "2"};
+	struct axis_values *a = &axes->axis[AXIS_THREADS];
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	snprintf(axes->base_threads, sizeof axes->base_threads, "%ld",
+			 cores < 1	  ? 1
+			 : cores > 64 ? 64
+						  : cores);
+	add_value(a, axes->base_threads);
+	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+		if (strcmp(threads[i], axes->base_threads))
+			add_value(a, threads[i]);
+	a->n_quick = a->n < 3 ? a->n : 3;
+}
+
+/* ---- drafters, from their table ---- */
+
+/* The i-th way to try one, from 0, and whose it is; NULL: there are no more. */
+static const struct draft_trial *trial_at(int i, const struct draft_ops **ops)
+{
+	for (int k = 0; draft_table[k]; k++)
+		for (const struct draft_trial *t = draft_table[k]->trials; t && t->name; t++)
+			if (!i--) {
+				*ops = draft_table[k];
+				return t;
+			}
+	return NULL;
+}
+
+static const struct draft_trial *trial_of(const char *name, const struct draft_ops **ops)
+{
+	const struct draft_trial *t;
+
+	for (int i = 0; (t = trial_at(i, ops)); i++)
+		if (!strcmp(t->name, name))
+			return t;
+	return NULL;
+}
+
+static void fill_policies(struct axes *axes)
+{
+	struct axis_values *a = &axes->axis[AXIS_POLICY];
+
+	for (int i = 0; sched_policy_name(i); i++)
+		add_value(a, sched_policy_name(i));
+	a->n_quick = a->n;
+}
+
+static void fill_drafters(struct axes *axes)
+{
+	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
+	const struct draft_trial *t;
+	const struct draft_ops *ops;
+
+	for (int i = 0; (t = trial_at(i, &ops)); i++)
+		add_value(a, t->name);
+	a->n_quick = a->n;
+}
+
+void axes_fill(struct axes *a)
+{
+	static const struct axis_values constant[N_AXES] = {
+		[AXIS_KERNELS] = {"kernels", 0, 0, {0}},
+		[AXIS_THREADS] = {"threads", 0, 0, {0}},
+		[AXIS_PAGE_SIZE] = {"page size", 5, 2, {"16", "64", "32", "48", "128"}},
+		[AXIS_PAGE_ORDER] = {"page order", 2, 2, {"ascending", "shuffled"}},
+		[AXIS_CHUNK] = {"prefill chunk", 5, 2, {"whole", "7", "64", "1", "512"}},
+		[AXIS_BATCH] = {"batch", 17, 3, {"1",  "4",	"17", "2",  "3",  "5",	"6",  "7",	"8",
+										"9",  "10", "11", "12", "13", "14", "15", "16"}},
+		[AXIS_ROW] = {"row", 6, 2, {"0", "5", "1", "2", "11", "16"}},
+		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
+		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
+		[AXIS_POLICY] = {"policy", 0, 0, {0}},
+		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
+		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
+		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
+		[AXIS_WATCHED] = {"watched", 3, 3, {"no", "attention", "recorded"}},
+	};
+	memset(a, 0, sizeof *a);
+	memcpy(a->axis, constant, sizeof constant);
+	fill_kernels(a);
+	fill_threads(a);
+	fill_policies(a);
+	fill_drafters(a);
+	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
+		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
+	axes_number_values(a);
+}
+
+void axes_number_values(struct axes *a)
+{
+	a->n_values = 0;
+	for (int i = 0; i < N_AXES; i++) {
+		a->first[i] = a->n_values;
+		a->n_values += a->axis[i].n;
+	}
+}
+
+const char *axes_chosen(const struct certify_plan *p, enum axis a)
+{
+	return p->axes->axis[a].value[p->choice[a]];
+}
+
+int axes_number(const struct certify_plan *p, enum axis a)
+{
+	return atoi(axes_chosen(p, a));
+}
+
+bool axes_slow(const struct axes *a, const int *choice)
+{
+	return a->engine[choice[AXIS_KERNELS]].slow;
+}
+
+static bool counts_itself(const char *drafter)
+{
+	const struct draft_ops *ops;
+
+	return trial_of(drafter, &ops)->own_count;
+}
+
+/* As many as a prompt's step needs pages, who all want a second one at once. */
+enum { STATES_ELDERS = 12 };
+
+const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
+{
+	if (a > b)
+		return axes_clash(axes, b, j, a, i);
+	int x = atoi(axes->axis[a].value[i]), y = atoi(axes->axis[b].value[j]);
+	if (!i || !j)
+		return NULL;
+	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
+		return "a batch of n requests has no row behind n others";
+	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) && x <= STATES_ELDERS)
+		return "a state is taken from nobody but by many others, who are in the batch too";
+	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
+		return "such a drafter says itself how many tokens it guesses";
+	return NULL;
+}
+
+int axes_company(const struct certify_plan *p, int *ahead)
+{
+	int batch = axes_number(p, AXIS_BATCH), row = axes_number(p, AXIS_ROW);
+	int n = batch > row ? batch - 1 : row;
+	if (p->choice[AXIS_PREEMPTION]) {
+		int least = p->axes->states ? STATES_ELDERS : 2;
+		n = n < least && (n < 1 || p->axes->states) ? least : n;
+		*ahead = n; /* the youngest is preempted: that must be ours */
+	} else {
+		*ahead = row;
+	}
+	return n;
+}
+
+/* So many that they need one more page a few steps after our prompt is through, which waits a step where it is
+ * overtaken. */
+int32_t axes_elder_tokens(const struct certify_plan *p)
+{
+	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
+	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t tokens = size - 2 - (steps + (p->choice[AXIS_POLICY] != 0)) % size;
+	return tokens < 1 ? tokens + size : tokens;
+}
+
+/* Preemption: room for our prompt and for what is there first, and not for its next pages. */
+static int32_t pool(const struct certify_plan *p, int32_t size)
+{
+	int ahead;
+	int company = axes_company(p, &ahead);
+	int32_t chunk = axes_number(p, AXIS_CHUNK);
+	int32_t steps = chunk && !p->choice[AXIS_PREFIX] ? (p->work.n_ids + chunk - 1) / chunk : 1;
+	int32_t whole = (p->work.n_ids + p->work.n_generated + size - 1) / size;
+	int32_t elder = (axes_elder_tokens(p) + steps + size) / size;
+	int32_t pages = (p->work.n_ids + 3) / size + 1 + company * elder;
+	if (!p->choice[AXIS_PREEMPTION])
+		return CERTIFY_SLOTS * 640 / size;
+	if (p->axes->states)
+		return company + MEMORY_ROWS / size + 2;
+	return pages < whole ? whole : pages;
+}
+
+/* ---- drafters ---- */
+
+enum { SOME = 4 }; /* guesses, where their number is not what is tried */
+
+int axes_guesses(const struct certify_plan *p)
+{
+	int n = axes_number(p, AXIS_DRAFTS);
+
+	return n ? n : p->choice[AXIS_DRAFTER] || p->choice[AXIS_RULE] ? SOME : 0;
+}
+
+/* With so many guesses, however unlikely they are. */
+static void write_spec(const struct axes *a, const char *drafter, int n, char out[CERTIFY_SPEC])
+{
+	const struct draft_ops *ops;
+
+	draft_spec(trial_of(drafter, &ops)->pattern, n, a->layers, a->draft_file, out, CERTIFY_SPEC);
+}
+
+double axes_drafter_rows(const struct certify_plan *p)
+{
+	const struct draft_ops *ops;
+	const struct draft_trial *t = trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	int steps = p->brief ? 2 : p->work.n_generated;
+	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file; /* the model drafts for itself, prompt and all */
+
+	if (!p->choice[AXIS_DRAFTER])
+		return 0;
+	return (whole ? 1 : t->rows) * axes_guesses(p) * steps + (whole ? p->work.n_ids : 0);
+}
+
+void axes_spec(struct certify_plan *p)
+{
+	int n = axes_guesses(p);
+
+	snprintf(p->spec, sizeof p->spec, "off");
+	if (n)
+		write_spec(p->axes, axes_chosen(p, AXIS_DRAFTER), n, p->spec);
+}
+
+static bool opens(const struct axes *a, struct engine *engine, const char *drafter)
+{
+	struct err ignored = {0};
+	char spec[CERTIFY_SPEC];
+
+	write_spec(a, drafter, SOME, spec);
+	return !engine_set(engine, "spec", spec, &ignored);
+}
+
+/* Where there is no trained draft model, the model drafts for itself, if its path can be said. */
+static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter, const char *model)
+{
+	const struct draft_ops *ops;
+	size_t size = strlen(model);
+
+	if (!strstr(trial_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') || (*model >= '0' && *model <= '9') ||
+		size + 2 > sizeof a->draft_file)
+		return false;
+	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
+	return opens(a, engine, drafter);
+}
+
+void axes_fit_model(struct axes *a, struct engine *engine, const char *model)
+{
+	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
+	const struct draft_ops *ops;
+	struct err ignored = {0};
+
+	a->layers = engine_info(engine)->n_layers;
+	a->states = engine_info(engine)->states;
+	if (a->states) { /* no attention to be looked at */
+		a->axis[AXIS_WATCHED].value[1] = "recorded";
+		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
+	}
+	v->n = 1;
+	for (int i = 1; i < all.n; i++) {
+		trial_of(all.value[i], &ops);
+		if (ops->weighed /* it weighs who opens */ || opens(a, engine, all.value[i]) ||
+			opens_by_itself(a, engine, all.value[i], model))
+			add_value(v, all.value[i]);
+	}
+	v->n_quick = v->n;
+	engine_set(engine, "spec", "off", &ignored);
+	axes_number_values(a);
+}
+
+struct engine_options axes_options(const struct certify_plan *p)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
+	const struct draft_ops *ops;
+	o.model = p->model;
+	o.backend = kernels->backend;
+	o.isa = kernels->isa;
+	o.cuda_mode = kernels->mode;
+	o.threads = axes_number(p, AXIS_THREADS);
+	o.page_size = axes_number(p, AXIS_PAGE_SIZE);
+	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
+	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
+	o.policy = axes_chosen(p, AXIS_POLICY);
+	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
+	o.rule = axes_chosen(p, AXIS_RULE);
+	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
+	o.counted_cost = ops->weighed ? p->axes->row_ns : NULL;
+	o.slots = CERTIFY_SLOTS;
+	o.budget = CERTIFY_BUDGET;
+	o.pages = pool(p, o.page_size);
+	return o;
+}

@@ -1,0 +1,152 @@
+/* By what one sees that a value of an axis was at work in a case of certify. See certify_private.h.
+ *
+ * Batch, row and drafts are seen step by step: every value that a step had is at work, the chosen one
+ * or not, and two of them have met only where one step had both. The others hold for a whole case.
+ * Thread: any; no state. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/certify/certify_private.h"
+
+static bool by_step(int a)
+{
+	return a == AXIS_BATCH || a == AXIS_ROW || a == AXIS_DRAFTS;
+}
+
+static bool step_has(const struct seen_step *s, int a, int want)
+{
+	return a == AXIS_BATCH ? s->members == want : a == AXIS_ROW ? s->before == want : s->drafts == want;
+}
+
+static bool kernels_at_work(const struct axis_engine *want, const struct evidence *ev)
+{
+	const char *isa = want->mode ? want->mode : want->isa;
+	return !strcmp(ev->backend, want->backend) && (!isa || !strcmp(ev->isa, isa));
+}
+
+/* Of an axis that holds for the whole case. */
+static bool case_has(const struct certify_plan *p, const struct evidence *ev, enum axis a)
+{
+	int want = axes_number(p, a);
+	switch (a) {
+	case AXIS_KERNELS:
+		return kernels_at_work(&p->axes->engine[p->choice[a]], ev);
+	case AXIS_THREADS:
+		return ev->threads == want;
+	case AXIS_PAGE_SIZE:
+		return ev->page_size == want && ev->taken;
+	case AXIS_PAGE_ORDER:
+		return ev->apart > 0;
+	case AXIS_CHUNK:
+		return ev->most_rows == want;
+	case AXIS_PREFIX:
+		return ev->hit > 0;
+	case AXIS_PREEMPTION:
+		return ev->preempted > 0;
+	case AXIS_POLICY:
+		return ev->reordered > 0;
+	case AXIS_DRAFTER:
+		return ev->verified > 0;
+	case AXIS_RULE:
+		return ev->by_rejection > 0;
+	case AXIS_WATCHED:
+		return (ev->watched > 0 || p->axes->states) && (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
+	case AXIS_BATCH:
+	case AXIS_ROW:
+	case AXIS_DRAFTS:
+	case N_AXES:
+		break;
+	}
+	return false;
+}
+
+bool evidence_has(const struct certify_plan *p, const struct evidence *ev, int a, int i)
+{
+	if (!by_step(a))
+		return i == p->choice[a] && case_has(p, ev, (enum axis)a);
+	for (int k = 0; k < ev->n_steps; k++)
+		if (step_has(&ev->step[k], a, atoi(p->axes->axis[a].value[i])))
+			return true;
+	return false;
+}
+
+bool evidence_has_pair(const struct certify_plan *p, const struct evidence *ev, int a, int i, int b,
+					   int j)
+{
+	if (!by_step(a) || !by_step(b))
+		return evidence_has(p, ev, a, i) && evidence_has(p, ev, b, j);
+	for (int k = 0; k < ev->n_steps; k++)
+		if (step_has(&ev->step[k], a, atoi(p->axes->axis[a].value[i])) &&
+			step_has(&ev->step[k], b, atoi(p->axes->axis[b].value[j])))
+			return true;
+	return false;
+}
+
+bool evidence_is_whole(const struct certify_plan *p, const struct evidence *ev)
+{
+	for (int a = 0; a < N_AXES; a++) {
+		/* a recording is counted when it is closed */
+		bool later = a == AXIS_WATCHED && ev->watched > 0;
+		if (p->choice[a] && !later && !evidence_has(p, ev, a, p->choice[a]))
+			return false;
+		for (int b = 0; b < a; b++)
+			if (p->choice[a] && p->choice[b] && by_step(a) && by_step(b) &&
+				!evidence_has_pair(p, ev, b, p->choice[b], a, p->choice[a]))
+				return false;
+	}
+	return true;
+}
+
+__attribute__((format(printf, 3, 4))) static void say(char *seen, size_t cap, const char *form, ...)
+{
+	size_t n = strlen(seen);
+	va_list args;
+	if (n && n + 2 < cap)
+		n += (size_t)snprintf(seen + n, cap - n, ", ");
+	va_start(args, form);
+	vsnprintf(seen + n, cap - n, form, args);
+	va_end(args);
+}
+
+/* "17 to 9 requests in a step" */
+static void say_batch(const struct evidence *ev, char *seen, size_t cap)
+{
+	int least = 127, most = 0;
+	for (int k = 0; k < ev->n_steps; k++) {
+		least = ev->step[k].members < least ? ev->step[k].members : least;
+		most = ev->step[k].members > most ? ev->step[k].members : most;
+	}
+	if (least < most)
+		say(seen, cap, "%d to %d requests in a step", most, least);
+	else
+		say(seen, cap, "%d requests in a step", most);
+}
+
+void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen,
+				  size_t cap)
+{
+	if (a == AXIS_PAGE_ORDER)
+		say(seen, cap, "%lld of %lld pages apart", (long long)ev->apart, (long long)ev->taken);
+	else if (a == AXIS_CHUNK)
+		say(seen, cap, "%lld rows at once", (long long)ev->most_rows);
+	else if (a == AXIS_BATCH)
+		say_batch(ev, seen, cap);
+	else if (a == AXIS_ROW && evidence_has(p, ev, a, p->choice[a]))
+		say(seen, cap, "behind %d others", axes_number(p, a));
+	else if (a == AXIS_PREFIX)
+		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
+	else if (a == AXIS_PREEMPTION)
+		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
+	else if (a == AXIS_POLICY)
+		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
+	else if (a == AXIS_DRAFTS || (!p->choice[AXIS_DRAFTS] && (a == AXIS_DRAFTER || (a == AXIS_RULE &&
+																				  !p->choice[AXIS_DRAFTER]))))
+		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
+			(long long)ev->accepted);
+	else if (a == AXIS_WATCHED)
+		say(seen, cap, "%lld looks at attention", (long long)ev->watched);
+	if (a == AXIS_WATCHED && !strcmp(axes_chosen(p, a), "recorded"))
+		say(seen, cap, "%lld events on disk", (long long)ev->recorded);
+}

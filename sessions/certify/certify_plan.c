@@ -1,0 +1,268 @@
+/* Chooses the mixed cases of certify: a covering array of pairs, made greedily (after AETG: Cohen,
+ * Dalal, Fredman, Patton 1997), where the best candidate is not the one of most new pairs but of most
+ * new pairs a second. See certify_private.h.
+ *
+ * The seconds are guessed from the rows that a case computes and from how slow its kernels are, never
+ * measured: the list is the same for the same seed on all machines with the same values. Thread: any;
+ * no state. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/certify/certify_private.h"
+
+enum { CANDIDATES = 40, MOST_TRIES = 3 };
+
+/* Seconds on two cores, for a model of 135 million weights. Only their proportions matter. */
+static const double OPENING = 0.07, FAST_ROW = 0.0008, FAST_STEP = 0.004, SLOW_ROW = 0.12;
+
+/* ---- what a case costs ---- */
+
+static double prompt_cost(const struct certify_plan *p, bool slow)
+{
+	int32_t chunk = axes_number(p, AXIS_CHUNK), n = p->work.n_ids;
+	int32_t steps = chunk ? (n + chunk - 1) / chunk : 1;
+	return slow ? n * SLOW_ROW : n * FAST_ROW + steps * FAST_STEP;
+}
+
+/* Rows of the steps that generate, and of what the company computes before. */
+static double company_rows(const struct certify_plan *p, bool slow)
+{
+	int ahead, company = axes_company(p, &ahead), drafts = axes_guesses(p);
+	int32_t rows = (p->brief ? 2 : p->work.n_generated) * (1 + ahead) + drafts;
+	if (p->choice[AXIS_PREEMPTION])
+		return (double)company * (axes_elder_tokens(p) + 8) + rows;
+	for (int n = ahead + 1; p->choice[AXIS_BATCH] && n <= company; n++)
+		rows += 1 + n + drafts;
+	return rows + 2 * ahead + company * (slow ? 1 : 12);
+}
+
+double plan_cost(const struct certify_plan *p)
+{
+	bool slow = axes_slow(p->axes, p->choice);
+	int passes = 1 + p->scored + (p->choice[AXIS_PREFIX] != 0) + (p->choice[AXIS_PREEMPTION] != 0);
+	double rows = company_rows(p, slow) + axes_drafter_rows(p);
+	if (p->choice[AXIS_PAGE_ORDER])
+		rows += CERTIFY_SLOTS;
+	if (slow)
+		return OPENING + passes * prompt_cost(p, true) + rows * SLOW_ROW;
+	return OPENING + passes * prompt_cost(p, false) + rows * FAST_ROW +
+		   p->work.n_generated * FAST_STEP;
+}
+
+/* ---- which text ---- */
+
+/* Tokens of a prompt that give every chosen value the occasion to matter. */
+static int32_t tokens_needed(const struct axes *axes, const int *choice)
+{
+	int32_t chunk = atoi(axes->axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
+	int32_t size = atoi(axes->axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]);
+	int32_t need = chunk + 2;
+	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
+		need = size + 2; /* a whole page to find again, and a second one */
+	return need;
+}
+
+static enum text_size text_of(const struct axes *axes, const struct workload *work, const int *choice)
+{
+	int32_t need = tokens_needed(axes, choice);
+	bool few = axes_slow(axes, choice) || choice[AXIS_CHUNK];
+	int size = few ? TEXT_SHORT : TEXT_MIDDLE;
+	while (size < N_TEXTS - 1 && work[size].n_ids < need)
+		size++;
+	return (enum text_size)size;
+}
+
+struct certify_plan plan_case(const struct axes *axes, const struct workload *work, const int *choice,
+							  enum text_size size, bool mixed)
+{
+	struct certify_plan p = {.axes = axes, .work = work[size], .scored = true};
+	memcpy(p.choice, choice, sizeof p.choice);
+	if (mixed && axes_slow(axes, choice)) {
+		p.scored = false;
+		p.brief = true;
+	}
+	axes_spec(&p);
+	return p;
+}
+
+/* ---- the covering array ---- */
+
+struct planner {
+	const struct axes *axes;
+	const struct workload *work;
+	certify_grid open; /* pairs that no case of the list is to meet */
+	int n_open;
+	uint64_t *random;
+};
+
+static int draw(struct planner *pl, int n)
+{
+	return (int)(certify_random(pl->random) % (uint64_t)n);
+}
+
+static uint8_t *cell(certify_grid grid, const struct axes *axes, int a, int i, int b, int j)
+{
+	int x = axes->first[a] + i, y = axes->first[b] + j;
+	return a < b ? &grid[x][y] : &grid[y][x];
+}
+
+/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step, and drafts that do not
+ * depend on what the text repeats do so at its end. */
+static int values_of(const struct certify_plan *p, int a, int *value)
+{
+	int ahead, n = 0, most = axes_company(p, &ahead) + 1;
+	bool shrinks = a == AXIS_BATCH && p->choice[a] && !p->choice[AXIS_PREEMPTION];
+	bool ends = a == AXIS_DRAFTS && p->choice[a] && p->choice[AXIS_DRAFTER] && !p->brief;
+	if (p->choice[a])
+		value[n++] = p->choice[a];
+	for (int i = 1; shrinks && i < p->axes->axis[a].n; i++) {
+		int x = atoi(p->axes->axis[a].value[i]);
+		if (x < most && x > ahead)
+			value[n++] = i;
+	}
+	for (int i = 1; ends && i < p->axes->axis[a].n; i++)
+		if (atoi(p->axes->axis[a].value[i]) < axes_number(p, AXIS_DRAFTS))
+			value[n++] = i;
+	return n;
+}
+
+/* How many new pairs the case is to meet; close: they are not new for the next. */
+static int new_pairs(struct planner *pl, const struct certify_plan *p, bool close)
+{
+	int n = 0, x[AXIS_VALUES], y[AXIS_VALUES];
+	for (int a = 0; a < N_AXES; a++) {
+		int n_x = values_of(p, a, x);
+		for (int b = a + 1; n_x && b < N_AXES; b++) {
+			int n_y = values_of(p, b, y);
+			for (int k = 0; k < n_x * n_y; k++) {
+				uint8_t *open = cell(pl->open, pl->axes, a, x[k / n_y], b, y[k % n_y]);
+				n += *open;
+				pl->n_open -= close && *open;
+				*open = close ? 0 : *open;
+			}
+		}
+	}
+	return n;
+}
+
+/* Preemption has all others in front of ours. */
+static bool can_be(const struct axes *axes, const int *choice)
+{
+	for (int a = 0; a < N_AXES; a++)
+		for (int b = 0; b < a; b++)
+			if (axes_clash(axes, b, choice[b], a, choice[a]))
+				return false;
+	int batch = atoi(axes->axis[AXIS_BATCH].value[choice[AXIS_BATCH]]);
+	int row = atoi(axes->axis[AXIS_ROW].value[choice[AXIS_ROW]]);
+	return !choice[AXIS_PREEMPTION] || !choice[AXIS_BATCH] || !choice[AXIS_ROW] || batch == row + 1;
+}
+
+/* Open pairs that value i of axis a makes with what is chosen; -1: it cannot be. */
+static int gain(struct planner *pl, int *choice, int a, int i)
+{
+	int n = 0;
+	choice[a] = i;
+	if (!can_be(pl->axes, choice))
+		n = -1;
+	for (int b = 0; n >= 0 && b < N_AXES; b++)
+		if (b != a && choice[b])
+			n += *cell(pl->open, pl->axes, a, i, b, choice[b]);
+	choice[a] = 0;
+	return n;
+}
+
+/* The k-th open pair. */
+static void begin(struct planner *pl, int *choice, int k)
+{
+	for (int a = 0; a < N_AXES; a++)
+		for (int b = a + 1; b < N_AXES; b++)
+			for (int i = 1; i < pl->axes->axis[a].n; i++)
+				for (int j = 1; j < pl->axes->axis[b].n; j++)
+					if (*cell(pl->open, pl->axes, a, i, b, j) && !k--) {
+						choice[a] = i;
+						choice[b] = j;
+						return;
+					}
+}
+
+static double worth(struct planner *pl, const int *choice)
+{
+	enum text_size size = text_of(pl->axes, pl->work, choice);
+	struct certify_plan p = plan_case(pl->axes, pl->work, choice, size, true);
+	return new_pairs(pl, &p, false) / plan_cost(&p);
+}
+
+/* The other axes, in any order: of the values that meet most, the first from a random place on, if
+ * the case is worth more with it. */
+static void extend(struct planner *pl, int *choice)
+{
+	int order[N_AXES];
+	double so_far = worth(pl, choice);
+	for (int a = 0; a < N_AXES; a++) {
+		int k = draw(pl, a + 1); /* Fisher and Yates */
+		order[a] = order[k];
+		order[k] = a;
+	}
+	for (int k = 0; k < N_AXES; k++) {
+		int a = order[k], n = pl->axes->axis[a].n, best = 0, best_gain = 0, from = draw(pl, n);
+		for (int v = 0; v < n && !choice[a]; v++) {
+			int i = (from + v) % n, g = i ? gain(pl, choice, a, i) : 0;
+			if (g > best_gain)
+				best = i, best_gain = g;
+		}
+		if (!best)
+			continue;
+		choice[a] = best;
+		double with = worth(pl, choice);
+		choice[a] = with >= so_far ? best : 0;
+		so_far = with >= so_far ? with : so_far;
+	}
+}
+
+static void choose(struct planner *pl, struct mixed_case *out)
+{
+	double most = 0;
+	for (int i = 0; i < CANDIDATES; i++) {
+		int choice[N_AXES] = {0};
+		begin(pl, choice, draw(pl, pl->n_open));
+		extend(pl, choice);
+		double w = worth(pl, choice);
+		if (w > most) {
+			memcpy(out->choice, choice, sizeof out->choice);
+			most = w;
+		}
+	}
+	out->size = text_of(pl->axes, pl->work, out->choice);
+}
+
+void plan_note_try(const struct axes *axes, const int *choice, certify_grid tries)
+{
+	for (int a = 0; a < N_AXES; a++)
+		for (int b = a + 1; b < N_AXES; b++)
+			if (choice[a] && choice[b])
+				++*cell(tries, axes, a, choice[a], b, choice[b]);
+}
+
+static void open_pairs(struct planner *pl, const certify_grid pair, const certify_grid tries)
+{
+	for (int i = 0; i < pl->axes->n_values; i++)
+		for (int j = i + 1; j < pl->axes->n_values; j++) {
+			pl->open[i][j] = pair[i][j] == CERTIFY_PAIR_LEFT && tries[i][j] < MOST_TRIES;
+			pl->n_open += pl->open[i][j];
+		}
+}
+
+void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
+				const certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
+{
+	struct planner pl = {.axes = axes, .work = work, .random = random};
+	open_pairs(&pl, pair, tries);
+	list->n = 0;
+	while (pl.n_open && list->n < CERTIFY_MAX_PLANNED && (!most || list->n < most)) {
+		struct mixed_case *m = &list->item[list->n++];
+		choose(&pl, m);
+		struct certify_plan p = plan_case(axes, work, m->choice, m->size, true);
+		m->cost = plan_cost(&p);
+		new_pairs(&pl, &p, true);
+	}
+}

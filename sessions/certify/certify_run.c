@@ -1,0 +1,453 @@
+/* One case of certify: an engine with the options of the plan, a text scored token by token, then
+ * continued, among such company as the plan asks for. See certify_private.h.
+ *
+ * Thread: the caller's. Everything is seen through a sink, as events: nothing here reaches into the
+ * engine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/memory/memory.h"
+#include "sessions/certify/certify_private.h"
+#include "sessions/session.h"
+
+/* While a case runs. */
+struct run {
+	const struct certify_plan *plan;
+	struct trail *trail; /* NULL: not kept */
+	struct evidence *ev;
+	int64_t request; /* ours, as far as the sink is concerned; 0: none yet */
+	int64_t members, mine, drafts; /* of the step under way: requests so far, before ours or -1 */
+	int64_t last_page;
+	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
+	int n_company, ahead;			/* ahead: came before ours */
+	int64_t earlier; /* came before ours and waits to be admitted; 0: there is none */
+	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
+	bool repeated; /* ours went back to its prompt once */
+	struct session session;
+	struct engine *engine; /* the session's */
+	int32_t *ids;
+	int32_t n_ids, next; /* next: token behind what the prompt repeats */
+};
+
+/* Behind the text: ids that do not repeat, of which 17 requests take 128 each, from 17 places on. */
+enum { ELDER_IDS = 160 };
+
+/* Repeats itself, so that prompt lookup has something to find, and then parts from what it
+ * repeated. */
+static const char text[] =
+	"The cat sat on the mat. The dog sat on the log. The cat sat on the mat. The dog sat on the "
+	"fog.\n"
+	"for (int i = 0; i < 10; i++) sum += i * i; for (int j = 0; j < 10; j++) sum += j * j;\n"
+	"In 1969 people walked on the moon; in 1972 people walked on the moon for the last time. "
+	"Überraschung: naïve café, 日本語, emoji 🙂. One two three four five, one two three "
+	"four five, one two three four six. The cat sat on the mat. The dog sat on the log. The cat "
+	"sat on the mat. A page holds sixteen tokens. A span holds eight groups. A page is shared "
+	"until it is written to. The cat sat on the mat. The dog sat on the log. The cat sat on";
+
+uint64_t certify_random(uint64_t *state) /* splitmix64 (Steele, Lea, Flood 2014) */
+{
+	uint64_t z = *state += 0x9E3779B97F4A7C15u;
+	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+	return z ^ (z >> 31);
+}
+
+/* ---- what is seen ---- */
+
+static void most(int64_t *of, int64_t x)
+{
+	*of = x > *of ? x : *of;
+}
+
+static void keep(struct run *r, int64_t pos, int64_t id, int64_t hash)
+{
+	struct trail *t = r->trail;
+	if (!t || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
+		return;
+	t->row[t->n].request = r->request;
+	t->row[t->n].pos = pos;
+	t->row[t->n].id = id;
+	t->row[t->n++].hash = hash;
+}
+
+static void see_batch(struct run *r, const struct ev_batch *b)
+{
+	if (b->request == r->request) {
+		r->mine = r->members;
+		r->drafts = b->work == EV_WORK_verify ? b->rows - 1 : 0;
+		if (b->work == EV_WORK_prefill && !r->begun)
+			most(&r->ev->most_rows, b->rows);
+	}
+	r->members++;
+}
+
+static void see_step(struct run *r)
+{
+	struct evidence *ev = r->ev;
+	struct seen_step s = {(int8_t)r->members, (int8_t)r->mine, (int8_t)r->drafts};
+	bool news = r->answering && r->mine >= 0;
+	for (int i = 0; news && i < ev->n_steps; i++)
+		news = memcmp(&ev->step[i], &s, sizeof s) != 0;
+	if (news && ev->n_steps < (int)(sizeof ev->step / sizeof *ev->step))
+		ev->step[ev->n_steps++] = s;
+	r->members = r->drafts = 0;
+	r->mine = -1;
+}
+
+static void see_page(struct run *r, const struct ev_page *p)
+{
+	if (p->request != r->request || p->action != EV_PAGE_alloc)
+		return;
+	r->ev->taken++;
+	r->ev->apart += p->block > 0 && p->page != r->last_page + 1;
+	r->last_page = p->page;
+}
+
+static void see_draft(struct run *r, const struct ev_draft *d)
+{
+	if (d->request != r->request || d->verdict == EV_VERDICT_unread)
+		return;
+	r->ev->verified++;
+	r->ev->by_rejection += d->rule == EV_RULE_rejection;
+	r->ev->accepted += d->verdict == EV_VERDICT_accepted;
+}
+
+static void see_admit(struct run *r, const struct ev_admit *a)
+{
+	if (a->request == r->request) {
+		r->ev->reordered += r->earlier != 0;
+		r->waiting = false;
+	}
+	if (a->request == r->earlier)
+		r->earlier = 0;
+	r->ev->reordered += r->waiting && r->request && a->request > r->request;
+}
+
+static void see_finish(struct run *r, const struct ev_finish *f)
+{
+	if (f->request != r->request)
+		return;
+	r->finished = true;
+	r->failed = f->reason == EV_FINISH_failed;
+}
+
+static void see_memory(struct run *r, const struct ev_memory *m)
+{
+	char *to = r->ev->memory;
+	size_t n = strlen(to);
+
+	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "", memory_kind_of(m->kind)->name,
+			 (long long)m->layers, m->layers == 1 ? "" : "s");
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+	if (ev->kind == EV_batch) {
+		see_batch(r, &ev->u.batch);
+	} else if (ev->kind == EV_step) {
+		see_step(r);
+	} else if (ev->kind == EV_page) {
+		see_page(r, &ev->u.page);
+	} else if (ev->kind == EV_memory) {
+		see_memory(r, &ev->u.memory);
+	} else if (ev->kind == EV_admit) {
+		see_admit(r, &ev->u.admit);
+	} else if (ev->kind == EV_draft) {
+		see_draft(r, &ev->u.draft);
+	} else if (ev->kind == EV_finish) {
+		see_finish(r, &ev->u.finish);
+	} else if (ev->kind == EV_lookup && ev->u.lookup.request == r->request) {
+		most(&r->ev->hit, ev->u.lookup.hit);
+	} else if (ev->kind == EV_preempt && ev->u.preempt.request == r->request) {
+		r->ev->preempted++;
+		r->begun = r->repeated = false; /* it is computed again, and goes back again */
+	} else if (ev->kind == EV_attention && ev->u.attention.request == r->request) {
+		r->ev->watched++;
+	} else if (ev->kind == EV_token && ev->u.token.request == r->request) {
+		r->begun = true;
+		if (ev->u.token.source != EV_SOURCE_forced)
+			keep(r, ev->u.token.pos, ev->u.token.id, ev->u.token.hash);
+	} else if (ev->kind == EV_score && ev->u.score.request == r->request) {
+		keep(r, ev->u.score.pos, ev->u.score.id, ev->u.score.hash);
+	}
+}
+
+/* ---- requests ---- */
+
+static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at, int32_t n,
+					  int32_t n_generated, struct err *e)
+{
+	struct engine_request q = {
+		.kind = kind,
+		.ids = r->ids + at,
+		.n_ids = n,
+		.max_tokens = n_generated,
+		.params = SAMPLE_DEFAULTS,
+		.text = "certify",
+		.ignore_end = true,
+	};
+	q.params.seed = 7;
+	if (r->plan->choice[AXIS_RULE]) /* rejection draws other tokens, unless there is nothing to draw */
+		q.params.temperature = 0;
+	return engine_submit(r->engine, &q, e);
+}
+
+/* Those who took our pages go once they did, so that we can end. */
+static void dismiss_elders(struct run *r)
+{
+	if (r->plan->choice[AXIS_PREEMPTION] && r->ev->preempted)
+		while (r->n_company)
+			engine_cancel(r->engine, r->company[--r->n_company]);
+}
+
+/* The last to come goes. False if the batch is not to shrink any more. */
+static bool shrink(struct run *r)
+{
+	const int *choice = r->plan->choice;
+	if (!choice[AXIS_BATCH] || choice[AXIS_PREEMPTION] || r->n_company <= r->ahead)
+		return false;
+	engine_cancel(r->engine, r->company[--r->n_company]);
+	return true;
+}
+
+/* Ours is taken back to its prompt and a token that goes on with what the prompt repeats: there is
+ * something to guess, whatever the model would say. In a batch it goes so at every size of it, and
+ * must compute the same each time. */
+static int repeat(struct run *r, struct err *e)
+{
+	const struct workload *w = &r->plan->work;
+	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
+		return 0;
+	if (!r->repeated && r->plan->choice[AXIS_PREEMPTION] && engine_set(r->engine, "spec", r->plan->spec, e))
+		return -1;
+	r->repeated = true;
+	return engine_rewind(r->engine, r->request, w->n_ids, r->next, e);
+}
+
+/* Whether a brief case has nothing more to see. */
+static bool enough(const struct run *r)
+{
+	const int *choice = r->plan->choice;
+	bool shrinks = choice[AXIS_BATCH] && !choice[AXIS_PREEMPTION] && r->n_company > r->ahead;
+	return r->plan->brief && r->answering && r->repeated && !shrinks &&
+		   evidence_is_whole(r->plan, r->ev);
+}
+
+/* One step, and what follows it. 1: done; 0: nothing to do; -1: failed. */
+static int go_on(struct run *r, struct err *e)
+{
+	int more = engine_step(r->engine, e);
+	dismiss_elders(r);
+	return more > 0 && repeat(r, e) ? -1 : more;
+}
+
+/* Steps until ours is finished. */
+static int finish(struct run *r, struct err *e)
+{
+	int more = 1;
+	while (!r->finished && more > 0 && !enough(r))
+		more = go_on(r, e);
+	if (more < 0)
+		return -1;
+	if (!r->finished && more)
+		engine_cancel(r->engine, r->request);
+	else if (!r->finished)
+		return err_set(e, ERR_DEVICE, "certify: the engine stopped before its work was done");
+	return r->failed ? err_set(e, ERR_INPUT, "certify: the model computes no numbers (NaN)") : 0;
+}
+
+/* Ours is about to come. */
+static void expect(struct run *r)
+{
+	r->finished = r->begun = false;
+	r->waiting = true;
+	r->request = 0;
+}
+
+static int score(struct run *r, struct err *e)
+{
+	expect(r);
+	r->request = submit(r, EV_REQUEST_KIND_score, 0, r->plan->work.n_ids, 0, e);
+	return r->request < 0 ? -1 : finish(r, e);
+}
+
+/* Other requests, of other lengths, that run as long as ours does. Those that are to take our pages have
+ * nothing to guess from: they grow by a token a step, drafts or not. */
+static int submit_company(struct run *r, int from, int to, struct err *e)
+{
+	bool preempt = r->plan->choice[AXIS_PREEMPTION];
+	bool slow = axes_slow(r->plan->axes, r->plan->choice);
+	for (int i = from; i < to; i++) {
+		int32_t n = preempt ? axes_elder_tokens(r->plan) : slow ? 1 : 1 + (13 * i + 5) % 24;
+		int32_t at = preempt ? CERTIFY_LONGEST + i : (7 * i + 3) % 64;
+		int64_t id = submit(r, EV_REQUEST_KIND_load, at, n, 0, e);
+		if (id < 0)
+			return -1;
+		r->company[r->n_company++] = id;
+	}
+	return 0;
+}
+
+/* Steps before ours comes: it joins a batch that is under way. Those that are to take our pages must be
+ * through their prompts. */
+static int32_t steps_ahead(const struct run *r, int ahead)
+{
+	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
+	if (!ahead)
+		return 0;
+	if (!r->plan->choice[AXIS_PREEMPTION])
+		return 2;
+	int32_t by_chunk = chunk ? (n + chunk - 1) / chunk : 1;
+	int32_t by_budget = (n * ahead + CERTIFY_BUDGET - 1) / CERTIFY_BUDGET;
+	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
+}
+
+/* Where a policy is to show: a request of one token comes before ours and another one after it. Who is not admitted in
+ * order of arrival overtakes one of them or is overtaken. Both are gone after a step. */
+static int64_t submit_short(struct run *r, struct err *e)
+{
+	return r->plan->choice[AXIS_POLICY] ? submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) : 0;
+}
+
+static int answer(struct run *r, int company, int ahead, int32_t n_generated, struct err *e)
+{
+	const struct workload *w = &r->plan->work;
+	expect(r);
+	r->n_company = 0;
+	r->ahead = ahead;
+	if (submit_company(r, 0, ahead, e))
+		return -1;
+	for (int32_t i = steps_ahead(r, ahead); i > 0; i--)
+		if (engine_step(r->engine, e) < 0)
+			return -1;
+	if ((r->earlier = submit_short(r, e)) < 0)
+		return -1;
+	r->request = submit(r, EV_REQUEST_KIND_run, 0, w->n_ids, n_generated, e);
+	if (r->request < 0 || submit_short(r, e) < 0 || (r->earlier && go_on(r, e) < 0) ||
+		submit_company(r, ahead, company, e))
+		return -1;
+	return finish(r, e);
+}
+
+/* Puts the free list in a seeded order: pages are taken one each, and given back so. */
+static int shuffle_pages(struct run *r, struct err *e)
+{
+	int64_t id[CERTIFY_SLOTS];
+	uint64_t random = r->plan->seed;
+	int n = r->plan->brief ? 8 : CERTIFY_SLOTS; /* a short text takes few */
+	n = n < engine_state(r->engine).pages ? n : engine_state(r->engine).pages;
+	for (int i = 0; i < n; i++)
+		if ((id[i] = submit(r, EV_REQUEST_KIND_load, 3 * i, 1, 0, e)) < 0)
+			return -1;
+	if (engine_step(r->engine, e) < 0)
+		return -1;
+	for (int i = n; i > 0; i--) { /* Fisher and Yates */
+		int k = (int)(certify_random(&random) % (uint64_t)i);
+		engine_cancel(r->engine, id[k]);
+		id[k] = id[i - 1];
+	}
+	return 0;
+}
+
+/* ---- a case ---- */
+
+/* Ends with the text's beginning again: what follows is likely to be guessed. */
+static int fill_ids(struct run *r, struct err *e)
+{
+	int32_t *once = NULL, n = r->plan->work.n_ids;
+	size_t n_once = 0, cap = 0;
+	if (tokenizer_encode(engine_tokenizer(r->engine), text, strlen(text), false, &once, &n_once,
+						 &cap, e)) {
+		free(once);
+		return -1;
+	}
+	r->n_ids = CERTIFY_LONGEST;
+	r->ids = calloc(CERTIFY_LONGEST + ELDER_IDS, sizeof *r->ids);
+	for (int32_t i = 0; r->ids && n_once && i < r->n_ids; i++)
+		r->ids[i] = once[(size_t)i % n_once];
+	for (int32_t i = 0; r->ids && i < ELDER_IDS; i++)
+		r->ids[CERTIFY_LONGEST + i] = 7 * (i + 1) % engine_info(r->engine)->vocab;
+	int32_t again = n > 30 ? 12 : 4, from = n > 30 ? 8 : 1;
+	for (int32_t i = 0; r->ids && n > again && i < again; i++)
+		r->ids[n - again + i] = r->ids[from + i];
+	r->next = r->ids ? r->ids[from + again] : 0;
+	free(once);
+	if (!r->ids)
+		return err_set(e, ERR_MEMORY, "out of memory");
+	if (engine_info(r->engine)->ctx < n + r->plan->work.n_generated)
+		return err_set(e, ERR_INPUT, "certify: a context of %d tokens is too short",
+					   engine_info(r->engine)->ctx);
+	return 0;
+}
+
+static int open_case(struct run *r, struct err *e)
+{
+	const struct certify_plan *p = r->plan;
+	const struct session_options o = {.engine = axes_options(p), .sink = on_event, .arg = r,
+									  .temporary = !strcmp(axes_chosen(p, AXIS_WATCHED), "recorded")};
+	if (session_open(&r->session, &o, e))
+		return -1;
+	r->engine = r->session.engine;
+	const struct engine_info *info = engine_info(r->engine);
+	snprintf(r->ev->backend, sizeof r->ev->backend, "%s", info->backend);
+	if (strcmp(info->backend, "cuda") || engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
+		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
+	r->ev->threads = info->threads;
+	r->ev->page_size = engine_state(r->engine).page_size;
+	if (session_begin(&r->session, NULL, NULL, e))
+		return -1;
+	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);
+	if (p->choice[AXIS_WATCHED] && info->n_heads && (engine_set(r->engine, "observe-layer", "0", e) ||
+													 engine_set(r->engine, "observe-head", "0", e)))
+		return -1;
+	return fill_ids(r, e);
+}
+
+static int close_case(struct run *r, int status, struct err *e)
+{
+	struct err failed = {0};
+	if (r->session.writer) {
+		struct writer_status s;
+		writer_flush(r->session.writer);
+		writer_status(r->session.writer, &s);
+		r->ev->recorded = s.rows;
+	}
+	if (session_close(&r->session, &failed) && !status)
+		status = err_set(e, failed.code, "%s", failed.text);
+	free(r->ids);
+	return status;
+}
+
+static int compute(struct run *r, struct err *e)
+{
+	const struct certify_plan *p = r->plan;
+	int ahead, company = axes_company(p, &ahead);
+	if (p->choice[AXIS_PAGE_ORDER] && shuffle_pages(r, e))
+		return -1;
+	if (p->scored && score(r, e))
+		return -1;
+	if (!p->work.n_generated)
+		return 0;
+	if (p->choice[AXIS_PREFIX]) { /* once for the cache, its tokens not kept */
+		struct trail *kept = r->trail;
+		r->trail = NULL;
+		int failed = answer(r, 0, 0, 1, e);
+		r->trail = kept;
+		if (failed)
+			return -1;
+	}
+	r->answering = true;
+	return answer(r, company, ahead, p->work.n_generated, e);
+}
+
+int certify_run_case(const struct certify_plan *p, struct trail *trail, struct evidence *ev,
+					 struct err *e)
+{
+	struct run r = {.plan = p, .trail = trail, .ev = ev, .mine = -1};
+	memset(ev, 0, sizeof *ev);
+	trail->n = 0;
+	int status = open_case(&r, e) || compute(&r, e) ? -1 : 0;
+	return close_case(&r, status, e);
+}

@@ -1,0 +1,242 @@
+/* See diff.h: opening and matching. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/text.h"
+#include "sessions/diff/diff_impl.h"
+
+const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal",	"alone",   "prompt", "forced",
+													  "logits", "setting", "draw",	 "chosen", "length" };
+
+/* ---- the two vocabularies ---- */
+
+static bool same_piece(const struct history_piece *a, const struct history_piece *b)
+{
+	return a && b && a->size == b->size && !memcmp(a->bytes, b->bytes, (size_t)a->size);
+}
+
+/* As far as both files say; ids that only one used decide nothing. */
+static bool same_vocab(const struct history *a, const struct history *b)
+{
+	if (a->vocab != b->vocab)
+		return false;
+	for (int32_t i = 0; i < a->n_pieces; i++) {
+		const struct history_piece *other = history_piece(b, a->piece[i].id);
+
+		if (other && !same_piece(&a->piece[i], other))
+			return false;
+	}
+	return true;
+}
+
+bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i, int32_t k)
+{
+	int32_t a = p->side[0].ids[p->from[0] + i], b = p->side[1].ids[p->from[1] + k];
+
+	if (d->same_vocab)
+		return a == b;
+	return same_piece(history_piece(d->h[0], a), history_piece(d->h[1], b));
+}
+
+/* ---- sides ---- */
+
+/* The tokens at the end, and which row drew each. */
+static int fill_side(struct diff_side *s, const struct history_request *r, struct err *e)
+{
+	s->request = r;
+	s->n_prompt = r->n_prompt;
+	s->ids = malloc(((size_t)r->longest + 1) * sizeof *s->ids);
+	s->row = malloc(((size_t)r->longest + 1) * sizeof *s->row);
+	if (!s->ids || !s->row)
+		return err_set(e, ERR_MEMORY, "no memory for the tokens of request %lld", (long long)r->number);
+	s->n = history_ids(r, r->n_takes - 1, s->ids);
+	memset(s->row, 0xff, ((size_t)r->longest + 1) * sizeof *s->row);
+	for (int32_t t = 0; t < r->n_takes; t++)
+		for (int32_t i = 0; i < r->take[t].n; i++)
+			s->row[r->take[t].at + i] = r->take[t].first + i;
+	if (r->kind == EV_REQUEST_KIND_score)
+		s->n_prompt = s->n > 1 ? 1 : s->n;
+	return 0;
+}
+
+/* ---- matching ---- */
+
+struct key {
+	uint64_t prompt;
+	int32_t match; /* request of the other side, or -1 */
+};
+
+static uint64_t hash_prompt(const struct history_request *r)
+{
+	return XXH64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
+}
+
+/* Of a search, whose answer is a request of its own: branches are its working, and numbered as they came. */
+static bool is_branch(const struct history_request *r)
+{
+	return r->kind == EV_REQUEST_KIND_search;
+}
+
+static bool may_match(const struct diff *d, int level, const struct key *a, const struct key *b,
+					  const struct history_request *p, const struct history_request *q)
+{
+	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
+	bool scored = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
+
+	if (scored != other || is_branch(p) || is_branch(q))
+		return false;
+	switch (level) {
+	case 0: return prompts && p->sample == q->sample && p->kind == q->kind;
+	case 1: return prompts;
+	case 2: return p->kind == q->kind && p->text[0] && !strcmp(p->text, q->text);
+	default: return p->kind == q->kind && p->kind != EV_REQUEST_KIND_load;
+	}
+}
+
+/* In order, what is surest first. */
+static void match(const struct diff *d, struct key *a, struct key *b)
+{
+	for (int level = 0; level < 4; level++) {
+		int32_t from = 0;
+
+		for (int32_t i = 0; i < d->h[0]->n_requests; i++) {
+			while (from < d->h[1]->n_requests && b[from].match >= 0)
+				from++;
+			for (int32_t k = from; a[i].match < 0 && k < d->h[1]->n_requests; k++)
+				if (b[k].match < 0 &&
+					may_match(d, level, &a[i], &b[k], &d->h[0]->request[i], &d->h[1]->request[k])) {
+					a[i].match = k;
+					b[k].match = i;
+				}
+		}
+	}
+}
+
+static struct key *make_keys(const struct history *h)
+{
+	struct key *k = malloc(((size_t)h->n_requests + 1) * sizeof *k);
+
+	for (int32_t i = 0; k && i < h->n_requests; i++)
+		k[i] = (struct key){ hash_prompt(&h->request[i]), -1 };
+	return k;
+}
+
+static int add_pair(struct diff *d, const struct history_request *a, const struct history_request *b,
+					struct err *e)
+{
+	struct diff_pair *p = &d->pair[d->n_pairs++];
+
+	if ((a && fill_side(&p->side[0], a, e)) || (b && fill_side(&p->side[1], b, e)))
+		return -1;
+	if (!a || !b) {
+		p->cause = DIFF_ALONE;
+		return 0;
+	}
+	if (!d->same_vocab)
+		for (int s = 0; s < 2; s++)
+			p->from[s] = p->side[s].n_prompt;
+	if (diff_compare(d, p, e))
+		return -1;
+	d->n_equal += p->cause == DIFF_EQUAL;
+	return 0;
+}
+
+/* In A's order, those of B alone behind. */
+static int make_pairs(struct diff *d, const struct key *a, const struct key *b, struct err *e)
+{
+	d->pair = calloc((size_t)d->h[0]->n_requests + (size_t)d->h[1]->n_requests + 1, sizeof *d->pair);
+	if (!d->pair)
+		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+	for (int32_t i = 0; i < d->h[0]->n_requests; i++)
+		if (!is_branch(&d->h[0]->request[i]) &&
+			add_pair(d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
+			return -1;
+	for (int32_t k = 0; k < d->h[1]->n_requests; k++)
+		if (b[k].match < 0 && !is_branch(&d->h[1]->request[k]) && add_pair(d, NULL, &d->h[1]->request[k], e))
+			return -1;
+	return 0;
+}
+
+/* ---- the sessions ---- */
+
+static void note(struct diff *d, const char *fmt, ...)
+{
+	size_t n = strlen(d->session);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(d->session + n, sizeof d->session - n, fmt, ap);
+	va_end(ap);
+}
+
+static void compare_sessions(struct diff *d)
+{
+	const struct history *a = d->h[0], *b = d->h[1];
+	const struct lossy_settings x = history_lossy(d->h[0], NULL), y = history_lossy(d->h[1], NULL);
+
+	if (!d->same_model)
+		note(d, "model: %.60s (%.12s) and %.60s (%.12s)\n", a->model_name, a->model_sha256, b->model_name,
+			 b->model_sha256);
+	if (a->arith != b->arith)
+		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
+	for (int i = 0; i < x.n && a->n_requests && b->n_requests; i++)
+		if (strcmp(x.value[i], y.value[i]) != 0)
+			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i], y.value[i]);
+	if (a->inexact || b->inexact)
+		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
+			 a->inexact && b->inexact ? "both were" : a->inexact ? "A was" : "B was");
+	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
+		note(d, "computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",
+			 a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);
+}
+
+int diff_open(struct diff **out, const char *a, const char *b, struct err *e)
+{
+	struct diff *d = calloc(1, sizeof *d);
+	struct key *keys[2] = { NULL, NULL };
+	int rc = -1;
+
+	*out = NULL;
+	if (!d)
+		return err_set(e, ERR_MEMORY, "out of memory");
+	if (history_open(&d->h[0], a, e) || history_open(&d->h[1], b, e))
+		goto out;
+	d->same_model = d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
+	d->same_vocab = same_vocab(d->h[0], d->h[1]);
+	compare_sessions(d);
+	keys[0] = make_keys(d->h[0]);
+	keys[1] = make_keys(d->h[1]);
+	if (!keys[0] || !keys[1]) {
+		err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
+		goto out;
+	}
+	match(d, keys[0], keys[1]);
+	rc = make_pairs(d, keys[0], keys[1], e);
+out:
+	free(keys[0]);
+	free(keys[1]);
+	if (rc)
+		diff_close(d);
+	else
+		*out = d;
+	return rc;
+}
+
+void diff_close(struct diff *d)
+{
+	if (!d)
+		return;
+	for (int32_t i = 0; i < d->n_pairs; i++) {
+		for (int s = 0; s < 2; s++) {
+			free(d->pair[i].side[s].ids);
+			free(d->pair[i].side[s].row);
+		}
+		free(d->pair[i].hunk);
+	}
+	free(d->pair);
+	history_close(d->h[0]);
+	history_close(d->h[1]);
+	free(d);
+}

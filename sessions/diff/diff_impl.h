@@ -1,0 +1,22 @@
+/* Inside sessions/diff/ alone. */
+#ifndef CUTAWAY_SESSIONS_DIFF_IMPL_H
+#define CUTAWAY_SESSIONS_DIFF_IMPL_H
+
+#include "sessions/diff/diff.h"
+
+enum { DIFF_MOST_EDITS = 1000 };
+
+/* Is token i of one side token k of the other, counted from where comparing begins? */
+bool diff_same_token(const struct diff *d, const struct diff_pair *p, int32_t i, int32_t k);
+/* Fills everything of a pair but its sides and `from`. */
+int diff_compare(struct diff *d, struct diff_pair *p, struct err *e);
+
+static inline const struct history_row *diff_row(const struct diff_pair *p, int side, int32_t index)
+{
+	const struct diff_side *s = &p->side[side];
+	int32_t row = index < 0 || index >= s->n ? -1 : s->row[index];
+
+	return row < 0 ? NULL : &s->request->row[row];
+}
+
+#endif

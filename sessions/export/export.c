@@ -1,0 +1,217 @@
+/* See export.h: the table of formats, and the walk over the events. */
+#include "sessions/export/export_impl.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "trace/reader.h"
+
+enum { MAX_VOCAB = 1 << 22, TELL_EVERY = 4096 };
+
+static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl, &export_html };
+
+static const struct export_ops *find(const char *name, struct err *e)
+{
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (strcmp(all[i]->name, name) == 0)
+			return all[i];
+	err_set(e, ERR_USAGE, "no format \"%.40s\": there are perfetto, csv, jsonl and html", name);
+	return NULL;
+}
+
+static void keep_text(struct exporter *x, const struct ev_vocab *v)
+{
+	struct export_text *t;
+
+	if (v->id < 0 || v->id >= MAX_VOCAB)
+		return;
+	if (v->id >= x->n_vocab) {
+		int32_t n = (int32_t)v->id / 2 * 3 + 1024; /* and so not more than 6 million */
+		struct export_text *more = realloc(x->vocab, (size_t)n * sizeof *more);
+
+		if (!more) {
+			x->no_memory = true;
+			return;
+		}
+		memset(more + x->n_vocab, 0, (size_t)(n - x->n_vocab) * sizeof *more);
+		x->vocab = more;
+		x->n_vocab = n;
+	}
+	t = &x->vocab[v->id];
+	free(t->bytes);
+	t->bytes = malloc(v->bytes.size + 1);
+	if (!t->bytes) {
+		x->no_memory = true;
+		return;
+	}
+	memcpy(t->bytes, v->bytes.data ? v->bytes.data : "", v->bytes.size);
+	t->size = (uint32_t)v->bytes.size;
+	t->special = v->special == 1;
+}
+
+static int walk(struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
+{
+	struct event ev;
+	int64_t n = 0;
+	int rc;
+
+	while ((rc = reader_next(r, &ev, e)) > 0) {
+		if (ev.kind == EV_vocab)
+			keep_text(x, &ev.u.vocab);
+		if (ops->event)
+			ops->event(x, &ev);
+		if (++n % TELL_EVERY == 0 && x->o->progress &&
+			!x->o->progress(x->o->arg, ev.seq, reader_info(r)->last_seq))
+			return err_set(e, ERR_INTERRUPTED, "stopped");
+		if (x->no_memory)
+			return err_set(e, ERR_MEMORY, "no memory for this session; csv and jsonl need none");
+		if (ferror(x->out))
+			return err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
+	}
+	return rc;
+}
+
+int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
+{
+	struct exporter x = { .out = out, .o = o };
+	const struct export_ops *ops = find(o->to, e);
+	struct reader *r = NULL;
+	int rc = -1;
+
+	if (!ops || reader_open(&r, path, e))
+		return -1;
+	if (!ops->begin || !ops->begin(&x, e))
+		rc = walk(&x, ops, r, e);
+	if (ops->end)
+		ops->end(&x);
+	reader_close(r);
+	for (int32_t i = 0; i < x.n_vocab; i++)
+		free(x.vocab[i].bytes);
+	free(x.vocab);
+	if (!rc && (fflush(out) || ferror(out)))
+		rc = err_set(e, ERR_IO, "writing failed: %s", strerror(errno));
+	return rc;
+}
+
+/* ---- JSON ---- */
+
+void export_json_text(struct exporter *x, const void *text, size_t size)
+{
+	char *json = text_json(text ? text : "", size);
+
+	fputs(json ? json : "\"\"", x->out);
+	x->no_memory |= !json;
+	free(json);
+}
+
+void export_json_token(struct exporter *x, int64_t id)
+{
+	if (id >= 0 && id < x->n_vocab && x->vocab[id].bytes)
+		export_json_text(x, x->vocab[id].bytes, x->vocab[id].size);
+	else
+		fprintf(x->out, "\"<%lld>\"", (long long)id);
+}
+
+void export_json_real(FILE *out, double v)
+{
+	if (isfinite(v))
+		fprintf(out, "%.9g", v);
+	else
+		fputs("null", out);
+}
+
+/* The packed columns are little-endian, as the machines are that this runs on. */
+static void candidates(struct exporter *x, const unsigned char *p, size_t n)
+{
+	struct ev_candidate c;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&c, p + i * sizeof c, sizeof c);
+		fprintf(x->out, "%s{\"id\":%u,\"text\":", i ? "," : "", c.id);
+		export_json_token(x, c.id);
+		fputs(",\"logit\":", x->out);
+		export_json_real(x->out, (double)c.logit);
+		fputs(",\"p\":", x->out);
+		export_json_real(x->out, (double)c.p);
+		fputs(",\"arrival\":", x->out);
+		export_json_real(x->out, (double)c.arrival);
+		fprintf(x->out, ",\"cut\":\"%s\"}", ev_code_name("cut", c.cut));
+	}
+}
+
+static void sampler_stages(struct exporter *x, const unsigned char *p, size_t n)
+{
+	struct ev_stage s;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&s, p + i * sizeof s, sizeof s);
+		fprintf(x->out, "%s{\"left\":%u,\"mass\":", i ? "," : "", s.left);
+		export_json_real(x->out, (double)s.mass);
+		fputs(",\"value\":", x->out);
+		export_json_real(x->out, (double)s.value);
+		putc('}', x->out);
+	}
+}
+
+static void kernel_stages(struct exporter *x, const unsigned char *p, size_t n)
+{
+	struct ev_stage_time s;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&s, p + i * sizeof s, sizeof s);
+		fprintf(x->out, "%s{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}", i ? "," : "",
+				ev_code_name("stage", (int64_t)s.stage), (unsigned long long)s.ns,
+				(unsigned long long)s.bytes, (unsigned long long)s.ops);
+	}
+}
+
+static void words(struct exporter *x, const unsigned char *p, size_t n)
+{
+	uint32_t id;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&id, p + i * sizeof id, sizeof id);
+		fprintf(x->out, "%s%u", i ? "," : "", id);
+	}
+}
+
+static void hex(struct exporter *x, struct ev_span b)
+{
+	const unsigned char *p = b.data;
+
+	putc('"', x->out);
+	for (size_t i = 0; i < b.size; i++)
+		fprintf(x->out, "%02x", p[i]);
+	putc('"', x->out);
+}
+
+void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob)
+{
+	static const struct {
+		enum ev_kind kind;
+		const char *field;
+		size_t each;
+		void (*write)(struct exporter *x, const unsigned char *p, size_t n);
+	} known[] = {
+		{ EV_token, "candidates", sizeof(struct ev_candidate), candidates },
+		{ EV_token, "stages", sizeof(struct ev_stage), sampler_stages },
+		{ EV_time, "stages", sizeof(struct ev_stage_time), kernel_stages },
+		{ EV_request, "prompt", 4, words },
+	};
+
+	if (kind == EV_vocab) {
+		export_json_text(x, blob.data, blob.size);
+		return;
+	}
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (known[i].kind == kind && !strcmp(known[i].field, field)) {
+			putc('[', x->out);
+			known[i].write(x, blob.data, blob.size / known[i].each);
+			putc(']', x->out);
+			return;
+		}
+	hex(x, blob);
+}

@@ -1,0 +1,246 @@
+/* One self-contained page (export_page.html with the session's data in its middle): no network, no library.
+ * All texts go in as JSON inside a script element of a type that is not run, with every < escaped, so that
+ * nothing of a session can become markup. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "sessions/export/export_html.h"
+
+__asm__(".section .rodata\n"
+		".global export_page\n"
+		"export_page:\n"
+		".incbin \"sessions/export/export_page.html\"\n"
+		".byte 0\n"
+		".previous\n");
+extern const char export_page[];
+
+enum { MOST_TOKENS = 200000, TOP = 5 };
+
+FILE *html_row(struct html_list *l, int64_t most)
+{
+	if (l->n >= most) {
+		l->left_out++;
+		return NULL;
+	}
+	if (l->n++)
+		putc(',', l->out);
+	return l->out;
+}
+
+static FILE *any_row(struct html *h, enum html_list_id list)
+{
+	return html_row(&h->list[list], INT64_MAX);
+}
+
+void html_text(FILE *out, struct ev_span bytes, bool *no_memory)
+{
+	char *json = text_json(bytes.data ? bytes.data : "", bytes.size);
+
+	for (const char *p = json ? json : "\"\""; *p; p++)
+		if (*p == '<')
+			fputs("\\u003c", out);
+		else
+			putc(*p, out);
+	*no_memory |= !json;
+	free(json);
+}
+
+long long html_number(int64_t v)
+{
+	const int64_t most = INT64_C(1) << 53;
+
+	return v == EV_NULL_I || v < -1 || v > most ? -1 : v;
+}
+
+static struct ev_span token_bytes(const struct exporter *x, int64_t id)
+{
+	if (id < 0 || id >= x->n_vocab || !x->vocab[id].bytes)
+		return (struct ev_span){ NULL, 0 };
+	return (struct ev_span){ x->vocab[id].bytes, x->vocab[id].size };
+}
+
+static int begin(struct exporter *x, struct err *e)
+{
+	struct html *h = calloc(1, sizeof *h);
+	bool ok = h && html_views_begin(h);
+
+	x->own = h;
+	for (int i = 0; ok && i < HTML_N_LISTS; i++) {
+		struct html_list *l = &h->list[i];
+
+		l->out = open_memstream(&l->text, &l->size);
+		ok = l->out != NULL;
+	}
+	return ok ? 0 : err_set(e, ERR_MEMORY, "no memory for a page");
+}
+
+static void on_session(struct exporter *x, struct html *h, const struct ev_session *s)
+{
+	FILE *out = any_row(h, HTML_session);
+
+	fputs("{\"model\":", out);
+	html_text(out, s->model_name, &x->no_memory);
+	fputs(",\"backend\":", out);
+	html_text(out, s->backend, &x->no_memory);
+	fputs(",\"isa\":", out);
+	html_text(out, s->isa, &x->no_memory);
+	fputs(",\"version\":", out);
+	html_text(out, s->version, &x->no_memory);
+	fprintf(out, ",\"unix_ms\":%lld,\"pages\":%lld,\"page_size\":%lld,\"layers\":%lld}",
+			html_number(s->unix_ns / 1000000), html_number(s->pages),
+			html_number(s->page_size), html_number(s->n_layers));
+}
+
+static void on_request(struct exporter *x, struct html *h, const struct ev_request *r, int64_t t_ns)
+{
+	FILE *out = any_row(h, HTML_requests);
+
+	fprintf(out, "{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f,\"text\":",
+			html_number(r->request), ev_code_name("request_kind", r->kind),
+			html_number(r->parent), html_number(r->n_prompt), (double)t_ns / 1e6);
+	html_text(out, r->text, &x->no_memory);
+	fputs(",\"temperature\":", out);
+	export_json_real(out, r->temperature);
+	putc('}', out);
+}
+
+static void candidates(struct exporter *x, FILE *out, struct ev_span b)
+{
+	struct ev_candidate c;
+
+	putc('[', out);
+	for (size_t i = 0; i < TOP && (i + 1) * sizeof c <= b.size; i++) {
+		memcpy(&c, (const char *)b.data + i * sizeof c, sizeof c);
+		fputs(i ? ",[" : "[", out);
+		if (token_bytes(x, c.id).data)
+			html_text(out, token_bytes(x, c.id), &x->no_memory);
+		else
+			fprintf(out, "\"<%u>\"", c.id);
+		putc(',', out);
+		export_json_real(out, (double)c.p);
+		putc(']', out);
+	}
+	putc(']', out);
+}
+
+static void on_token(struct exporter *x, struct html *h, const struct ev_token *t, int64_t t_ns)
+{
+	FILE *out = html_row(&h->list[HTML_tokens], MOST_TOKENS);
+
+	if (!out)
+		return;
+	fprintf(out, "[%lld,%lld,", html_number(t->request), html_number(t->pos));
+	html_text(out, token_bytes(x, t->id), &x->no_memory);
+	putc(',', out);
+	export_json_real(out, t->p);
+	putc(',', out);
+	export_json_real(out, t->entropy);
+	fprintf(out, ",\"%s\",%lld,%.3f,%d,", ev_code_name("source", t->source), html_number(t->step),
+			(double)t_ns / 1e6, t->is_end == 1);
+	candidates(x, out, t->candidates);
+	putc(']', out);
+}
+
+static void on_step(struct html *h, const struct ev_step *s, int64_t t_ns)
+{
+	const int64_t v[] = { s->step,		s->ns,		 s->rows,		  s->prefill_rows, s->draft_rows,
+						  s->tokens,	s->accepted, s->rejected,	  s->pages_used,   s->pages_cached,
+						  s->running,	s->waiting,	 s->pages_shared, s->evicted,	   s->kernel_ns };
+	FILE *out = html_row(&h->list[HTML_steps], HTML_MOST_STEPS);
+
+	h->step = html_number(s->step);
+	if (!out)
+		return;
+	fprintf(out, "[%.3f", (double)t_ns / 1e6);
+	for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+		fprintf(out, ",%lld", html_number(v[i]));
+	putc(']', out);
+}
+
+static void on_time(struct html *h, struct ev_span stages)
+{
+	struct ev_stage_time s;
+
+	for (size_t i = 0; (i + 1) * sizeof s <= stages.size; i++) {
+		memcpy(&s, (const char *)stages.data + i * sizeof s, sizeof s);
+		if (s.stage < EV_N_stage)
+			h->stage_ns[s.stage] += (double)s.ns;
+	}
+}
+
+static void event(struct exporter *x, const struct event *ev)
+{
+	struct html *h = x->own;
+
+	switch (ev->kind) {
+	case EV_session: on_session(x, h, &ev->u.session); break;
+	case EV_request: on_request(x, h, &ev->u.request, ev->t_ns); break;
+	case EV_token: on_token(x, h, &ev->u.token, ev->t_ns); break;
+	case EV_step: on_step(h, &ev->u.step, ev->t_ns); break;
+	case EV_time: on_time(h, ev->u.time.stages); break;
+	case EV_page:
+		if (h->list[HTML_steps].n < HTML_MOST_STEPS)
+			fprintf(any_row(h, HTML_pages), "[%lld,%lld,%lld,%lld]", (long long)h->step + 1,
+					html_number(ev->u.page.page), html_number(ev->u.page.action),
+					html_number(ev->u.page.request));
+		break;
+	case EV_finish:
+		fprintf(any_row(h, HTML_finishes), "[%lld,\"%s\",%lld,%.3f]",
+				html_number(ev->u.finish.request), ev_code_name("finish", ev->u.finish.reason),
+				html_number(ev->u.finish.hit), (double)ev->t_ns / 1e6);
+		break;
+	default: break;
+	}
+	html_views_event(x, h, ev);
+}
+
+static void write_data(struct exporter *x, struct html *h)
+{
+#define X(name) #name,
+	static const char *const key[] = { HTML_LISTS(X) };
+#undef X
+
+	putc('{', x->out);
+	for (int i = 0; i < HTML_N_LISTS; i++)
+		fprintf(x->out, "\"%s\":[%s],\n", key[i], h->list[i].text ? h->list[i].text : "");
+	fputs("\"stages\":{", x->out);
+	for (int i = 0; i < EV_N_stage; i++)
+		fprintf(x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
+	fputs("},\n\"left_out\":{", x->out);
+	for (int i = 0; i < HTML_N_LISTS; i++)
+		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", key[i], (long long)h->list[i].left_out);
+	fputs("}}", x->out);
+}
+
+static void close_lists(struct exporter *x, struct html *h)
+{
+	if (h->list[HTML_N_LISTS - 1].out)
+		html_views_end(x, h);
+	for (int i = 0; i < HTML_N_LISTS; i++)
+		if (h->list[i].out && fclose(h->list[i].out))
+			x->no_memory = true;
+}
+
+static void end(struct exporter *x)
+{
+	static const char mark[] = "@DATA@";
+	struct html *h = x->own;
+	const char *at = strstr(export_page, mark);
+
+	if (!h)
+		return;
+	close_lists(x, h);
+	if (at && !x->no_memory) {
+		fwrite(export_page, 1, (size_t)(at - export_page), x->out);
+		write_data(x, h);
+		fputs(at + strlen(mark), x->out);
+	}
+	for (int i = 0; i < HTML_N_LISTS; i++)
+		free(h->list[i].text);
+	free(h->drafting);
+	free(h);
+}
+
+const struct export_ops export_html = { .name = "html", .begin = begin, .event = event, .end = end };

@@ -1,0 +1,45 @@
+/* Inside sessions/export/: what a format is, and words that several use. */
+#ifndef CUTAWAY_SESSIONS_EXPORT_IMPL_H
+#define CUTAWAY_SESSIONS_EXPORT_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "event/event.h"
+#include "sessions/export/export.h"
+
+struct export_text { /* of a token */
+	char *bytes;
+	uint32_t size;
+	bool special;
+};
+
+struct exporter {
+	FILE *out;
+	const struct export_options *o;
+	struct export_text *vocab; /* by id, as far as the events told */
+	int32_t n_vocab;
+	bool no_memory;
+	void *own;	 /* the format's state */
+	int64_t n;	 /* rows written, for commas */
+};
+
+struct export_ops {
+	const char *name;
+	/* Each may be NULL. begin: -1 with the error. end is called whatever happened. */
+	int (*begin)(struct exporter *x, struct err *e);
+	void (*event)(struct exporter *x, const struct event *ev);
+	void (*end)(struct exporter *x);
+};
+extern const struct export_ops export_csv, export_jsonl, export_perfetto, export_html;
+
+/* A JSON string, quoted; valid whatever the bytes are. */
+void export_json_text(struct exporter *x, const void *text, size_t size);
+void export_json_token(struct exporter *x, int64_t id);
+/* A finite number, else null. */
+void export_json_real(FILE *out, double v);
+/* A packed column as JSON: what the event table documents is unpacked, anything else is hex. */
+void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob);
+
+#endif

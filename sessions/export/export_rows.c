@@ -1,0 +1,155 @@
+/* csv and jsonl: the event table as it is, row by row. */
+#include <math.h>
+#include <string.h>
+
+#include <utf8proc.h>
+
+#include "sessions/export/export_impl.h"
+
+/* ---- jsonl ---- */
+
+static void json_field(struct exporter *x, const struct event *ev, const struct ev_field *f, const void *member)
+{
+	const struct ev_span *span = member;
+	int64_t i;
+	double r;
+
+	if (f->type == EV_TYPE_I) {
+		memcpy(&i, member, sizeof i);
+		if (i != EV_NULL_I)
+			fprintf(x->out, ",\"%s\":%lld", f->name, (long long)i);
+	} else if (f->type == EV_TYPE_R) {
+		memcpy(&r, member, sizeof r);
+		if (isfinite(r))
+			fprintf(x->out, ",\"%s\":%.17g", f->name, r);
+	} else if (span->data) {
+		fprintf(x->out, ",\"%s\":", f->name);
+		if (f->type == EV_TYPE_T)
+			export_json_text(x, span->data, span->size);
+		else
+			export_json_blob(x, ev->kind, f->name, *span);
+	}
+}
+
+static void jsonl_event(struct exporter *x, const struct event *ev)
+{
+	const struct ev_info *info = &ev_info[ev->kind];
+	const char *member = (const char *)&ev->u;
+
+	fprintf(x->out, "{\"event\":\"%s\",\"seq\":%lld,\"t_ns\":%lld", info->name, (long long)ev->seq,
+			(long long)ev->t_ns);
+	for (int i = 0; i < info->n_fields; i++) {
+		json_field(x, ev, &info->fields[i], member);
+		member += ev_field_size(info->fields[i].type);
+	}
+	if (ev->kind == EV_token) {
+		fputs(",\"text\":", x->out);
+		export_json_token(x, ev->u.token.id);
+	}
+	fputs("}\n", x->out);
+}
+
+const struct export_ops export_jsonl = { .name = "jsonl", .event = jsonl_event };
+
+/* ---- csv (RFC 4180) ---- */
+
+static const struct ev_info *table_of(const struct exporter *x)
+{
+	const char *name = x->o->table ? x->o->table : "token";
+
+	for (int k = 0; k < EV_N_KINDS; k++)
+		if (strcmp(ev_info[k].name, name) == 0)
+			return &ev_info[k];
+	return NULL;
+}
+
+static int csv_begin(struct exporter *x, struct err *e)
+{
+	const struct ev_info *info = table_of(x);
+
+	if (!info)
+		return err_set(e, ERR_USAGE, "no table \"%.40s\" in a recording: docs/trace.md lists them; token, step, "
+									 "request and page are some",
+					   x->o->table);
+	fputs("seq,t_ns", x->out);
+	for (int i = 0; i < info->n_fields; i++)
+		fprintf(x->out, ",%s", info->fields[i].name);
+	fputs(info == &ev_info[EV_token] ? ",text\r\n" : "\r\n", x->out);
+	return 0;
+}
+
+/* Quoted, and never what a spreadsheet takes for a formula. */
+static void csv_text(struct exporter *x, const char *text, size_t size)
+{
+	putc('"', x->out);
+	if (size && strchr("=+-@\t\r", text[0]))
+		putc('\'', x->out);
+	for (size_t i = 0; i < size;) {
+		utf8proc_int32_t c;
+		utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+											  (utf8proc_ssize_t)(size - i), &c);
+
+		if (n < 1) { /* a token may be part of a character */
+			fputs("\xef\xbf\xbd", x->out);
+			i++;
+			continue;
+		}
+		if (c == '"')
+			putc('"', x->out);
+		if (c)
+			fwrite(text + i, 1, (size_t)n, x->out);
+		i += (size_t)n;
+	}
+	putc('"', x->out);
+}
+
+static void csv_hex(struct exporter *x, struct ev_span b)
+{
+	for (size_t i = 0; i < b.size; i++)
+		fprintf(x->out, "%02x", ((const unsigned char *)b.data)[i]);
+}
+
+static void csv_field(struct exporter *x, const struct ev_field *f, const void *member)
+{
+	const struct ev_span *span = member;
+	int64_t i;
+	double r;
+
+	putc(',', x->out);
+	if (f->type == EV_TYPE_I) {
+		memcpy(&i, member, sizeof i);
+		if (i != EV_NULL_I)
+			fprintf(x->out, "%lld", (long long)i);
+	} else if (f->type == EV_TYPE_R) {
+		memcpy(&r, member, sizeof r);
+		if (isfinite(r))
+			fprintf(x->out, "%.17g", r);
+	} else if (span->data && f->type == EV_TYPE_T) {
+		csv_text(x, span->data, span->size);
+	} else if (span->data) {
+		csv_hex(x, *span);
+	}
+}
+
+static void csv_event(struct exporter *x, const struct event *ev)
+{
+	const struct ev_info *info = table_of(x);
+	const char *member = (const char *)&ev->u;
+	int64_t id = ev->u.token.id;
+
+	if (info != &ev_info[ev->kind])
+		return;
+	fprintf(x->out, "%lld,%lld", (long long)ev->seq, (long long)ev->t_ns);
+	for (int i = 0; i < info->n_fields; i++) {
+		csv_field(x, &info->fields[i], member);
+		member += ev_field_size(info->fields[i].type);
+	}
+	if (ev->kind == EV_token) {
+		putc(',', x->out);
+		if (id >= 0 && id < x->n_vocab && x->vocab[id].bytes)
+			csv_text(x, x->vocab[id].bytes, x->vocab[id].size);
+	}
+	fputs("\r\n", x->out);
+}
+
+const struct export_ops export_csv = { .name = "csv", .begin = csv_begin, .event = csv_event };

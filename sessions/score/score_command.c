@@ -1,0 +1,202 @@
+/* See score_command.h. The text goes through a file without a name, so that a command which does not read it all
+ * cannot hold us up; so does what it says of errors, where the screen is not its. */
+#include "sessions/score/score_command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	READS = 64, /* at a look: a command that never stops talking does not hold us up */
+	SAID_ERROR = 160,
+};
+
+/* ---- it begins ---- */
+
+/* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of all its weights.
+ * Signals are as for any command, and it has a group of its own from the start, with all that it starts, so that
+ * all of it can be ended. Every other descriptor closes by itself. 0, or errno. */
+static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
+{
+	char *const argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	sigset_t none, ours;
+	int failed = posix_spawn_file_actions_init(&files);
+
+	if (failed)
+		return failed;
+	failed = posix_spawnattr_init(&how);
+	if (failed) {
+		posix_spawn_file_actions_destroy(&files);
+		return failed;
+	}
+	sigemptyset(&none);
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
+	posix_spawnattr_setsigmask(&how, &none);
+	posix_spawnattr_setsigdefault(&how, &ours);
+	posix_spawnattr_setpgroup(&how, 0);
+	posix_spawnattr_setflags(&how,
+							 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	failed = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+	if (!failed)
+		failed = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+	if (!failed && errors >= 0)
+		failed = posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
+	if (!failed)
+		failed = posix_spawn(pid, "/bin/sh", &files, &how, argv, environ);
+	posix_spawnattr_destroy(&how);
+	posix_spawn_file_actions_destroy(&files);
+	return failed;
+}
+
+static int file_of(const char *text, size_t size)
+{
+	int fd = memfd_create("answer", MFD_CLOEXEC);
+
+	if (fd >= 0 && write(fd, text, size) == (ssize_t)size && !lseek(fd, 0, SEEK_SET))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void close_all(struct score_command *c)
+{
+	close(c->out);
+	if (c->errors >= 0)
+		close(c->errors);
+}
+
+static int begin(struct score_command *c, const char *text, size_t size, struct err *e)
+{
+	int in = file_of(text, size), pipes[2], failed;
+
+	if (in < 0 || pipe2(pipes, O_CLOEXEC)) {
+		err_set(e, ERR_IO, "no file or pipe for '%.60s': %s", c->command, strerror(errno));
+		if (in >= 0)
+			close(in);
+		return -1;
+	}
+	c->n = 0;
+	c->out = pipes[0];
+	c->errors = c->quiet ? memfd_create("errors", MFD_CLOEXEC) : -1;
+	failed = spawn(c->command, in, pipes[1], c->errors, &c->pid);
+	close(in);
+	close(pipes[1]);
+	if (!failed)
+		return 0;
+	c->pid = 0;
+	close_all(c);
+	return err_set(e, ERR_IO, "'%.60s' cannot be started: %s", c->command, strerror(failed));
+}
+
+/* ---- it runs ---- */
+
+/* What is there by now; what does not fit is read and forgotten, so that it can go on. */
+static void read_some(struct score_command *c, int wait_ms)
+{
+	struct pollfd p = { .fd = c->out, .events = POLLIN };
+
+	for (int i = 0; i < READS && poll(&p, 1, wait_ms) > 0; i++) {
+		bool room = c->n < SCORE_SAID - 1;
+		char rest[SCORE_SAID];
+		ssize_t got = room ? read(c->out, c->said + c->n, SCORE_SAID - 1 - c->n) : read(c->out, rest, sizeof rest);
+
+		if (got > 0) {
+			c->n += room ? (size_t)got : 0;
+			wait_ms = 0;
+		} else if (!got || errno != EINTR) {
+			p.fd = -1; /* closed, but it may live on: the next poll just waits */
+		}
+	}
+}
+
+static void stop(struct score_command *c)
+{
+	if (!c->pid)
+		return;
+	kill(-c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+	close_all(c);
+}
+
+/* ---- it has ended ---- */
+
+static void one_line(char *text)
+{
+	for (; *text; text++)
+		if (iscntrl((unsigned char)*text))
+			*text = ' ';
+}
+
+/* The last line that it said of errors, behind ": ", as far as there is room; or "". */
+static void last_error(const struct score_command *c, char out[SAID_ERROR])
+{
+	char said[SAID_ERROR - 2], *line;
+	off_t size = c->errors < 0 ? 0 : lseek(c->errors, 0, SEEK_END), room = (off_t)sizeof said - 1;
+	ssize_t n = size > 0 ? pread(c->errors, said, (size_t)room, size > room ? size - room : 0) : 0;
+
+	while (n > 0 && isspace((unsigned char)said[n - 1]))
+		n--;
+	said[n > 0 ? n : 0] = '\0';
+	line = strrchr(said, '\n');
+	snprintf(out, SAID_ERROR, "%s%s", *said ? ": " : "", line ? line + 1 : said);
+	one_line(out);
+}
+
+static int number_of(struct score_command *c, int status, double *score, struct err *e)
+{
+	char errors[SAID_ERROR], *end;
+
+	if (WIFSIGNALED(status))
+		return err_set(e, ERR_INPUT, "'%.60s' was killed by signal %d", c->command, WTERMSIG(status));
+	last_error(c, errors);
+	if (WEXITSTATUS(status))
+		return err_set(e, ERR_INPUT, "'%.60s' ended with status %d%s", c->command, WEXITSTATUS(status), errors);
+	*score = strtod(c->said, &end);
+	if (end != c->said && isfinite(*score))
+		return 0;
+	one_line(c->said);
+	return err_set(e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->said, errors);
+}
+
+enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+{
+	struct score_command *c = arg;
+	int status = 0, failed;
+	siginfo_t ended = { 0 };
+
+	if (!text) {
+		stop(c);
+		return SCORE_FAILED;
+	}
+	if (!c->pid && begin(c, text, size, e))
+		return SCORE_FAILED;
+	read_some(c, wait_ms);
+	if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
+		return SCORE_LATER;
+	read_some(c, 0); /* what it said last */
+	kill(-c->pid, SIGKILL); /* what it left behind; the number of the group is its own until it is waited for */
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	c->said[c->n] = '\0';
+	failed = number_of(c, status, score, e);
+	c->pid = 0;
+	close_all(c);
+	return failed ? SCORE_FAILED : SCORE_KNOWN;
+}

@@ -1,0 +1,370 @@
+/* See verify.h. Jobs are made of the recording in its order; a few are under way at a time; results are
+ * told in order. */
+#include "sessions/verify/verify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sessions/session.h"
+#include "sessions/verify/verify_jobs.h"
+
+#define PROGRESS_NS 200000000LL
+
+struct run {
+	struct history *h;
+	const struct verify_options *o;
+	verify_tell *tell;
+	verify_progress *progress;
+	void *arg;
+	struct verify_summary *sum;
+	struct err *e;
+	struct jobs jobs;
+	struct session session;
+	struct verify_result *result; /* [h->n_requests] */
+	int32_t *open_jobs;			  /* [h->n_requests] jobs that are not done */
+	int32_t n_told;				  /* results, in order */
+	int64_t last_progress_ns;
+};
+
+static bool is_stopped(const struct run *r)
+{
+	return r->o->stop && atomic_load(r->o->stop);
+}
+
+/* ---- comparing ---- */
+
+static struct verify_difference *differ(struct verify_result *v, struct job *j, int32_t row,
+										enum verify_what what)
+{
+	static struct verify_difference spare;
+	struct verify_difference *d = &v->first;
+
+	v->n_differ += !j->differs || j->differs_at != row;
+	j->differs = true;
+	j->differs_at = row;
+	/* takes are compared side by side: the earlier row counts */
+	if (d->what != VERIFY_NOTHING && d->row <= row)
+		return &spare;
+	*d = (struct verify_difference){ .what = what, .take = j->take, .row = row, .recorded = EV_NULL_I,
+									 .computed = EV_NULL_I, .was = (double)NAN, .is = (double)NAN };
+	return d;
+}
+
+static void differ_int(struct verify_result *v, struct job *j, int32_t row, enum verify_what what,
+					   int64_t recorded, int64_t computed)
+{
+	struct verify_difference *d;
+
+	if (recorded == computed)
+		return;
+	d = differ(v, j, row, what);
+	d->recorded = recorded;
+	d->computed = computed;
+}
+
+/* slack: what another libm may do to a logarithm. */
+static void differ_real(struct verify_result *v, struct job *j, int32_t row, enum verify_what what,
+						double was, double is, double slack)
+{
+	struct verify_difference *d;
+
+	if (isnan(was) || fabs(was - is) <= slack * fmax(1, fabs(is)))
+		return;
+	d = differ(v, j, row, what);
+	d->was = was;
+	d->is = is;
+}
+
+/* Modified rejection draws by its own rule; at temperature 0 both take the best. */
+static bool is_raced(const struct history_request *q, const struct history_row *row)
+{
+	return row->source != EV_SOURCE_chosen && row->source != EV_SOURCE_taken &&
+		   (!row->by_rejection || q->params.temperature == 0);
+}
+
+static void compare_token(struct run *r, struct job *j, const struct ev_token *t)
+{
+	struct verify_result *v = &r->result[j->request];
+	const struct history_request *q = v->request;
+	int32_t i = jobs_row(j, r->h, t->pos);
+	const struct history_row *row = i < 0 ? NULL : &q->row[i];
+	bool raced;
+
+	if (!row || row->source == EV_SOURCE_forced)
+		return;
+	raced = is_raced(q, row);
+	j->n_compared++;
+	v->rows++;
+	v->draws += raced;
+	v->hash_alone += !raced;
+	differ_int(v, j, i, VERIFY_HASH, row->hash, t->hash);
+	if (!raced || row->hash != t->hash)
+		return;
+	differ_int(v, j, i, VERIFY_ID, row->id, t->id);
+	if (row->id != t->id)
+		return;
+	differ_real(v, j, i, VERIFY_P, row->p, t->p, 0);
+	differ_real(v, j, i, VERIFY_ENTROPY, row->entropy, t->entropy, 1e-9);
+	if (row->by_rejection)
+		return;
+	differ_real(v, j, i, VERIFY_P_DRAW, row->p_draw, t->p_draw, 0);
+	if (row->survivors != EV_NULL_I)
+		differ_int(v, j, i, VERIFY_SURVIVORS, row->survivors, t->survivors);
+}
+
+static void compare_score(struct run *r, struct job *j, const struct ev_score *s)
+{
+	struct verify_result *v = &r->result[j->request];
+	int32_t i = jobs_row(j, r->h, s->pos);
+	const struct history_row *row = i < 0 ? NULL : &v->request->row[i];
+
+	if (!row)
+		return;
+	j->n_compared++;
+	v->rows++;
+	differ_int(v, j, i, VERIFY_HASH, row->hash, s->hash);
+	if (row->hash == s->hash)
+		differ_real(v, j, i, VERIFY_LOGP, row->p, s->logp, 1e-9);
+}
+
+static void fail_job(struct run *r, struct job *j, const char *why, size_t size)
+{
+	int32_t row = j->first + (j->n_compared < j->n ? j->n_compared : j->n - 1);
+	struct verify_difference *d = differ(&r->result[j->request], j, row, VERIFY_FAILED);
+
+	snprintf(d->why, sizeof d->why, "%.*s", (int)(size < sizeof d->why ? size : sizeof d->why - 1),
+			 why ? why : "");
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+	struct job *j;
+
+	if (ev->kind == EV_token && (j = jobs_of(&r->jobs, ev->u.token.request)))
+		compare_token(r, j, &ev->u.token);
+	else if (ev->kind == EV_score && (j = jobs_of(&r->jobs, ev->u.score.request)))
+		compare_score(r, j, &ev->u.score);
+	else if (ev->kind == EV_batch && (j = jobs_of(&r->jobs, ev->u.batch.request)))
+		j->computed = (int32_t)(ev->u.batch.pos + ev->u.batch.rows);
+	else if (ev->kind == EV_finish && (j = jobs_of(&r->jobs, ev->u.finish.request))) {
+		if (ev->u.finish.reason != EV_FINISH_end)
+			fail_job(r, j, ev->u.finish.why.data, ev->u.finish.why.size);
+		r->open_jobs[j->request]--;
+		jobs_done(&r->jobs, j);
+	}
+}
+
+/* ---- telling ---- */
+
+static void add_up(struct verify_summary *sum, const struct verify_result *v)
+{
+	const struct verify_difference *best = &sum->first.first, *d = &v->first;
+
+	sum->rows += v->rows;
+	sum->draws += v->draws;
+	sum->hash_alone += v->hash_alone;
+	sum->n_requests++;
+	sum->n_broken += v->request->broken[0] != 0;
+	sum->n_differ += d->what != VERIFY_NOTHING;
+	if (d->what != VERIFY_NOTHING &&
+		(best->what == VERIFY_NOTHING ||
+		 v->request->row[d->row].seq < sum->first.request->row[best->row].seq))
+		sum->first = *v;
+}
+
+static void tell_done(struct run *r)
+{
+	for (; r->n_told < r->h->n_requests && !r->open_jobs[r->n_told]; r->n_told++) {
+		add_up(r->sum, &r->result[r->n_told]);
+		if (r->tell)
+			r->tell(r->arg, &r->result[r->n_told]);
+	}
+}
+
+static void tell_progress(struct run *r)
+{
+	int64_t now = now_ns();
+
+	if (!r->progress || now - r->last_progress_ns < PROGRESS_NS)
+		return;
+	r->last_progress_ns = now;
+	r->progress(r->arg, r->jobs.n_compared, r->jobs.n_rows, NULL);
+}
+
+/* ---- running ---- */
+
+static int open_engine(struct run *r)
+{
+	struct session_options o = { .engine = r->o->engine, .sink = on_event, .arg = r };
+	int64_t start = now_ns();
+
+	jobs_size(&r->jobs, r->h, &o.engine);
+	o.engine.abandon = r->o->stop;
+	if (session_open(&r->session, &o, r->e))
+		return -1;
+	snprintf(r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->session.engine)->backend);
+	snprintf(r->sum->isa, sizeof r->sum->isa, "%s", engine_info(r->session.engine)->isa);
+	r->sum->threads = engine_info(r->session.engine)->threads;
+	if (engine_info(r->session.engine)->vocab != r->h->vocab)
+		return err_set(r->e, ERR_INPUT, "%s: a vocabulary of %lld was recorded, but this model has %d",
+					   r->h->path, (long long)r->h->vocab, engine_info(r->session.engine)->vocab);
+	engine_observe(r->session.engine, false);
+	if (session_begin(&r->session, NULL, NULL, r->e))
+		return -1;
+	r->sum->open_seconds = (double)(now_ns() - start) * 1e-9;
+	return 0;
+}
+
+static int run_jobs(struct run *r)
+{
+	while (jobs_submit(&r->jobs, r->h, r->session.engine, r->e) > 0) {
+		if (is_stopped(r))
+			return err_set(r->e, ERR_INTERRUPTED, "stopped");
+		if (engine_step(r->session.engine, r->e) < 0)
+			return -1;
+		tell_done(r);
+		tell_progress(r);
+	}
+	return r->e->code ? -1 : 0;
+}
+
+/* With the token that was drawn here in place of the file's: is the next hash the recorded one? */
+struct next_row {
+	int32_t pos;
+	int64_t hash;
+};
+
+static void on_next(void *arg, const struct event *ev)
+{
+	struct next_row *n = arg;
+
+	if (ev->kind == EV_score && ev->u.score.pos == n->pos)
+		n->hash = ev->u.score.hash;
+}
+
+static int try_drawn(struct run *r, const struct history_request *q, const int32_t *ids)
+{
+	struct verify_summary *sum = r->sum;
+	const struct verify_difference *d = &sum->first.first;
+	int32_t next = d->row + 1;
+	struct next_row n = { .pos = q->row[d->row].pos + 1, .hash = EV_NULL_I };
+	struct engine_request s = { .kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = n.pos + 1,
+								.params = SAMPLE_DEFAULTS, .text = "verify" };
+
+	if (next >= q->take[d->take].first + q->take[d->take].n || q->row[next].hash == EV_NULL_I)
+		return 0;
+	if (engine_add_sink(r->session.engine, on_next, &n) || engine_submit(r->session.engine, &s, r->e) < 0)
+		return -1;
+	while (!engine_idle(r->session.engine))
+		if (is_stopped(r) || engine_step(r->session.engine, r->e) < 0)
+			return -1;
+	if (n.hash != EV_NULL_I)
+		sum->drawn_fits = n.hash == q->row[next].hash;
+	return 0;
+}
+
+static void bisecting(void *arg, const char *what)
+{
+	struct run *r = arg;
+
+	if (r->progress)
+		r->progress(r->arg, 0, 0, what);
+}
+
+static int find_cause(struct run *r)
+{
+	const struct verify_result *v = &r->sum->first;
+	const struct history_request *q = v->request;
+	struct bisect_options o = { .engine = r->o->engine, .recorded_backend = r->h->backend,
+								.recorded_isa = r->h->isa, .used_backend = r->sum->backend,
+								.used_isa = r->sum->isa, .stop = r->o->stop, .progress = bisecting,
+								.arg = r };
+	int32_t *ids = malloc((size_t)q->longest * sizeof *ids);
+	int32_t pos = q->row[v->first.row].pos;
+	int rc = 0;
+
+	if (r->session.engine && jobs_compute_as(&r->jobs, r->h, q, r->session.engine, r->e) < 0)
+		rc = -1;
+	o.lossy = r->jobs.lossy;
+	if (!ids)
+		return err_set(r->e, ERR_MEMORY, "no memory for %d tokens", q->longest);
+	history_ids(q, v->first.take, ids);
+	if (!rc && v->first.what == VERIFY_ID) {
+		ids[pos] = (int32_t)v->first.computed;
+		rc = try_drawn(r, q, ids);
+	} else if (!rc && v->first.what == VERIFY_HASH) {
+		session_close(&r->session, NULL); /* one model in memory at a time */
+		rc = bisect_run(&r->sum->bisect, &o, ids, pos, v->first.recorded, r->e);
+	}
+	free(ids);
+	return rc;
+}
+
+static int conclude(struct run *r)
+{
+	const struct verify_summary *sum = r->sum;
+	char text[300];
+
+	if (sum->n_differ) {
+		verify_describe(r->h, &sum->first, text, sizeof text);
+		return err_set(r->e, ERR_DIFFERS, "%d of %d requests differ; first request %lld: %s", sum->n_differ,
+					   sum->n_requests, (long long)sum->first.request->number, text);
+	}
+	if (sum->n_broken)
+		return err_set(r->e, ERR_INPUT,
+					   "%s: of %d requests not all rows are in the file, so what follows them cannot be "
+					   "computed again; the rest is equal",
+					   r->h->path, sum->n_broken);
+	return 0;
+}
+
+static int verify(struct run *r)
+{
+	int64_t start;
+
+	if (verify_arith(r->h, r->e) || jobs_make(&r->jobs, r->h, r->o->from, r->o->to, r->e))
+		return -1;
+	for (int32_t i = 0; i < r->h->n_requests; i++)
+		r->result[i] = (struct verify_result){ .request = &r->h->request[i],
+											   .outside = r->h->request[i].n_rows > 0 };
+	for (int32_t i = 0; i < r->jobs.n; i++) {
+		r->open_jobs[r->jobs.job[i].request]++;
+		r->result[r->jobs.job[i].request].outside = false;
+	}
+	if (r->jobs.n && open_engine(r))
+		return -1;
+	start = now_ns();
+	if (r->jobs.n && run_jobs(r))
+		return -1;
+	tell_done(r);
+	r->sum->seconds = (double)(now_ns() - start) * 1e-9;
+	if (r->sum->n_differ && find_cause(r))
+		return -1;
+	return conclude(r);
+}
+
+int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell, verify_progress *progress,
+			   void *arg, struct verify_summary *sum, struct err *e)
+{
+	struct err own = { 0 };
+	struct run r = { .h = h, .o = o, .tell = tell, .progress = progress, .arg = arg, .sum = sum,
+					 .e = e ? e : &own, .last_progress_ns = now_ns() };
+	int rc = -1;
+
+	*sum = (struct verify_summary){ .drawn_fits = -1, .recorded_seconds = (double)h->steps_ns * 1e-9 };
+	r.result = calloc((size_t)h->n_requests + 1, sizeof *r.result);
+	r.open_jobs = calloc((size_t)h->n_requests + 1, sizeof *r.open_jobs);
+	if (!r.result || !r.open_jobs)
+		err_set(r.e, ERR_MEMORY, "%s: no memory for %d requests", h->path, h->n_requests);
+	else
+		rc = verify(&r);
+	session_close(&r.session, NULL);
+	jobs_free(&r.jobs);
+	free(r.result);
+	free(r.open_jobs);
+	return rc;
+}

@@ -1,0 +1,230 @@
+/* See verify_jobs.h. */
+#include "sessions/verify/verify_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
+#define MOST_KV_BYTES (INT64_C(2) << 30)
+
+/* ---- making ---- */
+
+static int add(struct jobs *j, const struct job *job, struct err *e)
+{
+	if (j->n == j->cap) {
+		int32_t cap = j->cap ? 2 * j->cap : 64;
+		struct job *p = cap > 1 << 26 ? NULL : realloc(j->job, (size_t)cap * sizeof *p);
+
+		if (!p)
+			return err_set(e, ERR_MEMORY, "no memory for what is to be verified");
+		j->job = p;
+		j->cap = cap;
+	}
+	j->job[j->n++] = *job;
+	j->n_rows += job->n;
+	return 0;
+}
+
+/* Forced tokens are inputs. */
+static bool is_wanted(const struct history_row *row, int64_t from, int64_t to)
+{
+	return row->source != EV_SOURCE_forced && row->step >= from && row->step <= to;
+}
+
+static int add_take(struct jobs *j, const struct history_request *r, int32_t request, int32_t take, int64_t from,
+					int64_t to, struct err *e)
+{
+	const struct history_take *t = &r->take[take];
+	struct job job = { .request = request, .take = take, .first = t->first, .n = t->n };
+
+	while (job.n && !is_wanted(&r->row[job.first], from, to)) {
+		job.first++;
+		job.n--;
+	}
+	while (job.n && !is_wanted(&r->row[job.first + job.n - 1], from, to))
+		job.n--;
+	return job.n ? add(j, &job, e) : 0;
+}
+
+int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to, struct err *e)
+{
+	for (int32_t i = 0; i < h->n_requests; i++) {
+		const struct history_request *r = &h->request[i];
+
+		/* of a verified sequence the file has the draws, not the tokens it was given; and a prompt
+		 * that is broken leaves nothing to compute */
+		if (r->kind == EV_REQUEST_KIND_verify || !r->n_prompt || (r->broken[0] && !r->n_rows))
+			continue;
+		for (int32_t t = 0; t < r->n_takes; t++)
+			if (add_take(j, r, i, t, from, to, e))
+				return -1;
+	}
+	return 0;
+}
+
+void jobs_free(struct jobs *j)
+{
+	for (int32_t i = 0; i < j->n; i++)
+		free(j->job[i].ids);
+	free(j->job);
+}
+
+void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o)
+{
+	int64_t longest = 0, pages = 0, page_bytes = 1;
+	const int64_t shape[] = { h->n_layers, h->n_kv_heads, h->head_dim };
+
+	for (int32_t i = 0; i < j->n; i++) {
+		int64_t n = h->request[j->job[i].request].longest;
+
+		longest = n > longest ? n : longest;
+		pages += n / PAGE + 2;
+	}
+	for (int i = 0; i < 3; i++) /* as the file says: only how many pages are worth having hangs on it */
+		page_bytes *= shape[i] < 1 ? 1 : shape[i] > 1 << 12 ? 1 << 12 : shape[i];
+	page_bytes *= (int64_t)PAGE * 4;
+	if (pages > MOST_KV_BYTES / page_bytes)
+		pages = MOST_KV_BYTES / page_bytes;
+	if (pages < longest / PAGE + 4)
+		pages = longest / PAGE + 4;
+	o->ctx = longest ? (int32_t)longest : 1; /* no more: it may have filled what the model was made for */
+	o->pages = (int32_t)pages;
+	o->page_size = PAGE;
+	o->slots = JOBS_SLOTS;
+	o->budget = JOBS_BUDGET;
+	o->prefill_chunk = 0;
+	o->prefix_cache = true;
+	o->spec = "off";
+	o->rule = "race";
+}
+
+/* ---- running ---- */
+
+static int materialise(struct job *job, const struct history *h, struct err *e)
+{
+	const struct history_request *r = &h->request[job->request];
+
+	if (job->ids)
+		return 0;
+	job->ids = malloc((size_t)r->longest * sizeof *job->ids);
+	if (!job->ids)
+		return err_set(e, ERR_MEMORY, "no memory for the tokens of a request");
+	history_ids(r, job->take, job->ids);
+	job->n_ids = r->row[job->first + job->n - 1].pos + 1;
+	return 0;
+}
+
+/* Tokens that both begin with. */
+static int32_t common(const struct job *a, const struct job *b)
+{
+	int32_t n = a->n_ids < b->n_ids ? a->n_ids : b->n_ids, i = 0;
+
+	while (i < n && a->ids[i] == b->ids[i])
+		i++;
+	return i;
+}
+
+/* One that is under way is about to compute what this one begins with: the cache will have it. */
+static bool should_wait(const struct jobs *j, const struct history *h, const struct job *job)
+{
+	const struct history_request *r = &h->request[job->request];
+	int32_t start = r->row[job->first].pos;
+
+	if (r->kind == EV_REQUEST_KIND_score)
+		return false;
+	for (int32_t i = 0; i < j->n_under_way; i++) {
+		const struct job *other = &j->job[j->under_way[i]];
+		int32_t n = common(job, other);
+
+		n = n < start ? n : start;
+		if (n - other->computed >= WORTH_WAITING)
+			return true;
+	}
+	return false;
+}
+
+static int submit(struct jobs *j, const struct history *h, struct engine *engine, int32_t at, struct err *e)
+{
+	struct job *job = &j->job[at];
+	const struct history_request *r = &h->request[job->request];
+	struct engine_request q = { .kind = EV_REQUEST_KIND_verify, .ids = job->ids, .n_ids = job->n_ids,
+								.params = r->params, .sample = r->sample, .text = "verify",
+								.n_prompt = r->row[job->first].pos };
+
+	if (r->kind == EV_REQUEST_KIND_score)
+		q.kind = EV_REQUEST_KIND_score;
+	j->under_way[j->n_under_way++] = at;
+	job->number = ++j->n_submitted; /* as the engine counts; known before, since a refusal is told at once */
+	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
+}
+
+int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
+					struct err *err)
+{
+	const struct lossy_settings l = history_lossy(h, r);
+
+	if (lossy_same(&l, &j->lossy))
+		return 1;
+	if (j->n_under_way)
+		return 0;
+	if (lossy_apply(&l, e, err))
+		return -1;
+	j->lossy = l;
+	return 1;
+}
+
+int jobs_submit(struct jobs *j, struct history *h, struct engine *engine, struct err *e)
+{
+	int32_t waiting = 0, may;
+
+	while (j->from < j->n && j->job[j->from].number)
+		j->from++;
+	for (int32_t i = j->from; i < j->n && waiting < JOBS_WINDOW && j->n_under_way < JOBS_SLOTS; i++) {
+		struct job *job = &j->job[i];
+
+		if (job->number)
+			continue;
+		if (materialise(job, h, e))
+			return -1;
+		if (should_wait(j, h, job)) {
+			waiting++;
+			continue;
+		}
+		may = jobs_compute_as(j, h, &h->request[job->request], engine, e);
+		if (may < 0)
+			return -1;
+		if (!may)
+			break;
+		if (submit(j, h, engine, i, e))
+			return -1;
+	}
+	return j->n_under_way;
+}
+
+struct job *jobs_of(struct jobs *j, int64_t number)
+{
+	for (int32_t i = 0; i < j->n_under_way; i++)
+		if (j->job[j->under_way[i]].number == number)
+			return &j->job[j->under_way[i]];
+	return NULL;
+}
+
+void jobs_done(struct jobs *j, struct job *job)
+{
+	int32_t at = (int32_t)(job - j->job);
+
+	for (int32_t i = 0; i < j->n_under_way; i++)
+		if (j->under_way[i] == at)
+			j->under_way[i] = j->under_way[--j->n_under_way];
+	j->n_compared += job->n_compared;
+	job->number = -1;
+	free(job->ids);
+	job->ids = NULL;
+}
+
+int32_t jobs_row(const struct job *job, const struct history *h, int64_t pos)
+{
+	int64_t i = pos - h->request[job->request].row[job->first].pos;
+
+	return i >= 0 && i < job->n ? job->first + (int32_t)i : -1;
+}

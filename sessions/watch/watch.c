@@ -1,0 +1,597 @@
+/* See watch.h. One in-memory database whose only table, `now`, is the step that just ended. */
+#include "sessions/watch/watch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "trace/foreign.h"
+
+enum { MAX_ROWS = 256, MAX_VOCAB = 1 << 22, MOST_VM_STEPS = 20000 };
+
+/* Counts of what happened since the step before, besides the columns of step and token. */
+#define EXTRA(X)                                                                                   \
+	X(arrived, "", "requests that arrived since the step before")                                  \
+	X(admitted, "", "requests that took a slot")                                                   \
+	X(preempted, "", "requests that lost their pages")                                             \
+	X(finished, "", "requests that ended")                                                         \
+	X(cancelled, "", "requests that the user stopped")                                             \
+	X(rewound, "", "requests that went back")                                                      \
+	X(asked, "", "prompt tokens asked of the prefix cache")                                        \
+	X(hit, "", "of them found there")                                                              \
+	X(copied, "", "pages copied before a write")
+
+enum extra {
+#define X(name, unit, doc) EXTRA_##name,
+	EXTRA(X)
+#undef X
+		N_EXTRAS
+};
+
+static const struct watch_column extra_columns[] = {
+#define X(name, unit, doc) { #name, unit, doc },
+	EXTRA(X)
+#undef X
+};
+static const struct watch_column text_column = { "text", "", "text of the token" };
+
+/* Where the columns of `now` come from, in their order. */
+enum from { FROM_STEP, FROM_TOKEN, FROM_TEXT, FROM_EXTRA };
+struct source {
+	enum from from;
+	int field;	   /* of ev_info, or number of an extra */
+	size_t offset; /* of the member in the event's struct */
+	enum ev_type type;
+	bool is_code; /* a code list: its name is the value */
+	struct watch_column column;
+};
+
+enum { MAX_COLUMNS = 64 };
+static struct source sources[MAX_COLUMNS];
+static int n_sources;
+
+struct text {
+	char *bytes;
+	uint32_t size;
+};
+
+struct watch {
+	char expr[WATCH_EXPR];
+	sqlite3_stmt *stmt;
+	bool holds;
+	double value;
+	char trouble[80];
+};
+
+struct watch_set {
+	sqlite3 *db;
+	struct watch watch[WATCH_MAX];
+	struct ev_step step;
+	struct ev_token token[MAX_ROWS];
+	int n_tokens;
+	bool ended; /* the tokens are those of the step that ended last */
+	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* being counted; of the step that ended */
+	struct text *vocab;
+	int32_t n_vocab;
+	bool compiling;
+};
+
+/* ---- columns ---- */
+
+static bool is_known(const char *name)
+{
+	for (int i = 0; i < n_sources; i++)
+		if (!strcmp(sources[i].column.name, name))
+			return true;
+	return false;
+}
+
+static void add_source(struct source s)
+{
+	if (n_sources < MAX_COLUMNS && !is_known(s.column.name))
+		sources[n_sources++] = s;
+}
+
+static bool names_a_list(const char *unit)
+{
+	for (const struct ev_code *c = ev_codes; c->list; c++)
+		if (!strcmp(c->list, unit))
+			return true;
+	return false;
+}
+
+static void add_fields(enum ev_kind kind, enum from from)
+{
+	size_t offset = 0;
+
+	for (int i = 0; i < ev_info[kind].n_fields; i++) {
+		const struct ev_field *f = &ev_info[kind].fields[i];
+
+		if (f->type < EV_TYPE_T)
+			add_source((struct source){ from, i, offset, f->type, names_a_list(f->unit),
+										{ f->name, f->unit, f->doc } });
+		offset += ev_field_size(f->type);
+	}
+}
+
+static void fill_sources(void)
+{
+	add_fields(EV_step, FROM_STEP);
+	add_fields(EV_token, FROM_TOKEN);
+	add_source((struct source){ .from = FROM_TEXT, .type = EV_TYPE_T, .column = text_column });
+	for (int i = 0; i < N_EXTRAS; i++)
+		add_source((struct source){ .from = FROM_EXTRA, .field = i, .type = EV_TYPE_I, .column = extra_columns[i] });
+}
+
+/* The same for all; made by whoever comes first, from constants. */
+static void make_sources(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fill_sources);
+}
+
+const struct watch_column *watch_column(int n)
+{
+	make_sources();
+	return n >= 0 && n < n_sources ? &sources[n].column : NULL;
+}
+
+bool watch_is_of_step(int n)
+{
+	return sources[n].from == FROM_STEP || sources[n].from == FROM_EXTRA;
+}
+
+/* ---- the virtual table ---- */
+
+struct table {
+	sqlite3_vtab base;
+	const struct watch_set *set;
+};
+struct cursor {
+	sqlite3_vtab_cursor base;
+	int row;
+};
+
+static int connect_table(sqlite3 *db, void *set, int argc, const char *const *argv, sqlite3_vtab **out,
+						 char **error)
+{
+	char sql[2048];
+	size_t used = (size_t)snprintf(sql, sizeof sql, "CREATE TABLE now(");
+	struct table *t = sqlite3_malloc(sizeof *t);
+
+	(void)argc;
+	(void)argv;
+	(void)error;
+	if (!t)
+		return SQLITE_NOMEM;
+	memset(t, 0, sizeof *t);
+	t->set = set;
+	for (int i = 0; i < n_sources; i++)
+		used += (size_t)snprintf(sql + used, sizeof sql - used, "%s\"%s\"", i ? "," : "",
+								 sources[i].column.name);
+	snprintf(sql + used, sizeof sql - used, ")");
+	*out = &t->base;
+	return sqlite3_declare_vtab(db, sql);
+}
+
+static int disconnect_table(sqlite3_vtab *t)
+{
+	sqlite3_free(t);
+	return SQLITE_OK;
+}
+
+static int best_index(sqlite3_vtab *t, sqlite3_index_info *info)
+{
+	(void)t;
+	info->estimatedCost = 1;
+	return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *t, sqlite3_vtab_cursor **out)
+{
+	struct cursor *c = sqlite3_malloc(sizeof *c);
+
+	(void)t;
+	if (!c)
+		return SQLITE_NOMEM;
+	memset(c, 0, sizeof *c);
+	*out = &c->base;
+	return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *c)
+{
+	sqlite3_free(c);
+	return SQLITE_OK;
+}
+
+static int filter(sqlite3_vtab_cursor *c, int n, const char *s, int argc, sqlite3_value **argv)
+{
+	(void)n;
+	(void)s;
+	(void)argc;
+	(void)argv;
+	((struct cursor *)c)->row = 0;
+	return SQLITE_OK;
+}
+
+static int next_row(sqlite3_vtab_cursor *c)
+{
+	((struct cursor *)c)->row++;
+	return SQLITE_OK;
+}
+
+static int at_end(sqlite3_vtab_cursor *c)
+{
+	const struct watch_set *s = ((struct table *)c->pVtab)->set;
+
+	return ((struct cursor *)c)->row >= (s->n_tokens ? s->n_tokens : 1);
+}
+
+static int row_id(sqlite3_vtab_cursor *c, sqlite3_int64 *id)
+{
+	*id = ((struct cursor *)c)->row;
+	return SQLITE_OK;
+}
+
+static void give_text(sqlite3_context *out, const struct watch_set *s, const struct ev_token *t)
+{
+	if (t && t->id >= 0 && t->id < s->n_vocab && s->vocab[t->id].bytes)
+		sqlite3_result_text(out, s->vocab[t->id].bytes, (int)s->vocab[t->id].size, SQLITE_STATIC);
+}
+
+static void give_member(sqlite3_context *out, const struct source *from, const void *event)
+{
+	const char *at = (const char *)event + from->offset;
+	int64_t i;
+	double r;
+
+	if (from->type == EV_TYPE_R) {
+		memcpy(&r, at, sizeof r);
+		if (!isnan(r))
+			sqlite3_result_double(out, r);
+		return;
+	}
+	memcpy(&i, at, sizeof i);
+	if (i == EV_NULL_I)
+		return;
+	if (from->is_code)
+		sqlite3_result_text(out, ev_code_name(from->column.unit, i), -1, SQLITE_STATIC);
+	else
+		sqlite3_result_int64(out, i);
+}
+
+static int column(sqlite3_vtab_cursor *c, sqlite3_context *out, int n)
+{
+	const struct watch_set *s = ((struct table *)c->pVtab)->set;
+	const int row = ((struct cursor *)c)->row;
+	const struct ev_token *t = row < s->n_tokens ? &s->token[row] : NULL;
+	const struct source *from = &sources[n];
+
+	if (from->from == FROM_STEP)
+		give_member(out, from, &s->step);
+	else if (from->from == FROM_TOKEN && t)
+		give_member(out, from, t);
+	else if (from->from == FROM_TEXT)
+		give_text(out, s, t);
+	else if (from->from == FROM_EXTRA)
+		sqlite3_result_int64(out, s->shown[from->field]);
+	return SQLITE_OK; /* what gives nothing is NULL */
+}
+
+static const sqlite3_module module = {
+	.xConnect = connect_table,
+	.xDisconnect = disconnect_table,
+	.xBestIndex = best_index,
+	.xOpen = open_cursor,
+	.xClose = close_cursor,
+	.xFilter = filter,
+	.xNext = next_row,
+	.xEof = at_end,
+	.xColumn = column,
+	.xRowid = row_id,
+};
+
+/* ---- sets ---- */
+
+/* Reading `now` and calling functions is all that an expression may do. */
+static int authorise(void *set, int action, const char *a, const char *b, const char *db, const char *trigger)
+{
+	(void)db;
+	(void)trigger;
+	if (!((struct watch_set *)set)->compiling)
+		return SQLITE_OK;
+	if (action == SQLITE_READ)
+		return a && !strcmp(a, "now") ? SQLITE_OK : SQLITE_DENY;
+	if (action == SQLITE_FUNCTION)
+		return b && (!strcmp(b, "load_extension") || !strcmp(b, "randomblob") || !strcmp(b, "zeroblob"))
+				   ? SQLITE_DENY
+				   : SQLITE_OK;
+	return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
+}
+
+/* An expression that never ends is stopped. */
+static int too_long(void *set)
+{
+	(void)set;
+	return 1;
+}
+
+int watch_open(struct watch_set **out, struct err *e)
+{
+	struct watch_set *s = calloc(1, sizeof *s);
+
+	make_sources();
+	*out = NULL;
+	if (!s)
+		return err_set(e, ERR_MEMORY, "no memory for expressions");
+	if (sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
+		sqlite3_create_module(s->db, "now", &module, s) ||
+		/* connects the table, which no expression may */
+		sqlite3_exec(s->db, "SELECT step FROM now", NULL, NULL, NULL)) {
+		watch_close(s);
+		return err_set(e, ERR_MEMORY, "no memory for expressions");
+	}
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	/* "word" is a column, and no text if there is none */
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 20);
+	sqlite3_limit(s->db, SQLITE_LIMIT_EXPR_DEPTH, 64);
+	sqlite3_set_authorizer(s->db, authorise, s);
+	sqlite3_progress_handler(s->db, MOST_VM_STEPS, too_long, s);
+	*out = s;
+	return 0;
+}
+
+void watch_close(struct watch_set *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < WATCH_MAX; i++)
+		sqlite3_finalize(s->watch[i].stmt);
+	sqlite3_close(s->db);
+	for (int32_t i = 0; i < s->n_vocab; i++)
+		free(s->vocab[i].bytes);
+	free(s->vocab);
+	free(s);
+}
+
+static int complain(sqlite3 *db, const char *expr, size_t before, int *where, struct err *e)
+{
+	static const char no_column[] = "no such column: ";
+	const char *text = sqlite3_errmsg(db);
+	int at = sqlite3_error_offset(db) - (int)before;
+	const char *near;
+
+	if (where)
+		*where = at >= 0 && at <= (int)strlen(expr) ? at : -1;
+	if (!strncmp(text, no_column, sizeof no_column - 1)) {
+		text += sizeof no_column - 1;
+		near = watch_nearest(text);
+		return err_set(e, ERR_USAGE, "no column \"%.40s\"%s%s%s", text, near ? "; did you mean " : "",
+					   near ? near : "", near ? "?" : ": Tab lists them");
+	}
+	return err_set(e, ERR_USAGE, "%.60s: %.120s", expr, text);
+}
+
+/* "SELECT (expr) FROM now" must be one statement, whose expression cannot close the bracket. */
+static int compile(struct watch_set *s, struct watch *w, const char *expr, int *where, struct err *e)
+{
+	static const char before[] = "SELECT (", behind[] = ") FROM now";
+	char sql[sizeof before + sizeof behind + WATCH_EXPR];
+	const char *tail = NULL;
+	int depth = 0, rc;
+	char quote = 0;
+
+	for (const char *p = expr; *p; p++) {
+		if (quote)
+			quote = *p == quote ? 0 : quote;
+		else if (*p == '\'' || *p == '"')
+			quote = *p;
+		else if (*p == ';' || (*p == '-' && p[1] == '-') || (*p == '/' && p[1] == '*') ||
+				 (depth += (*p == '(') - (*p == ')')) < 0) {
+			if (where)
+				*where = (int)(p - expr);
+			return err_set(e, ERR_USAGE, "%.60s: an expression ends before \"%.10s\"", expr, p);
+		}
+	}
+	snprintf(sql, sizeof sql, "%s%s%s", before, expr, behind);
+	s->compiling = true;
+	rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &w->stmt, &tail);
+	s->compiling = false;
+	if (rc)
+		return complain(s->db, expr, sizeof before - 1, where, e);
+	return 0;
+}
+
+int watch_add(struct watch_set *s, const char *expr, int *where, struct err *e)
+{
+	int n = 0;
+
+	if (where)
+		*where = -1;
+	while (n < WATCH_MAX && s->watch[n].stmt)
+		n++;
+	expr += strspn(expr, " ");
+	if (n == WATCH_MAX)
+		return err_set(e, ERR_USAGE, "there are %d expressions already: take one away first", WATCH_MAX);
+	if (!*expr)
+		return err_set(e, ERR_USAGE, "an expression is needed, such as entropy > 3");
+	if (strlen(expr) >= WATCH_EXPR)
+		return err_set(e, ERR_USAGE, "an expression has at most %d bytes", WATCH_EXPR - 1);
+	memset(&s->watch[n], 0, sizeof s->watch[n]);
+	s->watch[n].value = NAN;
+	if (watch_check_sums(expr, where, e) || compile(s, &s->watch[n], expr, where, e))
+		return -1;
+	snprintf(s->watch[n].expr, sizeof s->watch[n].expr, "%s", expr);
+	return n;
+}
+
+bool watch_remove(struct watch_set *s, int n)
+{
+	if (!watch_expr(s, n))
+		return false;
+	sqlite3_finalize(s->watch[n].stmt);
+	s->watch[n].stmt = NULL;
+	return true;
+}
+
+const char *watch_expr(const struct watch_set *s, int n)
+{
+	return n >= 0 && n < WATCH_MAX && s->watch[n].stmt ? s->watch[n].expr : NULL;
+}
+
+bool watch_holds(const struct watch_set *s, int n)
+{
+	return watch_expr(s, n) && s->watch[n].holds;
+}
+
+double watch_value(const struct watch_set *s, int n)
+{
+	return watch_expr(s, n) ? s->watch[n].value : NAN;
+}
+
+const char *watch_trouble(const struct watch_set *s, int n)
+{
+	return watch_expr(s, n) ? s->watch[n].trouble : "";
+}
+
+/* ---- events ---- */
+
+static void keep_text(struct watch_set *s, const struct ev_vocab *v)
+{
+	char *bytes;
+
+	if (v->id < 0 || v->id >= MAX_VOCAB || v->bytes.size > 4096)
+		return;
+	if (v->id >= s->n_vocab) {
+		int32_t n = (int32_t)v->id + 1024;
+		struct text *more = realloc(s->vocab, (size_t)n * sizeof *more);
+
+		if (!more)
+			return;
+		memset(more + s->n_vocab, 0, (size_t)(n - s->n_vocab) * sizeof *more);
+		s->vocab = more;
+		s->n_vocab = n;
+	}
+	bytes = malloc(v->bytes.size + 1);
+	if (!bytes)
+		return;
+	memcpy(bytes, v->bytes.data ? v->bytes.data : "", v->bytes.size);
+	free(s->vocab[v->id].bytes);
+	s->vocab[v->id] = (struct text){ bytes, (uint32_t)v->bytes.size };
+}
+
+int watch_texts(struct watch_set *s, const char *path, struct err *e)
+{
+	sqlite3_stmt *rows = NULL;
+	struct foreign f;
+	int rc;
+
+	if (foreign_open(&f, path, e))
+		return -1;
+	rc = sqlite3_prepare_v2(f.db, "SELECT id, bytes FROM vocab", -1, &rows, NULL);
+	while (!rc && (rc = sqlite3_step(rows)) == SQLITE_ROW) {
+		struct ev_vocab v = { .id = sqlite3_column_int64(rows, 0) };
+
+		v.bytes.data = sqlite3_column_blob(rows, 1);
+		v.bytes.size = (size_t)sqlite3_column_bytes(rows, 1);
+		keep_text(s, &v);
+		rc = 0;
+	}
+	if (rc != SQLITE_DONE)
+		foreign_fail(f.db, path, e);
+	sqlite3_finalize(rows);
+	foreign_close(&f);
+	return rc == SQLITE_DONE ? 0 : -1;
+}
+
+static void evaluate(struct watch_set *s, struct watch *w)
+{
+	int rc;
+
+	w->holds = false;
+	w->value = NAN;
+	w->trouble[0] = '\0';
+	while ((rc = sqlite3_step(w->stmt)) == SQLITE_ROW) {
+		int type = sqlite3_column_type(w->stmt, 0);
+		double v = sqlite3_column_double(w->stmt, 0);
+
+		w->value = type == SQLITE_INTEGER || type == SQLITE_FLOAT ? v : NAN;
+		w->holds |= type != SQLITE_NULL && v != 0;
+	}
+	if (rc != SQLITE_DONE)
+		snprintf(w->trouble, sizeof w->trouble, "%.70s",
+				 rc == SQLITE_INTERRUPT ? "takes too long" : sqlite3_errmsg(s->db));
+	sqlite3_reset(w->stmt);
+}
+
+void watch_each(struct watch_set *s, int n, void (*fn)(void *arg, const struct watch_value_text *v), void *arg)
+{
+	sqlite3_stmt *stmt = watch_expr(s, n) ? s->watch[n].stmt : NULL;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		int type = sqlite3_column_type(stmt, 0);
+		const char *text = (const char *)sqlite3_column_text(stmt, 0);
+		struct watch_value_text v = { text ? text : "NULL", text ? (size_t)sqlite3_column_bytes(stmt, 0) : 4,
+									  type == SQLITE_TEXT || type == SQLITE_BLOB };
+
+		fn(arg, &v);
+	}
+	sqlite3_reset(stmt);
+}
+
+static void count(struct watch_set *s, const struct event *ev)
+{
+	switch (ev->kind) {
+	case EV_request: s->extra[EXTRA_arrived]++; break;
+	case EV_admit: s->extra[EXTRA_admitted]++; break;
+	case EV_preempt: s->extra[EXTRA_preempted]++; break;
+	case EV_finish: s->extra[EXTRA_finished]++; break;
+	case EV_cancel: s->extra[EXTRA_cancelled]++; break;
+	case EV_rewind: s->extra[EXTRA_rewound]++; break;
+	case EV_page: s->extra[EXTRA_copied] += ev->u.page.action == EV_PAGE_copy; break;
+	case EV_lookup:
+		if (ev->u.lookup.asked > 0 && ev->u.lookup.asked < 1 << 30)
+			s->extra[EXTRA_asked] += ev->u.lookup.asked;
+		if (ev->u.lookup.hit > 0 && ev->u.lookup.hit < 1 << 30)
+			s->extra[EXTRA_hit] += ev->u.lookup.hit;
+		break;
+	default: break;
+	}
+}
+
+bool watch_feed(struct watch_set *s, const struct event *ev)
+{
+	if (ev->kind == EV_vocab) {
+		keep_text(s, &ev->u.vocab);
+		return false;
+	}
+	if (s->ended && (ev->kind == EV_token || ev->kind == EV_step)) {
+		s->n_tokens = 0;
+		s->ended = false;
+	}
+	if (ev->kind == EV_token) {
+		if (s->n_tokens < MAX_ROWS)
+			s->token[s->n_tokens++] = ev->u.token;
+		return false;
+	}
+	if (ev->kind != EV_step) {
+		count(s, ev);
+		return false;
+	}
+	s->step = ev->u.step;
+	memcpy(s->shown, s->extra, sizeof s->shown);
+	memset(s->extra, 0, sizeof s->extra);
+	for (int i = 0; i < WATCH_MAX; i++)
+		if (s->watch[i].stmt)
+			evaluate(s, &s->watch[i]);
+	s->ended = true;
+	return true;
+}

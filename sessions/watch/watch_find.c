@@ -1,0 +1,57 @@
+/* Searching a recording for a step: see watch_find in watch.h. */
+#include "sessions/watch/watch.h"
+#include "trace/reader.h"
+
+/* What no expression can see is not read: attention and times are most of a file. */
+static int only_needed(struct reader *r, struct err *e)
+{
+	static const enum ev_kind kinds[] = { EV_vocab,	 EV_request, EV_admit, EV_lookup, EV_page, EV_preempt,
+										  EV_cancel, EV_rewind,	 EV_token, EV_step,	  EV_finish };
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		bits |= UINT64_C(1) << kinds[i];
+	reader_only(r, bits);
+	return reader_seek(r, 1, e);
+}
+
+/* Backward there is no reading: the last that holds of those before is kept. */
+static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool back,
+					  bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+{
+	struct event ev;
+	int64_t found = -1, n = 0;
+	int rc;
+
+	while ((rc = reader_next(r, &ev, e)) > 0) {
+		if (!watch_feed(s, &ev))
+			continue;
+		if (back && ev.u.step.step >= from)
+			return found;
+		if (watch_holds(s, 0) && (back || ev.u.step.step > from)) {
+			found = ev.u.step.step;
+			if (!back)
+				return found;
+		}
+		if (++n % 1024 == 0 && progress && !progress(arg, ev.u.step.step)) {
+			err_set(e, ERR_INTERRUPTED, "stopped");
+			return -2;
+		}
+	}
+	return rc < 0 ? -2 : found;
+}
+
+int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
+				   bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+{
+	struct watch_set *s = NULL;
+	struct reader *r = NULL;
+	int64_t found = -2;
+
+	if (!watch_open(&s, e) && watch_add(s, expr, NULL, e) >= 0 && !reader_open(&r, path, e) &&
+		!only_needed(r, e))
+		found = search(s, r, from, back, progress, arg, e);
+	reader_close(r);
+	watch_close(s);
+	return found;
+}

@@ -1,0 +1,93 @@
+/* See whatif.h. What is asked, and whether it can be answered; the runs themselves are whatif_run.c's. */
+#include "sessions/whatif/whatif.h"
+
+#include <string.h>
+
+#include "engine/draft/draft.h"
+#include "sessions/whatif/whatif_impl.h"
+
+/* Does it guess without the model? Others cannot be simulated: their guesses are not in the log but as far as they
+ * were checked. */
+static bool is_simple(const char *spec)
+{
+	const struct draft_ops *ops = NULL;
+	struct drafter *d = NULL;
+	struct err unused = { 0 };
+
+	if (draft_open(spec, NULL, &ops, &d, &unused))
+		return !draft_find(spec); /* nobody's name: who opens it says so */
+	if (ops)
+		ops->close(d);
+	return true;
+}
+
+/* The first drafter of the recording that needs the model, or NULL. */
+static const char *recorded_drafter(const struct recorded *r)
+{
+	if (!is_simple(r->settings.spec))
+		return r->settings.spec;
+	for (int32_t i = 0; i < r->n_changes; i++)
+		if (!strcmp(r->change[i].name, "spec") && !is_simple(r->change[i].value))
+			return r->change[i].value;
+	return NULL;
+}
+
+static int check_drafters(const char *path, const struct recorded *r, const struct whatif_settings *s,
+						  struct whatif *out, struct err *e)
+{
+	const char *needs = recorded_drafter(r);
+
+	if (s->to.spec && !is_simple(s->to.spec))
+		return err_set(e, ERR_USAGE, "'%s' guesses with the model, or weighs those who do: that cannot be simulated "
+									 "from a log; off and ngram can", s->to.spec);
+	if (needs && !s->to.spec)
+		return err_set(e, ERR_USAGE, "%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
+									 "--spec off or --spec ngram asks about the rest", path, needs);
+	out->unchecked = needs != NULL;
+	out->inexact = r->inexact;
+	return 0;
+}
+
+int whatif_run(const char *path, const struct whatif_settings *s, struct whatif *out, struct err *e)
+{
+	struct whatif_settings as_recorded = { 0 };
+	struct recorded r;
+	struct cost cost;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	if (whatif_read(path, &r, e))
+		return -1;
+	cost_fit(&cost, &r, out);
+	out->recorded = r.counts;
+	rc = check_drafters(path, &r, s, out, e);
+	if (!rc && out->unchecked)
+		rc = whatif_ask(&as_recorded, "spec", s->to.spec, e);
+	if (!rc)
+		rc = whatif_rerun(&r, &as_recorded, &cost, &out->again, e) || whatif_rerun(&r, s, &cost, &out->changed, e) ? -1 : 0;
+	if (!out->unchecked) /* else `again` has another drafter, and the sum over the recorded steps stands */
+		out->predicted = out->again.seconds;
+	whatif_free(&r);
+	return rc;
+}
+
+int whatif_verify(const char *path, const struct whatif_settings *s, const struct engine_options *o,
+				  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
+				  struct err *e)
+{
+	struct recorded r;
+	int rc;
+
+	if (whatif_read(path, &r, e))
+		return -1;
+	if (r.inexact)
+		rc = err_set(e, ERR_INPUT,
+					 "%s: recorded with `exact off`, so its logits depended on more than its tokens (how many rows a "
+					 "step had, and the hardware): a run for real may draw others; without --verify the recorded "
+					 "tokens are taken as they are", path);
+	else
+		rc = whatif_rerun_for_real(&r, s, o, progress, arg, &out->real, e);
+	out->verified = !rc;
+	whatif_free(&r);
+	return rc;
+}

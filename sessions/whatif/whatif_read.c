@@ -1,0 +1,357 @@
+/* What a recording says of its requests: their inputs, their tokens, when they came, and what each step cost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/whatif/whatif_impl.h"
+#include "trace/reader.h"
+
+enum { MAX_REQUESTS = 1 << 20, MAX_TOKENS = 1 << 24 };
+
+struct reading {
+	struct recorded *r;
+	struct counter counter;
+	struct moment now;
+	bool begun, no_memory; /* begun: a request has come, so settings are changes from here on */
+	int64_t n_tokens;
+};
+
+static void *grow(struct reading *g, void *p, int32_t n, int32_t *cap, size_t each)
+{
+	int32_t more = *cap ? 2 * *cap : 64;
+	void *q;
+
+	if (n < *cap)
+		return p;
+	q = more > MAX_TOKENS ? NULL : realloc(p, (size_t)more * each);
+	if (!q) {
+		g->no_memory = true;
+		return NULL;
+	}
+	*cap = more;
+	return q;
+}
+
+static struct script *script_find(struct recorded *r, int64_t id)
+{
+	int32_t lo = 0, hi = r->n;
+
+	while (lo < hi) {
+		int32_t mid = (lo + hi) / 2;
+		if (r->script[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < r->n && r->script[lo].id == id ? &r->script[lo] : NULL;
+}
+
+static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
+{
+	struct script *s = script_find(g->r, request);
+	struct act *more;
+
+	if (!s || value < 0 || value > INT32_MAX)
+		return;
+	more = grow(g, s->act, s->n_acts, &s->cap_acts, sizeof *more);
+	if (!more)
+		return;
+	s->act = more;
+	s->act[s->n_acts++] = (struct act){ kind, (int32_t)value, g->now };
+}
+
+static void on_request(struct reading *g, const struct ev_request *q)
+{
+	struct recorded *r = g->r;
+	struct script *more, *s;
+	size_t n = q->prompt.size / 4;
+
+	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS || !n ||
+		n > MAX_TOKENS)
+		return;
+	more = grow(g, r->script, r->n, &r->cap, sizeof *more);
+	if (!more)
+		return;
+	r->script = more;
+	s = &r->script[r->n++];
+	*s = (struct script){ .id = q->request, .parent = q->parent > 0 ? q->parent : 0, .sample = q->sample,
+						  .kind = (enum ev_code_request_kind)q->kind, .n_ids = (int32_t)n,
+						  .max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX
+											? (int32_t)q->max_tokens
+											: 0,
+						  .arrival = g->now };
+	s->params = sample_params_of(q);
+	s->ids = malloc(n * sizeof *s->ids);
+	if (!s->ids) {
+		g->no_memory = true;
+		s->n_ids = 0;
+		return;
+	}
+	memcpy(s->ids, q->prompt.data, n * sizeof *s->ids);
+	g->begun = true;
+}
+
+static bool span_is(struct ev_span s, const char *text)
+{
+	return s.data && s.size == strlen(text) && !memcmp(s.data, text, s.size);
+}
+
+/* A value that is out of range today leaves what was: whatif_check() finds what is missing. */
+static void put_setting(struct recorded *r, const char *name, const char *value)
+{
+	const struct setting *s = whatif_setting(name);
+
+	if (!s)
+		return;
+	if (s == &engine_settings[ENGINE_AT_spec])
+		value = memccpy(r->spec, value, 0, sizeof r->spec) ? r->spec : "off";
+	setting_put(s, &r->settings, value, NULL);
+}
+
+static void on_setting(struct reading *g, const struct ev_setting *v)
+{
+	struct recorded *r = g->r;
+	struct change *more, c = { .at = g->now };
+
+	if (!v->name.data || !v->value.data)
+		return;
+	r->inexact |= span_is(v->name, "exact") && span_is(v->value, "off");
+	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
+	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
+	if (!g->begun) {
+		put_setting(r, c.name, c.value);
+		return;
+	}
+	more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
+	if (!more)
+		return;
+	r->change = more;
+	r->change[r->n_changes++] = c;
+}
+
+static void on_step(struct reading *g, const struct ev_step *s, double kv)
+{
+	struct recorded *r = g->r;
+	struct cost_row *more = grow(g, r->cost, r->n_cost, &r->cap_cost, sizeof *more);
+
+	if (!more)
+		return;
+	r->cost = more;
+	r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
+	g->now.steps++;
+	if (g->n_tokens) {
+		g->now.tokens += g->n_tokens;
+		g->now.steps = 0;
+	}
+	g->n_tokens = 0;
+}
+
+static void on_memory(struct recorded *r, const struct ev_memory *m)
+{
+	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
+		(m->kind == EV_MEMORY_KIND_window && (m->window < 1 || m->window > INT32_MAX)))
+		return;
+	r->memory.group[r->memory.n++] = (struct memory_spec){
+		.kind = memory_kind_of(m->kind), .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0, .state_bytes = 1 };
+}
+
+static void on_event(struct reading *g, const struct event *ev)
+{
+	const double kv = g->counter.kv;
+	struct script *s;
+
+	whatif_count(&g->counter, ev);
+	switch (ev->kind) {
+	case EV_session:
+		g->r->settings.slots = (int32_t)ev->u.session.slots;
+		g->r->settings.page_size = (int32_t)ev->u.session.page_size;
+		g->r->settings.pages = (int32_t)ev->u.session.pages;
+		g->r->ctx = (int32_t)ev->u.session.ctx;
+		break;
+	case EV_memory: on_memory(g->r, &ev->u.memory); break;
+	case EV_setting: on_setting(g, &ev->u.setting); break;
+	case EV_request: on_request(g, &ev->u.request); break;
+	case EV_token:
+		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
+		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,
+				ev->u.token.id);
+		break;
+	case EV_search: g->r->searched = true; break;
+	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
+	case EV_cancel:
+		add_act(g, ev->u.cancel.request, ACT_CANCEL, 0);
+		break;
+	case EV_finish:
+		s = script_find(g->r, ev->u.finish.request);
+		if (s)
+			s->refused = ev->u.finish.reason == EV_FINISH_refused;
+		add_act(g, ev->u.finish.request, ACT_END, ev->u.finish.reason);
+		break;
+	case EV_step: on_step(g, &ev->u.step, kv); break;
+	default: break;
+	}
+}
+
+static int whatif_check(const char *path, const struct recorded *r, struct err *e)
+{
+	char value[64];
+	struct err why;
+
+	for (const struct setting *s = engine_settings; s->name; s++) {
+		setting_text(s, &r->settings, value, sizeof value);
+		if (whatif_setting(s->name) && setting_check(s, value, &why))
+			return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing: %s", path, why.text);
+	}
+	if (r->settings.pages < 1 || r->ctx < 1 || r->ctx > 1 << 24)
+		return err_set(e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
+	if (!r->n)
+		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
+	if (r->searched)
+		return err_set(e, ERR_INPUT, "%s: a search was recorded, whose branches come of what others drew: it cannot be "
+					   "scheduled anew", path);
+	return 0;
+}
+
+int whatif_read(const char *path, struct recorded *r, struct err *e)
+{
+	struct reading g = { .r = r };
+	struct reader *reader;
+	struct event ev;
+	int rc;
+
+	memset(r, 0, sizeof *r);
+	r->settings = (struct engine_options){ .prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off" };
+	g.counter.counts = &r->counts;
+	if (reader_open(&reader, path, e))
+		return -1;
+	while ((rc = reader_next(reader, &ev, e)) > 0 && !g.no_memory)
+		on_event(&g, &ev);
+	reader_close(reader);
+	free(g.counter.seen);
+	if (g.no_memory)
+		rc = err_set(e, ERR_MEMORY, "%s: no memory for its requests", path);
+	if (!rc)
+		rc = whatif_check(path, r, e);
+	if (rc)
+		whatif_free(r);
+	return rc;
+}
+
+void whatif_free(struct recorded *r)
+{
+	for (int32_t i = 0; i < r->n; i++) {
+		free(r->script[i].ids);
+		free(r->script[i].act);
+	}
+	free(r->script);
+	free(r->change);
+	free(r->cost);
+	memset(r, 0, sizeof *r);
+}
+
+/* ---- what is asked ---- */
+
+const struct setting *whatif_setting(const char *name)
+{
+	const struct setting *s = setting_find(engine_settings, name);
+
+	return s && (!strcmp(s->group, "Scheduler") || s == &engine_settings[ENGINE_AT_spec]) ? s : NULL;
+}
+
+int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e)
+{
+	const struct setting *row = whatif_setting(name);
+
+	if (!row)
+		return err_set(e, ERR_USAGE, "%s: a log cannot say what another value of it changes", name);
+	if (setting_put(row, &s->to, value, e))
+		return -1;
+	s->given[row - engine_settings] = true;
+	return 0;
+}
+
+bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
+{
+	const struct setting *row = whatif_setting(c->name);
+
+	return row && !asked->given[row - engine_settings];
+}
+
+struct engine_options whatif_whole(const struct recorded *r, const struct whatif_settings *s,
+								   const struct engine_options *base)
+{
+	struct engine_options o = *base;
+
+	for (int i = 0; i < N_ENGINE_SETTINGS; i++)
+		if (whatif_setting(engine_settings[i].name))
+			setting_copy(&engine_settings[i], &o, s->given[i] ? &s->to : &r->settings);
+	/* other pages, the same memory: a pool of as many tokens, unless its pages are said too */
+	if (s->given[ENGINE_AT_page_size] && !s->given[ENGINE_AT_pages])
+		o.pages = (int32_t)((int64_t)r->settings.pages * r->settings.page_size / o.page_size);
+	if (o.pages < 1)
+		o.pages = s->given[ENGINE_AT_pages] ? r->settings.pages : 1;
+	if (o.budget < o.slots)
+		o.budget = o.slots;
+	o.ctx = r->ctx;
+	return o;
+}
+
+/* ---- counting ---- */
+
+static bool first_lookup(struct counter *c, int64_t request)
+{
+	if (request < 0 || request > MAX_REQUESTS)
+		return true;
+	if (request >= c->n_seen) {
+		int64_t n = request + 1024;
+		uint8_t *more = realloc(c->seen, (size_t)n);
+
+		if (!more)
+			return true;
+		memset(more + c->n_seen, 0, (size_t)(n - c->n_seen));
+		c->seen = more;
+		c->n_seen = n;
+	}
+	return !c->seen[request]++;
+}
+
+static int64_t count_of(int64_t v)
+{
+	return v > 0 && v < INT64_C(1) << 40 ? v : 0;
+}
+
+void whatif_count(struct counter *c, const struct event *ev)
+{
+	struct whatif_counts *n = c->counts;
+
+	switch (ev->kind) {
+	case EV_lookup:
+		if (first_lookup(c, ev->u.lookup.request)) {
+			n->prompt_tokens += count_of(ev->u.lookup.asked);
+			n->hit_tokens += count_of(ev->u.lookup.hit);
+		} else {
+			n->recomputed += count_of(ev->u.lookup.asked - ev->u.lookup.hit);
+		}
+		break;
+	case EV_page:
+		n->evictions += ev->u.page.action == EV_PAGE_evict;
+		n->copies += ev->u.page.action == EV_PAGE_copy;
+		break;
+	case EV_preempt: n->preemptions++; break;
+	case EV_batch: c->kv += (double)ev->u.batch.pos + (double)ev->u.batch.rows; break;
+	case EV_step:
+		n->steps++;
+		n->prefill_rows += count_of(ev->u.step.prefill_rows);
+		n->tokens += count_of(ev->u.step.tokens);
+		n->drafted += count_of(ev->u.step.draft_rows);
+		n->accepted += count_of(ev->u.step.accepted);
+		if (count_of(ev->u.step.pages_used) > n->peak_pages)
+			n->peak_pages = count_of(ev->u.step.pages_used);
+		n->seconds += (c->cost ? cost_of(c->cost, (double)ev->u.step.rows, (double)ev->u.step.prefill_rows, c->kv)
+							   : (double)count_of(ev->u.step.ns)) / 1e9;
+		c->kv = 0;
+		break;
+	default: break;
+	}
+}

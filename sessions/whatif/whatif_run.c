@@ -1,0 +1,276 @@
+/* The recorded requests once more, on an engine with other settings: they come when they came, go back and are stopped when
+ * they were. Either the engine draws for itself, or nothing is computed and the tokens are those of the log
+ * (engine_options.given); all else is the same engine. See whatif.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine.h"
+#include "sessions/whatif/whatif_impl.h"
+
+enum { MAX_STEPS = 1 << 24, MAX_STALLS = 1024 };
+
+struct rerun {
+	struct recorded *r;
+	struct engine *e;
+	const struct whatif_settings *asked;
+	struct counter counter;
+	struct moment now;
+	int32_t next, next_change;
+	int32_t *script;   /* by the engine's number of a request, from 1: its script */
+	int32_t n_numbers;
+	int32_t *open;     /* scripts whose requests have not ended, in order of arrival */
+	int32_t n_open;
+	int64_t drawn;     /* in the step that is open */
+	int64_t stalls;    /* calls of engine_step() since the last that was one */
+	const struct script *differs; /* it drew another token than the log has, or NULL */
+	const struct script *broken;  /* the log has more tokens of it than it can have */
+};
+
+static struct script *script_of(const struct rerun *w, int64_t number)
+{
+	return number >= 1 && number <= w->n_numbers ? &w->r->script[w->script[number]] : NULL;
+}
+
+static const struct act *next_act(const struct script *q)
+{
+	return q->at < q->n_acts ? &q->act[q->at] : NULL;
+}
+
+static bool is_next(const struct script *q, enum act_kind kind)
+{
+	const struct act *a = next_act(q);
+
+	return a && a->kind == kind;
+}
+
+/* ---- tokens from the log ---- */
+
+static bool next_token(void *arg, int64_t request, int32_t *id)
+{
+	struct script *q = script_of(arg, request);
+
+	q->overdrawn = !is_next(q, ACT_DRAWN); /* it waits for its cancel, or goes back */
+	if (q->overdrawn)
+		return false;
+	*id = next_act(q)->value;
+	return true;
+}
+
+static int end_of(void *arg, int64_t request)
+{
+	return is_next(script_of(arg, request), ACT_END) ? EV_FINISH_end : -1;
+}
+
+/* ---- what the engine says ---- */
+
+static void on_token(struct rerun *w, const struct ev_token *t)
+{
+	struct script *q = script_of(w, t->request);
+
+	if (t->source == EV_SOURCE_forced)
+		return;
+	q->overdrawn = !is_next(q, ACT_DRAWN);
+	if (q->overdrawn)
+		return;
+	w->drawn++;
+	if (next_act(q)->value != t->id && !w->differs)
+		w->differs = q;
+	q->at++;
+}
+
+static void on_finish(struct rerun *w, const struct ev_finish *f)
+{
+	struct script *q = script_of(w, f->request);
+	bool at_limit = (f->reason == EV_FINISH_length || f->reason == EV_FINISH_context) && !f->why.size;
+	int32_t at = 0;
+
+	if (at_limit && is_next(q, ACT_DRAWN))
+		w->broken = q;
+	w->counter.counts->unfinished += f->reason == EV_FINISH_refused || !(is_next(q, ACT_END) || is_next(q, ACT_CANCEL));
+	while (w->open[at] != q - w->r->script)
+		at++;
+	w->n_open--;
+	memmove(w->open + at, w->open + at + 1, (size_t)(w->n_open - at) * sizeof *w->open);
+}
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct rerun *w = arg;
+
+	whatif_count(&w->counter, ev);
+	switch (ev->kind) {
+	case EV_token: on_token(w, &ev->u.token); break;
+	case EV_admit: script_of(w, ev->u.admit.request)->running = true; break;
+	case EV_preempt: script_of(w, ev->u.preempt.request)->running = false; break;
+	case EV_finish: on_finish(w, &ev->u.finish); break;
+	case EV_step:
+		w->now.steps = w->drawn ? 0 : w->now.steps + 1;
+		w->now.tokens += w->drawn;
+		w->drawn = w->stalls = 0;
+		break;
+	default: break;
+	}
+}
+
+/* ---- what comes from outside ---- */
+
+static int submit(struct rerun *w, int32_t which, struct err *e)
+{
+	struct script *q = &w->r->script[which];
+	const struct act *last = q->n_acts ? &q->act[q->n_acts - 1] : NULL;
+	struct engine_request spec = { .kind = q->kind, .ids = q->ids, .n_ids = q->n_ids, .max_tokens = q->max_tokens,
+								   .params = q->params, .sample = q->sample, .text = "" };
+
+	q->at = 0;
+	q->running = q->overdrawn = false;
+	/* an end of the turn ends it here too; what a stop string ended is stopped from outside */
+	spec.ignore_end = !last || last->kind != ACT_END || last->value != EV_FINISH_end;
+	if (q->refused || q->kind == EV_REQUEST_KIND_verify)
+		return 0;
+	w->open[w->n_open++] = which; /* it may end at once */
+	w->script[++w->n_numbers] = which;
+	q->now = w->n_numbers;
+	return engine_submit(w->e, &spec, e) < 0 ? -1 : 0;
+}
+
+/* What came at one moment comes in the order of the log: settings first, as they are looked for. */
+static int let_in(struct rerun *w, struct err *e)
+{
+	for (;;) {
+		const struct change *c = w->next_change < w->r->n_changes ? &w->r->change[w->next_change] : NULL;
+
+		if (c && moment_has_come(&w->now, c->at)) {
+			w->next_change++;
+			if (whatif_changes(w->asked, c))
+				engine_set(w->e, c->name, c->value, NULL); /* or this cutaway has not what was set */
+		} else if (w->next == w->r->n || (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
+			return 0;
+		} else if (submit(w, w->next++, e)) {
+			return -1;
+		}
+	}
+}
+
+static int go_back(struct rerun *w, struct script *q, struct err *e)
+{
+	int32_t keep = next_act(q)->value, forced = -1;
+
+	q->at++;
+	if (is_next(q, ACT_FORCED))
+		forced = q->act[q->at++].value;
+	return engine_rewind(w->e, q->now, keep, forced, e);
+}
+
+/* What a person did between two steps: at the moment of the log, and at the latest when the request would draw what it
+ * never drew. */
+static int follow(struct rerun *w, struct script *q, struct err *e)
+{
+	const struct act *a = next_act(q);
+	bool given = q->kind == EV_REQUEST_KIND_score; /* it ends by itself */
+
+	for (; a && a->kind != ACT_DRAWN; a = next_act(q)) {
+		bool due = moment_has_come(&w->now, a->at);
+
+		if ((a->kind == ACT_END && given) || (a->kind == ACT_REWIND && !due && !q->running) ||
+			(a->kind == ACT_CANCEL && !due && !q->overdrawn && !(q->running && q->at > 0)))
+			return 0;
+		if (a->kind == ACT_FORCED)
+			q->at++;
+		else if (a->kind != ACT_REWIND)
+			return engine_cancel(w->e, q->now), 0;
+		else if (go_back(w, q, e))
+			return -1;
+	}
+	if (!a && !given) /* the log ends here: it was killed, or still grows */
+		engine_cancel(w->e, q->now);
+	return 0;
+}
+
+static int follow_all(struct rerun *w, struct err *e)
+{
+	for (int32_t i = 0; i < w->n_open;) {
+		int32_t which = w->open[i];
+
+		if (follow(w, &w->r->script[which], e))
+			return -1;
+		i += i < w->n_open && w->open[i] == which;
+	}
+	return 0;
+}
+
+/* ---- the run ---- */
+
+static int rerun_check(const struct rerun *w, struct err *e)
+{
+	if (w->broken)
+		return err_set(e, ERR_INPUT, "a damaged recording: request %lld drew more tokens than it or its context had "
+					   "room for", (long long)w->broken->id);
+	if (w->differs)
+		return err_set(e, ERR_DIFFERS, "request %lld draws other tokens here: not the same model, or an error; see "
+					   "cutaway verify", (long long)w->differs->id);
+	if (w->stalls > MAX_STALLS)
+		return err_set(e, ERR_INPUT, "the requests cannot run with these settings");
+	if (w->counter.counts->steps > MAX_STEPS)
+		return err_set(e, ERR_INPUT, "more steps than any session has");
+	return 0;
+}
+
+static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
+{
+	while (w->next < w->r->n || w->n_open) {
+		if (let_in(w, e) || follow_all(w, e))
+			return -1;
+		w->stalls++;
+		if (w->n_open && engine_step(w->e, e) < 0)
+			return -1;
+		if (rerun_check(w, e))
+			return -1;
+		if (progress && !progress(arg, w->counter.counts->tokens, w->r->counts.tokens))
+			return err_set(e, ERR_INTERRUPTED, "stopped");
+	}
+	return 0;
+}
+
+static int rerun(struct rerun *w, const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
+				 void *arg, struct err *e)
+{
+	struct engine_options with = whatif_whole(w->r, w->asked, o);
+	int rc = -1;
+
+	memset(w->counter.counts, 0, sizeof *w->counter.counts);
+	w->script = calloc((size_t)w->r->n + 1, sizeof *w->script);
+	w->open = calloc((size_t)w->r->n + 1, sizeof *w->open);
+	if (!w->script || !w->open) {
+		err_set(e, ERR_MEMORY, "no memory for %d requests", w->r->n);
+	} else if (!engine_open(&w->e, &with, e)) {
+		engine_observe(w->e, !with.given);
+		engine_add_sink(w->e, on_event, w);
+		engine_begin(w->e, NULL);
+		rc = run_all(w, progress, arg, e);
+		engine_close(w->e);
+	}
+	free(w->script);
+	free(w->open);
+	free(w->counter.seen);
+	return rc;
+}
+
+int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,
+				 struct whatif_counts *out, struct err *e)
+{
+	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
+	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of };
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	o.given = &given;
+	return rerun(&w, &o, NULL, NULL, e);
+}
+
+int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked, const struct engine_options *o,
+						  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif_counts *out,
+						  struct err *e)
+{
+	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out } };
+
+	return rerun(&w, o, progress, arg, e);
+}

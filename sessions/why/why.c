@@ -1,0 +1,295 @@
+/* See why.h: the table of questions, opening, and the words of why_impl.h. */
+#include "sessions/why/why_impl.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "trace/foreign.h"
+
+const struct why_kind why_kinds[] = {
+	{ "miss", "REQUEST", "why the prefix cache had not all of a prompt (the newest that missed)" },
+	{ "evict", "PAGE", "why a cached page was dropped, and whom it hurt (the newest)" },
+	{ "preempt", "REQUEST", "why a running request lost its pages (the newest)" },
+	{ "wait", "REQUEST", "why a request waited for its first token (the one that waited longest)" },
+	{ "reject", "[REQUEST:]POS", "why a drafted token was not kept (the newest)" },
+	{ "token", "[REQUEST:]POS", "why this token and not another (the newest)" },
+	{ "slow", "STEP", "why a step took its time (the slowest)" },
+	{ NULL, NULL, NULL },
+};
+
+static why_fn *const answers[] = { why_miss,  why_evict, why_preempt, why_wait,
+								   why_reject, why_token, why_slow };
+
+int why_open(struct why **out, const char *path, struct err *e)
+{
+	struct why *w = calloc(1, sizeof *w);
+	struct foreign f;
+
+	*out = NULL;
+	if (!w || !(w->path = strdup(path))) {
+		free(w);
+		return err_set(e, ERR_MEMORY, "%s: out of memory", path);
+	}
+	if (foreign_open(&f, path, e)) {
+		why_close(w);
+		return -1;
+	}
+	w->db = f.db;
+	w->format = f.version;
+	*out = w;
+	return 0;
+}
+
+void why_close(struct why *w)
+{
+	if (!w)
+		return;
+	sqlite3_close(w->db);
+	free(w->path);
+	free(w);
+}
+
+/* ---- the question ---- */
+
+static int find_kind(const char *what, struct err *e)
+{
+	int found = -1, n = 0;
+
+	for (int i = 0; why_kinds[i].name; i++) {
+		if (strcmp(why_kinds[i].name, what) == 0)
+			return i;
+		if (*what && strncmp(why_kinds[i].name, what, strlen(what)) == 0) {
+			found = i;
+			n++;
+		}
+	}
+	if (n == 1)
+		return found;
+	return err_set(e, ERR_USAGE,
+				   "why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token and slow", what);
+}
+
+static bool read_number(const char **text, int64_t *out)
+{
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*out = strtoll(*text, &end, 10);
+	*text = end;
+	return !errno;
+}
+
+static int read_place(const struct why_kind *k, const char *where, struct why_place *at, struct err *e)
+{
+	const bool has_pos = strstr(k->where, "POS") != NULL;
+	const char *p = where ? where : "";
+
+	*at = (struct why_place){ .number = -1, .pos = -1 };
+	while (*p == ' ' || *p == '#')
+		p++;
+	if (!*p)
+		return 0;
+	at->given = true;
+	if (read_number(&p, &at->number) && has_pos) {
+		if (*p == ':') {
+			p++;
+			if (!read_number(&p, &at->pos))
+				goto bad;
+		} else {
+			at->pos = at->number;
+			at->number = -1;
+		}
+	}
+	while (*p == ' ')
+		p++;
+	if (!*p && (at->number >= 0 || at->pos >= 0))
+		return 0;
+bad:
+	return err_set(e, ERR_USAGE, "why %s %.40s: \"%.40s\" is no %s", k->name, where, where, k->where);
+}
+
+int why_ask(struct why *w, const char *what, const char *where, const struct why_here *here, FILE *out,
+			struct err *e)
+{
+	struct err own = { 0 };
+	int kind = find_kind(what, e);
+
+	if (kind < 0 || read_place(&why_kinds[kind], where, &w->at, e))
+		return -1;
+	w->e = e ? e : &own;
+	w->out = out;
+	w->until = here ? here->seq : INT64_MAX;
+	w->step = here ? here->step : 0;
+	/* one state of a file that is being written */
+	sqlite3_exec(w->db, "BEGIN", NULL, NULL, NULL);
+	answers[kind](w);
+	sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
+	return w->e->code ? -1 : 0;
+}
+
+/* ---- asking the file ---- */
+
+sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	const int64_t value[] = { a, b, c, d };
+	sqlite3_stmt *s = NULL;
+
+	if (sqlite3_prepare_v2(w->db, sql, -1, &s, NULL)) {
+		foreign_fail(w->db, w->path, w->e);
+		return NULL;
+	}
+	for (int i = 0; i < n; i++)
+		sqlite3_bind_int64(s, i + 1, value[i]);
+	if (sqlite3_bind_parameter_count(s) >= 9)
+		sqlite3_bind_int64(s, 9, w->until);
+	return s;
+}
+
+bool why_row(struct why *w, sqlite3_stmt **s)
+{
+	int rc;
+
+	if (!*s)
+		return false;
+	rc = sqlite3_step(*s);
+	if (rc == SQLITE_ROW)
+		return true;
+	if (rc != SQLITE_DONE)
+		foreign_fail(w->db, w->path, w->e);
+	why_done(s);
+	return false;
+}
+
+void why_done(sqlite3_stmt **s)
+{
+	sqlite3_finalize(*s);
+	*s = NULL;
+}
+
+int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c)
+{
+	sqlite3_stmt *s = why_query(w, sql, n, a, b, c, 0);
+	int64_t value = none;
+
+	if (why_row(w, &s)) {
+		if (!why_is_null(s, 0))
+			value = sqlite3_column_int64(s, 0);
+		why_done(&s);
+	}
+	return value;
+}
+
+const char *why_so_far(const struct why *w)
+{
+	return w->until == INT64_MAX ? "" : " up to here";
+}
+
+bool why_is_null(sqlite3_stmt *s, int column)
+{
+	return sqlite3_column_type(s, column) == SQLITE_NULL;
+}
+
+void why_say(struct why *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfprintf(w->out, fmt, ap);
+	va_end(ap);
+	fputc('\n', w->out);
+}
+
+const char *why_text(struct why *w, int64_t id, char *out, size_t cap)
+{
+	sqlite3_stmt *s = why_query(w, "SELECT bytes FROM vocab WHERE id = ?1", 1, id, 0, 0, 0);
+	char *clean = NULL;
+	size_t n = 0;
+
+	snprintf(out, cap, "token %lld", (long long)id);
+	if (why_row(w, &s)) {
+		int size = sqlite3_column_bytes(s, 0);
+		const char *bytes = sqlite3_column_blob(s, 0);
+
+		clean = text_clean(bytes ? bytes : "", size > 0 ? (size_t)size : 0, false, &n);
+		if (clean) {
+			n = text_line(clean, 32, false, &(size_t){ 0 });
+			snprintf(out, cap, "\xe2\x80\x9c%.*s\xe2\x80\x9d", (int)(n < cap - 8 ? n : 0), clean);
+		}
+		free(clean);
+		why_done(&s);
+	}
+	return out;
+}
+
+static bool append(int32_t **ids, int32_t *n, int32_t *cap, int32_t id)
+{
+	if (*n == *cap) {
+		int32_t more = *cap ? 2 * *cap : 1024;
+		int32_t *p = more > 1 << 24 ? NULL : realloc(*ids, (size_t)more * sizeof *p);
+
+		if (!p)
+			return false;
+		*ids = p;
+		*cap = more;
+	}
+	(*ids)[(*n)++] = id;
+	return true;
+}
+
+int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
+{
+	sqlite3_stmt *s = why_query(w, "SELECT prompt FROM request WHERE request = ?1", 1, request, 0, 0, 0);
+	int32_t *ids = NULL, cap = 0;
+
+	*n = 0;
+	if (why_row(w, &s)) {
+		const unsigned char *p = sqlite3_column_blob(s, 0);
+		int size = sqlite3_column_bytes(s, 0);
+
+		for (int i = 0; p && i + 4 <= size; i += 4)
+			if (!append(&ids, n, &cap, (int32_t)((uint32_t)p[i] | (uint32_t)p[i + 1] << 8 |
+												 (uint32_t)p[i + 2] << 16 | (uint32_t)p[i + 3] << 24)))
+				break;
+		why_done(&s);
+	}
+	/* a request that went back told some positions twice: the last before seq counts */
+	s = why_query(w, "SELECT pos, id FROM token WHERE request = ?1 AND seq < ?2 ORDER BY seq", 2, request,
+				  seq, 0, 0);
+	while (why_row(w, &s)) {
+		int64_t pos = sqlite3_column_int64(s, 0);
+
+		if (pos >= 0 && pos < *n)
+			*n = (int32_t)pos;
+		if (pos != *n || !append(&ids, n, &cap, (int32_t)sqlite3_column_int64(s, 1)))
+			break;
+	}
+	why_done(&s);
+	return ids;
+}
+
+int64_t why_page_size(struct why *w, int64_t seq)
+{
+	sqlite3_stmt *s = why_query(w,
+								"SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'page-size' AND"
+								" seq < ?1 ORDER BY seq DESC LIMIT 1",
+								1, seq, 0, 0, 0);
+	int64_t size = 0;
+
+	if (why_row(w, &s)) {
+		size = sqlite3_column_int64(s, 0);
+		why_done(&s);
+	}
+	if (size < 1 || size > 1 << 20)
+		size = why_int(w, 16, "SELECT page_size FROM session LIMIT 1", 0, 0, 0, 0);
+	return size < 1 || size > 1 << 20 ? 16 : size;
+}
+
+int64_t why_step_of(struct why *w, int64_t seq)
+{
+	return why_int(w, 0, "SELECT step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", 1, seq, 0, 0);
+}

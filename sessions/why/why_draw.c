@@ -1,0 +1,298 @@
+/* why token, why reject: the sampler's stages, the race, and the judging of drafts. See why.h. */
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "sessions/why/why_impl.h"
+
+enum { MOST = 8, TEXT = 80 };
+
+struct drawn {
+	int64_t seq, step, request, pos, id, source, survivors;
+	double p, p_draw, entropy;
+	int n_candidates, n_stages;
+	struct ev_candidate candidate[MOST];
+	struct ev_stage stage[EV_N_STAGES];
+};
+
+/* The packed columns are little-endian, as the machines are that this runs on. */
+static int unpack(sqlite3_stmt *s, int column, void *to, size_t each, int most)
+{
+	const void *data = sqlite3_column_blob(s, column);
+	int n = sqlite3_column_bytes(s, column) / (int)each;
+
+	if (!data || sqlite3_column_type(s, column) != SQLITE_BLOB)
+		return 0;
+	n = n < most ? n : most;
+	memcpy(to, data, (size_t)n * each);
+	return n;
+}
+
+static double real_or_nan(sqlite3_stmt *s, int column)
+{
+	return why_is_null(s, column) ? NAN : sqlite3_column_double(s, column);
+}
+
+/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position told twice (a
+ * request went back) the last counts. */
+static bool read_drawn(struct why *w, struct drawn *t)
+{
+	static const char columns[] = "SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
+								  " candidates, stages FROM token ";
+	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
+						: w->at.pos >= 0  ? "WHERE pos = ?1"
+										  : "WHERE seq <= ?9";
+	sqlite3_stmt *s;
+	char sql[400];
+	int64_t *to[] = { &t->seq, &t->step, &t->request, &t->pos, &t->id, &t->source, &t->survivors };
+
+	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
+	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
+	if (!why_row(w, &s))
+		return false;
+	for (int i = 0; i < 7; i++)
+		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
+	t->p = real_or_nan(s, 7);
+	t->p_draw = real_or_nan(s, 8);
+	t->entropy = real_or_nan(s, 9);
+	t->n_candidates = unpack(s, 10, t->candidate, sizeof t->candidate[0], MOST);
+	t->n_stages = unpack(s, 11, t->stage, sizeof t->stage[0], EV_N_STAGES);
+	why_done(&s);
+	return true;
+}
+
+static const char *setting_of(struct why *w, int64_t request, const char *column, char *out, size_t cap)
+{
+	sqlite3_stmt *s;
+	char sql[120];
+
+	snprintf(sql, sizeof sql, "SELECT %s FROM request WHERE request = ?1", column);
+	s = why_query(w, sql, 1, request, 0, 0, 0);
+	snprintf(out, cap, "?");
+	if (why_row(w, &s)) {
+		if (!why_is_null(s, 0))
+			snprintf(out, cap, "%.5g", sqlite3_column_double(s, 0));
+		why_done(&s);
+	}
+	return out;
+}
+
+/* ---- the drawn token through the stages ---- */
+
+static void say_stages(struct why *w, const struct drawn *t)
+{
+	static const struct {
+		const char *name, *column;
+	} stage[EV_N_STAGES] = { { "penalties", "repeat_penalty" }, { "temperature", "temperature" },
+							 { "top-k", "top_k" },				{ "top-p", "top_p" },
+							 { "min-p", "min_p" } };
+	char value[32], named[64];
+
+	for (int i = 0; i < t->n_candidates; i++)
+		if ((int64_t)t->candidate[i].id == t->id)
+			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model", (double)t->candidate[i].logit,
+					i + 1, t->p);
+	for (int i = 0; i < t->n_stages; i++) {
+		const struct ev_stage *g = &t->stage[i];
+
+		setting_of(w, t->request, stage[i].column, value, sizeof value);
+		snprintf(named, sizeof named, "%s %s", i ? stage[i].name : "repeat", value);
+		why_say(w, "  %-17s %s %9.4f   %u token%s left, %.4f of the mass", named, i < 2 ? "logit" : "p    ",
+				(double)g->value, g->left, g->left == 1 ? "" : "s", (double)g->mass);
+	}
+}
+
+/* As the options are spelt. */
+static const char *cut_words(uint64_t cut)
+{
+	return cut == EV_CUT_top_k ? "top-k" : cut == EV_CUT_top_p ? "top-p" : cut == EV_CUT_min_p ? "min-p" : ev_code_name("cut", (int64_t)cut);
+}
+
+static void say_race(struct why *w, const struct drawn *t)
+{
+	char text[TEXT];
+	bool greedy = t->n_candidates > 1 && t->candidate[1].cut == EV_CUT_greedy;
+
+	why_say(w, greedy ? "  temperature 0: the first in order wins, nothing is drawn"
+					  : "  the race: a token arrives at -log(u) * p(best) / p; the first wins");
+	for (int i = 0; i < t->n_candidates; i++) {
+		const struct ev_candidate *c = &t->candidate[i];
+		bool won = (int64_t)c->id == t->id;
+		int wide;
+
+		why_text(w, c->id, text, sizeof text);
+		wide = text_width(text, strlen(text), false);
+		fprintf(w->out, "  %s %s%*s p %.4f   ", won ? ">" : " ", text, wide < 24 ? 24 - wide : 0, "",
+				(double)c->p);
+		if (isnan(c->arrival) && c->cut != EV_CUT_kept)
+			why_say(w, "cut by %s", cut_words(c->cut));
+		else if (isnan(c->arrival))
+			why_say(w, "%s", won && greedy ? "first" : "");
+		else
+			why_say(w, "arrives at %.4f", (double)c->arrival);
+	}
+}
+
+static void say_source(struct why *w, const struct drawn *t)
+{
+	switch (t->source) {
+	case EV_SOURCE_accepted:
+		why_say(w, "  it had been drafted, and the draft won this draw: nothing changes but the time");
+		break;
+	case EV_SOURCE_corrected:
+		why_say(w, "  a draft stood here and was not kept: ask why reject %lld:%lld", (long long)t->request,
+				(long long)t->pos);
+		break;
+	case EV_SOURCE_bonus:
+		why_say(w, "  it came for nothing: after a draft that was kept whole");
+		break;
+	default:
+		break;
+	}
+}
+
+/* Of a search: nobody drew it. */
+static void say_searched(struct why *w, const struct drawn *t, const char *text, int rank)
+{
+	if (t->source == EV_SOURCE_taken)
+		why_say(w, "%s at position %lld of request %lld is of the best answer of a search, whose branches computed it.",
+				text, (long long)t->pos, (long long)t->request);
+	else
+		why_say(w, "%s at position %lld of request %lld was not drawn: a search went on with it.", text,
+				(long long)t->pos, (long long)t->request);
+	if (rank)
+		why_say(w, "  it was number %d by probability", rank);
+	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
+}
+
+void why_token(struct why *w)
+{
+	struct drawn t;
+	char text[TEXT];
+	int rank = 0;
+
+	memset(&t, 0, sizeof t);
+	if (!read_drawn(w, &t)) {
+		why_say(w, w->at.given ? "No request has a generated token there." : "No token was generated%s.", why_so_far(w));
+		return;
+	}
+	why_text(w, t.id, text, sizeof text);
+	if (t.source == EV_SOURCE_forced) {
+		why_say(w, "%s at position %lld of request %lld was not drawn: the user put it there.", text,
+				(long long)t.pos, (long long)t.request);
+		return;
+	}
+	for (int i = 0; i < t.n_candidates; i++)
+		if ((int64_t)t.candidate[i].id == t.id)
+			rank = i + 1;
+	if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken) {
+		say_searched(w, &t, text, rank);
+		return;
+	}
+	if (rank == 1)
+		why_say(w, "%s at position %lld of request %lld was the likeliest token, and it won.", text,
+				(long long)t.pos, (long long)t.request);
+	else if (rank)
+		why_say(w, "%s at position %lld of request %lld was number %d by probability, and it won the draw.",
+				text, (long long)t.pos, (long long)t.request, rank);
+	else
+		why_say(w, "%s at position %lld of request %lld won the draw from below the recorded candidates.", text,
+				(long long)t.pos, (long long)t.request);
+	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s", t.p, t.entropy,
+			t.p_draw, (long long)t.survivors, t.survivors == 1 ? "" : "s");
+	say_stages(w, &t);
+	if (t.n_candidates)
+		say_race(w, &t);
+	else
+		why_say(w, "  its candidates were not recorded");
+	say_source(w, &t);
+	why_say(w, "  in the log: SELECT * FROM candidates WHERE seq = %lld", (long long)t.seq);
+}
+
+/* ---- a draft that was not kept ---- */
+
+struct refusal {
+	int64_t seq, step, request, pos, nth, id, rule, verdict, winner;
+	double q, p, arrival, threshold;
+};
+
+static bool read_refusal(struct why *w, struct refusal *d)
+{
+	static const char columns[] = "SELECT seq, step, request, pos, nth, id, rule, verdict, winner, q, p, arrival,"
+								  " winner_arrival FROM draft WHERE ";
+	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
+						: w->at.pos >= 0  ? "pos = ?1"
+										  : "verdict = 1 AND seq <= ?9";
+	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos,	 &d->nth,
+					  &d->id,  &d->rule, &d->verdict, &d->winner };
+	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
+	char sql[300];
+	sqlite3_stmt *s;
+
+	snprintf(sql, sizeof sql, "%s%s ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1", columns, which);
+	s = why_query(w, sql, w->at.number >= 0 ? 2 : w->at.pos >= 0, w->at.pos, w->at.number, 0, 0);
+	if (!why_row(w, &s))
+		return false;
+	for (int i = 0; i < 9; i++)
+		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
+	for (int i = 0; i < 4; i++)
+		*real[i] = real_or_nan(s, 9 + i);
+	why_done(&s);
+	return true;
+}
+
+static void say_race_lost(struct why *w, const struct refusal *d, const char *text, const char *winner)
+{
+	why_say(w, "%s was drafted for position %lld of request %lld and lost the draw to %s.", text,
+			(long long)d->pos, (long long)d->request, winner);
+	why_say(w, "  the race is the target's own, as without a draft: the first to arrive wins");
+	if (d->arrival >= 0)
+		why_say(w, "  %s would have arrived at %.4f, %s arrived at %.4f", text, d->arrival, winner,
+				d->threshold);
+	else
+		why_say(w, "  %s did not take part: it was cut before the draw", text);
+	why_say(w, "  so the text is the same as without drafts; the target gave the guess p %.4f", d->p);
+}
+
+static void say_rejection_lost(struct why *w, const struct refusal *d, const char *text, const char *winner)
+{
+	why_say(w, "%s was drafted for position %lld of request %lld and was rejected; %s was drawn instead.", text,
+			(long long)d->pos, (long long)d->request, winner);
+	why_say(w, "  modified rejection keeps a guess with probability min(1, p / q)");
+	why_say(w, "  p %.4f by the target, q %.4f by the drafter: threshold %.4f", d->p, d->q, d->threshold);
+	why_say(w, "  the random number was %.4f, which is not below it", d->arrival);
+	why_say(w, "  then one token is drawn from what p has above q, so that the distribution stays p");
+}
+
+void why_reject(struct why *w)
+{
+	struct refusal d;
+	char text[TEXT], winner[TEXT];
+
+	memset(&d, 0, sizeof d);
+	if (!read_refusal(w, &d)) {
+		why_say(w, w->at.given ? "No token was drafted there." : "No draft was rejected in this session%s.", why_so_far(w));
+		return;
+	}
+	why_text(w, d.id, text, sizeof text);
+	why_text(w, d.winner, winner, sizeof winner);
+	if (d.verdict == EV_VERDICT_accepted)
+		why_say(w, "%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
+				(long long)d.pos, (long long)d.request);
+	else if (d.verdict == EV_VERDICT_unread)
+		why_say(w, "%s was drafted for position %lld of request %lld and discarded: a guess before it was "
+				   "not kept, or the request ended.",
+				text, (long long)d.pos, (long long)d.request);
+	else if (d.rule == EV_RULE_race)
+		say_race_lost(w, &d, text, winner);
+	else
+		say_rejection_lost(w, &d, text, winner);
+	why_say(w, "  it was guess %lld of step %lld; drafted there: %lld, kept: %lld", (long long)d.nth,
+			(long long)d.step,
+			(long long)why_int(w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", 2, d.step,
+							   d.request, 0),
+			(long long)why_int(w, 0,
+							   "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = 0", 2,
+							   d.step, d.request, 0));
+	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", (long long)d.seq);
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Who may include whom (docs/design.md, "Layout"), and what no file may do. TAP.
+cd "$(dirname "$0")/../.." || exit 1
+n=0
+all=$(ls -d base kernels event engine fold trace sessions tui cli 2>/dev/null | tr '\n' ' ')
+check() { # description, command whose output lists the violations
+	n=$((n + 1))
+	found=$(eval "$2")
+	if [ -z "$found" ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		echo "$found" | sed 's/^/# /'
+	fi
+}
+includes() { # files of a folder that include a path matching a pattern, but for one file
+	echo "grep -nE '^#include [\"<]($2)' $1 2>/dev/null | grep -vE '^(${3:-none})'"
+}
+
+may_include() { # folder, the other folders that it may include, with | between them
+	check "$1 includes of the project only itself${2:+, }$(echo "$2" | sed 's/|/, /g')" \
+		"grep -rnE '^#include \"($(echo "$all" | tr ' ' '|')none)/' $1 2>/dev/null | grep -vE '#include \"($1${2:+|}$2)/'"
+}
+
+may_include base ''
+may_include kernels 'base'
+may_include event 'base'
+may_include fold 'base|event'
+may_include engine 'base|kernels|event'
+may_include trace 'base|event|fold'
+may_include sessions 'base|kernels|event|fold|engine|trace'
+check "views ask neither engine nor log" \
+	"grep -nE '^#include \"(engine/core/engine.h|engine/core/actor.h|trace/)' tui/views/*.c"
+check "only tui/term sees ncurses" "$(includes '-r $all' '(ncurses|curses|term)\.h|ncursesw/' 'tui/term/')"
+check "only tui/chat/prompt.c sees readline" "$(includes '-r $all' 'readline/' 'tui/chat/prompt\.c')"
+check "only trace and sessions see sqlite" "$(includes '-r base kernels engine tui cli' 'sqlite3\.h')"
+check "only kernels/cuda includes CUDA's headers or the kernels' own" \
+	"grep -rnE '^#include [\"<](cuda|cuda_[a-z_]*|nvrtc|device_launch_parameters)\.h|^#include .*\.cuh?\"' $all | grep -vE '^kernels/cuda/'"
+check "nothing of the program includes the CUDA shim but device.cuh" \
+	"grep -rn '^#include .*cuda_shim' $all | grep -v '^kernels/cuda/device.cuh:'"
+check "only main exits" \
+	"grep -rnE '(^|[^_a-z])exit\(' $all --include='*.c' | grep -vE '^cli/main\.c|_exit\('"
+check "no libm in the kernels" \
+	"grep -nE '(^|[^_a-z0-9])(expf?|logf?|powf?|sinf?|cosf?|tanhf?|fmaxf?|fminf?)\(' -r kernels --include=*.c kernels/arith.h | grep -vE ':[0-9]+:[[:space:]]*(/?\*|//)'"
+check "files are under 600 lines" \
+	"find $all -name '*.[ch]' -exec wc -l {} + | awk '\$2 != \"total\" && \$1 >= 600'"
+check "every path that a comment or a document names is there" \
+	"grep -rnoE '(^|[^[:alnum:]_./\$}-])($(echo "$all" | tr ' ' '|')tests|tools|docs|demos)/[[:alnum:]_./-]*\.(c|h|cu|cuh|py|sh|md|txt)\b' \
+		$all tests/*/ tools docs README.md Makefile --include='*.[ch]' --include='*.cu*' --include='*.py' --include='*.sh' --include='*.md' --include=Makefile |
+		sed 's/[^[:alnum:]_./:-]//g' | awk -F: '!seen[\$3]++' | while IFS=: read -r file line path; do
+			[ -e \"\$path\" ] || case \$path in */x.[ch] | *_x.[ch]) ;; *) echo \"\$file:\$line: \$path\" ;; esac; done"
+echo "1..$n"

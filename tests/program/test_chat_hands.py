@@ -1,0 +1,521 @@
+#!/usr/bin/env python3
+"""A chat and a replay under a person's hands, in a real terminal (tmux): which key reaches what, and what the screen
+says about it. Speaks TAP; `tests/program/test_chat_hands.py NAME …` runs only these. Only the standard library.
+"""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+from screens import PATIENCE, ROOT, Failure, main, rows
+
+
+def prompt_line(screen):
+    """What stands in the prompt, without its label."""
+    lines = [m.group(1) for m in re.finditer(r"^ ?(?:you )?› ?(.*)$", screen.text(), re.M)]
+    return lines[-1].rstrip() if lines else None
+
+
+def expect_prompt(screen, text):
+    screen.wait(r"^ ?(?:you )?› " + re.escape(text) + r"\s*$")
+
+
+def reversed_text(screen, y):
+    """What of a line is drawn in reverse."""
+    parts = re.split(r"\x1b\[([\d;]*)m", screen.tmux("capture-pane", "-e", "-p", "-t", "t").split("\n")[y])
+    found, on = "", False
+    for style, text in zip(parts[1::2], parts[2::2]):
+        codes = style.split(";")
+        on = "7" in codes or (on and codes[0] not in ("", "0"))
+        found += text if on else ""
+    return found
+
+
+def head_of(screen, name):
+    """The line at whose beginning, or behind a gap, a view's head stands."""
+    for y, line in enumerate(screen.text().split("\n")):
+        if re.search(rf"(?:^|\s|[⁰-⁹¹²³]){name} ─", line):
+            return y
+    raise Failure(f"no head {name}:\n{screen.text()}")
+
+
+def enter(screen, text):
+    screen.type(text)
+    screen.keys("Enter")
+
+
+def paste(screen, text):
+    screen.tmux("set-buffer", text)
+    screen.tmux("paste-buffer", "-p", "-t", "t")
+
+
+def test_a_key_that_closes_types(suite):
+    """a key that closes a list or a help reaches the prompt; Esc and Enter only close; a replay takes it, too"""
+    s = suite.screen(80, 24)
+    try:
+        suite.chat(s, "--record", "a.db")
+        enter(s, "/break entropy > 99")
+        enter(s, "/break")
+        s.wait("key closes")
+        enter(s, "/find text = ' nowhere'")
+        s.wait("key closes", gone=True)
+        if re.search(r"^ ai", s.text(), re.M):
+            raise Failure("the command went to the model:\n" + s.text())
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("hello")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello")
+        s.keys("F1")
+        s.wait("key closes")
+        paste(s, " world")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello world")
+        s.keys("F1")
+        s.wait("key closes")
+        s.keys("Enter")
+        s.wait("key closes", gone=True)
+        expect_prompt(s, "hello world")
+        s.keys("C-u")
+        suite.ask(s, "a b c", 20)
+        suite.quit(s)
+        suite.replay(s, "a.db")
+        s.keys("F1")
+        s.wait("key closes")
+        enter(s, "/goto 7")
+        s.wait("step 7 of")
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("q")  # in a pager it leaves the text, and nothing else
+        s.wait("key closes", gone=True)
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("+")
+        s.wait("2×")
+        s.wait("key closes", gone=True)
+        s.type("q")
+        s.wait(r"^\$$")
+        s.type("clear; " + suite.command("diff", "--view", "a.db", "a.db"))
+        s.keys("Enter")
+        s.wait("q quits|equal|A  ")
+        s.keys("F1")
+        s.wait("key closes")
+        s.type("q")
+        s.wait("key closes", gone=True)
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_the_present(suite):
+    """an earlier step: the ways to the present that the screen promises lead there, whatever has the keys"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "p.db")
+        suite.ask(s, "a b c", 20)
+        for focus in ("prompt", "typed", "views"):
+            s.keys("F9")
+            s.wait("the past: step 19")
+            if focus == "typed":
+                s.type("draft")
+            if focus == "views":
+                s.keys("C-o")
+                s.wait("Esc back")
+            promise = re.search(r"F5 goes on from here · (.*): the present", s.wait("the present")).group(1)
+            for key in promise.split(" or "):
+                if not re.search("the past", s.text()):
+                    s.keys("F9")
+                    s.wait("the past: step 19")
+                s.keys({"Esc": "Escape"}.get(key, key))
+                s.wait("the past", gone=True)
+            if focus == "typed":
+                expect_prompt(s, "draft")
+                s.keys("C-u")
+        s.keys("C-o")
+        s.wait("Esc back", gone=True)
+        s.keys("F9")
+        s.wait("F5 goes on from here")
+        s.keys("F5")
+        s.wait("the past", gone=True)
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_who_has_the_keys(suite):
+    """prompt or views: a bar over the view that has the keys, and a dim prompt that says how to return"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--no-record")
+        suite.ask(s, "a b c", 20)
+        if "the views have the keys" in s.text() or reversed_text(s, head_of(s, "chat")):
+            raise Failure("the prompt has the keys:\n" + s.text())
+        s.keys("C-o")
+        s.wait("the views have the keys · Ctrl-O")
+        bar = reversed_text(s, head_of(s, "chat"))
+        if not re.fullmatch(r"chat ─+ .*accepted", bar):
+            raise Failure(f"no bar over the view: {bar!r}")
+        s.keys("2", "Enter")
+        s.wait("the views have the keys")
+        s.keys("Escape")
+        s.wait("KV pages")
+        s.wait("the views have the keys")  # one step back, and that is seen
+        s.type("x")
+        s.wait("means nothing to them: Ctrl-O")
+        s.keys("C-o")
+        s.wait("Ctrl-O to type here", gone=True)
+        enter(s, "3")
+        s.wait(r"you +3\b")
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_waiting_turns(suite):
+    """turns that wait are seen at once, with what they wait for; Esc takes the newest back into the prompt"""
+    s = suite.screen(120, 40)
+    try:
+        large = os.path.join(s.folder, "large.gguf")
+        shutil.copy(suite.model, large)
+        os.truncate(large, 1 << 40)  # of which only its hash asks: opening it takes until we are done
+        s.type("clear; " + suite.command("chat", "--model", large, "--record", "w.db"))
+        s.keys("Enter")
+        s.wait("opening the model")
+        enter(s, "early bird")
+        s.wait(r"you +early bird")
+        s.wait("waiting for the model · Esc takes it back")
+        s.keys("C-c")
+        s.wait("early bird", gone=True)
+        s.keys("C-c")
+        s.wait(r"^\$$")
+        suite.chat(s, "--no-record")
+        s.keys("F5")
+        s.wait("paused")
+        enter(s, "first turn")
+        s.wait("waiting for")
+        enter(s, "second turn")
+        s.wait(r"you +second turn")
+        enter(s, "third turn")
+        s.wait(r"you +third turn")
+        s.wait("^ +2 turns waiting: paused, F5 goes on · Esc takes the newest back")
+        s.keys("Escape")
+        s.wait(r"^ you +third turn", gone=True)
+        expect_prompt(s, "third turn")
+        s.keys("C-u")
+        s.keys("F5")
+        s.wait("step 40")
+        if re.search("waiting:|waiting for|takes", s.text()) or not re.search(r"you +second turn", s.text()):
+            raise Failure(s.text())
+        suite.quit(s)
+    finally:
+        s.close()
+
+
+def test_new_draws_a_line(suite):
+    """/new draws a line at once, which stays when the next turn is said, and a replay has it"""
+    line = "a new conversation: the model sees nothing from above"
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "n.db", "--max-tokens", "4")
+        suite.ask(s, "old text", 4)
+        enter(s, "/new")
+        s.wait(f"─ {line} ─")
+        enter(s, "and quite another")
+        s.wait("step 8")
+        rows = s.text().split("\n")
+        at = [next(i for i, row in enumerate(rows) if what in row) for what in ("old text", line, "and quite another")]
+        if at != sorted(at) or s.text().count(line) != 1:
+            raise Failure(s.text())
+        enter(s, "/retry")  # asked again: no new one
+        s.wait("step 12")
+        if s.text().count(line) > 1:
+            raise Failure(s.text())
+        suite.quit(s)
+        suite.replay(s, "n.db")
+        s.keys("End")
+        s.wait(f"─ {line} ─")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_another_answer(suite):
+    """/retry after /fork, and /fork after /retry, draw with numbers that no answer to the turn had"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "r.db", "--temp", "1", "--max-tokens", "6")
+        suite.ask(s, "one two", 6)
+        for command, answers in (("/fork 3", 4), ("/retry", 5), ("/fork 2", 7), ("/search best:2", 7), ("/retry", 8),
+                                 ("/search off", 8), ("/retry", 9)):
+            enter(s, command)
+            await_answers(s, "r.db", answers)
+        suite.quit(s)
+        drawn = "FROM request WHERE request NOT IN (SELECT request FROM token WHERE source = 6)"
+        used = [n for n, in rows(s, "r.db", f"SELECT sample {drawn}")]
+        if len(used) != 10 or len(set(used)) != len(used):
+            raise Failure(f"samples {used}")
+        texts = rows(s, "r.db", "SELECT group_concat(id) FROM token WHERE source != 6 GROUP BY request")
+        if len(set(texts)) != len(texts):
+            raise Failure(f"{texts}")
+        s.type("clear; " + suite.command("verify", "r.db"))
+        s.keys("Enter")
+        s.wait("^all equal")
+    finally:
+        s.close()
+
+
+def test_after_a_search(suite):
+    """after a search the next token and the attention are those of the branch that won, in a replay too"""
+    s = suite.screen(120, 40)
+    try:
+        suite.chat(s, "--record", "s.db", "--temp", "0.8")
+        for search, last in (("beam 3", 1), ("best 3", 2)):
+            enter(s, f"/search {search}")
+            s.wait("search is now")
+            enter(s, "one two")
+            s.wait(rf"(?s)(you +one two.*){{{last}}}")
+            s.wait("the best of 3 answers" if last == 2 else "the best of")
+            look_at_winner(s)
+            s.keys("C-o", "1", "Left", "Left", "Left")
+            s.wait("cursor on token")
+            look_at_winner(s)
+            s.keys("Escape", "C-o")
+            s.wait("Ctrl-O to type here", gone=True)
+        suite.quit(s)
+        suite.replay(s, "s.db")
+        s.keys("End")
+        look_at_winner(s)
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_what_is_answered(suite):
+    """answers to /cancel and /break off are sentences; views go by their names; replay without FILE shows the newest"""
+    s = suite.screen(120, 110)
+    try:
+        suite.chat(s, "--max-tokens", "4000")
+        s.keys("F5")
+        s.wait("paused")
+        enter(s, "a b c")
+        s.wait("waiting for")
+        enter(s, "/cancel")
+        s.wait("^ 1 request was stopped")
+        enter(s, "/break rejected > 5")
+        enter(s, "/break off 1")
+        s.wait("of the breakpoints 1 is taken away")
+        enter(s, "/break off")
+        s.wait("all breakpoints are taken away")
+        enter(s, "/help")
+        s.wait("key closes")
+        s.wait(r"^ +/attention-every +N ")
+        s.keys("Escape")
+        s.wait("key closes", gone=True)
+        enter(s, "/batch")
+        s.wait("the views have the keys")
+        if not reversed_text(s, head_of(s, "batch")).startswith("batch"):
+            raise Failure(s.text())
+        s.keys("C-o")
+        s.wait("Ctrl-O to type here", gone=True)
+        suite.quit(s)
+        suite.replay(s)
+        s.wait("the newest recording: .*[.]db")
+        s.type("q")
+        s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_nothing_cuts_saving_off(suite):
+    """Ctrl-C, SIGTERM and SIGHUP, any number of them while it saves: the recording is whole, copied, and named"""
+    s = suite.screen(80, 24)
+    try:
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            name = f"{kind.name}.db"
+            suite.chat(s, "--record", name)
+            suite.ask(s, "a b c", 20)
+            enter(s, "/save other.db")
+            s.wait(r"will be copied to other\.db when")
+            enter(s, f"/save copy-{name}")
+            s.wait(r"will be copied to .*, no longer to\s+other\.db")
+            pid = s.pid()
+            enter(s, "/quit")
+            end = time.monotonic() + PATIENCE
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                while time.monotonic() < end:
+                    os.kill(pid, kind)
+            s.wait(rf"see it again:  cutaway replay {name}")
+            for path in (name, "copy-" + name):
+                if rows(s, path, "SELECT count(*) FROM token") != [(20,)]:
+                    raise Failure(f"{path}: {rows(s, path, 'SELECT count(*) FROM token')}")
+            left = [f for f in os.listdir(s.folder) if f.endswith(("-wal", "-shm", ".part"))]
+            if left:
+                raise Failure(f"{left}")
+    finally:
+        s.close()
+
+
+def test_a_stopped_chat_is_told_to_end(suite):
+    """Ctrl-Z, then `kill %1`, at once or after `bg`: it ends, saves, and leaves the shell its terminal"""
+    s = suite.screen(80, 24)
+    try:
+        enter(s, "set -m")
+        s.wait(r"^\$$")
+        for how in ("kill", "bg"):
+            name = how + ".db"
+            suite.chat(s, "--record", name)
+            suite.ask(s, "a b c", 20)
+            pid = s.pid()
+            s.keys("C-z")
+            s.wait(r"^\[1\]")
+            if how == "bg":
+                enter(s, "clear; bg")
+                s.wait(r"^\[1\].*\n(.*\n)*\$$")
+            enter(s, f"clear; kill {pid}; kill -CONT {pid}")
+            s.wait(rf"see it again:  cutaway replay {name}")
+            enter(s, "clear; stty | grep -c icanon")  # none says that it is not as it is
+            s.wait(r"^0$")
+            if rows(s, name, "SELECT count(*) FROM closed") != [(1,)]:
+                raise Failure(f"{name} was not closed: {os.listdir(s.folder)}")
+    finally:
+        s.close()
+
+
+def test_a_limit_of_file_sizes(suite):
+    """a limit of file sizes (SIGXFSZ) stops the recording, not the chat, and the terminal is left as it was"""
+    s = suite.screen(80, 24)
+    try:
+        s.type("clear; (ulimit -f 60; " + suite.command("chat", "--model", suite.model, "--greedy", "--max-tokens", "20",
+                                                          "--record", "limit.db") + ")")
+        s.keys("Enter")
+        s.wait("rec failed")
+        s.wait("File too large|largest size")
+        suite.ask(s, "a b c", 20)
+        suite.quit(s)
+        enter(s, "stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo | tr '\\n' ' '")
+        s.wait("icanon echo")
+        for verb in (["run", "--model", suite.model, "--record", "r.db", "a b c"], ["export", "whole.db", "--to", "jsonl", "-o", "e"]):
+            if verb[0] == "export":
+                suite.chat(s, "--record", "whole.db")
+                suite.ask(s, "a b c", 20)
+                suite.quit(s)
+            enter(s, f"clear; (ulimit -f 4; {suite.command(*verb)}); echo status $?")
+            if not re.search("too large|largest size", s.wait(r"status [1-9]\d?$")):
+                raise Failure(s.text())
+    finally:
+        s.close()
+
+
+def test_commands_come_when_they_come(suite):
+    """--commands of a pipe nobody writes to yet, or of lines without end: the screen lives, and obeys what comes; a terminal is refused"""
+    s = suite.screen(80, 24)
+    fifo = os.path.join(s.folder, "fifo")
+    try:
+        os.mkfifo(fifo)
+        suite.chat(s, "--no-record", "--commands", "fifo")
+        s.type("typed")
+        expect_prompt(s, "typed")
+        with open(fifo, "w", encoding="ascii") as f:
+            f.write("/temp 0.")
+            f.flush()
+            s.type(" meanwhile")
+            expect_prompt(s, "typed meanwhile")
+            f.write("3\nsaid by the pipe")
+            f.flush()
+            s.wait("temp is now 0.3")
+        s.wait("you said by the pipe")
+        s.keys("C-u")
+        suite.quit(s)
+        with subprocess.Popen(["sh", "-c", f"exec yes /nothing > {fifo}"]) as endless:
+            try:
+                suite.chat(s, "--no-record", "--commands", "fifo")
+                s.type("among lines without end")
+                expect_prompt(s, "among lines without end")
+                s.keys("C-u")
+                suite.quit(s)
+            finally:
+                endless.kill()
+        for path, why in (("/dev/tty", "that is a terminal"), ("nowhere", "No such file")):
+            s.type("clear; " + suite.command("chat", "--model", suite.model, "--no-record", "--commands", path))
+            s.keys("Enter")
+            s.wait(why)
+            s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_the_line_that_is_suggested_works(suite):
+    """'see it again' can be given to a shell as it stands, whatever the recording is called"""
+    s = suite.screen(120, 24)
+    try:
+        for name in ("plain.db", "it's $HOME `x`.db", "-- dash \\ é.db", "line\nbreak\x01 it's.db"):
+            suite.chat(s, "--record", os.path.join(s.folder, name))
+            suite.ask(s, "a b c", 20)
+            suite.quit(s)
+            line, = re.findall(r"^see it again:  cutaway (replay .*)$", s.text(), re.M)
+            done = subprocess.run(["bash", "-c", "printf '%s\\0' " + line], capture_output=True, check=True)
+            if done.stdout.split(b"\0")[1] != os.path.join(s.folder, name).encode():
+                raise Failure(f"{line!r} is {done.stdout}")
+            s.type("clear")
+            s.keys("Enter")
+            s.wait(r"^\$$")
+    finally:
+        s.close()
+
+
+def test_a_terminal_that_nobody_reads(suite):
+    """SIGTERM ends a chat whose terminal takes nothing any more, and all of it is recorded"""
+    s = suite.screen(80, 24)  # for its folder and environment
+    try:
+        ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))
+        chat = subprocess.Popen([os.path.join(ROOT, "cutaway"), "chat", "--model", suite.model, "--record", "u.db"],
+                                stdin=theirs, stdout=theirs, stderr=theirs, cwd=s.folder, env=s.env,
+                                start_new_session=True)
+        seen = b""
+        while b"rec" not in seen:
+            seen += os.read(ours, 65536)
+        other = os.open(os.ttyname(theirs), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            while True:
+                os.write(other, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        chat.send_signal(signal.SIGTERM)
+        try:
+            chat.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            chat.kill()
+            raise Failure("it waits for the terminal for ever") from None
+        if rows(s, "u.db", "PRAGMA integrity_check") != [("ok",)] or os.path.exists(os.path.join(s.folder, "u.db-wal")):
+            raise Failure("the recording is not closed")
+    finally:
+        s.close()
+
+
+def await_answers(screen, name, n):
+    """Until so many answers of the conversation are complete in the recording."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, = rows(screen, name, "SELECT count(*) FROM finish JOIN request USING (request) WHERE kind < 2")[0]
+        if done == n:
+            return
+        time.sleep(0.1)
+    raise Failure(f"{done} answers, not {n}:\n{screen.text()}")
+
+
+def look_at_winner(screen):
+    screen.wait(r"next token ─(?:.*\n){1,7}?.* won ")
+    screen.wait(r"attention ─+ .*\d pages")
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""The runner judges by TAP: what must count as failed does. TAP itself."""
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("runner", os.path.join(TESTS, "run"))
+runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
+loader.exec_module(runner)
+
+CASES = [  # output, (passed, failed, skipped), are there complaints?
+    ("all well", "1..2\nok 1 - a\nok 2 - b\n", (2, 0, 0), False),
+    ("the plan at the end", "ok 1 - a\n# note\n1..1\n", (1, 0, 0), False),
+    ("a failure", "1..2\nok 1 - a\nnot ok 2 - b\n", (1, 1, 0), False),
+    ("a skip", "1..2\nok 1 - a # SKIP no such thing here\nok 2\n", (1, 0, 1), False),
+    ("a skip as cmocka 1.1.5 writes it", "1..1\nnot ok 1 # SKIP a\n", (0, 0, 1), False),
+    ("all skipped", "1..0 # SKIP no compiler\n", (0, 0, 1), False),
+    ("two groups", "1..1\nok 1 - a\n1..1\nok 1 - b\n", (2, 0, 0), False),
+    ("fewer than planned", "1..3\nok 1 - a\n", (1, 0, 0), True),
+    ("no plan", "ok 1 - a\n", (1, 0, 0), True),
+    ("nothing at all", "", (0, 0, 0), True),
+    ("a bail-out", "1..1\nok 1 - a\nBail out! no model\n", (1, 0, 0), True),
+    ("words that begin like a result", "okay then\nnothing\n1..1\nok 1 - a\n", (1, 0, 0), False),
+]
+
+
+def ends():
+    """(name, good) for ways a suite may end."""
+    out, ending = runner.run("c", ["/bin/sh", "-c", "kill -SEGV $$"], 10)
+    yield "a crash is told", "SIGSEGV" in ending
+    out, ending = runner.run("c", ["/bin/sh", "-c", "echo here; exit 3"], 10)
+    yield "so is an exit status, and the output is kept", ending == "exit status 3" and out == "here\n"
+    out, ending = runner.run("c", ["/bin/sh", "-c", "echo here; sleep 60"], 1)
+    yield "so is a suite that does not end", "still running" in ending and out == "here\n"
+    out, ending = runner.run("c", ["tests/there_is_no_such_suite"], 1)
+    yield "so is one that is not built", "not built" in ending
+    yield "control characters do not reach the terminal", runner.visible("a\x1b[31m\x9b\tb\n") == "a�[31m�\tb\n"
+
+
+def main():
+    results = []
+    for name, text, counts, complains in CASES:
+        passed, failed, skipped, complaints = runner.judge(text)
+        results.append((name, (passed, failed, skipped) == counts and bool(complaints) == complains))
+    results += list(ends())
+    print(f"1..{len(results)}")
+    for i, (name, good) in enumerate(results):
+        print(f"{'ok' if good else 'not ok'} {i + 1} - {name}")
+    return not all(good for _, good in results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

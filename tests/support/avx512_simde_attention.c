@@ -1,0 +1,24 @@
+/* The attention of AVX-512 for processors that lack it, emulated by SIMDe as avx512_simde.c does the
+ * products. Thread: as the source. */
+#if defined(__AVX2__) && defined(__x86_64__)
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <string.h>
+
+#define k_avx512_attention simde_attention
+
+/* SIMDe 0.7 has no conversion of 16 halves. */
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps emulate_cvtph_ps
+static inline __m512 emulate_cvtph_ps(__m256i halves)
+{
+	__m256 part[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+					  _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+	__m512 v;
+
+	memcpy(&v, part, sizeof v);
+	return v;
+}
+
+#include "kernels/cpu/attention_avx512.c"
+#endif

@@ -1,0 +1,120 @@
+/* See view_check.h. */
+#include "tests/support/view_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/demo_events.h"
+
+const struct view_state fresh = { .token = -1, .page = -1, .layer = -1, .head = -1 };
+
+static void fold_sink(void *arg, const struct event *ev)
+{
+	timeline_fold(arg, ev);
+}
+
+struct timeline demo_timeline(int steps)
+{
+	struct timeline t;
+
+	timeline_init(&t);
+	demo_play(fold_sink, &t, steps);
+	return t;
+}
+
+struct canvas canvas_of(int w, int h, bool ascii)
+{
+	struct canvas c = { .ascii = ascii };
+	struct err e = { 0 };
+
+	assert_int_equal(canvas_resize(&c, w, h, &e), 0);
+	return c;
+}
+
+char *text_of(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii)
+{
+	struct canvas c = canvas_of(w, h, ascii);
+	struct pen p = pen_of(&c, (struct rect){ 0, 0, w, h });
+	char *text;
+
+	v->draw(&p, t, s);
+	text = canvas_to_text(&c);
+	canvas_free(&c);
+	assert_non_null(text);
+	return text;
+}
+
+void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s, int w, int h,
+				  const char *expected, bool yes)
+{
+	struct view_state own = *s;
+	char *text = text_of(v, t, &own, w, h, false);
+
+	if (!!strstr(text, expected) != yes)
+		fail_msg("%s %s '%s':\n%s", v->id, yes ? "lacks" : "must not have", expected, text);
+	free(text);
+}
+
+void say_event(struct said *d, struct event *ev)
+{
+	ev->seq = ++d->seq;
+	timeline_fold(&d->t, ev);
+}
+
+void say_begin(struct said *d, const char *text)
+{
+	struct event ev;
+
+	memset(d, 0, sizeof *d);
+	ev_init(&ev, EV_session);
+	ev.u.session.vocab = 1000;
+	say_event(d, &ev);
+	ev_init(&ev, EV_request);
+	ev.u.request.request = 1;
+	ev.u.request.kind = EV_REQUEST_KIND_chat;
+	ev.u.request.text = (struct ev_span){ text, strlen(text) };
+	say_event(d, &ev);
+	ev_init(&ev, EV_admit);
+	ev.u.admit = (struct ev_admit){ 1, 0, 0, 0 };
+	say_event(d, &ev);
+}
+
+void say_token(struct said *d, const char *bytes)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_vocab);
+	ev.u.vocab = (struct ev_vocab){ d->pos, { bytes, strlen(bytes) }, 0 };
+	say_event(d, &ev);
+	say_again(d, (int32_t)d->pos);
+}
+
+void say_again(struct said *d, int32_t id)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.id = id;
+	ev.u.token.step = ev.u.token.pos = d->pos++;
+	ev.u.token.source = EV_SOURCE_plain;
+	say_event(d, &ev);
+}
+
+void say_finish(struct said *d, enum ev_code_finish reason, const char *why)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_finish);
+	ev.u.finish.request = 1;
+	ev.u.finish.reason = reason;
+	if (why)
+		ev.u.finish.why = (struct ev_span){ why, strlen(why) };
+	say_event(d, &ev);
+}

@@ -1,0 +1,518 @@
+/* Every instruction set's attention against the reference, by memcmp, and the reference against a naive twin that
+ * computes what is masked: over page sizes, head shapes, positions, rows, threads, and what rows see. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/arith.h"
+#include "tests/support/isa_rig.h"
+
+/* What rows see. */
+enum see { SEE_ALL, SEE_WINDOW, SEE_SINKS, SEE_RANDOM, SEE_ONE, N_SEES };
+enum { MAX_RANGES = 5 };
+
+struct shape {
+	int32_t head_dim, n_heads, n_kv_heads, page_size;
+};
+
+struct seen {
+	struct k_acts out;
+	float *share;
+	int32_t *near_zero;
+};
+
+static struct seen seen_new(const struct k_attention *a, int32_t n_observed, bool x_only)
+{
+	struct seen s = {.out = acts_new(a->n, a->out.dim, true, !x_only && a->out.dim % 32 == 0)};
+	size_t rows = (size_t)n_observed * (size_t)a->n_heads;
+
+	if (rows) {
+		s.share = rig_get(rows * (size_t)a->share_stride * 4);
+		s.near_zero = rig_get(rows * 4);
+	}
+	return s;
+}
+
+static void seen_free(struct seen *s)
+{
+	acts_free(&s->out);
+	free(s->share);
+	free(s->near_zero);
+}
+
+static void use(struct k_op *op, const struct seen *s)
+{
+	op->u.attention.out = s->out;
+	op->u.attention.share = s->share;
+	op->u.attention.near_zero = s->near_zero;
+}
+
+/* Random ranges up to pos + 1, in the middle of groups as well as on the borders of spans. */
+static void random_ranges(int32_t pos, struct k_range *out)
+{
+	int32_t n = 1 + (int32_t)(rig_next() % MAX_RANGES), at = 0, i = 0;
+
+	for (; i + 1 < n; i++) {
+		const int32_t grid = rig_next() % 3 ? 1 : rig_next() % 2 ? K_GROUP : K_SPAN;
+		int32_t first = at + (int32_t)(rig_next() % 200) / grid * grid;
+		int32_t end = first + 1 + (int32_t)(rig_next() % 150) / grid * grid;
+
+		if (end >= pos)
+			break;
+		out[i] = (struct k_range){first, end};
+		at = end + 1;
+	}
+	out[i++] = (struct k_range){at + (int32_t)(rig_next() % (uint32_t)(pos + 1 - at)), pos + 1};
+	while (i < MAX_RANGES)
+		out[i++] = (struct k_range){pos + 1, pos + 1};
+}
+
+static void make_ranges(enum see see, int32_t pos, struct k_range *out)
+{
+	const int32_t window = 1 + (int32_t)(rig_next() % 3 ? 40 : 300), sinks = 4;
+
+	for (int i = 0; i < MAX_RANGES; i++)
+		out[i] = (struct k_range){pos + 1, pos + 1};
+	if (see == SEE_RANDOM)
+		random_ranges(pos, out);
+	else if (see == SEE_ONE)
+		out[0] = (struct k_range){pos, pos + 1};
+	else if (see == SEE_ALL || pos + 1 <= window + (see == SEE_SINKS ? sinks : 0))
+		out[0] = (struct k_range){0, pos + 1};
+	else if (see == SEE_WINDOW)
+		out[0] = (struct k_range){pos + 1 - window, pos + 1};
+	else {
+		out[0] = (struct k_range){0, sinks};
+		out[1] = (struct k_range){pos + 1 - window, pos + 1};
+	}
+}
+
+static bool sees(const struct k_attention *a, int32_t r, int32_t pos)
+{
+	bool seen = false;
+
+	for (int32_t i = 0; i < a->n_ranges; i++) {
+		const struct k_range *g = &a->ranges[r * a->n_ranges + i];
+
+		seen = seen || (g->first <= pos && pos < g->end);
+	}
+	return seen;
+}
+
+static uint16_t *element(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d)
+{
+	const struct k_kv *kv = a->kv;
+	const int32_t token = pos % kv->page_size;
+	uint16_t *at = k_kv_at(kv, a->pages[a->rows[r].seq][pos / kv->page_size], a->layer, v, head);
+
+	return v ? at + token * kv->head_dim + d : at + (token / 16 * kv->head_dim + d) * 16 + token % 16;
+}
+
+/* A span as if all of it were there: masked scores never win, masked probabilities are +0 and take part in every sum.
+ * False if nothing of it is seen. */
+static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, int32_t first, float *m, float *l,
+						float *o)
+{
+	const int32_t dim = a->kv->head_dim, kv_head = head / (a->n_heads / a->kv->n_kv_heads);
+	const float *q = a->q + (r * a->n_heads + head) * dim;
+	float p[K_SPAN];
+	bool any = false;
+
+	*m = -INFINITY;
+	*l = 0;
+	memset(o, 0, (size_t)dim * sizeof *o);
+	for (int32_t t = 0; t < K_SPAN; t++) {
+		p[t] = 0;
+		for (int32_t d = 0; d < dim && first + t <= a->rows[r].pos; d++)
+			p[t] = k_fma(q[d], k_f16_to_f32(*element(a, r, first + t, 0, kv_head, d)), p[t]);
+		p[t] = a->softcap > 0 ? k_softcap(p[t], a->softcap) : p[t];
+		if (sees(a, r, first + t)) {
+			any = true;
+			*m = p[t] > *m ? p[t] : *m;
+		}
+	}
+	for (int32_t t = 0; t < K_SPAN; t++)
+		p[t] = sees(a, r, first + t) ? k_exp(p[t] - *m) : 0;
+	for (int32_t t = 0; t < K_SPAN && first + t <= a->rows[r].pos; t++)
+		for (int32_t d = 0; d < dim; d++)
+			o[d] = k_fma(p[t], k_f16_to_f32(*element(a, r, first + t, 1, kv_head, d)), o[d]);
+	for (int32_t g = 0; g < K_SPAN / K_GROUP; g++)
+		*l += k_tree_sum(p + g * K_GROUP, K_GROUP);
+	return any;
+}
+
+/* The naive twin of rule 11: one row and head to x [head_dim]. */
+static void masked_row(const struct k_attention *a, int32_t r, int32_t head, float *x)
+{
+	const int32_t dim = a->kv->head_dim;
+	float o[512], m, l, max = 0, sum = 0;
+	bool any = false;
+
+	for (int32_t first = 0; first <= a->rows[r].pos; first += K_SPAN) {
+		float n, old, new;
+
+		if (!masked_span(a, r, head, first, &m, &l, o))
+			continue;
+		n = any && max > m ? max : m;
+		old = k_exp(max - n);
+		new = k_exp(m - n);
+		for (int32_t d = 0; d < dim; d++)
+			x[d] = any ? k_fma(old, x[d], new * o[d]) : o[d];
+		sum = any ? k_fma(old, sum, new * l) : l;
+		max = n;
+		any = true;
+	}
+	for (int32_t d = 0; d < dim; d++)
+		x[d] = x[d] * (1.0f / sum) + 0.0f;
+}
+
+/* What no row sees becomes NaN, and pages that none sees become absent. */
+static void poison(const struct k_attention *a, struct cache *c)
+{
+	for (int32_t s = 0; s < c->n_seqs; s++) {
+		int32_t longest = -1, r = -1, seen_block = -1;
+
+		for (int32_t i = 0; i < a->n; i++)
+			if (a->rows[i].seq == s) {
+				r = i;
+				longest = c->n_blocks * a->kv->page_size - 1;
+			}
+		for (int32_t pos = 0; pos <= longest; pos++) {
+			bool seen = false;
+
+			for (int32_t i = 0; i < a->n; i++)
+				seen = seen || (a->rows[i].seq == s && sees(a, i, pos));
+			seen_block = seen ? pos / a->kv->page_size : seen_block;
+			for (int32_t e = 0; e < 2 * a->kv->n_kv_heads * a->kv->head_dim && !seen; e++)
+				*element(a, r, pos, e & 1, e / 2 % a->kv->n_kv_heads, e / 2 / a->kv->n_kv_heads) = 0x7e00;
+			if ((pos + 1) % a->kv->page_size == 0 && seen_block != pos / a->kv->page_size)
+				c->table[s * c->n_blocks + pos / a->kv->page_size] = -1;
+		}
+	}
+}
+
+/* Hostile numbers: scores far apart, so that probabilities are the least there are, and values as small. */
+static void make_extreme(struct cache *c, float *q, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		q[i] = q[i] * 40;
+	for (size_t i = 0; i < c->bytes / 2; i++)
+		if (rig_next() % 3 == 0)
+			((uint16_t *)(void *)c->kv.base)[i] = (uint16_t)(rig_next() % 2 * 0x8000 + rig_next() % 3);
+}
+
+static void compare(struct k_op *op, int32_t n_observed)
+{
+	struct k_attention *a = &op->u.attention;
+	const size_t heads = (size_t)n_observed * (size_t)a->n_heads;
+	struct seen want = seen_new(a, n_observed, false), got = seen_new(a, n_observed, false);
+	struct seen plain = seen_new(a, 0, false);
+	struct k_row *rows = (struct k_row *)(uintptr_t)a->rows;
+
+	use(op, &want);
+	rig_run(ref, op);
+	for (int i = 0; i < n_fast; i++) {
+		use(op, &got);
+		rig_run(fast[i], op);
+		acts_same(&want.out, &got.out, a->n);
+		if (n_observed) {
+			assert_memory_equal(want.share, got.share, heads * (size_t)a->share_stride * 4);
+			assert_memory_equal(want.near_zero, got.near_zero, heads * 4);
+		}
+	}
+	for (int32_t r = 0; r < a->n; r++)
+		rows[r].observe = -1;
+	use(op, &plain);
+	for (int i = 0; i < n_fast; i++) {
+		rig_run(fast[i], op);
+		acts_same(&want.out, &plain.out, a->n);
+	}
+	seen_free(&want);
+	seen_free(&got);
+	seen_free(&plain);
+}
+
+/* n rows at the positions and sequences of `rows`; every third is observed. The naive twin reads the cache before it is
+ * poisoned. */
+static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, float softcap, enum see see,
+					 bool extreme)
+{
+	const int32_t dim = shape->n_heads * shape->head_dim;
+	float *q = rig_get((size_t)n * (size_t)dim * 4), *x = rig_get((size_t)n * (size_t)dim * 4);
+	struct k_range *ranges = rig_get((size_t)n * MAX_RANGES * sizeof *ranges);
+	struct k_op op = {.kind = K_OP_attention};
+	struct k_attention *a = &op.u.attention;
+	int32_t n_observed = 0, longest = 1;
+	struct seen own;
+	struct cache c;
+
+	for (int32_t r = 0; r < n; r++)
+		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
+	cache_open(&c, shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
+	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
+	if (extreme)
+		make_extreme(&c, q, (size_t)n * (size_t)dim);
+	for (int32_t r = 0; r < n; r++) {
+		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
+		make_ranges(see, rows[r].pos, ranges + r * MAX_RANGES);
+	}
+	*a = (struct k_attention){.q = q,
+							  .out.dim = dim,
+							  .n_heads = shape->n_heads,
+							  .layer = 1,
+							  .n = n,
+							  .rows = rows,
+							  .ranges = ranges,
+							  .n_ranges = MAX_RANGES,
+							  .pages = c.pages,
+							  .kv = &c.kv,
+							  .softcap = softcap,
+							  .share_stride = longest / K_GROUP + 3,
+							  .threshold = 1e-3f};
+	own = seen_new(a, n_observed, true);
+	use(&op, &own);
+	for (int32_t r = 0; r < n; r++)
+		for (int32_t h = 0; h < a->n_heads; h++)
+			masked_row(a, r, h, x + (r * a->n_heads + h) * shape->head_dim);
+	poison(a, &c);
+	rig_run(ref, &op);
+	assert_memory_equal(own.out.x, x, (size_t)n * (size_t)dim * 4);
+	compare(&op, n_observed);
+	seen_free(&own);
+	cache_close(&c);
+	rig_free_all((void *[]){q, x, ranges, NULL});
+}
+
+/* All that is before a row. */
+static void try_attention(const struct shape *shape, struct k_row *rows, int32_t n, float softcap)
+{
+	const int32_t dim = shape->n_heads * shape->head_dim;
+	float *q = rig_get((size_t)n * (size_t)dim * 4);
+	struct k_range *ranges = rig_get((size_t)n * sizeof *ranges);
+	struct k_op op = {.kind = K_OP_attention};
+	int32_t n_observed = 0, longest = 1;
+	struct cache c;
+
+	for (int32_t r = 0; r < n; r++)
+		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
+	cache_open(&c, shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
+	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
+	for (int32_t r = 0; r < n; r++)
+		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
+	k_see_all(rows, n, ranges);
+	op.u.attention = (struct k_attention){.q = q,
+										  .out.dim = dim,
+										  .n_heads = shape->n_heads,
+										  .layer = 1,
+										  .n = n,
+										  .rows = rows,
+										  .ranges = ranges,
+										  .n_ranges = 1,
+										  .pages = c.pages,
+										  .kv = &c.kv,
+										  .softcap = softcap,
+										  .share_stride = longest / K_GROUP + 3,
+										  .threshold = 1e-3f};
+	compare(&op, n_observed);
+	cache_close(&c);
+	rig_free_all((void *[]){q, ranges, NULL});
+}
+
+static const struct shape shapes[] = {
+	{64, 9, 3, 64},	 {32, 4, 4, 16},  {80, 4, 2, 32},	{96, 6, 1, 32},
+	{128, 8, 2, 16}, {256, 2, 1, 64}, {64, 8, 1, 16},	{32, 1, 1, 32},
+	{48, 7, 7, 64},	 {24, 4, 2, 16},  {64, 14, 1, 128},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+/* One row at every residue of a group and of a span, near every border. */
+static void test_attention_positions(void **state)
+{
+	(void)state;
+	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? 1 : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
+		struct k_row row = {.pos = pos, .seq = pos % 3};
+
+		try_attention(&shapes[pos % 2 ? 0 : pos / 2 % N_SHAPES], &row, 1, pos % 5 ? 0 : 20);
+	}
+}
+
+/* Many spans, some of which no thread has alone. */
+static void test_attention_long(void **state)
+{
+	(void)state;
+	for (int s = 0; s < N_SHAPES; s++) {
+		struct k_row rows[3] = {
+			{.pos = 2555 + s, .seq = 2}, {.pos = 40, .seq = 0}, {.pos = 1023, .seq = 1}};
+
+		if (shapes[s].head_dim <= 64 && shapes[s].n_heads <= 9)
+			try_attention(&shapes[s], rows, 1 + s % 3, 0);
+	}
+}
+
+/* A chunk of a prompt; rows of several requests; drafts behind a token. */
+static void test_attention_rows(void **state)
+{
+	static const int32_t counts[] = {2, 5, 17, 64};
+
+	(void)state;
+	for (int s = 0; s < N_SHAPES; s++)
+		for (int k = 0; k < 4; k++) {
+			struct k_row rows[64];
+			int32_t n = s % 2 && k == 3 ? 40 : counts[k],
+					first = (int32_t)(rig_next() % (n > 17 ? 200 : 640));
+
+			for (int32_t r = 0; r < n; r++)
+				rows[r] = (struct k_row){.pos = first + r, .seq = 1};
+			try_attention(&shapes[s], rows, n, 0);
+			for (int32_t r = 0; r < n && k < 3; r++)
+				rows[r] =
+					(struct k_row){.pos = (int32_t)(rig_next() % (n > 5 ? 200 : 700)), .seq = r % 3};
+			try_attention(&shapes[s], rows, n, 30);
+			for (int32_t r = 0; r < n && k < 3; r++)
+				rows[r] = (struct k_row){.pos = 126 + r % 4, .seq = r / 4 % 3};
+			try_attention(&shapes[s], rows, n, 0);
+		}
+}
+
+/* Page size and placement do not show: the same tokens in other pages. */
+static void test_attention_pages(void **state)
+{
+	static const int32_t sizes[] = {16, 32, 64, 128};
+	enum { DIM = 64, LONGEST = 640 };
+	float *q = rig_get(9 * DIM * 4), *x[4];
+	struct k_row row = {.pos = 600, .seq = 0, .observe = -1};
+	const struct k_range range = {0, 601};
+
+	(void)state;
+	rig_fill(q, 9 * DIM, 1);
+	for (int s = 0; s < 4; s++) {
+		struct k_op op = {.kind = K_OP_attention};
+		struct cache c;
+		uint32_t w = 1;
+
+		cache_open(&c, sizes[s], 1, 3, DIM, 1, LONGEST);
+		for (int32_t pos = 0; pos < LONGEST; pos++)
+			for (int32_t at = 0; at < 3 * DIM; at++) {
+				int32_t page = c.pages[0][pos / sizes[s]], token = pos % sizes[s], i = at % DIM;
+				uint16_t *k = k_kv_at(&c.kv, page, 0, 0, at / DIM);
+				uint16_t *v = k_kv_at(&c.kv, page, 0, 1, at / DIM);
+
+				w = w * 1664525u + 1013904223u;
+				k[(token / 16 * DIM + i) * 16 + token % 16] =
+					k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
+				w = w * 1664525u + 1013904223u;
+				v[token * DIM + i] = k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
+			}
+		x[s] = rig_get(9 * DIM * 4);
+		op.u.attention = (struct k_attention){.q = q,
+											  .out = {.x = x[s], .dim = 9 * DIM},
+											  .n_heads = 9,
+											  .n = 1,
+											  .rows = &row,
+											  .ranges = &range,
+											  .n_ranges = 1,
+											  .pages = c.pages,
+											  .kv = &c.kv};
+		rig_run(n_fast ? fast[s % n_fast] : ref, &op);
+		assert_memory_equal(x[s], x[0], 9 * DIM * 4);
+		cache_close(&c);
+	}
+	rig_free_all((void *[]){x[0], x[1], x[2], x[3], q, NULL});
+}
+
+/* Windows whose edges lie anywhere, sinks beside them, and any ranges at all: as the naive twin has them, whatever is
+ * in the positions that nobody sees. */
+static void test_ranges(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 120; i++) {
+		const int see = i % N_SEES, s = i % 7 == 6 ? 8 : i % 3 ? 1 : i % 5;
+		const int32_t first = (int32_t)(rig_next() % 500);
+		const int32_t n = i % 4 ? 1 + (int32_t)(rig_next() % 7) : 33;
+		struct k_row rows[33];
+
+		for (int32_t r = 0; r < n; r++)
+			rows[r] = i % 6 == 5 ? (struct k_row){.pos = (int32_t)(rig_next() % 600), .seq = r % 3}
+								 : (struct k_row){.pos = first + r, .seq = 1};
+		try_seen(&shapes[s], rows, n, i % 5 == 4 ? 20 : 0, (enum see)see, i % 3 == 1);
+	}
+}
+
+/* Where rows of a tile do not see the same, sums may pass through -0, which a masked value makes +0 and one that is left
+ * out does not. All of the last row's probability is on a key whose value is 0; the others are e^-87 each, their values
+ * 2^-24 of either sign. */
+static void test_zeros(void **state)
+{
+	enum { DIM = 32, N = 6, FIRST = 3 };
+	const struct shape shape = {DIM, 1, 1, 16};
+	struct k_row rows[N];
+	struct k_range ranges[N];
+	struct k_op op = {.kind = K_OP_attention};
+	struct k_attention *a = &op.u.attention;
+	float q[N * DIM], x[N * DIM];
+	int n_zeros = 0;
+
+	(void)state;
+	for (int turn = 0; turn < 200; turn++) {
+		struct seen own;
+		struct cache c;
+
+		cache_open(&c, shape.page_size, 1, 1, DIM, 1, 16);
+		memset(q, 0, sizeof q);
+		for (int32_t r = 0; r < N; r++) {
+			rows[r] = (struct k_row){.pos = FIRST + r, .seq = 0, .observe = -1};
+			ranges[r] = (struct k_range){turn % 2 ? r : 0, rows[r].pos + 1};
+			q[r * DIM] = 400;
+		}
+		*a = (struct k_attention){.q = q, .out.dim = DIM, .n_heads = 1, .n = N, .rows = rows, .ranges = ranges,
+								  .n_ranges = 1, .pages = c.pages, .kv = &c.kv};
+		for (int32_t pos = 0; pos < 16; pos++)
+			for (int32_t d = 0; d < DIM; d++) {
+				*element(a, 0, pos, 0, 0, d) = k_f32_to_f16(pos == FIRST ? 1 : 0);
+				*element(a, 0, pos, 1, 0, d) = (uint16_t)(pos == FIRST ? 0 : rig_next() % 3 + rig_next() % 2 * 0x8000);
+			}
+		own = seen_new(a, 0, true);
+		use(&op, &own);
+		for (int32_t r = 0; r < N; r++)
+			masked_row(a, r, 0, x + r * DIM);
+		rig_run(ref, &op);
+		assert_memory_equal(own.out.x, x, sizeof x);
+		for (int i = 0; i < N * DIM; i++)
+			n_zeros += x[i] == 0;
+		compare(&op, 0);
+		seen_free(&own);
+		cache_close(&c);
+	}
+	assert_in_range(n_zeros, 1, 200 * N * DIM / 2);
+}
+
+/* Deep sequences of which little is seen: spans between are no work, and a thread may have none of an item. */
+static void test_ranges_long(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct k_row rows[3] = {{.pos = 2555 + i, .seq = 2}, {.pos = 1900 + 64 * i, .seq = 0}, {.pos = 1023, .seq = 1}};
+
+		try_seen(&shapes[1], rows, 1 + i % 3, 0, (enum see)(i % N_SEES), i % 2);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_attention_positions),
+		cmocka_unit_test(test_attention_long),
+		cmocka_unit_test(test_attention_rows),
+		cmocka_unit_test(test_attention_pages),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_ranges_long),
+		cmocka_unit_test(test_zeros),
+	};
+
+	return cmocka_run_group_tests_name("attention", tests, rig_setup, rig_teardown);
+}

@@ -1,0 +1,495 @@
+/* Matrix products and embedding rows of every instruction set against the reference, by memcmp: all
+ * formats, numbers of rows, odd shapes, threads, and numbers that are no pleasure; then the pool
+ * and the back end's doors. (The other ops have test_fastops.c, the scalar functions test_arith.c.)
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+#include "kernels/arith.h"
+#include "kernels/format/formats.h"
+#include "kernels/kernels.h"
+#include "tests/support/avx512_simde.h"
+#include "tests/support/blocks.h"
+
+enum { MAX_CTX = 16, MAX_N = 64, GUARD = 64 };
+
+static const int threads[] = {1, 2, 3, 7};
+static const int counts[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64};
+
+static struct k_ctx *ref;
+static struct k_ctx *ctx[MAX_CTX];
+static int n_ctx;
+
+static uint32_t random32(void)
+{
+	static uint64_t state = 88172645463325252u;
+
+	state ^= state << 13; /* xorshift64* (Vigna 2016) */
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state * 2685821657736338717u >> 32);
+}
+
+static void *get(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 64 + 63) / 64 * 64);
+
+	assert_non_null(p);
+	return p;
+}
+
+static int open_all(void **state)
+{
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
+	for (const char *const *isa = k_isas(); *isa; isa++)
+		for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
+			if (k_open(&ctx[n_ctx++], "cpu", *isa, threads[t], &e)) {
+				print_error("%s\n", e.text);
+				return -1;
+			}
+	for (int t = 1; t <= 3; t += 2) {
+		assert_int_equal(simde_open(&ctx[n_ctx], t, &e), 0);
+		n_ctx += ctx[n_ctx] != NULL;
+	}
+	return 0;
+}
+
+static int close_all(void **state)
+{
+	(void)state;
+	for (int i = 0; i < n_ctx; i++)
+		k_close(ctx[i]);
+	k_close(ref);
+	return 0;
+}
+
+static void run(struct k_ctx *c, struct k_op *op)
+{
+	struct k_program p = {.op = op, .n_ops = 1};
+
+	k_run(c, &p, NULL);
+}
+
+/* Equal bits; a NaN's own bits are no part of the contract. */
+static void same(const float *got, const float *expected, size_t n, const char *what,
+				 const struct k_ctx *c)
+{
+	for (size_t i = 0; i < n; i++)
+		if (k_bits(got[i]) != k_bits(expected[i]) &&
+			(got[i] == got[i] || expected[i] == expected[i]))
+			fail_msg("%s, %s with %d threads: value %zu is %a, not %a", what, k_isa_name(c),
+					 k_n_threads(c), i, (double)got[i], (double)expected[i]);
+}
+
+/* A width near `cols` that the format allows. */
+static int32_t fitting(enum k_type type, int32_t cols)
+{
+	const int32_t block = k_types[type].block;
+
+	return (cols + block - 1) / block * block;
+}
+
+/* Rows of GGUF blocks. */
+static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+{
+	const size_t n = (size_t)rows * (size_t)(cols / k_types[type].block);
+	uint8_t *raw = get(n * (size_t)k_types[type].block_bytes);
+
+	blocks_fill(raw, type, n, mood, random32);
+	return raw;
+}
+
+/* MAX_N rows; only what the format reads is there. */
+static struct k_acts random_acts(enum k_type type, int32_t dim, enum mood mood)
+{
+	const size_t n = (size_t)MAX_N * (size_t)dim;
+	struct k_acts a = {.x = get(n * 4), .dim = dim};
+
+	for (size_t i = 0; i < n; i++)
+		a.x[i] = mood == EXTREME ? (i / (size_t)dim % 2 ? 1.0f : -1.0f)
+								 : blocks_float(i % 96 < 64 ? TAME : mood, random32);
+	if (k_types[type].block == 1)
+		return a;
+	a.q = get(n);
+	a.d = get(n / 8);
+	a.sx = get(n / 8);
+	for (size_t b = 0; b < n / 32; b++)
+		k_quantise_block(a.x + b * 32, a.q + b * 32, a.d + b, a.sx + b);
+	free(a.x);
+	a.x = NULL;
+	return a;
+}
+
+static void acts_free(struct k_acts *a)
+{
+	free(a->x);
+	free(a->q);
+	free(a->d);
+	free(a->sx);
+}
+
+struct weights {
+	struct k_matrix m;
+	uint8_t *raw;
+};
+
+static void weights_load(struct k_ctx *c, struct weights *w)
+{
+	w->m.data = get(k_packed_bytes(c, w->m.type, w->m.n_rows, w->m.n_cols));
+	k_pack(c, &w->m, w->raw);
+}
+
+/* Three parts: one with bias, one with residual in place, one with both. */
+struct product {
+	struct weights w[3];
+	struct k_acts in;
+	float *bias, *residual, *expected[3], *out[3];
+};
+
+static size_t out_size(const struct product *p, int part, int n)
+{
+	return (size_t)n * (size_t)p->w[part].m.n_rows;
+}
+
+static void multiply(struct k_ctx *c, struct product *p, int n, float *const out[3])
+{
+	struct k_op op = {.kind = K_OP_matmul, .u.matmul = {.in = p->in, .n_parts = 3, .n = n}};
+
+	for (int i = 0; i < 3; i++) {
+		const size_t size = out_size(p, i, n);
+
+		op.u.matmul.part[i].w = &p->w[i].m;
+		op.u.matmul.part[i].bias = i == 1 ? NULL : p->bias;
+		op.u.matmul.part[i].residual = i == 0 ? NULL : i == 1 ? out[i] : p->residual;
+		op.u.matmul.part[i].out = out[i];
+		memset(out[i], 0x55, (size + GUARD) * 4);
+		if (i == 1)
+			memcpy(out[i], p->residual, size * 4);
+	}
+	run(c, &op);
+	for (int i = 0; i < 3; i++)
+		for (size_t g = 0; g < GUARD; g++)
+			assert_int_equal(k_bits(out[i][out_size(p, i, n) + g]), 0x55555555);
+}
+
+static void product_open(struct product *p, enum k_type type, int32_t rows, int32_t cols,
+						 enum mood mood)
+{
+	const int32_t part_rows[3] = {rows, 1, rows / 2 + 3};
+	const size_t most = (size_t)(rows + 3) * MAX_N;
+
+	*p = (struct product){.in = random_acts(type, cols, mood)};
+	p->bias = get(most * 4);
+	p->residual = get(most * 4);
+	for (size_t i = 0; i < most; i++) {
+		p->bias[i] = blocks_float(TAME, random32);
+		p->residual[i] = blocks_float(TAME, random32);
+	}
+	for (int i = 0; i < 3; i++) {
+		p->w[i].m = (struct k_matrix){.type = type, .n_rows = part_rows[i], .n_cols = cols};
+		p->w[i].raw = random_weights(type, part_rows[i], cols, mood);
+		p->expected[i] = get((most + GUARD) * 4);
+		p->out[i] = get((most + GUARD) * 4);
+		weights_load(ref, &p->w[i]);
+	}
+	multiply(ref, p, MAX_N, p->expected);
+	for (int i = 0; i < 3; i++)
+		free(p->w[i].m.data);
+}
+
+static void product_close(struct product *p)
+{
+	for (int i = 0; i < 3; i++) {
+		free(p->w[i].raw);
+		free(p->expected[i]);
+		free(p->out[i]);
+	}
+	free(p->bias);
+	free(p->residual);
+	acts_free(&p->in);
+}
+
+/* That the first n of the reference's 64 rows are what n rows give is rows' independence of their
+ * company. */
+static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+{
+	struct product p;
+
+	product_open(&p, type, rows, cols, mood);
+	for (int c = 0; c < n_ctx; c++) {
+		for (int i = 0; i < 3; i++)
+			weights_load(ctx[c], &p.w[i]);
+		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+			if (k_n_threads(ctx[c]) > 2 && counts[k] % 4 == 0)
+				continue;
+			if (strcmp(k_isa_name(ctx[c]), "scalar") == 0 && counts[k] > 5)
+				continue; /* it is the reference but for the split */
+			multiply(ctx[c], &p, counts[k], p.out);
+			for (int i = 0; i < 3; i++)
+				same(p.out[i], p.expected[i], out_size(&p, i, counts[k]), k_types[type].name,
+					 ctx[c]);
+		}
+		for (int i = 0; i < 3; i++)
+			free(p.w[i].m.data);
+	}
+	product_close(&p);
+}
+
+static void test_matmul(void **state)
+{
+	static const int32_t quantised[][2] = {{1, 32}, {8, 64}, {43, 96}, {65, 160}, {150, 576}};
+	static const int32_t floats[][2] = {{1, 1}, {8, 33}, {43, 64}, {65, 100}, {150, 200}};
+
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++)
+		for (int mood = TAME; mood <= EXTREME; mood++)
+			for (int i = 0; i < 5; i++) {
+				const int32_t *shape = k_types[type].block == 1 ? floats[i] : quantised[i];
+
+				try_product((enum k_type)type, shape[0], fitting((enum k_type)type, shape[1]),
+							(enum mood)mood);
+			}
+}
+
+/* Rows of activations that no longer fit a strip, and chains of many blocks. */
+static void test_matmul_wide(void **state)
+{
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++)
+		try_product((enum k_type)type, 9,
+					fitting((enum k_type)type, k_types[type].block == 1 ? 2112 : 6208), TAME);
+}
+
+/* The reference itself, against sums in double: right but for rounding. */
+static void test_ref_matmul_value(void **state)
+{
+	enum { ROWS = 7, COLS = 256 };
+
+	(void)state;
+	for (int type = 0; type < K_N_TYPES; type++) {
+		struct weights w = {.m = {.type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS}};
+		struct k_acts in = random_acts(w.m.type, COLS, TAME);
+		float y[ROWS], row[ROWS * COLS];
+		int32_t ids[ROWS] = {0, 1, 2, 3, 4, 5, 6};
+		struct k_op embed = {.kind = K_OP_embed,
+							 .u.embed = {.w = &w.m, .ids = ids, .x = row, .n = ROWS}};
+		struct k_op op = {
+			.kind = K_OP_matmul,
+			.u.matmul = {.in = in, .n_parts = 1, .n = 1, .part = {{.w = &w.m, .out = y}}}};
+
+		w.raw = random_weights(w.m.type, ROWS, COLS, TAME);
+		weights_load(ref, &w);
+		run(ref, &embed);
+		run(ref, &op);
+		for (int i = 0; i < ROWS; i++) {
+			double sum = 0, size = 0;
+
+			for (int k = 0; k < COLS; k++) {
+				double x = in.x ? (double)in.x[k] : (double)in.d[k / 32] * in.q[k];
+
+				sum += (double)row[i * COLS + k] * x;
+				size += fabs((double)row[i * COLS + k] * x);
+			}
+			assert_true(size > 0);
+			assert_true(fabs((double)y[i] - sum) <= 1e-5 * size);
+		}
+		free(w.raw);
+		free(w.m.data);
+		acts_free(&in);
+	}
+}
+
+/* Element k of a row by the format's definition; exact in double. Without a minimum, + 0 is added
+ * all the same: rule 5. Scales and codes are as formats.c reads them, which test_formats holds
+ * against the gguf package. */
+static double decode(enum k_type type, const uint8_t *raw, int32_t k)
+{
+	const struct k_type_info *t = &k_types[type];
+	const uint8_t *b = raw + k / t->block * t->block_bytes;
+	struct k_scales s;
+	uint8_t code[K_QBLOCK];
+	int8_t value[K_QBLOCK];
+	uint16_t h;
+	float x;
+
+	memcpy(&h, b, 2);
+	if (type == K_F32) {
+		memcpy(&x, b, 4);
+		return (double)x;
+	}
+	if (!k_is_quantised(type))
+		return (double)(type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h));
+	k_read_scales(type, b, k % t->block / K_QBLOCK, &s);
+	k_read_codes(type, b, k % t->block / K_QBLOCK, code);
+	k_values(type, code, value);
+	k %= K_QBLOCK;
+	return (double)s.dw * s.sub[k / 16] * value[k] + (double)s.mw * s.min[k / 16];
+}
+
+static void test_embed(void **state)
+{
+	enum { ROWS = 45, COLS = 512 };
+	static float x[ROWS * COLS], expected[ROWS * COLS];
+	int32_t ids[ROWS];
+
+	(void)state;
+	for (int32_t i = 0; i < ROWS; i++)
+		ids[i] = i * 7 % ROWS;
+	for (int type = 0; type < K_N_TYPES; type++) {
+		struct weights w = {.m = {.type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS}};
+		const size_t row_bytes = (size_t)(COLS / k_types[type].block * k_types[type].block_bytes);
+
+		w.raw = random_weights(w.m.type, ROWS, COLS, NASTY);
+		for (int32_t i = 0; i < ROWS * COLS; i++)
+			expected[i] =
+				(float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
+		for (int c = -1; c < n_ctx; c++) {
+			struct k_ctx *use = c < 0 ? ref : ctx[c];
+			struct k_op op = {.kind = K_OP_embed,
+							  .u.embed = {.w = &w.m, .ids = ids, .x = x, .n = ROWS}};
+
+			weights_load(use, &w);
+			memset(x, 0, sizeof x);
+			run(use, &op);
+			same(x, expected, ROWS * COLS, k_types[type].name, use);
+			free(w.m.data);
+		}
+		free(w.raw);
+	}
+}
+
+static void test_types(void **state)
+{
+	(void)state;
+	assert_string_equal(k_types[K_Q4_1].name, "Q4_1");
+	for (int t = 0; t < K_N_TYPES; t++)
+		for (int c = 0; c < n_ctx; c++) {
+			struct k_matrix m = {.type = (enum k_type)t, .n_rows = 64, .n_cols = 512};
+			size_t raw = (size_t)(64 * 512 / k_types[t].block * k_types[t].block_bytes);
+			size_t packed = k_packed_bytes(ctx[c], m.type, 64, 512);
+
+			const bool twice = k_has_halves(t) && !k_has_min(t);
+
+			/* nothing but weights is read, and twice a scale with nothing beside it */
+			assert_true(packed >= raw && packed - raw <= (twice ? 2 * 2 * 64 : 0));
+			assert_true(k_matrix_bytes(ctx[c], &m) == packed);
+			assert_true(k_packed_bytes(ctx[c], m.type, 65, 512) > packed);
+		}
+}
+
+/* A library that flushed subnormals in the caller's thread changes nothing. */
+static void test_environment(void **state)
+{
+#ifdef __x86_64__
+	float x[64], out[64], w[64];
+
+	for (int i = 0; i < 64; i++) {
+		x[i] = 0x1p-135f * (float)i;
+		w[i] = 1;
+	}
+	for (int c = 0; c < n_ctx; c++) {
+		struct k_op op = {
+			.kind = K_OP_norm,
+			.u.norm = {.x = x, .w = w, .eps = 1, .n = 1, .out = {.x = out, .dim = 64}}};
+
+		_mm_setcsr(0x9FC0); /* flush to zero, denormals are zero */
+		run(ctx[c], &op);
+		assert_int_equal(_mm_getcsr() & 0xffc0, 0x1F80);
+		assert_memory_equal(out, x, sizeof x);
+	}
+#endif
+	(void)state;
+}
+
+/* Many short programs of several ops: every barrier is passed by all, and all ops are timed. */
+static void test_pool(void **state)
+{
+	enum { OPS = 5, DIM = 32 };
+	float x[DIM], y[OPS][DIM], w[DIM];
+
+	(void)state;
+	for (int i = 0; i < DIM; i++) {
+		x[i] = (float)(i + 1);
+		w[i] = 2;
+	}
+	for (int c = 0; c < n_ctx; c++) {
+		struct k_op op[OPS] = {0};
+		struct k_program p = {.op = op, .n_ops = OPS, .timed = true};
+
+		for (int i = 0; i < OPS; i++) {
+			op[i].kind = K_OP_norm;
+			op[i].u.norm = (struct k_norm){
+				.x = i ? y[i - 1] : x, .w = w, .eps = 0, .n = 1, .out = {.x = y[i], .dim = DIM}};
+		}
+		for (int t = 0; t < 100; t++) {
+			memset(y, 0, sizeof y);
+			k_run(ctx[c], &p, NULL);
+			for (int i = 0; i < OPS; i++)
+				assert_true(y[i][DIM - 1] > y[i][0] && y[i][0] > 0);
+		}
+		for (int i = 0; i < OPS; i++)
+			assert_true(op[i].ns > 0);
+		p.n_ops = 0;
+		k_run(ctx[c], &p, NULL);
+	}
+}
+
+static void test_open(void **state)
+{
+	struct err e = {0};
+	struct k_ctx *c;
+
+	(void)state;
+	assert_int_equal(k_open(&c, "gpu", NULL, 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_null(c);
+	e.code = ERR_NONE;
+	assert_int_equal(k_open(&c, "cpu", "mmx", 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.text, "mmx"));
+	e.code = ERR_NONE;
+	assert_int_equal(k_open(&c, "ref", "avx2", 1, &e), -1);
+	assert_int_equal(e.code, ERR_USAGE);
+	e.code = ERR_NONE;
+	assert_int_equal(k_open(&c, "cpu", NULL, 2, &e), 0);
+	assert_string_equal(k_backend_name(c), "cpu");
+	assert_string_equal(k_isa_name(c), k_isas()[0]);
+	assert_int_equal(k_n_threads(c), 2);
+	double least = 0, best = k_measure_read(c, 1 << 20, &least);
+
+	assert_true(least > 0 && best >= least);
+	assert_true(k_measure_int(c) > 0);
+	k_close(c);
+	k_close(NULL);
+	assert_string_equal(k_backend_name(ref), "ref");
+	assert_string_equal(k_isa_name(ref), "scalar");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_matmul_wide),
+		cmocka_unit_test(test_ref_matmul_value),
+		cmocka_unit_test(test_embed),
+		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_open),
+	};
+
+	return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,255 @@
+/* What rows see: each policy against its definition, position by position; text and back; and in an engine, where logits
+ * are a function of the tokens and of the policy alone: not of chunks, pages, batches, drafts or the prefix cache. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/core/engine.h"
+#include "engine/visibility/visibility.h"
+#include "tests/support/tiny.h"
+
+static struct visible parse(const char *spec)
+{
+	struct visible v = { 0 };
+	struct err e = { 0 };
+
+	if (visible_parse(&v, spec, &e))
+		fail_msg("%s", e.text);
+	return v;
+}
+
+/* The definition. */
+static bool sees(int32_t sinks, int32_t window, int32_t own, int32_t pos, int32_t other)
+{
+	const int32_t ago = pos - other;
+
+	return ago >= 0 && (!window || ago < window || other < sinks) && (!own || ago < own);
+}
+
+static void check_policy(const char *spec, int32_t sinks, int32_t window, int32_t own)
+{
+	const struct visible v = parse(spec);
+
+	for (int32_t pos = 0; pos < 150; pos++) {
+		struct k_range out[VISIBLE_RANGES];
+		const int32_t n = visible_n_ranges(&v, own), count = visible_ranges(&v, own, pos, out);
+		int32_t sum = 0, end = -1;
+
+		assert_in_range(n, 1, VISIBLE_RANGES);
+		for (int32_t i = 0; i < n; i++) {
+			assert_true(out[i].first > end || (out[i].first == out[i].end && out[i].end == pos + 1));
+			end = out[i].end;
+		}
+		assert_int_equal(end, pos + 1);
+		for (int32_t other = 0; other <= pos; other++) {
+			bool in = false;
+
+			for (int32_t i = 0; i < n; i++)
+				in |= out[i].first <= other && other < out[i].end;
+			assert_int_equal(in, sees(sinks, window, own, pos, other));
+			sum += in;
+		}
+		assert_int_equal(sum, count);
+	}
+}
+
+static void test_policies(void **state)
+{
+	(void)state;
+	for (int32_t own = 0; own < 60; own += 29) {
+		check_policy("full", 0, 0, own);
+		check_policy("window:1", 0, 1, own);
+		check_policy("window:33", 0, 33, own);
+		check_policy("sinks:4+window:16", 4, 16, own);
+		check_policy("sinks:40+window:20", 40, 20, own);
+	}
+}
+
+static void test_text(void **state)
+{
+	static const char *const good[] = { "full", "window:7", "sinks:4+window:512" };
+	static const char *const bad[] = { "",			 "ful",		  "full:1",	 "window",			"window:0", "window:-3",
+									   "window:1x",	 "sinks:4",	  "window:9999999999", "sinks:4+window:",
+									   "sinks:4window:5", "sinks:4+window:5+window:6", "window: 5" };
+	struct visible v;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		char text[64];
+
+		v = parse(good[i]);
+		visible_print(&v, text, sizeof text);
+		assert_string_equal(text, good[i]);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct err e = { 0 };
+
+		assert_int_equal(visible_parse(&v, bad[i], &e), -1);
+		assert_non_null(strstr(e.text, "full, window:N or sinks:N+window:N"));
+	}
+}
+
+static void test_lossy(void **state)
+{
+	struct visible v = parse("window:100");
+
+	(void)state;
+	assert_true(visible_is_lossy(&v, 0, 101));
+	assert_false(visible_is_lossy(&v, 0, 100));
+	assert_false(visible_is_lossy(&v, 100, 5000)); /* the layer's own */
+	assert_true(visible_is_lossy(&v, 101, 5000));
+	v = parse("sinks:4+window:96");
+	assert_true(visible_is_lossy(&v, 0, 101));
+	assert_false(visible_is_lossy(&v, 0, 100));
+	v = (struct visible){ 0 };
+	assert_false(visible_is_lossy(&v, 0, 5000));
+}
+
+/* ---- in an engine ---- */
+
+enum { N = 90, DRAWN = 40 };
+struct drawn {
+	int64_t hash[N + DRAWN];
+	int n;
+};
+
+static void on_event(void *arg, const struct event *ev)
+{
+	struct drawn *d = arg;
+
+	if (ev->kind == EV_token && ev->u.token.request == 1) {
+		d->hash[ev->u.token.pos] = ev->u.token.hash;
+		d->n++;
+	}
+	if (ev->kind == EV_score && ev->u.score.request == 1) {
+		d->hash[ev->u.score.pos] = ev->u.score.hash;
+		d->n++;
+	}
+}
+
+static void submit(struct engine *e, enum ev_code_request_kind kind, int other)
+{
+	struct engine_request q = { .kind = kind, .n_ids = N, .max_tokens = DRAWN, .params = SAMPLE_DEFAULTS, .text = "test",
+								.ignore_end = true };
+	int32_t ids[N];
+	struct err err = { 0 };
+
+	for (int32_t i = 0; i < N; i++)
+		ids[i] = 5 + (i * 7 + i / 30 * other * 11) % 40;
+	q.ids = ids;
+	q.params.temperature = 0;
+	if (engine_submit(e, &q, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+/* A text of N tokens, and what is drawn after it or its score. */
+static struct drawn drawn_with(const char *visible, const struct engine_options *with, enum ev_code_request_kind kind,
+							   int company)
+{
+	struct engine_options o = *with;
+	struct drawn d = { .n = 0 };
+	struct engine *e;
+	struct err err = { 0 };
+
+	o.model = tiny_model;
+	o.ctx = N + DRAWN;
+	o.visible = visible;
+	if (engine_open(&e, &o, &err))
+		fail_msg("%s", err.text);
+	engine_add_sink(e, on_event, &d);
+	engine_begin(e, NULL);
+	submit(e, kind, 0);
+	for (int i = 1; i < company; i++)
+		submit(e, EV_REQUEST_KIND_load, i);
+	while (!engine_idle(e))
+		assert_true(engine_step(e, &err) >= 0);
+	engine_check(e);
+	engine_close(e);
+	return d;
+}
+
+static void same(const struct drawn *a, const struct drawn *b)
+{
+	assert_int_equal(a->n, b->n);
+	assert_memory_equal(a->hash, b->hash, sizeof a->hash);
+}
+
+static void test_engine(void **state)
+{
+	static const char *const policies[] = { "window:20", "sinks:3+window:17", "sinks:4+window:1" };
+	const struct engine_options plain = ENGINE_DEFAULTS;
+	struct drawn full = drawn_with("full", &plain, EV_REQUEST_KIND_load, 1);
+
+	(void)state;
+	assert_int_equal(full.n, DRAWN);
+	for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+		struct drawn score = drawn_with(policies[p], &plain, EV_REQUEST_KIND_score, 1);
+		struct drawn want = drawn_with(policies[p], &plain, EV_REQUEST_KIND_load, 1), got;
+		struct engine_options o = plain;
+
+		assert_int_equal(score.n, N - 1);
+		assert_true(memcmp(want.hash, full.hash, sizeof full.hash) != 0);
+		o.prefill_chunk = 7;
+		o.page_size = 48;
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 5);
+		same(&want, &got);
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_score, 1);
+		same(&score, &got);
+		o.spec = "ngram";
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		same(&want, &got);
+		o.spec = "lookahead";
+		o.backend = "ref";
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 1);
+		same(&want, &got);
+	}
+}
+
+/* What hides nothing here is full; a change is refused while something runs, and forgets what was cached. */
+static void test_setting(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct drawn d = { .n = 0 };
+	struct engine *e;
+	struct err err = { 0 };
+	char value[64];
+
+	(void)state;
+	o.model = tiny_model;
+	o.ctx = N + DRAWN;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	engine_add_sink(e, on_event, &d);
+	engine_begin(e, NULL);
+	assert_int_equal(engine_set(e, "visible", "window:4000", &err), 0);
+	engine_get(e, "visible", value, sizeof value);
+	assert_string_equal(value, "full");
+	submit(e, EV_REQUEST_KIND_load, 0);
+	assert_int_equal(engine_step(e, &err), 1);
+	assert_int_equal(engine_set(e, "visible", "window:40", &err), -1);
+	while (!engine_idle(e))
+		engine_step(e, &err);
+	assert_int_equal(engine_set(e, "visible", "nothing", &err), -1);
+	assert_int_equal(engine_set(e, "visible", "window:40", &err), 0);
+	engine_get(e, "visible", value, sizeof value);
+	assert_string_equal(value, "window:40");
+	submit(e, EV_REQUEST_KIND_load, 0);
+	engine_step(e, &err);
+	engine_check(e);
+	engine_close(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_policies), cmocka_unit_test(test_text),	 cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_engine),	 cmocka_unit_test(test_setting),
+	};
+
+	return cmocka_run_group_tests_name("visible", tests, tiny_model_make, tiny_model_drop);
+}

@@ -1,0 +1,468 @@
+/* The / commands: every entry of the table, wrong values, completion, hints. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/chat/commands.h"
+
+/* A host that writes down what it was asked. */
+static struct answer_settings settings;
+static char said[640], noted[320], set[128], acted[320];
+
+static int fake_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	(void)arg;
+	if (!strcmp(value, "bad"))
+		return err_set(e, ERR_USAGE, "%s: no", name);
+	snprintf(set, sizeof set, "%s=%s", name, value);
+	return 0;
+}
+static int fake_get(void *arg, const char *name, char *buf, size_t cap)
+{
+	(void)arg;
+	snprintf(buf, cap, "value-of-%s", name);
+	return strcmp(name, "nothing") ? 0 : -1;
+}
+static void fake_note(void *arg, const char *name, const char *value)
+{
+	(void)arg;
+	snprintf(noted, sizeof noted, "%s=%s", name, value);
+}
+static void fake_say(void *arg, const char *text)
+{
+	(void)arg;
+	snprintf(said, sizeof said, "%s", text);
+}
+static int fake_act(void *arg, enum command_act act, const char *text, double number, struct err *e)
+{
+	(void)arg, (void)e;
+	snprintf(acted, sizeof acted, "%d '%s' %g", act, text, number);
+	return 0;
+}
+
+static const struct view a_view = { .name = "KV pages", .id = "pages" }, b_view = { .name = "chat", .id = "chat" },
+						 c_view = { .name = "prefix cache", .id = "prefix" },
+						 d_view = { .name = "speculation", .id = "spec" };
+static const struct view *const fake_views[] = { &b_view, &a_view, &c_view, &d_view, NULL };
+static struct command_host host = { .settings = &settings,
+									.views = fake_views,
+									.engine_set = fake_set,
+									.engine_get = fake_get,
+									.note = fake_note,
+									.say = fake_say,
+									.act = fake_act };
+
+static int setup(void **state)
+{
+	(void)state;
+	setting_stops_free(&settings.stop);
+	settings = ANSWER_DEFAULTS;
+	host.replay = false;
+	*said = *noted = *set = *acted = '\0';
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	setting_stops_free(&settings.stop);
+	return 0;
+}
+
+static void works(const char *line)
+{
+	struct err e = { 0 };
+
+	if (commands_run(&host, line, &e) < 0)
+		fail_msg("%s: %s", line, e.text);
+}
+
+static void fails(const char *line, const char *says)
+{
+	struct err e = { 0 };
+
+	if (commands_run(&host, line, &e) >= 0)
+		fail_msg("%s is taken", line);
+	assert_int_equal(e.code, ERR_USAGE);
+	if (!strstr(e.text, says))
+		fail_msg("%s: \"%s\" does not say \"%s\"", line, e.text, says);
+}
+
+static void settings_are_set_and_noted(void **state)
+{
+	(void)state;
+	works("/temp 0.25");
+	assert_true(settings.params.temperature == 0.25f);
+	assert_string_equal(noted, "temp=0.25");
+	works("/greedy");
+	assert_true(settings.params.temperature == 0);
+	assert_string_equal(noted, "temp=0");
+	works("/top-k   40  ");
+	assert_int_equal(settings.params.top_k, 40);
+	works("/seed 18446744073709551615");
+	assert_true(settings.params.seed == UINT64_MAX);
+	works("/max-tokens 64");
+	assert_int_equal(settings.max_tokens, 64);
+	works("/full drop");
+	assert_string_equal(settings.full, "drop");
+	works("/stop a\\nb");
+	works("/stop c");
+	assert_string_equal(settings.stop.text[0], "a\nb");
+	assert_string_equal(settings.stop.text[1], "c");
+	assert_null(settings.stop.text[2]);
+	works("/stop off");
+	assert_null(settings.stop.text[0]);
+	works("/spec ngram:4");
+	assert_string_equal(set, "spec=ngram:4");
+	works("/set temp 0.5");
+	assert_true(settings.params.temperature == 0.5f);
+	works("/set page-size = 32");
+	assert_string_equal(set, "page-size=32");
+	works("/set slots 4"); /* the engine says that it is fixed */
+	assert_string_equal(set, "slots=4");
+	works("/freq 0.5"); /* a beginning of frequency-penalty */
+	assert_string_equal(noted, "frequency-penalty=0.5");
+}
+
+static void wrong_values_are_told(void **state)
+{
+	(void)state;
+	fails("/temp x", "a number from 0 to 100");
+	fails("/temp -1", "from 0 to 100");
+	fails("/temp nan", "a number");
+	fails("/temp 1e999", "a number");
+	fails("/top-k 1.5", "a whole number");
+	fails("/top-p 2", "from 0 to 1");
+	fails("/seed -3", "2^64-1");
+	fails("/seed 99999999999999999999", "2^64-1");
+	fails("/full maybe", "/full maybe: one of stop|drop");
+	fails("/spec bad", "/spec: no");
+	fails("/budget 9999", "/budget 9999: a whole number of rows from 1 to 4096"); /* the engine is not asked */
+	fails("/prefix-cache yes", "on|off");
+	fails("/slots 4", "no command");
+	fails("/set nothing", "no setting nothing");
+	fails("/set nothing 3", "no setting nothing");
+	fails("/set temp 101", "temp 101: a number from 0 to 100");
+	fails("/set prefi 3", "set prefi could be prefill-chunk prefix-cache");
+	fails("/search be 4", "/search be could be best beam");
+	fails("/evict l", "lru lfu");
+	fails("/set cuda-mode bad", "launches");
+	fails("/greedy 3", "/temp 0 3: a number");
+	fails("/new 3", "no argument");
+	fails("/fork 1000", "from 2 to 64");
+	fails("/save", "/save: a file must be named");
+	fails("/view nowhere", "there are chat pages prefix spec");
+	fails("/view", "/view needs one of chat pages prefix spec");
+	fails("/view p", "/view p could be pages prefix");
+	fails("/view pagess", "none is called so");
+	fails("/theme pink", "one of dark|light");
+	fails("/theme", "one of dark|light");
+	fails("/nonsense", "no command");
+	fails("/brake", "did you mean /break?");
+	fails("/reverse-contnue", "did you mean /reverse-continue?");
+	fails("/verify", "cutaway verify --help");
+	fails("/", "/help");
+	fails("hello", "/help");
+	fails("/pre", "/prefill-chunk /prefix-cache");
+	assert_string_equal(acted, "");
+}
+
+static void too_many_stops_are_refused(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SETTING_STOPS_MAX; i++)
+		works("/stop x");
+	fails("/stop y", "off forgets them");
+}
+
+static void without_argument_the_value_is_said(void **state)
+{
+	(void)state;
+	works("/temp");
+	assert_non_null(strstr(said, "temp is 0.7"));
+	works("/spec");
+	assert_non_null(strstr(said, "value-of-spec"));
+	works("/stop");
+	assert_non_null(strstr(said, "stop is off"));
+	assert_string_equal(noted, "");
+}
+
+/* One rule for all names: whole, or a beginning that no other has. */
+static void a_beginning_is_enough(void **state)
+{
+	static const char *const views_of[][2] = { { "pages", "pages" }, { "pa", "pages" },		  { "kv", "pages" },
+											   { "c", "chat" },		 { "prefix ca", "prefix" }, { "speculation", "spec" } };
+	char expected[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof views_of / sizeof *views_of; i++) {
+		char line[64];
+
+		snprintf(line, sizeof line, "/view %s", views_of[i][0]);
+		works(line);
+		snprintf(expected, sizeof expected, "%d '%s' 0", ACT_VIEW, views_of[i][1]);
+		assert_string_equal(acted, expected);
+	}
+	works("/theme li");
+	snprintf(expected, sizeof expected, "%d 'light' 0", ACT_THEME);
+	assert_string_equal(acted, expected);
+	works("/spec look:3,3,2");
+	assert_string_equal(set, "spec=lookahead:3,3,2");
+	works("/spec dra:a.gguf");
+	assert_string_equal(set, "spec=draft:a.gguf");
+	works("/shadow ngram:3+jacobi"); /* the engine knows more than the words */
+	assert_string_equal(set, "shadow=ngram:3+jacobi");
+	works("/prefill-chunk 3"); /* a number is no beginning */
+	assert_string_equal(set, "prefill-chunk=3");
+	works("/set spe eag");
+	assert_string_equal(set, "spec=eagle");
+	works("/score of"); /* a command is none */
+	assert_string_equal(set, "score=of");
+	works("/score fil");
+	assert_string_equal(set, "score=fil");
+	works("/set --temp=0.3");
+	assert_true(settings.params.temperature == 0.3f);
+	works("/full d");
+	assert_string_equal(settings.full, "drop");
+}
+
+/* A view is gone to by its name alone; what is a command stays one, and so does what has an argument. */
+static void views_are_commands(void **state)
+{
+	static const char *const line[][2] = { { "/pages", "pages" }, { "/page", "pages" }, { "/prefix", "prefix" },
+										   { "/chat ", "chat" } };
+	char expected[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+		works(line[i][0]);
+		snprintf(expected, sizeof expected, "%d '%s' 0", ACT_VIEW, line[i][1]);
+		assert_string_equal(acted, expected);
+	}
+	works("/page 32");
+	assert_string_equal(set, "page-size=32");
+	*acted = '\0';
+	works("/spec");
+	assert_non_null(strstr(said, "value-of-spec"));
+	assert_string_equal(acted, "");
+	host.replay = true; /* where it is no command */
+	works("/spec");
+	snprintf(expected, sizeof expected, "%d 'spec' 0", ACT_VIEW);
+	assert_string_equal(acted, expected);
+	host.replay = false;
+}
+
+static void acts_reach_the_host(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	works("/fork 4");
+	snprintf(expected, sizeof expected, "%d '4' 4", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/fork");
+	snprintf(expected, sizeof expected, "%d '' 2", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/fork @57");
+	snprintf(expected, sizeof expected, "%d '@57' 2", ACT_FORK);
+	assert_string_equal(acted, expected);
+	works("/try ' Paris'");
+	snprintf(expected, sizeof expected, "%d '' Paris'' 0", ACT_TRY);
+	assert_string_equal(acted, expected);
+	works("/back");
+	snprintf(expected, sizeof expected, "%d '' 1", ACT_BACK);
+	assert_string_equal(acted, expected);
+	works("/view pages");
+	snprintf(expected, sizeof expected, "%d 'pages' 0", ACT_VIEW);
+	assert_string_equal(acted, expected);
+	works("/qu"); /* a unique beginning is enough */
+	snprintf(expected, sizeof expected, "%d '' 0", ACT_QUIT);
+	assert_string_equal(acted, expected);
+}
+
+/* Names of gdb and git call what is ours, with what they mean in front of the argument. */
+static void others_names_are_known(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	works("/b entropy > 3");
+	snprintf(expected, sizeof expected, "%d 'entropy > 3' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/delete  2 ");
+	snprintf(expected, sizeof expected, "%d 'off 2' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/delete");
+	snprintf(expected, sizeof expected, "%d 'off' 0", ACT_BREAK);
+	assert_string_equal(acted, expected);
+	works("/p entropy");
+	snprintf(expected, sizeof expected, "%d 'entropy' 0", ACT_PRINT);
+	assert_string_equal(acted, expected);
+	works("/reverse-step 5");
+	snprintf(expected, sizeof expected, "%d '5' 5", ACT_BACK);
+	assert_string_equal(acted, expected);
+	works("/reverse-continue");
+	snprintf(expected, sizeof expected, "%d 'break' 0", ACT_RFIND);
+	assert_string_equal(acted, expected);
+	works("/log");
+	snprintf(expected, sizeof expected, "%d '' 0", ACT_TREE);
+	assert_string_equal(acted, expected);
+	for (const struct command_alias *a = command_aliases; a->name; a++) {
+		char line[64], name[64];
+		bool found = false;
+
+		snprintf(line, sizeof line, "/%s", a->name);
+		for (const struct command *c = commands; c->s; c++) {
+			assert_string_not_equal(c->s->name, a->name);
+			snprintf(name, sizeof name, "%s", c->s->name);
+			found |= !strcmp(name, a->command);
+		}
+		assert_true(found);
+		assert_string_equal(commands_find(&host, line)->s->name, a->command);
+	}
+}
+
+static void a_replay_has_its_own(void **state)
+{
+	char expected[64];
+
+	(void)state;
+	fails("/speed 3", "no command");
+	host.replay = true;
+	host.settings = NULL;
+	works("/goto 3");
+	snprintf(expected, sizeof expected, "%d '3' 3", ACT_GOTO);
+	assert_string_equal(acted, expected);
+	fails("/temp 1", "in a replay");
+	fails("/checkpoint", "in a replay"); /* as /fork */
+	fails("/score wc", "/score needs an engine");
+	host.settings = &settings;
+}
+
+static void expect_matches(const char *line, const char *expected)
+{
+	const char *word = strrchr(line, ' ');
+	int start = word ? (int)(word + 1 - line) : 0;
+	bool files;
+	char **list = commands_complete(&host, line, start, (int)strlen(line), &files);
+	char got[1024] = "";
+
+	for (int i = 0; list && list[i]; i++) {
+		strcat(strcat(got, i ? " " : ""), list[i]);
+		free(list[i]);
+	}
+	free(list);
+	if (files)
+		strcat(got, "FILES");
+	assert_string_equal(got, expected);
+}
+
+static void completion_knows_the_table(void **state)
+{
+	(void)state;
+	expect_matches("/to", "/top-k /top-p");
+	expect_matches("/reverse-c", "/reverse-continue");
+	expect_matches("/set prefi", "prefill-chunk prefix-cache");
+	expect_matches("/print entr", "entropy");
+	expect_matches("/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
+	expect_matches("/policy ", "fcfs shortest");
+	expect_matches("/slots ", "");
+	expect_matches("/prefix-cache o", "on off");
+	expect_matches("/view p", "pages prefix");
+	expect_matches("/view speculat", "spec");
+	expect_matches("/save x", "FILES");
+	expect_matches("/score python3 ju", "FILES");
+	expect_matches("hello /to", "");
+	expect_matches("/nonsense x", "");
+}
+
+static void hints_tell_what_is_typed(void **state)
+{
+	char hint[512];
+
+	(void)state;
+	commands_hint(&host, "/temp ", hint, sizeof hint);
+	assert_non_null(strstr(hint, "/temp T"));
+	assert_non_null(strstr(hint, "now 0.7"));
+	commands_hint(&host, "/to", hint, sizeof hint);
+	assert_string_equal(hint, "/top-k  /top-p");
+	commands_hint(&host, "/b", hint, sizeof hint); /* an alias that is the beginning of others */
+	assert_non_null(strstr(hint, "/back"));
+	commands_hint(&host, "/b x", hint, sizeof hint);
+	assert_non_null(strstr(hint, "/break EXPR"));
+	commands_hint(&host, "/", hint, 40); /* many names in little room */
+	assert_true(strlen(hint) < 40);
+	commands_hint(&host, "hello", hint, sizeof hint);
+	assert_string_equal(hint, "");
+}
+
+/* Names are unique, documented, and every command runs or complains without an argument; every setting that can change
+ * is one, completes what it takes, and refuses what it does not. */
+static void the_table_is_sound(void **state)
+{
+	(void)state;
+	for (const struct command *c = commands; c->s; c++) {
+		char line[64];
+		struct err e = { 0 };
+
+		assert_true(*c->s->doc && c->where && strlen(c->s->name) < 18);
+		for (const struct command *d = c + 1; d->s; d++)
+			assert_string_not_equal(c->s->name, d->s->name);
+		host.replay = !(c->where & COMMAND_LIVE);
+		if (!commands_usable(&host, c)) {
+			assert_true(c->s->when < SETTING_IDLE);
+			continue;
+		}
+		snprintf(line, sizeof line, "/%s", c->s->name);
+		assert_ptr_equal(commands_find(&host, line), c);
+		if (commands_run(&host, line, &e) < 0)
+			assert_true(c->s->type == SETTING_FILE || c->act == ACT_VIEW || c->s->type == SETTING_CHOICE);
+	}
+}
+
+static void settings_refuse_and_complete(void **state)
+{
+	(void)state;
+	for (const struct command *c = commands; c->s; c++) {
+		char line[64], says[64], value[32];
+
+		if (!commands_usable(&host, c) || c->s->type < SETTING_SWITCH || c->s->type > SETTING_CHOICE)
+			continue;
+		snprintf(value, sizeof value, "%.15g", c->s->high + 1);
+		snprintf(line, sizeof line, "/%s %s", c->s->name, c->s->high > c->s->low ? value : "-1");
+		snprintf(says, sizeof says, "/%s %s: ", c->s->name, c->s->high > c->s->low ? value : "-1");
+		fails(line, says);
+		if (!c->s->words)
+			continue;
+		snprintf(line, sizeof line, "/%s %s", c->s->name, setting_word(c->s, 0));
+		works(line);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(settings_are_set_and_noted),
+		TEST(wrong_values_are_told),
+		TEST(too_many_stops_are_refused),
+		TEST(without_argument_the_value_is_said),
+		TEST(a_beginning_is_enough),
+		TEST(views_are_commands),
+		TEST(acts_reach_the_host),
+		TEST(others_names_are_known),
+		TEST(a_replay_has_its_own),
+		TEST(completion_knows_the_table),
+		TEST(hints_tell_what_is_typed),
+		TEST(the_table_is_sound),
+		TEST(settings_refuse_and_complete),
+	};
+
+	return cmocka_run_group_tests_name("commands", tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* The chat view: joining bytes of tokens, wrapping, following and scrolling, the cursor over tokens. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/demo_events.h"
+#include "tests/support/view_check.h"
+#include "tui/views/views.h"
+
+static void characters_over_two_tokens(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "hi");
+	say_token(&d, "caf");
+	say_token(&d, "\xc3");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "ai  caf\n", true); /* not a stand-in for half of it */
+	say_token(&d, "\xa9");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café", true);
+	say_token(&d, "\xe8\x93\x9d");
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café蓝", true);
+	timeline_free(&d.t);
+}
+
+static void words_wrap(void **state)
+{
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	say_token(&d, "alpha beta");
+	say_token(&d, "gamma delta");
+	say_token(&d, " epsilon\nzeta ");
+	say_token(&d, "abcdefghijklmnopqrstuvwxyz");
+	/* 14 columns of text; a word that is made of two tokens stays whole */
+	assert_shows(&view_chat, &d.t, &fresh, 18, 8,
+				 "ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
+				 true);
+	timeline_free(&d.t);
+}
+
+static void ends_are_told(void **state)
+{
+	static const struct {
+		enum ev_code_finish reason;
+		const char *why, *words;
+	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
+				 { EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
+				 { EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
+				 { EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		struct said d;
+
+		say_begin(&d, "q");
+		say_token(&d, "word");
+		say_finish(&d, ends[i].reason, ends[i].why);
+		assert_shows(&view_chat, &d.t, &fresh, 60, 6, ends[i].words, true);
+		timeline_free(&d.t);
+	}
+}
+
+/* What a greedy answer of a small model often comes to is said while it runs, and no longer when it goes on. */
+static void loops_are_told(void **state)
+{
+	struct said d;
+	int32_t la;
+
+	(void)state;
+	say_begin(&d, "q");
+	la = (int32_t)d.pos;
+	say_token(&d, "la ");
+	say_token(&d, "le ");
+	for (int i = 0; i < 40; i++)
+		say_again(&d, la + i % 2);
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop of 2 tokens", true);
+	say_token(&d, "fin");
+	assert_shows(&view_chat, &d.t, &fresh, 60, 12, "in a loop", false);
+	timeline_free(&d.t);
+}
+
+static void chat_follows_and_scrolls(void **state)
+{
+	struct view_state s = fresh;
+	struct said d;
+	char word[24];
+
+	(void)state;
+	say_begin(&d, "count");
+	for (int i = 0; i < 60; i++) {
+		snprintf(word, sizeof word, "line%02d\n", i);
+		say_token(&d, word);
+	}
+	s.focused = true;
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line40", false);
+	assert_true(view_chat.key(KEY_HOME_, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "you count", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
+	assert_true(view_chat.key(KEY_END_, &d.t, &s));
+	assert_true(view_chat.key(KEY_PAGE_UP, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line49", true);
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", false);
+	assert_true(view_chat.key(KEY_PAGE_DOWN, &d.t, &s));
+	assert_shows(&view_chat, &d.t, &s, 40, 10, "line59", true);
+	timeline_free(&d.t);
+}
+
+/* The cursor is kept in view, shared with the other views, and leaves at the end. */
+static void cursor_walks_over_tokens(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+	const struct tl_request *r = timeline_request(&t, 2);
+	struct view_state s = fresh;
+	char expected[64];
+	int steps = r->n_tokens + 1;
+
+	(void)state;
+	s.focused = true;
+	assert_true(view_chat.key(KEY_LEFT_, &t, &s));
+	assert_int_equal(s.request, 2);
+	assert_int_equal(s.token, r->n_tokens - 1);
+	assert_shows(&view_sampler, &t, &s, 80, 9, "request b", true);
+	for (int i = 1; i < steps; i++)
+		view_chat.key(KEY_LEFT_, &t, &s);
+	assert_int_equal(s.request, 1); /* over the beginning, into the answer before */
+	assert_int_equal(s.token, timeline_request(&t, 1)->n_tokens - 1);
+	view_chat.key(KEY_LEFT_, &t, &s);
+	snprintf(expected, sizeof expected, "cursor on token %d", (int)timeline_request(&t, 1)->token[s.token].pos);
+	assert_shows(&view_chat, &t, &s, 60, 6, expected, true);
+	assert_shows(&view_chat, &t, &s, 60, 6, "ideas.", true); /* scrolled there */
+	assert_shows(&view_next, &t, &s, 80, 9, "won", true);
+	for (int i = 0; i < steps + 1; i++)
+		view_chat.key(KEY_RIGHT_, &t, &s);
+	assert_int_equal(s.request, 0);
+	assert_int_equal(s.token, -1);
+	timeline_free(&t);
+}
+
+static void background_is_counted_not_shown(void **state)
+{
+	struct timeline t = demo_timeline(DEMO_CHAT_STEPS);
+
+	(void)state;
+	assert_shows(&view_chat, &t, &fresh, 80, 30, "3 in the background", true);
+	assert_shows(&view_chat, &t, &fresh, 80, 30, "List the first", false);
+	timeline_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(characters_over_two_tokens),
+		cmocka_unit_test(words_wrap),
+		cmocka_unit_test(ends_are_told),
+		cmocka_unit_test(loops_are_told),
+		cmocka_unit_test(chat_follows_and_scrolls),
+		cmocka_unit_test(cursor_walks_over_tokens),
+		cmocka_unit_test(background_is_counted_not_shown),
+	};
+
+	return cmocka_run_group_tests_name("view_chat", tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* The view "KV pages": its map and the stories of pages, of sessions written by hand. */
+#include <math.h>
+
+#include "tests/support/view_script.h"
+
+/* a has pages 0, 1, 2; b reads 0 and has 3; page 4 is only cached, page 5 was evicted. */
+static void pages_script(struct script *k, int pages)
+{
+	script_begin(k, pages, NAN);
+	request(k, 1, "first", 40, SKY, 48);
+	for (int i = 0; i < 3; i++)
+		page(k, i, EV_PAGE_alloc, 1, i, 1, false);
+	page(k, 0, EV_PAGE_cache, 1, 0, 1, true);
+	request(k, 2, "second", 20, SEA, 32);
+	page(k, 0, EV_PAGE_share, 2, 0, 2, true);
+	page(k, 3, EV_PAGE_alloc, 2, 1, 1, false);
+	for (int i = 4; i < 6; i++) {
+		page(k, i, EV_PAGE_alloc, 1, i - 1, 1, false);
+		page(k, i, EV_PAGE_cache, 1, i - 1, 1, true);
+	}
+	page(k, 5, EV_PAGE_release, 1, 4, 0, true);
+	page(k, 4, EV_PAGE_release, 1, 3, 0, true);
+	page(k, 5, EV_PAGE_evict, EV_NULL_I, -1, 0, false);
+	page(k, 5, EV_PAGE_free, EV_NULL_I, -1, 0, false);
+	batch(k, 1, 1, EV_WORK_prefill, 0, 48);
+	step(k, 1, 1000, 48, 0);
+}
+
+static void pages_show_who_what_and_how_many(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 14);
+	assert_string_equal(drawn(&k, &view_pages, 44, 3),
+						"KV pages ───── 4 of 14 · 1 shared · 1 cached\n"
+						"a²a a b a ◆ · · · · · · · ·\n\n");
+	timeline_free(&k.t);
+}
+
+static void pages_in_ascii_are_letters_and_digits(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 14);
+	has(drawn_as(&k, &view_pages, 44, 3, true), "\na2a a b a % . . . .");
+	timeline_free(&k.t);
+}
+
+static void pages_that_do_not_fit_are_counted(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 300);
+	/* what nobody holds is counted alone, what is held is shown */
+	has(drawn(&k, &view_pages, 40, 3), "a²");
+	has(drawn(&k, &view_pages, 40, 3), "+294 free");
+	k.s.page = 299; /* the cursor is kept in sight */
+	has(drawn(&k, &view_pages, 40, 3), "+293 free");
+	timeline_free(&k.t);
+}
+
+static void pages_that_are_held_are_shown_first(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	script_begin(&k, 500, NAN);
+	for (int i = 1; i <= 60; i++) { /* all over the pool, and by more requests than there are letters */
+		request(&k, i, "", 3, SKY, 4);
+		page(&k, 8 * i, EV_PAGE_alloc, i, 0, 1, false);
+	}
+	screen = drawn(&k, &view_pages, 40, 7); /* three columns each: 13 in a row */
+	has(screen, "a  b  c");
+	has(screen, "aa ab ac");
+	has(screen, "bh");
+	has(screen, "+440 free");
+	screen = drawn(&k, &view_pages, 40, 4);
+	has(screen, " more, 440 free");
+	for (int i = 1; i <= 60; i++) /* all but three are only cached */
+		if (i % 20) {
+			page(&k, 8 * i, EV_PAGE_cache, i, 0, 1, true);
+			page(&k, 8 * i, EV_PAGE_release, i, 0, 0, true);
+		}
+	screen = drawn(&k, &view_pages, 40, 4);
+	has(screen, "\nt  an bh ");
+	has(screen, "+57 cached, 440 free");
+	timeline_free(&k.t);
+}
+
+static void pages_keys_move_the_cursor(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 30);
+	drawn(&k, &view_pages, 20, 8); /* 10 a row */
+	assert_true(view_pages.key(KEY_RIGHT_, &k.t, &k.s));
+	assert_int_equal(k.s.page, 0);
+	view_pages.key(KEY_RIGHT_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 1);
+	view_pages.key(KEY_DOWN_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 11);
+	view_pages.key(KEY_LEFT_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 10);
+	view_pages.key(KEY_UP_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 0);
+	view_pages.key(KEY_UP_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 0);
+	view_pages.key(KEY_END_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 29);
+	view_pages.key(KEY_HOME_, &k.t, &k.s);
+	assert_int_equal(k.s.page, 0);
+	assert_true(view_pages.key(KEY_ESC, &k.t, &k.s));
+	assert_int_equal(k.s.page, -1);
+	assert_false(view_pages.key(KEY_ESC, &k.t, &k.s));
+	assert_false(view_pages.key('x', &k.t, &k.s));
+	timeline_free(&k.t);
+}
+
+static void pages_tell_their_story(void **state)
+{
+	struct script k;
+	const char *screen;
+
+	(void)state;
+	pages_script(&k, 30);
+	k.s.page = 0;
+	k.s.zoomed = true;
+	screen = drawn(&k, &view_pages, 110, 24);
+	has(screen, "page 0 · tokens 0-15 · read by b a · cached");
+	has(screen, "a takes it for its block 0");
+	has(screen, "a filled it: kept by the prefix cache");
+	has(screen, "b reads it: same beginning, 2 readers");
+	has(screen, "system\\n be be");
+	has(screen, "fragmentation 64.0 KB · reserved 5.00 MB");
+	k.s.page = 5;
+	screen = drawn(&k, &view_pages, 110, 24);
+	has(screen, "page 5 · free");
+	k.s.page = -1;
+	has(drawn(&k, &view_pages, 110, 24),
+		"internal fragmentation (unused room in last pages) 64.0 KB · contiguous reservation (256 tokens each) 5.00 MB");
+	k.s.page = 5;
+	screen = drawn(&k, &view_pages, 110, 24);
+	has(screen, "◆ evicted, unused for 7 steps");
+	timeline_free(&k.t);
+}
+
+static void pages_show_the_page_of_the_chosen_token(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 30);
+	k.s.request = 2;
+	token(&k, 1, 2, 32, BLUE, EV_SOURCE_plain);
+	page(&k, 9, EV_PAGE_alloc, 2, 2, 1, false);
+	has_not(drawn(&k, &view_pages, 60, 8), "page 9");
+	k.s.token = 0;
+	has(drawn(&k, &view_pages, 60, 8), "page 9 · tokens 32-47 · read by b");
+	timeline_free(&k.t);
+}
+
+static void an_old_eviction_flashes_no_more(void **state)
+{
+	struct script k;
+
+	(void)state;
+	pages_script(&k, 14);
+	has(drawn(&k, &view_pages, 44, 3), "a ◆ ·");
+	for (int i = 2; i < 12; i++) {
+		batch(&k, i, 1, EV_WORK_decode, 46 + i, 1);
+		step(&k, i, 1000, 0, 1);
+	}
+	has_not(drawn(&k, &view_pages, 44, 3), "◆");
+	timeline_free(&k.t);
+}
+
+static void group(struct script *k, int number, enum ev_code_memory_kind kind, int64_t window, int pages)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_memory);
+	ev.u.memory = (struct ev_memory){ .memory = number, .kind = kind, .layers = 3, .window = window, .pages = pages,
+									  .page_size = 16, .page_bytes = 1024 };
+	tell(k, &ev);
+}
+
+static void page_of(struct script *k, int number, int page, int64_t id, int block)
+{
+	struct event ev;
+
+	ev_init(&ev, EV_page);
+	ev.u.page = (struct ev_page){ .page = page, .action = EV_PAGE_alloc, .request = id, .block = block, .refs = 1,
+								  .other = EV_NULL_I, .memory = number };
+	tell(k, &ev);
+}
+
+static void groups_have_a_map_each(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 12, NAN);
+	group(&k, 0, EV_MEMORY_KIND_window, 64, 4);
+	group(&k, 1, EV_MEMORY_KIND_paged, EV_NULL_I, 6);
+	group(&k, 2, EV_MEMORY_KIND_recurrent, EV_NULL_I, 2);
+	request(&k, 1, "first", 40, SKY, 48);
+	page_of(&k, 0, 1, 1, 0);
+	page_of(&k, 1, 4, 1, 0);
+	page_of(&k, 1, 5, 1, 1);
+	page_of(&k, 2, 11, 1, 0);
+	step(&k, 1, 1000, 48, 0);
+	has(drawn(&k, &view_pages, 44, 12), "paged: 3 layers, 6 pages\na a · · · ·\n");
+	has(drawn(&k, &view_pages, 44, 12), "window of 64: 3 layers, 4 pages\n· a · ·\n");
+	has(drawn(&k, &view_pages, 44, 12), "recurrent: 3 layers, 2 states\n· a\n");
+	assert_int_equal(k.t.request[0].n_pages, 2); /* the block table is that of the paged group */
+	assert_int_equal(k.t.request[0].pages[1], 5);
+	timeline_free(&k.t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pages_show_who_what_and_how_many),
+		cmocka_unit_test(pages_in_ascii_are_letters_and_digits),
+		cmocka_unit_test(pages_that_do_not_fit_are_counted),
+		cmocka_unit_test(pages_that_are_held_are_shown_first),
+		cmocka_unit_test(pages_keys_move_the_cursor),
+		cmocka_unit_test(pages_tell_their_story),
+		cmocka_unit_test(pages_show_the_page_of_the_chosen_token),
+		cmocka_unit_test(an_old_eviction_flashes_no_more),
+		cmocka_unit_test(groups_have_a_map_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

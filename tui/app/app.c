@@ -1,0 +1,385 @@
+/* The loop: the one place where the UI's thread waits. See app.h.
+ *
+ * Signals arrive through a signalfd: they are blocked before any thread starts, so that no thread is ever
+ * interrupted, and are handled between two frames like keys. Frames are drawn only when something changed, at
+ * most 30 a second, and only when the terminal took the last one. */
+#include "tui/app/app.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tui/term/charset.h"
+#include "tui/inspect/lens.h"
+#include "tui/chat/prompt.h"
+#include "tui/views/views.h"
+
+enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
+
+static const int caught[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+
+static const int ends[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT };
+
+static int open_signals(struct app *a, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+		sigaddset(&set, caught[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (a->signal_fd < 0)
+		return err_set(e, ERR_IO, "signalfd: %s", strerror(errno));
+	return 0;
+}
+
+static void close_signals(struct app *a)
+{
+	struct signalfd_siginfo info;
+	sigset_t set;
+
+	if (a->signal_fd < 0)
+		return;
+	while (read(a->signal_fd, &info, sizeof info) > 0)
+		; /* one that arrived at the end has been obeyed already */
+	close(a->signal_fd);
+	/* the program ends, and says where the session lies: one more must not cut that off */
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		signal(ends[i], SIG_IGN);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+		sigaddset(&set, caught[i]);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void resize(struct app *a)
+{
+	int w, h;
+
+	term_resize(a->term);
+	term_size(a->term, &w, &h);
+	if (canvas_resize(&a->canvas, w, h, &a->fatal) < 0)
+		a->quit = true;
+	a->dirty = true;
+}
+
+void app_suspend(struct app *a)
+{
+	term_suspend(a->term);
+	resize(a);
+}
+
+int app_n_views(void)
+{
+	int n = 0;
+
+	while (views[n] && n < LAYOUT_VIEWS)
+		n++;
+	return n;
+}
+
+int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
+			 struct err *e)
+{
+	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark };
+	struct prompt_options po = { .history = o->history, .complete = commands_complete, .arg = &a->host };
+	int w, h;
+
+	a->mode = mode;
+	a->mode_data = data;
+	a->signal_fd = -1;
+	a->focus = FOCUS_PROMPT;
+	a->zoom = -1;
+	a->state.token = -1;
+	a->state.page = a->state.layer = a->state.head = -1;
+	a->host.views = views;
+	a->dirty = true;
+	timeline_init(&a->timeline);
+	charset_open();
+	if (breaks_open(&a->breaks, e) < 0)
+		return -1;
+	a->state.breaks = a->breaks;
+	if (open_signals(a, e) < 0 || prompt_open(&po, e) < 0 || term_open(&a->term, &to, e) < 0)
+		return -1;
+	a->canvas.ascii = term_ascii(a->term);
+	a->canvas.mono = term_theme(a->term)->depth == THEME_MONO;
+	term_size(a->term, &w, &h);
+	return canvas_resize(&a->canvas, w, h, e);
+}
+
+void app_end(struct app *a, const char *words)
+{
+	if (a->term) {
+		app_say(a, SAY_INFO, "%s", words);
+		app_draw(a);
+		term_draw(a->term, &a->canvas);
+	}
+	lens_close(a->lens);
+	a->lens = NULL;
+}
+
+void app_close(struct app *a)
+{
+	struct term_key late;
+
+	lens_close(a->lens);
+	while (a->term && term_key(a->term, &late))
+		; /* pressed while the session was saved: not for the shell */
+	term_close(a->term);
+	prompt_close();
+	canvas_free(&a->canvas);
+	timeline_free(&a->timeline);
+	popup_free(&a->popup);
+	close_signals(a);
+}
+
+/* --- messages, popups, commands --- */
+
+void app_say(struct app *a, enum app_say kind, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(a->message, sizeof a->message, fmt, ap);
+	va_end(ap);
+	a->message_kind = kind;
+	a->message_ns = now_ns();
+	a->dirty = true;
+}
+
+void app_show(struct app *a, const char *title, const char *text)
+{
+	popup_show(&a->popup, title, text);
+	a->dirty = true;
+}
+
+void app_command(struct app *a, const char *line)
+{
+	struct err e = { 0 };
+
+	if (commands_run(&a->host, line, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+	a->dirty = true;
+}
+
+static void add_aliases(FILE *out, const struct command *c)
+{
+	int n = 0;
+
+	for (const struct command_alias *a = command_aliases; a->name; a++)
+		if (!strcmp(a->command, c->s->name) && !*a->before)
+			fprintf(out, "%s/%s", n++ ? " " : "; also ", a->name);
+}
+
+static void show_commands(struct app *a)
+{
+	char *text = NULL, value[64], arg[64];
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (const struct command *c = commands; out && c->s; c++) {
+		if (!commands_usable(&a->host, c))
+			continue;
+		fprintf(out, "/%-17s %-14s %s", c->s->name, setting_arg(c->s, arg, sizeof arg), c->s->doc);
+		add_aliases(out, c);
+		if (commands_value(&a->host, c, value, sizeof value))
+			fprintf(out, " (now %s)", value);
+		fputc('\n', out);
+	}
+	if (out && !fclose(out))
+		app_show(a, "commands", text);
+	free(text);
+}
+
+/* Layer and head: a number, or the mean of all. */
+static int choose_mean(int32_t *out, const char *what, const char *text, int64_t n, struct err *e)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	if (!strcmp(text, "mean") || !strcmp(text, "-1")) {
+		*out = -1;
+		return 1;
+	}
+	if (!*text || *end || value < 0 || (n > 0 && value >= n))
+		return err_set(e, ERR_USAGE, "/%s %.40s: mean or a number from 0 to %lld is needed", what, text,
+					   (long long)(n > 0 ? n - 1 : 0));
+	*out = (int32_t)value;
+	return 1;
+}
+
+int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
+{
+	(void)number;
+	a->dirty = true;
+	switch (act) {
+	case ACT_VIEW:
+		for (int i = 0; views[i]; i++)
+			if (!strcmp(views[i]->id, text))
+				app_focus(a, i);
+		return 1;
+	case ACT_ZOOM:
+		app_toggle_zoom(a);
+		return 1;
+	case ACT_THEME:
+		term_set_light(a->term, !strcmp(text, "light"));
+		return 1;
+	case ACT_HELP:
+		show_commands(a);
+		return 1;
+	case ACT_BREAK:
+	case ACT_TBREAK:
+	case ACT_WATCH:
+	case ACT_FIND:
+	case ACT_RFIND:
+	case ACT_PRINT:
+		return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_INFO:
+		return app_info(a, text, e) ? -1 : 1;
+	case ACT_WHY:
+		return app_why(a, text, e) ? -1 : 1;
+	case ACT_LENS:
+		return app_lens(a, text, e) ? -1 : 1;
+	case ACT_TREE:
+		app_focus(a, VIEW_TREE);
+		a->zoom = VIEW_TREE;
+		return 1;
+	case ACT_QUIT:
+		a->quit = true;
+		return 1;
+	case ACT_LAYER:
+		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
+	case ACT_HEAD:
+		return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
+	default:
+		return 0;
+	}
+}
+
+/* --- the loop --- */
+
+static void take_signal(struct app *a, int number)
+{
+	if (number == SIGWINCH) {
+		resize(a);
+	} else if (number == SIGTSTP) {
+		app_suspend(a);
+	} else if (number == SIGCONT) {
+		term_refresh(a->term);
+		a->dirty = true;
+	} else {
+		a->quit = true; /* the session is closed in order, whatever the reason */
+	}
+}
+
+static void take_signals(struct app *a)
+{
+	struct signalfd_siginfo info;
+
+	while (read(a->signal_fd, &info, sizeof info) == sizeof info)
+		take_signal(a, (int)info.ssi_signo);
+}
+
+static void take_keys(struct app *a)
+{
+	struct term_key k;
+	char *line;
+
+	while (!a->quit && term_key(a->term, &k)) {
+		app_key(a, &k);
+		a->dirty = true;
+		while ((line = prompt_take())) {
+			a->mode->line(a, line);
+			free(line);
+		}
+		if (prompt_take_eof())
+			a->quit = true;
+	}
+}
+
+/* A message that is shown changes once a second: its age. */
+static int message_timeout(struct app *a, int64_t now)
+{
+	int64_t age = now - a->message_ns;
+	int64_t life = a->message_kind == SAY_ERROR ? ERROR_SECONDS : INFO_SECONDS;
+
+	if (!a->message_ns)
+		return -1;
+	if (age > life * 1000000000) {
+		a->message_ns = 0;
+		a->dirty = true;
+		return -1;
+	}
+	if (now - a->drawn_ns > 1000000000)
+		a->dirty = true;
+	return 1000;
+}
+
+static int sooner(int a, int b)
+{
+	return a < 0 ? b : b < 0 ? a : a < b ? a : b;
+}
+
+static int wait_ms(struct app *a)
+{
+	int64_t now = now_ns(), due = a->drawn_ns + FRAME_NS - now;
+	int ms = sooner(sooner(message_timeout(a, now), app_breaks_timeout(a)), a->mode->timeout_ms(a));
+
+	if (a->dirty && !term_pending(a->term))
+		ms = sooner(ms, due > 0 ? (int)(due / 1000000) + 1 : 0);
+	return ms;
+}
+
+static void draw_if_due(struct app *a)
+{
+	int64_t now = now_ns();
+
+	if (!a->dirty || now - a->drawn_ns < FRAME_NS || term_pending(a->term))
+		return;
+	app_draw(a);
+	if (term_draw(a->term, &a->canvas)) {
+		a->dirty = false;
+		a->drawn_ns = now_ns();
+	}
+}
+
+int app_run(struct app *a, struct err *e)
+{
+	while (!a->quit) {
+		struct pollfd p[4 + APP_FDS] = {
+			{ .fd = STDIN_FILENO, .events = POLLIN },
+			{ .fd = a->signal_fd, .events = POLLIN },
+			{ .fd = term_out_fd(a->term), .events = term_pending(a->term) ? POLLOUT : 0 },
+		};
+		int n = 3 + a->mode->fds(a, p + 3);
+
+		if (a->lens)
+			p[n++] = (struct pollfd){ .fd = lens_fd(a->lens), .events = POLLIN };
+
+		draw_if_due(a);
+		p[2].events = term_pending(a->term) ? POLLOUT : 0;
+		if (poll(p, (nfds_t)n, wait_ms(a)) < 0 && errno != EINTR)
+			return err_set(e, ERR_IO, "poll: %s", strerror(errno));
+		if (p[0].revents & POLLIN)
+			take_keys(a);
+		if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			a->quit = true; /* a terminal that went away is always readable, too */
+		if (p[1].revents)
+			take_signals(a);
+		if (term_flush(a->term) < 0)
+			a->quit = true;
+		if (a->lens && lens_feed(a->lens))
+			a->dirty = true;
+		a->mode->work(a);
+		app_breaks_work(a);
+	}
+	return a->fatal.code ? err_set(e, a->fatal.code, "%s", a->fatal.text) : 0;
+}

@@ -1,0 +1,132 @@
+/* The terminal program: what the chat and the replay have in common. Internal to tui/.
+ *
+ * One thread, one blocking place (app_run). A mode (chat.c, replay.c) brings its events, its commands and the
+ * ends of the status line. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_APP_H
+#define CUTAWAY_TUI_APP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/poll.h>
+
+#include "base/err.h"
+#include "engine/lossy.h"
+#include "tui/app/breaks.h"
+#include "tui/term/canvas.h"
+#include "tui/chat/commands.h"
+#include "tui/app/layout.h"
+#include "tui/app/popup.h"
+#include "tui/term/term.h"
+#include "fold/timeline.h"
+#include "tui/app/tui.h"
+#include "tui/views/view.h"
+
+enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
+
+enum app_control { CONTROL_PAUSE, CONTROL_STEP, CONTROL_BACK };
+enum app_say { SAY_INFO, SAY_ERROR };
+
+struct app;
+struct lens;
+
+struct app_mode {
+	const char *label;  /* of the prompt */
+	const char *empty_past; /* dim, while nothing is typed and an earlier step is looked at; may be NULL */
+	const struct hint *hints, *past_hints; /* end with key NULL */
+	const char *help;   /* what F1 says in the prompt */
+	bool scrubber;
+	/* Adds its fds; returns how many. */
+	int (*fds)(struct app *a, struct pollfd *p);
+	int (*timeout_ms)(struct app *a); /* until it wants work() anyway; -1: never */
+	void (*work)(struct app *a);      /* after every wait: events in */
+	void (*line)(struct app *a, const char *line);
+	void (*control)(struct app *a, enum app_control c);
+	bool (*key)(struct app *a, int key); /* keys of its own while no view has the focus of letters */
+	void (*stop)(struct app *a);         /* Ctrl-C */
+	void (*moved)(struct app *a);        /* a view changed the view_state */
+	/* A view wishes for something (view_state.wish), which is cleared already. */
+	void (*wish)(struct app *a, const struct view_wish *w);
+	/* Fields of the status line, most wanted first; returns how many. */
+	int (*status)(struct app *a, char fields[][48], enum ink *inks, int max);
+	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
+	void (*scrub)(struct app *a, struct pen *p);
+	/* The file that has the session so far, ready to be read; NULL, with the error: there is none. */
+	const char *(*recording)(struct app *a, struct err *e);
+	void (*breaks_changed)(struct app *a); /* a breakpoint or a watch came or went; may be NULL */
+	int (*open_lens)(struct app *a, struct lens **l, struct err *e); /* when a deep look is first asked for */
+};
+
+struct app {
+	const struct app_mode *mode;
+	void *mode_data;
+	struct terminal *term;
+	struct canvas canvas;
+	struct layout layout;
+	struct timeline timeline;
+	const struct timeline *past; /* what the views show instead: an earlier step; NULL: the present */
+	struct view_state state;
+	struct command_host host;
+	struct breaks *breaks;
+	struct popup popup;
+	struct lens *lens; /* NULL: no deep look was asked for */
+	int focus; /* index of a view, or FOCUS_PROMPT */
+	int last_focus, zoom;
+	int signal_fd;
+	bool dirty, quit;
+	bool prompt_hidden; /* replay: no prompt until / is typed */
+	int64_t drawn_ns, ctrl_c_ns;
+	char message[512];
+	enum app_say message_kind;
+	int64_t message_ns; /* 0: none */
+	struct err fatal;
+};
+
+/* What the views show. */
+static inline const struct timeline *app_timeline(const struct app *a)
+{
+	return a->past ? a->past : &a->timeline;
+}
+
+/* app.c */
+int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
+			 struct err *e);
+/* The last frame says what happens until app_close(): keys and signals that come do nothing. */
+void app_end(struct app *a, const char *words);
+void app_close(struct app *a);
+int app_run(struct app *a, struct err *e);
+void app_say(struct app *a, enum app_say kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void app_show(struct app *a, const char *title, const char *text); /* opens a popup; copies the text */
+void app_command(struct app *a, const char *line);
+int app_n_views(void);
+void app_suspend(struct app *a); /* Ctrl-Z */
+/* Acts that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
+int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e);
+
+/* app_why.c: /why WHAT [WHERE], answered in a popup. */
+int app_why(struct app *a, const char *question, struct err *e);
+void app_why_here(struct app *a); /* what fits the view in focus */
+
+/* app_info.c: the lossy settings as they stand; those that are in use for a title, "LOSSY window:512 ", or "". */
+struct lossy_settings app_lossy(const struct timeline *t);
+const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap);
+/* /info, and in gdb's words "/info break", "/info watch". */
+int app_info(struct app *a, const char *what, struct err *e);
+
+/* app_breaks.c: /break, /watch, /find, /rfind. */
+int app_break(struct app *a, enum command_act act, const char *text, struct err *e);
+void app_breaks_work(struct app *a); /* after every wait: says what stopped, goes to what was found */
+int app_breaks_timeout(struct app *a);
+
+/* app_lens.c: /lens [POS], on the screen of the view; where "" is the token under the cursor. */
+int app_lens(struct app *a, const char *where, struct err *e);
+
+/* app_keys.c */
+void app_key(struct app *a, const struct term_key *k);
+void app_focus(struct app *a, int view);
+void app_toggle_zoom(struct app *a);
+
+/* app_draw.c */
+void app_draw(struct app *a);
+
+#endif

@@ -1,0 +1,134 @@
+/* /break, /watch, /print, /find and /rfind, and what comes of them. See breaks.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/watch/watch.h"
+#include "tui/app/app.h"
+#include "tui/app/breaks.h"
+
+static int64_t step_of(struct app *a)
+{
+	const struct tl_step *s = timeline_last_step(app_timeline(a));
+
+	return s ? s->s.step : 0;
+}
+
+static int show_or_say(struct app *a, const char *title, char *say, int rc, const char *text, const char *added)
+{
+	const char *which = strncmp(text, "off", 3) ? NULL : text + 3 + strspn(text + 3, " ");
+
+	if (say)
+		app_show(a, title, say);
+	else if (!rc && which && *which)
+		app_say(a, SAY_INFO, "of the %s %s is taken away", title, which);
+	else if (!rc && which)
+		app_say(a, SAY_INFO, "all %s are taken away", title);
+	else if (!rc)
+		app_say(a, SAY_INFO, added, text);
+	free(say);
+	return rc;
+}
+
+static int find(struct app *a, const char *expr, bool back, struct err *e)
+{
+	const char *path = a->mode->recording(a, e);
+
+	if (!path || breaks_find(a->breaks, path, expr, step_of(a), back, e))
+		return -1;
+	app_say(a, SAY_INFO, "searching %s for %s", back ? "backward" : "forward", breaks_searched(a->breaks));
+	return 0;
+}
+
+/* gdb's: one value on a line below the screen, many in a popup. */
+static int print(struct app *a, const char *expr, struct err *e)
+{
+	struct err own = { 0 };
+	const char *path = a->mode->recording(a, e);
+	char *say;
+	int where;
+
+	if (!path)
+		return -1;
+	if (!step_of(a))
+		return err_set(e, ERR_USAGE, "there is no step yet");
+	if (watch_print(path, expr, step_of(a), &say, &where, &own))
+		return breaks_point_out(expr, where, &own, e);
+	if (*expr)
+		app_say(a, SAY_INFO, "%s = %s   (step %lld)", expr, say, (long long)step_of(a));
+	else
+		app_show(a, "the step that is looked at", say);
+	free(say);
+	return 0;
+}
+
+int app_break(struct app *a, enum command_act act, const char *text, struct err *e)
+{
+	char *say = NULL;
+	int rc;
+
+	switch (act) {
+	case ACT_PRINT:
+		return print(a, text, e);
+	case ACT_BREAK:
+		rc = breaks_break(a->breaks, text, &say, e);
+		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds after a step with %s");
+		break;
+	case ACT_TBREAK:
+		rc = breaks_break_once(a->breaks, text, e);
+		rc = show_or_say(a, "breakpoints", NULL, rc, text, "breakpoint set, for once: it holds after a step with %s");
+		break;
+	case ACT_WATCH:
+		rc = breaks_watch(a->breaks, text, &say, e);
+		rc = show_or_say(a, "watches", say, rc, text, "watching %s: /view watch shows it step by step");
+		break;
+	default:
+		return find(a, text, act == ACT_RFIND, e);
+	}
+	if (!rc && a->mode->breaks_changed)
+		a->mode->breaks_changed(a);
+	return rc;
+}
+
+static void take_search(struct app *a)
+{
+	struct err e = { 0 };
+	int64_t step;
+
+	switch (breaks_found(a->breaks, &step, &e)) {
+	case SEARCH_FOUND:
+		if (a->host.act(a->host.arg, ACT_GOTO, "", (double)step, &e) < 0)
+			app_say(a, SAY_ERROR, "%s", e.text);
+		else
+			app_say(a, SAY_INFO, "step %lld: %s", (long long)step, breaks_searched(a->breaks));
+		break;
+	case SEARCH_NOTHING:
+		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
+				breaks_searched(a->breaks));
+		break;
+	case SEARCH_FAILED:
+		app_say(a, SAY_ERROR, "%s", e.text);
+		break;
+	case SEARCH_RUNS:
+		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)", breaks_searched(a->breaks),
+				(long long)step);
+		break;
+	case SEARCH_NONE: break;
+	}
+}
+
+void app_breaks_work(struct app *a)
+{
+	char why[160];
+	int64_t step = breaks_stopped(a->breaks, why, sizeof why);
+
+	if (step) {
+		app_say(a, SAY_INFO, "stopped after step %lld: %s", (long long)step, why);
+		a->dirty = true;
+	}
+	take_search(a);
+}
+
+int app_breaks_timeout(struct app *a)
+{
+	return breaks_searching(a->breaks) ? 100 : -1;
+}

@@ -1,0 +1,341 @@
+/* One frame: status line, views, message, prompt, hints, and a popup over them. See app.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "tui/app/app.h"
+#include "tui/chat/prompt.h"
+#include "tui/views/view_util.h"
+
+enum { FIELDS = 8, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
+
+static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
+{
+	struct pen p = pen_of(&a->canvas, r);
+
+	p.ink = (uint8_t)ink;
+	return p;
+}
+
+/* --- status --- */
+
+/* Fields stand at the right end, in the order of their rank from right to left; those that do not fit beside
+ * the name are left out. Returns the column where they begin. */
+static int draw_fields(struct app *a, struct pen *p, int name_w)
+{
+	char fields[FIELDS][48];
+	enum ink inks[FIELDS];
+	int n = a->mode->status(a, fields, inks, FIELDS), x = p->r.w - 1;
+	int gap = p->r.w >= 100 ? 3 : 2;
+
+	for (int i = 0; i < n; i++) {
+		int w = text_width(fields[i], strlen(fields[i]), p->c->ascii);
+
+		if (x - w < name_w + 1)
+			break;
+		p->ink = (uint8_t)inks[i];
+		pen_text(p, x - w, 0, fields[i], -1);
+		x -= w + gap;
+	}
+	return x;
+}
+
+/* A name that is too long loses its last parts, parted by dots. */
+static void draw_name(struct pen *p, int x, int w, char *name)
+{
+	for (char *cut; text_width(name, strlen(name), p->c->ascii) > w && (cut = strrchr(name, ' '));)
+		*cut = '\0';
+	if (strlen(name) > 3 && !strcmp(name + strlen(name) - 3, " ·"))
+		name[strlen(name) - 3] = '\0';
+	if (w > 8)
+		pen_clip(p, x, 0, w, name, -1);
+}
+
+static void draw_status(struct app *a, struct rect r)
+{
+	struct pen p = pen_ink(a, r, INK_BRIGHT);
+	char name[128];
+	int end, used;
+
+	if (r.h < 1)
+		return;
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, r.w, 1 });
+	a->mode->name(a, name, sizeof name);
+	used = 10 + text_width(name, strlen(name), a->canvas.ascii);
+	end = draw_fields(a, &p, r.w < 40 ? 1 : used < r.w / 2 ? used : r.w / 2);
+	p.ink = INK_BRIGHT;
+	p.attr = ATTR_BOLD;
+	used = pen_clip(&p, 1, 0, end - 1, "cutaway", -1) + 3;
+	p.attr = 0;
+	p.ink = INK_DIM;
+	draw_name(&p, used, end - used, name);
+}
+
+/* --- message, hints --- */
+
+static void message_age(const struct app *a, char *out, size_t cap)
+{
+	int64_t age = (now_ns() - a->message_ns) / 1000000000;
+
+	*out = '\0';
+	if (age >= 60)
+		snprintf(out, cap, "%d min ago", (int)(age / 60));
+	else if (age >= 2)
+		snprintf(out, cap, "%d s ago", (int)age);
+}
+
+static int message_rows(const char *text, int w, bool ascii)
+{
+	int rows = 0;
+
+	for (size_t next; *text && rows < MESSAGE_ROWS; text += next, rows++)
+		text_line(text, w, ascii, &next);
+	return rows;
+}
+
+/* Its age stands beside it, if that costs no row: a text that grew a row when it is two seconds old would jump. */
+static int message_width(const struct app *a, int w)
+{
+	int all = w - 2, beside = w - 1 - AGE_W;
+
+	return w < 40 || message_rows(a->message, beside, a->canvas.ascii) > message_rows(a->message, all, a->canvas.ascii)
+			   ? all
+			   : beside;
+}
+
+static void draw_message(struct app *a, struct pen *p)
+{
+	int w = message_width(a, p->r.w);
+	char ago[32];
+
+	message_age(a, ago, sizeof ago);
+	p->ink = INK_DIM;
+	if (w < p->r.w - 2)
+		pen_right(p, p->r.w - 1, 0, "%s", ago);
+	p->ink = a->message_kind == SAY_ERROR ? INK_REJECTED : INK_TEXT;
+	pen_wrap(p, 1, 0, w, p->r.h, a->message);
+}
+
+/* On the rule and, if it is long, over the end of the views: what is cut cannot be obeyed. */
+static void draw_message_above(struct app *a, struct rect r)
+{
+	int rows = message_rows(a->message, message_width(a, r.w), a->canvas.ascii);
+	struct pen p;
+
+	rows = rows > 1 + a->layout.body.h / 4 ? 1 + a->layout.body.h / 4 : rows;
+	p = pen_ink(a, (struct rect){ r.x, r.y - rows + 1, r.w, rows }, INK_TEXT);
+	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
+	draw_message(a, &p);
+}
+
+static void draw_rule(struct app *a, struct rect r)
+{
+	struct pen p = pen_ink(a, r, INK_RULE);
+	char hint[512];
+
+	if (r.h < 1)
+		return;
+	commands_hint(&a->host, a->focus < 0 ? prompt_text() : "", hint, sizeof hint);
+	if (*hint) {
+		p.ink = INK_DIM;
+		pen_clip(&p, 1, 0, r.w - 2, hint, -1);
+	} else if (a->message_ns) {
+		draw_message_above(a, r);
+	} else if (a->canvas.h >= 14) {
+		pen_hline(&p, 0, 0, r.w);
+	}
+}
+
+/* Where there is no line for them, messages take that of the prompt. */
+static bool draw_message_over(struct app *a)
+{
+	struct pen p = pen_ink(a, a->layout.prompt, INK_TEXT);
+
+	if (a->layout.rule.h > 0 || !a->message_ns || *prompt_text())
+		return false;
+	draw_message(a, &p);
+	return true;
+}
+
+static const struct hint view_hints[] = {
+	{ "Enter", "zoom" }, { "Esc", "back" },	  { "F1", "explain" },	 { "w", "why" }, { "1-9", "views" },
+	{ "space", "pause" }, { "F10", "step" }, { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
+};
+
+/* Returns the column behind it, or -1 if it does not fit. */
+static int draw_hint(struct pen *p, int x, const struct hint *h)
+{
+	int w = text_width(h->key, strlen(h->key), p->c->ascii) + 1 + (int)strlen(h->word);
+
+	if (x + w > p->r.w)
+		return -1;
+	p->ink = INK_BRIGHT;
+	p->attr = ATTR_BOLD;
+	x += pen_text(p, x, 0, h->key, -1) + 1;
+	p->ink = INK_DIM;
+	p->attr = 0;
+	return x + pen_text(p, x, 0, h->word, -1) + 3;
+}
+
+/* A view has Enter for itself only when it is zoomed. */
+static void draw_hints(struct app *a, struct rect r)
+{
+	const struct hint *own = a->focus >= 0 ? views[a->focus]->hints : NULL, *h;
+	struct pen p = pen_ink(a, r, INK_DIM);
+	bool enters = false;
+	int x = 0;
+
+	if (r.h < 1)
+		return;
+	for (h = own; h && h->key && x >= 0; h++) {
+		bool enter = !strcmp(h->key, "Enter");
+
+		if (enter && a->zoom < 0)
+			continue;
+		enters |= enter;
+		x = draw_hint(&p, x, h);
+	}
+	for (h = a->focus >= 0 ? view_hints : a->past ? a->mode->past_hints : a->mode->hints; h->key && x >= 0; h++)
+		if (!enters || strcmp(h->key, "Enter") != 0)
+			x = draw_hint(&p, x, h);
+}
+
+/* --- views --- */
+
+static bool head_drawn(const struct canvas *c, struct rect r, const char *name)
+{
+	const struct cell *cell = c->cell + (size_t)r.y * (size_t)c->w + (size_t)r.x;
+	size_t n = strlen(name);
+
+	if (n > (size_t)r.w)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (cell[i].text[0] != name[i])
+			return false;
+	return true;
+}
+
+/* The head of the view in focus is one bright bar, to be seen from across a room, and while a view has the focus, each
+ * shows the key that chooses it. */
+static void draw_focus(struct app *a, int i)
+{
+	static const char *const digit[] = { "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
+	struct rect r = a->layout.view[i];
+	struct pen p = pen_ink(a, (struct rect){ 0, 0, a->canvas.w, a->canvas.h }, INK_DIM);
+
+	if (a->focus < 0)
+		return;
+	if (a->focus == i && head_drawn(&a->canvas, r, views[i]->name)) {
+		struct pen head = pen_of(&a->canvas, r);
+
+		view_mark_row(&head, 0);
+	}
+	if (r.x > 0 && i < 9 && !a->canvas.ascii)
+		pen_text(&p, r.x - 1, r.y, digit[i], -1);
+	else if (r.x > 0 && i < 9)
+		pen_printf(&p, r.x - 1, r.y, "%d", i + 1);
+}
+
+static void draw_views(struct app *a)
+{
+	for (int i = 0; i < app_n_views(); i++) {
+		struct pen p = pen_of(&a->canvas, a->layout.view[i]);
+
+		if (p.r.h < 1)
+			continue;
+		a->state.focused = a->focus == i;
+		a->state.zoomed = a->zoom == i;
+		views[i]->draw(&p, app_timeline(a), &a->state);
+		draw_focus(a, i);
+	}
+}
+
+/* --- the prompt and what Tab found --- */
+
+static const struct command *command_named(const char *text)
+{
+	for (const struct command *c = commands; *text == '/' && c->s; c++)
+		if (!strcmp(c->s->name, text + 1))
+			return c;
+	return NULL;
+}
+
+static void draw_match(struct pen *p, int x, int y, int w, const char *text, bool alone)
+{
+	const struct command *c = command_named(text);
+	struct pen in = *p;
+	char arg[64];
+
+	in.ink = INK_BRIGHT;
+	pen_clip(&in, x, y, w, text, -1);
+	in.ink = INK_DIM;
+	if (c && alone) {
+		pen_clip(&in, x + 19, y, 15, setting_arg(c->s, arg, sizeof arg), -1);
+		pen_clip(&in, x + 35, y, w - 35, c->s->doc, -1);
+	}
+}
+
+/* Above the prompt: one a line with its meaning if there is room, else in columns. */
+static void draw_matches(struct app *a)
+{
+	int n = prompt_n_matches(), widest = 1, most = a->layout.body.h / 2, columns, rows;
+	struct rect r = a->layout.body;
+	struct pen p;
+
+	if (!n || a->focus >= 0 || most < 1)
+		return;
+	for (int i = 0; i < n; i++) {
+		int w = text_width(prompt_match(i), strlen(prompt_match(i)), a->canvas.ascii);
+
+		widest = w > widest ? w : widest;
+	}
+	most = most > MATCH_ROWS ? MATCH_ROWS : most;
+	columns = n <= most ? 1 : (r.w - 2) / (widest + 2) < 1 ? 1 : (r.w - 2) / (widest + 2);
+	rows = (n + columns - 1) / columns;
+	rows = rows > most ? most : rows;
+	p = pen_ink(a, (struct rect){ r.x, r.y + r.h - rows, r.w, rows }, INK_TEXT);
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
+	for (int i = 0; i < n && i < rows * columns; i++)
+		draw_match(&p, 1 + i / rows * (widest + 2), i % rows, columns == 1 ? r.w - 2 : widest,
+				   prompt_match(i), columns == 1);
+}
+
+static const char asleep[] = "the views have the keys · Ctrl-O to type here";
+
+static void draw_prompt(struct app *a)
+{
+	struct pen p = pen_ink(a, a->layout.prompt, INK_TEXT);
+
+	if (a->prompt_hidden || draw_message_over(a))
+		return;
+	prompt_draw(&p, a->mode->label, a->focus >= 0 ? asleep : a->past ? a->mode->empty_past : NULL, a->focus < 0);
+	draw_matches(a);
+}
+
+void app_draw(struct app *a)
+{
+	struct layout_ask ask = { .w = a->canvas.w,
+							  .h = a->canvas.h,
+							  .zoom = a->zoom,
+							  .scrubber = a->mode->scrubber || a->past,
+							  .views = views };
+
+	ask.prompt_lines = prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
+	layout_make(&a->layout, &ask);
+	canvas_clear(&a->canvas);
+	draw_status(a, a->layout.status);
+	draw_views(a);
+	draw_rule(a, a->layout.rule);
+	if (a->mode->scrub && a->layout.scrubber.h > 0) {
+		struct pen p = pen_of(&a->canvas, a->layout.scrubber);
+
+		a->mode->scrub(a, &p);
+	}
+	draw_prompt(a);
+	draw_hints(a, a->layout.hints);
+	popup_draw(&a->popup, &a->canvas);
+}

@@ -1,0 +1,121 @@
+/* /info: the session so far in numbers, in a popup. All of it is of the timeline, so it is that of the step that is
+ * shown. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/app/app.h"
+#include "tui/views/view_util.h"
+
+struct asked {
+	const struct timeline *t;
+};
+
+static const char *value_of(void *of, const char *name)
+{
+	return timeline_setting(((struct asked *)of)->t, name);
+}
+
+struct lossy_settings app_lossy(const struct timeline *t)
+{
+	return lossy_ask(value_of, &(struct asked){ t });
+}
+
+const char *app_lossy_title(const struct timeline *t, char *buf, size_t cap)
+{
+	const struct lossy_settings l = app_lossy(t);
+	char names[64];
+
+	snprintf(buf, cap, "%s", *lossy_print(&l, names, sizeof names) ? "LOSSY " : "");
+	if (*names)
+		snprintf(buf + strlen(buf), cap - strlen(buf), "%s ", names);
+	return buf;
+}
+
+static void say_text(FILE *out, const char *name, const char *text)
+{
+	if (text && *text)
+		fprintf(out, "%-16s%s\n", name, text);
+}
+
+static void say_model(FILE *out, const struct timeline *t)
+{
+	const struct ev_session *s = &t->session;
+
+	say_text(out, "model", t->model_name);
+	say_text(out, "file", t->model_path);
+	say_text(out, "sha256", t->model_sha256);
+	fprintf(out, "%-16s%" PRId64 " layers, %" PRId64 " heads\n", "", s->n_layers, s->n_heads);
+	fprintf(out, "%-16s%s%s%s, %" PRId64 " thread%s, arithmetic %" PRId64 "\n", "computed on", t->backend,
+			strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "", s->threads,
+			s->threads == 1 ? "" : "s", s->arith);
+	fprintf(out, "%-16s%d of %" PRId64 " tokens, %" PRId64 " slots\n", "pages", t->n_pages, s->page_size, s->slots);
+}
+
+static void say_counts(FILE *out, const struct timeline *t)
+{
+	int running = 0, waiting = 0;
+	char n[VIEW_NUM], m[VIEW_NUM];
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		running += t->request[i].state == TL_RUNNING;
+		waiting += t->request[i].state == TL_WAITING || t->request[i].state == TL_PREEMPTED;
+	}
+	fprintf(out, "%-16s%s\n", "step", view_count(n, t->last_step));
+	fprintf(out, "%-16s%d run, %d wait\n", "requests", running, waiting);
+	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(n, t->n_tokens));
+	fprintf(out, "%-16s%s of %s prompt tokens from the cache, %s pages evicted\n", "prefix cache",
+			view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens), view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));
+	fprintf(out, "%-16s%s guessed, %s accepted, %s rejected\n", "drafts", view_count(n, t->n_drafted),
+			view_count(m, t->n_accepted), view_count((char[VIEW_NUM]){ 0 }, t->n_rejected));
+}
+
+static void say_settings(FILE *out, const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_settings; i++)
+		fprintf(out, "%s%-15s %s\n", i ? " " : "", t->setting[i].name, t->setting[i].value);
+}
+
+static int show(struct app *a, struct err *e)
+{
+	const struct timeline *t = app_timeline(a);
+	struct err none = { 0 };
+	const char *path = a->mode->recording(a, &none);
+	char *text = NULL;
+	size_t size;
+	FILE *out;
+
+	if (!t->begun)
+		return err_set(e, ERR_USAGE, "nothing is known yet: the model is being opened");
+	out = open_memstream(&text, &size);
+	if (!out)
+		return err_set(e, ERR_MEMORY, "no memory for /info");
+	say_text(out, "recording", path ? path : "none");
+	say_model(out, t);
+	say_counts(out, t);
+	if (t->n_settings)
+		fputs("\nsettings\n ", out);
+	say_settings(out, t);
+	fputs("\n/break lists the breakpoints, /watch the watches, /tree the branches\n", out);
+	if (!fclose(out))
+		app_show(a, "info", text);
+	free(text);
+	return 0;
+}
+
+int app_info(struct app *a, const char *what, struct err *e)
+{
+	static const struct {
+		const char *name;
+		enum command_act act;
+	} other[] = { { "breakpoints", ACT_BREAK }, { "watches", ACT_WATCH }, { "watchpoints", ACT_WATCH }, { "display", ACT_WATCH } };
+	size_t n = strlen(what);
+
+	if (!n)
+		return show(a, e);
+	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+		if (!strncmp(other[i].name, what, n))
+			return app_break(a, other[i].act, "", e);
+	return err_set(e, ERR_USAGE, "/info %.40s: alone it tells of the session; /info break, /info watch", what);
+}

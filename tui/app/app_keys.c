@@ -1,0 +1,266 @@
+/* Focus and keys. In the prompt letters always type; the keys that act from everywhere are those of debuggers.
+ * See docs/design.md, "The screen". */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tui/app/app.h"
+#include "tui/chat/prompt.h"
+#include "tui/views/views.h"
+
+enum { CTRL_C = 3, CTRL_L = 12, CTRL_O = 15, CTRL_Z = 26, ESC = 27, WHEEL_LINES = 3 };
+
+#define TWICE_NS 2000000000LL
+
+static bool shown(const struct app *a, int view)
+{
+	return view >= 0 && view < app_n_views() && a->layout.view[view].h > 0;
+}
+
+void app_focus(struct app *a, int view)
+{
+	if (view >= app_n_views())
+		return;
+	if (view >= 0)
+		a->last_focus = view;
+	/* One that does not fit beside the others is shown alone. */
+	if (a->zoom >= 0 || (view >= 0 && !shown(a, view)))
+		a->zoom = view;
+	a->focus = view;
+	a->dirty = true;
+}
+
+void app_toggle_zoom(struct app *a)
+{
+	if (a->zoom >= 0)
+		a->zoom = -1;
+	else if (a->focus >= 0)
+		a->zoom = a->focus;
+	else
+		app_focus(a, a->zoom = a->last_focus);
+}
+
+/* F1: about the view in focus, or about the whole. */
+static void explain(struct app *a)
+{
+	if (a->focus >= 0)
+		app_show(a, views[a->focus]->name, views[a->focus]->help);
+	else
+		app_show(a, "cutaway", a->mode->help);
+}
+
+/* Stops the answer; twice within two seconds quits. */
+static void ctrl_c(struct app *a)
+{
+	int64_t now = now_ns();
+
+	if (a->ctrl_c_ns && now - a->ctrl_c_ns < TWICE_NS) {
+		a->quit = true;
+		return;
+	}
+	a->ctrl_c_ns = now;
+	if (breaks_searching(a->breaks)) {
+		breaks_stop_search(a->breaks);
+		app_say(a, SAY_INFO, "the search was stopped");
+	} else {
+		a->mode->stop(a);
+	}
+}
+
+/* Keys that act from everywhere. */
+static bool global_key(struct app *a, int key)
+{
+	switch (key) {
+	case CTRL_C:
+		ctrl_c(a);
+		return true;
+	case CTRL_L:
+		term_refresh(a->term);
+		return true;
+	case CTRL_O:
+		app_focus(a, a->focus >= 0 ? FOCUS_PROMPT : a->last_focus);
+		if (a->focus < 0)
+			a->zoom = -1;
+		return true;
+	case CTRL_Z:
+		app_suspend(a);
+		return true;
+	case KEY_F1_:
+		explain(a);
+		return true;
+	case KEY_F5_:
+		a->mode->control(a, CONTROL_PAUSE);
+		return true;
+	case KEY_F10_:
+		a->mode->control(a, CONTROL_STEP);
+		return true;
+	case KEY_F9_:
+		a->mode->control(a, CONTROL_BACK);
+		return true;
+	}
+	return false;
+}
+
+static int view_at(const struct app *a, int x, int y)
+{
+	for (int i = 0; i < app_n_views(); i++) {
+		struct rect r = a->layout.view[i];
+
+		if (r.h > 0 && x >= r.x && x < r.x + r.w && y >= r.y && y < r.y + r.h)
+			return i;
+	}
+	return FOCUS_PROMPT;
+}
+
+static void look_deeply(struct app *a)
+{
+	struct err e = { 0 };
+
+	if (app_lens(a, "", &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+static bool to_view(struct app *a, int view, int key)
+{
+	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
+	struct view_wish wish = a->state.wish;
+
+	if (used && a->mode->moved)
+		a->mode->moved(a);
+	a->state.wish.what = WISH_NOTHING;
+	if (wish.what == WISH_LENS)
+		look_deeply(a);
+	else if (wish.what != WISH_NOTHING)
+		a->mode->wish(a, &wish);
+	return used;
+}
+
+static void mouse(struct app *a, const struct term_key *k)
+{
+	int view = view_at(a, k->x, k->y);
+
+	if (k->button == MOUSE_CLICK) {
+		app_focus(a, view);
+		return;
+	}
+	for (int i = 0; i < WHEEL_LINES && view >= 0; i++)
+		to_view(a, view, k->button == MOUSE_WHEEL_UP ? KEY_UP_ : KEY_DOWN_);
+}
+
+/* Esc alone goes back, as in the views. Readline would take it for the beginning of Alt-something and eat the
+ * next key, however late; only what came in one piece with it is that. */
+static void prompt_escape(struct app *a)
+{
+	struct term_key next;
+	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
+
+	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) { /* with Alt: readline binds ASCII alone */
+		app_key(a, &next);
+		return;
+	}
+	if (!a->prompt_hidden && (more || (typing && prompt_wants_escape())))
+		prompt_feed("\033", 1);
+	else if (a->mode->key(a, ESC))
+		;
+	else if (prompt_wants_escape())
+		prompt_feed("\033", 1);
+	else if (a->zoom >= 0)
+		a->zoom = -1;
+	else
+		a->message_ns = 0;
+	if (more)
+		app_key(a, &next);
+}
+
+static void prompt_key(struct app *a, const struct term_key *k)
+{
+	if (k->code == KEY_PASTE_)
+		prompt_paste(k->text, k->size);
+	else if (k->code == KEY_CHAR_ && !k->seq[1]) /* no UTF-8: readline would wait for the rest of it */
+		prompt_paste(k->seq, 1);
+	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
+		to_view(a, 0, k->code); /* the chat scrolls while one types */
+	else if (k->code == KEY_INSERT_)
+		prompt_sequence(k->seq);
+	else
+		prompt_feed(k->seq, strlen(k->seq));
+}
+
+static void say_views_have_keys(struct app *a, int key)
+{
+	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
+		app_say(a, SAY_INFO, "the views have the keys, and this one means nothing to them: Ctrl-O to type");
+}
+
+static void views_key(struct app *a, int key)
+{
+	if (key == '\r' || key == '\n')
+		key = KEY_ENTER_;
+	if (key == ESC)
+		key = KEY_ESC;
+	if (key == '\t')
+		key = KEY_TAB_;
+	if (view_of_digit(key, a->focus) >= 0) {
+		app_focus(a, view_of_digit(key, a->focus));
+	} else if (key == KEY_ENTER_ && a->zoom < 0) {
+		app_toggle_zoom(a); /* a view has Enter for itself only when it is zoomed */
+	} else if (to_view(a, a->focus, key)) {
+		return;
+	} else if (key == KEY_TAB_ || key == KEY_BACKTAB) {
+		int n = app_n_views();
+
+		app_focus(a, (a->focus + (key == KEY_TAB_ ? 1 : n - 1)) % n);
+	} else if (key == KEY_ENTER_) {
+		app_toggle_zoom(a);
+	} else if (key == KEY_ESC && a->zoom >= 0) {
+		a->zoom = -1;
+	} else if (key == KEY_ESC) {
+		app_focus(a, FOCUS_PROMPT);
+	} else if (key == ' ') {
+		a->mode->control(a, CONTROL_PAUSE);
+	} else if (key == KEY_RIGHT_) {
+		a->mode->control(a, CONTROL_STEP);
+	} else if (key == KEY_LEFT_) {
+		a->mode->control(a, CONTROL_BACK);
+	} else if (key == '?') {
+		explain(a);
+	} else if (key == 'l') {
+		look_deeply(a);
+	} else if (key == 'w') {
+		app_why_here(a);
+	} else if (key == 't') {
+		app_focus(a, VIEW_TREE);
+		a->zoom = VIEW_TREE;
+	} else if (key == '/' || key == ':') {
+		a->prompt_hidden = false;
+		app_focus(a, FOCUS_PROMPT);
+		a->zoom = -1;
+		prompt_set("/");
+	} else {
+		say_views_have_keys(a, key);
+	}
+}
+
+void app_key(struct app *a, const struct term_key *k)
+{
+	if (a->popup.open && k->code != CTRL_C && k->code != CTRL_Z && k->code != CTRL_L &&
+		popup_key(&a->popup, k->code == ESC ? KEY_ESC : k->code, a->focus < 0 && !a->prompt_hidden))
+		return;
+	if (k->code == KEY_MOUSE_) {
+		mouse(a, k);
+		return;
+	}
+	if (k->code != CTRL_C)
+		a->ctrl_c_ns = 0;
+	/* An incremental search in the prompt has Ctrl-C and the like for itself, but not the function keys. */
+	if (global_key(a, k->code))
+		return;
+	if (k->code == ESC && a->focus < 0)
+		prompt_escape(a);
+	else if (a->mode->key(a, k->code))
+		;
+	else if (a->focus >= 0)
+		views_key(a, k->code);
+	else
+		prompt_key(a, k);
+}

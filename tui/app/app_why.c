@@ -1,0 +1,159 @@
+/* /why and the key w: the log's own answer, in a popup. Chat and replay ask the same file in the same way; where the
+ * past is looked at, what is meant without a place is what is shown. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sessions/why/why.h"
+#include "tui/app/app.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+/* Without a question: those that there are. */
+static void show_kinds(struct app *a)
+{
+	char text[1536];
+	size_t used = 0;
+
+	for (const struct why_kind *k = why_kinds; k->name && used < sizeof text - 512; k++)
+		used += (size_t)snprintf(text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where,
+								 k->doc);
+	snprintf(text + used, sizeof text - used,
+			 "\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and where an earlier step is "
+			 "looked at, it is about what is shown there; token is about the one under the cursor. In the views the "
+			 "key w asks what fits the view.\n");
+	app_show(a, "why?", text);
+}
+
+/* ---- the place ---- */
+
+static bool asks_for(const char *what, const char *kind)
+{
+	return *what && !strncmp(kind, what, strlen(what));
+}
+
+/* The token that is looked at, for what has a position; else nothing, and the log chooses. */
+static void place_of_cursor(const struct app *a, const char *what, char *out, size_t cap)
+{
+	const struct timeline *t = app_timeline(a);
+	const struct tl_request *r = view_request(t, &a->state);
+	int32_t at = r ? view_token_index(r, &a->state) : -1;
+
+	*out = '\0';
+	if (at >= 0 && (asks_for(what, "token") || (a->state.token >= 0 && r->token[at].draft >= 0 && asks_for(what, "reject"))))
+		snprintf(out, cap, "%" PRId64 ":%" PRId64, r->id, r->token[at].pos);
+}
+
+/* "b", "b:57" and, of what has a position, "57" in the request in focus. */
+static int place_of_words(const struct app *a, const char *what, const char *where, char *out, size_t cap, struct err *e)
+{
+	const struct timeline *t = app_timeline(a);
+	const struct tl_request *r = view_request(t, &a->state);
+	size_t n = strcspn(where, ":");
+	int64_t request = view_labelled(where, n);
+
+	if (request) {
+		if (!timeline_request(t, request))
+			return err_set(e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
+		snprintf(out, cap, "%" PRId64 "%.60s", request, where + n);
+	} else if (r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
+			   (asks_for(what, "token") || asks_for(what, "reject"))) {
+		snprintf(out, cap, "%" PRId64 ":%.60s", r->id, where);
+	} else {
+		snprintf(out, cap, "%.60s", where);
+	}
+	return 0;
+}
+
+/* ---- the answer ---- */
+
+/* The log has numbers, the screen labels: "request 12" becomes "request 12 (l)". malloc'd, or NULL. */
+static char *with_letters(const char *text)
+{
+	static const char word[] = "equest ";
+	char *out = NULL;
+	size_t size;
+	FILE *f = open_memstream(&out, &size);
+
+	while (f && *text) {
+		size_t n = !strncmp(text, word, sizeof word - 1) ? strspn(text + sizeof word - 1, "0123456789") : 0;
+
+		if (!n) {
+			fputc(*text++, f);
+			continue;
+		}
+		fprintf(f, "%.*s (%s)", (int)(sizeof word - 1 + n), text,
+				view_label(strtoll(text + sizeof word - 1, NULL, 10)).text);
+		text += sizeof word - 1 + n;
+	}
+	if (f && fclose(f)) {
+		free(out);
+		return NULL;
+	}
+	return out;
+}
+
+static int answer(struct app *a, const char *path, const char *what, const char *where, struct err *e)
+{
+	const struct timeline *t = app_timeline(a);
+	const struct why_here here = { .seq = t->last_seq, .step = t->last_step };
+	char *text = NULL, *lettered, title[80];
+	struct why *w = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int rc = -1;
+
+	if (!out)
+		return err_set(e, ERR_MEMORY, "no memory for an answer");
+	if (!why_open(&w, path, e))
+		rc = why_ask(w, what, where, a->host.replay || a->past ? &here : NULL, out, e);
+	why_close(w);
+	if (fclose(out))
+		rc = err_set(e, ERR_MEMORY, "no memory for an answer");
+	lettered = rc ? NULL : with_letters(text);
+	if (!rc) {
+		snprintf(title, sizeof title, "why %.20s%s%.40s", what, *where ? " " : "", where);
+		app_show(a, title, lettered ? lettered : text);
+	}
+	free(lettered);
+	free(text);
+	return rc;
+}
+
+int app_why(struct app *a, const char *question, struct err *e)
+{
+	size_t n = strcspn(question, " ");
+	const char *path, *where = question + n + strspn(question + n, " ");
+	char what[32], place[96];
+
+	if (!*question) {
+		show_kinds(a);
+		return 0;
+	}
+	snprintf(what, sizeof what, "%.*s", (int)(n < sizeof what ? n : sizeof what - 1), question);
+	if (!*where)
+		place_of_cursor(a, what, place, sizeof place);
+	else if (place_of_words(a, what, where, place, sizeof place, e) < 0)
+		return -1;
+	path = a->mode->recording(a, e);
+	return path ? answer(a, path, what, place, e) : -1;
+}
+
+void app_why_here(struct app *a)
+{
+	static const struct {
+		int view;
+		const char *what;
+	} of_view[] = { { VIEW_PAGES, "evict" }, { VIEW_BATCH, "wait" }, { VIEW_SPECULATION, "reject" },
+					{ VIEW_PREFIX, "miss" }, { VIEW_TIME, "slow" } };
+	const char *what = "token";
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < sizeof of_view / sizeof *of_view; i++)
+		if (of_view[i].view == a->focus)
+			what = of_view[i].what;
+	if (app_why(a, what, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}

@@ -1,0 +1,64 @@
+/* Breakpoints, watches and searches: SQL expressions over the steps of a session (sessions/watch/watch.h), numbered as
+ * in a debugger. The same in chat and replay: whoever has the events feeds them in; a step for which a breakpoint
+ * holds calls `stop`, on the thread that fed it, so that in a chat the engine stands behind that very step.
+ *
+ * Threads: breaks_feed on one (the engine's in a chat, the UI's in a replay), everything else on the UI's. */
+#ifndef CUTAWAY_TUI_BREAKS_H
+#define CUTAWAY_TUI_BREAKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "event/event.h"
+
+enum { BREAKS_VALUES = 256, BREAKS_NAME = 20 };
+
+struct breaks;
+
+int breaks_open(struct breaks **b, struct err *e);
+void breaks_close(struct breaks *b); /* also ends a search; NULL is fine */
+/* Before events come. */
+void breaks_on_stop(struct breaks *b, void (*stop)(void *arg), void *arg);
+/* An ev_sink. Costs next to nothing while there is no expression. */
+void breaks_feed(void *breaks, const struct event *ev);
+
+/* "" lists, "off" or "off 2" takes away, anything else adds. What is to be said goes to *say (malloc'd lines; NULL:
+ * nothing). */
+int breaks_break(struct breaks *b, const char *text, char **say, struct err *e);
+/* Adds one that is taken away when it has stopped. */
+int breaks_break_once(struct breaks *b, const char *expr, struct err *e);
+/* "NAME EXPR" adds. */
+int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e);
+bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
+
+/* An error of an expression, with the place in it that is meant set between marks. Returns -1. */
+int breaks_point_out(const char *expr, int where, struct err *found, struct err *e);
+
+/* The step at which a breakpoint held since the last call, and which; 0: none. */
+int64_t breaks_stopped(struct breaks *b, char *why, size_t cap);
+
+/* The n-th watch, for drawing: its values by step, oldest first. False: there is none. */
+struct breaks_series {
+	char name[BREAKS_NAME], expr[64];
+	int64_t step[BREAKS_VALUES];
+	float value[BREAKS_VALUES]; /* NaN: NULL, or no number */
+	int n;
+};
+bool breaks_series(struct breaks *b, int n, struct breaks_series *out);
+
+/* Searches a recording on a thread of its own, from a step on; "" repeats the last expression, "break" is any
+ * breakpoint. */
+int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e);
+enum breaks_search { SEARCH_NONE, SEARCH_RUNS, SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED };
+/* RUNS: *step is where it is. FOUND, NOTHING and FAILED are told once. */
+enum breaks_search breaks_found(struct breaks *b, int64_t *step, struct err *e);
+bool breaks_searching(struct breaks *b);
+void breaks_stop_search(struct breaks *b);
+const char *breaks_searched(const struct breaks *b); /* the last expression, or "" */
+
+/* In a replay: brings the values up to a step of the file that the player went to. Reads on, or anew from some
+ * steps before. */
+void breaks_follow(struct breaks *b, const char *path, int64_t step);
+
+#endif

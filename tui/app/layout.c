@@ -1,0 +1,255 @@
+/* See layout.h. Three arrangements: one column of pairs below the chat (small), two columns, three columns.
+ *
+ * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks views are
+ * dropped until the rest fits with their smallest heights, then rows are given out: what a view is of
+ * no use without, a blank line above each view but the first, then up to the wanted height in order of rank, then what more is of use, and what is left
+ * to the stretching view. */
+#include "tui/app/layout.h"
+
+#include <string.h>
+
+enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
+
+/* STRETCH: takes the rows nobody else wants. ROOMY: left out while people chat, unless the screen is tall: the
+ * chat needs the lines more. */
+enum { STRETCH = 1, ROOMY = 2 };
+
+/* The views of a column from top to bottom. A rank of 0 is dropped last. */
+struct place {
+	const char *id;
+	int rank;
+	int flags;
+	int more; /* rows beyond its want_h that still tell something */
+	int firm; /* rows that it needs more than its neighbours need blank lines */
+};
+struct column {
+	struct place place[COLUMN_VIEWS];
+};
+
+/* 80x24: the chat over the full width, two columns below. */
+static const struct column small_left = { { { "pages", 0, STRETCH, 0, 0 },
+											{ "next", 1, 0, 0, 0 },
+											{ "attention", 2, 0, 0, 0 },
+											{ "sampler", 3, 0, 0, 0 } } };
+static const struct column small_right = { { { "batch", 0, STRETCH, 0, 4 }, /* three slots */
+											 { "spec", 1, 0, 0, 0 },
+											 { "prefix", 2, 0, 0, 0 },
+											 { "time", 3, 0, 0, 0 } } };
+/* 120x40 */
+static const struct column two_left = { { { "chat", 0, STRETCH, 0, 0 },
+										  { "sampler", 3, ROOMY, 0, 0 },
+										  { "next", 1, 0, 0, 0 },
+										  { "time", 2, 0, 0, 0 } } };
+static const struct column two_right = { { { "pages", 0, STRETCH, 0, 0 },
+										   { "batch", 1, 0, 4, 0 },
+										   { "spec", 2, 0, 0, 0 },
+										   { "prefix", 3, 0, 0, 0 },
+										   { "attention", 4, 0, 0, 0 } } };
+/* 200x50 and beyond */
+static const struct column three_left = { { { "chat", 0, STRETCH, 0, 0 }, { "time", 1, 0, 2, 0 } } };
+static const struct column three_mid = { { { "next", 0, 0, 4, 0 },
+										   { "sampler", 1, 0, 0, 0 },
+										   { "spec", 2, 0, 5, 0 },
+										   { "prefix", 3, STRETCH, 0, 0 } } };
+static const struct column three_right = { { { "pages", 0, STRETCH, 0, 0 },
+											 { "batch", 1, 0, 10, 0 },
+											 { "attention", 2, 0, 3, 0 } } };
+
+static int view_find(const struct layout_ask *ask, const char *id)
+{
+	for (int i = 0; ask->views[i] && i < LAYOUT_VIEWS; i++)
+		if (!strcmp(ask->views[i]->id, id))
+			return i;
+	return -1;
+}
+
+struct member {
+	int view, rank, h, gap; /* gap: blank lines above */
+	int want, more, firm;
+	bool stretch;
+};
+
+static int rows_taken(const struct member *m, int n)
+{
+	int sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += m[i].h + m[i].gap;
+	return sum;
+}
+
+static int worst_rank(const struct member *m, int n)
+{
+	int worst = 0;
+
+	for (int i = 1; i < n; i++)
+		if (m[i].rank > m[worst].rank)
+			worst = i;
+	return worst;
+}
+
+/* Members that fit a rectangle, each with its smallest height. */
+static int column_members(const struct layout_ask *ask, const struct column *c, struct rect r,
+						  struct member *m)
+{
+	int n = 0;
+
+	for (int i = 0; i < COLUMN_VIEWS && c->place[i].id; i++) {
+		int v = view_find(ask, c->place[i].id);
+
+		if ((c->place[i].flags & ROOMY) && !ask->scrubber && ask->h < ROOMY_H)
+			continue;
+		if (v >= 0 && ask->views[v]->min_w <= r.w)
+			m[n++] = (struct member){ .view = v,
+									  .rank = c->place[i].rank,
+									  .h = ask->views[v]->min_h,
+									  .want = ask->views[v]->want_h,
+									  .more = c->place[i].more,
+									  .firm = c->place[i].firm,
+									  .stretch = c->place[i].flags & STRETCH };
+	}
+	while (n > 0 && rows_taken(m, n) > r.h) {
+		int out = worst_rank(m, n);
+
+		memmove(m + out, m + out + 1, (size_t)(n - out - 1) * sizeof *m);
+		n--;
+	}
+	return n;
+}
+
+/* One row at a time to each that wants more, in order of rank, so that none starves. Returns what is left. */
+static int give_rows(struct member *m, int n, int left, bool more)
+{
+	bool given = true;
+
+	while (left > 0 && given) {
+		given = false;
+		for (int rank = 0; rank < COLUMN_VIEWS; rank++)
+			for (int i = 0; i < n && left > 0; i++)
+				if (m[i].rank == rank && m[i].h < m[i].want + (more ? m[i].more : 0)) {
+					m[i].h++;
+					left--;
+					given = true;
+				}
+	}
+	return left;
+}
+
+static void column_grow(struct member *m, int n, int left)
+{
+	for (int i = 0; i < n; i++)
+		for (; m[i].h < m[i].firm && left > 0; left--)
+			m[i].h++;
+	for (int i = 1; i < n && left > 0; i++, left--)
+		m[i].gap = 1;
+	left = give_rows(m, n, left, false);
+	left = give_rows(m, n, left, true);
+	for (int i = 0; i < n && left > 0; i++)
+		if (m[i].stretch) {
+			m[i].h += left;
+			left = 0;
+		}
+	if (left > 0 && n > 0)
+		m[n - 1].h += left;
+}
+
+static void column_fill(struct layout *l, const struct layout_ask *ask, const struct column *c,
+						struct rect r)
+{
+	struct member m[COLUMN_VIEWS];
+	int n = column_members(ask, c, r, m), y = r.y;
+
+	column_grow(m, n, r.h - rows_taken(m, n));
+	for (int i = 0; i < n; i++) {
+		y += m[i].gap;
+		l->view[m[i].view] = (struct rect){ r.x, y, r.w, m[i].h };
+		y += m[i].h;
+	}
+}
+
+static void arrange_small(struct layout *l, const struct layout_ask *ask, struct rect r)
+{
+	int chat = view_find(ask, "chat"), half = (r.w - GUTTER) / 2;
+	/* The chat keeps 2 of 5 rows, and all of them where nothing else would fit. */
+	int top = r.h < 12 || r.w < 48 ? r.h : r.h * 2 / 5 < 5 ? 5 : r.h * 2 / 5;
+
+	if (chat >= 0)
+		l->view[chat] = (struct rect){ r.x, r.y, r.w, top };
+	if (top == r.h)
+		return;
+	r.y += top + 1;
+	r.h -= top + 1;
+	column_fill(l, ask, &small_left, (struct rect){ r.x, r.y, half, r.h });
+	column_fill(l, ask, &small_right,
+				(struct rect){ r.x + r.w - half, r.y, half, r.h });
+}
+
+static void arrange_two(struct layout *l, const struct layout_ask *ask, struct rect r)
+{
+	int right = (r.w - GUTTER) * 43 / 100;
+
+	column_fill(l, ask, &two_left, (struct rect){ r.x, r.y, r.w - GUTTER - right, r.h });
+	column_fill(l, ask, &two_right, (struct rect){ r.x + r.w - right, r.y, right, r.h });
+}
+
+static void arrange_three(struct layout *l, const struct layout_ask *ask, struct rect r)
+{
+	int side = (r.w - 2 * GUTTER) * 30 / 100;
+	int chat = r.w - 2 * GUTTER - 2 * side;
+
+	column_fill(l, ask, &three_left, (struct rect){ r.x, r.y, chat, r.h });
+	column_fill(l, ask, &three_mid, (struct rect){ r.x + chat + GUTTER, r.y, side, r.h });
+	column_fill(l, ask, &three_right, (struct rect){ r.x + r.w - side, r.y, side, r.h });
+}
+
+static struct rect take_bottom(struct rect *r, int rows)
+{
+	r->h -= rows;
+	return (struct rect){ r->x, r->y + r->h, r->w, rows };
+}
+
+/* The lines around the body: what a small screen cannot spare goes first. */
+static struct rect frame(struct layout *l, const struct layout_ask *ask)
+{
+	struct rect r = { 0, 0, ask->w, ask->h };
+	int prompt = ask->prompt_lines, most = ask->h / 3;
+
+	prompt = prompt > most ? most : prompt;
+	prompt = prompt < 1 ? 1 : prompt;
+	if (ask->h >= 5) {
+		l->status = (struct rect){ 0, 0, ask->w, 1 };
+		r.y++, r.h--;
+	}
+	if (ask->h >= 8)
+		l->hints = take_bottom(&r, 1);
+	l->prompt = take_bottom(&r, prompt);
+	if (ask->h >= 7)
+		l->rule = take_bottom(&r, 1);
+	if (ask->scrubber && r.h >= 8)
+		l->scrubber = take_bottom(&r, r.h >= 24 ? 3 : 2);
+	if (ask->h >= 14) /* air below the status line */
+		r.y++, r.h--;
+	if (ask->h >= 30) /* and above the rule */
+		r.h--;
+	if (ask->w >= 24) {
+		r.x += MARGIN, r.w -= 2 * MARGIN;
+		l->prompt.x += MARGIN, l->prompt.w -= 2 * MARGIN;
+		l->hints.x += MARGIN, l->hints.w -= l->hints.w > 2 ? 2 * MARGIN : 0;
+		l->scrubber.x += MARGIN, l->scrubber.w -= l->scrubber.w > 2 ? 2 * MARGIN : 0;
+	}
+	return r;
+}
+
+void layout_make(struct layout *l, const struct layout_ask *ask)
+{
+	memset(l, 0, sizeof *l);
+	l->body = frame(l, ask);
+	if (ask->zoom >= 0 && ask->zoom < LAYOUT_VIEWS)
+		l->view[ask->zoom] = l->body;
+	else if (ask->w >= 150 && ask->h >= 36)
+		arrange_three(l, ask, l->body);
+	else if (ask->w >= 100 && ask->h >= 28)
+		arrange_two(l, ask, l->body);
+	else
+		arrange_small(l, ask, l->body);
+}

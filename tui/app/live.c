@@ -1,0 +1,157 @@
+/* See live.h. */
+#include "tui/app/live.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "trace/reader.h"
+
+enum { EVENTS_BETWEEN_LOOKS = 64 };
+
+/* On the engine's thread; the UI learns of it through the fd, which orders the memory, too. */
+static void on_stop(void *arg, const struct err *err)
+{
+	struct live *s = arg;
+	uint64_t one = 1;
+
+	s->stop_err = *err;
+	if (write(s->fd, &one, sizeof one) < 0)
+		return; /* an eventfd refuses only when it is readable already */
+}
+
+static int open_all(struct live *s, struct err *e)
+{
+	struct session_options o = { .engine = s->options->engine, .record = s->options->record, .record_or_not = true,
+								 .viewer = true, .ring_bytes = s->options->ring_bytes };
+	const struct engine_info *info;
+
+	o.engine.abandon = &s->abandon;
+	if (session_open(&s->session, &o, e))
+		return -1;
+	info = engine_info(s->session.engine);
+	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine), info->ctx,
+						  answer_system(&s->options->answer, info->default_system), e) < 0)
+		return -1;
+	s->event = malloc(RING_EVENT_MAX);
+	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
+		(s->breaks && engine_add_sink(s->session.engine, breaks_feed, s->breaks)))
+		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
+	return session_begin(&s->session, on_stop, s, e);
+}
+
+static void *opening(void *arg)
+{
+	struct live *s = arg;
+	uint64_t one = 1;
+
+	open_all(s, &s->open_err);
+	if (write(s->fd, &one, sizeof one) < 0)
+		return NULL;
+	return NULL;
+}
+
+/* On the engine's thread, within the step: it is the last before the pause. */
+static void pause_engine(void *arg)
+{
+	actor_pause(((struct live *)arg)->session.actor);
+}
+
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
+			  struct err *e)
+{
+	memset(s, 0, sizeof *s);
+	s->options = o;
+	s->breaks = breaks;
+	if (breaks)
+		breaks_on_stop(breaks, pause_engine, s);
+	s->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (s->fd < 0)
+		return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));
+	if (pthread_create(&s->thread, NULL, opening, s))
+		return err_set(e, ERR_IO, "the system refused a thread to open the model");
+	s->thread_started = true;
+	return 0;
+}
+
+static void join(struct live *s)
+{
+	if (s->thread_started)
+		pthread_join(s->thread, NULL);
+	s->thread_started = false;
+}
+
+bool live_ready(struct live *s)
+{
+	uint64_t count;
+
+	if (read(s->fd, &count, sizeof count) == sizeof count) {
+		join(s);
+		s->ready = s->open_err.code == 0;
+		s->stopped = s->stop_err.code != 0;
+	}
+	return s->ready;
+}
+
+int live_close(struct live *s, struct err *e)
+{
+	int result;
+
+	atomic_store(&s->abandon, true);
+	join(s);
+	result = session_close(&s->session, e);
+	conversation_close(s->conversation);
+	free(s->event);
+	if (s->fd >= 0)
+		close(s->fd);
+	return result;
+}
+
+/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if there is one.
+ * Otherwise the timeline counts it as lost. */
+static void catch_up(struct live *s, struct timeline *t, int64_t from)
+{
+	struct writer_status status = { 0 };
+	struct reader *r = NULL;
+	struct event ev;
+
+	if (s->session.writer)
+		writer_status(s->session.writer, &status);
+	if (!status.recording || writer_flush(s->session.writer) < 0 ||
+		reader_open(&r, writer_path(s->session.writer), NULL) < 0)
+		return;
+	if (reader_seek(r, from, NULL) == 0)
+		while (reader_next(r, &ev, NULL) == 1)
+			if (ev.seq > t->last_seq)
+				timeline_fold(t, &ev);
+	reader_close(r);
+}
+
+bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
+{
+	int64_t until = now_ns() + budget_ns, lost_from;
+	bool any = false;
+	struct event ev;
+	uint64_t count;
+	int got;
+
+	if (read(ring_fd(s->session.ring), &count, sizeof count) < 0)
+		count = 0;
+	for (int i = 1; (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
+		any = true;
+		if (got < 0)
+			catch_up(s, t, lost_from);
+		else if (ev.seq > t->last_seq)
+			timeline_fold(t, &ev);
+		if (i % EVENTS_BETWEEN_LOOKS == 0 && now_ns() > until) {
+			ring_cursor_postpone(s->session.viewer);
+			break;
+		}
+	}
+	return any;
+}

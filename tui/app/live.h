@@ -1,0 +1,45 @@
+/* A live session (sessions/session.h) and its conversation, opened on a thread of their own while the first screen is
+ * already up. Internal to tui/.
+ *
+ * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
+ * says how it went. Before that nothing else may be called. Thread: the UI's, but for the opening itself. */
+#ifndef CUTAWAY_TUI_LIVE_H
+#define CUTAWAY_TUI_LIVE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "sessions/session.h"
+#include "tui/app/breaks.h"
+#include "tui/chat/conversation.h"
+#include "fold/timeline.h"
+#include "tui/app/tui.h"
+
+struct live {
+	const struct tui_options *options;
+	struct session session;
+	struct conversation *conversation;
+	void *event; /* [RING_EVENT_MAX] the event being folded */
+	struct err open_err, stop_err;
+	bool stopped; /* the engine cannot go on: stop_err */
+	bool ready;
+	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */
+	atomic_bool abandon; /* the opening is not wanted any more */
+	int fd;
+	bool thread_started;
+	pthread_t thread;
+};
+
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
+			  struct err *e);
+/* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is whole
+ * afterwards. -1: the recording had failed. */
+int live_close(struct live *s, struct err *e);
+/* After live_fd() was readable: joins the thread if it is done. True while the session can be used. */
+bool live_ready(struct live *s);
+/* Moves events into the timeline, at most for budget_ns. True if there were any. */
+bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);
+
+#endif

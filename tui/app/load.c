@@ -1,0 +1,68 @@
+/* See load.h. The file lies in the program itself, so that an installed cutaway needs no data folder. */
+#include "tui/app/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+__asm__(".section .rodata\n"
+		".global load_file\n"
+		"load_file:\n"
+		".incbin \"demos/prompts.txt\"\n"
+		".byte 0\n"
+		".previous\n");
+extern const char load_file[];
+
+struct found {
+	const char *line, *passage;
+	size_t size, passage_size;
+};
+
+/* Walks the file: finds prompt number `wanted` if there is one, and returns how many there are. */
+static int walk(int wanted, struct found *out)
+{
+	const char *passage = NULL;
+	size_t passage_size = 0;
+	int n = 0;
+
+	for (const char *line = load_file; *line;) {
+		size_t size = strcspn(line, "\n");
+
+		if (!size) {
+			passage = NULL;
+			passage_size = 0;
+		} else if (size > 2 && line[0] == '>') {
+			passage = line + 2;
+			passage_size = size - 2;
+		} else if (line[0] != '#' && n++ == wanted) {
+			*out = (struct found){ line, passage, size, passage_size };
+		}
+		line += size + (line[size] == '\n');
+	}
+	return n;
+}
+
+int load_n_prompts(void)
+{
+	struct found unused;
+
+	return walk(-1, &unused);
+}
+
+char *load_prompt(int i, const char **label)
+{
+	struct found f = { 0 };
+	char *text;
+
+	walk(i % load_n_prompts(), &f);
+	text = malloc(f.passage_size + f.size + 2);
+	if (!text)
+		return NULL;
+	if (f.passage)
+		memcpy(text, f.passage, f.passage_size);
+	if (f.passage)
+		text[f.passage_size++] = ' ';
+	memcpy(text + f.passage_size, f.line, f.size);
+	text[f.passage_size + f.size] = '\0';
+	*label = text + f.passage_size;
+	return text;
+}

@@ -1,0 +1,115 @@
+/* See script.h. */
+#include "tui/app/script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/poll.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 4096, LINE_MOST = 1 << 20 };
+
+struct script {
+	int fd;
+	char *path, *buf; /* [n]: read, and not given out */
+	size_t n;
+	bool ended;
+};
+
+int script_open(struct script **out, const char *path, struct err *e)
+{
+	struct script *s = calloc(1, sizeof *s);
+
+	if (s)
+		s->path = strdup(path);
+	if (!s || !s->path) {
+		free(s);
+		return err_set(e, ERR_MEMORY, "no memory for %s", path);
+	}
+	s->fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (s->fd < 0)
+		err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	else if (isatty(s->fd))
+		err_set(e, ERR_USAGE, "--commands %s: that is a terminal; type into the prompt instead", path);
+	if (e->code) {
+		script_close(s);
+		return -1;
+	}
+	*out = s;
+	return 0;
+}
+
+void script_close(struct script *s)
+{
+	if (!s)
+		return;
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->path);
+	free(s->buf);
+	free(s);
+}
+
+int script_fd(const struct script *s)
+{
+	return s->fd;
+}
+
+/* A pipe that nobody has opened for writing yet reads like one that has ended, but is not hung up. */
+static bool will_come(const struct script *s)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+/* False: nothing is to be had now. */
+static bool more(struct script *s, struct err *e)
+{
+	char *grown = s->n < LINE_MOST ? realloc(s->buf, s->n + READ_BYTES + 1) : NULL;
+	ssize_t n;
+
+	if (!grown) {
+		s->ended = true;
+		err_set(e, ERR_INPUT, "%s: a line is longer than %d bytes", s->path, LINE_MOST);
+		return false;
+	}
+	s->buf = grown;
+	n = read(s->fd, s->buf + s->n, READ_BYTES);
+	if (n > 0) {
+		s->n += (size_t)n;
+		return true;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n < 0)
+		err_set(e, ERR_IO, "%s: %s", s->path, strerror(errno));
+	s->ended = n < 0 || !will_come(s);
+	return false;
+}
+
+/* The first `size` bytes are a line; `used` go. */
+static int take(struct script *s, size_t size, size_t used, char **line)
+{
+	while (size && s->buf[size - 1] == '\r')
+		size--;
+	*line = strndup(s->buf, size);
+	s->n -= used;
+	memmove(s->buf, s->buf + used, s->n);
+	return *line ? 1 : -1;
+}
+
+int script_line(struct script *s, char **line, struct err *e)
+{
+	do {
+		const char *end = s->n ? memchr(s->buf, '\n', s->n) : NULL;
+
+		if (end)
+			return take(s, (size_t)(end - s->buf), (size_t)(end - s->buf) + 1, line);
+	} while (!s->ended && more(s, e));
+	if (!s->ended)
+		return 0;
+	return s->n && !e->code ? take(s, s->n, s->n, line) : -1;
+}

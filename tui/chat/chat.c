@@ -1,0 +1,506 @@
+/* cutaway chat: a live session on the screens. What the commands do is in chat_acts.c. */
+#include "tui/chat/chat.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tui/inspect/lens.h"
+#include "tui/chat/prompt.h"
+#include "tui/replay/scrubber.h"
+
+enum { FEED_NS = 15000000, SCRIPT_NS = 15000000, ESCAPE = 27 };
+
+/* --- lines: turns and commands, one after the other --- */
+
+/* A turn waits until the model is there and the last answer is complete. */
+static void run_line(struct app *a, const char *line)
+{
+	struct chat *c = a->mode_data;
+
+	if (line[strspn(line, " \t\n")] == '\0')
+		return;
+	if (*line == '/')
+		app_command(a, line);
+	else if (c->waiting.n == VIEW_WAITING || !(c->waiting.text[c->waiting.n] = strdup(line)))
+		app_say(a, SAY_ERROR, "%d turns are waiting already", c->waiting.n);
+	else
+		c->waiting.n++;
+	a->dirty = true;
+}
+
+static void forget_waiting(struct chat *c)
+{
+	while (c->waiting.n)
+		free(c->waiting.text[--c->waiting.n]);
+}
+
+static bool stand_here(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+
+	if (chat_stand_here(a, &e) == 0) {
+		actor_resume(c->live.session.actor);
+		return true;
+	}
+	app_say(a, SAY_ERROR, "%s", e.text);
+	forget_waiting(c);
+	return false;
+}
+
+static void ask_waiting(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	char *line;
+
+	if (!c->live.ready || !c->waiting.n)
+		return;
+	/* a turn said while one looks back, or after going back, goes on from there */
+	if ((a->past || c->standing) && !stand_here(a))
+		return;
+	if (chat_busy(a))
+		return;
+	line = c->waiting.text[0];
+	memmove(c->waiting.text, c->waiting.text + 1, (size_t)--c->waiting.n * sizeof *c->waiting.text);
+	chat_ask(a, line);
+	free(line);
+}
+
+/* Of the file of --commands a line is wanted when nothing waits and no answer runs. */
+static bool wants_line(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
+}
+
+/* Not all of them at once: a file may have lines without end, and between them are keys and frames. */
+static void run_script(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+	int64_t until = now_ns() + SCRIPT_NS;
+	char *line;
+	int got = 1;
+
+	while (got > 0 && wants_line(a) && now_ns() < until) {
+		got = script_line(c->script, &line, &e);
+		if (got > 0 && *line != '#')
+			run_line(a, line);
+		if (got > 0)
+			free(line);
+		ask_waiting(a);
+	}
+	c->script_goes_on = got > 0;
+	if (got >= 0)
+		return;
+	script_close(c->script);
+	c->script = NULL;
+	if (e.code)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+/* --- events --- */
+
+static void greet(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	const struct engine_info *info = engine_info(c->live.session.engine);
+
+	if (c->live.session.record_err.code)
+		app_say(a, SAY_ERROR, "not recorded: %s", c->live.session.record_err.text);
+	else if (c->options->not_recorded)
+		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
+	else if (!info->chat_known)
+		app_say(a, SAY_ERROR, "the chat template of this model is not known: plain text is used, and the "
+							  "answers may suffer");
+	a->dirty = true;
+}
+
+static void look_at_recording(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct writer_status status;
+
+	if (!c->live.session.writer || c->record_failed)
+		return;
+	writer_status(c->live.session.writer, &status);
+	if (status.recording)
+		return;
+	c->record_failed = true;
+	app_say(a, SAY_ERROR, "recording stopped: %s (the chat goes on)", status.err.text);
+}
+
+static const char *what_turns_wait_for(const struct chat *c)
+{
+	if (!c->live.ready)
+		return "waiting for the model";
+	if (actor_paused(c->live.session.actor))
+		return "waiting: paused, F5 goes on";
+	return c->search.running ? "waiting for the end of the search" : "waiting for the answer";
+}
+
+static void work(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	struct live *s = &c->live;
+	bool was_ready = s->ready;
+
+	c->waiting.why = what_turns_wait_for(c);
+	if (!live_ready(s)) {
+		a->dirty = true; /* the seconds of loading */
+		if (s->open_err.code && !s->thread_started) {
+			a->fatal = s->open_err;
+			a->quit = true;
+		}
+		return;
+	}
+	if (!was_ready)
+		greet(a);
+	if (live_feed(s, &a->timeline, FEED_NS))
+		a->dirty = true;
+	if (s->stopped && !c->stop_said) {
+		c->stop_said = true;
+		app_say(a, SAY_ERROR, "the engine stopped: %s", s->stop_err.text);
+	}
+	look_at_recording(a);
+	actor_answers(s->session.actor, a);
+	chat_search_work(a);
+	ask_waiting(a);
+	run_script(a);
+}
+
+static int fds(struct app *a, struct pollfd *p)
+{
+	struct chat *c = a->mode_data;
+
+	p[0] = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
+	if (!c->live.ready)
+		return 1;
+	p[1] = (struct pollfd){ .fd = ring_fd(c->live.session.ring), .events = POLLIN };
+	p[2] = (struct pollfd){ .fd = actor_fd(c->live.session.actor), .events = POLLIN };
+	if (!wants_line(a))
+		return 3;
+	p[3] = (struct pollfd){ .fd = script_fd(c->script), .events = POLLIN };
+	return 4;
+}
+
+static int timeout_ms(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return 100;
+	if (c->script_goes_on && wants_line(a))
+		return 0;
+	/* Answers that finish wake us through the ring; this is for what waits on nothing else. */
+	return c->waiting.n || c->script ? 50 : 1000;
+}
+
+/* --- status line --- */
+
+static void field_rec(struct chat *c, const struct canvas *canvas, char *out, enum ink *ink)
+{
+	bool on = c->live.session.writer && !c->record_failed;
+
+	*ink = on || c->record_failed || c->live.session.record_err.code || c->options->not_recorded ? INK_REJECTED
+																						 : INK_DIM;
+	if (on)
+		snprintf(out, 48, "%s rec", glyph(canvas, GLYPH_RECORD));
+	else if (*ink == INK_REJECTED)
+		snprintf(out, 48, "%s rec failed", glyph(canvas, GLYPH_CROSS));
+	else
+		snprintf(out, 48, "not recorded");
+}
+
+static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+{
+	struct chat *c = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_step *last = timeline_last_step(t);
+	const struct tl_request *r = timeline_chat(t);
+	/* what goes on from within an answer was held by the person until then */
+	int64_t since = !r ? 0 : r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->arrival_ns;
+	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
+	double own = r && r->n_tokens > 1 ? timeline_rate(t, r->id) : (double)NAN;
+	int n = 0;
+
+	(void)max;
+	for (int i = 0; i < max; i++)
+		inks[i] = INK_TEXT;
+	if (!c->live.ready) {
+		snprintf(fields[0], 48, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
+		return 1;
+	}
+	field_rec(c, &a->canvas, fields[n], &inks[n]);
+	n++;
+	if (a->past) {
+		inks[n] = INK_REJECTED;
+		snprintf(fields[n++], 48, "the past: step %lld of %lld", (long long)player_at(c->past),
+				 (long long)player_n_steps(c->past));
+		return n;
+	}
+	if (actor_paused(c->live.session.actor)) {
+		inks[n] = INK_BRIGHT;
+		snprintf(fields[n++], 48, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
+	}
+	if (t->n_lost)
+		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
+	if (last)
+		snprintf(fields[n++], 48, "step %lld", (long long)last->s.step);
+	/* what is measured comes last: its width changes, and must not push out the rest */
+	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
+		snprintf(fields[n++], 48, "TTFT %.0f ms", (double)(r->first_token_ns - since) / 1e6);
+	if (isfinite(own) && own > 0 && a->canvas.w >= 100)
+		snprintf(fields[n++], 48, "ITL %.1f ms", 1e3 / own);
+	if (isfinite(rate))
+		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
+	if (isfinite(reached) && roof > 0 && reached <= roof)
+		snprintf(fields[n++], 48, "%.0f %% MBU", 100 * reached / roof);
+	else if (isfinite(reached) && roof > 0)
+		snprintf(fields[n++], 48, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
+	return n;
+}
+
+static void name(struct app *a, char *out, size_t cap)
+{
+	const struct timeline *t = &a->timeline;
+	const char *dot = glyph(&a->canvas, GLYPH_DOT);
+	char lossy[80];
+
+	if (!t->begun) {
+		const struct chat *c = a->mode_data;
+		const char *path = c->options->engine.model, *base = path ? strrchr(path, '/') : NULL;
+
+		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
+		return;
+	}
+	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy), t->model_name, dot,
+			 t->backend, strcmp(t->isa, t->backend) ? " " : "",
+			 strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+			 (long long)t->session.threads);
+}
+
+/* --- keys --- */
+
+static void control(struct app *a, enum app_control control)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+
+	if (!c->live.ready)
+		return;
+	if (control == CONTROL_PAUSE && !a->past && !actor_paused(c->live.session.actor)) {
+		actor_pause(c->live.session.actor);
+	} else if (control == CONTROL_PAUSE) {
+		chat_go_on(a);
+	} else if (control == CONTROL_STEP && !a->past) {
+		chat_step(a, 1);
+	} else if (chat_past_by(a, control == CONTROL_STEP ? 1 : -1, &e) < 0) {
+		app_say(a, SAY_ERROR, "%s", e.text);
+	}
+}
+
+/* The newest turn that waits comes back to where it was typed. */
+static void take_back(struct chat *c)
+{
+	char *text = c->waiting.text[--c->waiting.n];
+
+	prompt_set(text);
+	free(text);
+}
+
+/* In the prompt an empty line goes on from the past, and Esc or End leaves it; in the views there are more. */
+static bool past_key(struct app *a, int key)
+{
+	bool typed = *prompt_text();
+
+	if (!typed && (key == '\r' || key == '\n'))
+		chat_go_on(a);
+	else if (key == ESCAPE || (!typed && key == KEY_END_))
+		chat_past_leave(a);
+	else
+		return false;
+	return true;
+}
+
+static bool key(struct app *a, int key)
+{
+	struct chat *c = a->mode_data;
+
+	if (a->focus >= 0)
+		return chat_past_key(a, key);
+	if (prompt_busy())
+		return false;
+	if (a->past)
+		return past_key(a, key);
+	if (key != ESCAPE || *prompt_text())
+		return false;
+	if (c->waiting.n)
+		take_back(c);
+	else
+		return chat_search_cancel(a, false);
+	return true;
+}
+
+static void scrub(struct app *a, struct pen *p)
+{
+	struct chat *c = a->mode_data;
+
+	if (c->past)
+		scrubber_draw(p, c->past, a->focus >= 0		? "F5 goes on from here · End: the present"
+								  : *prompt_text() ? "F5 goes on from here · Esc: the present"
+												   : "F5 goes on from here · Esc or End: the present");
+}
+
+static void stop(struct app *a)
+{
+	struct chat *c = a->mode_data;
+	int dropped = c->waiting.n;
+
+	forget_waiting(c);
+	if (c->live.ready && chat_stop(a, false) + dropped > 0)
+		app_say(a, SAY_INFO, dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
+									 : "stopped; Ctrl-C again quits");
+	else
+		app_say(a, SAY_INFO, c->live.session.writer ? "Ctrl-C again quits; the session is saved"
+											   : "Ctrl-C again quits; nothing was recorded");
+}
+
+/* --- all of it --- */
+
+static const struct hint hints[] = {
+	{ "F1", "explain" }, { "F5", "pause" },	   { "F10", "step" },	  { "F9", "back" },
+	{ "^O", "views" },	 { "/", "commands" }, { "^C", "stop" }, { NULL, NULL },
+};
+
+static const struct hint past_hints[] = {
+	{ "F5", "goes on from here" }, { "Esc", "the present" }, { "F9", "back" },		{ "F10", "forward" },
+	{ "F1", "explain" },		   { "^O", "views" },		 { "/", "commands" }, { NULL, NULL },
+};
+
+static const char help[] =
+	"You are talking to a language model that runs on this machine, and everything around the chat shows what "
+	"happens inside it while it answers. What you see was measured or counted, and is written to the "
+	"recording (● rec), so that 'cutaway replay' can show it again.\n"
+	"\n"
+	"A model writes one token (a piece of a word) at a time. Each round of work is a step: it computes where "
+	"every running request may go next, draws one token for each, and begins again.\n"
+	"\n"
+	"Type and press Enter to ask. Alt-Enter makes a new line. Letters always type here, also while an answer "
+	"runs: what is said then waits below it, and Esc takes the newest of it back.\n"
+	"\n"
+	"Ctrl-O   to the views and back; there 1 to 9 choose one, Enter zooms, Esc goes one step back\n"
+	"F1       explains the view in focus\n"
+	"F5       holds between two steps, or goes on\n"
+	"F10      runs one step\n"
+	"F9       looks one step back (also \xe2\x86\x90 in the views; n and N: marks); F5 then goes on from there\n"
+	"t l w    in the views: the tree of branches; a deep look at the token under the cursor; why\n"
+	"Ctrl-C   stops the answer; twice quits\n"
+	"PgUp     scrolls the chat\n"
+	"/        commands; Tab completes them; /help lists them\n"
+	"\n"
+	"/rewind takes the engine back, /try puts another token there, /fork @POS keeps both futures, /undo "
+	"returns. Nothing is lost: what was left is a branch.\n"
+	"\n"
+	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
+	"ahead /spec ngram:4; to have the best of several answers /search beam 4, then ask, and look at /view search; "
+	"/score COMMAND lets a program judge them (Esc or Ctrl-C stops a search; the best answer until then stands).\n";
+
+/* What was told until now is in the file when this returns. */
+static const char *recording(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready) {
+		err_set(e, ERR_USAGE, "the model is not there yet");
+		return NULL;
+	}
+	if (!c->live.session.writer) {
+		err_set(e, ERR_USAGE, "this session is not recorded, and answers come from the recording");
+		return NULL;
+	}
+	if (writer_flush(c->live.session.writer) < 0) {
+		err_set(e, ERR_IO, "recording has stopped: %s", writer_path(c->live.session.writer));
+		return NULL;
+	}
+	return writer_path(c->live.session.writer);
+}
+
+static int open_lens(struct app *a, struct lens **l, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	return lens_open(l, c->live.session.actor, engine_tokenizer(c->live.session.engine), e);
+}
+
+static const struct app_mode chat_mode = {
+	.label = "you ›",
+	.empty_past = "an earlier step; F5 goes on from here, and so does what you say",
+	.hints = hints,
+	.past_hints = past_hints,
+	.help = help,
+	.fds = fds,
+	.timeout_ms = timeout_ms,
+	.work = work,
+	.line = run_line,
+	.control = control,
+	.key = key,
+	.stop = stop,
+	.moved = chat_observe,
+	.wish = chat_wish,
+	.scrub = scrub,
+	.status = status,
+	.name = name,
+	.recording = recording,
+	.open_lens = open_lens,
+};
+
+static int copy_settings(struct chat *c, const struct answer_settings *from, struct err *e)
+{
+	c->settings = *from;
+	c->settings.system = c->system = from->system ? strdup(from->system) : NULL;
+	return setting_stops_copy(&c->settings.stop, &from->stop, e);
+}
+
+int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
+{
+	struct chat c = { .options = o, .began_ns = now_ns() };
+	struct app a = { .mode_data = &c };
+	int result = -1;
+
+	c.live.fd = a.signal_fd = -1;
+	a.state.waiting = &c.waiting;
+	a.host = (struct command_host){ .settings = &c.settings,
+									.arg = &a,
+									.engine_set = chat_engine_set,
+									.engine_get = chat_engine_get,
+									.note = chat_note,
+									.say = chat_say,
+									.act = chat_act };
+	if (copy_settings(&c, &o->answer, e) < 0)
+		return -1;
+	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, &chat_mode, &c, o, e) == 0 &&
+		live_open(&c.live, o, a.breaks, e) == 0)
+		result = app_run(&a, e);
+	chat_past_leave(&a);
+	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
+	*recorded = c.live.session.writer != NULL;
+	if (live_close(&c.live, e) < 0)
+		result = -1;
+	if (chat_copy_recording(&c, e) < 0)
+		result = -1;
+	app_close(&a); /* only now: whatever is pressed or sent until here, all is saved */
+	breaks_close(a.breaks); /* the engine fed it to its end */
+	forget_waiting(&c);
+	script_close(c.script);
+	free(c.copy_to);
+	setting_stops_free(&c.settings.stop);
+	free(c.system);
+	return result;
+}

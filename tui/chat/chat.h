@@ -1,0 +1,74 @@
+/* What chat.c and chat_acts.c share. Internal to tui/. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_CHAT_H
+#define CUTAWAY_TUI_CHAT_H
+
+#include <stdio.h>
+
+#include "tui/app/app.h"
+#include "tui/chat/chat_search.h"
+#include "tui/app/live.h"
+#include "tui/replay/player.h"
+#include "tui/app/script.h"
+
+enum { CHAT_LEFT = 64 };
+
+struct chat {
+	const struct tui_options *options;
+	struct live live;
+	struct answer_settings settings;
+	char *system; /* the text of settings.system */
+	struct view_waiting waiting; /* turns to ask */
+	struct script *script; /* of --commands, until its end */
+	bool script_goes_on;   /* it may have another line by now */
+	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
+	struct chat_search search;
+	int next_load;
+	int32_t told_layer, told_head; /* plus one; what the engine was told to observe */
+	bool record_failed, stop_said;
+	struct player *past; /* of the recording so far, while an earlier step is looked at */
+	struct timeline past_timeline;
+	struct tl_stem left[CHAT_LEFT]; /* branches that were left, for /undo; newest last */
+	int n_left;
+	bool standing; /* went back and has not gone on since */
+	int64_t began_ns;
+};
+
+void chat_ask(struct app *a, const char *text);
+/* Tells answers to stop, and with all also the background requests. Returns how many; nobody waits. */
+int chat_stop(struct app *a, bool all);
+/* Stops answers; they have ended when it returns, for what takes their turn. */
+void chat_cancel(struct app *a);
+void chat_observe(struct app *a);
+bool chat_busy(struct app *a); /* the turn is not answered yet */
+struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
+								   const struct conversation_prompt *p, int64_t sample);
+int chat_begin_anew(struct app *a, struct err *e);
+
+/* chat_past.c: looking at an earlier step. The engine holds meanwhile. */
+int chat_past_go(struct app *a, int64_t step, struct err *e); /* beyond the last: the present */
+int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from where one looks */
+void chat_past_leave(struct app *a);
+bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
+
+/* chat_travel.c: going back with the engine. */
+void chat_go_on(struct app *a); /* F5: from where one looks */
+void chat_step(struct app *a, int n); /* F10, in the present */
+/* Before a turn is asked: the conversation ends where one looks. */
+int chat_stand_here(struct app *a, struct err *e);
+int chat_rewind(struct app *a, const char *where, struct err *e);
+int chat_fork_at(struct app *a, const char *where, struct err *e);
+int chat_try(struct app *a, const char *token, struct err *e);
+int chat_undo(struct app *a, struct err *e);
+void chat_wish(struct app *a, const struct view_wish *w);
+
+/* After the session is closed. */
+int chat_copy_recording(struct chat *c, struct err *e);
+
+/* For struct command_host; arg is the app. */
+int chat_engine_set(void *arg, const char *name, const char *value, struct err *e);
+int chat_engine_get(void *arg, const char *name, char *buf, size_t cap);
+void chat_note(void *arg, const char *name, const char *value);
+void chat_say(void *arg, const char *text);
+int chat_act(void *arg, enum command_act act, const char *text, double number, struct err *e);
+
+#endif

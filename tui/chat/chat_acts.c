@@ -1,0 +1,495 @@
+/* What the / commands do to a live session. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trace/recording.h"
+#include "tui/chat/chat.h"
+#include "tui/app/load.h"
+
+enum { LOAD_TOKENS = 128, ROOM_TOKENS = 256, FORKS_MAX = 64, CANCEL_MAX = 1024 };
+
+/* --- requests --- */
+
+/* Several requests submitted between the same two steps. */
+struct batch {
+	struct engine_request *request;
+	char **text; /* of a background request: what its ids were made of */
+	int n, n_accepted;
+	int64_t first;
+	struct conversation_prompt *prompt; /* its trim is noted with the first request */
+	struct err err;
+};
+
+static void submit(struct engine *engine, void *arg)
+{
+	struct batch *b = arg;
+
+	for (int i = 0; i < b->n; i++) {
+		int64_t id = engine_submit(engine, &b->request[i], &b->err);
+
+		if (id < 0)
+			return;
+		if (!b->n_accepted++)
+			b->first = id;
+	}
+	if (b->prompt && b->prompt->trimmed_turns)
+		engine_note_trim(engine, b->first, b->prompt->trimmed_tokens, b->prompt->trimmed_turns);
+}
+
+struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
+								   const struct conversation_prompt *p, int64_t sample)
+{
+	return (struct engine_request){ .kind = kind,
+									.ids = p->ids,
+									.n_ids = p->n_ids,
+									.max_tokens = c->settings.max_tokens,
+									.params = c->settings.params,
+									.sample = sample,
+									.text = p->text,
+									.stop = setting_stops(&c->settings.stop) };
+}
+
+static void follow_newest(struct app *a)
+{
+	a->state.request = a->state.branch = 0;
+	a->state.token = -1;
+	((struct chat *)a->mode_data)->standing = false;
+}
+
+static void say_trimmed(struct app *a, const struct conversation_prompt *p)
+{
+	if (p->trimmed_turns)
+		app_say(a, SAY_INFO, "the context was full: the oldest %d turn%s (%d tokens) left the conversation",
+				p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+}
+
+/* n answers to one prompt. */
+static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_code_request_kind kind, int n,
+						  struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const struct tl_request *last = timeline_chat(&a->timeline);
+	struct engine_request request[FORKS_MAX];
+	struct batch b = { .request = request, .n = n, .prompt = p };
+
+	for (int i = 0; i < n; i++) {
+		request[i] = chat_request(c, kind, p, p->sample + i);
+		request[i].parent = kind == EV_REQUEST_KIND_fork && last ? last->id : 0;
+	}
+	conversation_expect(c->live.conversation, n);
+	actor_call(c->live.session.actor, submit, &b);
+	conversation_expect(c->live.conversation, 0);
+	follow_newest(a);
+	say_trimmed(a, p);
+	return b.err.code ? err_set(e, b.err.code, "%s", b.err.text) : 0;
+}
+
+/* One answer, or the best of a search. */
+static int answer(struct app *a, struct conversation_prompt *p, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->search.method[0])
+		return submit_answers(a, p, EV_REQUEST_KIND_chat, 1, e);
+	if (chat_search_begin(a, p, e) < 0)
+		return -1;
+	follow_newest(a);
+	say_trimmed(a, p);
+	return 0;
+}
+
+void chat_ask(struct app *a, const char *text)
+{
+	struct chat *c = a->mode_data;
+	int32_t ctx = engine_info(c->live.session.engine)->ctx;
+	int32_t room = c->settings.max_tokens ? c->settings.max_tokens : ROOM_TOKENS;
+	struct conversation_prompt p;
+	struct err e = { 0 };
+
+	room = room > ctx / 4 ? ctx / 4 : room;
+	conversation_choose(c->live.conversation, a->state.request ? a->state.request : a->state.branch);
+	if (conversation_ask(c->live.conversation, text, strlen(text), room, !strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
+		answer(a, &p, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+static int repeat(struct app *a, int n_forks, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	struct conversation_prompt p;
+
+	chat_past_leave(a);
+	chat_cancel(a);
+	if (conversation_repeat(c->live.conversation, &p, e) < 0)
+		return -1;
+	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
+}
+
+static int load_one(struct chat *c, const char *system, int i, struct engine_request *out, char **text,
+					struct err *e)
+{
+	const struct engine_info *info = engine_info(c->live.session.engine);
+	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
+	size_t n = 0, cap = 0;
+	int32_t *ids = NULL;
+	const char *label;
+
+	*text = load_prompt(i, &label);
+	if (!*text)
+		return err_set(e, ERR_MEMORY, "no memory for background requests");
+	*out = (struct engine_request){ .kind = EV_REQUEST_KIND_load,
+									.params = c->settings.params,
+									.max_tokens = c->settings.max_tokens ? c->settings.max_tokens : LOAD_TOKENS,
+									.sample = i,
+									.text = label };
+	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
+		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
+		free(ids);
+		return -1;
+	}
+	out->ids = ids;
+	out->n_ids = (int32_t)n;
+	return 0;
+}
+
+/* Background requests were submitted, or will not be. */
+static void loaded(void *app, void *batch)
+{
+	struct batch *b = batch;
+
+	for (int i = 0; b->request && b->text && i < b->n; i++) {
+		free((void *)(uintptr_t)b->request[i].ids);
+		free(b->text[i]);
+	}
+	free(b->request);
+	free(b->text);
+	if (app && b->err.code)
+		app_say(app, SAY_ERROR, "%s", b->err.text);
+}
+
+static int load(struct app *a, int n, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
+	struct engine_request *request = calloc((size_t)n, sizeof *request);
+	char **text = calloc((size_t)n, sizeof *text);
+	struct batch b = { .request = request, .text = text };
+	int result = request && text ? 0 : err_set(e, ERR_MEMORY, "no memory for background requests");
+
+	for (; !result && b.n < n; b.n += !result)
+		result = load_one(c, system, c->next_load + b.n, &request[b.n], &text[b.n], e);
+	c->next_load += b.n;
+	if (!result && !actor_post(c->live.session.actor, submit, loaded, &b, sizeof b))
+		result = err_set(e, ERR_MEMORY, "no memory for background requests");
+	else if (!result)
+		return 0;
+	if (text && b.n < n)
+		free(text[b.n]); /* of the one that failed */
+	loaded(NULL, &b);
+	return result;
+}
+
+/* ---- stopping ---- */
+
+static void cancel_one(struct engine *engine, void *id)
+{
+	engine_cancel(engine, *(int64_t *)id);
+}
+
+static bool is_among(int64_t id, const int64_t *ids, int n)
+{
+	while (n > 0)
+		if (ids[--n] == id)
+			return true;
+	return false;
+}
+
+int chat_stop(struct app *a, bool all)
+{
+	struct chat *c = a->mode_data;
+	int64_t id[CANCEL_MAX];
+	int n = conversation_running(c->live.conversation, id, CANCEL_MAX);
+	bool search = chat_search_cancel(a, true);
+
+	n = n < CANCEL_MAX ? n : CANCEL_MAX;
+	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX; i++)
+		if (a->timeline.request[i].state != TL_FINISHED && !is_among(a->timeline.request[i].id, id, n))
+			id[n++] = a->timeline.request[i].id;
+	for (int i = 0; i < n; i++)
+		actor_post(c->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
+	return n + search;
+}
+
+void chat_cancel(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!chat_search_stop(a) || conversation_busy(c->live.conversation))
+		chat_stop(a, false);
+	actor_call(c->live.session.actor, NULL, NULL);
+}
+
+bool chat_busy(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	return c->search.running || conversation_busy(c->live.conversation);
+}
+
+/* --- settings of the engine --- */
+
+struct setting_job {
+	char name[32], value[512];
+	struct err err;
+};
+
+static void set_it(struct engine *engine, void *job)
+{
+	struct setting_job *j = job;
+
+	engine_set(engine, j->name, j->value, &j->err);
+}
+
+static void say_setting(void *app, void *job)
+{
+	const struct setting_job *j = job;
+	struct app *a = app;
+	struct err e = { 0 };
+
+	if (!a)
+		return;
+	/* has the new value */
+	live_feed(&((struct chat *)a->mode_data)->live, &a->timeline, INT64_MAX / 2);
+	if (j->err.code && commands_refused(j->name, &j->err, &e))
+		app_say(a, SAY_ERROR, "%s", e.text);
+	else
+		commands_say_set(&a->host, j->name);
+}
+
+/* --- what is observed --- */
+
+static void observe(struct app *a, const char *name, int32_t value, int32_t *told)
+{
+	struct chat *c = a->mode_data;
+	struct setting_job job = { 0 };
+
+	if (*told == value + 1)
+		return;
+	*told = value + 1;
+	snprintf(job.name, sizeof job.name, "%s", name);
+	snprintf(job.value, sizeof job.value, "%d", value);
+	actor_post(c->live.session.actor, set_it, NULL, &job, sizeof job);
+}
+
+/* One head is its own event, made only while it is looked at. */
+void chat_observe(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return;
+	observe(a, "observe-layer", a->state.head < 0 ? -1 : a->state.layer, &c->told_layer);
+	observe(a, "observe-head", a->state.layer < 0 ? -1 : a->state.head, &c->told_head);
+}
+
+/* --- saving --- */
+
+/* Said now, and not when the session is over. */
+static bool folder_takes_files(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+	bool able = folder && !access(folder, W_OK | X_OK);
+
+	free(folder);
+	return able;
+}
+
+static int save(struct app *a, const char *path, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	size_t n = strlen(path);
+	struct stat s;
+
+	if (n < 4 || strcmp(path + n - 3, ".db") != 0) {
+		if (conversation_save(c->live.conversation, path, e) < 0)
+			return -1;
+		app_say(a, SAY_INFO, "the conversation was written to %s as text", path);
+		return 0;
+	}
+	if (!c->live.session.writer)
+		return err_set(e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
+	if (stat(path, &s) == 0)
+		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
+	if (!folder_takes_files(path))
+		return err_set(e, ERR_IO, "%s: nothing can be written there: %s", path, strerror(errno));
+	app_say(a, SAY_INFO, "the recording will be copied to %s%s%s when the session ends", path,
+			c->copy_to ? ", no longer to " : "", c->copy_to ? c->copy_to : "");
+	free(c->copy_to);
+	c->copy_to = strdup(path);
+	return 0;
+}
+
+int chat_copy_recording(struct chat *c, struct err *e)
+{
+	return c->copy_to ? recording_copy(c->options->record, c->copy_to, e) : 0;
+}
+
+/* --- the command host --- */
+
+/* The chat's own are set at once; the engine's when it comes to it: after a long step, say. */
+int chat_engine_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+	struct setting_job job = { 0 };
+	bool search = !strcmp(name, "search");
+
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	if (search || !strcmp(name, "score"))
+		return (search ? chat_search_set(a, value, &job.err) : chat_search_score(a, value, &job.err)) < 0
+				   ? commands_refused(name, &job.err, e)
+				   : 0;
+	if (strlen(value) >= sizeof job.value)
+		return err_set(e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
+	snprintf(job.name, sizeof job.name, "%s", name);
+	snprintf(job.value, sizeof job.value, "%s", value);
+	if (!actor_post(c->live.session.actor, set_it, say_setting, &job, sizeof job))
+		return err_set(e, ERR_MEMORY, "no memory for a setting");
+	return 1;
+}
+
+int chat_engine_get(void *arg, const char *name, char *buf, size_t cap)
+{
+	struct app *a = arg;
+	const struct chat_search *s = &((struct chat *)a->mode_data)->search;
+	const char *value = timeline_setting(&a->timeline, name);
+
+	if (!strcmp(name, "search"))
+		value = s->method[0] ? s->method : "off";
+	else if (!strcmp(name, "score"))
+		value = s->score[0] ? s->score : "off";
+	if (!value)
+		return -1;
+	snprintf(buf, cap, "%s", value);
+	return 0;
+}
+
+/* "name\0value" */
+static void note(struct engine *engine, void *text)
+{
+	engine_note_setting(engine, text, (const char *)text + strlen(text) + 1);
+}
+
+void chat_note(void *arg, const char *name, const char *value)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+	char *text;
+	int n;
+
+	if (!c->live.ready)
+		return;
+	n = asprintf(&text, "%s%c%s", name, 0, value);
+	if (n < 0)
+		return;
+	actor_post(c->live.session.actor, note, NULL, text, (size_t)n + 1);
+	free(text);
+}
+
+void chat_say(void *arg, const char *text)
+{
+	app_say(arg, SAY_INFO, "%s", text);
+}
+
+int chat_begin_anew(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
+
+	chat_past_leave(a);
+	chat_cancel(a);
+	if (conversation_new(c->live.conversation, system, e) < 0)
+		return -1;
+	follow_newest(a);
+	a->state.anew = timeline_chat(&a->timeline) ? timeline_chat(&a->timeline)->id : 0;
+	app_say(a, SAY_INFO, "a new conversation begins");
+	return 0;
+}
+
+static int set_system(struct app *a, const char *text, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	free(c->system);
+	c->settings.system = c->system = !strcmp(text, "default") ? NULL : strdup(text);
+	chat_note(a, "system", text);
+	return chat_begin_anew(a, e);
+}
+
+static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
+{
+	switch (act) {
+	case ACT_SAVE:
+		return save(a, text, e);
+	case ACT_NEW:
+		return chat_begin_anew(a, e);
+	case ACT_RETRY:
+		return repeat(a, 0, e);
+	case ACT_FORK:
+		/* a position, or the cursor on a token: a second future from there */
+		if (*text == '@' || (!*text && a->state.token >= 0))
+			return chat_fork_at(a, text, e);
+		return repeat(a, (int)number, e);
+	case ACT_REWIND:
+		return chat_rewind(a, text, e);
+	case ACT_TRY:
+		return chat_try(a, text, e);
+	case ACT_UNDO:
+		return chat_undo(a, e);
+	case ACT_BACK:
+		return chat_past_by(a, -(int64_t)number, e);
+	case ACT_GOTO:
+		return chat_past_go(a, (int64_t)number, e);
+	case ACT_LOAD:
+		return load(a, (int)number, e);
+	case ACT_SYSTEM:
+		return set_system(a, text, e);
+	case ACT_STOP_ANSWER:
+		number = chat_stop(a, true);
+		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped", number);
+		return 0;
+	case ACT_PAUSE:
+		a->mode->control(a, CONTROL_PAUSE);
+		return 0;
+	case ACT_CONTINUE:
+		chat_go_on(a);
+		return 0;
+	case ACT_STEP:
+		if (a->past)
+			return chat_past_by(a, (int64_t)number, e);
+		chat_step(a, (int)number);
+		return 0;
+	default:
+		return err_set(e, ERR_USAGE, "this command has no meaning in a chat");
+	}
+}
+
+int chat_act(void *arg, enum command_act what, const char *text, double number, struct err *e)
+{
+	struct app *a = arg;
+	struct chat *c = a->mode_data;
+	int done = app_act(a, what, text, number, e);
+
+	if (done) {
+		chat_observe(a);
+		return done < 0 ? -1 : 0;
+	}
+	if (!c->live.ready)
+		return err_set(e, ERR_USAGE, "the model is not there yet");
+	return act(a, what, text, number, e);
+}

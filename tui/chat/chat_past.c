@@ -1,0 +1,120 @@
+/* A chat that looks at an earlier step: the recording so far, on the same screens, while the engine holds.
+ *
+ * The views show chat.past_timeline then, which is what a replay of the file would show. The present goes on being
+ * folded beside it. Leaving changes nothing; what goes on from an earlier step is in chat_travel.c. */
+#include <inttypes.h>
+
+#include "tui/chat/chat.h"
+#include "tui/chat/prompt.h"
+#include "tui/replay/scrubber.h"
+
+/* The engine holds, and the step that was running is told. */
+static int open_past(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+	const char *path;
+
+	actor_pause(c->live.session.actor);
+	actor_call(c->live.session.actor, NULL, NULL);
+	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	if (c->past)
+		return 0;
+	if (!c->live.session.writer)
+		return err_set(e, ERR_USAGE, "this session is not recorded, and earlier steps are looked at in the recording; "
+									 "/rewind goes back all the same");
+	path = a->mode->recording(a, e);
+	if (!path || player_open(&c->past, path, e) < 0)
+		return -1;
+	timeline_init(&c->past_timeline);
+	return 0;
+}
+
+void chat_past_leave(struct app *a)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->past)
+		return;
+	player_close(c->past);
+	timeline_free(&c->past_timeline);
+	c->past = NULL;
+	a->past = NULL;
+	a->state.token = -1;
+	a->dirty = true;
+}
+
+int chat_past_go(struct app *a, int64_t step, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (open_past(a, e) < 0)
+		return -1;
+	if (step >= player_n_steps(c->past)) {
+		chat_past_leave(a);
+		return 0;
+	}
+	if (player_go(c->past, &c->past_timeline, step, e) < 0) {
+		chat_past_leave(a);
+		return -1;
+	}
+	a->past = &c->past_timeline;
+	a->state.token = -1;
+	a->dirty = true;
+	return 0;
+}
+
+int chat_past_by(struct app *a, int64_t steps, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (open_past(a, e) < 0)
+		return -1;
+	return chat_past_go(a, (a->past ? player_at(c->past) : player_n_steps(c->past)) + steps, e);
+}
+
+static void go(struct app *a, int64_t step)
+{
+	struct err e = { 0 };
+
+	if (chat_past_go(a, step, &e) < 0)
+		app_say(a, SAY_ERROR, "%s", e.text);
+}
+
+/* Also from the present: the marks of the recording so far are known only when it is open. */
+static void go_to_mark(struct app *a, bool forward)
+{
+	struct chat *c = a->mode_data;
+	struct err e = { 0 };
+	int64_t step;
+
+	if (!a->past && (forward || chat_past_by(a, -1, &e) < 0)) {
+		app_say(a, e.code ? SAY_ERROR : SAY_INFO, "%s", e.code ? e.text : "this is the present");
+		return;
+	}
+	step = a->past ? player_next_mark(c->past, forward) : -1;
+	if (step < 0)
+		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
+	else
+		go(a, step);
+}
+
+bool chat_past_key(struct app *a, int key)
+{
+	struct chat *c = a->mode_data;
+
+	if (!c->live.ready)
+		return false;
+	if (key == 'n' || key == 'N') {
+		go_to_mark(a, key == 'n');
+	} else if (key == 'g') {
+		app_focus(a, FOCUS_PROMPT);
+		prompt_set("/goto ");
+	} else if (a->past && key == KEY_END_) {
+		chat_past_leave(a);
+	} else if (a->past && key == KEY_HOME_) {
+		go(a, 0);
+	} else {
+		return false;
+	}
+	return true;
+}

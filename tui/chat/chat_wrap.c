@@ -1,0 +1,178 @@
+/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks behind blanks and around wide characters,
+ * which need none. */
+#include "tui/chat/chat_wrap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+void wrap_free(struct wrap *w)
+{
+	free(w->text);
+	free(w->owner);
+	free(w->line);
+	*w = (struct wrap){ 0 };
+}
+
+static bool reserve(struct wrap *w, size_t more, bool owned)
+{
+	size_t cap = w->cap ? w->cap : 256;
+	char *text;
+
+	while (cap < w->size + more)
+		cap *= 2;
+	if (cap != w->cap) {
+		text = realloc(w->text, cap);
+		if (text)
+			w->text = text;
+		if (owned) {
+			int32_t *owner = realloc(w->owner, cap * sizeof *owner);
+
+			if (owner)
+				w->owner = owner;
+			w->failed |= !owner;
+		}
+		w->failed |= !text;
+		if (w->failed)
+			return false;
+		w->cap = cap;
+	}
+	return true;
+}
+
+static void add(struct wrap *w, const char *text, size_t size, int32_t owner)
+{
+	if (w->failed || !size || !reserve(w, size, owner != WRAP_NOBODY))
+		return;
+	memcpy(w->text + w->size, text, size);
+	for (size_t i = 0; owner != WRAP_NOBODY && i < size; i++)
+		w->owner[w->size + i] = owner;
+	w->size += size;
+}
+
+void wrap_add_text(struct wrap *w, const char *text, size_t size)
+{
+	add(w, text, size, WRAP_NOBODY);
+}
+
+/* Bytes at the end that begin a character without ending it. */
+static size_t unfinished(const char *text, size_t size)
+{
+	for (size_t back = 1; back <= 3 && back <= size; back++) {
+		unsigned char c = (unsigned char)text[size - back];
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return (c >= 0xf0 && back < 4) || (c >= 0xe0 && back < 3) || (c >= 0xc0 && back < 2) ? back : 0;
+	}
+	return 0;
+}
+
+void wrap_add_given(struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open)
+{
+	for (int32_t i = open; i < r->n_prompt; i++) {
+		int32_t size;
+		const char *bytes = timeline_token_bytes(t, r->prompt[i], &size);
+
+		add(w, bytes, (size_t)size, WRAP_GIVEN - i);
+	}
+}
+
+void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r)
+{
+	for (int32_t i = 0; i < r->n_tokens; i++) {
+		int32_t size;
+		const char *bytes = timeline_token_bytes(t, r->token[i].id, &size);
+
+		if (!r->token[i].is_end)
+			add(w, bytes, (size_t)size, i);
+	}
+	if (!r->finished)
+		w->size -= unfinished(w->text, w->size);
+}
+
+static bool line_end(struct wrap *w, size_t from, size_t to)
+{
+	if (w->n_lines == w->cap_lines) {
+		int32_t cap = w->cap_lines ? w->cap_lines * 2 : 32;
+		struct wrap_line *line = realloc(w->line, (size_t)cap * sizeof *line);
+
+		if (!line) {
+			w->failed = true;
+			return false;
+		}
+		w->line = line;
+		w->cap_lines = cap;
+	}
+	w->line[w->n_lines++] = (struct wrap_line){ from, to };
+	return true;
+}
+
+/* The run at a place. Most text is plain ASCII with nothing combining behind it, and is not looked up. */
+static struct glyph_run run_at(const struct wrap *w, size_t at, bool ascii)
+{
+	unsigned char c = (unsigned char)w->text[at];
+	unsigned char behind = at + 1 < w->size ? (unsigned char)w->text[at + 1] : 0;
+
+	if (c >= 0x20 && c < 0x7f && behind < 0x80)
+		return (struct glyph_run){ .width = 1, .used = 1 };
+	return text_next(w->text + at, w->size - at, ascii);
+}
+
+void wrap_lines(struct wrap *w, int width, bool ascii)
+{
+	size_t from = 0, at = 0, brk = 0; /* brk: where the line may end; from: nowhere yet */
+	int x = 0, x_brk = 0;             /* columns up to at, and up to brk */
+
+	w->n_lines = 0;
+	while (at < w->size) {
+		struct glyph_run g = run_at(w, at, ascii);
+		bool blank = g.tab || w->text[at] == ' ';
+		int cols = g.newline ? 0 : g.width < 1 ? 1 : g.width;
+
+		if (!g.used)
+			break;
+		/* blanks hang over the edge; anything else goes to the next line, with its word if it has one */
+		if (!blank && x + cols > width && at > from) {
+			size_t to = brk > from ? brk : at;
+
+			if (!line_end(w, from, to))
+				return;
+			x -= brk > from ? x_brk : x;
+			from = brk = to;
+		}
+		if (cols == 2 && at > from)
+			brk = at, x_brk = x;
+		at += g.used;
+		x += cols;
+		if (blank || cols == 2)
+			brk = at, x_brk = x;
+		if (g.newline) {
+			if (!line_end(w, from, at))
+				return;
+			from = brk = at;
+			x = x_brk = 0;
+		}
+	}
+	if (at > from)
+		line_end(w, from, at);
+}
+
+int32_t wrap_find(const struct wrap *w, int32_t token)
+{
+	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
+		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
+			if (w->owner[b] >= token)
+				return i;
+	return -1;
+}
+
+int32_t wrap_find_given(const struct wrap *w, int32_t pos)
+{
+	for (int32_t i = 0; w->owner && i < w->n_lines; i++)
+		for (size_t b = w->line[i].from; b < w->line[i].to; b++)
+			if (w->owner[b] <= WRAP_GIVEN && WRAP_GIVEN - w->owner[b] >= pos)
+				return i;
+	return -1;
+}

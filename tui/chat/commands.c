@@ -1,0 +1,303 @@
+/* See commands.h. */
+#include "tui/chat/commands.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIVE COMMAND_LIVE
+#define REPLAY COMMAND_REPLAY
+#define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
+#define ROW(type_, ...) &(const struct setting){ .type = SETTING_##type_, .when = SETTING_ANY, __VA_ARGS__ }
+#define ACT(type, act, where, ...) { COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__) }
+#define CHAT(type, ...) { COMMAND_ENGINE, 0, LIVE, ROW(type, __VA_ARGS__) }
+
+/* Of settings each row; then what the chat sets itself, and what does something. */
+const struct command commands[] = {
+#define X(type, field, ...) { COMMAND_ANSWER, 0, LIVE, &answer_settings[ANSWER_AT_##field] },
+	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
+#undef X
+#define X(type, field, ...) { COMMAND_ENGINE, 0, LIVE, &engine_settings[ENGINE_AT_##field] },
+	ENGINE_SETTINGS(X)
+#undef X
+	CHAT(TEXT, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
+		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
+		.doc = "each answer is the best of several, on shared pages: see the search view"),
+	CHAT(FILE, .name = "score", .arg = "COMMAND|off",
+		.doc = "a command that scores the answers of a search: it reads one, and prints a number; off: "
+			   "their log-probability"),
+	ACT(TEXT, LAYER, BOTH, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
+		.doc = "the layer that the attention view shows"),
+	ACT(TEXT, HEAD, BOTH, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
+		.doc = "the head that the attention view shows, of that layer"),
+	ACT(NONE, NEW, LIVE, .name = "new", .doc = "forgets the conversation and begins anew"),
+	ACT(NONE, RETRY, LIVE, .name = "retry",
+		.doc = "answers the last turn again, with another draw"),
+	ACT(NUMBER, FORK, LIVE, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64,
+		.step = 1, SETTING_WORDS("2", "4"),
+		.doc = "N answers to the last turn at once, sharing its pages; @POS: a second future from "
+			   "there"),
+	ACT(TEXT, REWIND, LIVE, .name = "rewind", .arg = "POS|turn N|-N", SETTING_WORDS("turn"),
+		.doc = "takes the engine back: to a position, to a turn, by N tokens; F5 goes on"),
+	ACT(TEXT, TRY, LIVE, .name = "try", .arg = "TOKEN|#ID",
+		.doc = "puts another token under the cursor, or after the newest, and goes on from it"),
+	ACT(NONE, UNDO, LIVE, .name = "undo",
+		.doc = "back to the branch that was left last by going back"),
+	ACT(NUMBER, LOAD, LIVE, .name = "load", .arg = "N", .low = 1, .high = 256,
+		.step = 1, SETTING_WORDS("4", "8", "16"),
+		.doc = "N background requests from the shipped prompts, so that the batch fills"),
+	ACT(NONE, STOP_ANSWER, LIVE, .name = "cancel",
+		.doc = "stops the answer and the background requests"),
+	ACT(TEXT, SET, LIVE, .name = "set", .arg = "NAME VALUE",
+		.doc = "any setting by its name, as on the command line; alone: all of them"),
+	ACT(FILE, SAVE, LIVE, .name = "save", .arg = "FILE",
+		.doc = "writes the conversation as text; FILE.db: a copy of the recording"),
+	ACT(NONE, PAUSE, BOTH, .name = "pause", .doc = "holds between two steps, or goes on"),
+	ACT(NONE, CONTINUE, BOTH, .name = "continue",
+		.doc = "goes on: after a pause, or from the step that is looked at"),
+	ACT(NUMBER, STEP, BOTH, .name = "step", .arg = "N", .low = 1, .high = 1e6, .step = 1,
+		.doc = "runs N steps, then holds"),
+	ACT(NUMBER, BACK, BOTH, .name = "back", .arg = "N", .low = 1, .high = 1e12, .step = 1,
+		.doc = "looks N steps back; F5 goes on from there"),
+	ACT(NUMBER, GOTO, BOTH, .name = "goto", .arg = "STEP", .high = 1e12, .step = 1,
+		.doc = "looks at a step; F5 goes on from there"),
+	ACT(NUMBER, SPEED, REPLAY, .name = "speed", .arg = "FACTOR", .low = 0.01,
+		.high = 1000, SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
+		.doc = "how fast it plays: 1 as recorded"),
+	ACT(TEXT, VIEW, BOTH, .name = "view", .arg = "NAME",
+		.doc = "goes to a view; /batch, /pages and so on do, too"),
+	ACT(NONE, ZOOM, BOTH, .name = "zoom",
+		.doc = "the view in focus fills the screen, or goes back"),
+	ACT(TEXT, BREAK, BOTH, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
+		.doc = "stops after a step for which a SQL expression holds; alone it lists, off takes away"),
+	ACT(TEXT, TBREAK, BOTH, .name = "tbreak", .arg = "EXPR",
+		.doc = "the same, once: it is taken away when it has stopped"),
+	ACT(TEXT, WATCH, BOTH, .name = "watch", .arg = "NAME EXPR", SETTING_WORDS("off"),
+		.doc = "shows a number of each step as a sparkline (/view watch); alone it lists"),
+	ACT(TEXT, FIND, BOTH, .name = "find", .arg = "EXPR|break", SETTING_WORDS("break"),
+		.doc = "goes to the next step for which a SQL expression, or any breakpoint, holds; alone: "
+			   "again"),
+	ACT(TEXT, RFIND, BOTH, .name = "rfind", .arg = "EXPR|break", SETTING_WORDS("break"),
+		.doc = "the same backward"),
+	ACT(TEXT, PRINT, BOTH, .name = "print", .arg = "EXPR",
+		.doc = "a SQL expression over the step that is looked at; alone: all that it logged"),
+	ACT(TEXT, WHY, BOTH, .name = "why", .arg = "WHAT [WHERE]",
+		SETTING_WORDS("miss", "evict", "preempt", "wait", "reject", "token", "slow"),
+		.doc = "explains from the log: why a miss, evict, preempt, wait, reject, token, slow"),
+	ACT(NONE, TREE, BOTH, .name = "tree",
+		.doc = "the branches of the session; Enter goes to one"),
+	ACT(TEXT, LENS, BOTH, .name = "lens", .arg = "POS",
+		.doc = "looks into a token: what each layer would say, every head's attention, all logits"),
+	ACT(NONE, INFO, BOTH, .name = "info",
+		.doc = "the session in numbers: model, pages, what happened so far, settings"),
+	ACT(CHOICE, THEME, BOTH, .name = "theme", SETTING_WORDS("dark", "light"),
+		.doc = "colours for a dark or a light ground"),
+	ACT(NONE, HELP, BOTH, .name = "help", .doc = "lists the commands"),
+	ACT(NONE, QUIT, BOTH, .name = "quit", .doc = "ends the session; it is saved"),
+	{ 0 },
+};
+
+/* ---- settings ---- */
+
+bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap)
+{
+	if (c->kind == COMMAND_ACT || (c->kind == COMMAND_ANSWER && !h->settings))
+		return false;
+	if (c->kind == COMMAND_ENGINE)
+		return h->engine_get(h->arg, c->s->name, out, cap) == 0;
+	setting_text(c->s, h->settings, out, cap);
+	if (!*out)
+		snprintf(out, cap, "default");
+	return true;
+}
+
+static int say_value(const struct command_host *h, const struct command *c)
+{
+	char value[256], arg[128], text[800];
+
+	if (!commands_value(h, c, value, sizeof value))
+		snprintf(value, sizeof value, "not known before the model is there");
+	snprintf(text, sizeof text, "%s is %s   (/%s %s: %s)", c->s->name, value, c->s->name,
+			 setting_arg(c->s, arg, sizeof arg), c->s->doc);
+	h->say(h->arg, text);
+	return 0;
+}
+
+static int changed(const struct command_host *h, const struct command *c)
+{
+	char value[256], text[640];
+
+	if (!commands_value(h, c, value, sizeof value))
+		return 0;
+	if (c->kind == COMMAND_ANSWER) /* the engine notes its own */
+		h->note(h->arg, c->s->name, value);
+	snprintf(text, sizeof text, "%s is now %s   (%s)", c->s->name, value, c->s->doc);
+	h->say(h->arg, text);
+	return 0;
+}
+
+void commands_say_set(const struct command_host *h, const char *name)
+{
+	for (const struct command *c = commands; c->s; c++)
+		if (c->kind == COMMAND_ENGINE && !strcmp(c->s->name, name))
+			changed(h, c);
+}
+
+int commands_refused(const char *name, const struct err *why, struct err *e)
+{
+	return err_set(e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
+}
+
+/* The words of a setting, up to a colon; they live as long as `copy`. */
+static struct command_names words_of(const struct setting *s, char copy[COMMAND_NAMES][24])
+{
+	struct command_names l = { 0 };
+
+	for (int i = 0; setting_word(s, i) && l.n < COMMAND_NAMES; i++) {
+		snprintf(copy[l.n], sizeof copy[l.n], "%.*s", (int)strcspn(setting_word(s, i), ":"), setting_word(s, i));
+		if (!l.n || strcmp(l.name[l.n - 1], copy[l.n]) != 0) { /* ngram, ngram:4 */
+			l.name[l.n] = copy[l.n];
+			l.n++;
+		}
+	}
+	return l;
+}
+
+/* A beginning of a word stands for it, and what follows a colon stays: "look:3,3,2". malloc'd; NULL: the error. */
+static char *whole_value(const struct setting *s, const char *arg, struct err *e)
+{
+	char copy[COMMAND_NAMES][24], head[24], *whole;
+	struct command_names l = words_of(s, copy);
+	size_t n = strcspn(arg, ": \t");
+	int n_found = 0, at = -1;
+
+	snprintf(head, sizeof head, "%.*s", n < sizeof head ? (int)n : 0, arg);
+	if (isalpha((unsigned char)*head))
+		at = command_names_find(&l, head, n, &n_found);
+	if (n_found > 1) {
+		command_names_choose(&l, s->name, head, e);
+		return NULL;
+	}
+	if (asprintf(&whole, "%s%s", at < 0 ? "" : l.name[at], at < 0 ? arg : arg + n) >= 0)
+		return whole;
+	err_set(e, ERR_MEMORY, "no memory for a setting");
+	return NULL;
+}
+
+static int put_value(const struct command_host *h, const struct command *c, const char *value, struct err *e)
+{
+	int rc;
+
+	if (c->s == &answer_settings[ANSWER_AT_system])
+		return h->act(h->arg, ACT_SYSTEM, value, 0, e);
+	if (c->kind == COMMAND_ANSWER)
+		return setting_put(c->s, h->settings, value, e) ? -1 : changed(h, c);
+	if (setting_check(c->s, value, e))
+		return -1;
+	rc = h->engine_set(h->arg, c->s->name, value, e);
+	return rc < 0 ? -1 : rc ? 0 : changed(h, c);
+}
+
+/* ---- acts ---- */
+
+static int act(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	double number = c->s->type == SETTING_NUMBER ? c->s->low : 0;
+	struct command_names known;
+	const char *word;
+
+	if (*arg && c->s->type == SETTING_NONE)
+		return err_set(e, ERR_USAGE, "%s takes no argument", c->s->name);
+	if (c->act == ACT_VIEW) {
+		known = commands_views(h);
+		if (!(arg = command_names_choose(&known, c->s->name, arg, e)))
+			return -1;
+	} else if (c->s->type == SETTING_NUMBER) {
+		if (*arg && !(*arg == '@' && c->act == ACT_FORK) && setting_put(c->s, &number, arg, e))
+			return -1;
+	} else if (c->s->type == SETTING_CHOICE) {
+		if (setting_put(c->s, &word, arg, e))
+			return -1;
+	} else if (c->s->type == SETTING_FILE && setting_check(c->s, arg, e)) {
+		return -1;
+	}
+	return h->act(h->arg, c->act, arg, number, e);
+}
+
+static int command_run(const struct command_host *h, const struct command *c, const char *arg, struct err *e);
+
+/* "NAME VALUE": any setting by its name, also one that is fixed by now. */
+static int set_any(const struct command_host *h, const char *arg, struct err *e)
+{
+	const char *from = arg + strspn(arg, "-");
+	size_t n = strcspn(from, " =");
+	const struct command *of[COMMAND_NAMES];
+	struct command_names l = { 0 };
+	char name[41];
+	int n_found, at;
+
+	if (!*arg)
+		return h->act(h->arg, ACT_INFO, "", 0, e);
+	snprintf(name, sizeof name, "%.*s", (int)(n < 40 ? n : 40), from);
+	for (const struct command *c = commands; c->s; c++)
+		if (c->kind != COMMAND_ACT) {
+			of[l.n] = c;
+			l.name[l.n++] = c->s->name;
+		}
+	at = command_names_find(&l, name, strlen(name), &n_found);
+	if (at >= 0)
+		return command_run(h, of[at], from + n + strspn(from + n, " ="), e);
+	if (n_found > 1)
+		return command_names_choose(&l, "set", name, e) ? 0 : -1;
+	return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
+}
+
+static int command_run(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+{
+	char *whole;
+	int rc;
+
+	if (c->act == ACT_SET)
+		return set_any(h, arg, e);
+	if (!*arg && c->kind != COMMAND_ACT)
+		return say_value(h, c);
+	whole = c->s->type == SETTING_CHOICE || c->kind != COMMAND_ACT ? whole_value(c->s, arg, e) : strdup(arg);
+	if (!whole)
+		return -1;
+	rc = c->kind == COMMAND_ACT ? act(h, c, whole, e) : put_value(h, c, whole, e);
+	free(whole);
+	return rc;
+}
+
+/* What follows the name, with what an alias puts before it. malloc'd. */
+static char *argument(const char *before, const char *line)
+{
+	size_t n = strlen(line), b = strlen(before);
+	char *arg = malloc(b + n + 2);
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (arg)
+		sprintf(arg, "%s%s%.*s", before, b && n ? " " : "", (int)n, line);
+	return arg;
+}
+
+int commands_run(const struct command_host *h, const char *line, struct err *e)
+{
+	const char *before;
+	const struct command *c = commands_named(h, line, &before, e);
+	struct err own = { 0 };
+	char *arg;
+	int result;
+
+	if (!c)
+		return -1;
+	line += 1 + strcspn(line + 1, " \t\n");
+	arg = argument(before, line + strspn(line, " \t\n"));
+	if (!arg)
+		return err_set(e, ERR_MEMORY, "no memory for a command");
+	result = command_run(h, c, arg, &own);
+	free(arg);
+	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e) : result;
+}

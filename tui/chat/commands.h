@@ -1,0 +1,92 @@
+/* The / commands: one table, from which parsing, help and completion come.
+ *
+ * A command acts on a host: the person's own settings, the engine's settings, and a few acts of the program.
+ * Nothing here knows screens or threads, so tests and fuzzers bring a host of their own. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_COMMANDS_H
+#define CUTAWAY_TUI_COMMANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "engine/core/settings.h"
+#include "tui/views/view.h"
+
+enum command_act {
+	ACT_NONE, ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
+	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY, ACT_BREAK, ACT_WATCH, ACT_FIND, ACT_RFIND,
+	ACT_TBREAK, ACT_CONTINUE, ACT_INFO, ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
+	ACT_PRINT, ACT_SET,
+};
+
+struct command_host {
+	struct answer_settings *settings;
+	bool replay; /* no engine: only the commands that make sense there */
+	const struct view *const *views;
+	void *arg;
+	/* The engine's own settings. engine_set returns 1 if it was only told to: commands_say_set() or the error
+	 * follows. engine_get returns -1 while there is no engine. */
+	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
+	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
+	void (*note)(void *arg, const char *name, const char *value); /* a setting of the person's changed */
+	void (*say)(void *arg, const char *text);
+	/* text: the argument or ""; number: its value where the table asks for a number, else 0. */
+	int (*act)(void *arg, enum command_act act, const char *text, double number, struct err *e);
+};
+
+enum command_kind {
+	COMMAND_ANSWER, /* a setting of the next answer: of command_host.settings */
+	COMMAND_ENGINE, /* by engine_set and engine_get */
+	COMMAND_ACT,    /* does something; its argument is described like a setting */
+};
+enum { COMMAND_LIVE = 1, COMMAND_REPLAY = 2 };
+
+struct command {
+	enum command_kind kind;
+	enum command_act act;
+	int where;               /* COMMAND_LIVE, COMMAND_REPLAY */
+	const struct setting *s; /* name, argument, help */
+};
+extern const struct command commands[]; /* ends with s NULL */
+
+/* Another name, as debuggers and git have it: it calls `command` with `before` in front of its argument. */
+struct command_alias {
+	const char *name, *command, *before;
+};
+extern const struct command_alias command_aliases[]; /* ends with name NULL */
+bool commands_usable(const struct command_host *h, const struct command *c); /* here: live, or in a replay */
+/* The command that a line calls by its name, an alias or a unique beginning; NULL, with an error that says which may
+ * be meant. *before: what an alias puts in front of the argument, or "". */
+const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
+									 struct err *e);
+
+/* Things that have names, for all of them one rule: one is called by its name (or its title, if it has one), or by a
+ * beginning that no other has. */
+enum { COMMAND_NAMES = 96 };
+struct command_names {
+	const char *name[COMMAND_NAMES], *title[COMMAND_NAMES];
+	int n;
+};
+struct command_names commands_views(const struct command_host *h);
+bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n);
+/* Its place, or -1; n_found: how many begin so. */
+int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);
+/* Its name. NULL, with an error that says which it could be, or which there are; what: "/view". */
+const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e);
+
+/* Runs "/name argument". A unique beginning of a name is enough. */
+int commands_run(const struct command_host *h, const char *line, struct err *e);
+/* The same without an error; NULL if none. */
+const struct command *commands_find(const struct command_host *h, const char *line);
+/* For prompt_options.complete; arg is the host. */
+char **commands_complete(void *host, const char *line, int start, int end, bool *files);
+/* One line about the command that is being typed, or of those that begin so; "" if none. */
+void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap);
+/* Says what a setting of the engine is now. */
+void commands_say_set(const struct command_host *h, const char *name);
+/* The error of a setting, as that of the command /name. -1. */
+int commands_refused(const char *name, const struct err *why, struct err *e);
+/* Current value as text; false if the command has none. */
+bool commands_value(const struct command_host *h, const struct command *c, char *out, size_t cap);
+
+#endif

@@ -1,0 +1,150 @@
+/* Completion and hints for the prompt, from the table of commands. See commands.h. */
+#include "tui/chat/commands.h"
+#include "sessions/watch/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct list {
+	char **text;
+	size_t n;
+};
+
+static void list_add(struct list *l, const char *before, const char *text, size_t size)
+{
+	char **grown = realloc(l->text, (l->n + 2) * sizeof *grown);
+
+	if (!grown)
+		return;
+	l->text = grown;
+	l->text[l->n] = malloc(strlen(before) + size + 1);
+	l->text[l->n + 1] = NULL;
+	if (l->text[l->n])
+		sprintf(l->text[l->n++], "%s%.*s", before, (int)size, text);
+}
+
+static void add_words(struct list *l, const struct setting *s, const char *begun, size_t n)
+{
+	for (int i = 0; setting_word(s, i); i++)
+		if (!strncmp(setting_word(s, i), begun, n))
+			list_add(l, "", setting_word(s, i), strlen(setting_word(s, i)));
+}
+
+static void add_views(struct list *l, const struct command_host *h, const char *begun, size_t n)
+{
+	struct command_names known = commands_views(h);
+
+	for (int i = 0; i < known.n; i++)
+		if (command_names_begin(&known, i, begun, n))
+			list_add(l, "", known.name[i], strlen(known.name[i]));
+}
+
+/* Those of the expressions over a step; some may stand behind a bracket or an operator. */
+static void add_columns(struct list *l, const char *begun, size_t n)
+{
+	size_t head = n;
+
+	while (head > 0 && (begun[head - 1] == '_' || (begun[head - 1] >= 'a' && begun[head - 1] <= 'z')))
+		head--;
+	for (int i = 0; watch_column(i); i++) {
+		const char *name = watch_column(i)->name;
+		char before[64];
+
+		if (head < sizeof before && !strncmp(name, begun + head, n - head)) {
+			snprintf(before, sizeof before, "%.*s", (int)head, begun);
+			list_add(l, before, name, strlen(name));
+		}
+	}
+}
+
+/* The names that debuggers and git have, and those of views, are offered where none of ours begins so. */
+static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
+{
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c) && !strncmp(c->s->name, begun, n))
+			list_add(l, "/", c->s->name, strlen(c->s->name));
+	for (const struct command_alias *a = command_aliases; !l->n && a->name; a++)
+		if (!strncmp(a->name, begun, n))
+			list_add(l, "/", a->name, strlen(a->name));
+	for (struct command_names v = commands_views(h); !l->n && v.n-- > 0;)
+		if (!strncmp(v.name[v.n], begun, n))
+			list_add(l, "/", v.name[v.n], strlen(v.name[v.n]));
+}
+
+/* Settings by their own commands, for /set. */
+static void add_settings(struct list *l, const struct command_host *h, const char *begun, size_t n)
+{
+	for (const struct command *c = commands; c->s; c++)
+		if (commands_usable(h, c) && c->kind != COMMAND_ACT && !strncmp(c->s->name, begun, n))
+			list_add(l, "", c->s->name, strlen(c->s->name));
+}
+
+char **commands_complete(void *host, const char *line, int start, int end, bool *files)
+{
+	const struct command_host *h = host;
+	const char *begun = line + start;
+	size_t n = (size_t)(end - start);
+	const struct command *c;
+	struct list l = { 0 };
+
+	*files = false;
+	if (*line != '/')
+		return NULL;
+	if (start == 0) {
+		add_names(&l, h, begun + (n > 0), n - (n > 0));
+		return l.text;
+	}
+	c = commands_find(h, line);
+	if (!c)
+		return NULL;
+	*files = c->s->type == SETTING_FILE;
+	if (c->act == ACT_VIEW)
+		add_views(&l, h, begun, n);
+	else if (c->act == ACT_SET)
+		add_settings(&l, h, begun, n);
+	else
+		add_words(&l, c->s, begun, n);
+	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND ||
+		c->act == ACT_PRINT)
+		add_columns(&l, begun, n);
+	return l.text;
+}
+
+static int hint_many(const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
+{
+	size_t used = 0;
+	int found = 0;
+
+	for (const struct command *c = commands; c->s && used < cap; c++) {
+		if (!commands_usable(h, c) || strncmp(c->s->name, begun, n) != 0)
+			continue;
+		int more = snprintf(out + used, cap - used, "%s/%s", used ? "  " : "", c->s->name);
+
+		used += more > 0 ? (size_t)more : 0;
+		found++;
+	}
+	return found;
+}
+
+void commands_hint(const struct command_host *h, const char *line, char *out, size_t cap)
+{
+	const struct command *c = commands_find(h, line);
+	size_t n = *line == '/' ? strcspn(line + 1, " \t\n") : 0;
+	char value[128], arg[128];
+	int used;
+
+	*out = '\0';
+	if (*line != '/')
+		return;
+	/* a short alias is the beginning of other names, too */
+	if (!line[1 + n] && (!c || strncmp(c->s->name, line + 1, n) || strlen(c->s->name) != n) &&
+		(hint_many(h, line + 1, n, out, cap) > 1 || !c))
+		return;
+	if (!c)
+		return;
+	setting_arg(c->s, arg, sizeof arg);
+	used = snprintf(out, cap, "/%s%s%s  %s", c->s->name, *arg ? " " : "", arg, c->s->doc);
+	if (used > 0 && (size_t)used < cap && commands_value(h, c, value, sizeof value))
+		snprintf(out + used, cap - (size_t)used, " (now %s)", value);
+}

@@ -1,0 +1,449 @@
+/* See conversation.h.
+ *
+ * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
+ * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the opening of its
+ * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole;
+ * (4) what was asked once is kept as a mark, and each request has that of its turn: going back finds it there. */
+#include "tui/chat/conversation_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void conv_answers_clear(struct conversation *c)
+{
+	for (int i = 0; i < c->n_answers; i++)
+		free(c->answer[i].ids);
+	memset(c->answer, 0, sizeof c->answer);
+	c->n_answers = c->chosen = 0;
+	c->expected = 0;
+	c->lost = false;
+}
+
+void conv_turns_drop(struct conversation *c, int n)
+{
+	if (!n)
+		return;
+	for (int i = 0; i < n; i++)
+		free(c->turn[i].text);
+	memmove(c->turn, c->turn + n, (size_t)(c->n_turns - n) * sizeof *c->turn);
+	c->n_turns -= n;
+}
+
+int conversation_new(struct conversation *c, const char *system, struct err *e)
+{
+	pthread_mutex_lock(&c->lock);
+	conv_answers_clear(c);
+	c->marked = -1;
+	c->sample = 0;
+	pthread_mutex_unlock(&c->lock);
+	conv_turns_drop(c, c->n_turns);
+	c->n = 0;
+	c->open = false;
+	if (template_begin(c->chat, c->tokenizer, system, &c->ids, &c->n, &c->cap, e) < 0)
+		return -1;
+	c->n_head = c->n;
+	return 0;
+}
+
+int conversation_open(struct conversation **out, const struct chat_template *chat,
+					  const struct tokenizer *t, int32_t ctx, const char *system, struct err *e)
+{
+	struct conversation *c = calloc(1, sizeof *c);
+
+	*out = NULL;
+	if (!c)
+		return err_set(e, ERR_MEMORY, "no memory for a conversation");
+	c->chat = chat;
+	c->tokenizer = t;
+	c->ctx = ctx;
+	pthread_mutex_init(&c->lock, NULL);
+	if (conversation_new(c, system, e) < 0) {
+		conversation_close(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void conversation_close(struct conversation *c)
+{
+	if (!c)
+		return;
+	conv_answers_clear(c);
+	conv_turns_drop(c, c->n_turns);
+	conv_marks_free(c);
+	pthread_mutex_destroy(&c->lock);
+	free(c->asked);
+	free(c->turn);
+	free(c->ids);
+	free(c);
+}
+
+/* --- on the engine's thread --- */
+
+struct answer *conv_answer_of(struct conversation *c, int64_t request)
+{
+	for (int i = 0; i < c->n_answers; i++)
+		if (c->answer[i].request == request)
+			return &c->answer[i];
+	return NULL;
+}
+
+/* Room for the longest answer at once, so that no token of it allocates: untouched memory costs nothing. */
+struct answer *conv_answer_begin(struct conversation *c, int64_t request)
+{
+	struct answer *a = &c->answer[c->n_answers++];
+
+	*a = (struct answer){ .request = request, .ids = malloc((size_t)c->ctx * sizeof *a->ids) };
+	a->cap = a->ids ? c->ctx : 0;
+	return a;
+}
+
+void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
+{
+	if (a->n == a->cap)
+		c->lost = true;
+	else
+		a->ids[a->n++] = id;
+}
+
+/* Which turn it answers, for going back to it. */
+static void note_asked(struct conversation *c, int64_t request)
+{
+	if (c->n_asked == c->cap_asked) {
+		int cap = c->cap_asked ? 2 * c->cap_asked : 64;
+		struct asked *grown = realloc(c->asked, (size_t)cap * sizeof *grown);
+
+		if (!grown)
+			return; /* one that cannot be gone back to */
+		c->asked = grown;
+		c->cap_asked = cap;
+	}
+	c->asked[c->n_asked++] = (struct asked){ request, c->marked };
+}
+
+/* A fork from within an answer has a part of it in its prompt, and the conversation goes on with it. */
+static void take_given(struct conversation *c, struct answer *a, const struct ev_request *r)
+{
+	const unsigned char *p = r->prompt.data;
+
+	for (size_t i = (size_t)c->marked_n; c->marked >= 0 && p && i < r->prompt.size / 4; i++)
+		conv_answer_add(c, a, (int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
+								   (uint32_t)p[4 * i + 3] << 24));
+	if (a->n)
+		c->chosen = (int)(a - c->answer);
+}
+
+/* No two answers to a turn draw with one number, or they would be one text; the branches of a search are answers, too. */
+static void note_sample(struct conversation *c, int64_t sample)
+{
+	if (sample < c->sample || sample == INT64_MAX)
+		return;
+	c->sample = sample + 1;
+	if (c->marked >= 0)
+		c->mark[c->marked].sample = c->sample;
+}
+
+static void sink_request(struct conversation *c, const struct ev_request *r)
+{
+	struct answer *a;
+
+	if (r->kind == EV_REQUEST_KIND_search)
+		note_sample(c, r->sample);
+	if (c->expected <= 0 || c->n_answers >= ANSWERS_MAX)
+		return;
+	if (r->kind != EV_REQUEST_KIND_chat && r->kind != EV_REQUEST_KIND_fork)
+		return;
+	c->expected--;
+	note_sample(c, r->sample);
+	a = conv_answer_begin(c, r->request);
+	if (c->marked >= 0)
+		note_asked(c, r->request);
+	take_given(c, a, r);
+}
+
+static void sink_token(struct conversation *c, const struct ev_token *t)
+{
+	struct answer *a = conv_answer_of(c, t->request);
+
+	if (a)
+		conv_answer_add(c, a, (int32_t)t->id);
+}
+
+static void sink_rewind(struct conversation *c, const struct ev_rewind *r)
+{
+	struct answer *a = conv_answer_of(c, r->request);
+
+	if (a && c->marked >= 0 && r->kept >= c->marked_n && r->kept - c->marked_n < a->n)
+		a->n = (int32_t)(r->kept - c->marked_n);
+}
+
+void conversation_sink(void *conversation, const struct event *ev)
+{
+	struct conversation *c = conversation;
+	struct answer *a;
+
+	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_rewind && ev->kind != EV_finish)
+		return;
+	pthread_mutex_lock(&c->lock);
+	if (ev->kind == EV_request) {
+		sink_request(c, &ev->u.request);
+	} else if (ev->kind == EV_token) {
+		sink_token(c, &ev->u.token);
+	} else if (ev->kind == EV_rewind) {
+		sink_rewind(c, &ev->u.rewind);
+	} else {
+		a = conv_answer_of(c, ev->u.finish.request);
+		if (a)
+			a->finished = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- turns --- */
+
+int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
+{
+	size_t cap = c->cap;
+	int32_t *grown;
+
+	while (cap < c->n + n)
+		cap = cap ? 2 * cap : 256;
+	if (cap > c->cap) {
+		grown = realloc(c->ids, cap * sizeof *grown);
+		if (!grown)
+			return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
+		c->ids = grown;
+		c->cap = cap;
+	}
+	if (n)
+		memcpy(c->ids + c->n, ids, n * sizeof *ids);
+	c->n += n;
+	return 0;
+}
+
+/* The chosen answer becomes part of the ids. A turn that was never answered leaves again. */
+static int close_answer(struct conversation *c, struct err *e)
+{
+	struct answer *a = c->n_answers ? &c->answer[c->chosen] : NULL;
+
+	if (!c->open)
+		return 0;
+	if (c->lost)
+		return err_set(e, ERR_MEMORY, "the last answer did not fit the memory: /new begins anew");
+	if (!a || !a->n) {
+		c->n = c->turn[c->n_turns - 1].begin;
+		free(c->turn[--c->n_turns].text);
+		c->open = false;
+		return 0;
+	}
+	if (conv_append(c, a->ids, (size_t)a->n, e) < 0)
+		return -1;
+	c->open = false;
+	return template_close(c->chat, c->tokenizer, &c->ids, &c->n, &c->cap, e);
+}
+
+/* Drops the oldest turns until `need` more ids fit. */
+static int make_room(struct conversation *c, int32_t need, bool drop, struct conversation_prompt *out,
+					 struct err *e)
+{
+	size_t limit = (size_t)c->ctx, had = c->n;
+	int n = 0;
+
+	while (c->n + (size_t)need > limit && drop && n < c->n_turns) {
+		size_t end = n + 1 < c->n_turns ? c->turn[n + 1].begin : had;
+
+		c->n -= end - c->turn[n].begin;
+		n++;
+	}
+	if (c->n + (size_t)need > limit) {
+		c->n = had;
+		return err_set(e, ERR_USAGE,
+					   "the context is full: %zu of %d tokens are used and %d are needed; /new begins "
+					   "anew, /full drop makes room by dropping the oldest turns",
+					   c->n, c->ctx, need);
+	}
+	if (!n)
+		return 0;
+	size_t gone = had - c->n;
+
+	memmove(c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
+	conv_turns_drop(c, n);
+	for (int i = 0; i < c->n_turns; i++) {
+		c->turn[i].begin -= gone;
+		c->turn[i].open -= gone;
+	}
+	out->trimmed_tokens = (int32_t)gone;
+	out->trimmed_turns = n;
+	return 0;
+}
+
+static int add_turn(struct conversation *c, const char *text, size_t size, const int32_t *ids, size_t n,
+					struct err *e)
+{
+	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
+	char *copy = strndup(text, size);
+
+	if (grown)
+		c->turn = grown;
+	if (!grown || !copy || conv_append(c, ids, n, e) < 0) {
+		free(copy);
+		return err_set(e, ERR_MEMORY, "no memory for another turn");
+	}
+	c->turn[c->n_turns++] = (struct turn){ c->n - n, c->n, copy };
+	c->open = true;
+	return 0;
+}
+
+/* A turn that is asked again has its mark already. */
+static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
+{
+	if (c->marked < 0)
+		conv_make_mark(c);
+	out->ids = c->ids;
+	out->n_ids = (int32_t)c->turn[c->n_turns - 1].open;
+	out->text = c->turn[c->n_turns - 1].text;
+	out->sample = c->sample;
+}
+
+int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
+					 struct conversation_prompt *out, struct err *e)
+{
+	int32_t *ids = NULL;
+	size_t n = 0, cap = 0;
+	int result = -1;
+
+	memset(out, 0, sizeof *out);
+	/* before the lock, which the engine's thread waits for at each token: a long text takes long */
+	if (template_user(c->chat, c->tokenizer, text, size, &ids, &n, &cap, e) < 0)
+		goto free_ids;
+	if (n > (size_t)c->ctx) {
+		err_set(e, ERR_USAGE, "the text is %zu tokens long, the context holds %d", n, c->ctx);
+		goto free_ids;
+	}
+	pthread_mutex_lock(&c->lock);
+	if (close_answer(c, e) < 0)
+		goto out;
+	conv_answers_clear(c);
+	if (make_room(c, (int32_t)n + room, drop, out, e) < 0 || add_turn(c, text, size, ids, n, e) < 0)
+		goto out;
+	c->sample = 0;
+	c->marked = -1;
+	fill_prompt(c, out);
+	result = 0;
+out:
+	pthread_mutex_unlock(&c->lock);
+free_ids:
+	free(ids);
+	return result;
+}
+
+int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e)
+{
+	memset(out, 0, sizeof *out);
+	if (!c->n_turns)
+		return err_set(e, ERR_USAGE, "there is no turn yet to answer again");
+	pthread_mutex_lock(&c->lock);
+	conv_answers_clear(c);
+	c->n = c->turn[c->n_turns - 1].open;
+	c->open = true;
+	fill_prompt(c, out);
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}
+
+void conversation_expect(struct conversation *c, int32_t n_requests)
+{
+	pthread_mutex_lock(&c->lock);
+	c->expected = n_requests;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- questions --- */
+
+int conversation_running(struct conversation *c, int64_t *request, int cap)
+{
+	int n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_answers; i++)
+		if (!c->answer[i].finished && n++ < cap)
+			request[n - 1] = c->answer[i].request;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+bool conversation_busy(struct conversation *c)
+{
+	return conversation_running(c, NULL, 0) > 0;
+}
+
+void conversation_choose(struct conversation *c, int64_t request)
+{
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_answers; i++)
+		if (c->answer[i].request == request)
+			c->chosen = i;
+	pthread_mutex_unlock(&c->lock);
+}
+
+int conversation_n_turns(const struct conversation *c)
+{
+	return c->n_turns;
+}
+
+int32_t conversation_n_ids(struct conversation *c)
+{
+	size_t n;
+
+	pthread_mutex_lock(&c->lock);
+	n = c->n + (c->n_answers ? (size_t)c->answer[c->chosen].n : 0);
+	pthread_mutex_unlock(&c->lock);
+	return (int32_t)n;
+}
+
+/* --- saving --- */
+
+static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gguf_text bytes = i ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
+
+		if (!tokenizer_is_special(t, ids[i]))
+			fwrite(bytes.data, 1, bytes.size, f);
+	}
+}
+
+static void write_turn(FILE *f, struct conversation *c, int i)
+{
+	size_t end = i + 1 < c->n_turns ? c->turn[i + 1].begin : c->n;
+
+	fprintf(f, "you: %s\n\nai: ", c->turn[i].text);
+	write_ids(f, c->tokenizer, c->ids + c->turn[i].open, end - c->turn[i].open);
+	if (i + 1 == c->n_turns && c->n_answers)
+		write_ids(f, c->tokenizer, c->answer[c->chosen].ids, (size_t)c->answer[c->chosen].n);
+	fprintf(f, "\n\n");
+}
+
+int conversation_save(struct conversation *c, const char *path, struct err *e)
+{
+	FILE *f = fopen(path, "wx");
+	int failed;
+
+	if (!f)
+		return err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: %s" : "%s: %s", path,
+					   errno == EEXIST ? "choose another name" : strerror(errno));
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->n_turns; i++)
+		write_turn(f, c, i);
+	pthread_mutex_unlock(&c->lock);
+	failed = ferror(f);
+	if (!fclose(f) && !failed)
+		return 0;
+	err_set(e, ERR_IO, "%s could not be written: %s", path, strerror(errno));
+	unlink(path); /* half of it, which would be in the way of the next */
+	return -1;
+}

@@ -1,0 +1,73 @@
+/* A conversation: token ids that only grow from turn to turn (retokenising would miss the prefix cache).
+ *
+ * The ids of answers come straight from the engine's events (conversation_sink is a sink), never from the
+ * screen's ring, which may lose events when the terminal is slow. One turn may have several answers (fork);
+ * the conversation goes on with the chosen one.
+ *
+ * Thread: conversation_sink runs on the engine's, everything else on the UI's; a lock guards the answers. */
+#ifndef CUTAWAY_TUI_CONVERSATION_H
+#define CUTAWAY_TUI_CONVERSATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "event/event.h"
+#include "engine/text/template.h"
+#include "engine/text/tokenizer.h"
+
+struct conversation;
+
+/* chat and tokenizer must outlive it. ctx: longest sequence in tokens. */
+int conversation_open(struct conversation **c, const struct chat_template *chat,
+					  const struct tokenizer *t, int32_t ctx, const char *system, struct err *e);
+void conversation_close(struct conversation *c); /* NULL is fine */
+
+/* Collects the ids of answers. Added to the engine before it begins. */
+void conversation_sink(void *conversation, const struct event *ev);
+
+/* Begins anew; system as in template_begin. */
+int conversation_new(struct conversation *c, const char *system, struct err *e);
+
+/* A prompt ready to be submitted. ids belong to the conversation and live until its next call. */
+struct conversation_prompt {
+	const int32_t *ids;
+	int32_t n_ids;
+	const char *text; /* what was typed */
+	int64_t sample;
+	int32_t trimmed_tokens, trimmed_turns; /* dropped to make room */
+};
+/* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped until it fits;
+ * without, or if it can never fit, an error that says the numbers. */
+int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
+					 struct conversation_prompt *out, struct err *e);
+/* The last turn again, from the first sample number on that no answer to it has drawn with. */
+int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
+
+/* The next n_requests of kind chat or fork are the answers of this turn. Before they are submitted. */
+void conversation_expect(struct conversation *c, int32_t n_requests);
+
+/* Takes the conversation back to the turn that this request answered, however long ago (also before /new), with
+ * ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns behind leave the
+ * conversation, but not the log. out: a prompt that goes on from there, as a fork; without one the answer stands as
+ * it is, and the next turn is said behind it. */
+int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
+						struct conversation_prompt *out, struct err *e);
+/* Whether a request is an answer to the last turn. */
+bool conversation_has(struct conversation *c, int64_t request);
+/* Where the answers to the turn of this request begin; -1: it is not of this conversation. */
+int32_t conversation_open_pos(struct conversation *c, int64_t request);
+
+bool conversation_busy(struct conversation *c); /* an answer is not finished */
+/* Requests that are not finished; returns how many, writes at most cap. */
+int conversation_running(struct conversation *c, int64_t *request, int cap);
+/* The conversation goes on with this request's answer, if it is one of the last turn's. */
+void conversation_choose(struct conversation *c, int64_t request);
+int conversation_n_turns(const struct conversation *c);
+int32_t conversation_n_ids(struct conversation *c); /* with the chosen answer */
+
+/* Writes the turns as text; existing files are not overwritten. */
+int conversation_save(struct conversation *c, const char *path, struct err *e);
+
+#endif

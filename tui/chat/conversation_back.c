@@ -1,0 +1,165 @@
+/* Going back in a conversation: what was asked is kept as it was. See conversation.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/chat/conversation_impl.h"
+
+static void mark_free(struct mark *m)
+{
+	for (int i = 0; m->turn && i < m->n_turns; i++)
+		free(m->turn[i].text);
+	free(m->turn);
+	free(m->ids);
+}
+
+void conv_marks_free(struct conversation *c)
+{
+	for (int i = 0; i < c->n_marks; i++)
+		mark_free(&c->mark[i]);
+	free(c->mark);
+	c->mark = NULL;
+	c->n_marks = c->cap_marks = 0;
+}
+
+/* Copies turns; -1: no memory, and nothing is there. */
+static int turns_copy(struct turn **out, const struct turn *turn, int n)
+{
+	struct turn *copy = calloc((size_t)n, sizeof *copy);
+	int i = 0;
+
+	for (; copy && i < n; i++) {
+		copy[i] = turn[i];
+		copy[i].text = strdup(turn[i].text);
+		if (!copy[i].text)
+			break;
+	}
+	if (copy && i < n) {
+		while (i--)
+			free(copy[i].text);
+		free(copy);
+		copy = NULL;
+	}
+	*out = copy;
+	return copy ? 0 : -1;
+}
+
+void conv_make_mark(struct conversation *c)
+{
+	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open, .n_turns = c->n_turns, .n_head = c->n_head,
+					  .sample = c->sample };
+
+	c->marked = -1;
+	c->marked_n = m.n;
+	if (c->n_marks == c->cap_marks) {
+		int cap = c->cap_marks ? 2 * c->cap_marks : 32;
+		struct mark *grown = realloc(c->mark, (size_t)cap * sizeof *grown);
+
+		if (!grown)
+			return;
+		c->mark = grown;
+		c->cap_marks = cap;
+	}
+	m.ids = malloc((size_t)m.n * sizeof *m.ids);
+	if (!m.ids || turns_copy(&m.turn, c->turn, c->n_turns) < 0) {
+		free(m.ids);
+		return;
+	}
+	memcpy(m.ids, c->ids, (size_t)m.n * sizeof *m.ids);
+	c->marked = c->n_marks;
+	c->mark[c->n_marks++] = m;
+}
+
+static int mark_of(const struct conversation *c, int64_t request)
+{
+	for (int i = c->n_asked; i-- > 0;)
+		if (c->asked[i].request == request)
+			return c->asked[i].mark;
+	return -1;
+}
+
+/* The conversation is as it was when the mark was made. */
+static int take_mark(struct conversation *c, int mark, struct err *e)
+{
+	const struct mark *m = &c->mark[mark];
+	struct turn *turn;
+
+	if (turns_copy(&turn, m->turn, m->n_turns) < 0)
+		return err_set(e, ERR_MEMORY, "no memory to go back to that turn");
+	c->n = 0;
+	if (conv_append(c, m->ids, (size_t)m->n, e) < 0) {
+		for (int i = 0; i < m->n_turns; i++)
+			free(turn[i].text);
+		free(turn);
+		return -1;
+	}
+	conv_turns_drop(c, c->n_turns);
+	free(c->turn);
+	c->turn = turn;
+	c->n_turns = m->n_turns;
+	c->n_head = m->n_head;
+	c->marked = mark;
+	c->marked_n = m->n;
+	c->open = true;
+	c->sample = m->sample;
+	conv_answers_clear(c);
+	return 0;
+}
+
+/* On the lock. */
+static int resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
+{
+	int mark = mark_of(c, request);
+	struct answer *a;
+
+	if (mark < 0)
+		return err_set(e, ERR_USAGE, "request %lld is not part of the conversation", (long long)request);
+	if (n_ids < c->mark[mark].n || memcmp(ids, c->mark[mark].ids, (size_t)c->mark[mark].n * sizeof *ids) != 0)
+		return err_set(e, ERR_USAGE, "the answer begins at position %d: that is as far back as its turn goes",
+					   c->mark[mark].n);
+	if (take_mark(c, mark, e) < 0)
+		return -1;
+	a = conv_answer_begin(c, request);
+	a->finished = true;
+	for (int32_t i = c->marked_n; i < n_ids; i++)
+		conv_answer_add(c, a, ids[i]);
+	return c->lost ? err_set(e, ERR_MEMORY, "no memory to go back to that turn") : 0;
+}
+
+int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
+						struct conversation_prompt *out, struct err *e)
+{
+	int result;
+
+	memset(out, 0, sizeof *out);
+	pthread_mutex_lock(&c->lock);
+	result = resume(c, request, ids, n_ids, e);
+	if (!result) {
+		out->text = c->turn[c->n_turns - 1].text;
+		out->ids = ids;
+		out->n_ids = n_ids;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return result;
+}
+
+bool conversation_has(struct conversation *c, int64_t request)
+{
+	bool has;
+
+	pthread_mutex_lock(&c->lock);
+	has = conv_answer_of(c, request) != NULL;
+	pthread_mutex_unlock(&c->lock);
+	return has;
+}
+
+int32_t conversation_open_pos(struct conversation *c, int64_t request)
+{
+	int mark;
+	int32_t n;
+
+	pthread_mutex_lock(&c->lock);
+	mark = mark_of(c, request);
+	n = mark < 0 ? -1 : c->mark[mark].n;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}

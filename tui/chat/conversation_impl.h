@@ -1,0 +1,74 @@
+/* Inside of a conversation: what conversation.c and conversation_back.c share. See conversation.h. */
+#ifndef CUTAWAY_TUI_CONVERSATION_IMPL_H
+#define CUTAWAY_TUI_CONVERSATION_IMPL_H
+
+#include <pthread.h>
+
+#include "tui/chat/conversation.h"
+
+enum { ANSWERS_MAX = 64 };
+
+struct turn {
+	size_t begin; /* in ids: where the user's turn begins */
+	size_t open;  /* in ids: behind the opening of the answer */
+	char *text;
+};
+
+/* The conversation as it was when a turn was asked. */
+struct mark {
+	int32_t *ids;
+	struct turn *turn; /* the last one is being asked */
+	int32_t n;
+	int n_turns;
+	size_t n_head;
+	int64_t sample;
+};
+
+struct asked {
+	int64_t request;
+	int mark; /* index in mark[] */
+};
+
+struct answer {
+	int64_t request;
+	int32_t *ids; /* behind the opening of the answer, what a fork was given of them too */
+	int32_t n, cap;
+	bool finished;
+};
+
+struct conversation {
+	const struct chat_template *chat;
+	const struct tokenizer *tokenizer;
+	int32_t ctx;
+	int32_t *ids;
+	size_t n, cap, n_head;
+	struct turn *turn;
+	int n_turns;
+	bool open; /* the last turn's answer is not part of ids yet */
+	struct mark *mark;
+	int n_marks, cap_marks;
+	pthread_mutex_t lock; /* of everything below */
+	int64_t sample; /* the first that no answer to the present turn has drawn with */
+	int marked; /* the present turn's mark, or -1 */
+	int32_t marked_n;
+	struct asked *asked; /* by request */
+	int n_asked, cap_asked;
+	struct answer answer[ANSWERS_MAX];
+	int n_answers, chosen;
+	int32_t expected;
+	bool lost; /* no memory for an answer's ids: it cannot be gone on with */
+};
+
+/* conversation.c. Those of answers are called with the lock held. */
+void conv_answers_clear(struct conversation *c);
+void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
+struct answer *conv_answer_of(struct conversation *c, int64_t request);
+struct answer *conv_answer_begin(struct conversation *c, int64_t request); /* there is room in answer[] */
+void conv_answer_add(struct conversation *c, struct answer *a, int32_t id);
+int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e);
+
+/* conversation_back.c: remembers the turn that is being asked. Without memory for it, it cannot be gone back to. */
+void conv_make_mark(struct conversation *c);
+void conv_marks_free(struct conversation *c);
+
+#endif

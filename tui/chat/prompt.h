@@ -1,0 +1,55 @@
+/* The prompt: readline through its callback interface, drawn on a canvas.
+ *
+ * Readline edits (history, inputrc, emacs and vi modes, completion); it never reads from the terminal, never
+ * writes to it, sets no modes and catches no signals. Bytes are fed in, the line is drawn by prompt_draw().
+ *
+ * Readline's state is global: one prompt a process. Thread: the UI's. Open it before the terminal is taken
+ * over (readline reads terminfo then) and after the locale is set. */
+#ifndef CUTAWAY_TUI_PROMPT_H
+#define CUTAWAY_TUI_PROMPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "tui/term/canvas.h"
+
+struct prompt_options {
+	const char *history; /* file, or NULL: none is kept */
+	/* Completions of the word that begins at `start` and ends at `end` of line: a malloc'd list of malloc'd
+	 * texts, ending with NULL; or NULL. *files: file names are wanted instead. */
+	char **(*complete)(void *arg, const char *line, int start, int end, bool *files);
+	void *arg;
+};
+
+/* An unusable history file is no reason to fail; it is then neither read nor written. */
+int prompt_open(const struct prompt_options *o, struct err *e);
+void prompt_close(void);
+
+/* Bytes as typed, key sequences included; a character's all at once: a search takes no half ones. */
+void prompt_feed(const char *bytes, size_t n);
+/* What a key sent that is no character; nothing happens if readline does not know it. */
+void prompt_sequence(const char *seq);
+/* Text put in as it is, newlines kept: what bracketed paste brought. */
+void prompt_paste(const char *text, size_t size);
+/* The line that was finished with Enter, malloc'd; NULL if there is none. More may follow. */
+char *prompt_take(void);
+/* True once after Ctrl-D on an empty line. */
+bool prompt_take_eof(void);
+
+const char *prompt_text(void); /* what stands there now */
+void prompt_set(const char *text);
+bool prompt_wants_escape(void); /* vi mode, or a mode of its own: Esc has a meaning of its own */
+bool prompt_busy(void); /* an incremental search or another mode of its own takes the keys */
+
+/* Matches that the last Tab found, until the next key. */
+int prompt_n_matches(void);
+const char *prompt_match(int i);
+
+/* Lines that the text takes, w columns wide, behind a label. */
+int prompt_lines(int w, const char *label, bool ascii);
+/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is NULL. Not awake: keys
+ * go elsewhere; all of it is dim, without a cursor. */
+void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake);
+
+#endif

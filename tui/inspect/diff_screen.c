@@ -1,0 +1,446 @@
+/* See diff_screen.h. */
+#include "tui/inspect/diff_screen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view.h"
+
+enum { HEAD_ROWS = 3, FOOT_ROWS = 5, WIDE = 120, HIGH = 20, ESCAPE = 27 };
+
+static const char help[] =
+	"Two recordings, request by request: what was generated, A on the left and B on the right. Requests are matched by "
+	"prompt and order.\n"
+	"\n"
+	"What both have is dim, what only one has is bright, and the first token that differs is reversed. Below stands why "
+	"they part there: a setting of the draw, a token that was put there, or the logits themselves (then another model, "
+	"another arithmetic or a fault: cutaway verify tells). Behind it what each of them drew, from the log: its "
+	"probability, when it arrived in the race (the first wins), its probability in the draw, how many candidates the "
+	"cuts left, and the hash of its logits.\n"
+	"\n"
+	"n N         next and previous difference, also of the next request\n"
+	"] [         next and previous request (also right and left)\n"
+	"↑ ↓ PgUp    scroll both sides; Home End\n"
+	"q Esc       quits\n"
+	"\n"
+	"The same in words: cutaway diff A B. How far their distributions are apart after that token, exactly: --deep.\n";
+
+/* Where lines are short, what was drawn has two for each. */
+static int foot_rows(int w, int h)
+{
+	return w < WIDE && h >= HIGH ? FOOT_ROWS + 2 : FOOT_ROWS;
+}
+
+static const struct diff_pair *pair_of(const struct diff_screen *s)
+{
+	return &s->d->pair[s->pair];
+}
+
+/* ---- columns ---- */
+
+static void free_column(struct diff_column *c)
+{
+	free(c->text);
+	free(c->start);
+	free(c->line);
+	*c = (struct diff_column){ 0 };
+}
+
+/* First token that is shown: the answer's, or the one where they part if that is before. */
+static int32_t base_of(const struct diff_pair *p, int side)
+{
+	int32_t at = p->from[side] + p->at, n_prompt = p->side[side].n_prompt;
+
+	if (p->side[side].request->kind == EV_REQUEST_KIND_score)
+		return 0;
+	return p->cause != DIFF_PROMPT && p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE && at < n_prompt ? at : n_prompt;
+}
+
+static int fill_column(struct diff_column *c, struct history *h, const struct diff_pair *p, int side, struct err *e)
+{
+	const struct diff_side *s = &p->side[side];
+	size_t size = 0;
+
+	c->base = base_of(p, side);
+	c->n = s->n - c->base;
+	c->start = malloc(((size_t)c->n + 1) * sizeof *c->start);
+	for (int32_t i = 0; c->start && i < c->n; i++) {
+		const struct history_piece *piece = history_piece(h, s->ids[c->base + i]);
+
+		c->start[i] = size;
+		size += piece ? (size_t)piece->size : 1;
+	}
+	c->text = malloc(size + 1);
+	if (!c->start || !c->text)
+		return err_set(e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
+	c->start[c->n] = size;
+	for (int32_t i = 0; i < c->n; i++) {
+		const struct history_piece *piece = history_piece(h, s->ids[c->base + i]);
+
+		memcpy(c->text + c->start[i], piece ? piece->bytes : "?", piece ? (size_t)piece->size : 1);
+	}
+	for (size_t i = 0; i < size; i++)
+		c->text[i] = c->text[i] ? c->text[i] : '\1'; /* shown as any control character */
+	c->text[size] = 0;
+	return 0;
+}
+
+static int wrap_column(struct diff_column *c, int w, bool ascii, struct err *e)
+{
+	size_t pos = 0, next = 1;
+	int cap = 0;
+
+	if (c->w == w || w < 1)
+		return 0;
+	free(c->line);
+	c->line = NULL;
+	c->n_lines = 0;
+	while (next && c->text && c->text[pos]) {
+		if (c->n_lines == cap) {
+			struct diff_line *line = realloc(c->line, (size_t)(cap = cap ? 2 * cap : 64) * sizeof *line);
+
+			if (!line)
+				return err_set(e, ERR_MEMORY, "no memory for %d lines", cap);
+			c->line = line;
+		}
+		c->line[c->n_lines++] = (struct diff_line){ pos, text_line(c->text + pos, w, ascii, &next) };
+		pos += next;
+	}
+	c->w = w;
+	return 0;
+}
+
+static int32_t token_at(const struct diff_column *c, size_t byte)
+{
+	int32_t lo = 0, hi = c->n;
+
+	while (hi - lo > 1) {
+		int32_t mid = lo + (hi - lo) / 2;
+
+		if (c->start[mid] <= byte)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return c->base + lo;
+}
+
+static int line_of(const struct diff_column *c, size_t byte)
+{
+	int i = 0;
+
+	while (i + 1 < c->n_lines && c->line[i + 1].from <= byte)
+		i++;
+	return i;
+}
+
+/* The hunk a third down, in both columns. */
+static void scroll_to_hunk(struct diff_screen *s, int rows)
+{
+	const struct diff_pair *p = pair_of(s);
+
+	for (int side = 0; side < 2; side++) {
+		struct diff_column *c = &s->column[side];
+		int32_t token = s->hunk < 0 ? c->base : side ? p->hunk[s->hunk].b : p->hunk[s->hunk].a;
+
+		if (!c->text || token < c->base || token > c->base + c->n)
+			continue;
+		c->scroll = line_of(c, c->start[token - c->base]) - rows / 3;
+	}
+}
+
+static void clamp_scroll(struct diff_column *c, int rows)
+{
+	if (c->scroll > c->n_lines - rows)
+		c->scroll = c->n_lines - rows;
+	if (c->scroll < 0)
+		c->scroll = 0;
+}
+
+static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e)
+{
+	const struct diff_pair *p = pair_of(s);
+	bool fresh = !s->laid;
+
+	for (int side = 0; side < 2; side++) {
+		struct diff_column *c = &s->column[side];
+
+		if (fresh) {
+			free_column(c);
+			if (p->side[side].request && fill_column(c, s->d->h[side], p, side, e))
+				return -1;
+		}
+		fresh |= c->w != w;
+		if (wrap_column(c, w, ascii, e))
+			return -1;
+	}
+	if (fresh)
+		scroll_to_hunk(s, rows);
+	s->laid = true;
+	clamp_scroll(&s->column[0], rows);
+	clamp_scroll(&s->column[1], rows);
+	return 0;
+}
+
+/* ---- drawing ---- */
+
+static int hunk_of(const struct diff_pair *p, int side, int32_t token)
+{
+	for (int32_t i = 0; i < p->n_hunks; i++) {
+		int32_t from = side ? p->hunk[i].b : p->hunk[i].a, end = side ? p->hunk[i].b_end : p->hunk[i].a_end;
+
+		if (token < from)
+			return -1;
+		if (token < end)
+			return i;
+	}
+	return -1;
+}
+
+static void style(const struct diff_screen *s, int side, int32_t token, bool standin, struct pen *pen)
+{
+	const struct diff_pair *p = pair_of(s);
+	int hunk = hunk_of(p, side, token);
+
+	pen->ink = standin || (hunk < 0 && p->n_hunks) ? INK_DIM : hunk < 0 ? INK_TEXT : INK_BRIGHT;
+	pen->attr = hunk < 0 ? 0 : hunk == s->hunk ? ATTR_UNDERLINE | ATTR_BOLD : pen->c->mono ? ATTR_BOLD : 0;
+	if (p->n_hunks && token == (side ? p->hunk[0].b : p->hunk[0].a) && hunk == 0)
+		pen->attr = ATTR_REVERSE | ATTR_BOLD; /* where they part */
+}
+
+static void draw_line(const struct diff_screen *s, int side, const struct diff_line *l, struct pen *pen, int y)
+{
+	const struct diff_column *c = &s->column[side];
+	size_t at = l->from, end = l->from + l->size;
+	int x = 0;
+
+	while (at < end) {
+		struct glyph_run g = text_next(c->text + at, end - at, pen->c->ascii);
+
+		if (!g.used)
+			break;
+		style(s, side, token_at(c, at), g.standin, pen);
+		if (g.newline)
+			break;
+		pen_text(pen, x, y, g.text, -1);
+		x += g.width;
+		at += g.used;
+	}
+}
+
+static void draw_column(const struct diff_screen *s, int side, struct pen *pen)
+{
+	const struct diff_column *c = &s->column[side];
+
+	for (int y = 0; y < pen->r.h && c->scroll + y < c->n_lines; y++)
+		draw_line(s, side, &c->line[c->scroll + y], pen, y);
+	pen->attr = 0;
+	pen->ink = INK_DIM;
+	if (!pair_of(s)->side[side].request)
+		pen_text(pen, 0, 0, "no such request", -1);
+	else if (!c->n)
+		pen_text(pen, 0, 0, "nothing was drawn", -1);
+}
+
+static const char *file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void draw_title(const struct diff_screen *s, int side, struct pen *pen)
+{
+	const struct diff_side *d = &pair_of(s)->side[side];
+	int x;
+
+	pen->ink = INK_BRIGHT;
+	pen->attr = ATTR_BOLD;
+	x = pen_printf(pen, 0, 0, "%c ", 'A' + side);
+	x += pen_clip(pen, x, 0, pen->r.w - x, file_name(s->d->h[side]->path), -1);
+	pen->ink = INK_DIM;
+	pen->attr = 0;
+	if (!d->request)
+		return;
+	x = pen_printf(pen, 0, 1, "request %lld ", (long long)d->request->number);
+	pen_clip(pen, x, 1, pen->r.w - x, d->request->text, -1);
+}
+
+static void draw_status(struct diff_screen *s, struct canvas *c)
+{
+	struct pen p = pen_of(c, (struct rect){ 0, c->h - 1, c->w, 1 });
+	const struct diff_pair *pair = pair_of(s);
+
+	p.paper = INK_BAND;
+	pen_fill(&p, (struct rect){ 0, 0, c->w, 1 });
+	p.ink = INK_BRIGHT;
+	pen_printf(&p, 1, 0, "request %d of %d", s->pair + 1, s->d->n_pairs);
+	if (pair->n_hunks)
+		pen_printf(&p, 22, 0, "difference %d of %d", s->hunk + 1, pair->n_hunks);
+	p.ink = INK_DIM;
+	pen_right(&p, c->w - 1, 0, c->w >= 100 ? "n N difference   [ ] request   %s scroll   F1 explain   q quit"
+										   : "n N next   F1 explain   q quit",
+			  c->ascii ? "up down" : "↑ ↓");
+}
+
+static void draw_cause(struct diff_screen *s, struct canvas *c)
+{
+	int foot = foot_rows(c->w, c->h), each = (foot - 3) / 2;
+	struct pen p = pen_of(c, (struct rect){ 0, c->h - foot, c->w, foot - 1 });
+	const struct diff_pair *pair = pair_of(s);
+	char text[400];
+	int x;
+
+	p.ink = INK_RULE;
+	pen_hline(&p, 0, 0, c->w);
+	diff_describe(s->d, pair, text, sizeof text);
+	p.ink = INK_BRIGHT;
+	if (pair->cause == DIFF_EQUAL || pair->cause == DIFF_ALONE) {
+		pen_clip(&p, 1, 1, c->w - 2, text, -1);
+		return;
+	}
+	x = 1 + pen_printf(&p, 1, 1, "%d: ", pair->from[0] + pair->at);
+	x += pen_clip(&p, x, 1, c->w - 1 - x, text, -1);
+	p.ink = INK_DIM;
+	if (pair->after.n_top && x + 50 < c->w)
+		pen_right(&p, c->w - 1, 1, "after it the same best token at %d of %d", pair->after.top, pair->after.n_top);
+	p.ink = INK_TEXT;
+	for (int side = 0; side < 2; side++) {
+		diff_describe_draw(s->d, pair, side, text, sizeof text);
+		int y = 2 + side * each;
+
+		if (!text[0])
+			continue;
+		x = 1 + pen_printf(&p, 1, y, "%c drew ", 'A' + side);
+		if (each > 1)
+			pen_wrap(&p, x, y, c->w - 1 - x, each, text);
+		else
+			pen_clip(&p, x, y, c->w - 1 - x, text, -1);
+	}
+}
+
+int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
+{
+	int left = (c->w - 1) / 2, rows = c->h - HEAD_ROWS - foot_rows(c->w, c->h);
+
+	canvas_clear(c);
+	if (!s->d->n_pairs || rows < 1 || left < 8) {
+		struct pen p = pen_of(c, (struct rect){ 0, 0, c->w, c->h });
+
+		pen_text(&p, 0, 0, s->d->n_pairs ? "too small" : "neither recording has a request; q quits", -1);
+		return 0;
+	}
+	/* one column narrower than its half, so that texts do not touch the rule */
+	if (lay(s, left - 2, rows, c->ascii, e))
+		return -1;
+	for (int side = 0; side < 2; side++) {
+		int x = side ? left + 2 : 1;
+		struct pen title = pen_of(c, (struct rect){ x, 0, left - 2, 2 });
+		struct pen text = pen_of(c, (struct rect){ x, HEAD_ROWS, left - 2, rows });
+
+		draw_title(s, side, &title);
+		draw_column(s, side, &text);
+	}
+	for (int y = 0; y < HEAD_ROWS + rows; y++) {
+		struct pen rule = pen_of(c, (struct rect){ left, y, 1, 1 });
+
+		rule.ink = INK_RULE;
+		pen_text(&rule, 0, 0, c->ascii ? "|" : "\xe2\x94\x82", -1);
+	}
+	draw_cause(s, c);
+	draw_status(s, c);
+	popup_draw(&s->popup, c);
+	return 0;
+}
+
+/* ---- keys ---- */
+
+static void go_to_pair(struct diff_screen *s, int pair, bool last)
+{
+	if (pair < 0 || pair >= s->d->n_pairs)
+		return;
+	s->pair = pair;
+	s->hunk = !s->d->pair[pair].n_hunks ? -1 : last ? s->d->pair[pair].n_hunks - 1 : 0;
+	s->laid = false;
+}
+
+static void go_to_hunk(struct diff_screen *s, int by, int rows)
+{
+	int next = s->hunk + by;
+
+	if (s->hunk >= 0 && next >= 0 && next < pair_of(s)->n_hunks) {
+		s->hunk = next;
+		scroll_to_hunk(s, rows);
+		return;
+	}
+	for (int i = s->pair + by; i >= 0 && i < s->d->n_pairs; i += by)
+		if (s->d->pair[i].n_hunks) {
+			go_to_pair(s, i, by < 0);
+			return;
+		}
+}
+
+static void scroll(struct diff_screen *s, int by, int rows)
+{
+	for (int side = 0; side < 2; side++) {
+		s->column[side].scroll += by;
+		clamp_scroll(&s->column[side], rows);
+	}
+}
+
+bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
+{
+	int rows = h - HEAD_ROWS - foot_rows(w, h);
+
+	if (s->popup.open && code != 3 && code != 4 && popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
+		return true;
+	if (code == KEY_F1_ || code == '?' || code == 'h') {
+		popup_show(&s->popup, "diff", help);
+		return true;
+	}
+
+	if (code == 'q' || code == ESCAPE || code == 3 || code == 4)
+		return false;
+	if (!s->d->n_pairs || rows < 1)
+		return true;
+	switch (code) {
+	case 'n': go_to_hunk(s, 1, rows); break;
+	case 'N':
+	case 'p': go_to_hunk(s, -1, rows); break;
+	case ']':
+	case KEY_RIGHT_: go_to_pair(s, s->pair + 1, false); break;
+	case '[':
+	case KEY_LEFT_: go_to_pair(s, s->pair - 1, false); break;
+	case 'j':
+	case KEY_DOWN_: scroll(s, 1, rows); break;
+	case 'k':
+	case KEY_UP_: scroll(s, -1, rows); break;
+	case ' ':
+	case KEY_PAGE_DOWN: scroll(s, rows - 1, rows); break;
+	case KEY_PAGE_UP: scroll(s, 1 - rows, rows); break;
+	case 'g':
+	case KEY_HOME_: scroll(s, -(1 << 30), rows); break;
+	case 'G':
+	case KEY_END_: scroll(s, 1 << 29, rows); break;
+	}
+	return true;
+}
+
+void diff_screen_init(struct diff_screen *s, struct diff *d)
+{
+	*s = (struct diff_screen){ .d = d, .hunk = -1 };
+	for (int i = 0; i < d->n_pairs; i++)
+		if (d->pair[i].n_hunks) {
+			go_to_pair(s, i, false);
+			return;
+		}
+}
+
+void diff_screen_free(struct diff_screen *s)
+{
+	free_column(&s->column[0]);
+	free_column(&s->column[1]);
+	popup_free(&s->popup);
+}

@@ -1,0 +1,41 @@
+/* Two recordings side by side on one screen: the answers in columns, the token where they part marked, the
+ * cause below. Drawing and keys only; diff_run.c has the terminal. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_DIFF_SCREEN_H
+#define CUTAWAY_TUI_DIFF_SCREEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "sessions/diff/diff.h"
+#include "tui/term/canvas.h"
+#include "tui/app/popup.h"
+
+struct diff_line {
+	size_t from, size; /* bytes of the column's text */
+};
+
+struct diff_column {
+	char *text;	   /* of the tokens from `base` on; NUL only at the end */
+	size_t *start; /* [n + 1] where a token's bytes begin */
+	int32_t base, n;
+	struct diff_line *line;
+	int n_lines, w; /* wrapped for this width; 0: not yet */
+	int scroll;
+};
+
+struct diff_screen {
+	struct diff *d;
+	int pair, hunk; /* shown; hunk -1: the pair has none */
+	struct diff_column column[2];
+	bool laid; /* columns hold this pair */
+	struct popup popup; /* help */
+};
+
+void diff_screen_init(struct diff_screen *s, struct diff *d); /* at the first difference */
+void diff_screen_free(struct diff_screen *s);
+/* Code of a struct term_key. False: the person wants to go. */
+bool diff_screen_key(struct diff_screen *s, int code, int w, int h);
+int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e);
+
+#endif

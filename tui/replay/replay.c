@@ -1,0 +1,557 @@
+/* cutaway replay: a recording on the screens of the chat, with a scrubber. No engine, no model.
+ *
+ * The views cannot tell: they see a timeline. Time runs from step to step as recorded, times the speed; a pause
+ * of the person who was recorded is shortened to a second. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "tui/app/app.h"
+#include "tui/replay/player.h"
+#include "tui/inspect/lens.h"
+#include "tui/chat/prompt.h"
+#include "tui/replay/scrubber.h"
+#include "tui/views/views.h"
+
+enum { READ_NS = 8000000, FOLLOW_NS = 100000000, PAGE_STEPS = 10 };
+
+#define LONGEST_WAIT_NS 1000000000LL
+
+struct replay {
+	struct player *player;
+	const char *path;
+	const struct tui_options *options;
+	bool playing, read_all, damaged;
+	bool follow;   /* the file may be growing, and is looked at again and again */
+	bool at_end;   /* of a file that grows: what comes is shown at once */
+	bool end_said; /* that the session ended */
+	int64_t looked_ns;
+	double speed;
+	int64_t due_ns; /* when the next step comes */
+	struct err damage;
+};
+
+static void damaged(struct app *a, const struct err *e)
+{
+	struct replay *r = a->mode_data;
+
+	if (!r->damaged)
+		app_say(a, SAY_ERROR, "%s", e->text);
+	r->damaged = r->read_all = true;
+}
+
+static void schedule(struct app *a, int64_t from_ns)
+{
+	struct replay *r = a->mode_data;
+	struct err e = { 0 };
+	int64_t ns = player_next_ns(r->player, &e);
+	double wait;
+
+	if (e.code)
+		damaged(a, &e);
+	if (ns < 0) {
+		r->playing = false;
+		return;
+	}
+	wait = (double)ns / r->speed;
+	r->due_ns = from_ns + (wait > (double)LONGEST_WAIT_NS ? LONGEST_WAIT_NS : (int64_t)wait);
+}
+
+static void go(struct app *a, int64_t step)
+{
+	struct replay *r = a->mode_data;
+	struct err e = { 0 };
+
+	if (player_go(r->player, &a->timeline, step, &e) < 0)
+		damaged(a, &e);
+	breaks_follow(a->breaks, r->path, player_at(r->player));
+	a->state.token = -1;
+	a->state.branch = 0;
+	a->dirty = true;
+	if (r->playing)
+		schedule(a, now_ns());
+}
+
+static void play(struct app *a, bool on)
+{
+	struct replay *r = a->mode_data;
+
+	r->playing = on;
+	if (on && player_at(r->player) >= player_n_steps(r->player))
+		go(a, 0);
+	if (on)
+		schedule(a, now_ns());
+	a->dirty = true;
+}
+
+/* A recording that is being written by another process: what it commits, ten times a second. Between two looks
+ * nothing of it is held, so the writer is never in our way nor we in its. */
+static void follow(struct app *a)
+{
+	struct replay *r = a->mode_data;
+	struct err e = { 0 };
+	int grew;
+
+	if (!r->follow || r->damaged || now_ns() - r->looked_ns < FOLLOW_NS)
+		return;
+	r->looked_ns = now_ns();
+	grew = player_refresh(r->player, &e);
+	if (grew < 0)
+		damaged(a, &e);
+	a->dirty |= grew != 0;
+	if (grew > 0 && r->at_end)
+		go(a, INT64_MAX - 1);
+	if (player_closed(r->player) && !r->end_said) {
+		r->end_said = true;
+		app_say(a, SAY_INFO, "the session has ended: this is now a recording like any other");
+	}
+}
+
+static void work(struct app *a)
+{
+	struct replay *r = a->mode_data;
+	struct err e = { 0 };
+	int64_t now = now_ns(), until = now + READ_NS;
+
+	while (r->playing && now >= r->due_ns && now < until) {
+		if (player_go(r->player, &a->timeline, player_at(r->player) + 1, &e) < 0)
+			damaged(a, &e);
+		breaks_follow(a->breaks, r->path, player_at(r->player));
+		a->dirty = true;
+		if (!r->playing)
+			break; /* a breakpoint */
+		schedule(a, r->due_ns); /* not now: a late frame is caught up */
+		now = now_ns();
+	}
+	if (r->playing && now > r->due_ns + LONGEST_WAIT_NS)
+		r->due_ns = now; /* this machine is slower than the recording: no chase */
+	if (!r->read_all) {
+		int more = player_read(r->player, READ_NS, &e);
+
+		if (more < 0)
+			damaged(a, &e);
+		if (more == 0) {
+			r->read_all = true;
+			a->dirty = true; /* the number of steps is certain now */
+		}
+	}
+	follow(a);
+}
+
+static int timeout_ms(struct app *a)
+{
+	struct replay *r = a->mode_data;
+	int64_t left = r->due_ns - now_ns();
+
+	int wait = !r->playing ? -1 : left > 0 ? (int)(left / 1000000) + 1 : 0;
+
+	if (!r->read_all)
+		return 0;
+	if (r->follow && !r->end_said && (wait < 0 || wait > FOLLOW_NS / 1000000))
+		wait = FOLLOW_NS / 1000000;
+	return wait;
+}
+
+static int fds(struct app *a, struct pollfd *p)
+{
+	(void)a, (void)p;
+	return 0;
+}
+
+/* --- keys --- */
+
+static void control(struct app *a, enum app_control control)
+{
+	struct replay *r = a->mode_data;
+
+	r->at_end = false;
+	if (control == CONTROL_PAUSE) {
+		play(a, !r->playing);
+		return;
+	}
+	r->playing = false;
+	go(a, player_at(r->player) + (control == CONTROL_STEP ? 1 : -1));
+}
+
+static void go_to_mark(struct app *a, bool forward)
+{
+	struct replay *r = a->mode_data;
+	int64_t step = player_next_mark(r->player, forward);
+
+	if (step < 0) {
+		app_say(a, SAY_INFO, forward ? "no mark after this step" : "no mark before this step");
+		return;
+	}
+	r->playing = r->at_end = false;
+	go(a, step);
+}
+
+static void change_speed(struct app *a, double speed)
+{
+	struct replay *r = a->mode_data;
+
+	r->speed = speed < 0.01 ? 0.01 : speed > 1000 ? 1000 : speed;
+	if (r->playing)
+		schedule(a, now_ns());
+	a->dirty = true;
+}
+
+static void open_prompt(struct app *a, const char *text)
+{
+	a->prompt_hidden = false;
+	a->focus = FOCUS_PROMPT;
+	prompt_set(text);
+}
+
+/* Keys of the time machine, while no view has the focus and nothing is typed. */
+static bool time_key(struct app *a, int key)
+{
+	struct replay *r = a->mode_data;
+	int64_t at = player_at(r->player);
+
+	switch (key) {
+	case KEY_LEFT_:
+		control(a, CONTROL_BACK);
+		return true;
+	case KEY_RIGHT_:
+		control(a, CONTROL_STEP);
+		return true;
+	case KEY_PAGE_UP:
+		r->at_end = false;
+		go(a, at - PAGE_STEPS);
+		return true;
+	case KEY_PAGE_DOWN:
+		go(a, at + PAGE_STEPS);
+		return true;
+	case KEY_HOME_:
+		r->at_end = false;
+		go(a, 0);
+		return true;
+	case KEY_END_:
+		r->playing = false;
+		r->at_end = r->follow;
+		go(a, INT64_MAX - 1);
+		return true;
+	}
+	return false;
+}
+
+static bool letter_key(struct app *a, int key)
+{
+	struct replay *r = a->mode_data;
+
+	switch (key) {
+	case ' ':
+		control(a, CONTROL_PAUSE);
+		return true;
+	case 'n':
+	case 'N':
+		go_to_mark(a, key == 'n');
+		return true;
+	case '+':
+	case '=':
+		change_speed(a, r->speed * 2);
+		return true;
+	case '-':
+		change_speed(a, r->speed / 2);
+		return true;
+	case 'g':
+		open_prompt(a, "/goto ");
+		return true;
+	case 'b':
+		open_prompt(a, "/break ");
+		return true;
+	case 'f':
+		open_prompt(a, "/find ");
+		return true;
+	case '/':
+	case ':':
+		open_prompt(a, "/");
+		return true;
+	case 't':
+		app_command(a, "/tree");
+		return true;
+	case 'l':
+		app_command(a, "/lens");
+		return true;
+	case 'w':
+		app_why_here(a);
+		return true;
+	case 'q':
+		a->quit = true;
+		return true;
+	case '?':
+		app_show(a, "replay", a->mode->help);
+		return true;
+	}
+	return false;
+}
+
+static bool key(struct app *a, int key)
+{
+	if (a->focus < 0 && !a->prompt_hidden) {
+		if (key == 27) /* Esc leaves the prompt */
+			prompt_set("");
+		a->prompt_hidden = key == 27;
+		return key == 27;
+	}
+	if (a->focus < 0 && view_of_digit(key, a->focus) >= 0) {
+		app_focus(a, view_of_digit(key, a->focus));
+		return true;
+	}
+	if (a->focus < 0)
+		return time_key(a, key) || letter_key(a, key) || key < 256;
+	/* A view has the focus: its own keys first (arrows among them), then ours. */
+	return key != ' ' && key != '/' && key != '?' && key < 256 && letter_key(a, key);
+}
+
+static void line(struct app *a, const char *text)
+{
+	a->prompt_hidden = true;
+	if (*text == '/')
+		app_command(a, text);
+	else if (*text)
+		app_say(a, SAY_ERROR, "a replay takes commands only: /goto 131, /speed 2, /help");
+}
+
+static void stop(struct app *a)
+{
+	struct replay *r = a->mode_data;
+
+	r->playing = false;
+	app_say(a, SAY_INFO, "Ctrl-C again quits");
+}
+
+/* --- status and scrubber --- */
+
+static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+{
+	struct replay *r = a->mode_data;
+	int64_t wall = a->timeline.session.unix_ns + a->timeline.last_t_ns;
+	time_t seconds = (time_t)(wall / 1000000000);
+	struct tm tm;
+	int n = 0;
+
+	(void)max;
+	inks[0] = r->playing || r->at_end ? INK_ACCEPTED : INK_BRIGHT;
+	if (r->at_end && !player_closed(r->player))
+		snprintf(fields[n++], 48, "%s following", glyph(&a->canvas, GLYPH_RECORD));
+	else
+		snprintf(fields[n++], 48, "%s %g%s", glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed,
+			 glyph(&a->canvas, GLYPH_TIMES));
+	inks[n] = INK_TEXT;
+	snprintf(fields[n++], 48, "step %lld of %lld", (long long)player_at(r->player),
+			 (long long)player_n_steps(r->player));
+	inks[n] = INK_TEXT;
+	if (a->timeline.begun && a->timeline.session.unix_ns > 0 && localtime_r(&seconds, &tm))
+		strftime(fields[n++], 48, "%H:%M:%S", &tm);
+	inks[n] = INK_BRIGHT;
+	snprintf(fields[n++], 48, "replay");
+	return n;
+}
+
+static void name(struct app *a, char *out, size_t cap)
+{
+	const struct timeline *t = &a->timeline;
+	struct replay *r = a->mode_data;
+	char lossy[80];
+
+	if (t->begun)
+		snprintf(out, cap, "%s%s%s %s %s %s", app_lossy_title(t, lossy, sizeof lossy),
+				 timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
+	else
+		snprintf(out, cap, "%s", r->path);
+}
+
+static void scrub(struct app *a, struct pen *p)
+{
+	struct replay *r = a->mode_data;
+
+	scrubber_draw(p, r->player, r->damaged ? "damaged: a part is missing"
+								: player_closed(r->player) ? ""
+								: r->follow ? "being written; End follows it"
+								: "the session did not end in order");
+}
+
+/* --- all of it --- */
+
+static const struct hint hints[] = {
+	{ "space", "play" }, { "→ ←", "step" }, { "n N", "marks" }, { "w", "why" },	  { "F1", "explain" },
+	{ "q", "quit" },	 { "/", "commands" }, { "g", "go to" },	{ "b", "break" }, { "f", "find" },
+	{ "t", "branches" }, { "l", "deep look" }, { "1-9", "views" }, { "+ -", "speed" }, { NULL, NULL },
+};
+
+static const char help[] =
+	"This is a recorded session. Every screen is drawn from what the engine wrote down while it ran: the same "
+	"events, the same views, no model.\n"
+	"\n"
+	"The line at the bottom is the whole session from its first step to its last; the knob is where you are. "
+	"Over it are marks: ¶ a turn begins, ▾ a drafted token was rejected, ◆ a page was evicted from the prefix "
+	"cache.\n"
+	"\n"
+	"space       plays and pauses; long waits of the person are shortened to a second\n"
+	"→ ←         one step (F10 and F9, too); PgDn PgUp: ten\n"
+	"Home End    the beginning, the end\n"
+	"n N         next and previous mark\n"
+	"g           go to a step: its number\n"
+	"+ -         faster, slower\n"
+	"1 to 9      choose a view, 0 the others in turn; its own keys then work, Enter zooms, F1 explains it, Esc goes back\n"
+	"t           the branches of the session; Enter goes to the step where one ended\n"
+	"l           a deep look at the token under the cursor, computed again with the recorded model\n"
+	"w           why: of the token, or of what fits the view in focus (a miss, an eviction, a slow step …)\n"
+	"b f         a breakpoint, a search: SQL over what a step logged\n"
+	"/           commands; /help lists them\n"
+	"q           quits\n";
+
+static int act(void *arg, enum command_act what, const char *text, double number, struct err *e)
+{
+	struct app *a = arg;
+	struct replay *r = a->mode_data;
+	int done = app_act(a, what, text, number, e);
+
+	if (done)
+		return done < 0 ? -1 : 0;
+	switch (what) {
+	case ACT_PAUSE:
+		control(a, CONTROL_PAUSE);
+		return 0;
+	case ACT_CONTINUE:
+		r->at_end = false;
+		play(a, true);
+		return 0;
+	case ACT_STEP:
+		r->playing = false;
+		go(a, player_at(r->player) + (int64_t)number);
+		return 0;
+	case ACT_BACK:
+		r->playing = false;
+		go(a, player_at(r->player) - (int64_t)number);
+		return 0;
+	case ACT_GOTO:
+		r->playing = r->at_end = false;
+		go(a, (int64_t)number);
+		return 0;
+	case ACT_SPEED:
+		change_speed(a, number);
+		return 0;
+	default:
+		return err_set(e, ERR_USAGE, "this command needs an engine, a replay has none");
+	}
+}
+
+static int no_set(void *arg, const char *name, const char *value, struct err *e)
+{
+	(void)arg, (void)name, (void)value;
+	return err_set(e, ERR_USAGE, "a recording cannot be changed");
+}
+
+static int get(void *arg, const char *name, char *buf, size_t cap)
+{
+	struct app *a = arg;
+	const char *value = timeline_setting(&a->timeline, name);
+
+	if (!value)
+		return -1;
+	snprintf(buf, cap, "%s", value);
+	return 0;
+}
+
+static void say(void *arg, const char *text)
+{
+	app_say(arg, SAY_INFO, "%s", text);
+}
+
+static const char *recording(struct app *a, struct err *e)
+{
+	(void)e;
+	return ((struct replay *)a->mode_data)->path;
+}
+
+static void stop_playing(void *arg)
+{
+	((struct replay *)arg)->playing = false;
+}
+
+static void breaks_changed(struct app *a)
+{
+	struct replay *r = a->mode_data;
+
+	breaks_follow(a->breaks, r->path, player_at(r->player));
+}
+
+static int open_lens(struct app *a, struct lens **l, struct err *e)
+{
+	const struct timeline *t = &a->timeline;
+
+	const struct tui_options *o = ((struct replay *)a->mode_data)->options;
+
+	return lens_open_file(l, o->engine.model ? o->engine.model : t->model_path, o->engine.model ? NULL : o->model_else,
+						  t->model_sha256, e);
+}
+
+/* To the step where a branch ended. */
+static void wish(struct app *a, const struct view_wish *w)
+{
+	struct replay *r = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_token *last = timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
+
+	if (w->what != WISH_BRANCH) {
+		app_say(a, SAY_ERROR, "another token needs an engine, a replay has none");
+	} else if (last) {
+		r->playing = false;
+		go(a, last->step);
+		a->state.branch = w->branch.request;
+	}
+}
+
+static const struct app_mode replay_mode = {
+	.label = "›",
+	.hints = hints,
+	.help = help,
+	.scrubber = true,
+	.fds = fds,
+	.timeout_ms = timeout_ms,
+	.work = work,
+	.line = line,
+	.control = control,
+	.key = key,
+	.stop = stop,
+	.status = status,
+	.name = name,
+	.scrub = scrub,
+	.recording = recording,
+	.breaks_changed = breaks_changed,
+	.open_lens = open_lens,
+	.wish = wish,
+};
+
+int tui_replay(const char *path, const struct tui_options *o, struct err *e)
+{
+	struct replay r = { .path = path, .options = o, .speed = 1, .playing = !o->follow, .follow = o->follow, .at_end = o->follow };
+	struct app a = { .prompt_hidden = true };
+	int result = -1;
+
+	a.signal_fd = -1;
+	a.host = (struct command_host){
+		.replay = true, .arg = &a, .engine_set = no_set, .engine_get = get, .say = say, .act = act
+	};
+	/* Before the screen is taken over: an unreadable file is told on the plain terminal. */
+	if (player_open(&r.player, path, e) < 0)
+		return -1;
+	if (app_open(&a, &replay_mode, &r, o, e) == 0) {
+		breaks_on_stop(a.breaks, stop_playing, &r);
+		go(&a, o->follow ? INT64_MAX - 1 : 0);
+		schedule(&a, now_ns());
+		if (o->newest)
+			app_say(&a, SAY_INFO, "the newest recording: %s", path);
+		result = app_run(&a, e);
+	}
+	app_close(&a);
+	breaks_close(a.breaks);
+	player_close(r.player);
+	return result;
+}

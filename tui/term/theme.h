@@ -1,0 +1,27 @@
+/* What an ink looks like: meanings (canvas.h) to colours, for four depths of colour, dark and light.
+ *
+ * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark grounds). Where there are
+ * 16 colours or none, letters and shapes carry the meaning. Thread: any; no state. */
+#ifndef CUTAWAY_TUI_THEME_H
+#define CUTAWAY_TUI_THEME_H
+
+#include <stdbool.h>
+
+#include "tui/term/canvas.h"
+
+enum theme_depth { THEME_MONO, THEME_16, THEME_256, THEME_TRUE };
+
+struct theme {
+	enum theme_depth depth;
+	bool light;
+};
+
+/* A colour is -1 for the terminal's own, an index (16 and 256), or 0xrrggbb (truecolor). */
+struct theme_style {
+	int fg, bg;
+	bool bold, dim, reverse, underline;
+};
+
+struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr);
+
+#endif

@@ -1,0 +1,84 @@
+/* A view: one picture of the timeline, in one file, behind one struct of functions.
+ *
+ * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot tell
+ * live from replay. It keeps no data of its own but where its cursor stands (struct view_state). A new
+ * view is one new file view_x.c and one line in the table in views.c. Thread: the UI's. */
+#ifndef CUTAWAY_TUI_VIEW_H
+#define CUTAWAY_TUI_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tui/term/canvas.h"
+#include "fold/timeline.h"
+
+enum view_key { /* keys as a view sees them, decoded by term.c */
+	KEY_UP_ = 0x110000, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP, KEY_PAGE_DOWN,
+	KEY_ENTER_, KEY_ESC, KEY_TAB_, KEY_BACKTAB, KEY_BACKSPACE_, KEY_DELETE_, KEY_INSERT_,
+	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
+};
+
+enum { LAYOUT_VIEWS = 16 }; /* most that there can be; views.h holds the table to it */
+
+struct lens_look; /* tui/inspect/lens.h */
+
+/* What a view asks the program to do: it cannot do it itself. */
+struct view_wish {
+	enum { WISH_NOTHING, WISH_BRANCH, WISH_TRY, WISH_LENS } what;
+	struct tl_stem branch; /* go to its end; of a try: up to .pos */
+	int32_t token;         /* try: the id to put there */
+};
+
+struct breaks;
+
+/* Turns that were said and are not asked yet: no event knows them. */
+enum { VIEW_WAITING = 16 };
+struct view_waiting {
+	char *text[VIEW_WAITING]; /* oldest first */
+	int n;
+	const char *why; /* what they wait for */
+};
+
+/* Where the person is looking; shared by all views, so that choosing a token shows its page. */
+struct view_state {
+	int64_t request;   /* request in focus; 0: that of branch */
+	int64_t branch;    /* request whose branch the conversation goes on with; 0: the newest */
+	int64_t token;     /* index of the token under the cursor in the focused request, or -1: the newest */
+	int32_t page;      /* page under the cursor in the pages view, or -1 */
+	int32_t layer;     /* attention: layer, or -1 for the mean */
+	int32_t head;      /* attention: head, or -1 for the mean */
+	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
+	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
+	struct view_wish wish;
+	struct breaks *breaks; /* watches; NULL: there are none */
+	const struct lens_look *lens; /* the deep look, NULL: none was asked for */
+	const struct view_waiting *waiting; /* NULL: none can be */
+	int64_t anew;      /* the request after which a new conversation was begun; 0: none, or something was said since */
+	bool focused;      /* the view being drawn has the focus */
+	bool zoomed;       /* it fills the screen */
+};
+
+struct hint { /* in the line at the bottom */
+	const char *key, *word;
+};
+
+struct view {
+	const char *name;  /* "KV pages" */
+	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages, batch,
+	 * spec, prefix, attention, time, watch. */
+	const char *id;
+	const char *help;  /* what F1 says: words a student understands, several lines */
+	int min_w, min_h;  /* smaller than this it is not shown */
+	int want_h;        /* height it likes on a side column at 120x40 */
+	void (*draw)(struct pen *p, const struct timeline *t, struct view_state *s);
+	/* Handles a key while focused; returns true if it did. */
+	bool (*key)(int key, const struct timeline *t, struct view_state *s);
+	const struct hint *hints; /* its own keys, ends with key NULL; Enter is its own only when zoomed. Or NULL */
+	int index;
+};
+
+/* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top left; the
+ * program lays the mark of the focus over it. */
+extern const struct view *const views[];
+
+#endif

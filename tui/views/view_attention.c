@@ -1,0 +1,453 @@
+/* The attention view: where the newest row of the request in focus looked, over its pages.
+ *
+ * Shares are means over all heads (of one layer, or of all), or those of one chosen head, which the
+ * engine observes from the step after it was chosen on. They are divided by their sum, which
+ * packing moves a little off 1. Colours are those of the pages view (view_heat.h). Thread: the
+ * UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view_heat.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
+#define MOST 0.9 /* of the attention is in the "top pages" */
+
+struct look {
+	const struct tl_attention *a;
+	int32_t layer, head; /* -1: mean */
+	int32_t n, recent;	 /* pages; how many of them at the end are recent */
+	float *page;		 /* [n] shares, sum 1; owned */
+	bool head_missing;	 /* one was chosen, and no step has observed it yet */
+};
+
+static float layer_share(const struct tl_attention *a, int32_t layer, int32_t page)
+{
+	float sum = 0;
+
+	if (layer >= 0)
+		return a->share[(size_t)layer * (size_t)a->n_pages + (size_t)page];
+	for (int32_t l = 0; l < a->n_layers; l++)
+		sum += a->share[(size_t)l * (size_t)a->n_pages + (size_t)page];
+	return sum / (float)a->n_layers;
+}
+
+static void normalise(float *page, int32_t n)
+{
+	double sum = 0;
+
+	for (int32_t i = 0; i < n; i++)
+		sum += (double)page[i];
+	for (int32_t i = 0; sum > 0 && i < n; i++)
+		page[i] = (float)((double)page[i] / sum);
+}
+
+static int32_t recent_pages(const struct timeline *t, int32_t n)
+{
+	int64_t size = t->session.page_size;
+	int32_t k = size > 0 && size < RECENT_TOKENS ? (int32_t)(RECENT_TOKENS / size) : 1;
+
+	return k < n ? k : n - 1; /* the first page is the sink, however short the text */
+}
+
+/* False: nothing was observed, or memory ran out. */
+static bool look_take(struct look *k, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_drew(t, view_computing(t, s));
+	const struct tl_attention *a = r ? &r->attention : NULL;
+	bool head;
+
+	*k = (struct look){ .a = a, .layer = -1, .head = -1 };
+	if (!a || a->n_layers < 1 || a->n_pages < 1)
+		return false;
+	if (s->layer >= 0)
+		k->layer = s->layer < a->n_layers ? s->layer : a->n_layers - 1;
+	head = k->layer >= 0 && s->head >= 0 && a->head == s->head && a->head_layer == k->layer;
+	k->head_missing = k->layer >= 0 && s->head >= 0 && !head;
+	k->head = head ? a->head : -1;
+	k->n = head ? a->head_pages : a->n_pages;
+	k->recent = recent_pages(t, k->n);
+	k->page = malloc((size_t)k->n * sizeof *k->page);
+	if (!k->page)
+		return false;
+	for (int32_t i = 0; i < k->n; i++)
+		k->page[i] = head ? a->head_share[i] : layer_share(a, k->layer, i);
+	normalise(k->page, k->n);
+	return true;
+}
+
+static int by_share_falling(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The fewest pages that hold MOST of it. */
+static int32_t top_pages(const struct look *k, double *share)
+{
+	float *sorted = malloc((size_t)k->n * sizeof *sorted);
+	int32_t n = 0;
+
+	*share = 0;
+	if (!sorted)
+		return 0;
+	for (int32_t i = 0; i < k->n; i++)
+		sorted[i] = k->page[i];
+	qsort(sorted, (size_t)k->n, sizeof *sorted, by_share_falling);
+	while (n < k->n && *share < MOST)
+		*share += (double)sorted[n++];
+	free(sorted);
+	return n;
+}
+
+static double sum_of(const struct look *k, int32_t from, int32_t to)
+{
+	double sum = 0;
+
+	for (int32_t i = from; i < to; i++)
+		sum += (double)k->page[i];
+	return sum;
+}
+
+static double near_zero(const struct tl_attention *a, int32_t layer)
+{
+	double sum = 0;
+
+	if (layer >= 0)
+		return (double)a->near_zero[layer];
+	for (int32_t l = 0; l < a->n_layers; l++)
+		sum += (double)a->near_zero[l];
+	return sum / a->n_layers;
+}
+
+/* Whose attention it is, and how much of it the top pages have: in the longest of these forms that has
+ * room in w columns; whose it is always stays. */
+static void figure_of(const struct look *k, int w, char *out, size_t cap)
+{
+	double share;
+	int32_t top = top_pages(k, &share);
+	const char *s = top == 1 ? "" : "s", *of = k->n == 1 ? "" : "s";
+	char where[64], part[VIEW_NUM];
+
+	if (k->head >= 0)
+		snprintf(where, sizeof where, "layer %d head %d", k->layer, k->head);
+	else if (k->layer >= 0)
+		snprintf(where, sizeof where, "layer %d", k->layer);
+	else
+		snprintf(where, sizeof where, "all layers");
+	view_percent(part, share);
+	snprintf(out, cap, "%s · %s in %d of %d page%s", where, part, top, k->n, of);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, s);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s in %d/%d", where, part, top, k->n);
+	if (text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s · %s", where, part);
+}
+
+/* Pages over columns: several columns a page while there is room, else several pages a column. */
+struct scale {
+	int32_t n, per_column; /* pages */
+	int w, x_page;		   /* columns in all, and of a page */
+};
+
+static struct scale scale_make(int32_t n, int w, int page_w)
+{
+	struct scale c = { .n = n, .per_column = 1, .x_page = page_w };
+
+	if (w < 1)
+		return (struct scale){ 0 };
+	while (c.x_page > 1 && (int64_t)c.x_page * n > w)
+		c.x_page--;
+	c.per_column = (int32_t)(((int64_t)n + w - 1) / w);
+	c.w = c.per_column > 1 ? (int)(((int64_t)n + c.per_column - 1) / c.per_column) : c.x_page * n;
+	return c;
+}
+
+static double column_share(const struct scale *c, const float *page, int x)
+{
+	int32_t from = c->per_column > 1 ? x * c->per_column : x / c->x_page;
+	double sum = 0;
+
+	for (int32_t i = from; i < from + c->per_column && i < c->n; i++)
+		sum += (double)page[i];
+	return sum;
+}
+
+static int column_of_page(const struct scale *c, int32_t page)
+{
+	return c->per_column > 1 ? page / c->per_column : page * c->x_page;
+}
+
+static double highest(const struct scale *c, const float *page)
+{
+	double most = 0;
+
+	for (int x = 0; x < c->w; x++)
+		most = fmax(most, column_share(c, page, x));
+	return most;
+}
+
+/* Bars h rows high, the highest share fills them; the colour says how much a share is. */
+static void draw_bars(struct pen *p, int x0, int y, int h, const struct scale *c, const float *page)
+{
+	double most = highest(c, page);
+
+	for (int x = 0; x < c->w; x++) {
+		double share = column_share(c, page, x), part = most > 0 ? share / most * h : 0;
+		struct pen in = *p;
+
+		in.ink = (uint8_t)view_heat_ink(share);
+		for (int row = 0; row < h && (row == 0 || part > row); row++)
+			pen_spark(&in, x0 + x, y + h - 1 - row, part - row);
+	}
+}
+
+static void draw_marks(struct pen *p, int x0, int y, const struct scale *c, int32_t recent)
+{
+	int end = x0 + c->w, from = x0 + column_of_page(c, c->n - recent);
+
+	view_put(p, x0, y, INK_DIM, "sink");
+	if (recent < 1 || end < x0 + 12)
+		return;
+	if (from + 6 <= p->r.w && from > x0 + 4)
+		view_put(p, from, y, INK_DIM, "recent");
+	else
+		view_put_right(p, end, y, INK_DIM, "recent");
+}
+
+static int share_item(struct pen *p, int x, int y, const char *label, double share)
+{
+	char part[VIEW_NUM];
+	int from = x;
+
+	view_percent(part, share);
+	if (x + (int)snprintf(NULL, 0, "%s %5s", label, part) > p->r.w)
+		return 0;
+	x += view_put(p, x, y, INK_DIM, "%s ", label);
+	x += view_put(p, x, y, INK_TEXT, "%5s", part);
+	return x + 2 - from;
+}
+
+static void draw_shares(struct pen *p, int y, const struct look *k)
+{
+	char last[VIEW_NUM];
+	int x = p->r.w < 56 ? 0 : view_put(p, 0, y, INK_DIM, "share") + 2;
+
+	snprintf(last, sizeof last, k->recent == 1 ? "last page" : "last %d pages", k->recent);
+	x += share_item(p, x, y, "sink", sum_of(k, 0, 1));
+	if (k->recent > 0)
+		x += share_item(p, x, y, last, sum_of(k, k->n - k->recent, k->n));
+	share_item(p, x, y, "sparsity", near_zero(k->a, k->layer));
+}
+
+static void draw_small(struct pen *p, const struct look *k)
+{
+	struct scale c = scale_make(k->n, p->r.w, PAGE_W);
+	int under = p->r.h >= 4 ? 2 : p->r.h == 3 ? 1 : 0, h = p->r.h - 1 - under;
+
+	draw_bars(p, 0, 1, h > BARS_MAX ? BARS_MAX : h, &c, k->page);
+	h = h > BARS_MAX ? BARS_MAX : h;
+	if (under == 2)
+		draw_marks(p, 0, 1 + h, &c, k->recent);
+	if (under)
+		draw_shares(p, under + h, k);
+}
+
+/* The map of all layers, when zoomed. */
+
+enum { MAP_X = 7, STATS_W = 32 };
+
+static void draw_stats(struct pen *p, int y, const struct look *k, int32_t layer, enum ink ink)
+{
+	char part[VIEW_NUM];
+	double v[3] = { 0, 0, near_zero(k->a, layer) }, sum = 0;
+
+	for (int32_t i = 0; i < k->a->n_pages; i++) {
+		double share = (double)layer_share(k->a, layer, i);
+
+		sum += share;
+		v[0] += i == 0 ? share : 0;
+		v[1] += i > 0 && i >= k->a->n_pages - k->recent ? share : 0;
+	}
+	v[0] = sum > 0 ? v[0] / sum : (double)NAN;
+	v[1] = sum > 0 ? v[1] / sum : (double)NAN;
+	for (int i = 0; i < 3; i++)
+		view_put_right(p, p->r.w - 22 + 11 * i, y, ink, "%s", view_percent(part, v[i]));
+}
+
+/* A cell's height and its colour say the same, so that the map can be read without colours. */
+static void draw_layer(struct pen *p, int y, const struct look *k, int32_t layer,
+					   const struct scale *c, float *row)
+{
+	bool chosen = layer == k->layer;
+
+	for (int32_t i = 0; i < k->a->n_pages; i++)
+		row[i] = layer_share(k->a, layer, i);
+	normalise(row, k->a->n_pages);
+	if (layer < 0)
+		view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "mean");
+	else
+		view_put_right(p, MAP_X - 2, y, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
+	if (chosen)
+		pen_restyle(p, (struct rect){ 0, y, MAP_X - 1, 1 }, ATTR_REVERSE);
+	for (int x = 0; x < c->w; x++) {
+		double share = column_share(c, row, x);
+		struct pen in = *p;
+
+		in.ink = (uint8_t)view_heat_ink(share);
+		pen_spark(&in, MAP_X + x, y, view_heat(share));
+	}
+	draw_stats(p, y, k, layer, chosen ? INK_BRIGHT : INK_TEXT);
+}
+
+/* Layers that are seen: the chosen one among them, the mean always on top. */
+static int32_t first_layer(const struct look *k, int rows)
+{
+	int32_t last = k->a->n_layers - rows, from = k->layer - rows / 2;
+
+	if (rows >= k->a->n_layers || from < 0)
+		return 0;
+	return from < last ? from : last;
+}
+
+static void draw_map(struct pen *p, int y, const struct look *k)
+{
+	float *row = malloc((size_t)k->a->n_pages * sizeof *row);
+	struct scale c = scale_make(k->a->n_pages, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
+	int rows = p->r.h - y - 4;
+	static const char *const heads[] = { "sink", "recent", "sparsity" };
+
+	if (!row || rows < 1) {
+		free(row);
+		return;
+	}
+	view_put(p, 0, y, INK_DIM, "layer");
+	draw_marks(p, MAP_X, y, &c, k->recent);
+	for (int i = 0; i < 3; i++)
+		view_put_right(p, p->r.w - 22 + 11 * i, y, INK_DIM, "%s", heads[i]);
+	draw_layer(p, ++y, k, -1, &c, row);
+	for (int32_t l = first_layer(k, rows), i = 0; i < rows && l < k->a->n_layers; i++, l++)
+		draw_layer(p, ++y, k, l, &c, row);
+	free(row);
+}
+
+static void draw_note(struct pen *p, const struct timeline *t, const struct look *k)
+{
+	int y = p->r.h - 1;
+	struct pen in = *p;
+	char line[256], threshold[VIEW_NUM] = "the threshold";
+
+	if (k->a->threshold > 0 && k->a->threshold <= 1)
+		snprintf(threshold, sizeof threshold, "%g", k->a->threshold);
+	snprintf(line, sizeof line,
+			 "row of position %lld, step %lld. attention sparsity: values below %s, of all heads. "
+			 "%lld tokens a page",
+			 (long long)k->a->pos, (long long)k->a->step, threshold,
+			 (long long)t->session.page_size);
+	in.ink = INK_DIM;
+	pen_clip(&in, 0, y, p->r.w, line, -1);
+}
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, const struct look *k)
+{
+	struct scale c = scale_make(k->n, p->r.w - MAP_X - STATS_W, ZOOM_PAGE_W);
+	int bars = p->r.h >= 30 ? 5 : p->r.h >= 20 ? 3 : 1, y = 2;
+	char part[VIEW_NUM];
+
+	view_put_right(p, MAP_X - 2, y, INK_DIM, "%s", view_percent(part, highest(&c, k->page)));
+	draw_bars(p, MAP_X, y, bars, &c, k->page);
+	y += bars;
+	draw_shares(p, y + 1, k);
+	draw_map(p, y + 3, k);
+	draw_note(p, t, k);
+}
+
+static void attention_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct look k;
+	char figure[128], waits[160];
+
+	if (!look_take(&k, t, s)) {
+		pen_head(p, view_attention.name, NULL);
+		view_nothing(p, "nothing yet: seen when a request in focus computes a row");
+		return;
+	}
+	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);
+	if (k.head_missing) {
+		snprintf(waits, sizeof waits, "head %d from the next step · %s", s->head, figure);
+		pen_head(p, view_attention.name, waits);
+	} else {
+		pen_head(p, view_attention.name, figure);
+	}
+	if (s->zoomed && p->r.h >= 12 && p->r.w >= MAP_X + STATS_W + 12)
+		draw_zoomed(p, t, &k);
+	else
+		draw_small(p, &k);
+	free(k.page);
+}
+
+static int32_t bounded(int64_t v, int64_t n)
+{
+	return v < -1 ? -1 : v >= n ? (int32_t)(n - 1) : (int32_t)v;
+}
+
+static bool attention_key(int key, const struct timeline *t, struct view_state *s)
+{
+	int64_t layers = t->session.n_layers, heads = t->session.n_heads;
+
+	if (layers < 1 || layers > TL_MAX_LAYERS || heads < 1 || heads > INT32_MAX)
+		return false;
+	switch (key) {
+	case KEY_UP_: s->layer = bounded((int64_t)s->layer - 1, layers); break;
+	case KEY_DOWN_: s->layer = bounded((int64_t)s->layer + 1, layers); break;
+	case KEY_HOME_: s->layer = -1; break;
+	case KEY_END_: s->layer = (int32_t)layers - 1; break;
+	case KEY_LEFT_: s->head = bounded((int64_t)s->head - 1, heads); break;
+	case KEY_RIGHT_:
+		s->head = bounded((int64_t)s->head + 1, heads);
+		if (s->layer < 0) /* a head is one of a layer */
+			s->layer = 0;
+		break;
+	default: return false;
+	}
+	if (s->layer < 0)
+		s->head = -1;
+	return true;
+}
+
+const struct view view_attention = {
+	.name = "attention",
+	.id = "attention",
+	.help =
+		"To compute one token, the model looks back at the tokens before it and takes from each "
+		"as much as a share between 0 and 1 says; the shares of a row sum to 1. Here they are "
+		"summed by KV page, for the newest token of the request in focus: from the first page "
+		"on the left to the newest on the right. Brighter amber is more; the same colours lie "
+		"behind the letters in KV pages.\n"
+		"\n"
+		"sink: the first page. It gets a large share whatever it says: heads that have nothing "
+		"to look for rest there (Xiao et al. 2023, StreamingLLM).\n"
+		"recent, last pages: about the last 64 tokens. Most heads look at what was just said.\n"
+		"sparsity: attention sparsity, the share of all values below a threshold (0.001). Work that changed nothing.\n"
+		"91 % in 4 of 13 pages: the fewest pages that hold 90 % or more.\n"
+		"\n"
+		"Why it matters: reading the KV cache costs more with every token. If nearly all of the "
+		"attention is in a few pages, the others could be skipped; but which they are differs "
+		"by layer and head, and skipping changes the result.\n"
+		"\n"
+		"Try: up and down choose a layer, left and right a head (from the next step on), Home "
+		"goes back to the mean. Zoom in (Enter) for all layers: early ones look around, many "
+		"later ones rest on the sink.",
+	.min_w = 24,
+	.min_h = 2,
+	.want_h = 4,
+	.draw = attention_draw,
+	.key = attention_key,
+	.index = VIEW_ATTENTION,
+};

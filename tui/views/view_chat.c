@@ -1,0 +1,598 @@
+/* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a draft
+ * was right. Lines are made from the end backwards, so that a long conversation costs what is seen of it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/chat/chat_wrap.h"
+#include "tui/inspect/search_tree.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LEADING_MAX = 8000, LABEL_W = 4, MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1, WAITING_SHOWN = 3 };
+
+/* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
+ * siblings, the answer, why it ended. A note is one line. */
+struct turn {
+	const struct timeline *t;
+	const struct tl_request *r;
+	const struct tl_token *marked; /* under the cursor, or NULL */
+	struct wrap asked, answer;
+	char trimmed[96], futures[128], after[200];
+	int32_t n_lines; /* with the blank line before it */
+	bool same_question, anew, waits;
+};
+
+#define NOTHING_SAID "nothing said yet: type below, for example \"List the first five prime numbers.\""
+static const char anew_words[] = "a new conversation: the model sees nothing from above";
+
+static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
+{
+	while (r-- > t->request)
+		if (view_is_chat(r))
+			return r;
+	return NULL;
+}
+
+static bool same_question(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
+
+	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
+		   r->text && !strcmp(before->text, r->text);
+}
+
+static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
+{
+	int32_t n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt;
+
+	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
+}
+
+/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the other, asked again. */
+static bool begins_anew(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = previous(t, r);
+
+	if (!before || r->kind != EV_REQUEST_KIND_chat || r->stem.request || r->trimmed_turns)
+		return false;
+	while (before->stem.request && previous(t, before))
+		before = previous(t, before);
+	return !begins_alike(before, r);
+}
+
+/* Of the request whose answer a fork goes on with. */
+static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
+{
+	while (timeline_within_answer(t, r))
+		r = timeline_request(t, r->stem.request);
+	return r->n_prompt;
+}
+
+static void end_words(struct turn *n, const struct tl_request *r)
+{
+	const char *why = r->finish_why ? r->finish_why : "";
+	const char *words = "";
+	char limit[VIEW_NUM + 32], count[VIEW_NUM];
+
+	view_count(count, r->n_prompt + r->n_tokens - answer_begin(n->t, r));
+	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", count);
+	switch (r->finish.reason) {
+	case EV_FINISH_length: words = limit; break;
+	case EV_FINISH_stop: words = "stop string"; break;
+	case EV_FINISH_context: words = "the context is full"; break;
+	case EV_FINISH_cancelled: words = "stopped by you"; break;
+	case EV_FINISH_refused: words = "refused"; break;
+	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
+	}
+	snprintf(n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
+}
+
+/* What a small model's greedy answer often comes to. */
+static void loop_words(struct turn *n, const struct tl_request *r)
+{
+	const size_t used = strlen(n->after);
+
+	if (r->period)
+		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s", used ? " · " : "",
+				 r->period, r->period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
+}
+
+static bool has_free_slot(const struct timeline *t)
+{
+	int running = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		running += t->request[i].state == TL_RUNNING;
+	return running < t->session.slots;
+}
+
+static void state_words(struct turn *n, const struct tl_request *r)
+{
+	char done[VIEW_NUM], of[VIEW_NUM];
+
+	if (r->finished)
+		end_words(n, r);
+	else if (r->state == TL_WAITING)
+		snprintf(n->after, sizeof n->after, "waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
+	else if (r->state == TL_PREEMPTED)
+		snprintf(n->after, sizeof n->after, "its pages went to another request; it will be computed again");
+	else if (!r->n_tokens)
+		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
+				 view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
+				 view_count(of, r->n_prompt));
+	loop_words(n, r);
+}
+
+/* How many forks of the same question stand together from r on. */
+static int n_futures(const struct timeline *t, const struct tl_request *r)
+{
+	int n = 1;
+
+	for (const struct tl_request *f = r + 1; f < t->request + t->n_requests; f++)
+		if (view_is_chat(f)) {
+			if (!same_question(t, f))
+				break;
+			n++;
+		}
+	return n;
+}
+
+static void side_words(struct turn *n, const struct timeline *t, const struct tl_request *r)
+{
+	int futures = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_futures(t, r) : 0;
+	char hit[VIEW_NUM], asked[VIEW_NUM];
+
+	if (timeline_within_answer(t, r)) {
+		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s", r->stem.pos,
+				 view_label(r->stem.request).text);
+		return;
+	}
+	if (r->trimmed_tokens > 0)
+		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
+				 r->trimmed_turns, r->trimmed_tokens);
+	if (futures && r->looked_up)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt; %s of its %s tokens were cached",
+				 futures, view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
+	else if (futures)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
+}
+
+static void turn_make(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
+					  bool ascii)
+{
+	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r) };
+	side_words(n, t, r);
+	if (r->text && !n->same_question)
+		wrap_add_text(&n->asked, r->text, strlen(r->text));
+	if (timeline_within_answer(t, r))
+		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
+	wrap_add_tokens(&n->answer, t, r);
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	/* a running answer has a line for its cursor from the start */
+	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
+		snprintf(n->after, sizeof n->after, " ");
+	state_words(n, r);
+	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+				 (n->after[0] != 0);
+}
+
+/* The newest search, if its answer is still to come, or was not found, and nothing was said since. */
+static const struct tl_search *searching(const struct timeline *t)
+{
+	const struct tl_search *s = timeline_search(t, 0);
+	const struct tl_request *r = timeline_chat(t);
+
+	if (!s || s->told || (s->over && s->winner) || (s->over && r && s->n_nodes && r->id > s->node[0].request))
+		return NULL;
+	return s;
+}
+
+static const struct tl_request nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
+
+/* A turn that was said and not asked yet, on one line: what is being answered above must stay in sight. The newest says
+ * what they wait for. */
+static void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i, int width, bool ascii)
+{
+	size_t next, size = text_line(w->text[i], width - 1, ascii, &next);
+
+	*n = (struct turn){ .t = t, .r = &nobody, .same_question = i > 0 && i + WAITING_SHOWN > w->n, .waits = true };
+	wrap_add_text(&n->asked, w->text[i], size);
+	if (w->text[i][size])
+		wrap_add_text(&n->asked, "…", strlen("…"));
+	wrap_lines(&n->asked, width, ascii);
+	if (i + 1 < w->n)
+		n->after[0] = '\0';
+	else if (w->n == 1)
+		snprintf(n->after, sizeof n->after, "%s · Esc takes it back", w->why);
+	else
+		snprintf(n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
+	n->n_lines = !n->same_question + n->asked.n_lines + (n->after[0] != 0);
+}
+
+/* A turn that a search answers: what leads by now. */
+static void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
+{
+	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
+	bool leads;
+
+	*n = (struct turn){ .t = t, .r = &nobody };
+	if (s->text)
+		wrap_add_text(&n->asked, s->text, strlen(s->text));
+	leads = !s->over && view_search_leading(t, s, text, sizeof text);
+	if (leads)
+		wrap_add_text(&n->answer, text, strlen(text));
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	if (s->over)
+		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
+	else if (search_waiting(s))
+		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
+	if (!s->over)
+		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now%s (/view search)",
+				 s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
+				 s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
+	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
+}
+
+static void turn_free(struct turn *n)
+{
+	wrap_free(&n->asked);
+	wrap_free(&n->answer);
+}
+
+static enum ink tint(const struct tl_request *r, const struct tl_token *k)
+{
+	if (k->source == EV_SOURCE_accepted)
+		return INK_ACCEPTED;
+	if (r->kind == EV_REQUEST_KIND_fork)
+		return view_ink(r->id);
+	if (isnan(k->p))
+		return INK_TEXT;
+	return (enum ink)(INK_TINT_0 + (int)(k->p * 7 + 0.5f));
+}
+
+static const struct tl_token *owner_token(const struct turn *n, int32_t owner)
+{
+	if (owner >= 0)
+		return &n->r->token[owner];
+	return owner <= WRAP_GIVEN ? timeline_branch_token(n->t, n->r->stem, WRAP_GIVEN - owner) : NULL;
+}
+
+static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_token *k)
+{
+	if (owner >= 0)
+		return (uint8_t)tint(n->r, k);
+	return k && !isnan(k->p) ? (uint8_t)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
+}
+
+/* Returns the column behind the line. */
+static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line)
+{
+	struct pen in = *p;
+	size_t at = w->line[line].from, to = w->line[line].to;
+	int x = LABEL_W;
+
+	if (y < 0 || y >= p->r.h)
+		return x;
+	while (at < to && x < p->r.w) {
+		struct glyph_run g = text_next(w->text + at, to - at, p->c->ascii);
+		int32_t owner = w->owner ? w->owner[at] : WRAP_NOBODY;
+		const struct tl_token *k = owner_token(n, owner);
+
+		if (!g.used)
+			break;
+		in.ink = owner_ink(n, owner, k);
+		in.attr = k && k == n->marked ? ATTR_REVERSE | ATTR_BOLD : 0;
+		if (!g.newline)
+			x += pen_text(&in, x, y, w->text + at, (long)g.used);
+		else if (in.attr)
+			pen_text(&in, x, y, " ", 1);
+		at += g.used;
+	}
+	return x;
+}
+
+static void draw_label(struct pen *p, int y, const struct turn *n)
+{
+	if (n->r->kind == EV_REQUEST_KIND_fork)
+		view_put_label(p, 0, y, n->r->id);
+	else
+		view_put(p, 0, y, INK_DIM, "ai");
+}
+
+/* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end` (exclusive). */
+static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool last)
+{
+	struct pen in = pen_sub(p, (struct rect){ 0, top, p->r.w, p->r.h - top });
+	int x = LABEL_W;
+
+	y -= top;
+	if (n->anew) {
+		in.ink = INK_RULE;
+		pen_hline(&in, 0, ++y, p->r.w);
+		view_put(&in, LABEL_W, y++, INK_TEXT, " %s ", anew_words);
+	}
+	y += !n->same_question;
+	if (n->trimmed[0])
+		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->trimmed);
+	if (n->asked.n_lines)
+		view_put(&in, 0, y, INK_DIM, "you");
+	for (int32_t i = 0; i < n->asked.n_lines; i++)
+		draw_line(&in, y++, n, &n->asked, i);
+	if (n->futures[0])
+		view_put(&in, LABEL_W, y++, INK_DIM, "%s", n->futures);
+	if ((n->answer.n_lines || n->after[0]) && !n->waits)
+		draw_label(&in, y, n);
+	for (int32_t i = 0; i < n->answer.n_lines; i++)
+		x = draw_line(&in, y++, n, &n->answer, i);
+	if (last && n->r->state == TL_RUNNING && n->answer.n_lines) {
+		struct pen block = in;
+
+		block.ink = INK_BRIGHT;
+		block.attr = ATTR_REVERSE;
+		pen_text(&block, x < p->r.w ? x : p->r.w - 1, y - 1, " ", 1);
+	}
+	if (n->after[0]) {
+		in.ink = INK_DIM;
+		pen_clip(&in, LABEL_W, y, p->r.w - LABEL_W, n->after, -1);
+	}
+}
+
+/* Line of the marked token, counted from the end of the turn; -1: it is not in it. */
+static int32_t cursor_line(const struct turn *n, const struct view_state *s)
+{
+	int32_t line;
+
+	if (!n->marked)
+		return -1;
+	line = n->r->id == s->request ? wrap_find(&n->answer, (int32_t)s->token)
+								  : wrap_find_given(&n->answer, (int32_t)n->marked->pos);
+	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
+		return n->after[0] != 0;
+	return n->answer.n_lines - 1 - line + (n->after[0] != 0);
+}
+
+/* The token under the cursor, if this turn shows it. */
+static void find_marked(struct turn *n, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = s->token >= 0 ? timeline_request(t, s->request) : NULL;
+	const struct tl_token *k = r && s->token < r->n_tokens ? &r->token[s->token] : NULL;
+
+	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->stem.pos &&
+							timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
+		n->marked = k;
+}
+
+struct page { /* turns from the newest backwards, until the window is filled */
+	struct turn *turn;
+	int32_t n, lines;
+	int32_t cursor; /* lines between it and the end, or -1 */
+	bool more;      /* there are older ones */
+	int n_left;     /* requests of other branches */
+};
+
+/* What stands below the newest request. */
+static void unanswered(struct page *g, const struct timeline *t, const struct view_state *s, int width, bool ascii)
+{
+	const struct view_waiting *w = s->waiting;
+	const struct tl_request *r = timeline_chat(t);
+
+	for (int i = w ? w->n : 0; i-- > 0 && i + WAITING_SHOWN >= w->n;)
+		turn_of_waiting(&g->turn[g->n++], t, w, i, width, ascii);
+	if (searching(t))
+		turn_of_search(&g->turn[g->n++], t, searching(t), width, ascii);
+	if (s->anew && r && r->id == s->anew)
+		g->turn[g->n++] = (struct turn){ .t = t, .r = &nobody, .anew = true, .n_lines = 2 };
+	for (int32_t i = 0; i < g->n; i++)
+		g->lines += g->turn[i].n_lines;
+}
+
+/* Enough turns to fill `want` lines, and to have the cursor. */
+static void page_make(struct page *g, const struct timeline *t, const struct view_state *s, int64_t want,
+					  int width, bool ascii, bool find_cursor)
+{
+	bool *shown;
+
+	*g = (struct page){ .cursor = -1 };
+	shown = view_shown(t, s, &g->n_left);
+	g->turn = calloc(MAX_TURNS, sizeof *g->turn);
+	if (g->turn)
+		unanswered(g, t, s, width, ascii);
+	for (int32_t i = t->n_requests; shown && g->turn && i-- > 0;) {
+		struct turn *n = &g->turn[g->n];
+		int32_t at;
+
+		if (!shown[i])
+			continue;
+		g->more = g->n == MAX_TURNS || (g->lines >= want && !(find_cursor && g->cursor < 0));
+		if (g->more)
+			break;
+		turn_make(n, t, &t->request[i], width, ascii);
+		find_marked(n, t, s);
+		at = cursor_line(n, s);
+		if (at >= 0)
+			g->cursor = g->lines + at;
+		g->lines += n->n_lines;
+		g->n++;
+	}
+	free(shown);
+}
+
+static void page_free(struct page *g)
+{
+	for (int32_t i = 0; i < g->n; i++)
+		turn_free(&g->turn[i]);
+	free(g->turn);
+}
+
+/* How many lines stay below the window. */
+static int32_t scroll_of(struct view_state *s, const struct page *g, int32_t rows)
+{
+	int32_t scroll = s->scroll[VIEW_CHAT], most = g->lines > rows ? g->lines - rows : 0;
+
+	if (s->cursor[VIEW_CHAT] == KEEP_CURSOR && g->cursor >= 0) {
+		if (g->cursor < scroll)
+			scroll = g->cursor;
+		if (g->cursor >= scroll + rows)
+			scroll = g->cursor - rows + 1;
+		s->cursor[VIEW_CHAT] = 0;
+	}
+	scroll = scroll < 0 ? 0 : scroll > most ? most : scroll;
+	s->scroll[VIEW_CHAT] = scroll;
+	return scroll;
+}
+
+/* Requests beside the conversation that are not over. */
+static int n_background(const struct timeline *t)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += !view_is_chat(&t->request[i]) && t->request[i].state != TL_FINISHED;
+	return n;
+}
+
+/* Where not all fits, what is always the same is left out. */
+static void legend(char *out, size_t cap, int others, int n_left, const struct canvas *c, int w)
+{
+	const char *tints = c->mono ? "" : "tint = probability · ";
+	const char *greens = c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
+	char more[72] = "";
+
+	if (others)
+		snprintf(more, sizeof more, " · %d in the background", others);
+	if (n_left)
+		snprintf(more + strlen(more), sizeof more - strlen(more), " · %d left: /tree", n_left);
+	others += n_left;
+	snprintf(out, cap, "%s%s%s", tints, greens, more);
+	if (others && text_width(out, strlen(out), false) > w)
+		snprintf(out, cap, "%s%s", greens, more);
+}
+
+static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s,
+					   const struct canvas *c, int w)
+{
+	const struct tl_request *r = view_request(t, s);
+	int n_left;
+
+	free(view_shown(t, s, &n_left));
+	if (r && s->token >= 0 && s->token < r->n_tokens)
+		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
+	else if (s->scroll[VIEW_CHAT] > 0)
+		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
+	else
+		legend(out, cap, n_background(t), n_left, c, w);
+}
+
+static void draw_turns(struct pen *p, const struct timeline *t, struct view_state *s, int top)
+{
+	int rows = p->r.h - top, width = p->r.w - LABEL_W;
+	bool keep = s->cursor[VIEW_CHAT] == KEEP_CURSOR && s->token >= 0;
+	struct page g;
+	int32_t scroll, y;
+
+	if (rows < 1)
+		return;
+	page_make(&g, t, s, (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES, width < 1 ? 1 : width,
+			  p->c->ascii, keep);
+	/* the blank line above the very first turn is not wanted */
+	if (g.n && !g.more)
+		g.lines--;
+	scroll = scroll_of(s, &g, rows);
+	y = g.lines - scroll <= rows ? top + g.lines : p->r.h + scroll;
+	for (int32_t i = 0; i < g.n; i++) {
+		const struct turn *n = &g.turn[i];
+
+		y -= n->n_lines;
+		if (y + n->n_lines > top && y < p->r.h)
+			draw_turn(p, y, top, n, true);
+	}
+	page_free(&g);
+}
+
+static void draw_chat(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	char words[160];
+	bool head = p->r.h >= 9 || (p->r.h > 3 && (s->focused || s->token >= 0)), air = p->r.h >= 12;
+
+	if (head) {
+		head_words(words, sizeof words, t, s, p->c, p->r.w - 8);
+		pen_head(p, "chat", words);
+	}
+	if (!timeline_chat(t) && !searching(t) && !(s->waiting && s->waiting->n)) {
+		struct pen in = pen_sub(p, (struct rect){ 0, head + air - 1, p->r.w, p->r.h });
+
+		view_nothing(head ? &in : p, NOTHING_SAID);
+		return;
+	}
+	draw_turns(p, t, s, head + (head && air));
+}
+
+static bool key_chat(int key, const struct timeline *t, struct view_state *s)
+{
+	int32_t *scroll = &s->scroll[VIEW_CHAT];
+	int step = key == KEY_PAGE_UP || key == KEY_PAGE_DOWN ? PAGE_LINES : 1;
+
+	switch (key) {
+	case KEY_UP_:
+	case KEY_PAGE_UP:
+		*scroll += *scroll < INT32_MAX / 2 ? step : 0;
+		return true;
+	case KEY_DOWN_:
+	case KEY_PAGE_DOWN:
+		*scroll -= *scroll < step ? *scroll : step;
+		return true;
+	case KEY_HOME_:
+		*scroll = INT32_MAX / 2;
+		return true;
+	case KEY_END_:
+		*scroll = 0;
+		s->request = 0;
+		s->token = -1;
+		return true;
+	default:
+		if (!view_walk_tokens(key, t, s))
+			return false;
+		s->cursor[VIEW_CHAT] = KEEP_CURSOR;
+		if (s->token < 0)
+			*scroll = 0;
+		return true;
+	}
+}
+
+const struct view view_chat = {
+	.name = "chat",
+	.id = "chat",
+	.help =
+		"The conversation. What the model says is made of tokens: words, parts of words, signs. Each is "
+		"tinted by its probability: bright, the model was sure; dim, it could have been another. Green "
+		"tokens were guessed by a cheap drafter and confirmed by the model: several of them came in one "
+		"step.\n"
+		"\n"
+		"Left and right put a cursor on a token and walk back and forth; all other views then show that "
+		"token: its candidates and their race, each stage of the sampler, its page, its draft. Escape or "
+		"End goes back to the newest.\n"
+		"\n"
+		"Up, down, page up and page down scroll; Home is the beginning. At the end the text is followed.\n"
+		"\n"
+		"A line across it marks where a conversation begins anew (/new): the model sees nothing from above it. What is "
+		"said while an answer runs waits below it; Esc takes it back into the prompt.\n"
+		"\n"
+		"Letters at the left instead of 'ai' are forks: several answers to the same prompt at once, "
+		"sharing its pages.\n"
+		"\n"
+		"Try: /retry for another answer with other draws, /fork 3, /temp 1.2 and look how many tokens turn "
+		"dim.",
+	.min_w = 16,
+	.min_h = 1,
+	.want_h = 16,
+	.draw = draw_chat,
+	.key = key_chat,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "scroll" }, { NULL, NULL } },
+	.index = VIEW_CHAT,
+};

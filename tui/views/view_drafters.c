@@ -1,0 +1,248 @@
+/* The drafters view: those that guess beside the run, how they would have done, what that costs here, and so how fast each would
+ * be; beside it what the one that is switched on really reaches.
+ *
+ * A line is a drafter, the fastest by prediction on top. Zoomed: also what a step of K rows costs, and what auto
+ * chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { NAME_W = 20, NAME_NARROW = 14, PLACE_W = 6, LEAST_W = 44, WIDE = 100 };
+
+static double plain_of(const struct timeline *t)
+{
+	const struct tl_shadow *off = timeline_shadow(t, "off");
+
+	return off ? off->predicted : (double)NAN;
+}
+
+static double rank_of(const struct tl_shadow *s)
+{
+	return isnan(s->predicted) ? isnan(s->measured) ? -1 : s->measured : s->predicted;
+}
+
+static int by_prediction(const void *a, const void *b)
+{
+	const struct tl_shadow *x = *(const struct tl_shadow *const *)a, *y = *(const struct tl_shadow *const *)b;
+	double p = rank_of(x), q = rank_of(y);
+
+	return p != q ? (p < q) - (p > q) : strcmp(x->drafter, y->drafter);
+}
+
+static const char *two(char buf[VIEW_NUM], double v, const char *form)
+{
+	if (isnan(v))
+		snprintf(buf, VIEW_NUM, "–");
+	else
+		snprintf(buf, VIEW_NUM, form, v);
+	return buf;
+}
+
+/* Columns end there; 0: there is no room. */
+struct columns {
+	int name_w, tokens, places, n_places, cost, predicted, speed, measured;
+};
+
+static int places_of(const struct timeline *t)
+{
+	int n = 0;
+
+	for (int32_t i = 0; i < t->n_shadows; i++)
+		for (int p = n; p < TL_PLACES; p++)
+			if (t->shadow[i].judged[p])
+				n = p + 1;
+	return n;
+}
+
+static struct columns columns_for(const struct pen *p, const struct timeline *t)
+{
+	struct columns c = { .name_w = p->r.w < 70 ? NAME_NARROW : NAME_W };
+	int whole = 2 + c.name_w + 6 + PLACE_W * places_of(t) + 37, end = p->r.w, room;
+
+	if (end > WIDE && end > whole + PLACE_W) /* a wider gap would need a ruler to cross it */
+		end = whole > WIDE ? whole : WIDE;
+	c.measured = end;
+	c.speed = end - 10;
+	c.predicted = end - 17;
+	c.cost = p->r.w >= 62 ? c.predicted - 11 : 0;
+	c.tokens = 2 + c.name_w + 6;
+	room = ((c.cost ? c.cost : c.predicted) - 9 - c.tokens) / PLACE_W;
+	c.n_places = places_of(t) < room ? places_of(t) : room < 0 ? 0 : room;
+	c.places = c.tokens + 2;
+	return c;
+}
+
+static void draw_head(struct pen *p, int y, const struct columns *c)
+{
+	view_put(p, 2, y, INK_DIM, "drafter");
+	view_put_right(p, c->tokens, y, INK_DIM, "a step");
+	for (int i = 0; i < c->n_places; i++)
+		view_put_right(p, c->places + (i + 1) * PLACE_W - 1, y, INK_DIM, i ? "%d" : "at %d", i + 1);
+	if (c->cost)
+		view_put_right(p, c->cost, y, INK_DIM, "its cost");
+	view_put_right(p, c->speed, y, INK_DIM, "predicted");
+	view_put_right(p, c->measured, y, INK_DIM, "measured");
+}
+
+static void draw_drafter(struct pen *p, int y, const struct timeline *t, const struct tl_shadow *s,
+						 const struct columns *c)
+{
+	bool plain = !strcmp(s->drafter, "off");
+	double base = plain_of(t), each = s->steps > 0 ? (double)(s->propose_ns + s->learn_ns) / (double)s->steps : (double)NAN;
+	char part[VIEW_NUM];
+
+	if (s->used)
+		view_put(p, 0, y, INK_ACCEPTED, "%s", glyph(p->c, GLYPH_ARROW));
+	p->ink = s->used ? INK_BRIGHT : INK_TEXT;
+	pen_clip(p, 2, y, c->name_w, plain ? "plain decoding" : s->drafter, -1);
+	view_put_right(p, c->tokens, y, INK_TEXT, "%s", two(part, s->lately, "%.2f"));
+	for (int i = 0; i < c->n_places; i++)
+		if (s->judged[i])
+			view_put_right(p, c->places + (i + 1) * PLACE_W - 1, y, INK_TEXT, "%s",
+						   view_percent(part, s->accepted[i] <= s->judged[i] ? (double)s->accepted[i] / s->judged[i]
+																			 : (double)NAN));
+	if (c->cost && !plain && !isnan(each))
+		view_put_right(p, c->cost, y, INK_TEXT, "%s", view_ns(part, each));
+	view_put_right(p, c->predicted, y, INK_BRIGHT, "%s", two(part, s->predicted, "%.0f"));
+	if (!plain && base > 0 && !isnan(s->predicted))
+		view_put_right(p, c->speed, y, s->predicted > base ? INK_ACCEPTED : INK_DIM, "%s",
+					   two(part, s->predicted / base, "x%.2f"));
+	view_put_right(p, c->measured, y, INK_BRIGHT, "%s", two(part, s->measured, "%.0f"));
+}
+
+/* Of a step of K rows, next to no depth: more rows take no less, so what is above a later one was disturbed. 0: not
+ * measured. */
+static double cost_of(const struct timeline *t, int64_t rows)
+{
+	double least = INFINITY;
+	bool there = false;
+
+	for (int32_t i = 0; i < t->n_costs; i++) {
+		if (t->cost[i].depth || t->cost[i].rows < rows)
+			continue;
+		there |= t->cost[i].rows == rows;
+		least = (double)t->cost[i].ns < least ? (double)t->cost[i].ns : least;
+	}
+	return there ? least : 0;
+}
+
+/* c(K)/c(1) for some K. */
+static void draw_cost(struct pen *p, int y, const struct timeline *t)
+{
+	static const int rows[] = { 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 };
+	double one = cost_of(t, 1);
+	int x = view_put(p, 0, y, INK_DIM, "a step of K rows costs, against one: ");
+
+	for (size_t k = 0; k < sizeof rows / sizeof *rows && x + 9 <= p->r.w; k++)
+		if (one > 0 && cost_of(t, rows[k]) > 0) {
+			x += view_put(p, x, y, INK_DIM, "%d ", rows[k]);
+			x += view_put(p, x, y, INK_TEXT, "%.2f", cost_of(t, rows[k]) / one) + 2;
+		}
+}
+
+static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t)
+{
+	int n = t->n_choices < rows ? t->n_choices : rows;
+
+	for (int i = 0; i < n; i++) {
+		const struct tl_choice *c = &t->choice[t->n_choices - n + i];
+		int x = view_put(p, 0, y + i, INK_DIM, "step %lld: auto took ", (long long)c->step);
+
+		x += view_put(p, x, y + i, INK_BRIGHT, "%s", !strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
+		if (c->nodes > 0)
+			x += view_put(p, x, y + i, INK_TEXT, ", up to %d tokens", c->nodes);
+		x += view_put(p, x, y + i, INK_TEXT, ": x%.2f", c->speed);
+		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)", !strcmp(c->before, "off") ? "plain decoding" : c->before,
+				 c->speed_before);
+	}
+	return n;
+}
+
+static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s, int rows)
+{
+	const struct tl_shadow *by[TL_SHADOWS];
+	struct columns c = columns_for(p, t);
+	int64_t *from = &s->cursor[VIEW_DRAFTERS];
+
+	for (int32_t i = 0; i < t->n_shadows; i++)
+		by[i] = &t->shadow[i];
+	qsort(by, (size_t)t->n_shadows, sizeof *by, by_prediction);
+	*from = *from > t->n_shadows - rows ? t->n_shadows - rows : *from;
+	*from = *from < 0 ? 0 : *from;
+	draw_head(p, 1, &c);
+	for (int i = 0; i < rows && *from + i < t->n_shadows; i++)
+		draw_drafter(p, 2 + i, t, by[*from + i], &c);
+}
+
+static void drafters_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const char *list = timeline_setting(t, "shadow");
+	bool on = list && strcmp(list, "off") != 0, zoomed = s->zoomed && p->r.h >= 12;
+	int rows = p->r.h - 2, below = zoomed ? 2 + (t->n_choices < 6 ? t->n_choices : 6) : 0;
+	char figure[128] = "", plain[VIEW_NUM];
+
+	if (t->n_shadows)
+		snprintf(figure, sizeof figure, "%.60s · plain %s tok/s", on ? list : "auto", two(plain, plain_of(t), "%.0f"));
+	pen_head(p, view_drafters.name, figure);
+	if (!t->n_shadows) {
+		view_nothing(p, on ? "nothing settled yet: guesses are compared with the text that comes"
+						   : "off: /shadow all lets drafters guess beside the run");
+		return;
+	}
+	rows = rows - below < t->n_shadows ? rows - below : t->n_shadows;
+	draw_table(p, t, s, rows < 1 ? 1 : rows);
+	if (!zoomed)
+		return;
+	draw_cost(p, 3 + rows, t);
+	draw_choices(p, 4 + rows, p->r.h - 4 - rows < 6 ? p->r.h - 4 - rows : 6, t);
+}
+
+static bool drafters_key(int key, const struct timeline *t, struct view_state *s)
+{
+	int64_t *from = &s->cursor[VIEW_DRAFTERS];
+
+	switch (key) {
+	case KEY_UP_: *from -= 1; break;
+	case KEY_DOWN_: *from += 1; break;
+	case KEY_HOME_: *from = 0; break;
+	case KEY_END_: *from = t->n_shadows; break;
+	default: return false;
+	}
+	*from = *from < 0 ? 0 : *from > t->n_shadows ? t->n_shadows : *from;
+	return true;
+}
+
+const struct view view_drafters = {
+	.name = "drafters",
+	.id = "drafters",
+	.help =
+		"Who would have guessed best? With /shadow all every drafter guesses beside the run without being used, and the "
+		"text that comes says what would have been kept.\n"
+		"\n"
+		"a step: tokens that a step would have given, which is the mean accepted length + 1; a decayed average, half-life 128 "
+		"tokens. Plain decoding gives 1.\n"
+		"at 1 2 3 …: the acceptance rate so many tokens ahead, of the guesses whose path was right so far (so it is "
+		"conditional), over the whole session.\n"
+		"its cost: what guessing takes itself, a step.\n"
+		"predicted: tokens a second, if it were switched on: tokens a step, over what a step with so many rows more "
+		"costs on this machine (measured when shadow mode was switched on; zoom in to see it) and its own cost. x: "
+		"against plain decoding, also where auto says why it took another one.\n"
+		"measured: what a request really got while it was on, lately. The time of those that guess beside it is left out, as in "
+		"the prediction; the tokens a second above the chat have it in them. The arrow: it is on.\n"
+		"\n"
+		"Why it matters: claims about drafters are of other models, machines and texts. Here all of them run on yours, on "
+		"the same text, and the prediction can be put to the test.\n"
+		"\n"
+		"Try: /shadow all, ask something, then /spec with the name on top, and see whether the prediction held. "
+		"/spec auto does so by itself, and changes its mind when the text does.",
+	.min_w = LEAST_W,
+	.min_h = 4,
+	.want_h = 8,
+	.draw = drafters_draw,
+	.key = drafters_key,
+	.index = VIEW_DRAFTERS,
+};

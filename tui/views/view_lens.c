@@ -1,0 +1,326 @@
+/* The view "deep look": what the model computed for one token, layer by layer, computed again. Three parts: the
+ * logit lens, one row of attention, the whole distribution; beside one another where there is room. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/inspect/lens.h"
+#include "tui/views/view_heat.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum part { PART_LAYERS, PART_ATTENTION, PART_ALL, N_PARTS };
+enum { WIDE_W = 110, WIDE_H = 24, GUESS_W = 20, TOP_MAX = 64, SMALL_RANK = 5 };
+
+static const char *quote(char *buf, const struct lens_look *k, const struct timeline *t, int32_t id)
+{
+	struct gguf_text bytes = lens_bytes(k, id);
+
+	if (!bytes.size || bytes.size > INT32_MAX)
+		return view_quote(buf, t, id);
+	return view_quote_bytes(buf, (const char *)bytes.data, (int32_t)bytes.size);
+}
+
+/* --- the logit lens --- */
+
+static void draw_layer(struct pen *p, int y, const struct timeline *t, const struct lens_look *k, int32_t layer,
+					   bool chosen)
+{
+	const struct probe_layer *l = &k->probe->layer[layer];
+	int numbers = p->r.w - 36, n_guesses = (numbers - 4) / GUESS_W < 1 ? 1 : (numbers - 4) / GUESS_W;
+	char word[VIEW_TOKEN], text[VIEW_TOKEN + 16], rank[VIEW_NUM];
+	struct pen in = *p;
+
+	view_put_right(p, 3, y, chosen ? INK_BRIGHT : INK_DIM, "%d", layer);
+	for (int i = 0; i < n_guesses && i < PROBE_TOP; i++) {
+		const struct probe_guess *g = &l->top[i];
+
+		in.ink = g->id == k->token ? INK_ACCEPTED : i ? INK_DIM : INK_TEXT;
+		snprintf(text, sizeof text, "%.2f %s", (double)g->p, quote(word, k, t, g->id));
+		pen_clip(&in, 5 + i * GUESS_W, y, GUESS_W - 1 < numbers - 5 ? GUESS_W - 1 : numbers - 5, text, -1);
+	}
+	view_put_right(p, numbers + 8, y, l->token_rank <= SMALL_RANK ? INK_ACCEPTED : INK_DIM, "%s",
+				   view_count(rank, l->token_rank));
+	view_put_right(p, numbers + 16, y, INK_DIM, "%.4f", (double)l->token_p);
+	view_put_right(p, numbers + 23, y, INK_DIM, "%.2f", (double)l->entropy);
+	view_put_right(p, numbers + 29, y, INK_DIM, "%.0f%%", 100 * (double)l->act_small);
+	view_put_right(p, numbers + 36, y, INK_DIM, "%.1f", (double)l->residual_rms);
+	if (chosen)
+		view_mark_row(p, y);
+}
+
+static void draw_layers(struct pen *p, const struct timeline *t, const struct view_state *s,
+						const struct lens_look *k)
+{
+	int numbers = p->r.w - 36, rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
+	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
+
+	snprintf(words, sizeof words, "what each layer would say · rank and p of %s", quote(word, k, t, k->token));
+	pen_head(p, "logit lens", words);
+	view_put_right(p, 3, 1, INK_DIM, "l");
+	view_put(p, 5, 1, INK_DIM, "p and guess");
+	view_put_right(p, numbers + 8, 1, INK_DIM, "rank");
+	view_put_right(p, numbers + 16, 1, INK_DIM, "p");
+	view_put_right(p, numbers + 23, 1, INK_DIM, "bits");
+	view_put_right(p, numbers + 29, 1, INK_DIM, "spars");
+	view_put_right(p, numbers + 36, 1, INK_DIM, "rms");
+	first = k->probe->n_layers - rows;
+	first = chosen >= 0 && chosen < first ? chosen : first;
+	first = first < 0 ? 0 : first;
+	for (int32_t i = first; i < k->probe->n_layers && i < first + rows; i++)
+		draw_layer(p, 2 + i - first, t, k, i, i == chosen);
+}
+
+/* --- a row of attention --- */
+
+/* One head's, or the mean of a layer's, or of all. */
+static void attention_row(const struct probe *p, int32_t layer, int32_t head, float *row)
+{
+	int32_t from = layer < 0 ? 0 : layer, to = layer < 0 ? p->n_layers : layer + 1, n = 0;
+
+	memset(row, 0, (size_t)p->n * sizeof *row);
+	for (int32_t l = from; l < to; l++)
+		for (int32_t h = head < 0 ? 0 : head; h < (head < 0 ? p->n_heads : head + 1); h++, n++)
+			for (int32_t i = 0; i < p->n; i++)
+				row[i] += probe_attention(p, l, h)[i];
+	for (int32_t i = 0; n > 1 && i < p->n; i++)
+		row[i] /= (float)n;
+}
+
+/* The places of the n largest values, largest first; returns how many there are. */
+static int largest(const float *v, int32_t n_values, int32_t *out, int n)
+{
+	int found = 0;
+
+	for (int32_t i = 0; i < n_values; i++) {
+		int at = found;
+
+		if (found == n && (n == 0 || !(v[i] > v[out[n - 1]])))
+			continue;
+		found += found < n;
+		for (at = found - 1; at > 0 && v[out[at - 1]] < v[i]; at--)
+			out[at] = out[at - 1];
+		out[at] = i;
+	}
+	return found;
+}
+
+/* The whole row over the width: the largest value of the positions that fall on a column. */
+static void draw_strip(struct pen *p, int y, const float *row, int32_t n)
+{
+	for (int x = 0; x < p->r.w; x++) {
+		int64_t from = (int64_t)x * n / p->r.w, to = (int64_t)(x + 1) * n / p->r.w;
+		float most = 0;
+		struct pen in = *p;
+
+		if (x >= n)
+			break;
+		if (n < p->r.w)
+			from = x, to = x + 1;
+		for (int64_t i = from; i < to; i++)
+			most = row[i] > most ? row[i] : most;
+		in.ink = (uint8_t)view_heat_ink((double)most);
+		pen_spark(&in, x, y, most >= 1 ? 1 : 0.1 + 0.9 * (double)most);
+	}
+}
+
+static void draw_attention(struct pen *p, const struct timeline *t, const struct view_state *s,
+						   const struct lens_look *k)
+{
+	const struct probe *b = k->probe;
+	int32_t layer = s->layer < b->n_layers ? s->layer : -1, head = s->head < b->n_heads ? s->head : -1;
+	float *row = malloc((size_t)b->n * sizeof *row);
+	char words[96], word[VIEW_TOKEN];
+	int32_t top[TOP_MAX];
+	int n;
+
+	snprintf(words, sizeof words, layer < 0 ? "all layers" : "layer %d", layer);
+	snprintf(words + strlen(words), sizeof words - strlen(words), head < 0 ? " · all heads" : " · head %d", head);
+	snprintf(words + strlen(words), sizeof words - strlen(words), " · %d positions", b->n);
+	pen_head(p, "attention row", words);
+	if (!row)
+		return;
+	attention_row(b, layer, head, row);
+	draw_strip(p, 1, row, b->n);
+	n = p->r.h - 2 > 0 ? largest(row, b->n, top, p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX) : 0;
+	for (int i = 0; i < n; i++) {
+		struct pen in = *p;
+
+		view_put_right(p, 6, 2 + i, INK_DIM, "%d", top[i]);
+		in.ink = INK_TEXT;
+		pen_clip(&in, 8, 2 + i, GUESS_W - 2, quote(word, k, t, k->ids[top[i]]), -1);
+		view_put_right(p, 35, 2 + i, INK_TEXT, "%.5f", (double)row[top[i]]);
+		in.ink = (uint8_t)view_heat_ink((double)row[top[i]]);
+		view_bar(&in, 37, 2 + i, p->r.w - 37, (double)row[top[i]]);
+	}
+	free(row);
+}
+
+/* --- the whole distribution --- */
+
+static void draw_all(struct pen *p, const struct timeline *t, const struct lens_look *k)
+{
+	const struct probe *b = k->probe;
+	double mass = 0, told = 0;
+	char words[96], word[VIEW_TOKEN], count[VIEW_NUM];
+	int32_t top[TOP_MAX];
+	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
+
+	snprintf(words, sizeof words, "%.2f bits over %s tokens", b->stats.entropy, view_count(count, b->vocab));
+	pen_head(p, "distribution", words);
+	for (int32_t i = 0; i < b->vocab; i++)
+		mass += exp((double)(b->logits[i] - b->stats.max));
+	n = rows > 0 ? largest(b->logits, b->vocab, top, rows) : 0;
+	for (int i = 0; i < n; i++) {
+		double share = exp((double)(b->logits[top[i]] - b->stats.max)) / mass;
+		struct pen in = *p;
+
+		told += share;
+		in.ink = top[i] == k->token ? INK_BRIGHT : INK_TEXT;
+		pen_clip(&in, 0, 1 + i, GUESS_W - 2, quote(word, k, t, top[i]), -1);
+		view_put_right(p, 27, 1 + i, INK_TEXT, "%.5f", share);
+		view_put_right(p, 35, 1 + i, INK_DIM, "%.2f", (double)b->logits[top[i]]);
+		in.ink = top[i] == k->token ? INK_BAR : INK_BAR_CUT;
+		view_bar(&in, 37, 1 + i, p->r.w - 37, share);
+	}
+	view_put(p, 0, 1 + n, INK_DIM, "the other %s together", view_count(count, b->vocab - n));
+	view_put_right(p, 35, 1 + n, INK_DIM, "%.5f", told < 1 ? 1 - told : 0.0);
+}
+
+/* --- all of it --- */
+
+static void draw_part(struct pen *p, enum part part, const struct timeline *t, const struct view_state *s,
+					  const struct lens_look *k)
+{
+	if (part == PART_LAYERS)
+		draw_layers(p, t, s, k);
+	else if (part == PART_ATTENTION)
+		draw_attention(p, t, s, k);
+	else
+		draw_all(p, t, k);
+}
+
+static void draw_done(struct pen *p, const struct timeline *t, const struct view_state *s,
+					  const struct lens_look *k)
+{
+	int half = (p->r.w - 2) / 2, top = (p->r.h - 1) * 3 / 5;
+	struct pen in;
+
+	if (p->r.w < WIDE_W || p->r.h < WIDE_H) {
+		in = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 });
+		draw_part(&in, (enum part)((uint64_t)s->cursor[VIEW_LENS] % N_PARTS), t, s, k);
+		return;
+	}
+	in = pen_sub(p, (struct rect){ 0, 2, half, p->r.h - 2 });
+	draw_part(&in, PART_LAYERS, t, s, k);
+	in = pen_sub(p, (struct rect){ half + 2, 2, p->r.w - half - 2, top - 1 });
+	draw_part(&in, PART_ATTENTION, t, s, k);
+	in = pen_sub(p, (struct rect){ half + 2, 2 + top, p->r.w - half - 2, p->r.h - 2 - top });
+	draw_part(&in, PART_ALL, t, s, k);
+}
+
+static void draw_progress(struct pen *p, const struct lens_look *k)
+{
+	view_put(p, 0, 2, INK_TEXT, "%s", k->words);
+	if (k->all > 0) {
+		struct pen in = *p;
+
+		in.ink = INK_BAR;
+		view_bar(&in, 0, 4, p->r.w < 60 ? p->r.w : 60, (double)k->done / k->all);
+		view_put(p, 0, 5, INK_DIM, "%d of %d tokens", k->done, k->all);
+	}
+}
+
+static void draw_lens(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct lens_look *k = s->lens;
+	char words[160], word[VIEW_TOKEN];
+	const char *same = "";
+
+	if (!k || k->state == LENS_NOTHING) {
+		pen_head(p, "deep look", NULL);
+		view_nothing(p, "/lens looks at the token under the cursor: what each layer would say, where every head "
+						"looked, the whole distribution; all of it computed again, to the bit");
+		return;
+	}
+	if (k->state == LENS_DONE && k->hash != EV_NULL_I)
+		same = (int64_t)k->probe->stats.hash == k->hash ? " · same bits as in the log" : " · NOT the bits of the log";
+	snprintf(words, sizeof words, "request %s · position %d · %s%s", view_label(k->request).text, k->n,
+			 quote(word, k, t, k->token), same);
+	pen_head(p, "deep look", words);
+	if (k->state == LENS_WORKS)
+		draw_progress(p, k);
+	else if (k->state == LENS_FAILED)
+		view_nothing(p, k->words);
+	else
+		draw_done(p, t, s, k);
+}
+
+static void move(int32_t *at, int by, const struct lens_look *k, int32_t n)
+{
+	n = k && k->probe ? n : 0;
+	*at += by;
+	*at = *at < -1 ? n - 1 : *at >= n ? -1 : *at;
+}
+
+static bool key_lens(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct lens_look *k = s->lens;
+
+	switch (key) {
+	case KEY_UP_:
+	case KEY_DOWN_:
+		move(&s->layer, key == KEY_DOWN_ ? 1 : -1, k, k && k->probe ? k->probe->n_layers : 0);
+		return true;
+	case '[':
+	case ']':
+		move(&s->head, key == ']' ? 1 : -1, k, k && k->probe ? k->probe->n_heads : 0);
+		return true;
+	case KEY_ENTER_:
+		s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS;
+		return true;
+	case 'l':
+		s->wish.what = WISH_LENS;
+		return true;
+	default:
+		if (!view_walk_tokens(key, t, s))
+			return false;
+		s->wish.what = WISH_LENS;
+		return true;
+	}
+}
+
+const struct view view_lens = {
+	.name = "deep look",
+	.id = "lens",
+	.help =
+		"One token, looked into. What no recording holds is computed again from the tokens before it, and since "
+		"logits depend on these alone, the numbers are those of that moment: 'same bits as in the log' says that "
+		"the hash of its logits is the recorded one.\n"
+		"\n"
+		"logit lens: the output matrix applied to what each layer leaves behind. Left what the layer would "
+		"say, then the rank and probability of the token that was drawn, the doubt in bits, the activation sparsity: the share of the "
+		"feed-forward's activations that are nearly zero (below a hundredth of the largest), and the size of "
+		"the residual stream. Early layers say nonsense; watch where the token rises to rank 1.\n"
+		"\n"
+		"attention row: how much each position got, exactly: of one head, of a layer, or of all. Up and down "
+		"choose a layer, [ and ] a head (also /layer, /head); between the last and the first is the mean.\n"
+		"\n"
+		"distribution: the best tokens before any cut or temperature, and what all others have together.\n"
+		"\n"
+		"Left and right go to other tokens and look there; l looks again; Enter changes the part where the "
+		"screen is small. In a replay the recorded model is opened for it, and only that very file will do, wherever it "
+		"lies (cutaway replay --model FILE).\n"
+		"\n"
+		"Try: in the chat put the cursor on a name or a number and press l; find the layer that knows it first, "
+		"then walk the heads of that layer.",
+	.min_w = 44,
+	.min_h = 5,
+	.want_h = 16,
+	.draw = draw_lens,
+	.key = key_lens,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "layer" }, { "[ ]", "head" }, { "Enter", "next part" }, { NULL, NULL } },
+	.index = VIEW_LENS,
+};

@@ -1,0 +1,261 @@
+/* The view "next token": the race of the candidates for one place, and what the cuts took out of it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { P_W = 4, RACE_W = 14, BAR_MIN_W = 6, NOTE_W = 14 };
+
+/* Columns, from the width of the pen. race: 0 where there is no room to tell it. */
+struct next_columns {
+	int text_w, p, bar, bar_w, logit, race;
+};
+
+static struct next_columns columns(int w, bool zoomed)
+{
+	struct next_columns c = { .text_w = w / 5 };
+
+	c.text_w = c.text_w < 8 ? 8 : c.text_w > 24 ? 24 : c.text_w;
+	c.p = c.text_w + 1;
+	c.bar = c.p + P_W + 2;
+	c.race = w - c.bar >= BAR_MIN_W + RACE_W + 2 ? w : 0;
+	c.logit = zoomed && w >= 64 ? w - RACE_W - 2 : 0;
+	c.bar_w = w - c.bar - (c.race ? RACE_W + 2 : 0) - (c.logit ? 10 : 0);
+	return c;
+}
+
+static bool by_rejection(const struct timeline *t, const struct tl_token *k)
+{
+	return k->draft >= 0 && k->draft < t->n_drafts && t->draft[k->draft].rule == EV_RULE_rejection;
+}
+
+/* The model's own distribution is another than that of the bars, once temperature or penalties changed it. */
+static bool is_tempered(const struct ev_request *q)
+{
+	return q->temperature > 0 && q->temperature != 1;
+}
+
+/* "before penalties, temp 0.7", or with "after"; empty: nothing changed it. */
+static const char *changed(char buf[VIEW_NUM * 2], const struct ev_request *q, const char *when)
+{
+	int n = 0;
+
+	buf[0] = '\0';
+	if (view_penalised(q) || is_tempered(q))
+		n = snprintf(buf, VIEW_NUM * 2, " %s %s", when, view_penalised(q) ? "penalties" : "");
+	if (is_tempered(q))
+		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n, view_penalised(q) ? ", temp %.3g" : "temp %.3g", q->temperature);
+	return buf;
+}
+
+/* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
+static void figure(char *out, size_t cap, const struct timeline *t, const struct tl_request *r,
+				   const struct tl_token *k)
+{
+	const struct ev_request *q = &r->params;
+	char words[VIEW_NUM * 2];
+	size_t n = 0;
+
+	out[0] = '\0';
+	if (!isnan(k->entropy))
+		n += (size_t)snprintf(out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
+	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen) {
+		snprintf(out + n, cap - n, k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
+		return;
+	}
+	if (q->temperature == 0) {
+		snprintf(out + n, cap - n, "greedy: the most probable wins");
+		return;
+	}
+	if (q->top_k > 0)
+		n += (size_t)snprintf(out + n, cap - n, "top-k %" PRId64 " · ", q->top_k);
+	if (q->top_p > 0 && q->top_p < 1)
+		n += (size_t)snprintf(out + n, cap - n, "top-p %.3g · ", q->top_p);
+	if (q->min_p > 0 && q->min_p < 1)
+		n += (size_t)snprintf(out + n, cap - n, "min-p %.3g · ", q->min_p);
+	snprintf(out + n, cap - n, by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
+}
+
+static const char *cut_words(uint32_t cut)
+{
+	static const char *const words[EV_N_cut] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
+												 "not the first" };
+
+	return words[cut < EV_N_cut ? cut : 0];
+}
+
+static void draw_race(struct pen *p, const struct next_columns *c, int y, const struct ev_candidate *k,
+					  bool won)
+{
+	enum ink ink = won ? INK_BRIGHT : INK_DIM;
+
+	if (!c->race)
+		return;
+	if (k->cut != EV_CUT_kept && !won)
+		view_put_right(p, c->race, y, INK_DIM, "%s", cut_words(k->cut));
+	else if (!isnan(k->arrival) && fabsf(k->arrival) < 1000)
+		view_put_right(p, c->race, y, ink, "%.2f", (double)k->arrival);
+	if (won)
+		view_put(p, c->race - RACE_W + 2, y, INK_BRIGHT, "%s won", glyph(p->c, GLYPH_WON));
+}
+
+static void draw_candidate(struct pen *p, const struct timeline *t, const struct tl_request *r,
+						   const struct tl_token *k, int i, int y, const struct next_columns *c)
+{
+	const struct ev_candidate *it = &k->candidate[i];
+	bool won = it->id == (uint32_t)k->id, cut = it->cut != EV_CUT_kept && !won;
+	struct pen in = *p;
+
+	in.ink = cut ? INK_DIM : won ? INK_BRIGHT : INK_TEXT;
+	in.attr = won ? ATTR_BOLD : 0;
+	view_put_token(&in, 0, y, c->text_w, t, it->id <= INT32_MAX ? (int32_t)it->id : -1);
+	in.attr = 0;
+	in.ink = cut ? INK_DIM : INK_TEXT;
+	if (!isnan(it->p))
+		pen_printf(&in, c->p, y, it->p >= 0.005f || it->p == 0 ? "%.2f" : "<.01", (double)it->p);
+	in.ink = cut ? INK_BAR_CUT : (uint8_t)view_ink(r->id);
+	view_bar(&in, c->bar, y, c->bar_w, (double)it->p);
+	if (c->logit && fabsf(it->logit) < 10000)
+		view_put_right(p, c->logit, y, INK_DIM, "%.2f", (double)it->logit);
+	draw_race(p, c, y, it, won);
+}
+
+static void draw_heads(struct pen *p, const struct next_columns *c, const struct ev_request *q, int y)
+{
+	char words[VIEW_NUM * 2];
+
+	view_put(p, 0, y, INK_DIM, "token");
+	changed(words, q, "after");
+	view_put(p, c->p, y, INK_DIM, c->bar_w >= 36 ? "p%s%s before cuts" : c->bar_w >= 26 ? "p%s" : "p", words,
+			 *words ? "," : "");
+	if (c->logit)
+		view_put_right(p, c->logit, y, INK_DIM, "logit");
+	if (c->race)
+		view_put_right(p, c->race, y, INK_DIM, "arrival");
+}
+
+/* Below the race, where there is room: which place this is, and what became of the rest. */
+static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_request *r,
+					   const struct tl_token *k, int y)
+{
+	char word[VIEW_TOKEN], n[VIEW_NUM], all[VIEW_NUM];
+	int x = NOTE_W;
+
+	view_put(p, 0, y, INK_DIM, "where");
+	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
+			 view_quote(word, t, k->id));
+	y++;
+	if (k->survivors >= 0) {
+		view_put(p, 0, y, INK_DIM, "in the draw");
+		view_put(p, x, y++, INK_TEXT, "%s of %s tokens", view_count(n, k->survivors),
+				 view_count(all, t->n_vocab));
+	}
+	if (!isnan(k->p) && !isnan(k->p_draw)) {
+		view_put(p, 0, y, INK_DIM, "the drawn");
+		view_put(p, x, y++, INK_TEXT, "p %.4f in the model's own distribution; %.4f in the draw",
+				 (double)k->p, (double)k->p_draw);
+	}
+	view_put(p, 0, y, INK_DIM, "logits");
+	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
+}
+
+static int winner(const struct tl_token *k)
+{
+	for (int i = 0; i < k->n_candidates; i++)
+		if (k->candidate[i].id == (uint32_t)k->id)
+			return i;
+	return -1;
+}
+
+static void draw_next(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct tl_token buf;
+	const struct tl_request *r = view_computing(t, s);
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
+	struct next_columns c = columns(p->r.w, s->zoomed);
+	char words[160];
+	int y = 1;
+
+	if (!k) {
+		pen_head(p, "next token", NULL);
+		view_nothing(p, "nothing drawn yet: each token of an answer is drawn here");
+		return;
+	}
+	figure(words, sizeof words, t, r, k);
+	pen_head(p, "next token", words);
+	if (!k->n_candidates)
+		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search drew this token: its candidates are in the recording"
+													   : "the candidates of this token were not recorded");
+	if (k->n_candidates && p->r.h > k->n_candidates + 2)
+		draw_heads(p, &c, &r->params, y++);
+	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
+		/* who won is always seen: below the rows that there are, it has the last */
+		draw_candidate(p, t, r, k, y == p->r.h - 1 && won > i ? won : i, y, &c);
+		if (s->zoomed && s->focused && i + 1 == s->cursor[VIEW_NEXT])
+			view_mark_row(p, y);
+	}
+	if (p->r.h - y > 4)
+		draw_notes(p, t, r, k, y + 1);
+}
+
+/* Zoomed, up and down choose a candidate, and Enter puts it in the place of the drawn one. */
+static bool key_next(int key, const struct timeline *t, struct view_state *s)
+{
+	struct tl_token buf;
+	const struct tl_request *r = view_computing(t, s);
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
+	int64_t *at = &s->cursor[VIEW_NEXT];
+
+	if (!s->zoomed || !k || !k->n_candidates ||
+		(key != KEY_UP_ && key != KEY_DOWN_ && (key != KEY_ENTER_ || *at < 1))) {
+		*at = 0;
+		return view_walk_tokens(key, t, s);
+	}
+	if (*at > k->n_candidates)
+		*at = k->n_candidates;
+	if (key != KEY_ENTER_) {
+		*at += key == KEY_DOWN_ ? 1 : *at > 1 ? -1 : 0;
+		*at = *at < 1 ? 1 : *at > k->n_candidates ? k->n_candidates : *at;
+		return true;
+	}
+	if (k->candidate[*at - 1].id <= INT32_MAX)
+		s->wish = (struct view_wish){ .what = WISH_TRY,
+									  .branch = { r->id, -1, (int32_t)k->pos },
+									  .token = (int32_t)k->candidate[*at - 1].id };
+	*at = 0;
+	return true;
+}
+
+const struct view view_next = {
+	.name = "next token",
+	.id = "next",
+	.help =
+		"For every position of the answer the model gives each token of its vocabulary a probability. Here you "
+		"see the best of them, and which one was taken.\n"
+		"\n"
+		"The bar is the probability p after penalties and temperature. Settings then cut the unlikely ones: "
+		"top-k keeps the k best, top-p the best that together have p, min-p those not too far behind the "
+		"first. What was cut is dim, with the reason.\n"
+		"\n"
+		"The rest run an exponential race (the Gumbel-max trick, by another scale): each gets an arrival time from the seed, the position and its own "
+		"probability, and the first to arrive wins. A likely token is mostly early, but not always: that "
+		"is how the same model writes different texts. The same seed gives the same race, bit for bit.\n"
+		"\n"
+		"bits: the entropy of the model's own distribution, how unsure it was. 0 is certain; 1 is a coin; 5 is one of 32. "
+		"It is that before penalties and temperature, and the head says so where they made another of it: the bars then "
+		"show that other one, and the draw is of what the cuts left.\n"
+		"\n"
+		"Try: /temp 0 (greedy: no race), /temp 1.5 (bars grow equal), /top-p 0.5 (more is cut). Left and "
+		"right walk over the tokens. Zoomed (Enter), up and down choose a candidate, and Enter takes it instead: "
+		"the answer goes back to this position and goes on from there (/try does the same with any token).",
+	.min_w = 24,
+	.min_h = 3,
+	.want_h = 6,
+	.draw = draw_next,
+	.key = key_next,
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "candidate" }, { "Enter", "take it" }, { NULL, NULL } },
+	.index = VIEW_NEXT,
+};

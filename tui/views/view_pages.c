@@ -1,0 +1,409 @@
+/* The KV pages view: a map of the pool, and the story of one page.
+ *
+ * Each page is a pair of cells: the label of the request that wrote it, in its colour, on the heat
+ * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
+ * page that only the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it
+ * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are left out, then
+ * cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the arrow keys; scroll[VIEW_PAGES] its first row.
+ * Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view_heat.h"
+#include "tui/views/view_pages_map.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { SIDE_W = 52, STRIP_MIN = 2, STRIP_MAX = 5, READERS_MAX = 12 };
+
+static int64_t page_size_of(const struct timeline *t)
+{
+	int64_t n = t->session.page_size;
+
+	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
+}
+
+/* The page to tell of: the one under the cursor, else that of the chosen token; -1: none. */
+static int32_t page_in_focus(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_computing(t, s);
+	const struct tl_token *k;
+	int64_t block;
+
+	if (s->page >= 0)
+		return s->page < t->n_pages ? s->page : t->n_pages - 1;
+	if (!r || s->token < 0 || !(k = view_token(r, s)))
+		return -1;
+	block = k->pos / page_size_of(t);
+	return block < r->n_pages && r->pages[block] < t->n_pages ? r->pages[block] : -1;
+}
+
+static void figure_of(const struct timeline *t, char *out, size_t cap)
+{
+	int32_t used = 0, shared = 0, cached = 0;
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "";
+
+	for (int32_t i = 0; i < t->n_pages; i++) {
+		used += t->page[i].refs > 0;
+		shared += t->page[i].refs > 1;
+		cached += !t->page[i].refs && !page_is_free(&t->page[i]);
+	}
+	/* where nobody reads, what is kept for later is all there is to see */
+	if (shared || !cached)
+		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
+	if (cached)
+		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached", view_count(c, cached));
+	snprintf(out, cap, "%s of %s%s · %lld tokens each", view_count(a, used), view_count(b, t->n_pages), parts,
+			 (long long)page_size_of(t));
+}
+
+/* The story of a page. */
+
+static int32_t token_at(const struct tl_request *r, int64_t pos)
+{
+	int64_t i = pos - r->n_prompt;
+
+	if (pos < 0)
+		return -1;
+	if (i < 0)
+		return r->prompt[pos];
+	return i < r->n_tokens && r->token[i].pos == pos ? r->token[i].id : -1;
+}
+
+static int put_readers(struct pen *p, int x, int y, const struct timeline *t, int32_t page)
+{
+	int from = x, n = 0;
+
+	for (int32_t i = t->n_requests; i-- > 0 && n < READERS_MAX;) {
+		const struct tl_request *r = &t->request[i];
+		int32_t block = t->page[page].block;
+
+		if (block < 0 || block >= r->n_pages || r->pages[block] != page)
+			continue;
+		x += view_put_label(p, x, y, r->id) + 1;
+		n++;
+	}
+	return x - from;
+}
+
+static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t page)
+{
+	const struct tl_page *g = timeline_page(t, page);
+	const char *dot = glyph(p->c, GLYPH_DOT);
+	int64_t size = page_size_of(t);
+	char part[VIEW_NUM];
+	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
+
+	if (t->n_memory > 1)
+		x += view_put(p, x, y, INK_DIM, "%s %s ", dot, ev_code_name("memory_kind", t->memory[timeline_group(t, page)].kind));
+	if (page_is_free(g))
+		return x + view_put(p, x, y, INK_DIM, "%s free", dot);
+	if (g->block >= 0)
+		x += view_put(p, x, y, INK_DIM, "%s tokens %lld-%lld ", dot, (long long)(g->block * size),
+					  (long long)(g->block * size + size - 1));
+	if (g->refs) {
+		x += view_put(p, x, y, INK_DIM, "%s read by ", dot);
+		x += put_readers(p, x, y, t, page);
+	}
+	if (g->cached)
+		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
+	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
+		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot,
+					  view_percent(part, (double)g->heat));
+	return x;
+}
+
+/* What happened, in words; the label of the request stands before it. */
+static void event_words(char *out, size_t cap, const struct tl_page_event *e)
+{
+	switch (e->action) {
+	case EV_PAGE_alloc: snprintf(out, cap, "takes it for its block %d", e->block); break;
+	case EV_PAGE_share:
+		snprintf(out, cap, "reads it: same beginning, %d reader%s", e->refs,
+				 e->refs == 1 ? "" : "s");
+		break;
+	case EV_PAGE_copy:
+		snprintf(out, cap, "copies page %lld into it before writing", (long long)e->other);
+		break;
+	case EV_PAGE_release:
+		if (e->refs)
+			snprintf(out, cap, "lets go, %d reader%s left", e->refs, e->refs == 1 ? "" : "s");
+		else
+			snprintf(out, cap, "lets go, nobody reads it");
+		break;
+	case EV_PAGE_unseen: snprintf(out, cap, "gives it back: out of sight of all its rows to come"); break;
+	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
+	case EV_PAGE_evict:
+		if (e->other >= 0)
+			snprintf(out, cap, "evicted, unused for %lld steps", (long long)e->other);
+		else
+			snprintf(out, cap, "evicted: the cache was emptied");
+		break;
+	case EV_PAGE_free: snprintf(out, cap, "free"); break;
+	case EV_N_page_action: *out = '\0'; break;
+	}
+}
+
+static void put_event(struct pen *p, int y, const struct tl_page_event *e)
+{
+	char words[96];
+	int w = 1;
+
+	event_words(words, sizeof words, e);
+	view_put_right(p, 9, y, INK_DIM, "step %4lld", (long long)e->step);
+	if (e->request)
+		w = view_put_label(p, 11, y, e->request);
+	else if (e->action == EV_PAGE_evict)
+		view_put(p, 11, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_MARK_EVICTED));
+	view_put(p, 12 + w, y, INK_TEXT, "%s", words);
+}
+
+/* Newest last, as it is read. Returns the row behind it. */
+static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
+{
+	int n = g->n_story < TL_PAGE_STORY ? g->n_story : TL_PAGE_STORY;
+
+	n = n < rows ? n : rows;
+	for (int i = n; i-- > 0;)
+		put_event(p, y++, page_story(g, i));
+	return y;
+}
+
+/* A token as it reads in a text: blanks are blanks, but line breaks are seen. */
+static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id,
+					 const char *text, int32_t size)
+{
+	struct pen in = *p;
+
+	in.ink = id >= 0 && id < t->n_vocab && t->vocab[id].special ? INK_DIM : INK_TEXT;
+	return memchr(text, '\n', (size_t)size) ? view_put_token(p, x, y, p->r.w - x, t, id)
+											: pen_text(&in, x, y, text, size);
+}
+
+/* The words that the page holds, as far as the timeline knows them. */
+static int put_contents(struct pen *p, int y, int rows, const struct timeline *t,
+						const struct tl_page *g)
+{
+	const struct tl_request *r = timeline_request(t, g->owner);
+	int64_t size = page_size_of(t), pos = g->block * size, end = pos + size;
+	int x = 0, last = y + rows;
+
+	for (; r && g->block >= 0 && pos < end && y < last; pos++) {
+		int32_t id = token_at(r, pos);
+		int32_t bytes;
+		const char *text = timeline_token_bytes(t, id, &bytes);
+		int w = text_width(text, (size_t)bytes, p->c->ascii);
+
+		if (id < 0)
+			break;
+		if (x && x + w > p->r.w) {
+			x = 0;
+			y++;
+		}
+		if (y < last)
+			x += put_plain(p, x, y, t, id, text, bytes);
+	}
+	return x ? y + 1 : y;
+}
+
+static void draw_side(struct pen *p, const struct timeline *t, int32_t page)
+{
+	const struct tl_page *g = timeline_page(t, page);
+	int y = 2;
+
+	put_summary(p, 0, t, page);
+	if (g->n_story > TL_PAGE_STORY)
+		view_put(p, 13, y++, INK_DIM, "%d events before these", g->n_story - TL_PAGE_STORY);
+	y = put_story(p, y, p->r.h - y, g);
+	if (page_is_free(g) || y + 2 >= p->r.h)
+		return;
+	view_put(p, 0, ++y, INK_DIM, "it holds");
+	put_contents(p, y + 1, p->r.h - y - 1 < 12 ? p->r.h - y - 1 : 12, t, g);
+}
+
+/* Room that is paid for and not used, against what contiguous memory would cost. */
+static void draw_waste(struct pen *p, int y, const struct timeline *t)
+{
+	const struct tl_step *last = timeline_last_step(t);
+	bool wide = p->r.w >= 84;
+	char a[VIEW_NUM], b[VIEW_NUM], ctx[VIEW_NUM];
+	int x;
+
+	if (!last || !last->s.running)
+		return;
+	x = view_put(p, 0, y, INK_DIM, wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
+	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
+	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved", glyph(p->c, GLYPH_DOT));
+	if (wide)
+		x += view_put(p, x, y, INK_DIM, " (%s tokens each)",
+					  view_count(ctx, t->session.ctx));
+	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
+}
+
+/* The block table of a request: its pages in the order of its text, each number on the heat of the
+ * attention that the page got. Returns the row behind it. */
+static int put_table(struct pen *p, int y, const struct timeline *t, const struct tl_request *r,
+					 int32_t shown)
+{
+	enum { LEFT = 26 };
+	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1;
+	int x = LEFT;
+
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", r->n_pages, r->n_pages == 1 ? "" : "s",
+			 (long long)r->computed);
+	for (int32_t b = 0; b < r->n_pages; b++, x += step) {
+		struct pen in = *p;
+		int32_t page = r->pages[b];
+
+		if (x + digits > p->r.w) {
+			x = LEFT;
+			y++;
+		}
+		if (page < 0 || page >= t->n_pages)
+			continue;
+		in.ink = t->page[page].refs > 1 ? INK_BRIGHT : INK_TEXT;
+		in.paper = (uint8_t)view_heat_ink((double)t->page[page].heat);
+		in.attr = page == shown ? ATTR_REVERSE : 0;
+		pen_printf(&in, x, y, "%*d", digits, page);
+	}
+	return y + 1;
+}
+
+/* What the map's rows leave free: the newest requests that hold pages. */
+static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
+{
+	int y = 1;
+
+	if (p->r.h < 3 || p->r.w < 48)
+		return;
+	for (int32_t i = t->n_requests; i-- > 0 && y < p->r.h;)
+		if (t->request[i].n_pages)
+			y = put_table(p, y, t, &t->request[i], shown);
+	if (y > 1)
+		view_put(p, 0, 0, INK_DIM,
+				 p->r.w < 84 ? "block tables: pages in the order of the text"
+							 : "block tables: the pages of each request in the order of its text; bright: "
+							   "shared");
+}
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s,
+						int32_t shown)
+{
+	bool side = shown >= 0 && p->r.w >= SIDE_W + 32;
+	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
+	int rows, h = p->r.h - 3, strip = side || shown < 0 ? 0 : h / 3;
+	struct pen map = pen_sub(p, (struct rect){ 0, 1, map_w, h - strip });
+	struct pen story = side ? pen_sub(p, (struct rect){ map_w + 3, 1, SIDE_W, h })
+							: pen_sub(p, (struct rect){ 0, 2 + h - strip, p->r.w, strip - 1 });
+	struct pen waste;
+
+	rows = pages_map_draw(&map, t, s, shown);
+	if (shown >= 0)
+		draw_side(&story, t, shown);
+	if (rows + 2 < h - strip) {
+		struct pen tables = pen_sub(p, (struct rect){ 0, rows + 4, map_w, h - strip - rows - 3 });
+
+		waste = pen_sub(p, (struct rect){ 0, rows + 2, map_w, 1 });
+		draw_tables(&tables, t, shown);
+	} else {
+		waste = pen_sub(p, (struct rect){ 0, p->r.h - 1, map_w, 1 });
+	}
+	draw_waste(&waste, 0, t);
+}
+
+static void draw_small(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+{
+	int h = p->r.h - 1, strip = 0;
+	struct pen map, story;
+
+	if (shown >= 0 && h >= STRIP_MIN + 2) {
+		strip = h / 2 < STRIP_MAX ? h / 2 : STRIP_MAX;
+		story = pen_sub(p, (struct rect){ 0, 1 + h - strip, p->r.w, strip });
+		put_summary(&story, 0, t, shown);
+		put_story(&story, 1, strip - 1, timeline_page(t, shown));
+	} else if (h >= 7) {
+		draw_waste(p, h, t);
+		strip = 1;
+	}
+	map = pen_sub(p, (struct rect){ 0, 1, p->r.w, h - strip });
+	pages_map_draw(&map, t, s, shown);
+}
+
+static void pages_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	int32_t shown = t->n_pages ? page_in_focus(t, s) : -1;
+	char figure[128];
+
+	if (!t->n_pages) {
+		pen_head(p, view_pages.name, NULL);
+		view_nothing(p, "nothing yet: the pool of pages is made with the session");
+		return;
+	}
+	figure_of(t, figure, sizeof figure);
+	pen_head(p, view_pages.name, figure);
+	if (s->zoomed && p->r.h >= 10 && p->r.w >= 30)
+		draw_zoomed(p, t, s, shown);
+	else
+		draw_small(p, t, s, shown);
+}
+
+static bool pages_key(int key, const struct timeline *t, struct view_state *s)
+{
+	int64_t row = s->cursor[VIEW_PAGES] >= PAGES_ROW ? s->cursor[VIEW_PAGES] / PAGES_ROW : 1, by = 0;
+	int64_t at = t->n_pages ? page_in_focus(t, s) : -1;
+
+	switch (key) {
+	case KEY_LEFT_: by = -1; break;
+	case KEY_RIGHT_: by = 1; break;
+	case KEY_UP_: by = -row; break;
+	case KEY_DOWN_: by = row; break;
+	case KEY_PAGE_UP: by = -8 * row; break;
+	case KEY_PAGE_DOWN: by = 8 * row; break;
+	case KEY_HOME_: by = -t->n_pages; break;
+	case KEY_END_: by = t->n_pages; break;
+	case KEY_ESC:
+		if (s->page < 0)
+			return false;
+		s->page = -1;
+		return true;
+	default: return false;
+	}
+	if (!t->n_pages)
+		return false;
+	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by)); /* the first key only shows it */
+	s->page = s->page < 0 ? 0 : s->page;
+	return true;
+}
+
+const struct view view_pages = {
+	.name = "KV pages",
+	.id = "pages",
+	.help =
+		"The model keeps a key and a value for every token it has read, in every layer: the KV "
+		"cache. It is kept in pages of a fixed number of tokens (vLLM calls them blocks), like the memory of an "
+		"operating system (Kwon et al. 2023, PagedAttention). This is the map of all pages:\n"
+		"\n"
+		"a: written by request a, in its colour. Behind it, in amber, how much attention the "
+		"page got from the newest token (full amber: 30 % of it or more).\n"
+		"a³: three requests read the same page, because they begin with the same tokens.\n"
+		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
+		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
+		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
+		"\n"
+		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "
+		"the end of a request's last page is unused (internal fragmentation); a contiguous reservation "
+		"for the longest sequence of each request would leave most of it unused. Both are counted below the map. And "
+		"pages can be shared.\n"
+		"\n"
+		"Try: the arrows move a cursor, and the page under it tells its story (Esc leaves it). "
+		"/fork 4 shares a prompt among four; /load 8 fills the pool. Ask something new in the "
+		"same conversation and see that the old pages are read again instead of computed.",
+	.min_w = 24,
+	.min_h = 2,
+	.want_h = 8,
+	.draw = pages_draw,
+	.key = pages_key,
+	.index = VIEW_PAGES,
+};

@@ -1,0 +1,280 @@
+/* Part of the KV pages view: the map of the pool.
+ *
+ * A page is a cell: the label of the request that wrote it, on the heat of the attention it got, and the number of its
+ * readers, if there are several. All cells are as wide as the longest label needs. Where not all pages fit, those that
+ * nobody holds are left out and counted, and then those that only the prefix cache keeps: what is read is what one looks
+ * for. Thread: the UI's. */
+#include "tui/views/view_pages_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_heat.h"
+#include "tui/views/view_util.h"
+
+enum { FLASH_STEPS = 8 };
+
+static int64_t step_now(const struct timeline *t)
+{
+	const struct tl_step *last = timeline_last_step(t);
+
+	return last ? last->s.step : 0;
+}
+
+const struct tl_page_event *page_story(const struct tl_page *p, int i)
+{
+	if (i >= p->n_story || i >= TL_PAGE_STORY)
+		return NULL;
+	return &p->story[(p->n_story - 1 - i) % TL_PAGE_STORY];
+}
+
+static bool just_evicted(const struct tl_page *p, int64_t now)
+{
+	const struct tl_page_event *e;
+
+	for (int i = 0; (e = page_story(p, i)) && e->step > now - FLASH_STEPS; i++)
+		if (e->action == EV_PAGE_evict)
+			return true;
+	return false;
+}
+
+bool page_is_free(const struct tl_page *p)
+{
+	return !p->refs && !p->cached;
+}
+
+static const char *readers_mark(int32_t refs, bool ascii)
+{
+	static const char *const raised[] = { "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", "⁺" };
+	static const char *const plain[] = { "2", "3", "4", "5", "6", "7", "8", "9", "+" };
+	int i = refs > 9 ? 8 : refs - 2;
+
+	return refs < 2 ? " " : ascii ? plain[i] : raised[i];
+}
+
+static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
+					  const struct tl_page *page)
+{
+	struct pen in = *p;
+	const char *mark = readers_mark(page->refs, p->c->ascii);
+	bool flash = just_evicted(page, step_now(t));
+
+	if (page_is_free(page)) {
+		in.ink = flash ? INK_BRIGHT : INK_RULE;
+		pen_text(&in, x, y, glyph(p->c, flash ? GLYPH_MARK_EVICTED : GLYPH_DOT), -1);
+		return;
+	}
+	in.ink = page->refs ? (uint8_t)view_ink(page->owner) : INK_DIM;
+	in.attr = page->refs ? ATTR_BOLD : 0;
+	in.paper = page->refs ? (uint8_t)view_heat_ink((double)page->heat) : p->paper;
+	x += pen_printf(&in, x, y, "%s", view_label(page->owner).text);
+	in.ink = flash ? INK_BRIGHT : INK_TEXT;
+	in.attr = 0;
+	pen_text(&in, x, y, flash && page->refs < 2 ? glyph(p->c, GLYPH_MARK_EVICTED) : mark, -1);
+}
+
+struct map {
+	int cell, per_row, rows; /* columns of a page; pages in a row */
+	enum held { ALL_PAGES, HELD_PAGES, READ_PAGES } held; /* where not all fit, free ones are left out, then cached ones */
+	int32_t from, to; /* pages of the group */
+	int32_t focus;	/* page, or -1 */
+	int32_t n;		/* pages in the map */
+	int32_t first, cells; /* drawn of these: first … first + cells - 1 */
+	int note_w;			  /* columns of the note at the end of the last row */
+	char note[64];
+};
+
+/* A label and the mark of its readers. */
+static int cell_w(const struct timeline *t)
+{
+	int w = 1;
+
+	for (int32_t i = 0; i < t->n_pages; i++)
+		if (!page_is_free(&t->page[i]) && view_label_width(t->page[i].owner) > w)
+			w = view_label_width(t->page[i].owner);
+	return w + 1;
+}
+
+static bool in_map(const struct map *m, const struct timeline *t, int32_t page)
+{
+	const struct tl_page *g = &t->page[page];
+
+	if (m->held == ALL_PAGES || page == m->focus)
+		return true;
+	return m->held == READ_PAGES ? g->refs > 0 : !page_is_free(g) || just_evicted(g, step_now(t));
+}
+
+/* Pages of the map before a page. */
+static int32_t rank_of(const struct map *m, const struct timeline *t, int32_t page)
+{
+	int32_t n = 0;
+
+	for (int32_t i = m->from; i < page; i++)
+		n += in_map(m, t, i);
+	return n;
+}
+
+/* What does not fit is told in numbers at the end of the last row. */
+static void note_make(struct map *m, const struct timeline *t)
+{
+	int32_t rank = 0, held = 0, free = 0;
+	bool read = false;
+	char a[VIEW_NUM], b[VIEW_NUM];
+
+	for (int32_t i = m->from; i < m->to; i++) {
+		bool in = in_map(m, t, i), seen = in && rank >= m->first && rank < m->first + m->cells;
+
+		rank += in;
+		free += !seen && page_is_free(&t->page[i]);
+		held += !seen && !page_is_free(&t->page[i]);
+		read |= !seen && t->page[i].refs > 0;
+	}
+	if (!held)
+		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, free));
+	else
+		snprintf(m->note, sizeof m->note, read ? "+%s more, %s free" : "+%s cached, %s free", view_count(a, held),
+				 view_count(b, free));
+	m->note_w = (int)strlen(m->note);
+}
+
+static int32_t row_to_keep(const struct map *m, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_computing(t, s);
+
+	if (m->focus >= 0)
+		return rank_of(m, t, m->focus) / m->per_row;
+	for (int32_t b = r ? r->n_pages : 0; b-- > 0;)
+		if (r->pages[b] >= m->from && r->pages[b] < m->to)
+			return rank_of(m, t, r->pages[b]) / m->per_row;
+	return 0;
+}
+
+static bool any_read(const struct map *m, const struct timeline *t)
+{
+	for (int32_t i = m->from; i < m->to; i++)
+		if (t->page[i].refs > 0)
+			return true;
+	return false;
+}
+
+/* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
+static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h, struct map m)
+{
+	int32_t total, keep, top = s->scroll[VIEW_PAGES];
+
+	m.cell = cell_w(t);
+	m.rows = h;
+	m.n = m.to - m.from;
+
+	m.per_row = w / m.cell > 0 ? w / m.cell : 1;
+	s->cursor[VIEW_PAGES] = PAGES_ROW * m.per_row;
+	if ((m.n + m.per_row - 1) / m.per_row <= h) {
+		s->scroll[VIEW_PAGES] = 0;
+		m.cells = m.n;
+		return m;
+	}
+	m.held = HELD_PAGES;
+	m.n = rank_of(&m, t, m.to);
+	if (m.n > h * m.per_row && any_read(&m, t)) {
+		m.held = READ_PAGES;
+		m.n = rank_of(&m, t, m.to);
+	}
+	s->cursor[VIEW_PAGES] += (int64_t)m.held;
+	total = (m.n + m.per_row - 1) / m.per_row;
+	keep = row_to_keep(&m, t, s);
+	if (top > keep)
+		top = keep;
+	if (top < keep - (h > 1 ? h - 2 : 0)) /* the last row has the note in it */
+		top = keep - (h > 1 ? h - 2 : 0);
+	top = top > total - h ? total - h : top;
+	top = top < 0 ? 0 : top;
+	s->scroll[VIEW_PAGES] = top;
+	m.first = top * m.per_row;
+	m.cells = h * m.per_row < m.n - m.first ? h * m.per_row : m.n - m.first;
+	for (int i = 0; i < 2; i++) { /* the note's own length depends on what it hides */
+		int32_t whole;
+
+		note_make(&m, t);
+		whole = h * m.per_row - (m.note_w + m.cell) / m.cell;
+		if (m.note_w + 2 <= w && m.first + whole < m.n)
+			m.cells = whole;
+	}
+	note_make(&m, t);
+	return m;
+}
+
+static int draw_map(struct pen *p, const struct timeline *t, struct view_state *s, struct map m)
+{
+	int32_t shown = m.focus;
+	int end, last;
+
+	if (p->r.h < 1 || p->r.w < 2)
+		return 0;
+	m = map_make(t, s, p->r.w, p->r.h, m);
+	for (int32_t i = m.from, at = -m.first; i < m.to && at < m.cells; i++) {
+		int x = at % m.per_row * m.cell, y = at / m.per_row;
+
+		if (!in_map(&m, t, i) || at++ < 0)
+			continue;
+		draw_page(p, x, y, t, &t->page[i]);
+		if (i == shown)
+			pen_restyle(p, (struct rect){ x, y, m.cell, 1 }, ATTR_REVERSE);
+	}
+	if (!m.note[0])
+		return (m.cells + m.per_row - 1) / m.per_row;
+	end = m.cells % m.per_row * m.cell;
+	last = m.cells / m.per_row + (end + 2 + m.note_w > p->r.w);
+	last = last < m.rows - 1 ? last : m.rows - 1;
+	view_put_right(p, m.per_row * m.cell, last, INK_DIM, "%s", m.note);
+	return last + 1;
+}
+
+static void draw_group_name(struct pen *p, const struct ev_memory *m)
+{
+	int x = view_put(p, 0, 0, INK_DIM, "%s", ev_code_name("memory_kind", m->kind));
+
+	if (m->kind == EV_MEMORY_KIND_window)
+		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
+	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %lld %s", (long long)m->layers, m->layers == 1 ? "" : "s",
+			 (long long)m->pages, m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages");
+}
+
+/* The map of the group that the shown page is of is the one that scrolls; the others have what they need, or a share. */
+int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
+{
+	int32_t main = shown >= 0 ? timeline_group(t, shown) : 0, first = 0;
+	int n = t->n_memory, share = p->r.h / (n + 1), y = 0;
+
+	if (n < 2)
+		return draw_map(p, t, s, (struct map){ .to = t->n_pages, .focus = shown });
+	for (int32_t g = 0; g < n; first += (int32_t)t->memory[g++].pages) {
+		struct view_state still = *s;
+		struct map m = { .from = first, .to = first + (int32_t)t->memory[g].pages, .focus = g == main ? shown : -1 };
+		struct pen in = *p;
+
+		in.r.y += y;
+		in.r.h = g == main ? p->r.h - share * (n - 1) : share;
+		if (in.r.h < 2)
+			continue;
+		draw_group_name(&in, &t->memory[g]);
+		in.r.y++;
+		in.r.h--;
+		still.scroll[VIEW_PAGES] = 0;
+		y += 1 + draw_map(&in, t, g == main ? s : &still, m);
+	}
+	return y;
+}
+
+int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by)
+{
+	const struct map m = { .held = (enum held)(s->cursor[VIEW_PAGES] % PAGES_ROW), .focus = -1 };
+	int64_t to = at;
+
+	for (int64_t i = at; by && (i += by < 0 ? -1 : 1) >= 0 && i < t->n_pages;) {
+		if (!in_map(&m, t, (int32_t)i))
+			continue;
+		to = i;
+		by -= by < 0 ? -1 : 1;
+	}
+	return to;
+}

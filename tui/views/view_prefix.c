@@ -1,0 +1,482 @@
+/* The prefix cache view: who begins like whom, where they part, and what the cache made of it.
+ *
+ * The tree is made from the tokens themselves, in whole pages, because whole pages are what can be
+ * shared: a line with letters is a beginning that several requests share, the lines under it are
+ * what is their own. A request that ended and that another goes on from (the last turn of a
+ * conversation) is a part of that other's line. cursor[VIEW_PREFIX] is the scroll of the zoomed
+ * table. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LEAVES_MAX = 24, LINES_MAX = 2 * LEAVES_MAX, LOOK_BACK = 128, REASON_X = 31, PAGES_W = 9, SYSTEM_SPECIALS = 3 };
+
+/* Tokens of a request: prompt, then what was generated. */
+static int64_t length_of(const struct tl_request *r)
+{
+	return (int64_t)r->n_prompt + r->n_tokens;
+}
+
+static int32_t token_at(const struct tl_request *r, int64_t pos)
+{
+	return pos < r->n_prompt ? r->prompt[pos] : r->token[pos - r->n_prompt].id;
+}
+
+static int64_t page_size_of(const struct timeline *t)
+{
+	int64_t n = t->session.page_size;
+
+	return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : n;
+}
+
+/* Whole pages that two requests have in common, of which `from` are known. */
+static int64_t common_pages(const struct tl_request *a, const struct tl_request *b, int64_t from,
+							int64_t size)
+{
+	int64_t n = length_of(a) < length_of(b) ? length_of(a) : length_of(b), pos = from * size;
+
+	while (pos < n && token_at(a, pos) == token_at(b, pos))
+		pos++;
+	return pos / size;
+}
+
+static bool is_live(const struct tl_request *r)
+{
+	return r->state != TL_FINISHED;
+}
+
+/* The whole pages of an ended request are the beginning of a later one. */
+static bool goes_on(const struct tl_request *r, const struct tl_request *later, int64_t size)
+{
+	return !is_live(r) && later->id > r->id && length_of(later) > length_of(r) &&
+		   common_pages(r, later, 0, size) >= length_of(r) / size && length_of(r) >= size;
+}
+
+struct leaves {
+	const struct tl_request *r[LEAVES_MAX];
+	int n;
+};
+
+static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, int64_t size)
+{
+	if (l->n == most || !length_of(r) ||
+		(!is_live(r) && !r->looked_up)) /* refused ones never asked */
+		return false;
+	for (int i = 0; i < l->n; i++)
+		if (l->r[i] == r || goes_on(r, l->r[i], size))
+			return false;
+	l->r[l->n++] = r;
+	return true;
+}
+
+/* Who is shown: the one in focus, those at work, then those that ended last; in order of arrival.
+ */
+static void leaves_choose(struct leaves *l, const struct timeline *t, const struct view_state *s,
+						  int most)
+{
+	const struct tl_request *focus = view_request(t, s);
+	int64_t size = page_size_of(t);
+	int32_t last = t->n_requests > LOOK_BACK ? t->n_requests - LOOK_BACK : 0;
+
+	l->n = 0;
+	most = most > LEAVES_MAX ? LEAVES_MAX : most;
+	if (focus)
+		leaves_add(l, focus, most, size);
+	for (int pass = 0; pass < 2; pass++)
+		for (int32_t i = t->n_requests; i-- > last;)
+			if (is_live(&t->request[i]) == (pass == 0))
+				leaves_add(l, &t->request[i], most, size);
+	for (int i = 1; i < l->n; i++) /* few: insertion is enough */
+		for (int k = i; k > 0 && l->r[k]->id < l->r[k - 1]->id; k--) {
+			const struct tl_request *swap = l->r[k];
+
+			l->r[k] = l->r[k - 1];
+			l->r[k - 1] = swap;
+		}
+}
+
+/* A line of the tree: one request, or (several) a beginning that they share. */
+struct line {
+	const struct tl_request *r[LEAVES_MAX];
+	int n_r, depth;
+	int64_t from, pages; /* first page of its own, how many */
+	bool last;			 /* of its siblings */
+	uint32_t open;		 /* bit d: a branch of depth d goes on below */
+};
+struct tree {
+	struct line line[LINES_MAX];
+	int n;
+};
+
+static void tree_grow(struct tree *tree, const struct line *in, int64_t size);
+
+/* Those whose next page is the same go together, in order of their first. */
+static void tree_branch(struct tree *tree, const struct line *in, int64_t at, int depth,
+						int64_t size)
+{
+	bool taken[LEAVES_MAX] = { false };
+	int left = in->n_r;
+
+	for (int i = 0; i < in->n_r; i++) {
+		struct line child = { .depth = depth, .from = at, .open = in->open };
+
+		if (taken[i])
+			continue;
+		for (int k = i; k < in->n_r; k++) {
+			if (taken[k] || (k > i && common_pages(in->r[i], in->r[k], at, size) <= at))
+				continue;
+			taken[k] = true;
+			child.r[child.n_r++] = in->r[k];
+		}
+		left -= child.n_r;
+		child.last = !left;
+		if (depth > 0 && depth < 32 && left)
+			child.open |= 1u << depth;
+		tree_grow(tree, &child, size);
+	}
+}
+
+static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
+{
+	struct line *line;
+	int64_t upto;
+
+	if (tree->n == LINES_MAX || !in->n_r)
+		return;
+	upto = in->n_r > 1 ? INT64_MAX : (length_of(in->r[0]) + size - 1) / size;
+	for (int i = 1; i < in->n_r; i++) {
+		int64_t same = common_pages(in->r[0], in->r[i], in->from, size);
+
+		upto = same < upto ? same : upto;
+	}
+	if (in->n_r > 1 && upto <= in->from) { /* nothing in common: no line of their own */
+		tree_branch(tree, in, in->from, in->depth, size);
+		return;
+	}
+	line = &tree->line[tree->n++];
+	*line = *in;
+	line->pages = upto - in->from;
+	if (in->n_r > 1)
+		tree_branch(tree, line, upto, in->depth + 1, size);
+}
+
+/* The most requests whose tree fits the rows. */
+static void tree_make(struct tree *tree, const struct timeline *t, const struct view_state *s,
+					  int rows)
+{
+	struct leaves l;
+
+	for (int most = rows; most > 0; most--) {
+		struct line all = { .depth = 0 };
+
+		leaves_choose(&l, t, s, most);
+		memcpy(all.r, l.r, sizeof all.r);
+		all.n_r = l.n;
+		tree->n = 0;
+		tree_grow(tree, &all, page_size_of(t));
+		if (tree->n <= rows)
+			return;
+	}
+	tree->n = 0;
+}
+
+/* Why the match ended, in words. */
+static void reason_words(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
+{
+	char quote[VIEW_TOKEN], a[VIEW_NUM], b[VIEW_NUM];
+
+	switch (l->reason) {
+	case EV_PREFIX_hit:
+		snprintf(out, cap, "hit %s of %s", view_count(a, l->hit), view_count(b, l->asked));
+		break;
+	case EV_PREFIX_diverged:
+		snprintf(out, cap, "miss at %s: %s", view_count(a, l->diverge_pos),
+				 l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
+		break;
+	case EV_PREFIX_evicted: snprintf(out, cap, "evicted from %s on", view_count(a, l->hit)); break;
+	case EV_PREFIX_tail: snprintf(out, cap, "new from %s on", view_count(a, l->hit)); break;
+	case EV_PREFIX_empty: snprintf(out, cap, "nothing alike"); break;
+	case EV_PREFIX_off: snprintf(out, cap, "cache off"); break;
+	default: *out = '\0';
+	}
+}
+
+static int draw_branch(struct pen *p, int y, const struct line *line)
+{
+	for (int d = 1; d < line->depth; d++)
+		if (line->open >> d & 1)
+			view_put(p, 3 * (d - 1), y, INK_DIM, "%s", glyph(p->c, GLYPH_TREE_DOWN));
+	if (line->depth > 0)
+		view_put(p, 3 * (line->depth - 1), y, INK_DIM, "%s",
+				 glyph(p->c, line->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+	return 3 * line->depth;
+}
+
+static bool is_system(const char *text, size_t n)
+{
+	return n >= 7 && !memcmp(text, "system ", 7);
+}
+
+/* The first words of a shared beginning, and of what was asked if it has more than the system text; without control tokens and line breaks. */
+static int put_beginning(struct pen *p, int x, int y, int w, const struct timeline *t,
+						 const struct line *line)
+{
+	int64_t pos = line->from * page_size_of(t), end = pos + line->pages * page_size_of(t);
+	char text[160];
+	size_t n = 0;
+	int dots = 0, n_special = 0;
+	bool beyond = false; /* the system text has ended: its begin, its end, the begin of what follows */
+
+	for (; pos < end && n < 100; pos++) {
+		int32_t size, id = token_at(line->r[0], pos);
+		const char *bytes = timeline_token_bytes(t, id, &size);
+
+		if (id >= 0 && id < t->n_vocab && t->vocab[id].special) {
+			if (line->from == 0 && ++n_special == SYSTEM_SPECIALS && is_system(text, n)) {
+				beyond = true;
+				n = 0;
+			}
+			continue;
+		}
+		for (int32_t i = 0; i < size && n + 1 < sizeof text; i++) {
+			char c = bytes[i] == '\n' ? ' ' : bytes[i];
+
+			if (c != ' ' || (n && text[n - 1] != ' '))
+				text[n++] = c;
+		}
+	}
+	if (beyond && n > 5 && !memcmp(text, "user ", 5))
+		return pen_clip(p, x, y, w, text + 5, (long)n - 5);
+	if (line->from == 0 && (beyond || is_system(text, n)))
+		return view_put(p, x, y, INK_TEXT, "%.*s", w, "system prompt");
+	if (line->from)
+		dots = view_put(p, x, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+	return dots + pen_clip(p, x + dots, y, w - dots, text, (long)n);
+}
+
+static int put_pages(struct pen *p, int x, int y, int64_t pages)
+{
+	char n[VIEW_NUM];
+
+	return view_put(p, x, y, INK_DIM, "%s page%s", view_count(n, pages), pages == 1 ? "" : "s");
+}
+
+static void draw_shared(struct pen *p, int y, const struct timeline *t, const struct line *line)
+{
+	int x = draw_branch(p, y, line), w = p->r.w - x - PAGES_W;
+
+	for (int i = 0; i < line->n_r; i++)
+		w -= view_label_width(line->r[i]->id) + 1;
+
+	x += put_beginning(p, x, y, w < 13 ? 13 : w > 24 ? 24 : w, t, line) + 1;
+	x += put_pages(p, x, y, line->pages) + 1;
+	for (int i = 0; i < line->n_r && x < p->r.w; i++)
+		x += view_put_label(p, x, y, line->r[i]->id) + 1;
+}
+
+static void draw_leaf(struct pen *p, int y, const struct timeline *t, const struct line *line)
+{
+	const struct tl_request *r = line->r[0];
+	int reason_x = p->r.w < 44 ? p->r.w * 5 / 9 : p->r.w * REASON_X / 50;
+	int x = draw_branch(p, y, line), end = reason_x - PAGES_W - 2;
+	struct pen in = *p;
+	char words[VIEW_TOKEN + 48];
+
+	x += view_put_label(p, x, y, r->id) + 1;
+	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
+	pen_clip(&in, x, y, end - x - (line->pages > 99), r->text ? r->text : "", -1);
+	view_put_right(p, end + 3, y, INK_DIM, "%lld", (long long)line->pages);
+	view_put(p, end + 4, y, INK_DIM, line->pages == 1 ? "page" : "pages");
+	in.ink = INK_DIM;
+	snprintf(words, sizeof words, "waits");
+	if (r->looked_up)
+		reason_words(words, sizeof words, t, &r->lookup);
+	pen_clip(&in, reason_x, y, p->r.w - reason_x, words, -1);
+}
+
+static void draw_tree(struct pen *p, const struct timeline *t, const struct view_state *s)
+{
+	struct tree tree;
+
+	tree_make(&tree, t, s, p->r.h);
+	for (int y = 0; y < tree.n; y++)
+		if (tree.line[y].n_r > 1)
+			draw_shared(p, y, t, &tree.line[y]);
+		else
+			draw_leaf(p, y, t, &tree.line[y]);
+}
+
+/* One line for small screens: the newest lookup, in words. */
+static void draw_newest(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
+{
+	char words[VIEW_TOKEN + 48];
+
+	reason_words(words, sizeof words, t, &r->lookup);
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%s", words);
+}
+
+/* The table of all lookups, newest last. */
+
+static const struct columns { /* numbers end there, words begin */
+	int text_w, asked, hit, pages, part, why;
+} wide = { 24, 36, 44, 52, 60, 63 }, narrow = { 16, 26, 33, 40, 47, 49 };
+
+static const struct columns *columns_for(const struct pen *p)
+{
+	return p->r.w < 96 ? &narrow : &wide;
+}
+
+static void long_reason(char *out, size_t cap, const struct timeline *t, const struct ev_lookup *l)
+{
+	char got[VIEW_TOKEN], expected[VIEW_TOKEN], pos[VIEW_NUM];
+
+	*out = '\0';
+	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
+		snprintf(out, cap, "at %s it says %s, %s said %s", view_count(pos, l->diverge_pos),
+				 view_quote(got, t, (int32_t)l->got),
+				 l->nearest > 0 ? view_label(l->nearest).text : "?",
+				 view_quote(expected, t, (int32_t)l->expected));
+		return;
+	}
+	for (const struct ev_code *c = ev_codes; c->list; c++)
+		if (!strcmp(c->list, "prefix") && c->value == l->reason)
+			snprintf(out, cap, "%s", c->doc);
+}
+
+static void draw_lookup(struct pen *p, int y, const struct timeline *t, const struct tl_request *r)
+{
+	const struct columns *c = columns_for(p);
+	const struct ev_lookup *l = &r->lookup;
+	char words[3 * VIEW_TOKEN], n[VIEW_NUM];
+	struct pen in = *p;
+
+	int label_w = view_put_label(p, 0, y, r->id);
+
+	in.ink = is_live(r) ? (uint8_t)view_ink(r->id) : INK_DIM;
+	pen_clip(&in, label_w + 1, y, c->text_w + 1 - label_w, r->text ? r->text : "", -1);
+	view_put_right(p, c->asked, y, INK_TEXT, "%s", view_count(n, l->asked));
+	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
+	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
+	view_put_right(p, c->part, y, INK_BRIGHT, "%s",
+				   view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
+	long_reason(words, sizeof words, t, l);
+	in.ink = INK_DIM;
+	pen_clip(&in, c->why, y, p->r.w - c->why, words, -1);
+}
+
+static void draw_heads(struct pen *p, int y)
+{
+	const struct columns *c = columns_for(p);
+
+	view_put(p, 0, y, INK_DIM, "request");
+	view_put_right(p, c->asked, y, INK_DIM, "prompt");
+	view_put_right(p, c->hit, y, INK_DIM, "found");
+	view_put_right(p, c->pages, y, INK_DIM, "pages");
+	view_put_right(p, c->part, y, INK_DIM, "part");
+	view_put(p, c->why, y, INK_DIM, "why it ended there");
+}
+
+static void draw_lookups(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	int rows = p->r.h - 1, n = 0, skip, y = rows;
+	int64_t *below = &s->cursor[VIEW_PREFIX];
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		n += t->request[i].looked_up;
+	*below = *below > n - rows ? n - rows : *below;
+	*below = *below < 0 ? 0 : *below;
+	skip = (int)*below;
+	y = n < rows ? n : rows;
+	draw_heads(p, 0);
+	for (int32_t i = t->n_requests; i-- > 0 && y > 0;)
+		if (t->request[i].looked_up && skip-- <= 0)
+			draw_lookup(p, y--, t, &t->request[i]);
+}
+
+static void draw_rate(struct pen *p, int y, const struct timeline *t)
+{
+	char hit[VIEW_NUM], all[VIEW_NUM], part[VIEW_NUM];
+
+	if (!t->n_prompt_tokens)
+		return;
+	view_put(p, 0, y, INK_TEXT, "in this session %s of %s prompt tokens were found: %s",
+			 view_count(hit, t->n_hit_tokens), view_count(all, t->n_prompt_tokens),
+			 view_percent(part, (double)t->n_hit_tokens / (double)t->n_prompt_tokens));
+}
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	int half = (p->r.h - 5) / 2;
+	struct pen tree = pen_sub(p, (struct rect){ 0, 2, p->r.w > 90 ? 90 : p->r.w, half });
+	struct pen table = pen_sub(p, (struct rect){ 0, 5 + half, p->r.w, p->r.h - 5 - half });
+
+	draw_tree(&tree, t, s);
+	draw_rate(p, 3 + half, t);
+	draw_lookups(&table, t, s);
+}
+
+static void prefix_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+	char figure[96], a[VIEW_NUM], b[VIEW_NUM];
+	struct pen tree = pen_sub(p, (struct rect){ 0, 1, p->r.w, p->r.h - 1 });
+
+	if (!t->n_requests) {
+		pen_head(p, view_prefix.name, NULL);
+		view_nothing(p, "nothing yet: each prompt is looked up when it arrives");
+		return;
+	}
+	snprintf(figure, sizeof figure, "%s", !r || r->state != TL_FINISHED ? "waits to be looked up"
+										   : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+																									 : "was not looked up");
+	if (r && r->looked_up)
+		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
+				 view_count(b, r->lookup.asked));
+	pen_head(p, view_prefix.name, figure);
+	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
+		draw_zoomed(p, t, s);
+	else if (p->r.h == 2 && r && r->looked_up)
+		draw_newest(p, 1, t, r);
+	else
+		draw_tree(&tree, t, s);
+}
+
+static bool prefix_key(int key, const struct timeline *t, struct view_state *s)
+{
+	return s->zoomed && view_scroll(key, &s->cursor[VIEW_PREFIX], 8, t->n_requests);
+}
+
+const struct view view_prefix = {
+	.name = "prefix cache",
+	.id = "prefix",
+	.help =
+		"Keys and values of a token depend only on the tokens before it. So a prompt that "
+		"begins like an earlier one need not be computed again: its first pages are found in "
+		"the cache and read by both (as in vLLM, and SGLang: Zheng et al. 2024). The tree shows "
+		"who begins like whom. A line with several letters is a beginning that those requests "
+		"share; the lines under it are what each has of its own, with the reason why its match "
+		"ended:\n"
+		"\n"
+		"hit 48 of 61: all whole pages were found; the rest is less than a page.\n"
+		"miss at 48, 'X': at position 48 it says X, and nothing cached does.\n"
+		"new from 48 on: the cached text ends there. This is what was just typed.\n"
+		"evicted from 48 on: it was there once, but pages were short.\n"
+		"nothing alike: no cached text begins like this prompt.\n"
+		"\n"
+		"Why it matters: the first token comes sooner (TTFT), because only what is new is computed. "
+		"Every turn of a chat begins with the whole conversation so far, so nearly all of it is "
+		"found.\n"
+		"\n"
+		"Try: ask a second question and compare the time to the first token. /fork 4 shares a "
+		"whole prompt. Change one letter of the system text (/system) and see the match end "
+		"there. /prefix-cache off for comparison: same text, more work.",
+	.min_w = 24,
+	.min_h = 2,
+	.want_h = 5,
+	.draw = prefix_draw,
+	.key = prefix_key,
+	.index = VIEW_PREFIX,
+};

@@ -1,0 +1,427 @@
+/* The view "why this token": each stage from the logit to the drawn token, as the log has it. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { N_ROWS = 8, ROW_W = 200, BARS_FROM_W = 100, BARS_W = 30, STAGE_PENALTIES = 0, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P,
+	   STAGE_MIN_P };
+
+struct row {
+	char label[24], value[24], words[ROW_W];
+	enum ink ink; /* of the value */
+	bool off;     /* had no part in it: left out first where room is scarce */
+	double left;  /* share of the probability that is left behind it, or NaN: shown as a bar */
+};
+
+static void say(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(char *out, size_t cap, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(out, cap, fmt, ap);
+	va_end(ap);
+}
+
+#define SAY(field, ...) say(field, sizeof field, __VA_ARGS__)
+
+static void real(char *out, size_t cap, double v)
+{
+	if (isnan(v) || fabs(v) > 1e6)
+		say(out, cap, "–");
+	else
+		say(out, cap, "%.2f", v);
+}
+
+static const struct ev_candidate *candidate_of(const struct tl_token *k, uint32_t id)
+{
+	for (int i = 0; i < k->n_candidates; i++)
+		if (k->candidate[i].id == id)
+			return &k->candidate[i];
+	return NULL;
+}
+
+static const char *ordinal(char *buf, int n)
+{
+	static const char *const words[] = { "first", "second", "third", "fourth", "fifth", "sixth" };
+
+	if (n >= 0 && n < (int)(sizeof words / sizeof *words))
+		return words[n];
+	snprintf(buf, VIEW_NUM, "number %d", n + 1);
+	return buf;
+}
+
+/* The best one that is not the drawn. */
+static const struct ev_candidate *rival_of(const struct tl_token *k)
+{
+	for (int i = 0; i < k->n_candidates; i++)
+		if (k->candidate[i].id != (uint32_t)k->id)
+			return &k->candidate[i];
+	return NULL;
+}
+
+/* By logit: the ranks of the log are those after the penalties. */
+static int rank_of(const struct tl_token *k, const struct ev_candidate *c)
+{
+	int rank = 0;
+
+	for (int i = 0; i < k->n_candidates; i++)
+		rank += k->candidate[i].logit > c->logit;
+	return rank;
+}
+
+static const char *quote_of(char *buf, const struct timeline *t, uint32_t id)
+{
+	return view_quote(buf, t, id <= INT32_MAX ? (int32_t)id : -1);
+}
+
+static void row_logit(struct row *w, const struct timeline *t, const struct tl_token *k)
+{
+	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *rival = rival_of(k);
+	char n[VIEW_NUM], nth[VIEW_NUM], quote[VIEW_TOKEN];
+
+	SAY(w->label, "logit");
+	real(w->value, sizeof w->value, own ? (double)own->logit : (double)NAN);
+	if (!own)
+		return;
+	if (own == &k->candidate[TL_CANDIDATES - 1])
+		SAY(w->words, "not among the %d best of %s", TL_CANDIDATES - 1, view_count(n, t->n_vocab));
+	else
+		SAY(w->words, "%s of %s", ordinal(nth, rank_of(k, own)), view_count(n, t->n_vocab));
+	if (rival && fabsf(rival->logit) < 1e6f) {
+		size_t at = strlen(w->words);
+
+		say(w->words + at, sizeof w->words - at, "; %s %s %.2f", ordinal(nth, rank_of(k, rival)),
+			quote_of(quote, t, rival->id), (double)rival->logit);
+	}
+}
+
+static void row_penalties(struct row *w, const struct ev_request *q, const struct tl_token *k)
+{
+	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
+	double after = (double)k->stage[STAGE_PENALTIES].value;
+	double by = own ? after - (double)own->logit : 0;
+	bool set = view_penalised(q);
+
+	SAY(w->label, "penalties");
+	real(w->value, sizeof w->value, after);
+	w->off = !set;
+	if (!set || isnan(by) || by == 0)
+		SAY(w->words, set ? "none applies to it" : "none apply");
+	else
+		SAY(w->words, "%+.2f: it was there within the last %" PRId64 " tokens", by, q->penalty_window);
+}
+
+static void row_temperature(struct row *w, const struct ev_request *q, const struct tl_token *k)
+{
+	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id);
+
+	if (q->temperature == 0) {
+		SAY(w->label, "temperature 0");
+		SAY(w->value, "greedy");
+		SAY(w->words, "the highest logit is taken: no draw");
+		return;
+	}
+	SAY(w->label, "temperature %.3g", q->temperature);
+	real(w->value, sizeof w->value, (double)k->stage[STAGE_TEMPERATURE].value);
+	w->off = q->temperature == 1;
+	if (own && !isnan(own->p) && !isnan(k->p))
+		SAY(w->words, "probability %.2f becomes %.2f", (double)k->p, (double)own->p);
+}
+
+static void row_cut(struct row *w, const struct tl_token *k, int stage, const char *name, bool on,
+					const char *setting)
+{
+	const struct ev_stage *st = &k->stage[stage];
+	char n[VIEW_NUM];
+
+	w->off = !on;
+	SAY(w->label, "%s%s%s", name, on ? " " : "", on ? setting : "");
+	if (!on) {
+		SAY(w->value, "off");
+		w->ink = INK_DIM;
+		return;
+	}
+	SAY(w->value, "kept");
+	if (isnan(st->mass))
+		SAY(w->words, "%s left", view_count(n, st->left));
+	else
+		SAY(w->words, "%s left, %.1f %%%s", view_count(n, st->left), (double)st->mass * 100,
+			stage == STAGE_TOP_K ? " of the mass" : " of what came in");
+}
+
+static void row_race(struct row *w, const struct timeline *t, const struct tl_request *r,
+					 const struct tl_token *k)
+{
+	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *second = NULL;
+	char quote[VIEW_TOKEN], n[VIEW_NUM];
+
+	SAY(w->label, "race");
+	if (r->params.temperature == 0 || !own || isnan(own->arrival)) {
+		SAY(w->value, "none");
+		w->ink = INK_DIM;
+		w->off = true;
+		return;
+	}
+	real(w->value, sizeof w->value, (double)own->arrival);
+	for (int i = 0; i < k->n_candidates; i++) {
+		const struct ev_candidate *c = &k->candidate[i];
+
+		if (c != own && !isnan(c->arrival) && (!second || c->arrival < second->arrival))
+			second = c;
+	}
+	if (k->survivors == 1)
+		SAY(w->words, "alone: all others were cut");
+	else
+		SAY(w->words, "first of %s", view_count(n, k->survivors < 0 ? EV_NULL_I : k->survivors));
+	if (second && fabsf(second->arrival) < 1e6f) {
+		size_t at = strlen(w->words);
+
+		say(w->words + at, sizeof w->words - at, "; %s came at %.2f", quote_of(quote, t, second->id),
+			(double)second->arrival);
+	}
+}
+
+/* Place in the race of the drafted token, among the candidates that are known; -1: cut or not known. */
+static int race_place(const struct tl_token *k, uint32_t id)
+{
+	const struct ev_candidate *own = candidate_of(k, id);
+	int place = 0;
+
+	if (!own || isnan(own->arrival))
+		return -1;
+	for (int i = 0; i < k->n_candidates; i++)
+		place += k->candidate[i].arrival < own->arrival;
+	return place;
+}
+
+static void draft_words(struct row *w, const struct timeline *t, const struct tl_token *k,
+						const struct tl_draft *d)
+{
+	char quote[VIEW_TOKEN], nth[VIEW_NUM];
+	const char *who = d->drafter[0] ? d->drafter : "the drafter";
+	const struct ev_candidate *c = candidate_of(k, (uint32_t)d->id);
+	int place = race_place(k, (uint32_t)d->id);
+
+	view_quote(quote, t, d->id);
+	if (d->rule == EV_RULE_rejection && !isnan(d->arrival) && !isnan(d->winner_arrival))
+		SAY(w->words, "%s said %s: drew %.2f against p/q %.2f", who, quote, (double)d->arrival,
+			(double)d->winner_arrival);
+	else if (d->verdict == EV_VERDICT_accepted)
+		SAY(w->words, "%s said so: it won the race", who);
+	else if (place > 0)
+		SAY(w->words, "%s said %s: %s in the race", who, quote, ordinal(nth, place));
+	else if (c && c->cut != EV_CUT_kept)
+		SAY(w->words, "%s said %s: cut by %s", who, quote, ev_code_name("cut", c->cut));
+	else if (!isnan(d->p) && d->p > 0)
+		SAY(w->words, "%s said %s: p %.4f, it came later", who, quote, (double)d->p);
+	else
+		SAY(w->words, "%s said %s: it was cut", who, quote);
+}
+
+static void row_draft(struct row *w, const struct timeline *t, const struct tl_token *k)
+{
+	const struct tl_draft *d = k->draft >= 0 && k->draft < t->n_drafts ? &t->draft[k->draft] : NULL;
+
+	SAY(w->label, "draft");
+	if (d) {
+		bool kept = d->verdict == EV_VERDICT_accepted;
+
+		SAY(w->value, kept ? "accepted" : "rejected");
+		w->ink = kept ? INK_ACCEPTED : INK_REJECTED;
+		draft_words(w, t, k, d);
+	} else if (k->source == EV_SOURCE_bonus) {
+		SAY(w->value, "bonus");
+		SAY(w->words, "after a wholly accepted draft: it cost nothing more");
+	} else {
+		SAY(w->value, "none");
+		w->ink = INK_DIM;
+		w->off = true;
+	}
+}
+
+/* Cuts come one behind the other, so what is left of all is the product. */
+static void add_bars(struct row *w, int n, const struct tl_token *k)
+{
+	double left = 1;
+
+	for (int i = 0; i < n && i < STAGE_MIN_P + 2; i++) {
+		int stage = i - 1; /* row 0 is the logit */
+
+		if (stage >= STAGE_TOP_K)
+			left *= (double)k->stage[stage].mass;
+		w[i].left = left;
+	}
+}
+
+static int make_rows(struct row *w, const struct timeline *t, const struct tl_request *r,
+					 const struct tl_token *k)
+{
+	const struct ev_request *q = &r->params;
+	bool greedy = q->temperature == 0;
+	char setting[VIEW_NUM];
+	int n = 0;
+
+	for (int i = 0; i < N_ROWS; i++)
+		w[i] = (struct row){ .ink = INK_BRIGHT, .left = (double)NAN };
+	row_logit(&w[n++], t, k);
+	if (k->staged) {
+		row_penalties(&w[n++], q, k);
+		row_temperature(&w[n++], q, k);
+		snprintf(setting, sizeof setting, "%" PRId64, q->top_k);
+		row_cut(&w[n++], k, STAGE_TOP_K, "top-k", q->top_k > 0 && !greedy, setting);
+		snprintf(setting, sizeof setting, "%.3g", q->top_p);
+		row_cut(&w[n++], k, STAGE_TOP_P, "top-p", q->top_p > 0 && q->top_p < 1 && !greedy, setting);
+		snprintf(setting, sizeof setting, "%.3g", q->min_p);
+		row_cut(&w[n++], k, STAGE_MIN_P, "min-p", q->min_p > 0 && !greedy, setting);
+		if (!greedy)
+			add_bars(w, n, k);
+	}
+	row_race(&w[n++], t, r, k);
+	row_draft(&w[n++], t, k);
+	return n;
+}
+
+/* Rows that had no part in it make room for those that had. */
+static int drop_rows(struct row *w, int n, int room)
+{
+	for (int i = n; i-- > 0 && n > room;)
+		if (w[i].off) {
+			memmove(w + i, w + i + 1, (size_t)(n - i - 1) * sizeof *w);
+			n--;
+		}
+	return n < room ? n : room;
+}
+
+static void draw_row(struct pen *p, int y, const struct row *w)
+{
+	int label_w = p->r.w < 60 ? 16 : 17, value_w = p->r.w < 60 ? 9 : 11;
+	int bars_w = p->r.w >= BARS_FROM_W ? BARS_W + 2 : 0;
+	struct pen in = *p;
+
+	in.ink = INK_DIM;
+	pen_clip(&in, 0, y, label_w - 1, w->label, -1);
+	in.ink = (uint8_t)w->ink;
+	pen_clip(&in, label_w, y, value_w - 1, w->value, -1);
+	in.ink = w->off ? INK_DIM : INK_TEXT;
+	pen_clip(&in, label_w + value_w, y, p->r.w - label_w - value_w - bars_w, w->words, -1);
+	if (bars_w && w->left > 0) {
+		in.ink = w->off ? INK_BAR_CUT : INK_BAR;
+		for (int i = 0; i < (int)(w->left * BARS_W + 0.5); i++)
+			pen_spark(&in, p->r.w - BARS_W + i, y, 0.75);
+	}
+}
+
+/* Right ends of the columns of the table; the token and where it came from are left. */
+enum { POS_X = 8, NEAR_TOKEN_X = 11, NEAR_TOKEN_W = 20, NEAR_P_X = 39, BITS_X = 48, DRAW_X = 57, STEP_X = 66,
+	   FROM_X = 69 };
+
+static void draw_near_row(struct pen *p, const struct timeline *t, const struct tl_token *k, int y,
+						  bool chosen)
+{
+	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "after a draft", "put there",
+													"chosen", "of a search" };
+	char n[VIEW_NUM];
+	struct pen in = *p;
+
+	in.ink = chosen ? INK_BRIGHT : INK_TEXT;
+	view_put_right(p, POS_X, y, INK_DIM, "%s", view_count(n, k->pos));
+	view_put_token(&in, NEAR_TOKEN_X, y, NEAR_TOKEN_W, t, k->id);
+	if (!isnan(k->p))
+		view_put_right(p, NEAR_P_X, y, INK_TEXT, "%.3f", (double)k->p);
+	if (!isnan(k->entropy))
+		view_put_right(p, BITS_X, y, INK_TEXT, "%.2f", (double)k->entropy);
+	if (k->survivors >= 0)
+		view_put_right(p, DRAW_X, y, INK_TEXT, "%s", view_count(n, k->survivors));
+	view_put_right(p, STEP_X, y, INK_DIM, "%s", view_count(n, k->step));
+	view_put(p, FROM_X, y, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s", from[k->source]);
+	if (chosen)
+		view_mark_row(p, y);
+}
+
+/* The tokens around it: where the model was sure, where the settings left a choice. */
+static void draw_near(struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
+{
+	int rows = p->r.h - y - 1;
+	int32_t first = at - rows / 2;
+
+	first = first > r->n_tokens - rows ? r->n_tokens - rows : first;
+	first = first < 0 ? 0 : first;
+	view_put_right(p, POS_X, y, INK_DIM, "position");
+	view_put(p, NEAR_TOKEN_X, y, INK_DIM, "token");
+	view_put_right(p, NEAR_P_X, y, INK_DIM, "model p");
+	view_put_right(p, BITS_X, y, INK_DIM, "bits");
+	view_put_right(p, DRAW_X, y, INK_DIM, "in draw");
+	view_put_right(p, STEP_X, y, INK_DIM, "step");
+	for (int32_t i = first; i < r->n_tokens && i < first + rows; i++)
+		draw_near_row(p, t, timeline_whole(t, &r->token[i]), ++y, i == at);
+}
+
+static void draw_sampler(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_computing(t, s);
+	struct tl_token buf;
+	const struct tl_token *k = view_drawn(t, r, s, &buf);
+	struct row rows[N_ROWS];
+	char figure[160], quote[VIEW_TOKEN];
+	int n;
+
+	if (!k) {
+		pen_head(p, "why this token", NULL);
+		view_nothing(p, "nothing drawn yet: each stage of the sampler tells here what it did");
+		return;
+	}
+	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s", view_label(r->id).text, k->pos,
+			 view_quote(quote, t, k->id));
+	pen_head(p, "why this token", figure);
+	n = drop_rows(rows, make_rows(rows, t, r, k), p->r.h - 1);
+	for (int i = 0; i < n; i++)
+		draw_row(p, 1 + i, &rows[i]);
+	if (!k->staged && n + 1 < p->r.h)
+		view_put(p, 0, n + 1, INK_DIM, "%s", k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen
+												  ? "it was not drawn here: a search chose it"
+												  : "the sampler's stages were not recorded");
+	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
+		draw_near(p, t, r, view_token_index(r, s), n + 3);
+}
+
+static bool key_sampler(int key, const struct timeline *t, struct view_state *s)
+{
+	/* the table of the zoomed view goes down the page */
+	if (s->zoomed && (key == KEY_UP_ || key == KEY_DOWN_))
+		key = key == KEY_UP_ ? KEY_LEFT_ : KEY_RIGHT_;
+	return view_walk_tokens(key, t, s);
+}
+
+const struct view view_sampler = {
+	.name = "why this token",
+	.id = "sampler",
+	.help =
+		"How the sampler came from the model's numbers to one token, stage by stage. Left the stage and its "
+		"setting, then the token's own value, then what the stage did to all.\n"
+		"\n"
+		"logit: the score the model gave it. penalties: less for what was said before. temperature: the "
+		"score is divided by it: below 1 the best gain, above 1 all come closer. top-k, top-p, min-p: how "
+		"many tokens are left, and how much of the probability they have; on wide screens a bar shows it. race: when it arrived; the first "
+		"to arrive is taken. draft: what a cheap guesser had said, and whether it was right.\n"
+		"\n"
+		"A draft is kept if it wins the very race that would have been run without it: so guessing makes "
+		"the answer faster and never changes it.\n"
+		"\n"
+		"Enter fills the screen: below are the tokens around this one, with their probability and the "
+		"model's doubt in bits (both before penalties and temperature), and how many were in the draw.\n"
+		"\n"
+		"Try: walk back with the left key to a token that surprises you, and read why it was taken. "
+		"/min-p 0.1, /repeat-penalty 1.3, /spec ngram:4.",
+	.min_w = 48,
+	.min_h = 5,
+	.want_h = 9,
+	.draw = draw_sampler,
+	.key = key_sampler,
+	.index = VIEW_SAMPLER,
+};

@@ -1,0 +1,511 @@
+/* The view "search": several answers to one question as a tree: who runs, who ended with which score, who was pruned,
+ * which one won and why, and what sharing pages saves. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/inspect/search_tree.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2, JUDGE_MAX = 72 };
+
+/* ---- which search, and what of it is chosen ---- */
+
+/* scroll: bit 0: hidden rows, too; then how many searches back; then the rows that the tree had when it was drawn last,
+ * so that keys walk over what is seen. */
+enum { ALL = 1, ONE_BACK = 2, BACK = 0xfe, ROWS_AT = 8 };
+
+static int back_of(const struct view_state *v)
+{
+	return (v->scroll[VIEW_SEARCH] & BACK) / ONE_BACK;
+}
+
+/* What was given up or tried once is shown where there is room for all. */
+static bool shows_all(const struct view_state *v, const struct tl_search *s)
+{
+	return v->scroll[VIEW_SEARCH] & ALL || s->n_nodes + s->n_members <= v->scroll[VIEW_SEARCH] >> ROWS_AT;
+}
+
+static const struct tl_search *chosen_search(const struct timeline *t, const struct view_state *v)
+{
+	int back = back_of(v) < t->n_searches ? back_of(v) : t->n_searches - 1;
+
+	return t->n_searches ? &t->search[t->n_searches - 1 - back] : NULL;
+}
+
+/* cursor: 0 follows the best; a node's number + 1; less than 0: the request of a simulation that runs. */
+static int64_t cursor_of(const struct search_row *r)
+{
+	return r->m ? -r->m->request : r->k->node + 1;
+}
+
+static int chosen_row(const struct search_rows *g, const struct tl_search *s, const struct view_state *v)
+{
+	const struct tl_node *leader = search_leader(s);
+	int found = 0;
+
+	for (int i = 0; i < g->n; i++) {
+		if (v->cursor[VIEW_SEARCH] && cursor_of(&g->row[i]) == v->cursor[VIEW_SEARCH])
+			return i;
+		if (!g->row[i].m && g->row[i].k == leader)
+			found = i;
+	}
+	return found;
+}
+
+/* What judges, in at most `most` bytes. */
+static const char *judge_name(char out[JUDGE_MAX], const struct tl_search *s, size_t most)
+{
+	size_t n = s->judge ? strlen(s->judge) : 0;
+
+	most = most < JUDGE_MAX - 4 ? most : JUDGE_MAX - 4;
+	if (n > most)
+		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
+			n--;
+	snprintf(out, JUDGE_MAX, "%.*s%s", (int)n, s->judge ? s->judge : "", s->judge && s->judge[n] ? "…" : "");
+	return out;
+}
+
+/* ---- above the tree ---- */
+
+static void figure(char *out, size_t cap, const struct tl_search *s, const struct canvas *c)
+{
+	char n[VIEW_NUM], judge[JUDGE_MAX];
+	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
+
+	if (s->judge)
+		at += (size_t)snprintf(out + at, cap - at, " · judged by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
+	if (s->stopped)
+		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
+	else if (!s->over)
+		at += (size_t)snprintf(out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
+	if (search_waiting(s))
+		at += (size_t)snprintf(out + at, cap - at, " · %d wait for it", search_waiting(s));
+	if (s->n_answers && at < cap)
+		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers), s->n_answers == 1 ? "" : "s");
+	if (s->n_dropped && at < cap)
+		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(n, s->n_dropped));
+	if (s->steps && at < cap)
+		snprintf(out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
+}
+
+static double saved(int64_t pages, int64_t unshared)
+{
+	return unshared > 0 ? 1 - (double)pages / (double)unshared : 0;
+}
+
+/* What it saved in the newest steps, where there is room. */
+static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
+{
+	static const char label[] = "by step ";
+	int n = p->r.w - x - (int)strlen(label);
+
+	n = n < s->n_shares ? n : s->n_shares;
+	if (n < 12)
+		return;
+	x += view_put(p, x, y, INK_DIM, "%s", label);
+	p->ink = INK_BAR;
+	for (int i = 0; i < n; i++)
+		pen_spark(p, x + i, y, s->share[s->n_shares - n + i] / 255.0);
+}
+
+static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
+{
+	int pages = s->over ? s->most_pages : s->pages, unshared = s->over ? s->most_unshared : s->unshared, x;
+	int bar_w = p->r.w >= WIDE ? 20 : 10;
+	char part[VIEW_NUM];
+
+	if (!s->steps)
+		return;
+	x = view_put(p, 0, y, INK_DIM, s->over ? "pages at most " : "pages ");
+	x += view_put(p, x, y, INK_BRIGHT, "%d", pages);
+	x += view_put(p, x, y, INK_DIM, " of ");
+	x += view_put(p, x, y, INK_TEXT, "%d", unshared);
+	x += view_put(p, x, y, INK_DIM, " if unshared ");
+	p->ink = INK_BAR;
+	view_bar(p, x, y, bar_w, unshared ? (double)pages / unshared : 0);
+	x += bar_w + 1;
+	x += view_put(p, x, y, INK_DIM, "saved ");
+	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
+	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
+	draw_shares(p, x + 3, y, s);
+}
+
+static int columns_w(const struct pen *p, const struct tl_search *s)
+{
+	return 3 * COLUMN + (p->r.w >= WIDE ? STATE_W : GUTTER) + (search_sort(s) == SEARCH_OF_TREE && p->r.w >= WIDE ? 14 : 0);
+}
+
+static void draw_heads(struct pen *p, int y, const struct tl_search *s)
+{
+	static const char *const words[][3] = { [SEARCH_OF_SAMPLES] = { "tokens", "log-prob", "score" },
+											[SEARCH_OF_BEAMS] = { "tokens", "log-prob", "score" },
+											[SEARCH_OF_TREE] = { "visits", "value", "UCT" } };
+	int x = p->r.w - (p->r.w >= WIDE ? STATE_W : GUTTER);
+
+	view_put(p, GUTTER, y, INK_DIM, search_sort(s) == SEARCH_OF_TREE ? "sentence" : "branch");
+	for (int i = 0; i < 3; i++)
+		view_put_right(p, x - (2 - i) * COLUMN, y, INK_DIM, "%s", words[search_sort(s)][i]);
+}
+
+/* ---- a row ---- */
+
+static const char *state_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
+{
+	const struct tl_node *k = r->k;
+
+	if (r->m)
+		snprintf(out, cap, !r->m->ended ? "runs" : s->judge ? "waits for a score" : "waits its turn");
+	else if (s->winner && k == search_leader(s))
+		snprintf(out, cap, "won");
+	else if (k->visits >= 0)
+		snprintf(out, cap, "%s", "");
+	else if (k->state == TL_NODE_DROPPED)
+		snprintf(out, cap, k->n_answers ? "ended, step %" PRId64 : "pruned, step %" PRId64, k->last);
+	else if (k->state == TL_NODE_ENDED)
+		snprintf(out, cap, k->n_answers ? "ended" : search_waits(s, k) ? "waits for a score" : "stopped");
+	else
+		snprintf(out, cap, "%s", s->over ? "" : k->n_answers ? "answered, runs on" : "runs");
+	return out;
+}
+
+static enum glyph state_glyph(const struct tl_search *s, const struct search_row *r)
+{
+	if (r->m)
+		return r->m->ended ? GLYPH_PAUSE : GLYPH_PLAY;
+	if (s->winner && r->k == search_leader(s))
+		return GLYPH_WON;
+	if (r->k->visits >= 0)
+		return GLYPH_N;
+	if (r->k->n_answers)
+		return GLYPH_CHECK;
+	if (search_waits(s, r->k))
+		return GLYPH_PAUSE;
+	return r->k->state == TL_NODE_DROPPED ? GLYPH_CROSS : s->over ? GLYPH_N : GLYPH_PLAY;
+}
+
+static enum ink row_ink(const struct tl_search *s, const struct search_row *r)
+{
+	if (r->won)
+		return INK_BRIGHT;
+	return r->m || (r->k->visits < 0 && r->k->state == TL_NODE_DROPPED && !r->k->n_answers) ||
+				   (s->over && r->k->visits >= 0 && r->k->visits < 2)
+			   ? INK_DIM
+			   : INK_TEXT;
+}
+
+static void put_real(struct pen *p, int x, int y, enum ink ink, double v, int decimals)
+{
+	if (!isnan(v))
+		view_put_right(p, x, y, ink, "%.*f", decimals, v);
+}
+
+static void draw_numbers(struct pen *p, int y, const struct tl_search *s, const struct search_row *r)
+{
+	const struct tl_node *k = r->k;
+	bool wide = p->r.w >= WIDE;
+	int x = p->r.w - (wide ? STATE_W : GUTTER);
+	enum ink ink = row_ink(s, r);
+	struct search_uct u;
+
+	if (r->m) {
+		view_put_right(p, x - 2 * COLUMN, y, INK_DIM, "%d tok", r->m->n);
+	} else if (search_sort(s) == SEARCH_OF_TREE) {
+		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", k->visits < 0 ? 0 : k->visits);
+		put_real(p, x - COLUMN, y, ink, k->score, 3);
+		if (search_uct(s, k, &u))
+			put_real(p, x, y, ink, u.mean + u.bonus, 2);
+		p->ink = INK_BAR;
+		if (wide && s->n_answers && k->visits > 0)
+			view_bar(p, x - 3 * COLUMN - 12, y, 14, (double)k->visits / (double)s->n_answers);
+	} else {
+		bool answered = k->n_answers > 0;
+
+		view_put_right(p, x - 2 * COLUMN, y, ink, "%d", answered ? k->answer_tokens : k->tokens);
+		put_real(p, x - COLUMN, y, ink, answered ? k->answer_logp : k->logp, 2);
+		put_real(p, x, y, ink, search_score(s, k), 3);
+	}
+}
+
+static int draw_rails(struct pen *p, int y, const struct search_row *r)
+{
+	int x = GUTTER;
+
+	for (int d = 1; d <= r->depth && x + 3 < p->r.w / 2; d++, x += 3) {
+		if (d == r->depth)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, r->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+		else if (r->rails >> d & 1)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
+	}
+	return x;
+}
+
+/* On the way to the best answer, what does not lead there is dim. */
+static void draw_text(struct pen *p, int x, int y, int w, const struct timeline *t, const struct tl_search *s,
+					  const struct search_row *r)
+{
+	char text[TEXT_MAX];
+	struct pen in = *p;
+	int used;
+
+	if (w < 1)
+		return;
+	if (r->m)
+		search_member_text(t, r->m, r->k->tokens, text, sizeof text);
+	else
+		search_own_text(t, r->k, 0, r->won ? r->lead : INT32_MAX, text, sizeof text);
+	if (!r->m && !r->k->tokens)
+		snprintf(text, sizeof text, r->k->visits >= 0 ? "(any answer)" : "(begins)");
+	else if (!r->m && !*text && search_own_tokens(r->k) > 0 && (!r->won || r->lead >= search_own_tokens(r->k)))
+		snprintf(text, sizeof text, "(ends)"); /* control tokens alone */
+	in.ink = (uint8_t)row_ink(s, r);
+	used = pen_clip(&in, x, y, w, text + (*text == ' '), -1);
+	if (!r->won || used >= w)
+		return;
+	search_own_text(t, r->k, r->lead, INT32_MAX, text, sizeof text);
+	in.ink = INK_DIM;
+	pen_clip(&in, x + used, y, w - used, text, -1);
+}
+
+static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
+					 const struct search_row *r)
+{
+	char words[48];
+	int x = draw_rails(p, y, r), right = p->r.w - columns_w(p, s);
+	enum glyph state = state_glyph(s, r);
+
+	if (r->won)
+		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
+	if (r->m || r->k->visits < 0) {
+		x += view_put_label(p, x, y, r->m ? r->m->request : r->k->request) + 1;
+	}
+	draw_text(p, x, y, right - x, t, s, r);
+	draw_numbers(p, y, s, r);
+	if (p->r.w >= WIDE)
+		view_put(p, p->r.w - STATE_W + 2, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s",
+				 state_words(words, sizeof words, s, r));
+	else if (state != GLYPH_N)
+		view_put(p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
+}
+
+/* ---- below the tree: why ---- */
+
+static void tree_words(char *out, size_t cap, const struct tl_search *s, const struct tl_node *k)
+{
+	struct search_uct u;
+
+	if (search_uct(s, k, &u))
+		snprintf(out, cap, "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
+				 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries, u.above);
+	else
+		snprintf(out, cap, "%d simulations; values from %.3f to %.3f, %.3f on average", k->visits < 0 ? 0 : k->visits,
+				 s->least, s->most, k->score);
+}
+
+/* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
+static void score_words(char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
+{
+	char judge[JUDGE_MAX + 2] = "the command", name[JUDGE_MAX];
+
+	if (s->judge)
+		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
+	if (search_is_judged(s) && isnan(score))
+		snprintf(out, cap, s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
+								   : "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
+				 logp, n, judge);
+	else if (search_is_judged(s))
+		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score, logp, n);
+	else if (search_sort(s) == SEARCH_OF_BEAMS)
+		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n, search_alpha(s), score);
+	else
+		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f", logp, n, score,
+				 n > 0 ? exp(logp / n) : (double)NAN);
+}
+
+static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
+{
+	if (!m->ended)
+		return "a simulation: sampled from there to the end of the answer, whose value goes up the tree";
+	if (s->judge)
+		return "a simulation that has ended: the command scores them one by one, in the order in which they ended";
+	return "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated";
+}
+
+static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
+{
+	const struct tl_node *k = r->k;
+	char judge[JUDGE_MAX];
+	int at = 0;
+
+	if (!r->m && s->winner && k == search_leader(s))
+		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
+			 : search_is_judged(s) ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
+								   : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
+											  exp(s->won_score), s->won_score);
+	out += at;
+	cap -= (size_t)at;
+	if (r->m)
+		snprintf(out, cap, "%s", simulation_words(s, r->m));
+	else if (k->visits >= 0)
+		tree_words(out, cap, s, k);
+	else if (k->n_answers)
+		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
+	else if (search_waits(s, k))
+		snprintf(out, cap, "it has ended: '%s' scores one answer after the other", judge_name(judge, s, 40));
+	else if (k->state == TL_NODE_DROPPED)
+		snprintf(out, cap, s->over && k->last == s->last_step
+							   ? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
+							   : "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
+				 k->last, k->logp);
+	else
+		score_words(out, cap, s, k->logp, k->tokens, search_score(s, k));
+}
+
+static void draw_detail(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
+						const struct search_row *r)
+{
+	char text[TEXT_MAX];
+	int top = y;
+	size_t n;
+
+	p->ink = INK_RULE;
+	pen_hline(p, 0, y, p->r.w);
+	why_words(text, sizeof text, s, r);
+	p->ink = r->won ? INK_BRIGHT : INK_TEXT;
+	y += pen_wrap(p, 0, y + 1, p->r.w, 2, text);
+	n = search_whole_text(t, s, r->k, text, sizeof text);
+	if (r->m)
+		search_member_text(t, r->m, r->k->tokens, text + n, sizeof text - n);
+	p->ink = INK_DIM;
+	pen_wrap(p, 0, y + 1, p->r.w, DETAIL_H - 1 - (y - top), text + (*text == ' '));
+}
+
+/* ---- all of it ---- */
+
+static void draw_rows(struct pen *p, const struct timeline *t, struct view_state *v, const struct tl_search *s)
+{
+	int rows = p->r.h - TOP, at, first;
+	bool detail = rows >= DETAIL_H + 4;
+	struct search_rows g;
+
+	rows = detail ? rows - DETAIL_H : rows > 0 ? rows : 0;
+	v->scroll[VIEW_SEARCH] = (v->scroll[VIEW_SEARCH] & (ALL | BACK)) | rows << ROWS_AT;
+	if (!search_rows_make(&g, s, shows_all(v, s)))
+		return;
+	if (g.n_hidden)
+		view_put(p, GUTTER + 10, TOP - 1, INK_DIM, "a shows %d more that were %s", g.n_hidden,
+				 search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
+	at = chosen_row(&g, s, v);
+	first = at >= rows ? at - rows + 1 : 0;
+	for (int i = first; i < g.n && i < first + rows; i++) {
+		draw_row(p, TOP + i - first, t, s, &g.row[i]);
+		if (i == at && v->focused)
+			view_mark_row(p, TOP + i - first);
+	}
+	if (detail && g.n)
+		draw_detail(p, TOP + rows, t, s, &g.row[at]);
+	search_rows_free(&g);
+}
+
+static void search_draw(struct pen *p, const struct timeline *t, struct view_state *v)
+{
+	const struct tl_search *s = chosen_search(t, v);
+	char words[320] = "";
+	int x;
+
+	if (s)
+		figure(words, sizeof words, s, p->c);
+	pen_head(p, view_search.name, s ? words : NULL);
+	if (!s) {
+		view_nothing(p, "off: /search beam 4 makes each answer the best of several");
+		return;
+	}
+	x = view_put(p, 0, 1, INK_DIM, "you ");
+	pen_clip(p, x, 1, p->r.w - x, s->text ? s->text : "", -1);
+	draw_sharing(p, 2, s);
+	draw_heads(p, 3, s);
+	draw_rows(p, t, v, s);
+}
+
+static void move(struct view_state *v, const struct tl_search *s, int by)
+{
+	struct search_rows g;
+	int at;
+
+	if (!search_rows_make(&g, s, shows_all(v, s)))
+		return;
+	at = chosen_row(&g, s, v) + by;
+	at = at < 0 ? 0 : at < g.n ? at : g.n - 1;
+	if (g.n)
+		v->cursor[VIEW_SEARCH] = cursor_of(&g.row[at]);
+	search_rows_free(&g);
+}
+
+static bool search_key(int key, const struct timeline *t, struct view_state *v)
+{
+	const struct tl_search *s = chosen_search(t, v);
+	int32_t *scroll = &v->scroll[VIEW_SEARCH];
+
+	if (!s)
+		return false;
+	switch (key) {
+	case KEY_UP_: move(v, s, -1); break;
+	case KEY_DOWN_: move(v, s, 1); break;
+	case KEY_PAGE_UP: move(v, s, -10); break;
+	case KEY_PAGE_DOWN: move(v, s, 10); break;
+	case KEY_END_: v->cursor[VIEW_SEARCH] = 0; break;
+	case 'a': *scroll ^= ALL; break;
+	case '[': *scroll += back_of(v) < t->n_searches - 1 ? ONE_BACK : 0; v->cursor[VIEW_SEARCH] = 0; break;
+	case ']': *scroll -= back_of(v) ? ONE_BACK : 0; v->cursor[VIEW_SEARCH] = 0; break;
+	default: return false;
+	}
+	return true;
+}
+
+int view_search_leading(const struct timeline *t, const struct tl_search *s, char *text, size_t cap)
+{
+	const struct tl_node *k = search_leader(s);
+
+	text[0] = '\0';
+	if (search_sort(s) == SEARCH_OF_TREE && s->n_members && (!k || !k->tokens))
+		return (int)search_member_text(t, &s->member[0], 0, text, cap);
+	return k ? (int)search_whole_text(t, s, k, text, cap) : 0;
+}
+
+const struct view view_search = {
+	.name = "search",
+	.id = "search",
+	.help =
+		"Several answers to one question at once, of which the best is taken: samples (best of n), the most probable "
+		"continuations side by side (beam), or a tree of sentences (mcts). Each is an ordinary request in the batch, and "
+		"they share the KV pages of what they have in common; a page is copied only when one of them writes into it.\n"
+		"\n"
+		"The tree: a branch hangs on the one that it parted from and shows its own text. log-prob: the log-probability of "
+		"all its tokens, in nats; score: of an answer, the length-normalised one, divided by its length (of beams: to the power of the penalty), "
+		"or what a command said (/score; it stands above, and below each score). Beams that were pruned are dim: others were more probable. The arrow leads to the "
+		"answer that won.\n"
+		"\n"
+		"mcts: each simulation walks down from the top to where UCT is largest, samples an answer from there to its end, and "
+		"hands its value up. visits: simulations through a sentence; value: their mean, of probabilities a token or of a "
+		"command; UCT: that value between the least and the most seen, plus a bonus for what was tried seldom.\n"
+		"\n"
+		"pages: the KV pages that the branches read, each counted once, and what they would need if none were shared, now "
+		"or in the step that had the most; saved: over all steps, and on a wide screen by step. How much depends on the prompt: one that is short against its "
+		"answers has little to share, and what others publish (Kwon et al. 2023: 6–10 % for parallel sampling, 37–55 % for beam "
+		"search) is of other prompts and says nothing of these.\n"
+		"\n"
+		"Up and down choose a branch: below stands why it scores so, and its whole text. a: all branches, also those pruned "
+		"or tried once; [ and ]: older and newer searches; End: the best again.\n"
+		"\n"
+		"Try: /search beam 4, ask something, F5 while it runs, then F10 step by step. /search best 8; /search mcts 32; "
+		"/search off.",
+	.min_w = 56,
+	.min_h = 6,
+	.want_h = 14,
+	.draw = search_draw,
+	.key = search_key,
+	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "a", "all" }, { "[ ]", "searches" }, { NULL, NULL } },
+	.index = VIEW_SEARCH,
+};

@@ -1,0 +1,501 @@
+/* The speculation view: which drafted tokens were kept, which were not, and what was drawn instead.
+ *
+ * A line is one verify step of the request in focus (of any request, if it never drafted), newest
+ * last, as the text is read. cursor[VIEW_SPECULATION] counts how many lines of the zoomed table lie
+ * below its end. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { GROUPS_MAX = 128, PLACE_W = 10, LONG_HEAD = 90 };
+
+struct group { /* the drafts that one step verified for one request */
+	int32_t first, n;
+};
+
+static bool same_step(const struct tl_draft *a, const struct tl_draft *b)
+{
+	return a->step == b->step && a->request == b->request;
+}
+
+/* The newest groups of a request (0: of all), oldest first in out; returns how many. */
+static int groups_newest(const struct timeline *t, int64_t request, int want, struct group *out)
+{
+	int32_t i = t->n_drafts - 1;
+	int n = 0;
+
+	while (i >= 0 && n < want) {
+		int32_t last = i;
+
+		while (i >= 0 && same_step(&t->draft[i], &t->draft[last]))
+			i--;
+		if (!request || t->draft[last].request == request)
+			out[n++] = (struct group){ i + 1, last - i };
+	}
+	for (int a = 0, b = n - 1; a < b; a++, b--) {
+		struct group swap = out[a];
+
+		out[a] = out[b];
+		out[b] = swap;
+	}
+	return n;
+}
+
+/* Whose drafts to show: 0 for all, when the one in focus has none. */
+static int64_t request_of(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	return r && r->n_drafted ? r->id : 0;
+}
+
+static const struct tl_token *token_of_pos(const struct timeline *t, int64_t request, int64_t pos)
+{
+	const struct tl_request *r = timeline_request(t, request);
+	int64_t i = r ? pos - r->n_prompt : -1;
+
+	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? timeline_whole(t, &r->token[i]) : NULL;
+}
+
+static const struct tl_token *bonus_of(const struct timeline *t, const struct group *g)
+{
+	const struct tl_draft *last = &t->draft[g->first + g->n - 1];
+	const struct tl_token *k = token_of_pos(t, last->request, last->pos + 1);
+
+	return k && k->step == last->step && k->source == EV_SOURCE_bonus ? k : NULL;
+}
+
+/* Settings: "ngram", "ngram:4", "off". */
+static bool is_on(const struct timeline *t)
+{
+	const char *spec = timeline_setting(t, "spec");
+
+	return spec && strcmp(spec, "off") != 0;
+}
+
+static int places_of(const struct tl_speculation *u)
+{
+	int n = 0;
+
+	for (int i = 0; i < TL_PLACES; i++)
+		if (u->verified[i])
+			n = i + 1;
+	return n;
+}
+
+/* The setting as one types it, a file without its folder; the first number of skip is layers. */
+static void put_drafter(const struct timeline *t, char *out, size_t cap)
+{
+	const char *spec = timeline_setting(t, "spec"), *slash = spec ? strrchr(spec, '/') : NULL;
+	int name = spec ? (int)strcspn(spec, ":") : 0;
+
+	if (!spec || !is_on(t))
+		snprintf(out, cap, "off");
+	else if (!strncmp(spec, "skip:", 5))
+		snprintf(out, cap, "skip %d layers", atoi(spec + 5));
+	else if (slash)
+		snprintf(out, cap, "%.*s:%s", name, spec, slash + 1);
+	else
+		snprintf(out, cap, "%s", spec);
+}
+
+static void figure_of(const struct timeline *t, bool brief, char *out, size_t cap)
+{
+	const char *rule = timeline_setting(t, "rule");
+	bool rejection = rule && !strcmp(rule, "rejection");
+	struct tl_speculation u = timeline_speculation(t);
+	double mean = (double)u.tokens / (double)u.members;
+	char name[48];
+	int n;
+
+	put_drafter(t, name, sizeof name);
+	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
+	if (!u.members || !is_on(t))
+		return;
+	n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
+	if (!brief)
+		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
+	snprintf(out + n, cap - (size_t)n, "%s%lld step%s", brief ? ", " : " · ", (long long)u.members,
+			 u.members == 1 ? "" : "s");
+}
+
+/* One word with its mark; 0 if it does not fit any more. */
+static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char *mark,
+					  enum ink ink, const char *word)
+{
+	int w = text_width(mark, strlen(mark), p->c->ascii) +
+			text_width(word, strlen(word), p->c->ascii);
+	int from = x;
+
+	if (x + w > p->r.w)
+		return 0;
+	x += view_put(p, x, y, mark_ink, "%s", mark);
+	x += view_put(p, x, y, ink, "%s", word);
+	return x + 1 - from;
+}
+
+/* Whether another guess of the same place in the tree was kept. */
+static bool has_kept_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+{
+	for (int32_t i = g->first; i < g->first + g->n; i++)
+		if (t->draft[i].parent == d->parent && t->draft[i].verdict == EV_VERDICT_accepted)
+			return true;
+	return false;
+}
+
+/* What was drawn instead of several is said behind the last of them. */
+static bool has_next_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+{
+	return d + 1 < t->draft + g->first + g->n && d[1].parent == d->parent && d[1].verdict == d->verdict;
+}
+
+static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct group *g,
+					 const struct tl_draft *d)
+{
+	char word[VIEW_TOKEN];
+	int used, more;
+
+	if (d->verdict == EV_VERDICT_accepted)
+		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
+						  view_word(word, t, d->id));
+	if (d->verdict == EV_VERDICT_rejected && (has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
+		return put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+	if (d->verdict == EV_VERDICT_unread)
+		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM,
+						  view_word(word, t, d->id));
+	used = put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM,
+					  view_word(word, t, d->id));
+	more = put_marked(p, x + used, y, INK_BRIGHT, glyph(p->c, GLYPH_ARROW), INK_TEXT,
+					  view_word(word, t, d->winner));
+	return used && more ? used + more : 0;
+}
+
+/* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last, dim. What another
+ * drafter or setting guessed than the head names has its name at the end.
+ */
+static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g,
+					   bool letter)
+{
+	const struct tl_token *bonus = bonus_of(t, g);
+	struct pen cut = *p;
+	char word[VIEW_TOKEN];
+	int x = 0, used = 1;
+
+	if (!timeline_drafter_since(t, t->draft[g->first].step)) {
+		view_put_right(p, p->r.w - 1, y, INK_DIM, "before: %s", t->draft[g->first].drafter);
+		cut.r.w -= 9 + (int)strlen(t->draft[g->first].drafter);
+		p = &cut;
+	}
+	if (letter) {
+		x = view_put_label(p, 0, y, t->draft[g->first].request) + 1;
+	}
+	for (int32_t i = 0; i < g->n && used; i++) {
+		used = put_draft(p, x, y, t, g, &t->draft[g->first + i]);
+		x += used;
+	}
+	if (bonus && used) {
+		used = put_marked(p, x, y, INK_BRIGHT, "+", INK_TEXT, view_word(word, t, bonus->id));
+		x += used;
+	}
+	if (!used)
+		view_put(p, x < p->r.w ? x : p->r.w - 1, y, INK_DIM, "%s", glyph(p->c, GLYPH_ELLIPSIS));
+}
+
+static double acceptance(const struct tl_speculation *u, int i)
+{
+	return u->verified[i] > 0 ? (double)u->accepted[i] / (double)u->verified[i] : (double)NAN;
+}
+
+static void draw_places(struct pen *p, int y, const struct timeline *t)
+{
+	struct tl_speculation u = timeline_speculation(t);
+	int n = places_of(&u), x = p->r.w < 44 ? 0 : view_put(p, 0, y, INK_DIM, "accepted") + 2;
+	int w = x + n * PLACE_W - 1 <= p->r.w ? PLACE_W : PLACE_W - 1;
+	char part[VIEW_NUM];
+
+	for (int i = 0; i < n && x + PLACE_W - 2 <= p->r.w; i++, x += w) {
+		double share = acceptance(&u, i);
+		struct pen in = *p;
+
+		in.ink = INK_ACCEPTED;
+		view_put(p, x, y, INK_DIM, "%d", i + 1);
+		pen_spark(&in, x + 2, y, share);
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%s", view_percent(part, share));
+	}
+}
+
+static void draw_small(struct pen *p, const struct timeline *t, const struct view_state *s)
+{
+	struct group g[GROUPS_MAX];
+	int64_t request = request_of(t, s);
+	bool places = p->r.h >= 4;
+	int rows = p->r.h - 1 - places;
+	int n = groups_newest(t, request, rows < GROUPS_MAX ? rows : GROUPS_MAX, g);
+
+	for (int i = 0; i < n; i++)
+		draw_group(p, 1 + i, t, &g[i], !request);
+	if (places)
+		draw_places(p, 1 + rows, t);
+}
+
+/* Zoomed: the places as bars, and a table of drafts with the numbers that decided on them. */
+
+static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
+{
+	struct tl_speculation u = timeline_speculation(t);
+	int n = places_of(&u), w = p->r.w > 84 ? 48 : p->r.w - 36;
+	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
+
+	put_drafter(t, name, sizeof name);
+	view_put(p, 0, y++, INK_DIM, "acceptance rate at position n, those before it accepted: %s, %lld step%s, all requests",
+			 name, (long long)u.members, u.members == 1 ? "" : "s");
+	for (int i = 0; i < n; i++, y++) {
+		double share = acceptance(&u, i);
+		struct pen in = *p;
+
+		in.ink = INK_ACCEPTED;
+		view_put_right(p, 4, y, INK_DIM, "%d", i + 1);
+		view_bar(&in, 6, y, w, share);
+		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
+		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, u.accepted[i]),
+				 view_count(verified, u.verified[i]));
+	}
+	return y;
+}
+
+/* Columns of the table: numbers end, words begin there. */
+enum { SECOND_RULE = 6 }; /* columns from one rule's verdict to the other's, where there is no room for words */
+static const struct columns {
+	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
+} wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
+  narrow = { 6, 8, 12, 14, 32, 38, 46, 48, 65, 67, 11 };
+
+static const struct columns *columns_for(const struct pen *p)
+{
+	return p->r.w < 96 ? &narrow : &wide;
+}
+
+static void draw_table_head(struct pen *p, int y, enum ev_code_rule rule)
+{
+	const struct columns *c = columns_for(p);
+	bool race = rule == EV_RULE_race;
+
+	view_put_right(p, c->step, y, INK_DIM, "step");
+	view_put_right(p, c->nth, y, INK_DIM, "nth");
+	view_put(p, c->draft, y, INK_DIM, "drafted");
+	view_put_right(p, c->q, y, INK_DIM, "q");
+	view_put_right(p, c->p, y, INK_DIM, "p");
+	view_put_right(p, c->arrival, y, INK_DIM, race ? "arrival" : "u");
+	view_put(p, c->winner, y, INK_DIM, race ? "first" : "drawn");
+	view_put_right(p, c->winner_arrival, y, INK_DIM, race ? "arrival" : "p/q");
+	if (p->r.w < c->verdict + 36)
+		view_put(p, c->verdict, y, INK_DIM, race ? "race  rej." : "rej.  race");
+}
+
+static void put_number(struct pen *p, int x, int y, enum ink ink, double v)
+{
+	if (!isnan(v) && fabs(v) < 1e5)
+		view_put_right(p, x, y, ink, v < 100 ? "%.3f" : "%.0f", v);
+	else if (isinf(v))
+		view_put_right(p, x, y, ink, "never");
+}
+
+/* A token that is cut by the sampler gets no arrival: it can never win. */
+static void put_verdict(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d)
+{
+	const struct columns *c = columns_for(p);
+	struct pen in = *p;
+
+	put_number(p, c->p, y, INK_TEXT, (double)d->p);
+	put_number(p, c->arrival, y, INK_TEXT, (double)d->arrival);
+	in.ink = INK_TEXT;
+	view_put_token(&in, c->winner, y, c->word_w, t, d->winner);
+	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
+}
+
+/* Of the drafts of one step those that hang on `parent`, and below each those that hang on it: the tree as it is read.
+ * Stops when *left of them are before *found. */
+static void walk_tree(const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
+{
+	for (int32_t i = 0; i < n && *found < 0; i++) {
+		if (d[i].parent != parent || d[i].nth <= parent)
+			continue;
+		if (!(*left)--)
+			*found = i;
+		else
+			walk_tree(d, n, d[i].nth, left, found);
+	}
+}
+
+/* The draft that stands in the place of the i-th. */
+static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
+{
+	const struct tl_draft *d = t->draft;
+	int32_t first = i, end = i + 1, left, found = -1;
+
+	while (first > 0 && d[first - 1].step == d[i].step && d[first - 1].request == d[i].request)
+		first--;
+	while (end < t->n_drafts && d[end].step == d[i].step && d[end].request == d[i].request)
+		end++;
+	left = i - first;
+	walk_tree(d + first, end - first, 0, &left, &found);
+	return found < 0 ? &d[i] : &d[first + found];
+}
+
+/* The rule that was not used, had it verified the same draft. */
+static void put_other(struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
+{
+	const struct columns *c = columns_for(p);
+
+	if (p->r.w >= c->verdict + 36)
+		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s", d->rule == EV_RULE_race ? "rejection" : "race", word);
+	else
+		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
+}
+
+/* The step stands before its first draft, and on top. In a tree a guess stands to the right of what it hangs on. */
+static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
+{
+	static const struct {
+		enum ink ink, word_ink;
+		enum glyph mark;
+		const char *word;
+	} verdicts[EV_N_verdict] = {
+		[EV_VERDICT_accepted] = { INK_ACCEPTED, INK_ACCEPTED, GLYPH_CHECK, "kept" },
+		[EV_VERDICT_rejected] = { INK_REJECTED, INK_DIM, GLYPH_CROSS, "rejected" },
+		[EV_VERDICT_unread] = { INK_DIM, INK_DIM, GLYPH_DOT, "discarded" },
+	};
+	const struct columns *c = columns_for(p);
+	struct pen in = *p;
+	bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
+	int most = c->word_w / 2, deep = d->depth <= 1 ? 0 : d->depth > most ? most : 2 * (d->depth - 1);
+
+	deep = deep > most ? most : deep;
+	if (first || y == 1)
+		view_put_right(p, c->step, y, INK_DIM, "%lld", (long long)d->step);
+	view_put_label(p, c->letter, y, d->request);
+	view_put_right(p, c->nth, y, INK_TEXT, "%d", d->nth);
+	in.ink = (uint8_t)verdicts[d->verdict].word_ink;
+	view_put_token(&in, c->draft + deep, y, c->word_w - deep, t, d->id);
+	put_number(p, c->q, y, INK_TEXT, (double)d->q);
+	if (d->verdict != EV_VERDICT_unread)
+		put_verdict(p, y, t, d);
+	view_put(p, c->verdict, y, verdicts[d->verdict].ink, p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s",
+			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
+	if (both)
+		put_other(p, y, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
+}
+
+static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	int64_t *below = &s->cursor[VIEW_SPECULATION];
+	int rows = p->r.h - 1;
+	int32_t from;
+
+	*below = *below > t->n_drafts - rows ? t->n_drafts - rows : *below;
+	*below = *below < 0 ? 0 : *below;
+	from = t->n_drafts - (int32_t)*below - rows;
+	from = from < 0 ? 0 : from;
+	draw_table_head(p, 0, t->draft[from].rule);
+	for (int i = 0; i < rows && from + i < t->n_drafts; i++) {
+		const struct tl_draft *d = &t->draft[from + i];
+		bool first = d == t->draft || d[-1].step != d->step || d[-1].request != d->request;
+
+		draw_table_row(p, 1 + i, t, in_order(t, from + i), first);
+	}
+}
+
+enum { LOW_H = 24 }; /* fewer rows: what is said in words and bars gives way to the table */
+
+static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct group g[4];
+	int64_t request = request_of(t, s);
+	bool low = p->r.h < LOW_H;
+	int n = groups_newest(t, request, low ? 2 : 4, g), y = low ? 1 : 2, left;
+	bool race = t->draft[t->n_drafts - 1].rule == EV_RULE_race;
+	struct pen table;
+
+	for (int i = 0; i < n; i++)
+		draw_group(p, y++, t, &g[i], !request);
+	y = view_window_draw(p, y + 1, t, request);
+	if (low)
+		draw_places(p, y++, t);
+	else
+		y = draw_place_bars(p, y, t) + 1;
+	left = p->r.h - y - (low ? 0 : 2);
+	if (left < 3)
+		return;
+	table = pen_sub(p, (struct rect){ 0, y, p->r.w, left });
+	draw_table(&table, t, s);
+	if (!low)
+		view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
+				 race ? "kept: first in the target's own race, so the text is that of plain decoding"
+					  : "kept if u < p/q, so the distribution is that of plain decoding");
+}
+
+static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	char figure[128];
+
+	figure_of(t, p->r.w < LONG_HEAD, figure, sizeof figure);
+	pen_head(p, view_speculation.name, figure);
+	if (!t->n_drafts)
+		view_nothing(p, is_on(t) ? "nothing drafted yet: the last words have not occurred before"
+								 : "off: /spec ngram guesses tokens from the text so far");
+	else if (s->zoomed && p->r.h >= 16 && p->r.w >= 60)
+		draw_zoomed(p, t, s);
+	else
+		draw_small(p, t, s);
+}
+
+static bool spec_key(int key, const struct timeline *t, struct view_state *s)
+{
+	return s->zoomed && view_scroll(key, &s->cursor[VIEW_SPECULATION], 16, t->n_drafts);
+}
+
+const struct view view_speculation = {
+	.name = "speculation",
+	.id = "spec",
+	.help =
+		"Somebody cheap guesses the next k tokens, and the model checks all of them in one "
+		"step. Each line is one such step:\n"
+		"\n"
+		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
+		"✗word →other: guessed, but the model drew the other.\n"
+		"·word: after a wrong guess, so never verified (discarded).\n"
+		"✗word alone: one of several guesses for the same position, which are branches of a tree; in the table, zoomed in, a "
+		"guess stands to the right of what it hangs on, with the verdict of both rules.\n"
+		"+word: all guesses were right, and the check gives one more token for free.\n"
+		"before: NAME: the line is of a drafter or setting that was on before.\n"
+		"\n"
+		"The numbers are of the drafter and rule in the head since they were set, over the last 256 steps at most, "
+		"without steps that also computed a prompt, of all requests: a step of a batch counts for each request in it. "
+		"Tokens a step is the mean accepted length + 1: "
+		"also without a guess a step gives one. accepted 1 2 3 …: the acceptance rate at that position, of the "
+		"guesses before which all others were accepted (so it is conditional).\n"
+		"\n"
+		"The n-gram drafter looks for the last words earlier in the text and guesses what "
+		"followed them there. It is free, and good where a text repeats itself: code, lists, "
+		"quotes.\n"
+		"\n"
+		"Why it matters: a step reads all weights whether it computes 1 row or 5, so several "
+		"tokens a step are nearly as many times faster. It changes nothing: a guess is kept "
+		"only if it wins the very draw that plain decoding would make. (/rule rejection verifies "
+		"as Leviathan et al. 2023 do: other tokens, but the same distribution.)\n"
+		"\n"
+		"Try: /spec ngram:4, then ask for a list with a pattern in it, or to repeat a text. "
+		"Zoom in (Enter) for p, q and the arrivals of each exponential race (Gumbel-max). /spec off goes back: same "
+		"text, one token a step.",
+	.min_w = 30,
+	.min_h = 2,
+	.want_h = 5,
+	.draw = spec_draw,
+	.key = spec_key,
+	.index = VIEW_SPECULATION,
+};

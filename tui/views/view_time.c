@@ -1,0 +1,435 @@
+/* The time view: where a step's time goes, by kernel stage, and how near it comes to the limit.
+ *
+ * A mean over the last steps of one kind, so that nothing jumps: steps with prompt rows are another
+ * kind of work and have a mean of their own. Times are measured; bytes and operations are counted
+ * from shapes, and what is computed from both is named after both. Thread: the UI's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "kernels/kernels.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LOOK_BACK = 512, DRAFTERS = 6, REST, N_PARTS };
+enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
+
+struct cost {
+	double ns, bytes, ops; /* a step */
+};
+struct sample {
+	int n; /* steps it is the mean of */
+	bool prefill;
+	bool untold; /* tokens were drafted, and how long that took is not recorded */
+	double wall, drafters; /* ns a step */
+	struct cost kernels, stage[K_N_STAGES];
+};
+
+static const struct {
+	const char *label, *ascii, *doc;
+} stages[K_N_STAGES] = {
+#define X(name, label, doc) { label, #name, doc },
+	K_STAGES(X)
+#undef X
+};
+
+/* The parts of the bar: these stages, the drafters where they did something, and the rest: every other stage, and what
+ * is neither kernel nor drafter. */
+static const enum k_stage part_stage[DRAFTERS] = { K_STAGE_qkv,		K_STAGE_attention, K_STAGE_out,
+												   K_STAGE_gate_up, K_STAGE_down,	   K_STAGE_head };
+
+static void add_step(struct sample *m, const struct tl_step *s)
+{
+	m->n++;
+	m->wall += (double)s->s.ns;
+	m->drafters += (double)s->s.drafters_ns;
+	m->untold = m->untold || (!s->drafters_told && s->s.draft_rows > 0);
+	for (int i = 0; i < K_N_STAGES; i++) {
+		m->stage[i].ns += (double)s->time[i].ns;
+		m->stage[i].bytes += (double)s->time[i].bytes;
+		m->stage[i].ops += (double)s->time[i].ops;
+	}
+}
+
+static void divide(struct sample *m)
+{
+	m->wall /= m->n;
+	m->drafters /= m->n;
+	for (int i = 0; i < K_N_STAGES; i++) {
+		struct cost *c = &m->stage[i];
+
+		*c = (struct cost){ c->ns / m->n, c->bytes / m->n, c->ops / m->n };
+		m->kernels.ns += c->ns;
+		m->kernels.bytes += c->bytes;
+		m->kernels.ops += c->ops;
+	}
+	if (m->wall < m->kernels.ns + m->drafters) /* absent, or clocks of two minds */
+		m->wall = m->kernels.ns + m->drafters;
+}
+
+static struct sample mean_of(const struct timeline *t, bool prefill)
+{
+	struct sample m = { .prefill = prefill };
+
+	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < LOOK_BACK && m.n < TL_MEAN; n++)
+		if (t->step[i].timed && (t->step[i].s.prefill_rows > 0) == prefill)
+			add_step(&m, &t->step[i]);
+	if (m.n)
+		divide(&m);
+	return m;
+}
+
+static struct sample sample_take(const struct timeline *t, const struct view_state *s)
+{
+	struct sample m = mean_of(t, s->cursor[VIEW_TIME] == KIND_PREFILL);
+
+	if (!m.n && s->cursor[VIEW_TIME] == KIND_NEWEST)
+		m = mean_of(t, true);
+	return m;
+}
+
+static double part_ns(const struct sample *m, int part)
+{
+	double rest = m->wall - m->drafters;
+
+	if (part < DRAFTERS)
+		return m->stage[part_stage[part]].ns;
+	if (part == DRAFTERS)
+		return m->drafters;
+	for (int i = 0; i < DRAFTERS; i++)
+		rest -= m->stage[part_stage[i]].ns;
+	return rest > 0 ? rest : 0;
+}
+
+static bool part_is_shown(const struct sample *m, int part)
+{
+	return part != DRAFTERS || m->drafters > 0;
+}
+
+static const char *part_label(int part, bool ascii, bool brief)
+{
+	static const char *const briefly[DRAFTERS] = { "qkv", "attn", "out", "ffn up", "ffn down", "lm head" };
+
+	if (part >= DRAFTERS)
+		return part == REST ? "rest" : "drafters";
+	if (brief)
+		return briefly[part];
+	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
+}
+
+/* The first letter of a part tells it from its neighbours where there are no greys. */
+static void draw_bar(struct pen *p, int y, const struct sample *m)
+{
+	double upto = 0;
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		int end;
+
+		upto += part_ns(m, part);
+		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
+		for (; x < end; x++) {
+			if (p->c->ascii)
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c",
+						 part_label(part, true, false)[0]);
+			else
+				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
+		}
+	}
+}
+
+/* Columns of one item of the legend with the blank behind it; words give way where it is narrow. */
+static int legend_item_w(int part, bool ascii, bool brief)
+{
+	const char *label = part_label(part, ascii, brief);
+
+	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6);
+}
+
+static bool legend_fits(const struct pen *p, int rows, const struct sample *m, bool brief)
+{
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		int w = legend_item_w(part, p->c->ascii, brief);
+
+		if (!part_is_shown(m, part))
+			continue;
+		if (x && x + w - 1 > p->r.w) {
+			x = 0;
+			rows--;
+		}
+		x += w;
+	}
+	return rows > 0;
+}
+
+static int draw_legend(struct pen *p, int y, const struct sample *m)
+{
+	bool brief = !legend_fits(p, p->r.h - y, m, false);
+	int x = 0;
+
+	for (int part = 0; part < N_PARTS; part++) {
+		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
+		int w = legend_item_w(part, p->c->ascii, brief);
+
+		if (!part_is_shown(m, part))
+			continue;
+		if (x && x + w - 1 > p->r.w) {
+			x = 0;
+			y++;
+		}
+		if (y >= p->r.h)
+			break;
+		view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%s", glyph(p->c, GLYPH_BLOCK));
+		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(part, p->c->ascii, brief));
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", share);
+		x += w;
+	}
+	return y + 1;
+}
+
+/* Bandwidth for steps that read weights for few rows; operations for those that use each weight
+ * often. */
+static void figure_of(const struct timeline *t, const struct sample *m, bool brief, char *out,
+					  size_t cap)
+{
+	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
+	double most = timeline_roof(t);
+	char ns[VIEW_NUM], rate[VIEW_NUM], part[VIEW_NUM];
+
+	view_ns(ns, m->wall);
+	if (m->prefill)
+		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
+				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
+	else if (most > 0 && reached <= most)
+		snprintf(out, cap, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns,
+				 view_percent(part, reached / most), view_rate(rate, most));
+	else if (most > 0)
+		snprintf(out, cap, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong", ns, view_rate(rate, reached),
+				 view_rate(part, most));
+	else
+		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
+}
+
+/* A column of the table: its head, its width, and what it says of a cost (NaN: nothing). */
+enum column { C_MS, C_SHARE, C_MB, C_MOP, C_INTENSITY, C_RATE, C_REACHED, N_COLUMNS };
+static const struct {
+	const char *head;
+	int w;
+} columns[N_COLUMNS] = {
+	[C_MS] = { "ms", 9 },			[C_SHARE] = { "share", 8 },		  [C_MB] = { "MB", 10 },
+	[C_MOP] = { "Mop", 10 },		[C_INTENSITY] = { "FLOP/byte", 11 }, [C_RATE] = { "GB/s", 8 },
+	[C_REACHED] = { "MBU", 9 },
+};
+
+static void column_text(char *out, size_t cap, enum column col, const struct cost *c, double wall,
+						double most)
+{
+	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
+	double v[N_COLUMNS] = {
+		[C_MS] = c->ns / 1e6,
+		[C_SHARE] = wall > 0 ? 100 * c->ns / wall : (double)NAN,
+		[C_MB] = c->bytes > 0 ? c->bytes / 1e6 : (double)NAN,
+		[C_MOP] = c->ops > 0 ? c->ops / 1e6 : (double)NAN,
+		[C_INTENSITY] = c->bytes > 0 && c->ops > 0 ? c->ops / c->bytes : (double)NAN,
+		[C_RATE] = rate,
+		[C_REACHED] = most > 0 ? 100 * rate / (most / 1e9) : (double)NAN,
+	};
+	bool percent = col == C_SHARE || col == C_REACHED;
+
+	*out = '\0';
+	if (col == C_REACHED && v[col] > 100) /* a cache, or a roof that was read while the machine was busy */
+		snprintf(out, cap, "> roof");
+	else if (!isnan(v[col]) && v[col] < 1e9)
+		snprintf(out, cap, "%.*f%s", percent || v[col] >= 100 ? 0 : col == C_MS ? 3 : 2, v[col],
+				 percent ? " %" : "");
+}
+
+struct bar {
+	int w;
+	double full; /* ns that fill it; 0: none is drawn */
+};
+
+static void draw_row(struct pen *p, int y, enum ink mark, const char *label, const struct cost *c,
+					 const struct bar *bar, double wall, double most)
+{
+	char text[VIEW_NUM];
+	int x = 14;
+
+	view_put(p, 0, y, mark, "%s", glyph(p->c, GLYPH_BLOCK));
+	view_put(p, 2, y, INK_TEXT, "%s", label);
+	for (int col = 0; col < N_COLUMNS; col++) {
+		if (x + columns[col].w > p->r.w)
+			break;
+		x += columns[col].w;
+		column_text(text, sizeof text, (enum column)col, c, wall, most);
+		view_put_right(p, x, y, col < C_MB ? INK_BRIGHT : INK_TEXT, "%s", text);
+		if (col == C_SHARE && bar->w > 0) {
+			struct pen in = *p;
+
+			in.ink = (uint8_t)mark;
+			if (bar->full > 0)
+				view_bar(&in, x + 2, y, bar->w, c->ns / bar->full);
+			x += 2 + bar->w;
+		}
+	}
+}
+
+static int stage_part(int stage)
+{
+	for (int i = 0; i < DRAFTERS; i++)
+		if ((int)part_stage[i] == stage)
+			return i;
+	return REST;
+}
+
+static void draw_heads(struct pen *p, int y, int bar_w)
+{
+	int x = 14;
+
+	view_put(p, 2, y, INK_DIM, "stage");
+	for (int col = 0; col < N_COLUMNS; col++) {
+		if (x + columns[col].w > p->r.w)
+			break;
+		x += columns[col].w;
+		view_put_right(p, x, y, INK_DIM, "%s", columns[col].head);
+		if (col == C_SHARE && bar_w > 0)
+			x += 2 + bar_w;
+	}
+}
+
+static int bar_room(int w)
+{
+	int left = w - 14;
+
+	for (int col = 0; col < N_COLUMNS; col++)
+		left -= columns[col].w;
+	return left < 6 ? 0 : left - 2 > 40 ? 40 : left - 2;
+}
+
+static int draw_table(struct pen *p, int y, const struct sample *m, double most)
+{
+	int bar_w = bar_room(p->r.w);
+	struct cost drafters = { .ns = m->drafters };
+	struct cost outside = { .ns = m->wall - m->kernels.ns - m->drafters };
+	struct cost all = { m->wall, m->kernels.bytes, m->kernels.ops };
+	double longest = fmax(outside.ns, drafters.ns);
+
+	for (int i = 0; i < K_N_STAGES; i++)
+		longest = fmax(longest, m->stage[i].ns);
+	draw_heads(p, y++, bar_w);
+	for (int i = 0; i < K_N_STAGES; i++)
+		if (m->stage[i].ops > 0) /* the model has it */
+			draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
+					 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
+					 &(struct bar){ bar_w, longest }, m->wall, most);
+	if (part_is_shown(m, DRAFTERS))
+		draw_row(p, y++, (enum ink)(INK_PART_0 + DRAFTERS), part_label(DRAFTERS, p->c->ascii, false), &drafters,
+				 &(struct bar){ bar_w, longest }, m->wall, most);
+	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside,
+			 &(struct bar){ bar_w, longest }, m->wall, most);
+	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
+	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
+	return y;
+}
+
+/* What the numbers mean, and where each comes from. */
+static void draw_notes(struct pen *p, int y, const struct timeline *t, const struct sample *m)
+{
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM];
+	double weights = (double)t->session.weight_bytes, most = timeline_roof(t);
+	const char *told = timeline_setting(t, "roof");
+
+	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most)
+		view_put(p, 0, y++, INK_TEXT,
+				 "faster than the roof (%s): that is wrong, for the machine was busy then, or weights stay in caches",
+				 view_rate(b, most));
+	else if (!m->prefill && weights > 0 && most > 0)
+		view_put(p, 0, y++, INK_TEXT,
+				 "reading the %s of weights once at %s takes %s: no step is faster",
+				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
+	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
+			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
+			 most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
+	if (most > 0)
+		view_put(p, 0, y++, INK_DIM, "roof: %s", told && strtod(told, NULL) > 0 ? told : "one reading at the start");
+	view_put(p, 0, y++, INK_DIM,
+			 "counted from shapes: MB read and written, Mop (a multiply-add is two)");
+	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
+			 most > 0 ? "; MBU (model bandwidth utilisation) = GB/s of the roof" : "");
+	if (part_is_shown(m, DRAFTERS))
+		view_put(p, 0, y++, INK_DIM, "drafters: guessing, and taking in what was computed; what they read is not counted");
+	else if (m->untold)
+		view_put(p, 0, y++, INK_DIM, "no kernel: drafters are in it; this recording is of before they were timed");
+	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
+}
+
+static void time_draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	struct sample m = sample_take(t, s);
+	char figure[128];
+	int y, air;
+
+	if (!m.n) {
+		pen_head(p, view_time.name, NULL);
+		view_nothing(p, t->n_steps ? "no step of this kind was timed"
+								   : "nothing yet: no step was run");
+		return;
+	}
+	figure_of(t, &m, p->r.w < 44, figure, sizeof figure);
+	pen_head(p, view_time.name, figure);
+	air = s->zoomed && p->r.h >= 22;
+	draw_bar(p, 1 + air, &m);
+	y = draw_legend(p, 2 + air, &m) + air;
+	if (!s->zoomed)
+		return;
+	y = draw_table(p, y, &m, timeline_roof(t)) + 1;
+	draw_notes(p, y, t, &m);
+}
+
+static bool time_key(int key, const struct timeline *t, struct view_state *s)
+{
+	(void)t;
+	if (key != KEY_LEFT_ && key != KEY_RIGHT_)
+		return false;
+	s->cursor[VIEW_TIME] = s->cursor[VIEW_TIME] == KIND_PREFILL ? KIND_DECODE : KIND_PREFILL;
+	return true;
+}
+
+const struct view view_time = {
+	.name = "time",
+	.id = "time",
+	.help =
+		"Where the time of one step goes. A step sends the newest token of every request "
+		"through all layers; the bar shows how long each kind of work took, as a mean of the "
+		"last 16 steps.\n"
+		"\n"
+		"qkv, out: the projections around attention, matrices\n"
+		"attention: scores and sums over the KV pages; grows as the text grows\n"
+		"FFN gate·up, down: the feed-forward network; most of the weights are here\n"
+		"LM head: one row of logits, a number for every token of the vocabulary\n"
+		"drafters: guessing, and taking in what was computed (/spec, /shadow); only where they do\n"
+		"rest: norms, positions, embedding, planning, drawing the token\n"
+		"\n"
+		"Why it matters: to make one token, every weight is read once and used for two "
+		"operations. So decoding is limited by how fast memory can be read, not by arithmetic; "
+		"the figure says how near the kernels come to that limit: MBU, model bandwidth utilisation, is the share of the roof, "
+		"which is the best of several readings of memory (/roof measure reads again; by itself after steps that were faster). "
+		"Look at the arithmetic intensity, FLOP/byte, in the zoomed table (Enter): with one row it is about 3, in a prompt step it is dozens, because each "
+		"weight that was read serves all rows. That is why batches, prompts and drafted tokens "
+		"are cheap.\n"
+		"\n"
+		"Milliseconds are measured; bytes and operations are counted from the shapes.\n"
+		"\n"
+		"Try: left and right choose between decode and prompt steps. /load 4 and watch the "
+		"milliseconds a step: four requests cost far less than four times one.",
+	.min_w = 24,
+	.min_h = 2,
+	.want_h = 3,
+	.draw = time_draw,
+	.key = time_key,
+	.index = VIEW_TIME,
+};

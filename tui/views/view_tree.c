@@ -1,0 +1,393 @@
+/* The view "branches": the session as a tree. Each answer goes on from the turn before it or from where it was
+ * forked; what a request let go of when it went back hangs where it parted. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { NODES_MAX = 1024, DEEPEST = 40, WORDS_MAX = 400, STATE_W = 26, PART_W = 30, FROM_W = 7, DETAIL_H = 9 };
+
+struct node {
+	struct tl_stem b;    /* .pos: its length */
+	struct tl_stem stem; /* .request 0: it begins a conversation */
+	int depth;
+	uint64_t rails; /* bit d: a line goes on at depth d */
+	bool fork, last; /* others part at the same place; it is the last of them */
+};
+struct tree {
+	struct node *made, *node; /* as found, and in the order of the screen */
+	int n_made, n;
+};
+
+static bool same(struct tl_stem a, struct tl_stem b)
+{
+	return a.request == b.request && a.future == b.future;
+}
+
+static void add(struct tree *g, const struct timeline *t, struct tl_stem b, struct tl_stem stem)
+{
+	if (g->n_made == NODES_MAX)
+		return;
+	if (!timeline_request(t, stem.request)) /* so long ago that it is not kept */
+		stem.request = 0;
+	b.pos = timeline_branch_length(t, b);
+	g->made[g->n_made++] = (struct node){ .b = b, .stem = stem };
+}
+
+static void find_nodes(struct tree *g, const struct timeline *t)
+{
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (view_is_chat(&t->request[i]) && (t->request[i].n_tokens || !t->request[i].finished))
+			add(g, t, (struct tl_stem){ t->request[i].id, -1, 0 }, t->request[i].stem);
+	for (int32_t i = 0; i < t->n_futures; i++) {
+		const struct tl_request *r = timeline_request(t, t->future[i].request);
+
+		if (r && view_is_chat(r))
+			add(g, t, (struct tl_stem){ r->id, i, 0 }, t->future[i].stem);
+	}
+}
+
+static bool hangs_on(const struct node *child, const struct node *parent)
+{
+	return parent ? same(child->stem, parent->b) : !child->stem.request;
+}
+
+/* Said behind all of its parent, and not from within it. */
+static bool goes_on(const struct node *child, const struct node *parent)
+{
+	return parent && child->stem.pos >= parent->b.pos;
+}
+
+/* Depth first. What alone goes on behind its parent stays in its column, so that a plain conversation is a plain
+ * list; what parts from within it, or beside others, is a column further. */
+static void order(struct tree *g, const struct node *parent, int depth, uint64_t rails)
+{
+	int n_on = 0, left = 0, deeper = depth + (depth < DEEPEST);
+
+	for (int i = 0; i < g->n_made; i++) {
+		n_on += hangs_on(&g->made[i], parent) && goes_on(&g->made[i], parent);
+		left += hangs_on(&g->made[i], parent);
+	}
+	left -= n_on == 1;
+	/* those that part first, and the one that goes on below them */
+	for (int i = 0; i < 2 * g->n_made; i++) {
+		struct node *child = &g->made[i % g->n_made];
+		bool straight = !parent || (n_on == 1 && goes_on(child, parent));
+
+		if (!hangs_on(child, parent) || straight != (i >= g->n_made))
+			continue;
+		left -= !straight;
+		child->depth = straight ? depth : deeper;
+		child->fork = !straight;
+		child->last = !left;
+		child->rails = rails;
+		g->node[g->n++] = *child;
+		order(g, child, child->depth, child->fork && left ? rails | (uint64_t)1 << deeper : rails);
+	}
+}
+
+static bool tree_make(struct tree *g, const struct timeline *t)
+{
+	*g = (struct tree){ .made = calloc(2 * NODES_MAX, sizeof *g->made) };
+	if (!g->made)
+		return false;
+	g->node = g->made + NODES_MAX;
+	find_nodes(g, t);
+	order(g, NULL, 0, 0);
+	return true;
+}
+
+/* Pages that both block tables have at the same place: counted, not guessed. */
+static int shared_pages(const struct timeline *t, const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request), *from = timeline_request(t, n->stem.request);
+	int shared = 0;
+
+	for (int32_t i = 0; r && from && r != from && i < r->n_pages && i < from->n_pages; i++)
+		shared += r->pages[i] >= 0 && r->pages[i] == from->pages[i];
+	return shared;
+}
+
+static bool is_active(const struct timeline *t, const struct view_state *s, const struct node *n)
+{
+	const struct view_state newest = { .branch = s->branch, .token = -1 };
+	const struct tl_request *r = view_request(t, &newest);
+
+	return r && n->b.future < 0 && n->b.request == r->id;
+}
+
+/* Pages it had from what was there before it: of the request that it was forked from, while both run; else what
+ * the cache gave it when it began. */
+static int64_t pages_given(const struct timeline *t, const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int shared = shared_pages(t, n);
+
+	return shared ? shared : r->looked_up && r->lookup.hit_pages > 0 ? r->lookup.hit_pages : 0;
+}
+
+/* Pages that it wrote and the cache still has: a branch from it need not compute them again. */
+static int kept_pages(const struct timeline *t, const struct tl_request *r)
+{
+	int kept = 0;
+
+	for (int32_t i = 0; i < t->n_pages; i++)
+		kept += t->page[i].cached && t->page[i].owner == r->id;
+	return kept;
+}
+
+static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
+{
+	static const char *const ends[EV_N_finish] = { "done", "limit", "stop string", "context full",
+												   "stopped", "refused", "failed" };
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int64_t given = pages_given(t, n);
+	int kept;
+
+	if (n->b.future >= 0) {
+		snprintf(out, cap, "left at step %" PRId64, t->future[n->b.future].step);
+	} else if (r->finished) {
+		kept = kept_pages(t, r);
+		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept, kept == 1 ? "" : "s");
+	} else if (r->state != TL_RUNNING) {
+		snprintf(out, cap, "waits");
+	} else if (given) {
+		snprintf(out, cap, "runs, shares %" PRId64 " of %d", given, r->n_pages);
+	} else {
+		snprintf(out, cap, "runs, %d pages", r->n_pages);
+	}
+}
+
+/* Its own first words, behind the place where it parts. */
+static void own_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int32_t from = n->b.future >= 0 || timeline_within_answer(t, r) ? n->stem.pos : r->n_prompt;
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (int32_t i = from; i < n->b.pos && used + 1 < cap; i++) {
+		int32_t size, id = timeline_branch_id(t, n->b, i);
+		const char *bytes = timeline_token_bytes(t, id, &size);
+
+		if (id >= 0 && id < t->n_vocab && t->vocab[id].special)
+			continue;
+		for (int32_t k = 0; k < size && used + 1 < cap; k++)
+			out[used++] = bytes[k] == '\n' ? ' ' : bytes[k];
+	}
+	out[used] = '\0';
+}
+
+/* What it has and what the branch it left has where they part; false: it only goes on. */
+static bool parts(const struct timeline *t, const struct node *n, int32_t *pos, int32_t *own, int32_t *other)
+{
+	if (!n->stem.request)
+		return false;
+	*pos = timeline_branch_common(t, n->b, n->stem);
+	*own = timeline_branch_id(t, n->b, *pos);
+	*other = timeline_branch_id(t, n->stem, *pos);
+	return *own >= 0 && *other >= 0;
+}
+
+static int draw_rails(struct pen *p, int y, const struct node *n)
+{
+	int x = 2;
+
+	for (int d = 1; d <= n->depth && x + 3 < p->r.w; d++, x += 3) {
+		if (d == n->depth && n->fork)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, n->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+		else if (n->rails >> d & 1)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
+	}
+	return x;
+}
+
+static void draw_node(struct pen *p, int y, const struct timeline *t, const struct view_state *s,
+					  const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	char words[WORDS_MAX], state[64], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
+	bool wide = p->r.w >= 100, active = is_active(t, s, n), asks = n->b.future < 0 && !timeline_within_answer(t, r);
+	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (wide ? PART_W : 0), x;
+	int32_t pos, own, other;
+
+	if (active)
+		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
+	x = draw_rails(p, y, n);
+	x += view_put_label(p, x, y, r->id) + 1;
+	own_words(words, sizeof words, t, n);
+	if (asks && r->text) {
+		struct pen in = *p;
+		int w = (right - x) / 2;
+
+		in.ink = INK_DIM;
+		x += pen_clip(&in, x, y, w, r->text, -1) + 2;
+	}
+	p->ink = active ? INK_BRIGHT : n->b.future >= 0 ? INK_DIM : INK_TEXT;
+	if (right - FROM_W > x)
+		pen_clip(p, x, y, right - FROM_W - x, words + (*words == ' '), -1);
+	view_put_right(p, right - 2, y, INK_DIM, "%d", asks ? r->n_prompt : n->stem.pos);
+	if (wide && parts(t, n, &pos, &own, &other) && !asks) {
+		p->ink = INK_DIM;
+		snprintf(words, sizeof words, "%s, not %s", view_quote(own_word, t, own), view_quote(other_word, t, other));
+		pen_clip(p, right, y, PART_W - 2, words, -1);
+	}
+	state_words(state, sizeof state, t, n);
+	p->ink = n->b.future < 0 && !r->finished ? INK_TEXT : INK_DIM;
+	if (p->r.w >= 60)
+		pen_clip(p, p->r.w - STATE_W, y, STATE_W, state, -1);
+}
+
+static void draw_heads(struct pen *p)
+{
+	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (p->r.w >= 100 ? PART_W : 0);
+
+	view_put(p, 2, 1, INK_DIM, "branch");
+	view_put_right(p, right - 2, 1, INK_DIM, "from");
+	if (p->r.w >= 100)
+		view_put(p, right, 1, INK_DIM, "parts with");
+	if (p->r.w >= 60)
+		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state, KV pages");
+}
+
+/* What going back cost: pages are shared whole, so what a partial one held is computed again. Returns the rows. */
+static int draw_given(struct pen *p, int y, const struct timeline *t, const struct node *n)
+{
+	const struct tl_request *r = timeline_request(t, n->b.request);
+	int64_t again = r->looked_up ? r->lookup.asked - r->lookup.hit : 0;
+	char hit[VIEW_NUM], asked[VIEW_NUM];
+
+	if (n->b.future >= 0 || !n->stem.request || !r->looked_up)
+		return 0;
+	view_put(p, 0, y, INK_TEXT, "%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
+			 view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked), r->lookup.hit_pages, again,
+			 again == 1 ? "was" : "were");
+	return 1;
+}
+
+/* About the branch under the cursor: where it parts, and its own text. */
+static void draw_detail(struct pen *p, int y, const struct timeline *t, const struct node *n)
+{
+	char words[4 * WORDS_MAX], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
+	const struct tl_token *a, *b;
+	int32_t pos, own, other;
+
+	p->ink = INK_RULE;
+	pen_hline(p, 0, y++, p->r.w);
+	if (parts(t, n, &pos, &own, &other)) {
+		a = timeline_branch_token(t, n->b, pos);
+		b = timeline_branch_token(t, n->stem, pos);
+		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s", view_label(n->stem.request).text, pos,
+				 view_quote(own_word, t, own));
+		snprintf(words, sizeof words, "where %s has %s", view_label(n->stem.request).text,
+				 view_quote(other_word, t, other));
+		if (a && b && !isnan(a->p) && !isnan(b->p))
+			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)", (double)a->p,
+					 (double)b->p);
+		view_put(p, 2, y + 1, INK_DIM, "%s", words);
+	} else {
+		view_put(p, 0, y, INK_TEXT, n->stem.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
+				 view_label(n->stem.request).text, n->stem.pos);
+	}
+	y += draw_given(p, y + 2, t, n);
+	own_words(words, sizeof words, t, n);
+	p->ink = INK_DIM;
+	pen_wrap(p, 0, y + 3, p->r.w, p->r.h - y - 3, words);
+}
+
+static int cursor_of(const struct tree *g, const struct timeline *t, struct view_state *s)
+{
+	int64_t at = s->cursor[VIEW_TREE] - 1;
+
+	for (int i = 0; at < 0 && i < g->n; i++)
+		if (is_active(t, s, &g->node[i]))
+			return i;
+	return at < 0 ? 0 : at < g->n ? (int)at : g->n - 1;
+}
+
+static void draw_tree(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	char words[96];
+	struct tree g;
+	int rows = p->r.h - 2, at, first;
+	bool detail;
+
+	if (!tree_make(&g, t))
+		return;
+	snprintf(words, sizeof words, t->n_futures ? "%d branch%s, %d left by going back · Enter goes to one"
+											   : "%d branch%s · Enter goes to one",
+			 g.n, g.n == 1 ? "" : "es", t->n_futures);
+	pen_head(p, "branches", g.n ? words : NULL);
+	if (!g.n)
+		view_nothing(p, "nothing said yet: answers, forks and what was left by going back stand here");
+	else
+		draw_heads(p);
+	detail = g.n && (rows > 16 || g.n + DETAIL_H <= rows);
+	rows -= detail ? DETAIL_H : 0;
+	at = cursor_of(&g, t, s);
+	first = at >= rows ? at - rows + 1 : 0;
+	for (int i = first; i < g.n && i < first + rows; i++) {
+		draw_node(p, 2 + i - first, t, s, &g.node[i]);
+		if (i == at && s->focused)
+			view_mark_row(p, 2 + i - first);
+	}
+	if (detail)
+		draw_detail(p, 2 + rows, t, &g.node[at]);
+	free(g.made);
+}
+
+static bool key_tree(int key, const struct timeline *t, struct view_state *s)
+{
+	struct tree g;
+	int at;
+
+	if ((key != KEY_UP_ && key != KEY_DOWN_ && key != KEY_ENTER_) || !tree_make(&g, t))
+		return false;
+	at = cursor_of(&g, t, s);
+	if (key == KEY_ENTER_ && g.n) {
+		s->wish = (struct view_wish){ .what = WISH_BRANCH, .branch = g.node[at].b };
+		s->cursor[VIEW_TREE] = 0; /* follows the active one again */
+	} else if (key != KEY_ENTER_) {
+		at += key == KEY_DOWN_ ? 1 : -1;
+		s->cursor[VIEW_TREE] = 1 + (at < 0 ? 0 : at < g.n ? at : g.n - 1);
+	}
+	free(g.made);
+	return true;
+}
+
+const struct view view_tree = {
+	.name = "branches",
+	.id = "tree",
+	.help =
+		"All that was said in this session, as a tree. A conversation is a line of answers, each going on from "
+		"the one before. Where you went back, forked, tried another token or asked something else, it parts, "
+		"and nothing is lost: what was left is dim.\n"
+		"\n"
+		"The letter is the request's; then what was asked, and the branch's own first words. 'from' is the "
+		"position at which its own tokens begin; 'parts with' its first token that differs and the one it "
+		"stands for. Behind it whether it runs and how many KV pages it shares with the branch that it left "
+		"(while both run, their block tables are compared; else it is what the prefix cache gave it), why it "
+		"ended and how many pages of its own the cache still keeps, or the step at which it was left.\n"
+		"\n"
+		"A request that runs goes back in place, and shares even a page that is not full. One that has ended "
+		"left only whole pages in the cache: a branch from it computes the tokens of the last, partial page "
+		"again, at most a page's worth.\n"
+		"\n"
+		"Up and down choose, Enter goes on with a branch: an answer that was broken off is computed further, "
+		"behind one that had ended the next turn is said. In a replay Enter goes to the step where the branch "
+		"ended.\n"
+		"\n"
+		"Try: put the cursor on a token of the chat, /fork, and come back here; /rewind -20, /temp 1.5, F5; "
+		"/undo.",
+	.min_w = 40,
+	.min_h = 4,
+	.want_h = 12,
+	.draw = draw_tree,
+	.key = key_tree,
+	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "Enter", "go there" }, { NULL, NULL } },
+	.index = VIEW_TREE,
+};

@@ -1,0 +1,94 @@
+/* Watches: a number of each step that the person asked for (/watch NAME EXPRESSION), as a sparkline up to the step
+ * that is looked at. */
+#include <math.h>
+
+#include "tui/app/breaks.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { NAME_W = 14, VALUE_W = 10, ROWS = 2 };
+
+/* Values behind the step that is looked at are of its future. */
+static int known(const struct breaks_series *w, int64_t step)
+{
+	int n = w->n;
+
+	while (n > 0 && w->step[n - 1] > step)
+		n--;
+	return n;
+}
+
+static void range(const struct breaks_series *w, int from, int to, float *low, float *high)
+{
+	*low = INFINITY;
+	*high = -INFINITY;
+	for (int i = from; i < to; i++) {
+		*low = w->value[i] < *low ? w->value[i] : *low;
+		*high = w->value[i] > *high ? w->value[i] : *high;
+	}
+}
+
+static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_series *s, int n)
+{
+	int from = n > w ? n - w : 0;
+	float low, high;
+
+	range(s, from, n, &low, &high);
+	low = low > 0 ? 0 : low; /* bars stand on zero */
+	p->ink = INK_BAR;
+	for (int i = from; i < n; i++)
+		if (!isnan(s->value[i]))
+			pen_spark(p, x + i - from, y, high > low ? (double)((s->value[i] - low) / (high - low)) : 0.1);
+	p->ink = INK_TEXT;
+}
+
+static void draw_watch(struct pen *p, int y, const struct breaks_series *s, int64_t step)
+{
+	int n = known(s, step), x = NAME_W + VALUE_W + 1, w = p->r.w - x;
+	float now = n ? s->value[n - 1] : NAN, low, high;
+
+	range(s, n > w ? n - w : 0, n, &low, &high);
+	pen_clip(p, 0, y, NAME_W, s->name, -1);
+	if (isnan(now))
+		view_put_right(p, NAME_W + VALUE_W, y, INK_DIM, "NULL");
+	else
+		view_put_right(p, NAME_W + VALUE_W, y, INK_BRIGHT, "%.5g", (double)now);
+	draw_line(p, x, y, w, s, n);
+	if (high >= low)
+		view_put(p, 0, y + 1, INK_DIM, "%s   %.5g \xe2\x80\xa6 %.5g", s->expr, (double)low, (double)high);
+	else
+		view_put(p, 0, y + 1, INK_DIM, "%s", s->expr);
+}
+
+static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_step *last = timeline_last_step(t);
+	struct breaks_series w;
+	int n = 0;
+
+	while (s->breaks && breaks_series(s->breaks, n, &w)) {
+		if (2 + n * (ROWS + 1) + ROWS <= p->r.h)
+			draw_watch(p, 2 + n * (ROWS + 1), &w, last ? last->s.step : 0);
+		n++;
+	}
+	pen_head(p, "watches", n ? "value · bars from 0 to the most that is shown" : "");
+	if (!n)
+		view_nothing(p, "nothing is watched: /watch surprise entropy");
+}
+
+const struct view view_watch = {
+	.name = "watches",
+	.id = "watch",
+	.help = "A watch is a number of each step, by an expression of yours: /watch surprise entropy, /watch ms ns / 1e6, "
+			"/watch cached 1.0 * hit / asked.\n\n"
+			"Each line has its name, its value at the step that is looked at, and a bar for each step before, newest at "
+			"the right. Below: the expression, and the least and the most of what is shown. NULL: the step has no such "
+			"value (a step that drew no token has no entropy).\n\n"
+			"/watch lists them and all columns; /watch off NAME takes one away. /break stops at a step for which an "
+			"expression holds.\n\nTry: /watch surprise entropy, and ask something.",
+	.min_w = 40,
+	.min_h = 4,
+	.want_h = 6,
+	.draw = draw,
+	.index = VIEW_WATCH,
+};

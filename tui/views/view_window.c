@@ -1,0 +1,114 @@
+/* Part of the speculation view: the window of a drafter that iterates guesses (Jacobi, lookahead), in the newest steps
+ * side by side, so that one sees it iterate. In a block each line is an iterate, and the last one what the model says
+ * behind them in this step: in the next block it is the newest, moved by the tokens that came. What the text has become is green: it has frozen. A column
+ * of lookahead's, read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
+
+/* The newest windows of the request that has the newest, oldest first. */
+static int newest(const struct timeline *t, int64_t request, const struct tl_window *out[BLOCKS_MAX], int w)
+{
+	int n = 0, used = LABEL_W;
+
+	for (int32_t i = t->n_windows; i-- > 0 && n < BLOCKS_MAX;) {
+		const struct tl_window *k = &t->window[i];
+		int width = k->columns * CELL_W + GAP_W;
+
+		if (request && k->request != request)
+			continue;
+		if (n && (used + width > w || k->levels != out[0]->levels))
+			break;
+		request = k->request;
+		used += width;
+		memmove(out + 1, out, (size_t)n++ * sizeof *out);
+		out[0] = k;
+	}
+	return n;
+}
+
+/* Whether the text has this token at this position now. */
+static bool has_frozen(const struct timeline *t, const struct tl_window *w, int64_t pos, int32_t id)
+{
+	const struct tl_request *r = timeline_request(t, w->request);
+	int64_t i = r ? pos - r->n_prompt : -1;
+
+	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos && r->token[i].id == id;
+}
+
+static void put_cell(struct pen *p, int x, int y, const struct timeline *t, const struct tl_window *w, int64_t pos,
+					 int32_t id, bool now)
+{
+	struct pen in = *p;
+
+	in.ink = has_frozen(t, w, pos, id) ? INK_ACCEPTED : now ? INK_TEXT : INK_DIM;
+	if (x + CELL_W > p->r.w)
+		return;
+	if (id < 0)
+		view_put(p, x, y, INK_DIM, "%s", glyph(p->c, GLYPH_DOT));
+	else
+		view_put_token(&in, x, y, CELL_W - 1, t, id);
+}
+
+/* Its head and lines from y on; returns the columns used. */
+static int draw_block(struct pen *p, int x, int y, const struct timeline *t, const struct tl_window *w, bool now)
+{
+	const int32_t *id = t->window_id + w->ids_at;
+
+	view_put(p, x, y++, now ? INK_BRIGHT : INK_DIM, "step %lld", (long long)w->step);
+	for (int32_t l = 0; l <= w->levels; l++, y++)
+		for (int32_t j = 0; j < w->columns; j++)
+			put_cell(p, x + j * CELL_W, y, t, w, w->pos + j + l, id[l * w->columns + j], now);
+	return w->columns * CELL_W + GAP_W;
+}
+
+/* Bright: columns of the window; dim: from the text that came. The size of the pool has its place in any case. */
+static void draw_entered(struct pen *p, int y, const struct timeline *t, const struct tl_window *w)
+{
+	const int32_t *id = t->window_id + w->ids_at + (w->levels + 1) * w->columns;
+	int x = view_put(p, 0, y, INK_DIM, "entered") + 3, end;
+	char pool[32];
+
+	snprintf(pool, sizeof pool, "%d in the pool", w->pool);
+	end = p->r.w - (int)strlen(pool);
+	for (int32_t i = 0; i < w->n_entered; i++) {
+		char gram[GRAM_MOST] = "", word[VIEW_TOKEN];
+		size_t used = 0;
+
+		for (int32_t j = 0; j < w->gram && used < sizeof gram; j++)
+			used += (size_t)snprintf(gram + used, sizeof gram - used, "%s%s", j ? " " : "",
+									 view_word(word, t, id[i * w->gram + j]));
+		if (x + text_width(gram, strlen(gram), p->c->ascii) + 3 > end) {
+			x += view_put(p, x, y, INK_DIM, "%s ", glyph(p->c, GLYPH_ELLIPSIS));
+			break;
+		}
+		x += view_put(p, x, y, i < w->own ? INK_BRIGHT : INK_DIM, "%s", gram);
+		x += view_put(p, x, y, INK_DIM, " %s ", glyph(p->c, GLYPH_DOT));
+	}
+	view_put(p, x, y, INK_DIM, "%s", pool);
+}
+
+int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request)
+{
+	const struct tl_window *w[BLOCKS_MAX];
+	int n = newest(t, request, w, p->r.w), x = LABEL_W;
+
+	if (!n)
+		return y;
+	view_put(p, 0, y++, INK_DIM, "'says' is the next newest, moved by what was accepted; green: in the text now%s",
+			 w[n - 1]->gram && p->r.w >= 130 ? "; each column, read downwards, enters the pool" : "");
+	for (int32_t l = 0; l <= w[0]->levels; l++)
+		view_put(p, 0, y + 1 + l, INK_DIM, l == w[0]->levels ? "says" : l + 1 < w[0]->levels ? l ? "older" : "oldest"
+											  : w[0]->levels > 1 ? "newest" : "guessed");
+	for (int i = 0; i < n; i++)
+		x += draw_block(p, x, y, t, w[i], i == n - 1);
+	y += 2 + w[0]->levels;
+	if (w[n - 1]->gram)
+		draw_entered(p, y++, t, w[n - 1]);
+	return y + 1;
+}
