@@ -51,15 +51,19 @@ static bool is_watched(const struct engine *e, const struct plan_item *item)
 		   (e->set.observe_layer >= 0 && e->set.observe_head >= 0);
 }
 
+/* The newest row that is certain to stay: of a draft only the first. */
+static int32_t observed_row(const struct plan_item *item)
+{
+	return item->work == EV_WORK_prefill ? item->row + item->n_rows - 1 : item->row;
+}
+
 static void observe_row(struct engine *e, void *state, struct plan_item *item)
 {
 	struct forward *f = &e->forward;
-	/* the newest row that is certain to stay: of a draft only the first */
-	int32_t row = item->work == EV_WORK_prefill ? item->row + item->n_rows - 1 : item->row;
 
 	(void)state;
 	item->observed = is_watched(e, item) ? f->n_observed++ : -1;
-	f->rows[row].observe = item->observed;
+	f->rows[observed_row(item)].observe = item->observed;
 	if (item->observed >= 0)
 		item->r->observed = item->r->n_ids;
 }
@@ -84,61 +88,80 @@ static void add_pages(const float *groups, int32_t n_groups, int32_t per_page, f
 		pages[g / per_page] += groups[g];
 }
 
-static void tell_head(struct engine *e, const struct plan_item *item, const float *groups,
-					  int32_t n_groups, int32_t n_pages)
+/* An observed row, and the pages up to it. */
+struct observed {
+	int64_t request;
+	int32_t at, row, pos, n_pages;
+};
+
+/* The mean of n heads' shares from `head` on, by page, into packed [n_pages]. */
+static void pack_heads(struct engine *e, const struct observed *o, const struct k_attention *a, int32_t head, int32_t n,
+					   uint8_t *packed)
+{
+	const float *groups = a->share + (size_t)(o->at * a->n_heads + head) * (size_t)a->share_stride;
+
+	memset(e->observe.page_share, 0, (size_t)o->n_pages * sizeof *e->observe.page_share);
+	for (int32_t h = 0; h < n; h++, groups += a->share_stride)
+		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, e->observe.page_share);
+	for (int32_t p = 0; p < o->n_pages; p++)
+		packed[p] = pack_share(e->observe.page_share[p] / (float)n);
+}
+
+/* Of what the row sees in this layer: 1/65535. */
+static uint16_t pack_near_zero(const struct observed *o, const struct k_attention *a)
+{
+	const struct k_range *ranges = a->ranges + o->row * a->n_ranges;
+	int64_t seen = 0, near = 0;
+
+	for (int32_t i = 0; i < a->n_ranges; i++)
+		seen += ranges[i].end - ranges[i].first;
+	for (int32_t h = 0; h < a->n_heads; h++)
+		near += a->near_zero[o->at * a->n_heads + h];
+	return (uint16_t)(near * 65535 / (a->n_heads * seen));
+}
+
+static void tell_head(struct engine *e, const struct observed *o, const struct k_attention *a)
 {
 	struct event ev;
 
-	memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
-	add_pages(groups, n_groups, e->memory.page_size / K_GROUP, e->observe.page_share);
-	for (int32_t p = 0; p < n_pages; p++)
-		e->observe.packed[p] = pack_share(e->observe.page_share[p]);
+	pack_heads(e, o, a, e->set.observe_head, 1, e->observe.packed);
 	ev_init(&ev, EV_head);
-	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = item->r->id,
-								  .layer = e->set.observe_layer, .head = e->set.observe_head,
-								  .share = { e->observe.packed, (size_t)n_pages } };
+	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = o->request, .layer = e->set.observe_layer,
+								  .head = e->set.observe_head, .share = { e->observe.packed, (size_t)o->n_pages } };
 	stream_emit(&e->stream, &ev);
 }
 
+/* A layer without attention has zeros: what its place in the buffers holds was another layer's in an earlier step. */
 static void tell_attention(struct engine *e, const struct plan_item *item)
 {
 	const struct forward *f = &e->forward;
-	const int32_t observed = item->observed;
-	int32_t heads = e->info.n_heads, layers = e->info.n_layers;
-	int32_t pos = item->work == EV_WORK_prefill ? item->pos + item->n_rows - 1 : item->pos;
-	int32_t n_groups = pos / K_GROUP + 1, n_pages = pos / e->memory.page_size + 1;
-	uint8_t *near = e->observe.packed + (size_t)layers * (size_t)n_pages;
+	const int32_t row = observed_row(item), pos = f->rows[row].pos;
+	const struct observed o = { item->r->id, item->observed, row, pos, pos / e->memory.page_size + 1 };
+	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
+	const struct k_attention *chosen = NULL;
+	uint8_t *near = e->observe.packed + layers * pages;
 	struct event ev;
 
-	for (int32_t l = 0; l < layers; l++) {
-		size_t at = ((size_t)l * (size_t)f->n_observed + (size_t)observed) * (size_t)heads;
-		int64_t n_near = 0;
-		uint16_t share;
+	memset(e->observe.packed, 0, layers * (pages + sizeof(uint16_t)));
+	for (int32_t i = 0; i < f->program.n_ops; i++) {
+		const struct k_attention *a = &f->program.op[i].u.attention;
+		const int32_t layer = f->program.op[i].layer;
 
-		memset(e->observe.page_share, 0, (size_t)n_pages * sizeof *e->observe.page_share);
-		for (int32_t h = 0; h < heads; h++) {
-			add_pages(f->share + (at + (size_t)h) * (size_t)f->share_stride, n_groups,
-					  e->memory.page_size / K_GROUP, e->observe.page_share);
-			n_near += f->near_zero[at + (size_t)h];
-		}
-		for (int32_t p = 0; p < n_pages; p++)
-			e->observe.packed[(size_t)l * (size_t)n_pages + (size_t)p] =
-				pack_share(e->observe.page_share[p] / (float)heads);
-		share = (uint16_t)(n_near * 65535 / ((int64_t)heads * (pos + 1)));
-		memcpy(near + 2 * (size_t)l, &share, 2);
+		if (f->program.op[i].kind != K_OP_attention)
+			continue;
+		pack_heads(e, &o, a, 0, a->n_heads, e->observe.packed + (size_t)layer * pages);
+		memcpy(near + sizeof(uint16_t) * (size_t)layer, &(uint16_t){ pack_near_zero(&o, a) }, sizeof(uint16_t));
+		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
+			chosen = a;
 	}
 	ev_init(&ev, EV_attention);
 	ev.u.attention = (struct ev_attention){
-		.step = e->n_steps, .request = item->r->id, .pos = pos, .pages = n_pages,
-		.share = { e->observe.packed, (size_t)layers * (size_t)n_pages },
-		.threshold = (double)f->threshold, .near_zero = { near, 2 * (size_t)layers } };
+		.step = e->n_steps, .request = o.request, .pos = pos, .pages = o.n_pages,
+		.share = { e->observe.packed, layers * pages },
+		.threshold = (double)f->threshold, .near_zero = { near, layers * sizeof(uint16_t) } };
 	stream_emit(&e->stream, &ev);
-	if (e->set.observe_layer >= 0 && e->set.observe_head >= 0 && e->set.observe_layer < layers &&
-		e->set.observe_head < heads) {
-		size_t at = ((size_t)e->set.observe_layer * (size_t)f->n_observed + (size_t)observed) *
-						(size_t)heads + (size_t)e->set.observe_head;
-		tell_head(e, item, f->share + at * (size_t)f->share_stride, n_groups, n_pages);
-	}
+	if (chosen)
+		tell_head(e, &o, chosen);
 }
 
 /* Before the draws: they may end the request. */

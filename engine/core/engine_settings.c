@@ -89,15 +89,19 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
  * another policy, and is forgotten. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
 {
+	const struct visible full = { 0 };
 	struct visible v = { 0 };
 	bool lossy = false;
 
 	if (to->visible && visible_parse(&v, to->visible, err))
 		return -1;
+	if (e->model && !e->forward.needs.n_windows && !visible_same(&v, &full))
+		return err_set(err, ERR_USAGE, "visible %s: this model has no attention that could see less: its layers keep states",
+					   to->visible);
 	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
 		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
 	if (e->model && !lossy)
-		v = (struct visible){ 0 };
+		v = full;
 	if (!visible_same(&v, &e->forward.visible))
 		prefix_clear(&e->prefix);
 	e->forward.visible = v;
@@ -121,9 +125,12 @@ int engine_apply_every(struct engine *e, struct engine_options *to, struct err *
 
 static int check_index(const char *name, int32_t value, int32_t n, struct err *err)
 {
-	return value < n ? 0
-					 : err_set(err, ERR_USAGE, "%s %d: a whole number from -1 to %d is needed, as the model has %d", name,
-							   value, n - 1, n);
+	if (value < n)
+		return 0;
+	if (!n)
+		return err_set(err, ERR_USAGE, "%s %d: this model has no attention to watch: its layers keep states", name, value);
+	return err_set(err, ERR_USAGE, "%s %d: a whole number from -1 to %d is needed, as the model has %d", name, value, n - 1,
+				   n);
 }
 
 int engine_apply_layer(struct engine *e, struct engine_options *to, struct err *err)

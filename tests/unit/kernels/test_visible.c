@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/core/engine.h"
+#include "engine/core/engine_impl.h"
 #include "engine/visibility/visibility.h"
 #include "tests/support/tiny.h"
 
@@ -244,11 +244,77 @@ static void test_setting(void **state)
 	engine_close(e);
 }
 
+/* A model without attention has nothing that could see less, and nothing to watch: it says so. */
+static void test_without_attention(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+
+	(void)state;
+	o.model = "tests/data/zoo/mamba.gguf";
+	o.visible = "window:8";
+	assert_int_equal(engine_open(&e, &o, &err), -1);
+	assert_string_equal(err.text, "visible window:8: this model has no attention that could see less: its layers keep states");
+	o.visible = "full";
+	err = (struct err){ 0 };
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	assert_int_equal(engine_set(e, "observe-head", "0", &err), -1);
+	assert_string_equal(err.text, "observe-head 0: this model has no attention to watch: its layers keep states");
+	engine_close(e);
+}
+
+/* Layer 0 has no attention, and no value of the others is above the threshold. */
+static void on_watched(void *arg, const struct event *ev)
+{
+	const struct ev_attention *a = &ev->u.attention;
+	const uint8_t *share = a->share.data, *near = a->near_zero.data;
+	int *n = arg;
+
+	if (ev->kind == EV_head)
+		fail_msg("a head of a layer without attention was told of");
+	if (ev->kind != EV_attention)
+		return;
+	for (int64_t p = 0; p < a->pages; p++)
+		assert_int_equal(share[p], 0);
+	assert_true(share[2 * a->pages - 1] > 0);
+	assert_int_equal(near[0] | near[1], 0);
+	assert_int_equal(near[2] & near[3], 0xff);
+	++*n;
+}
+
+static void test_watching(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct engine *e;
+	struct err err = { 0 };
+	int n = 0;
+
+	(void)state;
+	o.model = tiny_model;
+	o.ctx = N + DRAWN;
+	o.visible = "window:20";
+	o.attention_every = 1;
+	o.observe_layer = o.observe_head = 0;
+	assert_int_equal(engine_open(&e, &o, &err), 0);
+	e->model->layer[0].mixer = (struct block){ 0 };
+	e->forward.threshold = 2;
+	engine_add_sink(e, on_watched, &n);
+	engine_begin(e, NULL);
+	for (int i = 0; i < 3; i++)
+		submit(e, EV_REQUEST_KIND_load, i);
+	while (!engine_idle(e))
+		assert_true(engine_step(e, &err) >= 0);
+	assert_true(n > DRAWN);
+	engine_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_policies), cmocka_unit_test(test_text),	 cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_engine),	 cmocka_unit_test(test_setting),
+		cmocka_unit_test(test_without_attention), cmocka_unit_test(test_watching),
 	};
 
 	return cmocka_run_group_tests_name("visible", tests, tiny_model_make, tiny_model_drop);
