@@ -97,7 +97,7 @@ struct ev_span {
 	X(2, qkv, "projections into the mixer: query, key and value")                                  \
 	X(3, rope, "rotary positions; appends K and V to the cache")                                   \
 	X(4, attention, "scores, softmax and weighted sum over the cached pages")                      \
-	X(5, out, "output projection of the attention")                                                \
+	X(5, out, "output projection of the mixer")                                                    \
 	X(6, gate_up, "the two expanding matrices of the feed-forward")                                \
 	X(7, act, "the gate's activation times up, and rounding to 8 bits")                            \
 	X(8, down, "the contracting matrix of the feed-forward")                                       \

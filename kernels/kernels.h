@@ -249,7 +249,7 @@ enum k_kind {
 	X(qkv, "qkv", "projections into the mixer: query, key and value")                                              \
 	X(rope, "rope", "rotary positions; appends K and V to the cache")                              \
 	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
-	X(out, "out", "output projection of the attention")                                            \
+	X(out, "out", "output projection of the mixer")                                                \
 	X(gate_up, "FFN gate·up", "the two expanding matrices of the feed-forward")                        \
 	X(act, "act", "the gate's activation times up, and rounding to 8 bits")                                         \
 	X(down, "FFN down", "the contracting matrix of the feed-forward")                                  \

@@ -18,6 +18,7 @@
 #include "tui/term/charset.h"
 #include "tui/inspect/lens.h"
 #include "tui/chat/prompt.h"
+#include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
 enum { INFO_SECONDS = 20, ERROR_SECONDS = 120 };
@@ -258,6 +259,8 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_LAYER:
 		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
 	case ACT_HEAD:
+		if (view_no_attention(&a->timeline))
+			return err_set(e, ERR_USAGE, "/head %.40s: %s", text, VIEW_NO_ATTENTION);
 		return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
 	default:
 		return 0;

@@ -29,7 +29,7 @@ enum ink {
 	INK_REQUEST_0, /* a request's own colour: request number modulo 8 */
 	INK_REQUEST_7 = INK_REQUEST_0 + 7,
 	INK_PART_0, /* grey tones that only tell parts apart (time) */
-	INK_PART_7 = INK_PART_0 + 7,
+	INK_PART_8 = INK_PART_0 + 8,
 	INK_BAND, /* paper of the status line and of popups */
 	INK_N,
 };

@@ -43,6 +43,7 @@ static const struct ink_colour fixed[INK_N] = {
 	[INK_PART_0 + 5] = { 0xc4cad4, 0x4a5260, 15, false },
 	[INK_PART_0 + 6] = { 0x747c8a, 0x949caa, 7, false },
 	[INK_PART_0 + 7] = { 0x404652, 0xc8ced8, BRIGHT_BLACK, true },
+	[INK_PART_0 + 8] = { 0x4a5260, 0xc0c6d0, BRIGHT_BLACK, true },
 };
 
 struct ramp_stop {

@@ -114,15 +114,27 @@ static double sum_of(const struct look *k, int32_t from, int32_t to)
 	return sum;
 }
 
+/* Not every layer of a model needs to have one. */
+static bool has_attention(const struct tl_attention *a, int32_t layer)
+{
+	for (int32_t i = 0; i < a->n_pages; i++)
+		if (layer_share(a, layer, i) > 0)
+			return true;
+	return false;
+}
+
 static double near_zero(const struct tl_attention *a, int32_t layer)
 {
 	double sum = 0;
+	int32_t n = 0;
 
 	if (layer >= 0)
 		return (double)a->near_zero[layer];
-	for (int32_t l = 0; l < a->n_layers; l++)
-		sum += (double)a->near_zero[l];
-	return sum / a->n_layers;
+	for (int32_t l = 0; l < a->n_layers; l++) {
+		sum += has_attention(a, l) ? (double)a->near_zero[l] : 0;
+		n += has_attention(a, l);
+	}
+	return sum / n;
 }
 
 /* Whose attention it is, and how much of it the top pages have: in the longest of these forms that has
@@ -141,6 +153,10 @@ static void figure_of(const struct look *k, int w, char *out, size_t cap)
 	else
 		snprintf(where, sizeof where, "all layers");
 	view_percent(part, share);
+	if (!has_attention(k->a, k->layer)) {
+		snprintf(out, cap, "%s has no attention", where);
+		return;
+	}
 	snprintf(out, cap, "%s · %s in %d of %d page%s", where, part, top, k->n, of);
 	if (text_width(out, strlen(out), false) > w)
 		snprintf(out, cap, "%s · %s in %d page%s", where, part, top, s);
@@ -374,8 +390,9 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 	char figure[128], waits[160];
 
 	if (!look_take(&k, t, s)) {
-		pen_head(p, view_attention.name, NULL);
-		view_nothing(p, "nothing yet: seen when a request in focus computes a row");
+		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
+		view_nothing(p, view_no_attention(t) ? VIEW_NO_ATTENTION
+											 : "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
 	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);

@@ -139,9 +139,13 @@ static void draw_attention(struct pen *p, const struct timeline *t, const struct
 	snprintf(words, sizeof words, layer < 0 ? "all layers" : "layer %d", layer);
 	snprintf(words + strlen(words), sizeof words - strlen(words), head < 0 ? " · all heads" : " · head %d", head);
 	snprintf(words + strlen(words), sizeof words - strlen(words), " · %d positions", b->n);
-	pen_head(p, "attention row", words);
-	if (!row)
+	pen_head(p, "attention row", b->n_heads ? words : "none in this model");
+	if (!b->n_heads)
+		view_nothing(p, VIEW_NO_ATTENTION);
+	if (!row || !b->n_heads) {
+		free(row);
 		return;
+	}
 	attention_row(b, layer, head, row);
 	draw_strip(p, 1, row, b->n);
 	n = p->r.h - 2 > 0 ? largest(row, b->n, top, p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX) : 0;

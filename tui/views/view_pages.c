@@ -40,10 +40,15 @@ static int32_t page_in_focus(const struct timeline *t, const struct view_state *
 	return block < r->n_pages && r->pages[block] < t->n_pages ? r->pages[block] : -1;
 }
 
+static bool pages_are_states(const struct timeline *t)
+{
+	return t->n_memory == 1 && t->memory[0].kind == EV_MEMORY_KIND_recurrent;
+}
+
 static void figure_of(const struct timeline *t, char *out, size_t cap)
 {
 	int32_t used = 0, shared = 0, cached = 0;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "";
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "", groups[VIEW_NUM] = "";
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
@@ -55,8 +60,10 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
 	if (cached)
 		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached", view_count(c, cached));
-	snprintf(out, cap, "%s of %s%s · %lld tokens each", view_count(a, used), view_count(b, t->n_pages), parts,
-			 (long long)page_size_of(t));
+	if (t->n_memory > 1)
+		snprintf(groups, sizeof groups, " in %d groups", t->n_memory);
+	snprintf(out, cap, pages_are_states(t) ? "%s of %s%s%s · one every %lld tokens" : "%s of %s%s%s · %lld tokens each",
+			 view_count(a, used), view_count(b, t->n_pages), groups, parts, (long long)page_size_of(t));
 }
 
 /* The story of a page. */
@@ -342,7 +349,7 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 		return;
 	}
 	figure_of(t, figure, sizeof figure);
-	pen_head(p, view_pages.name, figure);
+	pen_head(p, pages_are_states(t) ? "states" : view_pages.name, figure);
 	if (s->zoomed && p->r.h >= 10 && p->r.w >= 30)
 		draw_zoomed(p, t, s, shown);
 	else
@@ -390,6 +397,8 @@ const struct view view_pages = {
 		"a³: three requests read the same page, because they begin with the same tokens.\n"
 		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
+		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
+		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"
 		"·: free. Where not all pages fit, free ones are left out, then those that only the cache keeps, and counted at the end.\n"
 		"\n"
 		"Why it matters: memory for the KV cache limits how many requests fit. In pages, only "

@@ -229,14 +229,19 @@ static int draw_map(struct pen *p, const struct timeline *t, struct view_state *
 	return last + 1;
 }
 
-static void draw_group_name(struct pen *p, const struct ev_memory *m)
+static void draw_group_name(struct pen *p, const struct timeline *t, const struct ev_memory *m, int32_t first)
 {
 	int x = view_put(p, 0, 0, INK_DIM, "%s", ev_code_name("memory_kind", m->kind));
+	char bytes[VIEW_NUM], n[VIEW_NUM];
+	int32_t used = 0;
 
+	for (int32_t i = first; i < first + m->pages; i++)
+		used += t->page[i].refs > 0;
 	if (m->kind == EV_MEMORY_KIND_window)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
-	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %lld %s", (long long)m->layers, m->layers == 1 ? "" : "s",
-			 (long long)m->pages, m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages");
+	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers, m->layers == 1 ? "" : "s", used,
+			 view_count(n, m->pages), m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages",
+			 view_bytes(bytes, (double)m->page_bytes));
 }
 
 /* The map of the group that the shown page is of is the one that scrolls; the others have what they need, or a share. */
@@ -245,7 +250,7 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
 	int32_t main = shown >= 0 ? timeline_group(t, shown) : 0, first = 0;
 	int n = t->n_memory, share = p->r.h / (n + 1), y = 0;
 
-	if (n < 2)
+	if (!n || (n == 1 && (t->memory[0].kind != EV_MEMORY_KIND_recurrent || p->r.h < 2)))
 		return draw_map(p, t, s, (struct map){ .to = t->n_pages, .focus = shown });
 	for (int32_t g = 0; g < n; first += (int32_t)t->memory[g++].pages) {
 		struct view_state still = *s;
@@ -256,7 +261,7 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
 		in.r.h = g == main ? p->r.h - share * (n - 1) : share;
 		if (in.r.h < 2)
 			continue;
-		draw_group_name(&in, &t->memory[g]);
+		draw_group_name(&in, t, &t->memory[g], first);
 		in.r.y++;
 		in.r.h--;
 		still.scroll[VIEW_PAGES] = 0;

@@ -13,7 +13,7 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LOOK_BACK = 512, DRAFTERS = 6, REST, N_PARTS };
+enum { LOOK_BACK = 512, DRAFTERS = 7, REST, N_PARTS };
 enum kind { KIND_NEWEST, KIND_DECODE, KIND_PREFILL }; /* what cursor[VIEW_TIME] holds */
 
 struct cost {
@@ -37,8 +37,21 @@ static const struct {
 
 /* The parts of the bar: these stages, the drafters where they did something, and the rest: every other stage, and what
  * is neither kernel nor drafter. */
-static const enum k_stage part_stage[DRAFTERS] = { K_STAGE_qkv,		K_STAGE_attention, K_STAGE_out,
-												   K_STAGE_gate_up, K_STAGE_down,	   K_STAGE_head };
+static const struct {
+	enum k_stage stage;
+	enum ink ink;
+	const char *brief;
+} parts[N_PARTS] = {
+	{ K_STAGE_qkv, INK_PART_0, "qkv" },
+	{ K_STAGE_attention, INK_PART_0 + 1, "attn" },
+	{ K_STAGE_scan, INK_PART_0 + 8, "scan" },
+	{ K_STAGE_out, INK_PART_0 + 2, "out" },
+	{ K_STAGE_gate_up, INK_PART_0 + 3, "ffn up" },
+	{ K_STAGE_down, INK_PART_0 + 4, "ffn down" },
+	{ K_STAGE_head, INK_PART_0 + 5, "lm head" },
+	[DRAFTERS] = { K_N_STAGES, INK_PART_0 + 6, "drafters" },
+	[REST] = { K_N_STAGES, INK_PART_0 + 7, "rest" },
+};
 
 static void add_step(struct sample *m, const struct tl_step *s)
 {
@@ -95,28 +108,30 @@ static double part_ns(const struct sample *m, int part)
 	double rest = m->wall - m->drafters;
 
 	if (part < DRAFTERS)
-		return m->stage[part_stage[part]].ns;
+		return m->stage[parts[part].stage].ns;
 	if (part == DRAFTERS)
 		return m->drafters;
 	for (int i = 0; i < DRAFTERS; i++)
-		rest -= m->stage[part_stage[i]].ns;
+		rest -= m->stage[parts[i].stage].ns;
 	return rest > 0 ? rest : 0;
 }
 
 static bool part_is_shown(const struct sample *m, int part)
 {
-	return part != DRAFTERS || m->drafters > 0;
+	return part == REST || part_ns(m, part) > 0;
 }
 
-static const char *part_label(int part, bool ascii, bool brief)
+/* What goes into a mixer without attention is no query, key or value. */
+static const char *stage_label(const struct sample *m, int stage, bool ascii)
 {
-	static const char *const briefly[DRAFTERS] = { "qkv", "attn", "out", "ffn up", "ffn down", "lm head" };
+	if (stage == K_STAGE_qkv && m->stage[K_STAGE_scan].ops > 0 && !(m->stage[K_STAGE_attention].ops > 0))
+		return ascii ? "in" : "in proj";
+	return ascii ? stages[stage].ascii : stages[stage].label;
+}
 
-	if (part >= DRAFTERS)
-		return part == REST ? "rest" : "drafters";
-	if (brief)
-		return briefly[part];
-	return ascii ? stages[part_stage[part]].ascii : stages[part_stage[part]].label;
+static const char *part_label(const struct sample *m, int part, bool ascii, bool brief)
+{
+	return brief || part >= DRAFTERS ? parts[part].brief : stage_label(m, parts[part].stage, ascii);
 }
 
 /* The first letter of a part tells it from its neighbours where there are no greys. */
@@ -132,20 +147,26 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
 		for (; x < end; x++) {
 			if (p->c->ascii)
-				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%c",
-						 part_label(part, true, false)[0]);
+				view_put(p, x, y, parts[part].ink, "%c",
+						 part_label(m, part, true, false)[0]);
 			else
-				view_put(p, x, y, (enum ink)(INK_PART_0 + part), "█");
+				view_put(p, x, y, parts[part].ink, "█");
 		}
 	}
 }
 
-/* Columns of one item of the legend with the blank behind it; words give way where it is narrow. */
-static int legend_item_w(int part, bool ascii, bool brief)
+static double part_share(const struct sample *m, int part)
 {
-	const char *label = part_label(part, ascii, brief);
+	return m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
+}
 
-	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6);
+/* Columns of one item of the legend with the blank behind it; words give way where it is narrow. */
+static int legend_item_w(const struct sample *m, int part, bool ascii, bool brief)
+{
+	const char *label = part_label(m, part, ascii, brief);
+	int whole = part_share(m, part) >= 99.5;
+
+	return text_width(label, strlen(label), ascii) + (brief ? 5 : 6) + whole;
 }
 
 static bool legend_fits(const struct pen *p, int rows, const struct sample *m, bool brief)
@@ -153,7 +174,7 @@ static bool legend_fits(const struct pen *p, int rows, const struct sample *m, b
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
-		int w = legend_item_w(part, p->c->ascii, brief);
+		int w = legend_item_w(m, part, p->c->ascii, brief);
 
 		if (!part_is_shown(m, part))
 			continue;
@@ -172,8 +193,7 @@ static int draw_legend(struct pen *p, int y, const struct sample *m)
 	int x = 0;
 
 	for (int part = 0; part < N_PARTS; part++) {
-		double share = m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
-		int w = legend_item_w(part, p->c->ascii, brief);
+		int w = legend_item_w(m, part, p->c->ascii, brief);
 
 		if (!part_is_shown(m, part))
 			continue;
@@ -183,9 +203,9 @@ static int draw_legend(struct pen *p, int y, const struct sample *m)
 		}
 		if (y >= p->r.h)
 			break;
-		view_put(p, x, y, (enum ink)(INK_PART_0 + part), "%s", glyph(p->c, GLYPH_BLOCK));
-		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(part, p->c->ascii, brief));
-		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", share);
+		view_put(p, x, y, parts[part].ink, "%s", glyph(p->c, GLYPH_BLOCK));
+		view_put(p, x + (brief ? 1 : 2), y, INK_DIM, "%s", part_label(m, part, p->c->ascii, brief));
+		view_put_right(p, x + w - 1, y, INK_TEXT, "%.0f", part_share(m, part));
 		x += w;
 	}
 	return y + 1;
@@ -281,7 +301,7 @@ static void draw_row(struct pen *p, int y, enum ink mark, const char *label, con
 static int stage_part(int stage)
 {
 	for (int i = 0; i < DRAFTERS; i++)
-		if ((int)part_stage[i] == stage)
+		if ((int)parts[i].stage == stage)
 			return i;
 	return REST;
 }
@@ -323,13 +343,12 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 	draw_heads(p, y++, bar_w);
 	for (int i = 0; i < K_N_STAGES; i++)
 		if (m->stage[i].ops > 0) /* the model has it */
-			draw_row(p, y++, (enum ink)(INK_PART_0 + stage_part(i)),
-					 p->c->ascii ? stages[i].ascii : stages[i].label, &m->stage[i],
+			draw_row(p, y++, parts[stage_part(i)].ink, stage_label(m, i, p->c->ascii), &m->stage[i],
 					 &(struct bar){ bar_w, longest }, m->wall, most);
 	if (part_is_shown(m, DRAFTERS))
-		draw_row(p, y++, (enum ink)(INK_PART_0 + DRAFTERS), part_label(DRAFTERS, p->c->ascii, false), &drafters,
+		draw_row(p, y++, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters,
 				 &(struct bar){ bar_w, longest }, m->wall, most);
-	draw_row(p, y++, (enum ink)(INK_PART_0 + REST), "no kernel", &outside,
+	draw_row(p, y++, parts[REST].ink, "no kernel", &outside,
 			 &(struct bar){ bar_w, longest }, m->wall, most);
 	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
 	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
@@ -409,7 +428,8 @@ const struct view view_time = {
 		"\n"
 		"qkv, out: the projections around attention, matrices\n"
 		"attention: scores and sums over the KV pages; grows as the text grows\n"
-		"FFN gate·up, down: the feed-forward network; most of the weights are here\n"
+		"scan: the convolution and the selective scan of a recurrent layer, instead of attention: the same work however long the text; in proj: the projections into it\n"
+		"FFN gate·up, down: the feed-forward network; most of the weights are here. Of a mixture of experts: the router and the chosen experts\n"
 		"LM head: one row of logits, a number for every token of the vocabulary\n"
 		"drafters: guessing, and taking in what was computed (/spec, /shadow); only where they do\n"
 		"rest: norms, positions, embedding, planning, drawing the token\n"
@@ -418,7 +438,7 @@ const struct view view_time = {
 		"operations. So decoding is limited by how fast memory can be read, not by arithmetic; "
 		"the figure says how near the kernels come to that limit: MBU, model bandwidth utilisation, is the share of the roof, "
 		"which is the best of several readings of memory (/roof measure reads again; by itself after steps that were faster). "
-		"Look at the arithmetic intensity, FLOP/byte, in the zoomed table (Enter): with one row it is about 3, in a prompt step it is dozens, because each "
+		"Look at the arithmetic intensity, FLOP/byte, in the zoomed table (Enter): with one row it is about 3 (of 32-bit weights half), in a prompt step it is dozens, because each "
 		"weight that was read serves all rows. That is why batches, prompts and drafted tokens "
 		"are cheap.\n"
 		"\n"

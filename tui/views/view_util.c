@@ -466,6 +466,11 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most)
 	return true;
 }
 
+bool view_no_attention(const struct timeline *t)
+{
+	return t->session.n_layers > 0 && !t->session.n_heads;
+}
+
 bool view_penalised(const struct ev_request *q)
 {
 	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||

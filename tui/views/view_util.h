@@ -45,6 +45,10 @@ int view_queue(const struct timeline *t, const struct tl_request **out, int n);
 /* Whether a request's settings change logits by what was said before. */
 bool view_penalised(const struct ev_request *q);
 
+/* The session's model has no attention at all: its layers keep states. */
+bool view_no_attention(const struct timeline *t);
+#define VIEW_NO_ATTENTION "this model has no attention: a layer reads its own state, which stands for all tokens so far"
+
 /* Numbers in words. All write into buf [VIEW_NUM] and return it; what is absent is "–" ("-" in ASCII
  * after the canvas has cleaned it). */
 const char *view_count(char *buf, int64_t n);       /* 1,024 */

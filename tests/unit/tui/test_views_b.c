@@ -297,6 +297,32 @@ static void attention_zoomed_has_all_layers(void **state)
 	timeline_free(&k.t);
 }
 
+/* Layer 0 has none: its zeros are no part of the mean sparsity. */
+static void attention_says_where_there_is_none(void **state)
+{
+	static const unsigned char share[2][2] = { { 0, 0 }, { 180, 180 } };
+	static const unsigned char near[4] = { 0, 0, 0xff, 0x7f };
+	struct script k;
+	struct event ev;
+
+	(void)state;
+	attention_script(&k);
+	ev_init(&ev, EV_attention);
+	ev.u.attention = (struct ev_attention){ .step = 1, .request = 1, .pos = 20, .pages = 2, .share = { share, sizeof share },
+											.threshold = 0.001, .near_zero = { near, sizeof near } };
+	tell(&k, &ev);
+	has(drawn(&k, &view_attention, 60, 4), "sparsity  50 %");
+	k.s.layer = 0;
+	has(drawn(&k, &view_attention, 60, 4), " layer 0 has no attention\n");
+	timeline_free(&k.t);
+	script_begin(&k, 4, NAN);
+	has(drawn(&k, &view_attention, 60, 4), "nothing yet");
+	k.t.session.n_heads = 0;
+	has(drawn(&k, &view_attention, 60, 4), "this model has no attention: a layer reads its own state");
+	has_not(drawn(&k, &view_attention, 60, 4), "nothing yet");
+	timeline_free(&k.t);
+}
+
 /* Heat is one scale, so equal colours mean equal shares. */
 static void heat_grows_and_ends(void **state)
 {
@@ -342,6 +368,23 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	has(drawn(&k, &view_time, 60, 4), "■ qkv 80 ");
 	view_time.key(KEY_LEFT_, &k.t, &k.s);
 	has(drawn(&k, &view_time, 60, 4), "3.00 ms a step");
+	timeline_free(&k.t);
+}
+
+/* Where the scan has nearly all of the time, the rest has not; what the model lacks is not there. */
+static void time_shows_a_scan(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, NAN);
+	request(&k, 1, "first", 3, SKY, 40);
+	stage(&k, 1, EV_STAGE_qkv, 4, 1000, 1000);
+	stage(&k, 1, EV_STAGE_scan, 1992, 1000, 1000);
+	batch(&k, 1, 1, EV_WORK_decode, 40, 1);
+	step(&k, 1, 2000, 0, 1);
+	has(drawn(&k, &view_time, 60, 4), "\n■ in proj  0 ■ scan 100 ■ rest  0\n");
+	has(drawn_as(&k, &view_time, 60, 4, true), "\nssssssssssss");
 	timeline_free(&k.t);
 }
 
@@ -505,6 +548,7 @@ int main(void)
 		cmocka_unit_test(attention_shows_a_head_once_it_was_observed),
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
 		cmocka_unit_test(attention_zoomed_has_all_layers),
+		cmocka_unit_test(attention_says_where_there_is_none), cmocka_unit_test(time_shows_a_scan),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
 		cmocka_unit_test(the_header_means_the_same_steps),

@@ -214,11 +214,28 @@ static void groups_have_a_map_each(void **state)
 	page_of(&k, 1, 5, 1, 1);
 	page_of(&k, 2, 11, 1, 0);
 	step(&k, 1, 1000, 48, 0);
-	has(drawn(&k, &view_pages, 44, 12), "paged: 3 layers, 6 pages\na a · · · ·\n");
-	has(drawn(&k, &view_pages, 44, 12), "window of 64: 3 layers, 4 pages\n· a · ·\n");
-	has(drawn(&k, &view_pages, 44, 12), "recurrent: 3 layers, 2 states\n· a\n");
+	has(drawn(&k, &view_pages, 60, 12), "paged: 3 layers, 2 of 6 pages, 1.02 KB each\na a · · · ·\n");
+	has(drawn(&k, &view_pages, 60, 12), "window of 64: 3 layers, 1 of 4 pages, 1.02 KB each\n· a · ·\n");
+	has(drawn(&k, &view_pages, 60, 12), "recurrent: 3 layers, 1 of 2 states, 1.02 KB each\n· a\n");
+	has(drawn(&k, &view_pages, 60, 12), "4 of 12 in 3 groups ");
 	assert_int_equal(k.t.request[0].n_pages, 2); /* the block table is that of the paged group */
 	assert_int_equal(k.t.request[0].pages[1], 5);
+	timeline_free(&k.t);
+}
+
+static void a_recurrent_model_has_states(void **state)
+{
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 4, NAN);
+	group(&k, 0, EV_MEMORY_KIND_recurrent, EV_NULL_I, 4);
+	request(&k, 1, "first", 40, SKY, 48);
+	page_of(&k, 0, 1, 1, 0);
+	assert_string_equal(drawn(&k, &view_pages, 60, 4),
+						"states ───────────── 1 of 4 · 0 shared · one every 16 tokens\n"
+						"recurrent: 3 layers, 1 of 4 states, 1.02 KB each\n"
+						"· a · ·\n\n");
 	timeline_free(&k.t);
 }
 
@@ -234,6 +251,7 @@ int main(void)
 		cmocka_unit_test(pages_show_the_page_of_the_chosen_token),
 		cmocka_unit_test(an_old_eviction_flashes_no_more),
 		cmocka_unit_test(groups_have_a_map_each),
+		cmocka_unit_test(a_recurrent_model_has_states),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
