@@ -53,12 +53,29 @@ void tl_pages_reset(struct timeline *t)
 	t->n_pages = t->page ? n : 0;
 }
 
+/* Views show the block table of the first group that keeps all positions, else of the first. */
+static int64_t table_group(const struct timeline *t)
+{
+	for (int32_t g = 0; g < t->n_memory; g++)
+		if (t->memory[g].kind == EV_MEMORY_KIND_paged)
+			return g;
+	return 0;
+}
+
+/* A request has pages from its first block on, but where pages out of sight go back it may begin with a later one. */
 static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, int32_t page)
 {
-	if (block == r->n_pages && !tl_add(t, &r->pages, &r->n_pages, &r->cap_pages, sizeof *r->pages))
-		return true;
-	if (block < 0 || block >= r->n_pages)
+	const bool whole = !t->n_memory || t->memory[table_group(t)].kind == EV_MEMORY_KIND_paged;
+	int32_t *added;
+
+	if (block < 0 || block >= TL_PAGES_MAX || (whole && block > r->n_pages))
 		return false;
+	while (r->n_pages <= block) {
+		added = tl_add(t, &r->pages, &r->n_pages, &r->cap_pages, sizeof *r->pages);
+		if (!added)
+			return true;
+		*added = -1;
+	}
 	r->pages[block] = page;
 	return true;
 }
@@ -71,15 +88,6 @@ static void table_clear(struct tl_request *r, int64_t block, int32_t page)
 	r->pages[block] = -1;
 	while (r->n_pages && r->pages[r->n_pages - 1] < 0)
 		r->n_pages--;
-}
-
-/* Views show the block table of the first group that keeps all positions, else of the first. */
-static int64_t table_group(const struct timeline *t)
-{
-	for (int32_t g = 0; g < t->n_memory; g++)
-		if (t->memory[g].kind == EV_MEMORY_KIND_paged)
-			return g;
-	return 0;
 }
 
 static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page *e)

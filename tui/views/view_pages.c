@@ -255,25 +255,26 @@ static int put_table(struct pen *p, int y, const struct timeline *t, const struc
 					 int32_t shown)
 {
 	enum { LEFT = 26 };
-	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1;
+	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1, held = view_pages_held(r);
 	int x = LEFT;
 
-	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", r->n_pages, r->n_pages == 1 ? "" : "s",
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held, held == 1 ? "" : "s",
 			 (long long)r->computed);
-	for (int32_t b = 0; b < r->n_pages; b++, x += step) {
+	for (int32_t b = 0; b < r->n_pages; b++) {
 		struct pen in = *p;
 		int32_t page = r->pages[b];
 
+		if (page < 0 || page >= t->n_pages)
+			continue;
 		if (x + digits > p->r.w) {
 			x = LEFT;
 			y++;
 		}
-		if (page < 0 || page >= t->n_pages)
-			continue;
 		in.ink = t->page[page].refs > 1 ? INK_BRIGHT : INK_TEXT;
 		in.paper = (uint8_t)view_heat_ink((double)t->page[page].heat);
 		in.attr = page == shown ? ATTR_REVERSE : 0;
 		pen_printf(&in, x, y, "%*d", digits, page);
+		x += step;
 	}
 	return y + 1;
 }

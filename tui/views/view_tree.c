@@ -156,9 +156,9 @@ static void state_words(char *out, size_t cap, const struct timeline *t, const s
 	} else if (r->state != TL_RUNNING) {
 		snprintf(out, cap, "waits");
 	} else if (given) {
-		snprintf(out, cap, "runs, shares %" PRId64 " of %d", given, r->n_pages);
+		snprintf(out, cap, "runs, shares %" PRId64 " of %d", given, view_pages_held(r));
 	} else {
-		snprintf(out, cap, "runs, %d pages", r->n_pages);
+		snprintf(out, cap, "runs, %d pages", view_pages_held(r));
 	}
 }
 

@@ -466,6 +466,15 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most)
 	return true;
 }
 
+int32_t view_pages_held(const struct tl_request *r)
+{
+	int32_t n = 0;
+
+	for (int32_t b = 0; b < r->n_pages; b++)
+		n += r->pages[b] >= 0;
+	return n;
+}
+
 bool view_no_attention(const struct timeline *t)
 {
 	return t->session.n_layers > 0 && !t->session.n_heads;

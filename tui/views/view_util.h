@@ -42,6 +42,9 @@ bool view_is_chat(const struct tl_request *r);
 /* Requests that wait or wait again, in order of arrival, at most n; returns how many there are. */
 int view_queue(const struct timeline *t, const struct tl_request **out, int n);
 
+/* Pages in a request's block table: fewer than its blocks where pages out of sight went back. */
+int32_t view_pages_held(const struct tl_request *r);
+
 /* Whether a request's settings change logits by what was said before. */
 bool view_penalised(const struct ev_request *q);
 

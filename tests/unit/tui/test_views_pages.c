@@ -236,6 +236,12 @@ static void a_recurrent_model_has_states(void **state)
 						"states ───────────── 1 of 4 · 0 shared · one every 16 tokens\n"
 						"recurrent: 3 layers, 1 of 4 states, 1.02 KB each\n"
 						"· a · ·\n\n");
+	request(&k, 2, "second", 40, SKY, 48); /* goes on from a snapshot: no page of an earlier block */
+	page_of(&k, 0, 2, 2, 1);
+	page_of(&k, 0, 3, 2, 2);
+	has(drawn(&k, &view_pages, 60, 4), "· a b b\n");
+	k.s.zoomed = true;
+	has(drawn(&k, &view_pages, 60, 14), "b 2 pages, 0 tokens       2 3\n");
 	timeline_free(&k.t);
 }
 
