@@ -5,6 +5,7 @@ what a device does that runs out of memory, faults, or goes away. TAP, the stand
 import json
 import os
 import pty
+import re
 import select
 import signal
 import sqlite3
@@ -182,15 +183,16 @@ def chat(folder, model, file, plan):
     pid, screen = pty.fork()
     if not pid:
         os.execve("./cutaway", ["cutaway", "chat", "--backend", "cuda", "--model", model, "--max-tokens", "12", "--record", file], env)
-    out = b""
+    out, shown = b"", "you"
     for keys in (b"", b"hello there\r", b"and again\r", b"/quit\r"):
         try:
             if keys:
                 os.write(screen, keys)
-            end = time.monotonic() + (60 if keys == b"/quit\r" else 3)
-            while time.monotonic() < end:
+            end, since = time.monotonic() + 300, len(out)  # till it has answered, or failed, or ended
+            while time.monotonic() < end and (keys == b"/quit\r" or not re.search(shown.encode(), out[since:])):
                 if select.select([screen], [], [], 0.1)[0]:
                     out += os.read(screen, 65536)
+            shown = "stopped at its limit|given up"
         except OSError:  # it has ended
             break
     else:
