@@ -7,7 +7,7 @@
  * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed bytes.
  * An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units: "" for a
  * plain count or id, "ns", "bytes", "ops", "nats", "bits", "tok/s", "x" for a ratio, "p" for a
- * probability, "flag", or the name of a code list below. Packed bytes are little-endian; the doc says how to unpack them.
+ * probability, "flag", or the name of a code list of codes.h. Packed bytes are little-endian; the doc says how to unpack them.
  *
  * Every event also has `seq` (its number in the session, the primary key over all tables) and `t_ns`
  * (monotonic, since the session began). Events of a step come before the `step` event that closes it.
@@ -21,117 +21,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "event/codes.h"
+
 #define EV_NULL_I INT64_MIN
 
 struct ev_span {
 	const void *data; /* NULL: absent */
 	size_t size;      /* bytes */
 };
-
-/* Code lists: value, name in the log's own table `code`, meaning. */
-#define EV_CODES_request_kind(X)                                                                   \
-	X(0, chat, "a turn of the conversation")                                                       \
-	X(1, fork, "one of several continuations of the same prompt")                                  \
-	X(2, load, "background request from the shipped prompts")                                      \
-	X(3, run, "single request from the command line")                                              \
-	X(4, score, "log-probabilities of a given text")                                               \
-	X(5, verify, "a recorded sequence computed again: its tokens are given, its draws are made anew") \
-	X(6, search, "a branch of a search")
-#define EV_CODES_work(X)                                                                           \
-	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
-	X(1, decode, "one row: the newest token")                                                      \
-	X(2, verify, "the newest token and drafted tokens that follow it")
-#define EV_CODES_finish(X)                                                                         \
-	X(0, end, "the model ended its turn")                                                          \
-	X(1, length, "the token limit of the request")                                                 \
-	X(2, stop, "a stop string")                                                                    \
-	X(3, context, "the context is full")                                                           \
-	X(4, cancelled, "stopped by the user")                                                         \
-	X(5, refused, "can never fit: see the numbers in `why`")                                       \
-	X(6, failed, "the arithmetic gave a NaN")                                                      \
-	X(7, dropped, "a branch of a search: others were better")
-#define EV_CODES_page_action(X)                                                                    \
-	X(0, alloc, "taken from the free list")                                                        \
-	X(1, share, "one more request reads it")                                                       \
-	X(2, copy, "copied before a write, because another request reads it")                          \
-	X(3, release, "one request less reads it")                                                     \
-	X(4, cache, "full and registered in the prefix cache")                                         \
-	X(5, evict, "dropped from the prefix cache, least recently used")                              \
-	X(6, free, "back on the free list")                                                            \
-	X(7, unseen, "one request less reads it: out of sight of all rows that it may still compute")
-#define EV_CODES_memory_kind(X)                                                                    \
-	X(0, paged, "keys and values of all positions")                                                \
-	X(1, window, "keys and values of the last positions; pages out of sight go back")              \
-	X(2, recurrent, "one state of a fixed size; a page is the state at the end of its positions")
-#define EV_CODES_prefix(X)                                                                         \
-	X(0, hit, "all whole pages of the prompt were found (the last token is always computed)")      \
-	X(1, empty, "nothing cached begins like this prompt")                                          \
-	X(2, diverged, "a cached sequence parts from the prompt at `diverge_pos`")                     \
-	X(3, evicted, "the next page had been cached and was evicted")                                 \
-	X(4, tail, "the cached sequence ends before the prompt does")                                  \
-	X(5, off, "the prefix cache is off")
-#define EV_CODES_source(X)                                                                         \
-	X(0, plain, "drawn with no draft")                                                             \
-	X(1, accepted, "drafted, and the draft was kept")                                              \
-	X(2, corrected, "drawn where a draft was rejected")                                            \
-	X(3, bonus, "drawn after a fully accepted draft")                                             \
-	X(4, forced, "not drawn: put there by the user")                                               \
-	X(5, chosen, "not drawn: a search went on with it")                                            \
-	X(6, taken, "of the best answer of a search: computed in its branches, and told again as the conversation's")
-#define EV_CODES_verdict(X)                                                                        \
-	X(0, accepted, "kept")                                                                         \
-	X(1, rejected, "lost the draw")                                                                \
-	X(2, unread, "discarded: follows a rejected token")
-#define EV_CODES_rule(X)                                                                           \
-	X(0, race, "accepted if it wins the target's own keyed draw")                                  \
-	X(1, rejection, "modified rejection sampling (Leviathan et al. 2023, Chen et al. 2023)")
-#define EV_CODES_cut(X)                                                                            \
-	X(0, kept, "took part in the draw")                                                            \
-	X(1, top_k, "cut by top-k")                                                                    \
-	X(2, top_p, "cut by top-p")                                                                    \
-	X(3, min_p, "cut by min-p")                                                                    \
-	X(4, greedy, "temperature 0: only the first counts")
-#define EV_CODES_stage(X)                                                                          \
-	X(0, embed, "reads the rows of the embedding")                                                 \
-	X(1, norm, "root-mean-square norms, and rounding to 8 bits")                                   \
-	X(2, qkv, "projections into the mixer: query, key and value")                                  \
-	X(3, rope, "rotary positions; appends K and V to the cache")                                   \
-	X(4, attention, "scores, softmax and weighted sum over the cached pages")                      \
-	X(5, out, "output projection of the mixer")                                                    \
-	X(6, gate_up, "the two expanding matrices of the feed-forward")                                \
-	X(7, act, "the gate's activation times up, and rounding to 8 bits")                            \
-	X(8, down, "the contracting matrix of the feed-forward")                                       \
-	X(9, head, "logits: the output matrix over the whole vocabulary")                              \
-	X(10, stats, "hash, maximum, mass and entropy of the logits")                                  \
-	X(11, scan, "causal convolution and selective scan: a recurrent layer's memory")
-
-#define EV_CODES_search_action(X)                                                                  \
-	X(0, begin, "the search begins")                                                               \
-	X(1, node, "a new branch")                                                                     \
-	X(2, visit, "a node was visited again, or is gone on from")                                    \
-	X(3, answer, "a branch ended: its answer and score")                                           \
-	X(4, drop, "a branch was given up")                                                            \
-	X(5, won, "the search is over: the best answer")                                               \
-	X(6, stopped, "it was cancelled or failed: `method` says why; what it found by then counts")
-
-#define EV_CODE_LISTS(X)                                                                           \
-	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
-	X(stage) X(search_action) X(memory_kind)
-
-#define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
-#define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
-#define EV_X_work(v, n, d) EV_WORK_##n = v,
-#define EV_X_finish(v, n, d) EV_FINISH_##n = v,
-#define EV_X_page_action(v, n, d) EV_PAGE_##n = v,
-#define EV_X_prefix(v, n, d) EV_PREFIX_##n = v,
-#define EV_X_source(v, n, d) EV_SOURCE_##n = v,
-#define EV_X_verdict(v, n, d) EV_VERDICT_##n = v,
-#define EV_X_rule(v, n, d) EV_RULE_##n = v,
-#define EV_X_cut(v, n, d) EV_CUT_##n = v,
-#define EV_X_stage(v, n, d) EV_STAGE_##n = v,
-#define EV_X_search_action(v, n, d) EV_SEARCH_##n = v,
-#define EV_X_memory_kind(v, n, d) EV_MEMORY_KIND_##n = v,
-EV_CODE_LISTS(EV_X_ENUM)
 
 #define EV_FIELDS_session(I, R, T, B)                                                              \
 	I(unix_ns, "ns", "wall clock at the start, since 1970 UTC")                                    \
