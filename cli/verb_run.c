@@ -217,6 +217,41 @@ static int answer(struct run *r, struct engine *engine, const struct engine_requ
 	return end_status(r, e);
 }
 
+/* The operand, or standard input: then *read is malloc'd. NULL: the error. */
+static const char *read_prompt(const struct cli *c, char **read, size_t *size, struct err *e)
+{
+	if (c->n_operands) {
+		*size = strlen(c->operand[0]);
+		return c->operand[0];
+	}
+	if (isatty(STDIN_FILENO))
+		fprintf(stderr, "cutaway: the prompt is read from the terminal; Ctrl-D ends it\n");
+	if (in_read(NULL, read, size, e))
+		return NULL;
+	if (!c->raw && *size && (*read)[*size - 1] == '\n')
+		(*read)[--*size] = 0; /* the shell's, not the person's */
+	return *read;
+}
+
+/* One prompt, of which ids is already made. */
+static void run_answer(struct run *r, struct session *s, const char *text, const int32_t *ids, size_t n_ids, struct err *e)
+{
+	const struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = (int32_t)n_ids,
+		.max_tokens = r->c->answer.max_tokens,
+		.params = r->c->answer.params,
+		.text = text,
+		.stop = setting_stops(&r->c->answer.stop),
+	};
+
+	if (run_search_wanted(&said))
+		run_search(r->c, &said, s->engine, &q, &interrupted, e);
+	else
+		answer(r, s->engine, &q, e);
+}
+
 static int run_verb(const struct cli *c, struct err *e)
 {
 	struct cli own = *c;
@@ -225,50 +260,26 @@ static int run_verb(const struct cli *c, struct err *e)
 	char *read = NULL;
 	int32_t *ids = NULL;
 	size_t size = 0, n_ids = 0;
-	const char *text = c->operand[0];
+	const char *text = NULL;
 	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
 		own.answer.max_tokens = RUN_TOKENS;
 	if (said.batch && c->n_operands)
 		return err_set(e, ERR_USAGE, "--batch and a PROMPT exclude each other");
-	if (said.batch) {
-		sigaction(SIGINT, &action, NULL);
-		return batch_run(&own, said.batch, &interrupted, e);
-	}
-	if (!c->n_operands) {
-		if (isatty(STDIN_FILENO))
-			fprintf(stderr, "cutaway: the prompt is read from the terminal; Ctrl-D ends it\n");
-		if (in_read(NULL, &read, &size, e))
-			return -1;
-		text = read;
-		if (!c->raw && size && read[size - 1] == '\n')
-			read[--size] = 0; /* the shell's, not the person's */
-	} else {
-		size = strlen(text);
-	}
+	if (!said.batch && !(text = read_prompt(c, &read, &size, e)))
+		return -1;
 	sigaction(SIGINT, &action, NULL);
+	if (said.batch)
+		return batch_run(&own, said.batch, &interrupted, e);
 	run_search_slots(&said, &own);
-	if (cli_open(&s, &own, on_event, &r, e))
-		goto out;
-	r.tokenizer = engine_tokenizer(s.engine);
-	prompt_note_template(c, s.engine);
-	if (prompt_ids(c, s.engine, text, size, &ids, &n_ids, e))
-		goto out;
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_run,
-		.ids = ids,
-		.n_ids = (int32_t)n_ids,
-		.max_tokens = own.answer.max_tokens,
-		.params = c->answer.params,
-		.text = text,
-		.stop = setting_stops(&c->answer.stop),
-	};
-	if (run_search_wanted(&said))
-		run_search(&own, &said, s.engine, &q, &interrupted, e);
-	else
-		answer(&r, s.engine, &q, e);
-out:
+	if (!cli_open(&s, &own, on_event, &r, e)) {
+		r.tokenizer = engine_tokenizer(s.engine);
+		prompt_note_template(c, s.engine);
+		if (!prompt_ids(c, s.engine, text, size, &ids, &n_ids, e))
+			run_answer(&r, &s, text, ids, n_ids, e);
+	}
 	cli_close(&s, c, e);
 	free(ids);
 	free(read);

@@ -12,12 +12,13 @@
 static const struct {
 	const char *name;
 	size_t bytes; /* 0: not of one size */
+	enum { NO_INTEGER, UNSIGNED, SIGNED } integer;
 } values[GGUF_N_VALUES] = {
-	[GGUF_U8] = {"u8", 1},		 [GGUF_I8] = {"i8", 1},		[GGUF_U16] = {"u16", 2},
-	[GGUF_I16] = {"i16", 2},	 [GGUF_U32] = {"u32", 4},	[GGUF_I32] = {"i32", 4},
-	[GGUF_F32] = {"f32", 4},	 [GGUF_BOOL] = {"bool", 1}, [GGUF_STRING] = {"string", 0},
-	[GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},	[GGUF_I64] = {"i64", 8},
-	[GGUF_F64] = {"f64", 8},
+	[GGUF_U8] = {"u8", 1, UNSIGNED},   [GGUF_I8] = {"i8", 1, SIGNED},	  [GGUF_U16] = {"u16", 2, UNSIGNED},
+	[GGUF_I16] = {"i16", 2, SIGNED},   [GGUF_U32] = {"u32", 4, UNSIGNED}, [GGUF_I32] = {"i32", 4, SIGNED},
+	[GGUF_U64] = {"u64", 8, UNSIGNED}, [GGUF_I64] = {"i64", 8, SIGNED},	  [GGUF_BOOL] = {"bool", 1, UNSIGNED},
+	[GGUF_F32] = {"f32", 4},		   [GGUF_F64] = {"f64", 8},			  [GGUF_STRING] = {"string", 0},
+	[GGUF_ARRAY] = {"array", 0},
 };
 
 /* --- reading --- */
@@ -165,48 +166,17 @@ static int absent(const struct gguf *g, const char *key, struct err *e)
 /* Item i as an integer. False: not an integer type, or too large. */
 static bool item_i64(const struct gguf *g, const struct gguf_kv *kv, uint64_t i, int64_t *out)
 {
-	const uint8_t *p = g->head + kv->at + i * values[kv->item].bytes;
-	union {
-		uint16_t u16;
-		int16_t i16;
-		uint32_t u32;
-		int32_t i32;
-		uint64_t u64;
-		int64_t i64;
-	} v;
+	const size_t bytes = values[kv->item].bytes;
+	const bool is_signed = values[kv->item].integer == SIGNED;
+	uint64_t raw = 0;
 
-	switch (kv->item) {
-	case GGUF_U8:
-	case GGUF_BOOL:
-		*out = *p;
-		return true;
-	case GGUF_I8:
-		*out = (int8_t)*p;
-		return true;
-	case GGUF_U16:
-		memcpy(&v.u16, p, sizeof v.u16);
-		*out = v.u16;
-		return true;
-	case GGUF_I16:
-		memcpy(&v.i16, p, sizeof v.i16);
-		*out = v.i16;
-		return true;
-	case GGUF_U32:
-		memcpy(&v.u32, p, sizeof v.u32);
-		*out = v.u32;
-		return true;
-	case GGUF_I32:
-		memcpy(&v.i32, p, sizeof v.i32);
-		*out = v.i32;
-		return true;
-	case GGUF_U64:
-	case GGUF_I64:
-		memcpy(&v.u64, p, sizeof v.u64);
-		*out = v.i64;
-		return kv->item == GGUF_I64 || v.u64 <= INT64_MAX;
-	default:
+	if (!values[kv->item].integer)
 		return false;
-	}
+	memcpy(&raw, g->head + kv->at + i * bytes, bytes); /* little-endian, as the file is */
+	if (is_signed && raw >> (8 * bytes - 1))
+		raw |= bytes < 8 ? UINT64_MAX << (8 * bytes) : 0;
+	memcpy(out, &raw, sizeof raw);
+	return is_signed || raw <= INT64_MAX;
 }
 
 static bool item_f64(const struct gguf *g, const struct gguf_kv *kv, uint64_t i, double *out)

@@ -171,6 +171,16 @@ void why_done(sqlite3_stmt **s)
 	*s = NULL;
 }
 
+bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to)
+{
+	if (!why_row(w, &s))
+		return false;
+	for (int i = 0; i < n; i++)
+		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
+	why_done(&s);
+	return true;
+}
+
 int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c)
 {
 	sqlite3_stmt *s = why_query(w, sql, n, a, b, c, 0);

@@ -18,18 +18,13 @@ static bool read_lookup(struct why *w, struct miss *m)
 	const char *columns = "SELECT request, seq, asked, hit, hit_pages, reason, nearest, diverge_pos,"
 						  " expected, got FROM lookup WHERE ";
 	char sql[400];
-	sqlite3_stmt *s;
 	int64_t *to[] = { &m->request, &m->seq,		&m->asked,	 &m->hit,	   &m->hit_pages,
 					  &m->reason,  &m->nearest, &m->diverge, &m->expected, &m->got };
 
 	snprintf(sql, sizeof sql, "%s%s", columns,
 			 w->at.given ? "request = ?1 ORDER BY seq LIMIT 1" : "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
-	s = why_query(w, sql, w->at.given, w->at.number, 0, 0, 0);
-	if (!why_row(w, &s))
+	if (!why_read(w, why_query(w, sql, w->at.given, w->at.number, 0, 0, 0), 10, to))
 		return false;
-	for (int i = 0; i < 10; i++)
-		*to[i] = why_is_null(s, i) ? -1 : sqlite3_column_int64(s, i);
-	why_done(&s);
 	m->size = why_page_size(w, m->seq);
 	m->ids = why_tokens(w, m->request, m->seq, &m->n_ids);
 	return true;
@@ -202,33 +197,20 @@ static bool read_evict(struct why *w, struct evict *v)
 											  " ORDER BY seq DESC LIMIT 1",
 								w->at.given, w->at.number, 0, 0, 0);
 
-	if (!why_row(w, &s))
+	if (!why_read(w, s, 3, (int64_t *[]){ &v->seq, &v->page, &v->idle }))
 		return false;
-	v->seq = sqlite3_column_int64(s, 0);
-	v->page = sqlite3_column_int64(s, 1);
-	v->idle = why_is_null(s, 2) ? -1 : sqlite3_column_int64(s, 2);
-	why_done(&s);
 	v->step = why_step_of(w, v->seq);
 	v->taker = v->writer = v->block = -1;
 	s = why_query(w,
 				  "SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN (0, 2)"
 				  " ORDER BY seq LIMIT 1",
 				  2, v->page, v->seq, 0, 0);
-	if (why_row(w, &s)) {
-		v->taker = sqlite3_column_int64(s, 0);
-		v->taker_block = sqlite3_column_int64(s, 1);
-		why_done(&s);
-	}
+	why_read(w, s, 2, (int64_t *[]){ &v->taker, &v->taker_block });
 	s = why_query(w,
 				  "SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = 4"
 				  " ORDER BY seq DESC LIMIT 1",
 				  2, v->page, v->seq, 0, 0);
-	if (why_row(w, &s)) {
-		v->writer = sqlite3_column_int64(s, 0);
-		v->block = sqlite3_column_int64(s, 1);
-		v->cached_seq = sqlite3_column_int64(s, 2);
-		why_done(&s);
-	}
+	why_read(w, s, 3, (int64_t *[]){ &v->writer, &v->block, &v->cached_seq });
 	return true;
 }
 

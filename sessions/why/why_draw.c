@@ -151,62 +151,65 @@ static void say_source(struct why *w, const struct drawn *t)
 	}
 }
 
-/* Of a search: nobody drew it. */
-static void say_searched(struct why *w, const struct drawn *t, const char *text, int rank)
+/* "“ dog” at position 7 of request 3", and what became of it. */
+static void say_token(struct why *w, int64_t id, int64_t pos, int64_t request, const char *end)
 {
-	if (t->source == EV_SOURCE_taken)
-		why_say(w, "%s at position %lld of request %lld is of the best answer of a search, whose branches computed it.",
-				text, (long long)t->pos, (long long)t->request);
-	else
-		why_say(w, "%s at position %lld of request %lld was not drawn: a search went on with it.", text,
-				(long long)t->pos, (long long)t->request);
-	if (rank)
-		why_say(w, "  it was number %d by probability", rank);
+	char text[TEXT];
+
+	why_say(w, "%s at position %lld of request %lld %s", why_text(w, id, text, sizeof text), (long long)pos,
+			(long long)request, end);
+}
+
+/* Its number among the candidates by probability, from 1; 0: it is below them. */
+static int rank_of(const struct drawn *t)
+{
+	for (int i = t->n_candidates; i-- > 0;)
+		if ((int64_t)t->candidate[i].id == t->id)
+			return i + 1;
+	return 0;
+}
+
+/* Of a search: nobody drew it. */
+static void say_searched(struct why *w, const struct drawn *t)
+{
+	say_token(w, t->id, t->pos, t->request, t->source == EV_SOURCE_taken
+				  ? "is of the best answer of a search, whose branches computed it."
+				  : "was not drawn: a search went on with it.");
+	if (rank_of(t))
+		why_say(w, "  it was number %d by probability", rank_of(t));
 	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
+}
+
+static void say_won(struct why *w, const struct drawn *t)
+{
+	char how[80] = "was the likeliest token, and it won.";
+
+	if (rank_of(t) > 1)
+		snprintf(how, sizeof how, "was number %d by probability, and it won the draw.", rank_of(t));
+	say_token(w, t->id, t->pos, t->request, rank_of(t) ? how : "won the draw from below the recorded candidates.");
+	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s", t->p, t->entropy,
+			t->p_draw, (long long)t->survivors, t->survivors == 1 ? "" : "s");
+	say_stages(w, t);
+	if (t->n_candidates)
+		say_race(w, t);
+	else
+		why_say(w, "  its candidates were not recorded");
+	say_source(w, t);
+	why_say(w, "  in the log: SELECT * FROM candidates WHERE seq = %lld", (long long)t->seq);
 }
 
 void why_token(struct why *w)
 {
-	struct drawn t;
-	char text[TEXT];
-	int rank = 0;
+	struct drawn t = { 0 };
 
-	memset(&t, 0, sizeof t);
-	if (!read_drawn(w, &t)) {
+	if (!read_drawn(w, &t))
 		why_say(w, w->at.given ? "No request has a generated token there." : "No token was generated%s.", why_so_far(w));
-		return;
-	}
-	why_text(w, t.id, text, sizeof text);
-	if (t.source == EV_SOURCE_forced) {
-		why_say(w, "%s at position %lld of request %lld was not drawn: the user put it there.", text,
-				(long long)t.pos, (long long)t.request);
-		return;
-	}
-	for (int i = 0; i < t.n_candidates; i++)
-		if ((int64_t)t.candidate[i].id == t.id)
-			rank = i + 1;
-	if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken) {
-		say_searched(w, &t, text, rank);
-		return;
-	}
-	if (rank == 1)
-		why_say(w, "%s at position %lld of request %lld was the likeliest token, and it won.", text,
-				(long long)t.pos, (long long)t.request);
-	else if (rank)
-		why_say(w, "%s at position %lld of request %lld was number %d by probability, and it won the draw.",
-				text, (long long)t.pos, (long long)t.request, rank);
+	else if (t.source == EV_SOURCE_forced)
+		say_token(w, t.id, t.pos, t.request, "was not drawn: the user put it there.");
+	else if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken)
+		say_searched(w, &t);
 	else
-		why_say(w, "%s at position %lld of request %lld won the draw from below the recorded candidates.", text,
-				(long long)t.pos, (long long)t.request);
-	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s", t.p, t.entropy,
-			t.p_draw, (long long)t.survivors, t.survivors == 1 ? "" : "s");
-	say_stages(w, &t);
-	if (t.n_candidates)
-		say_race(w, &t);
-	else
-		why_say(w, "  its candidates were not recorded");
-	say_source(w, &t);
-	why_say(w, "  in the log: SELECT * FROM candidates WHERE seq = %lld", (long long)t.seq);
+		say_won(w, &t);
 }
 
 /* ---- a draft that was not kept ---- */

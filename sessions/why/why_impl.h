@@ -38,6 +38,8 @@ sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_
 /* The next row? Finalises the statement when there is none. NULL is fine. */
 bool why_row(struct why *w, sqlite3_stmt **s);
 void why_done(sqlite3_stmt **s);
+/* The first n integers of the first row (NULL: -1) into *to[i]; false: there is no row. Finalises it. */
+bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to);
 /* The first value of the first row, or `none`. */
 int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c);
 bool why_is_null(sqlite3_stmt *s, int column);

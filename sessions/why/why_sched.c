@@ -65,19 +65,13 @@ void why_preempt(struct why *w)
 	int64_t seq, request, pages, tokens, favour, step;
 	char policy[24];
 
-	if (!why_row(w, &s)) {
+	if (!why_read(w, s, 5, (int64_t *[]){ &seq, &request, &pages, &tokens, &favour })) {
 		if (w->at.given)
 			why_say(w, "Request %lld was never preempted.", (long long)w->at.number);
 		else
 			why_say(w, "No request was preempted in this session%s: there were pages for all.", why_so_far(w));
 		return;
 	}
-	seq = sqlite3_column_int64(s, 0);
-	request = sqlite3_column_int64(s, 1);
-	pages = sqlite3_column_int64(s, 2);
-	tokens = sqlite3_column_int64(s, 3);
-	favour = sqlite3_column_int64(s, 4);
-	why_done(&s);
 	step = why_step_of(w, seq);
 	why_say(w, "In step %lld request %lld gave up its %lld pages, because request %lld needed one and no page "
 			   "was free or only cached.",
@@ -117,18 +111,11 @@ static bool read_wait(struct why *w, struct wait *t)
 								w->at.given, w->at.number, 0, 0, 0);
 	int64_t *to[] = { &t->request, &t->arrived_seq, &t->arrived_ns, &t->admit_seq, &t->waited_ns };
 
-	if (!why_row(w, &s))
+	if (!why_read(w, s, 5, to))
 		return false;
-	for (int i = 0; i < 5; i++)
-		*to[i] = sqlite3_column_int64(s, i);
-	why_done(&s);
 	s = why_query(w, "SELECT seq, t_ns FROM token WHERE request = ?1 ORDER BY seq LIMIT 1", 1, t->request, 0,
 				  0, 0);
-	if (why_row(w, &s)) {
-		t->first_seq = sqlite3_column_int64(s, 0);
-		t->first_ns = sqlite3_column_int64(s, 1);
-		why_done(&s);
-	}
+	why_read(w, s, 2, (int64_t *[]){ &t->first_seq, &t->first_ns });
 	return true;
 }
 

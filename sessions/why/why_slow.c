@@ -65,11 +65,8 @@ static void read_delay(struct why *w, struct slow *t)
 		return;
 	s = why_query(w, "SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
 					 " ORDER BY step LIMIT 1", 1, t->step, 0, 0, 0);
-	if (!why_row(w, &s))
+	if (!why_read(w, s, 2, (int64_t *[]){ &t->delay_last, &t->delay_ns }))
 		return;
-	t->delay_last = sqlite3_column_int64(s, 0);
-	t->delay_ns = sqlite3_column_int64(s, 1);
-	why_done(&s);
 	t->delay_first = 1 + why_int(w, 1, "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
 									   " ORDER BY step DESC LIMIT 1", 1, t->step, 0, 0);
 	if (t->delay_first > t->step) /* behind the first step it began to be counted */
@@ -87,12 +84,8 @@ static bool read_slow(struct why *w, struct slow *t)
 	snprintf(sql, sizeof sql, "SELECT step, seq, ns, kernel_ns, %s, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
 							  " running FROM step %s", has_drafters(w) ? "drafters_ns" : "0",
 			 one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
-	s = why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0);
-	if (!why_row(w, &s))
+	if (!why_read(w, why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0), 12, to))
 		return false;
-	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
-		*to[i] = sqlite3_column_int64(s, i);
-	why_done(&s);
 	s = why_query(w, "SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
 						" read_bandwidth) FROM session LIMIT 1", 0, 0, 0, 0, 0);
 	if (why_row(w, &s)) {

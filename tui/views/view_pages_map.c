@@ -158,14 +158,35 @@ static bool any_read(const struct map *m, const struct timeline *t)
 }
 
 /* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
+static int32_t map_top(const struct map *m, const struct timeline *t, const struct view_state *s)
+{
+	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s), top = s->scroll[VIEW_PAGES];
+	int32_t least = keep - (m->rows > 1 ? m->rows - 2 : 0); /* the last row has the note in it */
+
+	top = top > keep ? keep : top < least ? least : top;
+	top = top > total - m->rows ? total - m->rows : top;
+	return top < 0 ? 0 : top;
+}
+
+/* The note's own length depends on what it hides. */
+static void make_room_for_note(struct map *m, const struct timeline *t, int w)
+{
+	for (int i = 0; i < 2; i++) {
+		int32_t whole;
+
+		note_make(m, t);
+		whole = m->rows * m->per_row - (m->note_w + m->cell) / m->cell;
+		if (m->note_w + 2 <= w && m->first + whole < m->n)
+			m->cells = whole;
+	}
+	note_make(m, t);
+}
+
 static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h, struct map m)
 {
-	int32_t total, keep, top = s->scroll[VIEW_PAGES];
-
 	m.cell = cell_w(t);
 	m.rows = h;
 	m.n = m.to - m.from;
-
 	m.per_row = w / m.cell > 0 ? w / m.cell : 1;
 	s->cursor[VIEW_PAGES] = PAGES_ROW * m.per_row;
 	if ((m.n + m.per_row - 1) / m.per_row <= h) {
@@ -180,26 +201,10 @@ static struct map map_make(const struct timeline *t, struct view_state *s, int w
 		m.n = rank_of(&m, t, m.to);
 	}
 	s->cursor[VIEW_PAGES] += (int64_t)m.held;
-	total = (m.n + m.per_row - 1) / m.per_row;
-	keep = row_to_keep(&m, t, s);
-	if (top > keep)
-		top = keep;
-	if (top < keep - (h > 1 ? h - 2 : 0)) /* the last row has the note in it */
-		top = keep - (h > 1 ? h - 2 : 0);
-	top = top > total - h ? total - h : top;
-	top = top < 0 ? 0 : top;
-	s->scroll[VIEW_PAGES] = top;
-	m.first = top * m.per_row;
+	s->scroll[VIEW_PAGES] = map_top(&m, t, s);
+	m.first = s->scroll[VIEW_PAGES] * m.per_row;
 	m.cells = h * m.per_row < m.n - m.first ? h * m.per_row : m.n - m.first;
-	for (int i = 0; i < 2; i++) { /* the note's own length depends on what it hides */
-		int32_t whole;
-
-		note_make(&m, t);
-		whole = h * m.per_row - (m.note_w + m.cell) / m.cell;
-		if (m.note_w + 2 <= w && m.first + whole < m.n)
-			m.cells = whole;
-	}
-	note_make(&m, t);
+	make_room_for_note(&m, t, w);
 	return m;
 }
 
