@@ -217,9 +217,15 @@ static int choose_mean(int32_t *out, const char *what, const char *text, int64_t
 	return 1;
 }
 
-int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
+static int choose_head(struct app *a, const char *text, struct err *e)
 {
-	(void)number;
+	if (view_no_attention(&a->timeline))
+		return err_set(e, ERR_USAGE, "/head %.40s: %s", text, VIEW_NO_ATTENTION);
+	return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
+}
+
+int app_act(struct app *a, enum command_act act, const char *text, struct err *e)
+{
 	a->dirty = true;
 	switch (act) {
 	case ACT_VIEW:
@@ -241,14 +247,12 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_WATCH:
 	case ACT_FIND:
 	case ACT_RFIND:
-	case ACT_PRINT:
-		return app_break(a, act, text, e) ? -1 : 1;
-	case ACT_INFO:
-		return app_info(a, text, e) ? -1 : 1;
-	case ACT_WHY:
-		return app_why(a, text, e) ? -1 : 1;
-	case ACT_LENS:
-		return app_lens(a, text, e) ? -1 : 1;
+	case ACT_PRINT: return app_break(a, act, text, e) ? -1 : 1;
+	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
+	case ACT_WHY: return app_why(a, text, e) ? -1 : 1;
+	case ACT_LENS: return app_lens(a, text, e) ? -1 : 1;
+	case ACT_LAYER: return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
+	case ACT_HEAD: return choose_head(a, text, e);
 	case ACT_TREE:
 		app_focus(a, VIEW_TREE);
 		a->zoom = VIEW_TREE;
@@ -256,14 +260,7 @@ int app_act(struct app *a, enum command_act act, const char *text, double number
 	case ACT_QUIT:
 		a->quit = true;
 		return 1;
-	case ACT_LAYER:
-		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
-	case ACT_HEAD:
-		if (view_no_attention(&a->timeline))
-			return err_set(e, ERR_USAGE, "/head %.40s: %s", text, VIEW_NO_ATTENTION);
-		return choose_mean(&a->state.head, "head", text, a->timeline.session.n_heads, e);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 

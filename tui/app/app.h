@@ -24,11 +24,18 @@
 
 enum { FOCUS_PROMPT = -1, APP_FDS = 4, FRAME_NS = 33000000 };
 
-enum app_control { CONTROL_PAUSE, CONTROL_STEP, CONTROL_BACK };
 enum app_say { SAY_INFO, SAY_ERROR };
 
 struct app;
 struct lens;
+
+/* Fields of the status line, most wanted first. */
+enum { STATUS_FIELDS = 8 };
+struct app_status {
+	char text[STATUS_FIELDS][48];
+	enum ink ink[STATUS_FIELDS];
+	int n;
+};
 
 struct app_mode {
 	const char *label;  /* of the prompt */
@@ -41,14 +48,12 @@ struct app_mode {
 	int (*timeout_ms)(struct app *a); /* until it wants work() anyway; -1: never */
 	void (*work)(struct app *a);      /* after every wait: events in */
 	void (*line)(struct app *a, const char *line);
-	void (*control)(struct app *a, enum app_control c);
 	bool (*key)(struct app *a, int key); /* keys of its own while no view has the focus of letters */
 	void (*stop)(struct app *a);         /* Ctrl-C */
 	void (*moved)(struct app *a);        /* a view changed the view_state */
 	/* A view wishes for something (view_state.wish), which is cleared already. */
 	void (*wish)(struct app *a, const struct view_wish *w);
-	/* Fields of the status line, most wanted first; returns how many. */
-	int (*status)(struct app *a, char fields[][48], enum ink *inks, int max);
+	void (*status)(struct app *a, struct app_status *s);
 	void (*name)(struct app *a, char *out, size_t cap); /* what stands at the left of it */
 	void (*scrub)(struct app *a, struct pen *p);
 	/* The file that has the session so far, ready to be read; NULL, with the error: there is none. */
@@ -101,7 +106,7 @@ void app_command(struct app *a, const char *line);
 int app_n_views(void);
 void app_suspend(struct app *a); /* Ctrl-Z */
 /* Acts that are the same in chat and replay; 1: done, 0: not one of them, -1: error. */
-int app_act(struct app *a, enum command_act act, const char *text, double number, struct err *e);
+int app_act(struct app *a, enum command_act act, const char *text, struct err *e);
 
 /* app_why.c: /why WHAT [WHERE], answered in a popup. */
 int app_why(struct app *a, const char *question, struct err *e);
@@ -122,11 +127,19 @@ int app_breaks_timeout(struct app *a);
 int app_lens(struct app *a, const char *where, struct err *e);
 
 /* app_keys.c */
+/* A key that stands for a command; one that is only a beginning ("/", "/goto ") waits in the prompt for its end. */
+struct app_bind {
+	int key;
+	const char *line;
+};
+bool app_bound(struct app *a, const struct app_bind *binds, int key); /* binds end with key 0; false: none is of key */
+bool app_letter(struct app *a, int key); /* the keys that chat and replay have in common where letters are no text */
 void app_key(struct app *a, const struct term_key *k);
 void app_focus(struct app *a, int view);
 void app_toggle_zoom(struct app *a);
 
 /* app_draw.c */
+void app_field(struct app_status *s, enum ink ink, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void app_draw(struct app *a);
 
 #endif

@@ -13,20 +13,19 @@ static int64_t step_of(struct app *a)
 	return s ? s->s.step : 0;
 }
 
-static int show_or_say(struct app *a, const char *title, char *say, int rc, const char *text, const char *added)
+static void show_or_say(struct app *a, const char *title, char *say, const char *text, const char *added)
 {
 	const char *which = strncmp(text, "off", 3) ? NULL : text + 3 + strspn(text + 3, " ");
 
 	if (say)
 		app_show(a, title, say);
-	else if (!rc && which && *which)
+	else if (which && *which)
 		app_say(a, SAY_INFO, "of the %s %s is taken away", title, which);
-	else if (!rc && which)
+	else if (which)
 		app_say(a, SAY_INFO, "all %s are taken away", title);
-	else if (!rc)
+	else
 		app_say(a, SAY_INFO, added, text);
 	free(say);
-	return rc;
 }
 
 static int find(struct app *a, const char *expr, bool back, struct err *e)
@@ -63,30 +62,29 @@ static int print(struct app *a, const char *expr, struct err *e)
 
 int app_break(struct app *a, enum command_act act, const char *text, struct err *e)
 {
-	char *say = NULL;
-	int rc;
+	static const struct {
+		enum command_act act;
+		enum breaks_kind kind;
+		const char *title, *added;
+	} of[] = {
+		{ ACT_BREAK, BREAKS_BREAK, "breakpoints", "breakpoint set: it holds after a step with %s" },
+		{ ACT_TBREAK, BREAKS_ONCE, "breakpoints", "breakpoint set, for once: it holds after a step with %s" },
+		{ ACT_WATCH, BREAKS_WATCH, "watches", "watching %s: /view watch shows it step by step" },
+	};
 
-	switch (act) {
-	case ACT_PRINT:
-		return print(a, text, e);
-	case ACT_BREAK:
-		rc = breaks_break(a->breaks, text, &say, e);
-		rc = show_or_say(a, "breakpoints", say, rc, text, "breakpoint set: it holds after a step with %s");
-		break;
-	case ACT_TBREAK:
-		rc = breaks_break_once(a->breaks, text, e);
-		rc = show_or_say(a, "breakpoints", NULL, rc, text, "breakpoint set, for once: it holds after a step with %s");
-		break;
-	case ACT_WATCH:
-		rc = breaks_watch(a->breaks, text, &say, e);
-		rc = show_or_say(a, "watches", say, rc, text, "watching %s: /view watch shows it step by step");
-		break;
-	default:
-		return find(a, text, act == ACT_RFIND, e);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		char *say;
+
+		if (of[i].act != act)
+			continue;
+		if (breaks_command(a->breaks, of[i].kind, text, &say, e))
+			return -1;
+		show_or_say(a, of[i].title, say, text, of[i].added);
+		if (a->mode->breaks_changed)
+			a->mode->breaks_changed(a);
+		return 0;
 	}
-	if (!rc && a->mode->breaks_changed)
-		a->mode->breaks_changed(a);
-	return rc;
+	return act == ACT_PRINT ? print(a, text, e) : find(a, text, act == ACT_RFIND, e);
 }
 
 static void take_search(struct app *a)

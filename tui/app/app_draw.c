@@ -9,7 +9,7 @@
 #include "tui/chat/prompt.h"
 #include "tui/views/view_util.h"
 
-enum { FIELDS = 8, MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
+enum { MESSAGE_ROWS = 4, AGE_W = 12, MATCH_ROWS = 10 };
 
 static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
 {
@@ -21,22 +21,33 @@ static struct pen pen_ink(struct app *a, struct rect r, enum ink ink)
 
 /* --- status --- */
 
+void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (s->n == STATUS_FIELDS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(s->text[s->n], sizeof s->text[s->n], fmt, ap);
+	va_end(ap);
+	s->ink[s->n++] = ink;
+}
+
 /* Fields stand at the right end, in the order of their rank from right to left; those that do not fit beside
  * the name are left out. Returns the column where they begin. */
 static int draw_fields(struct app *a, struct pen *p, int name_w)
 {
-	char fields[FIELDS][48];
-	enum ink inks[FIELDS];
-	int n = a->mode->status(a, fields, inks, FIELDS), x = p->r.w - 1;
-	int gap = p->r.w >= 100 ? 3 : 2;
+	struct app_status s = { .n = 0 };
+	int x = p->r.w - 1, gap = p->r.w >= 100 ? 3 : 2;
 
-	for (int i = 0; i < n; i++) {
-		int w = text_width(fields[i], strlen(fields[i]), p->c->ascii);
+	a->mode->status(a, &s);
+	for (int i = 0; i < s.n; i++) {
+		int w = text_width(s.text[i], strlen(s.text[i]), p->c->ascii);
 
 		if (x - w < name_w + 1)
 			break;
-		p->ink = (uint8_t)inks[i];
-		pen_text(p, x - w, 0, fields[i], -1);
+		p->ink = (uint8_t)s.ink[i];
+		pen_text(p, x - w, 0, s.text[i], -1);
 		x -= w + gap;
 	}
 	return x;

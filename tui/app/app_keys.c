@@ -67,9 +67,43 @@ static void ctrl_c(struct app *a)
 	}
 }
 
+bool app_bound(struct app *a, const struct app_bind *b, int key)
+{
+	while (b->key && b->key != key)
+		b++;
+	if (!b->key)
+		return false;
+	if (!strchr("/ ", b->line[strlen(b->line) - 1])) {
+		app_command(a, b->line);
+		return true;
+	}
+	a->prompt_hidden = false;
+	app_focus(a, FOCUS_PROMPT);
+	prompt_set(b->line);
+	return true;
+}
+
+bool app_letter(struct app *a, int key)
+{
+	static const struct app_bind binds[] = {
+		{ ' ', "/pause" }, { KEY_RIGHT_, "/step" }, { KEY_LEFT_, "/back" }, { 'g', "/goto " }, { 't', "/tree" },
+		{ 'l', "/lens" },  { '/', "/" },			{ ':', "/" },			{ 0 },
+	};
+
+	if (key == '?')
+		explain(a);
+	else if (key == 'w')
+		app_why_here(a);
+	else
+		return app_bound(a, binds, key);
+	return true;
+}
+
 /* Keys that act from everywhere. */
 static bool global_key(struct app *a, int key)
 {
+	static const struct app_bind binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" }, { KEY_F9_, "/back" }, { 0 } };
+
 	switch (key) {
 	case CTRL_C:
 		ctrl_c(a);
@@ -88,17 +122,8 @@ static bool global_key(struct app *a, int key)
 	case KEY_F1_:
 		explain(a);
 		return true;
-	case KEY_F5_:
-		a->mode->control(a, CONTROL_PAUSE);
-		return true;
-	case KEY_F10_:
-		a->mode->control(a, CONTROL_STEP);
-		return true;
-	case KEY_F9_:
-		a->mode->control(a, CONTROL_BACK);
-		return true;
 	}
-	return false;
+	return app_bound(a, binds, key);
 }
 
 static int view_at(const struct app *a, int x, int y)
@@ -112,14 +137,6 @@ static int view_at(const struct app *a, int x, int y)
 	return FOCUS_PROMPT;
 }
 
-static void look_deeply(struct app *a)
-{
-	struct err e = { 0 };
-
-	if (app_lens(a, "", &e) < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
-}
-
 static bool to_view(struct app *a, int view, int key)
 {
 	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
@@ -129,7 +146,7 @@ static bool to_view(struct app *a, int view, int key)
 		a->mode->moved(a);
 	a->state.wish.what = WISH_NOTHING;
 	if (wish.what == WISH_LENS)
-		look_deeply(a);
+		app_command(a, "/lens");
 	else if (wish.what != WISH_NOTHING)
 		a->mode->wish(a, &wish);
 	return used;
@@ -192,53 +209,31 @@ static void say_views_have_keys(struct app *a, int key)
 		app_say(a, SAY_INFO, "the views have the keys, and this one means nothing to them: Ctrl-O to type");
 }
 
+static int view_key_of(int key)
+{
+	return key == '\r' || key == '\n' ? KEY_ENTER_ : key == ESC ? KEY_ESC : key == '\t' ? KEY_TAB_ : key;
+}
+
 static void views_key(struct app *a, int key)
 {
-	if (key == '\r' || key == '\n')
-		key = KEY_ENTER_;
-	if (key == ESC)
-		key = KEY_ESC;
-	if (key == '\t')
-		key = KEY_TAB_;
-	if (view_of_digit(key, a->focus) >= 0) {
-		app_focus(a, view_of_digit(key, a->focus));
-	} else if (key == KEY_ENTER_ && a->zoom < 0) {
-		app_toggle_zoom(a); /* a view has Enter for itself only when it is zoomed */
-	} else if (to_view(a, a->focus, key)) {
-		return;
-	} else if (key == KEY_TAB_ || key == KEY_BACKTAB) {
-		int n = app_n_views();
+	int n = app_n_views();
 
+	if (view_of_digit(key, a->focus) >= 0)
+		app_focus(a, view_of_digit(key, a->focus));
+	else if (key == KEY_ENTER_ && a->zoom < 0)
+		app_toggle_zoom(a); /* a view has Enter for itself only when it is zoomed */
+	else if (to_view(a, a->focus, key) || app_letter(a, key))
+		;
+	else if (key == KEY_TAB_ || key == KEY_BACKTAB)
 		app_focus(a, (a->focus + (key == KEY_TAB_ ? 1 : n - 1)) % n);
-	} else if (key == KEY_ENTER_) {
+	else if (key == KEY_ENTER_)
 		app_toggle_zoom(a);
-	} else if (key == KEY_ESC && a->zoom >= 0) {
+	else if (key == KEY_ESC && a->zoom >= 0)
 		a->zoom = -1;
-	} else if (key == KEY_ESC) {
+	else if (key == KEY_ESC)
 		app_focus(a, FOCUS_PROMPT);
-	} else if (key == ' ') {
-		a->mode->control(a, CONTROL_PAUSE);
-	} else if (key == KEY_RIGHT_) {
-		a->mode->control(a, CONTROL_STEP);
-	} else if (key == KEY_LEFT_) {
-		a->mode->control(a, CONTROL_BACK);
-	} else if (key == '?') {
-		explain(a);
-	} else if (key == 'l') {
-		look_deeply(a);
-	} else if (key == 'w') {
-		app_why_here(a);
-	} else if (key == 't') {
-		app_focus(a, VIEW_TREE);
-		a->zoom = VIEW_TREE;
-	} else if (key == '/' || key == ':') {
-		a->prompt_hidden = false;
-		app_focus(a, FOCUS_PROMPT);
-		a->zoom = -1;
-		prompt_set("/");
-	} else {
+	else
 		say_views_have_keys(a, key);
-	}
 }
 
 void app_key(struct app *a, const struct term_key *k)
@@ -260,7 +255,7 @@ void app_key(struct app *a, const struct term_key *k)
 	else if (a->mode->key(a, k->code))
 		;
 	else if (a->focus >= 0)
-		views_key(a, k->code);
+		views_key(a, view_key_of(k->code));
 	else
 		prompt_key(a, k);
 }

@@ -280,50 +280,26 @@ static const char *skip(const char *p)
 	return p + strspn(p, " ");
 }
 
-/* Handles "" and "off …"; false: it is something to add. */
-static bool is_listing(struct breaks *b, const char *text, bool watch, char **say, int *rc, struct err *e)
+int breaks_command(struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e)
 {
-	*rc = 0;
-	if (!*text)
-		list(b, watch, say);
-	else if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' '))
-		*rc = off(b, skip(text + 3), watch, e);
-	else
-		return false;
-	return true;
-}
-
-int breaks_break(struct breaks *b, const char *text, char **say, struct err *e)
-{
-	int rc;
-
-	*say = NULL;
-	text = skip(text);
-	return is_listing(b, text, false, say, &rc, e) ? rc : add(b, text, NULL, false, e) < 0 ? -1 : 0;
-}
-
-int breaks_break_once(struct breaks *b, const char *expr, struct err *e)
-{
-	if (!*skip(expr))
-		return err_set(e, ERR_USAGE, "an expression is needed, such as /tbreak entropy > 3");
-	return add(b, skip(expr), NULL, true, e) < 0 ? -1 : 0;
-}
-
-int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e)
-{
+	const bool watch = kind == BREAKS_WATCH;
 	char name[BREAKS_NAME];
 	size_t n;
-	int rc;
 
 	*say = NULL;
 	text = skip(text);
-	if (is_listing(b, text, true, say, &rc, e))
-		return rc;
-	n = strcspn(text, " ");
+	n = watch ? strcspn(text, " ") : 0;
+	if (!*text && kind != BREAKS_ONCE) {
+		list(b, watch, say);
+		return 0;
+	}
+	if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' ') && kind != BREAKS_ONCE)
+		return off(b, skip(text + 3), watch, e);
 	if (!*skip(text + n))
-		return err_set(e, ERR_USAGE, "a watch has a name and an expression: /watch surprise entropy");
+		return err_set(e, ERR_USAGE, watch ? "a watch has a name and an expression: /watch surprise entropy"
+										   : "an expression is needed, such as /tbreak entropy > 3");
 	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-	return add(b, skip(text + n), name, false, e) < 0 ? -1 : 0;
+	return add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0 ? -1 : 0;
 }
 
 /* ---- searching ---- */

@@ -23,13 +23,11 @@ void breaks_on_stop(struct breaks *b, void (*stop)(void *arg), void *arg);
 /* An ev_sink. Costs next to nothing while there is no expression. */
 void breaks_feed(void *breaks, const struct event *ev);
 
-/* "" lists, "off" or "off 2" takes away, anything else adds. What is to be said goes to *say (malloc'd lines; NULL:
- * nothing). */
-int breaks_break(struct breaks *b, const char *text, char **say, struct err *e);
-/* Adds one that is taken away when it has stopped. */
-int breaks_break_once(struct breaks *b, const char *expr, struct err *e);
-/* "NAME EXPR" adds. */
-int breaks_watch(struct breaks *b, const char *text, char **say, struct err *e);
+/* "" lists, "off" or "off 2" takes away, anything else adds: an expression, of a watch "NAME EXPR". One that stops once
+ * (BREAKS_ONCE) is only added, and taken away when it has stopped. What is to be said goes to *say (malloc'd lines;
+ * NULL: nothing). */
+enum breaks_kind { BREAKS_BREAK, BREAKS_ONCE, BREAKS_WATCH };
+int breaks_command(struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e);
 bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
 
 /* An error of an expression, with the place in it that is meant set between marks. Returns -1. */

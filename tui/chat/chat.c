@@ -202,67 +202,63 @@ static int timeout_ms(struct app *a)
 
 /* --- status line --- */
 
-static void field_rec(struct chat *c, const struct canvas *canvas, char *out, enum ink *ink)
+static void field_rec(struct app *a, struct app_status *s)
 {
-	bool on = c->live.session.writer && !c->record_failed;
+	const struct chat *c = a->mode_data;
 
-	*ink = on || c->record_failed || c->live.session.record_err.code || c->options->not_recorded ? INK_REJECTED
-																						 : INK_DIM;
-	if (on)
-		snprintf(out, 48, "%s rec", glyph(canvas, GLYPH_RECORD));
-	else if (*ink == INK_REJECTED)
-		snprintf(out, 48, "%s rec failed", glyph(canvas, GLYPH_CROSS));
+	if (c->live.session.writer && !c->record_failed)
+		app_field(s, INK_REJECTED, "%s rec", glyph(&a->canvas, GLYPH_RECORD));
+	else if (c->record_failed || c->live.session.record_err.code || c->options->not_recorded)
+		app_field(s, INK_REJECTED, "%s rec failed", glyph(&a->canvas, GLYPH_CROSS));
 	else
-		snprintf(out, 48, "not recorded");
+		app_field(s, INK_DIM, "not recorded");
 }
 
-static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+/* What is measured: last, because its width changes and must not push out the rest. */
+static void fields_measured(struct app *a, struct app_status *s)
 {
-	struct chat *c = a->mode_data;
 	const struct timeline *t = &a->timeline;
-	const struct tl_step *last = timeline_last_step(t);
 	const struct tl_request *r = timeline_chat(t);
 	/* what goes on from within an answer was held by the person until then */
 	int64_t since = !r ? 0 : r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->arrival_ns;
 	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
 	double own = r && r->n_tokens > 1 ? timeline_rate(t, r->id) : (double)NAN;
-	int n = 0;
 
-	(void)max;
-	for (int i = 0; i < max; i++)
-		inks[i] = INK_TEXT;
-	if (!c->live.ready) {
-		snprintf(fields[0], 48, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
-		return 1;
-	}
-	field_rec(c, &a->canvas, fields[n], &inks[n]);
-	n++;
-	if (a->past) {
-		inks[n] = INK_REJECTED;
-		snprintf(fields[n++], 48, "the past: step %lld of %lld", (long long)player_at(c->past),
-				 (long long)player_n_steps(c->past));
-		return n;
-	}
-	if (actor_paused(c->live.session.actor)) {
-		inks[n] = INK_BRIGHT;
-		snprintf(fields[n++], 48, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
-	}
-	if (t->n_lost)
-		snprintf(fields[n++], 48, "%lld events not shown", (long long)t->n_lost);
-	if (last)
-		snprintf(fields[n++], 48, "step %lld", (long long)last->s.step);
-	/* what is measured comes last: its width changes, and must not push out the rest */
 	if (r && r->first_token_ns != EV_NULL_I && a->canvas.w >= 100)
-		snprintf(fields[n++], 48, "TTFT %.0f ms", (double)(r->first_token_ns - since) / 1e6);
+		app_field(s, INK_TEXT, "TTFT %.0f ms", (double)(r->first_token_ns - since) / 1e6);
 	if (isfinite(own) && own > 0 && a->canvas.w >= 100)
-		snprintf(fields[n++], 48, "ITL %.1f ms", 1e3 / own);
+		app_field(s, INK_TEXT, "ITL %.1f ms", 1e3 / own);
 	if (isfinite(rate))
-		snprintf(fields[n++], 48, "%4.0f tok/s", rate);
+		app_field(s, INK_TEXT, "%4.0f tok/s", rate);
 	if (isfinite(reached) && roof > 0 && reached <= roof)
-		snprintf(fields[n++], 48, "%.0f %% MBU", 100 * reached / roof);
+		app_field(s, INK_TEXT, "%.0f %% MBU", 100 * reached / roof);
 	else if (isfinite(reached) && roof > 0)
-		snprintf(fields[n++], 48, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
-	return n;
+		app_field(s, INK_TEXT, "roof wrong: %.0f > %.0f GB/s", reached / 1e9, roof / 1e9);
+}
+
+static void status(struct app *a, struct app_status *s)
+{
+	struct chat *c = a->mode_data;
+	const struct timeline *t = &a->timeline;
+	const struct tl_step *last = timeline_last_step(t);
+
+	if (!c->live.ready) {
+		app_field(s, INK_TEXT, "opening the model  %.1f s", (double)(now_ns() - c->began_ns) / 1e9);
+		return;
+	}
+	field_rec(a, s);
+	if (a->past) {
+		app_field(s, INK_REJECTED, "the past: step %lld of %lld", (long long)player_at(c->past),
+				  (long long)player_n_steps(c->past));
+		return;
+	}
+	if (actor_paused(c->live.session.actor))
+		app_field(s, INK_BRIGHT, "%s paused", glyph(&a->canvas, GLYPH_PAUSE));
+	if (t->n_lost)
+		app_field(s, INK_TEXT, "%lld events not shown", (long long)t->n_lost);
+	if (last)
+		app_field(s, INK_TEXT, "step %lld", (long long)last->s.step);
+	fields_measured(a, s);
 }
 
 static void name(struct app *a, char *out, size_t cap)
@@ -286,24 +282,6 @@ static void name(struct app *a, char *out, size_t cap)
 
 /* --- keys --- */
 
-static void control(struct app *a, enum app_control control)
-{
-	struct chat *c = a->mode_data;
-	struct err e = { 0 };
-
-	if (!c->live.ready)
-		return;
-	if (control == CONTROL_PAUSE && !a->past && !actor_paused(c->live.session.actor)) {
-		actor_pause(c->live.session.actor);
-	} else if (control == CONTROL_PAUSE) {
-		chat_go_on(a);
-	} else if (control == CONTROL_STEP && !a->past) {
-		chat_step(a, 1);
-	} else if (chat_past_by(a, control == CONTROL_STEP ? 1 : -1, &e) < 0) {
-		app_say(a, SAY_ERROR, "%s", e.text);
-	}
-}
-
 /* The newest turn that waits comes back to where it was typed. */
 static void take_back(struct chat *c)
 {
@@ -319,7 +297,7 @@ static bool past_key(struct app *a, int key)
 	bool typed = *prompt_text();
 
 	if (!typed && (key == '\r' || key == '\n'))
-		chat_go_on(a);
+		app_command(a, "/continue");
 	else if (key == ESCAPE || (!typed && key == KEY_END_))
 		chat_past_leave(a);
 	else
@@ -449,7 +427,6 @@ static const struct app_mode chat_mode = {
 	.timeout_ms = timeout_ms,
 	.work = work,
 	.line = run_line,
-	.control = control,
 	.key = key,
 	.stop = stop,
 	.moved = chat_observe,

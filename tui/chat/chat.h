@@ -50,9 +50,21 @@ int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from where one
 void chat_past_leave(struct app *a);
 bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
 
+/* chat_moves.c: the engine goes to an earlier position. */
+/* It holds between two steps, and all that it did is known. */
+void chat_hold(struct app *a);
+/* One request's tokens, read in `from`, are kept up to .pos, with the id `forced` (or -1) after them; beside: what it goes
+ * away from goes on, too; goes_on: the engine resumes. */
+int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced, bool beside, bool goes_on,
+			  struct err *e);
+/* All answers that ran at the step t shows go back to where they were; if none did, the conversation stands there. */
+int chat_move_all(struct app *a, const struct timeline *t, struct err *e);
+/* The conversation stands after this branch, whole or in part; nothing is to be computed for that. */
+int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e);
+
 /* chat_travel.c: going back with the engine. */
-void chat_go_on(struct app *a); /* F5: from where one looks */
-void chat_step(struct app *a, int n); /* F10, in the present */
+int chat_go_on(struct app *a, struct err *e); /* from where one looks */
+int chat_step(struct app *a, int n, struct err *e); /* of the past: looks there */
 /* Before a turn is asked: the conversation ends where one looks. */
 int chat_stand_here(struct app *a, struct err *e);
 int chat_rewind(struct app *a, const char *where, struct err *e);

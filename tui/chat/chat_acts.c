@@ -433,49 +433,36 @@ static int set_system(struct app *a, const char *text, struct err *e)
 
 static int act(struct app *a, enum command_act act, const char *text, double number, struct err *e)
 {
+	struct actor *actor = ((struct chat *)a->mode_data)->live.session.actor;
+
 	switch (act) {
-	case ACT_SAVE:
-		return save(a, text, e);
-	case ACT_NEW:
-		return chat_begin_anew(a, e);
-	case ACT_RETRY:
-		return repeat(a, 0, e);
+	case ACT_SAVE: return save(a, text, e);
+	case ACT_NEW: return chat_begin_anew(a, e);
+	case ACT_RETRY: return repeat(a, 0, e);
 	case ACT_FORK:
 		/* a position, or the cursor on a token: a second future from there */
 		if (*text == '@' || (!*text && a->state.token >= 0))
 			return chat_fork_at(a, text, e);
 		return repeat(a, (int)number, e);
-	case ACT_REWIND:
-		return chat_rewind(a, text, e);
-	case ACT_TRY:
-		return chat_try(a, text, e);
-	case ACT_UNDO:
-		return chat_undo(a, e);
-	case ACT_BACK:
-		return chat_past_by(a, -(int64_t)number, e);
-	case ACT_GOTO:
-		return chat_past_go(a, (int64_t)number, e);
-	case ACT_LOAD:
-		return load(a, (int)number, e);
-	case ACT_SYSTEM:
-		return set_system(a, text, e);
+	case ACT_REWIND: return chat_rewind(a, text, e);
+	case ACT_TRY: return chat_try(a, text, e);
+	case ACT_UNDO: return chat_undo(a, e);
+	case ACT_BACK: return chat_past_by(a, -(int64_t)number, e);
+	case ACT_GOTO: return chat_past_go(a, (int64_t)number, e);
+	case ACT_LOAD: return load(a, (int)number, e);
+	case ACT_SYSTEM: return set_system(a, text, e);
 	case ACT_STOP_ANSWER:
 		number = chat_stop(a, true);
 		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped", number);
 		return 0;
 	case ACT_PAUSE:
-		a->mode->control(a, CONTROL_PAUSE);
+		if (a->past || actor_paused(actor))
+			return chat_go_on(a, e);
+		actor_pause(actor);
 		return 0;
-	case ACT_CONTINUE:
-		chat_go_on(a);
-		return 0;
-	case ACT_STEP:
-		if (a->past)
-			return chat_past_by(a, (int64_t)number, e);
-		chat_step(a, (int)number);
-		return 0;
-	default:
-		return err_set(e, ERR_USAGE, "this command has no meaning in a chat");
+	case ACT_CONTINUE: return chat_go_on(a, e);
+	case ACT_STEP: return chat_step(a, (int)number, e);
+	default: return err_set(e, ERR_USAGE, "this command has no meaning in a chat");
 	}
 }
 
@@ -483,7 +470,7 @@ int chat_act(void *arg, enum command_act what, const char *text, double number, 
 {
 	struct app *a = arg;
 	struct chat *c = a->mode_data;
-	int done = app_act(a, what, text, number, e);
+	int done = app_act(a, what, text, e);
 
 	if (done) {
 		chat_observe(a);

@@ -5,18 +5,15 @@
 #include <inttypes.h>
 
 #include "tui/chat/chat.h"
-#include "tui/chat/prompt.h"
 #include "tui/replay/scrubber.h"
 
-/* The engine holds, and the step that was running is told. */
+/* The engine holds meanwhile. */
 static int open_past(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const char *path;
 
-	actor_pause(c->live.session.actor);
-	actor_call(c->live.session.actor, NULL, NULL);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
+	chat_hold(a);
 	if (c->past)
 		return 0;
 	if (!c->live.session.writer)
@@ -106,9 +103,6 @@ bool chat_past_key(struct app *a, int key)
 		return false;
 	if (key == 'n' || key == 'N') {
 		go_to_mark(a, key == 'n');
-	} else if (key == 'g') {
-		app_focus(a, FOCUS_PROMPT);
-		prompt_set("/goto ");
 	} else if (a->past && key == KEY_END_) {
 		chat_past_leave(a);
 	} else if (a->past && key == KEY_HOME_) {

@@ -1,381 +1,21 @@
-/* Going back with the engine: rewinding what runs, forking what has ended, forcing a token, changing branches.
- *
- * A move takes one request's tokens up to a position and goes on from there. If it runs, has these tokens, and its
- * settings are still the person's, the engine goes back in place, and nothing is computed again but the newest row.
- * Otherwise it is forked there: a new request with these tokens as its prompt, whose pages come from the cache or
- * from the request beside it. What was left stays in the log, in the timeline as a branch, and in chat.left. */
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* Going back with the engine: what the person asks for, and going on from there. How it is done: chat_moves.c. */
 #include "tui/chat/chat.h"
 #include "tui/replay/travel.h"
 #include "tui/views/view_util.h"
-
-enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
-
-struct move {
-	const struct timeline *from; /* where its tokens are read: the present, or the step that is looked at */
-	struct tl_stem branch;       /* .pos: tokens that are kept */
-	int32_t forced;              /* id to put behind them, or -1 */
-	bool beside;                 /* the other future goes on, too */
-	/* made by prepare() */
-	int32_t *ids, n_ids;
-	bool in_place;
-	int64_t made; /* the request that goes on */
-};
-
-struct journey {
-	struct move move[MOVES_MAX];
-	int n;
-	struct engine_request request[MOVES_MAX];
-	int64_t leave[LEAVE_MAX]; /* requests that end for it */
-	int n_leave;
-	struct err err;
-};
-
-/* --- on the engine's thread, between two steps --- */
-
-static void travel(struct engine *engine, void *arg)
-{
-	struct journey *j = arg;
-
-	for (int i = 0; i < j->n_leave; i++)
-		engine_cancel(engine, j->leave[i]);
-	for (int i = 0; i < j->n && !j->err.code; i++) {
-		struct move *m = &j->move[i];
-
-		m->made = m->branch.request;
-		if (m->in_place)
-			engine_rewind(engine, m->branch.request, m->branch.pos, m->forced, &j->err);
-		else
-			m->made = engine_submit(engine, &j->request[i], &j->err);
-	}
-}
-
-/* --- preparing --- */
-
-/* The engine holds between two steps, and all that it did is known. */
-static void stand_still(struct app *a)
-{
-	struct chat *c = a->mode_data;
-
-	actor_pause(c->live.session.actor);
-	actor_call(c->live.session.actor, NULL, NULL);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
-}
-
-static int copy_ids(struct move *m, struct err *e)
-{
-	m->n_ids = m->branch.pos + (m->forced >= 0);
-	m->ids = malloc(((size_t)m->n_ids + 1) * sizeof *m->ids);
-	if (!m->ids)
-		return err_set(e, ERR_MEMORY, "no memory to go back");
-	for (int32_t i = 0; i < m->branch.pos; i++) {
-		m->ids[i] = timeline_branch_id(m->from, m->branch, i);
-		if (m->ids[i] < 0)
-			return err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i,
-						   view_label(m->branch.request).text);
-	}
-	if (m->forced >= 0)
-		m->ids[m->branch.pos] = m->forced;
-	return 0;
-}
-
-/* Whether the running request itself can go back to there. */
-static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
-{
-	const struct chat *c = a->mode_data;
-	const struct tl_request *r = timeline_request(&a->timeline, m->branch.request);
-	struct tl_stem now = { m->branch.request, -1, 0 };
-	char changed[8];
-
-	/* one that waits has computed nothing that could be kept */
-	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) || m->branch.pos < r->n_prompt ||
-		m->branch.pos > timeline_branch_length(&a->timeline, now) ||
-		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed, sizeof changed))
-		return false;
-	for (int32_t i = r->n_prompt; i < m->branch.pos; i++)
-		if (timeline_branch_id(&a->timeline, now, i) != m->ids[i])
-			return false;
-	return true;
-}
-
-static int fill_fork(struct app *a, const struct move *m, int32_t open, struct engine_request *out,
-					 struct err *e)
-{
-	struct chat *c = a->mode_data;
-	const struct tl_request *r = timeline_request(m->from, m->branch.request);
-	struct conversation_prompt p = { .ids = m->ids, .n_ids = m->n_ids, .text = r && r->text ? r->text : "" };
-
-	*out = chat_request(c, EV_REQUEST_KIND_fork, &p, r ? r->sample : 0);
-	out->parent = m->branch.request;
-	out->fork_pos = m->branch.pos;
-	out->forced = m->forced >= 0;
-	if (out->max_tokens) /* the limit is that of the whole answer */
-		out->max_tokens -= m->n_ids - open;
-	if (c->settings.max_tokens && out->max_tokens < 1)
-		return err_set(e, ERR_USAGE, "the answer has its %d tokens there already: /max-tokens N allows more",
-					   c->settings.max_tokens);
-	return 0;
-}
-
-static int prepare(struct app *a, struct journey *j, struct move *m, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	int32_t open = conversation_open_pos(c->live.conversation, m->branch.request);
-
-	if (open < 0)
-		return err_set(e, ERR_USAGE, "request %s is not part of the conversation",
-					   view_label(m->branch.request).text);
-	if (m->branch.pos < open || m->branch.pos > timeline_branch_length(m->from, m->branch))
-		return err_set(e, ERR_USAGE, "the answer of request %s has positions %d to %d, not %d",
-					   view_label(m->branch.request).text, open, timeline_branch_length(m->from, m->branch),
-					   m->branch.pos);
-	if (copy_ids(m, e) < 0)
-		return -1;
-	m->in_place = fits_in_place(a, m, open);
-	return m->in_place ? 0 : fill_fork(a, m, open, &j->request[m - j->move], e);
-}
-
-/* Answers that run and do not go back themselves end: the conversation leaves them. */
-static void leave_others(struct app *a, struct journey *j)
-{
-	struct chat *c = a->mode_data;
-	int64_t id[LEAVE_MAX];
-	int n = conversation_running(c->live.conversation, id, LEAVE_MAX);
-
-	for (int i = 0; i < n && i < LEAVE_MAX; i++) {
-		bool stays = false;
-
-		for (int k = 0; k < j->n; k++)
-			stays |= j->move[k].branch.request == id[i] && (j->move[k].in_place || j->move[k].beside);
-		if (!stays)
-			j->leave[j->n_leave++] = id[i];
-	}
-}
-
-/* --- what was left --- */
-
-/* One that never drew a token is nothing to return to. */
-static void push_left(struct chat *c, const struct timeline *t, struct tl_stem b)
-{
-	const struct tl_request *r = timeline_request(t, b.request);
-
-	if (b.future < 0 && (!r || !r->n_tokens))
-		return;
-	b.pos = timeline_branch_length(t, b);
-	if (c->n_left == CHAT_LEFT)
-		memmove(c->left, c->left + 1, (size_t)--c->n_left * sizeof *c->left);
-	c->left[c->n_left++] = b;
-}
-
-/* Where the conversation stands now. */
-static int64_t stands_at(struct app *a)
-{
-	const struct view_state newest = { .branch = a->state.branch, .token = -1 };
-	const struct tl_request *r = view_request(&a->timeline, &newest);
-
-	return r ? r->id : 0;
-}
-
-/* --- going --- */
-
-/* ", with ' dog' there" */
-static void forced_words(char *out, size_t cap, const struct timeline *t, const struct move *m)
-{
-	char word[VIEW_TOKEN];
-
-	*out = '\0';
-	if (m->forced >= 0)
-		snprintf(out, cap, ", with %s there", view_quote(word, t, m->forced));
-}
-
-static void say_in_place(struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
-{
-	const struct ev_rewind *w = &r->rewind;
-	char forced[VIEW_TOKEN + 32];
-
-	forced_words(forced, sizeof forced, &a->timeline, m);
-	app_say(a, SAY_INFO,
-			"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
-			" page%s let go of, %" PRId64 " row%s to compute%s",
-			view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s", w->pages,
-			w->pages == 1 ? "" : "s", w->recompute,
-			w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
-}
-
-static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)
-{
-	char forced[VIEW_TOKEN + 32];
-
-	forced_words(forced, sizeof forced, &a->timeline, m);
-	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s", view_label(m->made).text, m->branch.pos,
-			view_label(m->branch.request).text, forced, *changed ? ", changed: " : "", changed,
-			goes_on ? "" : " · F5 goes on, /undo returns");
-}
-
-static void say_move(struct app *a, const struct move *m, bool goes_on)
-{
-	const struct chat *c = a->mode_data;
-	const struct tl_request *r = timeline_request(&a->timeline, m->branch.request);
-	char changed[200] = "";
-
-	if (!r)
-		return;
-	if (m->in_place) {
-		say_in_place(a, m, r, goes_on);
-		return;
-	}
-	travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-				   engine_info(c->live.session.engine)->ctx, changed, sizeof changed);
-	say_fork(a, m, changed, goes_on);
-}
-
-/* The conversation is at the turn of the forks, and expects them. */
-static int await(struct app *a, struct journey *j, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	struct conversation_prompt p;
-	int n_forks = 0;
-
-	for (int i = 0; i < j->n; i++) {
-		const struct move *m = &j->move[i];
-
-		n_forks += !m->in_place;
-		if (!m->in_place && !conversation_has(c->live.conversation, m->branch.request) &&
-			conversation_resume(c->live.conversation, m->branch.request, m->ids, m->n_ids, &p, e) < 0)
-			return -1;
-	}
-	conversation_expect(c->live.conversation, n_forks);
-	return 0;
-}
-
-static int depart(struct app *a, struct journey *j, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	int32_t n_futures = a->timeline.n_futures;
-	int64_t stood;
-
-	chat_search_stop(a); /* what goes on is another branch */
-	stood = stands_at(a);
-	for (int i = 0; i < j->n; i++)
-		if (prepare(a, j, &j->move[i], e) < 0)
-			return -1;
-	leave_others(a, j);
-	if (await(a, j, e) < 0)
-		return -1;
-	actor_call(c->live.session.actor, travel, j);
-	conversation_expect(c->live.conversation, 0);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
-	if (j->err.code)
-		return err_set(e, j->err.code, "%s", j->err.text);
-	if (!j->move[0].in_place && stood)
-		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
-	for (; n_futures < a->timeline.n_futures; n_futures++)
-		push_left(c, &a->timeline, (struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
-	a->state.branch = j->move[0].made;
-	return 0;
-}
-
-static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	int result = depart(a, j, e);
-
-	if (!result) {
-		chat_past_leave(a);
-		a->state.request = 0;
-		a->state.token = -1;
-		c->standing = !goes_on;
-		say_move(a, &j->move[0], goes_on);
-		if (goes_on)
-			actor_resume(c->live.session.actor);
-	}
-	for (int i = 0; i < j->n; i++)
-		free(j->move[i].ids);
-	a->dirty = true;
-	return result;
-}
-
-static int go_one(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced, bool beside,
-				  bool goes_on, struct err *e)
-{
-	struct journey *j = calloc(1, sizeof *j);
-	int result;
-
-	if (!j)
-		return err_set(e, ERR_MEMORY, "no memory to go back");
-	j->n = 1;
-	j->move[0] = (struct move){ .from = from, .branch = to, .forced = forced, .beside = beside };
-	result = go(a, j, goes_on, e);
-	free(j);
-	return result;
-}
-
-/* The conversation stands behind this branch, whole or in part; nothing is to be computed for that. */
-static int stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e)
-{
-	struct chat *c = a->mode_data;
-	struct move m = { .from = from, .branch = b, .forced = -1 };
-	struct conversation_prompt p;
-	int64_t stood = stands_at(a);
-	int result = copy_ids(&m, e);
-
-	chat_cancel(a);
-	live_feed(&c->live, &a->timeline, INT64_MAX / 2);
-	if (!result)
-		result = conversation_resume(c->live.conversation, b.request, m.ids, m.n_ids, &p, e);
-	free(m.ids);
-	if (result < 0)
-		return -1;
-	if (stood)
-		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
-	a->state.branch = b.request;
-	a->state.request = 0;
-	a->state.token = -1;
-	app_say(a, SAY_INFO, "the conversation stands after position %d of request %s: say what comes next, or /undo",
-			b.pos - 1, view_label(b.request).text);
-	return 0;
-}
-
-/* --- from the step that is looked at --- */
-
-static bool runs_there(const struct tl_request *r)
-{
-	return (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork) && !r->finished;
-}
-
-/* All answers that ran at that step go back to where they were. */
-static int gather(const struct timeline *t, struct journey *j)
-{
-	for (int32_t i = t->n_requests; i-- > 0 && j->n < MOVES_MAX;) {
-		const struct tl_request *r = &t->request[i];
-		struct tl_stem b = { r->id, -1, 0 };
-
-		if (!runs_there(r))
-			continue;
-		b.pos = timeline_branch_length(t, b);
-		j->move[j->n++] = (struct move){ .from = t, .branch = b, .forced = -1 };
-	}
-	return j->n;
-}
 
 int chat_stand_here(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct timeline *t = app_timeline(a);
-	const struct view_state none = { .branch = a->past ? 0 : a->state.branch, .token = -1 };
-	const struct tl_request *r = a->past ? timeline_chat(t) : view_request(t, &none);
+	const struct tl_request *r = a->past ? timeline_chat(t) : view_active(t, &a->state);
 	struct tl_stem b = { r ? r->id : 0, -1, 0 };
 
-	stand_still(a);
+	chat_hold(a);
 	c->standing = false;
 	if (!r)
 		return a->past ? chat_begin_anew(a, e) : 0;
 	b.pos = timeline_branch_length(t, b);
-	if (stand_at(a, t, b, e) < 0)
+	if (chat_stand_at(a, t, b, e) < 0)
 		return -1;
 	chat_past_leave(a);
 	return 0;
@@ -384,34 +24,20 @@ int chat_stand_here(struct app *a, struct err *e)
 static int go_on_from_past(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	struct journey *j;
-	int result;
 
-	if (c->search.running) {
-		chat_past_leave(a);
-		actor_resume(c->live.session.actor);
-		app_say(a, SAY_INFO, "a search goes on from where it stands: its branches do not go back");
-		return 0;
-	}
-	j = calloc(1, sizeof *j);
-
-	if (!j)
-		return err_set(e, ERR_MEMORY, "no memory to go back");
-	stand_still(a);
-	if (gather(a->past, j)) {
-		result = go(a, j, true, e);
-	} else {
-		result = chat_stand_here(a, e);
-	}
-	free(j);
-	return result;
+	if (!c->search.running)
+		return chat_move_all(a, a->past, e);
+	chat_past_leave(a);
+	actor_resume(c->live.session.actor);
+	app_say(a, SAY_INFO, "a search goes on from where it stands: its branches do not go back");
+	return 0;
 }
 
 /* After /rewind and a change of settings, what runs is forked where it stands, with the new ones. */
 static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const struct tl_request *r = timeline_request(&a->timeline, stands_at(a));
+	const struct tl_request *r = view_active(&a->timeline, &a->state);
 	struct tl_stem b = { r ? r->id : 0, -1, 0 };
 	char changed[200];
 
@@ -420,41 +46,36 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 		travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
 					   engine_info(c->live.session.engine)->ctx, changed, sizeof changed)) {
 		b.pos = timeline_branch_length(&a->timeline, b);
-		return go_one(a, &a->timeline, b, -1, false, goes_on, e);
+		return chat_move(a, &a->timeline, b, -1, false, goes_on, e);
 	}
 	if (goes_on)
 		actor_resume(c->live.session.actor);
 	return 0;
 }
 
-void chat_step(struct app *a, int n)
+int chat_step(struct app *a, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	struct err e = { 0 };
-
-	actor_pause(c->live.session.actor);
-	if (c->standing && apply_changes(a, false, &e) < 0) {
-		app_say(a, SAY_ERROR, "%s", e.text);
-		return;
-	}
-	c->standing = false;
-	actor_step(c->live.session.actor, n);
-}
-
-void chat_go_on(struct app *a)
-{
-	struct chat *c = a->mode_data;
-	struct err e = { 0 };
-	int result = 0;
 
 	if (a->past)
-		result = go_on_from_past(a, &e);
-	else if (c->standing)
-		result = apply_changes(a, true, &e);
-	else
-		actor_resume(c->live.session.actor);
-	if (result < 0)
-		app_say(a, SAY_ERROR, "%s", e.text);
+		return chat_past_by(a, n, e);
+	actor_pause(c->live.session.actor);
+	if (c->standing && apply_changes(a, false, e) < 0)
+		return -1;
+	actor_step(c->live.session.actor, n);
+	return 0;
+}
+
+int chat_go_on(struct app *a, struct err *e)
+{
+	struct chat *c = a->mode_data;
+
+	if (a->past)
+		return go_on_from_past(a, e);
+	if (c->standing)
+		return apply_changes(a, true, e);
+	actor_resume(c->live.session.actor);
+	return 0;
 }
 
 /* --- the commands --- */
@@ -467,7 +88,7 @@ static int focused(struct app *a, struct travel_from *out, struct err *e)
 
 	if (c->search.running) /* its answer is none of the conversation yet, and the turn before is not meant */
 		return err_set(e, ERR_USAGE, "a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
-	stand_still(a);
+	chat_hold(a);
 	r = view_request(app_timeline(a), &a->state);
 	if (!r || !view_is_chat(r))
 		return err_set(e, ERR_USAGE, "nothing is said yet: there is nowhere to go back to");
@@ -485,7 +106,7 @@ int chat_rewind(struct app *a, const char *where, struct err *e)
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "rewind", where, &to, e) < 0)
 		return -1;
-	return go_one(a, f.t, to, -1, false, false, e);
+	return chat_move(a, f.t, to, -1, false, false, e);
 }
 
 int chat_fork_at(struct app *a, const char *where, struct err *e)
@@ -496,7 +117,7 @@ int chat_fork_at(struct app *a, const char *where, struct err *e)
 	struct tl_stem to;
 
 	if (focused(a, &f, e) < 0 || travel_where(&f, "fork", where, &to, e) < 0 ||
-		go_one(a, f.t, to, -1, true, true, e) < 0)
+		chat_move(a, f.t, to, -1, true, true, e) < 0)
 		return -1;
 	if (paused)
 		actor_pause(c->live.session.actor);
@@ -513,7 +134,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 	if (focused(a, &f, e) < 0 || travel_where(&f, "try", "", &to, e) < 0 ||
 		travel_token(engine_tokenizer(c->live.session.engine), &f, to, token, &id, e) < 0)
 		return -1;
-	return go_one(a, f.t, to, id, false, true, e);
+	return chat_move(a, f.t, to, id, false, true, e);
 }
 
 /* An answer that was broken off goes on; behind one that had ended the next turn is said. */
@@ -523,7 +144,7 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 	const struct tl_request *r;
 	bool paused = actor_paused(c->live.session.actor);
 
-	stand_still(a);
+	chat_hold(a);
 	r = timeline_request(&a->timeline, b.request);
 	b.pos = timeline_branch_length(&a->timeline, b);
 	if (!r)
@@ -532,9 +153,9 @@ static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 		a->state.branch = b.request;
 		conversation_choose(c->live.conversation, b.request);
 	} else if (b.future < 0 && r->finish.reason != EV_FINISH_cancelled) {
-		if (stand_at(a, &a->timeline, b, e) < 0)
+		if (chat_stand_at(a, &a->timeline, b, e) < 0)
 			return -1;
-	} else if (go_one(a, &a->timeline, b, -1, false, !paused, e) < 0) {
+	} else if (chat_move(a, &a->timeline, b, -1, false, !paused, e) < 0) {
 		return -1;
 	}
 	chat_past_leave(a);
@@ -579,8 +200,8 @@ void chat_wish(struct app *a, const struct view_wish *w)
 	} else if (w->what == WISH_TRY) {
 		const struct timeline *t = app_timeline(a);
 
-		stand_still(a);
-		result = go_one(a, t, w->branch, w->token, false, true, &e);
+		chat_hold(a);
+		result = chat_move(a, t, w->branch, w->token, false, true, &e);
 	}
 	if (result < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);

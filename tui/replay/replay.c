@@ -163,19 +163,6 @@ static int fds(struct app *a, struct pollfd *p)
 
 /* --- keys --- */
 
-static void control(struct app *a, enum app_control control)
-{
-	struct replay *r = a->mode_data;
-
-	r->at_end = false;
-	if (control == CONTROL_PAUSE) {
-		play(a, !r->playing);
-		return;
-	}
-	r->playing = false;
-	go(a, player_at(r->player) + (control == CONTROL_STEP ? 1 : -1));
-}
-
 static void go_to_mark(struct app *a, bool forward)
 {
 	struct replay *r = a->mode_data;
@@ -199,95 +186,39 @@ static void change_speed(struct app *a, double speed)
 	a->dirty = true;
 }
 
-static void open_prompt(struct app *a, const char *text)
-{
-	a->prompt_hidden = false;
-	a->focus = FOCUS_PROMPT;
-	prompt_set(text);
-}
-
 /* Keys of the time machine, while no view has the focus and nothing is typed. */
 static bool time_key(struct app *a, int key)
 {
 	struct replay *r = a->mode_data;
-	int64_t at = player_at(r->player);
 
 	switch (key) {
-	case KEY_LEFT_:
-		control(a, CONTROL_BACK);
-		return true;
-	case KEY_RIGHT_:
-		control(a, CONTROL_STEP);
-		return true;
-	case KEY_PAGE_UP:
-		r->at_end = false;
-		go(a, at - PAGE_STEPS);
-		return true;
-	case KEY_PAGE_DOWN:
-		go(a, at + PAGE_STEPS);
-		return true;
-	case KEY_HOME_:
-		r->at_end = false;
-		go(a, 0);
-		return true;
+	case KEY_PAGE_UP: go(a, player_at(r->player) - PAGE_STEPS); break;
+	case KEY_PAGE_DOWN: go(a, player_at(r->player) + PAGE_STEPS); return true;
+	case KEY_HOME_: go(a, 0); break;
 	case KEY_END_:
 		r->playing = false;
 		r->at_end = r->follow;
 		go(a, INT64_MAX - 1);
 		return true;
+	default: return false;
 	}
-	return false;
+	r->at_end = false;
+	return true;
 }
 
 static bool letter_key(struct app *a, int key)
 {
+	static const struct app_bind binds[] = { { 'b', "/break " }, { 'f', "/find " }, { 'q', "/quit" }, { 0 } };
 	struct replay *r = a->mode_data;
 
 	switch (key) {
-	case ' ':
-		control(a, CONTROL_PAUSE);
-		return true;
 	case 'n':
-	case 'N':
-		go_to_mark(a, key == 'n');
-		return true;
+	case 'N': go_to_mark(a, key == 'n'); return true;
 	case '+':
-	case '=':
-		change_speed(a, r->speed * 2);
-		return true;
-	case '-':
-		change_speed(a, r->speed / 2);
-		return true;
-	case 'g':
-		open_prompt(a, "/goto ");
-		return true;
-	case 'b':
-		open_prompt(a, "/break ");
-		return true;
-	case 'f':
-		open_prompt(a, "/find ");
-		return true;
-	case '/':
-	case ':':
-		open_prompt(a, "/");
-		return true;
-	case 't':
-		app_command(a, "/tree");
-		return true;
-	case 'l':
-		app_command(a, "/lens");
-		return true;
-	case 'w':
-		app_why_here(a);
-		return true;
-	case 'q':
-		a->quit = true;
-		return true;
-	case '?':
-		app_show(a, "replay", a->mode->help);
-		return true;
+	case '=': change_speed(a, r->speed * 2); return true;
+	case '-': change_speed(a, r->speed / 2); return true;
+	default: return app_bound(a, binds, key);
 	}
-	return false;
 }
 
 static bool key(struct app *a, int key)
@@ -303,9 +234,8 @@ static bool key(struct app *a, int key)
 		return true;
 	}
 	if (a->focus < 0)
-		return time_key(a, key) || letter_key(a, key) || key < 256;
-	/* A view has the focus: its own keys first (arrows among them), then ours. */
-	return key != ' ' && key != '/' && key != '?' && key < 256 && letter_key(a, key);
+		return time_key(a, key) || letter_key(a, key) || app_letter(a, key) || key < 256;
+	return letter_key(a, key);
 }
 
 static void line(struct app *a, const char *text)
@@ -327,30 +257,24 @@ static void stop(struct app *a)
 
 /* --- status and scrubber --- */
 
-static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+static void status(struct app *a, struct app_status *s)
 {
 	struct replay *r = a->mode_data;
 	int64_t wall = a->timeline.session.unix_ns + a->timeline.last_t_ns;
 	time_t seconds = (time_t)(wall / 1000000000);
+	char clock[16];
 	struct tm tm;
-	int n = 0;
 
-	(void)max;
-	inks[0] = r->playing || r->at_end ? INK_ACCEPTED : INK_BRIGHT;
 	if (r->at_end && !player_closed(r->player))
-		snprintf(fields[n++], 48, "%s following", glyph(&a->canvas, GLYPH_RECORD));
+		app_field(s, INK_ACCEPTED, "%s following", glyph(&a->canvas, GLYPH_RECORD));
 	else
-		snprintf(fields[n++], 48, "%s %g%s", glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed,
-			 glyph(&a->canvas, GLYPH_TIMES));
-	inks[n] = INK_TEXT;
-	snprintf(fields[n++], 48, "step %lld of %lld", (long long)player_at(r->player),
-			 (long long)player_n_steps(r->player));
-	inks[n] = INK_TEXT;
-	if (a->timeline.begun && a->timeline.session.unix_ns > 0 && localtime_r(&seconds, &tm))
-		strftime(fields[n++], 48, "%H:%M:%S", &tm);
-	inks[n] = INK_BRIGHT;
-	snprintf(fields[n++], 48, "replay");
-	return n;
+		app_field(s, r->playing || r->at_end ? INK_ACCEPTED : INK_BRIGHT, "%s %g%s",
+				  glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed, glyph(&a->canvas, GLYPH_TIMES));
+	app_field(s, INK_TEXT, "step %lld of %lld", (long long)player_at(r->player), (long long)player_n_steps(r->player));
+	if (a->timeline.begun && a->timeline.session.unix_ns > 0 && localtime_r(&seconds, &tm) &&
+		strftime(clock, sizeof clock, "%H:%M:%S", &tm))
+		app_field(s, INK_TEXT, "%s", clock);
+	app_field(s, INK_BRIGHT, "replay");
 }
 
 static void name(struct app *a, char *out, size_t cap)
@@ -410,36 +334,23 @@ static int act(void *arg, enum command_act what, const char *text, double number
 {
 	struct app *a = arg;
 	struct replay *r = a->mode_data;
-	int done = app_act(a, what, text, number, e);
+	int done = app_act(a, what, text, e);
 
 	if (done)
 		return done < 0 ? -1 : 0;
+	r->at_end &= what == ACT_SPEED;
 	switch (what) {
-	case ACT_PAUSE:
-		control(a, CONTROL_PAUSE);
-		return 0;
-	case ACT_CONTINUE:
-		r->at_end = false;
-		play(a, true);
-		return 0;
-	case ACT_STEP:
-		r->playing = false;
-		go(a, player_at(r->player) + (int64_t)number);
-		return 0;
-	case ACT_BACK:
-		r->playing = false;
-		go(a, player_at(r->player) - (int64_t)number);
-		return 0;
-	case ACT_GOTO:
-		r->playing = r->at_end = false;
-		go(a, (int64_t)number);
-		return 0;
-	case ACT_SPEED:
-		change_speed(a, number);
-		return 0;
-	default:
-		return err_set(e, ERR_USAGE, "this command needs an engine, a replay has none");
+	case ACT_PAUSE: play(a, !r->playing); return 0;
+	case ACT_CONTINUE: play(a, true); return 0;
+	case ACT_SPEED: change_speed(a, number); return 0;
+	case ACT_STEP: number += (double)player_at(r->player); break;
+	case ACT_BACK: number = (double)player_at(r->player) - number; break;
+	case ACT_GOTO: break;
+	default: return err_set(e, ERR_USAGE, "this command needs an engine, a replay has none");
 	}
+	r->playing = false;
+	go(a, (int64_t)number);
+	return 0;
 }
 
 static int no_set(void *arg, const char *name, const char *value, struct err *e)
@@ -517,7 +428,6 @@ static const struct app_mode replay_mode = {
 	.timeout_ms = timeout_ms,
 	.work = work,
 	.line = line,
-	.control = control,
 	.key = key,
 	.stop = stop,
 	.status = status,

@@ -108,15 +108,11 @@ static void name(struct app *a, char *out, size_t cap)
 	snprintf(out, cap, "%s", a->timeline.begun ? a->timeline.model_name : "");
 }
 
-static int status(struct app *a, char fields[][48], enum ink *inks, int max)
+static void status(struct app *a, struct app_status *s)
 {
 	struct cast *k = a->mode_data;
 
-	(void)max;
-	inks[0] = INK_BRIGHT;
-	snprintf(fields[0], 48, "step %lld of %lld", (long long)player_at(k->player),
-			 (long long)player_n_steps(k->player));
-	return 1;
+	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(k->player), (long long)player_n_steps(k->player));
 }
 
 static const struct hint no_hints[] = { { NULL, NULL } };

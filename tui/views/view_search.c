@@ -229,19 +229,6 @@ static void draw_numbers(struct pen *p, int y, const struct tl_search *s, const 
 	}
 }
 
-static int draw_rails(struct pen *p, int y, const struct search_row *r)
-{
-	int x = GUTTER;
-
-	for (int d = 1; d <= r->depth && x + 3 < p->r.w / 2; d++, x += 3) {
-		if (d == r->depth)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, r->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-		else if (r->rails >> d & 1)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
-	}
-	return x;
-}
-
 /* On the way to the best answer, what does not lead there is dim. */
 static void draw_text(struct pen *p, int x, int y, int w, const struct timeline *t, const struct tl_search *s,
 					  const struct search_row *r)
@@ -273,14 +260,13 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 					 const struct search_row *r)
 {
 	char words[48];
-	int x = draw_rails(p, y, r), right = p->r.w - columns_w(p, s);
+	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last), right = p->r.w - columns_w(p, s);
 	enum glyph state = state_glyph(s, r);
 
 	if (r->won)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
-	if (r->m || r->k->visits < 0) {
+	if (r->m || r->k->visits < 0)
 		x += view_put_label(p, x, y, r->m ? r->m->request : r->k->request) + 1;
-	}
 	draw_text(p, x, y, right - x, t, s, r);
 	draw_numbers(p, y, s, r);
 	if (p->r.w >= WIDE)

@@ -176,8 +176,7 @@ static int put_draft(struct pen *p, int x, int y, const struct timeline *t, cons
 }
 
 /* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last, dim. What another
- * drafter or setting guessed than the head names has its name at the end.
- */
+ * drafter or setting guessed than the head names has its name at the end. */
 static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g,
 					   bool letter)
 {
@@ -191,9 +190,8 @@ static void draw_group(struct pen *p, int y, const struct timeline *t, const str
 		cut.r.w -= 9 + (int)strlen(t->draft[g->first].drafter);
 		p = &cut;
 	}
-	if (letter) {
+	if (letter)
 		x = view_put_label(p, 0, y, t->draft[g->first].request) + 1;
-	}
 	for (int32_t i = 0; i < g->n && used; i++) {
 		used = put_draft(p, x, y, t, g, &t->draft[g->first + i]);
 		x += used;

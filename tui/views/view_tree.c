@@ -114,8 +114,7 @@ static int shared_pages(const struct timeline *t, const struct node *n)
 
 static bool is_active(const struct timeline *t, const struct view_state *s, const struct node *n)
 {
-	const struct view_state newest = { .branch = s->branch, .token = -1 };
-	const struct tl_request *r = view_request(t, &newest);
+	const struct tl_request *r = view_active(t, s);
 
 	return r && n->b.future < 0 && n->b.request == r->id;
 }
@@ -193,19 +192,6 @@ static bool parts(const struct timeline *t, const struct node *n, int32_t *pos, 
 	return *own >= 0 && *other >= 0;
 }
 
-static int draw_rails(struct pen *p, int y, const struct node *n)
-{
-	int x = 2;
-
-	for (int d = 1; d <= n->depth && x + 3 < p->r.w; d++, x += 3) {
-		if (d == n->depth && n->fork)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, n->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
-		else if (n->rails >> d & 1)
-			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
-	}
-	return x;
-}
-
 static void draw_node(struct pen *p, int y, const struct timeline *t, const struct view_state *s,
 					  const struct node *n)
 {
@@ -217,7 +203,7 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 
 	if (active)
 		view_put(p, 0, y, INK_BRIGHT, "%s", glyph(p->c, GLYPH_ARROW));
-	x = draw_rails(p, y, n);
+	x = view_rails(p, 2, y, p->r.w, n->depth, n->rails, n->fork, n->last);
 	x += view_put_label(p, x, y, r->id) + 1;
 	own_words(words, sizeof words, t, n);
 	if (asks && r->text) {

@@ -49,197 +49,6 @@ enum ink view_ink(int64_t request)
 	return request > 0 ? (enum ink)(INK_REQUEST_0 + (request - 1) % 8) : INK_DIM;
 }
 
-const struct tl_request *view_request(const struct timeline *t, const struct view_state *s)
-{
-	const struct tl_request *r = s->request > 0 ? timeline_request(t, s->request) : NULL;
-
-	if (!r && s->branch > 0)
-		r = timeline_request(t, s->branch);
-	if (!r)
-		r = timeline_chat(t);
-	if (!r && t->n_requests)
-		r = &t->request[t->n_requests - 1];
-	return r;
-}
-
-const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s)
-{
-	const struct tl_search *q = s->request > 0 ? NULL : timeline_search(t, 0);
-	const struct tl_request *r;
-
-	for (int32_t i = 0; q && !q->over && i < q->n_members; i++) {
-		r = q->member[i].ended ? NULL : timeline_request(t, q->member[i].request);
-		if (r)
-			return r;
-	}
-	return view_request(t, s);
-}
-
-int32_t view_token_index(const struct tl_request *r, const struct view_state *s)
-{
-	if (!r || !r->n_tokens)
-		return -1;
-	if (s->token < 0 || s->token >= r->n_tokens)
-		return r->n_tokens - 1;
-	return (int32_t)s->token;
-}
-
-const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s)
-{
-	int32_t i = view_token_index(r, s);
-
-	return i < 0 ? NULL : &r->token[i];
-}
-
-const struct tl_request *view_drew(const struct timeline *t, const struct tl_request *r)
-{
-	const struct tl_request *branch = r && r->parent ? timeline_request(t, r->parent) : NULL;
-
-	return branch && branch->kind == EV_REQUEST_KIND_search && r->kind != EV_REQUEST_KIND_search ? branch : r;
-}
-
-/* The branch that computed the same row of logits; whoever went on from it with another token has the same candidates. */
-static const struct tl_token *drawn_in_branch(const struct timeline *t, const struct tl_token *k)
-{
-	for (int32_t i = t->n_requests; i-- > 0;) {
-		const struct tl_request *r = &t->request[i];
-		int64_t at = k->pos - r->n_prompt;
-		const struct tl_token *found =
-			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens ? timeline_whole(t, &r->token[at]) : NULL;
-
-		if (found && found->hash == k->hash && found->pos == k->pos && found->n_candidates)
-			return found;
-	}
-	return NULL;
-}
-
-const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r, const struct view_state *s,
-								  struct tl_token *buf)
-{
-	const struct tl_token *k = timeline_whole(t, view_token(r, s)), *drawn;
-	struct tl_token told;
-
-	if (!k || k->source != EV_SOURCE_taken || k->n_candidates)
-		return k;
-	told = *k;
-	drawn = drawn_in_branch(t, &told);
-	*buf = drawn ? *drawn : told;
-	if (drawn && drawn->id != told.id) { /* its stages are those of the other one's draw */
-		buf->staged = false;
-		buf->p_draw = NAN;
-	}
-	buf->id = told.id;
-	buf->p = told.p;
-	buf->is_end = told.is_end;
-	return buf;
-}
-
-bool view_is_chat(const struct tl_request *r)
-{
-	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||
-		   r->kind == EV_REQUEST_KIND_run;
-}
-
-/* The next request of the conversation that has tokens and is shown, before or behind r; NULL: none. */
-static const struct tl_request *chat_neighbour(const struct timeline *t, const struct view_state *s,
-											   const struct tl_request *r, int direction)
-{
-	int64_t i = r - t->request;
-	int n_left;
-	bool *shown = view_shown(t, s, &n_left);
-
-	for (i += direction; shown && i >= 0 && i < t->n_requests; i += direction)
-		if (shown[i] && t->request[i].n_tokens)
-			break;
-	free(shown);
-	return i >= 0 && i < t->n_requests ? &t->request[i] : NULL;
-}
-
-/* A fork from within an answer goes on from tokens of the request before it. */
-static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
-{
-	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
-
-	if (at == 0 && timeline_within_answer(t, r) && r->stem.future < 0 &&
-		r->stem.pos > timeline_request(t, r->stem.request)->n_prompt) {
-		at = r->stem.pos;
-		r = timeline_request(t, r->stem.request);
-		at -= r->n_prompt;
-	} else if (at == 0) {
-		r = chat_neighbour(t, s, r, -1);
-		if (!r)
-			return;
-		at = r->n_tokens;
-	}
-	s->request = r->id;
-	s->token = at - 1;
-}
-
-/* The fork on the shown branch that leaves r behind its token at `at`; NULL: none. */
-static const struct tl_request *leaves_here(const struct timeline *t, const struct view_state *s,
-											const struct tl_request *r, int64_t at)
-{
-	const struct view_state newest = { .branch = s->branch, .token = -1 };
-	const struct tl_request *f = view_request(t, &newest);
-
-	while (f && timeline_within_answer(t, f)) {
-		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 && f->n_tokens)
-			return f;
-		f = timeline_request(t, f->stem.request);
-	}
-	return NULL;
-}
-
-static void walk_right(const struct timeline *t, struct view_state *s, const struct tl_request *r)
-{
-	const struct tl_request *fork;
-
-	if (s->token < 0)
-		return;
-	fork = leaves_here(t, s, r, s->token);
-	if (!fork && s->token + 1 < r->n_tokens) {
-		s->token++;
-		return;
-	}
-	r = fork ? fork : chat_neighbour(t, s, r, 1);
-	s->request = r ? r->id : 0;
-	s->token = r ? 0 : -1;
-}
-
-bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s)
-{
-	const struct tl_request *r = view_request(t, s);
-
-	if (key == KEY_ESC && s->token >= 0) {
-		s->request = 0;
-		s->token = -1;
-		return true;
-	}
-	if (!r || (key != KEY_LEFT_ && key != KEY_RIGHT_))
-		return false;
-	if (key == KEY_LEFT_)
-		walk_left(t, s, r);
-	else
-		walk_right(t, s, r);
-	return true;
-}
-
-int view_queue(const struct timeline *t, const struct tl_request **out, int n)
-{
-	int total = 0;
-
-	for (int32_t i = 0; i < t->n_requests; i++) {
-		const struct tl_request *r = &t->request[i];
-
-		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
-			continue;
-		if (total < n)
-			out[total] = r;
-		total++;
-	}
-	return total;
-}
-
 static const char *absent(char *buf)
 {
 	snprintf(buf, VIEW_NUM, "–");
@@ -466,26 +275,6 @@ bool view_scroll(int key, int64_t *below, int page, int64_t most)
 	return true;
 }
 
-int32_t view_pages_held(const struct tl_request *r)
-{
-	int32_t n = 0;
-
-	for (int32_t b = 0; b < r->n_pages; b++)
-		n += r->pages[b] >= 0;
-	return n;
-}
-
-bool view_no_attention(const struct timeline *t)
-{
-	return t->session.n_layers > 0 && !t->session.n_heads;
-}
-
-bool view_penalised(const struct ev_request *q)
-{
-	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||
-		   fabs(q->presence_penalty) > 0;
-}
-
 int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, ...)
 {
 	struct pen in = *p;
@@ -516,6 +305,17 @@ int view_put_label(struct pen *p, int x, int y, int64_t request)
 	in.ink = (uint8_t)view_ink(request);
 	in.attr |= ATTR_BOLD;
 	return pen_printf(&in, x, y, "%s", view_label(request).text);
+}
+
+int view_rails(struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last)
+{
+	for (int d = 1; d <= depth && x + 3 < end; d++, x += 3) {
+		if (d == depth && parts)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+		else if (rails >> d & 1)
+			view_put(p, x, y, INK_RULE, "%s", glyph(p->c, GLYPH_TREE_DOWN));
+	}
+	return x;
 }
 
 void view_mark_row(struct pen *p, int y)

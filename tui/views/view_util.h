@@ -20,6 +20,8 @@ enum ink view_ink(int64_t request);
 
 /* The request in focus: the chosen one, else the conversation's newest, else the newest of all. NULL: none. */
 const struct tl_request *view_request(const struct timeline *t, const struct view_state *s);
+/* The request whose branch the conversation goes on with, whatever is chosen. NULL: none. */
+const struct tl_request *view_active(const struct timeline *t, const struct view_state *s);
 /* The same for views of what is computed: while a search runs and nothing is chosen, its oldest branch that does. */
 const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s);
 /* Who computed a request: of a search's answer, which never ran, the branch that won; else itself. */
@@ -84,6 +86,9 @@ int view_put_right(struct pen *p, int x, int y, enum ink ink, const char *fmt, .
 void view_bar(struct pen *p, int x, int y, int w, double part);
 /* Label of a request in its colour, bold. Returns the columns used. */
 int view_put_label(struct pen *p, int x, int y, int64_t request);
+/* The lines of a tree before a row of `depth`, 3 columns a level, up to column `end`: bit d of rails: a line goes on at
+ * depth d; parts: the row itself hangs on one, as the last or not. Returns the column where they end. */
+int view_rails(struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last);
 /* The cursor in a list: the whole row reversed, in one colour. */
 void view_mark_row(struct pen *p, int y);
 /* Dim, below the head of an empty view: "nothing yet: …". Returns the lines used. */

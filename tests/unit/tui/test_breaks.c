@@ -57,7 +57,7 @@ static void set(struct breaks *b, const char *expr)
 {
 	struct err e = { 0 };
 	char *say = NULL;
-	int rc = breaks_break(b, expr, &say, &e);
+	int rc = breaks_command(b, BREAKS_BREAK, expr, &say, &e);
 
 	must(rc, say, &e);
 }
@@ -66,7 +66,7 @@ static void watch(struct breaks *b, const char *text)
 {
 	struct err e = { 0 };
 	char *say = NULL;
-	int rc = breaks_watch(b, text, &say, &e);
+	int rc = breaks_command(b, BREAKS_WATCH, text, &say, &e);
 
 	must(rc, say, &e);
 }
@@ -100,10 +100,10 @@ static void test_once(void **state)
 
 	(void)state;
 	record(&s);
-	assert_int_equal(breaks_break_once(s.b, "", &e), -1);
+	assert_int_equal(breaks_command(s.b, BREAKS_ONCE, "", &say, &e), -1);
 	e.code = 0;
-	assert_int_equal(breaks_break_once(s.b, "step % 10 = 4", &e), 0);
-	assert_int_equal(breaks_break(s.b, "", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_ONCE, "step % 10 = 4", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "", &say, &e), 0);
 	assert_non_null(strstr(say, "(once)"));
 	free(say);
 	demo_play(on_event, &s, STEPS);
@@ -123,7 +123,7 @@ static void test_commands(void **state)
 	(void)state;
 	record(&s);
 	assert_false(breaks_any(s.b));
-	assert_int_equal(breaks_break(s.b, "", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "", &say, &e), 0);
 	assert_non_null(strstr(say, "no breakpoints"));
 	assert_non_null(strstr(say, "entropy")); /* the columns */
 	free(say);
@@ -131,23 +131,23 @@ static void test_commands(void **state)
 	watch(s.b, "surprise entropy");
 	set(s.b, " rejected");
 	assert_true(breaks_any(s.b));
-	assert_int_equal(breaks_break(s.b, "", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "", &say, &e), 0);
 	assert_non_null(strstr(say, " 1  entropy > 3\n 3  rejected\n"));
 	free(say);
-	assert_int_equal(breaks_watch(s.b, "", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_WATCH, "", &say, &e), 0);
 	assert_non_null(strstr(say, "surprise"));
 	free(say);
 	/* a breakpoint is not a watch */
-	assert_int_equal(breaks_break(s.b, "off 2", &say, &e), -1);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "off 2", &say, &e), -1);
 	e.code = 0;
-	assert_int_equal(breaks_watch(s.b, "off surprise", &say, &e), 0);
-	assert_int_equal(breaks_break(s.b, "off 3", &say, &e), 0);
-	assert_int_equal(breaks_break(s.b, "off", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_WATCH, "off surprise", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "off 3", &say, &e), 0);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "off", &say, &e), 0);
 	assert_false(breaks_any(s.b));
-	assert_int_equal(breaks_break(s.b, "rejected > 0 AND txt = 'a'", &say, &e), -1);
+	assert_int_equal(breaks_command(s.b, BREAKS_BREAK, "rejected > 0 AND txt = 'a'", &say, &e), -1);
 	assert_non_null(strstr(e.text, "did you mean text?  at: rejected > 0 AND \xc2\xbbtxt = 'a'"));
 	e.code = 0;
-	assert_int_equal(breaks_watch(s.b, "alone", &say, &e), -1);
+	assert_int_equal(breaks_command(s.b, BREAKS_WATCH, "alone", &say, &e), -1);
 	finish(&s);
 	breaks_close(s.b);
 }
@@ -328,7 +328,7 @@ static void test_a_step_keeps_nothing(void **state)
 	assert_int_equal(breaks_open(&c.b, NULL), 0);
 	demo_play(count_allocations, &c, STEPS);
 	assert_int_equal(c.most, 0);
-	assert_int_equal(breaks_break(c.b, "entropy > 100 AND text = 'a'", &say, NULL), 0);
+	assert_int_equal(breaks_command(c.b, BREAKS_BREAK, "entropy > 100 AND text = 'a'", &say, NULL), 0);
 	watch(c.b, "ms ns / 1e6");
 	c.n_steps = 0;
 	demo_play(count_allocations, &c, STEPS);

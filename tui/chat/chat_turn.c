@@ -1,0 +1,247 @@
+/* See chat_turn.h. */
+#include "tui/chat/chat_turn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/inspect/search_tree.h"
+#include "tui/views/view_util.h"
+#include "tui/views/views.h"
+
+enum { LEADING_MAX = 8000 };
+
+static const struct tl_request *previous(const struct timeline *t, const struct tl_request *r)
+{
+	while (r-- > t->request)
+		if (view_is_chat(r))
+			return r;
+	return NULL;
+}
+
+static bool same_question(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
+
+	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
+		   r->text && !strcmp(before->text, r->text);
+}
+
+static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
+{
+	int32_t n = a->n_prompt < b->n_prompt ? a->n_prompt : b->n_prompt;
+
+	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
+}
+
+/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the other, asked again. */
+static bool begins_anew(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *before = previous(t, r);
+
+	if (!before || r->kind != EV_REQUEST_KIND_chat || r->stem.request || r->trimmed_turns)
+		return false;
+	while (before->stem.request && previous(t, before))
+		before = previous(t, before);
+	return !begins_alike(before, r);
+}
+
+/* Of the request whose answer a fork goes on with. */
+static int32_t answer_begin(const struct timeline *t, const struct tl_request *r)
+{
+	while (timeline_within_answer(t, r))
+		r = timeline_request(t, r->stem.request);
+	return r->n_prompt;
+}
+
+static void end_words(struct turn *n, const struct tl_request *r)
+{
+	const char *why = r->finish_why ? r->finish_why : "";
+	const char *words = "";
+	char limit[VIEW_NUM + 32], count[VIEW_NUM];
+
+	view_count(count, r->n_prompt + r->n_tokens - answer_begin(n->t, r));
+	snprintf(limit, sizeof limit, "stopped at its limit of %s tokens", count);
+	switch (r->finish.reason) {
+	case EV_FINISH_length: words = limit; break;
+	case EV_FINISH_stop: words = "stop string"; break;
+	case EV_FINISH_context: words = "the context is full"; break;
+	case EV_FINISH_cancelled: words = "stopped by you"; break;
+	case EV_FINISH_refused: words = "refused"; break;
+	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
+	}
+	snprintf(n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
+}
+
+/* What a small model's greedy answer often comes to. */
+static void loop_words(struct turn *n, const struct tl_request *r)
+{
+	const size_t used = strlen(n->after);
+
+	if (r->period)
+		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s", used ? " · " : "",
+				 r->period, r->period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
+}
+
+static bool has_free_slot(const struct timeline *t)
+{
+	int running = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++)
+		running += t->request[i].state == TL_RUNNING;
+	return running < t->session.slots;
+}
+
+static void state_words(struct turn *n, const struct tl_request *r)
+{
+	char done[VIEW_NUM], of[VIEW_NUM];
+
+	if (r->finished)
+		end_words(n, r);
+	else if (r->state == TL_WAITING)
+		snprintf(n->after, sizeof n->after, "waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
+	else if (r->state == TL_PREEMPTED)
+		snprintf(n->after, sizeof n->after, "its pages went to another request; it will be computed again");
+	else if (!r->n_tokens)
+		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
+				 view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
+				 view_count(of, r->n_prompt));
+	loop_words(n, r);
+}
+
+/* How many forks of the same question stand together from r on. */
+static int n_futures(const struct timeline *t, const struct tl_request *r)
+{
+	int n = 1;
+
+	for (const struct tl_request *f = r + 1; f < t->request + t->n_requests; f++)
+		if (view_is_chat(f)) {
+			if (!same_question(t, f))
+				break;
+			n++;
+		}
+	return n;
+}
+
+static void side_words(struct turn *n, const struct timeline *t, const struct tl_request *r)
+{
+	int futures = r->kind == EV_REQUEST_KIND_fork && !n->same_question ? n_futures(t, r) : 0;
+	char hit[VIEW_NUM], asked[VIEW_NUM];
+
+	if (timeline_within_answer(t, r)) {
+		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s", r->stem.pos,
+				 view_label(r->stem.request).text);
+		return;
+	}
+	if (r->trimmed_tokens > 0)
+		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
+				 r->trimmed_turns, r->trimmed_tokens);
+	if (futures && r->looked_up)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt; %s of its %s tokens were cached",
+				 futures, view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
+	else if (futures)
+		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
+}
+
+void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
+					  bool ascii)
+{
+	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r) };
+	side_words(n, t, r);
+	if (r->text && !n->same_question)
+		wrap_add_text(&n->asked, r->text, strlen(r->text));
+	if (timeline_within_answer(t, r))
+		wrap_add_given(&n->answer, t, r, answer_begin(t, r));
+	wrap_add_tokens(&n->answer, t, r);
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	/* a running answer has a line for its cursor from the start */
+	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
+		snprintf(n->after, sizeof n->after, " ");
+	state_words(n, r);
+	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
+				 (n->after[0] != 0);
+}
+
+const struct tl_search *turn_searching(const struct timeline *t)
+{
+	const struct tl_search *s = timeline_search(t, 0);
+	const struct tl_request *r = timeline_chat(t);
+
+	if (!s || s->told || (s->over && s->winner) || (s->over && r && s->n_nodes && r->id > s->node[0].request))
+		return NULL;
+	return s;
+}
+
+const struct tl_request turn_nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
+
+void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i, int width, bool ascii)
+{
+	size_t next, size = text_line(w->text[i], width - 1, ascii, &next);
+
+	*n = (struct turn){ .t = t, .r = &turn_nobody, .same_question = i > 0 && i + TURNS_WAITING > w->n, .waits = true };
+	wrap_add_text(&n->asked, w->text[i], size);
+	if (w->text[i][size])
+		wrap_add_text(&n->asked, "…", strlen("…"));
+	wrap_lines(&n->asked, width, ascii);
+	if (i + 1 < w->n)
+		n->after[0] = '\0';
+	else if (w->n == 1)
+		snprintf(n->after, sizeof n->after, "%s · Esc takes it back", w->why);
+	else
+		snprintf(n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
+	n->n_lines = !n->same_question + n->asked.n_lines + (n->after[0] != 0);
+}
+
+void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
+{
+	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
+	bool leads;
+
+	*n = (struct turn){ .t = t, .r = &turn_nobody };
+	if (s->text)
+		wrap_add_text(&n->asked, s->text, strlen(s->text));
+	leads = !s->over && view_search_leading(t, s, text, sizeof text);
+	if (leads)
+		wrap_add_text(&n->answer, text, strlen(text));
+	wrap_lines(&n->asked, width, ascii);
+	wrap_lines(&n->answer, width, ascii);
+	if (s->over)
+		snprintf(n->after, sizeof n->after, "no answer: %.80s", s->why ? s->why : "stopped");
+	else if (search_waiting(s))
+		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
+	if (!s->over)
+		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now%s (/view search)",
+				 s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
+				 s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
+	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
+}
+
+void turn_free(struct turn *n)
+{
+	wrap_free(&n->asked);
+	wrap_free(&n->answer);
+}
+
+int32_t turn_cursor_line(const struct turn *n, const struct view_state *s)
+{
+	int32_t line;
+
+	if (!n->marked)
+		return -1;
+	line = n->r->id == s->request ? wrap_find(&n->answer, (int32_t)s->token)
+								  : wrap_find_given(&n->answer, (int32_t)n->marked->pos);
+	if (line < 0) /* the end-of-turn token shows nothing: stay at the end */
+		return n->after[0] != 0;
+	return n->answer.n_lines - 1 - line + (n->after[0] != 0);
+}
+
+void turn_mark(struct turn *n, const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = s->token >= 0 ? timeline_request(t, s->request) : NULL;
+	const struct tl_token *k = r && s->token < r->n_tokens ? &r->token[s->token] : NULL;
+
+	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->stem.pos &&
+							timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
+		n->marked = k;
+}

@@ -1,0 +1,282 @@
+/* What is in focus, for all views: requests, tokens, the cursor's way over them, and which requests the chat shows. See
+ * view_util.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/views/view_util.h"
+
+const struct tl_request *view_request(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_request *r = s->request > 0 ? timeline_request(t, s->request) : NULL;
+
+	if (!r && s->branch > 0)
+		r = timeline_request(t, s->branch);
+	if (!r)
+		r = timeline_chat(t);
+	if (!r && t->n_requests)
+		r = &t->request[t->n_requests - 1];
+	return r;
+}
+
+const struct tl_request *view_active(const struct timeline *t, const struct view_state *s)
+{
+	const struct view_state newest = { .branch = s->branch, .token = -1 };
+
+	return view_request(t, &newest);
+}
+
+const struct tl_request *view_computing(const struct timeline *t, const struct view_state *s)
+{
+	const struct tl_search *q = s->request > 0 ? NULL : timeline_search(t, 0);
+	const struct tl_request *r;
+
+	for (int32_t i = 0; q && !q->over && i < q->n_members; i++) {
+		r = q->member[i].ended ? NULL : timeline_request(t, q->member[i].request);
+		if (r)
+			return r;
+	}
+	return view_request(t, s);
+}
+
+int32_t view_token_index(const struct tl_request *r, const struct view_state *s)
+{
+	if (!r || !r->n_tokens)
+		return -1;
+	if (s->token < 0 || s->token >= r->n_tokens)
+		return r->n_tokens - 1;
+	return (int32_t)s->token;
+}
+
+const struct tl_token *view_token(const struct tl_request *r, const struct view_state *s)
+{
+	int32_t i = view_token_index(r, s);
+
+	return i < 0 ? NULL : &r->token[i];
+}
+
+const struct tl_request *view_drew(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *branch = r && r->parent ? timeline_request(t, r->parent) : NULL;
+
+	return branch && branch->kind == EV_REQUEST_KIND_search && r->kind != EV_REQUEST_KIND_search ? branch : r;
+}
+
+/* The branch that computed the same row of logits; whoever went on from it with another token has the same candidates. */
+static const struct tl_token *drawn_in_branch(const struct timeline *t, const struct tl_token *k)
+{
+	for (int32_t i = t->n_requests; i-- > 0;) {
+		const struct tl_request *r = &t->request[i];
+		int64_t at = k->pos - r->n_prompt;
+		const struct tl_token *found =
+			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens ? timeline_whole(t, &r->token[at]) : NULL;
+
+		if (found && found->hash == k->hash && found->pos == k->pos && found->n_candidates)
+			return found;
+	}
+	return NULL;
+}
+
+const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r, const struct view_state *s,
+								  struct tl_token *buf)
+{
+	const struct tl_token *k = timeline_whole(t, view_token(r, s)), *drawn;
+	struct tl_token told;
+
+	if (!k || k->source != EV_SOURCE_taken || k->n_candidates)
+		return k;
+	told = *k;
+	drawn = drawn_in_branch(t, &told);
+	*buf = drawn ? *drawn : told;
+	if (drawn && drawn->id != told.id) { /* its stages are those of the other one's draw */
+		buf->staged = false;
+		buf->p_draw = NAN;
+	}
+	buf->id = told.id;
+	buf->p = told.p;
+	buf->is_end = told.is_end;
+	return buf;
+}
+
+bool view_is_chat(const struct tl_request *r)
+{
+	return r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork ||
+		   r->kind == EV_REQUEST_KIND_run;
+}
+
+/* The next request of the conversation that has tokens and is shown, before or behind r; NULL: none. */
+static const struct tl_request *chat_neighbour(const struct timeline *t, const struct view_state *s,
+											   const struct tl_request *r, int direction)
+{
+	int64_t i = r - t->request;
+	int n_left;
+	bool *shown = view_shown(t, s, &n_left);
+
+	for (i += direction; shown && i >= 0 && i < t->n_requests; i += direction)
+		if (shown[i] && t->request[i].n_tokens)
+			break;
+	free(shown);
+	return i >= 0 && i < t->n_requests ? &t->request[i] : NULL;
+}
+
+/* A fork from within an answer goes on from tokens of the request before it. */
+static void walk_left(const struct timeline *t, struct view_state *s, const struct tl_request *r)
+{
+	int64_t at = s->token < 0 || s->token >= r->n_tokens ? r->n_tokens : s->token;
+
+	if (at == 0 && timeline_within_answer(t, r) && r->stem.future < 0 &&
+		r->stem.pos > timeline_request(t, r->stem.request)->n_prompt) {
+		at = r->stem.pos;
+		r = timeline_request(t, r->stem.request);
+		at -= r->n_prompt;
+	} else if (at == 0) {
+		r = chat_neighbour(t, s, r, -1);
+		if (!r)
+			return;
+		at = r->n_tokens;
+	}
+	s->request = r->id;
+	s->token = at - 1;
+}
+
+/* The fork on the shown branch that leaves r behind its token at `at`; NULL: none. */
+static const struct tl_request *leaves_here(const struct timeline *t, const struct view_state *s,
+											const struct tl_request *r, int64_t at)
+{
+	const struct tl_request *f = view_active(t, s);
+
+	while (f && timeline_within_answer(t, f)) {
+		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 && f->n_tokens)
+			return f;
+		f = timeline_request(t, f->stem.request);
+	}
+	return NULL;
+}
+
+static void walk_right(const struct timeline *t, struct view_state *s, const struct tl_request *r)
+{
+	const struct tl_request *fork;
+
+	if (s->token < 0)
+		return;
+	fork = leaves_here(t, s, r, s->token);
+	if (!fork && s->token + 1 < r->n_tokens) {
+		s->token++;
+		return;
+	}
+	r = fork ? fork : chat_neighbour(t, s, r, 1);
+	s->request = r ? r->id : 0;
+	s->token = r ? 0 : -1;
+}
+
+bool view_walk_tokens(int key, const struct timeline *t, struct view_state *s)
+{
+	const struct tl_request *r = view_request(t, s);
+
+	if (key == KEY_ESC && s->token >= 0) {
+		s->request = 0;
+		s->token = -1;
+		return true;
+	}
+	if (!r || (key != KEY_LEFT_ && key != KEY_RIGHT_))
+		return false;
+	if (key == KEY_LEFT_)
+		walk_left(t, s, r);
+	else
+		walk_right(t, s, r);
+	return true;
+}
+
+int view_queue(const struct timeline *t, const struct tl_request **out, int n)
+{
+	int total = 0;
+
+	for (int32_t i = 0; i < t->n_requests; i++) {
+		const struct tl_request *r = &t->request[i];
+
+		if (r->state != TL_WAITING && r->state != TL_PREEMPTED)
+			continue;
+		if (total < n)
+			out[total] = r;
+		total++;
+	}
+	return total;
+}
+
+bool view_penalised(const struct ev_request *q)
+{
+	return (q->repeat_penalty > 0 && q->repeat_penalty != 1) || fabs(q->frequency_penalty) > 0 ||
+		   fabs(q->presence_penalty) > 0;
+}
+
+int32_t view_pages_held(const struct tl_request *r)
+{
+	int32_t n = 0;
+
+	for (int32_t b = 0; b < r->n_pages; b++)
+		n += r->pages[b] >= 0;
+	return n;
+}
+
+bool view_no_attention(const struct timeline *t)
+{
+	return t->session.n_layers > 0 && !t->session.n_heads;
+}
+
+/* ---- what the chat shows ---- */
+
+/* The first request of its conversation. */
+static const struct tl_request *root_of(const struct timeline *t, const struct tl_request *r)
+{
+	const struct tl_request *from;
+
+	while (r && (from = timeline_request(t, r->stem.request)) && from < r)
+		r = from;
+	return r;
+}
+
+/* From the active request back, turn by turn. */
+static void mark_path(const struct timeline *t, const struct tl_request *active, bool *on_path)
+{
+	for (const struct tl_request *r = active; r; r = timeline_request(t, timeline_turn_before(t, r->id)))
+		on_path[r - t->request] = true;
+}
+
+/* The same question, asked again beside it. */
+static bool beside(const struct timeline *t, const struct tl_request *a, const struct tl_request *b)
+{
+	return a->n_prompt == b->n_prompt && a->stem.request == b->stem.request && a->stem.future == b->stem.future &&
+		   a->stem.pos == b->stem.pos && !timeline_within_answer(t, a) && !timeline_within_answer(t, b) &&
+		   (!a->n_prompt || !memcmp(a->prompt, b->prompt, (size_t)a->n_prompt * sizeof *a->prompt));
+}
+
+static bool beside_path(const struct timeline *t, const struct tl_request *r, const bool *on_path)
+{
+	for (int32_t i = 0; i < t->n_requests; i++)
+		if (on_path[i] && beside(t, r, &t->request[i]))
+			return true;
+	return false;
+}
+
+/* The conversation as it stands, the conversations before it, and what runs. What began later, elsewhere, was left. */
+bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left)
+{
+	const struct tl_request *active = view_active(t, s), *root = root_of(t, active);
+	size_t n = (size_t)t->n_requests + 1;
+	bool *shown = calloc(n, sizeof *shown), *on_path = calloc(n, sizeof *on_path);
+
+	*n_left = 0;
+	if (shown && on_path) {
+		mark_path(t, active, on_path);
+		for (int32_t i = 0; i < t->n_requests; i++) {
+			const struct tl_request *r = &t->request[i];
+
+			if (!view_is_chat(r))
+				continue;
+			shown[i] = on_path[i] || !r->finished || r < root || beside_path(t, r, on_path);
+			*n_left += !shown[i];
+		}
+	}
+	free(on_path);
+	return shown;
+}
