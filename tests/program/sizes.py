@@ -57,7 +57,7 @@ def finds_what_is_long():
     body = ["static int head(int a,", "                int b)", "{"]
     at_limit = body + ["\tx;"] * (FUNCTION_LINES - 2) + ["}"]
     over = body + ["\tx;"] * (FUNCTION_LINES - 1) + ["}"]
-    return len(list(too_long("tui/a.c", over))) == 1 and not list(too_long("tui/a.c", at_limit))
+    return len(list(too_long("tui/x.c", over))) == 1 and not list(too_long("tui/x.c", at_limit))
 
 
 def main():
