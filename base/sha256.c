@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/paths.h"
+#include "base/whole_file.h"
 
 #define PART (1 << 20) /* bytes hashed at a time */
 #define LINES_MOST 64  /* entries kept, the newest first */
@@ -110,30 +111,15 @@ static void copy_lines(FILE *to, const char *memory, const char *key)
 		fclose(from);
 }
 
-/* Writes a new memory beside the old one and puts it in its place. */
 static void remember(const char *memory, const char *key, const char *hash)
 {
-	char *draft = NULL;
-	FILE *f = NULL;
-	int fd;
-	bool good;
+	struct whole_file f;
 
-	if (asprintf(&draft, "%s.XXXXXX", memory) < 0)
+	if (whole_file_open(&f, memory, NULL))
 		return;
-	fd = mkstemp(draft);
-	if (fd >= 0 && !(f = fdopen(fd, "w")))
-		close(fd);
-	if (f) {
-		fprintf(f, "%s %s\n", hash, key);
-		copy_lines(f, memory, key);
-		good = !ferror(f);
-		good = !fclose(f) && good;
-		if (!good || rename(draft, memory))
-			unlink(draft);
-	} else if (fd >= 0) {
-		unlink(draft);
-	}
-	free(draft);
+	fprintf(f.out, "%s %s\n", hash, key);
+	copy_lines(f.out, memory, key);
+	whole_file_close(&f, 0, NULL);
 }
 
 static int open_file(const char *path, struct err *e)
@@ -194,11 +180,6 @@ bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char
 	free(key);
 	free(memory);
 	return found;
-}
-
-bool file_sha256_known(const char *path, char out[SHA256_HEX])
-{
-	return file_sha256_known_of(path, NULL, out);
 }
 
 int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,

@@ -2,8 +2,7 @@
  *
  * The memory is a small text file in the cache folder; an entry counts only while path, size, times of
  * change, inode and device of the file are what they were. What is no plain file is refused: a device may have no
- * end. Thread: any; programs that write at once
- * lose at most each other's newest entry, never the file. */
+ * end. Thread: any; programs that write at once lose at most each other's newest entry, never the file. */
 #ifndef CUTAWAY_BASE_SHA256_H
 #define CUTAWAY_BASE_SHA256_H
 
@@ -18,8 +17,6 @@
 
 /* Reads the whole file. */
 int file_sha256(const char *path, char out[SHA256_HEX], struct err *e);
-/* What is remembered of the file as it is now; false if nothing is. Never computes. */
-bool file_sha256_known(const char *path, char out[SHA256_HEX]);
 /* What is remembered, or else the file is read and the result remembered (if that fails, nothing is lost
  * but time). */
 int file_sha256_cached(const char *path, char out[SHA256_HEX], struct err *e);
@@ -37,6 +34,8 @@ bool file_is_stamped(int fd, const struct file_stamp *stamp);
  * (or NULL) becoming true ends the computing (ERR_INTERRUPTED). */
 int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,
 				   char out[SHA256_HEX], struct err *e);
+/* What is remembered of the file as it is now, which must be that of the stamp (NULL: any); false if nothing is. Never
+ * computes. */
 bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX]);
 
 #endif

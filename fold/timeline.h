@@ -377,7 +377,5 @@ struct tl_speculation timeline_speculation(const struct timeline *t);
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
 /* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN without data. */
 double timeline_bandwidth(const struct timeline *t);
-/* Text form of everything, for the test that fold(live) = fold(replay). malloc'd. */
-char *timeline_dump(const struct timeline *t);
 
 #endif

@@ -47,7 +47,4 @@ bool actor_paused(struct actor *a);
 /* Runs n steps, then is paused again. */
 void actor_step(struct actor *a, int n);
 
-/* Conveniences over actor_call. */
-int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err);
-
 #endif

@@ -47,7 +47,6 @@ size_t gguf_file_bytes(const struct gguf *g);
  * another type (any integer type converts if the value fits); gguf_opt_* leave *out as it is and return
  * false if it is absent, but a wrong type is an error reported through e. */
 int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e);
-int gguf_get_f64(const struct gguf *g, const char *key, double *out, struct err *e);
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e);
 bool gguf_opt_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e);
 bool gguf_opt_f64(const struct gguf *g, const char *key, double *out, struct err *e);

@@ -267,11 +267,6 @@ int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out, struct err
 	return find(g, key) ? gguf_opt_i64(g, key, out, e) ? 0 : -1 : absent(g, key, e);
 }
 
-int gguf_get_f64(const struct gguf *g, const char *key, double *out, struct err *e)
-{
-	return find(g, key) ? gguf_opt_f64(g, key, out, e) ? 0 : -1 : absent(g, key, e);
-}
-
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e)
 {
 	return find(g, key) ? gguf_opt_text(g, key, out, e) ? 0 : -1 : absent(g, key, e);

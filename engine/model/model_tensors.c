@@ -113,13 +113,6 @@ void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, 
 	model_matrix(l, w, part_name(l, name, part), rows, cols);
 }
 
-bool layer_has(const struct model_loader *l, const char *part)
-{
-	char name[64];
-
-	return gguf_find(l->g, part_name(l, name, part)) != NULL;
-}
-
 void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)
 {
 	const struct block *const block[] = { &layer->mixer, &layer->ffn };

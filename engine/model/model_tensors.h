@@ -31,7 +31,6 @@ void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, st
 void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
 /* With rows of any length, of floats. */
 void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
-bool layer_has(const struct model_loader *l, const char *part);
 /* All tensors of layer i, whose kinds and shapes are set. */
 void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i);
 /* n layers of the shape of `like`, an attention layer that sees all, with the tensors blk.0 … of a drafter's file. Freed by

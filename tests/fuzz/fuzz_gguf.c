@@ -21,7 +21,7 @@ static void ask(const struct gguf *g, const uint8_t *data, size_t size)
 		float floats[4];
 
 		gguf_get_i64(g, keys[k], &i, NULL);
-		gguf_get_f64(g, keys[k], &d, NULL);
+		gguf_opt_f64(g, keys[k], &d, NULL);
 		gguf_opt_bool(g, keys[k], &is, NULL);
 		if (!gguf_get_text(g, keys[k], &text, NULL))
 			FUZZ_CHECK((const uint8_t *)text.data + text.size <= data + size);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/support/demo_events.h"
+#include "tests/support/canvas_text.h"
 
 const struct view_state fresh = { .token = -1, .page = -1, .layer = -1, .head = -1 };
 

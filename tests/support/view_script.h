@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tui/views/views.h"
+#include "tests/support/canvas_text.h"
 
 struct script {
 	struct timeline t;

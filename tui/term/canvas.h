@@ -98,7 +98,4 @@ void pen_fill(struct pen *p, struct rect r);
 /* Lays attributes over what is drawn already. */
 void pen_restyle(struct pen *p, struct rect r, uint8_t attr);
 
-/* Rows of text, for tests: trailing blanks cut, '\n' after each row. malloc'd. */
-char *canvas_to_text(const struct canvas *c);
-
 #endif

@@ -151,11 +151,11 @@ static void test_remembered(void **state)
 	(void)state;
 	snprintf(path, sizeof path, "%s", below("model"));
 	write_file(path, "abc");
-	assert_false(file_sha256_known(path, hash));
+	assert_false(file_sha256_known_of(path, NULL, hash));
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
 	assert_string_equal(hash, ABC);
 	memset(hash, 0, sizeof hash);
-	assert_true(file_sha256_known(path, hash));
+	assert_true(file_sha256_known_of(path, NULL, hash));
 	assert_string_equal(hash, ABC);
 
 	/* it is remembered and not computed */
@@ -172,16 +172,16 @@ static void test_remembered(void **state)
 	write_file(path, "xyz");
 	struct timespec times[2] = {st.st_atim, st.st_mtim};
 	assert_int_equal(utimensat(0, path, times, 0), 0);
-	assert_false(file_sha256_known(path, hash));
+	assert_false(file_sha256_known_of(path, NULL, hash));
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
 	assert_string_equal(hash, "3608bca1e44ea6c4d268eb6db02260269892c0b42b86bbf1e77a6fa16c3c9282");
 
 	/* a change of time or size is seen */
 	times[1].tv_nsec = (times[1].tv_nsec + 1) % 1000000000;
 	assert_int_equal(utimensat(0, path, times, 0), 0);
-	assert_false(file_sha256_known(path, hash));
+	assert_false(file_sha256_known_of(path, NULL, hash));
 	write_file(path, "");
-	assert_false(file_sha256_known(path, hash));
+	assert_false(file_sha256_known_of(path, NULL, hash));
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
 	assert_string_equal(hash, NOTHING);
 
@@ -193,8 +193,8 @@ static void test_remembered(void **state)
 		snprintf(other, sizeof other, "%s", below(name));
 		write_file(other, "abc");
 		assert_int_equal(file_sha256_cached(other, hash, &e), 0);
-		assert_true(file_sha256_known(other, hash));
-		assert_int_equal(file_sha256_known(path, hash), i < 63);
+		assert_true(file_sha256_known_of(other, NULL, hash));
+		assert_int_equal(file_sha256_known_of(path, NULL, hash), i < 63);
 	}
 }
 
@@ -218,16 +218,16 @@ static void test_broken_memory(void **state)
 	write_file(path, "abc");
 	for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
 		write_file(below("cache/cutaway/sha256"), memories[i]);
-		assert_false(file_sha256_known(path, hash));
+		assert_false(file_sha256_known_of(path, NULL, hash));
 		assert_int_equal(file_sha256_cached(path, hash, &e), 0);
 		assert_string_equal(hash, ABC);
-		assert_true(file_sha256_known(path, hash));
+		assert_true(file_sha256_known_of(path, NULL, hash));
 	}
 	/* where nothing can be remembered, it is computed each time */
 	setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
 	assert_string_equal(hash, ABC);
-	assert_false(file_sha256_known(path, hash));
+	assert_false(file_sha256_known_of(path, NULL, hash));
 	setenv("XDG_CACHE_HOME", below("cache"), 1);
 }
 

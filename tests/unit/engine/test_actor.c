@@ -18,6 +18,7 @@
 
 #include "engine/core/actor.h"
 #include "tests/support/tiny.h"
+#include "tests/support/actor_submit.h"
 
 enum { ROWS = 100, PATIENCE_MS = 60000, LOG = 8192, PACE_US = 5000 };
 

@@ -160,9 +160,9 @@ static void test_numbers(void **state)
 		assert_int_equal(gguf_get_i64(g, ints[k].key, &i, &e), 0);
 		assert_int_equal(i, ints[k].value);
 	}
-	assert_int_equal(gguf_get_f64(g, "t6", &d, &e), 0);
+	assert_true(gguf_opt_f64(g, "t6", &d, &e));
 	assert_true(d == 1.0);
-	assert_int_equal(gguf_get_f64(g, "t12", &d, &e), 0);
+	assert_true(gguf_opt_f64(g, "t12", &d, &e));
 	assert_true(d == 0.1);
 	assert_true(gguf_opt_bool(g, "t7", &is, &e));
 	assert_true(is);
@@ -172,7 +172,7 @@ static void test_numbers(void **state)
 	assert_int_equal(gguf_get_i64(g, "t10", &i, &e), -1);
 	assert_non_null(strstr(e.text, "t10"));
 	e.code = 0;
-	assert_int_equal(gguf_get_f64(g, "t4", &d, &e), -1);
+	assert_false(gguf_opt_f64(g, "t4", &d, &e));
 	assert_int_equal(e.code, ERR_INPUT);
 	e.code = 0;
 	assert_int_equal(gguf_get_i64(g, "absent", &i, &e), -1);

@@ -15,6 +15,7 @@
 #include "fold/keyframe_form.h"
 #include "tests/support/demo_random.h"
 #include "tests/support/random_event.h"
+#include "tests/support/timeline_dump.h"
 
 enum { STEPS = 1800, AFTER = 140, COPIES = 4 };
 

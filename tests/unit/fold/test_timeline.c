@@ -14,6 +14,7 @@
 #include "tests/support/demo_events.h"
 #include "tests/support/demo_random.h"
 #include "fold/timeline.h"
+#include "tests/support/timeline_dump.h"
 
 struct feed {
 	struct timeline t;

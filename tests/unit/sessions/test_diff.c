@@ -20,6 +20,7 @@
 #include "trace/recording.h"
 #include "tui/inspect/diff_screen.h"
 #include "tui/views/view.h"
+#include "tests/support/canvas_text.h"
 
 enum { N_PROMPT = 21 };
 

@@ -17,7 +17,7 @@
 #include "engine/core/engine.h"
 #include "tests/support/demo_events.h"
 #include "tests/support/tiny.h"
-#include "trace/doc.h"
+#include "tests/support/trace_doc.h"
 #include "trace/recording.h"
 #include "trace/schema.h"
 #include "trace/writer.h"

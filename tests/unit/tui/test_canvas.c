@@ -11,6 +11,7 @@
 
 #include "tui/term/canvas.h"
 #include "tui/term/theme.h"
+#include "tests/support/canvas_text.h"
 
 static struct canvas make(int w, int h)
 {

@@ -17,6 +17,7 @@
 
 #include "tests/support/tiny.h"
 #include "tui/chat/chat.h"
+#include "tests/support/actor_submit.h"
 
 enum { PATIENCE_S = 50, PATIENCE_MS = 20000 };
 

@@ -17,6 +17,8 @@
 #include "tests/support/tiny.h"
 #include "trace/reader.h"
 #include "tui/app/live.h"
+#include "tests/support/timeline_dump.h"
+#include "tests/support/actor_submit.h"
 
 enum { RING = 64 << 10, REQUESTS = 6, TOKENS = 120 };
 

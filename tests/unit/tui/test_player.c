@@ -16,6 +16,7 @@
 #include "trace/ring.h"
 #include "trace/writer.h"
 #include "tui/replay/player.h"
+#include "tests/support/timeline_dump.h"
 
 static char path[] = "/tmp/cutaway-player-XXXXXX";
 static struct timeline live;

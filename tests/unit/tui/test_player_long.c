@@ -20,6 +20,7 @@
 #include "trace/ring.h"
 #include "trace/writer.h"
 #include "tui/replay/player.h"
+#include "tests/support/timeline_dump.h"
 
 enum { STEPS = 1500, EVERY = 53 };
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tui/chat/prompt.h"
+#include "tests/support/canvas_text.h"
 
 static char history[] = "/tmp/cutaway-history-XXXXXX";
 static char inputrc[] = "/tmp/cutaway-inputrc-XXXXXX";

@@ -7,6 +7,7 @@
 #include "tests/support/view_script.h"
 #include "tui/inspect/search_tree.h"
 #include "tui/views/view_util.h"
+#include "tests/support/timeline_dump.h"
 
 enum { PROMPT = 5, ABSENT = -1 };
 

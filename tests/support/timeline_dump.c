@@ -1,5 +1,6 @@
-/* Part of the timeline: all of it as text, so that two of them can be compared. Made from the
- * tables of timeline_fields.c; items with nothing in them are left out. */
+/* See timeline_dump.h. Made from the tables of timeline_fields.c; items with nothing in them are left out. */
+#include "tests/support/timeline_dump.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* See doc.h. */
-#include "trace/doc.h"
+/* See trace_doc.h. */
+#include "tests/support/trace_doc.h"
 
 #include "trace/schema.h"
 

@@ -1,7 +1,7 @@
 /* docs/trace.md, written from the event table, the views and the queries below, so that it cannot
  * be out of date: tests/test_trace_doc compares the file with this, and with --write writes it. */
-#ifndef CUTAWAY_TRACE_DOC_H
-#define CUTAWAY_TRACE_DOC_H
+#ifndef CUTAWAY_TESTS_TRACE_DOC_H
+#define CUTAWAY_TESTS_TRACE_DOC_H
 
 struct trace_query {
 	const char *question, *sql;
