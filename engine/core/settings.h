@@ -79,7 +79,8 @@ struct setting {
 /* X(type, field, default, apply, row's other fields): fields of struct engine_options, in the order of the log. */
 #define ENGINE_SETTINGS(X)                                                                         \
 	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                   \
-	  .doc = "GGUF file of the Llama family (without it: the model that `make model` fetches)")    \
+	  .doc = "GGUF file whose architecture is gemma3, llama (Mixtral is one too), mamba, phi3, qwen2 or " \
+			 "qwen3 (without it: the model that `make model` fetches)")                              \
 	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,             \
 	  .unit = "tokens", .doc = "longest sequence; 0: the model's own, at most 8192")               \
 	X(CHOICE, packed_cache, "auto", NULL, .name = "packed-cache", .group = "Kernels",              \

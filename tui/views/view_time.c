@@ -46,9 +46,9 @@ static const struct {
 	{ K_STAGE_attention, INK_PART_0 + 1, "attn" },
 	{ K_STAGE_scan, INK_PART_0 + 8, "scan" },
 	{ K_STAGE_out, INK_PART_0 + 2, "out" },
-	{ K_STAGE_gate_up, INK_PART_0 + 3, "ffn up" },
-	{ K_STAGE_down, INK_PART_0 + 4, "ffn down" },
-	{ K_STAGE_head, INK_PART_0 + 5, "lm head" },
+	{ K_STAGE_gate_up, INK_PART_0 + 3, "up" },
+	{ K_STAGE_down, INK_PART_0 + 4, "down" },
+	{ K_STAGE_head, INK_PART_0 + 5, "head" },
 	[DRAFTERS] = { K_N_STAGES, INK_PART_0 + 6, "drafters" },
 	[REST] = { K_N_STAGES, INK_PART_0 + 7, "rest" },
 };

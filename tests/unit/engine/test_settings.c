@@ -12,11 +12,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/arch/arch.h"
 #include "engine/core/engine.h"
 #include "engine/lossy.h"
 #include "tests/support/tiny.h"
 
 static char *model;
+
+/* What may be opened is told where a user looks: no family is forgotten when one is added. */
+static void every_family_is_told_of(void **state)
+{
+	const struct setting *s = setting_find(engine_settings, "model");
+	char readme[1 << 16] = "";
+	FILE *f = fopen("README.md", "r");
+
+	(void)state;
+	assert_non_null(f);
+	assert_true(fread(readme, 1, sizeof readme - 1, f) > 1000);
+	fclose(f);
+	for (int i = 0; arch_table[i]; i++) {
+		assert_non_null(strstr(s->doc, arch_table[i]->name));
+		assert_non_null(strstr(strstr(readme, "`--model FILE` takes"), arch_table[i]->name));
+	}
+}
 
 static void check_row(const struct setting *table, const struct setting *s)
 {
@@ -258,7 +276,8 @@ static void test_lossy(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_is_told_of),
+		cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges),
 										cmocka_unit_test(test_texts), cmocka_unit_test(test_engine),
 										cmocka_unit_test(test_open), cmocka_unit_test(test_lossy) };
 

@@ -388,6 +388,24 @@ static void time_shows_a_scan(void **state)
 	timeline_free(&k.t);
 }
 
+/* The view's size at 120x40: every part of a dense model has room, so that the shares add up. */
+static void time_has_room_for_all_parts(void **state)
+{
+	static const enum ev_code_stage all[] = { EV_STAGE_qkv, EV_STAGE_attention, EV_STAGE_out, EV_STAGE_gate_up,
+											  EV_STAGE_down, EV_STAGE_head };
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 8, NAN);
+	request(&k, 1, "first", 3, SKY, 40);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		stage(&k, 1, all[i], 100, 1000, 1000);
+	batch(&k, 1, 1, EV_WORK_decode, 40, 1);
+	step(&k, 1, 1000, 0, 1);
+	has(drawn(&k, &view_time, 67, 3), "■head 10 ■rest 40\n");
+	timeline_free(&k.t);
+}
+
 /* The header's share of bandwidth and the view's are of the same steps. */
 static void the_header_means_the_same_steps(void **state)
 {
@@ -549,6 +567,7 @@ int main(void)
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
 		cmocka_unit_test(attention_zoomed_has_all_layers),
 		cmocka_unit_test(attention_says_where_there_is_none), cmocka_unit_test(time_shows_a_scan),
+		cmocka_unit_test(time_has_room_for_all_parts),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
 		cmocka_unit_test(the_header_means_the_same_steps),
