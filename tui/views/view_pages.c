@@ -238,8 +238,8 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 	char a[VIEW_NUM], b[VIEW_NUM], ctx[VIEW_NUM];
 	int x;
 
-	if (!last || !last->s.running)
-		return;
+	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
+		return; /* a state is as large for any length */
 	x = view_put(p, 0, y, INK_DIM, wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
 	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved", glyph(p->c, GLYPH_DOT));

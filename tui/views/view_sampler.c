@@ -131,7 +131,8 @@ static void row_temperature(struct row *w, const struct ev_request *q, const str
 	real(w->value, sizeof w->value, (double)k->stage[STAGE_TEMPERATURE].value);
 	w->off = q->temperature == 1;
 	if (own && !isnan(own->p) && !isnan(k->p))
-		SAY(w->words, "probability %.2f becomes %.2f", (double)k->p, (double)own->p);
+		SAY(w->words, "probability %.*f becomes %.*f", k->p < 0.01f ? 4 : 2, (double)k->p, own->p < 0.01f ? 4 : 2,
+			(double)own->p);
 }
 
 static void row_cut(struct row *w, const struct tl_token *k, int stage, const char *name, bool on,

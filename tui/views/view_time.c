@@ -368,7 +368,7 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 				 view_rate(b, most));
 	else if (!m->prefill && weights > 0 && most > 0)
 		view_put(p, 0, y++, INK_TEXT,
-				 "reading the %s of weights once at %s takes %s: no step is faster",
+				 "reading all %s of weights once at %s takes %s: no step that needs them all is faster",
 				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
 			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",

@@ -589,6 +589,31 @@ static void bits_and_bars_say_of_which_distribution_they_are(void **state)
 	timeline_free(&d.t);
 }
 
+/* What is improbable is not told as impossible. */
+static void small_probabilities_are_no_zeros(void **state)
+{
+	struct ev_candidate c[1] = { { 0, 9, 0.0042f, 0.1f, EV_CUT_kept } };
+	struct ev_stage stages[EV_N_STAGES] = { { 272, 1, 3 }, { 272, 1, 1 }, { 272, 1, 1 }, { 272, 1, 1 }, { 272, 1, 1 } };
+	struct event ev;
+	struct said d;
+
+	(void)state;
+	say_begin(&d, "q");
+	d.t.request[0].params.temperature = 3;
+	say_token(&d, " yes");
+	ev_init(&ev, EV_token);
+	ev.u.token.request = 1;
+	ev.u.token.step = ev.u.token.pos = 5;
+	ev.u.token.id = 0;
+	ev.u.token.source = EV_SOURCE_plain;
+	ev.u.token.p = 0.0031;
+	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
+	ev.u.token.stages = (struct ev_span){ stages, sizeof stages };
+	say_event(&d, &ev);
+	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "probability 0.0031 becomes 0.0042", true);
+	timeline_free(&d.t);
+}
+
 /* Modified rejection is told by its own numbers, not as a race. */
 static void rejection_is_told(void **state)
 {
@@ -641,6 +666,7 @@ int main(void)
 		cmocka_unit_test(greedy_has_no_race),
 		cmocka_unit_test(bits_and_bars_say_of_which_distribution_they_are),
 		cmocka_unit_test(rejection_is_told),
+		cmocka_unit_test(small_probabilities_are_no_zeros),
 	};
 
 	return cmocka_run_group_tests_name("views", tests, tiny_model_make, tiny_model_drop);

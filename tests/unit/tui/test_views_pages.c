@@ -226,12 +226,17 @@ static void groups_have_a_map_each(void **state)
 static void a_recurrent_model_has_states(void **state)
 {
 	struct script k;
+	struct event ev;
 
 	(void)state;
 	script_begin(&k, 4, NAN);
 	group(&k, 0, EV_MEMORY_KIND_recurrent, EV_NULL_I, 4);
 	request(&k, 1, "first", 40, SKY, 48);
 	page_of(&k, 0, 1, 1, 0);
+	ev_init(&ev, EV_step);
+	ev.u.step = (struct ev_step){ .step = 1, .ns = 1000, .running = 1 };
+	tell(&k, &ev);
+	has_not(drawn(&k, &view_pages, 60, 14), "fragmentation"); /* a state has no unused room */
 	assert_string_equal(drawn(&k, &view_pages, 60, 4),
 						"states ───────────── 1 of 4 · 0 shared · one every 16 tokens\n"
 						"recurrent: 3 layers, 1 of 4 states, 1.02 KB each\n"
