@@ -7,6 +7,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/array.h"
+
 #define MARKS_MOST 3 /* combining marks shown on one character */
 #define TAB_COLUMNS 8
 
@@ -203,16 +205,9 @@ static void append(struct string *s, const char *text, size_t size)
 {
 	if (s->failed)
 		return;
-	if (s->cap - s->size <= size) {
-		size_t cap = 2 * s->cap + size + 64;
-		char *p = realloc(s->data, cap);
-
-		if (!p) {
-			s->failed = true;
-			return;
-		}
-		s->data = p;
-		s->cap = cap;
+	if (!ARRAY_ROOM(s->data, s->cap, s->size + size + 1)) {
+		s->failed = true;
+		return;
 	}
 	memcpy(s->data + s->size, text, size);
 	s->size += size;

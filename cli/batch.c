@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/batch.h"
@@ -48,15 +49,9 @@ static void keep_token(struct batch *b, const struct ev_token *t)
 	struct answer *a = answer_of(b, t->request);
 	if (!a)
 		return;
-	if (a->n == a->cap) {
-		size_t cap = a->cap ? 2 * a->cap : 256;
-		int32_t *more = realloc(a->ids, cap * sizeof *more);
-		if (!more) {
-			b->no_memory = true;
-			return;
-		}
-		a->ids = more;
-		a->cap = cap;
+	if (!ARRAY_ROOM(a->ids, a->cap, a->n + 1)) {
+		b->no_memory = true;
+		return;
 	}
 	a->ids[a->n++] = (int32_t)t->id;
 }

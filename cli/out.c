@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/text.h"
 #include "engine/text/tokenizer.h"
 
@@ -135,14 +136,9 @@ int in_read(const char *path, char **data, size_t *size, struct err *e)
 	if (!f)
 		return err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
 	for (;;) {
-		if (cap - n < 2) {
-			cap = cap ? cap * 2 : 1 << 16;
-			char *more = cap <= IN_MOST ? realloc(buf, cap) : NULL;
-			if (!more) {
-				err_set(e, ERR_MEMORY, "%s: too large for one text (%zu bytes read)", name, n);
-				goto out;
-			}
-			buf = more;
+		if (n + 2 > IN_MOST || !ARRAY_ROOM(buf, cap, n + 2)) {
+			err_set(e, ERR_MEMORY, "%s: too large for one text (%zu bytes read)", name, n);
+			goto out;
 		}
 		size_t got = fread(buf + n, 1, cap - n - 1, f);
 		n += got;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cycle.h"
 #include "base/json.h"
 #include "cli/batch.h"
@@ -98,14 +99,8 @@ static size_t undecided(const char *const *stop, const char *text, size_t size)
 
 static int emit_text(struct run *r, const char *bytes, size_t size, struct err *e)
 {
-	if (r->n_held + size > r->cap_held) {
-		size_t cap = 2 * (r->n_held + size);
-		char *more = realloc(r->held, cap);
-		if (!more)
-			return err_set(e, ERR_MEMORY, "out of memory for the answer");
-		r->held = more;
-		r->cap_held = cap;
-	}
+	if (!ARRAY_ROOM(r->held, r->cap_held, r->n_held + size))
+		return err_set(e, ERR_MEMORY, "out of memory for the answer");
 	if (size)
 		memcpy(r->held + r->n_held, bytes, size);
 	r->n_held += size;

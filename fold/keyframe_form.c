@@ -4,25 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { LONGEST = 10 };
-
-static bool make_more_room(struct key_out *b)
-{
-	size_t cap = b->cap ? 2 * b->cap : 4096;
-	unsigned char *grown = b->failed ? NULL : realloc(b->data, cap);
-
-	b->failed = !grown;
-	if (grown) {
-		b->data = grown;
-		b->cap = cap;
-	}
-	return grown != NULL;
-}
 
 /* For one number, of whatever length. */
 static bool has_room(struct key_out *b)
 {
-	return b->cap - b->size >= LONGEST || make_more_room(b);
+	b->failed = b->failed || !ARRAY_ROOM(b->data, b->cap, b->size + LONGEST);
+	return !b->failed;
 }
 
 void key_put(struct key_out *b, int64_t v)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "fold/timeline_fields.h"
 #include "fold/timeline_fold.h"
 
@@ -33,19 +34,13 @@ void timeline_empty(struct timeline *t)
 
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size)
 {
-	int32_t more = *cap < 16 ? 16 : *cap < INT32_MAX / 2 ? *cap * 2 : INT32_MAX;
 	char *items;
 
-	memcpy(&items, array, sizeof items);
-	if (*n >= *cap) {
-		items = *n < more ? reallocarray(items, (size_t)more, size) : NULL;
-		if (!items) {
-			t->full = true;
-			return NULL;
-		}
-		*cap = more;
-		memcpy(array, &items, sizeof items);
+	if (!array_grow(array, size, cap, sizeof *cap, (size_t)*n + 1)) {
+		t->full = true;
+		return NULL;
 	}
+	memcpy(&items, array, sizeof items);
 	return memset(items + (size_t)(*n)++ * size, 0, size);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "engine/model/gguf_private.h"
 
 #define KEYS_MOST 65536 /* entries */
@@ -113,14 +114,8 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e)
 		return err_set(e, ERR_INPUT, "%s claims %llu metadata entries; %d is the most", g->path,
 					   (unsigned long long)n, KEYS_MOST);
 	while (g->n_kv < n) {
-		if (g->n_kv == cap) {
-			cap = cap ? 2 * cap : 64;
-			struct gguf_kv *p = realloc(g->kv, cap * sizeof *p);
-
-			if (!p)
-				return err_set(e, ERR_MEMORY, "no memory for %zu metadata entries", cap);
-			g->kv = p;
-		}
+		if (!ARRAY_ROOM(g->kv, cap, g->n_kv + 1))
+			return err_set(e, ERR_MEMORY, "no memory for %zu metadata entries", cap);
 		if (take_pair(g, &g->kv[g->n_kv], e))
 			return -1;
 		g->n_kv++;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/paths.h"
 
 enum {
@@ -252,13 +253,8 @@ static int scan(const char *folder, DIR **dir, struct entry **out, struct err *e
 		if (!ends_with(d->d_name, ending) ||
 			fstatat(dirfd(*dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode))
 			continue;
-		if (n == cap) {
-			struct entry *more = realloc(*out, (size_t)(cap = 2 * cap + 16) * sizeof *more);
-
-			if (!more)
-				break;
-			*out = more;
-		}
+		if (!ARRAY_ROOM(*out, cap, n + 1))
+			break;
 		(*out)[n] = (struct entry){.bytes = (uint64_t)st.st_size, .used = st.st_mtim};
 		snprintf((*out)[n++].file, sizeof (*out)->file, "%s", d->d_name);
 	}

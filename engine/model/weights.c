@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/signals.h"
 
@@ -56,16 +57,9 @@ static struct weights_part *add_part(struct weights *w, size_t bytes, struct err
 {
 	struct weights_part *p;
 
-	if (w->n_parts == w->cap_parts) {
-		int32_t cap = 2 * w->cap_parts + 64;
-
-		p = realloc(w->part, (size_t)cap * sizeof *p);
-		if (!p) {
-			err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", cap);
-			return NULL;
-		}
-		w->part = p;
-		w->cap_parts = cap;
+	if (!ARRAY_ROOM(w->part, w->cap_parts, w->n_parts + 1)) {
+		err_set(e, ERR_MEMORY, "no memory for the plan of %d tensors", w->n_parts + 1);
+		return NULL;
 	}
 	p = &w->part[w->n_parts++];
 	*p = (struct weights_part){.to = w->arena + w->used, .first = w->n_strips};

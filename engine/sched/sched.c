@@ -1,4 +1,5 @@
 /* See sched.h. */
+#include "base/array.h"
 #include "engine/sched/sched_impl.h"
 
 #include <assert.h>
@@ -37,14 +38,8 @@ void sched_close(struct sched *s)
 
 int sched_queue_insert(struct sched *s, int32_t at, struct request *r)
 {
-	if (s->n_queue == s->cap_queue) {
-		int32_t cap = s->cap_queue ? 2 * s->cap_queue : 16;
-		struct request **q = realloc(s->queue, (size_t)cap * sizeof *q);
-		if (!q)
-			return -1;
-		s->queue = q;
-		s->cap_queue = cap;
-	}
+	if (!ARRAY_ROOM(s->queue, s->cap_queue, s->n_queue + 1))
+		return -1;
 	memmove(s->queue + at + 1, s->queue + at, (size_t)(s->n_queue - at) * sizeof *s->queue);
 	s->queue[at] = r;
 	s->n_queue++;
@@ -62,14 +57,8 @@ void sched_queue_remove(struct sched *s, int32_t at)
 int sched_add(struct sched *s, struct request *r, struct err *e)
 {
 	/* room also for every running request, so that preemption cannot fail */
-	while (s->cap_queue < s->n_queue + s->n_slots + 1) {
-		int32_t cap = s->cap_queue ? 2 * s->cap_queue : 16;
-		struct request **q = realloc(s->queue, (size_t)cap * sizeof *q);
-		if (!q)
-			return err_set(e, ERR_MEMORY, "no memory for another waiting request");
-		s->queue = q;
-		s->cap_queue = cap;
-	}
+	if (!ARRAY_ROOM(s->queue, s->cap_queue, s->n_queue + s->n_slots + 1))
+		return err_set(e, ERR_MEMORY, "no memory for another waiting request");
 	return sched_queue_insert(s, s->n_queue, r);
 }
 

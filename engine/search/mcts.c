@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "engine/search/search_impl.h"
 
 enum { DEFAULT_SIMULATIONS = 32, DEFAULT_WIDTH = 3, MOST = 4096 };
@@ -126,15 +127,8 @@ static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, co
 	struct mcts *t = mcts_of(s);
 	struct node *to;
 
-	if (t->n_nodes == t->cap_nodes) {
-		int32_t cap = t->cap_nodes ? 2 * t->cap_nodes : 64;
-		struct node *more = realloc(t->node, (size_t)cap * sizeof *more);
-
-		if (!more)
-			return -1;
-		t->node = more;
-		t->cap_nodes = cap;
-	}
+	if (!ARRAY_ROOM(t->node, t->cap_nodes, t->n_nodes + 1))
+		return -1;
 	to = &t->node[t->n_nodes];
 	*to = (struct node){ .parent = parent, .n = n };
 	to->ids = malloc(((size_t)n + 1) * sizeof *to->ids);

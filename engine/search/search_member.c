@@ -1,4 +1,5 @@
 /* The members of searches: how they begin, choose, and become answers. See search_impl.h. Thread: the engine's. */
+#include "base/array.h"
 #include "engine/search/search_impl.h"
 
 #include <math.h>
@@ -268,15 +269,8 @@ static int insert_answer(struct search *s, const struct search_answer *a, struct
 {
 	int32_t at = s->n_answers;
 
-	if (s->n_answers == s->cap_answers) {
-		int32_t cap = s->cap_answers ? 2 * s->cap_answers : 16;
-		struct search_answer *more = realloc(s->answer, (size_t)cap * sizeof *more);
-
-		if (!more)
-			return err_set(e, ERR_MEMORY, "no memory for another answer");
-		s->answer = more;
-		s->cap_answers = cap;
-	}
+	if (!ARRAY_ROOM(s->answer, s->cap_answers, s->n_answers + 1))
+		return err_set(e, ERR_MEMORY, "no memory for another answer");
 	for (; at > 0 && a->score > s->answer[at - 1].score; at--)
 		s->answer[at] = s->answer[at - 1];
 	s->answer[at] = *a;
@@ -353,17 +347,11 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e)
 static int keep(struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
 {
 	struct search_waiting w = { .answer = *a, .end = { a->request, m->r->sample, m->node, NULL } };
+	bool room = ARRAY_ROOM(s->waiting, s->cap_waiting, s->n_waiting + 1);
 
-	if (s->n_waiting == s->cap_waiting) {
-		int32_t cap = s->cap_waiting ? 2 * s->cap_waiting : 16;
-		struct search_waiting *more = realloc(s->waiting, (size_t)cap * sizeof *more);
-
-		s->waiting = more ? more : s->waiting;
-		s->cap_waiting = more ? cap : s->cap_waiting;
-	}
 	if (s->options.score)
 		w.text = text_of(s, a, &w.size);
-	if (s->n_waiting == s->cap_waiting || (s->options.score && !w.text)) {
+	if (!room || (s->options.score && !w.text)) {
 		free_waiting(&w);
 		return err_set(e, ERR_MEMORY, "no memory for another answer");
 	}

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* --- the families --- */
 
 static const struct chat_template chatml = {
@@ -292,17 +294,10 @@ struct writer {
 
 static void write_text(struct writer *w, const char *text, size_t size)
 {
-	if (w->text_cap - w->size < size) {
-		size_t cap = 2 * w->text_cap + size;
-		char *p = realloc(w->text, cap);
-
-		if (!p) {
-			w->failed = true;
-			err_set(w->e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
-			return;
-		}
-		w->text = p;
-		w->text_cap = cap;
+	if (!ARRAY_ROOM(w->text, w->text_cap, w->size + size)) {
+		w->failed = true;
+		err_set(w->e, ERR_MEMORY, "no memory for a text of %zu bytes", size);
+		return;
 	}
 	if (size)
 		memcpy(w->text + w->size, text, size);
@@ -323,17 +318,10 @@ static void write_id(struct writer *w, int32_t id)
 	write_flush(w);
 	if (w->failed || id < 0)
 		return;
-	if (*w->n == *w->cap) {
-		size_t cap = *w->cap ? 2 * *w->cap : 64;
-		int32_t *p = realloc(*w->ids, cap * sizeof *p);
-
-		if (!p) {
-			w->failed = true;
-			err_set(w->e, ERR_MEMORY, "no memory for %zu token ids", cap);
-			return;
-		}
-		*w->ids = p;
-		*w->cap = cap;
+	if (!ARRAY_ROOM(*w->ids, *w->cap, *w->n + 1)) {
+		w->failed = true;
+		err_set(w->e, ERR_MEMORY, "no memory for %zu token ids", *w->n + 1);
+		return;
 	}
 	(*w->ids)[(*w->n)++] = id;
 }

@@ -3,19 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "engine/text/tokenizer_private.h"
 
 int encoder_push(struct encoder *c, int32_t id)
 {
-	if (*c->n == *c->cap) {
-		size_t cap = *c->cap ? 2 * *c->cap : 64;
-		int32_t *p = realloc(*c->ids, cap * sizeof *p);
-
-		if (!p)
-			return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", cap);
-		*c->ids = p;
-		*c->cap = cap;
-	}
+	if (!ARRAY_ROOM(*c->ids, *c->cap, *c->n + 1))
+		return err_set(c->e, ERR_MEMORY, "no memory for %zu token ids", *c->n + 1);
 	(*c->ids)[(*c->n)++] = id;
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/array.h"
 #include "base/find.h"
 #include "sessions/history/history_impl.h"
 
@@ -44,22 +45,6 @@ static int no_memory(struct loading *l)
 	return err_set(l->e, ERR_MEMORY, "%s: out of memory", l->h->path);
 }
 
-/* Room for one more; doubles. */
-static bool grow(void **p, int32_t n, int32_t *cap, size_t size)
-{
-	int32_t more = *cap ? 2 * *cap : 16;
-	void *q;
-
-	if (n < *cap)
-		return true;
-	q = more > 1 << 28 ? NULL : realloc(*p, (size_t)more * size);
-	if (!q)
-		return false;
-	*p = q;
-	*cap = more;
-	return true;
-}
-
 /* ---- rows ---- */
 
 static struct history_request *find(struct history *h, int64_t number)
@@ -80,7 +65,7 @@ static void broke(struct history_request *r, const char *what, int64_t pos)
 
 static int begin_take(struct loading *l, struct history_request *r, int32_t at)
 {
-	if (!grow((void **)&r->take, r->n_takes, &r->cap_takes, sizeof *r->take))
+	if (!ARRAY_ROOM(r->take, r->cap_takes, r->n_takes + 1))
 		return no_memory(l);
 	r->take[r->n_takes++] = (struct history_take){ .first = r->n_rows, .at = at };
 	return 0;
@@ -140,7 +125,7 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 	if (h->n_requests && number <= h->request[h->n_requests - 1].number)
 		return err_set(l->e, ERR_INPUT, "%s: a damaged recording: request %lld comes after request %lld", h->path,
 					   (long long)number, (long long)h->request[h->n_requests - 1].number);
-	if (!grow((void **)&h->request, h->n_requests, &h->cap_requests, sizeof *h->request))
+	if (!ARRAY_ROOM(h->request, h->cap_requests, h->n_requests + 1))
 		return no_memory(l);
 	r = &h->request[h->n_requests++];
 	*r = (struct history_request){ .number = number, .seq = sqlite3_column_int64(s, 0), .finish = -1,
@@ -174,7 +159,7 @@ static int add_row(struct loading *l, struct history_request *r, const struct hi
 		broke(r, "a token's id is not in the vocabulary", row->pos);
 		return 0;
 	}
-	if (!grow((void **)&r->row, r->n_rows, &r->cap_rows, sizeof *r->row))
+	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
 		return no_memory(l);
 	r->row[r->n_rows++] = *row;
 	r->take[r->n_takes - 1].n++;
@@ -252,7 +237,7 @@ static int on_score(struct loading *l, sqlite3_stmt *s)
 		broke(r, "a scored token is not that of the text", pos);
 		return 0;
 	}
-	if (!grow((void **)&r->row, r->n_rows, &r->cap_rows, sizeof *r->row))
+	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
 		return no_memory(l);
 	r->row[r->n_rows++] = (struct history_row){ .seq = seq, .step = step_of(l, seq), .hash = int_of(s, 5),
 												.p = real_of(s, 4), .p_draw = (double)NAN,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
 #define MOST_KV_BYTES (INT64_C(2) << 30)
 
@@ -11,15 +13,8 @@ enum { PAGE = 16, WORTH_WAITING = 2 * PAGE };
 
 static int add(struct jobs *j, const struct job *job, struct err *e)
 {
-	if (j->n == j->cap) {
-		int32_t cap = j->cap ? 2 * j->cap : 64;
-		struct job *p = cap > 1 << 26 ? NULL : realloc(j->job, (size_t)cap * sizeof *p);
-
-		if (!p)
-			return err_set(e, ERR_MEMORY, "no memory for what is to be verified");
-		j->job = p;
-		j->cap = cap;
-	}
+	if (j->n == 1 << 26 || !ARRAY_ROOM(j->job, j->cap, j->n + 1))
+		return err_set(e, ERR_MEMORY, "no memory for what is to be verified");
 	j->job[j->n++] = *job;
 	j->n_rows += job->n;
 	return 0;

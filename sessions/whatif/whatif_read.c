@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sessions/whatif/whatif_impl.h"
 #include "trace/reader.h"
 
@@ -16,21 +17,9 @@ struct reading {
 	int64_t n_tokens;
 };
 
-static void *grow(struct reading *g, void *p, int32_t n, int32_t *cap, size_t each)
-{
-	int32_t more = *cap ? 2 * *cap : 64;
-	void *q;
-
-	if (n < *cap)
-		return p;
-	q = more > MAX_TOKENS ? NULL : realloc(p, (size_t)more * each);
-	if (!q) {
-		g->no_memory = true;
-		return NULL;
-	}
-	*cap = more;
-	return q;
-}
+/* Room for one more after n; false is noted. */
+#define ROOM(g, items, cap, n)                                                                     \
+	(((n) < MAX_TOKENS && ARRAY_ROOM(items, cap, (n) + 1)) || !((g)->no_memory = true))
 
 static struct script *script_find(struct recorded *r, int64_t id)
 {
@@ -49,30 +38,24 @@ static struct script *script_find(struct recorded *r, int64_t id)
 static void add_act(struct reading *g, int64_t request, enum act_kind kind, int64_t value)
 {
 	struct script *s = script_find(g->r, request);
-	struct act *more;
 
 	if (!s || value < 0 || value > INT32_MAX)
 		return;
-	more = grow(g, s->act, s->n_acts, &s->cap_acts, sizeof *more);
-	if (!more)
-		return;
-	s->act = more;
-	s->act[s->n_acts++] = (struct act){ kind, (int32_t)value, g->now };
+	if (ROOM(g, s->act, s->cap_acts, s->n_acts))
+		s->act[s->n_acts++] = (struct act){ kind, (int32_t)value, g->now };
 }
 
 static void on_request(struct reading *g, const struct ev_request *q)
 {
 	struct recorded *r = g->r;
-	struct script *more, *s;
+	struct script *s;
 	size_t n = q->prompt.size / 4;
 
 	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS || !n ||
 		n > MAX_TOKENS)
 		return;
-	more = grow(g, r->script, r->n, &r->cap, sizeof *more);
-	if (!more)
+	if (!ROOM(g, r->script, r->cap, r->n))
 		return;
-	r->script = more;
 	s = &r->script[r->n++];
 	*s = (struct script){ .id = q->request, .parent = q->parent > 0 ? q->parent : 0, .sample = q->sample,
 						  .kind = (enum ev_code_request_kind)q->kind, .n_ids = (int32_t)n,
@@ -111,7 +94,7 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 static void on_setting(struct reading *g, const struct ev_setting *v)
 {
 	struct recorded *r = g->r;
-	struct change *more, c = { .at = g->now };
+	struct change c = { .at = g->now };
 
 	if (!v->name.data || !v->value.data)
 		return;
@@ -122,22 +105,16 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 		put_setting(r, c.name, c.value);
 		return;
 	}
-	more = grow(g, r->change, r->n_changes, &r->cap_changes, sizeof *more);
-	if (!more)
-		return;
-	r->change = more;
-	r->change[r->n_changes++] = c;
+	if (ROOM(g, r->change, r->cap_changes, r->n_changes))
+		r->change[r->n_changes++] = c;
 }
 
 static void on_step(struct reading *g, const struct ev_step *s, double kv)
 {
 	struct recorded *r = g->r;
-	struct cost_row *more = grow(g, r->cost, r->n_cost, &r->cap_cost, sizeof *more);
 
-	if (!more)
-		return;
-	r->cost = more;
-	r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
+	if (ROOM(g, r->cost, r->cap_cost, r->n_cost))
+		r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;

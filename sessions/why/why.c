@@ -1,4 +1,5 @@
 /* See why.h: the table of questions, opening, and the words of why_impl.h. */
+#include "base/array.h"
 #include "sessions/why/why_impl.h"
 
 #include <errno.h>
@@ -238,15 +239,8 @@ const char *why_text(struct why *w, int64_t id, char *out, size_t cap)
 
 static bool append(int32_t **ids, int32_t *n, int32_t *cap, int32_t id)
 {
-	if (*n == *cap) {
-		int32_t more = *cap ? 2 * *cap : 1024;
-		int32_t *p = more > 1 << 24 ? NULL : realloc(*ids, (size_t)more * sizeof *p);
-
-		if (!p)
-			return false;
-		*ids = p;
-		*cap = more;
-	}
+	if (*n == 1 << 24 || !ARRAY_ROOM(*ids, *cap, *n + 1))
+		return false;
 	(*ids)[(*n)++] = id;
 	return true;
 }

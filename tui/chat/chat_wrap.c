@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/text.h"
 
 void wrap_free(struct wrap *w)
@@ -94,16 +95,9 @@ void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_r
 
 static bool line_end(struct wrap *w, size_t from, size_t to)
 {
-	if (w->n_lines == w->cap_lines) {
-		int32_t cap = w->cap_lines ? w->cap_lines * 2 : 32;
-		struct wrap_line *line = realloc(w->line, (size_t)cap * sizeof *line);
-
-		if (!line) {
-			w->failed = true;
-			return false;
-		}
-		w->line = line;
-		w->cap_lines = cap;
+	if (!ARRAY_ROOM(w->line, w->cap_lines, w->n_lines + 1)) {
+		w->failed = true;
+		return false;
 	}
 	w->line[w->n_lines++] = (struct wrap_line){ from, to };
 	return true;

@@ -4,6 +4,7 @@
  * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the opening of its
  * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole;
  * (4) what was asked once is kept as a mark, and each request has that of its turn: going back finds it there. */
+#include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
 #include <errno.h>
@@ -113,16 +114,8 @@ void conv_answer_add(struct conversation *c, struct answer *a, int32_t id)
 /* Which turn it answers, for going back to it. */
 static void note_asked(struct conversation *c, int64_t request)
 {
-	if (c->n_asked == c->cap_asked) {
-		int cap = c->cap_asked ? 2 * c->cap_asked : 64;
-		struct asked *grown = realloc(c->asked, (size_t)cap * sizeof *grown);
-
-		if (!grown)
-			return; /* one that cannot be gone back to */
-		c->asked = grown;
-		c->cap_asked = cap;
-	}
-	c->asked[c->n_asked++] = (struct asked){ request, c->marked };
+	if (ARRAY_ROOM(c->asked, c->cap_asked, c->n_asked + 1)) /* else it cannot be gone back to */
+		c->asked[c->n_asked++] = (struct asked){ request, c->marked };
 }
 
 /* A fork from within an answer has a part of it in its prompt, and the conversation goes on with it. */
@@ -207,18 +200,8 @@ void conversation_sink(void *conversation, const struct event *ev)
 
 int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e)
 {
-	size_t cap = c->cap;
-	int32_t *grown;
-
-	while (cap < c->n + n)
-		cap = cap ? 2 * cap : 256;
-	if (cap > c->cap) {
-		grown = realloc(c->ids, cap * sizeof *grown);
-		if (!grown)
-			return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
-		c->ids = grown;
-		c->cap = cap;
-	}
+	if (!ARRAY_ROOM(c->ids, c->cap, c->n + n))
+		return err_set(e, ERR_MEMORY, "no memory for the conversation's tokens");
 	if (n)
 		memcpy(c->ids + c->n, ids, n * sizeof *ids);
 	c->n += n;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
 static void mark_free(struct mark *m)
@@ -50,15 +51,8 @@ void conv_make_mark(struct conversation *c)
 
 	c->marked = -1;
 	c->marked_n = m.n;
-	if (c->n_marks == c->cap_marks) {
-		int cap = c->cap_marks ? 2 * c->cap_marks : 32;
-		struct mark *grown = realloc(c->mark, (size_t)cap * sizeof *grown);
-
-		if (!grown)
-			return;
-		c->mark = grown;
-		c->cap_marks = cap;
-	}
+	if (!ARRAY_ROOM(c->mark, c->cap_marks, c->n_marks + 1))
+		return;
 	m.ids = malloc((size_t)m.n * sizeof *m.ids);
 	if (!m.ids || turns_copy(&m.turn, c->turn, c->n_turns) < 0) {
 		free(m.ids);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/text.h"
 #include "tui/views/view.h"
 
@@ -98,13 +99,8 @@ static int wrap_column(struct diff_column *c, int w, bool ascii, struct err *e)
 	c->line = NULL;
 	c->n_lines = 0;
 	while (next && c->text && c->text[pos]) {
-		if (c->n_lines == cap) {
-			struct diff_line *line = realloc(c->line, (size_t)(cap = cap ? 2 * cap : 64) * sizeof *line);
-
-			if (!line)
-				return err_set(e, ERR_MEMORY, "no memory for %d lines", cap);
-			c->line = line;
-		}
+		if (!ARRAY_ROOM(c->line, cap, c->n_lines + 1))
+			return err_set(e, ERR_MEMORY, "no memory for %d lines", c->n_lines + 1);
 		c->line[c->n_lines++] = (struct diff_line){ pos, text_line(c->text + pos, w, ascii, &next) };
 		pos += next;
 	}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "tui/replay/player_impl.h"
 #include "fold/timeline_fold.h"
 
@@ -21,16 +22,8 @@ static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 
 	if (step < 0 || step > TL_INT_MAX)
 		return;
-	if (p->n_marks == p->cap_marks) {
-		int cap = p->cap_marks ? 2 * p->cap_marks : 256;
-		struct player_mark *grown = realloc(p->mark, (size_t)cap * sizeof *grown);
-
-		if (!grown)
-			return; /* a mark less on the scrubber */
-		p->mark = grown;
-		p->cap_marks = cap;
-	}
-	p->mark[p->n_marks++] = (struct player_mark){ kind, step };
+	if (ARRAY_ROOM(p->mark, p->cap_marks, p->n_marks + 1)) /* else a mark less on the scrubber */
+		p->mark[p->n_marks++] = (struct player_mark){ kind, step };
 }
 
 bool player_add_marks(void *player, const struct key_row *row)

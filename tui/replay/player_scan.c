@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "tui/replay/player_impl.h"
 
@@ -21,20 +22,12 @@ static bool copy_span(struct ev_span *s)
 static int keep(struct player *p, struct key_row row, struct err *e)
 {
 	bool tokens = copy_span(&row.tokens), state = copy_span(&row.state);
-	int64_t cap = p->cap_keys ? 2 * p->cap_keys : 64;
-	struct player_key *grown = p->key;
 
-	if (p->n_keys == p->cap_keys)
-		grown = reallocarray(p->key, (size_t)cap, sizeof *grown);
-	if (!grown || !tokens || !state) {
+	if (!ARRAY_ROOM(p->key, p->cap_keys, p->n_keys + 1) || !tokens || !state) {
 		free((void *)row.tokens.data);
 		free((void *)row.state.data);
-		p->key = grown ? grown : p->key;
 		return err_set(e, ERR_MEMORY, "the recording does not fit the memory");
 	}
-	if (p->n_keys == p->cap_keys)
-		p->cap_keys = cap;
-	p->key = grown;
 	p->key[p->n_keys++].row = row;
 	if (p->coarse)
 		player_add_marks(p, &row);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/cycle.h"
 #include "base/paths.h"
@@ -260,6 +261,33 @@ static void test_cycle(void **state)
 	}
 }
 
+/* What is there stays, whatever the integer that counts it; what cannot be had changes nothing. */
+static void test_array(void **state)
+{
+	int32_t *small = NULL, cap = 0;
+	uint64_t *large = NULL;
+	size_t room = 0;
+
+	(void)state;
+	for (int32_t i = 0; i < 1000; i++) {
+		const int32_t had = cap;
+
+		assert_true(ARRAY_ROOM(small, cap, i + 1));
+		assert_true(cap == had ? i < cap : cap >= 2 * had && cap >= 16);
+		small[i] = i;
+	}
+	for (int32_t i = 0; i < 1000; i++)
+		assert_int_equal(small[i], i);
+	assert_true(ARRAY_ROOM(large, room, 5000) && room >= 5000);
+	large[4999] = 1;
+	assert_false(ARRAY_ROOM(small, cap, (size_t)INT32_MAX + 1));
+	assert_false(ARRAY_ROOM(large, room, SIZE_MAX / 8));
+	assert_true(cap >= 1000 && cap < 10000 && small[999] == 999);
+	assert_true(room >= 5000 && room < 10000 && large[4999] == 1);
+	free(small);
+	free(large);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +295,7 @@ int main(void)
 		cmocka_unit_test(test_recordings), cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_remembered), cmocka_unit_test(test_broken_memory),
 		cmocka_unit_test(test_clock),	   cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_array),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

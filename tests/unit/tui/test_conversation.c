@@ -190,13 +190,13 @@ static void going_back_to_an_earlier_turn(void **state)
 	int64_t fork;
 
 	(void)state;
+	memcpy(ids, p.ids, (size_t)open * sizeof *ids); /* p is that of the first turn until the next is asked */
 	answer(100, 5);
 	ask("second", false);
 	answer(110, 5);
 	assert_int_equal(conversation_open_pos(c, 1), open);
 	assert_int_equal(conversation_open_pos(c, 77), -1);
 	assert_int_equal(conversation_new(c, "", &e), 0);
-	memcpy(ids, p.ids, (size_t)open * sizeof *ids);
 	ask("elsewhere", false);
 	answer(120, 1);
 	/* what the caller read from the log */

@@ -1,0 +1,28 @@
+/* See array.h. */
+#include "base/array.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST = 16 };
+
+bool array_grow(void *items, size_t each, void *cap, size_t cap_bytes, size_t need)
+{
+	const size_t most = cap_bytes == sizeof(int32_t) ? INT32_MAX : PTRDIFF_MAX;
+	size_t had = 0, more;
+	void *p;
+
+	memcpy(&had, cap, cap_bytes); /* little-endian, as the machines are that this runs on */
+	if (had >= need)
+		return true;
+	more = had < LEAST / 2 ? LEAST : had < most / 2 ? 2 * had : most;
+	more = more < need ? need : more;
+	memcpy(&p, items, sizeof p);
+	p = more > most ? NULL : reallocarray(p, more, each);
+	if (!p)
+		return false;
+	memcpy(items, &p, sizeof p);
+	memcpy(cap, &more, cap_bytes);
+	return true;
+}
