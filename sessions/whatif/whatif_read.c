@@ -91,6 +91,12 @@ static void put_setting(struct recorded *r, const char *name, const char *value)
 	setting_put(s, &r->settings, value, NULL);
 }
 
+/* What rows see is nothing to ask a log about, but the prefix cache is emptied where it changes. */
+static bool changes_sight(const char *name)
+{
+	return !strcmp(name, "visible");
+}
+
 static void on_setting(struct reading *g, const struct ev_setting *v)
 {
 	struct recorded *r = g->r;
@@ -101,7 +107,7 @@ static void on_setting(struct reading *g, const struct ev_setting *v)
 	r->inexact |= span_is(v->name, "exact") && span_is(v->value, "off");
 	snprintf(c.name, sizeof c.name, "%.*s", (int)v->name.size, (const char *)v->name.data);
 	snprintf(c.value, sizeof c.value, "%.*s", (int)v->value.size, (const char *)v->value.data);
-	if (!g->begun) {
+	if (!g->begun && !changes_sight(c.name)) {
 		put_setting(r, c.name, c.value);
 		return;
 	}
@@ -252,7 +258,7 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
 {
 	const struct setting *row = whatif_setting(c->name);
 
-	return row && !asked->given[row - engine_settings];
+	return changes_sight(c->name) || (row && !asked->given[row - engine_settings]);
 }
 
 struct engine_options whatif_whole(const struct recorded *r, const struct whatif_settings *s,

@@ -63,6 +63,7 @@ static int64_t submit(struct engine *e, uint32_t *seed, int which)
 }
 
 static ev_sink *extra;
+static bool sight_changes;
 
 /* A session of its own for each seed. */
 static void record(uint32_t seed, const struct engine_options *given, bool goes_back)
@@ -81,6 +82,8 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 		engine_add_sink(e, extra, NULL);
 	engine_begin(e, NULL);
 	for (int step = 0; step < 4000 && (which < 16 || !engine_idle(e)); step++) {
+		if (sight_changes && engine_idle(e))
+			engine_set(e, "visible", which % 2 ? "window:24" : "full", &err);
 		if (which < 16 && (engine_idle(e) || next(&seed) % 6 == 0))
 			for (int n = (int)(next(&seed) % 3); n >= 0; n--)
 				submit(e, &seed, which++);
@@ -229,6 +232,28 @@ static void test_memory_groups(void **state)
 	assert_true(n_unseen > 100 && preempted > 0);
 }
 
+/* Where what rows see changes, the cache is emptied: in the simulation too. */
+static void test_sight_changes(void **state)
+{
+	const struct whatif_settings none = { 0 };
+
+	(void)state;
+	sight_changes = true;
+	for (uint32_t seed = 1; seed <= 8; seed++) {
+		struct engine_options o = options();
+		struct err e = { 0 };
+		struct whatif w;
+
+		o.visible = seed % 2 ? "window:40" : "full";
+		o.pages = 60;
+		record(seed, &o, false);
+		if (whatif_run(file, &none, &w, &e))
+			fail_msg("%s", e.text);
+		same("again", &w.again, &w.recorded);
+	}
+	sight_changes = false;
+}
+
 static void test_other_settings(void **state)
 {
 	int differs = 0;
@@ -323,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_as_recorded),
 		cmocka_unit_test(test_memory_groups),
+		cmocka_unit_test(test_sight_changes),
 		cmocka_unit_test(test_other_settings),
 		cmocka_unit_test(test_wrong),
 	};
