@@ -373,21 +373,6 @@ void conversation_choose(struct conversation *c, int64_t request)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int conversation_n_turns(const struct conversation *c)
-{
-	return c->n_turns;
-}
-
-int32_t conversation_n_ids(struct conversation *c)
-{
-	size_t n;
-
-	pthread_mutex_lock(&c->lock);
-	n = c->n + (c->n_answers ? (size_t)c->answer[c->chosen].n : 0);
-	pthread_mutex_unlock(&c->lock);
-	return (int32_t)n;
-}
-
 /* --- saving --- */
 
 static void write_ids(FILE *f, const struct tokenizer *t, const int32_t *ids, size_t n)

@@ -64,8 +64,6 @@ bool conversation_busy(struct conversation *c); /* an answer is not finished */
 int conversation_running(struct conversation *c, int64_t *request, int cap);
 /* The conversation goes on with this request's answer, if it is one of the last turn's. */
 void conversation_choose(struct conversation *c, int64_t request);
-int conversation_n_turns(const struct conversation *c);
-int32_t conversation_n_ids(struct conversation *c); /* with the chosen answer */
 
 /* Writes the turns as text; existing files are not overwritten. */
 int conversation_save(struct conversation *c, const char *path, struct err *e);

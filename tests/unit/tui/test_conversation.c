@@ -28,6 +28,12 @@ static const struct chat_template *chat;
 static struct conversation *c;
 static int64_t next_request;
 
+/* Of the conversation, with the chosen answer. */
+static int32_t n_ids(void)
+{
+	return (int32_t)c->n + (c->n_answers ? c->answer[c->chosen].n : 0);
+}
+
 static int group_setup(void **state)
 {
 	size_t size;
@@ -134,7 +140,7 @@ static void turns_only_append(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(p.ids[n_first + i], 100);
 	assert_true(tokenizer_is_end(tokenizer, p.ids[n_first + 3])); /* the answer had none of its own */
-	assert_int_equal(conversation_n_turns(c), 2);
+	assert_int_equal(c->n_turns, 2);
 }
 
 static void rewind_to(int64_t request, int64_t kept)
@@ -208,8 +214,8 @@ static void going_back_to_an_earlier_turn(void **state)
 	assert_non_null(strstr(e.text, "begins at position"));
 	assert_int_equal(conversation_resume(c, 1, ids, open + 3, &back, &e), 0);
 	assert_string_equal(back.text, "first");
-	assert_int_equal(conversation_n_turns(c), 1);
-	assert_int_equal(conversation_n_ids(c), open + 3);
+	assert_int_equal(c->n_turns, 1);
+	assert_int_equal(n_ids(), open + 3);
 	assert_false(conversation_busy(c));
 	conversation_expect(c, 1);
 	fork = begin_fork(ids, open + 3);
@@ -218,7 +224,7 @@ static void going_back_to_an_earlier_turn(void **state)
 	token(fork, 99);
 	finish(fork);
 	p = ask("another second", false);
-	assert_int_equal(conversation_n_turns(c), 2);
+	assert_int_equal(c->n_turns, 2);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(p.ids[open + i], 100);
 	assert_int_equal(p.ids[open + 3], 99);
@@ -232,15 +238,15 @@ static void strangers_are_not_collected(void **state)
 
 	(void)state;
 	ask("hi", false);
-	n = conversation_n_ids(c);
+	n = n_ids();
 	token(begin_request(EV_REQUEST_KIND_load), 100);
-	assert_int_equal(conversation_n_ids(c), n);
+	assert_int_equal(n_ids(), n);
 	assert_false(conversation_busy(c));
 	request = begin_request(EV_REQUEST_KIND_chat);
 	assert_true(conversation_busy(c));
 	token(request, 100);
 	token(request + 7, 100); /* a request nobody knows */
-	assert_int_equal(conversation_n_ids(c), n + 1);
+	assert_int_equal(n_ids(), n + 1);
 	begin_request(EV_REQUEST_KIND_chat); /* one more than was expected */
 	finish(request);
 	assert_false(conversation_busy(c));
@@ -255,7 +261,7 @@ static void a_turn_without_an_answer_leaves(void **state)
 	finish(begin_request(EV_REQUEST_KIND_chat)); /* refused, say */
 	p = ask("hi", false);
 	assert_int_equal(p.n_ids, n);
-	assert_int_equal(conversation_n_turns(c), 1);
+	assert_int_equal(c->n_turns, 1);
 }
 
 static void forks_and_retries_share_the_prompt(void **state)
@@ -334,11 +340,11 @@ static void a_full_context_stops_or_drops(void **state)
 	}
 	assert_true(n > 1 && n < 20);
 	assert_non_null(strstr(e.text, "200"));
-	assert_int_equal(conversation_n_turns(c), n);
+	assert_int_equal(c->n_turns, n);
 	p = ask("a b c d", true);
 	assert_true(p.trimmed_turns >= 1 && p.trimmed_tokens > 20);
 	assert_true(p.n_ids + 10 <= CTX);
-	assert_int_equal(conversation_n_turns(c), n + 1 - p.trimmed_turns);
+	assert_int_equal(c->n_turns, n + 1 - p.trimmed_turns);
 	assert_memory_equal(p.ids, head, 2 * sizeof *head); /* still a turn's opening */
 	answer(100, 20);
 	for (int i = 0; i < 30; i++) {
@@ -360,9 +366,9 @@ static void what_can_never_fit_is_refused(void **state)
 	memset(text, '7', sizeof text);
 	assert_int_equal(conversation_ask(c, text, sizeof text, 10, true, &p, &e), -1);
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_int_equal(conversation_n_turns(c), 1); /* nothing was lost by trying */
+	assert_int_equal(c->n_turns, 1); /* nothing was lost by trying */
 	p = ask("hi", false);
-	assert_int_equal(conversation_n_turns(c), 2);
+	assert_int_equal(c->n_turns, 2);
 	assert_int_equal(conversation_repeat(c, &p, NULL), 0);
 	conversation_new(c, "", NULL);
 	assert_int_equal(conversation_repeat(c, &p, NULL), -1);
@@ -461,7 +467,7 @@ static void a_token_allocates_nothing(void **state)
 	if (before < 0)
 		skip();
 	assert_int_equal(allocations(), before);
-	assert_true(conversation_n_ids(c) > CTX / 2);
+	assert_true(n_ids() > CTX / 2);
 }
 
 int main(void)
