@@ -45,7 +45,10 @@ static void draw_layer(struct pen *p, int y, const struct timeline *t, const str
 				   view_count(rank, l->token_rank));
 	view_put_right(p, numbers + 16, y, INK_DIM, "%.4f", (double)l->token_p);
 	view_put_right(p, numbers + 23, y, INK_DIM, "%.2f", (double)l->entropy);
-	view_put_right(p, numbers + 29, y, INK_DIM, "%.0f%%", 100 * (double)l->act_small);
+	if (l->act_max > 0) /* a layer without a feed-forward has no activations */
+		view_put_right(p, numbers + 29, y, INK_DIM, "%.0f%%", 100 * (double)l->act_small);
+	else
+		view_put_right(p, numbers + 29, y, INK_DIM, "–");
 	view_put_right(p, numbers + 36, y, INK_DIM, "%.1f", (double)l->residual_rms);
 	if (chosen)
 		view_mark_row(p, y);

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "tests/support/view_script.h"
+#include "tui/inspect/lens.h"
 #include "tui/views/view_heat.h"
 
 /* Speculation */
@@ -323,6 +324,24 @@ static void attention_says_where_there_is_none(void **state)
 	timeline_free(&k.t);
 }
 
+/* A deep look into a model without attention and feed-forward shows neither as zeros. */
+static void a_deep_look_says_what_the_model_lacks(void **state)
+{
+	struct probe_layer layer = { .entropy = 1.5f, .token_rank = 2, .residual_rms = 0.4f };
+	float logits[1] = { 1 };
+	struct probe probe = { .n = 3, .n_layers = 1, .vocab = 1, .layer = &layer, .logits = logits };
+	const struct lens_look look = { .state = LENS_DONE, .request = 1, .n = 3, .hash = EV_NULL_I, .probe = &probe };
+	struct script k;
+
+	(void)state;
+	script_begin(&k, 4, NAN);
+	k.s.lens = &look;
+	has(drawn(&k, &view_lens, 120, 30), "1.50     –    0.4");
+	has(drawn(&k, &view_lens, 120, 30), "none in this model");
+	has_not(drawn(&k, &view_lens, 120, 30), "positions"); /* the row */
+	timeline_free(&k.t);
+}
+
 /* Heat is one scale, so equal colours mean equal shares. */
 static void heat_grows_and_ends(void **state)
 {
@@ -567,6 +586,7 @@ int main(void)
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
 		cmocka_unit_test(attention_zoomed_has_all_layers),
 		cmocka_unit_test(attention_says_where_there_is_none), cmocka_unit_test(time_shows_a_scan),
+		cmocka_unit_test(a_deep_look_says_what_the_model_lacks),
 		cmocka_unit_test(time_has_room_for_all_parts),
 		cmocka_unit_test(heat_grows_and_ends),
 		cmocka_unit_test(time_is_a_mean_of_steps_of_one_kind),
