@@ -131,8 +131,7 @@ struct setting {
 	  .when = SETTING_FOLLOWS, .unit = "pages",                                                    \
 	  .doc = "KV pages; 0: room for a longest sequence, at least four a slot")                     \
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",        \
-	  .arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                              \
-	  SETTING_WORDS("full", "window:512", "sinks:4+window:512"),                                   \
+	  .arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,        \
 	  .doc = "positions that a token sees of those before it: all, the last N, or the first N and the last N") \
 	X(INT, attention_every, 0, engine_apply_every, .name = "attention-every", .group = "Watching", \
 	  .arg = "N", .high = 1024, .when = SETTING_ANY, .unit = "tokens",                             \

@@ -17,4 +17,5 @@ static int32_t see(const int32_t *arg, int32_t pos, struct k_range *out)
 }
 
 const struct visible_policy visible_sinks = { "sinks", { "sinks", "window" },
-											  "the first S positions and the last W", 2, see };
+											  "the first S positions and the last W",
+											  "sinks:4+window:512", 2, see };

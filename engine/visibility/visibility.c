@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window, &visible_sinks, NULL };
-
 static const struct visible_policy *policy_of(const struct visible *v)
 {
 	return v->policy ? v->policy : &visible_full;
@@ -71,6 +69,11 @@ int visible_parse(struct visible *v, const char *spec, struct err *e)
 		n += print_parts(visible_policies[i], NULL, forms + n, sizeof forms - n);
 	}
 	return err_set(e, ERR_USAGE, "visible %s: %s is needed, with numbers of positions for N", spec, forms);
+}
+
+const char *visible_offer(int i)
+{
+	return visible_policies[i] ? visible_policies[i]->offer : NULL;
 }
 
 bool visible_same(const struct visible *a, const struct visible *b)

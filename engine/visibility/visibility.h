@@ -1,4 +1,4 @@
-/* What a row sees: the policies, one small file each, and the one table of them (visibility.c).
+/* What a row sees: the policies, one small file each, and the one table of them (table.c).
  *
  * A policy says which positions a row at `pos` sees of its own sequence, as ranges that ascend, never meet and
  * end at pos + 1. It depends on the position alone, so a position's logits stay a function of the tokens up to it,
@@ -24,6 +24,7 @@ struct visible_policy {
 	const char *name;
 	const char *part[VISIBLE_ARGS]; /* what its numbers are called: "sinks:4+window:512"; unused: NULL */
 	const char *doc;
+	const char *offer; /* what completion offers */
 	int32_t n_ranges; /* the most that `see` writes */
 	int32_t (*see)(const int32_t *arg, int32_t pos, struct k_range *out); /* how many it wrote */
 };
@@ -39,6 +40,8 @@ struct visible {
 /* "full", "window:512", "sinks:4+window:512": each number at least 1. ERR_USAGE tells what there is. */
 int visible_parse(struct visible *v, const char *spec, struct err *e);
 bool visible_same(const struct visible *a, const struct visible *b);
+/* What completion offers of the i-th policy; NULL after the last. */
+const char *visible_offer(int i);
 /* The same text again. */
 void visible_print(const struct visible *v, char *buf, size_t cap);
 /* A layer's own; window 0: full. */

@@ -21,6 +21,7 @@
 #include "tests/extend/search_shortest.c"
 #include "tests/extend/verb_count.c"
 #include "tests/extend/view_turns.c"
+#include "tests/extend/visible_chunk.c"
 #include "tui/app/layout.h"
 #include "tests/support/tiny.h"
 #include "tests/support/zoo.h"
@@ -36,6 +37,8 @@ const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_ho
 
 extern const struct arch arch_llama;
 const struct arch *const arch_table[] = { &arch_llama, &arch_qwen3moe, NULL };
+
+const struct visible_policy *const visible_policies[] = { &visible_full, &visible_chunk, NULL };
 
 const struct view *const views[] = { &view_turns, NULL };
 const struct verb *const verbs[] = { &verb_count, NULL };
@@ -72,28 +75,34 @@ static void on_event(void *arg, const struct event *ev)
 	}
 }
 
-static struct engine *open_engine(const char *spec, const char *shadow, struct told *t)
+static struct engine *open_engine_as(struct engine_options o, struct told *t)
 {
-	static double ns[1 + DRAFT_NODES + 1]; /* what steps cost, counted: no time is measured here */
-	struct engine_options o = ENGINE_DEFAULTS;
 	struct engine *e;
 	struct err err = { 0 };
 
-	for (int i = 1; i <= 1 + DRAFT_NODES; i++)
-		ns[i] = 1e6;
 	o.model = model;
 	o.threads = 1;
 	o.ctx = 256;
 	o.slots = 4;
-	o.spec = spec;
-	o.shadow = shadow;
-	o.counted_cost = ns;
 	if (engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	memset(t, 0, sizeof *t);
 	engine_add_sink(e, on_event, t);
 	engine_begin(e, NULL);
 	return e;
+}
+
+static struct engine *open_engine(const char *spec, const char *shadow, struct told *t)
+{
+	static double ns[1 + DRAFT_NODES + 1]; /* what steps cost, counted: no time is measured here */
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	for (int i = 1; i <= 1 + DRAFT_NODES; i++)
+		ns[i] = 1e6;
+	o.spec = spec;
+	o.shadow = shadow;
+	o.counted_cost = ns;
+	return open_engine_as(o, t);
 }
 
 static struct engine_request request_of(int32_t ids[PROMPT])
@@ -107,9 +116,9 @@ static struct engine_request request_of(int32_t ids[PROMPT])
 	return q;
 }
 
-static void answer(const char *spec, const char *shadow, struct told *t)
+/* Runs one request to its end, and closes the engine. */
+static void answer_in(struct engine *e)
 {
-	struct engine *e = open_engine(spec, shadow, t);
 	int32_t ids[PROMPT];
 	struct engine_request q = request_of(ids);
 	struct err err = { 0 };
@@ -121,17 +130,29 @@ static void answer(const char *spec, const char *shadow, struct told *t)
 	engine_close(e);
 }
 
+static void answer(const char *spec, const char *shadow, struct told *t)
+{
+	answer_in(open_engine(spec, shadow, t));
+}
+
+/* Does completion offer this value of a setting? */
+static bool is_offered(int setting, const char *word)
+{
+	for (int i = 0; setting_word(&engine_settings[setting], i); i++)
+		if (!strcmp(setting_word(&engine_settings[setting], i), word))
+			return true;
+	return false;
+}
+
 /* The text is that of plain decoding, in fewer steps where it guessed right; shadow and certify know it by the table. */
 static void test_drafter(void **state)
 {
-	bool offered = false; /* by completion; else it runs off the words */
 	static struct told plain, drafted, shadowed;
 	static struct axes axes;
 	bool tried = false;
 
 	(void)state;
-	for (int i = 0; !offered; i++)
-		offered = !strcmp(setting_word(&engine_settings[ENGINE_AT_spec], i), "repeat");
+	assert_true(is_offered(ENGINE_AT_spec, "repeat"));
 	answer("off", "off", &plain);
 	answer("repeat:3", "off", &drafted);
 	answer("off", "all", &shadowed);
@@ -190,6 +211,30 @@ static void test_arch(void **state)
 {
 	(void)state;
 	zoo_check("qwen3moe");
+}
+
+/* A policy's logits are a function of the tokens: page size, chunks and kernels change no bit; and rows see less. */
+static void test_visibility(void **state)
+{
+	static struct told full, seen, again;
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct err err = { 0 };
+	struct visible v;
+
+	(void)state;
+	assert_int_equal(visible_parse(&v, "chun:16", &err), -1);
+	assert_non_null(strstr(err.text, "full or chunk:N"));
+	assert_true(is_offered(ENGINE_AT_visible, "chunk:512"));
+	answer_in(open_engine_as(o, &full));
+	o.visible = "chunk:16";
+	answer_in(open_engine_as(o, &seen));
+	o.page_size = 32;
+	o.prefill_chunk = 7;
+	o.backend = "ref";
+	answer_in(open_engine_as(o, &again));
+	assert_int_equal(seen.n_tokens, TOKENS);
+	assert_memory_equal(seen.hash, again.hash, sizeof seen.hash);
+	assert_memory_not_equal(seen.hash, full.hash, sizeof seen.hash);
 }
 
 /* ---- a verb ---- */
@@ -281,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_drafter),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),
+		cmocka_unit_test(test_visibility),
 		cmocka_unit_test(test_verb),
 		cmocka_unit_test(test_view),
 	};
