@@ -18,6 +18,7 @@
 #include "tests/extend/arch_qwen3moe.c"
 #include "tests/extend/drafter_repeat.c"
 #include "tests/extend/hook_widest.c"
+#include "tests/extend/layer_self_gated.c"
 #include "tests/extend/search_shortest.c"
 #include "tests/extend/verb_count.c"
 #include "tests/extend/view_turns.c"
@@ -35,8 +36,26 @@ const struct draft_ops *const draft_table[] = { &draft_ngram, &draft_repeat, NUL
 const struct search_ops *const search_table[] = { &search_best, &search_shortest, NULL };
 const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks, &widest_hooks, NULL };
 
+/* Llama, or with feed-forwards of the example's kind. */
 extern const struct arch arch_llama;
-const struct arch *const arch_table[] = { &arch_llama, &arch_qwen3moe, NULL };
+static bool self_gated;
+
+static void llama_read(struct arch_file *f, struct model *m)
+{
+	arch_llama.read(f, m);
+	for (int32_t i = 0; i < m->config.n_layers && self_gated && !f->e->code; i++) {
+		struct block *b = &m->layer[i].ffn;
+		struct self_gated *w;
+
+		free(b->params);
+		w = arch_add_block(f, b, &layer_self_gated);
+		if (w)
+			w->width = m->config.ffn;
+	}
+}
+
+static const struct arch arch_llama_or = { "llama", llama_read };
+const struct arch *const arch_table[] = { &arch_llama_or, &arch_qwen3moe, NULL };
 
 const struct visible_policy *const visible_policies[] = { &visible_full, &visible_chunk, NULL };
 
@@ -213,6 +232,24 @@ static void test_arch(void **state)
 	zoo_check("qwen3moe");
 }
 
+/* Another model than with the gate, and the same bits on the reference. */
+static void test_layer(void **state)
+{
+	static struct told gated, plain, ref;
+	struct engine_options o = ENGINE_DEFAULTS;
+
+	(void)state;
+	answer_in(open_engine_as(o, &gated));
+	self_gated = true;
+	answer_in(open_engine_as(o, &plain));
+	o.backend = "ref";
+	answer_in(open_engine_as(o, &ref));
+	self_gated = false;
+	assert_int_equal(plain.n_tokens, TOKENS);
+	assert_memory_not_equal(plain.hash, gated.hash, sizeof plain.hash);
+	assert_memory_equal(plain.hash, ref.hash, sizeof plain.hash);
+}
+
 /* A policy's logits are a function of the tokens: page size, chunks and kernels change no bit; and rows see less. */
 static void test_visibility(void **state)
 {
@@ -326,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_drafter),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_hook),
+		cmocka_unit_test(test_layer),
 		cmocka_unit_test(test_visibility),
 		cmocka_unit_test(test_verb),
 		cmocka_unit_test(test_view),

@@ -1,0 +1,50 @@
+/* The example of docs/extend.md, "a mixer or a feed-forward": a feed-forward that gates itself, down(silu(up x) * up x), as in a
+ * file without ffn_gate. */
+#include "engine/forward.h"
+#include "engine/model_tensors.h"
+
+struct self_gated {
+	int32_t width;
+	const float *norm; /* [dim] */
+	struct k_matrix up, down;
+};
+
+static void self_gated_load(struct model_loader *l, void *params)
+{
+	struct self_gated *w = params;
+	int64_t dim = l->config->dim;
+
+	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
+	layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);
+	layer_matrix(l, &w->down, "ffn_down.weight", dim, w->width);
+}
+
+static void self_gated_need(const void *params, struct forward_needs *n)
+{
+	const struct self_gated *w = params;
+
+	n->ops += 4; /* norm, product, glu, product */
+	forward_widen(&n->wide, w->width);
+	forward_reads(&n->normed, &w->up);
+	forward_reads(&n->act, &w->down);
+}
+
+static void self_gated_write(struct forward *f, const void *params)
+{
+	const struct self_gated *w = params;
+	struct k_acts act = program_acts_of(f->act, w->width);
+	struct k_program *p = &f->program;
+
+	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
+	program_part(program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &w->up, NULL, NULL, f->up);
+	program_glu(p, K_ACT_silu, f->up, f->up, act, f->n_rows);
+	forward_add_product(f, K_STAGE_down, act, &w->down, NULL, NULL);
+}
+
+static const struct block_kind layer_self_gated = {
+	.name = "self-gated",
+	.size = sizeof(struct self_gated),
+	.load = self_gated_load,
+	.need = self_gated_need,
+	.write = self_gated_write,
+};
