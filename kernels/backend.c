@@ -25,7 +25,7 @@ const struct k_isa k_isa_scalar = {
 	.runs_here = runs_anywhere,
 	.fn =
 		{
-#define X(name) [K_OP_##name] = k_ref_##name,
+#define X(name, ...) [K_OP_##name] = k_ref_##name,
 			K_KINDS(X)
 #undef X
 		},

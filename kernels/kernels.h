@@ -236,7 +236,7 @@ struct k_stats {
 };
 
 enum k_kind {
-#define X(name) K_OP_##name,
+#define X(name, ...) K_OP_##name,
 	K_KINDS(X)
 #undef X
 		K_N_KINDS
@@ -271,7 +271,7 @@ struct k_op {
 	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
 	uint64_t ops;   /* counted likewise: a multiply-add is two */
 	union {
-#define X(name) struct k_##name name;
+#define X(name, ...) struct k_##name name;
 		K_KINDS(X)
 #undef X
 	} u;

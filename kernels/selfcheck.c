@@ -365,7 +365,7 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 int k_selfcheck(struct k_ctx *ctx, struct err *e)
 {
 	static const char *const names[K_N_KINDS] = {
-#define X(name) #name,
+#define X(name, ...) #name,
 		K_KINDS(X)
 #undef X
 	};

@@ -130,36 +130,21 @@ static void count_rope(struct k_op *op)
 	op->ops = n * (q * 4 + kv * 3);
 }
 
-/* `bytes` read and written for each of n values, and about how many operations each takes. */
-static void count_values(struct k_op *op, int32_t rows, int32_t dim, uint64_t bytes, uint64_t ops)
+static void count_values(struct k_op *op, struct k_count c)
 {
-	uint64_t n = (uint64_t)rows * (uint64_t)dim;
-
-	op->bytes = n * bytes;
-	op->ops = n * ops;
+	op->bytes = c.bytes;
+	op->ops = c.ops;
 }
 
-static void count_other(struct k_op *op)
+/* Each slot reads a matrix: an upper bound where rows share an expert. */
+static void count_experts(struct k_op *op)
 {
 	const struct k_experts *e = &op->u.experts;
+	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
 
-	switch (op->kind) {
-	case K_OP_experts: { /* each slot reads a matrix: an upper bound where rows share an expert */
-		uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
-
-		op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes / (uint64_t)k_types[e->w->type].block +
-							 4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
-		op->ops = 2 * slots * cells;
-		break;
-	}
-	case K_OP_route: count_values(op, op->u.route.n, op->u.route.n_experts, 4, 20); break;
-	case K_OP_combine: count_values(op, op->u.combine.n * op->u.combine.k, op->u.combine.dim, 4, 2); break;
-	case K_OP_conv: count_values(op, op->u.conv.n, op->u.conv.out.dim, 12, 2 * (uint64_t)op->u.conv.taps + 16); break;
-	case K_OP_scan:
-		count_values(op, op->u.scan.n, op->u.scan.out.dim, 16, 20 * (uint64_t)op->u.scan.n_states + 40);
-		break;
-	default: break;
-	}
+	op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes / (uint64_t)k_types[e->w->type].block +
+						 4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+	op->ops = 2 * slots * cells;
 }
 
 static void count(const struct forward *f, struct k_op *op)
@@ -169,11 +154,15 @@ static void count(const struct forward *f, struct k_op *op)
 	case K_OP_matmul: count_matmul(f, op); break;
 	case K_OP_attention: count_attention(f, op); break;
 	case K_OP_rope: count_rope(op); break;
-	case K_OP_embed: count_values(op, op->u.embed.n, op->u.embed.w->n_cols, 5, 1); break;
-	case K_OP_norm: count_values(op, op->u.norm.n, op->u.norm.out.dim, 9, 6); break;
-	case K_OP_glu: count_values(op, op->u.glu.n, op->u.glu.out.dim, 12, 18); break;
-	case K_OP_stats: count_values(op, op->u.stats.n, op->u.stats.vocab, 4, 20); break;
-	default: count_other(op); break;
+	case K_OP_experts: count_experts(op); break;
+	case K_OP_embed: count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1)); break;
+	case K_OP_norm: count_values(op, k_count_values(op->u.norm.n, op->u.norm.out.dim, 9, 6)); break;
+	case K_OP_glu: count_values(op, k_count_values(op->u.glu.n, op->u.glu.out.dim, 12, 18)); break;
+	case K_OP_stats: count_values(op, k_count_values(op->u.stats.n, op->u.stats.vocab, 4, 20)); break;
+#define X(name, NAME) case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
+	K_PLAIN_KINDS(X)
+#undef X
+	case K_N_KINDS: break;
 	}
 }
 

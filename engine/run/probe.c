@@ -358,7 +358,13 @@ static bool tell_matmul(struct walking *w, const struct k_op *op, int32_t layer)
 
 static bool walk(void *arg, const struct k_op *op, int32_t layer)
 {
+	static const char *const names[] = {
+#define X(name, NAME) [K_OP_##name] = #name,
+		K_PLAIN_KINDS(X)
+#undef X
+	};
 	struct walking *w = arg;
+	struct k_acts result = { 0 };
 	bool more = true;
 
 	switch (op->kind) {
@@ -374,13 +380,14 @@ static bool walk(void *arg, const struct k_op *op, int32_t layer)
 		more = tell(w, op, layer, "experts", op->u.experts.out,
 					op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
 		break;
-	case K_OP_route: more = tell(w, op, layer, "router", op->u.route.weights, op->u.route.k); break;
-	case K_OP_combine: more = tell(w, op, layer, "x", op->u.combine.x, op->u.combine.dim); break;
-	case K_OP_conv: more = tell_acts(w, op, layer, "conv", &op->u.conv.out, 1); break;
-	case K_OP_scan: more = tell_acts(w, op, layer, "scan", &op->u.scan.out, 1); break;
+#define X(name, NAME) case K_OP_##name: result = k_##name##_result(&op->u.name); break;
+	K_PLAIN_KINDS(X)
+#undef X
 	case K_OP_stats:
 	case K_N_KINDS: break;
 	}
+	if (result.dim)
+		more = tell_acts(w, op, layer, names[op->kind], &result, 1);
 	w->at++;
 	return more;
 }

@@ -30,7 +30,7 @@ struct cu_part {
 
 typedef void cu_body(const struct cu_part *p);
 
-#define X(name) static __device__ void cu_##name(const struct cu_part *p);
+#define X(name, ...) static __device__ void cu_##name(const struct cu_part *p);
 K_KINDS(X)
 #undef X
 

@@ -299,7 +299,7 @@ static int no_block(const struct cu_device *c, const char *kernel, struct err *e
 static int load_kernels(struct cu_device *c, struct err *e)
 {
 	static const char *const names[K_N_KINDS] = {
-#define X(name) "cutaway_" #name,
+#define X(name, ...) "cutaway_" #name,
 		K_KINDS(X)
 #undef X
 	};

@@ -28,7 +28,7 @@ CU_FN struct cu_part open_part(const struct cu_step *step, const struct cu_stage
 	return p;
 }
 
-#define X(name)                                                                                    \
+#define X(name, ...)                                                                               \
 	CU_KERNEL cutaway_##name(const struct cu_step *step, int32_t i)                                   \
 	{                                                                                              \
 		const struct cu_part p = open_part(step, &step->stage[i]);                                 \
@@ -43,7 +43,7 @@ K_KINDS(X)
 CU_FN void run_stage(const struct cu_part *p)
 {
 	switch (p->stage->op.kind) {
-#define X(name)                                                                                    \
+#define X(name, ...)                                                                               \
 	case K_OP_##name:                                                                              \
 		cu_##name(p);                                                                              \
 		break;

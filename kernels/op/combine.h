@@ -12,6 +12,16 @@ struct k_combine {
 };
 #define K_COMBINE_INPUTS(PLAIN, a)
 
+K_INLINE struct k_count k_combine_count(const struct k_combine *a)
+{
+	return k_count_values(a->n * a->k, a->dim, 4, 2);
+}
+
+K_INLINE struct k_acts k_combine_result(const struct k_combine *a)
+{
+	return k_floats(a->x, a->dim);
+}
+
 K_INLINE int64_t k_combine_units(const struct k_combine *a)
 {
 	return (int64_t)a->n * ((a->dim + 31) / 32);

@@ -19,6 +19,16 @@ struct k_conv {
 };
 #define K_CONV_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 
+K_INLINE struct k_count k_conv_count(const struct k_conv *a)
+{
+	return k_count_values(a->n, a->out.dim, 12, 2 * (uint64_t)a->taps + 16);
+}
+
+K_INLINE struct k_acts k_conv_result(const struct k_conv *a)
+{
+	return a->out;
+}
+
 K_INLINE int64_t k_conv_units(const struct k_conv *a)
 {
 	return a->out.dim / 32;

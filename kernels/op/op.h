@@ -1,5 +1,5 @@
 /* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its arguments, which of
- * them are the host's, what it reads and computes, and its definition: units of work that are independent of each
+ * them are the host's, what it counts, its result, and its definition: units of work that are independent of each
  * other, in scalar C that gcc and nvcc both compile. Any split of the units over threads gives the same bits. */
 #ifndef CUTAWAY_KERNELS_OP_OP_H
 #define CUTAWAY_KERNELS_OP_OP_H
@@ -49,6 +49,26 @@ K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float
 
 		k_quantise_block(y + i, out->q + at_q, out->d + block, out->sx + block);
 	}
+}
+
+/* What an op reads and writes, in bytes, and about how many operations it takes: counted from shapes, for the time view. */
+struct k_count {
+	uint64_t bytes, ops;
+};
+/* So much for each of [rows, dim] values. */
+K_INLINE struct k_count k_count_values(int32_t rows, int32_t dim, uint64_t bytes, uint64_t ops)
+{
+	const uint64_t n = (uint64_t)rows * (uint64_t)dim;
+	struct k_count c = { n * bytes, n * ops };
+
+	return c;
+}
+/* Values [n, dim] in f32, as an op's result. */
+K_INLINE struct k_acts k_floats(float *x, int32_t dim)
+{
+	struct k_acts a = { x, NULL, NULL, NULL, dim };
+
+	return a;
 }
 
 /* Where a row's recurrent state comes from and goes to: pages of a group whose page is the whole state of a sequence.

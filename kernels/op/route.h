@@ -13,6 +13,16 @@ struct k_route {
 };
 #define K_ROUTE_INPUTS(PLAIN, a)
 
+K_INLINE struct k_count k_route_count(const struct k_route *a)
+{
+	return k_count_values(a->n, a->n_experts, 4, 20);
+}
+
+K_INLINE struct k_acts k_route_result(const struct k_route *a)
+{
+	return k_floats(a->weights, a->k);
+}
+
 K_INLINE int64_t k_route_units(const struct k_route *a)
 {
 	return a->n;

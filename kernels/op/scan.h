@@ -23,6 +23,16 @@ struct k_scan {
 };
 #define K_SCAN_INPUTS(PLAIN, a) PLAIN(a->rows, a->n) PLAIN(a->state, 1)
 
+K_INLINE struct k_count k_scan_count(const struct k_scan *a)
+{
+	return k_count_values(a->n, a->out.dim, 16, 20 * (uint64_t)a->n_states + 40);
+}
+
+K_INLINE struct k_acts k_scan_result(const struct k_scan *a)
+{
+	return a->out;
+}
+
 K_INLINE int64_t k_scan_units(const struct k_scan *a)
 {
 	return a->out.dim / 32;

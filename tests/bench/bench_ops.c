@@ -153,7 +153,7 @@ static void bench_draw(struct k_op *stats)
 int main(int argc, char **argv)
 {
 	static const char *const name[K_N_KINDS] = {
-#define X(kind) #kind,
+#define X(kind, ...) #kind,
 		K_KINDS(X)
 #undef X
 	};

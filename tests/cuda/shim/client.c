@@ -96,7 +96,7 @@ bool shim_step_stage(const struct shim *s, struct shim_step *p, int i, int n_blo
 					 const struct shim_options *o)
 {
 	static const char *const names[] = {
-#define X(name) "cutaway_" #name,
+#define X(name, ...) "cutaway_" #name,
 		K_KINDS(X)
 #undef X
 	};

@@ -38,7 +38,7 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 #define KERNEL(name) call<name>::as(#name),
 
 static const struct shim_kernel kernels[] = {
-#define X(name) KERNEL(cutaway_##name)
+#define X(name, ...) KERNEL(cutaway_##name)
 	K_KINDS(X)
 #undef X
 	KERNEL(cutaway_walk)

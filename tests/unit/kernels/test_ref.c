@@ -29,10 +29,7 @@
 #define k_ref_glu fma_ref_glu
 #define k_ref_stats fma_ref_stats
 #define k_ref_experts fma_ref_experts
-#define k_ref_route fma_ref_route
-#define k_ref_combine fma_ref_combine
-#define k_ref_conv fma_ref_conv
-#define k_ref_scan fma_ref_scan
+#define K_REF_PLAIN(name) fma_ref_##name
 #define k_each_expert fma_each_expert
 #define k_ref_packed_bytes fma_ref_packed_bytes
 #define k_ref_pack fma_ref_pack
@@ -76,14 +73,9 @@
 #undef k_ref_glu
 #undef k_ref_stats
 #undef k_ref_experts
-#undef k_ref_route
-#undef k_ref_combine
-#undef k_ref_conv
-#undef k_ref_scan
 #undef k_rope_freqs
 #undef k_rope_table
-k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts,
-	k_ref_route, k_ref_combine, k_ref_conv, k_ref_scan;
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts;
 void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
 				  float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
@@ -103,7 +95,7 @@ struct pair {
 	k_fn *plain, *fused;
 };
 static const struct pair pairs[K_N_KINDS] = {
-#define X(name) {k_ref_##name, fma_ref_##name},
+#define X(name, ...) {k_ref_##name, fma_ref_##name},
 	K_KINDS(X)
 #undef X
 };
