@@ -1,7 +1,7 @@
 /* The example of docs/extend.md, "a mixer or a feed-forward": a feed-forward that gates itself, down(silu(up x) * up x), as in a
  * file without ffn_gate. */
-#include "engine/forward.h"
-#include "engine/model_tensors.h"
+#include "engine/run/forward.h"
+#include "engine/model/model_tensors.h"
 
 struct self_gated {
 	int32_t width;
