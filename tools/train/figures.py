@@ -18,7 +18,7 @@ def main():
     model, folder, *paths = sys.argv[1:]
     torch.set_num_threads(1)
     target, rows = Target(model), held_out(features.load(folder))
-    print(f"| drafter | kind of prompt | places | {' | '.join(f'≥ {j + 1}' for j in range(DEPTH))} | tokens a step |")
+    print(f"| drafter | kind of prompt | positions | {' | '.join(f'≥ {j + 1}' for j in range(DEPTH))} | tokens a step |")
     print("| --- |" + " --- |" * (DEPTH + 3))
     for path in paths:
         drafter, name = file.read(path, target), os.path.basename(path)[:-5]
