@@ -8,7 +8,7 @@ KERNEL_CFLAGS ?= -O3
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
-# For `make chat`: what stands behind `./cutaway chat`.
+# For `make chat`: what follows `./cutaway chat`.
 ARGS ?=
 
 # V=1 shows whole commands.

@@ -15,7 +15,7 @@
 enum kind {
 	SHOWN,	/* has a place of its own */
 	MARK,	/* stands on the character before */
-	STYLE,	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width hangs on it */
+	STYLE,	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width depends on it */
 	HIDDEN, /* must not reach a terminal */
 };
 
@@ -53,7 +53,7 @@ static struct look classify(int32_t c, size_t size)
 	return (struct look){SHOWN, c, utf8proc_charwidth(c), size};
 }
 
-static struct look look(const char *text, size_t size)
+static struct look text_look(const char *text, size_t size)
 {
 	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
@@ -128,12 +128,12 @@ static bool may_join(int32_t c)
  * U+200D) in its place: what it joins is drawn side by side, each in its own columns. */
 static void take_marks(struct glyph_run *g, const char *text, size_t size)
 {
-	bool may = may_join(look(text, size).c);
+	bool may = may_join(text_look(text, size).c);
 	size_t used = strlen(g->text);
 	int n = 0;
 
 	while (g->used < size) {
-		struct look at = look(text + g->used, size - g->used);
+		struct look at = text_look(text + g->used, size - g->used);
 		bool joiner = may && (at.c == 0x200c || at.c == 0x200d);
 
 		if (at.kind != MARK && at.kind != STYLE && !joiner)
@@ -164,7 +164,7 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 		g.tab = true;
 		return g;
 	}
-	at = look(text, size);
+	at = text_look(text, size);
 	if (at.kind == HIDDEN || at.kind == STYLE || (ascii && beyond_ascii(at.c)))
 		return standin(at, ascii);
 	if (at.kind == MARK) { /* nothing to stand on: a dotted circle, as in the Unicode charts */
@@ -277,7 +277,7 @@ char *text_json(const char *text, size_t size)
 
 	append(&s, "\"", 1);
 	while (size) {
-		struct look at = look(text, size);
+		struct look at = text_look(text, size);
 
 		if (at.c < 0)
 			append(&s, "\\ufffd", 6);
@@ -307,7 +307,7 @@ static bool all_shown(const char *text)
 	struct look at;
 
 	for (; *text; text += at.size) {
-		at = look(text, strlen(text));
+		at = text_look(text, strlen(text));
 		if (at.c < 0 || at.kind == HIDDEN)
 			return false;
 	}

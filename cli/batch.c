@@ -121,7 +121,7 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 	size = unescape(line, size);
 	if (prompt_ids(b->c, engine, line, size, &a->prompt, &a->n_prompt, e))
 		return -1;
-	line[size] = 0; /* where the newline was, or before; in_read() has room behind the last */
+	line[size] = 0; /* where the newline was, or before; in_read() has room after the last */
 	struct engine_request q = {
 		.kind = EV_REQUEST_KIND_run,
 		.ids = a->prompt,

@@ -22,7 +22,7 @@ void out_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* So, a line that begins with the program's name; what is in it may come from anywhere. */
 void out_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Standard input or a file to its end. malloc'd, with a NUL behind. */
+/* Standard input or a file to its end. malloc'd, with a NUL after it. */
 int in_read(const char *path /* NULL: standard input */, char **data, size_t *size, struct err *e);
 
 #endif

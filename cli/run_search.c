@@ -80,14 +80,14 @@ static int print_best(const struct cli *c, const struct tokenizer *t, const stru
 	return 0;
 }
 
-static void tell(const char *method, bool judged, const struct search_view *v, int64_t steps)
+static void search_report(const char *method, bool by_command, const struct search_view *v, int64_t steps)
 {
 	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
 
 	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers, v->n_answers == 1 ? "" : "s",
 			(long long)steps);
 	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
-		fprintf(stderr, "%s%.4g", i ? ", " : judged ? "; the command's scores " : "; log-probability by length ",
+		fprintf(stderr, "%s%.4g", i ? ", " : by_command ? "; the command's scores " : "; log-probability by length ",
 				v->answer[i].score);
 	fprintf(stderr, "%s\n", v->n_answers > 5 ? ", …" : "");
 	fprintf(stderr, "cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
@@ -102,7 +102,7 @@ static void progress(const char *method, const struct search_view *v, int64_t st
 				v->n_answers);
 }
 
-static int run(struct engine *engine, int64_t search, const char *method, const atomic_bool *interrupted,
+static int search_run(struct engine *engine, int64_t search, const char *method, const atomic_bool *interrupted,
 			   struct search_view *v, struct err *e)
 {
 	int64_t from = engine_steps(engine);
@@ -131,7 +131,7 @@ static int print(const struct cli *c, struct engine *engine, const struct search
 int run_search(const struct cli *c, const struct run_options *r, struct engine *engine, const struct engine_request *q,
 			   const atomic_bool *interrupted, struct err *e)
 {
-	struct score_command judge = { .command = r->score };
+	struct score_command scorer = { .command = r->score };
 	struct search_options o = { 0 };
 	struct search_view v = { 0 };
 	char method[80];
@@ -143,14 +143,14 @@ int run_search(const struct cli *c, const struct run_options *r, struct engine *
 	o.method = method;
 	if (r->score) {
 		o.score = score_command;
-		o.arg = &judge;
+		o.arg = &scorer;
 		o.scorer = r->score;
 	}
 	search = engine_search(engine, &o, q, e);
 	if (search < 0)
 		return -1;
-	if (!run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
-		tell(method, r->score != NULL, &v, engine_steps(engine) - from);
+	if (!search_run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
+		search_report(method, r->score != NULL, &v, engine_steps(engine) - from);
 		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s", v.n_answers ? "" : " before there was an answer") : 0;
 	}
 	engine_search_close(engine, search);

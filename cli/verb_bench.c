@@ -23,7 +23,7 @@ static const struct setting bench_own[] = {
 	{ 0 },
 };
 
-static void tell(void *arg, const char *what)
+static void bench_progress(void *arg, const char *what)
 {
 	(void)arg;
 	fprintf(stderr, "\r\033[Kbench: %s …", what);
@@ -106,9 +106,9 @@ static bool take_turn(void *arg, double value)
 static int measure(const struct cli *c, const struct engine_options *o, struct err *e)
 {
 	struct bench_report r;
-	bool telling = isatty(STDERR_FILENO);
-	int status = bench_run(o, said.only, telling ? tell : NULL, NULL, &r, e);
-	if (telling)
+	bool progress = isatty(STDERR_FILENO);
+	int status = bench_run(o, said.only, progress ? bench_progress : NULL, NULL, &r, e);
+	if (progress)
 		fprintf(stderr, "\r\033[K");
 	if (status)
 		return -1;

@@ -50,7 +50,7 @@ static void add_case(struct json *j, const struct certify_case *c)
 	json_end(j);
 }
 
-static void tell(void *arg, const struct certify_case *c)
+static void certify_progress(void *arg, const struct certify_case *c)
 {
 	struct report *r = arg;
 	if (r->progress)
@@ -285,7 +285,7 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 	}
 	struct certify_options o = {
 		.model = path, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
-	int status = certify_run(&o, tell, &r, &sum, &differs);
+	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
 	if (status && differs.code != ERR_DIFFERS)

@@ -262,7 +262,7 @@ static int print_json(const struct report *r, const struct verify_summary *s, st
 	return json_print(j, e);
 }
 
-static int run(const struct cli *c, struct report *r, struct err *e)
+static int verify_and_report(const struct cli *c, struct report *r, struct err *e)
 {
 	struct verify_options o = { .engine = c->engine, .stop = &interrupted, .to = INT64_MAX };
 	struct verify_summary sum;
@@ -307,7 +307,7 @@ static int verify_verb(const struct cli *c, struct err *e)
 		json_object(r.json, NULL);
 		json_array(r.json, "requests");
 	}
-	rc = run(c, &r, e);
+	rc = verify_and_report(c, &r, e);
 	json_drop(&json);
 	history_close(r.h);
 	return rc;

@@ -10,8 +10,8 @@
  * are of their list; indexes point into their arrays. Token ids of prompts and candidates may be anything:
  * timeline_token_bytes() takes all. Sums over steps belong into doubles.
  *
- * Memory is bounded: at every TL_SLIDE-th step, steps and what hangs on them (batches, drafts, rows of attention
- * and the heat of pages) are let go of when they are TL_WINDOW steps old, and so is a request that has ended, if
+ * Memory is bounded: at every TL_SLIDE-th step, steps and what belongs to them (batches, drafts, rows of attention
+ * and the heat of pages) are dropped when they are TL_WINDOW steps old, and so is a request that has ended, if
  * TL_REQUESTS newer ones of its sort (the conversation's, the others) are there or they have TL_TOKENS tokens.
  * Sums are kept. A failed allocation sets `full`, and from then on the timeline keeps what it has.
  *
@@ -152,7 +152,7 @@ struct tl_step {
 struct tl_draft {
 	int64_t step, request, pos;
 	int32_t nth, id, winner;
-	int32_t parent, depth; /* nth of the one that it hangs on, 0: the newest token; tokens ahead of that, from 1 */
+	int32_t parent, depth; /* nth of its parent node, 0: the newest token; tokens ahead of that, from 1 */
 	int32_t top;           /* what the target holds most probable after it, or -1 */
 	enum ev_code_verdict verdict;
 	enum ev_code_rule rule;
@@ -177,7 +177,7 @@ struct tl_choice { /* of auto */
 	double speed, speed_before;
 	char drafter[TL_DRAFTER], before[TL_DRAFTER];
 };
-/* What a drafter that iterates guesses had in mind: see the event. */
+/* State of the window of a drafter that iterates its guesses: see the event. */
 struct tl_window {
 	int64_t step, request, pos;
 	int32_t levels, columns, gram, n_entered, own, pool;

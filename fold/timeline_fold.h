@@ -22,7 +22,7 @@ bool tl_fold_searches(struct timeline *t, const struct event *ev);
 /* The same for an event that lies before what was folded last. */
 void tl_fold_search_again(struct timeline *t, const struct event *ev);
 
-/* The tokens of r from pos on leave it as a future; who hung on them hangs on that. seq: of the rewind. */
+/* The tokens of r from pos on leave it as a future; their children become its children. seq: of the rewind. */
 void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq);
 /* Which branch a request's prompt goes on from. parent: only from this request, or 0. */
 void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent);

@@ -113,7 +113,7 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	return NULL;
 }
 
-/* The number behind the colon, 0 without; -1: not a number. */
+/* The number after the colon, 0 without; -1: not a number. */
 static int device_number(const char *backend)
 {
 	const char *colon = strchr(backend, ':');

@@ -101,7 +101,7 @@ static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range
 		ranges[r] = (struct k_range){0, rows[r].pos + 1};
 }
 
-/* One more place for a row's key and value: the page of another sequence at the same position. So branches
+/* One more page for a row's key and value: that of another sequence at the same position. So branches
  * of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
 struct k_also {
 	int32_t row, seq;
@@ -210,7 +210,7 @@ struct k_draw_ask {
 	uint32_t pos, sample;
 	uint64_t seed;
 };
-struct k_draw_told {
+struct k_draw_reply {
 	uint64_t mass; /* sum over all ids of nearest(exp(y - max y) * 2^40) */
 	/* The `best`-th of the greatest y of each K_DRAW_IDS ids; -Inf if there are not so many. */
 	float floor;
@@ -231,7 +231,7 @@ struct k_stats {
 	struct k_logit_stats *out; /* [n] */
 	/* NULL for no such thing; the reference and devices know it, where the host cannot read the row */
 	const struct k_draw_ask *ask; /* [n] */
-	struct k_draw_told *told;	  /* [n] */
+	struct k_draw_reply *reply;	  /* [n] */
 	struct k_draw_entry *list;	  /* [n, K_DRAW_LIST], by id */
 };
 
@@ -275,7 +275,7 @@ struct k_op {
 		K_KINDS(X)
 #undef X
 	} u;
-	/* What a walk writes lies together and behind what all threads read: else each step would fetch that anew, too. */
+	/* What a walk writes lies together, after what all threads read: else each step would fetch that again, too. */
 	uint64_t ns;		 /* out: wall time of this op, if the program is timed */
 	k_atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
 };

@@ -1,9 +1,9 @@
-/* See pool.h. Work starts and ends at a barrier whose generations are a gate (Hensgen, Finkel and
+/* See pool.h. Work starts and ends at a barrier, a counter of generations (Hensgen, Finkel and
  * Manber 1988's sense, with more than two values). Who waits spins briefly, then sleeps on a futex,
  * so that more threads than processors, or a busy machine, cost sleeps but no stalls.
  *
  * Invariants: 1. fn, arg and quit are written by thread 0 alone, while the others are inside the
- * barrier. 2. A gate's value only grows. 3. A waiter marks `sleepers` before the kernel compares
+ * barrier. 2. A barrier's value only grows. 3. A waiter marks `sleepers` before the kernel compares
  * the value; who opens looks at `sleepers` after it has added one: no wake-up is lost. */
 #include "kernels/pool.h"
 
@@ -36,7 +36,7 @@ struct worker {
 };
 
 struct k_pool {
-	_Alignas(LINE) struct k_gate gate; /* generations of the barrier */
+	_Alignas(LINE) struct k_barrier barrier; /* generations of the barrier */
 	_Alignas(LINE) atomic_uint arrived;
 	_Alignas(LINE) unsigned n_threads;
 	k_pool_fn *fn;
@@ -74,7 +74,7 @@ static void futex(atomic_uint *word, int op, unsigned value)
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-void k_gate_wait(struct k_gate *g, unsigned seen)
+void k_barrier_wait(struct k_barrier *g, unsigned seen)
 {
 	for (int i = 0; i < g->spins; i++) {
 		if (atomic_load_explicit(&g->value, memory_order_acquire) != seen)
@@ -87,7 +87,7 @@ void k_gate_wait(struct k_gate *g, unsigned seen)
 	}
 }
 
-void k_gate_open(struct k_gate *g, unsigned by)
+void k_barrier_open(struct k_barrier *g, unsigned by)
 {
 	atomic_fetch_add(&g->value, by);
 	if (atomic_exchange(&g->sleepers, 0))
@@ -96,13 +96,13 @@ void k_gate_open(struct k_gate *g, unsigned by)
 
 static void barrier(struct k_pool *p)
 {
-	unsigned now = atomic_load(&p->gate.value);
+	unsigned now = atomic_load(&p->barrier.value);
 
 	if (atomic_fetch_add(&p->arrived, 1) + 1 < p->n_threads) {
-		k_gate_wait(&p->gate, now);
+		k_barrier_wait(&p->barrier, now);
 	} else {
 		atomic_store(&p->arrived, 0);
-		k_gate_open(&p->gate, 1);
+		k_barrier_open(&p->barrier, 1);
 	}
 }
 
@@ -198,7 +198,7 @@ int k_pool_open(struct k_pool **pool, int n_threads, struct err *e)
 	}
 	memset(p, 0, sizeof *p);
 	p->n_threads = (unsigned)n_threads;
-	p->gate.spins = n_threads > available_processors() ? 0 : SPINS;
+	p->barrier.spins = n_threads > available_processors() ? 0 : SPINS;
 	p->scratch = scratch;
 	p->worker = worker;
 	pthread_mutex_init(&p->starting, NULL);
@@ -238,5 +238,5 @@ int k_pool_thread(const struct k_pool *p, int i)
 
 int k_pool_spins(const struct k_pool *p)
 {
-	return p->gate.spins;
+	return p->barrier.spins;
 }

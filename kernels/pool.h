@@ -8,12 +8,12 @@
 #include "base/err.h"
 
 /* A number that only grows, and that threads wait for: spinning briefly, then asleep on a futex. */
-struct k_gate {
+struct k_barrier {
 	atomic_uint value, sleepers;
 	int spins;
 };
-void k_gate_wait(struct k_gate *g, unsigned seen); /* until value is not `seen` */
-void k_gate_open(struct k_gate *g, unsigned by);   /* value += by */
+void k_barrier_wait(struct k_barrier *g, unsigned seen); /* until value is not `seen` */
+void k_barrier_open(struct k_barrier *g, unsigned by);   /* value += by */
 
 struct k_pool;
 typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
@@ -23,7 +23,7 @@ int k_pool_open(struct k_pool **pool, int n_threads, struct err *e);
 void k_pool_close(struct k_pool *pool); /* NULL is fine */
 int k_pool_size(const struct k_pool *pool);
 int k_pool_thread(const struct k_pool *pool, int i); /* the system's number of thread i >= 1, after a run */
-int k_pool_spins(const struct k_pool *pool); /* for a gate: none if processors are too few */
+int k_pool_spins(const struct k_pool *pool); /* for a barrier: none if processors are too few */
 
 /* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */
 void k_pool_run(struct k_pool *pool, k_pool_fn *fn, void *arg);

@@ -132,7 +132,7 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 }
 
 /* After a failure nothing runs any more: its error is looked at in the end. */
-static void run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
+static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
 {
 	struct k_program program = {.op = op, .n_ops = 1};
 
@@ -171,7 +171,7 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 		in.dim = dim;
 		fill_weights(d->raw, m.type, (size_t)(OUT * dim));
 		k_pack(ctx, &m, d->raw);
-		run(ctx, d, K_OP_embed, &op);
+		selfcheck_run(ctx, d, K_OP_embed, &op);
 		fold(&hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
 		for (int n = 1; n <= ROWS; n += ROWS - 1) {
 			op = (struct k_op){.u.matmul = {.in = in, .n_parts = 2, .n = n}};
@@ -180,7 +180,7 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 			op.u.matmul.part[0].residual = d->residual;
 			op.u.matmul.part[0].out = d->out2[0];
 			op.u.matmul.part[1].out = d->out2[1];
-			run(ctx, d, K_OP_matmul, &op);
+			selfcheck_run(ctx, d, K_OP_matmul, &op);
 			fold(&hash[K_OP_matmul], d->out2[0], (size_t)n * OUT * 4);
 			fold(&hash[K_OP_matmul], d->out2[1], (size_t)n * OUT * 4);
 		}
@@ -217,7 +217,7 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									  .pages = tables,
 									  .kv = &kv,
 									  .nan_row = &d->nan_row}};
-		run(ctx, d, K_OP_rope, &op);
+		selfcheck_run(ctx, d, K_OP_rope, &op);
 		fold(&hash[K_OP_rope], d->q, sizeof d->q);
 		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
 	}
@@ -241,13 +241,13 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									   .near_zero = d->near_zero,
 									   .share_stride = GROUPS,
 									   .threshold = 0.004f}};
-	run(ctx, d, K_OP_attention, &op);
+	selfcheck_run(ctx, d, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
 	fold(&hash[K_OP_attention], d->share, sizeof d->share);
 	fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
 	op.u.attention.softcap = 1.5f;
 	op.u.attention.n = 1;
-	run(ctx, d, K_OP_attention, &op);
+	selfcheck_run(ctx, d, K_OP_attention, &op);
 	fold_acts(&hash[K_OP_attention], d);
 }
 
@@ -259,16 +259,16 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 	for (int r = 0; r < ROWS; r++)
 		d->ids[r] = ROWS - 1 - r;
-	run(ctx, d, K_OP_norm, &op);
+	selfcheck_run(ctx, d, K_OP_norm, &op);
 	fold_acts(&hash[K_OP_norm], d);
 	op = (struct k_op){.u.glu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
-	run(ctx, d, K_OP_glu, &op);
+	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
 	op.u.glu.act = K_ACT_gelu;
-	run(ctx, d, K_OP_glu, &op);
+	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
 	op = (struct k_op){.u.stats = {.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats}};
-	run(ctx, d, K_OP_stats, &op);
+	selfcheck_run(ctx, d, K_OP_stats, &op);
 	for (int r = 0; r < ROWS; r++) {
 		const struct k_logit_stats *s = &d->stats[r];
 
@@ -290,13 +290,13 @@ static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fill(d->state[0], sizeof d->state / sizeof(float), 9);
 	for (int r = 0; r < ROWS; r++)
 		d->state_row[r] = (struct k_state_row){r == 0 ? K_STATE_ZERO : r == 4 ? 0 : K_STATE_ROW, r == 3 ? 1 : r == 5 ? 2 : -1};
-	run(ctx, d, K_OP_conv, &op);
+	selfcheck_run(ctx, d, K_OP_conv, &op);
 	fold_acts(&hash[K_OP_conv], d);
 	fold(&hash[K_OP_conv], d->state, sizeof d->state);
 	op = (struct k_op){.u.scan = {.x = d->x, .z = d->up, .delta = d->q, .b = d->kv_in[0], .c = d->kv_in[1], .a = d->residual,
 								  .d = d->w, .out = acts_out(d), .n_states = 2, .n = ROWS, .rows = d->state_row,
 								  .state = &state}};
-	run(ctx, d, K_OP_scan, &op);
+	selfcheck_run(ctx, d, K_OP_scan, &op);
 	fold_acts(&hash[K_OP_scan], d);
 	fold(&hash[K_OP_scan], d->state, sizeof d->state);
 }
@@ -305,16 +305,16 @@ static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	struct k_op op = {.u.route = {.logits = d->x, .ids = d->ids, .weights = d->out2[0], .n_experts = 5, .k = 1, .n = ROWS}};
 
-	run(ctx, d, K_OP_route, &op);
+	selfcheck_run(ctx, d, K_OP_route, &op);
 	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
 	op.u.route.k = 3;
 	op.u.route.n = 2;
-	run(ctx, d, K_OP_route, &op);
+	selfcheck_run(ctx, d, K_OP_route, &op);
 	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
 	fold(&hash[K_OP_route], d->out2[0], 6 * sizeof(float));
 	op = (struct k_op){.u.combine = {.y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3}};
 	memset(d->out, 0, sizeof d->out);
-	run(ctx, d, K_OP_combine, &op);
+	selfcheck_run(ctx, d, K_OP_combine, &op);
 	fold(&hash[K_OP_combine], d->out, sizeof d->out);
 }
 

@@ -85,7 +85,7 @@ K_INLINE int32_t k_spans(const struct k_range *list, int32_t n)
 	return count;
 }
 
-/* The index-th of them, from 0; behind the last: the span after it. */
+/* The index-th of them, from 0; beyond the last: the span after it. */
 K_INLINE int32_t k_span_at(const struct k_range *list, int32_t n, int32_t index)
 {
 	int32_t next = 0;

@@ -41,7 +41,7 @@ failed=0
 say() { echo "$*" | tee -a "$report"; }
 left() { echo $((budget - SECONDS)); }
 
-# try LIMIT DESCRIPTION COMMAND …: stopped behind LIMIT seconds, or when the whole time is over.
+# try LIMIT DESCRIPTION COMMAND …: stopped after LIMIT seconds, or when the whole time is over.
 try() {
 	local limit=$1 what=$2 begun=$SECONDS status
 	shift 2

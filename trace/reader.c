@@ -177,7 +177,7 @@ static int advance(struct reader *r, struct source *s)
 	return 0;
 }
 
-static int place(struct reader *r)
+static int reader_position(struct reader *r)
 {
 	if (sqlite3_exec(r->file.db, "BEGIN", NULL, NULL, NULL))
 		return reader_fail(r);
@@ -277,7 +277,7 @@ static int next_event(struct reader *r, struct event *ev)
 	struct source *s;
 
 	if (!r->placed) {
-		if (place(r))
+		if (reader_position(r))
 			return -1;
 	} else if (r->taken && advance(r, r->taken)) {
 		return -1;

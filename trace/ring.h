@@ -2,7 +2,7 @@
  *
  * Invariants: (1) the producer never waits for a viewer; (2) it waits for the writer only when the
  * ring is full of events not yet written (the log is never lossy), and counts that; (3) a viewer
- * that fell behind learns from which seq on it must catch up (from the log, or with a gap shown).
+* that was overrun learns from which seq on it must catch up (from the log, or with a gap shown).
  * Memory is taken once, at open; a push allocates nothing. */
 #ifndef CUTAWAY_TRACE_RING_H
 #define CUTAWAY_TRACE_RING_H

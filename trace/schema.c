@@ -64,7 +64,7 @@ char *schema_select_sql(enum ev_kind kind, int version)
 }
 
 /* Runs sql and frees it. */
-static int run(sqlite3 *db, char *sql)
+static int schema_run(sqlite3 *db, char *sql)
 {
 	int rc = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
 
@@ -75,7 +75,7 @@ static int run(sqlite3 *db, char *sql)
 static int add_doc(sqlite3 *db, const char *table, const char *column, const char *unit,
 				   const char *doc)
 {
-	return run(db,
+	return schema_run(db,
 			   sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
 }
 
@@ -83,7 +83,7 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 {
 	const struct ev_info *info = &ev_info[kind];
 
-	if (run(db, schema_table_sql(kind)) || add_doc(db, info->name, "", "", info->doc) ||
+	if (schema_run(db, schema_table_sql(kind)) || add_doc(db, info->name, "", "", info->doc) ||
 		add_doc(db, info->name, "seq", "", "number of the event in the session") ||
 		add_doc(db, info->name, "t_ns", "ns", "since the session began"))
 		return -1;
@@ -119,7 +119,7 @@ static int create_keyframes(sqlite3 *db)
 		sqlite3_str_appendf(s, "\t%s %s%s -- %s\n", keyframe_column[i].name, keyframe_column[i].type,
 							i + 1 < N_KEYFRAME_COLUMNS ? "," : "", keyframe_column[i].doc);
 	sqlite3_str_appendall(s, ") STRICT");
-	if (run(db, sqlite3_str_finish(s)) || add_doc(db, "keyframe", "", "", doc))
+	if (schema_run(db, sqlite3_str_finish(s)) || add_doc(db, "keyframe", "", "", doc))
 		return -1;
 	for (int i = 0; i < N_KEYFRAME_COLUMNS; i++)
 		if (add_doc(db, "keyframe", keyframe_column[i].name, "", keyframe_column[i].doc))
@@ -135,7 +135,7 @@ char *schema_keyframe_insert_sql(void)
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
-		if (run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value,
+		if (schema_run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value,
 									c->name, c->doc)))
 			return -1;
 	return 0;
@@ -157,14 +157,14 @@ static int create_all(sqlite3 *db)
 		"\tdoc TEXT NOT NULL,\n"
 		"\tPRIMARY KEY (list, value)\n) STRICT, WITHOUT ROWID;";
 
-	if (run(db, sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s",
+	if (schema_run(db, sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s",
 								SCHEMA_APPLICATION_ID, SCHEMA_VERSION, head)))
 		return -1;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (create_table(db, (enum ev_kind)k))
 			return -1;
 	for (const struct schema_view *v = schema_views; v->name; v++)
-		if (run(db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
+		if (schema_run(db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
 			add_doc(db, v->name, "", "", v->doc))
 			return -1;
 	return create_keyframes(db) || create_codes(db) ? -1 : 0;

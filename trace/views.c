@@ -116,8 +116,8 @@ const struct schema_view schema_views[] = {
 	  "\t" CODE("rule", "d.rule") " AS rule, d.q, d.p, d.arrival, d.winner_arrival,\n"
 	  "\t" CODE("verdict", "d.other") " AS other_rule_says\n"
 	  "FROM draft d LEFT JOIN vocab v ON v.id = d.id LEFT JOIN vocab w ON w.id = d.winner" },
-	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead: of the places at which a guess was verified, "
-	  "several for one place being one chance, those at which one was kept",
+	{ "acceptance", "how often drafts were accepted, by drafter and tokens ahead: of the positions at which a guess was verified, "
+	  "several for one position being one chance, those at which one was kept",
 	  "SELECT drafter, ahead, sum(nodes) AS drafted, sum(judged) AS judged, sum(accepted) AS accepted,\n"
 	  "\tround(1.0 * sum(accepted) / nullif(sum(judged), 0), 4) AS rate\n"
 	  "FROM (SELECT drafter, depth AS ahead, count(*) AS nodes, max(verdict <> 2) AS judged,\n"

@@ -30,7 +30,7 @@ struct writer {
 	pthread_cond_t progress;
 	/* Under lock. */
 	struct writer_status status;
-	uint64_t committed, asked; /* positions in the ring: written up to; somebody waits for */
+	uint64_t committed, asked; /* positions in the ring: written up to; a flush waits for */
 	bool stop;
 };
 

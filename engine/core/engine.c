@@ -232,10 +232,10 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	e->begun = true;
 	free(e->model_sha256);
 	e->model_sha256 = model_sha256 ? strdup(model_sha256) : NULL;
-	engine_tell_session(e);
-	engine_tell_memory(e);
-	engine_tell_settings(e);
-	engine_tell_cost(e);
+	engine_emit_session(e);
+	engine_emit_memory(e);
+	engine_emit_settings(e);
+	engine_emit_cost(e);
 }
 
 int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err)
@@ -334,12 +334,12 @@ int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, co
 	if (q->parent && q->fork_pos)
 		tell_fork(e, r, q);
 	if (never_fits(e, r, why)) {
-		engine_tell_finish(e, r, EV_FINISH_refused, why);
+		engine_emit_finish(e, r, EV_FINISH_refused, why);
 		request_free(r);
 		return e->n_requests;
 	}
 	if (sched_add(&e->sched, r, err)) {
-		engine_tell_finish(e, r, EV_FINISH_refused, "no memory");
+		engine_emit_finish(e, r, EV_FINISH_refused, "no memory");
 		request_free(r);
 		return -1;
 	}

@@ -1,7 +1,7 @@
 /* The engine: a model, its KV pages, and the requests that share them, step by step.
  *
  * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
- * draws (sampler.c) → events. Everything it does is told to the sinks as events (event.h), and nothing
+ * draws (sampler.c) → events. It emits everything it does to the sinks as events (event.h), and nothing
  * else leaves it: text comes from the token events and the tokenizer.
  *
  * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode step
@@ -56,7 +56,7 @@ struct engine_request {
 	struct sample_params params;
 	int64_t sample;
 	int64_t parent;   /* request it was forked from, or 0 */
-	int32_t fork_pos; /* with parent: position from which it goes its own way; 0: none is told */
+	int32_t fork_pos; /* with parent: position from which it diverges; 0: no event fork */
 	bool forced;      /* with fork_pos: ids[fork_pos] was put there by the user */
 	int32_t n_prompt; /* verify: so many of ids are the prompt, the rest was drawn; else not read */
 	const char *text; /* label: what the user typed */
@@ -110,7 +110,7 @@ bool engine_cancel(struct engine *e, int64_t request);
 
 /* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what follows
  * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages after
- * them are let go of; nothing is computed again but the newest token. forced: a token id to put after them,
+ * them are released; nothing is computed again but the newest token. forced: a token id to put after them,
  * or -1; it may end the request. Takes effect before the next step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 

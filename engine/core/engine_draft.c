@@ -201,7 +201,7 @@ static void tell_verdict(struct engine *e, const struct plan_item *item, int32_t
 {
 	e->counts.accepted += verdict == EV_VERDICT_accepted;
 	e->counts.rejected += verdict == EV_VERDICT_rejected;
-	engine_tell_draft(e, item, node, verdict, &v);
+	engine_emit_draft(e, item, node, verdict, &v);
 }
 
 /* What modified rejection would say of the children of a node, in their order, while the race decides: with the
@@ -235,7 +235,7 @@ static void would_reject(struct engine *e, const struct plan_item *item, int32_t
 	w->unknown = !w->settled && t->q[node] < 1;
 }
 
-static int32_t verify_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+static int32_t verify_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
 	const struct draft *t = &item->r->draft;
 	struct engine_verdict best = { 0 };
@@ -247,7 +247,7 @@ static int32_t verify_by_race(struct engine *e, const struct plan_item *item, in
 
 		if (t->parent[i] != node)
 			continue;
-		told[i] = true;
+		emitted[i] = true;
 		if (e->sampler) {
 			sampler_draft(e->sampler, t->id[i], &v.p, &v.arrival);
 			would_reject(e, item, i, &w, &v);
@@ -266,7 +266,7 @@ static int32_t verify_by_race(struct engine *e, const struct plan_item *item, in
 
 /* One guess after the other, each against what those before it have left of the target. The race's verdict is
  * known too: it was run on the same row. */
-static int32_t verify_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+static int32_t verify_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
 	const struct draft *t = &item->r->draft;
 	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
@@ -287,7 +287,7 @@ static int32_t verify_by_rejection(struct engine *e, const struct plan_item *ite
 								&at->winner_arrival))
 			kept = i;
 		tried[n++] = i;
-		told[i] = true;
+		emitted[i] = true;
 	}
 	if (!n)
 		return -1;
@@ -299,16 +299,16 @@ static int32_t verify_by_rejection(struct engine *e, const struct plan_item *ite
 	return kept;
 }
 
-int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told)
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
-	return e->draft.rejection ? verify_by_rejection(e, item, node, told) : verify_by_race(e, item, node, told);
+	return e->draft.rejection ? verify_by_rejection(e, item, node, emitted) : verify_by_race(e, item, node, emitted);
 }
 
-void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told)
+void engine_emit_discarded(struct engine *e, const struct plan_item *item, const bool *emitted)
 {
 	for (int32_t i = 0; i < item->n_drafts; i++)
-		if (!told[i])
-			engine_tell_draft(e, item, i, EV_VERDICT_unread, NULL);
+		if (!emitted[i])
+			engine_emit_draft(e, item, i, EV_VERDICT_unread, NULL);
 }
 
 /* ---- what the drafter learns ---- */
@@ -356,7 +356,7 @@ static void tell_windows(struct engine *e)
 
 	for (int32_t i = 0; e->draft.ops && e->draft.ops->window && i < e->draft.n_seen; i++)
 		if (e->draft.seen[i].draft && (w = e->draft.ops->window(e->draft.drafter, e->draft.seen[i].request)))
-			engine_tell_window(e, e->draft.seen[i].request, w);
+			engine_emit_window(e, e->draft.seen[i].request, w);
 }
 
 static int tell_drafters(struct engine *e, struct err *err)
@@ -373,7 +373,7 @@ static int tell_drafters(struct engine *e, struct err *err)
 	return 0;
 }
 
-int engine_tell_seen(struct engine *e, struct err *err)
+int engine_draft_learn(struct engine *e, struct err *err)
 {
 	int64_t start;
 	int failed;

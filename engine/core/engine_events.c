@@ -1,4 +1,4 @@
-/* What the engine tells of a step. See engine_impl.h. */
+/* The events of a step. See engine_impl.h. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +14,7 @@ static int64_t wall_clock_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-void engine_tell_session(struct engine *e)
+void engine_emit_session(struct engine *e)
 {
 	const struct engine_info *i = &e->info;
 	struct event ev;
@@ -53,7 +53,7 @@ void engine_tell_session(struct engine *e)
 	stream_emit(&e->stream, &ev);
 }
 
-void engine_tell_memory(struct engine *e)
+void engine_emit_memory(struct engine *e)
 {
 	struct event ev;
 
@@ -69,7 +69,7 @@ void engine_tell_memory(struct engine *e)
 	}
 }
 
-void engine_tell_batch(struct engine *e)
+void engine_emit_batch(struct engine *e)
 {
 	struct event ev;
 
@@ -83,7 +83,7 @@ void engine_tell_batch(struct engine *e)
 	}
 }
 
-void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
+void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
 					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source)
 {
@@ -114,7 +114,7 @@ void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
 	stream_emit(&e->stream, &ev);
 }
 
-void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 					   enum ev_code_verdict verdict, const struct engine_verdict *v)
 {
 	const struct draft *t = &item->r->draft;
@@ -147,7 +147,7 @@ void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t n
 	stream_emit(&e->stream, &ev);
 }
 
-void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w)
+void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w)
 {
 	size_t cells = (size_t)w->levels * (size_t)w->columns, entered = (size_t)w->n_entered * (size_t)w->gram;
 	struct event ev;
@@ -187,7 +187,7 @@ static void count_waste(const struct engine *e, struct ev_step *s)
 	}
 }
 
-void engine_tell_step(struct engine *e)
+void engine_emit_step(struct engine *e)
 {
 	const struct engine_counts *c = &e->counts;
 	const struct memory_use use = memory_use(&e->memory);
@@ -217,15 +217,15 @@ void engine_tell_step(struct engine *e)
 		s->bytes += (int64_t)e->forward.stage[i].bytes;
 		s->ops += (int64_t)e->forward.stage[i].ops;
 	}
-	for_hooks(e, h, tell)
-		h->ops->tell(e, h->state, s);
+	for_hooks(e, h, fill)
+		h->ops->fill(e, h->state, s);
 	s->ns = stream_now(&e->stream) - e->step_start_ns;
 	stream_emit(&e->stream, &ev);
-	for_hooks(e, h, told)
-		h->ops->told(e, h->state, s);
+	for_hooks(e, h, emitted)
+		h->ops->emitted(e, h->state, s);
 }
 
-void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
+void engine_emit_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
 						const char *why)
 {
 	int64_t now = stream_now(&e->stream);

@@ -33,13 +33,13 @@ struct engine_counts { /* of the step that runs */
 	int64_t drafters_ns;
 };
 
-/* engine_draft.c: who guesses, and the drafts of the step that runs. */
+/* engine_draft.c: the drafter, and the drafts of the step that runs. */
 struct engine_drafting {
 	const struct draft_ops *ops; /* NULL: off */
 	struct drafter *drafter;
 	char spec[256];
 	int32_t n_opened; /* drafters so far */
-	bool heard;       /* a hook wants to know of drafts */
+	bool heard;       /* a hook is to be called for drafts */
 	bool rejection; /* verified by modified rejection, not by the race */
 	struct draft_env env;
 	struct draft_job *jobs;   /* [slots] */
@@ -51,7 +51,7 @@ struct engine_drafting {
 	int64_t learn_ns;
 };
 
-/* engine_observe.c: what is watched beside what a step needs. */
+/* engine_observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
 	bool once;           /* the coming step is looked at closely: all rows are observed */
@@ -60,9 +60,9 @@ struct engine_observing {
 	struct waits waits;
 };
 
-/* engine_measure.c, roof.c: what steps cost, and the roof that they are held against. */
+/* engine_measure.c, roof.c: what steps cost, and the roof that they are compared with. */
 struct engine_measuring {
-	struct draft_cost cost; /* n 0: not measured, nobody needed it */
+	struct draft_cost cost; /* n 0: not measured: not needed yet */
 	const double *counted;  /* see engine_options.counted_cost */
 	struct engine_roof {    /* roof.c: plain reads, bytes a second */
 		double best, least; /* of all passes of n readings */
@@ -128,16 +128,16 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
 		if (h->ops->fn)
 
-/* engine_events.c: what a step tells. */
-void engine_tell_session(struct engine *e);
-void engine_tell_memory(struct engine *e);
-void engine_tell_batch(struct engine *e);
-void engine_tell_token(struct engine *e, const struct request *r, int32_t id,
+/* engine_events.c: what a step emits. */
+void engine_emit_session(struct engine *e);
+void engine_emit_memory(struct engine *e);
+void engine_emit_batch(struct engine *e);
+void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
 					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
 					   enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
-/* It ends: what it computed is offered to the prefix cache, and its owner is told. */
+/* It ends: what it computed is offered to the prefix cache, and its owner is called. */
 void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 /* The same without either. */
 void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
@@ -148,11 +148,11 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 	float other_arrival, other_winner_arrival;
 };
 /* v NULL: discarded, it follows a rejected token. */
-void engine_tell_draft(struct engine *e, const struct plan_item *item, int32_t node,
+void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
 					   enum ev_code_verdict verdict, const struct engine_verdict *v);
-void engine_tell_window(struct engine *e, int64_t request, const struct draft_window *w);
-void engine_tell_step(struct engine *e);
-void engine_tell_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
+void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
+void engine_emit_step(struct engine *e);
+void engine_emit_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
 						const char *why);
 
 /* engine_settings.c: reading of the options, what each setting does, and their events. */
@@ -161,15 +161,15 @@ int engine_apply_settings(struct engine *e, struct err *err);
 setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict, engine_apply_policy,
 	engine_apply_spec, engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
 	engine_apply_visible, engine_apply_layer, engine_apply_head, engine_apply_cuda_mode, engine_apply_roof;
-void engine_tell_settings(struct engine *e);
-void engine_tell_setting(struct engine *e, const char *name);
+void engine_emit_settings(struct engine *e);
+void engine_emit_setting(struct engine *e, const char *name);
 
 /* roof.c */
 void engine_roof_read(struct engine *e);
 
 /* engine_draft.c: speculation. */
 void engine_close_draft(struct engine *e);
-/* Who is asked before a step, now that drafters were opened or closed. */
+/* Which hooks are called for drafts, after drafters were opened or closed. */
 void engine_set_draft_hooks(struct engine *e);
 void engine_forget(struct engine *e, int64_t request);
 /* The rows of a draft after the request's newest token, which is row item->row of block table seq; *n_seqs
@@ -177,20 +177,20 @@ void engine_forget(struct engine *e, int64_t request);
 void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
 /* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it. The one that is
  * kept, or -1; e->drawn is the token to use. */
-int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *told);
+int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted);
 /* The path to `node`, the last one kept (-1: none), becomes the request's own. */
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
 /* What is discarded: it follows a rejected token. */
-void engine_tell_unread(struct engine *e, const struct plan_item *item, const bool *told);
-/* Notes what an item computed, if its request goes on; then the drafter is told of all. */
+void engine_emit_discarded(struct engine *e, const struct plan_item *item, const bool *emitted);
+/* Notes what an item computed, if its request goes on; then the drafter learns of all. */
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node);
-int engine_tell_seen(struct engine *e, struct err *err);
+int engine_draft_learn(struct engine *e, struct err *err);
 
 /* engine_shadow.c: the setting `shadow`. */
 
 /* engine_measure.c: the cost of steps, measured if it was not yet. */
 int engine_need_cost(struct engine *e, struct err *err);
-void engine_tell_cost(struct engine *e);
+void engine_emit_cost(struct engine *e);
 
 /* engine.c: a request with an owner; *out (or NULL): the request, unless it is refused. */
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,

@@ -5,7 +5,7 @@
 
 #include "engine/core/engine_impl.h"
 
-void engine_tell_cost(struct engine *e)
+void engine_emit_cost(struct engine *e)
 {
 	struct event ev;
 
@@ -28,7 +28,7 @@ int engine_need_cost(struct engine *e, struct err *err)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
 	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))
 		return -1;
-	engine_tell_cost(e);
+	engine_emit_cost(e);
 	return 0;
 }
 

@@ -208,7 +208,7 @@ static void tell_times(struct engine *e)
 	stream_emit(&e->stream, &ev);
 }
 
-static void observe_tell(struct engine *e, void *state, struct ev_step *s)
+static void observe_fill(struct engine *e, void *state, struct ev_step *s)
 {
 	(void)state;
 	if (!e->observe.on)
@@ -224,5 +224,5 @@ const struct step_hooks observe_hooks = {
 	.begin = observe_begin,
 	.row = observe_row,
 	.computed = observe_computed,
-	.tell = observe_tell,
+	.fill = observe_fill,
 };

@@ -80,7 +80,7 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 	prefix_close(&old_prefix);
 	memory_close(&old_memory);
 	if (e->begun)
-		engine_tell_memory(e);
+		engine_emit_memory(e);
 	to->pages = e->memory.pages[e->memory.lead].n_pages;
 	return 0;
 }
@@ -195,7 +195,7 @@ int engine_get(const struct engine *e, const char *name, char *buf, size_t cap)
 	return 0;
 }
 
-void engine_tell_setting(struct engine *e, const char *name)
+void engine_emit_setting(struct engine *e, const char *name)
 {
 	char value[128];
 
@@ -220,14 +220,14 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 		return -1;
 	e->set = to;
 	if (s == &engine_settings[ENGINE_AT_page_size])
-		engine_tell_setting(e, "pages"); /* first: the pool is made of this many pages of the new size */
-	engine_tell_setting(e, name);
+		engine_emit_setting(e, "pages"); /* first: the pool is made of this many pages of the new size */
+	engine_emit_setting(e, name);
 	return 0;
 }
 
-void engine_tell_settings(struct engine *e)
+void engine_emit_settings(struct engine *e)
 {
 	for (const struct setting *s = engine_settings; s->name; s++)
 		if (s->when != SETTING_OPEN)
-			engine_tell_setting(e, s->name);
+			engine_emit_setting(e, s->name);
 }

@@ -10,7 +10,7 @@
 void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
 	sched_remove(&e->sched, r);
-	engine_tell_finish(e, r, reason, why);
+	engine_emit_finish(e, r, reason, why);
 	engine_forget(e, r->id);
 	request_free(r);
 }
@@ -34,7 +34,7 @@ static void append(struct engine *e, struct request *r, const struct k_logit_sta
 		r->first_token_ns = stream_now(&e->stream);
 	if (r->owner)
 		r->owner->drawn(r, &e->drawn, stats);
-	engine_tell_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
+	engine_emit_token(e, r, e->drawn.id, r->n_ids - 1, &e->drawn, stats, source);
 }
 
 /* The owner chooses: nothing is drawn, the request waits. */
@@ -57,7 +57,7 @@ static enum ev_code_source source_of(const struct plan_item *item, int32_t node,
 static void after_decode(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
-	bool told[DRAFT_NODES] = { false };
+	bool emitted[DRAFT_NODES] = { false };
 	int32_t node = -1, next;
 	const char *why;
 	int end = -1;
@@ -73,13 +73,13 @@ static void after_decode(struct engine *e, const struct plan_item *item)
 		if (!e->compute->draw(e, r, r->n_ids, out))
 			break; /* the newest token's row is computed again */
 		r->computed++;
-		next = item->n_drafts ? engine_verify_draft(e, item, node, told) : -1;
+		next = item->n_drafts ? engine_verify_draft(e, item, node, emitted) : -1;
 		append(e, r, &e->stats[out], source_of(item, node, next >= 0));
 		end = e->compute->end(e, r, &why);
 		if (next < 0 || end >= 0)
 			break;
 	}
-	engine_tell_unread(e, item, told);
+	engine_emit_discarded(e, item, emitted);
 	engine_draft_settle(e, item, node);
 	if (end >= 0) {
 		engine_finish(e, r, (enum ev_code_finish)end, why);
@@ -111,7 +111,7 @@ static void after_score(struct engine *e, const struct plan_item *item)
 		engine_finish(e, r, EV_FINISH_end, NULL);
 }
 
-/* The draws of a recorded sequence, made again: what is told is what wins them now. */
+/* The draws of a recorded sequence, made again: what is emitted is what wins them now. */
 static void after_verify(struct engine *e, const struct plan_item *item)
 {
 	struct request *r = item->r;
@@ -119,10 +119,10 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 	for (int32_t i = 0; i < item->n_out; i++) {
 		int32_t pos = item->pos + item->n_rows - item->n_out + i + 1, out = item->out + i;
 
-		if (pos <= r->verified) /* told before it was preempted */
+		if (pos <= r->verified) /* emitted before it was preempted */
 			continue;
 		e->compute->draw(e, r, pos, out);
-		engine_tell_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out],
+		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out],
 						  EV_SOURCE_plain);
 		e->counts.tokens++;
 		r->verified = pos;
@@ -241,7 +241,7 @@ static void count_rows(struct engine *e)
 /* -1: the device was lost on the way. */
 static int compute(struct engine *e)
 {
-	engine_tell_batch(e);
+	engine_emit_batch(e);
 	count_rows(e);
 	if (e->lost.code || e->compute->run(e, &e->lost)) {
 		e->n_steps--; /* it was begun, but is none */
@@ -251,8 +251,8 @@ static int compute(struct engine *e)
 		h->ops->computed(e, h->state);
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
-	if (engine_tell_seen(e, &e->lost)) { /* before hooks let go of requests */
-		engine_tell_step(e);
+	if (engine_draft_learn(e, &e->lost)) { /* before hooks let go of requests */
+		engine_emit_step(e);
 		return -1;
 	}
 	return 0;
@@ -282,6 +282,6 @@ int engine_step(struct engine *e, struct err *err)
 		return lose(e, err);
 	for_hooks(e, h, done)
 		h->ops->done(e, h->state);
-	engine_tell_step(e);
+	engine_emit_step(e);
 	return 1;
 }

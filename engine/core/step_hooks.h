@@ -5,7 +5,7 @@
  * table, each function where its comment says; NULL: there is nothing to do. What a hook changes must not depend on what
  * stands after it in the table.
  *
- * Of one request alone, which somebody submitted and decides about, see struct request_owner (request.h).
+ * Of one request alone, which has an owner who decides about it, see struct request_owner (request.h).
  * Thread: the engine's. A decode step allocates nothing. */
 #ifndef CUTAWAY_ENGINE_STEP_HOOKS_H
 #define CUTAWAY_ENGINE_STEP_HOOKS_H
@@ -33,10 +33,10 @@ struct step_hooks {
 
 	/* A step begins; nothing is planned. */
 	void (*begin)(struct engine *e, void *state);
-	/* No request got a row: whoever holds pages that it can do without gives some up. */
+	/* No request got a row: a hook that holds pages it can do without gives some up. */
 	void (*stuck)(struct engine *e, void *state);
 
-	/* Does it want to know of drafts and of what was computed: the next two? engine_set_draft_hooks() asks. */
+	/* Are the next two, of drafts and of what was computed, to be called? engine_set_draft_hooks() asks. */
 	bool (*hears)(const void *state);
 	/* Within the plan: the first n of e->draft.jobs were asked for drafts, of `nodes` nodes at most, and the drafter that
 	 * is used took so long for all of them. Fails as k_run() does. */
@@ -48,12 +48,12 @@ struct step_hooks {
 	void (*row)(struct engine *e, void *state, struct plan_item *item);
 	/* All rows are computed, nothing is drawn: requests are as they were planned. */
 	void (*computed)(struct engine *e, void *state);
-	/* All is drawn; requests may have ended. Submits, ends, tells. */
+	/* All is drawn; requests may have ended. Submits, ends, emits. */
 	void (*done)(struct engine *e, void *state);
 	/* Fills in its fields of the step's event, which comes next. */
-	void (*tell)(struct engine *e, void *state, struct ev_step *s);
-	/* The event is out. */
-	void (*told)(struct engine *e, void *state, const struct ev_step *s);
+	void (*fill)(struct engine *e, void *state, struct ev_step *s);
+	/* The event was emitted. */
+	void (*emitted)(struct engine *e, void *state, const struct ev_step *s);
 
 	/* A request is gone for good. */
 	void (*forget)(struct engine *e, void *state, int64_t request);

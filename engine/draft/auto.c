@@ -47,8 +47,8 @@ struct drafter {
 	const struct draft_cost *cost;
 	struct weighed w[SHADOW_MOST];
 	int32_t n, now;    /* the best that computes, or OFF */
-	int32_t told, told_nodes, before; /* the best of all: the reported choice */
-	double told_speed, before_speed;
+	int32_t reported, reported_nodes, before; /* the best of all: the reported choice */
+	double reported_speed, before_speed;
 	bool changed;
 	int64_t step;
 	struct draft_job *job; /* [slots] scratch */
@@ -74,8 +74,8 @@ static int auto_open(struct drafter **out, const struct draft_env *env, const ch
 	d->slots = env->slots;
 	d->job = calloc((size_t)env->slots, sizeof *d->job);
 	d->cost = env->cost;
-	d->now = d->told = d->before = OFF;
-	d->told_speed = 1;
+	d->now = d->reported = d->before = OFF;
+	d->reported_speed = 1;
 	if (!d->job)
 		err_set(e, ERR_MEMORY, "no memory for auto");
 	else if (!shadow_open(&d->shadow, args && *args ? args : "all", env, e)) {
@@ -181,18 +181,18 @@ static int32_t best_of(const struct drafter *d, int32_t now)
 
 static void choose(struct drafter *d)
 {
-	int32_t told = best_of(d, d->told);
+	int32_t reported = best_of(d, d->reported);
 
 	d->now = choose_rival(d);
-	d->told_nodes = told >= 0 ? d->w[told].nodes : 0;
-	if (told == d->told) {
-		d->told_speed = told >= 0 ? d->w[told].speed : 1;
+	d->reported_nodes = reported >= 0 ? d->w[reported].nodes : 0;
+	if (reported == d->reported) {
+		d->reported_speed = reported >= 0 ? d->w[reported].speed : 1;
 		return;
 	}
-	d->before = d->told;
-	d->before_speed = d->told >= 0 ? d->w[d->told].speed : 1;
-	d->told = told;
-	d->told_speed = told >= 0 ? d->w[told].speed : 1;
+	d->before = d->reported;
+	d->before_speed = d->reported >= 0 ? d->w[d->reported].speed : 1;
+	d->reported = reported;
+	d->reported_speed = reported >= 0 ? d->w[reported].speed : 1;
 	d->changed = true;
 }
 
@@ -310,7 +310,7 @@ static bool auto_chose(struct drafter *d, struct draft_choice *out)
 	bool changed = d->changed;
 
 	d->changed = false;
-	*out = (struct draft_choice){ name_of(d, d->told), name_of(d, d->before), d->told_nodes, d->told_speed,
+	*out = (struct draft_choice){ name_of(d, d->reported), name_of(d, d->before), d->reported_nodes, d->reported_speed,
 								 d->before_speed };
 	return changed;
 }

@@ -6,7 +6,7 @@
  * every guess is replaced by what the target says after the guesses before it, in one step for all of them, and
  * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
  * verification of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
- * the far end begin with a token of the text, chosen by chance of the position. Thread: the engine's. */
+ * the far end begin with a token of the text, pseudo-random by position. Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Which of a drafter's places is which request's: as many as there are slots, and who was longest without a step gives
+/* Which of a drafter's slots is which request's: as many as there are slots, and the one longest without a step gives
  * its own to who comes. Thread: the engine's. Nothing is allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_OWNERS_H
 #define CUTAWAY_ENGINE_DRAFT_OWNERS_H

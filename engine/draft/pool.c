@@ -65,7 +65,7 @@ static uint32_t hash(const struct pool *p, const int32_t *end)
 	return (h ^ h >> 15) % HEADS;
 }
 
-/* The oldest block, which nobody reads or writes any more. */
+/* The oldest block, which no request reads or writes any more. */
 static int32_t take_block(struct pool *p)
 {
 	int32_t b = p->next;

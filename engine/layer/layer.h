@@ -22,7 +22,7 @@ struct block_kind {
 	size_t size; /* of its parameters */
 	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays in l->e. */
 	void (*load)(struct model_loader *l, void *params);
-	/* Joins the memory group of what it keeps for a sequence, and notes its place in it. -1 and an error: there are too many
+	/* Joins the memory group of what it keeps for a sequence, and notes its offset in it. -1 and an error: there are too many
 	 * groups. NULL: it keeps nothing. */
 	int (*memory)(void *params, struct memory_specs *m, struct err *e);
 	/* Widens the buffers of a step to what its ops use. */

@@ -148,7 +148,7 @@ void memory_take_branch(struct memory *m, const struct memory_table *t, const st
 /* Rows at pos … pos + n - 1 of one sequence, in a group of states: each goes on from the one before, the first from the
  * state in the table, and the state is stored at the end of every block and of the rows. */
 void memory_chain(int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row);
-/* The rows of a draft, behind the newest token's row[-1]: each goes on from its parent's and has a spare page. */
+/* The rows of a draft, after the newest token's row[-1]: each goes on from its parent's and has a spare page. */
 void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row);
 /* The states on the path to `node` become the sequence's; row as above. */
 void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t, const struct draft *draft,

@@ -38,7 +38,7 @@ struct pages {
 	int32_t n_pages, n_free, free_head;
 	int32_t n_used;   /* pages with readers */
 	int32_t n_shared; /* pages with more than one */
-	int32_t n_spare;  /* pages n_pages … behind the pool, for the tails of draft trees: they outlive no step, have no
+	int32_t n_spare;  /* pages from n_pages on, beyond the pool, for the tails of draft trees: they outlive no step, have no
 					   * readers and are never told */
 	void (*on_change)(void *arg, const struct page_change *c);
 	void *arg;

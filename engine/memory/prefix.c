@@ -91,7 +91,7 @@ static void table_put(struct prefix *p, int32_t node)
 	p->table[i] = node;
 }
 
-/* Open addressing without tombstones: what stands behind the hole moves up (Knuth 6.4, algorithm R). */
+/* Open addressing without tombstones: what follows the hole moves up (Knuth 6.4, algorithm R). */
 static void table_remove(struct prefix *p, int32_t node)
 {
 	uint32_t hole = (uint32_t)p->node[node].key & p->mask, i;
@@ -121,7 +121,7 @@ static int32_t *children_of(struct prefix *p, int32_t parent)
 	return parent < 0 ? &p->first_root : &p->node[parent].first_child;
 }
 
-/* Why the match ended behind `parent`: among its children, the one that shares most tokens. */
+/* Why the match ended after `parent`: among its children, the one that shares most tokens. */
 static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const int32_t *ids, int32_t n,
 					int32_t at, struct prefix_match *out)
 {
@@ -157,7 +157,7 @@ static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const
 }
 
 /* Nodes of the longest match, to p->walked. *key: of the last one. */
-static int32_t walk(const struct prefix *p, const int32_t *ids, int32_t n, uint64_t *key)
+static int32_t prefix_walk(const struct prefix *p, const int32_t *ids, int32_t n, uint64_t *key)
 {
 	int32_t size = p->memory->page_size, parent = -1, found = 0;
 
@@ -213,7 +213,7 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 		out->reason = EV_PREFIX_off;
 		return;
 	}
-	found = walk(p, ids, n, &key);
+	found = prefix_walk(p, ids, n, &key);
 	for (int32_t b = 0; b < found; b++) {
 		struct prefix_node *node = &p->node[p->walked[b]];
 
@@ -232,7 +232,7 @@ int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int
 {
 	uint64_t key;
 
-	return usable(p, walk(p, ids, n, &key), most) * p->memory->page_size;
+	return usable(p, prefix_walk(p, ids, n, &key), most) * p->memory->page_size;
 }
 
 void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t b, int32_t pos,
@@ -349,7 +349,7 @@ static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct pr
 	return a->page[g] < b->page[g];
 }
 
-/* The node with a page of group g that nobody reads, of the leaves or of the others, which goes first; -1: none. */
+/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted first; -1: none. */
 static int32_t evictable(const struct prefix *p, int32_t g, bool leaf)
 {
 	const struct pages *pages = &p->memory->pages[g];

@@ -83,9 +83,9 @@ void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t 
  * known and lacks no page, or if an ancestor is not known. */
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
 				int64_t request, int64_t step);
-/* Frees a page of group g at least: of a window or a state one that nobody reads of a node that others follow; else the
+/* Frees a page of group g at least: of a window or a state an unreferenced one of an inner node; else the
  * leaf without readers that the policy gives up, in all groups. Where all leaves have readers, a node without, and what
- * hangs below it is found no more. False if every page has a reader. */
+ * is below it is found no more. False if every page has a reader. */
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);

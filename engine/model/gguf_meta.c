@@ -94,7 +94,7 @@ static int compare_keys(const void *a, const void *b, void *arg)
 	return compare_bytes(g->head + x->key, x->key_size, g->head + y->key, y->key_size);
 }
 
-/* Sorts by key for find(), and refuses keys that come twice. */
+/* Sorts by key for kv_find(), and refuses keys that come twice. */
 static int index_keys(struct gguf *g, struct err *e)
 {
 	if (g->n_kv)
@@ -125,7 +125,7 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e)
 
 /* --- questions --- */
 
-static const struct gguf_kv *find(const struct gguf *g, const char *key)
+static const struct gguf_kv *kv_find(const struct gguf *g, const char *key)
 {
 	size_t lo = 0, hi = g->n_kv, size = strlen(key);
 
@@ -192,7 +192,7 @@ static bool item_f64(const struct gguf *g, const struct gguf_kv *kv, uint64_t i,
 
 bool gguf_opt_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 	int64_t v;
 
 	if (!kv)
@@ -207,7 +207,7 @@ bool gguf_opt_i64(const struct gguf *g, const char *key, int64_t *out, struct er
 
 bool gguf_opt_f64(const struct gguf *g, const char *key, double *out, struct err *e)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 
 	if (!kv)
 		return false;
@@ -220,7 +220,7 @@ bool gguf_opt_f64(const struct gguf *g, const char *key, double *out, struct err
 
 bool gguf_opt_bool(const struct gguf *g, const char *key, bool *out, struct err *e)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 
 	if (!kv)
 		return false;
@@ -245,7 +245,7 @@ static size_t text_at(const struct gguf *g, size_t at, struct gguf_text *out)
 
 bool gguf_opt_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 
 	if (!kv)
 		return false;
@@ -259,17 +259,17 @@ bool gguf_opt_text(const struct gguf *g, const char *key, struct gguf_text *out,
 
 int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e)
 {
-	return find(g, key) ? gguf_opt_i64(g, key, out, e) ? 0 : -1 : absent(g, key, e);
+	return kv_find(g, key) ? gguf_opt_i64(g, key, out, e) ? 0 : -1 : absent(g, key, e);
 }
 
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e)
 {
-	return find(g, key) ? gguf_opt_text(g, key, out, e) ? 0 : -1 : absent(g, key, e);
+	return kv_find(g, key) ? gguf_opt_text(g, key, out, e) ? 0 : -1 : absent(g, key, e);
 }
 
 int64_t gguf_array_length(const struct gguf *g, const char *key)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 
 	return kv && kv->type == GGUF_ARRAY ? (int64_t)kv->n : -1;
 }
@@ -278,7 +278,7 @@ int64_t gguf_array_length(const struct gguf *g, const char *key)
 static const struct gguf_kv *find_array(const struct gguf *g, const char *key, int64_t n,
 										struct err *e)
 {
-	const struct gguf_kv *kv = find(g, key);
+	const struct gguf_kv *kv = kv_find(g, key);
 
 	if (!kv)
 		absent(g, key, e);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static const struct gguf_tensor *find(const struct model_loader *l, const char *name, bool must)
+static const struct gguf_tensor *tensor_find(const struct model_loader *l, const char *name, bool must)
 {
 	const struct gguf_tensor *t = gguf_find(l->g, name);
 
@@ -30,7 +30,7 @@ static int check_shape(const struct model_loader *l, const struct gguf_tensor *t
 
 const float *model_floats(struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must)
 {
-	const struct gguf_tensor *t = find(l, name, must);
+	const struct gguf_tensor *t = tensor_find(l, name, must);
 
 	if (!t || l->e->code || check_shape(l, t, cols, rows))
 		return NULL;
@@ -49,7 +49,7 @@ const float *model_vector(struct model_loader *l, const char *name, int64_t n, b
 
 void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols)
 {
-	const struct gguf_tensor *t = find(l, name, true);
+	const struct gguf_tensor *t = tensor_find(l, name, true);
 
 	if (!t || l->e->code || check_shape(l, t, cols, s.all))
 		return;

@@ -1,5 +1,5 @@
 /* Loading of tensors into a plan of weights (weights.h), for models and for drafters' files. The first failure is kept in e,
- * and all that comes behind it does nothing. Thread: the engine's. */
+* and all calls after it do nothing. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_MODEL_TENSORS_H
 #define CUTAWAY_ENGINE_MODEL_TENSORS_H
 

@@ -36,7 +36,7 @@ int packed_cache_folder(char **folder, struct err *e);
 bool packed_cache_load(const char *folder, const struct packed_key *k, struct k_ctx *kernels,
 					   uint8_t *to, const atomic_bool *stop);
 /* Writes it, then deletes what is too much. name: the model's, for people. Fails, leaving nothing
- * behind, if the disk would become nearly full, on any error, and when *stop becomes true. Thread: any. */
+* in place, if the disk would become nearly full, on any error, and when *stop becomes true. Thread: any. */
 int packed_cache_store(const char *folder, const struct packed_key *k, const char *name,
 					   const uint8_t *image, uint64_t most, const atomic_bool *stop, struct err *e);
 

@@ -3,7 +3,7 @@
  * Draws: Where the kernels' memory is the host's, a draw reads its row of logits. On a device
  * rows stay where they are: the host asks with the step for what its draws will need (struct k_draw_ask),
  * and only where that turns out not to be enough the row is fetched, before anything is drawn, so that a
- * device lost on the way is a step that failed. The tokens, and all that is told of them, are the same.
+ * device lost on the way is a step that failed. The tokens and their events are the same.
  * Thread: the engine's. */
 #include <math.h>
 
@@ -47,7 +47,7 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 
 	if (r->kind == EV_REQUEST_KIND_score)
 		return false;
-	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->told[out],
+	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->reply[out],
 											f->list + (size_t)out * K_DRAW_LIST);
 }
 
@@ -133,7 +133,7 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 	const struct sample_key key = { .pos = pos, .sample = r->sample };
 
 	if (f->ask && !f->whole[out])
-		sampler_pick_listed(e->sampler, &f->stats[out], &f->told[out], f->list + (size_t)out * K_DRAW_LIST,
+		sampler_pick_listed(e->sampler, &f->stats[out], &f->reply[out], f->list + (size_t)out * K_DRAW_LIST,
 							&r->params, key, &e->drawn);
 	else
 		sampler_pick(e->sampler, row_of(e, out), &f->stats[out], &r->params, r->ids, pos, key, &e->drawn);
@@ -144,7 +144,7 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 double compute_logp(const struct engine *e, int32_t out, int32_t id)
 {
 	const struct k_logit_stats *s = &e->stats[out];
-	float logit = e->forward.ask ? e->forward.told[out].logit : row_of(e, out)[id];
+	float logit = e->forward.ask ? e->forward.reply[out].logit : row_of(e, out)[id];
 
 	return (double)(logit - s->max) - log(ldexp((double)s->mass, -40));
 }

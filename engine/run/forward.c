@@ -32,7 +32,7 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 }
 
 /* Of a request the positions that its first row sees are read, and one more for each further row. */
-static void see(struct forward *f, struct forward_sight *s)
+static void sight_fill(struct forward *f, struct forward_sight *s)
 {
 	const int32_t n = forward_n_ranges(f, s->window);
 
@@ -90,7 +90,7 @@ static void add_head(struct forward *f)
 	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
 	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
 	if (f->ask)
-		program_ask(p, f->ask, f->told, f->list);
+		program_ask(p, f->ask, f->reply, f->list);
 }
 
 /* ---- counting, from shapes ---- */
@@ -239,7 +239,7 @@ static void prepare(struct forward *f)
 							   .visible = f->visible };
 
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
-		see(f, &f->sight[i]);
+		sight_fill(f, &f->sight[i]);
 	set_share_stride(f);
 	s.stride = f->share_stride;
 	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
@@ -374,7 +374,7 @@ static void cut_shared(struct forward *f, struct cutter *c)
 	if (!f->asks)
 		return;
 	f->ask = program_cut(c, out, sizeof *f->ask);
-	f->told = program_cut(c, out, sizeof *f->told);
+	f->reply = program_cut(c, out, sizeof *f->reply);
 	f->list = program_cut(c, out * K_DRAW_LIST, sizeof *f->list);
 	f->whole = program_cut(c, out, sizeof *f->whole);
 }

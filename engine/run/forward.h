@@ -20,7 +20,7 @@ struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
 
-/* All that a program depends on; the versions of those seen lately are kept, since watched and unwatched
+/* All that a program depends on; the versions of the last ones are kept, since watched and unwatched
  * steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
@@ -91,7 +91,7 @@ struct forward {
 	bool asks;
 	/* of a step's outputs, where it asks and the host does not read logits as they are; else NULL */
 	struct k_draw_ask *ask;    /* [max_out] */
-	struct k_draw_told *told;  /* [max_out] */
+	struct k_draw_reply *reply;  /* [max_out] */
 	struct k_draw_entry *list; /* [max_out, K_DRAW_LIST] */
 	bool *whole;               /* [max_out] the caller's: is the row needed, was it fetched? */
 
@@ -142,7 +142,7 @@ void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */
 int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e);
-/* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or behind the
+/* The same, one op at a time: fn sees each when it is done, with its layer (-1: before or after the
  * layers), and returns false to stop. For deep looks (probe.h); where memory is the host's. */
 typedef bool forward_op_fn(void *arg, const struct k_op *op, int32_t layer);
 int forward_run_each(struct forward *f, forward_op_fn *fn, void *arg, struct err *e);

@@ -170,7 +170,7 @@ static void keep_residual(struct looking *l)
 	l->p->layer[l->layer].residual_rms = (float)sqrt(sum / l->dim);
 }
 
-static bool look(void *arg, const struct k_op *op, int32_t layer)
+static bool probe_look(void *arg, const struct k_op *op, int32_t layer)
 {
 	struct looking *l = arg;
 
@@ -265,12 +265,12 @@ void probe_close(struct probe *p)
 	free(p);
 }
 
-static int run(struct probe *p, struct pass *pass, const int32_t *ids, float *residual,
+static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, float *residual,
 			   probe_progress *progress, void *arg, struct err *err)
 {
 	struct looking l = { .p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim };
 
-	if (pass_prefill(pass, ids, progress, arg, err) || forward_run_each(&pass->f, look, &l, err))
+	if (pass_prefill(pass, ids, progress, arg, err) || forward_run_each(&pass->f, probe_look, &l, err))
 		return -1;
 	memcpy(p->logits, pass->f.logits, (size_t)p->vocab * sizeof *p->logits);
 	p->stats = pass->f.stats[0];
@@ -299,7 +299,7 @@ int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t
 		err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	} else {
 		p->token = token;
-		rc = run(p, &pass, ids, residual, progress, arg, err);
+		rc = probe_run(p, &pass, ids, residual, progress, arg, err);
 	}
 	free(residual);
 	pass_close(&pass);
@@ -319,7 +319,7 @@ struct walking {
 	float *dequantised; /* [widest activations] */
 };
 
-static bool tell(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
+static bool probe_report(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
 				 const float *values, int32_t n)
 {
 	const struct probe_stage s = { .op = w->at, .layer = layer, .stage = op->stage, .part = part,
@@ -328,19 +328,19 @@ static bool tell(struct walking *w, const struct k_op *op, int32_t layer, const 
 	return w->fn(w->arg, &s);
 }
 
-static bool tell_acts(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
+static bool probe_report_acts(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
 					  const struct k_acts *a, int32_t rows)
 {
 	int32_t n = rows * a->dim;
 
 	if (!a->q)
-		return tell(w, op, layer, part, a->x, n);
+		return probe_report(w, op, layer, part, a->x, n);
 	for (int32_t i = 0; i < n; i++)
 		w->dequantised[i] = a->d[i / K_QBLOCK] * (float)a->q[i];
-	return tell(w, op, layer, part, w->dequantised, n);
+	return probe_report(w, op, layer, part, w->dequantised, n);
 }
 
-static bool tell_matmul(struct walking *w, const struct k_op *op, int32_t layer)
+static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_t layer)
 {
 	static const char *const qkv[] = { "q", "k", "v" }, *const gate_up[] = { "gate", "up", "" };
 	const struct k_matmul *m = &op->u.matmul;
@@ -351,12 +351,12 @@ static bool tell_matmul(struct walking *w, const struct k_op *op, int32_t layer)
 						   : op->stage == K_STAGE_gate_up ? gate_up[i]
 						   : op->stage == K_STAGE_head	  ? "logits"
 														  : "x";
-		more = tell(w, op, layer, part, m->part[i].out, m->part[i].w->n_rows);
+		more = probe_report(w, op, layer, part, m->part[i].out, m->part[i].w->n_rows);
 	}
 	return more;
 }
 
-static bool walk(void *arg, const struct k_op *op, int32_t layer)
+static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 {
 	static const char *const names[] = {
 #define X(name, NAME) [K_OP_##name] = #name,
@@ -368,16 +368,16 @@ static bool walk(void *arg, const struct k_op *op, int32_t layer)
 	bool more = true;
 
 	switch (op->kind) {
-	case K_OP_embed: more = tell(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols); break;
-	case K_OP_norm: more = tell_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n); break;
-	case K_OP_matmul: more = tell_matmul(w, op, layer); break;
+	case K_OP_embed: more = probe_report(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols); break;
+	case K_OP_norm: more = probe_report_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n); break;
+	case K_OP_matmul: more = probe_report_matmul(w, op, layer); break;
 	case K_OP_rope:
-		more = tell(w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
+		more = probe_report(w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
 		break;
-	case K_OP_attention: more = tell_acts(w, op, layer, "mixed", &op->u.attention.out, 1); break;
-	case K_OP_glu: more = tell_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n); break;
+	case K_OP_attention: more = probe_report_acts(w, op, layer, "mixed", &op->u.attention.out, 1); break;
+	case K_OP_glu: more = probe_report_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n); break;
 	case K_OP_experts:
-		more = tell(w, op, layer, "experts", op->u.experts.out,
+		more = probe_report(w, op, layer, "experts", op->u.experts.out,
 					op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
 		break;
 #define X(name, NAME) case K_OP_##name: result = k_##name##_result(&op->u.name); break;
@@ -387,7 +387,7 @@ static bool walk(void *arg, const struct k_op *op, int32_t layer)
 	case K_N_KINDS: break;
 	}
 	if (result.dim)
-		more = tell_acts(w, op, layer, names[op->kind], &result, 1);
+		more = probe_report_acts(w, op, layer, names[op->kind], &result, 1);
 	w->at++;
 	return more;
 }
@@ -405,7 +405,7 @@ int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn
 	if (!w.dequantised)
 		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	else
-		rc = pass_prefill(&pass, ids, NULL, NULL, err) || forward_run_each(&pass.f, walk, &w, err) ? -1
+		rc = pass_prefill(&pass, ids, NULL, NULL, err) || forward_run_each(&pass.f, probe_walk, &w, err) ? -1
 																								: 0;
 	free(w.dequantised);
 	pass_close(&pass);

@@ -3,7 +3,7 @@
  *
  * A probe is a forward pass of its own over tokens 0 … n - 1, with its own KV pages, beside the engine's:
  * it changes nothing that the engine has and tells no event. The last row's ops run one at a time, and
- * what each leaves behind is kept:
+* what each writes is kept:
  * - the logit lens (nostalgebraist, "interpreting GPT: the logit lens", 2020): the output norm and matrix
  *   applied to the residual stream as each layer leaves it;
  * - the attention of every head of every layer over all positions (the probabilities of rule 11, scaled);
@@ -33,8 +33,8 @@ struct probe_layer {
 	struct probe_guess top[PROBE_TOP]; /* what the lens sees, best first */
 	float entropy;					   /* bits, of the lens's distribution */
 	float token_p;					   /* of the token asked for, by the lens */
-	int32_t token_rank;				   /* its place, from 1 */
-	float residual_rms;				   /* of the residual stream behind the layer */
+	int32_t token_rank;				   /* its rank, from 1 */
+	float residual_rms;				   /* of the residual stream after the layer */
 	float act_max;					   /* largest |activation| of the feed-forward */
 	float act_small; /* share of them below a hundredth of that */
 	float act_near_zero; /* share below a thousandth */
@@ -63,10 +63,10 @@ static inline const float *probe_attention(const struct probe *p, int32_t layer,
 	return p->attention + ((size_t)layer * (size_t)p->n_heads + (size_t)head) * (size_t)p->n;
 }
 
-/* One op of the last row, with what it left behind. */
+/* One op of the last row, with what it wrote. */
 struct probe_stage {
-	int32_t op;	   /* place in the program */
-	int32_t layer; /* -1: before or behind the layers */
+	int32_t op;	   /* index in the program */
+	int32_t layer; /* -1: before or after the layers */
 	enum k_stage stage;
 	const char *part;	 /* "x", "q", "k", "v", "gate", "up", "mixed", "act", "normed", "logits" */
 	const float *values; /* [n_values]; what was rounded to 8 bits comes as scale times integer */
@@ -83,7 +83,7 @@ int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn
 struct probe_rows;
 int probe_rows_open(struct probe_rows **r, struct engine *e, const int32_t *ids, int32_t n, int32_t first,
 					struct err *err);
-/* The next row [vocab], until the next call; NULL behind the last, or with the error. stats may be NULL. */
+/* The next row [vocab], until the next call; NULL after the last, or with the error. stats may be NULL. */
 const float *probe_rows_next(struct probe_rows *r, struct k_logit_stats *stats, struct err *err);
 void probe_rows_close(struct probe_rows *r); /* NULL is fine */
 

@@ -64,13 +64,13 @@ void program_stats(struct k_program *p, const float *logits, int32_t vocab, int3
 	op->u.stats = (struct k_stats){ .logits = logits, .vocab = vocab, .n = n, .out = out };
 }
 
-void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_told *told,
+void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
 				 struct k_draw_entry *list)
 {
 	struct k_stats *a = &p->op[p->n_ops - 1].u.stats;
 
 	a->ask = ask;
-	a->told = told;
+	a->reply = reply;
 	a->list = list;
 }
 

@@ -1,7 +1,7 @@
 /* The roof that steps of few rows are held against: the bandwidth of plain reads.
  *
- * One reading says what the machine had to spare at that moment, so the best of all counts, and the spread is told.
- * It is read at the start, when somebody asks, and again, once nothing runs, after steps whose kernels read faster than
+ * One reading says what the machine had to spare at that moment, so the best of all counts, and the spread is reported.
+* It is read at the start, on request, and again, once nothing runs, after steps whose kernels read faster than
  * the roof: then it was wrong. Where weights stay in a cache no reading of memory helps, so this ends after a few.
  * Thread: the engine's. */
 #include <stdio.h>
@@ -29,7 +29,7 @@ void engine_roof_read(struct engine *e)
 	e->set.roof = r->words;
 }
 
-static void roof_told(struct engine *e, void *state, const struct ev_step *s)
+static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 {
 	struct engine_roof *r = &e->measure.roof;
 
@@ -39,10 +39,10 @@ static void roof_told(struct engine *e, void *state, const struct ev_step *s)
 	if (!r->beaten || r->n > MOST_BY_ITSELF || !engine_idle(e))
 		return;
 	engine_roof_read(e);
-	engine_tell_setting(e, "roof");
+	engine_emit_setting(e, "roof");
 }
 
-const struct step_hooks roof_hooks = { .name = "roof", .told = roof_told };
+const struct step_hooks roof_hooks = { .name = "roof", .emitted = roof_emitted };
 
 int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *err)
 {

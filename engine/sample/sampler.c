@@ -1,4 +1,4 @@
-/* A row of logits to a token: penalties, temperature, the race, and what is told of them. The cuts
+/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted of them. The cuts
  * are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
@@ -197,14 +197,14 @@ void sampler_race(struct sampler *s)
 	s->winner_arrival = NAN;
 	if (s->greedy)
 		return;
-	if (s->n_list >= 0 && (s->told || s->n_list <= s->vocab / LIST_SHARE)) {
+	if (s->n_list >= 0 && (s->reply || s->n_list <= s->vocab / LIST_SHARE)) {
 		s->winner_arrival = INFINITY;
 		race_list(s);
 		return;
 	}
-	if (s->told) { /* it was run where the row is */
-		s->winner = s->told->winner;
-		s->winner_arrival = s->told->arrival;
+	if (s->reply) { /* it was run where the row is */
+		s->winner = s->reply->winner;
+		s->winner_arrival = s->reply->arrival;
 		return;
 	}
 	/* The best first: an early winner prunes the rest. The first by rank survives every cut. */
@@ -296,7 +296,7 @@ void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_
 				   const struct sample_params *params, struct sample_key key)
 {
 	s->logits = logits;
-	s->told = NULL;
+	s->reply = NULL;
 	s->stats = *stats;
 	s->params = *params;
 	s->key =
@@ -328,7 +328,7 @@ void sampler_draw(struct sampler *s, struct sample_result *out)
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival)
 {
 	assert(id >= 0 && id < s->vocab);
-	if (s->told ? !sampler_listed_survives(s, id) : !sampler_survives(s, id)) {
+	if (s->reply ? !sampler_listed_survives(s, id) : !sampler_survives(s, id)) {
 		*p = 0;
 		*arrival = INFINITY;
 		return;

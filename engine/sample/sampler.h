@@ -57,13 +57,13 @@ void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_s
 /* The same where the row is on a device. sampler_ask() says what the device shall tell of it (kernels.h,
  * struct k_draw_ask; the caller may set id); false if the row itself is needed whatever comes. drafted:
  * sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do(): did the device tell
- * enough? Then sampler_pick_listed() is sampler_pick(), bit for bit; told and list must stay as logits must. */
+ * enough? Then sampler_pick_listed() is sampler_pick(), bit for bit; reply and list must stay as logits must. */
 bool sampler_ask(const struct sampler *s, const struct sample_params *params, struct sample_key key,
 				 bool drafted, struct k_draw_ask *ask);
 bool sampler_can_do(const struct sampler *s, const struct sample_params *params,
-					const struct k_logit_stats *stats, const struct k_draw_told *told,
+					const struct k_logit_stats *stats, const struct k_draw_reply *reply,
 					const struct k_draw_entry *list);
-void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_told *told,
+void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_reply *reply,
 						 const struct k_draw_entry *list, const struct sample_params *params,
 						 struct sample_key key, struct sample_result *out);
 

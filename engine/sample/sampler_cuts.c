@@ -251,7 +251,7 @@ static void gather_top_p(struct sampler *s, uint64_t part, float floor)
 
 static void cut_greedy(struct sampler *s)
 {
-	if (!s->told)
+	if (!s->reply)
 		gather(s, floor_of_k(s, SAMPLE_CANDIDATES));
 	if (!s->n_list) /* a row of NaN: the engine fails the request, here nothing may break */
 		s->list[s->n_list++] = 0;
@@ -293,7 +293,7 @@ void sampler_cut(struct sampler *s)
 		return;
 	}
 	keep_stage(s, STAGE_TEMPERATURE);
-	if (!s->told)
+	if (!s->reply)
 		gather_for(s, by_k, by_p, by_min);
 	find_best(s);
 	keep_stage(s, STAGE_TOP_K);

@@ -26,7 +26,7 @@ struct sampler {
 	uint64_t *bucket;
 
 	const float *logits; /* the caller's */
-	const struct k_draw_told *told; /* the row is not here: of y and e only what was listed is filled, of
+	const struct k_draw_reply *reply; /* the row is not here: of y and e only what was listed is filled, of
 									 * block_max nothing (sampler_listed.c); NULL: it is */
 	struct k_logit_stats stats;
 	struct sample_params params;

@@ -1,4 +1,4 @@
-/* A draw without the row: from what a device told of it (struct k_draw_told), bit for bit what the row
+/* A draw without the row: from what a device replied (struct k_draw_reply), bit for bit what the row
  * would give. The ids that it listed are put where the row's values would be, and the cuts and the race run
  * over them as ever; unlisted entries are never read. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
@@ -64,34 +64,34 @@ bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct 
 	return true;
 }
 
-static uint64_t listed_mass(const struct k_draw_told *told, const struct k_draw_entry *list, float factor,
+static uint64_t listed_mass(const struct k_draw_reply *reply, const struct k_draw_entry *list, float factor,
 							float max)
 {
 	uint64_t mass = 0;
 
-	for (int32_t i = 0; i < told->n; i++)
+	for (int32_t i = 0; i < reply->n; i++)
 		mass += k_mass(k_exp(k_logit_depth(list[i].logit * factor, max)));
 	return mass;
 }
 
 bool sampler_can_do(const struct sampler *s, const struct sample_params *p, const struct k_logit_stats *stats,
-					const struct k_draw_told *told, const struct k_draw_entry *list)
+					const struct k_draw_reply *reply, const struct k_draw_entry *list)
 {
 	const struct cuts c = cuts_of(s, p);
 	const float factor = factor_of(p), max = stats->max * factor;
 
-	if (told->n > K_DRAW_LIST || told->n < 1)
+	if (reply->n > K_DRAW_LIST || reply->n < 1)
 		return false;
 	if (c.greedy)
 		return true;
 	if (!(max > -INFINITY && max < INFINITY)) /* then it counts as greedy */
 		return false;
-	if (c.by_k || told->n == s->vocab || (!c.by_p && !c.by_min))
+	if (c.by_k || reply->n == s->vocab || (!c.by_p && !c.by_min))
 		return true;
 	if (c.by_p)
-		return listed_mass(told, list, factor, max) >=
-			   sampler_least_mass(sampler_to_fixed(p->top_p), told->mass);
-	return told->floor <= sampler_floor_of_min_p(p->min_p, max);
+		return listed_mass(reply, list, factor, max) >=
+			   sampler_least_mass(sampler_to_fixed(p->top_p), reply->mass);
+	return reply->floor <= sampler_floor_of_min_p(p->min_p, max);
 }
 
 static void put(struct sampler *s, int32_t id, float logit, float factor)
@@ -101,26 +101,26 @@ static void put(struct sampler *s, int32_t id, float logit, float factor)
 	s->e[id] = k_exp(k_logit_depth(s->y[id], s->max));
 }
 
-void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_told *told,
+void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_reply *reply,
 						 const struct k_draw_entry *list, const struct sample_params *params,
 						 struct sample_key key, struct sample_result *out)
 {
 	const float factor = factor_of(params);
 
 	sampler_begin(s, s->own, stats, params, key);
-	s->told = told;
+	s->reply = reply;
 	s->greedy = !(params->temperature > 0);
 	s->has_e = !s->greedy;
 	s->max = stats->max * factor;
-	s->mass[STAGE_PENALTIES] = s->greedy ? stats->mass : told->mass;
+	s->mass[STAGE_PENALTIES] = s->greedy ? stats->mass : reply->mass;
 	s->left[STAGE_PENALTIES] = s->vocab;
-	s->n_list = told->n;
-	for (int32_t i = 0; i < told->n; i++) {
+	s->n_list = reply->n;
+	for (int32_t i = 0; i < reply->n; i++) {
 		s->list[i] = list[i].id;
 		put(s, list[i].id, list[i].logit, factor);
 	}
-	if (told->winner >= 0)
-		put(s, told->winner, told->winner_logit, factor);
+	if (reply->winner >= 0)
+		put(s, reply->winner, reply->winner_logit, factor);
 	sampler_draw(s, out);
 }
 

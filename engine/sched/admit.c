@@ -44,7 +44,7 @@ int32_t sched_next_waiting(const struct sched *s)
 	return best;
 }
 
-/* What r finds in the cache and nobody reads is one of the pages that are available. */
+/* What r finds in the cache, and no request reads, is one of the pages that are available. */
 static struct sched_need admission_need(const struct sched *s, const struct request *r, int32_t g,
 										const struct prefix_match *m)
 {

@@ -62,7 +62,7 @@ static struct request *choose_victim(const struct sched *s, const struct plan *p
 	return best;
 }
 
-/* Makes a page of group g free. False: none can be had without hurting an older or planned request. */
+/* Makes a page of group g free. False: none is left but those of an older or planned request. */
 static bool make_room(struct sched *s, const struct plan *p, const struct request *r, int32_t g)
 {
 	struct request *v;

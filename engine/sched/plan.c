@@ -83,7 +83,7 @@ static bool lacks_only_newest(const struct request *r)
 	return r->n_ids - r->computed == 1 && r->n_ids > r->n_prompt && !request_is_given(r);
 }
 
-/* Free pages for DRAFT_MAX tokens ahead, without hurting anybody. */
+/* Free pages for DRAFT_MAX tokens ahead, without preemption or eviction. */
 static bool has_draft_pages(struct sched *s, const struct plan *p, struct request *r)
 {
 	int32_t size = s->memory->page_size, ahead = min32(DRAFT_MAX, r->limit - r->n_ids);

@@ -52,7 +52,7 @@ static bool copy_stops(struct request *r, const char *const *stop)
 			return false;
 		longest = strlen(stop[i]) > longest ? strlen(stop[i]) : longest;
 	}
-	/* room for the longest stop string behind the longest token */
+	/* room for the longest stop string after the longest token */
 	r->cap_tail = 2 * longest + 4096;
 	r->tail = malloc(r->cap_tail);
 	r->stop_json = r->stop ? stops_json(r->stop) : NULL;

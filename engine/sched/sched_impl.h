@@ -9,7 +9,7 @@ int sched_queue_insert(struct sched *s, int32_t at, struct request *r);
 void sched_queue_remove(struct sched *s, int32_t at);
 void sched_leave_slot(struct sched *s, struct request *r);
 
-/* admit.c: the place in the queue of the request that the policy has next, or -1; one admission, if it can be. */
+/* admit.c: the index in the queue of the request that the policy has next, or -1; one admission, if it can be. */
 int32_t sched_next_waiting(const struct sched *s);
 bool sched_admit(struct sched *s);
 /* r has no pages: it gets those of a match, as far as who goes on at pos reads them. */

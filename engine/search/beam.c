@@ -67,7 +67,7 @@ static void tell_node(struct search *s, const struct search_member *m, int32_t p
 		told->parent = parent;
 	told->tokens = m->r->n_ids - s->q.n_ids;
 	told->logp = m->logp;
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 }
 
 static int beam_begin(struct search *s, struct err *e)

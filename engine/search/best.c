@@ -29,7 +29,7 @@ static int best_begin(struct search *s, struct err *e)
 		told->node = i;
 		told->tokens = 0;
 		told->logp = 0;
-		search_tell(s, &ev);
+		search_emit(s, &ev);
 	}
 	return 0;
 }

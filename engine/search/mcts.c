@@ -118,7 +118,7 @@ static void tell_node(struct search *s, enum ev_code_search_action action, int32
 	told->logp = logp;
 	if (n->visits)
 		told->score = n->value / n->visits;
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 }
 
 /* A child of parent with these tokens; -1: no memory. */

@@ -42,7 +42,7 @@ struct ev_search *search_event(const struct search *s, enum ev_code_search_actio
 	return &ev->u.search;
 }
 
-void search_tell(const struct search *s, struct event *ev)
+void search_emit(const struct search *s, struct event *ev)
 {
 	stream_emit(&s->engine->stream, ev);
 }
@@ -55,7 +55,7 @@ static void tell_begin(const struct search *s)
 	t->tokens = s->q.n_ids;
 	t->method = ev_text(s->options.method);
 	t->judge = ev_text(s->options.scorer);
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 }
 
 static void tell_stopped(const struct search *s, const char *why)
@@ -64,7 +64,7 @@ static void tell_stopped(const struct search *s, const char *why)
 	struct ev_search *t = search_event(s, EV_SEARCH_stopped, &ev);
 
 	t->method = ev_text(why);
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 }
 
 static void tell_taken(const struct search *s, const struct request *r, const struct search_answer *a)
@@ -113,7 +113,7 @@ static int tell_answer(struct search *s, struct err *err)
 	stream_emit(&e->stream, &ev);
 	tell_taken(s, r, a);
 	r->n_ids += a->n;
-	engine_tell_finish(e, r, a->reason, NULL);
+	engine_emit_finish(e, r, a->reason, NULL);
 	request_free(r);
 	return 0;
 }
@@ -128,7 +128,7 @@ static void tell_won(const struct search *s)
 	t->tokens = a->n;
 	t->logp = a->logp;
 	t->score = a->score;
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 }
 
 /* ---- the search ---- */

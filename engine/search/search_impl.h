@@ -108,6 +108,6 @@ void search_forget_waiting(struct search *s);
 
 /* Begins an event of the search in *ev: the caller fills in what more it knows, and tells it. */
 struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev);
-void search_tell(const struct search *s, struct event *ev);
+void search_emit(const struct search *s, struct event *ev);
 
 #endif

@@ -225,7 +225,7 @@ void search_drop(struct search *s, struct search_member *m)
 	told->node = m->node;
 	told->tokens = r->n_ids - s->q.n_ids;
 	told->logp = m->logp;
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 	free_member(m);
 	engine_end_request(s->engine, r, EV_FINISH_dropped, NULL);
 }
@@ -314,7 +314,7 @@ static int take_scored(struct search *s, struct err *e)
 	told->tokens = a->n;
 	told->logp = a->logp;
 	told->score = a->score;
-	search_tell(s, &ev);
+	search_emit(s, &ev);
 	w.end.answer = a;
 	return s->ops->ended ? s->ops->ended(s, &w.end, e) : 0;
 }

@@ -151,7 +151,7 @@ static const struct {
 
 /* --- which one a file has --- */
 
-static const char *find(struct gguf_text text, const char *needle)
+static const char *template_find(struct gguf_text text, const char *needle)
 {
 	return memmem(text.data, text.size, needle, strlen(needle));
 }
@@ -168,10 +168,10 @@ static struct gguf_text file_template(const struct gguf *g)
 static const struct chat_template *recognise(struct gguf_text text)
 {
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-		bool fits = !marks[i].lacks || !find(text, marks[i].lacks);
+		bool fits = !marks[i].lacks || !template_find(text, marks[i].lacks);
 
 		for (int k = 0; k < 3 && fits; k++)
-			fits = !marks[i].has[k] || find(text, marks[i].has[k]);
+			fits = !marks[i].has[k] || template_find(text, marks[i].has[k]);
 		if (fits)
 			return marks[i].c;
 	}

@@ -86,7 +86,7 @@ bool pre_is_space(int32_t point)
 	return sort_of(point) == SPACE;
 }
 
-static struct look look(const char *text, size_t size, size_t at)
+static struct look pre_look(const char *text, size_t size, size_t at)
 {
 	utf8proc_int32_t c;
 	utf8proc_ssize_t n;
@@ -100,9 +100,9 @@ static struct look look(const char *text, size_t size, size_t at)
 }
 
 /* The end of the run of that sort from `at`. */
-static size_t run(const char *text, size_t size, size_t at, enum sort sort)
+static size_t pre_run(const char *text, size_t size, size_t at, enum sort sort)
 {
-	for (struct look c; (c = look(text, size, at)).sort == sort;)
+	for (struct look c; (c = pre_look(text, size, at)).sort == sort;)
 		at += c.size;
 	return at;
 }
@@ -140,7 +140,7 @@ static size_t spaces(enum pre_kind kind, const char *text, size_t size)
 	size_t at = 0, last = 0, newline = 0;
 	struct look c;
 
-	while ((c = look(text, size, at)).sort == SPACE) {
+	while ((c = pre_look(text, size, at)).sort == SPACE) {
 		last = at;
 		at += c.size;
 		if (c.c == '\n' || c.c == '\r')
@@ -155,45 +155,45 @@ static size_t spaces(enum pre_kind kind, const char *text, size_t size)
 
 static size_t next_gpt2(enum pre_kind kind, const char *text, size_t size)
 {
-	struct look c = look(text, size, 0), d = c;
+	struct look c = pre_look(text, size, 0), d = c;
 	size_t n;
 
 	if (c.c == '\'' && (n = contraction(text, size, false)))
 		return n;
 	if (c.c == ' ')
-		d = look(text, size, c.size);
+		d = pre_look(text, size, c.size);
 	if (d.sort == SPACE || d.sort == END)
 		return spaces(kind, text, size);
 	if (kind == PRE_SMOLLM && d.sort == NUMBER)
 		return c.size; /* the number, or the space that may not join it */
-	return run(text, size, c.c == ' ' ? c.size : 0, d.sort);
+	return pre_run(text, size, c.c == ' ' ? c.size : 0, d.sort);
 }
 
 static size_t digits(const char *text, size_t size, int most)
 {
 	size_t at = 0;
 
-	for (struct look c; most-- > 0 && (c = look(text, size, at)).sort == NUMBER;)
+	for (struct look c; most-- > 0 && (c = pre_look(text, size, at)).sort == NUMBER;)
 		at += c.size;
 	return at;
 }
 
 static size_t next_llama3(enum pre_kind kind, const char *text, size_t size)
 {
-	struct look c = look(text, size, 0), d;
+	struct look c = pre_look(text, size, 0), d;
 	size_t n;
 
 	if (c.c == '\'' && (n = contraction(text, size, true)))
 		return n;
 	if (c.sort == LETTER)
-		return run(text, size, 0, LETTER);
+		return pre_run(text, size, 0, LETTER);
 	if (c.sort == NUMBER)
 		return digits(text, size, kind == PRE_LLAMA3 ? 3 : 1);
-	d = look(text, size, c.size);
+	d = pre_look(text, size, c.size);
 	if (d.sort == LETTER && !is_newline(text, size, 0))
-		return run(text, size, c.size, LETTER);
+		return pre_run(text, size, c.size, LETTER);
 	if (c.sort == OTHER || (c.c == ' ' && d.sort == OTHER)) {
-		n = run(text, size, c.sort == OTHER ? 0 : c.size, OTHER);
+		n = pre_run(text, size, c.sort == OTHER ? 0 : c.size, OTHER);
 		while (is_newline(text, size, n))
 			n++;
 		return n;

@@ -1,11 +1,11 @@
 /* All positions up to the row's own: what causal attention sees. */
 #include "engine/visibility/visibility.h"
 
-static int32_t see(const int32_t *arg, int32_t pos, struct k_range *out)
+static int32_t full_see(const int32_t *arg, int32_t pos, struct k_range *out)
 {
 	(void)arg;
 	out[0] = (struct k_range){ 0, pos + 1 };
 	return 1;
 }
 
-const struct visible_policy visible_full = { "full", { NULL }, "all positions up to its own", "full", 1, see };
+const struct visible_policy visible_full = { "full", { NULL }, "all positions up to its own", "full", 1, full_see };

@@ -3,7 +3,7 @@
  * there, positions stay what they are: keys are rotated by where they stand in the sequence. */
 #include "engine/visibility/visibility.h"
 
-static int32_t see(const int32_t *arg, int32_t pos, struct k_range *out)
+static int32_t sinks_see(const int32_t *arg, int32_t pos, struct k_range *out)
 {
 	const int32_t sinks = arg[0], window = arg[1];
 
@@ -18,4 +18,4 @@ static int32_t see(const int32_t *arg, int32_t pos, struct k_range *out)
 
 const struct visible_policy visible_sinks = { "sinks", { "sinks", "window" },
 											  "the first S positions and the last W",
-											  "sinks:4+window:512", 2, see };
+											  "sinks:4+window:512", 2, sinks_see };

@@ -62,7 +62,7 @@ struct attend_store {
 bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threads);
 
 /* Items in order of their units. attend_first: *item is the first of the op; attend_next: the next;
- * both false behind the last. */
+* both false after the last. */
 bool attend_first(const struct attend_plan *p, struct attend_item *item);
 bool attend_next(const struct attend_plan *p, struct attend_item *item);
 

@@ -84,7 +84,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
 /* struct k_stats with `ask`, of a row; scratch: four bytes each K_DRAW_IDS ids. */
 void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
-					struct k_draw_told *told, struct k_draw_entry *list, uint32_t *scratch);
+					struct k_draw_reply *reply, struct k_draw_entry *list, uint32_t *scratch);
 /* Bits, of the sum s of p and the sum w of p * (l - max). */
 double k_ref_entropy(double s, double w);
 

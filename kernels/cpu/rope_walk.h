@@ -12,7 +12,7 @@ typedef void k_rope_query_fn(const struct k_rope *a, const float *cos, const flo
 typedef void k_rope_store_fn(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
 							 const float *sin, float *rotated);
 
-/* The further places: few, so rotated once more for each. */
+/* The further pages: few, so rotated once more for each. */
 static inline __attribute__((always_inline)) void
 k_rope_also(const struct k_rope *a, int tid, int n_threads, void *scratch, k_rope_store_fn *store)
 {

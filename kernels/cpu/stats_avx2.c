@@ -24,7 +24,7 @@ static __m256i lane_mask(int32_t left)
 	return _mm256_cmpgt_epi32(_mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Eight logits, those behind the end as `fill`; reads nothing behind the end. */
+/* Eight logits, those after the end as `fill`; reads nothing after the end. */
 static inline __m256 load_lanes(const float *l, int32_t left, float fill)
 {
 	__m256i mask;

@@ -3,10 +3,10 @@
  * in, and the others take its parts. Only ops whose threads wait for one another need them all
  * (k_isa.together).
  *
- * Invariants: 1. gate.value is the op in progress; the thread that ends an op's last part opens the
- * gate. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
+ * Invariants: 1. barrier.value is the op in progress; the thread that ends an op's last part opens the
+ * barrier. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
  * with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
- * touched by whoever ends the op before the gate opens, by nobody after. 4. gate.value passes over
+ * touched by whoever ends the op before the barrier opens, by nobody after. 4. barrier.value passes over
  * the ops that were done with the one before; claims of theirs are never asked for. */
 #include "kernels/cpu/walk.h"
 
@@ -17,7 +17,7 @@
 struct walk {
 	const struct k_isa *isa;
 	struct k_program *program;
-	_Alignas(64) struct k_gate gate;
+	_Alignas(64) struct k_barrier barrier;
 	_Alignas(64) atomic_ullong claimed;
 	_Alignas(64) atomic_uint arrived;
 	uint64_t before; /* ticks: when the op in progress began, if timed */
@@ -37,7 +37,7 @@ static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
 	return true;
 }
 
-/* Ops of about a microsecond cost less than the gate between them and the next. 0 switches it off, for
+/* Ops of about a microsecond cost less than the barrier between them and the next. 0 switches it off, for
  * measuring. */
 #ifndef K_SMALL_VALUES
 #define K_SMALL_VALUES 4096
@@ -67,8 +67,8 @@ static void stop_clock(struct walk *w, struct k_op *op)
 	w->before = now;
 }
 
-/* Whoever ends the last part of an op also does the small ops behind it, before the gate opens: the
- * others wait at one gate, not at several. */
+/* The thread that ends the last part of an op also does the small ops after it, before the barrier opens: the
+ * others wait at one barrier, not at several. */
 static void finish(struct walk *w, unsigned at, unsigned n, void *scratch)
 {
 	struct k_op *op = &w->program->op[at];
@@ -82,21 +82,21 @@ static void finish(struct walk *w, unsigned at, unsigned n, void *scratch)
 		w->isa->fn[op[done].kind](op + done, 0, 1, scratch);
 		stop_clock(w, op + done);
 	}
-	k_gate_open(&w->gate, done);
+	k_barrier_open(&w->barrier, done);
 }
 
-static void walk(void *arg, int tid, int n_threads, void *scratch)
+static void walk_thread(void *arg, int tid, int n_threads, void *scratch)
 {
 	struct walk *w = arg;
 	const unsigned n = (unsigned)n_threads, n_ops = (unsigned)w->program->n_ops;
 	unsigned at, joined = n_ops; /* the last op that needed all threads and had this one */
 
-	while ((at = atomic_load(&w->gate.value)) < n_ops) {
+	while ((at = atomic_load(&w->barrier.value)) < n_ops) {
 		struct k_op *op = &w->program->op[at];
 		int part = tid;
 
 		if (w->isa->together[op->kind] ? joined == at : !claim(w, at, n, &part)) {
-			k_gate_wait(&w->gate, at);
+			k_barrier_wait(&w->barrier, at);
 			continue;
 		}
 		joined = w->isa->together[op->kind] ? at : joined;
@@ -117,14 +117,14 @@ static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
 
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
-	struct walk w = {.isa = isa, .program = program, .gate = {.spins = k_pool_spins(pool)}};
+	struct walk w = {.isa = isa, .program = program, .barrier = {.spins = k_pool_spins(pool)}};
 
 	for (int32_t i = 0; i < program->n_ops; i++)
 		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);
 	int64_t began_ns = program->timed ? now_ns() : 0;
 	uint64_t began = program->timed ? now_ticks() : 0;
 	w.before = began;
-	k_pool_run(pool, walk, &w);
+	k_pool_run(pool, walk_thread, &w);
 	if (program->timed)
 		convert_times(program, now_ticks() - began, now_ns() - began_ns);
 }

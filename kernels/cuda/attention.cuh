@@ -43,7 +43,7 @@ struct attend {
 	const struct attend_plan *plan;
 	const struct cu_step *step;
 	struct attend_shared *shared;
-	unsigned char *memory; /* shared memory behind that */
+	unsigned char *memory; /* shared memory after that */
 	struct attend_unit unit;
 	const struct k_row *row; /* of the unit's tile, in shared memory */
 	struct attend_sight *sight; /* of the span at hand, likewise */
@@ -129,7 +129,7 @@ CU_FN bool attend_is_observed(const struct attend *c)
 	return observed;
 }
 
-/* Pair i of the batch's query q to shared memory, zeros behind the last; folded, rotated and scaled on
+/* Pair i of the batch's query q to shared memory, zeros after the last; folded, rotated and scaled on
  * the way. */
 CU_FN void attend_take_pair(const struct attend *c, float *to, int32_t q, int32_t i)
 {

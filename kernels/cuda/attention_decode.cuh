@@ -149,7 +149,7 @@ CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, in
 	}
 }
 
-/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. Behind the last
+/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. After the last
  * query there are zeros up to a multiple of 8. */
 CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const uint16_t *k,
 						 int32_t span, int32_t first, const int32_t tq)

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/attention.cuh"
 
-/* What 32 spans, a lane each, do to M and L. Behind the last span lanes have no meaning. */
+/* What 32 spans, a lane each, do to M and L. After the last span lanes have no meaning. */
 struct attend_chain {
 	float n, c, e, l; /* maximum up to the lane's span, factors of the old and of the span, its sum */
 };

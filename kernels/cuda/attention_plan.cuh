@@ -46,7 +46,7 @@ struct attend_plan {
 	int32_t n_mine;
 };
 
-/* What a block keeps from stage to stage, behind the shared memory of the bodies. */
+/* What a block keeps from stage to stage, after the shared memory of the bodies. */
 enum { ATTEND_SEEN = 4 };
 struct cu_kept {
 	struct cu_step step;	  /* of a walk */
@@ -180,7 +180,7 @@ CU_FN void attend_describe(struct attend_plan *p, const struct k_attention *a)
 	p->units[0] = p->records[0] = 0;
 }
 
-/* Unit `index` of the plan; false behind the last. */
+/* Unit `index` of the plan; false after the last. */
 CU_FN bool attend_find(const struct attend_plan *p, int32_t index, struct attend_unit *u)
 {
 	int32_t lo = 0, hi = ATTEND_PARTS, r, n;
@@ -211,7 +211,7 @@ CU_FN bool attend_find(const struct attend_plan *p, int32_t index, struct attend
 }
 
 /* The block's first unit. Units go to the last blocks first: those of few units then have nothing to do
- * in a small matrix product behind, and time for what is left to do (cu_attention_after). */
+ * in a small matrix product after it, and time for what is left to do (cu_attention_after). */
 CU_FN int32_t attend_first(const struct cu_part *part)
 {
 	return part->n_blocks - 1 - part->block;

@@ -93,7 +93,7 @@ CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32
 	cu_copy_commit();
 }
 
-/* Waits for the next piece and sends for the one behind it, whose place the barrier frees. */
+/* Waits for the next piece and fetches the one after it, whose buffer the barrier frees. */
 CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
 {
 	cu_copy_wait(0);
@@ -102,7 +102,7 @@ CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
 	return s->m->piece[s->at++ % 2];
 }
 
-/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros behind the last. */
+/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last. */
 CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span, const int32_t tq)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;

@@ -330,7 +330,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 static void device_close(struct k_device *d)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	const CUdeviceptr room[] = {c->gate.at, c->tickets.at, c->scratch.at, c->input.at};
+	const CUdeviceptr room[] = {c->barrier.at, c->tickets.at, c->scratch.at, c->input.at};
 
 	if (c->context) {
 		c->d->context_use(c->context);

@@ -20,7 +20,7 @@ struct cu_room {
 /* What a run copies to the device in front of the kernels: the host's side may change each time. */
 enum cu_input_kind {
 	CU_PLAIN, /* bytes as they are */
-	CU_TABLES /* block tables: pointers, which lead behind all that is plain */
+	CU_TABLES /* block tables: pointers, to what lies after all plain arrays */
 };
 struct cu_input {
 	enum cu_input_kind kind;
@@ -82,7 +82,7 @@ struct cu_device {
 	CUfunction kernel[K_N_KINDS], walk, clock, copy, multiply; /* the last three may be missing */
 	int most_blocks[K_N_KINDS], walk_blocks;
 
-	struct cu_room gate, tickets, scratch, input;
+	struct cu_room barrier, tickets, scratch, input;
 	unsigned char *input_host; /* [input.bytes], pinned */
 	uint64_t *clock_host;	   /* [clock_cap], pinned: the device writes it */
 	int32_t clock_cap;

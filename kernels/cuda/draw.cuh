@@ -1,4 +1,4 @@
-/* What a draw needs of a row of logits (struct k_draw_told), beside its statistics: in phase 1 of the
+/* What a draw needs of a row of logits (struct k_draw_reply), beside its statistics: in phase 1 of the
  * stats op, whose blocks of 1,024 ids it takes up as they are weighed. Of each block of ids: the mass by
  * the draw's own temperature, the least arrival of the race, the greatest value of each 64 ids. Whoever
  * takes the row's last ticket then finds the value that the wanted number of these maxima reaches, bit by
@@ -11,7 +11,7 @@
 
 enum { DRAW_IDS = K_DRAW_IDS, DRAW_PER = CU_STATS_IDS / DRAW_IDS, DRAW_EACH = CU_STATS_IDS / CU_THREADS };
 
-/* Of one block of ids, in the scratch behind the statistics' own. */
+/* Of one block of ids, in the scratch after the statistics' own. */
 struct draw_block {
 	uint64_t mass;
 	float arrival;
@@ -212,7 +212,7 @@ CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, i
 {
 	const struct k_draw_ask *ask = &a->ask[row];
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	struct k_draw_told *told = &a->told[row];
+	struct k_draw_reply *reply = &a->reply[row];
 	struct draw_best best = {INFINITY, -1};
 	uint64_t mass = 0;
 
@@ -222,16 +222,16 @@ CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, i
 		mass += blocks[b].mass;
 		best = draw_better(best, other);
 	}
-	told->mass = mass;
-	told->floor = k_order_float(floor);
-	told->n = n;
-	told->arrival = best.arrival;
-	told->winner = best.winner;
-	told->winner_logit = best.winner < 0 ? 0.0f : logits[best.winner];
-	told->logit = ask->id < 0 ? 0.0f : logits[ask->id];
+	reply->mass = mass;
+	reply->floor = k_order_float(floor);
+	reply->n = n;
+	reply->arrival = best.arrival;
+	reply->winner = best.winner;
+	reply->winner_logit = best.winner < 0 ? 0.0f : logits[best.winner];
+	reply->logit = ask->id < 0 ? 0.0f : logits[ask->id];
 }
 
-/* All threads of the block, behind a barrier. */
+/* All threads of the block, after a barrier. */
 CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m, const struct draw_block *blocks,
 							 int32_t n_blocks, int32_t row)
 {

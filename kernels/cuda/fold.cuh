@@ -7,7 +7,7 @@
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/glu.cuh"
 
-/* Where in shared memory the result lies, as floats or as 8 bits with d and sx: behind the regions of
+/* Where in shared memory the result lies, as floats or as 8 bits with d and sx: after the regions of
  * matmul_split.cuh, whose formats are the other kind's or the same. */
 enum {
 	CU_FOLD_FLOATS_AT = 16 << 10,

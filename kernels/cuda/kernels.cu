@@ -3,7 +3,7 @@
  * shared memory; of a step at most two blocks a multiprocessor run at once.
  *
  * What passes from stage to stage passes through global memory; between launches the driver orders it,
- * in the walk the grid barrier. Invariant of the gate: a barrier adds 2^31 to it in all, so its top bit
+ * in the walk the grid barrier. Invariant of its word: a barrier adds 2^31 to it in all, so its top bit
  * turns when the last block has come, and it needs no reset (as in CUDA's cooperative groups). */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embed.cuh"
@@ -66,24 +66,24 @@ CU_FN void prefetch_stage(struct cu_part *p)
 }
 
 /* The block has come to the barrier; what it wrote is there for whoever leaves it. Returns what
- * leave_gate() wants, in thread 0. */
-CU_FN uint32_t come_to_gate(const struct cu_part *p)
+ * barrier_leave() wants, in thread 0. */
+CU_FN uint32_t barrier_arrive(const struct cu_part *p)
 {
 	const uint32_t by = p->block ? 1 : 0x80000000u - (uint32_t)(p->n_blocks - 1);
 
 	CU_SYNC();
-	return cu_thread() == 0 ? cu_arrive(p->step->gate, by) : 0;
+	return cu_thread() == 0 ? cu_arrive(p->step->barrier, by) : 0;
 }
 
-CU_FN void leave_gate(const struct cu_part *p, uint32_t came)
+CU_FN void barrier_leave(const struct cu_part *p, uint32_t came)
 {
 	if (cu_thread() == 0)
-		while (!((cu_acquire(p->step->gate) ^ came) & 0x80000000u))
+		while (!((cu_acquire(p->step->barrier) ^ came) & 0x80000000u))
 			cu_relax();
 	CU_SYNC();
 }
 
-/* A copy in shared memory: behind a barrier all that lies in global memory is far away. */
+/* A copy in shared memory: after a barrier a read of global memory takes long. */
 CU_FN void keep(void *to, const void *from, size_t bytes)
 {
 	for (size_t i = (size_t)cu_thread(); i < bytes / 4; i += CU_THREADS)
@@ -115,14 +115,14 @@ CU_KERNEL cutaway_walk(const struct cu_step *step)
 		run_stage(&p);
 		if (more)
 			keep(&kept->stage[(i + 1) % 2], &p.step->stage[i + 1], sizeof *p.stage);
-		came = come_to_gate(&p);
+		came = barrier_arrive(&p);
 		if (p.stage->op.kind == K_OP_attention)
 			cu_attention_after(&p);
 		p.stage = &kept->stage[(i + 1) % 2];
 		if (more)
 			prefetch_stage(&p);
 		if (more || p.step->clock) /* the end of the kernel is a barrier too */
-			leave_gate(&p, came);
+			barrier_leave(&p, came);
 		note_time(&p, i + 1);
 	}
 }

@@ -89,7 +89,7 @@ static struct cu_program *prepare(struct cu_device *c, const struct k_program *p
 	return grown ? NULL : g;
 }
 
-static int run(struct cu_device *c, struct k_program *p, struct err *e)
+static int launch_run(struct cu_device *c, struct k_program *p, struct err *e)
 {
 	struct cu_program *g;
 	size_t bytes = 0;
@@ -120,7 +120,7 @@ int cu_run(struct k_device *d, struct k_program *p, struct err *e)
 {
 	struct err own = {0};
 
-	return run((struct cu_device *)d, p, &own) ? err_set(e, own.code, "%s", own.text) : 0;
+	return launch_run((struct cu_device *)d, p, &own) ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
 /* ---- the switch ---- */

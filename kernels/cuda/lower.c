@@ -36,7 +36,7 @@ struct lowering {
 };
 
 /* The device's address of an input that an op has. */
-static const void *place(struct lowering *l, struct cu_input in)
+static const void *lower_put(struct lowering *l, struct cu_input in)
 {
 	struct cu_program *g = l->g;
 	const struct cu_input *have = find_input(g, &in);
@@ -56,13 +56,13 @@ static const void *place(struct lowering *l, struct cu_input in)
 
 static const void *plain(struct lowering *l, const void *from, size_t count, size_t size)
 {
-	return from ? place(l, (struct cu_input){.from = from, .bytes = count * size}) : NULL;
+	return from ? lower_put(l, (struct cu_input){.from = from, .bytes = count * size}) : NULL;
 }
 
 static const int32_t *const *tables(struct lowering *l, const int32_t *const *pages,
 									const struct k_row *rows, int32_t n, const struct k_kv *kv)
 {
-	return place(l, (struct cu_input){.kind = CU_TABLES,
+	return lower_put(l, (struct cu_input){.kind = CU_TABLES,
 									  .from = pages,
 									  .bytes = (size_t)n * sizeof *pages,
 									  .rows = rows,
@@ -90,7 +90,7 @@ static int32_t n_pages(const struct cu_input *in, int32_t seq)
 	return last < 0 ? 0 : last / in->kv->page_size + 1;
 }
 
-/* Copies the tables behind `at` and their addresses to their places; with host NULL only counts. */
+/* Copies the tables after `at`, and their addresses to where they are read; with host NULL only counts. */
 static size_t gather_tables(const struct cu_device *c, const struct cu_input *in, size_t at,
 							unsigned char *host)
 {
@@ -296,7 +296,7 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 		tickets = t > tickets ? t : tickets;
 		scratch = s > scratch ? s : scratch;
 	}
-	if (cu_grow(c, &c->gate, 2 * sizeof(uint32_t), "the grid barrier", e) ||
+	if (cu_grow(c, &c->barrier, 2 * sizeof(uint32_t), "the grid barrier", e) ||
 		cu_grow(c, &c->tickets, tickets + 4096, "tickets", e) ||
 		cu_grow(c, &c->scratch, scratch, "partial results; try a smaller --budget", e) ||
 		(!c->input.bytes && grow_input(c, 1, e)))
@@ -344,7 +344,7 @@ static void write_steps(struct lowering *l)
 	struct cu_step step = {
 		.stage = (const struct cu_stage *)(uintptr_t)(l->g->blob.at + 2 * sizeof step),
 		.n_stages = l->g->n_stages,
-		.gate = (uint32_t *)(uintptr_t)c->gate.at,
+		.barrier = (uint32_t *)(uintptr_t)c->barrier.at,
 		.ticket = (uint32_t *)(uintptr_t)c->tickets.at,
 		.n_tickets = (int32_t)(c->tickets.bytes / sizeof(uint32_t)),
 		.scratch = (unsigned char *)(uintptr_t)c->scratch.at,

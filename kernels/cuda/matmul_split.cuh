@@ -423,7 +423,7 @@ CU_FN void cu_split_multiply(const int32_t type, const struct cu_split *s, const
 }
 
 /* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
- * n_blocks; returns how far behind the last unit the block is. A turn's weights are asked for, then the
+ * n_blocks; returns how far beyond the last unit the block is. A turn's weights are asked for, then the
  * turn before is finished, then the weights are used. */
 CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
 						   int32_t parts_end, int32_t unit)

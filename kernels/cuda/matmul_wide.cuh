@@ -28,7 +28,7 @@ enum {
 	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
 };
 
-/* A unit as a block sees it; in shared memory, behind the buffers, to leave registers to the chains. */
+/* A unit as a block sees it; in shared memory, after the buffers, to leave registers to the chains. */
 enum { CU_WIDE_AT = CU_SHARED_BYTES - 256 };
 struct cu_wide {
 	const struct k_matmul *a;
@@ -92,7 +92,7 @@ CU_FN float2 *cu_wide_acts(int32_t buffer)
 	return (float2 *)(void *)(cu_wide_buffer(buffer) + CU_CHUNK_Q);
 }
 
-/* The bytes of a chunk of the unit's rows, by cp.async. Behind the last row it comes again: the tensor
+/* The bytes of a chunk of the unit's rows, by cp.async. After the last row it comes again: the tensor
  * cores take eight, and what they make of more than there are is not used. */
 CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
 {

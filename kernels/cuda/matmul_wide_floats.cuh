@@ -56,7 +56,7 @@ CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 	}
 }
 
-/* Chains over the lane's segment for rows 0 … 15, four at a time; rows behind the last are not read. */
+/* Chains over the lane's segment for rows 0 … 15, four at a time; rows after the last are not read. */
 CU_FN void cu_wf_sums(const int32_t type, const struct cu_floats *v, const float *x, int32_t left, int32_t rows,
 					  float sum[CU_FLOAT_ROWS])
 {

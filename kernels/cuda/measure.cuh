@@ -6,7 +6,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/stage.h"
 
-/* Behind stage i, or with -1 in front of the first: one thread. */
+/* After stage i, or with -1 before the first: one thread. */
 extern "C" __global__ void cutaway_clock(const struct cu_step *step, int32_t i)
 {
 	step->clock[i + 1] = cu_now();

@@ -116,7 +116,7 @@ CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 	cu_store_kv(a, kv, a->pages[seq][pos / kv->page_size], pos, v, head, i, y);
 }
 
-/* The further places: few, so rotated once more for each. */
+/* The further pages: few, so rotated once more for each. */
 CU_FN void cu_append_also(const struct cu_part *p, const struct k_rope *a, const struct k_kv *kv)
 {
 	const int32_t pairs = kv->head_dim / 2, per_place = 2 * kv->n_kv_heads * pairs;

@@ -14,7 +14,7 @@
 
 enum {
 	CU_SHARED_BYTES = 96 << 10, /* dynamic shared memory of a block for the body of a stage */
-	CU_KEPT_BYTES = 4 << 10,	/* … and behind it, for what a block keeps from stage to stage */
+	CU_KEPT_BYTES = 4 << 10,	/* … and after it, for what a block keeps from stage to stage */
 	CU_LAUNCH_BYTES = CU_SHARED_BYTES + CU_KEPT_BYTES, /* what every kernel is launched with */
 	CU_MAX_HEAD_DIM = 512,		/* of an attention op; a multiple of 4 */
 	CU_FOLD_ROWS = 8,			/* steps of at most so many rows fold */
@@ -44,7 +44,7 @@ static inline int32_t cu_n_phases(const struct k_op *op)
 struct cu_step {
 	const struct cu_stage *stage; /* [n_stages] */
 	int32_t n_stages;
-	uint32_t *gate;			/* [2] of the grid barrier; [0] is any multiple of 2^31 between steps */
+	uint32_t *barrier;		/* [2] of the grid barrier; [0] is any multiple of 2^31 between steps */
 	uint64_t *clock;		/* [n_stages + 1] cu_now() at the start and after each stage; NULL: not timed */
 	uint32_t *ticket;		/* [n_tickets] zero at the start of a stage that uses them, and at its end */
 	int32_t n_tickets;

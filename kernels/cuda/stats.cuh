@@ -217,7 +217,7 @@ static __device__ void cu_stats(const struct cu_part *p)
 		struct draw_block *draw = draws + (size_t)row * (size_t)n;
 		struct stats_best best;
 
-		/* no barrier: each place in m is written a barrier after its last readers */
+		/* no barrier: each word of m is written a barrier after its last readers */
 		if (p->stage->phase == 0) {
 			stats_scan(a, m, row, block, of_row + block);
 			continue;

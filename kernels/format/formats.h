@@ -74,7 +74,7 @@ K_FACT int32_t k_entry_bytes(int32_t type)
 {
 	return (k_facts_of(type).number == K_NUM_E8M0 ? 1 : 2) * (k_has_min(type) ? 2 : 1);
 }
-/* Sub-scales as words behind two halves, which are the scale and: the minimum; a word of their bits;
+/* Sub-scales as words after two halves, which are the scale and: the minimum; a word of their bits;
  * or nothing. */
 K_FACT int32_t k_sub_words(int32_t type)
 {

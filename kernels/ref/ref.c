@@ -238,40 +238,40 @@ static uint32_t draw_floor(const float *logits, int32_t vocab, const struct k_dr
 }
 
 static void draw_race(const float *logits, int32_t vocab, const struct k_draw_ask *ask, float max,
-					  struct k_draw_told *told)
+					  struct k_draw_reply *reply)
 {
 	for (int32_t i = 0; i < vocab; i++) {
 		const float u = k_draw_u(ask->seed, (uint32_t)i, ask->pos, ask->sample, K_DRAW_TARGET);
 		const float arrival = k_arrival(u, logits[i] * ask->factor, max);
 
-		if (told->winner < 0 ? arrival <= INFINITY : arrival < told->arrival) {
-			told->winner = i;
-			told->winner_logit = logits[i];
-			told->arrival = arrival;
+		if (reply->winner < 0 ? arrival <= INFINITY : arrival < reply->arrival) {
+			reply->winner = i;
+			reply->winner_logit = logits[i];
+			reply->arrival = arrival;
 		}
 	}
 }
 
 void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
-					struct k_draw_told *told, struct k_draw_entry *list, uint32_t *scratch)
+					struct k_draw_reply *reply, struct k_draw_entry *list, uint32_t *scratch)
 {
 	const float max = max_logit * ask->factor;
 	bool nan;
 	const uint32_t floor = draw_floor(logits, vocab, ask, scratch, &nan);
 
-	*told = (struct k_draw_told){.floor = k_order_float(floor), .winner = -1, .arrival = INFINITY};
-	told->logit = ask->id < 0 ? 0.0f : logits[ask->id];
+	*reply = (struct k_draw_reply){.floor = k_order_float(floor), .winner = -1, .arrival = INFINITY};
+	reply->logit = ask->id < 0 ? 0.0f : logits[ask->id];
 	if (ask->race)
-		draw_race(logits, vocab, ask, max, told);
+		draw_race(logits, vocab, ask, max, reply);
 	for (int32_t i = 0; i < vocab; i++) {
 		const float y = logits[i] * ask->factor;
 
-		told->mass += k_mass(k_exp(k_logit_depth(y, max)));
-		told->n += k_order_key(y) >= floor;
+		reply->mass += k_mass(k_exp(k_logit_depth(y, max)));
+		reply->n += k_order_key(y) >= floor;
 	}
 	if (nan)
-		told->n = INT32_MAX;
-	for (int32_t i = 0, n = 0; i < vocab && told->n <= K_DRAW_LIST; i++)
+		reply->n = INT32_MAX;
+	for (int32_t i = 0, n = 0; i < vocab && reply->n <= K_DRAW_LIST; i++)
 		if (k_order_key(logits[i] * ask->factor) >= floor)
 			list[n++] = (struct k_draw_entry){i, logits[i]};
 }
@@ -287,7 +287,7 @@ void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 
 		k_ref_stats_row(logits, a->vocab, a->out + r);
 		if (a->ask)
-			k_ref_draw_row(logits, a->vocab, a->out[r].max, a->ask + r, a->told + r,
+			k_ref_draw_row(logits, a->vocab, a->out[r].max, a->ask + r, a->reply + r,
 						   a->list + r * K_DRAW_LIST, scratch);
 	}
 }

@@ -83,7 +83,7 @@ static int close_all(struct bench *b, struct err *e)
 	return status;
 }
 
-static void say(struct bench *b, const char *what)
+static void bench_say(struct bench *b, const char *what)
 {
 	if (b->tell)
 		b->tell(b->arg, what);
@@ -138,21 +138,21 @@ static int measure_all(struct bench *b, const char *only, struct bench_report *r
 	if (wanted(" rss_bytes ", only))
 		r->rss_bytes = bench_single(resident_bytes());
 	if (wanted(" read_gb_s reread_gb_s ", only)) {
-		say(b, "plain reads");
+		bench_say(b, "plain reads");
 		for (double end = bench_now() + 0.5; bench_now() < end;)
 			bench_look(b);
 	}
 	for (const struct bench_case *c = bench_cases; c->what; c++) {
 		if (!wanted(c->names, only))
 			continue;
-		say(b, c->what);
+		bench_say(b, c->what);
 		if (run_case(b, c, r, e))
 			return -1;
 	}
 	for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
 		if (!wanted(ratios[i].names, only))
 			continue;
-		say(b, ratios[i].what);
+		bench_say(b, ratios[i].what);
 		if (ratios[i].measure(b, ratios[i].seconds, (struct bench_figure *)(void *)((char *)r + ratios[i].at), e))
 			return -1;
 	}
@@ -215,7 +215,7 @@ int bench_run(const struct engine_options *o, const char *only,
 	b->tell = tell;
 	b->arg = arg;
 	b->weight_bytes = out->weight_bytes;
-	say(b, "starting");
+	bench_say(b, "starting");
 	int status = wanted(" start_ms start_to_first_token_ms ", only)
 					 ? bench_measure_start(&used, out, e)
 					 : 0;

@@ -3,7 +3,7 @@
  * Every figure is a median of several runs through the real engine; how many depends on how long a
  * run takes, so that a slow machine or a large model needs no hours. A machine that shares its memory with
  * neighbours reads at another rate every few seconds, so runs are short, plain reads are measured before and
- * behind each, and a share is of those: a ratio of what lay side by side. Thread: any one, and no other may
+* after each, and a share is of those: a ratio of what lay side by side. Thread: any one, and no other may
  * run beside it (starts are measured in processes of their own); it opens and closes an engine of its own. */
 #ifndef CUTAWAY_SESSIONS_BENCH_H
 #define CUTAWAY_SESSIONS_BENCH_H
@@ -42,7 +42,7 @@ struct bench_figure {
 	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent: where
 	 * the median lies with 95 % confidence). NaN: could not be measured, or not asked for. */
 	double median, low, high;
-	int n; /* runs (pairs, steps) behind it */
+	int n; /* runs (pairs, steps) that it is of */
 	/* What the roofs would take for the counted bytes and operations, of the time it took; median of the
 	 * runs, each against the reads beside it: NaN where that says nothing. limit: the roof that is lower,
 	 * "reads" or "integers". */

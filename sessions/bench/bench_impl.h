@@ -57,7 +57,7 @@ struct bench {
 struct bench_case {
 	const char *what, *names; /* the figures that come of it, each with a blank on either side */
 	size_t at;                /* of the first of them in a report */
-	bool prefill; /* a prompt's time, or that of tokens behind it */
+	bool prefill; /* a prompt's time, or that of tokens after it */
 	int32_t n_ids;
 	int n_requests;
 	double seconds;

@@ -1,6 +1,6 @@
 /* Runs between passes of plain reads. The rate of reads changes within seconds on a machine whose memory
  * is shared with others, and a ratio to a rate of another moment says nothing: so every run is short, has a pass
- * before and one behind it, and is held against the mean of the two. Thread: bench_run's. */
+* before and one after it, and is compared with the mean of the two. Thread: bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>

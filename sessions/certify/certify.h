@@ -43,7 +43,7 @@ struct certify_value {
 };
 enum { CERTIFY_MAX_VALUES = 96, CERTIFY_MAX_RULES = 4 };
 
-/* Of two values, by their places in summary.value. */
+/* Of two values, by their indices in summary.value. */
 enum certify_pair {
 	CERTIFY_PAIR_NONE,		 /* of one axis, or with a base */
 	CERTIFY_PAIR_MET,		 /* both at work in one case; batch, row and drafts: in one step */

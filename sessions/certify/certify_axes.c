@@ -191,7 +191,7 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 	if (!i || !j)
 		return NULL;
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
-		return "a batch of n requests has no row behind n others";
+		return "a batch of n requests has no row after n others";
 	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) && x <= STATES_ELDERS)
 		return "a state is taken from nobody but by many others, who are in the batch too";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))

@@ -134,7 +134,7 @@ void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum 
 	else if (a == AXIS_BATCH)
 		say_batch(ev, seen, cap);
 	else if (a == AXIS_ROW && evidence_has(p, ev, a, p->choice[a]))
-		say(seen, cap, "behind %d others", axes_number(p, a));
+		say(seen, cap, "after %d others", axes_number(p, a));
 	else if (a == AXIS_PREFIX)
 		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
 	else if (a == AXIS_PREEMPTION)

@@ -192,7 +192,7 @@ static double worth(struct planner *pl, const int *choice)
 	return new_pairs(pl, &p, false) / plan_cost(&p);
 }
 
-/* The other axes, in any order: of the values that meet most, the first from a random place on, if
+/* The other axes, in any order: of the values that meet most, the first from a random index on, if
  * the case is worth more with it. */
 static void extend(struct planner *pl, int *choice)
 {

@@ -27,10 +27,10 @@ struct run {
 	struct session session;
 	struct engine *engine; /* the session's */
 	int32_t *ids;
-	int32_t n_ids, next; /* next: token behind what the prompt repeats */
+	int32_t n_ids, next; /* next: token after what the prompt repeats */
 };
 
-/* Behind the text: ids that do not repeat, of which 17 requests take 128 each, from 17 places on. */
+/* After the text: ids that do not repeat, of which 17 requests take 128 each, from 17 positions on. */
 enum { ELDER_IDS = 160 };
 
 /* Repeats itself, so that prompt lookup has something to find, and then parts from what it

@@ -143,7 +143,7 @@ static int add_pair(struct diff *d, const struct history_request *a, const struc
 	return 0;
 }
 
-/* In A's order, those of B alone behind. */
+/* In A's order, those of B alone after them. */
 static int make_pairs(struct diff *d, const struct key *a, const struct key *b, struct err *e)
 {
 	d->pair = calloc((size_t)d->h[0]->n_requests + (size_t)d->h[1]->n_requests + 1, sizeof *d->pair);

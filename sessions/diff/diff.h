@@ -1,10 +1,10 @@
 /* Two recordings side by side: which request belongs to which, the first token that differs and why, and how
- * far the two go apart behind it. From the logs alone; diff_deep() asks the models.
+* far the two diverge after it. From the logs alone; diff_deep() asks the models.
  *
  * Requests are matched by their prompt, then by what the person typed, then by their order. Two requests
  * with equal tokens so far have equal logits (law 2), so at the first token that differs there are few causes:
  * the logits differ although the tokens before are equal (another model, another arithmetic, a fault), or they
- * are equal and the draw was another (settings, seed), or somebody put a token there. Thread: one. */
+ * are equal and the draw was another (settings, seed), or the user forced a token there. Thread: one. */
 #ifndef CUTAWAY_SESSIONS_DIFF_H
 #define CUTAWAY_SESSIONS_DIFF_H
 
@@ -33,7 +33,7 @@ extern const char *const diff_cause_names[DIFF_N_CAUSES];
 /* How far two distributions, and what was drawn from them, are apart over a run of positions. */
 struct diff_distance {
 	int32_t n;		   /* positions that both have */
-	int32_t same;	   /* with the same token at the same place */
+	int32_t same;	   /* with the same token at the same position */
 	int32_t n_top, top; /* positions whose best tokens are known; and agree */
 	int32_t n_kl;	   /* positions whose divergence is known */
 	double kl, kl_max; /* nats, D(A || B): mean and largest */
@@ -52,7 +52,7 @@ struct diff_side {
 struct diff_pair {
 	struct diff_side side[2];
 	enum diff_cause cause;
-	int32_t from[2]; /* where comparing begins: 0, or behind the prompts if the vocabularies differ */
+	int32_t from[2]; /* where comparing begins: 0, or after the prompts if the vocabularies differ */
 	int32_t at;		 /* tokens before it, from `from` on, are equal */
 	int32_t row[2];	 /* the rows there, or -1 */
 	int32_t hash_at; /* first row whose hash differs with equal tokens before it, counted as `at`; or -1 */
@@ -83,7 +83,7 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap);
 
 /* With the models, exactly: KL over the whole vocabulary. Where the models differ, both run over the tokens of
- * A, from the first that was drawn; where they do not, each text's own rows behind the parting are held
+ * A, from the first that was drawn; where they do not, each text's own rows after the divergence are compared
  * beside each other. out [n_pairs]. */
 struct diff_deep_options {
 	struct engine_options engine[2];

@@ -72,7 +72,7 @@ static void add_position(struct diff *d, struct diff_distance *to, const struct 
 	add_kl(to, bound_kl(ca, n_a, cb, n_b));
 }
 
-/* Positions counted from the first that both drew: behind prompts that part, the first token of each answer
+/* Positions counted from the first that both drew: after prompts that differ, the first token of each answer
  * stands beside that of the other. */
 static void measure(struct diff *d, struct diff_pair *p)
 {
@@ -82,17 +82,17 @@ static void measure(struct diff *d, struct diff_pair *p)
 
 	for (; i < p->side[0].n && k < p->side[1].n; i++, k++) {
 		const struct history_row *a = diff_row(p, 0, i), *b = diff_row(p, 1, k);
-		bool behind = !aligned || i > parting;
+		bool after = !aligned || i > parting;
 
 		if (a && b)
-			add_position(d, behind ? &p->after : &p->before, a, b,
+			add_position(d, after ? &p->after : &p->before, a, b,
 						 diff_same_token(d, p, i - p->from[0], k - p->from[1]));
 	}
 }
 
 /* ---- settings ---- */
 
-static void say(struct diff_pair *p, const char *fmt, ...)
+static void cause_say(struct diff_pair *p, const char *fmt, ...)
 {
 	size_t n = strlen(p->settings);
 	va_list ap;
@@ -107,7 +107,7 @@ static void say(struct diff_pair *p, const char *fmt, ...)
 static void say_int(struct diff_pair *p, const char *name, int64_t a, int64_t b)
 {
 	if (a != b)
-		say(p, "%s %lld and %lld", name, (long long)a, (long long)b);
+		cause_say(p, "%s %lld and %lld", name, (long long)a, (long long)b);
 }
 
 static bool penalised(const struct sample_params *p)
@@ -143,7 +143,7 @@ static void compare_settings(struct diff_pair *p)
 		setting_text(&answer_settings[i], &a, x, sizeof x);
 		setting_text(&answer_settings[i], &b, y, sizeof y);
 		if (strcmp(x, y) != 0 && matters(i, &a.params, &b.params))
-			say(p, "%s %s and %s", answer_settings[i].name, x, y);
+			cause_say(p, "%s %s and %s", answer_settings[i].name, x, y);
 	}
 	if (matters(ANSWER_AT_seed, &a.params, &b.params))
 		say_int(p, "sample", q->sample, r->sample);
@@ -190,7 +190,7 @@ static enum diff_cause cause_of_draw(struct diff_pair *p, const struct history_r
 	if (is_chosen(a) || is_chosen(b))
 		return DIFF_CHOSEN;
 	if (a->by_rejection != b->by_rejection)
-		say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race", b->by_rejection ? "rejection" : "race");
+		cause_say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race", b->by_rejection ? "rejection" : "race");
 	return p->settings[0] ? DIFF_SETTING : DIFF_DRAW;
 }
 
@@ -210,7 +210,7 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 	if (p->at >= n_a || p->at >= n_b) {
 		say_int(p, "max-tokens", p->side[0].request->max_tokens, p->side[1].request->max_tokens);
 		if (strcmp(p->side[0].request->stop, p->side[1].request->stop))
-			say(p, "stop strings differ");
+			cause_say(p, "stop strings differ");
 		return DIFF_LENGTH;
 	}
 	a = diff_row(p, 0, p->from[0] + p->at);

@@ -20,7 +20,7 @@ static int32_t slide(const struct search *s, int32_t i, int32_t k)
 	return i;
 }
 
-/* Furthest i on diagonal k before sliding, one edit behind the row of d - 1; *down: by a token of B. */
+/* Furthest i on diagonal k before sliding, one edit after the row of d - 1; *down: by a token of B. */
 static int32_t step_into(const struct search *s, int32_t d, int32_t k, bool *down)
 {
 	const int32_t *was = s->reach[d - 1] + (d - 1); /* indexed by diagonal */

@@ -13,7 +13,7 @@ enum { MAX_VOCAB = 1 << 22, TELL_EVERY = 4096 };
 
 static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl, &export_html };
 
-static const struct export_ops *find(const char *name, struct err *e)
+static const struct export_ops *export_find(const char *name, struct err *e)
 {
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i]->name, name) == 0)
@@ -52,7 +52,7 @@ static void keep_text(struct exporter *x, const struct ev_vocab *v)
 	t->special = v->special == 1;
 }
 
-static int walk(struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
+static int export_walk(struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
 	struct event ev;
 	int64_t n = 0;
@@ -77,14 +77,14 @@ static int walk(struct exporter *x, const struct export_ops *ops, struct reader 
 int export_session(const char *path, const struct export_options *o, FILE *out, struct err *e)
 {
 	struct exporter x = { .out = out, .o = o };
-	const struct export_ops *ops = find(o->to, e);
+	const struct export_ops *ops = export_find(o->to, e);
 	struct reader *r = NULL;
 	int rc = -1;
 
 	if (!ops || reader_open(&r, path, e))
 		return -1;
 	if (!ops->begin || !ops->begin(&x, e))
-		rc = walk(&x, ops, r, e);
+		rc = export_walk(&x, ops, r, e);
 	if (ops->end)
 		ops->end(&x);
 	reader_close(r);

@@ -2,7 +2,7 @@
  * requests with their queue, prompt and answer; the batch by slots; kernel stages; counters of pages, tokens and
  * drafts; evictions, preemptions and rejected drafts as instants. Times are microseconds of the session.
  *
- * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they are laid one behind
+ * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they are laid one after
  * the other from the step's start, stages in the order of a layer, each as long as all its layers together. */
 #include <stdlib.h>
 #include <string.h>

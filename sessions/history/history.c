@@ -147,7 +147,7 @@ struct asked {
 	char value[LOSSY_VALUE];
 };
 
-static const char *told(void *of, const char *name)
+static const char *history_setting_at(void *of, const char *name)
 {
 	struct asked *a = of;
 
@@ -162,5 +162,5 @@ struct lossy_settings history_lossy(struct history *h, const struct history_requ
 
 	if (!r && h->n_requests)
 		a.r = &h->request[h->n_requests - 1];
-	return lossy_ask(told, &a);
+	return lossy_ask(history_setting_at, &a);
 }

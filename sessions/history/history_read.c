@@ -47,7 +47,7 @@ static int no_memory(struct loading *l)
 
 /* ---- rows ---- */
 
-static struct history_request *find(struct history *h, int64_t number)
+static struct history_request *history_request_find(struct history *h, int64_t number)
 {
 	return find_number(number, h->request, h->n_requests, sizeof *h->request);
 }
@@ -175,7 +175,7 @@ static const char token_sql[] =
 
 static int on_token(struct loading *l, sqlite3_stmt *s)
 {
-	struct history_request *r = find(l->h, sqlite3_column_int64(s, 2));
+	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 2));
 	int64_t pos = sqlite3_column_int64(s, 3), id = sqlite3_column_int64(s, 4);
 	struct history_row row = { .seq = sqlite3_column_int64(s, 0), .step = sqlite3_column_int64(s, 1),
 							   .hash = int_of(s, 5), .p = real_of(s, 6), .p_draw = real_of(s, 7),
@@ -224,7 +224,7 @@ static const char score_sql[] = "SELECT seq, request, pos, id, logp, hash FROM s
 
 static int on_score(struct loading *l, sqlite3_stmt *s)
 {
-	struct history_request *r = find(l->h, sqlite3_column_int64(s, 1));
+	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
 	int64_t pos = sqlite3_column_int64(s, 2), seq = sqlite3_column_int64(s, 0);
 
 	if (!r || r->broken[0])
@@ -252,7 +252,7 @@ static const char rewind_sql[] = "SELECT seq, request, had, kept FROM rewind ORD
 
 static int on_rewind(struct loading *l, sqlite3_stmt *s)
 {
-	struct history_request *r = find(l->h, sqlite3_column_int64(s, 1));
+	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
 	int64_t had = sqlite3_column_int64(s, 2), kept = sqlite3_column_int64(s, 3);
 
 	if (!r || r->broken[0])
@@ -269,7 +269,7 @@ static const char fork_sql[] = "SELECT seq, request, pos, forced FROM fork ORDER
 
 static int on_fork(struct loading *l, sqlite3_stmt *s)
 {
-	struct history_request *r = find(l->h, sqlite3_column_int64(s, 1));
+	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
 
 	if (r && int_of(s, 3) != EV_NULL_I)
 		r->forced_pos = sqlite3_column_int64(s, 2);
@@ -280,7 +280,7 @@ static const char finish_sql[] = "SELECT seq, request, reason, generated, why FR
 
 static int on_finish(struct loading *l, sqlite3_stmt *s)
 {
-	struct history_request *r = find(l->h, sqlite3_column_int64(s, 1));
+	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 1));
 
 	if (!r)
 		return 0;

@@ -144,7 +144,7 @@ static void one_line(char *text)
 			*text = ' ';
 }
 
-/* The last line that it said of errors, behind ": ", as far as there is room; or "". */
+/* The last line of its standard error, after ": ", as far as there is room; or "". */
 static void last_error(const struct score_command *c, char out[SAID_ERROR])
 {
 	char said[SAID_ERROR - 2], *line;
@@ -191,7 +191,7 @@ enum score_verdict score_command(void *arg, const char *text, size_t size, int w
 	if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
 		return SCORE_LATER;
 	read_some(c, 0); /* what it said last */
-	kill(-c->pid, SIGKILL); /* what it left behind; the number of the group is its own until it is waited for */
+	kill(-c->pid, SIGKILL); /* what it left running; the number of the group is its own until it is waited for */
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	c->said[c->n] = '\0';

@@ -1,4 +1,4 @@
-/* A command that judges a text: the text is its standard input, the first number of its output the score.
+/* A command that scores a text: the text is its standard input, the first number of its output the score.
  * It runs beside whoever asks, who looks again until it has ended. Thread: any, one at a time. */
 #ifndef CUTAWAY_SESSIONS_SCORE_COMMAND_H
 #define CUTAWAY_SESSIONS_SCORE_COMMAND_H
@@ -21,7 +21,7 @@ struct score_command {
 	size_t n;
 	char said[SCORE_SAID];
 };
-/* A search_score_fn; arg is a struct score_command. What the command started and left behind is not waited for, but
+/* A search_score_fn; arg is a struct score_command. What the command started and left running is not waited for, but
  * ended with it, or when its answer is not wanted any more. */
 enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 

@@ -23,7 +23,7 @@ static bool is_stopped(const struct run *r)
 	return r->o->stop && atomic_load(r->o->stop);
 }
 
-static void say(const struct run *r, const char *fmt, const struct bisect_end *end)
+static void bisect_say(const struct run *r, const char *fmt, const struct bisect_end *end)
 {
 	char name[40], text[120];
 
@@ -89,7 +89,7 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 	o.slots = 1;
 	o.page_size = K_GROUP;
 	o.pages = (r->n + 2) / K_GROUP + 4;
-	o.budget = is_ref(end) ? REF_ROWS : 256; /* it stops soon behind a difference */
+	o.budget = is_ref(end) ? REF_ROWS : 256; /* it stops soon after a difference */
 	o.prefill_chunk = 0;
 	o.spec = "off";
 	o.abandon = r->o->stop;
@@ -126,7 +126,7 @@ static void on_event(void *arg, const struct event *ev)
 		h->parted |= b->end[i].ran && h->r->hash[i][pos] != h->hash[pos];
 }
 
-/* until_parted: what comes behind the first difference does not matter. */
+/* until_parted: what comes after the first difference does not matter. */
 static int hash_rows(const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
 {
 	struct engine_request q = { .kind = EV_REQUEST_KIND_score, .ids = r->ids, .n_ids = r->n + 1,
@@ -154,7 +154,7 @@ static int try_end(struct run *r, int i, struct err *e)
 	struct err own = { 0 };
 	struct engine *engine;
 
-	say(r, "hashes by %s", end);
+	bisect_say(r, "hashes by %s", end);
 	engine = open_end(r, end, &own);
 	if (engine && !hash_rows(r, engine, is_ref(end), &h, &own)) {
 		snprintf(end->isa, sizeof end->isa, "%s", engine_info(engine)->isa);
@@ -283,13 +283,13 @@ static bool compare_stage(void *arg, const struct probe_stage *s)
 	return false;
 }
 
-static int look(const struct run *r, const struct bisect_end *end, probe_stage_fn *fn, struct stages *k,
+static int bisect_look(const struct run *r, const struct bisect_end *end, probe_stage_fn *fn, struct stages *k,
 				struct err *e)
 {
 	struct engine *engine;
 	int rc = -1;
 
-	say(r, "stages of %s", end);
+	bisect_say(r, "stages of %s", end);
 	engine = is_stopped(r) ? NULL : open_end(r, end, e);
 	if (engine)
 		rc = probe_stages(engine, r->ids, r->b->pos + 1, fn, k, e);
@@ -305,11 +305,11 @@ static int find_stage(const struct run *r, struct err *e)
 {
 	struct stages k = { .b = r->b, .last = &k.first };
 	struct err own = { 0 };
-	int rc = look(r, &r->b->end[r->b->a], keep_stage, &k, &own);
+	int rc = bisect_look(r, &r->b->end[r->b->a], keep_stage, &k, &own);
 
 	k.at = k.first;
 	if (!rc)
-		rc = look(r, &r->b->end[r->b->b], compare_stage, &k, &own);
+		rc = bisect_look(r, &r->b->end[r->b->b], compare_stage, &k, &own);
 	while (k.first) {
 		struct kept_stage *next = k.first->next;
 

@@ -5,7 +5,7 @@
  * differs there may have gone wrong earlier (a key or value in the cache). The slow reference is asked only if they
  * leave the question open: it is not if one of them gives the recorded hash, nor if several, which are kernels of
  * their own, agree on every row. It stops at the first row on which it parts from one of them. That row is then
- * computed op by op, up to the first op that leaves something else behind (probe.h). Thread: one; engines are opened
+* computed op by op, up to the first op that writes something else (probe.h). Thread: one; engines are opened
  * one after the other. */
 #ifndef CUTAWAY_SESSIONS_BISECT_H
 #define CUTAWAY_SESSIONS_BISECT_H
@@ -40,7 +40,7 @@ struct bisect {
 	bool found;		 /* two of them differ, and here: */
 	int a, b;		 /* which: a gives the recorded hash or is the reference, if one does or is */
 	int32_t pos;	 /* position of the first row on which they part */
-	int32_t layer;	 /* -1: before or behind the layers */
+	int32_t layer;	 /* -1: before or after the layers */
 	char stage[16], part[16];
 	int32_t index, n_values, n_differ; /* first value that differs, of so many; and how many do */
 	float value_a, value_b;

@@ -75,7 +75,7 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 		longest = n > longest ? n : longest;
 		pages += n / PAGE + 2;
 	}
-	for (int i = 0; i < 3; i++) /* as the file says: only how many pages are worth having hangs on it */
+	for (int i = 0; i < 3; i++) /* as the file says: only the number of pages depends on it */
 		page_bytes *= shape[i] < 1 ? 1 : shape[i] > 1 << 12 ? 1 << 12 : shape[i];
 	page_bytes *= (int64_t)PAGE * 4;
 	if (pages > MOST_KV_BYTES / page_bytes)

@@ -95,8 +95,8 @@ static int complain(sqlite3 *db, const char *expr, size_t before, int *where, st
 /* "SELECT (expr) FROM now" must be one statement, whose expression cannot close the bracket. */
 static int compile(struct watch_set *s, struct watch *w, const char *expr, int *where, struct err *e)
 {
-	static const char before[] = "SELECT (", behind[] = ") FROM now";
-	char sql[sizeof before + sizeof behind + WATCH_EXPR];
+	static const char before[] = "SELECT (", after[] = ") FROM now";
+	char sql[sizeof before + sizeof after + WATCH_EXPR];
 	const char *tail = NULL;
 	int depth = 0, rc;
 	char quote = 0;
@@ -113,7 +113,7 @@ static int compile(struct watch_set *s, struct watch *w, const char *expr, int *
 			return err_set(e, ERR_USAGE, "%.60s: an expression ends before \"%.10s\"", expr, p);
 		}
 	}
-	snprintf(sql, sizeof sql, "%s%s%s", before, expr, behind);
+	snprintf(sql, sizeof sql, "%s%s%s", before, expr, after);
 	s->compiling = true;
 	rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &w->stmt, &tail);
 	s->compiling = false;

@@ -20,7 +20,7 @@
 struct watch_column {
 	const char *name, *unit, *doc;
 };
-/* n-th column, or NULL behind the last. */
+/* n-th column, or NULL after the last. */
 const struct watch_column *watch_column(int n);
 bool watch_is_of_step(int n); /* and not of a token */
 /* Refuses what adds up numbers of the step, which stand in the row of each of its tokens. where: see watch_add. */

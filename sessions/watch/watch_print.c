@@ -7,7 +7,7 @@
 #include "sessions/watch/watch.h"
 #include "trace/reader.h"
 
-/* Feeds the events of a step: those behind the step before. 0, or -1. */
+/* Feeds the events of a step: those after the step before. 0, or -1. */
 static int feed_step(struct watch_set *s, const char *path, int64_t step, struct err *e)
 {
 	struct reader *r;

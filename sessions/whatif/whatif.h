@@ -19,7 +19,7 @@
 
 struct whatif_settings { /* {0}: all as recorded */
 	struct engine_options to;
-	bool given[N_ENGINE_SETTINGS]; /* by place in engine_settings: those of `to` that are not as recorded */
+	bool given[N_ENGINE_SETTINGS]; /* by index in engine_settings: those of `to` that are not as recorded */
 };
 /* Adds one to the question. ERR_USAGE if it is no setting of the scheduler or `spec`, or out of range. value stays. */
 int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e);

@@ -23,7 +23,7 @@ extern const struct why_kind why_kinds[]; /* ends with name NULL */
 int why_open(struct why **w, const char *path, struct err *e);
 void why_close(struct why *w); /* NULL is fine */
 
-/* Where somebody looks at the recording: what is asked without WHERE lies there or before, and what a position names
+/* The step at which the recording is viewed: what is asked without WHERE lies there or before, and what a position names
  * twice (a request went back) is what it was there. */
 struct why_here {
 	int64_t seq;  /* of the newest event that is seen */

@@ -257,7 +257,7 @@ void why_evict(struct why *w)
 	if (v.taker >= 0)
 		why_say(w, "  it went to request %lld, for its block %lld", (long long)v.taker,
 				(long long)v.taker_block);
-	why_say(w, "  of the pages that no request read and that nothing hung on, it was the one least recently "
+	why_say(w, "  of the unreferenced pages without children, it was the one least recently "
 			   "used%s",
 			v.idle >= 0 ? ":" : "");
 	if (v.idle >= 0)

@@ -1,4 +1,4 @@
-/* why token, why reject: the sampler's stages, the race, and the judging of drafts. See why.h. */
+/* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts. See why.h. */
 #include <math.h>
 #include <string.h>
 
@@ -144,7 +144,7 @@ static void say_source(struct why *w, const struct drawn *t)
 				(long long)t->pos);
 		break;
 	case EV_SOURCE_bonus:
-		why_say(w, "  it came for nothing: after a draft that was kept whole");
+		why_say(w, "  it came for free: after a draft that was accepted whole");
 		break;
 	default:
 		break;

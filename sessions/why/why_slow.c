@@ -56,7 +56,7 @@ static const char *outside_words(const struct why *w)
 	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
 }
 
-/* The reading that covers the step: the first one behind it, which is of all steps since the one before. */
+/* The reading that covers the step: the first one after it, which is of all steps since the one before. */
 static void read_delay(struct why *w, struct slow *t)
 {
 	sqlite3_stmt *s;
@@ -69,7 +69,7 @@ static void read_delay(struct why *w, struct slow *t)
 		return;
 	t->delay_first = 1 + why_int(w, 1, "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
 									   " ORDER BY step DESC LIMIT 1", 1, t->step, 0, 0);
-	if (t->delay_first > t->step) /* behind the first step it began to be counted */
+	if (t->delay_first > t->step) /* after the first step it began to be counted */
 		t->delay_last = 0;
 }
 

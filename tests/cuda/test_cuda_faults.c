@@ -44,7 +44,7 @@ static int opening[N_NAMES], calls[N_NAMES];
 static const struct shim *shim; /* (shim->fail)(…): cmocka has a macro of that name */
 static char *model, record[64];
 
-/* What a session told, by its events or by its recording. */
+/* What a session emitted, by its events or by its recording. */
 struct heard {
 	int64_t hash[3][MOST_TOKENS]; /* [request] */
 	int n[3], n_requests, n_finished, n_failed, n_steps, n_copied;

@@ -21,7 +21,7 @@
 static const struct shim *shim; /* (shim->fail)(…): cmocka has a macro of that name */
 static char *model;
 
-/* What an engine told. */
+/* What an engine emitted. */
 struct heard {
 	int64_t hash[512];
 	uint64_t attention; /* folded: shares and near zeros */

@@ -255,9 +255,9 @@ def walked(model, tokens, folder):
     with open(file, encoding="ascii") as f:
         visits = {place: int(n) for place, _, n in map(str.split, f)}
     with open("kernels/cuda/kernels.cu", encoding="utf-8") as f:
-        lines = {line.strip(): i for i, line in enumerate(f, 1) if "cu_arrive(" in line or "leave_gate(" in line}
+        lines = {line.strip(): i for i, line in enumerate(f, 1) if "cu_arrive(" in line or "barrier_leave(" in line}
     arrive = next(i for text, i in lines.items() if "cu_arrive(" in text)
-    leave = next(i for text, i in lines.items() if text.startswith("CU_FN void leave_gate")) + 5  # its CU_SYNC
+    leave = next(i for text, i in lines.items() if text.startswith("CU_FN void barrier_leave")) + 5  # its CU_SYNC
     blocks = 2  # of one multiprocessor
     return visits[f"kernels.cu:{arrive}"] // blocks, visits[f"kernels.cu:{leave}"] // (256 * blocks)
 

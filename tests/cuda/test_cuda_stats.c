@@ -114,19 +114,19 @@ static void make_asks(struct k_draw_ask *ask, int32_t n, int32_t vocab)
 
 struct draws {
 	struct k_logit_stats stats[8];
-	struct k_draw_told told[8];
+	struct k_draw_reply reply[8];
 	struct k_draw_entry list[8 * K_DRAW_LIST];
 };
 
 static void check_draws(const struct k_stats *got, const struct draws *want, const char *what)
 {
 	for (int32_t r = 0; r < got->n; r++) {
-		const int32_t n = want->told[r].n;
+		const int32_t n = want->reply[r].n;
 
 		if (memcmp(&got->out[r], &want->stats[r], sizeof *got->out) ||
-			memcmp(&got->told[r], &want->told[r], sizeof *got->told))
-			fail_msg("%s, row %d: %d ids, winner %d, not %d, %d", what, (int)r, (int)got->told[r].n,
-					 (int)got->told[r].winner, (int)n, (int)want->told[r].winner);
+			memcmp(&got->reply[r], &want->reply[r], sizeof *got->reply))
+			fail_msg("%s, row %d: %d ids, winner %d, not %d, %d", what, (int)r, (int)got->reply[r].n,
+					 (int)got->reply[r].winner, (int)n, (int)want->reply[r].winner);
 		if (n <= K_DRAW_LIST && memcmp(got->list + r * K_DRAW_LIST, want->list + r * K_DRAW_LIST,
 									   (size_t)n * sizeof *got->list))
 			fail_msg("%s, row %d: the list of %d", what, (int)r, (int)n);
@@ -155,11 +155,11 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	make_asks(ask, n, vocab);
 	s->put(asked, ask, sizeof ask);
 	memset(&want, 0, sizeof want);
-	a->out = want.stats, a->ask = asked, a->told = want.told, a->list = want.list;
+	a->out = want.stats, a->ask = asked, a->reply = want.reply, a->list = want.list;
 	assert_int_equal(k_run(ref, &program, &e), 0);
 	for (int32_t r = 0; r < n; r++)
-		++*(want.told[r].n == INT32_MAX ? &n_nan : want.told[r].n > K_DRAW_LIST ? &n_long : &n_lists);
-	a->out = got->stats, a->told = got->told, a->list = got->list;
+		++*(want.reply[r].n == INT32_MAX ? &n_nan : want.reply[r].n > K_DRAW_LIST ? &n_long : &n_lists);
+	a->out = got->stats, a->reply = got->reply, a->list = got->list;
 	assert_in_range(cu_scratch_least(&op), 0, SHIM_SCRATCH_BYTES);
 	memset(stage, 0, sizeof stage);
 	stage[0].op = stage[1].op = op;

@@ -21,7 +21,7 @@ static void widest_close(struct engine *e, void *state)
 	free(state);
 }
 
-static void widest_told(struct engine *e, void *state, const struct ev_step *s)
+static void widest_emitted(struct engine *e, void *state, const struct ev_step *s)
 {
 	struct widest *w = state;
 	char text[24];
@@ -37,5 +37,5 @@ const struct step_hooks widest_hooks = {
 	.name = "widest",
 	.open = widest_open,
 	.close = widest_close,
-	.told = widest_told,
+	.emitted = widest_emitted,
 };

@@ -443,7 +443,7 @@ def test_search_stops(suite):
 
 
 def test_score_command(suite):
-    """/score: a command judges while the screen goes on; one that hangs is ended by Ctrl-C, one that fails is told"""
+    """/score: a command scores while the screen goes on; one that hangs is ended by Ctrl-C, one that fails is reported"""
     s = suite.screen(80, 24)
     try:
         suite.chat(s, "--record", "j.db", "--max-tokens", "8")
@@ -480,10 +480,10 @@ def test_score_command(suite):
         s.keys("End")
         s.type("/view search")
         s.keys("Enter")
-        s.wait("judged by wc -c .* 3 answers")
+        s.wait("scored by wc -c .* 3 answers")
         s.wait(f"won: 'wc -c' gave it {max(scores):.0f};")
         s.type("[[[")
-        s.wait("judged by echo .* cancelled")
+        s.wait("scored by echo .* cancelled")
         s.wait("it has no score from 'echo")
         s.type("q")
         s.wait(r"^\$$")

@@ -620,7 +620,7 @@ def test_search():
         os.unlink(record)
     status, out, err = run("--best-of", "3", "--score", "wc -c", "--json", "Once")
     scores = [x["score"] for x in lines(out)]
-    check("a command judges", status == 0 and len(scores) == 3 and all(x == int(x) and x >= 0 for x in scores), err)
+    check("a command scores", status == 0 and len(scores) == 3 and all(x == int(x) and x >= 0 for x in scores), err)
     for command, word in (("false", "status 1"), ("echo no", "no number"), ("exit 9", "status 9"), ("kill -9 $$", "signal 9"),
                           ("echo nan", "no number"), ("head -c 100000 /dev/zero", "no number")):
         status, out, err = run("--best-of", "3", "--score", command, "Once")

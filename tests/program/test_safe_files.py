@@ -472,7 +472,7 @@ def test_score_command():
     left = int(read(pid_file))
     while status == 0 and os.path.exists(f"/proc/{left}") and " Z " not in read(f"/proc/{left}/stat").decode():
         time.sleep(0.05)  # tests/run ends what never ends
-    check("what a command that judges left behind is ended with it", status == 0, err)
+    check("what a scoring command left running is ended with it", status == 0, err)
     status, _, err = cutaway(*args, "echo -1e308")
     check("a score of any size is told shortly", status == 0 and "-1e+308" in err and len(err) < 500, err)
 

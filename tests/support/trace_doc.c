@@ -61,7 +61,7 @@ static const char introduction[] =
 	"the same as rows, and the table `code` the names of coded values.\n"
 	"\n"
 	"While a session is recorded, and after a crash, the newest rows are in `FILE-wal` beside the file;\n"
-	"SQLite reads both as one. Rows are at most about 100 ms behind. A session that ended in order is one\n"
+	"SQLite reads both as one. Rows are at most about 100 ms late. A session that ended in order is one\n"
 	"file, with indexes, and its last row is in `closed`. It holds all that was said: only its owner may\n"
 	"read it (mode 0600), unless the file was there, empty and with another mode, before it was begun.\n"
 	"\n"

@@ -19,7 +19,7 @@ DRAFTERS = ["ngram", "ngram:8,1,4", "ngram:4,2,4,3", "ngram:4,pool", "ngram:4,1,
             "lookahead", "lookahead:2,3,2", "lookahead:4,3,4", "lookahead:8,4,4"]
 
 
-# Of the guesses that hang on the newest token: how many steps had some, in how many one was kept, and of those
+# Of the guesses that are children of the newest token: how many steps had some, in how many one was kept, and of those
 # on which the other rule has an opinion in how many it would keep one. Of several that were weighed (q < 1) it does not
 # know what would come after a rejection: what it does say there is of acceptances more than of rejections, and left out.
 FIRST_GUESSES = """

@@ -3,8 +3,8 @@
 
     data.py OUT [--rounds N] [--cutaway PROGRAM]
 
-1. turns: what a user would say, sampled behind the chat template's "user" opening with nothing to answer
-   yet (Magpie, Xu et al. 2024, section 2.1), or behind a few opening words, so that code is among it,
+1. turns: what a user would say, sampled after the chat template's "user" opening with nothing to answer
+   yet (Magpie, Xu et al. 2024, section 2.1), or after a few opening words, so that code is among it,
    and as many questions of people, made of forms (questions.py);
 2. answers to them, two thirds greedy, one third at temperature 0.7;
 3. edits: answers and code of step 2 put into a dozen requests (correct this, shorten this, rename that),

@@ -114,7 +114,7 @@ class Eagle(Drafter):
                 keys.append(k)
                 values.append(v)
             # There is no z[0], since there is no h[-1]. At p: the keys of the first round from 1 to p - j, and one of
-            # each later round behind them.
+            # each later round after them.
             seen = [(columns > 0) & (columns <= at[..., None] - j)]
             seen += [torch.ones(width, width, dtype=torch.bool).tril(i - j).triu(i - j).expand(len(at), -1, -1)
                      for i in range(1, j + 1)]

@@ -1,4 +1,4 @@
-/* features: the residual stream behind the last layer at every token, as the engine itself computes it.
+/* features: the residual stream after the last layer at every token, as the engine itself computes it.
  *
  *     features MODEL < sequences > features
  *

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the target felt at every token of the data: its residual stream behind the last layer, kept as f16.
+"""The target's features at every token of the data: its residual stream after the last layer, kept as f16.
 
     features.py DATA MODEL OUT [--program PROGRAM] [--share I N]
 

@@ -41,7 +41,7 @@ def chains(right, n):
 
 
 def count(found, lengths, depth):
-    """Every place counts as a beginning; a walk begins behind what the step before it kept."""
+    """Every position counts as a beginning; a walk begins after what the step before it kept."""
     at = steps = 0
     while at < len(lengths):
         at, steps = at + lengths[at] + 1, steps + 1

@@ -1,7 +1,7 @@
 """The target model in torch: weights dequantised from its GGUF file, and the parts that drafters borrow.
 
 Plain Llama: RMS norms, rotary positions over pairs (2i, 2i + 1), which is the row order of GGUF files, grouped
-queries, SwiGLU, tied or own output matrix. It is here to give features (the residual stream behind the last
+queries, SwiGLU, tied or own output matrix. It is here to give features (the residual stream after the last
 layer) and distributions to learn from; the engine's own arithmetic quantises activations, so the two agree on
 nearly every greedy choice, and `check` says on how many."""
 import sys
@@ -117,7 +117,7 @@ class Target(nn.Module):
         self.requires_grad_(False)
 
     def features(self, ids):
-        """The residual stream behind the last layer, [batch, n, dim], of ids [batch, n]."""
+        """The residual stream after the last layer, [batch, n, dim], of ids [batch, n]."""
         x, table = self.embed[ids], rope_table(self.c, ids.shape[1])
         for block in self.blocks:
             x = block(x, table)

@@ -28,7 +28,7 @@ static void show_or_say(struct app *a, const char *title, char *say, const char 
 	free(say);
 }
 
-static int find(struct app *a, const char *expr, bool back, struct err *e)
+static int breaks_go_to(struct app *a, const char *expr, bool back, struct err *e)
 {
 	const char *path = a->mode->recording(a, e);
 
@@ -84,7 +84,7 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 			a->mode->breaks_changed(a);
 		return 0;
 	}
-	return act == ACT_PRINT ? print(a, text, e) : find(a, text, act == ACT_RFIND, e);
+	return act == ACT_PRINT ? print(a, text, e) : breaks_go_to(a, text, act == ACT_RFIND, e);
 }
 
 static void take_search(struct app *a)

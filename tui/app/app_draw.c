@@ -176,7 +176,7 @@ static const struct hint view_hints[] = {
 	{ "space", "pause" }, { "F10", "step" }, { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
 };
 
-/* Returns the column behind it, or -1 if it does not fit. */
+/* Returns the column after it, or -1 if it does not fit. */
 static int draw_hint(struct pen *p, int x, const struct hint *h)
 {
 	int w = text_width(h->key, strlen(h->key), p->c->ascii) + 1 + (int)strlen(h->word);

@@ -455,7 +455,7 @@ static void forget_values(struct breaks *b)
 }
 
 /* Stands before the steps that fill the sparklines up to `step`. */
-static bool place(struct breaks *b, const char *path, int64_t step)
+static bool breaks_position(struct breaks *b, const char *path, int64_t step)
 {
 	int64_t first = step > BREAKS_VALUES ? step - BREAKS_VALUES : 0, seq;
 
@@ -483,7 +483,7 @@ void breaks_follow(struct breaks *b, const char *path, int64_t step)
 	b->stale = false;
 	/* only a step taken forward stops; a jump does not */
 	b->stop = step == known + 1 ? stop : NULL;
-	if ((known >= 0 && step > known && step <= known + BREAKS_VALUES) || place(b, path, step))
+	if ((known >= 0 && step > known && step <= known + BREAKS_VALUES) || breaks_position(b, path, step))
 		read_step(b, step);
 	if (step != known + 1)
 		breaks_stopped(b, why, sizeof why);

@@ -1,6 +1,6 @@
 /* Breakpoints, watches and searches: SQL expressions over the steps of a session (sessions/watch/watch.h), numbered as
  * in a debugger. The same in chat and replay: whoever has the events feeds them in; a step for which a breakpoint
- * holds calls `stop`, on the thread that fed it, so that in a chat the engine stands behind that very step.
+ * holds calls `stop`, on the thread that fed it, so that in a chat the engine stands after that very step.
  *
  * Threads: breaks_feed on one (the engine's in a chat, the UI's in a replay), everything else on the UI's. */
 #ifndef CUTAWAY_TUI_BREAKS_H

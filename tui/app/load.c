@@ -18,7 +18,7 @@ struct found {
 };
 
 /* Walks the file: finds prompt number `wanted` if there is one, and returns how many there are. */
-static int walk(int wanted, struct found *out)
+static int load_walk(int wanted, struct found *out)
 {
 	const char *passage = NULL;
 	size_t passage_size = 0;
@@ -45,7 +45,7 @@ int load_n_prompts(void)
 {
 	struct found unused;
 
-	return walk(-1, &unused);
+	return load_walk(-1, &unused);
 }
 
 char *load_prompt(int i, const char **label)
@@ -53,7 +53,7 @@ char *load_prompt(int i, const char **label)
 	struct found f = { 0 };
 	char *text;
 
-	walk(i % load_n_prompts(), &f);
+	load_walk(i % load_n_prompts(), &f);
 	text = malloc(f.passage_size + f.size + 2);
 	if (!text)
 		return NULL;

@@ -24,8 +24,8 @@ void popup_show(struct popup *p, const char *title, const char *text)
 	snprintf(p->title, sizeof p->title, "%s", title);
 }
 
-/* Where the rest of a line that is too long goes on: under its last column, or a little behind its indent. A column
- * begins behind two blanks. */
+/* Where the rest of a line that is too long goes on: under its last column, or a little right of its indent. A column
+* begins after two blanks. */
 static int hang_of(const char *line, int w)
 {
 	int n = (int)strcspn(line, "\n"), indent = (int)strspn(line, " "), most = w / 2 < HANG_MOST ? w / 2 : HANG_MOST;

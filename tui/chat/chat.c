@@ -386,7 +386,7 @@ static const char help[] =
 	"\n"
 	"To see a full batch try /load 6, to see one prompt answered several ways /fork 4, to see guessing "
 	"ahead /spec ngram:4; to have the best of several answers /search beam 4, then ask, and look at /view search; "
-	"/score COMMAND lets a program judge them (Esc or Ctrl-C stops a search; the best answer until then stands).\n";
+	"/score COMMAND lets a program score them (Esc or Ctrl-C stops a search; the best answer until then stands).\n";
 
 /* What was told until now is in the file when this returns. */
 static const char *recording(struct app *a, struct err *e)

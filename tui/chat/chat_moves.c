@@ -17,7 +17,7 @@ enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 struct move {
 	const struct timeline *from; /* where its tokens are read: the present, or the step that is looked at */
 	struct tl_stem branch;       /* .pos: tokens that are kept */
-	int32_t forced;              /* id to put behind them, or -1 */
+	int32_t forced;              /* id to put after them, or -1 */
 	bool beside;                 /* the other future goes on, too */
 	/* made by prepare() */
 	int32_t *ids, n_ids;

@@ -62,7 +62,7 @@ static void begin(struct engine *engine, void *arg)
 }
 
 /* When it is over all that it has is taken out of it, and it is closed. */
-static void look(struct engine *engine, void *arg)
+static void chat_search_look(struct engine *engine, void *arg)
 {
 	struct call *c = arg;
 	struct chat_search *s = c->search;
@@ -115,9 +115,9 @@ static void take_judge(struct chat_search *s, struct search_options *o)
 	memcpy(s->judged_by, s->score, sizeof s->judged_by);
 	if (!s->judged_by[0])
 		return;
-	s->judge = (struct score_command){ .command = s->judged_by, .quiet = true };
+	s->scorer = (struct score_command){ .command = s->judged_by, .quiet = true };
 	o->score = score_command;
-	o->arg = &s->judge;
+	o->arg = &s->scorer;
 	o->scorer = s->judged_by;
 }
 
@@ -207,7 +207,7 @@ bool chat_search_stop(struct app *a)
 	}
 	if (!c->search.running)
 		return false;
-	actor_call(c->live.session.actor, look, &call);
+	actor_call(c->live.session.actor, chat_search_look, &call);
 	looked(a, &call);
 	return true;
 }
@@ -222,5 +222,5 @@ void chat_search_work(struct app *a)
 	if (!c->search.running || c->search.asked || !over)
 		return;
 	c->search.looked_ns = now_ns();
-	c->search.asked = actor_post(c->live.session.actor, look, looked, &call, sizeof call);
+	c->search.asked = actor_post(c->live.session.actor, chat_search_look, looked, &call, sizeof call);
 }

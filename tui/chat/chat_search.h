@@ -22,7 +22,7 @@ struct chat_search {
 	char method[CHAT_SEARCH_METHOD]; /* "beam:4", as engine/search/search.h has it; "": plain answers */
 	char score[CHAT_SEARCH_SCORE];	 /* the command that judges; "": log-probabilities do */
 	char judged_by[CHAT_SEARCH_SCORE]; /* the same, when the running one began */
-	struct score_command judge;
+	struct score_command scorer;
 	int64_t running;				 /* a search of the engine, 0: none */
 	int64_t looked_ns;
 	bool asked; /* whether it is over: the engine will say */

@@ -137,7 +137,7 @@ int chat_try(struct app *a, const char *token, struct err *e)
 	return chat_move(a, f.t, to, id, false, true, e);
 }
 
-/* An answer that was broken off goes on; behind one that had ended the next turn is said. */
+/* An answer that was broken off goes on; one that had ended is followed by the next turn. */
 static int switch_to(struct app *a, struct tl_stem b, struct err *e)
 {
 	struct chat *c = a->mode_data;

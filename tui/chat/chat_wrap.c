@@ -1,4 +1,4 @@
-/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks behind blanks and around wide characters,
+/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks and around wide characters,
  * which need none. */
 #include "tui/chat/chat_wrap.h"
 
@@ -103,13 +103,13 @@ static bool line_end(struct wrap *w, size_t from, size_t to)
 	return true;
 }
 
-/* The run at a place. Most text is plain ASCII with nothing combining behind it, and is not looked up. */
+/* The run at an offset. Most text is plain ASCII with nothing combining after it, and is not looked up. */
 static struct glyph_run run_at(const struct wrap *w, size_t at, bool ascii)
 {
 	unsigned char c = (unsigned char)w->text[at];
-	unsigned char behind = at + 1 < w->size ? (unsigned char)w->text[at + 1] : 0;
+	unsigned char next = at + 1 < w->size ? (unsigned char)w->text[at + 1] : 0;
 
-	if (c >= 0x20 && c < 0x7f && behind < 0x80)
+	if (c >= 0x20 && c < 0x7f && next < 0x80)
 		return (struct glyph_run){ .width = 1, .used = 1 };
 	return text_next(w->text + at, w->size - at, ascii);
 }

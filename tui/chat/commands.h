@@ -69,7 +69,7 @@ struct command_names {
 };
 struct command_names commands_views(const struct command_host *h);
 bool command_names_begin(const struct command_names *l, int i, const char *text, size_t n);
-/* Its place, or -1; n_found: how many begin so. */
+/* Its index, or -1; n_found: how many begin so. */
 int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);
 /* Its name. NULL, with an error that says which it could be, or which there are; what: "/view". */
 const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e);

@@ -40,7 +40,7 @@ static void add_views(struct list *l, const struct command_host *h, const char *
 			list_add(l, "", known.name[i], strlen(known.name[i]));
 }
 
-/* Those of the expressions over a step; some may stand behind a bracket or an operator. */
+/* Those of the expressions over a step; some may follow a bracket or an operator. */
 static void add_columns(struct list *l, const char *begun, size_t n)
 {
 	size_t head = n;

@@ -100,7 +100,7 @@ int command_names_find(const struct command_names *l, const char *text, size_t n
 	return *n_found == 1 ? at : -1;
 }
 
-/* Those that begin so, each behind a blank and `before`. */
+/* Those that begin so, each after a blank and `before`. */
 static void names_text(const struct command_names *l, const char *text, size_t n, const char *before, char *out, size_t cap)
 {
 	size_t used = 0;
@@ -147,7 +147,7 @@ bool commands_usable(const struct command_host *h, const struct command *c)
 	return c->s->when >= SETTING_IDLE && (c->where & (h->replay ? COMMAND_REPLAY : COMMAND_LIVE));
 }
 
-/* Length of the name behind the slash. */
+/* Length of the name after the slash. */
 static size_t name_length(const char *line)
 {
 	return *line == '/' ? strcspn(line + 1, " \t\n") : 0;
@@ -209,7 +209,7 @@ static const struct command *begun(const struct command_host *h, const char *nam
 	return at < 0 ? NULL : named(l.name[at], strlen(l.name[at]));
 }
 
-static const struct command *find(const struct command_host *h, const char *name, size_t n, const char **before,
+static const struct command *commands_lookup(const struct command_host *h, const char *name, size_t n, const char **before,
 								  int *n_found)
 {
 	const struct command *c = named(name, n);
@@ -236,7 +236,7 @@ const struct command *commands_find(const struct command_host *h, const char *li
 	const char *before;
 	int n_found;
 
-	return name_length(line) ? find(h, line + 1, name_length(line), &before, &n_found) : NULL;
+	return name_length(line) ? commands_lookup(h, line + 1, name_length(line), &before, &n_found) : NULL;
 }
 
 /* ---- what may have been meant ---- */
@@ -306,7 +306,7 @@ const struct command *commands_named(const struct command_host *h, const char *l
 		err_set(e, ERR_USAGE, "a command is / and a name: /help lists them");
 		return NULL;
 	}
-	c = find(h, line + 1, n, before, &n_found);
+	c = commands_lookup(h, line + 1, n, before, &n_found);
 	if (!c && n_found > 1)
 		ambiguous(h, line + 1, n, e);
 	else if (!c)

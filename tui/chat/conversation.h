@@ -49,9 +49,9 @@ int conversation_repeat(struct conversation *c, struct conversation_prompt *out,
 void conversation_expect(struct conversation *c, int32_t n_requests);
 
 /* Takes the conversation back to the turn that this request answered, however long ago (also before /new), with
- * ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns behind leave the
+ * ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns after it leave the
  * conversation, but not the log. out: a prompt that goes on from there, as a fork; without one the answer stands as
- * it is, and the next turn is said behind it. */
+* it is, and the next turn follows it. */
 int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
 						struct conversation_prompt *out, struct err *e);
 /* Whether a request is an answer to the last turn. */

@@ -10,7 +10,7 @@ enum { ANSWERS_MAX = 64 };
 
 struct turn {
 	size_t begin; /* in ids: where the user's turn begins */
-	size_t open;  /* in ids: behind the opening of the answer */
+	size_t open;  /* in ids: after the opening of the answer */
 	char *text;
 };
 
@@ -31,7 +31,7 @@ struct asked {
 
 struct answer {
 	int64_t request;
-	int32_t *ids; /* behind the opening of the answer, what a fork was given of them too */
+	int32_t *ids; /* after the opening of the answer, what a fork was given of them too */
 	int32_t n, cap;
 	bool finished;
 };

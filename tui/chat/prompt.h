@@ -46,7 +46,7 @@ bool prompt_busy(void); /* an incremental search or another mode of its own take
 int prompt_n_matches(void);
 const char *prompt_match(int i);
 
-/* Lines that the text takes, w columns wide, behind a label. */
+/* Lines that the text takes, w columns wide, after a label. */
 int prompt_lines(int w, const char *label, bool ascii);
 /* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is NULL. Not awake: keys
  * go elsewhere; all of it is dim, without a cursor. */

@@ -153,7 +153,7 @@ static int open_model(struct lens *l, struct err *e)
 	return engine_open(&l->engine, &o, e);
 }
 
-static void *look(void *arg)
+static void *lens_thread(void *arg)
 {
 	struct lens *l = arg;
 
@@ -269,7 +269,7 @@ static int begin(struct lens *l, struct err *e)
 	show_job(l, &l->job, LENS_WORKS);
 	l->look.ids = NULL;
 	l->look.words[0] = '\0';
-	if (pthread_create(&l->thread, NULL, look, l)) {
+	if (pthread_create(&l->thread, NULL, lens_thread, l)) {
 		l->look.state = LENS_NOTHING;
 		job_free(&l->job);
 		return err_set(e, ERR_IO, "the system refused a thread for a look");

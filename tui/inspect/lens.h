@@ -1,7 +1,7 @@
 /* A deep look (engine/run/probe.h) on a thread of its own, so that the screen never waits for it.
  *
  * In a chat it runs on the engine's thread, between two steps, and gives way when the person wants something of
- * the engine: then it begins again behind that. In a replay the model of the recording is opened for it, its file
+ * the engine: then it begins again after that. In a replay the model of the recording is opened for it, its file
  * checked against the SHA-256 in the log, and kept open for the next look.
  * Thread: the UI's, but for the look itself; lens_fd becomes readable when it has something new. */
 #ifndef CUTAWAY_TUI_LENS_H

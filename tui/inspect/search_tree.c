@@ -54,7 +54,7 @@ static double score_of(const struct tl_search *s, double logp, int32_t n)
 }
 
 /* Recordings of before format 6 do not say it, but their scores do. */
-bool search_is_judged(const struct tl_search *s)
+bool search_has_command(const struct tl_search *s)
 {
 	if (s->judge)
 		return true;
@@ -74,7 +74,7 @@ double search_score(const struct tl_search *s, const struct tl_node *k)
 		return k->score;
 	if (k->n_answers)
 		return k->answer_score;
-	return search_is_judged(s) ? (double)NAN : score_of(s, k->logp, k->tokens);
+	return search_has_command(s) ? (double)NAN : score_of(s, k->logp, k->tokens);
 }
 
 static const struct tl_node *node_of_request(const struct tl_search *s, int64_t request)
@@ -159,7 +159,7 @@ static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
 	return up ? (int32_t)(up - s->node) : s->n_nodes;
 }
 
-/* What has no score is behind all that have one; of equals the winner, which was judged first, is before the others. */
+/* What has no score follows all that have one; of equals the winner, which was scored first, is before the others. */
 static int by_score(const struct tl_search *s, const struct tl_node *x, const struct tl_node *y)
 {
 	double a = search_score(s, x), b = search_score(s, y);

@@ -34,8 +34,8 @@ int search_waiting(const struct tl_search *s);
 bool search_waits(const struct tl_search *s, const struct tl_node *k);
 /* What a branch scores: its best answer, else what it would as it stands. NaN: not known. */
 double search_score(const struct tl_search *s, const struct tl_node *k);
-/* A command judges the answers, not their log-probability. */
-bool search_is_judged(const struct tl_search *s);
+/* A command scores the answers, not their log-probability. */
+bool search_has_command(const struct tl_search *s);
 
 /* Why a tree search goes where it goes: promise = mean + bonus (UCT), as engine/search/mcts.c has it. */
 struct search_uct {

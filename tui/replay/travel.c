@@ -95,7 +95,7 @@ static bool reads(const struct timeline *t, int32_t id, const char *text, size_t
 	return (size_t)size == n && !memcmp(bytes, text, n);
 }
 
-/* Among the candidates at that place, if a token was drawn there. */
+/* Among the candidates at that position, if a token was drawn there. */
 static int32_t candidate(const struct travel_from *f, struct tl_stem at, const char *text, size_t n)
 {
 	const struct tl_token *k = timeline_whole(f->t, timeline_branch_token(f->t, at, at.pos));

@@ -18,8 +18,8 @@ struct travel_from {
  * branch from its beginning, "" the cursor or, without one, the end. out->pos tokens are kept. */
 int travel_where(const struct travel_from *f, const char *command, const char *where, struct tl_stem *out,
 				 struct err *e);
-/* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word behind a blank. Of
- * the candidates that were drawn from at this place, one that reads so goes first. */
+/* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word after a blank. Of
+* the candidates that were drawn from at this position, one that reads so goes first. */
 int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
 				 const char *text, int32_t *id, struct err *e);
 /* What of a request's settings the person has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false: nothing.

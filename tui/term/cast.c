@@ -170,7 +170,7 @@ static int put_header(struct cast *k, struct err *e)
 }
 
 /* Steps at their recorded pace; waits longer than two seconds are cut to that, frames nearer than 40 ms are
- * left out. From each to the one that is there behind it: numbers may be missing. */
+ * left out. From each to the next that is there: numbers may be missing. */
 static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all), void *arg,
 					 struct err *e)
 {

@@ -51,7 +51,7 @@ static void arm_crash(const struct terminal *t)
 
 /* --- bytes to the terminal --- */
 
-/* Takes what ncurses wrote behind the bytes not sent yet. */
+/* Appends what ncurses wrote to the bytes not sent yet. */
 static void frame_take(struct terminal *t)
 {
 	int fd = fileno(t->memory);
@@ -94,7 +94,7 @@ static void cut_meta_on(struct terminal *t)
 	memmove(at, at + n, t->frame_size - (size_t)(at - t->frame));
 }
 
-/* A sequence that ncurses has no name for. Behind what ncurses wrote so far. */
+/* A sequence that ncurses has no name for. After what ncurses wrote so far. */
 static void send_text(struct terminal *t, const char *text)
 {
 	size_t n = strlen(text);

@@ -1,4 +1,4 @@
-/* A view: one picture of the timeline, in one file, behind one struct of functions.
+/* A view: one picture of the timeline: a file, and one struct of functions.
  *
  * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot tell
  * live from replay. It keeps no data of its own but where its cursor stands (struct view_state). A new

@@ -323,12 +323,12 @@ const struct view view_batch = {
 	.id = "batch",
 	.help =
 		"The engine works in steps, and in each step on several requests at once. A row is a slot, that is "
-		"a place for one running request; a column is a step, the newest at the right. Each request has "
+		"room for one running request; a column is a step, the newest at the right. Each request has "
 		"its own label and colour, here and in all views. (vLLM names: --slots is max_num_seqs, and --budget, the most rows of a "
 		"step, max_num_batched_tokens.)\n"
 		"\n"
 		"high: prefill, the prompt is read, many tokens in one step. low: decode, one new token. in "
-		"between: verify, drafted tokens are checked together with the newest. A step that has some of each is a mixed batch, and a "
+		"between: verify, drafted tokens are verified together with the newest. A step that has some of each is a mixed batch, and a "
 		"prompt that takes several steps beside others is a chunked prefill (/prefill-chunk).\n"
 		"\n"
 		"Why batch? One token of one request needs all the weights to be read from memory. Four requests "

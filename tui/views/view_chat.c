@@ -41,7 +41,7 @@ static uint8_t owner_ink(const struct turn *n, int32_t owner, const struct tl_to
 	return k && !isnan(k->p) ? (uint8_t)(INK_TINT_0 + (int)(k->p * 7 + 0.5f)) : INK_TEXT;
 }
 
-/* Returns the column behind the line. */
+/* Returns the column after the line. */
 static int draw_line(struct pen *p, int y, const struct turn *n, const struct wrap *w, int32_t line)
 {
 	struct pen in = *p;

@@ -220,8 +220,8 @@ const struct view view_drafters = {
 	.name = "drafters",
 	.id = "drafters",
 	.help =
-		"Who would have guessed best? With /shadow all every drafter guesses beside the run without being used, and the "
-		"text that comes says what would have been kept.\n"
+		"Which drafter would have guessed best? With /shadow all every drafter guesses beside the run without being used, and the "
+		"text that comes shows what would have been accepted.\n"
 		"\n"
 		"a step: tokens that a step would have given, which is the mean accepted length + 1; a decayed average, half-life 128 "
 		"tokens. Plain decoding gives 1.\n"
@@ -231,8 +231,8 @@ const struct view view_drafters = {
 		"predicted: tokens a second, if it were switched on: tokens a step, over what a step with so many rows more "
 		"costs on this machine (measured when shadow mode was switched on; zoom in to see it) and its own cost. x: "
 		"against plain decoding, also where auto says why it took another one.\n"
-		"measured: what a request really got while it was on, lately. The time of those that guess beside it is left out, as in "
-		"the prediction; the tokens a second above the chat have it in them. The arrow: it is on.\n"
+		"measured: what a request got while it was on, a decayed average. The time of shadow drafters is left out, as in "
+		"the prediction; the tokens a second above the chat include it. The arrow: it is on.\n"
 		"\n"
 		"Why it matters: claims about drafters are of other models, machines and texts. Here all of them run on yours, on "
 		"the same text, and the prediction can be put to the test.\n"

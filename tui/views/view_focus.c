@@ -104,7 +104,7 @@ bool view_is_chat(const struct tl_request *r)
 		   r->kind == EV_REQUEST_KIND_run;
 }
 
-/* The next request of the conversation that has tokens and is shown, before or behind r; NULL: none. */
+/* The next request of the conversation that has tokens and is shown, before or after r; NULL: none. */
 static const struct tl_request *chat_neighbour(const struct timeline *t, const struct view_state *s,
 											   const struct tl_request *r, int direction)
 {
@@ -139,7 +139,7 @@ static void walk_left(const struct timeline *t, struct view_state *s, const stru
 	s->token = at - 1;
 }
 
-/* The fork on the shown branch that leaves r behind its token at `at`; NULL: none. */
+/* The fork on the shown branch that leaves r after its token at `at`; NULL: none. */
 static const struct tl_request *leaves_here(const struct timeline *t, const struct view_state *s,
 											const struct tl_request *r, int64_t at)
 {

@@ -92,7 +92,7 @@ static void attention_row(const struct probe *p, int32_t layer, int32_t head, fl
 		row[i] /= (float)n;
 }
 
-/* The places of the n largest values, largest first; returns how many there are. */
+/* The indices of the n largest values, largest first; returns how many there are. */
 static int largest(const float *v, int32_t n_values, int32_t *out, int n)
 {
 	int found = 0;
@@ -307,7 +307,7 @@ const struct view view_lens = {
 		"logits depend on these alone, the numbers are those of that moment: 'same bits as in the log' says that "
 		"the hash of its logits is the recorded one.\n"
 		"\n"
-		"logit lens: the output matrix applied to what each layer leaves behind. Left what the layer would "
+		"logit lens: the output matrix applied to the residual stream after each layer. Left what the layer would "
 		"say, then the rank and probability of the token that was drawn, the doubt in bits, the activation sparsity: the share of the "
 		"feed-forward's activations that are nearly zero (below a hundredth of the largest), and the size of "
 		"the residual stream. Early layers say nonsense; watch where the token rises to rank 1.\n"

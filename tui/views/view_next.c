@@ -1,4 +1,4 @@
-/* The view "next token": the race of the candidates for one place, and what the cuts took out of it. */
+/* The view "next token": the sampling race of the candidates for one position, and what the cuts took out of it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ static void draw_heads(struct pen *p, const struct next_columns *c, const struct
 		view_put_right(p, c->race, y, INK_DIM, "arrival");
 }
 
-/* Below the race, where there is room: which place this is, and what became of the rest. */
+/* Below the race, where there is room: which position this is, and what became of the rest. */
 static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_request *r,
 					   const struct tl_token *k, int y)
 {
@@ -201,7 +201,7 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 		draw_notes(p, t, r, k, y + 1);
 }
 
-/* Zoomed, up and down choose a candidate, and Enter puts it in the place of the drawn one. */
+/* Zoomed, up and down choose a candidate, and Enter takes it instead of the drawn one. */
 static bool key_next(int key, const struct timeline *t, struct view_state *s)
 {
 	struct tl_token buf;
@@ -237,7 +237,7 @@ const struct view view_next = {
 		"see the best of them, and which one was taken.\n"
 		"\n"
 		"The bar is the probability p after penalties and temperature. Settings then cut the unlikely ones: "
-		"top-k keeps the k best, top-p the best that together have p, min-p those not too far behind the "
+		"top-k keeps the k best, top-p the best that together have p, min-p those not too far below the "
 		"first. What was cut is dim, with the reason.\n"
 		"\n"
 		"The rest run an exponential race (the Gumbel-max trick, by another scale): each gets an arrival time from the seed, the position and its own "

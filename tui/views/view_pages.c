@@ -55,7 +55,7 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 		shared += t->page[i].refs > 1;
 		cached += !t->page[i].refs && !page_is_free(&t->page[i]);
 	}
-	/* where nobody reads, what is kept for later is all there is to see */
+	/* where no request reads, pages kept for reuse are all there is to see */
 	if (shared || !cached)
 		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
 	if (cached)
@@ -138,7 +138,7 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 		if (e->refs)
 			snprintf(out, cap, "lets go, %d reader%s left", e->refs, e->refs == 1 ? "" : "s");
 		else
-			snprintf(out, cap, "lets go, nobody reads it");
+			snprintf(out, cap, "released, no reader is left");
 		break;
 	case EV_PAGE_unseen: snprintf(out, cap, "gives it back: out of sight of all its rows to come"); break;
 	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
@@ -167,7 +167,7 @@ static void put_event(struct pen *p, int y, const struct tl_page_event *e)
 	view_put(p, 12 + w, y, INK_TEXT, "%s", words);
 }
 
-/* Newest last, as it is read. Returns the row behind it. */
+/* Newest last, as it is read. Returns the row after it. */
 static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 {
 	int n = g->n_story < TL_PAGE_STORY ? g->n_story : TL_PAGE_STORY;
@@ -250,7 +250,7 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 }
 
 /* The block table of a request: its pages in the order of its text, each number on the heat of the
- * attention that the page got. Returns the row behind it. */
+* attention that the page got. Returns the row after it. */
 static int put_table(struct pen *p, int y, const struct timeline *t, const struct tl_request *r,
 					 int32_t shown)
 {
@@ -396,7 +396,7 @@ const struct view view_pages = {
 		"a: written by request a, in its colour. Behind it, in amber, how much attention the "
 		"page got from the newest token (full amber: 30 % of it or more).\n"
 		"a³: three requests read the same page, because they begin with the same tokens.\n"
-		"dim a: nobody reads it, but the prefix cache keeps it for who may come.\n"
+		"dim a: no request reads it; the prefix cache keeps it for reuse.\n"
 		"◆: just evicted. Pages were short, and the cache gave up what was unused for longest.\n"
 		"states: what a recurrent model (Mamba) keeps instead of keys and values: a page is the state after the last of its tokens, as large after ten tokens as after ten thousand. The newest is enough to go on; earlier ones are kept as places to go back to.\n"
 		"window of 512: layers that see the last 512 positions only. Their pages before those are given back: dim while the prefix cache has room for them. Layers with the same memory are a group with pages of their own, and the block tables are those of the layers that keep all.\n"

@@ -15,11 +15,11 @@ struct row {
 	char label[24], value[24], words[ROW_W];
 	enum ink ink; /* of the value */
 	bool off;     /* had no part in it: left out first where room is scarce */
-	double left;  /* share of the probability that is left behind it, or NaN: shown as a bar */
+	double left;  /* share of the probability that is left after it, or NaN: shown as a bar */
 };
 
-static void say(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(char *out, size_t cap, const char *fmt, ...)
+static void sampler_say(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void sampler_say(char *out, size_t cap, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -28,14 +28,14 @@ static void say(char *out, size_t cap, const char *fmt, ...)
 	va_end(ap);
 }
 
-#define SAY(field, ...) say(field, sizeof field, __VA_ARGS__)
+#define SAY(field, ...) sampler_say(field, sizeof field, __VA_ARGS__)
 
 static void real(char *out, size_t cap, double v)
 {
 	if (isnan(v) || fabs(v) > 1e6)
-		say(out, cap, "–");
+		sampler_say(out, cap, "–");
 	else
-		say(out, cap, "%.2f", v);
+		sampler_say(out, cap, "%.2f", v);
 }
 
 static const struct ev_candidate *candidate_of(const struct tl_token *k, uint32_t id)
@@ -96,7 +96,7 @@ static void row_logit(struct row *w, const struct timeline *t, const struct tl_t
 	if (rival && fabsf(rival->logit) < 1e6f) {
 		size_t at = strlen(w->words);
 
-		say(w->words + at, sizeof w->words - at, "; %s %s %.2f", ordinal(nth, rank_of(k, rival)),
+		sampler_say(w->words + at, sizeof w->words - at, "; %s %s %.2f", ordinal(nth, rank_of(k, rival)),
 			quote_of(quote, t, rival->id), (double)rival->logit);
 	}
 }
@@ -183,7 +183,7 @@ static void row_race(struct row *w, const struct timeline *t, const struct tl_re
 	if (second && fabsf(second->arrival) < 1e6f) {
 		size_t at = strlen(w->words);
 
-		say(w->words + at, sizeof w->words - at, "; %s came at %.2f", quote_of(quote, t, second->id),
+		sampler_say(w->words + at, sizeof w->words - at, "; %s came at %.2f", quote_of(quote, t, second->id),
 			(double)second->arrival);
 	}
 }
@@ -246,7 +246,7 @@ static void row_draft(struct row *w, const struct timeline *t, const struct tl_t
 	}
 }
 
-/* Cuts come one behind the other, so what is left of all is the product. */
+/* Cuts follow each other, so what is left of all is the product. */
 static void add_bars(struct row *w, int n, const struct tl_token *k)
 {
 	double left = 1;

@@ -76,7 +76,7 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
 	if (s->judge)
-		at += (size_t)snprintf(out + at, cap - at, " · judged by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
+		at += (size_t)snprintf(out + at, cap - at, " · scored by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
@@ -297,11 +297,11 @@ static void score_words(char *out, size_t cap, const struct tl_search *s, double
 
 	if (s->judge)
 		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
-	if (search_is_judged(s) && isnan(score))
+	if (search_has_command(s) && isnan(score))
 		snprintf(out, cap, s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
 								   : "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
 				 logp, n, judge);
-	else if (search_is_judged(s))
+	else if (search_has_command(s))
 		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score, logp, n);
 	else if (search_sort(s) == SEARCH_OF_BEAMS)
 		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n, search_alpha(s), score);
@@ -327,7 +327,7 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 
 	if (!r->m && s->winner && k == search_leader(s))
 		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
-			 : search_is_judged(s) ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
+			 : search_has_command(s) ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
 								   : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
 											  exp(s->won_score), s->won_score);
 	out += at;
@@ -468,7 +468,7 @@ const struct view view_search = {
 		"continuations side by side (beam), or a tree of sentences (mcts). Each is an ordinary request in the batch, and "
 		"they share the KV pages of what they have in common; a page is copied only when one of them writes into it.\n"
 		"\n"
-		"The tree: a branch hangs on the one that it parted from and shows its own text. log-prob: the log-probability of "
+		"The tree: a branch stands below its parent, the branch that it continues, and shows its own text. log-prob: the log-probability of "
 		"all its tokens, in nats; score: of an answer, the length-normalised one, divided by its length (of beams: to the power of the penalty), "
 		"or what a command said (/score; it stands above, and below each score). Beams that were pruned are dim: others were more probable. The arrow leads to the "
 		"answer that won.\n"

@@ -139,7 +139,7 @@ static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char
 	return x + 1 - from;
 }
 
-/* Whether another guess of the same place in the tree was kept. */
+/* Whether another child of the same parent was accepted. */
 static bool has_kept_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
 {
 	for (int32_t i = g->first; i < g->first + g->n; i++)
@@ -148,7 +148,7 @@ static bool has_kept_sibling(const struct timeline *t, const struct group *g, co
 	return false;
 }
 
-/* What was drawn instead of several is said behind the last of them. */
+/* What was drawn instead of several is shown after the last of them. */
 static bool has_next_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
 {
 	return d + 1 < t->draft + g->first + g->n && d[1].parent == d->parent && d[1].verdict == d->verdict;
@@ -241,7 +241,7 @@ static void draw_small(struct pen *p, const struct timeline *t, const struct vie
 		draw_places(p, 1 + rows, t);
 }
 
-/* Zoomed: the places as bars, and a table of drafts with the numbers that decided on them. */
+/* Zoomed: the positions as bars, and a table of drafts with the numbers that decided on them. */
 
 static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 {
@@ -316,7 +316,7 @@ static void put_verdict(struct pen *p, int y, const struct timeline *t, const st
 	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
 }
 
-/* Of the drafts of one step those that hang on `parent`, and below each those that hang on it: the tree as it is read.
+/* Of the drafts of one step the children of `parent`, and below each its own children: the tree as it is read.
  * Stops when *left of them are before *found. */
 static void walk_tree(const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
 {
@@ -330,7 +330,7 @@ static void walk_tree(const struct tl_draft *d, int32_t n, int32_t parent, int32
 	}
 }
 
-/* The draft that stands in the place of the i-th. */
+/* The draft at the index of the i-th. */
 static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
 {
 	const struct tl_draft *d = t->draft;
@@ -356,7 +356,7 @@ static void put_other(struct pen *p, int y, const struct tl_draft *d, const char
 		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
 }
 
-/* The step stands before its first draft, and on top. In a tree a guess stands to the right of what it hangs on. */
+/* The step stands before its first draft, and on top. In a tree a guess stands to the right of its parent. */
 static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
 {
 	static const struct {
@@ -461,22 +461,22 @@ const struct view view_speculation = {
 	.name = "speculation",
 	.id = "spec",
 	.help =
-		"Somebody cheap guesses the next k tokens, and the model checks all of them in one "
+		"A cheap drafter proposes the next k tokens, and the model verifies all of them in one "
 		"step. Each line is one such step:\n"
 		"\n"
-		"✓word: guessed, and the model drew the same. Kept (green in the chat, too).\n"
-		"✗word →other: guessed, but the model drew the other.\n"
+		"✓word: drafted, and the model drew the same: accepted (green in the chat, too).\n"
+		"✗word →other: drafted, but the model drew the other.\n"
 		"·word: after a wrong guess, so never verified (discarded).\n"
 		"✗word alone: one of several guesses for the same position, which are branches of a tree; in the table, zoomed in, a "
-		"guess stands to the right of what it hangs on, with the verdict of both rules.\n"
-		"+word: all guesses were right, and the check gives one more token for free.\n"
+		"guess stands to the right of its parent, with the verdict of both rules.\n"
+		"+word: all guesses were right, and verification gives one more token for free.\n"
 		"before: NAME: the line is of a drafter or setting that was on before.\n"
 		"\n"
 		"The numbers are of the drafter and rule in the head since they were set, over the last 256 steps at most, "
 		"without steps that also computed a prompt, of all requests: a step of a batch counts for each request in it. "
 		"Tokens a step is the mean accepted length + 1: "
 		"also without a guess a step gives one. accepted 1 2 3 …: the acceptance rate at that position, of the "
-		"guesses before which all others were accepted (so it is conditional).\n"
+		"guesses whose path was accepted up to there (so it is conditional).\n"
 		"\n"
 		"The n-gram drafter looks for the last words earlier in the text and guesses what "
 		"followed them there. It is free, and good where a text repeats itself: code, lists, "

@@ -160,7 +160,7 @@ static double part_share(const struct sample *m, int part)
 	return m->wall > 0 ? 100 * part_ns(m, part) / m->wall : 0;
 }
 
-/* Columns of one item of the legend with the blank behind it; words give way where it is narrow. */
+/* Columns of one item of the legend with the blank after it; words give way where it is narrow. */
 static int legend_item_w(const struct sample *m, int part, bool ascii, bool brief)
 {
 	const char *label = part_label(m, part, ascii, brief);

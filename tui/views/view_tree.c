@@ -1,5 +1,5 @@
 /* The view "branches": the session as a tree. Each answer goes on from the turn before it or from where it was
- * forked; what a request let go of when it went back hangs where it parted. */
+* forked; what a request dropped when it went back is a branch where it diverged. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct node {
 	struct tl_stem stem; /* .request 0: it begins a conversation */
 	int depth;
 	uint64_t rails; /* bit d: a line goes on at depth d */
-	bool fork, last; /* others part at the same place; it is the last of them */
+	bool fork, last; /* others diverge at the same position; it is the last of them */
 };
 struct tree {
 	struct node *made, *node; /* as found, and in the order of the screen */
@@ -56,13 +56,13 @@ static bool hangs_on(const struct node *child, const struct node *parent)
 	return parent ? same(child->stem, parent->b) : !child->stem.request;
 }
 
-/* Said behind all of its parent, and not from within it. */
+/* Asked after all of its parent, and not from within it. */
 static bool goes_on(const struct node *child, const struct node *parent)
 {
 	return parent && child->stem.pos >= parent->b.pos;
 }
 
-/* Depth first. What alone goes on behind its parent stays in its column, so that a plain conversation is a plain
+/* Depth first. The only continuation of its parent stays in its column, so that a plain conversation is a plain
  * list; what parts from within it, or beside others, is a column further. */
 static void order(struct tree *g, const struct node *parent, int depth, uint64_t rails)
 {
@@ -101,7 +101,7 @@ static bool tree_make(struct tree *g, const struct timeline *t)
 	return true;
 }
 
-/* Pages that both block tables have at the same place: counted, not guessed. */
+/* Pages that both block tables have at the same index: counted, not guessed. */
 static int shared_pages(const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request), *from = timeline_request(t, n->stem.request);
@@ -161,7 +161,7 @@ static void state_words(char *out, size_t cap, const struct timeline *t, const s
 	}
 }
 
-/* Its own first words, behind the place where it parts. */
+/* Its own first words, after the position where it diverges. */
 static void own_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
@@ -355,7 +355,7 @@ const struct view view_tree = {
 		"\n"
 		"The letter is the request's; then what was asked, and the branch's own first words. 'from' is the "
 		"position at which its own tokens begin; 'parts with' its first token that differs and the one it "
-		"stands for. Behind it whether it runs and how many KV pages it shares with the branch that it left "
+		"stands for. After it, whether it runs and how many KV pages it shares with the branch that it left "
 		"(while both run, their block tables are compared; else it is what the prefix cache gave it), why it "
 		"ended and how many pages of its own the cache still keeps, or the step at which it was left.\n"
 		"\n"
@@ -364,7 +364,7 @@ const struct view view_tree = {
 		"again, at most a page's worth.\n"
 		"\n"
 		"Up and down choose, Enter goes on with a branch: an answer that was broken off is computed further, "
-		"behind one that had ended the next turn is said. In a replay Enter goes to the step where the branch "
+		"after one that had ended the next turn is asked. In a replay Enter goes to the step where the branch "
 		"ended.\n"
 		"\n"
 		"Try: put the cursor on a token of the chat, /fork, and come back here; /rewind -20, /temp 1.5, F5; "

@@ -8,7 +8,7 @@
 
 enum { NAME_W = 14, VALUE_W = 10, ROWS = 2 };
 
-/* Values behind the step that is looked at are of its future. */
+/* Values after the step on the screen are of its future. */
 static int known(const struct breaks_series *w, int64_t step)
 {
 	int n = w->n;

@@ -61,8 +61,8 @@ void shim_step_open(const struct shim *s, struct shim_step *p, const struct cu_s
 	p->stage = s->alloc((size_t)n * sizeof *p->stage);
 	s->put(p->stage, stages, (size_t)n * sizeof *p->stage);
 	step.stage = p->stage;
-	step.gate = s->alloc(2 * sizeof *step.gate);
-	s->put(step.gate, zero, 2 * sizeof *step.gate);
+	step.barrier = s->alloc(2 * sizeof *step.barrier);
+	s->put(step.barrier, zero, 2 * sizeof *step.barrier);
 	step.ticket = s->alloc(SHIM_TICKETS * sizeof *step.ticket);
 	s->put(step.ticket, zero, SHIM_TICKETS * sizeof *step.ticket);
 	step.clock = s->alloc(((size_t)n + 1) * sizeof *step.clock);
@@ -74,7 +74,7 @@ void shim_step_open(const struct shim *s, struct shim_step *p, const struct cu_s
 
 void shim_step_close(const struct shim *s, struct shim_step *p)
 {
-	s->free(p->step->gate);
+	s->free(p->step->barrier);
 	s->free(p->step->ticket);
 	s->free(p->step->clock);
 	s->free(p->step->scratch);

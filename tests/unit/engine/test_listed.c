@@ -16,7 +16,7 @@ enum { MOST = 49152 };
 
 static struct k_ctx *ref;
 static float row[MOST];
-static struct k_draw_told told;
+static struct k_draw_reply reply;
 static struct k_draw_entry list[K_DRAW_LIST];
 static struct k_logit_stats stats;
 
@@ -24,7 +24,7 @@ static void ask_ref(int32_t vocab, const struct k_draw_ask *ask)
 {
 	struct k_op op = {.kind = K_OP_stats,
 					  .u.stats = {.logits = row, .vocab = vocab, .n = 1, .out = &stats, .ask = ask,
-								  .told = &told, .list = list}};
+								  .reply = &reply, .list = list}};
 	struct k_program p = {.op = &op, .n_ops = 1};
 	struct err e = {0};
 
@@ -52,7 +52,7 @@ static void same_drafts(const struct sampler *a, const struct sampler *b, int32_
 {
 	for (int i = 0; i < 6; i++) {
 		const int32_t id = i == 0   ? stats.argmax
-						   : i < 3 ? list[next() % (uint32_t)told.n].id
+						   : i < 3 ? list[next() % (uint32_t)reply.n].id
 								   : (int32_t)(next() % (uint32_t)vocab);
 		float p[2], arrival[2];
 
@@ -77,7 +77,7 @@ static void try_row(struct sampler *whole, struct sampler *listed, int32_t vocab
 		return;
 	}
 	ask_ref(vocab, &ask);
-	if (!sampler_can_do(listed, &p, &stats, &told, list)) {
+	if (!sampler_can_do(listed, &p, &stats, &reply, list)) {
 		n_not_enough++;
 		return;
 	}
@@ -86,7 +86,7 @@ static void try_row(struct sampler *whole, struct sampler *listed, int32_t vocab
 	memset(&a, 0, sizeof a);
 	memset(&b, 0, sizeof b);
 	sampler_pick(whole, row, &stats, &p, NULL, 0, key, &a);
-	sampler_pick_listed(listed, &stats, &told, list, &p, key, &b);
+	sampler_pick_listed(listed, &stats, &reply, list, &p, key, &b);
 	if (memcmp(&a, &b, sizeof a))
 		fail_msg("vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, not %d of %d",
 				 (int)vocab, (double)p.temperature, (int)p.top_k, (double)p.top_p, (double)p.min_p, (int)b.id,
@@ -141,12 +141,12 @@ static void test_enough(void **state)
 		p.temperature = 0.7f;
 		assert_true(sampler_ask(s, &p, key, true, &ask));
 		ask_ref(MOST, &ask);
-		n += sampler_can_do(s, &p, &stats, &told, list);
+		n += sampler_can_do(s, &p, &stats, &reply, list);
 		p.temperature = 0;
 		assert_true(sampler_ask(s, &p, key, true, &ask));
 		ask_ref(MOST, &ask);
-		assert_true(sampler_can_do(s, &p, &stats, &told, list));
-		assert_true(told.n < 200);
+		assert_true(sampler_can_do(s, &p, &stats, &reply, list));
+		assert_true(reply.n < 200);
 	}
 	assert_int_equal(n, 20);
 	p.repeat_penalty = 1.1f;
@@ -171,12 +171,12 @@ static void test_hostile(void **state)
 		row[77] = i < 2 ? NAN : -NAN;
 		sampler_ask(s, &p, key, false, &ask);
 		ask_ref(300, &ask);
-		assert_false(sampler_can_do(s, &p, &stats, &told, list));
+		assert_false(sampler_can_do(s, &p, &stats, &reply, list));
 	}
 	make_row(row, 300, 1);
 	row[5] = 3e38f;
 	ask_ref(300, &ask);
-	assert_false(sampler_can_do(s, &p, &stats, &told, list));
+	assert_false(sampler_can_do(s, &p, &stats, &reply, list));
 	sampler_close(s);
 }
 

@@ -217,7 +217,7 @@ static void a_command_judges(void **state)
 	}
 	says(1, 2, 0, BLUE, 0.5);
 	says(2, 2, 0, RED, 0.25);
-	shows("judged by wc -c", true);
+	shows("scored by wc -c", true);
 	shows("log-probability -0.69 over 1 tokens by now; 'wc -c' scores it when it has ended", true);
 	shows("nan", false);
 	ends(1, EV_FINISH_end);
