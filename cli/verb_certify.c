@@ -130,8 +130,8 @@ static void print_text(const struct certify_summary *s, const char *sha, const s
 			   s->n_idle);
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
-	printf("hash of all logits: %016llx (arithmetic %d, this model, %s texts)\n",
-		   (unsigned long long)s->hash, K_ARITH_VERSION, said.quick ? "quick" : "full");
+	printf("hash of all logits: %016llx (arithmetic %d, this model, visible %s, %s texts)\n",
+		   (unsigned long long)s->hash, K_ARITH_VERSION, c->engine.visible, said.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -194,6 +194,7 @@ static void add_certificate(struct json *j, const struct certify_summary *s, con
 	json_text(j, "texts", said.quick ? "quick" : "full");
 	json_text(j, "model", s->model);
 	json_text(j, "formats", s->formats);
+	json_text(j, "visible", c->engine.visible);
 	json_text(j, "memory", s->memory);
 	json_text(j, "sha256", sha);
 	json_text(j, "version", CUTAWAY_VERSION);
@@ -284,7 +285,7 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 		json_array(r.json, "cases");
 	}
 	struct certify_options o = {
-		.model = path, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
+		.model = path, .visible = c->engine.visible, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
 	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
@@ -352,12 +353,12 @@ const struct verb verb_certify = {
 	.summary = "the proof that all paths give the same bits",
 	.doc = "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
 		   "threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
-		   "preemption, policy, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
+		   "preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
 		   "met or time is up, and compares every id and every hash of logits. What had no occasion to "
-		   "matter is said to be idle and does not count. Several models, one of each weight format that "
+		   "matter is said to be idle and does not count. With --visible all of it is proven of that policy. Several models, one of each weight format that "
 		   "matters to you, share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
-	.takes = "model|seed|json",
+	.takes = "model|seed|visible|json",
 	.min_operands = 0,
 	.max_operands = CLI_MAX_OPERANDS,
 	.run = certify_verb,

@@ -62,10 +62,12 @@ static int64_t table_group(const struct timeline *t)
 	return 0;
 }
 
-/* A request has pages from its first block on, but where pages out of sight go back it may begin with a later one. */
+/* Where pages out of sight go back, a request may begin with a later block than its first, or leave some out. */
 static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, int32_t page)
 {
-	const bool whole = !t->n_memory || t->memory[table_group(t)].kind == EV_MEMORY_KIND_paged;
+	const char *visible = timeline_setting(t, "visible");
+	const bool paged = !t->n_memory || t->memory[table_group(t)].kind == EV_MEMORY_KIND_paged;
+	const bool whole = paged && (!visible || !strcmp(visible, "full"));
 	int32_t *added;
 
 	if (block < 0 || block >= TL_PAGES_MAX || (whole && block > r->n_pages))

@@ -42,6 +42,7 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 		memory_close(&e->memory);
 		return -1;
 	}
+	memory_set_visible(&e->memory, &e->forward.visible);
 	e->prefix.on = on;
 	e->prefix.policy = policy;
 	memory_listen(&e->memory, on_page_change, e);
@@ -212,7 +213,8 @@ const struct engine_info *engine_info(const struct engine *e)
 struct engine_state engine_state(const struct engine *e)
 {
 	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages, .page_size = e->memory.page_size,
-								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes };
+								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes,
+								  .unseen_from = memory_unseen_from(&e->memory) };
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)

@@ -85,6 +85,7 @@ struct engine_info {
 struct engine_state {
 	int32_t pages, page_size; /* of the pool; tokens of a page */
 	size_t page_bytes;
+	int32_t unseen_from; /* position from which a sequence has pages that no row to come sees; INT32_MAX: it has none */
 };
 
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);

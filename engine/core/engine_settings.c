@@ -57,22 +57,19 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-/* The pool is made anew: same memory, other pages. What was cached is forgotten. */
-int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
+/* The pools are made anew: same memory, other pages. What was cached is forgotten. */
+static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 {
 	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
 	struct prefix old_prefix;
 	struct memory old_memory;
 
-	if (to->page_size == e->memory.page_size)
-		return 0;
-	if (tokens < to->page_size)
-		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens", to->page_size,
-					   (long long)tokens);
+	if (tokens < page_size)
+		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens", page_size, (long long)tokens);
 	prefix_clear(&e->prefix); /* tells the evictions */
 	old_memory = e->memory;
 	old_prefix = e->prefix;
-	if (engine_open_pages(e, to->page_size, (int32_t)(tokens / to->page_size), err)) {
+	if (engine_open_pages(e, page_size, (int32_t)(tokens / page_size), err)) {
 		e->memory = old_memory;
 		e->prefix = old_prefix;
 		return -1;
@@ -81,8 +78,28 @@ int engine_apply_page_size(struct engine *e, struct engine_options *to, struct e
 	memory_close(&old_memory);
 	if (e->begun)
 		engine_emit_memory(e);
+	return 0;
+}
+
+int engine_apply_page_size(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (to->page_size == e->memory.page_size)
+		return 0;
+	if (remake_pages(e, to->page_size, err))
+		return -1;
 	to->pages = e->memory.pages[e->memory.lead].n_pages;
 	return 0;
+}
+
+int engine_apply_give_back(struct engine *e, struct engine_options *to, struct err *err)
+{
+	if (to->give_back == !e->specs.keep)
+		return 0;
+	e->specs.keep = !to->give_back;
+	if (!remake_pages(e, e->memory.page_size, err))
+		return 0;
+	e->specs.keep = to->give_back;
+	return -1;
 }
 
 /* What hides nothing from this model, in sequences as long as they can be, is full. What was cached was computed under
@@ -105,6 +122,7 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	if (!visible_same(&v, &e->forward.visible))
 		prefix_clear(&e->prefix);
 	e->forward.visible = v;
+	memory_set_visible(&e->memory, &v);
 	visible_print(&v, e->visible, sizeof e->visible);
 	to->visible = e->visible;
 	return 0;

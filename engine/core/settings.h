@@ -133,6 +133,9 @@ struct setting {
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",        \
 	  .arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,        \
 	  .doc = "positions that a token sees of those before it: all, the last N, or the first N and the last N") \
+	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",  \
+	  .when = SETTING_IDLE,                                                                        \
+	  .doc = "whether keys and values that no token to come will see give back their pages")       \
 	X(INT, attention_every, 0, engine_apply_every, .name = "attention-every", .group = "Watching", \
 	  .arg = "N", .high = 1024, .when = SETTING_ANY, .unit = "tokens",                             \
 	  SETTING_WORDS("1", "4", "8", "16"),                                                          \

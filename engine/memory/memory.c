@@ -100,12 +100,70 @@ void memory_store_copy(const struct memory_store *s, struct k_ctx *kernels, int3
 
 /* ---- pools ---- */
 
-/* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states also the one before. */
-static int32_t most_blocks(const struct memory_spec *s, int32_t page_size, int32_t rows)
-{
-	int64_t n = ((int64_t)s->kind->sight(s) + rows + page_size - 2) / page_size + 1 + s->kind->is_state;
+enum {
+	FAR = INT32_MAX - 1, /* a position further on than any is */
+	MOST_ROWS = 4096,	 /* of a step, at most */
+};
 
-	return s->kind->sight(s) == INT32_MAX ? INT32_MAX : (int32_t)n;
+static int32_t see(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t pos, struct k_range *out)
+{
+	const struct memory_spec *s = &m->group[g];
+	int32_t n;
+
+	if (m->keep && !s->kind->is_state) {
+		out[0] = (struct k_range){ 0, pos + 1 };
+		return 1;
+	}
+	n = s->kind->see(s, v, pos, out);
+	while (n > 1 && out[n - 1].first == out[n - 1].end)
+		n--;
+	return n;
+}
+
+/* At one position. */
+static struct memory_sight sight_at(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size,
+									int32_t pos, int32_t *first)
+{
+	struct k_range r[VISIBLE_RANGES];
+	int32_t n = see(m, g, v, pos, r);
+	struct memory_sight s = { .window = r[n - 1].end - r[n - 1].first };
+
+	*first = r[n - 1].first;
+	if (n > 1 && !r[0].first)
+		s.always = (r[0].end + page_size - 1) / page_size;
+	for (int32_t i = 0; i < n - 1; i++)
+		s.before += r[i].first ? (r[i].end - r[i].first + page_size - 2) / page_size + 1 : s.always;
+	return s;
+}
+
+/* The newest range is longest before it begins anew, where it does so by chunks: a row in front of it tells. */
+static struct memory_sight sight_of(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size)
+{
+	int32_t first;
+	struct memory_sight s = sight_at(m, g, v, page_size, FAR, &first), other;
+
+	if (!first)
+		return (struct memory_sight){ INT32_MAX, 0, INT32_MAX };
+	other = sight_at(m, g, v, page_size, first - 1, &first);
+	s.window = other.window > s.window ? other.window : s.window;
+	s.before = other.before > s.before ? other.before : s.before;
+	return s;
+}
+
+/* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states also the one before. */
+static int32_t most_blocks(const struct memory_spec *s, const struct memory_sight *sight, int32_t page_size, int32_t rows)
+{
+	int64_t n = ((int64_t)sight->window + rows + page_size - 3) / page_size + 1 + sight->before + s->kind->is_state;
+
+	return sight->window == INT32_MAX ? INT32_MAX : (int32_t)n;
+}
+
+/* As the model's own layers see, whatever the visibility of a run. */
+static int32_t own_blocks(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t rows)
+{
+	const struct memory_sight s = sight_of(m, g, &(struct visible){ 0 }, page_size);
+
+	return most_blocks(&m->group[g], &s, page_size, rows);
 }
 
 static int32_t lead_group(const struct memory_specs *m)
@@ -127,27 +185,68 @@ static int32_t slots_need(int32_t most, int32_t slots)
 int32_t memory_default_pages(const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
 {
 	int32_t longest = (ctx + page_size - 1) / page_size, n = longest > 4 * slots ? longest : 4 * slots;
-	int32_t most = slots_need(most_blocks(&specs->group[lead_group(specs)], page_size, MEMORY_ROWS), slots);
+	int32_t most = slots_need(own_blocks(specs, lead_group(specs), page_size, MEMORY_ROWS), slots);
 
 	return n < most ? n : most;
 }
 
 /* A request alone must always be able to go on. Beside a lead group that keeps all positions, as many pages as it has do
  * for any sequence that it can hold. */
-static int limit_rows(struct memory *m, const struct memory_spec *s, int32_t n_pages, int32_t lead_pages, struct err *e)
+static int check_pages(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t n_pages, int32_t lead_pages,
+					   struct err *e)
 {
-	int32_t rows = m->most_rows < MEMORY_ROWS ? m->most_rows : MEMORY_ROWS, least = most_blocks(s, m->page_size, 1);
-	bool lead_holds_all = most_blocks(&m->spec.group[m->lead], m->page_size, 1) == INT32_MAX;
+	int32_t least = own_blocks(m, g, page_size, 1);
+	bool lead_holds_all = own_blocks(m, lead_group(m), page_size, 1) == INT32_MAX;
 
-	if (least == INT32_MAX || (lead_holds_all && n_pages >= lead_pages))
+	if (least == INT32_MAX || n_pages >= least || (lead_holds_all && n_pages >= lead_pages))
 		return 0;
-	if (n_pages < least)
-		return err_set(e, ERR_USAGE, "%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
-					   n_pages, least, m->page_size);
-	while (most_blocks(s, m->page_size, rows) > n_pages)
+	return err_set(e, ERR_USAGE, "%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
+				   n_pages, least, page_size);
+}
+
+/* Rows of a step whose blocks the pool of group g holds beside what they read; INT32_MAX: all. A pool in which not even
+ * one row's blocks find room holds any sequence that is short enough. */
+static int32_t rows_that_fit(const struct memory *m, int32_t g)
+{
+	const struct memory_spec *s = &m->spec.group[g];
+	bool own_all = own_blocks(&m->spec, g, m->page_size, 1) == INT32_MAX;
+	int32_t n_pages = m->pages[g].n_pages, rows = own_all ? MOST_ROWS : MEMORY_ROWS;
+
+	if (most_blocks(s, &m->sight[g], m->page_size, 1) > n_pages ||
+		(m->sight[m->lead].window == INT32_MAX && n_pages >= m->pages[m->lead].n_pages))
+		return INT32_MAX;
+	while (most_blocks(s, &m->sight[g], m->page_size, rows) > n_pages)
 		rows--;
-	m->most_rows = rows;
-	return 0;
+	return rows;
+}
+
+int32_t memory_unseen_from(const struct memory *m)
+{
+	struct memory_specs specs = m->spec;
+	int32_t least = INT32_MAX;
+
+	specs.keep = false;
+	for (int32_t g = 0; g < specs.n; g++) {
+		const struct memory_sight s = sight_of(&specs, g, &m->visible, m->page_size);
+		int64_t at = (int64_t)(s.always + 1) * m->page_size + s.window - 1;
+
+		if (!specs.group[g].kind->is_state && s.window < INT32_MAX && at < least)
+			least = (int32_t)at;
+	}
+	return least;
+}
+
+void memory_set_visible(struct memory *m, const struct visible *v)
+{
+	m->visible = *v;
+	m->most_rows = INT32_MAX;
+	for (int32_t g = 0; g < m->spec.n; g++)
+		m->sight[g] = sight_of(&m->spec, g, v, m->page_size);
+	for (int32_t g = 0; g < m->spec.n; g++) {
+		int32_t rows = rows_that_fit(m, g);
+
+		m->most_rows = rows < m->most_rows ? rows : m->most_rows;
+	}
 }
 
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs, int32_t page_size,
@@ -157,20 +256,20 @@ int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_spe
 	m->spec = *specs;
 	m->page_size = page_size;
 	m->lead = lead_group(specs);
-	m->most_rows = INT32_MAX;
 	for (int32_t g = 0; g < specs->n; g++) {
 		const struct memory_spec *s = &specs->group[g];
 		int32_t n = n_pages;
 
-		if (g != m->lead && slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots) < n)
-			n = slots_need(most_blocks(s, page_size, MEMORY_ROWS), slots);
-		if (limit_rows(m, s, n, n_pages, e) ||
+		if (g != m->lead && slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots) < n)
+			n = slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots);
+		if (check_pages(specs, g, page_size, n, n_pages, e) ||
 			pages_open(&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
 			memory_close(m);
 			return -1;
 		}
 		store_fill(&m->store[g], s, page_size, m->pages[g].base);
 	}
+	memory_set_visible(m, &(struct visible){ 0 });
 	return 0;
 }
 
@@ -189,22 +288,39 @@ void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct p
 	}
 }
 
-int32_t memory_first_block(const struct memory *m, int32_t g, int32_t pos)
+int32_t memory_read_blocks(const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES])
 {
-	int32_t sight = m->spec.group[g].kind->sight(&m->spec.group[g]);
+	int32_t n = see(&m->spec, g, &m->visible, pos, out), after = 0;
 
-	return pos > sight ? (pos - sight) / m->page_size : 0;
+	for (int32_t i = 0; i < n; i++) {
+		int32_t first = out[i].first / m->page_size;
+
+		out[i].first = first < after ? after : first;
+		out[i].end = after = (out[i].end - 1) / m->page_size + 1;
+	}
+	return n;
+}
+
+bool memory_reads_block(const struct memory *m, int32_t g, int32_t pos, int32_t block)
+{
+	struct k_range r[VISIBLE_RANGES];
+	int32_t n = memory_read_blocks(m, g, pos, r);
+
+	for (int32_t i = 0; i < n; i++)
+		if (block >= r[i].first && block < r[i].end)
+			return true;
+	return false;
 }
 
 int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows)
 {
-	const struct memory_spec *s = &m->spec.group[g];
-	int32_t all = tokens / m->page_size + 1, sight = s->kind->sight(s), n;
+	const struct memory_sight *s = &m->sight[g];
+	int32_t all = tokens / m->page_size + 1, n;
 
-	if (sight == INT32_MAX)
+	if (s->window == INT32_MAX)
 		return all;
 	rows = rows < m->most_rows ? rows : m->most_rows;
-	n = (sight + rows - 1) / m->page_size + 1 + s->kind->is_state;
+	n = (s->window + rows - 2) / m->page_size + 1 + s->before + m->spec.group[g].kind->is_state;
 	return n < all ? n : all;
 }
 

@@ -10,6 +10,10 @@
  * A pool each, not one for all: the pages of groups differ in bytes by a factor of ten, so that one pool would
  * need pages of pages; and a group that is short of pages then takes none from another.
  *
+ * What rows read is the kind's to say, and of keys and values the visibility's: what a row does not see no row
+ * after it does (visibility.h), so the ranges of the next row are all that rows to come read of what is there.
+ * A page that meets none of them goes back: those in front of a window, those between sinks and a window.
+ *
  * Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_MEMORY_H
 #define CUTAWAY_ENGINE_MEMORY_MEMORY_H
@@ -20,6 +24,7 @@
 
 #include "base/err.h"
 #include "engine/memory/pages.h"
+#include "engine/visibility/visibility.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -42,6 +47,7 @@ struct memory_spec {
 struct memory_specs {
 	struct memory_spec group[MEMORY_GROUPS];
 	int32_t n;
+	bool keep; /* keys and values stay until their sequence ends, seen or not */
 };
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one shape of keys
  * and values and one window; all recurrent layers are one. *layer: index of the layer in its group; *at: where its
@@ -61,8 +67,17 @@ int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,
 void memory_stores_close(struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels);
 void memory_store_copy(const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from);
 
+/* What a row far on in a sequence reads of a group, in blocks and positions. */
+struct memory_sight {
+	int32_t window; /* newest positions, its own the last; INT32_MAX: all */
+	int32_t before; /* blocks of what else it reads */
+	int32_t always; /* blocks from the first on that every row reads; INT32_MAX: all */
+};
+
 struct memory {
 	struct memory_specs spec;
+	struct visible visible; /* of the run */
+	struct memory_sight sight[MEMORY_GROUPS];
 	int32_t page_size; /* positions of a block, of all groups */
 	int32_t lead;	   /* the group that --pages is of: the first paged one, else the first */
 	struct memory_store store[MEMORY_GROUPS];
@@ -82,6 +97,10 @@ struct memory_table {
 int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs, int32_t page_size,
 				int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e);
 void memory_close(struct memory *m);
+/* What rows see from now on; no sequence has pages, and the prefix cache is empty. */
+void memory_set_visible(struct memory *m, const struct visible *v);
+/* Rows at this position and after it find a page out of sight; INT32_MAX: rows see all. */
+int32_t memory_unseen_from(const struct memory *m);
 void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg);
 /* Pages of the lead group where the user does not say: a longest sequence, at least four a slot, and no more than can
  * be in use. */
@@ -124,9 +143,10 @@ void memory_drop(struct memory *m, struct memory_table *t, int64_t request, int3
 /* The last position, at most `want`, from which a sequence can go on whose positions up to `at` are computed: every
  * group still has what rows from there on read. */
 int32_t memory_resume(const struct memory *m, const struct memory_table *t, int32_t at, int32_t want);
-/* Blocks of group g before it may go back when the next row is at pos; those from it on that are computed are all
- * that rows at pos and after it read. */
-int32_t memory_first_block(const struct memory *m, int32_t g, int32_t pos);
+/* Blocks of group g that rows at pos and after it read, pos's own the last: ranges that ascend and do not meet. Returns
+ * how many. */
+int32_t memory_read_blocks(const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES]);
+bool memory_reads_block(const struct memory *m, int32_t g, int32_t pos, int32_t block);
 /* Is a page of some group a state, which holds for the end of its positions alone? */
 bool memory_has_states(const struct memory_specs *m);
 
@@ -162,9 +182,13 @@ struct memory_kind {
 	/* A page is a state: it holds for the end of its positions, or for the newest of them. Else it holds for each. */
 	bool is_state;
 	size_t (*page_bytes)(const struct memory_spec *s, int32_t page_size);
-	/* Positions before its own whose pages a row reads; INT32_MAX: all. */
-	int32_t (*sight)(const struct memory_spec *s);
+	/* Positions that a row at pos reads, as visible_ranges() does; later rows read no others of those up to pos. Returns
+	 * how many ranges, at most VISIBLE_RANGES; the first of them are not empty. */
+	int32_t (*see)(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
 };
+/* Of kinds that keep keys and values for each position. */
+size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size);
+int32_t memory_keys_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
 extern const struct memory_kind memory_paged, memory_window, memory_recurrent;
 /* The table; ends with NULL. */
 extern const struct memory_kind *const memory_kinds[];

@@ -1,7 +1,8 @@
-/* Keys and values of every position: what attention keeps that sees all of its sequence (Kwon et al. 2023). */
+/* Keys and values of every position: what attention keeps that sees all of its sequence (Kwon et al. 2023). Where the
+ * visibility of the run hides some (sinks and a window: Xiao et al. 2023), their pages go back. */
 #include "engine/memory/memory.h"
 
-static size_t paged_page_bytes(const struct memory_spec *s, int32_t page_size)
+size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size)
 {
 	struct k_kv kv = s->kv;
 
@@ -10,16 +11,16 @@ static size_t paged_page_bytes(const struct memory_spec *s, int32_t page_size)
 	return k_kv_page_bytes(&kv);
 }
 
-static int32_t paged_sight(const struct memory_spec *s)
+int32_t memory_keys_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
-	(void)s;
-	return INT32_MAX;
+	visible_ranges(v, s->window, pos, out);
+	return visible_n_ranges(v, s->window);
 }
 
 const struct memory_kind memory_paged = {
 	.name = "paged",
 	.doc = "keys and values of all positions",
 	.code = EV_MEMORY_KIND_paged,
-	.page_bytes = paged_page_bytes,
-	.sight = paged_sight,
+	.page_bytes = memory_keys_bytes,
+	.see = memory_keys_see,
 };

@@ -180,11 +180,15 @@ static bool can_go_on(const struct prefix *p, int32_t blocks, int32_t pos)
 	const struct memory *m = p->memory;
 
 	for (int32_t g = 0; g < m->spec.n; g++) {
+		struct k_range read[VISIBLE_RANGES];
+		int32_t n = memory_read_blocks(m, g, pos, read);
+
 		if (m->spec.group[g].kind->is_state && pos % m->page_size)
 			return false;
-		for (int32_t b = memory_first_block(m, g, pos); b < blocks; b++)
-			if (p->node[p->walked[b]].page[g] < 0)
-				return false;
+		for (int32_t i = 0; i < n; i++)
+			for (int32_t b = read[i].first; b < read[i].end && b < blocks; b++)
+				if (p->node[p->walked[b]].page[g] < 0)
+					return false;
 	}
 	return true;
 }
@@ -239,7 +243,7 @@ void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t 
 				  int32_t page[MEMORY_GROUPS])
 {
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
-		page[g] = b < memory_first_block(p->memory, g, pos) ? -1 : p->node[m->node[b]].page[g];
+		page[g] = memory_reads_block(p->memory, g, pos, b) ? p->node[m->node[b]].page[g] : -1;
 }
 
 /* The block's pages in groups where the node has none. */
@@ -349,8 +353,9 @@ static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct pr
 	return a->page[g] < b->page[g];
 }
 
-/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted first; -1: none. */
-static int32_t evictable(const struct prefix *p, int32_t g, bool leaf)
+/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted first; -1: none. Of the
+ * others those whose blocks all rows read are before `from`. */
+static int32_t evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
 {
 	const struct pages *pages = &p->memory->pages[g];
 	int32_t best = -1;
@@ -358,7 +363,7 @@ static int32_t evictable(const struct prefix *p, int32_t g, bool leaf)
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct prefix_node *n = &p->node[i];
 
-		if (!n->live || !n->n_children != leaf || n->page[g] < 0 || pages->page[n->page[g]].refs)
+		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 || pages->page[n->page[g]].refs)
 			continue;
 		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
 			best = i;
@@ -397,10 +402,11 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 		unlink_node(p, parent);
 }
 
-/* A window's or a state's page of a node that others follow: who goes on further on does not read it. */
+/* A page of a node that others follow, which who goes on further on does not read: of a window, a state, or between
+ * sinks and a window. */
 static bool evict_inner_page(struct prefix *p, int32_t g, int64_t step)
 {
-	int32_t node = p->memory->spec.group[g].kind == &memory_paged ? -1 : evictable(p, g, false);
+	int32_t node = evictable(p, g, false, p->memory->sight[g].always);
 
 	if (node < 0)
 		return false;
@@ -414,11 +420,11 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 
 	if (evict_inner_page(p, g, step))
 		return true;
-	node = evictable(p, g, true);
+	node = evictable(p, g, true, 0);
 	/* Who computed a beginning at the same time as another has pages below the other's: these stay, with their
 	 * reader, when the one above goes. */
 	if (node < 0)
-		node = evictable(p, g, false);
+		node = evictable(p, g, false, 0);
 	if (node < 0)
 		return false;
 	do {
@@ -466,7 +472,7 @@ void prefix_check(const struct prefix *p)
 		assert(lookup(p, n->key, n->parent, tokens_of(p, i)) == i);
 		for (int32_t g = 0; g < m->spec.n; g++) {
 			assert(n->page[g] < 0 || m->pages[g].page[n->page[g]].cached);
-			assert(n->page[g] >= 0 || m->spec.group[g].kind != &memory_paged);
+			assert(n->page[g] >= 0 || n->depth >= m->sight[g].always);
 			cached[g] += n->page[g] >= 0;
 			pages += n->page[g] >= 0;
 		}

@@ -9,8 +9,8 @@
  * A match is usable as far as every group can go on from its end (memory.h).
  *
  * Invariants (prefix_check): (1) a node's pages are marked cached in their pools and no others are; (2) a node's
- * parent is a node; n_children counts; (3) every node is found by its key; (4) a group that is paged has a page in
- * every node, and every node has one of some group or a child. Thread: the engine's. After open nothing is allocated. */
+ * parent is a node; n_children counts; (3) every node is found by its key; (4) a node whose block all rows of a group
+ * read has a page of it, and every node has one of some group or a child. Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PREFIX_H
 #define CUTAWAY_ENGINE_MEMORY_PREFIX_H
 

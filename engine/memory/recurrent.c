@@ -14,9 +14,10 @@ static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_siz
 }
 
 /* A row reads the state after the one before. */
-static int32_t recurrent_sight(const struct memory_spec *s)
+static int32_t recurrent_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
-	(void)s;
+	(void)s, (void)v;
+	*out = (struct k_range){ pos > 0 ? pos - 1 : 0, pos + 1 };
 	return 1;
 }
 
@@ -26,5 +27,5 @@ const struct memory_kind memory_recurrent = {
 	.code = EV_MEMORY_KIND_recurrent,
 	.is_state = true,
 	.page_bytes = recurrent_page_bytes,
-	.sight = recurrent_sight,
+	.see = recurrent_see,
 };

@@ -75,12 +75,18 @@ void memory_fork(struct memory *m, struct memory_table *t, int64_t request, cons
 void memory_give_back(struct memory *m, struct memory_table *t, int64_t request, int32_t pos)
 {
 	for (int32_t g = 0; g < m->spec.n; g++) {
-		/* the state before the last stays, so that going back by a few tokens needs no prefix cache */
-		int32_t *page = t->page[g], b = memory_first_block(m, g, pos) - m->spec.group[g].kind->is_state;
+		struct k_range read[VISIBLE_RANGES];
+		int32_t n = memory_read_blocks(m, g, pos, read), *page = t->page[g];
 
-		for (b = b < t->n ? b : t->n; b > 0 && page[b - 1] >= 0; b--) {
-			pages_release(&m->pages[g], page[b - 1], request, b - 1, EV_PAGE_unseen);
-			page[b - 1] = -1;
+		/* what each range follows and nobody reads, from its end down to where it went before; the state before the last
+		 * stays, so that going back by a few tokens needs no prefix cache */
+		for (int32_t i = 0; i < n; i++) {
+			int32_t from = i ? read[i - 1].end : 0, b = read[i].first - m->spec.group[g].kind->is_state;
+
+			for (b = b < t->n ? b : t->n; b > from && page[b - 1] >= 0; b--) {
+				pages_release(&m->pages[g], page[b - 1], request, b - 1, EV_PAGE_unseen);
+				page[b - 1] = -1;
+			}
 		}
 	}
 }
@@ -99,13 +105,16 @@ void memory_drop(struct memory *m, struct memory_table *t, int64_t request, int3
 /* Has the group what rows from position c on read? */
 static bool can_resume(const struct memory *m, int32_t g, const struct memory_table *t, int32_t at, int32_t c)
 {
-	int32_t end = (c + m->page_size - 1) / m->page_size;
+	int32_t end = (c + m->page_size - 1) / m->page_size, n;
+	struct k_range read[VISIBLE_RANGES];
 
 	if (m->spec.group[g].kind->is_state && c % m->page_size && c != at)
 		return false;
-	for (int32_t b = memory_first_block(m, g, c); b < end; b++)
-		if (t->page[g][b] < 0)
-			return false;
+	n = memory_read_blocks(m, g, c, read);
+	for (int32_t i = 0; i < n; i++)
+		for (int32_t b = read[i].first; b < read[i].end && b < end; b++)
+			if (t->page[g][b] < 0)
+				return false;
 	return true;
 }
 

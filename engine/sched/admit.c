@@ -52,10 +52,11 @@ static struct sched_need admission_need(const struct sched *s, const struct requ
 	struct sched_need need = { .available = memory_available(mem, g) };
 
 	need.own = memory_need(mem, g, r->n_ids, r->n_ids - m->n_blocks * mem->page_size);
-	for (int32_t b = memory_first_block(mem, g, m->n_blocks * mem->page_size); b < m->n_blocks; b++) {
+	for (int32_t b = 0; b < m->n_blocks; b++) {
 		int32_t page = s->prefix->node[m->node[b]].page[g];
 
-		need.own -= page >= 0 && mem->pages[g].page[page].refs > 0;
+		need.own -= page >= 0 && mem->pages[g].page[page].refs > 0 &&
+					memory_reads_block(mem, g, m->n_blocks * mem->page_size, b);
 	}
 	for (int32_t i = 0; i < s->n_slots; i++) {
 		const struct request *d = s->slot[i];

@@ -3,7 +3,7 @@
  * A policy says which positions a row at `pos` sees of its own sequence, as ranges that ascend, never meet and
  * end at pos + 1. It depends on the position alone, so a position's logits stay a function of the tokens up to it,
  * whatever the batch, pages or chunks. It hides no less from a later row than from an earlier one: what a
- * row does not see, no row after it does, so the pages of such positions can be given back.
+ * row does not see, no row after it does, so the pages of such positions are given back (memory.h).
  *
  * A model's own layers may have windows (Beltagy et al. 2020, "Longformer"; Jiang et al. 2023, "Mistral
  * 7B"): what rows see there is what both the layer and the policy of the run let them. A policy that hides what a

@@ -235,13 +235,12 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 static struct certify_plan plan_alone(const struct certify *c, const int *choice,
 									  enum text_size *size)
 {
-	int32_t chunk = atoi(c->axes.axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
 	bool slow = axes_slow(&c->axes, choice);
 	bool defines = !strcmp(c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]], "ref") &&
 				   !c->o->quick;
 	*size = defines						   ? TEXT_MIDDLE
 			: slow						   ? TEXT_SHORT
-			: chunk > c->work[TEXT_LONG].n_ids ? TEXT_DEEP
+			: plan_tokens(&c->axes, choice) > c->work[TEXT_LONG].n_ids && c->work[TEXT_DEEP].n_ids ? TEXT_DEEP
 											   : TEXT_LONG;
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
 	p.model = c->o->model;
@@ -425,7 +424,7 @@ static int learn_subject(struct certify *c, struct err *e)
 		c->axes.axis[AXIS_CHUNK].n--;
 		axes_number_values(&c->axes);
 	}
-	axes_fit_model(&c->axes, engine, c->o->model);
+	axes_fit_model(&c->axes, engine, c->o->model, c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
 	engine_close(engine);
 	return 0;
 }
@@ -433,6 +432,7 @@ static int learn_subject(struct certify *c, struct err *e)
 static int prove(struct certify *c, struct err *e)
 {
 	axes_fill(&c->axes);
+	c->axes.visible = c->o->visible;
 	if (learn_subject(c, e))
 		return -1;
 	list_values(c);

@@ -12,6 +12,7 @@
 
 struct certify_options {
 	const char *model;
+	const char *visible; /* of all cases, the base too; NULL: full */
 	bool quick;		/* shorter texts, fewer values alone */
 	uint64_t seed;	/* of the choice of mixed cases and of the order of pages */
 	double seconds; /* no case that would end later, as far as one can tell; 0: no limit */

@@ -133,6 +133,7 @@ void axes_fill(struct axes *a)
 		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
 		[AXIS_POLICY] = {"policy", 0, 0, {0}},
+		[AXIS_UNSEEN] = {"unseen pages", 2, 2, {"given back", "kept"}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
 		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
 		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
@@ -302,7 +303,7 @@ static bool opens_by_itself(struct axes *a, struct engine *engine, const char *d
 	return opens(a, engine, drafter);
 }
 
-void axes_fit_model(struct axes *a, struct engine *engine, const char *model)
+void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest)
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
 	const struct draft_ops *ops;
@@ -314,6 +315,9 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model)
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
+	a->unseen_from = engine_state(engine).unseen_from;
+	if (a->unseen_from > longest)
+		a->axis[AXIS_UNSEEN].n = a->axis[AXIS_UNSEEN].n_quick = 1;
 	v->n = 1;
 	for (int i = 1; i < all.n; i++) {
 		trial_of(all.value[i], &ops);
@@ -332,6 +336,8 @@ struct engine_options axes_options(const struct certify_plan *p)
 	const struct axis_engine *kernels = &p->axes->engine[p->choice[AXIS_KERNELS]];
 	const struct draft_ops *ops;
 	o.model = p->model;
+	if (p->axes->visible)
+		o.visible = p->axes->visible;
 	o.backend = kernels->backend;
 	o.isa = kernels->isa;
 	o.cuda_mode = kernels->mode;
@@ -340,6 +346,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.prefill_chunk = axes_number(p, AXIS_CHUNK); /* "whole" is 0 */
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
 	o.policy = axes_chosen(p, AXIS_POLICY);
+	o.give_back = !p->choice[AXIS_UNSEEN];
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);
 	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);

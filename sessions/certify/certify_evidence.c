@@ -45,6 +45,8 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 		return ev->hit > 0;
 	case AXIS_PREEMPTION:
 		return ev->preempted > 0;
+	case AXIS_UNSEEN:
+		return ev->reach >= ev->unseen_from && !ev->unseen;
 	case AXIS_POLICY:
 		return ev->reordered > 0;
 	case AXIS_DRAFTER:
@@ -139,6 +141,8 @@ void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum 
 		say(seen, cap, "%lld tokens from the cache", (long long)ev->hit);
 	else if (a == AXIS_PREEMPTION)
 		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
+	else if (a == AXIS_UNSEEN)
+		say(seen, cap, "%lld positions, unseen from %lld", (long long)ev->reach, (long long)ev->unseen_from);
 	else if (a == AXIS_POLICY)
 		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
 	else if (a == AXIS_DRAFTS || (!p->choice[AXIS_DRAFTS] && (a == AXIS_DRAFTER || (a == AXIS_RULE &&

@@ -51,23 +51,24 @@ double plan_cost(const struct certify_plan *p)
 
 /* ---- which text ---- */
 
-/* Tokens of a prompt that give every chosen value the occasion to matter. */
-static int32_t tokens_needed(const struct axes *axes, const int *choice)
+int32_t plan_tokens(const struct axes *axes, const int *choice)
 {
 	int32_t chunk = atoi(axes->axis[AXIS_CHUNK].value[choice[AXIS_CHUNK]]);
 	int32_t size = atoi(axes->axis[AXIS_PAGE_SIZE].value[choice[AXIS_PAGE_SIZE]]);
 	int32_t need = chunk + 2;
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
 		need = size + 2; /* a whole page to find again, and a second one */
+	if (choice[AXIS_UNSEEN] && need < axes->unseen_from + 2 * (size - 16)) /* of pages of 16; sinks take one more */
+		need = axes->unseen_from + 2 * (size - 16);
 	return need;
 }
 
 static enum text_size text_of(const struct axes *axes, const struct workload *work, const int *choice)
 {
-	int32_t need = tokens_needed(axes, choice);
+	int32_t need = plan_tokens(axes, choice);
 	bool few = axes_slow(axes, choice) || choice[AXIS_CHUNK];
 	int size = few ? TEXT_SHORT : TEXT_MIDDLE;
-	while (size < N_TEXTS - 1 && work[size].n_ids < need)
+	while (size < N_TEXTS - 1 && work[size].n_ids < need && work[size + 1].n_ids)
 		size++;
 	return (enum text_size)size;
 }

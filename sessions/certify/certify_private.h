@@ -20,6 +20,7 @@ enum axis {
 	AXIS_PREFIX,
 	AXIS_PREEMPTION,
 	AXIS_POLICY,
+	AXIS_UNSEEN,
 	AXIS_DRAFTS,
 	AXIS_DRAFTER,
 	AXIS_RULE,
@@ -52,7 +53,9 @@ struct axes {
 	int first[N_AXES], n_values; /* values of all axes in one row: where each axis begins, how many */
 	char base_threads[16];
 	double row_ns[CERTIFY_ROWS + 1]; /* auto weighs by these: the same each time, and more rows are cheaper, so it guesses */
+	const char *visible; /* of all cases; NULL: full */
 	int32_t layers; /* of the model */
+	int32_t unseen_from; /* see engine_state */
 	bool states;	/* a sequence has few pages: see engine_info */
 	char draft_file[CERTIFY_SPEC - 32]; /* what $f means in a drafter's pattern: "" (the trained one) or a model's path and a comma */
 };
@@ -85,6 +88,8 @@ struct evidence {
 	int64_t most_rows;	  /* of ours in a step, before its first token */
 	int64_t hit;		  /* tokens from the prefix cache */
 	int64_t taken, apart; /* pages ours took; those not beside the page before them */
+	int64_t unseen;		  /* pages that ours gave back, as no row to come saw them */
+	int64_t reach, unseen_from; /* its last position; that from which it has such pages */
 	int64_t preempted;	  /* times that ours lost its pages */
 	int64_t reordered;	  /* requests that ours overtook, and those that overtook it */
 	int64_t verified, accepted, by_rejection; /* the last: of those verified, by that rule */
@@ -105,8 +110,9 @@ struct certify_plan {
 
 /* certify_axes.c */
 void axes_fill(struct axes *a);
-/* Leaves out the drafters that do not open on this model: engine is one, and idle. */
-void axes_fit_model(struct axes *a, struct engine *engine, const char *model);
+/* Leaves out the drafters that do not open on this model, and what its memory has no use for in texts of at most so many
+ * tokens: engine is one, and idle. */
+void axes_fit_model(struct axes *a, struct engine *engine, const char *model, int32_t longest);
 void axes_number_values(struct axes *a); /* sets first and n_values; again after an axis changed */
 const char *axes_chosen(const struct certify_plan *p, enum axis a);
 int axes_number(const struct certify_plan *p, enum axis a); /* of a value that is one, else 0 */
@@ -161,6 +167,8 @@ void plan_note_try(const struct axes *axes, const int *choice, certify_grid trie
 /* The plan of a choice on a text: mixed cases of slow kernels are brief and not scored. */
 struct certify_plan plan_case(const struct axes *axes, const struct workload *work, const int *choice,
 							  enum text_size size, bool mixed);
+/* Tokens of a prompt that give every chosen value the occasion to matter. */
+int32_t plan_tokens(const struct axes *axes, const int *choice);
 double plan_cost(const struct certify_plan *p);
 
 /* certify_run.c */

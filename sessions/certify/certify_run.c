@@ -19,6 +19,7 @@ struct run {
 	int64_t request; /* ours, as far as the sink is concerned; 0: none yet */
 	int64_t members, mine, drafts; /* of the step under way: requests so far, before ours or -1 */
 	int64_t last_page;
+	bool is_state[MEMORY_GROUPS];
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
 	int n_company, ahead;			/* ahead: came before ours */
 	int64_t earlier; /* came before ours and waits to be admitted; 0: there is none */
@@ -63,6 +64,7 @@ static void most(int64_t *of, int64_t x)
 static void keep(struct run *r, int64_t pos, int64_t id, int64_t hash)
 {
 	struct trail *t = r->trail;
+	most(&r->ev->reach, pos);
 	if (!t || t->n == (int32_t)(sizeof t->row / sizeof *t->row))
 		return;
 	t->row[t->n].request = r->request;
@@ -97,6 +99,7 @@ static void see_step(struct run *r)
 
 static void see_page(struct run *r, const struct ev_page *p)
 {
+	r->ev->unseen += p->request == r->request && p->action == EV_PAGE_unseen && !r->is_state[p->memory];
 	if (p->request != r->request || p->action != EV_PAGE_alloc)
 		return;
 	r->ev->taken++;
@@ -137,6 +140,8 @@ static void see_memory(struct run *r, const struct ev_memory *m)
 	char *to = r->ev->memory;
 	size_t n = strlen(to);
 
+	if (m->memory >= 0 && m->memory < MEMORY_GROUPS)
+		r->is_state[m->memory] = memory_kind_of(m->kind)->is_state;
 	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "", memory_kind_of(m->kind)->name,
 			 (long long)m->layers, m->layers == 1 ? "" : "s");
 }
@@ -396,6 +401,7 @@ static int open_case(struct run *r, struct err *e)
 		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
 	r->ev->page_size = engine_state(r->engine).page_size;
+	r->ev->unseen_from = engine_state(r->engine).unseen_from;
 	if (session_begin(&r->session, NULL, NULL, e))
 		return -1;
 	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);

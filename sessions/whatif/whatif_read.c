@@ -204,7 +204,8 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	int rc;
 
 	memset(r, 0, sizeof *r);
-	r->settings = (struct engine_options){ .prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off" };
+	r->settings = (struct engine_options){ .prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off",
+											.give_back = true };
 	g.counter.counts = &r->counts;
 	if (reader_open(&reader, path, e))
 		return -1;

@@ -1,21 +1,17 @@
 /* Example of docs/extend.md: keys and values of the newest 8 positions, whatever the layer says. */
 #include "engine/memory/memory.h"
 
-static size_t lately_page_bytes(const struct memory_spec *s, int32_t page_size)
+static int32_t lately_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
-	return memory_paged.page_bytes(s, page_size);
-}
-
-static int32_t lately_sight(const struct memory_spec *s)
-{
-	(void)s;
-	return 7;
+	(void)s, (void)v;
+	*out = (struct k_range){ pos > 7 ? pos - 7 : 0, pos + 1 };
+	return 1;
 }
 
 const struct memory_kind memory_lately = {
 	.name = "lately",
 	.doc = "keys and values of the newest 8 positions",
 	.code = EV_MEMORY_KIND_window, /* one of its own, in EV_CODES_memory_kind, if the log is to tell it apart */
-	.page_bytes = lately_page_bytes,
-	.sight = lately_sight,
+	.page_bytes = memory_keys_bytes,
+	.see = lately_see,
 };

@@ -15,9 +15,13 @@
 #include "engine/sched/sched.h"
 #include "tests/extend/memory_lately.c"
 #include "tests/extend/policy_longest.c"
+#include "tests/extend/visible_chunk.c"
 
 extern const struct sched_policy policy_fcfs, policy_shortest;
 const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, &policy_longest, NULL };
+
+const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window, &visible_sinks, &visible_chunk,
+														  NULL };
 
 enum { CTX = 400, SIZE = 16, SLOTS = 4, MOST = 60, ROWS = 600, SEEDS = 16 };
 
@@ -121,12 +125,14 @@ static void check_row(struct world *w, const struct request *r, const struct row
 {
 	for (int32_t g = 0; g < w->memory.spec.n; g++) {
 		const struct memory_spec *s = &w->memory.spec.group[g];
-		int32_t first = s->window && row[at].pos >= s->window ? row[at].pos - s->window + 1 : 0;
+		struct k_range seen[VISIBLE_RANGES];
 
-		for (int32_t p = first; !s->kind->is_state && p <= row[at].pos; p++)
-			if (*cell(w, g, row[at].table->page[g][p / SIZE], p) != path_hash(r, row, at, p))
-				fail_msg("request %lld, group %d: position %d as the row at %d reads it", (long long)r->id, g, p,
-						 row[at].pos);
+		visible_ranges(&w->memory.visible, s->window, row[at].pos, seen);
+		for (int32_t i = 0; !s->kind->is_state && i < visible_n_ranges(&w->memory.visible, s->window); i++)
+			for (int32_t p = seen[i].first; p < seen[i].end; p++)
+				if (*cell(w, g, row[at].table->page[g][p / SIZE], p) != path_hash(r, row, at, p))
+					fail_msg("request %lld, group %d: position %d as the row at %d reads it", (long long)r->id, g, p,
+							 row[at].pos);
 	}
 }
 
@@ -338,6 +344,8 @@ static void fork_any(struct world *w)
 	w->n_forked++;
 }
 
+static const char *visible = "full"; /* of the run */
+
 static void on_event(void *arg, const struct event *ev)
 {
 	struct world *w = arg;
@@ -357,12 +365,15 @@ static void on_change(void *arg, const struct page_change *c)
 static void world_open(struct world *w, const struct memory_specs *specs, int32_t pages, uint32_t seed)
 {
 	struct k_ctx *kernels = w->kernels;
+	struct visible seen;
 	struct err e = { 0 };
 
 	memset(w, 0, sizeof *w);
 	w->kernels = kernels;
 	w->random = seed * 2654435761u + 1;
 	assert_int_equal(memory_open(&w->memory, kernels, specs, SIZE, pages, SLOTS, 64, &e), 0);
+	assert_int_equal(visible_parse(&seen, visible, &e), 0);
+	memory_set_visible(&w->memory, &seen);
 	assert_int_equal(prefix_open(&w->prefix, &w->memory, CTX / SIZE + 1, &e), 0);
 	assert_int_equal(stream_open(&w->stream, 0, NULL, NULL, &e), 0);
 	assert_int_equal(sched_open(&w->sched, &w->memory, &w->prefix, &w->stream, SLOTS, &e), 0);
@@ -496,6 +507,65 @@ static void test_all_kinds(void **arg)
 	run_all(&specs, 26, true);
 }
 
+/* What the run hides goes back too, and what all rows see stays: sequences of CTX tokens in fewer pages than they have
+ * blocks. */
+static void test_sinks(void **arg)
+{
+	const struct memory_specs one = { .n = 1, .group = { paged() } };
+	const struct memory_specs all = { .n = 3, .group = { window(24), paged(), state() } };
+
+	(void)arg;
+	visible = "sinks:20+window:40";
+	run_all(&one, 14, true);
+	run_all(&all, 16, true);
+	visible = "window:33";
+	run_all(&one, 12, true);
+	visible = "chunk:50";
+	run_all(&one, 12, true);
+	visible = "full";
+}
+
+/* Kept, they are there until the sequence ends, of a window too. */
+static void test_kept(void **arg)
+{
+	const struct memory_specs specs = { .n = 2, .group = { window(24), paged() }, .keep = true };
+
+	(void)arg;
+	visible = "sinks:20+window:40";
+	run_all(&specs, 26, false);
+	visible = "full";
+}
+
+/* Pages between sinks and window go from the cache before others do, and who goes on at the end finds what it needs. */
+static void test_sinks_in_the_cache(void **arg)
+{
+	const struct memory_specs specs = { .n = 1, .group = { paged() } };
+	int32_t ids[200];
+	struct err e = { 0 };
+
+	(void)arg;
+	assert_int_equal(k_open(&world.kernels, "ref", NULL, 1, &e), 0);
+	visible = "sinks:4+window:32";
+	world_open(&world, &specs, 10, 15);
+	world.prefix.on = true;
+	world.sched.propose = NULL;
+	for (int i = 0; i < 200; i++)
+		ids[i] = i % 5;
+	submit(&world, ids, 200, 2);
+	for (int i = 0; i < 40 && world.n_done < 1; i++)
+		step(&world);
+	assert_int_equal(world.n_done, 1);
+	assert_true(world.memory.pages[0].n_free < 10); /* the cache holds some of the 13 blocks, in a pool of 10 pages */
+	submit(&world, ids, 200, 2);
+	step(&world);
+	assert_int_equal(world.n_hits, 1);
+	while (world.n_done < 2)
+		step(&world);
+	world_close(&world);
+	k_close(world.kernels);
+	visible = "full";
+}
+
 /* A short sequence needs no pages for the whole of a long window; states it always needs. */
 static void test_few_pages(void **arg)
 {
@@ -522,6 +592,9 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_all_kinds),
 		cmocka_unit_test(test_lately),
+		cmocka_unit_test(test_sinks),
+		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_sinks_in_the_cache),
 		cmocka_unit_test(test_few_pages),
 	};
 

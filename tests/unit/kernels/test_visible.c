@@ -116,7 +116,7 @@ static void test_lossy(void **state)
 enum { N = 90, DRAWN = 40 };
 struct drawn {
 	int64_t hash[N + DRAWN];
-	int n;
+	int n, n_unseen;
 };
 
 static void on_event(void *arg, const struct event *ev)
@@ -127,6 +127,7 @@ static void on_event(void *arg, const struct event *ev)
 		d->hash[ev->u.token.pos] = ev->u.token.hash;
 		d->n++;
 	}
+	d->n_unseen += ev->kind == EV_page && ev->u.page.action == EV_PAGE_unseen;
 	if (ev->kind == EV_score && ev->u.score.request == 1) {
 		d->hash[ev->u.score.pos] = ev->u.score.hash;
 		d->n++;
@@ -208,6 +209,62 @@ static void test_engine(void **state)
 		o.backend = "ref";
 		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 1);
 		same(&want, &got);
+	}
+}
+
+/* Pages that no row to come sees go back: the same bits as with all of them kept, in a pool that could not hold the
+ * sequence, and with drafts (what is preempted or goes back: tests/unit/engine/test_memory.c, test_rewind). */
+static void test_given_back(void **state)
+{
+	static const char *const policies[] = { "window:20", "sinks:3+window:17", "sinks:40+window:9" };
+
+	(void)state;
+	for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+		struct engine_options o = ENGINE_DEFAULTS;
+		struct drawn kept, got;
+
+		o.give_back = false;
+		kept = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		assert_int_equal(kept.n_unseen, 0);
+		o.give_back = true;
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		same(&kept, &got);
+		assert_true(got.n_unseen >= 3 * 3); /* of each of three requests */
+		o.pages = 6; /* of 9 that the sequence has */
+		o.spec = "ngram";
+		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 4);
+		same(&kept, &got);
+	}
+}
+
+static void test_rewind(void **state)
+{
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct drawn want = drawn_with("sinks:3+window:17", &o, EV_REQUEST_KIND_load, 1), d = { .n = 0 };
+	struct engine *e;
+	struct err err = { 0 };
+
+	(void)state;
+	o.model = tiny_model;
+	o.ctx = N + DRAWN;
+	o.visible = "sinks:3+window:17";
+	o.pages = 7;
+	for (int cache = 0; cache < 2; cache++) {
+		o.prefix_cache = cache;
+		memset(&d, 0, sizeof d);
+		assert_int_equal(engine_open(&e, &o, &err), 0);
+		engine_add_sink(e, on_event, &d);
+		engine_begin(e, NULL);
+		submit(e, EV_REQUEST_KIND_load, 0);
+		while (d.n < DRAWN - 2)
+			assert_int_equal(engine_step(e, &err), 1);
+		assert_int_equal(engine_rewind(e, 1, N + 1, -1, &err), 0);
+		memset(d.hash + N + 1, 0, (DRAWN - 1) * sizeof *d.hash);
+		while (!engine_idle(e))
+			assert_true(engine_step(e, &err) >= 0);
+		engine_check(e);
+		engine_close(e);
+		assert_memory_equal(d.hash, want.hash, sizeof d.hash);
 	}
 }
 
@@ -315,6 +372,7 @@ int main(void)
 		cmocka_unit_test(test_policies), cmocka_unit_test(test_text),	 cmocka_unit_test(test_lossy),
 		cmocka_unit_test(test_engine),	 cmocka_unit_test(test_setting),
 		cmocka_unit_test(test_without_attention), cmocka_unit_test(test_watching),
+		cmocka_unit_test(test_given_back), cmocka_unit_test(test_rewind),
 	};
 
 	return cmocka_run_group_tests_name("visible", tests, tiny_model_make, tiny_model_drop);
