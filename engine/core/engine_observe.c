@@ -198,7 +198,7 @@ static void tell_times(struct engine *e)
 
 	for (int i = 0; i < K_N_STAGES; i++) {
 		const struct forward_stage *s = &e->forward.stage[i];
-		if (s->ops)
+		if (s->ns || s->bytes || s->ops)
 			told[n++] = (struct ev_stage_time){ (uint64_t)i, s->ns, s->bytes, s->ops };
 	}
 	if (!n)
