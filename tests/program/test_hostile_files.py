@@ -24,7 +24,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHECKED = os.path.join(ROOT, "build-asan", "cutaway")
 PROGRAM = CHECKED if os.path.exists(CHECKED) else os.path.join(ROOT, "cutaway")
-SECONDS, MEMORY_MB = 30, 2048  # for one command, on a busy machine and with the sanitizers' shadow
+SECONDS, MEMORY_MB = 150, 2048  # for one command, on a busy machine and with the sanitizers' shadow
 BIG = 2**63 - 1
 TMP = tempfile.TemporaryDirectory(prefix="cutaway-hostile-")
 BASE, TINY = os.path.join(TMP.name, "base.db"), os.path.join(TMP.name, "tiny.gguf")
