@@ -5,7 +5,6 @@ what a device does that runs out of memory, faults, or goes away. TAP, the stand
 import json
 import os
 import pty
-import re
 import select
 import signal
 import sqlite3
@@ -183,16 +182,18 @@ def chat(folder, model, file, plan):
     pid, screen = pty.fork()
     if not pid:
         os.execve("./cutaway", ["cutaway", "chat", "--backend", "cuda", "--model", model, "--max-tokens", "12", "--record", file], env)
-    out, shown = b"", "you"
+    out = b""
     for keys in (b"", b"hello there\r", b"and again\r", b"/quit\r"):
         try:
             if keys:
                 os.write(screen, keys)
-            end, since = time.monotonic() + 300, len(out)  # till it has answered, or failed, or ended
-            while time.monotonic() < end and (keys == b"/quit\r" or not re.search(shown.encode(), out[since:])):
+            begin = last = time.monotonic()  # of an answer, and when something came last: still for 4 s, it has ended
+            since = len(out)  # a clock ticks once it has failed
+            while time.monotonic() < (begin + 120 if keys == b"/quit\r" else min(begin + 120, last + 4)) and not (
+                    keys != b"/quit\r" and (b"given up" in out[since:] or b"refused" in out[since:])):
                 if select.select([screen], [], [], 0.1)[0]:
                     out += os.read(screen, 65536)
-            shown = "stopped at its limit|given up"
+                    last = time.monotonic()
         except OSError:  # it has ended
             break
     else:
