@@ -86,7 +86,7 @@ static void on_event(void *arg, const struct event *ev)
 		t->n_kept += ev->u.draft.verdict == EV_VERDICT_accepted;
 	} else if (ev->kind == EV_step && ev->u.step.rows > t->widest) {
 		t->widest = ev->u.step.rows;
-	} else if (ev->kind == EV_shadow && !memcmp(ev->u.shadow.drafter.data, "repeat", 6)) {
+	} else if (ev->kind == EV_shadow && ev->u.shadow.drafter.size == 6 && !memcmp(ev->u.shadow.drafter.data, "repeat", 6)) {
 		t->shadow_steps = ev->u.shadow.steps;
 	} else if (ev->kind == EV_setting && ev->u.setting.name.size == 11 && !memcmp(ev->u.setting.name.data, "widest-step", 11)) {
 		t->noted = strtol(ev->u.setting.value.data, NULL, 10);
@@ -299,7 +299,7 @@ static char *said_to(int n, char **words)
 	fclose(out);
 	return text;
 }
-#define SAID(...) said_to(sizeof (char *[]){ "cutaway", __VA_ARGS__ } / sizeof(char *), (char *[]){ "cutaway", __VA_ARGS__ })
+#define SAID(...) said_to(sizeof (char *[]){ "cutaway", __VA_ARGS__ } / sizeof(char *), (char *[]){ "cutaway", __VA_ARGS__, NULL })
 
 static void says(char *text, const char *expected)
 {
