@@ -344,6 +344,7 @@ static void test_watching(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct engine *e;
+	struct block mixer;
 	struct err err = { 0 };
 	int n = 0;
 
@@ -354,6 +355,7 @@ static void test_watching(void **state)
 	o.attention_every = 1;
 	o.observe_layer = o.observe_head = 0;
 	assert_int_equal(engine_open(&e, &o, &err), 0);
+	mixer = e->model->layer[0].mixer;
 	e->model->layer[0].mixer = (struct block){ 0 };
 	e->forward.threshold = 2;
 	engine_add_sink(e, on_watched, &n);
@@ -363,6 +365,7 @@ static void test_watching(void **state)
 	while (!engine_idle(e))
 		assert_true(engine_step(e, &err) >= 0);
 	assert_true(n > DRAWN);
+	e->model->layer[0].mixer = mixer;
 	engine_close(e);
 }
 
