@@ -158,12 +158,14 @@ def guesses_of(db, places):
 
 
 def test_agreement(path, kind, tokens, folder):
-    """The engine's activations are of 8 bits, torch's are not: a near tie may fall otherwise."""
+    """The engine's activations are of 8 bits, torch's are not: a near tie may fall otherwise. The scalar kernels draw the
+    same tokens some thirty times as slowly: there one context is enough."""
     name = os.path.basename(path)[:-5]
     with open(os.path.join(ROOT, "tests/data", f"draft_{name}.json")) as file:
         ref = json.load(file)
     same = seen = 0
-    for i, context in enumerate(ref["contexts"]):
+    contexts = ref["contexts"][1:2] if os.environ.get("CUTAWAY_ISA") == "scalar" else ref["contexts"]
+    for i, context in enumerate(contexts):
         start, record = context["cuts"][0]["n"] - 2, os.path.join(folder, f"{name}{i}.db")
         subprocess.run([os.path.join(folder, "cutaway"), "run", "--raw", "--greedy", "--max-tokens", str(len(context["ids"]) - start),
                         "--record", record, "--spec", f"{'draft' if kind == 'model' else kind}:{path},{ref['depth']}", "--model",
