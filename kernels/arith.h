@@ -207,13 +207,6 @@ K_INLINE uint16_t k_f32_to_f16(float x)
 	return (uint16_t)(sign | (u - 0x38000000u) >> 13);
 }
 
-/* Rule 10: what the cache stores. */
-K_INLINE float k_clamp_f16(float x)
-{
-	x = x > 65504.0f ? 65504.0f : x;
-	return x < -65504.0f ? -65504.0f : x;
-}
-
 /* Rule 3: a[i] += a[i + h] for h = n/2 … 1. n a power of two; a is overwritten; the sum is
  * returned. */
 K_INLINE float k_tree_sum(float *a, int32_t n)

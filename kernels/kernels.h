@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/format/cache_table.h"
 #include "kernels/format/format_table.h"
 #include "kernels/op/ops.h"
 
@@ -54,30 +55,31 @@ struct k_matrix {
 	void *data;
 };
 
-/* The KV cache in storage. A page holds page_size positions of all layers. Within a page:
- * [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as [token][head_dim].
- * f16 throughout; values are finite (rule 10). */
+/* The KV cache of a group of layers in storage. A page holds page_size positions of all of them.
+ * Within a page: [layer][K then V][kv head], K as [page_size/16 groups][head_dim][16 tokens], V as
+ * [token][head_dim]. All in one format; values are finite (rule 10). */
 struct k_kv {
 	uint8_t *base;
 	size_t page_bytes;
 	int32_t page_size; /* tokens, a multiple of 16 */
 	int32_t n_layers, n_kv_heads, head_dim;
+	enum k_cache format;
 };
 
 static inline size_t k_kv_head_bytes(const struct k_kv *kv)
 {
-	return (size_t)kv->page_size * (size_t)kv->head_dim * 2;
+	return (size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 }
 static inline size_t k_kv_page_bytes(const struct k_kv *kv)
 {
 	return (size_t)kv->n_layers * 2 * (size_t)kv->n_kv_heads * k_kv_head_bytes(kv);
 }
-/* First f16 of K (v = 0) or V (v = 1) of one head in one page. */
-static inline uint16_t *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
+/* First element of K (v = 0) or V (v = 1) of one head in one page. */
+static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int v, int32_t head)
 {
 	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
-	return (uint16_t *)(void *)(kv->base + (size_t)page * kv->page_bytes +
-								index * k_kv_head_bytes(kv));
+
+	return kv->base + (size_t)page * kv->page_bytes + index * k_kv_head_bytes(kv);
 }
 
 /* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the sequence's

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "kernels/format/formats.h"
 
 enum {
@@ -29,12 +29,10 @@ enum {
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
 	[K_OP_embed] = 0x29ff1b01faaa90ea,	   [K_OP_norm] = 0xbd99244ee246ca94,
-	[K_OP_matmul] = 0x8568cb7a794db3cc,	   [K_OP_rope] = 0x2d4d979dbc28603a,
-	[K_OP_attention] = 0xf22406cf3d2a1ddf, [K_OP_glu] = 0xc6ba8e90258a37ae,
-	[K_OP_route] = 0x5f639a84bf9dee73,
-	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
-	[K_OP_conv] = 0x8296cb3a655a1bda,
-	[K_OP_scan] = 0xaab211538d613962,
+	[K_OP_matmul] = 0x8568cb7a794db3cc,	   [K_OP_rope] = 0x5d3354f6ae49a282,
+	[K_OP_attention] = 0x4ae628cdf7491d4c, [K_OP_glu] = 0xc6ba8e90258a37ae,
+	[K_OP_route] = 0x5f639a84bf9dee73,	   [K_OP_combine] = 0xa6bb23fcd9fe1f4c,
+	[K_OP_conv] = 0x8296cb3a655a1bda,	   [K_OP_scan] = 0xaab211538d613962,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
@@ -44,7 +42,7 @@ struct data {
 	_Alignas(64) float out[ROWS * WIDE], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
 	_Alignas(64) float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
 	_Alignas(64) int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
-	_Alignas(64) uint16_t kv[PAGES * 2 * PAGE * HEAD_DIM];
+	_Alignas(64) uint32_t kv[PAGES * 2 * PAGE * HEAD_DIM]; /* of any format */
 	_Alignas(64) float state[STATE_PAGES][DIM * 3];
 	_Alignas(64) struct k_state_row state_row[ROWS];
 	double freq[HEAD_DIM / 2];
@@ -189,9 +187,9 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 	return 0;
 }
 
-static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+static struct k_kv cache_of(struct data *d)
 {
-	const struct k_kv kv = {
+	return (struct k_kv){
 		.base = (uint8_t *)d->kv,
 		.page_bytes = sizeof d->kv / PAGES,
 		.page_size = PAGE,
@@ -199,17 +197,23 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 		.n_kv_heads = KV_HEADS,
 		.head_dim = HEAD_DIM,
 	};
+}
+
+static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	struct k_kv kv = cache_of(d);
 	const int32_t *tables[1] = {d->table};
 	struct k_op op;
 
-	for (int neox = 0; neox < 2; neox++) {
+	for (int turn = 0; turn <= K_N_CACHES; turn++) {
+		kv.format = (enum k_cache)(turn % K_N_CACHES);
 		op = (struct k_op){.u.rope = {.q = d->q,
 									  .k = d->kv_in[0],
 									  .v = d->kv_in[1],
 									  .cos = d->cos,
 									  .sin = d->sin,
 									  .rope_dim = HEAD_DIM,
-									  .neox = neox,
+									  .neox = turn > 0,
 									  .scale = 0.176776695f,
 									  .n_heads = HEADS,
 									  .n = ROWS,
@@ -224,10 +228,24 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	fold(&hash[K_OP_rope], d->freq, sizeof d->freq);
 	fold(&hash[K_OP_rope], d->cos, sizeof d->cos);
 	fold(&hash[K_OP_rope], d->sin, sizeof d->sin);
+}
+
+static void fill_cache(struct data *d, int32_t format)
+{
+	for (size_t i = 0; i < sizeof d->kv / (size_t)k_cache_bytes(format); i++)
+		k_cache_put(
+			format, d->kv, i,
+			k_cache_code(format, k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f)));
+}
+
+static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
+{
+	struct k_kv kv = cache_of(d);
+	const int32_t *tables[1] = {d->table};
+	struct k_op op;
+
 	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope, nor on rows read before */
 	memset(d->out, 0, sizeof d->out);
-	for (size_t i = 0; i < sizeof d->kv / 2; i++)
-		d->kv[i] = k_f32_to_f16(k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f));
 	op = (struct k_op){.u.attention = {.q = d->q,
 									   .out = acts_out(d),
 									   .n_heads = HEADS,
@@ -241,10 +259,14 @@ static void check_sequence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 									   .near_zero = d->near_zero,
 									   .share_stride = GROUPS,
 									   .threshold = 0.004f}};
-	selfcheck_run(ctx, d, K_OP_attention, &op);
-	fold_acts(&hash[K_OP_attention], d);
-	fold(&hash[K_OP_attention], d->share, sizeof d->share);
-	fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
+	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+		fill_cache(d, (int32_t)kv.format);
+		selfcheck_run(ctx, d, K_OP_attention, &op);
+		fold_acts(&hash[K_OP_attention], d);
+		fold(&hash[K_OP_attention], d->share, sizeof d->share);
+		fold(&hash[K_OP_attention], d->near_zero, sizeof d->near_zero);
+	}
+	kv.format = K_CACHE_e4m3;
 	op.u.attention.softcap = 1.5f;
 	op.u.attention.n = 1;
 	selfcheck_run(ctx, d, K_OP_attention, &op);
@@ -353,7 +375,8 @@ int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *
 	make(d);
 	d->e = e;
 	status = check_weights(ctx, d, hash, e);
-	check_sequence(ctx, d, hash);
+	check_rope(ctx, d, hash);
+	check_attention(ctx, d, hash);
 	check_rows(ctx, d, hash);
 	check_recurrence(ctx, d, hash);
 	check_mixture(ctx, d, hash);

@@ -10,24 +10,51 @@
 #define vec_load _mm512_loadu_ps
 #define vec_store _mm512_storeu_ps
 
-static inline __m512 vec_half(const uint16_t *h)
+typedef uint16_t cell_f16, cell_bf16;
+typedef float cell_f32;
+typedef uint8_t cell_e4m3;
+
+static inline __m512 vec_f16(const uint16_t *h)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
 }
 
+static inline __m512 vec_f32(const float *x)
+{
+	return _mm512_loadu_ps(x);
+}
+
+static inline __m512 vec_bf16(const uint16_t *h)
+{
+	const __m512i wide =
+		_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)h));
+
+	return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline __m512 vec_e4m3(const uint8_t *b)
+{
+	const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b));
+	const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x80)), 8);
+	const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(wide, _mm256_set1_epi16(0x7f)), 7);
+
+	return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(256));
+}
+
 #include "kernels/cpu/attention_mix.h"
 
-#define MIXES(nq) MIX(nq, 1) MIX(nq, 2) MIX(nq, 4)
-MIXES(1)
-MIXES(2)
-MIXES(3)
-MIXES(4)
-MIXES(5)
-MIXES(6)
+#define MIXES(form, nq) MIX(form, nq, 1) MIX(form, nq, 2) MIX(form, nq, 4)
+#define ALL(form, bytes, doc)                                                                      \
+	MIXES(form, 1) MIXES(form, 2) MIXES(form, 3) MIXES(form, 4) MIXES(form, 5) MIXES(form, 6)
+K_CACHES(ALL)
 
-/* By queries, and by lanes / 16. */
-#define ROW(nq) [nq] = {NULL, mix_##nq##_1, mix_##nq##_2, NULL, mix_##nq##_4}
-static mix_fn *const mix_table[7][5] = {ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6)};
+/* By format, queries, and lanes / 16. */
+#define ROW(form, nq)                                                                              \
+	[nq] = {NULL, mix_##form##_##nq##_1, mix_##form##_##nq##_2, NULL, mix_##form##_##nq##_4}
+#define TABLE(form, bytes, doc)                                                                    \
+	[K_CACHE_##form] = {ROW(form, 1), ROW(form, 2), ROW(form, 3),                                  \
+						ROW(form, 4), ROW(form, 5), ROW(form, 6)},
+static mix_fn *const mix_table[K_N_CACHES][7][5] = {K_CACHES(TABLE)};
 static const int32_t mix_widths[7] = {0, 64, 64, 64, 64, 64, 64};
 
 #include "kernels/cpu/attention_body.h"

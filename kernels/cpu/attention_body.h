@@ -1,7 +1,7 @@
 /* Attention (rule 11) for one instruction set: included after the definitions that attention_mix.h
- * wants, and of mix_table (by queries and lanes / 16) and mix_widths (the most lanes a tile of nq
- * queries takes). Which thread does what is in attention_plan.h. Thread: called by all threads of a
- * pool; op->ticket counts those that have ended, and then the merge. */
+ * wants, and of mix_table (by format, queries and lanes / 16) and mix_widths (the most lanes a tile
+ * of nq queries takes). Which thread does what is in attention_plan.h. Thread: called by all
+ * threads of a pool; op->ticket counts those that have ended, and then the merge. */
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/avx2.h"
 
@@ -12,7 +12,7 @@ struct seen {
 
 /* Where the keys and the values of a span's groups are. NULL: no row sees anything of the group. */
 struct groups {
-	const uint16_t *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
+	const unsigned char *key[K_SPAN_GROUPS], *value[K_SPAN_GROUPS];
 };
 
 struct work {
@@ -31,15 +31,24 @@ static void find_groups(const struct attend_plan *p, const struct attend_item *i
 {
 	const struct k_kv *kv = p->a->kv;
 	const int32_t *pages = p->a->pages[p->a->rows[item->row].seq];
+	const size_t bytes = (size_t)(kv->head_dim * k_cache_bytes(kv->format)); /* of a token */
+	int32_t block = span * K_SPAN / kv->page_size, token = span * K_SPAN % kv->page_size, at = -1;
+	const unsigned char *key = NULL, *value = NULL; /* of the page of block `at` */
 
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP;
 		const bool met = k_hull_meets(&item->seen, pos, pos + K_GROUP);
-		const int32_t page = met ? pages[pos / kv->page_size] : -1;
-		const size_t at = met ? (size_t)(pos % kv->page_size) * (size_t)kv->head_dim : 0;
 
-		out->key[g] = page < 0 ? NULL : k_kv_at(kv, page, p->a->layer, 0, item->kv_head) + at;
-		out->value[g] = page < 0 ? NULL : k_kv_at(kv, page, p->a->layer, 1, item->kv_head) + at;
+		if (met && at != block) {
+			at = block;
+			key = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], p->a->layer, 0, item->kv_head);
+			value = pages[at] < 0 ? NULL : k_kv_at(kv, pages[at], p->a->layer, 1, item->kv_head);
+		}
+		out->key[g] = met && key ? key + (size_t)token * bytes : NULL;
+		out->value[g] = met && value ? value + (size_t)token * bytes : NULL;
+		token += K_GROUP;
+		block += token == kv->page_size;
+		token = token == kv->page_size ? 0 : token;
 	}
 }
 
@@ -87,7 +96,7 @@ static void span_scores(const struct work *w, int32_t query, int32_t nq, float *
 			b.at[0].ptr[i] = w->here.key[g + i];
 			b.at[0].ahead[i] = w->here.value[g + i];
 		}
-		mix_table[nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
+		mix_table[w->plan->a->kv->format][nq][n](&b, q, (size_t)head_dim, s + g * K_GROUP, K_SPAN);
 	}
 }
 
@@ -95,16 +104,18 @@ static void span_scores(const struct work *w, int32_t query, int32_t nq, float *
  * after them. */
 struct value_runs {
 	struct mix_lanes b;
-	const uint16_t *value[MIX_RUNS], *next[MIX_RUNS];
+	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
 };
 
 static void find_runs(const struct work *w, struct value_runs *v)
 {
+	const size_t bytes = (size_t)k_cache_bytes(w->plan->a->kv->format);
+
 	v->b.n_runs = 0;
 	v->b.stride = (size_t)w->plan->a->kv->head_dim;
 	for (int32_t g = 0; g < K_SPAN_GROUPS; g++) {
 		const uint32_t seen = k_bits_group(&w->seen.any, g);
-		const uint16_t *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
+		const unsigned char *next = w->ahead && w->next.key[g] ? w->next.key[g] : w->here.value[g];
 
 		for (int32_t t = 0, n; seen >> t; t += n) {
 			const int32_t i = v->b.n_runs++;
@@ -113,7 +124,7 @@ static void find_runs(const struct work *w, struct value_runs *v)
 			n = __builtin_ctz(~(seen >> t));
 			v->b.at[i].k = g * K_GROUP + t;
 			v->b.at[i].n = n;
-			v->value[i] = w->here.value[g] + (size_t)t * v->b.stride;
+			v->value[i] = w->here.value[g] + (size_t)t * v->b.stride * bytes;
 			v->next[i] = next;
 		}
 	}
@@ -121,16 +132,19 @@ static void find_runs(const struct work *w, struct value_runs *v)
 
 /* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what another does
  * not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
-static void span_values(struct value_runs *v, int32_t head_dim, int32_t nq, const float *p, float *o)
+static void span_values(struct value_runs *v, const struct k_kv *kv, int32_t nq, const float *p,
+						float *o)
 {
+	const int32_t head_dim = kv->head_dim, bytes = k_cache_bytes(kv->format);
+
 	for (int32_t d = 0, n; d < head_dim; d += 16 * n) {
 		n = tile_of((head_dim - d) / 16, nq);
 		for (int32_t r = 0; r < v->b.n_runs; r++)
 			for (int32_t i = 0; i < n; i++) {
-				v->b.at[r].ptr[i] = v->value[r] + d + 16 * i;
-				v->b.at[r].ahead[i] = v->next[r] + (d + 16 * i) * K_GROUP;
+				v->b.at[r].ptr[i] = v->value[r] + (d + 16 * i) * bytes;
+				v->b.at[r].ahead[i] = v->next[r] + (d + 16 * i) * K_GROUP * bytes;
 			}
-		mix_table[nq][n](&v->b, p, K_SPAN, o + d, (size_t)head_dim);
+		mix_table[kv->format][nq][n](&v->b, p, K_SPAN, o + d, (size_t)head_dim);
 	}
 }
 
@@ -236,7 +250,7 @@ static void do_span(const struct work *w, int32_t at, int32_t at_part)
 				k_bits_all(seen) ? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
 								 : span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
 		}
-		span_values(&runs, (int32_t)head_dim, nq, s + q * K_SPAN,
+		span_values(&runs, p->a->kv, nq, s + q * K_SPAN,
 					st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
 	}
 }

@@ -1,21 +1,22 @@
-/* The inner loops of attention, for any vector width: sums over k of a[q][k] * f16 b[k][lane], each a
- * chain of fused multiply-adds in ascending k (rule 11). Scores: k are dimensions, lanes are the tokens
- * of a group; the weighted sum of values: k are tokens, lanes are dimensions.
+/* The inner loops of attention, for any vector width: sums over k of a[q][k] * b[k][lane], each a
+ * chain of fused multiply-adds in ascending k (rule 11). Scores: k are dimensions, lanes are the
+ * tokens of a group; the weighted sum of values: k are tokens, lanes are dimensions.
  *
- * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and vec_set1,
- * vec_fma(a, b, c), vec_load, vec_store, vec_half (loads LANES f16). A tile of queries by vectors stays
- * in registers; b is converted once for all queries of the tile. */
+ * Included by one file per instruction set, which defines VEC (a vector), LANES of it, and
+ * vec_set1, vec_fma(a, b, c), vec_load, vec_store, and for each format of the cache cell_<format>
+ * and vec_<format>, which loads LANES of them. A tile of queries by vectors stays in registers; b
+ * is converted once for all queries of the tile. */
 
 /* Some neighbouring k: the first n from k on. Their lanes: 16 at each of ptr[], the next k further by the
  * stride. `ahead` is what will be read next, a piece for each 16 lanes: while the run's k are used, as many
  * bytes from each piece on are fetched to the second cache, a line for two k. */
 struct mix_run {
 	int32_t k, n;
-	const uint16_t *ptr[4], *ahead[4];
+	const unsigned char *ptr[4], *ahead[4];
 };
 
-/* All k of b, ascending. A run lies within a group, so there are most if rows see every other token. The
- * stride in halves. */
+/* All k of b, ascending. A run lies within a group, so there are most if rows see every other
+ * token. The stride in elements. */
 enum { MIX_RUNS = K_SPAN / 2 };
 struct mix_lanes {
 	int32_t n_runs;
@@ -25,9 +26,9 @@ struct mix_lanes {
 
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride. */
 #define MIX_HINT 2
-#define MIX(nq, nv)                                                                                \
-	static void mix_##nq##_##nv(const struct mix_lanes *b, const float *a, size_t a_stride,        \
-								float *out, size_t out_stride)                                     \
+#define MIX(form, nq, nv)                                                                          \
+	static void mix_##form##_##nq##_##nv(const struct mix_lanes *b, const float *a,                \
+										 size_t a_stride, float *out, size_t out_stride)           \
 	{                                                                                              \
 		VEC acc[nq][nv];                                                                           \
                                                                                                    \
@@ -35,27 +36,28 @@ struct mix_lanes {
 			for (int v = 0; v < (nv); v++)                                                         \
 				acc[q][v] = vec_set1(0);                                                           \
 		for (const struct mix_run *r = b->at; r < b->at + b->n_runs; r++) {                        \
-			const uint16_t *at[nv];                                                                \
+			const cell_##form *at[nv];                                                             \
 			const float *x = a + r->k;                                                             \
                                                                                                    \
 			for (int v = 0; v < (nv); v++)                                                         \
-				at[v] = r->ptr[v * LANES / 16] + v * LANES % 16;                                   \
+				at[v] =                                                                            \
+					(const cell_##form *)(const void *)r->ptr[v * LANES / 16] + v * LANES % 16;    \
 			for (int32_t k = 0; k < r->n; k++, x++) {                                              \
 				VEC s[nq], w[nv];                                                                  \
                                                                                                    \
-				for (int i = k % 2; i < (nv) * LANES / 16; i += 2)                                 \
-					__builtin_prefetch(r->ahead[i] + k / 2 * 32, 0, MIX_HINT);                     \
+				for (int i = k % 2; i < (nv)*LANES / 16; i += 2)                                   \
+					__builtin_prefetch(r->ahead[i] + k / 2 * 64, 0, MIX_HINT);                     \
 				if ((nq) < (nv)) { /* whichever takes fewer registers is loaded first */           \
 					for (int q = 0; q < (nq); q++)                                                 \
 						s[q] = vec_set1(x[(size_t)q * a_stride]);                                  \
 					for (int v = 0; v < (nv); v++) {                                               \
-						w[0] = vec_half(at[v] + (size_t)k * b->stride);                            \
+						w[0] = vec_##form(at[v] + (size_t)k * b->stride);                          \
 						for (int q = 0; q < (nq); q++)                                             \
 							acc[q][v] = vec_fma(s[q], w[0], acc[q][v]);                            \
 					}                                                                              \
 				} else {                                                                           \
 					for (int v = 0; v < (nv); v++)                                                 \
-						w[v] = vec_half(at[v] + (size_t)k * b->stride);                            \
+						w[v] = vec_##form(at[v] + (size_t)k * b->stride);                          \
 					for (int q = 0; q < (nq); q++) {                                               \
 						s[0] = vec_set1(x[(size_t)q * a_stride]);                                  \
 						for (int v = 0; v < (nv); v++)                                             \

@@ -73,8 +73,10 @@ float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, 
 /* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
 void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
 				  float *out);
-/* Rule 10: the value to store; *nan becomes true for a NaN. */
-uint16_t k_ref_cached(float x, bool *nan);
+/* Rule 10: the rotated key and the value of row r to their places. */
+struct k_rope_slot;
+void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *at,
+				  const float *rotated);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
 /* One row and head of an attention op: o [head_dim], the observations, not the quantising. part

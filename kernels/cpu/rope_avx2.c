@@ -54,7 +54,7 @@ static void rotate(const struct k_rope *a, const float *cos, const float *sin, c
 		out[i] = in[i];
 }
 
-/* k_ref_cached of eight values; *nan gathers which lanes ever were one. */
+/* f16 of eight values, 0 for a NaN; *nan gathers which lanes ever were one. */
 static inline __m128i cached(const float *x, __m256 *nan)
 {
 	__m256 v = _mm256_loadu_ps(x), bad = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
@@ -71,23 +71,22 @@ static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t hea
 {
 	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
 	const int32_t head_dim = a->kv->head_dim;
+	uint16_t *k_out = (uint16_t *)at.k_out + at.k_at, *v_out = (uint16_t *)at.v_out + at.v_at,
+			 lane[8];
 	__m256 nan = _mm256_setzero_ps();
-	uint16_t lane[8];
-	bool nan_tail = false;
-	int32_t i = 0;
 
 	rotate(a, cos, sin, at.k, rotated);
-	for (; i + 8 <= head_dim; i += 8) {
-		_mm_storeu_si128((__m128i *)(void *)(at.v_out + i), cached(at.v + i, &nan));
+	if (a->kv->format != K_CACHE_f16 || head_dim % 8) {
+		k_ref_append(a, r, &at, rotated);
+		return;
+	}
+	for (int32_t i = 0; i < head_dim; i += 8) {
+		_mm_storeu_si128((__m128i *)(void *)(v_out + i), cached(at.v + i, &nan));
 		_mm_storeu_si128((__m128i *)(void *)lane, cached(rotated + i, &nan));
 		for (int32_t j = 0; j < 8; j++)
-			at.k_out[(i + j) * K_GROUP] = lane[j];
+			k_out[(i + j) * K_GROUP] = lane[j];
 	}
-	for (; i < head_dim; i++) {
-		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan_tail);
-		at.v_out[i] = k_ref_cached(at.v[i], &nan_tail);
-	}
-	if (nan_tail || _mm256_movemask_ps(nan))
+	if (_mm256_movemask_ps(nan))
 		k_ref_note_nan(a->nan_row, r);
 }
 

@@ -52,10 +52,12 @@ k_rope_walk(const struct k_op *op, int tid, int n_threads, void *scratch, k_rope
 	}
 }
 
-/* A head of a row, as computed and in the cache: dimension i of the key is k_out[i * K_GROUP]. */
+/* A head of a row, as computed and in the cache: dimension i of the key is element k_at + i *
+ * K_GROUP of k_out, that of the value v_at + i of v_out. */
 struct k_rope_slot {
-	const float *k, *v;		 /* [head_dim] */
-	uint16_t *k_out, *v_out; /* v_out [head_dim] */
+	const float *k, *v; /* [head_dim] */
+	void *k_out, *v_out;
+	size_t k_at, v_at;
 };
 
 static inline struct k_rope_slot k_rope_slot(const struct k_rope *a, int32_t r, int32_t seq, int32_t head)
@@ -69,9 +71,10 @@ static inline struct k_rope_slot k_rope_slot(const struct k_rope *a, int32_t r, 
 	return (struct k_rope_slot){
 		.k = a->k + from,
 		.v = a->v + from,
-		.k_out = k_kv_at(a->kv, page, a->layer, 0, head) + token / K_GROUP * head_dim * K_GROUP +
-				 token % K_GROUP,
-		.v_out = k_kv_at(a->kv, page, a->layer, 1, head) + token * head_dim,
+		.k_out = k_kv_at(a->kv, page, a->layer, 0, head),
+		.v_out = k_kv_at(a->kv, page, a->layer, 1, head),
+		.k_at = token / K_GROUP * head_dim * K_GROUP + token % K_GROUP,
+		.v_at = token * head_dim,
 	};
 }
 

@@ -17,10 +17,10 @@ enum { FEW_PAD = 16 }; /* elements between groups of keys: two groups' rows in d
 struct few_memory {
 	int32_t tokens; /* that a buffer holds, 128 but for large heads */
 	int32_t q_stride;
-	int32_t group; /* f16 from a group of keys to the next */
+	int32_t group; /* elements from a group of keys to the next */
 	float *q;	   /* [few][q_stride] */
 	float *p;	   /* [few][ATTEND_P] */
-	uint16_t *k[2], *v[2];
+	unsigned char *k[2], *v[2]; /* as the cache has them */
 	bool two; /* there are two buffers */
 };
 
@@ -37,20 +37,21 @@ CU_FN bool few_takes(const struct attend_plan *p, const struct attend_unit *u)
 CU_FN struct few_memory few_layout(const struct attend *c)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, n = few_queries(head_dim);
+	const int32_t each = k_cache_bytes(c->plan->kv.format), row = head_dim * each;
 	struct few_memory f;
 	int32_t k_bytes, bytes;
 
-	f.tokens = head_dim <= 128 ? K_SPAN : head_dim <= 256 ? K_SPAN / 2 : K_SPAN / 4;
+	f.tokens = row <= 256 ? K_SPAN : row <= 512 ? K_SPAN / 2 : row <= 1024 ? K_SPAN / 4 : K_SPAN / 8;
 	f.q_stride = head_dim + 4;
 	f.group = head_dim * K_GROUP + FEW_PAD;
 	f.q = (float *)c->memory;
 	f.p = f.q + n * f.q_stride;
-	k_bytes = f.tokens / K_GROUP * f.group * 2;
-	bytes = k_bytes + f.tokens * head_dim * 2;
-	f.k[0] = (uint16_t *)(f.p + n * ATTEND_P);
-	f.v[0] = f.k[0] + k_bytes / 2;
-	f.k[1] = f.k[0] + bytes / 2;
-	f.v[1] = f.v[0] + bytes / 2;
+	k_bytes = f.tokens / K_GROUP * f.group * each;
+	bytes = k_bytes + f.tokens * row;
+	f.k[0] = (unsigned char *)(f.p + n * ATTEND_P);
+	f.v[0] = f.k[0] + k_bytes;
+	f.k[1] = f.k[0] + bytes;
+	f.v[1] = f.v[0] + bytes;
 	f.two = (n * (f.q_stride + ATTEND_P)) * 4 + 2 * bytes <= CU_SHARED_BYTES - ATTEND_SHARED;
 	return f;
 }
@@ -65,26 +66,26 @@ struct attend_ahead {
 /* Copies of the keys (v = 0) or values of the groups from `first` to `end` that the tile's hull meets, to `to`, a
  * warp a group of 16; in the cache they lie together. A page that is absent is one that no row sees. */
 CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t first,
-					 int32_t end, int32_t v, int32_t stride, uint16_t *to)
+					 int32_t end, int32_t v, int32_t stride, unsigned char *to)
 {
 	const struct k_kv *kv = &c->plan->kv;
 	const int32_t *pages = c->a->pages[c->a->rows[u->row].seq];
-	const int32_t bytes = kv->head_dim * K_GROUP * 2;
+	const int32_t each = k_cache_bytes(kv->format), bytes = kv->head_dim * K_GROUP * each;
 
 	for (int32_t g = cu_thread() / CU_WARP; first + g * K_GROUP < end; g += CU_WARPS) {
 		const int32_t pos = first + g * K_GROUP, token = pos % kv->page_size;
-		const uint16_t *from;
+		const unsigned char *from;
 
 		if (!k_hull_meets(&u->seen, pos, pos + K_GROUP))
 			continue;
 		if (pages[pos / kv->page_size] < 0) {
-			cu_anything(to + g * stride, bytes);
+			cu_anything(to + g * stride * each, bytes);
 			continue;
 		}
 		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, v, kv_head) +
-			   (size_t)token * (size_t)kv->head_dim;
+			   (size_t)token * (size_t)(kv->head_dim * each);
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
-			cu_copy16((char *)(to + g * stride) + i, (const char *)from + i);
+			cu_copy16(to + g * stride * each + i, from + i);
 	}
 }
 
@@ -116,7 +117,10 @@ CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_
 	const struct k_kv *kv = &c->plan->kv;
 	const struct rope_pair at = rope_pair_at(c->rope, i);
 	const int32_t pos = c->row[r].pos, token = pos % K_SPAN;
-	uint16_t y[2], *to = f->k[buffer] + token / K_GROUP * f->group + token % K_GROUP;
+	const int32_t first = v ? token * kv->head_dim : token / K_GROUP * f->group + token % K_GROUP;
+	const int32_t step = v ? 1 : K_GROUP;
+	unsigned char *to = v ? f->v[buffer] : f->k[buffer];
+	uint32_t y[2];
 
 	if (pos / K_SPAN != span)
 		return;
@@ -124,10 +128,8 @@ CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_
 	cu_store_kv(c->rope, kv, c->shared->page[buffer][r], pos, v, c->kv_head, i, y);
 	if (token >= f->tokens)
 		return;
-	if (v)
-		to = f->v[buffer] + token * kv->head_dim;
-	to[v ? at.d0 : at.d0 * K_GROUP] = y[0];
-	to[v ? at.d1 : at.d1 * K_GROUP] = y[1];
+	k_cache_put(kv->format, to, (size_t)(first + at.d0 * step), y[0]);
+	k_cache_put(kv->format, to, (size_t)(first + at.d1 * step), y[1]);
 }
 
 /* What a span needs of the stage before: the queries, once a unit, and what a fold appends; together,
@@ -149,15 +151,22 @@ CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, in
 	}
 }
 
+/* Element i of what is in shared memory. The format is known when compiled, here and below. */
+CU_FN float few_cell(const unsigned char *at, int32_t i, const int32_t format)
+{
+	return format == K_CACHE_f16 ? cu_f16(((const uint16_t *)(const void *)at)[i])
+								 : k_cache_get(format, at, (size_t)i);
+}
+
 /* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. After the last
  * query there are zeros up to a multiple of 8. */
-CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const uint16_t *k,
-						 int32_t span, int32_t first, const int32_t tq)
+CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const unsigned char *k,
+						 int32_t span, int32_t first, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, key = cu_thread() % f->tokens;
 	const int32_t group = span * K_SPAN + (first + key) / K_GROUP * K_GROUP;
 	const int32_t q0 = cu_thread() / f->tokens * tq, last = c->n_queries - 1;
-	const uint16_t *at = k + key / K_GROUP * f->group + key % K_GROUP;
+	const int32_t at = key / K_GROUP * f->group + key % K_GROUP;
 	const float *q = f->q + q0 * f->q_stride;
 	float s[8];
 
@@ -172,7 +181,7 @@ CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, con
 
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
-			x[j] = cu_f16(at[(d + j) * K_GROUP]);
+			x[j] = few_cell(k, at + (d + j) * K_GROUP, format);
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++) {
 			uint4 y = *(const uint4 *)(q + i * f->q_stride + d);
@@ -188,19 +197,24 @@ CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, con
 		f->p[(q0 + i) * ATTEND_P + first + key] = s[i];
 }
 
-CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const uint16_t *k, int32_t span,
+CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const unsigned char *k, int32_t span,
 					  int32_t first)
 {
 	const int32_t sets = CU_THREADS / f->tokens, n = (c->n_queries + sets - 1) / sets;
+	const int32_t format = c->plan->kv.format;
+	const bool half = format == K_CACHE_f16; /* others have one shape: each is a copy of the code */
 
-	if (n <= 1)
-		few_scores_of(c, f, k, span, first, 1);
-	else if (n <= 2)
-		few_scores_of(c, f, k, span, first, 2);
-	else if (n <= 4)
-		few_scores_of(c, f, k, span, first, 4);
-	else
-		few_scores_of(c, f, k, span, first, 8);
+	if (half && n <= 1)
+		few_scores_of(c, f, k, span, first, 1, K_CACHE_f16);
+	else if (half && n <= 2)
+		few_scores_of(c, f, k, span, first, 2, K_CACHE_f16);
+	else if (half && n <= 4)
+		few_scores_of(c, f, k, span, first, 4, K_CACHE_f16);
+#define X(name, bytes, doc)                                                                        \
+	else if (format == K_CACHE_##name)                                                            \
+		few_scores_of(c, f, k, span, first, 8, K_CACHE_##name);
+	K_CACHES(X)
+#undef X
 }
 
 /* The weighted sums of values so far: a thread has one dimension and tq queries. */
@@ -210,24 +224,24 @@ struct few_sums {
 };
 
 /* Four tokens, of which not all are seen. */
-CU_FN void few_four(const float *p, const uint16_t *v, int32_t head_dim, struct few_sums *s, uint32_t seen,
-					const int32_t tq)
+CU_FN void few_four(const float *p, const unsigned char *v, int32_t at, int32_t head_dim, struct few_sums *s,
+					uint32_t seen, const int32_t tq, const int32_t format)
 {
 	for (int32_t t = 0; t < 4; t++) {
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++)
 			if (seen >> t & 1)
-				s->o[i] = k_fma(p[i * ATTEND_P + t], cu_f16(v[t * head_dim]), s->o[i]);
+				s->o[i] = k_fma(p[i * ATTEND_P + t], few_cell(v, at + t * head_dim, format), s->o[i]);
 	}
 }
 
 /* Values of those tokens first … end - 1 of the span that rows see, from v. Where another row sees one, a query's p
  * is +0, which changes at most the sign of a zero (rule 11). */
 CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, struct few_sums *s,
-						 const uint16_t *v, int32_t first, int32_t end, const int32_t tq)
+						 const unsigned char *v, int32_t first, int32_t end, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim;
-	const uint16_t *at = v + s->d;
+	int32_t at = s->d;
 	const float *p = f->p + s->q0 * ATTEND_P;
 	const struct k_bits any = c->sight->any;
 
@@ -237,12 +251,12 @@ CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, str
 		float x[4];
 
 		if (seen != 15) {
-			few_four(p + t, at, head_dim, s, seen, tq);
+			few_four(p + t, v, at, head_dim, s, seen, tq, format);
 			continue;
 		}
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)
-			x[j] = cu_f16(at[j * head_dim]);
+			x[j] = few_cell(v, at + j * head_dim, format);
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++) {
 			uint4 y = *(const uint4 *)(p + i * ATTEND_P + t);
@@ -257,7 +271,7 @@ CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, str
 
 /* The values of a span, put where they belong. Heads of more than 256 dimensions take two rounds. */
 CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int32_t span,
-						 int32_t n_tokens, int32_t buffer, const int32_t tq)
+						 int32_t n_tokens, int32_t buffer, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, sets = CU_THREADS / head_dim;
 	const int32_t set = sets ? cu_thread() / head_dim : 0;
@@ -284,7 +298,7 @@ CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int
 				CU_SYNC();
 			}
 			if (works)
-				few_values_of(c, f, &s, f->v[buffer], t, end, tq);
+				few_values_of(c, f, &s, f->v[buffer], t, end, tq, format);
 		}
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++)
@@ -297,16 +311,20 @@ CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, 
 					  int32_t buffer)
 {
 	const int32_t sets = CU_THREADS / c->plan->kv.head_dim ? CU_THREADS / c->plan->kv.head_dim : 1;
-	const int32_t n = (c->n_queries + sets - 1) / sets;
+	const int32_t n = (c->n_queries + sets - 1) / sets, format = c->plan->kv.format;
+	const bool half = format == K_CACHE_f16;
 
-	if (n <= 1)
-		few_values_by(c, f, span, n_tokens, buffer, 1);
-	else if (n <= 2)
-		few_values_by(c, f, span, n_tokens, buffer, 2);
-	else if (n <= 4)
-		few_values_by(c, f, span, n_tokens, buffer, 4);
-	else
-		few_values_by(c, f, span, n_tokens, buffer, 8);
+	if (half && n <= 1)
+		few_values_by(c, f, span, n_tokens, buffer, 1, K_CACHE_f16);
+	else if (half && n <= 2)
+		few_values_by(c, f, span, n_tokens, buffer, 2, K_CACHE_f16);
+	else if (half && n <= 4)
+		few_values_by(c, f, span, n_tokens, buffer, 4, K_CACHE_f16);
+#define X(name, bytes, doc)                                                                        \
+	else if (format == K_CACHE_##name)                                                            \
+		few_values_by(c, f, span, n_tokens, buffer, 8, K_CACHE_##name);
+	K_CACHES(X)
+#undef X
 }
 
 /* A span whose first tokens are fetched into the buffer; `again`: scores for the observations alone. */

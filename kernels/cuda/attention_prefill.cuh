@@ -13,8 +13,8 @@
 
 enum {
 	MANY_DIMS = 32,							   /* of a piece of keys */
-	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* f16 from a group of keys to the next */
-	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP * 2 /* bytes */
+	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* elements from a group of keys to the next */
+	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP,	/* elements */
 };
 
 struct many_memory {
@@ -23,24 +23,25 @@ struct many_memory {
 	int32_t tokens;	   /* of a piece of values, a multiple of 16 */
 	float *q;		   /* [queries][q_stride] */
 	float *p;		   /* [queries][ATTEND_P] */
-	uint16_t *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
+	unsigned char *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
 };
 
 CU_FN struct many_memory many_layout(const struct attend *c)
 {
-	const int32_t head_dim = c->plan->kv.head_dim;
+	const int32_t head_dim = c->plan->kv.head_dim, each = k_cache_bytes(c->plan->kv.format);
 	struct many_memory m;
 	int32_t bytes;
 
 	m.queries = head_dim <= 128 ? ATTEND_TILE : head_dim <= 256 ? ATTEND_TILE / 2 : ATTEND_TILE / 4;
+	m.queries = each > 2 ? m.queries / 2 : m.queries;
 	m.q_stride = head_dim + 4;
-	m.tokens = MANY_PIECE / 2 / head_dim / K_GROUP * K_GROUP;
+	m.tokens = MANY_PIECE / head_dim / K_GROUP * K_GROUP;
 	m.tokens = m.tokens < K_GROUP ? K_GROUP : m.tokens > K_SPAN ? K_SPAN : m.tokens;
-	bytes = m.tokens * head_dim * 2 > MANY_PIECE ? m.tokens * head_dim * 2 : MANY_PIECE;
+	bytes = (m.tokens * head_dim > MANY_PIECE ? m.tokens * head_dim : MANY_PIECE) * each;
 	m.q = (float *)c->memory;
 	m.p = m.q + m.queries * m.q_stride;
-	m.piece[0] = (uint16_t *)(m.p + m.queries * ATTEND_P);
-	m.piece[1] = m.piece[0] + bytes / 2;
+	m.piece[0] = (unsigned char *)(m.p + m.queries * ATTEND_P);
+	m.piece[1] = m.piece[0] + bytes;
 	return m;
 }
 
@@ -52,27 +53,27 @@ struct many_pieces {
 };
 
 /* Dimensions of the span's groups that the tile's hull meets, as few_stage() has it. */
-CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, uint16_t *to)
+CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, unsigned char *to)
 {
 	const struct k_kv *kv = &c->plan->kv;
 	const int32_t *pages = c->a->pages[c->row[0].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
-	const int32_t bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * 2;
+	const int32_t each = k_cache_bytes(kv->format), bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
 
 	for (int32_t g = cu_thread() / CU_WARP; g < K_SPAN_GROUPS; g += CU_WARPS) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP, token = pos % kv->page_size;
-		const uint16_t *from;
+		const unsigned char *from;
 
 		if (!k_hull_meets(&c->unit.seen, pos, pos + K_GROUP))
 			continue;
 		if (pages[pos / kv->page_size] < 0) {
-			cu_anything(to + g * MANY_GROUP, bytes);
+			cu_anything(to + g * MANY_GROUP * each, bytes);
 			continue;
 		}
 		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
-			   (size_t)token * (size_t)kv->head_dim + first_dim * K_GROUP;
+			   ((size_t)token * (size_t)kv->head_dim + (size_t)(first_dim * K_GROUP)) * (size_t)each;
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
-			cu_copy16((char *)(to + g * MANY_GROUP) + i, (const char *)from + i);
+			cu_copy16(to + g * MANY_GROUP * each + i, from + i);
 	}
 }
 
@@ -94,7 +95,7 @@ CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32
 }
 
 /* Waits for the next piece and fetches the one after it, whose buffer the barrier frees. */
-CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
+CU_FN const unsigned char *many_next(const struct attend *c, struct many_pieces *s)
 {
 	cu_copy_wait(0);
 	CU_SYNC();
@@ -102,8 +103,34 @@ CU_FN const uint16_t *many_next(const struct attend *c, struct many_pieces *s)
 	return s->m->piece[s->at++ % 2];
 }
 
-/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last. */
-CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span, const int32_t tq)
+/* Four neighbours from element i on, which is a multiple of 4, in one load. */
+CU_FN void many_cells(const unsigned char *at, int32_t i, const int32_t format, float x[4])
+{
+	const int32_t bytes = k_cache_bytes(format);
+	uint32_t code[4];
+
+	if (bytes == 1) {
+		const uint32_t y = *(const uint32_t *)(const void *)(at + i);
+
+		code[0] = y & 0xff, code[1] = y >> 8 & 0xff, code[2] = y >> 16 & 0xff, code[3] = y >> 24;
+	} else if (bytes == 2) {
+		const uint2 y = *(const uint2 *)(const void *)(at + 2 * i);
+
+		code[0] = y.x & 0xffff, code[1] = y.x >> 16, code[2] = y.y & 0xffff, code[3] = y.y >> 16;
+	} else {
+		const uint4 y = *(const uint4 *)(const void *)(at + 4 * i);
+
+		code[0] = y.x, code[1] = y.y, code[2] = y.z, code[3] = y.w;
+	}
+	CU_UNROLL
+	for (int32_t j = 0; j < 4; j++)
+		x[j] = format == K_CACHE_f16 ? cu_f16((uint16_t)code[j]) : k_cache_value(format, code[j]);
+}
+
+/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last, which
+ * formats but f16 do not read: their one shape is of more queries than there may be. */
+CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span, const int32_t tq,
+					   const int32_t format)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
 	const int32_t head_dim = c->plan->kv.head_dim;
@@ -118,30 +145,31 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 		o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
 	for (int32_t first = 0; first < head_dim; first += MANY_DIMS) {
 		const int32_t n = head_dim - first < MANY_DIMS ? head_dim - first : MANY_DIMS;
-		const uint16_t *k = many_next(c, s) + lane / 4 * MANY_GROUP + lane % 4 * 4;
+		const int32_t at = lane / 4 * MANY_GROUP + lane % 4 * 4;
+		const unsigned char *k = many_next(c, s);
 
 		for (int32_t d = 0; works && d < n; d += 4) {
 			float x[8][4];
 
 			CU_UNROLL
 			for (int32_t i = 0; i < tq; i++) {
-				uint4 y = *(const uint4 *)(q + i * stride + first + d);
+				const bool there = format == K_CACHE_f16 || q0 + i * CU_WARPS <= last;
+				const uint4 y = *(const uint4 *)(q + (there ? i : 0) * stride + first + d);
 
 				x[i][0] = k_float(y.x), x[i][1] = k_float(y.y);
 				x[i][2] = k_float(y.z), x[i][3] = k_float(y.w);
 			}
 			CU_UNROLL
 			for (int32_t j = 0; j < 4; j++) {
-				const uint2 y = *(const uint2 *)(k + (d + j) * K_GROUP);
-				const float y0 = cu_f16((uint16_t)y.x), y1 = cu_f16((uint16_t)(y.x >> 16));
-				const float y2 = cu_f16((uint16_t)y.y), y3 = cu_f16((uint16_t)(y.y >> 16));
+				float y[4];
 
+				many_cells(k, at + (d + j) * K_GROUP, format, y);
 				CU_UNROLL
 				for (int32_t i = 0; i < tq; i++) {
-					o[i][0] = k_fma(x[i][j], y0, o[i][0]);
-					o[i][1] = k_fma(x[i][j], y1, o[i][1]);
-					o[i][2] = k_fma(x[i][j], y2, o[i][2]);
-					o[i][3] = k_fma(x[i][j], y3, o[i][3]);
+					o[i][0] = k_fma(x[i][j], y[0], o[i][0]);
+					o[i][1] = k_fma(x[i][j], y[1], o[i][1]);
+					o[i][2] = k_fma(x[i][j], y[2], o[i][2]);
+					o[i][3] = k_fma(x[i][j], y[3], o[i][3]);
 				}
 			}
 		}
@@ -161,10 +189,11 @@ struct many_sums {
 
 /* A token's values, which some row sees; as few_values_of() has it. */
 CU_FN void many_value(const struct attend *c, const struct many_memory *m, struct many_sums *s,
-					  const uint16_t *v, int32_t t, const int32_t tq)
+					  const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
 {
-	const uint2 y = *(const uint2 *)v;
+	float y[4];
 
+	many_cells(v, at, format, y);
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++) {
 		const int32_t q = s->q0 + i * s->step;
@@ -173,16 +202,16 @@ CU_FN void many_value(const struct attend *c, const struct many_memory *m, struc
 		if (q >= c->n_queries)
 			continue;
 		p = m->p[q * ATTEND_P + t];
-		s->o[i][0] = k_fma(p, cu_f16((uint16_t)y.x), s->o[i][0]);
-		s->o[i][1] = k_fma(p, cu_f16((uint16_t)(y.x >> 16)), s->o[i][1]);
-		s->o[i][2] = k_fma(p, cu_f16((uint16_t)y.y), s->o[i][2]);
-		s->o[i][3] = k_fma(p, cu_f16((uint16_t)(y.y >> 16)), s->o[i][3]);
+		s->o[i][0] = k_fma(p, y[0], s->o[i][0]);
+		s->o[i][1] = k_fma(p, y[1], s->o[i][1]);
+		s->o[i][2] = k_fma(p, y[2], s->o[i][2]);
+		s->o[i][3] = k_fma(p, y[3], s->o[i][3]);
 	}
 }
 
 /* Tokens t … t + 3, which are all seen by some row. */
 CU_FN void many_four_values(const struct attend *c, const struct many_memory *m, struct many_sums *s,
-							const uint16_t *v, int32_t t, const int32_t tq)
+							const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, last = c->n_queries - 1;
 	float p[8][4];
@@ -197,22 +226,21 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	}
 	CU_UNROLL
 	for (int32_t j = 0; j < 4; j++) {
-		const uint2 y = *(const uint2 *)(v + j * head_dim);
-		const float y0 = cu_f16((uint16_t)y.x), y1 = cu_f16((uint16_t)(y.x >> 16));
-		const float y2 = cu_f16((uint16_t)y.y), y3 = cu_f16((uint16_t)(y.y >> 16));
+		float y[4];
 
+		many_cells(v, at + j * head_dim, format, y);
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++) {
-			s->o[i][0] = k_fma(p[i][j], y0, s->o[i][0]);
-			s->o[i][1] = k_fma(p[i][j], y1, s->o[i][1]);
-			s->o[i][2] = k_fma(p[i][j], y2, s->o[i][2]);
-			s->o[i][3] = k_fma(p[i][j], y3, s->o[i][3]);
+			s->o[i][0] = k_fma(p[i][j], y[0], s->o[i][0]);
+			s->o[i][1] = k_fma(p[i][j], y[1], s->o[i][1]);
+			s->o[i][2] = k_fma(p[i][j], y[2], s->o[i][2]);
+			s->o[i][3] = k_fma(p[i][j], y[3], s->o[i][3]);
 		}
 	}
 }
 
 CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32_t span, int32_t n_tokens,
-					   const int32_t tq)
+					   const int32_t tq, const int32_t format)
 {
 	const struct many_memory *m = pieces->m;
 	const int32_t head_dim = c->plan->kv.head_dim, quads = head_dim / 4;
@@ -230,16 +258,16 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 	for (int32_t piece = 0; piece < pieces->values; piece++) {
 		const int32_t first = piece * m->tokens;
 		const int32_t end = n_tokens < first + m->tokens ? n_tokens : first + m->tokens;
-		const uint16_t *v = many_next(c, pieces) + s.d;
+		const unsigned char *v = many_next(c, pieces);
 
 		for (int32_t t = first; works && t < end; t += 4) {
 			const uint32_t seen = any.word[t / 32] >> t % 32 & 15;
 
 			if (seen == 15)
-				many_four_values(c, m, &s, v + (t - first) * head_dim, t, tq);
+				many_four_values(c, m, &s, v, s.d + (t - first) * head_dim, t, tq, format);
 			for (int32_t j = 0; seen != 15 && j < 4; j++)
 				if (seen >> j & 1)
-					many_value(c, m, &s, v + (t + j - first) * head_dim, t + j, tq);
+					many_value(c, m, &s, v, s.d + (t + j - first) * head_dim, t + j, tq, format);
 		}
 	}
 	CU_UNROLL
@@ -251,7 +279,8 @@ CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32
 /* The spans of one batch of queries; `again`: for the observations alone. */
 CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 {
-	const int32_t head_dim = c->plan->kv.head_dim;
+	const int32_t head_dim = c->plan->kv.head_dim, format = c->plan->kv.format;
+	const bool half = format == K_CACHE_f16;
 	struct many_pieces s;
 
 	s.m = m;
@@ -265,20 +294,26 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 		const int32_t span = attend_span(&c->unit, i), n_tokens = attend_tokens(&c->unit, span);
 
 		attend_see(c, span);
-		if (c->n_queries <= 2 * CU_WARPS)
-			many_scores(c, &s, span, 2);
-		else if (c->n_queries <= 4 * CU_WARPS)
-			many_scores(c, &s, span, 4);
-		else
-			many_scores(c, &s, span, 8);
+		if (half && c->n_queries <= 2 * CU_WARPS)
+			many_scores(c, &s, span, 2, K_CACHE_f16);
+		else if (half && c->n_queries <= 4 * CU_WARPS)
+			many_scores(c, &s, span, 4, K_CACHE_f16);
+#define X(name, bytes, doc)                                                                        \
+		else if (format == K_CACHE_##name)                                                            \
+			many_scores(c, &s, span, 8, K_CACHE_##name);
+		K_CACHES(X)
+#undef X
 		CU_SYNC();
 		attend_softmax(c, m->p, span, again);
 		if (again)
 			continue;
-		if (c->n_queries <= CU_THREADS / (head_dim / 4) * 4)
-			many_values(c, &s, span, n_tokens, 4);
-		else
-			many_values(c, &s, span, n_tokens, 8);
+		if (half && c->n_queries <= CU_THREADS / (head_dim / 4) * 4)
+			many_values(c, &s, span, n_tokens, 4, K_CACHE_f16);
+#define X(name, bytes, doc)                                                                        \
+		else if (format == K_CACHE_##name)                                                            \
+			many_values(c, &s, span, n_tokens, 8, K_CACHE_##name);
+		K_CACHES(X)
+#undef X
 	}
 }
 

@@ -3,6 +3,7 @@
 #ifndef CUTAWAY_KERNELS_CUDA_ROPE_CUH
 #define CUTAWAY_KERNELS_CUDA_ROPE_CUH
 
+#include "kernels/format/cache.h"
 #include "kernels/cuda/bodies.cuh"
 
 /* A head is worked on in pairs: first those that are rotated, then neighbours. */
@@ -40,12 +41,12 @@ CU_FN void cu_rotate(const struct k_rope *a, int32_t pos, const float *in, int32
 }
 
 /* Rule 10: what the cache stores; 0 for a NaN, which is noted: nan_row keeps the first row. */
-CU_FN uint16_t cu_cached(const struct k_rope *a, float x, int32_t r)
+CU_FN uint32_t cu_cached(const struct k_rope *a, int32_t format, float x, int32_t r)
 {
 	int32_t seen;
 
 	if (x == x)
-		return cu_to_f16(k_clamp_f16(x));
+		return format == K_CACHE_f16 ? cu_to_f16(k_clamp(x, 65504.0f)) : k_cache_code(format, x);
 	seen = cu_swap_if((int32_t *)a->nan_row, 0, r + 1);
 	while (seen > r + 1) {
 		int32_t was = cu_swap_if((int32_t *)a->nan_row, seen, r + 1);
@@ -58,17 +59,17 @@ CU_FN uint16_t cu_cached(const struct k_rope *a, float x, int32_t r)
 }
 
 /* k_kv_at() of kernels.h, for the device. */
-CU_FN uint16_t *cu_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
+CU_FN unsigned char *cu_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
 {
 	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
-	size_t head_bytes = (size_t)kv->page_size * (size_t)kv->head_dim * 2;
+	size_t head_bytes = (size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 
-	return (uint16_t *)(kv->base + (size_t)page * kv->page_bytes + index * head_bytes);
+	return kv->base + (size_t)page * kv->page_bytes + index * head_bytes;
 }
 
 /* Pair i of row r's key (v = 0) or value of one head, as it is stored. */
 CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t pos, int32_t v,
-					 int32_t head, int32_t i, uint16_t y[2])
+					 int32_t head, int32_t i, uint32_t y[2])
 {
 	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
 	float x[2];
@@ -81,8 +82,8 @@ CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 	} else {
 		cu_rotate(a, pos, a->k + from, i, x);
 	}
-	y[0] = cu_cached(a, x[0], r);
-	y[1] = cu_cached(a, x[1], r);
+	y[0] = cu_cached(a, kv->format, x[0], r);
+	y[1] = cu_cached(a, kv->format, x[1], r);
 }
 
 /* Place of element d of a token of a page, in elements from cu_kv_at(). */
@@ -96,13 +97,13 @@ CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 
 /* Stores a pair of row r, whose page is given. */
 CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t page, int32_t pos, int32_t v,
-					   int32_t head, int32_t i, const uint16_t y[2])
+					   int32_t head, int32_t i, const uint32_t y[2])
 {
 	const struct rope_pair at = rope_pair_at(a, i);
-	uint16_t *to = cu_kv_at(kv, page, a->layer, v, head);
+	void *to = cu_kv_at(kv, page, a->layer, v, head);
 
-	to[cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d0)] = y[0];
-	to[cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d1)] = y[1];
+	k_cache_put(kv->format, to, cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d0), y[0]);
+	k_cache_put(kv->format, to, cu_kv_place(kv->head_dim, pos % kv->page_size, v, at.d1), y[1]);
 }
 
 /* Pair i of row r's key (v = 0) or value of one head, to the cache, in the pages of `seq`. */
@@ -110,7 +111,7 @@ CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, i
 					 int32_t head, int32_t i)
 {
 	const int32_t pos = a->rows[r].pos;
-	uint16_t y[2];
+	uint32_t y[2];
 
 	cu_new_kv(a, kv, r, pos, v, head, i, y);
 	cu_store_kv(a, kv, a->pages[seq][pos / kv->page_size], pos, v, head, i, y);

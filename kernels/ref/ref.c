@@ -5,8 +5,20 @@
 #include <stdlib.h>
 
 #include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/rope_walk.h"
+
+const char *k_cache_name(int format)
+{
+	static const char *const names[] = {
+#define X(name, bytes, doc) #name,
+		K_CACHES(X)
+#undef X
+	};
+
+	return format >= 0 && format < K_N_CACHES ? names[format] : NULL;
+}
 
 const struct k_type_info k_types[K_N_TYPES] = {
 #define X(name, id, n, bytes, ...) {#name, id, n, bytes},
@@ -124,15 +136,6 @@ void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, co
 		out[i] = in[i];
 }
 
-uint16_t k_ref_cached(float x, bool *nan)
-{
-	if (x != x) {
-		*nan = true;
-		return 0;
-	}
-	return k_f32_to_f16(k_clamp_f16(x));
-}
-
 void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 {
 	int seen = atomic_load(nan_row);
@@ -141,19 +144,31 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 		;
 }
 
+void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *at,
+				  const float *rotated)
+{
+	const enum k_cache format = a->kv->format;
+	bool nan = false;
+
+	for (int32_t i = 0; i < a->kv->head_dim; i++) {
+		const float k = rotated[i], v = at->v[i];
+
+		nan = nan || k != k || v != v;
+		k_cache_put(format, at->k_out, at->k_at + (size_t)i * K_GROUP,
+					k != k ? 0 : k_cache_code(format, k));
+		k_cache_put(format, at->v_out, at->v_at + (size_t)i, v != v ? 0 : k_cache_code(format, v));
+	}
+	if (nan)
+		k_ref_note_nan(a->nan_row, r);
+}
+
 static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
 					 const float *sin, float *rotated)
 {
 	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
-	bool nan = false;
 
 	k_ref_rotate(a, cos, sin, at.k, rotated);
-	for (int32_t i = 0; i < a->kv->head_dim; i++) {
-		at.k_out[i * K_GROUP] = k_ref_cached(rotated[i], &nan);
-		at.v_out[i] = k_ref_cached(at.v[i], &nan);
-	}
-	if (nan)
-		k_ref_note_nan(a->nan_row, r);
+	k_ref_append(a, r, &at, rotated);
 }
 
 static void turn_query(const struct k_rope *a, const float *cos, const float *sin, float *q)

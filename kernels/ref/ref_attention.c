@@ -2,6 +2,7 @@
  * then the spans' results merged in ascending order: the partition is by absolute position, so the
  * bits depend on nothing but the tokens seen. Thread: called by all threads of a pool; no state. */
 #include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/visible.h"
 
@@ -14,25 +15,24 @@ struct view {
 	int32_t kv_head, pos;
 };
 
-static const uint16_t *view_at(const struct view *v, int32_t pos, int want_v)
+/* Dimension i of the key (want_v = 0) or the value at pos. */
+static float cached(const struct view *v, int32_t pos, int want_v, int32_t i)
 {
 	const struct k_kv *kv = v->a->kv;
-	const int32_t token = pos % kv->page_size;
-	const uint16_t *at =
-		k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
+	const size_t token = (size_t)(pos % kv->page_size), dim = (size_t)kv->head_dim;
+	const void *at = k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
 
-	if (want_v)
-		return at + (size_t)token * (size_t)kv->head_dim;
-	return at + (size_t)(token / K_GROUP) * (size_t)kv->head_dim * K_GROUP + token % K_GROUP;
+	return k_cache_get(kv->format, at,
+					   want_v ? token * dim + (size_t)i
+							  : (token / K_GROUP * dim + (size_t)i) * K_GROUP + token % K_GROUP);
 }
 
 static float score(const struct view *v, int32_t pos)
 {
-	const uint16_t *key = view_at(v, pos, 0);
 	float s = 0;
 
 	for (int32_t i = 0; i < v->a->kv->head_dim; i++)
-		s = k_fma(v->q[i], k_f16_to_f32(key[i * K_GROUP]), s);
+		s = k_fma(v->q[i], cached(v, pos, 0, i), s);
 	return v->a->softcap > 0 ? k_softcap(s, v->a->softcap) : s;
 }
 
@@ -79,13 +79,8 @@ static void span_values(const struct view *v, const struct span *s, float *o)
 	for (int32_t i = 0; i < head_dim; i++)
 		o[i] = 0;
 	for (int32_t t = 0; t < K_SPAN; t++) {
-		const uint16_t *value;
-
-		if (!k_bits_has(&s->seen, t))
-			continue;
-		value = view_at(v, s->first + t, 1);
-		for (int32_t i = 0; i < head_dim; i++)
-			o[i] = k_fma(s->p[t], k_f16_to_f32(value[i]), o[i]);
+		for (int32_t i = 0; i < head_dim && k_bits_has(&s->seen, t); i++)
+			o[i] = k_fma(s->p[t], cached(v, s->first + t, 1, i), o[i]);
 	}
 }
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "kernels/kernels.h"
 #include "tests/cuda/shim/shim.h"
 
@@ -47,6 +47,7 @@ struct shape {
 	bool neox;
 	float softcap;
 	bool plain; /* nobody wants 8 bits */
+	enum k_cache format;
 	enum { SEE_ALL, SEE_WINDOW, SEE_SINKS, SEE_RANDOM } see;
 };
 enum { MAX_RANGES = 4 };
@@ -231,6 +232,8 @@ static bool is_seen(const struct rig *g, const struct k_row *rows, int32_t seq, 
 /* Of a sequence's page: positions that no row sees hold NaN, and a page of which none is seen is absent. */
 static void poison(struct rig *g, const struct k_row *rows, int32_t seq, int32_t block, int32_t *page)
 {
+	static const uint32_t nans[K_N_CACHES] = {
+		[K_CACHE_f16] = 0x7e00, [K_CACHE_f32] = 0x7fc00000, [K_CACHE_bf16] = 0x7fc0, [K_CACHE_e4m3] = 0x7f};
 	const int32_t size = g->shape.page_size, dim = g->shape.head_dim;
 
 	g->kv.base = g->cache;
@@ -238,8 +241,10 @@ static void poison(struct rig *g, const struct k_row *rows, int32_t seq, int32_t
 		if (is_seen(g, rows, seq, block * size + t, block * size + t + 1))
 			continue;
 		for (int32_t i = 0; i < g->shape.n_kv_heads * dim; i++) {
-			k_kv_at(&g->kv, *page, LAYER, 0, i / dim)[(t / K_GROUP * dim + i % dim) * K_GROUP + t % K_GROUP] = 0x7e00;
-			k_kv_at(&g->kv, *page, LAYER, 1, i / dim)[t * dim + i % dim] = 0x7e00;
+			k_cache_put(g->kv.format, k_kv_at(&g->kv, *page, LAYER, 0, i / dim),
+						(size_t)((t / K_GROUP * dim + i % dim) * K_GROUP + t % K_GROUP), nans[g->kv.format]);
+			k_cache_put(g->kv.format, k_kv_at(&g->kv, *page, LAYER, 1, i / dim), (size_t)(t * dim + i % dim),
+						nans[g->kv.format]);
 		}
 	}
 	if (!is_seen(g, rows, seq, block * size, (block + 1) * size))
@@ -252,13 +257,13 @@ static void make_pages(struct rig *g, const struct k_row *rows, int32_t n_seqs, 
 	int32_t *table = malloc((size_t)n_pages * 4);
 	const int32_t **pages = malloc((size_t)n_seqs * sizeof *pages), *on_device;
 
-	g->kv = (struct k_kv){.page_size = g->shape.page_size, .n_layers = LAYERS,
+	g->kv = (struct k_kv){.format = g->shape.format, .page_size = g->shape.page_size, .n_layers = LAYERS,
 						  .n_kv_heads = g->shape.n_kv_heads, .head_dim = g->shape.head_dim};
 	g->kv.page_bytes = k_kv_page_bytes(&g->kv) + 64;
 	g->cache_bytes = (size_t)n_pages * g->kv.page_bytes;
 	g->cache = hold(g->cache_bytes);
-	for (size_t i = 0; i < g->cache_bytes / 2; i++)
-		((uint16_t *)(void *)g->cache)[i] = k_f32_to_f16(number(3));
+	for (size_t i = 0; i < g->cache_bytes / (size_t)k_cache_bytes(g->kv.format); i++)
+		k_cache_put(g->kv.format, g->cache, i, k_cache_code(g->kv.format, number(3)));
 	held.s->written(g->cache, g->cache_bytes);
 	for (int32_t i = 0; i < n_pages; i++) {
 		int32_t j = (int32_t)(next() % (uint32_t)(i + 1));
@@ -402,13 +407,16 @@ static void want_same(struct rig *g, const struct way *w)
 }
 
 /* The checked build takes its time: one grid. */
-static void try_rows(const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
+static void try_format(const struct shim *s, const struct shape *shape, enum k_cache format, const struct k_row *rows,
+					   int32_t n)
 {
 	static const int grids[] = {3, 1, 14};
 	static uint64_t turn;
+	struct shape formed = *shape;
 	struct rig g;
 
-	rig_open(&g, s, shape, rows, n);
+	formed.format = format;
+	rig_open(&g, s, &formed, rows, n);
 	run_ref(&g);
 	for (int i = 0; i < (s->checked ? 1 : 3); i++)
 		for (int plan = 0; plan < (i ? 2 : 3); plan++) {
@@ -424,6 +432,11 @@ static void try_rows(const struct shim *s, const struct shape *shape, const stru
 				want_same(&g, &w);
 		}
 	let_go();
+}
+
+static void try_rows(const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
+{
+	try_format(s, shape, next() % 2 ? K_CACHE_f16 : (enum k_cache)(next() % K_N_CACHES), rows, n);
 }
 
 /* ---- the cases ---- */
@@ -510,6 +523,24 @@ static void test_chunks(void **state)
 	}
 }
 
+/* Each format with few queries and many, small heads and large ones. */
+static void test_formats(void **state)
+{
+	static const struct shape shapes[] = {
+		{64, 3, 1, 16, .neox = true}, {160, 2, 1, 16, .see = SEE_RANDOM}, {264, 2, 1, 16, .plain = true}};
+	struct k_row rows[MAX_ROWS];
+
+	(void)state;
+	EACH(s)
+	for (int32_t n = 1; n < 40; n += 22)
+		for (int i = 0; i < (s->checked ? 1 : 3); i++)
+			for (enum k_cache format = 0; format < K_N_CACHES; format++) {
+				for (int32_t r = 0; r < n; r++)
+					rows[r] = (struct k_row){.pos = 140 + r, .seq = 0, .observe = r == n - 1 ? 0 : -1};
+				try_format(s, &shapes[i], format, rows, n);
+			}
+}
+
 /* Rows that do not see everything: one row deep in its sequence, drafts, chunks; few queries and many. */
 static void test_ranges(void **state)
 {
@@ -539,16 +570,18 @@ static void test_ranges(void **state)
  * give what ref gives. */
 static void test_hostile(void **state)
 {
-	const struct shape shape = {32, 2, 1, 16, .neox = true};
+	struct shape shape = {32, 2, 1, 16, .neox = true};
 	const struct k_row rows[] = {{140, 0, 0}, {3, 1, 1}, {4, 1, -1}};
 	struct rig g;
 
 	(void)state;
 	EACH(s)
-	for (int folded = 0; folded < 2; folded++) {
+	for (int form = 0; form < 2 * K_N_CACHES; form++) {
+		const int folded = form % 2;
 		const struct way w = {.folded = folded, .n_blocks = 3, .seed = 7};
 		float *k, *v;
 
+		shape.format = (enum k_cache)(form / 2);
 		rig_open(&g, s, &shape, rows, 3);
 		k = (float *)(uintptr_t)g.rope.k, v = (float *)(uintptr_t)g.rope.v;
 		k[2 * 32 + 5] = NAN;
@@ -656,7 +689,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_positions), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_ranges), cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_formats), cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_barriers_are_needed),
 	};
 

@@ -7,7 +7,7 @@
 
 #define k_avx512_attention simde_attention
 
-/* SIMDe 0.7 has no conversion of 16 halves. */
+/* SIMDe 0.7 has no conversion of 16 halves, and does not widen them. */
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps emulate_cvtph_ps
 static inline __m512 emulate_cvtph_ps(__m256i halves)
@@ -15,6 +15,18 @@ static inline __m512 emulate_cvtph_ps(__m256i halves)
 	__m256 part[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
 					  _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
 	__m512 v;
+
+	memcpy(&v, part, sizeof v);
+	return v;
+}
+
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32 emulate_cvtepu16_epi32
+static inline __m512i emulate_cvtepu16_epi32(__m256i halves)
+{
+	__m256i part[2] = {_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)),
+					   _mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1))};
+	__m512i v;
 
 	memcpy(&v, part, sizeof v);
 	return v;

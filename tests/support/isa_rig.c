@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "tests/support/avx512_simde.h"
 #include "tests/support/isa_rig.h"
 
@@ -136,12 +136,18 @@ void acts_same(const struct k_acts *a, const struct k_acts *b, int32_t n)
 	}
 }
 
-void cache_open(struct cache *c, int32_t page_size, int32_t n_layers, int32_t n_kv_heads,
-					   int32_t head_dim, int32_t n_seqs, int32_t longest)
+enum k_cache rig_format(void)
+{
+	return rig_next() % 2 ? K_CACHE_f16 : (enum k_cache)(rig_next() % K_N_CACHES);
+}
+
+void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
+				int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest)
 {
 	int32_t n_pages;
 
-	c->kv = (struct k_kv){.page_size = page_size,
+	c->kv = (struct k_kv){.format = format,
+						  .page_size = page_size,
 						  .n_layers = n_layers,
 						  .n_kv_heads = n_kv_heads,
 						  .head_dim = head_dim};
@@ -161,8 +167,8 @@ void cache_open(struct cache *c, int32_t page_size, int32_t n_layers, int32_t n_
 	}
 	for (int32_t s = 0; s < n_seqs; s++)
 		c->pages[s] = c->table + s * c->n_blocks;
-	for (size_t i = 0; i < c->bytes / 2; i++)
-		((uint16_t *)(void *)c->kv.base)[i] = k_f32_to_f16(rig_number(3));
+	for (size_t i = 0; i < c->bytes / (size_t)k_cache_bytes(format); i++)
+		k_cache_put(format, c->kv.base, i, k_cache_code(format, rig_number(3)));
 }
 
 void cache_close(struct cache *c)

@@ -33,8 +33,9 @@ struct cache {
 	int32_t *table; /* [n_seqs, n_blocks] */
 	const int32_t **pages;
 };
-void cache_open(struct cache *c, int32_t page_size, int32_t n_layers, int32_t n_kv_heads, int32_t head_dim,
-				int32_t n_seqs, int32_t longest);
+enum k_cache rig_format(void); /* a random one: f16 for every other case */
+void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
+				int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest);
 void cache_close(struct cache *c);
 
 #endif

@@ -74,7 +74,6 @@ static void test_f16_rounding(void **state)
 	assert_int_equal(k_f32_to_f16(3e38f), 0x7c00);
 	assert_int_equal(k_f32_to_f16(-INFINITY), 0xfc00);
 	assert_int_equal(k_f32_to_f16(1e-40f), 0);
-	assert_true(k_clamp_f16(INFINITY) == 65504.0f && k_clamp_f16(-7e4f) == -65504.0f);
 }
 
 static void test_bf16(void **state)

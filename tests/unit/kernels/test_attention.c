@@ -1,5 +1,7 @@
 /* Every instruction set's attention against the reference, by memcmp, and the reference against a naive twin that
  * computes what is masked: over page sizes, head shapes, positions, rows, threads, and what rows see. */
+#include <float.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/arith.h"
+#include "kernels/format/cache.h"
 #include "tests/support/isa_rig.h"
 
 /* What rows see. */
@@ -104,13 +106,30 @@ static bool sees(const struct k_attention *a, int32_t r, int32_t pos)
 	return seen;
 }
 
-static uint16_t *element(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d)
+/* Of a token of a page. */
+static size_t index_of(const struct k_kv *kv, int32_t token, int v, int32_t d)
 {
-	const struct k_kv *kv = a->kv;
-	const int32_t token = pos % kv->page_size;
-	uint16_t *at = k_kv_at(kv, a->pages[a->rows[r].seq][pos / kv->page_size], a->layer, v, head);
+	return (size_t)(v ? token * kv->head_dim + d
+					  : (token / 16 * kv->head_dim + d) * 16 + token % 16);
+}
 
-	return v ? at + token * kv->head_dim + d : at + (token / 16 * kv->head_dim + d) * 16 + token % 16;
+static void *page_of(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head)
+{
+	return k_kv_at(a->kv, a->pages[a->rows[r].seq][pos / a->kv->page_size], a->layer, v, head);
+}
+
+static float cached(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head,
+					int32_t d)
+{
+	return k_cache_get(a->kv->format, page_of(a, r, pos, v, head),
+					   index_of(a->kv, pos % a->kv->page_size, v, d));
+}
+
+static void put(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d,
+				uint32_t code)
+{
+	k_cache_put(a->kv->format, page_of(a, r, pos, v, head),
+				index_of(a->kv, pos % a->kv->page_size, v, d), code);
 }
 
 /* A span as if all of it were there: masked scores never win, masked probabilities are +0 and take part in every sum.
@@ -129,7 +148,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 	for (int32_t t = 0; t < K_SPAN; t++) {
 		p[t] = 0;
 		for (int32_t d = 0; d < dim && first + t <= a->rows[r].pos; d++)
-			p[t] = k_fma(q[d], k_f16_to_f32(*element(a, r, first + t, 0, kv_head, d)), p[t]);
+			p[t] = k_fma(q[d], cached(a, r, first + t, 0, kv_head, d), p[t]);
 		p[t] = a->softcap > 0 ? k_softcap(p[t], a->softcap) : p[t];
 		if (sees(a, r, first + t)) {
 			any = true;
@@ -140,7 +159,7 @@ static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, in
 		p[t] = sees(a, r, first + t) ? k_exp(p[t] - *m) : 0;
 	for (int32_t t = 0; t < K_SPAN && first + t <= a->rows[r].pos; t++)
 		for (int32_t d = 0; d < dim; d++)
-			o[d] = k_fma(p[t], k_f16_to_f32(*element(a, r, first + t, 1, kv_head, d)), o[d]);
+			o[d] = k_fma(p[t], cached(a, r, first + t, 1, kv_head, d), o[d]);
 	for (int32_t g = 0; g < K_SPAN / K_GROUP; g++)
 		*l += k_tree_sum(p + g * K_GROUP, K_GROUP);
 	return any;
@@ -171,9 +190,15 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
 		x[d] = x[d] * (1.0f / sum) + 0.0f;
 }
 
-/* What no row sees becomes NaN, and pages that none sees become absent. */
+/* What no row sees becomes NaN (of e4m3: what would be one, and is never stored), and pages that
+ * none sees become absent. */
 static void poison(const struct k_attention *a, struct cache *c)
 {
+	static const uint32_t nans[K_N_CACHES] = {[K_CACHE_f16] = 0x7e00,
+											  [K_CACHE_f32] = 0x7fc00000,
+											  [K_CACHE_bf16] = 0x7fc0,
+											  [K_CACHE_e4m3] = 0x7f};
+
 	for (int32_t s = 0; s < c->n_seqs; s++) {
 		int32_t longest = -1, r = -1, seen_block = -1;
 
@@ -189,7 +214,8 @@ static void poison(const struct k_attention *a, struct cache *c)
 				seen = seen || (a->rows[i].seq == s && sees(a, i, pos));
 			seen_block = seen ? pos / a->kv->page_size : seen_block;
 			for (int32_t e = 0; e < 2 * a->kv->n_kv_heads * a->kv->head_dim && !seen; e++)
-				*element(a, r, pos, e & 1, e / 2 % a->kv->n_kv_heads, e / 2 / a->kv->n_kv_heads) = 0x7e00;
+				put(a, r, pos, e & 1, e / 2 % a->kv->n_kv_heads, e / 2 / a->kv->n_kv_heads,
+					nans[a->kv->format]);
 			if ((pos + 1) % a->kv->page_size == 0 && seen_block != pos / a->kv->page_size)
 				c->table[s * c->n_blocks + pos / a->kv->page_size] = -1;
 		}
@@ -199,11 +225,14 @@ static void poison(const struct k_attention *a, struct cache *c)
 /* Hostile numbers: scores far apart, so that probabilities are the least there are, and values as small. */
 static void make_extreme(struct cache *c, float *q, size_t n)
 {
+	const size_t bytes = (size_t)k_cache_bytes(c->kv.format);
+
 	for (size_t i = 0; i < n; i++)
 		q[i] = q[i] * 40;
-	for (size_t i = 0; i < c->bytes / 2; i++)
+	for (size_t i = 0; i < c->bytes / bytes; i++)
 		if (rig_next() % 3 == 0)
-			((uint16_t *)(void *)c->kv.base)[i] = (uint16_t)(rig_next() % 2 * 0x8000 + rig_next() % 3);
+			k_cache_put(c->kv.format, c->kv.base, i,
+						rig_next() % 2 << (8 * bytes - 1) | rig_next() % 3);
 }
 
 static void compare(struct k_op *op, int32_t n_observed)
@@ -253,7 +282,8 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 
 	for (int32_t r = 0; r < n; r++)
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
-	cache_open(&c, shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
+	cache_open(&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3,
+			   longest);
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
 	if (extreme)
 		make_extreme(&c, q, (size_t)n * (size_t)dim);
@@ -300,7 +330,8 @@ static void try_attention(const struct shape *shape, struct k_row *rows, int32_t
 
 	for (int32_t r = 0; r < n; r++)
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
-	cache_open(&c, shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
+	cache_open(&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3,
+			   longest);
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
 	for (int32_t r = 0; r < n; r++)
 		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
@@ -395,7 +426,7 @@ static void test_attention_pages(void **state)
 		struct cache c;
 		uint32_t w = 1;
 
-		cache_open(&c, sizes[s], 1, 3, DIM, 1, LONGEST);
+		cache_open(&c, K_CACHE_f16, sizes[s], 1, 3, DIM, 1, LONGEST);
 		for (int32_t pos = 0; pos < LONGEST; pos++)
 			for (int32_t at = 0; at < 3 * DIM; at++) {
 				int32_t page = c.pages[0][pos / sizes[s]], token = pos % sizes[s], i = at % DIM;
@@ -462,7 +493,7 @@ static void test_zeros(void **state)
 		struct seen own;
 		struct cache c;
 
-		cache_open(&c, shape.page_size, 1, 1, DIM, 1, 16);
+		cache_open(&c, K_CACHE_f16, shape.page_size, 1, 1, DIM, 1, 16);
 		memset(q, 0, sizeof q);
 		for (int32_t r = 0; r < N; r++) {
 			rows[r] = (struct k_row){.pos = FIRST + r, .seq = 0, .observe = -1};
@@ -473,8 +504,9 @@ static void test_zeros(void **state)
 								  .n_ranges = 1, .pages = c.pages, .kv = &c.kv};
 		for (int32_t pos = 0; pos < 16; pos++)
 			for (int32_t d = 0; d < DIM; d++) {
-				*element(a, 0, pos, 0, 0, d) = k_f32_to_f16(pos == FIRST ? 1 : 0);
-				*element(a, 0, pos, 1, 0, d) = (uint16_t)(pos == FIRST ? 0 : rig_next() % 3 + rig_next() % 2 * 0x8000);
+				put(a, 0, pos, 0, 0, d, k_f32_to_f16(pos == FIRST ? 1 : 0));
+				put(a, 0, pos, 1, 0, d,
+					pos == FIRST ? 0 : rig_next() % 3 + rig_next() % 2 * 0x8000);
 			}
 		own = seen_new(a, 0, true);
 		use(&op, &own);
@@ -489,6 +521,55 @@ static void test_zeros(void **state)
 		cache_close(&c);
 	}
 	assert_in_range(n_zeros, 1, 200 * N * DIM / 2);
+}
+
+/* A row that sees itself alone gives its value, +0 for -0: so every code of every format is read as
+ * rule 10 says. */
+static void test_every_code(void **state)
+{
+	enum { DIM = 64, HEADS = 16, N = 64, ALL = N * HEADS * DIM };
+	float *q = rig_get(ALL * 4), *x = rig_get(ALL * 4), *want = rig_get(ALL * 4);
+	struct k_row rows[N];
+	struct k_range ranges[N];
+
+	(void)state;
+	memset(q, 0, ALL * 4);
+	for (int32_t r = 0; r < N; r++) {
+		rows[r] = (struct k_row){.pos = r, .seq = 0, .observe = -1};
+		ranges[r] = (struct k_range){r, r + 1};
+	}
+	for (enum k_cache format = 0; format < K_N_CACHES; format++) {
+		struct k_op op = {.kind = K_OP_attention};
+		struct k_attention *a = &op.u.attention;
+		struct cache c;
+
+		cache_open(&c, format, 16, 1, HEADS, DIM, 1, N);
+		*a = (struct k_attention){.q = q,
+								  .out = {.x = x, .dim = HEADS * DIM},
+								  .n_heads = HEADS,
+								  .n = N,
+								  .rows = rows,
+								  .ranges = ranges,
+								  .n_ranges = 1,
+								  .pages = c.pages,
+								  .kv = &c.kv};
+		for (int32_t i = 0; i < ALL; i++) {
+			const int32_t r = i / (HEADS * DIM), h = i / DIM % HEADS, d = i % DIM;
+			uint32_t code = format == K_CACHE_f32 ? rig_next()
+												  : (uint32_t)i % (1u << 8 * k_cache_bytes(format));
+
+			put(a, r, r, 1, h, d, code);
+			if (!(fabsf(cached(a, r, r, 1, h, d)) <= FLT_MAX))
+				put(a, r, r, 1, h, d, 0);
+			want[i] = cached(a, r, r, 1, h, d) + 0.0f;
+		}
+		for (int i = -1; i < n_fast; i++) {
+			rig_run(i < 0 ? ref : fast[i], &op);
+			assert_memory_equal(x, want, ALL * 4);
+		}
+		cache_close(&c);
+	}
+	rig_free_all((void *[]){q, x, want, NULL});
 }
 
 /* Deep sequences of which little is seen: spans between are no work, and a thread may have none of an item. */
@@ -512,6 +593,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_ranges_long),
 		cmocka_unit_test(test_zeros),
+		cmocka_unit_test(test_every_code),
 	};
 
 	return cmocka_run_group_tests_name("attention", tests, rig_setup, rig_teardown);

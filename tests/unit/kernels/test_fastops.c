@@ -145,7 +145,7 @@ static void test_stats(void **state)
 		}
 }
 
-static void try_rope(int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
+static void try_rope(enum k_cache format, int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
 {
 	enum { N = 5, HEADS = 6, KV = 2, LONGEST = 200 };
 	size_t q_all = (size_t)N * HEADS * (size_t)head_dim, k_all = (size_t)N * KV * (size_t)head_dim;
@@ -173,7 +173,7 @@ static void try_rope(int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
 								 .rows = rows,
 								 .nan_row = &nan_row}};
 
-	cache_open(&c, 32, 2, KV, head_dim, 2, LONGEST);
+	cache_open(&c, format, 32, 2, KV, head_dim, 2, LONGEST);
 	op.u.rope.kv = &c.kv;
 	op.u.rope.pages = c.pages;
 	before = rig_get(c.bytes);
@@ -194,7 +194,9 @@ static void try_rope(int32_t head_dim, int32_t rope_dim, bool neox, bool bad)
 		k[(size_t)(4 * KV) * (size_t)head_dim + (size_t)head_dim - 1] = NAN;
 	}
 	for (int32_t r = 0; r < N; r++)
-		rows[r] = (struct k_row){.pos = (int32_t)(rig_next() % LONGEST), .seq = r % 2, .observe = -1};
+		rows[r] = (struct k_row){.pos = r * (LONGEST / N) + (int32_t)(rig_next() % (LONGEST / N)),
+								 .seq = r % 2,
+								 .observe = -1}; /* no two at one place */
 	memcpy(q, q0, q_all * 4);
 	rig_run(ref, &op);
 	want_nan = atomic_load(&nan_row);
@@ -222,8 +224,8 @@ static void test_rope(void **state)
 
 	(void)state;
 	for (int s = 0; s < 9; s++)
-		for (int form = 0; form < 4; form++)
-			try_rope(shapes[s][0], shapes[s][1], form & 1, form & 2);
+		for (int form = 0; form < 4 * K_N_CACHES; form++)
+			try_rope((enum k_cache)(form / 4), shapes[s][0], shapes[s][1], form & 1, form & 2);
 }
 
 int main(void)

@@ -35,7 +35,8 @@
 #define k_ref_pack fma_ref_pack
 #define k_ref_dot fma_ref_dot
 #define k_ref_rotate fma_ref_rotate
-#define k_ref_cached fma_ref_cached
+#define k_ref_append fma_ref_append
+#define k_cache_name fma_cache_name
 #define k_ref_note_nan fma_ref_note_nan
 #define k_ref_attend fma_ref_attend
 #define k_attention_row fma_attention_row
@@ -226,18 +227,18 @@ static void test_sequence(void **state)
 	static float heads[ROWS * DIM], k[ROWS * HEAD_DIM], v[ROWS * HEAD_DIM];
 	static float c[PAGE * PAGES * HEAD_DIM / 2], s[PAGE * PAGES * HEAD_DIM / 2];
 	static float c2[PAGE * PAGES * HEAD_DIM / 2], s2[PAGE * PAGES * HEAD_DIM / 2];
-	static uint16_t cache[PAGES * PAGE * 2 * HEAD_DIM];
+	static uint32_t cache[PAGES * PAGE * 2 * HEAD_DIM]; /* room for f32 */
 	static struct {
 		float x[ROWS * DIM], d[ROWS * DIM / 32], sx[ROWS * DIM / 32], share[ROWS * HEADS * 21];
 		int32_t near_zero[ROWS * HEADS];
 		int8_t q[ROWS * DIM];
 	} out;
-	const struct k_kv kv = {.base = (uint8_t *)cache,
-							.page_bytes = sizeof cache / PAGES,
-							.page_size = PAGE,
-							.n_layers = 1,
-							.n_kv_heads = 1,
-							.head_dim = HEAD_DIM};
+	struct k_kv kv = {.base = (uint8_t *)cache,
+					  .page_bytes = sizeof cache / PAGES,
+					  .page_size = PAGE,
+					  .n_layers = 1,
+					  .n_kv_heads = 1,
+					  .head_dim = HEAD_DIM};
 	const int32_t table[PAGES] = {2, 0, 1, 6, 5, 4, 3}, *tables[1] = {table};
 	const struct k_row row[ROWS] = {{0, 0, 0}, {127, 0, 1}, {128, 0, 2}, {200, 0, -1}, {300, 0, 4}};
 	struct k_range range[ROWS];
@@ -271,11 +272,11 @@ static void test_sequence(void **state)
 	fill(k, ROWS * HEAD_DIM, 6);
 	fill(v, ROWS * HEAD_DIM, 7);
 	both(K_OP_rope, &op, heads, sizeof heads);
-	memset(cache, 0, sizeof cache);
-	both(K_OP_rope, &op, cache, sizeof cache);
+	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+		memset(cache, 0, sizeof cache);
+		both(K_OP_rope, &op, cache, sizeof cache);
+	}
 	fill(heads, ROWS * DIM, 8);
-	for (size_t i = 0; i < sizeof cache / 2; i++)
-		cache[i] = k_f32_to_f16((float)(i * 2654435761u % 8191) * 0x1p-12f - 1);
 	k_see_all(row, ROWS, range);
 	op.u.attention =
 		(struct k_attention){.q = heads,
@@ -291,7 +292,13 @@ static void test_sequence(void **state)
 							 .share_stride = 21,
 							 .threshold = 1e-4f,
 							 .out = {.x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM}};
-	both(K_OP_attention, &op, &out, sizeof out);
+	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
+		for (size_t i = 0; i < sizeof cache / (size_t)k_cache_bytes(kv.format); i++)
+			k_cache_put(kv.format, cache, i,
+						k_cache_code(kv.format, (float)(i * 2654435761u % 8191) * 0x1p-12f - 1));
+		both(K_OP_attention, &op, &out, sizeof out);
+	}
+	kv.format = K_CACHE_e4m3;
 	op.u.attention.softcap = 20;
 	both(K_OP_attention, &op, &out, sizeof out);
 }
