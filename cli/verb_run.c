@@ -16,6 +16,7 @@
 #include "cli/open.h"
 #include "cli/prompt.h"
 #include "engine/draft/draft.h"
+#include "engine/lossy.h"
 
 static struct run_options said;
 
@@ -55,6 +56,7 @@ struct run {
 	enum ev_code_finish reason;
 	char why[256];
 	struct utf8_stream stream; /* of --json */
+	char lossy[128];		   /* settings under which the hashes are what they are; "": none */
 	/* The answer's way out: bytes that may be the beginning of a stop string wait in held. */
 	char *held;
 	size_t n_held, cap_held;
@@ -97,6 +99,25 @@ static size_t undecided(const char *const *stop, const char *text, size_t size)
 	return most;
 }
 
+/* For lossy_ask(). */
+struct now {
+	const struct engine *engine;
+	char value[LOSSY_VALUE];
+};
+
+static const char *setting_now(void *of, const char *name)
+{
+	struct now *n = of;
+	engine_get(n->engine, name, n->value, sizeof n->value);
+	return n->value;
+}
+
+static void name_lossy(struct run *r, const struct engine *engine)
+{
+	struct lossy_settings l = lossy_ask(setting_now, &(struct now){engine, ""});
+	lossy_print(&l, r->lossy, sizeof r->lossy);
+}
+
 static int emit_text(struct run *r, const char *bytes, size_t size, struct err *e)
 {
 	if (!ARRAY_ROOM(r->held, r->cap_held, r->n_held + size))
@@ -127,6 +148,8 @@ static int emit_json(struct run *r, const struct ev_token *t, struct gguf_text b
 	json_bytes(&j, "text", whole, utf8_stream_feed(&r->stream, bytes.data, bytes.size, whole, cap));
 	json_real(&j, "p", t->p, 9);
 	json_hash(&j, "hash", (uint64_t)t->hash);
+	if (*r->lossy)
+		json_text(&j, "lossy", r->lossy);
 	free(whole);
 	return json_print(&j, e);
 }
@@ -271,6 +294,7 @@ static int run_verb(const struct cli *c, struct err *e)
 	run_search_slots(&said, &own);
 	if (!cli_open(&s, &own, on_event, &r, e)) {
 		r.tokenizer = engine_tokenizer(s.engine);
+		name_lossy(&r, s.engine);
 		prompt_note_template(c, s.engine);
 		if (!prompt_ids(c, s.engine, text, size, &ids, &n_ids, e))
 			run_answer(&r, &s, text, ids, n_ids, e);

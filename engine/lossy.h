@@ -18,7 +18,7 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
 /* Makes an idle engine compute so. */
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err);
-/* Those that are not at their default, as "sinks:4+window:512"; "" if there are none. Returns buf. */
+/* Those that are not at their default, as "window:512, cache-format e4m3"; "" if there are none. Returns buf. */
 const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap);
 
 #endif

@@ -160,8 +160,8 @@ int engine_check_options(const struct engine_options *o, struct engine_options *
 int engine_apply_settings(struct engine *e, struct err *err);
 setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict, engine_apply_policy,
 	engine_apply_spec, engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
-	engine_apply_visible, engine_apply_give_back, engine_apply_layer, engine_apply_head, engine_apply_cuda_mode,
-	engine_apply_roof;
+	engine_apply_visible, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
+	engine_apply_cuda_mode, engine_apply_roof;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
@@ -197,7 +197,9 @@ void engine_emit_cost(struct engine *e);
 int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
 							void *data, struct request **out, struct err *err);
 
-/* engine.c: memory of pages, for the start and for a new page size. */
+/* What the option's word names. */
+enum k_cache engine_cache_format(const struct engine_options *o);
+/* engine.c: memory of pages, for the start and for a new page size or format. */
 int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, struct err *err);
 void engine_close_pages(struct engine *e);
 

@@ -57,7 +57,7 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-/* The pools are made anew: same memory, other pages. What was cached is forgotten. */
+/* The pools are made anew, by e->specs, with room for the same tokens. What was cached is forgotten. */
 static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 {
 	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
@@ -100,6 +100,37 @@ int engine_apply_give_back(struct engine *e, struct engine_options *to, struct e
 		return 0;
 	e->specs.keep = to->give_back;
 	return -1;
+}
+
+enum k_cache engine_cache_format(const struct engine_options *o)
+{
+	int i = 0;
+
+	while (o->cache_format && i < K_N_CACHES - 1 && strcmp(k_cache_name(i), o->cache_format) != 0)
+		i++;
+	return (enum k_cache)i;
+}
+
+/* As many pages of the same tokens, of other bytes. */
+int engine_apply_cache_format(struct engine *e, struct engine_options *to, struct err *err)
+{
+	const struct memory_specs old = e->specs;
+	bool kept = false;
+
+	for (int32_t g = 0; g < old.n; g++)
+		kept |= !old.group[g].kind->is_state;
+	if (!kept && engine_cache_format(to))
+		return err_set(err, ERR_USAGE,
+					   "cache-format %s: this model has no keys and values: its layers keep states",
+					   to->cache_format);
+	memory_set_format(&e->specs, engine_cache_format(to));
+	if (e->specs.group[0].kv.format == old.group[0].kv.format)
+		return 0;
+	if (remake_pages(e, e->memory.page_size, err)) {
+		e->specs = old;
+		return -1;
+	}
+	return 0;
 }
 
 /* What hides nothing from this model, in sequences as long as they can be, is full. What was cached was computed under

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "kernels/format/cache_table.h"
 
 struct engine;
 struct engine_options;
@@ -76,6 +77,8 @@ struct setting {
 
 #define SETTING_WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
 
+#define SETTING_CACHE_WORD(name, ...) #name,
+
 /* X(type, field, default, apply, row's other fields): fields of struct engine_options, in the order of the log. */
 #define ENGINE_SETTINGS(X)                                                                         \
 	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                   \
@@ -133,6 +136,10 @@ struct setting {
 	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",        \
 	  .arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,        \
 	  .doc = "positions that a token sees of those before it: all, the last N, or the first N and the last N") \
+	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",              \
+	  .group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                         \
+	  .words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                         \
+	  .doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")     \
 	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",  \
 	  .when = SETTING_IDLE,                                                                        \
 	  .doc = "whether keys and values that no token to come will see give back their pages")       \

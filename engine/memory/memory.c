@@ -50,6 +50,12 @@ struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int
 												.kv = { .n_kv_heads = n_kv_heads, .head_dim = head_dim } } };
 }
 
+void memory_set_format(struct memory_specs *m, enum k_cache format)
+{
+	for (int32_t g = 0; g < m->n; g++)
+		m->group[g].kv.format = format;
+}
+
 bool memory_has_states(const struct memory_specs *m)
 {
 	for (int32_t g = 0; g < m->n; g++)

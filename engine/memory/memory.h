@@ -49,6 +49,8 @@ struct memory_specs {
 	int32_t n;
 	bool keep; /* keys and values stay until their sequence ends, seen or not */
 };
+/* The format of all keys and values. */
+void memory_set_format(struct memory_specs *m, enum k_cache format);
 /* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one shape of keys
  * and values and one window; all recurrent layers are one. *layer: index of the layer in its group; *at: where its
  * state begins in the group's. -1 and an error: too many groups. */

@@ -111,12 +111,13 @@ static void count_matmul(const struct forward *f, struct k_op *op)
 static void count_attention(const struct forward *f, struct k_op *op)
 {
 	const struct k_attention *a = &op->u.attention;
-	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
 	const struct forward_sight *s = f->sight;
 
 	while (s->ranges != a->ranges)
 		s++;
-	op->bytes = s->positions * kv * 4 + (uint64_t)f->n_rows * width * 8;
+	kv *= 2 * (uint64_t)k_cache_bytes(a->kv->format);
+	op->bytes = s->positions * kv + (uint64_t)f->n_rows * width * 8;
 	op->ops = s->pairs * width * 4;
 }
 
@@ -124,9 +125,9 @@ static void count_rope(struct k_op *op)
 {
 	const struct k_rope *a = &op->u.rope;
 	uint64_t n = (uint64_t)a->n, q = (uint64_t)a->n_heads * (uint64_t)a->kv->head_dim;
-	uint64_t kv = (uint64_t)a->kv->n_kv_heads * (uint64_t)a->kv->head_dim;
+	uint64_t kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
 
-	op->bytes = n * (q * 8 + kv * 12);
+	op->bytes = n * (q * 8 + kv * (8 + 2 * (uint64_t)k_cache_bytes(a->kv->format)));
 	op->ops = n * (q * 4 + kv * 3);
 }
 

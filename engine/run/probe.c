@@ -62,8 +62,10 @@ static const struct model *open_again(struct engine *e, struct err *err)
 static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
 {
 	const struct model_config *c = &e->model->config;
+	struct memory_specs specs = e->model->memory;
 
 	memset(p, 0, sizeof *p);
+	memory_set_format(&specs, e->specs.group[0].kv.format);
 	if (n < 1 || n > e->info.ctx)
 		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
 	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
@@ -77,11 +79,13 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 	for (int32_t i = 0; i < p->n_pages; i++)
 		p->pages[i] = i;
 	p->table = p->pages;
-	if (memory_stores_open(p->store, &p->model->memory, p->model->kernels, PAGE, p->n_pages,
+	if (memory_stores_open(p->store, &specs, p->model->kernels, PAGE, p->n_pages,
 						   "the pages of a deep look; look at an earlier position", err) ||
 		forward_open(&p->f, p->model, p->store,
-					 (struct forward_sizes){ .rows = CHUNK, .out = c->n_layers > 1 ? c->n_layers : 1,
-											 .observed = 1, .ctx = e->info.ctx },
+					 (struct forward_sizes){.rows = CHUNK,
+											.out = c->n_layers > 1 ? c->n_layers : 1,
+											.observed = 1,
+											.ctx = e->info.ctx},
 					 err)) {
 		pass_close(p);
 		return -1;

@@ -204,6 +204,12 @@ def test_run():
     check("positions ascend one by one", [r["pos"] for r in rows] == list(range(rows[0]["pos"],
           rows[0]["pos"] + len(rows))), rows)
     check("the same again", run("--json", "Hello")[1] == out)
+    lossy = run("--json", "--cache-format=e4m3", "Hello")[1]
+    check("--cache-format is named in each line", all(r["lossy"] == "cache-format e4m3" for r in lines(lossy)), lossy)
+    check("and gives other logits", lines(lossy)[1]["hash"] != rows[1]["hash"] and "lossy" not in rows[0])
+    check("the same from ref", run("--json", "--cache-format=e4m3", "--backend=ref", "Hello")[1] == lossy)
+    status, _, err = run("--cache-format=f8", "Hello")
+    check("which formats there are", status == 2 and "f16|f32|bf16|e4m3" in err, err)
     check("options before the verb, as --name=value, and after operands", cutaway(
         f"--model={TINY}", "run", "Hello", "--json", "--max-tokens=12", "--no-record")[1] == out)
     check("the prompt from standard input", run("--json", stdin=b"Hello")[1] == out)

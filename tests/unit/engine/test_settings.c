@@ -270,6 +270,8 @@ static void test_lossy(void **state)
 	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
 	assert_string_equal(lossy_print(&window, text, sizeof text), "window:32");
 	assert_false(lossy_same(&exact, &window));
+	snprintf(window.value[1], sizeof window.value[1], "e4m3");
+	assert_string_equal(lossy_print(&window, text, sizeof text), "window:32, cache-format e4m3");
 	exact = lossy_ask(value_of, NULL);
 	assert_string_equal(lossy_print(&exact, text, sizeof text), "");
 }

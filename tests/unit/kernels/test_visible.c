@@ -1,5 +1,6 @@
-/* What rows see: each policy against its definition, position by position; text and back; and in an engine, where logits
- * are a function of the tokens and of the policy alone: not of chunks, pages, batches, drafts or the prefix cache. */
+/* What rows see: each policy against its definition, position by position; text and back; and in an
+ * engine, where logits are a function of the tokens and of the lossy settings alone, what rows see
+ * and the format of the cache: not of chunks, pages, batches, drafts or the prefix cache. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -150,7 +151,7 @@ static void submit(struct engine *e, enum ev_code_request_kind kind, int other)
 }
 
 /* A text of N tokens, and what is drawn after it or its score. */
-static struct drawn drawn_with(const char *visible, const struct engine_options *with, enum ev_code_request_kind kind,
+static struct drawn drawn_with(const struct engine_options *with, enum ev_code_request_kind kind,
 							   int company)
 {
 	struct engine_options o = *with;
@@ -160,7 +161,6 @@ static struct drawn drawn_with(const char *visible, const struct engine_options 
 
 	o.model = tiny_model;
 	o.ctx = N + DRAWN;
-	o.visible = visible;
 	if (engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, on_event, &d);
@@ -183,31 +183,43 @@ static void same(const struct drawn *a, const struct drawn *b)
 
 static void test_engine(void **state)
 {
-	static const char *const policies[] = { "window:20", "sinks:3+window:17", "sinks:4+window:1" };
-	const struct engine_options plain = ENGINE_DEFAULTS;
-	struct drawn full = drawn_with("full", &plain, EV_REQUEST_KIND_load, 1);
+	static const char *const lossy[][2] = {{"window:20", "f16"},
+										   {"sinks:3+window:17", "f16"},
+										   {"sinks:4+window:1", "f16"},
+										   {"full", "f32"},
+										   {"full", "bf16"},
+										   {"full", "e4m3"},
+										   {"window:20", "e4m3"}};
+	struct engine_options o = ENGINE_DEFAULTS;
+	struct drawn full = drawn_with(&o, EV_REQUEST_KIND_load, 1), before = full;
 
 	(void)state;
 	assert_int_equal(full.n, DRAWN);
-	for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
-		struct drawn score = drawn_with(policies[p], &plain, EV_REQUEST_KIND_score, 1);
-		struct drawn want = drawn_with(policies[p], &plain, EV_REQUEST_KIND_load, 1), got;
-		struct engine_options o = plain;
+	for (size_t p = 0; p < sizeof lossy / sizeof *lossy; p++) {
+		struct drawn score, want, got;
+
+		o = (struct engine_options)ENGINE_DEFAULTS;
+		o.visible = lossy[p][0];
+		o.cache_format = lossy[p][1];
+		score = drawn_with(&o, EV_REQUEST_KIND_score, 1);
+		want = drawn_with(&o, EV_REQUEST_KIND_load, 1);
 
 		assert_int_equal(score.n, N - 1);
 		assert_true(memcmp(want.hash, full.hash, sizeof full.hash) != 0);
+		assert_true(memcmp(want.hash, before.hash, sizeof full.hash) != 0);
+		before = want;
 		o.prefill_chunk = 7;
 		o.page_size = 48;
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 5);
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 5);
 		same(&want, &got);
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_score, 1);
+		got = drawn_with(&o, EV_REQUEST_KIND_score, 1);
 		same(&score, &got);
 		o.spec = "ngram";
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 3);
 		same(&want, &got);
 		o.spec = "lookahead";
 		o.backend = "ref";
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 1);
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 1);
 		same(&want, &got);
 	}
 }
@@ -276,6 +288,7 @@ static void test_setting(void **state)
 	struct engine *e;
 	struct err err = { 0 };
 	char value[64];
+	size_t page;
 
 	(void)state;
 	o.model = tiny_model;
@@ -289,9 +302,16 @@ static void test_setting(void **state)
 	submit(e, EV_REQUEST_KIND_load, 0);
 	assert_int_equal(engine_step(e, &err), 1);
 	assert_int_equal(engine_set(e, "visible", "window:40", &err), -1);
+	assert_int_equal(engine_set(e, "cache-format", "bf16", &err), -1);
 	while (!engine_idle(e))
 		engine_step(e, &err);
 	assert_int_equal(engine_set(e, "visible", "nothing", &err), -1);
+	assert_int_equal(engine_set(e, "cache-format", "f8", &err), -1);
+	page = engine_state(e).page_bytes;
+	assert_int_equal(engine_set(e, "cache-format", "f32", &err), 0);
+	assert_int_equal(engine_state(e).page_bytes, 2 * page);
+	assert_int_equal(engine_set(e, "cache-format", "e4m3", &err), 0);
+	assert_int_equal(engine_state(e).page_bytes, page / 2);
 	assert_int_equal(engine_set(e, "visible", "window:40", &err), 0);
 	engine_get(e, "visible", value, sizeof value);
 	assert_string_equal(value, "window:40");

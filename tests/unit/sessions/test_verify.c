@@ -255,15 +255,18 @@ static void test_equal(void **state)
 	assert_true(n_rejection > 0 && o.sum.hash_alone > 0 && o.sum.hash_alone <= n_rejection);
 }
 
-/* What rows see is set, changed and set back between requests. */
+/* What rows see and the format of the cache are set, changed and set back between requests. */
 static void lossy_life(struct engine *e)
 {
-	static const char *const visible[] = { "full", "sinks:2+window:9", "window:20", "full" };
+	static const char *const set[][2] = {{"visible", "full"},	   {"visible", "sinks:2+window:9"},
+										 {"visible", "window:20"}, {"cache-format", "e4m3"},
+										 {"visible", "full"},	   {"cache-format", "bf16"},
+										 {"cache-format", "f32"},  {"cache-format", "f16"}};
 	int32_t ids[64];
 	struct err err = { 0 };
 
-	for (size_t i = 0; i < sizeof visible / sizeof *visible; i++) {
-		assert_int_equal(engine_set(e, "visible", visible[i], &err), 0);
+	for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+		assert_int_equal(engine_set(e, set[i][0], set[i][1], &err), 0);
 		for (int k = 0; k < 2; k++) {
 			struct engine_request q = request(k, ids, 30);
 
@@ -284,11 +287,18 @@ static void test_lossy(void **state)
 	o = again(lossy);
 	assert_string_equal(o.err.text, "");
 	assert_int_equal(o.sum.rows, n_drawn);
-	assert_int_equal(o.n_told, 8);
+	assert_int_equal(o.n_told, 16);
 	change(lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_DIFFERS);
 	assert_int_equal(o.sum.n_differ, 2);
+	change(lossy, "UPDATE setting SET value = 'f16' WHERE value = 'bf16'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_DIFFERS);
+	assert_int_equal(o.sum.n_differ, 2);
+	change(lossy, "UPDATE setting SET value = 'f64' WHERE value = 'bf16'");
+	o = again(copy);
+	assert_int_equal(o.err.code, ERR_USAGE);
 	change(lossy, "UPDATE setting SET value = 'windows' WHERE value = 'window:20'");
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_USAGE);
