@@ -3,7 +3,8 @@
  *
  * Value 0 of every axis is the base. A case leaves a trail: for each scored or generated token its
  * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
- * equal computation. Each text has a base run of its own. Thread: the caller's. */
+ * equal computation. Each text has a base run of its own, and so has each format of the cache, whose
+ * bits are others; those of f16 are the certificate's hash. Thread: the caller's. */
 #include "sessions/certify/certify.h"
 
 #include <stdio.h>
@@ -20,7 +21,8 @@ struct certify {
 	const struct certify_options *o;
 	struct axes axes;
 	struct workload work[N_TEXTS];
-	struct trail base[2][N_TEXTS]; /* drawn, and greedy for the rule's axis; n = 0: not run */
+	/* drawn, and greedy for the rule's axis; by format of the cache; n = 0: not run */
+	struct trail base[2][K_N_CACHES][N_TEXTS];
 	struct trail trail;			/* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
@@ -142,11 +144,11 @@ static bool compare(struct certify *c, const struct certify_plan *p, const struc
 
 /* ---- one case ---- */
 
-static int run_base(struct certify *c, enum text_size size, bool greedy, struct err *e)
+static int run_base(struct certify *c, enum text_size size, bool greedy, int format, struct err *e)
 {
-	const int choice[N_AXES] = {[AXIS_RULE] = greedy};
+	const int choice[N_AXES] = {[AXIS_RULE] = greedy, [AXIS_CACHE] = format};
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
-	struct trail *base = &c->base[greedy][size];
+	struct trail *base = &c->base[greedy][format][size];
 	struct evidence ev;
 	int32_t want = p.work.n_ids - 1 + p.work.n_generated;
 	double begin = now();
@@ -160,7 +162,7 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, struct 
 		return err_set(e, ERR_INPUT,
 					   "certify: the base run gave %d tokens of %d; is the model damaged?",
 					   base->n, want);
-	if (!greedy)
+	if (!greedy && !format)
 		c->sum->hash = hash_trail(c->sum->hash, base);
 	return 0;
 }
@@ -208,13 +210,16 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 {
 	struct evidence ev;
 	bool greedy = p->choice[AXIS_RULE] != 0;
-	double begin = now();
+	const struct trail *base = &c->base[greedy][p->choice[AXIS_CACHE]][size];
 	char seen[512] = "", idle[512] = "", label[480];
+	if (!base->n && run_base(c, size, greedy, p->choice[AXIS_CACHE], e))
+		return -1;
+	double begin = now();
 	if (certify_run_case(p, &c->trail, &ev, e))
 		return -1;
 	learn(c, p, now() - begin);
 	snprintf(label, sizeof label, "%s %s", axis, what);
-	bool equal = compare(c, p, &c->base[greedy][size], label);
+	bool equal = compare(c, p, base, label);
 	int n_idle = count(c, p, &ev, seen, idle, sizeof idle);
 	struct certify_summary *s = c->sum;
 	s->n_cases++;
@@ -249,6 +254,14 @@ static struct certify_plan plan_alone(const struct certify *c, const int *choice
 	return p;
 }
 
+static int index_of(const struct axis_values *a, const char *value)
+{
+	int i = a->n - 1;
+	while (i > 0 && strcmp(a->value[i], value))
+		i--;
+	return i;
+}
+
 /* Slow kernels come last: should time be short, it is theirs that is. only_plan: adds up what it will
  * take. */
 static int try_values(struct certify *c, bool only_plan, struct err *e)
@@ -260,6 +273,8 @@ static int try_values(struct certify *c, bool only_plan, struct err *e)
 			int choice[N_AXES] = {0};
 			enum text_size size;
 			choice[a] = i;
+			if (a == AXIS_CACHE) /* by the definition: the base has its own kernels */
+				choice[AXIS_KERNELS] = index_of(&c->axes.axis[AXIS_KERNELS], "ref");
 			if (axes_slow(&c->axes, choice) != (k >= N_AXES))
 				continue;
 			struct certify_plan p = plan_alone(c, choice, &size);
@@ -438,9 +453,9 @@ static int prove(struct certify *c, struct err *e)
 	list_values(c);
 	plan_list(c);
 	try_values(c, true, e);
-	for (int size = 0; size < N_TEXTS; size++)
-		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, e) ||
-									run_base(c, (enum text_size)size, true, e)))
+	for (int size = 0; size < N_TEXTS; size++) /* of the first format; the others' when a case needs them */
+		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, 0, e) ||
+									run_base(c, (enum text_size)size, true, 0, e)))
 			return -1;
 	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }

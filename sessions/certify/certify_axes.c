@@ -108,6 +108,15 @@ static void fill_policies(struct axes *axes)
 	a->n_quick = a->n;
 }
 
+static void fill_caches(struct axes *axes)
+{
+	struct axis_values *a = &axes->axis[AXIS_CACHE];
+
+	for (int i = 0; k_cache_name(i); i++)
+		add_value(a, k_cache_name(i));
+	a->n_quick = a->n;
+}
+
 static void fill_drafters(struct axes *axes)
 {
 	struct axis_values *a = &axes->axis[AXIS_DRAFTER];
@@ -134,6 +143,7 @@ void axes_fill(struct axes *a)
 		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
 		[AXIS_POLICY] = {"policy", 0, 0, {0}},
 		[AXIS_UNSEEN] = {"unseen pages", 2, 2, {"given back", "kept"}},
+		[AXIS_CACHE] = {"cache format", 0, 0, {0}},
 		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
 		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
 		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
@@ -144,6 +154,7 @@ void axes_fill(struct axes *a)
 	fill_kernels(a);
 	fill_threads(a);
 	fill_policies(a);
+	fill_caches(a);
 	fill_drafters(a);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
 		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
@@ -311,7 +322,8 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 
 	a->layers = engine_info(engine)->n_layers;
 	a->states = engine_info(engine)->states;
-	if (a->states) { /* no attention to be looked at */
+	if (a->states) { /* no attention to be looked at, nor keys and values */
+		a->axis[AXIS_CACHE].n = a->axis[AXIS_CACHE].n_quick = 1;
 		a->axis[AXIS_WATCHED].value[1] = "recorded";
 		a->axis[AXIS_WATCHED].n = a->axis[AXIS_WATCHED].n_quick = 2;
 	}
@@ -347,6 +359,7 @@ struct engine_options axes_options(const struct certify_plan *p)
 	o.prefix_cache = p->choice[AXIS_PREFIX] != 0;
 	o.policy = axes_chosen(p, AXIS_POLICY);
 	o.give_back = !p->choice[AXIS_UNSEEN];
+	o.cache_format = axes_chosen(p, AXIS_CACHE);
 	o.spec = p->choice[AXIS_PREEMPTION] || !*p->spec ? "off" : p->spec;
 	o.rule = axes_chosen(p, AXIS_RULE);
 	trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);

@@ -49,6 +49,8 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 		return ev->reach >= ev->unseen_from && !ev->unseen;
 	case AXIS_POLICY:
 		return ev->reordered > 0;
+	case AXIS_CACHE:
+		return !strcmp(ev->cache, axes_chosen(p, a));
 	case AXIS_DRAFTER:
 		return ev->verified > 0;
 	case AXIS_RULE:

@@ -21,6 +21,7 @@ enum axis {
 	AXIS_PREEMPTION,
 	AXIS_POLICY,
 	AXIS_UNSEEN,
+	AXIS_CACHE, /* its values are those of enum k_cache */
 	AXIS_DRAFTS,
 	AXIS_DRAFTER,
 	AXIS_RULE,
@@ -81,6 +82,7 @@ struct trail {
 /* What was seen of a case, by which each axis is held to its promise. */
 struct evidence {
 	char backend[8], isa[16];
+	char cache[8];	  /* format of keys and values */
 	char memory[128]; /* the memory groups: "paged 2 layers, window 10 layers" */
 	int32_t threads, page_size;
 	struct seen_step step[128]; /* those that differ */

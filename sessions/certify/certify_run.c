@@ -146,6 +146,15 @@ static void see_memory(struct run *r, const struct ev_memory *m)
 			 (long long)m->layers, m->layers == 1 ? "" : "s");
 }
 
+static void see_setting(struct run *r, const struct ev_setting *s)
+{
+	static const char name[] = "cache-format";
+
+	if (s->name.size == sizeof name - 1 && !memcmp(s->name.data, name, s->name.size))
+		snprintf(r->ev->cache, sizeof r->ev->cache, "%.*s", (int)s->value.size,
+				 (const char *)s->value.data);
+}
+
 static void on_event(void *arg, const struct event *ev)
 {
 	struct run *r = arg;
@@ -157,6 +166,8 @@ static void on_event(void *arg, const struct event *ev)
 		see_page(r, &ev->u.page);
 	} else if (ev->kind == EV_memory) {
 		see_memory(r, &ev->u.memory);
+	} else if (ev->kind == EV_setting) {
+		see_setting(r, &ev->u.setting);
 	} else if (ev->kind == EV_admit) {
 		see_admit(r, &ev->u.admit);
 	} else if (ev->kind == EV_draft) {

@@ -22,18 +22,22 @@ const struct sched_policy *const sched_policies[] = {&policy_fcfs, &policy_short
 
 struct seen {
 	int n_cases, n_equal;
+	bool changed;
 	char *model, *other; /* other takes the model's place after the first case, if not NULL */
 };
 
 static void tell(void *arg, const struct certify_case *c)
 {
 	struct seen *s = arg;
-	s->n_cases++;
-	s->n_equal += c->equal;
+	/* a cache format's base is made when first needed, so of the model as it is by then */
+	bool late = s->changed && (strstr(c->axis, "cache format") || strstr(c->what, "cache format"));
+	s->n_cases += !late;
+	s->n_equal += c->equal && !late;
 	if (s->other) {
 		assert_int_equal(rename(s->other, s->model), 0);
 		free(s->other);
 		s->other = NULL;
+		s->changed = true;
 	}
 }
 
@@ -75,6 +79,7 @@ static void test_equal(void **state)
 		{"drafter", "ngram tree"}, {"drafter", "jacobi"}, {"drafter", "lookahead"}, {"drafter", "skip"},
 		{"drafter", "draft"}, {"drafter", "auto"},	 {"rule", "rejection"},
 		{"policy", "shortest"}, {"policy", "longest"},
+		{"cache format", "f32"}, {"cache format", "bf16"}, {"cache format", "e4m3"},
 	};
 	struct seen s = {.model = make_model(1)};
 	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 6};
