@@ -235,16 +235,17 @@ static void test_given_back(void **state)
 		struct engine_options o = ENGINE_DEFAULTS;
 		struct drawn kept, got;
 
+		o.visible = policies[p];
 		o.give_back = false;
-		kept = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		kept = drawn_with(&o, EV_REQUEST_KIND_load, 3);
 		assert_int_equal(kept.n_unseen, 0);
 		o.give_back = true;
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 3);
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 3);
 		same(&kept, &got);
 		assert_true(got.n_unseen >= 3 * 3); /* of each of three requests */
 		o.pages = 6; /* of 9 that the sequence has */
 		o.spec = "ngram";
-		got = drawn_with(policies[p], &o, EV_REQUEST_KIND_load, 4);
+		got = drawn_with(&o, EV_REQUEST_KIND_load, 4);
 		same(&kept, &got);
 	}
 }
@@ -252,14 +253,15 @@ static void test_given_back(void **state)
 static void test_rewind(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct drawn want = drawn_with("sinks:3+window:17", &o, EV_REQUEST_KIND_load, 1), d = { .n = 0 };
+	struct drawn want, d = { .n = 0 };
 	struct engine *e;
 	struct err err = { 0 };
 
 	(void)state;
+	o.visible = "sinks:3+window:17";
+	want = drawn_with(&o, EV_REQUEST_KIND_load, 1);
 	o.model = tiny_model;
 	o.ctx = N + DRAWN;
-	o.visible = "sinks:3+window:17";
 	o.pages = 7;
 	for (int cache = 0; cache < 2; cache++) {
 		o.prefix_cache = cache;
@@ -338,6 +340,10 @@ static void test_without_attention(void **state)
 	assert_int_equal(engine_open(&e, &o, &err), 0);
 	assert_int_equal(engine_set(e, "observe-head", "0", &err), -1);
 	assert_string_equal(err.text, "observe-head 0: this model has no attention to watch: its layers keep states");
+	err = (struct err){ 0 };
+	assert_int_equal(engine_set(e, "cache-format", "bf16", &err), -1);
+	assert_string_equal(err.text, "cache-format bf16: this model has no keys and values: its layers keep states");
+	assert_int_equal(engine_set(e, "cache-format", "f16", &err), 0);
 	engine_close(e);
 }
 
