@@ -170,6 +170,10 @@ test:
 	@tools/fetch_model.sh
 	@tests/run
 
+# Layers, sizes and form of the sources (clang-format, 100 columns): `make test` asks the same.
+lint:
+	@tests/run layers sizes format
+
 # The tests of the modules under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan:
 	@+$(ASAN) tests-build
@@ -257,6 +261,7 @@ help:
 	@echo 'make bench-exactness  what the fixed order costs: by turns with a build that is free of it'
 	@echo 'make cuda        the kernels for NVIDIA GPUs (needs nvcc, and minutes)'
 	@echo 'make test-gpu    on a machine with a GPU: tests, certificate, sanitizers and figures there'
+	@echo 'make lint        who includes whom, sizes, form: what `make test` asks of the sources alone'
 	@echo 'make asan        the tests of the modules under ASan and UBSan'
 	@echo 'make barriers    each barrier of the CUDA kernels left out in turn must be missed'
 	@echo 'make fuzz        the fuzz targets, a minute in total'
@@ -264,7 +269,7 @@ help:
 	@echo 'make V=1 …       show whole commands'
 	@echo 'make clean       remove what was built (the model stays)'
 
-.PHONY: barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
+.PHONY: lint barriers cuda test-gpu free-order free-order-cuda bench-exactness tests-build chat model gemma test asan fuzz bench bench-peer screenshot install uninstall clean help
 .PRECIOUS: $(BUILD)/%.o
 -include $(CUDA_IMAGE:.fatbin=.d)
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
