@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since some moment before the program began; never goes back, is not the time of day. */
+/* Nanoseconds since some moment before the program began; never goes back, is not the time of
+ * day. */
 static inline int64_t now_ns(void)
 {
 	struct timespec t;
@@ -14,8 +15,9 @@ static inline int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Ticks of a counter that runs evenly, for many short times within one measured by now_ns(): reading it costs a third of
- * that. On x86 the time-stamp counter, else now_ns(); not the same on all processors of some old machines. */
+/* Ticks of a counter that runs evenly, for many short times within one measured by now_ns():
+ * reading it costs a third of that. On x86 the time-stamp counter, else now_ns(); not the same on
+ * all processors of some old machines. */
 static inline uint64_t now_ticks(void)
 {
 #ifdef __x86_64__

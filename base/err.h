@@ -1,8 +1,8 @@
 /* What went wrong, where, and what to do about it. Part of base/: may be included from everywhere.
  *
- * Functions that can fail because of the world (files, input, device, disk) return 0 or -1 and fill a
- * struct err; the first error wins, so a caller may go on to its single exit and report once. Bugs are
- * asserts. Any thread; a struct err belongs to one thread. */
+ * Functions that can fail because of the world (files, input, device, disk) return 0 or -1 and fill
+ * a struct err; the first error wins, so a caller may go on to its single exit and report once.
+ * Bugs are asserts. Any thread; a struct err belongs to one thread. */
 #ifndef CUTAWAY_BASE_ERR_H
 #define CUTAWAY_BASE_ERR_H
 
@@ -23,7 +23,8 @@ struct err {
 	char text[480]; /* one line, no newline: what, where, and what to do */
 };
 
-/* Keeps the first error. Returns -1 always, so that `return err_set(...)` reads well. e may be NULL. */
+/* Keeps the first error. Returns -1 always, so that `return err_set(...)` reads well. e may be
+ * NULL. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,5 @@
-/* Binary search in rows that ascend by their first member, an int64_t. Part of base/: may be included from everywhere.
- * Thread: any; no state. */
+/* Binary search in rows that ascend by their first member, an int64_t. Part of base/: may be
+ * included from everywhere. Thread: any; no state. */
 #ifndef CUTAWAY_BASE_FIND_H
 #define CUTAWAY_BASE_FIND_H
 

@@ -41,8 +41,8 @@ static int make_folders(char *path, struct err *e)
 }
 
 /* An XDG variable counts only if it is an absolute path (the specification says so). */
-static int in_folder(const char *variable, const char *fallback, const char *rest, char **path,
-					 struct err *e)
+static int in_folder(
+	const char *variable, const char *fallback, const char *rest, char **path, struct err *e)
 {
 	const char *dir = getenv(variable), *top = home();
 	int n;

@@ -1,9 +1,10 @@
-/* Where cutaway keeps its files: the XDG base directories (specifications.freedesktop.org/basedir-spec).
+/* Where cutaway keeps its files: the XDG base directories
+ * (specifications.freedesktop.org/basedir-spec).
  *
- * Each function gives the path of `rest` (may hold slashes; "" for the directory itself) in cutaway's own
- * folder of that kind, malloc'd, and makes the folders above it, for the user alone (mode 0700), where
- * they are missing. Fails with ERR_IO where one cannot be made. Thread: any that does not change the
- * environment. */
+ * Each function gives the path of `rest` (may hold slashes; "" for the directory itself) in
+ * cutaway's own folder of that kind, malloc'd, and makes the folders above it, for the user alone
+ * (mode 0700), where they are missing. Fails with ERR_IO where one cannot be made. Thread: any that
+ * does not change the environment. */
 #ifndef CUTAWAY_BASE_PATHS_H
 #define CUTAWAY_BASE_PATHS_H
 
@@ -11,12 +12,13 @@
 
 int paths_data(const char *rest, char **path, struct err *e);  /* kept: models, recordings */
 int paths_cache(const char *rest, char **path, struct err *e); /* may be deleted at any time */
-int paths_state(const char *rest, char **path, struct err *e); /* kept, but of this machine: history */
+/* kept, but of this machine: history */
+int paths_state(const char *rest, char **path, struct err *e);
 
 /* The file of the prompt's history. */
 int paths_history(char **path, struct err *e);
-/* A file for a new recording, named after the local time. It is there and empty, so that no other session
- * takes the name; where it cannot be made, whoever opens it learns why. */
+/* A file for a new recording, named after the local time. It is there and empty, so that no other
+ * session takes the name; where it cannot be made, whoever opens it learns why. */
 int paths_new_recording(char **path, struct err *e);
 /* Deletes such a file if it is still empty: nothing was recorded after all. */
 void paths_drop_recording(const char *path);

@@ -17,8 +17,8 @@
 #define PART (1 << 20) /* bytes hashed at a time */
 #define LINES_MOST 64  /* entries kept, the newest first */
 
-static int hash_fd(int fd, const char *path, const atomic_bool *stop, char out[SHA256_HEX],
-				   struct err *e)
+static int hash_fd(
+	int fd, const char *path, const atomic_bool *stop, char out[SHA256_HEX], struct err *e)
 {
 	uint8_t *part = malloc(PART), digest[SHA256_DIGEST_SIZE];
 	struct sha256_ctx ctx;
@@ -55,8 +55,8 @@ static char *make_key(int fd, const char *path)
 
 	if (whole && !strchr(whole, '\n') && !fstat(fd, &st)) {
 		file_stamp_of(&st, &now);
-		if (asprintf(&key, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %s", now.size, now.mtime_ns,
-					 now.ctime_ns, now.inode, now.device, whole) < 0)
+		if (asprintf(&key, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %s",
+				now.size, now.mtime_ns, now.ctime_ns, now.inode, now.device, whole) < 0)
 			key = NULL;
 	}
 	free(whole);
@@ -165,14 +165,16 @@ bool file_is_stamped(int fd, const struct file_stamp *stamp)
 	if (fstat(fd, &st))
 		return false;
 	file_stamp_of(&st, &now);
-	return now.size == stamp->size && now.mtime_ns == stamp->mtime_ns && now.ctime_ns == stamp->ctime_ns &&
-		   now.inode == stamp->inode && now.device == stamp->device;
+	return now.size == stamp->size && now.mtime_ns == stamp->mtime_ns &&
+		   now.ctime_ns == stamp->ctime_ns && now.inode == stamp->inode &&
+		   now.device == stamp->device;
 }
 
 bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char out[SHA256_HEX])
 {
 	int fd = open_file(path, NULL);
-	char *key = fd < 0 || (stamp && !file_is_stamped(fd, stamp)) ? NULL : make_key(fd, path), *memory = NULL;
+	char *key = fd < 0 || (stamp && !file_is_stamped(fd, stamp)) ? NULL : make_key(fd, path),
+		 *memory = NULL;
 	bool found = key && !paths_cache("sha256", &memory, NULL) && recall(memory, key, out);
 
 	if (fd >= 0)
@@ -183,7 +185,7 @@ bool file_sha256_known_of(const char *path, const struct file_stamp *stamp, char
 }
 
 int file_sha256_of(const char *path, const struct file_stamp *stamp, const atomic_bool *stop,
-				   char out[SHA256_HEX], struct err *e)
+	char out[SHA256_HEX], struct err *e)
 {
 	int fd = open_file(path, e), rc = 0;
 	char *key, *after, *memory = NULL;

@@ -13,9 +13,10 @@
 #define TAB_COLUMNS 8
 
 enum kind {
-	SHOWN,	/* has a place of its own */
-	MARK,	/* stands on the character before */
-	STYLE,	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width depends on it */
+	SHOWN, /* has a place of its own */
+	MARK,  /* stands on the character before */
+	/* U+FE0E, U+FE0F: text or emoji style of the character before; no width depends on it */
+	STYLE,
 	HIDDEN, /* must not reach a terminal */
 };
 
@@ -31,7 +32,7 @@ static struct look classify(int32_t c, size_t size)
 	const utf8proc_property_t *p = utf8proc_get_property(c);
 
 	if (c == 0xfe0e || c == 0xfe0f)
-		return (struct look){STYLE, c, 0, size};
+		return (struct look){ STYLE, c, 0, size };
 	switch (p->category) {
 	case UTF8PROC_CATEGORY_CN:
 	case UTF8PROC_CATEGORY_CC:
@@ -39,18 +40,16 @@ static struct look classify(int32_t c, size_t size)
 	case UTF8PROC_CATEGORY_CS:
 	case UTF8PROC_CATEGORY_CO:
 	case UTF8PROC_CATEGORY_ZL:
-	case UTF8PROC_CATEGORY_ZP:
-		return (struct look){HIDDEN, c, 1, size};
-	case UTF8PROC_CATEGORY_MC:
-		return (struct look){SHOWN, c, 1, size};
+	case UTF8PROC_CATEGORY_ZP: return (struct look){ HIDDEN, c, 1, size };
+	case UTF8PROC_CATEGORY_MC: return (struct look){ SHOWN, c, 1, size };
 	}
 	if (p->ignorable)
-		return (struct look){HIDDEN, c, 1, size};
+		return (struct look){ HIDDEN, c, 1, size };
 	if ((c >= 0x1160 && c <= 0x11ff) || (c >= 0xd7b0 && c <= 0xd7ff))
-		return (struct look){MARK, c, 0, size};
+		return (struct look){ MARK, c, 0, size };
 	if (!utf8proc_charwidth(c))
-		return (struct look){MARK, c, 0, size};
-	return (struct look){SHOWN, c, utf8proc_charwidth(c), size};
+		return (struct look){ MARK, c, 0, size };
+	return (struct look){ SHOWN, c, utf8proc_charwidth(c), size };
 }
 
 static struct look text_look(const char *text, size_t size)
@@ -60,26 +59,27 @@ static struct look text_look(const char *text, size_t size)
 
 	n = utf8proc_iterate((const utf8proc_uint8_t *)text, size < 4 ? (utf8proc_ssize_t)size : 4, &c);
 	if (n <= 0)
-		return (struct look){HIDDEN, -1, 1, 1};
+		return (struct look){ HIDDEN, -1, 1, 1 };
 	return classify(c, (size_t)n);
 }
 
 static struct glyph_run make_run(const char *text, int width, size_t used)
 {
-	struct glyph_run g = {.width = width, .used = used};
+	struct glyph_run g = { .width = width, .used = used };
 
 	memcpy(g.text, text, strlen(text));
 	return g;
 }
 
-/* What ASCII can say nearly as well; of the signs that views have, as they draw them there (tui/term/canvas.c). */
+/* What ASCII can say nearly as well; of the signs that views have, as they draw them there
+ * (tui/term/canvas.c). */
 static const struct {
 	int32_t c;
 	const char *ascii;
-} twins[] = { { 0xb7, "." },   { 0xd7, "x" },    { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
-			  { 0x2019, "'" }, { 0x201c, "\"" }, { 0x201d, "\"" }, { 0x2022, "*" }, { 0x2026, "~" },
-			  { 0x2190, "<" }, { 0x2191, "^" },  { 0x2192, ">" },  { 0x2193, "v" }, { 0x203a, ">" },
-			  { 0x2423, "_" }, { 0x25cf, "*" },  { 0x2713, "=" },  { 0x2717, "x" } };
+} twins[] = { { 0xb7, "." }, { 0xd7, "x" }, { 0x2013, "-" }, { 0x2014, "-" }, { 0x2018, "'" },
+	{ 0x2019, "'" }, { 0x201c, "\"" }, { 0x201d, "\"" }, { 0x2022, "*" }, { 0x2026, "~" },
+	{ 0x2190, "<" }, { 0x2191, "^" }, { 0x2192, ">" }, { 0x2193, "v" }, { 0x203a, ">" },
+	{ 0x2423, "_" }, { 0x25cf, "*" }, { 0x2713, "=" }, { 0x2717, "x" } };
 
 static uint8_t shown_also[TEXT_SHOW_MAX / 8];
 
@@ -121,11 +121,12 @@ static bool may_join(int32_t c)
 	const utf8proc_property_t *p = utf8proc_get_property(c);
 
 	return (p->category == UTF8PROC_CATEGORY_LO && utf8proc_charwidth(c) == 1) ||
-		   p->boundclass == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC || (c >= 0x1f3fb && c <= 0x1f3ff);
+		   p->boundclass == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC ||
+		   (c >= 0x1f3fb && c <= 0x1f3ff);
 }
 
-/* Takes the marks that follow into the run; those beyond the clamp are left out. So is a joiner (U+200C,
- * U+200D) in its place: what it joins is drawn side by side, each in its own columns. */
+/* Takes the marks that follow into the run; those beyond the clamp are left out. So is a joiner
+ * (U+200C, U+200D) in its place: what it joins is drawn side by side, each in its own columns. */
 static void take_marks(struct glyph_run *g, const char *text, size_t size)
 {
 	bool may = may_join(text_look(text, size).c);
@@ -153,7 +154,7 @@ struct glyph_run text_next(const char *text, size_t size, bool ascii)
 	struct look at;
 
 	if (!size)
-		return (struct glyph_run){.width = 0};
+		return (struct glyph_run){ .width = 0 };
 	if (*text == '\n' || (*text == '\r' && size > 1 && text[1] == '\n')) {
 		g = make_run("", 1, *text == '\n' ? 1 : 2);
 		g.newline = true;
@@ -228,7 +229,7 @@ static char *finish(struct string *s, size_t *size)
 
 char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_size)
 {
-	struct string s = {0};
+	struct string s = { 0 };
 	int column = 0;
 
 	while (size) {
@@ -267,13 +268,13 @@ static void append_escape(struct string *s, int32_t c)
 		snprintf(buf, sizeof buf, "\\u%04x", (unsigned)c);
 	else
 		snprintf(buf, sizeof buf, "\\u%04x\\u%04x", 0xd800u + ((unsigned)(c - 0x10000) >> 10),
-				 0xdc00u + ((unsigned)(c - 0x10000) & 0x3ff));
+			0xdc00u + ((unsigned)(c - 0x10000) & 0x3ff));
 	append(s, buf, strlen(buf));
 }
 
 char *text_json(const char *text, size_t size)
 {
-	struct string s = {0};
+	struct string s = { 0 };
 
 	append(&s, "\"", 1);
 	while (size) {
@@ -294,7 +295,8 @@ char *text_json(const char *text, size_t size)
 
 static bool shell_safe(const char *text)
 {
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+	static const char safe[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 
 	for (; *text; text++)
 		if (!((unsigned char)*text & 0x80) && !strchr(safe, *text))
@@ -316,7 +318,7 @@ static bool all_shown(const char *text)
 
 char *text_shell(const char *text)
 {
-	struct string s = {0};
+	struct string s = { 0 };
 	bool shown = all_shown(text), safe = shown && *text && shell_safe(text);
 	char octal[8];
 

@@ -1,11 +1,12 @@
 /* The one way for text that is not ours (files, input, model output) to a terminal.
  *
- * Control characters (C0, DEL, C1), bidirectional and zero-width controls, invalid UTF-8 and unassigned
- * or private code points become visible stand-ins; runs of combining marks are clamped. (A joiner, U+200C or
- * U+200D, is left out after an emoji or a letter of a script that joins, where it belongs.) A run is what a
- * terminal puts into one place: a character and the marks on it. (Not a whole grapheme: terminals draw
- * flags, emoji joined by U+200D and spacing marks as the several characters they are made of, and
- * widths must be theirs.) Thread: any; the only state is text_show_also()'s. */
+ * Control characters (C0, DEL, C1), bidirectional and zero-width controls, invalid UTF-8 and
+ * unassigned or private code points become visible stand-ins; runs of combining marks are clamped.
+ * (A joiner, U+200C or U+200D, is left out after an emoji or a letter of a script that joins, where
+ * it belongs.) A run is what a terminal puts into one place: a character and the marks on it. (Not
+ * a whole grapheme: terminals draw flags, emoji joined by U+200D and spacing marks as the several
+ * characters they are made of, and widths must be theirs.) Thread: any; the only state is
+ * text_show_also()'s. */
 #ifndef CUTAWAY_BASE_TEXT_H
 #define CUTAWAY_BASE_TEXT_H
 
@@ -15,41 +16,44 @@
 
 struct glyph_run {
 	char text[16]; /* what to show: valid UTF-8, NUL-terminated, never a control character */
-	int width;     /* columns: 0 only at the end, else 1 or 2 (stand-ins of more are several runs) */
-	size_t used;   /* bytes of the input it stands for */
-	bool standin;  /* it is not the text itself: show it dim */
-	bool newline;  /* the input was '\n' or "\r\n" (text is then "", width 1) */
-	bool tab;      /* (text is then " ", width 1) */
+	/* columns: 0 only at the end, else 1 or 2 (stand-ins of more are several runs) */
+	int width;
+	size_t used;  /* bytes of the input it stands for */
+	bool standin; /* it is not the text itself: show it dim */
+	bool newline; /* the input was '\n' or "\r\n" (text is then "", width 1) */
+	bool tab;     /* (text is then " ", width 1) */
 };
 
-/* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e becomes a
- * stand-in too, but for what text_show_also() named: the nearest ASCII has for quotes, dashes and the
- * like, else '?'. */
+/* The next grapheme of text[0 … size - 1]; used = 0 at the end. ascii: everything above 0x7e
+ * becomes a stand-in too, but for what text_show_also() named: the nearest ASCII has for quotes,
+ * dashes and the like, else '?'. */
 struct glyph_run text_next(const char *text, size_t size, bool ascii);
 
-/* The terminal's encoding is not UTF-8 but has this character (below TEXT_SHOW_MAX), in as many columns:
- * ascii lets it through. Before other threads show text. */
+/* The terminal's encoding is not UTF-8 but has this character (below TEXT_SHOW_MAX), in as many
+ * columns: ascii lets it through. Before other threads show text. */
 enum { TEXT_SHOW_MAX = 0x10000 };
 void text_show_also(int32_t c);
 
 /* Columns that text takes on one line. */
 int text_width(const char *text, size_t size, bool ascii);
 
-/* A clean copy for terminals on one line or, with newlines kept, several (then tabs become spaces up to
- * the next multiple of 8 columns). malloc'd, NUL-terminated, NULL if memory ran out. */
+/* A clean copy for terminals on one line or, with newlines kept, several (then tabs become spaces
+ * up to the next multiple of 8 columns). malloc'd, NUL-terminated, NULL if memory ran out. */
 char *text_clean(const char *text, size_t size, bool keep_newlines, size_t *out_size);
 
-/* JSON string with quotes; invalid UTF-8 becomes U+FFFD; whatever text_next would not show is written as
- * an escape, so that it too may go to a terminal and yet nothing is lost. malloc'd, NULL if memory ran
- * out. */
+/* JSON string with quotes; invalid UTF-8 becomes U+FFFD; whatever text_next would not show is
+ * written as an escape, so that it too may go to a terminal and yet nothing is lost. malloc'd, NULL
+ * if memory ran out. */
 char *text_json(const char *text, size_t size);
 
-/* One word of a shell's command line: as it is where that is safe, else quoted; control characters as escapes in $'…',
- * so that it may go to a terminal and still names the same file. malloc'd, NULL if memory ran out. */
+/* One word of a shell's command line: as it is where that is safe, else quoted; control characters
+ * as escapes in $'…', so that it may go to a terminal and still names the same file. malloc'd, NULL
+ * if memory ran out. */
 char *text_shell(const char *text);
 
-/* For wrapping: bytes of the first line of text, at most w columns and cut between words where there is a
- * space; *next: where the line after begins (past a space or a newline; 0 only at the end of text). */
+/* For wrapping: bytes of the first line of text, at most w columns and cut between words where
+ * there is a space; *next: where the line after begins (past a space or a newline; 0 only at the
+ * end of text). */
 size_t text_line(const char *text, int w, bool ascii, size_t *next);
 
 #endif

@@ -28,7 +28,8 @@ static bool is_database(const char *path)
 
 	if (fd >= 0)
 		close(fd);
-	return same || ends_with(path, "-wal") || ends_with(path, "-shm") || ends_with(path, "-journal");
+	return same || ends_with(path, "-wal") || ends_with(path, "-shm") ||
+		   ends_with(path, "-journal");
 }
 
 /* Beside path, which may be there already (old) and then lends its mode. */
@@ -76,14 +77,16 @@ static int open_beside(struct whole_file *f, const struct stat *old, struct err 
 	struct stat link;
 
 	if (!old && !lstat(f->name, &link))
-		return err_set(e, ERR_IO, "%s is a link to a file that is not there: remove it, or choose another name",
-					   f->name);
+		return err_set(e, ERR_IO,
+			"%s is a link to a file that is not there: remove it, or choose another name", f->name);
 	f->path = old ? realpath(f->name, NULL) : strdup(f->name);
 	if (!f->path)
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));
 	if (is_database(f->path))
-		return err_set(e, ERR_USAGE, "%s is a recording, or a part of one, and is not written over: choose another "
-									 "name", f->name);
+		return err_set(e, ERR_USAGE,
+			"%s is a recording, or a part of one, and is not written over: choose another "
+			"name",
+			f->name);
 	/* a file in its place would be another's way around its mode */
 	if (old && faccessat(AT_FDCWD, f->path, W_OK, AT_EACCESS))
 		return err_set(e, ERR_IO, "%s: %s", f->name, strerror(errno));

@@ -1,8 +1,9 @@
 /* cutaway run --batch: many prompts, --slots at a time, a line of JSON each. Thread: main's.
  *
- * Line n of the file draws with sample n - 1, so that equal prompts get different answers, and an answer
- * depends on its own line alone: not on what else runs, nor on how many at once. At most two prompts
- * a slot are in the engine's hands, so a long file costs no more memory than a short one. */
+ * Line n of the file draws with sample n - 1, so that equal prompts get different answers, and an
+ * answer depends on its own line alone: not on what else runs, nor on how many at once. At most two
+ * prompts a slot are in the engine's hands, so a long file costs no more memory than a short
+ * one. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,8 @@ struct batch {
 	const struct tokenizer *tokenizer;
 	struct answer *answer;
 	int n_answers;
-	int in_engine; /* answers in use */
-	int64_t line;  /* the newest */
+	int in_engine;   /* answers in use */
+	int64_t line;    /* the newest */
 	int64_t refused; /* the newest request that ended before it had a number here */
 	bool no_memory;
 };
@@ -94,8 +95,8 @@ static int print_answer(struct batch *b, struct answer *a, struct err *e)
 	size_t size;
 	char *text = b->no_memory ? NULL : prompt_answer(b->c, b->tokenizer, a->ids, a->n, &size);
 	if (!text)
-		return err_set(e, ERR_MEMORY, "out of memory for the answer to line %lld",
-					   (long long)a->line);
+		return err_set(
+			e, ERR_MEMORY, "out of memory for the answer to line %lld", (long long)a->line);
 	json_object(&j, NULL);
 	json_int(&j, "line", a->line);
 	json_text(&j, "finish", ev_code_name("finish", a->reason));
@@ -146,7 +147,8 @@ static int submit(struct batch *b, struct engine *engine, char *line, size_t siz
 }
 
 /* Hands over lines from *next on while the engine has less than two a slot. */
-static int submit_some(struct batch *b, struct engine *engine, char **next, char *end, struct err *e)
+static int submit_some(
+	struct batch *b, struct engine *engine, char **next, char *end, struct err *e)
 {
 	while (*next < end && b->in_engine < b->n_answers) {
 		char *newline = memchr(*next, '\n', (size_t)(end - *next));
@@ -160,7 +162,7 @@ static int submit_some(struct batch *b, struct engine *engine, char **next, char
 }
 
 static int run_all(struct batch *b, struct engine *engine, char *data, size_t size,
-				   const atomic_bool *interrupted, struct err *e)
+	const atomic_bool *interrupted, struct err *e)
 {
 	char *next = data, *end = data + size;
 	do {
@@ -192,8 +194,8 @@ static void give_up(struct batch *b, struct engine *engine)
 
 int batch_run(const struct cli *c, const char *path, const atomic_bool *interrupted, struct err *e)
 {
-	struct batch b = {.c = c};
-	struct session s = {0};
+	struct batch b = { .c = c };
+	struct session s = { 0 };
 	char *data = NULL;
 	size_t size = 0;
 	if (in_read(strcmp(path, "-") ? path : NULL, &data, &size, e) ||

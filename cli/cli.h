@@ -1,9 +1,10 @@
 /* The command line: what was said on it, the verbs, and the options they take.
  *
- * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of struct setting: the engine's and the
- * sampler's settings (engine/core/settings.h), those of several verbs (options.c), and a verb's own. Parsing, --help, the
- * manual page and the completion are made from these rows. Everything of a struct cli but its stop texts points into
- * argv or into the environment. Thread: main's. */
+ * A verb is a file verb_x.c with its row, and its name in the list of verbs.c. Options are rows of
+ * struct setting: the engine's and the sampler's settings (engine/core/settings.h), those of
+ * several verbs (options.c), and a verb's own. Parsing, --help, the manual page and the completion
+ * are made from these rows. Everything of a struct cli but its stop texts points into argv or into
+ * the environment. Thread: main's. */
 #ifndef CUTAWAY_CLI_CLI_H
 #define CUTAWAY_CLI_CLI_H
 
@@ -34,21 +35,24 @@ struct cli {
 
 struct verb {
 	const char *name, *operands; /* operands: for the usage line */
-	const char *summary;		 /* one line */
-	const char *doc;			 /* a paragraph */
+	const char *summary;         /* one line */
+	const char *doc;             /* a paragraph */
 	const char *example;
 	const char *takes; /* options that are not its own, by group or by name, between bars */
 	int min_operands, max_operands;
 	int (*run)(const struct cli *c, struct err *e); /* 0, or -1 with the error */
-	const char *completes; /* operands: FILE for names of files, or words; NULL: nothing */
+	const char *completes;     /* operands: FILE for names of files, or words; NULL: nothing */
 	const struct setting *own; /* its own options; ends with name NULL. NULL: none */
-	void *said;				   /* where they go */
+	void *said;                /* where they go */
 };
 
 extern const struct verb *const verbs[]; /* the first is the default; ends with NULL */
 
 /* Rows of a verb's own options: OWN(INT, struct, field, .name = …). */
-#define OWN(type_, home, field, ...) { .type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__ }
+#define OWN(type_, home, field, ...)                                                               \
+	{                                                                                              \
+		.type = SETTING_##type_, .at = offsetof(struct home, field), __VA_ARGS__                   \
+	}
 
 /* An option, and the struct that its value goes to. */
 struct option {

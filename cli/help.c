@@ -64,7 +64,8 @@ static void print_row(const char *left, const char *doc)
 }
 
 /* "top-k K", or with another name "greedy". Returns buf. */
-static const char *option_words(const char *name, const struct setting *s, const char *value, char *buf, size_t cap)
+static const char *option_words(
+	const char *name, const struct setting *s, const char *value, char *buf, size_t cap)
 {
 	char arg[64];
 
@@ -77,11 +78,13 @@ static void print_option(const struct option *o)
 {
 	char left[96], doc[512];
 
-	print_row(option_words(o->s->name, o->s, NULL, left, sizeof left), setting_doc(o->s, o->base, doc, sizeof doc));
+	print_row(option_words(o->s->name, o->s, NULL, left, sizeof left),
+		setting_doc(o->s, o->base, doc, sizeof doc));
 	for (const struct option_alias *a = option_aliases; a->name; a++) {
 		if (strcmp(a->setting, o->s->name) != 0)
 			continue;
-		snprintf(doc, sizeof doc, "the same as --%s%s%s", a->setting, a->value ? " " : "", a->value ? a->value : "");
+		snprintf(doc, sizeof doc, "the same as --%s%s%s", a->setting, a->value ? " " : "",
+			a->value ? a->value : "");
 		print_row(option_words(a->name, o->s, a->value, left, sizeof left), doc);
 	}
 }
@@ -96,7 +99,8 @@ static bool is_taken(const struct option *o, const struct verb *v)
 	return false;
 }
 
-/* Calls back with each option that v takes (NULL: any verb), group by group, in the order in which groups first come. */
+/* Calls back with each option that v takes (NULL: any verb), group by group, in the order in which
+ * groups first come. */
 static void each_option(const struct verb *v, void (*tell)(const struct option *o, bool first))
 {
 	struct option o, p;
@@ -148,14 +152,14 @@ void help_print(const struct verb *v)
 		return;
 	}
 	printf("Usage: cutaway %s%s%s%s\n\n", v->name, " [OPTION]...", *v->operands ? " " : "",
-		   v->operands);
+		v->operands);
 	print_wrapped(v->doc, 0, 0);
 	printf("\nExample\n  %s\n", v->example);
 	each_option(v, print_grouped);
 }
 
-/* Text for troff: a leading dot or quote would be a request, a backslash and a dash mean something.
- */
+/* Text for troff: a leading dot or quote would be a request, a backslash and a dash mean
+ * something. */
 static void man_text(const char *text)
 {
 	if (*text == '.' || *text == '\'')
@@ -196,8 +200,8 @@ static void man_facts(const struct setting *s)
 	if (s->type == SETTING_INT || s->type == SETTING_FLOAT)
 		printf(" From %.10g to %.10g%s%s.", s->low, s->high, *unit ? " " : "", unit);
 	if (s->when >= SETTING_IDLE)
-		printf(" In a chat it may change %s, with /%s.", s->when == SETTING_ANY ? "at any time" : "while nothing runs",
-			   s->name);
+		printf(" In a chat it may change %s, with /%s.",
+			s->when == SETTING_ANY ? "at any time" : "while nothing runs", s->name);
 }
 
 static void man_option(const struct option *o, bool first)
@@ -243,15 +247,16 @@ void help_man(void)
 	printf(".SH \"EXIT STATUS\"\n");
 	for (const struct exit_code *x = exit_codes; x->doc; x++)
 		printf(".TP\n.B %d\n%s\n", x->code, x->doc);
-	printf(".SH ENVIRONMENT\n"
-		   ".TP\n.B LC_ALL, LC_CTYPE, LANG\nthe encoding of the terminal (none: UTF\\-8); nothing else\n"
-		   ".TP\n.B ESCDELAY\nmilliseconds in which what follows Esc belongs to it (25; over ssh 100)\n"
-		   ".TP\n.B CUTAWAY_ISA\nthe best instruction set that the program may use of this processor: "
-		   "avx512, avx2 or scalar; the bits are the same\n"
-		   ".TP\n.B NO_COLOR\nset and not empty: no colours\n"
-		   ".TP\n.B XDG_DATA_HOME\nrecordings, in cutaway/ (default: ~/.local/share)\n"
-		   ".TP\n.B XDG_STATE_HOME\nhistory of the prompt, in cutaway/ (default: ~/.local/state)\n"
-		   ".TP\n.B XDG_CACHE_HOME\nhashes of model files, in cutaway/ (default: ~/.cache)\n");
+	printf(
+		".SH ENVIRONMENT\n"
+		".TP\n.B LC_ALL, LC_CTYPE, LANG\nthe encoding of the terminal (none: UTF\\-8); nothing else\n"
+		".TP\n.B ESCDELAY\nmilliseconds in which what follows Esc belongs to it (25; over ssh 100)\n"
+		".TP\n.B CUTAWAY_ISA\nthe best instruction set that the program may use of this processor: "
+		"avx512, avx2 or scalar; the bits are the same\n"
+		".TP\n.B NO_COLOR\nset and not empty: no colours\n"
+		".TP\n.B XDG_DATA_HOME\nrecordings, in cutaway/ (default: ~/.local/share)\n"
+		".TP\n.B XDG_STATE_HOME\nhistory of the prompt, in cutaway/ (default: ~/.local/state)\n"
+		".TP\n.B XDG_CACHE_HOME\nhashes of model files, in cutaway/ (default: ~/.cache)\n");
 	printf(
 		".SH FILES\n.TP\n.I models/SmolLM2\\-135M\\-Instruct.Q4_1.gguf\n"
 		"the model used without \\fB\\-\\-model\\fR, looked for beside the program, in the current "
@@ -298,7 +303,8 @@ static void completion_values(const struct setting *s)
 			printf(" | --%s", a->name);
 	printf("%s)\n", strcmp(s->name, "out") ? "" : " | -o");
 	for (int i = 0; setting_word(s, i) && n < sizeof words; i++)
-		n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", i ? " " : "", setting_word(s, i));
+		n +=
+			(size_t)snprintf(words + n, sizeof words - n, "%s%s", i ? " " : "", setting_word(s, i));
 	if (n || s->type == SETTING_FILE)
 		complete_with(n ? words : NULL);
 	printf("\t\treturn\n\t\t;;\n");

@@ -1,8 +1,9 @@
 /* The program: reads the command line, runs the verb, and is the only place that prints an error
  * and decides the exit status.
  *
- * No locale is set here: numbers have a point in and out, text is UTF-8, and no byte of it a space. What the
- * screens need to know of the terminal's encoding they find out themselves (tui/term/term.c). */
+ * No locale is set here: numbers have a point in and out, text is UTF-8, and no byte of it a space.
+ * What the screens need to know of the terminal's encoding they find out themselves
+ * (tui/term/term.c). */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 static void print_version(void)
 {
 	printf("cutaway %s (arithmetic %d)\nbuilt by %s\n", CUTAWAY_VERSION, K_ARITH_VERSION,
-		   CUTAWAY_BUILD);
+		CUTAWAY_BUILD);
 	if (*k_cuda_build())
 		printf("CUDA kernels for %s\n", k_cuda_build());
 	else
@@ -26,21 +27,24 @@ static void print_version(void)
 		   "GNU GPL, version 3 or later. There is no warranty.\n");
 }
 
-/* A program may be started with some of them closed. Then the next file that is opened, a recording, would be
- * one of them, and be written over by what is printed. Opened the wrong way round they still fail when used. */
+/* A program may be started with some of them closed. Then the next file that is opened, a
+ * recording, would be one of them, and be written over by what is printed. Opened the wrong way
+ * round they still fail when used. */
 static void open_standard_files(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+		if (fcntl(fd, F_GETFD) < 0 &&
+			open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
 			return; /* nothing can be opened: nor can a recording */
 }
 
-/* A page of a mapped file is gone: of a recording's -shm, say, which somebody cut short. All that was committed is in
- * the recording, as after any kill. */
+/* A page of a mapped file is gone: of a recording's -shm, say, which somebody cut short. All that
+ * was committed is in the recording, as after any kill. */
 static void on_bus_error(int signal)
 {
-	static const char text[] = "cutaway: a file was cut short while it was in use (a recording's -shm?), and the program "
-							   "cannot go on; what was recorded is whole up to here\n";
+	static const char text[] =
+		"cutaway: a file was cut short while it was in use (a recording's -shm?), and the program "
+		"cannot go on; what was recorded is whole up to here\n";
 
 	(void)signal;
 	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
@@ -50,11 +54,12 @@ static void on_bus_error(int signal)
 
 int main(int argc, char **argv)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	struct cli c;
 	open_standard_files();
 	signal(SIGBUS, on_bus_error);
-	/* a closed pipe and a file at its limit are errors like others: the recording is closed in order */
+	/* a closed pipe and a file at its limit are errors like others: the recording is closed in
+	 * order */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	if (out_begin(&e) || cli_parse(&c, argc, argv, &e))

@@ -32,10 +32,10 @@ static int find_default(char **path, struct err *e)
 	const struct {
 		const char *folder, *rest;
 	} place[] = {
-		{folder, "/models/" MODEL_NAME},
-		{folder, "/../share/cutaway/models/" MODEL_NAME},
-		{".", "/models/" MODEL_NAME},
-		{data ? data : "", ""},
+		{ folder, "/models/" MODEL_NAME },
+		{ folder, "/../share/cutaway/models/" MODEL_NAME },
+		{ ".", "/models/" MODEL_NAME },
+		{ data ? data : "", "" },
 	};
 	int status = -1;
 	for (size_t i = 0; status && i < sizeof place / sizeof *place; i++) {
@@ -52,8 +52,8 @@ static int find_default(char **path, struct err *e)
 	free(data);
 	if (status)
 		err_set(e, ERR_IO,
-				"there is no model yet: `make model` fetches one (98 MB), or name a GGUF file with "
-				"--model FILE");
+			"there is no model yet: `make model` fetches one (98 MB), or name a GGUF file with "
+			"--model FILE");
 	return status;
 }
 

@@ -27,9 +27,10 @@ static void note_record(const struct session *s, const char *own, const struct e
 		out_complain("the recording does not know the model's hash: %s", s->hash_err.text);
 }
 
-static int open_recorded(struct session *s, const struct cli *c, struct session_options *o, struct err *e)
+static int open_recorded(
+	struct session *s, const struct cli *c, struct session_options *o, struct err *e)
 {
-	struct err no_path = {0};
+	struct err no_path = { 0 };
 	char *own = NULL;
 	o->record = c->no_record ? NULL : c->record;
 	if (!c->no_record && !c->record && !paths_new_recording(&own, &no_path))
@@ -48,7 +49,7 @@ static int open_recorded(struct session *s, const struct cli *c, struct session_
 
 int cli_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e)
 {
-	struct session_options o = {.engine = c->engine, .sink = sink, .arg = arg};
+	struct session_options o = { .engine = c->engine, .sink = sink, .arg = arg };
 	char *model = NULL;
 	if (model_find(c, &model, e))
 		return -1;
@@ -64,7 +65,7 @@ int cli_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, s
 
 int cli_close(struct session *s, const struct cli *c, struct err *e)
 {
-	struct err why = {0};
+	struct err why = { 0 };
 	if (!session_close(s, &why))
 		return 0;
 	if (c->record)

@@ -6,8 +6,8 @@
 #include "cli/cli.h"
 #include "sessions/session.h"
 
-/* Opens and begins it with the command line's model and recording. Where the default recording cannot be made, says so
- * on standard error and goes on. */
+/* Opens and begins it with the command line's model and recording. Where the default recording
+ * cannot be made, says so on standard error and goes on. */
 int cli_open(struct session *s, const struct cli *c, ev_sink *sink, void *arg, struct err *e);
 /* -1 if a recording that was asked for by name failed; of another it is said on standard error. */
 int cli_close(struct session *s, const struct cli *c, struct err *e);

@@ -1,4 +1,5 @@
-/* The options of several verbs, and the parser that reads the command line by all tables. Thread: main's.
+/* The options of several verbs, and the parser that reads the command line by all tables. Thread:
+ * main's.
  *
  * Options may stand before or after the verb and its operands. Whether the verb takes an option is
  * known only at the end, so the parser notes which were given and decides then. */
@@ -13,7 +14,8 @@ static const struct setting shared[] = {
 		.doc = "where the session is recorded (without it: a new file under XDG data)"),
 	OWN(FLAG, cli, no_record, .name = "no-record", .group = "Recording", .doc = "record nothing"),
 	OWN(FLAG, cli, ascii, .name = "ascii", .group = "Screen", .doc = "draw with ASCII alone"),
-	OWN(CHOICE, cli, theme, .name = "theme", .group = "Screen", SETTING_WORDS("auto", "dark", "light", "mono"),
+	OWN(CHOICE, cli, theme, .name = "theme", .group = "Screen",
+		SETTING_WORDS("auto", "dark", "light", "mono"),
 		.doc = "colours; auto asks the terminal and honours NO_COLOR"),
 	OWN(FLAG, cli, raw, .name = "raw", .group = "Output",
 		.doc = "no chat template; control tokens in the text are parsed"),
@@ -22,7 +24,8 @@ static const struct setting shared[] = {
 		.doc = "say what there is; `cutaway VERB --help` says it of a verb"),
 	OWN(FLAG, cli, version, .name = "version", .group = "Help", .doc = "which cutaway this is"),
 	OWN(FLAG, cli, man, .name = "man", .doc = "the manual page"),
-	OWN(CHOICE, cli, completion, .name = "completion", SETTING_WORDS("bash"), .doc = "completion for a shell"),
+	OWN(CHOICE, cli, completion, .name = "completion", SETTING_WORDS("bash"),
+		.doc = "completion for a shell"),
 	{ 0 },
 };
 
@@ -46,7 +49,8 @@ void cli_free(struct cli *c)
 
 /* ---- the tables as one ---- */
 
-static bool table_at(const struct setting *table, void *base, const struct verb *own, int *i, struct option *out)
+static bool table_at(
+	const struct setting *table, void *base, const struct verb *own, int *i, struct option *out)
 {
 	for (; table && table->name; table++)
 		if (!(*i)--) {
@@ -58,8 +62,8 @@ static bool table_at(const struct setting *table, void *base, const struct verb 
 
 bool option_at(struct cli *c, int i, struct option *out)
 {
-	if (table_at(engine_settings, &c->engine, NULL, &i, out) || table_at(answer_settings, &c->answer, NULL, &i, out) ||
-		table_at(shared, c, NULL, &i, out))
+	if (table_at(engine_settings, &c->engine, NULL, &i, out) ||
+		table_at(answer_settings, &c->answer, NULL, &i, out) || table_at(shared, c, NULL, &i, out))
 		return true;
 	for (const struct verb *const *v = verbs; *v; v++)
 		if (table_at((*v)->own, (*v)->said, *v, &i, out))
@@ -135,7 +139,7 @@ static int unknown_option(struct cli *c, const char *word, const char *name, str
 	for (const struct option_alias *a = option_aliases; a->name; a++)
 		near_try(&n, name, a->name);
 	return err_set(e, ERR_USAGE, "unknown option %s%s%s%s", word, n.best ? "; did you mean --" : "",
-				   n.best ? n.best : "", n.best ? "?" : "; see cutaway --help");
+		n.best ? n.best : "", n.best ? "?" : "; see cutaway --help");
 }
 
 static int unknown_verb(const char *word, struct err *e)
@@ -144,8 +148,9 @@ static int unknown_verb(const char *word, struct err *e)
 
 	for (const struct verb *const *v = verbs; *v; v++)
 		near_try(&n, word, (*v)->name);
-	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word, n.best ? "; did you mean " : "",
-				   n.best ? n.best : "", n.best ? "?" : "; see cutaway --help");
+	return err_set(e, ERR_USAGE, "unknown command '%s'%s%s%s", word,
+		n.best ? "; did you mean " : "", n.best ? n.best : "",
+		n.best ? "?" : "; see cutaway --help");
 }
 
 /* ---- parsing ---- */
@@ -182,7 +187,8 @@ static int parse_option(struct cli *c, const char *word, const char *next, struc
 	if (takes && !value && o.s->bare && (!next || *next == '-'))
 		value = "";
 	if (takes && !value && !next)
-		return err_set(e, ERR_USAGE, "--%s needs a value: %s", name, setting_arg(o.s, arg, sizeof arg));
+		return err_set(
+			e, ERR_USAGE, "--%s needs a value: %s", name, setting_arg(o.s, arg, sizeof arg));
 	if (put_option(c, &o, fixed ? fixed : value ? value : next, e))
 		return -1;
 	return takes && !value ? 2 : 1;
@@ -213,14 +219,15 @@ static int check_whole(struct cli *c, struct err *e)
 
 	for (int i = 0; option_at(c, i, &o); i++)
 		if (cli_given(c, o.s->name) && !option_taken(&o, v))
-			return err_set(e, ERR_USAGE, "%s does not take --%s; see cutaway %s --help", v->name, o.s->name,
-						   v->name);
+			return err_set(e, ERR_USAGE, "%s does not take --%s; see cutaway %s --help", v->name,
+				o.s->name, v->name);
 	if (c->n_operands < v->min_operands)
-		return err_set(e, ERR_USAGE, "%s needs %s; see cutaway %s --help", v->name, v->operands,
-					   v->name);
+		return err_set(
+			e, ERR_USAGE, "%s needs %s; see cutaway %s --help", v->name, v->operands, v->name);
 	if (c->n_operands > v->max_operands)
-		return err_set(e, ERR_USAGE, "%s: '%s' is too much; %s", v->name, c->operand[v->max_operands],
-					   v->max_operands ? "quote a text of several words" : "it takes options only");
+		return err_set(e, ERR_USAGE, "%s: '%s' is too much; %s", v->name,
+			c->operand[v->max_operands],
+			v->max_operands ? "quote a text of several words" : "it takes options only");
 	if (c->record && c->no_record)
 		return err_set(e, ERR_USAGE, "--record and --no-record exclude each other");
 	return 0;

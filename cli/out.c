@@ -22,8 +22,8 @@ enum {
 
 static struct {
 	struct utf8_stream characters; /* of a terminal: what is not whole yet */
-	bool terminal, held; /* held: a carriage return whose newline may follow */
-	int error; /* errno of the first write that failed */
+	bool terminal, held;           /* held: a carriage return whose newline may follow */
+	int error;                     /* errno of the first write that failed */
 } out;
 
 static bool write_all(const char *text, size_t size)
@@ -71,7 +71,7 @@ static ssize_t write_out(void *arg, const char *text, size_t size)
 
 int out_begin(struct err *e)
 {
-	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_out});
+	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_out });
 	if (!f)
 		return err_set(e, ERR_MEMORY, "out of memory for standard output");
 	out.terminal = isatty(STDOUT_FILENO);
@@ -105,8 +105,9 @@ void out_last(const char *fmt, ...)
 	if (fd < 0 && left > 0)
 		fputs(text, stderr);
 	for (int waited = 0; fd >= 0 && left > 0 && waited < LAST_MS; waited += LAST_MS / 20) {
-		struct pollfd p = {.fd = fd, .events = POLLOUT};
-		ssize_t n = poll(&p, 1, LAST_MS / 20) > 0 ? write(fd, text + strlen(text) - left, (size_t)left) : 0;
+		struct pollfd p = { .fd = fd, .events = POLLOUT };
+		ssize_t n =
+			poll(&p, 1, LAST_MS / 20) > 0 ? write(fd, text + strlen(text) - left, (size_t)left) : 0;
 		left -= n > 0 ? (int)n : 0;
 	}
 	if (fd >= 0)

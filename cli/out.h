@@ -1,6 +1,6 @@
-/* Standard output that is checked: a full disk or a closed pipe ends a verb, and is never missed. And that is
- * clean: whatever a verb prints on a terminal passes base/text.h, whether it is ours or out of a file; into a
- * pipe or a file its bytes go as they are. Thread: main's. */
+/* Standard output that is checked: a full disk or a closed pipe ends a verb, and is never missed.
+ * And that is clean: whatever a verb prints on a terminal passes base/text.h, whether it is ours or
+ * out of a file; into a pipe or a file its bytes go as they are. Thread: main's. */
 #ifndef CUTAWAY_CLI_OUT_H
 #define CUTAWAY_CLI_OUT_H
 
@@ -16,8 +16,8 @@ int out_begin(struct err *e);
  * to tell. */
 int out_flush(struct err *e);
 
-/* The last words, on standard error. A terminal that takes nothing (nobody reads it, or it is held) gets a few seconds,
- * and then the program ends without them. */
+/* The last words, on standard error. A terminal that takes nothing (nobody reads it, or it is held)
+ * gets a few seconds, and then the program ends without them. */
 void out_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* So, a line that begins with the program's name; what is in it may come from anywhere. */
 void out_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 int prompt_encode(const struct tokenizer *t, const char *text, size_t size, int32_t **ids,
-				   size_t *n, struct err *e)
+	size_t *n, struct err *e)
 {
 	size_t cap = 1;
 	*n = 0;
@@ -25,7 +25,7 @@ void prompt_note_template(const struct cli *c, const struct engine *engine)
 }
 
 int prompt_ids(const struct cli *c, const struct engine *engine, const char *text, size_t size,
-				   int32_t **ids, size_t *n, struct err *e)
+	int32_t **ids, size_t *n, struct err *e)
 {
 	const struct engine_info *info = engine_info(engine);
 	const struct tokenizer *t = engine_tokenizer(engine);
@@ -38,7 +38,7 @@ int prompt_ids(const struct cli *c, const struct engine *engine, const char *tex
 			return -1;
 		return *n ? 0
 				  : err_set(e, ERR_USAGE,
-							"the prompt is empty: with --raw a token is needed to go on from");
+						"the prompt is empty: with --raw a token is needed to go on from");
 	}
 	if (template_begin(info->chat, t, system, ids, n, &cap, e))
 		return -1;
@@ -56,14 +56,16 @@ size_t prompt_find_stop(const char *const *stop, const char *text, size_t size)
 	return first;
 }
 
-char *prompt_answer(const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size)
+char *prompt_answer(
+	const struct cli *c, const struct tokenizer *t, const int32_t *ids, size_t n, size_t *size)
 {
 	size_t cap = 1, used = 0;
 	for (size_t i = 0; i < n; i++)
 		cap += tokenizer_bytes(t, ids[i]).size;
 	char *text = malloc(cap);
 	for (size_t i = 0; text && i < n; i++) {
-		struct gguf_text b = i || c->raw ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
+		struct gguf_text b =
+			i || c->raw ? tokenizer_bytes(t, ids[i]) : tokenizer_first_bytes(t, ids[i]);
 		if (tokenizer_is_special(t, ids[i]) || tokenizer_is_end(t, ids[i]))
 			continue;
 		memcpy(text + used, b.data, b.size);

@@ -41,7 +41,8 @@ void run_search_slots(const struct run_options *r, struct cli *c)
 		c->engine.slots = (int32_t)n;
 }
 
-static int print_json(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
+static int print_json(
+	const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
 {
 	for (int32_t i = 0; i < v->n_answers; i++) {
 		const struct search_answer *a = &v->answer[i];
@@ -66,7 +67,8 @@ static int print_json(const struct cli *c, const struct tokenizer *t, const stru
 	return 0;
 }
 
-static int print_best(const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
+static int print_best(
+	const struct cli *c, const struct tokenizer *t, const struct search_view *v, struct err *e)
 {
 	size_t size;
 	char *text = prompt_answer(c, t, v->answer[0].ids, (size_t)v->answer[0].n, &size);
@@ -80,30 +82,35 @@ static int print_best(const struct cli *c, const struct tokenizer *t, const stru
 	return 0;
 }
 
-static void search_report(const char *method, bool by_command, const struct search_view *v, int64_t steps)
+static void search_report(
+	const char *method, bool by_command, const struct search_view *v, int64_t steps)
 {
 	double saved = v->unshared > 0 ? 100 * (1 - (double)v->pages / (double)v->unshared) : 0;
 
-	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers, v->n_answers == 1 ? "" : "s",
-			(long long)steps);
+	fprintf(stderr, "cutaway: %s: %d answer%s in %lld steps", method, v->n_answers,
+		v->n_answers == 1 ? "" : "s", (long long)steps);
 	for (int32_t i = 0; i < v->n_answers && i < 5; i++)
-		fprintf(stderr, "%s%.4g", i ? ", " : by_command ? "; the command's scores " : "; log-probability by length ",
-				v->answer[i].score);
+		fprintf(stderr, "%s%.4g",
+			i            ? ", "
+			: by_command ? "; the command's scores "
+						 : "; log-probability by length ",
+			v->answer[i].score);
 	fprintf(stderr, "%s\n", v->n_answers > 5 ? ", …" : "");
-	fprintf(stderr, "cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
-			v->most_pages, v->most_unshared, saved);
+	fprintf(stderr,
+		"cutaway: KV pages: %d at most, %d if none were shared; over all steps %.0f %% saved\n",
+		v->most_pages, v->most_unshared, saved);
 }
 
 /* A line that is written over, on a terminal, each 16 steps. */
 static void progress(const char *method, const struct search_view *v, int64_t steps)
 {
 	if (isatty(STDERR_FILENO) && !(steps & 15))
-		fprintf(stderr, "\r%s: step %lld, %d branches, %d answers ", method, (long long)steps, v->n_running,
-				v->n_answers);
+		fprintf(stderr, "\r%s: step %lld, %d branches, %d answers ", method, (long long)steps,
+			v->n_running, v->n_answers);
 }
 
-static int search_run(struct engine *engine, int64_t search, const char *method, const atomic_bool *interrupted,
-			   struct search_view *v, struct err *e)
+static int search_run(struct engine *engine, int64_t search, const char *method,
+	const atomic_bool *interrupted, struct search_view *v, struct err *e)
 {
 	int64_t from = engine_steps(engine);
 
@@ -119,17 +126,19 @@ static int search_run(struct engine *engine, int64_t search, const char *method,
 	return 0;
 }
 
-static int print(const struct cli *c, struct engine *engine, const struct search_view *v, struct err *e)
+static int print(
+	const struct cli *c, struct engine *engine, const struct search_view *v, struct err *e)
 {
 	if (v->err.code)
 		return err_set(e, v->err.code, "%s", v->err.text);
 	if (!v->n_answers)
 		return v->cancelled ? 0 : err_set(e, ERR_INPUT, "the search found no answer");
-	return c->json ? print_json(c, engine_tokenizer(engine), v, e) : print_best(c, engine_tokenizer(engine), v, e);
+	return c->json ? print_json(c, engine_tokenizer(engine), v, e)
+				   : print_best(c, engine_tokenizer(engine), v, e);
 }
 
-int run_search(const struct cli *c, const struct run_options *r, struct engine *engine, const struct engine_request *q,
-			   const atomic_bool *interrupted, struct err *e)
+int run_search(const struct cli *c, const struct run_options *r, struct engine *engine,
+	const struct engine_request *q, const atomic_bool *interrupted, struct err *e)
 {
 	struct score_command scorer = { .command = r->score };
 	struct search_options o = { 0 };
@@ -149,9 +158,12 @@ int run_search(const struct cli *c, const struct run_options *r, struct engine *
 	search = engine_search(engine, &o, q, e);
 	if (search < 0)
 		return -1;
-	if (!search_run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) && !out_flush(e)) {
+	if (!search_run(engine, search, method, interrupted, &v, e) && !print(c, engine, &v, e) &&
+		!out_flush(e)) {
 		search_report(method, r->score != NULL, &v, engine_steps(engine) - from);
-		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s", v.n_answers ? "" : " before there was an answer") : 0;
+		result = v.cancelled ? err_set(e, ERR_INTERRUPTED, "interrupted%s",
+								   v.n_answers ? "" : " before there was an answer")
+							 : 0;
 	}
 	engine_search_close(engine, search);
 	return result;

@@ -17,7 +17,8 @@ static struct bench_said {
 } said;
 
 static const struct setting bench_own[] = {
-	OWN(TEXT, bench_said, only, .name = "only", .group = "Output", .arg = "NAME", .doc = "measure this figure alone"),
+	OWN(TEXT, bench_said, only, .name = "only", .group = "Output", .arg = "NAME",
+		.doc = "measure this figure alone"),
 	OWN(FLAG, bench_said, turns, .name = "turns", .group = "Output",
 		.doc = "with --only: one run for each line on standard input, its value on a line"),
 	{ 0 },
@@ -47,7 +48,7 @@ static int print_json(const struct bench_report *r, struct err *e)
 }
 
 static void print_figure(const char *name, const char *unit, const char *form, const char *doc,
-						 const struct bench_figure *f)
+	const struct bench_figure *f)
 {
 	char value[32] = "-", range[64] = "", share[32] = "";
 	if (isfinite(f->median))
@@ -64,13 +65,13 @@ static void print_figure(const char *name, const char *unit, const char *form, c
 
 static void print_table(const struct bench_report *r)
 {
-	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend, r->isa,
-		   r->info.threads, r->info.ctx, r->state.pages, r->state.page_size);
+	printf("%s, %s %s, %d threads, context %d, %d pages of %d tokens\n", r->info.name, r->backend,
+		r->isa, r->info.threads, r->info.ctx, r->state.pages, r->state.page_size);
 	printf("model file %.1f MB (%.1f MB of weights a token), KV pool %.1f MB\n\n",
-		   (double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
-		   (double)r->state.pages * (double)r->state.page_bytes / 1e6);
+		(double)r->info.model_bytes / 1e6, r->weight_bytes / 1e6,
+		(double)r->state.pages * (double)r->state.page_bytes / 1e6);
 	printf("%-23s %12s %-5s  %-22s  %-16s  %s\n", "figure", "median", "", "10% .. 90%",
-		   "share of limit", "what");
+		"share of limit", "what");
 #define X(name, unit, form, doc)                                                                   \
 	if (r->name.n)                                                                                 \
 		print_figure(#name, unit, form, doc, &r->name);
@@ -134,8 +135,9 @@ const struct verb verb_bench = {
 	.name = "bench",
 	.operands = "",
 	.summary = "speed against the limits of this machine",
-	.doc = "Measures the engine as it is used, with recording on: medians of several runs. Takes a few "
-		   "minutes at most.",
+	.doc =
+		"Measures the engine as it is used, with recording on: medians of several runs. Takes a few "
+		"minutes at most.",
 	.example = "cutaway bench --json",
 	.takes = "Model|Kernels|Exactness|shadow|json",
 	.min_operands = 0,

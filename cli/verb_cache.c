@@ -42,11 +42,12 @@ static void print_file(void *arg, const struct packed_file *f)
 
 static int list(const char *folder, struct err *e)
 {
-	struct sum sum = {0};
+	struct sum sum = { 0 };
 
 	if (packed_cache_list(folder, print_file, &sum, e))
 		return -1;
-	printf("%10.1f MB  in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n, sum.n == 1 ? "" : "s", folder);
+	printf("%10.1f MB  in %d file%s under %s\n", (double)sum.bytes / 1e6, sum.n,
+		sum.n == 1 ? "" : "s", folder);
 	return 0;
 }
 
@@ -65,8 +66,8 @@ static int cache_verb(const struct cli *c, struct err *e)
 	int status;
 
 	if (c->n_operands && strcmp(c->operand[0], "clear"))
-		return err_set(e, ERR_USAGE, "cache %s: there is only `cutaway cache` and `cutaway cache clear`",
-					   c->operand[0]);
+		return err_set(e, ERR_USAGE,
+			"cache %s: there is only `cutaway cache` and `cutaway cache clear`", c->operand[0]);
 	if (packed_cache_folder(&folder, e))
 		return -1;
 	status = c->n_operands ? clear(folder, e) : list(folder, e);
@@ -78,10 +79,11 @@ const struct verb verb_cache = {
 	.name = "cache",
 	.operands = "[clear]",
 	.summary = "the packed weights that are kept for faster starts",
-	.doc = "Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
-		   "written by chat and run for a model whose packing takes longer than a second, or by "
-		   "--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
-		   "goes first. `cutaway cache clear` deletes them all.",
+	.doc =
+		"Lists the files of the cache of packed weights: model, layout, size, last use. A file is "
+		"written by chat and run for a model whose packing takes longer than a second, or by "
+		"--packed-cache on for any; together they have at most 32 GiB, and what was used longest ago "
+		"goes first. `cutaway cache clear` deletes them all.",
 	.example = "cutaway cache clear",
 	.takes = "",
 	.min_operands = 0,

@@ -20,8 +20,10 @@ static struct certify_said {
 } said;
 
 static const struct setting certify_own[] = {
-	OWN(FLAG, certify_said, quick, .name = "quick", .group = "Output", .doc = "a smaller proof, under half a minute"),
-	OWN(INT, certify_said, seconds, .name = "seconds", .group = "Output", .arg = "N", .high = 1 << 20, .unit = "seconds",
+	OWN(FLAG, certify_said, quick, .name = "quick", .group = "Output",
+		.doc = "a smaller proof, under half a minute"),
+	OWN(INT, certify_said, seconds, .name = "seconds", .group = "Output", .arg = "N",
+		.high = 1 << 20, .unit = "seconds",
 		.doc = "begin no case that would end after N seconds; 0: 170, or 18 with --quick"),
 	{ 0 },
 };
@@ -59,11 +61,11 @@ static void certify_progress(void *arg, const struct certify_case *c)
 		add_case(r->json, c);
 	else
 		printf("%-6s %-13s %-10s %4d tokens%s%s%s%s\n", verdict(c), c->axis, c->what, c->tokens,
-			   *c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
+			*c->seen ? "  " : "", c->seen, *c->idle ? "; idle: " : "", c->idle);
 	fflush(stdout);
 	if (r->progress)
 		fprintf(stderr, "certify: %d cases, %d of %d pairs, %.0f s; about %.0f s more …", c->n_done,
-				c->pairs_met, c->pairs_possible, c->seconds, c->left);
+			c->pairs_met, c->pairs_possible, c->seconds, c->left);
 }
 
 static void print_coverage(const struct certify_summary *s)
@@ -107,31 +109,34 @@ static void print_left(const struct certify_summary *s)
 									 : "a value was idle whenever they were tried";
 	if (!left)
 		return;
-	printf("not met: %d pairs (%s)%s\n", left, why, left > LEFT_SHOWN ? "; --json lists them" : ":");
+	printf(
+		"not met: %d pairs (%s)%s\n", left, why, left > LEFT_SHOWN ? "; --json lists them" : ":");
 	for (int i = 0; left <= LEFT_SHOWN && i < s->n_values; i++)
 		print_left_of(s, i);
 }
 
-static void print_text(const struct certify_summary *s, const char *sha, const struct cli *c,
-					   const struct err *e)
+static void print_text(
+	const struct certify_summary *s, const char *sha, const struct cli *c, const struct err *e)
 {
 	print_coverage(s);
-	printf("\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
-		   s->model, s->formats, s->memory, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
+	printf(
+		"\nmodel:    %s (%s)\nmemory:   %s\nsha256:   %s\nbuild:    cutaway %s, %s\nmachine:  %s, base of %d threads\n",
+		s->model, s->formats, s->memory, sha, CUTAWAY_VERSION, CUTAWAY_BUILD, s->isa, s->threads);
 	printf("coverage: %d axes, %d cases, %d of them mixed, %d of %d pairs of values, %lld tokens "
 		   "compared, seed %llu, %.0f s\n",
-		   s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible,
-		   (long long)s->n_tokens, (unsigned long long)c->answer.params.seed, s->seconds);
+		s->n_axes, s->n_cases, s->n_mixed, s->pairs_met, s->pairs_possible, (long long)s->n_tokens,
+		(unsigned long long)c->answer.params.seed, s->seconds);
 	print_left(s);
 	for (int i = 0; i < s->n_rules; i++)
 		printf("impossible: %d pairs: %s\n", s->rule[i].n_pairs, s->rule[i].text);
 	if (s->n_idle)
 		printf("in %d cases a value had no occasion to matter (idle): it is not counted there\n",
-			   s->n_idle);
+			s->n_idle);
 	if (s->out_of_time)
 		printf("time was up: %d cases that were planned were not begun\n", s->n_untried);
 	printf("hash of all logits: %016llx (arithmetic %d, this model, visible %s, %s texts)\n",
-		   (unsigned long long)s->hash, K_ARITH_VERSION, c->engine.visible, said.quick ? "quick" : "full");
+		(unsigned long long)s->hash, K_ARITH_VERSION, c->engine.visible,
+		said.quick ? "quick" : "full");
 	if (s->n_differ)
 		printf("%s\n%d of %d cases differ\n", e->text, s->n_differ, s->n_cases);
 	else
@@ -146,7 +151,7 @@ static void add_left(struct json *j, const struct certify_summary *s)
 		for (int k = i + 1; k < s->n_values; k++)
 			if (s->pair[i][k] == CERTIFY_PAIR_LEFT) {
 				snprintf(pair, sizeof pair, "%s %s, %s %s", s->value[i].axis, s->value[i].value,
-						 s->value[k].axis, s->value[k].value);
+					s->value[k].axis, s->value[k].value);
 				json_text(j, NULL, pair);
 			}
 	json_end(j);
@@ -182,8 +187,8 @@ static void add_values(struct json *j, const struct certify_summary *s)
 }
 
 /* Numbers that a double cannot hold are text. The object is open, and its cases are there. */
-static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha, const struct cli *c,
-							const struct err *e)
+static void add_certificate(struct json *j, const struct certify_summary *s, const char *sha,
+	const struct cli *c, const struct err *e)
 {
 	char seed[24];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->answer.params.seed);
@@ -242,8 +247,11 @@ static void print_formats(const struct all *all)
 		int n = 0;
 		for (int t = 0; t < K_N_TYPES; t++)
 			if (all->format[t] == (covered != 0))
-				printf("%s%s", n++ ? " " : covered ? "formats:  " : "not in these files: ",
-					   k_types[t].name);
+				printf("%s%s",
+					n++       ? " "
+					: covered ? "formats:  "
+							  : "not in these files: ",
+					k_types[t].name);
 		if (n)
 			printf("\n");
 	}
@@ -270,12 +278,12 @@ static int print_all_json(struct all *all, struct err *e)
 	return json_print(&all->json, e);
 }
 
-static int certify_model(const struct cli *c, const char *path, double seconds, struct all *all,
-						 struct err *e)
+static int certify_model(
+	const struct cli *c, const char *path, double seconds, struct all *all, struct err *e)
 {
 	static struct certify_summary sum;
-	struct report r = {.progress = isatty(STDERR_FILENO)};
-	struct err differs = {0};
+	struct report r = { .progress = isatty(STDERR_FILENO) };
+	struct err differs = { 0 };
 	char sha[SHA256_HEX], after[SHA256_HEX];
 	if (file_sha256_cached(path, sha, e))
 		return -1;
@@ -284,8 +292,11 @@ static int certify_model(const struct cli *c, const char *path, double seconds, 
 		json_object(r.json, NULL);
 		json_array(r.json, "cases");
 	}
-	struct certify_options o = {
-		.model = path, .visible = c->engine.visible, .quick = said.quick, .seed = c->answer.params.seed, .seconds = seconds};
+	struct certify_options o = { .model = path,
+		.visible = c->engine.visible,
+		.quick = said.quick,
+		.seed = c->answer.params.seed,
+		.seconds = seconds };
 	int status = certify_run(&o, certify_progress, &r, &sum, &differs);
 	if (r.progress)
 		fprintf(stderr, "\r\033[K");
@@ -320,7 +331,8 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 		return status;
 	}
 	if (c->engine.model)
-		return err_set(e, ERR_USAGE, "certify: name the models after the verb or with --model, not both");
+		return err_set(
+			e, ERR_USAGE, "certify: name the models after the verb or with --model, not both");
 	if (c->json && c->n_operands > 1) {
 		json_object(&all->json, NULL);
 		json_array(&all->json, "certificates");
@@ -333,7 +345,7 @@ static int certify_models(const struct cli *c, struct all *all, struct err *e)
 
 static int certify_verb(const struct cli *c, struct err *e)
 {
-	struct all all = {0};
+	struct all all = { 0 };
 	if (K_FREE)
 		return err_set(e, ERR_USAGE, "this build is free of the fixed order: nothing to certify");
 	int status = certify_models(c, &all, e);
@@ -351,12 +363,13 @@ const struct verb verb_certify = {
 	.name = "certify",
 	.operands = "[MODEL …]",
 	.summary = "the proof that all paths give the same bits",
-	.doc = "Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
-		   "threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
-		   "preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
-		   "met or time is up, and compares every id and every hash of logits. What had no occasion to "
-		   "matter is said to be idle and does not count. With --visible all of it is proven of that policy. Several models, one of each weight format that "
-		   "matters to you, share the time. Exit status 0 only if all are equal.",
+	.doc =
+		"Computes the same tokens along each axis that must not matter (kernels and instruction sets, "
+		"threads, page size, order of pages, prefill chunks, size of the batch, row in it, prefix cache, "
+		"preemption, policy, pages out of sight, drafts, drafters, watching and recording), then in mixed cases until every pair of values has "
+		"met or time is up, and compares every id and every hash of logits. What had no occasion to "
+		"matter is said to be idle and does not count. With --visible all of it is proven of that policy. Several models, one of each weight format that "
+		"matters to you, share the time. Exit status 0 only if all are equal.",
 	.example = "cutaway certify --quick",
 	.takes = "model|seed|visible|json",
 	.min_operands = 0,

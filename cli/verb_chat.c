@@ -35,8 +35,8 @@ static struct tui_options screen_options(const struct cli *c)
 	};
 }
 
-/* Where the session lies, and how to see it again: the terminal is the shell's by now. A file that was only
- * reserved is taken away. */
+/* Where the session lies, and how to see it again: the terminal is the shell's by now. A file that
+ * was only reserved is taken away. */
 static void tell_recording(const char *path, bool recorded)
 {
 	char *clean = text_clean(path, strlen(path), false, NULL), *word = text_shell(path);
@@ -52,7 +52,7 @@ static void tell_recording(const char *path, bool recorded)
 static int chat_verb(const struct cli *c, struct err *e)
 {
 	struct tui_options o = screen_options(c);
-	struct err why = {0};
+	struct err why = { 0 };
 	char *model = NULL, *history = NULL, *record = NULL;
 	bool recorded = false;
 
@@ -89,7 +89,7 @@ static const struct setting replay_own[] = {
 };
 
 enum { LOOK_MS = 100, SETTLE_MS = 3000 };
-static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+static const struct timespec look = { .tv_nsec = LOOK_MS * 1000000L };
 
 /* Who follows may come before who records. True: there was something to wait for. */
 static bool await_file(const char *path)
@@ -100,7 +100,9 @@ static bool await_file(const char *path)
 
 	while (stat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode) && !st.st_size) {
 		if (!waited)
-			fprintf(stderr, "cutaway: %s: nothing is recorded there yet; waiting for it (Ctrl-C ends)\n", clean ? clean : "?");
+			fprintf(stderr,
+				"cutaway: %s: nothing is recorded there yet; waiting for it (Ctrl-C ends)\n",
+				clean ? clean : "?");
 		waited = true;
 		nanosleep(&look, NULL);
 	}
@@ -115,7 +117,7 @@ static int follow_file(const char *path, const struct tui_options *o, struct err
 	int rc;
 
 	while ((rc = tui_replay(path, o, e)) && now_ns() < until) {
-		*e = (struct err){0};
+		*e = (struct err){ 0 };
 		nanosleep(&look, NULL);
 	}
 	return rc;
@@ -147,11 +149,13 @@ const struct verb verb_chat = {
 	.name = "chat",
 	.operands = "",
 	.summary = "chat with a model and watch its insides (the default)",
-	.doc = "Opens the terminal program: the conversation beside live views of the next token, the KV pages, "
-		   "the batch, speculation, the prefix cache, attention, time and the sampler. The session is "
-		   "recorded. F1 explains whatever is on the screen.",
+	.doc =
+		"Opens the terminal program: the conversation beside live views of the next token, the KV pages, "
+		"the batch, speculation, the prefix cache, attention, time and the sampler. The session is "
+		"recorded. F1 explains whatever is on the screen.",
 	.example = "cutaway chat --temp 0.7 --spec ngram:4",
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
+	.takes =
+		"Model|Kernels|Exactness|Sampling|Answer|Chat|Scheduler|Speculation|Watching|Recording|Screen",
 	.min_operands = 0,
 	.max_operands = 0,
 	.run = chat_verb,
@@ -163,11 +167,12 @@ const struct verb verb_replay = {
 	.name = "replay",
 	.operands = "[FILE]",
 	.summary = "play a recording on the same screens, no model needed",
-	.doc = "Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE "
-		   "the newest recording. With --follow it shows one that is being written, from another terminal "
-		   "or by another user whose file may be read, as it grows; End goes back to its end. A model is "
-		   "loaded only for a deep look (/lens): the recorded file, where it was recorded or where --model "
-		   "says, if its SHA-256 is the recorded one.",
+	.doc =
+		"Shows a recorded session as if it ran: play, pause, step both ways, go to a step; without FILE "
+		"the newest recording. With --follow it shows one that is being written, from another terminal "
+		"or by another user whose file may be read, as it grows; End goes back to its end. A model is "
+		"loaded only for a deep look (/lens): the recorded file, where it was recorded or where --model "
+		"says, if its SHA-256 is the recorded one.",
 	.example = "cutaway replay session.db",
 	.takes = "model|Screen",
 	.min_operands = 0,

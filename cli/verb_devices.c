@@ -1,4 +1,5 @@
-/* cutaway devices: what a back end could run on: the processor's instruction sets, and GPUs. Thread: main's. */
+/* cutaway devices: what a back end could run on: the processor's instruction sets, and GPUs.
+ * Thread: main's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,11 +23,11 @@ static void print_table(const struct k_device_info *d, int n, const char *why)
 {
 	print_cpu();
 	printf("%-5s  %-32s %10s %5s %10s %7s  %s\n", "index", "name", "memory", "SMs", "capability",
-		   "driver", "usable");
+		"driver", "usable");
 	for (int i = 0; i < n; i++) {
 		printf("%5d  %-32s %7.1f GB %5d %8d.%d %4d.%d    %s\n", d[i].index, d[i].name,
-			   (double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
-			   d[i].driver / 1000, d[i].driver % 1000 / 10, *d[i].unfit ? "no" : "yes");
+			(double)d[i].memory_bytes / 1e9, d[i].processors, d[i].major, d[i].minor,
+			d[i].driver / 1000, d[i].driver % 1000 / 10, *d[i].unfit ? "no" : "yes");
 		if (*d[i].unfit)
 			printf("       %s\n", d[i].unfit);
 	}
@@ -73,7 +74,7 @@ static int print_json(const struct k_device_info *d, int n, const char *why, str
 static int devices_verb(const struct cli *c, struct err *e)
 {
 	struct k_device_info d[MOST];
-	struct err why = {0};
+	struct err why = { 0 };
 	int n = k_devices(d, MOST, &why);
 
 	n = n < 0 ? 0 : n;
@@ -88,11 +89,12 @@ const struct verb verb_devices = {
 	.name = "devices",
 	.operands = "",
 	.summary = "instruction sets and GPUs, and why one cannot be used",
-	.doc = "Lists the instruction sets of this processor that there are kernels for, best first "
-		   "(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: number, "
-		   "name, memory, multiprocessors, compute capability and driver, whether this build has kernels "
-		   "for it, and if it cannot be used, why. Says for which architectures the build has kernels. Exit "
-		   "status 0 whether or not there are any.",
+	.doc =
+		"Lists the instruction sets of this processor that there are kernels for, best first "
+		"(CUTAWAY_ISA=NAME allows none better than NAME), and the devices of the CUDA driver: number, "
+		"name, memory, multiprocessors, compute capability and driver, whether this build has kernels "
+		"for it, and if it cannot be used, why. Says for which architectures the build has kernels. Exit "
+		"status 0 whether or not there are any.",
 	.example = "cutaway devices --json",
 	.takes = "json",
 	.min_operands = 0,

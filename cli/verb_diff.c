@@ -19,8 +19,10 @@ static struct diff_said {
 
 static const struct setting diff_own[] = {
 	OWN(FLAG, diff_said, deep, .name = "deep", .group = "Output",
-		.doc = "compute the divergence exactly, with the model (or both models, over the tokens of A)"),
-	OWN(FLAG, diff_said, view, .name = "view", .group = "Screen", .doc = "both texts side by side in the terminal"),
+		.doc =
+			"compute the divergence exactly, with the model (or both models, over the tokens of A)"),
+	OWN(FLAG, diff_said, view, .name = "view", .group = "Screen",
+		.doc = "both texts side by side in the terminal"),
 	{ 0 },
 };
 
@@ -60,7 +62,8 @@ static void add_side(struct json *j, struct diff *d, const struct diff_pair *p, 
 	json_end(j);
 }
 
-static void add_pair(struct json *j, struct diff *d, const struct diff_pair *p, const struct diff_distance *deep)
+static void add_pair(
+	struct json *j, struct diff *d, const struct diff_pair *p, const struct diff_distance *deep)
 {
 	char text[400];
 
@@ -108,24 +111,31 @@ static void on_progress(void *arg, int32_t done, int32_t all)
 {
 	(void)arg;
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[Kdiff: %d of %d rows …%s", done, all, done == all ? "\r\033[K" : "");
+		fprintf(
+			stderr, "\r\033[Kdiff: %d of %d rows …%s", done, all, done == all ? "\r\033[K" : "");
 }
 
-static void print_deep(const struct diff *d, const struct diff_pair *p, const struct diff_distance *m)
+static void print_deep(
+	const struct diff *d, const struct diff_pair *p, const struct diff_distance *m)
 {
 	if (!m->n)
 		return;
-	printf("A %lld B %lld, with the model%s (%s): %d positions, the same best token at %d, KL %.6g nats "
-		   "(largest %.4g)\n",
-		   (long long)p->side[0].request->number, (long long)p->side[1].request->number, d->same_model ? "" : "s",
-		   d->same_model ? "each after its own text" : "both over the tokens of A", m->n, m->top, m->kl, m->kl_max);
+	printf(
+		"A %lld B %lld, with the model%s (%s): %d positions, the same best token at %d, KL %.6g nats "
+		"(largest %.4g)\n",
+		(long long)p->side[0].request->number, (long long)p->side[1].request->number,
+		d->same_model ? "" : "s",
+		d->same_model ? "each after its own text" : "both over the tokens of A", m->n, m->top,
+		m->kl, m->kl_max);
 }
 
 static int deep(const struct cli *c, struct diff *d, struct diff_distance *out, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-	struct diff_deep_options o = { .engine = { c->engine, c->engine }, .stop = &interrupted,
-								   .progress = on_progress };
+	struct sigaction action = { .sa_handler = on_sigint,
+		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+	struct diff_deep_options o = {
+		.engine = { c->engine, c->engine }, .stop = &interrupted, .progress = on_progress
+	};
 	char *path[2] = { NULL, NULL }, *fallback = NULL;
 	int rc = 0;
 
@@ -165,8 +175,10 @@ static int print(const struct cli *c, struct diff *d, struct err *e)
 
 static int diff_verb(const struct cli *c, struct err *e)
 {
-	struct tui_options o = { .ascii = c->ascii, .no_color = !strcmp(c->theme, "mono"),
-							 .light = !strcmp(c->theme, "light"), .dark = !strcmp(c->theme, "dark") };
+	struct tui_options o = { .ascii = c->ascii,
+		.no_color = !strcmp(c->theme, "mono"),
+		.light = !strcmp(c->theme, "light"),
+		.dark = !strcmp(c->theme, "dark") };
 	struct diff *d;
 	int rc;
 
@@ -185,12 +197,13 @@ const struct verb verb_diff = {
 	.name = "diff",
 	.operands = "A B",
 	.summary = "two recordings: the first token that differs, and why",
-	.doc = "Lays the requests of two recordings side by side, matched by prompt and order. Of each pair "
-		   "that parts: the first token that differs and its cause (the logits, a setting of the draw, a "
-		   "token that the user put there, the prompt, the end of one), what each drew there, and how far "
-		   "they go apart after it. --view shows both texts in columns: n and N go to the next and previous "
-		   "difference, [ and ] to other requests, q quits. --deep loads the model and gives the divergence "
-		   "exactly. Exit status 0 if all requests are equal, 1 if not.",
+	.doc =
+		"Lays the requests of two recordings side by side, matched by prompt and order. Of each pair "
+		"that parts: the first token that differs and its cause (the logits, a setting of the draw, a "
+		"token that the user put there, the prompt, the end of one), what each drew there, and how far "
+		"they go apart after it. --view shows both texts in columns: n and N go to the next and previous "
+		"difference, [ and ] to other requests, q quits. --deep loads the model and gives the divergence "
+		"exactly. Exit status 0 if all requests are equal, 1 if not.",
 	.example = "cutaway diff --view monday.db tuesday.db",
 	.takes = "model|Kernels|json|Screen",
 	.min_operands = 2,

@@ -59,8 +59,7 @@ static bool progress(void *arg, int64_t done, int64_t all)
 static const char *format_of(struct err *e)
 {
 	static const char *const by_ending[][2] = { { ".json", "perfetto" }, { ".csv", "csv" },
-												{ ".jsonl", "jsonl" },	 { ".html", "html" },
-												{ ".htm", "html" },		 { ".cast", "asciicast" } };
+		{ ".jsonl", "jsonl" }, { ".html", "html" }, { ".htm", "html" }, { ".cast", "asciicast" } };
 	const char *dot = said.out ? strrchr(said.out, '.') : NULL;
 
 	if (said.to)
@@ -75,9 +74,12 @@ static const char *format_of(struct err *e)
 static int write_to(FILE *out, const struct cli *c, const char *format, struct err *e)
 {
 	struct shown s = { .began_ns = now_ns() };
-	struct export_options o = { .to = format, .table = said.table, .progress = progress, .arg = &s };
-	int rc = strcmp(format, "asciicast") ? export_session(c->operand[0], &o, out, e)
-										 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
+	struct export_options o = {
+		.to = format, .table = said.table, .progress = progress, .arg = &s
+	};
+	int rc = strcmp(format, "asciicast")
+				 ? export_session(c->operand[0], &o, out, e)
+				 : tui_cast(c->operand[0], CAST_W, CAST_H, out, progress, &s, e);
 
 	if (interrupted) /* it may have ended a write, too */
 		*e = (struct err){ .code = ERR_INTERRUPTED };
@@ -124,12 +126,13 @@ const struct verb verb_export = {
 	.name = "export",
 	.operands = "FILE",
 	.summary = "a recording in the formats of other tools",
-	.doc = "Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
-		   "requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
-		   "event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
-		   "asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
-		   "where the recording has them the tree of each search, attention by layer and page, and what "
-		   "each drafter proposed and had accepted).",
+	.doc =
+		"Writes the recording FILE as perfetto (a JSON trace that ui.perfetto.dev opens as tracks of "
+		"requests, batch, kernel stages and pages), csv (one table, for spreadsheets), jsonl (every "
+		"event, packed columns unpacked), asciicast (the replay's screens as a terminal recording, for "
+		"asciinema) or html (one self-contained page with text, token colours, page map and charts, and "
+		"where the recording has them the tree of each search, attention by layer and page, and what "
+		"each drafter proposed and had accepted).",
 	.example = "cutaway export session.db --to html -o session.html",
 	.takes = "",
 	.min_operands = 1,

@@ -22,20 +22,24 @@ static struct run_options said;
 
 static const struct setting run_own[] = {
 	OWN(FILE, run_options, batch, .name = "batch", .group = "Answer", .arg = "FILE",
-		.doc = "answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
-			   "\\t and \\\\ in a line stand for newline, tab and backslash"),
+		.doc =
+			"answer each line of FILE (-: standard input), --slots at a time, a line of JSON each; \\n, "
+			"\\t and \\\\ in a line stand for newline, tab and backslash"),
 	OWN(TEXT, run_options, best_of, .name = "best-of", .group = "Search", .arg = "N",
 		.doc = "sample N answers side by side and print the best"),
 	OWN(TEXT, run_options, beam, .name = "beam", .group = "Search", .arg = "N[,ALPHA]",
-		.doc = "beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA (1)"),
+		.doc =
+			"beam search: the N most probable beginnings live on; answers score logp / tokens^ALPHA (1)"),
 	OWN(TEXT, run_options, mcts, .name = "mcts", .group = "Search", .arg = "N[,CHILDREN[,TOKENS]]",
 		.doc = "tree search over sentences (or so many tokens) with N simulations"),
 	OWN(TEXT, run_options, score, .name = "score", .group = "Search", .arg = "COMMAND",
-		.doc = "COMMAND scores answers: the text on its standard input, a number out (without it: log-probability)"),
+		.doc =
+			"COMMAND scores answers: the text on its standard input, a number out (without it: log-probability)"),
 	{ 0 },
 };
 
-enum { RUN_TOKENS = 512 }; /* limit of an answer if none is given: nobody watches, and a small model may never end */
+/* limit of an answer if none is given: nobody watches, and a small model may never end */
+enum { RUN_TOKENS = 512 };
 
 static atomic_bool interrupted; /* looked at while the model is opened, too */
 
@@ -56,7 +60,7 @@ struct run {
 	enum ev_code_finish reason;
 	char why[256];
 	struct utf8_stream stream; /* of --json */
-	char lossy[128];		   /* settings under which the hashes are what they are; "": none */
+	char lossy[128];           /* settings under which the hashes are what they are; "": none */
 	/* The answer's way out: bytes that may be the beginning of a stop string wait in held. */
 	char *held;
 	size_t n_held, cap_held;
@@ -74,7 +78,7 @@ static void on_event(void *arg, const struct event *ev)
 		r->finished = true;
 		r->reason = (enum ev_code_finish)ev->u.finish.reason;
 		snprintf(r->why, sizeof r->why, "%.*s", (int)ev->u.finish.why.size,
-				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
 	}
 }
 
@@ -114,7 +118,7 @@ static const char *setting_now(void *of, const char *name)
 
 static void name_lossy(struct run *r, const struct engine *engine)
 {
-	struct lossy_settings l = lossy_ask(setting_now, &(struct now){engine, ""});
+	struct lossy_settings l = lossy_ask(setting_now, &(struct now){ engine, "" });
 	lossy_print(&l, r->lossy, sizeof r->lossy);
 }
 
@@ -127,7 +131,9 @@ static int emit_text(struct run *r, const char *bytes, size_t size, struct err *
 	r->n_held += size;
 	size_t cut = prompt_find_stop(setting_stops(&r->c->answer.stop), r->held, r->n_held);
 	r->stopped |= cut < r->n_held;
-	size_t ready = r->stopped ? cut : r->n_held - undecided(setting_stops(&r->c->answer.stop), r->held, r->n_held);
+	size_t ready =
+		r->stopped ? cut
+				   : r->n_held - undecided(setting_stops(&r->c->answer.stop), r->held, r->n_held);
 	show(r, r->held, ready);
 	r->n_held = r->stopped ? 0 : r->n_held - ready;
 	if (r->n_held)
@@ -188,14 +194,19 @@ static void emit_rest(struct run *r)
 static void explain_end(const struct run *r)
 {
 	if (r->reason == EV_FINISH_context)
-		fprintf(stderr, "cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
+		fprintf(stderr,
+			"cutaway: the context is full: the answer stops here (see --ctx and --pages)\n");
 	if (r->reason == EV_FINISH_length && !cli_given(r->c, "max-tokens"))
-		fprintf(stderr, "cutaway: the answer stops at %d tokens: --max-tokens N changes that (0: until the "
-						"context is full)\n", r->c->answer.max_tokens);
+		fprintf(stderr,
+			"cutaway: the answer stops at %d tokens: --max-tokens N changes that (0: until the "
+			"context is full)\n",
+			r->c->answer.max_tokens);
 	if (r->period)
-		fprintf(stderr, "cutaway: the answer ends in a loop: its last %lld tokens repeat %d token%s%s\n",
-				(long long)(r->cycle.run[r->period] + r->period), r->period, r->period == 1 ? "" : "s",
-				r->c->answer.params.temperature > 0 ? "" : "; greedy decoding often does, --temp 0.7 draws");
+		fprintf(stderr,
+			"cutaway: the answer ends in a loop: its last %lld tokens repeat %d token%s%s\n",
+			(long long)(r->cycle.run[r->period] + r->period), r->period, r->period == 1 ? "" : "s",
+			r->c->answer.params.temperature > 0 ? ""
+												: "; greedy decoding often does, --temp 0.7 draws");
 }
 
 /* How an answer that ended is told. */
@@ -204,16 +215,16 @@ static int end_status(const struct run *r, struct err *e)
 	if (r->reason == EV_FINISH_refused)
 		return err_set(e, ERR_USAGE, "the prompt does not fit: %s", r->why);
 	if (r->reason == EV_FINISH_failed)
-		return err_set(e, ERR_INPUT,
-					   "the arithmetic gave a NaN: the weights are damaged, or made so");
+		return err_set(
+			e, ERR_INPUT, "the arithmetic gave a NaN: the weights are damaged, or made so");
 	explain_end(r);
 	if (interrupted && !e->code)
 		e->code = ERR_INTERRUPTED;
 	return e->code ? -1 : 0;
 }
 
-static int answer(struct run *r, struct engine *engine, const struct engine_request *q,
-				  struct err *e)
+static int answer(
+	struct run *r, struct engine *engine, const struct engine_request *q, struct err *e)
 {
 	int64_t id = engine_submit(engine, q, e);
 	if (id < 0)
@@ -252,7 +263,8 @@ static const char *read_prompt(const struct cli *c, char **read, size_t *size, s
 }
 
 /* One prompt, of which ids is already made. */
-static void run_answer(struct run *r, struct session *s, const char *text, const int32_t *ids, size_t n_ids, struct err *e)
+static void run_answer(struct run *r, struct session *s, const char *text, const int32_t *ids,
+	size_t n_ids, struct err *e)
 {
 	const struct engine_request q = {
 		.kind = EV_REQUEST_KIND_run,
@@ -273,13 +285,14 @@ static void run_answer(struct run *r, struct session *s, const char *text, const
 static int run_verb(const struct cli *c, struct err *e)
 {
 	struct cli own = *c;
-	struct run r = {.c = &own, .terminal = isatty(STDOUT_FILENO), .newline = true};
-	struct session s = {0};
+	struct run r = { .c = &own, .terminal = isatty(STDOUT_FILENO), .newline = true };
+	struct session s = { 0 };
 	char *read = NULL;
 	int32_t *ids = NULL;
 	size_t size = 0, n_ids = 0;
 	const char *text = NULL;
-	struct sigaction action = {.sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+	struct sigaction action = { .sa_handler = on_sigint,
+		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 
 	own.engine.abandon = &interrupted;
 	if (!cli_given(c, "max-tokens"))
@@ -310,17 +323,19 @@ const struct verb verb_run = {
 	.name = "run",
 	.operands = "[PROMPT]",
 	.summary = "one answer on standard output",
-	.doc = "Answers PROMPT, or standard input (without its last newline) if it is not given. On a pipe the "
-		   "answer's bytes come as they are; on a terminal control characters are made visible. With --raw "
-		   "the text goes to the model without a chat template and control tokens written in it are parsed. "
-		   "With --json each generated token is a line, the one that ends the turn included: pos (of the "
-		   "token), id, text (complete characters only, so it may be empty), p (softmax before penalties "
-		   "and temperature) and hash (of the row of logits it was drawn from, 16 hex digits). With --batch "
-		   "the prompts are the lines of a file, and each answer is a line of JSON, in the order in which "
-		   "they end: line (from 1), finish (end, length, stop, context or refused), prompt and ids (token "
-		   "ids) and text. Line n draws with sample n - 1, so an answer depends on its own line alone.",
+	.doc =
+		"Answers PROMPT, or standard input (without its last newline) if it is not given. On a pipe the "
+		"answer's bytes come as they are; on a terminal control characters are made visible. With --raw "
+		"the text goes to the model without a chat template and control tokens written in it are parsed. "
+		"With --json each generated token is a line, the one that ends the turn included: pos (of the "
+		"token), id, text (complete characters only, so it may be empty), p (softmax before penalties "
+		"and temperature) and hash (of the row of logits it was drawn from, 16 hex digits). With --batch "
+		"the prompts are the lines of a file, and each answer is a line of JSON, in the order in which "
+		"they end: line (from 1), finish (end, length, stop, context or refused), prompt and ids (token "
+		"ids) and text. Line n draws with sample n - 1, so an answer depends on its own line alone.",
 	.example = "cutaway run --greedy 'List the first five prime numbers.'",
-	.takes = "Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output",
+	.takes =
+		"Model|Kernels|Exactness|Sampling|Answer|Scheduler|Speculation|Watching|Recording|Output",
 	.min_operands = 0,
 	.max_operands = 1,
 	.run = run_verb,

@@ -10,8 +10,8 @@
 #include "cli/prompt.h"
 
 struct score {
-	double *logp;	/* [n - 1], of the token at position i + 1 */
-	int32_t n;		/* tokens of the text */
+	double *logp;   /* [n - 1], of the token at position i + 1 */
+	int32_t n;      /* tokens of the text */
 	int32_t n_seen; /* score events */
 	bool finished;
 	enum ev_code_finish reason;
@@ -29,12 +29,12 @@ static void on_event(void *arg, const struct event *ev)
 		s->finished = true;
 		s->reason = (enum ev_code_finish)ev->u.finish.reason;
 		snprintf(s->why, sizeof s->why, "%.*s", (int)ev->u.finish.why.size,
-				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
 	}
 }
 
-static int score_text(struct score *s, struct engine *engine, const int32_t *ids, const char *text,
-					  struct err *e)
+static int score_text(
+	struct score *s, struct engine *engine, const int32_t *ids, const char *text, struct err *e)
 {
 	struct engine_request q = {
 		.kind = EV_REQUEST_KIND_score,
@@ -52,10 +52,10 @@ static int score_text(struct score *s, struct engine *engine, const int32_t *ids
 		return -1;
 	if (s->reason == EV_FINISH_refused || s->reason == EV_FINISH_context)
 		return err_set(e, ERR_USAGE, "the text has %d tokens, the context %d; %s", s->n,
-					   engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
+			engine_info(engine)->ctx, *s->why ? s->why : "see --ctx");
 	if (s->reason == EV_FINISH_failed || s->n_seen != s->n - 1)
 		return err_set(e, ERR_INPUT, "the text could not be scored (%d of %d tokens): %s",
-					   s->n_seen, s->n - 1, *s->why ? s->why : "the arithmetic gave a NaN");
+			s->n_seen, s->n - 1, *s->why ? s->why : "the arithmetic gave a NaN");
 	return 0;
 }
 
@@ -96,8 +96,8 @@ static void print_table(const struct score *s, const int32_t *ids, const struct 
 
 static int score_verb(const struct cli *c, struct err *e)
 {
-	struct score s = {0};
-	struct session session = {0};
+	struct score s = { 0 };
+	struct session session = { 0 };
 	struct cli quiet = *c;
 	char *text = NULL;
 	int32_t *ids = NULL;
@@ -110,7 +110,7 @@ static int score_verb(const struct cli *c, struct err *e)
 		goto out;
 	if (n < 2) {
 		err_set(e, ERR_USAGE, "%s: a text of at least two tokens is needed, this has %zu",
-				c->operand[0], n);
+			c->operand[0], n);
 		goto out;
 	}
 	s.n = (int32_t)n;
@@ -136,8 +136,9 @@ const struct verb verb_score = {
 	.name = "score",
 	.operands = "FILE",
 	.summary = "log-probability of each token of a text, perplexity",
-	.doc = "Log-probability (natural) of each token of FILE after the first, given those before it, and the "
-		   "perplexity of the whole. The text must fit the context.",
+	.doc =
+		"Log-probability (natural) of each token of FILE after the first, given those before it, and the "
+		"perplexity of the whole. The text must fit the context.",
 	.example = "cutaway score --json text.txt",
 	.takes = "Model|Kernels|Exactness|json",
 	.min_operands = 1,

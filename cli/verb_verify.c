@@ -26,7 +26,7 @@ static const struct setting verify_own[] = {
 struct report {
 	struct history *h;
 	struct json *json; /* in the array of requests; NULL: text */
-	bool tty, line;	 /* a line of progress stands on standard error */
+	bool tty, line;    /* a line of progress stands on standard error */
 	int64_t start_ns;
 };
 
@@ -124,10 +124,11 @@ static void print_result(const struct report *r, const struct verify_result *v)
 	char text[300];
 
 	printf("%-7s request %lld  %-5s %6lld row%s, %lld draw%s", verdict(v), (long long)q->number,
-		   ev_code_name("request_kind", q->kind), (long long)v->rows, plural(v->rows), (long long)v->draws,
-		   plural(v->draws));
+		ev_code_name("request_kind", q->kind), (long long)v->rows, plural(v->rows),
+		(long long)v->draws, plural(v->draws));
 	if (v->hash_alone)
-		printf(", %lld drawn by rejection or chosen by a search (hash alone)", (long long)v->hash_alone);
+		printf(", %lld drawn by rejection or chosen by a search (hash alone)",
+			(long long)v->hash_alone);
 	if (q->n_takes > 1)
 		printf(", %d takes", q->n_takes);
 	if (*note)
@@ -143,9 +144,14 @@ static void print_result(const struct report *r, const struct verify_result *v)
 static void add_difference(struct json *j, const struct history *h, const struct verify_result *v)
 {
 	static const char *const names[] = {
-		[VERIFY_HASH] = "hash",		  [VERIFY_ID] = "id",				[VERIFY_P] = "p",
-		[VERIFY_P_DRAW] = "p_draw",	  [VERIFY_ENTROPY] = "entropy",		[VERIFY_LOGP] = "logp",
-		[VERIFY_SURVIVORS] = "survivors", [VERIFY_FAILED] = "failed",
+		[VERIFY_HASH] = "hash",
+		[VERIFY_ID] = "id",
+		[VERIFY_P] = "p",
+		[VERIFY_P_DRAW] = "p_draw",
+		[VERIFY_ENTROPY] = "entropy",
+		[VERIFY_LOGP] = "logp",
+		[VERIFY_SURVIVORS] = "survivors",
+		[VERIFY_FAILED] = "failed",
 	};
 	const struct history_row *row = &v->request->row[v->first.row];
 	char text[300];
@@ -190,18 +196,20 @@ static void on_result(void *arg, const struct verify_result *v)
 
 /* ---- the whole ---- */
 
-static void print_summary(const struct report *r, const struct verify_summary *s, const struct err *e)
+static void print_summary(
+	const struct report *r, const struct verify_summary *s, const struct err *e)
 {
 	if (e->code == ERR_DIFFERS) {
 		putchar('\n');
 		verify_explain(r->h, s, stdout);
 		return;
 	}
-	printf("%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the recording's steps took "
-		   "%.2f s)\n",
-		   e->code ? "what is there is equal" : "all equal", (long long)s->rows, plural(s->rows), s->n_requests,
-		   plural(s->n_requests), (long long)s->draws, plural(s->draws), s->backend, s->isa, s->threads,
-		   plural(s->threads), s->seconds, s->recorded_seconds);
+	printf(
+		"%s: %lld row%s of %d request%s, %lld draw%s, on %s %s, %d thread%s: %.2f s (the recording's steps took "
+		"%.2f s)\n",
+		e->code ? "what is there is equal" : "all equal", (long long)s->rows, plural(s->rows),
+		s->n_requests, plural(s->n_requests), (long long)s->draws, plural(s->draws), s->backend,
+		s->isa, s->threads, plural(s->threads), s->seconds, s->recorded_seconds);
 }
 
 static void add_bisect(struct json *j, const struct bisect *b)
@@ -294,7 +302,8 @@ static int verify_and_report(const struct cli *c, struct report *r, struct err *
 
 static int verify_verb(const struct cli *c, struct err *e)
 {
-	struct sigaction action = { .sa_handler = on_sigint, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+	struct sigaction action = { .sa_handler = on_sigint,
+		.sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
 	struct report r = { .tty = isatty(STDERR_FILENO), .start_ns = now_ns() };
 	struct json json = { 0 };
 	int rc;
@@ -317,11 +326,12 @@ const struct verb verb_verify = {
 	.name = "verify",
 	.operands = "FILE",
 	.summary = "compute a recording again, compare every hash",
-	.doc = "Gives the recorded tokens of each request to a fresh engine, many rows at a time, and compares "
-		   "the hash of every row of logits, and every token that the race or the best logit chose with its "
-		   "probability. The model must be the recorded one (by its SHA-256). One line a request; of a "
-		   "difference, which back ends of this machine give the recorded hash, and the first layer and "
-		   "stage at which two of them part, with both values. Exit status 0 only if all are equal.",
+	.doc =
+		"Gives the recorded tokens of each request to a fresh engine, many rows at a time, and compares "
+		"the hash of every row of logits, and every token that the race or the best logit chose with its "
+		"probability. The model must be the recorded one (by its SHA-256). One line a request; of a "
+		"difference, which back ends of this machine give the recorded hash, and the first layer and "
+		"stage at which two of them part, with both values. Exit status 0 only if all are equal.",
 	.example = "cutaway verify session.db",
 	.takes = "model|Kernels|json",
 	.min_operands = 1,

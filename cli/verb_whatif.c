@@ -54,9 +54,11 @@ static void print_row(const char *name, const struct whatif *w, size_t at)
 /* Predicted beside predicted: a measured time has in it what else the machine did. */
 static void print_times(const struct whatif *w)
 {
-	printf("%-46s%12.3f%12.3f", "seconds of all steps, predicted", w->predicted, w->changed.seconds);
+	printf(
+		"%-46s%12.3f%12.3f", "seconds of all steps, predicted", w->predicted, w->changed.seconds);
 	if (w->predicted > 0 && fabs(w->changed.seconds / w->predicted - 1) >= 0.005)
-		printf("%*s   %+.0f %%", w->verified ? 12 : 0, "", 100 * (w->changed.seconds / w->predicted - 1));
+		printf("%*s   %+.0f %%", w->verified ? 12 : 0, "",
+			100 * (w->changed.seconds / w->predicted - 1));
 	printf("\n%-46s%12.3f", "seconds of all steps, measured", w->recorded.seconds);
 	if (w->verified)
 		printf("%12s%12.3f", "", w->real.seconds);
@@ -74,22 +76,26 @@ static void print_table(const struct whatif *w)
 	}
 	print_times(w);
 	printf("\ncost of a step, fitted to the recording: median error %.0f %%, of the sum %+.1f %%\n",
-		   100 * w->step_error, 100 * w->time_error);
+		100 * w->step_error, 100 * w->time_error);
 	if (w->inexact)
-		puts("it was recorded with `exact off`: other settings may have drawn other tokens than these");
+		puts(
+			"it was recorded with `exact off`: other settings may have drawn other tokens than these");
 	if (w->unchecked)
-		puts("it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
+		puts(
+			"it was recorded with a drafter that needs the model: that the counts are the log's was not checked");
 	else if (n_off)
-		printf("run again as recorded, %d of these figures differ from the log: arrivals cannot be placed exactly\n",
-			   n_off);
+		printf(
+			"run again as recorded, %d of these figures differ from the log: arrivals cannot be placed exactly\n",
+			n_off);
 	else
 		puts("run again as recorded, every count is that of the log");
 	if (w->verified)
 		printf("the model of time is off by %+.1f %%\n",
-			   w->real.seconds > 0 ? 100 * (w->changed.seconds / w->real.seconds - 1) : 0.0);
+			w->real.seconds > 0 ? 100 * (w->changed.seconds / w->real.seconds - 1) : 0.0);
 }
 
-static void add_counts(struct json *j, const char *name, const struct whatif_counts *c, const char *seconds)
+static void add_counts(
+	struct json *j, const char *name, const struct whatif_counts *c, const char *seconds)
 {
 	json_object(j, name);
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
@@ -132,7 +138,8 @@ static bool progress(void *arg, int64_t done, int64_t all)
 	return true;
 }
 
-static int run_real(const struct cli *c, const struct whatif_settings *s, struct whatif *w, struct err *e)
+static int run_real(
+	const struct cli *c, const struct whatif_settings *s, struct whatif *w, struct err *e)
 {
 	struct engine_options o = c->engine;
 	char *model = NULL;
@@ -167,10 +174,11 @@ const struct verb verb_whatif = {
 	.name = "whatif",
 	.operands = "FILE",
 	.summary = "the recorded requests under other settings, without the model",
-	.doc = "Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
-		   "FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
-		   "and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
-		   "--verify runs it for real as well, with the model, and says how far the prediction was off.",
+	.doc =
+		"Runs the engine's own scheduler, prefix cache and drafter over the requests of the recording "
+		"FILE with the settings given, their tokens taken from the log: hits, pages, steps, preemptions "
+		"and recomputed tokens come out exactly, time is predicted from the recorded cost of steps. "
+		"--verify runs it for real as well, with the model, and says how far the prediction was off.",
 	.example = "cutaway whatif session.db --page-size 64 --pages 40",
 	.takes = "model|Scheduler|spec|json",
 	.min_operands = 1,

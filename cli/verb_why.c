@@ -22,7 +22,8 @@ static int why_verb(const struct cli *c, struct err *e)
 	struct why *w = NULL;
 	char *newest = NULL;
 
-	if ((said.file || !paths_last_recording(&newest, e)) && !why_open(&w, said.file ? said.file : newest, e)) {
+	if ((said.file || !paths_last_recording(&newest, e)) &&
+		!why_open(&w, said.file ? said.file : newest, e)) {
 		if (newest)
 			fprintf(stderr, "%s\n", newest);
 		if (!why_ask(w, c->operand[0], c->n_operands > 1 ? c->operand[1] : NULL, NULL, stdout, e))
@@ -37,12 +38,13 @@ const struct verb verb_why = {
 	.name = "why",
 	.operands = "WHAT [WHERE]",
 	.summary = "explain a decision from the recording alone",
-	.doc = "Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
-		   "prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
-		   "(why a first token took its time), reject (why a drafted token was not kept), token (why this "
-		   "token and not another) or slow (where the time of a step went). WHERE is a REQUEST for miss, "
-		   "preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
-		   "without it, what is most worth asking.",
+	.doc =
+		"Answers from the log, without a model. WHAT is miss (why the prefix cache had not all of a "
+		"prompt), evict (why a cached page was dropped), preempt (why a request lost its pages), wait "
+		"(why a first token took its time), reject (why a drafted token was not kept), token (why this "
+		"token and not another) or slow (where the time of a step went). WHERE is a REQUEST for miss, "
+		"preempt and wait, a PAGE for evict, a STEP for slow, a POS or REQUEST:POS for reject and token; "
+		"without it, what is most worth asking.",
 	.example = "cutaway why slow --file session.db",
 	.takes = "",
 	.min_operands = 1,

@@ -1,9 +1,13 @@
-/* The list of verbs. See cli.h. Nothing else is here, so that a program may link a list of its own. */
+/* The list of verbs. See cli.h. Nothing else is here, so that a program may link a list of its
+ * own. */
 #include "cli/cli.h"
 
 #define VERBS(X)                                                                                   \
-	X(chat) X(run) X(replay) X(tokenize) X(score) X(bench) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) \
-	X(diff) X(devices)
+	X(chat)                                                                                        \
+	X(run)                                                                                         \
+	X(replay)                                                                                      \
+	X(tokenize)                                                                                    \
+	X(score) X(bench) X(certify) X(cache) X(why) X(export) X(whatif) X(verify) X(diff) X(devices)
 
 #define X(name) extern const struct verb verb_##name;
 VERBS(X)
@@ -13,5 +17,5 @@ const struct verb *const verbs[] = {
 #define X(name) &verb_##name,
 	VERBS(X)
 #undef X
-	NULL,
+		NULL,
 };

@@ -56,12 +56,13 @@ const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap)
 
 	*buf = '\0';
 	for (int i = 0; i < l->n && n < cap; i++) {
-		const bool choice = l->row[i]->type == SETTING_CHOICE; /* a word says little without a name */
+		/* a word says little without a name */
+		const bool choice = l->row[i]->type == SETTING_CHOICE;
 
 		default_of(l->row[i], exact);
 		if (strcmp(l->value[i], exact) != 0)
 			n += (size_t)snprintf(buf + n, cap - n, "%s%s%s%s", n ? ", " : "",
-								  choice ? l->row[i]->name : "", choice ? " " : "", l->value[i]);
+				choice ? l->row[i]->name : "", choice ? " " : "", l->value[i]);
 	}
 	return buf;
 }

@@ -1,5 +1,5 @@
-/* The lossy settings: by these alone, beside model and arithmetic, logits may be other than the model's own. Which
- * ones they are is a field of the table (settings.h). Thread: any. */
+/* The lossy settings: by these alone, beside model and arithmetic, logits may be other than the
+ * model's own. Which ones they are is a field of the table (settings.h). Thread: any. */
 #ifndef CUTAWAY_ENGINE_LOSSY_H
 #define CUTAWAY_ENGINE_LOSSY_H
 
@@ -18,7 +18,8 @@ struct lossy_settings lossy_ask(const char *(*value)(void *of, const char *name)
 bool lossy_same(const struct lossy_settings *a, const struct lossy_settings *b);
 /* Makes an idle engine compute so. */
 int lossy_apply(const struct lossy_settings *l, struct engine *e, struct err *err);
-/* Those that are not at their default, as "window:512, cache-format e4m3"; "" if there are none. Returns buf. */
+/* Those that are not at their default, as "window:512, cache-format e4m3"; "" if there are none.
+ * Returns buf. */
 const char *lossy_print(const struct lossy_settings *l, char *buf, size_t cap);
 
 #endif

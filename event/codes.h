@@ -1,5 +1,6 @@
-/* Code lists of the events: what the small integers of a column mean. To add a value, add its line; the enum, the log's
- * table `code` and docs/trace.md are made from it. A value that a recording may have never changes its meaning. */
+/* Code lists of the events: what the small integers of a column mean. To add a value, add its line;
+ * the enum, the log's table `code` and docs/trace.md are made from it. A value that a recording may
+ * have never changes its meaning. */
 #ifndef CUTAWAY_EVENT_CODES_H
 #define CUTAWAY_EVENT_CODES_H
 
@@ -10,7 +11,8 @@
 	X(2, load, "background request from the shipped prompts")                                      \
 	X(3, run, "single request from the command line")                                              \
 	X(4, score, "log-probabilities of a given text")                                               \
-	X(5, verify, "a recorded sequence computed again: its tokens are given, its draws are made anew") \
+	X(5, verify,                                                                                   \
+		"a recorded sequence computed again: its tokens are given, its draws are made anew")       \
 	X(6, search, "a branch of a search")
 #define EV_CODES_work(X)                                                                           \
 	X(0, prefill, "rows of the prompt (or of a preempted request, recomputed)")                    \
@@ -49,10 +51,11 @@
 	X(0, plain, "drawn with no draft")                                                             \
 	X(1, accepted, "drafted, and the draft was kept")                                              \
 	X(2, corrected, "drawn where a draft was rejected")                                            \
-	X(3, bonus, "drawn after a fully accepted draft")                                             \
+	X(3, bonus, "drawn after a fully accepted draft")                                              \
 	X(4, forced, "not drawn: put there by the user")                                               \
 	X(5, chosen, "not drawn: a search went on with it")                                            \
-	X(6, taken, "of the best answer of a search: computed in its branches, and told again as the conversation's")
+	X(6, taken,                                                                                    \
+		"of the best answer of a search: computed in its branches, and told again as the conversation's")
 #define EV_CODES_verdict(X)                                                                        \
 	X(0, accepted, "kept")                                                                         \
 	X(1, rejected, "lost the draw")                                                                \
@@ -90,10 +93,13 @@
 	X(6, stopped, "it was cancelled or failed: `method` says why; what it found by then counts")
 
 #define EV_CODE_LISTS(X)                                                                           \
-	X(request_kind) X(work) X(finish) X(page_action) X(prefix) X(source) X(verdict) X(rule) X(cut) \
-	X(stage) X(search_action) X(memory_kind)
+	X(request_kind)                                                                                \
+	X(work)                                                                                        \
+	X(finish)                                                                                      \
+	X(page_action)                                                                                 \
+	X(prefix) X(source) X(verdict) X(rule) X(cut) X(stage) X(search_action) X(memory_kind)
 
-#define EV_X_ENUM(list) enum ev_code_##list { EV_CODES_##list(EV_X_##list) EV_N_##list };
+#define EV_X_ENUM(list) enum ev_code_##list{ EV_CODES_##list(EV_X_##list) EV_N_##list };
 #define EV_X_request_kind(v, n, d) EV_REQUEST_KIND_##n = v,
 #define EV_X_work(v, n, d) EV_WORK_##n = v,
 #define EV_X_finish(v, n, d) EV_FINISH_##n = v,

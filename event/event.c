@@ -10,13 +10,14 @@
 #define FIELD_T(name, unit, doc) { #name, unit, doc, EV_TYPE_T },
 #define FIELD_B(name, unit, doc) { #name, unit, doc, EV_TYPE_B },
 #define X(name, doc)                                                                               \
-	static const struct ev_field fields_##name[] = { EV_FIELDS_##name(FIELD_I, FIELD_R, FIELD_T,   \
-																	  FIELD_B) };
+	static const struct ev_field fields_##name[] = { EV_FIELDS_##name(                             \
+		FIELD_I, FIELD_R, FIELD_T, FIELD_B) };
 EV_TABLE(X)
 #undef X
 
 const struct ev_info ev_info[EV_N_KINDS] = {
-#define X(name, doc) { #name, doc, fields_##name, (int)(sizeof fields_##name / sizeof *fields_##name) },
+#define X(name, doc)                                                                               \
+	{ #name, doc, fields_##name, (int)(sizeof fields_##name / sizeof *fields_##name) },
 	EV_TABLE(X)
 #undef X
 };
@@ -35,15 +36,15 @@ const struct ev_info ev_info[EV_N_KINDS] = {
 #define C_search_action(...) CODE(search_action, __VA_ARGS__)
 #define C_memory_kind(...) CODE(memory_kind, __VA_ARGS__)
 #define X(list) EV_CODES_##list(C_##list)
-const struct ev_code ev_codes[] = { EV_CODE_LISTS(X) { NULL, NULL, NULL, 0 } };
+const struct ev_code ev_codes[] = { EV_CODE_LISTS(X){ NULL, NULL, NULL, 0 } };
 #undef X
 
 int ev_since(enum ev_kind kind)
 {
 	if (kind == EV_memory)
 		return 8;
-	if (kind == EV_window || kind == EV_cost || kind == EV_shadow || kind == EV_choice || kind == EV_search ||
-		kind == EV_sharing)
+	if (kind == EV_window || kind == EV_cost || kind == EV_shadow || kind == EV_choice ||
+		kind == EV_search || kind == EV_sharing)
 		return 3;
 	return kind == EV_rewind || kind == EV_fork ? 2 : 1;
 }
@@ -126,8 +127,8 @@ static char *put(char *p, const void *data, size_t size)
 	return p + size;
 }
 
-/* Serial form: kind (8 bytes), seq, t_ns, then each field: 8 bytes, for spans followed by size bytes;
- * an absent span has size -1. */
+/* Serial form: kind (8 bytes), seq, t_ns, then each field: 8 bytes, for spans followed by size
+ * bytes; an absent span has size -1. */
 size_t ev_pack(const struct event *ev, void *buf, size_t cap)
 {
 	const struct ev_info *info = &ev_info[ev->kind];

@@ -1,19 +1,21 @@
-/* Events: what the engine did, as plain data. Law 1: screens, the log, exports and statistics are all
- * folds of this one stream.
+/* Events: what the engine did, as plain data. Law 1: screens, the log, exports and statistics are
+ * all folds of this one stream.
  *
- * Everything is made from the one table below: the structs, the serial form in the ring, the SQL schema,
- * the reader, docs/trace.md. To add an event, add its EV_FIELDS_x and one line to EV_TABLE.
+ * Everything is made from the one table below: the structs, the serial form in the ring, the SQL
+ * schema, the reader, docs/trace.md. To add an event, add its EV_FIELDS_x and one line to EV_TABLE.
  *
- * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed bytes.
- * An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units: "" for a
- * plain count or id, "ns", "bytes", "ops", "nats", "bits", "tok/s", "x" for a ratio, "p" for a
- * probability, "flag", or the name of a code list of codes.h. Packed bytes are little-endian; the doc says how to unpack them.
+ * Columns: I(name, unit, doc) 64-bit integer, R(...) double, T(...) UTF-8 text, B(...) packed
+ * bytes. An absent value is EV_NULL_I, NaN, or a span whose data is NULL; in SQL it is NULL. Units:
+ * "" for a plain count or id, "ns", "bytes", "ops", "nats", "bits", "tok/s", "x" for a ratio, "p"
+ * for a probability, "flag", or the name of a code list of codes.h. Packed bytes are little-endian;
+ * the doc says how to unpack them.
  *
- * Every event also has `seq` (its number in the session, the primary key over all tables) and `t_ns`
- * (monotonic, since the session began). Events of a step come before the `step` event that closes it.
+ * Every event also has `seq` (its number in the session, the primary key over all tables) and
+ * `t_ns` (monotonic, since the session began). Events of a step come before the `step` event that
+ * closes it.
  *
- * Ownership: the spans of an event belong to whoever made it and live only as long as the sink call;
- * a sink that wants more copies. Thread: sinks are called on the engine's thread. */
+ * Ownership: the spans of an event belong to whoever made it and live only as long as the sink
+ * call; a sink that wants more copies. Thread: sinks are called on the engine's thread. */
 #ifndef CUTAWAY_EVENT_EVENT_H
 #define CUTAWAY_EVENT_EVENT_H
 
@@ -52,10 +54,11 @@ struct ev_span {
 	I(vocab, "", "number of token ids")                                                            \
 	I(ctx, "", "longest sequence, tokens")                                                         \
 	I(slots, "", "requests that can run at once")                                                  \
-	I(pages, "", "pages of all memory groups")                                                           \
+	I(pages, "", "pages of all memory groups")                                                     \
 	I(page_size, "", "tokens a page")                                                              \
 	I(page_bytes, "bytes", "memory of one KV page, all layers")                                    \
-	R(read_bandwidth, "bytes/s", "plain reads of this machine, measured at the start; absent if not")
+	R(read_bandwidth, "bytes/s",                                                                   \
+		"plain reads of this machine, measured at the start; absent if not")
 
 #define EV_FIELDS_memory(I, R, T, B)                                                               \
 	I(memory, "", "number of the group, from 0")                                                   \
@@ -135,7 +138,7 @@ struct ev_span {
 	I(request, "", "request that went back")                                                       \
 	I(had, "", "tokens it had, prompt and all")                                                    \
 	I(kept, "", "tokens it kept; what follows is drawn anew")                                      \
-	I(forced, "", "token id that the user put after them; absent if none")                        \
+	I(forced, "", "token id that the user put after them; absent if none")                         \
 	I(pages, "", "pages it let go of")                                                             \
 	I(recompute, "", "rows that must be computed before the next draw")
 
@@ -158,23 +161,23 @@ struct ev_span {
 	I(pos, "", "position of its first row")                                                        \
 	I(rows, "", "rows it had in the step")
 
-#define EV_FIELDS_token(I, R, T, B)                                                                \
-	I(step, "", "step that computed it")                                                           \
-	I(request, "", "request it belongs to")                                                        \
-	I(pos, "", "position of the token")                                                            \
-	I(id, "", "token id; text in `vocab`")                                                         \
-	R(p, "p", "its probability before penalties, temperature and cuts")                            \
-	R(p_draw, "p", "its probability in the draw, after all of them")                               \
-	R(entropy, "bits", "of the distribution before penalties, temperature and cuts")               \
-	I(hash, "", "64-bit hash of its row of logits (signed)")                                       \
-	I(source, "source", "plain, or how a draft came into it")                                      \
-	I(survivors, "", "tokens that took part in the draw")                                          \
-	B(candidates, "",                                                                              \
-	  "20 bytes each, by rank: u32 id, f32 logit, f32 p before the cuts, f32 arrival in the race " \
-	  "(NaN if cut), u32 cut (code list cut)")                                                     \
-	B(stages, "",                                                                                  \
-	  "12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
-	  "mass left of what came in, f32 value of the drawn token after it (logit, then p)")          \
+#define EV_FIELDS_token(I, R, T, B)                                                                  \
+	I(step, "", "step that computed it")                                                             \
+	I(request, "", "request it belongs to")                                                          \
+	I(pos, "", "position of the token")                                                              \
+	I(id, "", "token id; text in `vocab`")                                                           \
+	R(p, "p", "its probability before penalties, temperature and cuts")                              \
+	R(p_draw, "p", "its probability in the draw, after all of them")                                 \
+	R(entropy, "bits", "of the distribution before penalties, temperature and cuts")                 \
+	I(hash, "", "64-bit hash of its row of logits (signed)")                                         \
+	I(source, "source", "plain, or how a draft came into it")                                        \
+	I(survivors, "", "tokens that took part in the draw")                                            \
+	B(candidates, "",                                                                                \
+		"20 bytes each, by rank: u32 id, f32 logit, f32 p before the cuts, f32 arrival in the race " \
+		"(NaN if cut), u32 cut (code list cut)")                                                     \
+	B(stages, "",                                                                                    \
+		"12 bytes each, in order penalties, temperature, top-k, top-p, min-p: u32 tokens left, f32 " \
+		"mass left of what came in, f32 value of the drawn token after it (logit, then p)")          \
 	I(is_end, "flag", "1: it ended the turn and is not shown")
 
 #define EV_FIELDS_score(I, R, T, B)                                                                \
@@ -184,79 +187,87 @@ struct ev_span {
 	R(logp, "nats", "log-probability given the tokens before it")                                  \
 	I(hash, "", "hash of the row of logits that its log-probability is from (signed)")
 
-#define EV_FIELDS_draft(I, R, T, B)                                                                \
-	I(step, "", "step that verified it")                                                           \
-	I(request, "", "request")                                                                      \
-	I(pos, "", "position the draft is for")                                                        \
-	I(nth, "", "number of the node in the draft, from 1")                                                       \
-	T(drafter, "", "who guessed")                                                                  \
-	I(id, "", "drafted token id")                                                                  \
-	I(rule, "rule", "how it was verified")                                                           \
-	I(verdict, "verdict", "what came of it")                                                       \
-	R(q, "p", "probability the drafter gave it")                                                   \
-	R(p, "p", "probability the target gave it in the draw")                                        \
-	R(arrival, "", "race: its arrival; rejection: the random number")                              \
-	I(winner, "", "token id that won the draw")                                                    \
-	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")              \
-	I(parent, "", "number of the parent node; 0: the newest token. In a chain nth - 1")  \
-	I(top, "", "token id that is the most probable after it by the target; computed whether it was kept or not") \
-	I(depth, "", "tokens ahead of the newest token: 1 follows it")                                \
-	I(other, "verdict", "what the other rule would have said of it, with the same tokens before; absent: cannot be said") \
-	R(other_arrival, "", "arrival, as the other rule has it")                                      \
+#define EV_FIELDS_draft(I, R, T, B)                                                                       \
+	I(step, "", "step that verified it")                                                                  \
+	I(request, "", "request")                                                                             \
+	I(pos, "", "position the draft is for")                                                               \
+	I(nth, "", "number of the node in the draft, from 1")                                                 \
+	T(drafter, "", "who guessed")                                                                         \
+	I(id, "", "drafted token id")                                                                         \
+	I(rule, "rule", "how it was verified")                                                                \
+	I(verdict, "verdict", "what came of it")                                                              \
+	R(q, "p", "probability the drafter gave it")                                                          \
+	R(p, "p", "probability the target gave it in the draw")                                               \
+	R(arrival, "", "race: its arrival; rejection: the random number")                                     \
+	I(winner, "", "token id that won the draw")                                                           \
+	R(winner_arrival, "", "race: the winner's arrival; rejection: the threshold p/q")                     \
+	I(parent, "", "number of the parent node; 0: the newest token. In a chain nth - 1")                   \
+	I(top, "",                                                                                            \
+		"token id that is the most probable after it by the target; computed whether it was kept or not") \
+	I(depth, "", "tokens ahead of the newest token: 1 follows it")                                        \
+	I(other, "verdict",                                                                                   \
+		"what the other rule would have said of it, with the same tokens before; absent: cannot be said") \
+	R(other_arrival, "", "arrival, as the other rule has it")                                             \
 	R(other_winner_arrival, "", "winner_arrival, as the other rule has it")
 
-#define EV_FIELDS_window(I, R, T, B)                                                               \
-	I(step, "", "step that computed it")                                                           \
-	I(request, "", "request")                                                                      \
-	T(drafter, "", "whose window it is")                                                           \
-	I(pos, "", "position of its first column's first level; each further column and level is one further on") \
-	I(levels, "", "levels of guesses, the oldest first")                                           \
-	I(columns, "", "columns of each")                                                              \
-	B(cells, "", "i32 [levels][columns]: token ids guessed")                                       \
-	B(next, "", "i32 [columns]: token ids that the target predicts after the last level, which the next window begins with; -1: not computed") \
-	I(gram, "", "tokens of an n-gram of its pool")                                                 \
-	B(entered, "", "i32 [][gram]: n-grams that were new to the pool in this step, at most 16")     \
-	I(own, "", "of them made by the window, which come first; the others are the text's")          \
+#define EV_FIELDS_window(I, R, T, B)                                                                                                   \
+	I(step, "", "step that computed it")                                                                                               \
+	I(request, "", "request")                                                                                                          \
+	T(drafter, "", "whose window it is")                                                                                               \
+	I(pos, "",                                                                                                                         \
+		"position of its first column's first level; each further column and level is one further on")                                 \
+	I(levels, "", "levels of guesses, the oldest first")                                                                               \
+	I(columns, "", "columns of each")                                                                                                  \
+	B(cells, "", "i32 [levels][columns]: token ids guessed")                                                                           \
+	B(next, "",                                                                                                                        \
+		"i32 [columns]: token ids that the target predicts after the last level, which the next window begins with; -1: not computed") \
+	I(gram, "", "tokens of an n-gram of its pool")                                                                                     \
+	B(entered, "", "i32 [][gram]: n-grams that were new to the pool in this step, at most 16")                                         \
+	I(own, "", "of them made by the window, which come first; the others are the text's")                                              \
 	I(pool, "", "n-grams in the pool then")
 
 #define EV_FIELDS_cost(I, R, T, B)                                                                 \
 	I(rows, "", "rows of the step")                                                                \
-	I(depth, "", "positions of the cache before them")                                        \
+	I(depth, "", "positions of the cache before them")                                             \
 	I(ns, "ns", "time of its kernels, the fastest of `runs`")                                      \
 	I(runs, "", "runs")
 
-#define EV_FIELDS_shadow(I, R, T, B)                                                               \
-	I(step, "", "step after which it was reported")                                                    \
-	T(drafter, "", "drafter and its arguments; off: plain decoding")                               \
-	I(used, "flag", "1: it is the one that is switched on")                                        \
-	I(steps, "", "virtual steps so far: it guessed, and the text has settled what would have been kept") \
-	I(tokens, "", "tokens that those would have given")                                            \
-	I(nodes, "", "tokens guessed in them")                                                         \
-	I(propose_ns, "ns", "time it took to guess, all together")                                     \
-	I(learn_ns, "ns", "time it took to take in what decode steps computed, all together")          \
-	B(judged, "", "u32 each, by tokens ahead: guesses after a path that was right so far")        \
-	B(accepted, "", "u32 each: of them, right")                                                    \
-	R(lately, "", "tokens a virtual step: exponentially decayed average, half-life 128 tokens")                \
-	I(best_nodes, "", "so many nodes of its guesses are worth verifying, by the same average; 0: none")          \
-	R(predicted, "tok/s", "predicted speed of a request if it were switched on: from its guesses and its cost, decayed likewise, and from `cost`") \
-	R(measured, "tok/s", "measured speed of requests while it was on, decayed likewise, without the time of drafters that guess unused")
+#define EV_FIELDS_shadow(I, R, T, B)                                                                                             \
+	I(step, "", "step after which it was reported")                                                                              \
+	T(drafter, "", "drafter and its arguments; off: plain decoding")                                                             \
+	I(used, "flag", "1: it is the one that is switched on")                                                                      \
+	I(steps, "",                                                                                                                 \
+		"virtual steps so far: it guessed, and the text has settled what would have been kept")                                  \
+	I(tokens, "", "tokens that those would have given")                                                                          \
+	I(nodes, "", "tokens guessed in them")                                                                                       \
+	I(propose_ns, "ns", "time it took to guess, all together")                                                                   \
+	I(learn_ns, "ns", "time it took to take in what decode steps computed, all together")                                        \
+	B(judged, "", "u32 each, by tokens ahead: guesses after a path that was right so far")                                       \
+	B(accepted, "", "u32 each: of them, right")                                                                                  \
+	R(lately, "", "tokens a virtual step: exponentially decayed average, half-life 128 tokens")                                  \
+	I(best_nodes, "",                                                                                                            \
+		"so many nodes of its guesses are worth verifying, by the same average; 0: none")                                        \
+	R(predicted, "tok/s",                                                                                                        \
+		"predicted speed of a request if it were switched on: from its guesses and its cost, decayed likewise, and from `cost`") \
+	R(measured, "tok/s",                                                                                                         \
+		"measured speed of requests while it was on, decayed likewise, without the time of drafters that guess unused")
 
 #define EV_FIELDS_choice(I, R, T, B)                                                               \
-	I(step, "", "step before which `auto` chose another drafter")                                       \
+	I(step, "", "step before which `auto` chose another drafter")                                  \
 	T(drafter, "", "what it uses from now on; off: plain decoding")                                \
 	I(nodes, "", "tokens it lets it guess at most")                                                \
 	T(before, "", "what it used until now")                                                        \
 	R(speed, "x", "predicted against plain decoding")                                              \
 	R(speed_before, "x", "the same of what it used until now")
 
-#define EV_FIELDS_attention(I, R, T, B)                                                            \
-	I(step, "", "step")                                                                            \
-	I(request, "", "request")                                                                      \
-	I(pos, "", "position of the query")                                                            \
-	I(pages, "", "pages it saw")                                                                   \
-	B(share, "",                                                                                   \
-	  "u8 [layers][pages], mean of all heads: share = (v / 255)^2, so that small shares are seen") \
-	R(threshold, "p", "attention values below it count as near zero")                              \
+#define EV_FIELDS_attention(I, R, T, B)                                                              \
+	I(step, "", "step")                                                                              \
+	I(request, "", "request")                                                                        \
+	I(pos, "", "position of the query")                                                              \
+	I(pages, "", "pages it saw")                                                                     \
+	B(share, "",                                                                                     \
+		"u8 [layers][pages], mean of all heads: share = (v / 255)^2, so that small shares are seen") \
+	R(threshold, "p", "attention values below it count as near zero")                                \
 	B(near_zero, "", "u16 [layers]: share of all values of all heads below it, in 1/65535")
 
 #define EV_FIELDS_head(I, R, T, B)                                                                 \
@@ -266,38 +277,40 @@ struct ev_span {
 	I(head, "", "head chosen by the viewer")                                                       \
 	B(share, "", "u8 [pages]: share = (v / 255)^2")
 
-#define EV_FIELDS_time(I, R, T, B)                                                                 \
-	I(step, "", "step")                                                                            \
-	B(stages, "",                                                                                  \
-	  "of every kernel stage that ran: stage (code list stage), ns wall time of its kernels, bytes read and written, " \
-	  "arithmetic operations (both counted from shapes). In the file: 3 bytes with the sizes n, b, o of the numbers, then "\
-	  "1 + n + b + o bytes each. (As an event, and in files of formats 1 to 3: four u64 each)")
+#define EV_FIELDS_time(I, R, T, B)                                                                                            \
+	I(step, "", "step")                                                                                                       \
+	B(stages, "",                                                                                                             \
+		"of every kernel stage that ran: stage (code list stage), ns wall time of its kernels, bytes read and written, "      \
+		"arithmetic operations (both counted from shapes). In the file: 3 bytes with the sizes n, b, o of the numbers, then " \
+		"1 + n + b + o bytes each. (As an event, and in files of formats 1 to 3: four u64 each)")
 
-#define EV_FIELDS_step(I, R, T, B)                                                                 \
-	I(step, "", "number of the step, from 1")                                                      \
-	I(ns, "ns", "wall time: plan, compute, draw")                                                  \
-	I(kernel_ns, "ns", "of that, kernels of the model itself")                                     \
-	I(drafters_ns, "ns", "of that, drafters, in use or in the shadow: guessing, and taking in what was computed; " \
-	  "no part of kernel_ns, though some compute")                                                  \
-	I(run_delay_ns, "ns", "longest that a thread of the kernels was ready and had no processor, because the system gave it " \
-	  "to others, since the step before that says so; absent: not asked after this step, or the system does not tell") \
-	I(rows, "", "rows computed")                                                                   \
-	I(prefill_rows, "", "of them for prompts")                                                     \
-	I(decode_rows, "", "of them newest tokens")                                                    \
-	I(draft_rows, "", "of them drafted tokens")                                                    \
-	I(tokens, "", "tokens generated")                                                              \
-	I(accepted, "", "drafted tokens accepted")                                                     \
-	I(rejected, "", "drafted tokens rejected")                                                     \
-	I(running, "", "requests in slots")                                                            \
-	I(waiting, "", "requests in the queue")                                                        \
-	I(pages_used, "", "pages read by a request")                                                   \
-	I(pages_cached, "", "pages kept by the prefix cache alone")                                    \
-	I(pages_shared, "", "pages read by more than one request")                                     \
-	I(evicted, "", "pages evicted in this step")                                                   \
-	I(tail_waste_bytes, "bytes", "unused room in the last pages of running requests")              \
-	I(reserve_waste_bytes, "bytes",                                                                \
-	  "what reserving the longest sequence for each running request would leave unused")           \
-	I(bytes, "bytes", "all kernels: read and written, counted from shapes")                        \
+#define EV_FIELDS_step(I, R, T, B)                                                                                       \
+	I(step, "", "number of the step, from 1")                                                                            \
+	I(ns, "ns", "wall time: plan, compute, draw")                                                                        \
+	I(kernel_ns, "ns", "of that, kernels of the model itself")                                                           \
+	I(drafters_ns, "ns",                                                                                                 \
+		"of that, drafters, in use or in the shadow: guessing, and taking in what was computed; "                        \
+		"no part of kernel_ns, though some compute")                                                                     \
+	I(run_delay_ns, "ns",                                                                                                \
+		"longest that a thread of the kernels was ready and had no processor, because the system gave it "               \
+		"to others, since the step before that says so; absent: not asked after this step, or the system does not tell") \
+	I(rows, "", "rows computed")                                                                                         \
+	I(prefill_rows, "", "of them for prompts")                                                                           \
+	I(decode_rows, "", "of them newest tokens")                                                                          \
+	I(draft_rows, "", "of them drafted tokens")                                                                          \
+	I(tokens, "", "tokens generated")                                                                                    \
+	I(accepted, "", "drafted tokens accepted")                                                                           \
+	I(rejected, "", "drafted tokens rejected")                                                                           \
+	I(running, "", "requests in slots")                                                                                  \
+	I(waiting, "", "requests in the queue")                                                                              \
+	I(pages_used, "", "pages read by a request")                                                                         \
+	I(pages_cached, "", "pages kept by the prefix cache alone")                                                          \
+	I(pages_shared, "", "pages read by more than one request")                                                           \
+	I(evicted, "", "pages evicted in this step")                                                                         \
+	I(tail_waste_bytes, "bytes", "unused room in the last pages of running requests")                                    \
+	I(reserve_waste_bytes, "bytes",                                                                                      \
+		"what reserving the longest sequence for each running request would leave unused")                               \
+	I(bytes, "bytes", "all kernels: read and written, counted from shapes")                                              \
 	I(ops, "ops", "all kernels: arithmetic operations, counted from shapes")
 
 #define EV_FIELDS_finish(I, R, T, B)                                                               \
@@ -317,7 +330,7 @@ struct ev_span {
 	I(request, "", "request of the branch")                                                        \
 	I(node, "", "node of the search's tree")                                                       \
 	I(parent, "", "node that it goes on from; absent: the root")                                   \
-	I(tokens, "", "tokens after the prompt; begin: of the prompt")                                \
+	I(tokens, "", "tokens after the prompt; begin: of the prompt")                                 \
 	I(visits, "", "mcts: simulations that passed through it")                                      \
 	R(logp, "nats", "log-probability of those tokens")                                             \
 	R(score, "", "of an answer; mcts: mean value of the node")                                     \
@@ -331,38 +344,41 @@ struct ev_span {
 	I(pages, "", "KV pages they read, each counted once")                                          \
 	I(unshared, "", "pages they would need if none were shared")
 
-#define EV_FIELDS_closed(I, R, T, B) I(steps, "", "steps of the session; the session ended in order")
+#define EV_FIELDS_closed(I, R, T, B)                                                               \
+	I(steps, "", "steps of the session; the session ended in order")
 
 /* EVENT(kind and SQL table, what a row is) */
-#define EV_TABLE(EVENT)                                                                            \
-	EVENT(session, "the session: machine, model, and sizes. One row")                              \
-	EVENT(memory, "a memory group: layers that keep the same kind of thing for a sequence, in pages of their own. Told at the start, and again when the page size changes") \
-	EVENT(setting, "a setting given at the start or changed later")                                \
-	EVENT(vocab, "text of a token id, at its first use")                                           \
-	EVENT(request, "a request arrives: all its inputs")                                            \
-	EVENT(admit, "a request leaves the queue for a slot")                                          \
-	EVENT(lookup, "a prompt is looked up in the prefix cache")                                     \
-	EVENT(page, "a KV page changes hands")                                                         \
-	EVENT(preempt, "pages ran out and a request gave up its own")                                  \
-	EVENT(cancel, "the user stopped a request")                                                    \
-	EVENT(rewind, "a running request went back to an earlier token")                               \
-	EVENT(fork, "a request continues another from a position of its own")                          \
-	EVENT(trim, "the context was full and old turns were dropped")                                 \
-	EVENT(batch, "membership of a request in the batch of a step")                                 \
-	EVENT(token, "a token was generated")                                                          \
-	EVENT(score, "log-probability of a given token")                                                       \
-	EVENT(draft, "a drafted token was verified")                                                   \
-	EVENT(window, "state of a Jacobi or lookahead window in a step")                    \
-	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps") \
-	EVENT(shadow, "what a drafter that guesses without being used would have reached so far")          \
-	EVENT(choice, "the drafter `auto` chose another one")                                          \
-	EVENT(attention, "where a row looked, by layer and page: every `attention-every` tokens of a request")                \
-	EVENT(head, "the same for one head")                                                           \
-	EVENT(time, "time, bytes and operations of the kernel stages in a step")                        \
-	EVENT(step, "a step ends")                                                                     \
-	EVENT(finish, "a request ends")                                                                \
-	EVENT(search, "a search: its tree, its answers")                                               \
-	EVENT(sharing, "pages that the branches of a search share, after each step")                   \
+#define EV_TABLE(EVENT)                                                                                                                                           \
+	EVENT(session, "the session: machine, model, and sizes. One row")                                                                                             \
+	EVENT(memory,                                                                                                                                                 \
+		"a memory group: layers that keep the same kind of thing for a sequence, in pages of their own. Told at the start, and again when the page size changes") \
+	EVENT(setting, "a setting given at the start or changed later")                                                                                               \
+	EVENT(vocab, "text of a token id, at its first use")                                                                                                          \
+	EVENT(request, "a request arrives: all its inputs")                                                                                                           \
+	EVENT(admit, "a request leaves the queue for a slot")                                                                                                         \
+	EVENT(lookup, "a prompt is looked up in the prefix cache")                                                                                                    \
+	EVENT(page, "a KV page changes hands")                                                                                                                        \
+	EVENT(preempt, "pages ran out and a request gave up its own")                                                                                                 \
+	EVENT(cancel, "the user stopped a request")                                                                                                                   \
+	EVENT(rewind, "a running request went back to an earlier token")                                                                                              \
+	EVENT(fork, "a request continues another from a position of its own")                                                                                         \
+	EVENT(trim, "the context was full and old turns were dropped")                                                                                                \
+	EVENT(batch, "membership of a request in the batch of a step")                                                                                                \
+	EVENT(token, "a token was generated")                                                                                                                         \
+	EVENT(score, "log-probability of a given token")                                                                                                              \
+	EVENT(draft, "a drafted token was verified")                                                                                                                  \
+	EVENT(window, "state of a Jacobi or lookahead window in a step")                                                                                              \
+	EVENT(cost, "what a step of so many rows takes on this machine, measured by dummy steps")                                                                     \
+	EVENT(shadow, "what a drafter that guesses without being used would have reached so far")                                                                     \
+	EVENT(choice, "the drafter `auto` chose another one")                                                                                                         \
+	EVENT(attention,                                                                                                                                              \
+		"where a row looked, by layer and page: every `attention-every` tokens of a request")                                                                     \
+	EVENT(head, "the same for one head")                                                                                                                          \
+	EVENT(time, "time, bytes and operations of the kernel stages in a step")                                                                                      \
+	EVENT(step, "a step ends")                                                                                                                                    \
+	EVENT(finish, "a request ends")                                                                                                                               \
+	EVENT(search, "a search: its tree, its answers")                                                                                                              \
+	EVENT(sharing, "pages that the branches of a search share, after each step")                                                                                  \
 	EVENT(closed, "the session ends in order; absent after a crash")
 
 enum ev_kind {
@@ -375,7 +391,10 @@ enum ev_kind {
 #define EV_MEMBER_I(name, unit, doc) int64_t name;
 #define EV_MEMBER_R(name, unit, doc) double name;
 #define EV_MEMBER_S(name, unit, doc) struct ev_span name;
-#define X(name, doc) struct ev_##name { EV_FIELDS_##name(EV_MEMBER_I, EV_MEMBER_R, EV_MEMBER_S, EV_MEMBER_S) };
+#define X(name, doc)                                                                               \
+	struct ev_##name {                                                                             \
+		EV_FIELDS_##name(EV_MEMBER_I, EV_MEMBER_R, EV_MEMBER_S, EV_MEMBER_S)                       \
+	};
 EV_TABLE(X)
 #undef X
 
@@ -392,8 +411,8 @@ struct event {
 
 typedef void ev_sink(void *arg, const struct event *ev);
 
-/* What the table says, at run time. The members of a struct ev_x lie one after the other without holes
- * (8 bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
+/* What the table says, at run time. The members of a struct ev_x lie one after the other without
+ * holes (8 bytes for I and R, a span for T and B), so a fold over the fields walks from &ev->u by
  * ev_field_size(). */
 enum ev_type { EV_TYPE_I, EV_TYPE_R, EV_TYPE_T, EV_TYPE_B };
 struct ev_field {
@@ -407,7 +426,8 @@ struct ev_info {
 };
 extern const struct ev_info ev_info[EV_N_KINDS];
 
-/* Format of recordings (user_version) that a kind of event came with; older files lack its table. */
+/* Format of recordings (user_version) that a kind of event came with; older files lack its
+ * table. */
 int ev_since(enum ev_kind kind);
 /* The same for a column that its table got later. */
 int ev_field_since(enum ev_kind kind, int field);
@@ -434,8 +454,8 @@ static inline struct ev_span ev_text(const char *s)
 	return (struct ev_span){ s, s ? strlen(s) : 0 };
 }
 
-/* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits cap;
- * ev_unpack returns 0, or -1 if the bytes are not a whole event; its spans point into buf. */
+/* Serial form: for the ring and for tests. ev_pack returns the size, and writes only if it fits
+ * cap; ev_unpack returns 0, or -1 if the bytes are not a whole event; its spans point into buf. */
 size_t ev_pack(const struct event *ev, void *buf, size_t cap);
 int ev_unpack(struct event *ev, const void *buf, size_t size);
 

@@ -7,9 +7,12 @@
 
 #include "base/clock.h"
 
-int stream_open(struct stream *s, int64_t n_vocab, stream_text *text, const void *text_arg, struct err *e)
+int stream_open(
+	struct stream *s, int64_t n_vocab, stream_text *text, const void *text_arg, struct err *e)
 {
-	*s = (struct stream){ .start_ns = now_ns(), .text = text, .text_arg = text_arg, .n_vocab = n_vocab };
+	*s = (struct stream){
+		.start_ns = now_ns(), .text = text, .text_arg = text_arg, .n_vocab = n_vocab
+	};
 	s->emitted = calloc((size_t)n_vocab + 1, 1);
 	return s->emitted ? 0 : err_set(e, ERR_MEMORY, "no memory for the event stream");
 }

@@ -1,5 +1,5 @@
-/* Where events leave their maker: numbers them, stamps them, hands them to the sinks, and emits the text of
- * a token id when it first occurs. Thread: the engine's. */
+/* Where events leave their maker: numbers them, stamps them, hands them to the sinks, and emits the
+ * text of a token id when it first occurs. Thread: the engine's. */
 #ifndef CUTAWAY_EVENT_STREAM_H
 #define CUTAWAY_EVENT_STREAM_H
 
@@ -10,7 +10,8 @@
 
 enum { STREAM_SINKS = 8 };
 
-/* Fills in the bytes and the `special` of a token id, 0 … n_vocab - 1. The bytes live as long as the stream. */
+/* Fills in the bytes and the `special` of a token id, 0 … n_vocab - 1. The bytes live as long as
+ * the stream. */
 typedef void stream_text(const void *arg, int64_t id, struct ev_vocab *out);
 
 struct stream {
@@ -28,7 +29,8 @@ struct stream {
 };
 
 /* n_vocab 0: no texts are emitted, and text may be NULL. */
-int stream_open(struct stream *s, int64_t n_vocab, stream_text *text, const void *text_arg, struct err *e);
+int stream_open(
+	struct stream *s, int64_t n_vocab, stream_text *text, const void *text_arg, struct err *e);
 void stream_close(struct stream *s);
 int stream_add(struct stream *s, ev_sink *fn, void *arg);
 /* Starts the clock and the numbering. */

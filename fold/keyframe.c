@@ -87,12 +87,12 @@ bool keyframer_add(struct keyframer *k, const struct event *ev, struct key_row *
 	k->tokens.size = k->state.size = 0;
 	put_all_tokens(&k->tokens, t, k->last.seq);
 	put_state(&k->state, t);
-	*row = (struct key_row){.seq = ev->seq,
-							.step = t->last_step,
-							.marks = {t->n_turns - k->last.turns, t->n_rejected - k->last.rejected,
-									  t->n_evicted - k->last.evicted},
-							.tokens = {k->tokens.data, k->tokens.size},
-							.state = {k->state.data, k->state.size}};
+	*row = (struct key_row){ .seq = ev->seq,
+		.step = t->last_step,
+		.marks = { t->n_turns - k->last.turns, t->n_rejected - k->last.rejected,
+			t->n_evicted - k->last.evicted },
+		.tokens = { k->tokens.data, k->tokens.size },
+		.state = { k->state.data, k->state.size } };
 	k->last.seq = ev->seq;
 	k->last.step = t->last_step;
 	k->last.turns = t->n_turns;

@@ -131,10 +131,10 @@ static int64_t least_of(enum tl_type type)
 
 static int64_t most_of(enum tl_type type)
 {
-	return type == TL_I64	? TL_INT_MAX
+	return type == TL_I64   ? TL_INT_MAX
 		   : type == TL_I32 ? INT32_MAX
 		   : type == TL_U32 ? UINT32_MAX
-		   : type == TL_U8	? UINT8_MAX
+		   : type == TL_U8  ? UINT8_MAX
 							: 1;
 }
 

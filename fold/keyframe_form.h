@@ -16,8 +16,8 @@ struct key_in {
 
 void key_put(struct key_out *b, int64_t v);
 void key_put_items(struct key_out *b, const struct tl_shape *s, const char *items, int32_t n);
-void key_put_struct(struct key_out *b, const struct tl_shape *s, const void *of,
-					const void *before);
+void key_put_struct(
+	struct key_out *b, const struct tl_shape *s, const void *of, const void *before);
 
 int64_t key_get(struct key_in *in);
 /* before: NULL, or the item before it. Sets what is kept, and allocates what it points to. */

@@ -14,7 +14,7 @@ static struct key_in in_span(struct ev_span s)
 {
 	const unsigned char *data = s.data;
 
-	return (struct key_in){data, data ? data + s.size : NULL, !data};
+	return (struct key_in){ data, data ? data + s.size : NULL, !data };
 }
 
 bool keyframe_is_known(struct ev_span state)
@@ -111,7 +111,8 @@ static int fold_begin(struct timeline *t, int64_t seq)
 {
 	const struct tl_older *o = &t->older;
 
-	return o->rows(o->arg, BIT(session) | BIT(memory) | BIT(setting) | BIT(cost), 1, seq, fold_past, t) ||
+	return o->rows(o->arg, BIT(session) | BIT(memory) | BIT(setting) | BIT(cost), 1, seq, fold_past,
+			   t) ||
 		   o->rows(o->arg, BIT(vocab), t->vocab_seq + 1, INT64_MAX, fold_text, t);
 }
 
@@ -200,8 +201,8 @@ struct tokens {
 };
 
 /* Adds the items that follow to a list; list NULL: they are of something that is no longer kept. */
-static void get_tokens(struct key_in *in, struct timeline *t, struct tl_token **list, int32_t *n,
-					   int32_t *cap)
+static void get_tokens(
+	struct key_in *in, struct timeline *t, struct tl_token **list, int32_t *n, int32_t *cap)
 {
 	struct tl_token spare[2];
 	int64_t more = key_get(in);
@@ -289,7 +290,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 	for (int32_t i = 0; i < t->n_requests; i++) {
 		t->request[i].finished_ns = EV_NULL_I;
 		t->request[i].attention =
-			(struct tl_attention){.step = EV_NULL_I, .head_layer = -1, .head = -1};
+			(struct tl_attention){ .step = EV_NULL_I, .head_layer = -1, .head = -1 };
 	}
 	for (int32_t i = 0; i < t->n_pages; i++)
 		t->page[i].n_untold = t->page[i].n_story;
@@ -300,7 +301,7 @@ static bool get_state(struct timeline *t, const struct key_row *row, int64_t *ol
 
 int timeline_restore(struct timeline *t, const struct key_row *row)
 {
-	struct tokens tokens = {.t = t};
+	struct tokens tokens = { .t = t };
 	int64_t oldest;
 	int got = keyframe_is_known(row->state);
 

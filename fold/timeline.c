@@ -24,7 +24,9 @@ void timeline_free(struct timeline *t)
 
 void timeline_empty(struct timeline *t)
 {
-	struct timeline kept = { .vocab = t->vocab, .n_vocab = t->n_vocab, .vocab_seq = t->vocab_seq, .older = t->older };
+	struct timeline kept = {
+		.vocab = t->vocab, .n_vocab = t->n_vocab, .vocab_seq = t->vocab_seq, .older = t->older
+	};
 
 	t->vocab = NULL;
 	t->n_vocab = 0;
@@ -97,7 +99,8 @@ bool tl_fold_session(struct timeline *t, const struct event *ev)
 	t->model_path = tl_text(t, e->model_path);
 	t->model_name = tl_text(t, e->model_name);
 	t->model_sha256 = tl_text(t, e->model_sha256);
-	if (n_vocab > 0 && n_vocab != t->n_vocab) { /* a player goes back with the texts that it knows */
+	/* a player goes back with the texts that it knows */
+	if (n_vocab > 0 && n_vocab != t->n_vocab) {
 		for (int32_t i = 0; i < t->n_vocab; i++)
 			free(t->vocab[i].bytes);
 		free(t->vocab);
@@ -147,7 +150,8 @@ bool tl_fold_setting(struct timeline *t, const struct event *ev)
 		i++;
 	if (!s.name[0] || i == SETTINGS_MAX)
 		return false;
-	if (i == t->n_settings && !tl_add(t, &t->setting, &t->n_settings, &t->cap_settings, sizeof *t->setting))
+	if (i == t->n_settings &&
+		!tl_add(t, &t->setting, &t->n_settings, &t->cap_settings, sizeof *t->setting))
 		return true;
 	t->setting[i] = s;
 	pool_changed(t, &s);
@@ -191,7 +195,8 @@ bool tl_ints_in_bounds(const struct event *ev)
 		int64_t v;
 
 		memcpy(&v, member, sizeof v);
-		if (f->type == EV_TYPE_I && v != EV_NULL_I && (v < -1 || v > TL_INT_MAX) && !may_be_any(f->name))
+		if (f->type == EV_TYPE_I && v != EV_NULL_I && (v < -1 || v > TL_INT_MAX) &&
+			!may_be_any(f->name))
 			return false;
 		member += ev_field_size(f->type);
 	}
@@ -222,7 +227,7 @@ void tl_fold_search_again(struct timeline *t, const struct event *ev)
 
 void timeline_fold(struct timeline *t, const struct event *ev)
 {
-	static bool (*const fold[EV_N_KINDS])(struct timeline *t, const struct event *ev) = {
+	static bool (*const fold[EV_N_KINDS])(struct timeline * t, const struct event *ev) = {
 #define X(name, doc) tl_fold_##name,
 		EV_TABLE(X)
 #undef X

@@ -1,26 +1,29 @@
 /* The timeline: the fold of events that all views read. It draws nothing and asks nobody.
  *
- * timeline_fold(t, ev) is all that ever changes it, so the same events give the same timeline, live or in
- * replay: fold(live) = fold(replay), which a test holds for every view.
+ * timeline_fold(t, ev) is all that ever changes it, so the same events give the same timeline, live
+ * or in replay: fold(live) = fold(replay), which a test holds for every view.
  *
- * Events from a file are not trusted. One that makes no sense (a page out of range, an unknown request, a
- * sequence number that does not grow) is counted in n_odd and skipped. What is kept obeys bounds that
- * views may rely on: integers that are not hashes, seeds or sample numbers lie in -1 … TL_INT_MAX or are
- * EV_NULL_I where the event may leave them out; probabilities and shares lie in 0 … 1 or are NaN; codes
- * are of their list; indexes point into their arrays. Token ids of prompts and candidates may be anything:
- * timeline_token_bytes() takes all. Sums over steps belong into doubles.
+ * Events from a file are not trusted. One that makes no sense (a page out of range, an unknown
+ * request, a sequence number that does not grow) is counted in n_odd and skipped. What is kept
+ * obeys bounds that views may rely on: integers that are not hashes, seeds or sample numbers lie in
+ * -1 … TL_INT_MAX or are EV_NULL_I where the event may leave them out; probabilities and shares lie
+ * in 0 … 1 or are NaN; codes are of their list; indexes point into their arrays. Token ids of
+ * prompts and candidates may be anything: timeline_token_bytes() takes all. Sums over steps belong
+ * into doubles.
  *
- * Memory is bounded: at every TL_SLIDE-th step, steps and what belongs to them (batches, drafts, rows of attention
- * and the heat of pages) are dropped when they are TL_WINDOW steps old, and so is a request that has ended, if
- * TL_REQUESTS newer ones of its sort (the conversation's, the others) are there or they have TL_TOKENS tokens.
- * Sums are kept. A failed allocation sets `full`, and from then on the timeline keeps what it has.
+ * Memory is bounded: at every TL_SLIDE-th step, steps and what belongs to them (batches, drafts,
+ * rows of attention and the heat of pages) are dropped when they are TL_WINDOW steps old, and so is
+ * a request that has ended, if TL_REQUESTS newer ones of its sort (the conversation's, the others)
+ * are there or they have TL_TOKENS tokens. Sums are kept. A failed allocation sets `full`, and from
+ * then on the timeline keeps what it has.
  *
- * A timeline that was made from a keyframe (fold/keyframe.h) has `light` tokens, of which only id, position,
- * step, source and p are known, and pages whose older events are not there: ask by timeline_whole() and
- * timeline_page() where the rest is shown.
+ * A timeline that was made from a keyframe (fold/keyframe.h) has `light` tokens, of which only id,
+ * position, step, source and p are known, and pages whose older events are not there: ask by
+ * timeline_whole() and timeline_page() where the rest is shown.
  *
- * To add state: a struct or a member here, and its line in the table of timeline_fields.c, from which dump, free and
- * keyframes are made. Thread: whoever folds it, one at a time (the UI, the log's writer). */
+ * To add state: a struct or a member here, and its line in the table of timeline_fields.c, from
+ * which dump, free and keyframes are made. Thread: whoever folds it, one at a time (the UI, the
+ * log's writer). */
 #ifndef CUTAWAY_FOLD_TIMELINE_H
 #define CUTAWAY_FOLD_TIMELINE_H
 
@@ -30,7 +33,13 @@
 #include "base/cycle.h"
 #include "event/event.h"
 
-enum { TL_CANDIDATES = 8, TL_PAGE_STORY = 12, TL_MAX_LAYERS = 256, TL_MEMORY = 4, TL_PAGES_MAX = 1 << 18 };
+enum {
+	TL_CANDIDATES = 8,
+	TL_PAGE_STORY = 12,
+	TL_MAX_LAYERS = 256,
+	TL_MEMORY = 4,
+	TL_PAGES_MAX = 1 << 18
+};
 enum { TL_SLIDE = 128, TL_WINDOW = 256, TL_REQUESTS = 48, TL_TOKENS = 8192, TL_MEAN = 16 };
 #define TL_INT_MAX ((int64_t)1 << 50)
 
@@ -40,7 +49,7 @@ struct tl_token {
 	int64_t step, seq, pos, hash;
 	int32_t id;
 	float p, p_draw, entropy; /* NaN: absent */
-	uint8_t source; /* enum ev_code_source */
+	uint8_t source;           /* enum ev_code_source */
 	bool is_end;
 	bool light;        /* see timeline_whole() */
 	bool staged;       /* stage[] is there (it is not when nobody observed) */
@@ -59,7 +68,7 @@ struct tl_attention { /* the newest observed row of a request */
 	double threshold;
 	int32_t head_layer, head; /* the selected head, or -1 */
 	int64_t head_step;
-	float *head_share;        /* [head_pages] */
+	float *head_share; /* [head_pages] */
 	int32_t head_pages;
 };
 
@@ -73,15 +82,15 @@ struct tl_stem {
 struct tl_request {
 	int64_t id, parent, sample;
 	int64_t request_seq, lookup_seq, finish_seq, rewind_seq; /* of its newest such event; 0: none */
-	int32_t fork_pos;  /* position from which it left its parent; -1: not known */
+	int32_t fork_pos; /* position from which it left its parent; -1: not known */
 	int32_t n_rewinds;
 	struct ev_rewind rewind; /* the newest */
 	struct tl_stem stem; /* what its prompt goes on from: the turn before, or where it was forked */
 	enum ev_code_request_kind kind;
 	enum tl_state state;
 	int64_t arrival_ns, admitted_ns, first_token_ns, finished_ns; /* EV_NULL_I: not yet */
-	int32_t slot; /* -1: none */
-	char *text;   /* label */
+	int32_t slot;                                                 /* -1: none */
+	char *text;                                                   /* label */
 	int32_t *prompt;
 	int32_t n_prompt;
 	struct ev_request params; /* spans are not valid: use text, prompt, stop, spec here */
@@ -94,7 +103,8 @@ struct tl_request {
 	struct tl_token *token;
 	int32_t n_tokens, cap_tokens;
 	struct cycle cycle; /* of those tokens */
-	int32_t period;     /* tokens of the loop that the answer goes in at its end (base/cycle.h), 0: in none */
+	/* tokens of the loop that the answer goes in at its end (base/cycle.h), 0: in none */
+	int32_t period;
 	int32_t computed; /* positions in the KV cache */
 	int32_t *pages;   /* block table as far as page events told; -1: not known */
 	int32_t n_pages, cap_pages;
@@ -103,12 +113,13 @@ struct tl_request {
 	struct tl_attention attention;
 };
 
-/* Tokens that a request had drawn and let go of when it went back. They are a branch of their own. */
+/* Tokens that a request had drawn and let go of when it went back. They are a branch of their
+ * own. */
 struct tl_future {
-	int64_t seq;           /* of the rewind that left it */
-	int64_t request, step; /* step: the newest one when it was left */
-	struct tl_stem stem;   /* where it parts; .request is the same */
-	int32_t at;            /* the first of its tokens was the request's token[at] */
+	int64_t seq;            /* of the rewind that left it */
+	int64_t request, step;  /* step: the newest one when it was left */
+	struct tl_stem stem;    /* where it parts; .request is the same */
+	int32_t at;             /* the first of its tokens was the request's token[at] */
 	struct tl_token *token; /* from stem.pos on */
 	int32_t n_tokens;
 };
@@ -124,7 +135,7 @@ struct tl_page {
 	int64_t owner; /* request that took it; 0: free */
 	int32_t block; /* index in the owner's block table */
 	int64_t last_used_step;
-	float heat; /* share of attention it got in the newest observed row, mean over layers */
+	float heat;        /* share of attention it got in the newest observed row, mean over layers */
 	int64_t heat_step; /* of that row */
 	struct tl_page_event story[TL_PAGE_STORY]; /* the newest ones, a ring */
 	int32_t n_story;                           /* ever */
@@ -142,8 +153,8 @@ struct tl_time {
 struct tl_step {
 	struct ev_step s; /* what is absent is 0 */
 	int64_t t_ns, seq;
-	int32_t batch_at, n_batch; /* in timeline.batch */
-	int32_t draft_at, n_draft; /* in timeline.draft */
+	int32_t batch_at, n_batch;   /* in timeline.batch */
+	int32_t draft_at, n_draft;   /* in timeline.draft */
 	int32_t window_at, n_window; /* in timeline.window */
 	bool timed;
 	bool drafters_told; /* s.drafters_ns is known: older recordings lack it */
@@ -152,8 +163,9 @@ struct tl_step {
 struct tl_draft {
 	int64_t step, request, pos;
 	int32_t nth, id, winner;
-	int32_t parent, depth; /* nth of its parent node, 0: the newest token; tokens ahead of that, from 1 */
-	int32_t top;           /* what the target holds most probable after it, or -1 */
+	/* nth of its parent node, 0: the newest token; tokens ahead of that, from 1 */
+	int32_t parent, depth;
+	int32_t top; /* what the target holds most probable after it, or -1 */
 	enum ev_code_verdict verdict;
 	enum ev_code_rule rule;
 	int32_t other; /* verdict of the other rule, or -1 */
@@ -167,7 +179,7 @@ struct tl_shadow {
 	bool used;
 	int64_t step, measured_step; /* of the newest; the one that measured, 0: none */
 	int64_t steps, tokens, nodes, propose_ns, learn_ns;
-	int32_t best_nodes;               /* -1: not known */
+	int32_t best_nodes;                 /* -1: not known */
 	double lately, predicted, measured; /* tokens a step; tokens a second; NaN: not known */
 	uint32_t judged[TL_PLACES], accepted[TL_PLACES];
 };
@@ -181,44 +193,48 @@ struct tl_choice { /* of auto */
 struct tl_window {
 	int64_t step, request, pos;
 	int32_t levels, columns, gram, n_entered, own, pool;
-	int32_t ids_at; /* in timeline.window_id: cells [levels][columns], next [columns], entered [n_entered][gram] */
+	/* in timeline.window_id: cells [levels][columns], next [columns], entered [n_entered][gram] */
+	int32_t ids_at;
 };
 /* Token ids of a window. */
 static inline int32_t tl_window_ids(const struct tl_window *w)
 {
 	return (w->levels + 1) * w->columns + w->n_entered * w->gram;
 }
-/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those after its parent's, for as long
- * as the search is one of the newest TL_SEARCHES; when there are too many nodes, the oldest that were given up go. */
+/* A search: its tree and who runs for it. Of a branch its own tokens are kept, those after its
+ * parent's, for as long as the search is one of the newest TL_SEARCHES; when there are too many
+ * nodes, the oldest that were given up go. */
 enum { TL_SEARCHES = 4, TL_NODES = 4096, TL_MEMBERS = 64, TL_SHARES = 96 };
 enum tl_node_state { TL_NODE_LIVE, TL_NODE_ENDED, TL_NODE_DROPPED };
 struct tl_node {
-	int64_t node; /* the search's own number */
-	int32_t parent; /* -1: a root */
+	int64_t node;         /* the search's own number */
+	int32_t parent;       /* -1: a root */
 	int32_t from, tokens; /* it has the tokens from … tokens - 1 after the search's prompt */
 	int32_t *id, cap;     /* [tokens - from] */
 	enum tl_node_state state;
 	int64_t request, born, last; /* born, last: steps */
-	int32_t visits;    /* mcts; -1: there are none */
-	double logp;       /* nats, of all tokens up to its own end */
-	double score;      /* mcts: mean value; NaN: none yet */
-	int32_t n_answers; /* that ended here */
-	int64_t answer;    /* request of the best of them */
+	int32_t visits;              /* mcts; -1: there are none */
+	double logp;                 /* nats, of all tokens up to its own end */
+	double score;                /* mcts: mean value; NaN: none yet */
+	int32_t n_answers;           /* that ended here */
+	int64_t answer;              /* request of the best of them */
 	double answer_logp, answer_score;
-	int32_t answer_tokens, answer_own; /* own: what of them are its tokens: the end of the turn may be none */
+	/* own: what of them are its tokens: the end of the turn may be none */
+	int32_t answer_tokens, answer_own;
 };
 struct tl_member { /* a branch that runs */
 	int64_t request;
 	int32_t node;
 	int32_t *id, n, cap; /* its tokens after the search's prompt */
 	double logp;         /* of those that it drew itself */
-	bool ended;          /* a simulation whose value has not gone up yet: those before it have not ended */
+	/* a simulation whose value has not gone up yet: those before it have not ended */
+	bool ended;
 };
 struct tl_search {
 	int64_t id, step, last_step; /* begun; the newest that told of it */
 	int64_t begin_seq, last_seq; /* of the first and the newest event that names it */
 	char *method, *text, *why;   /* why it was stopped, or NULL */
-	char *judge; /* the command that gives the scores; NULL: log-probabilities do */
+	char *judge;                 /* the command that gives the scores; NULL: log-probabilities do */
 	bool over, stopped;
 	int32_t n_prompt;
 	struct tl_node *node;
@@ -226,13 +242,15 @@ struct tl_search {
 	struct tl_member member[TL_MEMBERS];
 	int32_t n_members;
 	int64_t n_made, n_dropped, n_answers; /* nodes ever; branches given up; answers */
-	int64_t winner, told; /* the request of the best answer, and that as which it was told; 0: none */
+	/* the request of the best answer, and that as which it was told; 0: none */
+	int64_t winner, told;
 	double won_score, won_logp;
 	int32_t won_tokens;
 	double least, most, value; /* mcts: of the values of simulations; their sum */
 	int64_t steps, sum_pages, sum_unshared;
 	int32_t pages, unshared, most_pages, most_unshared;
-	uint8_t share[TL_SHARES]; /* of the newest steps: what sharing saved, in 255th parts; the newest last */
+	/* of the newest steps: what sharing saved, in 255th parts; the newest last */
+	uint8_t share[TL_SHARES];
 	int32_t n_shares;
 };
 struct tl_setting {
@@ -245,7 +263,8 @@ struct tl_preempt {
 };
 
 struct timeline;
-/* The recording that a timeline restored from a keyframe is of. All return -1 where reading fails. */
+/* The recording that a timeline restored from a keyframe is of. All return -1 where reading
+ * fails. */
 struct key_row;
 struct tl_older {
 	void *arg;
@@ -253,10 +272,12 @@ struct tl_older {
 	int (*row)(void *arg, enum ev_kind kind, int64_t seq, struct event *ev);
 	/* Calls fn for the events of these kinds (bits) with first <= seq <= last, in order. 0. */
 	int (*rows)(void *arg, uint64_t kinds, int64_t first, int64_t last,
-				void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t);
+		void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t);
 	/* Calls fn for the keyframes (their `tokens`) with first <= seq <= last, in order. 0. */
-	int (*keys)(void *arg, int64_t first, int64_t last, bool (*fn)(void *to, const struct key_row *row), void *to);
-	/* The newest events of a page before those that were folded, the newest first. Returns how many. */
+	int (*keys)(void *arg, int64_t first, int64_t last,
+		bool (*fn)(void *to, const struct key_row *row), void *to);
+	/* The newest events of a page before those that were folded, the newest first. Returns how
+	 * many. */
 	int (*story)(void *arg, int32_t page, struct tl_page_event *out, int max);
 };
 
@@ -298,13 +319,14 @@ struct timeline {
 
 	struct tl_search search[TL_SEARCHES]; /* by number */
 	int32_t n_searches;
-	struct tl_member search_new; /* a branch of which no search has spoken yet: prompt and all; request 0: none */
+	/* a branch of which no search has spoken yet: prompt and all; request 0: none */
+	struct tl_member search_new;
 
 	/* counters over the session */
 	int64_t n_tokens, n_drafted, n_accepted, n_rejected, n_evicted, n_prompt_tokens, n_hit_tokens;
 	int64_t n_turns; /* requests of the conversation */
 	int64_t last_seq, last_t_ns;
-	int64_t last_step; /* number of the newest step, also of one that is not kept; 0: none */
+	int64_t last_step;     /* number of the newest step, also of one that is not kept; 0: none */
 	int64_t n_odd, n_lost; /* events that made no sense; gaps in the sequence numbers */
 
 	struct tl_vocab {
@@ -333,10 +355,12 @@ void timeline_fold(struct timeline *t, const struct event *ev);
 const struct tl_request *timeline_request(const struct timeline *t, int64_t id);
 const struct tl_step *timeline_step(const struct timeline *t, int64_t step);
 const struct tl_step *timeline_last_step(const struct timeline *t);
-const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter); /* or NULL */
-const struct tl_search *timeline_search(const struct timeline *t, int64_t search); /* or NULL; 0: the newest */
+/* or NULL */
+const struct tl_shadow *timeline_shadow(const struct timeline *t, const char *drafter);
+/* or NULL; 0: the newest */
+const struct tl_search *timeline_search(const struct timeline *t, int64_t search);
 const struct tl_node *timeline_search_node(const struct tl_search *s, int32_t node); /* or NULL */
-const char *timeline_setting(const struct timeline *t, const char *name); /* or NULL */
+const char *timeline_setting(const struct timeline *t, const char *name);            /* or NULL */
 bool timeline_exact(const struct timeline *t); /* false: the setting `exact` is off */
 /* The same token, with all that is known of it; NULL for NULL. */
 const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_token *k);
@@ -346,7 +370,8 @@ int32_t timeline_group(const struct timeline *t, int32_t page);
 const struct tl_page *timeline_page(const struct timeline *t, int32_t page);
 /* The newest request of the conversation (chat, fork or run), or NULL. */
 const struct tl_request *timeline_chat(const struct timeline *t);
-/* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will do. */
+/* Bytes of a token (not NUL-terminated, may be part of a character); "" if not known. Any id will
+ * do. */
 const char *timeline_token_bytes(const struct timeline *t, int32_t id, int32_t *size);
 /* All tokens of a branch, prompt and all; stem.pos is not read. */
 int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b);
@@ -355,27 +380,33 @@ int32_t timeline_branch_id(const struct timeline *t, struct tl_stem b, int32_t p
 /* Positions from 0 on at which two branches have the same tokens. */
 int32_t timeline_branch_common(const struct timeline *t, struct tl_stem a, struct tl_stem b);
 /* The token as it was drawn; NULL: it belongs to a prompt. */
-const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos);
+const struct tl_token *timeline_branch_token(
+	const struct timeline *t, struct tl_stem b, int32_t pos);
 /* A fork from within an answer: it belongs to the turn of the request it was forked from. */
 bool timeline_within_answer(const struct timeline *t, const struct tl_request *r);
 /* The request that answered the turn before that of this one, on its branch; 0: it is the first. */
 int64_t timeline_turn_before(const struct timeline *t, int64_t request);
-/* Tokens a second of one request or (0) of all, over the last second of engine time; of one that ended before the
- * steps that are kept, its mean. NaN without data. */
+/* Tokens a second of one request or (0) of all, over the last second of engine time; of one that
+ * ended before the steps that are kept, its mean. NaN without data. */
 double timeline_rate(const struct timeline *t, int64_t request);
-/* The bandwidth of plain reads by the readings so far (the setting `roof`), else by that of the start; 0: not measured. A
- * faster step says that the readings were wrong, or that weights stay in caches: it has no share of it. */
+/* The bandwidth of plain reads by the readings so far (the setting `roof`), else by that of the
+ * start; 0: not measured. A faster step says that the readings were wrong, or that weights stay in
+ * caches: it has no share of it. */
 double timeline_roof(const struct timeline *t);
-/* What speculation gave under the newest setting of drafter and rule: a fold of the newest TL_WINDOW steps, without those
- * before that setting and those with rows of prompts. Several guesses for one position are one chance to be right. */
+/* What speculation gave under the newest setting of drafter and rule: a fold of the newest
+ * TL_WINDOW steps, without those before that setting and those with rows of prompts. Several
+ * guesses for one position are one chance to be right. */
 struct tl_speculation {
-	int64_t tokens, members;                          /* members: requests in those steps, each once a step */
-	int64_t verified[TL_PLACES], accepted[TL_PLACES]; /* by tokens ahead, from 0; after those before it were accepted */
+	/* members: requests in those steps, each once a step */
+	int64_t tokens, members;
+	/* by tokens ahead, from 0; after those before it were accepted */
+	int64_t verified[TL_PLACES], accepted[TL_PLACES];
 };
 struct tl_speculation timeline_speculation(const struct timeline *t);
 /* Whether the drafts of a step are those of the newest setting. */
 bool timeline_drafter_since(const struct timeline *t, int64_t step);
-/* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN without data. */
+/* Bytes a second that the kernels of the newest TL_MEAN steps without prompt rows reached; NaN
+ * without data. */
 double timeline_bandwidth(const struct timeline *t);
 
 #endif

@@ -164,7 +164,7 @@ static void count_drafts(struct tl_speculation *out, const struct tl_draft *d, i
 
 struct tl_speculation timeline_speculation(const struct timeline *t)
 {
-	struct tl_speculation out = {0};
+	struct tl_speculation out = { 0 };
 	int64_t since = drafter_seq(t);
 
 	for (int32_t i = t->n_steps, n = 0; i-- > 0 && n < TL_WINDOW && t->step[i].seq > since; n++) {

@@ -1,8 +1,9 @@
-/* Part of the timeline: branches. A request's prompt goes on from where another one stood (the turn before it,
- * or where it was forked), and a request that goes back leaves a future. Together they are a tree.
+/* Part of the timeline: branches. A request's prompt goes on from where another one stood (the turn
+ * before it, or where it was forked), and a request that goes back leaves a future. Together they
+ * are a tree.
  *
- * Invariant: the stem of a future is of its own request and has no future, or a later one; that of a request is an
- * earlier request. So every walk to the root ends. */
+ * Invariant: the stem of a future is of its own request and has no future, or a later one; that of
+ * a request is an earlier request. So every walk to the root ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ int32_t timeline_branch_length(const struct timeline *t, struct tl_stem b)
 	return r ? r->n_prompt + r->n_tokens : 0;
 }
 
-const struct tl_token *timeline_branch_token(const struct timeline *t, struct tl_stem b, int32_t pos)
+const struct tl_token *timeline_branch_token(
+	const struct timeline *t, struct tl_stem b, int32_t pos)
 {
 	const struct tl_request *r;
 	const struct tl_future *u;
@@ -95,7 +97,8 @@ static int32_t begins(const struct timeline *t, const struct tl_request *r, stru
 	return at;
 }
 
-/* Who has the tokens before pos itself, and not only in the prompt of a fork, or before a future parts. */
+/* Who has the tokens before pos itself, and not only in the prompt of a fork, or before a future
+ * parts. */
 static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
 {
 	for (;;) {
@@ -113,8 +116,8 @@ static struct tl_stem owner_of(const struct timeline *t, struct tl_stem b)
 	}
 }
 
-static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from, int32_t future,
-					 int32_t least)
+static void consider(struct timeline *t, struct tl_request *r, const struct tl_request *from,
+	int32_t future, int32_t least)
 {
 	struct tl_stem b = { .request = from->id, .future = future };
 
@@ -125,7 +128,8 @@ static void consider(struct timeline *t, struct tl_request *r, const struct tl_r
 		r->stem = b;
 }
 
-/* A turn goes on from an answer, so it shares some of that; what only asks the same has the same stem. */
+/* A turn goes on from an answer, so it shares some of that; what only asks the same has the same
+ * stem. */
 void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
 {
 	int32_t looked = 0;
@@ -134,8 +138,9 @@ void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent)
 	for (int32_t i = t->n_requests; i-- > 0 && looked < LOOK_BACK;) {
 		const struct tl_request *q = &t->request[i];
 
-		if (q->id >= r->id || (parent ? q->id != parent : q->kind != EV_REQUEST_KIND_chat &&
-														   q->kind != EV_REQUEST_KIND_fork))
+		if (q->id >= r->id ||
+			(parent ? q->id != parent
+					: q->kind != EV_REQUEST_KIND_chat && q->kind != EV_REQUEST_KIND_fork))
 			continue;
 		looked++;
 		consider(t, r, q, -1, parent ? 0 : q->n_prompt);
@@ -183,12 +188,12 @@ void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int6
 	if (!u)
 		return;
 	*u = (struct tl_future){ .seq = seq,
-							 .request = r->id,
-							 .step = t->last_step,
-							 .stem = { r->id, -1, pos },
-							 .at = keep,
-							 .token = malloc((size_t)n * sizeof *u->token),
-							 .n_tokens = n };
+		.request = r->id,
+		.step = t->last_step,
+		.stem = { r->id, -1, pos },
+		.at = keep,
+		.token = malloc((size_t)n * sizeof *u->token),
+		.n_tokens = n };
 	if (!u->token) {
 		u->n_tokens = 0;
 		t->full = true;

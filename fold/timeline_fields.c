@@ -300,7 +300,8 @@ const char *tl_items(const struct tl_field *f, const void *of, int32_t *n)
 	if (f->count)
 		*n = f->count(of);
 	else if (f->size_n)
-		*n = f->size_n == 1 ? *(const uint8_t *)(s + f->at_n) : *(const int32_t *)(const void *)(s + f->at_n);
+		*n = f->size_n == 1 ? *(const uint8_t *)(s + f->at_n)
+							: *(const int32_t *)(const void *)(s + f->at_n);
 	else
 		*n = (int32_t)(f->size / f->of->size);
 	if (f->pointed)

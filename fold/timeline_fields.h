@@ -19,7 +19,7 @@ enum tl_type {
 	TL_U8,
 	TL_FLAG,
 	TL_F32,
-	TL_F64,	   /* U32: enums too */
+	TL_F64,    /* U32: enums too */
 	TL_STRING, /* char *, ours; may be NULL */
 	TL_CHARS,  /* char [size], ends with a NUL */
 	TL_EVENT,  /* struct ev_x of kind `event`; its spans are not valid */
@@ -32,12 +32,12 @@ struct tl_field {
 	const char *name; /* "": of an array of plain numbers; NULL: after the last */
 	enum tl_type type;
 	uint16_t at, size; /* bytes; size of the whole member */
-	bool kept;		   /* in a keyframe */
+	bool kept;         /* in a keyframe */
 	enum ev_kind event;
 	const struct tl_shape *of; /* of items */
-	bool pointed;			   /* the items lie where a pointer points to */
-	uint16_t at_n, size_n;	   /* their number; size_n 0: as many as the member has room for */
-	uint16_t at_cap;		   /* of an array that may grow; 0: it may not */
+	bool pointed;              /* the items lie where a pointer points to */
+	uint16_t at_n, size_n;     /* their number; size_n 0: as many as the member has room for */
+	uint16_t at_cap;           /* of an array that may grow; 0: it may not */
 	int32_t (*count)(const void *of); /* their number, where it is no member */
 };
 

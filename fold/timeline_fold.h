@@ -1,4 +1,5 @@
-/* Inside of the timeline: what its files share. Each timeline_x.c folds the events of one subject. */
+/* Inside of the timeline: what its files share. Each timeline_x.c folds the events of one
+ * subject. */
 #ifndef CUTAWAY_FOLD_TIMELINE_FOLD_H
 #define CUTAWAY_FOLD_TIMELINE_FOLD_H
 
@@ -6,7 +7,8 @@
 
 #include "fold/timeline.h"
 
-/* One for each kind of event. They return false for one that makes no sense; nothing is changed then. */
+/* One for each kind of event. They return false for one that makes no sense; nothing is changed
+ * then. */
 #define X(name, doc) bool tl_fold_##name(struct timeline *t, const struct event *ev);
 EV_TABLE(X)
 #undef X
@@ -14,15 +16,17 @@ EV_TABLE(X)
 /* Whether what is a number in it has the bounds of timeline.h. */
 bool tl_ints_in_bounds(const struct event *ev);
 
-/* timeline_search.c reads five kinds, and needs nothing of what the others fold: false for one that makes no sense. */
+/* timeline_search.c reads five kinds, and needs nothing of what the others fold: false for one that
+ * makes no sense. */
 #define TL_SEARCH_KINDS                                                                            \
-	(UINT64_C(1) << EV_search | UINT64_C(1) << EV_sharing | UINT64_C(1) << EV_request |                \
-	 UINT64_C(1) << EV_token | UINT64_C(1) << EV_finish)
+	(UINT64_C(1) << EV_search | UINT64_C(1) << EV_sharing | UINT64_C(1) << EV_request |            \
+		UINT64_C(1) << EV_token | UINT64_C(1) << EV_finish)
 bool tl_fold_searches(struct timeline *t, const struct event *ev);
 /* The same for an event that lies before what was folded last. */
 void tl_fold_search_again(struct timeline *t, const struct event *ev);
 
-/* The tokens of r from pos on leave it as a future; their children become its children. seq: of the rewind. */
+/* The tokens of r from pos on leave it as a future; their children become its children. seq: of the
+ * rewind. */
 void tl_leave_future(struct timeline *t, struct tl_request *r, int32_t pos, int64_t seq);
 /* Which branch a request's prompt goes on from. parent: only from this request, or 0. */
 void tl_find_stem(struct timeline *t, struct tl_request *r, int64_t parent);
@@ -56,7 +60,8 @@ void tl_slide(struct timeline *t, int64_t step);
 
 struct tl_request *tl_request_find(struct timeline *t, int64_t id);
 
-/* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with t->full set. */
+/* One more item of `size` bytes, of zeros, at the end of an array that `array` points to; NULL with
+ * t->full set. */
 void *tl_add(struct timeline *t, void *array, int32_t *n, int32_t *cap, size_t size);
 /* Copy of a span as a string; NULL if it is absent or memory ran out. */
 char *tl_text(struct timeline *t, struct ev_span s);

@@ -19,8 +19,8 @@ bool tl_fold_memory(struct timeline *t, const struct event *ev)
 {
 	const struct ev_memory *e = &ev->u.memory;
 
-	if (e->memory < 0 || e->memory > t->n_memory || e->memory >= TL_MEMORY || e->pages < 1 || e->pages > TL_PAGES_MAX ||
-		e->kind < 0 || e->kind >= EV_N_memory_kind)
+	if (e->memory < 0 || e->memory > t->n_memory || e->memory >= TL_MEMORY || e->pages < 1 ||
+		e->pages > TL_PAGES_MAX || e->kind < 0 || e->kind >= EV_N_memory_kind)
 		return false;
 	t->memory[e->memory] = *e;
 	t->n_memory = e->memory == t->n_memory ? t->n_memory + 1 : t->n_memory;
@@ -62,7 +62,8 @@ static int64_t table_group(const struct timeline *t)
 	return 0;
 }
 
-/* Where pages out of sight go back, a request may begin with a later block than its first, or leave some out. */
+/* Where pages out of sight go back, a request may begin with a later block than its first, or leave
+ * some out. */
 static bool table_set(struct timeline *t, struct tl_request *r, int64_t block, int32_t page)
 {
 	const char *visible = timeline_setting(t, "visible");
@@ -118,15 +119,10 @@ static bool page_act(struct timeline *t, struct tl_page *p, const struct ev_page
 		if (table)
 			table_clear(r, e->block, page);
 		break;
-	case EV_PAGE_evict:
-		t->n_evicted++;
-		break;
-	case EV_PAGE_free:
-		p->owner = 0;
-		break;
+	case EV_PAGE_evict: t->n_evicted++; break;
+	case EV_PAGE_free: p->owner = 0; break;
 	case EV_PAGE_cache:
-	case EV_N_page_action:
-		break;
+	case EV_N_page_action: break;
 	}
 	return true;
 }
@@ -145,13 +141,16 @@ bool tl_fold_page(struct timeline *t, const struct event *ev)
 	p->cached = e->cached == 1;
 	if (!p->refs)
 		p->heat = 0; /* nobody looks at it */
-	p->story[p->n_story % TL_PAGE_STORY] =
-		(struct tl_page_event){ .step = t->last_step + 1, .t_ns = ev->t_ns,
-								.request = e->request > 0 ? e->request : 0, .other = e->other,
-								.action = (enum ev_code_page_action)e->action,
-								.block = tl_int32(e->block), .refs = p->refs };
+	p->story[p->n_story % TL_PAGE_STORY] = (struct tl_page_event){ .step = t->last_step + 1,
+		.t_ns = ev->t_ns,
+		.request = e->request > 0 ? e->request : 0,
+		.other = e->other,
+		.action = (enum ev_code_page_action)e->action,
+		.block = tl_int32(e->block),
+		.refs = p->refs };
 	/* as a ring it only has to keep its place when the count saturates */
-	p->n_story = p->n_story < INT32_MAX - TL_PAGE_STORY ? p->n_story + 1 : p->n_story - TL_PAGE_STORY + 1;
+	p->n_story =
+		p->n_story < INT32_MAX - TL_PAGE_STORY ? p->n_story + 1 : p->n_story - TL_PAGE_STORY + 1;
 	return true;
 }
 
@@ -189,7 +188,8 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	float *share, *near_zero;
 	struct tl_attention *a;
 
-	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !n_pages || n_pages > e->share.size || e->share.size % n_pages)
+	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !n_pages ||
+		n_pages > e->share.size || e->share.size % n_pages)
 		return false;
 	n_layers = e->share.size / n_pages;
 	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX)
@@ -215,8 +215,9 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	for (size_t l = 0; l < n_layers; l++) {
 		const unsigned char *p = e->near_zero.data;
 
-		near_zero[l] = p && 2 * l + 2 <= e->near_zero.size ?
-						   (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f : NAN;
+		near_zero[l] = p && 2 * l + 2 <= e->near_zero.size
+						   ? (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f
+						   : NAN;
 	}
 	heat_pages(t, r);
 	return true;
@@ -228,8 +229,9 @@ bool tl_fold_head(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	float *share;
 
-	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !e->share.size || e->share.size > INT32_MAX || e->layer < 0 ||
-		e->layer >= TL_MAX_LAYERS || e->head < 0 || e->head > INT32_MAX)
+	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !e->share.size ||
+		e->share.size > INT32_MAX || e->layer < 0 || e->layer >= TL_MAX_LAYERS || e->head < 0 ||
+		e->head > INT32_MAX)
 		return false;
 	share = realloc(r->attention.head_share, e->share.size * sizeof *share);
 	if (!share) {

@@ -46,16 +46,16 @@ bool tl_fold_request(struct timeline *t, const struct event *ev)
 	if (!r)
 		return true;
 	*r = (struct tl_request){ .id = e->request,
-							  .parent = e->parent > 0 ? e->parent : 0,
-							  .kind = (enum ev_code_request_kind)e->kind,
-							  .state = TL_WAITING,
-							  .admitted_ns = EV_NULL_I,
-							  .first_token_ns = EV_NULL_I,
-							  .finished_ns = EV_NULL_I,
-							  .slot = -1,
-							  .fork_pos = -1,
-							  .stem = { .future = -1 },
-							  .attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 } };
+		.parent = e->parent > 0 ? e->parent : 0,
+		.kind = (enum ev_code_request_kind)e->kind,
+		.state = TL_WAITING,
+		.admitted_ns = EV_NULL_I,
+		.first_token_ns = EV_NULL_I,
+		.finished_ns = EV_NULL_I,
+		.slot = -1,
+		.fork_pos = -1,
+		.stem = { .future = -1 },
+		.attention = { .step = EV_NULL_I, .head_layer = -1, .head = -1 } };
 	tl_take_request(t, r, ev);
 	t->n_turns += tl_of_conversation(r->kind);
 	if (r->kind == EV_REQUEST_KIND_chat || r->kind == EV_REQUEST_KIND_fork)
@@ -86,7 +86,8 @@ void tl_take_lookup(struct tl_request *r, const struct event *ev)
 
 bool tl_lookup_is_sound(const struct ev_lookup *e)
 {
-	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->hit >= 0 && e->hit <= e->asked;
+	return e->reason >= 0 && e->reason < EV_N_prefix && e->asked >= 0 && e->hit >= 0 &&
+		   e->hit <= e->asked;
 }
 
 bool tl_fold_lookup(struct timeline *t, const struct event *ev)

@@ -1,5 +1,6 @@
-/* Part of the timeline: searches, their trees and what sharing saves. It stands on five kinds of events alone
- * (TL_SEARCH_KINDS), so that a player can fold the newest searches from their beginnings when it goes to a step. */
+/* Part of the timeline: searches, their trees and what sharing saves. It stands on five kinds of
+ * events alone (TL_SEARCH_KINDS), so that a player can fold the newest searches from their
+ * beginnings when it goes to a step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static bool add_id(struct timeline *t, int32_t **ids, int32_t n, int32_t *cap, i
 	return more != NULL;
 }
 
-/* Room for one more node: of those that were given up, and that nobody goes on from, the oldest quarter goes. */
+/* Room for one more node: of those that were given up, and that nobody goes on from, the oldest
+ * quarter goes. */
 static void forget_dropped(struct tl_search *s)
 {
 	int32_t n = 0, most = TL_NODES / 4, gone = 0;
@@ -83,9 +85,16 @@ static bool begin(struct timeline *t, const struct ev_search *e, int64_t seq)
 		t->n_searches--;
 	}
 	s = &t->search[t->n_searches++];
-	*s = (struct tl_search){ .id = e->search, .step = e->step, .last_step = e->step,
-							 .begin_seq = seq, .last_seq = seq, .n_prompt = (int32_t)e->tokens,
-							 .least = INFINITY, .most = -INFINITY, .won_score = NAN, .won_logp = NAN };
+	*s = (struct tl_search){ .id = e->search,
+		.step = e->step,
+		.last_step = e->step,
+		.begin_seq = seq,
+		.last_seq = seq,
+		.n_prompt = (int32_t)e->tokens,
+		.least = INFINITY,
+		.most = -INFINITY,
+		.won_score = NAN,
+		.won_logp = NAN };
 	s->method = tl_text(t, e->method);
 	s->judge = tl_text(t, e->judge);
 	return true;
@@ -200,7 +209,8 @@ static struct tl_member *admit(struct timeline *t, struct tl_search *s, const st
 
 /* ---- nodes ---- */
 
-static struct tl_node *add_node(struct timeline *t, struct tl_search *s, const struct ev_search *e, int32_t from)
+static struct tl_node *add_node(
+	struct timeline *t, struct tl_search *s, const struct ev_search *e, int32_t from)
 {
 	const struct tl_member *m = member_of(s, e->request);
 	struct tl_node *k;
@@ -212,9 +222,16 @@ static struct tl_node *add_node(struct timeline *t, struct tl_search *s, const s
 	k = tl_add(t, &s->node, &s->n_nodes, &s->cap_nodes, sizeof *k);
 	if (!k)
 		return NULL;
-	*k = (struct tl_node){ .node = e->node, .parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
-						   .from = from, .tokens = from, .request = e->request, .born = e->step, .visits = -1,
-						   .score = NAN, .answer_score = NAN, .answer_logp = NAN };
+	*k = (struct tl_node){ .node = e->node,
+		.parent = e->parent >= 0 ? tl_int32(e->parent) : -1,
+		.from = from,
+		.tokens = from,
+		.request = e->request,
+		.born = e->step,
+		.visits = -1,
+		.score = NAN,
+		.answer_score = NAN,
+		.answer_logp = NAN };
 	s->n_made++;
 	for (int32_t i = from; m && i < e->tokens && i < m->n; i++, k->tokens++)
 		if (!add_id(t, &k->id, k->tokens - from, &k->cap, m->id[i]))
@@ -251,12 +268,16 @@ static bool fold_node(struct timeline *t, struct tl_search *s, const struct ev_s
 	struct tl_node *k;
 	int32_t from;
 
-	if (e->node < 0 || e->node > INT32_MAX || e->tokens < 0 || e->tokens > INT32_MAX || e->parent >= e->node)
+	if (e->node < 0 || e->node > INT32_MAX || e->tokens < 0 || e->tokens > INT32_MAX ||
+		e->parent >= e->node)
 		return false;
 	admit(t, s, e);
 	k = node_of(s, e->node);
 	/* a beam parts at its newest token; a tree's node goes on after the one above */
-	from = e->parent < 0 || !e->tokens ? 0 : e->visits < 0 ? (int32_t)e->tokens - 1 : parent ? parent->tokens : 0;
+	from = e->parent < 0 || !e->tokens ? 0
+		   : e->visits < 0             ? (int32_t)e->tokens - 1
+		   : parent                    ? parent->tokens
+									   : 0;
 	if (!k)
 		k = add_node(t, s, e, from);
 	if (!k)
@@ -299,8 +320,8 @@ static bool fold_drop(struct tl_search *s, const struct ev_search *e)
 	return true;
 }
 
-/* Nothing runs for it any more. From here on only events that name it change it, and the request that tells its
- * answer: what lies between two searches need not be folded to have them again. */
+/* Nothing runs for it any more. From here on only events that name it change it, and the request
+ * that tells its answer: what lies between two searches need not be folded to have them again. */
 static void end(struct timeline *t, struct tl_search *s)
 {
 	while (s->n_members)
@@ -327,7 +348,8 @@ static bool fold_search(struct timeline *t, const struct ev_search *e, int64_t s
 		return begin(t, e, seq);
 	s = search_of(t, e->search);
 	if (!s)
-		return e->search > 0 && (!t->n_searches || e->search < t->search[0].id); /* one that was let go of */
+		return e->search > 0 && (!t->n_searches || e->search < t->search[0].id); /* one that was let
+																					go of */
 	s->last_step = e->step;
 	s->last_seq = seq;
 	switch (e->action) {
@@ -362,7 +384,8 @@ static bool fold_sharing(struct timeline *t, const struct ev_sharing *e, int64_t
 	s->last_step = e->step;
 	if (s->n_shares == TL_SHARES)
 		memmove(s->share, s->share + 1, (size_t)--s->n_shares);
-	s->share[s->n_shares++] = (uint8_t)(s->unshared > 0 ? 255 * (int64_t)(s->unshared - s->pages) / s->unshared : 0);
+	s->share[s->n_shares++] =
+		(uint8_t)(s->unshared > 0 ? 255 * (int64_t)(s->unshared - s->pages) / s->unshared : 0);
 	if (s->unshared > s->most_unshared) {
 		s->most_unshared = s->unshared;
 		s->most_pages = s->pages;

@@ -1,5 +1,6 @@
-/* Part of the timeline: drafters that guess beside the run, what steps cost, and what `auto` chose. Kept like steps: what
- * was told TL_WINDOW steps ago is let go of, but for the cost, which is measured once. */
+/* Part of the timeline: drafters that guess beside the run, what steps cost, and what `auto` chose.
+ * Kept like steps: what was told TL_WINDOW steps ago is let go of, but for the cost, which is
+ * measured once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,9 @@
 
 static void copy_name(char out[TL_DRAFTER], struct ev_span s)
 {
-	snprintf(out, TL_DRAFTER, "%.*s", s.data ? (int)(s.size < TL_DRAFTER ? s.size : TL_DRAFTER - 1) : 0,
-			 s.data ? (const char *)s.data : "");
+	snprintf(out, TL_DRAFTER, "%.*s",
+		s.data ? (int)(s.size < TL_DRAFTER ? s.size : TL_DRAFTER - 1) : 0,
+		s.data ? (const char *)s.data : "");
 }
 
 /* By rows within a depth, as they are told; a point that is told again is measured anew. */

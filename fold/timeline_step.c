@@ -38,10 +38,10 @@ bool tl_fold_batch(struct timeline *t, const struct event *ev)
 	if (!b)
 		return true;
 	*b = (struct tl_batch){ .request = e->request,
-												.slot = tl_int32(e->slot),
-												.rows = tl_int32(e->rows),
-												.pos = tl_int32(e->pos),
-												.work = (enum ev_code_work)e->work };
+		.slot = tl_int32(e->slot),
+		.rows = tl_int32(e->rows),
+		.pos = tl_int32(e->pos),
+		.work = (enum ev_code_work)e->work };
 	r->computed = tl_int32(e->pos + e->rows);
 	touch_pages(t, r, e->step);
 	return true;
@@ -103,8 +103,9 @@ static struct ev_step step_numbers(const struct ev_step *e)
 /* A new open step, with nothing in it yet. */
 static void open_next(struct timeline *t)
 {
-	t->open = (struct tl_step){ .batch_at = t->n_batch, .draft_at = t->n_drafts,
-								.window_at = t->n_windows };
+	t->open = (struct tl_step){
+		.batch_at = t->n_batch, .draft_at = t->n_drafts, .window_at = t->n_windows
+	};
 }
 
 bool tl_fold_step(struct timeline *t, const struct event *ev)

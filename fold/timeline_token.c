@@ -26,10 +26,11 @@ static void unpack_candidates(struct tl_token *k, struct ev_span s)
 	for (int i = 0; i < k->n_candidates; i++, p += sizeof(struct ev_candidate)) {
 		uint32_t cut = tl_get32(p + 16);
 
-		k->candidate[i] = (struct ev_candidate){
-			.id = tl_get32(p), .logit = tl_get_float(p + 4), .p = tl_part((double)tl_get_float(p + 8)),
-			.arrival = tl_get_float(p + 12), .cut = cut < EV_N_cut ? cut : EV_CUT_kept
-		};
+		k->candidate[i] = (struct ev_candidate){ .id = tl_get32(p),
+			.logit = tl_get_float(p + 4),
+			.p = tl_part((double)tl_get_float(p + 8)),
+			.arrival = tl_get_float(p + 12),
+			.cut = cut < EV_N_cut ? cut : EV_CUT_kept };
 	}
 }
 
@@ -40,17 +41,24 @@ static void unpack_stages(struct tl_token *k, struct ev_span s)
 	k->staged = p && s.size == EV_N_STAGES * sizeof(struct ev_stage);
 	for (int i = 0; k->staged && i < EV_N_STAGES; i++, p += sizeof(struct ev_stage))
 		k->stage[i] = (struct ev_stage){ .left = tl_get32(p),
-										 .mass = tl_part((double)tl_get_float(p + 4)),
-										 .value = tl_get_float(p + 8) };
+			.mass = tl_part((double)tl_get_float(p + 4)),
+			.value = tl_get_float(p + 8) };
 }
 
 void tl_unpack_token(struct tl_token *k, const struct ev_token *e, int64_t seq)
 {
-	*k = (struct tl_token){ .step = e->step, .seq = seq, .pos = e->pos, .hash = e->hash,
-							.id = (int32_t)e->id, .p = tl_part(e->p), .p_draw = tl_part(e->p_draw),
-							.entropy = e->entropy >= 0 && e->entropy < 64 ? (float)e->entropy : NAN,
-							.source = (uint8_t)e->source, .is_end = e->is_end == 1,
-							.survivors = tl_int32(e->survivors), .draft = -1 };
+	*k = (struct tl_token){ .step = e->step,
+		.seq = seq,
+		.pos = e->pos,
+		.hash = e->hash,
+		.id = (int32_t)e->id,
+		.p = tl_part(e->p),
+		.p_draw = tl_part(e->p_draw),
+		.entropy = e->entropy >= 0 && e->entropy < 64 ? (float)e->entropy : NAN,
+		.source = (uint8_t)e->source,
+		.is_end = e->is_end == 1,
+		.survivors = tl_int32(e->survivors),
+		.draft = -1 };
 	unpack_candidates(k, e->candidates);
 	unpack_stages(k, e->stages);
 }
@@ -67,10 +75,13 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	struct tl_request *r = tl_request_find(t, e->request);
 	struct tl_token *k;
 
-	if (!r || r->state == TL_FINISHED || e->id < 0 || e->id > INT32_MAX || e->source < 0 || e->source >= EV_N_source ||
+	if (!r || r->state == TL_FINISHED || e->id < 0 || e->id > INT32_MAX || e->source < 0 ||
+		e->source >= EV_N_source ||
 		!tl_token_fits(t, r->n_tokens ? &r->token[r->n_tokens - 1] : NULL,
-					   &(struct tl_token){ .step = e->step, .pos = e->pos, .id = (int32_t)e->id,
-										   .source = (uint8_t)e->source }))
+			&(struct tl_token){ .step = e->step,
+				.pos = e->pos,
+				.id = (int32_t)e->id,
+				.source = (uint8_t)e->source }))
 		return false;
 	k = tl_add(t, &r->token, &r->n_tokens, &r->cap_tokens, sizeof *k);
 	if (!k)
@@ -78,7 +89,7 @@ bool tl_fold_token(struct timeline *t, const struct event *ev)
 	tl_unpack_token(k, e, ev->seq);
 	r->period = cycle_add(&r->cycle, k->id);
 	k->draft = draft_verified_at(t, r->id, k->pos);
-	r->computed = (int32_t)k->pos; /* a token's own row is computed in the next step */
+	r->computed = (int32_t)k->pos;    /* a token's own row is computed in the next step */
 	if (k->source == EV_SOURCE_taken) /* it was made, and counted, in a branch of a search */
 		return true;
 	if (r->first_token_ns == EV_NULL_I)
@@ -101,7 +112,8 @@ static void count_draft(struct timeline *t, struct tl_request *r, const struct t
 }
 
 /* Its token, if that came first in the step. */
-static void link_token(const struct timeline *t, struct tl_request *r, const struct tl_draft *d, int32_t index)
+static void link_token(
+	const struct timeline *t, struct tl_request *r, const struct tl_draft *d, int32_t index)
 {
 	int64_t before = t->n_steps ? t->step[t->n_steps - 1].seq : t->slid_seq;
 
@@ -122,21 +134,28 @@ bool tl_fold_draft(struct timeline *t, const struct event *ev)
 	d = tl_add(t, &t->draft, &t->n_drafts, &t->cap_drafts, sizeof *d);
 	if (!d)
 		return true;
-	*d = (struct tl_draft){ .step = e->step, .request = e->request, .pos = e->pos,
-							.nth = tl_int32(e->nth), .id = tl_int32(e->id),
-							.winner = tl_int32(e->winner), .top = tl_int32(e->top),
-							.parent = e->parent >= 0 && e->parent < e->nth ? (int32_t)e->parent : tl_int32(e->nth) - 1,
-							.depth = e->depth >= 1 ? tl_int32(e->depth) : tl_int32(e->nth), /* of old: a chain */
-							.other = e->other >= 0 && e->other < EV_N_verdict ? (int32_t)e->other : -1,
-							.other_arrival = (float)e->other_arrival,
-							.other_winner_arrival = (float)e->other_winner_arrival,
-							.verdict = (enum ev_code_verdict)e->verdict,
-							.rule = (enum ev_code_rule)e->rule, .q = tl_part(e->q),
-							.p = tl_part(e->p), .arrival = (float)e->arrival,
-							.winner_arrival = (float)e->winner_arrival };
+	*d = (struct tl_draft){ .step = e->step,
+		.request = e->request,
+		.pos = e->pos,
+		.nth = tl_int32(e->nth),
+		.id = tl_int32(e->id),
+		.winner = tl_int32(e->winner),
+		.top = tl_int32(e->top),
+		.parent = e->parent >= 0 && e->parent < e->nth ? (int32_t)e->parent : tl_int32(e->nth) - 1,
+		/* of old: a chain */
+		.depth = e->depth >= 1 ? tl_int32(e->depth) : tl_int32(e->nth),
+		.other = e->other >= 0 && e->other < EV_N_verdict ? (int32_t)e->other : -1,
+		.other_arrival = (float)e->other_arrival,
+		.other_winner_arrival = (float)e->other_winner_arrival,
+		.verdict = (enum ev_code_verdict)e->verdict,
+		.rule = (enum ev_code_rule)e->rule,
+		.q = tl_part(e->q),
+		.p = tl_part(e->p),
+		.arrival = (float)e->arrival,
+		.winner_arrival = (float)e->winner_arrival };
 	if (e->drafter.data)
 		memcpy(d->drafter, e->drafter.data,
-			   e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
+			e->drafter.size < sizeof d->drafter ? e->drafter.size : sizeof d->drafter - 1);
 	count_draft(t, r, d);
 	link_token(t, r, d, t->n_drafts - 1);
 	return true;
@@ -150,10 +169,13 @@ static bool is_sound(const struct ev_window *e)
 {
 	const int64_t size = sizeof(int32_t);
 
-	if (e->levels < 1 || e->levels > MOST_IDS || e->columns < 1 || e->columns > MOST_IDS || e->pos < 0)
+	if (e->levels < 1 || e->levels > MOST_IDS || e->columns < 1 || e->columns > MOST_IDS ||
+		e->pos < 0)
 		return false;
-	return e->levels * e->columns <= MOST_IDS && (int64_t)e->cells.size == e->levels * e->columns * size &&
-		   (int64_t)e->next.size == e->columns * size && (int64_t)e->entered.size <= MOST_IDS * size;
+	return e->levels * e->columns <= MOST_IDS &&
+		   (int64_t)e->cells.size == e->levels * e->columns * size &&
+		   (int64_t)e->next.size == e->columns * size &&
+		   (int64_t)e->entered.size <= MOST_IDS * size;
 }
 
 static bool add_ids(struct timeline *t, struct ev_span s, size_t n)
@@ -178,10 +200,15 @@ bool tl_fold_window(struct timeline *t, const struct event *ev)
 
 	if (!tl_request_find(t, e->request) || !is_sound(e) || !tl_step_is_open(t, e->step))
 		return false;
-	w = (struct tl_window){ .step = e->step, .request = e->request, .pos = e->pos, .levels = (int32_t)e->levels,
-							.columns = (int32_t)e->columns, .gram = gram,
-							.n_entered = gram ? (int32_t)(e->entered.size / 4) / gram : 0,
-							.pool = tl_int32(e->pool), .ids_at = t->n_window_ids };
+	w = (struct tl_window){ .step = e->step,
+		.request = e->request,
+		.pos = e->pos,
+		.levels = (int32_t)e->levels,
+		.columns = (int32_t)e->columns,
+		.gram = gram,
+		.n_entered = gram ? (int32_t)(e->entered.size / 4) / gram : 0,
+		.pool = tl_int32(e->pool),
+		.ids_at = t->n_window_ids };
 	w.own = e->own >= 0 && e->own <= w.n_entered ? (int32_t)e->own : 0;
 	if (!add_ids(t, e->cells, e->cells.size / 4) || !add_ids(t, e->next, e->next.size / 4) ||
 		!add_ids(t, e->entered, (size_t)(w.n_entered * gram)))

@@ -1,5 +1,5 @@
-/* Part of the timeline: what it lets go of, so that its memory does not grow with the session, and how it comes by
- * what it let go of or never had.
+/* Part of the timeline: what it lets go of, so that its memory does not grow with the session, and
+ * how it comes by what it let go of or never had.
  *
  * What is kept depends on the events alone, so live and replay agree. */
 #include <stdlib.h>
@@ -178,8 +178,8 @@ const struct tl_token *timeline_whole(const struct timeline *t, const struct tl_
 
 	if (!k || !k->light)
 		return k;
-	if (!t->older.row || t->older.row(t->older.arg, EV_token, k->seq, &ev) != 1 || ev.u.token.step < 0 ||
-		ev.u.token.id != k->id || ev.u.token.pos != k->pos)
+	if (!t->older.row || t->older.row(t->older.arg, EV_token, k->seq, &ev) != 1 ||
+		ev.u.token.step < 0 || ev.u.token.id != k->id || ev.u.token.pos != k->pos)
 		return k;
 	tl_unpack_token(mine, &ev.u.token, k->seq);
 	return k;

@@ -151,8 +151,8 @@ K_INLINE float k_gelu(float x)
 	return (0.5f * x) * (1.0f + k_tanh(u));
 }
 
-/* log(1 + exp(x)): log1p(e) is e where 1 + e rounds to 1, else log(1 + e) e / ((1 + e) - 1), whose two errors cancel
- * (Goldberg 1991, theorem 4). */
+/* log(1 + exp(x)): log1p(e) is e where 1 + e rounds to 1, else log(1 + e) e / ((1 + e) - 1), whose
+ * two errors cancel (Goldberg 1991, theorem 4). */
 K_INLINE float k_softplus(float x)
 {
 	float e = k_exp(-k_float(k_bits(x) & 0x7fffffffu)), one = 1.0f + e;
@@ -302,11 +302,11 @@ K_INLINE void k_philox(const uint32_t counter[4], const uint32_t key[2], uint32_
 
 /* Rule 15: the words of ids 4 * quad … 4 * quad + 3 in one draw. Positions and samples count mod
  * 2^32. */
-K_INLINE void k_draw_words(uint64_t seed, uint32_t quad, uint32_t pos, uint32_t sample,
-						   uint32_t purpose, uint32_t out[4])
+K_INLINE void k_draw_words(
+	uint64_t seed, uint32_t quad, uint32_t pos, uint32_t sample, uint32_t purpose, uint32_t out[4])
 {
-	uint32_t counter[4] = {quad, pos, sample, purpose};
-	uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+	uint32_t counter[4] = { quad, pos, sample, purpose };
+	uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
 
 	k_philox(counter, key, out);
 }

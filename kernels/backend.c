@@ -1,6 +1,6 @@
-/* The back ends: chooses kernels for this processor, or a device, and runs programs on the pool. "ref"
- * is the reference on any processor; "cpu" takes the best instruction set, whose bits are the same.
- * Thread: the engine's; the pool's threads run what walk.c hands them. */
+/* The back ends: chooses kernels for this processor, or a device, and runs programs on the pool.
+ * "ref" is the reference on any processor; "cpu" takes the best instruction set, whose bits are the
+ * same. Thread: the engine's; the pool's threads run what walk.c hands them. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -49,7 +49,8 @@ static const struct k_isa *usable[N_ISAS];
 static const char *usable_names[N_ISAS + 1];
 static const char *unknown_limit; /* what CUTAWAY_ISA says, if it names no kernels; or NULL */
 
-/* The best instruction set that the environment allows: CUTAWAY_ISA makes this processor a lesser one. */
+/* The best instruction set that the environment allows: CUTAWAY_ISA makes this processor a lesser
+ * one. */
 static int first_allowed(void)
 {
 	const char *limit = getenv("CUTAWAY_ISA");
@@ -89,17 +90,20 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 	const bool ref = strcmp(backend, "ref") == 0;
 
 	if (strchr(backend, ':')) {
-		err_set(e, ERR_USAGE, "back end \"%s\": the number of a device is a GPU's; take it away, or choose \"cuda\"",
-				backend);
+		err_set(e, ERR_USAGE,
+			"back end \"%s\": the number of a device is a GPU's; take it away, or choose \"cuda\"",
+			backend);
 		return NULL;
 	}
 	if (!ref && strcmp(backend, "cpu") != 0) {
-		err_set(e, ERR_USAGE, "no back end \"%s\": there are \"cpu\", \"ref\", \"cuda\" and \"auto\"", backend);
+		err_set(e, ERR_USAGE,
+			"no back end \"%s\": there are \"cpu\", \"ref\", \"cuda\" and \"auto\"", backend);
 		return NULL;
 	}
 	if (unknown_limit) {
-		err_set(e, ERR_USAGE, "CUTAWAY_ISA=%s: there are no such kernels; \"%s\" are the best here, \"%s\" the plainest",
-				unknown_limit, names[0], k_isa_scalar.name);
+		err_set(e, ERR_USAGE,
+			"CUTAWAY_ISA=%s: there are no such kernels; \"%s\" are the best here, \"%s\" the plainest",
+			unknown_limit, names[0], k_isa_scalar.name);
 		return NULL;
 	}
 	if (ref)
@@ -108,8 +112,8 @@ static const struct k_isa *choose(const char *backend, const char *name, struct 
 		if ((!name || strcmp(name, names[i]) == 0) && (!ref || usable[i] == &k_isa_scalar))
 			return usable[i];
 	err_set(e, ERR_USAGE,
-			"the back end \"%s\" has no kernels \"%s\" on this processor; its best are \"%s\"",
-			backend, name, ref ? k_isa_scalar.name : names[0]);
+		"the back end \"%s\" has no kernels \"%s\" on this processor; its best are \"%s\"", backend,
+		name, ref ? k_isa_scalar.name : names[0]);
 	return NULL;
 }
 
@@ -139,10 +143,11 @@ static int open_device(struct k_ctx *ctx, const char *backend, const char *isa, 
 	const int n = device_number(backend);
 
 	if (isa)
-		return err_set(e, ERR_USAGE, "an instruction set (%s) is chosen for a CPU, not for a device", isa);
+		return err_set(
+			e, ERR_USAGE, "an instruction set (%s) is chosen for a CPU, not for a device", isa);
 	if (n < 0)
-		return err_set(e, ERR_USAGE, "back end \"%s\": a device is chosen by number, as in \"cuda:1\"",
-					   backend);
+		return err_set(e, ERR_USAGE,
+			"back end \"%s\": a device is chosen by number, as in \"cuda:1\"", backend);
 	ctx->backend = "cuda";
 	ctx->isa = &cu_packing;
 	ctx->device = cu_open(n, e);
@@ -157,8 +162,8 @@ static int open_cpu(struct k_ctx *ctx, const char *backend, const char *isa, str
 }
 
 /* Kernels that give the known answers. */
-static int open_kernels(struct k_ctx *ctx, bool device, const char *backend, const char *isa,
-						struct err *e)
+static int open_kernels(
+	struct k_ctx *ctx, bool device, const char *backend, const char *isa, struct err *e)
 {
 	if (device ? open_device(ctx, backend, isa, e) : open_cpu(ctx, backend, isa, e))
 		return -1;
@@ -176,10 +181,11 @@ static void close_kernels(struct k_ctx *ctx)
 /* The device, or the CPU and why it is that. */
 static int open_either(struct k_ctx *ctx, const char *backend, const char *isa, struct err *e)
 {
-	struct err why = {0};
+	struct err why = { 0 };
 
 	if (isa)
-		snprintf(ctx->fallback, sizeof ctx->fallback, "an instruction set was chosen, which is the CPU's");
+		snprintf(ctx->fallback, sizeof ctx->fallback,
+			"an instruction set was chosen, which is the CPU's");
 	else if (!open_kernels(ctx, true, backend, NULL, &why))
 		return 0;
 	else if (why.code == ERR_USAGE) /* a device that is not there was asked for */
@@ -200,8 +206,9 @@ int k_open(struct k_ctx **out, const char *backend, const char *isa, int n_threa
 		return err_set(e, ERR_MEMORY, "no memory for the back end");
 	failed = k_pool_open(&ctx->pool, n_threads, e);
 	if (!failed)
-		failed = is_backend(backend, "auto") ? open_either(ctx, backend, isa, e)
-											 : open_kernels(ctx, is_backend(backend, "cuda"), backend, isa, e);
+		failed = is_backend(backend, "auto")
+					 ? open_either(ctx, backend, isa, e)
+					 : open_kernels(ctx, is_backend(backend, "cuda"), backend, isa, e);
 	if (failed) {
 		k_close(ctx);
 		return -1;
@@ -242,8 +249,8 @@ const char *k_fallback(const struct k_ctx *ctx)
 int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e)
 {
 	if (!ctx->device)
-		return err_set(e, ERR_USAGE, "the back end \"%s\" has no cuda-mode: its threads walk the program",
-					   ctx->backend);
+		return err_set(e, ERR_USAGE,
+			"the back end \"%s\" has no cuda-mode: its threads walk the program", ctx->backend);
 	return ctx->device->set_mode(ctx->device, mode, e);
 }
 
@@ -319,7 +326,7 @@ static void take_tasks(void *arg, int tid, int n_threads, void *scratch)
 
 void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg)
 {
-	struct dealing d = {.fn = fn, .arg = arg, .n = n};
+	struct dealing d = { .fn = fn, .arg = arg, .n = n };
 
 	k_pool_run(ctx->pool, take_tasks, &d);
 }
@@ -329,7 +336,8 @@ int32_t k_pack_unit(const struct k_ctx *ctx)
 	return ctx->isa->pack_unit;
 }
 
-void k_pack_rows(const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
+void k_pack_rows(
+	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	ctx->isa->pack(m, raw, first, n);
 }
@@ -348,16 +356,16 @@ static void pack(void *arg, int64_t i, void *scratch)
 
 	(void)scratch;
 	p->isa->pack(p->m, p->raw + (size_t)first * p->row_bytes, first,
-				 left < p->isa->pack_unit ? left : p->isa->pack_unit);
+		left < p->isa->pack_unit ? left : p->isa->pack_unit);
 }
 
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw)
 {
 	const struct k_type_info *t = &k_types[m->type];
-	struct packing p = {.isa = ctx->isa,
-						.m = m,
-						.raw = raw,
-						.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes};
+	struct packing p = { .isa = ctx->isa,
+		.m = m,
+		.raw = raw,
+		.row_bytes = (size_t)(m->n_cols / t->block) * (size_t)t->block_bytes };
 
 	k_deal(ctx, (m->n_rows + ctx->isa->pack_unit - 1) / ctx->isa->pack_unit, pack, &p);
 }

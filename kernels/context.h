@@ -1,5 +1,5 @@
-/* Inside kernels/: what k_open() makes. Thread: written by k_open() alone, but for the list of memory,
- * which is the engine's thread's. */
+/* Inside kernels/: what k_open() makes. Thread: written by k_open() alone, but for the list of
+ * memory, which is the engine's thread's. */
 #ifndef CUTAWAY_KERNELS_CONTEXT_H
 #define CUTAWAY_KERNELS_CONTEXT_H
 
@@ -16,18 +16,18 @@ struct k_ctx {
 	const struct k_isa *isa; /* of a device: how its matrices are packed, by the pool's threads */
 	struct k_pool *pool;
 	char layout[K_LAYOUT_NAME];
-	struct k_block *blocks; /* memory.c */
+	struct k_block *blocks;                       /* memory.c */
 	char fallback[sizeof((struct err *)0)->text]; /* why "auto" took the CPU */
-	struct k_device *device; /* NULL: the pool's threads are the machine */
+	struct k_device *device;                      /* NULL: the pool's threads are the machine */
 };
 
-/* A machine whose kernels run elsewhere than on the pool's threads; each does what kernels.h says of
- * its namesake. A device embeds this as its first member. */
+/* A machine whose kernels run elsewhere than on the pool's threads; each does what kernels.h says
+ * of its namesake. A device embeds this as its first member. */
 struct k_device {
 	const char *isa, *name; /* "sm_90", "NVIDIA H200" */
 	void (*close)(struct k_device *d);
-	void *(*alloc)(struct k_device *d, size_t bytes, enum k_memory where, const char *what,
-				   struct err *e);
+	void *(*alloc)(
+		struct k_device *d, size_t bytes, enum k_memory where, const char *what, struct err *e);
 	void (*free)(struct k_device *d, void *p, enum k_memory where);
 	int (*upload)(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e);
 	int (*fetch)(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e);

@@ -4,8 +4,8 @@
 #include "kernels/cpu/draw_body.h"
 #include "kernels/cpu/isa.h"
 
-const struct k_draw_passes k_draw_scalar = {pass_scale, pass_weigh, pass_contest, pass_wait_ids,
-											pass_arrive_ids};
+const struct k_draw_passes k_draw_scalar = { pass_scale, pass_weigh, pass_contest, pass_wait_ids,
+	pass_arrive_ids };
 
 const struct k_draw_passes *k_draw_passes(void)
 {

@@ -25,13 +25,13 @@ struct k_draw_passes {
 	uint64_t (*weigh)(const float *y, int32_t n_blocks, float max, float *e);
 	/* The random numbers u of the 64 ids of one block, and whether any id of it may arrive by
 	 * `arrival`: only those with k_draw_may_win() can. e is the first of the block. */
-	bool (*contest)(const float *e, int32_t block, float arrival, const struct k_draw_key *key,
-					float *u);
+	bool (*contest)(
+		const float *e, int32_t block, float arrival, const struct k_draw_key *key, float *u);
 	/* -log(u) of any n ids: when each would arrive if it were the likeliest. */
 	void (*wait_ids)(const int32_t *id, int32_t n, const struct k_draw_key *key, float *wait);
 	/* Arrivals of any n ids. y is the first of the row. */
 	void (*arrive_ids)(const float *y, const int32_t *id, int32_t n, float max,
-					   const struct k_draw_key *key, float *arrival);
+		const struct k_draw_key *key, float *arrival);
 };
 
 /* -log(u) >= 1 - u, and exp(max - l) = 1 / e. The factor is 400 times what rounding may lose. */

@@ -1,9 +1,9 @@
 /* The kernel table: everything that touches tensors, for every back end.
  *
- * A step of the model is a *program*: an array of ops that engine/run/forward.c writes in terms of this
- * header and a back end runs in order. All threads of the pool walk the program together; each op
- * splits its own outputs among them; a barrier stands between ops. (A CUDA back end runs the same
- * program as launches, as one graph, or as the work list of one persistent kernel.)
+ * A step of the model is a *program*: an array of ops that engine/run/forward.c writes in terms of
+ * this header and a back end runs in order. All threads of the pool walk the program together; each
+ * op splits its own outputs among them; a barrier stands between ops. (A CUDA back end runs the
+ * same program as launches, as one graph, or as the work list of one persistent kernel.)
  *
  * ref.c is the definition of every op (docs/arithmetic.md, rule by rule); every other kernel is
  * compared with it by memcmp. Nothing in here depends on the number of threads.
@@ -31,15 +31,16 @@ typedef int k_atomic_int;
 typedef atomic_int k_atomic_int;
 #endif
 
-#ifdef K_FREE_ORDER /* a build for measuring what the fixed order costs: docs/arithmetic.md, end */
+#ifdef K_FREE_ORDER /* a build for measuring what the fixed order costs: docs/arithmetic.md, end   \
+					 */
 enum { K_FREE = 1, K_ARITH_VERSION = 0 };
 #define K_ORDER_NAME " free-order"
 #else
 enum { K_FREE = 0, K_ARITH_VERSION = 1 };
 #define K_ORDER_NAME ""
 #endif
-#define K_GROUP 16  /* attention: lanes of a group, tokens (rule 11) */
-#define K_SPAN 128  /* attention: tokens of a span (rule 11) */
+#define K_GROUP 16 /* attention: lanes of a group, tokens (rule 11) */
+#define K_SPAN 128 /* attention: tokens of a span (rule 11) */
 
 struct k_type_info {
 	const char *name;
@@ -47,7 +48,8 @@ struct k_type_info {
 };
 extern const struct k_type_info k_types[K_N_TYPES];
 
-/* A weight matrix y = W x in the back end's own layout. `data` was filled by k_pack(). The only copy. */
+/* A weight matrix y = W x in the back end's own layout. `data` was filled by k_pack(). The only
+ * copy. */
 struct k_matrix {
 	enum k_type type;
 	int32_t n_rows; /* outputs */
@@ -82,16 +84,17 @@ static inline void *k_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, 
 	return kv->base + (size_t)page * kv->page_bytes + index * k_kv_head_bytes(kv);
 }
 
-/* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the sequence's
- * block table. */
+/* One row of a step: the token at `pos` of sequence `seq`, whose positions are found through the
+ * sequence's block table. */
 struct k_row {
 	int32_t pos;
 	int32_t seq;
 	int32_t observe; /* index into the observation buffers of an attention op, or -1 */
 };
 
-/* Positions first … end - 1 of a sequence. What a row sees is a list of them: ascending, none meets the one
- * before; the last that is not empty ends at pos + 1; only empty ones (first = end) follow it. */
+/* Positions first … end - 1 of a sequence. What a row sees is a list of them: ascending, none meets
+ * the one before; the last that is not empty ends at pos + 1; only empty ones (first = end) follow
+ * it. */
 struct k_range {
 	int32_t first, end;
 };
@@ -100,11 +103,11 @@ struct k_range {
 static inline void k_see_all(const struct k_row *rows, int32_t n, struct k_range *ranges)
 {
 	for (int32_t r = 0; r < n; r++)
-		ranges[r] = (struct k_range){0, rows[r].pos + 1};
+		ranges[r] = (struct k_range){ 0, rows[r].pos + 1 };
 }
 
-/* One more page for a row's key and value: that of another sequence at the same position. So branches
- * of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
+/* One more page for a row's key and value: that of another sequence at the same position. So
+ * branches of a tree, each a sequence with a tail of its own, see the ancestors that they share. */
 struct k_also {
 	int32_t row, seq;
 };
@@ -120,18 +123,18 @@ struct k_embed { /* x[r] = row ids[r] of the matrix, read as a vector (rule 5) *
 };
 
 struct k_norm { /* RMS norm of x[pick[r]] (pick NULL: of x[r]), rule 7, then quantised, rule 4 */
-	const float *x;      /* [.., dim] */
-	const int32_t *pick; /* [n] or NULL */
-	const float *w;      /* [dim] */
+	const float *x;        /* [.., dim] */
+	const int32_t *pick;   /* [n] or NULL */
+	const float *w;        /* [dim] */
 	const float *residual; /* [n, dim] or NULL; added last; may equal out.x, as x may not */
 	float eps;
-	bool kept;			 /* more than the op after it reads the result */
-	struct k_acts out;   /* [n, dim] */
+	bool kept;         /* more than the op after it reads the result */
+	struct k_acts out; /* [n, dim] */
 	int32_t n;
 };
 
 #define K_MAX_PARTS 3
-struct k_matmul { /* up to three matrices over the same input: Q, K and V; gate and up */
+struct k_matmul {     /* up to three matrices over the same input: Q, K and V; gate and up */
 	struct k_acts in; /* [n, n_cols] */
 	struct {
 		const struct k_matrix *w;
@@ -142,25 +145,26 @@ struct k_matmul { /* up to three matrices over the same input: Q, K and V; gate 
 	int32_t n_parts, n;
 };
 
-struct k_rope { /* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */
-	float *q;       /* [n, n_heads, head_dim] */
-	const float *k; /* [n, n_kv_heads, head_dim] */
-	const float *v; /* [n, n_kv_heads, head_dim] */
+/* rotates q (then times scale, rule 10) in place; k is rotated and stored, v is stored */
+struct k_rope {
+	float *q;               /* [n, n_heads, head_dim] */
+	const float *k;         /* [n, n_kv_heads, head_dim] */
+	const float *v;         /* [n, n_kv_heads, head_dim] */
 	const float *cos, *sin; /* [.., rope_dim / 2] rows of the table, by position */
 	int32_t rope_dim;       /* leading dimensions of a head that are rotated, even */
-	bool neox; /* pairs are (i, i + rope_dim/2); else neighbours (2i, 2i + 1) */
+	bool neox;              /* pairs are (i, i + rope_dim/2); else neighbours (2i, 2i + 1) */
 	float scale;
 	int32_t n_heads, layer, n;
-	const struct k_row *rows;    /* [n] */
-	const struct k_also *also;   /* [n_also] */
+	const struct k_row *rows;  /* [n] */
+	const struct k_also *also; /* [n_also] */
 	int32_t n_also;
 	const int32_t *const *pages; /* [n_seqs] block tables */
 	const struct k_kv *kv;
 	k_atomic_int *nan_row; /* set to r + 1 for a row that held a NaN (the request then fails) */
 };
 
-struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4) */
-	const float *q; /* [n, n_heads, head_dim], rotated and scaled */
+struct k_attention {   /* rule 11; out is quantised for the output matrix (rule 4) */
+	const float *q;    /* [n, n_heads, head_dim], rotated and scaled */
 	struct k_acts out; /* [n, n_heads * head_dim]; out.x is never NULL */
 	int32_t n_heads, layer, n;
 	const struct k_row *rows;
@@ -170,19 +174,20 @@ struct k_attention { /* rule 11; out is quantised for the output matrix (rule 4)
 	const struct k_kv *kv;
 	float softcap; /* 0: none */
 	/* For rows with observe >= 0, NULL otherwise: */
-	float *share;       /* [n_observed, n_heads, share_stride] share of each group of 16 positions up to the
-						 * row's own, 0 where it sees none; nothing is written after that */
+	float *share; /* [n_observed, n_heads, share_stride] share of each group of 16 positions up to
+				   * the row's own, 0 where it sees none; nothing is written after that */
 	int32_t *near_zero; /* [n_observed, n_heads] visible probabilities below `threshold` */
 	int32_t share_stride;
 	float threshold;
 };
 
-/* A mixture's product: slot s of row r by the matrix of expert ids[r, s]. A slot is a row of its own. */
+/* A mixture's product: slot s of row r by the matrix of expert ids[r, s]. A slot is a row of its
+ * own. */
 struct k_experts {
-	struct k_acts in;		  /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
+	struct k_acts in;         /* [n, n_cols], or [n * k, n_cols] if each slot has a row */
 	const struct k_matrix *w; /* [n_experts], of one shape and format */
-	const int32_t *ids;		  /* [n, k] */
-	float *out;				  /* [n * k, n_rows] */
+	const int32_t *ids;       /* [n, k] */
+	float *out;               /* [n * k, n_rows] */
 	int32_t n_experts, k, n;
 	bool each; /* a slot has a row of `in` to itself */
 };
@@ -196,18 +201,19 @@ struct k_logit_stats {
 	int32_t argmax; /* lowest id among equals */
 };
 
-/* What a draw needs of a row of logits, so that the row may stay where it is (rule 15; no penalties). With
- * y = logit * factor: the mass of all, the greatest values, and the race of the whole vocabulary. */
+/* What a draw needs of a row of logits, so that the row may stay where it is (rule 15; no
+ * penalties). With y = logit * factor: the mass of all, the greatest values, and the race of the
+ * whole vocabulary. */
 enum {
-	K_DRAW_IDS = 64,	/* the floor comes from the maxima of so many ids each */
-	K_DRAW_BEST = 256,	/* most that `best` may be */
+	K_DRAW_IDS = 64,    /* the floor comes from the maxima of so many ids each */
+	K_DRAW_BEST = 256,  /* most that `best` may be */
 	K_DRAW_LIST = 1024, /* ids that are listed, at most */
-	K_DRAW_TARGET = 0,	/* purpose word of the race's random numbers */
+	K_DRAW_TARGET = 0,  /* purpose word of the race's random numbers */
 };
 struct k_draw_ask {
 	float factor; /* > 0 */
 	int32_t best; /* the list shall have at least the so many greatest, 1 to K_DRAW_BEST */
-	int32_t id;	  /* whose logit is wanted beside, or -1 */
+	int32_t id;   /* whose logit is wanted beside, or -1 */
 	bool race;
 	uint32_t pos, sample;
 	uint64_t seed;
@@ -216,10 +222,10 @@ struct k_draw_reply {
 	uint64_t mass; /* sum over all ids of nearest(exp(y - max y) * 2^40) */
 	/* The `best`-th of the greatest y of each K_DRAW_IDS ids; -Inf if there are not so many. */
 	float floor;
-	int32_t n;		/* ids with y >= floor, all of which are listed if n <= K_DRAW_LIST; INT32_MAX: there
-					 * is a NaN, and nothing is listed */
-	int32_t winner; /* of the race; -1: none was asked for */
-	float arrival;	/* the winner's; +Inf without */
+	int32_t n; /* ids with y >= floor, all of which are listed if n <= K_DRAW_LIST; INT32_MAX: there
+				* is a NaN, and nothing is listed */
+	int32_t winner;            /* of the race; -1: none was asked for */
+	float arrival;             /* the winner's; +Inf without */
 	float winner_logit, logit; /* the winner's, the asked id's; else 0 */
 };
 struct k_draw_entry {
@@ -231,10 +237,11 @@ struct k_stats {
 	const float *logits; /* [n, vocab] */
 	int32_t vocab, n;
 	struct k_logit_stats *out; /* [n] */
-	/* NULL for no such thing; the reference and devices know it, where the host cannot read the row */
+	/* NULL for no such thing; the reference and devices know it, where the host cannot read the
+	 * row */
 	const struct k_draw_ask *ask; /* [n] */
-	struct k_draw_reply *reply;	  /* [n] */
-	struct k_draw_entry *list;	  /* [n, K_DRAW_LIST], by id */
+	struct k_draw_reply *reply;   /* [n] */
+	struct k_draw_entry *list;    /* [n, K_DRAW_LIST], by id */
 };
 
 enum k_kind {
@@ -248,15 +255,15 @@ enum k_kind {
 #define K_STAGES(X)                                                                                \
 	X(embed, "embed", "reads the rows of the embedding")                                           \
 	X(norm, "norm", "root-mean-square norms, and rounding to 8 bits")                              \
-	X(qkv, "qkv", "projections into the mixer: query, key and value")                                              \
+	X(qkv, "qkv", "projections into the mixer: query, key and value")                              \
 	X(rope, "rope", "rotary positions; appends K and V to the cache")                              \
 	X(attention, "attention", "scores, softmax and weighted sum over the cached pages")            \
 	X(out, "out", "output projection of the mixer")                                                \
-	X(gate_up, "FFN gate·up", "the two expanding matrices of the feed-forward")                        \
-	X(act, "act", "the gate's activation times up, and rounding to 8 bits")                                         \
-	X(down, "FFN down", "the contracting matrix of the feed-forward")                                  \
-	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                         \
-	X(stats, "stats", "hash, maximum, mass and entropy of the logits")                                 \
+	X(gate_up, "FFN gate·up", "the two expanding matrices of the feed-forward")                    \
+	X(act, "act", "the gate's activation times up, and rounding to 8 bits")                        \
+	X(down, "FFN down", "the contracting matrix of the feed-forward")                              \
+	X(head, "LM head", "logits: the output matrix over the whole vocabulary")                      \
+	X(stats, "stats", "hash, maximum, mass and entropy of the logits")                             \
 	X(scan, "scan", "causal convolution and selective scan: a recurrent layer's memory")
 
 enum k_stage {
@@ -269,7 +276,7 @@ enum k_stage {
 struct k_op {
 	enum k_kind kind;
 	enum k_stage stage;
-	int32_t layer; /* of the model; -1: none */
+	int32_t layer;  /* of the model; -1: none */
 	uint64_t bytes; /* counted from shapes by whoever wrote the op: weights, KV and activations */
 	uint64_t ops;   /* counted likewise: a multiply-add is two */
 	union {
@@ -277,8 +284,9 @@ struct k_op {
 		K_KINDS(X)
 #undef X
 	} u;
-	/* What a walk writes lies together, after what all threads read: else each step would fetch that again, too. */
-	uint64_t ns;		 /* out: wall time of this op, if the program is timed */
+	/* What a walk writes lies together, after what all threads read: else each step would fetch
+	 * that again, too. */
+	uint64_t ns;         /* out: wall time of this op, if the program is timed */
 	k_atomic_int ticket; /* for kernels that deal out their work; zeroed by k_run() */
 };
 
@@ -286,9 +294,10 @@ struct k_program {
 	struct k_op *op;
 	int32_t n_ops;
 	int32_t layer; /* of the ops that are appended next */
-	bool timed;	   /* fill ns */
-	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops while
-	 * this stays, but nothing of version 0. What their pointers lead to may change without. */
+	bool timed;    /* fill ns */
+	/* From k_new_version() for every change of an op: a back end keeps what it made of the ops
+	 * while this stays, but nothing of version 0. What their pointers lead to may change
+	 * without. */
 	uint64_t version;
 };
 
@@ -298,24 +307,25 @@ struct k_ctx;
 /* Scratch of each of its threads. Memory that is never touched costs nothing. */
 #define K_SCRATCH_BYTES ((size_t)16 << 20)
 
-/* backend: "cpu", "ref", "cuda", or "auto", which is cuda if that works and else cpu; the latter two may
- * name a device by its number, "cuda:1". isa, of CPUs: NULL for the best of this machine, or one of k_isas(). n_threads >= 1
- * (1 for the engine's own thread alone). Runs the known-answer hash of all kernels (rule 1) and fails
- * with ERR_DEVICE if it is not the one that ref.c gives. */
+/* backend: "cpu", "ref", "cuda", or "auto", which is cuda if that works and else cpu; the latter
+ * two may name a device by its number, "cuda:1". isa, of CPUs: NULL for the best of this machine,
+ * or one of k_isas(). n_threads >= 1 (1 for the engine's own thread alone). Runs the known-answer
+ * hash of all kernels (rule 1) and fails with ERR_DEVICE if it is not the one that ref.c gives. */
 int k_open(struct k_ctx **ctx, const char *backend, const char *isa, int n_threads, struct err *e);
 void k_close(struct k_ctx *ctx); /* NULL is fine */
 
 const char *k_backend_name(const struct k_ctx *ctx); /* "cpu", "ref" or "cuda" */
 const char *k_isa_name(const struct k_ctx *ctx);     /* "avx2", "avx512", …; "scalar" for ref */
 int k_n_threads(const struct k_ctx *ctx);
-/* The system's number of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of k_run.) */
+/* The system's number of thread i >= 1 of the pool, once it has run. (Thread 0 is the caller of
+ * k_run.) */
 int k_thread_id(const struct k_ctx *ctx, int i);
 /* "NVIDIA H200"; "" on a CPU. */
 const char *k_device_name(const struct k_ctx *ctx);
 /* Why "auto" took the CPU; "" otherwise. */
 const char *k_fallback(const struct k_ctx *ctx);
-/* How a device runs a program: "launches", "graph" or "persistent", with equal bits. On a CPU there is
- * no choice: ERR_USAGE, and the mode is "". */
+/* How a device runs a program: "launches", "graph" or "persistent", with equal bits. On a CPU there
+ * is no choice: ERR_USAGE, and the mode is "". */
 int k_set_mode(struct k_ctx *ctx, const char *mode, struct err *e);
 const char *k_mode(const struct k_ctx *ctx);
 
@@ -324,33 +334,37 @@ struct k_device_info {
 	char name[128];
 	size_t memory_bytes;
 	int processors, major, minor; /* compute capability */
-	char unfit[192];			  /* why it cannot be used, "" if it can */
+	char unfit[192];              /* why it cannot be used, "" if it can */
 };
-/* Writes at most cap of them (0: only counts); how many, or -1: there is no driver, and e says why. */
+/* Writes at most cap of them (0: only counts); how many, or -1: there is no driver, and e says
+ * why. */
 int k_devices(struct k_device_info *out, int cap, struct err *e);
 /* For which architectures this program carries kernels: "sm_80 sm_90 compute_90"; "" for none. */
 const char *k_cuda_build(void);
 
-/* NULL-terminated, best first: those that this processor runs, none better than the one that CUTAWAY_ISA
- * names. k_open refuses a CPU if it names none. */
+/* NULL-terminated, best first: those that this processor runs, none better than the one that
+ * CUTAWAY_ISA names. k_open refuses a CPU if it names none. */
 const char *const *k_isas(void);
 
-/* Size and layout of a matrix in this back end. k_pack() works in the host's memory: where that is not
- * the kernels', the result is uploaded by the caller. It reads `raw`, rows of GGUF blocks as in the
- * file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has k_packed_bytes(),
- * aligned to 64. */
+/* Size and layout of a matrix in this back end. k_pack() works in the host's memory: where that is
+ * not the kernels', the result is uploaded by the caller. It reads `raw`, rows of GGUF blocks as in
+ * the file, n_rows * (n_cols / block) * block_bytes, and uses the pool. m->data has
+ * k_packed_bytes(), aligned to 64. */
 size_t k_packed_bytes(const struct k_ctx *ctx, enum k_type type, int32_t n_rows, int32_t n_cols);
 void k_pack(struct k_ctx *ctx, struct k_matrix *m, const void *raw);
-/* The same of rows [first, first + n), which alone are at `raw`. first is a multiple of k_pack_unit(),
- * and so is n unless the matrix ends there. Any thread; different rows may be packed at once. */
-void k_pack_rows(const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
+/* The same of rows [first, first + n), which alone are at `raw`. first is a multiple of
+ * k_pack_unit(), and so is n unless the matrix ends there. Any thread; different rows may be packed
+ * at once. */
+void k_pack_rows(
+	const struct k_ctx *ctx, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 int32_t k_pack_unit(const struct k_ctx *ctx);
 /* Names how matrices are packed: two back ends of one name give the same bytes. Made of the
  * instruction set and a hash of what it makes of known matrices, so a new layout has a new name. */
 const char *k_layout_name(const struct k_ctx *ctx);
 
-/* Calls fn(arg, i, scratch) for each i of 0 … n - 1, dealt in order to all threads, and returns when
- * all are done. scratch is the thread's own, K_SCRATCH_BYTES, aligned to 64, undefined at entry. */
+/* Calls fn(arg, i, scratch) for each i of 0 … n - 1, dealt in order to all threads, and returns
+ * when all are done. scratch is the thread's own, K_SCRATCH_BYTES, aligned to 64, undefined at
+ * entry. */
 typedef void k_task_fn(void *arg, int64_t i, void *scratch);
 void k_deal(struct k_ctx *ctx, int64_t n, k_task_fn *fn, void *arg);
 /* Bytes of weights that multiplying one row by m reads: counted from the packed form. */
@@ -362,12 +376,13 @@ uint64_t k_new_version(void);
 /* Memory that belongs to a back end: all that the pointers of a program lead to. */
 enum k_memory {
 	K_WEIGHTS, /* for kernels alone, read by all; filled by k_upload() */
-	K_WORK,	   /* for kernels alone: activations, logits, KV pages; zeroed */
+	K_WORK,    /* for kernels alone: activations, logits, KV pages; zeroed */
 	K_SHARED,  /* the host's between runs, the kernels' during one: ids, rows, statistics; zeroed */
 };
 /* Aligned to 64. NULL with ERR_MEMORY, which says how much there is; `what` is what it was for and
  * what to do: "KV pages; try fewer with --pages". Freed by k_free(), at the latest by k_close(). */
-void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
+void *k_alloc(
+	struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *what, struct err *e);
 void k_free(struct k_ctx *ctx, void *p); /* NULL is fine */
 /* May the host read and write all of it between runs, as on a CPU, and does untouched memory cost
  * nothing? Else K_WEIGHTS and K_WORK are reached by the following three alone. */
@@ -380,31 +395,33 @@ int k_fetch(struct k_ctx *ctx, void *to, const void *from, size_t bytes, struct 
 void k_copy(struct k_ctx *ctx, void *to, const void *from, size_t bytes);
 
 /* Runs the program and returns when it is done. Sets the floating-point environment of every thread
- * (rule 1). A CPU cannot fail; a device can (ERR_DEVICE), and is then of no more use: results are not
- * to be looked at, and only k_free() and k_close() may follow. */
+ * (rule 1). A CPU cannot fail; a device can (ERR_DEVICE), and is then of no more use: results are
+ * not to be looked at, and only k_free() and k_close() may follow. */
 int k_run(struct k_ctx *ctx, struct k_program *p, struct err *e);
 
-/* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes over
- * `bytes` of memory; least (may be NULL) is the worst of them. Takes about 60 ms for 256 MB. */
+/* Plain read bandwidth of this machine with this pool, bytes a second: the best of several passes
+ * over `bytes` of memory; least (may be NULL) is the worst of them. Takes about 60 ms for 256
+ * MB. */
 double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least);
-/* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over as
- * many of its own. */
+/* One such pass over `bytes` (a multiple of 64) at data, which are not changed; on a device, over
+ * as many of its own. */
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes);
 /* 8-bit multiply-adds a second of all threads, by the instructions that the matrix products of this
  * back end use, with all operands in registers: the best of several passes, about 100 ms in all. */
 double k_measure_int(struct k_ctx *ctx);
 
-/* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales them, 0 where
- * it does not see: the reference's own, by the calling thread, from memory that the host reads. q, rows, pages and kv as
- * the op has them once it ran. */
+/* The probabilities of one row and head over positions 0 … pos, p [pos + 1], as rule 11 scales
+ * them, 0 where it does not see: the reference's own, by the calling thread, from memory that the
+ * host reads. q, rows, pages and kv as the op has them once it ran. */
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *p);
 
 /* RoPE tables (rule 9): cos and sin of pos * freq[i], computed with + - * alone.
  * freq[i] as given by k_rope_freqs; out is [n_pos, n_freqs]. */
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
+void k_rope_table(
+	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
 /* The same of positions first … end - 1, which alone are at `out`. Any thread. */
 void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out,
-				 float *sin_out);
+	float *sin_out);
 /* freq[i] = theta^(-2 i / rope_dim), with our own exp and log in double. */
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
 

@@ -21,7 +21,7 @@ struct reading {
 static void read_lines(void *arg, int tid, int n_threads, void *scratch)
 {
 	struct reading *r = arg;
-	uint64_t sum[8] = {0};
+	uint64_t sum[8] = { 0 };
 	int64_t lo, hi;
 
 	(void)scratch;
@@ -36,7 +36,7 @@ static void read_lines(void *arg, int tid, int n_threads, void *scratch)
 
 double k_read_rate(struct k_ctx *ctx, const void *data, size_t bytes)
 {
-	struct reading r = {.data = data, .n_lines = bytes / 64};
+	struct reading r = { .data = data, .n_lines = bytes / 64 };
 	int64_t before = now_ns(), ns;
 
 	if (ctx->device)
@@ -78,7 +78,7 @@ double k_measure_read(struct k_ctx *ctx, size_t bytes, double *least)
 	if (data == MAP_FAILED)
 		return 0;
 	madvise(data, bytes, MADV_HUGEPAGE);
-	k_pool_run(ctx->pool, touch, &(struct touching){data, bytes});
+	k_pool_run(ctx->pool, touch, &(struct touching){ data, bytes });
 	for (int pass = 0; pass < 4; pass++) {
 		double rate = k_read_rate(ctx, data, bytes);
 
@@ -128,7 +128,7 @@ static void multiply(void *arg, int tid, int n_threads, void *scratch)
 double k_measure_int(struct k_ctx *ctx)
 {
 	enum { PASS_NS = 10000000, PASSES = 8 };
-	struct multiplying m = {.multiply = ctx->isa->multiply, .rounds = 1 << 14};
+	struct multiplying m = { .multiply = ctx->isa->multiply, .rounds = 1 << 14 };
 	double best = 0;
 
 	if (ctx->device)

@@ -1,5 +1,5 @@
-/* Memory of the back ends: on a CPU all of it is the system's, touched only as far as it is used, so
- * that large budgets cost nothing until they are. Thread: the engine's. */
+/* Memory of the back ends: on a CPU all of it is the system's, touched only as far as it is used,
+ * so that large budgets cost nothing until they are. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ void *k_alloc(struct k_ctx *ctx, size_t bytes, enum k_memory where, const char *
 		return NULL;
 	}
 	bytes += !bytes; /* so that nothing has an address too */
-	*b = (struct k_block){.next = ctx->blocks, .bytes = bytes, .where = where};
+	*b = (struct k_block){ .next = ctx->blocks, .bytes = bytes, .where = where };
 	b->data = ctx->device ? ctx->device->alloc(ctx->device, bytes, where, what, e)
 						  : map(bytes, where, what, e);
 	if (!b->data) {

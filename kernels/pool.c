@@ -48,8 +48,8 @@ struct k_pool {
 	pthread_mutex_t starting; /* held while the pool may still fail to open */
 };
 
-/* Rule 1: round to nearest, subnormals kept, no traps: a thread inherits whatever a library left.
- */
+/* Rule 1: round to nearest, subnormals kept, no traps: a thread inherits whatever a library
+ * left. */
 static void set_environment(void)
 {
 #if defined(__x86_64__)
@@ -171,7 +171,7 @@ static int start_workers(struct k_pool *p, struct err *e)
 	if (!status)
 		return 0;
 	return err_set(e, ERR_MEMORY, "cannot start %u compute threads (%s): ask for fewer",
-				   p->n_threads, strerror(status));
+		p->n_threads, strerror(status));
 }
 
 static int available_processors(void)
@@ -185,7 +185,7 @@ int k_pool_open(struct k_pool **pool, int n_threads, struct err *e)
 {
 	struct k_pool *p = aligned_alloc(LINE, sizeof *p);
 	void *scratch = mmap(NULL, (size_t)n_threads * K_SCRATCH_BYTES, PROT_READ | PROT_WRITE,
-						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct worker *worker = calloc((size_t)n_threads, sizeof *worker);
 
 	*pool = NULL;

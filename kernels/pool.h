@@ -22,7 +22,8 @@ typedef void k_pool_fn(void *arg, int tid, int n_threads, void *scratch);
 int k_pool_open(struct k_pool **pool, int n_threads, struct err *e);
 void k_pool_close(struct k_pool *pool); /* NULL is fine */
 int k_pool_size(const struct k_pool *pool);
-int k_pool_thread(const struct k_pool *pool, int i); /* the system's number of thread i >= 1, after a run */
+/* the system's number of thread i >= 1, after a run */
+int k_pool_thread(const struct k_pool *pool, int i);
 int k_pool_spins(const struct k_pool *pool); /* for a barrier: none if processors are too few */
 
 /* Calls fn on every thread, rule 1's floating-point environment set, and returns when all have. */

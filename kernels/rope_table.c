@@ -44,18 +44,10 @@ static void sin_cos(double x, double *sin_out, double *cos_out)
 	s = sin_near_0(r);
 	c = cos_near_0(r);
 	switch (k_bits64(t) & 3) {
-	case 0:
-		*sin_out = s, *cos_out = c;
-		break;
-	case 1:
-		*sin_out = c, *cos_out = -s;
-		break;
-	case 2:
-		*sin_out = -s, *cos_out = -c;
-		break;
-	default:
-		*sin_out = -c, *cos_out = s;
-		break;
+	case 0: *sin_out = s, *cos_out = c; break;
+	case 1: *sin_out = c, *cos_out = -s; break;
+	case 2: *sin_out = -s, *cos_out = -c; break;
+	default: *sin_out = -c, *cos_out = s; break;
 	}
 }
 
@@ -67,8 +59,8 @@ void k_rope_freqs(double theta, int32_t rope_dim, double *freq)
 		freq[i] = k_exp64(-((double)(2 * i) / (double)rope_dim * log_theta));
 }
 
-void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out,
-				 float *sin_out)
+void k_rope_rows(
+	const double *freq, int32_t n_freqs, int32_t first, int32_t end, float *cos_out, float *sin_out)
 {
 	for (int32_t pos = first; pos < end; pos++) {
 		for (int32_t i = 0; i < n_freqs; i++) {
@@ -82,8 +74,8 @@ void k_rope_rows(const double *freq, int32_t n_freqs, int32_t first, int32_t end
 	}
 }
 
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
-				  float *sin_out)
+void k_rope_table(
+	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out)
 {
 	k_rope_rows(freq, n_freqs, 0, n_pos, cos_out, sin_out);
 }

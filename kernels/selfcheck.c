@@ -11,8 +11,8 @@
 #include "kernels/format/formats.h"
 
 enum {
-	ROWS = 6,	/* kernels differ for one row, a few and many */
-	DIM = 96,	/* one and a half segments of rule 6 */
+	ROWS = 6,   /* kernels differ for one row, a few and many */
+	DIM = 96,   /* one and a half segments of rule 6 */
 	WIDE = 256, /* what a block of K-quants needs */
 	HEADS = 3,
 	KV_HEADS = 1,
@@ -21,26 +21,33 @@ enum {
 	PAGE = 32,
 	PAGES = 5,
 	FIRST = 127, /* positions FIRST … FIRST + ROWS - 1 cross a span */
-	ATTEND = 2,	 /* rows of attention, the dearest */
+	ATTEND = 2,  /* rows of attention, the dearest */
 	GROUPS = PAGES * PAGE / K_GROUP,
 	STATE_PAGES = 3,
 };
 
 /* The hashes under arithmetic version 1, by kind of op. */
 static const uint64_t known[K_N_KINDS] = {
-	[K_OP_embed] = 0x29ff1b01faaa90ea,	   [K_OP_norm] = 0xbd99244ee246ca94,
-	[K_OP_matmul] = 0x8568cb7a794db3cc,	   [K_OP_rope] = 0x5d3354f6ae49a282,
-	[K_OP_attention] = 0x4ae628cdf7491d4c, [K_OP_glu] = 0xc6ba8e90258a37ae,
-	[K_OP_route] = 0x5f639a84bf9dee73,	   [K_OP_combine] = 0xa6bb23fcd9fe1f4c,
-	[K_OP_conv] = 0x8296cb3a655a1bda,	   [K_OP_scan] = 0xaab211538d613962,
+	[K_OP_embed] = 0x29ff1b01faaa90ea,
+	[K_OP_norm] = 0xbd99244ee246ca94,
+	[K_OP_matmul] = 0x8568cb7a794db3cc,
+	[K_OP_rope] = 0x5d3354f6ae49a282,
+	[K_OP_attention] = 0x4ae628cdf7491d4c,
+	[K_OP_glu] = 0xc6ba8e90258a37ae,
+	[K_OP_route] = 0x5f639a84bf9dee73,
+	[K_OP_combine] = 0xa6bb23fcd9fe1f4c,
+	[K_OP_conv] = 0x8296cb3a655a1bda,
+	[K_OP_scan] = 0xaab211538d613962,
 	[K_OP_stats] = 0xc0f61c6f7be2acea,
 };
 
 /* Aligned as memory of a step is. */
 struct data {
-	_Alignas(64) float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM], w[DIM];
+	_Alignas(64) float x[ROWS * WIDE], up[ROWS * DIM], q[ROWS * DIM], kv_in[2][ROWS * HEAD_DIM],
+		w[DIM];
 	_Alignas(64) float out[ROWS * WIDE], out2[2][ROWS * OUT], bias[OUT], residual[ROWS * OUT];
-	_Alignas(64) float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32], sx_in[ROWS * WIDE / 32];
+	_Alignas(64) float d[ROWS * DIM / 32], sx[ROWS * DIM / 32], d_in[ROWS * WIDE / 32],
+		sx_in[ROWS * WIDE / 32];
 	_Alignas(64) int8_t q8[ROWS * DIM], q8_in[ROWS * WIDE];
 	_Alignas(64) uint32_t kv[PAGES * 2 * PAGE * HEAD_DIM]; /* of any format */
 	_Alignas(64) float state[STATE_PAGES][DIM * 3];
@@ -132,7 +139,7 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 /* After a failure nothing runs any more: its error is looked at in the end. */
 static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, struct k_op *op)
 {
-	struct k_program program = {.op = op, .n_ops = 1};
+	struct k_program program = { .op = op, .n_ops = 1 };
 
 	op->kind = kind;
 	if (!d->failed)
@@ -141,7 +148,7 @@ static void selfcheck_run(struct k_ctx *ctx, struct data *d, enum k_kind kind, s
 
 static struct k_acts acts_out(struct data *d)
 {
-	return (struct k_acts){.x = d->out, .q = d->q8, .d = d->d, .sx = d->sx, .dim = DIM};
+	return (struct k_acts){ .x = d->out, .q = d->q8, .d = d->d, .sx = d->sx, .dim = DIM };
 }
 
 static void fold_acts(uint64_t *hash, const struct data *d)
@@ -155,12 +162,12 @@ static void fold_acts(uint64_t *hash, const struct data *d)
 /* embed and matmul, with every type of weights. */
 static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, struct err *e)
 {
-	struct k_acts in = {.x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in};
+	struct k_acts in = { .x = d->x, .q = d->q8_in, .d = d->d_in, .sx = d->sx_in };
 
 	for (int type = 0; type < K_N_TYPES; type++) {
 		const int32_t dim = k_types[type].block > K_QBLOCK ? WIDE : DIM;
-		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = dim};
-		struct k_op op = {.u.embed = {.w = &m, .ids = d->ids, .x = d->out, .n = ROWS}};
+		struct k_matrix m = { .type = (enum k_type)type, .n_rows = OUT, .n_cols = dim };
+		struct k_op op = { .u.embed = { .w = &m, .ids = d->ids, .x = d->out, .n = ROWS } };
 		size_t bytes = k_packed_bytes(ctx, m.type, OUT, dim);
 
 		m.data = k_alloc(ctx, bytes, K_SHARED, "the check of the kernels", e);
@@ -172,7 +179,7 @@ static int check_weights(struct k_ctx *ctx, struct data *d, uint64_t *hash, stru
 		selfcheck_run(ctx, d, K_OP_embed, &op);
 		fold(&hash[K_OP_embed], d->out, sizeof *d->out * (size_t)(ROWS * dim));
 		for (int n = 1; n <= ROWS; n += ROWS - 1) {
-			op = (struct k_op){.u.matmul = {.in = in, .n_parts = 2, .n = n}};
+			op = (struct k_op){ .u.matmul = { .in = in, .n_parts = 2, .n = n } };
 			op.u.matmul.part[0].w = op.u.matmul.part[1].w = &m;
 			op.u.matmul.part[0].bias = d->bias;
 			op.u.matmul.part[0].residual = d->residual;
@@ -202,25 +209,25 @@ static struct k_kv cache_of(struct data *d)
 static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	struct k_kv kv = cache_of(d);
-	const int32_t *tables[1] = {d->table};
+	const int32_t *tables[1] = { d->table };
 	struct k_op op;
 
 	for (int turn = 0; turn <= K_N_CACHES; turn++) {
 		kv.format = (enum k_cache)(turn % K_N_CACHES);
-		op = (struct k_op){.u.rope = {.q = d->q,
-									  .k = d->kv_in[0],
-									  .v = d->kv_in[1],
-									  .cos = d->cos,
-									  .sin = d->sin,
-									  .rope_dim = HEAD_DIM,
-									  .neox = turn > 0,
-									  .scale = 0.176776695f,
-									  .n_heads = HEADS,
-									  .n = ROWS,
-									  .rows = d->row,
-									  .pages = tables,
-									  .kv = &kv,
-									  .nan_row = &d->nan_row}};
+		op = (struct k_op){ .u.rope = { .q = d->q,
+								.k = d->kv_in[0],
+								.v = d->kv_in[1],
+								.cos = d->cos,
+								.sin = d->sin,
+								.rope_dim = HEAD_DIM,
+								.neox = turn > 0,
+								.scale = 0.176776695f,
+								.n_heads = HEADS,
+								.n = ROWS,
+								.rows = d->row,
+								.pages = tables,
+								.kv = &kv,
+								.nan_row = &d->nan_row } };
 		selfcheck_run(ctx, d, K_OP_rope, &op);
 		fold(&hash[K_OP_rope], d->q, sizeof d->q);
 		fold(&hash[K_OP_rope], d->kv, sizeof d->kv);
@@ -233,32 +240,31 @@ static void check_rope(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 static void fill_cache(struct data *d, int32_t format)
 {
 	for (size_t i = 0; i < sizeof d->kv / (size_t)k_cache_bytes(format); i++)
-		k_cache_put(
-			format, d->kv, i,
+		k_cache_put(format, d->kv, i,
 			k_cache_code(format, k_fma((float)(i * 2654435761u % 4096), 0x1p-11f, -1.0f)));
 }
 
 static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
 	struct k_kv kv = cache_of(d);
-	const int32_t *tables[1] = {d->table};
+	const int32_t *tables[1] = { d->table };
 	struct k_op op;
 
 	fill(d->q, ROWS * DIM, 6); /* for attention not to depend on rope, nor on rows read before */
 	memset(d->out, 0, sizeof d->out);
-	op = (struct k_op){.u.attention = {.q = d->q,
-									   .out = acts_out(d),
-									   .n_heads = HEADS,
-									   .n = ATTEND,
-									   .rows = d->row,
-									   .ranges = d->range,
-									   .n_ranges = 1,
-									   .pages = tables,
-									   .kv = &kv,
-									   .share = d->share,
-									   .near_zero = d->near_zero,
-									   .share_stride = GROUPS,
-									   .threshold = 0.004f}};
+	op = (struct k_op){ .u.attention = { .q = d->q,
+							.out = acts_out(d),
+							.n_heads = HEADS,
+							.n = ATTEND,
+							.rows = d->row,
+							.ranges = d->range,
+							.n_ranges = 1,
+							.pages = tables,
+							.kv = &kv,
+							.share = d->share,
+							.near_zero = d->near_zero,
+							.share_stride = GROUPS,
+							.threshold = 0.004f } };
 	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
 		fill_cache(d, (int32_t)kv.format);
 		selfcheck_run(ctx, d, K_OP_attention, &op);
@@ -275,21 +281,25 @@ static void check_attention(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
-	struct k_op op = {
-		.u.norm = {
-			.x = d->x, .pick = d->ids, .w = d->w, .eps = 1e-5f, .out = acts_out(d), .n = ROWS}};
+	struct k_op op = { .u.norm = { .x = d->x,
+						   .pick = d->ids,
+						   .w = d->w,
+						   .eps = 1e-5f,
+						   .out = acts_out(d),
+						   .n = ROWS } };
 
 	for (int r = 0; r < ROWS; r++)
 		d->ids[r] = ROWS - 1 - r;
 	selfcheck_run(ctx, d, K_OP_norm, &op);
 	fold_acts(&hash[K_OP_norm], d);
-	op = (struct k_op){.u.glu = {.gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS}};
+	op = (struct k_op){ .u.glu = { .gate = d->x, .up = d->up, .out = acts_out(d), .n = ROWS } };
 	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
 	op.u.glu.act = K_ACT_gelu;
 	selfcheck_run(ctx, d, K_OP_glu, &op);
 	fold_acts(&hash[K_OP_glu], d);
-	op = (struct k_op){.u.stats = {.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats}};
+	op = (struct k_op){ .u.stats = {
+							.logits = d->x, .vocab = DIM - 1, .n = ROWS, .out = d->stats } };
 	selfcheck_run(ctx, d, K_OP_stats, &op);
 	for (int r = 0; r < ROWS; r++) {
 		const struct k_logit_stats *s = &d->stats[r];
@@ -302,22 +312,44 @@ static void check_rows(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	}
 }
 
-/* A recurrence over rows of two sequences: one begins, one goes on from a page, and both leave pages. */
+/* A recurrence over rows of two sequences: one begins, one goes on from a page, and both leave
+ * pages. */
 static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
-	const struct k_state state = {.base = (uint8_t *)d->state, .page_bytes = sizeof d->state / STATE_PAGES};
-	struct k_op op = {.u.conv = {.x = d->x, .w = d->q, .bias = d->w, .out = acts_out(d), .taps = 4, .n = ROWS,
-								 .rows = d->state_row, .state = &state}};
+	const struct k_state state = { .base = (uint8_t *)d->state,
+		.page_bytes = sizeof d->state / STATE_PAGES };
+	struct k_op op = { .u.conv = { .x = d->x,
+						   .w = d->q,
+						   .bias = d->w,
+						   .out = acts_out(d),
+						   .taps = 4,
+						   .n = ROWS,
+						   .rows = d->state_row,
+						   .state = &state } };
 
 	fill(d->state[0], sizeof d->state / sizeof(float), 9);
 	for (int r = 0; r < ROWS; r++)
-		d->state_row[r] = (struct k_state_row){r == 0 ? K_STATE_ZERO : r == 4 ? 0 : K_STATE_ROW, r == 3 ? 1 : r == 5 ? 2 : -1};
+		d->state_row[r] = (struct k_state_row){ r == 0   ? K_STATE_ZERO
+												: r == 4 ? 0
+														 : K_STATE_ROW,
+			r == 3   ? 1
+			: r == 5 ? 2
+					 : -1 };
 	selfcheck_run(ctx, d, K_OP_conv, &op);
 	fold_acts(&hash[K_OP_conv], d);
 	fold(&hash[K_OP_conv], d->state, sizeof d->state);
-	op = (struct k_op){.u.scan = {.x = d->x, .z = d->up, .delta = d->q, .b = d->kv_in[0], .c = d->kv_in[1], .a = d->residual,
-								  .d = d->w, .out = acts_out(d), .n_states = 2, .n = ROWS, .rows = d->state_row,
-								  .state = &state}};
+	op = (struct k_op){ .u.scan = { .x = d->x,
+							.z = d->up,
+							.delta = d->q,
+							.b = d->kv_in[0],
+							.c = d->kv_in[1],
+							.a = d->residual,
+							.d = d->w,
+							.out = acts_out(d),
+							.n_states = 2,
+							.n = ROWS,
+							.rows = d->state_row,
+							.state = &state } };
 	selfcheck_run(ctx, d, K_OP_scan, &op);
 	fold_acts(&hash[K_OP_scan], d);
 	fold(&hash[K_OP_scan], d->state, sizeof d->state);
@@ -325,7 +357,12 @@ static void check_recurrence(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 
 static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 {
-	struct k_op op = {.u.route = {.logits = d->x, .ids = d->ids, .weights = d->out2[0], .n_experts = 5, .k = 1, .n = ROWS}};
+	struct k_op op = { .u.route = { .logits = d->x,
+						   .ids = d->ids,
+						   .weights = d->out2[0],
+						   .n_experts = 5,
+						   .k = 1,
+						   .n = ROWS } };
 
 	selfcheck_run(ctx, d, K_OP_route, &op);
 	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
@@ -334,7 +371,9 @@ static void check_mixture(struct k_ctx *ctx, struct data *d, uint64_t *hash)
 	selfcheck_run(ctx, d, K_OP_route, &op);
 	fold(&hash[K_OP_route], d->ids, sizeof d->ids);
 	fold(&hash[K_OP_route], d->out2[0], 6 * sizeof(float));
-	op = (struct k_op){.u.combine = {.y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3}};
+	op = (struct k_op){
+		.u.combine = { .y = d->x, .weights = d->up, .x = d->out, .dim = DIM, .k = 2, .n = 3 }
+	};
 	memset(d->out, 0, sizeof d->out);
 	selfcheck_run(ctx, d, K_OP_combine, &op);
 	fold(&hash[K_OP_combine], d->out, sizeof d->out);
@@ -353,7 +392,7 @@ static void make(struct data *d)
 	for (size_t i = 0; i < ROWS * WIDE / 32; i++)
 		k_quantise_block(d->x + i * 32, d->q8_in + i * 32, d->d_in + i, d->sx_in + i);
 	for (int i = 0; i < ROWS; i++) {
-		d->row[i] = (struct k_row){.pos = FIRST + i, .seq = 0, .observe = i};
+		d->row[i] = (struct k_row){ .pos = FIRST + i, .seq = 0, .observe = i };
 		d->ids[i] = i * 7 % OUT;
 	}
 	k_see_all(d->row, ROWS, d->range);
@@ -400,8 +439,7 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e)
 		return -1;
 	for (int i = 0; i < K_N_KINDS; i++)
 		if (hash[i] != known[i])
-			return err_set(
-				e, ERR_DEVICE,
+			return err_set(e, ERR_DEVICE,
 				"the %s kernel (%s) does not give the known answers of arithmetic %d "
 				"(%016llx, not %016llx): a compiler's liberty or a fault of the processor; "
 				"try the back end \"ref\"",
@@ -428,7 +466,9 @@ int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *
 	for (size_t i = 0; able && i < RAW; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13);
 	for (int type = 0; able && type < K_N_TYPES; type++) {
-		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = WIDE, .data = packed};
+		struct k_matrix m = {
+			.type = (enum k_type)type, .n_rows = OUT, .n_cols = WIDE, .data = packed
+		};
 
 		k_pack(ctx, &m, raw);
 		fold(&hash, packed, k_matrix_bytes(ctx, &m));

@@ -12,8 +12,8 @@ int k_selfcheck(struct k_ctx *ctx, struct err *e);
 /* The hashes themselves, for the test that keeps the table right. */
 int k_selfcheck_hashes(struct k_ctx *ctx, uint64_t hash[K_N_KINDS], struct err *e);
 
-/* The context's k_layout_name(): its instruction set, and a hash of how it packs a known matrix of each
- * type. */
+/* The context's k_layout_name(): its instruction set, and a hash of how it packs a known matrix of
+ * each type. */
 int k_selfcheck_layout(struct k_ctx *ctx, char name[K_LAYOUT_NAME], struct err *e);
 
 #endif

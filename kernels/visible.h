@@ -1,9 +1,10 @@
-/* What a row of attention sees: sorted lists of ranges of positions, and the spans of 128 that they touch
- * (rule 11). Plain C that a CUDA file includes too. Inside kernels/ only. Thread: any; no state.
+/* What a row of attention sees: sorted lists of ranges of positions, and the spans of 128 that they
+ * touch (rule 11). Plain C that a CUDA file includes too. Inside kernels/ only. Thread: any; no
+ * state.
  *
- * A tile, rows of one sequence that a kernel works on together, goes by its hull: two ranges that hold all
- * that its rows see, and perhaps some positions between that nobody does. Which of a span's positions are
- * seen indeed is told by the rows' bits. */
+ * A tile, rows of one sequence that a kernel works on together, goes by its hull: two ranges that
+ * hold all that its rows see, and perhaps some positions between that nobody does. Which of a
+ * span's positions are seen indeed is told by the rows' bits. */
 #ifndef CUTAWAY_KERNELS_VISIBLE_H
 #define CUTAWAY_KERNELS_VISIBLE_H
 
@@ -19,7 +20,7 @@ struct k_bits {
 /* Those that a list of n ranges has of span `span`. */
 K_INLINE struct k_bits k_bits_of(const struct k_range *list, int32_t n, int32_t span)
 {
-	struct k_bits b = {{0, 0, 0, 0}};
+	struct k_bits b = { { 0, 0, 0, 0 } };
 
 	if (n == 1 && list->first <= span * K_SPAN && list->end >= (span + 1) * K_SPAN) {
 		b.word[0] = b.word[1] = b.word[2] = b.word[3] = ~0u;
@@ -64,7 +65,7 @@ K_INLINE bool k_sees_span(const struct k_range *list, int32_t n, int32_t span)
 
 	for (int32_t i = 0; i < n; i++)
 		sees = sees || (list[i].first < (span + 1) * K_SPAN && span * K_SPAN < list[i].end &&
-						list[i].first < list[i].end);
+						   list[i].first < list[i].end);
 	return sees;
 }
 

@@ -10,8 +10,8 @@ static int make_temporary(struct session *s, struct err *e)
 	const char *tmp = getenv("TMPDIR");
 	int fd = -1;
 
-	if (snprintf(s->temporary, sizeof s->temporary, "%s/cutaway-XXXXXX.db", tmp && *tmp ? tmp : "/tmp") <
-		(int)sizeof s->temporary)
+	if (snprintf(s->temporary, sizeof s->temporary, "%s/cutaway-XXXXXX.db",
+			tmp && *tmp ? tmp : "/tmp") < (int)sizeof s->temporary)
 		fd = mkstemps(s->temporary, 3);
 	if (fd < 0) {
 		s->temporary[0] = '\0';
@@ -23,7 +23,8 @@ static int make_temporary(struct session *s, struct err *e)
 
 static void delete_temporary(struct session *s)
 {
-	static const char *const tail[] = { "", "-wal", "-shm" }; /* the latter of a recording that failed */
+	/* the latter of a recording that failed */
+	static const char *const tail[] = { "", "-wal", "-shm" };
 	char path[sizeof s->temporary + 8];
 
 	for (size_t i = 0; *s->temporary && i < sizeof tail / sizeof *tail; i++) {
@@ -42,7 +43,8 @@ static int open_events(struct session *s, const struct session_options *o, struc
 	if (ring_open(&s->ring, o->ring_bytes ? o->ring_bytes : RING_BYTES, e) ||
 		(o->viewer && ring_cursor_open(&s->viewer, s->ring, false, e)))
 		return -1;
-	if (record && writer_open(&s->writer, record, s->ring, o->record_or_not ? &s->record_err : e) && !o->record_or_not)
+	if (record && writer_open(&s->writer, record, s->ring, o->record_or_not ? &s->record_err : e) &&
+		!o->record_or_not)
 		return -1;
 	if (!o->sink_pushes && engine_add_sink(s->engine, ring_push, s->ring))
 		return err_set(e, ERR_MEMORY, "no memory for the way of the events");
@@ -74,7 +76,8 @@ int session_open(struct session *s, const struct session_options *o, struct err 
 	return -1;
 }
 
-int session_begin(struct session *s, void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *e)
+int session_begin(
+	struct session *s, void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *e)
 {
 	engine_begin(s->engine, s->sha256[0] ? s->sha256 : NULL);
 	return on_stop ? actor_start(&s->actor, s->engine, on_stop, arg, e) : 0;

@@ -1,9 +1,10 @@
-/* The one way to open a session: an engine, the ring that carries its events, the recording beside it and, where it is
- * to step on a thread of its own, an actor.
+/* The one way to open a session: an engine, the ring that carries its events, the recording beside
+ * it and, where it is to step on a thread of its own, an actor.
  *
- * Opening and beginning are two calls. Between them the caller adds sinks and settings; session_begin() emits the first
- * events, which every sink and the recording get. Closing goes the other way: actor, engine, writer (which writes what
- * is left), ring. Thread: any one; with an actor, calls of the engine after session_begin() go through that. */
+ * Opening and beginning are two calls. Between them the caller adds sinks and settings;
+ * session_begin() emits the first events, which every sink and the recording get. Closing goes the
+ * other way: actor, engine, writer (which writes what is left), ring. Thread: any one; with an
+ * actor, calls of the engine after session_begin() go through that. */
 #ifndef CUTAWAY_SESSIONS_SESSION_H
 #define CUTAWAY_SESSIONS_SESSION_H
 
@@ -17,12 +18,15 @@ struct session_options {
 	struct engine_options engine;
 	ev_sink *sink; /* or NULL; more are added with engine_add_sink() before session_begin() */
 	void *arg;     /* the sink's */
-	const char *record; /* path of the recording; NULL: none. The session event then has the model's SHA-256 */
-	bool temporary;     /* recorded into a file under TMPDIR that session_close() deletes, in place of `record` */
+	/* path of the recording; NULL: none. The session event then has the model's SHA-256 */
+	const char *record;
+	/* recorded into a file under TMPDIR that session_close() deletes, in place of `record` */
+	bool temporary;
 	bool record_or_not; /* a recording that cannot be begun is told in record_err and is no error */
-	bool sink_pushes;   /* nothing goes to the ring but what the caller's sink pushes there: for measurements */
-	bool viewer;        /* a ring and a cursor for a viewer, recorded or not */
-	size_t ring_bytes;  /* 0: RING_BYTES */
+	/* nothing goes to the ring but what the caller's sink pushes there: for measurements */
+	bool sink_pushes;
+	bool viewer;       /* a ring and a cursor for a viewer, recorded or not */
+	size_t ring_bytes; /* 0: RING_BYTES */
 };
 
 struct session {
@@ -39,10 +43,12 @@ struct session {
 
 /* -1: nothing is left open. ERR_INTERRUPTED once options->engine.abandon is set. */
 int session_open(struct session *s, const struct session_options *o, struct err *e);
-/* Emits the session event and the settings. on_stop not NULL: starts the actor, which calls it on the engine's thread
- * if a step fails. */
-int session_begin(struct session *s, void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *e);
-/* Closes what is open, in order; what was never opened (all zero) is fine. -1: the recording had failed. */
+/* Emits the session event and the settings. on_stop not NULL: starts the actor, which calls it on
+ * the engine's thread if a step fails. */
+int session_begin(
+	struct session *s, void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *e);
+/* Closes what is open, in order; what was never opened (all zero) is fine. -1: the recording had
+ * failed. */
 int session_close(struct session *s, struct err *e);
 
 #endif

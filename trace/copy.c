@@ -1,5 +1,5 @@
-/* A recording copied with what is still in its WAL: recording_copy of recording.h. A copy of the bytes would miss
- * that, and mix two states where a reader keeps the WAL from being folded in. */
+/* A recording copied with what is still in its WAL: recording_copy of recording.h. A copy of the
+ * bytes would miss that, and mix two states where a reader keeps the WAL from being folded in. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,7 +15,8 @@ enum { PATIENCE_MS = 5000 };
 static int open_one(sqlite3 **db, const char *path, int how)
 {
 	char *uri = schema_uri(path, NULL);
-	int rc = uri ? sqlite3_open_v2(uri, db, how | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) : SQLITE_NOMEM;
+	int rc = uri ? sqlite3_open_v2(uri, db, how | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL)
+				 : SQLITE_NOMEM;
 
 	sqlite3_free(uri);
 	if (!rc)
@@ -61,8 +62,8 @@ int recording_copy(const char *from, const char *to, struct err *e)
 	if (!rc)
 		rc = copy_pages(old, new);
 	if (rc)
-		err_set(e, rc == SQLITE_NOMEM ? ERR_MEMORY : ERR_IO, "%s cannot be copied to %s: %s", from, to,
-				sqlite3_errstr(rc));
+		err_set(e, rc == SQLITE_NOMEM ? ERR_MEMORY : ERR_IO, "%s cannot be copied to %s: %s", from,
+			to, sqlite3_errstr(rc));
 	sqlite3_close(new);
 	sqlite3_close(old);
 	if (rc)

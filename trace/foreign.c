@@ -11,8 +11,8 @@
 #include "trace/ring.h"
 #include "trace/schema.h"
 
-/* SQLite's messages quote names out of the file, which may hold anything: keeps plain characters.
- */
+/* SQLite's messages quote names out of the file, which may hold anything: keeps plain
+ * characters. */
 static const char *plain(char *buf, size_t size, const char *text)
 {
 	size_t n = 0;
@@ -73,9 +73,12 @@ static void harden(sqlite3 *db)
 	static const struct {
 		int id, on;
 	} config[] = {
-		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
-		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },	{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
-		{ SQLITE_DBCONFIG_DQS_DML, 0 },			{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+		{ SQLITE_DBCONFIG_DQS_DML, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
 		{ SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0 },
 	};
 
@@ -86,9 +89,9 @@ static void harden(sqlite3 *db)
 	sqlite3_busy_timeout(db, 1000);
 	/* These read no page of the file. */
 	sqlite3_exec(db,
-				 "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA query_only = ON;"
-				 "PRAGMA ignore_check_constraints = ON; PRAGMA temp_store = MEMORY;",
-				 NULL, NULL, NULL);
+		"PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA query_only = ON;"
+		"PRAGMA ignore_check_constraints = ON; PRAGMA temp_store = MEMORY;",
+		NULL, NULL, NULL);
 }
 
 /* First column of the first row. -1: *value is untouched. */
@@ -112,9 +115,9 @@ static int open_as(struct foreign *f, const char *path, const char *query, int64
 
 	foreign_close(f);
 	rc = uri ? sqlite3_open_v2(uri, &f->db,
-							   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-								   SQLITE_OPEN_PRIVATECACHE,
-							   NULL)
+				   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+					   SQLITE_OPEN_PRIVATECACHE,
+				   NULL)
 			 : SQLITE_NOMEM;
 	sqlite3_free(uri);
 	if (rc || !f->db)
@@ -145,9 +148,9 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 	if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) {
 		if (wal_has_bytes(path))
 			return err_set(e, ERR_IO,
-						   "%s: the recording did not end in order, and its directory cannot be "
-						   "written: copy it together with its -wal file to one that can",
-						   path);
+				"%s: the recording did not end in order, and its directory cannot be "
+				"written: copy it together with its -wal file to one that can",
+				path);
 		if (!open_as(f, path, "immutable=1", n_tables))
 			return 0;
 	}
@@ -156,7 +159,8 @@ static int open_readable(struct foreign *f, const char *path, int64_t *n_tables,
 	return foreign_fail(f->db, path, e);
 }
 
-static int check_version(sqlite3 *db, const char *path, int64_t n_tables, int *format, struct err *e)
+static int check_version(
+	sqlite3 *db, const char *path, int64_t n_tables, int *format, struct err *e)
 {
 	int64_t id = 0, version = 0;
 
@@ -169,13 +173,12 @@ static int check_version(sqlite3 *db, const char *path, int64_t n_tables, int *f
 	if (get_int(db, "PRAGMA user_version", &version))
 		return foreign_fail(db, path, e);
 	if (version > SCHEMA_VERSION)
-		return err_set(
-			e, ERR_INPUT,
+		return err_set(e, ERR_INPUT,
 			"%s: made by a newer cutaway (format %lld, this one reads %d): upgrade cutaway", path,
 			(long long)version, SCHEMA_VERSION);
 	if (version < 1)
-		return err_set(e, ERR_INPUT, "%s: not a recording: its format is %lld", path,
-					   (long long)version);
+		return err_set(
+			e, ERR_INPUT, "%s: not a recording: its format is %lld", path, (long long)version);
 	*format = (int)version;
 	return 0;
 }
@@ -187,9 +190,9 @@ static int check_is_table(sqlite3 *db, const char *path, const char *table, stru
 	int64_t n = -1;
 
 	if (!sqlite3_prepare_v2(db,
-							"SELECT count(*) FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE"
-							" AND type = 'table' AND rootpage > 0",
-							-1, &s, NULL) &&
+			"SELECT count(*) FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE"
+			" AND type = 'table' AND rootpage > 0",
+			-1, &s, NULL) &&
 		!sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC) && sqlite3_step(s) == SQLITE_ROW)
 		n = sqlite3_column_int64(s, 0);
 	sqlite3_finalize(s);
@@ -231,7 +234,8 @@ static bool note_column(struct columns *c, sqlite3_stmt *s)
 }
 
 /* Columns that came later than the file's format need not be there. */
-static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, int version, struct err *e)
+static int check_columns(
+	sqlite3 *db, const char *path, enum ev_kind kind, int version, struct err *e)
 {
 	const struct ev_info *info = &ev_info[kind];
 	struct columns c = { .info = info };
@@ -247,17 +251,18 @@ static int check_columns(sqlite3 *db, const char *path, enum ev_kind kind, int v
 		return foreign_fail(db, path, e);
 	if (computed)
 		return err_set(e, ERR_INPUT, "%s: a forged recording: table %s has computed columns", path,
-					   info->name);
+			info->name);
 	if (!c.seq_is_key)
 		return err_set(e, ERR_INPUT, "%s: a damaged recording: seq is not the key of table %s",
-					   path, info->name);
+			path, info->name);
 	for (int i = 0; i < info->n_fields + 2; i++)
 		if (!(c.seen >> i & 1) && (i < 2 || ev_field_since(kind, i - 2) <= version))
-			return err_set(e, ERR_INPUT, "%s: a damaged recording, or another version's: table %s has no column %s", path,
-						   info->name,
-						   i > 1 ? info->fields[i - 2].name
-						   : i	 ? "t_ns"
-								 : "seq");
+			return err_set(e, ERR_INPUT,
+				"%s: a damaged recording, or another version's: table %s has no column %s", path,
+				info->name,
+				i > 1 ? info->fields[i - 2].name
+				: i   ? "t_ns"
+					  : "seq");
 	return 0;
 }
 
@@ -273,7 +278,7 @@ static int quick_check(sqlite3 *db, const char *path, const char *table, struct 
 
 		plain(clean, sizeof clean, text ? text : "out of memory");
 		rc = strcmp(clean, "ok") ? err_set(e, ERR_INPUT, "%s: a damaged recording: table %s: %s",
-										   path, table, clean)
+									   path, table, clean)
 								 : 0;
 	} else {
 		foreign_fail(db, path, e);
@@ -327,12 +332,13 @@ int foreign_open(struct foreign *f, const char *path, struct err *e)
 
 	memset(f, 0, sizeof *f);
 	if (schema_check_library(e) || check_kind_of_file(path, e) ||
-		open_readable(f, path, &n_tables, e) || check_version(f->db, path, n_tables, &f->version, e))
+		open_readable(f, path, &n_tables, e) ||
+		check_version(f->db, path, n_tables, &f->version, e))
 		goto fail;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (foreign_has(f, (enum ev_kind)k) &&
 			(check_is_table(f->db, path, ev_info[k].name, e) ||
-			 check_columns(f->db, path, (enum ev_kind)k, f->version, e)))
+				check_columns(f->db, path, (enum ev_kind)k, f->version, e)))
 			goto fail;
 	if (check_pages(f, path, e))
 		goto fail;

@@ -1,8 +1,8 @@
 /* Opens a session file that may come from anywhere, read-only, so that nothing in it is run and
  * nothing in it is believed: no triggers, views, generated columns or virtual tables; sizes
  * limited; tables and columns as the event table says (more are ignored); pages checked. What the
- * values are is for the caller to check, row by row. Thread: the connection belongs to one thread.
- */
+ * values are is for the caller to check, row by row. Thread: the connection belongs to one
+ * thread. */
 #ifndef CUTAWAY_TRACE_FOREIGN_H
 #define CUTAWAY_TRACE_FOREIGN_H
 
@@ -19,7 +19,7 @@
 
 struct foreign {
 	sqlite3 *db;
-	bool live;	  /* in WAL mode: it may grow, or was cut off by a kill */
+	bool live;    /* in WAL mode: it may grow, or was cut off by a kill */
 	bool checked; /* every page of our tables was checked */
 	int version;  /* its format; kinds of events that are newer (ev_since) have no table */
 };
@@ -32,7 +32,8 @@ void foreign_close(struct foreign *f);
 bool foreign_has(const struct foreign *f, enum ev_kind kind);
 
 /* A name in the schema is a plain table, and its pages are sound if the file's are checked. */
-int foreign_check_plain(const struct foreign *f, const char *path, const char *table, struct err *e);
+int foreign_check_plain(
+	const struct foreign *f, const char *path, const char *table, struct err *e);
 
 /* The connection's last error. Returns -1. */
 int foreign_fail(sqlite3 *db, const char *path, struct err *e);

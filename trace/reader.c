@@ -48,14 +48,14 @@ static int prepare_all(struct reader *r)
 			continue; /* an older file: its rows are NULL, and it has none */
 		if (reader_prepare(r, &s->rows, schema_select_sql((enum ev_kind)k, r->file.version)) ||
 			reader_prepare(r, &s->newest,
-					sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
-									" ORDER BY \"%w\".seq DESC LIMIT 1",
-									name, name, name, name)))
+				sqlite3_mprintf("SELECT \"%w\".seq, \"%w\".t_ns FROM main.\"%w\""
+								" ORDER BY \"%w\".seq DESC LIMIT 1",
+					name, name, name, name)))
 			return -1;
 	}
 	return reader_prepare(r, &r->next_step,
-				   sqlite3_mprintf("SELECT step.seq, step.step FROM main.step WHERE step.seq >= ?1"
-								   " ORDER BY step.seq LIMIT 1"));
+		sqlite3_mprintf("SELECT step.seq, step.step FROM main.step WHERE step.seq >= ?1"
+						" ORDER BY step.seq LIMIT 1"));
 }
 
 /* First step with a seq >= from. false: none. */
@@ -114,7 +114,8 @@ int reader_open(struct reader **out, const char *path, struct err *e)
 	r->from = 1;
 	if (!r->path)
 		err_set(&r->err, ERR_MEMORY, "%s: out of memory", path);
-	else if (!foreign_open(&r->file, path, &r->err) && !prepare_all(r) && !reader_find_keyframes(r)) {
+	else if (!foreign_open(&r->file, path, &r->err) && !prepare_all(r) &&
+			 !reader_find_keyframes(r)) {
 		reader_refresh(r);
 		*out = r;
 		return 0;
@@ -172,7 +173,7 @@ static int advance(struct reader *r, struct source *s)
 		return rc == SQLITE_DONE ? 0 : reader_fail(r);
 	if (sqlite3_column_type(s->rows, 0) != SQLITE_INTEGER)
 		return err_set(&r->err, ERR_INPUT, "%s: table %s: seq is not a number", r->path,
-					   ev_info[s - r->source].name);
+			ev_info[s - r->source].name);
 	s->seq = sqlite3_column_int64(s->rows, 0);
 	return 0;
 }
@@ -199,7 +200,7 @@ static int wrong_type(struct reader *r, const struct event *ev, const char *colu
 	static const char *const names[] = { "", "an integer", "a real", "text", "a blob", "absent" };
 
 	return err_set(&r->err, ERR_INPUT, "%s: event %lld: %s.%s is %s", r->path, (long long)ev->seq,
-				   ev_info[ev->kind].name, column, names[type]);
+		ev_info[ev->kind].name, column, names[type]);
 }
 
 static const void *not_null(const void *data)
@@ -208,7 +209,7 @@ static const void *not_null(const void *data)
 }
 
 static int read_field(struct reader *r, struct event *ev, const struct ev_field *f, sqlite3_stmt *s,
-					  int at, void *member)
+	int at, void *member)
 {
 	int type = sqlite3_column_type(s, at);
 
@@ -238,7 +239,8 @@ static int unpack_times(struct reader *r, sqlite3_stmt *s, struct ev_time *t)
 {
 	struct source *own = &r->source[EV_time];
 
-	if (r->file.version < TIMES_PACKED_SINCE || !times_unpack(&own->unpacked[s == own->one], t->stages, &t->stages))
+	if (r->file.version < TIMES_PACKED_SINCE ||
+		!times_unpack(&own->unpacked[s == own->one], t->stages, &t->stages))
 		return 0;
 	return err_set(&r->err, ERR_MEMORY, "%s: out of memory", r->path);
 }
@@ -292,8 +294,8 @@ static int next_event(struct reader *r, struct event *ev)
 	}
 	if (s->seq < r->from || s->seq == INT64_MAX)
 		return err_set(&r->err, ERR_INPUT,
-					   "%s: table %s: two events have the number %lld, or it has none", r->path,
-					   ev_info[s - r->source].name, (long long)s->seq);
+			"%s: table %s: two events have the number %lld, or it has none", r->path,
+			ev_info[s - r->source].name, (long long)s->seq);
 	if (reader_take(r, s->rows, (enum ev_kind)(s - r->source), s->seq, ev))
 		return -1;
 	r->taken = s;

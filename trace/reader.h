@@ -1,8 +1,8 @@
 /* Reads a recording back as the same stream of events. Files are not trusted: trusted_schema=OFF,
  * defensive mode, cell_size_check, quick_check, limits on sizes and types of every value.
  *
- * Opens read-only: also a file that is being written, and one on read-only media. Thread: any one.
- */
+ * Opens read-only: also a file that is being written, and one on read-only media. Thread: any
+ * one. */
 #ifndef CUTAWAY_TRACE_READER_H
 #define CUTAWAY_TRACE_READER_H
 
@@ -22,11 +22,11 @@ enum { READER_STEPS_BITS = 50 };
 struct reader_info {
 	int64_t n_steps; /* number of the last step, 0 … 2^READER_STEPS_BITS whatever the file says */
 	int64_t last_seq, last_t_ns;
-	int closed;	 /* 1: the session ended in order */
-	int live;	 /* 1: it may still be growing (or was killed): the end is only the end for now */
+	int closed;    /* 1: the session ended in order */
+	int live;      /* 1: it may still be growing (or was killed): the end is only the end for now */
 	int keyframes; /* 1: it has such as this program makes (fold/keyframe.h) */
-	int checked; /* 1: all its pages were checked at the start; 0: too large, errors show when
-					reading */
+	int checked;   /* 1: all its pages were checked at the start; 0: too large, errors show when
+					  reading */
 };
 /* Renewed when reader_next returns 0, and by reader_refresh. */
 const struct reader_info *reader_info(const struct reader *r);
@@ -44,29 +44,32 @@ void reader_rest(struct reader *r);
 int64_t reader_step_seq(struct reader *r, int64_t step);
 
 void reader_refresh(struct reader *r);
-/* Only events of these kinds (bit k: kind k) are read after the next reader_seek; UINT64_MAX: all again. */
+/* Only events of these kinds (bit k: kind k) are read after the next reader_seek; UINT64_MAX: all
+ * again. */
 void reader_only(struct reader *r, uint64_t kinds);
-/* The single event of a kind with this seq. 1, 0 or -1. Its span live until the next call for the kind. Events of
- * reader_next stay where they are. */
+/* The single event of a kind with this seq. 1, 0 or -1. Its span live until the next call for the
+ * kind. Events of reader_next stay where they are. */
 int reader_one(struct reader *r, enum ev_kind kind, int64_t seq, struct event *ev, struct err *e);
 /* The first `step` event with a seq >= this: 1, 0 or -1. */
 int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err *e);
 
-/* The keyframe after the step event with this seq. 1, 0: none, -1. Spans live until the next call. */
+/* The keyframe after the step event with this seq. 1, 0: none, -1. Spans live until the next
+ * call. */
 int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct err *e);
-/* Calls fn for the keyframes with first_seq <= seq <= last_seq, in order; tokens only, if with_tokens, else marks
- * only, which those of an older form have, too. fn returns false to stop. */
+/* Calls fn for the keyframes with first_seq <= seq <= last_seq, in order; tokens only, if
+ * with_tokens, else marks only, which those of an older form have, too. fn returns false to
+ * stop. */
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
-					 bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e);
+	bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e);
 /* The newest events of a page with a seq < before, the newest first: fn for each, at most max. */
 int reader_story(struct reader *r, int64_t page, int64_t before, int max,
-				 void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e);
+	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e);
 
 /* Marks for the scrubber: calls fn for each step in which a turn of the conversation began, a draft
  * was rejected, or a cached page evicted: once a kind and step, in order of steps. Of events with
  * first <= seq <= last. */
 enum reader_mark { MARK_TURN, MARK_REJECTED, MARK_EVICTED };
-int reader_marks(struct reader *r, int64_t first, int64_t last, void (*fn)(void *arg, enum reader_mark kind, int64_t step),
-				 void *arg, struct err *e);
+int reader_marks(struct reader *r, int64_t first, int64_t last,
+	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e);
 
 #endif

@@ -19,15 +19,16 @@ static int has_plain_table(struct reader *r, bool *has)
 	if (!rc && n)
 		rc = foreign_check_plain(&r->file, r->path, "keyframe", &r->err);
 	if (!rc && computed)
-		rc = err_set(&r->err, ERR_INPUT, "%s: a forged recording: table keyframe has computed columns",
-					 r->path);
+		rc = err_set(&r->err, ERR_INPUT,
+			"%s: a forged recording: table keyframe has computed columns", r->path);
 	*has = n > 0;
 	return rc;
 }
 
 static struct ev_span blob(sqlite3_stmt *s, int at)
 {
-	const void *data = sqlite3_column_type(s, at) == SQLITE_BLOB ? sqlite3_column_blob(s, at) : NULL;
+	const void *data =
+		sqlite3_column_type(s, at) == SQLITE_BLOB ? sqlite3_column_blob(s, at) : NULL;
 
 	return (struct ev_span){ data, data ? (size_t)sqlite3_column_bytes(s, at) : 0 };
 }
@@ -38,7 +39,8 @@ static int are_known(struct reader *r)
 	sqlite3_stmt *s = NULL;
 	int known = -1;
 
-	if (!reader_prepare(r, &s, sqlite3_mprintf("SELECT state FROM main.keyframe ORDER BY seq LIMIT 1")))
+	if (!reader_prepare(
+			r, &s, sqlite3_mprintf("SELECT state FROM main.keyframe ORDER BY seq LIMIT 1")))
 		known = sqlite3_step(s) != SQLITE_ROW || keyframe_is_known(blob(s, 0));
 	sqlite3_finalize(s);
 	return known;
@@ -56,13 +58,14 @@ int reader_find_keyframes(struct reader *r)
 	r->keyframes_known = are_known(r);
 	return r->keyframes_known < 0 ||
 		   reader_prepare(r, &r->keyframe,
-						  sqlite3_mprintf("SELECT %s, k.tokens, k.state FROM main.keyframe k"
-										  " WHERE k.seq = ?1", columns)) ||
+			   sqlite3_mprintf("SELECT %s, k.tokens, k.state FROM main.keyframe k"
+							   " WHERE k.seq = ?1",
+				   columns)) ||
 		   reader_prepare(r, &r->keyframes,
-						  sqlite3_mprintf("SELECT %s, CASE WHEN ?3 THEN k.tokens END, NULL"
-										  " FROM main.keyframe k"
-										  " WHERE k.seq >= ?1 AND k.seq <= ?2 ORDER BY k.seq",
-										  columns));
+			   sqlite3_mprintf("SELECT %s, CASE WHEN ?3 THEN k.tokens END, NULL"
+							   " FROM main.keyframe k"
+							   " WHERE k.seq >= ?1 AND k.seq <= ?2 ORDER BY k.seq",
+				   columns));
 }
 
 void reader_only(struct reader *r, uint64_t kinds)
@@ -105,11 +108,11 @@ int reader_step_from(struct reader *r, int64_t seq, struct event *ev, struct err
 static void take_keyframe(sqlite3_stmt *s, struct key_row *row)
 {
 	*row = (struct key_row){ .seq = sqlite3_column_int64(s, 0),
-							 .step = sqlite3_column_int64(s, 1),
-							 .marks = { sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3),
-										sqlite3_column_int64(s, 4) },
-							 .tokens = blob(s, 5),
-							 .state = blob(s, 6) };
+		.step = sqlite3_column_int64(s, 1),
+		.marks = { sqlite3_column_int64(s, 2), sqlite3_column_int64(s, 3),
+			sqlite3_column_int64(s, 4) },
+		.tokens = blob(s, 5),
+		.state = blob(s, 6) };
 }
 
 int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct err *e)
@@ -134,7 +137,7 @@ int reader_keyframe(struct reader *r, int64_t seq, struct key_row *row, struct e
 }
 
 int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool with_tokens,
-					 bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e)
+	bool (*fn)(void *arg, const struct key_row *row), void *arg, struct err *e)
 {
 	struct key_row row;
 	int rc = SQLITE_DONE;
@@ -158,18 +161,19 @@ int reader_keyframes(struct reader *r, int64_t first_seq, int64_t last_seq, bool
 	return reader_report(r, e);
 }
 
-/* In a finished file an index finds them (schema_indexes); in any other they are looked for from the end. */
+/* In a finished file an index finds them (schema_indexes); in any other they are looked for from
+ * the end. */
 int reader_story(struct reader *r, int64_t page, int64_t before, int max,
-				 void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
+	void (*fn)(void *arg, const struct event *ev, int64_t step), void *arg, struct err *e)
 {
 	int64_t seq, step;
 	struct event ev;
 	int rc = 0;
 
 	if (r->err.code || (!r->story && reader_prepare(r, &r->story,
-													sqlite3_mprintf("SELECT p.seq FROM main.page p"
-																	" WHERE p.page = ?1 AND p.seq < ?2"
-																	" ORDER BY p.seq DESC LIMIT ?3"))))
+										 sqlite3_mprintf("SELECT p.seq FROM main.page p"
+														 " WHERE p.page = ?1 AND p.seq < ?2"
+														 " ORDER BY p.seq DESC LIMIT ?3"))))
 		return reader_report(r, e);
 	sqlite3_bind_int64(r->story, 1, page);
 	sqlite3_bind_int64(r->story, 2, before);
@@ -187,7 +191,7 @@ int reader_story(struct reader *r, int64_t page, int64_t before, int max,
 
 struct mark_source {
 	sqlite3_stmt *stmt; /* seq of its events, in order */
-	int64_t step;		/* of its row; INT64_MAX at the end */
+	int64_t step;       /* of its row; INT64_MAX at the end */
 };
 
 static int advance_mark(struct reader *r, struct mark_source *m)
@@ -208,7 +212,7 @@ static int advance_mark(struct reader *r, struct mark_source *m)
 }
 
 static int merge_marks(struct reader *r, struct mark_source *m,
-					   void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
+	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg)
 {
 	int64_t last[MARK_EVICTED + 1] = { 0 };
 
@@ -232,18 +236,19 @@ static int merge_marks(struct reader *r, struct mark_source *m,
 }
 
 int reader_marks(struct reader *r, int64_t first, int64_t last,
-				 void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e)
+	void (*fn)(void *arg, enum reader_mark kind, int64_t step), void *arg, struct err *e)
 {
 	static const char within[] = "m.seq BETWEEN ?1 AND ?2 ORDER BY m.seq";
 	struct mark_source m[MARK_EVICTED + 1] = { { 0 } };
 	char *sql[] = {
-		[MARK_TURN] = sqlite3_mprintf("SELECT m.seq FROM main.request m WHERE m.kind IN (%d, %d, %d) AND %s",
-									  EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run,
-									  within),
-		[MARK_REJECTED] = sqlite3_mprintf("SELECT m.seq FROM main.draft m WHERE m.verdict = %d AND %s",
-										  EV_VERDICT_rejected, within),
-		[MARK_EVICTED] = sqlite3_mprintf("SELECT m.seq FROM main.page m WHERE m.action = %d AND %s",
-										 EV_PAGE_evict, within),
+		[MARK_TURN] =
+			sqlite3_mprintf("SELECT m.seq FROM main.request m WHERE m.kind IN (%d, %d, %d) AND %s",
+				EV_REQUEST_KIND_chat, EV_REQUEST_KIND_fork, EV_REQUEST_KIND_run, within),
+		[MARK_REJECTED] =
+			sqlite3_mprintf("SELECT m.seq FROM main.draft m WHERE m.verdict = %d AND %s",
+				EV_VERDICT_rejected, within),
+		[MARK_EVICTED] = sqlite3_mprintf(
+			"SELECT m.seq FROM main.page m WHERE m.action = %d AND %s", EV_PAGE_evict, within),
 	};
 	int rc = r->err.code ? -1 : 0;
 

@@ -32,7 +32,7 @@ struct recording {
 	sqlite3_stmt *insert[EV_N_KINDS], *insert_key, *begin, *commit, *pages;
 	struct keyframer *keyframer;
 	struct times_buf packed;
-	bool open;		   /* a transaction */
+	bool open; /* a transaction */
 	unsigned commits;
 	int64_t rows, seq; /* with those not yet committed */
 	struct recording_size size;
@@ -56,7 +56,7 @@ static int fail(struct recording *r, struct err *e)
 	if (!r->size.seq)
 		return err_set(e, (enum err_code)rc, "cannot record to %s: %s", r->path, what);
 	return err_set(e, (enum err_code)rc, "recording to %s: %s; it holds the events up to %lld",
-				   r->path, what, (long long)r->size.seq);
+		r->path, what, (long long)r->size.seq);
 }
 
 static int refuse_open(const char *path, struct err *e)
@@ -66,7 +66,8 @@ static int refuse_open(const char *path, struct err *e)
 	struct stat st;
 
 	if (error == ENOENT && !lstat(path, &st) && S_ISLNK(st.st_mode))
-		advice = "; it is a link to a file that is not there: remove it, or record elsewhere with --record FILE";
+		advice =
+			"; it is a link to a file that is not there: remove it, or record elsewhere with --record FILE";
 	else if (error == ENOENT)
 		advice =
 			"; its directory does not exist: create it, or record elsewhere with --record FILE";
@@ -79,8 +80,7 @@ static int refuse_existing(const struct recording *r, const struct stat *st, str
 {
 	if (!S_ISREG(st->st_mode))
 		return err_set(e, ERR_IO, "cannot record to %s: it is not a plain file", r->path);
-	return err_set(
-		e, ERR_IO,
+	return err_set(e, ERR_IO,
 		"cannot record to %s: it exists, and no file is overwritten; choose another name "
 		"with --record FILE, or remove it",
 		r->path);
@@ -106,8 +106,8 @@ static int take_file(struct recording *r, bool *made, struct err *e)
 		return refuse_open(r->path, e);
 	if (fcntl(r->fd, F_OFD_SETLK, &lock)) {
 		if (errno == EAGAIN || errno == EACCES)
-			return err_set(e, ERR_IO, "cannot record to %s: another cutaway is recording to it",
-						   r->path);
+			return err_set(
+				e, ERR_IO, "cannot record to %s: another cutaway is recording to it", r->path);
 		return refuse_open(r->path, e);
 	}
 	if (fstat(r->fd, &st))
@@ -129,9 +129,9 @@ static int open_database(struct recording *r, struct err *e)
 {
 	char *uri = schema_uri(r->path, NULL);
 	int rc = uri ? sqlite3_open_v2(uri, &r->db,
-								   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-									   SQLITE_OPEN_PRIVATECACHE,
-								   NULL)
+					   SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+						   SQLITE_OPEN_PRIVATECACHE,
+					   NULL)
 				 : SQLITE_NOMEM;
 
 	sqlite3_free(uri);
@@ -252,8 +252,7 @@ static int bind_field(sqlite3_stmt *s, int at, enum ev_type type, const char *me
 		return sqlite3_bind_double(s, at, d); /* NaN becomes NULL */
 	case EV_TYPE_T:
 		return sqlite3_bind_text64(s, at, span->data, span->size, SQLITE_STATIC, SQLITE_UTF8);
-	default:
-		return sqlite3_bind_blob64(s, at, span->data, span->size, SQLITE_STATIC);
+	default: return sqlite3_bind_blob64(s, at, span->data, span->size, SQLITE_STATIC);
 	}
 }
 
@@ -274,7 +273,7 @@ static int begin(struct recording *r, struct err *e)
 static int add_keyframe(struct recording *r, const struct key_row *row, struct err *e)
 {
 	const int64_t number[] = { row->seq, row->step, row->marks.turns, row->marks.rejected,
-							   row->marks.evicted };
+		row->marks.evicted };
 	sqlite3_stmt *s = r->insert_key;
 	int rc = 0;
 
@@ -346,7 +345,7 @@ static int sync_file(struct recording *r, int which, struct err *e)
 		f->pMethods->xSync(f, SQLITE_SYNC_NORMAL) == SQLITE_OK)
 		return 0;
 	return err_set(e, ERR_IO, "recording to %s: cannot sync it: %s; it holds the events up to %lld",
-				   r->path, strerror(errno), (long long)r->size.seq);
+		r->path, strerror(errno), (long long)r->size.seq);
 }
 
 /* The main file once: later a checkpoint syncs what it writes there. Then the WAL, whose first sync
@@ -369,8 +368,9 @@ int recording_check(const struct recording *r, struct err *e)
 	if (fstat(r->fd, &ours) ||
 		(!stat(r->path, &there) && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino))
 		return 0;
-	return err_set(e, ERR_IO, "recording to %s: the file was %s while it was written, and nothing more is recorded",
-				   r->path, ours.st_nlink ? "moved or renamed" : "deleted");
+	return err_set(e, ERR_IO,
+		"recording to %s: the file was %s while it was written, and nothing more is recorded",
+		r->path, ours.st_nlink ? "moved or renamed" : "deleted");
 }
 
 struct recording_size recording_size(const struct recording *r)

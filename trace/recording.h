@@ -17,8 +17,8 @@
 
 struct recording;
 
-/* Makes the file, for this user alone (mode 0600); its directory must be there. An empty file is taken over, any
- * other is left alone: ERR_IO. A failure leaves what was there. */
+/* Makes the file, for this user alone (mode 0600); its directory must be there. An empty file is
+ * taken over, any other is left alone: ERR_IO. A failure leaves what was there. */
 int recording_create(struct recording **r, const char *path, struct err *e);
 /* Begins a transaction if none is open. Events come in order of seq. */
 int recording_add(struct recording *r, const struct event *ev, struct err *e);
@@ -27,21 +27,24 @@ int recording_commit(struct recording *r, struct err *e);
 /* What is committed now is on the disk when it returns: a loss of power leaves it. Not within a
  * transaction. */
 int recording_sync(struct recording *r, struct err *e);
-/* Is it still where it was made? If not, what is written could not be found again, and after a kill not be read. */
+/* Is it still where it was made? If not, what is written could not be found again, and after a kill
+ * not be read. */
 int recording_check(const struct recording *r, struct err *e);
 /* Makes the indexes and leaves WAL mode, so that one file remains (if a reader is in the way, the
  * WAL stays beside it). failed: only closes. Frees r; NULL is fine. Nothing can fail that the
  * recording needs. */
 void recording_close(struct recording *r, bool failed);
 
-/* The recording at `from`, also while it is written or read, as one whole file that is new and this user's alone.
- * A failure leaves none. */
+/* The recording at `from`, also while it is written or read, as one whole file that is new and this
+ * user's alone. A failure leaves none. */
 int recording_copy(const char *from, const char *to, struct err *e);
 
 struct recording_size {
-	int64_t rows, bytes; /* committed; bytes of the file once the WAL is folded into it, as of a dozen commits ago at most */
-	int64_t seq;		 /* last one committed */
-	int64_t synced_seq;	 /* last one that a loss of power leaves */
+	/* committed; bytes of the file once the WAL is folded into it, as of a dozen commits ago at
+	 * most */
+	int64_t rows, bytes;
+	int64_t seq;        /* last one committed */
+	int64_t synced_seq; /* last one that a loss of power leaves */
 };
 struct recording_size recording_size(const struct recording *r);
 

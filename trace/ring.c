@@ -33,7 +33,7 @@
 enum { MIN_BYTES = 4096, LINE = 64, FD_DELAY_NS = 3000000 };
 
 struct ring {
-	size_t cap, max_event;	/* bytes */
+	size_t cap, max_event;  /* bytes */
 	_Atomic uint64_t *word; /* [cap / 8] */
 	unsigned char *scratch; /* [max_event] the producer's: an event is packed here first */
 	int fd;
@@ -45,10 +45,10 @@ struct ring {
 	_Atomic int64_t events, stalls, stall_ns, stripped;
 
 	/* Written by the cursors. */
-	_Alignas(LINE) _Atomic uint64_t hold;	 /* position of the cursor that holds, or NOWHERE */
+	_Alignas(LINE) _Atomic uint64_t hold;    /* position of the cursor that holds, or NOWHERE */
 	_Alignas(LINE) _Atomic uint64_t wake_at; /* a cursor sleeps until head is there, or NOWHERE */
 	_Atomic uint64_t space_at; /* the producer sleeps until hold is there, or NOWHERE */
-	_Atomic bool armed;		   /* a viewer waits for the fd */
+	_Atomic bool armed;        /* a viewer waits for the fd */
 
 	pthread_mutex_t lock; /* for sleeping only */
 	pthread_cond_t come, space;

@@ -2,7 +2,7 @@
  *
  * Invariants: (1) the producer never waits for a viewer; (2) it waits for the writer only when the
  * ring is full of events not yet written (the log is never lossy), and counts that; (3) a viewer
-* that was overrun learns from which seq on it must catch up (from the log, or with a gap shown).
+ * that was overrun learns from which seq on it must catch up (from the log, or with a gap shown).
  * Memory is taken once, at open; a push allocates nothing. */
 #ifndef CUTAWAY_TRACE_RING_H
 #define CUTAWAY_TRACE_RING_H
@@ -27,8 +27,8 @@ enum { RING_BYTES = 8 << 20 };
 int ring_open(struct ring **r, size_t bytes, struct err *e);
 void ring_close(struct ring *r); /* after its cursors */
 
-/* An ev_sink: arg is the ring. One thread at a time pushes; seq grows by one from event to event.
- */
+/* An ev_sink: arg is the ring. One thread at a time pushes; seq grows by one from event to
+ * event. */
 void ring_push(void *ring, const struct event *ev);
 
 struct ring_cursor;
@@ -56,17 +56,17 @@ uint64_t ring_head(const struct ring *r);
 uint64_t ring_cursor_at(const struct ring_cursor *c);
 
 /* An fd for poll() that becomes readable a few ms after an event comes, if a viewer's ring_next had
- * found nothing before it: one wake for a burst. Reading 8 bytes from it clears it. For one poller.
- */
+ * found nothing before it: one wake for a burst. Reading 8 bytes from it clears it. For one
+ * poller. */
 int ring_fd(const struct ring *r);
 /* Makes the fd readable: for a viewer that stops reading before ring_next returned 0. */
 void ring_cursor_postpone(struct ring_cursor *c);
 
 struct ring_stats {
-	int64_t capacity;		  /* bytes */
-	int64_t events, bytes;	  /* pushed */
+	int64_t capacity;         /* bytes */
+	int64_t events, bytes;    /* pushed */
 	int64_t stalls, stall_ns; /* waits of the producer for the writer */
-	int64_t stripped;		  /* events too large: kept without their spans */
+	int64_t stripped;         /* events too large: kept without their spans */
 };
 void ring_stats(const struct ring *r, struct ring_stats *out); /* any thread */
 

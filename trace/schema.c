@@ -11,7 +11,7 @@ int schema_check_library(struct err *e)
 	if (sqlite3_libversion_number() >= 3037000)
 		return 0;
 	return err_set(e, ERR_IO, "recordings need SQLite 3.37 or newer; this system has %s",
-				   sqlite3_libversion());
+		sqlite3_libversion());
 }
 
 /* The comments stay in the file: `.schema token` in the sqlite3 shell explains the table. */
@@ -22,14 +22,13 @@ char *schema_table_sql(enum ev_kind kind)
 
 	sqlite3_str_appendf(s, "CREATE TABLE \"%w\" ( -- %s\n", info->name, info->doc);
 	sqlite3_str_appendall(s, "\tseq INTEGER PRIMARY KEY, -- number of the event in the session\n");
-	sqlite3_str_appendf(s, "\tt_ns INTEGER NOT NULL%s -- ns since the session began\n",
-						info->n_fields ? "," : "");
+	sqlite3_str_appendf(
+		s, "\tt_ns INTEGER NOT NULL%s -- ns since the session began\n", info->n_fields ? "," : "");
 	for (int i = 0; i < info->n_fields; i++) {
 		const struct ev_field *f = &info->fields[i];
 
 		sqlite3_str_appendf(s, "\t\"%w\" %s%s -- %s%s%s\n", f->name, sql_type[f->type],
-							i + 1 < info->n_fields ? "," : "", f->unit, *f->unit ? ": " : "",
-							f->doc);
+			i + 1 < info->n_fields ? "," : "", f->unit, *f->unit ? ": " : "", f->doc);
 	}
 	sqlite3_str_appendall(s, ") STRICT");
 	return sqlite3_str_finish(s);
@@ -59,7 +58,7 @@ char *schema_select_sql(enum ev_kind kind, int version)
 		else
 			sqlite3_str_appendall(s, ", NULL");
 	sqlite3_str_appendf(s, " FROM main.\"%w\" WHERE \"%w\".seq >= ?1 ORDER BY \"%w\".seq",
-						info->name, info->name, info->name);
+		info->name, info->name, info->name);
 	return sqlite3_str_finish(s);
 }
 
@@ -72,11 +71,11 @@ static int schema_run(sqlite3 *db, char *sql)
 	return rc == SQLITE_OK ? 0 : -1;
 }
 
-static int add_doc(sqlite3 *db, const char *table, const char *column, const char *unit,
-				   const char *doc)
+static int add_doc(
+	sqlite3 *db, const char *table, const char *column, const char *unit, const char *doc)
 {
-	return schema_run(db,
-			   sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
+	return schema_run(
+		db, sqlite3_mprintf("INSERT INTO doc VALUES(%Q,%Q,%Q,%Q)", table, column, unit, doc));
 }
 
 static int create_table(sqlite3 *db, enum ev_kind kind)
@@ -88,8 +87,8 @@ static int create_table(sqlite3 *db, enum ev_kind kind)
 		add_doc(db, info->name, "t_ns", "ns", "since the session began"))
 		return -1;
 	for (int i = 0; i < info->n_fields; i++)
-		if (add_doc(db, info->name, info->fields[i].name, info->fields[i].unit,
-					info->fields[i].doc))
+		if (add_doc(
+				db, info->name, info->fields[i].name, info->fields[i].unit, info->fields[i].doc))
 			return -1;
 	return 0;
 }
@@ -99,25 +98,28 @@ static const struct {
 } keyframe_column[] = {
 	{ "seq", "INTEGER PRIMARY KEY", "of the event `step` after which it holds" },
 	{ "step", "INTEGER NOT NULL", "number of that step" },
-	{ "turns", "INTEGER NOT NULL", "turns of the conversation that began since the keyframe before" },
+	{ "turns", "INTEGER NOT NULL",
+		"turns of the conversation that began since the keyframe before" },
 	{ "rejected", "INTEGER NOT NULL", "drafted tokens rejected since then" },
 	{ "evicted", "INTEGER NOT NULL", "pages evicted since then" },
 	{ "tokens", "BLOB NOT NULL", "tokens since then, packed: fold/keyframe.h" },
-	{ "state", "BLOB NOT NULL", "page table, requests and counters after the step, packed: fold/keyframe.h" },
+	{ "state", "BLOB NOT NULL",
+		"page table, requests and counters after the step, packed: fold/keyframe.h" },
 };
 enum { N_KEYFRAME_COLUMNS = sizeof keyframe_column / sizeof *keyframe_column };
 
 /* An index over the events, not one of them: derived, and may be left out (fold/keyframe.h). */
 static int create_keyframes(sqlite3 *db)
 {
-	static const char doc[] = "what holds at every 128th step, so that a replay can go there at once; "
-							  "made from the events, and not needed to read them";
+	static const char doc[] =
+		"what holds at every 128th step, so that a replay can go there at once; "
+		"made from the events, and not needed to read them";
 	sqlite3_str *s = sqlite3_str_new(db);
 
 	sqlite3_str_appendf(s, "CREATE TABLE keyframe ( -- %s\n", doc);
 	for (int i = 0; i < N_KEYFRAME_COLUMNS; i++)
-		sqlite3_str_appendf(s, "\t%s %s%s -- %s\n", keyframe_column[i].name, keyframe_column[i].type,
-							i + 1 < N_KEYFRAME_COLUMNS ? "," : "", keyframe_column[i].doc);
+		sqlite3_str_appendf(s, "\t%s %s%s -- %s\n", keyframe_column[i].name,
+			keyframe_column[i].type, i + 1 < N_KEYFRAME_COLUMNS ? "," : "", keyframe_column[i].doc);
 	sqlite3_str_appendall(s, ") STRICT");
 	if (schema_run(db, sqlite3_str_finish(s)) || add_doc(db, "keyframe", "", "", doc))
 		return -1;
@@ -135,8 +137,8 @@ char *schema_keyframe_insert_sql(void)
 static int create_codes(sqlite3 *db)
 {
 	for (const struct ev_code *c = ev_codes; c->list; c++)
-		if (schema_run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list, c->value,
-									c->name, c->doc)))
+		if (schema_run(db, sqlite3_mprintf("INSERT INTO code VALUES(%Q,%d,%Q,%Q)", c->list,
+							   c->value, c->name, c->doc)))
 			return -1;
 	return 0;
 }
@@ -158,13 +160,14 @@ static int create_all(sqlite3 *db)
 		"\tPRIMARY KEY (list, value)\n) STRICT, WITHOUT ROWID;";
 
 	if (schema_run(db, sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s",
-								SCHEMA_APPLICATION_ID, SCHEMA_VERSION, head)))
+						   SCHEMA_APPLICATION_ID, SCHEMA_VERSION, head)))
 		return -1;
 	for (int k = 0; k < EV_N_KINDS; k++)
 		if (create_table(db, (enum ev_kind)k))
 			return -1;
 	for (const struct schema_view *v = schema_views; v->name; v++)
-		if (schema_run(db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
+		if (schema_run(
+				db, sqlite3_mprintf("CREATE VIEW \"%w\" AS -- %s\n%s", v->name, v->doc, v->sql)) ||
 			add_doc(db, v->name, "", "", v->doc))
 			return -1;
 	return create_keyframes(db) || create_codes(db) ? -1 : 0;

@@ -1,11 +1,12 @@
-/* time.stages as it lies in a recording, from format 4 on. An event has 32 bytes a kernel stage (struct ev_stage_time), of
- * which most are zeros; the file has
+/* time.stages as it lies in a recording, from format 4 on. An event has 32 bytes a kernel stage
+ * (struct ev_stage_time), of which most are zeros; the file has
  *
  *     3 bytes: how many bytes n, b and o hold, each 1 to 8; then of each stage
  *     u8 stage, n bytes ns, b bytes bytes, o bytes operations, each lowest first
  *
- * with the smallest n, b and o that do for all stages of the row: 135 bytes for 11 stages of a decode step. What is no
- * list of stages lies as it is after 3 zeros, so that nothing is lost. Earlier formats have the event's bytes.
+ * with the smallest n, b and o that do for all stages of the row: 135 bytes for 11 stages of a
+ * decode step. What is no list of stages lies as it is after 3 zeros, so that nothing is lost.
+ * Earlier formats have the event's bytes.
  *
  * Thread: the buffer's owner's. */
 #ifndef CUTAWAY_TRACE_TIMES_H
@@ -21,8 +22,8 @@ struct times_buf {
 	size_t cap;
 };
 
-/* The packed form of an event's stages, or the event's of a packed one, in *buf, until its next use. What was never
- * packed so gives an empty list. 0, or -1: no memory. */
+/* The packed form of an event's stages, or the event's of a packed one, in *buf, until its next
+ * use. What was never packed so gives an empty list. 0, or -1: no memory. */
 int times_pack(struct times_buf *buf, struct ev_span stages, struct ev_span *out);
 int times_unpack(struct times_buf *buf, struct ev_span packed, struct ev_span *out);
 

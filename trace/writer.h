@@ -25,11 +25,11 @@ int writer_open(struct writer **w, const char *path, struct ring *r, struct err 
 int writer_close(struct writer *w, struct err *e);
 
 struct writer_status {
-	bool recording;		 /* false after a failure */
-	int64_t seq;		 /* last event committed */
-	int64_t synced_seq;	 /* last one that a loss of power leaves */
+	bool recording;      /* false after a failure */
+	int64_t seq;         /* last event committed */
+	int64_t synced_seq;  /* last one that a loss of power leaves */
 	int64_t rows, bytes; /* committed so far; bytes of the file */
-	struct err err;		 /* why recording stopped */
+	struct err err;      /* why recording stopped */
 };
 void writer_status(struct writer *w, struct writer_status *out); /* any thread */
 /* Processor time that the writer's thread has used; 0 if the system does not say. Any thread. */

@@ -12,8 +12,11 @@ static void list_names(char *buf, size_t cap)
 
 	*buf = '\0';
 	for (int i = 0; arch_table[i] && n < cap; i++)
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s", i == 0 ? "" : arch_table[i + 1] ? ", " : " and ",
-							  arch_table[i]->name);
+		n += (size_t)snprintf(buf + n, cap - n, "%s%s",
+			i == 0              ? ""
+			: arch_table[i + 1] ? ", "
+								: " and ",
+			arch_table[i]->name);
 }
 
 static const struct arch *arch_find(const struct gguf *g, struct err *e)
@@ -24,11 +27,12 @@ static const struct arch *arch_find(const struct gguf *g, struct err *e)
 	if (gguf_get_text(g, "general.architecture", &name, e))
 		return NULL;
 	for (int i = 0; arch_table[i]; i++)
-		if (strlen(arch_table[i]->name) == name.size && !memcmp(arch_table[i]->name, name.data, name.size))
+		if (strlen(arch_table[i]->name) == name.size &&
+			!memcmp(arch_table[i]->name, name.data, name.size))
 			return arch_table[i];
 	list_names(known, sizeof known);
 	err_set(e, ERR_INPUT, "%s: architecture \"%.*s\" is not supported; supported are %s",
-			gguf_path(g), (int)(name.size < 40 ? name.size : 40), name.data, known);
+		gguf_path(g), (int)(name.size < 40 ? name.size : 40), name.data, known);
 	return NULL;
 }
 
@@ -49,7 +53,7 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 		gguf_opt_i64(f->g, key_of(f, key, name), &v, f->e);
 	if (v < 1 || v > max) {
 		err_set(f->e, ERR_INPUT, "%s: %s is %lld; 1 to %lld is possible", gguf_path(f->g),
-				key_of(f, key, name), (long long)v, (long long)max);
+			key_of(f, key, name), (long long)v, (long long)max);
 		return 1;
 	}
 	return (int32_t)v;
@@ -63,7 +67,7 @@ double arch_real(struct arch_file *f, const char *key, double fallback)
 	gguf_opt_f64(f->g, key_of(f, key, name), &v, f->e);
 	if (!isfinite(v))
 		err_set(f->e, ERR_INPUT, "%s: %s is not a finite number", gguf_path(f->g),
-				key_of(f, key, name));
+			key_of(f, key, name));
 	return v;
 }
 
@@ -71,11 +75,11 @@ static void check_heads(struct arch_file *f, const struct model_config *c)
 {
 	if (c->n_heads % c->n_kv_heads)
 		err_set(f->e, ERR_INPUT, "%s: %d query heads cannot share %d key-value heads",
-				gguf_path(f->g), c->n_heads, c->n_kv_heads);
+			gguf_path(f->g), c->n_heads, c->n_kv_heads);
 	else if (c->head_dim % 8 || c->head_dim > 512)
 		err_set(f->e, ERR_INPUT,
-				"%s: heads of %d dimensions are not supported (a multiple of 8, at most 512)",
-				gguf_path(f->g), c->head_dim);
+			"%s: heads of %d dimensions are not supported (a multiple of 8, at most 512)",
+			gguf_path(f->g), c->head_dim);
 }
 
 static int choose_ctx(const struct model_config *c, int32_t *ctx, struct err *e)
@@ -84,9 +88,9 @@ static int choose_ctx(const struct model_config *c, int32_t *ctx, struct err *e)
 		*ctx = c->ctx_train < 8192 ? c->ctx_train : 8192;
 	if (*ctx > c->ctx_train)
 		return err_set(e, ERR_USAGE,
-					   "a context of %d is more than the %d tokens this model was made for: ask for at most "
-					   "that with --ctx, or for 0, which is the model's own",
-					   *ctx, c->ctx_train);
+			"a context of %d is more than the %d tokens this model was made for: ask for at most "
+			"that with --ctx, or for 0, which is the model's own",
+			*ctx, c->ctx_train);
 	return 0;
 }
 
@@ -127,7 +131,7 @@ void arch_read_config(struct arch_file *f, struct model *m)
 		return;
 	if (value_dim != c->head_dim)
 		err_set(f->e, ERR_INPUT, "%s: values of %d dimensions beside keys of %d are not supported",
-				gguf_path(f->g), value_dim, c->head_dim);
+			gguf_path(f->g), value_dim, c->head_dim);
 	check_heads(f, c);
 }
 
@@ -143,7 +147,7 @@ int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool h
 		err_set(f->e, ERR_INPUT, "%s: a rotary base of %g is out of range", gguf_path(f->g), theta);
 	if (r->dim % 2 || r->dim > m->config.head_dim)
 		err_set(f->e, ERR_INPUT, "%s: rope dimension %d does not fit heads of %d dimensions",
-				gguf_path(f->g), r->dim, m->config.head_dim);
+			gguf_path(f->g), r->dim, m->config.head_dim);
 	if (f->e->code)
 		return 0;
 	k_rope_freqs(theta, r->dim, r->freq);
@@ -204,14 +208,15 @@ struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int
 {
 	if (m->layer[i].ffn.kind == &layer_feed_forward)
 		return m->layer[i].ffn.params;
-	err_set(f->e, ERR_INPUT, "%s: experts are not supported in a model of the family %s", gguf_path(f->g),
-			f->arch->name);
+	err_set(f->e, ERR_INPUT, "%s: experts are not supported in a model of the family %s",
+		gguf_path(f->g), f->arch->name);
 	return NULL;
 }
 
 static bool add_feed_forward(struct arch_file *f, struct model *m, int32_t i, int32_t n_experts)
 {
-	return n_experts ? add_experts(f, m, i, n_experts) != NULL : arch_add_feed_forward(f, m, i) != NULL;
+	return n_experts ? add_experts(f, m, i, n_experts) != NULL
+					 : arch_add_feed_forward(f, m, i) != NULL;
 }
 
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
@@ -222,10 +227,12 @@ void arch_read_dense(struct arch_file *f, struct model *m, bool halves)
 
 	arch_read_config(f, m);
 	if (softcap < 0)
-		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g), (double)softcap);
+		err_set(f->e, ERR_INPUT, "%s: a soft cap of %g is out of range", gguf_path(f->g),
+			(double)softcap);
 	gguf_opt_i64(f->g, key_of(f, "expert_count", key), &n_experts, f->e);
 	if (n_experts < 0 || n_experts > 1024)
-		err_set(f->e, ERR_INPUT, "%s: %lld experts; 0 to 1024 are possible", gguf_path(f->g), (long long)n_experts);
+		err_set(f->e, ERR_INPUT, "%s: %lld experts; 0 to 1024 are possible", gguf_path(f->g),
+			(long long)n_experts);
 	if (!f->e->code)
 		arch_add_rope(f, m, arch_real(f, "rope.freq_base", 10000), halves, true);
 	for (int32_t i = 0; i < m->config.n_layers && !f->e->code; i++) {

@@ -1,9 +1,9 @@
-/* Families of models. A family is one file of this folder and one line in table.c: it maps a file's metadata to the
- * configuration and the list of layers of a model, and is all that knows the family's name. Tensors are planned
- * afterwards, by the layers' kinds.
+/* Families of models. A family is one file of this folder and one line in table.c: it maps a file's
+ * metadata to the configuration and the list of layers of a model, and is all that knows the
+ * family's name. Tensors are planned afterwards, by the layers' kinds.
  *
- * Every number of a file is checked here. The first failure stays in f->e; functions called after it return
- * something harmless. Thread: the engine's. */
+ * Every number of a file is checked here. The first failure stays in f->e; functions called after
+ * it return something harmless. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_ARCH_ARCH_H
 #define CUTAWAY_ENGINE_ARCH_ARCH_H
 
@@ -12,7 +12,7 @@
 struct arch_file {
 	const struct gguf *g;
 	const struct arch *arch;
-	int32_t ctx; /* that was asked for, or the model's own */
+	int32_t ctx;   /* that was asked for, or the model's own */
 	struct err *e; /* clear at first */
 };
 
@@ -24,8 +24,8 @@ struct arch {
 
 extern const struct arch *const arch_table[]; /* ends with NULL */
 
-/* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to what holds). Fails with the list of
- * the families that are known. */
+/* Reads g into m, for sequences of *ctx tokens (0: the model's own, at most 8192; set to what
+ * holds). Fails with the list of the families that are known. */
 int arch_read(const struct gguf *g, struct model *m, int32_t *ctx, struct err *e);
 
 /* ---- for the families ---- */
@@ -35,12 +35,14 @@ int32_t arch_int(struct arch_file *f, const char *key, int64_t fallback, int64_t
 /* A finite number. */
 double arch_real(struct arch_file *f, const char *key, double fallback);
 
-/* What all of them have: width, layers, context, vocabulary, the norms' epsilon; then heads and feed-forward too. */
+/* What all of them have: width, layers, context, vocabulary, the norms' epsilon; then heads and
+ * feed-forward too. */
 void arch_read_stream(struct arch_file *f, struct model *m);
 void arch_read_config(struct arch_file *f, struct model *m);
 /* Zeroed parameters of a block; NULL after a failure. */
 void *arch_add_block(struct arch_file *f, struct block *b, const struct block_kind *kind);
-/* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns its number. */
+/* Adds a table of rotary frequencies; scaled: as <arch>.rope.scaling says (arch/rope.c). Returns
+ * its number. */
 int32_t arch_add_rope(struct arch_file *f, struct model *m, double theta, bool halves, bool scaled);
 /* The parameters of layer i's attention and feed-forward of this kind, by the configuration. */
 struct attention *arch_add_attention(struct arch_file *f, struct model *m, int32_t i);
@@ -48,12 +50,13 @@ struct feed_forward *arch_add_feed_forward(struct arch_file *f, struct model *m,
 /* The parameters of layer i again. Of a feed-forward that is a mixture: NULL, with an error. */
 struct attention *arch_attention(struct model *m, int32_t i);
 struct feed_forward *arch_feed_forward(struct arch_file *f, struct model *m, int32_t i);
-/* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and SwiGLU, or, where the
- * file counts experts, a mixture of them as Mixtral has it. */
+/* A decoder with pre-norms, as Llama: configuration, one rotary table, in each layer attention and
+ * SwiGLU, or, where the file counts experts, a mixture of them as Mixtral has it. */
 void arch_read_dense(struct arch_file *f, struct model *m, bool halves);
 
-/* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023), LongRoPE (Ding et
- * al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight). Follows the configuration, never the current length. */
+/* Scaling of frequencies [rope->dim / 2]: none, linear (Chen et al. 2023), YaRN (Peng et al. 2023),
+ * LongRoPE (Ding et al. 2024), or one factor a frequency (Llama 3: the tensor rope_freqs.weight).
+ * Follows the configuration, never the current length. */
 void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct model_rope *rope);
 
 #endif

@@ -1,12 +1,14 @@
-/* Gemma 3 (Gemma team 2025, section 2; Hugging Face's modeling_gemma3.py): norms before and after each block and of
- * each head, GELU, an embedding times sqrt(dim); of six layers five see a window, with a rotary base of their own. */
+/* Gemma 3 (Gemma team 2025, section 2; Hugging Face's modeling_gemma3.py): norms before and after
+ * each block and of each head, GELU, an embedding times sqrt(dim); of six layers five see a window,
+ * with a rotary base of their own. */
 #include <math.h>
 
 #include "engine/arch/arch.h"
 
 enum { GLOBAL_EVERY = 6 };
 
-static void gemma3_layer(struct attention *a, struct feed_forward *w, int32_t i, int32_t window, int32_t local)
+static void gemma3_layer(
+	struct attention *a, struct feed_forward *w, int32_t i, int32_t window, int32_t local)
 {
 	a->head_norms = true;
 	a->post = "post_attention_norm.weight";

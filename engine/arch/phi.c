@@ -1,4 +1,5 @@
-/* Phi-3 (Abdin et al. 2024; Hugging Face's modeling_phi3.py): q, k and v in one tensor, gate and up in another. */
+/* Phi-3 (Abdin et al. 2024; Hugging Face's modeling_phi3.py): q, k and v in one tensor, gate and up
+ * in another. */
 #include "engine/arch/arch.h"
 
 static void phi3_read(struct arch_file *f, struct model *m)

@@ -1,5 +1,5 @@
-/* Qwen 2 (Yang et al. 2024) is Llama with biases on q, k and v, which the tensors tell, and rotary pairs half a head
- * apart; Qwen 3 (2025) has norms of each head instead. */
+/* Qwen 2 (Yang et al. 2024) is Llama with biases on q, k and v, which the tensors tell, and rotary
+ * pairs half a head apart; Qwen 3 (2025) has norms of each head instead. */
 #include "engine/arch/arch.h"
 
 static void qwen2_read(struct arch_file *f, struct model *m)

@@ -13,7 +13,8 @@ static bool text_is(struct gguf_text t, const char *s)
 	return t.size == strlen(s) && !memcmp(t.data, s, t.size);
 }
 
-/* YaRN, section 3.2: dimension at which a frequency turns `turns` times over the original context. */
+/* YaRN, section 3.2: dimension at which a frequency turns `turns` times over the original
+ * context. */
 static double yarn_dim(const struct model_rope *c, double ctx_original, double turns)
 {
 	/* our own logarithm, so that the table has the same bits on every machine */
@@ -63,18 +64,20 @@ static void scale_by_tensor(struct arch_file *f, const char *name, struct model_
 		return;
 	for (int32_t i = 0; i < r->dim / 2; i++) {
 		if (!(factor[i] > 0)) {
-			err_set(f->e, ERR_INPUT, "%s: %s holds a factor that is not positive", gguf_path(f->g), name);
+			err_set(f->e, ERR_INPUT, "%s: %s holds a factor that is not positive", gguf_path(f->g),
+				name);
 			return;
 		}
 		r->freq[i] /= (double)factor[i];
 	}
 }
 
-/* LongRoPE (Ding et al. 2024). Which factors follows from the context that the model was opened with, not from the
- * length of a sequence. */
+/* LongRoPE (Ding et al. 2024). Which factors follows from the context that the model was opened
+ * with, not from the length of a sequence. */
 static void scale_long(struct arch_file *f, const struct scaling *s, struct model_rope *r)
 {
-	scale_by_tensor(f, f->ctx > s->original ? "rope_factors_long.weight" : "rope_factors_short.weight", r);
+	scale_by_tensor(
+		f, f->ctx > s->original ? "rope_factors_long.weight" : "rope_factors_short.weight", r);
 	r->scale = (float)s->attn;
 }
 
@@ -95,7 +98,8 @@ static struct scaling read_scaling(struct arch_file *f, const struct model_confi
 	s.attn = arch_real(f, "rope.scaling.attn_factor", 1);
 	if (s.factor == 0)
 		s.factor = 1; /* files write 0 for "none" */
-	if (!(s.factor >= 1e-3 && s.factor <= 1e6 && s.original >= 1 && s.fast > 0 && s.slow > 0 && s.attn > 0))
+	if (!(s.factor >= 1e-3 && s.factor <= 1e6 && s.original >= 1 && s.fast > 0 && s.slow > 0 &&
+			s.attn > 0))
 		err_set(f->e, ERR_INPUT, "%s: the rope scaling numbers are out of range", gguf_path(f->g));
 	return s;
 }
@@ -113,7 +117,7 @@ void arch_scale_rope(struct arch_file *f, const struct model_config *c, struct m
 		scale_yarn(&s, r);
 	} else if (!text_is(s.type, "none") && !text_is(s.type, "longrope")) {
 		err_set(f->e, ERR_INPUT, "%s: rope scaling \"%.*s\" is not supported (linear, yarn, none)",
-				gguf_path(f->g), (int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
+			gguf_path(f->g), (int)(s.type.size < 40 ? s.type.size : 40), s.type.data);
 	}
 	scale_by_tensor(f, "rope_freqs.weight", r);
 	if (gguf_find(f->g, "rope_factors_long.weight")) /* files do not always name it */

@@ -4,5 +4,11 @@
 extern const struct arch arch_gemma3, arch_llama, arch_mamba, arch_phi3, arch_qwen2, arch_qwen3;
 
 const struct arch *const arch_table[] = {
-	&arch_gemma3, &arch_llama, &arch_mamba, &arch_phi3, &arch_qwen2, &arch_qwen3, NULL,
+	&arch_gemma3,
+	&arch_llama,
+	&arch_mamba,
+	&arch_phi3,
+	&arch_qwen2,
+	&arch_qwen3,
+	NULL,
 };

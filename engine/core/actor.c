@@ -37,7 +37,7 @@ struct actor {
 	pthread_mutex_t lock;
 	pthread_cond_t wake, done;
 	struct calls asked, answered; /* answered: posted ones whose `then` has not run */
-	int fd;						  /* readable: some are answered */
+	int fd;                       /* readable: some are answered */
 	int todo, inside;
 	bool paused, stop, failed;
 };
@@ -95,7 +95,7 @@ static void run_calls(struct actor *a)
 
 static void run_step(struct actor *a)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	int result;
 
 	bool closely = a->todo > 0;
@@ -134,7 +134,7 @@ static void *actor_main(void *arg)
 }
 
 int actor_start(struct actor **out, struct engine *e,
-				void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
+	void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err)
 {
 	struct actor *a = calloc(1, sizeof *a);
 
@@ -194,7 +194,7 @@ static bool ask(struct actor *a, struct call *c)
 
 bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg)
 {
-	struct call c = {.fn = fn, .arg = arg};
+	struct call c = { .fn = fn, .arg = arg };
 	bool asked;
 
 	pthread_mutex_lock(&a->lock);
@@ -209,14 +209,14 @@ bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *
 }
 
 bool actor_post(struct actor *a, void (*fn)(struct engine *e, void *arg),
-				void (*then)(void *whose, void *arg), const void *arg, size_t size)
+	void (*then)(void *whose, void *arg), const void *arg, size_t size)
 {
 	struct call *c = malloc(sizeof *c + size);
 	bool asked;
 
 	if (!c)
 		return false;
-	*c = (struct call){.fn = fn, .then = then, .posted = true};
+	*c = (struct call){ .fn = fn, .then = then, .posted = true };
 	c->arg = c->copy;
 	if (size)
 		memcpy(c->copy, arg, size);

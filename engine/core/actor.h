@@ -19,14 +19,14 @@ struct actor;
 /* The engine must be open with its sinks added and begun; the actor does not own it. on_stop is
  * called on the engine thread if a step fails. */
 int actor_start(struct actor **a, struct engine *e,
-				void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err);
+	void (*on_stop)(void *arg, const struct err *err), void *arg, struct err *err);
 /* Finishes the running step and what was asked, and joins the thread. Whoever asks while it stops
  * is refused; when it returns the actor is gone, and nobody may ask any more. */
 void actor_stop(struct actor *a);
 
 /* Runs fn(e, arg) on the engine's thread and waits for it: for all that was asked before, and a
- * step, which may be a long one. fn NULL: only waits. False: the actor stops, and fn was not run.
- */
+ * step, which may be a long one. fn NULL: only waits. False: the actor stops, and fn was not
+ * run. */
 bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *arg);
 
 /* The same in the same order, but nobody waits: fn is given a copy of arg [size]. What then is to
@@ -34,7 +34,7 @@ bool actor_call(struct actor *a, void (*fn)(struct engine *e, void *arg), void *
  * runs within actor_answers(), or within actor_stop() with whose NULL, to free what the copy owns.
  * False: no memory, or the actor stops. */
 bool actor_post(struct actor *a, void (*fn)(struct engine *e, void *arg),
-				void (*then)(void *whose, void *arg), const void *arg, size_t size);
+	void (*then)(void *whose, void *arg), const void *arg, size_t size);
 int actor_fd(const struct actor *a); /* readable while there are answers to take */
 void actor_answers(struct actor *a, void *whose);
 

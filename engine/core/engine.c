@@ -1,4 +1,5 @@
-/* Opening and closing an engine, and its requests' way in and out. See engine.h; a step is engine_step.c. */
+/* Opening and closing an engine, and its requests' way in and out. See engine.h; a step is
+ * engine_step.c. */
 #include "engine/core/engine.h"
 
 #include <assert.h>
@@ -24,10 +25,14 @@ static void on_page_change(void *arg, const struct page_change *c)
 	ev_init(&ev, EV_page);
 	for (int32_t g = 0; g < c->group; g++)
 		first += e->memory.pages[g].n_pages;
-	ev.u.page = (struct ev_page){ .page = first + c->page, .action = c->action, .request = c->request,
-								  .block = c->block < 0 ? EV_NULL_I : c->block, .refs = c->refs,
-								  .cached = c->cached, .memory = c->group,
-								  .other = c->action == EV_PAGE_copy ? first + c->other : c->other };
+	ev.u.page = (struct ev_page){ .page = first + c->page,
+		.action = c->action,
+		.request = c->request,
+		.block = c->block < 0 ? EV_NULL_I : c->block,
+		.refs = c->refs,
+		.cached = c->cached,
+		.memory = c->group,
+		.other = c->action == EV_PAGE_copy ? first + c->other : c->other };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -36,7 +41,8 @@ int engine_open_pages(struct engine *e, int32_t page_size, int32_t n_pages, stru
 	const enum prefix_policy policy = e->prefix.policy;
 	const bool on = e->prefix.on;
 
-	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots, ENGINE_SPARE_PAGES, err))
+	if (memory_open(&e->memory, e->kernels, &e->specs, page_size, n_pages, e->info.slots,
+			ENGINE_SPARE_PAGES, err))
 		return -1;
 	if (prefix_open(&e->prefix, &e->memory, e->info.ctx / page_size + 1, err)) {
 		memory_close(&e->memory);
@@ -72,7 +78,8 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 {
 	int32_t max_blocks = (e->info.ctx + K_GROUP - 1) / K_GROUP + 1, max_out;
 
-	int32_t pages = o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
+	int32_t pages =
+		o->pages ? o->pages : memory_default_pages(&e->specs, o->page_size, e->info.ctx, o->slots);
 
 	e->prefix.on = o->prefix_cache;
 	memory_set_format(&e->specs, engine_cache_format(o));
@@ -95,7 +102,8 @@ static int open_parts(struct engine *e, const struct engine_options *o, struct e
 	for (int i = 0; e->draft.branch && i < ENGINE_SPARE_PAGES; i++)
 		if (memory_table_open(&e->draft.branch[i], e->specs.n, max_blocks + DRAFT_MAX))
 			return err_set(err, ERR_MEMORY, "no memory for block tables");
-	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch || !e->draft.seen_row || !e->draft.seen_top)
+	if (!e->plan.item || !e->draft.jobs || !e->draft.seen || !e->draft.branch ||
+		!e->draft.seen_row || !e->draft.seen_top)
 		return err_set(err, ERR_MEMORY, "no memory for %d slots", o->slots);
 	return e->compute->open_steps(e, o, max_out, err);
 }
@@ -141,8 +149,8 @@ static int open_all(struct engine *e, struct err *err)
 		return -1;
 	if (o->abandon && atomic_load(o->abandon))
 		return err_set(err, ERR_INTERRUPTED, "the opening of %s was stopped", o->model);
-	if (open_parts(e, o, err) || open_hooks(e, err) || (o->counted_cost && engine_need_cost(e, err)) ||
-		engine_apply_settings(e, err))
+	if (open_parts(e, o, err) || open_hooks(e, err) ||
+		(o->counted_cost && engine_need_cost(e, err)) || engine_apply_settings(e, err))
 		return -1;
 	o->model = e->model_path;
 	o->isa = e->info.isa;
@@ -213,9 +221,10 @@ const struct engine_info *engine_info(const struct engine *e)
 
 struct engine_state engine_state(const struct engine *e)
 {
-	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages, .page_size = e->memory.page_size,
-								  .page_bytes = e->memory.pages[e->memory.lead].page_bytes,
-								  .unseen_from = memory_unseen_from(&e->memory) };
+	return (struct engine_state){ .pages = e->memory.pages[e->memory.lead].n_pages,
+		.page_size = e->memory.page_size,
+		.page_bytes = e->memory.pages[e->memory.lead].page_bytes,
+		.unseen_from = memory_unseen_from(&e->memory) };
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)
@@ -241,7 +250,8 @@ void engine_begin(struct engine *e, const char *model_sha256)
 	engine_emit_cost(e);
 }
 
-int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err)
+int engine_hash_model(
+	const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err)
 {
 	return file_sha256_of(e->model_path, &e->model->weights.stamp, stop, out, err);
 }
@@ -250,9 +260,7 @@ bool engine_idle(const struct engine *e)
 {
 	if (e->sched.n_running || e->sched.n_queue)
 		return false;
-	for_hooks(e, h, busy)
-		if (h->ops->busy(e, h->state))
-			return false;
+	for_hooks(e, h, busy) if (h->ops->busy(e, h->state)) return false;
 	return true;
 }
 
@@ -273,10 +281,11 @@ static bool never_fits(const struct engine *e, const struct request *r, char why
 	if (e->lost.code)
 		snprintf(why, ENGINE_WHY, "%s", e->lost.text);
 	else if (need > e->info.ctx)
-		snprintf(why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
+		snprintf(
+			why, ENGINE_WHY, "%d tokens do not fit a context of %d; see --ctx", need, e->info.ctx);
 	else if (pages > pool->n_pages)
-		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages", need, pages,
-				 e->memory.page_size, pool->n_pages);
+		snprintf(why, ENGINE_WHY, "%d tokens need %d pages of %d; the pool has %d; see --pages",
+			need, pages, e->memory.page_size, pool->n_pages);
 	else
 		return false;
 	return true;
@@ -288,13 +297,13 @@ static int check_ids(const struct engine *e, const struct engine_request *q, str
 		return err_set(err, ERR_USAGE, "the prompt is empty; a request needs at least one token");
 	if (q->kind == EV_REQUEST_KIND_verify && (q->n_prompt < 1 || q->n_prompt >= q->n_ids))
 		return err_set(err, ERR_USAGE, "a prompt of %d of %d tokens leaves nothing to verify",
-					   q->n_prompt, q->n_ids);
+			q->n_prompt, q->n_ids);
 	if (q->parent && (q->fork_pos < 0 || q->fork_pos + q->forced > q->n_ids))
 		return err_set(err, ERR_USAGE, "a fork at position %d of %d tokens", q->fork_pos, q->n_ids);
 	for (int32_t i = 0; i < q->n_ids; i++)
 		if (q->ids[i] < 0 || q->ids[i] >= e->info.vocab)
 			return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", q->ids[i],
-						   e->info.vocab);
+				e->info.vocab);
 	return 0;
 }
 
@@ -316,8 +325,8 @@ int64_t engine_submit(struct engine *e, const struct engine_request *q, struct e
 	return engine_submit_owned(e, q, NULL, NULL, NULL, err);
 }
 
-int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
-							void *data, struct request **out, struct err *err)
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
+	const struct request_owner *owner, void *data, struct request **out, struct err *err)
 {
 	struct request *r;
 	struct event ev;

@@ -1,11 +1,11 @@
 /* The engine: a model, its KV pages, and the requests that share them, step by step.
  *
- * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels →
- * draws (sampler.c) → events. It emits everything it does to the sinks as events (event.h), and nothing
- * else leaves it: text comes from the token events and the tokenizer.
+ * One step = plan (sched/plan.c: who gets rows, touches no tensors) → program (forward.c) → kernels
+ * → draws (sampler.c) → events. It emits everything it does to the sinks as events (event.h), and
+ * nothing else leaves it: text comes from the token events and the tokenizer.
  *
- * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode step
- * allocates nothing. */
+ * Thread: all calls from one thread (see actor.h for an engine on a thread of its own). A decode
+ * step allocates nothing. */
 #ifndef CUTAWAY_ENGINE_ENGINE_H
 #define CUTAWAY_ENGINE_ENGINE_H
 
@@ -27,8 +27,10 @@ struct memory_specs;
 /* In place of a model: the tokens that it would draw are known, and nothing is computed. */
 struct engine_given {
 	void *arg;
-	const struct memory_specs *memory; /* what a sequence keeps, of which only pages are counted; NULL: one paged group */
-	/* The token that the request has next. False: none is known; it is asked again in the next step. */
+	/* what a sequence keeps, of which only pages are counted; NULL: one paged group */
+	const struct memory_specs *memory;
+	/* The token that the request has next. False: none is known; it is asked again in the next
+	 * step. */
 	bool (*next)(void *arg, int64_t request, int32_t *id);
 	/* After a token: -1, or why the request ends there (enum ev_code_finish). */
 	int (*end)(void *arg, int64_t request);
@@ -37,13 +39,15 @@ struct engine_given {
 /* What an engine is opened with: the settings of settings.h, and what is no setting. */
 struct engine_options {
 	ENGINE_SETTINGS(SETTING_FIELD)
-	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are weighed by these instead of by
-	 * the clock, so that `auto`, predictions and speeds depend on the tokens alone (draft_cost.h). NULL: measured. */
+	/* Nanoseconds of a step of K rows at [K], 1 to 64, that outlive the engine: drafters are
+	 * weighed by these instead of by the clock, so that `auto`, predictions and speeds depend on
+	 * the tokens alone (draft_cost.h). NULL: measured. */
 	const double *counted_cost;
-	bool measure;     /* measure read bandwidth at the start */
-	const struct engine_given *given; /* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
-	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing does
-	 * not wait for a cache to be written. NULL: never. */
+	bool measure; /* measure read bandwidth at the start */
+	/* no file, tokenizer or kernels: ids are any numbers from 0, and `ctx` must be said */
+	const struct engine_given *given;
+	/* Set by any thread: engine_open() ends within about 100 ms with ERR_INTERRUPTED, and closing
+	 * does not wait for a cache to be written. NULL: never. */
 	const atomic_bool *abandon;
 };
 #define ENGINE_DEFAULTS ((struct engine_options){ ENGINE_SETTINGS(SETTING_DEFAULT) })
@@ -74,7 +78,7 @@ struct engine_info {
 	int32_t ctx, slots;
 	size_t model_bytes, weight_bytes;
 	bool from_packed_cache; /* the weights were there already packed */
-	double read_bandwidth; /* bytes a second; 0: not measured */
+	double read_bandwidth;  /* bytes a second; 0: not measured */
 	const struct chat_template *chat;
 	bool chat_known;
 	bool states; /* what a sequence keeps is of a fixed size: no layer has keys and values */
@@ -85,7 +89,8 @@ struct engine_info {
 struct engine_state {
 	int32_t pages, page_size; /* of the pool; tokens of a page */
 	size_t page_bytes;
-	int32_t unseen_from; /* position from which a sequence has pages that no row to come sees; INT32_MAX: it has none */
+	/* position from which a sequence has pages that no row to come sees; INT32_MAX: it has none */
+	int32_t unseen_from;
 };
 
 int engine_open(struct engine **e, const struct engine_options *o, struct err *err);
@@ -99,9 +104,10 @@ const struct tokenizer *engine_tokenizer(const struct engine *e);
  * as they stand. */
 int engine_add_sink(struct engine *e, ev_sink *sink, void *arg);
 void engine_begin(struct engine *e, const char *model_sha256 /* or NULL */);
-/* SHA-256 of the very file that was opened; ERR_INPUT if it has changed, or its name is another's by now. stop (or NULL)
- * becoming true ends it. */
-int engine_hash_model(const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err);
+/* SHA-256 of the very file that was opened; ERR_INPUT if it has changed, or its name is another's
+ * by now. stop (or NULL) becoming true ends it. */
+int engine_hash_model(
+	const struct engine *e, const atomic_bool *stop, char out[SHA256_HEX], struct err *err);
 
 /* Returns the number of the request (from 1), or -1. A request that can never fit is accepted and
  * finished at once with reason refused, so that the log has it. */
@@ -109,10 +115,10 @@ int64_t engine_submit(struct engine *e, const struct engine_request *r, struct e
 /* True if it was running or waiting. Takes effect before the next step. */
 bool engine_cancel(struct engine *e, int64_t request);
 
-/* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what follows
- * is drawn anew, and equals what was if nothing is changed (draws are keyed by position). Pages after
- * them are released; nothing is computed again but the newest token. forced: a token id to put after them,
- * or -1; it may end the request. Takes effect before the next step. */
+/* Takes a running or waiting request back to its first `keep` tokens, at least its prompt; what
+ * follows is drawn anew, and equals what was if nothing is changed (draws are keyed by position).
+ * Pages after them are released; nothing is computed again but the newest token. forced: a token id
+ * to put after them, or -1; it may end the request. Takes effect before the next step. */
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err);
 
 /* Runs one step. 1: done; 0: nothing to do; -1: the engine cannot go on: its device failed, and all
@@ -121,8 +127,9 @@ int engine_step(struct engine *e, struct err *err);
 bool engine_idle(const struct engine *e);
 int64_t engine_steps(const struct engine *e);
 
-/* Changes a setting of engine_settings while the engine runs. ERR_USAGE, with the setting's name first: out of range,
- * fixed since the engine was opened, or to be changed only while nothing runs. Every change is an event. */
+/* Changes a setting of engine_settings while the engine runs. ERR_USAGE, with the setting's name
+ * first: out of range, fixed since the engine was opened, or to be changed only while nothing runs.
+ * Every change is an event. */
 int engine_set(struct engine *e, const char *name, const char *value, struct err *err);
 /* Writes the value as text, "-" if it has none. -1 if there is no such setting. */
 int engine_get(const struct engine *e, const char *name, char *buf, size_t cap);
@@ -132,7 +139,8 @@ void engine_note_setting(struct engine *e, const char *name, const char *value);
 /* Notes that the conversation dropped its oldest turns to fit the context. */
 void engine_note_trim(struct engine *e, int64_t request, int64_t tokens, int64_t turns);
 
-/* Turns off what only watching needs (attention shares, candidates): what --no-record of `run` does. */
+/* Turns off what only watching needs (attention shares, candidates): what --no-record of `run`
+ * does. */
 void engine_observe(struct engine *e, bool on);
 
 /* The coming step is watched in full, whatever attention-every says: for steps taken one by one. */

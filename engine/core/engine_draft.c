@@ -1,12 +1,13 @@
-/* Speculation inside a step: asks the drafter, lays out the rows of its trees, verifies them, and tells the drafter
- * what was computed (draft.h).
+/* Speculation inside a step: asks the drafter, lays out the rows of its trees, verifies them, and
+ * tells the drafter what was computed (draft.h).
  *
- * A tree is rows like any others: each of its paths is a sequence with a block table of its own, which shares
- * the request's pages up to the one that the newest token is in. From there on the first path has the
- * request's own pages and every branch has spare ones (memory.h), into which that page is copied and the
- * branch's ancestors store their keys and values too (struct k_also). So attention knows nothing of trees, sees a
- * path's tokens where plain decoding would have them, and gives its bits (law 2). SpecInfer (Miao et al. 2024) and
- * Medusa (Cai et al. 2024) mask a common cache instead, which would put positions out of their spans. */
+ * A tree is rows like any others: each of its paths is a sequence with a block table of its own,
+ * which shares the request's pages up to the one that the newest token is in. From there on the
+ * first path has the request's own pages and every branch has spare ones (memory.h), into which
+ * that page is copied and the branch's ancestors store their keys and values too (struct k_also).
+ * So attention knows nothing of trees, sees a path's tokens where plain decoding would have them,
+ * and gives its bits (law 2). SpecInfer (Miao et al. 2024) and Medusa (Cai et al. 2024) mask a
+ * common cache instead, which would put positions out of their spans. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,10 +25,18 @@ static void fill_job(struct engine *e, struct request *r, int32_t nodes, struct 
 
 	r->draft.by = NULL;
 
-	*job = (struct draft_job){ .request = r->id, .ids = r->ids, .n = r->n_ids, .n_prompt = r->n_prompt,
-							   .nodes = nodes, .depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
-							   .table = &r->table, .writable = r->draft_pages, .params = &r->params, .sample = r->sample,
-							   .rejection = e->draft.rejection, .out = &r->draft };
+	*job = (struct draft_job){ .request = r->id,
+		.ids = r->ids,
+		.n = r->n_ids,
+		.n_prompt = r->n_prompt,
+		.nodes = nodes,
+		.depth = depth < DRAFT_MAX ? depth : DRAFT_MAX,
+		.table = &r->table,
+		.writable = r->draft_pages,
+		.params = &r->params,
+		.sample = r->sample,
+		.rejection = e->draft.rejection,
+		.out = &r->draft };
 }
 
 static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
@@ -56,9 +65,7 @@ static void ask(struct engine *e, struct request **r, int32_t n, int32_t nodes)
 	room = memory_room(&e->memory);
 	for (int32_t i = 0; e->draft.ops && i < n_jobs; i++)
 		draft_fit(e->draft.jobs[i].out, &e->draft.jobs[i], &room);
-	for_hooks(e, h, asked)
-		if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost))
-			return;
+	for_hooks(e, h, asked) if (h->ops->asked(e, h->state, n_jobs, nodes, start, &e->lost)) return;
 }
 
 static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
@@ -76,8 +83,7 @@ void engine_set_draft_hooks(struct engine *e)
 	const struct shadow *weighed = draft_weighed(ops, e->draft.drafter);
 
 	e->draft.heard = false;
-	for_hooks(e, h, hears)
-		e->draft.heard |= h->ops->hears(h->state);
+	for_hooks(e, h, hears) e->draft.heard |= h->ops->hears(h->state);
 	e->sched.propose = ops || e->draft.heard ? propose : NULL;
 	e->sched.draft_pages = weighed ? shadow_needs_pages(weighed) : ops && ops->needs_pages;
 	e->sched.arg = e;
@@ -98,9 +104,15 @@ int engine_apply_spec(struct engine *e, struct engine_options *to, struct err *e
 	const struct draft_ops *ops = NULL;
 	struct drafter *drafter = NULL;
 
-	e->draft.env = (struct draft_env){ .kernels = e->kernels, .model = e->model, .forward = &e->forward,
-									   .store = e->memory.store, .model_path = e->model_path, .cost = &e->measure.cost,
-									   .slots = e->info.slots, .ctx = e->info.ctx, .vocab = e->info.vocab };
+	e->draft.env = (struct draft_env){ .kernels = e->kernels,
+		.model = e->model,
+		.forward = &e->forward,
+		.store = e->memory.store,
+		.model_path = e->model_path,
+		.cost = &e->measure.cost,
+		.slots = e->info.slots,
+		.ctx = e->info.ctx,
+		.vocab = e->info.vocab };
 	if (strlen(spec) >= sizeof e->draft.spec)
 		return err_set(err, ERR_USAGE, "the speculation setting is too long");
 	ops = draft_find(spec);
@@ -122,8 +134,7 @@ void engine_forget(struct engine *e, int64_t request)
 {
 	if (e->draft.ops && e->draft.ops->forget)
 		e->draft.ops->forget(e->draft.drafter, request);
-	for_hooks(e, h, forget)
-		h->ops->forget(e, h->state, request);
+	for_hooks(e, h, forget) h->ops->forget(e, h->state, request);
 }
 
 /* ---- rows ---- */
@@ -170,7 +181,8 @@ void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, in
 		}
 		f->ids[row] = t->id[i];
 		f->rows[row] = (struct k_row){ .pos = item->pos + draft_depth(t, i),
-									   .seq = branch[i] ? first + branch[i] - 1 : seq, .observe = -1 };
+			.seq = branch[i] ? first + branch[i] - 1 : seq,
+			.observe = -1 };
 	}
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (f->state[g])
@@ -187,34 +199,34 @@ void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t
 	for (int32_t g = 0; g < e->memory.spec.n; g++)
 		if (e->forward.state[g])
 			memory_take_states(&e->memory, g, &r->table, &r->draft, node, item->pos,
-							   e->forward.state[g] + item->row + 1);
+				e->forward.state[g] + item->row + 1);
 	draft_branches(&r->draft, branch);
 	if (branch[node])
-		memory_take_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1], item->pos,
-						   item->pos + draft_depth(&r->draft, node));
+		memory_take_branch(&e->memory, &r->table, &e->draft.branch[item->branch + branch[node] - 1],
+			item->pos, item->pos + draft_depth(&r->draft, node));
 }
 
 /* ---- verdicts ---- */
 
 static void tell_verdict(struct engine *e, const struct plan_item *item, int32_t node,
-						enum ev_code_verdict verdict, struct engine_verdict v)
+	enum ev_code_verdict verdict, struct engine_verdict v)
 {
 	e->counts.accepted += verdict == EV_VERDICT_accepted;
 	e->counts.rejected += verdict == EV_VERDICT_rejected;
 	engine_emit_draft(e, item, node, verdict, &v);
 }
 
-/* What modified rejection would say of the children of a node, in their order, while the race decides: with the
- * numbers that it would draw. A guess that was not drawn counts as certain, so what is left of the target after a
- * rejected one is the rest; of one that was drawn only its own probability is known here, and what comes
- * after its rejection is not. */
+/* What modified rejection would say of the children of a node, in their order, while the race
+ * decides: with the numbers that it would draw. A guess that was not drawn counts as certain, so
+ * what is left of the target after a rejected one is the rest; of one that was drawn only its own
+ * probability is known here, and what comes after its rejection is not. */
 struct would {
 	float gone; /* the target's probability of those rejected */
 	bool settled, unknown;
 };
 
-static void would_reject(struct engine *e, const struct plan_item *item, int32_t node, struct would *w,
-						 struct engine_verdict *v)
+static void would_reject(struct engine *e, const struct plan_item *item, int32_t node,
+	struct would *w, struct engine_verdict *v)
 {
 	const struct draft *t = &item->r->draft;
 	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
@@ -235,7 +247,8 @@ static void would_reject(struct engine *e, const struct plan_item *item, int32_t
 	w->unknown = !w->settled && t->q[node] < 1;
 }
 
-static int32_t verify_by_race(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
+static int32_t verify_by_race(
+	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
 	const struct draft *t = &item->r->draft;
 	struct engine_verdict best = { 0 };
@@ -264,9 +277,10 @@ static int32_t verify_by_race(struct engine *e, const struct plan_item *item, in
 	return kept;
 }
 
-/* One guess after the other, each against what those before it have left of the target. The race's verdict is
- * known too: it was run on the same row. */
-static int32_t verify_by_rejection(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
+/* One guess after the other, each against what those before it have left of the target. The race's
+ * verdict is known too: it was run on the same row. */
+static int32_t verify_by_rejection(
+	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
 	const struct draft *t = &item->r->draft;
 	struct sample_key key = { .pos = item->r->n_ids, .sample = item->r->sample };
@@ -283,8 +297,8 @@ static int32_t verify_by_rejection(struct engine *e, const struct plan_item *ite
 		sampler_draft(e->sampler, t->id[i], &at->p, &at->other_arrival);
 		at->other = t->id[i] == raced.id ? EV_VERDICT_accepted : EV_VERDICT_rejected;
 		at->other_winner_arrival = raced.arrival;
-		if (sampler_reject_next(e->sampler, t->id[i], t->dense[i] ? t->q[i] : 1, t->dense[i], &at->arrival,
-								&at->winner_arrival))
+		if (sampler_reject_next(e->sampler, t->id[i], t->dense[i] ? t->q[i] : 1, t->dense[i],
+				&at->arrival, &at->winner_arrival))
 			kept = i;
 		tried[n++] = i;
 		emitted[i] = true;
@@ -294,14 +308,17 @@ static int32_t verify_by_rejection(struct engine *e, const struct plan_item *ite
 	sampler_reject_end(e->sampler, kept < 0 ? -1 : t->id[kept], &e->drawn);
 	for (int32_t i = 0; i < n; i++) {
 		v[i].winner = e->drawn.id;
-		tell_verdict(e, item, tried[i], tried[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
+		tell_verdict(
+			e, item, tried[i], tried[i] == kept ? EV_VERDICT_accepted : EV_VERDICT_rejected, v[i]);
 	}
 	return kept;
 }
 
-int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
+int32_t engine_verify_draft(
+	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted)
 {
-	return e->draft.rejection ? verify_by_rejection(e, item, node, emitted) : verify_by_race(e, item, node, emitted);
+	return e->draft.rejection ? verify_by_rejection(e, item, node, emitted)
+							  : verify_by_race(e, item, node, emitted);
 }
 
 void engine_emit_discarded(struct engine *e, const struct plan_item *item, const bool *emitted)
@@ -327,12 +344,17 @@ static int32_t path_rows(const struct plan_item *item, int32_t node, int32_t *ro
 void engine_note_seen(struct engine *e, const struct plan_item *item, int32_t node)
 {
 	struct draft_seen *s = &e->draft.seen[e->draft.n_seen];
-	int32_t *row = e->draft.seen_row + e->draft.n_seen_rows, *top = e->draft.seen_top + e->draft.n_seen * (DRAFT_NODES + 1);
+	int32_t *row = e->draft.seen_row + e->draft.n_seen_rows,
+			*top = e->draft.seen_top + e->draft.n_seen * (DRAFT_NODES + 1);
 
 	if (!e->draft.heard && (!e->draft.ops || !e->draft.ops->learn))
 		return;
-	*s = (struct draft_seen){ .request = item->r->id, .ids = item->r->ids, .n = item->r->n_ids,
-							  .pos = item->pos, .n_rows = item->n_rows, .row = row };
+	*s = (struct draft_seen){ .request = item->r->id,
+		.ids = item->r->ids,
+		.n = item->r->n_ids,
+		.pos = item->pos,
+		.n_rows = item->n_rows,
+		.row = row };
 	if (item->work == EV_WORK_prefill)
 		for (int32_t i = 0; i < item->n_rows; i++)
 			row[i] = item->row + i;
@@ -355,7 +377,8 @@ static void tell_windows(struct engine *e)
 	const struct draft_window *w;
 
 	for (int32_t i = 0; e->draft.ops && e->draft.ops->window && i < e->draft.n_seen; i++)
-		if (e->draft.seen[i].draft && (w = e->draft.ops->window(e->draft.drafter, e->draft.seen[i].request)))
+		if (e->draft.seen[i].draft &&
+			(w = e->draft.ops->window(e->draft.drafter, e->draft.seen[i].request)))
 			engine_emit_window(e, e->draft.seen[i].request, w);
 }
 
@@ -363,13 +386,13 @@ static int tell_drafters(struct engine *e, struct err *err)
 {
 	int64_t start = draft_cost_now(&e->measure.cost);
 
-	if (e->draft.ops && e->draft.ops->learn && e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
+	if (e->draft.ops && e->draft.ops->learn &&
+		e->draft.ops->learn(e->draft.drafter, e->draft.seen, e->draft.n_seen, err))
 		return -1;
 	e->draft.learn_ns = draft_cost_now(&e->measure.cost) - start;
 	tell_windows(e);
-	for_hooks(e, h, seen)
-		if (h->ops->seen(e, h->state, e->draft.seen, e->draft.n_seen, err))
-			return -1;
+	for_hooks(
+		e, h, seen) if (h->ops->seen(e, h->state, e->draft.seen, e->draft.n_seen, err)) return -1;
 	return 0;
 }
 

@@ -61,10 +61,13 @@ void engine_emit_memory(struct engine *e)
 		const struct memory_spec *s = &e->memory.spec.group[g];
 
 		ev_init(&ev, EV_memory);
-		ev.u.memory = (struct ev_memory){ .memory = g, .kind = s->kind->code, .layers = s->n_layers,
-										  .window = s->kind == &memory_window ? s->window : EV_NULL_I,
-										  .pages = e->memory.pages[g].n_pages, .page_size = e->memory.page_size,
-										  .page_bytes = (int64_t)e->memory.pages[g].page_bytes };
+		ev.u.memory = (struct ev_memory){ .memory = g,
+			.kind = s->kind->code,
+			.layers = s->n_layers,
+			.window = s->kind == &memory_window ? s->window : EV_NULL_I,
+			.pages = e->memory.pages[g].n_pages,
+			.page_size = e->memory.page_size,
+			.page_bytes = (int64_t)e->memory.pages[g].page_bytes };
 		stream_emit(&e->stream, &ev);
 	}
 }
@@ -76,16 +79,18 @@ void engine_emit_batch(struct engine *e)
 	for (int32_t i = 0; i < e->plan.n_items; i++) {
 		const struct plan_item *item = &e->plan.item[i];
 		ev_init(&ev, EV_batch);
-		ev.u.batch = (struct ev_batch){ .step = e->n_steps, .request = item->r->id,
-										.slot = item->r->slot, .work = item->work, .pos = item->pos,
-										.rows = item->n_rows };
+		ev.u.batch = (struct ev_batch){ .step = e->n_steps,
+			.request = item->r->id,
+			.slot = item->r->slot,
+			.work = item->work,
+			.pos = item->pos,
+			.rows = item->n_rows };
 		stream_emit(&e->stream, &ev);
 	}
 }
 
-void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
-					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
-					   enum ev_code_source source)
+void engine_emit_token(struct engine *e, const struct request *r, int32_t id, int32_t pos,
+	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source)
 {
 	struct event ev;
 	struct ev_token *t = &ev.u.token;
@@ -106,8 +111,8 @@ void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
 	t->source = source;
 	t->survivors = s->survivors;
 	if (e->observe.on) {
-		t->candidates = (struct ev_span){ s->candidate,
-										  (size_t)s->n_candidates * sizeof s->candidate[0] };
+		t->candidates =
+			(struct ev_span){ s->candidate, (size_t)s->n_candidates * sizeof s->candidate[0] };
 		t->stages = (struct ev_span){ s->stage, sizeof s->stage };
 	}
 	t->is_end = engine_is_end(e, id);
@@ -115,7 +120,7 @@ void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
 }
 
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
-					   enum ev_code_verdict verdict, const struct engine_verdict *v)
+	enum ev_code_verdict verdict, const struct engine_verdict *v)
 {
 	const struct draft *t = &item->r->draft;
 	struct event ev;
@@ -149,7 +154,8 @@ void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t n
 
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w)
 {
-	size_t cells = (size_t)w->levels * (size_t)w->columns, entered = (size_t)w->n_entered * (size_t)w->gram;
+	size_t cells = (size_t)w->levels * (size_t)w->columns,
+		   entered = (size_t)w->n_entered * (size_t)w->gram;
 	struct event ev;
 
 	for (size_t i = 0; i < cells; i++)
@@ -160,12 +166,18 @@ void engine_emit_window(struct engine *e, int64_t request, const struct draft_wi
 	for (size_t i = 0; i < entered; i++)
 		stream_vocab(&e->stream, w->entered[i]);
 	ev_init(&ev, EV_window);
-	ev.u.window = (struct ev_window){ .step = e->n_steps, .request = request, .drafter = ev_text(e->draft.ops->name),
-									  .pos = w->pos, .levels = w->levels, .columns = w->columns,
-									  .cells = { w->cell, cells * sizeof *w->cell },
-									  .next = { w->next, (size_t)w->columns * sizeof *w->next }, .gram = w->gram,
-									  .entered = { w->entered, entered * sizeof *w->entered }, .own = w->n_own,
-									  .pool = w->pool };
+	ev.u.window = (struct ev_window){ .step = e->n_steps,
+		.request = request,
+		.drafter = ev_text(e->draft.ops->name),
+		.pos = w->pos,
+		.levels = w->levels,
+		.columns = w->columns,
+		.cells = { w->cell, cells * sizeof *w->cell },
+		.next = { w->next, (size_t)w->columns * sizeof *w->next },
+		.gram = w->gram,
+		.entered = { w->entered, entered * sizeof *w->entered },
+		.own = w->n_own,
+		.pool = w->pool };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -217,16 +229,14 @@ void engine_emit_step(struct engine *e)
 		s->bytes += (int64_t)e->forward.stage[i].bytes;
 		s->ops += (int64_t)e->forward.stage[i].ops;
 	}
-	for_hooks(e, h, fill)
-		h->ops->fill(e, h->state, s);
+	for_hooks(e, h, fill) h->ops->fill(e, h->state, s);
 	s->ns = stream_now(&e->stream) - e->step_start_ns;
 	stream_emit(&e->stream, &ev);
-	for_hooks(e, h, emitted)
-		h->ops->emitted(e, h->state, s);
+	for_hooks(e, h, emitted) h->ops->emitted(e, h->state, s);
 }
 
-void engine_emit_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
-						const char *why)
+void engine_emit_finish(
+	struct engine *e, const struct request *r, enum ev_code_finish reason, const char *why)
 {
 	int64_t now = stream_now(&e->stream);
 	struct event ev;

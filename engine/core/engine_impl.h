@@ -1,4 +1,5 @@
-/* The inside of struct engine: the run, which every file engine_*.c may name, and parts that belong to one file each. */
+/* The inside of struct engine: the run, which every file engine_*.c may name, and parts that belong
+ * to one file each. */
 #ifndef CUTAWAY_ENGINE_IMPL_H
 #define CUTAWAY_ENGINE_IMPL_H
 
@@ -21,15 +22,16 @@ enum {
 	ENGINE_MAX_BUDGET = 4096,
 	ENGINE_SCORE_ROWS = 64, /* rows of logits a step may keep, at least */
 	ENGINE_SPARE_PAGES = DRAFT_SPARE,
-	ENGINE_ALSO = 1024,      /* rows whose keys and values go to further pages, likewise */
-	ENGINE_WHY = sizeof ((struct err *)0)->text, /* longest reason */
+	ENGINE_ALSO = 1024, /* rows whose keys and values go to further pages, likewise */
+	ENGINE_WHY = sizeof((struct err *)0)->text, /* longest reason */
 };
 
 struct engine_compute;
 
 struct engine_counts { /* of the step that runs */
 	int32_t prefill, decode, draft, tokens, accepted, rejected, evicted;
-	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part of what a step costs */
+	/* wall time of all drafters, used or in the shadow, by whatever clock they are weighed: no part
+	 * of what a step costs */
 	int64_t drafters_ns;
 };
 
@@ -40,13 +42,14 @@ struct engine_drafting {
 	char spec[256];
 	int32_t n_opened; /* drafters so far */
 	bool heard;       /* a hook is to be called for drafts */
-	bool rejection; /* verified by modified rejection, not by the race */
+	bool rejection;   /* verified by modified rejection, not by the race */
 	struct draft_env env;
-	struct draft_job *jobs;   /* [slots] */
-	struct draft_seen *seen;  /* [slots], of the step that runs */
+	struct draft_job *jobs;  /* [slots] */
+	struct draft_seen *seen; /* [slots], of the step that runs */
 	int32_t n_seen, n_seen_rows;
 	int32_t *seen_row, *seen_top; /* what seen points into */
-	struct memory_table *branch; /* [ENGINE_SPARE_PAGES], of the step that runs: a branch has a page at least */
+	/* [ENGINE_SPARE_PAGES], of the step that runs: a branch has a page at least */
+	struct memory_table *branch;
 	int32_t n_branches;
 	int64_t learn_ns;
 };
@@ -54,9 +57,9 @@ struct engine_drafting {
 /* engine_observe.c: what is observed beside what a step needs. */
 struct engine_observing {
 	bool on;
-	bool once;           /* the coming step is looked at closely: all rows are observed */
-	uint8_t *packed;     /* shares of attention, as the event wants them */
-	float *page_share;   /* [pages of the longest sequence] */
+	bool once;         /* the coming step is looked at closely: all rows are observed */
+	uint8_t *packed;   /* shares of attention, as the event wants them */
+	float *page_share; /* [pages of the longest sequence] */
 	struct waits waits;
 };
 
@@ -84,7 +87,8 @@ struct engine {
 	struct engine_info info;
 	struct engine_options set; /* the settings as they stand; its texts are the engine's own */
 	const struct engine_compute *compute;
-	const struct engine_given *given; /* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
+	/* NULL: a model computes. else no kernels, tokenizer, model, sampler; forward is zero */
+	const struct engine_given *given;
 	struct k_ctx *kernels;
 	struct tokenizer *tokenizer;
 	struct model *model;
@@ -123,7 +127,8 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 	return e->tokenizer && tokenizer_is_end(e->tokenizer, id);
 }
 
-/* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e, h->state); */
+/* Those that have the function fn, in their order: for_hooks(e, h, done) h->ops->done(e,
+ * h->state); */
 #define for_hooks(e, h, fn)                                                                        \
 	for (const struct engine_hook *h = (e)->hook; h < (e)->hook + (e)->n_hooks; h++)               \
 		if (h->ops->fn)
@@ -132,15 +137,16 @@ static inline bool engine_is_end(const struct engine *e, int32_t id)
 void engine_emit_session(struct engine *e);
 void engine_emit_memory(struct engine *e);
 void engine_emit_batch(struct engine *e);
-void engine_emit_token(struct engine *e, const struct request *r, int32_t id,
-					   int32_t pos, const struct sample_result *s, const struct k_logit_stats *stats,
-					   enum ev_code_source source);
+void engine_emit_token(struct engine *e, const struct request *r, int32_t id, int32_t pos,
+	const struct sample_result *s, const struct k_logit_stats *stats, enum ev_code_source source);
 /* engine_step.c: ends the request if its newest token says so. */
 void engine_end_if_due(struct engine *e, struct request *r);
 /* It ends: what it computed is offered to the prefix cache, and its owner is called. */
-void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+void engine_finish(
+	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 /* The same without either. */
-void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
+void engine_end_request(
+	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why);
 struct engine_verdict { /* the fields of EV_draft of the same names */
 	float p, arrival, winner_arrival;
 	int32_t winner;
@@ -149,19 +155,21 @@ struct engine_verdict { /* the fields of EV_draft of the same names */
 };
 /* v NULL: discarded, it follows a rejected token. */
 void engine_emit_draft(struct engine *e, const struct plan_item *item, int32_t node,
-					   enum ev_code_verdict verdict, const struct engine_verdict *v);
+	enum ev_code_verdict verdict, const struct engine_verdict *v);
 void engine_emit_window(struct engine *e, int64_t request, const struct draft_window *w);
 void engine_emit_step(struct engine *e);
-void engine_emit_finish(struct engine *e, const struct request *r, enum ev_code_finish reason,
-						const char *why);
+void engine_emit_finish(
+	struct engine *e, const struct request *r, enum ev_code_finish reason, const char *why);
 
 /* engine_settings.c: reading of the options, what each setting does, and their events. */
-int engine_check_options(const struct engine_options *o, struct engine_options *out, struct err *err);
+int engine_check_options(
+	const struct engine_options *o, struct engine_options *out, struct err *err);
 int engine_apply_settings(struct engine *e, struct err *err);
-setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict, engine_apply_policy,
-	engine_apply_spec, engine_apply_shadow, engine_apply_rule, engine_apply_page_size, engine_apply_every,
-	engine_apply_visible, engine_apply_cache_format, engine_apply_give_back, engine_apply_layer, engine_apply_head,
-	engine_apply_cuda_mode, engine_apply_roof;
+setting_apply engine_apply_chunk, engine_apply_budget, engine_apply_prefix, engine_apply_evict,
+	engine_apply_policy, engine_apply_spec, engine_apply_shadow, engine_apply_rule,
+	engine_apply_page_size, engine_apply_every, engine_apply_visible, engine_apply_cache_format,
+	engine_apply_give_back, engine_apply_layer, engine_apply_head, engine_apply_cuda_mode,
+	engine_apply_roof;
 void engine_emit_settings(struct engine *e);
 void engine_emit_setting(struct engine *e, const char *name);
 
@@ -173,12 +181,13 @@ void engine_close_draft(struct engine *e);
 /* Which hooks are called for drafts, after drafters were opened or closed. */
 void engine_set_draft_hooks(struct engine *e);
 void engine_forget(struct engine *e, int64_t request);
-/* The rows of a draft after the request's newest token, which is row item->row of block table seq; *n_seqs
- * counts the step's block tables. */
+/* The rows of a draft after the request's newest token, which is row item->row of block table seq;
+ * *n_seqs counts the step's block tables. */
 void engine_draft_rows(struct engine *e, struct plan_item *item, int32_t seq, int32_t *n_seqs);
-/* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it. The one that is
- * kept, or -1; e->drawn is the token to use. */
-int32_t engine_verify_draft(struct engine *e, const struct plan_item *item, int32_t node, bool *emitted);
+/* Verifies and emits the children of `node` (-1: the newest token) by e->drawn, the draw after it.
+ * The one that is kept, or -1; e->drawn is the token to use. */
+int32_t engine_verify_draft(
+	struct engine *e, const struct plan_item *item, int32_t node, bool *emitted);
 /* The path to `node`, the last one kept (-1: none), becomes the request's own. */
 void engine_draft_settle(struct engine *e, const struct plan_item *item, int32_t node);
 /* What is discarded: it follows a rejected token. */
@@ -194,8 +203,8 @@ int engine_need_cost(struct engine *e, struct err *err);
 void engine_emit_cost(struct engine *e);
 
 /* engine.c: a request with an owner; *out (or NULL): the request, unless it is refused. */
-int64_t engine_submit_owned(struct engine *e, const struct engine_request *q, const struct request_owner *owner,
-							void *data, struct request **out, struct err *err);
+int64_t engine_submit_owned(struct engine *e, const struct engine_request *q,
+	const struct request_owner *owner, void *data, struct request **out, struct err *err);
 
 /* What the option's word names. */
 enum k_cache engine_cache_format(const struct engine_options *o);

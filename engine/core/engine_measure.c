@@ -1,4 +1,5 @@
-/* See measure.h: what steps cost (draft_cost.h, event cost), and what the machine can do. Thread: the engine's. */
+/* See measure.h: what steps cost (draft_cost.h, event cost), and what the machine can do. Thread:
+ * the engine's. */
 #include "engine/run/measure.h"
 
 #include <math.h>
@@ -13,7 +14,9 @@ void engine_emit_cost(struct engine *e)
 		const struct draft_cost_point *p = &e->measure.cost.point[i];
 
 		ev_init(&ev, EV_cost);
-		ev.u.cost = (struct ev_cost){ .rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns, .runs = p->runs };
+		ev.u.cost = (struct ev_cost){
+			.rows = p->rows, .depth = p->depth, .ns = (int64_t)p->ns, .runs = p->runs
+		};
 		stream_emit(&e->stream, &ev);
 	}
 }
@@ -23,7 +26,8 @@ int engine_need_cost(struct engine *e, struct err *err)
 	if (e->measure.cost.n)
 		return 0;
 	if (!e->model)
-		return err_set(err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
+		return err_set(
+			err, ERR_USAGE, "what steps cost is measured by a model, and there is none here");
 	if (e->measure.counted)
 		draft_cost_count(&e->measure.cost, e->measure.counted, (double)e->info.weight_bytes);
 	else if (draft_cost_measure(&e->measure.cost, &e->forward, &e->memory, e->info.ctx, err))

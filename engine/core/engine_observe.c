@@ -1,5 +1,6 @@
-/* Watching: which rows' attention is observed, and what is told of it and of times (events attention, head, time). It is the
- * first hook of the step; turned off, nothing is computed for it. Thread: the engine's. */
+/* Watching: which rows' attention is observed, and what is told of it and of times (events
+ * attention, head, time). It is the first hook of the step; turned off, nothing is computed for it.
+ * Thread: the engine's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +39,9 @@ void engine_look_closely(struct engine *e)
 
 /* ---- attention ---- */
 
-/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every tokens of a request
- * is watched; all are while a head is chosen or steps are taken one by one. Counted in tokens of the request, so
- * that it depends on nothing else. */
+/* Watching every row costs 1 to 2 % of a step (docs/performance.md), so one in attention-every
+ * tokens of a request is watched; all are while a head is chosen or steps are taken one by one.
+ * Counted in tokens of the request, so that it depends on nothing else. */
 static bool is_watched(const struct engine *e, const struct plan_item *item)
 {
 	const struct request *r = item->r;
@@ -95,14 +96,15 @@ struct observed {
 };
 
 /* The mean of n heads' shares from `head` on, by page, into packed [n_pages]. */
-static void pack_heads(struct engine *e, const struct observed *o, const struct k_attention *a, int32_t head, int32_t n,
-					   uint8_t *packed)
+static void pack_heads(struct engine *e, const struct observed *o, const struct k_attention *a,
+	int32_t head, int32_t n, uint8_t *packed)
 {
 	const float *groups = a->share + (size_t)(o->at * a->n_heads + head) * (size_t)a->share_stride;
 
 	memset(e->observe.page_share, 0, (size_t)o->n_pages * sizeof *e->observe.page_share);
 	for (int32_t h = 0; h < n; h++, groups += a->share_stride)
-		add_pages(groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, e->observe.page_share);
+		add_pages(
+			groups, o->pos / K_GROUP + 1, e->memory.page_size / K_GROUP, e->observe.page_share);
 	for (int32_t p = 0; p < o->n_pages; p++)
 		packed[p] = pack_share(e->observe.page_share[p] / (float)n);
 }
@@ -126,17 +128,22 @@ static void tell_head(struct engine *e, const struct observed *o, const struct k
 
 	pack_heads(e, o, a, e->set.observe_head, 1, e->observe.packed);
 	ev_init(&ev, EV_head);
-	ev.u.head = (struct ev_head){ .step = e->n_steps, .request = o->request, .layer = e->set.observe_layer,
-								  .head = e->set.observe_head, .share = { e->observe.packed, (size_t)o->n_pages } };
+	ev.u.head = (struct ev_head){ .step = e->n_steps,
+		.request = o->request,
+		.layer = e->set.observe_layer,
+		.head = e->set.observe_head,
+		.share = { e->observe.packed, (size_t)o->n_pages } };
 	stream_emit(&e->stream, &ev);
 }
 
-/* A layer without attention has zeros: what its place in the buffers holds was another layer's in an earlier step. */
+/* A layer without attention has zeros: what its place in the buffers holds was another layer's in
+ * an earlier step. */
 static void tell_attention(struct engine *e, const struct plan_item *item)
 {
 	const struct forward *f = &e->forward;
 	const int32_t row = observed_row(item), pos = f->rows[row].pos;
-	const struct observed o = { item->r->id, item->observed, row, pos, pos / e->memory.page_size + 1 };
+	const struct observed o = { item->r->id, item->observed, row, pos,
+		pos / e->memory.page_size + 1 };
 	const size_t pages = (size_t)o.n_pages, layers = (size_t)e->info.n_layers;
 	const struct k_attention *chosen = NULL;
 	uint8_t *near = e->observe.packed + layers * pages;
@@ -150,15 +157,19 @@ static void tell_attention(struct engine *e, const struct plan_item *item)
 		if (f->program.op[i].kind != K_OP_attention)
 			continue;
 		pack_heads(e, &o, a, 0, a->n_heads, e->observe.packed + (size_t)layer * pages);
-		memcpy(near + sizeof(uint16_t) * (size_t)layer, &(uint16_t){ pack_near_zero(&o, a) }, sizeof(uint16_t));
+		memcpy(near + sizeof(uint16_t) * (size_t)layer, &(uint16_t){ pack_near_zero(&o, a) },
+			sizeof(uint16_t));
 		if (layer == e->set.observe_layer && e->set.observe_head >= 0)
 			chosen = a;
 	}
 	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){
-		.step = e->n_steps, .request = o.request, .pos = pos, .pages = o.n_pages,
+	ev.u.attention = (struct ev_attention){ .step = e->n_steps,
+		.request = o.request,
+		.pos = pos,
+		.pages = o.n_pages,
 		.share = { e->observe.packed, layers * pages },
-		.threshold = (double)f->threshold, .near_zero = { near, layers * sizeof(uint16_t) } };
+		.threshold = (double)f->threshold,
+		.near_zero = { near, layers * sizeof(uint16_t) } };
 	stream_emit(&e->stream, &ev);
 	if (chosen)
 		tell_head(e, &o, chosen);

@@ -1,32 +1,33 @@
-/* Going back within a request: see engine_rewind in engine.h. Its pages after the kept tokens are let go
- * of, those that others read stay with them; the log keeps what was drawn. */
+/* Going back within a request: see engine_rewind in engine.h. Its pages after the kept tokens are
+ * let go of, those that others read stay with them; the log keeps what was drawn. */
 #include "engine/core/engine_impl.h"
 
-static int rewind_check(const struct engine *e, const struct request *r, int32_t keep, int32_t forced,
-				 struct err *err)
+static int rewind_check(
+	const struct engine *e, const struct request *r, int32_t keep, int32_t forced, struct err *err)
 {
 	if (!r)
 		return err_set(err, ERR_USAGE, "the request has ended: fork it instead");
 	if (request_is_given(r))
 		return err_set(err, ERR_USAGE, "the tokens of request %lld are given: it cannot go back",
-					   (long long)r->id);
+			(long long)r->id);
 	if (r->owner)
 		return err_set(err, ERR_USAGE, "request %lld is %s: it cannot go back", (long long)r->id,
-					   r->owner->what);
+			r->owner->what);
 	if (keep < r->n_prompt || keep > r->n_ids)
-		return err_set(err, ERR_USAGE, "request %lld has tokens %d to %d of its own; it cannot go to %d",
-					   (long long)r->id, r->n_prompt, r->n_ids, keep);
+		return err_set(err, ERR_USAGE,
+			"request %lld has tokens %d to %d of its own; it cannot go to %d", (long long)r->id,
+			r->n_prompt, r->n_ids, keep);
 	if (forced >= e->info.vocab || forced < -1)
-		return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", forced,
-					   e->info.vocab);
+		return err_set(
+			err, ERR_USAGE, "token id %d is not in the vocabulary of %d", forced, e->info.vocab);
 	if (forced >= 0 && keep >= r->limit)
-		return err_set(err, ERR_USAGE, "request %lld is at its limit of %d tokens", (long long)r->id,
-					   r->limit);
+		return err_set(err, ERR_USAGE, "request %lld is at its limit of %d tokens",
+			(long long)r->id, r->limit);
 	return 0;
 }
 
 static void tell_rewind(struct engine *e, const struct request *r, int32_t had, int32_t keep,
-						int32_t forced, int32_t valid)
+	int32_t forced, int32_t valid)
 {
 	int32_t size = e->memory.page_size, computed = sched_resume(&e->sched, r, valid), pages = 0;
 	struct event ev;
@@ -65,7 +66,8 @@ static void force(struct engine *e, struct request *r, int32_t id)
 int engine_rewind(struct engine *e, int64_t request, int32_t keep, int32_t forced, struct err *err)
 {
 	struct request *r = sched_find(&e->sched, request);
-	/* the newest token's row is computed again, for its logits; with one put after it, that one's */
+	/* the newest token's row is computed again, for its logits; with one put after it, that
+	 * one's */
 	int32_t valid = forced >= 0 ? keep : keep - 1;
 
 	if (rewind_check(e, r, keep, forced, err))

@@ -1,5 +1,5 @@
-/* What the settings of settings.h do to an engine: a function for each that is more than a number to be read, and the
- * calls that get and set. Thread: the engine's. */
+/* What the settings of settings.h do to an engine: a function for each that is more than a number
+ * to be read, and the calls that get and set. Thread: the engine's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +16,9 @@ int engine_apply_chunk(struct engine *e, struct engine_options *to, struct err *
 int engine_apply_budget(struct engine *e, struct engine_options *to, struct err *err)
 {
 	if (to->budget < e->info.slots)
-		return err_set(err, ERR_USAGE, "budget %d: a whole number of rows from %d (one a slot) to %d is needed",
-					   to->budget, e->info.slots, ENGINE_MAX_BUDGET);
+		return err_set(err, ERR_USAGE,
+			"budget %d: a whole number of rows from %d (one a slot) to %d is needed", to->budget,
+			e->info.slots, ENGINE_MAX_BUDGET);
 	if (e->compute->grow(e, to->budget, err))
 		return -1;
 	e->sched.budget = to->budget;
@@ -57,7 +58,8 @@ int engine_apply_rule(struct engine *e, struct engine_options *to, struct err *e
 	return 0;
 }
 
-/* The pools are made anew, by e->specs, with room for the same tokens. What was cached is forgotten. */
+/* The pools are made anew, by e->specs, with room for the same tokens. What was cached is
+ * forgotten. */
 static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 {
 	int64_t tokens = (int64_t)e->memory.pages[e->memory.lead].n_pages * e->memory.page_size;
@@ -65,7 +67,8 @@ static int remake_pages(struct engine *e, int32_t page_size, struct err *err)
 	struct memory old_memory;
 
 	if (tokens < page_size)
-		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens", page_size, (long long)tokens);
+		return err_set(err, ERR_USAGE, "page-size %d: the whole pool has only %lld tokens",
+			page_size, (long long)tokens);
 	prefix_clear(&e->prefix); /* tells the evictions */
 	old_memory = e->memory;
 	old_prefix = e->prefix;
@@ -121,8 +124,8 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 		kept |= !old.group[g].kind->is_state;
 	if (!kept && engine_cache_format(to))
 		return err_set(err, ERR_USAGE,
-					   "cache-format %s: this model has no keys and values: its layers keep states",
-					   to->cache_format);
+			"cache-format %s: this model has no keys and values: its layers keep states",
+			to->cache_format);
 	memory_set_format(&e->specs, engine_cache_format(to));
 	if (e->specs.group[0].kv.format == old.group[0].kv.format)
 		return 0;
@@ -133,8 +136,8 @@ int engine_apply_cache_format(struct engine *e, struct engine_options *to, struc
 	return 0;
 }
 
-/* What hides nothing from this model, in sequences as long as they can be, is full. What was cached was computed under
- * another policy, and is forgotten. */
+/* What hides nothing from this model, in sequences as long as they can be, is full. What was cached
+ * was computed under another policy, and is forgotten. */
 int engine_apply_visible(struct engine *e, struct engine_options *to, struct err *err)
 {
 	const struct visible full = { 0 };
@@ -144,8 +147,9 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	if (to->visible && visible_parse(&v, to->visible, err))
 		return -1;
 	if (e->model && !e->forward.needs.n_windows && !visible_same(&v, &full))
-		return err_set(err, ERR_USAGE, "visible %s: this model has no attention that could see less: its layers keep states",
-					   to->visible);
+		return err_set(err, ERR_USAGE,
+			"visible %s: this model has no attention that could see less: its layers keep states",
+			to->visible);
 	for (int32_t i = 0; i < e->forward.needs.n_windows; i++)
 		lossy |= visible_is_lossy(&v, e->forward.needs.window[i], e->info.ctx);
 	if (e->model && !lossy)
@@ -159,8 +163,9 @@ int engine_apply_visible(struct engine *e, struct engine_options *to, struct err
 	return 0;
 }
 
-/* Watching a row costs about the same time in any model, so the slower a token, the more of them are watched: all
- * where a token takes some 20 ms of reading, and every eighth of a small model's, dozens a second. */
+/* Watching a row costs about the same time in any model, so the slower a token, the more of them
+ * are watched: all where a token takes some 20 ms of reading, and every eighth of a small model's,
+ * dozens a second. */
 int engine_apply_every(struct engine *e, struct engine_options *to, struct err *err)
 {
 	enum { LARGE = 800 << 20, MOST = 8 };
@@ -177,9 +182,11 @@ static int check_index(const char *name, int32_t value, int32_t n, struct err *e
 	if (value < n)
 		return 0;
 	if (!n)
-		return err_set(err, ERR_USAGE, "%s %d: this model has no attention to watch: its layers keep states", name, value);
-	return err_set(err, ERR_USAGE, "%s %d: a whole number from -1 to %d is needed, as the model has %d", name, value, n - 1,
-				   n);
+		return err_set(err, ERR_USAGE,
+			"%s %d: this model has no attention to watch: its layers keep states", name, value);
+	return err_set(err, ERR_USAGE,
+		"%s %d: a whole number from -1 to %d is needed, as the model has %d", name, value, n - 1,
+		n);
 }
 
 int engine_apply_layer(struct engine *e, struct engine_options *to, struct err *err)
@@ -202,8 +209,10 @@ int engine_apply_cuda_mode(struct engine *e, struct engine_options *to, struct e
 
 /* ---- all of them ---- */
 
-/* Values out of range are refused; `out` is what was asked, with defaults for choices that were left out. */
-int engine_check_options(const struct engine_options *o, struct engine_options *out, struct err *err)
+/* Values out of range are refused; `out` is what was asked, with defaults for choices that were
+ * left out. */
+int engine_check_options(
+	const struct engine_options *o, struct engine_options *out, struct err *err)
 {
 	const struct engine_options defaults = ENGINE_DEFAULTS;
 	char value[64];
@@ -260,7 +269,8 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 	if (!s)
 		return err_set(err, ERR_USAGE, "there is no setting \"%s\"", name);
 	if (s->when < SETTING_IDLE)
-		return err_set(err, ERR_USAGE, "%s %.40s: it is fixed when the model is opened; see --%s", name, value, name);
+		return err_set(err, ERR_USAGE, "%s %.40s: it is fixed when the model is opened; see --%s",
+			name, value, name);
 	if (setting_put(s, &to, value, err))
 		return -1;
 	if (s->when == SETTING_IDLE && !engine_idle(e))
@@ -269,7 +279,8 @@ int engine_set(struct engine *e, const char *name, const char *value, struct err
 		return -1;
 	e->set = to;
 	if (s == &engine_settings[ENGINE_AT_page_size])
-		engine_emit_setting(e, "pages"); /* first: the pool is made of this many pages of the new size */
+		engine_emit_setting(e, "pages"); /* first: the pool is made of this many pages of the new
+											size */
 	engine_emit_setting(e, name);
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and choice). See shadow.h and
- * draft_cost.h. Nothing here changes a token, a page or a plan. */
+/* Shadow mode: drafters that guess beside the run, as a hook of the step (events shadow and
+ * choice). See shadow.h and draft_cost.h. Nothing here changes a token, a page or a plan. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,15 @@
 enum { TELL_EVERY = 16 }; /* steps */
 
 struct shadowing {
-	struct shadow *now;    /* NULL: off */
+	struct shadow *now; /* NULL: off */
 	char list[128];
 	struct { /* of the drafter that is used: sums that fade like shadow_sums */
 		double tokens, ns;
 		int32_t opened; /* which one it is: e->draft.n_opened */
 	} meter;
-	double clock_ns;   /* counted: when the step began */
-	int64_t shadow_ns; /* of the clock that weighs drafters: of the step, of those that guess without being used */
+	double clock_ns; /* counted: when the step began */
+	/* of the clock that weighs drafters: of the step, of those that guess without being used */
+	int64_t shadow_ns;
 };
 
 extern const struct step_hooks shadow_hooks;
@@ -63,7 +64,7 @@ bool engine_shadow_at(struct engine *e, int32_t i, struct engine_shadow *out)
 	if (!all || i < 0 || i >= shadow_count(all))
 		return false;
 	*out = (struct engine_shadow){ shadow_at(all, i)->spec,
-								   shadow_speed(&shadow_at(all, i)->all, &e->measure.cost, DRAFT_NODES, 1) };
+		shadow_speed(&shadow_at(all, i)->all, &e->measure.cost, DRAFT_NODES, 1) };
 	return true;
 }
 
@@ -125,7 +126,8 @@ static void note_used(struct engine *e, struct shadow *s, int32_t n, int64_t pro
 	}
 }
 
-static int shadowing_asked(struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err)
+static int shadowing_asked(
+	struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err)
 {
 	struct shadowing *s = state;
 	int64_t start = draft_cost_now(&e->measure.cost);
@@ -147,7 +149,8 @@ static int shadowing_asked(struct engine *e, void *state, int32_t n, int32_t nod
 	return failed;
 }
 
-static int shadowing_seen(struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err)
+static int shadowing_seen(
+	struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err)
 {
 	struct shadowing *s = state;
 	int64_t start = draft_cost_now(&e->measure.cost);
@@ -262,13 +265,14 @@ static void note_step(struct engine *e, struct shadowing *s, double *depth, int3
 	*members = e->plan.n_items;
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		*depth += e->plan.item[i].pos / (double)e->plan.n_items;
-	draft_cost_note(&e->measure.cost, e->plan.n_rows, *depth, (double)e->kernel_ns, ns - (double)e->counts.drafters_ns,
-					e->counts.tokens);
+	draft_cost_note(&e->measure.cost, e->plan.n_rows, *depth, (double)e->kernel_ns,
+		ns - (double)e->counts.drafters_ns, e->counts.tokens);
 	if (e->measure.cost.counted)
 		ns = e->measure.cost.clock_ns - s->clock_ns;
 	left = exp2(-(double)e->counts.tokens / e->plan.n_items / SHADOW_HALF);
 	s->meter.tokens = s->meter.tokens * left + e->counts.tokens / (double)e->plan.n_items;
-	/* what is predicted is without those that guess beside it, and so is what it is compared with */
+	/* what is predicted is without those that guess beside it, and so is what it is compared
+	 * with */
 	s->meter.ns = s->meter.ns * left + ns - (double)s->shadow_ns;
 }
 
@@ -277,11 +281,16 @@ static void tell_choice(struct engine *e)
 	struct draft_choice c;
 	struct event ev;
 
-	if (!e->draft.ops || !e->draft.ops->chose || !e->draft.ops->chose(e->draft.drafter, &c) || !e->begun)
+	if (!e->draft.ops || !e->draft.ops->chose || !e->draft.ops->chose(e->draft.drafter, &c) ||
+		!e->begun)
 		return;
 	ev_init(&ev, EV_choice);
-	ev.u.choice = (struct ev_choice){ .step = e->n_steps, .drafter = ev_text(c.spec), .nodes = c.nodes,
-									  .before = ev_text(c.before), .speed = c.speed, .speed_before = c.speed_before };
+	ev.u.choice = (struct ev_choice){ .step = e->n_steps,
+		.drafter = ev_text(c.spec),
+		.nodes = c.nodes,
+		.before = ev_text(c.before),
+		.speed = c.speed,
+		.speed_before = c.speed_before };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -289,7 +298,8 @@ static void shadowing_done(struct engine *e, void *state)
 {
 	struct shadowing *s = state;
 	struct shadow *weighed = draft_weighed(e->draft.ops, e->draft.drafter);
-	struct shadow *told = s->now ? s->now : weighed; /* the drafter's own, unless the user asked for others */
+	/* the drafter's own, unless the user asked for others */
+	struct shadow *told = s->now ? s->now : weighed;
 	double depth, plain;
 	int32_t n;
 

@@ -1,4 +1,5 @@
-/* One step: plan, compute, draws, events. See engine.h; what computes, compute.h; who else takes part, step_hooks.h. */
+/* One step: plan, compute, draws, events. See engine.h; what computes, compute.h; who else takes
+ * part, step_hooks.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 
 /* ---- ends ---- */
 
-void engine_end_request(struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
+void engine_end_request(
+	struct engine *e, struct request *r, enum ev_code_finish reason, const char *why)
 {
 	sched_remove(&e->sched, r);
 	engine_emit_finish(e, r, reason, why);
@@ -26,7 +28,7 @@ void engine_finish(struct engine *e, struct request *r, enum ev_code_finish reas
 /* ---- draws ---- */
 
 static void append(struct engine *e, struct request *r, const struct k_logit_stats *stats,
-				   enum ev_code_source source)
+	enum ev_code_source source)
 {
 	r->ids[r->n_ids++] = e->drawn.id;
 	e->counts.tokens++;
@@ -122,8 +124,7 @@ static void after_verify(struct engine *e, const struct plan_item *item)
 		if (pos <= r->verified) /* emitted before it was preempted */
 			continue;
 		e->compute->draw(e, r, pos, out);
-		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out],
-						  EV_SOURCE_plain);
+		engine_emit_token(e, r, e->drawn.id, pos, &e->drawn, &e->stats[out], EV_SOURCE_plain);
 		e->counts.tokens++;
 		r->verified = pos;
 	}
@@ -195,8 +196,8 @@ static void end_starved(struct engine *e)
 		struct request *r = e->sched.slot[i];
 		if (!r || !r->starved)
 			continue;
-		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages", e->memory.pages[e->memory.lead].n_pages,
-				 e->memory.page_size);
+		snprintf(why, sizeof why, "all %d pages of %d tokens are full; see --pages",
+			e->memory.pages[e->memory.lead].n_pages, e->memory.page_size);
 		engine_finish(e, r, EV_FINISH_context, why);
 	}
 }
@@ -216,8 +217,7 @@ static int lose(struct engine *e, struct err *err)
 
 static void begin(struct engine *e)
 {
-	for_hooks(e, h, begin)
-		h->ops->begin(e, h->state);
+	for_hooks(e, h, begin) h->ops->begin(e, h->state);
 	e->step_start_ns = stream_now(&e->stream);
 	memset(&e->counts, 0, sizeof e->counts);
 	e->n_steps++;
@@ -247,8 +247,7 @@ static int compute(struct engine *e)
 		e->n_steps--; /* it was begun, but is none */
 		return -1;
 	}
-	for_hooks(e, h, computed)
-		h->ops->computed(e, h->state);
+	for_hooks(e, h, computed) h->ops->computed(e, h->state);
 	for (int32_t i = 0; i < e->plan.n_items; i++)
 		after(e, &e->plan.item[i]);
 	if (engine_draft_learn(e, &e->lost)) { /* before hooks let go of requests */
@@ -265,8 +264,7 @@ int engine_step(struct engine *e, struct err *err)
 	if (engine_idle(e))
 		return 0;
 	if (!e->sched.n_running && !e->sched.n_queue) {
-		for_hooks(e, h, wait)
-			h->ops->wait(e, h->state);
+		for_hooks(e, h, wait) h->ops->wait(e, h->state);
 		return 1;
 	}
 	begin(e);
@@ -274,14 +272,12 @@ int engine_step(struct engine *e, struct err *err)
 	end_starved(e);
 	if (!e->plan.n_items) {
 		e->n_steps--; /* nothing was computed: not a step */
-		for_hooks(e, h, stuck)
-			h->ops->stuck(e, h->state);
+		for_hooks(e, h, stuck) h->ops->stuck(e, h->state);
 		return 1;
 	}
 	if (compute(e))
 		return lose(e, err);
-	for_hooks(e, h, done)
-		h->ops->done(e, h->state);
+	for_hooks(e, h, done) h->ops->done(e, h->state);
 	engine_emit_step(e);
 	return 1;
 }

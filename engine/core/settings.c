@@ -16,17 +16,18 @@ const struct setting engine_settings[] = {
 #define X(type, field, initial, apply, ...) ROW(engine_options, type, field, apply, __VA_ARGS__)
 	ENGINE_SETTINGS(X)
 #undef X
-	{ 0 },
+		{ 0 },
 };
 
 const struct setting answer_settings[] = {
-#define X(type, field, initial, apply, ...) ROW(answer_settings, type, params.field, apply, __VA_ARGS__)
+#define X(type, field, initial, apply, ...)                                                        \
+	ROW(answer_settings, type, params.field, apply, __VA_ARGS__)
 	SAMPLE_SETTINGS(X)
 #undef X
 #define X(type, field, initial, apply, ...) ROW(answer_settings, type, field, apply, __VA_ARGS__)
-	ANSWER_SETTINGS(X)
+		ANSWER_SETTINGS(X)
 #undef X
-	{ 0 },
+			{ 0 },
 };
 
 const struct setting *setting_find(const struct setting *table, const char *name)
@@ -83,14 +84,15 @@ static int not_in_range(const struct setting *s, const char *value, struct err *
 		snprintf(step, sizeof step, ", a multiple of %d,", s->step);
 	switch (s->type) {
 	case SETTING_INT:
-		return err_set(e, ERR_USAGE, "%s %.40s: a whole number%s%s from %.0f to %.0f%s is needed", s->name, value, of,
-					   unit, s->low, s->high, step);
+		return err_set(e, ERR_USAGE, "%s %.40s: a whole number%s%s from %.0f to %.0f%s is needed",
+			s->name, value, of, unit, s->low, s->high, step);
 	case SETTING_U64:
-		return err_set(e, ERR_USAGE, "%s %.40s: a whole number from 0 to 2^64-1 is needed", s->name, value);
+		return err_set(
+			e, ERR_USAGE, "%s %.40s: a whole number from 0 to 2^64-1 is needed", s->name, value);
 	case SETTING_FLOAT:
 	case SETTING_NUMBER:
-		return err_set(e, ERR_USAGE, "%s %.40s: a %snumber%s%s from %.10g to %.10g is needed", s->name, value,
-					   s->step ? "whole " : "", of, unit, s->low, s->high);
+		return err_set(e, ERR_USAGE, "%s %.40s: a %snumber%s%s from %.10g to %.10g is needed",
+			s->name, value, s->step ? "whole " : "", of, unit, s->low, s->high);
 	default:
 		words_text(s, "|", words, sizeof words);
 		return err_set(e, ERR_USAGE, "%s %.40s: one of %s is needed", s->name, value, words);
@@ -104,7 +106,8 @@ static bool read_int(const struct setting *s, const char *value, int32_t *out)
 
 	errno = 0;
 	n = strtoll(value, &end, 10);
-	if (end == value || *end || errno || (double)n < s->low || (double)n > s->high || (s->step && n % s->step))
+	if (end == value || *end || errno || (double)n < s->low || (double)n > s->high ||
+		(s->step && n % s->step))
 		return false;
 	*out = (int32_t)n;
 	return true;
@@ -170,7 +173,8 @@ static char *unescape(const char *text)
 	return out;
 }
 
-static int add_stop(const struct setting *s, struct setting_stops *stops, const char *value, struct err *e)
+static int add_stop(
+	const struct setting *s, struct setting_stops *stops, const char *value, struct err *e)
 {
 	int n = 0;
 
@@ -183,7 +187,8 @@ static int add_stop(const struct setting *s, struct setting_stops *stops, const 
 	if (!*value)
 		return err_set(e, ERR_USAGE, "%s: an empty text would stop every answer at once", s->name);
 	if (n == SETTING_STOPS_MAX)
-		return err_set(e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
+		return err_set(
+			e, ERR_USAGE, "%s: there are %d texts already, the most; off forgets them", s->name, n);
 	stops->text[n] = unescape(value);
 	return stops->text[n] ? 0 : err_set(e, ERR_MEMORY, "no memory for a stop text");
 }
@@ -193,37 +198,33 @@ int setting_put(const struct setting *s, void *base, const char *value, struct e
 	void *at = (char *)base + s->at;
 
 	switch (s->type) {
-	case SETTING_FLAG:
-		*(bool *)at = true;
-		return 0;
-	case SETTING_INT:
-		return read_int(s, value, at) ? 0 : not_in_range(s, value, e);
-	case SETTING_U64:
-		return read_u64(value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_FLAG: *(bool *)at = true; return 0;
+	case SETTING_INT: return read_int(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_U64: return read_u64(value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_FLOAT:
-	case SETTING_NUMBER:
-		return read_number(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_NUMBER: return read_number(s, value, at) ? 0 : not_in_range(s, value, e);
 	case SETTING_SWITCH:
-	case SETTING_CHOICE:
-		return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
-	case SETTING_STOPS:
-		return add_stop(s, at, value, e);
+	case SETTING_CHOICE: return read_word(s, value, at) ? 0 : not_in_range(s, value, e);
+	case SETTING_STOPS: return add_stop(s, at, value, e);
 	case SETTING_FILE:
 		if (!*value)
 			return err_set(e, ERR_USAGE, "%s: a file must be named", s->name);
 		/* fall through */
-	default:
-		*(const char **)at = value;
-		return 0;
+	default: *(const char **)at = value; return 0;
 	}
 }
 
 void setting_copy(const struct setting *s, void *to, const void *from)
 {
 	static const size_t size[SETTING_TYPES] = {
-		[SETTING_FLAG] = sizeof(bool),		   [SETTING_SWITCH] = sizeof(bool),	   [SETTING_INT] = sizeof(int32_t),
-		[SETTING_U64] = sizeof(uint64_t),	   [SETTING_FLOAT] = sizeof(float),	   [SETTING_CHOICE] = sizeof(char *),
-		[SETTING_TEXT] = sizeof(char *),	   [SETTING_FILE] = sizeof(char *),
+		[SETTING_FLAG] = sizeof(bool),
+		[SETTING_SWITCH] = sizeof(bool),
+		[SETTING_INT] = sizeof(int32_t),
+		[SETTING_U64] = sizeof(uint64_t),
+		[SETTING_FLOAT] = sizeof(float),
+		[SETTING_CHOICE] = sizeof(char *),
+		[SETTING_TEXT] = sizeof(char *),
+		[SETTING_FILE] = sizeof(char *),
 	};
 
 	memcpy((char *)to + s->at, (const char *)from + s->at, size[s->type]);
@@ -263,7 +264,9 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 	case SETTING_STOPS: stops_text(at, buf, cap); break;
 	case SETTING_CHOICE:
 	case SETTING_TEXT:
-	case SETTING_FILE: snprintf(buf, cap, "%s", *(const char *const *)at ? *(const char *const *)at : ""); break;
+	case SETTING_FILE:
+		snprintf(buf, cap, "%s", *(const char *const *)at ? *(const char *const *)at : "");
+		break;
 	default: *buf = '\0';
 	}
 }
@@ -280,7 +283,8 @@ static size_t more_text(const struct setting *s, char *buf, size_t cap)
 		if (!strncmp(word, last, size) && size == strcspn(word, ":"))
 			continue;
 		size = strcspn(word, ":");
-		n += (size_t)snprintf(buf + n, cap - n, "%s%.*s", *last ? ", " : "; NAME: ", (int)size, word);
+		n += (size_t)snprintf(
+			buf + n, cap - n, "%s%.*s", *last ? ", " : "; NAME: ", (int)size, word);
 		last = word;
 	}
 	return n;
@@ -296,7 +300,8 @@ const char *setting_doc(const struct setting *s, const void *base, char *buf, si
 	if (base)
 		setting_text(s, base, value, sizeof value);
 	if (*value && n < cap)
-		snprintf(buf + n, cap - n, " (%s%s)", value, s->effect == SETTING_LOSSY ? "; lossy if it is another" : "");
+		snprintf(buf + n, cap - n, " (%s%s)", value,
+			s->effect == SETTING_LOSSY ? "; lossy if it is another" : "");
 	return buf;
 }
 
@@ -354,6 +359,7 @@ void sample_params_print(const struct sample_params *p, char *buf, size_t cap)
 		char value[40];
 
 		setting_text(&answer_settings[i], &a, value, sizeof value);
-		n += (size_t)snprintf(buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
+		n += (size_t)snprintf(
+			buf + n, cap - n, "%s%s %s", i ? ", " : "", answer_settings[i].name, value);
 	}
 }

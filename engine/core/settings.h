@@ -1,11 +1,13 @@
-/* The one table of settings. A row says a setting's name, type, range, default, unit, when it may change and what it
- * does; from it are made its field in struct engine_options or struct sample_params, its default there, its reading
- * and range check, its command-line option (--name), its slash command (/name), completion, help, the manual page,
- * the setting events of the log and what-if's overrides. To add one is to add its row, and the code that acts on it:
- * see docs/extend.md.
+/* The one table of settings. A row says a setting's name, type, range, default, unit, when it may
+ * change and what it does; from it are made its field in struct engine_options or struct
+ * sample_params, its default there, its reading and range check, its command-line option (--name),
+ * its slash command (/name), completion, help, the manual page, the setting events of the log and
+ * what-if's overrides. To add one is to add its row, and the code that acts on it: see
+ * docs/extend.md.
  *
- * Rows of the program's own options (cli/) and of commands that are no settings (tui/chat/commands.c) are of the same type.
- * Thread: any; tables are constant, values belong to the caller. */
+ * Rows of the program's own options (cli/) and of commands that are no settings
+ * (tui/chat/commands.c) are of the same type. Thread: any; tables are constant, values belong to
+ * the caller. */
 #ifndef CUTAWAY_ENGINE_SETTINGS_H
 #define CUTAWAY_ENGINE_SETTINGS_H
 
@@ -31,10 +33,11 @@ enum setting_type {
 	SETTING_U64,    /* uint64_t */
 	SETTING_FLOAT,  /* float in low … high */
 	SETTING_NUMBER, /* double, likewise: argument of a command; whole if step is 1 */
-	SETTING_CHOICE, /* const char *: one of words, and points to it; NULL as its default: chosen by the machine */
-	SETTING_TEXT,   /* const char *, not copied */
-	SETTING_FILE,   /* const char *, not copied: the name of a file */
-	SETTING_STOPS,  /* struct setting_stops: each value is one more; off: none */
+	/* const char *: one of words, and points to it; NULL as its default: chosen by the machine */
+	SETTING_CHOICE,
+	SETTING_TEXT,  /* const char *, not copied */
+	SETTING_FILE,  /* const char *, not copied: the name of a file */
+	SETTING_STOPS, /* struct setting_stops: each value is one more; off: none */
 	SETTING_TYPES,
 };
 
@@ -58,156 +61,177 @@ struct setting_stops { /* malloc'd; ends with NULL */
 
 struct setting {
 	enum setting_type type;
-	size_t at; /* of its value in the struct that the table is about */
+	size_t at;            /* of its value in the struct that the table is about */
 	setting_apply *apply; /* NULL: the field is all */
-	const char *name;  /* without dashes or slash */
-	const char *group; /* heading in the help; a verb takes options by group or by name */
-	const char *arg;   /* its value in the help; NULL: its words */
+	const char *name;     /* without dashes or slash */
+	const char *group;    /* heading in the help; a verb takes options by group or by name */
+	const char *arg;      /* its value in the help; NULL: its words */
 	double low, high;
-	int step; /* 0: any */
+	int step;  /* 0: any */
 	bool bare; /* as an option it may stand without a value: "" */
 	enum setting_when when;
 	enum setting_effect effect;
 	const char *unit; /* of a number, or NULL */
-	/* A choice: all there are. Else the values that completion offers; more(0), more(1) … follow, NULL ends them. */
+	/* A choice: all there are. Else the values that completion offers; more(0), more(1) … follow,
+	 * NULL ends them. */
 	const char *const *words;
 	const char *(*more)(int i);
 	const char *doc;
 };
 
-#define SETTING_WORDS(...) .words = (const char *const[]){ __VA_ARGS__, NULL }
+#define SETTING_WORDS(...)                                                                         \
+	.words = (const char *const[])                                                                 \
+	{                                                                                              \
+		__VA_ARGS__, NULL                                                                          \
+	}
 
 #define SETTING_CACHE_WORD(name, ...) #name,
 
-/* X(type, field, default, apply, row's other fields): fields of struct engine_options, in the order of the log. */
-#define ENGINE_SETTINGS(X)                                                                         \
-	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                   \
-	  .doc = "GGUF file whose architecture is gemma3, llama (Mixtral is one too), mamba, phi3, qwen2 or " \
-			 "qwen3 (without it: the model that `make model` fetches)")                              \
-	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,             \
-	  .unit = "tokens", .doc = "longest sequence; 0: the model's own, at most 8192")               \
-	X(CHOICE, packed_cache, "auto", NULL, .name = "packed-cache", .group = "Kernels",              \
-	  SETTING_WORDS("auto", "on", "off"),                                                          \
-	  .doc = "keep the packed weights for the next start: for a model that takes long, always, never") \
-	X(INT, threads, 0, NULL, .name = "threads", .group = "Kernels", .arg = "N", .high = 256,       \
-	  .doc = "threads that compute; 0: one a core")                                                \
-	X(CHOICE, backend, "cpu", NULL, .name = "backend", .group = "Kernels",                         \
-	  SETTING_WORDS("auto", "cuda", "cpu", "ref"),                                                 \
-	  .doc = "auto: a GPU if one can be used, else the CPU; ref: the plain kernels that define the arithmetic") \
-	X(INT, device, 0, NULL, .name = "device", .group = "Kernels", .arg = "N", .high = 255,         \
-	  .doc = "which GPU: see cutaway devices")                                                     \
-	X(TEXT, isa, NULL, NULL, .name = "isa", .group = "Kernels", .arg = "NAME",                     \
-	  .doc = "instruction set of the kernels (without it: the best of this machine)")              \
-	X(INT, slots, 8, NULL, .name = "slots", .group = "Scheduler", .arg = "N", .low = 1, .high = 256, \
-	  .unit = "requests", .doc = "requests that run at once (vLLM: max_num_seqs)")                 \
-	X(INT, prefill_chunk, 128, engine_apply_chunk, .name = "prefill-chunk", .group = "Scheduler",  \
-	  .arg = "N", .high = 1 << 20, .when = SETTING_ANY, .unit = "tokens",                          \
-	  SETTING_WORDS("0", "32", "128"),                                                             \
-	  .doc = "most prompt tokens of one request in a step; 0: whole prompts")                      \
-	X(INT, budget, 256, engine_apply_budget, .name = "budget", .group = "Scheduler", .arg = "N",   \
-	  .low = 1, .high = 4096, .when = SETTING_ANY, .unit = "rows",                                 \
-	  SETTING_WORDS("64", "256", "512"),                                                           \
-	  .doc = "most rows in one step, of all requests (vLLM: max_num_batched_tokens)")              \
-	X(SWITCH, prefix_cache, true, engine_apply_prefix, .name = "prefix-cache", .group = "Scheduler", \
-	  .when = SETTING_ANY, .doc = "whether pages of old prompts are found again")                  \
-	X(CHOICE, evict, "lru", engine_apply_evict, .name = "evict", .group = "Scheduler",             \
-	  .when = SETTING_ANY, .words = prefix_policies,                                               \
-	  .doc = "which cached page goes first: longest unread, longest kept, least found")            \
-	X(CHOICE, policy, "fcfs", engine_apply_policy, .name = "policy", .group = "Scheduler",         \
-	  .when = SETTING_ANY, .more = sched_policy_name,                                              \
-	  .doc = "who is admitted, computed and preempted first: first come, or the shortest prompt")  \
-	X(TEXT, spec, "off", engine_apply_spec, .name = "spec", .group = "Speculation",                \
-	  .bare = true, .arg = "off|NAME[:ARGS]", .when = SETTING_ANY, SETTING_WORDS("off"), .more = draft_offer,    \
-	  .doc = "who guesses tokens ahead; the text stays the same, unless the rule is rejection; see " \
-			 "docs/speculation.md")                                                                \
-	X(TEXT, shadow, "off", engine_apply_shadow, .name = "shadow", .group = "Speculation",          \
-	  .arg = "off|free|all|NAME+NAME", .when = SETTING_ANY, SETTING_WORDS("off", "free", "all"),   \
-	  .doc = "drafters that guess beside the run without being used, to see how they would have done") \
-	X(CHOICE, rule, "race", engine_apply_rule, .name = "rule", .group = "Speculation",             \
-	  .when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("race", "rejection"),            \
-	  .doc = "how drafts are verified: in the target's own draw, or by modified rejection sampling " \
-			 "(another text, equally likely)")                                                     \
-	X(INT, page_size, 16, engine_apply_page_size, .name = "page-size", .group = "Scheduler",       \
-	  .arg = "N", .low = 16, .high = 1024, .step = 16, .when = SETTING_IDLE, .unit = "tokens",     \
-	  SETTING_WORDS("16", "32", "64"), .doc = "tokens of a KV page, a multiple of 16")             \
-	X(INT, pages, 0, NULL, .name = "pages", .group = "Scheduler", .arg = "N", .high = 1 << 24,     \
-	  .when = SETTING_FOLLOWS, .unit = "pages",                                                    \
-	  .doc = "KV pages; 0: room for a longest sequence, at least four a slot")                     \
-	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",        \
-	  .arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,        \
-	  .doc = "positions that a token sees of those before it: all, the last N, or the first N and the last N") \
-	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",              \
-	  .group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                         \
-	  .words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                         \
-	  .doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")     \
-	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",  \
-	  .when = SETTING_IDLE,                                                                        \
-	  .doc = "whether keys and values that no token to come will see give back their pages")       \
-	X(INT, attention_every, 0, engine_apply_every, .name = "attention-every", .group = "Watching", \
-	  .arg = "N", .high = 1024, .when = SETTING_ANY, .unit = "tokens",                             \
-	  SETTING_WORDS("1", "4", "8", "16"),                                                          \
-	  .doc = "tokens from one whose attention is recorded to the next; 0: 1 to 8, by the model's size") \
-	X(INT, observe_layer, -1, engine_apply_layer, .name = "observe-layer", .group = "Watching",    \
-	  .arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                 \
-	  .doc = "layer of the head whose attention is recorded alone; -1: none")                      \
-	X(INT, observe_head, -1, engine_apply_head, .name = "observe-head", .group = "Watching",       \
-	  .arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                 \
-	  .doc = "that head, in observe-layer; -1: none")                                              \
-	X(CHOICE, cuda_mode, NULL, engine_apply_cuda_mode, .name = "cuda-mode", .group = "Kernels",    \
-	  .when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                       \
-	  .doc = "how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)") \
-	X(TEXT, roof, "", engine_apply_roof, .name = "roof", .group = "Measuring", .arg = "measure",   \
-	  .when = SETTING_ANY, SETTING_WORDS("measure"),                                               \
-	  .doc = "bandwidth of plain reads, which steps are held against in the time view; measure: read it once more")
+/* X(type, field, default, apply, row's other fields): fields of struct engine_options, in the order
+ * of the log. */
+#define ENGINE_SETTINGS(X)                                                                                     \
+	X(FILE, model, NULL, NULL, .name = "model", .group = "Model", .arg = "FILE",                               \
+		.doc =                                                                                                 \
+			"GGUF file whose architecture is gemma3, llama (Mixtral is one too), mamba, phi3, qwen2 or "       \
+			"qwen3 (without it: the model that `make model` fetches)")                                         \
+	X(INT, ctx, 0, NULL, .name = "ctx", .group = "Model", .arg = "N", .high = 1 << 20,                         \
+		.unit = "tokens", .doc = "longest sequence; 0: the model's own, at most 8192")                         \
+	X(CHOICE, packed_cache, "auto", NULL, .name = "packed-cache", .group = "Kernels",                          \
+		SETTING_WORDS("auto", "on", "off"),                                                                    \
+		.doc =                                                                                                 \
+			"keep the packed weights for the next start: for a model that takes long, always, never")          \
+	X(INT, threads, 0, NULL, .name = "threads", .group = "Kernels", .arg = "N", .high = 256,                   \
+		.doc = "threads that compute; 0: one a core")                                                          \
+	X(CHOICE, backend, "cpu", NULL, .name = "backend", .group = "Kernels",                                     \
+		SETTING_WORDS("auto", "cuda", "cpu", "ref"),                                                           \
+		.doc =                                                                                                 \
+			"auto: a GPU if one can be used, else the CPU; ref: the plain kernels that define the arithmetic") \
+	X(INT, device, 0, NULL, .name = "device", .group = "Kernels", .arg = "N", .high = 255,                     \
+		.doc = "which GPU: see cutaway devices")                                                               \
+	X(TEXT, isa, NULL, NULL, .name = "isa", .group = "Kernels", .arg = "NAME",                                 \
+		.doc = "instruction set of the kernels (without it: the best of this machine)")                        \
+	X(INT, slots, 8, NULL, .name = "slots", .group = "Scheduler", .arg = "N", .low = 1,                        \
+		.high = 256, .unit = "requests", .doc = "requests that run at once (vLLM: max_num_seqs)")              \
+	X(INT, prefill_chunk, 128, engine_apply_chunk, .name = "prefill-chunk", .group = "Scheduler",              \
+		.arg = "N", .high = 1 << 20, .when = SETTING_ANY, .unit = "tokens",                                    \
+		SETTING_WORDS("0", "32", "128"),                                                                       \
+		.doc = "most prompt tokens of one request in a step; 0: whole prompts")                                \
+	X(INT, budget, 256, engine_apply_budget, .name = "budget", .group = "Scheduler", .arg = "N",               \
+		.low = 1, .high = 4096, .when = SETTING_ANY, .unit = "rows",                                           \
+		SETTING_WORDS("64", "256", "512"),                                                                     \
+		.doc = "most rows in one step, of all requests (vLLM: max_num_batched_tokens)")                        \
+	X(SWITCH, prefix_cache, true, engine_apply_prefix, .name = "prefix-cache",                                 \
+		.group = "Scheduler", .when = SETTING_ANY,                                                             \
+		.doc = "whether pages of old prompts are found again")                                                 \
+	X(CHOICE, evict, "lru", engine_apply_evict, .name = "evict", .group = "Scheduler",                         \
+		.when = SETTING_ANY, .words = prefix_policies,                                                         \
+		.doc = "which cached page goes first: longest unread, longest kept, least found")                      \
+	X(CHOICE, policy, "fcfs", engine_apply_policy, .name = "policy", .group = "Scheduler",                     \
+		.when = SETTING_ANY, .more = sched_policy_name,                                                        \
+		.doc =                                                                                                 \
+			"who is admitted, computed and preempted first: first come, or the shortest prompt")               \
+	X(TEXT, spec, "off", engine_apply_spec, .name = "spec", .group = "Speculation", .bare = true,              \
+		.arg = "off|NAME[:ARGS]", .when = SETTING_ANY, SETTING_WORDS("off"), .more = draft_offer,              \
+		.doc =                                                                                                 \
+			"who guesses tokens ahead; the text stays the same, unless the rule is rejection; see "            \
+			"docs/speculation.md")                                                                             \
+	X(TEXT, shadow, "off", engine_apply_shadow, .name = "shadow", .group = "Speculation",                      \
+		.arg = "off|free|all|NAME+NAME", .when = SETTING_ANY, SETTING_WORDS("off", "free", "all"),             \
+		.doc =                                                                                                 \
+			"drafters that guess beside the run without being used, to see how they would have done")          \
+	X(CHOICE, rule, "race", engine_apply_rule, .name = "rule", .group = "Speculation",                         \
+		.when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("race", "rejection"),                      \
+		.doc =                                                                                                 \
+			"how drafts are verified: in the target's own draw, or by modified rejection sampling "            \
+			"(another text, equally likely)")                                                                  \
+	X(INT, page_size, 16, engine_apply_page_size, .name = "page-size", .group = "Scheduler",                   \
+		.arg = "N", .low = 16, .high = 1024, .step = 16, .when = SETTING_IDLE, .unit = "tokens",               \
+		SETTING_WORDS("16", "32", "64"), .doc = "tokens of a KV page, a multiple of 16")                       \
+	X(INT, pages, 0, NULL, .name = "pages", .group = "Scheduler", .arg = "N", .high = 1 << 24,                 \
+		.when = SETTING_FOLLOWS, .unit = "pages",                                                              \
+		.doc = "KV pages; 0: room for a longest sequence, at least four a slot")                               \
+	X(TEXT, visible, "full", engine_apply_visible, .name = "visible", .group = "Exactness",                    \
+		.arg = "POLICY", .when = SETTING_IDLE, .effect = SETTING_LOSSY, .more = visible_offer,                 \
+		.doc =                                                                                                 \
+			"positions that a token sees of those before it: all, the last N, or the first N and the last N")  \
+	X(CHOICE, cache_format, "f16", engine_apply_cache_format, .name = "cache-format",                          \
+		.group = "Exactness", .when = SETTING_IDLE, .effect = SETTING_LOSSY,                                   \
+		.words = (const char *const[]){ K_CACHES(SETTING_CACHE_WORD) NULL },                                   \
+		.doc = "format of cached keys and values: 16 bits, as computed, its upper half, 8 bits")               \
+	X(SWITCH, give_back, true, engine_apply_give_back, .name = "give-back", .group = "Scheduler",              \
+		.when = SETTING_IDLE,                                                                                  \
+		.doc = "whether keys and values that no token to come will see give back their pages")                 \
+	X(INT, attention_every, 0, engine_apply_every, .name = "attention-every", .group = "Watching",             \
+		.arg = "N", .high = 1024, .when = SETTING_ANY, .unit = "tokens",                                       \
+		SETTING_WORDS("1", "4", "8", "16"),                                                                    \
+		.doc =                                                                                                 \
+			"tokens from one whose attention is recorded to the next; 0: 1 to 8, by the model's size")         \
+	X(INT, observe_layer, -1, engine_apply_layer, .name = "observe-layer", .group = "Watching",                \
+		.arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                           \
+		.doc = "layer of the head whose attention is recorded alone; -1: none")                                \
+	X(INT, observe_head, -1, engine_apply_head, .name = "observe-head", .group = "Watching",                   \
+		.arg = "N", .low = -1, .high = 1 << 16, .when = SETTING_ANY,                                           \
+		.doc = "that head, in observe-layer; -1: none")                                                        \
+	X(CHOICE, cuda_mode, NULL, engine_apply_cuda_mode, .name = "cuda-mode", .group = "Kernels",                \
+		.when = SETTING_ANY, SETTING_WORDS("launches", "graph", "persistent"),                                 \
+		.doc =                                                                                                 \
+			"how a GPU runs a step: a launch a stage, one graph, or one kernel that stays (the default)")      \
+	X(TEXT, roof, "", engine_apply_roof, .name = "roof", .group = "Measuring", .arg = "measure",               \
+		.when = SETTING_ANY, SETTING_WORDS("measure"),                                                         \
+		.doc =                                                                                                 \
+			"bandwidth of plain reads, which steps are held against in the time view; measure: read it once more")
 
 /* Fields of struct sample_params. */
 #define SAMPLE_SETTINGS(X)                                                                         \
-	X(FLOAT, temperature, 0.7f, NULL, .name = "temp", .group = "Sampling", .arg = "T", .high = 100, \
-	  .when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("0", "0.7", "1", "1.5"),         \
-	  .doc = "temperature: 0 is greedy, above 1 flattens the distribution")                        \
+	X(FLOAT, temperature, 0.7f, NULL, .name = "temp", .group = "Sampling", .arg = "T",             \
+		.high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,                                 \
+		SETTING_WORDS("0", "0.7", "1", "1.5"),                                                     \
+		.doc = "temperature: 0 is greedy, above 1 flattens the distribution")                      \
 	X(INT, top_k, 0, NULL, .name = "top-k", .group = "Sampling", .arg = "K", .high = 1 << 24,      \
-	  .when = SETTING_ANY, .effect = SETTING_DRAWS, .unit = "tokens", SETTING_WORDS("0", "40"),    \
-	  .doc = "only the K best tokens take part in the draw; 0: all")                               \
+		.when = SETTING_ANY, .effect = SETTING_DRAWS, .unit = "tokens", SETTING_WORDS("0", "40"),  \
+		.doc = "only the K best tokens take part in the draw; 0: all")                             \
 	X(FLOAT, top_p, 0.9f, NULL, .name = "top-p", .group = "Sampling", .arg = "P", .high = 1,       \
-	  .when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("0.9", "0.95", "1"),             \
-	  .doc = "only the best tokens that together have probability P; 1: all")                      \
+		.when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("0.9", "0.95", "1"),           \
+		.doc = "only the best tokens that together have probability P; 1: all")                    \
 	X(FLOAT, min_p, 0, NULL, .name = "min-p", .group = "Sampling", .arg = "P", .high = 1,          \
-	  .when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("0", "0.05", "0.1"),             \
-	  .doc = "only tokens with at least P times the best one's probability; 0: all")               \
+		.when = SETTING_ANY, .effect = SETTING_DRAWS, SETTING_WORDS("0", "0.05", "0.1"),           \
+		.doc = "only tokens with at least P times the best one's probability; 0: all")             \
 	/* divides positive logits and multiplies negative ones (Keskar 2019) */                       \
 	X(FLOAT, repeat_penalty, 1, NULL, .name = "repeat-penalty", .group = "Sampling", .arg = "X",   \
-	  .low = 0.01, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,                      \
-	  SETTING_WORDS("1", "1.1", "1.3"),                                                            \
-	  .doc = "divides the logits of tokens in the penalty window; 1: off")                         \
-	X(FLOAT, frequency_penalty, 0, NULL, .name = "frequency-penalty", .group = "Sampling", .arg = "X", \
-	  .low = -100, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,                      \
-	  SETTING_WORDS("0", "0.5"),                                                                   \
-	  .doc = "taken off a logit for each time the token occurred in the penalty window; 0: off")   \
-	X(FLOAT, presence_penalty, 0, NULL, .name = "presence-penalty", .group = "Sampling", .arg = "X", \
-	  .low = -100, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,                      \
-	  SETTING_WORDS("0", "0.5"),                                                                   \
-	  .doc = "taken off the logits of all tokens that occurred in the penalty window; 0: off")     \
+		.low = 0.01, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,                    \
+		SETTING_WORDS("1", "1.1", "1.3"),                                                          \
+		.doc = "divides the logits of tokens in the penalty window; 1: off")                       \
+	X(FLOAT, frequency_penalty, 0, NULL, .name = "frequency-penalty", .group = "Sampling",         \
+		.arg = "X", .low = -100, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,        \
+		SETTING_WORDS("0", "0.5"),                                                                 \
+		.doc = "taken off a logit for each time the token occurred in the penalty window; 0: off") \
+	X(FLOAT, presence_penalty, 0, NULL, .name = "presence-penalty", .group = "Sampling",           \
+		.arg = "X", .low = -100, .high = 100, .when = SETTING_ANY, .effect = SETTING_DRAWS,        \
+		SETTING_WORDS("0", "0.5"),                                                                 \
+		.doc = "taken off the logits of all tokens that occurred in the penalty window; 0: off")   \
 	X(INT, penalty_window, 64, NULL, .name = "penalty-window", .group = "Sampling", .arg = "N",    \
-	  .high = 1 << 20, .when = SETTING_ANY, .effect = SETTING_DRAWS, .unit = "tokens",             \
-	  SETTING_WORDS("0", "64", "256"), .doc = "newest tokens that the penalties count; 0: none")   \
+		.high = 1 << 20, .when = SETTING_ANY, .effect = SETTING_DRAWS, .unit = "tokens",           \
+		SETTING_WORDS("0", "64", "256"), .doc = "newest tokens that the penalties count; 0: none") \
 	X(U64, seed, 0, NULL, .name = "seed", .group = "Sampling", .arg = "N", .when = SETTING_ANY,    \
-	  .effect = SETTING_DRAWS, SETTING_WORDS("0", "1", "2"),                                       \
-	  .doc = "key of all draws: the same seed gives the same text; certify: of the mixed cases")
+		.effect = SETTING_DRAWS, SETTING_WORDS("0", "1", "2"),                                     \
+		.doc = "key of all draws: the same seed gives the same text; certify: of the mixed cases")
 
 /* Fields of struct answer_settings, beside its params. */
-#define ANSWER_SETTINGS(X)                                                                         \
-	X(INT, max_tokens, 0, NULL, .name = "max-tokens", .group = "Answer", .arg = "N", .high = 1 << 20, \
-	  .when = SETTING_ANY, .unit = "tokens", SETTING_WORDS("0", "64", "256"),                      \
-	  .doc = "longest answer; 0: until the context is full; without it run has 512, bench --spec 64") \
-	X(STOPS, stop, { { NULL } }, NULL, .name = "stop", .group = "Answer", .arg = "TEXT",           \
-	  .when = SETTING_ANY, SETTING_WORDS("off"),                                                   \
-	  .doc = "an answer ends where TEXT appears (\\n is a new line, \\t a tab); up to 16; off: none") \
-	X(CHOICE, full, "stop", NULL, .name = "full", .group = "Chat", .when = SETTING_ANY,            \
-	  SETTING_WORDS("stop", "drop"),                                                               \
-	  .doc = "a full context stops the conversation, or drops its oldest turns")                   \
-	X(TEXT, system, NULL, NULL, .name = "system", .group = "Answer", .arg = "TEXT",                \
-	  .when = SETTING_ANY, SETTING_WORDS("default", "off"),                                        \
-	  .doc = "begins a conversation with this system text; default: the model's own; off: none")
+#define ANSWER_SETTINGS(X)                                                                           \
+	X(INT, max_tokens, 0, NULL, .name = "max-tokens", .group = "Answer", .arg = "N",                 \
+		.high = 1 << 20, .when = SETTING_ANY, .unit = "tokens", SETTING_WORDS("0", "64", "256"),     \
+		.doc =                                                                                       \
+			"longest answer; 0: until the context is full; without it run has 512, bench --spec 64") \
+	X(STOPS, stop, { { NULL } }, NULL, .name = "stop", .group = "Answer", .arg = "TEXT",             \
+		.when = SETTING_ANY, SETTING_WORDS("off"),                                                   \
+		.doc =                                                                                       \
+			"an answer ends where TEXT appears (\\n is a new line, \\t a tab); up to 16; off: none") \
+	X(CHOICE, full, "stop", NULL, .name = "full", .group = "Chat", .when = SETTING_ANY,              \
+		SETTING_WORDS("stop", "drop"),                                                               \
+		.doc = "a full context stops the conversation, or drops its oldest turns")                   \
+	X(TEXT, system, NULL, NULL, .name = "system", .group = "Answer", .arg = "TEXT",                  \
+		.when = SETTING_ANY, SETTING_WORDS("default", "off"),                                        \
+		.doc = "begins a conversation with this system text; default: the model's own; off: none")
 
 /* C types of the fields that X makes. */
 #define SETTING_C_SWITCH bool
@@ -237,28 +261,29 @@ struct answer_settings {
 	ANSWER_SETTINGS(SETTING_FIELD)
 };
 #define ANSWER_DEFAULTS                                                                            \
-	((struct answer_settings){ .params = { SAMPLE_SETTINGS(SETTING_DEFAULT) }, ANSWER_SETTINGS(SETTING_DEFAULT) })
+	((struct answer_settings){                                                                     \
+		.params = { SAMPLE_SETTINGS(SETTING_DEFAULT) }, ANSWER_SETTINGS(SETTING_DEFAULT) })
 
 /* Places in the tables: ENGINE_AT_budget, ANSWER_AT_seed. */
 enum {
 #define X(type, field, ...) ENGINE_AT_##field,
 	ENGINE_SETTINGS(X)
 #undef X
-	N_ENGINE_SETTINGS
+		N_ENGINE_SETTINGS
 };
 enum {
 #define X(type, field, ...) ANSWER_AT_##field,
 	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
 #undef X
-	N_ANSWER_SETTINGS
+		N_ANSWER_SETTINGS
 };
 extern const struct setting engine_settings[]; /* of struct engine_options; ends with name NULL */
 extern const struct setting answer_settings[]; /* of struct answer_settings; ends with name NULL */
 
 /* The row of this name, or NULL. */
 const struct setting *setting_find(const struct setting *table, const char *name);
-/* Reads value (NULL for flags) into the setting's field of the struct at base. -1 with ERR_USAGE: "NAME VALUE: ", then
- * the range; nothing is changed then. */
+/* Reads value (NULL for flags) into the setting's field of the struct at base. -1 with ERR_USAGE:
+ * "NAME VALUE: ", then the range; nothing is changed then. */
 int setting_put(const struct setting *s, void *base, const char *value, struct err *e);
 /* The field of one struct becomes that of another of the same type; texts are not copied. */
 void setting_copy(const struct setting *s, void *to, const void *from);
@@ -270,7 +295,8 @@ void setting_text(const struct setting *s, const void *base, char *buf, size_t c
 const char *setting_word(const struct setting *s, int i);
 /* Its value in a line of help: "N", "on|off", "lru|fifo|lfu"; "" if it takes none. Returns buf. */
 const char *setting_arg(const struct setting *s, char *buf, size_t cap);
-/* What it does, the names that more() has, the value in the struct at base (or NULL) and whether others are lossy. */
+/* What it does, the names that more() has, the value in the struct at base (or NULL) and whether
+ * others are lossy. */
 const char *setting_doc(const struct setting *s, const void *base, char *buf, size_t cap);
 
 /* Of a request in the log, and to it. */

@@ -1,5 +1,5 @@
-/* The table of step hooks, in the order of their calls: see step_hooks.h. Nothing else is here, so that a program may link a
- * table of its own. */
+/* The table of step hooks, in the order of their calls: see step_hooks.h. Nothing else is here, so
+ * that a program may link a table of its own. */
 #include <stddef.h>
 
 #include "engine/core/step_hooks.h"
@@ -7,5 +7,9 @@
 extern const struct step_hooks observe_hooks, shadow_hooks, search_hooks, roof_hooks;
 
 const struct step_hooks *const step_hooks_table[] = {
-	&observe_hooks, &shadow_hooks, &search_hooks, &roof_hooks, NULL,
+	&observe_hooks,
+	&shadow_hooks,
+	&search_hooks,
+	&roof_hooks,
+	NULL,
 };

@@ -1,12 +1,13 @@
-/* Hooks of a step: who takes part in every step without the step naming it. Searches, drafters in the shadow, the
- * watching of attention and times, and the roof are such; a probe or a statistic is another one.
+/* Hooks of a step: who takes part in every step without the step naming it. Searches, drafters in
+ * the shadow, the watching of attention and times, and the roof are such; a probe or a statistic is
+ * another one.
  *
- * One is a file and a line in the table (step_hooks.c; docs/extend.md, "a step hook"). Hooks are called in the order of the
- * table, each function where its comment says; NULL: there is nothing to do. What a hook changes must not depend on what
- * stands after it in the table.
+ * One is a file and a line in the table (step_hooks.c; docs/extend.md, "a step hook"). Hooks are
+ * called in the order of the table, each function where its comment says; NULL: there is nothing to
+ * do. What a hook changes must not depend on what stands after it in the table.
  *
- * Of one request alone, which has an owner who decides about it, see struct request_owner (request.h).
- * Thread: the engine's. A decode step allocates nothing. */
+ * Of one request alone, which has an owner who decides about it, see struct request_owner
+ * (request.h). Thread: the engine's. A decode step allocates nothing. */
 #ifndef CUTAWAY_ENGINE_STEP_HOOKS_H
 #define CUTAWAY_ENGINE_STEP_HOOKS_H
 
@@ -22,9 +23,11 @@ struct draft_seen;
 
 struct step_hooks {
 	const char *name;
-	/* *state is given to all others; NULL: it has none. After the pages and queues, before any drafter. */
+	/* *state is given to all others; NULL: it has none. After the pages and queues, before any
+	 * drafter. */
 	int (*open)(struct engine *e, void **state, struct err *err);
-	void (*close)(struct engine *e, void *state); /* before the closed event; also of a state whose open() failed */
+	/* before the closed event; also of a state whose open() failed */
+	void (*close)(struct engine *e, void *state);
 
 	/* Work that is no request: the engine is not idle. */
 	bool (*busy)(const struct engine *e, const void *state);
@@ -36,13 +39,16 @@ struct step_hooks {
 	/* No request got a row: a hook that holds pages it can do without gives some up. */
 	void (*stuck)(struct engine *e, void *state);
 
-	/* Are the next two, of drafts and of what was computed, to be called? engine_set_draft_hooks() asks. */
+	/* Are the next two, of drafts and of what was computed, to be called? engine_set_draft_hooks()
+	 * asks. */
 	bool (*hears)(const void *state);
-	/* Within the plan: the first n of e->draft.jobs were asked for drafts, of `nodes` nodes at most, and the drafter that
-	 * is used took so long for all of them. Fails as k_run() does. */
-	int (*asked)(struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns, struct err *err);
+	/* Within the plan: the first n of e->draft.jobs were asked for drafts, of `nodes` nodes at
+	 * most, and the drafter that is used took so long for all of them. Fails as k_run() does. */
+	int (*asked)(struct engine *e, void *state, int32_t n, int32_t nodes, int64_t propose_ns,
+		struct err *err);
 	/* After the draws, while the step's rows are still there; likewise. */
-	int (*seen)(struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err);
+	int (*seen)(
+		struct engine *e, void *state, const struct draft_seen *seen, int32_t n, struct err *err);
 
 	/* The rows of an item are laid out and not computed. */
 	void (*row)(struct engine *e, void *state, struct plan_item *item);

@@ -10,7 +10,8 @@
 #include "base/clock.h"
 #include "event/event.h"
 
-enum { EVERY_NS = 500000, IDLE_NS = 1000000 }; /* from one question to the next, a thread; between steps */
+/* from one question to the next, a thread; between steps */
+enum { EVERY_NS = 500000, IDLE_NS = 1000000 };
 
 int waits_open(int thread)
 {
@@ -34,7 +35,8 @@ int64_t waits_of(int fd)
 		if (end == at)
 			return -1;
 	}
-	return value[2] > 0 && value[1] >= 0 ? value[1] : -1; /* it runs: all zero says that nothing is counted */
+	/* it runs: all zero says that nothing is counted */
+	return value[2] > 0 && value[1] >= 0 ? value[1] : -1;
 }
 
 void waits_close(struct waits *w)

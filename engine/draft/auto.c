@@ -1,17 +1,20 @@
-/* Selects the drafter with the highest predicted speedup: weighs the others by shadow mode's decayed averages and the
- * measured cost of a step's rows (engine/draft/shadow.h, draft_cost.h), and chooses anew as the text changes.
+/* Selects the drafter with the highest predicted speedup: weighs the others by shadow mode's
+ * decayed averages and the measured cost of a step's rows (engine/draft/shadow.h, draft_cost.h),
+ * and chooses anew as the text changes.
  *
- * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses have, by the average, paid more
- * than the best of the others, it is used; elsewhere the best of the others, if that pays. How many tokens each may
- * guess comes from the same sums: those whose chance is worth a row.
+ * Prompt lookup costs nothing, so it guesses at every step. Where it has a guess, and its guesses
+ * have, by the average, paid more than the best of the others, it is used; elsewhere the best of
+ * the others, if that pays. How many tokens each may guess comes from the same sums: those whose
+ * chance is worth a row.
  *
- * The others compute, or live by being checked: of them only one guesses in a step, and that is how they are known. A
- * guess that is used costs what one in the shadow does, and may win; and it is weighed where it is wanted, at the steps
- * that prompt lookup leaves. Who comes next is the question of the many-armed bandit: each is chosen as
- * often as it is likely to be the best, by a draw from what is known of its speed (Thompson 1933; Chapelle and Li
- * 2011, "An Empirical Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So those that are
- * close take turns on the same text, and who does not pay is seldom asked. What is known fades, and grows old.
- * Thread: the engine's. */
+ * The others compute, or live by being checked: of them only one guesses in a step, and that is how
+ * they are known. A guess that is used costs what one in the shadow does, and may win; and it is
+ * weighed where it is wanted, at the steps that prompt lookup leaves. Who comes next is the
+ * question of the many-armed bandit: each is chosen as often as it is likely to be the best, by a
+ * draw from what is known of its speed (Thompson 1933; Chapelle and Li 2011, "An Empirical
+ * Evaluation of Thompson Sampling"), against plain decoding, whose speed is 1. So those that are
+ * close take turns on the same text, and who does not pay is seldom asked. What is known fades, and
+ * grows old. Thread: the engine's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +24,13 @@
 #include "engine/draft/shadow.h"
 
 enum {
-	FIRST = 2,       /* virtual steps before anything is said of a drafter that computes */
-	STALE = 128,     /* steps without it after which half of what is known of it is as if it were not … */
-	KEPT = 6,        /* … but for so many virtual steps: what was bad by far stays so */
+	FIRST = 2, /* virtual steps before anything is said of a drafter that computes */
+	/* steps without it after which half of what is known of it is as if it were not … */
+	STALE = 128,
+	KEPT = 6, /* … but for so many virtual steps: what was bad by far stays so */
 	WEIGH_EVERY = 2,
-	WIDER_EVERY = 8, /* steps between two in which a few tokens more are guessed, to see whether they would pay */
+	/* steps between two in which a few tokens more are guessed, to see whether they would pay */
+	WIDER_EVERY = 8,
 	WIDER = 2,
 	OFF = -1,
 };
@@ -33,20 +38,20 @@ enum {
 #define DOUBT 2.0   /* virtual steps that won nothing, added to what is known */
 #define MARGIN 1.04 /* a lead that is worth telling */
 
-struct weighed { /* of a drafter */
-	double speed;        /* of it alone; 0: not known */
-	int32_t nodes;       /* with so many; 0: it does not pay */
-	double guess_speed;  /* of its steps in which it guessed; 0: not known */
+struct weighed {        /* of a drafter */
+	double speed;       /* of it alone; 0: not known */
+	int32_t nodes;      /* with so many; 0: it does not pay */
+	double guess_speed; /* of its steps in which it guessed; 0: not known */
 	int32_t guess_nodes;
-	double known;        /* virtual steps that this rests on, less those grown old */
-	int64_t used;        /* step in which it was last */
+	double known; /* virtual steps that this rests on, less those grown old */
+	int64_t used; /* step in which it was last */
 };
 
 struct drafter {
 	struct shadow *shadow;
 	const struct draft_cost *cost;
 	struct weighed w[SHADOW_MOST];
-	int32_t n, now;    /* the best that computes, or OFF */
+	int32_t n, now;                           /* the best that computes, or OFF */
 	int32_t reported, reported_nodes, before; /* the best of all: the reported choice */
 	double reported_speed, before_speed;
 	bool changed;
@@ -62,7 +67,8 @@ static void auto_close(struct drafter *d)
 	free(d);
 }
 
-static int auto_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int auto_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d;
 
@@ -204,7 +210,8 @@ static int32_t min32(int32_t a, int32_t b)
 }
 
 /* Drafter i guesses, at most so many nodes, for those of the jobs that have no guess yet. */
-static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_job *job, int32_t n, struct err *e)
+static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_job *job, int32_t n,
+	struct err *e)
 {
 	struct shadow_drafter *s = shadow_at(d->shadow, i);
 	int32_t asked = 0, width = min32(nodes, s->ops->width(s->d));
@@ -225,20 +232,23 @@ static int use(struct drafter *d, int32_t i, int32_t nodes, const struct draft_j
 	for (int32_t k = 0; k < asked; k++) {
 		draft_prune(d->job[k].out, d->job[k].nodes, d->job[k].depth, DRAFT_LEAVES);
 		d->job[k].out->by = s->ops->name;
-		if (is_rival(d, i) || d->job[k].out->n) /* the others are scored at their full width, in the shadow */
+		/* the others are scored at their full width, in the shadow */
+		if (is_rival(d, i) || d->job[k].out->n)
 			shadow_note(d->shadow, i, &d->job[k], start, is_rival(d, i));
 	}
 	return 0;
 }
 
-/* The free one whose guesses pay best, better than `least`, and worse than the one before: best first. */
+/* The free one whose guesses pay best, better than `least`, and worse than the one before: best
+ * first. */
 static int32_t next_free(const struct drafter *d, double least, double below)
 {
 	int32_t best = OFF;
 
 	for (int32_t i = 0; i < d->n; i++)
 		if (!is_rival(d, i) && d->w[i].guess_nodes > 0 && d->w[i].guess_speed > least &&
-			d->w[i].guess_speed < below && (best < 0 || d->w[i].guess_speed > d->w[best].guess_speed))
+			d->w[i].guess_speed < below &&
+			(best < 0 || d->w[i].guess_speed > d->w[best].guess_speed))
 			best = i;
 	return best;
 }
@@ -250,7 +260,8 @@ static int guess(struct drafter *d, const struct draft_job *job, int32_t n, stru
 	int32_t wider = d->step % WIDER_EVERY ? 0 : WIDER;
 	int32_t i;
 
-	for (double below = INFINITY; (i = next_free(d, least, below)) >= 0; below = d->w[i].guess_speed)
+	for (double below = INFINITY; (i = next_free(d, least, below)) >= 0;
+		 below = d->w[i].guess_speed)
 		if (use(d, i, d->w[i].guess_nodes, job, n, e))
 			return -1;
 	return now ? use(d, d->now, now->nodes ? now->nodes + wider : DRAFT_NODES, job, n, e) : 0;
@@ -310,8 +321,8 @@ static bool auto_chose(struct drafter *d, struct draft_choice *out)
 	bool changed = d->changed;
 
 	d->changed = false;
-	*out = (struct draft_choice){ name_of(d, d->reported), name_of(d, d->before), d->reported_nodes, d->reported_speed,
-								 d->before_speed };
+	*out = (struct draft_choice){ name_of(d, d->reported), name_of(d, d->before), d->reported_nodes,
+		d->reported_speed, d->before_speed };
 	return changed;
 }
 
@@ -328,7 +339,8 @@ static const struct draft_trial trials[] = {
 const struct draft_ops draft_auto = {
 	.name = "auto",
 	.args = "NAME+NAME",
-	.doc = "selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
+	.doc =
+		"selects the drafter with the highest predicted speedup, by shadow mode and the measured cost of rows",
 	.needs_pages = true,
 	.open = auto_open,
 	.close = auto_close,

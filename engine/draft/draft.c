@@ -10,7 +10,8 @@ const char *draft_offer(int i)
 	for (int d = 0; draft_table[d]; d++) {
 		const char *const name[] = { draft_table[d]->name, NULL };
 
-		for (const char *const *word = draft_table[d]->offer ? draft_table[d]->offer : name; *word; word++)
+		for (const char *const *word = draft_table[d]->offer ? draft_table[d]->offer : name; *word;
+			 word++)
 			if (!i--)
 				return *word;
 	}
@@ -23,8 +24,8 @@ static void list_names(char *buf, size_t cap)
 	size_t len = (size_t)snprintf(buf, cap, "off");
 
 	for (int i = 0; draft_table[i] && len < cap; i++)
-		len += (size_t)snprintf(buf + len, cap - len, ", %s[:%s]", draft_table[i]->name,
-								draft_table[i]->args);
+		len += (size_t)snprintf(
+			buf + len, cap - len, ", %s[:%s]", draft_table[i]->name, draft_table[i]->args);
 }
 
 const struct draft_ops *draft_find(const char *spec)
@@ -38,7 +39,7 @@ const struct draft_ops *draft_find(const char *spec)
 }
 
 int draft_open(const char *spec, const struct draft_env *env, const struct draft_ops **ops,
-			   struct drafter **d, struct err *e)
+	struct drafter **d, struct err *e)
 {
 	const struct draft_ops *known_ops = draft_find(spec);
 	const char *colon = strchr(spec, ':');
@@ -58,7 +59,8 @@ int draft_open(const char *spec, const struct draft_env *env, const struct draft
 	return 0;
 }
 
-void draft_spec(const char *pattern, int32_t nodes, int32_t layers, const char *file, char *out, size_t cap)
+void draft_spec(
+	const char *pattern, int32_t nodes, int32_t layers, const char *file, char *out, size_t cap)
 {
 	int32_t most = 4 * layers / 5;
 	size_t at = 0;
@@ -71,7 +73,11 @@ void draft_spec(const char *pattern, int32_t nodes, int32_t layers, const char *
 		else if (*++p == 'f')
 			n = snprintf(out + at, cap - at, "%s", file);
 		else
-			n = snprintf(out + at, cap - at, "%d", *p == 'n' ? nodes : *p == 'h' ? (nodes + 1) / 2 : most > 0 ? most : 1);
+			n = snprintf(out + at, cap - at, "%d",
+				*p == 'n'   ? nodes
+				: *p == 'h' ? (nodes + 1) / 2
+				: most > 0  ? most
+							: 1);
 		at += (size_t)n;
 	}
 	out[at < cap ? at : cap - 1] = '\0';
@@ -154,7 +160,7 @@ int32_t draft_reach(const struct draft *t)
 
 int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES])
 {
-	bool has_child[DRAFT_NODES + 1] = {false}; /* [0]: the newest token */
+	bool has_child[DRAFT_NODES + 1] = { false }; /* [0]: the newest token */
 	int8_t n = 0;
 
 	for (int32_t i = 0; i < t->n; i++) {
@@ -168,15 +174,15 @@ int32_t draft_branches(const struct draft *t, int8_t branch[DRAFT_NODES])
 
 /* Of the nodes before i that are kept, by their new numbers. */
 struct kept {
-	int32_t number[DRAFT_NODES]; /* -1: cut */
-	int32_t depth[DRAFT_NODES];  /* by new number */
+	int32_t number[DRAFT_NODES];     /* -1: cut */
+	int32_t depth[DRAFT_NODES];      /* by new number */
 	bool has_child[DRAFT_NODES + 1]; /* [0]: the newest token */
 	int32_t leaves;
 };
 
 void draft_prune(struct draft *t, int32_t nodes, int32_t depth, int32_t leaves)
 {
-	struct kept k = {.leaves = 1};
+	struct kept k = { .leaves = 1 };
 	int32_t all = t->n;
 
 	t->n = 0;
@@ -209,11 +215,12 @@ int32_t draft_branch_pages(int32_t newest, int32_t reach, int32_t page_size)
 
 void draft_fit(struct draft *t, const struct draft_job *job, struct draft_room *room)
 {
-	int32_t each = draft_branch_pages(job->n - 1, job->depth, room->page_size), branches = room->pages / each;
+	int32_t each = draft_branch_pages(job->n - 1, job->depth, room->page_size),
+			branches = room->pages / each;
 	int8_t branch[DRAFT_NODES];
 
 	draft_prune(t, job->nodes < room->states ? job->nodes : room->states, job->depth,
-				branches < DRAFT_LEAVES ? 1 + branches : DRAFT_LEAVES);
+		branches < DRAFT_LEAVES ? 1 + branches : DRAFT_LEAVES);
 	room->pages -= draft_branches(t, branch) * each;
 	room->states -= t->n;
 }

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 
 enum {
-	DENSE = 17,       /* every number of rows up to here: a chain of DRAFT_MAX and the newest token */
+	/* every number of rows up to here: a chain of DRAFT_MAX and the newest token */
+	DENSE = 17,
 	MAX_BLOCKS = 512, /* of the made-up sequence */
 	DEEP = 256,
 };
@@ -31,7 +32,8 @@ static int32_t most_rows(const struct forward *f)
 	return f->max_rows < f->max_out ? f->max_rows : f->max_out;
 }
 
-/* Positions before the rows are read from pages that hold numbers; which, makes no difference to the time. */
+/* Positions before the rows are read from pages that hold numbers; which, makes no difference to
+ * the time. */
 static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 {
 	f->n_rows = f->n_out = rows;
@@ -45,7 +47,8 @@ static void fill_sequence(struct forward *f, int32_t rows, int32_t depth)
 	}
 }
 
-int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth, double *ns, struct err *e)
+int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32_t depth,
+	double *ns, struct err *e)
 {
 	int32_t table[MEMORY_GROUPS][MAX_BLOCKS], n = (depth + rows - 1) / memory->page_size + 1;
 	int64_t start;
@@ -67,7 +70,8 @@ int draft_cost_run(struct forward *f, struct memory *memory, int32_t rows, int32
 
 /* ---- measuring ---- */
 
-static int measure_point(struct draft_cost *c, int32_t i, struct forward *f, struct memory *memory, struct err *e)
+static int measure_point(
+	struct draft_cost *c, int32_t i, struct forward *f, struct memory *memory, struct err *e)
 {
 	struct draft_cost_point *p = &c->point[i];
 	double ns;
@@ -79,7 +83,8 @@ static int measure_point(struct draft_cost *c, int32_t i, struct forward *f, str
 	return 0;
 }
 
-/* Every spare page gets the numbers of the first, so that depth reads as much memory as it would. */
+/* Every spare page gets the numbers of the first, so that depth reads as much memory as it
+ * would. */
 static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 {
 	int32_t size = memory->page_size;
@@ -94,7 +99,8 @@ static int write_pages(struct forward *f, struct memory *memory, struct err *e)
 }
 
 /* t(K, d) = f(K) + d (a + b K), from one row and from eight. */
-static int measure_depth(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
+static int measure_depth(
+	struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
 {
 	int32_t most = draft_cost_deepest(memory, ctx, 8), depth = most < DEEP ? most : DEEP;
 	struct draft_cost_point *one = &c->point[c->n], *eight = one + 1;
@@ -144,8 +150,8 @@ static void interpolate(struct draft_cost *c)
 }
 
 /* The points of one more round. */
-static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct memory *memory, int32_t ctx,
-						 struct err *e)
+static int measure_round(struct draft_cost *c, bool first, struct forward *f, struct memory *memory,
+	int32_t ctx, struct err *e)
 {
 	int32_t room = draft_cost_deepest(memory, ctx, 0);
 	int32_t most = room < most_rows(f) ? room : most_rows(f);
@@ -169,7 +175,8 @@ static int measure_round(struct draft_cost *c, bool first, struct forward *f, st
 	return 0;
 }
 
-int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
+int draft_cost_measure(
+	struct draft_cost *c, struct forward *f, struct memory *memory, int32_t ctx, struct err *e)
 {
 	int64_t start = now_ns();
 	double ns;
@@ -194,9 +201,12 @@ int draft_cost_measure(struct draft_cost *c, struct forward *f, struct memory *m
 
 /* ---- counting ---- */
 
-void draft_cost_count(struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes)
+void draft_cost_count(
+	struct draft_cost *c, const double ns[DRAFT_COST_ROWS + 1], double weight_bytes)
 {
-	*c = (struct draft_cost){ .n = DENSE, .drift = 1, .counted = true, .weight_bytes = weight_bytes };
+	*c = (struct draft_cost){
+		.n = DENSE, .drift = 1, .counted = true, .weight_bytes = weight_bytes
+	};
 	memcpy(c->ns, ns, sizeof c->ns);
 	for (int32_t i = 0; i < c->n; i++)
 		c->point[i] = (struct draft_cost_point){ .rows = i + 1, .ns = ns[i + 1] };
@@ -249,8 +259,8 @@ double draft_cost_ns(const struct draft_cost *c, double rows, double depth)
 	return of_table(c, rows, depth) * c->drift;
 }
 
-void draft_cost_note(struct draft_cost *c, int32_t rows, double depth, double kernel_ns, double ns,
-					 int32_t tokens)
+void draft_cost_note(
+	struct draft_cost *c, int32_t rows, double depth, double kernel_ns, double ns, int32_t tokens)
 {
 	const double part = 1 / 32.0;
 	double told = of_table(c, rows, depth), outside = (ns - kernel_ns) / (tokens > 0 ? tokens : 1);

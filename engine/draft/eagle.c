@@ -1,14 +1,17 @@
-/* EAGLE: a single layer that reads the target's features guesses the next ones (Li et al. 2024, "EAGLE: Speculative Sampling
- * Requires Rethinking Feature Uncertainty"); trees by confidence as in EAGLE-2 (Li et al. 2024b).
+/* EAGLE: a single layer that reads the target's features guesses the next ones (Li et al. 2024,
+ * "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty"); trees by confidence as in
+ * EAGLE-2 (Li et al. 2024b).
  *
- * With h[t - 1] the residual stream after the target's last layer at position t - 1 and x[t] the token at t:
- *     z[t] = Wh · norm(h[t - 1]) + We · norm(embed(x[t])),   g[t] = layer(z)[t],   logits of x[t + 1] = Head · norm(g[t]);
- * beyond the newest token g stands for h. The embedding and the head are the target's.
+ * With h[t - 1] the residual stream after the target's last layer at position t - 1 and x[t] the
+ * token at t: z[t] = Wh · norm(h[t - 1]) + We · norm(embed(x[t])),   g[t] = layer(z)[t],   logits
+ * of x[t + 1] = Head · norm(g[t]); beyond the newest token g stands for h. The embedding and the
+ * head are the target's.
  *
- * The features that a step computed are kept until it is asked for a guess, or until they are many (learn): then the layer
- * runs over them, and what it says of the newest token is the first guess already. So a drafter that is told of
- * every step and asked seldom costs little. Positions whose features it never saw, since the prefix cache had them, are missing for it:
- * it numbers those it has without gaps, which a rotary position hardly notices. Thread: the engine's. */
+ * The features that a step computed are kept until it is asked for a guess, or until they are many
+ * (learn): then the layer runs over them, and what it says of the newest token is the first guess
+ * already. So a drafter that is told of every step and asked seldom costs little. Positions whose
+ * features it never saw, since the prefix cache had them, are missing for it: it numbers those it
+ * has without gaps, which a rotary position hardly notices. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +41,7 @@ struct drafter {
 	/* the host's, of the newest token of each slot */
 	float *logits; /* [slots, head] */
 	struct k_logit_stats *stats;
-	int32_t *root_n; /* tokens of the text that it is the last of; 0: not known */
+	int32_t *root_n;         /* tokens of the text that it is the last of; 0: not known */
 	struct waiting *waiting; /* [slots] */
 
 	struct slot **of;  /* [slots] by job */
@@ -60,7 +63,8 @@ static void write_input(void *arg, struct forward *f)
 	float eps = f->model->config.norm_eps;
 	struct k_matmul *m;
 
-	program_embed(p, &f->model->embed, f->ids, d->embedded, f->n_rows)->scale = f->model->embed_scale;
+	program_embed(p, &f->model->embed, f->ids, d->embedded, f->n_rows)->scale =
+		f->model->embed_scale;
 	program_norm(p, d->embedded, NULL, d->embed_norm, eps, d->normed_embed, f->n_rows);
 	program_norm(p, d->feature, NULL, d->hidden_norm, eps, d->normed_hidden, f->n_rows);
 	m = program_matmul(p, K_STAGE_embed, d->normed_embed, f->n_rows);
@@ -74,7 +78,8 @@ static void write_input(void *arg, struct forward *f)
 static void cut_work(struct drafter *d, struct cutter *c)
 {
 	size_t rows = (size_t)d->net.forward.max_rows, dim = (size_t)d->net.model.config.dim;
-	bool embed_x = program_wants_floats(&d->of_embed), hidden_x = program_wants_floats(&d->of_hidden);
+	bool embed_x = program_wants_floats(&d->of_embed),
+		 hidden_x = program_wants_floats(&d->of_hidden);
 
 	d->feature = program_cut(c, rows * dim, sizeof *d->feature);
 	d->embedded = program_cut(c, rows * dim, sizeof *d->embedded);
@@ -125,10 +130,11 @@ static void eagle_load(void *arg, const struct gguf *g, struct model_loader *l)
 		model_join_memory(m, l->e);
 }
 
-static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-					  struct err *e);
+static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e);
 
-static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
+static int open_parts(
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 3, 4, 15, 2 };
 
@@ -157,7 +163,8 @@ static void eagle_close(struct drafter *d)
 	free(d);
 }
 
-static int eagle_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int eagle_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = calloc(1, sizeof *d);
 
@@ -214,7 +221,8 @@ static int put_waiting(struct drafter *d, struct slot *slot, struct net_copy *co
 		if (newest)
 			d->out_slot[d->net.forward.n_out] = (int32_t)index;
 		row = net_row(&d->net, slot->ids[w->at[i]], slot->n, seq, newest);
-		net_copy_row(copy, d->feature + (size_t)row * dim, d->kept + (index * WAITING + (size_t)i) * dim);
+		net_copy_row(
+			copy, d->feature + (size_t)row * dim, d->kept + (index * WAITING + (size_t)i) * dim);
 		slot->at[slot->n++] = w->at[i];
 	}
 	w->n = 0;
@@ -229,7 +237,8 @@ static void cut_waiting(struct waiting *w, int32_t pos)
 }
 
 /* The feature at position p is what the layer reads at p + 1, if that token is known. */
-static int learn_one(struct drafter *d, const struct draft_seen *s, struct net_copy *copy, struct err *e)
+static int learn_one(
+	struct drafter *d, const struct draft_seen *s, struct net_copy *copy, struct err *e)
 {
 	struct slot *slot = slots_take(&d->slots, s->request, s->ids, s->n);
 	struct waiting *w = &d->waiting[index_of(d, slot)];
@@ -245,7 +254,7 @@ static int learn_one(struct drafter *d, const struct draft_seen *s, struct net_c
 				return -1;
 		}
 		net_copy_row(&in, d->kept + (index_of(d, slot) * WAITING + (size_t)w->n) * in.dim,
-					 d->net.env.forward->x + (size_t)s->row[i] * in.dim);
+			d->net.env.forward->x + (size_t)s->row[i] * in.dim);
 		w->at[w->n++] = s->pos + i + 1;
 	}
 	net_copy_end(&in);
@@ -254,7 +263,8 @@ static int learn_one(struct drafter *d, const struct draft_seen *s, struct net_c
 
 static int eagle_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
 {
-	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+	struct net_copy copy = { .kernels = d->net.env.kernels,
+		.dim = (size_t)d->net.model.config.dim };
 
 	net_begin(&d->net);
 	for (int32_t i = 0; i < n; i++)
@@ -277,12 +287,13 @@ static struct slot *slot_of(struct drafter *d, const struct draft_job *job)
 
 /* ---- trees ---- */
 
-static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-					  struct err *e)
+static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e)
 {
 	struct drafter *d = arg;
 	struct forward *f = &d->net.forward;
-	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+	struct net_copy copy = { .kernels = d->net.env.kernels,
+		.dim = (size_t)d->net.model.config.dim };
 
 	net_begin(&d->net);
 	for (int32_t i = 0; i < n; i++) {
@@ -303,7 +314,8 @@ static int eagle_pass(void *arg, struct grow *g, const struct grow_row *row, int
 
 static int eagle_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
-	struct net_copy copy = { .kernels = d->net.env.kernels, .dim = (size_t)d->net.model.config.dim };
+	struct net_copy copy = { .kernels = d->net.env.kernels,
+		.dim = (size_t)d->net.model.config.dim };
 
 	grow_begin(&d->net.grow, job, n);
 	slots_begin(&d->slots);

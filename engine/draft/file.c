@@ -38,16 +38,18 @@ static int search(const char *name, char path[DRAFT_PATH], struct err *e)
 	char folder[DRAFT_PATH];
 
 	program_folder(folder);
-	if ((own && *own && try_path(path, own, "", name)) || try_path(path, "", "demos/models", name) ||
-		try_path(path, folder, "demos/models", name) || try_path(path, folder, "../share/cutaway/models", name))
+	if ((own && *own && try_path(path, own, "", name)) ||
+		try_path(path, "", "demos/models", name) || try_path(path, folder, "demos/models", name) ||
+		try_path(path, folder, "../share/cutaway/models", name))
 		return 0;
 	return err_set(e, ERR_IO,
-				   "there is no drafter's file %.80s.gguf in demos/models, here or beside the program, nor in "
-				   "$CUTAWAY_MODELS; make one with tools/train, or give a path",
-				   name);
+		"there is no drafter's file %.80s.gguf in demos/models, here or beside the program, nor in "
+		"$CUTAWAY_MODELS; make one with tools/train, or give a path",
+		name);
 }
 
-int draft_find_file(const char *name, const char *args, char path[DRAFT_PATH], const char **numbers, struct err *e)
+int draft_find_file(
+	const char *name, const char *args, char path[DRAFT_PATH], const char **numbers, struct err *e)
 {
 	bool given = args && *args && (*args < '0' || *args > '9');
 	const char *comma = given ? strchr(args, ',') : NULL;
@@ -73,7 +75,8 @@ static bool says(const struct gguf *g, const char *key, const char *value)
 	struct gguf_text t = { 0 };
 	struct err ignored = { 0 };
 
-	return gguf_opt_text(g, key, &t, &ignored) && t.size == strlen(value) && !memcmp(t.data, value, t.size);
+	return gguf_opt_text(g, key, &t, &ignored) && t.size == strlen(value) &&
+		   !memcmp(t.data, value, t.size);
 }
 
 bool draft_is_drafter(const struct gguf *g, const char *kind)
@@ -89,8 +92,8 @@ static int check_number(const struct gguf *g, const char *key, int64_t must, str
 	if (gguf_get_i64(g, key, &v, e))
 		return -1;
 	if (v != must)
-		return err_set(e, ERR_INPUT, "%s: made for a model whose %s is %lld; this one's is %lld", gguf_path(g),
-					   key + strlen("cutaway.draft."), (long long)v, (long long)must);
+		return err_set(e, ERR_INPUT, "%s: made for a model whose %s is %lld; this one's is %lld",
+			gguf_path(g), key + strlen("cutaway.draft."), (long long)v, (long long)must);
 	return 0;
 }
 
@@ -107,13 +110,13 @@ static int check_hash(const struct gguf *g, const struct draft_env *env, struct 
 	gguf_close(target);
 	if (!failed && !says(g, "cutaway.draft.vocab_hash", hex))
 		return err_set(e, ERR_INPUT,
-					   "%s: made for a model of another vocabulary: its vocab_hash is not %s, this model's",
-					   gguf_path(g), hex);
+			"%s: made for a model of another vocabulary: its vocab_hash is not %s, this model's",
+			gguf_path(g), hex);
 	return failed;
 }
 
-int draft_open_file(struct gguf **out, const char *path, const char *kind, const struct draft_env *env,
-					struct err *e)
+int draft_open_file(struct gguf **out, const char *path, const char *kind,
+	const struct draft_env *env, struct err *e)
 {
 	struct gguf *g;
 
@@ -121,8 +124,10 @@ int draft_open_file(struct gguf **out, const char *path, const char *kind, const
 	if (gguf_open(&g, path, e))
 		return -1;
 	if (!draft_is_drafter(g, kind))
-		err_set(e, ERR_INPUT, "%s: not a drafter's file%s%s (general.architecture \"cutaway-draft\", "
-							  "cutaway.draft.kind)", path, kind ? " of kind " : "", kind ? kind : "");
+		err_set(e, ERR_INPUT,
+			"%s: not a drafter's file%s%s (general.architecture \"cutaway-draft\", "
+			"cutaway.draft.kind)",
+			path, kind ? " of kind " : "", kind ? kind : "");
 	else if (!check_number(g, "cutaway.draft.dim", env->model->config.dim, e) &&
 			 !check_number(g, "cutaway.draft.vocab", env->vocab, e) && !check_hash(g, env, e)) {
 		*out = g;
@@ -143,17 +148,18 @@ int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *
 	if (many < 0)
 		return 0;
 	if (many < 1 || many > vocab)
-		return err_set(e, ERR_INPUT, "%s: a trimmed vocabulary of %lld of %d ids", gguf_path(g), (long long)many,
-					   vocab);
+		return err_set(e, ERR_INPUT, "%s: a trimmed vocabulary of %lld of %d ids", gguf_path(g),
+			(long long)many, vocab);
 	wide = malloc((size_t)many * sizeof *wide);
 	*ids = malloc((size_t)many * sizeof **ids);
 	failed = !wide || !*ids ? err_set(e, ERR_MEMORY, "no memory for a trimmed vocabulary")
 							: gguf_array_i64(g, "cutaway.draft.ids", wide, many, e);
 	for (int64_t i = 0; i < many && !failed; before = wide[i++]) {
 		if (wide[i] <= before || wide[i] >= vocab)
-			failed = err_set(e, ERR_INPUT, "%s: cutaway.draft.ids: number %lld is %lld after %lld; they must "
-							 "ascend below %d", gguf_path(g), (long long)i, (long long)wide[i], (long long)before,
-							 vocab);
+			failed = err_set(e, ERR_INPUT,
+				"%s: cutaway.draft.ids: number %lld is %lld after %lld; they must "
+				"ascend below %d",
+				gguf_path(g), (long long)i, (long long)wide[i], (long long)before, vocab);
 		(*ids)[i] = (int32_t)wide[i];
 	}
 	free(wide);
@@ -199,8 +205,8 @@ static void printable(char out[48], struct gguf_text t)
 	out[n] = '\0';
 }
 
-static int compare(const struct gguf *drafter, const struct gguf_text *a, int64_t n_a, const struct gguf_text *b,
-				   int64_t n_b, struct err *e)
+static int compare(const struct gguf *drafter, const struct gguf_text *a, int64_t n_a,
+	const struct gguf_text *b, int64_t n_b, struct err *e)
 {
 	char mine[48], theirs[48];
 
@@ -209,12 +215,14 @@ static int compare(const struct gguf *drafter, const struct gguf_text *a, int64_
 			continue;
 		printable(mine, a[i]);
 		printable(theirs, b[i]);
-		return err_set(e, ERR_INPUT, "%s: another vocabulary: token %lld is \"%s\" there and \"%s\" in this model; "
-					   "a draft model must have the same", gguf_path(drafter), (long long)i, mine, theirs);
+		return err_set(e, ERR_INPUT,
+			"%s: another vocabulary: token %lld is \"%s\" there and \"%s\" in this model; "
+			"a draft model must have the same",
+			gguf_path(drafter), (long long)i, mine, theirs);
 	}
 	if (n_a != n_b)
 		return err_set(e, ERR_INPUT, "%s: another vocabulary: %lld tokens, this model has %lld",
-					   gguf_path(drafter), (long long)n_a, (long long)n_b);
+			gguf_path(drafter), (long long)n_a, (long long)n_b);
 	return 0;
 }
 
@@ -256,7 +264,8 @@ int draft_vocab_hash(const struct gguf *g, char hex[17], struct err *e)
 
 /* ---- the head ---- */
 
-static uint8_t *gather(const struct gguf *g, const struct model *m, const int32_t *ids, int32_t n, struct err *e)
+static uint8_t *gather(
+	const struct gguf *g, const struct model *m, const int32_t *ids, int32_t n, struct err *e)
 {
 	const struct gguf_tensor *t = gguf_find(g, m->tied ? "token_embd.weight" : "output.weight");
 	size_t row;
@@ -301,13 +310,16 @@ static int pack(struct draft_head *h, const uint8_t *raw, struct err *e)
 	return status;
 }
 
-int draft_open_head(struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
+int draft_open_head(
+	struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e)
 {
 	struct gguf *g;
 	uint8_t *raw;
 	int status;
 
-	*h = (struct draft_head){ .kernels = env->kernels, .matrix = env->model->output, .ids = ids, .n = n };
+	*h = (struct draft_head){
+		.kernels = env->kernels, .matrix = env->model->output, .ids = ids, .n = n
+	};
 	if (!ids)
 		return 0;
 	h->matrix.n_rows = n;

@@ -1,6 +1,8 @@
-/* Files that drafters read: where they are, what they must say, and the target's own file, of which they borrow.
+/* Files that drafters read: where they are, what they must say, and the target's own file, of which
+ * they borrow.
  *
- * A file is not trusted: whatever it claims is checked against the target before it is used. Thread: the engine's. */
+ * A file is not trusted: whatever it claims is checked against the target before it is used.
+ * Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_DRAFT_FILE_H
 #define CUTAWAY_ENGINE_DRAFT_FILE_H
 
@@ -9,19 +11,20 @@
 
 enum { DRAFT_PATH = 1024 };
 
-/* What stands after "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE is what does not begin with a digit; without one it
- * is `name`. A FILE with a slash or ending in .gguf is a path; any other is NAME.gguf in one of $CUTAWAY_MODELS,
- * demos/models here, demos/models beside the program, ../share/cutaway/models from the program. *numbers is what is
- * left of args, or NULL. */
-int draft_find_file(const char *name, const char *args, char path[DRAFT_PATH], const char **numbers,
-					struct err *e);
+/* What stands after "name:": "FILE,4,8", "FILE", "4,8" or NULL. FILE is what does not begin with a
+ * digit; without one it is `name`. A FILE with a slash or ending in .gguf is a path; any other is
+ * NAME.gguf in one of $CUTAWAY_MODELS, demos/models here, demos/models beside the program,
+ * ../share/cutaway/models from the program. *numbers is what is left of args, or NULL. */
+int draft_find_file(
+	const char *name, const char *args, char path[DRAFT_PATH], const char **numbers, struct err *e);
 
-/* Opens a file of architecture "cutaway-draft" of this kind, or any if NULL, whose target is env's: width, size of the
- * vocabulary, hash of its strings. */
-int draft_open_file(struct gguf **g, const char *path, const char *kind, const struct draft_env *env,
-					struct err *e);
+/* Opens a file of architecture "cutaway-draft" of this kind, or any if NULL, whose target is env's:
+ * width, size of the vocabulary, hash of its strings. */
+int draft_open_file(struct gguf **g, const char *path, const char *kind,
+	const struct draft_env *env, struct err *e);
 bool draft_is_drafter(const struct gguf *g, const char *kind);
-/* The trimmed vocabulary of the file, malloc'd, ascending, in range; NULL and *n = vocab: all of it. */
+/* The trimmed vocabulary of the file, malloc'd, ascending, in range; NULL and *n = vocab: all of
+ * it. */
 int draft_read_ids(const struct gguf *g, int32_t vocab, int32_t **ids, int32_t *n, struct err *e);
 
 /* Have both the same strings for the same ids? The error names the first that differs. */
@@ -35,10 +38,11 @@ struct draft_head {
 	struct k_matrix matrix;
 	int32_t *ids; /* [n] true id of each row; NULL: its number */
 	int32_t n;
-	void *data;   /* its own memory, if rows were gathered */
+	void *data; /* its own memory, if rows were gathered */
 };
 /* Takes ids. */
-int draft_open_head(struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
+int draft_open_head(
+	struct draft_head *h, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
 void draft_close_head(struct draft_head *h);
 static inline int32_t draft_true_id(const struct draft_head *h, int32_t row)
 {

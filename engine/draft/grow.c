@@ -54,7 +54,8 @@ static int32_t min32(int32_t a, int32_t b)
 	return a < b ? a : b;
 }
 
-void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n)
+void grow_add(
+	struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n)
 {
 	struct grow_tree *t = &g->tree[tree];
 	float worth = node < 0 ? 1 : t->node[node].worth;
@@ -64,19 +65,25 @@ void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_gue
 		float w = worth * guess[i].confidence;
 
 		if (w >= g->least)
-			t->node[t->n++] = (struct grow_node){ .id = guess[i].id, .parent = (int16_t)node, .depth = depth,
-												  .row = -1, .p = guess[i].p, .worth = w,
-												  .dense = guess[i].dense };
+			t->node[t->n++] = (struct grow_node){ .id = guess[i].id,
+				.parent = (int16_t)node,
+				.depth = depth,
+				.row = -1,
+				.p = guess[i].p,
+				.worth = w,
+				.dense = guess[i].dense };
 	}
 }
 
-void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits, const struct k_logit_stats *stats)
+void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits,
+	const struct k_logit_stats *stats)
 {
 	struct grow_tree *t = &g->tree[tree];
 	struct draft_guess guess[GROW_FAN];
 	int32_t path[DRAFT_MAX], depth = grow_path(t, node, path);
 
-	grow_add(g, tree, node, guess, guess_row(g->guesser, t->job, path, depth, logits, stats, g->fan, guess));
+	grow_add(g, tree, node, guess,
+		guess_row(g->guesser, t->job, path, depth, logits, stats, g->fan, guess));
 }
 
 /* The worthiest of the newest level. */
@@ -91,7 +98,8 @@ static int32_t choose_level(const struct grow *g, int32_t tree, struct grow_row 
 	for (int32_t i = t->level; i < t->n; i++) {
 		int32_t at = n < g->width ? n : g->width - 1;
 
-		if (t->node[i].worth < g->deeper || (n == g->width && t->node[i].worth <= t->node[row[at].node].worth))
+		if (t->node[i].worth < g->deeper ||
+			(n == g->width && t->node[i].worth <= t->node[row[at].node].worth))
 			continue;
 		for (; at > 0 && t->node[i].worth > t->node[row[at - 1].node].worth; at--)
 			row[at] = row[at - 1];
@@ -117,14 +125,16 @@ int grow_levels(struct grow *g, struct err *e)
 			return -1;
 		for (int32_t i = 0; i < n; i++) {
 			g->tree[g->row[i].tree].node[g->row[i].node].row = i;
-			grow_offer(g, g->row[i].tree, g->row[i].node, out.logits + (size_t)i * (size_t)g->vocab, &out.stats[i]);
+			grow_offer(g, g->row[i].tree, g->row[i].node, out.logits + (size_t)i * (size_t)g->vocab,
+				&out.stats[i]);
 		}
 	}
 }
 
 /* ---- the proposal ---- */
 
-/* The worthiest nodes; a parent is worth no less than its children and stands before them, so it is among them too. */
+/* The worthiest nodes; a parent is worth no less than its children and stands before them, so it is
+ * among them too. */
 static void choose(struct grow_tree *t, int32_t nodes)
 {
 	int16_t best[DRAFT_NODES];
@@ -152,7 +162,8 @@ static int32_t next_child(const struct grow_tree *t, int32_t node)
 	int32_t best = -1;
 
 	for (int32_t i = node + 1; i < t->n; i++)
-		if (t->node[i].chosen && t->node[i].parent == node && (best < 0 || t->node[i].worth > t->node[best].worth))
+		if (t->node[i].chosen && t->node[i].parent == node &&
+			(best < 0 || t->node[i].worth > t->node[best].worth))
 			best = i;
 	return best;
 }

@@ -1,10 +1,12 @@
-/* Growing trees of guesses level by level, for all requests at once, with a network that computes a row a node.
+/* Growing trees of guesses level by level, for all requests at once, with a network that computes a
+ * row a node.
  *
- * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on its path; each level
- * expands the worthiest nodes, and of all that were seen the worthiest are proposed. Width 1 is a chain. What is worth
- * less than `least` is not proposed: its row would cost more than it brings. What is worth less than `deeper` is not
- * expanded: its children are worth less than it is, and cost a pass besides their rows.
- * Thread: the engine's. Nothing is allocated after opening. */
+ * After EAGLE-2 (Li et al. 2024b, section 4): a node's worth is the product of the confidences on
+ * its path; each level expands the worthiest nodes, and of all that were seen the worthiest are
+ * proposed. Width 1 is a chain. What is worth less than `least` is not proposed: its row would cost
+ * more than it brings. What is worth less than `deeper` is not expanded: its children are worth
+ * less than it is, and cost a pass besides their rows. Thread: the engine's. Nothing is allocated
+ * after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_GROW_H
 #define CUTAWAY_ENGINE_DRAFT_GROW_H
 
@@ -12,8 +14,8 @@
 #include "engine/draft/guess.h"
 
 enum {
-	GROW_WIDTH = 8,  /* nodes of a level that are expanded */
-	GROW_FAN = 4,    /* children of a node */
+	GROW_WIDTH = 8, /* nodes of a level that are expanded */
+	GROW_FAN = 4,   /* children of a node */
 	GROW_NODES = (DRAFT_MAX - 1) * GROW_WIDTH * GROW_FAN + GROW_FAN,
 };
 
@@ -24,7 +26,7 @@ struct grow_node {
 	int32_t row;    /* of the pass that it was expanded in; -1: none */
 	float p, worth;
 	const float *dense;
-	const int32_t *table; /* whoever runs the passes puts its block table here */
+	const int32_t *table;   /* whoever runs the passes puts its block table here */
 	bool has_child, chosen; /* has_child: one of its children was expanded */
 };
 
@@ -50,8 +52,8 @@ struct grow {
 	float least, deeper;
 	struct guesser *guesser;
 	/* Computes rows; each row's parent was computed in the pass before, or is the newest token. */
-	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-				struct err *e);
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+		struct grow_pass *out, struct err *e);
 	void *arg;
 	int32_t vocab; /* of the logits: a row's length */
 
@@ -64,12 +66,15 @@ struct grow {
 int grow_open(struct grow *g, const struct draft_env *env, struct err *e);
 void grow_close(struct grow *g);
 
-/* Empty trees for the jobs; then their first levels are offered, then they grow, then job->out is written. */
+/* Empty trees for the jobs; then their first levels are offered, then they grow, then job->out is
+ * written. */
 void grow_begin(struct grow *g, const struct draft_job *job, int32_t n);
 /* Children of a node (-1: the newest token), from the row of logits after it. */
-void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits, const struct k_logit_stats *stats);
+void grow_offer(struct grow *g, int32_t tree, int32_t node, const float *logits,
+	const struct k_logit_stats *stats);
 /* The same, guessed already; the nodes above are not of its business (heads that see no path). */
-void grow_add(struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);
+void grow_add(
+	struct grow *g, int32_t tree, int32_t node, const struct draft_guess *guess, int32_t n);
 int grow_levels(struct grow *g, struct err *e);
 void grow_write(struct grow *g);
 

@@ -7,7 +7,8 @@
 
 #include "kernels/arith.h"
 
-int guesser_open(struct guesser *g, const struct draft_head *head, const struct draft_env *env, struct err *e)
+int guesser_open(
+	struct guesser *g, const struct draft_head *head, const struct draft_env *env, struct err *e)
 {
 	size_t padded = ((size_t)env->vocab + 63) & ~(size_t)63, rows = (size_t)env->slots * DRAFT_MAX;
 
@@ -40,7 +41,8 @@ void guesser_begin(struct guesser *g)
 
 static float share(const struct k_logit_stats *s, float logit)
 {
-	float p = s->mass ? k_exp(k_logit_depth(logit, s->max)) / (float)((double)s->mass * 0x1p-40) : 0;
+	float p =
+		s->mass ? k_exp(k_logit_depth(logit, s->max)) / (float)((double)s->mass * 0x1p-40) : 0;
 
 	return p < 1 ? p : 1;
 }
@@ -79,8 +81,8 @@ static int32_t find_best(const float *logits, int32_t n_logits, int32_t fan, int
 	return n;
 }
 
-static int32_t guess_likeliest(const struct guesser *g, const float *logits, const struct k_logit_stats *stats,
-							   int32_t fan, struct draft_guess *out)
+static int32_t guess_likeliest(const struct guesser *g, const float *logits,
+	const struct k_logit_stats *stats, int32_t fan, struct draft_guess *out)
 {
 	int32_t best[SAMPLE_CANDIDATES], n = 1;
 
@@ -90,7 +92,8 @@ static int32_t guess_likeliest(const struct guesser *g, const float *logits, con
 	for (int32_t i = 0; i < n; i++) {
 		float p = share(stats, logits[best[i]]);
 
-		out[i] = (struct draft_guess){ .id = draft_true_id(g->head, best[i]), .p = p, .confidence = p };
+		out[i] =
+			(struct draft_guess){ .id = draft_true_id(g->head, best[i]), .p = p, .confidence = p };
 	}
 	return n;
 }
@@ -104,7 +107,8 @@ static bool has_penalties(const struct sample_params *p)
 }
 
 /* The last tokens, as far as penalties look. */
-static int32_t write_history(const struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth)
+static int32_t write_history(
+	const struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth)
 {
 	int32_t window = has_penalties(job->params) ? job->params->penalty_window : 0;
 	int32_t n = window < job->n ? window : job->n;
@@ -116,10 +120,11 @@ static int32_t write_history(const struct guesser *g, const struct draft_job *jo
 }
 
 static void pick(struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth,
-				 const float *logits, const struct k_logit_stats *stats, struct sample_result *r)
+	const float *logits, const struct k_logit_stats *stats, struct sample_result *r)
 {
-	struct sample_key key = { .pos = job->n + depth, .sample = job->sample,
-							  .purpose = job->rejection ? PURPOSE_DRAFT : PURPOSE_TARGET };
+	struct sample_key key = { .pos = job->n + depth,
+		.sample = job->sample,
+		.purpose = job->rejection ? PURPOSE_DRAFT : PURPOSE_TARGET };
 	int32_t n = write_history(g, job, path, depth);
 	const float *row = logits;
 
@@ -136,8 +141,8 @@ static bool earlier(const struct ev_candidate *a, const struct ev_candidate *b)
 	return a->arrival < b->arrival;
 }
 
-/* Of the candidates, which the winner is among, those that arrive first. Arrivals are the waiting times of rates that
- * are the probabilities: by how much one is ahead says how sure it is. */
+/* Of the candidates, which the winner is among, those that arrive first. Arrivals are the waiting
+ * times of rates that are the probabilities: by how much one is ahead says how sure it is. */
 static int32_t rank_arrivals(const struct sample_result *r, int32_t fan, struct draft_guess *out)
 {
 	struct ev_candidate by[SAMPLE_CANDIDATES];
@@ -156,8 +161,9 @@ static int32_t rank_arrivals(const struct sample_result *r, int32_t fan, struct 
 		n++;
 	}
 	for (int32_t i = 0; i < n && i < fan; i++)
-		out[i] = (struct draft_guess){ .id = (int32_t)by[i].id, .p = by[i].p,
-									   .confidence = 1 / by[i].arrival / sum };
+		out[i] = (struct draft_guess){
+			.id = (int32_t)by[i].id, .p = by[i].p, .confidence = 1 / by[i].arrival / sum
+		};
 	return n < fan ? n : fan;
 }
 
@@ -168,8 +174,9 @@ static int32_t rank_values(const struct sample_result *r, int32_t fan, struct dr
 
 	for (int32_t i = 0; i < r->n_candidates && n < fan; i++)
 		if (r->candidate[i].p > 0)
-			out[n++] = (struct draft_guess){ .id = (int32_t)r->candidate[i].id, .p = r->candidate[i].p,
-											 .confidence = r->candidate[i].p };
+			out[n++] = (struct draft_guess){ .id = (int32_t)r->candidate[i].id,
+				.p = r->candidate[i].p,
+				.confidence = r->candidate[i].p };
 	return n;
 }
 
@@ -186,16 +193,20 @@ static const float *write_dense(struct guesser *g)
 	return dense;
 }
 
-static int32_t guess_drawn(struct guesser *g, const struct sample_result *r, struct draft_guess *out)
+static int32_t guess_drawn(
+	struct guesser *g, const struct sample_result *r, struct draft_guess *out)
 {
 	if (g->n_dense == g->most_dense)
 		return 0;
-	*out = (struct draft_guess){ .id = r->id, .p = r->p_draw, .confidence = r->p_draw, .dense = write_dense(g) };
+	*out = (struct draft_guess){
+		.id = r->id, .p = r->p_draw, .confidence = r->p_draw, .dense = write_dense(g)
+	};
 	return 1;
 }
 
-int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t *path, int32_t depth,
-				  const float *logits, const struct k_logit_stats *stats, int32_t fan, struct draft_guess *out)
+int32_t guess_row(struct guesser *g, const struct draft_job *job, const int32_t *path,
+	int32_t depth, const float *logits, const struct k_logit_stats *stats, int32_t fan,
+	struct draft_guess *out)
 {
 	bool greedy = !(job->params->temperature > 0);
 	struct sample_result r;

@@ -1,12 +1,14 @@
-/* Jacobi decoding: k guesses are iterated by the target's own predictions until they stand. (Song et al. 2021,
- * "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving"; Santilli et al. 2023, "Accelerating
- * Transformer Inference for Translation via Parallel Decoding".)
+/* Jacobi decoding: k guesses are iterated by the target's own predictions until they stand. (Song
+ * et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving";
+ * Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel
+ * Decoding".)
  *
- * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method solves all at once:
- * every guess is replaced by what the target says after the guesses before it, in one step for all of them, and
- * that is repeated. What is right from the left stays right: it freezes, and is the text. Here freezing is the
- * verification of a draft, and the predictions are draft_seen.top, computed anyway. Places that a step wins at
- * the far end begin with a token of the text, pseudo-random by position. Thread: the engine's. */
+ * Greedy decoding solves y[i] = argmax p(. | y[< i]) for i = 1 … k one by one. Jacobi's method
+ * solves all at once: every guess is replaced by what the target says after the guesses before it,
+ * in one step for all of them, and that is repeated. What is right from the left stays right: it
+ * freezes, and is the text. Here freezing is the verification of a draft, and the predictions are
+ * draft_seen.top, computed anyway. Places that a step wins at the far end begin with a token of the
+ * text, pseudo-random by position. Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -16,8 +18,8 @@
 
 enum { DEFAULT_K = 4 };
 
-struct line { /* of a request */
-	int32_t n, newest;     /* the text that the guesses are for */
+struct line {          /* of a request */
+	int32_t n, newest; /* the text that the guesses are for */
 	int32_t n_guess, guess[DRAFT_MAX];
 	/* the step that was learnt from */
 	bool shown;
@@ -38,16 +40,18 @@ static void jacobi_close(struct drafter *d)
 	free(d);
 }
 
-static int jacobi_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int jacobi_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	int32_t k = DEFAULT_K;
 	struct drafter *d;
 
 	if (draft_numbers(args, 1, DRAFT_MAX, &k, 1) < (args ? 1 : 0))
-		return err_set(e, ERR_USAGE, "jacobi:%.40s is not jacobi:k with k from 1 to %d tokens iterated", args,
-					   DRAFT_MAX);
+		return err_set(e, ERR_USAGE,
+			"jacobi:%.40s is not jacobi:k with k from 1 to %d tokens iterated", args, DRAFT_MAX);
 	if (!env)
-		return err_set(e, ERR_USAGE, "jacobi guesses by the model's own predictions: it needs the model");
+		return err_set(
+			e, ERR_USAGE, "jacobi guesses by the model's own predictions: it needs the model");
 	d = calloc(1, sizeof *d);
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for the Jacobi drafter");
@@ -69,7 +73,8 @@ static void guess(struct drafter *d, const struct draft_job *job)
 		l->n_guess = 0;
 	job->out->n = 0;
 	for (int32_t i = 0; i < k && i < d->k; i++)
-		draft_add(job->out, i - 1, i < l->n_guess ? l->guess[i] : draft_random(job->ids, job->n, job->n + i), 1);
+		draft_add(job->out, i - 1,
+			i < l->n_guess ? l->guess[i] : draft_random(job->ids, job->n, job->n + i), 1);
 }
 
 static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
@@ -80,7 +85,8 @@ static int jacobi_propose(struct drafter *d, const struct draft_job *job, int32_
 	return 0;
 }
 
-/* After the newest token stand now the predictions that were made after the guesses from its position on. */
+/* After the newest token stand now the predictions that were made after the guesses from its
+ * position on. */
 static void iterate(struct line *l, const struct draft_seen *s)
 {
 	l->n = s->n;
@@ -130,7 +136,9 @@ static const struct draft_window *jacobi_window(struct drafter *d, int64_t reque
 		n++;
 	if (!l || !l->shown || !n)
 		return NULL;
-	d->window = (struct draft_window){ .levels = 1, .columns = n, .pos = l->pos, .cell = l->cell, .next = l->next };
+	d->window = (struct draft_window){
+		.levels = 1, .columns = n, .pos = l->pos, .cell = l->cell, .next = l->next
+	};
 	return &d->window;
 }
 

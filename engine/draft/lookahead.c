@@ -1,17 +1,20 @@
-/* Lookahead decoding: n-grams are gathered by Jacobi iterations beside the text, and verified in the same pass.
- * (Fu, Bailis, Stoica and Zhang 2024, "Break the Sequential Dependency of LLM Inference Using Lookahead Decoding".)
+/* Lookahead decoding: n-grams are gathered by Jacobi iterations beside the text, and verified in
+ * the same pass. (Fu, Bailis, Stoica and Zhang 2024, "Break the Sequential Dependency of LLM
+ * Inference Using Lookahead Decoding".)
  *
- * The window has W columns and N - 1 levels. Level 0 is a chain from the newest token (its column 0) on: the oldest
- * iterate. Column j at level l follows level l - 1 of its column, so it stands j + l after the newest token. What
- * the target says after the last level is the new level; a column read downwards, that token included, is an n-gram
- * that the model itself made, and enters the pool. Then the levels move up by one. Beside the window at most G
- * n-grams of the pool that begin with the newest token are guessed. Both are nodes of one tree: one pass looks ahead and
- * verifies, and the paper's mask is the tree's paths.
+ * The window has W columns and N - 1 levels. Level 0 is a chain from the newest token (its column
+ * 0) on: the oldest iterate. Column j at level l follows level l - 1 of its column, so it stands j
+ * + l after the newest token. What the target says after the last level is the new level; a column
+ * read downwards, that token included, is an n-gram that the model itself made, and enters the
+ * pool. Then the levels move up by one. Beside the window at most G n-grams of the pool that begin
+ * with the newest token are guessed. Both are nodes of one tree: one pass looks ahead and verifies,
+ * and the paper's mask is the tree's paths.
  *
- * Where the original leaves the window's columns as they are when a step wins several tokens, here they move with the
- * text, so that each stands where it is said to stand; columns that come in at the end, and the first window, begin
- * with tokens of the text by chance. The text's own n-grams enter the pool too, as its reference implementation can
- * do with the prompt's. The pool is the session's. Thread: the engine's. */
+ * Where the original leaves the window's columns as they are when a step wins several tokens, here
+ * they move with the text, so that each stands where it is said to stand; columns that come in at
+ * the end, and the first window, begin with tokens of the text by chance. The text's own n-grams
+ * enter the pool too, as its reference implementation can do with the prompt's. The pool is the
+ * session's. Thread: the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -22,9 +25,9 @@
 
 enum { DEFAULT_W = 1, DEFAULT_N = 3, DEFAULT_G = 1, MAX_N = 8, MAX_W = DRAFT_LEAVES - 1, CUT = -2 };
 
-struct line { /* of a request */
-	int32_t n, newest;     /* the text that the window stands after */
-	int32_t fed;           /* tokens whose n-grams are in the pool */
+struct line {                          /* of a request */
+	int32_t n, newest;                 /* the text that the window stands after */
+	int32_t fed;                       /* tokens whose n-grams are in the pool */
 	int32_t cell[(MAX_N - 1) * MAX_W]; /* [levels][W] */
 	/* the step that was learnt from */
 	bool shown;
@@ -58,7 +61,9 @@ static int parse(struct drafter *d, const char *args)
 	d->levels = d->n - 1;
 	if (n < 0 || n == 1 || n == 2 || (args && !n) || d->w > MAX_W || d->n < 2 || d->n > MAX_N)
 		return -1;
-	return d->w + d->g > DRAFT_LEAVES || nodes_of(d) > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX ? -1 : 0;
+	return d->w + d->g > DRAFT_LEAVES || nodes_of(d) > DRAFT_NODES || d->w + d->n - 3 > DRAFT_MAX
+			   ? -1
+			   : 0;
 }
 
 static void lookahead_close(struct drafter *d)
@@ -75,22 +80,24 @@ static int open_sized(struct drafter *d, int32_t slots, struct err *e)
 	return grams_open(&d->grams, d->n, d->g, e);
 }
 
-static int lookahead_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int lookahead_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d;
 
 	if (!env)
-		return err_set(e, ERR_USAGE, "lookahead gathers the model's own predictions: it needs the model");
+		return err_set(
+			e, ERR_USAGE, "lookahead gathers the model's own predictions: it needs the model");
 	d = calloc(1, sizeof *d);
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for the lookahead drafter");
 	if (parse(d, args)) {
 		free(d);
 		return err_set(e, ERR_USAGE,
-					   "lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N tokens "
-					   "(2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N - 2) + G (N - 1) "
-					   "at most %d",
-					   args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
+			"lookahead:%.40s is not lookahead:W,N,G with a window of W columns, n-grams of N tokens "
+			"(2 to %d) and G candidates a step, where W + G is at most %d and W - 1 + W (N - 2) + G (N - 1) "
+			"at most %d",
+			args, MAX_N, DRAFT_LEAVES, DRAFT_NODES);
 	}
 	if (open_sized(d, env->slots, e)) {
 		lookahead_close(d);
@@ -142,7 +149,8 @@ static void guess(struct drafter *d, const struct draft_job *job)
 			above[j] = add_child(job->out, above[j], l->cell[i * d->w + j]);
 }
 
-static int lookahead_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+static int lookahead_propose(
+	struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
 	(void)e;
 	for (int32_t i = 0; i < n; i++)
@@ -165,8 +173,8 @@ static int32_t below(const struct draft *t, int32_t node, int32_t id)
 	return child < 0 ? CUT : child;
 }
 
-/* What the target says after the last level of each column: the tree may have been cut, so cells are found by
- * their path. */
+/* What the target says after the last level of each column: the tree may have been cut, so cells
+ * are found by their path. */
 static void read_window(const struct drafter *d, struct line *l, const struct draft_seen *s)
 {
 	int32_t above[MAX_W] = { -1 };
@@ -238,7 +246,8 @@ static void learn(struct drafter *d, const struct draft_seen *s)
 	enter_text(d, l, s);
 }
 
-static int lookahead_learn(struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
+static int lookahead_learn(
+	struct drafter *d, const struct draft_seen *seen, int32_t n, struct err *e)
 {
 	(void)e;
 	for (int32_t i = 0; i < n; i++)
@@ -262,9 +271,16 @@ static const struct draft_window *lookahead_window(struct drafter *d, int64_t re
 
 	if (!l || !l->shown)
 		return NULL;
-	d->window = (struct draft_window){ .levels = d->levels, .columns = d->w, .pos = l->pos, .cell = l->was,
-									   .next = l->next, .gram = d->n, .n_entered = l->n_entered,
-									   .entered = l->entered, .n_own = l->n_own, .pool = grams_count(d->grams) };
+	d->window = (struct draft_window){ .levels = d->levels,
+		.columns = d->w,
+		.pos = l->pos,
+		.cell = l->was,
+		.next = l->next,
+		.gram = d->n,
+		.n_entered = l->n_entered,
+		.entered = l->entered,
+		.n_own = l->n_own,
+		.pool = grams_count(d->grams) };
 	return &d->window;
 }
 

@@ -1,9 +1,9 @@
-/* Medusa: heads on the target's newest feature, each of which guesses one position further ahead (Cai et al. 2024,
- * "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding Heads"). Its heads do not see what the others
- * guess, so one pass gives all positions, and a tree is the product of their best guesses, of which the worthiest are
- * proposed. The residual block of each head is a gated one, which is what the kernels are made for:
- *     y = h + down · (silu(gate · norm(h)) * (up · norm(h))),   logits = Head · norm(y).
- * Thread: the engine's. */
+/* Medusa: heads on the target's newest feature, each of which guesses one position further ahead
+ * (Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding
+ * Heads"). Its heads do not see what the others guess, so one pass gives all positions, and a tree
+ * is the product of their best guesses, of which the worthiest are proposed. The residual block of
+ * each head is a gated one, which is what the kernels are made for: y = h + down · (silu(gate ·
+ * norm(h)) * (up · norm(h))),   logits = Head · norm(y). Thread: the engine's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +30,14 @@ struct drafter {
 	struct medusa_head head[MOST_HEADS];
 	int32_t n_heads, ffn;
 
-	void *work, *shared; /* the kernels' */
-	float *seat_feature; /* [slots, dim] */
+	void *work, *shared;                       /* the kernels' */
+	float *seat_feature;                       /* [slots, dim] */
 	float *feature, *gate, *up, *y, *computed; /* [jobs, …], y and logits [heads, jobs, …] */
 	struct k_acts normed, act, output;
 	float *logits;
 	struct k_logit_stats *stats;
 	struct k_program program;
-	int32_t written; /* jobs that the program is for */
+	int32_t written;   /* jobs that the program is for */
 	uint64_t *version; /* [slots + 1] of the program for so many */
 
 	struct owners owners;
@@ -54,7 +54,8 @@ static void cut_work(struct drafter *d, struct cutter *c)
 	const struct model *m = &d->net.model;
 	size_t slots = (size_t)d->net.env.slots, dim = (size_t)m->config.dim, ffn = (size_t)d->ffn;
 	size_t rows = slots * (size_t)d->n_heads;
-	bool in_x = false, in_q = false, act_x = false, act_q = false, out_x = program_wants_floats(&m->output);
+	bool in_x = false, in_q = false, act_x = false, act_q = false,
+		 out_x = program_wants_floats(&m->output);
 
 	for (int32_t i = 0; i < d->n_heads; i++) {
 		in_x |= program_wants_floats(&d->head[i].gate) || program_wants_floats(&d->head[i].up);
@@ -85,8 +86,8 @@ static void cut_shared(struct drafter *d, struct cutter *c)
 		d->logits = program_cut(c, rows * (size_t)d->net.head.n, sizeof *d->logits);
 }
 
-static void *take(struct drafter *d, void (*cut_all)(struct drafter *, struct cutter *), enum k_memory where,
-				  struct err *e)
+static void *take(struct drafter *d, void (*cut_all)(struct drafter *, struct cutter *),
+	enum k_memory where, struct err *e)
 {
 	struct cutter c = { 0 };
 
@@ -129,11 +130,12 @@ static int read_sizes(struct drafter *d, const struct gguf *g, struct err *e)
 	if (gguf_get_i64(g, "cutaway.draft.heads", &n, e))
 		return -1;
 	if (n < 1 || n > MOST_HEADS)
-		return err_set(e, ERR_INPUT, "%s: cutaway.draft.heads is %lld; 1 to %d is possible", gguf_path(g), (long long)n,
-					   MOST_HEADS);
+		return err_set(e, ERR_INPUT, "%s: cutaway.draft.heads is %lld; 1 to %d is possible",
+			gguf_path(g), (long long)n, MOST_HEADS);
 	if (!t || t->n_dims != 2 || t->dim[1] < K_QBLOCK || t->dim[1] > 1 << 16 || t->dim[1] % K_QBLOCK)
-		return err_set(e, ERR_INPUT, "%s: tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d",
-					   gguf_path(g), K_QBLOCK);
+		return err_set(e, ERR_INPUT,
+			"%s: tensor medusa.0.gate.weight is missing, or its rows are no multiple of %d",
+			gguf_path(g), K_QBLOCK);
 	d->n_heads = (int32_t)n;
 	d->ffn = (int32_t)t->dim[1];
 	return 0;
@@ -158,7 +160,8 @@ static void medusa_load(void *arg, const struct gguf *g, struct model_loader *l)
 	}
 }
 
-static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
+static int open_parts(
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	const struct net_args usual = { 2, 3, 12, 1 };
 
@@ -181,7 +184,8 @@ static void medusa_close(struct drafter *d)
 	free(d);
 }
 
-static int medusa_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int medusa_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = calloc(1, sizeof *d);
 
@@ -213,7 +217,7 @@ static int medusa_learn(struct drafter *d, const struct draft_seen *seen, int32_
 			continue;
 		seat->newest = s->ids[s->n - 1];
 		net_copy_row(&copy, d->seat_feature + (size_t)(seat - d->seat) * dim,
-					 d->net.env.forward->x + (size_t)s->row[s->n_rows - 1] * dim);
+			d->net.env.forward->x + (size_t)s->row[s->n_rows - 1] * dim);
 	}
 	net_copy_end(&copy);
 	return 0;
@@ -240,7 +244,8 @@ static void write_program(struct drafter *d, int32_t n)
 		program_glu(p, K_ACT_silu, d->gate, d->up, d->act, n);
 		mul = program_matmul(p, K_STAGE_down, d->act, n);
 		program_part(mul, &h->down, NULL, d->feature, y);
-		program_norm(p, y, NULL, h->output_norm, m->config.norm_eps, program_acts_from(d->output, i * n), n);
+		program_norm(
+			p, y, NULL, h->output_norm, m->config.norm_eps, program_acts_from(d->output, i * n), n);
 	}
 	mul = program_matmul(p, K_STAGE_head, d->output, n * d->net.args.depth);
 	program_part(mul, &m->output, NULL, NULL, d->computed);
@@ -253,14 +258,16 @@ static void write_program(struct drafter *d, int32_t n)
 
 static int medusa_run(struct drafter *d, int32_t n, struct err *e)
 {
-	size_t bytes = (size_t)n * (size_t)d->net.args.depth * (size_t)d->net.head.n * sizeof *d->logits;
+	size_t bytes =
+		(size_t)n * (size_t)d->net.args.depth * (size_t)d->net.head.n * sizeof *d->logits;
 
 	if (d->written != n)
 		write_program(d, n);
 	if (k_run(d->net.env.kernels, &d->program, e))
 		return -1;
 	draft_cost_pass(d->net.env.cost, &d->program);
-	return d->logits == d->computed ? 0 : k_fetch(d->net.env.kernels, d->logits, d->computed, bytes, e);
+	return d->logits == d->computed ? 0
+									: k_fetch(d->net.env.kernels, d->logits, d->computed, bytes, e);
 }
 
 /* Each level is the last one times the guesses of its head. */
@@ -273,8 +280,8 @@ static void grow_tree(struct drafter *d, int32_t row, int32_t n)
 	for (int32_t i = 0; i < d->net.args.depth && i < job->depth; i++) {
 		size_t at = (size_t)i * (size_t)n + (size_t)row;
 		struct draft_guess guess[GROW_FAN];
-		int32_t many = guess_row(g->guesser, job, NULL, i, d->logits + at * (size_t)d->net.head.n, &d->stats[at], g->fan,
-								 guess);
+		int32_t many = guess_row(g->guesser, job, NULL, i, d->logits + at * (size_t)d->net.head.n,
+			&d->stats[at], g->fan, guess);
 
 		for (int32_t node = from; node < end; node++)
 			grow_add(g, index, node, guess, many);
@@ -297,7 +304,8 @@ static int medusa_propose(struct drafter *d, const struct draft_job *job, int32_
 		if (at < 0 || seat->n != job[i].n || seat->newest != job[i].ids[job[i].n - 1])
 			continue; /* it is told after this step */
 		d->job[known] = i;
-		net_copy_row(&copy, d->feature + (size_t)known++ * dim, d->seat_feature + (size_t)(seat - d->seat) * dim);
+		net_copy_row(&copy, d->feature + (size_t)known++ * dim,
+			d->seat_feature + (size_t)(seat - d->seat) * dim);
 	}
 	net_copy_end(&copy);
 	if (known && medusa_run(d, known, e))

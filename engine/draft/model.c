@@ -1,10 +1,11 @@
-/* A draft model: a smaller model of the same vocabulary guesses token by token (Leviathan et al. 2023, "Fast Inference from
- * Transformers via Speculative Decoding"; Chen et al. 2023). Either a whole model's file, whose vocabulary is compared with
- * the target's token by token, or a drafter's file of kind "model": layers and an output norm of their own between the
- * target's embedding and the rows of its head.
+/* A draft model: a smaller model of the same vocabulary guesses token by token (Leviathan et al.
+ * 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et al. 2023). Either a
+ * whole model's file, whose vocabulary is compared with the target's token by token, or a drafter's
+ * file of kind "model": layers and an output norm of their own between the target's embedding and
+ * the rows of its head.
  *
- * What the request's text has that the draft model has not seen is computed before it guesses: after a step these are
- * the tokens that were kept. Thread: the engine's. */
+ * What the request's text has that the draft model has not seen is computed before it guesses:
+ * after a step these are the tokens that were kept. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,12 @@ struct drafter {
 	struct net net;
 	struct slots slots;
 	struct net_args args;
-	struct model *whole;       /* its own model, or NULL: */
-	struct weights weights;    /* layers between the target's ends */
+	struct model *whole;    /* its own model, or NULL: */
+	struct weights weights; /* layers between the target's ends */
 	struct layer *layer;
 	int32_t n_layers;
-	struct slot **of;          /* [slots] by job; NULL: no guess */
-	int32_t *out_job;          /* [slots] by output of a pass */
+	struct slot **of; /* [slots] by job; NULL: no guess */
+	int32_t *out_job; /* [slots] by output of a pass */
 };
 
 extern const struct draft_ops draft_model;
@@ -39,8 +40,8 @@ static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 	if (gguf_get_i64(g, "cutaway.draft.layers", &n, e))
 		return -1;
 	if (n < 1 || n > MOST_LAYERS)
-		return err_set(e, ERR_INPUT, "%s: cutaway.draft.layers is %lld; 1 to %d is possible", gguf_path(g), (long long)n,
-					   MOST_LAYERS);
+		return err_set(e, ERR_INPUT, "%s: cutaway.draft.layers is %lld; 1 to %d is possible",
+			gguf_path(g), (long long)n, MOST_LAYERS);
 	d->layer = calloc((size_t)n, sizeof *d->layer);
 	if (!d->layer)
 		return err_set(e, ERR_MEMORY, "no memory for %lld layers", (long long)n);
@@ -56,7 +57,8 @@ static int load_layers(struct drafter *d, const struct gguf *g, struct err *e)
 	return weights_load(&d->weights, g, m->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
-static int open_pruned(struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
+static int open_pruned(
+	struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
 {
 	struct gguf *g;
 	int32_t *ids, n;
@@ -64,7 +66,8 @@ static int open_pruned(struct drafter *d, const struct draft_env *env, const cha
 
 	if (draft_open_file(&g, path, "model", env, e))
 		return -1;
-	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(&d->net, env, ids, n, e) || load_layers(d, g, e);
+	failed = draft_read_ids(g, env->vocab, &ids, &n, e) || net_open(&d->net, env, ids, n, e) ||
+			 load_layers(d, g, e);
 	gguf_close(g);
 	return failed ? -1 : 0;
 }
@@ -82,7 +85,8 @@ static int check_vocab(const struct gguf *g, const struct draft_env *env, struct
 }
 
 /* Its context may be shorter than the target's: then it guesses as far as that goes. */
-static int open_whole(struct drafter *d, const struct draft_env *env, const struct gguf *g, struct err *e)
+static int open_whole(
+	struct drafter *d, const struct draft_env *env, const struct gguf *g, struct err *e)
 {
 	struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
 	struct draft_env own = *env;
@@ -96,7 +100,8 @@ static int open_whole(struct drafter *d, const struct draft_env *env, const stru
 	return net_open(&d->net, &own, NULL, own.vocab, e);
 }
 
-static int open_network(struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
+static int open_network(
+	struct drafter *d, const struct draft_env *env, const char *path, struct err *e)
 {
 	struct gguf *g;
 	bool pruned;
@@ -110,19 +115,22 @@ static int open_network(struct drafter *d, const struct draft_env *env, const ch
 	return pruned ? open_pruned(d, env, path, e) : failed;
 }
 
-static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-							struct err *e);
+static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e);
 
-static int open_parts(struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
+static int open_parts(
+	struct drafter *d, const struct draft_env *env, const char *args, struct err *e)
 {
 	char path[DRAFT_PATH];
 	const char *numbers;
 	int32_t branches;
 
 	if (!env || !env->model)
-		return err_set(e, ERR_USAGE, "draft guesses with a model beside a model, and there is no model here");
+		return err_set(
+			e, ERR_USAGE, "draft guesses with a model beside a model, and there is no model here");
 	if (draft_find_file("draft", args, path, &numbers, e) ||
-		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) || open_network(d, env, path, e))
+		net_read_args(&d->args, numbers, "draft[:FILE][,k[,nodes[,least]]]", e) ||
+		open_network(d, env, path, e))
 		return -1;
 	branches = d->args.nodes > d->args.depth ? (DRAFT_MAX - 1) * (GROW_WIDTH - 1) : 0;
 	if (slots_open(&d->slots, &d->net.env, &d->net.model.memory, branches, e) ||
@@ -147,7 +155,8 @@ static void model_drafter_close(struct drafter *d)
 	free(d);
 }
 
-static int model_drafter_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int model_drafter_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = calloc(1, sizeof *d);
 	struct err own = { 0 };
@@ -165,8 +174,8 @@ static int model_drafter_open(struct drafter **out, const struct draft_env *env,
 
 /* ---- guessing ---- */
 
-static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-							struct err *e)
+static int draft_model_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e)
 {
 	struct drafter *d = arg;
 
@@ -197,7 +206,8 @@ static int run_known(struct drafter *d, struct err *e)
 }
 
 /* All tokens of the text that it has not computed; the newest one always, for its logits. */
-static int compute_known(struct drafter *d, const struct draft_job *job, int32_t index, struct err *e)
+static int compute_known(
+	struct drafter *d, const struct draft_job *job, int32_t index, struct err *e)
 {
 	struct slot *slot = slots_take(&d->slots, job->request, job->ids, job->n);
 	int32_t seq = -1;
@@ -222,7 +232,8 @@ static int compute_known(struct drafter *d, const struct draft_job *job, int32_t
 	return 0;
 }
 
-static int model_drafter_propose(struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
+static int model_drafter_propose(
+	struct drafter *d, const struct draft_job *job, int32_t n, struct err *e)
 {
 	grow_begin(&d->net.grow, job, n);
 	slots_begin(&d->slots);

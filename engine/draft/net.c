@@ -14,13 +14,14 @@ int net_read_args(struct net_args *a, const char *args, const char *usage, struc
 	*a = (struct net_args){ v[0], n == 1 ? v[0] : v[1], v[2], a->deeper };
 	if (n < 0 || a->depth < 1 || a->depth > DRAFT_MAX || a->nodes < 1 || a->nodes > DRAFT_NODES)
 		return err_set(e, ERR_USAGE,
-					   "%s is what is needed, with k from 1 to %d tokens ahead, from 1 to %d nodes of a tree (k of them "
-					   "are a chain), and the least worth of a node in percent", usage, DRAFT_MAX, DRAFT_NODES);
+			"%s is what is needed, with k from 1 to %d tokens ahead, from 1 to %d nodes of a tree (k of them "
+			"are a chain), and the least worth of a node in percent",
+			usage, DRAFT_MAX, DRAFT_NODES);
 	return 0;
 }
 
-static int load_file(struct net *net, const struct draft_env *env, const char *name, const char *path,
-					 net_load_fn *load, void *drafter, struct gguf **g, struct err *e)
+static int load_file(struct net *net, const struct draft_env *env, const char *name,
+	const char *path, net_load_fn *load, void *drafter, struct gguf **g, struct err *e)
 {
 	struct model_loader l = { .e = e };
 	int32_t *ids, n;
@@ -33,8 +34,8 @@ static int load_file(struct net *net, const struct draft_env *env, const char *n
 	return e->code ? -1 : weights_load(&net->weights, *g, env->kernels, WEIGHTS_CACHE_OFF, NULL, e);
 }
 
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args usual,
-				  net_load_fn *load, void *drafter, struct err *e)
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args,
+	struct net_args usual, net_load_fn *load, void *drafter, struct err *e)
 {
 	char path[DRAFT_PATH], usage[64];
 	struct err own = { 0 }; /* loading asks it whether something failed */
@@ -43,9 +44,11 @@ int net_open_file(struct net *net, const struct draft_env *env, const char *name
 	int failed;
 
 	if (!env || !env->model)
-		return err_set(e, ERR_USAGE, "%s drafts with a network beside a model, and there is no model here", name);
+		return err_set(e, ERR_USAGE,
+			"%s drafts with a network beside a model, and there is no model here", name);
 	snprintf(usage, sizeof usage, "%s[:FILE][,k[,nodes[,least]]]", name);
-	failed = draft_find_file(name, args, path, &numbers, &own) || net_read_args(&usual, numbers, usage, &own) ||
+	failed = draft_find_file(name, args, path, &numbers, &own) ||
+			 net_read_args(&usual, numbers, usage, &own) ||
 			 load_file(net, env, name, path, load, drafter, &g, &own);
 	gguf_close(g);
 	net->args = usual;
@@ -65,28 +68,40 @@ int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t
 }
 
 int net_open_trees(struct net *net, struct net_args a,
-				   int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-							   struct grow_pass *out, struct err *e),
-				   void *arg, struct err *e)
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+		struct grow_pass *out, struct err *e),
+	void *arg, struct err *e)
 {
 	bool tree = a.nodes > a.depth;
 	float least = (float)a.least / 100;
 
-	net->grow = (struct grow){ .depth = a.depth, .nodes = a.nodes, .least = least, .deeper = least * (float)a.deeper,
-							   .width = tree ? GROW_WIDTH : 1, .fan = tree ? GROW_FAN : 1,
-							   .guesser = &net->guesser, .pass = pass, .arg = arg, .vocab = net->head.n };
+	net->grow = (struct grow){ .depth = a.depth,
+		.nodes = a.nodes,
+		.least = least,
+		.deeper = least * (float)a.deeper,
+		.width = tree ? GROW_WIDTH : 1,
+		.fan = tree ? GROW_FAN : 1,
+		.guesser = &net->guesser,
+		.pass = pass,
+		.arg = arg,
+		.vocab = net->head.n };
 	return grow_open(&net->grow, &net->env, e);
 }
 
 int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-							  struct grow_pass *out, struct err *e),
-				  void *arg, struct err *e)
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+		struct grow_pass *out, struct err *e),
+	void *arg, struct err *e)
 {
 	int32_t out = net->env.slots * GROW_WIDTH;
-	struct forward_sizes most = { .rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx };
+	struct forward_sizes most = {
+		.rows = out > NET_ROWS ? out : NET_ROWS, .out = out, .ctx = net->env.ctx
+	};
 
-	return net_open_trees(net, a, pass, arg, e) || forward_open(&net->forward, &net->model, store, most, e) ? -1 : 0;
+	return net_open_trees(net, a, pass, arg, e) ||
+				   forward_open(&net->forward, &net->model, store, most, e)
+			   ? -1
+			   : 0;
 }
 
 void net_close(struct net *net)

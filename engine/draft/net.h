@@ -1,5 +1,5 @@
-/* A drafter's network on the kernels: a pass like the target's (forward.h) over a model most of which is borrowed, with a
- * head that may be trimmed, and the trees that grow from it.
+/* A drafter's network on the kernels: a pass like the target's (forward.h) over a model most of
+ * which is borrowed, with a head that may be trimmed, and the trees that grow from it.
  *
  * Thread: the engine's. Nothing is allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_NET_H
@@ -15,9 +15,10 @@
 
 enum { NET_ROWS = 256 }; /* of a pass, at least */
 
-/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens ahead), and the least worth
- * of a node in percent. The drafter's own, which nobody writes: the worth of a node that is asked for children, in times
- * the least; 2 where a pass costs about as much as a row of the target's step. */
+/* What a drafter's numbers say: tokens ahead, nodes of a tree (a chain has as many as tokens
+ * ahead), and the least worth of a node in percent. The drafter's own, which nobody writes: the
+ * worth of a node that is asked for children, in times the least; 2 where a pass costs about as
+ * much as a row of the target's step. */
 struct net_args {
 	int32_t depth, nodes, least, deeper;
 };
@@ -38,28 +39,30 @@ struct net {
 /* Reads "k[,nodes[,least]]"; what is not there stays as it is. The error shows `usage`. */
 int net_read_args(struct net_args *a, const char *args, const char *usage, struct err *e);
 
-/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers after it (net->args, at first
- * `usual`), opens the net with the file's vocabulary, and its weights (net->weights): load() lists them with l, and says by
- * the err of l what is wrong. */
+/* Opens the drafter's file that args name (draft_find_file), of kind `name`, reads the numbers
+ * after it (net->args, at first `usual`), opens the net with the file's vocabulary, and its weights
+ * (net->weights): load() lists them with l, and says by the err of l what is wrong. */
 typedef void net_load_fn(void *drafter, const struct gguf *g, struct model_loader *l);
-int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args, struct net_args usual,
-				  net_load_fn *load, void *drafter, struct err *e);
-/* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The caller may change
- * net->model before net_open_pass(). */
+int net_open_file(struct net *net, const struct draft_env *env, const char *name, const char *args,
+	struct net_args usual, net_load_fn *load, void *drafter, struct err *e);
+/* A copy of the target whose head is the rows `ids` (taken; NULL: all n) of the target's. The
+ * caller may change net->model before net_open_pass(). */
 int net_open(struct net *net, const struct draft_env *env, int32_t *ids, int32_t n, struct err *e);
 /* The trees alone; pass and arg as below. */
 int net_open_trees(struct net *net, struct net_args a,
-				   int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-							   struct grow_pass *out, struct err *e),
-				   void *arg, struct err *e);
-/* The pass over net->model with its keys and values in store, and the trees; pass and arg: of struct grow. */
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+		struct grow_pass *out, struct err *e),
+	void *arg, struct err *e);
+/* The pass over net->model with its keys and values in store, and the trees; pass and arg: of
+ * struct grow. */
 int net_open_pass(struct net *net, const struct memory_store *store, struct net_args a,
-				  int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
-							  struct grow_pass *out, struct err *e),
-				  void *arg, struct err *e);
+	int (*pass)(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+		struct grow_pass *out, struct err *e),
+	void *arg, struct err *e);
 void net_close(struct net *net);
 
-/* A pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the order of their positions. */
+/* A pass: begin, sequences and rows, run. Rows of one sequence must be neighbours, in the order of
+ * their positions. */
 void net_begin(struct net *net);
 /* One table for all groups, or one each. */
 int32_t net_seq(struct net *net, const int32_t *table);

@@ -4,11 +4,13 @@
  * the guess. Where the guess runs into the end of the text it goes on reading itself, as LZ77 does,
  * so that a loop of any period is drafted to the full width.
  *
- * With branches, different continuations are guessed at once, the best match's first, as a tree. With "pool" the
- * session's other texts are searched too (pool.h): other requests and earlier turns.
+ * With branches, different continuations are guessed at once, the best match's first, as a tree.
+ * With "pool" the session's other texts are searched too (pool.h): other requests and earlier
+ * turns.
  *
  * One backward scan for the last token, four compares an instruction and no index to keep: about 1
- * us over 8,000 tokens. It stops at the first match of max tokens. The pool has an index. Thread: the engine's. */
+ * us over 8,000 tokens. It stops at the first match of max tokens. The pool has an index. Thread:
+ * the engine's. */
 #include "engine/draft/draft.h"
 
 #include <stdlib.h>
@@ -30,7 +32,7 @@ struct drafter {
 	struct pool *pool; /* NULL: this text alone */
 };
 
-struct found { /* a continuation */
+struct found {      /* a continuation */
 	int32_t length; /* of the match before it */
 	int32_t n, id[DRAFT_MAX];
 };
@@ -48,12 +50,13 @@ extern const struct draft_ops draft_ngram;
 static int parse(struct drafter *d, const char *args, bool *pool)
 {
 	static const char word[] = "pool";
-	int32_t given[4] = {DEFAULT_K, DEFAULT_MIN, DEFAULT_MAX, 1};
+	int32_t given[4] = { DEFAULT_K, DEFAULT_MIN, DEFAULT_MAX, 1 };
 	size_t size = args ? strlen(args) : 0, tail = sizeof word - 1;
 	char numbers[64];
 	int n;
 
-	*pool = size >= tail && !strcmp(args + size - tail, word) && (size == tail || args[size - tail - 1] == ',');
+	*pool = size >= tail && !strcmp(args + size - tail, word) &&
+			(size == tail || args[size - tail - 1] == ',');
 	if (*pool && size > tail)
 		size -= tail + 1;
 	else if (*pool)
@@ -63,11 +66,13 @@ static int parse(struct drafter *d, const char *args, bool *pool)
 	memcpy(numbers, args ? args : "", size);
 	numbers[size] = '\0';
 	n = draft_numbers(numbers, 1, LONGEST, given, 4);
-	*d = (struct drafter){given[0], given[1], given[2], given[3], NULL};
-	return n < 0 || n == 2 || d->k > DRAFT_MAX || d->min > d->max || d->branches > DRAFT_LEAVES ? -1 : 0;
+	*d = (struct drafter){ given[0], given[1], given[2], given[3], NULL };
+	return n < 0 || n == 2 || d->k > DRAFT_MAX || d->min > d->max || d->branches > DRAFT_LEAVES ? -1
+																								: 0;
 }
 
-static int ngram_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int ngram_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	struct drafter *d = malloc(sizeof *d);
 	bool pool;
@@ -78,9 +83,9 @@ static int ngram_open(struct drafter **out, const struct draft_env *env, const c
 	if (parse(d, args, &pool)) {
 		free(d);
 		return err_set(e, ERR_USAGE,
-					   "ngram:%.40s is not ngram:k[,min,max[,branches]][,pool] with k from 1 to %d tokens "
-					   "drafted, matches of min to max tokens, 1 to %d, and 1 to %d branches",
-					   args, DRAFT_MAX, LONGEST, DRAFT_LEAVES);
+			"ngram:%.40s is not ngram:k[,min,max[,branches]][,pool] with k from 1 to %d tokens "
+			"drafted, matches of min to max tokens, 1 to %d, and 1 to %d branches",
+			args, DRAFT_MAX, LONGEST, DRAFT_LEAVES);
 	}
 	if (pool && pool_open(&d->pool, d->min, e)) {
 		free(d);
@@ -221,7 +226,9 @@ static void add_path(struct draft *t, const struct found *f)
 
 static void guess(const struct drafter *d, const struct draft_job *job)
 {
-	struct search s = {.d = d, .job = job, .k = job->depth < job->nodes ? job->depth : job->nodes};
+	struct search s = {
+		.d = d, .job = job, .k = job->depth < job->nodes ? job->depth : job->nodes
+	};
 
 	job->out->n = 0;
 	if (s.k > d->k)

@@ -1,5 +1,6 @@
-/* Which of a drafter's slots is which request's: as many as there are slots, and the one longest without a step gives
- * its own to who comes. Thread: the engine's. Nothing is allocated after opening. */
+/* Which of a drafter's slots is which request's: as many as there are slots, and the one longest
+ * without a step gives its own to who comes. Thread: the engine's. Nothing is allocated after
+ * opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_OWNERS_H
 #define CUTAWAY_ENGINE_DRAFT_OWNERS_H
 
@@ -12,18 +13,19 @@ struct owner {
 };
 
 struct owners {
-	struct owner *at;	  /* [n] */
+	struct owner *at;     /* [n] */
 	unsigned char *place; /* [n] of size */
 	size_t size;
 	int32_t n;
 	int64_t clock;
 };
 
-/* False: no memory. n at least 1; size: of a place that is kept here, 0 if the drafter keeps them by index. */
+/* False: no memory. n at least 1; size: of a place that is kept here, 0 if the drafter keeps them
+ * by index. */
 bool owners_open(struct owners *o, int32_t n, size_t size);
 void owners_close(struct owners *o);
 
-void *owners_place(struct owners *o, int64_t request);		/* NULL: it has none */
+void *owners_place(struct owners *o, int64_t request);      /* NULL: it has none */
 void *owners_take_place(struct owners *o, int64_t request); /* its own, or one of zeros */
 
 int32_t owners_find(struct owners *o, int64_t request); /* -1: it has none */

@@ -1,6 +1,7 @@
-/* See pool.h. Texts lie in blocks that are linked, since requests grow in turns; a ring of blocks, the oldest of
- * which is taken when all are full. Each place is linked to the one before it with the same hash. A link may have
- * been overtaken by a newer block: it then leads astray, which pool_match sees, and the caller bounds the walk. */
+/* See pool.h. Texts lie in blocks that are linked, since requests grow in turns; a ring of blocks,
+ * the oldest of which is taken when all are full. Each place is linked to the one before it with
+ * the same hash. A link may have been overtaken by a newer block: it then leads astray, which
+ * pool_match sees, and the caller bounds the walk. */
 #include "engine/draft/pool.h"
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@ enum { BLOCK = 128, BLOCKS = POOL_TOKENS / BLOCK, HEADS = 1 << 15, WRITERS = 64,
 
 struct block {
 	int32_t id[BLOCK];
-	int32_t older[BLOCK]; /* the place before with the same hash */
+	int32_t older[BLOCK];     /* the place before with the same hash */
 	int32_t n, before, after; /* blocks of the same text */
 };
 
@@ -26,7 +27,7 @@ struct pool {
 	int32_t head[HEADS];
 	struct owners owners;
 	struct writer writer[WRITERS]; /* by owner */
-	int32_t min, next; /* block to take */
+	int32_t min, next;             /* block to take */
 };
 
 int pool_open(struct pool **out, int32_t min, struct err *e)

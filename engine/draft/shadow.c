@@ -1,5 +1,5 @@
-/* See shadow.h. An open guess is kept until the text settles it; nothing is counted before, so a request that goes
- * back takes its open guesses along. */
+/* See shadow.h. An open guess is kept until the text settles it; nothing is counted before, so a
+ * request that goes back takes its open guesses along. */
 #include "engine/draft/shadow.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "engine/model/model.h"
 
 struct open_guess { /* of one drafter for one request */
-	int32_t n;             /* tokens it follows; 0: none is open */
-	int32_t next;          /* it guesses again when the text has so many */
-	bool checked;          /* its draft is in the step that runs */
+	int32_t n;      /* tokens it follows; 0: none is open */
+	int32_t next;   /* it guesses again when the text has so many */
+	bool checked;   /* its draft is in the step that runs */
 	int64_t propose_ns;
 	struct draft draft;
 };
@@ -30,14 +30,15 @@ struct shadow {
 
 /* ---- opening ---- */
 
-static int open_one(struct shadow *s, const char *spec, size_t size, const struct draft_env *env, struct err *e)
+static int open_one(
+	struct shadow *s, const char *spec, size_t size, const struct draft_env *env, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[s->n];
 	const struct draft_ops *ops;
 
 	if (s->n == SHADOW_MOST || size >= sizeof d->spec)
-		return err_set(e, ERR_USAGE, "shadow: at most %d drafters with names under %d letters", SHADOW_MOST,
-					   SHADOW_SPEC);
+		return err_set(e, ERR_USAGE, "shadow: at most %d drafters with names under %d letters",
+			SHADOW_MOST, SHADOW_SPEC);
 	snprintf(d->spec, sizeof d->spec, "%.*s", (int)size, spec);
 	ops = draft_find(d->spec);
 	if (!strcmp(d->spec, "off") || (ops && ops->weighed))
@@ -59,14 +60,15 @@ static void open_known(struct shadow *s, const struct draft_env *env, bool free_
 
 		if (free_only && ops->computes)
 			continue;
-		draft_spec(ops->beside ? ops->beside : ops->name, 0, env->model ? env->model->config.n_layers : 0, "", spec,
-				   sizeof spec);
+		draft_spec(ops->beside ? ops->beside : ops->name, 0,
+			env->model ? env->model->config.n_layers : 0, "", spec, sizeof spec);
 		if (*spec)
 			open_one(s, spec, strlen(spec), env, &unused);
 	}
 }
 
-static int open_listed(struct shadow *s, const char *list, const struct draft_env *env, struct err *e)
+static int open_listed(
+	struct shadow *s, const char *list, const struct draft_env *env, struct err *e)
 {
 	for (;;) {
 		size_t size = strcspn(list, "+");
@@ -171,7 +173,8 @@ static bool is_due(struct open_guess *g, int32_t n)
 	return !g->n && n >= g->next;
 }
 
-static int ask_one(struct shadow *s, int32_t i, const struct draft_job *job, int32_t n, struct err *e)
+static int ask_one(
+	struct shadow *s, int32_t i, const struct draft_job *job, int32_t n, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
 	int32_t width = d->ops->width(d->d), asked = 0;
@@ -212,7 +215,8 @@ int shadow_ask(struct shadow *s, int32_t i, const struct draft_job *job, int32_t
 	return 0;
 }
 
-void shadow_note(struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns, bool scored)
+void shadow_note(
+	struct shadow *s, int32_t i, const struct draft_job *job, int64_t propose_ns, bool scored)
 {
 	struct open_guess *g = take_guess(s, i, job->request);
 
@@ -237,7 +241,8 @@ static void fade(struct shadow_sums *s, double tokens)
 _Static_assert(sizeof(struct shadow_sums) % sizeof(double) == 0, "sums are nothing but doubles");
 
 /* path[d]: the node d tokens ahead that was kept, so many of them. */
-static void add_step(struct shadow_sums *s, const struct open_guess *g, const int32_t *path, int32_t kept)
+static void add_step(
+	struct shadow_sums *s, const struct open_guess *g, const int32_t *path, int32_t kept)
 {
 	const struct draft *t = &g->draft;
 
@@ -286,8 +291,8 @@ static void settle(struct shadow_drafter *d, struct open_guess *g, const int32_t
 	g->n = 0;
 }
 
-/* asked: it had a guess open for each of them. A prompt's price is no part of a step's, nor is what it took while nobody
- * asked. */
+/* asked: it had a guess open for each of them. A prompt's price is no part of a step's, nor is what
+ * it took while nobody asked. */
 static int tell_one(struct shadow *s, int32_t i, int32_t n, bool asked, struct err *e)
 {
 	struct shadow_drafter *d = &s->drafter[i];
@@ -349,10 +354,11 @@ static double part_ns(const struct draft_cost *c, double rows, double depth, int
 }
 
 /* Sums of the tokens and the time, node by node; best != NULL: stops where speed is best. */
-static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, int32_t nodes, int32_t n,
-					   int32_t *best)
+static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, int32_t nodes,
+	int32_t n, int32_t *best)
 {
-	double depth = s->steps > 0 ? s->depth / s->steps : 0, one = part_ns(c, 1, depth, n), below = one;
+	double depth = s->steps > 0 ? s->depth / s->steps : 0, one = part_ns(c, 1, depth, n),
+		   below = one;
 	double guesses = 0, tokens = s->steps, checking = s->steps * one, fastest = 1;
 	double each, speed = (double)NAN;
 
@@ -382,13 +388,14 @@ static double speed_at(const struct shadow_sums *s, const struct draft_cost *c, 
 	return best ? fastest : speed;
 }
 
-double shadow_speed(const struct shadow_sums *sums, const struct draft_cost *c, int32_t nodes, int32_t n)
+double shadow_speed(
+	const struct shadow_sums *sums, const struct draft_cost *c, int32_t nodes, int32_t n)
 {
 	return speed_at(sums, c, nodes, n, NULL);
 }
 
-int32_t shadow_best(const struct shadow_sums *sums, const struct draft_cost *c, int32_t most, int32_t n,
-					double *speed)
+int32_t shadow_best(const struct shadow_sums *sums, const struct draft_cost *c, int32_t most,
+	int32_t n, double *speed)
 {
 	int32_t best = 0;
 

@@ -1,9 +1,10 @@
-/* Layer-skip self-speculation: the target's first layers and its own head guess, its other layers check. (Zhang et al. 2024,
- * "Draft & Verify"; Elhoushi et al. 2024, "LayerSkip", whose models are trained for it: others lose more by it.)
+/* Layer-skip self-speculation: the target's first layers and its own head guess, its other layers
+ * check. (Zhang et al. 2024, "Draft & Verify"; Elhoushi et al. 2024, "LayerSkip", whose models are
+ * trained for it: others lose more by it.)
  *
- * Keys and values of the first layers are those of the target's own pages: what is drafted writes them where the
- * check will write the same bits again, so there is nothing to keep and nothing to take back.
- * Thread: the engine's. */
+ * Keys and values of the first layers are those of the target's own pages: what is drafted writes
+ * them where the check will write the same bits again, so there is nothing to keep and nothing to
+ * take back. Thread: the engine's. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ struct drafter {
 
 extern const struct draft_ops draft_skip;
 
-/* The frequent ids, where a trained drafter of this model has them: the whole vocabulary is a third of a step. */
+/* The frequent ids, where a trained drafter of this model has them: the whole vocabulary is a third
+ * of a step. */
 static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
 {
 	static const char *const files[] = { "draft", "medusa", "eagle" };
@@ -37,8 +39,8 @@ static void borrow_ids(const struct draft_env *env, int32_t **ids, int32_t *n)
 	}
 }
 
-static int skip_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n, struct grow_pass *out,
-					 struct err *e)
+static int skip_pass(void *arg, struct grow *g, const struct grow_row *row, int32_t n,
+	struct grow_pass *out, struct err *e)
 {
 	struct net *net = &((struct drafter *)arg)->net;
 
@@ -63,9 +65,9 @@ static int read_args(const struct draft_env *env, const char *args, int32_t v[3]
 	n = draft_numbers(args, 0, 256, v, 3);
 	if (n < 0 || v[0] < 1 || v[0] >= all || v[1] < 1 || v[1] > DRAFT_MAX || v[2] > 100)
 		return err_set(e, ERR_USAGE,
-					   "skip[:layers[,k[,least]]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
-					   "%d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
-					   4 * all / 5, all - 1, all, DRAFT_MAX);
+			"skip[:layers[,k[,least]]] is what is needed, as in skip:%d,4: layers from 1 to %d of this model's "
+			"%d, k from 1 to %d tokens ahead, the least worth of a guess in percent",
+			4 * all / 5, all - 1, all, DRAFT_MAX);
 	return 0;
 }
 
@@ -75,15 +77,18 @@ static void skip_close(struct drafter *d)
 	free(d);
 }
 
-static int skip_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int skip_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	int32_t v[3] = { 0, 4, 40 }, n, *ids;
 	struct drafter *d;
 
 	if (!env || !env->model)
-		return err_set(e, ERR_USAGE, "skip drafts with the model's layers, and there is no model here");
+		return err_set(
+			e, ERR_USAGE, "skip drafts with the model's layers, and there is no model here");
 	if (memory_has_states(&env->model->memory))
-		return err_set(e, ERR_USAGE, "skip writes ahead in pages of keys and values, and this model keeps states");
+		return err_set(e, ERR_USAGE,
+			"skip writes ahead in pages of keys and values, and this model keeps states");
 	if (read_args(env, args, v, e))
 		return -1;
 	d = calloc(1, sizeof *d);
@@ -94,7 +99,8 @@ static int skip_open(struct drafter **out, const struct draft_env *env, const ch
 	if (net_open(&d->net, env, ids, n, e))
 		goto fail;
 	d->net.model.config.n_layers = v[0];
-	if (net_open_pass(&d->net, env->store, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
+	if (net_open_pass(
+			&d->net, env->store, (struct net_args){ v[1], v[1], v[2], 1 }, skip_pass, d, e))
 		goto fail;
 	*out = d;
 	return 0;

@@ -1,7 +1,6 @@
 /* See slots.h. */
 #include "engine/draft/slots.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,15 +25,16 @@ static int32_t *take_ints(struct slots *s)
 	return p;
 }
 
-int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory, int32_t branches,
-			   struct err *e)
+int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory,
+	int32_t branches, struct err *e)
 {
 	int32_t pages;
 
 	memset(s, 0, sizeof *s);
 	if (memory_has_states(memory))
-		return err_set(e, ERR_USAGE, "a drafter's own model keeps states; what goes back and forth as drafts do must keep keys "
-									 "and values alone");
+		return err_set(e, ERR_USAGE,
+			"a drafter's own model keeps states; what goes back and forth as drafts do must keep keys "
+			"and values alone");
 	s->memory = *memory;
 	s->kernels = env->kernels;
 	s->n_slots = env->slots;
@@ -48,7 +48,7 @@ int slots_open(struct slots *s, const struct draft_env *env, const struct memory
 		return err_set(e, ERR_MEMORY, "no memory for a drafter's %d slots", s->n_slots);
 	pages = s->n_slots * s->blocks + s->most_branches * TAIL;
 	return memory_stores_open(s->store, memory, s->kernels, PAGE, pages,
-							  "a drafter's keys and values; try a shorter --ctx or fewer --slots", e);
+		"a drafter's keys and values; try a shorter --ctx or fewer --slots", e);
 }
 
 void slots_close(struct slots *s)
@@ -77,7 +77,8 @@ static int32_t common(const struct slot *slot, const int32_t *ids, int32_t n)
 	return same;
 }
 
-/* Among those whose request has ended the one that begins most alike, else the one used longest ago. */
+/* Among those whose request has ended the one that begins most alike, else the one used longest
+ * ago. */
 static struct slot *choose(struct slots *s, const int32_t *ids, int32_t n)
 {
 	struct slot *best = NULL;
@@ -137,8 +138,10 @@ void slots_begin(struct slots *s)
 	s->n_branches = 0;
 }
 
-/* A table like `from` whose pages of scratch are its own, as far as they are written: places slot->n … end - 1. */
-static const int32_t *branch_off(struct slots *s, const struct slot *slot, const int32_t *from, int32_t end)
+/* A table like `from` whose pages of scratch are its own, as far as they are written: places
+ * slot->n … end - 1. */
+static const int32_t *branch_off(
+	struct slots *s, const struct slot *slot, const int32_t *from, int32_t end)
 {
 	int32_t *table = s->branch + (size_t)s->n_branches * (size_t)s->blocks;
 	int32_t first = slot->n / PAGE, spare = s->n_slots * s->blocks + s->n_branches * TAIL;
@@ -153,13 +156,15 @@ static const int32_t *branch_off(struct slots *s, const struct slot *slot, const
 	return table;
 }
 
-const int32_t *slots_table(struct slots *s, const struct slot *slot, struct grow_tree *t, int32_t node)
+const int32_t *slots_table(
+	struct slots *s, const struct slot *slot, struct grow_tree *t, int32_t node)
 {
 	int32_t parent = t->node[node].parent;
 	const int32_t *from = parent < 0 ? slot->table : t->node[parent].table;
 	bool *has_child = parent < 0 ? &t->has_child : &t->node[parent].has_child;
 
-	t->node[node].table = *has_child ? branch_off(s, slot, from, slot->n + t->node[node].depth - 1) : from;
+	t->node[node].table =
+		*has_child ? branch_off(s, slot, from, slot->n + t->node[node].depth - 1) : from;
 	*has_child = true;
 	return t->node[node].table;
 }

@@ -1,10 +1,12 @@
-/* Keys and values of a drafter's own layers: a slot a request, and tails for the branches of its trees.
+/* Keys and values of a drafter's own layers: a slot a request, and tails for the branches of its
+ * trees.
  *
- * A slot holds entries, each of one token at one position of the text; entry i lies at place i of the slot's pages. Places after
- * the last entry are scratch, where trees write. What a slot knows is told by its ids alone: whoever comes with other ids
- * keeps the entries of the tokens that are the same. A slot whose request has ended keeps what it has until
- * another request takes it, best one that begins alike (the next turn of a conversation).
- * Thread: the engine's. Nothing is allocated after opening. */
+ * A slot holds entries, each of one token at one position of the text; entry i lies at place i of
+ * the slot's pages. Places after the last entry are scratch, where trees write. What a slot knows
+ * is told by its ids alone: whoever comes with other ids keeps the entries of the tokens that are
+ * the same. A slot whose request has ended keeps what it has until another request takes it, best
+ * one that begins alike (the next turn of a conversation). Thread: the engine's. Nothing is
+ * allocated after opening. */
 #ifndef CUTAWAY_ENGINE_DRAFT_SLOTS_H
 #define CUTAWAY_ENGINE_DRAFT_SLOTS_H
 
@@ -16,10 +18,10 @@ struct slot {
 	uint64_t used;   /* when it was taken last */
 	int32_t *ids;    /* [ctx] tokens that it was told */
 	int32_t n_ids;
-	int32_t same;    /* of its tokens, when it was last asked to go back */
-	int32_t *at;     /* [ctx] positions of the entries, ascending */
-	int32_t n;       /* entries */
-	int32_t *table;  /* [blocks] */
+	int32_t same;   /* of its tokens, when it was last asked to go back */
+	int32_t *at;    /* [ctx] positions of the entries, ascending */
+	int32_t n;      /* entries */
+	int32_t *table; /* [blocks] */
 };
 
 struct slots {
@@ -35,9 +37,10 @@ struct slots {
 	int32_t *ints; /* of all slots */
 };
 
-/* memory: what the drafter's model keeps, keys and values alone; branches: of one request's tree. */
-int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory, int32_t branches,
-			   struct err *e);
+/* memory: what the drafter's model keeps, keys and values alone; branches: of one request's
+ * tree. */
+int slots_open(struct slots *s, const struct draft_env *env, const struct memory_specs *memory,
+	int32_t branches, struct err *e);
 void slots_close(struct slots *s);
 
 struct slot *slots_find(struct slots *s, int64_t request); /* NULL: it has none */
@@ -51,8 +54,9 @@ void slots_end(struct slots *s, int64_t request);
 
 /* Before the passes of a tree. */
 void slots_begin(struct slots *s);
-/* The block table for a node that is to be computed at place slot->n + depth - 1: its parent's for the first child, for
- * others one of their own with a copy of what the tree wrote on the way. */
-const int32_t *slots_table(struct slots *s, const struct slot *slot, struct grow_tree *t, int32_t node);
+/* The block table for a node that is to be computed at place slot->n + depth - 1: its parent's for
+ * the first child, for others one of their own with a copy of what the tree wrote on the way. */
+const int32_t *slots_table(
+	struct slots *s, const struct slot *slot, struct grow_tree *t, int32_t node);
 
 #endif

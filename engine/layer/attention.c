@@ -31,8 +31,9 @@ static void attention_load(struct model_loader *l, void *params)
 static int attention_memory(void *params, struct memory_specs *m, struct err *e)
 {
 	struct attention *a = params;
-	const struct memory_spec spec = { .kind = a->window ? &memory_window : &memory_paged, .window = a->window,
-									  .kv = { .n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim } };
+	const struct memory_spec spec = { .kind = a->window ? &memory_window : &memory_paged,
+		.window = a->window,
+		.kv = { .n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim } };
 
 	a->group = memory_join(m, &spec, &a->kv_layer, NULL, e);
 	return a->group < 0 ? -1 : 0;
@@ -59,12 +60,13 @@ static void attention_need(const void *params, struct forward_needs *n)
 }
 
 /* RMS norm of each head: a row of the op is a head of a row. */
-static float *add_head_norm(struct forward *f, const float *w, float *x, float *to, int32_t heads, int32_t head_dim)
+static float *add_head_norm(
+	struct forward *f, const float *w, float *x, float *to, int32_t heads, int32_t head_dim)
 {
 	if (!w)
 		return x;
-	program_norm(&f->program, x, NULL, w, f->model->config.norm_eps, (struct k_acts){ .x = to, .dim = head_dim },
-				 f->n_rows * heads);
+	program_norm(&f->program, x, NULL, w, f->model->config.norm_eps,
+		(struct k_acts){ .x = to, .dim = head_dim }, f->n_rows * heads);
 	return to;
 }
 
@@ -73,23 +75,41 @@ static void add_rope(struct forward *f, const struct attention *a, float *q, con
 	const struct model_rope *t = &f->model->rope[a->rope];
 	struct k_op *op = program_add(&f->program, K_OP_rope, K_STAGE_rope);
 
-	op->u.rope = (struct k_rope){ .q = q, .k = k, .v = f->v, .cos = t->cos, .sin = t->sin,
-								  .rope_dim = t->dim, .neox = t->halves, .scale = a->scale,
-								  .n_heads = a->n_heads, .layer = a->kv_layer, .n = f->n_rows,
-								  .rows = f->rows, .pages = f->pages[a->group],
-								  .kv = &f->store[a->group].kv, .nan_row = f->nan_row, .also = f->also, .n_also = f->n_also };
+	op->u.rope = (struct k_rope){ .q = q,
+		.k = k,
+		.v = f->v,
+		.cos = t->cos,
+		.sin = t->sin,
+		.rope_dim = t->dim,
+		.neox = t->halves,
+		.scale = a->scale,
+		.n_heads = a->n_heads,
+		.layer = a->kv_layer,
+		.n = f->n_rows,
+		.rows = f->rows,
+		.pages = f->pages[a->group],
+		.kv = &f->store[a->group].kv,
+		.nan_row = f->nan_row,
+		.also = f->also,
+		.n_also = f->n_also };
 }
 
-static void add_attention(struct forward *f, const struct attention *a, const float *q, struct k_acts out)
+static void add_attention(
+	struct forward *f, const struct attention *a, const float *q, struct k_acts out)
 {
 	struct k_op *op = program_add(&f->program, K_OP_attention, K_STAGE_attention);
 
-	op->u.attention = (struct k_attention){ .q = q, .out = out, .n_heads = a->n_heads,
-											.layer = a->kv_layer, .n = f->n_rows, .rows = f->rows,
-											.ranges = forward_sight(f, a->window)->ranges,
-											.n_ranges = forward_n_ranges(f, a->window),
-											.pages = f->pages[a->group], .kv = &f->store[a->group].kv,
-											.softcap = a->softcap };
+	op->u.attention = (struct k_attention){ .q = q,
+		.out = out,
+		.n_heads = a->n_heads,
+		.layer = a->kv_layer,
+		.n = f->n_rows,
+		.rows = f->rows,
+		.ranges = forward_sight(f, a->window)->ranges,
+		.n_ranges = forward_n_ranges(f, a->window),
+		.pages = f->pages[a->group],
+		.kv = &f->store[a->group].kv,
+		.softcap = a->softcap };
 }
 
 static void attention_write(struct forward *f, const void *params)

@@ -1,13 +1,13 @@
-/* A mixture of feed-forwards. See layer.h. Which experts a row has is data: the op of their products reads it, so the
- * program stays a function of the step's shape. */
+/* A mixture of feed-forwards. See layer.h. Which experts a row has is data: the op of their
+ * products reads it, so the program stays a function of the step's shape. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
-static void load_each(struct model_loader *l, struct k_matrix *w, const char *part, const struct experts *x,
-					  int64_t rows, int64_t cols)
+static void load_each(struct model_loader *l, struct k_matrix *w, const char *part,
+	const struct experts *x, int64_t rows, int64_t cols)
 {
 	for (int32_t i = 0; i < x->n && !l->e->code; i++)
 		layer_rows(l, &w[i], part, (struct row_slice){ i * rows, rows, x->n * rows }, cols);
@@ -49,13 +49,19 @@ static void experts_need(const void *params, struct forward_needs *n)
 	forward_widen(&n->act.dim, x->used * x->width);
 }
 
-static void add_experts(struct forward *f, const struct experts *x, enum k_stage stage, struct k_acts in,
-						const struct k_matrix *w, float *out, bool each)
+static void add_experts(struct forward *f, const struct experts *x, enum k_stage stage,
+	struct k_acts in, const struct k_matrix *w, float *out, bool each)
 {
 	struct k_op *op = program_add(&f->program, K_OP_experts, stage);
 
-	op->u.experts = (struct k_experts){ .in = in, .w = w, .ids = (const int32_t *)(const void *)f->k, .out = out,
-										.n_experts = x->n, .k = x->used, .n = f->n_rows, .each = each };
+	op->u.experts = (struct k_experts){ .in = in,
+		.w = w,
+		.ids = (const int32_t *)(const void *)f->k,
+		.out = out,
+		.n_experts = x->n,
+		.k = x->used,
+		.n = f->n_rows,
+		.each = each };
 }
 
 static void experts_write(struct forward *f, const void *params)
@@ -66,18 +72,25 @@ static void experts_write(struct forward *f, const void *params)
 	int32_t *ids = (int32_t *)(void *)f->k; /* no keys are needed here any more */
 	struct k_op *op;
 
-	program_norm(p, f->x, NULL, x->norm, f->model->config.norm_eps, f->normed, f->n_rows)->kept = true;
-	program_part(program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &x->router, NULL, NULL, f->q);
+	program_norm(p, f->x, NULL, x->norm, f->model->config.norm_eps, f->normed, f->n_rows)->kept =
+		true;
+	program_part(
+		program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &x->router, NULL, NULL, f->q);
 	op = program_add(p, K_OP_route, K_STAGE_gate_up);
-	op->u.route = (struct k_route){ .logits = f->q, .ids = ids, .weights = f->v, .n_experts = x->n, .k = x->used,
-									.n = f->n_rows };
+	op->u.route = (struct k_route){
+		.logits = f->q, .ids = ids, .weights = f->v, .n_experts = x->n, .k = x->used, .n = f->n_rows
+	};
 	add_experts(f, x, K_STAGE_gate_up, f->normed, x->gate, f->gate, false);
 	add_experts(f, x, K_STAGE_gate_up, f->normed, x->up, f->up, false);
 	program_glu(p, x->act, f->gate, f->up, act, f->n_rows * x->used);
 	add_experts(f, x, K_STAGE_down, act, x->down, f->gate, true);
 	op = program_add(p, K_OP_combine, K_STAGE_down);
-	op->u.combine = (struct k_combine){ .y = f->gate, .weights = f->v, .x = f->x, .dim = f->model->config.dim,
-										.k = x->used, .n = f->n_rows };
+	op->u.combine = (struct k_combine){ .y = f->gate,
+		.weights = f->v,
+		.x = f->x,
+		.dim = f->model->config.dim,
+		.k = x->used,
+		.n = f->n_rows };
 }
 
 static void experts_close(void *params)

@@ -10,8 +10,10 @@ static void feed_forward_load(struct model_loader *l, void *params)
 	w->norm = layer_vector(l, "ffn_norm.weight", dim, true);
 	w->post_norm = w->post ? layer_vector(l, w->post, dim, true) : NULL;
 	if (w->fused) {
-		layer_rows(l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
-		layer_rows(l, &w->up, "ffn_up.weight", (struct row_slice){ w->width, w->width, 2 * w->width }, dim);
+		layer_rows(
+			l, &w->gate, "ffn_up.weight", (struct row_slice){ 0, w->width, 2 * w->width }, dim);
+		layer_rows(l, &w->up, "ffn_up.weight",
+			(struct row_slice){ w->width, w->width, 2 * w->width }, dim);
 	} else {
 		layer_matrix(l, &w->gate, "ffn_gate.weight", w->width, dim);
 		layer_matrix(l, &w->up, "ffn_up.weight", w->width, dim);

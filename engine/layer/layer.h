@@ -1,6 +1,6 @@
-/* What a layer is made of. A model is a list of layers; a layer is a mixer (attention, a recurrence) and a
- * feed-forward, each a block: a kind, which is one file of this folder, and its parameters. forward.c walks the
- * list and knows no kind; engine/arch/ makes the list from a file.
+/* What a layer is made of. A model is a list of layers; a layer is a mixer (attention, a
+ * recurrence) and a feed-forward, each a block: a kind, which is one file of this folder, and its
+ * parameters. forward.c walks the list and knows no kind; engine/arch/ makes the list from a file.
  *
  * A block adds its result to the residual stream f->x [rows, dim]. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_LAYER_LAYER_H
@@ -20,10 +20,11 @@ struct model_loader;
 struct block_kind {
 	const char *name;
 	size_t size; /* of its parameters */
-	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays in l->e. */
+	/* Plans its tensors, blk.<l->layer>.*, by the shapes in its parameters. The first failure stays
+	 * in l->e. */
 	void (*load)(struct model_loader *l, void *params);
-	/* Joins the memory group of what it keeps for a sequence, and notes its offset in it. -1 and an error: there are too many
-	 * groups. NULL: it keeps nothing. */
+	/* Joins the memory group of what it keeps for a sequence, and notes its offset in it. -1 and an
+	 * error: there are too many groups. NULL: it keeps nothing. */
 	int (*memory)(void *params, struct memory_specs *m, struct err *e);
 	/* Widens the buffers of a step to what its ops use. */
 	void (*need)(const void *params, struct forward_needs *n);
@@ -35,24 +36,26 @@ struct block_kind {
 
 struct block {
 	const struct block_kind *kind; /* NULL: the layer has none */
-	void *params;				   /* kind->size bytes, the layer's own */
+	void *params;                  /* kind->size bytes, the layer's own */
 };
 
 struct layer {
 	struct block mixer, ffn;
 };
 
-/* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is multi-query. */
+/* Grouped-query attention (Ainslie et al. 2023): n_kv_heads = n_heads is multi-head, 1 is
+ * multi-query. */
 struct attention {
 	int32_t n_heads, n_kv_heads, head_dim;
-	int32_t group;	  /* of the model's memory */
+	int32_t group;    /* of the model's memory */
 	int32_t kv_layer; /* of the layers of that group */
-	int32_t rope;	  /* which of the model's tables */
-	int32_t window;	  /* positions that a row sees, with its own; 0: all */
-	float scale;	  /* of a score */
-	float softcap;	  /* of a score; 0: none */
-	bool head_norms;  /* RMS norms of each head of q and k, before they turn (Dehghani et al. 2023) */
-	bool fused;		  /* the file keeps q, k and v in one tensor, attn_qkv */
+	int32_t rope;     /* which of the model's tables */
+	int32_t window;   /* positions that a row sees, with its own; 0: all */
+	float scale;      /* of a score */
+	float softcap;    /* of a score; 0: none */
+	/* RMS norms of each head of q and k, before they turn (Dehghani et al. 2023) */
+	bool head_norms;
+	bool fused;       /* the file keeps q, k and v in one tensor, attn_qkv */
 	const char *post; /* name of the norm of what is added to the stream; NULL: none */
 	/* tensors; NULL: not there */
 	const float *norm, *post_norm; /* [dim] */
@@ -66,8 +69,8 @@ extern const struct block_kind layer_attention;
 struct feed_forward {
 	int32_t width;
 	enum k_act act;
-	bool fused;		  /* the file keeps gate and up in one tensor, ffn_up */
-	const char *post; /* as in attention */
+	bool fused;                    /* the file keeps gate and up in one tensor, ffn_up */
+	const char *post;              /* as in attention */
 	const float *norm, *post_norm; /* [dim] */
 	struct k_matrix gate, up, down;
 };
@@ -86,16 +89,16 @@ extern const struct block_kind layer_experts;
 /* A selective state-space block (Gu and Dao 2023, figure 3). */
 struct mamba {
 	int32_t inner, n_states, rank, taps;
-	int32_t group; /* of the model's memory */
-	size_t at;	   /* bytes before its own in a state */
-	const float *norm;			   /* [dim] */
-	struct k_matrix in_x, in_z;	   /* [inner, dim] */
-	const float *conv, *conv_bias; /* [inner, taps], [inner] or NULL */
+	int32_t group;                  /* of the model's memory */
+	size_t at;                      /* bytes before its own in a state */
+	const float *norm;              /* [dim] */
+	struct k_matrix in_x, in_z;     /* [inner, dim] */
+	const float *conv, *conv_bias;  /* [inner, taps], [inner] or NULL */
 	struct k_matrix x_dt, x_b, x_c; /* [rank, inner], [n_states, inner] twice */
-	struct k_matrix dt;				/* [inner, rank] */
-	const float *dt_bias, *skip;	/* [inner] */
-	const float *decay;				/* [inner, n_states], negative */
-	struct k_matrix out;			/* [dim, inner] */
+	struct k_matrix dt;             /* [inner, rank] */
+	const float *dt_bias, *skip;    /* [inner] */
+	const float *decay;             /* [inner, n_states], negative */
+	struct k_matrix out;            /* [dim, inner] */
 };
 extern const struct block_kind layer_mamba;
 

@@ -1,5 +1,6 @@
-/* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See layer.h. What a
- * sequence keeps is a state of a fixed size: the convolution's last inputs and the scan's sums. */
+/* Mamba: a causal convolution and a selective scan in place of attention (Gu and Dao 2023). See
+ * layer.h. What a sequence keeps is a state of a fixed size: the convolution's last inputs and the
+ * scan's sums. */
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
@@ -15,7 +16,8 @@ static void mamba_load(struct model_loader *l, void *params)
 	a->conv_bias = layer_vector(l, "ssm_conv1d.bias", inner, false);
 	layer_rows(l, &a->x_dt, "ssm_x.weight", (struct row_slice){ 0, a->rank, x }, inner);
 	layer_rows(l, &a->x_b, "ssm_x.weight", (struct row_slice){ a->rank, a->n_states, x }, inner);
-	layer_rows(l, &a->x_c, "ssm_x.weight", (struct row_slice){ a->rank + a->n_states, a->n_states, x }, inner);
+	layer_rows(l, &a->x_c, "ssm_x.weight",
+		(struct row_slice){ a->rank + a->n_states, a->n_states, x }, inner);
 	layer_narrow(l, &a->dt, "ssm_dt.weight", inner, a->rank);
 	a->dt_bias = layer_vector(l, "ssm_dt.bias", inner, true);
 	a->decay = layer_floats(l, "ssm_a", a->n_states, inner);
@@ -59,19 +61,34 @@ static void add_conv(struct forward *f, const struct mamba *a, struct k_acts out
 {
 	struct k_op *op = program_add(&f->program, K_OP_conv, K_STAGE_scan);
 
-	op->u.conv = (struct k_conv){ .x = f->gate, .w = a->conv, .bias = a->conv_bias, .out = out, .taps = a->taps,
-								  .n = f->n_rows, .rows = f->state[a->group],
-								  .state = &f->store[a->group].state, .at = a->at / sizeof(float) };
+	op->u.conv = (struct k_conv){ .x = f->gate,
+		.w = a->conv,
+		.bias = a->conv_bias,
+		.out = out,
+		.taps = a->taps,
+		.n = f->n_rows,
+		.rows = f->state[a->group],
+		.state = &f->store[a->group].state,
+		.at = a->at / sizeof(float) };
 }
 
 static void add_scan(struct forward *f, const struct mamba *a, const float *x, struct k_acts out)
 {
 	struct k_op *op = program_add(&f->program, K_OP_scan, K_STAGE_scan);
 
-	op->u.scan = (struct k_scan){ .x = x, .z = f->up, .delta = f->gate, .b = f->k, .c = f->v, .a = a->decay,
-								  .d = a->skip, .out = out, .n_states = a->n_states, .n = f->n_rows,
-								  .rows = f->state[a->group], .state = &f->store[a->group].state,
-								  .at = a->at / sizeof(float) + conv_floats(a) };
+	op->u.scan = (struct k_scan){ .x = x,
+		.z = f->up,
+		.delta = f->gate,
+		.b = f->k,
+		.c = f->v,
+		.a = a->decay,
+		.d = a->skip,
+		.out = out,
+		.n_states = a->n_states,
+		.n = f->n_rows,
+		.rows = f->state[a->group],
+		.state = &f->store[a->group].state,
+		.at = a->at / sizeof(float) + conv_floats(a) };
 }
 
 static void mamba_write(struct forward *f, const void *params)

@@ -17,20 +17,21 @@ const struct memory_kind *memory_kind_of(int64_t code)
 
 static bool same_group(const struct memory_spec *a, const struct memory_spec *b)
 {
-	return a->kind == b->kind && (a->kind->is_state || (a->window == b->window && a->kv.n_kv_heads == b->kv.n_kv_heads &&
-														 a->kv.head_dim == b->kv.head_dim));
+	return a->kind == b->kind &&
+		   (a->kind->is_state || (a->window == b->window && a->kv.n_kv_heads == b->kv.n_kv_heads &&
+									 a->kv.head_dim == b->kv.head_dim));
 }
 
-int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index, size_t *at,
-					struct err *e)
+int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,
+	size_t *at, struct err *e)
 {
 	int32_t g = 0;
 
 	while (g < m->n && !same_group(&m->group[g], layer))
 		g++;
 	if (g == MEMORY_GROUPS)
-		return err_set(e, ERR_INPUT, "the layers of this model keep more than %d different kinds of memory",
-					   MEMORY_GROUPS);
+		return err_set(e, ERR_INPUT,
+			"the layers of this model keep more than %d different kinds of memory", MEMORY_GROUPS);
 	if (g == m->n) {
 		m->group[m->n] = *layer;
 		m->group[m->n].n_layers = 0;
@@ -46,8 +47,9 @@ int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim)
 {
 	return (struct memory_specs){ .n = 1,
-								  .group[0] = { .kind = &memory_paged, .n_layers = n_layers,
-												.kv = { .n_kv_heads = n_kv_heads, .head_dim = head_dim } } };
+		.group[0] = { .kind = &memory_paged,
+			.n_layers = n_layers,
+			.kv = { .n_kv_heads = n_kv_heads, .head_dim = head_dim } } };
 }
 
 void memory_set_format(struct memory_specs *m, enum k_cache format)
@@ -66,7 +68,8 @@ bool memory_has_states(const struct memory_specs *m)
 
 /* ---- pages as kernels see them ---- */
 
-static void store_fill(struct memory_store *s, const struct memory_spec *spec, int32_t page_size, uint8_t *base)
+static void store_fill(
+	struct memory_store *s, const struct memory_spec *spec, int32_t page_size, uint8_t *base)
 {
 	size_t bytes = spec->kind->page_bytes(spec, page_size);
 
@@ -78,8 +81,8 @@ static void store_fill(struct memory_store *s, const struct memory_spec *spec, i
 	s->state = (struct k_state){ .base = base, .page_bytes = bytes };
 }
 
-int memory_stores_open(struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels,
-					   int32_t page_size, int32_t n_pages, const char *what, struct err *e)
+int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,
+	struct k_ctx *kernels, int32_t page_size, int32_t n_pages, const char *what, struct err *e)
 {
 	for (int32_t g = 0; g < specs->n; g++) {
 		size_t bytes = specs->group[g].kind->page_bytes(&specs->group[g], page_size);
@@ -92,26 +95,29 @@ int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,
 	return 0;
 }
 
-void memory_stores_close(struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels)
+void memory_stores_close(
+	struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels)
 {
 	for (int32_t g = 0; kernels && g < specs->n; g++)
 		k_free(kernels, s[g].state.base);
 }
 
-void memory_store_copy(const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from)
+void memory_store_copy(
+	const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from)
 {
 	k_copy(kernels, s->state.base + (size_t)to * s->state.page_bytes,
-		   s->state.base + (size_t)from * s->state.page_bytes, s->state.page_bytes);
+		s->state.base + (size_t)from * s->state.page_bytes, s->state.page_bytes);
 }
 
 /* ---- pools ---- */
 
 enum {
 	FAR = INT32_MAX - 1, /* a position further on than any is */
-	MOST_ROWS = 4096,	 /* of a step, at most */
+	MOST_ROWS = 4096,    /* of a step, at most */
 };
 
-static int32_t see(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t pos, struct k_range *out)
+static int32_t see(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t pos,
+	struct k_range *out)
 {
 	const struct memory_spec *s = &m->group[g];
 	int32_t n;
@@ -127,8 +133,8 @@ static int32_t see(const struct memory_specs *m, int32_t g, const struct visible
 }
 
 /* At one position. */
-static struct memory_sight sight_at(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size,
-									int32_t pos, int32_t *first)
+static struct memory_sight sight_at(const struct memory_specs *m, int32_t g,
+	const struct visible *v, int32_t page_size, int32_t pos, int32_t *first)
 {
 	struct k_range r[VISIBLE_RANGES];
 	int32_t n = see(m, g, v, pos, r);
@@ -142,8 +148,10 @@ static struct memory_sight sight_at(const struct memory_specs *m, int32_t g, con
 	return s;
 }
 
-/* The newest range is longest before it begins anew, where it does so by chunks: a row in front of it tells. */
-static struct memory_sight sight_of(const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size)
+/* The newest range is longest before it begins anew, where it does so by chunks: a row in front of
+ * it tells. */
+static struct memory_sight sight_of(
+	const struct memory_specs *m, int32_t g, const struct visible *v, int32_t page_size)
 {
 	int32_t first;
 	struct memory_sight s = sight_at(m, g, v, page_size, FAR, &first), other;
@@ -156,10 +164,13 @@ static struct memory_sight sight_of(const struct memory_specs *m, int32_t g, con
 	return s;
 }
 
-/* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states also the one before. */
-static int32_t most_blocks(const struct memory_spec *s, const struct memory_sight *sight, int32_t page_size, int32_t rows)
+/* Most pages that a sequence has at once in a group, when a step computes `rows` of it; of states
+ * also the one before. */
+static int32_t most_blocks(
+	const struct memory_spec *s, const struct memory_sight *sight, int32_t page_size, int32_t rows)
 {
-	int64_t n = ((int64_t)sight->window + rows + page_size - 3) / page_size + 1 + sight->before + s->kind->is_state;
+	int64_t n = ((int64_t)sight->window + rows + page_size - 3) / page_size + 1 + sight->before +
+				s->kind->is_state;
 
 	return sight->window == INT32_MAX ? INT32_MAX : (int32_t)n;
 }
@@ -188,30 +199,33 @@ static int32_t slots_need(int32_t most, int32_t slots)
 	return n < INT32_MAX / 2 ? (int32_t)n : INT32_MAX / 2;
 }
 
-int32_t memory_default_pages(const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
+int32_t memory_default_pages(
+	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots)
 {
-	int32_t longest = (ctx + page_size - 1) / page_size, n = longest > 4 * slots ? longest : 4 * slots;
+	int32_t longest = (ctx + page_size - 1) / page_size,
+			n = longest > 4 * slots ? longest : 4 * slots;
 	int32_t most = slots_need(own_blocks(specs, lead_group(specs), page_size, MEMORY_ROWS), slots);
 
 	return n < most ? n : most;
 }
 
-/* A request alone must always be able to go on. Beside a lead group that keeps all positions, as many pages as it has do
- * for any sequence that it can hold. */
-static int check_pages(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t n_pages, int32_t lead_pages,
-					   struct err *e)
+/* A request alone must always be able to go on. Beside a lead group that keeps all positions, as
+ * many pages as it has do for any sequence that it can hold. */
+static int check_pages(const struct memory_specs *m, int32_t g, int32_t page_size, int32_t n_pages,
+	int32_t lead_pages, struct err *e)
 {
 	int32_t least = own_blocks(m, g, page_size, 1);
 	bool lead_holds_all = own_blocks(m, lead_group(m), page_size, 1) == INT32_MAX;
 
 	if (least == INT32_MAX || n_pages >= least || (lead_holds_all && n_pages >= lead_pages))
 		return 0;
-	return err_set(e, ERR_USAGE, "%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
-				   n_pages, least, page_size);
+	return err_set(e, ERR_USAGE,
+		"%d pages: what this model keeps of one sequence takes %d of %d tokens; see --pages",
+		n_pages, least, page_size);
 }
 
-/* Rows of a step whose blocks the pool of group g holds beside what they read; INT32_MAX: all. A pool in which not even
- * one row's blocks find room holds any sequence that is short enough. */
+/* Rows of a step whose blocks the pool of group g holds beside what they read; INT32_MAX: all. A
+ * pool in which not even one row's blocks find room holds any sequence that is short enough. */
 static int32_t rows_that_fit(const struct memory *m, int32_t g)
 {
 	const struct memory_spec *s = &m->spec.group[g];
@@ -255,8 +269,8 @@ void memory_set_visible(struct memory *m, const struct visible *v)
 	}
 }
 
-int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs, int32_t page_size,
-				int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e)
+int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs,
+	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e)
 {
 	memset(m, 0, sizeof *m);
 	m->spec = *specs;
@@ -269,7 +283,8 @@ int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_spe
 		if (g != m->lead && slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots) < n)
 			n = slots_need(own_blocks(specs, g, page_size, MEMORY_ROWS), slots);
 		if (check_pages(specs, g, page_size, n, n_pages, e) ||
-			pages_open(&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
+			pages_open(
+				&m->pages[g], g, kernels, s->kind->page_bytes(s, page_size), n, n_spare, e)) {
 			memory_close(m);
 			return -1;
 		}
@@ -286,7 +301,8 @@ void memory_close(struct memory *m)
 	memset(m, 0, sizeof *m);
 }
 
-void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg)
+void memory_listen(
+	struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg)
 {
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		m->pages[g].on_change = on_change;
@@ -294,7 +310,8 @@ void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct p
 	}
 }
 
-int32_t memory_read_blocks(const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES])
+int32_t memory_read_blocks(
+	const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES])
 {
 	int32_t n = see(&m->spec, g, &m->visible, pos, out), after = 0;
 

@@ -1,18 +1,20 @@
 /* What a sequence remembers, in pages.
  *
- * Layers that keep the same kind of thing for a sequence are a *memory group*: the keys and values of all
- * positions (paged), those of the last positions (window), one state of a fixed size (recurrent). A layer
- * that keeps nothing belongs to none. Each group has a pool of pages of its own (pages.h) and each sequence
- * a block table for each group: entry b of it is the page of positions b * page_size …, or -1 where no row
- * to come will read it. A kind is one file of this folder; scheduler, prefix cache, rewind, forks, draft
- * trees and preemption know groups through this header alone.
+ * Layers that keep the same kind of thing for a sequence are a *memory group*: the keys and values
+ * of all positions (paged), those of the last positions (window), one state of a fixed size
+ * (recurrent). A layer that keeps nothing belongs to none. Each group has a pool of pages of its
+ * own (pages.h) and each sequence a block table for each group: entry b of it is the page of
+ * positions b * page_size …, or -1 where no row to come will read it. A kind is one file of this
+ * folder; scheduler, prefix cache, rewind, forks, draft trees and preemption know groups through
+ * this header alone.
  *
- * A pool each, not one for all: the pages of groups differ in bytes by a factor of ten, so that one pool would
- * need pages of pages; and a group that is short of pages then takes none from another.
+ * A pool each, not one for all: the pages of groups differ in bytes by a factor of ten, so that one
+ * pool would need pages of pages; and a group that is short of pages then takes none from another.
  *
- * What rows read is the kind's to say, and of keys and values the visibility's: what a row does not see no row
- * after it does (visibility.h), so the ranges of the next row are all that rows to come read of what is there.
- * A page that meets none of them goes back: those in front of a window, those between sinks and a window.
+ * What rows read is the kind's to say, and of keys and values the visibility's: what a row does not
+ * see no row after it does (visibility.h), so the ranges of the next row are all that rows to come
+ * read of what is there. A page that meets none of them goes back: those in front of a window,
+ * those between sinks and a window.
  *
  * Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_MEMORY_H
@@ -29,7 +31,8 @@
 
 enum {
 	MEMORY_GROUPS = 4, /* most of a model */
-	MEMORY_ROWS = 128, /* rows of one request in a step, at most, where no group keeps all positions */
+	/* rows of one request in a step, at most, where no group keeps all positions */
+	MEMORY_ROWS = 128,
 };
 
 struct draft;
@@ -40,8 +43,8 @@ struct memory_kind;
 struct memory_spec {
 	const struct memory_kind *kind;
 	int32_t n_layers;
-	struct k_kv kv;		/* paged, window: heads and their dimensions */
-	int32_t window;		/* window: positions that a row sees, its own the last */
+	struct k_kv kv;     /* paged, window: heads and their dimensions */
+	int32_t window;     /* window: positions that a row sees, its own the last */
 	size_t state_bytes; /* recurrent: of all its layers */
 };
 struct memory_specs {
@@ -51,23 +54,26 @@ struct memory_specs {
 };
 /* The format of all keys and values. */
 void memory_set_format(struct memory_specs *m, enum k_cache format);
-/* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one shape of keys
- * and values and one window; all recurrent layers are one. *layer: index of the layer in its group; *at: where its
- * state begins in the group's. -1 and an error: too many groups. */
-int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index, size_t *at,
-					struct err *e);
+/* The group that a layer of this spec belongs to, made if it is new. Groups are of one kind, one
+ * shape of keys and values and one window; all recurrent layers are one. *layer: index of the layer
+ * in its group; *at: where its state begins in the group's. -1 and an error: too many groups. */
+int32_t memory_join(struct memory_specs *m, const struct memory_spec *layer, int32_t *index,
+	size_t *at, struct err *e);
 
 /* The pages of a group, as kernels are given them. */
 struct memory_store {
-	struct k_kv kv;		  /* paged, window */
+	struct k_kv kv;       /* paged, window */
 	struct k_state state; /* recurrent */
 };
 
-/* Without pools and readers: so many pages in each group, for whoever keeps track of them himself. */
-int memory_stores_open(struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels,
-					   int32_t page_size, int32_t n_pages, const char *what, struct err *e);
-void memory_stores_close(struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels);
-void memory_store_copy(const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from);
+/* Without pools and readers: so many pages in each group, for whoever keeps track of them
+ * himself. */
+int memory_stores_open(struct memory_store *s, const struct memory_specs *specs,
+	struct k_ctx *kernels, int32_t page_size, int32_t n_pages, const char *what, struct err *e);
+void memory_stores_close(
+	struct memory_store *s, const struct memory_specs *specs, struct k_ctx *kernels);
+void memory_store_copy(
+	const struct memory_store *s, struct k_ctx *kernels, int32_t to, int32_t from);
 
 /* What a row far on in a sequence reads of a group, in blocks and positions. */
 struct memory_sight {
@@ -81,7 +87,7 @@ struct memory {
 	struct visible visible; /* of the run */
 	struct memory_sight sight[MEMORY_GROUPS];
 	int32_t page_size; /* positions of a block, of all groups */
-	int32_t lead;	   /* the group that --pages is of: the first paged one, else the first */
+	int32_t lead;      /* the group that --pages is of: the first paged one, else the first */
 	struct memory_store store[MEMORY_GROUPS];
 	struct pages pages[MEMORY_GROUPS];
 	int32_t most_rows; /* of one request in a step: their blocks fit every group */
@@ -94,19 +100,21 @@ struct memory_table {
 	int32_t n;
 };
 
-/* n_pages: of the lead group; the others get what so many slots need, and as much again for the prefix cache.
- * kernels NULL: pages are only counted, there is nothing in them. */
-int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs, int32_t page_size,
-				int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e);
+/* n_pages: of the lead group; the others get what so many slots need, and as much again for the
+ * prefix cache. kernels NULL: pages are only counted, there is nothing in them. */
+int memory_open(struct memory *m, struct k_ctx *kernels, const struct memory_specs *specs,
+	int32_t page_size, int32_t n_pages, int32_t slots, int32_t n_spare, struct err *e);
 void memory_close(struct memory *m);
 /* What rows see from now on; no sequence has pages, and the prefix cache is empty. */
 void memory_set_visible(struct memory *m, const struct visible *v);
 /* Rows at this position and after it find a page out of sight; INT32_MAX: rows see all. */
 int32_t memory_unseen_from(const struct memory *m);
-void memory_listen(struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg);
-/* Pages of the lead group where the user does not say: a longest sequence, at least four a slot, and no more than can
- * be in use. */
-int32_t memory_default_pages(const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots);
+void memory_listen(
+	struct memory *m, void (*on_change)(void *arg, const struct page_change *c), void *arg);
+/* Pages of the lead group where the user does not say: a longest sequence, at least four a slot,
+ * and no more than can be in use. */
+int32_t memory_default_pages(
+	const struct memory_specs *specs, int32_t page_size, int32_t ctx, int32_t slots);
 /* One group of keys and values, for tests and for what counts pages alone. */
 struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int32_t head_dim);
 
@@ -114,40 +122,45 @@ struct memory_specs memory_paged_specs(int32_t n_layers, int32_t n_kv_heads, int
 int memory_table_open(struct memory_table *t, int32_t groups, int32_t most_blocks);
 void memory_table_close(struct memory_table *t);
 
-/* Pages of group g that a sequence of so many tokens has at once when a step computes `rows` of them. Of groups that
- * keep all positions it is all that they will need; of others what they have between two blocks, so that a step in which
- * many enter a new block may still have to preempt. */
+/* Pages of group g that a sequence of so many tokens has at once when a step computes `rows` of
+ * them. Of groups that keep all positions it is all that they will need; of others what they have
+ * between two blocks, so that a step in which many enter a new block may still have to preempt. */
 int32_t memory_need(const struct memory *m, int32_t g, int32_t tokens, int32_t rows);
 /* Pages that the table has in group g, from block `from` on. */
 int32_t memory_held(const struct memory_table *t, int32_t g, int32_t from);
 /* Free pages, and those that the prefix cache alone keeps. */
 int32_t memory_available(const struct memory *m, int32_t g);
 struct memory_use { /* pages, of all groups */
-	int32_t used, shared, cached; /* read by a sequence; by several; kept by the prefix cache alone */
+	/* read by a sequence; by several; kept by the prefix cache alone */
+	int32_t used, shared, cached;
 };
 struct memory_use memory_use(const struct memory *m);
 size_t memory_most_pages(const struct memory *m); /* of the largest pool */
 
-/* Pages for positions up to `end`, those from `pos` on fit for writing. -1: done; else the group that has no free
- * page: what was reserved stays, and the caller makes one free and asks again. */
-int32_t memory_reserve(struct memory *m, struct memory_table *t, int64_t request, int32_t pos, int32_t end);
-/* Block b from the prefix cache or another sequence, the next one of t: a page or -1 for each group. */
-void memory_share(struct memory *m, struct memory_table *t, int64_t request,
-				  const int32_t page[MEMORY_GROUPS]);
+/* Pages for positions up to `end`, those from `pos` on fit for writing. -1: done; else the group
+ * that has no free page: what was reserved stays, and the caller makes one free and asks again. */
+int32_t memory_reserve(
+	struct memory *m, struct memory_table *t, int64_t request, int32_t pos, int32_t end);
+/* Block b from the prefix cache or another sequence, the next one of t: a page or -1 for each
+ * group. */
+void memory_share(
+	struct memory *m, struct memory_table *t, int64_t request, const int32_t page[MEMORY_GROUPS]);
 /* The first n blocks of another sequence. */
-void memory_fork(struct memory *m, struct memory_table *t, int64_t request, const struct memory_table *from,
-				 int32_t n);
+void memory_fork(struct memory *m, struct memory_table *t, int64_t request,
+	const struct memory_table *from, int32_t n);
 /* Pages that no row at pos or after it reads go back. */
 void memory_give_back(struct memory *m, struct memory_table *t, int64_t request, int32_t pos);
 /* All blocks from `n` on go back, the last first. */
 void memory_drop(struct memory *m, struct memory_table *t, int64_t request, int32_t n);
 
-/* The last position, at most `want`, from which a sequence can go on whose positions up to `at` are computed: every
- * group still has what rows from there on read. */
-int32_t memory_resume(const struct memory *m, const struct memory_table *t, int32_t at, int32_t want);
-/* Blocks of group g that rows at pos and after it read, pos's own the last: ranges that ascend and do not meet. Returns
- * how many. */
-int32_t memory_read_blocks(const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES]);
+/* The last position, at most `want`, from which a sequence can go on whose positions up to `at` are
+ * computed: every group still has what rows from there on read. */
+int32_t memory_resume(
+	const struct memory *m, const struct memory_table *t, int32_t at, int32_t want);
+/* Blocks of group g that rows at pos and after it read, pos's own the last: ranges that ascend and
+ * do not meet. Returns how many. */
+int32_t memory_read_blocks(
+	const struct memory *m, int32_t g, int32_t pos, struct k_range out[VISIBLE_RANGES]);
 bool memory_reads_block(const struct memory *m, int32_t g, int32_t pos, int32_t block);
 /* Is a page of some group a state, which holds for the end of its positions alone? */
 bool memory_has_states(const struct memory_specs *m);
@@ -158,39 +171,47 @@ bool memory_has_states(const struct memory_specs *m);
 struct draft_room memory_room(const struct memory *m);
 void memory_begin_step(struct memory *m);
 
-/* Tables for a branch of a tree whose newest token is at pos and which reaches so many tokens further: the request's
- * up to the newest token's block, which is copied, then spare pages. Groups of states have none: theirs is not written.
- * False: too few are left, and none was taken. */
+/* Tables for a branch of a tree whose newest token is at pos and which reaches so many tokens
+ * further: the request's up to the newest token's block, which is copied, then spare pages. Groups
+ * of states have none: theirs is not written. False: too few are left, and none was taken. */
 bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
-				   struct memory_table *out);
-/* The path that the branch's tables are of becomes the sequence's own, from the block of pos to that of `last`. */
-void memory_take_branch(struct memory *m, const struct memory_table *t, const struct memory_table *branch,
-						int32_t pos, int32_t last);
+	struct memory_table *out);
+/* The path that the branch's tables are of becomes the sequence's own, from the block of pos to
+ * that of `last`. */
+void memory_take_branch(struct memory *m, const struct memory_table *t,
+	const struct memory_table *branch, int32_t pos, int32_t last);
 
-/* Rows at pos … pos + n - 1 of one sequence, in a group of states: each goes on from the one before, the first from the
- * state in the table, and the state is stored at the end of every block and of the rows. */
-void memory_chain(int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row);
-/* The rows of a draft, after the newest token's row[-1]: each goes on from its parent's and has a spare page. */
+/* Rows at pos … pos + n - 1 of one sequence, in a group of states: each goes on from the one
+ * before, the first from the state in the table, and the state is stored at the end of every block
+ * and of the rows. */
+void memory_chain(
+	int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row);
+/* The rows of a draft, after the newest token's row[-1]: each goes on from its parent's and has a
+ * spare page. */
 void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct k_state_row *row);
 /* The states on the path to `node` become the sequence's; row as above. */
-void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t, const struct draft *draft,
-						int32_t node, int32_t pos, const struct k_state_row *row);
+void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t,
+	const struct draft *draft, int32_t node, int32_t pos, const struct k_state_row *row);
 
 /* ---- kinds ---- */
 
 struct memory_kind {
 	const char *name, *doc;
 	enum ev_code_memory_kind code;
-	/* A page is a state: it holds for the end of its positions, or for the newest of them. Else it holds for each. */
+	/* A page is a state: it holds for the end of its positions, or for the newest of them. Else it
+	 * holds for each. */
 	bool is_state;
 	size_t (*page_bytes)(const struct memory_spec *s, int32_t page_size);
-	/* Positions that a row at pos reads, as visible_ranges() does; later rows read no others of those up to pos. Returns
-	 * how many ranges, at most VISIBLE_RANGES; the first of them are not empty. */
-	int32_t (*see)(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
+	/* Positions that a row at pos reads, as visible_ranges() does; later rows read no others of
+	 * those up to pos. Returns how many ranges, at most VISIBLE_RANGES; the first of them are not
+	 * empty. */
+	int32_t (*see)(
+		const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
 };
 /* Of kinds that keep keys and values for each position. */
 size_t memory_keys_bytes(const struct memory_spec *s, int32_t page_size);
-int32_t memory_keys_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
+int32_t memory_keys_see(
+	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out);
 extern const struct memory_kind memory_paged, memory_window, memory_recurrent;
 /* The table; ends with NULL. */
 extern const struct memory_kind *const memory_kinds[];

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t page_bytes, int32_t n_pages,
-			   int32_t n_spare, struct err *e)
+int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t page_bytes,
+	int32_t n_pages, int32_t n_spare, struct err *e)
 {
 	char what[96];
 
@@ -20,7 +20,7 @@ int pages_open(struct pages *p, int32_t group, struct k_ctx *kernels, size_t pag
 	if (__builtin_mul_overflow(page_bytes, (size_t)n_pages + (size_t)n_spare, &p->bytes))
 		return err_set(e, ERR_USAGE, "%d KV pages are more than memory can have", n_pages);
 	snprintf(what, sizeof what, "%d KV pages of %zu KB; try fewer with --pages, or a shorter --ctx",
-			 n_pages, page_bytes >> 10);
+		n_pages, page_bytes >> 10);
 	p->page = calloc((size_t)n_pages, sizeof *p->page);
 	if (!p->page)
 		return err_set(e, ERR_MEMORY, "no memory for %s", what);
@@ -47,12 +47,18 @@ void pages_close(struct pages *pool)
 	memset(pool, 0, sizeof *pool);
 }
 
-static void tell_change(struct pages *pool, enum ev_code_page_action action, int32_t page, int64_t request,
-						int32_t block, int64_t other)
+static void tell_change(struct pages *pool, enum ev_code_page_action action, int32_t page,
+	int64_t request, int32_t block, int64_t other)
 {
 	const struct page *p = &pool->page[page];
-	struct page_change c = { .group = pool->group, .page = page, .block = block, .refs = p->refs, .action = action,
-						   .request = request, .other = other, .cached = p->cached };
+	struct page_change c = { .group = pool->group,
+		.page = page,
+		.block = block,
+		.refs = p->refs,
+		.action = action,
+		.request = request,
+		.other = other,
+		.cached = p->cached };
 
 	if (pool->on_change)
 		pool->on_change(pool->arg, &c);
@@ -104,7 +110,8 @@ void pages_share(struct pages *pool, int32_t page, int64_t request, int32_t bloc
 	tell_change(pool, EV_PAGE_share, page, request, block, EV_NULL_I);
 }
 
-void pages_release(struct pages *pool, int32_t page, int64_t request, int32_t block, enum ev_code_page_action action)
+void pages_release(struct pages *pool, int32_t page, int64_t request, int32_t block,
+	enum ev_code_page_action action)
 {
 	struct page *p = &pool->page[page];
 
@@ -126,7 +133,7 @@ void pages_copy(struct pages *pool, int32_t to, int32_t from)
 {
 	if (pool->kernels)
 		k_copy(pool->kernels, pool->base + (size_t)to * pool->page_bytes,
-			   pool->base + (size_t)from * pool->page_bytes, pool->page_bytes);
+			pool->base + (size_t)from * pool->page_bytes, pool->page_bytes);
 }
 
 int pages_writable(struct pages *pool, int32_t *page, int64_t request, int32_t block)

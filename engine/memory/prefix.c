@@ -122,8 +122,8 @@ static int32_t *children_of(struct prefix *p, int32_t parent)
 }
 
 /* Why the match ended after `parent`: among its children, the one that shares most tokens. */
-static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const int32_t *ids, int32_t n,
-					int32_t at, struct prefix_match *out)
+static void explain(struct prefix *p, int32_t parent, uint64_t parent_key, const int32_t *ids,
+	int32_t n, int32_t at, struct prefix_match *out)
 {
 	int32_t size = p->memory->page_size, left = n - at, best = -1, best_n = -1;
 
@@ -206,13 +206,17 @@ static int32_t usable(const struct prefix *p, int32_t blocks, int32_t most)
 }
 
 void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, int64_t step,
-				 struct prefix_match *out)
+	struct prefix_match *out)
 {
 	int32_t size = p->memory->page_size, found;
 	uint64_t key;
 
-	*out = (struct prefix_match){ .node = p->walked, .reason = EV_PREFIX_hit, .nearest = EV_NULL_I,
-								  .diverge_pos = EV_NULL_I, .expected = EV_NULL_I, .got = EV_NULL_I };
+	*out = (struct prefix_match){ .node = p->walked,
+		.reason = EV_PREFIX_hit,
+		.nearest = EV_NULL_I,
+		.diverge_pos = EV_NULL_I,
+		.expected = EV_NULL_I,
+		.got = EV_NULL_I };
 	if (!p->on) {
 		out->reason = EV_PREFIX_off;
 		return;
@@ -228,7 +232,8 @@ void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, 
 	out->n_blocks = usable(p, found, most);
 	if (found * size < n)
 		explain(p, found ? p->walked[found - 1] : -1, key, ids, n, found * size, out);
-	if (out->n_blocks < found - (found * size > most)) /* the last block is no loss where its last token is computed anyway */
+	/* the last block is no loss where its last token is computed anyway */
+	if (out->n_blocks < found - (found * size > most))
 		out->reason = EV_PREFIX_evicted;
 }
 
@@ -240,14 +245,15 @@ int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int
 }
 
 void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t b, int32_t pos,
-				  int32_t page[MEMORY_GROUPS])
+	int32_t page[MEMORY_GROUPS])
 {
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		page[g] = memory_reads_block(p->memory, g, pos, b) ? p->node[m->node[b]].page[g] : -1;
 }
 
 /* The block's pages in groups where the node has none. */
-static void take_pages(struct prefix *p, int32_t node, int32_t block, const struct memory_table *t, int64_t request)
+static void take_pages(
+	struct prefix *p, int32_t node, int32_t block, const struct memory_table *t, int64_t request)
 {
 	for (int32_t g = 0; g < p->memory->spec.n; g++) {
 		int32_t page = t->page[g][block];
@@ -288,7 +294,7 @@ static int32_t new_node(struct prefix *p, struct prefix_node like, const int32_t
 }
 
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
-				int64_t request, int64_t step)
+	int64_t request, int64_t step)
 {
 	int32_t size = p->memory->page_size, parent = -1, node;
 	const int32_t *own = ids + (size_t)block * (size_t)size;
@@ -308,8 +314,14 @@ void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struc
 	if (node < 0) {
 		if (p->first_free < 0) /* all are nodes whose pages went, but for a few: paths of windows */
 			return;
-		node = new_node(p, (struct prefix_node){ .key = key, .request = request, .last_used = step, .born = step,
-												 .depth = block, .parent = parent }, own);
+		node = new_node(p,
+			(struct prefix_node){ .key = key,
+				.request = request,
+				.last_used = step,
+				.born = step,
+				.depth = block,
+				.parent = parent },
+			own);
 	}
 	take_pages(p, node, block, t, request);
 }
@@ -334,7 +346,8 @@ static void unlink_node(struct prefix *p, int32_t node)
 const char *const prefix_policies[] = { "lru", "fifo", "lfu", NULL };
 
 /* Would the policy rather give up a than b? */
-static bool rather(enum prefix_policy policy, const struct prefix_node *a, const struct prefix_node *b)
+static bool rather(
+	enum prefix_policy policy, const struct prefix_node *a, const struct prefix_node *b)
 {
 	if (policy == PREFIX_FIFO && a->born != b->born)
 		return a->born < b->born;
@@ -343,8 +356,10 @@ static bool rather(enum prefix_policy policy, const struct prefix_node *a, const
 	return a->last_used < b->last_used;
 }
 
-/* Would the policy rather give up a than b? Among equals the one further from where sequences go on; then by page. */
-static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a, const struct prefix_node *b)
+/* Would the policy rather give up a than b? Among equals the one further from where sequences go
+ * on; then by page. */
+static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct prefix_node *a,
+	const struct prefix_node *b)
 {
 	if (rather(p->policy, a, b) || rather(p->policy, b, a))
 		return rather(p->policy, a, b);
@@ -353,8 +368,8 @@ static bool sooner(const struct prefix *p, int32_t g, bool leaf, const struct pr
 	return a->page[g] < b->page[g];
 }
 
-/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted first; -1: none. Of the
- * others those whose blocks all rows read are before `from`. */
+/* The node with an unreferenced page of group g, of the leaves or of the others, to be evicted
+ * first; -1: none. Of the others those whose blocks all rows read are before `from`. */
 static int32_t evictable(const struct prefix *p, int32_t g, bool leaf, int32_t from)
 {
 	const struct pages *pages = &p->memory->pages[g];
@@ -363,7 +378,8 @@ static int32_t evictable(const struct prefix *p, int32_t g, bool leaf, int32_t f
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		const struct prefix_node *n = &p->node[i];
 
-		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 || pages->page[n->page[g]].refs)
+		if (!n->live || !n->n_children != leaf || n->depth < from || n->page[g] < 0 ||
+			pages->page[n->page[g]].refs)
 			continue;
 		if (best < 0 || sooner(p, g, leaf, n, &p->node[best]))
 			best = i;
@@ -398,12 +414,13 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 	unlink_node(p, node);
 	for (int32_t g = 0; g < p->memory->spec.n; g++)
 		drop_page(p, node, g, step);
-	for (; parent >= 0 && !p->node[parent].n_children && !has_page(p, parent); parent = p->node[parent].parent)
+	for (; parent >= 0 && !p->node[parent].n_children && !has_page(p, parent);
+		 parent = p->node[parent].parent)
 		unlink_node(p, parent);
 }
 
-/* A page of a node that others follow, which who goes on further on does not read: of a window, a state, or between
- * sinks and a window. */
+/* A page of a node that others follow, which who goes on further on does not read: of a window, a
+ * state, or between sinks and a window. */
 static bool evict_inner_page(struct prefix *p, int32_t g, int64_t step)
 {
 	int32_t node = evictable(p, g, false, p->memory->sight[g].always);
@@ -421,8 +438,8 @@ bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 	if (evict_inner_page(p, g, step))
 		return true;
 	node = evictable(p, g, true, 0);
-	/* Who computed a beginning at the same time as another has pages below the other's: these stay, with their
-	 * reader, when the one above goes. */
+	/* Who computed a beginning at the same time as another has pages below the other's: these stay,
+	 * with their reader, when the one above goes. */
 	if (node < 0)
 		node = evictable(p, g, false, 0);
 	if (node < 0)

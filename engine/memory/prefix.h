@@ -1,16 +1,18 @@
 /* The prefix cache: whole blocks, found again by the tokens that led to them.
  *
- * A tree of blocks (as RadixAttention, Zheng et al. 2024, with a block as the edge). A node has a page of each memory
- * group; its key is the hash of its parent's key and its own tokens, and a match also compares the tokens and the
- * parent, so two texts with one hash are never confused. Leaves go first, the least recently used unless the policy
- * says otherwise; but of windows and states the pages of nodes that others follow go before, since a match that ends
- * further on needs none of them. Keys of evicted nodes are remembered for a while, so that a miss can say "evicted".
+ * A tree of blocks (as RadixAttention, Zheng et al. 2024, with a block as the edge). A node has a
+ * page of each memory group; its key is the hash of its parent's key and its own tokens, and a
+ * match also compares the tokens and the parent, so two texts with one hash are never confused.
+ * Leaves go first, the least recently used unless the policy says otherwise; but of windows and
+ * states the pages of nodes that others follow go before, since a match that ends further on needs
+ * none of them. Keys of evicted nodes are remembered for a while, so that a miss can say "evicted".
  *
  * A match is usable as far as every group can go on from its end (memory.h).
  *
- * Invariants (prefix_check): (1) a node's pages are marked cached in their pools and no others are; (2) a node's
- * parent is a node; n_children counts; (3) every node is found by its key; (4) a node whose block all rows of a group
- * read has a page of it, and every node has one of some group or a child. Thread: the engine's. After open nothing is allocated. */
+ * Invariants (prefix_check): (1) a node's pages are marked cached in their pools and no others are;
+ * (2) a node's parent is a node; n_children counts; (3) every node is found by its key; (4) a node
+ * whose block all rows of a group read has a page of it, and every node has one of some group or a
+ * child. Thread: the engine's. After open nothing is allocated. */
 #ifndef CUTAWAY_ENGINE_MEMORY_PREFIX_H
 #define CUTAWAY_ENGINE_MEMORY_PREFIX_H
 
@@ -23,23 +25,24 @@
 
 /* Which leaf without readers goes first when a page is needed. */
 enum prefix_policy {
-	PREFIX_LRU,	 /* not read for longest */
+	PREFIX_LRU,  /* not read for longest */
 	PREFIX_FIFO, /* cached for longest */
-	PREFIX_LFU,	 /* found least often; among equals the one not read for longest */
+	PREFIX_LFU,  /* found least often; among equals the one not read for longest */
 	PREFIX_N_POLICIES,
 };
 extern const char *const prefix_policies[]; /* their names; ends with NULL */
 
 struct prefix_node {
 	uint64_t key;
-	int64_t request;   /* that wrote it */
-	int64_t last_used; /* step */
-	int64_t born;	   /* step */
-	int64_t n_found;   /* by how many prompts */
+	int64_t request;             /* that wrote it */
+	int64_t last_used;           /* step */
+	int64_t born;                /* step */
+	int64_t n_found;             /* by how many prompts */
 	int32_t page[MEMORY_GROUPS]; /* -1: it went */
-	int32_t depth;     /* blocks before it */
-	int32_t parent;    /* node, -1: the root */
-	int32_t first_child, next_sibling, n_children; /* next_sibling: of one that is not live, the next free one */
+	int32_t depth;               /* blocks before it */
+	int32_t parent;              /* node, -1: the root */
+	/* next_sibling: of one that is not live, the next free one */
+	int32_t first_child, next_sibling, n_children;
 	bool live;
 };
 
@@ -70,22 +73,25 @@ struct prefix_match {
 int prefix_open(struct prefix *p, struct memory *memory, int32_t most_blocks, struct err *e);
 void prefix_close(struct prefix *p);
 
-/* Longest match of whole blocks of ids [n] from which a sequence can go on: at the end of the match, or at position
- * `most` if that is earlier (n - 1 for a prompt, whose last token is always computed). Marks what it found used. */
+/* Longest match of whole blocks of ids [n] from which a sequence can go on: at the end of the
+ * match, or at position `most` if that is earlier (n - 1 for a prompt, whose last token is always
+ * computed). Marks what it found used. */
 void prefix_find(struct prefix *p, const int32_t *ids, int32_t n, int32_t most, int64_t step,
-				 struct prefix_match *out);
+	struct prefix_match *out);
 /* Tokens that prefix_find() would find; marks nothing. */
 int32_t prefix_length(const struct prefix *p, const int32_t *ids, int32_t n, int32_t most);
-/* Pages of block b of a match, for who goes on at position pos: -1 where no row from there on reads it. */
+/* Pages of block b of a match, for who goes on at position pos: -1 where no row from there on reads
+ * it. */
 void prefix_pages(const struct prefix *p, const struct prefix_match *m, int32_t b, int32_t pos,
-				  int32_t page[MEMORY_GROUPS]);
-/* Registers the block that holds ids[block * page_size …] of a sequence. Does nothing if an equal one is
- * known and lacks no page, or if an ancestor is not known. */
+	int32_t page[MEMORY_GROUPS]);
+/* Registers the block that holds ids[block * page_size …] of a sequence. Does nothing if an equal
+ * one is known and lacks no page, or if an ancestor is not known. */
 void prefix_add(struct prefix *p, const int32_t *ids, int32_t block, const struct memory_table *t,
-				int64_t request, int64_t step);
-/* Frees a page of group g at least: of a window or a state an unreferenced one of an inner node; else the
- * leaf without readers that the policy gives up, in all groups. Where all leaves have readers, a node without, and what
- * is below it is found no more. False if every page has a reader. */
+	int64_t request, int64_t step);
+/* Frees a page of group g at least: of a window or a state an unreferenced one of an inner node;
+ * else the leaf without readers that the policy gives up, in all groups. Where all leaves have
+ * readers, a node without, and what is below it is found no more. False if every page has a
+ * reader. */
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step);
 /* Drops everything (readers keep their pages). */
 void prefix_clear(struct prefix *p);

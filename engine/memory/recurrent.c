@@ -1,10 +1,12 @@
-/* One state of a fixed size: what a recurrence keeps (Mamba: Gu and Dao 2023; linear attention; short convolutions).
+/* One state of a fixed size: what a recurrence keeps (Mamba: Gu and Dao 2023; linear attention;
+ * short convolutions).
  *
- * A page holds the whole state of a sequence, of all layers of the group. Block b's page holds the state after the
- * newest computed position within the block, and so, once the block is full, the state at its end: a snapshot, by
- * which the prefix cache, forks and preemption work as with keys and values. Rows within a block write its page in
- * place; the first row of block b + 1 reads block b's page and writes its own. Going back into a block is going back to
- * its start, and computing again: the same sums in the same order, so the same bits (rule 13). */
+ * A page holds the whole state of a sequence, of all layers of the group. Block b's page holds the
+ * state after the newest computed position within the block, and so, once the block is full, the
+ * state at its end: a snapshot, by which the prefix cache, forks and preemption work as with keys
+ * and values. Rows within a block write its page in place; the first row of block b + 1 reads block
+ * b's page and writes its own. Going back into a block is going back to its start, and computing
+ * again: the same sums in the same order, so the same bits (rule 13). */
 #include "engine/memory/memory.h"
 
 static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_size)
@@ -14,7 +16,8 @@ static size_t recurrent_page_bytes(const struct memory_spec *s, int32_t page_siz
 }
 
 /* A row reads the state after the one before. */
-static int32_t recurrent_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
+static int32_t recurrent_see(
+	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
 	(void)s, (void)v;
 	*out = (struct k_range){ pos > 0 ? pos - 1 : 0, pos + 1 };

@@ -30,7 +30,8 @@ int32_t memory_held(const struct memory_table *t, int32_t g, int32_t from)
 	return n;
 }
 
-int32_t memory_reserve(struct memory *m, struct memory_table *t, int64_t request, int32_t pos, int32_t end)
+int32_t memory_reserve(
+	struct memory *m, struct memory_table *t, int64_t request, int32_t pos, int32_t end)
 {
 	int32_t need = (end + m->page_size - 1) / m->page_size;
 
@@ -49,7 +50,8 @@ int32_t memory_reserve(struct memory *m, struct memory_table *t, int64_t request
 	return -1;
 }
 
-void memory_share(struct memory *m, struct memory_table *t, int64_t request, const int32_t page[MEMORY_GROUPS])
+void memory_share(
+	struct memory *m, struct memory_table *t, int64_t request, const int32_t page[MEMORY_GROUPS])
 {
 	for (int32_t g = 0; g < m->spec.n; g++) {
 		t->page[g][t->n] = page[g];
@@ -59,8 +61,8 @@ void memory_share(struct memory *m, struct memory_table *t, int64_t request, con
 	t->n++;
 }
 
-void memory_fork(struct memory *m, struct memory_table *t, int64_t request, const struct memory_table *from,
-				 int32_t n)
+void memory_fork(struct memory *m, struct memory_table *t, int64_t request,
+	const struct memory_table *from, int32_t n)
 {
 	assert(!t->n && n <= from->n);
 	for (int32_t b = 0; b < n; b++) {
@@ -78,10 +80,11 @@ void memory_give_back(struct memory *m, struct memory_table *t, int64_t request,
 		struct k_range read[VISIBLE_RANGES];
 		int32_t n = memory_read_blocks(m, g, pos, read), *page = t->page[g];
 
-		/* what each range follows and nobody reads, from its end down to where it went before; the state before the last
-		 * stays, so that going back by a few tokens needs no prefix cache */
+		/* what each range follows and nobody reads, from its end down to where it went before; the
+		 * state before the last stays, so that going back by a few tokens needs no prefix cache */
 		for (int32_t i = 0; i < n; i++) {
-			int32_t from = i ? read[i - 1].end : 0, b = read[i].first - m->spec.group[g].kind->is_state;
+			int32_t from = i ? read[i - 1].end : 0,
+					b = read[i].first - m->spec.group[g].kind->is_state;
 
 			for (b = b < t->n ? b : t->n; b > from && page[b - 1] >= 0; b--) {
 				pages_release(&m->pages[g], page[b - 1], request, b - 1, EV_PAGE_unseen);
@@ -103,7 +106,8 @@ void memory_drop(struct memory *m, struct memory_table *t, int64_t request, int3
 }
 
 /* Has the group what rows from position c on read? */
-static bool can_resume(const struct memory *m, int32_t g, const struct memory_table *t, int32_t at, int32_t c)
+static bool can_resume(
+	const struct memory *m, int32_t g, const struct memory_table *t, int32_t at, int32_t c)
 {
 	int32_t end = (c + m->page_size - 1) / m->page_size, n;
 	struct k_range read[VISIBLE_RANGES];
@@ -118,7 +122,8 @@ static bool can_resume(const struct memory *m, int32_t g, const struct memory_ta
 	return true;
 }
 
-int32_t memory_resume(const struct memory *m, const struct memory_table *t, int32_t at, int32_t want)
+int32_t memory_resume(
+	const struct memory *m, const struct memory_table *t, int32_t at, int32_t want)
 {
 	for (int32_t c = want; c > 0; c = (c - 1) / m->page_size * m->page_size) {
 		bool can = true;

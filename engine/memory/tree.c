@@ -30,7 +30,7 @@ static int32_t take_spare(struct memory *m, int32_t g)
 }
 
 bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, int32_t reach,
-				   struct memory_table *out)
+	struct memory_table *out)
 {
 	int32_t first = pos / m->page_size, n = draft_branch_pages(pos, reach, m->page_size);
 
@@ -48,8 +48,8 @@ bool memory_branch(struct memory *m, const struct memory_table *t, int32_t pos, 
 	return true;
 }
 
-void memory_take_branch(struct memory *m, const struct memory_table *t, const struct memory_table *branch,
-						int32_t pos, int32_t last)
+void memory_take_branch(struct memory *m, const struct memory_table *t,
+	const struct memory_table *branch, int32_t pos, int32_t last)
 {
 	for (int32_t g = 0; g < m->spec.n; g++)
 		for (int32_t b = pos / m->page_size; b <= last / m->page_size; b++)
@@ -57,7 +57,8 @@ void memory_take_branch(struct memory *m, const struct memory_table *t, const st
 				pages_copy(&m->pages[g], t->page[g][b], branch->page[g][b]);
 }
 
-void memory_chain(int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row)
+void memory_chain(
+	int32_t page_size, const int32_t *table, int32_t pos, int32_t n, struct k_state_row *row)
 {
 	for (int32_t i = 0; i < n; i++) {
 		bool stored = i == n - 1 || (pos + i + 1) % page_size == 0;
@@ -77,8 +78,8 @@ void memory_tree(struct memory *m, int32_t g, const struct draft *draft, struct 
 	}
 }
 
-void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t, const struct draft *draft,
-						int32_t node, int32_t pos, const struct k_state_row *row)
+void memory_take_states(struct memory *m, int32_t g, const struct memory_table *t,
+	const struct draft *draft, int32_t node, int32_t pos, const struct k_state_row *row)
 {
 	for (int32_t i = node; i >= 0; i = draft->parent[i]) {
 		int32_t p = pos + draft_depth(draft, i);

@@ -1,5 +1,6 @@
-/* Keys and values of the last positions: what attention keeps that sees a window (Beltagy et al. 2020). Pages are like
- * those of memory_paged, and go back when all their positions are out of sight of the next row. */
+/* Keys and values of the last positions: what attention keeps that sees a window (Beltagy et al.
+ * 2020). Pages are like those of memory_paged, and go back when all their positions are out of
+ * sight of the next row. */
 #include "engine/memory/memory.h"
 
 const struct memory_kind memory_window = {

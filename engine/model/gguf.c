@@ -12,7 +12,7 @@
 
 #include "engine/model/gguf_private.h"
 
-#define HEAD_FIRST (1u << 18)		  /* bytes of the first read; it doubles from there */
+#define HEAD_FIRST (1u << 18)         /* bytes of the first read; it doubles from there */
 #define HEAD_MOST ((size_t)256 << 20) /* the largest vocabularies need about 20 MB */
 
 /* --- the head, read as far as it is needed --- */
@@ -26,11 +26,11 @@ static int head_load(struct gguf *g, size_t from, size_t to, struct err *e)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_set(e, ERR_IO, "cannot read %s at byte %zu: %s", g->path, from,
-						   strerror(errno));
+			return err_set(
+				e, ERR_IO, "cannot read %s at byte %zu: %s", g->path, from, strerror(errno));
 		if (n == 0)
-			return err_set(e, ERR_IO, "%s ended at byte %zu while it was read: it has shrunk",
-						   g->path, from);
+			return err_set(
+				e, ERR_IO, "%s ended at byte %zu while it was read: it has shrunk", g->path, from);
 		from += (size_t)n;
 	}
 	g->n_head = to;
@@ -44,15 +44,15 @@ static int head_grow(struct gguf *g, size_t need, struct err *e)
 
 	if (need > HEAD_MOST)
 		return err_set(e, ERR_INPUT, "%s: its metadata goes on past byte %zu; %zu MB is the most",
-					   g->path, need, HEAD_MOST >> 20);
+			g->path, need, HEAD_MOST >> 20);
 	if (want < need)
 		want = need;
 	if (want > g->size)
 		want = g->size;
 	p = realloc(g->owned, want);
 	if (!p)
-		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of the metadata of %s", want,
-					   g->path);
+		return err_set(
+			e, ERR_MEMORY, "no memory for %zu bytes of the metadata of %s", want, g->path);
 	g->head = g->owned = p;
 	return head_load(g, g->n_head, want, e);
 }
@@ -61,8 +61,8 @@ int gguf_need(struct gguf *g, uint64_t n, const char *what, struct err *e)
 {
 	if (n > g->size - g->pos)
 		return err_set(e, ERR_INPUT,
-					   "%s is cut off or lies: %s at byte %zu needs %llu bytes, %zu are left",
-					   g->path, what, g->pos, (unsigned long long)n, g->size - g->pos);
+			"%s is cut off or lies: %s at byte %zu needs %llu bytes, %zu are left", g->path, what,
+			g->pos, (unsigned long long)n, g->size - g->pos);
 	if (n > g->n_head - g->pos)
 		return head_grow(g, g->pos + (size_t)n, e);
 	return 0;
@@ -86,8 +86,8 @@ int gguf_take_u64(struct gguf *g, uint64_t *out, const char *what, struct err *e
 	return 0;
 }
 
-int gguf_take_string(struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what,
-					 struct err *e)
+int gguf_take_string(
+	struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what, struct err *e)
 {
 	uint64_t n;
 
@@ -95,7 +95,7 @@ int gguf_take_string(struct gguf *g, uint64_t max, size_t *at, size_t *size, con
 		return -1;
 	if (n > max)
 		return err_set(e, ERR_INPUT, "%s: %s at byte %zu is %llu bytes long; %llu is the most",
-					   g->path, what, g->pos, (unsigned long long)n, (unsigned long long)max);
+			g->path, what, g->pos, (unsigned long long)n, (unsigned long long)max);
 	*at = g->pos;
 	*size = (size_t)n;
 	g->pos += (size_t)n;
@@ -109,13 +109,13 @@ static int refuse_magic(const struct gguf *g, struct err *e)
 	static const struct {
 		const char *start, *what;
 	} known[] = {
-		{"lmgg", "an old GGML file"},
-		{"fmgg", "an old GGMF file"},
-		{"tjgg", "an old GGJT file"},
-		{"vers", "perhaps a Git LFS pointer instead of the file itself"},
-		{"PK\3\4", "a zip archive, perhaps a PyTorch model"},
-		{"<!DO", "a web page"},
-		{"<htm", "a web page"},
+		{ "lmgg", "an old GGML file" },
+		{ "fmgg", "an old GGMF file" },
+		{ "tjgg", "an old GGJT file" },
+		{ "vers", "perhaps a Git LFS pointer instead of the file itself" },
+		{ "PK\3\4", "a zip archive, perhaps a PyTorch model" },
+		{ "<!DO", "a web page" },
+		{ "<htm", "a web page" },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -139,10 +139,10 @@ static int take_header(struct gguf *g, uint64_t *n_tensors, uint64_t *n_kv, stru
 		return -1;
 	if (version && !(version & 0xffff))
 		return err_set(e, ERR_INPUT,
-					   "%s is a big-endian GGUF file; only little-endian ones are read", g->path);
+			"%s is a big-endian GGUF file; only little-endian ones are read", g->path);
 	if (version != 3)
 		return err_set(e, ERR_INPUT, "%s has version %u of GGUF; only version 3 is read%s", g->path,
-					   version, version < 3 ? ": convert the model anew" : "");
+			version, version < 3 ? ": convert the model anew" : "");
 	if (gguf_take_u64(g, n_tensors, "the number of tensors", e))
 		return -1;
 	return gguf_take_u64(g, n_kv, "the number of metadata entries", e);
@@ -153,14 +153,14 @@ static int take_header(struct gguf *g, uint64_t *n_tensors, uint64_t *n_kv, stru
 static int check_split(const struct gguf *g, struct err *e)
 {
 	int64_t count = 1;
-	struct err bad = {0};
+	struct err bad = { 0 };
 
 	gguf_opt_i64(g, "split.count", &count, &bad);
 	if (bad.code || count > 1)
 		return err_set(e, ERR_INPUT,
-					   "%s is one part of a model split over several files; join them first "
-					   "(gguf-split --merge)",
-					   g->path);
+			"%s is one part of a model split over several files; join them first "
+			"(gguf-split --merge)",
+			g->path);
 	return 0;
 }
 
@@ -273,8 +273,8 @@ size_t gguf_file_bytes(const struct gguf *g)
 	return g->size;
 }
 
-int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n, void *out,
-				   struct err *e)
+int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
+	void *out, struct err *e)
 {
 	size_t from = (size_t)(t->data - g->map) + at, done = 0;
 
@@ -288,11 +288,11 @@ int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at,
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return err_set(e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path,
-						   strerror(errno));
+			return err_set(
+				e, ERR_IO, "cannot read tensor %s of %s: %s", t->name, g->path, strerror(errno));
 		if (got == 0)
 			return err_set(e, ERR_IO, "%s has shrunk while it was open: tensor %s ends early",
-						   g->path, t->name);
+				g->path, t->name);
 		done += (size_t)got;
 	}
 	return 0;
@@ -312,5 +312,6 @@ int gguf_unchanged(const struct gguf *g, struct err *e)
 {
 	if (g->fd < 0 || file_is_stamped(g->fd, &g->stamp))
 		return 0;
-	return err_set(e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);
+	return err_set(
+		e, ERR_INPUT, "%s was changed while it was read: open it again once it is whole", g->path);
 }

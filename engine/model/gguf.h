@@ -1,12 +1,12 @@
 /* Reader of GGUF files (version 3): metadata and where the tensors lie.
  *
- * The file is not trusted: every count, length and offset is checked against the file's size before it
- * is used or allocated for; a file that shrinks while it is mapped is a clear error, not a crash (the
- * reader copies metadata out at open and gguf_read_tensor copies tensor bytes with pread).
+ * The file is not trusted: every count, length and offset is checked against the file's size before
+ * it is used or allocated for; a file that shrinks while it is mapped is a clear error, not a crash
+ * (the reader copies metadata out at open and gguf_read_tensor copies tensor bytes with pread).
  * Ownership: everything returned lives until gguf_close. Thread: one opens and
- * closes; between these nothing of it changes and reads have no file position (pread), so any number may ask
- * at once, each with an err of its own.
- * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
+ * closes; between these nothing of it changes and reads have no file position (pread), so any
+ * number may ask at once, each with an err of its own. Format:
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
 #ifndef CUTAWAY_ENGINE_GGUF_H
 #define CUTAWAY_ENGINE_GGUF_H
 
@@ -24,8 +24,8 @@ struct gguf_tensor {
 	const char *name;
 	enum k_type type;
 	int32_t n_dims;
-	int64_t dim[4];       /* dim[0] is contiguous: the columns of a matrix */
-	const uint8_t *data;  /* in the mapped file */
+	int64_t dim[4];      /* dim[0] is contiguous: the columns of a matrix */
+	const uint8_t *data; /* in the mapped file */
 	size_t bytes;
 };
 
@@ -43,9 +43,9 @@ void gguf_close(struct gguf *g);
 const char *gguf_path(const struct gguf *g);
 size_t gguf_file_bytes(const struct gguf *g);
 
-/* Metadata by key. The first form of a pair fails with an error that names the key if it is absent or of
- * another type (any integer type converts if the value fits); gguf_opt_* leave *out as it is and return
- * false if it is absent, but a wrong type is an error reported through e. */
+/* Metadata by key. The first form of a pair fails with an error that names the key if it is absent
+ * or of another type (any integer type converts if the value fits); gguf_opt_* leave *out as it is
+ * and return false if it is absent, but a wrong type is an error reported through e. */
 int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e);
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out, struct err *e);
 bool gguf_opt_i64(const struct gguf *g, const char *key, int64_t *out, struct err *e);
@@ -57,8 +57,8 @@ int64_t gguf_array_length(const struct gguf *g, const char *key);
 int gguf_array_i64(const struct gguf *g, const char *key, int64_t *out, int64_t n, struct err *e);
 int gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n, struct err *e);
 /* All texts of an array of strings at once (the vocabulary has 49,152). */
-int gguf_array_text(const struct gguf *g, const char *key, struct gguf_text *out, int64_t n,
-					struct err *e);
+int gguf_array_text(
+	const struct gguf *g, const char *key, struct gguf_text *out, int64_t n, struct err *e);
 
 int32_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int32_t i);
@@ -66,8 +66,8 @@ const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name); /* 
 /* Copies a tensor's bytes with pread, so that a shrunken file is an error, not SIGBUS. */
 int gguf_read_tensor(const struct gguf *g, const struct gguf_tensor *t, void *out, struct err *e);
 /* The same of bytes [at, at + n) of it. Any thread; several may read at once. */
-int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n, void *out,
-				   struct err *e);
+int gguf_read_part(const struct gguf *g, const struct gguf_tensor *t, size_t at, size_t n,
+	void *out, struct err *e);
 /* What the file was when it was opened. */
 const struct file_stamp *gguf_stamp(const struct gguf *g);
 /* ERR_INPUT if it has been written to since: what was read may be of two files. */

@@ -8,18 +8,26 @@
 #include "engine/model/gguf_private.h"
 
 #define KEYS_MOST 65536 /* entries */
-#define KEY_MOST 65535	/* bytes of a key, by the format */
+#define KEY_MOST 65535  /* bytes of a key, by the format */
 
 static const struct {
 	const char *name;
 	size_t bytes; /* 0: not of one size */
 	enum { NO_INTEGER, UNSIGNED, SIGNED } integer;
 } values[GGUF_N_VALUES] = {
-	[GGUF_U8] = {"u8", 1, UNSIGNED},   [GGUF_I8] = {"i8", 1, SIGNED},	  [GGUF_U16] = {"u16", 2, UNSIGNED},
-	[GGUF_I16] = {"i16", 2, SIGNED},   [GGUF_U32] = {"u32", 4, UNSIGNED}, [GGUF_I32] = {"i32", 4, SIGNED},
-	[GGUF_U64] = {"u64", 8, UNSIGNED}, [GGUF_I64] = {"i64", 8, SIGNED},	  [GGUF_BOOL] = {"bool", 1, UNSIGNED},
-	[GGUF_F32] = {"f32", 4},		   [GGUF_F64] = {"f64", 8},			  [GGUF_STRING] = {"string", 0},
-	[GGUF_ARRAY] = {"array", 0},
+	[GGUF_U8] = { "u8", 1, UNSIGNED },
+	[GGUF_I8] = { "i8", 1, SIGNED },
+	[GGUF_U16] = { "u16", 2, UNSIGNED },
+	[GGUF_I16] = { "i16", 2, SIGNED },
+	[GGUF_U32] = { "u32", 4, UNSIGNED },
+	[GGUF_I32] = { "i32", 4, SIGNED },
+	[GGUF_U64] = { "u64", 8, UNSIGNED },
+	[GGUF_I64] = { "i64", 8, SIGNED },
+	[GGUF_BOOL] = { "bool", 1, UNSIGNED },
+	[GGUF_F32] = { "f32", 4 },
+	[GGUF_F64] = { "f64", 8 },
+	[GGUF_STRING] = { "string", 0 },
+	[GGUF_ARRAY] = { "array", 0 },
 };
 
 /* --- reading --- */
@@ -32,7 +40,7 @@ static int take_type(struct gguf *g, enum gguf_value *out, const char *what, str
 		return -1;
 	if (type >= GGUF_N_VALUES)
 		return err_set(e, ERR_INPUT, "%s: %s before byte %zu is %u, which is no type", g->path,
-					   what, g->pos, type);
+			what, g->pos, type);
 	*out = (enum gguf_value)type;
 	return 0;
 }
@@ -51,7 +59,7 @@ static int skip_items(struct gguf *g, const struct gguf_kv *kv, struct err *e)
 	}
 	if (__builtin_mul_overflow(kv->n, (uint64_t)values[kv->item].bytes, &bytes))
 		return err_set(e, ERR_INPUT, "%s: an array at byte %zu claims %llu items", g->path, g->pos,
-					   (unsigned long long)kv->n);
+			(unsigned long long)kv->n);
 	if (gguf_need(g, bytes, "a metadata value", e))
 		return -1;
 	g->pos += (size_t)bytes;
@@ -73,7 +81,7 @@ static int take_pair(struct gguf *g, struct gguf_kv *kv, struct err *e)
 			return -1;
 		if (kv->item == GGUF_ARRAY)
 			return err_set(e, ERR_INPUT, "%s: an array of arrays at byte %zu is not supported",
-						   g->path, g->pos);
+				g->path, g->pos);
 	}
 	kv->at = g->pos;
 	return skip_items(g, kv, e);
@@ -102,7 +110,7 @@ static int index_keys(struct gguf *g, struct err *e)
 	for (size_t i = 1; i < g->n_kv; i++)
 		if (!compare_keys(&g->kv[i - 1], &g->kv[i], g))
 			return err_set(e, ERR_INPUT, "%s: a metadata key comes twice, at bytes %zu and %zu",
-						   g->path, g->kv[i - 1].key, g->kv[i].key);
+				g->path, g->kv[i - 1].key, g->kv[i].key);
 	return 0;
 }
 
@@ -112,7 +120,7 @@ int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e)
 
 	if (n > KEYS_MOST)
 		return err_set(e, ERR_INPUT, "%s claims %llu metadata entries; %d is the most", g->path,
-					   (unsigned long long)n, KEYS_MOST);
+			(unsigned long long)n, KEYS_MOST);
 	while (g->n_kv < n) {
 		if (!ARRAY_ROOM(g->kv, cap, g->n_kv + 1))
 			return err_set(e, ERR_MEMORY, "no memory for %zu metadata entries", cap);
@@ -145,12 +153,12 @@ static const struct gguf_kv *kv_find(const struct gguf *g, const char *key)
 }
 
 static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char *key,
-					  const char *want, struct err *e)
+	const char *want, struct err *e)
 {
 	bool array = kv->type == GGUF_ARRAY;
 
 	return err_set(e, ERR_INPUT, "%s: %s is %s%s, not %s", g->path, key,
-				   array ? "an array of " : "", values[kv->item].name, want);
+		array ? "an array of " : "", values[kv->item].name, want);
 }
 
 static int absent(const struct gguf *g, const char *key, struct err *e)
@@ -275,8 +283,8 @@ int64_t gguf_array_length(const struct gguf *g, const char *key)
 }
 
 /* The array of that key with at least n items. */
-static const struct gguf_kv *find_array(const struct gguf *g, const char *key, int64_t n,
-										struct err *e)
+static const struct gguf_kv *find_array(
+	const struct gguf *g, const char *key, int64_t n, struct err *e)
 {
 	const struct gguf_kv *kv = kv_find(g, key);
 
@@ -286,7 +294,7 @@ static const struct gguf_kv *find_array(const struct gguf *g, const char *key, i
 		wrong_type(g, kv, key, "an array", e);
 	else if (n < 0 || (uint64_t)n > kv->n)
 		err_set(e, ERR_INPUT, "%s: %s has %llu items, %lld are needed", g->path, key,
-				(unsigned long long)kv->n, (long long)n);
+			(unsigned long long)kv->n, (long long)n);
 	else
 		return kv;
 	return NULL;
@@ -319,8 +327,8 @@ int gguf_array_f32(const struct gguf *g, const char *key, float *out, int64_t n,
 	return 0;
 }
 
-int gguf_array_text(const struct gguf *g, const char *key, struct gguf_text *out, int64_t n,
-					struct err *e)
+int gguf_array_text(
+	const struct gguf *g, const char *key, struct gguf_text *out, int64_t n, struct err *e)
 {
 	const struct gguf_kv *kv = find_array(g, key, n, e);
 	size_t at;

@@ -1,9 +1,9 @@
 /* What gguf.c, gguf_meta.c and gguf_tensors.c share. Nobody else includes this.
  *
- * The head of a file (header, metadata, tensor descriptions) is read with pread into memory as far as it
- * has been parsed, and never through the mapping: a file that shrinks gives an error here.
- * Invariants: pos <= n_head <= size; every offset kept in a struct has been checked to lie, with all it
- * stands for, below n_head. */
+ * The head of a file (header, metadata, tensor descriptions) is read with pread into memory as far
+ * as it has been parsed, and never through the mapping: a file that shrinks gives an error here.
+ * Invariants: pos <= n_head <= size; every offset kept in a struct has been checked to lie, with
+ * all it stands for, below n_head. */
 #ifndef CUTAWAY_ENGINE_GGUF_PRIVATE_H
 #define CUTAWAY_ENGINE_GGUF_PRIVATE_H
 
@@ -58,12 +58,13 @@ int gguf_need(struct gguf *g, uint64_t n, const char *what, struct err *e);
 int gguf_take_u32(struct gguf *g, uint32_t *out, const char *what, struct err *e);
 int gguf_take_u64(struct gguf *g, uint64_t *out, const char *what, struct err *e);
 /* Bytes of a string; its offset. Lengths above max are refused. */
-int gguf_take_string(struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what,
-					 struct err *e);
+int gguf_take_string(
+	struct gguf *g, uint64_t max, size_t *at, size_t *size, const char *what, struct err *e);
 
 /* Reads n pairs at pos and sorts them. */
 int gguf_take_metadata(struct gguf *g, uint64_t n, struct err *e);
-/* Reads n descriptions at pos and checks that the data lies in the file, aligned, without overlaps. */
+/* Reads n descriptions at pos and checks that the data lies in the file, aligned, without
+ * overlaps. */
 int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e);
 
 #endif

@@ -11,20 +11,53 @@
 
 /* Every tensor type that ggml has or had a number for, so that a refusal can name it. */
 static const char *const type_names[] = {
-	[0] = "F32",	 [1] = "F16",		  [2] = "Q4_0",		   [3] = "Q4_1",		[4] = "Q4_2",
-	[5] = "Q4_3",	 [6] = "Q5_0",		  [7] = "Q5_1",		   [8] = "Q8_0",		[9] = "Q8_1",
-	[10] = "Q2_K",	 [11] = "Q3_K",		  [12] = "Q4_K",	   [13] = "Q5_K",		[14] = "Q6_K",
-	[15] = "Q8_K",	 [16] = "IQ2_XXS",	  [17] = "IQ2_XS",	   [18] = "IQ3_XXS",	[19] = "IQ1_S",
-	[20] = "IQ4_NL", [21] = "IQ3_S",	  [22] = "IQ2_S",	   [23] = "IQ4_XS",		[24] = "I8",
-	[25] = "I16",	 [26] = "I32",		  [27] = "I64",		   [28] = "F64",		[29] = "IQ1_M",
-	[30] = "BF16",	 [31] = "Q4_0_4_4",	  [32] = "Q4_0_4_8",   [33] = "Q4_0_8_8",	[34] = "TQ1_0",
-	[35] = "TQ2_0",	 [36] = "IQ4_NL_4_4", [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8", [39] = "MXFP4",
-	[40] = "NVFP4",	 [41] = "Q1_0",
+	[0] = "F32",
+	[1] = "F16",
+	[2] = "Q4_0",
+	[3] = "Q4_1",
+	[4] = "Q4_2",
+	[5] = "Q4_3",
+	[6] = "Q5_0",
+	[7] = "Q5_1",
+	[8] = "Q8_0",
+	[9] = "Q8_1",
+	[10] = "Q2_K",
+	[11] = "Q3_K",
+	[12] = "Q4_K",
+	[13] = "Q5_K",
+	[14] = "Q6_K",
+	[15] = "Q8_K",
+	[16] = "IQ2_XXS",
+	[17] = "IQ2_XS",
+	[18] = "IQ3_XXS",
+	[19] = "IQ1_S",
+	[20] = "IQ4_NL",
+	[21] = "IQ3_S",
+	[22] = "IQ2_S",
+	[23] = "IQ4_XS",
+	[24] = "I8",
+	[25] = "I16",
+	[26] = "I32",
+	[27] = "I64",
+	[28] = "F64",
+	[29] = "IQ1_M",
+	[30] = "BF16",
+	[31] = "Q4_0_4_4",
+	[32] = "Q4_0_4_8",
+	[33] = "Q4_0_8_8",
+	[34] = "TQ1_0",
+	[35] = "TQ2_0",
+	[36] = "IQ4_NL_4_4",
+	[37] = "IQ4_NL_4_8",
+	[38] = "IQ4_NL_8_8",
+	[39] = "MXFP4",
+	[40] = "NVFP4",
+	[41] = "Q1_0",
 };
 
 /* The kernels' formats, made of their table so that this file needs none of their code. */
 static const struct k_type_info formats[] = {
-#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) { #name, id, n, bytes },
 	K_TYPES(X)
 #undef X
 };
@@ -40,18 +73,18 @@ static int check_name(const struct gguf *g, size_t at, size_t size, int32_t i, s
 	for (size_t k = 0; k < size; k++)
 		if (g->head[at + k] <= 0x20 || g->head[at + k] >= 0x7f)
 			return err_set(e, ERR_INPUT, "%s: the name of tensor %d has a byte %#x in it", g->path,
-						   i, g->head[at + k]);
+				i, g->head[at + k]);
 	return 0;
 }
 
-static int refuse_type(const struct gguf *g, const struct gguf_tensor *t, uint32_t id,
-					   struct err *e)
+static int refuse_type(
+	const struct gguf *g, const struct gguf_tensor *t, uint32_t id, struct err *e)
 {
 	const char *name = id < sizeof type_names / sizeof *type_names ? type_names[id] : NULL;
 
 	return err_set(e, ERR_INPUT,
-				   "%s: tensor %s has type %s (%u), which is not supported; supported are%s",
-				   g->path, t->name, name ? name : "unknown", id, supported);
+		"%s: tensor %s has type %s (%u), which is not supported; supported are%s", g->path, t->name,
+		name ? name : "unknown", id, supported);
 }
 
 /* Rows are whole blocks; the size in bytes fits. */
@@ -62,17 +95,17 @@ static int size_tensor(const struct gguf *g, struct gguf_tensor *t, struct err *
 
 	if (t->dim[0] % f->block)
 		return err_set(e, ERR_INPUT,
-					   "%s: tensor %s has rows of %lld values, but %s needs a multiple of %d",
-					   g->path, t->name, (long long)t->dim[0], f->name, f->block);
+			"%s: tensor %s has rows of %lld values, but %s needs a multiple of %d", g->path,
+			t->name, (long long)t->dim[0], f->name, f->block);
 	bytes = (uint64_t)(t->dim[0] / f->block);
 	if (__builtin_mul_overflow(bytes, (uint64_t)f->block_bytes, &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[1], &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[2], &bytes) ||
 		__builtin_mul_overflow(bytes, (uint64_t)t->dim[3], &bytes) || bytes > g->size)
 		return err_set(e, ERR_INPUT,
-					   "%s: tensor %s of %lld x %lld x %lld x %lld %s is larger than the file",
-					   g->path, t->name, (long long)t->dim[0], (long long)t->dim[1],
-					   (long long)t->dim[2], (long long)t->dim[3], f->name);
+			"%s: tensor %s of %lld x %lld x %lld x %lld %s is larger than the file", g->path,
+			t->name, (long long)t->dim[0], (long long)t->dim[1], (long long)t->dim[2],
+			(long long)t->dim[3], f->name);
 	t->bytes = (size_t)bytes;
 	return 0;
 }
@@ -86,7 +119,7 @@ static int take_dims(struct gguf *g, struct gguf_tensor *t, struct err *e)
 		return -1;
 	if (n < 1 || n > 4)
 		return err_set(e, ERR_INPUT, "%s: tensor %s has %u dimensions; 1 to 4 are possible",
-					   g->path, t->name, n);
+			g->path, t->name, n);
 	t->n_dims = (int32_t)n;
 	for (uint32_t i = 0; i < 4; i++) {
 		dim = 1;
@@ -94,7 +127,7 @@ static int take_dims(struct gguf *g, struct gguf_tensor *t, struct err *e)
 			return -1;
 		if (!dim || dim > INT32_MAX)
 			return err_set(e, ERR_INPUT, "%s: tensor %s has a dimension of %llu", g->path, t->name,
-						   (unsigned long long)dim);
+				(unsigned long long)dim);
 		t->dim[i] = (int64_t)dim;
 	}
 	return 0;
@@ -121,7 +154,7 @@ static int take_tensor(struct gguf *g, struct gguf_tensor *t, uint64_t *offset, 
 struct growing {
 	size_t cap, n_names, cap_names;
 	uint64_t *offset; /* [n_tensors] in the data section */
-	size_t *name;	  /* [n_tensors] in g->names */
+	size_t *name;     /* [n_tensors] in g->names */
 };
 
 static int grow_tables(struct gguf *g, struct growing *w, size_t name_size, struct err *e)
@@ -200,8 +233,8 @@ static int check_overlaps(struct gguf *g, struct err *e)
 		const struct gguf_tensor *a = &g->tensor[g->by_name[i - 1]], *b = &g->tensor[g->by_name[i]];
 
 		if (a->data + a->bytes > b->data)
-			return err_set(e, ERR_INPUT, "%s: tensors %s and %s overlap", g->path, a->name,
-						   b->name);
+			return err_set(
+				e, ERR_INPUT, "%s: tensors %s and %s overlap", g->path, a->name, b->name);
 	}
 	return 0;
 }
@@ -228,14 +261,13 @@ static int place_tensors(struct gguf *g, const uint64_t *offset, uint64_t align,
 
 		if (offset[i] % align)
 			return err_set(e, ERR_INPUT, "%s: tensor %s lies at offset %llu, no multiple of %llu",
-						   g->path, t->name, (unsigned long long)offset[i],
-						   (unsigned long long)align);
+				g->path, t->name, (unsigned long long)offset[i], (unsigned long long)align);
 		if (start > g->size || offset[i] > g->size - start ||
 			t->bytes > g->size - start - offset[i])
 			return err_set(e, ERR_INPUT,
-						   "%s is cut off or lies: tensor %s (%zu bytes at offset %llu of the "
-						   "data) ends after the file",
-						   g->path, t->name, t->bytes, (unsigned long long)offset[i]);
+				"%s is cut off or lies: tensor %s (%zu bytes at offset %llu of the "
+				"data) ends after the file",
+				g->path, t->name, t->bytes, (unsigned long long)offset[i]);
 		t->data = g->map + start + offset[i];
 	}
 	return 0;
@@ -243,18 +275,18 @@ static int place_tensors(struct gguf *g, const uint64_t *offset, uint64_t align,
 
 int gguf_take_tensors(struct gguf *g, uint64_t n, struct err *e)
 {
-	struct growing w = {0};
+	struct growing w = { 0 };
 	int64_t align = 32;
-	struct err bad = {0};
+	struct err bad = { 0 };
 	int rc = -1;
 
 	if (n > TENSORS_MOST)
 		return err_set(e, ERR_INPUT, "%s claims %llu tensors; %d is the most", g->path,
-					   (unsigned long long)n, TENSORS_MOST);
+			(unsigned long long)n, TENSORS_MOST);
 	gguf_opt_i64(g, "general.alignment", &align, &bad);
 	if (bad.code || align < 8 || align > 1 << 20 || (align & (align - 1))) {
-		err_set(e, ERR_INPUT, "%s: general.alignment is no power of two from 8 to 1048576",
-				g->path);
+		err_set(
+			e, ERR_INPUT, "%s: general.alignment is no power of two from 8 to 1048576", g->path);
 		goto out;
 	}
 	if (take_descriptions(g, n, &w, e) || place_tensors(g, w.offset, (uint64_t)align, e))

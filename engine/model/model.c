@@ -134,16 +134,18 @@ int32_t model_context(const struct gguf *g, struct err *e)
 
 	if (gguf_get_text(g, "general.architecture", &arch, e))
 		return 0;
-	snprintf(key, sizeof key, "%.*s.context_length", (int)(arch.size < 40 ? arch.size : 40), arch.data);
+	snprintf(
+		key, sizeof key, "%.*s.context_length", (int)(arch.size < 40 ? arch.size : 40), arch.data);
 	if (gguf_get_i64(g, key, &ctx, e))
 		return 0;
 	if (ctx < 1 || ctx > 1 << 24)
-		err_set(e, ERR_INPUT, "%s: %s is %lld; 1 to %d is possible", gguf_path(g), key, (long long)ctx, 1 << 24);
+		err_set(e, ERR_INPUT, "%s: %s is %lld; 1 to %d is possible", gguf_path(g), key,
+			(long long)ctx, 1 << 24);
 	return e->code ? 0 : (int32_t)ctx;
 }
 
 int model_open(struct model **out, const struct gguf *g, struct k_ctx *kernels,
-			   const struct model_options *o, int32_t *ctx, struct err *e)
+	const struct model_options *o, int32_t *ctx, struct err *e)
 {
 	struct model *m = calloc(1, sizeof *m);
 
@@ -175,7 +177,8 @@ int model_join_memory(struct model *m, struct err *e)
 		const struct block *const block[] = { &m->layer[i].mixer, &m->layer[i].ffn };
 
 		for (int b = 0; b < 2; b++)
-			if (block[b]->kind && block[b]->kind->memory && block[b]->kind->memory(block[b]->params, &m->memory, e))
+			if (block[b]->kind && block[b]->kind->memory &&
+				block[b]->kind->memory(block[b]->params, &m->memory, e))
 				return -1;
 	}
 	return 0;

@@ -1,7 +1,8 @@
 /* A model: configuration, weights, and a list of layers, each a mixer and a feed-forward.
  *
- * Weights live once, in the back end's own layout, in one arena; the file is not kept in memory beside
- * it. Constant after model_open. Ownership: who opens closes; the kernel context must outlive the model. */
+ * Weights live once, in the back end's own layout, in one arena; the file is not kept in memory
+ * beside it. Constant after model_open. Ownership: who opens closes; the kernel context must
+ * outlive the model. */
 #ifndef CUTAWAY_ENGINE_MODEL_H
 #define CUTAWAY_ENGINE_MODEL_H
 
@@ -16,7 +17,8 @@
 #include "engine/model/weights.h"
 #include "kernels/kernels.h"
 
-/* Of attention, the numbers that its layers have in common: for screens and drafters; a layer's own count. */
+/* Of attention, the numbers that its layers have in common: for screens and drafters; a layer's own
+ * count. */
 struct model_config {
 	int32_t dim, n_layers, n_heads, n_kv_heads, head_dim, ffn, vocab;
 	int32_t ctx_train; /* context length the model was made for */
@@ -27,27 +29,28 @@ enum { MODEL_ROPES = 2, MODEL_FREQS = 256 };
 
 /* Rotary positions (Su et al. 2021), computed once for all positions. */
 struct model_rope {
-	int32_t dim;   /* rotated dimensions of a head, the first ones */
-	bool halves;   /* pairs are half of dim apart, else neighbours */
+	int32_t dim; /* rotated dimensions of a head, the first ones */
+	bool halves; /* pairs are half of dim apart, else neighbours */
 	double theta;
-	float scale;   /* YaRN's factor on cos and sin; 1 without */
+	float scale;              /* YaRN's factor on cos and sin; 1 without */
 	double freq[MODEL_FREQS]; /* [dim / 2] */
-	float *cos, *sin;		  /* [ctx, dim / 2] */
+	float *cos, *sin;         /* [ctx, dim / 2] */
 };
 
 struct model {
 	struct model_config config;
 	char name[96];
 	struct k_matrix embed;
-	struct k_matrix output;  /* shares embed.data if tied */
+	struct k_matrix output; /* shares embed.data if tied */
 	bool tied;
-	float embed_scale; /* of the embedding's rows; 0: none */
-	const float *output_norm; /* [dim] */
-	struct layer *layer; /* [config.n_layers] */
+	float embed_scale;          /* of the embedding's rows; 0: none */
+	const float *output_norm;   /* [dim] */
+	struct layer *layer;        /* [config.n_layers] */
 	struct memory_specs memory; /* what a sequence keeps */
 	struct model_rope rope[MODEL_ROPES];
 	int32_t n_ropes;
-	size_t weight_bytes; /* bytes in the file that one decoded token reads: all layers and the output */
+	/* bytes in the file that one decoded token reads: all layers and the output */
+	size_t weight_bytes;
 	struct k_ctx *kernels;
 	struct weights weights;
 };
@@ -60,7 +63,7 @@ struct model_options {
 /* ctx: longest sequence; 0: the model's own, at most 8192; more than the model's own is an error.
  * On success config.ctx_train is the model's and *ctx what is to be used. */
 int model_open(struct model **m, const struct gguf *g, struct k_ctx *kernels,
-			   const struct model_options *o, int32_t *ctx, struct err *e);
+	const struct model_options *o, int32_t *ctx, struct err *e);
 void model_close(struct model *m);
 /* Fills in m->memory: the layers join the groups of what they keep. Again when they are others. */
 int model_join_memory(struct model *m, struct err *e);

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-static const struct gguf_tensor *tensor_find(const struct model_loader *l, const char *name, bool must)
+static const struct gguf_tensor *tensor_find(
+	const struct model_loader *l, const char *name, bool must)
 {
 	const struct gguf_tensor *t = gguf_find(l->g, name);
 
@@ -19,16 +20,18 @@ static int64_t n_rows(const struct gguf_tensor *t)
 	return (t->n_dims > 1 ? t->dim[1] : 1) * (t->n_dims > 2 ? t->dim[2] : 1);
 }
 
-static int check_shape(const struct model_loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
+static int check_shape(
+	const struct model_loader *l, const struct gguf_tensor *t, int64_t cols, int64_t rows)
 {
 	if (t->dim[0] == cols && n_rows(t) == rows && t->n_dims <= 3)
 		return 0;
 	return err_set(l->e, ERR_INPUT, "%s: tensor %s is %lld x %lld; %lld x %lld was expected",
-				   gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0],
-				   (long long)rows, (long long)cols);
+		gguf_path(l->g), t->name, (long long)n_rows(t), (long long)t->dim[0], (long long)rows,
+		(long long)cols);
 }
 
-const float *model_floats(struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must)
+const float *model_floats(
+	struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must)
 {
 	const struct gguf_tensor *t = tensor_find(l, name, must);
 
@@ -36,7 +39,7 @@ const float *model_floats(struct model_loader *l, const char *name, int64_t cols
 		return NULL;
 	if (t->type != K_F32) {
 		err_set(l->e, ERR_INPUT, "%s: tensor %s is %s; what is no matrix of a product must be F32",
-				gguf_path(l->g), name, k_types[t->type].name);
+			gguf_path(l->g), name, k_types[t->type].name);
 		return NULL;
 	}
 	return weights_add_vector(l->weights, t, l->e);
@@ -47,15 +50,17 @@ const float *model_vector(struct model_loader *l, const char *name, int64_t n, b
 	return model_floats(l, name, n, 1, must);
 }
 
-void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols)
+void model_rows(
+	struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols)
 {
 	const struct gguf_tensor *t = tensor_find(l, name, true);
 
 	if (!t || l->e->code || check_shape(l, t, cols, s.all))
 		return;
 	if (cols % k_types[t->type].block || (k_types[t->type].block > 1 && cols % K_QBLOCK)) {
-		err_set(l->e, ERR_INPUT, "%s: tensor %s has rows of %lld, not a multiple of its block of %d",
-				gguf_path(l->g), name, (long long)cols, k_types[t->type].block);
+		err_set(l->e, ERR_INPUT,
+			"%s: tensor %s has rows of %lld, not a multiple of its block of %d", gguf_path(l->g),
+			name, (long long)cols, k_types[t->type].block);
 		return;
 	}
 	w->type = t->type;
@@ -64,7 +69,8 @@ void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, st
 	weights_add_matrix(l->weights, l->g, l->kernels, t, s.first, w, l->e);
 }
 
-void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols)
+void model_matrix(
+	struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols)
 {
 	model_rows(l, w, name, (struct row_slice){ 0, rows, rows }, cols);
 }
@@ -89,24 +95,27 @@ const float *layer_floats(struct model_loader *l, const char *part, int64_t cols
 	return model_floats(l, part_name(l, name, part), cols, rows, true);
 }
 
-void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols)
+void layer_rows(
+	struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols)
 {
 	char name[64];
 
 	if (cols % K_QBLOCK && !l->e->code) {
 		err_set(l->e, ERR_INPUT, "%s: widths must be multiples of %d; layer %d has one of %lld",
-				gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
+			gguf_path(l->g), K_QBLOCK, l->layer, (long long)cols);
 		return;
 	}
 	model_rows(l, w, part_name(l, name, part), s, cols);
 }
 
-void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+void layer_matrix(
+	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
 {
 	layer_rows(l, w, part, (struct row_slice){ 0, rows, rows }, cols);
 }
 
-void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
+void layer_narrow(
+	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols)
 {
 	char name[64];
 
@@ -123,11 +132,13 @@ void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i)
 			block[b]->kind->load(l, block[b]->params);
 }
 
-void model_load_layers(struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n)
+void model_load_layers(
+	struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n)
 {
 	if (like->mixer.kind != &layer_attention && !l->e->code)
-		err_set(l->e, ERR_USAGE, "%s: a drafter of attention layers, beside a model whose layers are others",
-				gguf_path(l->g));
+		err_set(l->e, ERR_USAGE,
+			"%s: a drafter of attention layers, beside a model whose layers are others",
+			gguf_path(l->g));
 	for (int32_t i = 0; i < n && !l->e->code; i++) {
 		if (layer_like(&layer[i], like)) {
 			err_set(l->e, ERR_MEMORY, "no memory for %d layers", n);

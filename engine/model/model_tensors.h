@@ -1,5 +1,5 @@
-/* Loading of tensors into a plan of weights (weights.h), for models and for drafters' files. The first failure is kept in e,
-* and all calls after it do nothing. Thread: the engine's. */
+/* Loading of tensors into a plan of weights (weights.h), for models and for drafters' files. The
+ * first failure is kept in e, and all calls after it do nothing. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_MODEL_TENSORS_H
 #define CUTAWAY_ENGINE_MODEL_TENSORS_H
 
@@ -20,21 +20,29 @@ struct row_slice {
 };
 
 /* F32 alone, row after row: F16 and BF16 do not occur in files. NULL if absent and not a must. */
-const float *model_floats(struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must);
+const float *model_floats(
+	struct model_loader *l, const char *name, int64_t cols, int64_t rows, bool must);
 const float *model_vector(struct model_loader *l, const char *name, int64_t n, bool must);
-void model_rows(struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols);
-void model_matrix(struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols);
-/* The same of "blk.<layer>.<part>". What a matrix multiplies is rounded in blocks of 32, so cols is a multiple. */
+void model_rows(
+	struct model_loader *l, struct k_matrix *w, const char *name, struct row_slice s, int64_t cols);
+void model_matrix(
+	struct model_loader *l, struct k_matrix *w, const char *name, int64_t rows, int64_t cols);
+/* The same of "blk.<layer>.<part>". What a matrix multiplies is rounded in blocks of 32, so cols is
+ * a multiple. */
 const float *layer_floats(struct model_loader *l, const char *part, int64_t cols, int64_t rows);
 const float *layer_vector(struct model_loader *l, const char *part, int64_t n, bool must);
-void layer_rows(struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols);
-void layer_matrix(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
+void layer_rows(
+	struct model_loader *l, struct k_matrix *w, const char *part, struct row_slice s, int64_t cols);
+void layer_matrix(
+	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
 /* With rows of any length, of floats. */
-void layer_narrow(struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
+void layer_narrow(
+	struct model_loader *l, struct k_matrix *w, const char *part, int64_t rows, int64_t cols);
 /* All tensors of layer i, whose kinds and shapes are set. */
 void model_load_layer(struct model_loader *l, struct layer *layer, int32_t i);
-/* n layers of the shape of `like`, an attention layer that sees all, with the tensors blk.0 … of a drafter's file. Freed by
- * layer_free(), also after a failure, which is in l->e. */
-void model_load_layers(struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n);
+/* n layers of the shape of `like`, an attention layer that sees all, with the tensors blk.0 … of a
+ * drafter's file. Freed by layer_free(), also after a failure, which is in l->e. */
+void model_load_layers(
+	struct model_loader *l, const struct layer *like, struct layer *layer, int32_t n);
 
 #endif

@@ -1,7 +1,7 @@
-/* See packed_cache.h. A file: the head in a page of its own, the hashes of the pieces up to the next
- * multiple of a page, the image. All numbers as this machine has them: a file of another byte order
- * fails at its first number. The files that a program is still writing begin with "part-" and are
- * locked; what is left of them by a crash is not. */
+/* See packed_cache.h. A file: the head in a page of its own, the hashes of the pieces up to the
+ * next multiple of a page, the image. All numbers as this machine has them: a file of another byte
+ * order fails at its first number. The files that a program is still writing begin with "part-" and
+ * are locked; what is left of them by a crash is not. */
 #include "engine/model/packed_cache.h"
 
 #include <dirent.h>
@@ -117,7 +117,8 @@ static bool write_at(int fd, const void *from, size_t n, size_t at)
 
 static bool is_ours(int fd, struct stat *st)
 {
-	return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077);
+	return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
+		   !(st->st_mode & 077);
 }
 
 /* The hashes of the pieces, malloc'd; NULL if anything is not as it must be. */
@@ -164,10 +165,10 @@ static void load_piece(void *arg, int64_t i, void *scratch)
 		atomic_store(&l->bad, true);
 }
 
-static bool load(int fd, const struct packed_key *k, struct k_ctx *kernels, uint8_t *to,
-				 const atomic_bool *stop)
+static bool load(
+	int fd, const struct packed_key *k, struct k_ctx *kernels, uint8_t *to, const atomic_bool *stop)
 {
-	struct loading l = {.fd = fd, .bytes = k->bytes, .to = to, .stop = stop};
+	struct loading l = { .fd = fd, .bytes = k->bytes, .to = to, .stop = stop };
 	uint64_t *table = read_table(fd, k);
 
 	if (!table)
@@ -179,7 +180,7 @@ static bool load(int fd, const struct packed_key *k, struct k_ctx *kernels, uint
 }
 
 bool packed_cache_load(const char *folder, const struct packed_key *k, struct k_ctx *kernels,
-					   uint8_t *to, const atomic_bool *stop)
+	uint8_t *to, const atomic_bool *stop)
 {
 	char *path = path_of(folder, k);
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
@@ -235,8 +236,8 @@ static int by_use(const void *a, const void *b)
 	return s->tv_nsec < t->tv_nsec ? 1 : s->tv_nsec > t->tv_nsec ? -1 : strcmp(x->file, y->file);
 }
 
-/* All files of the cache, most recently used first, malloc'd; orphans are deleted on the way. -1: the
- * folder cannot be read. */
+/* All files of the cache, most recently used first, malloc'd; orphans are deleted on the way. -1:
+ * the folder cannot be read. */
 static int scan(const char *folder, DIR **dir, struct entry **out, struct err *e)
 {
 	const struct dirent *d;
@@ -255,8 +256,8 @@ static int scan(const char *folder, DIR **dir, struct entry **out, struct err *e
 			continue;
 		if (!ARRAY_ROOM(*out, cap, n + 1))
 			break;
-		(*out)[n] = (struct entry){.bytes = (uint64_t)st.st_size, .used = st.st_mtim};
-		snprintf((*out)[n++].file, sizeof (*out)->file, "%s", d->d_name);
+		(*out)[n] = (struct entry){ .bytes = (uint64_t)st.st_size, .used = st.st_mtim };
+		snprintf((*out)[n++].file, sizeof(*out)->file, "%s", d->d_name);
 	}
 	if (n)
 		qsort(*out, (size_t)n, sizeof **out, by_use);
@@ -288,7 +289,8 @@ static void describe(int dir, struct packed_file *f)
 	struct stat st;
 
 	if (fd >= 0 && is_ours(fd, &st) && read_at(fd, &h, sizeof h, 0) &&
-		!memcmp(h.magic, magic, sizeof magic) && h.hash == XXH64(&h, offsetof(struct head, hash), 0)) {
+		!memcmp(h.magic, magic, sizeof magic) &&
+		h.hash == XXH64(&h, offsetof(struct head, hash), 0)) {
 		snprintf(f->name, sizeof f->name, "%.*s", (int)sizeof h.name - 1, h.name);
 		snprintf(f->layout, sizeof f->layout, "%.*s", (int)sizeof h.layout - 1, h.layout);
 		snprintf(f->sha256, sizeof f->sha256, "%.*s", SHA256_HEX - 1, h.sha256);
@@ -297,16 +299,17 @@ static void describe(int dir, struct packed_file *f)
 		close(fd);
 }
 
-int packed_cache_list(const char *folder, void (*fn)(void *arg, const struct packed_file *f), void *arg,
-					  struct err *e)
+int packed_cache_list(const char *folder, void (*fn)(void *arg, const struct packed_file *f),
+	void *arg, struct err *e)
 {
 	struct entry *entry;
 	DIR *dir;
 	int n = scan(folder, &dir, &entry, e);
 
 	for (int i = 0; i < n; i++) {
-		struct packed_file f = {.file = entry[i].file, .bytes = entry[i].bytes,
-								.used = entry[i].used.tv_sec};
+		struct packed_file f = {
+			.file = entry[i].file, .bytes = entry[i].bytes, .used = entry[i].used.tv_sec
+		};
 
 		describe(dirfd(dir), &f);
 		fn(arg, &f);
@@ -327,8 +330,8 @@ int packed_cache_clear(const char *folder, int *n, uint64_t *bytes, struct err *
 	*bytes = 0;
 	for (int i = 0; i < found; i++) {
 		if (unlinkat(dirfd(dir), entry[i].file, 0)) {
-			status = err_set(e, ERR_IO, "%s%s cannot be deleted: %s", folder, entry[i].file,
-							 strerror(errno));
+			status = err_set(
+				e, ERR_IO, "%s%s cannot be deleted: %s", folder, entry[i].file, strerror(errno));
 			continue;
 		}
 		*n += 1;
@@ -347,13 +350,12 @@ static bool fits(int fd, uint64_t bytes)
 {
 	struct statvfs v;
 
-	return !fstatvfs(fd, &v) &&
-		   (double)v.f_bavail * (double)v.f_frsize - (double)bytes >
-			   (double)v.f_blocks * (double)v.f_frsize / LEAST_FREE;
+	return !fstatvfs(fd, &v) && (double)v.f_bavail * (double)v.f_frsize - (double)bytes >
+									(double)v.f_blocks * (double)v.f_frsize / LEAST_FREE;
 }
 
 static bool write_all(int fd, const struct packed_key *k, const char *name, const uint8_t *image,
-					  const atomic_bool *stop)
+	const atomic_bool *stop)
 {
 	size_t n = n_pieces(k->bytes), at = image_at(k->bytes);
 	uint64_t *table = malloc(n * sizeof *table);
@@ -375,7 +377,7 @@ static bool write_all(int fd, const struct packed_key *k, const char *name, cons
 }
 
 static int write_and_rename(const char *folder, const struct packed_key *k, const char *name,
-							const uint8_t *image, const atomic_bool *stop, struct err *e)
+	const uint8_t *image, const atomic_bool *stop, struct err *e)
 {
 	char *path = path_of(folder, k), *draft = NULL;
 	int fd = -1, status = -1;
@@ -409,7 +411,7 @@ out:
 }
 
 int packed_cache_store(const char *folder, const struct packed_key *k, const char *name,
-					   const uint8_t *image, uint64_t most, const atomic_bool *stop, struct err *e)
+	const uint8_t *image, uint64_t most, const atomic_bool *stop, struct err *e)
 {
 	uint64_t whole = (uint64_t)image_at(k->bytes) + k->bytes;
 

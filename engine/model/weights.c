@@ -21,7 +21,8 @@ static size_t align64(size_t n)
 
 /* ---- the plan ---- */
 
-/* An upper bound, counted before anything is read: what no layer uses is in it, but costs no memory. */
+/* An upper bound, counted before anything is read: what no layer uses is in it, but costs no
+ * memory. */
 int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -29,17 +30,20 @@ int weights_open(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 		int64_t rows = t->n_dims > 1 ? t->dim[1] : 1, parts = t->n_dims > 2 ? t->dim[2] : 1;
 
 		if (t->n_dims > 3 || t->dim[0] > INT32_MAX || rows > INT32_MAX || parts > INT32_MAX / rows)
-			return err_set(e, ERR_INPUT, "%s: tensor %s has a shape that no layer of this model has",
-						   gguf_path(g), t->name);
-		size_t packed = (size_t)parts * align64(k_packed_bytes(kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
+			return err_set(e, ERR_INPUT,
+				"%s: tensor %s has a shape that no layer of this model has", gguf_path(g), t->name);
+		size_t packed = (size_t)parts * align64(k_packed_bytes(
+											kernels, t->type, (int32_t)rows, (int32_t)t->dim[0]));
 		w->bytes += align64(packed > t->bytes ? packed : t->bytes);
 		if (t->n_dims == 2) /* a tensor may be cut into three matrices, each of whole tiles */
-			w->bytes += 2 * align64(k_packed_bytes(kernels, t->type, k_pack_unit(kernels), (int32_t)t->dim[0]));
+			w->bytes += 2 * align64(k_packed_bytes(
+								kernels, t->type, k_pack_unit(kernels), (int32_t)t->dim[0]));
 	}
 	if (!w->bytes)
-		return err_set(e, ERR_INPUT, "%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
-	w->arena = mmap(NULL, w->bytes, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		return err_set(e, ERR_INPUT,
+			"%s has no tensors: it is a vocabulary alone, or only a part of a model", gguf_path(g));
+	w->arena = mmap(
+		NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (w->arena == MAP_FAILED) {
 		w->arena = NULL;
 		return err_set(e, ERR_MEMORY, "no memory for %zu MB of weights", w->bytes >> 20);
@@ -62,7 +66,7 @@ static struct weights_part *add_part(struct weights *w, size_t bytes, struct err
 		return NULL;
 	}
 	p = &w->part[w->n_parts++];
-	*p = (struct weights_part){.to = w->arena + w->used, .first = w->n_strips};
+	*p = (struct weights_part){ .to = w->arena + w->used, .first = w->n_strips };
 	w->used += align64(bytes);
 	return p;
 }
@@ -85,7 +89,7 @@ float *weights_add_vector(struct weights *w, const struct gguf_tensor *t, struct
 }
 
 int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
-					   const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
+	const struct gguf_tensor *t, int64_t first, struct k_matrix *m, struct err *e)
 {
 	const int32_t unit = k_pack_unit(kernels);
 	const size_t row = row_bytes(t);
@@ -94,7 +98,7 @@ int weights_add_matrix(struct weights *w, const struct gguf *g, struct k_ctx *ke
 
 	if (row * (size_t)unit > K_SCRATCH_BYTES)
 		return err_set(e, ERR_INPUT, "%s: tensor %s has rows of %zu bytes; %zu are the most",
-					   gguf_path(g), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
+			gguf_path(g), t->name, row, K_SCRATCH_BYTES / (size_t)unit);
 	p = add_part(w, k_packed_bytes(kernels, m->type, m->n_rows, m->n_cols), e);
 	if (!p)
 		return -1;
@@ -115,8 +119,8 @@ static uint64_t hash_plan(const struct weights *w)
 
 	for (int32_t i = 0; i < w->n_parts; i++) {
 		const struct weights_part *p = &w->part[i];
-		uint64_t of[] = {(uint64_t)(p->to - w->arena), p->tensor->bytes, (uint64_t)p->tensor->type,
-						 (uint64_t)p->tensor->dim[0], p->matrix != NULL};
+		uint64_t of[] = { (uint64_t)(p->to - w->arena), p->tensor->bytes, (uint64_t)p->tensor->type,
+			(uint64_t)p->tensor->dim[0], p->matrix != NULL };
 
 		h = XXH64(p->tensor->name, strlen(p->tensor->name), XXH64(of, sizeof of, h));
 	}
@@ -155,16 +159,17 @@ static struct weights_part *part_of(const struct weights *w, int64_t i)
 	return &w->part[lo];
 }
 
-static int copy_strip(const struct filling *f, const struct weights_part *p, int64_t i, struct err *e)
+static int copy_strip(
+	const struct filling *f, const struct weights_part *p, int64_t i, struct err *e)
 {
 	size_t at = (size_t)(i - p->first) * (size_t)p->strip, left = p->tensor->bytes - at;
 
-	return gguf_read_part(f->g, p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip,
-						  p->to + at, e);
+	return gguf_read_part(
+		f->g, p->tensor, at, left < (size_t)p->strip ? left : (size_t)p->strip, p->to + at, e);
 }
 
-static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i, void *scratch,
-					  struct err *e)
+static int pack_strip(
+	struct filling *f, const struct weights_part *p, int64_t i, void *scratch, struct err *e)
 {
 	const size_t row = row_bytes(p->tensor);
 	struct k_matrix here = *p->matrix;
@@ -172,7 +177,8 @@ static int pack_strip(struct filling *f, const struct weights_part *p, int64_t i
 	int64_t start;
 
 	n = n < p->strip ? n : p->strip;
-	if (gguf_read_part(f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
+	if (gguf_read_part(
+			f->g, p->tensor, (size_t)(p->row + first) * row, (size_t)n * row, scratch, e))
 		return -1;
 	start = now_ns();
 	here.data = p->to;
@@ -185,7 +191,7 @@ static void fill_strip(void *arg, int64_t i, void *scratch)
 {
 	struct filling *f = arg;
 	const struct weights_part *p = part_of(f->w, i);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (atomic_load_explicit(&f->failed, memory_order_relaxed) || abandoned(f->w))
 		return;
@@ -196,7 +202,7 @@ static void fill_strip(void *arg, int64_t i, void *scratch)
 
 static int fill(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
-	struct filling f = {.w = w, .g = g, .kernels = kernels};
+	struct filling f = { .w = w, .g = g, .kernels = kernels };
 
 	k_deal(kernels, w->n_strips, fill_strip, &f);
 	w->pack_ns = f.pack_ns;
@@ -225,7 +231,8 @@ static void *save(void *arg)
 	setpriority(PRIO_PROCESS, 0, 19); /* of this thread, on Linux */
 	if (!file_sha256_of(w->path, &w->stamp, &w->give_up, w->key.sha256, NULL) &&
 		!packed_cache_folder(&folder, NULL))
-		packed_cache_store(folder, &w->key, w->name, w->arena, PACKED_CACHE_MOST, &w->give_up, NULL);
+		packed_cache_store(
+			folder, &w->key, w->name, w->arena, PACKED_CACHE_MOST, &w->give_up, NULL);
 	free(folder);
 	return NULL;
 }
@@ -239,7 +246,8 @@ static void start_saving(struct weights *w)
 	signals_restore(&before);
 }
 
-static int prepare_key(struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
+static int prepare_key(
+	struct weights *w, const struct gguf *g, struct k_ctx *kernels, struct err *e)
 {
 	const char *slash = strrchr(gguf_path(g), '/');
 
@@ -273,8 +281,8 @@ static int move(struct weights *w, struct err *e)
 	return 0;
 }
 
-int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels, enum weights_cache mode,
-				 const atomic_bool *abandon, struct err *e)
+int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
+	enum weights_cache mode, const atomic_bool *abandon, struct err *e)
 {
 	w->mode = mode;
 	w->abandon = abandon;
@@ -287,9 +295,9 @@ int weights_load(struct weights *w, const struct gguf *g, struct k_ctx *kernels,
 	w->part = NULL;
 	if (abandoned(w))
 		return err_set(e, ERR_INTERRUPTED, "the loading of %s was stopped", w->path);
-	if (!w->from_cache && (mode == WEIGHTS_CACHE_ON ||
-						   (mode == WEIGHTS_CACHE_AUTO &&
-							w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
+	if (!w->from_cache &&
+		(mode == WEIGHTS_CACHE_ON ||
+			(mode == WEIGHTS_CACHE_AUTO && w->pack_ns / k_n_threads(kernels) >= WEIGHTS_SLOW_NS)))
 		start_saving(w);
 	return move(w, e);
 }

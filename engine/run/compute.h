@@ -1,7 +1,7 @@
-/* What computes the rows of a step, and draws by them. Scheduler, pages, prefix cache, drafts, requests and events are the same
- * whatever it is. There are two: the model on the kernels (compute_model.c), and tokens that are given (compute_given.c), by
- * which a recording is run again under other settings without its model.
- * Thread: the engine's. */
+/* What computes the rows of a step, and draws by them. Scheduler, pages, prefix cache, drafts,
+ * requests and events are the same whatever it is. There are two: the model on the kernels
+ * (compute_model.c), and tokens that are given (compute_given.c), by which a recording is run again
+ * under other settings without its model. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_COMPUTE_H
 #define CUTAWAY_ENGINE_COMPUTE_H
 
@@ -13,7 +13,8 @@ struct engine_compute {
 	/* Fills in e->info, but for what the options say. */
 	int (*open)(struct engine *e, const struct engine_options *o, struct err *err);
 	/* After pages and queues: room for steps, and e->stats [max_out]. */
-	int (*open_steps)(struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err);
+	int (*open_steps)(
+		struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err);
 	void (*close)(struct engine *e); /* also of what was opened in part */
 	/* Room for steps of so many rows, between steps. */
 	int (*grow)(struct engine *e, int32_t rows, struct err *err);
@@ -22,7 +23,8 @@ struct engine_compute {
 	int (*run)(struct engine *e, struct err *err);
 	/* Is what it computed for the item no number? NULL: never. */
 	bool (*failed)(const struct engine *e, const struct plan_item *item);
-	/* The token at position pos of r, by output `out`, to e->drawn. False: it is not known, and r waits. */
+	/* The token at position pos of r, by output `out`, to e->drawn. False: it is not known, and r
+	 * waits. */
 	bool (*draw)(struct engine *e, const struct request *r, int32_t pos, int32_t out);
 	/* Log-probability of a given token; NaN: not known. */
 	double (*logp)(const struct engine *e, int32_t out, int32_t id);

@@ -1,5 +1,6 @@
-/* Nothing is computed: the tokens that would be drawn are given (engine_options.given). Pages are counted, there is nothing
- * in them. Drafters that need no model work as ever. See compute.h. Thread: the engine's. */
+/* Nothing is computed: the tokens that would be drawn are given (engine_options.given). Pages are
+ * counted, there is nothing in them. Drafters that need no model work as ever. See compute.h.
+ * Thread: the engine's. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static int given_open(struct engine *e, const struct engine_options *o, struct e
 	return 0;
 }
 
-static int given_open_steps(struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
+static int given_open_steps(
+	struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
 {
 	(void)o;
 	e->stats = calloc((size_t)max_out, sizeof *e->stats);

@@ -1,4 +1,5 @@
-/* The model on the kernels: opening and closing. Of its steps see compute_rows.c. See compute.h. Thread: the engine's. */
+/* The model on the kernels: opening and closing. Of its steps see compute_rows.c. See compute.h.
+ * Thread: the engine's. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static void *open_tokenizer(void *arg)
 
 /* Kernels and weights of the open file. */
 static int open_weights(struct engine *e, const struct engine_options *o, const struct gguf *g,
-						int32_t *ctx, struct err *err)
+	int32_t *ctx, struct err *err)
 {
 	struct model_options m = { .cache = WEIGHTS_CACHE_AUTO, .abandon = o->abandon };
 	char backend[32];
@@ -41,8 +42,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, const 
 	return model_open(&e->model, g, e->kernels, &m, ctx, err);
 }
 
-static int open_parts_of_model(struct engine *e, const struct engine_options *o, const struct gguf *g,
-							   int32_t *ctx, struct err *err)
+static int open_parts_of_model(struct engine *e, const struct engine_options *o,
+	const struct gguf *g, int32_t *ctx, struct err *err)
 {
 	struct tokenizer_opening t = { .out = &e->tokenizer, .g = g };
 	struct err own = { 0 };
@@ -70,8 +71,8 @@ static int open_file(struct engine *e, const struct engine_options *o, struct er
 		return -1;
 	failed = open_parts_of_model(e, o, g, &ctx, err);
 	if (!failed && e->model->config.vocab != tokenizer_n_vocab(e->tokenizer))
-		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding", o->model,
-						 tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
+		failed = err_set(err, ERR_INPUT, "%s: %d tokens in the vocabulary, %d in the embedding",
+			o->model, tokenizer_n_vocab(e->tokenizer), e->model->config.vocab);
 	if (!failed)
 		failed = gguf_unchanged(g, err);
 	if (!failed) {
@@ -122,11 +123,18 @@ static int model_compute_open(struct engine *e, const struct engine_options *o, 
 	return 0;
 }
 
-static int model_compute_open_steps(struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
+static int model_compute_open_steps(
+	struct engine *e, const struct engine_options *o, int32_t max_out, struct err *err)
 {
-	/* on a CPU for the largest budget that may be set later: only what is used of it costs memory */
-	const struct forward_sizes most = { .rows = k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget, .out = max_out,
-										.observed = o->slots, .also = ENGINE_ALSO, .ctx = e->info.ctx, .asks = true };
+	/* on a CPU for the largest budget that may be set later: only what is used of it costs
+	 * memory */
+	const struct forward_sizes most = { .rows =
+											k_is_host(e->kernels) ? ENGINE_MAX_BUDGET : o->budget,
+		.out = max_out,
+		.observed = o->slots,
+		.also = ENGINE_ALSO,
+		.ctx = e->info.ctx,
+		.asks = true };
 
 	if (sampler_open(&e->sampler, e->info.vocab, err) ||
 		forward_open(&e->forward, e->model, e->memory.store, most, err))

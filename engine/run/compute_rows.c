@@ -1,10 +1,10 @@
 /* A step of the model: rows, kernels, draws (compute.h).
  *
  * Draws: Where the kernels' memory is the host's, a draw reads its row of logits. On a device
- * rows stay where they are: the host asks with the step for what its draws will need (struct k_draw_ask),
- * and only where that turns out not to be enough the row is fetched, before anything is drawn, so that a
- * device lost on the way is a step that failed. The tokens and their events are the same.
- * Thread: the engine's. */
+ * rows stay where they are: the host asks with the step for what its draws will need (struct
+ * k_draw_ask), and only where that turns out not to be enough the row is fetched, before anything
+ * is drawn, so that a device lost on the way is a step that failed. The tokens and their events are
+ * the same. Thread: the engine's. */
 #include <math.h>
 
 #include "engine/run/compute.h"
@@ -32,8 +32,9 @@ static void ask(struct engine *e, const struct plan_item *item)
 		/* of a drafted token's row the depth says the position */
 		const struct sample_key key = { .pos = f->rows[row].pos + 1, .sample = r->sample };
 
-		f->whole[out] = !sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->ask[out]) ||
-						(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
+		f->whole[out] =
+			!sampler_ask(e->sampler, &r->params, key, item->n_drafts > 0, &f->ask[out]) ||
+			(e->draft.rejection && item->n_drafts) || request_is_chosen(r);
 		if (score) {
 			f->whole[out] = false;
 			f->ask[out].id = r->ids[key.pos];
@@ -48,13 +49,14 @@ static bool must_fetch(const struct engine *e, const struct request *r, int32_t 
 	if (r->kind == EV_REQUEST_KIND_score)
 		return false;
 	return f->whole[out] || !sampler_can_do(e->sampler, &r->params, &f->stats[out], &f->reply[out],
-											f->list + (size_t)out * K_DRAW_LIST);
+								f->list + (size_t)out * K_DRAW_LIST);
 }
 
 static int fetch_rows(struct engine *e, struct err *err)
 {
 	struct forward *f = &e->forward;
-	int32_t first = 0, end = 0; /* what must be fetched and is not yet: rows side by side go in one piece */
+	/* what must be fetched and is not yet: rows side by side go in one piece */
+	int32_t first = 0, end = 0;
 
 	if (!f->ask)
 		return 0;
@@ -87,7 +89,8 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	for (int32_t g = 0; g < e->memory.spec.n; g++) {
 		f->pages[g][seq] = r->table.page[g];
 		if (f->state[g])
-			memory_chain(e->memory.page_size, r->table.page[g], item->pos, known, f->state[g] + item->row);
+			memory_chain(
+				e->memory.page_size, r->table.page[g], item->pos, known, f->state[g] + item->row);
 	}
 	for (int32_t i = 0; i < known; i++) {
 		f->ids[item->row + i] = r->ids[item->pos + i];
@@ -98,8 +101,7 @@ static void fill_rows(struct engine *e, struct plan_item *item, int32_t *n_seqs)
 	for (int32_t i = 0; i < item->n_out; i++)
 		f->out_row[item->out + i] = item->row + item->n_rows - item->n_out + i;
 	f->item_row[f->n_items++] = item->row;
-	for_hooks(e, h, row)
-		h->ops->row(e, h->state, item);
+	for_hooks(e, h, row) h->ops->row(e, h->state, item);
 	ask(e, item);
 }
 
@@ -133,10 +135,11 @@ bool compute_draw(struct engine *e, const struct request *r, int32_t pos, int32_
 	const struct sample_key key = { .pos = pos, .sample = r->sample };
 
 	if (f->ask && !f->whole[out])
-		sampler_pick_listed(e->sampler, &f->stats[out], &f->reply[out], f->list + (size_t)out * K_DRAW_LIST,
-							&r->params, key, &e->drawn);
+		sampler_pick_listed(e->sampler, &f->stats[out], &f->reply[out],
+			f->list + (size_t)out * K_DRAW_LIST, &r->params, key, &e->drawn);
 	else
-		sampler_pick(e->sampler, row_of(e, out), &f->stats[out], &r->params, r->ids, pos, key, &e->drawn);
+		sampler_pick(
+			e->sampler, row_of(e, out), &f->stats[out], &r->params, r->ids, pos, key, &e->drawn);
 	return true;
 }
 

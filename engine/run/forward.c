@@ -31,14 +31,16 @@ int32_t forward_n_ranges(const struct forward *f, int32_t window)
 	return visible_n_ranges(&f->visible, window);
 }
 
-/* Of a request the positions that its first row sees are read, and one more for each further row. */
+/* Of a request the positions that its first row sees are read, and one more for each further
+ * row. */
 static void sight_fill(struct forward *f, struct forward_sight *s)
 {
 	const int32_t n = forward_n_ranges(f, s->window);
 
 	s->positions = s->pairs = 0;
 	for (int32_t r = 0, item = 0; r < f->n_rows; r++) {
-		int32_t seen = visible_ranges(&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
+		int32_t seen = visible_ranges(
+			&f->visible, s->window, f->rows[r].pos, s->ranges + (size_t)r * (size_t)n);
 		bool first = item < f->n_items && f->item_row[item] == r;
 
 		s->pairs += (uint64_t)seen;
@@ -67,15 +69,16 @@ static void write_block(struct forward *f, const struct block *b)
 		b->kind->write(f, b->params);
 }
 
-void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
-						 const float *bias, const float *norm)
+void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
+	const struct k_matrix *w, const float *bias, const float *norm)
 {
 	struct k_matmul *m = program_matmul(&f->program, stage, in, f->n_rows);
 	struct k_acts x = { .x = f->x, .dim = f->model->config.dim };
 
 	program_part(m, w, bias, norm ? NULL : f->x, norm ? f->added : f->x);
 	if (norm)
-		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)->residual = f->x;
+		program_norm(&f->program, f->added, NULL, norm, f->model->config.norm_eps, x, f->n_rows)
+			->residual = f->x;
 }
 
 static void add_head(struct forward *f)
@@ -85,7 +88,8 @@ static void add_head(struct forward *f)
 
 	if (!f->n_out)
 		return;
-	program_norm(p, f->x, f->out_row, f->model->output_norm, f->model->config.norm_eps, f->head, f->n_out);
+	program_norm(
+		p, f->x, f->out_row, f->model->output_norm, f->model->config.norm_eps, f->head, f->n_out);
 	m = program_matmul(p, K_STAGE_head, f->head, f->n_out);
 	program_part(m, &f->model->output, NULL, NULL, f->computed_logits);
 	program_stats(p, f->computed_logits, f->model->config.vocab, f->n_out, f->stats);
@@ -141,10 +145,12 @@ static void count_values(struct k_op *op, struct k_count c)
 static void count_experts(struct k_op *op)
 {
 	const struct k_experts *e = &op->u.experts;
-	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k, cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
+	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k,
+			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
 
-	op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes / (uint64_t)k_types[e->w->type].block +
-						 4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+	op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes /
+								(uint64_t)k_types[e->w->type].block +
+							4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
 	op->ops = 2 * slots * cells;
 }
 
@@ -156,12 +162,17 @@ static void count(const struct forward *f, struct k_op *op)
 	case K_OP_attention: count_attention(f, op); break;
 	case K_OP_rope: count_rope(op); break;
 	case K_OP_experts: count_experts(op); break;
-	case K_OP_embed: count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1)); break;
+	case K_OP_embed:
+		count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1));
+		break;
 	case K_OP_norm: count_values(op, k_count_values(op->u.norm.n, op->u.norm.out.dim, 9, 6)); break;
 	case K_OP_glu: count_values(op, k_count_values(op->u.glu.n, op->u.glu.out.dim, 12, 18)); break;
-	case K_OP_stats: count_values(op, k_count_values(op->u.stats.n, op->u.stats.vocab, 4, 20)); break;
-#define X(name, NAME) case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
-	K_PLAIN_KINDS(X)
+	case K_OP_stats:
+		count_values(op, k_count_values(op->u.stats.n, op->u.stats.vocab, 4, 20));
+		break;
+#define X(name, NAME)                                                                              \
+	case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
+		K_PLAIN_KINDS(X)
 #undef X
 	case K_N_KINDS: break;
 	}
@@ -175,8 +186,8 @@ int forward_fetch(struct forward *f, int32_t first, int32_t n, struct err *e)
 
 	if (!n || f->logits == f->computed_logits)
 		return 0;
-	return k_fetch(f->model->kernels, f->logits + at, f->computed_logits + at, (size_t)n * vocab * sizeof *f->logits,
-				   e);
+	return k_fetch(f->model->kernels, f->logits + at, f->computed_logits + at,
+		(size_t)n * vocab * sizeof *f->logits, e);
 }
 
 static void write_program(struct forward *f)
@@ -186,7 +197,8 @@ static void write_program(struct forward *f)
 	if (f->begin)
 		f->begin(f->begin_arg, f);
 	else
-		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows)->scale = f->model->embed_scale;
+		program_embed(&f->program, &f->model->embed, f->ids, f->x, f->n_rows)->scale =
+			f->model->embed_scale;
 	for (int32_t i = 0; i < f->n_layers; i++) {
 		f->program.layer = i;
 		write_block(f, &f->model->layer[i].mixer);
@@ -232,19 +244,25 @@ static uint64_t version_of(struct forward *f, struct forward_shape s)
 	return s.version;
 }
 
-/* A program stays as it is while the shape of the step does: only what attention reads and tells changes. */
+/* A program stays as it is while the shape of the step does: only what attention reads and tells
+ * changes. */
 static void prepare(struct forward *f)
 {
-	struct forward_shape s = { .rows = f->n_rows, .out = f->n_out, .observed = f->n_observed,
-							   .also = f->n_also, .layers = f->n_layers, .threshold = f->threshold,
-							   .visible = f->visible };
+	struct forward_shape s = { .rows = f->n_rows,
+		.out = f->n_out,
+		.observed = f->n_observed,
+		.also = f->n_also,
+		.layers = f->n_layers,
+		.threshold = f->threshold,
+		.visible = f->visible };
 
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		sight_fill(f, &f->sight[i]);
 	set_share_stride(f);
 	s.stride = f->share_stride;
-	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out || s.also != f->built.also ||
-		s.layers != f->built.layers || !visible_same(&s.visible, &f->built.visible))
+	if (!f->program.version || s.rows != f->built.rows || s.out != f->built.out ||
+		s.also != f->built.also || s.layers != f->built.layers ||
+		!visible_same(&s.visible, &f->built.visible))
 		write_program(f);
 	for (int32_t i = 0; i < f->program.n_ops; i++) {
 		struct k_op *op = &f->program.op[i];
@@ -259,7 +277,8 @@ static void prepare(struct forward *f)
 	f->built = s;
 }
 
-void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n)
+void forward_chain(
+	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++)
 		f->rows[row + i] = (struct k_row){ .pos = pos + i, .seq = seq, .observe = -1 };
@@ -411,7 +430,7 @@ static void cut_work(struct forward *f, struct cutter *c)
 
 /* Counts, takes, hands out. */
 static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cutter *),
-				  enum k_memory where, struct err *e)
+	enum k_memory where, struct err *e)
 {
 	struct cutter c = { 0 };
 	char what[64];
@@ -424,8 +443,8 @@ static void *take(struct forward *f, void (*cut_all)(struct forward *, struct cu
 	return c.base;
 }
 
-int forward_open(struct forward *f, const struct model *m, const struct memory_store *store, struct forward_sizes most,
-				 struct err *e)
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store,
+	struct forward_sizes most, struct err *e)
 {
 	memset(f, 0, sizeof *f);
 	f->model = m;
@@ -433,7 +452,8 @@ int forward_open(struct forward *f, const struct model *m, const struct memory_s
 	f->n_layers = m->config.n_layers;
 	f->needs = find_needs(m);
 	if (f->needs.n_windows > FORWARD_SIGHTS)
-		return err_set(e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
+		return err_set(
+			e, ERR_INPUT, "the model's layers have more than %d different windows", FORWARD_SIGHTS);
 	for (int32_t i = 0; i < f->needs.n_windows; i++)
 		f->sight[i].window = f->needs.window[i];
 	f->max_rows = most.rows;
@@ -464,9 +484,13 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e)
 	if (max_rows <= f->max_rows)
 		return 0;
 	if (forward_open(&larger, f->model, f->store,
-					 (struct forward_sizes){ .rows = max_rows, .out = f->max_out, .observed = f->max_observed,
-											 .also = f->max_also, .ctx = f->max_groups * K_GROUP, .asks = f->asks },
-					 e)) {
+			(struct forward_sizes){ .rows = max_rows,
+				.out = f->max_out,
+				.observed = f->max_observed,
+				.also = f->max_also,
+				.ctx = f->max_groups * K_GROUP,
+				.asks = f->asks },
+			e)) {
 		forward_close(&larger);
 		return -1;
 	}

@@ -1,8 +1,9 @@
-/* One step of the model, in terms of the kernel table. To understand the engine, read forward.c first.
+/* One step of the model, in terms of the kernel table. To understand the engine, read forward.c
+ * first.
  *
- * A batch of rows goes through all layers together; rows of different requests never meet but in the same
- * matrix product, which computes each row by itself (law 2). Buffers are taken once, at open.
- * Thread: the engine's. */
+ * A batch of rows goes through all layers together; rows of different requests never meet but in
+ * the same matrix product, which computes each row by itself (law 2). Buffers are taken once, at
+ * open. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_FORWARD_H
 #define CUTAWAY_ENGINE_FORWARD_H
 
@@ -20,8 +21,8 @@ struct forward_stage {
 	uint64_t ns, bytes, ops;
 };
 
-/* All that a program depends on; the versions of the last ones are kept, since watched and unwatched
- * steps alternate. */
+/* All that a program depends on; the versions of the last ones are kept, since watched and
+ * unwatched steps alternate. */
 struct forward_shape {
 	int32_t rows, out, observed, stride, also, layers;
 	struct visible visible;
@@ -35,7 +36,7 @@ struct forward_acts {
 };
 enum { FORWARD_SIGHTS = 4 /* windows of one model that differ */ };
 struct forward_needs {
-	int32_t ops; /* of all layers */
+	int32_t ops;                                   /* of all layers */
 	int32_t window[FORWARD_SIGHTS + 1], n_windows; /* more are too many */
 	int32_t q, kv, wide;
 	int32_t q_normed, k_normed;
@@ -45,13 +46,14 @@ struct forward_needs {
 /* For layers: *width becomes n if it is less; w reads these activations. */
 void forward_widen(int32_t *width, int32_t n);
 void forward_reads(struct forward_acts *a, const struct k_matrix *w);
-/* For attention: a layer with this window of its own (0: none); then, in a step, what its rows see. */
+/* For attention: a layer with this window of its own (0: none); then, in a step, what its rows
+ * see. */
 void forward_sees(struct forward_needs *n, int32_t window);
 const struct forward_sight *forward_sight(const struct forward *f, int32_t window);
 int32_t forward_n_ranges(const struct forward *f, int32_t window);
 /* x += W in + bias, or, with a norm [dim], x += norm(W in + bias). */
-void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in, const struct k_matrix *w,
-						 const float *bias, const float *norm);
+void forward_add_product(struct forward *f, enum k_stage stage, struct k_acts in,
+	const struct k_matrix *w, const float *bias, const float *norm);
 
 enum {
 	FORWARD_RECENT = 8,
@@ -60,9 +62,10 @@ enum {
 
 /* What rows see in the layers that have the same window of their own. Made for each step. */
 struct forward_sight {
-	int32_t window; /* 0: none */
+	int32_t window;         /* 0: none */
 	struct k_range *ranges; /* [max_rows, visible_n_ranges()], in memory shared with the kernels */
-	/* for counting: positions of the cache that attention reads; pairs of query and visible position */
+	/* for counting: positions of the cache that attention reads; pairs of query and visible
+	 * position */
 	uint64_t positions, pairs;
 };
 
@@ -73,33 +76,36 @@ struct forward {
 
 	/* what the caller fills in for a step, in memory shared with the kernels */
 	int32_t n_rows, n_out, n_observed, n_also;
-	int32_t n_layers;       /* the first so many; all of the model's, unless the caller says less */
-	int32_t *ids;           /* [max_rows] */
-	struct k_row *rows;     /* [max_rows] */
-	struct k_also *also;    /* [max_also] */
-	const int32_t **pages[MEMORY_GROUPS];	   /* [max_rows] block tables, by rows[].seq */
+	int32_t n_layers;    /* the first so many; all of the model's, unless the caller says less */
+	int32_t *ids;        /* [max_rows] */
+	struct k_row *rows;  /* [max_rows] */
+	struct k_also *also; /* [max_also] */
+	const int32_t **pages[MEMORY_GROUPS];     /* [max_rows] block tables, by rows[].seq */
 	struct k_state_row *state[MEMORY_GROUPS]; /* [max_rows]; groups of states alone */
-	int32_t *out_row;       /* [max_out] rows whose logits are wanted */
-	int32_t n_items;        /* for counting alone: requests that the rows are of, neighbours and ascending */
+	int32_t *out_row;                         /* [max_out] rows whose logits are wanted */
+	/* for counting alone: requests that the rows are of, neighbours and ascending */
+	int32_t n_items;
 	int32_t *item_row;      /* [max_rows] and their first rows */
 	struct visible visible; /* the policy of the run; full unless the caller says otherwise */
 	float threshold;        /* attention values below it count as near zero */
-	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the embedding. */
+	/* Writes the ops that fill x, a function of n_rows alone. NULL: x are the rows `ids` of the
+	 * embedding. */
 	void (*begin)(void *arg, struct forward *f);
 	void *begin_arg;
 
 	bool asks;
-	/* of a step's outputs, where it asks and the host does not read logits as they are; else NULL */
-	struct k_draw_ask *ask;    /* [max_out] */
-	struct k_draw_reply *reply;  /* [max_out] */
-	struct k_draw_entry *list; /* [max_out, K_DRAW_LIST] */
-	bool *whole;               /* [max_out] the caller's: is the row needed, was it fetched? */
+	/* of a step's outputs, where it asks and the host does not read logits as they are; else
+	 * NULL */
+	struct k_draw_ask *ask;     /* [max_out] */
+	struct k_draw_reply *reply; /* [max_out] */
+	struct k_draw_entry *list;  /* [max_out, K_DRAW_LIST] */
+	bool *whole;                /* [max_out] the caller's: is the row needed, was it fetched? */
 
 	/* results, likewise shared */
 	float *logits;               /* [max_out, vocab]; on a device, those that were fetched */
 	struct k_logit_stats *stats; /* [max_out] */
-	/* of the step's observed rows; as close together as the deepest of them allows, since another thread
-	 * reads it at once */
+	/* of the step's observed rows; as close together as the deepest of them allows, since another
+	 * thread reads it at once */
 	float *share;       /* [layers][n_observed][heads][share_stride] by group of 16 */
 	int32_t *near_zero; /* [layers][n_observed][heads] */
 	int32_t share_stride;
@@ -109,12 +115,13 @@ struct forward {
 
 	/* the kernels' own */
 	/* [max_rows, …]: what layers may use as they like, but for x, the residual stream */
-	float *x;			/* [dim] */
-	float *q, *k, *v;	/* [needs.q], [needs.kv], [needs.kv] */
-	float *gate, *up;	/* [needs.wide] */
+	float *x;         /* [dim] */
+	float *q, *k, *v; /* [needs.q], [needs.kv], [needs.kv] */
+	float *gate, *up; /* [needs.wide] */
 	float *q_normed, *k_normed;
 	float *added; /* [dim] if needs.added */
-	float *computed_logits;           /* [max_out, vocab]; `logits` itself where the host can read it */
+	/* [max_out, vocab]; `logits` itself where the host can read it */
+	float *computed_logits;
 	struct k_acts normed, mixed, act, head;
 	struct k_program program;
 	struct forward_needs needs;
@@ -126,18 +133,21 @@ struct forward {
 
 struct forward_sizes {
 	int32_t rows, out, observed, also, ctx; /* the most of a step; ctx: the longest sequence */
-	bool asks; /* the caller fills `ask` before a step, and fetches what rows it needs; else all are fetched */
+	/* the caller fills `ask` before a step, and fetches what rows it needs; else all are fetched */
+	bool asks;
 };
 /* store: the pages of each memory group of the model, until closing. */
-int forward_open(struct forward *f, const struct model *m, const struct memory_store *store, struct forward_sizes most,
-				 struct err *e);
+int forward_open(struct forward *f, const struct model *m, const struct memory_store *store,
+	struct forward_sizes most, struct err *e);
 void forward_close(struct forward *f);
 /* Values of a row in the widest of its buffers of activations. */
 int32_t forward_widest(const struct forward *f);
 /* Room for steps of so many rows, between steps. Fails with ERR_MEMORY, and all is as it was. */
 int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
-/* Rows row … row + n - 1 are positions pos … of sequence seq, whose block table is the same for all groups. */
-void forward_chain(struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
+/* Rows row … row + n - 1 are positions pos … of sequence seq, whose block table is the same for all
+ * groups. */
+void forward_chain(
+	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */

@@ -30,11 +30,13 @@ static void pass_close(struct pass *p)
 
 static bool same_shape(const struct model_config *a, const struct model_config *b)
 {
-	return a->n_layers == b->n_layers && a->dim == b->dim && a->n_heads == b->n_heads && a->ffn == b->ffn &&
-		   a->n_kv_heads == b->n_kv_heads && a->head_dim == b->head_dim && a->vocab == b->vocab;
+	return a->n_layers == b->n_layers && a->dim == b->dim && a->n_heads == b->n_heads &&
+		   a->ffn == b->ffn && a->n_kv_heads == b->n_kv_heads && a->head_dim == b->head_dim &&
+		   a->vocab == b->vocab;
 }
 
-/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the next. */
+/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the
+ * next. */
 static const struct model *open_again(struct engine *e, struct err *err)
 {
 	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
@@ -80,13 +82,13 @@ static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *er
 		p->pages[i] = i;
 	p->table = p->pages;
 	if (memory_stores_open(p->store, &specs, p->model->kernels, PAGE, p->n_pages,
-						   "the pages of a deep look; look at an earlier position", err) ||
+			"the pages of a deep look; look at an earlier position", err) ||
 		forward_open(&p->f, p->model, p->store,
-					 (struct forward_sizes){.rows = CHUNK,
-											.out = c->n_layers > 1 ? c->n_layers : 1,
-											.observed = 1,
-											.ctx = e->info.ctx},
-					 err)) {
+			(struct forward_sizes){ .rows = CHUNK,
+				.out = c->n_layers > 1 ? c->n_layers : 1,
+				.observed = 1,
+				.ctx = e->info.ctx },
+			err)) {
 		pass_close(p);
 		return -1;
 	}
@@ -109,8 +111,8 @@ static void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n
 }
 
 /* All rows but the last. */
-static int pass_prefill(struct pass *p, const int32_t *ids, probe_progress *progress, void *arg,
-						struct err *err)
+static int pass_prefill(
+	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err)
 {
 	for (int32_t pos = 0; pos < p->n - 1; pos += CHUNK) {
 		int32_t n = p->n - 1 - pos < CHUNK ? p->n - 1 - pos : CHUNK;
@@ -129,7 +131,7 @@ static int pass_prefill(struct pass *p, const int32_t *ids, probe_progress *prog
 
 struct looking {
 	struct probe *p;
-	const float *x;	 /* [dim] the residual stream */
+	const float *x;  /* [dim] the residual stream */
 	float *residual; /* [n_layers, dim] */
 	int32_t dim, layer;
 };
@@ -140,8 +142,7 @@ static void keep_attention(struct looking *l, const struct k_attention *a)
 
 	for (int32_t h = 0; h < p->n_heads; h++)
 		k_attention_row(a, 0, h,
-						p->attention + ((size_t)l->layer * (size_t)p->n_heads + (size_t)h) *
-										   (size_t)p->n);
+			p->attention + ((size_t)l->layer * (size_t)p->n_heads + (size_t)h) * (size_t)p->n);
 }
 
 static void keep_activations(struct looking *l, const struct k_glu *a)
@@ -208,8 +209,8 @@ static float mass_of(float logit, const struct k_logit_stats *s)
 	return (float)(exp((double)(logit - s->max)) / ldexp((double)s->mass, -40));
 }
 
-static void read_lens(struct probe *p, int32_t layer, const float *logits,
-					  const struct k_logit_stats *s)
+static void read_lens(
+	struct probe *p, int32_t layer, const float *logits, const struct k_logit_stats *s)
 {
 	struct probe_layer *l = &p->layer[layer];
 
@@ -218,7 +219,8 @@ static void read_lens(struct probe *p, int32_t layer, const float *logits,
 	l->token_rank = 1;
 	for (int32_t i = 0; i < p->vocab; i++) {
 		insert(l->top, (struct probe_guess){ .id = i, .logit = logits[i] });
-		l->token_rank += logits[i] > logits[p->token] || (logits[i] == logits[p->token] && i < p->token);
+		l->token_rank +=
+			logits[i] > logits[p->token] || (logits[i] == logits[p->token] && i < p->token);
 	}
 	for (int i = 0; i < PROBE_TOP && l->top[i].id >= 0; i++)
 		l->top[i].p = mass_of(l->top[i].logit, s);
@@ -227,8 +229,8 @@ static void read_lens(struct probe *p, int32_t layer, const float *logits,
 }
 
 /* The last layer's lens is the model's own output: its hash must be that of the pass. */
-static int use_lens(struct probe *p, struct forward *f, const float *residual, int32_t dim,
-					struct err *err)
+static int use_lens(
+	struct probe *p, struct forward *f, const float *residual, int32_t dim, struct err *err)
 {
 	memcpy(f->x, residual, (size_t)p->n_layers * (size_t)dim * sizeof *residual);
 	if (forward_lens(f, p->n_layers, err))
@@ -251,7 +253,8 @@ static struct probe *probe_new(const struct engine *e, int32_t n)
 	p->n_kv_heads = c->n_kv_heads;
 	p->vocab = c->vocab;
 	p->layer = calloc((size_t)c->n_layers, sizeof *p->layer);
-	p->attention = malloc((size_t)c->n_layers * (size_t)c->n_heads * (size_t)n * sizeof *p->attention);
+	p->attention =
+		malloc((size_t)c->n_layers * (size_t)c->n_heads * (size_t)n * sizeof *p->attention);
 	p->logits = malloc((size_t)c->vocab * sizeof *p->logits);
 	if (p->layer && p->attention && p->logits)
 		return p;
@@ -270,11 +273,14 @@ void probe_close(struct probe *p)
 }
 
 static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, float *residual,
-			   probe_progress *progress, void *arg, struct err *err)
+	probe_progress *progress, void *arg, struct err *err)
 {
-	struct looking l = { .p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim };
+	struct looking l = {
+		.p = p, .x = pass->f.x, .residual = residual, .dim = pass->model->config.dim
+	};
 
-	if (pass_prefill(pass, ids, progress, arg, err) || forward_run_each(&pass->f, probe_look, &l, err))
+	if (pass_prefill(pass, ids, progress, arg, err) ||
+		forward_run_each(&pass->f, probe_look, &l, err))
 		return -1;
 	memcpy(p->logits, pass->f.logits, (size_t)p->vocab * sizeof *p->logits);
 	p->stats = pass->f.stats[0];
@@ -284,7 +290,7 @@ static int probe_run(struct probe *p, struct pass *pass, const int32_t *ids, flo
 }
 
 int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t n, int32_t token,
-			   probe_progress *progress, void *arg, struct err *err)
+	probe_progress *progress, void *arg, struct err *err)
 {
 	struct pass pass;
 	struct probe *p = NULL;
@@ -293,8 +299,8 @@ int probe_open(struct probe **out, struct engine *e, const int32_t *ids, int32_t
 
 	*out = NULL;
 	if (token < -1 || token >= e->info.vocab)
-		return err_set(err, ERR_USAGE, "token id %d is not in the vocabulary of %d", token,
-					   e->info.vocab);
+		return err_set(
+			err, ERR_USAGE, "token id %d is not in the vocabulary of %d", token, e->info.vocab);
 	if (pass_open(&pass, e, n, err))
 		return -1;
 	p = probe_new(e, n);
@@ -324,16 +330,20 @@ struct walking {
 };
 
 static bool probe_report(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
-				 const float *values, int32_t n)
+	const float *values, int32_t n)
 {
-	const struct probe_stage s = { .op = w->at, .layer = layer, .stage = op->stage, .part = part,
-								   .values = values, .n_values = n };
+	const struct probe_stage s = { .op = w->at,
+		.layer = layer,
+		.stage = op->stage,
+		.part = part,
+		.values = values,
+		.n_values = n };
 
 	return w->fn(w->arg, &s);
 }
 
-static bool probe_report_acts(struct walking *w, const struct k_op *op, int32_t layer, const char *part,
-					  const struct k_acts *a, int32_t rows)
+static bool probe_report_acts(struct walking *w, const struct k_op *op, int32_t layer,
+	const char *part, const struct k_acts *a, int32_t rows)
 {
 	int32_t n = rows * a->dim;
 
@@ -351,9 +361,9 @@ static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_
 	bool more = true;
 
 	for (int32_t i = 0; more && i < m->n_parts; i++) {
-		const char *part = op->stage == K_STAGE_qkv		  ? qkv[i]
+		const char *part = op->stage == K_STAGE_qkv       ? qkv[i]
 						   : op->stage == K_STAGE_gate_up ? gate_up[i]
-						   : op->stage == K_STAGE_head	  ? "logits"
+						   : op->stage == K_STAGE_head    ? "logits"
 														  : "x";
 		more = probe_report(w, op, layer, part, m->part[i].out, m->part[i].w->n_rows);
 	}
@@ -372,20 +382,30 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 	bool more = true;
 
 	switch (op->kind) {
-	case K_OP_embed: more = probe_report(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols); break;
-	case K_OP_norm: more = probe_report_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n); break;
+	case K_OP_embed:
+		more = probe_report(w, op, layer, "x", op->u.embed.x, op->u.embed.w->n_cols);
+		break;
+	case K_OP_norm:
+		more = probe_report_acts(w, op, layer, "normed", &op->u.norm.out, op->u.norm.n);
+		break;
 	case K_OP_matmul: more = probe_report_matmul(w, op, layer); break;
 	case K_OP_rope:
-		more = probe_report(w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
+		more = probe_report(
+			w, op, layer, "q", op->u.rope.q, op->u.rope.n_heads * op->u.rope.kv->head_dim);
 		break;
-	case K_OP_attention: more = probe_report_acts(w, op, layer, "mixed", &op->u.attention.out, 1); break;
-	case K_OP_glu: more = probe_report_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n); break;
+	case K_OP_attention:
+		more = probe_report_acts(w, op, layer, "mixed", &op->u.attention.out, 1);
+		break;
+	case K_OP_glu:
+		more = probe_report_acts(w, op, layer, "act", &op->u.glu.out, op->u.glu.n);
+		break;
 	case K_OP_experts:
 		more = probe_report(w, op, layer, "experts", op->u.experts.out,
-					op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
+			op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
 		break;
-#define X(name, NAME) case K_OP_##name: result = k_##name##_result(&op->u.name); break;
-	K_PLAIN_KINDS(X)
+#define X(name, NAME)                                                                              \
+	case K_OP_##name: result = k_##name##_result(&op->u.name); break;
+		K_PLAIN_KINDS(X)
 #undef X
 	case K_OP_stats:
 	case K_N_KINDS: break;
@@ -396,8 +416,8 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 	return more;
 }
 
-int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
-				 struct err *err)
+int probe_stages(
+	struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg, struct err *err)
 {
 	struct walking w = { .fn = fn, .arg = arg };
 	struct pass pass;
@@ -409,8 +429,10 @@ int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn
 	if (!w.dequantised)
 		rc = err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
 	else
-		rc = pass_prefill(&pass, ids, NULL, NULL, err) || forward_run_each(&pass.f, probe_walk, &w, err) ? -1
-																								: 0;
+		rc = pass_prefill(&pass, ids, NULL, NULL, err) ||
+					 forward_run_each(&pass.f, probe_walk, &w, err)
+				 ? -1
+				 : 0;
 	free(w.dequantised);
 	pass_close(&pass);
 	return rc;
@@ -422,11 +444,11 @@ struct probe_rows {
 	struct pass pass;
 	int32_t *ids;
 	int32_t at, end; /* rows [at, end) are computed and not yet given */
-	int32_t given;	 /* of them, since they were computed */
+	int32_t given;   /* of them, since they were computed */
 };
 
-int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *ids, int32_t n, int32_t first,
-					struct err *err)
+int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *ids, int32_t n,
+	int32_t first, struct err *err)
 {
 	struct probe_rows *r = calloc(1, sizeof *r);
 

@@ -1,17 +1,18 @@
-/* A deep look at one position of a sequence: what no recording holds is computed again, and exactly, since
- * logits are a function of the tokens.
+/* A deep look at one position of a sequence: what no recording holds is computed again, and
+ * exactly, since logits are a function of the tokens.
  *
- * A probe is a forward pass of its own over tokens 0 … n - 1, with its own KV pages, beside the engine's:
- * it changes nothing that the engine has and tells no event. The last row's ops run one at a time, and
-* what each writes is kept:
- * - the logit lens (nostalgebraist, "interpreting GPT: the logit lens", 2020): the output norm and matrix
- *   applied to the residual stream as each layer leaves it;
- * - the attention of every head of every layer over all positions (the probabilities of rule 11, scaled);
+ * A probe is a forward pass of its own over tokens 0 … n - 1, with its own KV pages, beside the
+ * engine's: it changes nothing that the engine has and tells no event. The last row's ops run one
+ * at a time, and what each writes is kept:
+ * - the logit lens (nostalgebraist, "interpreting GPT: the logit lens", 2020): the output norm and
+ * matrix applied to the residual stream as each layer leaves it;
+ * - the attention of every head of every layer over all positions (the probabilities of rule 11,
+ * scaled);
  * - how sparse the feed-forward's activations are (Liu et al. 2023, "Deja Vu", section 3);
  * - all logits.
- * Thread: the engine's (see actor_call). Cost: one prefill of n tokens. Where the kernels' memory is a
- * device's, the first look opens the model's file again on the CPU, whose bits are the same, and the engine
- * keeps that: its time, and the weights once more in the host's memory. */
+ * Thread: the engine's (see actor_call). Cost: one prefill of n tokens. Where the kernels' memory
+ * is a device's, the first look opens the model's file again on the CPU, whose bits are the same,
+ * and the engine keeps that: its time, and the weights once more in the host's memory. */
 #ifndef CUTAWAY_ENGINE_PROBE_H
 #define CUTAWAY_ENGINE_PROBE_H
 
@@ -31,21 +32,22 @@ struct probe_guess {
 
 struct probe_layer {
 	struct probe_guess top[PROBE_TOP]; /* what the lens sees, best first */
-	float entropy;					   /* bits, of the lens's distribution */
-	float token_p;					   /* of the token asked for, by the lens */
-	int32_t token_rank;				   /* its rank, from 1 */
-	float residual_rms;				   /* of the residual stream after the layer */
-	float act_max;					   /* largest |activation| of the feed-forward */
-	float act_small; /* share of them below a hundredth of that */
-	float act_near_zero; /* share below a thousandth */
+	float entropy;                     /* bits, of the lens's distribution */
+	float token_p;                     /* of the token asked for, by the lens */
+	int32_t token_rank;                /* its rank, from 1 */
+	float residual_rms;                /* of the residual stream after the layer */
+	float act_max;                     /* largest |activation| of the feed-forward */
+	float act_small;                   /* share of them below a hundredth of that */
+	float act_near_zero;               /* share below a thousandth */
 };
 
 struct probe {
 	int32_t n, n_layers, n_heads, n_kv_heads, vocab; /* n: tokens seen */
-	int32_t token;									 /* asked for, or -1: what the last layer puts first */
-	struct probe_layer *layer; /* [n_layers] */
-	float *attention;		   /* [n_layers, n_heads, n]; each row sums to about 1 */
-	float *logits;			   /* [vocab] */
+	/* asked for, or -1: what the last layer puts first */
+	int32_t token;
+	struct probe_layer *layer;  /* [n_layers] */
+	float *attention;           /* [n_layers, n_heads, n]; each row sums to about 1 */
+	float *logits;              /* [vocab] */
 	struct k_logit_stats stats; /* of them: the hash is the one in the log */
 };
 
@@ -55,7 +57,7 @@ typedef bool probe_progress(void *arg, int32_t done, int32_t all);
 /* ids [n], at least 1, at most the engine's context. token: whose rank and probability are followed
  * through the layers, or -1. */
 int probe_open(struct probe **p, struct engine *e, const int32_t *ids, int32_t n, int32_t token,
-			   probe_progress *progress, void *arg, struct err *err);
+	probe_progress *progress, void *arg, struct err *err);
 void probe_close(struct probe *p); /* NULL is fine */
 
 static inline const float *probe_attention(const struct probe *p, int32_t layer, int32_t head)
@@ -65,25 +67,27 @@ static inline const float *probe_attention(const struct probe *p, int32_t layer,
 
 /* One op of the last row, with what it wrote. */
 struct probe_stage {
-	int32_t op;	   /* index in the program */
+	int32_t op;    /* index in the program */
 	int32_t layer; /* -1: before or after the layers */
 	enum k_stage stage;
-	const char *part;	 /* "x", "q", "k", "v", "gate", "up", "mixed", "act", "normed", "logits" */
+	const char *part;    /* "x", "q", "k", "v", "gate", "up", "mixed", "act", "normed", "logits" */
 	const float *values; /* [n_values]; what was rounded to 8 bits comes as scale times integer */
 	int32_t n_values;
 };
-/* Calls fn for every op of the last row, in order: for comparing two back ends stage by stage. values live
- * as long as the call. fn returns false to stop (the result is then 0 all the same). */
+/* Calls fn for every op of the last row, in order: for comparing two back ends stage by stage.
+ * values live as long as the call. fn returns false to stop (the result is then 0 all the same). */
 typedef bool probe_stage_fn(void *arg, const struct probe_stage *s);
 int probe_stages(struct engine *e, const int32_t *ids, int32_t n, probe_stage_fn *fn, void *arg,
-				 struct err *err);
+	struct err *err);
 
-/* All logits of the rows that predict positions first + 1 … n, one row after the other: for holding two
- * models, or two texts, beside each other. ids [n] are copied. Rows are computed a few at a time. */
+/* All logits of the rows that predict positions first + 1 … n, one row after the other: for holding
+ * two models, or two texts, beside each other. ids [n] are copied. Rows are computed a few at a
+ * time. */
 struct probe_rows;
-int probe_rows_open(struct probe_rows **r, struct engine *e, const int32_t *ids, int32_t n, int32_t first,
-					struct err *err);
-/* The next row [vocab], until the next call; NULL after the last, or with the error. stats may be NULL. */
+int probe_rows_open(struct probe_rows **r, struct engine *e, const int32_t *ids, int32_t n,
+	int32_t first, struct err *err);
+/* The next row [vocab], until the next call; NULL after the last, or with the error. stats may be
+ * NULL. */
 const float *probe_rows_next(struct probe_rows *r, struct k_logit_stats *stats, struct err *err);
 void probe_rows_close(struct probe_rows *r); /* NULL is fine */
 

@@ -14,7 +14,8 @@ struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage sta
 	return op;
 }
 
-struct k_embed *program_embed(struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n)
+struct k_embed *program_embed(
+	struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_embed, K_STAGE_embed);
 
@@ -22,8 +23,8 @@ struct k_embed *program_embed(struct k_program *p, const struct k_matrix *w, con
 	return &op->u.embed;
 }
 
-struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick, const float *w, float eps,
-				  struct k_acts out, int32_t n)
+struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick,
+	const float *w, float eps, struct k_acts out, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_norm, K_STAGE_norm);
 
@@ -31,7 +32,8 @@ struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *
 	return &op->u.norm;
 }
 
-struct k_matmul *program_matmul(struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n)
+struct k_matmul *program_matmul(
+	struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_matmul, stage);
 
@@ -39,8 +41,8 @@ struct k_matmul *program_matmul(struct k_program *p, enum k_stage stage, struct 
 	return &op->u.matmul;
 }
 
-void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias, const float *residual,
-				  float *out)
+void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
+	const float *residual, float *out)
 {
 	m->part[m->n_parts].w = w;
 	m->part[m->n_parts].bias = bias;
@@ -48,16 +50,16 @@ void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bia
 	m->part[m->n_parts++].out = out;
 }
 
-void program_glu(struct k_program *p, enum k_act act, const float *gate, const float *up, struct k_acts out,
-				 int32_t n)
+void program_glu(struct k_program *p, enum k_act act, const float *gate, const float *up,
+	struct k_acts out, int32_t n)
 {
 	struct k_op *op = program_add(p, K_OP_glu, K_STAGE_act);
 
 	op->u.glu = (struct k_glu){ .gate = gate, .up = up, .out = out, .act = act, .n = n };
 }
 
-void program_stats(struct k_program *p, const float *logits, int32_t vocab, int32_t n,
-				   struct k_logit_stats *out)
+void program_stats(
+	struct k_program *p, const float *logits, int32_t vocab, int32_t n, struct k_logit_stats *out)
 {
 	struct k_op *op = program_add(p, K_OP_stats, K_STAGE_stats);
 
@@ -65,7 +67,7 @@ void program_stats(struct k_program *p, const float *logits, int32_t vocab, int3
 }
 
 void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
-				 struct k_draw_entry *list)
+	struct k_draw_entry *list)
 {
 	struct k_stats *a = &p->op[p->n_ops - 1].u.stats;
 

@@ -1,5 +1,5 @@
-/* Writing programs: what forward.c and the drafters' networks have in common. Ops and memory, no policy.
- * Thread: the engine's. */
+/* Writing programs: what forward.c and the drafters' networks have in common. Ops and memory, no
+ * policy. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_PROGRAM_H
 #define CUTAWAY_ENGINE_PROGRAM_H
 
@@ -7,21 +7,23 @@
 
 /* Each appends an op to p, which has room for it. */
 struct k_op *program_add(struct k_program *p, enum k_kind kind, enum k_stage stage);
-struct k_embed *program_embed(struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n);
+struct k_embed *program_embed(
+	struct k_program *p, const struct k_matrix *w, const int32_t *ids, float *x, int32_t n);
 /* pick NULL: rows 0 … n - 1 of x. */
-struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick, const float *w, float eps,
-				  struct k_acts out, int32_t n);
+struct k_norm *program_norm(struct k_program *p, const float *x, const int32_t *pick,
+	const float *w, float eps, struct k_acts out, int32_t n);
 /* To be given up to K_MAX_PARTS parts. */
-struct k_matmul *program_matmul(struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n);
-void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias, const float *residual,
-				  float *out);
-void program_glu(struct k_program *p, enum k_act act, const float *gate, const float *up, struct k_acts out,
-				 int32_t n);
-void program_stats(struct k_program *p, const float *logits, int32_t vocab, int32_t n,
-				   struct k_logit_stats *out);
+struct k_matmul *program_matmul(
+	struct k_program *p, enum k_stage stage, struct k_acts in, int32_t n);
+void program_part(struct k_matmul *m, const struct k_matrix *w, const float *bias,
+	const float *residual, float *out);
+void program_glu(struct k_program *p, enum k_act act, const float *gate, const float *up,
+	struct k_acts out, int32_t n);
+void program_stats(
+	struct k_program *p, const float *logits, int32_t vocab, int32_t n, struct k_logit_stats *out);
 /* … and what it tells of the rows' draws. */
 void program_ask(struct k_program *p, const struct k_draw_ask *ask, struct k_draw_reply *reply,
-				 struct k_draw_entry *list);
+	struct k_draw_entry *list);
 
 /* Hands out pieces of one allocation; with base NULL it only counts. */
 struct cutter {

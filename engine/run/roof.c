@@ -1,9 +1,9 @@
 /* The roof that steps of few rows are held against: the bandwidth of plain reads.
  *
- * One reading says what the machine had to spare at that moment, so the best of all counts, and the spread is reported.
-* It is read at the start, on request, and again, once nothing runs, after steps whose kernels read faster than
- * the roof: then it was wrong. Where weights stay in a cache no reading of memory helps, so this ends after a few.
- * Thread: the engine's. */
+ * One reading says what the machine had to spare at that moment, so the best of all counts, and the
+ * spread is reported. It is read at the start, on request, and again, once nothing runs, after
+ * steps whose kernels read faster than the roof: then it was wrong. Where weights stay in a cache
+ * no reading of memory helps, so this ends after a few. Thread: the engine's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +24,9 @@ void engine_roof_read(struct engine *e)
 	r->n++;
 	r->step = e->n_steps;
 	r->beaten = false;
-	snprintf(r->words, sizeof r->words, "%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld",
-			 r->best / 1e9, r->n, r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
+	snprintf(r->words, sizeof r->words,
+		"%.2f GB/s, best of %d reading%s from %.2f, the last after step %lld", r->best / 1e9, r->n,
+		r->n == 1 ? "" : "s", r->least / 1e9, (long long)r->step);
 	e->set.roof = r->words;
 }
 
@@ -34,7 +35,8 @@ static void roof_emitted(struct engine *e, void *state, const struct ev_step *s)
 	struct engine_roof *r = &e->measure.roof;
 
 	(void)state;
-	if (r->n && !s->prefill_rows && s->kernel_ns > 0 && (double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
+	if (r->n && !s->prefill_rows && s->kernel_ns > 0 &&
+		(double)s->bytes * 1e9 > r->best * (double)s->kernel_ns)
 		r->beaten = true;
 	if (!r->beaten || r->n > MOST_BY_ITSELF || !engine_idle(e))
 		return;
@@ -49,7 +51,8 @@ int engine_apply_roof(struct engine *e, struct engine_options *to, struct err *e
 	if (!to->roof || !*to->roof || to->roof == e->measure.roof.words)
 		return 0;
 	if (strcmp(to->roof, "measure") != 0)
-		return err_set(err, ERR_USAGE, "roof %.40s: it is measured, not set: measure reads it again", to->roof);
+		return err_set(err, ERR_USAGE,
+			"roof %.40s: it is measured, not set: measure reads it again", to->roof);
 	engine_roof_read(e);
 	to->roof = e->measure.roof.words;
 	return 0;

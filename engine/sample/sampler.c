@@ -1,5 +1,5 @@
-/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted of them. The cuts
- * are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
+/* A row of logits to a token: penalties, temperature, the sampling race, and what is emitted of
+ * them. The cuts are in sampler_cuts.c, modified rejection in sampler_reject.c. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
@@ -31,8 +31,8 @@ int sampler_open(struct sampler **out, int32_t vocab, struct err *e)
 	s->touched = malloc(n * sizeof *s->touched);
 	s->rest = malloc(n * sizeof *s->rest);
 	s->bucket = malloc(SAMPLER_BUCKETS * sizeof *s->bucket);
-	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count || !s->touched ||
-		!s->bucket || !s->rest) {
+	if (!s->y || !s->e || !s->own || !s->block_max || !s->list || !s->scratch || !s->count ||
+		!s->touched || !s->bucket || !s->rest) {
 		sampler_close(s);
 		return err_set(e, ERR_MEMORY, "no memory for a sampler of %d tokens", vocab);
 	}
@@ -293,22 +293,22 @@ static void fill_arrivals(const struct sampler *s, struct sample_result *out)
 }
 
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
-				   const struct sample_params *params, struct sample_key key)
+	const struct sample_params *params, struct sample_key key)
 {
 	s->logits = logits;
 	s->reply = NULL;
 	s->stats = *stats;
 	s->params = *params;
 	s->key =
-		(struct k_draw_key){params->seed, (uint32_t)key.pos, (uint32_t)key.sample, key.purpose};
+		(struct k_draw_key){ params->seed, (uint32_t)key.pos, (uint32_t)key.sample, key.purpose };
 	for (int32_t i = 0; i < s->n_touched; i++)
 		s->count[s->touched[i]] = 0;
 	s->n_touched = 0;
 }
 
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
-				  const struct sample_params *params, const int32_t *history, int64_t n_history,
-				  struct sample_key key, struct sample_result *out)
+	const struct sample_params *params, const int32_t *history, int64_t n_history,
+	struct sample_key key, struct sample_result *out)
 {
 	sampler_begin(s, logits, stats, params, key);
 	count_history(s, history, n_history);

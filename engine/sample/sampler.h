@@ -23,8 +23,8 @@ enum sample_purpose {
 };
 
 struct sample_key {
-	int64_t pos;	/* position of the token drawn */
-	int64_t sample; /* given by the caller, never an arrival number */
+	int64_t pos;                 /* position of the token drawn */
+	int64_t sample;              /* given by the caller, never an arrival number */
 	enum sample_purpose purpose; /* of sampler_pick: drafters may draw for an end of their own */
 };
 
@@ -32,14 +32,14 @@ enum { SAMPLE_CANDIDATES = 8 };
 
 struct sample_result {
 	int32_t id;
-	float p;		/* softmax of the raw logits at id */
-	float p_draw;	/* its probability among the survivors, after penalties, temperature and cuts */
-	float arrival;	/* of the winner in the race; NaN when greedy */
+	float p;        /* softmax of the raw logits at id */
+	float p_draw;   /* its probability among the survivors, after penalties, temperature and cuts */
+	float arrival;  /* of the winner in the race; NaN when greedy */
 	double entropy; /* bits, raw */
 	int32_t survivors;
 	int32_t n_candidates;
-	struct ev_candidate
-		candidate[SAMPLE_CANDIDATES]; /* the best by rank; the drawn one is always in */
+	struct ev_candidate candidate[SAMPLE_CANDIDATES]; /* the best by rank; the drawn one is always
+														 in */
 	struct ev_stage stage[EV_N_STAGES];
 };
 
@@ -51,42 +51,44 @@ void sampler_close(struct sampler *s);
  * the row's own (kernels.h). history: the ids at positions 0 … key.pos - 1, of which the last
  * penalty_window are looked at. */
 void sampler_pick(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
-				  const struct sample_params *params, const int32_t *history, int64_t n_history,
-				  struct sample_key key, struct sample_result *out);
+	const struct sample_params *params, const int32_t *history, int64_t n_history,
+	struct sample_key key, struct sample_result *out);
 
-/* The same where the row is on a device. sampler_ask() says what the device shall tell of it (kernels.h,
- * struct k_draw_ask; the caller may set id); false if the row itself is needed whatever comes. drafted:
- * sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do(): did the device tell
- * enough? Then sampler_pick_listed() is sampler_pick(), bit for bit; reply and list must stay as logits must. */
+/* The same where the row is on a device. sampler_ask() says what the device shall tell of it
+ * (kernels.h, struct k_draw_ask; the caller may set id); false if the row itself is needed whatever
+ * comes. drafted: sampler_draft() will be called; sampler_reject() needs the row. sampler_can_do():
+ * did the device tell enough? Then sampler_pick_listed() is sampler_pick(), bit for bit; reply and
+ * list must stay as logits must. */
 bool sampler_ask(const struct sampler *s, const struct sample_params *params, struct sample_key key,
-				 bool drafted, struct k_draw_ask *ask);
+	bool drafted, struct k_draw_ask *ask);
 bool sampler_can_do(const struct sampler *s, const struct sample_params *params,
-					const struct k_logit_stats *stats, const struct k_draw_reply *reply,
-					const struct k_draw_entry *list);
-void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_reply *reply,
-						 const struct k_draw_entry *list, const struct sample_params *params,
-						 struct sample_key key, struct sample_result *out);
+	const struct k_logit_stats *stats, const struct k_draw_reply *reply,
+	const struct k_draw_entry *list);
+void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
+	const struct k_draw_reply *reply, const struct k_draw_entry *list,
+	const struct sample_params *params, struct sample_key key, struct sample_result *out);
 
 /* About a drafted token, after sampler_pick on the same row: its probability and arrival in that
- * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy row).
- */
+ * draw (p = 0 and arrival = +inf if it was cut; arrival = NaN for the best token of a greedy
+ * row). */
 void sampler_draft(const struct sampler *s, int32_t id, float *p, float *arrival);
 
-/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), for several candidates of one position
- * (Miao et al. 2024, SpecInfer, algorithm 2; Yang et al. 2024, "Multi-Candidate Speculative Decoding"), after
- * sampler_pick on the same row, whose token is then not used.
+/* Modified rejection (Leviathan et al. 2023, algorithm 1; Chen et al. 2023), for several candidates
+ * of one position (Miao et al. 2024, SpecInfer, algorithm 2; Yang et al. 2024, "Multi-Candidate
+ * Speculative Decoding"), after sampler_pick on the same row, whose token is then not used.
  *
- * begin; next for one candidate after the other until one is accepted; end. A candidate is accepted with
- * probability min(1, r/q), by a draw of its own, where r is what is left of the target: at first the target itself, and after each
- * rejected candidate the normalised positive part of r - q. q puts `q` on the candidate alone (a guess that was
- * chosen, not drawn, has q = 1) or is the dense row q_dense [vocab] that it was drawn from. Candidates are
- * drawn without replacement (Chen et al. 2024, Sequoia): of a dense row those rejected before are out. */
+ * begin; next for one candidate after the other until one is accepted; end. A candidate is accepted
+ * with probability min(1, r/q), by a draw of its own, where r is what is left of the target: at
+ * first the target itself, and after each rejected candidate the normalised positive part of r - q.
+ * q puts `q` on the candidate alone (a guess that was chosen, not drawn, has q = 1) or is the dense
+ * row q_dense [vocab] that it was drawn from. Candidates are drawn without replacement (Chen et al.
+ * 2024, Sequoia): of a dense row those rejected before are out. */
 void sampler_reject_begin(struct sampler *s, struct sample_key key);
 /* True if accepted; fills u and threshold = r/q. */
-bool sampler_reject_next(struct sampler *s, int32_t draft, float q, const float *q_dense, float *u,
-						 float *threshold);
-/* accepted: its id, or -1: the token is drawn from what is left. out->id is the token to use, out->arrival its arrival
- * in the race of what is left, NaN if accepted. */
+bool sampler_reject_next(
+	struct sampler *s, int32_t draft, float q, const float *q_dense, float *u, float *threshold);
+/* accepted: its id, or -1: the token is drawn from what is left. out->id is the token to use,
+ * out->arrival its arrival in the race of what is left, NaN if accepted. */
 void sampler_reject_end(struct sampler *s, int32_t accepted, struct sample_result *out);
 
 /* The u that sampler_reject_next draws for a candidate. */

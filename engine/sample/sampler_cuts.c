@@ -49,8 +49,8 @@ static int32_t open_bucket(struct search *q, const int32_t *list, int32_t n, int
 }
 
 /* The ids whose distance begins with `path`, in their order, to `out`, which may be `list`. */
-static int32_t take_bucket(const struct search *q, const int32_t *list, int32_t n, int lo,
-						   uint32_t path, int32_t *out)
+static int32_t take_bucket(
+	const struct search *q, const int32_t *list, int32_t n, int lo, uint32_t path, int32_t *out)
 {
 	int32_t kept = 0;
 
@@ -81,9 +81,9 @@ static int measure(struct search *q, const int32_t *list, int32_t n)
 }
 
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
-					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out)
+	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out)
 {
-	struct search q = {.bucket = bucket, .value = value, .e = e, .need = need};
+	struct search q = { .bucket = bucket, .value = value, .e = e, .need = need };
 	int hi = measure(&q, list, n);
 	uint32_t path = 0;
 
@@ -101,7 +101,7 @@ bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, cons
 	for (int32_t i = 0; i < n; i++) { /* equal values: the lowest ids of them */
 		q.sum += weight_of(e, list[i]);
 		if (q.sum >= need) {
-			*out = (struct sampler_prefix){.y = value[list[i]], .id = list[i]};
+			*out = (struct sampler_prefix){ .y = value[list[i]], .id = list[i] };
 			return true;
 		}
 	}
@@ -150,8 +150,8 @@ static float floor_of_k(struct sampler *s, int32_t k)
 		return -INFINITY;
 	for (int32_t b = 0; b < s->n_blocks; b++)
 		s->list[b] = b;
-	if (!sampler_select(s->bucket, s->scratch, s->block_max, NULL, s->list, s->n_blocks,
-						(uint64_t)k, &end))
+	if (!sampler_select(
+			s->bucket, s->scratch, s->block_max, NULL, s->list, s->n_blocks, (uint64_t)k, &end))
 		return -INFINITY;
 	return end.y;
 }
@@ -269,7 +269,8 @@ static void cut_greedy(struct sampler *s)
 static void gather_for(struct sampler *s, bool by_k, bool by_p, bool by_min)
 {
 	const struct sample_params *p = &s->params;
-	float floor = floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
+	float floor =
+		floor_of_k(s, by_k && p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES);
 
 	if (!by_k && !by_p && by_min && sampler_floor_of_min_p(p->min_p, s->max) < floor)
 		floor = sampler_floor_of_min_p(p->min_p, s->max);
@@ -283,7 +284,7 @@ void sampler_cut(struct sampler *s)
 {
 	const struct sample_params *p = &s->params;
 	uint64_t part = sampler_to_fixed(p->top_p), light = sampler_to_fixed(p->min_p);
-	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p < 1, by_min = light > 0;
+	bool by_k = p->top_k > 0 && p->top_k < s->vocab, by_p = p->top_p<1, by_min = light> 0;
 
 	s->cut_y = -INFINITY;
 	s->cut_id = INT32_MAX;

@@ -25,9 +25,10 @@ struct sampler {
 	int32_t *list, *scratch, *count, *touched;
 	uint64_t *bucket;
 
-	const float *logits; /* the caller's */
-	const struct k_draw_reply *reply; /* the row is not here: of y and e only what was listed is filled, of
-									 * block_max nothing (sampler_listed.c); NULL: it is */
+	const float *logits;              /* the caller's */
+	const struct k_draw_reply *reply; /* the row is not here: of y and e only what was listed is
+									   * filled, of block_max nothing (sampler_listed.c); NULL: it
+									   * is */
 	struct k_logit_stats stats;
 	struct sample_params params;
 	struct k_draw_key key;
@@ -44,13 +45,13 @@ struct sampler {
 	uint64_t kept_mass;
 
 	int32_t best[SAMPLE_CANDIDATES], n_best; /* the first by rank, before the cuts */
-	uint64_t mass[EV_N_STAGES];				 /* left after each stage */
+	uint64_t mass[EV_N_STAGES];              /* left after each stage */
 	int32_t left[EV_N_STAGES];
 	int32_t winner;
 	float winner_arrival;
 
-	/* Modified rejection: what the rejected candidates left of the target, [vocab], if there were any. Only
-	 * the survivors' places are filled. */
+	/* Modified rejection: what the rejected candidates left of the target, [vocab], if there were
+	 * any. Only the survivors' places are filled. */
 	float *rest;
 	double rest_mass;
 	int32_t gone[SAMPLER_GONE], n_gone;
@@ -92,7 +93,7 @@ static inline bool sampler_survives(const struct sampler *s, int32_t id)
  * to at least `need` >= 1: the masses of e, or one each if e is NULL. False if all together are
  * less. */
 bool sampler_select(uint64_t *bucket, int32_t *scratch, const float *value, const float *e,
-					const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
+	const int32_t *list, int32_t n, uint64_t need, struct sampler_prefix *out);
 
 /* part = nearest(p * 2^32), 0 to 2^32. */
 static inline uint64_t sampler_to_fixed(float p)
@@ -124,7 +125,7 @@ static inline float sampler_floor_of_min_p(float min_p, float max)
 
 /* sampler.c: forgets the row before. Penalties are the caller's to count. */
 void sampler_begin(struct sampler *s, const float *logits, const struct k_logit_stats *stats,
-				   const struct sample_params *params, struct sample_key key);
+	const struct sample_params *params, struct sample_key key);
 /* The weighed row, or list, to a token. */
 void sampler_draw(struct sampler *s, struct sample_result *out);
 /* sampler_listed.c: of an id that may not have been listed, after the cuts. */

@@ -1,6 +1,6 @@
-/* A draw without the row: from what a device replied (struct k_draw_reply), bit for bit what the row
- * would give. The ids that it listed are put where the row's values would be, and the cuts and the race run
- * over them as ever; unlisted entries are never read. See sampler.h. */
+/* A draw without the row: from what a device replied (struct k_draw_reply), bit for bit what the
+ * row would give. The ids that it listed are put where the row's values would be, and the cuts and
+ * the race run over them as ever; unlisted entries are never read. See sampler.h. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
@@ -20,9 +20,8 @@ struct cuts {
 static struct cuts cuts_of(const struct sampler *s, const struct sample_params *p)
 {
 	return (struct cuts){ .greedy = !(p->temperature > 0),
-						  .by_k = p->top_k > 0 && p->top_k < s->vocab,
-						  .by_p = p->top_p < 1,
-						  .by_min = sampler_to_fixed(p->min_p) > 0 };
+		.by_k = p->top_k > 0 && p->top_k < s->vocab,
+		.by_p = p->top_p<1, .by_min = sampler_to_fixed(p->min_p)> 0 };
 }
 
 static float factor_of(const struct sample_params *p)
@@ -30,8 +29,8 @@ static float factor_of(const struct sample_params *p)
 	return p->temperature > 0 ? (float)(1.0 / (double)p->temperature) : 1.0f;
 }
 
-/* For top-p and min-p, which may need more or less. Half of the 64s that there are, since the lowest maxima
- * let in too many ids for the list; small vocabularies are listed whole. */
+/* For top-p and min-p, which may need more or less. Half of the 64s that there are, since the
+ * lowest maxima let in too many ids for the list; small vocabularies are listed whole. */
 static int32_t usual_best(int32_t vocab)
 {
 	const int32_t half = vocab / K_DRAW_IDS / 2;
@@ -42,20 +41,21 @@ static int32_t usual_best(int32_t vocab)
 }
 
 bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct sample_key key,
-				 bool drafted, struct k_draw_ask *ask)
+	bool drafted, struct k_draw_ask *ask)
 {
 	const struct cuts c = cuts_of(s, p);
 	const float factor = factor_of(p);
 	const bool usual = factor > 0 && factor < INFINITY;
 
 	*ask = (struct k_draw_ask){ .factor = usual ? factor : 1.0f,
-								.best = SAMPLE_CANDIDATES,
-								.id = -1,
-								.race = !c.greedy && !c.by_k && !c.by_p && !c.by_min,
-								.pos = (uint32_t)key.pos,
-								.sample = (uint32_t)key.sample,
-								.seed = p->seed };
-	if (!usual || key.purpose != PURPOSE_TARGET || has_penalties(p) || (c.by_k && p->top_k > K_DRAW_BEST) || (ask->race && drafted))
+		.best = SAMPLE_CANDIDATES,
+		.id = -1,
+		.race = !c.greedy && !c.by_k && !c.by_p && !c.by_min,
+		.pos = (uint32_t)key.pos,
+		.sample = (uint32_t)key.sample,
+		.seed = p->seed };
+	if (!usual || key.purpose != PURPOSE_TARGET || has_penalties(p) ||
+		(c.by_k && p->top_k > K_DRAW_BEST) || (ask->race && drafted))
 		return false;
 	if (c.by_k)
 		ask->best = p->top_k > SAMPLE_CANDIDATES ? p->top_k : SAMPLE_CANDIDATES;
@@ -64,8 +64,8 @@ bool sampler_ask(const struct sampler *s, const struct sample_params *p, struct 
 	return true;
 }
 
-static uint64_t listed_mass(const struct k_draw_reply *reply, const struct k_draw_entry *list, float factor,
-							float max)
+static uint64_t listed_mass(
+	const struct k_draw_reply *reply, const struct k_draw_entry *list, float factor, float max)
 {
 	uint64_t mass = 0;
 
@@ -74,8 +74,9 @@ static uint64_t listed_mass(const struct k_draw_reply *reply, const struct k_dra
 	return mass;
 }
 
-bool sampler_can_do(const struct sampler *s, const struct sample_params *p, const struct k_logit_stats *stats,
-					const struct k_draw_reply *reply, const struct k_draw_entry *list)
+bool sampler_can_do(const struct sampler *s, const struct sample_params *p,
+	const struct k_logit_stats *stats, const struct k_draw_reply *reply,
+	const struct k_draw_entry *list)
 {
 	const struct cuts c = cuts_of(s, p);
 	const float factor = factor_of(p), max = stats->max * factor;
@@ -101,9 +102,9 @@ static void put(struct sampler *s, int32_t id, float logit, float factor)
 	s->e[id] = k_exp(k_logit_depth(s->y[id], s->max));
 }
 
-void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats, const struct k_draw_reply *reply,
-						 const struct k_draw_entry *list, const struct sample_params *params,
-						 struct sample_key key, struct sample_result *out)
+void sampler_pick_listed(struct sampler *s, const struct k_logit_stats *stats,
+	const struct k_draw_reply *reply, const struct k_draw_entry *list,
+	const struct sample_params *params, struct sample_key key, struct sample_result *out)
 {
 	const float factor = factor_of(params);
 

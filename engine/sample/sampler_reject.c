@@ -1,15 +1,18 @@
-/* Modified rejection sampling, of one candidate (Leviathan, Kalman and Matias 2023, "Fast inference from transformers
- * via speculative decoding", algorithm 1; Chen et al. 2023, "Accelerating large language model decoding with
- * speculative sampling") or of several (Miao et al. 2024, "SpecInfer", algorithm 2; Yang et al. 2024,
- * "Multi-Candidate Speculative Decoding"; without replacement: Chen et al. 2024, "Sequoia"). See sampler.h.
+/* Modified rejection sampling, of one candidate (Leviathan, Kalman and Matias 2023, "Fast inference
+ * from transformers via speculative decoding", algorithm 1; Chen et al. 2023, "Accelerating large
+ * language model decoding with speculative sampling") or of several (Miao et al. 2024, "SpecInfer",
+ * algorithm 2; Yang et al. 2024, "Multi-Candidate Speculative Decoding"; without replacement: Chen
+ * et al. 2024, "Sequoia"). See sampler.h.
  *
- * Why it is right: whatever r is, accepting x ~ q with min(1, r(x)/q(x)) and else going on with the normalised
- * positive part of r - q yields r, if what follows yields that. After the last candidate the race does. */
+ * Why it is right: whatever r is, accepting x ~ q with min(1, r(x)/q(x)) and else going on with the
+ * normalised positive part of r - q yields r, if what follows yields that. After the last candidate
+ * the race does. */
 #include "engine/sample/sampler_impl.h"
 
 #include <assert.h>
 
-/* The distribution that a candidate was drawn from: dense, less those rejected of it, or all of q on one id. */
+/* The distribution that a candidate was drawn from: dense, less those rejected of it, or all of q
+ * on one id. */
 struct proposal {
 	const float *dense;
 	int32_t id;
@@ -27,7 +30,7 @@ static bool is_gone(const struct sampler *s, const float *dense, int32_t id)
 
 static struct proposal propose(const struct sampler *s, int32_t id, float q, const float *dense)
 {
-	struct proposal d = {dense, id, q, 1};
+	struct proposal d = { dense, id, q, 1 };
 
 	for (int32_t i = 0; dense && i < s->n_gone; i++)
 		if (s->gone_dense[i] == dense)
@@ -87,11 +90,11 @@ static void subtract(struct sampler *s, const struct proposal *d)
 	}
 }
 
-/* An exponential race of what is left, by the same construction as the plain draw: time -log(u) / r. At most a
- * block of ids. */
+/* An exponential race of what is left, by the same construction as the plain draw: time -log(u) /
+ * r. At most a block of ids. */
 static void arrive(const struct sampler *s, const int32_t *id, int32_t n, float *arrival)
 {
-	struct k_draw_key key = {s->params.seed, s->reject_pos, s->reject_sample, PURPOSE_RESIDUAL};
+	struct k_draw_key key = { s->params.seed, s->reject_pos, s->reject_sample, PURPOSE_RESIDUAL };
 
 	s->pass->wait_ids(id, n, &key, arrival);
 	for (int32_t i = 0; i < n; i++) {
@@ -105,7 +108,8 @@ static void race_rest(const struct sampler *s, int32_t *winner, float *least)
 {
 	int32_t n = survivors(s);
 
-	/* Nothing at all is left by rounding alone, with r and q equal: then the plain winner serves. */
+	/* Nothing at all is left by rounding alone, with r and q equal: then the plain winner
+	 * serves. */
 	*winner = s->winner;
 	*least = INFINITY;
 	for (int32_t at = 0; at < n; at += K_DRAW_BLOCK) {
@@ -125,7 +129,8 @@ static void race_rest(const struct sampler *s, int32_t *winner, float *least)
 
 float sampler_accept_u(const struct sampler *s, int32_t draft, struct sample_key key)
 {
-	return k_draw_u(s->params.seed, (uint32_t)draft, (uint32_t)key.pos, (uint32_t)key.sample, PURPOSE_ACCEPT);
+	return k_draw_u(
+		s->params.seed, (uint32_t)draft, (uint32_t)key.pos, (uint32_t)key.sample, PURPOSE_ACCEPT);
 }
 
 void sampler_reject_begin(struct sampler *s, struct sample_key key)
@@ -136,8 +141,8 @@ void sampler_reject_begin(struct sampler *s, struct sample_key key)
 	s->reject_sample = (uint32_t)key.sample;
 }
 
-bool sampler_reject_next(struct sampler *s, int32_t draft, float q, const float *q_dense, float *u,
-						 float *threshold)
+bool sampler_reject_next(
+	struct sampler *s, int32_t draft, float q, const float *q_dense, float *u, float *threshold)
 {
 	struct proposal d = propose(s, draft, q, q_dense);
 	float r = left(s, draft);

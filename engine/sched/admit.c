@@ -1,10 +1,11 @@
-/* Admission: who leaves the queue for a slot, and what it finds in the prefix cache. See sched.h. */
+/* Admission: who leaves the queue for a slot, and what it finds in the prefix cache. See
+ * sched.h. */
 #include "engine/sched/sched_impl.h"
 
 #include <string.h>
 
-/* Tokens that are looked up: of a sequence to verify only the prompt, since the rest is computed for its
- * logits. */
+/* Tokens that are looked up: of a sequence to verify only the prompt, since the rest is computed
+ * for its logits. */
 static int32_t asked(const struct request *r)
 {
 	return r->kind == EV_REQUEST_KIND_verify ? r->n_prompt : r->n_ids;
@@ -45,8 +46,8 @@ int32_t sched_next_waiting(const struct sched *s)
 }
 
 /* What r finds in the cache, and no request reads, is one of the pages that are available. */
-static struct sched_need admission_need(const struct sched *s, const struct request *r, int32_t g,
-										const struct prefix_match *m)
+static struct sched_need admission_need(
+	const struct sched *s, const struct request *r, int32_t g, const struct prefix_match *m)
 {
 	const struct memory *mem = s->memory;
 	struct sched_need need = { .available = memory_available(mem, g) };
@@ -60,7 +61,9 @@ static struct sched_need admission_need(const struct sched *s, const struct requ
 	}
 	for (int32_t i = 0; i < s->n_slots; i++) {
 		const struct request *d = s->slot[i];
-		int32_t lacks = d ? memory_need(mem, g, d->n_ids, d->n_ids - d->computed) - memory_held(&d->table, g, 0) : 0;
+		int32_t lacks =
+			d ? memory_need(mem, g, d->n_ids, d->n_ids - d->computed) - memory_held(&d->table, g, 0)
+			  : 0;
 
 		need.running += lacks > 0 ? lacks : 0;
 	}
@@ -78,8 +81,8 @@ static bool may_enter(const struct sched *s, const struct request *r, const stru
 	return true;
 }
 
-/* A running request that begins with all of r's tokens: a fork's sibling, whose last page is not full yet
- * and so not in the prefix cache. */
+/* A running request that begins with all of r's tokens: a fork's sibling, whose last page is not
+ * full yet and so not in the prefix cache. */
 static struct request *find_sibling(const struct sched *s, const struct request *r)
 {
 	for (int32_t i = 0; i < s->n_slots && s->prefix->on; i++) {
@@ -93,7 +96,7 @@ static struct request *find_sibling(const struct sched *s, const struct request 
 }
 
 static void tell_lookup(struct sched *s, const struct request *r, const struct prefix_match *m,
-						int32_t hit, int32_t pages)
+	int32_t hit, int32_t pages)
 {
 	struct event ev;
 
@@ -102,10 +105,15 @@ static void tell_lookup(struct sched *s, const struct request *r, const struct p
 		stream_vocab(s->stream, m->got);
 	}
 	ev_init(&ev, EV_lookup);
-	ev.u.lookup = (struct ev_lookup){ .request = r->id, .asked = asked(r), .hit = hit,
-									  .hit_pages = pages, .reason = m->reason,
-									  .nearest = m->nearest, .diverge_pos = m->diverge_pos,
-									  .expected = m->expected, .got = m->got };
+	ev.u.lookup = (struct ev_lookup){ .request = r->id,
+		.asked = asked(r),
+		.hit = hit,
+		.hit_pages = pages,
+		.reason = m->reason,
+		.nearest = m->nearest,
+		.diverge_pos = m->diverge_pos,
+		.expected = m->expected,
+		.got = m->got };
 	stream_emit(s->stream, &ev);
 }
 
@@ -129,7 +137,8 @@ static void enter_slot(struct sched *s, struct request *r)
 	stream_emit(s->stream, &ev);
 }
 
-void sched_take_blocks(struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos)
+void sched_take_blocks(
+	struct sched *s, struct request *r, const struct prefix_match *m, int32_t pos)
 {
 	for (int32_t b = 0; b < m->n_blocks; b++) {
 		int32_t page[MEMORY_GROUPS];
@@ -139,9 +148,10 @@ void sched_take_blocks(struct sched *s, struct request *r, const struct prefix_m
 	}
 }
 
-/* Tokens that r can take from a sibling that has more than the cache; the last token is always computed, since its
- * logits are what we want. */
-static int32_t sibling_hit(const struct sched *s, const struct request *r, const struct request *sibling)
+/* Tokens that r can take from a sibling that has more than the cache; the last token is always
+ * computed, since its logits are what we want. */
+static int32_t sibling_hit(
+	const struct sched *s, const struct request *r, const struct request *sibling)
 {
 	int32_t all = sibling->computed < r->n_ids ? sibling->computed : r->n_ids;
 	int32_t want = all < asked(r) ? all : asked(r) - 1;
@@ -155,16 +165,16 @@ static int32_t sibling_hit(const struct sched *s, const struct request *r, const
 }
 
 /* Block table and computed positions from the cache, or from a running sibling if that has more. */
-static void take_prefix(struct sched *s, struct request *r, struct prefix_match *m,
-						const struct request *sibling)
+static void take_prefix(
+	struct sched *s, struct request *r, struct prefix_match *m, const struct request *sibling)
 {
 	int32_t size = s->memory->page_size, hit = m->n_blocks * size;
 	int32_t more = sibling ? sibling_hit(s, r, sibling) : 0;
 
 	if (more > hit) {
 		hit = more;
-		*m = (struct prefix_match){ (hit + size - 1) / size, NULL, EV_PREFIX_hit, sibling->id, EV_NULL_I, EV_NULL_I,
-									EV_NULL_I };
+		*m = (struct prefix_match){ (hit + size - 1) / size, NULL, EV_PREFIX_hit, sibling->id,
+			EV_NULL_I, EV_NULL_I, EV_NULL_I };
 	}
 	r->computed = hit < asked(r) ? hit : asked(r) - 1;
 	r->registered = hit / size;
@@ -180,8 +190,12 @@ static void take_prefix(struct sched *s, struct request *r, struct prefix_match 
 
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r)
 {
-	struct prefix_match m = { .n_blocks = parent->table.n, .reason = EV_PREFIX_hit, .nearest = parent->id,
-							  .diverge_pos = EV_NULL_I, .expected = EV_NULL_I, .got = EV_NULL_I };
+	struct prefix_match m = { .n_blocks = parent->table.n,
+		.reason = EV_PREFIX_hit,
+		.nearest = parent->id,
+		.diverge_pos = EV_NULL_I,
+		.expected = EV_NULL_I,
+		.got = EV_NULL_I };
 	int32_t at = 0;
 
 	if (s->n_running == s->n_slots || parent->slot < 0)
@@ -210,8 +224,11 @@ bool sched_admit(struct sched *s)
 {
 	int32_t at = s->n_running < s->n_slots ? sched_next_waiting(s) : -1;
 	struct request *r = at < 0 ? NULL : s->queue[at], *sibling = NULL;
-	struct prefix_match m = { .reason = EV_PREFIX_off, .nearest = EV_NULL_I, .diverge_pos = EV_NULL_I,
-							  .expected = EV_NULL_I, .got = EV_NULL_I };
+	struct prefix_match m = { .reason = EV_PREFIX_off,
+		.nearest = EV_NULL_I,
+		.diverge_pos = EV_NULL_I,
+		.expected = EV_NULL_I,
+		.got = EV_NULL_I };
 
 	if (!r)
 		return false;

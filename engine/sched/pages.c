@@ -40,9 +40,10 @@ static bool is_planned(const struct plan *p, const struct request *r)
 	return false;
 }
 
-/* Of those admitted after r and not in the plan (whose rows are promised), the one that the policy gives
- * up; the youngest among equals. */
-static struct request *choose_victim(const struct sched *s, const struct plan *p, const struct request *r)
+/* Of those admitted after r and not in the plan (whose rows are promised), the one that the policy
+ * gives up; the youngest among equals. */
+static struct request *choose_victim(
+	const struct sched *s, const struct plan *p, const struct request *r)
 {
 	struct request *best = NULL;
 	int64_t best_rank = 0;
@@ -77,7 +78,8 @@ static bool make_room(struct sched *s, const struct plan *p, const struct reques
 	return false;
 }
 
-bool sched_ensure_pages(struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end)
+bool sched_ensure_pages(
+	struct sched *s, const struct plan *p, struct request *r, int32_t pos, int32_t end)
 {
 	int32_t g;
 

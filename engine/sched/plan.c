@@ -2,12 +2,17 @@
 #include "engine/sched/sched_impl.h"
 
 static void add_item(struct plan *p, struct request *r, enum ev_code_work work, int32_t n_rows,
-					 int32_t n_drafts, int32_t n_out)
+	int32_t n_drafts, int32_t n_out)
 {
-	p->item[p->n_items++] = (struct plan_item){ .r = r, .work = work, .pos = r->computed,
-												.n_rows = n_rows, .n_drafts = n_drafts,
-												.n_out = n_out, .row = p->n_rows, .out = p->n_out,
-												.observed = -1 };
+	p->item[p->n_items++] = (struct plan_item){ .r = r,
+		.work = work,
+		.pos = r->computed,
+		.n_rows = n_rows,
+		.n_drafts = n_drafts,
+		.n_out = n_out,
+		.row = p->n_rows,
+		.out = p->n_out,
+		.observed = -1 };
 	p->n_rows += n_rows;
 	p->n_out += n_out;
 }
@@ -27,7 +32,7 @@ static void plan_decode(struct sched *s, struct plan *p, struct request *r)
 		r->draft.n = 0;
 	}
 	add_item(p, r, r->draft.n ? EV_WORK_verify : EV_WORK_decode, 1 + r->draft.n, r->draft.n,
-			 1 + r->draft.n);
+		1 + r->draft.n);
 }
 
 /* The first position whose logits are wanted. */
@@ -47,7 +52,8 @@ static int32_t prompt_left(const struct request *r)
 static void plan_prefill(struct sched *s, struct plan *p, struct request *r)
 {
 	int32_t n = min32(prompt_left(r), s->budget - p->n_rows), n_out;
-	int32_t silent = first_output(r) - r->computed; /* rows before the first whose logits are wanted */
+	/* rows before the first whose logits are wanted */
+	int32_t silent = first_output(r) - r->computed;
 
 	if (silent < 0)
 		silent = 0;
@@ -95,7 +101,8 @@ static bool has_draft_pages(struct sched *s, const struct plan *p, struct reques
 	return sched_ensure_pages(s, p, r, r->computed, r->n_ids + ahead);
 }
 
-/* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for drafts. */
+/* Rows and outputs are shared out evenly: each request gets its newest token's, and the same for
+ * drafts. */
 static void plan_drafts(struct sched *s, const struct plan *p)
 {
 	int32_t n = 0, most, nodes;
@@ -116,7 +123,8 @@ static void plan_drafts(struct sched *s, const struct plan *p)
 }
 
 /* The running prompt that the policy has next after one of this rank and time of admission. */
-static struct request *next_prompt(const struct sched *s, int64_t rank, int64_t admitted, int64_t *found)
+static struct request *next_prompt(
+	const struct sched *s, int64_t rank, int64_t admitted, int64_t *found)
 {
 	struct request *best = NULL;
 

@@ -13,8 +13,8 @@ const struct sched_policy *sched_policy_find(const char *name, struct err *e)
 		if (!strcmp(sched_policies[i]->name, name))
 			return sched_policies[i];
 		if (n < sizeof known)
-			n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "",
-								  sched_policies[i]->name);
+			n += (size_t)snprintf(
+				known + n, sizeof known - n, "%s%s", i ? ", " : "", sched_policies[i]->name);
 	}
 	err_set(e, ERR_USAGE, "policy %.40s: there are %s", name, known);
 	return NULL;

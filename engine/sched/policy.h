@@ -1,12 +1,14 @@
-/* Scheduling policies: one file each in engine/sched/policy/, and one line in the table (policy_table.c).
+/* Scheduling policies: one file each in engine/sched/policy/, and one line in the table
+ * (policy_table.c).
  *
  * The scheduler is mechanism: slots, queue, pages, events. It asks its policy four questions, in
  * terms of ranks, so that a policy keeps no state and holds no list. What a policy answers decides
  * when a row is computed and never what: logits are a function of the tokens (certify has policies
- * as an axis). A rank depends on requests, pages and cache, not on a clock, so that whatif repeats it.
+ * as an axis). A rank depends on requests, pages and cache, not on a clock, so that whatif repeats
+ * it.
  *
- * What no policy can change: newest tokens get their rows before prompts do; of the requests that run
- * only those admitted later give up pages for another one, so the oldest always ends; and while
+ * What no policy can change: newest tokens get their rows before prompts do; of the requests that
+ * run only those admitted later give up pages for another one, so the oldest always ends; and while
  * nothing runs the first in order is admitted. Thread: the engine's. */
 #ifndef CUTAWAY_ENGINE_SCHED_POLICY_H
 #define CUTAWAY_ENGINE_SCHED_POLICY_H
@@ -19,7 +21,7 @@
 struct request;
 struct sched;
 
-struct sched_need { /* pages of one memory group, for all tokens of a request and the next */
+struct sched_need {    /* pages of one memory group, for all tokens of a request and the next */
 	int32_t own;       /* of the request to admit: those that it does not find in the cache */
 	int32_t running;   /* of all that run: those that they do not have yet */
 	int32_t available; /* free, or kept by the cache alone */
@@ -27,13 +29,14 @@ struct sched_need { /* pages of one memory group, for all tokens of a request an
 
 struct sched_policy {
 	const char *name, *doc;
-	/* Of the requests that wait the least goes first; among equals the first in the queue, which is in
-	 * order of arrival, with what was preempted at its head. */
+	/* Of the requests that wait the least goes first; among equals the first in the queue, which is
+	 * in order of arrival, with what was preempted at its head. */
 	int64_t (*admission)(const struct sched *s, const struct request *r);
-	/* May it take a free slot? Asked for each memory group; if it may not, nobody does in this step. */
+	/* May it take a free slot? Asked for each memory group; if it may not, nobody does in this
+	 * step. */
 	bool (*admits)(const struct sched *s, const struct request *r, const struct sched_need *need);
-	/* Which prompts share first in what the newest tokens leave of the budget: the least; among equals
-	 * the one admitted first. */
+	/* Which prompts share first in what the newest tokens leave of the budget: the least; among
+	 * equals the one admitted first. */
 	int64_t (*prompt)(const struct sched *s, const struct request *r);
 	/* Of those that may be preempted the greatest is; among equals the youngest. */
 	int64_t (*victim)(const struct sched *s, const struct request *r);

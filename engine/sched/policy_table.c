@@ -1,5 +1,5 @@
-/* The table of policies, the default first. See policy.h. Nothing else is here, so that a program may link a table of its
- * own. */
+/* The table of policies, the default first. See policy.h. Nothing else is here, so that a program
+ * may link a table of its own. */
 #include <stddef.h>
 
 #include "engine/sched/policy.h"

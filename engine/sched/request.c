@@ -59,7 +59,8 @@ static bool copy_stops(struct request *r, const char *const *stop)
 	return r->stop && r->tail && r->stop_json;
 }
 
-struct request *request_new(const struct engine_request *spec, int32_t ctx, const struct memory *memory)
+struct request *request_new(
+	const struct engine_request *spec, int32_t ctx, const struct memory *memory)
 {
 	struct request *r = calloc(1, sizeof *r);
 	int64_t limit = spec->max_tokens > 0 ? (int64_t)spec->n_ids + spec->max_tokens : INT64_MAX;
@@ -82,7 +83,9 @@ struct request *request_new(const struct engine_request *spec, int32_t ctx, cons
 	r->ids = malloc(((size_t)r->limit + 1) * sizeof *r->ids);
 	r->text = strdup(spec->text ? spec->text : "");
 	r->first_token_ns = EV_NULL_I;
-	if (!r->ids || !r->text || memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) || !copy_stops(r, spec->stop)) {
+	if (!r->ids || !r->text ||
+		memory_table_open(&r->table, memory->spec.n, r->limit / memory->page_size + 2) ||
+		!copy_stops(r, spec->stop)) {
 		request_free(r);
 		return NULL;
 	}

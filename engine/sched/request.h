@@ -1,4 +1,5 @@
-/* A request inside the engine: its tokens, its pages, where it stands. Not part of the public API. */
+/* A request inside the engine: its tokens, its pages, where it stands. Not part of the public
+ * API. */
 #ifndef CUTAWAY_ENGINE_REQUEST_H
 #define CUTAWAY_ENGINE_REQUEST_H
 
@@ -16,11 +17,13 @@ struct request;
 /* Who submitted a request and decides with the engine what becomes of it: a search. */
 struct request_owner {
 	const char *what; /* "a branch of a search" */
-	/* Nothing is drawn for it: row() has the logits of its newest row, and the owner appends the token when it likes. */
+	/* Nothing is drawn for it: row() has the logits of its newest row, and the owner appends the
+	 * token when it likes. */
 	bool chooses;
 	void (*row)(struct request *r, const float *logits, const struct k_logit_stats *stats);
 	/* A token was drawn and appended. */
-	void (*drawn)(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
+	void (*drawn)(
+		struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats);
 	/* It ends by itself; it is freed next. */
 	void (*ended)(struct request *r, enum ev_code_finish reason);
 };
@@ -32,15 +35,16 @@ struct request {
 	struct sample_params params;
 	bool ignore_end, cancelled;
 	bool was_running; /* preempted: admitted again */
-	bool resting;     /* waits, but for its search's choice, not for a slot: it is not admitted meanwhile */
-	bool starved;     /* alone, and still no page to be had: it must end */
+	/* waits, but for its search's choice, not for a slot: it is not admitted meanwhile */
+	bool resting;
+	bool starved; /* alone, and still no page to be had: it must end */
 
-	int32_t *ids;      /* prompt, then generated; room for limit */
+	int32_t *ids; /* prompt, then generated; room for limit */
 	int32_t n_ids, n_prompt;
-	int32_t limit;     /* n_ids never exceeds it: prompt + max_tokens, at most the context */
-	bool limit_is_ctx; /* the context bounds it, not max_tokens */
-	int32_t computed;  /* positions 0 … computed - 1 are in the KV cache */
-	int32_t registered;/* blocks offered to the prefix cache */
+	int32_t limit;      /* n_ids never exceeds it: prompt + max_tokens, at most the context */
+	bool limit_is_ctx;  /* the context bounds it, not max_tokens */
+	int32_t computed;   /* positions 0 … computed - 1 are in the KV cache */
+	int32_t registered; /* blocks offered to the prefix cache */
 	struct memory_table table; /* room for the context */
 	int32_t hit;       /* tokens of the prompt that came from the cache, at first admission */
 	int32_t slot;      /* -1: none */
@@ -52,10 +56,11 @@ struct request {
 	struct draft draft; /* guesses to verify in the coming step */
 	bool draft_pages;   /* its pages reach far enough for a drafter that writes ahead */
 
-	char **stop;        /* NULL-terminated, or NULL */
+	char **stop; /* NULL-terminated, or NULL */
 	char *stop_json;
 	char *text;
-	/* The last bytes generated, to find stop strings in: never longer than the longest of them allows. */
+	/* The last bytes generated, to find stop strings in: never longer than the longest of them
+	 * allows. */
 	char *tail;
 	size_t n_tail, cap_tail;
 
@@ -70,13 +75,15 @@ static inline bool request_is_chosen(const struct request *r)
 	return r->owner && r->owner->chooses;
 }
 /* Copies everything of spec. NULL if memory ran out. */
-struct request *request_new(const struct engine_request *spec, int32_t ctx, const struct memory *memory);
+struct request *request_new(
+	const struct engine_request *spec, int32_t ctx, const struct memory *memory);
 void request_free(struct request *r);
 /* Adds the bytes of a generated token; the stop string that is now complete, or NULL. */
 const char *request_stop(struct request *r, const void *bytes, size_t size);
 /* Keeps the first n tokens, n_prompt at least. */
 void request_truncate(struct request *r, int32_t n, const struct tokenizer *t);
-/* Its tokens are given: it draws none of its own, and ends when its last but one row is computed. */
+/* Its tokens are given: it draws none of its own, and ends when its last but one row is
+ * computed. */
 static inline bool request_is_given(const struct request *r)
 {
 	return r->kind == EV_REQUEST_KIND_score || r->kind == EV_REQUEST_KIND_verify;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
-			   int32_t n_slots, struct err *e)
+	int32_t n_slots, struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	s->memory = memory;
@@ -98,7 +98,8 @@ struct request *sched_find(const struct sched *s, int64_t id)
 /* Of the prefix cache: positions from which r can go on, not after n. */
 static int32_t cached_resume(struct sched *s, const struct request *r, int32_t n)
 {
-	return r->slot < 0 || r->kind == EV_REQUEST_KIND_score ? 0 : prefix_length(s->prefix, r->ids, n, n);
+	return r->slot < 0 || r->kind == EV_REQUEST_KIND_score ? 0
+														   : prefix_length(s->prefix, r->ids, n, n);
 }
 
 int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid)

@@ -1,16 +1,18 @@
 /* The scheduler: which request gets which rows in the coming step. It touches no tensors.
  *
- * Continuous batching by iteration (Yu et al. 2022) with chunked prefill (Agrawal et al. 2024). In order:
- *   1. waiting requests take free slots, as the policy has it (policy.h); what is preempted goes to the
- *      head of the queue;
- *   2. every running request that only lacks its newest token gets one row, and rows to verify its draft,
- *      the one admitted first before the others;
- *   3. what is left of the budget goes to prompts, in the policy's order, at most `chunk` rows each.
- * Pages come from the free list, then from the prefix cache, then from a running request that was admitted
- * later, which is preempted and recomputed.
+ * Continuous batching by iteration (Yu et al. 2022) with chunked prefill (Agrawal et al. 2024). In
+ * order:
+ *   1. waiting requests take free slots, as the policy has it (policy.h); what is preempted goes to
+ * the head of the queue;
+ *   2. every running request that only lacks its newest token gets one row, and rows to verify its
+ * draft, the one admitted first before the others;
+ *   3. what is left of the budget goes to prompts, in the policy's order, at most `chunk` rows
+ * each. Pages come from the free list, then from the prefix cache, then from a running request that
+ * was admitted later, which is preempted and recomputed.
  *
- * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages of a
- * running request cover its computed positions; (3) readers counted over block tables equal the pools'. */
+ * Invariants (sched_check): (1) a request is in a slot or in the queue, never both; (2) the pages
+ * of a running request cover its computed positions; (3) readers counted over block tables equal
+ * the pools'. */
 #ifndef CUTAWAY_ENGINE_SCHED_H
 #define CUTAWAY_ENGINE_SCHED_H
 
@@ -53,8 +55,8 @@ struct sched {
 	int32_t budget, chunk; /* rows; chunk 0: whole prompts */
 	int32_t max_out;       /* outputs a step can have */
 	int32_t n_preempted;   /* ever */
-	/* Asks for drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their newest token,
-	 * oldest first. NULL: no speculation. */
+	/* Asks for drafts of at most `nodes` tokens into r[i]->draft, for requests that lack only their
+	 * newest token, oldest first. NULL: no speculation. */
 	void (*propose)(void *arg, struct request **r, int32_t n, int32_t nodes);
 	void *arg;
 	bool draft_pages;       /* pages for what is drafted are wanted before it is */
@@ -62,7 +64,7 @@ struct sched {
 };
 
 int sched_open(struct sched *s, struct memory *memory, struct prefix *prefix, struct stream *stream,
-			   int32_t n_slots, struct err *e);
+	int32_t n_slots, struct err *e);
 void sched_close(struct sched *s); /* frees the requests that are left */
 
 /* Appends to the queue. */
@@ -74,24 +76,28 @@ struct request *sched_find(const struct sched *s, int64_t id);
 /* Plans the next step (s->step). Emits admissions, lookups, page changes and preemptions. */
 void sched_plan(struct sched *s, struct plan *p);
 
-/* Tokens that r, which waits or runs, has to compute before it can draw; for one that waits, those that the
- * prefix cache lacks. */
+/* Tokens that r, which waits or runs, has to compute before it can draw; for one that waits, those
+ * that the prefix cache lacks. */
 int32_t sched_uncomputed(const struct sched *s, const struct request *r);
 
-/* After the step: offers blocks that are now full to the prefix cache, and gives back what is out of sight. */
+/* After the step: offers blocks that are now full to the prefix cache, and gives back what is out
+ * of sight. */
 void sched_register(struct sched *s, struct request *r);
 
-/* Where a request resumes that goes back to tokens of which `valid` may stay computed: that position, unless what rows
- * from there on read is gone (of a window, or a state within a block); then the nearest one before it. */
+/* Where a request resumes that goes back to tokens of which `valid` may stay computed: that
+ * position, unless what rows from there on read is gone (of a window, or a state within a block);
+ * then the nearest one before it. */
 int32_t sched_resume(struct sched *s, const struct request *r, int32_t valid);
 /* It does: pages after that position go back. */
 void sched_rewind(struct sched *s, struct request *r, int32_t valid);
 
-/* A running request gives up its pages and its slot, and rests until the caller clears r->resting. */
+/* A running request gives up its pages and its slot, and rests until the caller clears
+ * r->resting. */
 void sched_rest(struct sched *s, struct request *r);
 
-/* r, which waits, begins with all that `parent`, which runs, has computed: it enters a slot at once and shares its
- * pages. Returns the tokens so taken over; 0: no slot is free, or parent waits itself. */
+/* r, which waits, begins with all that `parent`, which runs, has computed: it enters a slot at once
+ * and shares its pages. Returns the tokens so taken over; 0: no slot is free, or parent waits
+ * itself. */
 int32_t sched_fork(struct sched *s, const struct request *parent, struct request *r);
 
 void sched_check(const struct sched *s);

@@ -1,11 +1,12 @@
-/* Beam search: at each token the `width` most probable continuations of all live ones go on (Graves 2012; Sutskever
- * et al. 2014), with the length penalty of Wu et al. 2016 in the form that is common today: an answer of n tokens
- * scores logp / n^alpha.
+/* Beam search: at each token the `width` most probable continuations of all live ones go on (Graves
+ * 2012; Sutskever et al. 2014), with the length penalty of Wu et al. 2016 in the form that is
+ * common today: an answer of n tokens scores logp / n^alpha.
  *
- * Of the 2 * width best continuations those that end the turn become answers, if they are among the best
- * `width`; of the rest the first `width` live on. It is over when there are `width` answers and none that lives
- * could score better than the worst of them at its present length. Each live continuation is a request; one
- * that has several heirs is forked in its pages, one without is dropped. Thread: the engine's. */
+ * Of the 2 * width best continuations those that end the turn become answers, if they are among the
+ * best `width`; of the rest the first `width` live on. It is over when there are `width` answers
+ * and none that lives could score better than the worst of them at its present length. Each live
+ * continuation is a request; one that has several heirs is forked in its pages, one without is
+ * dropped. Thread: the engine's. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,10 +44,11 @@ static int beam_open(struct search *s, const char *args, struct err *e)
 		width = strtol(args, &end, 10);
 	if (args && end != args && *end == ',' && end[1])
 		b->alpha = strtod(end + 1, &end);
-	if (args && (end == args || *end || width < 1 || width > SEARCH_WIDTH / 2 || !(b->alpha >= 0) || b->alpha > 10))
+	if (args && (end == args || *end || width < 1 || width > SEARCH_WIDTH / 2 || !(b->alpha >= 0) ||
+					b->alpha > 10))
 		return err_set(e, ERR_USAGE,
-					   "beam:%.40s is not beam:width[,alpha] with a width from 1 to %d and a length penalty from 0 to 10",
-					   args, SEARCH_WIDTH / 2);
+			"beam:%.40s is not beam:width[,alpha] with a width from 1 to %d and a length penalty from 0 to 10",
+			args, SEARCH_WIDTH / 2);
 	s->width = (int32_t)width;
 	return 0;
 }
@@ -102,7 +104,8 @@ static int32_t collect(struct search *s, struct heir *out)
 
 	for (int32_t i = 0; i < s->n_members; i++)
 		for (int32_t c = 0; c < s->member[i]->n_choices; c++, n++)
-			out[n] = (struct heir){ s->member[i], c, n, s->member[i]->logp + s->member[i]->choice[c].logp };
+			out[n] = (struct heir){ s->member[i], c, n,
+				s->member[i]->logp + s->member[i]->choice[c].logp };
 	qsort(out, (size_t)n, sizeof *out, by_logp);
 	return n;
 }
@@ -140,7 +143,8 @@ static int choose(struct search *s, struct heir *heir, int32_t *n_live, bool *ov
 	return 0;
 }
 
-/* The first heir of a member is itself; what it has no heir for is dropped first, to have its slot. */
+/* The first heir of a member is itself; what it has no heir for is dropped first, to have its
+ * slot. */
 static int go_on(struct search *s, struct heir *heir, int32_t n, struct err *e)
 {
 	bool first[SEARCH_WIDTH];
@@ -195,7 +199,8 @@ static int beam_step(struct search *s, struct err *e)
 }
 
 const struct search_ops search_beam = {
-	.about = { "beam", "width[,alpha]", "the most probable continuations side by side; length penalty alpha (1)" },
+	.about = { "beam", "width[,alpha]",
+		"the most probable continuations side by side; length penalty alpha (1)" },
 	.open = beam_open,
 	.close = beam_close,
 	.begin = beam_begin,

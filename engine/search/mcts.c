@@ -1,15 +1,17 @@
-/* Monte Carlo tree search over sentences or runs of tokens: a node is a beginning of an answer, its children are
- * beginnings that go on from it by one sentence. Each simulation walks down by UCT (Kocsis and Szepesvari 2006),
- * goes on from where it stands by plain sampling to the end of the answer, adds the first sentence of what came as
- * a child, and hands the answer's value up the path. A node with few visits gets no more than width children,
- * one more each time the square root of its visits grows by one (progressive widening, Coulom 2007). Several
- * simulations run at once in the batch; those under way count as visits without value ("virtual loss", Chaslot et al. 2008).
- * Their values go up in the order in which they began, and simulation i begins when that of i - width has gone up: so the
- * tree depends on the seed and the number of slots, and not on who guesses, on other requests, or on pages.
+/* Monte Carlo tree search over sentences or runs of tokens: a node is a beginning of an answer, its
+ * children are beginnings that go on from it by one sentence. Each simulation walks down by UCT
+ * (Kocsis and Szepesvari 2006), goes on from where it stands by plain sampling to the end of the
+ * answer, adds the first sentence of what came as a child, and hands the answer's value up the
+ * path. A node with few visits gets no more than width children, one more each time the square root
+ * of its visits grows by one (progressive widening, Coulom 2007). Several simulations run at once
+ * in the batch; those under way count as visits without value ("virtual loss", Chaslot et al.
+ * 2008). Their values go up in the order in which they began, and simulation i begins when that of
+ * i - width has gone up: so the tree depends on the seed and the number of slots, and not on who
+ * guesses, on other requests, or on pages.
  *
- * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean log-probability), or what a
- * command says. Simulation i has sample number q.sample + i, so a search can be repeated bit for bit.
- * Thread: the engine's. */
+ * The value of an answer is the geometric mean of its tokens' probabilities, exp(mean
+ * log-probability), or what a command says. Simulation i has sample number q.sample + i, so a
+ * search can be repeated bit for bit. Thread: the engine's. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,13 +23,13 @@
 enum { DEFAULT_SIMULATIONS = 32, DEFAULT_WIDTH = 3, MOST = 4096 };
 
 struct node {
-	int32_t parent;	  /* -1: the root */
-	int32_t n;		  /* tokens after the prompt */
-	int32_t *ids;	  /* [n] */
+	int32_t parent;             /* -1: the root */
+	int32_t n;                  /* tokens after the prompt */
+	int32_t *ids;               /* [n] */
 	struct search_token *token; /* [n] */
 	int32_t n_children, visits, under_way;
-	double value;	  /* sum over visits */
-	bool over;		  /* the answer ends here */
+	double value; /* sum over visits */
+	bool over;    /* the answer ends here */
 };
 
 struct result { /* of a simulation that has ended, until those before it have */
@@ -35,8 +37,8 @@ struct result { /* of a simulation that has ended, until those before it have */
 	int32_t from;
 	int64_t request;
 	double value;
-	int32_t n;		  /* 0: it was none */
-	int32_t *ids;	  /* [n] */
+	int32_t n;                  /* 0: it was none */
+	int32_t *ids;               /* [n] */
 	struct search_token *token; /* [n] */
 };
 
@@ -44,9 +46,9 @@ struct mcts {
 	int32_t simulations, width, segment; /* segment: tokens of a child; 0: a sentence */
 	int32_t n_started, n_nodes, cap_nodes;
 	struct node *node;
-	int32_t n_up;			/* simulations whose value went up */
+	int32_t n_up;          /* simulations whose value went up */
 	struct result *result; /* [width of the search], simulation i in i modulo that */
-	double least, most; /* of the values seen: a command's scale is its own */
+	double least, most;    /* of the values seen: a command's scale is its own */
 };
 
 static struct mcts *mcts_of(const struct search *s)
@@ -65,9 +67,9 @@ static int mcts_open(struct search *s, const char *args, struct err *e)
 	s->state = t;
 	if (n < (args != NULL) || given[0] < 1 || given[1] < 1)
 		return err_set(e, ERR_USAGE,
-					   "mcts:%.40s is not mcts:simulations[,children[,tokens]], the first two from 1 to %d, tokens of a "
-					   "branch 0 for a sentence",
-					   args ? args : "", MOST);
+			"mcts:%.40s is not mcts:simulations[,children[,tokens]], the first two from 1 to %d, tokens of a "
+			"branch 0 for a sentence",
+			args ? args : "", MOST);
 	t->simulations = given[0];
 	t->width = given[1];
 	t->segment = given[2];
@@ -100,7 +102,8 @@ static void mcts_close(struct search *s)
 	free(t);
 }
 
-static void tell_node(struct search *s, enum ev_code_search_action action, int32_t i, int64_t request)
+static void tell_node(
+	struct search *s, enum ev_code_search_action action, int32_t i, int64_t request)
 {
 	struct event ev;
 	struct ev_search *told = search_event(s, action, &ev);
@@ -122,7 +125,8 @@ static void tell_node(struct search *s, enum ev_code_search_action action, int32
 }
 
 /* A child of parent with these tokens; -1: no memory. */
-static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids, const struct search_token *token, int32_t n)
+static int32_t add_node(struct search *s, int32_t parent, const int32_t *ids,
+	const struct search_token *token, int32_t n)
 {
 	struct mcts *t = mcts_of(s);
 	struct node *to;
@@ -219,7 +223,8 @@ static int simulate(struct search *s, struct err *e)
 
 /* ---- up ---- */
 
-/* Whether a sentence ends with this token. *said: it has more than blanks; a line break alone is none. */
+/* Whether a sentence ends with this token. *said: it has more than blanks; a line break alone is
+ * none. */
 static bool ends_sentence(const struct search *s, int32_t id, bool *said)
 {
 	struct gguf_text b = tokenizer_bytes(s->engine->tokenizer, id);
@@ -282,7 +287,8 @@ static int hand_up(struct search *s, const struct result *a, struct err *e)
 	return 0;
 }
 
-static int copy_result(const struct search *s, const struct search_answer *a, struct result *out, struct err *e)
+static int copy_result(
+	const struct search *s, const struct search_answer *a, struct result *out, struct err *e)
 {
 	out->ids = malloc(((size_t)a->n + 1) * sizeof *out->ids);
 	out->token = malloc(((size_t)a->n + 1) * sizeof *out->token);
@@ -333,7 +339,7 @@ static int mcts_begin(struct search *s, struct err *e)
 
 const struct search_ops search_mcts = {
 	.about = { "mcts", "simulations[,children[,tokens]]",
-			   "a tree of sentences (or of so many tokens), walked by UCT; each leaf is sampled to its end" },
+		"a tree of sentences (or of so many tokens), walked by UCT; each leaf is sampled to its end" },
 	.open = mcts_open,
 	.close = mcts_close,
 	.begin = mcts_begin,

@@ -33,7 +33,8 @@ static struct searches *searches_of(const struct engine *e)
 
 /* ---- telling ---- */
 
-struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev)
+struct ev_search *search_event(
+	const struct search *s, enum ev_code_search_action action, struct event *ev)
 {
 	ev_init(ev, EV_search);
 	ev->u.search.step = s->engine->n_steps;
@@ -67,7 +68,8 @@ static void tell_stopped(const struct search *s, const char *why)
 	search_emit(s, &ev);
 }
 
-static void tell_taken(const struct search *s, const struct request *r, const struct search_answer *a)
+static void tell_taken(
+	const struct search *s, const struct request *r, const struct search_answer *a)
 {
 	struct engine *e = s->engine;
 	struct event ev;
@@ -186,10 +188,12 @@ static bool copy_stops(struct search *s, const char *const *stop)
 }
 
 /* All that the caller's pointers lead to. */
-static bool copy_request(struct search *s, const struct search_options *o, const struct engine_request *q)
+static bool copy_request(
+	struct search *s, const struct search_options *o, const struct engine_request *q)
 {
 	int32_t *ids = malloc((size_t)q->n_ids * sizeof *ids);
-	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method), *scorer = o->scorer ? strdup(o->scorer) : NULL;
+	char *text = strdup(q->text ? q->text : ""), *method = strdup(o->method),
+		 *scorer = o->scorer ? strdup(o->scorer) : NULL;
 	bool copied = copy_stops(s, q->stop);
 
 	s->q.ids = ids;
@@ -220,8 +224,8 @@ static const struct search_ops *method_of(const char *text, const char **args, s
 	return NULL;
 }
 
-static int open_search(struct search *s, const struct search_options *o, const struct engine_request *q,
-					   struct err *e)
+static int open_search(
+	struct search *s, const struct search_options *o, const struct engine_request *q, struct err *e)
 {
 	const char *args;
 
@@ -235,13 +239,13 @@ static int open_search(struct search *s, const struct search_options *o, const s
 	if (!s->ops || s->ops->open(s, args, e))
 		return -1;
 	if (s->ops->chooses && s->width > s->engine->info.slots)
-		return err_set(e, ERR_USAGE, "%s needs %d slots, the engine has %d: see --slots", s->options.method,
-					   s->width, s->engine->info.slots);
+		return err_set(e, ERR_USAGE, "%s needs %d slots, the engine has %d: see --slots",
+			s->options.method, s->width, s->engine->info.slots);
 	return 0;
 }
 
-int64_t engine_search(struct engine *e, const struct search_options *o, const struct engine_request *q,
-					  struct err *err)
+int64_t engine_search(struct engine *e, const struct search_options *o,
+	const struct engine_request *q, struct err *err)
 {
 	struct searches *all = searches_of(e);
 	struct search *s;
@@ -339,7 +343,8 @@ void engine_search_close(struct engine *e, int64_t search)
 
 /* ---- each step ---- */
 
-static void count_table(const struct memory_table *t, int32_t g, uint8_t *page_seen, int32_t *pages, int32_t *unshared)
+static void count_table(
+	const struct memory_table *t, int32_t g, uint8_t *page_seen, int32_t *pages, int32_t *unshared)
 {
 	for (int32_t b = 0; b < t->n; b++) {
 		int32_t page = t->page[g][b];
@@ -371,8 +376,11 @@ static void count_pages(struct search *s, uint8_t *page_seen)
 		s->view.most_pages = pages;
 	}
 	ev_init(&ev, EV_sharing);
-	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps, .search = s->id, .members = s->n_members,
-										.pages = pages, .unshared = unshared };
+	ev.u.sharing = (struct ev_sharing){ .step = e->n_steps,
+		.search = s->id,
+		.members = s->n_members,
+		.pages = pages,
+		.unshared = unshared };
 	stream_emit(&e->stream, &ev);
 }
 
@@ -426,8 +434,8 @@ static void searches_wait(struct engine *e, void *state)
 			advance(s, WAIT_MS);
 }
 
-/* Of the members that wait for their next token the youngest: what its row said is known, so it can let go of its
- * pages and lose nothing but time. */
+/* Of the members that wait for their next token the youngest: what its row said is known, so it can
+ * let go of its pages and lose nothing but time. */
 static struct search_member *find_rested(const struct search *s)
 {
 	struct search_member *rested = NULL;
@@ -464,7 +472,8 @@ static int searches_open(struct engine *e, void **state, struct err *err)
 
 	*state = all;
 	if (all)
-		all->page_seen = calloc(memory_most_pages(&e->memory) * (size_t)(e->memory.page_size / K_GROUP) + 1, 1);
+		all->page_seen =
+			calloc(memory_most_pages(&e->memory) * (size_t)(e->memory.page_size / K_GROUP) + 1, 1);
 	return all && all->page_seen ? 0 : err_set(err, ERR_MEMORY, "no memory for searches");
 }
 

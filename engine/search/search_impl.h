@@ -1,4 +1,5 @@
-/* What the methods of search share (search.c, search/). Not part of the public API. Thread: the engine's. */
+/* What the methods of search share (search.c, search/). Not part of the public API. Thread: the
+ * engine's. */
 #ifndef CUTAWAY_ENGINE_SEARCH_IMPL_H
 #define CUTAWAY_ENGINE_SEARCH_IMPL_H
 
@@ -24,8 +25,8 @@ struct search_token {
 struct search_member {
 	struct search *search;
 	struct request *r;
-	int32_t node;    /* the method's own number */
-	double logp;     /* of its tokens after the prompt of the search */
+	int32_t node;               /* the method's own number */
+	double logp;                /* of its tokens after the prompt of the search */
 	struct search_token *token; /* each of them, [limit] */
 	/* of a method that chooses: its newest row is computed, and it waits for its next token */
 	bool held;
@@ -81,24 +82,27 @@ struct search_ops {
 	double (*score)(const struct search *s, double logp, int32_t n);
 	/* After each step of the engine. */
 	int (*step)(struct search *s, struct err *e);
-	/* A member has ended, and its answer has its score; the member may be gone for long. NULL: the method need not know. */
+	/* A member has ended, and its answer has its score; the member may be gone for long. NULL: the
+	 * method need not know. */
 	int (*ended)(struct search *s, const struct search_end *end, struct err *e);
 };
 
 /* The table; ends with NULL. */
 extern const struct search_ops *const search_table[];
 
-/* A new member with these tokens, the search's prompt first; of the others `token` [n - prompt] is known. */
-struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
-								   int64_t sample, int32_t node, int64_t parent, struct err *e);
+/* A new member with these tokens, the search's prompt first; of the others `token` [n - prompt] is
+ * known. */
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
+	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e);
 /* A branch of a held member, at once in its pages, that goes on with another of its choices. */
-struct search_member *search_fork(struct search *s, struct search_member *m, int32_t choice, int32_t node,
-								  struct err *e);
+struct search_member *search_fork(
+	struct search *s, struct search_member *m, int32_t choice, int32_t node, struct err *e);
 /* A held member goes on with one of its choices. It may end: then it is gone. */
 int search_append(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 /* Ends a member that is no answer. */
 void search_drop(struct search *s, struct search_member *m);
-/* The tokens of a member after the search's prompt, and one more choice that ends them, are an answer. */
+/* The tokens of a member after the search's prompt, and one more choice that ends them, are an
+ * answer. */
 int search_keep(struct search *s, struct search_member *m, int32_t choice, struct err *e);
 
 /* Answers that wait get their score, in the order in which they came, until one takes its time. */
@@ -107,7 +111,8 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e);
 void search_forget_waiting(struct search *s);
 
 /* Begins an event of the search in *ev: the caller fills in what more it knows, and tells it. */
-struct ev_search *search_event(const struct search *s, enum ev_code_search_action action, struct event *ev);
+struct ev_search *search_event(
+	const struct search *s, enum ev_code_search_action action, struct event *ev);
 void search_emit(const struct search *s, struct event *ev);
 
 #endif

@@ -1,4 +1,5 @@
-/* The members of searches: how they begin, choose, and become answers. See search_impl.h. Thread: the engine's. */
+/* The members of searches: how they begin, choose, and become answers. See search_impl.h. Thread:
+ * the engine's. */
 #include "base/array.h"
 #include "engine/search/search_impl.h"
 
@@ -63,13 +64,14 @@ static struct engine_request member_request(const struct search *s, const int32_
 
 static const struct request_owner drawing, choosing;
 
-static int64_t submit(struct search *s, const struct engine_request *q, struct search_member *m, struct err *e)
+static int64_t submit(
+	struct search *s, const struct engine_request *q, struct search_member *m, struct err *e)
 {
 	return engine_submit_owned(s->engine, q, s->ops->chooses ? &choosing : &drawing, m, &m->r, e);
 }
 
-struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n, const struct search_token *token,
-								   int64_t sample, int32_t node, int64_t parent, struct err *e)
+struct search_member *search_start(struct search *s, const int32_t *ids, int32_t n,
+	const struct search_token *token, int64_t sample, int32_t node, int64_t parent, struct err *e)
 {
 	struct engine_request q = member_request(s, ids, n);
 	struct search_member *m = new_member(s, node);
@@ -143,8 +145,11 @@ static void tell_chosen(struct search_member *m, const struct request *r, int32_
 		const struct search_choice *c = &m->choice[i];
 
 		stream_vocab(&e->stream, c->id);
-		told[i] = (struct ev_candidate){ .id = (uint32_t)c->id, .logit = c->logit,
-										 .p = (float)k_exp64(c->logp), .arrival = NAN, .cut = EV_CUT_kept };
+		told[i] = (struct ev_candidate){ .id = (uint32_t)c->id,
+			.logit = c->logit,
+			.p = (float)k_exp64(c->logp),
+			.arrival = NAN,
+			.cut = EV_CUT_kept };
 	}
 	stream_vocab(&e->stream, m->choice[choice].id);
 	ev_init(&ev, EV_token);
@@ -169,8 +174,8 @@ static struct search_token token_of(const struct search_member *m, int32_t choic
 	return (struct search_token){ k_exp64(logp), m->entropy, m->hash, (float)logp };
 }
 
-static void take_choice(struct search_member *m, struct request *r, const struct search_member *from,
-						int32_t choice)
+static void take_choice(
+	struct search_member *m, struct request *r, const struct search_member *from, int32_t choice)
 {
 	m->token[r->n_ids - m->search->q.n_ids] = token_of(from, choice);
 	m->logp = from->logp + from->choice[choice].logp;
@@ -181,8 +186,8 @@ static void take_choice(struct search_member *m, struct request *r, const struct
 		r->first_token_ns = stream_now(&m->search->engine->stream);
 }
 
-struct search_member *search_fork(struct search *s, struct search_member *from, int32_t choice, int32_t node,
-								  struct err *e)
+struct search_member *search_fork(
+	struct search *s, struct search_member *from, int32_t choice, int32_t node, struct err *e)
 {
 	struct engine_request q = member_request(s, from->r->ids, from->r->n_ids);
 	struct search_member *m = new_member(s, node);
@@ -232,13 +237,14 @@ void search_drop(struct search *s, struct search_member *m)
 
 /* ---- answers ---- */
 
-static void on_drawn(struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
+static void on_drawn(
+	struct request *r, const struct sample_result *drawn, const struct k_logit_stats *stats)
 {
 	struct search_member *m = r->owner_data;
 	double logp = k_log64(drawn->p > 0x1p-120f ? (double)drawn->p : 0x1p-120);
 
-	m->token[r->n_ids - 1 - m->search->q.n_ids] =
-		(struct search_token){ (double)drawn->p, drawn->entropy, (int64_t)stats->hash, (float)logp };
+	m->token[r->n_ids - 1 - m->search->q.n_ids] = (struct search_token){ (double)drawn->p,
+		drawn->entropy, (int64_t)stats->hash, (float)logp };
 	m->logp += logp;
 }
 
@@ -320,7 +326,8 @@ static int take_scored(struct search *s, struct err *e)
 }
 
 /* By the command, or else by the method. */
-static enum score_verdict score_answer(struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
+static enum score_verdict score_answer(
+	struct search *s, struct search_waiting *w, int wait_ms, struct err *e)
 {
 	struct search_answer *a = &w->answer;
 
@@ -344,7 +351,8 @@ int search_score_waiting(struct search *s, int wait_ms, struct err *e)
 }
 
 /* A command scores at the end of the step: whoever ends within it has been told by then. */
-static int keep(struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
+static int keep(
+	struct search *s, const struct search_member *m, struct search_answer *a, struct err *e)
 {
 	struct search_waiting w = { .answer = *a, .end = { a->request, m->r->sample, m->node, NULL } };
 	bool room = ARRAY_ROOM(s->waiting, s->cap_waiting, s->n_waiting + 1);
@@ -360,8 +368,8 @@ static int keep(struct search *s, const struct search_member *m, struct search_a
 }
 
 /* Its tokens so far and `more` of them. */
-static int copy_answer(struct search *s, struct search_member *m, int32_t more, struct search_answer *a,
-					   struct err *e)
+static int copy_answer(
+	struct search *s, struct search_member *m, int32_t more, struct search_answer *a, struct err *e)
 {
 	int32_t n = m->r->n_ids - s->q.n_ids;
 
@@ -418,6 +426,10 @@ static void on_ended(struct request *r, enum ev_code_finish reason)
 }
 
 static const struct request_owner drawing = {
-	.what = "a branch of a search", .drawn = on_drawn, .ended = on_ended };
-static const struct request_owner choosing = {
-	.what = "a branch of a search", .chooses = true, .row = on_row, .drawn = on_drawn, .ended = on_ended };
+	.what = "a branch of a search", .drawn = on_drawn, .ended = on_ended
+};
+static const struct request_owner choosing = { .what = "a branch of a search",
+	.chooses = true,
+	.row = on_row,
+	.drawn = on_drawn,
+	.ended = on_ended };

@@ -1,5 +1,5 @@
-/* The table of search methods, in the order of help. See search.h. Nothing else is here, so that a program may link a table
- * of its own. */
+/* The table of search methods, in the order of help. See search.h. Nothing else is here, so that a
+ * program may link a table of its own. */
 #include "engine/search/search_impl.h"
 
 extern const struct search_ops search_beam, search_best, search_mcts;

@@ -138,15 +138,15 @@ static const struct {
 	const struct chat_template *c;
 	const char *has[3], *lacks;
 } marks[] = {
-	{&chatml, {"<|im_start|>", "<|im_end|>"}, "<|im_sep|>"},
-	{&llama3, {"<|start_header_id|>", "<|end_header_id|>"}, NULL},
-	{&llama2, {"[INST]", "<<SYS>>"}, NULL},
-	{&mistral, {"[INST]", " [/INST]"}, "[SYSTEM_PROMPT]"},
-	{&mistral_v3, {"[INST]", "[/INST]"}, "[SYSTEM_PROMPT]"},
-	{&gemma, {"<start_of_turn>", "<end_of_turn>"}, NULL},
-	{&phi3, {"<|user|>", "<|assistant|>", "<|end|>"}, NULL},
-	{&zephyr, {"<|user|>", "<|assistant|>", "eos_token"}, "[gMASK]"},
-	{&zephyr, {"<|user|>", "<|assistant|>", "<|endoftext|>"}, "[gMASK]"},
+	{ &chatml, { "<|im_start|>", "<|im_end|>" }, "<|im_sep|>" },
+	{ &llama3, { "<|start_header_id|>", "<|end_header_id|>" }, NULL },
+	{ &llama2, { "[INST]", "<<SYS>>" }, NULL },
+	{ &mistral, { "[INST]", " [/INST]" }, "[SYSTEM_PROMPT]" },
+	{ &mistral_v3, { "[INST]", "[/INST]" }, "[SYSTEM_PROMPT]" },
+	{ &gemma, { "<start_of_turn>", "<end_of_turn>" }, NULL },
+	{ &phi3, { "<|user|>", "<|assistant|>", "<|end|>" }, NULL },
+	{ &zephyr, { "<|user|>", "<|assistant|>", "eos_token" }, "[gMASK]" },
+	{ &zephyr, { "<|user|>", "<|assistant|>", "<|endoftext|>" }, "[gMASK]" },
 };
 
 /* --- which one a file has --- */
@@ -158,8 +158,8 @@ static const char *template_find(struct gguf_text text, const char *needle)
 
 static struct gguf_text file_template(const struct gguf *g)
 {
-	struct gguf_text text = {"", 0};
-	struct err ignored = {0};
+	struct gguf_text text = { "", 0 };
+	struct err ignored = { 0 };
 
 	gguf_opt_text(g, "tokenizer.chat_template", &text, &ignored);
 	return text;
@@ -179,7 +179,8 @@ static const struct chat_template *recognise(struct gguf_text text)
 }
 
 /* Copies a piece of a Jinja string literal up to `stop`, which must come before the quote that ends
- * the literal. NULL if it does not, or if nothing stands there; *from is then where the literal ends. */
+ * the literal. NULL if it does not, or if nothing stands there; *from is then where the literal
+ * ends. */
 static char *copy_literal(const char **at, const char *end, char quote, const char *stop)
 {
 	size_t n_stop = strlen(stop), n = 0;
@@ -206,8 +207,9 @@ static char *copy_literal(const char **at, const char *end, char quote, const ch
 	return NULL;
 }
 
-/* ChatML templates spell the default out after the opening of the system turn. An opening within a literal that was
- * looked through in vain is not looked at again, or a template of many would take the square of its size. */
+/* ChatML templates spell the default out after the opening of the system turn. An opening within a
+ * literal that was looked through in vain is not looked at again, or a template of many would take
+ * the square of its size. */
 static char *chatml_system(struct gguf_text text)
 {
 	static const char opening[] = "<|im_start|>system";
@@ -247,7 +249,7 @@ static const struct chat_template *with_system(const struct chat_template *c, ch
 	static struct kept {
 		struct chat_template c;
 		struct kept *next;
-	} *all;
+	} * all;
 	struct kept *k;
 
 	pthread_mutex_lock(&lock);
@@ -360,8 +362,8 @@ static bool is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static void write_message(struct writer *w, const struct chat_template *c, const char *text,
-						  size_t size)
+static void write_message(
+	struct writer *w, const struct chat_template *c, const char *text, size_t size)
 {
 	while (c->trim && size && is_space(text[size - 1]))
 		size--;
@@ -380,9 +382,9 @@ static int write_end(struct writer *w)
 }
 
 int template_begin(const struct chat_template *c, const struct tokenizer *t, const char *system,
-				   int32_t **ids, size_t *n, size_t *cap, struct err *e)
+	int32_t **ids, size_t *n, size_t *cap, struct err *e)
 {
-	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	struct writer w = { .t = t, .ids = ids, .n = n, .cap = cap, .e = e };
 
 	if (!system)
 		system = c->default_system;
@@ -398,8 +400,8 @@ int template_begin(const struct chat_template *c, const struct tokenizer *t, con
 }
 
 /* Whether ids hold a system text and nothing after it, so that the user's turn is open already. */
-static bool turn_is_open(const struct chat_template *c, const struct tokenizer *t,
-						 const int32_t *ids, size_t n)
+static bool turn_is_open(
+	const struct chat_template *c, const struct tokenizer *t, const int32_t *ids, size_t n)
 {
 	size_t n_bos = tokenizer_bos(t) >= 0 && *c->bos ? 1 : 0;
 
@@ -412,9 +414,9 @@ static bool turn_is_open(const struct chat_template *c, const struct tokenizer *
 }
 
 int template_user(const struct chat_template *c, const struct tokenizer *t, const char *text,
-				  size_t size, int32_t **ids, size_t *n, size_t *cap, struct err *e)
+	size_t size, int32_t **ids, size_t *n, size_t *cap, struct err *e)
 {
-	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	struct writer w = { .t = t, .ids = ids, .n = n, .cap = cap, .e = e };
 
 	if (!turn_is_open(c, t, *ids, *n))
 		write_piece(&w, c->user_before);
@@ -425,9 +427,9 @@ int template_user(const struct chat_template *c, const struct tokenizer *t, cons
 }
 
 int template_close(const struct chat_template *c, const struct tokenizer *t, int32_t **ids,
-				   size_t *n, size_t *cap, struct err *e)
+	size_t *n, size_t *cap, struct err *e)
 {
-	struct writer w = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	struct writer w = { .t = t, .ids = ids, .n = n, .cap = cap, .e = e };
 	int32_t end = tokenizer_id_of(t, c->end);
 
 	if (!*n || !tokenizer_is_end(t, (*ids)[*n - 1]))

@@ -11,11 +11,20 @@
 
 /* Tokens that end a turn in the families we know, whatever the file's eos may be. */
 static const char *const end_names[] = {
-	"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",		"<|end_of_text|>", "<|end|>",
-	"</s>",		  "<end_of_turn>", "<eos>",		 "<|end_of_turn|>", "<EOT>",
+	"<|im_end|>",
+	"<|endoftext|>",
+	"<|eot_id|>",
+	"<|eom_id|>",
+	"<|end_of_text|>",
+	"<|end|>",
+	"</s>",
+	"<end_of_turn>",
+	"<eos>",
+	"<|end_of_turn|>",
+	"<EOT>",
 };
 
-static const struct tokenizer_ops *const kinds[] = {&tokenizer_bpe, &tokenizer_spm};
+static const struct tokenizer_ops *const kinds[] = { &tokenizer_bpe, &tokenizer_spm };
 
 /* --- words by their bytes --- */
 
@@ -83,9 +92,9 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 			t->ops = kinds[i];
 	if (!t->ops)
 		return err_set(e, ERR_INPUT,
-					   "%s has a vocabulary of kind \"%s\"; supported are \"gpt2\" (byte-level BPE) "
-					   "and \"llama\" (SentencePiece with scores)",
-					   gguf_path(g), tokenizer_quoted(model, name));
+			"%s has a vocabulary of kind \"%s\"; supported are \"gpt2\" (byte-level BPE) "
+			"and \"llama\" (SentencePiece with scores)",
+			gguf_path(g), tokenizer_quoted(model, name));
 	return t->ops->read_settings(t, g, e);
 }
 
@@ -253,9 +262,9 @@ static int index_special(struct tokenizer *t, struct err *e)
 
 /* An id that the file names, or -1. Without token types such a token counts as control. */
 static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, bool typed,
-				   int32_t *out, struct err *e)
+	int32_t *out, struct err *e)
 {
-	struct err bad = {0};
+	struct err bad = { 0 };
 	int64_t id = -1;
 	bool there = gguf_opt_i64(g, key, &id, &bad);
 
@@ -264,7 +273,7 @@ static int read_id(struct tokenizer *t, const struct gguf *g, const char *key, b
 		return 0;
 	if (!there || id < 0 || id >= t->n_vocab)
 		return err_set(e, ERR_INPUT, "%s: %s is no token of its vocabulary of %d", gguf_path(g),
-					   key, t->n_vocab);
+			key, t->n_vocab);
 	*out = (int32_t)id;
 	if (!typed)
 		t->kind[id] = TOKEN_CONTROL;
@@ -275,7 +284,7 @@ static int read_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	bool typed = gguf_array_length(g, "tokenizer.ggml.token_type") >= 0;
 	int32_t eot, eom;
-	struct err bad = {0};
+	struct err bad = { 0 };
 
 	if (read_id(t, g, "tokenizer.ggml.bos_token_id", typed, &t->bos, e) ||
 		read_id(t, g, "tokenizer.ggml.eos_token_id", typed, &t->eos, e) ||
@@ -371,8 +380,8 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id)
 {
 	if (id < 0 || id >= t->n_vocab)
-		return (struct gguf_text){"", 0};
-	return (struct gguf_text){t->bytes + t->start[id], size_of(t, id)};
+		return (struct gguf_text){ "", 0 };
+	return (struct gguf_text){ t->bytes + t->start[id], size_of(t, id) };
 }
 
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id)
@@ -380,7 +389,7 @@ struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id)
 	struct gguf_text text = tokenizer_bytes(t, id);
 
 	if (t->adds_space && text.size && *text.data == ' ')
-		return (struct gguf_text){text.data + 1, text.size - 1};
+		return (struct gguf_text){ text.data + 1, text.size - 1 };
 	return text;
 }
 

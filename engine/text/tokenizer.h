@@ -1,10 +1,11 @@
 /* Text to token ids and back, from the file's own vocabulary. Two kinds (tokenizer.ggml.model):
  *
- * "gpt2"   byte-level BPE by merges; pre-tokenizers smollm, llama-bpe, qwen2, gpt-2 (tokenizer.ggml.pre)
- * "llama"  SentencePiece by scores, with byte fallback: Llama 2, Mistral, TinyLlama, Gemma, Phi-3
+ * "gpt2"   byte-level BPE by merges; pre-tokenizers smollm, llama-bpe, qwen2, gpt-2
+ * (tokenizer.ggml.pre) "llama"  SentencePiece by scores, with byte fallback: Llama 2, Mistral,
+ * TinyLlama, Gemma, Phi-3
  *
- * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Ownership: who opens closes;
- * thread: read-only after open, so any number of threads. */
+ * Input is bytes: invalid UTF-8 is tokenised byte by byte, never refused. Ownership: who opens
+ * closes; thread: read-only after open, so any number of threads. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_H
 #define CUTAWAY_ENGINE_TOKENIZER_H
 
@@ -29,37 +30,40 @@ bool tokenizer_adds_bos(const struct tokenizer *t);
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tokens */
 
-/* Appends the ids of text to *ids (malloc'd, grown with realloc; *n used, *cap allocated). With special,
- * control tokens written out in the text ("<|im_end|>") become that token; without, they are text.
- * Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in UTF-8) are left out,
- * or are the file's unknown token.
- * A SentencePiece file has a space put before a text (unless add_space_prefix forbids it). Text begins
- * where *ids is empty or ends with a special token; after any other id it goes on, and gets none.
- * add_eos_token is not followed: what is encoded here is there to be gone on from. */
+/* Appends the ids of text to *ids (malloc'd, grown with realloc; *n used, *cap allocated). With
+ * special, control tokens written out in the text ("<|im_end|>") become that token; without, they
+ * are text. Bytes that have no token in the vocabulary (in SmolLM2: 21, most of them never in
+ * UTF-8) are left out, or are the file's unknown token. A SentencePiece file has a space put before
+ * a text (unless add_space_prefix forbids it). Text begins where *ids is empty or ends with a
+ * special token; after any other id it goes on, and gets none. add_eos_token is not followed: what
+ * is encoded here is there to be gone on from. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
-					 int32_t **ids, size_t *n, size_t *cap, struct err *e);
+	int32_t **ids, size_t *n, size_t *cap, struct err *e);
 
-/* The first control token spelled out in text (the longest, if several begin there): its id, where it
- * begins and its length; -1 if there is none. */
-int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size_t size, size_t *at,
-							   size_t *used);
+/* The first control token spelled out in text (the longest, if several begin there): its id, where
+ * it begins and its length; -1 if there is none. */
+int32_t tokenizer_find_special(
+	const struct tokenizer *t, const char *text, size_t size, size_t *at, size_t *used);
 
-/* Bytes of a token; for control tokens their name. Not NUL-terminated, may be part of a character. */
+/* Bytes of a token; for control tokens their name. Not NUL-terminated, may be part of a
+ * character. */
 struct gguf_text tokenizer_bytes(const struct tokenizer *t, int32_t id);
-/* The same of the first token of an answer: without the one space that a SentencePiece file puts before
- * the first word of a text and that is not part of it. */
+/* The same of the first token of an answer: without the one space that a SentencePiece file puts
+ * before the first word of a text and that is not part of it. */
 struct gguf_text tokenizer_first_bytes(const struct tokenizer *t, int32_t id);
-int32_t tokenizer_id_of(const struct tokenizer *t, const char *name); /* control token by name, or -1 */
+/* control token by name, or -1 */
+int32_t tokenizer_id_of(const struct tokenizer *t, const char *name);
 
-/* Streaming decode: whole UTF-8 characters only. Feed the bytes of each token; returns how many bytes of
- * out are ready. Bytes that can never become valid come out as U+FFFD, so a safe cap is 3 * size + 4;
- * what does not fit is dropped.
- * utf8_stream_flush gives what is left (an unfinished character as U+FFFD). */
+/* Streaming decode: whole UTF-8 characters only. Feed the bytes of each token; returns how many
+ * bytes of out are ready. Bytes that can never become valid come out as U+FFFD, so a safe cap is 3
+ * * size + 4; what does not fit is dropped. utf8_stream_flush gives what is left (an unfinished
+ * character as U+FFFD). */
 struct utf8_stream {
 	unsigned char held[4];
 	int n_held;
 };
-size_t utf8_stream_feed(struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap);
+size_t utf8_stream_feed(
+	struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap);
 size_t utf8_stream_flush(struct utf8_stream *s, char *out, size_t cap);
 
 #endif

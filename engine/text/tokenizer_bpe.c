@@ -33,7 +33,7 @@ static int32_t split_word(struct encoder *c, const char *word, size_t size)
 
 		if (id < 0)
 			continue;
-		symbol[n] = (struct symbol){id, n - 1, n + 1};
+		symbol[n] = (struct symbol){ id, n - 1, n + 1 };
 		n++;
 	}
 	if (n)

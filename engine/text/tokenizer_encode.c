@@ -32,8 +32,8 @@ int encoder_make_room(struct encoder *c, size_t n, size_t item)
 	return 0;
 }
 
-/* Of the special tokens [lo, hi), which are alike in their first `depth` bytes and longer, the first whose next byte
- * is not below `byte`. */
+/* Of the special tokens [lo, hi), which are alike in their first `depth` bytes and longer, the
+ * first whose next byte is not below `byte`. */
 static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size_t depth, int byte)
 {
 	while (lo < hi) {
@@ -47,9 +47,10 @@ static int32_t next_byte(const struct tokenizer *t, int32_t lo, int32_t hi, size
 	return lo;
 }
 
-/* The longest special token that text begins with, or -1. Byte after byte fewer are left, so what it takes grows with
- * the length of a token and hardly with their number. */
-static int32_t special_at(const struct tokenizer *t, const char *text, size_t size, bool control, size_t *used)
+/* The longest special token that text begins with, or -1. Byte after byte fewer are left, so what
+ * it takes grows with the length of a token and hardly with their number. */
+static int32_t special_at(
+	const struct tokenizer *t, const char *text, size_t size, bool control, size_t *used)
 {
 	unsigned char byte = (unsigned char)*text;
 	int32_t lo = t->special_first[byte], hi = t->special_first[byte + 1], found = -1;
@@ -72,7 +73,7 @@ static int32_t special_at(const struct tokenizer *t, const char *text, size_t si
 
 /* The first special token in text. Control tokens only if asked for; user tokens always. */
 static int32_t find_special(const struct tokenizer *t, const char *text, size_t size, bool control,
-							size_t *at, size_t *used)
+	size_t *at, size_t *used)
 {
 	*used = 0;
 	for (*at = 0; *at < size; ++*at) {
@@ -84,16 +85,16 @@ static int32_t find_special(const struct tokenizer *t, const char *text, size_t 
 	return -1;
 }
 
-int32_t tokenizer_find_special(const struct tokenizer *t, const char *text, size_t size, size_t *at,
-							   size_t *used)
+int32_t tokenizer_find_special(
+	const struct tokenizer *t, const char *text, size_t size, size_t *at, size_t *used)
 {
 	return find_special(t, text, size, true, at, used);
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t size, bool special,
-					 int32_t **ids, size_t *n, size_t *cap, struct err *e)
+	int32_t **ids, size_t *n, size_t *cap, struct err *e)
 {
-	struct encoder c = {.t = t, .ids = ids, .n = n, .cap = cap, .e = e};
+	struct encoder c = { .t = t, .ids = ids, .n = n, .cap = cap, .e = e };
 	size_t at, used;
 	int32_t id;
 	int rc = 0;

@@ -55,8 +55,8 @@ int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_t
 
 int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
-	struct gguf_text pre = {"default", 7};
-	struct err bad = {0};
+	struct gguf_text pre = { "default", 7 };
+	struct err bad = { 0 };
 	char name[48];
 	int kind;
 
@@ -64,7 +64,7 @@ int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 	kind = pre_by_name(pre.data, pre.size);
 	if (bad.code || kind < 0)
 		return err_set(e, ERR_INPUT, "%s needs the pre-tokenizer \"%s\"; supported are %s",
-					   gguf_path(g), tokenizer_quoted(pre, name), pre_names);
+			gguf_path(g), tokenizer_quoted(pre, name), pre_names);
 	t->pre = (enum pre_kind)kind;
 	t->adds_bos = t->whole_words = t->pre == PRE_LLAMA3;
 	make_alphabet(t->back);
@@ -99,8 +99,8 @@ static int parse_merge(const struct tokenizer *t, struct gguf_text text, char *b
 
 	if (!gap)
 		return -1;
-	left = (struct gguf_text){text.data, (size_t)(gap - text.data)};
-	right = (struct gguf_text){gap + 1, text.size - left.size - 1};
+	left = (struct gguf_text){ text.data, (size_t)(gap - text.data) };
+	right = (struct gguf_text){ gap + 1, text.size - left.size - 1 };
 	a = spell(t->back, left, buf);
 	b = a < 0 ? -1 : spell(t->back, right, buf + a);
 	if (b < 0)
@@ -111,8 +111,8 @@ static int parse_merge(const struct tokenizer *t, struct gguf_text text, char *b
 	return m->left < 0 || m->right < 0 || m->out < 0 ? -1 : 0;
 }
 
-static int index_merges(struct tokenizer *t, const struct gguf *g, const struct gguf_text *text,
-						struct err *e)
+static int index_merges(
+	struct tokenizer *t, const struct gguf *g, const struct gguf_text *text, struct err *e)
 {
 	size_t longest = 0;
 	char *buf;
@@ -129,7 +129,7 @@ static int index_merges(struct tokenizer *t, const struct gguf *g, const struct 
 		if (parse_merge(t, text[i], buf, m)) {
 			free(buf);
 			return err_set(e, ERR_INPUT, "%s: merge %d is not of two tokens that make a third",
-						   gguf_path(g), i);
+				gguf_path(g), i);
 		}
 		if (tokenizer_find_merge(t, m->left, m->right) >= 0)
 			continue; /* the earlier one has the lower rank */

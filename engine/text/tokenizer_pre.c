@@ -31,21 +31,21 @@ static const struct {
 	const char *name;
 	enum pre_kind kind;
 } names[] = {
-	{"gpt-2", PRE_GPT2},
-	{"gpt2", PRE_GPT2},
-	{"default", PRE_GPT2},
-	{"phi-2", PRE_GPT2},
-	{"olmo", PRE_GPT2},
-	{"mpt", PRE_GPT2},
-	{"smollm", PRE_SMOLLM},
-	{"starcoder", PRE_SMOLLM},
-	{"refact", PRE_SMOLLM},
-	{"llama-bpe", PRE_LLAMA3},
-	{"llama3", PRE_LLAMA3},
-	{"llama-v3", PRE_LLAMA3},
-	{"falcon3", PRE_LLAMA3},
-	{"qwen2", PRE_QWEN2},
-	{"deepseek-r1-qwen", PRE_QWEN2},
+	{ "gpt-2", PRE_GPT2 },
+	{ "gpt2", PRE_GPT2 },
+	{ "default", PRE_GPT2 },
+	{ "phi-2", PRE_GPT2 },
+	{ "olmo", PRE_GPT2 },
+	{ "mpt", PRE_GPT2 },
+	{ "smollm", PRE_SMOLLM },
+	{ "starcoder", PRE_SMOLLM },
+	{ "refact", PRE_SMOLLM },
+	{ "llama-bpe", PRE_LLAMA3 },
+	{ "llama3", PRE_LLAMA3 },
+	{ "llama-v3", PRE_LLAMA3 },
+	{ "falcon3", PRE_LLAMA3 },
+	{ "qwen2", PRE_QWEN2 },
+	{ "deepseek-r1-qwen", PRE_QWEN2 },
 };
 
 const char pre_names[] = "smollm, llama-bpe, qwen2, gpt-2";
@@ -65,16 +65,13 @@ static enum sort sort_of(int32_t c)
 	case UTF8PROC_CATEGORY_LL:
 	case UTF8PROC_CATEGORY_LT:
 	case UTF8PROC_CATEGORY_LM:
-	case UTF8PROC_CATEGORY_LO:
-		return LETTER;
+	case UTF8PROC_CATEGORY_LO: return LETTER;
 	case UTF8PROC_CATEGORY_ND:
 	case UTF8PROC_CATEGORY_NL:
-	case UTF8PROC_CATEGORY_NO:
-		return NUMBER;
+	case UTF8PROC_CATEGORY_NO: return NUMBER;
 	case UTF8PROC_CATEGORY_ZS:
 	case UTF8PROC_CATEGORY_ZL:
-	case UTF8PROC_CATEGORY_ZP:
-		return SPACE;
+	case UTF8PROC_CATEGORY_ZP: return SPACE;
 	default:
 		/* White_Space beyond the separators: tab to carriage return, and next line. */
 		return (c >= 9 && c <= 13) || c == 0x85 ? SPACE : OTHER;
@@ -92,11 +89,11 @@ static struct look pre_look(const char *text, size_t size, size_t at)
 	utf8proc_ssize_t n;
 
 	if (at >= size)
-		return (struct look){END, -1, 0};
+		return (struct look){ END, -1, 0 };
 	n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
 	if (n <= 0)
-		return (struct look){OTHER, -1, 1};
-	return (struct look){sort_of(c), c, (size_t)n};
+		return (struct look){ OTHER, -1, 1 };
+	return (struct look){ sort_of(c), c, (size_t)n };
 }
 
 /* The end of the run of that sort from `at`. */

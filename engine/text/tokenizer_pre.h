@@ -1,8 +1,9 @@
-/* Pre-tokenizers: where text is cut into words before byte pairs are merged. Private to the tokenizer.
+/* Pre-tokenizers: where text is cut into words before byte pairs are merged. Private to the
+ * tokenizer.
  *
- * Each is a regular expression of the model's makers, written out as a scanner (linear in the text).
- * Unicode categories come from utf8proc. A byte that is not part of valid UTF-8 counts as a character
- * that is neither letter, number nor space. Thread: any; no state. */
+ * Each is a regular expression of the model's makers, written out as a scanner (linear in the
+ * text). Unicode categories come from utf8proc. A byte that is not part of valid UTF-8 counts as a
+ * character that is neither letter, number nor space. Thread: any; no state. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_PRE_H
 #define CUTAWAY_ENGINE_TOKENIZER_PRE_H
 

@@ -2,10 +2,11 @@
  *
  *   tokenizer.c         the vocabulary: opened, asked
  *   tokenizer_encode.c  special tokens, and what lies between them
- *   tokenizer_bpe.c     byte-level BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.c: words
- *   tokenizer_spm.c     SentencePiece: reading and encoding
+ *   tokenizer_bpe.c     byte-level BPE: encoding; tokenizer_merges.c reads it; tokenizer_pre.c:
+ * words tokenizer_spm.c     SentencePiece: reading and encoding
  *
- * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never full. */
+ * Invariants: every id in a merge, a slot or a list is in [0, n_vocab); slots tables are never
+ * full. */
 #ifndef CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
 #define CUTAWAY_ENGINE_TOKENIZER_PRIVATE_H
 
@@ -62,7 +63,8 @@ struct tokenizer {
 	int32_t *word_slot; /* [word_mask + 1] id or -1: open addressing by bytes */
 	uint32_t word_mask;
 
-	/* Control and user tokens in the order of their bytes, so that those which begin alike are neighbours. */
+	/* Control and user tokens in the order of their bytes, so that those which begin alike are
+	 * neighbours. */
 	int32_t *special; /* [n_special] no two of the same bytes and kind */
 	int32_t n_special;
 	int32_t special_first[257]; /* special[special_first[b]] … begin with byte b */
@@ -77,11 +79,11 @@ struct tokenizer {
 	uint32_t merge_mask;
 
 	/* SentencePiece. */
-	uint32_t *order;    /* [n_vocab] scores as integers: the least is merged first */
-	size_t longest;     /* bytes of the longest word */
-	int32_t unknown;    /* stands for text that has no token, or -1 */
-	bool adds_space;    /* before a text, and after each special token */
-	bool eats_space;    /* special tokens take the white space that follows them (Phi-3) */
+	uint32_t *order; /* [n_vocab] scores as integers: the least is merged first */
+	size_t longest;  /* bytes of the longest word */
+	int32_t unknown; /* stands for text that has no token, or -1 */
+	bool adds_space; /* before a text, and after each special token */
+	bool eats_space; /* special tokens take the white space that follows them (Phi-3) */
 };
 
 /* One call of tokenizer_encode. */
@@ -91,7 +93,7 @@ struct encoder {
 	size_t *n, *cap;
 	struct err *e;
 
-	void *symbol;	/* [room] of the kind's own */
+	void *symbol;   /* [room] of the kind's own */
 	uint64_t *heap; /* [3 * room], see tokenizer_heap.h */
 	size_t room, n_heap;
 	char *text; /* SentencePiece: [text_room] the text being encoded, as its words have it */
@@ -113,7 +115,8 @@ const char *tokenizer_quoted(struct gguf_text text, char out[48]);
 
 /* Of byte-level BPE, see struct tokenizer_ops. */
 int tokenizer_read_pre(struct tokenizer *t, const struct gguf *g, struct err *e);
-int64_t tokenizer_spell_bpe(const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
+int64_t tokenizer_spell_bpe(
+	const struct tokenizer *t, int32_t id, struct gguf_text text, char *out);
 int tokenizer_read_merges(struct tokenizer *t, const struct gguf *g, struct err *e);
 
 #endif

@@ -20,7 +20,7 @@
 struct symbol {
 	int32_t at, size; /* bytes of the encoder's text */
 	int32_t prev, next;
-	int32_t id;	  /* -1: none, or not looked up yet: a single character */
+	int32_t id;   /* -1: none, or not looked up yet: a single character */
 	int32_t pair; /* what this and the next make; -1: nothing, or part of its neighbour now */
 };
 
@@ -98,7 +98,7 @@ static int32_t split_text(struct encoder *c, int32_t size)
 
 		used = (int32_t)utf8proc_iterate((const utf8proc_uint8_t *)c->text + at, size - at, &point);
 		used = used > 0 ? used : 1;
-		symbol[n] = (struct symbol){at, used, n - 1, n + 1, -1, -1};
+		symbol[n] = (struct symbol){ at, used, n - 1, n + 1, -1, -1 };
 		n++;
 	}
 	symbol[n - 1].next = -1;
@@ -211,9 +211,9 @@ static int encode_text(struct encoder *c, const char *text, size_t size)
 /* Phi-3's special tokens take the white space after them, which no key of the file says. */
 static bool is_phi3(const struct gguf *g)
 {
-	static const char *const needle[] = {"phi-3", "phi3"};
-	struct gguf_text text[2] = {{"", 0}, {"", 0}};
-	struct err ignored = {0};
+	static const char *const needle[] = { "phi-3", "phi3" };
+	struct gguf_text text[2] = { { "", 0 }, { "", 0 } };
+	struct err ignored = { 0 };
 
 	gguf_opt_text(g, "general.architecture", &text[0], &ignored);
 	gguf_opt_text(g, "general.name", &text[1], &ignored);
@@ -230,7 +230,7 @@ static bool is_phi3(const struct gguf *g)
 
 static int read_settings(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
-	struct err bad = {0};
+	struct err bad = { 0 };
 
 	t->adds_bos = t->adds_space = true;
 	t->eats_space = is_phi3(g);

@@ -9,7 +9,7 @@
 static int length_of(const unsigned char *s, int n)
 {
 	unsigned char a = s[0], low = 0x80, high = 0xbf;
-	int length = a < 0x80				 ? 1
+	int length = a < 0x80                ? 1
 				 : a >= 0xc2 && a < 0xe0 ? 2
 				 : a >= 0xe0 && a < 0xf0 ? 3
 				 : a >= 0xf0 && a < 0xf5 ? 4
@@ -41,8 +41,8 @@ static size_t put(char *out, size_t used, size_t cap, const void *bytes, size_t 
 	return used + size;
 }
 
-size_t utf8_stream_feed(struct utf8_stream *s, const void *bytes, size_t size, char *out,
-						size_t cap)
+size_t utf8_stream_feed(
+	struct utf8_stream *s, const void *bytes, size_t size, char *out, size_t cap)
 {
 	const unsigned char *p = bytes;
 	size_t used = 0;

@@ -8,4 +8,5 @@ static int32_t full_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-const struct visible_policy visible_full = { "full", { NULL }, "all positions up to its own", "full", 1, full_see };
+const struct visible_policy visible_full = { "full", { NULL }, "all positions up to its own",
+	"full", 1, full_see };

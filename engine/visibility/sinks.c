@@ -1,6 +1,7 @@
-/* Attention sinks and a window (Xiao et al. 2023, "Efficient streaming language models with attention sinks"): the
- * first S positions, on which models put the attention that they have no use for, and the last W. Unlike
- * there, positions stay what they are: keys are rotated by where they stand in the sequence. */
+/* Attention sinks and a window (Xiao et al. 2023, "Efficient streaming language models with
+ * attention sinks"): the first S positions, on which models put the attention that they have no use
+ * for, and the last W. Unlike there, positions stay what they are: keys are rotated by where they
+ * stand in the sequence. */
 #include "engine/visibility/visibility.h"
 
 static int32_t sinks_see(const int32_t *arg, int32_t pos, struct k_range *out)
@@ -17,5 +18,4 @@ static int32_t sinks_see(const int32_t *arg, int32_t pos, struct k_range *out)
 }
 
 const struct visible_policy visible_sinks = { "sinks", { "sinks", "window" },
-											  "the first S positions and the last W",
-											  "sinks:4+window:512", 2, sinks_see };
+	"the first S positions and the last W", "sinks:4+window:512", 2, sinks_see };

@@ -1,5 +1,6 @@
-/* The table of visibility policies, full first. See visibility.h. Nothing else is here, so that a program may link a table of
- * its own. */
+/* The table of visibility policies, full first. See visibility.h. Nothing else is here, so that a
+ * program may link a table of its own. */
 #include "engine/visibility/visibility.h"
 
-const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window, &visible_sinks, NULL };
+const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window,
+	&visible_sinks, NULL };

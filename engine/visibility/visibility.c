@@ -22,7 +22,8 @@ static bool parse_parts(const struct visible_policy *p, const char *spec, int32_
 
 		if (i && *spec++ != '+')
 			return false;
-		if (strncmp(spec, p->part[i], n) || spec[n] != ':' || spec[n + 1] < '0' || spec[n + 1] > '9')
+		if (strncmp(spec, p->part[i], n) || spec[n] != ':' || spec[n + 1] < '0' ||
+			spec[n + 1] > '9')
 			return false;
 		value = strtol(spec + n + 1, &end, 10);
 		if (value < 1 || value > INT32_MAX / 2)
@@ -41,7 +42,8 @@ static size_t print_parts(const struct visible_policy *p, const int32_t *arg, ch
 	if (!p->part[0])
 		return (size_t)snprintf(buf, cap, "%s", p->name);
 	for (int i = 0; i < VISIBLE_ARGS && p->part[i]; i++) {
-		n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s:", i ? "+" : "", p->part[i]);
+		n += (size_t)snprintf(
+			n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%s%s:", i ? "+" : "", p->part[i]);
 		if (arg)
 			n += (size_t)snprintf(n < cap ? buf + n : NULL, n < cap ? cap - n : 0, "%d", arg[i]);
 		else
@@ -65,10 +67,12 @@ int visible_parse(struct visible *v, const char *spec, struct err *e)
 	}
 	for (int i = 0; visible_policies[i]; i++) {
 		if (i)
-			n += (size_t)snprintf(forms + n, sizeof forms - n, visible_policies[i + 1] ? ", " : " or ");
+			n += (size_t)snprintf(
+				forms + n, sizeof forms - n, visible_policies[i + 1] ? ", " : " or ");
 		n += print_parts(visible_policies[i], NULL, forms + n, sizeof forms - n);
 	}
-	return err_set(e, ERR_USAGE, "visible %s: %s is needed, with numbers of positions for N", spec, forms);
+	return err_set(
+		e, ERR_USAGE, "visible %s: %s is needed, with numbers of positions for N", spec, forms);
 }
 
 const char *visible_offer(int i)
@@ -88,12 +92,14 @@ void visible_print(const struct visible *v, char *buf, size_t cap)
 
 struct visible visible_of_layer(int32_t window)
 {
-	return window > 0 ? (struct visible){ .policy = &visible_window, .arg = { window } } : (struct visible){ 0 };
+	return window > 0 ? (struct visible){ .policy = &visible_window, .arg = { window } }
+					  : (struct visible){ 0 };
 }
 
 int32_t visible_n_ranges(const struct visible *v, int32_t window)
 {
-	return policy_of(v)->n_ranges + (window > 0 ? visible_window.n_ranges : visible_full.n_ranges) - 1;
+	return policy_of(v)->n_ranges + (window > 0 ? visible_window.n_ranges : visible_full.n_ranges) -
+		   1;
 }
 
 int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, struct k_range *out)
@@ -106,7 +112,7 @@ int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, str
 
 	for (int32_t i = 0, j = 0; i < n_a && j < n_b;) {
 		const struct k_range both = { a[i].first > b[j].first ? a[i].first : b[j].first,
-									  a[i].end < b[j].end ? a[i].end : b[j].end };
+			a[i].end < b[j].end ? a[i].end : b[j].end };
 
 		if (both.first < both.end) {
 			out[n++] = both;
@@ -128,5 +134,6 @@ bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx)
 	const struct visible full = { 0 };
 	struct k_range out[VISIBLE_RANGES];
 
-	return ctx > 0 && visible_ranges(v, window, ctx - 1, out) < visible_ranges(&full, window, ctx - 1, out);
+	return ctx > 0 &&
+		   visible_ranges(v, window, ctx - 1, out) < visible_ranges(&full, window, ctx - 1, out);
 }

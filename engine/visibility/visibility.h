@@ -1,13 +1,14 @@
 /* What a row sees: the policies, one small file each, and the one table of them (table.c).
  *
- * A policy says which positions a row at `pos` sees of its own sequence, as ranges that ascend, never meet and
- * end at pos + 1. It depends on the position alone, so a position's logits stay a function of the tokens up to it,
- * whatever the batch, pages or chunks. It hides no less from a later row than from an earlier one: what a
- * row does not see, no row after it does, so the pages of such positions are given back (memory.h).
+ * A policy says which positions a row at `pos` sees of its own sequence, as ranges that ascend,
+ * never meet and end at pos + 1. It depends on the position alone, so a position's logits stay a
+ * function of the tokens up to it, whatever the batch, pages or chunks. It hides no less from a
+ * later row than from an earlier one: what a row does not see, no row after it does, so the pages
+ * of such positions are given back (memory.h).
  *
- * A model's own layers may have windows (Beltagy et al. 2020, "Longformer"; Jiang et al. 2023, "Mistral
- * 7B"): what rows see there is what both the layer and the policy of the run let them. A policy that hides what a
- * layer would see is lossy. Thread: any; no state. */
+ * A model's own layers may have windows (Beltagy et al. 2020, "Longformer"; Jiang et al. 2023,
+ * "Mistral 7B"): what rows see there is what both the layer and the policy of the run let them. A
+ * policy that hides what a layer would see is lossy. Thread: any; no state. */
 #ifndef CUTAWAY_ENGINE_VISIBILITY_H
 #define CUTAWAY_ENGINE_VISIBILITY_H
 
@@ -22,10 +23,11 @@ enum { VISIBLE_ARGS = 2, VISIBLE_RANGES = 4 /* the most of a row, of policy and 
 
 struct visible_policy {
 	const char *name;
-	const char *part[VISIBLE_ARGS]; /* what its numbers are called: "sinks:4+window:512"; unused: NULL */
+	/* what its numbers are called: "sinks:4+window:512"; unused: NULL */
+	const char *part[VISIBLE_ARGS];
 	const char *doc;
 	const char *offer; /* what completion offers */
-	int32_t n_ranges; /* the most that `see` writes */
+	int32_t n_ranges;  /* the most that `see` writes */
 	int32_t (*see)(const int32_t *arg, int32_t pos, struct k_range *out); /* how many it wrote */
 };
 extern const struct visible_policy visible_full, visible_window, visible_sinks;
@@ -37,7 +39,8 @@ struct visible {
 	int32_t arg[VISIBLE_ARGS];
 };
 
-/* "full", "window:512", "sinks:4+window:512": each number at least 1. ERR_USAGE tells what there is. */
+/* "full", "window:512", "sinks:4+window:512": each number at least 1. ERR_USAGE tells what there
+ * is. */
 int visible_parse(struct visible *v, const char *spec, struct err *e);
 bool visible_same(const struct visible *a, const struct visible *b);
 /* What completion offers of the i-th policy; NULL after the last. */
@@ -49,10 +52,11 @@ struct visible visible_of_layer(int32_t window);
 
 /* The most ranges that a row has in such a layer. */
 int32_t visible_n_ranges(const struct visible *v, int32_t window);
-/* What a row at pos sees in a layer with this window (0: none): exactly visible_n_ranges() of them, empty
- * ones last. Returns how many positions. */
+/* What a row at pos sees in a layer with this window (0: none): exactly visible_n_ranges() of them,
+ * empty ones last. Returns how many positions. */
 int32_t visible_ranges(const struct visible *v, int32_t window, int32_t pos, struct k_range *out);
-/* Does the policy hide something that such a layer would see, in a sequence of at most ctx positions? */
+/* Does the policy hide something that such a layer would see, in a sequence of at most ctx
+ * positions? */
 bool visible_is_lossy(const struct visible *v, int32_t window, int32_t ctx);
 
 #endif

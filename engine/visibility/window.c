@@ -7,4 +7,5 @@ static int32_t window_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-const struct visible_policy visible_window = { "window", { "window" }, "the last W positions", "window:512", 1, window_see };
+const struct visible_policy visible_window = { "window", { "window" }, "the last W positions",
+	"window:512", 1, window_see };

@@ -58,15 +58,15 @@ K_CACHES(MIXES)
 /* By format, queries, and lanes / 16. */
 #define TABLE(form, bytes, doc)                                                                    \
 	[K_CACHE_##form] = {                                                                           \
-		[1] = {NULL, mix_##form##_1_2, mix_##form##_1_4, NULL, mix_##form##_1_8},                  \
-		[2] = {NULL, mix_##form##_2_2, mix_##form##_2_4},                                          \
-		[3] = {NULL, mix_##form##_3_2, mix_##form##_3_4},                                          \
-		[4] = {NULL, mix_##form##_4_2},                                                            \
-		[5] = {NULL, mix_##form##_5_2},                                                            \
-		[6] = {NULL, mix_##form##_6_2},                                                            \
+		[1] = { NULL, mix_##form##_1_2, mix_##form##_1_4, NULL, mix_##form##_1_8 },                \
+		[2] = { NULL, mix_##form##_2_2, mix_##form##_2_4 },                                        \
+		[3] = { NULL, mix_##form##_3_2, mix_##form##_3_4 },                                        \
+		[4] = { NULL, mix_##form##_4_2 },                                                          \
+		[5] = { NULL, mix_##form##_5_2 },                                                          \
+		[6] = { NULL, mix_##form##_6_2 },                                                          \
 	},
-static mix_fn *const mix_table[K_N_CACHES][7][5] = {K_CACHES(TABLE)};
-static const int32_t mix_widths[7] = {0, 64, 32, 32, 16, 16, 16};
+static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) };
+static const int32_t mix_widths[7] = { 0, 64, 32, 32, 16, 16, 16 };
 
 #include "kernels/cpu/attention_body.h"
 

@@ -1,5 +1,5 @@
-/* Attention, AVX-512: the tiles of registers, 64 lanes wide; all else is in attention_body.h, whose vectors
- * of 8 it keeps. Thread: called by all threads of a pool; no state. */
+/* Attention, AVX-512: the tiles of registers, 64 lanes wide; all else is in attention_body.h, whose
+ * vectors of 8 it keeps. Thread: called by all threads of a pool; no state. */
 #ifdef __x86_64__
 #include "kernels/cpu/avx2.h"
 
@@ -50,12 +50,12 @@ K_CACHES(ALL)
 
 /* By format, queries, and lanes / 16. */
 #define ROW(form, nq)                                                                              \
-	[nq] = {NULL, mix_##form##_##nq##_1, mix_##form##_##nq##_2, NULL, mix_##form##_##nq##_4}
+	[nq] = { NULL, mix_##form##_##nq##_1, mix_##form##_##nq##_2, NULL, mix_##form##_##nq##_4 }
 #define TABLE(form, bytes, doc)                                                                    \
-	[K_CACHE_##form] = {ROW(form, 1), ROW(form, 2), ROW(form, 3),                                  \
-						ROW(form, 4), ROW(form, 5), ROW(form, 6)},
-static mix_fn *const mix_table[K_N_CACHES][7][5] = {K_CACHES(TABLE)};
-static const int32_t mix_widths[7] = {0, 64, 64, 64, 64, 64, 64};
+	[K_CACHE_##form] = { ROW(form, 1), ROW(form, 2), ROW(form, 3), ROW(form, 4), ROW(form, 5),     \
+		ROW(form, 6) },
+static mix_fn *const mix_table[K_N_CACHES][7][5] = { K_CACHES(TABLE) };
+static const int32_t mix_widths[7] = { 0, 64, 64, 64, 64, 64, 64 };
 
 #include "kernels/cpu/attention_body.h"
 

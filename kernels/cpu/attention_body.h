@@ -19,15 +19,16 @@ struct work {
 	const struct attend_plan *plan;
 	const struct attend_item *item;
 	struct attend_store store;
-	/* of the span at hand, and of the one that this thread reads after it, whose keys are fetched meanwhile */
+	/* of the span at hand, and of the one that this thread reads after it, whose keys are fetched
+	 * meanwhile */
 	struct seen seen;
 	struct groups here, next;
 	bool ahead; /* next is known */
 };
 
 /* The groups of a span of an item, as far as its hull goes. */
-static void find_groups(const struct attend_plan *p, const struct attend_item *item, int32_t span,
-						struct groups *out)
+static void find_groups(
+	const struct attend_plan *p, const struct attend_item *item, int32_t span, struct groups *out)
 {
 	const struct k_kv *kv = p->a->kv;
 	const int32_t *pages = p->a->pages[p->a->rows[item->row].seq];
@@ -64,7 +65,7 @@ static void fill_seen(struct work *w, int32_t span)
 {
 	const struct k_attention *a = w->plan->a;
 
-	w->seen.any = (struct k_bits){{0}};
+	w->seen.any = (struct k_bits){ { 0 } };
 	for (int32_t r = 0; r < w->item->n_rows; r++) {
 		w->seen.row[r] = k_bits_of(k_row_ranges(a, w->item->row + r), a->n_ranges, span);
 		for (int i = 0; i < K_BITS; i++)
@@ -72,8 +73,8 @@ static void fill_seen(struct work *w, int32_t span)
 	}
 }
 
-/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span of which rows see something.
- * s: [nq, 128]. */
+/* Scores of nq queries (at most ATTEND_QUERIES) with the groups of the span of which rows see
+ * something. s: [nq, 128]. */
 static void span_scores(const struct work *w, int32_t query, int32_t nq, float *s)
 {
 	const int32_t head_dim = w->plan->a->kv->head_dim;
@@ -100,8 +101,8 @@ static void span_scores(const struct work *w, int32_t query, int32_t nq, float *
 	}
 }
 
-/* The span's values that rows see: runs within groups, and for each where its values begin, and what is read
- * after them. */
+/* The span's values that rows see: runs within groups, and for each where its values begin, and
+ * what is read after them. */
 struct value_runs {
 	struct mix_lanes b;
 	const unsigned char *value[MIX_RUNS], *next[MIX_RUNS];
@@ -130,10 +131,10 @@ static void find_runs(const struct work *w, struct value_runs *v)
 	}
 }
 
-/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what another does
- * not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
-static void span_values(struct value_runs *v, const struct k_kv *kv, int32_t nq, const float *p,
-						float *o)
+/* o [nq, head_dim] = the span's weighted sums of values; p: [nq, 128]. Where one row sees what
+ * another does not, the other's p is +0, which changes at most the sign of a zero (rule 11). */
+static void span_values(
+	struct value_runs *v, const struct k_kv *kv, int32_t nq, const float *p, float *o)
 {
 	const int32_t head_dim = kv->head_dim, bytes = k_cache_bytes(kv->format);
 
@@ -200,11 +201,10 @@ static inline float group_softmax(float *s, uint32_t bits, __m256 max)
 	return v_tree8(_mm256_add_ps(lo, hi));
 }
 
-/* Scores of one query to probabilities, in place: those of `seen`, in the groups of `any`; whole: that is all of the
- * span. Returns l; *m is the maximum; sums of groups go to `sums`. */
-static inline __attribute__((always_inline)) float
-span_softmax(float *s, const struct k_bits *seen, const struct k_bits *any, bool whole, float softcap, float *m,
-			 float *sums)
+/* Scores of one query to probabilities, in place: those of `seen`, in the groups of `any`; whole:
+ * that is all of the span. Returns l; *m is the maximum; sums of groups go to `sums`. */
+static inline __attribute__((always_inline)) float span_softmax(float *s, const struct k_bits *seen,
+	const struct k_bits *any, bool whole, float softcap, float *m, float *sums)
 {
 	__m256 max;
 	float l = 0;
@@ -247,17 +247,18 @@ static void do_span(const struct work *w, int32_t at, int32_t at_part)
 			float *m = &st->m[at * p->stride + i];
 
 			st->part_l[at_part * p->stride + i] =
-				k_bits_all(seen) ? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
-								 : span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
+				k_bits_all(seen)
+					? span_softmax(s + i * K_SPAN, seen, any, true, p->a->softcap, m, sums)
+					: span_softmax(s + i * K_SPAN, seen, any, false, p->a->softcap, m, sums);
 		}
 		span_values(&runs, p->a->kv, nq, s + q * K_SPAN,
-					st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
+			st->part_o + ((size_t)at_part * (size_t)p->max_queries + (size_t)q) * head_dim);
 	}
 }
 
 /* Rule 11's merge of eight queries' sums: the new maxima and L, and the factors of both sides. */
-static inline void merge_sums(float *max, float *l, const float *m, const float *part_l, float *c,
-							  float *e)
+static inline void merge_sums(
+	float *max, float *l, const float *m, const float *part_l, float *c, float *e)
 {
 	__m256 vmax = _mm256_loadu_ps(max), vm = _mm256_loadu_ps(m), n = _mm256_max_ps(vmax, vm);
 	__m256 vc = v_exp(_mm256_sub_ps(vmax, n)), ve = v_exp(_mm256_sub_ps(vm, n));
@@ -278,11 +279,11 @@ static inline void merge_values(float *o, const float *part, float c, float e, i
 	}
 }
 
-/* Eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so is any merged sum:
- * 0 says that the row sees nothing of it, or has seen nothing yet, and copies. */
+/* Eight queries from q0 on. The sum of a span that a row sees is at least 1, or NaN, and so is any
+ * merged sum: 0 says that the row sees nothing of it, or has seen nothing yet, and copies. */
 static void merge_eight(const struct attend_plan *p, const struct attend_item *item,
-						const struct attend_store *to, const struct attend_store *from,
-						int32_t at, int32_t at_part, int32_t q0)
+	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part,
+	int32_t q0)
 {
 	const int32_t head_dim = p->a->kv->head_dim;
 	const float *m = from->m + at * p->stride + q0,
@@ -313,8 +314,7 @@ static void merge_eight(const struct attend_plan *p, const struct attend_item *i
 
 /* Merges the span at index `at` (its sums: at_part) of `from`. */
 static void merge_span(const struct attend_plan *p, const struct attend_item *item,
-					   const struct attend_store *to, const struct attend_store *from, int32_t at,
-					   int32_t at_part)
+	const struct attend_store *to, const struct attend_store *from, int32_t at, int32_t at_part)
 {
 	for (int32_t q = 0; q < item->n_queries; q += 8)
 		merge_eight(p, item, to, from, at, at_part, q);
@@ -323,8 +323,8 @@ static void merge_span(const struct attend_plan *p, const struct attend_item *it
 #include "kernels/cpu/attention_observe.h"
 
 /* All spans of the item are merged in `st`: the results, but for the observations. */
-static void finish(const struct attend_plan *p, const struct attend_item *item,
-				   const struct attend_store *st)
+static void finish(
+	const struct attend_plan *p, const struct attend_item *item, const struct attend_store *st)
 {
 	const struct k_attention *a = p->a;
 	const int32_t head_dim = a->kv->head_dim;
@@ -337,8 +337,8 @@ static void finish(const struct attend_plan *p, const struct attend_item *item,
 
 		for (int32_t i = 0; i < head_dim; i += 8)
 			_mm256_storeu_ps(a->out.x + at + i,
-							 _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)),
-										   _mm256_setzero_ps()));
+				_mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(o + i), _mm256_set1_ps(inv_l)),
+					_mm256_setzero_ps()));
 		if (a->out.q && head_dim % K_QBLOCK == 0)
 			v_quantise(&a->out, at, head_dim);
 		observe_begin(p, item, q);
@@ -355,12 +355,12 @@ static void take_queries(const struct work *w)
 		size_t head = (size_t)attend_head_of(w->plan, w->item, q);
 
 		memcpy(w->store.q + (size_t)q * head_dim, a->q + (r * (size_t)a->n_heads + head) * head_dim,
-			   head_dim * sizeof(float));
+			head_dim * sizeof(float));
 	}
 }
 
-/* The groups that are read after unit `unit` of the piece: those of its next one, or of the first one of the
- * thread's next item. */
+/* The groups that are read after unit `unit` of the piece: those of its next one, or of the first
+ * one of the thread's next item. */
 static void plan_ahead(struct work *w, struct attend_piece piece, int32_t unit)
 {
 	const struct attend_plan *p = w->plan;
@@ -369,7 +369,8 @@ static void plan_ahead(struct work *w, struct attend_piece piece, int32_t unit)
 	w->ahead = true;
 	if (unit + 1 < piece.hi)
 		find_groups(p, &item, attend_span(&item, unit + 1), &w->next);
-	else if (unit + 1 == item.n_spans && attend_next(p, &item) && attend_piece_of(p, &item, piece.tid).hi > 0)
+	else if (unit + 1 == item.n_spans && attend_next(p, &item) &&
+			 attend_piece_of(p, &item, piece.tid).hi > 0)
 		find_groups(p, &item, attend_span(&item, 0), &w->next);
 	else
 		w->ahead = false;
@@ -409,7 +410,7 @@ static void merge_tails(const struct attend_plan *p, int tid, void *scratch)
 	struct attend_item item;
 
 	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {
-		struct attend_store to = {0};
+		struct attend_store to = { 0 };
 		int n_pieces = 0;
 
 		for (int t = 0; t < p->n_threads; t++) {

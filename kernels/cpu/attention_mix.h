@@ -7,9 +7,9 @@
  * and vec_<format>, which loads LANES of them. A tile of queries by vectors stays in registers; b
  * is converted once for all queries of the tile. */
 
-/* Some neighbouring k: the first n from k on. Their lanes: 16 at each of ptr[], the next k further by the
- * stride. `ahead` is what will be read next, a piece for each 16 lanes: while the run's k are used, as many
- * bytes from each piece on are fetched to the second cache, a line for two k. */
+/* Some neighbouring k: the first n from k on. Their lanes: 16 at each of ptr[], the next k further
+ * by the stride. `ahead` is what will be read next, a piece for each 16 lanes: while the run's k
+ * are used, as many bytes from each piece on are fetched to the second cache, a line for two k. */
 struct mix_run {
 	int32_t k, n;
 	const unsigned char *ptr[4], *ahead[4];
@@ -27,8 +27,8 @@ struct mix_lanes {
 /* a: query q's k-th number at a[q * a_stride + k]. out: query q's lanes at out + q * out_stride. */
 #define MIX_HINT 2
 #define MIX(form, nq, nv)                                                                          \
-	static void mix_##form##_##nq##_##nv(const struct mix_lanes *b, const float *a,                \
-										 size_t a_stride, float *out, size_t out_stride)           \
+	static void mix_##form##_##nq##_##nv(                                                          \
+		const struct mix_lanes *b, const float *a, size_t a_stride, float *out, size_t out_stride) \
 	{                                                                                              \
 		VEC acc[nq][nv];                                                                           \
                                                                                                    \
@@ -71,5 +71,5 @@ struct mix_lanes {
 				vec_store(out + (size_t)q * out_stride + v * LANES, acc[q][v]);                    \
 	}
 
-typedef void mix_fn(const struct mix_lanes *b, const float *a, size_t a_stride, float *out,
-					size_t out_stride);
+typedef void mix_fn(
+	const struct mix_lanes *b, const float *a, size_t a_stride, float *out, size_t out_stride);

@@ -1,5 +1,5 @@
-/* What attention observes of rows: shares of groups, and how many probabilities are near zero. A part of
- * attention_body.h. Thread: as there. */
+/* What attention observes of rows: shares of groups, and how many probabilities are near zero. A
+ * part of attention_body.h. Thread: as there. */
 
 static float *share_of(const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
@@ -18,8 +18,8 @@ static bool is_observed(const struct attend_plan *p, const struct attend_item *i
 	return p->observed && p->a->rows[attend_row_of(p, item, query)].observe >= 0;
 }
 
-static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_item *item,
-							 int32_t query)
+static int32_t *near_zero_of(
+	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	const struct k_attention *a = p->a;
 	size_t observe = (size_t)a->rows[attend_row_of(p, item, query)].observe;
@@ -30,14 +30,14 @@ static int32_t *near_zero_of(const struct attend_plan *p, const struct attend_it
 /* What is being observed of one query. */
 struct watch {
 	const struct k_range *list; /* what its row sees; NULL: it is not observed */
-	int32_t n_groups;			/* up to its row's own */
-	float inv_l, *share;		/* NULL: no shares */
-	__m256i low;				/* visible probabilities below the threshold, by lane */
+	int32_t n_groups;           /* up to its row's own */
+	float inv_l, *share;        /* NULL: no shares */
+	__m256i low;                /* visible probabilities below the threshold, by lane */
 };
 
 /* Adds the visible probabilities of a span that stay below the threshold. */
-static inline void count_low(struct watch *w, const float *p, const struct k_bits *seen, float e,
-							 float threshold)
+static inline void count_low(
+	struct watch *w, const float *p, const struct k_bits *seen, float e, float threshold)
 {
 	const __m256 ve = _mm256_set1_ps(e), vl = _mm256_set1_ps(w->inv_l);
 	const __m256 vt = _mm256_set1_ps(threshold);
@@ -69,8 +69,8 @@ static inline void scale_sums(const float *sums, int32_t n, float e, float inv_l
 
 /* One span of the queries q0 … q0 + n - 1, at index `at` of the store. */
 static inline void observe_span(const struct attend_plan *p, const struct attend_store *st,
-								int32_t span, int32_t at, int32_t q0, int32_t n,
-								const struct attend_store *merged, struct watch *watch)
+	int32_t span, int32_t at, int32_t q0, int32_t n, const struct attend_store *merged,
+	struct watch *watch)
 {
 	const size_t first = (size_t)at * (size_t)p->max_queries + (size_t)q0;
 	const int32_t first_group = span * K_SPAN_GROUPS;
@@ -90,12 +90,13 @@ static inline void observe_span(const struct attend_plan *p, const struct attend
 		count_low(w, st->p + (first + (size_t)i) * K_SPAN, &seen, e[i], p->a->threshold);
 		if (w->share)
 			scale_sums(st->sums + (first + (size_t)i) * K_SPAN_GROUPS, w->n_groups - first_group,
-					   e[i], w->inv_l, w->share + first_group);
+				e[i], w->inv_l, w->share + first_group);
 	}
 }
 
 /* An item is merged: before the first of its spans is observed for query `query`. */
-static void observe_begin(const struct attend_plan *p, const struct attend_item *item, int32_t query)
+static void observe_begin(
+	const struct attend_plan *p, const struct attend_item *item, int32_t query)
 {
 	const struct k_attention *a = p->a;
 	const int32_t r = attend_row_of(p, item, query);
@@ -114,8 +115,7 @@ static void observe_begin(const struct attend_plan *p, const struct attend_item 
 
 /* The observations of what a thread has of an item that is merged. */
 static void observe_piece(const struct attend_plan *p, const struct attend_item *item,
-						  struct attend_piece piece, const struct attend_store *merged,
-						  void *scratch)
+	struct attend_piece piece, const struct attend_store *merged, void *scratch)
 {
 	const struct attend_store st = attend_store_of(p, scratch, piece.lo > 0);
 
@@ -129,18 +129,16 @@ static void observe_piece(const struct attend_plan *p, const struct attend_item 
 			bool watched = is_observed(p, item, q0 + i);
 
 			n_watched += watched;
-			watch[i] = (struct watch){
-				.list = watched ? k_row_ranges(p->a, r) : NULL,
+			watch[i] = (struct watch){ .list = watched ? k_row_ranges(p->a, r) : NULL,
 				.n_groups = p->a->rows[r].pos / K_GROUP + 1,
 				.inv_l = 1.0f / merged->l[q0 + i],
-				.share = share_of(p, item, q0 + i)};
+				.share = share_of(p, item, q0 + i) };
 		}
 		for (int32_t unit = piece.lo; n_watched && unit < piece.hi; unit++)
 			observe_span(p, &st, attend_span(item, unit), unit - piece.lo, q0, n, merged, watch);
 		for (int32_t i = 0; i < n && p->a->near_zero; i++)
 			if (watch[i].list) /* threads that share an item add to the same count */
-				__atomic_fetch_add(near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low),
-								   __ATOMIC_RELAXED);
+				__atomic_fetch_add(
+					near_zero_of(p, item, q0 + i), v_sum_epi32(watch[i].low), __ATOMIC_RELAXED);
 	}
 }
-

@@ -16,7 +16,7 @@ static void fill_item(const struct attend_plan *p, struct attend_item *item)
 {
 	item->n_rows = tile_rows(p, item->row);
 	item->n_queries = item->n_rows * p->n_rep;
-	item->seen = (struct k_hull){0};
+	item->seen = (struct k_hull){ 0 };
 	for (int32_t r = item->row; r < item->row + item->n_rows; r++)
 		k_hull_row(&item->seen, p->a, r);
 	item->n_spans = k_spans(item->seen.run, K_HULL);
@@ -24,7 +24,7 @@ static void fill_item(const struct attend_plan *p, struct attend_item *item)
 
 bool attend_first(const struct attend_plan *p, struct attend_item *item)
 {
-	*item = (struct attend_item){0};
+	*item = (struct attend_item){ 0 };
 	if (!p->a->n)
 		return false;
 	fill_item(p, item);
@@ -51,16 +51,16 @@ void attend_share(const struct attend_plan *p, int tid, int64_t *lo, int64_t *hi
 	k_split(p->n_units, tid, p->n_threads, lo, hi);
 }
 
-struct attend_piece attend_piece_of(const struct attend_plan *p, const struct attend_item *item,
-									int tid)
+struct attend_piece attend_piece_of(
+	const struct attend_plan *p, const struct attend_item *item, int tid)
 {
 	int64_t lo, hi, end = item->first_unit + item->n_spans;
 
 	attend_share(p, tid, &lo, &hi);
 	lo = lo > item->first_unit ? lo : item->first_unit;
 	hi = hi < end ? hi : end;
-	return (struct attend_piece){tid, (int32_t)(lo - item->first_unit),
-								 (int32_t)(hi - item->first_unit)};
+	return (struct attend_piece){ tid, (int32_t)(lo - item->first_unit),
+		(int32_t)(hi - item->first_unit) };
 }
 
 /* Floats, rounded up to whole cache lines. */
@@ -120,7 +120,7 @@ bool attend_plan(struct attend_plan *p, const struct k_attention *a, int n_threa
 {
 	struct attend_item item;
 
-	*p = (struct attend_plan){.a = a, .n_threads = n_threads};
+	*p = (struct attend_plan){ .a = a, .n_threads = n_threads };
 	p->n_rep = a->n_heads / a->kv->n_kv_heads;
 	p->rows_per_tile = p->n_rep < ATTEND_QUERIES ? ATTEND_QUERIES / p->n_rep : 1;
 	for (bool more = attend_first(p, &item); more; more = attend_next(p, &item)) {

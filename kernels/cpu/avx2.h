@@ -68,10 +68,12 @@ static inline __m256 v_softcap(__m256 s, __m256 cap)
 /* k_gelu */
 static inline __m256 v_gelu(__m256 x)
 {
-	__m256 cube = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_set1_ps(0.044715f), _mm256_mul_ps(x, x)), x, x);
+	__m256 cube =
+		_mm256_fmadd_ps(_mm256_mul_ps(_mm256_set1_ps(0.044715f), _mm256_mul_ps(x, x)), x, x);
 	__m256 t = v_tanh(_mm256_mul_ps(cube, _mm256_set1_ps(0x1.988454p-1f)));
 
-	return _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(0.5f), x), _mm256_add_ps(_mm256_set1_ps(1.0f), t));
+	return _mm256_mul_ps(
+		_mm256_mul_ps(_mm256_set1_ps(0.5f), x), _mm256_add_ps(_mm256_set1_ps(1.0f), t));
 }
 
 /* tree(8) */

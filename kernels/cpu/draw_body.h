@@ -18,7 +18,7 @@ static inline float from_key(int32_t key)
 }
 
 static float pass_scale(const float *restrict l, int32_t n_blocks, float factor, float *restrict y,
-						float *restrict block_max)
+	float *restrict block_max)
 {
 	int32_t best = INT32_MIN;
 
@@ -73,10 +73,10 @@ static inline void philox_four(uint32_t quad, const struct k_draw_key *key, uint
 	for (int round = 0; round < 10; round++) {
 		__m256i p0 = _mm256_mul_epu32(c0, m0), p1 = _mm256_mul_epu32(c2, m1);
 
-		c0 = _mm256_xor_si256(_mm256_srli_epi64(p1, 32),
-							  _mm256_xor_si256(c1, _mm256_set1_epi64x(k0)));
-		c2 = _mm256_xor_si256(_mm256_srli_epi64(p0, 32),
-							  _mm256_xor_si256(c3, _mm256_set1_epi64x(k1)));
+		c0 = _mm256_xor_si256(
+			_mm256_srli_epi64(p1, 32), _mm256_xor_si256(c1, _mm256_set1_epi64x(k0)));
+		c2 = _mm256_xor_si256(
+			_mm256_srli_epi64(p0, 32), _mm256_xor_si256(c3, _mm256_set1_epi64x(k1)));
 		c1 = p1;
 		c3 = p0;
 		k0 += 0x9E3779B9u;
@@ -85,7 +85,7 @@ static inline void philox_four(uint32_t quad, const struct k_draw_key *key, uint
 	c[0] = c0, c[1] = c1, c[2] = c2, c[3] = c3;
 	for (int i = 0; i < 4; i++)
 		_mm_storeu_si128((__m128i *)(void *)word[i],
-						 _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(c[i], even)));
+			_mm256_castsi256_si128(_mm256_permutevar8x32_epi32(c[i], even)));
 }
 #else
 static inline void philox_four(uint32_t quad, const struct k_draw_key *key, uint32_t (*word)[QUADS])
@@ -101,7 +101,7 @@ static inline void philox_four(uint32_t quad, const struct k_draw_key *key, uint
 #endif
 
 static bool pass_contest(const float *restrict e, int32_t block, float arrival,
-						 const struct k_draw_key *key, float *restrict u)
+	const struct k_draw_key *key, float *restrict u)
 {
 	uint32_t word[4][QUADS];
 	int32_t any = 0;
@@ -116,15 +116,15 @@ static bool pass_contest(const float *restrict e, int32_t block, float arrival,
 	return any;
 }
 
-static void pass_wait_ids(const int32_t *restrict id, int32_t n, const struct k_draw_key *key,
-						  float *restrict wait)
+static void pass_wait_ids(
+	const int32_t *restrict id, int32_t n, const struct k_draw_key *key, float *restrict wait)
 {
 	uint32_t seed_lo = (uint32_t)key->seed, seed_hi = (uint32_t)(key->seed >> 32);
 	uint32_t pos = key->pos, sample = key->sample, purpose = key->purpose;
 
 	for (int32_t i = 0; i < n; i++) {
-		uint32_t counter[4] = {(uint32_t)id[i] / 4, pos, sample, purpose};
-		uint32_t seed[2] = {seed_lo, seed_hi}, out[4], even, odd;
+		uint32_t counter[4] = { (uint32_t)id[i] / 4, pos, sample, purpose };
+		uint32_t seed[2] = { seed_lo, seed_hi }, out[4], even, odd;
 
 		k_philox(counter, seed, out);
 		even = id[i] & 2 ? out[2] : out[0];
@@ -134,7 +134,7 @@ static void pass_wait_ids(const int32_t *restrict id, int32_t n, const struct k_
 }
 
 static void pass_arrive_ids(const float *restrict y, const int32_t *restrict id, int32_t n,
-							float max, const struct k_draw_key *key, float *restrict arrival)
+	float max, const struct k_draw_key *key, float *restrict arrival)
 {
 	pass_wait_ids(id, n, key, arrival);
 	for (int32_t i = 0; i < n; i++)

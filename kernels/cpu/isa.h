@@ -9,8 +9,8 @@
 
 #include "kernels/kernels.h"
 
-/* Scratch (K_SCRATCH_BYTES, aligned to 64) is undefined at entry; within an op others may read what a
- * thread hands over there. An op that might need more must do without. */
+/* Scratch (K_SCRATCH_BYTES, aligned to 64) is undefined at entry; within an op others may read what
+ * a thread hands over there. An op that might need more must do without. */
 
 /* The scratch of thread `other`, as seen by thread tid: the pool's scratch is one piece. */
 static inline void *k_scratch_of(void *scratch, int tid, int other)
@@ -20,7 +20,8 @@ static inline void *k_scratch_of(void *scratch, int tid, int other)
 
 typedef void k_fn(struct k_op *op, int tid, int n_threads, void *scratch);
 
-/* Does n rounds of 8-bit multiply-adds between registers; returns how many multiply-adds that were. */
+/* Does n rounds of 8-bit multiply-adds between registers; returns how many multiply-adds that
+ * were. */
 typedef uint64_t k_multiply_fn(int64_t n);
 
 struct k_isa {
@@ -57,7 +58,8 @@ static inline void k_embed_scale(const struct k_embed *a, float *x)
 }
 
 /* ref.c, ref_matmul.c, ref_attention.c */
-k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts;
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
+	k_ref_experts;
 #define X(name, NAME) k_fn k_ref_##name;
 K_PLAIN_KINDS(X)
 #undef X
@@ -71,12 +73,12 @@ void k_ref_pack(struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 /* One element of W x: row `row` of w, activations r. */
 float k_ref_dot(const struct k_matrix *w, int32_t row, const struct k_acts *in, int32_t r);
 /* Rotates the head at `in` to `out` (they may be one) by the table row cos, sin. */
-void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
-				  float *out);
+void k_ref_rotate(
+	const struct k_rope *a, const float *cos, const float *sin, const float *in, float *out);
 /* Rule 10: the rotated key and the value of row r to their places. */
 struct k_rope_slot;
-void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *at,
-				  const float *rotated);
+void k_ref_append(
+	const struct k_rope *a, int32_t r, const struct k_rope_slot *at, const float *rotated);
 /* nan_row keeps the first row that held a NaN. */
 void k_ref_note_nan(k_atomic_int *nan_row, int32_t r);
 /* One row and head of an attention op: o [head_dim], the observations, not the quantising. part
@@ -85,8 +87,9 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 #define K_STATS_BLOCK 1024 /* ids whose part of the entropy is summed together */
 void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *out);
 /* struct k_stats with `ask`, of a row; scratch: four bytes each K_DRAW_IDS ids. */
-void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
-					struct k_draw_reply *reply, struct k_draw_entry *list, uint32_t *scratch);
+void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
+	const struct k_draw_ask *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
+	uint32_t *scratch);
 /* Bits, of the sum s of p and the sum w of p * (l - max). */
 double k_ref_entropy(double s, double w);
 

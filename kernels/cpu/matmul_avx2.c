@@ -51,16 +51,16 @@ INLINE __m256i now(__m256i sum)
 	return sum;
 }
 
-/* How products of bytes are added up follows from the range of a format's weights: as codes that are
- * never negative, 16 or 8 products fit 16 bits; else as signed values 8 do; else only 2. */
+/* How products of bytes are added up follows from the range of a format's weights: as codes that
+ * are never negative, 16 or 8 products fit 16 bits; else as signed values 8 do; else only 2. */
 enum way { CODES_16, CODES_8, VALUES_8, VALUES_2 };
 INLINE enum way way_of(enum k_type type)
 {
 	const int least = k_least(type), range = k_most(type) - least;
 
 	return range * 127 * 16 < 32768 && !k_has_halves(type) ? CODES_16
-		   : range * 127 * 8 < 32768					   ? CODES_8
-		   : -least * 127 * 8 < 32768					   ? VALUES_8
+		   : range * 127 * 8 < 32768                       ? CODES_8
+		   : -least * 127 * 8 < 32768                      ? VALUES_8
 														   : VALUES_2;
 }
 
@@ -76,8 +76,9 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m256i *lo,
 
 	load_codes(type, w, j, lo, hi);
 	if (book) {
-		const __m128i values = _mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-											_mm_set1_epi8((char)excess_of(type)));
+		const __m128i values =
+			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
+				_mm_set1_epi8((char)excess_of(type)));
 		const __m256i both = _mm256_broadcastsi128_si256(values);
 
 		*lo = _mm256_shuffle_epi8(both, *lo);
@@ -95,10 +96,10 @@ INLINE __m256i signed_pairs(__m256i w, __m256i x)
 
 /* One block of 32 columns of a tile times n rows: exact sums in each lane, of weights that let the
  * products of a chain of four quads fit 16 bits. Two chains are also the two halves of a block, and
- * widening multiplies them by their scales; they begin with what codes exceed the weights by. Few rows
- * take two chains in any case, or they would wait for their own sums. */
+ * widening multiplies them by their scales; they begin with what codes exceed the weights by. Few
+ * rows take two chains in any case, or they would wait for their own sums. */
 INLINE void dot_chains(enum k_type type, const uint8_t *w, const int8_t *q, const int16_t *sums,
-					   int32_t dim, int n, const __m256i *sub, __m256i *sum)
+	int32_t dim, int n, const __m256i *sub, __m256i *sum)
 {
 	const enum way way = way_of(type);
 	const bool halves = k_has_halves(type), wide = way != CODES_16;
@@ -121,16 +122,15 @@ INLINE void dot_chains(enum k_type type, const uint8_t *w, const int8_t *q, cons
 			__m256i *a = &chain[r], *b = &chain[second + r];
 			__m256i x0 = load_quad(x), x1 = load_quad(x + 16);
 
-			*a = now(_mm256_add_epi16(*a, way == VALUES_8 ? signed_pairs(lo, x0)
-														  : _mm256_maddubs_epi16(lo, x0)));
-			*b = now(_mm256_add_epi16(*b, way == VALUES_8 ? signed_pairs(hi, x1)
-														  : _mm256_maddubs_epi16(hi, x1)));
+			*a = now(_mm256_add_epi16(
+				*a, way == VALUES_8 ? signed_pairs(lo, x0) : _mm256_maddubs_epi16(lo, x0)));
+			*b = now(_mm256_add_epi16(
+				*b, way == VALUES_8 ? signed_pairs(hi, x1) : _mm256_maddubs_epi16(hi, x1)));
 		}
 	}
 	for (int r = 0; r < n; r++) {
 		if (wide)
-			sum[r] = _mm256_add_epi32(
-				_mm256_madd_epi16(chain[r], halves ? sub[0] : ones),
+			sum[r] = _mm256_add_epi32(_mm256_madd_epi16(chain[r], halves ? sub[0] : ones),
 				_mm256_madd_epi16(chain[second + r], halves ? sub[1] : ones));
 		else
 			sum[r] = _mm256_madd_epi16(
@@ -152,8 +152,8 @@ INLINE void add_bytes(__m256i w, const int8_t *q, int32_t dim, int n, __m256i *s
 }
 
 /* As dot_chains, of signed bytes. */
-INLINE void dot_bytes(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim, int n,
-					  __m256i *sum)
+INLINE void dot_bytes(
+	enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim, int n, __m256i *sum)
 {
 	for (int r = 0; r < n; r++)
 		sum[r] = _mm256_setzero_si256();
@@ -174,7 +174,7 @@ INLINE void dot_bytes(enum k_type type, const uint8_t *w, const int8_t *q, int32
 }
 
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-					  const __m256i *sub, const uint8_t *w, __m256 *sum)
+	const __m256i *sub, const uint8_t *w, __m256 *sum)
 {
 	const int excess = k_has_halves(type) ? 0 : excess_of(type);
 	const int16_t *sums = c->sum_q + 2 * b;
@@ -187,9 +187,9 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 		dot_chains(type, w, q, sums, c->dim, n, sub, whole);
 	for (int r = 0; r < n; r++) {
 		if (excess) /* sum of (code - excess) x */
-			whole[r] = _mm256_sub_epi32(
-				whole[r], _mm256_madd_epi16(load_quad((const int8_t *)(sums + 2 * r * (c->dim / K_QBLOCK))),
-											_mm256_set1_epi16((int16_t)excess)));
+			whole[r] = _mm256_sub_epi32(whole[r],
+				_mm256_madd_epi16(load_quad((const int8_t *)(sums + 2 * r * (c->dim / K_QBLOCK))),
+					_mm256_set1_epi16((int16_t)excess)));
 		sum[r] = _mm256_cvtepi32_ps(whole[r]);
 	}
 }
@@ -202,8 +202,8 @@ INLINE void sub_scales(const __m256i words[4], struct scales *s)
 		_mm256_broadcastsi128_si256(_mm_setr_epi32(0, 0x04000400, 0x08000800, 0x0c000c00));
 
 	for (int i = 0; i < 16; i++) {
-		__m256i at = _mm256_add_epi8(_mm256_add_epi8(first, lane),
-									 _mm256_set1_epi32(i % 4 << 8 | i % 4 << 24));
+		__m256i at = _mm256_add_epi8(
+			_mm256_add_epi8(first, lane), _mm256_set1_epi32(i % 4 << 8 | i % 4 << 24));
 
 		s->sub[i] = _mm256_srai_epi16(_mm256_shuffle_epi8(words[i / 4], at), 8);
 	}
@@ -239,16 +239,16 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx2 = {
 	.name = "avx2" K_ORDER_NAME,
 	.runs_here = runs_here,
-	.fn = {[K_OP_embed] = k_avx2_embed,
-		   [K_OP_norm] = k_avx2_norm,
-		   [K_OP_matmul] = k_avx2_matmul,
-		   [K_OP_rope] = k_avx2_rope,
-		   [K_OP_attention] = k_avx2_attention,
-		   [K_OP_glu] = k_avx2_glu,
-		   [K_OP_stats] = k_avx2_stats,
-		   [K_OP_experts] = k_avx2_experts,
-		   K_PLAIN_KINDS(K_PLAIN_FN)},
-	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
+	.fn = { [K_OP_embed] = k_avx2_embed,
+		[K_OP_norm] = k_avx2_norm,
+		[K_OP_matmul] = k_avx2_matmul,
+		[K_OP_rope] = k_avx2_rope,
+		[K_OP_attention] = k_avx2_attention,
+		[K_OP_glu] = k_avx2_glu,
+		[K_OP_stats] = k_avx2_stats,
+		[K_OP_experts] = k_avx2_experts,
+		K_PLAIN_KINDS(K_PLAIN_FN) },
+	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
 	.pack = pack,

@@ -51,8 +51,9 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m512i *lo,
 
 	load_codes(type, w, j, lo, hi);
 	if (book) {
-		const __m128i values = _mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
-											_mm_set1_epi8((char)-k_least(type)));
+		const __m128i values =
+			_mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)k_books[book]),
+				_mm_set1_epi8((char)-k_least(type)));
 		const __m512i codes = _mm512_broadcast_i32x4(values);
 
 		*lo = _mm512_shuffle_epi8(codes, *lo);
@@ -63,7 +64,7 @@ INLINE void load_weights(enum k_type type, const uint8_t *w, int j, __m512i *lo,
 /* One block of 32 columns of a tile times n rows: exact sums of each half in each lane, added to lo
  * and hi, which may be one (and are for codes of 8 bits). */
 INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim, int n,
-				__m512i *lo, __m512i *hi)
+	__m512i *lo, __m512i *hi)
 {
 	if (k_low_bits(type) == 8) {
 		for (int j = 0; j < 8; j++) {
@@ -92,7 +93,7 @@ INLINE void dot(enum k_type type, const uint8_t *w, const int8_t *q, int32_t dim
 /* The integer of rule 5, as a float. With sub-scales it is put together in floats, exactly: each
  * part is below 2^23 and the whole below 2^24. */
 INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-					  const __m512 *sub, const uint8_t *w, __m512 *sum)
+	const __m512 *sub, const uint8_t *w, __m512 *sum)
 {
 	const int32_t stride = c->dim / K_QBLOCK, excess = -k_least(type);
 	const bool halves = k_has_halves(type);
@@ -107,8 +108,8 @@ INLINE void dot_block(const struct k_tile_call *c, enum k_type type, int n, int3
 			lo[r] = _mm512_set1_epi32(-excess * sums[0]);
 			hi[r] = _mm512_set1_epi32(-excess * sums[1]);
 		} else if (excess) {
-			lo[r] = _mm512_madd_epi16(load_quad((const int8_t *)sums),
-									  _mm512_set1_epi16((int16_t)-excess));
+			lo[r] = _mm512_madd_epi16(
+				load_quad((const int8_t *)sums), _mm512_set1_epi16((int16_t)-excess));
 		}
 	}
 	if (halves)
@@ -163,16 +164,16 @@ static bool runs_here(void)
 const struct k_isa k_isa_avx512 = {
 	.name = "avx512" K_ORDER_NAME,
 	.runs_here = runs_here,
-	.fn = {[K_OP_embed] = k_avx512_embed,
-		   [K_OP_norm] = k_avx2_norm,
-		   [K_OP_matmul] = k_avx512_matmul,
-		   [K_OP_rope] = k_avx2_rope,
-		   [K_OP_attention] = k_avx512_attention,
-		   [K_OP_glu] = k_avx2_glu,
-		   [K_OP_stats] = k_avx2_stats,
-		   [K_OP_experts] = k_avx512_experts,
-		   K_PLAIN_KINDS(K_PLAIN_FN)},
-	.together = {[K_OP_attention] = true, [K_OP_stats] = true},
+	.fn = { [K_OP_embed] = k_avx512_embed,
+		[K_OP_norm] = k_avx2_norm,
+		[K_OP_matmul] = k_avx512_matmul,
+		[K_OP_rope] = k_avx2_rope,
+		[K_OP_attention] = k_avx512_attention,
+		[K_OP_glu] = k_avx2_glu,
+		[K_OP_stats] = k_avx2_stats,
+		[K_OP_experts] = k_avx512_experts,
+		K_PLAIN_KINDS(K_PLAIN_FN) },
+	.together = { [K_OP_attention] = true, [K_OP_stats] = true },
 	.packed_bytes = packed_bytes,
 	.pack_unit = LANES,
 	.pack = pack,

@@ -4,9 +4,9 @@
  *     void dot_block(call, type, n, b, sub, w, sum)    the integers of rule 5, as floats
  *     void sub_scales(words, scales)    from half_words()
  *
- * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8 (see
- * struct k_tiling). Leaves `tiling`, packed_bytes() and pack().
- * Thread: called by all threads of a pool; no state. */
+ * with MAX_ROWS, 2, 4 or 8: so many rows of activations have their sums in registers; and FLIP_Q8
+ * (see struct k_tiling). Leaves `tiling`, packed_bytes() and pack(). Thread: called by all threads
+ * of a pool; no state. */
 enum { SEGMENT = K_FREE ? 1 << 30 : 64, AHEAD = 5120 };
 
 /* Those of a block alone are read where they are used. */
@@ -32,11 +32,11 @@ INLINE void load_scales(enum k_type type, const uint8_t *head, struct scales *s,
 
 /* Rule 5: block b, number i of its chunk, whose scales and weights these are. */
 INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n, int32_t b,
-							const uint8_t *head, const struct scales *s, const VECI *minima, int i,
-							const uint8_t *w, VEC *acc, VEC *min)
+	const uint8_t *head, const struct scales *s, const VECI *minima, int i, const uint8_t *w,
+	VEC *acc, VEC *min)
 {
 	const struct k_facts f = k_facts_of(type);
-	const VEC dw = f.subs						? s->dw[i]
+	const VEC dw = f.subs                   ? s->dw[i]
 				   : f.number == K_NUM_E8M0 ? load_e8m0(head + i * LANES)
 											: load_f16(head + i * LANES * 2);
 	const VEC mw = f.subs ? s->mw[i] : load_f16(head + LANES * 2);
@@ -49,7 +49,8 @@ INLINE void quantised_block(const struct k_tile_call *c, enum k_type type, int n
 
 		acc[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), t, acc[r]);
 		if (k_has_two_terms(type)) {
-			t = V(cvtepi32_ps)(V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), minima[i]));
+			t = V(cvtepi32_ps)(
+				V(madd_epi16)(load_quad((const int8_t *)(c->sum_q + 2 * at)), minima[i]));
 			min[r] = V(fmadd_ps)(V(set1_ps)(c->d[at]), V(mul_ps)(mw, t), min[r]);
 		} else if (f.min_at >= 0) {
 			min[r] = V(fmadd_ps)(mw, V(set1_ps)(c->sx[at]), min[r]);
@@ -63,8 +64,8 @@ INLINE void ahead(const uint8_t *p, int bytes)
 		_mm_prefetch((const char *)p + AHEAD + at, _MM_HINT_T1);
 }
 
-INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
-						   const uint8_t *tile, float *y)
+INLINE void quantised_tile(
+	const struct k_tile_call *c, enum k_type type, int n, const uint8_t *tile, float *y)
 {
 	const struct k_layout l = k_layout_of(type);
 	const int head = l.head * LANES, block = (l.high + l.quants) * LANES;
@@ -83,13 +84,13 @@ INLINE void quantised_tile(const struct k_tile_call *c, enum k_type type, int n,
 		for (int i = 0; i < l.chunk && b + i < n_blocks; i++) {
 			if (l.chunk == 8) /* no burst of so many */
 				ahead(tile + head + i * block, block);
-			quantised_block(c, type, n, b + i, tile, &s, minima, i, tile + head + i * block, acc,
-							acc + apart);
+			quantised_block(
+				c, type, n, b + i, tile, &s, minima, i, tile + head + i * block, acc, acc + apart);
 		}
 	}
 	for (int r = 0; r < n; r++)
-		V(storeu_ps)(y + r * K_TILE_GROUP * LANES,
-					 apart ? V(add_ps)(acc[r], acc[r + apart]) : acc[r]);
+		V(storeu_ps)
+	(y + r * K_TILE_GROUP * LANES, apart ? V(add_ps)(acc[r], acc[r + apart]) : acc[r]);
 }
 
 INLINE void quantised(const struct k_tile_call *c, enum k_type type, int n)
@@ -106,8 +107,8 @@ INLINE VEC load_floats(enum k_type type, const uint8_t *column)
 }
 
 /* Rule 6: n_tiles tiles and n rows at a time, whose chains hide one another's latency. */
-INLINE void float_tiles(const struct k_tile_call *c, enum k_type type, int n_tiles, int n,
-						int first)
+INLINE void float_tiles(
+	const struct k_tile_call *c, enum k_type type, int n_tiles, int n, int first)
 {
 	const size_t column = LANES * (type == K_F32 ? 4 : 2);
 	const uint8_t *w = c->tile + (size_t)first * c->tile_bytes;
@@ -195,7 +196,7 @@ static const struct k_tiling tiling = {
 	.max_rows = MAX_ROWS,
 	.flip_q8 = FLIP_Q8,
 #define X(name, ...) [K_##name] = tile_##name,
-	.fn = {K_TYPES(X)},
+	.fn = { K_TYPES(X) },
 #undef X
 };
 

@@ -1,5 +1,5 @@
-/* Tiles to vectors (tiles.h), for any width: the weights' codes and the packed scales. Included by a
- * matmul_*.c, which defines LANES, the vectors VEC and VECI, V(name) for what the instruction set
+/* Tiles to vectors (tiles.h), for any width: the weights' codes and the packed scales. Included by
+ * a matmul_*.c, which defines LANES, the vectors VEC and VECI, V(name) for what the instruction set
  * calls name, v_and, v_or, load_f16(), load_u8() and load_u16(), which widen to words, and SUB, its
  * form of sub-scales of 16 columns. Then come its own products, and then matmul_body.h.
  * Thread: any; no state. */
@@ -54,8 +54,8 @@ INLINE void load_codes(enum k_type type, const uint8_t *w, int j, VECI *lo, VECI
 	}
 }
 
-/* The scales of a chunk: of each block of 32 columns, and of its halves. (Their minima are apart: with
- * 256 bytes more here the formats without them lost a tenth.) */
+/* The scales of a chunk: of each block of 32 columns, and of its halves. (Their minima are apart:
+ * with 256 bytes more here the formats without them lost a tenth.) */
 struct scales {
 	VEC dw[8], mw[8];
 	SUB sub[16];
@@ -72,10 +72,9 @@ INLINE void k_scales(const uint8_t *head, struct scales *s)
 {
 	const VECI six = V(set1_epi8)(63), high = V(set1_epi8)(48), low = V(set1_epi8)(15);
 	const VECI a = load(head + LANES * 4), b = load(head + LANES * 8), c = load(head + LANES * 12);
-	const VECI scale[2] = {v_and(a, six),
-						   v_or(v_and(c, low), v_and(V(srli_epi16)(a, 2), high))};
-	const VECI min[2] = {v_and(b, six), v_or(v_and(V(srli_epi16)(c, 4), low),
-											 v_and(V(srli_epi16)(b, 2), high))};
+	const VECI scale[2] = { v_and(a, six), v_or(v_and(c, low), v_and(V(srli_epi16)(a, 2), high)) };
+	const VECI min[2] = { v_and(b, six),
+		v_or(v_and(V(srli_epi16)(c, 4), low), v_and(V(srli_epi16)(b, 2), high)) };
 	const VEC d = load_f16(head), m = load_f16(head + LANES * 2), sign = V(set1_ps)(-0.0f);
 
 	for (int i = 0; i < 8; i++) {
@@ -92,7 +91,7 @@ INLINE void xs_scales(const uint8_t *head, struct scales *s)
 
 	for (int i = 0; i < 8; i++) {
 		VECI v = v_or(v_and(move(low, 4 * i, 0), V(set1_epi32)(15)),
-					  v_and(move(high, 2 * i, 4), V(set1_epi32)(48)));
+			v_and(move(high, 2 * i, 4), V(set1_epi32)(48)));
 
 		s->dw[i] = V(mul_ps)(d, V(cvtepi32_ps)(V(sub_epi32)(v, V(set1_epi32)(32))));
 	}
@@ -108,14 +107,15 @@ INLINE void half_words(int subs, const uint8_t *words, VECI sub[4])
 
 		if (subs == K_SUBS_16X6) /* less 32 */
 			sub[i] = V(sub_epi8)(v_or(v_and(move(v, i / 2 * 4, 0), low),
-									  v_and(move(load(words + LANES * 8), 2 * i, 4), high)),
-								 V(set1_epi8)(32));
+									 v_and(move(load(words + LANES * 8), 2 * i, 4), high)),
+				V(set1_epi8)(32));
 		else
 			sub[i] = subs == K_SUBS_16X4M ? v_and(v, low) : v;
 	}
 }
 
-/* Minima of the halves, in the high nibbles of the words' bytes, two bytes for a block, as pairs of 16 bits. */
+/* Minima of the halves, in the high nibbles of the words' bytes, two bytes for a block, as pairs of
+ * 16 bits. */
 INLINE void half_minima(const uint8_t *head, struct scales *s, VECI min[8])
 {
 	const VEC sign = V(set1_ps)(-0.0f), m = V(xor_ps)(sign, load_f16(head + LANES * 2));
@@ -124,7 +124,8 @@ INLINE void half_minima(const uint8_t *head, struct scales *s, VECI min[8])
 		const VECI pair = move(load(head + LANES * 4 * (1 + i / 2)), 4 + 16 * (i % 2), 0);
 
 		s->mw[i] = m;
-		min[i] = v_or(v_and(pair, V(set1_epi32)(15)), v_and(move(pair, 8, 16), V(set1_epi32)(15 << 16)));
+		min[i] =
+			v_or(v_and(pair, V(set1_epi32)(15)), v_and(move(pair, 8, 16), V(set1_epi32)(15 << 16)));
 	}
 }
 

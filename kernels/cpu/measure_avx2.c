@@ -1,5 +1,5 @@
-/* The rate of AVX2's exact 8-bit products, as matmul_avx2.c makes them: products of pairs added in 16
- * bits, eight to a chain, then widened. Thread: any; no state. */
+/* The rate of AVX2's exact 8-bit products, as matmul_avx2.c makes them: products of pairs added in
+ * 16 bits, eight to a chain, then widened. Thread: any; no state. */
 #ifdef __x86_64__
 #include <immintrin.h>
 

@@ -1,5 +1,5 @@
-/* The rate of VNNI's 8-bit products (vpdpbusd on 512 bits), as matmul_avx512.c uses them. Thread: any; no
- * state. */
+/* The rate of VNNI's 8-bit products (vpdpbusd on 512 bits), as matmul_avx512.c uses them. Thread:
+ * any; no state. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 

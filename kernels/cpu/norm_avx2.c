@@ -6,8 +6,8 @@
 
 static float scale_of(const float *x, int32_t dim, float eps)
 {
-	__m256 a[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
-				   _mm256_setzero_ps()};
+	__m256 a[4] = { _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+		_mm256_setzero_ps() };
 	float sum;
 
 	for (int32_t k = 0; k < dim; k += 32)
@@ -42,7 +42,7 @@ void k_avx2_norm(struct k_op *op, int tid, int n_threads, void *scratch)
 		known = r;
 		for (int i = 0; i < 4; i++)
 			y[i] = _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(x + at + 8 * i), scale),
-								 _mm256_loadu_ps(a->w + at + 8 * i));
+				_mm256_loadu_ps(a->w + at + 8 * i));
 		for (int i = 0; a->residual && i < 4; i++)
 			y[i] = _mm256_add_ps(y[i], _mm256_loadu_ps(a->residual + unit * 32 + 8 * i));
 		v_put_block(&a->out, (size_t)unit * 32, y);

@@ -23,8 +23,8 @@ static inline void join_pairs(float *out, __m256 first, __m256 second)
 }
 
 /* k_ref_rotate */
-static void rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
-				   float *out)
+static void rotate(
+	const struct k_rope *a, const float *cos, const float *sin, const float *in, float *out)
 {
 	const int32_t half = a->rope_dim / 2;
 
@@ -67,7 +67,7 @@ static inline __m128i cached(const float *x, __m256 *nan)
 }
 
 static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
-					 const float *sin, float *rotated)
+	const float *sin, float *rotated)
 {
 	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
 	const int32_t head_dim = a->kv->head_dim;

@@ -8,13 +8,14 @@
 
 /* Rotates a head of q [head_dim] in place and scales it. */
 typedef void k_rope_query_fn(const struct k_rope *a, const float *cos, const float *sin, float *q);
-/* Rule 10: KV head `head` of row r into the cache, in the pages of `seq`; rotated [head_dim] is scratch. */
-typedef void k_rope_store_fn(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
-							 const float *sin, float *rotated);
+/* Rule 10: KV head `head` of row r into the cache, in the pages of `seq`; rotated [head_dim] is
+ * scratch. */
+typedef void k_rope_store_fn(const struct k_rope *a, int32_t r, int32_t seq, int32_t head,
+	const float *cos, const float *sin, float *rotated);
 
 /* The further pages: few, so rotated once more for each. */
-static inline __attribute__((always_inline)) void
-k_rope_also(const struct k_rope *a, int tid, int n_threads, void *scratch, k_rope_store_fn *store)
+static inline __attribute__((always_inline)) void k_rope_also(
+	const struct k_rope *a, int tid, int n_threads, void *scratch, k_rope_store_fn *store)
 {
 	const int32_t n_heads = a->kv->n_kv_heads;
 	int64_t lo, hi;
@@ -30,9 +31,8 @@ k_rope_also(const struct k_rope *a, int tid, int n_threads, void *scratch, k_rop
 
 /* Heads are dealt by number of row and head, all threads the same count; both functions are known
  * when compiled. */
-static inline __attribute__((always_inline)) void
-k_rope_walk(const struct k_op *op, int tid, int n_threads, void *scratch, k_rope_query_fn *query,
-			k_rope_store_fn *store)
+static inline __attribute__((always_inline)) void k_rope_walk(const struct k_op *op, int tid,
+	int n_threads, void *scratch, k_rope_query_fn *query, k_rope_store_fn *store)
 {
 	const struct k_rope *a = &op->u.rope;
 	const int32_t n_units = a->n_heads + a->kv->n_kv_heads, head_dim = a->kv->head_dim;
@@ -46,7 +46,7 @@ k_rope_walk(const struct k_op *op, int tid, int n_threads, void *scratch, k_rope
 
 		if (head < a->n_heads)
 			query(a, a->cos + at, a->sin + at,
-				  a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim);
+				a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)head_dim);
 		else
 			store(a, r, a->rows[r].seq, head - a->n_heads, a->cos + at, a->sin + at, scratch);
 	}
@@ -60,7 +60,8 @@ struct k_rope_slot {
 	size_t k_at, v_at;
 };
 
-static inline struct k_rope_slot k_rope_slot(const struct k_rope *a, int32_t r, int32_t seq, int32_t head)
+static inline struct k_rope_slot k_rope_slot(
+	const struct k_rope *a, int32_t r, int32_t seq, int32_t head)
 {
 	const struct k_row *row = a->rows + r;
 	const size_t head_dim = (size_t)a->kv->head_dim;

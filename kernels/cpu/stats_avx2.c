@@ -32,8 +32,8 @@ static inline __m256 load_lanes(const float *l, int32_t left, float fill)
 	if (left >= 8)
 		return _mm256_loadu_ps(l);
 	mask = lane_mask(left);
-	return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(l, mask),
-							_mm256_castsi256_ps(mask));
+	return _mm256_blendv_ps(
+		_mm256_set1_ps(fill), _mm256_maskload_ps(l, mask), _mm256_castsi256_ps(mask));
 }
 
 static uint64_t sum_epi64(__m256i v)
@@ -98,7 +98,7 @@ static void scan(const float *logits, int32_t vocab, int32_t lo, int32_t hi, str
 {
 	int32_t best_block = -1;
 
-	*part = (struct part){.max = -INFINITY};
+	*part = (struct part){ .max = -INFINITY };
 	for (int32_t b = lo; b < hi; b++) {
 		float max = scan_block(logits, b * K_STATS_BLOCK, block_end(b, vocab), &part->hash);
 
@@ -141,11 +141,11 @@ static double tree8(__m256d lo, __m256d hi)
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-static struct block_sum weigh_block(const float *logits, int32_t first, int32_t end, float max,
-									uint64_t *mass)
+static struct block_sum weigh_block(
+	const float *logits, int32_t first, int32_t end, float max, uint64_t *mass)
 {
 	const __m256d zero = _mm256_setzero_pd();
-	struct sums lo = {zero, zero, _mm256_setzero_si256()}, hi = lo;
+	struct sums lo = { zero, zero, _mm256_setzero_si256() }, hi = lo;
 
 	for (int32_t i = first; i < end; i += 8) {
 		__m256 t = _mm256_sub_ps(load_lanes(logits + i, end - i, max), _mm256_set1_ps(max));
@@ -157,14 +157,14 @@ static struct block_sum weigh_block(const float *logits, int32_t first, int32_t 
 		add_four(&hi, _mm256_extractf128_ps(p, 1), _mm256_extractf128_ps(depth, 1));
 	}
 	*mass += sum_epi64(_mm256_add_epi64(lo.mass, hi.mass));
-	return (struct block_sum){tree8(lo.s, hi.s), tree8(lo.w, hi.w)};
+	return (struct block_sum){ tree8(lo.s, hi.s), tree8(lo.w, hi.w) };
 }
 
 /* What each thread's scratch holds: the parts of its rows, then the sums of its blocks. */
 struct shape {
 	const struct k_stats *a;
 	int32_t n_blocks, n_parts; /* blocks of a row; threads that share a row */
-	int64_t most;			   /* blocks of one row that one thread has at most */
+	int64_t most;              /* blocks of one row that one thread has at most */
 };
 
 static struct part *part_of(const struct shape *g, void *scratch, int32_t r)
@@ -180,8 +180,8 @@ static struct block_sum *sums_of(const struct shape *g, void *scratch, int32_t r
 	return (struct block_sum *)(void *)end + r * g->most;
 }
 
-static void combine(const struct shape *g, int32_t r, int tid, void *scratch,
-					struct k_logit_stats *out)
+static void combine(
+	const struct shape *g, int32_t r, int tid, void *scratch, struct k_logit_stats *out)
 {
 	double s = 0, w = 0;
 
@@ -202,7 +202,7 @@ static void combine(const struct shape *g, int32_t r, int tid, void *scratch,
 /* Hash, maximum and argmax of all parts. */
 static struct k_logit_stats gather(const struct shape *g, int32_t r, int tid, void *scratch)
 {
-	struct k_logit_stats out = {.max = -INFINITY};
+	struct k_logit_stats out = { .max = -INFINITY };
 
 	for (int t = 0; t < g->n_parts; t++) {
 		const struct part *p = part_of(g, k_scratch_of(scratch, tid, t), r);
@@ -225,7 +225,7 @@ static void weigh(const struct shape *g, int32_t r, int64_t lo, int64_t hi, int 
 
 	for (int64_t b = lo; b < hi; b++)
 		sum[b - lo] = weigh_block(logits, (int32_t)b * K_STATS_BLOCK,
-								  block_end((int32_t)b, g->a->vocab), max, &part->mass);
+			block_end((int32_t)b, g->a->vocab), max, &part->mass);
 }
 
 static void split_rows(const struct shape *g, struct k_op *op, int tid, void *scratch)
@@ -236,7 +236,7 @@ static void split_rows(const struct shape *g, struct k_op *op, int tid, void *sc
 	k_split(g->n_blocks, tid, g->n_parts, &lo, &hi);
 	for (int32_t r = 0; r < a->n; r++)
 		scan(a->logits + (size_t)r * (size_t)a->vocab, a->vocab, (int32_t)lo, (int32_t)hi,
-			 part_of(g, scratch, r));
+			part_of(g, scratch, r));
 	atomic_fetch_add(&op->ticket, 1);
 	k_await(&op->ticket, g->n_parts);
 	for (int32_t r = 0; r < a->n; r++)
@@ -258,7 +258,7 @@ static void whole_rows(const struct k_stats *a, int tid, int n_threads)
 	for (int64_t r = lo; r < hi; r++) {
 		const float *logits = a->logits + (size_t)r * (size_t)a->vocab;
 		const int32_t n_blocks = (a->vocab + K_STATS_BLOCK - 1) / K_STATS_BLOCK;
-		struct k_logit_stats out = {0};
+		struct k_logit_stats out = { 0 };
 		double s = 0, w = 0;
 		struct part part;
 
@@ -281,7 +281,7 @@ static void whole_rows(const struct k_stats *a, int tid, int n_threads)
 void k_avx2_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 {
 	const struct k_stats *a = &op->u.stats;
-	struct shape g = {.a = a, .n_parts = n_threads};
+	struct shape g = { .a = a, .n_parts = n_threads };
 
 	g.n_blocks = (a->vocab + K_STATS_BLOCK - 1) / K_STATS_BLOCK;
 	g.most = g.n_blocks / n_threads + 1;

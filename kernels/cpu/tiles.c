@@ -31,11 +31,11 @@ ALWAYS int32_t fields_of(enum k_type type, struct field field[MAX_FIELDS])
 	const int32_t number = f.number == K_NUM_E8M0 ? 1 : 2;
 	int32_t n = 0;
 
-	field[n++] = (struct field){f.at, number};
+	field[n++] = (struct field){ f.at, number };
 	if (f.subs || f.min_at >= 0)
-		field[n++] = (struct field){k_second_half_at(type), number};
+		field[n++] = (struct field){ k_second_half_at(type), number };
 	for (int32_t i = 0; i < k_sub_words(type); i++)
-		field[n++] = (struct field){k_sub_words_at(type) + 4 * i, 4};
+		field[n++] = (struct field){ k_sub_words_at(type) + 4 * i, 4 };
 	return n;
 }
 
@@ -77,14 +77,14 @@ size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols)
 	return round_up(((n_blocks + chunk - 1) / chunk * head + n_blocks * block_bytes(type)) * l, 64);
 }
 
-/* Where a block of 32 columns has the scales of its block of the file, its high bits and weights.
- */
+/* Where a block of 32 columns has the scales of its block of the file, its high bits and
+ * weights. */
 struct place {
 	uint8_t *head, *high, *quants;
 };
 
-ALWAYS struct place
-place_of(const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
+ALWAYS struct place place_of(
+	const struct k_tiling *t, enum k_type type, uint8_t *tile, int32_t block)
 {
 	const struct k_layout l = k_layout_of(type);
 	const size_t lanes = (size_t)t->lanes, i = (size_t)(block % l.chunk);
@@ -122,10 +122,11 @@ ALWAYS int plane_bit(int32_t bits, int j)
 }
 
 /* Bits from `from` on of the codes of a lane's 32 columns, four columns at a time in a word. */
-ALWAYS void put_plane(const struct k_tiling *t, int32_t bits, uint8_t *to, int from, const uint32_t quad[8])
+ALWAYS void put_plane(
+	const struct k_tiling *t, int32_t bits, uint8_t *to, int from, const uint32_t quad[8])
 {
 	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
-	uint32_t word[8] = {0};
+	uint32_t word[8] = { 0 };
 
 	for (int j = 0; j < 8; j++)
 		word[plane_word(bits, j)] |= (quad[j] >> from & mask) << plane_bit(bits, j);
@@ -133,12 +134,15 @@ ALWAYS void put_plane(const struct k_tiling *t, int32_t bits, uint8_t *to, int f
 		store_quad(to + i * t->lanes * 4, word[i]);
 }
 
-ALWAYS void get_plane(const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
+ALWAYS void get_plane(
+	const struct k_tiling *t, int32_t bits, const uint8_t *from, int to, uint32_t quad[8])
 {
 	const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
 
 	for (int j = 0; j < 8; j++)
-		quad[j] |= (load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) & mask) << to;
+		quad[j] |=
+			(load_quad(from + plane_word(bits, j) * t->lanes * 4) >> plane_bit(bits, j) & mask)
+			<< to;
 }
 
 /* What turns codes of signed bytes to what the unit multiplies. */
@@ -147,8 +151,8 @@ ALWAYS uint32_t flip_of(const struct k_tiling *t, enum k_type type)
 	return k_low_bits(type) == 8 ? t->flip_q8 * 0x01010101u : 0;
 }
 
-ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
-					  const uint8_t code[K_QBLOCK])
+ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
+	int32_t lane, const uint8_t code[K_QBLOCK])
 {
 	const int32_t low = k_low_bits(type), high = k_high_bits(type);
 	uint32_t quad[8];
@@ -162,10 +166,10 @@ ALWAYS void put_codes(const struct k_tiling *t, enum k_type type, const struct p
 
 /* And back. */
 static void get_codes(const struct k_tiling *t, enum k_type type, const struct place *p,
-					  int32_t lane, uint8_t code[K_QBLOCK])
+	int32_t lane, uint8_t code[K_QBLOCK])
 {
 	const int32_t low = k_low_bits(type), high = k_high_bits(type);
-	uint32_t quad[8] = {0};
+	uint32_t quad[8] = { 0 };
 
 	get_plane(t, low, p->quants + lane * 4, 0, quad);
 	if (high)
@@ -174,8 +178,8 @@ static void get_codes(const struct k_tiling *t, enum k_type type, const struct p
 		store_quad(code + 4 * j, quad[j] ^ flip_of(t, type));
 }
 
-ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct place *p, int32_t lane,
-					   const uint8_t *raw)
+ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct place *p,
+	int32_t lane, const uint8_t *raw)
 {
 	const uint32_t flip = k_low_bits(type) == 8 ? (t->flip_q8 ^ 0x80) * 0x01010101u : 0;
 	const size_t n = (size_t)k_layout_of(type).quants / 4, step = (size_t)t->lanes * 4;
@@ -185,10 +189,8 @@ ALWAYS void move_quads(const struct k_tiling *t, enum k_type type, const struct 
 }
 
 /* Everything but the matrix is known when compiled: divisions would take most of the time. */
-ALWAYS void pack_blocks(const struct k_tiling *t,
-															  const struct k_matrix *m,
-															  enum k_type type, const uint8_t *raw,
-															  uint8_t *tile, int32_t lane)
+ALWAYS void pack_blocks(const struct k_tiling *t, const struct k_matrix *m, enum k_type type,
+	const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
 	const struct k_facts f = k_facts_of(type);
 	const int32_t per = in_file_block(type), quants = k_layout_of(type).quants;
@@ -215,7 +217,7 @@ ALWAYS void pack_blocks(const struct k_tiling *t,
 }
 
 static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *m,
-							   const uint8_t *raw, uint8_t *tile, int32_t lane)
+	const uint8_t *raw, uint8_t *tile, int32_t lane)
 {
 	switch (m->type) {
 #define X(name, id, n, ...)                                                                        \
@@ -225,13 +227,12 @@ static void pack_quantised_row(const struct k_tiling *t, const struct k_matrix *
 		break;
 		K_TYPES(X)
 #undef X
-	case K_N_TYPES:
-		break;
+	case K_N_TYPES: break;
 	}
 }
 
 static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, const uint8_t *raw,
-						   uint8_t *tile, int32_t lane)
+	uint8_t *tile, int32_t lane)
 {
 	const size_t bytes = (size_t)k_types[m->type].block_bytes;
 
@@ -239,8 +240,8 @@ static void pack_float_row(const struct k_tiling *t, const struct k_matrix *m, c
 		memcpy(tile + (k * (size_t)t->lanes + (size_t)lane) * bytes, raw + k * bytes, bytes);
 }
 
-void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first,
-				  int32_t n)
+void k_tiles_pack(
+	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n)
 {
 	const size_t tile_bytes = k_tile_bytes(m->type, t->lanes, m->n_cols);
 	const size_t row_bytes =
@@ -267,8 +268,8 @@ static float load_half(const uint8_t *p, bool bf16)
 	return bf16 ? k_bf16_to_f32(h) : k_f16_to_f32(h);
 }
 
-static void read_float_row(const struct k_tiling *t, const struct k_matrix *w, const uint8_t *tile,
-						   int32_t lane, float *x)
+static void read_float_row(
+	const struct k_tiling *t, const struct k_matrix *w, const uint8_t *tile, int32_t lane, float *x)
 {
 	for (int32_t k = 0; k < w->n_cols; k++) {
 		size_t i = (size_t)k * (size_t)t->lanes + (size_t)lane;
@@ -280,15 +281,15 @@ static void read_float_row(const struct k_tiling *t, const struct k_matrix *w, c
 	}
 }
 
-static void read_quantised_row(const struct k_tiling *t, const struct k_matrix *w, uint8_t *tile,
-							   int32_t lane, float *x)
+static void read_quantised_row(
+	const struct k_tiling *t, const struct k_matrix *w, uint8_t *tile, int32_t lane, float *x)
 {
 	struct field field[MAX_FIELDS];
 	const int32_t n_fields = fields_of(w->type, field);
 
 	for (int32_t b = 0; b < w->n_cols / K_QBLOCK; b++, x += K_QBLOCK) {
 		struct place p = place_of(t, w->type, tile, b);
-		uint8_t raw[MAX_BLOCK_BYTES] = {0}, code[K_QBLOCK];
+		uint8_t raw[MAX_BLOCK_BYTES] = { 0 }, code[K_QBLOCK];
 		int8_t value[K_QBLOCK];
 		struct k_scales s;
 
@@ -325,7 +326,7 @@ void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, i
 
 /* The rows' bias and residual, each rounded, then to memory: rule 3. */
 static void finish(const struct k_matmul *a, int32_t part, const struct k_tile_call *call,
-				   int32_t lanes, int32_t first_row, int32_t first_act)
+	int32_t lanes, int32_t first_row, int32_t first_act)
 {
 	const struct k_matrix *w = a->part[part].w;
 	const int32_t left = w->n_rows - first_row, all = call->n_tiles * lanes;
@@ -355,7 +356,8 @@ static void sum_sixteens(const int8_t *q, size_t n, int16_t *sums)
 	}
 }
 
-/* Codes that exceed their weights need them, and sub-minima; else with a minimum a code is what it is. */
+/* Codes that exceed their weights need them, and sub-minima; else with a minimum a code is what it
+ * is. */
 static bool wants_sums(int32_t type)
 {
 	return k_is_quantised(type) && (!k_has_min(type) || k_has_two_terms(type));
@@ -364,7 +366,7 @@ static bool wants_sums(int32_t type)
 /* Tiles [tile, tile_end) of a part times all rows: rows in strips that stay cached, and all tiles
  * by a strip before the next one. */
 static void multiply(const struct k_tiling *t, const struct k_matmul *a, int32_t part, int32_t tile,
-					 int32_t tile_end, int16_t *sums)
+	int32_t tile_end, int16_t *sums)
 {
 	const struct k_matrix *w = a->part[part].w;
 	const size_t dim = (size_t)a->in.dim, row_bytes = dim * (k_is_quantised(w->type) ? 1 : 4);
@@ -418,8 +420,8 @@ static int32_t deal(atomic_int *ticket, int32_t n_tiles, int n_threads, int32_t 
 		count = n_threads == 1 ? n_tiles : (n_tiles - taken) / (2 * n_threads);
 		count = (count + K_TILE_GROUP) / K_TILE_GROUP * K_TILE_GROUP;
 		count = count < n_tiles - taken ? count : n_tiles - taken;
-	} while (!atomic_compare_exchange_weak_explicit(ticket, &taken, taken + count,
-													memory_order_relaxed, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		ticket, &taken, taken + count, memory_order_relaxed, memory_order_relaxed));
 	*first = taken;
 	return count;
 }

@@ -4,13 +4,13 @@
  * A tile is `lanes` rows and starts at a multiple of 64 bytes; rows beyond the last are zeros.
  * Float formats: [column][lanes]. Quantised formats, chunk by chunk, a chunk being as many blocks
  * of 32 columns as have their scales together (struct k_layout):
- * - scales of each block of the file, as the file has them, field by field: f16 (or a byte) [lanes],
- * then minima [lanes]; of blocks of 256 then words of packed sub-scales [lanes];
- * - then for each block of 32 columns: bits above the low 4 (or 2) as words [lanes]; and the low ones,
- * the rows' four of each quad of columns next to one another, [8 quads][lanes][4]; four bits a
- * weight hold quad j in the low and quad j + 4 in the high halves, [4][lanes][4]; of two, the first
- * word has quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c; of one, byte
- * c of a word has that of column 4j + c at bit j. Those above lie so, too.
+ * - scales of each block of the file, as the file has them, field by field: f16 (or a byte)
+ * [lanes], then minima [lanes]; of blocks of 256 then words of packed sub-scales [lanes];
+ * - then for each block of 32 columns: bits above the low 4 (or 2) as words [lanes]; and the low
+ * ones, the rows' four of each quad of columns next to one another, [8 quads][lanes][4]; four bits
+ * a weight hold quad j in the low and quad j + 4 in the high halves, [4][lanes][4]; of two, the
+ * first word has quads 0 to 3 and the second 4 to 7, column 4j + c at bit 2 (j % 4) of byte c; of
+ * one, byte c of a word has that of column 4j + c at bit j. Those above lie so, too.
  *
  * Why so: one pure stream of addresses, and vectors that cross no cache line. With the scales apart
  * at the head of a tile a core reached 14 GB/s, with them inline 34 of 35. */
@@ -21,7 +21,7 @@
 #include "kernels/cpu/isa.h"
 
 enum {
-	K_TILE_GROUP = 4,	 /* tiles that one call multiplies, at most */
+	K_TILE_GROUP = 4,    /* tiles that one call multiplies, at most */
 	K_TILE_MAX_ROWS = 8, /* rows of activations likewise, at most */
 	K_TILE_MAX_LANES = 16,
 };
@@ -36,7 +36,7 @@ struct k_tile_call {
 	const int8_t *q;
 	const float *d, *sx;
 	const int16_t *sum_q; /* [n, dim / 16] sums of 16 of q */
-	float *y;			  /* [n][K_TILE_GROUP * lanes] */
+	float *y;             /* [n][K_TILE_GROUP * lanes] */
 };
 
 typedef void k_tile_fn(const struct k_tile_call *call);
@@ -58,15 +58,15 @@ K_FACT struct k_layout k_layout_of(enum k_type type)
 {
 	const int32_t t = type, subs = 4 * k_sub_words(t);
 
-	return (struct k_layout){.chunk = subs ? 8 : 4 / k_entry_bytes(t),
-							 .head = 4 + subs,
-							 .high = 4 * k_high_bits(t),
-							 .quants = 4 * k_low_bits(t)};
+	return (struct k_layout){ .chunk = subs ? 8 : 4 / k_entry_bytes(t),
+		.head = 4 + subs,
+		.high = 4 * k_high_bits(t),
+		.quants = 4 * k_low_bits(t) };
 }
 size_t k_tile_bytes(enum k_type type, int32_t lanes, int32_t n_cols);
 /* Rows [first, first + n), first a multiple of the lanes; raw has these alone. */
-void k_tiles_pack(const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first,
-				  int32_t n);
+void k_tiles_pack(
+	const struct k_tiling *t, struct k_matrix *m, const void *raw, int32_t first, int32_t n);
 void k_tiles_embed(const struct k_tiling *t, const struct k_embed *a, int tid, int n_threads);
 void k_tiles_matmul(const struct k_tiling *t, struct k_op *op, int n_threads, void *scratch);
 

@@ -3,11 +3,11 @@
  * in, and the others take its parts. Only ops whose threads wait for one another need them all
  * (k_isa.together).
  *
- * Invariants: 1. barrier.value is the op in progress; the thread that ends an op's last part opens the
- * barrier. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim made
- * with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
- * touched by whoever ends the op before the barrier opens, by nobody after. 4. barrier.value passes over
- * the ops that were done with the one before; claims of theirs are never asked for. */
+ * Invariants: 1. barrier.value is the op in progress; the thread that ends an op's last part opens
+ * the barrier. 2. `claimed` is op * n + parts given out, or less than op * n if none were: a claim
+ * made with an old op fails, since claims of that op are exhausted. 3. `arrived` and `before` are
+ * touched by whoever ends the op before the barrier opens, by nobody after. 4. barrier.value passes
+ * over the ops that were done with the one before; claims of theirs are never asked for. */
 #include "kernels/cpu/walk.h"
 
 #include <time.h>
@@ -37,22 +37,19 @@ static bool claim(struct walk *w, unsigned op, unsigned n, int *part)
 	return true;
 }
 
-/* Ops of about a microsecond cost less than the barrier between them and the next. 0 switches it off, for
- * measuring. */
+/* Ops of about a microsecond cost less than the barrier between them and the next. 0 switches it
+ * off, for measuring. */
 #ifndef K_SMALL_VALUES
 #define K_SMALL_VALUES 4096
 #endif
 static bool is_small(const struct k_op *op)
 {
 	switch (op->kind) {
-	case K_OP_norm:
-		return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
-	case K_OP_glu:
-		return op->u.glu.n * op->u.glu.out.dim <= K_SMALL_VALUES;
+	case K_OP_norm: return op->u.norm.n * op->u.norm.out.dim <= K_SMALL_VALUES;
+	case K_OP_glu: return op->u.glu.n * op->u.glu.out.dim <= K_SMALL_VALUES;
 	case K_OP_rope:
 		return op->u.rope.n * op->u.rope.n_heads * op->u.rope.kv->head_dim <= K_SMALL_VALUES;
-	default:
-		return false;
+	default: return false;
 	}
 }
 
@@ -67,8 +64,8 @@ static void stop_clock(struct walk *w, struct k_op *op)
 	w->before = now;
 }
 
-/* The thread that ends the last part of an op also does the small ops after it, before the barrier opens: the
- * others wait at one barrier, not at several. */
+/* The thread that ends the last part of an op also does the small ops after it, before the barrier
+ * opens: the others wait at one barrier, not at several. */
 static void finish(struct walk *w, unsigned at, unsigned n, void *scratch)
 {
 	struct k_op *op = &w->program->op[at];
@@ -105,19 +102,20 @@ static void walk_thread(void *arg, int tid, int n_threads, void *scratch)
 	}
 }
 
-/* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be, where processors count
- * apart, is nothing. */
+/* The times of ops from ticks to ns, by how many of either the whole walk took. What cannot be,
+ * where processors count apart, is nothing. */
 static void convert_times(struct k_program *program, uint64_t ticks, int64_t ns)
 {
 	double scale = ticks ? (double)ns / (double)ticks : 0;
 
 	for (int32_t i = 0; i < program->n_ops; i++)
-		program->op[i].ns = program->op[i].ns <= ticks ? (uint64_t)((double)program->op[i].ns * scale) : 0;
+		program->op[i].ns =
+			program->op[i].ns <= ticks ? (uint64_t)((double)program->op[i].ns * scale) : 0;
 }
 
 void k_walk(struct k_pool *pool, const struct k_isa *isa, struct k_program *program)
 {
-	struct walk w = {.isa = isa, .program = program, .barrier = {.spins = k_pool_spins(pool)}};
+	struct walk w = { .isa = isa, .program = program, .barrier = { .spins = k_pool_spins(pool) } };
 
 	for (int32_t i = 0; i < program->n_ops; i++)
 		atomic_store_explicit(&program->op[i].ticket, 0, memory_order_relaxed);

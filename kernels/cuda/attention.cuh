@@ -3,10 +3,10 @@
  * what counts; attention_prefill.cuh for many, in tiles of registers; attention_plan.cuh who does
  * what.
  *
- * Of a unit's spans each gives maximum m, sum l and values o. Are units spans, these go to the scratch
- * as records, and whoever takes the tile's last ticket merges them, ascending. Are units tiles, the
- * block merges as it goes, in out.x. An observed row's shares need the last M and L: from records
- * they are read back; without records the scores are made again, as ref does. */
+ * Of a unit's spans each gives maximum m, sum l and values o. Are units spans, these go to the
+ * scratch as records, and whoever takes the tile's last ticket merges them, ascending. Are units
+ * tiles, the block merges as it goes, in out.x. An observed row's shares need the last M and L:
+ * from records they are read back; without records the scores are made again, as ref does. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_CUH
 
@@ -15,21 +15,24 @@
 
 enum {
 	ATTEND_P = K_SPAN + 4, /* stride of a query's scores: rows of the same column in other banks */
-	ATTEND_FEW = 16,	   /* queries that attention_decode.cuh takes */
+	ATTEND_FEW = 16,       /* queries that attention_decode.cuh takes */
 };
 
-/* What the tile's rows see of a span: their bits, those of all together, and its number among a row's spans. */
+/* What the tile's rows see of a span: their bits, those of all together, and its number among a
+ * row's spans. */
 struct attend_sight {
 	struct k_bits row[ATTEND_TILE], any;
 	int32_t number[ATTEND_TILE];
 };
 
-/* In the body's shared memory; the rest is as attention_decode.cuh or attention_prefill.cuh says. */
+/* In the body's shared memory; the rest is as attention_decode.cuh or attention_prefill.cuh
+ * says. */
 struct attend_shared {
 	struct k_row row[2][ATTEND_TILE]; /* the tile's rows; a set a buffer of attention_decode.cuh */
-	int32_t page[2][ATTEND_FEW];	  /* where their own tokens lie */
-	struct attend_sight sight[2];	  /* of the span at hand, and of the one before, which some thread may be at */
-	float max[ATTEND_TILE], sum[ATTEND_TILE]; /* by query of the batch: M and L so far */
+	int32_t page[2][ATTEND_FEW];      /* where their own tokens lie */
+	/* of the span at hand, and of the one before, which some thread may be at */
+	struct attend_sight sight[2];
+	float max[ATTEND_TILE], sum[ATTEND_TILE];   /* by query of the batch: M and L so far */
 	float old[ATTEND_TILE], fresh[ATTEND_TILE]; /* factors of what was merged, and of the span */
 	int32_t near_zero[ATTEND_TILE];
 	int32_t counted[CU_WARPS][ATTEND_FEW];
@@ -45,12 +48,13 @@ struct attend {
 	struct attend_shared *shared;
 	unsigned char *memory; /* shared memory after that */
 	struct attend_unit unit;
-	const struct k_row *row; /* of the unit's tile, in shared memory */
+	const struct k_row *row;    /* of the unit's tile, in shared memory */
 	struct attend_sight *sight; /* of the span at hand, likewise */
 	int32_t kv_head;
-	int32_t query, n_queries; /* the batch: queries of the tile, numbered row by row, head by head */
-	struct cu_kept *kept;	  /* may take what is left to observe; NULL: nothing may be left */
-	int32_t n_seen;			  /* that it has */
+	/* the batch: queries of the tile, numbered row by row, head by head */
+	int32_t query, n_queries;
+	struct cu_kept *kept; /* may take what is left to observe; NULL: nothing may be left */
+	int32_t n_seen;       /* that it has */
 };
 
 CU_FN struct k_row attend_row(const struct attend *c, int32_t q)
@@ -87,12 +91,12 @@ CU_FN int32_t attend_number(const struct attend *c, int32_t q)
 	return c->sight->number[(c->query + q) / c->plan->n_rep];
 }
 
-/* The first warp fills c->sight for the unit's rows, and the others may read it after the next CU_SYNC; the one
- * for the span before stays as it is until then. */
+/* The first warp fills c->sight for the unit's rows, and the others may read it after the next
+ * CU_SYNC; the one for the span before stays as it is until then. */
 CU_FN void attend_see(struct attend *c, int32_t span)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
-	struct k_bits any = {{0, 0, 0, 0}};
+	struct k_bits any = { { 0, 0, 0, 0 } };
 
 	c->sight = &c->shared->sight[c->sight == &c->shared->sight[0]];
 	if (cu_thread() >= CU_WARP)
@@ -129,16 +133,16 @@ CU_FN bool attend_is_observed(const struct attend *c)
 	return observed;
 }
 
-/* Pair i of the batch's query q to shared memory, zeros after the last; folded, rotated and scaled on
- * the way. */
+/* Pair i of the batch's query q to shared memory, zeros after the last; folded, rotated and scaled
+ * on the way. */
 CU_FN void attend_take_pair(const struct attend *c, float *to, int32_t q, int32_t i)
 {
-	float y[2] = {0, 0};
-	struct rope_pair at = {2 * i, 2 * i + 1};
+	float y[2] = { 0, 0 };
+	struct rope_pair at = { 2 * i, 2 * i + 1 };
 
 	if (q < c->n_queries) {
-		const size_t from = (size_t)attend_row_index(c, q) * (size_t)c->a->n_heads +
-							(size_t)attend_head(c, q);
+		const size_t from =
+			(size_t)attend_row_index(c, q) * (size_t)c->a->n_heads + (size_t)attend_head(c, q);
 		const float *in = c->a->q + from * (size_t)c->plan->kv.head_dim;
 
 		if (c->rope) {
@@ -173,16 +177,17 @@ CU_FN int32_t attend_warp_total(int32_t v)
 
 /* A warp's span of one query: lane i has keys i, i + 32, i + 64, i + 96. */
 struct attend_lanes {
-	float p[4];	 /* probabilities, +0 where invisible */
-	float m, l;	 /* of the span */
+	float p[4];  /* probabilities, +0 where invisible */
+	float m, l;  /* of the span */
 	float group; /* lane g < 8: the sum of group g */
 };
 
 /* Scores s[128], of which those of `seen` are there, to probabilities. */
-CU_FN struct attend_lanes attend_softmax_lanes(const float *s, const struct k_bits *seen, float softcap)
+CU_FN struct attend_lanes attend_softmax_lanes(
+	const float *s, const struct k_bits *seen, float softcap)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
-	struct attend_lanes w = {0};
+	struct attend_lanes w = { 0 };
 	float pair[4];
 
 	w.m = -INFINITY;
@@ -210,7 +215,7 @@ CU_FN struct attend_lanes attend_softmax_lanes(const float *s, const struct k_bi
 
 /* The span's part of an observed query, all else merged: shares, and how many are near zero. */
 CU_FN int32_t attend_observe_lanes(const struct attend *c, const struct attend_lanes *w, int32_t q,
-								   int32_t span, const struct k_bits *seen, float max, float inv_l)
+	int32_t span, const struct k_bits *seen, float max, float inv_l)
 {
 	const struct k_row row = attend_row(c, q);
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -238,8 +243,8 @@ CU_FN void attend_blank(const struct attend *c, int32_t q, int32_t warp, int32_t
 			c->a->share[at + (size_t)(span * K_SPAN_GROUPS + lane)] = 0;
 }
 
-/* Merges a span's m and l, the row's `number`-th, into M and L of query q; the factors are for its values. One
- * lane. */
+/* Merges a span's m and l, the row's `number`-th, into M and L of query q; the factors are for its
+ * values. One lane. */
 CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, float m, float l)
 {
 	float n = number && s->max[q] > m ? s->max[q] : m;
@@ -251,8 +256,8 @@ CU_FN void attend_merge(struct attend_shared *s, int32_t q, int32_t number, floa
 	s->fresh[q] = e;
 }
 
-CU_FN void attend_write_record(float *record, const struct attend_lanes *w, int32_t head_dim,
-							   bool observed)
+CU_FN void attend_write_record(
+	float *record, const struct attend_lanes *w, int32_t head_dim, bool observed)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
 	float *sums = record + ATTEND_HEAD + head_dim;
@@ -267,8 +272,8 @@ CU_FN void attend_write_record(float *record, const struct attend_lanes *w, int3
 		sums[lane] = w->group;
 }
 
-/* Scores of the batch with a span, p [n_queries][ATTEND_P], to probabilities, in place; a warp a query.
- * `again`: all is merged, and scores were made again for the observations alone. */
+/* Scores of the batch with a span, p [n_queries][ATTEND_P], to probabilities, in place; a warp a
+ * query. `again`: all is merged, and scores were made again for the observations alone. */
 CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, bool again)
 {
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -286,7 +291,8 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 		if (again) {
 			if (!attend_number(c, q))
 				attend_blank(c, q, 0, 1);
-			count = attend_observe_lanes(c, &w, q, span, seen, c->shared->max[q], 1.0f / c->shared->sum[q]);
+			count = attend_observe_lanes(
+				c, &w, q, span, seen, c->shared->max[q], 1.0f / c->shared->sum[q]);
 			if (lane == 0 && c->a->near_zero) /* a query is one warp's in every span */
 				c->a->near_zero[attend_seen(c, q, row.observe)] = c->shared->near_zero[q] += count;
 			continue;
@@ -294,7 +300,8 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 		for (int32_t j = 0; j < 4; j++)
 			p[q * ATTEND_P + lane + 32 * j] = w.p[j];
 		if (c->plan->split) {
-			attend_write_record(attend_span_record(c, q, attend_number(c, q)), &w, c->plan->kv.head_dim, observed);
+			attend_write_record(
+				attend_span_record(c, q, attend_number(c, q)), &w, c->plan->kv.head_dim, observed);
 		} else if (lane == 0) {
 			attend_merge(c->shared, q, attend_number(c, q), w.m, w.l);
 			c->shared->near_zero[q] = 0;
@@ -302,8 +309,8 @@ CU_LARGE_FN void attend_softmax(const struct attend *c, float *p, int32_t span, 
 	}
 }
 
-/* The span's weighted sum of values of query q, dimension d: to its record, or merged in out.x, where
- * the row's last span also divides by L. */
+/* The span's weighted sum of values of query q, dimension d: to its record, or merged in out.x,
+ * where the row's last span also divides by L. */
 CU_FN void attend_put(const struct attend *c, int32_t q, int32_t span, int32_t d, float o)
 {
 	const int32_t number = attend_number(c, q);
@@ -373,7 +380,8 @@ CU_FN void attend_finish(struct attend *c)
 			return;
 		attend_merge_records(c);
 		attend_observe(c);
-		if (p->all_heads && attend_is_last(c, p->n * p->kv.n_kv_heads + c->unit.row, p->kv.n_kv_heads))
+		if (p->all_heads &&
+			attend_is_last(c, p->n * p->kv.n_kv_heads + c->unit.row, p->kv.n_kv_heads))
 			attend_quantise_rows(c, 0, c->a->out.dim);
 		return;
 	}
@@ -405,8 +413,8 @@ static __device__ void attend_open(struct attend *c, const struct cu_part *p)
 	attend_make_plan(&p->kept->plan, p);
 }
 
-/* Is the block's first span one that may be fetched before the barrier in front of the stage? If RoPE
- * is folded, all that this step writes of it is written by the block itself, later. */
+/* Is the block's first span one that may be fetched before the barrier in front of the stage? If
+ * RoPE is folded, all that this step writes of it is written by the block itself, later. */
 CU_FN bool attend_fetches(const struct attend *c)
 {
 	return c->rope && c->plan->n_mine && few_takes(c->plan, &c->plan->mine[0]);
@@ -418,8 +426,8 @@ static __device__ void cu_attention_prefetch(const struct cu_part *p)
 
 	attend_open(&c, p);
 	if (attend_fetches(&c))
-		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head, attend_span(&c.plan->mine[0], c.plan->mine[0].lo),
-				  0);
+		few_fetch(&c, &c.plan->mine[0], c.plan->mine[0].kv_head,
+			attend_span(&c.plan->mine[0], c.plan->mine[0].lo), 0);
 }
 
 static __device__ void cu_attention(const struct cu_part *p)

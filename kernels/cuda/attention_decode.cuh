@@ -1,9 +1,9 @@
 /* Attention of a few queries (decode, checked drafts): rule 11, part of attention.cuh.
  *
- * Bound by latency: the longest chain is head_dim steps for a score and 128 for a value, and nothing
- * may shorten it. So a thread has one key, then one dimension, for the fewest queries that use all
- * threads; keys and values come to shared memory in one go, the next unit's while this one's are
- * worked on, the first unit's even before the barrier in front of the stage.
+ * Bound by latency: the longest chain is head_dim steps for a score and 128 for a value, and
+ * nothing may shorten it. So a thread has one key, then one dimension, for the fewest queries that
+ * use all threads; keys and values come to shared memory in one go, the next unit's while this
+ * one's are worked on, the first unit's even before the barrier in front of the stage.
  *
  * Heads of more than 128 dimensions do not fit whole: then fewer tokens at a time. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_DECODE_CUH
@@ -17,11 +17,11 @@ enum { FEW_PAD = 16 }; /* elements between groups of keys: two groups' rows in d
 struct few_memory {
 	int32_t tokens; /* that a buffer holds, 128 but for large heads */
 	int32_t q_stride;
-	int32_t group; /* elements from a group of keys to the next */
-	float *q;	   /* [few][q_stride] */
-	float *p;	   /* [few][ATTEND_P] */
+	int32_t group;              /* elements from a group of keys to the next */
+	float *q;                   /* [few][q_stride] */
+	float *p;                   /* [few][ATTEND_P] */
 	unsigned char *k[2], *v[2]; /* as the cache has them */
-	bool two; /* there are two buffers */
+	bool two;                   /* there are two buffers */
 };
 
 CU_FN int32_t few_queries(int32_t head_dim)
@@ -41,7 +41,10 @@ CU_FN struct few_memory few_layout(const struct attend *c)
 	struct few_memory f;
 	int32_t k_bytes, bytes;
 
-	f.tokens = row <= 256 ? K_SPAN : row <= 512 ? K_SPAN / 2 : row <= 1024 ? K_SPAN / 4 : K_SPAN / 8;
+	f.tokens = row <= 256    ? K_SPAN
+			   : row <= 512  ? K_SPAN / 2
+			   : row <= 1024 ? K_SPAN / 4
+							 : K_SPAN / 8;
 	f.q_stride = head_dim + 4;
 	f.group = head_dim * K_GROUP + FEW_PAD;
 	f.q = (float *)c->memory;
@@ -59,14 +62,15 @@ CU_FN struct few_memory few_layout(const struct attend *c)
 /* What is under way for the unit after this one. */
 struct attend_ahead {
 	const struct attend_unit *next; /* NULL: none */
-	int32_t buffer;					/* of this unit */
-	bool fetched;					/* into it */
+	int32_t buffer;                 /* of this unit */
+	bool fetched;                   /* into it */
 };
 
-/* Copies of the keys (v = 0) or values of the groups from `first` to `end` that the tile's hull meets, to `to`, a
- * warp a group of 16; in the cache they lie together. A page that is absent is one that no row sees. */
-CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t first,
-					 int32_t end, int32_t v, int32_t stride, unsigned char *to)
+/* Copies of the keys (v = 0) or values of the groups from `first` to `end` that the tile's hull
+ * meets, to `to`, a warp a group of 16; in the cache they lie together. A page that is absent is
+ * one that no row sees. */
+CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_t kv_head,
+	int32_t first, int32_t end, int32_t v, int32_t stride, unsigned char *to)
 {
 	const struct k_kv *kv = &c->plan->kv;
 	const int32_t *pages = c->a->pages[c->a->rows[u->row].seq];
@@ -90,8 +94,8 @@ CU_FN void few_stage(const struct attend *c, const struct attend_unit *u, int32_
 }
 
 /* Begins to copy what a buffer holds of a unit's span, and its rows. */
-CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, int32_t kv_head, int32_t span,
-					 int32_t buffer)
+CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, int32_t kv_head,
+	int32_t span, int32_t buffer)
 {
 	const struct few_memory f = few_layout(c);
 	const int32_t first = span * K_SPAN;
@@ -102,7 +106,8 @@ CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, 
 		struct k_row row = c->a->rows[u->row + cu_thread()];
 
 		c->shared->row[buffer][cu_thread()] = row;
-		c->shared->page[buffer][cu_thread()] = c->a->pages[row.seq][row.pos / c->plan->kv.page_size];
+		c->shared->page[buffer][cu_thread()] =
+			c->a->pages[row.seq][row.pos / c->plan->kv.page_size];
 	}
 	few_stage(c, u, kv_head, first, end, 0, f.group, f.k[buffer]);
 	few_stage(c, u, kv_head, first, end, 1, K_GROUP * c->plan->kv.head_dim, f.v[buffer]);
@@ -111,8 +116,8 @@ CU_LARGE_FN void few_fetch(const struct attend *c, const struct attend_unit *u, 
 
 /* Folded RoPE: a pair of tile row r's key or value, if it is of this span, to the cache and to the
  * buffer, where what was fetched is old. */
-CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer,
-					  int32_t r, int32_t v, int32_t i)
+CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_t span,
+	int32_t buffer, int32_t r, int32_t v, int32_t i)
 {
 	const struct k_kv *kv = &c->plan->kv;
 	const struct rope_pair at = rope_pair_at(c->rope, i);
@@ -132,10 +137,10 @@ CU_FN void few_append(const struct attend *c, const struct few_memory *f, int32_
 	k_cache_put(kv->format, to, (size_t)(first + at.d1 * step), y[1]);
 }
 
-/* What a span needs of the stage before: the queries, once a unit, and what a fold appends; together,
- * since each is a trip to memory. */
-CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer,
-						  bool queries, bool append)
+/* What a span needs of the stage before: the queries, once a unit, and what a fold appends;
+ * together, since each is a trip to memory. */
+CU_LARGE_FN void few_take(const struct attend *c, const struct few_memory *f, int32_t span,
+	int32_t buffer, bool queries, bool append)
 {
 	const int32_t pairs = c->plan->kv.head_dim / 2;
 	const int32_t n_queries = queries ? (c->n_queries + 7) / 8 * 8 : 0;
@@ -158,10 +163,10 @@ CU_FN float few_cell(const unsigned char *at, int32_t i, const int32_t format)
 								 : k_cache_get(format, at, (size_t)i);
 }
 
-/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. After the last
- * query there are zeros up to a multiple of 8. */
+/* Scores of a buffer's keys: a thread has one key and tq queries, which are neighbours. After the
+ * last query there are zeros up to a multiple of 8. */
 CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, const unsigned char *k,
-						 int32_t span, int32_t first, const int32_t tq, const int32_t format)
+	int32_t span, int32_t first, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, key = cu_thread() % f->tokens;
 	const int32_t group = span * K_SPAN + (first + key) / K_GROUP * K_GROUP;
@@ -197,8 +202,8 @@ CU_FN void few_scores_of(const struct attend *c, const struct few_memory *f, con
 		f->p[(q0 + i) * ATTEND_P + first + key] = s[i];
 }
 
-CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, const unsigned char *k, int32_t span,
-					  int32_t first)
+CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f,
+	const unsigned char *k, int32_t span, int32_t first)
 {
 	const int32_t sets = CU_THREADS / f->tokens, n = (c->n_queries + sets - 1) / sets;
 	const int32_t format = c->plan->kv.format;
@@ -211,8 +216,7 @@ CU_LARGE_FN void few_scores(const struct attend *c, const struct few_memory *f, 
 	else if (half && n <= 4)
 		few_scores_of(c, f, k, span, first, 4, K_CACHE_f16);
 #define X(name, bytes, doc)                                                                        \
-	else if (format == K_CACHE_##name)                                                            \
-		few_scores_of(c, f, k, span, first, 8, K_CACHE_##name);
+	else if (format == K_CACHE_##name) few_scores_of(c, f, k, span, first, 8, K_CACHE_##name);
 	K_CACHES(X)
 #undef X
 }
@@ -224,21 +228,22 @@ struct few_sums {
 };
 
 /* Four tokens, of which not all are seen. */
-CU_FN void few_four(const float *p, const unsigned char *v, int32_t at, int32_t head_dim, struct few_sums *s,
-					uint32_t seen, const int32_t tq, const int32_t format)
+CU_FN void few_four(const float *p, const unsigned char *v, int32_t at, int32_t head_dim,
+	struct few_sums *s, uint32_t seen, const int32_t tq, const int32_t format)
 {
 	for (int32_t t = 0; t < 4; t++) {
 		CU_UNROLL
 		for (int32_t i = 0; i < tq; i++)
 			if (seen >> t & 1)
-				s->o[i] = k_fma(p[i * ATTEND_P + t], few_cell(v, at + t * head_dim, format), s->o[i]);
+				s->o[i] =
+					k_fma(p[i * ATTEND_P + t], few_cell(v, at + t * head_dim, format), s->o[i]);
 	}
 }
 
-/* Values of those tokens first … end - 1 of the span that rows see, from v. Where another row sees one, a query's p
- * is +0, which changes at most the sign of a zero (rule 11). */
+/* Values of those tokens first … end - 1 of the span that rows see, from v. Where another row sees
+ * one, a query's p is +0, which changes at most the sign of a zero (rule 11). */
 CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, struct few_sums *s,
-						 const unsigned char *v, int32_t first, int32_t end, const int32_t tq, const int32_t format)
+	const unsigned char *v, int32_t first, int32_t end, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim;
 	int32_t at = s->d;
@@ -269,9 +274,10 @@ CU_FN void few_values_of(const struct attend *c, const struct few_memory *f, str
 	}
 }
 
-/* The values of a span, put where they belong. Heads of more than 256 dimensions take two rounds. */
+/* The values of a span, put where they belong. Heads of more than 256 dimensions take two
+ * rounds. */
 CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int32_t span,
-						 int32_t n_tokens, int32_t buffer, const int32_t tq, const int32_t format)
+	int32_t n_tokens, int32_t buffer, const int32_t tq, const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, sets = CU_THREADS / head_dim;
 	const int32_t set = sets ? cu_thread() / head_dim : 0;
@@ -292,7 +298,7 @@ CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int
 			if (t || round) {
 				CU_SYNC();
 				few_stage(c, &c->unit, c->kv_head, span * K_SPAN + t, span * K_SPAN + end, 1,
-						  K_GROUP * head_dim, f->v[buffer]);
+					K_GROUP * head_dim, f->v[buffer]);
 				cu_copy_commit();
 				cu_copy_wait(0);
 				CU_SYNC();
@@ -307,8 +313,8 @@ CU_FN void few_values_by(const struct attend *c, const struct few_memory *f, int
 	}
 }
 
-CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, int32_t span, int32_t n_tokens,
-					  int32_t buffer)
+CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, int32_t span,
+	int32_t n_tokens, int32_t buffer)
 {
 	const int32_t sets = CU_THREADS / c->plan->kv.head_dim ? CU_THREADS / c->plan->kv.head_dim : 1;
 	const int32_t n = (c->n_queries + sets - 1) / sets, format = c->plan->kv.format;
@@ -321,14 +327,16 @@ CU_LARGE_FN void few_values(const struct attend *c, const struct few_memory *f, 
 	else if (half && n <= 4)
 		few_values_by(c, f, span, n_tokens, buffer, 4, K_CACHE_f16);
 #define X(name, bytes, doc)                                                                        \
-	else if (format == K_CACHE_##name)                                                            \
+	else if (format == K_CACHE_##name)                                                             \
 		few_values_by(c, f, span, n_tokens, buffer, 8, K_CACHE_##name);
 	K_CACHES(X)
 #undef X
 }
 
-/* A span whose first tokens are fetched into the buffer; `again`: scores for the observations alone. */
-CU_FN void few_span(struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer, bool again)
+/* A span whose first tokens are fetched into the buffer; `again`: scores for the observations
+ * alone. */
+CU_FN void few_span(
+	struct attend *c, const struct few_memory *f, int32_t span, int32_t buffer, bool again)
 {
 	const int32_t first = span * K_SPAN, n_tokens = attend_tokens(&c->unit, span);
 
@@ -376,7 +384,8 @@ CU_LARGE_FN void few_unit(struct attend *c, struct attend_ahead *ahead)
 				CU_SYNC();
 				c->row = c->shared->row[ahead->buffer];
 				if (fetch_next)
-					few_fetch(c, next, next->kv_head, attend_span(next, next->lo), ahead->buffer ^ 1);
+					few_fetch(
+						c, next, next->kv_head, attend_span(next, next->lo), ahead->buffer ^ 1);
 				attend_see(c, span);
 				few_take(c, &f, span, ahead->buffer, i == u->lo && !pass, c->rope && !pass);
 				CU_SYNC();

@@ -1,5 +1,5 @@
-/* Attention whose units are spans: the records of a tile's spans are merged, and what was observed of its rows
- * is told. Part of attention.cuh. */
+/* Attention whose units are spans: the records of a tile's spans are merged, and what was observed
+ * of its rows is told. Part of attention.cuh. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_MERGE_CUH
 
@@ -7,11 +7,12 @@
 
 /* What 32 spans, a lane each, do to M and L. After the last span lanes have no meaning. */
 struct attend_chain {
-	float n, c, e, l; /* maximum up to the lane's span, factors of the old and of the span, its sum */
+	/* maximum up to the lane's span, factors of the old and of the span, its sum */
+	float n, c, e, l;
 };
 
-CU_FN struct attend_chain attend_load_chain(const struct attend *c, const float *record, int32_t first,
-											int32_t n_spans, float max)
+CU_FN struct attend_chain attend_load_chain(
+	const struct attend *c, const float *record, int32_t first, int32_t n_spans, float max)
 {
 	const int32_t lane = cu_thread() % CU_WARP, span = first + lane;
 	const bool there = span < n_spans;
@@ -31,9 +32,10 @@ CU_FN struct attend_chain attend_load_chain(const struct attend *c, const float 
 	return w;
 }
 
-/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L. With
- * d < 0 for these alone. The loads of 32 spans are under way together. */
-CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
+/* The whole chain of query q for 32 dimensions from d on, a lane each; *max and *sum are M and L.
+ * With d < 0 for these alone. The loads of 32 spans are under way together. */
+CU_LARGE_FN float attend_run_chain(
+	const struct attend *c, int32_t q, int32_t d, float *max, float *sum)
 {
 	const int32_t n_spans = attend_row_spans(c->plan, attend_row_index(c, q));
 	const float *record = attend_span_record(c, q, 0);
@@ -44,7 +46,8 @@ CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d,
 	*max = *sum = 0;
 	for (int32_t first = 0; first < n_spans; first += CU_WARP) {
 		const int32_t n = n_spans - first < CU_WARP ? n_spans - first : CU_WARP;
-		const float *value = record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
+		const float *value =
+			record + (size_t)first * attend_record_step(c->plan) + ATTEND_HEAD + dim;
 		struct attend_chain w;
 
 		CU_UNROLL
@@ -66,8 +69,8 @@ CU_LARGE_FN float attend_run_chain(const struct attend *c, int32_t q, int32_t d,
 	return o;
 }
 
-/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records; the
- * warps take turns at the spans. */
+/* Shares and counts of the observed queries of the batch (at most ATTEND_FEW), from the records;
+ * the warps take turns at the spans. */
 CU_FN void attend_observe_batch(const struct attend *c)
 {
 	const int32_t lane = cu_thread() % CU_WARP, warp = cu_thread() / CU_WARP;
@@ -82,7 +85,8 @@ CU_FN void attend_observe_batch(const struct attend *c)
 			continue;
 		attend_run_chain(c, q, -CU_WARP, &max, &sum);
 		attend_blank(c, q, warp, CU_WARPS);
-		for (int32_t i = warp; i < attend_row_spans(c->plan, attend_row_index(c, q)); i += CU_WARPS) {
+		for (int32_t i = warp; i < attend_row_spans(c->plan, attend_row_index(c, q));
+			 i += CU_WARPS) {
 			const int32_t span = k_span_at(list, c->plan->n_ranges, i);
 			const struct k_bits seen = k_bits_of(list, c->plan->n_ranges, span);
 			const float *record = attend_span_record(c, q, i);
@@ -136,8 +140,8 @@ CU_FN void attend_observe(struct attend *c)
 	}
 }
 
-/* True in the block that is the last of n to call it for this ticket, which is then zero again. What
- * the others wrote before is there. */
+/* True in the block that is the last of n to call it for this ticket, which is then zero again.
+ * What the others wrote before is there. */
 CU_FN bool attend_is_last(const struct attend *c, int32_t ticket, int32_t n)
 {
 	uint32_t *at = c->step->ticket + ticket;

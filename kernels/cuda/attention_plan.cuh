@@ -1,14 +1,14 @@
 /* How an attention op is dealt out to blocks.
  *
  * A tile is a few neighbouring rows of one sequence; under one kv head its queries, the rows times
- * the heads that share the kv head, read the same keys and values. Its spans are those that its hull
- * touches (visible.h), numbered from 0. If the scratch has room for the result of every span that any row sees, a
- * unit of work is one span of one tile under one kv head, and the block that finishes the tile's last
- * span merges them; else a unit is a tile with all its spans.
+ * the heads that share the kv head, read the same keys and values. Its spans are those that its
+ * hull touches (visible.h), numbered from 0. If the scratch has room for the result of every span
+ * that any row sees, a unit of work is one span of one tile under one kv head, and the block that
+ * finishes the tile's last span merges them; else a unit is a tile with all its spans.
  *
- * Every block makes the same plan from the rows, which lie on the device: the program of a step stays
- * as it is while its shape does. It is kept from stage to stage. Invariant: the plan decides who does
- * what and where partial results lie, never a bit of the result. */
+ * Every block makes the same plan from the rows, which lie on the device: the program of a step
+ * stays as it is while its shape does. It is kept from stage to stage. Invariant: the plan decides
+ * who does what and where partial results lie, never a bit of the result. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PLAN_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PLAN_CUH
 
@@ -16,31 +16,33 @@
 #include "kernels/visible.h"
 
 enum {
-	ATTEND_TILE = 64, /* queries of a tile; more if 8 rows have more, so that a fold's rows are one */
+	/* queries of a tile; more if 8 rows have more, so that a fold's rows are one */
+	ATTEND_TILE = 64,
 	ATTEND_PARTS = CU_THREADS, /* the rows are counted in so many parts */
-	ATTEND_HEAD = 4,		   /* floats in front of a record's values: maximum, sum, two unused */
+	ATTEND_HEAD = 4,           /* floats in front of a record's values: maximum, sum, two unused */
 };
 
 struct attend_unit {
 	int32_t row, n_rows, n_spans; /* the tile */
-	struct k_hull seen;			  /* by its rows */
-	int32_t kv_head, kv_end;	  /* the kv heads */
-	int32_t lo, hi;				  /* the tile's spans, by number */
+	struct k_hull seen;           /* by its rows */
+	int32_t kv_head, kv_end;      /* the kv heads */
+	int32_t lo, hi;               /* the tile's spans, by number */
 };
 
 struct attend_plan {
-	const struct k_row *rows; /* of the op that the plan is for; NULL: of none */
+	const struct k_row *rows;     /* of the op that the plan is for; NULL: of none */
 	const struct k_range *ranges; /* of that op */
 	const struct k_kv *kv_from;
 	struct k_kv kv;
 	int32_t n, n_ranges, n_heads, n_rep;
 	bool observed;
 	int32_t rows_per_tile, rows_per_part;
-	bool split;		/* a unit is a span */
-	bool all_heads; /* a unit is a tile under all kv heads: a block of 32 outputs lies across heads */
-	int32_t record;						/* floats of a record: one row, span and head */
-	int32_t units[ATTEND_PARTS + 1];	/* units of the tiles that begin before part i */
-	int32_t records[ATTEND_PARTS + 1];	/* spans of the rows before part i */
+	bool split; /* a unit is a span */
+	/* a unit is a tile under all kv heads: a block of 32 outputs lies across heads */
+	bool all_heads;
+	int32_t record;                    /* floats of a record: one row, span and head */
+	int32_t units[ATTEND_PARTS + 1];   /* units of the tiles that begin before part i */
+	int32_t records[ATTEND_PARTS + 1]; /* spans of the rows before part i */
 	int32_t warp_units[CU_WARPS], warp_records[CU_WARPS];
 	struct attend_unit mine[2]; /* this block's first units, n_mine of them: not looked for again */
 	int32_t n_mine;
@@ -49,7 +51,7 @@ struct attend_plan {
 /* What a block keeps from stage to stage, after the shared memory of the bodies. */
 enum { ATTEND_SEEN = 4 };
 struct cu_kept {
-	struct cu_step step;	  /* of a walk */
+	struct cu_step step;      /* of a walk */
 	struct cu_stage stage[2]; /* of a walk: the one at work, and the next */
 	struct attend_plan plan;
 	struct attend_unit seen[ATTEND_SEEN]; /* merged, not yet observed */
@@ -76,7 +78,8 @@ CU_FN int32_t attend_span(const struct attend_unit *u, int32_t i)
 /* Tokens of the span up to the last that the tile's hull has. */
 CU_FN int32_t attend_tokens(const struct attend_unit *u, int32_t span)
 {
-	const int32_t end = u->seen.run[1].first < u->seen.run[1].end ? u->seen.run[1].end : u->seen.run[0].end;
+	const int32_t end =
+		u->seen.run[1].first < u->seen.run[1].end ? u->seen.run[1].end : u->seen.run[0].end;
 	const int32_t n = end - span * K_SPAN;
 
 	return n < K_SPAN ? n : K_SPAN;
@@ -210,8 +213,9 @@ CU_FN bool attend_find(const struct attend_plan *p, int32_t index, struct attend
 	return true;
 }
 
-/* The block's first unit. Units go to the last blocks first: those of few units then have nothing to do
- * in a small matrix product after it, and time for what is left to do (cu_attention_after). */
+/* The block's first unit. Units go to the last blocks first: those of few units then have nothing
+ * to do in a small matrix product after it, and time for what is left to do
+ * (cu_attention_after). */
 CU_FN int32_t attend_first(const struct cu_part *part)
 {
 	return part->n_blocks - 1 - part->block;
@@ -225,7 +229,8 @@ CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 	uint64_t bytes;
 
 	CU_SYNC();
-	if (p->rows == a->rows && p->ranges == a->ranges && p->n == a->n && p->n_ranges == a->n_ranges && p->kv_from == a->kv && p->n_heads == a->n_heads &&
+	if (p->rows == a->rows && p->ranges == a->ranges && p->n == a->n &&
+		p->n_ranges == a->n_ranges && p->kv_from == a->kv && p->n_heads == a->n_heads &&
 		p->observed == (a->share || a->near_zero) && p->all_heads == attend_all_heads(a))
 		return;
 	CU_SYNC();
@@ -251,7 +256,8 @@ CU_FN void attend_make_plan(struct attend_plan *p, const struct cu_part *part)
 }
 
 /* Unit `index`, which is the block's own `nth`. */
-CU_FN bool attend_mine(const struct attend_plan *p, int32_t index, int32_t nth, struct attend_unit *u)
+CU_FN bool attend_mine(
+	const struct attend_plan *p, int32_t index, int32_t nth, struct attend_unit *u)
 {
 	if (nth >= 2)
 		return attend_find(p, index, u);
@@ -260,10 +266,12 @@ CU_FN bool attend_mine(const struct attend_plan *p, int32_t index, int32_t nth, 
 	return nth < p->n_mine;
 }
 
-/* Record of the first span that row r sees, and head; a span on, of those that it sees, is attend_record_step() floats on. Of what the scratch
- * holds: maximum, sum; at ATTEND_HEAD the values [head_dim]; if the op is observed, the sums of the
- * groups [8] and the probabilities [128]. */
-CU_FN float *attend_record(const struct attend_plan *p, unsigned char *scratch, int32_t r, int32_t head)
+/* Record of the first span that row r sees, and head; a span on, of those that it sees, is
+ * attend_record_step() floats on. Of what the scratch holds: maximum, sum; at ATTEND_HEAD the
+ * values [head_dim]; if the op is observed, the sums of the groups [8] and the probabilities
+ * [128]. */
+CU_FN float *attend_record(
+	const struct attend_plan *p, unsigned char *scratch, int32_t r, int32_t head)
 {
 	int32_t part = r / p->rows_per_part;
 	size_t at = (size_t)p->records[part];

@@ -1,10 +1,10 @@
 /* Attention of many queries (chunks of a prompt): rule 11, part of attention.cuh.
  *
- * Bound by the units for floats: each score and each value is a chain of k_fma, which no tensor core
- * gives. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or 8
- * queries x 4 dimensions, and 16 to 32 multiply-adds stand against a handful of loads from shared
- * memory. Keys come 32 dimensions at a time, values so many tokens that they are as many bytes; while
- * one piece is worked on, the next is under way. */
+ * Bound by the units for floats: each score and each value is a chain of k_fma, which no tensor
+ * core gives. So a thread has a rectangle of chains in registers, 8 queries x 4 keys and then 4 or
+ * 8 queries x 4 dimensions, and 16 to 32 multiply-adds stand against a handful of loads from shared
+ * memory. Keys come 32 dimensions at a time, values so many tokens that they are as many bytes;
+ * while one piece is worked on, the next is under way. */
 #ifndef CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 #define CUTAWAY_KERNELS_CUDA_ATTENTION_PREFILL_CUH
 
@@ -12,17 +12,17 @@
 #include "kernels/cuda/attention_decode.cuh"
 
 enum {
-	MANY_DIMS = 32,							   /* of a piece of keys */
+	MANY_DIMS = 32,                             /* of a piece of keys */
 	MANY_GROUP = MANY_DIMS * K_GROUP + FEW_PAD, /* elements from a group of keys to the next */
-	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP,	/* elements */
+	MANY_PIECE = K_SPAN_GROUPS * MANY_GROUP,    /* elements */
 };
 
 struct many_memory {
 	int32_t queries; /* of a batch */
 	int32_t q_stride;
-	int32_t tokens;	   /* of a piece of values, a multiple of 16 */
-	float *q;		   /* [queries][q_stride] */
-	float *p;		   /* [queries][ATTEND_P] */
+	int32_t tokens;          /* of a piece of values, a multiple of 16 */
+	float *q;                /* [queries][q_stride] */
+	float *p;                /* [queries][ATTEND_P] */
 	unsigned char *piece[2]; /* keys: [8 groups][MANY_GROUP]; values: [tokens][head_dim] */
 };
 
@@ -58,7 +58,8 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 	const struct k_kv *kv = &c->plan->kv;
 	const int32_t *pages = c->a->pages[c->row[0].seq];
 	const int32_t first_dim = piece * MANY_DIMS, left = kv->head_dim - first_dim;
-	const int32_t each = k_cache_bytes(kv->format), bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
+	const int32_t each = k_cache_bytes(kv->format),
+				  bytes = (left < MANY_DIMS ? left : MANY_DIMS) * K_GROUP * each;
 
 	for (int32_t g = cu_thread() / CU_WARP; g < K_SPAN_GROUPS; g += CU_WARPS) {
 		const int32_t pos = span * K_SPAN + g * K_GROUP, token = pos % kv->page_size;
@@ -70,8 +71,9 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 			cu_anything(to + g * MANY_GROUP * each, bytes);
 			continue;
 		}
-		from = cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
-			   ((size_t)token * (size_t)kv->head_dim + (size_t)(first_dim * K_GROUP)) * (size_t)each;
+		from =
+			cu_kv_at(kv, pages[pos / kv->page_size], c->a->layer, 0, c->kv_head) +
+			((size_t)token * (size_t)kv->head_dim + (size_t)(first_dim * K_GROUP)) * (size_t)each;
 		for (int32_t i = cu_thread() % CU_WARP * 16; i < bytes; i += CU_WARP * 16)
 			cu_copy16(to + g * MANY_GROUP * each + i, from + i);
 	}
@@ -79,7 +81,8 @@ CU_FN void many_stage_keys(const struct attend *c, int32_t span, int32_t piece, 
 
 CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32_t index)
 {
-	const int32_t per_span = s->keys + s->values, span = attend_span(&c->unit, c->unit.lo + index / per_span);
+	const int32_t per_span = s->keys + s->values,
+				  span = attend_span(&c->unit, c->unit.lo + index / per_span);
 	const int32_t piece = index % per_span, first = span * K_SPAN;
 	const int32_t end = first + attend_tokens(&c->unit, span);
 	const int32_t from = first + (piece - s->keys) * s->m->tokens, to = from + s->m->tokens;
@@ -90,7 +93,7 @@ CU_FN void many_stage(const struct attend *c, const struct many_pieces *s, int32
 		many_stage_keys(c, span, piece, s->m->piece[index % 2]);
 	else
 		few_stage(c, &c->unit, c->kv_head, from, to < end ? to : end, 1,
-				  K_GROUP * c->plan->kv.head_dim, s->m->piece[index % 2]);
+			K_GROUP * c->plan->kv.head_dim, s->m->piece[index % 2]);
 	cu_copy_commit();
 }
 
@@ -127,10 +130,10 @@ CU_FN void many_cells(const unsigned char *at, int32_t i, const int32_t format, 
 		x[j] = format == K_CACHE_f16 ? cu_f16((uint16_t)code[j]) : k_cache_value(format, code[j]);
 }
 
-/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last, which
- * formats but f16 do not read: their one shape is of more queries than there may be. */
-CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span, const int32_t tq,
-					   const int32_t format)
+/* Scores of a span: lane i has keys 4i … 4i + 3, warp w queries w, w + 8, …; zeros after the last,
+ * which formats but f16 do not read: their one shape is of more queries than there may be. */
+CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t span,
+	const int32_t tq, const int32_t format)
 {
 	const int32_t lane = cu_thread() % CU_WARP, q0 = cu_thread() / CU_WARP, last = c->n_queries - 1;
 	const int32_t head_dim = c->plan->kv.head_dim;
@@ -177,8 +180,8 @@ CU_FN void many_scores(const struct attend *c, struct many_pieces *s, int32_t sp
 	CU_UNROLL
 	for (int32_t i = 0; i < tq; i++)
 		if (works && q0 + i * CU_WARPS <= last)
-			*(uint4 *)(s->m->p + (q0 + i * CU_WARPS) * ATTEND_P + 4 * lane) = make_uint4(
-				k_bits(o[i][0]), k_bits(o[i][1]), k_bits(o[i][2]), k_bits(o[i][3]));
+			*(uint4 *)(s->m->p + (q0 + i * CU_WARPS) * ATTEND_P + 4 * lane) =
+				make_uint4(k_bits(o[i][0]), k_bits(o[i][1]), k_bits(o[i][2]), k_bits(o[i][3]));
 }
 
 /* What a thread sums: dimensions d … d + 3 of queries q0, q0 + step, … */
@@ -189,7 +192,7 @@ struct many_sums {
 
 /* A token's values, which some row sees; as few_values_of() has it. */
 CU_FN void many_value(const struct attend *c, const struct many_memory *m, struct many_sums *s,
-					  const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
+	const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
 {
 	float y[4];
 
@@ -210,8 +213,9 @@ CU_FN void many_value(const struct attend *c, const struct many_memory *m, struc
 }
 
 /* Tokens t … t + 3, which are all seen by some row. */
-CU_FN void many_four_values(const struct attend *c, const struct many_memory *m, struct many_sums *s,
-							const unsigned char *v, int32_t at, int32_t t, const int32_t tq, const int32_t format)
+CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
+	struct many_sums *s, const unsigned char *v, int32_t at, int32_t t, const int32_t tq,
+	const int32_t format)
 {
 	const int32_t head_dim = c->plan->kv.head_dim, last = c->n_queries - 1;
 	float p[8][4];
@@ -239,8 +243,8 @@ CU_FN void many_four_values(const struct attend *c, const struct many_memory *m,
 	}
 }
 
-CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32_t span, int32_t n_tokens,
-					   const int32_t tq, const int32_t format)
+CU_FN void many_values(const struct attend *c, struct many_pieces *pieces, int32_t span,
+	int32_t n_tokens, const int32_t tq, const int32_t format)
 {
 	const struct many_memory *m = pieces->m;
 	const int32_t head_dim = c->plan->kv.head_dim, quads = head_dim / 4;
@@ -299,8 +303,7 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 		else if (half && c->n_queries <= 4 * CU_WARPS)
 			many_scores(c, &s, span, 4, K_CACHE_f16);
 #define X(name, bytes, doc)                                                                        \
-		else if (format == K_CACHE_##name)                                                            \
-			many_scores(c, &s, span, 8, K_CACHE_##name);
+	else if (format == K_CACHE_##name) many_scores(c, &s, span, 8, K_CACHE_##name);
 		K_CACHES(X)
 #undef X
 		CU_SYNC();
@@ -310,8 +313,7 @@ CU_FN void many_pass(struct attend *c, const struct many_memory *m, bool again)
 		if (half && c->n_queries <= CU_THREADS / (head_dim / 4) * 4)
 			many_values(c, &s, span, n_tokens, 4, K_CACHE_f16);
 #define X(name, bytes, doc)                                                                        \
-		else if (format == K_CACHE_##name)                                                            \
-			many_values(c, &s, span, n_tokens, 8, K_CACHE_##name);
+	else if (format == K_CACHE_##name) many_values(c, &s, span, n_tokens, 8, K_CACHE_##name);
 		K_CACHES(X)
 #undef X
 	}
@@ -327,7 +329,8 @@ CU_FN void many_append(const struct attend *c)
 		const int32_t number = k_spans_before(c->unit.seen.run, K_HULL, span);
 
 		if (c->unit.lo <= number && number < c->unit.hi)
-			cu_append(c->rope, &c->plan->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2, c->kv_head, task % pairs);
+			cu_append(c->rope, &c->plan->kv, c->unit.row + r, c->row[r].seq, task / pairs % 2,
+				c->kv_head, task % pairs);
 	}
 }
 
@@ -343,7 +346,8 @@ CU_LARGE_FN void many_unit(struct attend *c)
 {
 	const struct many_memory m = many_layout(c);
 	const struct attend_unit *u = &c->unit;
-	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1, n_queries = u->n_rows * c->plan->n_rep;
+	const int32_t passes = !c->plan->split && attend_is_observed(c) ? 2 : 1,
+				  n_queries = u->n_rows * c->plan->n_rep;
 
 	for (int32_t r = cu_thread(); r < u->n_rows; r += CU_THREADS)
 		c->shared->row[0][r] = c->a->rows[u->row + r];

@@ -1,13 +1,13 @@
-/* The bodies of the ops: each does its share of a stage as block `block` of n_blocks. `shared` is the
- * block's dynamic shared memory, CU_SHARED_BYTES, aligned to 128; undefined at entry. Bodies end
- * without a barrier: what they leave in shared memory is garbage to the next, which begins with one
-* if it needs to. What a block keeps from stage to stage lies after it, CU_KEPT_BYTES.
+/* The bodies of the ops: each does its share of a stage as block `block` of n_blocks. `shared` is
+ * the block's dynamic shared memory, CU_SHARED_BYTES, aligned to 128; undefined at entry. Bodies
+ * end without a barrier: what they leave in shared memory is garbage to the next, which begins with
+ * one if it needs to. What a block keeps from stage to stage lies after it, CU_KEPT_BYTES.
  *
- * While a block waits at the barrier in front of a stage it may fetch what the stage reads and what no
- * stage of this step writes: cu_<op>_prefetch, for the ops that have much of that. Weights go to the
- * second cache. Keys and values go to the block's shared memory: no body runs between the prefetch of a
- * stage and its body. And what no block waits for it does there too, for the stage after it:
- * cu_<op>_after.
+ * While a block waits at the barrier in front of a stage it may fetch what the stage reads and what
+ * no stage of this step writes: cu_<op>_prefetch, for the ops that have much of that. Weights go to
+ * the second cache. Keys and values go to the block's shared memory: no body runs between the
+ * prefetch of a stage and its body. And what no block waits for it does there too, for the stage
+ * after it: cu_<op>_after.
  *
  * One .cuh a family of ops; kernels.cu includes them all and holds the entry points. */
 #ifndef CUTAWAY_KERNELS_CUDA_BODIES_CUH
@@ -24,7 +24,7 @@ struct cu_part {
 	int32_t block, n_blocks;
 	unsigned char *shared;
 	struct cu_kept *kept;
-	bool walks;		 /* cu_<op>_after will be called, if the op has one */
+	bool walks;      /* cu_<op>_after will be called, if the op has one */
 	bool prefetched; /* the stage's prefetch was called */
 };
 

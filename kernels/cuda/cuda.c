@@ -1,8 +1,8 @@
 /* The CUDA back end: the device, its memory, its kernels. See cuda.h and docs/design.md.
  *
- * Memory of K_SHARED is the host's, pinned and mapped: with unified addressing one address serves both
- * sides, and what kernels write there is seen by the host when the stream was waited for. Thread: the
- * engine's. */
+ * Memory of K_SHARED is the host's, pinned and mapped: with unified addressing one address serves
+ * both sides, and what kernels write there is seen by the host when the stream was waited for.
+ * Thread: the engine's. */
 #include "kernels/cuda/cuda.h"
 
 #include <stdio.h>
@@ -18,9 +18,9 @@ int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e)
 
 	if (!c->lost.code)
 		err_set(&c->lost, ERR_DEVICE,
-				"%s: %s failed: %s; the device is given up (a fault of a kernel, or a GPU that fell off "
-				"its bus: see dmesg); --backend cpu goes on without it",
-				c->name, what, cu_result(c->d, r, buf));
+			"%s: %s failed: %s; the device is given up (a fault of a kernel, or a GPU that fell off "
+			"its bus: see dmesg); --backend cpu goes on without it",
+			c->name, what, cu_result(c->d, r, buf));
 	return err_set(e, c->lost.code, "%s", c->lost.text);
 }
 
@@ -41,15 +41,15 @@ static int no_room(struct cu_device *c, size_t bytes, bool pinned, const char *w
 	size_t left = 0, all = c->memory_bytes;
 
 	if (pinned)
-		return err_set(e, ERR_MEMORY, "the system gives no %zu MB of pinned memory for %s", bytes >> 20,
-					   what);
+		return err_set(
+			e, ERR_MEMORY, "the system gives no %zu MB of pinned memory for %s", bytes >> 20, what);
 	c->d->memory_info(&left, &all);
-	return err_set(e, ERR_MEMORY, "%s has no room for %zu MB of %s; %zu of its %zu MB are free", c->name,
-				   bytes >> 20, what, left >> 20, all >> 20);
+	return err_set(e, ERR_MEMORY, "%s has no room for %zu MB of %s; %zu of its %zu MB are free",
+		c->name, bytes >> 20, what, left >> 20, all >> 20);
 }
 
-static int alloc_device(struct cu_device *c, size_t bytes, const char *what, CUdeviceptr *p,
-						struct err *e)
+static int alloc_device(
+	struct cu_device *c, size_t bytes, const char *what, CUdeviceptr *p, struct err *e)
 {
 	CUresult r = c->d->memory_alloc(p, bytes);
 
@@ -74,16 +74,16 @@ void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struc
 	r = c->d->host_address(&seen, p, 0);
 	if (r || seen != (uintptr_t)p) {
 		c->d->host_free(p);
-		err_set(e, ERR_DEVICE, "%s does not see the host's memory at its own address; use --backend cpu",
-				c->name);
+		err_set(e, ERR_DEVICE,
+			"%s does not see the host's memory at its own address; use --backend cpu", c->name);
 		return NULL;
 	}
 	memset(p, 0, bytes);
 	return p;
 }
 
-static void *device_alloc(struct k_device *d, size_t bytes, enum k_memory where, const char *what,
-						  struct err *e)
+static void *device_alloc(
+	struct k_device *d, size_t bytes, enum k_memory where, const char *what, struct err *e)
 {
 	struct cu_device *c = (struct cu_device *)d;
 	CUdeviceptr p = 0;
@@ -116,7 +116,8 @@ static void device_free(struct k_device *d, void *p, enum k_memory where)
 		c->d->memory_free((uintptr_t)p);
 }
 
-static int device_upload(struct k_device *d, void *to, const void *from, size_t bytes, struct err *e)
+static int device_upload(
+	struct k_device *d, void *to, const void *from, size_t bytes, struct err *e)
 {
 	struct cu_device *c = (struct cu_device *)d;
 	CUresult r;
@@ -154,7 +155,8 @@ static void device_copy(struct k_device *d, void *to, const void *from, size_t b
 		cu_lose(c, r, "copying a KV page", NULL);
 }
 
-int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
+int cu_grow(
+	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e)
 {
 	CUdeviceptr at = 0;
 	CUresult r;
@@ -172,7 +174,7 @@ int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char 
 		cu_drop_programs(c);
 		c->d->memory_free(room->at);
 	}
-	*room = (struct cu_room){.at = at, .bytes = bytes};
+	*room = (struct cu_room){ .at = at, .bytes = bytes };
 	return 0;
 }
 
@@ -199,8 +201,8 @@ static const char *unfit(const struct cu_driver *d, CUdevice device)
 	return NULL;
 }
 
-/* Do the kernels that this program carries fit this driver? A driver named by the environment brings
- * its own. */
+/* Do the kernels that this program carries fit this driver? A driver named by the environment
+ * brings its own. */
 static const char *unfit_build(const struct cu_driver *d, char buf[static 160])
 {
 	if (d->named)
@@ -209,9 +211,11 @@ static const char *unfit_build(const struct cu_driver *d, char buf[static 160])
 		return "this cutaway was built without nvcc and has no CUDA kernels: `make cuda` builds them";
 	if (d->version / 1000 >= cu_image.toolkit / 1000)
 		return NULL;
-	snprintf(buf, 160, "its driver is for CUDA %d.%d and the kernels were built with CUDA %d: a driver for "
-					   "%d.0 or later is needed",
-			 d->version / 1000, d->version % 1000 / 10, cu_image.toolkit / 1000, cu_image.toolkit / 1000);
+	snprintf(buf, 160,
+		"its driver is for CUDA %d.%d and the kernels were built with CUDA %d: a driver for "
+		"%d.0 or later is needed",
+		d->version / 1000, d->version % 1000 / 10, cu_image.toolkit / 1000,
+		cu_image.toolkit / 1000);
 	return buf;
 }
 
@@ -232,7 +236,7 @@ int cu_devices(struct k_device_info *out, int cap, struct err *e)
 		char buf[160];
 		const char *why;
 
-		*info = (struct k_device_info){.index = i, .driver = d->version};
+		*info = (struct k_device_info){ .index = i, .driver = d->version };
 		if (d->device_get(&device, i))
 			continue;
 		d->device_name(info->name, sizeof info->name, device);
@@ -255,21 +259,25 @@ static int choose_device(struct cu_device *c, int index, struct err *e)
 	int n = 0;
 
 	if (c->d->device_count(&n) || n < 1)
-		return err_set(e, ERR_DEVICE, "the CUDA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use "
-									   "--backend cpu");
+		return err_set(e, ERR_DEVICE,
+			"the CUDA driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use "
+			"--backend cpu");
 	if (index < 0 || index >= n)
-		return err_set(e, ERR_USAGE, "there is no device %d: %d are there; see cutaway devices", index, n);
+		return err_set(
+			e, ERR_USAGE, "there is no device %d: %d are there; see cutaway devices", index, n);
 	if (c->d->device_get(&c->device, index))
 		return err_set(e, ERR_DEVICE, "device %d does not answer; use --backend cpu", index);
 	c->d->device_name(c->name, sizeof c->name, c->device);
 	c->d->device_memory(&c->memory_bytes, c->device);
 	c->n_processors = attribute(c->d, c->device, CU_ATTRIBUTE_MULTIPROCESSORS);
-	snprintf(c->isa, sizeof c->isa, "sm_%d%d", attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MAJOR),
-			 attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MINOR));
+	snprintf(c->isa, sizeof c->isa, "sm_%d%d",
+		attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MAJOR),
+		attribute(c->d, c->device, CU_ATTRIBUTE_CAPABILITY_MINOR));
 	why = unfit(c->d, c->device);
 	if (!why)
 		why = unfit_build(c->d, buf);
-	return why ? err_set(e, ERR_DEVICE, "%s cannot be used: %s; use --backend cpu", c->name, why) : 0;
+	return why ? err_set(e, ERR_DEVICE, "%s cannot be used: %s; use --backend cpu", c->name, why)
+			   : 0;
 }
 
 static CUfunction find_kernel(struct cu_device *c, const char *name, CUresult *r)
@@ -293,7 +301,8 @@ static int room_for(struct cu_device *c, CUfunction f, CUresult *r)
 
 static int no_block(const struct cu_device *c, const char *kernel, struct err *e)
 {
-	return err_set(e, ERR_DEVICE, "%s has no room for a block of %s; use --backend cpu", c->name, kernel);
+	return err_set(
+		e, ERR_DEVICE, "%s has no room for a block of %s; use --backend cpu", c->name, kernel);
 }
 
 static int load_kernels(struct cu_device *c, struct err *e)
@@ -307,8 +316,10 @@ static int load_kernels(struct cu_device *c, struct err *e)
 	CUresult r = c->d->module_load(&c->module, cu_image.data ? cu_image.data : &none), any;
 
 	if (r == CU_ERROR_NO_BINARY_FOR_GPU)
-		return err_set(e, ERR_DEVICE, "this build has kernels for %s, and none for %s (%s): build with `make "
-					   "cuda CUDA_ARCHS=%s`, or use --backend cpu", *cu_image.archs ? cu_image.archs : "no GPU", c->name, c->isa, c->isa + 3);
+		return err_set(e, ERR_DEVICE,
+			"this build has kernels for %s, and none for %s (%s): build with `make "
+			"cuda CUDA_ARCHS=%s`, or use --backend cpu",
+			*cu_image.archs ? cu_image.archs : "no GPU", c->name, c->isa, c->isa + 3);
 	for (int i = 0; i < K_N_KINDS && !r; i++) {
 		c->kernel[i] = find_kernel(c, names[i], &r);
 		c->most_blocks[i] = r ? 0 : room_for(c, c->kernel[i], &r);
@@ -330,7 +341,7 @@ static int load_kernels(struct cu_device *c, struct err *e)
 static void device_close(struct k_device *d)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	const CUdeviceptr room[] = {c->barrier.at, c->tickets.at, c->scratch.at, c->input.at};
+	const CUdeviceptr room[] = { c->barrier.at, c->tickets.at, c->scratch.at, c->input.at };
 
 	if (c->context) {
 		c->d->context_use(c->context);
@@ -361,8 +372,8 @@ static int open_device(struct cu_device *c, int index, struct err *e)
 		return -1;
 	r = c->d->context_retain(&c->context, c->device);
 	if (r == CU_ERROR_OUT_OF_MEMORY)
-		return err_set(e, ERR_MEMORY, "%s has no memory left: others use it; wait, or use --backend cpu",
-					   c->name);
+		return err_set(e, ERR_MEMORY,
+			"%s has no memory left: others use it; wait, or use --backend cpu", c->name);
 	if (!r)
 		r = c->d->context_use(c->context);
 	if (!r)
@@ -381,19 +392,19 @@ struct k_device *cu_open(int index, struct err *e)
 	}
 	c->d = d;
 	c->mode = CU_MODE_persistent;
-	c->base = (struct k_device){.isa = c->isa,
-								.name = c->name,
-								.close = device_close,
-								.alloc = device_alloc,
-								.free = device_free,
-								.upload = device_upload,
-								.fetch = device_fetch,
-								.copy = device_copy,
-								.run = cu_run,
-								.set_mode = cu_set_mode,
-								.mode = cu_get_mode,
-								.measure_read = cu_measure_read,
-								.measure_int = cu_measure_int};
+	c->base = (struct k_device){ .isa = c->isa,
+		.name = c->name,
+		.close = device_close,
+		.alloc = device_alloc,
+		.free = device_free,
+		.upload = device_upload,
+		.fetch = device_fetch,
+		.copy = device_copy,
+		.run = cu_run,
+		.set_mode = cu_set_mode,
+		.mode = cu_get_mode,
+		.measure_read = cu_measure_read,
+		.measure_int = cu_measure_int };
 	if (!open_device(c, index, e))
 		return &c->base;
 	device_close(&c->base);

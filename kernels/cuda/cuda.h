@@ -1,9 +1,9 @@
-/* The inside of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c (programs
- * to stages), launch.c (running, measuring). kernels/cuda/ only.
+/* The inside of the CUDA back end's host side: shared by cuda.c (device and memory), lower.c
+ * (programs to stages), launch.c (running, measuring). kernels/cuda/ only.
  *
- * Invariants: (1) one stream: what is asked of the device happens in that order; (2) between calls the
- * stream is idle but for copies that k_copy() asked for; (3) once `lost` has a code nothing more is
- * asked of the device but to free. Thread: the engine's. */
+ * Invariants: (1) one stream: what is asked of the device happens in that order; (2) between calls
+ * the stream is idle but for copies that k_copy() asked for; (3) once `lost` has a code nothing
+ * more is asked of the device but to free. Thread: the engine's. */
 #ifndef CUTAWAY_KERNELS_CUDA_CUDA_H
 #define CUTAWAY_KERNELS_CUDA_CUDA_H
 
@@ -24,8 +24,8 @@ enum cu_input_kind {
 };
 struct cu_input {
 	enum cu_input_kind kind;
-	const void *from; /* what the op had */
-	size_t bytes, at; /* in the input room */
+	const void *from;         /* what the op had */
+	size_t bytes, at;         /* in the input room */
 	const struct k_row *rows; /* of tables: the rows that read them, and the pages' size */
 	const struct k_kv *kv;
 	int32_t n;
@@ -40,8 +40,8 @@ struct cu_launch {
 
 /* A program as lowered, kept for as long as its version is used. */
 struct cu_program {
-	uint64_t version; /* 0: free, or not to be used again */
-	uint64_t used;	  /* when: the least goes first */
+	uint64_t version;    /* 0: free, or not to be used again */
+	uint64_t used;       /* when: the least goes first */
 	struct cu_room blob; /* [2] struct cu_step, the stages, the matrices */
 	unsigned char *host; /* the same, made here */
 	size_t host_bytes;
@@ -49,7 +49,7 @@ struct cu_program {
 	int32_t n_stages, cap_stages;
 	struct cu_input input[CU_MAX_INPUTS];
 	int32_t n_inputs;
-	size_t input_bytes; /* without the tables themselves */
+	size_t input_bytes;   /* without the tables themselves */
 	CUgraphExec graph[2]; /* not timed, timed; NULL: not recorded yet */
 };
 enum { CU_KEPT_PROGRAMS = 8, CU_BLOCK_THREADS = 256 /* CU_THREADS of device.cuh */ };
@@ -84,7 +84,7 @@ struct cu_device {
 
 	struct cu_room barrier, tickets, scratch, input;
 	unsigned char *input_host; /* [input.bytes], pinned */
-	uint64_t *clock_host;	   /* [clock_cap], pinned: the device writes it */
+	uint64_t *clock_host;      /* [clock_cap], pinned: the device writes it */
 	int32_t clock_cap;
 	struct cu_program program[CU_KEPT_PROGRAMS];
 	uint64_t n_runs;
@@ -94,9 +94,10 @@ struct cu_device {
 int cu_use(struct cu_device *c, struct err *e);
 /* A failure that the device does not survive. Returns -1. */
 int cu_lose(struct cu_device *c, CUresult r, const char *what, struct err *e);
-/* Room for at least `bytes`, zeroed if it is new. The old room is kept until there is a new one, so a
- * refusal changes nothing; programs that knew the old one are dropped with it. */
-int cu_grow(struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
+/* Room for at least `bytes`, zeroed if it is new. The old room is kept until there is a new one, so
+ * a refusal changes nothing; programs that knew the old one are dropped with it. */
+int cu_grow(
+	struct cu_device *c, struct cu_room *room, size_t bytes, const char *what, struct err *e);
 
 /* Zeroed memory of the host that the device sees at the same address. NULL: e says why. */
 void *cu_alloc_pinned(struct cu_device *c, size_t bytes, const char *what, struct err *e);

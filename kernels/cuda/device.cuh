@@ -25,11 +25,12 @@
 
 enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
-/* Before a loop of constant bounds whose counter indexes registers, or whose turns shall overlap. */
+/* Before a loop of constant bounds whose counter indexes registers, or whose turns shall
+ * overlap. */
 #ifdef __CUDACC__
 #define CU_UNROLL _Pragma("unroll")
 #define CU_NO_UNROLL _Pragma("unroll 1") /* … that is rarely turned: code has a cache, too */
-#define CU_UNROLL_2 _Pragma("unroll 2") /* … so that so many turns overlap */
+#define CU_UNROLL_2 _Pragma("unroll 2")  /* … so that so many turns overlap */
 #define CU_UNROLL_8 _Pragma("unroll 8")
 #else
 #define CU_UNROLL
@@ -40,8 +41,8 @@ enum { CU_THREADS = 256, CU_WARP = 32, CU_WARPS = CU_THREADS / CU_WARP };
 
 #ifdef __CUDACC__
 
-/* All threads of the block meet. To the tests each place of a call has a name, its file and line, so
- * that they can leave it out and ask whether that is noticed: one to a line. */
+/* All threads of the block meet. To the tests each place of a call has a name, its file and line,
+ * so that they can leave it out and ask whether that is noticed: one to a line. */
 #define CU_SYNC() __syncthreads()
 #define CU_SYNC_WARP() __syncwarp()
 
@@ -95,9 +96,9 @@ CU_FN int32_t cu_warp_sum(int32_t v)
 }
 
 /* c[16 x 8] += a[16 x 32] b[32 x 8] of signed bytes, exact in int32, by the tensor cores: PTX ISA,
- * mma.m16n8k32. With g = lane / 4 and t = lane % 4: a[0] holds row g, k 4t … 4t + 3; a[1] row g + 8;
- * a[2], a[3] the same rows, k + 16. b[0] holds column g, k 4t … 4t + 3; b[1] k + 16. c[0], c[1] are
- * row g, columns 2t and 2t + 1; c[2], c[3] row g + 8. */
+ * mma.m16n8k32. With g = lane / 4 and t = lane % 4: a[0] holds row g, k 4t … 4t + 3; a[1] row g +
+ * 8; a[2], a[3] the same rows, k + 16. b[0] holds column g, k 4t … 4t + 3; b[1] k + 16. c[0], c[1]
+ * are row g, columns 2t and 2t + 1; c[2], c[3] row g + 8. */
 CU_FN void cu_mma_k32(int32_t c[4], const uint32_t a[4], const uint32_t b[2])
 {
 	asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -114,8 +115,8 @@ CU_FN void cu_mma_k16(int32_t c[4], const uint32_t a[2], uint32_t b)
 		: "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-/* These bytes of shared memory may be anything: what is computed from them is not used. Tells the tests,
- * which stop at a read of what nobody wrote. */
+/* These bytes of shared memory may be anything: what is computed from them is not used. Tells the
+ * tests, which stop at a read of what nobody wrote. */
 #define cu_anything(p, bytes) ((void)0)
 
 /* Sum of the products of four signed bytes each, plus c. */

@@ -1,15 +1,19 @@
-/* What a draw needs of a row of logits (struct k_draw_reply), beside its statistics: in phase 1 of the
- * stats op, whose blocks of 1,024 ids it takes up as they are weighed. Of each block of ids: the mass by
- * the draw's own temperature, the least arrival of the race, the greatest value of each 64 ids. Whoever
- * takes the row's last ticket then finds the value that the wanted number of these maxima reaches, bit by
- * bit, and lists the ids that reach it too, ascending. All of it is integers, minima and maxima, free of
- * order, or per id: k_ref_draw_row() is what it must equal. */
+/* What a draw needs of a row of logits (struct k_draw_reply), beside its statistics: in phase 1 of
+ * the stats op, whose blocks of 1,024 ids it takes up as they are weighed. Of each block of ids:
+ * the mass by the draw's own temperature, the least arrival of the race, the greatest value of each
+ * 64 ids. Whoever takes the row's last ticket then finds the value that the wanted number of these
+ * maxima reaches, bit by bit, and lists the ids that reach it too, ascending. All of it is
+ * integers, minima and maxima, free of order, or per id: k_ref_draw_row() is what it must equal. */
 #ifndef CUTAWAY_KERNELS_CUDA_DRAW_CUH
 #define CUTAWAY_KERNELS_CUDA_DRAW_CUH
 
 #include "kernels/cuda/bodies.cuh"
 
-enum { DRAW_IDS = K_DRAW_IDS, DRAW_PER = CU_STATS_IDS / DRAW_IDS, DRAW_EACH = CU_STATS_IDS / CU_THREADS };
+enum {
+	DRAW_IDS = K_DRAW_IDS,
+	DRAW_PER = CU_STATS_IDS / DRAW_IDS,
+	DRAW_EACH = CU_STATS_IDS / CU_THREADS
+};
 
 /* Of one block of ids, in the scratch after the statistics' own. */
 struct draw_block {
@@ -36,16 +40,16 @@ struct draw_shared {
 CU_FN struct draw_best draw_better(struct draw_best a, struct draw_best b)
 {
 	const bool other = b.winner >= 0 && (a.winner < 0 || b.arrival < a.arrival ||
-										 (b.arrival == a.arrival && b.winner < a.winner));
+											(b.arrival == a.arrival && b.winner < a.winner));
 
 	return other ? b : a;
 }
 
 /* Four ids, of which `left` exist: mass, race, and the greatest key of all. */
-CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32_t first, int32_t left,
-						float max, uint64_t *mass, struct draw_best *best)
+CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32_t first,
+	int32_t left, float max, uint64_t *mass, struct draw_best *best)
 {
-	uint32_t word[4] = {0, 0, 0, 0}, top = k_order_key(-INFINITY);
+	uint32_t word[4] = { 0, 0, 0, 0 }, top = k_order_key(-INFINITY);
 
 	if (ask->race)
 		k_draw_words(ask->seed, (uint32_t)first / 4, ask->pos, ask->sample, K_DRAW_TARGET, word);
@@ -61,7 +65,7 @@ CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32
 		top = key > top ? key : top;
 		*mass += k_mass(k_exp(k_logit_depth(y, max)));
 		if (ask->race) {
-			const struct draw_best own = {k_arrival(k_uniform(word[i]), y, max), first + i};
+			const struct draw_best own = { k_arrival(k_uniform(word[i]), y, max), first + i };
 
 			if (own.arrival <= INFINITY) /* no NaN wins */
 				*best = draw_better(*best, own);
@@ -71,13 +75,14 @@ CU_FN uint32_t draw_ids(const struct k_draw_ask *ask, const float *logits, int32
 }
 
 /* A block of ids: to *out, by thread 0 but for the keys; there after a barrier. */
-CU_FN void draw_unit(const struct k_stats *a, struct draw_shared *m, int32_t row, int32_t block, float max,
-					 struct draw_block *out)
+CU_FN void draw_unit(const struct k_stats *a, struct draw_shared *m, int32_t row, int32_t block,
+	float max, struct draw_block *out)
 {
 	const struct k_draw_ask *ask = &a->ask[row];
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	const int32_t first = block * CU_STATS_IDS + cu_thread() * DRAW_EACH, warp = cu_thread() / CU_WARP;
-	struct draw_best best = {INFINITY, -1};
+	const int32_t first = block * CU_STATS_IDS + cu_thread() * DRAW_EACH,
+				  warp = cu_thread() / CU_WARP;
+	struct draw_best best = { INFINITY, -1 };
 	uint64_t mass = 0;
 	uint32_t key = draw_ids(ask, logits, first, a->vocab - first, max * ask->factor, &mass, &best);
 
@@ -107,7 +112,7 @@ CU_FN void draw_unit(const struct k_stats *a, struct draw_shared *m, int32_t row
 	if (cu_thread() != 0)
 		return;
 	for (int32_t w = 1; w < CU_WARPS; w++) {
-		const struct draw_best other = {m->warp[w].arrival, m->warp[w].winner};
+		const struct draw_best other = { m->warp[w].arrival, m->warp[w].winner };
 
 		mass += m->warp[w].mass;
 		best = draw_better(best, other);
@@ -139,7 +144,8 @@ CU_FN uint32_t draw_key(const struct draw_block *blocks, int32_t i)
 }
 
 /* The greatest key that `best` of the n maxima reach. */
-CU_FN uint32_t draw_floor(struct draw_shared *m, const struct draw_block *blocks, int32_t n, int32_t best)
+CU_FN uint32_t draw_floor(
+	struct draw_shared *m, const struct draw_block *blocks, int32_t n, int32_t best)
 {
 	uint32_t floor = 0;
 
@@ -159,8 +165,8 @@ CU_FN uint32_t draw_floor(struct draw_shared *m, const struct draw_block *blocks
 }
 
 /* The thread's own 64s: how many ids reach the floor; with `to`, writes them there. */
-CU_FN int32_t draw_list(const struct k_stats *a, const struct draw_block *blocks, int32_t row, int32_t first,
-						int32_t end, uint32_t floor, struct k_draw_entry *to)
+CU_FN int32_t draw_list(const struct k_stats *a, const struct draw_block *blocks, int32_t row,
+	int32_t first, int32_t end, uint32_t floor, struct k_draw_entry *to)
 {
 	const struct k_draw_ask *ask = &a->ask[row];
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
@@ -207,17 +213,17 @@ CU_FN int32_t draw_before(struct draw_shared *m, int32_t n, int32_t turn)
 	return before;
 }
 
-CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, int32_t n_blocks, int32_t row,
-					 uint32_t floor, int32_t n)
+CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, int32_t n_blocks,
+	int32_t row, uint32_t floor, int32_t n)
 {
 	const struct k_draw_ask *ask = &a->ask[row];
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
 	struct k_draw_reply *reply = &a->reply[row];
-	struct draw_best best = {INFINITY, -1};
+	struct draw_best best = { INFINITY, -1 };
 	uint64_t mass = 0;
 
 	for (int32_t b = 0; b < n_blocks; b++) {
-		const struct draw_best other = {blocks[b].arrival, blocks[b].winner};
+		const struct draw_best other = { blocks[b].arrival, blocks[b].winner };
 
 		mass += blocks[b].mass;
 		best = draw_better(best, other);
@@ -232,10 +238,11 @@ CU_FN void draw_tell(const struct k_stats *a, const struct draw_block *blocks, i
 }
 
 /* All threads of the block, after a barrier. */
-CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m, const struct draw_block *blocks,
-							 int32_t n_blocks, int32_t row)
+CU_LARGE_FN void draw_finish(const struct k_stats *a, struct draw_shared *m,
+	const struct draw_block *blocks, int32_t n_blocks, int32_t row)
 {
-	const int32_t n = (a->vocab + DRAW_IDS - 1) / DRAW_IDS, each = (n + CU_THREADS - 1) / CU_THREADS;
+	const int32_t n = (a->vocab + DRAW_IDS - 1) / DRAW_IDS,
+				  each = (n + CU_THREADS - 1) / CU_THREADS;
 	const int32_t first = cu_thread() * each, end = first + each < n ? first + each : n;
 	const uint32_t floor = draw_floor(m, blocks, n, a->ask[row].best);
 	const int32_t own = draw_list(a, blocks, row, first, end, floor, NULL);

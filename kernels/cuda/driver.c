@@ -13,7 +13,7 @@ static const struct {
 	const char *symbol;
 	size_t at;
 } functions[] = {
-#define X(name, symbol, parameters) {#symbol, offsetof(struct cu_driver, name)},
+#define X(name, symbol, parameters) { #symbol, offsetof(struct cu_driver, name) },
 	CU_FUNCTIONS(X)
 #undef X
 };
@@ -25,14 +25,13 @@ static int find_functions(void *library)
 
 		if (!f && !i)
 			return err_set(&why, ERR_DEVICE,
-						   "%s is no CUDA driver: it has no %s; install NVIDIA's driver, or use --backend cpu",
-						   driver.path, functions[i].symbol);
+				"%s is no CUDA driver: it has no %s; install NVIDIA's driver, or use --backend cpu",
+				driver.path, functions[i].symbol);
 		if (!f)
 			return err_set(&why, ERR_DEVICE,
-						   "the CUDA driver %s has no %s: it is older than CUDA %d.%d, which is needed; "
-						   "update the driver, or use --backend cpu",
-						   driver.path, functions[i].symbol, CU_DRIVER_MIN / 1000,
-						   CU_DRIVER_MIN % 1000 / 10);
+				"the CUDA driver %s has no %s: it is older than CUDA %d.%d, which is needed; "
+				"update the driver, or use --backend cpu",
+				driver.path, functions[i].symbol, CU_DRIVER_MIN / 1000, CU_DRIVER_MIN % 1000 / 10);
 		*(void **)((char *)&driver + functions[i].at) = f;
 	}
 	return 0;
@@ -46,14 +45,15 @@ static int check_version(void)
 		return cu_error(&driver, r, "asking the CUDA driver for its version", &why);
 	if (driver.version < CU_DRIVER_MIN)
 		return err_set(&why, ERR_DEVICE,
-					   "the CUDA driver is of version %d.%d; at least %d.%d is needed; update it, or use "
-					   "--backend cpu",
-					   driver.version / 1000, driver.version % 1000 / 10, CU_DRIVER_MIN / 1000,
-					   CU_DRIVER_MIN % 1000 / 10);
+			"the CUDA driver is of version %d.%d; at least %d.%d is needed; update it, or use "
+			"--backend cpu",
+			driver.version / 1000, driver.version % 1000 / 10, CU_DRIVER_MIN / 1000,
+			CU_DRIVER_MIN % 1000 / 10);
 	r = driver.init(0);
 	if (r == CU_ERROR_NO_DEVICE)
-		return err_set(&why, ERR_DEVICE, "the CUDA driver %d.%d finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use --backend cpu",
-					   driver.version / 1000, driver.version % 1000 / 10);
+		return err_set(&why, ERR_DEVICE,
+			"the CUDA driver %d.%d finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; or use --backend cpu",
+			driver.version / 1000, driver.version % 1000 / 10);
 	return r ? cu_error(&driver, r, "starting the CUDA driver", &why) : 0;
 }
 
@@ -67,8 +67,9 @@ static void open_once(void)
 	library = dlopen(driver.path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		/* a library of that name that cannot be opened is worth its reason; none at all is not */
-		err_set(&why, ERR_DEVICE, "there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend cpu",
-				named && *named ? dlerror() : driver.path);
+		err_set(&why, ERR_DEVICE,
+			"there is no CUDA driver (%s): NVIDIA's driver for the GPU brings it; or use --backend cpu",
+			named && *named ? dlerror() : driver.path);
 		return;
 	}
 	if (find_functions(library) || check_version())
@@ -104,11 +105,13 @@ int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err
 		CUresult r;
 		const char *hint;
 	} hints[] = {
-		{CU_ERROR_OUT_OF_MEMORY, "others use its memory: see nvidia-smi"},
-		{CU_ERROR_DEVICE_UNAVAILABLE, "another program has the GPU for itself, or it is switched off for programs"},
-		{CU_ERROR_SYSTEM_NOT_READY, "a service of the driver does not run yet, such as the fabric manager"},
-		{CU_ERROR_SYSTEM_DRIVER_MISMATCH,
-		 "the driver's library and its module in the kernel differ: restart the machine, or install the driver again"},
+		{ CU_ERROR_OUT_OF_MEMORY, "others use its memory: see nvidia-smi" },
+		{ CU_ERROR_DEVICE_UNAVAILABLE,
+			"another program has the GPU for itself, or it is switched off for programs" },
+		{ CU_ERROR_SYSTEM_NOT_READY,
+			"a service of the driver does not run yet, such as the fabric manager" },
+		{ CU_ERROR_SYSTEM_DRIVER_MISMATCH,
+			"the driver's library and its module in the kernel differ: restart the machine, or install the driver again" },
 	};
 	const char *hint = "nvidia-smi tells whether the GPU is well";
 	char buf[CU_RESULT_TEXT];
@@ -116,5 +119,6 @@ int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err
 	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
 		if (hints[i].r == r)
 			hint = hints[i].hint;
-	return err_set(e, ERR_DEVICE, "%s failed: %s; %s; or use --backend cpu", what, cu_result(d, r, buf), hint);
+	return err_set(
+		e, ERR_DEVICE, "%s failed: %s; %s; or use --backend cpu", what, cu_result(d, r, buf), hint);
 }

@@ -3,8 +3,9 @@
  *
  * The declarations are our own and minimal, so that no CUDA header is needed to build; names and
  * values are those of the CUDA Driver API (versioned symbols, as its header maps them). The library
- * is libcuda.so.1, or the one that the environment variable CUTAWAY_CUDA_DRIVER names: for tests, one
- * that runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is below. */
+ * is libcuda.so.1, or the one that the environment variable CUTAWAY_CUDA_DRIVER names: for tests,
+ * one that runs the kernels on the CPU. Thread: any after cu_driver_open(), whose contract is
+ * below. */
 #ifndef CUTAWAY_KERNELS_CUDA_DRIVER_H
 #define CUTAWAY_KERNELS_CUDA_DRIVER_H
 
@@ -47,9 +48,9 @@ enum { /* CUdevice_attribute */
 	CU_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
 	CU_ATTRIBUTE_MAX_SHARED_OPTIN = 97,
 };
-enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8 };		  /* CUfunction_attribute */
-enum { CU_STREAM_NON_BLOCKING = 1 };			  /* cuStreamCreate */
-enum { CU_CAPTURE_THREAD_LOCAL = 1 };			  /* cuStreamBeginCapture_v2 */
+enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8 };           /* CUfunction_attribute */
+enum { CU_STREAM_NON_BLOCKING = 1 };               /* cuStreamCreate */
+enum { CU_CAPTURE_THREAD_LOCAL = 1 };              /* cuStreamBeginCapture_v2 */
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 }; /* cuMemHostAlloc */
 
 /* Name without its version, exported symbol, parameters. All return CUresult. */
@@ -59,46 +60,46 @@ enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 }; /* cuMemHostAlloc */
 	X(error_name, cuGetErrorName, (CUresult r, const char **name))                                 \
 	X(error_string, cuGetErrorString, (CUresult r, const char **text))                             \
 	X(device_count, cuDeviceGetCount, (int *n))                                                    \
-	X(device_get, cuDeviceGet, (CUdevice *d, int ordinal))                                         \
+	X(device_get, cuDeviceGet, (CUdevice * d, int ordinal))                                        \
 	X(device_name, cuDeviceGetName, (char *name, int cap, CUdevice d))                             \
-	X(device_memory, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice d))                             \
+	X(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice d))                            \
 	X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice d))             \
-	X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext *c, CUdevice d))                        \
+	X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice d))                       \
 	X(context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice d))                                 \
 	X(context_use, cuCtxSetCurrent, (CUcontext c))                                                 \
-	X(module_load, cuModuleLoadData, (CUmodule *m, const void *image))                             \
+	X(module_load, cuModuleLoadData, (CUmodule * m, const void *image))                            \
 	X(module_unload, cuModuleUnload, (CUmodule m))                                                 \
-	X(module_function, cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name))         \
+	X(module_function, cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name))        \
 	X(function_set, cuFuncSetAttribute, (CUfunction f, int attribute, int value))                  \
 	X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
-	  (int *blocks, CUfunction f, int threads, size_t shared))                                     \
+		(int *blocks, CUfunction f, int threads, size_t shared))                                   \
 	X(launch, cuLaunchKernel,                                                                      \
-	  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-	   unsigned shared, CUstream s, void **args, void **extra))                                    \
+		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+			unsigned bz, unsigned shared, CUstream s, void **args, void **extra))                  \
 	X(launch_together, cuLaunchCooperativeKernel,                                                  \
-	  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-	   unsigned shared, CUstream s, void **args))                                                  \
-	X(memory_info, cuMemGetInfo_v2, (size_t *free_bytes, size_t *total))                           \
-	X(memory_alloc, cuMemAlloc_v2, (CUdeviceptr *p, size_t bytes))                                 \
+		(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+			unsigned bz, unsigned shared, CUstream s, void **args))                                \
+	X(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total))                         \
+	X(memory_alloc, cuMemAlloc_v2, (CUdeviceptr * p, size_t bytes))                                \
 	X(memory_free, cuMemFree_v2, (CUdeviceptr p))                                                  \
 	X(host_alloc, cuMemHostAlloc, (void **p, size_t bytes, unsigned flags))                        \
 	X(host_free, cuMemFreeHost, (void *p))                                                         \
-	X(host_address, cuMemHostGetDevicePointer_v2, (CUdeviceptr *d, void *p, unsigned flags))       \
+	X(host_address, cuMemHostGetDevicePointer_v2, (CUdeviceptr * d, void *p, unsigned flags))      \
 	X(copy_in, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, CUstream s))     \
 	X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t n, CUstream s))          \
 	X(copy_within, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)) \
 	X(fill, cuMemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))            \
-	X(stream_open, cuStreamCreate, (CUstream *s, unsigned flags))                                  \
+	X(stream_open, cuStreamCreate, (CUstream * s, unsigned flags))                                 \
 	X(stream_close, cuStreamDestroy_v2, (CUstream s))                                              \
 	X(stream_wait, cuStreamSynchronize, (CUstream s))                                              \
 	X(capture_begin, cuStreamBeginCapture_v2, (CUstream s, int mode))                              \
-	X(capture_end, cuStreamEndCapture, (CUstream s, CUgraph *g))                                   \
+	X(capture_end, cuStreamEndCapture, (CUstream s, CUgraph * g))                                  \
 	X(graph_make, cuGraphInstantiateWithFlags,                                                     \
-	  (CUgraphExec *x, CUgraph g, unsigned long long flags))                                       \
+		(CUgraphExec * x, CUgraph g, unsigned long long flags))                                    \
 	X(graph_run, cuGraphLaunch, (CUgraphExec x, CUstream s))                                       \
 	X(graph_drop, cuGraphExecDestroy, (CUgraphExec x))                                             \
 	X(graph_close, cuGraphDestroy, (CUgraph g))                                                    \
-	X(event_open, cuEventCreate, (CUevent *e, unsigned flags))                                     \
+	X(event_open, cuEventCreate, (CUevent * e, unsigned flags))                                    \
 	X(event_close, cuEventDestroy_v2, (CUevent e))                                                 \
 	X(event_note, cuEventRecord, (CUevent e, CUstream s))                                          \
 	X(event_between, cuEventElapsedTime, (float *ms, CUevent start, CUevent end))
@@ -107,23 +108,24 @@ struct cu_driver {
 #define X(name, symbol, parameters) CUresult(*name) parameters;
 	CU_FUNCTIONS(X)
 #undef X
-	int version; /* 13000: CUDA 13.0 */
+	int version;      /* 13000: CUDA 13.0 */
 	const char *path; /* of the library, as it was named */
-	bool named;		  /* by the environment: it brings kernels of its own */
+	bool named;       /* by the environment: it brings kernels of its own */
 };
 
 /* The lowest version whose driver runs our fat binary: that of the compiler is asked for at build
  * time, and minor versions of one major one are compatible (CUDA Compatibility, section 2). */
 enum { CU_DRIVER_MIN = 12000 };
 
-/* Opens the library, once a process; later calls give the same. NULL with ERR_DEVICE: there is none,
- * it lacks a function, is too old, or finds no device. The text says which and what to do. */
+/* Opens the library, once a process; later calls give the same. NULL with ERR_DEVICE: there is
+ * none, it lacks a function, is too old, or finds no device. The text says which and what to do. */
 const struct cu_driver *cu_driver_open(struct err *e);
 
 /* The driver's words for a result: its name, number and what it means. Returns buf. */
 enum { CU_RESULT_TEXT = 160 };
 const char *cu_result(const struct cu_driver *d, CUresult r, char buf[static CU_RESULT_TEXT]);
-/* Turns a result that is not CU_OK into an error: what was tried, the driver's words, what to do. */
+/* Turns a result that is not CU_OK into an error: what was tried, the driver's words, what to
+ * do. */
 int cu_error(const struct cu_driver *d, CUresult r, const char *what, struct err *e);
 
 #endif

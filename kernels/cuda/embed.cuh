@@ -1,5 +1,5 @@
-/* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): a block a row, a thread four columns,
- * which is a word of the layout. */
+/* Rows of the embedding as vectors (docs/arithmetic.md, 5, end): a block a row, a thread four
+ * columns, which is a word of the layout. */
 #ifndef CUTAWAY_KERNELS_CUDA_EMBED_CUH
 #define CUTAWAY_KERNELS_CUDA_EMBED_CUH
 
@@ -15,16 +15,19 @@ CU_FN uint32_t cu_number_at(const unsigned char *p, const int32_t bytes)
 	return bytes == 4 ? *(const uint32_t *)(const void *)p : bytes == 2 ? cu_half_at(p) : *p;
 }
 
-/* Row (g * 2 + half), block b of a pair: dw, and mw, scale and minimum of the half that has columns 4 n …. */
-CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair, int32_t row, int32_t b,
-						 int32_t n, float *dw, float *mw, int32_t *sub)
+/* Row (g * 2 + half), block b of a pair: dw, and mw, scale and minimum of the half that has columns
+ * 4 n …. */
+CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair, int32_t row,
+	int32_t b, int32_t n, float *dw, float *mw, int32_t *sub)
 {
-	const int32_t of_four = pair % CU_SUPER_PAIRS, bytes = cu_row_bytes(type), shift = 8 * (2 * b + n / 4);
-	uint32_t w[4] = {0, 0, 0, 0}, d = 0;
+	const int32_t of_four = pair % CU_SUPER_PAIRS, bytes = cu_row_bytes(type),
+				  shift = 8 * (2 * b + n / 4);
+	uint32_t w[4] = { 0, 0, 0, 0 }, d = 0;
 
 	*sub = 1;
 	if (!k_has_subs(type)) {
-		scales += (size_t)pair * (size_t)cu_scale_bytes(type) + (size_t)((row * 2 + b) * k_entry_bytes(type));
+		scales += (size_t)pair * (size_t)cu_scale_bytes(type) +
+				  (size_t)((row * 2 + b) * k_entry_bytes(type));
 		cu_plain_entry(type, cu_number_at(scales, k_entry_bytes(type)), dw, mw);
 		return;
 	}
@@ -34,7 +37,8 @@ CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair
 		w[i] = cu_number_at(scales + row * bytes + 4 * i, 4);
 	d = w[0];
 	if (cu_tail_bytes(type))
-		d = cu_number_at(scales + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), cu_tail_bytes(type));
+		d = cu_number_at(
+			scales + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), cu_tail_bytes(type));
 	cu_row_entry(type, w, d, of_four, b, dw, mw);
 	if (k_has_halves(type))
 		*sub = (int8_t)(cu_sub_scales(type, w, of_four) >> shift);
@@ -44,7 +48,7 @@ CU_FN void cu_read_entry(int32_t type, const unsigned char *scales, int32_t pair
 
 /* Columns 4 * quad … of a row: word i of lane `lane` of a block. */
 CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row,
-						 int32_t quad, float scale, float *x)
+	int32_t quad, float scale, float *x)
 {
 	const int32_t g = row % 8, half = row / 8, n_pairs = cu_pairs(n_cols);
 	const int32_t pair = quad / 16, b = quad / 8 % 2, n = quad % 8;
@@ -60,7 +64,8 @@ CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t 
 	for (int32_t i = 0; i < 8; i++) /* the word's place must be a constant */
 		if (i == half + 2 * j + 4 * b)
 			word = cu_codes(type, &p, i / 4, i % 4);
-	cu_read_entry(type, tile + cu_scales_at(type, n_pairs), pair, g * 2 + half, b, n, &dw, &mw, &sub);
+	cu_read_entry(
+		type, tile + cu_scales_at(type, n_pairs), pair, g * 2 + half, b, n, &dw, &mw, &sub);
 	CU_UNROLL
 	for (int32_t c = 0; c < 4; c++)
 		x[c] = k_fma(dw, (float)(sub * (int8_t)(word >> 8 * c)), mw) * scale;
@@ -68,25 +73,25 @@ CU_FN void cu_embed_quad(const int32_t type, const unsigned char *tile, int32_t 
 
 CU_FN float cu_float_of(int32_t type, const unsigned char *p)
 {
-	return type == K_F32	? *(const float *)(const void *)p
+	return type == K_F32   ? *(const float *)(const void *)p
 		   : type == K_F16 ? cu_f16(cu_half_at(p))
 						   : k_bf16_to_f32(cu_half_at(p));
 }
 
-CU_FN void cu_embed_floats(int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float scale,
-						   float *x)
+CU_FN void cu_embed_floats(
+	int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float scale, float *x)
 {
 	const int32_t step = cu_float_step(type), segments = cu_segments(n_cols);
 
 	for (int32_t k = cu_thread(); k < n_cols; k += CU_THREADS)
-		x[k] = cu_float_of(type, tile + cu_float_at(type, segments, k / CU_SEGMENT, row,
-													k % CU_SEGMENT / step) +
-									 k % step * cu_float_bytes(type)) *
+		x[k] = cu_float_of(type,
+				   tile + cu_float_at(type, segments, k / CU_SEGMENT, row, k % CU_SEGMENT / step) +
+					   k % step * cu_float_bytes(type)) *
 			   scale;
 }
 
-CU_FN void cu_embed_row(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row, float scale,
-						float *x)
+CU_FN void cu_embed_row(const int32_t type, const unsigned char *tile, int32_t n_cols, int32_t row,
+	float scale, float *x)
 {
 	for (int32_t quad = cu_thread(); quad < n_cols / 4; quad += CU_THREADS)
 		cu_embed_quad(type, tile, n_cols, row, quad, scale, x + 4 * quad);
@@ -111,12 +116,11 @@ static __device__ void cu_embed(const struct cu_part *p)
 		if (n > 1)                                                                                 \
 			cu_embed_row(K_##name, tile, n_cols, row, scale, x);                                   \
 		else                                                                                       \
-			cu_embed_floats(K_##name, tile, n_cols, row, scale, x);                                       \
+			cu_embed_floats(K_##name, tile, n_cols, row, scale, x);                                \
 		break;
 			K_TYPES(X)
 #undef X
-		default:
-			break;
+		default: break;
 		}
 	}
 }

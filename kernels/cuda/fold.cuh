@@ -1,14 +1,14 @@
-/* A norm or a SwiGLU in front of a matrix product of few rows: each block computes all of it for itself,
- * into shared memory, while its first weights are on their way to the second cache (stage.h says when
- * that pays). */
+/* A norm or a SwiGLU in front of a matrix product of few rows: each block computes all of it for
+ * itself, into shared memory, while its first weights are on their way to the second cache (stage.h
+ * says when that pays). */
 #ifndef CUTAWAY_KERNELS_CUDA_FOLD_CUH
 #define CUTAWAY_KERNELS_CUDA_FOLD_CUH
 
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/glu.cuh"
 
-/* Where in shared memory the result lies, as floats or as 8 bits with d and sx: after the regions of
- * matmul_split.cuh, whose formats are the other kind's or the same. */
+/* Where in shared memory the result lies, as floats or as 8 bits with d and sx: after the regions
+ * of matmul_split.cuh, whose formats are the other kind's or the same. */
 enum {
 	CU_FOLD_FLOATS_AT = 16 << 10,
 	CU_FOLD_8_BITS_AT = 88 << 10,

@@ -5,8 +5,8 @@
 #include "kernels/cuda/norm.cuh"
 
 /* Blocks of 32 first, first + step, … of all rows, one row's after the other's. */
-CU_FN void cu_glu_blocks(const struct k_glu *a, const struct k_acts *out, int32_t first,
-							int32_t step, int32_t lane)
+CU_FN void cu_glu_blocks(
+	const struct k_glu *a, const struct k_acts *out, int32_t first, int32_t step, int32_t lane)
 {
 	const int32_t dim = a->out.dim, in_row = (dim + 31) / 32;
 	int32_t row = first / in_row, block = first % in_row;
@@ -24,8 +24,7 @@ CU_FN void cu_glu_blocks(const struct k_glu *a, const struct k_acts *out, int32_
 static __device__ void cu_glu(const struct cu_part *p)
 {
 	cu_glu_blocks(&p->stage->op.u.glu, &p->stage->op.u.glu.out,
-					 p->block * CU_WARPS + cu_thread() / CU_WARP, p->n_blocks * CU_WARPS,
-					 cu_thread() % CU_WARP);
+		p->block * CU_WARPS + cu_thread() / CU_WARP, p->n_blocks * CU_WARPS, cu_thread() % CU_WARP);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* See image.h. The Makefile compiles the kernels and names the file and what is in it, if it has nvcc. */
+/* See image.h. The Makefile compiles the kernels and names the file and what is in it, if it has
+ * nvcc. */
 #include "kernels/cuda/image.h"
 
 #ifdef CUTAWAY_CUDA_IMAGE
@@ -10,7 +11,7 @@ __asm__(".section .rodata\n"
 		".previous\n");
 extern const unsigned char cu_image_data[];
 
-const struct cu_image cu_image = {cu_image_data, CUTAWAY_CUDA_TOOLKIT, CUTAWAY_CUDA_ARCHS};
+const struct cu_image cu_image = { cu_image_data, CUTAWAY_CUDA_TOOLKIT, CUTAWAY_CUDA_ARCHS };
 #else
-const struct cu_image cu_image = {.archs = ""};
+const struct cu_image cu_image = { .archs = "" };
 #endif

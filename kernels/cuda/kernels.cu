@@ -1,10 +1,11 @@
-/* The entry points of the GPU: one kernel an op for launches, alone or in a graph, and the persistent
- * one that walks a step. All are launched with CU_THREADS threads a block and CU_LAUNCH_BYTES of
- * shared memory; of a step at most two blocks a multiprocessor run at once.
+/* The entry points of the GPU: one kernel an op for launches, alone or in a graph, and the
+ * persistent one that walks a step. All are launched with CU_THREADS threads a block and
+ * CU_LAUNCH_BYTES of shared memory; of a step at most two blocks a multiprocessor run at once.
  *
- * What passes from stage to stage passes through global memory; between launches the driver orders it,
- * in the walk the grid barrier. Invariant of its word: a barrier adds 2^31 to it in all, so its top bit
- * turns when the last block has come, and it needs no reset (as in CUDA's cooperative groups). */
+ * What passes from stage to stage passes through global memory; between launches the driver orders
+ * it, in the walk the grid barrier. Invariant of its word: a barrier adds 2^31 to it in all, so its
+ * top bit turns when the last block has come, and it needs no reset (as in CUDA's cooperative
+ * groups). */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/embed.cuh"
 #include "kernels/cuda/matmul.cuh"
@@ -20,8 +21,8 @@
 CU_FN struct cu_part open_part(const struct cu_step *step, const struct cu_stage *stage)
 {
 	unsigned char *shared = cu_shared_memory();
-	struct cu_part p = {step, stage, cu_block(), cu_n_blocks(), shared,
-						(struct cu_kept *)(shared + CU_SHARED_BYTES), false, false};
+	struct cu_part p = { step, stage, cu_block(), cu_n_blocks(), shared,
+		(struct cu_kept *)(shared + CU_SHARED_BYTES), false, false };
 
 	if (cu_thread() == 0)
 		p.kept->plan.rows = NULL;
@@ -29,7 +30,7 @@ CU_FN struct cu_part open_part(const struct cu_step *step, const struct cu_stage
 }
 
 #define X(name, ...)                                                                               \
-	CU_KERNEL cutaway_##name(const struct cu_step *step, int32_t i)                                   \
+	CU_KERNEL cutaway_##name(const struct cu_step *step, int32_t i)                                \
 	{                                                                                              \
 		const struct cu_part p = open_part(step, &step->stage[i]);                                 \
                                                                                                    \
@@ -44,13 +45,10 @@ CU_FN void run_stage(const struct cu_part *p)
 {
 	switch (p->stage->op.kind) {
 #define X(name, ...)                                                                               \
-	case K_OP_##name:                                                                              \
-		cu_##name(p);                                                                              \
-		break;
+	case K_OP_##name: cu_##name(p); break;
 		K_KINDS(X)
 #undef X
-	case K_N_KINDS:
-		break;
+	case K_N_KINDS: break;
 	}
 }
 

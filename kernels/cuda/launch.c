@@ -1,24 +1,25 @@
-/* Running a program in one of three ways, with equal bits, and measuring what the device can do. See
- * cuda.h. Thread: the engine's. */
+/* Running a program in one of three ways, with equal bits, and measuring what the device can do.
+ * See cuda.h. Thread: the engine's. */
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device.h"
 
-static CUresult launch_all(struct cu_device *c, const struct cu_program *g, CUdeviceptr step, bool timed)
+static CUresult launch_all(
+	struct cu_device *c, const struct cu_program *g, CUdeviceptr step, bool timed)
 {
 	CUresult r = CU_OK;
 	int32_t begin = -1;
-	void *first[] = {&step, &begin};
+	void *first[] = { &step, &begin };
 
 	if (timed && c->clock)
 		r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, first, NULL);
 	for (int32_t i = 0; i < g->n_stages && !r; i++) {
 		const struct cu_launch *l = &g->launch[i];
-		void *args[] = {&step, &i};
+		void *args[] = { &step, &i };
 
 		r = c->d->launch(c->kernel[l->kind], (unsigned)l->blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
-						 CU_LAUNCH_BYTES, c->stream, args, NULL);
+			CU_LAUNCH_BYTES, c->stream, args, NULL);
 		if (!r && timed && c->clock)
 			r = c->d->launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->stream, args, NULL);
 	}
@@ -45,12 +46,11 @@ static CUresult record(struct cu_device *c, struct cu_program *g, CUdeviceptr st
 static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
 {
 	CUdeviceptr step = g->blob.at + (timed ? sizeof(struct cu_step) : 0);
-	void *args[] = {&step};
+	void *args[] = { &step };
 	CUresult r = CU_OK;
 
 	switch (c->mode) {
-	case CU_MODE_launches:
-		return launch_all(c, g, step, timed);
+	case CU_MODE_launches: return launch_all(c, g, step, timed);
 	case CU_MODE_graph:
 		if (!g->version) /* used once: not worth recording */
 			return launch_all(c, g, step, timed);
@@ -58,15 +58,14 @@ static CUresult start(struct cu_device *c, struct cu_program *g, bool timed)
 			r = record(c, g, step, timed);
 		return r ? r : c->d->graph_run(g->graph[timed], c->stream);
 	case CU_MODE_persistent:
-	case CU_N_MODES:
-		break;
+	case CU_N_MODES: break;
 	}
 	return c->d->launch_together(c->walk, (unsigned)c->walk_blocks, 1, 1, CU_BLOCK_THREADS, 1, 1,
-								 CU_LAUNCH_BYTES, c->stream, args);
+		CU_LAUNCH_BYTES, c->stream, args);
 }
 
-/* The time of a stage is between two readings of the device's clock; an op folded into the next has its
- * time there. */
+/* The time of a stage is between two readings of the device's clock; an op folded into the next has
+ * its time there. */
 static void read_clock(const struct cu_device *c, const struct cu_program *g, struct k_program *p)
 {
 	for (int32_t i = 0; i < p->n_ops; i++)
@@ -76,8 +75,8 @@ static void read_clock(const struct cu_device *c, const struct cu_program *g, st
 			p->op[g->launch[i].op].ns += c->clock_host[i + 1] - c->clock_host[i];
 }
 
-static struct cu_program *prepare(struct cu_device *c, const struct k_program *p, size_t *bytes,
-								  struct err *e)
+static struct cu_program *prepare(
+	struct cu_device *c, const struct k_program *p, size_t *bytes, struct err *e)
 {
 	struct cu_program *g = cu_lower(c, p, e);
 	int grown = g ? cu_gather(c, g, bytes, e) : -1;
@@ -118,7 +117,7 @@ static int launch_run(struct cu_device *c, struct k_program *p, struct err *e)
 
 int cu_run(struct k_device *d, struct k_program *p, struct err *e)
 {
-	struct err own = {0};
+	struct err own = { 0 };
 
 	return launch_run((struct cu_device *)d, p, &own) ? err_set(e, own.code, "%s", own.text) : 0;
 }
@@ -152,7 +151,8 @@ const char *cu_get_mode(const struct k_device *d)
 
 /* ---- measuring ---- */
 
-/* Nanoseconds of a kernel over all processors, the best of some passes; 0: it could not be timed. */
+/* Nanoseconds of a kernel over all processors, the best of some passes; 0: it could not be
+ * timed. */
 static double best_of(struct cu_device *c, CUfunction f, void **args)
 {
 	enum { PASSES = 6 };
@@ -168,7 +168,7 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 		r = c->d->event_note(from, c->stream);
 		if (!r)
 			r = c->d->launch(f, (unsigned)(c->n_processors * 2), 1, 1, CU_BLOCK_THREADS, 1, 1,
-							 CU_LAUNCH_BYTES, c->stream, args, NULL);
+				CU_LAUNCH_BYTES, c->stream, args, NULL);
 		if (!r)
 			r = c->d->event_note(to, c->stream);
 		if (!r)
@@ -191,7 +191,7 @@ static double best_of(struct cu_device *c, CUfunction f, void **args)
 double cu_measure_read(struct k_device *d, size_t bytes)
 {
 	struct cu_device *c = (struct cu_device *)d;
-	struct cu_room room = {0};
+	struct cu_room room = { 0 };
 	double ns = 0;
 
 	bytes &= ~(size_t)4095;
@@ -199,7 +199,7 @@ double cu_measure_read(struct k_device *d, size_t bytes)
 		return 0;
 	CUdeviceptr from = room.at, to = room.at + bytes;
 	uint64_t n = bytes;
-	void *args[] = {&to, &from, &n};
+	void *args[] = { &to, &from, &n };
 	ns = best_of(c, c->copy, args);
 	if (!c->lost.code)
 		c->d->memory_free(room.at);
@@ -210,13 +210,13 @@ double cu_measure_int(struct k_device *d)
 {
 	enum { ROUNDS = 4096, WARPS = CU_BLOCK_THREADS / 32, TILES = 8, EACH = 16 * 8 * 32 };
 	struct cu_device *c = (struct cu_device *)d;
-	struct cu_room room = {0};
+	struct cu_room room = { 0 };
 	int32_t rounds = ROUNDS;
 	double ns;
 
 	if (!c->multiply || cu_use(c, NULL) || cu_grow(c, &room, 4096, "a measurement", NULL))
 		return 0;
-	void *args[] = {&room.at, &rounds};
+	void *args[] = { &room.at, &rounds };
 	ns = best_of(c, c->multiply, args);
 	if (!c->lost.code)
 		c->d->memory_free(room.at);

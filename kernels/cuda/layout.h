@@ -1,33 +1,34 @@
 /* The bytes of a matrix on the GPU, by format, for C and CUDA alike. kernels/cuda/ only.
  *
- * Rows come in tiles of 16, the rows of one tensor-core instruction; rows beyond the last are zeros.
- * A row of a tile is called (g, half): row g + 8 * half, g = 0 … 7.
+ * Rows come in tiles of 16, the rows of one tensor-core instruction; rows beyond the last are
+ * zeros. A row of a tile is called (g, half): row g + 8 * half, g = 0 … 7.
  *
  * Quantised formats: columns come in pairs of blocks of 32. A tile has, one after the other,
  * - the codes of all pairs. A lane of a warp, g * 4 + t, owns four words of a block, those that
- *   cu_mma_k32 wants from it: word `half + 2 * j` holds four columns of row (g, half). Which four is
- *   ours to choose, as sums of integers have no order: columns 8 t + 4 j …, so that what a lane needs
- *   of the activations is eight bytes in one piece. (Where sub-scales are for 16 columns:
- *   16 j + 4 t.) Four bits a weight: one 16-byte load a lane is a pair, its first block in the low
- *   halves of bytes, the second in the high ones. (With a book: in the low and the high half of a
- *   word, as cu_permute takes them.) Eight bits: two such loads. Two bits: 8 bytes a lane, a word a
- *   block, byte c of word i at bits 8 c + 2 i.
+ *   cu_mma_k32 wants from it: word `half + 2 * j` holds four columns of row (g, half). Which four
+ * is ours to choose, as sums of integers have no order: columns 8 t + 4 j …, so that what a lane
+ * needs of the activations is eight bytes in one piece. (Where sub-scales are for 16 columns: 16 j
+ * + 4 t.) Four bits a weight: one 16-byte load a lane is a pair, its first block in the low halves
+ * of bytes, the second in the high ones. (With a book: in the low and the high half of a word, as
+ * cu_permute takes them.) Eight bits: two such loads. Two bits: 8 bytes a lane, a word a block,
+ * byte c of word i at bits 8 c + 2 i.
  * - the bits above those. One: a word a lane and pair, that of byte c of word i of block b at
  *   bit 8 c + 4 b + i. Two: as above.
- * - the scales. Entry (g * 2 + half) * 2 + b of a pair is dw, or dw and minimum, as the file has them. Of
- *   blocks of 256, once in four pairs, for each row (g * 2 + half) what formats.h calls the two halves
- *   and the words of sub-scales, 8 or 16 bytes; where the words alone are 16 bytes, the rows' scales, or
- *   scales and minima, follow those of the 16 rows.
- * A warp's loads so are whole lines, in one stream a tile, and what is read is what the file has (but
- * for the last pair of an odd number of blocks, which no known model has, and a line's end a tile).
+ * - the scales. Entry (g * 2 + half) * 2 + b of a pair is dw, or dw and minimum, as the file has
+ * them. Of blocks of 256, once in four pairs, for each row (g * 2 + half) what formats.h calls the
+ * two halves and the words of sub-scales, 8 or 16 bytes; where the words alone are 16 bytes, the
+ * rows' scales, or scales and minima, follow those of the 16 rows. A warp's loads so are whole
+ * lines, in one stream a tile, and what is read is what the file has (but for the last pair of an
+ * odd number of blocks, which no known model has, and a line's end a tile).
  *
- * Codes that exceed their weights are stored so that unpacking is a mask and no subtraction: the sign
- * bit flipped and the code in the top bits of its byte, it is a signed byte, 16 times the weight for
- * four bits; cu_gain() is what dw is multiplied by for that, a power of two and so exact.
+ * Codes that exceed their weights are stored so that unpacking is a mask and no subtraction: the
+ * sign bit flipped and the code in the top bits of its byte, it is a signed byte, 16 times the
+ * weight for four bits; cu_gain() is what dw is multiplied by for that, a power of two and so
+ * exact.
  *
- * Float formats: columns come in segments of 64 (docs/arithmetic.md, rule 6), two at a time; a lane is
- * (segment, row), lane = 16 * (segment % 2) + row, and 16 bytes of each lane follow one another until
- * the 64 columns are done. A last single segment has the 16 lanes that it needs. */
+ * Float formats: columns come in segments of 64 (docs/arithmetic.md, rule 6), two at a time; a lane
+ * is (segment, row), lane = 16 * (segment % 2) + row, and 16 bytes of each lane follow one another
+ * until the 64 columns are done. A last single segment has the 16 lanes that it needs. */
 #ifndef CUTAWAY_KERNELS_CUDA_LAYOUT_H
 #define CUTAWAY_KERNELS_CUDA_LAYOUT_H
 
@@ -35,9 +36,9 @@
 
 enum {
 	CU_TILE_ROWS = 16,
-	CU_PAIR = 64,		/* columns of a pair of blocks */
+	CU_PAIR = 64,       /* columns of a pair of blocks */
 	CU_SUPER_PAIRS = 4, /* pairs in a block of a K-quant */
-	CU_SEGMENT = 64,	/* columns of a chain, of float weights */
+	CU_SEGMENT = 64,    /* columns of a chain, of float weights */
 	CU_LINE = 128,
 };
 
@@ -109,12 +110,14 @@ K_INLINE int32_t cu_segments(int32_t n_cols)
 	return (n_cols + CU_SEGMENT - 1) / CU_SEGMENT;
 }
 /* Where in a tile lane's 16 bytes of step `step` of a segment are. */
-K_INLINE size_t cu_float_at(int32_t type, int32_t n_segments, int32_t segment, int32_t row, int32_t step)
+K_INLINE size_t cu_float_at(
+	int32_t type, int32_t n_segments, int32_t segment, int32_t row, int32_t step)
 {
 	const int32_t alone = (segment | 1) == n_segments; /* even, and the last */
 	const int32_t lanes = alone ? 16 : 32, lane = (alone ? 0 : segment % 2 * 16) + row;
 
-	return (size_t)(segment & ~1) * (size_t)cu_segment_bytes(type) + (size_t)(step * lanes + lane) * 16;
+	return (size_t)(segment & ~1) * (size_t)cu_segment_bytes(type) +
+		   (size_t)(step * lanes + lane) * 16;
 }
 
 K_INLINE int32_t cu_tiles(int32_t n_rows)
@@ -128,7 +131,8 @@ K_INLINE size_t cu_tile_bytes(int32_t type, int32_t n_cols)
 
 	if (cu_is_float(type))
 		return (size_t)cu_segments(n_cols) * (size_t)cu_segment_bytes(type);
-	return (cu_scales_at(type, pairs) + (size_t)pairs * (size_t)cu_scale_bytes(type) + CU_LINE - 1) &
+	return (cu_scales_at(type, pairs) + (size_t)pairs * (size_t)cu_scale_bytes(type) + CU_LINE -
+			   1) &
 		   ~(size_t)(CU_LINE - 1);
 }
 K_INLINE size_t cu_matrix_bytes(int32_t type, int32_t n_rows, int32_t n_cols)
@@ -136,9 +140,9 @@ K_INLINE size_t cu_matrix_bytes(int32_t type, int32_t n_rows, int32_t n_cols)
 	return (size_t)cu_tiles(n_rows) * cu_tile_bytes(type, n_cols);
 }
 
-/* pack.c, on the host: rows [first, first + n) of the file's blocks, which alone are at `raw`, to their
- * place in m->data, in host memory. first is a multiple of CU_TILE_ROWS, and so is n unless the matrix
- * ends there. Any thread; different rows may be packed at once. */
+/* pack.c, on the host: rows [first, first + n) of the file's blocks, which alone are at `raw`, to
+ * their place in m->data, in host memory. first is a multiple of CU_TILE_ROWS, and so is n unless
+ * the matrix ends there. Any thread; different rows may be packed at once. */
 #ifdef __cplusplus
 extern "C"
 #endif

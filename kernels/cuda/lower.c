@@ -1,9 +1,9 @@
 /* A program's ops as stages with the device's addresses: see stage.h and cuda.h.
  *
  * An op's pointers to memory of the back end are the device's already (cuda.c). What is left are
- * pointers to the host's own structures: matrices, which never change and go with the stages, and what
- * a run reads anew (ids, rows, block tables, the cache's shape), which is gathered in one piece in
- * front of it, at places that stay. Thread: the engine's. */
+ * pointers to the host's own structures: matrices, which never change and go with the stages, and
+ * what a run reads anew (ids, rows, block tables, the cache's shape), which is gathered in one
+ * piece in front of it, at places that stay. Thread: the engine's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,18 +56,18 @@ static const void *lower_put(struct lowering *l, struct cu_input in)
 
 static const void *plain(struct lowering *l, const void *from, size_t count, size_t size)
 {
-	return from ? lower_put(l, (struct cu_input){.from = from, .bytes = count * size}) : NULL;
+	return from ? lower_put(l, (struct cu_input){ .from = from, .bytes = count * size }) : NULL;
 }
 
 static const int32_t *const *tables(struct lowering *l, const int32_t *const *pages,
-									const struct k_row *rows, int32_t n, const struct k_kv *kv)
+	const struct k_row *rows, int32_t n, const struct k_kv *kv)
 {
-	return lower_put(l, (struct cu_input){.kind = CU_TABLES,
-									  .from = pages,
-									  .bytes = (size_t)n * sizeof *pages,
-									  .rows = rows,
-									  .kv = kv,
-									  .n = n});
+	return lower_put(l, (struct cu_input){ .kind = CU_TABLES,
+							.from = pages,
+							.bytes = (size_t)n * sizeof *pages,
+							.rows = rows,
+							.kv = kv,
+							.n = n });
 }
 
 static int32_t n_sequences(const struct cu_input *in)
@@ -90,9 +90,10 @@ static int32_t n_pages(const struct cu_input *in, int32_t seq)
 	return last < 0 ? 0 : last / in->kv->page_size + 1;
 }
 
-/* Copies the tables after `at`, and their addresses to where they are read; with host NULL only counts. */
-static size_t gather_tables(const struct cu_device *c, const struct cu_input *in, size_t at,
-							unsigned char *host)
+/* Copies the tables after `at`, and their addresses to where they are read; with host NULL only
+ * counts. */
+static size_t gather_tables(
+	const struct cu_device *c, const struct cu_input *in, size_t at, unsigned char *host)
 {
 	const int32_t *const *pages = in->from;
 
@@ -204,7 +205,8 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_rope:
 		rope->pages = tables(l, rope->pages, rope->rows, rope->n, rope->kv);
 		rope->rows = plain(l, rope->rows, (size_t)rope->n, sizeof *rope->rows);
-		rope->also = rope->n_also ? plain(l, rope->also, (size_t)rope->n_also, sizeof *rope->also) : NULL;
+		rope->also =
+			rope->n_also ? plain(l, rope->also, (size_t)rope->n_also, sizeof *rope->also) : NULL;
 		rope->kv = plain(l, rope->kv, 1, sizeof *rope->kv);
 		break;
 	case K_OP_attention:
@@ -224,15 +226,13 @@ static void move_op(struct lowering *l, struct k_op *op)
 	case K_OP_##name: {                                                                            \
 		struct k_##name *plain_op = &op->u.name;                                                   \
 		(void)plain_op;                                                                            \
-		K_##NAME##_INPUTS(PLACE, plain_op)                                                         \
-		break;                                                                                     \
+		K_##NAME##_INPUTS(PLACE, plain_op) break;                                                  \
 	}
 		K_PLAIN_KINDS(X)
 #undef X
 #undef PLACE
 	case K_OP_glu:
-	case K_N_KINDS:
-		break;
+	case K_N_KINDS: break;
 	}
 }
 
@@ -244,13 +244,14 @@ static bool has_units(const struct k_op *op)
 		   op->kind == K_OP_glu;
 }
 
-static void lower_op(struct lowering *l, const struct k_op *before, const struct k_op *op, int32_t phase,
-					 int32_t index)
+static void lower_op(struct lowering *l, const struct k_op *before, const struct k_op *op,
+	int32_t phase, int32_t index)
 {
 	struct cu_device *c = l->c;
 	struct cu_program *g = l->g;
 	struct cu_launch *launch = &g->launch[g->n_stages];
-	struct cu_stage *s = (struct cu_stage *)(void *)(g->host + 2 * sizeof(struct cu_step)) + g->n_stages++;
+	struct cu_stage *s =
+		(struct cu_stage *)(void *)(g->host + 2 * sizeof(struct cu_step)) + g->n_stages++;
 	const int most = c->mode == CU_MODE_persistent ? c->walk_blocks : c->most_blocks[op->kind];
 
 	memset(s, 0, sizeof *s);
@@ -302,8 +303,8 @@ static int reserve(struct cu_device *c, const struct k_program *p, int32_t n_sta
 		(!c->input.bytes && grow_input(c, 1, e)))
 		return -1;
 	if (n_stages + 1 > c->clock_cap) {
-		void *host = cu_alloc_pinned(c, (size_t)(n_stages + 1) * 2 * sizeof *c->clock_host,
-									 "the clock of the stages", e);
+		void *host = cu_alloc_pinned(
+			c, (size_t)(n_stages + 1) * 2 * sizeof *c->clock_host, "the clock of the stages", e);
 		if (!host)
 			return -1;
 		if (c->clock_host)
@@ -321,7 +322,8 @@ static int size_program(struct lowering *l, const struct k_program *p, int32_t n
 	struct cu_program *g = l->g;
 	size_t bytes;
 
-	l->matrices_at = align_up(2 * sizeof(struct cu_step) + (size_t)n_stages * sizeof(struct cu_stage), ALIGN);
+	l->matrices_at =
+		align_up(2 * sizeof(struct cu_step) + (size_t)n_stages * sizeof(struct cu_stage), ALIGN);
 	bytes = l->matrices_at + n_matrices(p) * sizeof(struct k_matrix);
 	if (g->host_bytes < bytes) {
 		free(g->host);
@@ -404,7 +406,7 @@ static struct cu_program *choose(struct cu_device *c, uint64_t version)
 struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, struct err *e)
 {
 	struct cu_program *g = choose(c, p->version);
-	struct lowering l = {.c = c, .g = g, .e = e};
+	struct lowering l = { .c = c, .g = g, .e = e };
 	int32_t n_stages = 0;
 	CUresult r;
 
@@ -421,8 +423,8 @@ struct cu_program *cu_lower(struct cu_device *c, const struct k_program *p, stru
 	write_steps(&l);
 	if (e->code)
 		return NULL;
-	r = c->d->copy_in(g->blob.at, g->host, l.matrices_at + l.n_matrices * sizeof(struct k_matrix),
-					  c->stream);
+	r = c->d->copy_in(
+		g->blob.at, g->host, l.matrices_at + l.n_matrices * sizeof(struct k_matrix), c->stream);
 	if (!r)
 		r = c->d->stream_wait(c->stream); /* the host's copy may be written anew at once */
 	if (r) {

@@ -14,8 +14,8 @@ CU_FN int32_t cu_same_format(const struct k_matmul *a, int32_t part)
 	return end;
 }
 
-/* The first lines of the block's first unit, to the second cache: 32 KB, about what one turn of all its
- * warps takes. That also brings the stage's description near. */
+/* The first lines of the block's first unit, to the second cache: 32 KB, about what one turn of all
+ * its warps takes. That also brings the stage's description near. */
 static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;
@@ -26,7 +26,8 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 		const struct k_matrix *w = a->part[part].w;
 		const int32_t units = (cu_tiles(w->n_rows) + (1 << log_tiles) - 1) >> log_tiles;
 		const size_t tile_bytes = cu_tile_bytes((int32_t)w->type, w->n_cols);
-		const size_t first = ((size_t)unit << log_tiles) * tile_bytes + (size_t)cu_thread() * CU_LINE;
+		const size_t first =
+			((size_t)unit << log_tiles) * tile_bytes + (size_t)cu_thread() * CU_LINE;
 
 		if (unit < units) {
 			if (first < ((size_t)(unit + 1) << log_tiles) * tile_bytes &&
@@ -38,16 +39,17 @@ static __device__ void cu_matmul_prefetch(const struct cu_part *p)
 	}
 }
 
-/* By address: a call that is not known when compiled keeps ptxas from allotting the registers of all
- * formats together, at which it does badly (it spilled 300 where a format alone spills none). */
-typedef int32_t cu_run_fn(const struct cu_stage *stage, int32_t n_blocks, int32_t part, int32_t parts_end,
-						  int32_t unit);
+/* By address: a call that is not known when compiled keeps ptxas from allotting the registers of
+ * all formats together, at which it does badly (it spilled 300 where a format alone spills
+ * none). */
+typedef int32_t cu_run_fn(
+	const struct cu_stage *stage, int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit);
 static __device__ cu_run_fn *cu_runs[2][K_N_TYPES] = {
 #define X(name, ...) cu_split_##name,
-	{K_TYPES(X)},
+	{ K_TYPES(X) },
 #undef X
 #define X(name, ...) cu_wide_##name,
-	{K_TYPES(X)},
+	{ K_TYPES(X) },
 #undef X
 };
 
@@ -56,8 +58,8 @@ CU_FN cu_run_fn *cu_run_of(const struct cu_stage *stage, int32_t type)
 	return cu_runs[cu_plan_groups(stage->plan) && !stage->folds][type];
 }
 
-/* Parts of one format are walked as one list of units; the next format goes on counting where the last
- * one's units ended, so that blocks are kept equally busy. */
+/* Parts of one format are walked as one list of units; the next format goes on counting where the
+ * last one's units ended, so that blocks are kept equally busy. */
 static __device__ void cu_matmul(const struct cu_part *p)
 {
 	const struct k_matmul *a = &p->stage->op.u.matmul;
@@ -70,7 +72,8 @@ static __device__ void cu_matmul(const struct cu_part *p)
 	}
 	for (int32_t part = 0; part < a->n_parts; part = end) {
 		end = cu_same_format(a, part);
-		unit = cu_run_of(p->stage, (int32_t)a->part[part].w->type)(p->stage, p->n_blocks, part, end, unit);
+		unit = cu_run_of(p->stage, (int32_t)a->part[part].w->type)(
+			p->stage, p->n_blocks, part, end, unit);
 	}
 }
 

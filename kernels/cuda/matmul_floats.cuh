@@ -1,6 +1,7 @@
 /* Float weights in registers: chains over 64 columns (docs/arithmetic.md, 6). A lane is a row of a
  * segment; a warp takes a tile's two segments. A value costs a conversion (none for F32) and one
- * multiply-add a row of activations; activations are read 16 bytes at a time, two addresses a warp. */
+ * multiply-add a row of activations; activations are read 16 bytes at a time, two addresses a
+ * warp. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_FLOATS_CUH
 
@@ -19,8 +20,8 @@ CU_FN int32_t cu_float_steps(const int32_t type)
 }
 
 /* Pair `pair` of segments of a tile (NULL: nothing). */
-CU_FN void cu_floats_load(const int32_t type, int32_t n_segments, const unsigned char *tile, int32_t pair,
-						  int32_t lane, struct cu_floats *v)
+CU_FN void cu_floats_load(const int32_t type, int32_t n_segments, const unsigned char *tile,
+	int32_t pair, int32_t lane, struct cu_floats *v)
 {
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t steps = cu_float_steps(type);
@@ -31,7 +32,8 @@ CU_FN void cu_floats_load(const int32_t type, int32_t n_segments, const unsigned
 	CU_UNROLL
 	for (int32_t i = 0; i < CU_FLOAT_STEPS; i++)
 		if (i < steps) {
-			const uint4 w = cu_stream16(tile + (size_t)i * ((segment | 1) == n_segments ? 256 : 512));
+			const uint4 w =
+				cu_stream16(tile + (size_t)i * ((segment | 1) == n_segments ? 256 : 512));
 
 			v->word[4 * i] = w.x;
 			v->word[4 * i + 1] = w.y;
@@ -52,7 +54,7 @@ CU_FN float cu_float_value(const int32_t type, const struct cu_floats *v, const 
 
 /* The whole segment times `count` rows of activations, a chain each. x[i]: row i at the segment. */
 CU_FN void cu_floats_chain(const int32_t type, const int32_t count, const struct cu_floats *v,
-						   const float *const x[], float sum[])
+	const float *const x[], float sum[])
 {
 	CU_UNROLL
 	for (int32_t i = 0; i < count; i++)
@@ -75,7 +77,8 @@ CU_FN void cu_floats_chain(const int32_t type, const int32_t count, const struct
 }
 
 /* A segment that is short, or whose activations are not aligned. */
-CU_FN float cu_floats_short(const int32_t type, const struct cu_floats *v, const float *x, int32_t count)
+CU_FN float cu_floats_short(
+	const int32_t type, const struct cu_floats *v, const float *x, int32_t count)
 {
 	float sum = 0.0f;
 
@@ -86,10 +89,10 @@ CU_FN float cu_floats_short(const int32_t type, const struct cu_floats *v, const
 	return sum;
 }
 
-/* Sums of the warp's two segments, for up to 8 rows from `token` of n, to a region of matmul_split.cuh. */
+/* Sums of the warp's two segments, for up to 8 rows from `token` of n, to a region of
+ * matmul_split.cuh. */
 CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, const struct k_acts *in,
-						  int32_t token, int32_t n, int32_t lane,
-						  const struct cu_floats *v, float *region)
+	int32_t token, int32_t n, int32_t lane, const struct cu_floats *v, float *region)
 {
 	const int32_t segment = pair * 2 + lane / 16;
 	const int32_t left = n_cols - segment * CU_SEGMENT;
@@ -110,7 +113,7 @@ CU_FN void cu_floats_sums(const int32_t type, int32_t n_cols, int32_t pair, cons
 	CU_NO_UNROLL
 	for (int32_t i = 0; i <= last; i += 4) {
 		const float *rows[4];
-		float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+		float sum[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
 
 		CU_UNROLL
 		for (int32_t j = 0; j < 4; j++)

@@ -4,13 +4,14 @@
  * share out the columns: in a turn each takes `count` pairs of blocks of one tile, puts the exact
  * integer sums, as floats, into its region of shared memory, with the scales beside; then a thread
  * an output runs the float chain over the turn's blocks in ascending order, while the other warps
- * are at their next turn: regions are doubled, so that there is one barrier a turn. A turn's weights
- * are asked for before the barrier of the turn before, over the ends of units.
+ * are at their next turn: regions are doubled, so that there is one barrier a turn. A turn's
+ * weights are asked for before the barrier of the turn before, over the ends of units.
  *
- * Counted for a pair of Q4_1 and one row (1,024 weights, 640 bytes): 13 instructions to load and unpack,
- * 2 of the tensor cores, 10 for sums, 11 to hand over, 14 in the chain: about 50, of 124 issue slots
- * in which the memory delivers them. With two blocks a multiprocessor 16 warps have 4 pairs each under
- * way: 40 KB, against the 25 KB that bandwidth times latency asks for (36 GB/s * 0.7 us).
+ * Counted for a pair of Q4_1 and one row (1,024 weights, 640 bytes): 13 instructions to load and
+ * unpack, 2 of the tensor cores, 10 for sums, 11 to hand over, 14 in the chain: about 50, of 124
+ * issue slots in which the memory delivers them. With two blocks a multiprocessor 16 warps have 4
+ * pairs each under way: 40 KB, against the 25 KB that bandwidth times latency asks for (36 GB/s *
+ * 0.7 us).
  *
  * Float weights likewise: a warp takes two segments of a tile, a lane a row of a segment, and hands
  * over the segments' sums. */
@@ -27,33 +28,34 @@ enum {
 	CU_TURN = 4,  /* pairs of a warp in a turn, at most */
 };
 
-/* A product as a block walks it. In shared memory: in registers it would leave too few for weights. */
+/* A product as a block walks it. In shared memory: in registers it would leave too few for
+ * weights. */
 struct cu_split {
 	const struct k_matmul *a;
-	struct k_acts in;	 /* of the op, or folded, in shared memory */
-	int32_t parts_end;	 /* parts of one format: up to here */
-	int32_t n_blocks;	 /* blocks of the grid: the step from unit to unit */
-	int32_t n_units;	 /* (quantised) blocks of 32, or (float) segments, of a row */
-	int32_t n_pairs;	 /* of those */
-	int32_t log_tiles;	 /* of a unit */
+	struct k_acts in;    /* of the op, or folded, in shared memory */
+	int32_t parts_end;   /* parts of one format: up to here */
+	int32_t n_blocks;    /* blocks of the grid: the step from unit to unit */
+	int32_t n_units;     /* (quantised) blocks of 32, or (float) segments, of a row */
+	int32_t n_pairs;     /* of those */
+	int32_t log_tiles;   /* of a unit */
 	int32_t log_sharers; /* warps that share a tile: 3 - log_tiles */
-	int32_t count;		 /* pairs of a warp in a turn: 2 or 4; of segments 1 */
+	int32_t count;       /* pairs of a warp in a turn: 2 or 4; of segments 1 */
 	int32_t turns;
-	int32_t groups;		 /* of rows of activations */
-	int32_t wide;		 /* rows of a group: 8, or all of fewer */
+	int32_t groups; /* of rows of activations */
+	int32_t wide;   /* rows of a group: 8, or all of fewer */
 };
 
 /* Where a block is. */
 struct cu_spot {
-	int32_t part, unit, turn;	  /* unit: of the part's */
+	int32_t part, unit, turn;     /* unit: of the part's */
 	const unsigned char *weights; /* of the unit's first tile */
-	int32_t row, n_rows;		  /* first output, and those of the part */
-	int32_t token;				  /* first row of activations */
+	int32_t row, n_rows;          /* first output, and those of the part */
+	int32_t token;                /* first row of activations */
 };
 
-/* A warp's region, the same for any number of rows, so that all places in it are constants: sums [block of
- * the turn][row of activations][16], scales [block][16] of (dw, mw), activations' (d, sx) [row][block]. Of
- * floats: segments' sums [segment][row of activations][16]. */
+/* A warp's region, the same for any number of rows, so that all places in it are constants: sums
+ * [block of the turn][row of activations][16], scales [block][16] of (dw, mw), activations' (d, sx)
+ * [row][block]. Of floats: segments' sums [segment][row of activations][16]. */
 enum {
 	CU_REGION_COLUMN = 16,
 	CU_REGION_BLOCK = CU_GROUP * CU_REGION_COLUMN,
@@ -83,7 +85,7 @@ enum { CU_SPLIT_AT = CU_SHARED_BYTES - 256 };
 
 /* One thread. */
 CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
-						 int32_t parts_end, struct cu_split *s)
+	int32_t parts_end, struct cu_split *s)
 {
 	const struct k_matmul *a = &stage->op.u.matmul;
 	const bool floats = cu_is_float(type);
@@ -111,7 +113,8 @@ CU_FN void cu_split_open(const int32_t type, const struct cu_stage *stage, int32
 		s->in = cu_folded(a->n, a->in.dim, floats);
 }
 
-/* Moves to the part that has the unit; part == parts_end: the run is done, unit counts from its end. */
+/* Moves to the part that has the unit; part == parts_end: the run is done, unit counts from its
+ * end. */
 CU_FN void cu_split_settle(const int32_t type, const struct cu_split *s, struct cu_spot *at)
 {
 	const int32_t tiles = 1 << s->log_tiles;
@@ -130,7 +133,8 @@ CU_FN void cu_split_settle(const int32_t type, const struct cu_split *s, struct 
 			at->token = s->groups == 1 ? 0 : (at->unit - first * s->groups) * CU_GROUP;
 			at->row = tile * CU_TILE_ROWS;
 			at->n_rows = w->n_rows;
-			at->weights = (const unsigned char *)w->data + (size_t)tile * cu_tile_bytes(type, w->n_cols);
+			at->weights =
+				(const unsigned char *)w->data + (size_t)tile * cu_tile_bytes(type, w->n_cols);
 			return;
 		}
 		at->unit -= units;
@@ -150,7 +154,8 @@ struct cu_share {
 	const unsigned char *tile;
 	int32_t first;
 };
-CU_FN struct cu_share cu_split_share(const int32_t type, const struct cu_split *s, const struct cu_spot *at)
+CU_FN struct cu_share cu_split_share(
+	const int32_t type, const struct cu_split *s, const struct cu_spot *at)
 {
 	const int32_t warp = cu_thread() / CU_WARP, tile = warp >> s->log_sharers;
 	const int32_t sharer = warp & ((1 << s->log_sharers) - 1);
@@ -169,8 +174,8 @@ struct cu_held {
 	struct cu_row_scales scales;
 };
 
-CU_FN void cu_split_load(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
-						 struct cu_held *h)
+CU_FN void cu_split_load(
+	const int32_t type, const struct cu_split *s, const struct cu_spot *at, struct cu_held *h)
 {
 	const struct cu_share share = cu_split_share(type, s, at);
 	const int32_t lane = cu_thread() % CU_WARP;
@@ -181,14 +186,14 @@ CU_FN void cu_split_load(const int32_t type, const struct cu_split *s, const str
 	for (int32_t u = 0; u < CU_TURN; u++)
 		if (u < s->count && share.first + u < s->n_pairs) {
 			cu_load_pair(type, share.tile, s->n_pairs, share.first + u, lane, &h->pair[u]);
-			cu_load_entry(type, share.tile + cu_scales_at(type, s->n_pairs), share.first + u, lane, u,
-						  &h->scales);
+			cu_load_entry(type, share.tile + cu_scales_at(type, s->n_pairs), share.first + u, lane,
+				u, &h->scales);
 		}
 }
 
 /* Hands over d and sx of the turn's blocks: eight a row of activations. */
-CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at, int32_t first_block,
-							 float *region)
+CU_FN void cu_split_put_acts(
+	const struct cu_split *s, const struct cu_spot *at, int32_t first_block, float *region)
 {
 	const int32_t lane = cu_thread() % CU_WARP, block = first_block + lane % 8;
 	float2 *out = (float2 *)(void *)(region + CU_REGION_ACTS);
@@ -204,7 +209,8 @@ CU_FN void cu_split_put_acts(const struct cu_split *s, const struct cu_spot *at,
 	}
 }
 
-/* sums: those of the block, at the lane's row g and first column; 8 rows on is the other half of 16. */
+/* sums: those of the block, at the lane's row g and first column; 8 rows on is the other half
+ * of 16. */
 CU_FN void cu_split_put_sums(bool first, bool second, const float f[4], float *sums, float *other)
 {
 	if (first) {
@@ -217,16 +223,17 @@ CU_FN void cu_split_put_sums(bool first, bool second, const float f[4], float *s
 	}
 }
 
-/* `count` pairs of the turn: all loads of activations first, so that they overlap. Blocks and rows that
- * do not exist are computed from others and never read. */
+/* `count` pairs of the turn: all loads of activations first, so that they overlap. Blocks and rows
+ * that do not exist are computed from others and never read. */
 CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct cu_split *s,
-						 const struct cu_spot *at, int32_t first, const struct cu_held *h, float *region)
+	const struct cu_spot *at, int32_t first, const struct cu_held *h, float *region)
 {
 	const int32_t lane = cu_thread() % CU_WARP, last = s->n_units - 1;
 	const int32_t column = lane / 4 < s->wide ? lane / 4 : s->wide - 1;
 	const int32_t token = at->token + column < s->a->n ? at->token + column : s->a->n - 1;
 	const int8_t *row = s->in.q + (size_t)token * (size_t)s->in.dim;
-	float2 *scales = (float2 *)(void *)(region + CU_REGION_SCALES) + (lane & 1) * 16 + lane / 4 + (lane & 2) * 4;
+	float2 *scales =
+		(float2 *)(void *)(region + CU_REGION_SCALES) + (lane & 1) * 16 + lane / 4 + (lane & 2) * 4;
 	float *sums = region + cu_region_sum(lane % 4 * 2, lane / 4);
 	float *other = region + cu_region_sum(lane % 4 * 2, lane / 4 + 8);
 	const bool one = lane % 4 * 2 < s->wide, two = lane % 4 * 2 + 1 < s->wide;
@@ -257,13 +264,14 @@ CU_FN void cu_split_sums(const int32_t type, const int32_t count, const struct c
 			sub[0] = cu_sub_minima(h->scales.w, i) >> 16 * b;
 			sub[1] = cu_sub_minima(h->scales.w + 4, i) >> 16 * b;
 			cu_minima_sums(q[2 * u + b], sub, f);
-			cu_split_put_sums(one, two, f, sums + to + CU_REGION_BLOCK, other + to + CU_REGION_BLOCK);
+			cu_split_put_sums(
+				one, two, f, sums + to + CU_REGION_BLOCK, other + to + CU_REGION_BLOCK);
 		}
 	}
 }
 
 CU_FN void cu_split_compute(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
-							const struct cu_held *h, int32_t buffer)
+	const struct cu_held *h, int32_t buffer)
 {
 	const struct cu_share share = cu_split_share(type, s, at);
 	float *region = cu_split_region(type, buffer, cu_thread() / CU_WARP);
@@ -300,8 +308,8 @@ CU_FN void cu_output_open(const struct cu_split *s, struct cu_output *o)
 	o->there = false;
 }
 
-/* At a unit's first turn: what is added at its end is asked for now. residual may be out: it is read and
- * written by this thread alone. */
+/* At a unit's first turn: what is added at its end is asked for now. residual may be out: it is
+ * read and written by this thread alone. */
 CU_FN void cu_output_begin(const struct cu_split *s, const struct cu_spot *at, struct cu_output *o)
 {
 	const int32_t row = at->row + o->tile * CU_TILE_ROWS + o->row, token = at->token + o->column;
@@ -316,7 +324,8 @@ CU_FN void cu_output_begin(const struct cu_split *s, const struct cu_spot *at, s
 		o->residual = residual[o->at];
 }
 
-CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, const struct cu_output *o)
+CU_FN void cu_output_end(
+	const struct cu_split *s, const struct cu_spot *at, const struct cu_output *o)
 {
 	float y = o->chain;
 
@@ -329,10 +338,10 @@ CU_FN void cu_output_end(const struct cu_split *s, const struct cu_spot *at, con
 	s->a->part[at->part].out[o->at] = y;
 }
 
-/* `count` blocks from `first` of a region: all reads before the chain, which is then two instructions a
- * block. */
+/* `count` blocks from `first` of a region: all reads before the chain, which is then two
+ * instructions a block. */
 CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
-					 const float2 *scales, const float2 *acts, float chain)
+	const float2 *scales, const float2 *acts, float chain)
 {
 	const int32_t terms = cu_split_terms(type);
 	float f[8], m[8], apart = 0.0f, minima = 0.0f; /* the last two: K_FREE alone */
@@ -362,7 +371,7 @@ CU_FN float cu_chain(const int32_t type, const int32_t count, const float *sums,
 }
 
 CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
-						  int32_t buffer, struct cu_output *o)
+	int32_t buffer, struct cu_output *o)
 {
 	const int32_t per_warp = 2 * s->count, sharers = 1 << s->log_sharers;
 	int32_t left = s->n_units - at->turn * sharers * per_warp;
@@ -374,7 +383,8 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 		const float *region = cu_split_region(type, buffer, (o->tile << s->log_sharers) + i);
 		const float *sums = region + cu_region_sum(o->column, o->row);
 		const float2 *scales = (const float2 *)(const void *)(region + CU_REGION_SCALES) + o->row;
-		const float2 *acts = (const float2 *)(const void *)(region + CU_REGION_ACTS) + o->column * 8;
+		const float2 *acts =
+			(const float2 *)(const void *)(region + CU_REGION_ACTS) + o->column * 8;
 		const int32_t n = left < per_warp ? left : per_warp;
 		int32_t b = 0;
 
@@ -390,14 +400,16 @@ CU_FN void cu_split_chain(const int32_t type, const struct cu_split *s, const st
 		}
 		CU_NO_UNROLL
 		for (; b + 2 <= n; b += 2)
-			o->chain = cu_chain(type, 2, sums + b * cu_split_terms(type) * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 2, sums + b * cu_split_terms(type) * CU_REGION_BLOCK,
+				scales + b * 16, acts + b, o->chain);
 		if (b < n)
-			o->chain = cu_chain(type, 1, sums + b * cu_split_terms(type) * CU_REGION_BLOCK, scales + b * 16, acts + b, o->chain);
+			o->chain = cu_chain(type, 1, sums + b * cu_split_terms(type) * CU_REGION_BLOCK,
+				scales + b * 16, acts + b, o->chain);
 	}
 }
 
 CU_FN void cu_split_ask(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
-						struct cu_held *held, struct cu_floats *values)
+	struct cu_held *held, struct cu_floats *values)
 {
 	if (at->part == s->parts_end)
 		return;
@@ -411,28 +423,28 @@ CU_FN void cu_split_ask(const int32_t type, const struct cu_split *s, const stru
 }
 
 CU_FN void cu_split_multiply(const int32_t type, const struct cu_split *s, const struct cu_spot *at,
-							 int32_t buffer, const struct cu_held *held, const struct cu_floats *values)
+	int32_t buffer, const struct cu_held *held, const struct cu_floats *values)
 {
 	const struct cu_share share = cu_split_share(type, s, at);
 
 	if (!cu_is_float(type))
 		cu_split_compute(type, s, at, held, buffer);
 	else if (share.tile)
-		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, at->token, s->a->n, cu_thread() % CU_WARP, values,
-					    cu_split_region(type, buffer, cu_thread() / CU_WARP));
+		cu_floats_sums(type, s->a->part[0].w->n_cols, share.first, &s->in, at->token, s->a->n,
+			cu_thread() % CU_WARP, values, cu_split_region(type, buffer, cu_thread() / CU_WARP));
 }
 
 /* The parts from `part` to parts_end, all of format `type`, from their unit `unit` in steps of
- * n_blocks; returns how far beyond the last unit the block is. A turn's weights are asked for, then the
- * turn before is finished, then the weights are used. */
-CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
-						   int32_t parts_end, int32_t unit)
+ * n_blocks; returns how far beyond the last unit the block is. A turn's weights are asked for, then
+ * the turn before is finished, then the weights are used. */
+CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
+	int32_t part, int32_t parts_end, int32_t unit)
 {
 	struct cu_split *s = (struct cu_split *)(void *)(cu_shared_memory() + CU_SPLIT_AT);
 	struct cu_held held;
 	struct cu_floats values;
 	struct cu_output o;
-	struct cu_spot at = {part, unit, 0, (const unsigned char *)0, 0, 0, 0}, before = at;
+	struct cu_spot at = { part, unit, 0, (const unsigned char *)0, 0, 0, 0 }, before = at;
 	bool first = true;
 
 	CU_SYNC(); /* another run may still be read */
@@ -462,8 +474,8 @@ CU_FN int32_t cu_split_run(const int32_t type, const struct cu_stage *stage, int
 
 /* A function a format, not inlined: a kernel that walks stages has each of them once. */
 #define X(name, ...)                                                                               \
-	CU_LARGE_FN int32_t cu_split_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
-										int32_t parts_end, int32_t unit)                           \
+	CU_LARGE_FN int32_t cu_split_##name(const struct cu_stage *stage, int32_t n_blocks,            \
+		int32_t part, int32_t parts_end, int32_t unit)                                             \
 	{                                                                                              \
 		return cu_split_run(K_##name, stage, n_blocks, part, parts_end, unit);                     \
 	}

@@ -1,18 +1,20 @@
 /* Matrix products of many rows: prefill, and batches (docs/arithmetic.md, 5).
  *
- * A unit is 8, 4, 2 or 1 tiles of 16 outputs by up to 64 rows of activations; the 8 warps stand over it in
- * a grid, tiles first, and each multiplies one tile by `groups` (8 or 2) groups of 8 rows over all
- * columns, with the chains in registers in the order of the tensor cores' results. Weights come
- * straight from memory to registers, in fragment order; activations by cp.async to shared memory, which
- * all warps read, in chunks of two pairs of blocks, double-buffered: one barrier a chunk.
+ * A unit is 8, 4, 2 or 1 tiles of 16 outputs by up to 64 rows of activations; the 8 warps stand
+ * over it in a grid, tiles first, and each multiplies one tile by `groups` (8 or 2) groups of 8
+ * rows over all columns, with the chains in registers in the order of the tensor cores' results.
+ * Weights come straight from memory to registers, in fragment order; activations by cp.async to
+ * shared memory, which all warps read, in chunks of two pairs of blocks, double-buffered: one
+ * barrier a chunk.
  *
- * What bounds it: a product of 16 x 8 outputs over a block of 32 is one instruction of the tensor cores,
- * and 4 results a lane that the contract has scaled and added one by one: a subtraction, a product and
- * a multiply-add, with a minimum one more; 12 or 16 instructions, beside two loads (8 and 16 bytes).
- * Unpacking and scales, about 18 a block, are shared by the warp's groups. So Q4_1 with 8 groups takes
- * 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds (178 to 199 in the SASS): 771 a cycle and
- * multiprocessor, 1.8e14 a second on an H200 (132 at 1.75 GHz); without a minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores
- * would allow 5e14; rows of 576 columns leave 20 % to starts and ends of units. */
+ * What bounds it: a product of 16 x 8 outputs over a block of 32 is one instruction of the tensor
+ * cores, and 4 results a lane that the contract has scaled and added one by one: a subtraction, a
+ * product and a multiply-add, with a minimum one more; 12 or 16 instructions, beside two loads (8
+ * and 16 bytes). Unpacking and scales, about 18 a block, are shared by the warp's groups. So Q4_1
+ * with 8 groups takes 8 * 19 + 18 = 170 issue slots for 32,768 multiply-adds (178 to 199 in the
+ * SASS): 771 a cycle and multiprocessor, 1.8e14 a second on an H200 (132 at 1.75 GHz); without a
+ * minimum 8 * 15 + 14 = 134: 2.3e14. The tensor cores would allow 5e14; rows of 576 columns leave
+ * 20 % to starts and ends of units. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_CUH
 
@@ -22,33 +24,35 @@
 enum {
 	CU_CHUNK_PAIRS = 2,
 	CU_CHUNK = 2 * CU_CHUNK_PAIRS, /* blocks of 32 */
-	/* A chunk in shared memory: bytes [block][row][32], with 32 more between blocks, so that the 16-byte
-	 * copies of one row's blocks fall on different banks; then (d, sx) [block][row]. */
+	/* A chunk in shared memory: bytes [block][row][32], with 32 more between blocks, so that the
+	 * 16-byte copies of one row's blocks fall on different banks; then (d, sx) [block][row]. */
 	CU_CHUNK_Q = CU_CHUNK * (CU_WIDE_ROWS * K_QBLOCK + K_QBLOCK),
 	CU_CHUNK_BYTES = CU_CHUNK_Q + CU_CHUNK * CU_WIDE_ROWS * 8,
 };
 
-/* A unit as a block sees it; in shared memory, after the buffers, to leave registers to the chains. */
+/* A unit as a block sees it; in shared memory, after the buffers, to leave registers to the
+ * chains. */
 enum { CU_WIDE_AT = CU_SHARED_BYTES - 256 };
 struct cu_wide {
 	const struct k_matmul *a;
 	int32_t part, n_blocks, n_pairs; /* blocks of 32, and pairs of them, of a row */
-	int32_t log_tiles, rows;		 /* of a unit */
-	int32_t tile, token;			 /* the unit's first */
+	int32_t log_tiles, rows;         /* of a unit */
+	int32_t tile, token;             /* the unit's first */
 };
 
-/* A lane's weights of a pair, and the scales of rows g and g + 8; without sub-scales w has those of the
- * rows' blocks, one after the other. */
+/* A lane's weights of a pair, and the scales of rows g and g + 8; without sub-scales w has those of
+ * the rows' blocks, one after the other. */
 struct cu_wide_held {
 	struct cu_pair pair;
 	struct cu_row_scales scales;
 };
 
-CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n_pairs, int32_t pair,
-						struct cu_wide_held *h)
+CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n_pairs,
+	int32_t pair, struct cu_wide_held *h)
 {
 	const int32_t lane = cu_thread() % CU_WARP, g = lane / 4;
-	const unsigned char *at = tile + (uint32_t)(n_pairs * (cu_code_bytes(type) + cu_high_bytes(type)));
+	const unsigned char *at =
+		tile + (uint32_t)(n_pairs * (cu_code_bytes(type) + cu_high_bytes(type)));
 
 	if (pair >= n_pairs)
 		return;
@@ -72,13 +76,14 @@ CU_FN void cu_wide_load(const int32_t type, const unsigned char *tile, int32_t n
 }
 
 /* dw and mw of row (g, half), block b of the pair, which is pair `of_four` of four. */
-CU_FN void cu_wide_scale(const int32_t type, const struct cu_wide_held *h, int32_t of_four, const int32_t half,
-						 const int32_t b, float *dw, float *mw)
+CU_FN void cu_wide_scale(const int32_t type, const struct cu_wide_held *h, int32_t of_four,
+	const int32_t half, const int32_t b, float *dw, float *mw)
 {
 	const int32_t bit = 8 * k_entry_bytes(type) * (2 * half + b);
 
 	if (k_has_subs(type))
-		cu_row_entry(type, h->scales.w + 4 * half, cu_row_d(type, &h->scales, half), of_four, b, dw, mw);
+		cu_row_entry(
+			type, h->scales.w + 4 * half, cu_row_d(type, &h->scales, half), of_four, b, dw, mw);
 	else
 		cu_plain_entry(type, h->scales.w[bit / 32] >> bit % 32, dw, mw);
 }
@@ -92,8 +97,8 @@ CU_FN float2 *cu_wide_acts(int32_t buffer)
 	return (float2 *)(void *)(cu_wide_buffer(buffer) + CU_CHUNK_Q);
 }
 
-/* The bytes of a chunk of the unit's rows, by cp.async. After the last row it comes again: the tensor
- * cores take eight, and what they make of more than there are is not used. */
+/* The bytes of a chunk of the unit's rows, by cp.async. After the last row it comes again: the
+ * tensor cores take eight, and what they make of more than there are is not used. */
 CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t buffer)
 {
 	/* a thread's place in a row is always the same one */
@@ -106,8 +111,10 @@ CU_FN void cu_wide_copy(const struct cu_wide *w, int32_t first_block, int32_t bu
 
 	if (first_block + block < w->n_blocks) {
 		CU_NO_UNROLL
-		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < w->rows; row += CU_THREADS / (CU_CHUNK * 2))
-			cu_copy16(to + row * K_QBLOCK, q + (size_t)(row < rows ? row : rows - 1) * (size_t)w->a->in.dim);
+		for (int32_t row = cu_thread() / (CU_CHUNK * 2); row < w->rows;
+			 row += CU_THREADS / (CU_CHUNK * 2))
+			cu_copy16(to + row * K_QBLOCK,
+				q + (size_t)(row < rows ? row : rows - 1) * (size_t)w->a->in.dim);
 	}
 	cu_copy_commit();
 }
@@ -137,8 +144,7 @@ struct cu_chains {
 
 /* Block `block` of the chunk, b of its pair. Rows of activations from `row` on. */
 CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct cu_wide_held *h,
-						 const int32_t block, int32_t of_four, int32_t row, int32_t buffer,
-						 struct cu_chains *chains)
+	const int32_t block, int32_t of_four, int32_t row, int32_t buffer, struct cu_chains *chains)
 {
 	const int32_t lane = cu_thread() % CU_WARP, b = block % 2;
 	const int8_t *q = (const int8_t *)cu_wide_buffer(buffer) +
@@ -176,7 +182,7 @@ CU_FN void cu_wide_block(const int32_t type, const int32_t groups, const struct 
 }
 
 CU_FN void cu_wide_store(const int32_t groups, const struct cu_wide *w, int32_t tile, int32_t row,
-						 const struct cu_chains *chains)
+	const struct cu_chains *chains)
 {
 	const int32_t lane = cu_thread() % CU_WARP, n_rows = w->a->part[w->part].w->n_rows;
 	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
@@ -209,7 +215,8 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 	const int32_t warp = cu_thread() / CU_WARP, tile = w->tile + (warp & ((1 << w->log_tiles) - 1));
 	const int32_t row = (warp >> w->log_tiles) * groups * CU_GROUP;
 	const bool there = tile < cu_tiles(m->n_rows) && w->token + row < w->a->n;
-	const unsigned char *weights = (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, m->n_cols);
+	const unsigned char *weights =
+		(const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, m->n_cols);
 	struct cu_wide_held held[CU_CHUNK_PAIRS];
 	struct cu_chains chains;
 	float2 acts;
@@ -237,9 +244,11 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 		CU_UNROLL
 		for (int32_t i = 0; i < CU_CHUNK; i++) {
 			if (2 * first + i < w->n_blocks)
-				cu_wide_block(type, groups, &held[i / 2], i, (first + i / 2) % CU_SUPER_PAIRS, row, buffer, &chains);
+				cu_wide_block(type, groups, &held[i / 2], i, (first + i / 2) % CU_SUPER_PAIRS, row,
+					buffer, &chains);
 			if (i % 2) /* the pair is done: its registers take the one two pairs on */
-				cu_wide_load(type, weights, w->n_pairs, first + i / 2 + CU_CHUNK_PAIRS, &held[i / 2]);
+				cu_wide_load(
+					type, weights, w->n_pairs, first + i / 2 + CU_CHUNK_PAIRS, &held[i / 2]);
 		}
 	}
 	if (there)
@@ -248,12 +257,13 @@ CU_FN void cu_wide_unit(const int32_t type, const int32_t groups, const struct c
 
 /* As cu_split_run. */
 CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct cu_stage *stage,
-						  int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
+	int32_t n_blocks, int32_t part, int32_t parts_end, int32_t unit)
 {
 	struct cu_wide *w = (struct cu_wide *)(void *)(cu_shared_memory() + CU_WIDE_AT);
 	const struct k_matmul *a = &stage->op.u.matmul;
 	const int32_t log_tiles = cu_plan_log_tiles(stage->plan);
-	const int32_t rows = (CU_WARPS >> log_tiles) * groups * CU_GROUP, across = (a->n + rows - 1) / rows;
+	const int32_t rows = (CU_WARPS >> log_tiles) * groups * CU_GROUP,
+				  across = (a->n + rows - 1) / rows;
 
 	for (; part < parts_end; part++) {
 		const struct k_matrix *m = a->part[part].w;
@@ -283,8 +293,8 @@ CU_FN int32_t cu_wide_run(const int32_t type, const int32_t groups, const struct
 }
 
 #define X(name, ...)                                                                               \
-	CU_LARGE_FN int32_t cu_wide_##name(const struct cu_stage *stage, int32_t n_blocks, int32_t part, \
-									   int32_t parts_end, int32_t unit)                            \
+	CU_LARGE_FN int32_t cu_wide_##name(const struct cu_stage *stage, int32_t n_blocks,             \
+		int32_t part, int32_t parts_end, int32_t unit)                                             \
 	{                                                                                              \
 		if (cu_is_float(K_##name))                                                                 \
 			return cu_wide_floats(K_##name, stage, n_blocks, part, parts_end, unit);               \

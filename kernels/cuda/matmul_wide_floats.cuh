@@ -1,11 +1,13 @@
-/* Matrix products of many rows by float weights (docs/arithmetic.md, 6): no tensor cores, for a chain of
- * 64 multiply-adds is the contract. A unit is 8 tiles of 16 outputs, one a warp, by 16 rows of
- * activations; a lane multiplies its row of one of two segments by all 16, from shared memory, to which
- * two segments' columns of the rows come by cp.async, double-buffered. Then lanes 16 apart exchange what
- * they have of the two segments, so that each adds both, in order, to half of the sums.
+/* Matrix products of many rows by float weights (docs/arithmetic.md, 6): no tensor cores, for a
+ * chain of 64 multiply-adds is the contract. A unit is 8 tiles of 16 outputs, one a warp, by 16
+ * rows of activations; a lane multiplies its row of one of two segments by all 16, from shared
+ * memory, to which two segments' columns of the rows come by cp.async, double-buffered. Then lanes
+ * 16 apart exchange what they have of the two segments, so that each adds both, in order, to half
+ * of the sums.
  *
- * What bounds it: 8 columns and 16 rows take 8 conversions, 32 loads of 16 bytes and 128 multiply-adds
- * a lane: at best 76 % of the multiply-adds of the plain units, 25 tera a second on an H200. */
+ * What bounds it: 8 columns and 16 rows take 8 conversions, 32 loads of 16 bytes and 128
+ * multiply-adds a lane: at best 76 % of the multiply-adds of the plain units, 25 tera a second on
+ * an H200. */
 #ifndef CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
 #define CUTAWAY_KERNELS_CUDA_MATMUL_WIDE_FLOATS_CUH
 
@@ -30,8 +32,8 @@ CU_FN float *cu_wf_buffer(int32_t buffer)
 	return (float *)(void *)cu_shared_memory() + buffer * CU_WF_BUFFER;
 }
 
-/* Columns of pair `pair` of segments of the unit's rows: those that exist. Rows that are not a multiple of
- * four floats apart go by registers. */
+/* Columns of pair `pair` of segments of the unit's rows: those that exist. Rows that are not a
+ * multiple of four floats apart go by registers. */
 CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 {
 	const int32_t first = pair * CU_WF_COLUMNS, left = w->n_cols - first;
@@ -56,9 +58,10 @@ CU_FN void cu_wf_copy(const struct cu_wf *w, int32_t pair, int32_t buffer)
 	}
 }
 
-/* Chains over the lane's segment for rows 0 … 15, four at a time; rows after the last are not read. */
-CU_FN void cu_wf_sums(const int32_t type, const struct cu_floats *v, const float *x, int32_t left, int32_t rows,
-					  float sum[CU_FLOAT_ROWS])
+/* Chains over the lane's segment for rows 0 … 15, four at a time; rows after the last are not
+ * read. */
+CU_FN void cu_wf_sums(const int32_t type, const struct cu_floats *v, const float *x, int32_t left,
+	int32_t rows, float sum[CU_FLOAT_ROWS])
 {
 	CU_UNROLL
 	for (int32_t i = 0; i < CU_FLOAT_ROWS; i += 4) {
@@ -80,7 +83,8 @@ CU_FN void cu_wf_sums(const int32_t type, const struct cu_floats *v, const float
 }
 
 /* Adds the two segments' sums of 16 rows to total: lane < 16 keeps rows 2 i, the other 2 i + 1. */
-CU_FN void cu_wf_add(const float sum[CU_FLOAT_ROWS], bool second, bool upper, float total[CU_FLOAT_ROWS / 2])
+CU_FN void cu_wf_add(
+	const float sum[CU_FLOAT_ROWS], bool second, bool upper, float total[CU_FLOAT_ROWS / 2])
 {
 	CU_UNROLL
 	for (int32_t i = 0; i < CU_FLOAT_ROWS / 2; i++) {
@@ -93,7 +97,8 @@ CU_FN void cu_wf_add(const float sum[CU_FLOAT_ROWS], bool second, bool upper, fl
 	}
 }
 
-CU_FN void cu_wf_store(const struct cu_wf *w, int32_t tile, int32_t lane, const float total[CU_FLOAT_ROWS / 2])
+CU_FN void cu_wf_store(
+	const struct cu_wf *w, int32_t tile, int32_t lane, const float total[CU_FLOAT_ROWS / 2])
 {
 	const int32_t n_rows = w->a->part[w->part].w->n_rows, o = tile * CU_TILE_ROWS + lane % 16;
 	const float *bias = w->a->part[w->part].bias, *residual = w->a->part[w->part].residual;
@@ -121,17 +126,18 @@ CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
 	const int32_t n_segments = cu_segments(w->n_cols), n_pairs = (n_segments + 1) / 2;
 	const int32_t rows = w->a->n - w->token < CU_FLOAT_ROWS ? w->a->n - w->token : CU_FLOAT_ROWS;
 	const unsigned char *weights =
-		tile < cu_tiles(m->n_rows) ? (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, w->n_cols)
-								   : (const unsigned char *)0;
-	float total[CU_FLOAT_ROWS / 2] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+		tile < cu_tiles(m->n_rows)
+			? (const unsigned char *)m->data + (size_t)tile * cu_tile_bytes(type, w->n_cols)
+			: (const unsigned char *)0;
+	float total[CU_FLOAT_ROWS / 2] = { 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f };
 
 	CU_SYNC(); /* the last unit's buffers are free */
 	cu_wf_copy(w, 0, 0);
 	cu_copy_commit();
 	for (int32_t pair = 0; pair < n_pairs; pair++) {
 		const int32_t left = w->n_cols - (2 * pair + lane / 16) * CU_SEGMENT;
-		float sum[CU_FLOAT_ROWS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
-									0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+		float sum[CU_FLOAT_ROWS] = { 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+			0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f };
 		struct cu_floats v;
 
 		cu_floats_load(type, n_segments, weights, pair, lane, &v);
@@ -151,8 +157,8 @@ CU_FN void cu_wf_unit(const int32_t type, const struct cu_wf *w)
 }
 
 /* As cu_split_run; the plan says nothing about it. */
-CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, int32_t n_blocks, int32_t part,
-							 int32_t parts_end, int32_t unit)
+CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, int32_t n_blocks,
+	int32_t part, int32_t parts_end, int32_t unit)
 {
 	struct cu_wf w;
 
@@ -160,7 +166,8 @@ CU_FN int32_t cu_wide_floats(const int32_t type, const struct cu_stage *stage, i
 	w.n_cols = w.a->part[part].w->n_cols;
 	for (w.part = part; w.part < parts_end; w.part++) {
 		const int32_t across = (w.a->n + CU_FLOAT_ROWS - 1) / CU_FLOAT_ROWS;
-		const int32_t units = (cu_tiles(w.a->part[w.part].w->n_rows) + CU_WARPS - 1) / CU_WARPS * across;
+		const int32_t units =
+			(cu_tiles(w.a->part[w.part].w->n_rows) + CU_WARPS - 1) / CU_WARPS * across;
 
 		CU_NO_UNROLL
 		for (; unit < units; unit += n_blocks) {

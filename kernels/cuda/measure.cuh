@@ -1,5 +1,5 @@
-/* Entry points that compute nothing of a model: the clock between launches, and what the device can do
- * at most, which figures are held against. */
+/* Entry points that compute nothing of a model: the clock between launches, and what the device can
+ * do at most, which figures are held against. */
 #ifndef CUTAWAY_KERNELS_CUDA_MEASURE_CUH
 #define CUTAWAY_KERNELS_CUDA_MEASURE_CUH
 
@@ -31,13 +31,14 @@ extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
 		to[i] = cu_stream16(from + i);
 }
 
-/* rounds times CU_MULTIPLY_CHAINS products of 16 x 8 x 32 signed bytes a warp, by the tensor cores, all
- * operands in registers. out: [CU_THREADS] */
+/* rounds times CU_MULTIPLY_CHAINS products of 16 x 8 x 32 signed bytes a warp, by the tensor cores,
+ * all operands in registers. out: [CU_THREADS] */
 enum { CU_MULTIPLY_CHAINS = 8 };
-extern "C" __global__ void __launch_bounds__(CU_THREADS, 2) cutaway_multiply(int32_t *out, int32_t rounds)
+extern "C" __global__ void __launch_bounds__(CU_THREADS, 2)
+	cutaway_multiply(int32_t *out, int32_t rounds)
 {
 	const uint32_t one = 0x01010101u * (uint32_t)(cu_thread() % 3 + 1);
-	uint32_t a[4] = {one, one, one, one}, b[2] = {one, one};
+	uint32_t a[4] = { one, one, one, one }, b[2] = { one, one };
 	int32_t c[CU_MULTIPLY_CHAINS][4] = {}, sum = 0;
 
 	for (int32_t r = 0; r < rounds; r++) {

@@ -1,5 +1,6 @@
-/* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of each 32,
- * as the contract's lanes do. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix product. */
+/* Norms and rounding to 8 bits (docs/arithmetic.md, 7 and 4), by warps: lane i holds value i of
+ * each 32, as the contract's lanes do. SwiGLU is glu.cuh; fold.cuh does both in front of a matrix
+ * product. */
 #ifndef CUTAWAY_KERNELS_CUDA_NORM_CUH
 #define CUTAWAY_KERNELS_CUDA_NORM_CUH
 
@@ -41,8 +42,8 @@ CU_FN const float *cu_norm_row(const struct k_norm *a, int32_t row)
 	return a->x + (size_t)(a->pick ? a->pick[row] : row) * (size_t)a->out.dim;
 }
 
-/* 1 / sqrt(mean of squares + eps) of a row, in every lane. The tree is symmetric, so exchanging with
- * the lane h away adds the same two numbers in both. */
+/* 1 / sqrt(mean of squares + eps) of a row, in every lane. The tree is symmetric, so exchanging
+ * with the lane h away adds the same two numbers in both. */
 CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
 {
 	const int32_t dim = a->out.dim;
@@ -68,8 +69,8 @@ CU_FN float cu_norm_scale(const struct k_norm *a, const float *x, int32_t lane)
 }
 
 /* The values of a row in blocks of 32 first, first + step, …, given its scale. */
-CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int32_t row, float scale,
-						  int32_t first, int32_t step, int32_t lane)
+CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int32_t row,
+	float scale, int32_t first, int32_t step, int32_t lane)
 {
 	const float *x = cu_norm_row(a, row);
 
@@ -83,8 +84,8 @@ CU_FN void cu_norm_blocks(const struct k_norm *a, const struct k_acts *out, int3
 	}
 }
 
-/* Many rows: a warp a row. Few: a block a row, whose warps all sum it (the same reads, from the first
- * cache) and share out the blocks. */
+/* Many rows: a warp a row. Few: a block a row, whose warps all sum it (the same reads, from the
+ * first cache) and share out the blocks. */
 static __device__ void cu_norm(const struct cu_part *p)
 {
 	const struct k_norm *a = &p->stage->op.u.norm;

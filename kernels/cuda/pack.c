@@ -1,4 +1,5 @@
-/* Weights from the file's blocks to the GPU's layout (layout.h), on the host. Thread: any; no state. */
+/* Weights from the file's blocks to the GPU's layout (layout.h), on the host. Thread: any; no
+ * state. */
 #include "kernels/cuda/layout.h"
 
 #include <string.h>
@@ -24,17 +25,19 @@ struct place {
 ALWAYS uint32_t low_bits(enum k_type type, uint32_t quad, int32_t b)
 {
 	if (k_facts_of(type).book)
-		return ((quad & 15) | (quad >> 4 & 0xf0) | (quad >> 8 & 0xf00) | (quad >> 12 & 0xf000)) << 16 * b;
+		return ((quad & 15) | (quad >> 4 & 0xf0) | (quad >> 8 & 0xf00) | (quad >> 12 & 0xf000))
+			   << 16 * b;
 	return (quad & 0x0f0f0f0f) << 4 * b;
 }
 
 /* Word i, of block b of a pair, of lane `lane`: four codes. */
 ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int32_t b, int32_t lane,
-					 int32_t i, uint32_t quad)
+	int32_t i, uint32_t quad)
 {
 	const int32_t low = k_low_bits(type), high = k_high_bits(type);
 	uint8_t *codes = p->tile + (size_t)pair * (size_t)cu_code_bytes(type);
-	uint8_t *above = p->tile + cu_high_at(type, p->pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
+	uint8_t *above =
+		p->tile + cu_high_at(type, p->pairs) + (size_t)pair * (size_t)cu_high_bytes(type);
 
 	if (low == 8)
 		or_word(codes + b * 512 + lane * 16 + i * 4, quad);
@@ -48,13 +51,15 @@ ALWAYS void put_quad(enum k_type type, const struct place *p, int32_t pair, int3
 		or_word(above + lane * 8 + b * 4, (quad >> low & 0x03030303) << 2 * i);
 }
 
-/* A code that exceeds its weight becomes a signed byte, once it is at the top, by its sign bit flipped. */
+/* A code that exceeds its weight becomes a signed byte, once it is at the top, by its sign bit
+ * flipped. */
 ALWAYS void put_codes(enum k_type type, const struct place *p, int32_t block, const uint8_t *code)
 {
 	const uint32_t flip = (uint32_t)k_facts_of(type).bias * 0x01010101u;
 
 	for (int32_t n = 0; n < 8; n++) {
-		const int32_t t = k_has_halves(type) ? n % 4 : n / 2, j = k_has_halves(type) ? n / 4 : n % 2;
+		const int32_t t = k_has_halves(type) ? n % 4 : n / 2,
+					  j = k_has_halves(type) ? n / 4 : n % 2;
 		uint32_t quad;
 
 		memcpy(&quad, code + 4 * n, sizeof quad);
@@ -75,9 +80,10 @@ ALWAYS void put_entry(enum k_type type, uint8_t *at, const uint8_t *raw, bool se
 /* The scales of a block of the file, which begins at block `block` of 32. */
 ALWAYS void put_scales(enum k_type type, const struct place *p, int32_t block, const uint8_t *raw)
 {
-	uint8_t *at = p->tile + cu_scales_at(type, p->pairs) +
-				  (size_t)(block / 2) * (size_t)cu_scale_bytes(type);
-	const int32_t row = p->g * 2 + p->half, bytes = cu_row_bytes(type), words = 4 * k_sub_words(type);
+	uint8_t *at =
+		p->tile + cu_scales_at(type, p->pairs) + (size_t)(block / 2) * (size_t)cu_scale_bytes(type);
+	const int32_t row = p->g * 2 + p->half, bytes = cu_row_bytes(type),
+				  words = 4 * k_sub_words(type);
 
 	if (!k_has_subs(type)) {
 		put_entry(type, at + (row * 2 + block % 2) * k_entry_bytes(type), raw, k_has_min(type));
@@ -85,7 +91,8 @@ ALWAYS void put_scales(enum k_type type, const struct place *p, int32_t block, c
 	}
 	memcpy(at + row * bytes + (bytes - words), raw + k_sub_words_at(type), (size_t)words);
 	if (cu_tail_bytes(type))
-		put_entry(type, at + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), raw, k_has_min(type));
+		put_entry(
+			type, at + CU_TILE_ROWS * bytes + row * cu_tail_bytes(type), raw, k_has_min(type));
 	else
 		put_entry(type, at + row * bytes, raw, true);
 }
@@ -115,8 +122,8 @@ static void pack_floats(enum k_type type, const struct place *p, const uint8_t *
 		const int32_t count = n_cols - k < step ? n_cols - k : step;
 
 		memcpy(p->tile + cu_float_at(type, segments, k / CU_SEGMENT, p->g + 8 * p->half,
-									 k % CU_SEGMENT / step),
-			   raw + (size_t)k * bytes, (size_t)count * bytes);
+							 k % CU_SEGMENT / step),
+			raw + (size_t)k * bytes, (size_t)count * bytes);
 	}
 }
 
@@ -133,8 +140,7 @@ static void pack_row(enum k_type type, const struct place *p, const uint8_t *raw
 		break;
 		K_TYPES(X)
 #undef X
-	case K_N_TYPES:
-		break;
+	case K_N_TYPES: break;
 	}
 }
 

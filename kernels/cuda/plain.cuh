@@ -1,5 +1,6 @@
-/* Ops that are their definition (kernels/op/ops.h): a thread a unit. And the experts of a mixture: the product of
- * matmul_split.cuh for one row after the other, since which expert a row has is known only here. */
+/* Ops that are their definition (kernels/op/ops.h): a thread a unit. And the experts of a mixture:
+ * the product of matmul_split.cuh for one row after the other, since which expert a row has is
+ * known only here. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 #define CUTAWAY_KERNELS_CUDA_PLAIN_CUH
 
@@ -20,7 +21,8 @@ K_PLAIN_KINDS(X)
 
 /* The product of a slot, in shared memory: all threads of the block read what one made. */
 enum { CU_SLOT_AT = CU_SPLIT_AT - 2048 };
-static_assert(sizeof(struct cu_stage) <= 2048 && 2 * CU_WARPS * CU_REGION * 4 <= CU_SLOT_AT, "sums end below");
+static_assert(sizeof(struct cu_stage) <= 2048 && 2 * CU_WARPS * CU_REGION * 4 <= CU_SLOT_AT,
+	"sums end below");
 
 /* All that a product reads of its stage. One thread. */
 CU_FN void cu_slot_open(const struct k_experts *a, int32_t slot, struct cu_stage *one)

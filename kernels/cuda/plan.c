@@ -1,14 +1,15 @@
-/* See plan.h. A plan is the cheapest by a count of instructions: those that the busiest block issues.
- * Thread: any; no state. */
+/* See plan.h. A plan is the cheapest by a count of instructions: those that the busiest block
+ * issues. Thread: any; no state. */
 #include "kernels/cuda/plan.h"
 
 enum {
 	WARPS = 8,
-	START = 300,	/* cycles a unit takes besides its columns: first loads, the chain's end, stores */
+	/* cycles a unit takes besides its columns: first loads, the chain's end, stores */
+	START = 300,
 	SPLIT_PAIR = 70, /* instructions of a warp for a pair of blocks of a tile and 8 rows: split … */
 	WIDE_BLOCK = 18, /* … for a block, wide: unpacking and scales … */
 	WIDE_GROUP = 19, /* … and for each 8 rows */
-	ISSUE = 4,		/* two warps of a block on each scheduler, two blocks a multiprocessor */
+	ISSUE = 4,       /* two warps of a block on each scheduler, two blocks a multiprocessor */
 };
 
 static int64_t ceil_div(int64_t n, int64_t by)
@@ -39,7 +40,8 @@ static int32_t wide_rows(int32_t log_tiles, int32_t groups)
 	return (WARPS >> log_tiles) * groups * 8;
 }
 
-static int64_t wide_cost(const struct k_matmul *a, int32_t log_tiles, int32_t groups, int32_t n_blocks)
+static int64_t wide_cost(
+	const struct k_matmul *a, int32_t log_tiles, int32_t groups, int32_t n_blocks)
 {
 	const int64_t blocks = a->part[0].w->n_cols / K_QBLOCK;
 	const int64_t rounds =
@@ -56,7 +58,7 @@ static int32_t most_log_tiles(int32_t n)
 
 int32_t cu_matmul_plan(const struct k_matmul *a, int32_t n_blocks)
 {
-	static const int8_t groups[] = {8, 2};
+	static const int8_t groups[] = { 8, 2 };
 	int64_t least = INT64_MAX, cost;
 	int32_t plan = 0;
 
@@ -90,20 +92,15 @@ int32_t cu_op_units(const struct k_op *op, int32_t plan)
 	int64_t n = 1;
 
 	switch (op->kind) {
-	case K_OP_embed:
-		n = op->u.embed.n;
-		break;
-	case K_OP_norm:
-		n = op->u.norm.n;
-		break;
+	case K_OP_embed: n = op->u.embed.n; break;
+	case K_OP_norm: n = op->u.norm.n; break;
 	case K_OP_glu:
 		n = ceil_div((int64_t)op->u.glu.n * ceil_div(op->u.glu.out.dim, 32), WARPS);
 		break;
 	case K_OP_matmul:
 		n = units(&op->u.matmul, 1 << log_tiles, groups ? wide_rows(log_tiles, groups) : 8);
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }

@@ -2,8 +2,9 @@
  * lowered, since it takes divisions, and read by the kernels. Any plan gives the same bits.
  *
  * Two ways (matmul.cuh). Split, for few rows: a unit is up to 8 tiles of 16 outputs by 8 rows of
- * activations, and the columns are split over the 8 warps of a block. Wide, for many rows: a unit is
- * tiles by rows, 8 warps in a grid of tiles and rows, every warp all columns. kernels/cuda/ only. */
+ * activations, and the columns are split over the 8 warps of a block. Wide, for many rows: a unit
+ * is tiles by rows, 8 warps in a grid of tiles and rows, every warp all columns. kernels/cuda/
+ * only. */
 #ifndef CUTAWAY_KERNELS_CUDA_PLAN_H
 #define CUTAWAY_KERNELS_CUDA_PLAN_H
 

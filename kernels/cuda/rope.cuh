@@ -13,7 +13,7 @@ struct rope_pair {
 CU_FN struct rope_pair rope_pair_at(const struct k_rope *a, int32_t i)
 {
 	const int32_t half = a->rope_dim / 2;
-	struct rope_pair p = {2 * i, 2 * i + 1};
+	struct rope_pair p = { 2 * i, 2 * i + 1 };
 
 	if (a->neox && i < half) {
 		p.d0 = i;
@@ -59,17 +59,19 @@ CU_FN uint32_t cu_cached(const struct k_rope *a, int32_t format, float x, int32_
 }
 
 /* k_kv_at() of kernels.h, for the device. */
-CU_FN unsigned char *cu_kv_at(const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
+CU_FN unsigned char *cu_kv_at(
+	const struct k_kv *kv, int32_t page, int32_t layer, int32_t v, int32_t head)
 {
 	size_t index = ((size_t)layer * 2 + (size_t)v) * (size_t)kv->n_kv_heads + (size_t)head;
-	size_t head_bytes = (size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
+	size_t head_bytes =
+		(size_t)kv->page_size * (size_t)kv->head_dim * (size_t)k_cache_bytes(kv->format);
 
 	return kv->base + (size_t)page * kv->page_bytes + index * head_bytes;
 }
 
 /* Pair i of row r's key (v = 0) or value of one head, as it is stored. */
-CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t pos, int32_t v,
-					 int32_t head, int32_t i, uint32_t y[2])
+CU_FN void cu_new_kv(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t pos,
+	int32_t v, int32_t head, int32_t i, uint32_t y[2])
 {
 	const size_t from = ((size_t)r * (size_t)kv->n_kv_heads + (size_t)head) * (size_t)kv->head_dim;
 	float x[2];
@@ -96,8 +98,8 @@ CU_FN size_t cu_kv_place(int32_t head_dim, int32_t token, int32_t v, int32_t d)
 }
 
 /* Stores a pair of row r, whose page is given. */
-CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t page, int32_t pos, int32_t v,
-					   int32_t head, int32_t i, const uint32_t y[2])
+CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t page, int32_t pos,
+	int32_t v, int32_t head, int32_t i, const uint32_t y[2])
 {
 	const struct rope_pair at = rope_pair_at(a, i);
 	void *to = cu_kv_at(kv, page, a->layer, v, head);
@@ -107,8 +109,8 @@ CU_FN void cu_store_kv(const struct k_rope *a, const struct k_kv *kv, int32_t pa
 }
 
 /* Pair i of row r's key (v = 0) or value of one head, to the cache, in the pages of `seq`. */
-CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq, int32_t v,
-					 int32_t head, int32_t i)
+CU_FN void cu_append(const struct k_rope *a, const struct k_kv *kv, int32_t r, int32_t seq,
+	int32_t v, int32_t head, int32_t i)
 {
 	const int32_t pos = a->rows[r].pos;
 	uint32_t y[2];
@@ -147,7 +149,8 @@ static __device__ void cu_rope(const struct cu_part *p)
 		const int32_t head = (int32_t)(task % per_row) / pairs, other = head - a->n_heads;
 
 		if (head < a->n_heads) {
-			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)kv.head_dim, y[2];
+			float *q = a->q + ((size_t)r * (size_t)a->n_heads + (size_t)head) * (size_t)kv.head_dim,
+				  y[2];
 
 			cu_rotate(a, a->rows[r].pos, q, i, y);
 			q[rope_pair_at(a, i).d0] = y[0] * a->scale;

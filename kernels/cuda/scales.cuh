@@ -38,10 +38,10 @@ CU_FN void cu_k_scales(const uint32_t w[4], int32_t pair, uint32_t *scale, uint3
 	}
 }
 
-/* dw and mw of block b of pair `of_four`, from a row's words; where sub-scales are of 16 columns `d` has
- * its scale and minimum. Products are exact (rule 5). */
-CU_FN void cu_row_entry(const int32_t type, const uint32_t *w, uint32_t d, int32_t of_four, int32_t b,
-						float *dw, float *mw)
+/* dw and mw of block b of pair `of_four`, from a row's words; where sub-scales are of 16 columns
+ * `d` has its scale and minimum. Products are exact (rule 5). */
+CU_FN void cu_row_entry(const int32_t type, const uint32_t *w, uint32_t d, int32_t of_four,
+	int32_t b, float *dw, float *mw)
 {
 	const int32_t subs = k_facts_of(type).subs, n = 2 * of_four + b;
 	uint32_t scale, min;
@@ -70,8 +70,8 @@ CU_FN void cu_plain_entry(const int32_t type, uint32_t w, float *dw, float *mw)
 	*dw *= cu_gain(type);
 }
 
-/* The sub-scales of a row in pair `of_four` as signed bytes: byte 2 b + s is that of block b, columns
- * 16 s …; and the minima. w: the row's words. */
+/* The sub-scales of a row in pair `of_four` as signed bytes: byte 2 b + s is that of block b,
+ * columns 16 s …; and the minima. w: the row's words. */
 CU_FN uint32_t cu_sub_scales(const int32_t type, const uint32_t *w, int32_t of_four)
 {
 	const int32_t subs = k_facts_of(type).subs;
@@ -92,14 +92,16 @@ CU_FN uint32_t cu_sub_minima(const uint32_t *w, int32_t of_four)
 	return cu_pick(w, of_four) >> 4 & 0x0f0f0f0fu;
 }
 
-/* What a lane holds. With sub-scales: the words of rows g and g + 8, the second's from w[4], and their
- * scales (and minima) in d, the second's in the high half or the next word; or of the one row of its
- * entry, lane / 2, words (those of 16 columns as before) and d[0]. Without: in w the entries, of the rows one
- * after the other, or of each pair of a turn the word that has entry `lane`. */
+/* What a lane holds. With sub-scales: the words of rows g and g + 8, the second's from w[4], and
+ * their scales (and minima) in d, the second's in the high half or the next word; or of the one row
+ * of its entry, lane / 2, words (those of 16 columns as before) and d[0]. Without: in w the
+ * entries, of the rows one after the other, or of each pair of a turn the word that has entry
+ * `lane`. */
 struct cu_row_scales {
 	uint32_t w[8], d[2];
 };
-CU_FN void cu_load_rows(const int32_t type, const unsigned char *at, int32_t g, struct cu_row_scales *h)
+CU_FN void cu_load_rows(
+	const int32_t type, const unsigned char *at, int32_t g, struct cu_row_scales *h)
 {
 	if (cu_row_bytes(type) == 8) {
 		const uint4 v = cu_stream16(at + g * 16);
@@ -124,14 +126,15 @@ CU_FN void cu_load_rows(const int32_t type, const unsigned char *at, int32_t g, 
 /* What row (g, half) has as `d` of cu_row_entry. */
 CU_FN uint32_t cu_row_d(const int32_t type, const struct cu_row_scales *h, const int32_t half)
 {
-	return cu_tail_bytes(type) == 2	  ? h->d[0] >> 16 * half
+	return cu_tail_bytes(type) == 2   ? h->d[0] >> 16 * half
 		   : cu_tail_bytes(type) == 4 ? h->d[half]
 									  : h->w[4 * half];
 }
 
-/* For entry `lane` of pair `pair`, which is pair u of a turn: all of them lie in one block of the file. */
-CU_FN void cu_load_entry(const int32_t type, const unsigned char *scales, int32_t pair, int32_t lane,
-						 const int32_t u, struct cu_row_scales *s)
+/* For entry `lane` of pair `pair`, which is pair u of a turn: all of them lie in one block of the
+ * file. */
+CU_FN void cu_load_entry(const int32_t type, const unsigned char *scales, int32_t pair,
+	int32_t lane, const int32_t u, struct cu_row_scales *s)
 {
 	const unsigned char *at = scales + (size_t)pair * (size_t)cu_scale_bytes(type);
 
@@ -156,8 +159,8 @@ CU_FN void cu_load_entry(const int32_t type, const unsigned char *scales, int32_
 }
 
 /* (dw, mw) of that entry. */
-CU_FN float2 cu_lane_entry(const int32_t type, const struct cu_row_scales *s, int32_t of_four, int32_t lane,
-						   const int32_t u)
+CU_FN float2 cu_lane_entry(const int32_t type, const struct cu_row_scales *s, int32_t of_four,
+	int32_t lane, const int32_t u)
 {
 	float2 v;
 

@@ -61,7 +61,7 @@ CU_FN struct stats_best stats_all_best(struct stats_shared *m, struct stats_best
 	}
 	CU_SYNC();
 	for (int32_t w = 0; w < CU_WARPS; w++) {
-		struct stats_best other = {m->max[w], m->argmax[w]};
+		struct stats_best other = { m->max[w], m->argmax[w] };
 
 		best = stats_better(best, other);
 	}
@@ -86,10 +86,10 @@ CU_FN uint64_t stats_total(struct stats_shared *m, uint64_t v)
 }
 
 CU_FN void stats_scan(const struct k_stats *a, struct stats_shared *m, int32_t row, int32_t block,
-					  struct stats_block *out)
+	struct stats_block *out)
 {
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
-	struct stats_best best = {-INFINITY, 0};
+	struct stats_best best = { -INFINITY, 0 };
 	uint64_t hash = 0;
 
 	for (int32_t j = 0; j < STATS_EACH; j++) {
@@ -112,12 +112,13 @@ CU_FN void stats_scan(const struct k_stats *a, struct stats_shared *m, int32_t r
 	}
 }
 
-CU_FN struct stats_best stats_row_best(struct stats_shared *m, const struct stats_block *blocks, int32_t n)
+CU_FN struct stats_best stats_row_best(
+	struct stats_shared *m, const struct stats_block *blocks, int32_t n)
 {
-	struct stats_best best = {-INFINITY, 0};
+	struct stats_best best = { -INFINITY, 0 };
 
 	for (int32_t b = cu_thread(); b < n; b += CU_THREADS) {
-		struct stats_best other = {blocks[b].max, blocks[b].argmax};
+		struct stats_best other = { blocks[b].max, blocks[b].argmax };
 
 		best = stats_better(best, other);
 	}
@@ -149,7 +150,7 @@ CU_FN void stats_chains(struct stats_shared *m, int32_t count, struct stats_bloc
 }
 
 CU_FN void stats_weigh(const struct k_stats *a, struct stats_shared *m, int32_t row, int32_t block,
-					   float max, struct stats_block *out)
+	float max, struct stats_block *out)
 {
 	const float *logits = a->logits + (size_t)row * (size_t)a->vocab;
 	const int32_t first = block * CU_STATS_IDS;
@@ -170,8 +171,8 @@ CU_FN void stats_weigh(const struct k_stats *a, struct stats_shared *m, int32_t 
 }
 
 /* One thread, when all blocks of the row are weighed. */
-CU_FN void stats_finish(const struct stats_block *blocks, int32_t n, struct stats_best best,
-						struct k_logit_stats *out)
+CU_FN void stats_finish(
+	const struct stats_block *blocks, int32_t n, struct stats_best best, struct k_logit_stats *out)
 {
 	uint64_t hash = 0, mass = 0;
 	double s = 0, w = 0, entropy;
@@ -213,7 +214,8 @@ static __device__ void cu_stats(const struct cu_part *p)
 
 	for (int64_t unit = p->block; unit < (int64_t)a->n * n; unit += p->n_blocks) {
 		const int32_t row = (int32_t)(unit / n), block = (int32_t)(unit % n);
-		struct stats_block *of_row = (struct stats_block *)p->step->scratch + (size_t)row * (size_t)n;
+		struct stats_block *of_row =
+			(struct stats_block *)p->step->scratch + (size_t)row * (size_t)n;
 		struct draw_block *draw = draws + (size_t)row * (size_t)n;
 		struct stats_best best;
 

@@ -1,9 +1,11 @@
-/* Quantised weights in registers: from layout.h's bytes to the words that the tensor cores take; scales.cuh
- * has their scales. `type` is a constant wherever it is given, so every switch on it is gone when compiled.
+/* Quantised weights in registers: from layout.h's bytes to the words that the tensor cores take;
+ * scales.cuh has their scales. `type` is a constant wherever it is given, so every switch on it is
+ * gone when compiled.
  *
- * Instructions a warp, for a pair of blocks of 16 rows (1,024 weights): eight bits none; four 12; two 16;
- * five, six and three 28; a book 44. A multiprocessor of an H200 reads 20 bytes a cycle, so a
- * pair of Q4_1 (640 bytes) takes 31 cycles, in which its four schedulers issue 124 instructions. */
+ * Instructions a warp, for a pair of blocks of 16 rows (1,024 weights): eight bits none; four 12;
+ * two 16; five, six and three 28; a book 44. A multiprocessor of an H200 reads 20 bytes a cycle, so
+ * a pair of Q4_1 (640 bytes) takes 31 cycles, in which its four schedulers issue 124
+ * instructions. */
 #ifndef CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
 #define CUTAWAY_KERNELS_CUDA_WEIGHTS_CUH
 
@@ -15,8 +17,8 @@ struct cu_pair {
 	uint32_t code[8], high[2];
 };
 
-CU_FN void cu_load_pair(const int32_t type, const unsigned char *tile, int32_t n_pairs, int32_t pair,
-						int32_t lane, struct cu_pair *p)
+CU_FN void cu_load_pair(const int32_t type, const unsigned char *tile, int32_t n_pairs,
+	int32_t pair, int32_t lane, struct cu_pair *p)
 {
 	/* a tile is far below 4 GB */
 	const int32_t bytes = k_low_bits(type) == 2 ? 8 : 16;
@@ -53,10 +55,11 @@ CU_FN uint32_t cu_move(uint32_t w, const int32_t from, const int32_t to)
 CU_FN uint32_t cu_book_word(const int32_t book, const int32_t n)
 {
 #define WORD(a, b, c, d)                                                                           \
-	((uint32_t)(uint8_t)(a) | (uint32_t)(uint8_t)(b) << 8 | (uint32_t)(uint8_t)(c) << 16 | (uint32_t)(uint8_t)(d) << 24)
+	((uint32_t)(uint8_t)(a) | (uint32_t)(uint8_t)(b) << 8 | (uint32_t)(uint8_t)(c) << 16 |         \
+		(uint32_t)(uint8_t)(d) << 24)
 #define X(name, least, most, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)                       \
 	if (book == K_BOOK_##name)                                                                     \
-		return n == 0	? WORD(a, b, c, d)                                                         \
+		return n == 0   ? WORD(a, b, c, d)                                                         \
 			   : n == 1 ? WORD(e, f, g, h)                                                         \
 			   : n == 2 ? WORD(i, j, k, l)                                                         \
 						: WORD(m, o, p, q);
@@ -69,8 +72,10 @@ CU_FN uint32_t cu_book_word(const int32_t book, const int32_t n)
 /* A book's values at four nibbles: both halves of the book, then the right one for each. */
 CU_FN uint32_t cu_look_up(const int32_t book, uint32_t nibbles)
 {
-	const uint32_t low = cu_permute(cu_book_word(book, 0), cu_book_word(book, 1), nibbles & 0x7777u);
-	const uint32_t high = cu_permute(cu_book_word(book, 2), cu_book_word(book, 3), nibbles & 0x7777u);
+	const uint32_t low =
+		cu_permute(cu_book_word(book, 0), cu_book_word(book, 1), nibbles & 0x7777u);
+	const uint32_t high =
+		cu_permute(cu_book_word(book, 2), cu_book_word(book, 3), nibbles & 0x7777u);
 
 	return cu_permute(low, high, 0x3210u | (nibbles >> 1 & 0x4444u));
 }
@@ -82,7 +87,8 @@ CU_FN uint32_t cu_bits(uint32_t w, const int32_t bits, const int32_t from, const
 }
 
 /* Word i of block b as signed bytes: cu_gain()'s inverse times the weights. */
-CU_FN uint32_t cu_codes(const int32_t type, const struct cu_pair *p, const int32_t b, const int32_t i)
+CU_FN uint32_t cu_codes(
+	const int32_t type, const struct cu_pair *p, const int32_t b, const int32_t i)
 {
 	const struct k_facts f = k_facts_of(type);
 	const int32_t low = k_low_bits(type), top = f.bias ? 8 - f.bits : 0;
@@ -100,26 +106,27 @@ CU_FN uint32_t cu_codes(const int32_t type, const struct cu_pair *p, const int32
 	return word;
 }
 
-/* f[j] = 1 / cu_gain() times the exact sums of block b as floats (cu_mma_k32's order of outputs); q are
- * the lane's words of the activations, sub the scales of 16 columns of rows g and g + 8, one each in the
- * low bytes for columns 0 to 15 and 16 to 31.
+/* f[j] = 1 / cu_gain() times the exact sums of block b as floats (cu_mma_k32's order of outputs); q
+ * are the lane's words of the activations, sub the scales of 16 columns of rows g and g + 8, one
+ * each in the low bytes for columns 0 to 15 and 16 to 31.
  *
  * The integer sum begins at the bits of the float 3 * 2^22, below whose last place is 1: read as a
- * float it is 3 * 2^22 + I, and I = that - 3 * 2^22 exactly while |I| < 2^22 (largest: 32 * 128 * 127).
- * One instruction at full rate, where a conversion has a quarter of it. (dw could be multiplied in
- * with the same one, rule 5; but an infinite dw and the sign of a zero need the subtraction.) */
+ * float it is 3 * 2^22 + I, and I = that - 3 * 2^22 exactly while |I| < 2^22 (largest: 32 * 128 *
+ * 127). One instruction at full rate, where a conversion has a quarter of it. (dw could be
+ * multiplied in with the same one, rule 5; but an infinite dw and the sign of a zero need the
+ * subtraction.) */
 CU_FN void cu_block_sums(const int32_t type, const struct cu_pair *p, const int32_t b,
-						 const uint32_t q[2], const uint32_t sub[2], float f[4])
+	const uint32_t q[2], const uint32_t sub[2], float f[4])
 {
 	const int32_t start = k_has_halves(type) ? 0 : 0x4B400000;
-	int32_t c[4] = {start, start, start, start};
+	int32_t c[4] = { start, start, start, start };
 	uint32_t a[4];
 
 	CU_UNROLL
 	for (int i = 0; i < 4; i++)
 		a[i] = cu_codes(type, p, b, i);
 	if (k_has_halves(type)) {
-		int32_t second[4] = {0, 0, 0, 0};
+		int32_t second[4] = { 0, 0, 0, 0 };
 
 		cu_mma_k16(c, a, q[0]);
 		cu_mma_k16(second, a + 2, q[1]);
@@ -134,14 +141,16 @@ CU_FN void cu_block_sums(const int32_t type, const struct cu_pair *p, const int3
 		f[i] = k_float((uint32_t)c[i]) - 0x1.8p23f;
 }
 
-/* The same of a block's minima, min being those of its halves as sub is: their product with sums of q. */
+/* The same of a block's minima, min being those of its halves as sub is: their product with sums of
+ * q. */
 CU_FN void cu_minima_sums(const uint32_t q[2], const uint32_t min[2], float f[4])
 {
-	int32_t c[4] = {0x4B400000, 0x4B400000, 0x4B400000, 0x4B400000};
+	int32_t c[4] = { 0x4B400000, 0x4B400000, 0x4B400000, 0x4B400000 };
 
 	CU_UNROLL
 	for (int32_t h = 0; h < 2; h++) {
-		const uint32_t a[2] = {0x01010101u * (min[0] >> 8 * h & 0xff), 0x01010101u * (min[1] >> 8 * h & 0xff)};
+		const uint32_t a[2] = { 0x01010101u * (min[0] >> 8 * h & 0xff),
+			0x01010101u * (min[1] >> 8 * h & 0xff) };
 
 		cu_mma_k16(c, a, q[h]);
 	}
@@ -151,7 +160,8 @@ CU_FN void cu_minima_sums(const uint32_t q[2], const uint32_t min[2], float f[4]
 }
 
 /* A lane's words of block `block` of a row of activations (layout.h says which columns). */
-CU_FN void cu_load_q(const int32_t type, const int8_t *row, int32_t block, int32_t lane, uint32_t q[2])
+CU_FN void cu_load_q(
+	const int32_t type, const int8_t *row, int32_t block, int32_t lane, uint32_t q[2])
 {
 	const int8_t *at = row + (size_t)block * K_QBLOCK;
 

@@ -61,14 +61,14 @@ K_INLINE float k_of_e4m3(uint32_t code)
 
 K_INLINE uint32_t k_cache_code(int32_t format, float x)
 {
-#define X(name, bytes, doc) format == K_CACHE_##name ? k_to_##name(x) :
+#define X(name, bytes, doc) format == K_CACHE_##name ? k_to_##name(x):
 	return K_CACHES(X) 0;
 #undef X
 }
 
 K_INLINE float k_cache_value(int32_t format, uint32_t code)
 {
-#define X(name, bytes, doc) format == K_CACHE_##name ? k_of_##name(code) :
+#define X(name, bytes, doc) format == K_CACHE_##name ? k_of_##name(code):
 	return K_CACHES(X) 0;
 #undef X
 }
@@ -90,7 +90,7 @@ K_INLINE float k_cache_get(int32_t format, const void *at, size_t i)
 {
 	const int32_t bytes = k_cache_bytes(format);
 
-	return k_cache_value(format, bytes == 1	  ? ((const uint8_t *)at)[i]
+	return k_cache_value(format, bytes == 1   ? ((const uint8_t *)at)[i]
 								 : bytes == 2 ? ((const uint16_t *)at)[i]
 											  : ((const uint32_t *)at)[i]);
 }

@@ -29,9 +29,10 @@ static __host__ __device__ __forceinline__
 #else
 static inline
 #endif
-int32_t k_cache_bytes(int32_t format)
+	int32_t
+	k_cache_bytes(int32_t format)
 {
-#define X(name, bytes, doc) format == K_CACHE_##name ? bytes :
+#define X(name, bytes, doc) format == K_CACHE_##name ? bytes:
 	return K_CACHES(X) 0;
 #undef X
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 const int8_t k_books[K_N_BOOKS][16] = {
-#define X(name, least, most, ...) [K_BOOK_##name] = {__VA_ARGS__},
+#define X(name, least, most, ...) [K_BOOK_##name] = { __VA_ARGS__ },
 	K_BOOKS(X)
 #undef X
 };
@@ -20,13 +20,14 @@ static float load_number(int32_t number, const uint8_t *p)
 }
 
 /* The bits of 32 codes that lie at p, put in at bit `to`. */
-K_FACT void read_plane(int32_t order, int32_t bits, const uint8_t *p, int32_t i, int to, uint8_t *code)
+K_FACT void read_plane(
+	int32_t order, int32_t bits, const uint8_t *p, int32_t i, int to, uint8_t *code)
 {
 	const int32_t per = 8 / bits;
 	const uint8_t mask = (uint8_t)((1 << bits) - 1);
 
 	for (int k = 0; k < K_QBLOCK; k++) {
-		const uint8_t v = order == K_ORDER_FOLD	   ? p[i * 16 + k % 16] >> k / 16 * 4
+		const uint8_t v = order == K_ORDER_FOLD    ? p[i * 16 + k % 16] >> k / 16 * 4
 						  : order == K_ORDER_CROSS ? p[i / 4 * 64 + i % 2 * 32 + k] >> i % 4 / 2 * 4
 						  : order == K_ORDER_WORD  ? p[k / 8] >> k % 8
 												   : p[i / per * 32 + k] >> i % per * bits;
@@ -43,8 +44,7 @@ K_FACT void read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_
 	memset(code, 0, K_QBLOCK);
 	read_plane(f.low, k_low_bits(type), block + f.low_at, i, 0, code);
 	if (f.high)
-		read_plane(f.high, k_high_bits(type), block + f.high_at, i,
-				   k_low_bits(type), code);
+		read_plane(f.high, k_high_bits(type), block + f.high_at, i, k_low_bits(type), code);
 	for (int k = 0; f.bits == 8 && k < K_QBLOCK; k++)
 		code[k] ^= 0x80;
 }
@@ -59,8 +59,7 @@ void k_read_codes(enum k_type type, const uint8_t *block, int32_t i, uint8_t cod
 		break;
 		K_TYPES(X)
 #undef X
-	case K_N_TYPES:
-		break;
+	case K_N_TYPES: break;
 	}
 }
 
@@ -91,11 +90,8 @@ static void read_sub(int32_t subs, const uint8_t *p, int s, int32_t *scale, int3
 	case K_SUBS_16X6:
 		*scale = ((p[s % 8] >> s / 8 * 4 & 15) | (p[8 + s % 4] >> s / 4 * 2 & 3) << 4) - 32;
 		break;
-	case K_SUBS_16X8:
-		*scale = (int8_t)p[s];
-		break;
-	default:
-		break;
+	case K_SUBS_16X8: *scale = (int8_t)p[s]; break;
+	default: break;
 	}
 }
 
@@ -104,7 +100,9 @@ void k_read_scales(enum k_type type, const uint8_t *block, int32_t i, struct k_s
 	const struct k_facts f = k_facts_of(type);
 	const float m = f.min_at >= 0 ? load_number(f.number, block + f.min_at) : 0;
 
-	*s = (struct k_scales){.dw = load_number(f.number, block + f.at), .mw = m, .sub = {1, 1}, .min = {1, 1}};
+	*s = (struct k_scales){
+		.dw = load_number(f.number, block + f.at), .mw = m, .sub = { 1, 1 }, .min = { 1, 1 }
+	};
 	if (f.min_at >= 0 && f.subs)
 		s->mw = -m;
 	if (k_has_halves(type)) {

@@ -14,23 +14,23 @@
 #endif
 
 struct k_facts { /* a line of the table */
-	int32_t block, bytes, bits, bias, book, number, at, min_at, subs, subs_at, low_at, low, high_at, high;
+	int32_t block, bytes, bits, bias, book, number, at, min_at, subs, subs_at, low_at, low, high_at,
+		high;
 };
 K_FACT struct k_facts k_facts_of(int32_t type)
 {
 	switch (type) {
-#define X(name, id, n, bytes, bits, bias, book, number, at, min, subs, subs_at, low_at, low, high_at, high) \
+#define X(name, id, n, bytes, bits, bias, book, number, at, min, subs, subs_at, low_at, low,       \
+	high_at, high)                                                                                 \
 	case K_##name: {                                                                               \
-		const struct k_facts f = {n,		bytes,	 bits,	  bias,								   \
-								  K_BOOK_##book,  K_NUM_##number, at,	   min,					   \
-								  K_SUBS_##subs,  subs_at,		  low_at,  K_ORDER_##low,		   \
-								  high_at,		  K_ORDER_##high};								   \
+		const struct k_facts f = { n, bytes, bits, bias, K_BOOK_##book, K_NUM_##number, at, min,   \
+			K_SUBS_##subs, subs_at, low_at, K_ORDER_##low, high_at, K_ORDER_##high };              \
 		return f;                                                                                  \
 	}
 		K_TYPES(X)
 #undef X
 	default: {
-		const struct k_facts none = {1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0};
+		const struct k_facts none = { 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0 };
 		return none;
 	}
 	}
@@ -79,15 +79,11 @@ K_FACT int32_t k_entry_bytes(int32_t type)
 K_FACT int32_t k_sub_words(int32_t type)
 {
 	switch (k_facts_of(type).subs) {
-	case K_SUBS_NONE:
-		return 0;
-	case K_SUBS_8X6:
-		return 1;
+	case K_SUBS_NONE: return 0;
+	case K_SUBS_8X6: return 1;
 	case K_SUBS_8X6M:
-	case K_SUBS_16X6:
-		return 3;
-	default:
-		return 4;
+	case K_SUBS_16X6: return 3;
+	default: return 4;
 	}
 }
 K_FACT int32_t k_sub_words_at(int32_t type)
@@ -103,14 +99,14 @@ K_FACT int32_t k_second_half_at(int32_t type)
 /* The least and the greatest value of a weight, before its scales. */
 K_FACT int32_t k_least(int32_t type)
 {
-#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? least :
+#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? least:
 	return K_BOOKS(X) - k_facts_of(type).bias;
 #undef X
 }
 K_FACT int32_t k_most(int32_t type)
 {
-#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? most :
-	return K_BOOKS(X) (1 << k_facts_of(type).bits) - 1 - k_facts_of(type).bias;
+#define X(name, least, most, ...) k_facts_of(type).book == K_BOOK_##name ? most:
+	return K_BOOKS(X)(1 << k_facts_of(type).bits) - 1 - k_facts_of(type).bias;
 #undef X
 }
 

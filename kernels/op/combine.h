@@ -1,13 +1,14 @@
-/* What a row's experts computed, weighted and added to the residual stream (rule 17). A unit is 32 columns of a row. */
+/* What a row's experts computed, weighted and added to the residual stream (rule 17). A unit is 32
+ * columns of a row. */
 #ifndef CUTAWAY_KERNELS_OP_COMBINE_H
 #define CUTAWAY_KERNELS_OP_COMBINE_H
 
 #include "kernels/op/op.h"
 
 struct k_combine {
-	const float *y;		  /* [n, k, dim] */
+	const float *y;       /* [n, k, dim] */
 	const float *weights; /* [n, k] */
-	float *x;			  /* [n, dim], added to */
+	float *x;             /* [n, dim], added to */
 	int32_t dim, k, n;
 };
 #define K_COMBINE_INPUTS(PLAIN, a)
@@ -29,7 +30,8 @@ K_INLINE int64_t k_combine_units(const struct k_combine *a)
 
 K_INLINE void k_combine_unit(const struct k_combine *a, int64_t unit)
 {
-	const int32_t blocks = (a->dim + 31) / 32, r = (int32_t)(unit / blocks), first = (int32_t)(unit % blocks) * 32;
+	const int32_t blocks = (a->dim + 31) / 32, r = (int32_t)(unit / blocks),
+				  first = (int32_t)(unit % blocks) * 32;
 	const int32_t end = first + 32 < a->dim ? first + 32 : a->dim;
 
 	for (int32_t i = first; i < end; i++) {

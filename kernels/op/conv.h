@@ -1,5 +1,6 @@
-/* Causal convolution of each channel over its last `taps` inputs, then SiLU (Gu and Dao 2023, section 3.5; rule 16).
- * The state is the last taps - 1 inputs, oldest first. A unit is 32 channels of all rows of the step, in order. */
+/* Causal convolution of each channel over its last `taps` inputs, then SiLU (Gu and Dao 2023,
+ * section 3.5; rule 16). The state is the last taps - 1 inputs, oldest first. A unit is 32 channels
+ * of all rows of the step, in order. */
 #ifndef CUTAWAY_KERNELS_OP_CONV_H
 #define CUTAWAY_KERNELS_OP_CONV_H
 
@@ -8,8 +9,8 @@
 enum { K_CONV_TAPS = 8 }; /* at most */
 
 struct k_conv {
-	const float *x;	   /* [n, dim] */
-	const float *w;	   /* [dim, taps] */
+	const float *x;    /* [n, dim] */
+	const float *w;    /* [dim, taps] */
 	const float *bias; /* [dim] or NULL */
 	struct k_acts out; /* [n, dim] */
 	int32_t taps, n;

@@ -1,4 +1,5 @@
-/* Gated activation: act(gate) * up (rule 8), rounded as `out` asks (rule 4). Has kernels of its own on AVX2 and GPUs. */
+/* Gated activation: act(gate) * up (rule 8), rounded as `out` asks (rule 4). Has kernels of its own
+ * on AVX2 and GPUs. */
 #ifndef CUTAWAY_KERNELS_OP_GLU_H
 #define CUTAWAY_KERNELS_OP_GLU_H
 
@@ -8,7 +9,7 @@ enum k_act { K_ACT_silu, K_ACT_gelu };
 
 struct k_glu {
 	const float *gate, *up; /* [n, dim] */
-	struct k_acts out;		/* [n, dim] */
+	struct k_acts out;      /* [n, dim] */
 	enum k_act act;
 	int32_t n;
 };

@@ -1,6 +1,7 @@
-/* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its arguments, which of
- * them are the host's, what it counts, its result, and its definition: units of work that are independent of each
- * other, in scalar C that gcc and nvcc both compile. Any split of the units over threads gives the same bits. */
+/* What the definitions of ops share. An op is one file of this folder and one line of ops.h: its
+ * arguments, which of them are the host's, what it counts, its result, and its definition: units of
+ * work that are independent of each other, in scalar C that gcc and nvcc both compile. Any split of
+ * the units over threads gives the same bits. */
 #ifndef CUTAWAY_KERNELS_OP_OP_H
 #define CUTAWAY_KERNELS_OP_OP_H
 
@@ -15,10 +16,10 @@
 /* Activations of n rows of width dim. Quantised weights read q, d, sx; float weights read x.
  * Whoever writes activations fills x if it is not NULL and q, d, sx if q is not NULL. */
 struct k_acts {
-	float *x;	 /* [n, dim] */
-	int8_t *q;	 /* [n, dim] */
-	float *d;	 /* [n, dim / 32] scale of a block */
-	float *sx;	 /* [n, dim / 32] d * sum of q (rule 4) */
+	float *x;    /* [n, dim] */
+	int8_t *q;   /* [n, dim] */
+	float *d;    /* [n, dim / 32] scale of a block */
+	float *sx;   /* [n, dim / 32] d * sum of q (rule 4) */
 	int32_t dim; /* a multiple of 32 when q is used */
 };
 
@@ -35,7 +36,8 @@ K_INLINE struct k_acts k_acts_row(const struct k_acts *a, int32_t r)
 	return row;
 }
 
-/* Writes `count` values of row r from column `at` as out asks: x, and q, d, sx (then both are multiples of 32). */
+/* Writes `count` values of row r from column `at` as out asks: x, and q, d, sx (then both are
+ * multiples of 32). */
 K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float *y, int32_t count)
 {
 	size_t row = (size_t)r * (size_t)out->dim + (size_t)at;
@@ -51,7 +53,8 @@ K_INLINE void k_put(const struct k_acts *out, int32_t r, int32_t at, const float
 	}
 }
 
-/* What an op reads and writes, in bytes, and about how many operations it takes: counted from shapes, for the time view. */
+/* What an op reads and writes, in bytes, and about how many operations it takes: counted from
+ * shapes, for the time view. */
 struct k_count {
 	uint64_t bytes, ops;
 };
@@ -71,8 +74,9 @@ K_INLINE struct k_acts k_floats(float *x, int32_t dim)
 	return a;
 }
 
-/* Where a row's recurrent state comes from and goes to: pages of a group whose page is the whole state of a sequence.
- * Rows of a sequence are neighbours in a step, in the order of their positions. */
+/* Where a row's recurrent state comes from and goes to: pages of a group whose page is the whole
+ * state of a sequence. Rows of a sequence are neighbours in a step, in the order of their
+ * positions. */
 enum {
 	K_STATE_ROW = -1,  /* from: the row before, in this step; to: nowhere */
 	K_STATE_ZERO = -2, /* from: the state before the first token */

@@ -1,5 +1,6 @@
-/* The router of a mixture of experts (Shazeer et al. 2017; Jiang et al. 2024, section 2.1; rule 17): the k experts of
- * greatest logit, equals by lowest id, and their weights, the softmax over those k. A unit is a row. */
+/* The router of a mixture of experts (Shazeer et al. 2017; Jiang et al. 2024, section 2.1; rule
+ * 17): the k experts of greatest logit, equals by lowest id, and their weights, the softmax over
+ * those k. A unit is a row. */
 #ifndef CUTAWAY_KERNELS_OP_ROUTE_H
 #define CUTAWAY_KERNELS_OP_ROUTE_H
 
@@ -7,8 +8,8 @@
 
 struct k_route {
 	const float *logits; /* [n, n_experts] */
-	int32_t *ids;		 /* [n, k] ascending */
-	float *weights;		 /* [n, k] */
+	int32_t *ids;        /* [n, k] ascending */
+	float *weights;      /* [n, k] */
 	int32_t n_experts, k, n;
 };
 #define K_ROUTE_INPUTS(PLAIN, a)

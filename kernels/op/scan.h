@@ -1,7 +1,6 @@
-/* Selective scan (Mamba: Gu and Dao 2023, algorithm 2; rule 16), gated: of each channel, over the rows of the step in
- * order, with dt = softplus(delta),
- *     S[n] = exp(dt A[n]) S[n] + (dt x) B[n],   y = sum of S[n] C[n] + D x,   out = y * silu(z).
- * A unit is 32 channels of all rows. */
+/* Selective scan (Mamba: Gu and Dao 2023, algorithm 2; rule 16), gated: of each channel, over the
+ * rows of the step in order, with dt = softplus(delta), S[n] = exp(dt A[n]) S[n] + (dt x) B[n],   y
+ * = sum of S[n] C[n] + D x,   out = y * silu(z). A unit is 32 channels of all rows. */
 #ifndef CUTAWAY_KERNELS_OP_SCAN_H
 #define CUTAWAY_KERNELS_OP_SCAN_H
 
@@ -10,12 +9,12 @@
 enum { K_SCAN_STATES = 256 }; /* of a channel, at most */
 
 struct k_scan {
-	const float *x, *z;	  /* [n, dim] */
-	const float *delta;	  /* [n, dim] before softplus */
-	const float *b, *c;	  /* [n, n_states] */
-	const float *a;		  /* [dim, n_states], negative */
-	const float *d;		  /* [dim] */
-	struct k_acts out;	  /* [n, dim]; out.x is never NULL */
+	const float *x, *z; /* [n, dim] */
+	const float *delta; /* [n, dim] before softplus */
+	const float *b, *c; /* [n, n_states] */
+	const float *a;     /* [dim, n_states], negative */
+	const float *d;     /* [dim] */
+	struct k_acts out;  /* [n, dim]; out.x is never NULL */
 	int32_t n_states, n;
 	const struct k_state_row *rows; /* [n] */
 	const struct k_state *state;
@@ -42,7 +41,8 @@ K_INLINE float k_scan_step(const struct k_scan *a, int32_t r, int32_t channel, f
 {
 	const size_t at = (size_t)r * (size_t)a->out.dim + (size_t)channel;
 	const float *decay = a->a + (size_t)channel * (size_t)a->n_states;
-	const float *b = a->b + (size_t)r * (size_t)a->n_states, *c = a->c + (size_t)r * (size_t)a->n_states;
+	const float *b = a->b + (size_t)r * (size_t)a->n_states,
+				*c = a->c + (size_t)r * (size_t)a->n_states;
 	const float dt = k_softplus(a->delta[at]), dx = dt * a->x[at];
 	float y = 0;
 
@@ -55,7 +55,8 @@ K_INLINE float k_scan_step(const struct k_scan *a, int32_t r, int32_t channel, f
 
 K_INLINE void k_scan_channel(const struct k_scan *a, int32_t channel)
 {
-	const size_t at = a->at + (size_t)channel * (size_t)a->n_states, bytes = (size_t)a->n_states * sizeof(float);
+	const size_t at = a->at + (size_t)channel * (size_t)a->n_states,
+				 bytes = (size_t)a->n_states * sizeof(float);
 	float s[K_SCAN_STATES];
 
 	for (int32_t r = 0; r < a->n; r++) {

@@ -21,7 +21,7 @@ const char *k_cache_name(int format)
 }
 
 const struct k_type_info k_types[K_N_TYPES] = {
-#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) { #name, id, n, bytes },
 	K_TYPES(X)
 #undef X
 };
@@ -31,7 +31,7 @@ static void norm_row(const struct k_norm *a, int32_t r)
 {
 	const int32_t dim = a->out.dim;
 	const float *x = a->x + (size_t)(a->pick ? a->pick[r] : r) * (size_t)dim;
-	float lane[32] = {0}, y[32], scale;
+	float lane[32] = { 0 }, y[32], scale;
 
 	for (int32_t k = 0; k < dim; k++)
 		lane[k % 32] = k_fma(x[k], x[k], lane[k % 32]);
@@ -82,7 +82,7 @@ void k_ref_glu(struct k_op *op, int tid, int n_threads, void *scratch)
 #endif
 #define X(name, NAME)                                                                              \
 	k_fn K_REF_PLAIN(name);                                                                        \
-	void K_REF_PLAIN(name)(struct k_op *op, int tid, int n_threads, void *scratch)                      \
+	void K_REF_PLAIN(name)(struct k_op * op, int tid, int n_threads, void *scratch)                \
 	{                                                                                              \
 		const struct k_##name *a = &op->u.name;                                                    \
 		int64_t lo, hi;                                                                            \
@@ -104,7 +104,7 @@ void k_each_expert(struct k_op *op, int tid, int n_threads, void *scratch, k_fn 
 	k_split((int64_t)a->n * a->k, tid, n_threads, &lo, &hi);
 	for (int64_t slot = lo; slot < hi; slot++) {
 		const struct k_matrix *w = &a->w[a->ids[slot]];
-		struct k_op one = {.kind = K_OP_matmul};
+		struct k_op one = { .kind = K_OP_matmul };
 
 		one.u.matmul.in = k_acts_row(&a->in, (int32_t)(a->each ? slot : slot / a->k));
 		one.u.matmul.part[0].w = w;
@@ -120,8 +120,8 @@ void k_ref_experts(struct k_op *op, int tid, int n_threads, void *scratch)
 }
 
 /* Rule 9. */
-void k_ref_rotate(const struct k_rope *a, const float *cos, const float *sin, const float *in,
-				  float *out)
+void k_ref_rotate(
+	const struct k_rope *a, const float *cos, const float *sin, const float *in, float *out)
 {
 	const int32_t half = a->rope_dim / 2, head_dim = a->kv->head_dim;
 
@@ -144,8 +144,8 @@ void k_ref_note_nan(k_atomic_int *nan_row, int32_t r)
 		;
 }
 
-void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *at,
-				  const float *rotated)
+void k_ref_append(
+	const struct k_rope *a, int32_t r, const struct k_rope_slot *at, const float *rotated)
 {
 	const enum k_cache format = a->kv->format;
 	bool nan = false;
@@ -155,7 +155,7 @@ void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *a
 
 		nan = nan || k != k || v != v;
 		k_cache_put(format, at->k_out, at->k_at + (size_t)i * K_GROUP,
-					k != k ? 0 : k_cache_code(format, k));
+			k != k ? 0 : k_cache_code(format, k));
 		k_cache_put(format, at->v_out, at->v_at + (size_t)i, v != v ? 0 : k_cache_code(format, v));
 	}
 	if (nan)
@@ -163,7 +163,7 @@ void k_ref_append(const struct k_rope *a, int32_t r, const struct k_rope_slot *a
 }
 
 static void store_kv(const struct k_rope *a, int32_t r, int32_t seq, int32_t head, const float *cos,
-					 const float *sin, float *rotated)
+	const float *sin, float *rotated)
 {
 	const struct k_rope_slot at = k_rope_slot(a, r, seq, head);
 
@@ -190,7 +190,7 @@ void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *o
 {
 	double s = 0, w = 0;
 
-	*out = (struct k_logit_stats){.max = -INFINITY};
+	*out = (struct k_logit_stats){ .max = -INFINITY };
 	for (int32_t i = 0; i < vocab; i++) {
 		out->hash += k_hash_term(k_bits(logits[i]), (uint32_t)i);
 		if (logits[i] > out->max) {
@@ -200,7 +200,7 @@ void k_ref_stats_row(const float *logits, int32_t vocab, struct k_logit_stats *o
 	}
 	for (int32_t first = 0; first < vocab; first += K_STATS_BLOCK) {
 		int32_t end = vocab - first < K_STATS_BLOCK ? vocab : first + K_STATS_BLOCK;
-		double ls[8] = {0}, lw[8] = {0};
+		double ls[8] = { 0 }, lw[8] = { 0 };
 
 		for (int32_t i = first; i < end; i++) {
 			float depth = k_logit_depth(logits[i], out->max), p = k_exp(depth);
@@ -234,9 +234,10 @@ static int descending(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The key that ends the list: of the `best`-th greatest maximum of K_DRAW_IDS values. *nan: there is one. */
-static uint32_t draw_floor(const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key,
-						   bool *nan)
+/* The key that ends the list: of the `best`-th greatest maximum of K_DRAW_IDS values. *nan: there
+ * is one. */
+static uint32_t draw_floor(
+	const float *logits, int32_t vocab, const struct k_draw_ask *ask, uint32_t *key, bool *nan)
 {
 	int32_t n = 0;
 
@@ -253,7 +254,7 @@ static uint32_t draw_floor(const float *logits, int32_t vocab, const struct k_dr
 }
 
 static void draw_race(const float *logits, int32_t vocab, const struct k_draw_ask *ask, float max,
-					  struct k_draw_reply *reply)
+	struct k_draw_reply *reply)
 {
 	for (int32_t i = 0; i < vocab; i++) {
 		const float u = k_draw_u(ask->seed, (uint32_t)i, ask->pos, ask->sample, K_DRAW_TARGET);
@@ -267,14 +268,16 @@ static void draw_race(const float *logits, int32_t vocab, const struct k_draw_as
 	}
 }
 
-void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const struct k_draw_ask *ask,
-					struct k_draw_reply *reply, struct k_draw_entry *list, uint32_t *scratch)
+void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit,
+	const struct k_draw_ask *ask, struct k_draw_reply *reply, struct k_draw_entry *list,
+	uint32_t *scratch)
 {
 	const float max = max_logit * ask->factor;
 	bool nan;
 	const uint32_t floor = draw_floor(logits, vocab, ask, scratch, &nan);
 
-	*reply = (struct k_draw_reply){.floor = k_order_float(floor), .winner = -1, .arrival = INFINITY};
+	*reply =
+		(struct k_draw_reply){ .floor = k_order_float(floor), .winner = -1, .arrival = INFINITY };
 	reply->logit = ask->id < 0 ? 0.0f : logits[ask->id];
 	if (ask->race)
 		draw_race(logits, vocab, ask, max, reply);
@@ -288,7 +291,7 @@ void k_ref_draw_row(const float *logits, int32_t vocab, float max_logit, const s
 		reply->n = INT32_MAX;
 	for (int32_t i = 0, n = 0; i < vocab && reply->n <= K_DRAW_LIST; i++)
 		if (k_order_key(logits[i] * ask->factor) >= floor)
-			list[n++] = (struct k_draw_entry){i, logits[i]};
+			list[n++] = (struct k_draw_entry){ i, logits[i] };
 }
 
 void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
@@ -303,6 +306,6 @@ void k_ref_stats(struct k_op *op, int tid, int n_threads, void *scratch)
 		k_ref_stats_row(logits, a->vocab, a->out + r);
 		if (a->ask)
 			k_ref_draw_row(logits, a->vocab, a->out[r].max, a->ask + r, a->reply + r,
-						   a->list + r * K_DRAW_LIST, scratch);
+				a->list + r * K_DRAW_LIST, scratch);
 	}
 }

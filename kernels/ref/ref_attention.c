@@ -23,8 +23,8 @@ static float cached(const struct view *v, int32_t pos, int want_v, int32_t i)
 	const void *at = k_kv_at(kv, v->pages[pos / kv->page_size], v->a->layer, want_v, v->kv_head);
 
 	return k_cache_get(kv->format, at,
-					   want_v ? token * dim + (size_t)i
-							  : (token / K_GROUP * dim + (size_t)i) * K_GROUP + token % K_GROUP);
+		want_v ? token * dim + (size_t)i
+			   : (token / K_GROUP * dim + (size_t)i) * K_GROUP + token % K_GROUP);
 }
 
 static float score(const struct view *v, int32_t pos)
@@ -41,7 +41,7 @@ struct span {
 	int32_t first; /* position */
 	struct k_bits seen;
 	float p[K_SPAN]; /* probabilities, +0 where not seen */
-	float m, l;		 /* maximum, in which a NaN never wins; chain over the groups of tree(16) */
+	float m, l;      /* maximum, in which a NaN never wins; chain over the groups of tree(16) */
 	float group[K_SPAN_GROUPS];
 };
 
@@ -84,7 +84,8 @@ static void span_values(const struct view *v, const struct span *s, float *o)
 	}
 }
 
-/* After all spans, whose maximum and sum are M and L: p [128] of a span = (p * exp(m - M)) * (1 / L). */
+/* After all spans, whose maximum and sum are M and L: p [128] of a span = (p * exp(m - M)) * (1 /
+ * L). */
 static void span_scale(struct span *s, float max, float inv_l)
 {
 	const float e = k_exp(s->m - max);
@@ -95,8 +96,8 @@ static void span_scale(struct span *s, float max, float inv_l)
 		s->group[g] = (s->group[g] * e) * inv_l;
 }
 
-/* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below the
- * threshold. The scores are made anew. */
+/* Shares of groups are scaled likewise; a visible key counts as near zero if its scaled p is below
+ * the threshold. The scores are made anew. */
 static void observe(const struct view *v, float max, float inv_l, float *share, int32_t *near_zero)
 {
 	const int32_t n_groups = v->pos / K_GROUP + 1;
@@ -169,7 +170,7 @@ static void merge_spans(const struct view *v, struct merged *to)
 void k_attention_row(const struct k_attention *a, int32_t r, int32_t head, float *out)
 {
 	const struct view v = view_of(a, r, head);
-	struct merged all = {0};
+	struct merged all = { 0 };
 
 	merge_spans(&v, &all);
 	for (int32_t first = 0; first <= v.pos; first += K_SPAN) {
@@ -193,7 +194,7 @@ void k_ref_attend(const struct k_attention *a, int32_t r, int32_t head, float *o
 	float *share = observed && a->share ? a->share + seen * (size_t)a->share_stride : NULL;
 	int32_t *near_zero = observed && a->near_zero ? a->near_zero + seen : NULL;
 	const struct view v = view_of(a, r, head);
-	struct merged all = {.o = o, .part = part};
+	struct merged all = { .o = o, .part = part };
 	float inv_l;
 
 	merge_spans(&v, &all);

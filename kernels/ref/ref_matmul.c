@@ -45,8 +45,8 @@ static float load_float(enum k_type type, const uint8_t *row, int32_t k)
 	return type == K_F16 ? k_f16_to_f32(h) : k_bf16_to_f32(h);
 }
 
-/* Block i of 32 weights in a row of a quantised format; at is set to its place in the file's block.
- */
+/* Block i of 32 weights in a row of a quantised format; at is set to its place in the file's
+ * block. */
 static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, int32_t *at)
 {
 	const int32_t in_block = k_types[type].block / K_QBLOCK;
@@ -55,8 +55,8 @@ static const uint8_t *block_at(enum k_type type, const uint8_t *row, int32_t i, 
 	return row + (size_t)(i / in_block) * (size_t)k_types[type].block_bytes;
 }
 
-static void read_block(enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s,
-					   int8_t *value)
+static void read_block(
+	enum k_type type, const uint8_t *block, int32_t i, struct k_scales *s, int8_t *value)
 {
 	uint8_t code[K_QBLOCK];
 
@@ -81,16 +81,16 @@ static float dot_float(const struct k_matrix *w, const uint8_t *row, const float
 	return sum;
 }
 
-/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128. Sub-minima
- * likewise into the sum of the activations: another term. */
-static float dot_quantised(const struct k_matrix *w, const uint8_t *row, const int8_t *q,
-						   const float *d, const float *sx)
+/* Rule 5. Sub-scales go into the integer, which stays below 2^24: 2 * 16 * 32 * 127 * 128.
+ * Sub-minima likewise into the sum of the activations: another term. */
+static float dot_quantised(
+	const struct k_matrix *w, const uint8_t *row, const int8_t *q, const float *d, const float *sx)
 {
 	const bool has_min = k_has_min(w->type), two_terms = k_has_two_terms(w->type);
 	float sum = 0;
 
 	for (int32_t i = 0; i < w->n_cols / K_QBLOCK; i++, q += K_QBLOCK) {
-		int32_t at, dot[2] = {0, 0}, sum_q[2] = {0, 0};
+		int32_t at, dot[2] = { 0, 0 }, sum_q[2] = { 0, 0 };
 		const uint8_t *block = block_at(w->type, row, i, &at);
 		struct k_scales s;
 		int8_t value[K_QBLOCK];

@@ -1,5 +1,5 @@
-/* bench: see bench.h. Sets up an engine that records, runs what was asked for, and clears up. Thread: the
- * caller's, with the engine's pool and the log writer beside it. */
+/* bench: see bench.h. Sets up an engine that records, runs what was asked for, and clears up.
+ * Thread: the caller's, with the engine's pool and the log writer beside it. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>
@@ -47,14 +47,13 @@ static int make_text(struct bench *b, struct err *e)
 	char part[400];
 	size_t cap = 0;
 	for (int i = 0; b->n_ids < DEEP + 5 * N_MANY; i++) {
-		int n = snprintf(
-			part, sizeof part,
+		int n = snprintf(part, sizeof part,
 			"Chapter %d. On day %d of the voyage the captain wrote that the wind had turned to "
 			"the north, that %d barrels of water were left, and that nobody on board could say "
 			"how far the coast was. The cook made soup. The stars, she added, were very clear.\n",
 			i + 1, 3 * i + 2, 90 - i);
-		if (tokenizer_encode(engine_tokenizer(b->engine), part, (size_t)n, false, &b->ids,
-							 &b->n_ids, &cap, e))
+		if (tokenizer_encode(
+				engine_tokenizer(b->engine), part, (size_t)n, false, &b->ids, &b->n_ids, &cap, e))
 			return -1;
 	}
 	return 0;
@@ -62,8 +61,9 @@ static int make_text(struct bench *b, struct err *e)
 
 static int open_all(struct bench *b, const struct engine_options *o, struct err *e)
 {
-	const struct session_options with = { .engine = *o, .sink = bench_on_event, .arg = b, .temporary = true,
-										  .sink_pushes = true };
+	const struct session_options with = {
+		.engine = *o, .sink = bench_on_event, .arg = b, .temporary = true, .sink_pushes = true
+	};
 	if (session_open(&b->session, &with, e))
 		return -1;
 	b->engine = b->session.engine;
@@ -71,7 +71,8 @@ static int open_all(struct bench *b, const struct engine_options *o, struct err 
 	if (make_text(b, e) || session_begin(&b->session, NULL, NULL, e))
 		return -1;
 	b->token_s = 0.1;
-	b->token_s = bench_time_decode(b, SHORT, 16, 1, e); /* warms up, and says how long runs may be */
+	/* warms up, and says how long runs may be */
+	b->token_s = bench_time_decode(b, SHORT, 16, 1, e);
 	return b->token_s < 0 ? -1 : 0;
 }
 
@@ -99,7 +100,8 @@ static bool wanted(const char *names, const char *only)
 	return !only || strstr(names, word);
 }
 
-static int run_case(struct bench *b, const struct bench_case *c, struct bench_report *r, struct err *e)
+static int run_case(
+	struct bench *b, const struct bench_case *c, struct bench_report *r, struct err *e)
 {
 	struct bench_figure *f = (struct bench_figure *)(void *)((char *)r + c->at);
 	struct bench_shares s;
@@ -113,8 +115,8 @@ static int run_case(struct bench *b, const struct bench_case *c, struct bench_re
 		r->bandwidth_fraction = s.memory;
 		r->weights_fraction = s.weights;
 	} else if (f == &r->prefill64_tok_s) {
-		r->ttft_ms = (struct bench_figure){1e3 * FIRST / f->median, 1e3 * FIRST / f->high, 1e3 * FIRST / f->low,
-										   f->n, f->share, f->limit};
+		r->ttft_ms = (struct bench_figure){ 1e3 * FIRST / f->median, 1e3 * FIRST / f->high,
+			1e3 * FIRST / f->low, f->n, f->share, f->limit };
 	}
 	return c->prefill ? engine_set(b->engine, "prefix-cache", "on", e) : 0;
 }
@@ -126,10 +128,11 @@ static const struct {
 	double seconds;
 	int (*measure)(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 } ratios[] = {
-	{"steps of 4 rows", " cost4 ", offsetof(struct bench_report, cost4), 8, bench_measure_cost4},
-	{"text that repeats itself", " spec_speedup ", offsetof(struct bench_report, spec_speedup), 12, bench_measure_spec},
-	{"the cost of recording", " record_percent ", offsetof(struct bench_report, record_percent), 24,
-	 bench_measure_recording},
+	{ "steps of 4 rows", " cost4 ", offsetof(struct bench_report, cost4), 8, bench_measure_cost4 },
+	{ "text that repeats itself", " spec_speedup ", offsetof(struct bench_report, spec_speedup), 12,
+		bench_measure_spec },
+	{ "the cost of recording", " record_percent ", offsetof(struct bench_report, record_percent),
+		24, bench_measure_recording },
 };
 
 /* Memory is measured before the pages of the others, and what plain reads read, are touched. */
@@ -153,7 +156,8 @@ static int measure_all(struct bench *b, const char *only, struct bench_report *r
 		if (!wanted(ratios[i].names, only))
 			continue;
 		bench_say(b, ratios[i].what);
-		if (ratios[i].measure(b, ratios[i].seconds, (struct bench_figure *)(void *)((char *)r + ratios[i].at), e))
+		if (ratios[i].measure(
+				b, ratios[i].seconds, (struct bench_figure *)(void *)((char *)r + ratios[i].at), e))
 			return -1;
 	}
 	return 0;
@@ -181,8 +185,8 @@ static struct engine_options options_for(const struct engine_options *o, const c
 	return used;
 }
 
-static int measure_figures(struct bench *b, const char *only, struct bench_report *out,
-						   struct err *e)
+static int measure_figures(
+	struct bench *b, const char *only, struct bench_report *out, struct err *e)
 {
 	out->info = *engine_info(b->engine);
 	out->state = engine_state(b->engine);
@@ -197,12 +201,11 @@ static int measure_figures(struct bench *b, const char *only, struct bench_repor
 }
 
 int bench_run(const struct engine_options *o, const char *only,
-			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
-			  struct err *e)
+	void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e)
 {
 	struct engine_options used = options_for(o, only);
 	memset(out, 0, sizeof *out);
-#define X(name, unit, form, doc) out->name = (struct bench_figure){NAN, NAN, NAN, 0, NAN, NULL};
+#define X(name, unit, form, doc) out->name = (struct bench_figure){ NAN, NAN, NAN, 0, NAN, NULL };
 	BENCH_FIGURES(X)
 #undef X
 	if (only && !bench_knows(only))
@@ -216,9 +219,8 @@ int bench_run(const struct engine_options *o, const char *only,
 	b->arg = arg;
 	b->weight_bytes = out->weight_bytes;
 	bench_say(b, "starting");
-	int status = wanted(" start_ms start_to_first_token_ms ", only)
-					 ? bench_measure_start(&used, out, e)
-					 : 0;
+	int status =
+		wanted(" start_ms start_to_first_token_ms ", only) ? bench_measure_start(&used, out, e) : 0;
 	status = status || open_all(b, &used, e) || measure_figures(b, only, out, e);
 	if (close_all(b, e))
 		status = -1;
@@ -228,8 +230,8 @@ int bench_run(const struct engine_options *o, const char *only,
 
 /* ---- by turns with another program ---- */
 
-static int take_starts(const struct engine_options *o, bool (*turn)(void *arg, double value),
-					   void *arg, struct err *e)
+static int take_starts(
+	const struct engine_options *o, bool (*turn)(void *arg, double value), void *arg, struct err *e)
 {
 	double opened, token = NAN;
 	while (turn(arg, 1e3 * token))
@@ -239,7 +241,7 @@ static int take_starts(const struct engine_options *o, bool (*turn)(void *arg, d
 }
 
 static int take_turns(struct bench *b, const struct bench_case *c,
-					  bool (*turn)(void *arg, double value), void *arg, struct err *e)
+	bool (*turn)(void *arg, double value), void *arg, struct err *e)
 {
 	double value = NAN;
 	if (!bench_fits(b, c))
@@ -255,7 +257,7 @@ static int take_turns(struct bench *b, const struct bench_case *c,
 }
 
 int bench_turns(const struct engine_options *o, const char *figure,
-				bool (*turn)(void *arg, double value), void *arg, struct err *e)
+	bool (*turn)(void *arg, double value), void *arg, struct err *e)
 {
 	struct engine_options used = options_for(o, figure);
 	const struct bench_case *c = bench_cases;

@@ -1,10 +1,11 @@
 /* Speed of the engine as it is used, with recording on, against the limits of the machine.
  *
  * Every figure is a median of several runs through the real engine; how many depends on how long a
- * run takes, so that a slow machine or a large model needs no hours. A machine that shares its memory with
- * neighbours reads at another rate every few seconds, so runs are short, plain reads are measured before and
-* after each, and a share is of those: a ratio of what lay side by side. Thread: any one, and no other may
- * run beside it (starts are measured in processes of their own); it opens and closes an engine of its own. */
+ * run takes, so that a slow machine or a large model needs no hours. A machine that shares its
+ * memory with neighbours reads at another rate every few seconds, so runs are short, plain reads
+ * are measured before and after each, and a share is of those: a ratio of what lay side by side.
+ * Thread: any one, and no other may run beside it (starts are measured in processes of their own);
+ * it opens and closes an engine of its own. */
 #ifndef CUTAWAY_SESSIONS_BENCH_H
 #define CUTAWAY_SESSIONS_BENCH_H
 
@@ -18,34 +19,36 @@
 	X(int_gmac_s, "G/s", "%.1f", "8-bit multiply-adds between registers, all threads")             \
 	X(decode_tok_s, "tok/s", "%.1f", "decoding one sequence")                                      \
 	X(bandwidth_fraction, "", "%.3f",                                                              \
-	  "the file's weight bytes a token needs, a second: of the reads of memory beside each run")   \
+		"the file's weight bytes a token needs, a second: of the reads of memory beside each run") \
 	X(weights_fraction, "", "%.3f",                                                                \
-	  "the same, of plain reads of those weights, part of which a cache may hold")                 \
+		"the same, of plain reads of those weights, part of which a cache may hold")               \
 	X(decode_1k_tok_s, "tok/s", "%.1f", "the same, 1,024 tokens deep")                             \
 	X(prefill_tok_s, "tok/s", "%.1f", "prompt of 512 tokens")                                      \
 	X(prefill64_tok_s, "tok/s", "%.1f", "prompt of 64 tokens")                                     \
 	X(batch8_tok_s, "tok/s", "%.1f", "decoding 8 sequences at once, all together")                 \
 	X(batch16_tok_s, "tok/s", "%.1f", "decoding 16 sequences at once, all together")               \
-	X(batch64_tok_s, "tok/s", "%.1f", "64 sequences at once, all together; only if asked for by name")  \
+	X(batch64_tok_s, "tok/s", "%.1f",                                                              \
+		"64 sequences at once, all together; only if asked for by name")                           \
 	X(cost4, "x", "%.3f", "a step of 4 rows of one sequence (1 + 3 drafted) against 1 row")        \
 	X(spec_speedup, "x", "%.2f",                                                                   \
-	  "greedy text that repeats its prompt, with n-gram drafts against without")                   \
+		"greedy text that repeats its prompt, with n-gram drafts against without")                 \
 	X(start_to_first_token_ms, "ms", "%.1f",                                                       \
-	  "from opening the model to the first token of 16 tokens of prompt, in fresh processes")      \
+		"from opening the model to the first token of 16 tokens of prompt, in fresh processes")    \
 	X(start_ms, "ms", "%.1f", "from opening the model to ready, likewise")                         \
 	X(ttft_ms, "ms", "%.1f", "to the first token of a prompt of 64 tokens")                        \
 	X(rss_bytes, "bytes", "%.0f", "resident memory, KV pool and recording included")               \
 	X(record_percent, "%", "%.2f",                                                                 \
-	  "more time for a token with recording on; range: where the median is with 95 % confidence")
+		"more time for a token with recording on; range: where the median is with 95 % confidence")
 
 struct bench_figure {
-	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten (record_percent: where
-	 * the median lies with 95 % confidence). NaN: could not be measured, or not asked for. */
+	/* low and high: a tenth of the runs is beyond each, and none if they are fewer than ten
+	 * (record_percent: where the median lies with 95 % confidence). NaN: could not be measured, or
+	 * not asked for. */
 	double median, low, high;
 	int n; /* runs (pairs, steps) that it is of */
-	/* What the roofs would take for the counted bytes and operations, of the time it took; median of the
-	 * runs, each against the reads beside it: NaN where that says nothing. limit: the roof that is lower,
-	 * "reads" or "integers". */
+	/* What the roofs would take for the counted bytes and operations, of the time it took; median
+	 * of the runs, each against the reads beside it: NaN where that says nothing. limit: the roof
+	 * that is lower, "reads" or "integers". */
 	double share;
 	const char *limit;
 };
@@ -67,13 +70,12 @@ bool bench_knows(const char *name);
  * of a figure (ERR_USAGE if there is none) whose measurement alone is made, with those that share
  * it, or NULL. tell is called with the name of each measurement that begins; it may be NULL. */
 int bench_run(const struct engine_options *o, const char *only,
-			  void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out,
-			  struct err *e);
+	void (*tell)(void *arg, const char *what), void *arg, struct bench_report *out, struct err *e);
 
-/* One run at a time, for a comparison by turns with another program: calls turn() with NaN when ready,
- * then with the value of each run, as long as it returns true. A figure that is no time of single runs is
- * ERR_USAGE. */
+/* One run at a time, for a comparison by turns with another program: calls turn() with NaN when
+ * ready, then with the value of each run, as long as it returns true. A figure that is no time of
+ * single runs is ERR_USAGE. */
 int bench_turns(const struct engine_options *o, const char *figure,
-				bool (*turn)(void *arg, double value), void *arg, struct err *e);
+	bool (*turn)(void *arg, double value), void *arg, struct err *e);
 
 #endif

@@ -35,20 +35,20 @@ struct bench_run {
 struct bench {
 	struct session session; /* recorded into a temporary file */
 	struct engine *engine;  /* the session's */
-	bool recording; /* events go to the ring */
-	bool watched; /* attention was told since this was last set to false */
-	int32_t *ids;	/* text long enough for every prompt */
+	bool recording;         /* events go to the ring */
+	bool watched;           /* attention was told since this was last set to false */
+	int32_t *ids;           /* text long enough for every prompt */
 	size_t n_ids;
-	int64_t n_tokens, n_finished; /* since they were last set to 0 */
-	struct ev_step step;		  /* the newest */
+	int64_t n_tokens, n_finished;  /* since they were last set to 0 */
+	struct ev_step step;           /* the newest */
 	int64_t token[MOST_GENERATED]; /* ids of those tokens */
-	bool timing;			   /* steps count for `run` */
-	struct bench_run run;	   /* the newest timed one */
-	double int_rate;		   /* operations a second: the roof of the integers */
-	void *memory;			   /* what plain reads read; NULL until they are wanted */
+	bool timing;                   /* steps count for `run` */
+	struct bench_run run;          /* the newest timed one */
+	double int_rate;               /* operations a second: the roof of the integers */
+	void *memory;                  /* what plain reads read; NULL until they are wanted */
 	struct samples reads, rereads; /* all passes, GB/s */
-	double weight_bytes;		   /* of the file, that a token needs */
-	double token_s;				   /* about how long a decoded token takes */
+	double weight_bytes;           /* of the file, that a token needs */
+	double token_s;                /* about how long a decoded token takes */
 	void (*tell)(void *arg, const char *what);
 	void *arg;
 };
@@ -57,7 +57,7 @@ struct bench {
 struct bench_case {
 	const char *what, *names; /* the figures that come of it, each with a blank on either side */
 	size_t at;                /* of the first of them in a report */
-	bool prefill; /* a prompt's time, or that of tokens after it */
+	bool prefill;             /* a prompt's time, or that of tokens after it */
 	int32_t n_ids;
 	int n_requests;
 	double seconds;
@@ -76,28 +76,30 @@ void bench_on_event(void *arg, const struct event *ev);
 void bench_add(struct samples *s, double value);
 struct bench_figure bench_figure(struct samples *s);
 struct bench_figure bench_single(double value);
-int64_t bench_submit(struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy,
-					 struct err *e);
+int64_t bench_submit(
+	struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy, struct err *e);
 int bench_step_until(struct bench *b, int64_t n, struct err *e);
-double bench_time_decode(struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests,
-						 struct err *e);
+double bench_time_decode(
+	struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests, struct err *e);
 double bench_time_first(struct bench *b, int32_t n_ids, struct err *e);
 int32_t bench_tokens_of(const struct bench *b, double seconds, int32_t most);
 int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 
 /* bench_recording.c */
-int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out,
-							struct err *e);
+int bench_measure_recording(
+	struct bench *b, double seconds, struct bench_figure *out, struct err *e);
 /* bench_pairs.c */
 struct roofs bench_look(struct bench *b);
 void bench_free_memory(struct bench *b);
 bool bench_fits(const struct bench *b, const struct bench_case *c);
-double bench_once(struct bench *b, const struct bench_case *c, struct err *e); /* negative: an error */
+/* negative: an error */
+double bench_once(struct bench *b, const struct bench_case *c, struct err *e);
 int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure *out,
-				struct bench_shares *shares, struct err *e);
+	struct bench_shares *shares, struct err *e);
 
-/* bench_start.c: seconds until the engine was open, and until the first token, in a fresh process. */
+/* bench_start.c: seconds until the engine was open, and until the first token, in a fresh
+ * process. */
 int bench_time_start(const struct engine_options *o, double *opened, double *token, struct err *e);
 int bench_measure_start(const struct engine_options *o, struct bench_report *r, struct err *e);
 

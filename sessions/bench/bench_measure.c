@@ -1,6 +1,7 @@
-/* Single runs of the bench, and the measurements whose figure is a ratio of runs: each of these repeats for some
- * seconds, at least once. Times are of this thread's clock around whole steps, so that planning, sampling,
- * events and the ring are in them; the log writer works beside. Thread: bench_run's. */
+/* Single runs of the bench, and the measurements whose figure is a ratio of runs: each of these
+ * repeats for some seconds, at least once. Times are of this thread's clock around whole steps, so
+ * that planning, sampling, events and the ring are in them; the log writer works beside. Thread:
+ * bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ void bench_on_event(void *arg, const struct event *ev)
 	else if (ev->kind == EV_step) {
 		b->step = ev->u.step;
 		if (b->timing) {
-			b->run.tokens += (double)(ev->u.step.prefill_rows ? ev->u.step.prefill_rows : ev->u.step.tokens);
+			b->run.tokens +=
+				(double)(ev->u.step.prefill_rows ? ev->u.step.prefill_rows : ev->u.step.tokens);
 			b->run.bytes += (double)ev->u.step.bytes;
 			b->run.ops += (double)ev->u.step.ops;
 		}
@@ -51,7 +53,7 @@ static int by_value(const void *a, const void *b)
 
 struct bench_figure bench_figure(struct samples *s)
 {
-	struct bench_figure f = {NAN, NAN, NAN, s->n, NAN, NULL};
+	struct bench_figure f = { NAN, NAN, NAN, s->n, NAN, NULL };
 	if (!s->n)
 		return f;
 	qsort(s->value, (size_t)s->n, sizeof *s->value, by_value);
@@ -63,11 +65,11 @@ struct bench_figure bench_figure(struct samples *s)
 
 struct bench_figure bench_single(double value)
 {
-	return (struct bench_figure){value, value, value, 1, NAN, NULL};
+	return (struct bench_figure){ value, value, value, 1, NAN, NULL };
 }
 
-int64_t bench_submit(struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy,
-					  struct err *e)
+int64_t bench_submit(
+	struct bench *b, int32_t at, int32_t n_ids, int32_t n_generated, bool greedy, struct err *e)
 {
 	struct engine_request q = {
 		.kind = EV_REQUEST_KIND_load,
@@ -83,8 +85,8 @@ int64_t bench_submit(struct bench *b, int32_t at, int32_t n_ids, int32_t n_gener
 	return engine_submit(b->engine, &q, e);
 }
 
-/* Steps until n tokens were generated since the counters were set to 0, or nothing is left to do.
- */
+/* Steps until n tokens were generated since the counters were set to 0, or nothing is left to
+ * do. */
 int bench_step_until(struct bench *b, int64_t n, struct err *e)
 {
 	int more = 1;
@@ -93,8 +95,7 @@ int bench_step_until(struct bench *b, int64_t n, struct err *e)
 	if (more < 0)
 		return -1;
 	if (b->n_tokens < n)
-		return err_set(
-			e, ERR_USAGE,
+		return err_set(e, ERR_USAGE,
 			"bench: a run ended early: is the context or the number of pages too small?");
 	return 0;
 }
@@ -129,8 +130,8 @@ static void end_timing(struct bench *b)
 
 /* Seconds a token of n_requests sequences that decode together, after a prompt of n_ids tokens. The
  * first few steps are not counted. Negative: an error. */
-double bench_time_decode(struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests,
-						 struct err *e)
+double bench_time_decode(
+	struct bench *b, int32_t n_ids, int32_t n_generated, int n_requests, struct err *e)
 {
 	int32_t warm = n_generated / 8 + 1;
 	b->n_tokens = 0;
@@ -170,8 +171,8 @@ double bench_time_first(struct bench *b, int32_t n_ids, struct err *e)
 /* ---- ratios: each repeats for some seconds, at least once ---- */
 
 /* Times of steps with and without drafts, at the same depths of a text that repeats itself. */
-static int collect_steps(struct bench *b, const char *spec, int32_t rows, struct samples *s,
-						 struct err *e)
+static int collect_steps(
+	struct bench *b, const char *spec, int32_t rows, struct samples *s, struct err *e)
 {
 	enum { PATTERN = 12, TIMES = 12 };
 	int32_t prompt[PATTERN * TIMES];
@@ -198,10 +199,10 @@ static int collect_steps(struct bench *b, const char *spec, int32_t rows, struct
 
 int bench_measure_cost4(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
-	struct samples ratios = {.n = 0};
+	struct samples ratios = { .n = 0 };
 	double end = bench_now() + seconds;
 	do {
-		struct samples one = {.n = 0}, four = {.n = 0};
+		struct samples one = { .n = 0 }, four = { .n = 0 };
 		if (collect_steps(b, "off", 1, &one, e) || collect_steps(b, "ngram:3", 4, &four, e))
 			return -1;
 		if (one.n && four.n)
@@ -258,7 +259,7 @@ static double time_repeating(struct bench *b, const char *text, const char *spec
 /* Pairs with and without drafts, which must give the same tokens. */
 int bench_measure_spec(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
-	struct samples s = {.n = 0};
+	struct samples s = { .n = 0 };
 	double end = bench_now() + seconds;
 	do {
 		int64_t plain[MOST_GENERATED];

@@ -1,6 +1,7 @@
-/* Runs between passes of plain reads. The rate of reads changes within seconds on a machine whose memory
- * is shared with others, and a ratio to a rate of another moment says nothing: so every run is short, has a pass
-* before and one after it, and is compared with the mean of the two. Thread: bench_run's. */
+/* Runs between passes of plain reads. The rate of reads changes within seconds on a machine whose
+ * memory is shared with others, and a ratio to a rate of another moment says nothing: so every run
+ * is short, has a pass before and one after it, and is compared with the mean of the two. Thread:
+ * bench_run's. */
 #include "sessions/bench/bench_impl.h"
 
 #include <math.h>
@@ -12,14 +13,16 @@ enum { MEMORY = 256 << 20 };
 
 #define AT(figure) offsetof(struct bench_report, figure)
 const struct bench_case bench_cases[] = {
-	{"decoding", " decode_tok_s bandwidth_fraction weights_fraction ", AT(decode_tok_s), false, SHORT, 1, 15, 80},
-	{"first token", " prefill64_tok_s ttft_ms ", AT(prefill64_tok_s), true, FIRST, 1, 6, 50},
-	{"prefill", " prefill_tok_s ", AT(prefill_tok_s), true, PREFILL, 1, 12, 25},
-	{"decoding 1,024 tokens deep", " decode_1k_tok_s ", AT(decode_1k_tok_s), false, DEEP, 1, 12, 50},
-	{"a batch of 8", " batch8_tok_s ", AT(batch8_tok_s), false, SHORT, 8, 9, 30},
-	{"a batch of 16", " batch16_tok_s ", AT(batch16_tok_s), false, SHORT, N_BATCH, 12, 30},
-	{"a batch of 64", " batch64_tok_s ", AT(batch64_tok_s), false, SHORT, N_MANY, 12, 30},
-	{NULL, NULL, 0, false, 0, 0, 0, 0},
+	{ "decoding", " decode_tok_s bandwidth_fraction weights_fraction ", AT(decode_tok_s), false,
+		SHORT, 1, 15, 80 },
+	{ "first token", " prefill64_tok_s ttft_ms ", AT(prefill64_tok_s), true, FIRST, 1, 6, 50 },
+	{ "prefill", " prefill_tok_s ", AT(prefill_tok_s), true, PREFILL, 1, 12, 25 },
+	{ "decoding 1,024 tokens deep", " decode_1k_tok_s ", AT(decode_1k_tok_s), false, DEEP, 1, 12,
+		50 },
+	{ "a batch of 8", " batch8_tok_s ", AT(batch8_tok_s), false, SHORT, 8, 9, 30 },
+	{ "a batch of 16", " batch16_tok_s ", AT(batch16_tok_s), false, SHORT, N_BATCH, 12, 30 },
+	{ "a batch of 64", " batch64_tok_s ", AT(batch64_tok_s), false, SHORT, N_MANY, 12, 30 },
+	{ NULL, NULL, 0, false, 0, 0, 0, 0 },
 };
 
 /* Mapped once, touched, and then only read. Without it (no memory) shares of it are unknown. */
@@ -44,7 +47,7 @@ void bench_free_memory(struct bench *b)
 
 struct roofs bench_look(struct bench *b)
 {
-	struct roofs r = {NAN, NAN};
+	struct roofs r = { NAN, NAN };
 	if (take_memory(b)) {
 		r.memory = engine_measure_read(b->engine, b->memory, MEMORY);
 		bench_add(&b->reads, r.memory / 1e9);
@@ -94,7 +97,7 @@ static double weights_share(const struct bench *b, double rate)
 }
 
 int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure *out,
-				struct bench_shares *shares, struct err *e)
+	struct bench_shares *shares, struct err *e)
 {
 	static _Thread_local struct samples value, share, memory, weights;
 	const char *limit = NULL;
@@ -116,6 +119,6 @@ int bench_pairs(struct bench *b, const struct bench_case *c, struct bench_figure
 	*out = bench_figure(&value);
 	out->share = bench_figure(&share).median;
 	out->limit = limit;
-	*shares = (struct bench_shares){bench_figure(&memory), bench_figure(&weights)};
+	*shares = (struct bench_shares){ bench_figure(&memory), bench_figure(&weights) };
 	return 0;
 }

@@ -1,19 +1,28 @@
-/* What recording costs. One sequence decodes, and recording is switched on and off every two dozen steps: four
- * blocks, on off off on and the next time off on on off, are one comparison, in which the growing depth and a
- * steady drift of the machine cancel. Of either kind a comparison takes the median step whose attention is watched and the
- * median of the others, and weighs them as they occur: what else the machine does to single steps does not count. Nor do
- * then the moments at which the log's writer is in the way; so all its processor time is added instead, as if it had kept
- * a kernel thread waiting throughout: measured over steps on end, in which it commits as often as in a session. The
- * figure is the median of the comparisons; low and high are where that median lies with 95 % confidence, whatever the
- * distribution (order statistics: the sign test turned round; Conover, Practical Nonparametric Statistics, 3.2).
- * Thread: bench_run's. */
+/* What recording costs. One sequence decodes, and recording is switched on and off every two dozen
+ * steps: four blocks, on off off on and the next time off on on off, are one comparison, in which
+ * the growing depth and a steady drift of the machine cancel. Of either kind a comparison takes the
+ * median step whose attention is watched and the median of the others, and weighs them as they
+ * occur: what else the machine does to single steps does not count. Nor do then the moments at
+ * which the log's writer is in the way; so all its processor time is added instead, as if it had
+ * kept a kernel thread waiting throughout: measured over steps on end, in which it commits as often
+ * as in a session. The figure is the median of the comparisons; low and high are where that median
+ * lies with 95 % confidence, whatever the distribution (order statistics: the sign test turned
+ * round; Conover, Practical Nonparametric Statistics, 3.2). Thread: bench_run's. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "sessions/bench/bench_impl.h"
 
-enum { DEPTH = 512, BLOCK = 24, LEAST = 4, SETTLE = 2, PER_PROMPT = 6, STRETCH = 128, ENOUGH = 128 };
+enum {
+	DEPTH = 512,
+	BLOCK = 24,
+	LEAST = 4,
+	SETTLE = 2,
+	PER_PROMPT = 6,
+	STRETCH = 128,
+	ENOUGH = 128
+};
 
 /* How a sequence is cut: its prompt, the steps of a block, and the comparisons after one prompt. */
 struct cut {
@@ -23,7 +32,7 @@ struct cut {
 
 static struct cut cut_for(int32_t ctx)
 {
-	struct cut c = {.prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK};
+	struct cut c = { .prompt = ctx / 2 < DEPTH ? ctx / 2 : DEPTH, .block = BLOCK };
 	int32_t room = ctx - c.prompt - 2;
 
 	c.stretch = room / 6 < STRETCH ? room / 6 : STRETCH;
@@ -90,7 +99,8 @@ static double time_of(struct side *s)
 }
 
 /* Four blocks: by how many percent those with recording took longer. NaN: an error. */
-static double compare(struct bench *b, const struct cut *c, bool first, double writer, struct err *e)
+static double compare(
+	struct bench *b, const struct cut *c, bool first, double writer, struct err *e)
 {
 	static _Thread_local struct side side[2]; /* off, on */
 
@@ -133,7 +143,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Where the median of n sorted values lies with 95 % confidence: the normal approximation of the binomial. */
+/* Where the median of n sorted values lies with 95 % confidence: the normal approximation of the
+ * binomial. */
 static void confidence(const struct samples *s, double *low, double *high)
 {
 	int out = (int)floor(s->n / 2.0 - 0.98 * sqrt(s->n));
@@ -142,9 +153,10 @@ static void confidence(const struct samples *s, double *low, double *high)
 	*high = s->value[s->n - 1 - out];
 }
 
-int bench_measure_recording(struct bench *b, double seconds, struct bench_figure *out, struct err *e)
+int bench_measure_recording(
+	struct bench *b, double seconds, struct bench_figure *out, struct err *e)
 {
-	struct samples percent = {.n = 0};
+	struct samples percent = { .n = 0 };
 	struct cut c = cut_for(engine_info(b->engine)->ctx);
 	double end = bench_now() + seconds;
 	int status = 0;

@@ -1,6 +1,7 @@
-/* How long a start takes, as the first thing that a process does: memory that an earlier engine of the same
- * process gave back is faster to get again, and a crowded heap slower. So each start is a child's. The file has
- * been read once before, so that the page cache is warm. Thread: the only one of its process. */
+/* How long a start takes, as the first thing that a process does: memory that an earlier engine of
+ * the same process gave back is faster to get again, and a crowded heap slower. So each start is a
+ * child's. The file has been read once before, so that the page cache is warm. Thread: the only one
+ * of its process. */
 #include "sessions/bench/bench_impl.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static int start(const struct engine_options *o, struct start *s)
 {
 	static const char text[] = "The captain wrote that the wind had turned to the north, and that";
 	struct bench *b = calloc(1, sizeof *b);
-	const struct session_options with = {.engine = *o, .sink = bench_on_event, .arg = b};
+	const struct session_options with = { .engine = *o, .sink = bench_on_event, .arg = b };
 	size_t n = 0, cap = 0;
 	double begin = bench_now();
 	if (!b)
@@ -30,8 +31,9 @@ static int start(const struct engine_options *o, struct start *s)
 		return -1;
 	s->opened = bench_now() - begin;
 	b->engine = b->session.engine;
-	int status = session_begin(&b->session, NULL, NULL, &s->err) || tokenizer_encode(engine_tokenizer(b->engine), text, sizeof text - 1, false,
-										&b->ids, &n, &cap, &s->err);
+	int status = session_begin(&b->session, NULL, NULL, &s->err) ||
+				 tokenizer_encode(engine_tokenizer(b->engine), text, sizeof text - 1, false,
+					 &b->ids, &n, &cap, &s->err);
 	if (!status && n > SHORT)
 		n = SHORT;
 	status = status || bench_submit(b, 0, (int32_t)n, 1, true, &s->err) < 0 ||
@@ -65,14 +67,14 @@ static bool read_all(int fd, void *data, size_t size)
 /* The child's memory goes with it. */
 static _Noreturn void child(const struct engine_options *o, int fd)
 {
-	struct start s = {.status = 0};
+	struct start s = { .status = 0 };
 	s.status = start(o, &s);
 	_exit(!write_all(fd, &s, sizeof s));
 }
 
 int bench_time_start(const struct engine_options *o, double *opened, double *token, struct err *e)
 {
-	struct start s = {.status = -1};
+	struct start s = { .status = -1 };
 	int fd[2];
 	if (pipe(fd))
 		return err_set(e, ERR_IO, "bench: no pipe (%s)", strerror(errno));
@@ -87,7 +89,7 @@ int bench_time_start(const struct engine_options *o, double *opened, double *tok
 			;
 	if (!told)
 		return err_set(e, ERR_MEMORY, "bench: a process that measures a start %s",
-					   pid < 0 ? "could not begin" : "died");
+			pid < 0 ? "could not begin" : "died");
 	if (s.status) {
 		*e = s.err;
 		return -1;
@@ -100,7 +102,7 @@ int bench_time_start(const struct engine_options *o, double *opened, double *tok
 int bench_measure_start(const struct engine_options *o, struct bench_report *r, struct err *e)
 {
 	enum { AT_LEAST = 7, AT_MOST = 15, SECONDS = 6, TOO_LONG = 30 };
-	struct samples opened = {.n = 0}, token = {.n = 0};
+	struct samples opened = { .n = 0 }, token = { .n = 0 };
 	struct engine_options plain = *o;
 	double a, c, begin = bench_now();
 	plain.measure = false;

@@ -1,10 +1,10 @@
-/* certify: runs the cases, compares, counts. See certify.h; what a case is, how mixed ones are chosen
- * and how they run is in certify_axes.c, certify_plan.c and certify_run.c.
+/* certify: runs the cases, compares, counts. See certify.h; what a case is, how mixed ones are
+ * chosen and how they run is in certify_axes.c, certify_plan.c and certify_run.c.
  *
  * Value 0 of every axis is the base. A case leaves a trail: for each scored or generated token its
  * position, id and hash of logits. The hash covers the whole row of logits, so an equal trail is an
- * equal computation. Each text has a base run of its own, and so has each format of the cache, whose
- * bits are others; those of f16 are the certificate's hash. Thread: the caller's. */
+ * equal computation. Each text has a base run of its own, and so has each format of the cache,
+ * whose bits are others; those of f16 are the certificate's hash. Thread: the caller's. */
 #include "sessions/certify/certify.h"
 
 #include <stdio.h>
@@ -23,13 +23,13 @@ struct certify {
 	struct workload work[N_TEXTS];
 	/* drawn, and greedy for the rule's axis; by format of the cache; n = 0: not run */
 	struct trail base[2][K_N_CACHES][N_TEXTS];
-	struct trail trail;			/* of the case under way */
+	struct trail trail; /* of the case under way */
 	certify_grid tries;
 	struct mixed_list list;
 	uint64_t random;
 	double start;
 	double took[N_SPEEDS], guessed[N_SPEEDS]; /* seconds of the cases run, and those foretold */
-	double to_come[N_SPEEDS];				  /* those foretold for what is planned */
+	double to_come[N_SPEEDS];                 /* those foretold for what is planned */
 	certify_tell *tell;
 	void *arg;
 	struct certify_summary *sum;
@@ -66,8 +66,8 @@ static void learn(struct certify *c, const struct certify_plan *p, double second
 static bool too_late(struct certify *c, const struct certify_plan *p)
 {
 	double takes = plan_cost(p) * pace(c, speed_of(p));
-	bool late = c->o->seconds > 0 && c->sum->n_cases > 0 &&
-				now() - c->start + takes > c->o->seconds;
+	bool late =
+		c->o->seconds > 0 && c->sum->n_cases > 0 && now() - c->start + takes > c->o->seconds;
 	c->to_come[speed_of(p)] -= plan_cost(p);
 	c->sum->n_untried += late;
 	c->sum->out_of_time |= late;
@@ -94,8 +94,8 @@ static uint64_t mix(uint64_t h, uint64_t x)
 static uint64_t hash_trail(uint64_t h, const struct trail *t)
 {
 	for (int32_t i = 0; i < t->n; i++)
-		h = mix(mix(mix(h, (uint64_t)t->row[i].pos), (uint64_t)t->row[i].id),
-				(uint64_t)t->row[i].hash);
+		h = mix(
+			mix(mix(h, (uint64_t)t->row[i].pos), (uint64_t)t->row[i].id), (uint64_t)t->row[i].hash);
 	return h;
 }
 
@@ -105,25 +105,25 @@ static bool equal_rows(const struct trail *a, int32_t i, const struct trail *b, 
 		   a->row[i].hash == b->row[j].hash;
 }
 
-static void tell_difference(struct err *found, const char *what, int32_t i, const struct trail *base,
-							int32_t j, const struct trail *t)
+static void tell_difference(struct err *found, const char *what, int32_t i,
+	const struct trail *base, int32_t j, const struct trail *t)
 {
 	err_set(found, ERR_DIFFERS,
-			"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
-			"hash %016llx; here position %lld, token %lld, hash %016llx",
-			what, i, (long long)t->row[i].request, (long long)base->row[j].pos,
-			(long long)base->row[j].id, (unsigned long long)base->row[j].hash,
-			(long long)t->row[i].pos, (long long)t->row[i].id, (unsigned long long)t->row[i].hash);
+		"%s: the first difference is row %d, of request %lld: base has position %lld, token %lld, "
+		"hash %016llx; here position %lld, token %lld, hash %016llx",
+		what, i, (long long)t->row[i].request, (long long)base->row[j].pos,
+		(long long)base->row[j].id, (unsigned long long)base->row[j].hash, (long long)t->row[i].pos,
+		(long long)t->row[i].id, (unsigned long long)t->row[i].hash);
 }
 
 /* Each row must be that of the base at its position; a position may come again, where the case went
  * back. Only a brief case may lack some. */
-static bool compare(struct certify *c, const struct certify_plan *p, const struct trail *base,
-					const char *what)
+static bool compare(
+	struct certify *c, const struct certify_plan *p, const struct trail *base, const char *what)
 {
 	const struct trail *t = &c->trail;
-	struct err found = {0};
-	bool had[sizeof t->row / sizeof *t->row] = {false};
+	struct err found = { 0 };
+	bool had[sizeof t->row / sizeof *t->row] = { false };
 	int32_t want = p->work.n_ids - 1 + p->work.n_generated, missing = 0;
 	for (int32_t i = 0; !found.code && i < t->n; i++) {
 		int32_t j = 0;
@@ -146,7 +146,7 @@ static bool compare(struct certify *c, const struct certify_plan *p, const struc
 
 static int run_base(struct certify *c, enum text_size size, bool greedy, int format, struct err *e)
 {
-	const int choice[N_AXES] = {[AXIS_RULE] = greedy, [AXIS_CACHE] = format};
+	const int choice[N_AXES] = { [AXIS_RULE] = greedy, [AXIS_CACHE] = format };
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, size, false);
 	struct trail *base = &c->base[greedy][format][size];
 	struct evidence ev;
@@ -160,15 +160,14 @@ static int run_base(struct certify *c, enum text_size size, bool greedy, int for
 	snprintf(c->sum->memory, sizeof c->sum->memory, "%s", ev.memory);
 	if (base->n != want)
 		return err_set(e, ERR_INPUT,
-					   "certify: the base run gave %d tokens of %d; is the model damaged?",
-					   base->n, want);
+			"certify: the base run gave %d tokens of %d; is the model damaged?", base->n, want);
 	if (!greedy && !format)
 		c->sum->hash = hash_trail(c->sum->hash, base);
 	return 0;
 }
 
-static void count_pairs(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
-						int a, int i)
+static void count_pairs(
+	struct certify *c, const struct certify_plan *p, const struct evidence *ev, int a, int i)
 {
 	const struct axes *axes = &c->axes;
 	for (int b = a + 1; b < N_AXES; b++)
@@ -183,7 +182,7 @@ static void count_pairs(struct certify *c, const struct certify_plan *p, const s
 
 /* Notes which values and pairs were seen at work. Returns how many axes were idle. */
 static int count(struct certify *c, const struct certify_plan *p, const struct evidence *ev,
-				 char *seen, char *idle, size_t cap)
+	char *seen, char *idle, size_t cap)
 {
 	int n_idle = 0;
 	for (int a = 0; a < N_AXES; a++) {
@@ -195,7 +194,7 @@ static int count(struct certify *c, const struct certify_plan *p, const struct e
 			v->idle += chosen && !works;
 			if (chosen && !works)
 				snprintf(idle + strlen(idle), cap - strlen(idle), "%s%s", n_idle++ ? ", " : "",
-						 c->axes.axis[a].name);
+					c->axes.axis[a].name);
 			if (chosen)
 				evidence_say(p, ev, (enum axis)a, seen, cap);
 			if (works)
@@ -206,7 +205,7 @@ static int count(struct certify *c, const struct certify_plan *p, const struct e
 }
 
 static int try(struct certify *c, const char *axis, const char *what, const struct certify_plan *p,
-			   enum text_size size, bool mixed, struct err *e)
+	enum text_size size, bool mixed, struct err *e)
 {
 	struct evidence ev;
 	bool greedy = p->choice[AXIS_RULE] != 0;
@@ -228,8 +227,8 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 	s->n_idle += n_idle > 0;
 	s->n_tokens += c->trail.n;
 	s->seconds = now() - c->start;
-	struct certify_case told = {axis,	   what,	   seen,		  idle,			c->trail.n,	  equal,
-								s->n_cases, s->seconds, time_left(c), s->pairs_met, s->pairs_possible};
+	struct certify_case told = { axis, what, seen, idle, c->trail.n, equal, s->n_cases, s->seconds,
+		time_left(c), s->pairs_met, s->pairs_possible };
 	c->tell(c->arg, &told);
 	return 0;
 }
@@ -237,16 +236,17 @@ static int try(struct certify *c, const char *axis, const char *what, const stru
 /* ---- every value alone ---- */
 
 /* The definition itself crosses a span of attention: it scores a text of that length, no more. */
-static struct certify_plan plan_alone(const struct certify *c, const int *choice,
-									  enum text_size *size)
+static struct certify_plan plan_alone(
+	const struct certify *c, const int *choice, enum text_size *size)
 {
 	bool slow = axes_slow(&c->axes, choice);
-	bool defines = !strcmp(c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]], "ref") &&
-				   !c->o->quick;
-	*size = defines						   ? TEXT_MIDDLE
-			: slow						   ? TEXT_SHORT
-			: plan_tokens(&c->axes, choice) > c->work[TEXT_LONG].n_ids && c->work[TEXT_DEEP].n_ids ? TEXT_DEEP
-											   : TEXT_LONG;
+	bool defines =
+		!strcmp(c->axes.axis[AXIS_KERNELS].value[choice[AXIS_KERNELS]], "ref") && !c->o->quick;
+	*size = defines ? TEXT_MIDDLE
+			: slow  ? TEXT_SHORT
+			: plan_tokens(&c->axes, choice) > c->work[TEXT_LONG].n_ids && c->work[TEXT_DEEP].n_ids
+				? TEXT_DEEP
+				: TEXT_LONG;
 	struct certify_plan p = plan_case(&c->axes, c->work, choice, *size, false);
 	p.model = c->o->model;
 	p.seed = c->o->seed;
@@ -262,15 +262,15 @@ static int index_of(const struct axis_values *a, const char *value)
 	return i;
 }
 
-/* Slow kernels come last: should time be short, it is theirs that is. only_plan: adds up what it will
- * take. */
+/* Slow kernels come last: should time be short, it is theirs that is. only_plan: adds up what it
+ * will take. */
 static int try_values(struct certify *c, bool only_plan, struct err *e)
 {
 	for (int k = 0; k < 2 * N_AXES; k++) {
 		int a = k % N_AXES;
 		const struct axis_values *v = &c->axes.axis[a];
 		for (int i = 1; i < (c->o->quick ? v->n_quick : v->n); i++) {
-			int choice[N_AXES] = {0};
+			int choice[N_AXES] = { 0 };
 			enum text_size size;
 			choice[a] = i;
 			if (a == AXIS_CACHE) /* by the definition: the base has its own kernels */
@@ -294,8 +294,8 @@ static void describe(const struct certify *c, const int *choice, char *what, siz
 	size_t n = 0;
 	for (int a = 0; a < N_AXES && n < cap; a++)
 		if (choice[a])
-			n += (size_t)snprintf(what + n, cap - n, "%s%s %s", n ? ", " : "",
-								  c->axes.axis[a].name, c->axes.axis[a].value[choice[a]]);
+			n += (size_t)snprintf(what + n, cap - n, "%s%s %s", n ? ", " : "", c->axes.axis[a].name,
+				c->axes.axis[a].value[choice[a]]);
 }
 
 static struct certify_plan plan_item(const struct certify *c, const struct mixed_case *m)
@@ -337,8 +337,8 @@ static int try_list(struct certify *c, enum speed speed, struct err *e)
 }
 
 /* The fast cases of the list; then of another list, for the pairs of which a value was idle; when
- * there are no more, the slow ones, and so on. Which lists there are depends on what was seen, which
- * depends on the tokens alone; time only cuts the last. */
+ * there are no more, the slow ones, and so on. Which lists there are depends on what was seen,
+ * which depends on the tokens alone; time only cuts the last. */
 static int try_mixed(struct certify *c, struct err *e)
 {
 	int n = 1;
@@ -407,7 +407,7 @@ static void list_values(struct certify *c)
 static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 {
 	struct gguf *g = NULL;
-	bool seen[K_N_TYPES] = {false};
+	bool seen[K_N_TYPES] = { false };
 	if (gguf_open(&g, path, e))
 		return -1;
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++)
@@ -415,15 +415,15 @@ static int list_formats(const char *path, char *out, size_t cap, struct err *e)
 	gguf_close(g);
 	for (int t = 0; t < K_N_TYPES; t++)
 		if (seen[t])
-			snprintf(out + strlen(out), cap - strlen(out), "%s%s", *out ? " " : "",
-					 k_types[t].name);
+			snprintf(
+				out + strlen(out), cap - strlen(out), "%s%s", *out ? " " : "", k_types[t].name);
 	return 0;
 }
 
 /* What is proven of: asked of an engine like the base's. */
 static int learn_subject(struct certify *c, struct err *e)
 {
-	struct certify_plan p = {.axes = &c->axes, .model = c->o->model};
+	struct certify_plan p = { .axes = &c->axes, .model = c->o->model };
 	struct engine_options o = axes_options(&p);
 	struct certify_summary *s = c->sum;
 	struct engine *engine = NULL;
@@ -435,11 +435,12 @@ static int learn_subject(struct certify *c, struct err *e)
 	s->threads = info->threads;
 	/* the largest chunk, which is the last value, needs a text that is longer */
 	if (c->o->quick || info->ctx < CERTIFY_LONGEST + c->work[TEXT_DEEP].n_generated) {
-		c->work[TEXT_DEEP] = (struct workload){0, 0};
+		c->work[TEXT_DEEP] = (struct workload){ 0, 0 };
 		c->axes.axis[AXIS_CHUNK].n--;
 		axes_number_values(&c->axes);
 	}
-	axes_fit_model(&c->axes, engine, c->o->model, c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
+	axes_fit_model(&c->axes, engine, c->o->model,
+		c->work[c->work[TEXT_DEEP].n_ids ? TEXT_DEEP : TEXT_LONG].n_ids);
 	engine_close(engine);
 	return 0;
 }
@@ -453,31 +454,32 @@ static int prove(struct certify *c, struct err *e)
 	list_values(c);
 	plan_list(c);
 	try_values(c, true, e);
-	for (int size = 0; size < N_TEXTS; size++) /* of the first format; the others' when a case needs them */
+	/* of the first format; the others' when a case needs them */
+	for (int size = 0; size < N_TEXTS; size++)
 		if (c->work[size].n_ids && (run_base(c, (enum text_size)size, false, 0, e) ||
-									run_base(c, (enum text_size)size, true, 0, e)))
+									   run_base(c, (enum text_size)size, true, 0, e)))
 			return -1;
 	return try_values(c, false, e) || try_mixed(c, e) ? -1 : 0;
 }
 
 int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
-				struct certify_summary *sum, struct err *e)
+	struct certify_summary *sum, struct err *e)
 {
 	struct certify *c = calloc(1, sizeof *c);
 	if (!c)
 		return err_set(e, ERR_MEMORY, "out of memory");
-	*sum = (struct certify_summary){.n_axes = N_AXES};
+	*sum = (struct certify_summary){ .n_axes = N_AXES };
 	c->o = o;
 	c->tell = tell;
 	c->arg = arg;
 	c->sum = sum;
 	c->random = o->seed;
 	c->start = now();
-	c->work[TEXT_SHORT] = (struct workload){18, 12};
-	c->work[TEXT_HALF] = (struct workload){66, 12};
-	c->work[TEXT_MIDDLE] = (struct workload){132, 16};
-	c->work[TEXT_LONG] = o->quick ? (struct workload){150, 20} : (struct workload){200, 32};
-	c->work[TEXT_DEEP] = (struct workload){CERTIFY_LONGEST, 12};
+	c->work[TEXT_SHORT] = (struct workload){ 18, 12 };
+	c->work[TEXT_HALF] = (struct workload){ 66, 12 };
+	c->work[TEXT_MIDDLE] = (struct workload){ 132, 16 };
+	c->work[TEXT_LONG] = o->quick ? (struct workload){ 150, 20 } : (struct workload){ 200, 32 };
+	c->work[TEXT_DEEP] = (struct workload){ CERTIFY_LONGEST, 12 };
 	int status = prove(c, e);
 	sum->seconds = now() - c->start;
 	if (!status && sum->n_differ)

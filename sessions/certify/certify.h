@@ -13,10 +13,10 @@
 struct certify_options {
 	const char *model;
 	const char *visible; /* of all cases, the base too; NULL: full */
-	bool quick;		/* shorter texts, fewer values alone */
-	uint64_t seed;	/* of the choice of mixed cases and of the order of pages */
-	double seconds; /* no case that would end later, as far as one can tell; 0: no limit */
-	int32_t mixed;	/* most mixed cases; 0: until every pair has met, or time is up */
+	bool quick;          /* shorter texts, fewer values alone */
+	uint64_t seed;       /* of the choice of mixed cases and of the order of pages */
+	double seconds;      /* no case that would end later, as far as one can tell; 0: no limit */
+	int32_t mixed;       /* most mixed cases; 0: until every pair has met, or time is up */
 };
 
 /* One case that was run. */
@@ -25,11 +25,11 @@ struct certify_case {
 	const char *what; /* "3", "threads 3, page size 64"; these live as long as the call */
 	const char *seen; /* what shows that it did what it says: "31 drafts verified" */
 	const char *idle; /* axes that had no occasion to matter, "" if all had */
-	int32_t tokens;	  /* compared */
+	int32_t tokens;   /* compared */
 	bool equal;
-	int32_t n_done;	 /* cases so far, with this one */
-	double seconds;	 /* so far */
-	double left;	 /* seconds that what is planned will take, at most those that are left */
+	int32_t n_done; /* cases so far, with this one */
+	double seconds; /* so far */
+	double left;    /* seconds that what is planned will take, at most those that are left */
 	int32_t pairs_met, pairs_possible;
 };
 typedef void certify_tell(void *arg, const struct certify_case *c);
@@ -37,18 +37,18 @@ typedef void certify_tell(void *arg, const struct certify_case *c);
 /* A value of an axis: what it was compared on. */
 struct certify_value {
 	char axis[20], value[20];
-	bool base;			 /* what the others are compared with */
-	int32_t cases;		 /* in which it was seen at work */
-	int32_t idle;		 /* in which it had no occasion to matter */
-	int64_t rows;		 /* compared in the former */
+	bool base;     /* what the others are compared with */
+	int32_t cases; /* in which it was seen at work */
+	int32_t idle;  /* in which it had no occasion to matter */
+	int64_t rows;  /* compared in the former */
 };
 enum { CERTIFY_MAX_VALUES = 96, CERTIFY_MAX_RULES = 4 };
 
 /* Of two values, by their indices in summary.value. */
 enum certify_pair {
-	CERTIFY_PAIR_NONE,		 /* of one axis, or with a base */
-	CERTIFY_PAIR_MET,		 /* both at work in one case; batch, row and drafts: in one step */
-	CERTIFY_PAIR_LEFT,		 /* not met: see out_of_time */
+	CERTIFY_PAIR_NONE,       /* of one axis, or with a base */
+	CERTIFY_PAIR_MET,        /* both at work in one case; batch, row and drafts: in one step */
+	CERTIFY_PAIR_LEFT,       /* not met: see out_of_time */
 	CERTIFY_PAIR_IMPOSSIBLE, /* by a rule */
 };
 struct certify_rule {
@@ -58,17 +58,17 @@ struct certify_rule {
 
 struct certify_summary {
 	char model[96], formats[128]; /* of its matrices and vectors: "Q4_1 Q8_0 F32" */
-	char memory[128];			  /* what a sequence keeps: "paged 2 layers, window 10 layers" */
-	char isa[16];				  /* of the base: the best of this machine */
-	int32_t threads;			  /* of the base */
+	char memory[128];             /* what a sequence keeps: "paged 2 layers, window 10 layers" */
+	char isa[16];                 /* of the base: the best of this machine */
+	int32_t threads;              /* of the base */
 	int32_t n_axes, n_cases, n_mixed, n_differ, n_idle;
 	int32_t pairs_met, pairs_possible; /* pairs of values of two axes, the bases left out */
 	uint8_t pair[CERTIFY_MAX_VALUES][CERTIFY_MAX_VALUES]; /* enum certify_pair; [i][j] with i < j */
-	int32_t n_rules; /* why pairs are impossible */
+	int32_t n_rules;                                      /* why pairs are impossible */
 	struct certify_rule rule[CERTIFY_MAX_RULES];
-	int64_t n_tokens;				   /* compared in all cases */
+	int64_t n_tokens; /* compared in all cases */
 	double seconds;
-	bool out_of_time;	/* before all that was planned had been tried */
+	bool out_of_time;  /* before all that was planned had been tried */
 	int32_t n_untried; /* cases that were planned and not begun: only for want of time */
 	int32_t n_values;
 	struct certify_value value[CERTIFY_MAX_VALUES];
@@ -80,6 +80,6 @@ struct certify_summary {
 /* 0: all equal. -1: an error, which is ERR_DIFFERS and names the first difference if one was found;
  * then the summary is whole. tell is called after each case. */
 int certify_run(const struct certify_options *o, certify_tell *tell, void *arg,
-				struct certify_summary *sum, struct err *e);
+	struct certify_summary *sum, struct err *e);
 
 #endif

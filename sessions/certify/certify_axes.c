@@ -1,5 +1,5 @@
-/* The axes of certify: what their values are, which cannot meet, and what they mean to the engine. See
- * certify_private.h. Thread: any; no state. */
+/* The axes of certify: what their values are, which cannot meet, and what they mean to the engine.
+ * See certify_private.h. Thread: any; no state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +33,11 @@ static void add_devices(struct axes *axes)
 	struct k_device_info d;
 	if (k_devices(&d, 1, NULL) < 1 || *d.unfit)
 		return;
-	add_engine(axes, "cuda:persistent", (struct axis_engine){"cuda", NULL, "persistent", shim});
+	add_engine(axes, "cuda:persistent", (struct axis_engine){ "cuda", NULL, "persistent", shim });
 	if (shim)
 		return;
-	add_engine(axes, "cuda:graph", (struct axis_engine){"cuda", NULL, "graph", false});
-	add_engine(axes, "cuda:launches", (struct axis_engine){"cuda", NULL, "launches", false});
+	add_engine(axes, "cuda:graph", (struct axis_engine){ "cuda", NULL, "graph", false });
+	add_engine(axes, "cuda:launches", (struct axis_engine){ "cuda", NULL, "launches", false });
 }
 
 /* The best is the base, whatever this machine has. Scalar code, the reference split among threads,
@@ -51,23 +51,23 @@ static void fill_kernels(struct axes *axes)
 			scalar = true;
 		else
 			add_engine(axes, isas[i],
-					   (struct axis_engine){"cpu", isas[i], NULL, !strcmp(isas[i], "scalar")});
-	add_engine(axes, "ref", (struct axis_engine){"ref", NULL, NULL, true});
+				(struct axis_engine){ "cpu", isas[i], NULL, !strcmp(isas[i], "scalar") });
+	add_engine(axes, "ref", (struct axis_engine){ "ref", NULL, NULL, true });
 	add_devices(axes);
 	axes->axis[AXIS_KERNELS].n_quick = axes->axis[AXIS_KERNELS].n;
 	if (scalar)
-		add_engine(axes, "scalar", (struct axis_engine){"cpu", "scalar", NULL, true});
+		add_engine(axes, "scalar", (struct axis_engine){ "cpu", "scalar", NULL, true });
 }
 
 static void fill_threads(struct axes *axes)
 {
-	static const char *const threads[] = {"1", "3", "7", "2"};
+	static const char *const threads[] = { "1", "3", "7", "2" };
 	struct axis_values *a = &axes->axis[AXIS_THREADS];
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	snprintf(axes->base_threads, sizeof axes->base_threads, "%ld",
-			 cores < 1	  ? 1
-			 : cores > 64 ? 64
-						  : cores);
+		cores < 1    ? 1
+		: cores > 64 ? 64
+					 : cores);
 	add_value(a, axes->base_threads);
 	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
 		if (strcmp(threads[i], axes->base_threads))
@@ -131,23 +131,24 @@ static void fill_drafters(struct axes *axes)
 void axes_fill(struct axes *a)
 {
 	static const struct axis_values constant[N_AXES] = {
-		[AXIS_KERNELS] = {"kernels", 0, 0, {0}},
-		[AXIS_THREADS] = {"threads", 0, 0, {0}},
-		[AXIS_PAGE_SIZE] = {"page size", 5, 2, {"16", "64", "32", "48", "128"}},
-		[AXIS_PAGE_ORDER] = {"page order", 2, 2, {"ascending", "shuffled"}},
-		[AXIS_CHUNK] = {"prefill chunk", 5, 2, {"whole", "7", "64", "1", "512"}},
-		[AXIS_BATCH] = {"batch", 17, 3, {"1",  "4",	"17", "2",  "3",  "5",	"6",  "7",	"8",
-										"9",  "10", "11", "12", "13", "14", "15", "16"}},
-		[AXIS_ROW] = {"row", 6, 2, {"0", "5", "1", "2", "11", "16"}},
-		[AXIS_PREFIX] = {"prefix", 2, 2, {"cold", "hit"}},
-		[AXIS_PREEMPTION] = {"preemption", 2, 2, {"never", "forced"}},
-		[AXIS_POLICY] = {"policy", 0, 0, {0}},
-		[AXIS_UNSEEN] = {"unseen pages", 2, 2, {"given back", "kept"}},
-		[AXIS_CACHE] = {"cache format", 0, 0, {0}},
-		[AXIS_DRAFTS] = {"drafts", 9, 2, {"0", "4", "8", "1", "2", "3", "5", "6", "7"}},
-		[AXIS_DRAFTER] = {"drafter", 0, 0, {0}},
-		[AXIS_RULE] = {"rule", 2, 2, {"race", "rejection"}},
-		[AXIS_WATCHED] = {"watched", 3, 3, {"no", "attention", "recorded"}},
+		[AXIS_KERNELS] = { "kernels", 0, 0, { 0 } },
+		[AXIS_THREADS] = { "threads", 0, 0, { 0 } },
+		[AXIS_PAGE_SIZE] = { "page size", 5, 2, { "16", "64", "32", "48", "128" } },
+		[AXIS_PAGE_ORDER] = { "page order", 2, 2, { "ascending", "shuffled" } },
+		[AXIS_CHUNK] = { "prefill chunk", 5, 2, { "whole", "7", "64", "1", "512" } },
+		[AXIS_BATCH] = { "batch", 17, 3,
+			{ "1", "4", "17", "2", "3", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
+				"16" } },
+		[AXIS_ROW] = { "row", 6, 2, { "0", "5", "1", "2", "11", "16" } },
+		[AXIS_PREFIX] = { "prefix", 2, 2, { "cold", "hit" } },
+		[AXIS_PREEMPTION] = { "preemption", 2, 2, { "never", "forced" } },
+		[AXIS_POLICY] = { "policy", 0, 0, { 0 } },
+		[AXIS_UNSEEN] = { "unseen pages", 2, 2, { "given back", "kept" } },
+		[AXIS_CACHE] = { "cache format", 0, 0, { 0 } },
+		[AXIS_DRAFTS] = { "drafts", 9, 2, { "0", "4", "8", "1", "2", "3", "5", "6", "7" } },
+		[AXIS_DRAFTER] = { "drafter", 0, 0, { 0 } },
+		[AXIS_RULE] = { "rule", 2, 2, { "race", "rejection" } },
+		[AXIS_WATCHED] = { "watched", 3, 3, { "no", "attention", "recorded" } },
 	};
 	memset(a, 0, sizeof *a);
 	memcpy(a->axis, constant, sizeof constant);
@@ -157,7 +158,8 @@ void axes_fill(struct axes *a)
 	fill_caches(a);
 	fill_drafters(a);
 	for (int rows = 1; rows <= CERTIFY_ROWS; rows++)
-		a->row_ns[rows] = 1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
+		a->row_ns[rows] =
+			1e6 * (0.5 + 0.5 / (1 + 0.2 * ((rows < CERTIFY_ROWS ? rows : rows - 1) - 1)));
 	axes_number_values(a);
 }
 
@@ -204,7 +206,8 @@ const char *axes_clash(const struct axes *axes, int a, int i, int b, int j)
 		return NULL;
 	if (a == AXIS_BATCH && b == AXIS_ROW && y >= x)
 		return "a batch of n requests has no row after n others";
-	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) && x <= STATES_ELDERS)
+	if (axes->states && b == AXIS_PREEMPTION && (a == AXIS_BATCH || a == AXIS_ROW) &&
+		x <= STATES_ELDERS)
 		return "a state is taken from nobody but by many others, who are in the batch too";
 	if (a == AXIS_DRAFTS && b == AXIS_DRAFTER && counts_itself(axes->axis[b].value[j]))
 		return "such a drafter says itself how many tokens it guesses";
@@ -225,8 +228,8 @@ int axes_company(const struct certify_plan *p, int *ahead)
 	return n;
 }
 
-/* So many that they need one more page a few steps after our prompt is through, which waits a step where it is
- * overtaken. */
+/* So many that they need one more page a few steps after our prompt is through, which waits a step
+ * where it is overtaken. */
 int32_t axes_elder_tokens(const struct certify_plan *p)
 {
 	int32_t size = axes_number(p, AXIS_PAGE_SIZE), chunk = axes_number(p, AXIS_CHUNK);
@@ -276,7 +279,8 @@ double axes_drafter_rows(const struct certify_plan *p)
 	const struct draft_ops *ops;
 	const struct draft_trial *t = trial_of(axes_chosen(p, AXIS_DRAFTER), &ops);
 	int steps = p->brief ? 2 : p->work.n_generated;
-	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file; /* the model drafts for itself, prompt and all */
+	/* the model drafts for itself, prompt and all */
+	bool whole = strstr(t->pattern, "$f") && *p->axes->draft_file;
 
 	if (!p->choice[AXIS_DRAFTER])
 		return 0;
@@ -294,7 +298,7 @@ void axes_spec(struct certify_plan *p)
 
 static bool opens(const struct axes *a, struct engine *engine, const char *drafter)
 {
-	struct err ignored = {0};
+	struct err ignored = { 0 };
 	char spec[CERTIFY_SPEC];
 
 	write_spec(a, drafter, SOME, spec);
@@ -302,13 +306,14 @@ static bool opens(const struct axes *a, struct engine *engine, const char *draft
 }
 
 /* Where there is no trained draft model, the model drafts for itself, if its path can be said. */
-static bool opens_by_itself(struct axes *a, struct engine *engine, const char *drafter, const char *model)
+static bool opens_by_itself(
+	struct axes *a, struct engine *engine, const char *drafter, const char *model)
 {
 	const struct draft_ops *ops;
 	size_t size = strlen(model);
 
-	if (!strstr(trial_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') || (*model >= '0' && *model <= '9') ||
-		size + 2 > sizeof a->draft_file)
+	if (!strstr(trial_of(drafter, &ops)->pattern, "$f") || strchr(model, ',') ||
+		(*model >= '0' && *model <= '9') || size + 2 > sizeof a->draft_file)
 		return false;
 	snprintf(a->draft_file, sizeof a->draft_file, "%s,", model);
 	return opens(a, engine, drafter);
@@ -318,7 +323,7 @@ void axes_fit_model(struct axes *a, struct engine *engine, const char *model, in
 {
 	struct axis_values *v = &a->axis[AXIS_DRAFTER], all = *v;
 	const struct draft_ops *ops;
-	struct err ignored = {0};
+	struct err ignored = { 0 };
 
 	a->layers = engine_info(engine)->n_layers;
 	a->states = engine_info(engine)->states;

@@ -1,8 +1,8 @@
 /* By what one sees that a value of an axis was at work in a case of certify. See certify_private.h.
  *
- * Batch, row and drafts are seen step by step: every value that a step had is at work, the chosen one
- * or not, and two of them have met only where one step had both. The others hold for a whole case.
- * Thread: any; no state. */
+ * Batch, row and drafts are seen step by step: every value that a step had is at work, the chosen
+ * one or not, and two of them have met only where one step had both. The others hold for a whole
+ * case. Thread: any; no state. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,9 @@ static bool by_step(int a)
 
 static bool step_has(const struct seen_step *s, int a, int want)
 {
-	return a == AXIS_BATCH ? s->members == want : a == AXIS_ROW ? s->before == want : s->drafts == want;
+	return a == AXIS_BATCH ? s->members == want
+		   : a == AXIS_ROW ? s->before == want
+						   : s->drafts == want;
 }
 
 static bool kernels_at_work(const struct axis_engine *want, const struct evidence *ev)
@@ -31,37 +33,25 @@ static bool case_has(const struct certify_plan *p, const struct evidence *ev, en
 {
 	int want = axes_number(p, a);
 	switch (a) {
-	case AXIS_KERNELS:
-		return kernels_at_work(&p->axes->engine[p->choice[a]], ev);
-	case AXIS_THREADS:
-		return ev->threads == want;
-	case AXIS_PAGE_SIZE:
-		return ev->page_size == want && ev->taken;
-	case AXIS_PAGE_ORDER:
-		return ev->apart > 0;
-	case AXIS_CHUNK:
-		return ev->most_rows == want;
-	case AXIS_PREFIX:
-		return ev->hit > 0;
-	case AXIS_PREEMPTION:
-		return ev->preempted > 0;
-	case AXIS_UNSEEN:
-		return ev->reach >= ev->unseen_from && !ev->unseen;
-	case AXIS_POLICY:
-		return ev->reordered > 0;
-	case AXIS_CACHE:
-		return !strcmp(ev->cache, axes_chosen(p, a));
-	case AXIS_DRAFTER:
-		return ev->verified > 0;
-	case AXIS_RULE:
-		return ev->by_rejection > 0;
+	case AXIS_KERNELS: return kernels_at_work(&p->axes->engine[p->choice[a]], ev);
+	case AXIS_THREADS: return ev->threads == want;
+	case AXIS_PAGE_SIZE: return ev->page_size == want && ev->taken;
+	case AXIS_PAGE_ORDER: return ev->apart > 0;
+	case AXIS_CHUNK: return ev->most_rows == want;
+	case AXIS_PREFIX: return ev->hit > 0;
+	case AXIS_PREEMPTION: return ev->preempted > 0;
+	case AXIS_UNSEEN: return ev->reach >= ev->unseen_from && !ev->unseen;
+	case AXIS_POLICY: return ev->reordered > 0;
+	case AXIS_CACHE: return !strcmp(ev->cache, axes_chosen(p, a));
+	case AXIS_DRAFTER: return ev->verified > 0;
+	case AXIS_RULE: return ev->by_rejection > 0;
 	case AXIS_WATCHED:
-		return (ev->watched > 0 || p->axes->states) && (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
+		return (ev->watched > 0 || p->axes->states) &&
+			   (strcmp(axes_chosen(p, a), "recorded") || ev->recorded > 0);
 	case AXIS_BATCH:
 	case AXIS_ROW:
 	case AXIS_DRAFTS:
-	case N_AXES:
-		break;
+	case N_AXES: break;
 	}
 	return false;
 }
@@ -76,8 +66,8 @@ bool evidence_has(const struct certify_plan *p, const struct evidence *ev, int a
 	return false;
 }
 
-bool evidence_has_pair(const struct certify_plan *p, const struct evidence *ev, int a, int i, int b,
-					   int j)
+bool evidence_has_pair(
+	const struct certify_plan *p, const struct evidence *ev, int a, int i, int b, int j)
 {
 	if (!by_step(a) || !by_step(b))
 		return evidence_has(p, ev, a, i) && evidence_has(p, ev, b, j);
@@ -128,8 +118,8 @@ static void say_batch(const struct evidence *ev, char *seen, size_t cap)
 		say(seen, cap, "%d requests in a step", most);
 }
 
-void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen,
-				  size_t cap)
+void evidence_say(
+	const struct certify_plan *p, const struct evidence *ev, enum axis a, char *seen, size_t cap)
 {
 	if (a == AXIS_PAGE_ORDER)
 		say(seen, cap, "%lld of %lld pages apart", (long long)ev->apart, (long long)ev->taken);
@@ -144,11 +134,13 @@ void evidence_say(const struct certify_plan *p, const struct evidence *ev, enum 
 	else if (a == AXIS_PREEMPTION)
 		say(seen, cap, "preempted %lld times", (long long)ev->preempted);
 	else if (a == AXIS_UNSEEN)
-		say(seen, cap, "%lld positions, unseen from %lld", (long long)ev->reach, (long long)ev->unseen_from);
+		say(seen, cap, "%lld positions, unseen from %lld", (long long)ev->reach,
+			(long long)ev->unseen_from);
 	else if (a == AXIS_POLICY)
 		say(seen, cap, "%lld admitted out of turn", (long long)ev->reordered);
-	else if (a == AXIS_DRAFTS || (!p->choice[AXIS_DRAFTS] && (a == AXIS_DRAFTER || (a == AXIS_RULE &&
-																				  !p->choice[AXIS_DRAFTER]))))
+	else if (a == AXIS_DRAFTS ||
+			 (!p->choice[AXIS_DRAFTS] &&
+				 (a == AXIS_DRAFTER || (a == AXIS_RULE && !p->choice[AXIS_DRAFTER]))))
 		say(seen, cap, "%lld drafts verified, %lld accepted", (long long)ev->verified,
 			(long long)ev->accepted);
 	else if (a == AXIS_WATCHED)

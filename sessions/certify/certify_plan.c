@@ -1,10 +1,10 @@
 /* Chooses the mixed cases of certify: a covering array of pairs, made greedily (after AETG: Cohen,
- * Dalal, Fredman, Patton 1997), where the best candidate is not the one of most new pairs but of most
- * new pairs a second. See certify_private.h.
+ * Dalal, Fredman, Patton 1997), where the best candidate is not the one of most new pairs but of
+ * most new pairs a second. See certify_private.h.
  *
- * The seconds are guessed from the rows that a case computes and from how slow its kernels are, never
- * measured: the list is the same for the same seed on all machines with the same values. Thread: any;
- * no state. */
+ * The seconds are guessed from the rows that a case computes and from how slow its kernels are,
+ * never measured: the list is the same for the same seed on all machines with the same values.
+ * Thread: any; no state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,12 +58,14 @@ int32_t plan_tokens(const struct axes *axes, const int *choice)
 	int32_t need = chunk + 2;
 	if ((choice[AXIS_PREFIX] || choice[AXIS_PAGE_ORDER]) && need < size + 2)
 		need = size + 2; /* a whole page to find again, and a second one */
-	if (choice[AXIS_UNSEEN] && need < axes->unseen_from + 2 * (size - 16)) /* of pages of 16; sinks take one more */
+	/* of pages of 16; sinks take one more */
+	if (choice[AXIS_UNSEEN] && need < axes->unseen_from + 2 * (size - 16))
 		need = axes->unseen_from + 2 * (size - 16);
 	return need;
 }
 
-static enum text_size text_of(const struct axes *axes, const struct workload *work, const int *choice)
+static enum text_size text_of(
+	const struct axes *axes, const struct workload *work, const int *choice)
 {
 	int32_t need = plan_tokens(axes, choice);
 	bool few = axes_slow(axes, choice) || choice[AXIS_CHUNK];
@@ -73,10 +75,10 @@ static enum text_size text_of(const struct axes *axes, const struct workload *wo
 	return (enum text_size)size;
 }
 
-struct certify_plan plan_case(const struct axes *axes, const struct workload *work, const int *choice,
-							  enum text_size size, bool mixed)
+struct certify_plan plan_case(const struct axes *axes, const struct workload *work,
+	const int *choice, enum text_size size, bool mixed)
 {
-	struct certify_plan p = {.axes = axes, .work = work[size], .scored = true};
+	struct certify_plan p = { .axes = axes, .work = work[size], .scored = true };
 	memcpy(p.choice, choice, sizeof p.choice);
 	if (mixed && axes_slow(axes, choice)) {
 		p.scored = false;
@@ -107,8 +109,8 @@ static uint8_t *cell(certify_grid grid, const struct axes *axes, int a, int i, i
 	return a < b ? &grid[x][y] : &grid[y][x];
 }
 
-/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step, and drafts that do not
- * depend on what the text repeats do so at its end. */
+/* Values of axis a that a case of this choice is to see: the batch shrinks by one a step, and
+ * drafts that do not depend on what the text repeats do so at its end. */
 static int values_of(const struct certify_plan *p, int a, int *value)
 {
 	int ahead, n = 0, most = axes_company(p, &ahead) + 1;
@@ -224,7 +226,7 @@ static void choose(struct planner *pl, struct mixed_case *out)
 {
 	double most = 0;
 	for (int i = 0; i < CANDIDATES; i++) {
-		int choice[N_AXES] = {0};
+		int choice[N_AXES] = { 0 };
 		begin(pl, choice, draw(pl, pl->n_open));
 		extend(pl, choice);
 		double w = worth(pl, choice);
@@ -254,9 +256,9 @@ static void open_pairs(struct planner *pl, const certify_grid pair, const certif
 }
 
 void plan_mixed(const struct axes *axes, const struct workload *work, const certify_grid pair,
-				const certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
+	const certify_grid tries, int most, uint64_t *random, struct mixed_list *list)
 {
-	struct planner pl = {.axes = axes, .work = work, .random = random};
+	struct planner pl = { .axes = axes, .work = work, .random = random };
 	open_pairs(&pl, pair, tries);
 	list->n = 0;
 	while (pl.n_open && list->n < CERTIFY_MAX_PLANNED && (!most || list->n < most)) {

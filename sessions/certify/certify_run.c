@@ -16,22 +16,23 @@ struct run {
 	const struct certify_plan *plan;
 	struct trail *trail; /* NULL: not kept */
 	struct evidence *ev;
-	int64_t request; /* ours, as far as the sink is concerned; 0: none yet */
+	int64_t request;               /* ours, as far as the sink is concerned; 0: none yet */
 	int64_t members, mine, drafts; /* of the step under way: requests so far, before ours or -1 */
 	int64_t last_page;
 	bool is_state[MEMORY_GROUPS];
 	int64_t company[CERTIFY_SLOTS]; /* others, in order of arrival */
-	int n_company, ahead;			/* ahead: came before ours */
+	int n_company, ahead;           /* ahead: came before ours */
 	int64_t earlier; /* came before ours and waits to be admitted; 0: there is none */
 	bool answering, waiting, begun, finished, failed; /* waiting: ours was not admitted yet */
-	bool repeated; /* ours went back to its prompt once */
+	bool repeated;                                    /* ours went back to its prompt once */
 	struct session session;
 	struct engine *engine; /* the session's */
 	int32_t *ids;
 	int32_t n_ids, next; /* next: token after what the prompt repeats */
 };
 
-/* After the text: ids that do not repeat, of which 17 requests take 128 each, from 17 positions on. */
+/* After the text: ids that do not repeat, of which 17 requests take 128 each, from 17 positions
+ * on. */
 enum { ELDER_IDS = 160 };
 
 /* Repeats itself, so that prompt lookup has something to find, and then parts from what it
@@ -87,7 +88,7 @@ static void see_batch(struct run *r, const struct ev_batch *b)
 static void see_step(struct run *r)
 {
 	struct evidence *ev = r->ev;
-	struct seen_step s = {(int8_t)r->members, (int8_t)r->mine, (int8_t)r->drafts};
+	struct seen_step s = { (int8_t)r->members, (int8_t)r->mine, (int8_t)r->drafts };
 	bool news = r->answering && r->mine >= 0;
 	for (int i = 0; news && i < ev->n_steps; i++)
 		news = memcmp(&ev->step[i], &s, sizeof s) != 0;
@@ -99,7 +100,8 @@ static void see_step(struct run *r)
 
 static void see_page(struct run *r, const struct ev_page *p)
 {
-	r->ev->unseen += p->request == r->request && p->action == EV_PAGE_unseen && !r->is_state[p->memory];
+	r->ev->unseen +=
+		p->request == r->request && p->action == EV_PAGE_unseen && !r->is_state[p->memory];
 	if (p->request != r->request || p->action != EV_PAGE_alloc)
 		return;
 	r->ev->taken++;
@@ -142,8 +144,8 @@ static void see_memory(struct run *r, const struct ev_memory *m)
 
 	if (m->memory >= 0 && m->memory < MEMORY_GROUPS)
 		r->is_state[m->memory] = memory_kind_of(m->kind)->is_state;
-	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "", memory_kind_of(m->kind)->name,
-			 (long long)m->layers, m->layers == 1 ? "" : "s");
+	snprintf(to + n, sizeof r->ev->memory - n, "%s%s %lld layer%s", n ? ", " : "",
+		memory_kind_of(m->kind)->name, (long long)m->layers, m->layers == 1 ? "" : "s");
 }
 
 static void see_setting(struct run *r, const struct ev_setting *s)
@@ -152,7 +154,7 @@ static void see_setting(struct run *r, const struct ev_setting *s)
 
 	if (s->name.size == sizeof name - 1 && !memcmp(s->name.data, name, s->name.size))
 		snprintf(r->ev->cache, sizeof r->ev->cache, "%.*s", (int)s->value.size,
-				 (const char *)s->value.data);
+			(const char *)s->value.data);
 }
 
 static void on_event(void *arg, const struct event *ev)
@@ -193,7 +195,7 @@ static void on_event(void *arg, const struct event *ev)
 /* ---- requests ---- */
 
 static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at, int32_t n,
-					  int32_t n_generated, struct err *e)
+	int32_t n_generated, struct err *e)
 {
 	struct engine_request q = {
 		.kind = kind,
@@ -205,7 +207,8 @@ static int64_t submit(struct run *r, enum ev_code_request_kind kind, int32_t at,
 		.ignore_end = true,
 	};
 	q.params.seed = 7;
-	if (r->plan->choice[AXIS_RULE]) /* rejection draws other tokens, unless there is nothing to draw */
+	/* rejection draws other tokens, unless there is nothing to draw */
+	if (r->plan->choice[AXIS_RULE])
 		q.params.temperature = 0;
 	return engine_submit(r->engine, &q, e);
 }
@@ -236,7 +239,8 @@ static int repeat(struct run *r, struct err *e)
 	const struct workload *w = &r->plan->work;
 	if (!r->answering || !r->begun || r->finished || (r->repeated && !shrink(r)))
 		return 0;
-	if (!r->repeated && r->plan->choice[AXIS_PREEMPTION] && engine_set(r->engine, "spec", r->plan->spec, e))
+	if (!r->repeated && r->plan->choice[AXIS_PREEMPTION] &&
+		engine_set(r->engine, "spec", r->plan->spec, e))
 		return -1;
 	r->repeated = true;
 	return engine_rewind(r->engine, r->request, w->n_ids, r->next, e);
@@ -289,8 +293,8 @@ static int score(struct run *r, struct err *e)
 	return r->request < 0 ? -1 : finish(r, e);
 }
 
-/* Other requests, of other lengths, that run as long as ours does. Those that are to take our pages have
- * nothing to guess from: they grow by a token a step, drafts or not. */
+/* Other requests, of other lengths, that run as long as ours does. Those that are to take our pages
+ * have nothing to guess from: they grow by a token a step, drafts or not. */
 static int submit_company(struct run *r, int from, int to, struct err *e)
 {
 	bool preempt = r->plan->choice[AXIS_PREEMPTION];
@@ -306,8 +310,8 @@ static int submit_company(struct run *r, int from, int to, struct err *e)
 	return 0;
 }
 
-/* Steps before ours comes: it joins a batch that is under way. Those that are to take our pages must be
- * through their prompts. */
+/* Steps before ours comes: it joins a batch that is under way. Those that are to take our pages
+ * must be through their prompts. */
 static int32_t steps_ahead(const struct run *r, int ahead)
 {
 	int32_t chunk = axes_number(r->plan, AXIS_CHUNK), n = axes_elder_tokens(r->plan);
@@ -320,8 +324,9 @@ static int32_t steps_ahead(const struct run *r, int ahead)
 	return 1 + (by_chunk > by_budget ? by_chunk : by_budget);
 }
 
-/* Where a policy is to show: a request of one token comes before ours and another one after it. Who is not admitted in
- * order of arrival overtakes one of them or is overtaken. Both are gone after a step. */
+/* Where a policy is to show: a request of one token comes before ours and another one after it. Who
+ * is not admitted in order of arrival overtakes one of them or is overtaken. Both are gone after a
+ * step. */
 static int64_t submit_short(struct run *r, struct err *e)
 {
 	return r->plan->choice[AXIS_POLICY] ? submit(r, EV_REQUEST_KIND_load, 1, 1, 1, e) : 0;
@@ -374,8 +379,8 @@ static int fill_ids(struct run *r, struct err *e)
 {
 	int32_t *once = NULL, n = r->plan->work.n_ids;
 	size_t n_once = 0, cap = 0;
-	if (tokenizer_encode(engine_tokenizer(r->engine), text, strlen(text), false, &once, &n_once,
-						 &cap, e)) {
+	if (tokenizer_encode(
+			engine_tokenizer(r->engine), text, strlen(text), false, &once, &n_once, &cap, e)) {
 		free(once);
 		return -1;
 	}
@@ -394,21 +399,24 @@ static int fill_ids(struct run *r, struct err *e)
 		return err_set(e, ERR_MEMORY, "out of memory");
 	if (engine_info(r->engine)->ctx < n + r->plan->work.n_generated)
 		return err_set(e, ERR_INPUT, "certify: a context of %d tokens is too short",
-					   engine_info(r->engine)->ctx);
+			engine_info(r->engine)->ctx);
 	return 0;
 }
 
 static int open_case(struct run *r, struct err *e)
 {
 	const struct certify_plan *p = r->plan;
-	const struct session_options o = {.engine = axes_options(p), .sink = on_event, .arg = r,
-									  .temporary = !strcmp(axes_chosen(p, AXIS_WATCHED), "recorded")};
+	const struct session_options o = { .engine = axes_options(p),
+		.sink = on_event,
+		.arg = r,
+		.temporary = !strcmp(axes_chosen(p, AXIS_WATCHED), "recorded") };
 	if (session_open(&r->session, &o, e))
 		return -1;
 	r->engine = r->session.engine;
 	const struct engine_info *info = engine_info(r->engine);
 	snprintf(r->ev->backend, sizeof r->ev->backend, "%s", info->backend);
-	if (strcmp(info->backend, "cuda") || engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
+	if (strcmp(info->backend, "cuda") ||
+		engine_get(r->engine, "cuda-mode", r->ev->isa, sizeof r->ev->isa))
 		snprintf(r->ev->isa, sizeof r->ev->isa, "%s", info->isa);
 	r->ev->threads = info->threads;
 	r->ev->page_size = engine_state(r->engine).page_size;
@@ -416,15 +424,16 @@ static int open_case(struct run *r, struct err *e)
 	if (session_begin(&r->session, NULL, NULL, e))
 		return -1;
 	engine_observe(r->engine, p->choice[AXIS_WATCHED] != 0);
-	if (p->choice[AXIS_WATCHED] && info->n_heads && (engine_set(r->engine, "observe-layer", "0", e) ||
-													 engine_set(r->engine, "observe-head", "0", e)))
+	if (p->choice[AXIS_WATCHED] && info->n_heads &&
+		(engine_set(r->engine, "observe-layer", "0", e) ||
+			engine_set(r->engine, "observe-head", "0", e)))
 		return -1;
 	return fill_ids(r, e);
 }
 
 static int close_case(struct run *r, int status, struct err *e)
 {
-	struct err failed = {0};
+	struct err failed = { 0 };
 	if (r->session.writer) {
 		struct writer_status s;
 		writer_flush(r->session.writer);
@@ -459,10 +468,10 @@ static int compute(struct run *r, struct err *e)
 	return answer(r, company, ahead, p->work.n_generated, e);
 }
 
-int certify_run_case(const struct certify_plan *p, struct trail *trail, struct evidence *ev,
-					 struct err *e)
+int certify_run_case(
+	const struct certify_plan *p, struct trail *trail, struct evidence *ev, struct err *e)
 {
-	struct run r = {.plan = p, .trail = trail, .ev = ev, .mine = -1};
+	struct run r = { .plan = p, .trail = trail, .ev = ev, .mine = -1 };
 	memset(ev, 0, sizeof *ev);
 	trail->n = 0;
 	int status = open_case(&r, e) || compute(&r, e) ? -1 : 0;

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "sessions/diff/diff_impl.h"
 
-const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal",	"alone",   "prompt", "forced",
-													  "logits", "setting", "draw",	 "chosen", "length" };
+const char *const diff_cause_names[DIFF_N_CAUSES] = { "equal", "alone", "prompt", "forced",
+	"logits", "setting", "draw", "chosen", "length" };
 
 /* ---- the two vocabularies ---- */
 
@@ -50,7 +50,8 @@ static int fill_side(struct diff_side *s, const struct history_request *r, struc
 	s->ids = malloc(((size_t)r->longest + 1) * sizeof *s->ids);
 	s->row = malloc(((size_t)r->longest + 1) * sizeof *s->row);
 	if (!s->ids || !s->row)
-		return err_set(e, ERR_MEMORY, "no memory for the tokens of request %lld", (long long)r->number);
+		return err_set(
+			e, ERR_MEMORY, "no memory for the tokens of request %lld", (long long)r->number);
 	s->n = history_ids(r, r->n_takes - 1, s->ids);
 	memset(s->row, 0xff, ((size_t)r->longest + 1) * sizeof *s->row);
 	for (int32_t t = 0; t < r->n_takes; t++)
@@ -73,14 +74,15 @@ static uint64_t hash_prompt(const struct history_request *r)
 	return XXH64(r->prompt, (size_t)r->n_prompt * sizeof *r->prompt, 0);
 }
 
-/* Of a search, whose answer is a request of its own: branches are its working, and numbered as they came. */
+/* Of a search, whose answer is a request of its own: branches are its working, and numbered as they
+ * came. */
 static bool is_branch(const struct history_request *r)
 {
 	return r->kind == EV_REQUEST_KIND_search;
 }
 
 static bool may_match(const struct diff *d, int level, const struct key *a, const struct key *b,
-					  const struct history_request *p, const struct history_request *q)
+	const struct history_request *p, const struct history_request *q)
 {
 	bool prompts = d->same_vocab && a->prompt == b->prompt && p->n_prompt == q->n_prompt;
 	bool scored = p->kind == EV_REQUEST_KIND_score, other = q->kind == EV_REQUEST_KIND_score;
@@ -123,8 +125,8 @@ static struct key *make_keys(const struct history *h)
 	return k;
 }
 
-static int add_pair(struct diff *d, const struct history_request *a, const struct history_request *b,
-					struct err *e)
+static int add_pair(
+	struct diff *d, const struct history_request *a, const struct history_request *b, struct err *e)
 {
 	struct diff_pair *p = &d->pair[d->n_pairs++];
 
@@ -146,15 +148,18 @@ static int add_pair(struct diff *d, const struct history_request *a, const struc
 /* In A's order, those of B alone after them. */
 static int make_pairs(struct diff *d, const struct key *a, const struct key *b, struct err *e)
 {
-	d->pair = calloc((size_t)d->h[0]->n_requests + (size_t)d->h[1]->n_requests + 1, sizeof *d->pair);
+	d->pair =
+		calloc((size_t)d->h[0]->n_requests + (size_t)d->h[1]->n_requests + 1, sizeof *d->pair);
 	if (!d->pair)
 		return err_set(e, ERR_MEMORY, "no memory for the requests of two recordings");
 	for (int32_t i = 0; i < d->h[0]->n_requests; i++)
 		if (!is_branch(&d->h[0]->request[i]) &&
-			add_pair(d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
+			add_pair(
+				d, &d->h[0]->request[i], a[i].match < 0 ? NULL : &d->h[1]->request[a[i].match], e))
 			return -1;
 	for (int32_t k = 0; k < d->h[1]->n_requests; k++)
-		if (b[k].match < 0 && !is_branch(&d->h[1]->request[k]) && add_pair(d, NULL, &d->h[1]->request[k], e))
+		if (b[k].match < 0 && !is_branch(&d->h[1]->request[k]) &&
+			add_pair(d, NULL, &d->h[1]->request[k], e))
 			return -1;
 	return 0;
 }
@@ -177,19 +182,23 @@ static void compare_sessions(struct diff *d)
 	const struct lossy_settings x = history_lossy(d->h[0], NULL), y = history_lossy(d->h[1], NULL);
 
 	if (!d->same_model)
-		note(d, "model: %.60s (%.12s) and %.60s (%.12s)\n", a->model_name, a->model_sha256, b->model_name,
-			 b->model_sha256);
+		note(d, "model: %.60s (%.12s) and %.60s (%.12s)\n", a->model_name, a->model_sha256,
+			b->model_name, b->model_sha256);
 	if (a->arith != b->arith)
 		note(d, "arithmetic: %lld and %lld\n", (long long)a->arith, (long long)b->arith);
 	for (int i = 0; i < x.n && a->n_requests && b->n_requests; i++)
 		if (strcmp(x.value[i], y.value[i]) != 0)
-			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i], y.value[i]);
+			note(d, "%s: %s and %s (lossy: it changes the logits)\n", x.row[i]->name, x.value[i],
+				y.value[i]);
 	if (a->inexact || b->inexact)
 		note(d, "exactness: %s recorded with `exact off`; hashes cannot be compared\n",
-			 a->inexact && b->inexact ? "both were" : a->inexact ? "A was" : "B was");
+			a->inexact && b->inexact ? "both were"
+			: a->inexact             ? "A was"
+									 : "B was");
 	if (strcmp(a->backend, b->backend) || strcmp(a->isa, b->isa) || a->threads != b->threads)
-		note(d, "computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",
-			 a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);
+		note(d,
+			"computed by: %.15s %.15s, %lld threads and %.15s %.15s, %lld threads (which changes no bit)\n",
+			a->backend, a->isa, (long long)a->threads, b->backend, b->isa, (long long)b->threads);
 }
 
 int diff_open(struct diff **out, const char *a, const char *b, struct err *e)
@@ -203,7 +212,8 @@ int diff_open(struct diff **out, const char *a, const char *b, struct err *e)
 		return err_set(e, ERR_MEMORY, "out of memory");
 	if (history_open(&d->h[0], a, e) || history_open(&d->h[1], b, e))
 		goto out;
-	d->same_model = d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
+	d->same_model =
+		d->h[0]->model_sha256[0] && !strcmp(d->h[0]->model_sha256, d->h[1]->model_sha256);
 	d->same_vocab = same_vocab(d->h[0], d->h[1]);
 	compare_sessions(d);
 	keys[0] = make_keys(d->h[0]);

@@ -1,10 +1,11 @@
-/* Two recordings side by side: which request belongs to which, the first token that differs and why, and how
-* far the two diverge after it. From the logs alone; diff_deep() asks the models.
+/* Two recordings side by side: which request belongs to which, the first token that differs and
+ * why, and how far the two diverge after it. From the logs alone; diff_deep() asks the models.
  *
- * Requests are matched by their prompt, then by what the person typed, then by their order. Two requests
- * with equal tokens so far have equal logits (law 2), so at the first token that differs there are few causes:
- * the logits differ although the tokens before are equal (another model, another arithmetic, a fault), or they
- * are equal and the draw was another (settings, seed), or the user forced a token there. Thread: one. */
+ * Requests are matched by their prompt, then by what the person typed, then by their order. Two
+ * requests with equal tokens so far have equal logits (law 2), so at the first token that differs
+ * there are few causes: the logits differ although the tokens before are equal (another model,
+ * another arithmetic, a fault), or they are equal and the draw was another (settings, seed), or the
+ * user forced a token there. Thread: one. */
 #ifndef CUTAWAY_SESSIONS_DIFF_H
 #define CUTAWAY_SESSIONS_DIFF_H
 
@@ -17,13 +18,13 @@
 #include "sessions/history/history.h"
 
 enum diff_cause {
-	DIFF_EQUAL,	  /* tokens and hashes */
-	DIFF_ALONE,	  /* the other recording has no such request */
+	DIFF_EQUAL,   /* tokens and hashes */
+	DIFF_ALONE,   /* the other recording has no such request */
 	DIFF_PROMPT,  /* the prompts part */
 	DIFF_FORCED,  /* a token was put there by the user */
 	DIFF_LOGITS,  /* the row's hash differs, with equal tokens before it */
 	DIFF_SETTING, /* equal logits; settings of the draw differ */
-	DIFF_DRAW,	  /* equal logits and settings, and yet another token */
+	DIFF_DRAW,    /* equal logits and settings, and yet another token */
 	DIFF_CHOSEN,  /* equal logits; a search chose, nobody drew */
 	DIFF_LENGTH,  /* one ends where the other goes on */
 	DIFF_N_CAUSES,
@@ -32,11 +33,11 @@ extern const char *const diff_cause_names[DIFF_N_CAUSES];
 
 /* How far two distributions, and what was drawn from them, are apart over a run of positions. */
 struct diff_distance {
-	int32_t n;		   /* positions that both have */
-	int32_t same;	   /* with the same token at the same position */
+	int32_t n;          /* positions that both have */
+	int32_t same;       /* with the same token at the same position */
 	int32_t n_top, top; /* positions whose best tokens are known; and agree */
-	int32_t n_kl;	   /* positions whose divergence is known */
-	double kl, kl_max; /* nats, D(A || B): mean and largest */
+	int32_t n_kl;       /* positions whose divergence is known */
+	double kl, kl_max;  /* nats, D(A || B): mean and largest */
 };
 
 struct diff_hunk { /* tokens [a, a_end) of A stand where [b, b_end) of B do; indexes of side.ids */
@@ -52,13 +53,15 @@ struct diff_side {
 struct diff_pair {
 	struct diff_side side[2];
 	enum diff_cause cause;
-	int32_t from[2]; /* where comparing begins: 0, or after the prompts if the vocabularies differ */
-	int32_t at;		 /* tokens before it, from `from` on, are equal */
-	int32_t row[2];	 /* the rows there, or -1 */
-	int32_t hash_at; /* first row whose hash differs with equal tokens before it, counted as `at`; or -1 */
-	struct diff_distance before, after; /* of drawn rows; `after`: the contexts differ too. Where candidates
-										 * were recorded, their KL is a lower bound: what is no candidate of
-										 * both counts as one */
+	/* where comparing begins: 0, or after the prompts if the vocabularies differ */
+	int32_t from[2];
+	int32_t at;     /* tokens before it, from `from` on, are equal */
+	int32_t row[2]; /* the rows there, or -1 */
+	/* first row whose hash differs with equal tokens before it, counted as `at`; or -1 */
+	int32_t hash_at;
+	struct diff_distance before, after; /* of drawn rows; `after`: the contexts differ too. Where
+										 * candidates were recorded, their KL is a lower bound: what
+										 * is no candidate of both counts as one */
 	struct diff_hunk *hunk;
 	int32_t n_hunks;
 	char settings[320]; /* those of the two requests that differ: "temperature 0 and 0.7, …" */
@@ -82,21 +85,22 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 /* What the two drew at the token that parts them, for a line each; "" if there is no row. */
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap);
 
-/* With the models, exactly: KL over the whole vocabulary. Where the models differ, both run over the tokens of
- * A, from the first that was drawn; where they do not, each text's own rows after the divergence are compared
- * beside each other. out [n_pairs]. */
+/* With the models, exactly: KL over the whole vocabulary. Where the models differ, both run over
+ * the tokens of A, from the first that was drawn; where they do not, each text's own rows after the
+ * divergence are compared beside each other. out [n_pairs]. */
 struct diff_deep_options {
 	struct engine_options engine[2];
 	const atomic_bool *stop; /* or NULL */
 	void (*progress)(void *arg, int32_t done, int32_t all);
 	void *arg;
 };
-int diff_deep(struct diff *d, const struct diff_deep_options *o, struct diff_distance *out, struct err *e);
+int diff_deep(
+	struct diff *d, const struct diff_deep_options *o, struct diff_distance *out, struct err *e);
 
-/* Hunks of two sequences by the greedy algorithm of Myers 1986, "An O(ND) difference algorithm and its
- * variations"; beyond `most` edits the rest is one hunk. same(arg, i, k): is token i of A token k of B?
- * malloc'd; NULL with *n = 0 if they are equal, *n = -1 if memory ran out. */
-struct diff_hunk *diff_hunks(int32_t n_a, int32_t n_b, bool (*same)(void *arg, int32_t i, int32_t k), void *arg,
-							 int32_t most, int32_t *n);
+/* Hunks of two sequences by the greedy algorithm of Myers 1986, "An O(ND) difference algorithm and
+ * its variations"; beyond `most` edits the rest is one hunk. same(arg, i, k): is token i of A token
+ * k of B? malloc'd; NULL with *n = 0 if they are equal, *n = -1 if memory ran out. */
+struct diff_hunk *diff_hunks(int32_t n_a, int32_t n_b,
+	bool (*same)(void *arg, int32_t i, int32_t k), void *arg, int32_t most, int32_t *n);
 
 #endif

@@ -23,9 +23,9 @@ static double term(double p, double q)
 	return p > 0 ? p * log(p / fmax(q, 1e-12)) : 0;
 }
 
-/* D(A || B) over the candidates that both name and one bin for the rest. Joining events never makes the
- * divergence larger (Cover and Thomas 2006, "Elements of Information Theory", section 2.7), so it is a lower
- * bound. */
+/* D(A || B) over the candidates that both name and one bin for the rest. Joining events never makes
+ * the divergence larger (Cover and Thomas 2006, "Elements of Information Theory", section 2.7), so
+ * it is a lower bound. */
 static double bound_kl(const struct ev_candidate *a, int n_a, const struct ev_candidate *b, int n_b)
 {
 	double kl = 0, rest_a = 1, rest_b = 1;
@@ -50,7 +50,7 @@ static void add_kl(struct diff_distance *d, double kl)
 }
 
 static void add_position(struct diff *d, struct diff_distance *to, const struct history_row *a,
-						 const struct history_row *b, bool same)
+	const struct history_row *b, bool same)
 {
 	struct ev_candidate ca[MAX_CANDIDATES], cb[MAX_CANDIDATES];
 	int n_a, n_b;
@@ -72,12 +72,13 @@ static void add_position(struct diff *d, struct diff_distance *to, const struct 
 	add_kl(to, bound_kl(ca, n_a, cb, n_b));
 }
 
-/* Positions counted from the first that both drew: after prompts that differ, the first token of each answer
- * stands beside that of the other. */
+/* Positions counted from the first that both drew: after prompts that differ, the first token of
+ * each answer stands beside that of the other. */
 static void measure(struct diff *d, struct diff_pair *p)
 {
 	bool aligned = p->cause != DIFF_PROMPT;
-	int32_t i = aligned ? p->from[0] : p->side[0].n_prompt, k = aligned ? p->from[1] : p->side[1].n_prompt;
+	int32_t i = aligned ? p->from[0] : p->side[0].n_prompt,
+			k = aligned ? p->from[1] : p->side[1].n_prompt;
 	int32_t parting = p->from[0] + p->at;
 
 	for (; i < p->side[0].n && k < p->side[1].n; i++, k++) {
@@ -86,7 +87,7 @@ static void measure(struct diff *d, struct diff_pair *p)
 
 		if (a && b)
 			add_position(d, after ? &p->after : &p->before, a, b,
-						 diff_same_token(d, p, i - p->from[0], k - p->from[1]));
+				diff_same_token(d, p, i - p->from[0], k - p->from[1]));
 	}
 }
 
@@ -115,19 +116,17 @@ static bool penalised(const struct sample_params *p)
 	return p->repeat_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
 }
 
-/* Can it change a draw of either? The best token, which is what a greedy request takes, is changed by penalties alone. */
+/* Can it change a draw of either? The best token, which is what a greedy request takes, is changed
+ * by penalties alone. */
 static bool matters(int setting, const struct sample_params *a, const struct sample_params *b)
 {
 	switch (setting) {
 	case ANSWER_AT_top_k:
 	case ANSWER_AT_top_p:
 	case ANSWER_AT_min_p:
-	case ANSWER_AT_seed:
-		return a->temperature > 0 || b->temperature > 0;
-	case ANSWER_AT_penalty_window:
-		return penalised(a) || penalised(b);
-	default:
-		return true;
+	case ANSWER_AT_seed: return a->temperature > 0 || b->temperature > 0;
+	case ANSWER_AT_penalty_window: return penalised(a) || penalised(b);
+	default: return true;
 	}
 }
 
@@ -164,13 +163,16 @@ static bool same(void *arg, int32_t i, int32_t k)
 	return diff_same_token(c->d, c->p, c->at[0] + i, c->at[1] + k);
 }
 
-/* The first row, with equal tokens before it, whose hash differs; where tokens part at the latest. */
+/* The first row, with equal tokens before it, whose hash differs; where tokens part at the
+ * latest. */
 static int32_t first_hash(const struct diff_pair *p, int32_t until)
 {
 	for (int32_t i = 0; i <= until; i++) {
-		const struct history_row *a = diff_row(p, 0, p->from[0] + i), *b = diff_row(p, 1, p->from[1] + i);
+		const struct history_row *a = diff_row(p, 0, p->from[0] + i),
+								 *b = diff_row(p, 1, p->from[1] + i);
 
-		if (a && b && a->hash != b->hash && a->source != EV_SOURCE_forced && b->source != EV_SOURCE_forced)
+		if (a && b && a->hash != b->hash && a->source != EV_SOURCE_forced &&
+			b->source != EV_SOURCE_forced)
 			return i;
 	}
 	return INT32_MAX;
@@ -181,7 +183,8 @@ static bool is_chosen(const struct history_row *row)
 	return row->source == EV_SOURCE_chosen || row->source == EV_SOURCE_taken;
 }
 
-static enum diff_cause cause_of_draw(struct diff_pair *p, const struct history_row *a, const struct history_row *b)
+static enum diff_cause cause_of_draw(
+	struct diff_pair *p, const struct history_row *a, const struct history_row *b)
 {
 	if (a->source == EV_SOURCE_forced || b->source == EV_SOURCE_forced)
 		return DIFF_FORCED;
@@ -190,7 +193,8 @@ static enum diff_cause cause_of_draw(struct diff_pair *p, const struct history_r
 	if (is_chosen(a) || is_chosen(b))
 		return DIFF_CHOSEN;
 	if (a->by_rejection != b->by_rejection)
-		cause_say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race", b->by_rejection ? "rejection" : "race");
+		cause_say(p, "rule %s and %s", a->by_rejection ? "rejection" : "race",
+			b->by_rejection ? "rejection" : "race");
 	return p->settings[0] ? DIFF_SETTING : DIFF_DRAW;
 }
 
@@ -200,7 +204,8 @@ static enum diff_cause cause_of(struct diff *d, struct diff_pair *p, int32_t n_a
 	const struct history_row *a, *b;
 
 	p->hash_at = hash == INT32_MAX ? -1 : hash;
-	/* logits that part with equal tokens are the news, even where no token does. Other models' always do */
+	/* logits that part with equal tokens are the news, even where no token does. Other models'
+	 * always do */
 	if (hash < p->at && d->same_model) {
 		p->at = hash;
 		return DIFF_LOGITS;

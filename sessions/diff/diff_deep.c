@@ -26,7 +26,8 @@ static bool stretch_of(const struct diff *d, const struct diff_pair *p, struct s
 		return false;
 	for (int i = 0; i < 2; i++) {
 		const struct diff_side *side = &p->side[d->same_model ? i : 0];
-		int32_t first = d->same_model && p->cause != DIFF_PROMPT ? p->from[i] + p->at : side->n_prompt - 1;
+		int32_t first =
+			d->same_model && p->cause != DIFF_PROMPT ? p->from[i] + p->at : side->n_prompt - 1;
 		int32_t n = side->n - 1 - first;
 
 		s->ids[i] = side->ids;
@@ -46,7 +47,7 @@ static double log_mass(const float *logits, int32_t n, double max)
 }
 
 static double divergence(const float *a, const struct k_logit_stats *sa, const float *b,
-						 const struct k_logit_stats *sb, int32_t n)
+	const struct k_logit_stats *sb, int32_t n)
 {
 	double za, zb, kl = 0;
 
@@ -63,7 +64,7 @@ static double divergence(const float *a, const struct k_logit_stats *sa, const f
 }
 
 static int compare_rows(struct deep *k, struct probe_rows *a, struct probe_rows *b, int32_t n,
-						struct diff_distance *out, struct err *e)
+	struct diff_distance *out, struct err *e)
 {
 	int32_t vocab = engine_info(k->engine[0])->vocab;
 
@@ -96,7 +97,8 @@ static int compute_as_recorded(struct deep *k, int side, struct err *e)
 	return lossy_apply(&l, k->engine[side], e);
 }
 
-static int compare_pair(struct deep *k, const struct stretch *s, struct diff_distance *out, struct err *e)
+static int compare_pair(
+	struct deep *k, const struct stretch *s, struct diff_distance *out, struct err *e)
 {
 	struct probe_rows *rows[2] = { NULL, NULL };
 	int rc = 0;
@@ -129,13 +131,15 @@ static int open_engines(struct deep *k, int32_t longest, struct err *e)
 		k->engine[1] = k->engine[0];
 	for (int i = 0; i < 2; i++)
 		if (engine_info(k->engine[i])->vocab != k->d->h[0]->vocab)
-			return err_set(e, ERR_INPUT, "%s: --deep needs models of one vocabulary, but that of %s has %d tokens, not %lld",
-						   k->d->h[i]->path, engine_info(k->engine[i])->name, engine_info(k->engine[i])->vocab,
-						   (long long)k->d->h[0]->vocab);
+			return err_set(e, ERR_INPUT,
+				"%s: --deep needs models of one vocabulary, but that of %s has %d tokens, not %lld",
+				k->d->h[i]->path, engine_info(k->engine[i])->name, engine_info(k->engine[i])->vocab,
+				(long long)k->d->h[0]->vocab);
 	return 0;
 }
 
-int diff_deep(struct diff *d, const struct diff_deep_options *o, struct diff_distance *out, struct err *e)
+int diff_deep(
+	struct diff *d, const struct diff_deep_options *o, struct diff_distance *out, struct err *e)
 {
 	struct deep k = { .d = d, .o = o };
 	struct stretch s;

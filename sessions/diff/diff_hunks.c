@@ -20,7 +20,8 @@ static int32_t slide(const struct search *s, int32_t i, int32_t k)
 	return i;
 }
 
-/* Furthest i on diagonal k before sliding, one edit after the row of d - 1; *down: by a token of B. */
+/* Furthest i on diagonal k before sliding, one edit after the row of d - 1; *down: by a token of
+ * B. */
 static int32_t step_into(const struct search *s, int32_t d, int32_t k, bool *down)
 {
 	const int32_t *was = s->reach[d - 1] + (d - 1); /* indexed by diagonal */
@@ -29,7 +30,8 @@ static int32_t step_into(const struct search *s, int32_t d, int32_t k, bool *dow
 	return *down ? was[k + 1] : was[k - 1] + 1;
 }
 
-/* One row; true at the end of both. Diagonals outside the table are walked too: slide() stops there. */
+/* One row; true at the end of both. Diagonals outside the table are walked too: slide() stops
+ * there. */
 static bool search_row(struct search *s, int32_t d)
 {
 	for (int32_t k = -d; k <= d; k += 2) {
@@ -104,10 +106,12 @@ static void walk_back(const struct search *s, struct diff_hunk *h, int32_t *n)
 	}
 }
 
-struct diff_hunk *diff_hunks(int32_t n_a, int32_t n_b, bool (*same)(void *arg, int32_t i, int32_t k), void *arg,
-							 int32_t most, int32_t *n)
+struct diff_hunk *diff_hunks(int32_t n_a, int32_t n_b,
+	bool (*same)(void *arg, int32_t i, int32_t k), void *arg, int32_t most, int32_t *n)
 {
-	struct search s = { .n_a = n_a, .n_b = n_b, .most = most, .same = same, .arg = arg, .found_d = -1 };
+	struct search s = {
+		.n_a = n_a, .n_b = n_b, .most = most, .same = same, .arg = arg, .found_d = -1
+	};
 	struct diff_hunk *h = NULL;
 	int32_t d = 0, rows = 0;
 

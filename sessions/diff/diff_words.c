@@ -32,22 +32,22 @@ static void describe_length(const struct diff_pair *p, char *buf, size_t cap)
 	bool a_is_short = p->side[0].n < p->side[1].n;
 	const struct diff_side *ended = &p->side[!a_is_short], *other = &p->side[a_is_short];
 
-	snprintf(buf, cap, "%c ends there (%s), %c goes on for %d tokens (%s)%s%s", a_is_short ? 'A' : 'B',
-			 end_of(ended), a_is_short ? 'B' : 'A', other->n - ended->n, end_of(other),
-			 p->settings[0] ? "; " : "", p->settings);
+	snprintf(buf, cap, "%c ends there (%s), %c goes on for %d tokens (%s)%s%s",
+		a_is_short ? 'A' : 'B', end_of(ended), a_is_short ? 'B' : 'A', other->n - ended->n,
+		end_of(other), p->settings[0] ? "; " : "", p->settings);
 }
 
 static void describe_logits(const struct diff *d, const struct diff_pair *p, char *buf, size_t cap)
 {
 	const struct lossy_settings a = history_lossy(d->h[0], NULL), b = history_lossy(d->h[1], NULL);
-	const char *why = !d->same_model ? "the models differ"
-					  : d->h[0]->inexact || d->h[1]->inexact
-						  ? "with `exact off` they are no function of the tokens"
-					  : d->h[0]->arith != d->h[1]->arith
-						  ? "the arithmetic differs"
-					  : !lossy_same(&a, &b)
-						  ? "a lossy setting differs"
-						  : "of one model and arithmetic that cannot be: cutaway verify says which file is wrong";
+	const char *why =
+		!d->same_model ? "the models differ"
+		: d->h[0]->inexact || d->h[1]->inexact
+			? "with `exact off` they are no function of the tokens"
+		: d->h[0]->arith != d->h[1]->arith ? "the arithmetic differs"
+		: !lossy_same(&a, &b)
+			? "a lossy setting differs"
+			: "of one model and arithmetic that cannot be: cutaway verify says which file is wrong";
 
 	if (p->hash_at < p->at)
 		snprintf(buf, cap, "the logits, from position %d on: %s", p->from[0] + p->hash_at, why);
@@ -72,8 +72,8 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 	case DIFF_SETTING: snprintf(buf, cap, "the draw, from equal logits: %s", p->settings); break;
 	case DIFF_DRAW:
 		snprintf(buf, cap,
-				 "the draw, from equal logits and with equal settings, which cannot be: cutaway verify says "
-				 "which file is wrong");
+			"the draw, from equal logits and with equal settings, which cannot be: cutaway verify says "
+			"which file is wrong");
 		break;
 	case DIFF_LENGTH: describe_length(p, buf, cap); break;
 	case DIFF_N_CAUSES: break;
@@ -81,10 +81,11 @@ void diff_describe(struct diff *d, const struct diff_pair *p, char *buf, size_t 
 }
 
 /* How the other side's token fared in this side's draw. */
-static void describe_other(const struct diff *d, const struct diff_pair *p, int side, const struct ev_candidate *c,
-						   int n, char *buf, size_t cap)
+static void describe_other(const struct diff *d, const struct diff_pair *p, int side,
+	const struct ev_candidate *c, int n, char *buf, size_t cap)
 {
-	const struct history_row *other = p->row[!side] < 0 ? NULL : &p->side[!side].request->row[p->row[!side]];
+	const struct history_row *other =
+		p->row[!side] < 0 ? NULL : &p->side[!side].request->row[p->row[!side]];
 
 	buf[0] = 0;
 	if (!other || !n || !d->same_vocab || other->id == p->side[side].request->row[p->row[side]].id)
@@ -95,7 +96,8 @@ static void describe_other(const struct diff *d, const struct diff_pair *p, int 
 		if (c[i].cut == EV_CUT_kept)
 			snprintf(buf, cap, ", %c's arrived at %.4g", side ? 'A' : 'B', (double)c[i].arrival);
 		else
-			snprintf(buf, cap, ", %c's was cut (%s)", side ? 'A' : 'B', ev_code_name("cut", c[i].cut));
+			snprintf(
+				buf, cap, ", %c's was cut (%s)", side ? 'A' : 'B', ev_code_name("cut", c[i].cut));
 		return;
 	}
 	snprintf(buf, cap, ", %c's was not among its best %d", side ? 'A' : 'B', n);
@@ -103,7 +105,8 @@ static void describe_other(const struct diff *d, const struct diff_pair *p, int 
 
 void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, char *buf, size_t cap)
 {
-	const struct history_row *row = p->row[side] < 0 ? NULL : &p->side[side].request->row[p->row[side]];
+	const struct history_row *row =
+		p->row[side] < 0 ? NULL : &p->side[side].request->row[p->row[side]];
 	struct ev_candidate c[16];
 	char text[80], won[48] = "", other[96];
 	int n;
@@ -117,12 +120,13 @@ void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, cha
 		return;
 	}
 	if (p->side[side].request->kind == EV_REQUEST_KIND_score) {
-		snprintf(buf, cap, "%s, log-probability %.6f, hash %016llx", text, row->p, (unsigned long long)row->hash);
+		snprintf(buf, cap, "%s, log-probability %.6f, hash %016llx", text, row->p,
+			(unsigned long long)row->hash);
 		return;
 	}
 	if (row->source == EV_SOURCE_chosen || row->source == EV_SOURCE_taken) {
 		snprintf(buf, cap, "%s, p %.4f, of the best answer of a search, hash %016llx", text, row->p,
-				 (unsigned long long)row->hash);
+			(unsigned long long)row->hash);
 		return;
 	}
 	n = history_candidates(d->h[side], row, c, 16);
@@ -130,8 +134,8 @@ void diff_describe_draw(struct diff *d, const struct diff_pair *p, int side, cha
 		if ((int32_t)c[i].id == row->id && c[i].cut == EV_CUT_kept && !isnan(c[i].arrival))
 			snprintf(won, sizeof won, ", arrived at %.4g", (double)c[i].arrival);
 	describe_other(d, p, side, c, n, other, sizeof other);
-	snprintf(buf, cap, "%s, p %.4f%s%s, in the draw %.4f, %lld survivors, hash %016llx", text, row->p, won, other,
-			 row->p_draw, (long long)row->survivors, (unsigned long long)row->hash);
+	snprintf(buf, cap, "%s, p %.4f%s%s, in the draw %.4f, %lld survivors, hash %016llx", text,
+		row->p, won, other, row->p_draw, (long long)row->survivors, (unsigned long long)row->hash);
 }
 
 /* ---- all of it ---- */
@@ -158,7 +162,7 @@ static void print_head(const struct diff_pair *p, FILE *out)
 
 	if (p->side[0].request && p->side[1].request)
 		fprintf(out, "A %-3lld B %-3lld", (long long)p->side[0].request->number,
-				(long long)p->side[1].request->number);
+			(long long)p->side[1].request->number);
 	else
 		fprintf(out, "%c %-9lld", p->side[0].request ? 'A' : 'B', (long long)q->number);
 	fprintf(out, " %-5s %.*s", ev_code_name("request_kind", q->kind), (int)n, clean ? clean : "");
@@ -173,7 +177,7 @@ static void print_pair(struct diff *d, const struct diff_pair *p, FILE *out)
 	diff_describe(d, p, text, sizeof text);
 	if (p->cause == DIFF_EQUAL || p->cause == DIFF_ALONE) {
 		fprintf(out, "  %s (%d tokens)\n", text,
-				p->side[p->side[0].request == NULL].n - p->side[p->side[0].request == NULL].n_prompt);
+			p->side[p->side[0].request == NULL].n - p->side[p->side[0].request == NULL].n_prompt);
 		return;
 	}
 	fprintf(out, "\n      parts at position %d: %s\n", position(p), text);
@@ -185,7 +189,7 @@ static void print_pair(struct diff *d, const struct diff_pair *p, FILE *out)
 			fprintf(out, "      %c drew %s\n", 'A' + s, text);
 		else if (at < p->side[s].n)
 			fprintf(out, "      %c has %s in its prompt\n", 'A' + s,
-					quoted(d->h[s], p->side[s].ids[at], text, sizeof text));
+				quoted(d->h[s], p->side[s].ids[at], text, sizeof text));
 	}
 	if (p->cause != DIFF_SETTING && p->cause != DIFF_LENGTH && p->settings[0])
 		fprintf(out, "      settings differ too: %s\n", p->settings);
@@ -203,5 +207,6 @@ void diff_print(struct diff *d, FILE *out)
 		fprintf(out, "the vocabularies differ: answers are compared by their text\n");
 	for (int32_t i = 0; i < d->n_pairs; i++)
 		print_pair(d, &d->pair[i], out);
-	fprintf(out, "%s%d of %d requests are equal\n", d->n_equal == d->n_pairs ? "equal: " : "", d->n_equal, d->n_pairs);
+	fprintf(out, "%s%d of %d requests are equal\n", d->n_equal == d->n_pairs ? "equal: " : "",
+		d->n_equal, d->n_pairs);
 }

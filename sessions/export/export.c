@@ -11,7 +11,8 @@
 
 enum { MAX_VOCAB = 1 << 22, TELL_EVERY = 4096 };
 
-static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl, &export_html };
+static const struct export_ops *const all[] = { &export_perfetto, &export_csv, &export_jsonl,
+	&export_html };
 
 static const struct export_ops *export_find(const char *name, struct err *e)
 {
@@ -52,7 +53,8 @@ static void keep_text(struct exporter *x, const struct ev_vocab *v)
 	t->special = v->special == 1;
 }
 
-static int export_walk(struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
+static int export_walk(
+	struct exporter *x, const struct export_ops *ops, struct reader *r, struct err *e)
 {
 	struct event ev;
 	int64_t n = 0;
@@ -162,9 +164,9 @@ static void kernel_stages(struct exporter *x, const unsigned char *p, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&s, p + i * sizeof s, sizeof s);
-		fprintf(x->out, "%s{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}", i ? "," : "",
-				ev_code_name("stage", (int64_t)s.stage), (unsigned long long)s.ns,
-				(unsigned long long)s.bytes, (unsigned long long)s.ops);
+		fprintf(x->out, "%s{\"stage\":\"%s\",\"ns\":%llu,\"bytes\":%llu,\"ops\":%llu}",
+			i ? "," : "", ev_code_name("stage", (int64_t)s.stage), (unsigned long long)s.ns,
+			(unsigned long long)s.bytes, (unsigned long long)s.ops);
 	}
 }
 

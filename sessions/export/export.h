@@ -1,5 +1,5 @@
-/* A recording in the formats of other tools: a fold of its events, written as they are read, in memory
- * that does not grow with the session (html excepted, whose page holds the data).
+/* A recording in the formats of other tools: a fold of its events, written as they are read, in
+ * memory that does not grow with the session (html excepted, whose page holds the data).
  *
  * The file may come from anywhere; what is written is valid in its format whatever the file says.
  * Thread: any one. */
@@ -13,9 +13,10 @@
 #include "base/err.h"
 
 struct export_options {
-	const char *to;	   /* name of a format */
+	const char *to;    /* name of a format */
 	const char *table; /* csv: which kind of events; NULL: token */
-	/* Told while it runs: events read, and the last there is; false stops (ERR_INTERRUPTED). May be NULL. */
+	/* Told while it runs: events read, and the last there is; false stops (ERR_INTERRUPTED). May be
+	 * NULL. */
 	bool (*progress)(void *arg, int64_t done, int64_t all);
 	void *arg;
 };

@@ -1,6 +1,6 @@
-/* One self-contained page (export_page.html with the session's data in its middle): no network, no library.
- * All texts go in as JSON inside a script element of a type that is not run, with every < escaped, so that
- * nothing of a session can become markup. */
+/* One self-contained page (export_page.html with the session's data in its middle): no network, no
+ * library. All texts go in as JSON inside a script element of a type that is not run, with every <
+ * escaped, so that nothing of a session can become markup. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,17 +89,18 @@ static void on_session(struct exporter *x, struct html *h, const struct ev_sessi
 	fputs(",\"version\":", out);
 	html_text(out, s->version, &x->no_memory);
 	fprintf(out, ",\"unix_ms\":%lld,\"pages\":%lld,\"page_size\":%lld,\"layers\":%lld}",
-			html_number(s->unix_ns / 1000000), html_number(s->pages),
-			html_number(s->page_size), html_number(s->n_layers));
+		html_number(s->unix_ns / 1000000), html_number(s->pages), html_number(s->page_size),
+		html_number(s->n_layers));
 }
 
 static void on_request(struct exporter *x, struct html *h, const struct ev_request *r, int64_t t_ns)
 {
 	FILE *out = any_row(h, HTML_requests);
 
-	fprintf(out, "{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f,\"text\":",
-			html_number(r->request), ev_code_name("request_kind", r->kind),
-			html_number(r->parent), html_number(r->n_prompt), (double)t_ns / 1e6);
+	fprintf(out,
+		"{\"id\":%lld,\"kind\":\"%s\",\"parent\":%lld,\"prompt\":%lld,\"t\":%.3f,\"text\":",
+		html_number(r->request), ev_code_name("request_kind", r->kind), html_number(r->parent),
+		html_number(r->n_prompt), (double)t_ns / 1e6);
 	html_text(out, r->text, &x->no_memory);
 	fputs(",\"temperature\":", out);
 	export_json_real(out, r->temperature);
@@ -138,16 +139,16 @@ static void on_token(struct exporter *x, struct html *h, const struct ev_token *
 	putc(',', out);
 	export_json_real(out, t->entropy);
 	fprintf(out, ",\"%s\",%lld,%.3f,%d,", ev_code_name("source", t->source), html_number(t->step),
-			(double)t_ns / 1e6, t->is_end == 1);
+		(double)t_ns / 1e6, t->is_end == 1);
 	candidates(x, out, t->candidates);
 	putc(']', out);
 }
 
 static void on_step(struct html *h, const struct ev_step *s, int64_t t_ns)
 {
-	const int64_t v[] = { s->step,		s->ns,		 s->rows,		  s->prefill_rows, s->draft_rows,
-						  s->tokens,	s->accepted, s->rejected,	  s->pages_used,   s->pages_cached,
-						  s->running,	s->waiting,	 s->pages_shared, s->evicted,	   s->kernel_ns };
+	const int64_t v[] = { s->step, s->ns, s->rows, s->prefill_rows, s->draft_rows, s->tokens,
+		s->accepted, s->rejected, s->pages_used, s->pages_cached, s->running, s->waiting,
+		s->pages_shared, s->evicted, s->kernel_ns };
 	FILE *out = html_row(&h->list[HTML_steps], HTML_MOST_STEPS);
 
 	h->step = html_number(s->step);
@@ -183,13 +184,13 @@ static void event(struct exporter *x, const struct event *ev)
 	case EV_page:
 		if (h->list[HTML_steps].n < HTML_MOST_STEPS)
 			fprintf(any_row(h, HTML_pages), "[%lld,%lld,%lld,%lld]", (long long)h->step + 1,
-					html_number(ev->u.page.page), html_number(ev->u.page.action),
-					html_number(ev->u.page.request));
+				html_number(ev->u.page.page), html_number(ev->u.page.action),
+				html_number(ev->u.page.request));
 		break;
 	case EV_finish:
 		fprintf(any_row(h, HTML_finishes), "[%lld,\"%s\",%lld,%.3f]",
-				html_number(ev->u.finish.request), ev_code_name("finish", ev->u.finish.reason),
-				html_number(ev->u.finish.hit), (double)ev->t_ns / 1e6);
+			html_number(ev->u.finish.request), ev_code_name("finish", ev->u.finish.reason),
+			html_number(ev->u.finish.hit), (double)ev->t_ns / 1e6);
 		break;
 	default: break;
 	}
@@ -207,7 +208,8 @@ static void write_data(struct exporter *x, struct html *h)
 		fprintf(x->out, "\"%s\":[%s],\n", key[i], h->list[i].text ? h->list[i].text : "");
 	fputs("\"stages\":{", x->out);
 	for (int i = 0; i < EV_N_stage; i++)
-		fprintf(x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
+		fprintf(
+			x->out, "%s\"%s\":%.3f", i ? "," : "", ev_code_name("stage", i), h->stage_ns[i] / 1e6);
 	fputs("},\n\"left_out\":{", x->out);
 	for (int i = 0; i < HTML_N_LISTS; i++)
 		fprintf(x->out, "%s\"%s\":%lld", i ? "," : "", key[i], (long long)h->list[i].left_out);
@@ -243,4 +245,6 @@ static void end(struct exporter *x)
 	free(h);
 }
 
-const struct export_ops export_html = { .name = "html", .begin = begin, .event = event, .end = end };
+const struct export_ops export_html = {
+	.name = "html", .begin = begin, .event = event, .end = end
+};

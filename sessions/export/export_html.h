@@ -1,5 +1,5 @@
-/* Inside sessions/export/export_html*.c: the lists of the page's data, gathered in memory as rows of JSON
- * and written at the end. */
+/* Inside sessions/export/export_html*.c: the lists of the page's data, gathered in memory as rows
+ * of JSON and written at the end. */
 #ifndef CUTAWAY_SESSIONS_EXPORT_HTML_H
 #define CUTAWAY_SESSIONS_EXPORT_HTML_H
 
@@ -7,8 +7,10 @@
 
 /* In the order of the page's data. */
 #define HTML_LISTS(X)                                                                              \
-	X(requests) X(tokens) X(steps) X(pages) X(session) X(finishes)                                 \
-	X(searches) X(sharing) X(attention) X(drafters) X(shadows)
+	X(requests)                                                                                    \
+	X(tokens)                                                                                      \
+	X(steps)                                                                                       \
+	X(pages) X(session) X(finishes) X(searches) X(sharing) X(attention) X(drafters) X(shadows)
 
 enum html_list_id {
 #define X(name) HTML_##name,
@@ -32,7 +34,7 @@ struct html {
 	struct html_list list[HTML_N_LISTS];
 	struct html_drafting *drafting;
 	double stage_ns[EV_N_stage];
-	int64_t step;			 /* the last that ended */
+	int64_t step;            /* the last that ended */
 	int64_t attention_bytes; /* of the rows that are kept */
 };
 

@@ -11,7 +11,7 @@ enum { MOST_DRAFTERS = 64, NAME_BYTES = 256, DEPTHS = 16, MOST_IN_STEP = 1024, N
 
 struct counts {
 	int64_t verifications, proposed, verified, accepted, tokens;
-	int64_t first, last;							  /* steps */
+	int64_t first, last;                              /* steps */
 	int64_t at_verified[DEPTHS], at_accepted[DEPTHS]; /* by tokens ahead */
 };
 
@@ -55,8 +55,8 @@ static void text_or_null(struct exporter *x, FILE *out, struct ev_span s)
 
 static void on_search(struct exporter *x, struct html *h, const struct ev_search *s)
 {
-	const int64_t v[] = {s->search, s->step,   s->action, s->request,
-						 s->node,	s->parent, s->tokens, s->visits};
+	const int64_t v[] = { s->search, s->step, s->action, s->request, s->node, s->parent, s->tokens,
+		s->visits };
 	const struct html_list *tokens = &h->list[HTML_tokens];
 	FILE *out = html_row(&h->list[HTML_searches], MOST_SEARCH_ROWS);
 
@@ -79,7 +79,7 @@ static void on_sharing(struct html *h, const struct ev_sharing *s)
 
 	if (out)
 		fprintf(out, "[%lld,%lld,%lld]", html_number(s->search), html_number(s->pages),
-				html_number(s->unshared));
+			html_number(s->unshared));
 }
 
 /* ---- attention ---- */
@@ -104,7 +104,7 @@ static void on_attention(struct html *h, const struct ev_attention *a)
 	if (!out)
 		return;
 	fprintf(out, "[%lld,%lld,%lld,%lld,", html_number(a->step), html_number(a->request),
-			html_number(a->pos), html_number(a->pages));
+		html_number(a->pos), html_number(a->pages));
 	export_json_real(out, a->threshold);
 	hex(out, a->share);
 	hex(out, a->near_zero);
@@ -120,7 +120,7 @@ static int name_index(struct names *k, struct ev_span s, struct html_list *l)
 	int i = 0;
 
 	snprintf(name, sizeof name, "%.*s", s.size < NAME_BYTES ? (int)s.size : NAME_BYTES - 1,
-			 s.data ? (const char *)s.data : "");
+		s.data ? (const char *)s.data : "");
 	while (i < k->n && strcmp(k->name[i], name) != 0)
 		i++;
 	if (i == MOST_DRAFTERS) {
@@ -141,7 +141,7 @@ static struct part *part_of(struct html_drafting *d, int64_t request, int drafte
 	if (i == MOST_IN_STEP)
 		return NULL;
 	if (i == d->n_parts)
-		d->part[d->n_parts++] = (struct part){.request = request, .drafter = drafter};
+		d->part[d->n_parts++] = (struct part){ .request = request, .drafter = drafter };
 	return &d->part[i];
 }
 
@@ -223,29 +223,14 @@ static void on_shadow(struct html *h, const struct ev_shadow *s)
 void html_views_event(struct exporter *x, struct html *h, const struct event *ev)
 {
 	switch (ev->kind) {
-	case EV_search:
-		on_search(x, h, &ev->u.search);
-		break;
-	case EV_sharing:
-		on_sharing(h, &ev->u.sharing);
-		break;
-	case EV_attention:
-		on_attention(h, &ev->u.attention);
-		break;
-	case EV_draft:
-		on_draft(h, &ev->u.draft);
-		break;
-	case EV_shadow:
-		on_shadow(h, &ev->u.shadow);
-		break;
-	case EV_token:
-		count_token(h->drafting, &ev->u.token);
-		break;
-	case EV_step:
-		end_step(h->drafting);
-		break;
-	default:
-		break;
+	case EV_search: on_search(x, h, &ev->u.search); break;
+	case EV_sharing: on_sharing(h, &ev->u.sharing); break;
+	case EV_attention: on_attention(h, &ev->u.attention); break;
+	case EV_draft: on_draft(h, &ev->u.draft); break;
+	case EV_shadow: on_shadow(h, &ev->u.shadow); break;
+	case EV_token: count_token(h->drafting, &ev->u.token); break;
+	case EV_step: end_step(h->drafting); break;
+	default: break;
 	}
 }
 
@@ -256,15 +241,15 @@ static FILE *name_row(struct exporter *x, struct html_list *l, const char *name)
 	FILE *out = html_row(l, MOST_DRAFTERS);
 
 	putc('[', out);
-	html_text(out, (struct ev_span){name, strlen(name)}, &x->no_memory);
+	html_text(out, (struct ev_span){ name, strlen(name) }, &x->no_memory);
 	return out;
 }
 
 static void write_drafter(struct exporter *x, struct html *h, int i)
 {
 	const struct counts *c = &h->drafting->counts[i];
-	const int64_t v[] = {c->verifications, c->proposed, c->verified, c->accepted,
-						 c->tokens,		   c->first,	c->last};
+	const int64_t v[] = { c->verifications, c->proposed, c->verified, c->accepted, c->tokens,
+		c->first, c->last };
 	FILE *out = name_row(x, &h->list[HTML_drafters], h->drafting->used.name[i]);
 
 	for (size_t k = 0; k < sizeof v / sizeof *v; k++)
@@ -280,7 +265,7 @@ static void write_shadow(struct exporter *x, struct html *h, int i)
 {
 	const struct html_drafting *d = h->drafting;
 	const struct ev_shadow *s = &d->shadow[i];
-	const int64_t v[] = {s->used, s->step, s->steps, s->tokens, s->nodes};
+	const int64_t v[] = { s->used, s->step, s->steps, s->tokens, s->nodes };
 	FILE *out = name_row(x, &h->list[HTML_shadows], d->guessing.name[i]);
 
 	for (size_t k = 0; k < sizeof v / sizeof *v; k++)

@@ -21,8 +21,8 @@ struct exporter {
 	struct export_text *vocab; /* by id, as far as the events told */
 	int32_t n_vocab;
 	bool no_memory;
-	void *own;	 /* the format's state */
-	int64_t n;	 /* rows written, for commas */
+	void *own; /* the format's state */
+	int64_t n; /* rows written, for commas */
 };
 
 struct export_ops {
@@ -40,6 +40,7 @@ void export_json_token(struct exporter *x, int64_t id);
 /* A finite number, else null. */
 void export_json_real(FILE *out, double v);
 /* A packed column as JSON: what the event table documents is unpacked, anything else is hex. */
-void export_json_blob(struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob);
+void export_json_blob(
+	struct exporter *x, enum ev_kind kind, const char *field, struct ev_span blob);
 
 #endif

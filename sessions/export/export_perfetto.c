@@ -1,9 +1,11 @@
-/* The JSON trace format (Trace Event Format, "traceEvents"), which ui.perfetto.dev and chrome://tracing open:
- * requests with their queue, prompt and answer; the batch by slots; kernel stages; counters of pages, tokens and
- * drafts; evictions, preemptions and rejected drafts as instants. Times are microseconds of the session.
+/* The JSON trace format (Trace Event Format, "traceEvents"), which ui.perfetto.dev and
+ * chrome://tracing open: requests with their queue, prompt and answer; the batch by slots; kernel
+ * stages; counters of pages, tokens and drafts; evictions, preemptions and rejected drafts as
+ * instants. Times are microseconds of the session.
  *
- * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they are laid one after
- * the other from the step's start, stages in the order of a layer, each as long as all its layers together. */
+ * A step's kernel stages and its drafters have measured lengths but no recorded order in time: they
+ * are laid one after the other from the step's start, stages in the order of a layer, each as long
+ * as all its layers together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,18 +39,20 @@ static void comma(struct exporter *x)
 static void name(struct exporter *x, int pid, int64_t tid, const char *what, const char *text)
 {
 	comma(x);
-	fprintf(x->out, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"name\":\"%s\",\"args\":{\"name\":", pid,
-			(long long)tid, what);
+	fprintf(x->out,
+		"{\"ph\":\"M\",\"pid\":%d,\"tid\":%lld,\"name\":\"%s\",\"args\":{\"name\":", pid,
+		(long long)tid, what);
 	export_json_text(x, text, strlen(text));
 	fputs("}}", x->out);
 }
 
 /* Leaves "args" open for the caller, who closes both braces. */
-static void slice(struct exporter *x, int pid, int64_t tid, const char *text, int64_t from, int64_t to)
+static void slice(
+	struct exporter *x, int pid, int64_t tid, const char *text, int64_t from, int64_t to)
 {
 	comma(x);
 	fprintf(x->out, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"dur\":%.3f,\"name\":", pid,
-			(long long)tid, us(from), us(to > from ? to - from : 0));
+		(long long)tid, us(from), us(to > from ? to - from : 0));
 	export_json_text(x, text, strlen(text));
 	fputs(",\"args\":{", x->out);
 }
@@ -56,15 +60,17 @@ static void slice(struct exporter *x, int pid, int64_t tid, const char *text, in
 static void instant(struct exporter *x, int pid, int64_t tid, const char *text, int64_t at)
 {
 	comma(x);
-	fprintf(x->out, "{\"ph\":\"i\",\"s\":\"t\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"name\":\"%s\",\"args\":{",
-			pid, (long long)tid, us(at), text);
+	fprintf(x->out,
+		"{\"ph\":\"i\",\"s\":\"t\",\"pid\":%d,\"tid\":%lld,\"ts\":%.3f,\"name\":\"%s\",\"args\":{",
+		pid, (long long)tid, us(at), text);
 }
 
 static void counter(struct exporter *x, const char *what, int64_t at, double value)
 {
 	comma(x);
-	fprintf(x->out, "{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{\"value\":", PID_COUNTERS,
-			us(at), what);
+	fprintf(x->out,
+		"{\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"name\":\"%s\",\"args\":{\"value\":", PID_COUNTERS,
+		us(at), what);
 	export_json_real(x->out, value);
 	fputs("}}", x->out);
 }
@@ -106,7 +112,8 @@ static struct open_request *request(struct perfetto *p, int64_t id)
 	return r->id == id ? r : NULL;
 }
 
-static void on_request(struct exporter *x, struct perfetto *p, const struct ev_request *q, int64_t t)
+static void on_request(
+	struct exporter *x, struct perfetto *p, const struct ev_request *q, int64_t t)
 {
 	char text[64];
 
@@ -115,7 +122,7 @@ static void on_request(struct exporter *x, struct perfetto *p, const struct ev_r
 	p->open[(uint64_t)q->request % MAX_OPEN] =
 		(struct open_request){ .id = q->request, .arrived = t, .admitted = -1, .first = -1 };
 	snprintf(text, sizeof text, "request %lld (%s)", (long long)q->request,
-			 ev_code_name("request_kind", q->kind));
+		ev_code_name("request_kind", q->kind));
 	name(x, PID_REQUESTS, q->request, "thread_name", text);
 }
 
@@ -136,7 +143,7 @@ static void on_finish(struct exporter *x, struct perfetto *p, const struct ev_fi
 	if (r->first >= 0) {
 		slice(x, PID_REQUESTS, r->id, "answer", r->first, t);
 		fprintf(x->out, "\"tokens\":%lld,\"reason\":\"%s\"}}", (long long)f->generated,
-				ev_code_name("finish", f->reason));
+			ev_code_name("finish", f->reason));
 	}
 	r->id = 0;
 }
@@ -164,7 +171,8 @@ static void on_time(struct perfetto *p, struct ev_span stages)
 		memcpy(p->stage, stages.data, (size_t)p->n_stages * sizeof p->stage[0]);
 }
 
-static void tell_stages(struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
+static void tell_stages(
+	struct exporter *x, const struct perfetto *p, int64_t drafters_ns, int64_t from, int64_t to)
 {
 	for (int i = 0; i < p->n_stages; i++) {
 		const struct ev_stage_time *s = &p->stage[i];
@@ -172,11 +180,12 @@ static void tell_stages(struct exporter *x, const struct perfetto *p, int64_t dr
 
 		slice(x, PID_KERNELS, 2, ev_code_name("stage", (int64_t)s->stage), from, until);
 		fprintf(x->out, "\"bytes\":%llu,\"ops\":%llu}}", (unsigned long long)s->bytes,
-				(unsigned long long)s->ops);
+			(unsigned long long)s->ops);
 		from = until;
 	}
 	if (drafters_ns > 0) {
-		slice(x, PID_KERNELS, 2, "drafters", from, drafters_ns < to - from ? from + drafters_ns : to);
+		slice(
+			x, PID_KERNELS, 2, "drafters", from, drafters_ns < to - from ? from + drafters_ns : to);
 		fputs("}}", x->out);
 	}
 }
@@ -188,16 +197,17 @@ static void on_step(struct exporter *x, struct perfetto *p, const struct ev_step
 
 	slice(x, PID_KERNELS, 1, "step", from, t);
 	fprintf(x->out, "\"step\":%lld,\"rows\":%lld,\"tokens\":%lld,\"bytes\":%lld,\"ops\":%lld}}",
-			(long long)s->step, (long long)s->rows, (long long)s->tokens, (long long)s->bytes,
-			(long long)s->ops);
+		(long long)s->step, (long long)s->rows, (long long)s->tokens, (long long)s->bytes,
+		(long long)s->ops);
 	tell_stages(x, p, s->drafters_ns, from, t);
 	for (int i = 0; i < p->n_batch; i++) {
 		const struct ev_batch *b = &p->batch[i];
 
-		snprintf(text, sizeof text, "%s %lld", ev_code_name("work", b->work), (long long)b->request);
+		snprintf(
+			text, sizeof text, "%s %lld", ev_code_name("work", b->work), (long long)b->request);
 		slice(x, PID_BATCH, b->slot + 1, text, from, t);
 		fprintf(x->out, "\"request\":%lld,\"pos\":%lld,\"rows\":%lld}}", (long long)b->request,
-				(long long)b->pos, (long long)b->rows);
+			(long long)b->pos, (long long)b->rows);
 	}
 	p->n_batch = p->n_stages = 0;
 	counter(x, "pages read by requests", t, (double)s->pages_used);
@@ -240,7 +250,7 @@ static void event(struct exporter *x, const struct event *ev)
 	case EV_preempt:
 		instant(x, PID_REQUESTS, ev->u.preempt.request, "preempted", t);
 		fprintf(x->out, "\"pages\":%lld,\"favour\":%lld}}", (long long)ev->u.preempt.pages,
-				(long long)ev->u.preempt.favour);
+			(long long)ev->u.preempt.favour);
 		break;
 	case EV_page:
 		if (ev->u.page.action != EV_PAGE_evict)
@@ -258,4 +268,6 @@ static void event(struct exporter *x, const struct event *ev)
 	}
 }
 
-const struct export_ops export_perfetto = { .name = "perfetto", .begin = begin, .event = event, .end = end };
+const struct export_ops export_perfetto = {
+	.name = "perfetto", .begin = begin, .event = event, .end = end
+};

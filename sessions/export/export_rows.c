@@ -8,7 +8,8 @@
 
 /* ---- jsonl ---- */
 
-static void json_field(struct exporter *x, const struct event *ev, const struct ev_field *f, const void *member)
+static void json_field(
+	struct exporter *x, const struct event *ev, const struct ev_field *f, const void *member)
 {
 	const struct ev_span *span = member;
 	int64_t i;
@@ -37,7 +38,7 @@ static void jsonl_event(struct exporter *x, const struct event *ev)
 	const char *member = (const char *)&ev->u;
 
 	fprintf(x->out, "{\"event\":\"%s\",\"seq\":%lld,\"t_ns\":%lld", info->name, (long long)ev->seq,
-			(long long)ev->t_ns);
+		(long long)ev->t_ns);
 	for (int i = 0; i < info->n_fields; i++) {
 		json_field(x, ev, &info->fields[i], member);
 		member += ev_field_size(info->fields[i].type);
@@ -68,9 +69,10 @@ static int csv_begin(struct exporter *x, struct err *e)
 	const struct ev_info *info = table_of(x);
 
 	if (!info)
-		return err_set(e, ERR_USAGE, "no table \"%.40s\" in a recording: docs/trace.md lists them; token, step, "
-									 "request and page are some",
-					   x->o->table);
+		return err_set(e, ERR_USAGE,
+			"no table \"%.40s\" in a recording: docs/trace.md lists them; token, step, "
+			"request and page are some",
+			x->o->table);
 	fputs("seq,t_ns", x->out);
 	for (int i = 0; i < info->n_fields; i++)
 		fprintf(x->out, ",%s", info->fields[i].name);
@@ -86,8 +88,8 @@ static void csv_text(struct exporter *x, const char *text, size_t size)
 		putc('\'', x->out);
 	for (size_t i = 0; i < size;) {
 		utf8proc_int32_t c;
-		utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-											  (utf8proc_ssize_t)(size - i), &c);
+		utf8proc_ssize_t n =
+			utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(size - i), &c);
 
 		if (n < 1) { /* a token may be part of a character */
 			fputs("\xef\xbf\xbd", x->out);

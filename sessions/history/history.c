@@ -106,10 +106,12 @@ const struct history_piece *history_piece(const struct history *h, int32_t id)
 {
 	const struct history_piece key = { .id = id };
 
-	return h->n_pieces ? bsearch(&key, h->piece, (size_t)h->n_pieces, sizeof key, history_by_id) : NULL;
+	return h->n_pieces ? bsearch(&key, h->piece, (size_t)h->n_pieces, sizeof key, history_by_id)
+					   : NULL;
 }
 
-int history_candidates(struct history *h, const struct history_row *row, struct ev_candidate *out, int cap)
+int history_candidates(
+	struct history *h, const struct history_row *row, struct ev_candidate *out, int cap)
 {
 	sqlite3_stmt *s = history_prepare(h, "SELECT candidates FROM token WHERE seq = ?1", NULL);
 	int n = 0;
@@ -126,14 +128,15 @@ int history_candidates(struct history *h, const struct history_row *row, struct 
 	return n;
 }
 
-void history_setting(struct history *h, const struct history_request *r, const char *name, char *buf, int cap)
+void history_setting(
+	struct history *h, const struct history_request *r, const char *name, char *buf, int cap)
 {
-	sqlite3_stmt *s = history_prepare(
-		h, "SELECT value FROM setting WHERE name = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1", NULL);
+	sqlite3_stmt *s = history_prepare(h,
+		"SELECT value FROM setting WHERE name = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1", NULL);
 
 	buf[0] = 0;
-	if (s && !sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) && !sqlite3_bind_int64(s, 2, r->seq) &&
-		sqlite3_step(s) == SQLITE_ROW) {
+	if (s && !sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC) &&
+		!sqlite3_bind_int64(s, 2, r->seq) && sqlite3_step(s) == SQLITE_ROW) {
 		const char *text = (const char *)sqlite3_column_text(s, 0);
 
 		snprintf(buf, (size_t)cap, "%s", text ? text : "");

@@ -1,5 +1,5 @@
-/* Reads the rows of a recording into its requests: see history.h. The tables that matter are read each by its
- * own statement, and merged by seq. */
+/* Reads the rows of a recording into its requests: see history.h. The tables that matter are read
+ * each by its own statement, and merged by seq. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct loading {
 	struct history *h;
 	struct err *e;
 	sqlite3_stmt *step_of;
-	int64_t step, step_seq;				 /* events up to step_seq fell into this step */
+	int64_t step, step_seq;                 /* events up to step_seq fell into this step */
 	int64_t verified_request, verified_pos; /* the newest draft that modified rejection verified */
 };
 
@@ -32,12 +32,14 @@ static char *text_of(sqlite3_stmt *s, int column)
 
 static int64_t int_of(sqlite3_stmt *s, int column)
 {
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? EV_NULL_I : sqlite3_column_int64(s, column);
+	return sqlite3_column_type(s, column) == SQLITE_NULL ? EV_NULL_I
+														 : sqlite3_column_int64(s, column);
 }
 
 static double real_of(sqlite3_stmt *s, int column)
 {
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? (double)NAN : sqlite3_column_double(s, column);
+	return sqlite3_column_type(s, column) == SQLITE_NULL ? (double)NAN
+														 : sqlite3_column_double(s, column);
 }
 
 static int no_memory(struct loading *l)
@@ -71,7 +73,8 @@ static int begin_take(struct loading *l, struct history_request *r, int32_t at)
 	return 0;
 }
 
-static bool copy_prompt(const struct history *h, struct history_request *r, sqlite3_stmt *s, int column)
+static bool copy_prompt(
+	const struct history *h, struct history_request *r, sqlite3_stmt *s, int column)
 {
 	const unsigned char *p = sqlite3_column_blob(s, column);
 	int size = sqlite3_column_bytes(s, column);
@@ -96,7 +99,7 @@ static const char request_sql[] =
 #define X(type, field, ...) ", " #field
 	SAMPLE_SETTINGS(X)
 #undef X
-	" FROM request ORDER BY seq";
+		" FROM request ORDER BY seq";
 
 static int32_t clamp32(int64_t v, int32_t max)
 {
@@ -105,7 +108,7 @@ static int32_t clamp32(int64_t v, int32_t max)
 
 #define READ_INT(s, column, row) clamp32(sqlite3_column_int64(s, column), (int32_t)(row)->high)
 #define READ_FLOAT(s, column, row) (float)sqlite3_column_double(s, column)
-#define READ_U64(s, column, row) (uint64_t)sqlite3_column_int64(s, column)
+#define READ_U64(s, column, row) (uint64_t) sqlite3_column_int64(s, column)
 
 /* As the columns of request_sql are, from this one on. */
 static void read_params(struct sample_params *p, sqlite3_stmt *s, int column)
@@ -123,16 +126,20 @@ static int on_request(struct loading *l, sqlite3_stmt *s)
 	int64_t number = sqlite3_column_int64(s, 1), parent = int_of(s, 3);
 
 	if (h->n_requests && number <= h->request[h->n_requests - 1].number)
-		return err_set(l->e, ERR_INPUT, "%s: a damaged recording: request %lld comes after request %lld", h->path,
-					   (long long)number, (long long)h->request[h->n_requests - 1].number);
+		return err_set(l->e, ERR_INPUT,
+			"%s: a damaged recording: request %lld comes after request %lld", h->path,
+			(long long)number, (long long)h->request[h->n_requests - 1].number);
 	if (!ARRAY_ROOM(h->request, h->cap_requests, h->n_requests + 1))
 		return no_memory(l);
 	r = &h->request[h->n_requests++];
-	*r = (struct history_request){ .number = number, .seq = sqlite3_column_int64(s, 0), .finish = -1,
-								   .kind = (enum ev_code_request_kind)clamp32(
-									   sqlite3_column_int64(s, 2), EV_N_request_kind),
-								   .parent = parent > 0 ? parent : 0, .sample = sqlite3_column_int64(s, 4),
-								   .max_tokens = sqlite3_column_int64(s, 7), .forced_pos = -1 };
+	*r = (struct history_request){ .number = number,
+		.seq = sqlite3_column_int64(s, 0),
+		.finish = -1,
+		.kind = (enum ev_code_request_kind)clamp32(sqlite3_column_int64(s, 2), EV_N_request_kind),
+		.parent = parent > 0 ? parent : 0,
+		.sample = sqlite3_column_int64(s, 4),
+		.max_tokens = sqlite3_column_int64(s, 7),
+		.forced_pos = -1 };
 	read_params(&r->params, s, 11);
 	r->text = text_of(s, 5);
 	r->stop = text_of(s, 8);
@@ -177,11 +184,15 @@ static int on_token(struct loading *l, sqlite3_stmt *s)
 {
 	struct history_request *r = history_request_find(l->h, sqlite3_column_int64(s, 2));
 	int64_t pos = sqlite3_column_int64(s, 3), id = sqlite3_column_int64(s, 4);
-	struct history_row row = { .seq = sqlite3_column_int64(s, 0), .step = sqlite3_column_int64(s, 1),
-							   .hash = int_of(s, 5), .p = real_of(s, 6), .p_draw = real_of(s, 7),
-							   .entropy = real_of(s, 8), .survivors = int_of(s, 9),
-							   .source = (uint8_t)clamp32(sqlite3_column_int64(s, 10), EV_N_source),
-							   .is_end = sqlite3_column_int64(s, 11) == 1 };
+	struct history_row row = { .seq = sqlite3_column_int64(s, 0),
+		.step = sqlite3_column_int64(s, 1),
+		.hash = int_of(s, 5),
+		.p = real_of(s, 6),
+		.p_draw = real_of(s, 7),
+		.entropy = real_of(s, 8),
+		.survivors = int_of(s, 9),
+		.source = (uint8_t)clamp32(sqlite3_column_int64(s, 10), EV_N_source),
+		.is_end = sqlite3_column_int64(s, 11) == 1 };
 
 	if (!r) /* it belongs to nobody: nothing can be computed */
 		return 0;
@@ -196,7 +207,8 @@ static int on_token(struct loading *l, sqlite3_stmt *s)
 }
 
 /* A draft's verdict comes right before the token that it led to. */
-static const char draft_sql[] = "SELECT seq, request, pos FROM draft WHERE rule = 1 AND verdict <> 2 ORDER BY seq";
+static const char draft_sql[] =
+	"SELECT seq, request, pos FROM draft WHERE rule = 1 AND verdict <> 2 ORDER BY seq";
 
 static int on_draft(struct loading *l, sqlite3_stmt *s)
 {
@@ -239,10 +251,15 @@ static int on_score(struct loading *l, sqlite3_stmt *s)
 	}
 	if (!ARRAY_ROOM(r->row, r->cap_rows, r->n_rows + 1))
 		return no_memory(l);
-	r->row[r->n_rows++] = (struct history_row){ .seq = seq, .step = step_of(l, seq), .hash = int_of(s, 5),
-												.p = real_of(s, 4), .p_draw = (double)NAN,
-												.entropy = (double)NAN, .survivors = EV_NULL_I,
-												.id = r->prompt[pos], .pos = (int32_t)pos };
+	r->row[r->n_rows++] = (struct history_row){ .seq = seq,
+		.step = step_of(l, seq),
+		.hash = int_of(s, 5),
+		.p = real_of(s, 4),
+		.p_draw = (double)NAN,
+		.entropy = (double)NAN,
+		.survivors = EV_NULL_I,
+		.id = r->prompt[pos],
+		.pos = (int32_t)pos };
 	r->take[0].n = r->n_rows;
 	r->take[0].at = 1;
 	return 0;
@@ -276,7 +293,8 @@ static int on_fork(struct loading *l, sqlite3_stmt *s)
 	return 0;
 }
 
-static const char finish_sql[] = "SELECT seq, request, reason, generated, why FROM finish ORDER BY seq";
+static const char finish_sql[] =
+	"SELECT seq, request, reason, generated, why FROM finish ORDER BY seq";
 
 static int on_finish(struct loading *l, sqlite3_stmt *s)
 {
@@ -292,7 +310,8 @@ static int on_finish(struct loading *l, sqlite3_stmt *s)
 	if (r->kind != EV_REQUEST_KIND_score && r->kind != EV_REQUEST_KIND_verify &&
 		sqlite3_column_int64(s, 3) != r->n - r->n_prompt)
 		broke(r, "tokens are missing", r->n);
-	if (r->kind == EV_REQUEST_KIND_score && r->finish == EV_FINISH_end && r->n_rows != r->n_prompt - 1)
+	if (r->kind == EV_REQUEST_KIND_score && r->finish == EV_FINISH_end &&
+		r->n_rows != r->n_prompt - 1)
 		broke(r, "scored tokens are missing", r->n_rows + 1);
 	return 0;
 }
@@ -316,8 +335,9 @@ static int on_vocab(struct loading *l, sqlite3_stmt *s)
 	if (size)
 		memcpy(copy, bytes, (size_t)size);
 	copy[size] = 0;
-	h->piece[h->n_pieces++] = (struct history_piece){ .id = (int32_t)id, .size = size, .bytes = copy,
-													  .special = sqlite3_column_int64(s, 3) == 1 };
+	h->piece[h->n_pieces++] = (struct history_piece){
+		.id = (int32_t)id, .size = size, .bytes = copy, .special = sqlite3_column_int64(s, 3) == 1
+	};
 	return 0;
 }
 
@@ -328,9 +348,12 @@ static const struct source {
 	const char *sql;
 	int (*on_row)(struct loading *l, sqlite3_stmt *s);
 } sources[] = {
-	{ EV_request, request_sql, on_request }, { EV_token, token_sql, on_token },
-	{ EV_draft, draft_sql, on_draft },		 { EV_score, score_sql, on_score },
-	{ EV_rewind, rewind_sql, on_rewind },	 { EV_fork, fork_sql, on_fork },
+	{ EV_request, request_sql, on_request },
+	{ EV_token, token_sql, on_token },
+	{ EV_draft, draft_sql, on_draft },
+	{ EV_score, score_sql, on_score },
+	{ EV_rewind, rewind_sql, on_rewind },
+	{ EV_fork, fork_sql, on_fork },
 	{ EV_finish, finish_sql, on_finish },
 };
 enum { N_SOURCES = sizeof sources / sizeof *sources };
@@ -380,14 +403,15 @@ static int load_session(struct loading *l)
 {
 	struct history *h = l->h;
 	sqlite3_stmt *s = history_prepare(h,
-							  "SELECT model_path, model_name, model_sha256, backend, isa, version, arith, vocab,"
-							  " threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim,"
-							  " EXISTS (SELECT 1 FROM setting WHERE name = 'exact' AND value = 'off') FROM session"
-							  " ORDER BY seq LIMIT 1",
-							  l->e);
-	char **const text[] = { &h->model_path, &h->model_name, &h->model_sha256, &h->backend, &h->isa, &h->version };
-	int64_t *const number[] = { &h->arith,	   &h->vocab,	 &h->threads,  &h->ctx,		   &h->page_size,
-								&h->unix_ns, &h->n_layers, &h->n_kv_heads, &h->head_dim };
+		"SELECT model_path, model_name, model_sha256, backend, isa, version, arith, vocab,"
+		" threads, ctx, page_size, unix_ns, n_layers, n_kv_heads, head_dim,"
+		" EXISTS (SELECT 1 FROM setting WHERE name = 'exact' AND value = 'off') FROM session"
+		" ORDER BY seq LIMIT 1",
+		l->e);
+	char **const text[] = { &h->model_path, &h->model_name, &h->model_sha256, &h->backend, &h->isa,
+		&h->version };
+	int64_t *const number[] = { &h->arith, &h->vocab, &h->threads, &h->ctx, &h->page_size,
+		&h->unix_ns, &h->n_layers, &h->n_kv_heads, &h->head_dim };
 	bool found = s && advance(l, s) != INT64_MAX;
 
 	for (int i = 0; found && i < 6; i++)
@@ -401,14 +425,15 @@ static int load_session(struct loading *l)
 		return err_set(l->e, ERR_INPUT, "%s: nothing was recorded: it has no session row", h->path);
 	if (!l->e->code && (h->vocab < 1 || h->vocab > 1 << 22))
 		return err_set(l->e, ERR_INPUT, "%s: a damaged recording: a vocabulary of %lld", h->path,
-					   (long long)h->vocab);
+			(long long)h->vocab);
 	return l->e->code ? -1 : 0;
 }
 
 static int load_rest(struct loading *l)
 {
 	struct history *h = l->h;
-	sqlite3_stmt *s = history_prepare(h, "SELECT count(*), total(ns), (SELECT count(*) FROM closed) FROM step", l->e);
+	sqlite3_stmt *s = history_prepare(
+		h, "SELECT count(*), total(ns), (SELECT count(*) FROM closed) FROM step", l->e);
 
 	if (s && advance(l, s) != INT64_MAX) {
 		h->n_steps = sqlite3_column_int64(s, 0);
@@ -416,7 +441,9 @@ static int load_rest(struct loading *l)
 		h->closed = sqlite3_column_int64(s, 2) > 0;
 	}
 	sqlite3_finalize(s);
-	s = l->e->code ? NULL : history_prepare(h, "SELECT seq, id, bytes, special FROM vocab ORDER BY seq", l->e);
+	s = l->e->code
+			? NULL
+			: history_prepare(h, "SELECT seq, id, bytes, special FROM vocab ORDER BY seq", l->e);
 	while (s && advance(l, s) != INT64_MAX && !on_vocab(l, s))
 		;
 	sqlite3_finalize(s);
@@ -431,7 +458,8 @@ int history_load(struct history *h, const struct foreign *f, struct err *e)
 
 	if (load_session(l) || load_rest(l))
 		return -1;
-	l->step_of = history_prepare(l->h, "SELECT seq, step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", l->e);
+	l->step_of = history_prepare(
+		l->h, "SELECT seq, step FROM step WHERE seq > ?1 ORDER BY seq LIMIT 1", l->e);
 	if (!l->step_of)
 		return -1;
 	merge(l, f);

@@ -1,5 +1,6 @@
-/* See score_command.h. The text goes through a file without a name, so that a command which does not read it all
- * cannot hold us up; so does what it says of errors, where the screen is not its. */
+/* See score_command.h. The text goes through a file without a name, so that a command which does
+ * not read it all cannot hold us up; so does what it says of errors, where the screen is not
+ * its. */
 #include "sessions/score/score_command.h"
 
 #include <ctype.h>
@@ -23,9 +24,10 @@ enum {
 
 /* ---- it begins ---- */
 
-/* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of all its weights.
- * Signals are as for any command, and it has a group of its own from the start, with all that it starts, so that
- * all of it can be ended. Every other descriptor closes by itself. 0, or errno. */
+/* Spawned, not forked: the caller is the engine's thread, and a fork would copy the page tables of
+ * all its weights. Signals are as for any command, and it has a group of its own from the start,
+ * with all that it starts, so that all of it can be ended. Every other descriptor closes by itself.
+ * 0, or errno. */
 static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 {
 	char *const argv[] = { "sh", "-c", (char *)(uintptr_t)command, NULL };
@@ -48,8 +50,8 @@ static int spawn(const char *command, int in, int out, int errors, pid_t *pid)
 	posix_spawnattr_setsigmask(&how, &none);
 	posix_spawnattr_setsigdefault(&how, &ours);
 	posix_spawnattr_setpgroup(&how, 0);
-	posix_spawnattr_setflags(&how,
-							 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	posix_spawnattr_setflags(
+		&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	failed = posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
 	if (!failed)
 		failed = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
@@ -113,7 +115,8 @@ static void read_some(struct score_command *c, int wait_ms)
 	for (int i = 0; i < READS && poll(&p, 1, wait_ms) > 0; i++) {
 		bool room = c->n < SCORE_SAID - 1;
 		char rest[SCORE_SAID];
-		ssize_t got = room ? read(c->out, c->said + c->n, SCORE_SAID - 1 - c->n) : read(c->out, rest, sizeof rest);
+		ssize_t got = room ? read(c->out, c->said + c->n, SCORE_SAID - 1 - c->n)
+						   : read(c->out, rest, sizeof rest);
 
 		if (got > 0) {
 			c->n += room ? (size_t)got : 0;
@@ -164,18 +167,22 @@ static int number_of(struct score_command *c, int status, double *score, struct 
 	char errors[SAID_ERROR], *end;
 
 	if (WIFSIGNALED(status))
-		return err_set(e, ERR_INPUT, "'%.60s' was killed by signal %d", c->command, WTERMSIG(status));
+		return err_set(
+			e, ERR_INPUT, "'%.60s' was killed by signal %d", c->command, WTERMSIG(status));
 	last_error(c, errors);
 	if (WEXITSTATUS(status))
-		return err_set(e, ERR_INPUT, "'%.60s' ended with status %d%s", c->command, WEXITSTATUS(status), errors);
+		return err_set(e, ERR_INPUT, "'%.60s' ended with status %d%s", c->command,
+			WEXITSTATUS(status), errors);
 	*score = strtod(c->said, &end);
 	if (end != c->said && isfinite(*score))
 		return 0;
 	one_line(c->said);
-	return err_set(e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->said, errors);
+	return err_set(
+		e, ERR_INPUT, "'%.60s' gave no number, but \"%.40s\"%s", c->command, c->said, errors);
 }
 
-enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+enum score_verdict score_command(
+	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
 {
 	struct score_command *c = arg;
 	int status = 0, failed;
@@ -191,7 +198,8 @@ enum score_verdict score_command(void *arg, const char *text, size_t size, int w
 	if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) || !ended.si_pid)
 		return SCORE_LATER;
 	read_some(c, 0); /* what it said last */
-	kill(-c->pid, SIGKILL); /* what it left running; the number of the group is its own until it is waited for */
+	/* what it left running; the number of the group is its own until it is waited for */
+	kill(-c->pid, SIGKILL);
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	c->said[c->n] = '\0';

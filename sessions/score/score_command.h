@@ -1,5 +1,6 @@
-/* A command that scores a text: the text is its standard input, the first number of its output the score.
- * It runs beside whoever asks, who looks again until it has ended. Thread: any, one at a time. */
+/* A command that scores a text: the text is its standard input, the first number of its output the
+ * score. It runs beside whoever asks, who looks again until it has ended. Thread: any, one at a
+ * time. */
 #ifndef CUTAWAY_SESSIONS_SCORE_COMMAND_H
 #define CUTAWAY_SESSIONS_SCORE_COMMAND_H
 
@@ -21,8 +22,9 @@ struct score_command {
 	size_t n;
 	char said[SCORE_SAID];
 };
-/* A search_score_fn; arg is a struct score_command. What the command started and left running is not waited for, but
- * ended with it, or when its answer is not wanted any more. */
-enum score_verdict score_command(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
+/* A search_score_fn; arg is a struct score_command. What the command started and left running is
+ * not waited for, but ended with it, or when its answer is not wanted any more. */
+enum score_verdict score_command(
+	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e);
 
 #endif

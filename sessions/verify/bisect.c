@@ -15,7 +15,8 @@ struct run {
 	const struct bisect_options *o;
 	const int32_t *ids;
 	int32_t n;
-	int64_t *hash[BISECT_MAX_ENDS]; /* [n + 1] of the rows that predict positions 1 … n, as far as computed */
+	/* [n + 1] of the rows that predict positions 1 … n, as far as computed */
+	int64_t *hash[BISECT_MAX_ENDS];
 };
 
 static bool is_stopped(const struct run *r)
@@ -57,8 +58,8 @@ static void add_end(struct bisect *b, const char *backend, const char *isa)
 	b->n_ends++;
 }
 
-/* The recorded one, the one in use, every one of this processor; the slow reference last. "cpu scalar" is
- * the reference's own functions. */
+/* The recorded one, the one in use, every one of this processor; the slow reference last. "cpu
+ * scalar" is the reference's own functions. */
 static void list_ends(struct bisect *b, const struct bisect_options *o)
 {
 	const char *const *isas = k_isas();
@@ -106,7 +107,7 @@ static struct engine *open_end(const struct run *r, const struct bisect_end *end
 struct hashing {
 	const struct run *r;
 	int64_t *hash;
-	int32_t rows; /* the first so many are there */
+	int32_t rows;        /* the first so many are there */
 	bool failed, parted; /* parted: from an end that ran before */
 };
 
@@ -127,10 +128,14 @@ static void on_event(void *arg, const struct event *ev)
 }
 
 /* until_parted: what comes after the first difference does not matter. */
-static int hash_rows(const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
+static int hash_rows(
+	const struct run *r, struct engine *engine, bool until_parted, struct hashing *h, struct err *e)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_score, .ids = r->ids, .n_ids = r->n + 1,
-								.params = SAMPLE_DEFAULTS, .text = "bisect" };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
+		.ids = r->ids,
+		.n_ids = r->n + 1,
+		.params = SAMPLE_DEFAULTS,
+		.text = "bisect" };
 
 	if (engine_add_sink(engine, on_event, h))
 		return err_set(e, ERR_MEMORY, "the engine takes no sink");
@@ -200,7 +205,8 @@ static bool is_open(const struct run *r)
 	return n < 2;
 }
 
-/* The pair that parts first; one that is right before the reference (which is last), and this before others. */
+/* The pair that parts first; one that is right before the reference (which is last), and this
+ * before others. */
 static bool find_pair(const struct run *r)
 {
 	struct bisect *b = r->b;
@@ -232,7 +238,7 @@ struct kept_stage {
 struct stages {
 	struct bisect *b;
 	struct kept_stage *first, **last; /* of a */
-	struct kept_stage *at;			  /* where b is */
+	struct kept_stage *at;            /* where b is */
 	bool no_memory;
 };
 
@@ -252,7 +258,8 @@ static bool keep_stage(void *arg, const struct probe_stage *s)
 	return true;
 }
 
-static void note_difference(struct bisect *b, const struct kept_stage *a, const struct probe_stage *s)
+static void note_difference(
+	struct bisect *b, const struct kept_stage *a, const struct probe_stage *s)
 {
 	b->found = true;
 	b->layer = s->layer;
@@ -283,8 +290,8 @@ static bool compare_stage(void *arg, const struct probe_stage *s)
 	return false;
 }
 
-static int bisect_look(const struct run *r, const struct bisect_end *end, probe_stage_fn *fn, struct stages *k,
-				struct err *e)
+static int bisect_look(const struct run *r, const struct bisect_end *end, probe_stage_fn *fn,
+	struct stages *k, struct err *e)
 {
 	struct engine *engine;
 	int rc = -1;
@@ -316,12 +323,13 @@ static int find_stage(const struct run *r, struct err *e)
 		free(k.first);
 		k.first = next;
 	}
-	/* a device whose memory is not the host's has no stages to show: the row is known all the same */
+	/* a device whose memory is not the host's has no stages to show: the row is known all the
+	 * same */
 	return rc && own.code != ERR_DEVICE ? err_set(e, own.code, "%s", own.text) : 0;
 }
 
-int bisect_run(struct bisect *b, const struct bisect_options *o, const int32_t *ids, int32_t n, int64_t recorded,
-			   struct err *e)
+int bisect_run(struct bisect *b, const struct bisect_options *o, const int32_t *ids, int32_t n,
+	int64_t recorded, struct err *e)
 {
 	struct run r = { .b = b, .o = o, .ids = ids, .n = n };
 	int64_t *hash;

@@ -1,5 +1,5 @@
-/* See verify.h. Jobs are made of the recording in its order; a few are under way at a time; results are
- * told in order. */
+/* See verify.h. Jobs are made of the recording in its order; a few are under way at a time; results
+ * are told in order. */
 #include "sessions/verify/verify.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ struct run {
 	struct jobs jobs;
 	struct session session;
 	struct verify_result *result; /* [h->n_requests] */
-	int32_t *open_jobs;			  /* [h->n_requests] jobs that are not done */
-	int32_t n_told;				  /* results, in order */
+	int32_t *open_jobs;           /* [h->n_requests] jobs that are not done */
+	int32_t n_told;               /* results, in order */
 	int64_t last_progress_ns;
 };
 
@@ -36,8 +36,8 @@ static bool is_stopped(const struct run *r)
 
 /* ---- comparing ---- */
 
-static struct verify_difference *differ(struct verify_result *v, struct job *j, int32_t row,
-										enum verify_what what)
+static struct verify_difference *differ(
+	struct verify_result *v, struct job *j, int32_t row, enum verify_what what)
 {
 	static struct verify_difference spare;
 	struct verify_difference *d = &v->first;
@@ -48,13 +48,18 @@ static struct verify_difference *differ(struct verify_result *v, struct job *j, 
 	/* takes are compared side by side: the earlier row counts */
 	if (d->what != VERIFY_NOTHING && d->row <= row)
 		return &spare;
-	*d = (struct verify_difference){ .what = what, .take = j->take, .row = row, .recorded = EV_NULL_I,
-									 .computed = EV_NULL_I, .was = (double)NAN, .is = (double)NAN };
+	*d = (struct verify_difference){ .what = what,
+		.take = j->take,
+		.row = row,
+		.recorded = EV_NULL_I,
+		.computed = EV_NULL_I,
+		.was = (double)NAN,
+		.is = (double)NAN };
 	return d;
 }
 
 static void differ_int(struct verify_result *v, struct job *j, int32_t row, enum verify_what what,
-					   int64_t recorded, int64_t computed)
+	int64_t recorded, int64_t computed)
 {
 	struct verify_difference *d;
 
@@ -67,7 +72,7 @@ static void differ_int(struct verify_result *v, struct job *j, int32_t row, enum
 
 /* slack: what another libm may do to a logarithm. */
 static void differ_real(struct verify_result *v, struct job *j, int32_t row, enum verify_what what,
-						double was, double is, double slack)
+	double was, double is, double slack)
 {
 	struct verify_difference *d;
 
@@ -136,7 +141,7 @@ static void fail_job(struct run *r, struct job *j, const char *why, size_t size)
 	struct verify_difference *d = differ(&r->result[j->request], j, row, VERIFY_FAILED);
 
 	snprintf(d->why, sizeof d->why, "%.*s", (int)(size < sizeof d->why ? size : sizeof d->why - 1),
-			 why ? why : "");
+		why ? why : "");
 }
 
 static void on_event(void *arg, const struct event *ev)
@@ -172,7 +177,7 @@ static void add_up(struct verify_summary *sum, const struct verify_result *v)
 	sum->n_differ += d->what != VERIFY_NOTHING;
 	if (d->what != VERIFY_NOTHING &&
 		(best->what == VERIFY_NOTHING ||
-		 v->request->row[d->row].seq < sum->first.request->row[best->row].seq))
+			v->request->row[d->row].seq < sum->first.request->row[best->row].seq))
 		sum->first = *v;
 }
 
@@ -206,12 +211,14 @@ static int open_engine(struct run *r)
 	o.engine.abandon = r->o->stop;
 	if (session_open(&r->session, &o, r->e))
 		return -1;
-	snprintf(r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->session.engine)->backend);
+	snprintf(
+		r->sum->backend, sizeof r->sum->backend, "%s", engine_info(r->session.engine)->backend);
 	snprintf(r->sum->isa, sizeof r->sum->isa, "%s", engine_info(r->session.engine)->isa);
 	r->sum->threads = engine_info(r->session.engine)->threads;
 	if (engine_info(r->session.engine)->vocab != r->h->vocab)
-		return err_set(r->e, ERR_INPUT, "%s: a vocabulary of %lld was recorded, but this model has %d",
-					   r->h->path, (long long)r->h->vocab, engine_info(r->session.engine)->vocab);
+		return err_set(r->e, ERR_INPUT,
+			"%s: a vocabulary of %lld was recorded, but this model has %d", r->h->path,
+			(long long)r->h->vocab, engine_info(r->session.engine)->vocab);
 	engine_observe(r->session.engine, false);
 	if (session_begin(&r->session, NULL, NULL, r->e))
 		return -1;
@@ -252,12 +259,16 @@ static int try_drawn(struct run *r, const struct history_request *q, const int32
 	const struct verify_difference *d = &sum->first.first;
 	int32_t next = d->row + 1;
 	struct next_row n = { .pos = q->row[d->row].pos + 1, .hash = EV_NULL_I };
-	struct engine_request s = { .kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = n.pos + 1,
-								.params = SAMPLE_DEFAULTS, .text = "verify" };
+	struct engine_request s = { .kind = EV_REQUEST_KIND_score,
+		.ids = ids,
+		.n_ids = n.pos + 1,
+		.params = SAMPLE_DEFAULTS,
+		.text = "verify" };
 
 	if (next >= q->take[d->take].first + q->take[d->take].n || q->row[next].hash == EV_NULL_I)
 		return 0;
-	if (engine_add_sink(r->session.engine, on_next, &n) || engine_submit(r->session.engine, &s, r->e) < 0)
+	if (engine_add_sink(r->session.engine, on_next, &n) ||
+		engine_submit(r->session.engine, &s, r->e) < 0)
 		return -1;
 	while (!engine_idle(r->session.engine))
 		if (is_stopped(r) || engine_step(r->session.engine, r->e) < 0)
@@ -279,10 +290,14 @@ static int find_cause(struct run *r)
 {
 	const struct verify_result *v = &r->sum->first;
 	const struct history_request *q = v->request;
-	struct bisect_options o = { .engine = r->o->engine, .recorded_backend = r->h->backend,
-								.recorded_isa = r->h->isa, .used_backend = r->sum->backend,
-								.used_isa = r->sum->isa, .stop = r->o->stop, .progress = bisecting,
-								.arg = r };
+	struct bisect_options o = { .engine = r->o->engine,
+		.recorded_backend = r->h->backend,
+		.recorded_isa = r->h->isa,
+		.used_backend = r->sum->backend,
+		.used_isa = r->sum->isa,
+		.stop = r->o->stop,
+		.progress = bisecting,
+		.arg = r };
 	int32_t *ids = malloc((size_t)q->longest * sizeof *ids);
 	int32_t pos = q->row[v->first.row].pos;
 	int rc = 0;
@@ -311,14 +326,14 @@ static int conclude(struct run *r)
 
 	if (sum->n_differ) {
 		verify_describe(r->h, &sum->first, text, sizeof text);
-		return err_set(r->e, ERR_DIFFERS, "%d of %d requests differ; first request %lld: %s", sum->n_differ,
-					   sum->n_requests, (long long)sum->first.request->number, text);
+		return err_set(r->e, ERR_DIFFERS, "%d of %d requests differ; first request %lld: %s",
+			sum->n_differ, sum->n_requests, (long long)sum->first.request->number, text);
 	}
 	if (sum->n_broken)
 		return err_set(r->e, ERR_INPUT,
-					   "%s: of %d requests not all rows are in the file, so what follows them cannot be "
-					   "computed again; the rest is equal",
-					   r->h->path, sum->n_broken);
+			"%s: of %d requests not all rows are in the file, so what follows them cannot be "
+			"computed again; the rest is equal",
+			r->h->path, sum->n_broken);
 	return 0;
 }
 
@@ -330,7 +345,7 @@ static int verify(struct run *r)
 		return -1;
 	for (int32_t i = 0; i < r->h->n_requests; i++)
 		r->result[i] = (struct verify_result){ .request = &r->h->request[i],
-											   .outside = r->h->request[i].n_rows > 0 };
+			.outside = r->h->request[i].n_rows > 0 };
 	for (int32_t i = 0; i < r->jobs.n; i++) {
 		r->open_jobs[r->jobs.job[i].request]++;
 		r->result[r->jobs.job[i].request].outside = false;
@@ -347,15 +362,22 @@ static int verify(struct run *r)
 	return conclude(r);
 }
 
-int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell, verify_progress *progress,
-			   void *arg, struct verify_summary *sum, struct err *e)
+int verify_run(struct history *h, const struct verify_options *o, verify_tell *tell,
+	verify_progress *progress, void *arg, struct verify_summary *sum, struct err *e)
 {
 	struct err own = { 0 };
-	struct run r = { .h = h, .o = o, .tell = tell, .progress = progress, .arg = arg, .sum = sum,
-					 .e = e ? e : &own, .last_progress_ns = now_ns() };
+	struct run r = { .h = h,
+		.o = o,
+		.tell = tell,
+		.progress = progress,
+		.arg = arg,
+		.sum = sum,
+		.e = e ? e : &own,
+		.last_progress_ns = now_ns() };
 	int rc = -1;
 
-	*sum = (struct verify_summary){ .drawn_fits = -1, .recorded_seconds = (double)h->steps_ns * 1e-9 };
+	*sum =
+		(struct verify_summary){ .drawn_fits = -1, .recorded_seconds = (double)h->steps_ns * 1e-9 };
 	r.result = calloc((size_t)h->n_requests + 1, sizeof *r.result);
 	r.open_jobs = calloc((size_t)h->n_requests + 1, sizeof *r.open_jobs);
 	if (!r.result || !r.open_jobs)

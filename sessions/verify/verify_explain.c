@@ -47,7 +47,7 @@ static void print_ends(const struct bisect *b, FILE *out)
 			fprintf(out, "parts from the others before this row\n");
 		else if (b->end[i].ran)
 			fprintf(out, "%016llx%s\n", (unsigned long long)b->end[i].hash,
-					b->end[i].matches ? "  as recorded" : "");
+				b->end[i].matches ? "  as recorded" : "");
 		else
 			fprintf(out, "could not run here: %s\n", b->end[i].why);
 	}
@@ -64,8 +64,8 @@ static void print_stage(const struct bisect *b, FILE *out)
 	if (b->layer >= 0)
 		fprintf(out, "layer %d, ", b->layer);
 	fprintf(out, "stage %s, %s[%d]\n", b->stage, b->part, b->index);
-	fprintf(out, "  %-14s %.9g (%08x)\n  %-14s %.9g (%08x)\n", a, (double)b->value_a, bits(b->value_a), c,
-			(double)b->value_b, bits(b->value_b));
+	fprintf(out, "  %-14s %.9g (%08x)\n  %-14s %.9g (%08x)\n", a, (double)b->value_a,
+		bits(b->value_a), c, (double)b->value_b, bits(b->value_b));
 	fprintf(out, "  %d of the %d values of that stage differ\n", b->n_differ, b->n_values);
 }
 
@@ -79,10 +79,11 @@ static void explain_parted(const struct bisect *b, FILE *out)
 		print_stage(b, out);
 	else
 		fprintf(out,
-				"%s and %s part at position %d, but stage by stage that row alone is equal: the fault is in "
-				"kernels for several rows at once, or on a device\n",
-				a, c, b->pos);
-	fprintf(out, "the back ends of this machine do not agree with each other: `cutaway certify` shows how far it goes\n");
+			"%s and %s part at position %d, but stage by stage that row alone is equal: the fault is in "
+			"kernels for several rows at once, or on a device\n",
+			a, c, b->pos);
+	fprintf(out,
+		"the back ends of this machine do not agree with each other: `cutaway certify` shows how far it goes\n");
 }
 
 static void explain_hash(const struct history *h, const struct verify_summary *sum, FILE *out)
@@ -98,12 +99,12 @@ static void explain_hash(const struct history *h, const struct verify_summary *s
 		explain_parted(b, out);
 	} else if (any) {
 		fprintf(out,
-				"alone it is as recorded, so among other rows this machine computes it otherwise: "
-				"`cutaway certify` shows where\n");
+			"alone it is as recorded, so among other rows this machine computes it otherwise: "
+			"`cutaway certify` shows where\n");
 	} else {
 		fprintf(out,
-				"the back ends of this machine agree with each other and not with the file: the recording was "
-				"changed, or the machine that made it computed otherwise\n");
+			"the back ends of this machine agree with each other and not with the file: the recording was "
+			"changed, or the machine that made it computed otherwise\n");
 		print_recorder(h, out);
 	}
 }
@@ -114,11 +115,13 @@ static void explain_id(const struct history *h, const struct verify_summary *sum
 
 	sample_params_print(&sum->first.request->params, settings, sizeof settings);
 	fprintf(out, "the logits are equal and the draw is not: %s, sample %lld\n", settings,
-			(long long)sum->first.request->sample);
+		(long long)sum->first.request->sample);
 	if (sum->drawn_fits == 1)
-		fprintf(out, "with the token drawn here, the next row's hash is the recorded one: the token in the file was changed\n");
+		fprintf(out,
+			"with the token drawn here, the next row's hash is the recorded one: the token in the file was changed\n");
 	else if (sum->drawn_fits == 0)
-		fprintf(out, "the rows after it go on from the file's token: its settings were changed, or it was drawn otherwise\n");
+		fprintf(out,
+			"the rows after it go on from the file's token: its settings were changed, or it was drawn otherwise\n");
 	print_recorder(h, out);
 }
 
@@ -130,14 +133,15 @@ void verify_explain(const struct history *h, const struct verify_summary *sum, F
 		return;
 	if (v->n_differ == 1)
 		fprintf(out, "of request %lld this row alone differs, %lld others are equal\n",
-				(long long)v->request->number, (long long)v->rows - 1);
+			(long long)v->request->number, (long long)v->rows - 1);
 	else
 		fprintf(out, "of request %lld %lld of %lld rows differ\n", (long long)v->request->number,
-				(long long)v->n_differ, (long long)v->rows);
+			(long long)v->n_differ, (long long)v->rows);
 	if (v->first.what == VERIFY_HASH)
 		explain_hash(h, sum, out);
 	else if (v->first.what == VERIFY_ID)
 		explain_id(h, sum, out);
 	else if (v->first.what != VERIFY_FAILED)
-		fprintf(out, "logits and token are equal: that column of the file was changed, or its sampler counted otherwise\n");
+		fprintf(out,
+			"logits and token are equal: that column of the file was changed, or its sampler counted otherwise\n");
 }

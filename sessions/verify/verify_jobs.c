@@ -26,8 +26,8 @@ static bool is_wanted(const struct history_row *row, int64_t from, int64_t to)
 	return row->source != EV_SOURCE_forced && row->step >= from && row->step <= to;
 }
 
-static int add_take(struct jobs *j, const struct history_request *r, int32_t request, int32_t take, int64_t from,
-					int64_t to, struct err *e)
+static int add_take(struct jobs *j, const struct history_request *r, int32_t request, int32_t take,
+	int64_t from, int64_t to, struct err *e)
 {
 	const struct history_take *t = &r->take[take];
 	struct job job = { .request = request, .take = take, .first = t->first, .n = t->n };
@@ -82,7 +82,8 @@ void jobs_size(const struct jobs *j, const struct history *h, struct engine_opti
 		pages = MOST_KV_BYTES / page_bytes;
 	if (pages < longest / PAGE + 4)
 		pages = longest / PAGE + 4;
-	o->ctx = longest ? (int32_t)longest : 1; /* no more: it may have filled what the model was made for */
+	/* no more: it may have filled what the model was made for */
+	o->ctx = longest ? (int32_t)longest : 1;
 	o->pages = (int32_t)pages;
 	o->page_size = PAGE;
 	o->slots = JOBS_SLOTS;
@@ -138,23 +139,29 @@ static bool should_wait(const struct jobs *j, const struct history *h, const str
 	return false;
 }
 
-static int submit(struct jobs *j, const struct history *h, struct engine *engine, int32_t at, struct err *e)
+static int submit(
+	struct jobs *j, const struct history *h, struct engine *engine, int32_t at, struct err *e)
 {
 	struct job *job = &j->job[at];
 	const struct history_request *r = &h->request[job->request];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_verify, .ids = job->ids, .n_ids = job->n_ids,
-								.params = r->params, .sample = r->sample, .text = "verify",
-								.n_prompt = r->row[job->first].pos };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_verify,
+		.ids = job->ids,
+		.n_ids = job->n_ids,
+		.params = r->params,
+		.sample = r->sample,
+		.text = "verify",
+		.n_prompt = r->row[job->first].pos };
 
 	if (r->kind == EV_REQUEST_KIND_score)
 		q.kind = EV_REQUEST_KIND_score;
 	j->under_way[j->n_under_way++] = at;
-	job->number = ++j->n_submitted; /* as the engine counts; known before, since a refusal is told at once */
+	/* as the engine counts; known before, since a refusal is told at once */
+	job->number = ++j->n_submitted;
 	return engine_submit(engine, &q, e) < 0 ? -1 : 0;
 }
 
-int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
-					struct err *err)
+int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r,
+	struct engine *e, struct err *err)
 {
 	const struct lossy_settings l = history_lossy(h, r);
 
@@ -174,7 +181,8 @@ int jobs_submit(struct jobs *j, struct history *h, struct engine *engine, struct
 
 	while (j->from < j->n && j->job[j->from].number)
 		j->from++;
-	for (int32_t i = j->from; i < j->n && waiting < JOBS_WINDOW && j->n_under_way < JOBS_SLOTS; i++) {
+	for (int32_t i = j->from; i < j->n && waiting < JOBS_WINDOW && j->n_under_way < JOBS_SLOTS;
+		 i++) {
 		struct job *job = &j->job[i];
 
 		if (job->number)

@@ -1,5 +1,5 @@
-/* Inside sessions/verify/: what there is to compute again, and in which order. A job is a request of the
- * engine: one take of a recorded request, as far as its rows are in the range. */
+/* Inside sessions/verify/: what there is to compute again, and in which order. A job is a request
+ * of the engine: one take of a recorded request, as far as its rows are in the range. */
 #ifndef CUTAWAY_SESSIONS_VERIFY_JOBS_H
 #define CUTAWAY_SESSIONS_VERIFY_JOBS_H
 
@@ -10,7 +10,7 @@ enum { JOBS_SLOTS = 16, JOBS_BUDGET = 256, JOBS_WINDOW = 64 };
 
 struct job {
 	int32_t request, take; /* of the history */
-	int32_t first, n;	   /* rows of the request that are compared */
+	int32_t first, n;      /* rows of the request that are compared */
 	int32_t n_compared;
 	bool differs;
 	int32_t differs_at; /* row that differed last */
@@ -23,10 +23,10 @@ struct job {
 struct jobs {
 	struct job *job;
 	int32_t n, cap;
-	int32_t from;			/* no job before it waits */
-	int64_t n_submitted;	/* to the engine, so far */
+	int32_t from;        /* no job before it waits */
+	int64_t n_submitted; /* to the engine, so far */
 	int32_t under_way[JOBS_SLOTS], n_under_way;
-	int64_t n_rows, n_compared; /* n_compared: of jobs that are done */
+	int64_t n_rows, n_compared;  /* n_compared: of jobs that are done */
 	struct lossy_settings lossy; /* as the engine computes */
 };
 
@@ -35,10 +35,10 @@ int jobs_make(struct jobs *j, const struct history *h, int64_t from, int64_t to,
 void jobs_free(struct jobs *j);
 /* Options of an engine with room for many at once. */
 void jobs_size(const struct jobs *j, const struct history *h, struct engine_options *o);
-/* Makes the engine compute as request r was recorded: its settings that are lossy. 1: it does; 0: not before what is
- * under way has ended; -1: it cannot. */
-int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r, struct engine *e,
-					struct err *err);
+/* Makes the engine compute as request r was recorded: its settings that are lossy. 1: it does; 0:
+ * not before what is under way has ended; -1: it cannot. */
+int jobs_compute_as(struct jobs *j, struct history *h, const struct history_request *r,
+	struct engine *e, struct err *err);
 /* Submits what may begin now. Returns how many are under way, or -1. */
 int jobs_submit(struct jobs *j, struct history *h, struct engine *e, struct err *err);
 /* The job of an engine's request that is under way, or NULL. */

@@ -11,18 +11,19 @@
 int verify_arith(const struct history *h, struct err *e)
 {
 	if (K_FREE)
-		return err_set(e, ERR_USAGE, "this build is free of the fixed order: its bits are nobody's to verify");
+		return err_set(
+			e, ERR_USAGE, "this build is free of the fixed order: its bits are nobody's to verify");
 	if (h->inexact)
 		return err_set(e, ERR_INPUT,
-					   "%s: recorded with `exact off`, so its logits depended on more than its tokens (how many "
-					   "rows a step had, and the hardware): there is nothing to compare them with",
-					   h->path);
+			"%s: recorded with `exact off`, so its logits depended on more than its tokens (how many "
+			"rows a step had, and the hardware): there is nothing to compare them with",
+			h->path);
 	if (h->arith == K_ARITH_VERSION)
 		return 0;
 	return err_set(e, ERR_INPUT,
-				   "%s: recorded with arithmetic %lld, and this cutaway computes arithmetic %d, so its bits "
-				   "cannot be the same: use the version that recorded it (%.20s)",
-				   h->path, (long long)h->arith, K_ARITH_VERSION, h->version);
+		"%s: recorded with arithmetic %lld, and this cutaway computes arithmetic %d, so its bits "
+		"cannot be the same: use the version that recorded it (%.20s)",
+		h->path, (long long)h->arith, K_ARITH_VERSION, h->version);
 }
 
 static bool is_recorded(const struct history *h, const char *path)
@@ -49,7 +50,8 @@ static void clean(const char *text, char *buf, size_t cap)
 	free(c);
 }
 
-int verify_model(const struct history *h, const char *given, const char *fallback, char **path, struct err *e)
+int verify_model(
+	const struct history *h, const char *given, const char *fallback, char **path, struct err *e)
 {
 	char sha[SHA256_HEX], was[120], name[80];
 
@@ -62,9 +64,9 @@ int verify_model(const struct history *h, const char *given, const char *fallbac
 		if (file_sha256_cached(given, sha, NULL))
 			return err_set(e, ERR_IO, "%s: no model file that can be read", given);
 		return err_set(e, ERR_INPUT,
-					   "%s is not the model that was recorded: its SHA-256 begins %.12s, that of %s begins "
-					   "%.12s; see --model",
-					   given, sha, name, h->model_sha256);
+			"%s is not the model that was recorded: its SHA-256 begins %.12s, that of %s begins "
+			"%.12s; see --model",
+			given, sha, name, h->model_sha256);
 	}
 	if (is_recorded(h, h->model_path))
 		return take(h->model_path, path, e);
@@ -72,12 +74,13 @@ int verify_model(const struct history *h, const char *given, const char *fallbac
 		return take(fallback, path, e);
 	if (!file_sha256_cached(h->model_path, sha, NULL))
 		return err_set(e, ERR_INPUT,
-					   "%s is another file than when it was recorded: its SHA-256 begins %.12s, that of %s "
-					   "began %.12s; name the old file with --model FILE",
-					   was, sha, name, h->model_sha256);
-	return err_set(e, ERR_IO, "the model of this recording, %s, is not at %s any more; name it with --model FILE%s%.12s%s",
-				   name, was, h->model_sha256[0] ? " (SHA-256 " : "", h->model_sha256,
-				   h->model_sha256[0] ? "…)" : "");
+			"%s is another file than when it was recorded: its SHA-256 begins %.12s, that of %s "
+			"began %.12s; name the old file with --model FILE",
+			was, sha, name, h->model_sha256);
+	return err_set(e, ERR_IO,
+		"the model of this recording, %s, is not at %s any more; name it with --model FILE%s%.12s%s",
+		name, was, h->model_sha256[0] ? " (SHA-256 " : "", h->model_sha256,
+		h->model_sha256[0] ? "…)" : "");
 }
 
 /* ---- a difference in words ---- */
@@ -103,8 +106,10 @@ static const char *hex(int64_t hash, char *buf)
 
 void verify_describe(const struct history *h, const struct verify_result *r, char *buf, size_t cap)
 {
-	static const char *const names[] = { [VERIFY_P] = "p", [VERIFY_P_DRAW] = "p_draw",
-										 [VERIFY_ENTROPY] = "entropy", [VERIFY_LOGP] = "logp" };
+	static const char *const names[] = { [VERIFY_P] = "p",
+		[VERIFY_P_DRAW] = "p_draw",
+		[VERIFY_ENTROPY] = "entropy",
+		[VERIFY_LOGP] = "logp" };
 	const struct verify_difference *d = &r->first;
 	const struct history_row *row = &r->request->row[d->row];
 	char a[80], b[80];
@@ -113,15 +118,15 @@ void verify_describe(const struct history *h, const struct verify_result *r, cha
 	case VERIFY_NOTHING: snprintf(buf, cap, "equal"); break;
 	case VERIFY_HASH:
 		snprintf(buf, cap, "hash of the logits at position %d: recorded %s, computed %s", row->pos,
-				 hex(d->recorded, a), hex(d->computed, b));
+			hex(d->recorded, a), hex(d->computed, b));
 		break;
 	case VERIFY_ID:
-		snprintf(buf, cap, "token at position %d: recorded %s, drawn %s, from equal logits", row->pos,
-				 quoted(h, d->recorded, a, sizeof a), quoted(h, d->computed, b, sizeof b));
+		snprintf(buf, cap, "token at position %d: recorded %s, drawn %s, from equal logits",
+			row->pos, quoted(h, d->recorded, a, sizeof a), quoted(h, d->computed, b, sizeof b));
 		break;
 	case VERIFY_SURVIVORS:
 		snprintf(buf, cap, "survivors at position %d: recorded %lld, computed %lld", row->pos,
-				 (long long)d->recorded, (long long)d->computed);
+			(long long)d->recorded, (long long)d->computed);
 		break;
 	case VERIFY_FAILED:
 		snprintf(buf, cap, "position %d cannot be computed here: %s", row->pos, d->why);
@@ -130,7 +135,7 @@ void verify_describe(const struct history *h, const struct verify_result *r, cha
 	case VERIFY_P_DRAW:
 	case VERIFY_ENTROPY:
 	case VERIFY_LOGP:
-		snprintf(buf, cap, "%s at position %d: recorded %.9g, computed %.9g", names[d->what], row->pos, d->was,
-				 d->is);
+		snprintf(buf, cap, "%s at position %d: recorded %.9g, computed %.9g", names[d->what],
+			row->pos, d->was, d->is);
 	}
 }

@@ -1,4 +1,5 @@
-/* See watch.h. One in-memory database whose only table, `now`, is the step that just ended (watch_table.c). */
+/* See watch.h. One in-memory database whose only table, `now`, is the step that just ended
+ * (watch_table.c). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ enum { MAX_VOCAB = 1 << 22, MOST_VM_STEPS = 20000 };
 /* ---- sets ---- */
 
 /* Reading `now` and calling functions is all that an expression may do. */
-static int authorise(void *set, int action, const char *a, const char *b, const char *db, const char *trigger)
+static int authorise(
+	void *set, int action, const char *a, const char *b, const char *db, const char *trigger)
 {
 	(void)db;
 	(void)trigger;
@@ -21,7 +23,8 @@ static int authorise(void *set, int action, const char *a, const char *b, const 
 	if (action == SQLITE_READ)
 		return a && !strcmp(a, "now") ? SQLITE_OK : SQLITE_DENY;
 	if (action == SQLITE_FUNCTION)
-		return b && (!strcmp(b, "load_extension") || !strcmp(b, "randomblob") || !strcmp(b, "zeroblob"))
+		return b && (!strcmp(b, "load_extension") || !strcmp(b, "randomblob") ||
+						!strcmp(b, "zeroblob"))
 				   ? SQLITE_DENY
 				   : SQLITE_OK;
 	return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
@@ -86,14 +89,15 @@ static int complain(sqlite3 *db, const char *expr, size_t before, int *where, st
 	if (!strncmp(text, no_column, sizeof no_column - 1)) {
 		text += sizeof no_column - 1;
 		near = watch_nearest(text);
-		return err_set(e, ERR_USAGE, "no column \"%.40s\"%s%s%s", text, near ? "; did you mean " : "",
-					   near ? near : "", near ? "?" : ": Tab lists them");
+		return err_set(e, ERR_USAGE, "no column \"%.40s\"%s%s%s", text,
+			near ? "; did you mean " : "", near ? near : "", near ? "?" : ": Tab lists them");
 	}
 	return err_set(e, ERR_USAGE, "%.60s: %.120s", expr, text);
 }
 
 /* "SELECT (expr) FROM now" must be one statement, whose expression cannot close the bracket. */
-static int compile(struct watch_set *s, struct watch *w, const char *expr, int *where, struct err *e)
+static int compile(
+	struct watch_set *s, struct watch *w, const char *expr, int *where, struct err *e)
 {
 	static const char before[] = "SELECT (", after[] = ") FROM now";
 	char sql[sizeof before + sizeof after + WATCH_EXPR];
@@ -132,7 +136,8 @@ int watch_add(struct watch_set *s, const char *expr, int *where, struct err *e)
 		n++;
 	expr += strspn(expr, " ");
 	if (n == WATCH_MAX)
-		return err_set(e, ERR_USAGE, "there are %d expressions already: take one away first", WATCH_MAX);
+		return err_set(
+			e, ERR_USAGE, "there are %d expressions already: take one away first", WATCH_MAX);
 	if (!*expr)
 		return err_set(e, ERR_USAGE, "an expression is needed, such as entropy > 3");
 	if (strlen(expr) >= WATCH_EXPR)
@@ -240,19 +245,21 @@ static void evaluate(struct watch_set *s, struct watch *w)
 	}
 	if (rc != SQLITE_DONE)
 		snprintf(w->trouble, sizeof w->trouble, "%.70s",
-				 rc == SQLITE_INTERRUPT ? "takes too long" : sqlite3_errmsg(s->db));
+			rc == SQLITE_INTERRUPT ? "takes too long" : sqlite3_errmsg(s->db));
 	sqlite3_reset(w->stmt);
 }
 
-void watch_each(struct watch_set *s, int n, void (*fn)(void *arg, const struct watch_value_text *v), void *arg)
+void watch_each(
+	struct watch_set *s, int n, void (*fn)(void *arg, const struct watch_value_text *v), void *arg)
 {
 	sqlite3_stmt *stmt = watch_expr(s, n) ? s->watch[n].stmt : NULL;
 
 	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
 		int type = sqlite3_column_type(stmt, 0);
 		const char *text = (const char *)sqlite3_column_text(stmt, 0);
-		struct watch_value_text v = { text ? text : "NULL", text ? (size_t)sqlite3_column_bytes(stmt, 0) : 4,
-									  type == SQLITE_TEXT || type == SQLITE_BLOB };
+		struct watch_value_text v = { text ? text : "NULL",
+			text ? (size_t)sqlite3_column_bytes(stmt, 0) : 4,
+			type == SQLITE_TEXT || type == SQLITE_BLOB };
 
 		fn(arg, &v);
 	}

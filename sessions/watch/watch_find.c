@@ -5,8 +5,8 @@
 /* What no expression can see is not read: attention and times are most of a file. */
 static int only_needed(struct reader *r, struct err *e)
 {
-	static const enum ev_kind kinds[] = { EV_vocab,	 EV_request, EV_admit, EV_lookup, EV_page, EV_preempt,
-										  EV_cancel, EV_rewind,	 EV_token, EV_step,	  EV_finish };
+	static const enum ev_kind kinds[] = { EV_vocab, EV_request, EV_admit, EV_lookup, EV_page,
+		EV_preempt, EV_cancel, EV_rewind, EV_token, EV_step, EV_finish };
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -17,7 +17,7 @@ static int only_needed(struct reader *r, struct err *e)
 
 /* Backward there is no reading: the last that holds of those before is kept. */
 static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool back,
-					  bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
 {
 	struct event ev;
 	int64_t found = -1, n = 0;
@@ -42,7 +42,7 @@ static int64_t search(struct watch_set *s, struct reader *r, int64_t from, bool 
 }
 
 int64_t watch_find(const char *path, const char *expr, int64_t from, bool back,
-				   bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
+	bool (*progress)(void *arg, int64_t step), void *arg, struct err *e)
 {
 	struct watch_set *s = NULL;
 	struct reader *r = NULL;

@@ -1,4 +1,5 @@
-/* Inside sessions/watch*.c: what a set knows of the step that ended, and the virtual table `now` that shows it. */
+/* Inside sessions/watch*.c: what a set knows of the step that ended, and the virtual table `now`
+ * that shows it. */
 #ifndef CUTAWAY_SESSIONS_WATCH_IMPL_H
 #define CUTAWAY_SESSIONS_WATCH_IMPL_H
 
@@ -46,7 +47,7 @@ struct watch_set {
 	struct ev_step step;
 	struct ev_token token[WATCH_ROWS];
 	int n_tokens;
-	bool ended; /* the tokens are those of the step that ended last */
+	bool ended;                               /* the tokens are those of the step that ended last */
 	int64_t extra[N_EXTRAS], shown[N_EXTRAS]; /* being counted; of the step that ended */
 	struct text *vocab;
 	int32_t n_vocab;

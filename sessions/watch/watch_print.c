@@ -1,4 +1,5 @@
-/* One expression, or all columns, of one step of a recording, in words: see watch_print in watch.h. */
+/* One expression, or all columns, of one step of a recording, in words: see watch_print in
+ * watch.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static void compare(void *arg, const struct watch_value_text *v)
 	struct line *l = arg;
 	char now[sizeof l->first];
 
-	snprintf(now, sizeof now, "%.*s", (int)(v->size < sizeof now ? v->size : sizeof now - 1), v->text);
+	snprintf(
+		now, sizeof now, "%.*s", (int)(v->size < sizeof now ? v->size : sizeof now - 1), v->text);
 	if (!l->n++)
 		memcpy(l->first, now, sizeof now);
 	l->differs |= strcmp(l->first, now) != 0 || v->size >= sizeof now;
@@ -54,7 +56,8 @@ static void say_value(void *arg, const struct watch_value_text *v)
 		return;
 	clean = text_clean(v->text, v->size, false, NULL);
 
-	fprintf(l->out, "%s%s%s%s", l->n++ ? ", " : "", v->is_text ? "'" : "", clean ? clean : "", v->is_text ? "'" : "");
+	fprintf(l->out, "%s%s%s%s", l->n++ ? ", " : "", v->is_text ? "'" : "", clean ? clean : "",
+		v->is_text ? "'" : "");
 	free(clean);
 }
 
@@ -89,8 +92,9 @@ static void say_columns(struct watch_set *s, FILE *out)
 		int n;
 
 		/* a hash as it is shown everywhere */
-		snprintf(name, sizeof name, strcmp(watch_column(i)->name, "hash") ? "\"%s\"" : "printf('%%016x', \"%s\")",
-				 watch_column(i)->name);
+		snprintf(name, sizeof name,
+			strcmp(watch_column(i)->name, "hash") ? "\"%s\"" : "printf('%%016x', \"%s\")",
+			watch_column(i)->name);
 		n = watch_add(s, name, NULL, &none);
 		if (n < 0)
 			continue;
@@ -101,7 +105,8 @@ static void say_columns(struct watch_set *s, FILE *out)
 	}
 }
 
-int watch_print(const char *path, const char *expr, int64_t step, char **say, int *where, struct err *e)
+int watch_print(
+	const char *path, const char *expr, int64_t step, char **say, int *where, struct err *e)
 {
 	struct watch_set *s = NULL;
 	size_t size;
@@ -110,7 +115,8 @@ int watch_print(const char *path, const char *expr, int64_t step, char **say, in
 
 	*say = NULL;
 	*where = -1;
-	if (watch_open(&s, e) || (*expr && (n = watch_add(s, expr, where, e)) < 0) || feed_step(s, path, step, e)) {
+	if (watch_open(&s, e) || (*expr && (n = watch_add(s, expr, where, e)) < 0) ||
+		feed_step(s, path, step, e)) {
 		watch_close(s);
 		return -1;
 	}

@@ -1,5 +1,6 @@
-/* Part of watch: sums that would be wrong. `now` has a row for each token of the step, so a column of the step stands in
- * as many rows, and in one without tokens: sum(tokens) would be 49 in a step of 7. See watch.h. */
+/* Part of watch: sums that would be wrong. `now` has a row for each token of the step, so a column
+ * of the step stands in as many rows, and in one without tokens: sum(tokens) would be 49 in a step
+ * of 7. See watch.h. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -20,7 +21,8 @@ static size_t adding(const char *p)
 	while (is_name(p[n]))
 		n++;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strlen(names[i]) == n && !strncasecmp(p, names[i], n) && p[n + strspn(p + n, " ")] == '(')
+		if (strlen(names[i]) == n && !strncasecmp(p, names[i], n) &&
+			p[n + strspn(p + n, " ")] == '(')
 			return n;
 	return 0;
 }
@@ -35,7 +37,8 @@ static bool is_of_step(const char *name, size_t n)
 	return false;
 }
 
-/* The first thing between p's bracket and the one that closes it that is not of a token: a column, or *. NULL: none. */
+/* The first thing between p's bracket and the one that closes it that is not of a token: a column,
+ * or *. NULL: none. */
 static const char *of_step(const char *p, size_t *size)
 {
 	const char *open = p += strcspn(p, "(") + 1;
@@ -74,10 +77,11 @@ int watch_check_sums(const char *expr, int *where, struct err *e)
 		if (where)
 			*where = (int)(bad - expr);
 		if (*bad == '*')
-			return err_set(e, ERR_USAGE, "%.*s(*) is 1 in a step without tokens: tokens is their number", (int)n, p);
+			return err_set(e, ERR_USAGE,
+				"%.*s(*) is 1 in a step without tokens: tokens is their number", (int)n, p);
 		return err_set(e, ERR_USAGE,
-					   "%.*s(%.*s) would count a number of the step once for each of its tokens: say %.*s alone", (int)n,
-					   p, (int)size, bad, (int)size, bad);
+			"%.*s(%.*s) would count a number of the step once for each of its tokens: say %.*s alone",
+			(int)n, p, (int)size, bad, (int)size, bad);
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* The columns that an expression can name, and the virtual table `now`, which hands out those of the step that ended. See
- * watch.h. */
+/* The columns that an expression can name, and the virtual table `now`, which hands out those of
+ * the step that ended. See watch.h. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const struct watch_column text_column = { "text", "", "text of the token"
 enum from { FROM_STEP, FROM_TOKEN, FROM_TEXT, FROM_EXTRA };
 struct source {
 	enum from from;
-	int field;	   /* of ev_info, or number of an extra */
+	int field;     /* of ev_info, or number of an extra */
 	size_t offset; /* of the member in the event's struct */
 	enum ev_type type;
 	bool is_code; /* a code list: its name is the value */
@@ -62,8 +62,8 @@ static void add_fields(enum ev_kind kind, enum from from)
 		const struct ev_field *f = &ev_info[kind].fields[i];
 
 		if (f->type < EV_TYPE_T)
-			add_source((struct source){ from, i, offset, f->type, names_a_list(f->unit),
-										{ f->name, f->unit, f->doc } });
+			add_source((struct source){
+				from, i, offset, f->type, names_a_list(f->unit), { f->name, f->unit, f->doc } });
 		offset += ev_field_size(f->type);
 	}
 }
@@ -74,7 +74,8 @@ static void fill_sources(void)
 	add_fields(EV_token, FROM_TOKEN);
 	add_source((struct source){ .from = FROM_TEXT, .type = EV_TYPE_T, .column = text_column });
 	for (int i = 0; i < N_EXTRAS; i++)
-		add_source((struct source){ .from = FROM_EXTRA, .field = i, .type = EV_TYPE_I, .column = extra_columns[i] });
+		add_source((struct source){
+			.from = FROM_EXTRA, .field = i, .type = EV_TYPE_I, .column = extra_columns[i] });
 }
 
 /* The same for all; made by whoever comes first, from constants. */
@@ -122,8 +123,8 @@ struct cursor {
 	int row;
 };
 
-static int connect_table(sqlite3 *db, void *set, int argc, const char *const *argv, sqlite3_vtab **out,
-						 char **error)
+static int connect_table(
+	sqlite3 *db, void *set, int argc, const char *const *argv, sqlite3_vtab **out, char **error)
 {
 	char sql[2048];
 	size_t used = (size_t)snprintf(sql, sizeof sql, "CREATE TABLE now(");
@@ -137,8 +138,8 @@ static int connect_table(sqlite3 *db, void *set, int argc, const char *const *ar
 	memset(t, 0, sizeof *t);
 	t->set = set;
 	for (int i = 0; i < n_sources; i++)
-		used += (size_t)snprintf(sql + used, sizeof sql - used, "%s\"%s\"", i ? "," : "",
-								 sources[i].column.name);
+		used += (size_t)snprintf(
+			sql + used, sizeof sql - used, "%s\"%s\"", i ? "," : "", sources[i].column.name);
 	snprintf(sql + used, sizeof sql - used, ")");
 	*out = &t->base;
 	return sqlite3_declare_vtab(db, sql);

@@ -1,4 +1,5 @@
-/* See whatif.h. What is asked, and whether it can be answered; the runs themselves are whatif_run.c's. */
+/* See whatif.h. What is asked, and whether it can be answered; the runs themselves are
+ * whatif_run.c's. */
 #include "sessions/whatif/whatif.h"
 
 #include <string.h>
@@ -6,8 +7,8 @@
 #include "engine/draft/draft.h"
 #include "sessions/whatif/whatif_impl.h"
 
-/* Does it guess without the model? Others cannot be simulated: their guesses are not in the log but as far as they
- * were checked. */
+/* Does it guess without the model? Others cannot be simulated: their guesses are not in the log but
+ * as far as they were checked. */
 static bool is_simple(const char *spec)
 {
 	const struct draft_ops *ops = NULL;
@@ -32,17 +33,21 @@ static const char *recorded_drafter(const struct recorded *r)
 	return NULL;
 }
 
-static int check_drafters(const char *path, const struct recorded *r, const struct whatif_settings *s,
-						  struct whatif *out, struct err *e)
+static int check_drafters(const char *path, const struct recorded *r,
+	const struct whatif_settings *s, struct whatif *out, struct err *e)
 {
 	const char *needs = recorded_drafter(r);
 
 	if (s->to.spec && !is_simple(s->to.spec))
-		return err_set(e, ERR_USAGE, "'%s' guesses with the model, or weighs those who do: that cannot be simulated "
-									 "from a log; off and ngram can", s->to.spec);
+		return err_set(e, ERR_USAGE,
+			"'%s' guesses with the model, or weighs those who do: that cannot be simulated "
+			"from a log; off and ngram can",
+			s->to.spec);
 	if (needs && !s->to.spec)
-		return err_set(e, ERR_USAGE, "%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
-									 "--spec off or --spec ngram asks about the rest", path, needs);
+		return err_set(e, ERR_USAGE,
+			"%s was recorded with '%s', whose guesses need the model and cannot be simulated; "
+			"--spec off or --spec ngram asks about the rest",
+			path, needs);
 	out->unchecked = needs != NULL;
 	out->inexact = r->inexact;
 	return 0;
@@ -64,16 +69,20 @@ int whatif_run(const char *path, const struct whatif_settings *s, struct whatif 
 	if (!rc && out->unchecked)
 		rc = whatif_ask(&as_recorded, "spec", s->to.spec, e);
 	if (!rc)
-		rc = whatif_rerun(&r, &as_recorded, &cost, &out->again, e) || whatif_rerun(&r, s, &cost, &out->changed, e) ? -1 : 0;
-	if (!out->unchecked) /* else `again` has another drafter, and the sum over the recorded steps stands */
+		rc = whatif_rerun(&r, &as_recorded, &cost, &out->again, e) ||
+					 whatif_rerun(&r, s, &cost, &out->changed, e)
+				 ? -1
+				 : 0;
+	/* else `again` has another drafter, and the sum over the recorded steps stands */
+	if (!out->unchecked)
 		out->predicted = out->again.seconds;
 	whatif_free(&r);
 	return rc;
 }
 
 int whatif_verify(const char *path, const struct whatif_settings *s, const struct engine_options *o,
-				  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
-				  struct err *e)
+	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif *out,
+	struct err *e)
 {
 	struct recorded r;
 	int rc;
@@ -82,9 +91,10 @@ int whatif_verify(const char *path, const struct whatif_settings *s, const struc
 		return -1;
 	if (r.inexact)
 		rc = err_set(e, ERR_INPUT,
-					 "%s: recorded with `exact off`, so its logits depended on more than its tokens (how many rows a "
-					 "step had, and the hardware): a run for real may draw others; without --verify the recorded "
-					 "tokens are taken as they are", path);
+			"%s: recorded with `exact off`, so its logits depended on more than its tokens (how many rows a "
+			"step had, and the hardware): a run for real may draw others; without --verify the recorded "
+			"tokens are taken as they are",
+			path);
 	else
 		rc = whatif_rerun_for_real(&r, s, o, progress, arg, &out->real, e);
 	out->verified = !rc;

@@ -1,5 +1,6 @@
-/* The cost of a step: least squares over the recorded ones, without those far off (a machine that did something
- * else), twice. A model of four numbers, fitted to this session alone: good within it, and said how good. */
+/* The cost of a step: least squares over the recorded ones, without those far off (a machine that
+ * did something else), twice. A model of four numbers, fitted to this session alone: good within
+ * it, and said how good. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,8 @@ static void solve(double a[N][N + 1], double out[N])
 		out[c] = fabs(a[c][c]) < 1e-9 ? 0 : a[c][N] / a[c][c];
 }
 
-/* Of the rows whose error is at most `most` times what was predicted. Relative errors are made small, so that
- * short steps count as long ones do. */
+/* Of the rows whose error is at most `most` times what was predicted. Relative errors are made
+ * small, so that short steps count as long ones do. */
 static void fit(struct cost *c, const struct recorded *r, double most)
 {
 	double a[N][N + 1], x[N];

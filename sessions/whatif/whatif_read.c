@@ -1,4 +1,5 @@
-/* What a recording says of its requests: their inputs, their tokens, when they came, and what each step cost. */
+/* What a recording says of its requests: their inputs, their tokens, when they came, and what each
+ * step cost. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,18 +52,19 @@ static void on_request(struct reading *g, const struct ev_request *q)
 	struct script *s;
 	size_t n = q->prompt.size / 4;
 
-	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS || !n ||
-		n > MAX_TOKENS)
+	if (q->request < 1 || (r->n && q->request <= r->script[r->n - 1].id) || r->n == MAX_REQUESTS ||
+		!n || n > MAX_TOKENS)
 		return;
 	if (!ROOM(g, r->script, r->cap, r->n))
 		return;
 	s = &r->script[r->n++];
-	*s = (struct script){ .id = q->request, .parent = q->parent > 0 ? q->parent : 0, .sample = q->sample,
-						  .kind = (enum ev_code_request_kind)q->kind, .n_ids = (int32_t)n,
-						  .max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX
-											? (int32_t)q->max_tokens
-											: 0,
-						  .arrival = g->now };
+	*s = (struct script){ .id = q->request,
+		.parent = q->parent > 0 ? q->parent : 0,
+		.sample = q->sample,
+		.kind = (enum ev_code_request_kind)q->kind,
+		.n_ids = (int32_t)n,
+		.max_tokens = q->max_tokens > 0 && q->max_tokens < INT32_MAX ? (int32_t)q->max_tokens : 0,
+		.arrival = g->now };
 	s->params = sample_params_of(q);
 	s->ids = malloc(n * sizeof *s->ids);
 	if (!s->ids) {
@@ -120,7 +122,8 @@ static void on_step(struct reading *g, const struct ev_step *s, double kv)
 	struct recorded *r = g->r;
 
 	if (ROOM(g, r->cost, r->cap_cost, r->n_cost))
-		r->cost[r->n_cost++] = (struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
+		r->cost[r->n_cost++] =
+			(struct cost_row){ (double)s->ns, (double)s->rows, (double)s->prefill_rows, kv };
 	g->now.steps++;
 	if (g->n_tokens) {
 		g->now.tokens += g->n_tokens;
@@ -134,9 +137,11 @@ static void on_memory(struct recorded *r, const struct ev_memory *m)
 	if (m->memory != r->memory.n || r->memory.n == MEMORY_GROUPS || !memory_kind_of(m->kind) ||
 		(m->kind == EV_MEMORY_KIND_window && (m->window < 1 || m->window > INT32_MAX)))
 		return;
-	r->memory.group[r->memory.n++] = (struct memory_spec){
-		.kind = memory_kind_of(m->kind), .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 1 },
-		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0, .state_bytes = 1 };
+	r->memory.group[r->memory.n++] = (struct memory_spec){ .kind = memory_kind_of(m->kind),
+		.n_layers = 1,
+		.kv = { .n_kv_heads = 1, .head_dim = 1 },
+		.window = m->kind == EV_MEMORY_KIND_window ? (int32_t)m->window : 0,
+		.state_bytes = 1 };
 }
 
 static void on_event(struct reading *g, const struct event *ev)
@@ -157,14 +162,12 @@ static void on_event(struct reading *g, const struct event *ev)
 	case EV_request: on_request(g, &ev->u.request); break;
 	case EV_token:
 		g->n_tokens += ev->u.token.source != EV_SOURCE_forced;
-		add_act(g, ev->u.token.request, ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN,
-				ev->u.token.id);
+		add_act(g, ev->u.token.request,
+			ev->u.token.source == EV_SOURCE_forced ? ACT_FORCED : ACT_DRAWN, ev->u.token.id);
 		break;
 	case EV_search: g->r->searched = true; break;
 	case EV_rewind: add_act(g, ev->u.rewind.request, ACT_REWIND, ev->u.rewind.kept); break;
-	case EV_cancel:
-		add_act(g, ev->u.cancel.request, ACT_CANCEL, 0);
-		break;
+	case EV_cancel: add_act(g, ev->u.cancel.request, ACT_CANCEL, 0); break;
 	case EV_finish:
 		s = script_find(g->r, ev->u.finish.request);
 		if (s)
@@ -184,15 +187,19 @@ static int whatif_check(const char *path, const struct recorded *r, struct err *
 	for (const struct setting *s = engine_settings; s->name; s++) {
 		setting_text(s, &r->settings, value, sizeof value);
 		if (whatif_setting(s->name) && setting_check(s, value, &why))
-			return err_set(e, ERR_INPUT, "%s: its settings make no sense, or are missing: %s", path, why.text);
+			return err_set(
+				e, ERR_INPUT, "%s: its settings make no sense, or are missing: %s", path, why.text);
 	}
 	if (r->settings.pages < 1 || r->ctx < 1 || r->ctx > 1 << 24)
-		return err_set(e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
+		return err_set(
+			e, ERR_INPUT, "%s: its pages and context make no sense, or are missing", path);
 	if (!r->n)
 		return err_set(e, ERR_INPUT, "%s: no request was recorded", path);
 	if (r->searched)
-		return err_set(e, ERR_INPUT, "%s: a search was recorded, whose branches come of what others drew: it cannot be "
-					   "scheduled anew", path);
+		return err_set(e, ERR_INPUT,
+			"%s: a search was recorded, whose branches come of what others drew: it cannot be "
+			"scheduled anew",
+			path);
 	return 0;
 }
 
@@ -204,8 +211,9 @@ int whatif_read(const char *path, struct recorded *r, struct err *e)
 	int rc;
 
 	memset(r, 0, sizeof *r);
-	r->settings = (struct engine_options){ .prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off",
-											.give_back = true };
+	r->settings = (struct engine_options){
+		.prefill_chunk = -1, .evict = "lru", .policy = "fcfs", .spec = "off", .give_back = true
+	};
 	g.counter.counts = &r->counts;
 	if (reader_open(&reader, path, e))
 		return -1;
@@ -240,7 +248,8 @@ const struct setting *whatif_setting(const char *name)
 {
 	const struct setting *s = setting_find(engine_settings, name);
 
-	return s && (!strcmp(s->group, "Scheduler") || s == &engine_settings[ENGINE_AT_spec]) ? s : NULL;
+	return s && (!strcmp(s->group, "Scheduler") || s == &engine_settings[ENGINE_AT_spec]) ? s
+																						  : NULL;
 }
 
 int whatif_ask(struct whatif_settings *s, const char *name, const char *value, struct err *e)
@@ -262,8 +271,8 @@ bool whatif_changes(const struct whatif_settings *asked, const struct change *c)
 	return changes_sight(c->name) || (row && !asked->given[row - engine_settings]);
 }
 
-struct engine_options whatif_whole(const struct recorded *r, const struct whatif_settings *s,
-								   const struct engine_options *base)
+struct engine_options whatif_whole(
+	const struct recorded *r, const struct whatif_settings *s, const struct engine_options *base)
 {
 	struct engine_options o = *base;
 
@@ -332,8 +341,10 @@ void whatif_count(struct counter *c, const struct event *ev)
 		n->accepted += count_of(ev->u.step.accepted);
 		if (count_of(ev->u.step.pages_used) > n->peak_pages)
 			n->peak_pages = count_of(ev->u.step.pages_used);
-		n->seconds += (c->cost ? cost_of(c->cost, (double)ev->u.step.rows, (double)ev->u.step.prefill_rows, c->kv)
-							   : (double)count_of(ev->u.step.ns)) / 1e9;
+		n->seconds += (c->cost ? cost_of(c->cost, (double)ev->u.step.rows,
+									 (double)ev->u.step.prefill_rows, c->kv)
+							   : (double)count_of(ev->u.step.ns)) /
+					  1e9;
 		c->kv = 0;
 		break;
 	default: break;

@@ -1,6 +1,7 @@
-/* The recorded requests once more, on an engine with other settings: they come when they came, go back and are stopped when
- * they were. Either the engine draws for itself, or nothing is computed and the tokens are those of the log
- * (engine_options.given); all else is the same engine. See whatif.h. */
+/* The recorded requests once more, on an engine with other settings: they come when they came, go
+ * back and are stopped when they were. Either the engine draws for itself, or nothing is computed
+ * and the tokens are those of the log (engine_options.given); all else is the same engine. See
+ * whatif.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +17,12 @@ struct rerun {
 	struct counter counter;
 	struct moment now;
 	int32_t next, next_change;
-	int32_t *script;   /* by the engine's number of a request, from 1: its script */
+	int32_t *script; /* by the engine's number of a request, from 1: its script */
 	int32_t n_numbers;
-	int32_t *open;     /* scripts whose requests have not ended, in order of arrival */
+	int32_t *open; /* scripts whose requests have not ended, in order of arrival */
 	int32_t n_open;
-	int64_t drawn;     /* in the step that is open */
-	int64_t stalls;    /* calls of engine_step() since the last that was one */
+	int64_t drawn;                /* in the step that is open */
+	int64_t stalls;               /* calls of engine_step() since the last that was one */
 	const struct script *differs; /* it drew another token than the log has, or NULL */
 	const struct script *broken;  /* the log has more tokens of it than it can have */
 };
@@ -81,12 +82,14 @@ static void on_token(struct rerun *w, const struct ev_token *t)
 static void on_finish(struct rerun *w, const struct ev_finish *f)
 {
 	struct script *q = script_of(w, f->request);
-	bool at_limit = (f->reason == EV_FINISH_length || f->reason == EV_FINISH_context) && !f->why.size;
+	bool at_limit =
+		(f->reason == EV_FINISH_length || f->reason == EV_FINISH_context) && !f->why.size;
 	int32_t at = 0;
 
 	if (at_limit && is_next(q, ACT_DRAWN))
 		w->broken = q;
-	w->counter.counts->unfinished += f->reason == EV_FINISH_refused || !(is_next(q, ACT_END) || is_next(q, ACT_CANCEL));
+	w->counter.counts->unfinished +=
+		f->reason == EV_FINISH_refused || !(is_next(q, ACT_END) || is_next(q, ACT_CANCEL));
 	while (w->open[at] != q - w->r->script)
 		at++;
 	w->n_open--;
@@ -118,8 +121,13 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 {
 	struct script *q = &w->r->script[which];
 	const struct act *last = q->n_acts ? &q->act[q->n_acts - 1] : NULL;
-	struct engine_request spec = { .kind = q->kind, .ids = q->ids, .n_ids = q->n_ids, .max_tokens = q->max_tokens,
-								   .params = q->params, .sample = q->sample, .text = "" };
+	struct engine_request spec = { .kind = q->kind,
+		.ids = q->ids,
+		.n_ids = q->n_ids,
+		.max_tokens = q->max_tokens,
+		.params = q->params,
+		.sample = q->sample,
+		.text = "" };
 
 	q->at = 0;
 	q->running = q->overdrawn = false;
@@ -137,13 +145,16 @@ static int submit(struct rerun *w, int32_t which, struct err *e)
 static int let_in(struct rerun *w, struct err *e)
 {
 	for (;;) {
-		const struct change *c = w->next_change < w->r->n_changes ? &w->r->change[w->next_change] : NULL;
+		const struct change *c =
+			w->next_change < w->r->n_changes ? &w->r->change[w->next_change] : NULL;
 
 		if (c && moment_has_come(&w->now, c->at)) {
 			w->next_change++;
 			if (whatif_changes(w->asked, c))
-				engine_set(w->e, c->name, c->value, NULL); /* or this cutaway has not what was set */
-		} else if (w->next == w->r->n || (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
+				engine_set(w->e, c->name, c->value, NULL); /* or this cutaway has not what was set
+															*/
+		} else if (w->next == w->r->n ||
+				   (w->n_open && !moment_has_come(&w->now, w->r->script[w->next].arrival))) {
 			return 0;
 		} else if (submit(w, w->next++, e)) {
 			return -1;
@@ -161,8 +172,8 @@ static int go_back(struct rerun *w, struct script *q, struct err *e)
 	return engine_rewind(w->e, q->now, keep, forced, e);
 }
 
-/* What a person did between two steps: at the moment of the log, and at the latest when the request would draw what it
- * never drew. */
+/* What a person did between two steps: at the moment of the log, and at the latest when the request
+ * would draw what it never drew. */
 static int follow(struct rerun *w, struct script *q, struct err *e)
 {
 	const struct act *a = next_act(q);
@@ -203,11 +214,15 @@ static int follow_all(struct rerun *w, struct err *e)
 static int rerun_check(const struct rerun *w, struct err *e)
 {
 	if (w->broken)
-		return err_set(e, ERR_INPUT, "a damaged recording: request %lld drew more tokens than it or its context had "
-					   "room for", (long long)w->broken->id);
+		return err_set(e, ERR_INPUT,
+			"a damaged recording: request %lld drew more tokens than it or its context had "
+			"room for",
+			(long long)w->broken->id);
 	if (w->differs)
-		return err_set(e, ERR_DIFFERS, "request %lld draws other tokens here: not the same model, or an error; see "
-					   "cutaway verify", (long long)w->differs->id);
+		return err_set(e, ERR_DIFFERS,
+			"request %lld draws other tokens here: not the same model, or an error; see "
+			"cutaway verify",
+			(long long)w->differs->id);
 	if (w->stalls > MAX_STALLS)
 		return err_set(e, ERR_INPUT, "the requests cannot run with these settings");
 	if (w->counter.counts->steps > MAX_STEPS)
@@ -215,7 +230,8 @@ static int rerun_check(const struct rerun *w, struct err *e)
 	return 0;
 }
 
-static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
+static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, int64_t all),
+	void *arg, struct err *e)
 {
 	while (w->next < w->r->n || w->n_open) {
 		if (let_in(w, e) || follow_all(w, e))
@@ -231,8 +247,8 @@ static int run_all(struct rerun *w, bool (*progress)(void *arg, int64_t done, in
 	return 0;
 }
 
-static int rerun(struct rerun *w, const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
-				 void *arg, struct err *e)
+static int rerun(struct rerun *w, const struct engine_options *o,
+	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
 {
 	struct engine_options with = whatif_whole(w->r, w->asked, o);
 	int rc = -1;
@@ -256,7 +272,7 @@ static int rerun(struct rerun *w, const struct engine_options *o, bool (*progres
 }
 
 int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const struct cost *cost,
-				 struct whatif_counts *out, struct err *e)
+	struct whatif_counts *out, struct err *e)
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out, .cost = cost } };
 	const struct engine_given given = { &w, r->memory.n ? &r->memory : NULL, next_token, end_of };
@@ -266,9 +282,9 @@ int whatif_rerun(struct recorded *r, const struct whatif_settings *asked, const 
 	return rerun(&w, &o, NULL, NULL, e);
 }
 
-int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked, const struct engine_options *o,
-						  bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct whatif_counts *out,
-						  struct err *e)
+int whatif_rerun_for_real(struct recorded *r, const struct whatif_settings *asked,
+	const struct engine_options *o, bool (*progress)(void *arg, int64_t done, int64_t all),
+	void *arg, struct whatif_counts *out, struct err *e)
 {
 	struct rerun w = { .r = r, .asked = asked, .counter = { .counts = out } };
 

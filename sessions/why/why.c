@@ -21,8 +21,8 @@ const struct why_kind why_kinds[] = {
 	{ NULL, NULL, NULL },
 };
 
-static why_fn *const answers[] = { why_miss,  why_evict, why_preempt, why_wait,
-								   why_reject, why_token, why_slow };
+static why_fn *const answers[] = { why_miss, why_evict, why_preempt, why_wait, why_reject,
+	why_token, why_slow };
 
 int why_open(struct why **out, const char *path, struct err *e)
 {
@@ -70,7 +70,7 @@ static int find_kind(const char *what, struct err *e)
 	if (n == 1)
 		return found;
 	return err_set(e, ERR_USAGE,
-				   "why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token and slow", what);
+		"why \"%.40s\"? It answers miss, evict, preempt, wait, reject, token and slow", what);
 }
 
 static bool read_number(const char **text, int64_t *out)
@@ -85,7 +85,8 @@ static bool read_number(const char **text, int64_t *out)
 	return !errno;
 }
 
-static int read_place(const struct why_kind *k, const char *where, struct why_place *at, struct err *e)
+static int read_place(
+	const struct why_kind *k, const char *where, struct why_place *at, struct err *e)
 {
 	const bool has_pos = strstr(k->where, "POS") != NULL;
 	const char *p = where ? where : "";
@@ -111,11 +112,12 @@ static int read_place(const struct why_kind *k, const char *where, struct why_pl
 	if (!*p && (at->number >= 0 || at->pos >= 0))
 		return 0;
 bad:
-	return err_set(e, ERR_USAGE, "why %s %.40s: \"%.40s\" is no %s", k->name, where, where, k->where);
+	return err_set(
+		e, ERR_USAGE, "why %s %.40s: \"%.40s\" is no %s", k->name, where, where, k->where);
 }
 
-int why_ask(struct why *w, const char *what, const char *where, const struct why_here *here, FILE *out,
-			struct err *e)
+int why_ask(struct why *w, const char *what, const char *where, const struct why_here *here,
+	FILE *out, struct err *e)
 {
 	struct err own = { 0 };
 	int kind = find_kind(what, e);
@@ -135,7 +137,8 @@ int why_ask(struct why *w, const char *what, const char *where, const struct why
 
 /* ---- asking the file ---- */
 
-sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d)
+sqlite3_stmt *why_query(
+	struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d)
 {
 	const int64_t value[] = { a, b, c, d };
 	sqlite3_stmt *s = NULL;
@@ -182,7 +185,8 @@ bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to)
 	return true;
 }
 
-int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c)
+int64_t why_int(
+	struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c)
 {
 	sqlite3_stmt *s = why_query(w, sql, n, a, b, c, 0);
 	int64_t value = none;
@@ -247,7 +251,8 @@ static bool append(int32_t **ids, int32_t *n, int32_t *cap, int32_t id)
 
 int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT prompt FROM request WHERE request = ?1", 1, request, 0, 0, 0);
+	sqlite3_stmt *s =
+		why_query(w, "SELECT prompt FROM request WHERE request = ?1", 1, request, 0, 0, 0);
 	int32_t *ids = NULL, cap = 0;
 
 	*n = 0;
@@ -256,14 +261,15 @@ int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 		int size = sqlite3_column_bytes(s, 0);
 
 		for (int i = 0; p && i + 4 <= size; i += 4)
-			if (!append(&ids, n, &cap, (int32_t)((uint32_t)p[i] | (uint32_t)p[i + 1] << 8 |
-												 (uint32_t)p[i + 2] << 16 | (uint32_t)p[i + 3] << 24)))
+			if (!append(&ids, n, &cap,
+					(int32_t)((uint32_t)p[i] | (uint32_t)p[i + 1] << 8 | (uint32_t)p[i + 2] << 16 |
+							  (uint32_t)p[i + 3] << 24)))
 				break;
 		why_done(&s);
 	}
 	/* a request that went back told some positions twice: the last before seq counts */
-	s = why_query(w, "SELECT pos, id FROM token WHERE request = ?1 AND seq < ?2 ORDER BY seq", 2, request,
-				  seq, 0, 0);
+	s = why_query(w, "SELECT pos, id FROM token WHERE request = ?1 AND seq < ?2 ORDER BY seq", 2,
+		request, seq, 0, 0);
 	while (why_row(w, &s)) {
 		int64_t pos = sqlite3_column_int64(s, 0);
 
@@ -279,9 +285,9 @@ int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n)
 int64_t why_page_size(struct why *w, int64_t seq)
 {
 	sqlite3_stmt *s = why_query(w,
-								"SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'page-size' AND"
-								" seq < ?1 ORDER BY seq DESC LIMIT 1",
-								1, seq, 0, 0, 0);
+		"SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'page-size' AND"
+		" seq < ?1 ORDER BY seq DESC LIMIT 1",
+		1, seq, 0, 0, 0);
 	int64_t size = 0;
 
 	if (why_row(w, &s)) {

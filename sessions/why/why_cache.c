@@ -15,14 +15,16 @@ struct miss {
 
 static bool read_lookup(struct why *w, struct miss *m)
 {
-	const char *columns = "SELECT request, seq, asked, hit, hit_pages, reason, nearest, diverge_pos,"
-						  " expected, got FROM lookup WHERE ";
+	const char *columns =
+		"SELECT request, seq, asked, hit, hit_pages, reason, nearest, diverge_pos,"
+		" expected, got FROM lookup WHERE ";
 	char sql[400];
-	int64_t *to[] = { &m->request, &m->seq,		&m->asked,	 &m->hit,	   &m->hit_pages,
-					  &m->reason,  &m->nearest, &m->diverge, &m->expected, &m->got };
+	int64_t *to[] = { &m->request, &m->seq, &m->asked, &m->hit, &m->hit_pages, &m->reason,
+		&m->nearest, &m->diverge, &m->expected, &m->got };
 
 	snprintf(sql, sizeof sql, "%s%s", columns,
-			 w->at.given ? "request = ?1 ORDER BY seq LIMIT 1" : "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
+		w->at.given ? "request = ?1 ORDER BY seq LIMIT 1"
+					: "reason <> 0 AND seq <= ?9 ORDER BY seq DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, w->at.given, w->at.number, 0, 0, 0), 10, to))
 		return false;
 	m->size = why_page_size(w, m->seq);
@@ -33,8 +35,8 @@ static bool read_lookup(struct why *w, struct miss *m)
 /* The earlier request whose tokens agree longest with this prompt. */
 static void find_closest(struct why *w, struct miss *m)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT request FROM request WHERE seq < ?1 AND request <> ?2", 2,
-								m->seq, m->request, 0, 0);
+	sqlite3_stmt *s = why_query(w, "SELECT request FROM request WHERE seq < ?1 AND request <> ?2",
+		2, m->seq, m->request, 0, 0);
 
 	while (why_row(w, &s)) {
 		int64_t other = sqlite3_column_int64(s, 0);
@@ -51,15 +53,16 @@ static void find_closest(struct why *w, struct miss *m)
 }
 
 /* The page that had held block `block` of these very tokens, and when it was dropped. */
-static bool find_dropped(struct why *w, const struct miss *m, int64_t *page, int64_t *seq, int64_t *owner)
+static bool find_dropped(
+	struct why *w, const struct miss *m, int64_t *page, int64_t *seq, int64_t *owner)
 {
 	const int64_t block = m->hit_pages;
 	sqlite3_stmt *s = why_query(w,
-								"SELECT c.page, c.request, (SELECT min(e.seq) FROM page e WHERE e.page ="
-								" c.page AND e.action = 5 AND e.seq > c.seq AND e.seq < ?2) AS dropped"
-								" FROM page c WHERE c.action = 4 AND c.block = ?1 AND c.seq < ?2"
-								" ORDER BY c.seq DESC",
-								2, block, m->seq, 0, 0);
+		"SELECT c.page, c.request, (SELECT min(e.seq) FROM page e WHERE e.page ="
+		" c.page AND e.action = 5 AND e.seq > c.seq AND e.seq < ?2) AS dropped"
+		" FROM page c WHERE c.action = 4 AND c.block = ?1 AND c.seq < ?2"
+		" ORDER BY c.seq DESC",
+		2, block, m->seq, 0, 0);
 	bool found = false;
 
 	while (!found && why_row(w, &s)) {
@@ -93,10 +96,10 @@ static void say_dropped(struct why *w, const struct miss *m)
 	}
 	idle = why_int(w, -1, "SELECT other FROM page WHERE seq = ?1", 1, seq, 0, 0);
 	why_say(w, "  page %lld, written by request %lld, was dropped in step %lld%s", (long long)page,
-			(long long)owner, (long long)why_step_of(w, seq), idle >= 0 ? "," : "");
+		(long long)owner, (long long)why_step_of(w, seq), idle >= 0 ? "," : "");
 	if (idle >= 0)
-		why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld", (long long)idle,
-				(long long)page);
+		why_say(w, "  after %lld steps in which nobody read it: ask why evict %lld",
+			(long long)idle, (long long)page);
 }
 
 static void say_reason(struct why *w, const struct miss *m)
@@ -105,34 +108,36 @@ static void say_reason(struct why *w, const struct miss *m)
 
 	switch (m->reason) {
 	case EV_PREFIX_hit:
-		why_say(w, "Request %lld missed nothing: all whole pages of its prompt came from the cache.",
-				(long long)m->request);
+		why_say(w,
+			"Request %lld missed nothing: all whole pages of its prompt came from the cache.",
+			(long long)m->request);
 		break;
 	case EV_PREFIX_empty:
 		why_say(w, "Nothing cached began like the prompt of request %lld.", (long long)m->request);
 		break;
 	case EV_PREFIX_diverged:
 		why_say(w, "The prompt of request %lld parts from the nearest cached one at position %lld:",
-				(long long)m->request, (long long)m->diverge);
+			(long long)m->request, (long long)m->diverge);
 		why_say(w, "  cached, by request %lld: %s    here: %s", (long long)m->nearest,
-				why_text(w, m->expected, there, sizeof there), why_text(w, m->got, here, sizeof here));
+			why_text(w, m->expected, there, sizeof there), why_text(w, m->got, here, sizeof here));
 		break;
 	case EV_PREFIX_evicted:
-		why_say(w, "Block %lld of request %lld's prompt had been cached, and was evicted before it came:",
-				(long long)m->hit_pages, (long long)m->request);
+		why_say(w,
+			"Block %lld of request %lld's prompt had been cached, and was evicted before it came:",
+			(long long)m->hit_pages, (long long)m->request);
 		say_dropped(w, m);
 		break;
 	case EV_PREFIX_tail:
 		why_say(w, "What was cached ends before the prompt of request %lld does: the rest is new.",
-				(long long)m->request);
+			(long long)m->request);
 		break;
 	case EV_PREFIX_off:
 		why_say(w, "The prefix cache was off when request %lld came: /prefix-cache on",
-				(long long)m->request);
+			(long long)m->request);
 		break;
 	default:
 		why_say(w, "Request %lld: the log gives no reason that this cutaway knows.",
-				(long long)m->request);
+			(long long)m->request);
 	}
 }
 
@@ -142,22 +147,24 @@ static void say_needed(struct why *w, const struct miss *m)
 	int64_t whole = m->asked / m->size, missing = whole - m->hit / m->size;
 
 	why_say(w, "  from the cache: %lld of %lld tokens, %lld pages of %lld; computed: %lld tokens",
-			(long long)m->hit, (long long)m->asked, (long long)m->hit_pages, (long long)m->size,
-			(long long)(m->asked - m->hit));
+		(long long)m->hit, (long long)m->asked, (long long)m->hit_pages, (long long)m->size,
+		(long long)(m->asked - m->hit));
 	if (m->closest)
 		why_say(w, "  closest in this session: request %lld, which begins with the same %d tokens",
-				(long long)m->closest, m->shared);
+			(long long)m->closest, m->shared);
 	else
 		why_say(w, "  no earlier request of this session begins with the same token");
 	if (m->closest && m->shared / m->size < whole && m->shared % m->size && m->shared < m->n_ids)
-		why_say(w, "  it fills %lld whole pages; the %lld tokens after them lie in a page that also holds "
-				   "others, and a page is shared whole or not at all",
-				(long long)(m->shared / m->size), (long long)(m->shared % m->size));
+		why_say(w,
+			"  it fills %lld whole pages; the %lld tokens after them lie in a page that also holds "
+			"others, and a page is shared whole or not at all",
+			(long long)(m->shared / m->size), (long long)(m->shared % m->size));
 	if (missing > 0)
-		why_say(w, "  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "
-				   "%lld",
-				(long long)missing, (long long)(m->hit / m->size), (long long)(whole - 1),
-				(long long)(m->hit / m->size * m->size), (long long)(whole * m->size - 1));
+		why_say(w,
+			"  for a whole hit %lld more pages would be needed: blocks %lld to %lld, positions %lld to "
+			"%lld",
+			(long long)missing, (long long)(m->hit / m->size), (long long)(whole - 1),
+			(long long)(m->hit / m->size * m->size), (long long)(whole * m->size - 1));
 	why_say(w, "  in the log: SELECT * FROM lookup WHERE seq = %lld", (long long)m->seq);
 }
 
@@ -168,10 +175,12 @@ void why_miss(struct why *w)
 	if (!read_lookup(w, &m)) {
 		if (w->at.given)
 			why_say(w, "Request %lld asked nothing of the prefix cache, or is not in this log.",
-					(long long)w->at.number);
+				(long long)w->at.number);
 		else
-			why_say(w, "No prompt missed%s: of %lld lookups each found all that it could.", why_so_far(w),
-					(long long)why_int(w, 0, "SELECT count(*) FROM lookup WHERE seq <= ?9", 0, 0, 0, 0));
+			why_say(w, "No prompt missed%s: of %lld lookups each found all that it could.",
+				why_so_far(w),
+				(long long)why_int(
+					w, 0, "SELECT count(*) FROM lookup WHERE seq <= ?9", 0, 0, 0, 0));
 		return;
 	}
 	find_closest(w, &m);
@@ -191,25 +200,25 @@ struct evict {
 static bool read_evict(struct why *w, struct evict *v)
 {
 	sqlite3_stmt *s = why_query(w,
-								w->at.given ? "SELECT seq, page, other FROM page WHERE action = 5 AND page = ?1"
-											  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
-											: "SELECT seq, page, other FROM page WHERE action = 5 AND seq <= ?9"
-											  " ORDER BY seq DESC LIMIT 1",
-								w->at.given, w->at.number, 0, 0, 0);
+		w->at.given ? "SELECT seq, page, other FROM page WHERE action = 5 AND page = ?1"
+					  " ORDER BY seq <= ?9 DESC, seq DESC LIMIT 1"
+					: "SELECT seq, page, other FROM page WHERE action = 5 AND seq <= ?9"
+					  " ORDER BY seq DESC LIMIT 1",
+		w->at.given, w->at.number, 0, 0, 0);
 
 	if (!why_read(w, s, 3, (int64_t *[]){ &v->seq, &v->page, &v->idle }))
 		return false;
 	v->step = why_step_of(w, v->seq);
 	v->taker = v->writer = v->block = -1;
 	s = why_query(w,
-				  "SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN (0, 2)"
-				  " ORDER BY seq LIMIT 1",
-				  2, v->page, v->seq, 0, 0);
+		"SELECT request, block FROM page WHERE page = ?1 AND seq > ?2 AND action IN (0, 2)"
+		" ORDER BY seq LIMIT 1",
+		2, v->page, v->seq, 0, 0);
 	why_read(w, s, 2, (int64_t *[]){ &v->taker, &v->taker_block });
 	s = why_query(w,
-				  "SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = 4"
-				  " ORDER BY seq DESC LIMIT 1",
-				  2, v->page, v->seq, 0, 0);
+		"SELECT request, block, seq FROM page WHERE page = ?1 AND seq < ?2 AND action = 4"
+		" ORDER BY seq DESC LIMIT 1",
+		2, v->page, v->seq, 0, 0);
 	why_read(w, s, 3, (int64_t *[]){ &v->writer, &v->block, &v->cached_seq });
 	return true;
 }
@@ -219,11 +228,13 @@ static void say_missed(struct why *w, const struct evict *v)
 {
 	int64_t size = why_page_size(w, v->seq), need = (v->block + 1) * size, n_missed = 0, first = 0;
 	int32_t n, *ids = why_tokens(w, v->writer, v->seq, &n);
-	sqlite3_stmt *s = why_query(w, "SELECT request, seq FROM lookup WHERE seq > ?1 AND hit < ?2 ORDER BY seq",
-								2, v->seq, need, 0, 0);
+	sqlite3_stmt *s =
+		why_query(w, "SELECT request, seq FROM lookup WHERE seq > ?1 AND hit < ?2 ORDER BY seq", 2,
+			v->seq, need, 0, 0);
 
 	while (n >= need && why_row(w, &s)) {
-		int32_t m, *other = why_tokens(w, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), &m);
+		int32_t m,
+			*other = why_tokens(w, sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), &m);
 
 		if (m > need && !memcmp(other, ids, (size_t)need * sizeof *ids) && !n_missed++)
 			first = sqlite3_column_int64(s, 0);
@@ -233,7 +244,7 @@ static void say_missed(struct why *w, const struct evict *v)
 	free(ids);
 	if (n_missed)
 		why_say(w, "  it was missed: %lld later prompt%s began with its tokens, request %lld first",
-				(long long)n_missed, n_missed == 1 ? "" : "s", (long long)first);
+			(long long)n_missed, n_missed == 1 ? "" : "s", (long long)first);
 	else
 		why_say(w, "  nobody missed it: no later prompt of this log began with its tokens");
 }
@@ -251,26 +262,28 @@ void why_evict(struct why *w)
 		return;
 	}
 	pages = why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0);
-	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.", (long long)v.page,
-			(long long)v.step,
-			v.taker >= 0 ? "a request needed a page and none was free" : "room was needed");
+	why_say(w, "Page %lld was dropped from the prefix cache in step %lld, because %s.",
+		(long long)v.page, (long long)v.step,
+		v.taker >= 0 ? "a request needed a page and none was free" : "room was needed");
 	if (v.taker >= 0)
 		why_say(w, "  it went to request %lld, for its block %lld", (long long)v.taker,
-				(long long)v.taker_block);
-	why_say(w, "  of the unreferenced pages without children, it was the one least recently "
-			   "used%s",
-			v.idle >= 0 ? ":" : "");
+			(long long)v.taker_block);
+	why_say(w,
+		"  of the unreferenced pages without children, it was the one least recently "
+		"used%s",
+		v.idle >= 0 ? ":" : "");
 	if (v.idle >= 0)
 		why_say(w, "  nobody had read it for %lld steps", (long long)v.idle);
 	if (v.writer >= 0)
-		why_say(w, "  request %lld had written it in step %lld: its block %lld, positions %lld to %lld",
-				(long long)v.writer, (long long)why_step_of(w, v.cached_seq), (long long)v.block,
-				(long long)(v.block * why_page_size(w, v.seq)),
-				(long long)((v.block + 1) * why_page_size(w, v.seq) - 1));
+		why_say(w,
+			"  request %lld had written it in step %lld: its block %lld, positions %lld to %lld",
+			(long long)v.writer, (long long)why_step_of(w, v.cached_seq), (long long)v.block,
+			(long long)(v.block * why_page_size(w, v.seq)),
+			(long long)((v.block + 1) * why_page_size(w, v.seq) - 1));
 	why_say(w, "  the pool then: %lld pages, %lld read by requests, %lld kept by the cache alone",
-			(long long)pages,
-			(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v.step, 0, 0),
-			(long long)why_int(w, 0, "SELECT pages_cached FROM step WHERE step = ?1", 1, v.step, 0, 0));
+		(long long)pages,
+		(long long)why_int(w, 0, "SELECT pages_used FROM step WHERE step = ?1", 1, v.step, 0, 0),
+		(long long)why_int(w, 0, "SELECT pages_cached FROM step WHERE step = ?1", 1, v.step, 0, 0));
 	if (v.writer >= 0)
 		say_missed(w, &v);
 	why_say(w, "  in the log: SELECT * FROM page WHERE page = %lld", (long long)v.page);

@@ -1,4 +1,5 @@
-/* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts. See why.h. */
+/* why token, why reject: the sampler's stages, the sampling race, and the verification of drafts.
+ * See why.h. */
 #include <math.h>
 #include <string.h>
 
@@ -33,12 +34,13 @@ static double real_or_nan(sqlite3_stmt *s, int column)
 	return why_is_null(s, column) ? NAN : sqlite3_column_double(s, column);
 }
 
-/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position told twice (a
- * request went back) the last counts. */
+/* REQUEST:POS, POS of the newest request that has it, or the newest token. Of a position told twice
+ * (a request went back) the last counts. */
 static bool read_drawn(struct why *w, struct drawn *t)
 {
-	static const char columns[] = "SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
-								  " candidates, stages FROM token ";
+	static const char columns[] =
+		"SELECT seq, step, request, pos, id, source, survivors, p, p_draw, entropy,"
+		" candidates, stages FROM token ";
 	const char *which = w->at.number >= 0 ? "WHERE request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "WHERE pos = ?1"
 										  : "WHERE seq <= ?9";
@@ -61,7 +63,8 @@ static bool read_drawn(struct why *w, struct drawn *t)
 	return true;
 }
 
-static const char *setting_of(struct why *w, int64_t request, const char *column, char *out, size_t cap)
+static const char *setting_of(
+	struct why *w, int64_t request, const char *column, char *out, size_t cap)
 {
 	sqlite3_stmt *s;
 	char sql[120];
@@ -84,28 +87,31 @@ static void say_stages(struct why *w, const struct drawn *t)
 	static const struct {
 		const char *name, *column;
 	} stage[EV_N_STAGES] = { { "penalties", "repeat_penalty" }, { "temperature", "temperature" },
-							 { "top-k", "top_k" },				{ "top-p", "top_p" },
-							 { "min-p", "min_p" } };
+		{ "top-k", "top_k" }, { "top-p", "top_p" }, { "min-p", "min_p" } };
 	char value[32], named[64];
 
 	for (int i = 0; i < t->n_candidates; i++)
 		if ((int64_t)t->candidate[i].id == t->id)
-			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model", (double)t->candidate[i].logit,
-					i + 1, t->p);
+			why_say(w, "  %-17s logit %9.4f   rank %d, p %.4f", "the model",
+				(double)t->candidate[i].logit, i + 1, t->p);
 	for (int i = 0; i < t->n_stages; i++) {
 		const struct ev_stage *g = &t->stage[i];
 
 		setting_of(w, t->request, stage[i].column, value, sizeof value);
 		snprintf(named, sizeof named, "%s %s", i ? stage[i].name : "repeat", value);
-		why_say(w, "  %-17s %s %9.4f   %u token%s left, %.4f of the mass", named, i < 2 ? "logit" : "p    ",
-				(double)g->value, g->left, g->left == 1 ? "" : "s", (double)g->mass);
+		why_say(w, "  %-17s %s %9.4f   %u token%s left, %.4f of the mass", named,
+			i < 2 ? "logit" : "p    ", (double)g->value, g->left, g->left == 1 ? "" : "s",
+			(double)g->mass);
 	}
 }
 
 /* As the options are spelt. */
 static const char *cut_words(uint64_t cut)
 {
-	return cut == EV_CUT_top_k ? "top-k" : cut == EV_CUT_top_p ? "top-p" : cut == EV_CUT_min_p ? "min-p" : ev_code_name("cut", (int64_t)cut);
+	return cut == EV_CUT_top_k   ? "top-k"
+		   : cut == EV_CUT_top_p ? "top-p"
+		   : cut == EV_CUT_min_p ? "min-p"
+								 : ev_code_name("cut", (int64_t)cut);
 }
 
 static void say_race(struct why *w, const struct drawn *t)
@@ -122,8 +128,8 @@ static void say_race(struct why *w, const struct drawn *t)
 
 		why_text(w, c->id, text, sizeof text);
 		wide = text_width(text, strlen(text), false);
-		fprintf(w->out, "  %s %s%*s p %.4f   ", won ? ">" : " ", text, wide < 24 ? 24 - wide : 0, "",
-				(double)c->p);
+		fprintf(w->out, "  %s %s%*s p %.4f   ", won ? ">" : " ", text, wide < 24 ? 24 - wide : 0,
+			"", (double)c->p);
 		if (isnan(c->arrival) && c->cut != EV_CUT_kept)
 			why_say(w, "cut by %s", cut_words(c->cut));
 		else if (isnan(c->arrival))
@@ -137,17 +143,17 @@ static void say_source(struct why *w, const struct drawn *t)
 {
 	switch (t->source) {
 	case EV_SOURCE_accepted:
-		why_say(w, "  it had been drafted, and the draft won this draw: nothing changes but the time");
+		why_say(
+			w, "  it had been drafted, and the draft won this draw: nothing changes but the time");
 		break;
 	case EV_SOURCE_corrected:
-		why_say(w, "  a draft stood here and was not kept: ask why reject %lld:%lld", (long long)t->request,
-				(long long)t->pos);
+		why_say(w, "  a draft stood here and was not kept: ask why reject %lld:%lld",
+			(long long)t->request, (long long)t->pos);
 		break;
 	case EV_SOURCE_bonus:
 		why_say(w, "  it came for free: after a draft that was accepted whole");
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -156,8 +162,8 @@ static void say_token(struct why *w, int64_t id, int64_t pos, int64_t request, c
 {
 	char text[TEXT];
 
-	why_say(w, "%s at position %lld of request %lld %s", why_text(w, id, text, sizeof text), (long long)pos,
-			(long long)request, end);
+	why_say(w, "%s at position %lld of request %lld %s", why_text(w, id, text, sizeof text),
+		(long long)pos, (long long)request, end);
 }
 
 /* Its number among the candidates by probability, from 1; 0: it is below them. */
@@ -172,9 +178,10 @@ static int rank_of(const struct drawn *t)
 /* Of a search: nobody drew it. */
 static void say_searched(struct why *w, const struct drawn *t)
 {
-	say_token(w, t->id, t->pos, t->request, t->source == EV_SOURCE_taken
-				  ? "is of the best answer of a search, whose branches computed it."
-				  : "was not drawn: a search went on with it.");
+	say_token(w, t->id, t->pos, t->request,
+		t->source == EV_SOURCE_taken
+			? "is of the best answer of a search, whose branches computed it."
+			: "was not drawn: a search went on with it.");
 	if (rank_of(t))
 		why_say(w, "  it was number %d by probability", rank_of(t));
 	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits", t->p, t->entropy);
@@ -186,9 +193,11 @@ static void say_won(struct why *w, const struct drawn *t)
 
 	if (rank_of(t) > 1)
 		snprintf(how, sizeof how, "was number %d by probability, and it won the draw.", rank_of(t));
-	say_token(w, t->id, t->pos, t->request, rank_of(t) ? how : "won the draw from below the recorded candidates.");
-	why_say(w, "  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s", t->p, t->entropy,
-			t->p_draw, (long long)t->survivors, t->survivors == 1 ? "" : "s");
+	say_token(w, t->id, t->pos, t->request,
+		rank_of(t) ? how : "won the draw from below the recorded candidates.");
+	why_say(w,
+		"  p %.4f in the model's own distribution, of %.2f bits; %.4f in the draw of %lld token%s",
+		t->p, t->entropy, t->p_draw, (long long)t->survivors, t->survivors == 1 ? "" : "s");
 	say_stages(w, t);
 	if (t->n_candidates)
 		say_race(w, t);
@@ -203,7 +212,9 @@ void why_token(struct why *w)
 	struct drawn t = { 0 };
 
 	if (!read_drawn(w, &t))
-		why_say(w, w->at.given ? "No request has a generated token there." : "No token was generated%s.", why_so_far(w));
+		why_say(w,
+			w->at.given ? "No request has a generated token there." : "No token was generated%s.",
+			why_so_far(w));
 	else if (t.source == EV_SOURCE_forced)
 		say_token(w, t.id, t.pos, t.request, "was not drawn: the user put it there.");
 	else if (t.source == EV_SOURCE_chosen || t.source == EV_SOURCE_taken)
@@ -221,13 +232,14 @@ struct refusal {
 
 static bool read_refusal(struct why *w, struct refusal *d)
 {
-	static const char columns[] = "SELECT seq, step, request, pos, nth, id, rule, verdict, winner, q, p, arrival,"
-								  " winner_arrival FROM draft WHERE ";
+	static const char columns[] =
+		"SELECT seq, step, request, pos, nth, id, rule, verdict, winner, q, p, arrival,"
+		" winner_arrival FROM draft WHERE ";
 	const char *which = w->at.number >= 0 ? "request = ?2 AND pos = ?1"
 						: w->at.pos >= 0  ? "pos = ?1"
 										  : "verdict = 1 AND seq <= ?9";
-	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos,	 &d->nth,
-					  &d->id,  &d->rule, &d->verdict, &d->winner };
+	int64_t *to[] = { &d->seq, &d->step, &d->request, &d->pos, &d->nth, &d->id, &d->rule,
+		&d->verdict, &d->winner };
 	double *real[] = { &d->q, &d->p, &d->arrival, &d->threshold };
 	char sql[300];
 	sqlite3_stmt *s;
@@ -244,27 +256,33 @@ static bool read_refusal(struct why *w, struct refusal *d)
 	return true;
 }
 
-static void say_race_lost(struct why *w, const struct refusal *d, const char *text, const char *winner)
+static void say_race_lost(
+	struct why *w, const struct refusal *d, const char *text, const char *winner)
 {
 	why_say(w, "%s was drafted for position %lld of request %lld and lost the draw to %s.", text,
-			(long long)d->pos, (long long)d->request, winner);
+		(long long)d->pos, (long long)d->request, winner);
 	why_say(w, "  the race is the target's own, as without a draft: the first to arrive wins");
 	if (d->arrival >= 0)
 		why_say(w, "  %s would have arrived at %.4f, %s arrived at %.4f", text, d->arrival, winner,
-				d->threshold);
+			d->threshold);
 	else
 		why_say(w, "  %s did not take part: it was cut before the draw", text);
-	why_say(w, "  so the text is the same as without drafts; the target gave the guess p %.4f", d->p);
+	why_say(
+		w, "  so the text is the same as without drafts; the target gave the guess p %.4f", d->p);
 }
 
-static void say_rejection_lost(struct why *w, const struct refusal *d, const char *text, const char *winner)
+static void say_rejection_lost(
+	struct why *w, const struct refusal *d, const char *text, const char *winner)
 {
-	why_say(w, "%s was drafted for position %lld of request %lld and was rejected; %s was drawn instead.", text,
-			(long long)d->pos, (long long)d->request, winner);
+	why_say(w,
+		"%s was drafted for position %lld of request %lld and was rejected; %s was drawn instead.",
+		text, (long long)d->pos, (long long)d->request, winner);
 	why_say(w, "  modified rejection keeps a guess with probability min(1, p / q)");
-	why_say(w, "  p %.4f by the target, q %.4f by the drafter: threshold %.4f", d->p, d->q, d->threshold);
+	why_say(w, "  p %.4f by the target, q %.4f by the drafter: threshold %.4f", d->p, d->q,
+		d->threshold);
 	why_say(w, "  the random number was %.4f, which is not below it", d->arrival);
-	why_say(w, "  then one token is drawn from what p has above q, so that the distribution stays p");
+	why_say(
+		w, "  then one token is drawn from what p has above q, so that the distribution stays p");
 }
 
 void why_reject(struct why *w)
@@ -274,28 +292,33 @@ void why_reject(struct why *w)
 
 	memset(&d, 0, sizeof d);
 	if (!read_refusal(w, &d)) {
-		why_say(w, w->at.given ? "No token was drafted there." : "No draft was rejected in this session%s.", why_so_far(w));
+		why_say(w,
+			w->at.given ? "No token was drafted there."
+						: "No draft was rejected in this session%s.",
+			why_so_far(w));
 		return;
 	}
 	why_text(w, d.id, text, sizeof text);
 	why_text(w, d.winner, winner, sizeof winner);
 	if (d.verdict == EV_VERDICT_accepted)
-		why_say(w, "%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
-				(long long)d.pos, (long long)d.request);
+		why_say(w,
+			"%s was drafted for position %lld of request %lld and was kept: it won the draw.", text,
+			(long long)d.pos, (long long)d.request);
 	else if (d.verdict == EV_VERDICT_unread)
-		why_say(w, "%s was drafted for position %lld of request %lld and discarded: a guess before it was "
-				   "not kept, or the request ended.",
-				text, (long long)d.pos, (long long)d.request);
+		why_say(w,
+			"%s was drafted for position %lld of request %lld and discarded: a guess before it was "
+			"not kept, or the request ended.",
+			text, (long long)d.pos, (long long)d.request);
 	else if (d.rule == EV_RULE_race)
 		say_race_lost(w, &d, text, winner);
 	else
 		say_rejection_lost(w, &d, text, winner);
-	why_say(w, "  it was guess %lld of step %lld; drafted there: %lld, kept: %lld", (long long)d.nth,
-			(long long)d.step,
-			(long long)why_int(w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", 2, d.step,
-							   d.request, 0),
-			(long long)why_int(w, 0,
-							   "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = 0", 2,
-							   d.step, d.request, 0));
+	why_say(w, "  it was guess %lld of step %lld; drafted there: %lld, kept: %lld",
+		(long long)d.nth, (long long)d.step,
+		(long long)why_int(w, 0, "SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2", 2,
+			d.step, d.request, 0),
+		(long long)why_int(w, 0,
+			"SELECT count(*) FROM draft WHERE step = ?1 AND request = ?2 AND verdict = 0", 2,
+			d.step, d.request, 0));
 	why_say(w, "  in the log: SELECT * FROM drafts WHERE seq = %lld", (long long)d.seq);
 }

@@ -14,15 +14,15 @@
 
 /* WHERE as read: -1 where nothing was given. */
 struct why_place {
-	int64_t number;	 /* REQUEST, PAGE or STEP */
-	int64_t pos;	 /* of REQUEST:POS, or of POS alone */
+	int64_t number; /* REQUEST, PAGE or STEP */
+	int64_t pos;    /* of REQUEST:POS, or of POS alone */
 	bool given;
 };
 
 struct why {
 	sqlite3 *db;
 	char *path;
-	int format; /* of the file */
+	int format;    /* of the file */
 	struct err *e; /* of the question that is being answered */
 	FILE *out;
 	struct why_place at;
@@ -33,15 +33,19 @@ struct why {
 typedef void why_fn(struct why *w);
 why_fn why_miss, why_evict, why_preempt, why_wait, why_reject, why_token, why_slow;
 
-/* Prepares sql with up to four integers for ?1 … ?4 (n of them); ?9 is w->until. NULL, and the error, if that fails. */
-sqlite3_stmt *why_query(struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d);
+/* Prepares sql with up to four integers for ?1 … ?4 (n of them); ?9 is w->until. NULL, and the
+ * error, if that fails. */
+sqlite3_stmt *why_query(
+	struct why *w, const char *sql, int n, int64_t a, int64_t b, int64_t c, int64_t d);
 /* The next row? Finalises the statement when there is none. NULL is fine. */
 bool why_row(struct why *w, sqlite3_stmt **s);
 void why_done(sqlite3_stmt **s);
-/* The first n integers of the first row (NULL: -1) into *to[i]; false: there is no row. Finalises it. */
+/* The first n integers of the first row (NULL: -1) into *to[i]; false: there is no row. Finalises
+ * it. */
 bool why_read(struct why *w, sqlite3_stmt *s, int n, int64_t *const *to);
 /* The first value of the first row, or `none`. */
-int64_t why_int(struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c);
+int64_t why_int(
+	struct why *w, int64_t none, const char *sql, int n, int64_t a, int64_t b, int64_t c);
 bool why_is_null(sqlite3_stmt *s, int column);
 
 /* " up to here", if not the whole file is asked. */
@@ -51,7 +55,8 @@ void why_say(struct why *w, const char *fmt, ...) __attribute__((format(printf, 
 /* The text of a token in quotes, clean for a terminal; in `out`, which is returned. */
 const char *why_text(struct why *w, int64_t id, char *out, size_t cap);
 
-/* All tokens that a request had before event `seq`: prompt, then generated. malloc'd; *n may be 0. */
+/* All tokens that a request had before event `seq`: prompt, then generated. malloc'd; *n may be
+ * 0. */
 int32_t *why_tokens(struct why *w, int64_t request, int64_t seq, int32_t *n);
 /* Of the pages, as it was set at event `seq`. */
 int64_t why_page_size(struct why *w, int64_t seq);

@@ -1,5 +1,5 @@
-/* why slow: where the time of a step went, and what bound it. Bytes and operations are counted, times are
- * measured. See why.h. */
+/* why slow: where the time of a step went, and what bound it. Bytes and operations are counted,
+ * times are measured. See why.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,23 +7,29 @@
 #include "trace/times.h"
 
 struct slow {
-	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops, running;
-	double bandwidth; /* bytes a second: plain reads measured at the start, else the fastest that a step read; 0: neither */
+	int64_t step, seq, ns, kernel_ns, drafters_ns, rows, prefill, decode, draft, bytes, ops,
+		running;
+	/* bytes a second: plain reads measured at the start, else the fastest that a step read; 0:
+	 * neither */
+	double bandwidth;
 	bool from_steps;
-	int64_t delay_ns, delay_first, delay_last; /* a thread had no processor so long, in these steps; last 0: not known */
+	/* a thread had no processor so long, in these steps; last 0: not known */
+	int64_t delay_ns, delay_first, delay_last;
 };
 
 static struct ev_span stages_of(struct why *w, sqlite3_stmt *s, struct times_buf *buf);
 
-/* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps of one row, of what no
- * cache holds. A bound from below of what this machine reads. */
+/* Where plain reads were not measured: the bytes a second of the stage that read fastest, in steps
+ * of one row, of what no cache holds. A bound from below of what this machine reads. */
 static double fastest_reads(struct why *w)
 {
 	const uint64_t least = 4 << 20;
 	struct times_buf buf = { 0 };
 	double best = 0;
-	sqlite3_stmt *s = why_query(w, "SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
-								   " LIMIT 1000", 0, 0, 0, 0, 0);
+	sqlite3_stmt *s = why_query(w,
+		"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = 1"
+		" LIMIT 1000",
+		0, 0, 0, 0, 0);
 
 	while (why_row(w, &s)) {
 		struct ev_span b = stages_of(w, s, &buf);
@@ -56,19 +62,24 @@ static const char *outside_words(const struct why *w)
 	return has_drafters(w) ? "plan, draws, events" : "plan, drafters, draws, events";
 }
 
-/* The reading that covers the step: the first one after it, which is of all steps since the one before. */
+/* The reading that covers the step: the first one after it, which is of all steps since the one
+ * before. */
 static void read_delay(struct why *w, struct slow *t)
 {
 	sqlite3_stmt *s;
 
 	if (w->format < EV_RUN_DELAY_SINCE)
 		return;
-	s = why_query(w, "SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
-					 " ORDER BY step LIMIT 1", 1, t->step, 0, 0, 0);
+	s = why_query(w,
+		"SELECT step, run_delay_ns FROM step WHERE step >= ?1 AND seq <= ?9 AND run_delay_ns NOT NULL"
+		" ORDER BY step LIMIT 1",
+		1, t->step, 0, 0, 0);
 	if (!why_read(w, s, 2, (int64_t *[]){ &t->delay_last, &t->delay_ns }))
 		return;
-	t->delay_first = 1 + why_int(w, 1, "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
-									   " ORDER BY step DESC LIMIT 1", 1, t->step, 0, 0);
+	t->delay_first = 1 + why_int(w, 1,
+							 "SELECT step FROM step WHERE step < ?1 AND run_delay_ns NOT NULL"
+							 " ORDER BY step DESC LIMIT 1",
+							 1, t->step, 0, 0);
 	if (t->delay_first > t->step) /* after the first step it began to be counted */
 		t->delay_last = 0;
 }
@@ -76,18 +87,22 @@ static void read_delay(struct why *w, struct slow *t)
 static bool read_slow(struct why *w, struct slow *t)
 {
 	const bool one = w->at.given || w->step > 0;
-	int64_t *to[] = { &t->step,	  &t->seq,	  &t->ns,	 &t->kernel_ns, &t->drafters_ns, &t->rows,
-					  &t->prefill, &t->decode, &t->draft, &t->bytes,	 &t->ops,		  &t->running };
+	int64_t *to[] = { &t->step, &t->seq, &t->ns, &t->kernel_ns, &t->drafters_ns, &t->rows,
+		&t->prefill, &t->decode, &t->draft, &t->bytes, &t->ops, &t->running };
 	char sql[256];
 	sqlite3_stmt *s;
 
-	snprintf(sql, sizeof sql, "SELECT step, seq, ns, kernel_ns, %s, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
-							  " running FROM step %s", has_drafters(w) ? "drafters_ns" : "0",
-			 one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
+	snprintf(sql, sizeof sql,
+		"SELECT step, seq, ns, kernel_ns, %s, rows, prefill_rows, decode_rows, draft_rows, bytes, ops,"
+		" running FROM step %s",
+		has_drafters(w) ? "drafters_ns" : "0",
+		one ? "WHERE step = ?1" : "ORDER BY ns DESC LIMIT 1");
 	if (!why_read(w, why_query(w, sql, one, w->at.given ? w->at.number : w->step, 0, 0, 0), 12, to))
 		return false;
-	s = why_query(w, "SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
-						" read_bandwidth) FROM session LIMIT 1", 0, 0, 0, 0, 0);
+	s = why_query(w,
+		"SELECT coalesce((SELECT max(CAST(value AS REAL)) * 1e9 FROM setting WHERE name = 'roof' AND value > '0'),"
+		" read_bandwidth) FROM session LIMIT 1",
+		0, 0, 0, 0, 0);
 	if (why_row(w, &s)) {
 		t->bandwidth = why_is_null(s, 0) ? 0 : sqlite3_column_double(s, 0);
 		why_done(&s);
@@ -101,13 +116,14 @@ static bool read_slow(struct why *w, struct slow *t)
 /* Median time of the other steps with so many prompt rows and rows in all; 0: there are none. */
 static int64_t median_of_alike(struct why *w, const struct slow *t, int64_t *n)
 {
-	*n = why_int(w, 0, "SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", 3,
-				 t->rows, t->prefill, t->step);
+	*n = why_int(w, 0,
+		"SELECT count(*) FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3", 3,
+		t->rows, t->prefill, t->step);
 	return *n ? why_int(w, 0,
-						"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 ORDER BY ns"
-						" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND prefill_rows = ?2"
-						" AND step <> ?3)",
-						3, t->rows, t->prefill, t->step)
+					"SELECT ns FROM step WHERE rows = ?1 AND prefill_rows = ?2 AND step <> ?3 ORDER BY ns"
+					" LIMIT 1 OFFSET (SELECT count(*) / 2 FROM step WHERE rows = ?1 AND prefill_rows = ?2"
+					" AND step <> ?3)",
+					3, t->rows, t->prefill, t->step)
 			  : 0;
 }
 
@@ -131,9 +147,9 @@ static double usual_of(struct why *w, const struct slow *t, uint64_t stage)
 	double value[SAMPLES];
 	int n = 0;
 	sqlite3_stmt *s = why_query(w,
-								"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
-								" p.prefill_rows = ?2 AND p.step <> ?3 ORDER BY abs(p.step - ?3) LIMIT 25",
-								3, t->rows, t->prefill, t->step, 0);
+		"SELECT t.stages FROM time t JOIN step p ON p.step = t.step WHERE p.rows = ?1 AND"
+		" p.prefill_rows = ?2 AND p.step <> ?3 ORDER BY abs(p.step - ?3) LIMIT 25",
+		3, t->rows, t->prefill, t->step, 0);
 
 	while (n < SAMPLES && why_row(w, &s)) {
 		struct ev_span b = stages_of(w, s, &buf);
@@ -166,21 +182,24 @@ static void say_stage(struct why *w, const struct slow *t, const struct ev_stage
 	if (least > 0)
 		snprintf(limit, sizeof limit, "%.3f ms", least / 1e6);
 	why_say(w, "  %-10s %9.3f ms %3.0f %% %7.2f MB %8.1f Mop %7s %11s",
-			ev_code_name("stage", (int64_t)one->stage), ns / 1e6,
-			t->kernel_ns > 0 ? 100 * ns / (double)t->kernel_ns : 0, (double)one->bytes / 1e6,
-			(double)one->ops / 1e6, times, limit);
+		ev_code_name("stage", (int64_t)one->stage), ns / 1e6,
+		t->kernel_ns > 0 ? 100 * ns / (double)t->kernel_ns : 0, (double)one->bytes / 1e6,
+		(double)one->ops / 1e6, times, limit);
 }
 
 static int read_stages(struct why *w, const struct slow *t, struct ev_stage_time *out, int most)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", 1, t->step, 0, 0, 0);
+	sqlite3_stmt *s =
+		why_query(w, "SELECT stages FROM time WHERE step = ?1 LIMIT 1", 1, t->step, 0, 0, 0);
 	struct times_buf buf = { 0 };
 	int n = 0;
 
 	if (why_row(w, &s)) {
 		struct ev_span b = stages_of(w, s, &buf);
 
-		n = b.data && b.size / sizeof *out < (size_t)most ? (int)(b.size / sizeof *out) : b.data ? most : 0;
+		n = b.data && b.size / sizeof *out < (size_t)most ? (int)(b.size / sizeof *out)
+			: b.data                                      ? most
+														  : 0;
 		if (n)
 			memcpy(out, b.data, (size_t)n * sizeof *out);
 		why_done(&s);
@@ -201,17 +220,22 @@ static void say_delay(struct why *w, const struct slow *t)
 	if (!t->delay_last || (double)t->delay_ns < 0.1 * (double)t->ns)
 		return;
 	if (t->delay_first == t->delay_last)
-		why_say(w, "  the system gave the processor to others for %.3f ms of this step: so long one of its threads was "
-				   "ready and had none", (double)t->delay_ns / 1e6);
+		why_say(w,
+			"  the system gave the processor to others for %.3f ms of this step: so long one of its threads was "
+			"ready and had none",
+			(double)t->delay_ns / 1e6);
 	else
-		why_say(w, "  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of which this is one",
-				(double)t->delay_ns / 1e6, (long long)t->delay_first, (long long)t->delay_last);
+		why_say(w,
+			"  the system gave the processor to others for %.3f ms of the steps %lld to %lld, of which this is one",
+			(double)t->delay_ns / 1e6, (long long)t->delay_first, (long long)t->delay_last);
 }
 
 /* The part of this very step in which a thread of it had no processor; 0: none, or not known. */
 static double of_others(const struct slow *t)
 {
-	return t->delay_last && t->delay_first == t->delay_last && t->ns > 0 ? (double)t->delay_ns / (double)t->ns : 0;
+	return t->delay_last && t->delay_first == t->delay_last && t->ns > 0
+			   ? (double)t->delay_ns / (double)t->ns
+			   : 0;
 }
 
 /* What may have made the step so much longer than others of its rows. */
@@ -227,51 +251,59 @@ static const char *reason_for(const struct slow *t, double longer)
 	return "others had the processor meanwhile, but that need not be all of it: caches may have been cold";
 }
 
-/* What bound the step: the larger of what its bytes and what other steps' speed leave to explain. */
+/* What bound the step: the larger of what its bytes and what other steps' speed leave to
+ * explain. */
 static void say_bound(struct why *w, const struct slow *t, int64_t usual, int n_stages)
 {
 	double outside = outside_ns(t), drafters = (double)t->drafters_ns, reads;
 
 	if (t->ns > 0 && drafters > 0.3 * (double)t->ns && drafters > outside) {
-		why_say(w, "  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take in what was computed",
-				100 * drafters / (double)t->ns);
+		why_say(w,
+			"  what bound it: not the kernels; drafters took %.0f %% of it to guess and to take in what was computed",
+			100 * drafters / (double)t->ns);
 		return;
 	}
 	if (t->ns > 0 && outside > 0.3 * (double)t->ns) {
 		why_say(w, "  what bound it: not the kernels; %.0f %% of it passed outside them (%s)",
-				100 * outside / (double)t->ns, outside_words(w));
+			100 * outside / (double)t->ns, outside_words(w));
 		return;
 	}
 	if (t->bandwidth > 0 && t->kernel_ns > 0) {
 		reads = (double)t->bytes / t->bandwidth * 1e9 / (double)t->kernel_ns;
-		why_say(w, "  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' time",
-				reads > 0.6			? "memory"
-				: of_others(t) > 0.3 ? "others, who had the processor"
-				: t->prefill > 16	? "arithmetic, of many rows"
-									: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
-				t->from_steps ? "the fastest that a stage of one row read" : "the bandwidth of plain reads",
-				t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured", 100 * reads);
+		why_say(w,
+			"  what bound it: %s; its bytes at %s (%.1f GB/s, %s) take %.0f %% of its kernels' time",
+			reads > 0.6          ? "memory"
+			: of_others(t) > 0.3 ? "others, who had the processor"
+			: t->prefill > 16
+				? "arithmetic, of many rows"
+				: "neither memory nor, at so few rows, arithmetic: waiting, or a busy machine",
+			t->from_steps ? "the fastest that a stage of one row read"
+						  : "the bandwidth of plain reads",
+			t->bandwidth / 1e9, t->from_steps ? "in this log" : "measured", 100 * reads);
 	} else {
-		why_say(w, "  what bound it cannot be told: the bandwidth of this machine was not measured, and no large read of one row is in this log%s",
-				n_stages ? "" : ", nor the stages' times");
+		why_say(w,
+			"  what bound it cannot be told: the bandwidth of this machine was not measured, and no large read of one row is in this log%s",
+			n_stages ? "" : ", nor the stages' times");
 	}
 	if (usual > 0 && t->ns / 2 > usual)
-		why_say(w, "  steps alike need half of that or less: %s", reason_for(t, (double)t->ns - (double)usual));
+		why_say(w, "  steps alike need half of that or less: %s",
+			reason_for(t, (double)t->ns - (double)usual));
 }
 
 static void say_members(struct why *w, const struct slow *t)
 {
-	sqlite3_stmt *s = why_query(w, "SELECT request, work, pos, rows FROM batch WHERE step = ?1 ORDER BY rows DESC",
-								1, t->step, 0, 0, 0);
+	sqlite3_stmt *s = why_query(w,
+		"SELECT request, work, pos, rows FROM batch WHERE step = ?1 ORDER BY rows DESC", 1, t->step,
+		0, 0, 0);
 	int n = 0;
 
 	while (why_row(w, &s)) {
 		if (++n > 4)
 			continue;
 		why_say(w, "  request %lld: %s, %lld row%s from position %lld",
-				(long long)sqlite3_column_int64(s, 0), ev_code_name("work", sqlite3_column_int64(s, 1)),
-				(long long)sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 3) == 1 ? "" : "s",
-				(long long)sqlite3_column_int64(s, 2));
+			(long long)sqlite3_column_int64(s, 0), ev_code_name("work", sqlite3_column_int64(s, 1)),
+			(long long)sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 3) == 1 ? "" : "s",
+			(long long)sqlite3_column_int64(s, 2));
 	}
 	if (n > 4)
 		why_say(w, "  and %d more", n - 4);
@@ -294,22 +326,26 @@ void why_slow(struct why *w)
 		return;
 	}
 	usual = median_of_alike(w, &t, &alike);
-	why_say(w, "Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
-			(long long)t.step, (double)t.ns / 1e6, (long long)t.rows, (long long)t.prefill,
-			(long long)t.decode, (long long)t.draft);
+	why_say(w,
+		"Step %lld took %.3f ms: %lld rows (%lld of prompts, %lld newest tokens, %lld drafted).",
+		(long long)t.step, (double)t.ns / 1e6, (long long)t.rows, (long long)t.prefill,
+		(long long)t.decode, (long long)t.draft);
 	if (usual > 0)
-		why_say(w, "  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
-				(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
+		why_say(w,
+			"  the %lld other steps of the same rows: median %.3f ms; this one %.2f times that",
+			(long long)alike, (double)usual / 1e6, (double)t.ns / (double)usual);
 	say_members(w, &t);
 	if (t.drafters_ns > 0)
 		snprintf(drafters, sizeof drafters, "drafters %.3f ms; ", (double)t.drafters_ns / 1e6);
-	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6, drafters,
-			outside_words(w), outside_ns(&t) / 1e6);
+	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6,
+		drafters, outside_words(w), outside_ns(&t) / 1e6);
 	say_delay(w, &t);
 	n = read_stages(w, &t, stage, EV_N_stage);
-	if (n) /* what a stage did, how its time is to that of others alike, and how long its bytes take by themselves */
-		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes", "operations", "x usual",
-				t.bandwidth > 0 ? "reads alone" : "");
+	/* what a stage did, how its time is to that of others alike, and how long its bytes take by
+	 * themselves */
+	if (n)
+		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes",
+			"operations", "x usual", t.bandwidth > 0 ? "reads alone" : "");
 	for (int i = 0; i < n; i++)
 		say_stage(w, &t, &stage[i]);
 	say_bound(w, &t, usual, n);

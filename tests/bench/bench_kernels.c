@@ -10,18 +10,11 @@
 #include "kernels/format/formats.h"
 #include "kernels/kernels.h"
 
-enum {
-	LAYERS = 30,
-	KV = 192,
-	FFN = 1536,
-	VOCAB = 49152,
-	MAX_N = 256,
-	OPS = 4 * LAYERS + 1
-};
+enum { LAYERS = 30, KV = 192, FFN = 1536, VOCAB = 49152, MAX_N = 256, OPS = 4 * LAYERS + 1 };
 
 #define ARENA ((size_t)1 << 30)
 
-static int32_t dim = 576;	 /* of K-quants 512: theirs is a multiple of 256 */
+static int32_t dim = 576;    /* of K-quants 512: theirs is a multiple of 256 */
 static unsigned char *arena; /* large pages, as the engine's weights have */
 
 struct layer {
@@ -33,15 +26,16 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 	const struct k_type_info *t = &k_types[type];
 	const size_t n_blocks = (size_t)rows * (size_t)(cols / t->block);
 	const size_t bytes = (k_packed_bytes(ctx, type, rows, cols) + 63) / 64 * 64;
-	struct k_matrix m = {.type = type, .n_rows = rows, .n_cols = cols, .data = arena};
+	struct k_matrix m = { .type = type, .n_rows = rows, .n_cols = cols, .data = arena };
 	uint8_t *raw = malloc(n_blocks * (size_t)t->block_bytes);
 
 	for (size_t i = 0; i < n_blocks * (size_t)t->block_bytes; i++)
 		raw[i] = (uint8_t)(i * 2654435761u >> 13) & (type == K_F32 ? 0x3f : 0xff);
 	for (size_t i = 0; i < n_blocks && t->block > 1; i++)
 		for (int f = 0; f < (k_has_min(type) ? 2 : 1) && k_facts_of(type).number == K_NUM_F16; f++)
-			memcpy(raw + i * (size_t)t->block_bytes + (f ? k_facts_of(type).min_at : k_facts_of(type).at),
-				   "\x00\x20", 2);
+			memcpy(raw + i * (size_t)t->block_bytes +
+					   (f ? k_facts_of(type).min_at : k_facts_of(type).at),
+				"\x00\x20", 2);
 	arena += bytes;
 	k_pack(ctx, &m, raw);
 	free(raw);
@@ -51,11 +45,11 @@ static struct k_matrix make(struct k_ctx *ctx, enum k_type type, int32_t rows, i
 static struct k_acts acts(int32_t width)
 {
 	size_t n = (size_t)MAX_N * (size_t)width;
-	struct k_acts a = {.x = calloc(n, 4),
-					   .q = malloc(n),
-					   .d = calloc(n / 32, 4),
-					   .sx = calloc(n / 32, 4),
-					   .dim = width};
+	struct k_acts a = { .x = calloc(n, 4),
+		.q = malloc(n),
+		.d = calloc(n / 32, 4),
+		.sx = calloc(n / 32, 4),
+		.dim = width };
 
 	for (size_t i = 0; i < n; i++)
 		a.q[i] = (int8_t)(i * 37 % 255 - 127);
@@ -67,7 +61,7 @@ static void best_seconds(struct k_ctx *ctx, struct k_program *p, int tries, doub
 {
 	best[0] = best[1] = 1e9;
 	for (int i = 0; i < tries; i++) {
-		double s[2] = {0, 0};
+		double s[2] = { 0, 0 };
 
 		k_run(ctx, p, NULL);
 		for (int32_t o = 0; o < p->n_ops; o++)
@@ -87,16 +81,17 @@ static double fill_program(struct k_ctx *ctx, enum k_type type, struct k_op *op,
 	for (int i = 0; i < LAYERS; i++) {
 		struct layer *l = &layer[i];
 		struct k_matmul a[4] = {
-			{.in = narrow, .n_parts = 3, .part = {{.w = &l->q}, {.w = &l->k}, {.w = &l->v}}},
-			{.in = narrow, .n_parts = 1, .part = {{.w = &l->o}}},
-			{.in = narrow, .n_parts = 2, .part = {{.w = &l->gate}, {.w = &l->up}}},
-			{.in = wide, .n_parts = 1, .part = {{.w = &l->down}}},
+			{ .in = narrow,
+				.n_parts = 3,
+				.part = { { .w = &l->q }, { .w = &l->k }, { .w = &l->v } } },
+			{ .in = narrow, .n_parts = 1, .part = { { .w = &l->o } } },
+			{ .in = narrow, .n_parts = 2, .part = { { .w = &l->gate }, { .w = &l->up } } },
+			{ .in = wide, .n_parts = 1, .part = { { .w = &l->down } } },
 		};
 
-		*l = (struct layer){make(ctx, type, dim, dim), make(ctx, type, KV, dim),
-							make(ctx, type, KV, dim),  make(ctx, type, dim, dim),
-							make(ctx, type, FFN, dim), make(ctx, type, FFN, dim),
-							make(ctx, type, dim, FFN)};
+		*l = (struct layer){ make(ctx, type, dim, dim), make(ctx, type, KV, dim),
+			make(ctx, type, KV, dim), make(ctx, type, dim, dim), make(ctx, type, FFN, dim),
+			make(ctx, type, FFN, dim), make(ctx, type, dim, FFN) };
 		for (int j = 0; j < 4; j++) {
 			op[4 * i + j].kind = K_OP_matmul;
 			op[4 * i + j].u.matmul = a[j];
@@ -116,19 +111,19 @@ static double fill_head(struct k_ctx *ctx, struct k_op *op, float *out)
 	head = make(ctx, K_Q8_0, VOCAB, dim);
 	op->kind = K_OP_matmul;
 	op->u.matmul =
-		(struct k_matmul){.in = acts(dim), .n_parts = 1, .part = {{.w = &head, .out = out}}};
+		(struct k_matmul){ .in = acts(dim), .n_parts = 1, .part = { { .w = &head, .out = out } } };
 	return (double)k_matrix_bytes(ctx, &head);
 }
 
 int main(int argc, char **argv)
 {
 	static struct k_op op[OPS];
-	struct k_program program = {.op = op, .n_ops = OPS, .timed = true};
-	struct err e = {0};
+	struct k_program program = { .op = op, .n_ops = OPS, .timed = true };
+	struct err e = { 0 };
 	struct k_ctx *ctx;
 	enum k_type type = K_Q4_1;
 	float *out = calloc((size_t)MAX_N * VOCAB, 4);
-	double read, s[2], one[2] = {0}, bytes[2];
+	double read, s[2], one[2] = { 0 }, bytes[2];
 	double macs[2];
 
 	if (k_open(&ctx, "cpu", argc > 1 ? argv[1] : NULL, argc > 2 ? atoi(argv[2]) : 2, &e)) {
@@ -140,8 +135,8 @@ int main(int argc, char **argv)
 	dim = k_types[type].block > 64 ? 512 : dim;
 	macs[0] = (double)LAYERS * dim * (2 * dim + 2 * KV + 3 * FFN);
 	macs[1] = (double)dim * VOCAB;
-	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				 -1, 0);
+	arena = mmap(
+		NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (arena == MAP_FAILED)
 		return 1;
 	madvise(arena, ARENA, MADV_HUGEPAGE);
@@ -149,8 +144,8 @@ int main(int argc, char **argv)
 	bytes[1] = fill_head(ctx, &op[OPS - 1], out);
 	read = k_measure_read(ctx, 256u << 20, NULL);
 	printf("%s, %d threads, blocks in %s %.1f MB, head in Q8_0 %.1f MB, plain read %.1f GB/s\n",
-		   k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6,
-		   read / 1e9);
+		k_isa_name(ctx), k_n_threads(ctx), k_types[type].name, bytes[0] / 1e6, bytes[1] / 1e6,
+		read / 1e9);
 	for (int n = 1; n <= MAX_N; n *= n < 4 ? 2 : n < 16 ? 4 : 2) {
 		for (int i = 0; i < OPS; i++)
 			op[i].u.matmul.n = n;
@@ -158,8 +153,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 2; i++) {
 			one[i] = n == 1 ? s[i] : one[i];
 			printf("%3d rows: %s %8.3f ms = %5.2f x, %5.1f GB/s (%3.0f %% of read), %6.1f GMAC/s\n",
-				   n, i ? "head  " : "blocks", s[i] * 1e3, s[i] / one[i], bytes[i] / s[i] / 1e9,
-				   100 * bytes[i] / s[i] / read, macs[i] * n / s[i] / 1e9);
+				n, i ? "head  " : "blocks", s[i] * 1e3, s[i] / one[i], bytes[i] / s[i] / 1e9,
+				100 * bytes[i] / s[i] / read, macs[i] * n / s[i] / 1e9);
 		}
 	}
 	k_close(ctx);

@@ -33,21 +33,21 @@ static struct k_acts acts(int32_t n, int32_t dim)
 {
 	size_t all = (size_t)n * (size_t)dim;
 
-	return (struct k_acts){.x = floats(all, 1),
-						   .q = malloc(all),
-						   .d = floats(all / 32, 1),
-						   .sx = floats(all / 32, 1),
-						   .dim = dim};
+	return (struct k_acts){ .x = floats(all, 1),
+		.q = malloc(all),
+		.d = floats(all / 32, 1),
+		.sx = floats(all / 32, 1),
+		.dim = dim };
 }
 
 static void cache_open(struct k_kv *kv, int32_t **table)
 {
 	int32_t n = MAX_POS / PAGE;
 
-	*kv = (struct k_kv){.page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV, .head_dim = HD};
+	*kv = (struct k_kv){ .page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV, .head_dim = HD };
 	kv->page_bytes = k_kv_page_bytes(kv);
 	kv->base = mmap(NULL, kv->page_bytes * (size_t)n, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	madvise(kv->base, kv->page_bytes * (size_t)n, MADV_HUGEPAGE);
 	for (size_t i = 0; i < kv->page_bytes * (size_t)n / 2; i++)
 		((uint16_t *)(void *)kv->base)[i] = (uint16_t)(0x2800 + rand() % 0x1000);
@@ -75,48 +75,48 @@ static struct k_op *write_program(int32_t n, struct k_row *rows, int32_t n_obser
 	k_see_all(rows, n, ranges);
 	for (int32_t l = 0; l < LAYERS; l++) {
 		size_t seen = (size_t)l * (size_t)n_observed * HEADS;
-		struct k_norm norm = {.x = x.x, .w = w, .eps = 1e-5f, .out = acts(n, DIM), .n = n};
+		struct k_norm norm = { .x = x.x, .w = w, .eps = 1e-5f, .out = acts(n, DIM), .n = n };
 
-		*at++ = (struct k_op){.kind = K_OP_norm, .u.norm = norm};
-		*at++ = (struct k_op){.kind = K_OP_rope,
-							  .u.rope = {.q = q,
-										 .k = k,
-										 .v = k,
-										 .cos = table,
-										 .sin = table,
-										 .rope_dim = HD,
-										 .scale = 0.125f,
-										 .n_heads = HEADS,
-										 .layer = l,
-										 .n = n,
-										 .rows = rows,
-										 .pages = tables,
-										 .kv = &kv,
-										 .nan_row = &nan_row}};
-		*at++ = (struct k_op){.kind = K_OP_attention,
-							  .u.attention = {.q = q,
-											  .out = x,
-											  .n_heads = HEADS,
-											  .layer = l,
-											  .n = n,
-											  .rows = rows,
-											  .ranges = ranges,
-											  .n_ranges = 1,
-											  .pages = tables,
-											  .kv = &kv,
-											  .share_stride = STRIDE,
-											  .threshold = 1e-4f,
-											  .share = n_observed ? share + seen * STRIDE : NULL,
-											  .near_zero = n_observed ? near_zero + seen : NULL}};
-		*at++ = (struct k_op){.kind = K_OP_norm, .u.norm = norm};
-		*at++ = (struct k_op){.kind = K_OP_glu,
-							  .u.glu = {.gate = gate, .up = up, .out = ffn, .n = n}};
+		*at++ = (struct k_op){ .kind = K_OP_norm, .u.norm = norm };
+		*at++ = (struct k_op){ .kind = K_OP_rope,
+			.u.rope = { .q = q,
+				.k = k,
+				.v = k,
+				.cos = table,
+				.sin = table,
+				.rope_dim = HD,
+				.scale = 0.125f,
+				.n_heads = HEADS,
+				.layer = l,
+				.n = n,
+				.rows = rows,
+				.pages = tables,
+				.kv = &kv,
+				.nan_row = &nan_row } };
+		*at++ = (struct k_op){ .kind = K_OP_attention,
+			.u.attention = { .q = q,
+				.out = x,
+				.n_heads = HEADS,
+				.layer = l,
+				.n = n,
+				.rows = rows,
+				.ranges = ranges,
+				.n_ranges = 1,
+				.pages = tables,
+				.kv = &kv,
+				.share_stride = STRIDE,
+				.threshold = 1e-4f,
+				.share = n_observed ? share + seen * STRIDE : NULL,
+				.near_zero = n_observed ? near_zero + seen : NULL } };
+		*at++ = (struct k_op){ .kind = K_OP_norm, .u.norm = norm };
+		*at++ = (struct k_op){ .kind = K_OP_glu,
+			.u.glu = { .gate = gate, .up = up, .out = ffn, .n = n } };
 	}
-	*at = (struct k_op){.kind = K_OP_stats,
-						.u.stats = {.logits = floats((size_t)VOCAB, 8),
-									.vocab = VOCAB,
-									.n = 1,
-									.out = calloc(1, sizeof(struct k_logit_stats))}};
+	*at = (struct k_op){ .kind = K_OP_stats,
+		.u.stats = { .logits = floats((size_t)VOCAB, 8),
+			.vocab = VOCAB,
+			.n = 1,
+			.out = calloc(1, sizeof(struct k_logit_stats)) } };
 	return op;
 }
 
@@ -133,7 +133,7 @@ static void bench_draw(struct k_op *stats)
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct sample_result out;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	double best = 1e9;
 
 	if (sampler_open(&s, VOCAB, &e))
@@ -142,7 +142,7 @@ static void bench_draw(struct k_op *stats)
 		double t = now_us();
 
 		sampler_pick(s, stats->u.stats.logits, stats->u.stats.out, &p, NULL, 0,
-					 (struct sample_key){.pos = i}, &out);
+			(struct sample_key){ .pos = i }, &out);
 		t = now_us() - t;
 		best = t < best ? t : best;
 	}
@@ -161,18 +161,18 @@ int main(int argc, char **argv)
 	int threads = argc > 2 ? atoi(argv[2]) : 2, n = argc > 3 ? atoi(argv[3]) : 1;
 	int pos = argc > 4 ? atoi(argv[4]) : 1023, observed = argc > 5 ? atoi(argv[5]) : 0;
 	struct k_row *rows = calloc((size_t)n, sizeof *rows);
-	double best[K_N_KINDS] = {0};
+	double best[K_N_KINDS] = { 0 };
 	uint64_t *least;
-	struct k_program p = {.n_ops = 5 * LAYERS + 1, .timed = true};
+	struct k_program p = { .n_ops = 5 * LAYERS + 1, .timed = true };
 	struct k_ctx *ctx;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (pos + n > MAX_POS || k_open(&ctx, "cpu", isa, threads, &e)) {
 		fprintf(stderr, "%s\n", e.text);
 		return 1;
 	}
 	for (int i = 0; i < n; i++)
-		rows[i] = (struct k_row){.pos = pos + i, .observe = i < observed ? i : -1};
+		rows[i] = (struct k_row){ .pos = pos + i, .observe = i < observed ? i : -1 };
 	p.op = write_program(n, rows, observed);
 	least = malloc((size_t)p.n_ops * sizeof *least);
 	for (int32_t i = 0; i < p.n_ops; i++)
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	for (int32_t i = 0; i < p.n_ops; i++)
 		best[p.op[i].kind] += (double)least[i] * 1e-3;
 	printf("%s, %d threads, %d rows from position %d, %d observed\n", k_isa_name(ctx), threads, n,
-		   pos, observed);
+		pos, observed);
 	for (int k = 0; k < K_N_KINDS; k++)
 		if (best[k] > 0)
 			printf("%-10s %9.1f us\n", name[k], best[k]);

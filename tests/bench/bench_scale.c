@@ -1,10 +1,12 @@
-/* A recording of a million steps: made, opened and drawn, any step gone to. Not part of `make test`.
+/* A recording of a million steps: made, opened and drawn, any step gone to. Not part of `make
+ * test`.
  *
  *     build/tests/bench_scale [steps] [file to keep]
  *
- * The session is made up, its form is real: turns of a conversation of 100 to 600 tokens over prompts of 200 to 900,
- * everything recorded (attention every 8th token, as of a small model, 30 layers, pages of 16), pages taken, cached, released and evicted,
- * now and then a rejected draft. A file that is there already is opened, not made. */
+ * The session is made up, its form is real: turns of a conversation of 100 to 600 tokens over
+ * prompts of 200 to 900, everything recorded (attention every 8th token, as of a small model, 30
+ * layers, pages of 16), pages taken, cached, released and evicted, now and then a rejected draft. A
+ * file that is there already is opened, not made. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,16 @@
 #include "tui/replay/player.h"
 #include "tui/views/view.h"
 
-enum { LAYERS = 30, PAGE = 16, PAGES = 512, VOCAB = 49152, KNOWN = 4000, VISITS = 2000, W = 120, H = 40 };
+enum {
+	LAYERS = 30,
+	PAGE = 16,
+	PAGES = 512,
+	VOCAB = 49152,
+	KNOWN = 4000,
+	VISITS = 2000,
+	W = 120,
+	H = 40
+};
 
 struct maker {
 	struct recording *recording;
@@ -71,13 +82,14 @@ static void make_session(struct maker *m)
 	}
 }
 
-static void page_event(struct maker *m, int64_t page, enum ev_code_page_action action, int64_t block, int64_t refs)
+static void page_event(
+	struct maker *m, int64_t page, enum ev_code_page_action action, int64_t block, int64_t refs)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ page, action, action == EV_PAGE_evict ? EV_NULL_I : m->request, block, refs,
-								  action == EV_PAGE_cache || action == EV_PAGE_release, EV_NULL_I, 0 };
+	ev.u.page = (struct ev_page){ page, action, action == EV_PAGE_evict ? EV_NULL_I : m->request,
+		block, refs, action == EV_PAGE_cache || action == EV_PAGE_release, EV_NULL_I, 0 };
 	emit(m, &ev);
 }
 
@@ -103,11 +115,18 @@ static void make_token(struct maker *m, int64_t pos)
 	for (int i = 0; i < EV_N_STAGES; i++)
 		stage[i] = (struct ev_stage){ 8, 1.f, .5f };
 	ev_init(&ev, EV_token);
-	ev.u.token = (struct ev_token){ .step = m->step, .request = m->request, .pos = pos, .id = candidate[0].id,
-									.p = (double)any(m, 1000) / 1000, .p_draw = .4, .entropy = 2.1,
-									.hash = (int64_t)random_u64(&m->random), .survivors = 8,
-									.candidates = { candidate, sizeof candidate },
-									.stages = { stage, sizeof stage }, .is_end = 0 };
+	ev.u.token = (struct ev_token){ .step = m->step,
+		.request = m->request,
+		.pos = pos,
+		.id = candidate[0].id,
+		.p = (double)any(m, 1000) / 1000,
+		.p_draw = .4,
+		.entropy = 2.1,
+		.hash = (int64_t)random_u64(&m->random),
+		.survivors = 8,
+		.candidates = { candidate, sizeof candidate },
+		.stages = { stage, sizeof stage },
+		.is_end = 0 };
 	emit(m, &ev);
 }
 
@@ -120,8 +139,7 @@ static void make_attention(struct maker *m, int64_t pos)
 		share[i] = (unsigned char)any(m, 60);
 	ev_init(&ev, EV_attention);
 	ev.u.attention = (struct ev_attention){ m->step, m->request, pos, m->n_blocks,
-											{ share, (size_t)(LAYERS * m->n_blocks) }, 1e-3,
-											{ near_zero, sizeof near_zero } };
+		{ share, (size_t)(LAYERS * m->n_blocks) }, 1e-3, { near_zero, sizeof near_zero } };
 	emit(m, &ev);
 }
 
@@ -135,12 +153,20 @@ static void make_step(struct maker *m, int64_t pos, int64_t rows)
 	while (m->n_blocks * PAGE < pos + rows)
 		take_page(m);
 	ev_init(&ev, EV_batch);
-	ev.u.batch = (struct ev_batch){ m->step, m->request, 0, rows > 1 ? EV_WORK_prefill : EV_WORK_decode, pos, rows };
+	ev.u.batch = (struct ev_batch){ m->step, m->request, 0,
+		rows > 1 ? EV_WORK_prefill : EV_WORK_decode, pos, rows };
 	emit(m, &ev);
 	if (!any(m, 50)) {
 		ev_init(&ev, EV_draft);
-		ev.u.draft = (struct ev_draft){ .step = m->step, .request = m->request, .pos = pos + rows, .nth = 1, .id = 5,
-										.rule = 0, .verdict = EV_VERDICT_rejected, .q = .5, .p = .1 };
+		ev.u.draft = (struct ev_draft){ .step = m->step,
+			.request = m->request,
+			.pos = pos + rows,
+			.nth = 1,
+			.id = 5,
+			.rule = 0,
+			.verdict = EV_VERDICT_rejected,
+			.q = .5,
+			.p = .1 };
 		emit(m, &ev);
 	}
 	make_token(m, pos + rows);
@@ -152,9 +178,17 @@ static void make_step(struct maker *m, int64_t pos, int64_t rows)
 	ev.u.time = (struct ev_time){ m->step, { told, sizeof told } };
 	emit(m, &ev);
 	ev_init(&ev, EV_step);
-	ev.u.step = (struct ev_step){ .step = m->step, .ns = 3000000, .kernel_ns = 2900000, .rows = rows,
-								  .prefill_rows = rows > 1 ? rows : 0, .decode_rows = rows == 1, .tokens = 1,
-								  .running = 1, .pages_used = m->n_blocks, .bytes = 90000000, .ops = 230000000 };
+	ev.u.step = (struct ev_step){ .step = m->step,
+		.ns = 3000000,
+		.kernel_ns = 2900000,
+		.rows = rows,
+		.prefill_rows = rows > 1 ? rows : 0,
+		.decode_rows = rows == 1,
+		.tokens = 1,
+		.running = 1,
+		.pages_used = m->n_blocks,
+		.bytes = 90000000,
+		.ops = 230000000 };
 	emit(m, &ev);
 }
 
@@ -175,7 +209,8 @@ static void make_turn(struct maker *m, int64_t last_step)
 	ev.u.request.text = (struct ev_span){ "a question", 10 };
 	emit(m, &ev);
 	ev_init(&ev, EV_lookup);
-	ev.u.lookup = (struct ev_lookup){ m->request, n, 0, 0, EV_PREFIX_empty, EV_NULL_I, EV_NULL_I, EV_NULL_I, EV_NULL_I };
+	ev.u.lookup = (struct ev_lookup){ m->request, n, 0, 0, EV_PREFIX_empty, EV_NULL_I, EV_NULL_I,
+		EV_NULL_I, EV_NULL_I };
 	emit(m, &ev);
 	ev_init(&ev, EV_admit);
 	ev.u.admit = (struct ev_admit){ m->request, 0, 1000, 0 };
@@ -186,9 +221,13 @@ static void make_turn(struct maker *m, int64_t last_step)
 	for (int64_t b = m->n_blocks; b-- > 0;)
 		page_event(m, m->block[b], EV_PAGE_release, b, 0);
 	ev_init(&ev, EV_finish);
-	ev.u.finish = (struct ev_finish){ .request = m->request, .step = m->step, .reason = EV_FINISH_end,
-									  .generated = answer, .first_token_ns = 3000000, .total_ns = answer * 3000000,
-									  .hit = 0 };
+	ev.u.finish = (struct ev_finish){ .request = m->request,
+		.step = m->step,
+		.reason = EV_FINISH_end,
+		.generated = answer,
+		.first_token_ns = 3000000,
+		.total_ns = answer * 3000000,
+		.hit = 0 };
 	emit(m, &ev);
 }
 
@@ -210,7 +249,7 @@ static void make(const char *path, int64_t steps)
 	emit(&m, &ev);
 	check(recording_commit(m.recording, &e), &e);
 	printf("made               %8.1f s, %.0f bytes a step\n", (double)(now_ns() - begun) / 1e9,
-		   (double)recording_size(m.recording).bytes / (double)m.step);
+		(double)recording_size(m.recording).bytes / (double)m.step);
 	begun = now_ns();
 	recording_close(m.recording, false);
 	printf("closed, indexes    %8.1f s\n", (double)(now_ns() - begun) / 1e9);
@@ -268,9 +307,10 @@ static void visit(const char *path)
 	printf("first step         %8.2f ms, with the texts of all tokens\n", go[0]);
 	qsort(go, VISITS, sizeof *go, by_size);
 	qsort(drawn, VISITS, sizeof *drawn, by_size);
-	printf("go to any step     %8.2f ms median, %.2f p99, %.2f longest\n", go[VISITS / 2], go[VISITS * 99 / 100],
-		   go[VISITS - 1]);
-	printf("and draw all views %8.2f ms median, %.2f p99\n", drawn[VISITS / 2], drawn[VISITS * 99 / 100]);
+	printf("go to any step     %8.2f ms median, %.2f p99, %.2f longest\n", go[VISITS / 2],
+		go[VISITS * 99 / 100], go[VISITS - 1]);
+	printf("and draw all views %8.2f ms median, %.2f p99\n", drawn[VISITS / 2],
+		drawn[VISITS * 99 / 100]);
 	player_close(p);
 	timeline_free(&t);
 	canvas_free(&c);

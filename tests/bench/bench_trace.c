@@ -2,8 +2,8 @@
  *
  *     build/tests/bench_trace [steps] [file to keep]
  *
- * Writes decode steps like those of a 30-layer model with everything recorded, 1,024 tokens deep.
- */
+ * Writes decode steps like those of a 30-layer model with everything recorded, 1,024 tokens
+ * deep. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +44,9 @@ static void make_token(struct maker *m)
 
 	ev_init(&ev, EV_token);
 	*t = (struct ev_token){ .step = m->step,
-							.request = 1,
-							.pos = m->step,
-							.id = (int64_t)(random_u64(&m->random) % 49152) };
+		.request = 1,
+		.pos = m->step,
+		.id = (int64_t)(random_u64(&m->random) % 49152) };
 	t->p = .3 + 1e-9 * (double)m->step;
 	t->p_draw = .4 + 1e-9 * (double)m->step;
 	t->entropy = 2.1 + 1e-9 * (double)m->step;
@@ -54,7 +54,7 @@ static void make_token(struct maker *m)
 	t->survivors = 12;
 	for (int i = 0; i < 8; i++)
 		m->candidates[i] = (struct ev_candidate){ (uint32_t)random_u64(&m->random) % 49152,
-												  10.f - (float)i, .1f, 3.f, 0 };
+			10.f - (float)i, .1f, 3.f, 0 };
 	t->candidates = (struct ev_span){ m->candidates, sizeof m->candidates };
 	t->stages = (struct ev_span){ m->stages, sizeof m->stages };
 	t->is_end = 0;
@@ -69,12 +69,12 @@ static void make_attention(struct maker *m)
 	for (size_t i = 0; i < sizeof m->share; i++)
 		m->share[i] = (unsigned char)random_u64(&m->random);
 	ev.u.attention = (struct ev_attention){ .step = m->step,
-											.request = 1,
-											.pos = m->step,
-											.pages = PAGES,
-											.share = { m->share, sizeof m->share },
-											.threshold = 1e-3,
-											.near_zero = { m->near_zero, sizeof m->near_zero } };
+		.request = 1,
+		.pos = m->step,
+		.pages = PAGES,
+		.share = { m->share, sizeof m->share },
+		.threshold = 1e-3,
+		.near_zero = { m->near_zero, sizeof m->near_zero } };
 	emit(m, &ev);
 }
 
@@ -96,16 +96,25 @@ static void make_step(struct maker *m)
 	make_token(m);
 	make_attention(m);
 	for (size_t i = 0; i < EV_N_stage; i++)
-		told[i] = (struct ev_stage_time){ i, 123456 + random_u64(&m->random) % 999, 1234567,
-										  23456789 };
+		told[i] =
+			(struct ev_stage_time){ i, 123456 + random_u64(&m->random) % 999, 1234567, 23456789 };
 	ev_init(&ev, EV_time);
 	ev.u.time = (struct ev_time){ m->step, { told, sizeof told } };
 	emit(m, &ev);
 	ev_init(&ev, EV_step);
-	ev.u.step = (struct ev_step){ .step = m->step, .ns = 4900000, .kernel_ns = 4800000, .rows = 1, .decode_rows = 1,
-								  .tokens = 1, .running = 1, .pages_used = 64, .pages_cached = 10,
-								  .tail_waste_bytes = 20000, .reserve_waste_bytes = 9000000, .bytes = 90000000,
-								  .ops = 230000000 };
+	ev.u.step = (struct ev_step){ .step = m->step,
+		.ns = 4900000,
+		.kernel_ns = 4800000,
+		.rows = 1,
+		.decode_rows = 1,
+		.tokens = 1,
+		.running = 1,
+		.pages_used = 64,
+		.pages_cached = 10,
+		.tail_waste_bytes = 20000,
+		.reserve_waste_bytes = 9000000,
+		.bytes = 90000000,
+		.ops = 230000000 };
 	emit(m, &ev);
 }
 
@@ -166,12 +175,13 @@ static void write_steps(struct maker *m, int64_t steps, const char *path)
 	check(recording_commit(rec, &e), &e);
 	spent = cpu_us() - begun;
 	printf("write              %8.2f us a row, %.1f us a step (with making the events)\n",
-		   spent / (double)m->seq, spent / (double)steps);
+		spent / (double)m->seq, spent / (double)steps);
 	wall = wall_ms();
 	recording_close(rec, false);
 	printf("close              %8.2f ms\n", wall_ms() - wall);
 	if (!stat(path, &st))
-		printf("size               %8.0f bytes a step, indexes included\n", (double)st.st_size / (double)steps);
+		printf("size               %8.0f bytes a step, indexes included\n",
+			(double)st.st_size / (double)steps);
 }
 
 static void read_steps(int64_t steps, const char *path)
@@ -184,7 +194,7 @@ static void read_steps(int64_t steps, const char *path)
 
 	check(reader_open(&r, path, &e), &e);
 	printf("open               %8.2f ms%s\n", wall_ms() - begun,
-		   reader_info(r)->checked ? ", every page checked" : "");
+		reader_info(r)->checked ? ", every page checked" : "");
 	begun = cpu_us();
 	for (int i = 0; i < 1000; i++) {
 		int64_t seq = reader_step_seq(r, 1 + i * (steps - 1) / 1000);
@@ -231,7 +241,7 @@ static void push_steps(struct maker *m, int64_t steps, const char *path)
 	check(writer_close(w, &e), &e);
 	ring_stats(ring, &stats);
 	printf("engine's thread    %8.2f us a step (with making the events), %lld stalls\n",
-		   spent / (double)steps, (long long)stats.stalls);
+		spent / (double)steps, (long long)stats.stalls);
 	printf("all threads        %8.2f us a step, at 250 steps a second\n", all / (double)steps);
 	printf("writer's thread    %8.2f us a step\n", writer / (double)steps);
 	printf("writer_close       %8.2f ms\n", wall_ms() - begun);
@@ -252,7 +262,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 5000; i++)
 		make_step(&m);
 	printf("making the events  %8.2f us a step, %.1f rows a step\n", (cpu_us() - begun) / 5000,
-		   (double)m.seq / 5000);
+		(double)m.seq / 5000);
 	m = (struct maker){ 0 };
 	write_steps(&m, steps, kept ? kept : path);
 	read_steps(steps, kept ? kept : path);

@@ -1,6 +1,6 @@
-/* The GPU's RoPE and attention, run by the shim, against the reference by memcmp: apart and folded, over
- * positions, shapes of heads, rows, page sizes, grids and schedules; with scratch for all spans and with
- * none. What the plan decides changes no bit. */
+/* The GPU's RoPE and attention, run by the shim, against the reference by memcmp: apart and folded,
+ * over positions, shapes of heads, rows, page sizes, grids and schedules; with scratch for all
+ * spans and with none. What the plan decides changes no bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -104,7 +104,7 @@ struct rig {
 	int32_t n_ranges;
 	struct k_range ranges[MAX_ROWS * MAX_RANGES];
 	size_t q_bytes, cache_bytes, share_bytes;
-	float *q;		/* before RoPE */
+	float *q;       /* before RoPE */
 	uint8_t *cache; /* before the step's own tokens */
 	struct k_kv kv;
 	struct k_rope rope;
@@ -115,8 +115,10 @@ struct rig {
 static struct results results_new(const struct rig *g)
 {
 	size_t values = (size_t)g->n * (size_t)g->attention.out.dim;
-	struct results r = {.q = hold(g->q_bytes), .cache = hold(g->cache_bytes),
-						.out = {.dim = g->attention.out.dim}, .nan_row = hold(4)};
+	struct results r = { .q = hold(g->q_bytes),
+		.cache = hold(g->cache_bytes),
+		.out = { .dim = g->attention.out.dim },
+		.nan_row = hold(4) };
 
 	r.out.x = hold(values * 4);
 	if (!g->shape.plain && r.out.dim % 32 == 0) {
@@ -163,10 +165,10 @@ static bool results_same(const struct rig *g, bool folded)
 		   !memcmp(a->cache, b->cache, g->cache_bytes) && *a->nan_row == *b->nan_row &&
 		   !memcmp(a->out.x, b->out.x, values * 4) &&
 		   (!a->out.q || (!memcmp(a->out.q, b->out.q, values) &&
-						  !memcmp(a->out.d, b->out.d, values / 32 * 4) &&
-						  !memcmp(a->out.sx, b->out.sx, values / 32 * 4))) &&
+							 !memcmp(a->out.d, b->out.d, values / 32 * 4) &&
+							 !memcmp(a->out.sx, b->out.sx, values / 32 * 4))) &&
 		   (!a->share || (!memcmp(a->share, b->share, g->share_bytes) &&
-						  !memcmp(a->near_zero, b->near_zero, seen)));
+							 !memcmp(a->near_zero, b->near_zero, seen)));
 }
 
 /* The ops, with what they write going to r. */
@@ -179,7 +181,8 @@ static struct k_rope rope_of(const struct rig *g, const struct results *r, const
 	a.nan_row = (k_atomic_int *)r->nan_row;
 	return a;
 }
-static struct k_attention attention_of(const struct rig *g, const struct results *r, const struct k_kv *kv)
+static struct k_attention attention_of(
+	const struct rig *g, const struct results *r, const struct k_kv *kv)
 {
 	struct k_attention a = g->attention;
 
@@ -198,25 +201,26 @@ static void make_ranges(const struct shape *shape, int32_t pos, struct k_range *
 	int32_t at = 0, i = 0;
 
 	for (int j = 0; j < MAX_RANGES; j++)
-		out[j] = (struct k_range){pos + 1, pos + 1};
+		out[j] = (struct k_range){ pos + 1, pos + 1 };
 	for (; shape->see == SEE_RANDOM && i < MAX_RANGES - 1; i++) {
 		int32_t first = at + (int32_t)(next() % 90), end = first + 1 + (int32_t)(next() % 90);
 
 		if (end >= pos)
 			break;
-		out[i] = (struct k_range){first, end};
+		out[i] = (struct k_range){ first, end };
 		at = end + 1;
 	}
 	if (shape->see == SEE_SINKS && pos + 1 > window + sinks)
-		out[i++] = (struct k_range){0, sinks};
+		out[i++] = (struct k_range){ 0, sinks };
 	if (shape->see == SEE_RANDOM)
 		at += (int32_t)(next() % (uint32_t)(pos + 1 - at));
 	else if (shape->see != SEE_ALL && pos + 1 > window + (shape->see == SEE_SINKS ? sinks : 0))
 		at = pos + 1 - window;
-	out[i] = (struct k_range){at, pos + 1};
+	out[i] = (struct k_range){ at, pos + 1 };
 }
 
-static bool is_seen(const struct rig *g, const struct k_row *rows, int32_t seq, int32_t first, int32_t end)
+static bool is_seen(
+	const struct rig *g, const struct k_row *rows, int32_t seq, int32_t first, int32_t end)
 {
 	bool seen = false;
 
@@ -229,11 +233,15 @@ static bool is_seen(const struct rig *g, const struct k_row *rows, int32_t seq, 
 	return seen;
 }
 
-/* Of a sequence's page: positions that no row sees hold NaN, and a page of which none is seen is absent. */
-static void poison(struct rig *g, const struct k_row *rows, int32_t seq, int32_t block, int32_t *page)
+/* Of a sequence's page: positions that no row sees hold NaN, and a page of which none is seen is
+ * absent. */
+static void poison(
+	struct rig *g, const struct k_row *rows, int32_t seq, int32_t block, int32_t *page)
 {
-	static const uint32_t nans[K_N_CACHES] = {
-		[K_CACHE_f16] = 0x7e00, [K_CACHE_f32] = 0x7fc00000, [K_CACHE_bf16] = 0x7fc0, [K_CACHE_e4m3] = 0x7f};
+	static const uint32_t nans[K_N_CACHES] = { [K_CACHE_f16] = 0x7e00,
+		[K_CACHE_f32] = 0x7fc00000,
+		[K_CACHE_bf16] = 0x7fc0,
+		[K_CACHE_e4m3] = 0x7f };
 	const int32_t size = g->shape.page_size, dim = g->shape.head_dim;
 
 	g->kv.base = g->cache;
@@ -242,9 +250,10 @@ static void poison(struct rig *g, const struct k_row *rows, int32_t seq, int32_t
 			continue;
 		for (int32_t i = 0; i < g->shape.n_kv_heads * dim; i++) {
 			k_cache_put(g->kv.format, k_kv_at(&g->kv, *page, LAYER, 0, i / dim),
-						(size_t)((t / K_GROUP * dim + i % dim) * K_GROUP + t % K_GROUP), nans[g->kv.format]);
-			k_cache_put(g->kv.format, k_kv_at(&g->kv, *page, LAYER, 1, i / dim), (size_t)(t * dim + i % dim),
-						nans[g->kv.format]);
+				(size_t)((t / K_GROUP * dim + i % dim) * K_GROUP + t % K_GROUP),
+				nans[g->kv.format]);
+			k_cache_put(g->kv.format, k_kv_at(&g->kv, *page, LAYER, 1, i / dim),
+				(size_t)(t * dim + i % dim), nans[g->kv.format]);
 		}
 	}
 	if (!is_seen(g, rows, seq, block * size, (block + 1) * size))
@@ -257,8 +266,11 @@ static void make_pages(struct rig *g, const struct k_row *rows, int32_t n_seqs, 
 	int32_t *table = malloc((size_t)n_pages * 4);
 	const int32_t **pages = malloc((size_t)n_seqs * sizeof *pages), *on_device;
 
-	g->kv = (struct k_kv){.format = g->shape.format, .page_size = g->shape.page_size, .n_layers = LAYERS,
-						  .n_kv_heads = g->shape.n_kv_heads, .head_dim = g->shape.head_dim};
+	g->kv = (struct k_kv){ .format = g->shape.format,
+		.page_size = g->shape.page_size,
+		.n_layers = LAYERS,
+		.n_kv_heads = g->shape.n_kv_heads,
+		.head_dim = g->shape.head_dim };
 	g->kv.page_bytes = k_kv_page_bytes(&g->kv) + 64;
 	g->cache_bytes = (size_t)n_pages * g->kv.page_bytes;
 	g->cache = hold(g->cache_bytes);
@@ -308,11 +320,11 @@ static void make_rope(struct rig *g, int32_t longest)
 }
 
 static void rig_open(struct rig *g, const struct shim *s, const struct shape *shape,
-					 const struct k_row *rows, int32_t n)
+	const struct k_row *rows, int32_t n)
 {
 	int32_t n_seqs = 0, longest = 0;
 
-	*g = (struct rig){.shape = *shape, .n = n};
+	*g = (struct rig){ .shape = *shape, .n = n };
 	held.s = s;
 	for (int32_t r = 0; r < n; r++) {
 		n_seqs = rows[r].seq >= n_seqs ? rows[r].seq + 1 : n_seqs;
@@ -349,9 +361,9 @@ static void rig_open(struct rig *g, const struct shim *s, const struct shape *sh
 static void run_ref(struct rig *g)
 {
 	struct k_kv kv = g->kv;
-	struct k_op op[2] = {{.kind = K_OP_rope}, {.kind = K_OP_attention}};
-	struct k_program p = {.op = op, .n_ops = 2};
-	struct err e = {0};
+	struct k_op op[2] = { { .kind = K_OP_rope }, { .kind = K_OP_attention } };
+	struct k_program p = { .op = op, .n_ops = 2 };
+	struct err e = { 0 };
 
 	kv.base = g->want.cache;
 	results_begin(g, &g->want);
@@ -370,9 +382,10 @@ struct way {
 /* True if it went well and gave ref's bits. */
 static bool run_device(struct rig *g, const struct way *w)
 {
-	const struct shim_options o = {.seed = w->seed, .resident = w->seed % 3 ? 2 : 0};
+	const struct shim_options o = { .seed = w->seed, .resident = w->seed % 3 ? 2 : 0 };
 	struct k_kv kv = g->kv;
-	struct cu_stage stage[2] = {{.op = {.kind = K_OP_rope}}, {.op = {.kind = K_OP_attention}}};
+	struct cu_stage stage[2] = { { .op = { .kind = K_OP_rope } },
+		{ .op = { .kind = K_OP_attention } } };
 	struct shim_step step;
 	int first_buffer = held.n;
 	const struct k_kv *on_device;
@@ -402,15 +415,15 @@ static void want_same(struct rig *g, const struct way *w)
 {
 	if (!run_device(g, w))
 		fail_msg("%s, head_dim %d, %d rows, %d blocks, seed %d%s: other bits, or: %s", held.s->name,
-				 (int)g->shape.head_dim, (int)g->n, w->n_blocks, (int)w->seed, w->folded ? ", folded" : "",
-				 held.s->report());
+			(int)g->shape.head_dim, (int)g->n, w->n_blocks, (int)w->seed,
+			w->folded ? ", folded" : "", held.s->report());
 }
 
 /* The checked build takes its time: one grid. */
-static void try_format(const struct shim *s, const struct shape *shape, enum k_cache format, const struct k_row *rows,
-					   int32_t n)
+static void try_format(const struct shim *s, const struct shape *shape, enum k_cache format,
+	const struct k_row *rows, int32_t n)
 {
-	static const int grids[] = {3, 1, 14};
+	static const int grids[] = { 3, 1, 14 };
 	static uint64_t turn;
 	struct shape formed = *shape;
 	struct rig g;
@@ -420,8 +433,10 @@ static void try_format(const struct shim *s, const struct shape *shape, enum k_c
 	run_ref(&g);
 	for (int i = 0; i < (s->checked ? 1 : 3); i++)
 		for (int plan = 0; plan < (i ? 2 : 3); plan++) {
-			struct way w = {.no_scratch = plan == 1, .no_tickets = plan == 2, .n_blocks = grids[i],
-							.seed = turn++ % 16};
+			struct way w = { .no_scratch = plan == 1,
+				.no_tickets = plan == 2,
+				.n_blocks = grids[i],
+				.seed = turn++ % 16 };
 
 			if (plan == 2 && s->checked)
 				continue;
@@ -434,7 +449,8 @@ static void try_format(const struct shim *s, const struct shape *shape, enum k_c
 	let_go();
 }
 
-static void try_rows(const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
+static void try_rows(
+	const struct shim *s, const struct shape *shape, const struct k_row *rows, int32_t n)
 {
 	try_format(s, shape, next() % 2 ? K_CACHE_f16 : (enum k_cache)(next() % K_N_CACHES), rows, n);
 }
@@ -445,32 +461,38 @@ static void try_rows(const struct shim *s, const struct shape *shape, const stru
 	for (int i_ = 0; i_ < n_both; i_++)                                                            \
 		for (const struct shim *s = both[i_]; s; s = NULL)
 
-static const int32_t positions[] = {0, 15, 16, 127, 128, 129, 1000};
+static const int32_t positions[] = { 0, 15, 16, 127, 128, 129, 1000 };
 
 static void test_positions(void **state)
 {
-	const struct shape shape = {32, 6, 2, 32, .neox = true};
+	const struct shape shape = { 32, 6, 2, 32, .neox = true };
 
 	(void)state;
 	EACH(s)
 	for (int i = 0; i < 7; i++) {
-		const struct k_row row = {.pos = positions[i], .seq = 0, .observe = i % 2 - 1};
+		const struct k_row row = { .pos = positions[i], .seq = 0, .observe = i % 2 - 1 };
 
 		try_rows(s, &shape, &row, 1);
 	}
 }
 
-/* MHA, GQA and MQA; blocks of 32 outputs across heads; heads of more than 128 and 256 dimensions; a part
- * of a head rotated; softcap; float outputs alone. */
+/* MHA, GQA and MQA; blocks of 32 outputs across heads; heads of more than 128 and 256 dimensions; a
+ * part of a head rotated; softcap; float outputs alone. */
 static void test_shapes(void **state)
 {
 	static const struct shape shapes[] = {
-		{64, 3, 3, 16, .neox = true}, {64, 9, 3, 48, .neox = false}, {80, 4, 2, 32, .neox = true},
-		{128, 8, 1, 16, .neox = true}, {128, 20, 1, 16, .softcap = 5}, {20, 8, 2, 16, .rope_dim = 8},
-		{160, 2, 1, 32, .rope_dim = 32}, {260, 2, 1, 16, .plain = true}, {512, 1, 1, 16, .neox = true},
-		{48, 2, 2, 64, .plain = true},
+		{ 64, 3, 3, 16, .neox = true },
+		{ 64, 9, 3, 48, .neox = false },
+		{ 80, 4, 2, 32, .neox = true },
+		{ 128, 8, 1, 16, .neox = true },
+		{ 128, 20, 1, 16, .softcap = 5 },
+		{ 20, 8, 2, 16, .rope_dim = 8 },
+		{ 160, 2, 1, 32, .rope_dim = 32 },
+		{ 260, 2, 1, 16, .plain = true },
+		{ 512, 1, 1, 16, .neox = true },
+		{ 48, 2, 2, 64, .plain = true },
 	};
-	const struct k_row rows[] = {{130, 1, 0}, {131, 1, -1}, {20, 0, 1}};
+	const struct k_row rows[] = { { 130, 1, 0 }, { 131, 1, -1 }, { 20, 0, 1 } };
 
 	(void)state;
 	EACH(s)
@@ -481,7 +503,7 @@ static void test_shapes(void **state)
 /* One to seventeen rows: sequences of different depth, drafts to check, chunks of prompts. */
 static void test_rows(void **state)
 {
-	const struct shape shape = {32, 4, 2, 16, .neox = true};
+	const struct shape shape = { 32, 4, 2, 16, .neox = true };
 	struct k_row rows[17];
 
 	(void)state;
@@ -493,7 +515,7 @@ static void test_rows(void **state)
 					seq++;
 					pos = (int32_t)(next() % 300);
 				}
-				rows[r] = (struct k_row){.pos = pos++, .seq = seq, .observe = r % 3 ? -1 : r / 3};
+				rows[r] = (struct k_row){ .pos = pos++, .seq = seq, .observe = r % 3 ? -1 : r / 3 };
 			}
 			try_rows(s, &shape, rows, n);
 		}
@@ -503,8 +525,12 @@ static void test_rows(void **state)
 static void test_chunks(void **state)
 {
 	static const struct shape shapes[] = {
-		{64, 3, 1, 16, .neox = true}, {32, 2, 2, 32, .softcap = 30}, {80, 4, 2, 16, .neox = true},
-		{128, 5, 1, 16, .neox = true}, {160, 4, 1, 16, .neox = true}, {264, 10, 1, 16, .plain = true},
+		{ 64, 3, 1, 16, .neox = true },
+		{ 32, 2, 2, 32, .softcap = 30 },
+		{ 80, 4, 2, 16, .neox = true },
+		{ 128, 5, 1, 16, .neox = true },
+		{ 160, 4, 1, 16, .neox = true },
+		{ 264, 10, 1, 16, .plain = true },
 	};
 	struct k_row rows[MAX_ROWS];
 
@@ -514,10 +540,10 @@ static void test_chunks(void **state)
 		int32_t n = i < 2 ? 50 : 23, first = i % 2 ? 0 : 110;
 
 		for (int32_t r = 0; r < n; r++)
-			rows[r] = (struct k_row){.pos = first + r, .seq = 1, .observe = -1};
+			rows[r] = (struct k_row){ .pos = first + r, .seq = 1, .observe = -1 };
 		rows[n - 1].observe = 0;
 		rows[n / 2].observe = 1;
-		rows[n - 2] = (struct k_row){.pos = 5, .seq = 0, .observe = 2}; /* others beside it */
+		rows[n - 2] = (struct k_row){ .pos = 5, .seq = 0, .observe = 2 }; /* others beside it */
 		rows[n - 1].seq = 2;
 		try_rows(s, &shapes[i], rows, n);
 	}
@@ -526,8 +552,8 @@ static void test_chunks(void **state)
 /* Each format with few queries and many, small heads and large ones. */
 static void test_formats(void **state)
 {
-	static const struct shape shapes[] = {
-		{64, 3, 1, 16, .neox = true}, {160, 2, 1, 16, .see = SEE_RANDOM}, {264, 2, 1, 16, .plain = true}};
+	static const struct shape shapes[] = { { 64, 3, 1, 16, .neox = true },
+		{ 160, 2, 1, 16, .see = SEE_RANDOM }, { 264, 2, 1, 16, .plain = true } };
 	struct k_row rows[MAX_ROWS];
 
 	(void)state;
@@ -536,20 +562,24 @@ static void test_formats(void **state)
 		for (int i = 0; i < (s->checked ? 1 : 3); i++)
 			for (enum k_cache format = 0; format < K_N_CACHES; format++) {
 				for (int32_t r = 0; r < n; r++)
-					rows[r] = (struct k_row){.pos = 140 + r, .seq = 0, .observe = r == n - 1 ? 0 : -1};
+					rows[r] =
+						(struct k_row){ .pos = 140 + r, .seq = 0, .observe = r == n - 1 ? 0 : -1 };
 				try_format(s, &shapes[i], format, rows, n);
 			}
 }
 
-/* Rows that do not see everything: one row deep in its sequence, drafts, chunks; few queries and many. */
+/* Rows that do not see everything: one row deep in its sequence, drafts, chunks; few queries and
+ * many. */
 static void test_ranges(void **state)
 {
 	static const struct shape shapes[] = {
-		{32, 4, 2, 16, .neox = true, .see = SEE_WINDOW}, {32, 6, 1, 32, .see = SEE_SINKS},
-		{48, 2, 2, 16, .see = SEE_RANDOM, .softcap = 20}, {160, 2, 1, 16, .see = SEE_RANDOM},
-		{64, 9, 3, 16, .neox = true, .see = SEE_SINKS},
+		{ 32, 4, 2, 16, .neox = true, .see = SEE_WINDOW },
+		{ 32, 6, 1, 32, .see = SEE_SINKS },
+		{ 48, 2, 2, 16, .see = SEE_RANDOM, .softcap = 20 },
+		{ 160, 2, 1, 16, .see = SEE_RANDOM },
+		{ 64, 9, 3, 16, .neox = true, .see = SEE_SINKS },
 	};
-	static const int32_t counts[] = {1, 3, 8, 40};
+	static const int32_t counts[] = { 1, 3, 8, 40 };
 	struct k_row rows[MAX_ROWS];
 
 	(void)state;
@@ -558,27 +588,27 @@ static void test_ranges(void **state)
 		const int32_t n = counts[i % 4], first = 100 + (int32_t)(next() % 500);
 
 		for (int32_t r = 0; r < n; r++)
-			rows[r] = (struct k_row){.pos = first + r, .seq = 0, .observe = r == n / 2 ? 0 : -1};
+			rows[r] = (struct k_row){ .pos = first + r, .seq = 0, .observe = r == n / 2 ? 0 : -1 };
 		if (n == 8)
 			for (int32_t r = 4; r < n; r++)
-				rows[r] = (struct k_row){.pos = 20 * r, .seq = 1, .observe = r == 5 ? 1 : -1};
+				rows[r] = (struct k_row){ .pos = 20 * r, .seq = 1, .observe = r == 5 ? 1 : -1 };
 		try_rows(s, &shapes[i % 5], rows, n);
 	}
 }
 
-/* Keys and values that are no numbers: stored as zeros, the first row is told. Scores beyond all bounds
- * give what ref gives. */
+/* Keys and values that are no numbers: stored as zeros, the first row is told. Scores beyond all
+ * bounds give what ref gives. */
 static void test_hostile(void **state)
 {
-	struct shape shape = {32, 2, 1, 16, .neox = true};
-	const struct k_row rows[] = {{140, 0, 0}, {3, 1, 1}, {4, 1, -1}};
+	struct shape shape = { 32, 2, 1, 16, .neox = true };
+	const struct k_row rows[] = { { 140, 0, 0 }, { 3, 1, 1 }, { 4, 1, -1 } };
 	struct rig g;
 
 	(void)state;
 	EACH(s)
 	for (int form = 0; form < 2 * K_N_CACHES; form++) {
 		const int folded = form % 2;
-		const struct way w = {.folded = folded, .n_blocks = 3, .seed = 7};
+		const struct way w = { .folded = folded, .n_blocks = 3, .seed = 7 };
 		float *k, *v;
 
 		shape.format = (enum k_cache)(form / 2);
@@ -598,21 +628,22 @@ static void test_hostile(void **state)
 	}
 }
 
-/* Each barrier, each wait and each ticket is needed: left out, the checked build or the bits tell. */
+/* Each barrier, each wait and each ticket is needed: left out, the checked build or the bits
+ * tell. */
 static const struct {
 	struct shape shape;
 	struct k_row rows[3];
 	int32_t n;
 	bool no_scratch;
 } samples[] = {
-	{{32, 4, 2, 16, .neox = true}, {{127, 0, 0}, {128, 0, -1}, {30, 1, -1}}, 3, false},
-	{{64, 8, 1, 16, .neox = true}, {{150, 0, 0}, {40, 1, -1}}, 2, true},
-	{{32, 17, 1, 16, .neox = true}, {{130, 0, -1}, {131, 0, -1}, {9, 1, 0}}, 3, false},
-	{{32, 17, 1, 16, .neox = true}, {{130, 0, 0}, {131, 0, 1}}, 2, true},
-	{{160, 2, 1, 16, .neox = true}, {{150, 0, 0}, {128, 1, -1}}, 2, false},
-	{{264, 1, 1, 16, .plain = true}, {{70, 0, 0}}, 1, false},
-	{{16, 4, 2, 16, .neox = true}, {{129, 0, 0}}, 1, false},
-	{{16, 4, 2, 16, .neox = true}, {{9, 0, 0}, {129, 1, 1}}, 2, true},
+	{ { 32, 4, 2, 16, .neox = true }, { { 127, 0, 0 }, { 128, 0, -1 }, { 30, 1, -1 } }, 3, false },
+	{ { 64, 8, 1, 16, .neox = true }, { { 150, 0, 0 }, { 40, 1, -1 } }, 2, true },
+	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, -1 }, { 131, 0, -1 }, { 9, 1, 0 } }, 3, false },
+	{ { 32, 17, 1, 16, .neox = true }, { { 130, 0, 0 }, { 131, 0, 1 } }, 2, true },
+	{ { 160, 2, 1, 16, .neox = true }, { { 150, 0, 0 }, { 128, 1, -1 } }, 2, false },
+	{ { 264, 1, 1, 16, .plain = true }, { { 70, 0, 0 } }, 1, false },
+	{ { 16, 4, 2, 16, .neox = true }, { { 129, 0, 0 } }, 1, false },
+	{ { 16, 4, 2, 16, .neox = true }, { { 9, 0, 0 }, { 129, 1, 1 } }, 2, true },
 };
 
 /* All samples run well: false as soon as one does not. */
@@ -626,8 +657,10 @@ static bool samples_run(const struct shim *s, int seeds)
 		rig_open(&g, s, &samples[i].shape, samples[i].rows, samples[i].n);
 		run_ref(&g);
 		for (int turn = 0; good && turn < 2 * seeds; turn++) {
-			const struct way w = {.no_scratch = samples[i].no_scratch, .folded = turn % 2,
-								  .n_blocks = turn / 2 % 2 ? 1 : 3, .seed = (uint64_t)turn / 2 * 3 + 1};
+			const struct way w = { .no_scratch = samples[i].no_scratch,
+				.folded = turn % 2,
+				.n_blocks = turn / 2 % 2 ? 1 : 3,
+				.seed = (uint64_t)turn / 2 * 3 + 1 };
 
 			good = run_device(&g, &w);
 		}
@@ -665,7 +698,7 @@ static void test_barriers_are_needed(void **state)
 static int setup(void **state)
 {
 	const char *why = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	for (int checked = 0; checked < 2; checked++) {
@@ -688,8 +721,12 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_positions), cmocka_unit_test(test_shapes),  cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_chunks),	  cmocka_unit_test(test_formats), cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_positions),
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_barriers_are_needed),
 	};

@@ -1,12 +1,13 @@
-/* A device that fails at any call: whole sessions on the shim's driver, recorded, in which the first, the
- * second, … the last call of each function of the driver fails, once or for good. Whatever fails, at the
- * opening, in a prompt, in decoding, while a page is copied: the session ends with an error that says what
- * to do, or it goes on with the right bits; every token before it had them; every request ends; nothing of
- * the device stays open; and the recording is closed and holds exactly what was told.
+/* A device that fails at any call: whole sessions on the shim's driver, recorded, in which the
+ * first, the second, … the last call of each function of the driver fails, once or for good.
+ * Whatever fails, at the opening, in a prompt, in decoding, while a page is copied: the session
+ * ends with an error that says what to do, or it goes on with the right bits; every token before it
+ * had them; every request ends; nothing of the device stays open; and the recording is closed and
+ * holds exactly what was told.
  *
- * All calls of all functions are some 1,500 sessions: CUTAWAY_TEST_ALL=1. Without it, of what each way of
- * running has in common with the others, of the self-check's many runs while the device is opened, and of
- * calls that only close, some are left out. */
+ * All calls of all functions are some 1,500 sessions: CUTAWAY_TEST_ALL=1. Without it, of what each
+ * way of running has in common with the others, of the self-check's many runs while the device is
+ * opened, and of calls that only close, some are left out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -70,20 +71,15 @@ static void listen(void *arg, const struct event *ev)
 		assert_true(h->n[r] < MOST_TOKENS);
 		h->hash[r][h->n[r]++] = ev->u.token.hash;
 		break;
-	case EV_page:
-		h->n_copied += ev->u.page.action == EV_PAGE_copy;
-		break;
-	case EV_step:
-		h->n_steps++;
-		break;
+	case EV_page: h->n_copied += ev->u.page.action == EV_PAGE_copy; break;
+	case EV_step: h->n_steps++; break;
 	case EV_finish:
 		h->n_finished++;
 		h->n_failed += ev->u.finish.reason == EV_FINISH_failed;
 		snprintf(h->why, sizeof h->why, "%.*s", (int)ev->u.finish.why.size,
-				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -102,19 +98,19 @@ static struct engine_options options(const char *backend, const char *mode)
 	return o;
 }
 
-/* The second begins as the first and ends with a full page, so that it copies one; the third comes when
- * both are done. */
+/* The second begins as the first and ends with a full page, so that it copies one; the third comes
+ * when both are done. */
 static void submit(struct engine *e, int which)
 {
 	int32_t ids[40];
-	struct engine_request q = {.kind = EV_REQUEST_KIND_run,
-							   .ids = ids,
-							   .n_ids = which == 0 ? 21 : 32,
-							   .max_tokens = 4,
-							   .params = SAMPLE_DEFAULTS,
-							   .sample = which,
-							   .text = "",
-							   .ignore_end = true};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = which == 0 ? 21 : 32,
+		.max_tokens = 4,
+		.params = SAMPLE_DEFAULTS,
+		.sample = which,
+		.text = "",
+		.ignore_end = true };
 
 	for (int i = 0; i < q.n_ids; i++)
 		ids[i] = i % 5 + 3;
@@ -137,7 +133,7 @@ static int converse(const struct engine_options *o, struct heard *h, struct err 
 	struct engine *e;
 	struct ring *ring;
 	struct writer *w;
-	struct err own = {0};
+	struct err own = { 0 };
 	int status;
 
 	memset(h, 0, sizeof *h);
@@ -170,7 +166,7 @@ static void check_recording(const char *plan, const struct heard *h)
 	static struct heard read;
 	struct reader *r;
 	struct event ev;
-	struct err e = {0};
+	struct err e = { 0 };
 	int more;
 
 	memset(&read, 0, sizeof read);
@@ -184,8 +180,8 @@ static void check_recording(const char *plan, const struct heard *h)
 		fail_msg("%s: %s", plan, e.text);
 	reader_close(r);
 	if (memcmp(&read, h, sizeof read))
-		fail_msg("%s: recorded are %d tokens and %d ends, told were %d and %d", plan, read.n[0] + read.n[1],
-				 read.n_finished, h->n[0] + h->n[1], h->n_finished);
+		fail_msg("%s: recorded are %d tokens and %d ends, told were %d and %d", plan,
+			read.n[0] + read.n[1], read.n_finished, h->n[0] + h->n[1], h->n_finished);
 }
 
 static void check_bits(const char *plan, const struct heard *h, bool whole)
@@ -193,13 +189,15 @@ static void check_bits(const char *plan, const struct heard *h, bool whole)
 	for (int r = 0; r < 3; r++)
 		if (h->n[r] > cpu.n[r] || (whole && h->n[r] != cpu.n[r]) ||
 			memcmp(h->hash[r], cpu.hash[r], (size_t)h->n[r] * sizeof *cpu.hash[r]))
-			fail_msg("%s: request %d: %d tokens that are not all the CPU's %d", plan, r, h->n[r], cpu.n[r]);
+			fail_msg("%s: request %d: %d tokens that are not all the CPU's %d", plan, r, h->n[r],
+				cpu.n[r]);
 }
 
 /* What to do is in the text: another back end, or less of something. */
 static bool says_what_to_do(const struct err *e)
 {
-	static const char *const words[] = {"--backend cpu", "--pages", "MB are free", "pinned memory"};
+	static const char *const words[] = { "--backend cpu", "--pages", "MB are free",
+		"pinned memory" };
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(e->text, words[i]))
@@ -211,7 +209,7 @@ static bool says_what_to_do(const struct err *e)
 static bool check_session(const char *plan, const struct engine_options *o)
 {
 	static struct heard h;
-	struct err e = {0};
+	struct err e = { 0 };
 	const int open = shim->n_open();
 	int status;
 
@@ -239,9 +237,12 @@ static bool check_session(const char *plan, const struct engine_options *o)
 /* Is it of the function's calls one that this run of the test lets fail? */
 static bool chosen(const char *mode, int f, int n)
 {
-	const bool closes = strstr(names[f], "Free") || strstr(names[f], "Destroy") || strstr(names[f], "Release"),
-			   own = strstr(names[f], "Graph") || strstr(names[f], "Capture") || strstr(names[f], "Launch"),
-			   asks = strstr(names[f], "Attribute") || strstr(names[f], "SetCurrent") || strstr(names[f], "GetFunction");
+	const bool closes = strstr(names[f], "Free") || strstr(names[f], "Destroy") ||
+						strstr(names[f], "Release"),
+			   own = strstr(names[f], "Graph") || strstr(names[f], "Capture") ||
+					 strstr(names[f], "Launch"),
+			   asks = strstr(names[f], "Attribute") || strstr(names[f], "SetCurrent") ||
+					  strstr(names[f], "GetFunction");
 	int each = FEWER;
 
 	if (getenv("CUTAWAY_TEST_ALL"))
@@ -257,7 +258,7 @@ static void fail_everywhere(const char *mode, int *n_sessions, int *n_errors)
 {
 	const struct engine_options o = options("cuda", mode);
 	static struct heard h;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_true((shim->fail)(NULL));
 	assert_int_equal(converse(&o, &h, &e), 0);
@@ -272,7 +273,8 @@ static void fail_everywhere(const char *mode, int *n_sessions, int *n_errors)
 
 			if (!chosen(mode, f, n))
 				continue;
-			snprintf(plan, sizeof plan, "%s:%d=%d%s", names[f], n, memory ? 2 : 719, n % 2 ? "!" : "");
+			snprintf(
+				plan, sizeof plan, "%s:%d=%d%s", names[f], n, memory ? 2 : 719, n % 2 ? "!" : "");
 			*n_errors += check_session(plan, &o);
 			++*n_sessions;
 		}
@@ -290,9 +292,12 @@ static void add_hash(void *arg, const struct event *ev)
 static uint64_t score(struct engine *e, uint64_t *sum, int32_t rows)
 {
 	int32_t ids[64];
-	struct engine_request q = {
-		.kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = rows + 1, .params = SAMPLE_DEFAULTS, .text = ""};
-	struct err err = {0};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_score,
+		.ids = ids,
+		.n_ids = rows + 1,
+		.params = SAMPLE_DEFAULTS,
+		.text = "" };
+	struct err err = { 0 };
 
 	*sum = 0;
 	for (int i = 0; i < q.n_ids; i++)
@@ -303,13 +308,14 @@ static uint64_t score(struct engine *e, uint64_t *sum, int32_t rows)
 	return *sum;
 }
 
-/* The cost of steps of 1, 1, 2, 3 … rows is measured, as `/spec auto` does, which wants more and more memory; it
- * is refused at the n-th asking. The newest step is kept, and is run at once. False: it was never asked so often. */
+/* The cost of steps of 1, 1, 2, 3 … rows is measured, as `/spec auto` does, which wants more and
+ * more memory; it is refused at the n-th asking. The newest step is kept, and is run at once.
+ * False: it was never asked so often. */
 static bool measure_without_room(const struct engine_options *o, int n)
 {
 	const int open = shim->n_open();
 	uint64_t sum, kept = 0, anew = 0;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct engine *engine;
 	char plan[64];
 	bool refused;
@@ -338,8 +344,9 @@ static bool measure_without_room(const struct engine_options *o, int n)
 	return refused;
 }
 
-/* A setting that finds no room leaves all as it was: the steps that are kept still know their memory. A step's
- * memory has room for the budget alone, which may be less than what is measured elsewhere. */
+/* A setting that finds no room leaves all as it was: the steps that are kept still know their
+ * memory. A step's memory has room for the budget alone, which may be less than what is measured
+ * elsewhere. */
 static void test_refused_room(void **state)
 {
 	struct engine_options o = options("cuda", "persistent");
@@ -353,15 +360,15 @@ static void test_refused_room(void **state)
 	assert_true(n > 3 * FEWER);
 }
 
-#define MODE(mode)                                                                     \
+#define MODE(mode)                                                                                 \
 	static void test_##mode(void **state)                                                          \
 	{                                                                                              \
 		int n = 0, errors = 0;                                                                     \
                                                                                                    \
 		(void)state;                                                                               \
 		fail_everywhere(#mode, &n, &errors);                                                       \
-		print_message("# %s: %d sessions, %d ended with an error\n", #mode, n, errors);             \
-		assert_true(errors > n / 2 && n >= 10);                                              \
+		print_message("# %s: %d sessions, %d ended with an error\n", #mode, n, errors);            \
+		assert_true(errors > n / 2 && n >= 10);                                                    \
 	}
 MODE(persistent)
 MODE(graph)
@@ -371,7 +378,7 @@ MODE(launches)
 static int setup(void **state)
 {
 	struct engine_options o = options("cpu", NULL);
-	struct err e = {0};
+	struct err e = { 0 };
 	int fd;
 
 	(void)state;
@@ -398,7 +405,7 @@ int main(void)
 		cmocka_unit_test(test_refused_room),
 	};
 	struct tiny_options t = TINY_DEFAULTS;
-	struct err e = {0};
+	struct err e = { 0 };
 	const char *why;
 	int failed;
 
@@ -407,7 +414,8 @@ int main(void)
 		printf("1..0 # SKIP %s\n", why);
 		return 0;
 	}
-	setenv("CUTAWAY_SHIM_MULTIPROCESSORS", "1", 1); /* few threads: here the bits of one grid will do */
+	/* few threads: here the bits of one grid will do */
+	setenv("CUTAWAY_SHIM_MULTIPROCESSORS", "1", 1);
 	t.layers = 1;
 	t.vocab = 300;
 	model = tiny_temp(&t, &e);
@@ -416,8 +424,8 @@ int main(void)
 	failed = cmocka_run_group_tests_name("cuda_faults", tests, setup, teardown);
 	unlink(model);
 	free(model);
-	/* Not by return: of a process whose device was lost so often LeakSanitizer's tracer itself faults at the end.
-	 * That nothing stays open each session has asked. */
+	/* Not by return: of a process whose device was lost so often LeakSanitizer's tracer itself
+	 * faults at the end. That nothing stays open each session has asked. */
 	fflush(NULL);
 	_exit(failed);
 }

@@ -1,6 +1,6 @@
 /* The CUDA back end from the outside, on the shim's driver: whole tiny models in the three ways of
- * running give the CPU's bits; memory that is not there, a device that is lost at any call, a driver
- * that is too old are told clearly and leave nothing open. */
+ * running give the CPU's bits; memory that is not there, a device that is lost at any call, a
+ * driver that is too old are told clearly and leave nothing open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -62,12 +62,12 @@ static void listen(void *arg, const struct event *ev)
 		h->n_finish++;
 		h->reason = ev->u.finish.reason;
 		snprintf(h->why, sizeof h->why, "%.*s", (int)ev->u.finish.why.size,
-				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
 	} else if (ev->kind == EV_session) {
 		snprintf(h->backend, sizeof h->backend, "%.*s", (int)ev->u.session.backend.size,
-				 (const char *)ev->u.session.backend.data);
+			(const char *)ev->u.session.backend.data);
 		snprintf(h->device, sizeof h->device, "%.*s", (int)ev->u.session.device.size,
-				 ev->u.session.device.data ? (const char *)ev->u.session.device.data : "");
+			ev->u.session.device.data ? (const char *)ev->u.session.device.data : "");
 	}
 }
 
@@ -86,19 +86,20 @@ static struct engine_options options(const char *backend, const char *mode)
 	return o;
 }
 
-/* Four requests of which two share a beginning that ends within a page, together; one follows when all
- * is done. */
+/* Four requests of which two share a beginning that ends within a page, together; one follows when
+ * all is done. */
 static int submit(struct engine *e, int which, struct err *err)
 {
 	int32_t ids[64];
-	struct engine_request q = {.kind = EV_REQUEST_KIND_run,
-							   .ids = ids,
-							   .n_ids = 11 + which * 7, /* the last ends with a page, so a hit copies it */
-							   .max_tokens = 8,
-							   .params = SAMPLE_DEFAULTS,
-							   .sample = which,
-							   .text = "",
-							   .ignore_end = true};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		/* the last ends with a page, so a hit copies it */
+		.n_ids = 11 + which * 7,
+		.max_tokens = 8,
+		.params = SAMPLE_DEFAULTS,
+		.sample = which,
+		.text = "",
+		.ignore_end = true };
 
 	for (int i = 0; i < q.n_ids; i++)
 		ids[i] = (i * 37 + (i < 20 ? 0 : which)) % 300 + 3;
@@ -151,10 +152,10 @@ static int converse(const struct engine_options *o, struct heard *h, struct err 
 
 static void test_modes(void **state)
 {
-	static const char *const modes[] = {"launches", "graph", "persistent"};
+	static const char *const modes[] = { "launches", "graph", "persistent" };
 	static struct heard cpu, gpu;
 	struct engine_options o = options("cpu", NULL);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(converse(&o, &cpu, &e), 0);
@@ -178,10 +179,10 @@ static void test_modes(void **state)
 /* The switch may be turned between steps, and the clock of the stages runs in each way. */
 static void test_switch(void **state)
 {
-	static const char *const modes[] = {"graph", "persistent", "launches"};
+	static const char *const modes[] = { "graph", "persistent", "launches" };
 	static struct heard h, cpu;
 	struct engine_options o = options("cpu", NULL);
-	struct err e = {0};
+	struct err e = { 0 };
 	struct engine *engine;
 	char value[32];
 
@@ -207,7 +208,8 @@ static void test_switch(void **state)
 	assert_int_equal(shim->n_open(), 0);
 }
 
-/* Each of the first calls of a kind fails in turn: an error, never a crash, and nothing stays open. */
+/* Each of the first calls of a kind fails in turn: an error, never a crash, and nothing stays
+ * open. */
 static void fail_each(const char *function, int result, int most, int code)
 {
 	static struct heard h;
@@ -215,7 +217,7 @@ static void fail_each(const char *function, int result, int most, int code)
 
 	for (int n = 1; n <= most; n++) {
 		const int open = shim->n_open();
-		struct err e = {0};
+		struct err e = { 0 };
 		char plan[64];
 
 		snprintf(plan, sizeof plan, "%s:%d=%d", function, n, result);
@@ -235,7 +237,7 @@ static void fail_each(const char *function, int result, int most, int code)
 
 static void test_no_memory(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	static struct heard h;
 	struct engine_options o = options("cuda", NULL);
 
@@ -267,7 +269,8 @@ static void test_faults(void **state)
 	(shim->fail)(NULL);
 }
 
-/* A device that is lost in the middle: requests end with the reason, and so does what comes later. */
+/* A device that is lost in the middle: requests end with the reason, and so does what comes
+ * later. */
 static void test_lost(void **state)
 {
 	static struct heard h;
@@ -276,7 +279,7 @@ static void test_lost(void **state)
 
 	(void)state;
 	for (int n = 5; n < 4000 && seen < 2; n += n / 2) {
-		struct err e = {0};
+		struct err e = { 0 };
 		char plan[64];
 
 		snprintf(plan, sizeof plan, "cuStreamSynchronize:%d=719!", n);
@@ -296,7 +299,7 @@ static void test_choice(void **state)
 {
 	struct k_device_info d[4];
 	struct k_ctx *c;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	const int open = shim->n_open(); /* a device that was lost lets nothing be closed */
 
@@ -331,7 +334,7 @@ static void test_choice(void **state)
 /* One prompt of 40 tokens through the given engine. */
 static void answer(struct engine *e, struct heard *h)
 {
-	struct err err = {0};
+	struct err err = { 0 };
 	int from = h->n;
 
 	assert_int_equal(submit(e, 3, &err), 0);
@@ -343,7 +346,7 @@ static struct engine *open_file(const char *file, const char *backend, struct he
 {
 	struct engine_options o = options(backend, NULL);
 	struct engine *e;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	o.model = file;
 	memset(h, 0, sizeof *h);
@@ -354,19 +357,23 @@ static struct engine *open_file(const char *file, const char *backend, struct he
 	return e;
 }
 
-/* Draws with and without cuts, greedy ones and scores, all recorded, leave every row of logits where it is:
- * a copy of one would fail. What is told of them, candidates, stages of the sampler and all, is the CPU's. */
+/* Draws with and without cuts, greedy ones and scores, all recorded, leave every row of logits
+ * where it is: a copy of one would fail. What is told of them, candidates, stages of the sampler
+ * and all, is the CPU's. */
 static void test_rows_stay(void **state)
 {
 	static struct heard h[2];
-	const int32_t ids[] = {5, 9, 77, 4, 210, 6, 8, 31, 99, 100, 12};
-	const struct engine_request score = {.kind = EV_REQUEST_KIND_score, .ids = ids, .n_ids = 11,
-										 .params = SAMPLE_DEFAULTS, .text = ""};
+	const int32_t ids[] = { 5, 9, 77, 4, 210, 6, 8, 31, 99, 100, 12 };
+	const struct engine_request score = { .kind = EV_REQUEST_KIND_score,
+		.ids = ids,
+		.n_ids = 11,
+		.params = SAMPLE_DEFAULTS,
+		.text = "" };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct engine_options o = options(i ? "cuda" : "cpu", NULL);
-		struct err err = {0};
+		struct err err = { 0 };
 		struct engine *e;
 
 		o.spec = "off";
@@ -388,13 +395,13 @@ static void test_rows_stay(void **state)
 	assert_true(h[0].told == h[1].told && h[0].score == h[1].score && h[0].score);
 }
 
-/* A device has room for the budget and not for more, until more is asked for: then it grows, or refuses
- * and stays as it was. Steps larger than the first budget give the same bits. */
+/* A device has room for the budget and not for more, until more is asked for: then it grows, or
+ * refuses and stays as it was. Steps larger than the first budget give the same bits. */
 static void test_budget(void **state)
 {
 	static struct heard cpu, h;
 	struct engine *e = open_file(model, "cpu", &cpu);
-	struct err err = {0};
+	struct err err = { 0 };
 	char value[8];
 
 	(void)state;
@@ -423,9 +430,9 @@ static void test_budget(void **state)
 static void test_look(void **state)
 {
 	static struct heard cpu, h;
-	const int32_t ids[] = {5, 9, 77, 4, 210, 6, 8, 31};
+	const int32_t ids[] = { 5, 9, 77, 4, 210, 6, 8, 31 };
 	struct engine *c = open_file(model, "cpu", &cpu), *e = open_file(model, "cuda", &h);
-	struct err err = {0};
+	struct err err = { 0 };
 	struct probe *a, *b;
 
 	(void)state;
@@ -435,7 +442,7 @@ static void test_look(void **state)
 			fail_msg("%s", err.text);
 		assert_true(a->stats.hash == b->stats.hash && a->n_layers == b->n_layers);
 		assert_memory_equal(a->attention, b->attention,
-							(size_t)(a->n_layers * a->n_heads * 8) * sizeof *a->attention);
+			(size_t)(a->n_layers * a->n_heads * 8) * sizeof *a->attention);
 		probe_close(b);
 	}
 	probe_close(a);
@@ -447,11 +454,17 @@ static void test_look(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows_stay), cmocka_unit_test(test_budget), cmocka_unit_test(test_look),
-		cmocka_unit_test(test_modes),	  cmocka_unit_test(test_switch), cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_faults), cmocka_unit_test(test_lost),	  cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_rows_stay),
+		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_switch),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_choice),
 	};
-	struct err e = {0};
+	struct err e = { 0 };
 	const char *why;
 	int failed;
 

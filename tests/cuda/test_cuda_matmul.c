@@ -1,6 +1,7 @@
 /* The CUDA kernels of everything that reads weights, and of norms and SwiGLU, run by the shim and
- * compared with the reference by memcmp: all formats, numbers of rows, odd shapes, numbers that are no
- * pleasure, ways to cut a product, grids and schedules; and small ops folded in front of products. */
+ * compared with the reference by memcmp: all formats, numbers of rows, odd shapes, numbers that are
+ * no pleasure, ways to cut a product, grids and schedules; and small ops folded in front of
+ * products. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,21 +89,22 @@ static void same(const float *got, const float *expected, size_t n, const char *
 				return;
 			}
 			fail_msg("%s: value %zu of %zu is %a, not %a", what, i, n, (double)got[i],
-					 (double)expected[i]);
+				(double)expected[i]);
 		}
 }
 
 static void run_ref(struct k_op *op)
 {
-	struct k_program p = {.op = op, .n_ops = 1};
-	struct err e = {0};
+	struct k_program p = { .op = op, .n_ops = 1 };
+	struct err e = { 0 };
 
 	assert_int_equal(k_run(ref, &p, &e), 0);
 }
 
-static bool run_shim(const struct shim *s, const struct cu_stage *stage, int n_blocks, uint64_t seed)
+static bool run_shim(
+	const struct shim *s, const struct cu_stage *stage, int n_blocks, uint64_t seed)
 {
-	const struct shim_options o = {.seed = seed};
+	const struct shim_options o = { .seed = seed };
 	struct shim_step step;
 	bool ok;
 
@@ -121,11 +123,12 @@ struct weights {
 	uint8_t *raw, *packed;
 };
 
-static void weights_open(struct weights *w, enum k_type type, int32_t rows, int32_t cols, enum mood mood)
+static void weights_open(
+	struct weights *w, enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
 	struct k_matrix cuda;
 
-	w->m = (struct k_matrix){.type = type, .n_rows = rows, .n_cols = cols};
+	w->m = (struct k_matrix){ .type = type, .n_rows = rows, .n_cols = cols };
 	w->raw = random_weights(type, rows, cols, mood);
 	w->m.data = w->raw;
 	w->packed = get(cu_matrix_bytes((int32_t)type, rows, cols));
@@ -159,7 +162,8 @@ static void matrix_free(const struct shim *s, const struct k_matrix *m)
 	s->free((void *)m);
 }
 
-/* A product: what is folded in front, parts with and without bias and residual, the reference's result. */
+/* A product: what is folded in front, parts with and without bias and residual, the reference's
+ * result. */
 struct product {
 	struct weights w[MAX_PARTS];
 	int n_parts;
@@ -169,7 +173,7 @@ struct product {
 	enum k_kind front; /* K_OP_norm, K_OP_glu, or K_OP_matmul for nothing */
 	int32_t pick[8];
 	float *x, *up, *norm, *bias, *residual; /* x: the activations, the norm's x, or the gate */
-	struct k_acts in;						/* as the product reads them */
+	struct k_acts in;                       /* as the product reads them */
 	float *expected[MAX_PARTS];
 };
 
@@ -186,18 +190,19 @@ static const float *bias_of(const struct product *p, int part)
 
 static void front_op(const struct product *p, struct k_op *op, struct k_acts out)
 {
-	*op = (struct k_op){.kind = p->front};
+	*op = (struct k_op){ .kind = p->front };
 	if (p->front == K_OP_norm)
 		op->u.norm = (struct k_norm){
-			.x = p->x, .pick = p->pick, .w = p->norm, .eps = 1e-5f, .out = out, .n = p->n};
+			.x = p->x, .pick = p->pick, .w = p->norm, .eps = 1e-5f, .out = out, .n = p->n
+		};
 	else
-		op->u.glu = (struct k_glu){.gate = p->x, .up = p->up, .out = out, .n = p->n};
+		op->u.glu = (struct k_glu){ .gate = p->x, .up = p->up, .out = out, .n = p->n };
 }
 
 static struct k_acts new_acts(int32_t n, int32_t dim, bool x, bool q)
 {
 	const size_t all = (size_t)n * (size_t)dim;
-	struct k_acts a = {.dim = dim};
+	struct k_acts a = { .dim = dim };
 
 	if (x)
 		a.x = get(all * 4);
@@ -235,14 +240,18 @@ static void product_in(struct product *p)
 		k_quantise_block(p->x + b * 32, p->in.q + b * 32, p->in.d + b, p->in.sx + b);
 }
 
-static void product_open(struct product *p, const enum k_type *types, const int32_t *rows, int n_parts,
-						 int32_t cols, int32_t n, enum mood mood, enum k_kind front)
+static void product_open(struct product *p, const enum k_type *types, const int32_t *rows,
+	int n_parts, int32_t cols, int32_t n, enum mood mood, enum k_kind front)
 {
-	struct k_op op = {.kind = K_OP_matmul};
+	struct k_op op = { .kind = K_OP_matmul };
 	size_t most = 0;
 
-	*p = (struct product){.n_parts = n_parts, .n = n, .cols = cols, .mood = mood, .front = front,
-						  .floats = !k_is_quantised(types[0])};
+	*p = (struct product){ .n_parts = n_parts,
+		.n = n,
+		.cols = cols,
+		.mood = mood,
+		.front = front,
+		.floats = !k_is_quantised(types[0]) };
 	p->x = random_floats((size_t)n * (size_t)cols, mood, (size_t)cols);
 	p->up = random_floats((size_t)n * (size_t)cols, mood, (size_t)cols);
 	p->norm = random_floats((size_t)cols, TAME, 1);
@@ -255,7 +264,7 @@ static void product_open(struct product *p, const enum k_type *types, const int3
 	}
 	p->bias = random_floats(most, TAME, 1);
 	p->residual = random_floats(most, TAME, 1);
-	op.u.matmul = (struct k_matmul){.in = p->in, .n_parts = n_parts, .n = n};
+	op.u.matmul = (struct k_matmul){ .in = p->in, .n_parts = n_parts, .n = n };
 	for (int i = 0; i < n_parts; i++) {
 		p->expected[i] = get(out_size(p, i) * 4);
 		op.u.matmul.part[i].w = &p->w[i].m;
@@ -284,11 +293,11 @@ static struct k_acts acts_device(const struct shim *s, const struct k_acts *a, i
 {
 	const size_t all = (size_t)n * (size_t)a->dim;
 
-	return (struct k_acts){.dim = a->dim,
-						   .x = to_device(s, a->x, all * 4),
-						   .q = to_device(s, a->q, all),
-						   .d = to_device(s, a->d, all / 8),
-						   .sx = to_device(s, a->sx, all / 8)};
+	return (struct k_acts){ .dim = a->dim,
+		.x = to_device(s, a->x, all * 4),
+		.q = to_device(s, a->q, all),
+		.d = to_device(s, a->d, all / 8),
+		.sx = to_device(s, a->sx, all / 8) };
 }
 
 static void acts_device_free(const struct shim *s, struct k_acts *a)
@@ -307,11 +316,11 @@ struct front {
 static struct front front_device(const struct shim *s, const struct product *p, struct k_op *op)
 {
 	const size_t all = (size_t)p->n * (size_t)p->cols * 4;
-	struct front f = {to_device(s, p->x, all), to_device(s, p->up, all),
-					  to_device(s, p->norm, (size_t)p->cols * 4),
-					  to_device(s, p->pick, (size_t)p->n * sizeof *p->pick)};
+	struct front f = { to_device(s, p->x, all), to_device(s, p->up, all),
+		to_device(s, p->norm, (size_t)p->cols * 4),
+		to_device(s, p->pick, (size_t)p->n * sizeof *p->pick) };
 
-	front_op(p, op, (struct k_acts){.dim = p->cols});
+	front_op(p, op, (struct k_acts){ .dim = p->cols });
 	if (p->front == K_OP_norm) {
 		op->u.norm.x = f.x;
 		op->u.norm.w = f.norm;
@@ -337,23 +346,24 @@ struct launch {
 	uint64_t seed;
 };
 
-static void describe(const struct product *p, const struct shim *s, const struct launch *l, int part, char *to,
-					 size_t size)
+static void describe(const struct product *p, const struct shim *s, const struct launch *l,
+	int part, char *to, size_t size)
 {
-	snprintf(to, size, "%s shim, %s, %d x %d, %d rows, part %d, front %d, plan %d, %d blocks, seed %d",
-			 s->name, k_types[p->w[part].m.type].name, p->w[part].m.n_rows, p->cols, p->n, part,
-			 (int)p->front, l->plan, l->n_blocks, (int)l->seed);
+	snprintf(to, size,
+		"%s shim, %s, %d x %d, %d rows, part %d, front %d, plan %d, %d blocks, seed %d", s->name,
+		k_types[p->w[part].m.type].name, p->w[part].m.n_rows, p->cols, p->n, part, (int)p->front,
+		l->plan, l->n_blocks, (int)l->seed);
 }
 
 static void product_check(const struct product *p, const struct shim *s, const struct launch *l)
 {
-	struct cu_stage stage = {.op = {.kind = K_OP_matmul}, .plan = l->plan};
+	struct cu_stage stage = { .op = { .kind = K_OP_matmul }, .plan = l->plan };
 	struct k_matmul *m = &stage.op.u.matmul;
-	struct front f = {0};
+	struct front f = { 0 };
 	void *residual = to_device(s, p->residual, out_size(p, p->n_parts - 1) * 4);
 	char what[256];
 
-	*m = (struct k_matmul){.n_parts = p->n_parts, .n = p->n};
+	*m = (struct k_matmul){ .n_parts = p->n_parts, .n = p->n };
 	if (p->front != K_OP_matmul) {
 		m->in.dim = p->cols;
 		stage.folds = 1;
@@ -387,12 +397,12 @@ static void product_check(const struct product *p, const struct shim *s, const s
 /* Every way that the plan can say, over few, some and many blocks. */
 static void product_try(struct product *p, int n_launches)
 {
-	static const int32_t plans[] = {0, 1, 2, 3, 0, 0x21, 0x22, 0x23, 0x83, 0x83};
-	static const int blocks[] = {1, 3, 7, 2, 16};
+	static const int32_t plans[] = { 0, 1, 2, 3, 0, 0x21, 0x22, 0x23, 0x83, 0x83 };
+	static const int blocks[] = { 1, 3, 7, 2, 16 };
 	const int most_tiles = p->n <= 2 ? 3 : p->n <= 4 ? 2 : 1; /* plan.c */
 
 	for (int i = 0; i < n_launches; i++) {
-		struct launch l = {.plan = plans[random32() % 10], .n_blocks = blocks[random32() % 5]};
+		struct launch l = { .plan = plans[random32() % 10], .n_blocks = blocks[random32() % 5] };
 		const struct shim *s = shims[n_shims > 1 && random32() % 8 == 0];
 
 		l.seed = random32() % 4;
@@ -402,10 +412,11 @@ static void product_try(struct product *p, int n_launches)
 	}
 }
 
-static void try_one(enum k_type type, int32_t rows, int32_t cols, int32_t n, enum mood mood, int n_launches)
+static void try_one(
+	enum k_type type, int32_t rows, int32_t cols, int32_t n, enum mood mood, int n_launches)
 {
-	const enum k_type types[] = {type, type, type};
-	const int32_t part_rows[] = {rows, 1, rows / 2 + 3};
+	const enum k_type types[] = { type, type, type };
+	const int32_t part_rows[] = { rows, 1, rows / 2 + 3 };
 	const int32_t block = k_types[type].block;
 	struct product p;
 
@@ -416,9 +427,11 @@ static void try_one(enum k_type type, int32_t rows, int32_t cols, int32_t n, enu
 
 static void test_matmul(void **state)
 {
-	static const int32_t shapes[][2] = {{1, 32}, {17, 96}, {43, 160}, {65, 576}, {130, 288}};
-	static const int32_t floats[][2] = {{1, 1}, {17, 33}, {43, 64}, {65, 100}, {130, 320}};
-	static const int32_t counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17};
+	static const int32_t shapes[][2] = { { 1, 32 }, { 17, 96 }, { 43, 160 }, { 65, 576 },
+		{ 130, 288 } };
+	static const int32_t floats[][2] = { { 1, 1 }, { 17, 33 }, { 43, 64 }, { 65, 100 },
+		{ 130, 320 } };
+	static const int32_t counts[] = { 1, 2, 3, 4, 5, 7, 8, 9, 16, 17 };
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
@@ -426,7 +439,8 @@ static void test_matmul(void **state)
 			for (int i = 0; i < 5; i++) {
 				const int32_t *shape = k_types[type].block == 1 ? floats[i] : shapes[i];
 
-				try_one((enum k_type)type, shape[0], shape[1], counts[random32() % 10], (enum mood)mood, 3);
+				try_one((enum k_type)type, shape[0], shape[1], counts[random32() % 10],
+					(enum mood)mood, 3);
 			}
 }
 
@@ -446,10 +460,9 @@ static void test_matmul_large(void **state)
 /* Parts of several formats in one product: each is a list of units of its own. */
 static void test_matmul_mixed(void **state)
 {
-	static const enum k_type types[][3] = {
-		{K_Q4_K, K_Q4_K, K_Q6_K}, {K_Q4_0, K_Q8_0, K_Q4_0}, {K_Q5_1, K_Q6_K, K_Q8_0},
-		{K_Q2_K, K_Q2_K, K_Q3_K}, {K_IQ4_XS, K_MXFP4, K_Q2_K}};
-	const int32_t rows[] = {70, 33, 18};
+	static const enum k_type types[][3] = { { K_Q4_K, K_Q4_K, K_Q6_K }, { K_Q4_0, K_Q8_0, K_Q4_0 },
+		{ K_Q5_1, K_Q6_K, K_Q8_0 }, { K_Q2_K, K_Q2_K, K_Q3_K }, { K_IQ4_XS, K_MXFP4, K_Q2_K } };
+	const int32_t rows[] = { 70, 33, 18 };
 
 	(void)state;
 	for (int i = 0; i < 5; i++)
@@ -464,15 +477,16 @@ static void test_matmul_mixed(void **state)
 
 static void test_folded(void **state)
 {
-	static const enum k_type types[] = {K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL, K_Q2_K, K_MXFP4};
-	static const enum k_kind fronts[] = {K_OP_norm, K_OP_glu};
+	static const enum k_type types[] = { K_Q4_1, K_Q8_0, K_F16, K_Q6_K, K_F32, K_IQ4_NL, K_Q2_K,
+		K_MXFP4 };
+	static const enum k_kind fronts[] = { K_OP_norm, K_OP_glu };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		for (int f = 0; f < 2; f++)
 			for (int32_t n = 1; n <= 8; n += n < 3 ? 1 : 5) {
-				const enum k_type t[] = {types[i], types[i], types[i]};
-				const int32_t rows[] = {40, 17, 33};
+				const enum k_type t[] = { types[i], types[i], types[i] };
+				const int32_t rows[] = { 40, 17, 33 };
 				struct product p;
 
 				product_open(&p, t, rows, 3, n == 1 ? 2560 : 256, n, f ? NASTY : TAME, fronts[f]);
@@ -481,8 +495,8 @@ static void test_folded(void **state)
 			}
 }
 
-/* The experts of a mixture: rows choose among four matrices, so few blocks take slots one after the other. In:
- * a row of the input for each row of the output, or for each of its k slots. */
+/* The experts of a mixture: rows choose among four matrices, so few blocks take slots one after the
+ * other. In: a row of the input for each row of the output, or for each of its k slots. */
 struct mixture {
 	struct weights w[4];
 	struct k_experts op; /* of the reference */
@@ -493,7 +507,7 @@ struct mixture {
 static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int32_t cols, bool each)
 {
 	struct k_matrix *w = get(sizeof *w * 4);
-	struct k_op op = {.kind = K_OP_experts};
+	struct k_op op = { .kind = K_OP_experts };
 	float *x = random_floats((size_t)(12 * cols), TAME, (size_t)cols);
 
 	m->out = (size_t)(12 * rows);
@@ -503,8 +517,15 @@ static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int3
 	}
 	for (int i = 0; i < 12; i++)
 		m->ids[i] = (int32_t)(random32() % 4);
-	m->op = (struct k_experts){.in = new_acts(12, cols, !k_is_quantised(type), k_is_quantised(type)), .w = w,
-							   .ids = m->ids, .out = get(m->out * 4), .n_experts = 4, .k = 2, .n = 6, .each = each};
+	m->op =
+		(struct k_experts){ .in = new_acts(12, cols, !k_is_quantised(type), k_is_quantised(type)),
+			.w = w,
+			.ids = m->ids,
+			.out = get(m->out * 4),
+			.n_experts = 4,
+			.k = 2,
+			.n = 6,
+			.each = each };
 	for (int32_t b = 0; k_is_quantised(type) && b < 12 * cols / 32; b++)
 		k_quantise_block(x + b * 32, m->op.in.q + b * 32, m->op.in.d + b, m->op.in.sx + b);
 	if (!k_is_quantised(type))
@@ -514,9 +535,10 @@ static void mixture_open(struct mixture *m, enum k_type type, int32_t rows, int3
 	free(x);
 }
 
-static void mixture_check(const struct mixture *m, const struct shim *s, int n_blocks, uint64_t seed)
+static void mixture_check(
+	const struct mixture *m, const struct shim *s, int n_blocks, uint64_t seed)
 {
-	struct cu_stage stage = {.op = {.kind = K_OP_experts}};
+	struct cu_stage stage = { .op = { .kind = K_OP_experts } };
 	struct k_experts *a = &stage.op.u.experts;
 	struct k_matrix w[4];
 
@@ -524,7 +546,8 @@ static void mixture_check(const struct mixture *m, const struct shim *s, int n_b
 	a->in = acts_device(s, &m->op.in, 12);
 	for (int i = 0; i < 4; i++) {
 		w[i] = m->w[i].m;
-		w[i].data = to_device(s, m->w[i].packed, cu_matrix_bytes((int32_t)w[i].type, w[i].n_rows, w[i].n_cols));
+		w[i].data = to_device(
+			s, m->w[i].packed, cu_matrix_bytes((int32_t)w[i].type, w[i].n_rows, w[i].n_cols));
 	}
 	a->w = to_device(s, w, sizeof w);
 	a->ids = to_device(s, m->ids, sizeof m->ids);
@@ -565,8 +588,9 @@ static void test_experts(void **state)
 /* The plan for the shapes of real models is one that the kernels know. */
 static void test_plan(void **state)
 {
-	static const int32_t counts[] = {1, 2, 3, 5, 8, 9, 17, 64, 512};
-	static const int32_t shapes[][2] = {{576, 576}, {1536, 576}, {576, 1536}, {49152, 576}, {14336, 4096}};
+	static const int32_t counts[] = { 1, 2, 3, 5, 8, 9, 17, 64, 512 };
+	static const int32_t shapes[][2] = { { 576, 576 }, { 1536, 576 }, { 576, 1536 }, { 49152, 576 },
+		{ 14336, 4096 } };
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
@@ -574,24 +598,28 @@ static void test_plan(void **state)
 			for (int k = 0; k < 9; k++)
 				for (int n_blocks = 1; n_blocks < 300; n_blocks += 131) {
 					const struct k_matrix w = {
-						.type = (enum k_type)type, .n_rows = shapes[i][0], .n_cols = shapes[i][1]};
-					struct k_op op = {.kind = K_OP_matmul};
+						.type = (enum k_type)type, .n_rows = shapes[i][0], .n_cols = shapes[i][1]
+					};
+					struct k_op op = { .kind = K_OP_matmul };
 					int32_t plan, tiles, groups;
 
-					op.u.matmul = (struct k_matmul){.n = counts[k], .n_parts = 1, .part = {{.w = &w}}};
+					op.u.matmul =
+						(struct k_matmul){ .n = counts[k], .n_parts = 1, .part = { { .w = &w } } };
 					plan = cu_matmul_plan(&op.u.matmul, n_blocks);
 					tiles = 1 << cu_plan_log_tiles(plan);
 					groups = cu_plan_groups(plan);
 					assert_in_range(tiles, 1, 8);
 					assert_true(groups == 0 || groups == 2 || groups == 8);
 					assert_true(groups > 0 || tiles * (counts[k] < 8 ? counts[k] : 8) <= 16);
-					assert_true(groups == 0 || (8 / tiles * groups * 8 <= CU_WIDE_ROWS && counts[k] > 8));
+					assert_true(
+						groups == 0 || (8 / tiles * groups * 8 <= CU_WIDE_ROWS && counts[k] > 8));
 					assert_true(cu_op_units(&op, plan) >= 1);
 				}
 }
 
-/* Each barrier of the products, and each wait for a copy, left out in turn, is noticed by the checked
- * build in one of these: split and wide, 8 bits and floats, folded or not, several units a block. */
+/* Each barrier of the products, and each wait for a copy, left out in turn, is noticed by the
+ * checked build in one of these: split and wide, 8 bits and floats, folded or not, several units a
+ * block. */
 static void test_barriers(void **state)
 {
 	static const struct {
@@ -600,39 +628,44 @@ static void test_barriers(void **state)
 		enum k_kind front;
 		int32_t plan;
 	} cases[] = {
-		{{K_Q4_1, K_Q8_0}, 1280, 3, K_OP_norm, 0},	  {{K_Q4_1, K_Q4_1}, 256, 2, K_OP_glu, 1},
-		{{K_Q5_0, K_Q6_K}, 512, 20, K_OP_matmul, 33}, {{K_Q8_0, K_Q8_0}, 512, 20, K_OP_matmul, 0x83},
-		{{K_F16, K_BF16}, 512, 20, K_OP_matmul, 35},	  {{K_F32, K_F16}, 320, 20, K_OP_matmul, 35},
-		{{K_F16, K_F32}, 1280, 2, K_OP_matmul, 0},
+		{ { K_Q4_1, K_Q8_0 }, 1280, 3, K_OP_norm, 0 },
+		{ { K_Q4_1, K_Q4_1 }, 256, 2, K_OP_glu, 1 },
+		{ { K_Q5_0, K_Q6_K }, 512, 20, K_OP_matmul, 33 },
+		{ { K_Q8_0, K_Q8_0 }, 512, 20, K_OP_matmul, 0x83 },
+		{ { K_F16, K_BF16 }, 512, 20, K_OP_matmul, 35 },
+		{ { K_F32, K_F16 }, 320, 20, K_OP_matmul, 35 },
+		{ { K_F16, K_F32 }, 1280, 2, K_OP_matmul, 0 },
 	};
 	enum { CASES = sizeof cases / sizeof *cases };
 	static struct shim_place place[256];
 	static struct product p[CASES];
 	const struct shim *s = shims[n_shims - 1];
-	const int32_t rows[] = {150, 40};
+	const int32_t rows[] = { 150, 40 };
 	int n, n_tried = 0;
 
 	(void)state;
 	if (!s->checked)
 		skip();
 	for (int i = 0; i < CASES; i++) {
-		const struct launch l = {.plan = cases[i].plan, .n_blocks = 2, .seed = 1};
+		const struct launch l = { .plan = cases[i].plan, .n_blocks = 2, .seed = 1 };
 
-		product_open(&p[i], cases[i].type, rows, 2, cases[i].cols, cases[i].n, TAME, cases[i].front);
+		product_open(
+			&p[i], cases[i].type, rows, 2, cases[i].cols, cases[i].n, TAME, cases[i].front);
 		product_check(&p[i], s, &l);
 	}
 	n = s->places(place, 256);
 	assert_in_range(n, 1, 256);
 	counting = true;
 	for (int k = 0; k < n; k++) {
-		if (!place[k].orders || (strncmp(place[k].name, "matmul", 6) && strncmp(place[k].name, "fold", 4)))
+		if (!place[k].orders ||
+			(strncmp(place[k].name, "matmul", 6) && strncmp(place[k].name, "fold", 4)))
 			continue;
 		n_tried++;
 		n_wrong = 0;
 		assert_true(s->leave_out(place[k].name));
 		for (int i = 0; i < CASES && !n_wrong; i++)
 			for (uint64_t seed = 0; seed < 3 && !n_wrong; seed++) {
-				const struct launch l = {.plan = cases[i].plan, .n_blocks = 2, .seed = seed};
+				const struct launch l = { .plan = cases[i].plan, .n_blocks = 2, .seed = seed };
 
 				product_check(&p[i], s, &l);
 			}
@@ -648,11 +681,11 @@ static void test_barriers(void **state)
 }
 
 /* Norm, SwiGLU: all of x, q, d, sx, or only some. */
-static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32_t dim, bool x, bool q,
-						enum mood mood, int n_blocks)
+static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32_t dim, bool x,
+	bool q, enum mood mood, int n_blocks)
 {
-	struct product p = {.n = n, .cols = dim, .front = kind};
-	struct cu_stage stage = {0};
+	struct product p = { .n = n, .cols = dim, .front = kind };
+	struct cu_stage stage = { 0 };
 	struct k_acts got, want;
 	struct k_op op;
 	struct front f;
@@ -663,7 +696,7 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 	p.up = random_floats(all, mood, (size_t)dim);
 	p.norm = random_floats((size_t)dim, TAME, 1);
 	want = new_acts(n, dim, x, q);
-	got = (struct k_acts){.dim = dim, .x = x ? s->alloc(all * 4) : NULL};
+	got = (struct k_acts){ .dim = dim, .x = x ? s->alloc(all * 4) : NULL };
 	if (q) {
 		got.q = s->alloc(all);
 		got.d = s->alloc(all / 8);
@@ -679,8 +712,8 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 	if (kind == K_OP_norm && n % 4 > 1)
 		op.u.norm.residual = p.up;
 	run_ref(&op);
-	f = (struct front){to_device(s, p.x, all * 4), to_device(s, p.up, all * 4),
-					   to_device(s, p.norm, (size_t)dim * 4), to_device(s, pick, (size_t)n * sizeof *pick)};
+	f = (struct front){ to_device(s, p.x, all * 4), to_device(s, p.up, all * 4),
+		to_device(s, p.norm, (size_t)dim * 4), to_device(s, pick, (size_t)n * sizeof *pick) };
 	stage.op = op;
 	if (kind == K_OP_norm) {
 		stage.op.u.norm.x = f.x;
@@ -712,7 +745,7 @@ static void small_check(const struct shim *s, enum k_kind kind, int32_t n, int32
 
 static void test_small(void **state)
 {
-	static const int32_t dims[] = {32, 64, 576, 1536, 288};
+	static const int32_t dims[] = { 32, 64, 576, 1536, 288 };
 
 	(void)state;
 	for (int i = 0; i < n_shims; i++)
@@ -722,8 +755,10 @@ static void test_small(void **state)
 					for (int32_t n = 1; n < 30; n = n * 2 + 1) {
 						const enum k_kind kind = f ? K_OP_glu : K_OP_norm;
 
-						small_check(shims[i], kind, n, dims[d], n % 4 != 1, true, (enum mood)mood, 1 + (int)n % 5);
-						small_check(shims[i], kind, n, dims[d] + (int)n, true, false, (enum mood)mood, 2);
+						small_check(shims[i], kind, n, dims[d], n % 4 != 1, true, (enum mood)mood,
+							1 + (int)n % 5);
+						small_check(
+							shims[i], kind, n, dims[d] + (int)n, true, false, (enum mood)mood, 2);
 					}
 }
 
@@ -738,18 +773,22 @@ static void test_embed(void **state)
 		ids[i] = i * 7 % ROWS;
 	for (int type = 0; type < K_N_TYPES; type++)
 		for (int i = 0; i < n_shims; i++) {
-			const int32_t cols = k_types[type].block == 1 ? COLS - 13 : k_types[type].block == 256 ? COLS : 96;
+			const int32_t cols = k_types[type].block == 1     ? COLS - 13
+								 : k_types[type].block == 256 ? COLS
+															  : 96;
 			const struct shim *s = shims[i];
-			struct cu_stage stage = {.op = {.kind = K_OP_embed}};
+			struct cu_stage stage = { .op = { .kind = K_OP_embed } };
 			struct k_embed *e = &stage.op.u.embed;
 			struct weights w;
-			struct k_op op = {.kind = K_OP_embed};
+			struct k_op op = { .kind = K_OP_embed };
 
 			weights_open(&w, (enum k_type)type, ROWS, cols, NASTY);
-			op.u.embed = (struct k_embed){.w = &w.m, .ids = ids, .x = expected, .n = ROWS};
+			op.u.embed = (struct k_embed){ .w = &w.m, .ids = ids, .x = expected, .n = ROWS };
 			run_ref(&op);
-			*e = (struct k_embed){.w = weights_device(s, &w), .ids = to_device(s, ids, sizeof ids), .n = ROWS,
-								  .x = s->alloc((size_t)(ROWS * cols) * 4)};
+			*e = (struct k_embed){ .w = weights_device(s, &w),
+				.ids = to_device(s, ids, sizeof ids),
+				.n = ROWS,
+				.x = s->alloc((size_t)(ROWS * cols) * 4) };
 			assert_true(run_shim(s, &stage, 7, 1));
 			same(e->x, expected, (size_t)(ROWS * cols), k_types[type].name);
 			matrix_free(s, e->w);
@@ -761,7 +800,7 @@ static void test_embed(void **state)
 
 static int open_all(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	const char *why = "";
 
 	(void)state;
@@ -790,10 +829,14 @@ static int close_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_small),		 cmocka_unit_test(test_embed),
-		cmocka_unit_test(test_matmul),		 cmocka_unit_test(test_matmul_large),
-		cmocka_unit_test(test_matmul_mixed), cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_experts),		 cmocka_unit_test(test_plan),
+		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_embed),
+		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_matmul_large),
+		cmocka_unit_test(test_matmul_mixed),
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_plan),
 		cmocka_unit_test(test_barriers),
 	};
 

@@ -1,6 +1,6 @@
-/* The shim itself: fibers meet as threads of a GPU do, schedules are drawn, whoever waits for ever is
- * named, fragments lie as PTX says, copies come when they are waited for; and the checked build catches
- * each kernel that is wrong on purpose (tests/cuda/shim/samples.cuh). */
+/* The shim itself: fibers meet as threads of a GPU do, schedules are drawn, whoever waits for ever
+ * is named, fragments lie as PTX says, copies come when they are waited for; and the checked build
+ * catches each kernel that is wrong on purpose (tests/cuda/shim/samples.cuh). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,18 +19,18 @@ static int n_both;
 	for (int i_ = 0; i_ < n_both; i_++)                                                            \
 		for (const struct shim *s = both[i_]; s; s = NULL)
 
-static bool launch(const struct shim *s, const char *name, void *p, int blocks, int threads, bool together,
-				   uint64_t seed)
+static bool launch(const struct shim *s, const char *name, void *p, int blocks, int threads,
+	bool together, uint64_t seed)
 {
-	const struct shim_options o = {.seed = seed};
-	void *args[] = {&p};
+	const struct shim_options o = { .seed = seed };
+	void *args[] = { &p };
 
 	return s->launch(name, blocks, threads, CU_LAUNCH_BYTES, together, args, &o);
 }
 
 /* Runs, and asks that it fails with these words in the report. */
-static void fails(const struct shim *s, const char *name, void *p, int blocks, int threads,
-				  const char *words)
+static void fails(
+	const struct shim *s, const char *name, void *p, int blocks, int threads, const char *words)
 {
 	for (uint64_t seed = 0; seed < 4; seed++) {
 		if (launch(s, name, p, blocks, threads, true, seed))
@@ -69,8 +69,8 @@ static void test_shuffles(void **state)
 			for (int i = 0; i < 256; i++) {
 				const int warp = i / 32 * 32, from = i % 32 ^ 7;
 
-				assert_int_equal(p[i], 100 * (warp + (5 * from + 1) % 32) +
-										   warp + ((i % 32 ^ 1) + 1) % 32);
+				assert_int_equal(
+					p[i], 100 * (warp + (5 * from + 1) % 32) + warp + ((i % 32 ^ 1) + 1) % 32);
 			}
 		}
 		s->free(p);
@@ -152,7 +152,7 @@ static void test_schedules_are_drawn(void **state)
 
 		for (uint64_t seed = 0; seed < SEEDS; seed++)
 			for (int again = 0; again < 2; again++) {
-				s->put(p, (uint32_t[]){0}, 4);
+				s->put(p, (uint32_t[]){ 0 }, 4);
 				assert_true(launch(s, "right_order", p, 3, 64, true, seed));
 				if (again)
 					assert_memory_equal(p, order[seed], sizeof order[0]);
@@ -166,7 +166,8 @@ static void test_schedules_are_drawn(void **state)
 	}
 }
 
-/* What the checker cannot see, since nothing races, the schedules do: bits that depend on who came first. */
+/* What the checker cannot see, since nothing races, the schedules do: bits that depend on who came
+ * first. */
 static void test_schedules_change_wrong_bits(void **state)
 {
 	(void)state;
@@ -175,7 +176,7 @@ static void test_schedules_change_wrong_bits(void **state)
 		uint32_t *p = s->alloc(8), first = 0, n_others = 0;
 
 		for (uint64_t seed = 0; seed < 8; seed++) {
-			s->put(p, (uint32_t[2]){0, 0}, 8);
+			s->put(p, (uint32_t[2]){ 0, 0 }, 8);
 			assert_true(launch(s, "wrong_order_of_sum", p, 3, 64, true, seed));
 			first = seed ? first : p[1];
 			n_others += p[1] != first;
@@ -216,9 +217,9 @@ static void test_together(void **state)
 		uint32_t *p = s->alloc(4);
 
 		for (uint64_t seed = 0; seed < 4; seed++) {
-			s->put(p, (uint32_t[]){0}, 4);
+			s->put(p, (uint32_t[]){ 0 }, 4);
 			assert_true(launch(s, "right_together", p, 6, 64, true, seed));
-			s->put(p, (uint32_t[]){0}, 4);
+			s->put(p, (uint32_t[]){ 0 }, 4);
 			assert_false(launch(s, "right_together", p, 6, 64, false, seed));
 			assert_non_null(strstr(s->report(), "nobody can go on"));
 			assert_non_null(strstr(s->report(), "cu_relax"));
@@ -317,7 +318,7 @@ static void test_foreign_memory(void **state)
 
 static void test_unwritten_reads_are_caught(void **state)
 {
-	static const char *const names[] = {"wrong_unwritten_global", "wrong_unwritten_memcpy"};
+	static const char *const names[] = { "wrong_unwritten_global", "wrong_unwritten_memcpy" };
 	const struct shim *s = both[n_both - 1];
 	int32_t *p;
 
@@ -355,8 +356,8 @@ static void test_every_barrier_is_missed(void **state)
 	static const struct {
 		const char *name;
 		int blocks, threads, places;
-	} kernels[] = {{"right_neighbour", 1, 256, 2}, {"right_lanes", 1, 64, 1}, {"right_grid", 4, 64, 4},
-				   {"right_readers", 1, 256, 1}, {"right_copy", 1, 256, 4}};
+	} kernels[] = { { "right_neighbour", 1, 256, 2 }, { "right_lanes", 1, 64, 1 },
+		{ "right_grid", 4, 64, 4 }, { "right_readers", 1, 256, 1 }, { "right_copy", 1, 256, 4 } };
 	const struct shim *s = both[n_both - 1];
 
 	(void)state;

@@ -1,5 +1,5 @@
-/* The GPU's statistics of logits, run by the shim, against the reference: rows of many shapes, sizes of
- * vocabularies, grids and schedules. Both phases, as two launches. */
+/* The GPU's statistics of logits, run by the shim, against the reference: rows of many shapes,
+ * sizes of vocabularies, grids and schedules. Both phases, as two launches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -36,10 +36,10 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	const size_t bytes = (size_t)n * (size_t)vocab * 4;
 	float *logits = s->alloc(bytes);
 	struct k_logit_stats *got = s->alloc((size_t)n * sizeof *got), want[40];
-	struct k_op op = {.kind = K_OP_stats,
-					  .u.stats = {.logits = logits, .vocab = vocab, .n = n, .out = want}};
-	struct k_program program = {.op = &op, .n_ops = 1};
-	struct err e = {0};
+	struct k_op op = { .kind = K_OP_stats,
+		.u.stats = { .logits = logits, .vocab = vocab, .n = n, .out = want } };
+	struct k_program program = { .op = &op, .n_ops = 1 };
+	struct err e = { 0 };
 	struct cu_stage stage[2];
 	struct shim_step step;
 
@@ -55,8 +55,8 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	stage[0].op = stage[1].op = op;
 	stage[1].phase = 1;
 	for (int turn = 0; turn < 3; turn++) {
-		static const int grids[] = {1, 5, 33};
-		const struct shim_options o = {.seed = (uint64_t)turn};
+		static const int grids[] = { 1, 5, 33 };
+		const struct shim_options o = { .seed = (uint64_t)turn };
 
 		memset(got, 0x33, (size_t)n * sizeof *got);
 		s->unwritten(got, (size_t)n * sizeof *got);
@@ -67,7 +67,7 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		for (int32_t r = 0; r < n; r++)
 			if (memcmp(&want[r], &got[r], sizeof *got))
 				fail_msg("%s: row %d of %d, vocabulary of %d, shape %d, %d blocks", s->name, (int)r,
-						 (int)n, (int)vocab, shape, grids[turn]);
+					(int)n, (int)vocab, shape, grids[turn]);
 	}
 	s->free(logits);
 	s->free(got);
@@ -75,7 +75,7 @@ static void try_stats(const struct shim *s, int32_t n, int32_t vocab, int shape)
 
 static void test_stats(void **state)
 {
-	static const int32_t vocabs[] = {1, 7, 8, 300, 1024, 1031, 5000};
+	static const int32_t vocabs[] = { 1, 7, 8, 300, 1024, 1031, 5000 };
 
 	(void)state;
 	for (int i = 0; i < n_both; i++)
@@ -97,8 +97,8 @@ static void test_large(void **state)
 /* What draws ask for: temperatures, lengths of the list, races, an id. */
 static void make_asks(struct k_draw_ask *ask, int32_t n, int32_t vocab)
 {
-	static const float factors[] = {1.0f, 1.4285715f, 0.5f, 100.0f, 1e-3f};
-	static const int32_t best[] = {8, 256, 1, 40};
+	static const float factors[] = { 1.0f, 1.4285715f, 0.5f, 100.0f, 1e-3f };
+	static const int32_t best[] = { 8, 256, 1, 40 };
 
 	memset(ask, 0, (size_t)n * sizeof *ask);
 	for (int32_t r = 0; r < n; r++) {
@@ -125,10 +125,11 @@ static void check_draws(const struct k_stats *got, const struct draws *want, con
 
 		if (memcmp(&got->out[r], &want->stats[r], sizeof *got->out) ||
 			memcmp(&got->reply[r], &want->reply[r], sizeof *got->reply))
-			fail_msg("%s, row %d: %d ids, winner %d, not %d, %d", what, (int)r, (int)got->reply[r].n,
-					 (int)got->reply[r].winner, (int)n, (int)want->reply[r].winner);
+			fail_msg("%s, row %d: %d ids, winner %d, not %d, %d", what, (int)r,
+				(int)got->reply[r].n, (int)got->reply[r].winner, (int)n,
+				(int)want->reply[r].winner);
 		if (n <= K_DRAW_LIST && memcmp(got->list + r * K_DRAW_LIST, want->list + r * K_DRAW_LIST,
-									   (size_t)n * sizeof *got->list))
+									(size_t)n * sizeof *got->list))
 			fail_msg("%s, row %d: the list of %d", what, (int)r, (int)n);
 	}
 }
@@ -142,12 +143,13 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	struct draws *got = s->alloc(sizeof *got);
 	struct k_draw_ask ask[8], *asked = s->alloc(sizeof ask);
 	float *logits = s->alloc(bytes);
-	struct k_op op = {.kind = K_OP_stats, .u.stats = {.logits = logits, .vocab = vocab, .n = n}};
+	struct k_op op = { .kind = K_OP_stats,
+		.u.stats = { .logits = logits, .vocab = vocab, .n = n } };
 	struct k_stats *a = &op.u.stats;
-	struct k_program program = {.op = &op, .n_ops = 1};
+	struct k_program program = { .op = &op, .n_ops = 1 };
 	struct cu_stage stage[2];
 	struct shim_step step;
-	struct err e = {0};
+	struct err e = { 0 };
 	char what[128];
 
 	fill(logits, n, vocab, shape);
@@ -158,14 +160,16 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 	a->out = want.stats, a->ask = asked, a->reply = want.reply, a->list = want.list;
 	assert_int_equal(k_run(ref, &program, &e), 0);
 	for (int32_t r = 0; r < n; r++)
-		++*(want.reply[r].n == INT32_MAX ? &n_nan : want.reply[r].n > K_DRAW_LIST ? &n_long : &n_lists);
+		++*(want.reply[r].n == INT32_MAX    ? &n_nan
+			: want.reply[r].n > K_DRAW_LIST ? &n_long
+											: &n_lists);
 	a->out = got->stats, a->reply = got->reply, a->list = got->list;
 	assert_in_range(cu_scratch_least(&op), 0, SHIM_SCRATCH_BYTES);
 	memset(stage, 0, sizeof stage);
 	stage[0].op = stage[1].op = op;
 	stage[1].phase = 1;
 	for (int turn = 0; turn < 2; turn++) {
-		const struct shim_options o = {.seed = (uint64_t)turn};
+		const struct shim_options o = { .seed = (uint64_t)turn };
 		const int grid = turn ? 33 : 3;
 
 		memset(got, 0x33, sizeof *got);
@@ -174,8 +178,8 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 		if (!shim_step_launches(s, &step, grid, &o))
 			fail_msg("%s", s->report());
 		shim_step_close(s, &step);
-		snprintf(what, sizeof what, "%s: %d rows, vocabulary of %d, shape %d, %d blocks", s->name, (int)n,
-				 (int)vocab, shape, grid);
+		snprintf(what, sizeof what, "%s: %d rows, vocabulary of %d, shape %d, %d blocks", s->name,
+			(int)n, (int)vocab, shape, grid);
 		check_draws(a, &want, what);
 	}
 	s->free(got);
@@ -185,7 +189,7 @@ static void try_draws(const struct shim *s, int32_t n, int32_t vocab, int shape)
 
 static void test_draws(void **state)
 {
-	static const int32_t vocabs[] = {1, 63, 300, 1031, 5000, 20000};
+	static const int32_t vocabs[] = { 1, 63, 300, 1031, 5000, 20000 };
 
 	(void)state;
 	n_lists = n_long = n_nan = 0;
@@ -200,7 +204,7 @@ static void test_draws(void **state)
 static int setup(void **state)
 {
 	const char *why = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	for (int checked = 0; checked < 2; checked++) {
@@ -222,8 +226,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_stats), cmocka_unit_test(test_large),
-									   cmocka_unit_test(test_draws)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_stats), cmocka_unit_test(test_large),
+		cmocka_unit_test(test_draws) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

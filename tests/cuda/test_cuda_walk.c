@@ -1,5 +1,6 @@
 /* A whole small step on the shim, by launches and by the kernel that walks all stages, against the
- * reference's run of the same program: folded and not, several steps on one gate, grids, schedules. */
+ * reference's run of the same program: folded and not, several steps on one gate, grids,
+ * schedules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,10 +14,25 @@
 #include "tests/cuda/shim/shim.h"
 
 enum {
-	LAYERS = 2, HEADS = 3, KV_HEADS = 1, HEAD_DIM = 32, DIM = 96, FFN = 128, VOCAB = 1100,
-	Q = HEADS * HEAD_DIM, KV = KV_HEADS * HEAD_DIM, PAGE = 16, PAGES = 24, LONGEST = PAGE * PAGES - 1,
-	MAX_ROWS = 12, SEQS = 6, OBSERVED = 6, STRIDE = LONGEST / K_GROUP + 1, MAX_OPS = 32,
-	PER_LAYER = 7, MATRICES = LAYERS * PER_LAYER + 2
+	LAYERS = 2,
+	HEADS = 3,
+	KV_HEADS = 1,
+	HEAD_DIM = 32,
+	DIM = 96,
+	FFN = 128,
+	VOCAB = 1100,
+	Q = HEADS * HEAD_DIM,
+	KV = KV_HEADS * HEAD_DIM,
+	PAGE = 16,
+	PAGES = 24,
+	LONGEST = PAGE * PAGES - 1,
+	MAX_ROWS = 12,
+	SEQS = 6,
+	OBSERVED = 6,
+	STRIDE = LONGEST / K_GROUP + 1,
+	MAX_OPS = 32,
+	PER_LAYER = 7,
+	MATRICES = LAYERS * PER_LAYER + 2
 };
 
 static struct k_ctx *ref;
@@ -87,7 +103,7 @@ struct model {
 static void add_matrix(struct model *m, int i, enum k_type type, int32_t rows, int32_t cols)
 {
 	const size_t n_blocks = (size_t)(rows * (cols / 32)), bytes = (size_t)k_types[type].block_bytes;
-	struct k_matrix packed = {.type = type, .n_rows = rows, .n_cols = cols};
+	struct k_matrix packed = { .type = type, .n_rows = rows, .n_cols = cols };
 	uint8_t *raw = hold(n_blocks * bytes);
 	const size_t packed_bytes = cu_matrix_bytes((int32_t)type, rows, cols);
 
@@ -109,8 +125,8 @@ static void add_matrix(struct model *m, int i, enum k_type type, int32_t rows, i
 
 static void model_open(struct model *m)
 {
-	static const int32_t shape[PER_LAYER][2] = {{Q, DIM}, {KV, DIM}, {KV, DIM}, {DIM, Q},
-												{FFN, DIM}, {FFN, DIM}, {DIM, FFN}};
+	static const int32_t shape[PER_LAYER][2] = { { Q, DIM }, { KV, DIM }, { KV, DIM }, { DIM, Q },
+		{ FFN, DIM }, { FFN, DIM }, { DIM, FFN } };
 	double freq[HEAD_DIM / 2];
 	int32_t ids[PAGES];
 
@@ -126,8 +142,9 @@ static void model_open(struct model *m)
 	k_rope_table(freq, HEAD_DIM / 2, LONGEST + 1, m->cos, m->sin);
 	device->written(m->cos, (LONGEST + 1) * sizeof freq);
 	device->written(m->sin, (LONGEST + 1) * sizeof freq);
-	m->kv = (struct k_kv){.page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV_HEADS,
-						  .head_dim = HEAD_DIM};
+	m->kv = (struct k_kv){
+		.page_size = PAGE, .n_layers = LAYERS, .n_kv_heads = KV_HEADS, .head_dim = HEAD_DIM
+	};
 	m->kv.page_bytes = k_kv_page_bytes(&m->kv);
 	m->cache_bytes = m->kv.page_bytes * SEQS * PAGES;
 	m->cache = hold(m->cache_bytes);
@@ -155,7 +172,7 @@ struct state {
 
 static struct k_acts acts_new(int32_t dim, bool x)
 {
-	struct k_acts a = {.dim = dim};
+	struct k_acts a = { .dim = dim };
 	const size_t n = (size_t)(MAX_ROWS * dim);
 
 	a.x = x ? hold(n * 4) : NULL;
@@ -212,27 +229,27 @@ struct writer {
 
 static struct k_op *add(struct writer *w, enum k_kind kind)
 {
-	w->op[w->n] = (struct k_op){.kind = kind};
+	w->op[w->n] = (struct k_op){ .kind = kind };
 	return &w->op[w->n++];
 }
 
-static void add_norm(struct writer *w, const struct model *m, const struct state *s, struct k_acts out,
-					 const int32_t *pick, int32_t n)
+static void add_norm(struct writer *w, const struct model *m, const struct state *s,
+	struct k_acts out, const int32_t *pick, int32_t n)
 {
 	add(w, K_OP_norm)->u.norm =
-		(struct k_norm){.x = s->x, .pick = pick, .w = m->norm, .eps = 1e-5f, .out = out, .n = n};
+		(struct k_norm){ .x = s->x, .pick = pick, .w = m->norm, .eps = 1e-5f, .out = out, .n = n };
 }
 
 static struct k_matmul *add_matmul(struct writer *w, struct k_acts in, int32_t n)
 {
 	struct k_matmul *a = &add(w, K_OP_matmul)->u.matmul;
 
-	*a = (struct k_matmul){.in = in, .n = n};
+	*a = (struct k_matmul){ .in = in, .n = n };
 	return a;
 }
 
-static void part(struct k_matmul *a, const struct k_matrix *w, const float *bias, const float *residual,
-				 float *out)
+static void part(struct k_matmul *a, const struct k_matrix *w, const float *bias,
+	const float *residual, float *out)
 {
 	a->part[a->n_parts].w = w;
 	a->part[a->n_parts].bias = bias;
@@ -240,8 +257,8 @@ static void part(struct k_matmul *a, const struct k_matrix *w, const float *bias
 	a->part[a->n_parts++].out = out;
 }
 
-static void add_layer(struct writer *w, const struct model *m, const struct state *s, const struct input *in,
-					  const struct k_matrix *const *mat, int32_t layer)
+static void add_layer(struct writer *w, const struct model *m, const struct state *s,
+	const struct input *in, const struct k_matrix *const *mat, int32_t layer)
 {
 	struct k_matmul *a;
 
@@ -251,37 +268,58 @@ static void add_layer(struct writer *w, const struct model *m, const struct stat
 	part(a, mat[0], m->bias, NULL, s->q);
 	part(a, mat[1], NULL, NULL, s->k);
 	part(a, mat[2], NULL, NULL, s->v);
-	add(w, K_OP_rope)->u.rope = (struct k_rope){
-		.q = s->q, .k = s->k, .v = s->v, .cos = m->cos, .sin = m->sin, .rope_dim = HEAD_DIM, .neox = true,
-		.scale = 0.18f, .n_heads = HEADS, .layer = layer, .n = in->n, .rows = in->rows, .pages = m->pages,
-		.kv = s->kv, .nan_row = (k_atomic_int *)s->nan_row};
-	add(w, K_OP_attention)->u.attention = (struct k_attention){
-		.q = s->q, .out = s->mixed, .n_heads = HEADS, .layer = layer, .n = in->n, .rows = in->rows,
-		.ranges = in->ranges, .n_ranges = 1, .pages = m->pages, .kv = s->kv, .share = s->share + layer * OBSERVED * HEADS * STRIDE,
-		.near_zero = s->near_zero + layer * OBSERVED * HEADS, .share_stride = STRIDE, .threshold = 1e-3f};
+	add(w, K_OP_rope)->u.rope = (struct k_rope){ .q = s->q,
+		.k = s->k,
+		.v = s->v,
+		.cos = m->cos,
+		.sin = m->sin,
+		.rope_dim = HEAD_DIM,
+		.neox = true,
+		.scale = 0.18f,
+		.n_heads = HEADS,
+		.layer = layer,
+		.n = in->n,
+		.rows = in->rows,
+		.pages = m->pages,
+		.kv = s->kv,
+		.nan_row = (k_atomic_int *)s->nan_row };
+	add(w, K_OP_attention)->u.attention = (struct k_attention){ .q = s->q,
+		.out = s->mixed,
+		.n_heads = HEADS,
+		.layer = layer,
+		.n = in->n,
+		.rows = in->rows,
+		.ranges = in->ranges,
+		.n_ranges = 1,
+		.pages = m->pages,
+		.kv = s->kv,
+		.share = s->share + layer * OBSERVED * HEADS * STRIDE,
+		.near_zero = s->near_zero + layer * OBSERVED * HEADS,
+		.share_stride = STRIDE,
+		.threshold = 1e-3f };
 	part(add_matmul(w, s->mixed, in->n), mat[3], NULL, s->x, s->x);
 	add_norm(w, m, s, s->normed, NULL, in->n);
 	a = add_matmul(w, s->normed, in->n);
 	part(a, mat[4], NULL, NULL, s->gate);
 	part(a, mat[5], NULL, NULL, s->up);
 	add(w, K_OP_glu)->u.glu =
-		(struct k_glu){.gate = s->gate, .up = s->up, .out = s->act, .n = in->n};
+		(struct k_glu){ .gate = s->gate, .up = s->up, .out = s->act, .n = in->n };
 	part(add_matmul(w, s->act, in->n), mat[6], NULL, s->x, s->x);
 }
 
 static int write_program(struct k_op *op, const struct model *m, const struct state *s,
-						 const struct input *in, const struct k_matrix *const *mat)
+	const struct input *in, const struct k_matrix *const *mat)
 {
-	struct writer w = {.op = op};
+	struct writer w = { .op = op };
 
 	add(&w, K_OP_embed)->u.embed =
-		(struct k_embed){.w = mat[MATRICES - 2], .ids = in->ids, .x = s->x, .n = in->n};
+		(struct k_embed){ .w = mat[MATRICES - 2], .ids = in->ids, .x = s->x, .n = in->n };
 	for (int32_t i = 0; i < LAYERS; i++)
 		add_layer(&w, m, s, in, mat, i);
 	add_norm(&w, m, s, s->head, in->out_row, in->n_out);
 	part(add_matmul(&w, s->head, in->n_out), mat[MATRICES - 1], NULL, NULL, s->logits);
 	add(&w, K_OP_stats)->u.stats =
-		(struct k_stats){.logits = s->logits, .vocab = VOCAB, .n = in->n_out, .out = s->stats};
+		(struct k_stats){ .logits = s->logits, .vocab = VOCAB, .n = in->n_out, .out = s->stats };
 	return w.n;
 }
 
@@ -297,7 +335,7 @@ static int lower(struct cu_stage *stage, const struct k_op *op, int n, bool fold
 		for (int32_t phase = 0; phase < cu_n_phases(now); phase++) {
 			struct cu_stage *s = &stage[n_stages++];
 
-			*s = (struct cu_stage){.op = *now, .folds = folded, .phase = phase};
+			*s = (struct cu_stage){ .op = *now, .folds = folded, .phase = phase };
 			if (folded)
 				s->before = op[i];
 			if (now->kind == K_OP_matmul)
@@ -308,13 +346,16 @@ static int lower(struct cu_stage *stage, const struct k_op *op, int n, bool fold
 	return n_stages;
 }
 
-static bool same(const struct state *a, const struct state *b, const struct input *in, const struct model *m)
+static bool same(
+	const struct state *a, const struct state *b, const struct input *in, const struct model *m)
 {
-	return !memcmp(a->x, b->x, (size_t)in->n * DIM * 4) && !memcmp(a->cache, b->cache, m->cache_bytes) &&
+	return !memcmp(a->x, b->x, (size_t)in->n * DIM * 4) &&
+		   !memcmp(a->cache, b->cache, m->cache_bytes) &&
 		   !memcmp(a->logits, b->logits, MAX_ROWS * VOCAB * 4) &&
 		   !memcmp(a->share, b->share, LAYERS * OBSERVED * HEADS * STRIDE * 4) &&
 		   !memcmp(a->near_zero, b->near_zero, LAYERS * OBSERVED * HEADS * 4) &&
-		   !memcmp(a->stats, b->stats, (size_t)in->n_out * sizeof *a->stats) && *a->nan_row == *b->nan_row;
+		   !memcmp(a->stats, b->stats, (size_t)in->n_out * sizeof *a->stats) &&
+		   *a->nan_row == *b->nan_row;
 }
 
 struct way {
@@ -325,9 +366,9 @@ struct way {
 
 /* True if all went well and gave ref's bits. */
 static bool run_device(struct state *got, const struct state *want, const struct input *in,
-					   const struct model *m, const struct way *way)
+	const struct model *m, const struct way *way)
 {
-	const struct shim_options o = {.seed = way->seed};
+	const struct shim_options o = { .seed = way->seed };
 	struct k_op op[MAX_OPS];
 	struct cu_stage stage[MAX_OPS + 1];
 	struct shim_step step;
@@ -339,8 +380,9 @@ static bool run_device(struct state *got, const struct state *want, const struct
 	shim_step_open(device, &step, stage, n);
 	for (int again = 0; good && again < 2; again++) { /* the gate goes on from where it is */
 		state_begin(got, m);
-		good = (way->walks ? shim_step_walk : shim_step_launches)(device, &step, way->n_blocks, &o) &&
-			   same(want, got, in, m);
+		good =
+			(way->walks ? shim_step_walk : shim_step_launches)(device, &step, way->n_blocks, &o) &&
+			same(want, got, in, m);
 		for (int i = 0; way->walks && i < n; i++)
 			good = good && step.step->clock[i] <= step.step->clock[i + 1];
 	}
@@ -358,14 +400,14 @@ struct rig {
 static void rig_open(struct rig *g, const struct shim *s, const struct k_row *rows, int32_t n)
 {
 	struct k_op op[MAX_OPS];
-	struct k_program program = {.op = op};
+	struct k_program program = { .op = op };
 	int32_t ids[MAX_ROWS], out_row[MAX_ROWS];
 	struct k_range ranges[MAX_ROWS];
 	const struct k_matrix *mat[MATRICES];
-	struct err e = {0};
+	struct err e = { 0 };
 
 	device = s;
-	g->in = (struct input){.n = n, .n_out = (n + 1) / 2};
+	g->in = (struct input){ .n = n, .n_out = (n + 1) / 2 };
 	model_open(&g->m);
 	state_open(&g->want, &g->m);
 	state_open(&g->got, &g->m);
@@ -392,17 +434,20 @@ static bool rig_runs(struct rig *g, const struct way *w)
 
 static void try_step(const struct shim *s, const struct k_row *rows, int32_t n)
 {
-	static const int grids[] = {3, 1, 9};
+	static const int grids[] = { 3, 1, 9 };
 	struct rig g;
 
 	rig_open(&g, s, rows, n);
 	for (int i = 0; i < (s->checked ? 4 : 12); i++) {
-		const struct way way = {.folds = n <= CU_FOLD_ROWS && i / 2 % 2, .walks = i % 2,
-								.n_blocks = grids[i / 4], .seed = (uint64_t)i};
+		const struct way way = { .folds = n <= CU_FOLD_ROWS && i / 2 % 2,
+			.walks = i % 2,
+			.n_blocks = grids[i / 4],
+			.seed = (uint64_t)i };
 
 		if (!rig_runs(&g, &way))
-			fail_msg("%s, %d rows, %d blocks, %s%s: other bits, or: %s", s->name, (int)n, way.n_blocks,
-					 way.walks ? "walked" : "launched", way.folds ? ", folded" : "", s->report());
+			fail_msg("%s, %d rows, %d blocks, %s%s: other bits, or: %s", s->name, (int)n,
+				way.n_blocks, way.walks ? "walked" : "launched", way.folds ? ", folded" : "",
+				s->report());
 	}
 	let_go(0);
 }
@@ -413,12 +458,12 @@ static void try_step(const struct shim *s, const struct k_row *rows, int32_t n)
 
 static void test_one_row(void **state)
 {
-	static const int32_t positions[] = {0, 127, 300};
+	static const int32_t positions[] = { 0, 127, 300 };
 
 	(void)state;
 	EACH(s)
 	for (int i = 0; i < 3; i++) {
-		const struct k_row row = {positions[i], 1, i - 1};
+		const struct k_row row = { positions[i], 1, i - 1 };
 
 		try_step(s, &row, 1);
 	}
@@ -427,17 +472,17 @@ static void test_one_row(void **state)
 /* Drafts being checked beside another sequence; then more rows than are folded. */
 static void test_rows(void **state)
 {
-	struct k_row rows[MAX_ROWS] = {{126, 0, 0}, {127, 0, -1}, {128, 0, 1}, {5, 1, -1}};
+	struct k_row rows[MAX_ROWS] = { { 126, 0, 0 }, { 127, 0, -1 }, { 128, 0, 1 }, { 5, 1, -1 } };
 
 	(void)state;
 	EACH(s)
 	{
 		try_step(s, rows, 4);
 		for (int32_t r = 4; r < MAX_ROWS; r++)
-			rows[r] = (struct k_row){2 + r, 1, -1};
+			rows[r] = (struct k_row){ 2 + r, 1, -1 };
 		try_step(s, rows, MAX_ROWS);
 		for (int32_t r = 0; r < SEQS; r++) /* more to observe than a block keeps for later */
-			rows[r] = (struct k_row){140 + 20 * r, r, r};
+			rows[r] = (struct k_row){ 140 + 20 * r, r, r };
 		try_step(s, rows, SEQS);
 	}
 }
@@ -446,9 +491,9 @@ static void test_rows(void **state)
 static void test_barriers_are_needed(void **state)
 {
 	const struct shim *s = both[n_both - 1];
-	const struct way ways[] = {{.folds = true, .walks = true, .n_blocks = 2, .seed = 3},
-							   {.folds = true, .walks = true, .n_blocks = 1, .seed = 1}};
-	const struct k_row row = {140, 0, 0};
+	const struct way ways[] = { { .folds = true, .walks = true, .n_blocks = 2, .seed = 3 },
+		{ .folds = true, .walks = true, .n_blocks = 1, .seed = 1 } };
+	const struct k_row row = { 140, 0, 0 };
 	struct shim_place places[1024];
 	struct rig g;
 	int n, n_tried = 0, n_idle = 0;
@@ -478,7 +523,7 @@ static void test_barriers_are_needed(void **state)
 static int setup(void **state)
 {
 	const char *why = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	for (int checked = 0; checked < 2; checked++) {
@@ -500,8 +545,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_row), cmocka_unit_test(test_rows),
-									   cmocka_unit_test(test_barriers_are_needed)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_row), cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_barriers_are_needed) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

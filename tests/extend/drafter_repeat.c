@@ -1,4 +1,5 @@
-/* Guesses that the newest token comes again: what is guessed is a chain of it. Thread: the engine's. */
+/* Guesses that the newest token comes again: what is guessed is a chain of it. Thread: the
+ * engine's. */
 #include <stdlib.h>
 
 #include "engine/draft/draft.h"
@@ -7,14 +8,16 @@ struct drafter {
 	int32_t k;
 };
 
-static int repeat_open(struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
+static int repeat_open(
+	struct drafter **out, const struct draft_env *env, const char *args, struct err *e)
 {
 	int32_t k = 2;
 	struct drafter *d;
 
 	(void)env; /* its guesses need no model, so what-if can ask about it */
 	if (draft_numbers(args, 1, DRAFT_MAX, &k, 1) < (args != NULL))
-		return err_set(e, ERR_USAGE, "repeat:%.40s is not repeat:k with k from 1 to %d", args, DRAFT_MAX);
+		return err_set(
+			e, ERR_USAGE, "repeat:%.40s is not repeat:k with k from 1 to %d", args, DRAFT_MAX);
 	d = calloc(1, sizeof *d);
 	if (!d)
 		return err_set(e, ERR_MEMORY, "no memory for a drafter");

@@ -1,5 +1,5 @@
-/* The example of docs/extend.md, "a mixer or a feed-forward": a feed-forward that gates itself, down(silu(up x) * up x), as in a
- * file without ffn_gate. */
+/* The example of docs/extend.md, "a mixer or a feed-forward": a feed-forward that gates itself,
+ * down(silu(up x) * up x), as in a file without ffn_gate. */
 #include "engine/run/forward.h"
 #include "engine/model/model_tensors.h"
 
@@ -36,7 +36,8 @@ static void self_gated_write(struct forward *f, const void *params)
 	struct k_program *p = &f->program;
 
 	program_norm(p, f->x, NULL, w->norm, f->model->config.norm_eps, f->normed, f->n_rows);
-	program_part(program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &w->up, NULL, NULL, f->up);
+	program_part(
+		program_matmul(p, K_STAGE_gate_up, f->normed, f->n_rows), &w->up, NULL, NULL, f->up);
 	program_glu(p, K_ACT_silu, f->up, f->up, act, f->n_rows);
 	forward_add_product(f, K_STAGE_down, act, &w->down, NULL, NULL);
 }

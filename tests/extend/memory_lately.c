@@ -1,7 +1,8 @@
 /* Example of docs/extend.md: keys and values of the newest 8 positions, whatever the layer says. */
 #include "engine/memory/memory.h"
 
-static int32_t lately_see(const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
+static int32_t lately_see(
+	const struct memory_spec *s, const struct visible *v, int32_t pos, struct k_range *out)
 {
 	(void)s, (void)v;
 	*out = (struct k_range){ pos > 7 ? pos - 7 : 0, pos + 1 };
@@ -11,7 +12,8 @@ static int32_t lately_see(const struct memory_spec *s, const struct visible *v, 
 const struct memory_kind memory_lately = {
 	.name = "lately",
 	.doc = "keys and values of the newest 8 positions",
-	.code = EV_MEMORY_KIND_window, /* one of its own, in EV_CODES_memory_kind, if the log is to tell it apart */
+	/* one of its own, in EV_CODES_memory_kind, if the log is to tell it apart */
+	.code = EV_MEMORY_KIND_window,
 	.page_bytes = memory_keys_bytes,
 	.see = lately_see,
 };

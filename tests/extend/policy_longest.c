@@ -1,4 +1,5 @@
-/* Example of docs/extend.md: the longest prompt first. Nobody starves by it as long as prompts end to come. */
+/* Example of docs/extend.md: the longest prompt first. Nobody starves by it as long as prompts end
+ * to come. */
 #include "engine/sched/policy.h"
 #include "engine/sched/sched.h"
 
@@ -7,7 +8,8 @@ static int64_t longest_rank(const struct sched *s, const struct request *r)
 	return -(int64_t)sched_uncomputed(s, r);
 }
 
-static bool longest_admits(const struct sched *s, const struct request *r, const struct sched_need *need)
+static bool longest_admits(
+	const struct sched *s, const struct request *r, const struct sched_need *need)
 {
 	(void)s, (void)r;
 	return need->own + need->running <= need->available;

@@ -6,7 +6,8 @@ static int shortest_open(struct search *s, const char *args, struct err *e)
 	int32_t n = 4;
 
 	if (draft_numbers(args, 1, SEARCH_WIDTH, &n, 1) < (args != NULL))
-		return err_set(e, ERR_USAGE, "shortest:%.40s is not shortest:n with n from 1 to %d", args, SEARCH_WIDTH);
+		return err_set(e, ERR_USAGE, "shortest:%.40s is not shortest:n with n from 1 to %d", args,
+			SEARCH_WIDTH);
 	s->width = n;
 	return 0;
 }

@@ -1,5 +1,5 @@
-/* cutaway count: how many bytes a file has, or lines of at least so many: the example of a verb, with options of its own.
- * Thread: main's. */
+/* cutaway count: how many bytes a file has, or lines of at least so many: the example of a verb,
+ * with options of its own. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ static struct count_said {
 
 static const struct setting count_own[] = {
 	OWN(FLAG, count_said, lines, .name = "lines", .group = "Output", .doc = "count lines instead"),
-	OWN(INT, count_said, least, .name = "least", .group = "Output", .arg = "N", .high = 1000, .unit = "bytes",
-		.doc = "only lines of at least N bytes"),
+	OWN(INT, count_said, least, .name = "least", .group = "Output", .arg = "N", .high = 1000,
+		.unit = "bytes", .doc = "only lines of at least N bytes"),
 	{ 0 },
 };
 

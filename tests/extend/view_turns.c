@@ -1,4 +1,5 @@
-/* The example of a view in docs/extend.md: turns of the conversation, and how far back the screens reach. */
+/* The example of a view in docs/extend.md: turns of the conversation, and how far back the screens
+ * reach. */
 #include "tui/views/view.h"
 
 static void turns_draw(struct pen *p, const struct timeline *t, struct view_state *s)

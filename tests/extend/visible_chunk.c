@@ -1,5 +1,5 @@
-/* The example of docs/extend.md, "a visibility": chunked attention (Llama 4, Meta 2025): a row sees the positions of its own
- * chunk of C, up to its own. */
+/* The example of docs/extend.md, "a visibility": chunked attention (Llama 4, Meta 2025): a row sees
+ * the positions of its own chunk of C, up to its own. */
 #include "engine/visibility/visibility.h"
 
 static int32_t chunk_see(const int32_t *arg, int32_t pos, struct k_range *out)
@@ -8,5 +8,5 @@ static int32_t chunk_see(const int32_t *arg, int32_t pos, struct k_range *out)
 	return 1;
 }
 
-static const struct visible_policy visible_chunk = { "chunk", { "chunk" }, "the positions of its own chunk of C",
-													 "chunk:512", 1, chunk_see };
+static const struct visible_policy visible_chunk = { "chunk", { "chunk" },
+	"the positions of its own chunk of C", "chunk:512", 1, chunk_see };

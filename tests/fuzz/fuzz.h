@@ -1,4 +1,5 @@
-/* What fuzz targets share. A target checks with FUZZ_CHECK, which also counts where NDEBUG is defined. */
+/* What fuzz targets share. A target checks with FUZZ_CHECK, which also counts where NDEBUG is
+ * defined. */
 #ifndef CUTAWAY_TESTS_FUZZ_H
 #define CUTAWAY_TESTS_FUZZ_H
 

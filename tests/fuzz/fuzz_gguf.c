@@ -8,8 +8,8 @@
 
 static void ask(const struct gguf *g, const uint8_t *data, size_t size)
 {
-	static const char *const keys[] = {"a", "general.alignment", "general.architecture",
-									   "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"};
+	static const char *const keys[] = { "a", "general.alignment", "general.architecture",
+		"tokenizer.ggml.tokens", "tokenizer.ggml.token_type" };
 	struct gguf_text text;
 	int64_t i;
 	double d;
@@ -49,7 +49,7 @@ static void talk(const struct gguf *g)
 	int known;
 	const struct chat_template *c = template_of(g, &known);
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	int32_t *ids = NULL;
 	size_t n = 0, cap = 0;
 
@@ -70,7 +70,7 @@ static void talk(const struct gguf *g)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct gguf *g;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (gguf_open_memory(&g, data, size, &e)) {
 		FUZZ_CHECK(e.code == ERR_INPUT && !g);

@@ -1,5 +1,6 @@
-/* Fuzz target: keys and pastes into the prompt, finished lines into the / commands, completion and drawing at
- * sizes that change. What must hold: no crash, and nothing in the canvas that a terminal could obey. */
+/* Fuzz target: keys and pastes into the prompt, finished lines into the / commands, completion and
+ * drawing at sizes that change. What must hold: no crash, and nothing in the canvas that a terminal
+ * could obey. */
 #include <assert.h>
 #include <locale.h>
 #include <stddef.h>
@@ -48,12 +49,12 @@ static int host_act(void *arg, enum command_act act, const char *text, double nu
 
 static const struct view *const no_views[] = { NULL };
 static struct command_host host = { .settings = &settings,
-									.views = no_views,
-									.engine_set = host_set,
-									.engine_get = host_get,
-									.note = host_note,
-									.say = host_say,
-									.act = host_act };
+	.views = no_views,
+	.engine_set = host_set,
+	.engine_get = host_get,
+	.note = host_note,
+	.say = host_say,
+	.act = host_act };
 
 /* File names are not completed: what is in the folder must not decide what is found. */
 static char **complete(void *arg, const char *line, int start, int end, bool *files)

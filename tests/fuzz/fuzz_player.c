@@ -1,6 +1,7 @@
-/* Fuzz target of what stands between a recording and the screen: bytes as events of a session and as keyframes, which
- * may lie, written to a file and gone through by the player; the timeline is asked all that a view may ask. What must
- * hold: no crash, the bounds that views rely on, and that a keyframe of our own is read back as it was.
+/* Fuzz target of what stands between a recording and the screen: bytes as events of a session and
+ * as keyframes, which may lie, written to a file and gone through by the player; the timeline is
+ * asked all that a view may ask. What must hold: no crash, the bounds that views rely on, and that
+ * a keyframe of our own is read back as it was.
  *
  * FUZZ_OPTIONS: -max_len=2048 -malloc_limit_mb=256 */
 #include <math.h>
@@ -31,9 +32,9 @@ struct maker {
 	sqlite3_stmt *insert[EV_N_KINDS], *insert_key;
 	struct keyframer *keyframer;
 	int64_t seq, step;
-	bool honest;		   /* keyframes are the keyframer's */
-	bool old;			   /* there are none */
-	uint8_t lie, lie_at;   /* … but for a byte */
+	bool honest;         /* keyframes are the keyframer's */
+	bool old;            /* there are none */
+	uint8_t lie, lie_at; /* … but for a byte */
 	uint8_t span[32][SPAN_MAX];
 };
 
@@ -54,12 +55,13 @@ static void make_empty(void)
 	sqlite3 *db;
 	FILE *f;
 
-	snprintf(path, sizeof path, "%s/cutaway-fuzz-player-%d.db", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
-			 (int)getpid());
+	snprintf(path, sizeof path, "%s/cutaway-fuzz-player-%d.db",
+		access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
 	unlink(path);
 	atexit(forget_file);
 	FUZZ_CHECK(!sqlite3_open(path, &db) &&
-			   !sqlite3_exec(db, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY", NULL, NULL, NULL) &&
+			   !sqlite3_exec(db, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY", NULL,
+				   NULL, NULL) &&
 			   !schema_create(db));
 	sqlite3_close(db);
 	f = fopen(path, "rb");
@@ -79,7 +81,8 @@ static void begin(struct maker *m)
 	f = fopen(path, "wb");
 	FUZZ_CHECK(f && fwrite(empty, 1, (size_t)empty_size, f) == (size_t)empty_size && !fclose(f));
 	FUZZ_CHECK(!sqlite3_open(path, &m->db) &&
-			   !sqlite3_exec(m->db, "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; BEGIN", NULL, NULL, NULL));
+			   !sqlite3_exec(m->db, "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; BEGIN",
+				   NULL, NULL, NULL));
 	m->keyframer = keyframer_open();
 	FUZZ_CHECK(m->keyframer);
 }
@@ -156,8 +159,9 @@ static void emit(struct maker *m, struct event *ev)
 
 static int64_t any_integer(struct maker *m)
 {
-	static const int64_t extreme[] = { INT64_MAX, INT64_MAX - 1, -INT64_MAX, INT32_MAX, (int64_t)INT32_MAX + 1, 1 << 18,
-									   (1 << 18) + 1, -1, 0, UINT32_MAX, (int64_t)1 << 50, ((int64_t)1 << 50) + 1 };
+	static const int64_t extreme[] = { INT64_MAX, INT64_MAX - 1, -INT64_MAX, INT32_MAX,
+		(int64_t)INT32_MAX + 1, 1 << 18, (1 << 18) + 1, -1, 0, UINT32_MAX, (int64_t)1 << 50,
+		((int64_t)1 << 50) + 1 };
 	uint8_t kind = take(&m->in);
 
 	switch (kind % 8) {
@@ -172,7 +176,8 @@ static int64_t any_integer(struct maker *m)
 
 static double any_real(struct maker *m)
 {
-	static const double some[] = { 0, .5, 1, -1, 1e308, -1e308, INFINITY, -INFINITY, NAN, 1e-300, 2.5, 1e15 };
+	static const double some[] = { 0, .5, 1, -1, 1e308, -1e308, INFINITY, -INFINITY, NAN, 1e-300,
+		2.5, 1e15 };
 
 	return some[take(&m->in) % (sizeof some / sizeof *some)];
 }
@@ -280,7 +285,8 @@ static void finish(struct maker *m)
 		sqlite3_finalize(m->insert[i]);
 	sqlite3_finalize(m->insert_key);
 	/* An older file has none, and the player makes them. */
-	FUZZ_CHECK(!sqlite3_exec(m->db, m->old ? "DROP TABLE keyframe; COMMIT" : "COMMIT", NULL, NULL, NULL));
+	FUZZ_CHECK(
+		!sqlite3_exec(m->db, m->old ? "DROP TABLE keyframe; COMMIT" : "COMMIT", NULL, NULL, NULL));
 	sqlite3_close(m->db);
 	keyframer_close(m->keyframer);
 }

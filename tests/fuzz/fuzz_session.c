@@ -1,8 +1,8 @@
-/* Fuzz target of the session reader: bytes as a file, opened and read to the end, with all that a reader
- * offers. FUZZ_OPTIONS: -max_len=65536 -malloc_limit_mb=2048
+/* Fuzz target of the session reader: bytes as a file, opened and read to the end, with all that a
+ * reader offers. FUZZ_OPTIONS: -max_len=65536 -malloc_limit_mb=2048
  *
- * The limit is wide because SQLite 3.40 checks the end of a value with 32 bits: one that wraps around is
- * given (untouched) memory of the size it claims before it is found to be damage. */
+ * The limit is wide because SQLite 3.40 checks the end of a value with 32 bits: one that wraps
+ * around is given (untouched) memory of the size it claims before it is found to be damage. */
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -22,7 +22,7 @@ static void store(const uint8_t *data, size_t size)
 	if (!*path) {
 		/* In memory where there is such a place: a fuzzer writes thousands of files a second. */
 		snprintf(path, sizeof path, "%s/cutaway-fuzz-%d.db",
-				 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+			access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
 		atexit(forget_file);
 	}
 	f = fopen(path, "wb");

@@ -18,8 +18,8 @@ static void check_shown(const char *text, size_t size, bool newlines)
 	utf8proc_int32_t c;
 
 	for (size_t at = 0; at < size;) {
-		utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + at,
-											  (utf8proc_ssize_t)(size - at), &c);
+		utf8proc_ssize_t n = utf8proc_iterate(
+			(const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
 
 		FUZZ_CHECK(n > 0 && (!steers(c) || (newlines && c == '\n')));
 		at += (size_t)n;

@@ -14,11 +14,11 @@ static struct tokenizer *tokenizers[N];
 
 static void open_all(void)
 {
-	static const char *const pre[N_BPE] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
+	static const char *const pre[N_BPE] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
 
 	for (int i = 0; i < N; i++) {
 		struct tiny_options o = TINY_DEFAULTS;
-		struct err e = {0};
+		struct err e = { 0 };
 		struct gguf *g;
 		uint8_t *data;
 		size_t size;
@@ -71,13 +71,13 @@ static void check_shown(struct utf8_stream *s, struct gguf_text b)
 }
 
 /* With spaced, a space more than the text has stands at the beginning and after special tokens. */
-static void check_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
-					  bool spaced)
+static void check_ids(
+	const struct tokenizer *t, const char *text, size_t size, bool special, bool spaced)
 {
 	int32_t *ids = NULL;
 	size_t n = 0, cap = 0, at = 0;
-	struct utf8_stream s = {0};
-	struct err e = {0};
+	struct utf8_stream s = { 0 };
+	struct err e = { 0 };
 	bool seam = true;
 	char out[8];
 

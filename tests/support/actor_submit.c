@@ -16,7 +16,7 @@ static void call_submit(struct engine *e, void *arg)
 
 int64_t actor_submit(struct actor *a, const struct engine_request *r, struct err *err)
 {
-	struct submit_call c = {r, err, -1};
+	struct submit_call c = { r, err, -1 };
 
 	actor_call(a, call_submit, &c);
 	return c.id;

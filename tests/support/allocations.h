@@ -1,5 +1,5 @@
-/* Counts the allocations of a whole suite, by every thread: for one file of it. Under a sanitizer, which
- * has a malloc of its own, nothing can be counted: allocations() is -1. */
+/* Counts the allocations of a whole suite, by every thread: for one file of it. Under a sanitizer,
+ * which has a malloc of its own, nothing can be counted: allocations() is -1. */
 #ifndef CUTAWAY_TESTS_ALLOCATIONS_H
 #define CUTAWAY_TESTS_ALLOCATIONS_H
 

@@ -58,8 +58,8 @@ static inline __m512i emulate_cvtepu8_epi32(__m128i bytes)
 
 static inline __m512 emulate_cvtph_ps(__m256i halves)
 {
-	__m256 part[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
-					  _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+	__m256 part[2] = { _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+		_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)) };
 	__m512 v;
 
 	memcpy(&v, part, sizeof v);

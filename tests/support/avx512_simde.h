@@ -9,7 +9,8 @@
 #ifdef __x86_64__
 extern const struct k_isa simde_isa;
 
-/* A context whose kernels are those of AVX-512, on any processor with AVX2; *out is NULL without. */
+/* A context whose kernels are those of AVX-512, on any processor with AVX2; *out is NULL
+ * without. */
 static inline int simde_open(struct k_ctx **out, int n_threads, struct err *e)
 {
 	static struct k_isa named;

@@ -1,5 +1,5 @@
-/* The attention of AVX-512 for processors that lack it, emulated by SIMDe as avx512_simde.c does the
- * products. Thread: as the source. */
+/* The attention of AVX-512 for processors that lack it, emulated by SIMDe as avx512_simde.c does
+ * the products. Thread: as the source. */
 #if defined(__AVX2__) && defined(__x86_64__)
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
@@ -12,8 +12,8 @@
 #define _mm512_cvtph_ps emulate_cvtph_ps
 static inline __m512 emulate_cvtph_ps(__m256i halves)
 {
-	__m256 part[2] = {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
-					  _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+	__m256 part[2] = { _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+		_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)) };
 	__m512 v;
 
 	memcpy(&v, part, sizeof v);
@@ -24,8 +24,8 @@ static inline __m512 emulate_cvtph_ps(__m256i halves)
 #define _mm512_cvtepu16_epi32 emulate_cvtepu16_epi32
 static inline __m512i emulate_cvtepu16_epi32(__m256i halves)
 {
-	__m256i part[2] = {_mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)),
-					   _mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1))};
+	__m256i part[2] = { _mm256_cvtepu16_epi32(_mm256_castsi256_si128(halves)),
+		_mm256_cvtepu16_epi32(_mm256_extracti128_si256(halves, 1)) };
 	__m512i v;
 
 	memcpy(&v, part, sizeof v);

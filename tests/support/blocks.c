@@ -8,8 +8,8 @@
 
 float blocks_float(enum mood mood, random_fn *random32)
 {
-	static const float odd[] = {0.0f,	  -0.0f,	 0x1p-149f, -0x1p-130f, 3e38f,	-3e38f,
-								INFINITY, -INFINITY, NAN,		0x1p-101f,	1e-20f, 65504.0f};
+	static const float odd[] = { 0.0f, -0.0f, 0x1p-149f, -0x1p-130f, 3e38f, -3e38f, INFINITY,
+		-INFINITY, NAN, 0x1p-101f, 1e-20f, 65504.0f };
 	uint32_t w = random32();
 
 	if (mood != TAME && w % 16 == 0)
@@ -19,8 +19,8 @@ float blocks_float(enum mood mood, random_fn *random32)
 
 static uint16_t random_half(enum mood mood, uint32_t w)
 {
-	static const uint16_t odd[] = {0,	   0x8000, 1,	   0x83ff, 0x0400,
-								   0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xbc00};
+	static const uint16_t odd[] = { 0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0xfc00, 0x7e00,
+		0xbc00 };
 
 	if (mood == NASTY && w % 8 == 0)
 		return odd[w / 8 % (sizeof odd / sizeof *odd)];
@@ -30,7 +30,7 @@ static uint16_t random_half(enum mood mood, uint32_t w)
 /* Powers of two below 1; odd ones are subnormal, or overflow in a product. */
 static uint8_t random_exponent(enum mood mood, uint32_t w)
 {
-	static const uint8_t odd[] = {0, 1, 2, 3, 127, 128, 239, 240, 253, 254, 255};
+	static const uint8_t odd[] = { 0, 1, 2, 3, 127, 128, 239, 240, 253, 254, 255 };
 
 	if (mood == NASTY && w % 8 == 0)
 		return odd[w / 8 % (sizeof odd / sizeof *odd)];
@@ -57,7 +57,8 @@ static void put_number(uint8_t *p, int32_t number, enum mood mood, random_fn *ra
 		memcpy(p, &h, sizeof h);
 }
 
-static void fill_floats(uint8_t *raw, const struct k_facts *f, size_t n, enum mood mood, random_fn *random32)
+static void fill_floats(
+	uint8_t *raw, const struct k_facts *f, size_t n, enum mood mood, random_fn *random32)
 {
 	for (size_t i = 0; i < n; i++, raw += f->bytes) {
 		const float x = blocks_float(mood, random32);

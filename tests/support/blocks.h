@@ -5,8 +5,9 @@
 
 #include "kernels/kernels.h"
 
-/* NASTY: an eighth of the scales, and a sixteenth of the floats, are zeros, subnormals, the largest,
- * infinite, no numbers. EXTREME: every weight and sub-scale is the one of greatest size. */
+/* NASTY: an eighth of the scales, and a sixteenth of the floats, are zeros, subnormals, the
+ * largest, infinite, no numbers. EXTREME: every weight and sub-scale is the one of greatest
+ * size. */
 enum mood { TAME, NASTY, EXTREME };
 
 typedef uint32_t random_fn(void);

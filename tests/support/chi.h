@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Upper quantile of chi-square with n degrees of freedom, 1 in 30,000 (Wilson and Hilferty 1931). */
+/* Upper quantile of chi-square with n degrees of freedom, 1 in 30,000 (Wilson and Hilferty
+ * 1931). */
 static inline double chi_limit(int n)
 {
 	double a = 2.0 / (9.0 * n), c = 1 - a + 4.0 * sqrt(a);

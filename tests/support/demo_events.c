@@ -1,5 +1,5 @@
-/* See demo_events.h. A scheduler in small: it keeps slots, block tables and the prefix cache as the engine
- * does, so that its events agree with each other. */
+/* See demo_events.h. A scheduler in small: it keeps slots, block tables and the prefix cache as the
+ * engine does, so that its events agree with each other. */
 #include "tests/support/demo_events.h"
 
 #include <assert.h>
@@ -11,13 +11,24 @@
 #include "kernels/kernels.h"
 #include "tests/support/demo_script.h"
 
-enum { N_PAGES = 512, PAGE = 16, SLOTS = 8, CHUNK = 128, MAX_IDS = 400, N_VOCAB = 49152,
-	   LAYERS = 30, MAX_WORDS = 1024, TABLE = MAX_IDS / PAGE + 1, K = 4 };
+enum {
+	N_PAGES = 512,
+	PAGE = 16,
+	SLOTS = 8,
+	CHUNK = 128,
+	MAX_IDS = 400,
+	N_VOCAB = 49152,
+	LAYERS = 30,
+	MAX_WORDS = 1024,
+	TABLE = MAX_IDS / PAGE + 1,
+	K = 4
+};
 
 struct demo_request {
 	const struct demo_script *s;
 	int32_t ids[MAX_IDS], n_prompt, n_ids; /* prompt and answer, as the script has them */
-	int32_t computed, made, made_before; /* rows in the cache; tokens generated; and before a preemption */
+	/* rows in the cache; tokens generated; and before a preemption */
+	int32_t computed, made, made_before;
 	int32_t table[TABLE], n_table;
 	bool arrived, running, done, preempted, cached;
 	int slot;
@@ -87,7 +98,8 @@ static int32_t tokenize(struct demo *d, const char *text, int32_t *ids)
 	int32_t n = 0;
 
 	while (*text) {
-		size_t size = !strncmp(text, "<|", 2) ? (size_t)(strstr(text, "|>") + 2 - text) : strcspn(text, "|");
+		size_t size =
+			!strncmp(text, "<|", 2) ? (size_t)(strstr(text, "|>") + 2 - text) : strcspn(text, "|");
 
 		assert(n < MAX_IDS);
 		if (size)
@@ -100,20 +112,35 @@ static int32_t tokenize(struct demo *d, const char *text, int32_t *ids)
 
 static void tell_session(struct demo *d)
 {
-	static const char *const settings[][2] = { { "temp", "0.7" }, { "top-p", "0.9" }, { "spec", "ngram:4" },
-											   { "prefix-cache", "on" }, { "seed", "0" } };
+	static const char *const settings[][2] = { { "temp", "0.7" }, { "top-p", "0.9" },
+		{ "spec", "ngram:4" }, { "prefix-cache", "on" }, { "seed", "0" } };
 	struct event ev;
 	struct ev_session *s = &ev.u.session;
 
 	ev_init(&ev, EV_session);
-	*s = (struct ev_session){ .unix_ns = 1790000000000000000, .version = text_span("demo"),
-							  .build = text_span("none"), .arith = 1, .backend = text_span("cpu"),
-							  .isa = text_span("avx2"), .threads = 2, .model_path = text_span("demo.gguf"),
-							  .model_name = text_span("SmolLM2-135M-Instruct Q4_1"), .model_bytes = 91000000,
-							  .weight_bytes = 84000000, .n_layers = LAYERS, .n_heads = 9, .n_kv_heads = 3,
-							  .head_dim = 64, .dim = 576, .vocab = N_VOCAB, .ctx = 8192, .slots = SLOTS,
-							  .pages = N_PAGES, .page_size = PAGE, .page_bytes = PAGE * LAYERS * 768,
-							  .read_bandwidth = 33.6e9 };
+	*s = (struct ev_session){ .unix_ns = 1790000000000000000,
+		.version = text_span("demo"),
+		.build = text_span("none"),
+		.arith = 1,
+		.backend = text_span("cpu"),
+		.isa = text_span("avx2"),
+		.threads = 2,
+		.model_path = text_span("demo.gguf"),
+		.model_name = text_span("SmolLM2-135M-Instruct Q4_1"),
+		.model_bytes = 91000000,
+		.weight_bytes = 84000000,
+		.n_layers = LAYERS,
+		.n_heads = 9,
+		.n_kv_heads = 3,
+		.head_dim = 64,
+		.dim = 576,
+		.vocab = N_VOCAB,
+		.ctx = 8192,
+		.slots = SLOTS,
+		.pages = N_PAGES,
+		.page_size = PAGE,
+		.page_bytes = PAGE * LAYERS * 768,
+		.read_bandwidth = 33.6e9 };
 	send(d, &ev);
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		ev_init(&ev, EV_setting);
@@ -123,13 +150,14 @@ static void tell_session(struct demo *d)
 	}
 }
 
-static void tell_page(struct demo *d, enum ev_code_page_action action, int32_t page, int64_t request,
-					  int64_t block, int64_t other)
+static void tell_page(struct demo *d, enum ev_code_page_action action, int32_t page,
+	int64_t request, int64_t block, int64_t other)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ page, action, request, block, d->refs[page], d->cached[page], other, 0 };
+	ev.u.page =
+		(struct ev_page){ page, action, request, block, d->refs[page], d->cached[page], other, 0 };
 	send(d, &ev);
 }
 
@@ -204,7 +232,8 @@ static void arrive(struct demo *d, struct demo_request *r)
 	send(d, &ev);
 }
 
-static void finish(struct demo *d, struct demo_request *r, enum ev_code_finish reason, const char *why)
+static void finish(
+	struct demo *d, struct demo_request *r, enum ev_code_finish reason, const char *why)
 {
 	struct event ev;
 
@@ -296,7 +325,8 @@ static void admit(struct demo *d, struct demo_request *r)
 	lookup(d, r);
 }
 
-static void candidates(struct demo *d, int32_t id, struct ev_candidate *c, int n, int *rank, int *kept)
+static void candidates(
+	struct demo *d, int32_t id, struct ev_candidate *c, int n, int *rank, int *kept)
 {
 	double left = 1, sum = 0, first = 0.02 + 0.3 * draw(d);
 
@@ -356,8 +386,8 @@ static void tell_token(struct demo *d, struct demo_request *r, enum ev_code_sour
 	d->sum.tokens++;
 }
 
-static void tell_draft(struct demo *d, struct demo_request *r, int nth, int32_t id,
-					   enum ev_code_verdict verdict)
+static void tell_draft(
+	struct demo *d, struct demo_request *r, int nth, int32_t id, enum ev_code_verdict verdict)
 {
 	struct event ev;
 	struct ev_draft *e = &ev.u.draft;
@@ -432,8 +462,8 @@ static void tell_attention(struct demo *d, struct demo_request *r, int32_t rows)
 		zero[2 * l + 1] = (unsigned char)(0xd0 + 30 * draw(d));
 	}
 	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){ d->step, r->s->id, rows - 1, n, { share, (size_t)(LAYERS * n) },
-											1e-4, { zero, sizeof zero } };
+	ev.u.attention = (struct ev_attention){ d->step, r->s->id, rows - 1, n,
+		{ share, (size_t)(LAYERS * n) }, 1e-4, { zero, sizeof zero } };
 	send(d, &ev);
 }
 
@@ -475,12 +505,17 @@ static void tell_times(struct demo *d)
 {
 	static const struct {
 		double share, bytes;
-	} stage[EV_N_stage] = { [EV_STAGE_embed] = { 0.002, 1152 }, [EV_STAGE_norm] = { 0.02, 69120 },
-							[EV_STAGE_qkv] = { 0.12, 9e6 }, [EV_STAGE_rope] = { 0.01, 92160 },
-							[EV_STAGE_attention] = { 0.10, 3e6 }, [EV_STAGE_out] = { 0.06, 5e6 },
-							[EV_STAGE_gate_up] = { 0.26, 33e6 }, [EV_STAGE_act] = { 0.018, 184320 },
-							[EV_STAGE_down] = { 0.13, 17e6 }, [EV_STAGE_head] = { 0.27, 17e6 },
-							[EV_STAGE_stats] = { 0.01, 196608 } };
+	} stage[EV_N_stage] = { [EV_STAGE_embed] = { 0.002, 1152 },
+		[EV_STAGE_norm] = { 0.02, 69120 },
+		[EV_STAGE_qkv] = { 0.12, 9e6 },
+		[EV_STAGE_rope] = { 0.01, 92160 },
+		[EV_STAGE_attention] = { 0.10, 3e6 },
+		[EV_STAGE_out] = { 0.06, 5e6 },
+		[EV_STAGE_gate_up] = { 0.26, 33e6 },
+		[EV_STAGE_act] = { 0.018, 184320 },
+		[EV_STAGE_down] = { 0.13, 17e6 },
+		[EV_STAGE_head] = { 0.27, 17e6 },
+		[EV_STAGE_stats] = { 0.01, 196608 } };
 	double rows = (double)d->sum.rows, total = 2.6e6 + 0.21e6 * rows + 0.2e6 * draw(d);
 	struct ev_stage_time told[EV_N_stage];
 	struct event ev;
@@ -490,8 +525,7 @@ static void tell_times(struct demo *d)
 	d->sum.drafters_ns = d->sum.draft_rows ? 60000 : 0;
 	for (size_t i = 0; i < EV_N_stage; i++) {
 		told[i] = (struct ev_stage_time){ i, (uint64_t)(total * stage[i].share),
-										  (uint64_t)stage[i].bytes,
-										  (uint64_t)(stage[i].bytes * 3.2 * rows) };
+			(uint64_t)stage[i].bytes, (uint64_t)(stage[i].bytes * 3.2 * rows) };
 		d->sum.bytes += (int64_t)told[i].bytes;
 		d->sum.ops += (int64_t)told[i].ops;
 	}
@@ -507,7 +541,8 @@ static void close_step(struct demo *d)
 	for (int i = 0; i < DEMO_REQUESTS; i++) {
 		d->sum.running += d->r[i].running;
 		d->sum.waiting += d->r[i].arrived && !d->r[i].running && !d->r[i].done;
-		d->sum.tail_waste_bytes += d->r[i].running ? (d->r[i].n_table * PAGE - d->r[i].computed) * 23040 : 0;
+		d->sum.tail_waste_bytes +=
+			d->r[i].running ? (d->r[i].n_table * PAGE - d->r[i].computed) * 23040 : 0;
 		d->sum.reserve_waste_bytes += d->r[i].running ? (8192 - d->r[i].computed) * 23040LL : 0;
 	}
 	for (int i = 0; i < N_PAGES; i++) {

@@ -20,8 +20,8 @@ static uint64_t next(struct demo_random *d)
 
 static int64_t random_int(struct demo_random *d, const char *name)
 {
-	static const int64_t odd[] = { EV_NULL_I, -1, 0, 1, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX,
-								   INT64_MIN + 1, (int64_t)1 << 50, ((int64_t)1 << 50) + 1 };
+	static const int64_t odd[] = { EV_NULL_I, -1, 0, 1, INT32_MAX, (int64_t)INT32_MAX + 1,
+		INT64_MAX, INT64_MIN + 1, (int64_t)1 << 50, ((int64_t)1 << 50) + 1 };
 	uint64_t kind = next(d) % 40;
 
 	if (kind == 0)
@@ -54,9 +54,9 @@ static double random_real(struct demo_random *d)
 /* Random bytes, or text that is at home in a terminal, with controls and broken UTF-8 in it. */
 static struct ev_span random_span(struct demo_random *d, const char *name)
 {
-	static const char *const texts[] = { " word", "\n", "\x1b[31mred", "\xe8\x93", "\x9d", "蓝色", "a\u0301\u0301",
-										 "", "\t", "\xff\xfe", "attention", "qkv", "page-size", "pages",
-										 "\u202e right to left", "x y z words to be wrapped", "👩‍👩‍👧" };
+	static const char *const texts[] = { " word", "\n", "\x1b[31mred", "\xe8\x93", "\x9d", "蓝色",
+		"a\u0301\u0301", "", "\t", "\xff\xfe", "attention", "qkv", "page-size", "pages",
+		"\u202e right to left", "x y z words to be wrapped", "👩‍👩‍👧" };
 	unsigned char *at = d->bytes + d->used;
 	uint64_t kind = next(d) % 8;
 	size_t size = next(d) % LARGEST_SPAN;
@@ -88,8 +88,8 @@ static struct ev_span random_stages(struct demo_random *d)
 
 	for (uint64_t i = 0; i < EV_N_stage; i++)
 		if (next(d) % 4)
-			told[n++] = (struct ev_stage_time){ i, next(d) >> next(d) % 64, next(d) >> 40,
-												next(d) >> 30 };
+			told[n++] =
+				(struct ev_stage_time){ i, next(d) >> next(d) % 64, next(d) >> 40, next(d) >> 30 };
 	if (d->used + sizeof told > sizeof d->bytes)
 		return (struct ev_span){ NULL, 0 };
 	memcpy(d->bytes + d->used, told, n * sizeof *told);
@@ -112,8 +112,8 @@ static void sensible_session(struct event *ev)
 /* Two of three events come from the kinds that build most on each other. */
 static enum ev_kind random_kind(struct demo_random *d)
 {
-	static const enum ev_kind often[] = { EV_token, EV_batch, EV_page, EV_step, EV_draft, EV_vocab, EV_time,
-										  EV_attention, EV_token, EV_step };
+	static const enum ev_kind often[] = { EV_token, EV_batch, EV_page, EV_step, EV_draft, EV_vocab,
+		EV_time, EV_attention, EV_token, EV_step };
 
 	if (next(d) % 3)
 		return often[next(d) % (sizeof often / sizeof *often)];

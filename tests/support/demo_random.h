@@ -1,4 +1,5 @@
-/* Events of every kind with random fields: many make sense, many do not. For tests that nothing crashes. */
+/* Events of every kind with random fields: many make sense, many do not. For tests that nothing
+ * crashes. */
 #ifndef CUTAWAY_TESTS_DEMO_RANDOM_H
 #define CUTAWAY_TESTS_DEMO_RANDOM_H
 

@@ -11,7 +11,7 @@ struct demo_script {
 	enum ev_code_request_kind kind;
 	int at_step;
 	const char *text, *prompt, *answer; /* prompt and answer: tokens parted by '|' */
-	double accept; /* how often the drafter is right */
+	double accept;                      /* how often the drafter is right */
 };
 extern const struct demo_script demo_script[DEMO_REQUESTS];
 

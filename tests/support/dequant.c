@@ -1,7 +1,9 @@
-/* dequant IN.gguf OUT.gguf: the same model with every tensor as F32, for tests/program/test_oracle.py.
+/* dequant IN.gguf OUT.gguf: the same model with every tensor as F32, for
+ * tests/program/test_oracle.py.
  *
  * The metadata are copied byte for byte. The formulas are the plain ones of the format (d*q, d*q +
- * m), on purpose not those of our kernels. Knows Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q6_K, F16 and F32. */
+ * m), on purpose not those of our kernels. Knows Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q6_K, F16 and
+ * F32. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,8 @@ static void q6_k(const uint8_t *in, float *out)
 	const int8_t *scale = (const int8_t *)in + 192;
 
 	for (int k = 0; k < 256; k++) {
-		int n = k / 128, part = k / 32 % 4, l = k % 32; /* four parts of 32 share a byte of high bits */
+		/* four parts of 32 share a byte of high bits */
+		int n = k / 128, part = k / 32 % 4, l = k % 32;
 		int low = in[n * 64 + part % 2 * 32 + l] >> (part / 2 * 4) & 15;
 		int high = in[128 + n * 32 + l] >> (part * 2) & 3;
 
@@ -57,12 +60,8 @@ static void dequantise(const struct gguf_tensor *t, const uint8_t *in, float *ou
 	const int size = k_types[t->type].block_bytes, block = k_types[t->type].block;
 	for (size_t i = 0; i < n; i += (size_t)block, in += size) {
 		switch (t->type) {
-		case K_F32:
-			memcpy(&out[i], in, 4);
-			break;
-		case K_F16:
-			out[i] = half(in);
-			break;
+		case K_F32: memcpy(&out[i], in, 4); break;
+		case K_F16: out[i] = half(in); break;
 		case K_Q8_0:
 			for (int k = 0; k < 32; k++)
 				out[i + (size_t)k] = half(in) * (float)(int8_t)in[2 + k];
@@ -74,22 +73,17 @@ static void dequantise(const struct gguf_tensor *t, const uint8_t *in, float *ou
 		case K_Q5_0:
 			for (int k = 0; k < 32; k++)
 				out[i + (size_t)k] = half(in) * (float)(((in[6 + k % 16] >> (k / 16 * 4) & 15) |
-														 (in[2 + k / 8] >> k % 8 & 1) << 4) -
+															(in[2 + k / 8] >> k % 8 & 1) << 4) -
 														16);
 			break;
-		case K_Q4_K:
-			q4_k(in, out + i);
-			break;
-		case K_Q6_K:
-			q6_k(in, out + i);
-			break;
+		case K_Q4_K: q4_k(in, out + i); break;
+		case K_Q6_K: q6_k(in, out + i); break;
 		case K_Q4_1:
 			for (int k = 0; k < 32; k++)
 				out[i + (size_t)k] =
 					half(in) * (float)(in[4 + k % 16] >> (k / 16 * 4) & 15) + half(in + 2);
 			break;
-		default:
-			fail("a tensor type it does not know");
+		default: fail("a tensor type it does not know");
 		}
 	}
 }
@@ -104,7 +98,7 @@ static uint64_t read_u64(const uint8_t *p)
 /* Bytes of a metadata value (the file has been opened by the engine's reader, so it is sound). */
 static size_t value_size(uint32_t type, const uint8_t *p)
 {
-	static const size_t fixed[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+	static const size_t fixed[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 	if (type == 8)
 		return 8 + read_u64(p);
 	if (type != 9)
@@ -152,12 +146,12 @@ static uint8_t *read_file(const char *path, size_t size)
 static void write_head(FILE *out, const struct gguf *g)
 {
 	uint8_t *file = read_file(gguf_path(g), gguf_file_bytes(g));
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	uint64_t offset = 0;
 	bytes_put(&b, file, metadata_end(file));
 	for (int32_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		uint64_t dim[4] = {0};
+		uint64_t dim[4] = { 0 };
 		for (int k = 0; k < t->n_dims; k++)
 			dim[k] = (uint64_t)t->dim[k];
 		gguf_put_tensor(&b, t->name, (uint32_t)t->n_dims, dim, 0, offset);
@@ -173,7 +167,7 @@ static void write_head(FILE *out, const struct gguf *g)
 int main(int argc, char **argv)
 {
 	struct gguf *g = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	FILE *out = argc == 3 ? fopen(argv[2], "wb") : NULL;
 	if (!out)
 		fail("usage: dequant IN.gguf OUT.gguf");

@@ -33,7 +33,8 @@ static void on_event(void *arg, const struct event *ev)
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
 		w->n_unread += ev->u.draft.verdict == EV_VERDICT_unread;
-		w->n_other += ev->u.draft.other == EV_VERDICT_accepted || ev->u.draft.other == EV_VERDICT_rejected;
+		w->n_other +=
+			ev->u.draft.other == EV_VERDICT_accepted || ev->u.draft.other == EV_VERDICT_rejected;
 		w->n_branches += ev->u.draft.parent != ev->u.draft.nth - 1;
 	} else if (ev->kind == EV_finish) {
 		w->n_finished++;
@@ -70,8 +71,12 @@ void world_submit(struct world *w, float temperature)
 		struct sample_params p = SAMPLE_DEFAULTS;
 		uint32_t s = 5000u + (uint32_t)(which % 3);
 		int32_t ids[PROMPT + REQUESTS];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT + which,
-									.max_tokens = TOKENS - which, .sample = which, .ignore_end = true };
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+			.ids = ids,
+			.n_ids = PROMPT + which,
+			.max_tokens = TOKENS - which,
+			.sample = which,
+			.ignore_end = true };
 		struct err err = { 0 };
 
 		for (int i = 0; i < q.n_ids; i++)

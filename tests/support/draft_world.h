@@ -1,5 +1,6 @@
-/* An engine with seven requests that share beginnings, some greedy and some not: whoever guesses for them, they give
- * the tokens and hashes of plain decoding. For the tests of trees and of drafters. Thread: the engine's. */
+/* An engine with seven requests that share beginnings, some greedy and some not: whoever guesses
+ * for them, they give the tokens and hashes of plain decoding. For the tests of trees and of
+ * drafters. Thread: the engine's. */
 #ifndef CUTAWAY_TESTS_DRAFT_WORLD_H
 #define CUTAWAY_TESTS_DRAFT_WORLD_H
 
@@ -24,7 +25,8 @@ struct world {
 };
 
 void world_open(struct world *w, const char *model, const struct place *p, const char *spec);
-/* Prompts that begin alike, so that later ones find pages in the cache; those of even number at a temperature. */
+/* Prompts that begin alike, so that later ones find pages in the cache; those of even number at a
+ * temperature. */
 void world_submit(struct world *w, float temperature);
 /* Steps until all have ended, each followed by `between` (may be NULL), and closes. */
 void world_run(struct world *w, void (*between)(struct world *w));

@@ -12,7 +12,7 @@
 #include "tests/support/avx512_simde.h"
 #include "tests/support/isa_rig.h"
 
-static const int thread_counts[N_THREADS] = {1, 2, 3, 7};
+static const int thread_counts[N_THREADS] = { 1, 2, 3, 7 };
 struct k_ctx *ref, *fast[(MAX_ISAS + 1) * N_THREADS];
 int n_fast;
 
@@ -58,7 +58,7 @@ void rig_free_all(void **p)
 
 int rig_setup(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	if (k_open(&ref, "ref", NULL, 1, &e)) {
@@ -96,7 +96,7 @@ int rig_teardown(void **state)
 
 void rig_run(struct k_ctx *ctx, struct k_op *op)
 {
-	struct k_program p = {.op = op, .n_ops = 1};
+	struct k_program p = { .op = op, .n_ops = 1 };
 
 	k_run(ctx, &p, NULL);
 }
@@ -104,7 +104,7 @@ void rig_run(struct k_ctx *ctx, struct k_op *op)
 struct k_acts acts_new(int32_t n, int32_t dim, bool x, bool q)
 {
 	size_t all = (size_t)n * (size_t)dim;
-	struct k_acts a = {.dim = dim};
+	struct k_acts a = { .dim = dim };
 
 	a.x = x ? rig_get(all * sizeof *a.x) : NULL;
 	if (q) {
@@ -142,15 +142,15 @@ enum k_cache rig_format(void)
 }
 
 void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
-				int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest)
+	int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest)
 {
 	int32_t n_pages;
 
-	c->kv = (struct k_kv){.format = format,
-						  .page_size = page_size,
-						  .n_layers = n_layers,
-						  .n_kv_heads = n_kv_heads,
-						  .head_dim = head_dim};
+	c->kv = (struct k_kv){ .format = format,
+		.page_size = page_size,
+		.n_layers = n_layers,
+		.n_kv_heads = n_kv_heads,
+		.head_dim = head_dim };
 	c->kv.page_bytes = (k_kv_page_bytes(&c->kv) + 63) / 64 * 64 + 64;
 	c->n_seqs = n_seqs;
 	c->n_blocks = (longest + page_size - 1) / page_size;

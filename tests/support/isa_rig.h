@@ -1,5 +1,6 @@
-/* What the tests of the CPUs' kernels share: the reference and every instruction set of this machine, with 1, 2,
- * 3 and 7 threads; random numbers; activations; a cache of shuffled pages. Thread: the caller's. */
+/* What the tests of the CPUs' kernels share: the reference and every instruction set of this
+ * machine, with 1, 2, 3 and 7 threads; random numbers; activations; a cache of shuffled pages.
+ * Thread: the caller's. */
 #ifndef CUTAWAY_TESTS_ISA_RIG_H
 #define CUTAWAY_TESTS_ISA_RIG_H
 
@@ -35,7 +36,7 @@ struct cache {
 };
 enum k_cache rig_format(void); /* a random one: f16 for every other case */
 void cache_open(struct cache *c, enum k_cache format, int32_t page_size, int32_t n_layers,
-				int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest);
+	int32_t n_kv_heads, int32_t head_dim, int32_t n_seqs, int32_t longest);
 void cache_close(struct cache *c);
 
 #endif

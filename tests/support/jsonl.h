@@ -1,5 +1,6 @@
-/* The little of JSON that the golden files need: one object a line, strings that may hold NULs (which
- * cJSON would cut off), arrays of integers. The files are our own: what is malformed fails the test. */
+/* The little of JSON that the golden files need: one object a line, strings that may hold NULs
+ * (which cJSON would cut off), arrays of integers. The files are our own: what is malformed fails
+ * the test. */
 #ifndef CUTAWAY_TESTS_JSONL_H
 #define CUTAWAY_TESTS_JSONL_H
 
@@ -23,7 +24,7 @@ static inline const char *jsonl_find(const char *line, const char *key)
 
 static inline int32_t jsonl_hex4(const char *s)
 {
-	char digits[5] = {0};
+	char digits[5] = { 0 };
 
 	memcpy(digits, s, 4);
 	return (int32_t)strtol(digits, NULL, 16);

@@ -21,20 +21,32 @@ static const char usage[] =
 	"  --template NAME  chatml (default), zephyr, llama2, none\n";
 
 static const struct option options[] = {
-	{"seed", 1, NULL, 's'},		 {"dim", 1, NULL, 'd'},		  {"layers", 1, NULL, 'l'},
-	{"heads", 1, NULL, 'h'},	 {"kv-heads", 1, NULL, 'k'},  {"ffn", 1, NULL, 'f'},
-	{"vocab", 1, NULL, 'v'},	 {"ctx", 1, NULL, 'c'},		  {"type", 1, NULL, 't'},
-	{"tied", 1, NULL, 'T'},		 {"embd-type", 1, NULL, 'e'}, {"bias", 0, NULL, 'b'},
-	{"repeat", 0, NULL, 'r'},	 {"types", 0, NULL, 'L'},
-	{"arch", 1, NULL, 'a'},		 {"pre", 1, NULL, 'p'},		  {"template", 1, NULL, 'm'},
-	{"tokenizer", 1, NULL, 'z'}, {NULL, 0, NULL, 0},
+	{ "seed", 1, NULL, 's' },
+	{ "dim", 1, NULL, 'd' },
+	{ "layers", 1, NULL, 'l' },
+	{ "heads", 1, NULL, 'h' },
+	{ "kv-heads", 1, NULL, 'k' },
+	{ "ffn", 1, NULL, 'f' },
+	{ "vocab", 1, NULL, 'v' },
+	{ "ctx", 1, NULL, 'c' },
+	{ "type", 1, NULL, 't' },
+	{ "tied", 1, NULL, 'T' },
+	{ "embd-type", 1, NULL, 'e' },
+	{ "bias", 0, NULL, 'b' },
+	{ "repeat", 0, NULL, 'r' },
+	{ "types", 0, NULL, 'L' },
+	{ "arch", 1, NULL, 'a' },
+	{ "pre", 1, NULL, 'p' },
+	{ "template", 1, NULL, 'm' },
+	{ "tokenizer", 1, NULL, 'z' },
+	{ NULL, 0, NULL, 0 },
 };
 
 static bool set_number(struct tiny_options *o, int key, const char *text)
 {
 	char *end;
 	long v = strtol(text, &end, 10);
-	int32_t *field = key == 'd'	  ? &o->dim
+	int32_t *field = key == 'd'   ? &o->dim
 					 : key == 'l' ? &o->layers
 					 : key == 'h' ? &o->heads
 					 : key == 'k' ? &o->kv_heads
@@ -66,7 +78,7 @@ int main(int argc, char **argv)
 {
 	struct tiny_options o = TINY_DEFAULTS;
 	const char *chat = NULL;
-	struct err e = {0};
+	struct err e = { 0 };
 	int key;
 	bool ok = true;
 

@@ -1,5 +1,5 @@
-/* See power.h. The files are real ones, in another VFS; beside them goes a list of operations. A cut replays it: the
- * durable bytes of each file, and the operations that are not yet. */
+/* See power.h. The files are real ones, in another VFS; beside them goes a list of operations. A
+ * cut replays it: the durable bytes of each file, and the operations that are not yet. */
 #include "tests/support/power.h"
 
 #include <stdio.h>
@@ -38,10 +38,10 @@ static bool syncs_fail;
 static struct {
 	size_t reached;
 	struct image image[FILES_MAX]; /* durable bytes */
-	bool entry[FILES_MAX];		   /* durable entries of the folder */
+	bool entry[FILES_MAX];         /* durable entries of the folder */
 	int64_t promise;
-	size_t folder_from;				/* operations on the folder from here on are not durable */
-	size_t file_from[FILES_MAX];	/* the same of each file */
+	size_t folder_from;          /* operations on the folder from here on are not durable */
+	size_t file_from[FILES_MAX]; /* the same of each file */
 } disk;
 
 static void out_of_memory(void)
@@ -94,7 +94,8 @@ static int make_file(const char *name)
 struct power_file {
 	sqlite3_file base;
 	int file;
-	bool folder_too; /* SQLite's unix VFS syncs the folder with the first sync of a WAL or journal that it made */
+	/* SQLite's unix VFS syncs the folder with the first sync of a WAL or journal that it made */
+	bool folder_too;
 };
 static sqlite3_vfs *real_vfs, power_vfs;
 static sqlite3_io_methods methods;
@@ -122,7 +123,8 @@ PASS(CheckReservedLock, (sqlite3_file * f, int *out), out)
 PASS(FileControl, (sqlite3_file * f, int op, void *arg), op, arg)
 PASS(SectorSize, (sqlite3_file * f))
 PASS(DeviceCharacteristics, (sqlite3_file * f))
-PASS(ShmMap, (sqlite3_file * f, int page, int size, int extend, void volatile **p), page, size, extend, p)
+PASS(ShmMap, (sqlite3_file * f, int page, int size, int extend, void volatile **p), page, size,
+	extend, p)
 PASS(ShmLock, (sqlite3_file * f, int at, int n, int flags), at, n, flags)
 PASS(ShmUnmap, (sqlite3_file * f, int delete), delete)
 
@@ -160,7 +162,8 @@ static int power_Sync(sqlite3_file *f, int flags)
 	return SQLITE_OK; /* nothing of the real disk is at stake */
 }
 
-static int power_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out_flags)
+static int power_open(
+	sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out_flags)
 {
 	struct power_file *p = ours(f);
 	int exists = 0, rc;
@@ -211,10 +214,10 @@ int power_begin(void)
 	power_vfs.szOsFile = (int)sizeof(struct power_file) + real_vfs->szOsFile;
 	power_vfs.xOpen = power_open;
 	power_vfs.xDelete = power_delete;
-	methods = (sqlite3_io_methods){ 2, power_Close, power_Read, power_Write, power_Truncate, power_Sync,
-									power_FileSize, power_Lock, power_Unlock, power_CheckReservedLock,
-									power_FileControl, power_SectorSize, power_DeviceCharacteristics, power_ShmMap,
-									power_ShmLock, power_ShmBarrier, power_ShmUnmap, NULL, NULL };
+	methods = (sqlite3_io_methods){ 2, power_Close, power_Read, power_Write, power_Truncate,
+		power_Sync, power_FileSize, power_Lock, power_Unlock, power_CheckReservedLock,
+		power_FileControl, power_SectorSize, power_DeviceCharacteristics, power_ShmMap,
+		power_ShmLock, power_ShmBarrier, power_ShmUnmap, NULL, NULL };
 	return sqlite3_vfs_register(&power_vfs, 1) ? -1 : 0;
 }
 
@@ -250,7 +253,8 @@ size_t power_n_ops(void)
 
 bool power_is_turn(size_t op)
 {
-	return op < n_ops && ops[op].kind != OP_PROMISE && (ops[op].kind != OP_WRITE || ops[op].file == 0);
+	return op < n_ops && ops[op].kind != OP_PROMISE &&
+		   (ops[op].kind != OP_WRITE || ops[op].file == 0);
 }
 
 static void image_resize(struct image *m, int64_t size)
@@ -298,7 +302,8 @@ static void reach(size_t n)
 		if (op->kind == OP_SYNC_FOLDER)
 			for (; disk.folder_from < disk.reached; disk.folder_from++)
 				if (ops[disk.folder_from].kind <= OP_DELETE)
-					disk.entry[ops[disk.folder_from].file] = ops[disk.folder_from].kind == OP_CREATE;
+					disk.entry[ops[disk.folder_from].file] =
+						ops[disk.folder_from].kind == OP_CREATE;
 	}
 }
 
@@ -328,7 +333,8 @@ static void lose_sectors(struct image *m, const struct op *op, enum fate fate, u
 static void lose(struct image *m, int file, enum fate fate, uint64_t *random)
 {
 	size_t from = disk.file_from[file], left = disk.reached - from;
-	size_t whole = left ? from + random_u64(random) % left : from; /* FATE_TORN: up to here all, and then one in parts */
+	/* FATE_TORN: up to here all, and then one in parts */
+	size_t whole = left ? from + random_u64(random) % left : from;
 
 	for (size_t i = from; i < disk.reached; i++) {
 		const struct op *op = &ops[i];
@@ -341,7 +347,8 @@ static void lose(struct image *m, int file, enum fate fate, uint64_t *random)
 				lose_sectors(m, op, fate, random);
 			break;
 		}
-		if (fate == FATE_ALL || fate == FATE_TORN || op->kind == OP_TRUNCATE || fate == FATE_WRITES) {
+		if (fate == FATE_ALL || fate == FATE_TORN || op->kind == OP_TRUNCATE ||
+			fate == FATE_WRITES) {
 			if (fate == FATE_ALL || fate == FATE_TORN || random_u64(random) & 1)
 				apply(m, op);
 		} else {

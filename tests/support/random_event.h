@@ -19,8 +19,8 @@ static inline uint64_t random_u64(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static inline void random_field(uint64_t *state, enum ev_type type, void *member,
-								unsigned char *bytes, size_t cap)
+static inline void random_field(
+	uint64_t *state, enum ev_type type, void *member, unsigned char *bytes, size_t cap)
 {
 	uint64_t r = random_u64(state);
 
@@ -55,8 +55,8 @@ static inline void random_event(struct event *ev, int64_t seq, unsigned char *by
 	ev->seq = seq;
 	ev->t_ns = seq * 1000;
 	for (int i = 0; i < ev_info[ev->kind].n_fields; i++) {
-		random_field(&state, ev_info[ev->kind].fields[i].type, member, bytes + (size_t)i * cap,
-					 cap);
+		random_field(
+			&state, ev_info[ev->kind].fields[i].type, member, bytes + (size_t)i * cap, cap);
 		member += ev_field_size(ev_info[ev->kind].fields[i].type);
 	}
 }

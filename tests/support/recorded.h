@@ -1,5 +1,5 @@
-/* For tests of recordings: a directory of their own, and random events in and out of a file in it.
- */
+/* For tests of recordings: a directory of their own, and random events in and out of a file in
+ * it. */
 #ifndef CUTAWAY_TESTS_RECORDED_H
 #define CUTAWAY_TESTS_RECORDED_H
 

@@ -20,7 +20,7 @@ static uint32_t next(void)
 
 static inline struct k_logit_stats stats_of(const float *l, int32_t n)
 {
-	struct k_logit_stats s = {.max = l[0]};
+	struct k_logit_stats s = { .max = l[0] };
 
 	for (int32_t i = 1; i < n; i++)
 		if (l[i] > s.max) {
@@ -35,7 +35,7 @@ static inline struct k_logit_stats stats_of(const float *l, int32_t n)
 /* Rows of many shapes: ties, both zeros, -Inf, flat, steep, one above all. */
 static void make_row(float *l, int32_t n, int shape)
 {
-	static const float few[] = {0.0f, -0.0f, 1.5f, -INFINITY, 2.0f, 1.5f, -3.0f};
+	static const float few[] = { 0.0f, -0.0f, 1.5f, -INFINITY, 2.0f, 1.5f, -3.0f };
 	float spread = shape % 3 == 0 ? 1.0f : shape % 3 == 1 ? 4.0f : 30.0f;
 
 	for (int32_t i = 0; i < n; i++) {

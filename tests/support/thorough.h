@@ -1,6 +1,6 @@
-/* Whether a suite has time for what needs many computations: a law of large numbers, all pairs of values. Sanitizers and
- * scalar kernels look at the code, which a few computations reach; what many of them show, other kernels show, whose
- * bits are the same. */
+/* Whether a suite has time for what needs many computations: a law of large numbers, all pairs of
+ * values. Sanitizers and scalar kernels look at the code, which a few computations reach; what many
+ * of them show, other kernels show, whose bits are the same. */
 #ifndef CUTAWAY_TESTS_THOROUGH_H
 #define CUTAWAY_TESTS_THOROUGH_H
 

@@ -1,4 +1,5 @@
-/* See timeline_dump.h. Made from the tables of timeline_fields.c; items with nothing in them are left out. */
+/* See timeline_dump.h. Made from the tables of timeline_fields.c; items with nothing in them are
+ * left out. */
 #include "tests/support/timeline_dump.h"
 
 #include <inttypes.h>
@@ -46,11 +47,11 @@ static bool is_zero(const char *item, size_t size)
 	return !size || (!*item && !memcmp(item, item + 1, size - 1));
 }
 
-static void dump_struct(FILE *out, const struct timeline *t, const struct tl_shape *s,
-						const void *of);
+static void dump_struct(
+	FILE *out, const struct timeline *t, const struct tl_shape *s, const void *of);
 
-static void dump_items(FILE *out, const struct timeline *t, const struct tl_field *f,
-					   const void *of)
+static void dump_items(
+	FILE *out, const struct timeline *t, const struct tl_field *f, const void *of)
 {
 	int32_t n;
 	const char *items = tl_items(f, of, &n);
@@ -71,8 +72,8 @@ static void dump_items(FILE *out, const struct timeline *t, const struct tl_fiel
 	}
 }
 
-static void dump_struct(FILE *out, const struct timeline *t, const struct tl_shape *s,
-						const void *of)
+static void dump_struct(
+	FILE *out, const struct timeline *t, const struct tl_shape *s, const void *of)
 {
 	for (const struct tl_field *f = s->field; f->name; f++) {
 		const char *at = (const char *)of + f->at;
@@ -80,28 +81,14 @@ static void dump_struct(FILE *out, const struct timeline *t, const struct tl_sha
 		if (f->name[0] && f->type < TL_ITEMS)
 			fprintf(out, " %s=", f->name);
 		switch (f->type) {
-		case TL_F32:
-			dump_real(out, (double)*(const float *)(const void *)at);
-			break;
-		case TL_F64:
-			dump_real(out, *(const double *)(const void *)at);
-			break;
-		case TL_STRING:
-			dump_text(out, *(char *const *)(const void *)at);
-			break;
-		case TL_CHARS:
-			dump_text(out, at);
-			break;
-		case TL_EVENT:
-			dump_event(out, f->event, at);
-			break;
-		case TL_ITEMS:
-			dump_items(out, t, f, of);
-			break;
-		case TL_HIDDEN:
-			break;
-		default:
-			fprintf(out, "%" PRId64, tl_number(f, of));
+		case TL_F32: dump_real(out, (double)*(const float *)(const void *)at); break;
+		case TL_F64: dump_real(out, *(const double *)(const void *)at); break;
+		case TL_STRING: dump_text(out, *(char *const *)(const void *)at); break;
+		case TL_CHARS: dump_text(out, at); break;
+		case TL_EVENT: dump_event(out, f->event, at); break;
+		case TL_ITEMS: dump_items(out, t, f, of); break;
+		case TL_HIDDEN: break;
+		default: fprintf(out, "%" PRId64, tl_number(f, of));
 		}
 	}
 }

@@ -12,7 +12,7 @@
 #define ALIGN 32
 
 static const struct k_type_info formats[] = {
-#define X(name, id, n, bytes, ...) {#name, id, n, bytes},
+#define X(name, id, n, bytes, ...) { #name, id, n, bytes },
 	K_TYPES(X)
 #undef X
 };
@@ -64,21 +64,21 @@ static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 	float embd = 2.5f / sqrtf((float)dim), in = 1.5f / sqrtf((float)dim);
 	int32_t n = 0;
 
-	p[n++] = (struct plan){"token_embd.weight", o->embd_type, dim, vocab, 0, embd};
+	p[n++] = (struct plan){ "token_embd.weight", o->embd_type, dim, vocab, 0, embd };
 	for (int32_t l = 0; l < o->layers; l++) {
 		struct plan layer[] = {
-			{"attn_norm.weight", K_F32, dim, 0, 1, 0.1f},
-			{"attn_q.weight", o->type, dim, dim, 0, in},
-			{"attn_k.weight", o->type, dim, kv, 0, in},
-			{"attn_v.weight", more, dim, kv, 0, in},
-			{"attn_output.weight", o->type, dim, dim, 0, in},
-			{"ffn_norm.weight", K_F32, dim, 0, 1, 0.1f},
-			{"ffn_gate.weight", o->type, dim, ffn, 0, in},
-			{"ffn_up.weight", o->type, dim, ffn, 0, in},
-			{"ffn_down.weight", more, ffn, dim, 0, 1.5f / sqrtf((float)ffn)},
-			{"attn_q.bias", K_F32, dim, 0, 0, 0.3f},
-			{"attn_k.bias", K_F32, kv, 0, 0, 0.3f},
-			{"attn_v.bias", K_F32, kv, 0, 0, 0.3f},
+			{ "attn_norm.weight", K_F32, dim, 0, 1, 0.1f },
+			{ "attn_q.weight", o->type, dim, dim, 0, in },
+			{ "attn_k.weight", o->type, dim, kv, 0, in },
+			{ "attn_v.weight", more, dim, kv, 0, in },
+			{ "attn_output.weight", o->type, dim, dim, 0, in },
+			{ "ffn_norm.weight", K_F32, dim, 0, 1, 0.1f },
+			{ "ffn_gate.weight", o->type, dim, ffn, 0, in },
+			{ "ffn_up.weight", o->type, dim, ffn, 0, in },
+			{ "ffn_down.weight", more, ffn, dim, 0, 1.5f / sqrtf((float)ffn) },
+			{ "attn_q.bias", K_F32, dim, 0, 0, 0.3f },
+			{ "attn_k.bias", K_F32, kv, 0, 0, 0.3f },
+			{ "attn_v.bias", K_F32, kv, 0, 0, 0.3f },
 		};
 		int32_t n_layer = (int32_t)(sizeof layer / sizeof *layer) - (o->bias ? 0 : 3);
 
@@ -87,9 +87,9 @@ static int32_t plan_tensors(const struct tiny_options *o, struct plan *p)
 			snprintf(p[n++].name, sizeof p->name, "blk.%d.%.40s", l, layer[i].name);
 		}
 	}
-	p[n++] = (struct plan){"output_norm.weight", K_F32, dim, 0, 1, 0.1f};
+	p[n++] = (struct plan){ "output_norm.weight", K_F32, dim, 0, 1, 0.1f };
 	if (!o->tied)
-		p[n++] = (struct plan){"output.weight", o->embd_type, dim, vocab, 0, embd};
+		p[n++] = (struct plan){ "output.weight", o->embd_type, dim, vocab, 0, embd };
 	return n;
 }
 
@@ -104,10 +104,14 @@ static void put_arch(struct bytes *b, const struct tiny_options *o)
 		const char *key;
 		int32_t value;
 	} keys[] = {
-		{"block_count", o->layers},			{"context_length", o->ctx},
-		{"embedding_length", o->dim},		{"feed_forward_length", o->ffn},
-		{"attention.head_count", o->heads}, {"attention.head_count_kv", o->kv_heads},
-		{"vocab_size", o->vocab},			{"rope.dimension_count", o->dim / o->heads},
+		{ "block_count", o->layers },
+		{ "context_length", o->ctx },
+		{ "embedding_length", o->dim },
+		{ "feed_forward_length", o->ffn },
+		{ "attention.head_count", o->heads },
+		{ "attention.head_count_kv", o->kv_heads },
+		{ "vocab_size", o->vocab },
+		{ "rope.dimension_count", o->dim / o->heads },
 	};
 	char key[80];
 
@@ -136,13 +140,14 @@ static int check_options(const struct tiny_options *o, struct err *e)
 	if (o->layers < 1 || o->layers > 1024 || o->ctx < 1)
 		return err_set(e, ERR_USAGE, "layers must be from 1 to 1024, ctx at least 1");
 	if (o->vocab < TINY_MIN_VOCAB || o->vocab > TINY_MOST_VOCAB)
-		return err_set(e, ERR_USAGE, "vocab must be from %d to %d", TINY_MIN_VOCAB, TINY_MOST_VOCAB);
+		return err_set(
+			e, ERR_USAGE, "vocab must be from %d to %d", TINY_MIN_VOCAB, TINY_MOST_VOCAB);
 	if (o->type >= K_N_TYPES || o->embd_type >= K_N_TYPES)
 		return err_set(e, ERR_USAGE, "no such tensor type");
 	if ((o->mix && (o->dim % 256 || o->ffn % 256)) || o->dim % formats[o->type].block ||
 		o->ffn % formats[o->type].block || o->dim % formats[o->embd_type].block)
 		return err_set(e, ERR_USAGE, "dim and ffn must be multiples of a type's block: %d and %d",
-					   formats[o->type].block, formats[o->embd_type].block);
+			formats[o->type].block, formats[o->embd_type].block);
 	return tiny_check_tokenizer(o, e);
 }
 
@@ -178,8 +183,8 @@ static size_t values_bytes(enum k_type type, uint64_t n)
 	return (size_t)(n / (uint64_t)formats[type].block * (uint64_t)formats[type].block_bytes);
 }
 
-static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, bool repeat, float *x, int fd,
-					   const char *path, struct err *e)
+static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, bool repeat, float *x,
+	int fd, const char *path, struct err *e)
 {
 	uint64_t state = seed, values = plan_values(p);
 
@@ -201,8 +206,8 @@ static int put_numbers(struct bytes *b, const struct plan *p, uint64_t seed, boo
 	return 0;
 }
 
-static int put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p, int32_t n,
-					   int fd, const char *path, struct err *e)
+static int put_tensors(struct bytes *b, const struct tiny_options *o, const struct plan *p,
+	int32_t n, int fd, const char *path, struct err *e)
 {
 	uint64_t offset = 0;
 	float *x;
@@ -210,7 +215,7 @@ static int put_tensors(struct bytes *b, const struct tiny_options *o, const stru
 
 	for (int32_t i = 0; i < n; i++) {
 		const struct k_type_info *f = &formats[p[i].type];
-		uint64_t dim[2] = {p[i].cols, p[i].rows}, values = plan_values(&p[i]);
+		uint64_t dim[2] = { p[i].cols, p[i].rows }, values = plan_values(&p[i]);
 
 		gguf_put_tensor(b, p[i].name, p[i].rows ? 2 : 1, dim, (uint32_t)f->gguf_id, offset);
 		offset += values_bytes(p[i].type, values);
@@ -222,13 +227,15 @@ static int put_tensors(struct bytes *b, const struct tiny_options *o, const stru
 		abort();
 	rc = flush(b, fd, path, e);
 	for (int32_t i = 0; i < n && !rc; i++)
-		rc = put_numbers(b, &p[i], o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, o->repeat, x, fd, path, e);
+		rc = put_numbers(
+			b, &p[i], o->seed * 0x632BE59BD9B4E019u + (uint64_t)i, o->repeat, x, fd, path, e);
 	free(x);
 	return rc;
 }
 
 /* To fd, or with -1 all of it to *b. */
-static int make(const struct tiny_options *o, struct bytes *b, int fd, const char *path, struct err *e)
+static int make(
+	const struct tiny_options *o, struct bytes *b, int fd, const char *path, struct err *e)
 {
 	struct plan *p;
 	int32_t n;
@@ -250,7 +257,7 @@ static int make(const struct tiny_options *o, struct bytes *b, int fd, const cha
 
 int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct err *e)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 
 	if (make(o, &b, -1, NULL, e))
 		return -1;
@@ -261,7 +268,7 @@ int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct
 
 int tiny_write(const struct tiny_options *o, const char *path, struct err *e)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	FILE *f;
 	int rc;
 

@@ -1,9 +1,10 @@
-/* Tiny random models for tests: real GGUF files in the small, written in milliseconds, so that no test
- * needs a download. Same options and seed: same bytes. Also the writer under it, for files that lie.
+/* Tiny random models for tests: real GGUF files in the small, written in milliseconds, so that no
+ * test needs a download. Same options and seed: same bytes. Also the writer under it, for files
+ * that lie.
  *
- * The vocabulary is <|endoftext|>, <|im_start|>, <|im_end|> (ids 0, 1, 2), the 256 bytes (ids 3 + byte)
- * and merges trained on a paragraph of English. Weights are scaled so that logits spread by a few units.
- * Thread: any; no state. */
+ * The vocabulary is <|endoftext|>, <|im_start|>, <|im_end|> (ids 0, 1, 2), the 256 bytes (ids 3 +
+ * byte) and merges trained on a paragraph of English. Weights are scaled so that logits spread by a
+ * few units. Thread: any; no state. */
 #ifndef CUTAWAY_TESTS_TINY_H
 #define CUTAWAY_TESTS_TINY_H
 
@@ -21,7 +22,8 @@ struct tiny_options {
 	enum k_type embd_type; /* of the embedding, and of the output matrix if it is separate */
 	bool tied;             /* no separate output matrix */
 	bool bias;             /* biases on Q, K and V */
-	bool repeat;           /* a tensor's first million numbers over and over: for large files, in seconds */
+	/* a tensor's first million numbers over and over: for large files, in seconds */
+	bool repeat;
 	bool mix;              /* attn_v and ffn_down are Q6_K whatever the type, as in Q4_K_M files */
 	const char *arch;      /* "llama", "qwen2" */
 	const char *tokenizer; /* "bpe" (byte-level) or "spm" (SentencePiece) */
@@ -34,14 +36,15 @@ struct tiny_options {
 	{                                                                                              \
 		.seed = 1, .dim = 64, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 128, .vocab = 512,    \
 		.ctx = 512, .type = K_Q4_1, .embd_type = K_Q8_0, .tied = true, .arch = "llama",            \
-		.tokenizer = "bpe", .pre = "smollm", .space_prefix = true, .chat = "chatml"                                                          \
+		.tokenizer = "bpe", .pre = "smollm", .space_prefix = true, .chat = "chatml"                \
 	}
 
 /* The file in memory, malloc'd. */
 int tiny_make(const struct tiny_options *o, uint8_t **data, size_t *size, struct err *e);
 /* The same to a file. */
 int tiny_write(const struct tiny_options *o, const char *path, struct err *e);
-/* The same to a new file under $TMPDIR or /tmp. Its path, malloc'd, or NULL; unlink it when done. */
+/* The same to a new file under $TMPDIR or /tmp. Its path, malloc'd, or NULL; unlink it when
+ * done. */
 char *tiny_temp(const struct tiny_options *o, struct err *e);
 /* A type by its name ("Q4_1"); K_N_TYPES if there is none. */
 enum k_type tiny_type(const char *name);
@@ -49,14 +52,15 @@ enum k_type tiny_type(const char *name);
 #define TINY_MIN_VOCAB 259 /* three special tokens and the bytes */
 #define TINY_MOST_VOCAB (1 << 20)
 
-/* The part of the file that says how to tokenise (tiny_vocab.c), for tiny_make: whether o makes sense,
- * the number of keys, the keys. */
+/* The part of the file that says how to tokenise (tiny_vocab.c), for tiny_make: whether o makes
+ * sense, the number of keys, the keys. */
 int tiny_check_tokenizer(const struct tiny_options *o, struct err *e);
 struct bytes;
 uint64_t tiny_n_tokenizer_kv(const struct tiny_options *o);
 void tiny_put_tokenizer(struct bytes *b, const struct tiny_options *o);
 
-/* One block of a type (of one number for F32, F16, BF16), rounded simply: scales from the extremes. */
+/* One block of a type (of one number for F32, F16, BF16), rounded simply: scales from the
+ * extremes. */
 void tiny_put_block(struct bytes *b, enum k_type type, const float *x);
 
 /* Growing bytes, little-endian. Out of memory aborts: these are tests. */
@@ -80,14 +84,15 @@ void gguf_put_kv_bool(struct bytes *b, const char *key, bool v);
 void gguf_put_kv_text(struct bytes *b, const char *key, const char *v);
 void gguf_put_kv_array(struct bytes *b, const char *key, uint32_t item, uint64_t n);
 void gguf_put_tensor(struct bytes *b, const char *name, uint32_t n_dims, const uint64_t *dim,
-					 uint32_t type, uint64_t offset);
+	uint32_t type, uint64_t offset);
 
-/* Set-up and teardown of a group of tests: one model of the defaults for all of them. One thread. */
+/* Set-up and teardown of a group of tests: one model of the defaults for all of them. One
+ * thread. */
 extern char *tiny_model; /* its path */
 int tiny_model_make(void **state);
 int tiny_model_drop(void **state);
-/* The i-th of prompts for drafters: by turns one that repeats itself, and one in which there is nothing to find, which is
- * to be answered at a temperature. */
+/* The i-th of prompts for drafters: by turns one that repeats itself, and one in which there is
+ * nothing to find, which is to be answered at a temperature. */
 enum { TINY_PROMPT = 70 };
 float tiny_prompt(int i, int32_t ids[TINY_PROMPT]); /* the temperature */
 

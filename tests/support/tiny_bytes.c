@@ -36,7 +36,7 @@ void bytes_pad(struct bytes *b, size_t align)
 void bytes_free(struct bytes *b)
 {
 	free(b->data);
-	*b = (struct bytes){0};
+	*b = (struct bytes){ 0 };
 }
 
 /* --- parts of the format --- */
@@ -91,7 +91,7 @@ void gguf_put_kv_array(struct bytes *b, const char *key, uint32_t item, uint64_t
 }
 
 void gguf_put_tensor(struct bytes *b, const char *name, uint32_t n_dims, const uint64_t *dim,
-					 uint32_t type, uint64_t offset)
+	uint32_t type, uint64_t offset)
 {
 	gguf_put_string(b, name, strlen(name));
 	bytes_u32(b, n_dims);

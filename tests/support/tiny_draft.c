@@ -1,5 +1,5 @@
-/* See tiny_draft.h. Logits of these drafters are small: at a temperature the race's random numbers then decide, which are the
- * target's, so that some guesses are right. */
+/* See tiny_draft.h. Logits of these drafters are small: at a temperature the race's random numbers
+ * then decide, which are the target's, so that some guesses are right. */
 #include "tests/support/tiny_draft.h"
 
 #include <stdio.h>
@@ -28,13 +28,20 @@ static void add(struct plan *p, const char *name, uint64_t cols, uint64_t rows, 
 
 static void add_layer(struct plan *p, const struct tiny_options *t, int32_t i)
 {
-	uint64_t dim = (uint64_t)t->dim, kv = dim / (uint64_t)t->heads * (uint64_t)t->kv_heads, ffn = (uint64_t)t->ffn;
+	uint64_t dim = (uint64_t)t->dim, kv = dim / (uint64_t)t->heads * (uint64_t)t->kv_heads,
+			 ffn = (uint64_t)t->ffn;
 	const struct {
 		const char *name;
 		uint64_t cols, rows;
 	} parts[] = {
-		{ "attn_norm", dim, 0 },   { "attn_q", dim, dim },   { "attn_k", dim, kv },		 { "attn_v", dim, kv },
-		{ "attn_output", dim, dim }, { "ffn_norm", dim, 0 }, { "ffn_gate", dim, ffn }, { "ffn_up", dim, ffn },
+		{ "attn_norm", dim, 0 },
+		{ "attn_q", dim, dim },
+		{ "attn_k", dim, kv },
+		{ "attn_v", dim, kv },
+		{ "attn_output", dim, dim },
+		{ "ffn_norm", dim, 0 },
+		{ "ffn_gate", dim, ffn },
+		{ "ffn_up", dim, ffn },
 		{ "ffn_down", ffn, dim },
 	};
 	char name[48];
@@ -45,7 +52,8 @@ static void add_layer(struct plan *p, const struct tiny_options *t, int32_t i)
 	}
 }
 
-static void plan_tensors(struct plan *p, const struct tiny_options *t, const struct tiny_draft_options *o)
+static void plan_tensors(
+	struct plan *p, const struct tiny_options *t, const struct tiny_draft_options *o)
 {
 	static const char *const parts[] = { "norm", "gate", "up", "down", "output_norm" };
 	uint64_t dim = (uint64_t)t->dim, ffn = (uint64_t)t->ffn;
@@ -63,7 +71,11 @@ static void plan_tensors(struct plan *p, const struct tiny_options *t, const str
 	for (int32_t i = 0; !strcmp(o->kind, "medusa") && i < o->heads; i++)
 		for (int k = 0; k < 5; k++) {
 			snprintf(name, sizeof name, "medusa.%d.%s.weight", i, parts[k]);
-			add(p, name, k == 3 ? ffn : dim, k == 0 || k == 4 ? 0 : k == 3 ? dim : ffn, k == 4 ? 0.1f : 1);
+			add(p, name, k == 3 ? ffn : dim,
+				k == 0 || k == 4 ? 0
+				: k == 3         ? dim
+								 : ffn,
+				k == 4 ? 0.1f : 1);
 		}
 	if (strcmp(o->kind, "medusa"))
 		add(p, "output_norm.weight", dim, 0, 0.1f);
@@ -95,7 +107,8 @@ static void put_ids(struct bytes *b, const struct tiny_draft_options *o, int32_t
 	}
 }
 
-static void put_keys(struct bytes *b, const struct tiny_options *t, const struct tiny_draft_options *o)
+static void put_keys(
+	struct bytes *b, const struct tiny_options *t, const struct tiny_draft_options *o)
 {
 	if (has(o, "architecture"))
 		gguf_put_kv_text(b, "general.architecture", "cutaway-draft");
@@ -117,7 +130,8 @@ static void put_keys(struct bytes *b, const struct tiny_options *t, const struct
 
 static uint64_t count_keys(const struct tiny_draft_options *o)
 {
-	static const char *const keys[] = { "architecture", "kind", "dim", "vocab", "vocab_hash", "layers", "heads" };
+	static const char *const keys[] = { "architecture", "kind", "dim", "vocab", "vocab_hash",
+		"layers", "heads" };
 	uint64_t n = o->n_ids > 0;
 
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -175,7 +189,8 @@ static void make(struct bytes *b, const struct tiny_options *t, const struct tin
 	put_data(b, &p, o);
 }
 
-char *tiny_draft_temp(const struct tiny_options *target, const struct tiny_draft_options *o, struct err *e)
+char *tiny_draft_temp(
+	const struct tiny_options *target, const struct tiny_draft_options *o, struct err *e)
 {
 	const char *dir = getenv("TMPDIR");
 	struct bytes b = { 0 };

@@ -1,4 +1,5 @@
-/* Tiny random drafter's files (engine/draft/file.h) for the tiny models, and lies to put in them. Thread: any. */
+/* Tiny random drafter's files (engine/draft/file.h) for the tiny models, and lies to put in them.
+ * Thread: any. */
 #ifndef CUTAWAY_TESTS_TINY_DRAFT_H
 #define CUTAWAY_TESTS_TINY_DRAFT_H
 
@@ -12,15 +13,16 @@ struct tiny_draft_options {
 	int32_t layers;   /* of "model" */
 	int32_t heads;    /* of "medusa" */
 	enum k_type type;
-	const char *as;   /* not read: who is to open it */
+	const char *as; /* not read: who is to open it */
 	/* lies */
-	const char *drop; /* a tensor or key that is left out */
+	const char *drop;   /* a tensor or key that is left out */
 	int32_t dim, vocab; /* what the file says, if not 0 */
-	int32_t bad_id;   /* instead of the last id, if not 0 */
+	int32_t bad_id;     /* instead of the last id, if not 0 */
 	int32_t extra_rows; /* of the first matrix */
 };
 
 /* For a target made of `target`: the file's path, malloc'd, or NULL. Unlink it when done. */
-char *tiny_draft_temp(const struct tiny_options *target, const struct tiny_draft_options *o, struct err *e);
+char *tiny_draft_temp(
+	const struct tiny_options *target, const struct tiny_draft_options *o, struct err *e);
 
 #endif

@@ -143,8 +143,8 @@ static void fit_codes(uint8_t *block, enum k_type type, const float *x)
 		high = x[i] > high ? x[i] : high;
 	}
 	d = set_number(block + f.at, f.number,
-				   k_has_min(type) ? (high - low) / (float)most
-								   : (high > -low ? high : -low) / ((float)most / 2));
+		k_has_min(type) ? (high - low) / (float)most
+						: (high > -low ? high : -low) / ((float)most / 2));
 	bottom = k_has_min(type) ? set_number(block + f.min_at, f.number, low) : -(float)f.bias * d;
 	for (int i = 0; i < 32; i++)
 		set_code(block, type, i, d != 0 ? clamp_round((x[i] - bottom) / d, 0, most) : 0);
@@ -203,12 +203,13 @@ static void fit_minima(uint8_t *block, enum k_type type, const float *x)
 
 		set_sub(block + f.subs_at, f.subs, i, scale, min);
 		for (int k = i * per; k < i * per + per && d > 0; k++)
-			set_code(block, type, k,
-					 clamp_round((x[k] + m * (float)min) / (d * (float)scale), 0, most));
+			set_code(
+				block, type, k, clamp_round((x[k] + m * (float)min) / (d * (float)scale), 0, most));
 	}
 }
 
-/* Parts with a scale that has a sign: value = D scale value. A part's extreme becomes the least value. */
+/* Parts with a scale that has a sign: value = D scale value. A part's extreme becomes the least
+ * value. */
 static void fit_signed(uint8_t *block, enum k_type type, const float *x)
 {
 	const struct k_facts f = k_facts_of(type);
@@ -229,16 +230,16 @@ static void fit_signed(uint8_t *block, enum k_type type, const float *x)
 		set_sub(block + f.subs_at, f.subs, i, six ? scale + 32 : scale & 255, 0);
 		for (int k = i * per; k < i * per + per; k++)
 			set_code(block, type, k,
-					 f.book	 ? nearest(f.book, d * (float)scale, x[k])
-					 : scale ? clamp_round(x[k] / (d * (float)scale), least, k_most(type)) - least
-							 : -least);
+				f.book  ? nearest(f.book, d * (float)scale, x[k])
+				: scale ? clamp_round(x[k] / (d * (float)scale), least, k_most(type)) - least
+						: -least);
 	}
 }
 
 void tiny_put_block(struct bytes *b, enum k_type type, const float *x)
 {
 	const struct k_facts f = k_facts_of(type);
-	uint8_t block[256] = {0};
+	uint8_t block[256] = { 0 };
 	uint32_t u;
 
 	memcpy(&u, x, sizeof u);

@@ -10,8 +10,8 @@
 #define N_FIRST TINY_MIN_VOCAB /* N_SPECIAL + 256: what comes before the first merge */
 
 static const char *const special_names[2][N_SPECIAL] = {
-	{"<|endoftext|>", "<|im_start|>", "<|im_end|>"},
-	{"<unk>", "<s>", "</s>"},
+	{ "<|endoftext|>", "<|im_start|>", "<|im_end|>" },
+	{ "<unk>", "<s>", "</s>" },
 };
 
 static const char sample[] =
@@ -29,23 +29,23 @@ static const char sample[] =
 static const struct chat {
 	const char *name, *jinja; /* jinja NULL: the file has none */
 } chats[] = {
-	{"none", NULL},
-	{"chatml",
-	 "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-	 "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-	 "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-	 "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
-	 "{{ '<|im_start|>assistant\n' }}{% endif %}"},
-	{"zephyr",
-	 "{% for message in messages %}{% if message['role'] == 'user' %}{{ '<|user|>\n' + "
-	 "message['content'] + eos_token }}{% elif message['role'] == 'system' %}{{ '<|system|>\n' + "
-	 "message['content'] + eos_token }}{% else %}{{ '<|assistant|>\n'  + message['content'] + "
-	 "eos_token }}{% endif %}{% endfor %}"},
-	{"llama2",
-	 "{% for message in messages %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + "
-	 "message['content'].strip() + ' [/INST]' }}{% elif message['role'] == 'system' %}"
-	 "{{ '<<SYS>>\n' + message['content'] + '\n<</SYS>>\n\n' }}{% else %}"
-	 "{{ ' '  + message['content'].strip() + ' ' + eos_token }}{% endif %}{% endfor %}"},
+	{ "none", NULL },
+	{ "chatml",
+		"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+		"{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+		"<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+		"'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
+		"{{ '<|im_start|>assistant\n' }}{% endif %}" },
+	{ "zephyr",
+		"{% for message in messages %}{% if message['role'] == 'user' %}{{ '<|user|>\n' + "
+		"message['content'] + eos_token }}{% elif message['role'] == 'system' %}{{ '<|system|>\n' + "
+		"message['content'] + eos_token }}{% else %}{{ '<|assistant|>\n'  + message['content'] + "
+		"eos_token }}{% endif %}{% endfor %}" },
+	{ "llama2",
+		"{% for message in messages %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + "
+		"message['content'].strip() + ' [/INST]' }}{% elif message['role'] == 'system' %}"
+		"{{ '<<SYS>>\n' + message['content'] + '\n<</SYS>>\n\n' }}{% else %}"
+		"{{ ' '  + message['content'].strip() + ' ' + eos_token }}{% endif %}{% endfor %}" },
 };
 
 /* --- vocabulary: byte pairs trained on the sample --- */
@@ -68,7 +68,7 @@ static bool best_pair(const int32_t *ids, int32_t n, struct pair *best)
 			count += ids[k] == ids[i] && ids[k + 1] == ids[i + 1];
 		if (count > most) {
 			most = count;
-			*best = (struct pair){ids[i], ids[i + 1]};
+			*best = (struct pair){ ids[i], ids[i + 1] };
 		}
 	}
 	return most > 1;
@@ -87,13 +87,15 @@ static int32_t apply_pair(int32_t *ids, int32_t n, struct pair p, int32_t out)
 	return used;
 }
 
-/* A pair of bytes that no text needs; when these are used up, such a pair, of which the first has id
- * `first`, and another such byte. */
+/* A pair of bytes that no text needs; when these are used up, such a pair, of which the first has
+ * id `first`, and another such byte. */
 static struct pair spare_pair(int32_t spare, int32_t first)
 {
 	const int32_t right = N_SPECIAL + 0x80 + spare % 128;
 
-	return (struct pair){spare < 16384 ? N_SPECIAL + 0x80 + spare / 128 : first + (spare - 16384) / 128, right};
+	return (struct pair){
+		spare < 16384 ? N_SPECIAL + 0x80 + spare / 128 : first + (spare - 16384) / 128, right
+	};
 }
 
 /* n merges; when the sample has no more to give, spare ones. */
@@ -128,7 +130,7 @@ static void put_alphabet(struct bytes *b, int byte)
 		c = 256 + low;
 	}
 	if (c < 0x80) {
-		bytes_put(b, &(char){(char)c}, 1);
+		bytes_put(b, &(char){ (char)c }, 1);
 		return;
 	}
 	utf8[0] = (char)(0xc0 | c >> 6);
@@ -150,7 +152,7 @@ static void put_bpe_vocabulary(struct bytes *b, int32_t vocab)
 {
 	int32_t n_merges = vocab - N_FIRST;
 	struct pair *merge = calloc((size_t)n_merges + 1, sizeof *merge);
-	struct bytes text = {0};
+	struct bytes text = { 0 };
 
 	if (!merge)
 		abort();
@@ -212,7 +214,7 @@ static uint32_t name_piece(struct bytes *b, const struct pair *merge, int32_t n_
 		return 1;
 	}
 	snprintf(name, sizeof name, id < N_FIRST ? "<0x%02X>" : "[PAD%d]",
-			 id < N_FIRST ? id - N_SPECIAL : id);
+		id < N_FIRST ? id - N_SPECIAL : id);
 	bytes_put(b, name, strlen(name));
 	return id < N_FIRST ? 6 : 5;
 }
@@ -222,7 +224,7 @@ static void put_spm_vocabulary(struct bytes *b, int32_t vocab)
 	int32_t room = vocab > N_FIRST + N_CHARS ? vocab - N_FIRST - N_CHARS : 0, n = 0;
 	struct pair *merge = calloc((size_t)room + 1, sizeof *merge);
 	uint32_t *type = calloc((size_t)vocab, sizeof *type);
-	struct bytes text = {0};
+	struct bytes text = { 0 };
 
 	if (!merge || !type)
 		abort();

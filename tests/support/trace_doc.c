@@ -5,44 +5,44 @@
 
 const struct trace_query trace_queries[] = {
 	{ "How fast was it?",
-	  "SELECT sum(prefill_rows) AS prompt_rows, sum(tokens) AS tokens, sum(ns) / 1e9 AS seconds,\n"
-	  "       sum(tokens) FILTER (WHERE prefill_rows = 0) * 1e9 /\n"
-	  "       sum(ns) FILTER (WHERE prefill_rows = 0) AS decode_tokens_per_s\n"
-	  "FROM step;" },
+		"SELECT sum(prefill_rows) AS prompt_rows, sum(tokens) AS tokens, sum(ns) / 1e9 AS seconds,\n"
+		"       sum(tokens) FILTER (WHERE prefill_rows = 0) * 1e9 /\n"
+		"       sum(ns) FILTER (WHERE prefill_rows = 0) AS decode_tokens_per_s\n"
+		"FROM step;" },
 	{ "Which steps were slow, and in which stage?",
-	  "SELECT step, round(ms, 2) AS ms, round(times_median, 1) AS times_median, rows, longest_stage\n"
-	  "FROM slow_steps LIMIT 10;" },
+		"SELECT step, round(ms, 2) AS ms, round(times_median, 1) AS times_median, rows, longest_stage\n"
+		"FROM slow_steps LIMIT 10;" },
 	{ "Where did the time go, and was it memory or arithmetic that bound it?",
-	  "SELECT stage, round(ms) AS ms, round(share, 3) AS share, round(gb_per_s, 1) AS gb_per_s,\n"
-	  "       round(ops_per_byte, 1) AS ops_per_byte\n"
-	  "FROM stage_times;" },
+		"SELECT stage, round(ms) AS ms, round(share, 3) AS share, round(gb_per_s, 1) AS gb_per_s,\n"
+		"       round(ops_per_byte, 1) AS ops_per_byte\n"
+		"FROM stage_times;" },
 	{ "Where was the model least sure?",
-	  "SELECT request, pos, text, round(p, 3) AS p, round(entropy, 2) AS bits\n"
-	  "FROM tokens WHERE is_end IS NOT 1 ORDER BY entropy DESC LIMIT 20;" },
+		"SELECT request, pos, text, round(p, 3) AS p, round(entropy, 2) AS bits\n"
+		"FROM tokens WHERE is_end IS NOT 1 ORDER BY entropy DESC LIMIT 20;" },
 	{ "What else could have come there? (The race: the smallest arrival won.)",
-	  "SELECT rank, text, round(logit, 2) AS logit, round(p, 4) AS p, arrival, cut, drawn\n"
-	  "FROM candidates WHERE seq = (SELECT seq FROM token ORDER BY entropy DESC LIMIT 1);" },
+		"SELECT rank, text, round(logit, 2) AS logit, round(p, 4) AS p, arrival, cut, drawn\n"
+		"FROM candidates WHERE seq = (SELECT seq FROM token ORDER BY entropy DESC LIMIT 1);" },
 	{ "Did speculation pay?",
-	  "SELECT a.*, (SELECT round(1.0 * sum(tokens) / sum(decode_rows), 2) FROM step\n"
-	  "             WHERE draft_rows > 0) AS tokens_a_row_with_drafts\n"
-	  "FROM acceptance a;" },
+		"SELECT a.*, (SELECT round(1.0 * sum(tokens) / sum(decode_rows), 2) FROM step\n"
+		"             WHERE draft_rows > 0) AS tokens_a_row_with_drafts\n"
+		"FROM acceptance a;" },
 	{ "What did the prefix cache save, and why not more?",
-	  "SELECT reason, count(*) AS prompts, sum(asked) AS tokens, sum(hit) AS cached,\n"
-	  "       round(1.0 * sum(hit) / sum(asked), 3) AS rate\n"
-	  "FROM prefix_hits GROUP BY reason ORDER BY prompts DESC;" },
+		"SELECT reason, count(*) AS prompts, sum(asked) AS tokens, sum(hit) AS cached,\n"
+		"       round(1.0 * sum(hit) / sum(asked), 3) AS rate\n"
+		"FROM prefix_hits GROUP BY reason ORDER BY prompts DESC;" },
 	{ "What is the story of the busiest KV page?",
-	  "SELECT page, round(t_ms, 1) AS t_ms, step, action, request, block, refs\n"
-	  "FROM page_story\n"
-	  "WHERE page = (SELECT page FROM page GROUP BY page ORDER BY count(*) DESC LIMIT 1);" },
+		"SELECT page, round(t_ms, 1) AS t_ms, step, action, request, block, refs\n"
+		"FROM page_story\n"
+		"WHERE page = (SELECT page FROM page GROUP BY page ORDER BY count(*) DESC LIMIT 1);" },
 	{ "How much attention goes to the first page, by layer, and how much of it is near zero?",
-	  "SELECT p.layer, round(avg(p.share) FILTER (WHERE p.page_of_sequence = 0), 3) AS first_page,\n"
-	  "       round((SELECT avg(z.share) FROM near_zero z WHERE z.layer = p.layer\n"
-	  "              AND z.seq > (SELECT max(seq) - 1000 FROM attention)), 3) AS near_zero\n"
-	  "FROM attention_pages p WHERE p.seq > (SELECT max(seq) - 1000 FROM attention)\n"
-	  "GROUP BY p.layer;" },
+		"SELECT p.layer, round(avg(p.share) FILTER (WHERE p.page_of_sequence = 0), 3) AS first_page,\n"
+		"       round((SELECT avg(z.share) FROM near_zero z WHERE z.layer = p.layer\n"
+		"              AND z.seq > (SELECT max(seq) - 1000 FROM attention)), 3) AS near_zero\n"
+		"FROM attention_pages p WHERE p.seq > (SELECT max(seq) - 1000 FROM attention)\n"
+		"GROUP BY p.layer;" },
 	{ "What memory did paging save, at its peak?",
-	  "SELECT step, running, pages_used, pages_shared, tail_waste_bytes, reserve_waste_bytes\n"
-	  "FROM step ORDER BY reserve_waste_bytes DESC LIMIT 1;" },
+		"SELECT step, running, pages_used, pages_shared, tail_waste_bytes, reserve_waste_bytes\n"
+		"FROM step ORDER BY reserve_waste_bytes DESC LIMIT 1;" },
 	{ NULL, NULL },
 };
 
@@ -157,9 +157,9 @@ static void add_queries(sqlite3_str *s)
 
 static void add_views(sqlite3_str *s)
 {
-	sqlite3_str_appendall(
-		s, "## Views\n\nThey have readable columns; `.schema VIEW` shows how each is made.\n\n"
-		   "| view | what it shows |\n| --- | --- |\n");
+	sqlite3_str_appendall(s,
+		"## Views\n\nThey have readable columns; `.schema VIEW` shows how each is made.\n\n"
+		"| view | what it shows |\n| --- | --- |\n");
 	for (const struct schema_view *v = schema_views; v->name; v++)
 		sqlite3_str_appendf(s, "| `%s` | %s |\n", v->name, v->doc);
 	sqlite3_str_appendall(s, "\n");
@@ -169,22 +169,22 @@ static void add_tables(sqlite3_str *s)
 {
 	static const char *const type[] = { "integer", "real", "text", "blob" };
 
-	sqlite3_str_appendall(
-		s, "## Tables\n\nEach has `seq` (integer, its key) and `t_ns` (integer, ns) before these "
-		   "columns. A unit in italics is a code list.\n\n");
+	sqlite3_str_appendall(s,
+		"## Tables\n\nEach has `seq` (integer, its key) and `t_ns` (integer, ns) before these "
+		"columns. A unit in italics is a code list.\n\n");
 	for (int k = 0; k < EV_N_KINDS; k++) {
 		const struct ev_info *info = &ev_info[k];
 
 		sqlite3_str_appendf(s,
-							"### %s\n\n%s\n\n| column | type | unit | meaning |\n"
-							"| --- | --- | --- | --- |\n",
-							info->name, info->doc);
+			"### %s\n\n%s\n\n| column | type | unit | meaning |\n"
+			"| --- | --- | --- | --- |\n",
+			info->name, info->doc);
 		for (int i = 0; i < info->n_fields; i++) {
 			const struct ev_field *f = &info->fields[i];
 			const char *mark = *ev_code_name(f->unit, 0) != '?' ? "*" : "";
 
 			sqlite3_str_appendf(s, "| `%s` | %s | %s%s%s | %s |\n", f->name, type[f->type], mark,
-								f->unit, mark, f->doc);
+				f->unit, mark, f->doc);
 		}
 		sqlite3_str_appendall(s, "\n");
 	}
@@ -194,12 +194,12 @@ static void add_codes(sqlite3_str *s)
 {
 	const char *list = "";
 
-	sqlite3_str_appendall(s,
-						  "## Code lists\n\nAlso in the table `code` (list, value, name, doc).\n");
+	sqlite3_str_appendall(
+		s, "## Code lists\n\nAlso in the table `code` (list, value, name, doc).\n");
 	for (const struct ev_code *c = ev_codes; c->list; c++) {
 		if (sqlite3_stricmp(c->list, list))
-			sqlite3_str_appendf(s, "\n### %s\n\n| value | name | meaning |\n| --- | --- | --- |\n",
-								c->list);
+			sqlite3_str_appendf(
+				s, "\n### %s\n\n| value | name | meaning |\n| --- | --- | --- |\n", c->list);
 		list = c->list;
 		sqlite3_str_appendf(s, "| %d | %s | %s |\n", c->value, c->name, c->doc);
 	}
@@ -207,9 +207,9 @@ static void add_codes(sqlite3_str *s)
 
 static void add_indexes(sqlite3_str *s)
 {
-	sqlite3_str_appendall(
-		s, "\n## Indexes\n\nMade when a session ends in order; until then they would cost every "
-		   "row.\n\n| for | made by |\n| --- | --- |\n");
+	sqlite3_str_appendall(s,
+		"\n## Indexes\n\nMade when a session ends in order; until then they would cost every "
+		"row.\n\n| for | made by |\n| --- | --- |\n");
 	for (const struct schema_index *i = schema_indexes; i->sql; i++)
 		sqlite3_str_appendf(s, "| %s | `%s` |\n", i->why, i->sql);
 }

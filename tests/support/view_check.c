@@ -38,7 +38,8 @@ struct canvas canvas_of(int w, int h, bool ascii)
 	return c;
 }
 
-char *text_of(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii)
+char *text_of(
+	const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii)
 {
 	struct canvas c = canvas_of(w, h, ascii);
 	struct pen p = pen_of(&c, (struct rect){ 0, 0, w, h });
@@ -51,8 +52,8 @@ char *text_of(const struct view *v, const struct timeline *t, struct view_state 
 	return text;
 }
 
-void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s, int w, int h,
-				  const char *expected, bool yes)
+void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s, int w,
+	int h, const char *expected, bool yes)
 {
 	struct view_state own = *s;
 	char *text = text_of(v, t, &own, w, h, false);

@@ -1,4 +1,5 @@
-/* For tests of views: a view's text, and small conversations said token by token. What fails ends the test. */
+/* For tests of views: a view's text, and small conversations said token by token. What fails ends
+ * the test. */
 #ifndef CUTAWAY_TESTS_VIEW_CHECK_H
 #define CUTAWAY_TESTS_VIEW_CHECK_H
 
@@ -10,10 +11,11 @@ extern const struct view_state fresh; /* nothing chosen, nothing focused */
 struct timeline demo_timeline(int steps);
 struct canvas canvas_of(int w, int h, bool ascii);
 /* malloc'd */
-char *text_of(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii);
+char *text_of(
+	const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii);
 /* yes: the text is there; else: it is not. */
-void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s, int w, int h,
-				  const char *expected, bool yes);
+void assert_shows(const struct view *v, const struct timeline *t, const struct view_state *s, int w,
+	int h, const char *expected, bool yes);
 
 struct said { /* a conversation of one answer; ids and positions count up from 0 */
 	struct timeline t;

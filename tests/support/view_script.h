@@ -35,8 +35,8 @@ static inline struct ev_span text(const char *s)
 }
 
 /* Words of the vocabulary, by id. */
-static const char *const words[] = { "<|im_start|>", "system", "\n",	" be",	" kind", " sky",
-									 " sea",		 " blue",  " deep", " red", " is",	 "?" };
+static const char *const words[] = { "<|im_start|>", "system", "\n", " be", " kind", " sky", " sea",
+	" blue", " deep", " red", " is", "?" };
 enum { SYS, SYSTEM, LINE, BE, KIND, SKY, SEA, BLUE, DEEP, RED, IS, ASK, N_WORDS };
 
 static inline void script_begin(struct script *k, int pages, double bandwidth)
@@ -75,7 +75,8 @@ static inline void setting(struct script *k, const char *name, const char *value
 }
 
 /* A prompt of n_same tokens of a system text, then `own` to the length n. */
-static inline void request(struct script *k, int64_t id, const char *label, int n_same, int own, int n)
+static inline void request(
+	struct script *k, int64_t id, const char *label, int n_same, int own, int n)
 {
 	unsigned char ids[4 * 256];
 	struct event ev;
@@ -99,42 +100,42 @@ static inline void request(struct script *k, int64_t id, const char *label, int 
 	tell(k, &ev);
 }
 
-static inline void lookup(struct script *k, int64_t id, int asked, int hit, enum ev_code_prefix reason,
-				   int pos, int expected, int got)
+static inline void lookup(struct script *k, int64_t id, int asked, int hit,
+	enum ev_code_prefix reason, int pos, int expected, int got)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_lookup);
 	ev.u.lookup = (struct ev_lookup){ .request = id,
-									  .asked = asked,
-									  .hit = hit,
-									  .hit_pages = hit / 16,
-									  .reason = reason,
-									  .nearest = 1,
-									  .diverge_pos = pos,
-									  .expected = expected,
-									  .got = got };
+		.asked = asked,
+		.hit = hit,
+		.hit_pages = hit / 16,
+		.reason = reason,
+		.nearest = 1,
+		.diverge_pos = pos,
+		.expected = expected,
+		.got = got };
 	tell(k, &ev);
 }
 
-static inline void page(struct script *k, int page, enum ev_code_page_action action, int64_t id, int block,
-				 int refs, bool cached)
+static inline void page(struct script *k, int page, enum ev_code_page_action action, int64_t id,
+	int block, int refs, bool cached)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_page);
 	ev.u.page = (struct ev_page){ .page = page,
-								  .action = action,
-								  .request = id,
-								  .block = block,
-								  .refs = refs,
-								  .cached = cached,
-								  .other = 7 };
+		.action = action,
+		.request = id,
+		.block = block,
+		.refs = refs,
+		.cached = cached,
+		.other = 7 };
 	tell(k, &ev);
 }
 
-static inline void token(struct script *k, int64_t step, int64_t id, int pos, int word,
-				  enum ev_code_source source)
+static inline void token(
+	struct script *k, int64_t step, int64_t id, int pos, int word, enum ev_code_source source)
 {
 	struct event ev;
 
@@ -148,29 +149,29 @@ static inline void token(struct script *k, int64_t step, int64_t id, int pos, in
 }
 
 static inline void draft(struct script *k, int64_t step, int64_t id, int pos, int nth, int word,
-				  enum ev_code_verdict verdict, int winner)
+	enum ev_code_verdict verdict, int winner)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_draft);
 	ev.u.draft = (struct ev_draft){ .step = step,
-									.request = id,
-									.pos = pos,
-									.nth = nth,
-									.id = word,
-									.drafter = text("ngram"),
-									.rule = EV_RULE_race,
-									.verdict = verdict,
-									.q = 1,
-									.p = 0.25,
-									.arrival = 1.5,
-									.winner = winner,
-									.winner_arrival = 0.5 };
+		.request = id,
+		.pos = pos,
+		.nth = nth,
+		.id = word,
+		.drafter = text("ngram"),
+		.rule = EV_RULE_race,
+		.verdict = verdict,
+		.q = 1,
+		.p = 0.25,
+		.arrival = 1.5,
+		.winner = winner,
+		.winner_arrival = 0.5 };
 	tell(k, &ev);
 }
 
-static inline void batch(struct script *k, int64_t step, int64_t id, enum ev_code_work work, int pos,
-				  int rows)
+static inline void batch(
+	struct script *k, int64_t step, int64_t id, enum ev_code_work work, int pos, int rows)
 {
 	struct event ev;
 
@@ -181,8 +182,8 @@ static inline void batch(struct script *k, int64_t step, int64_t id, enum ev_cod
 	tell(k, &ev);
 }
 
-static inline void stage(struct script *k, int64_t step, enum ev_code_stage code, int64_t us, int64_t bytes,
-				  int64_t ops)
+static inline void stage(
+	struct script *k, int64_t step, enum ev_code_stage code, int64_t us, int64_t bytes, int64_t ops)
 {
 	struct ev_stage_time s = { code, (uint64_t)us * 1000, (uint64_t)bytes, (uint64_t)ops };
 	struct event ev;

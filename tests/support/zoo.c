@@ -42,7 +42,8 @@ static void read_sequence(const char *line, struct sequence *s)
 {
 	cJSON *all = cJSON_Parse(line);
 	const cJSON *ids = cJSON_GetObjectItem(all, "ids"), *logp = cJSON_GetObjectItem(all, "logp");
-	const cJSON *greedy = cJSON_GetObjectItem(all, "greedy"), *margin = cJSON_GetObjectItem(all, "margin");
+	const cJSON *greedy = cJSON_GetObjectItem(all, "greedy"),
+				*margin = cJSON_GetObjectItem(all, "margin");
 
 	assert_non_null(margin);
 	s->n = cJSON_GetArraySize(ids);
@@ -99,14 +100,14 @@ static void on_event(void *arg, const struct event *ev)
 
 		a->finished = true;
 		snprintf(a->why, sizeof a->why, "%.*s", (int)ev->u.finish.why.size,
-				 ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
+			ev->u.finish.why.data ? (const char *)ev->u.finish.why.data : "");
 	}
 }
 
 static void submit(struct engine *e, const struct sequence *s, enum ev_code_request_kind kind)
 {
-	struct engine_request q = {.kind = kind, .ids = s->ids, .n_ids = s->n, .ignore_end = true};
-	struct err err = {0};
+	struct engine_request q = { .kind = kind, .ids = s->ids, .n_ids = s->n, .ignore_end = true };
+	struct err err = { 0 };
 
 	q.max_tokens = kind == EV_REQUEST_KIND_score ? 0 : GREEDY;
 	q.params = (struct sample_params)SAMPLE_DEFAULTS;
@@ -116,11 +117,11 @@ static void submit(struct engine *e, const struct sequence *s, enum ev_code_requ
 }
 
 static void run_world(struct world *w, const char *name, const struct engine_options *options,
-					  const struct sequence *s)
+	const struct sequence *s)
 {
 	struct engine_options o = *options;
 	char path[128];
-	struct err err = {0};
+	struct err err = { 0 };
 	int status;
 
 	memset(w, 0, sizeof *w);
@@ -153,7 +154,8 @@ static void check_reference(const char *name, const struct world *w, const struc
 		double sum = 0, most = 0;
 
 		if (score->n != s[i].n - 1)
-			fail_msg("%s, sequence %d: %d of %d positions: %s", name, i, score->n, s[i].n - 1, score->why);
+			fail_msg("%s, sequence %d: %d of %d positions: %s", name, i, score->n, s[i].n - 1,
+				score->why);
 		for (int k = 0; k + 1 < s[i].n; k++) {
 			double d = fabs(score->logp[k] - s[i].logp[k]);
 
@@ -161,15 +163,17 @@ static void check_reference(const char *name, const struct world *w, const struc
 			most = d > most ? d : most;
 		}
 		if (!(sum / (s[i].n - 1) < 3e-3 && most < 0.06))
-			fail_msg("%s, sequence %d: off by %.5f in the mean, by %.4f at most", name, i, sum / (s[i].n - 1), most);
+			fail_msg("%s, sequence %d: off by %.5f in the mean, by %.4f at most", name, i,
+				sum / (s[i].n - 1), most);
 		for (int k = 0; k < GREEDY && s[i].margin[k] > 0.1; k++)
 			if (run->greedy[k] != s[i].greedy[k])
-				fail_msg("%s, sequence %d: greedy token %d is %d, not %d", name, i, k, run->greedy[k],
-						 s[i].greedy[k]);
+				fail_msg("%s, sequence %d: greedy token %d is %d, not %d", name, i, k,
+					run->greedy[k], s[i].greedy[k]);
 	}
 }
 
-static void check_same(const char *name, const char *what, const struct world *a, const struct world *b)
+static void check_same(
+	const char *name, const char *what, const struct world *a, const struct world *b)
 {
 	for (int i = 0; i < 2 * SEQUENCES; i++) {
 		if (memcmp(a->answer[i].hash, b->answer[i].hash, sizeof a->answer[i].hash) ||
@@ -230,4 +234,3 @@ void zoo_check(const char *name)
 	run_world(&other, name, &o, s);
 	check_same(name, "the emulated GPU", &base, &other);
 }
-

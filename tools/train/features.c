@@ -1,10 +1,11 @@
-/* features: the residual stream after the last layer at every token, as the engine itself computes it.
+/* features: the residual stream after the last layer at every token, as the engine itself computes
+ * it.
  *
  *     features MODEL < sequences > features
  *
- * Both are binary, in this machine's byte order: a sequence is its number of tokens n, an i32, and n ids,
- * i32 each; out come n * dim floats for it. It is a forward pass without the output matrix, for
- * tools/train/features.py, many times as fast as torch's. Thread: main's. */
+ * Both are binary, in this machine's byte order: a sequence is its number of tokens n, an i32, and
+ * n ids, i32 each; out come n * dim floats for it. It is a forward pass without the output matrix,
+ * for tools/train/features.py, many times as fast as torch's. Thread: main's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ static int open_all(struct features *s, const char *path, struct err *e)
 	struct engine_options o = ENGINE_DEFAULTS;
 	o.model = path;
 	o.slots = 1;
-	o.threads = 1; /* several processes share the work better than threads that wait for each other */
+	/* several processes share the work better than threads that wait for each other */
+	o.threads = 1;
 	if (engine_open(&s->engine, &o, e))
 		return -1;
 	int32_t ctx = s->engine->info.ctx, n_pages = (ctx + PAGE - 1) / PAGE;
@@ -36,7 +38,8 @@ static int open_all(struct features *s, const char *path, struct err *e)
 	for (int32_t i = 0; i < n_pages; i++)
 		s->pages[i] = i;
 	struct forward_sizes most = { .rows = CHUNK, .out = 1, .observed = 1, .ctx = ctx };
-	return memory_stores_open(s->store, &s->engine->model->memory, s->engine->kernels, PAGE, n_pages, "the pages", e) ||
+	return memory_stores_open(s->store, &s->engine->model->memory, s->engine->kernels, PAGE,
+			   n_pages, "the pages", e) ||
 				   forward_open(&s->forward, s->engine->model, s->store, most, e)
 			   ? -1
 			   : 0;
@@ -74,9 +77,11 @@ static int run_all(struct features *s, struct err *e)
 {
 	int32_t n;
 	while (fread(&n, sizeof n, 1, stdin) == 1) {
-		if (n < 1 || n > s->engine->info.ctx || fread(s->ids, sizeof *s->ids, (size_t)n, stdin) != (size_t)n)
-			return err_set(e, ERR_INPUT, "a sequence of %d tokens: 1 to %d are possible, all of them given",
-						   n, s->engine->info.ctx);
+		if (n < 1 || n > s->engine->info.ctx ||
+			fread(s->ids, sizeof *s->ids, (size_t)n, stdin) != (size_t)n)
+			return err_set(e, ERR_INPUT,
+				"a sequence of %d tokens: 1 to %d are possible, all of them given", n,
+				s->engine->info.ctx);
 		for (int32_t i = 0; i < n; i++)
 			if (s->ids[i] < 0 || s->ids[i] >= s->engine->info.vocab)
 				return err_set(e, ERR_INPUT, "token id %d is not in the vocabulary", s->ids[i]);
@@ -89,8 +94,8 @@ static int run_all(struct features *s, struct err *e)
 
 int main(int argc, char **argv)
 {
-	struct features s = {0};
-	struct err e = {0};
+	struct features s = { 0 };
+	struct err e = { 0 };
 	if (argc != 2)
 		err_set(&e, ERR_USAGE, "usage: features MODEL < sequences > features");
 	else if (!open_all(&s, argv[1], &e))

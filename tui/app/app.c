@@ -1,8 +1,8 @@
 /* The loop: the one place where the UI's thread waits. See app.h.
  *
- * Signals arrive through a signalfd: they are blocked before any thread starts, so that no thread is ever
- * interrupted, and are handled between two frames like keys. Frames are drawn only when something changed, at
- * most 30 a second, and only when the terminal took the last one. */
+ * Signals arrive through a signalfd: they are blocked before any thread starts, so that no thread
+ * is ever interrupted, and are handled between two frames like keys. Frames are drawn only when
+ * something changed, at most 30 a second, and only when the terminal took the last one. */
 #include "tui/app/app.h"
 
 #include <errno.h>
@@ -88,10 +88,14 @@ int app_n_views(void)
 }
 
 int app_open(struct app *a, const struct app_mode *mode, void *data, const struct tui_options *o,
-			 struct err *e)
+	struct err *e)
 {
-	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark };
-	struct prompt_options po = { .history = o->history, .complete = commands_complete, .arg = &a->host };
+	struct term_options to = {
+		.ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark
+	};
+	struct prompt_options po = {
+		.history = o->history, .complete = commands_complete, .arg = &a->host
+	};
 	int w, h;
 
 	a->mode = mode;
@@ -211,8 +215,8 @@ static int choose_mean(int32_t *out, const char *what, const char *text, int64_t
 		return 1;
 	}
 	if (!*text || *end || value < 0 || (n > 0 && value >= n))
-		return err_set(e, ERR_USAGE, "/%s %.40s: mean or a number from 0 to %lld is needed", what, text,
-					   (long long)(n > 0 ? n - 1 : 0));
+		return err_set(e, ERR_USAGE, "/%s %.40s: mean or a number from 0 to %lld is needed", what,
+			text, (long long)(n > 0 ? n - 1 : 0));
 	*out = (int32_t)value;
 	return 1;
 }
@@ -233,15 +237,9 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 			if (!strcmp(views[i]->id, text))
 				app_focus(a, i);
 		return 1;
-	case ACT_ZOOM:
-		app_toggle_zoom(a);
-		return 1;
-	case ACT_THEME:
-		term_set_light(a->term, !strcmp(text, "light"));
-		return 1;
-	case ACT_HELP:
-		show_commands(a);
-		return 1;
+	case ACT_ZOOM: app_toggle_zoom(a); return 1;
+	case ACT_THEME: term_set_light(a->term, !strcmp(text, "light")); return 1;
+	case ACT_HELP: show_commands(a); return 1;
 	case ACT_BREAK:
 	case ACT_TBREAK:
 	case ACT_WATCH:
@@ -251,15 +249,14 @@ int app_act(struct app *a, enum command_act act, const char *text, struct err *e
 	case ACT_INFO: return app_info(a, text, e) ? -1 : 1;
 	case ACT_WHY: return app_why(a, text, e) ? -1 : 1;
 	case ACT_LENS: return app_lens(a, text, e) ? -1 : 1;
-	case ACT_LAYER: return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
+	case ACT_LAYER:
+		return choose_mean(&a->state.layer, "layer", text, a->timeline.session.n_layers, e);
 	case ACT_HEAD: return choose_head(a, text, e);
 	case ACT_TREE:
 		app_focus(a, VIEW_TREE);
 		a->zoom = VIEW_TREE;
 		return 1;
-	case ACT_QUIT:
-		a->quit = true;
-		return 1;
+	case ACT_QUIT: a->quit = true; return 1;
 	default: return 0;
 	}
 }

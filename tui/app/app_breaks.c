@@ -13,7 +13,8 @@ static int64_t step_of(struct app *a)
 	return s ? s->s.step : 0;
 }
 
-static void show_or_say(struct app *a, const char *title, char *say, const char *text, const char *added)
+static void show_or_say(
+	struct app *a, const char *title, char *say, const char *text, const char *added)
 {
 	const char *which = strncmp(text, "off", 3) ? NULL : text + 3 + strspn(text + 3, " ");
 
@@ -34,7 +35,8 @@ static int breaks_go_to(struct app *a, const char *expr, bool back, struct err *
 
 	if (!path || breaks_find(a->breaks, path, expr, step_of(a), back, e))
 		return -1;
-	app_say(a, SAY_INFO, "searching %s for %s", back ? "backward" : "forward", breaks_searched(a->breaks));
+	app_say(a, SAY_INFO, "searching %s for %s", back ? "backward" : "forward",
+		breaks_searched(a->breaks));
 	return 0;
 }
 
@@ -68,7 +70,8 @@ int app_break(struct app *a, enum command_act act, const char *text, struct err 
 		const char *title, *added;
 	} of[] = {
 		{ ACT_BREAK, BREAKS_BREAK, "breakpoints", "breakpoint set: it holds after a step with %s" },
-		{ ACT_TBREAK, BREAKS_ONCE, "breakpoints", "breakpoint set, for once: it holds after a step with %s" },
+		{ ACT_TBREAK, BREAKS_ONCE, "breakpoints",
+			"breakpoint set, for once: it holds after a step with %s" },
 		{ ACT_WATCH, BREAKS_WATCH, "watches", "watching %s: /view watch shows it step by step" },
 	};
 
@@ -101,14 +104,12 @@ static void take_search(struct app *a)
 		break;
 	case SEARCH_NOTHING:
 		app_say(a, SAY_INFO, "no step from here on for which %s holds; /rfind looks the other way",
-				breaks_searched(a->breaks));
+			breaks_searched(a->breaks));
 		break;
-	case SEARCH_FAILED:
-		app_say(a, SAY_ERROR, "%s", e.text);
-		break;
+	case SEARCH_FAILED: app_say(a, SAY_ERROR, "%s", e.text); break;
 	case SEARCH_RUNS:
-		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)", breaks_searched(a->breaks),
-				(long long)step);
+		app_say(a, SAY_INFO, "searching for %s: step %lld (Ctrl-C stops)",
+			breaks_searched(a->breaks), (long long)step);
 		break;
 	case SEARCH_NONE: break;
 	}

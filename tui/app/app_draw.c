@@ -33,8 +33,8 @@ void app_field(struct app_status *s, enum ink ink, const char *fmt, ...)
 	s->ink[s->n++] = ink;
 }
 
-/* Fields stand at the right end, in the order of their rank from right to left; those that do not fit beside
- * the name are left out. Returns the column where they begin. */
+/* Fields stand at the right end, in the order of their rank from right to left; those that do not
+ * fit beside the name are left out. Returns the column where they begin. */
 static int draw_fields(struct app *a, struct pen *p, int name_w)
 {
 	struct app_status s = { .n = 0 };
@@ -107,12 +107,14 @@ static int message_rows(const char *text, int w, bool ascii)
 	return rows;
 }
 
-/* Its age stands beside it, if that costs no row: a text that grew a row when it is two seconds old would jump. */
+/* Its age stands beside it, if that costs no row: a text that grew a row when it is two seconds old
+ * would jump. */
 static int message_width(const struct app *a, int w)
 {
 	int all = w - 2, beside = w - 1 - AGE_W;
 
-	return w < 40 || message_rows(a->message, beside, a->canvas.ascii) > message_rows(a->message, all, a->canvas.ascii)
+	return w < 40 || message_rows(a->message, beside, a->canvas.ascii) >
+						 message_rows(a->message, all, a->canvas.ascii)
 			   ? all
 			   : beside;
 }
@@ -172,8 +174,16 @@ static bool draw_message_over(struct app *a)
 }
 
 static const struct hint view_hints[] = {
-	{ "Enter", "zoom" }, { "Esc", "back" },	  { "F1", "explain" },	 { "w", "why" }, { "1-9", "views" },
-	{ "space", "pause" }, { "F10", "step" }, { "/", "commands" }, { "^O", "prompt" }, { NULL, NULL },
+	{ "Enter", "zoom" },
+	{ "Esc", "back" },
+	{ "F1", "explain" },
+	{ "w", "why" },
+	{ "1-9", "views" },
+	{ "space", "pause" },
+	{ "F10", "step" },
+	{ "/", "commands" },
+	{ "^O", "prompt" },
+	{ NULL, NULL },
 };
 
 /* Returns the column after it, or -1 if it does not fit. */
@@ -209,7 +219,10 @@ static void draw_hints(struct app *a, struct rect r)
 		enters |= enter;
 		x = draw_hint(&p, x, h);
 	}
-	for (h = a->focus >= 0 ? view_hints : a->past ? a->mode->past_hints : a->mode->hints; h->key && x >= 0; h++)
+	for (h = a->focus >= 0 ? view_hints
+			 : a->past     ? a->mode->past_hints
+						   : a->mode->hints;
+		 h->key && x >= 0; h++)
 		if (!enters || strcmp(h->key, "Enter") != 0)
 			x = draw_hint(&p, x, h);
 }
@@ -229,8 +242,8 @@ static bool head_drawn(const struct canvas *c, struct rect r, const char *name)
 	return true;
 }
 
-/* The head of the view in focus is one bright bar, to be seen from across a room, and while a view has the focus, each
- * shows the key that chooses it. */
+/* The head of the view in focus is one bright bar, to be seen from across a room, and while a view
+ * has the focus, each shows the key that chooses it. */
 static void draw_focus(struct app *a, int i)
 {
 	static const char *const digit[] = { "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
@@ -312,7 +325,7 @@ static void draw_matches(struct app *a)
 	pen_fill(&p, (struct rect){ 0, 0, r.w, rows });
 	for (int i = 0; i < n && i < rows * columns; i++)
 		draw_match(&p, 1 + i / rows * (widest + 2), i % rows, columns == 1 ? r.w - 2 : widest,
-				   prompt_match(i), columns == 1);
+			prompt_match(i), columns == 1);
 }
 
 static const char asleep[] = "the views have the keys · Ctrl-O to type here";
@@ -323,19 +336,24 @@ static void draw_prompt(struct app *a)
 
 	if (a->prompt_hidden || draw_message_over(a))
 		return;
-	prompt_draw(&p, a->mode->label, a->focus >= 0 ? asleep : a->past ? a->mode->empty_past : NULL, a->focus < 0);
+	prompt_draw(&p, a->mode->label,
+		a->focus >= 0 ? asleep
+		: a->past     ? a->mode->empty_past
+					  : NULL,
+		a->focus < 0);
 	draw_matches(a);
 }
 
 void app_draw(struct app *a)
 {
 	struct layout_ask ask = { .w = a->canvas.w,
-							  .h = a->canvas.h,
-							  .zoom = a->zoom,
-							  .scrubber = a->mode->scrubber || a->past,
-							  .views = views };
+		.h = a->canvas.h,
+		.zoom = a->zoom,
+		.scrubber = a->mode->scrubber || a->past,
+		.views = views };
 
-	ask.prompt_lines = prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
+	ask.prompt_lines =
+		prompt_lines(ask.w > 24 ? ask.w - 2 : ask.w, a->mode->label, a->canvas.ascii);
 	layout_make(&a->layout, &ask);
 	canvas_clear(&a->canvas);
 	draw_status(a, a->layout.status);

@@ -1,5 +1,5 @@
-/* /info: the session so far in numbers, in a popup. All of it is of the timeline, so it is that of the step that is
- * shown. */
+/* /info: the session so far in numbers, in a popup. All of it is of the timeline, so it is that of
+ * the step that is shown. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +47,11 @@ static void say_model(FILE *out, const struct timeline *t)
 	say_text(out, "file", t->model_path);
 	say_text(out, "sha256", t->model_sha256);
 	fprintf(out, "%-16s%" PRId64 " layers, %" PRId64 " heads\n", "", s->n_layers, s->n_heads);
-	fprintf(out, "%-16s%s%s%s, %" PRId64 " thread%s, arithmetic %" PRId64 "\n", "computed on", t->backend,
-			strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "", s->threads,
-			s->threads == 1 ? "" : "s", s->arith);
-	fprintf(out, "%-16s%d of %" PRId64 " tokens, %" PRId64 " slots\n", "pages", t->n_pages, s->page_size, s->slots);
+	fprintf(out, "%-16s%s%s%s, %" PRId64 " thread%s, arithmetic %" PRId64 "\n", "computed on",
+		t->backend, strcmp(t->isa, t->backend) ? " " : "", strcmp(t->isa, t->backend) ? t->isa : "",
+		s->threads, s->threads == 1 ? "" : "s", s->arith);
+	fprintf(out, "%-16s%d of %" PRId64 " tokens, %" PRId64 " slots\n", "pages", t->n_pages,
+		s->page_size, s->slots);
 }
 
 static void say_counts(FILE *out, const struct timeline *t)
@@ -66,9 +67,11 @@ static void say_counts(FILE *out, const struct timeline *t)
 	fprintf(out, "%-16s%d run, %d wait\n", "requests", running, waiting);
 	fprintf(out, "%-16s%s drawn\n", "tokens", view_count(n, t->n_tokens));
 	fprintf(out, "%-16s%s of %s prompt tokens from the cache, %s pages evicted\n", "prefix cache",
-			view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens), view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));
-	fprintf(out, "%-16s%s guessed, %s accepted, %s rejected\n", "drafts", view_count(n, t->n_drafted),
-			view_count(m, t->n_accepted), view_count((char[VIEW_NUM]){ 0 }, t->n_rejected));
+		view_count(n, t->n_hit_tokens), view_count(m, t->n_prompt_tokens),
+		view_count((char[VIEW_NUM]){ 0 }, t->n_evicted));
+	fprintf(out, "%-16s%s guessed, %s accepted, %s rejected\n", "drafts",
+		view_count(n, t->n_drafted), view_count(m, t->n_accepted),
+		view_count((char[VIEW_NUM]){ 0 }, t->n_rejected));
 }
 
 static void say_settings(FILE *out, const struct timeline *t)
@@ -109,7 +112,8 @@ int app_info(struct app *a, const char *what, struct err *e)
 	static const struct {
 		const char *name;
 		enum command_act act;
-	} other[] = { { "breakpoints", ACT_BREAK }, { "watches", ACT_WATCH }, { "watchpoints", ACT_WATCH }, { "display", ACT_WATCH } };
+	} other[] = { { "breakpoints", ACT_BREAK }, { "watches", ACT_WATCH },
+		{ "watchpoints", ACT_WATCH }, { "display", ACT_WATCH } };
 	size_t n = strlen(what);
 
 	if (!n)
@@ -117,5 +121,6 @@ int app_info(struct app *a, const char *what, struct err *e)
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++)
 		if (!strncmp(other[i].name, what, n))
 			return app_break(a, other[i].act, "", e);
-	return err_set(e, ERR_USAGE, "/info %.40s: alone it tells of the session; /info break, /info watch", what);
+	return err_set(
+		e, ERR_USAGE, "/info %.40s: alone it tells of the session; /info break, /info watch", what);
 }

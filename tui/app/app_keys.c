@@ -1,5 +1,5 @@
-/* Focus and keys. In the prompt letters always type; the keys that act from everywhere are those of debuggers.
- * See docs/design.md, "The screen". */
+/* Focus and keys. In the prompt letters always type; the keys that act from everywhere are those of
+ * debuggers. See docs/design.md, "The screen". */
 #include <stdio.h>
 #include <string.h>
 
@@ -86,8 +86,15 @@ bool app_bound(struct app *a, const struct app_bind *b, int key)
 bool app_letter(struct app *a, int key)
 {
 	static const struct app_bind binds[] = {
-		{ ' ', "/pause" }, { KEY_RIGHT_, "/step" }, { KEY_LEFT_, "/back" }, { 'g', "/goto " }, { 't', "/tree" },
-		{ 'l', "/lens" },  { '/', "/" },			{ ':', "/" },			{ 0 },
+		{ ' ', "/pause" },
+		{ KEY_RIGHT_, "/step" },
+		{ KEY_LEFT_, "/back" },
+		{ 'g', "/goto " },
+		{ 't', "/tree" },
+		{ 'l', "/lens" },
+		{ '/', "/" },
+		{ ':', "/" },
+		{ 0 },
 	};
 
 	if (key == '?')
@@ -102,26 +109,19 @@ bool app_letter(struct app *a, int key)
 /* Keys that act from everywhere. */
 static bool global_key(struct app *a, int key)
 {
-	static const struct app_bind binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" }, { KEY_F9_, "/back" }, { 0 } };
+	static const struct app_bind binds[] = { { KEY_F5_, "/pause" }, { KEY_F10_, "/step" },
+		{ KEY_F9_, "/back" }, { 0 } };
 
 	switch (key) {
-	case CTRL_C:
-		ctrl_c(a);
-		return true;
-	case CTRL_L:
-		term_refresh(a->term);
-		return true;
+	case CTRL_C: ctrl_c(a); return true;
+	case CTRL_L: term_refresh(a->term); return true;
 	case CTRL_O:
 		app_focus(a, a->focus >= 0 ? FOCUS_PROMPT : a->last_focus);
 		if (a->focus < 0)
 			a->zoom = -1;
 		return true;
-	case CTRL_Z:
-		app_suspend(a);
-		return true;
-	case KEY_F1_:
-		explain(a);
-		return true;
+	case CTRL_Z: app_suspend(a); return true;
+	case KEY_F1_: explain(a); return true;
 	}
 	return app_bound(a, binds, key);
 }
@@ -139,7 +139,8 @@ static int view_at(const struct app *a, int x, int y)
 
 static bool to_view(struct app *a, int view, int key)
 {
-	bool used = view < app_n_views() && views[view]->key && views[view]->key(key, app_timeline(a), &a->state);
+	bool used = view < app_n_views() && views[view]->key &&
+				views[view]->key(key, app_timeline(a), &a->state);
 	struct view_wish wish = a->state.wish;
 
 	if (used && a->mode->moved)
@@ -164,14 +165,15 @@ static void mouse(struct app *a, const struct term_key *k)
 		to_view(a, view, k->button == MOUSE_WHEEL_UP ? KEY_UP_ : KEY_DOWN_);
 }
 
-/* Esc alone goes back, as in the views. Readline would take it for the beginning of Alt-something and eat the
- * next key, however late; only what came in one piece with it is that. */
+/* Esc alone goes back, as in the views. Readline would take it for the beginning of Alt-something
+ * and eat the next key, however late; only what came in one piece with it is that. */
 static void prompt_escape(struct app *a)
 {
 	struct term_key next;
 	bool more = term_key(a->term, &next), typing = *prompt_text() || prompt_busy();
 
-	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) { /* with Alt: readline binds ASCII alone */
+	/* with Alt: readline binds ASCII alone */
+	if (more && (next.code == KEY_CHAR_ || next.code == KEY_PASTE_)) {
 		app_key(a, &next);
 		return;
 	}
@@ -193,7 +195,8 @@ static void prompt_key(struct app *a, const struct term_key *k)
 {
 	if (k->code == KEY_PASTE_)
 		prompt_paste(k->text, k->size);
-	else if (k->code == KEY_CHAR_ && !k->seq[1]) /* no UTF-8: readline would wait for the rest of it */
+	/* no UTF-8: readline would wait for the rest of it */
+	else if (k->code == KEY_CHAR_ && !k->seq[1])
 		prompt_paste(k->seq, 1);
 	else if ((k->code == KEY_PAGE_UP || k->code == KEY_PAGE_DOWN) && !prompt_busy())
 		to_view(a, 0, k->code); /* the chat scrolls while one types */
@@ -206,12 +209,16 @@ static void prompt_key(struct app *a, const struct term_key *k)
 static void say_views_have_keys(struct app *a, int key)
 {
 	if (key == KEY_PASTE_ || (key > ' ' && key < 256 && key != 127))
-		app_say(a, SAY_INFO, "the views have the keys, and this one means nothing to them: Ctrl-O to type");
+		app_say(a, SAY_INFO,
+			"the views have the keys, and this one means nothing to them: Ctrl-O to type");
 }
 
 static int view_key_of(int key)
 {
-	return key == '\r' || key == '\n' ? KEY_ENTER_ : key == ESC ? KEY_ESC : key == '\t' ? KEY_TAB_ : key;
+	return key == '\r' || key == '\n' ? KEY_ENTER_
+		   : key == ESC               ? KEY_ESC
+		   : key == '\t'              ? KEY_TAB_
+									  : key;
 }
 
 static void views_key(struct app *a, int key)
@@ -247,7 +254,8 @@ void app_key(struct app *a, const struct term_key *k)
 	}
 	if (k->code != CTRL_C)
 		a->ctrl_c_ns = 0;
-	/* An incremental search in the prompt has Ctrl-C and the like for itself, but not the function keys. */
+	/* An incremental search in the prompt has Ctrl-C and the like for itself, but not the function
+	 * keys. */
 	if (global_key(a, k->code))
 		return;
 	if (k->code == ESC && a->focus < 0)

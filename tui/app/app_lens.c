@@ -8,7 +8,8 @@
 #include "tui/views/views.h"
 
 /* The position meant: "57", "@57", or "" for the cursor or the newest token. */
-static int position(const struct app *a, const struct tl_request *r, const char *where, int32_t *pos, struct err *e)
+static int position(
+	const struct app *a, const struct tl_request *r, const char *where, int32_t *pos, struct err *e)
 {
 	int32_t at = view_token_index(r, &a->state), all = r->n_prompt + r->n_tokens;
 	long value;
@@ -23,14 +24,15 @@ static int position(const struct app *a, const struct tl_request *r, const char 
 	if (!*where)
 		value = (long)r->token[at].pos;
 	else if (end == where || *end || value < 1 || value >= all)
-		return err_set(e, ERR_USAGE, "/lens %.20s: request %s has positions 1 to %d", where, view_label(r->id).text,
-					   all - 1);
+		return err_set(e, ERR_USAGE, "/lens %.20s: request %s has positions 1 to %d", where,
+			view_label(r->id).text, all - 1);
 	*pos = (int32_t)value;
 	return 0;
 }
 
 /* The tokens before it, and itself. malloc'd. */
-static int32_t *tokens_to(const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
+static int32_t *tokens_to(
+	const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
 {
 	int32_t *ids = malloc(((size_t)pos + 1) * sizeof *ids);
 
@@ -40,18 +42,22 @@ static int32_t *tokens_to(const struct timeline *t, const struct tl_request *r, 
 		ids[i] = timeline_branch_id(t, (struct tl_stem){ r->id, -1, 0 }, i);
 		if (ids[i] >= 0)
 			continue;
-		err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i, view_label(r->id).text);
+		err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i,
+			view_label(r->id).text);
 		free(ids);
 		ids = NULL;
 	}
 	return ids;
 }
 
-static int ask(struct app *a, const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
+static int ask(
+	struct app *a, const struct timeline *t, const struct tl_request *r, int32_t pos, struct err *e)
 {
-	const struct tl_token *k = timeline_whole(t, timeline_branch_token(t, (struct tl_stem){ r->id, -1, 0 }, pos));
-	struct lens_ask q = { .n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I,
-						  .lossy = app_lossy(t) };
+	const struct tl_token *k =
+		timeline_whole(t, timeline_branch_token(t, (struct tl_stem){ r->id, -1, 0 }, pos));
+	struct lens_ask q = {
+		.n = pos, .request = r->id, .hash = k ? k->hash : EV_NULL_I, .lossy = app_lossy(t)
+	};
 	int32_t *ids = tokens_to(t, r, pos, e);
 	int result;
 

@@ -1,5 +1,5 @@
-/* /why and the key w: the log's own answer, in a popup. Chat and replay ask the same file in the same way; where the
- * past is looked at, what is meant without a place is what is shown. */
+/* /why and the key w: the log's own answer, in a popup. Chat and replay ask the same file in the
+ * same way; where the past is looked at, what is meant without a place is what is shown. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@ static void show_kinds(struct app *a)
 	size_t used = 0;
 
 	for (const struct why_kind *k = why_kinds; k->name && used < sizeof text - 512; k++)
-		used += (size_t)snprintf(text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where,
-								 k->doc);
+		used += (size_t)snprintf(
+			text + used, sizeof text - used, "/why %-9s%-16s%s\n", k->name, k->where, k->doc);
 	snprintf(text + used, sizeof text - used,
-			 "\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and where an earlier step is "
-			 "looked at, it is about what is shown there; token is about the one under the cursor. In the views the "
-			 "key w asks what fits the view.\n");
+		"\nA request is a label of the screen (a, b … aa) or a number of the log. In a replay, and where an earlier step is "
+		"looked at, it is about what is shown there; token is about the one under the cursor. In the views the "
+		"key w asks what fits the view.\n");
 	app_show(a, "why?", text);
 }
 
@@ -42,12 +42,14 @@ static void place_of_cursor(const struct app *a, const char *what, char *out, si
 	int32_t at = r ? view_token_index(r, &a->state) : -1;
 
 	*out = '\0';
-	if (at >= 0 && (asks_for(what, "token") || (a->state.token >= 0 && r->token[at].draft >= 0 && asks_for(what, "reject"))))
+	if (at >= 0 && (asks_for(what, "token") || (a->state.token >= 0 && r->token[at].draft >= 0 &&
+												   asks_for(what, "reject"))))
 		snprintf(out, cap, "%" PRId64 ":%" PRId64, r->id, r->token[at].pos);
 }
 
 /* "b", "b:57" and, of what has a position, "57" in the request in focus. */
-static int place_of_words(const struct app *a, const char *what, const char *where, char *out, size_t cap, struct err *e)
+static int place_of_words(
+	const struct app *a, const char *what, const char *where, char *out, size_t cap, struct err *e)
 {
 	const struct timeline *t = app_timeline(a);
 	const struct tl_request *r = view_request(t, &a->state);
@@ -56,7 +58,8 @@ static int place_of_words(const struct app *a, const char *what, const char *whe
 
 	if (request) {
 		if (!timeline_request(t, request))
-			return err_set(e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
+			return err_set(
+				e, ERR_USAGE, "/why %s %.40s: no request %.*s is here", what, where, (int)n, where);
 		snprintf(out, cap, "%" PRId64 "%.60s", request, where + n);
 	} else if (r && isdigit((unsigned char)*where) && !strchr(where, ':') &&
 			   (asks_for(what, "token") || asks_for(what, "reject"))) {
@@ -69,7 +72,8 @@ static int place_of_words(const struct app *a, const char *what, const char *whe
 
 /* ---- the answer ---- */
 
-/* The log has numbers, the screen labels: "request 12" becomes "request 12 (l)". malloc'd, or NULL. */
+/* The log has numbers, the screen labels: "request 12" becomes "request 12 (l)". malloc'd, or
+ * NULL. */
 static char *with_letters(const char *text)
 {
 	static const char word[] = "equest ";
@@ -78,14 +82,16 @@ static char *with_letters(const char *text)
 	FILE *f = open_memstream(&out, &size);
 
 	while (f && *text) {
-		size_t n = !strncmp(text, word, sizeof word - 1) ? strspn(text + sizeof word - 1, "0123456789") : 0;
+		size_t n = !strncmp(text, word, sizeof word - 1)
+					   ? strspn(text + sizeof word - 1, "0123456789")
+					   : 0;
 
 		if (!n) {
 			fputc(*text++, f);
 			continue;
 		}
 		fprintf(f, "%.*s (%s)", (int)(sizeof word - 1 + n), text,
-				view_label(strtoll(text + sizeof word - 1, NULL, 10)).text);
+			view_label(strtoll(text + sizeof word - 1, NULL, 10)).text);
 		text += sizeof word - 1 + n;
 	}
 	if (f && fclose(f)) {
@@ -95,7 +101,8 @@ static char *with_letters(const char *text)
 	return out;
 }
 
-static int answer(struct app *a, const char *path, const char *what, const char *where, struct err *e)
+static int answer(
+	struct app *a, const char *path, const char *what, const char *where, struct err *e)
 {
 	const struct timeline *t = app_timeline(a);
 	const struct why_here here = { .seq = t->last_seq, .step = t->last_step };
@@ -147,7 +154,7 @@ void app_why_here(struct app *a)
 		int view;
 		const char *what;
 	} of_view[] = { { VIEW_PAGES, "evict" }, { VIEW_BATCH, "wait" }, { VIEW_SPECULATION, "reject" },
-					{ VIEW_PREFIX, "miss" }, { VIEW_TIME, "slow" } };
+		{ VIEW_PREFIX, "miss" }, { VIEW_TIME, "slow" } };
 	const char *what = "token";
 	struct err e = { 0 };
 

@@ -1,8 +1,9 @@
-/* See breaks.h. One set of expressions, evaluated where a step is fed: live that is the engine's thread, within
- * the step, because a breakpoint stops before the next one begins. An expression is bounded (watch.c) but may take
- * milliseconds, so there are two locks, taken in this order: `evaluating`, by whoever feeds a step and by the UI when
- * something is added or taken away; and `lock`, for an instant, for all that a frame shows. SQLite allocates some 100
- * bytes for each expression and step and gives them back; without expressions a step costs one atomic load. */
+/* See breaks.h. One set of expressions, evaluated where a step is fed: live that is the engine's
+ * thread, within the step, because a breakpoint stops before the next one begins. An expression is
+ * bounded (watch.c) but may take milliseconds, so there are two locks, taken in this order:
+ * `evaluating`, by whoever feeds a step and by the UI when something is added or taken away; and
+ * `lock`, for an instant, for all that a frame shows. SQLite allocates some 100 bytes for each
+ * expression and step and gives them back; without expressions a step costs one atomic load. */
 #include "tui/app/breaks.h"
 
 #include <math.h>
@@ -132,7 +133,8 @@ static bool take_step(struct breaks *b, int64_t step)
 		if (item->watch || !watch_holds(b->set, i))
 			continue;
 		if (!held)
-			snprintf(b->hit_why, sizeof b->hit_why, "break %d: %.120s", i + 1, watch_expr(b->set, i));
+			snprintf(
+				b->hit_why, sizeof b->hit_why, "break %d: %.120s", i + 1, watch_expr(b->set, i));
 		held = true;
 		if (item->once && b->stop)
 			take_away(b, i, false);
@@ -205,8 +207,8 @@ int breaks_point_out(const char *expr, int where, struct err *found, struct err 
 {
 	if (where < 0)
 		return err_set(e, found->code, "%s", found->text);
-	return err_set(e, found->code, "%s  at: %.*s\xc2\xbb%.40s", found->text, where < 60 ? where : 60, expr,
-				   expr + where);
+	return err_set(e, found->code, "%s  at: %.*s\xc2\xbb%.40s", found->text,
+		where < 60 ? where : 60, expr, expr + where);
 }
 
 static int add(struct breaks *b, const char *expr, const char *name, bool once, struct err *e)
@@ -241,19 +243,20 @@ static void list(struct breaks *b, bool watch, char **say)
 		if (!expr || b->item[i].watch != watch)
 			continue;
 		fprintf(out, "%2d  %-*s%s%s%s%s\n", i + 1, watch ? BREAKS_NAME : 0, b->item[i].name, expr,
-				b->item[i].once ? "   (once)" : "",
-				*watch_trouble(b->set, i) ? "   has no value: " : "", watch_trouble(b->set, i));
+			b->item[i].once ? "   (once)" : "",
+			*watch_trouble(b->set, i) ? "   has no value: " : "", watch_trouble(b->set, i));
 		n++;
 	}
 	unlock_both(b);
 	if (!n)
 		fputs(watch ? "no watches: /watch NAME EXPRESSION shows a number of each step\n"
 					: "no breakpoints: /break EXPRESSION stops after a step for which it holds\n",
-			  out);
+			out);
 	fputs("\nExpressions are SQL over what a step logged; Tab completes its columns:\n", out);
 	for (int i = 0; watch_column(i); i++)
 		fprintf(out, "%-20s%s%s%s%s\n", watch_column(i)->name, watch_column(i)->doc,
-				*watch_column(i)->unit ? " (" : "", watch_column(i)->unit, *watch_column(i)->unit ? ")" : "");
+			*watch_column(i)->unit ? " (" : "", watch_column(i)->unit,
+			*watch_column(i)->unit ? ")" : "");
 	fclose(out);
 }
 
@@ -270,8 +273,8 @@ static int off(struct breaks *b, const char *which, bool watch, struct err *e)
 			gone += take_away(b, i, watch);
 	unlock_both(b);
 	if (*which && !gone)
-		return err_set(e, ERR_USAGE, "there is no %s %.40s: /%s lists them", watch ? "watch" : "breakpoint", which,
-					   watch ? "watch" : "break");
+		return err_set(e, ERR_USAGE, "there is no %s %.40s: /%s lists them",
+			watch ? "watch" : "breakpoint", which, watch ? "watch" : "break");
 	return 0;
 }
 
@@ -280,7 +283,8 @@ static const char *skip(const char *p)
 	return p + strspn(p, " ");
 }
 
-int breaks_command(struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e)
+int breaks_command(
+	struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e)
 {
 	const bool watch = kind == BREAKS_WATCH;
 	char name[BREAKS_NAME];
@@ -296,8 +300,9 @@ int breaks_command(struct breaks *b, enum breaks_kind kind, const char *text, ch
 	if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' ') && kind != BREAKS_ONCE)
 		return off(b, skip(text + 3), watch, e);
 	if (!*skip(text + n))
-		return err_set(e, ERR_USAGE, watch ? "a watch has a name and an expression: /watch surprise entropy"
-										   : "an expression is needed, such as /tbreak entropy > 3");
+		return err_set(e, ERR_USAGE,
+			watch ? "a watch has a name and an expression: /watch surprise entropy"
+				  : "an expression is needed, such as /tbreak entropy > 3");
 	snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
 	return add(b, skip(text + n), watch ? name : NULL, kind == BREAKS_ONCE, e) < 0 ? -1 : 0;
 }
@@ -317,7 +322,9 @@ static void *searching(void *arg)
 	struct search *s = arg;
 
 	s->found = watch_find(s->path, s->expr, s->from, s->back, progress, s, &s->err);
-	atomic_store(&s->state, s->found >= 0 ? SEARCH_FOUND : s->found == -1 ? SEARCH_NOTHING : SEARCH_FAILED);
+	atomic_store(&s->state, s->found >= 0    ? SEARCH_FOUND
+							: s->found == -1 ? SEARCH_NOTHING
+											 : SEARCH_FAILED);
 	return NULL;
 }
 
@@ -335,7 +342,8 @@ void breaks_stop_search(struct breaks *b)
 	atomic_store(&b->search.state, SEARCH_NONE);
 }
 
-/* One expression that holds where any breakpoint does; "" if there is none. False: it would be too long. */
+/* One expression that holds where any breakpoint does; "" if there is none. False: it would be too
+ * long. */
 static bool any_break(struct breaks *b, char *out, size_t cap)
 {
 	size_t used = 0;
@@ -344,13 +352,15 @@ static bool any_break(struct breaks *b, char *out, size_t cap)
 	pthread_mutex_lock(&b->lock);
 	for (int i = 0; i < WATCH_MAX && used < cap; i++)
 		if (watch_expr(b->set, i) && !b->item[i].watch)
-			used += (size_t)snprintf(out + used, cap - used, "%s(%s)", used ? " OR " : "", watch_expr(b->set, i));
+			used += (size_t)snprintf(
+				out + used, cap - used, "%s(%s)", used ? " OR " : "", watch_expr(b->set, i));
 	pthread_mutex_unlock(&b->lock);
 	return used < cap;
 }
 
 /* What is meant by the words of a search; NULL with the error. */
-static const char *searched_for(struct breaks *b, const char *expr, char *buf, size_t cap, struct err *e)
+static const char *searched_for(
+	struct breaks *b, const char *expr, char *buf, size_t cap, struct err *e)
 {
 	expr = *skip(expr) ? skip(expr) : b->search.expr;
 	if (!*expr) {
@@ -360,14 +370,16 @@ static const char *searched_for(struct breaks *b, const char *expr, char *buf, s
 	if (strcmp(expr, "break") != 0)
 		return expr;
 	if (!any_break(b, buf, cap) || !*buf) {
-		err_set(e, ERR_USAGE, *buf ? "the breakpoints are too long to be searched for at once"
-								   : "there is no breakpoint to search for: /break EXPRESSION sets one");
+		err_set(e, ERR_USAGE,
+			*buf ? "the breakpoints are too long to be searched for at once"
+				 : "there is no breakpoint to search for: /break EXPRESSION sets one");
 		return NULL;
 	}
 	return buf;
 }
 
-int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e)
+int breaks_find(
+	struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e)
 {
 	struct search *s = &b->search;
 	struct watch_set *check;
@@ -430,7 +442,8 @@ const char *breaks_searched(const struct breaks *b)
 
 /* ---- replay ---- */
 
-/* Reads up to the event of a step. False at the end, or where the file is damaged: the player says so. */
+/* Reads up to the event of a step. False at the end, or where the file is damaged: the player says
+ * so. */
 static bool read_step(struct breaks *b, int64_t step)
 {
 	struct event ev;
@@ -483,7 +496,8 @@ void breaks_follow(struct breaks *b, const char *path, int64_t step)
 	b->stale = false;
 	/* only a step taken forward stops; a jump does not */
 	b->stop = step == known + 1 ? stop : NULL;
-	if ((known >= 0 && step > known && step <= known + BREAKS_VALUES) || breaks_position(b, path, step))
+	if ((known >= 0 && step > known && step <= known + BREAKS_VALUES) ||
+		breaks_position(b, path, step))
 		read_step(b, step);
 	if (step != known + 1)
 		breaks_stopped(b, why, sizeof why);

@@ -1,8 +1,10 @@
-/* Breakpoints, watches and searches: SQL expressions over the steps of a session (sessions/watch/watch.h), numbered as
- * in a debugger. The same in chat and replay: whoever has the events feeds them in; a step for which a breakpoint
- * holds calls `stop`, on the thread that fed it, so that in a chat the engine stands after that very step.
+/* Breakpoints, watches and searches: SQL expressions over the steps of a session
+ * (sessions/watch/watch.h), numbered as in a debugger. The same in chat and replay: whoever has the
+ * events feeds them in; a step for which a breakpoint holds calls `stop`, on the thread that fed
+ * it, so that in a chat the engine stands after that very step.
  *
- * Threads: breaks_feed on one (the engine's in a chat, the UI's in a replay), everything else on the UI's. */
+ * Threads: breaks_feed on one (the engine's in a chat, the UI's in a replay), everything else on
+ * the UI's. */
 #ifndef CUTAWAY_TUI_BREAKS_H
 #define CUTAWAY_TUI_BREAKS_H
 
@@ -23,11 +25,12 @@ void breaks_on_stop(struct breaks *b, void (*stop)(void *arg), void *arg);
 /* An ev_sink. Costs next to nothing while there is no expression. */
 void breaks_feed(void *breaks, const struct event *ev);
 
-/* "" lists, "off" or "off 2" takes away, anything else adds: an expression, of a watch "NAME EXPR". One that stops once
- * (BREAKS_ONCE) is only added, and taken away when it has stopped. What is to be said goes to *say (malloc'd lines;
- * NULL: nothing). */
+/* "" lists, "off" or "off 2" takes away, anything else adds: an expression, of a watch "NAME EXPR".
+ * One that stops once (BREAKS_ONCE) is only added, and taken away when it has stopped. What is to
+ * be said goes to *say (malloc'd lines; NULL: nothing). */
 enum breaks_kind { BREAKS_BREAK, BREAKS_ONCE, BREAKS_WATCH };
-int breaks_command(struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e);
+int breaks_command(
+	struct breaks *b, enum breaks_kind kind, const char *text, char **say, struct err *e);
 bool breaks_any(struct breaks *b); /* are there breakpoints or watches? */
 
 /* An error of an expression, with the place in it that is meant set between marks. Returns -1. */
@@ -45,9 +48,10 @@ struct breaks_series {
 };
 bool breaks_series(struct breaks *b, int n, struct breaks_series *out);
 
-/* Searches a recording on a thread of its own, from a step on; "" repeats the last expression, "break" is any
- * breakpoint. */
-int breaks_find(struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e);
+/* Searches a recording on a thread of its own, from a step on; "" repeats the last expression,
+ * "break" is any breakpoint. */
+int breaks_find(
+	struct breaks *b, const char *path, const char *expr, int64_t from, bool back, struct err *e);
 enum breaks_search { SEARCH_NONE, SEARCH_RUNS, SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED };
 /* RUNS: *step is where it is. FOUND, NOTHING and FAILED are told once. */
 enum breaks_search breaks_found(struct breaks *b, int64_t *step, struct err *e);
@@ -55,8 +59,8 @@ bool breaks_searching(struct breaks *b);
 void breaks_stop_search(struct breaks *b);
 const char *breaks_searched(const struct breaks *b); /* the last expression, or "" */
 
-/* In a replay: brings the values up to a step of the file that the player went to. Reads on, or anew from some
- * steps before. */
+/* In a replay: brings the values up to a step of the file that the player went to. Reads on, or
+ * anew from some steps before. */
 void breaks_follow(struct breaks *b, const char *path, int64_t step);
 
 #endif

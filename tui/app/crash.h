@@ -1,8 +1,8 @@
 /* Puts the terminal right when the program crashes: SIGSEGV, SIGABRT and the like.
  *
- * Everything the handler touches is prepared before it is installed and is safe in a signal handler: write(),
- * tcsetattr(), constant memory. The signal then does what it would have done. Thread: the UI's; the handler may
- * run on any. */
+ * Everything the handler touches is prepared before it is installed and is safe in a signal
+ * handler: write(), tcsetattr(), constant memory. The signal then does what it would have done.
+ * Thread: the UI's; the handler may run on any. */
 #ifndef CUTAWAY_TUI_CRASH_H
 #define CUTAWAY_TUI_CRASH_H
 

@@ -1,17 +1,18 @@
-/* See layout.h. Three arrangements: one column of pairs below the chat (small), two columns, three columns.
+/* See layout.h. Three arrangements: one column of pairs below the chat (small), two columns, three
+ * columns.
  *
- * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks views are
- * dropped until the rest fits with their smallest heights, then rows are given out: what a view is of
- * no use without, a blank line above each view but the first, then up to the wanted height in order of rank, then what more is of use, and what is left
- * to the stretching view. */
+ * A column is a list of views by name, most wanted first in rank; from the bottom of the ranks
+ * views are dropped until the rest fits with their smallest heights, then rows are given out: what
+ * a view is of no use without, a blank line above each view but the first, then up to the wanted
+ * height in order of rank, then what more is of use, and what is left to the stretching view. */
 #include "tui/app/layout.h"
 
 #include <string.h>
 
 enum { MARGIN = 1, GUTTER = 2, COLUMN_VIEWS = 8, ROOMY_H = 46 };
 
-/* STRETCH: takes the rows nobody else wants. ROOMY: left out while people chat, unless the screen is tall: the
- * chat needs the lines more. */
+/* STRETCH: takes the rows nobody else wants. ROOMY: left out while people chat, unless the screen
+ * is tall: the chat needs the lines more. */
 enum { STRETCH = 1, ROOMY = 2 };
 
 /* The views of a column from top to bottom. A rank of 0 is dropped last. */
@@ -27,33 +28,22 @@ struct column {
 };
 
 /* 80x24: the chat over the full width, two columns below. */
-static const struct column small_left = { { { "pages", 0, STRETCH, 0, 0 },
-											{ "next", 1, 0, 0, 0 },
-											{ "attention", 2, 0, 0, 0 },
-											{ "sampler", 3, 0, 0, 0 } } };
+static const struct column small_left = { { { "pages", 0, STRETCH, 0, 0 }, { "next", 1, 0, 0, 0 },
+	{ "attention", 2, 0, 0, 0 }, { "sampler", 3, 0, 0, 0 } } };
 static const struct column small_right = { { { "batch", 0, STRETCH, 0, 4 }, /* three slots */
-											 { "spec", 1, 0, 0, 0 },
-											 { "prefix", 2, 0, 0, 0 },
-											 { "time", 3, 0, 0, 0 } } };
+	{ "spec", 1, 0, 0, 0 }, { "prefix", 2, 0, 0, 0 }, { "time", 3, 0, 0, 0 } } };
 /* 120x40 */
 static const struct column two_left = { { { "chat", 0, STRETCH, 0, 0 },
-										  { "sampler", 3, ROOMY, 0, 0 },
-										  { "next", 1, 0, 0, 0 },
-										  { "time", 2, 0, 0, 0 } } };
-static const struct column two_right = { { { "pages", 0, STRETCH, 0, 0 },
-										   { "batch", 1, 0, 4, 0 },
-										   { "spec", 2, 0, 0, 0 },
-										   { "prefix", 3, 0, 0, 0 },
-										   { "attention", 4, 0, 0, 0 } } };
+	{ "sampler", 3, ROOMY, 0, 0 }, { "next", 1, 0, 0, 0 }, { "time", 2, 0, 0, 0 } } };
+static const struct column two_right = { { { "pages", 0, STRETCH, 0, 0 }, { "batch", 1, 0, 4, 0 },
+	{ "spec", 2, 0, 0, 0 }, { "prefix", 3, 0, 0, 0 }, { "attention", 4, 0, 0, 0 } } };
 /* 200x50 and beyond */
-static const struct column three_left = { { { "chat", 0, STRETCH, 0, 0 }, { "time", 1, 0, 2, 0 } } };
-static const struct column three_mid = { { { "next", 0, 0, 4, 0 },
-										   { "sampler", 1, 0, 0, 0 },
-										   { "spec", 2, 0, 5, 0 },
-										   { "prefix", 3, STRETCH, 0, 0 } } };
+static const struct column three_left = { { { "chat", 0, STRETCH, 0, 0 },
+	{ "time", 1, 0, 2, 0 } } };
+static const struct column three_mid = { { { "next", 0, 0, 4, 0 }, { "sampler", 1, 0, 0, 0 },
+	{ "spec", 2, 0, 5, 0 }, { "prefix", 3, STRETCH, 0, 0 } } };
 static const struct column three_right = { { { "pages", 0, STRETCH, 0, 0 },
-											 { "batch", 1, 0, 10, 0 },
-											 { "attention", 2, 0, 3, 0 } } };
+	{ "batch", 1, 0, 10, 0 }, { "attention", 2, 0, 3, 0 } } };
 
 static int view_find(const struct layout_ask *ask, const char *id)
 {
@@ -89,8 +79,8 @@ static int worst_rank(const struct member *m, int n)
 }
 
 /* Members that fit a rectangle, each with its smallest height. */
-static int column_members(const struct layout_ask *ask, const struct column *c, struct rect r,
-						  struct member *m)
+static int column_members(
+	const struct layout_ask *ask, const struct column *c, struct rect r, struct member *m)
 {
 	int n = 0;
 
@@ -101,12 +91,12 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 			continue;
 		if (v >= 0 && ask->views[v]->min_w <= r.w)
 			m[n++] = (struct member){ .view = v,
-									  .rank = c->place[i].rank,
-									  .h = ask->views[v]->min_h,
-									  .want = ask->views[v]->want_h,
-									  .more = c->place[i].more,
-									  .firm = c->place[i].firm,
-									  .stretch = c->place[i].flags & STRETCH };
+				.rank = c->place[i].rank,
+				.h = ask->views[v]->min_h,
+				.want = ask->views[v]->want_h,
+				.more = c->place[i].more,
+				.firm = c->place[i].firm,
+				.stretch = c->place[i].flags & STRETCH };
 	}
 	while (n > 0 && rows_taken(m, n) > r.h) {
 		int out = worst_rank(m, n);
@@ -117,7 +107,8 @@ static int column_members(const struct layout_ask *ask, const struct column *c, 
 	return n;
 }
 
-/* One row at a time to each that wants more, in order of rank, so that none starves. Returns what is left. */
+/* One row at a time to each that wants more, in order of rank, so that none starves. Returns what
+ * is left. */
 static int give_rows(struct member *m, int n, int left, bool more)
 {
 	bool given = true;
@@ -153,8 +144,8 @@ static void column_grow(struct member *m, int n, int left)
 		m[n - 1].h += left;
 }
 
-static void column_fill(struct layout *l, const struct layout_ask *ask, const struct column *c,
-						struct rect r)
+static void column_fill(
+	struct layout *l, const struct layout_ask *ask, const struct column *c, struct rect r)
 {
 	struct member m[COLUMN_VIEWS];
 	int n = column_members(ask, c, r, m), y = r.y;
@@ -180,8 +171,7 @@ static void arrange_small(struct layout *l, const struct layout_ask *ask, struct
 	r.y += top + 1;
 	r.h -= top + 1;
 	column_fill(l, ask, &small_left, (struct rect){ r.x, r.y, half, r.h });
-	column_fill(l, ask, &small_right,
-				(struct rect){ r.x + r.w - half, r.y, half, r.h });
+	column_fill(l, ask, &small_right, (struct rect){ r.x + r.w - half, r.y, half, r.h });
 }
 
 static void arrange_two(struct layout *l, const struct layout_ask *ask, struct rect r)

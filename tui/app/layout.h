@@ -1,8 +1,9 @@
 /* Who gets which rectangle of the screen: a pure function of its size and of what is to be shown.
  *
- * Invariants, held by tests/unit/tui/test_layout.c for all sizes from 20x5 to 300x100: (1) rectangles lie inside the
- * screen and none overlaps another; (2) the chat and the prompt are always there (or the zoomed view and the
- * prompt); (3) a view that is shown has at least its min_w and min_h. Thread: any; no state. */
+ * Invariants, held by tests/unit/tui/test_layout.c for all sizes from 20x5 to 300x100: (1)
+ * rectangles lie inside the screen and none overlaps another; (2) the chat and the prompt are
+ * always there (or the zoomed view and the prompt); (3) a view that is shown has at least its min_w
+ * and min_h. Thread: any; no state. */
 #ifndef CUTAWAY_TUI_LAYOUT_H
 #define CUTAWAY_TUI_LAYOUT_H
 
@@ -12,19 +13,19 @@
 
 struct layout_ask {
 	int w, h;
-	int zoom;         /* index of the view that fills the screen, or -1 */
-	int prompt_lines; /* wanted; gets at most a third of the screen */
-	bool scrubber;    /* replay: three lines above the prompt */
+	int zoom;                        /* index of the view that fills the screen, or -1 */
+	int prompt_lines;                /* wanted; gets at most a third of the screen */
+	bool scrubber;                   /* replay: three lines above the prompt */
 	const struct view *const *views; /* ends with NULL */
 };
 
 struct layout {
-	struct rect status;  /* one line at the top */
-	struct rect rule;    /* one line over the prompt: a thin rule, or the message */
+	struct rect status; /* one line at the top */
+	struct rect rule;   /* one line over the prompt: a thin rule, or the message */
 	struct rect prompt;
-	struct rect hints;   /* one line at the bottom */
+	struct rect hints; /* one line at the bottom */
 	struct rect scrubber;
-	struct rect body;    /* between status and rule: popups go here */
+	struct rect body;               /* between status and rule: popups go here */
 	struct rect view[LAYOUT_VIEWS]; /* h == 0: not shown */
 };
 

@@ -27,16 +27,19 @@ static void on_stop(void *arg, const struct err *err)
 
 static int open_all(struct live *s, struct err *e)
 {
-	struct session_options o = { .engine = s->options->engine, .record = s->options->record, .record_or_not = true,
-								 .viewer = true, .ring_bytes = s->options->ring_bytes };
+	struct session_options o = { .engine = s->options->engine,
+		.record = s->options->record,
+		.record_or_not = true,
+		.viewer = true,
+		.ring_bytes = s->options->ring_bytes };
 	const struct engine_info *info;
 
 	o.engine.abandon = &s->abandon;
 	if (session_open(&s->session, &o, e))
 		return -1;
 	info = engine_info(s->session.engine);
-	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine), info->ctx,
-						  answer_system(&s->options->answer, info->default_system), e) < 0)
+	if (conversation_open(&s->conversation, info->chat, engine_tokenizer(s->session.engine),
+			info->ctx, answer_system(&s->options->answer, info->default_system), e) < 0)
 		return -1;
 	s->event = malloc(RING_EVENT_MAX);
 	if (!s->event || engine_add_sink(s->session.engine, conversation_sink, s->conversation) ||
@@ -62,8 +65,7 @@ static void pause_engine(void *arg)
 	actor_pause(((struct live *)arg)->session.actor);
 }
 
-int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
-			  struct err *e)
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e)
 {
 	memset(s, 0, sizeof *s);
 	s->options = o;
@@ -112,8 +114,8 @@ int live_close(struct live *s, struct err *e)
 	return result;
 }
 
-/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if there is one.
- * Otherwise the timeline counts it as lost. */
+/* The ring was overrun (the terminal had stopped, say): what is missing comes from the log, if
+ * there is one. Otherwise the timeline counts it as lost. */
 static void catch_up(struct live *s, struct timeline *t, int64_t from)
 {
 	struct writer_status status = { 0 };
@@ -142,7 +144,9 @@ bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns)
 
 	if (read(ring_fd(s->session.ring), &count, sizeof count) < 0)
 		count = 0;
-	for (int i = 1; (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0; i++) {
+	for (int i = 1;
+		 (got = ring_next(s->session.viewer, &ev, s->event, RING_EVENT_MAX, &lost_from)) != 0;
+		 i++) {
 		any = true;
 		if (got < 0)
 			catch_up(s, t, lost_from);

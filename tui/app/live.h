@@ -1,8 +1,9 @@
-/* A live session (sessions/session.h) and its conversation, opened on a thread of their own while the first screen is
- * already up. Internal to tui/.
+/* A live session (sessions/session.h) and its conversation, opened on a thread of their own while
+ * the first screen is already up. Internal to tui/.
  *
  * live_open() starts the thread; live_fd() becomes readable when it is done, and then live_ready()
- * says how it went. Before that nothing else may be called. Thread: the UI's, but for the opening itself. */
+ * says how it went. Before that nothing else may be called. Thread: the UI's, but for the opening
+ * itself. */
 #ifndef CUTAWAY_TUI_LIVE_H
 #define CUTAWAY_TUI_LIVE_H
 
@@ -26,18 +27,18 @@ struct live {
 	bool stopped; /* the engine cannot go on: stop_err */
 	bool ready;
 	struct breaks *breaks; /* fed on the engine's thread, and stops it; may be NULL */
-	atomic_bool abandon; /* the opening is not wanted any more */
+	atomic_bool abandon;   /* the opening is not wanted any more */
 	int fd;
 	bool thread_started;
 	pthread_t thread;
 };
 
-int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks,
-			  struct err *e);
-/* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is whole
- * afterwards. -1: the recording had failed. */
+int live_open(struct live *s, const struct tui_options *o, struct breaks *breaks, struct err *e);
+/* Ends the opening, if it goes on, within about 100 ms, then closes all in order; the recording is
+ * whole afterwards. -1: the recording had failed. */
 int live_close(struct live *s, struct err *e);
-/* After live_fd() was readable: joins the thread if it is done. True while the session can be used. */
+/* After live_fd() was readable: joins the thread if it is done. True while the session can be
+ * used. */
 bool live_ready(struct live *s);
 /* Moves events into the timeline, at most for budget_ns. True if there were any. */
 bool live_feed(struct live *s, struct timeline *t, int64_t budget_ns);

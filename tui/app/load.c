@@ -1,4 +1,5 @@
-/* See load.h. The file lies in the program itself, so that an installed cutaway needs no data folder. */
+/* See load.h. The file lies in the program itself, so that an installed cutaway needs no data
+ * folder. */
 #include "tui/app/load.h"
 
 #include <stdlib.h>

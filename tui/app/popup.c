@@ -24,11 +24,12 @@ void popup_show(struct popup *p, const char *title, const char *text)
 	snprintf(p->title, sizeof p->title, "%s", title);
 }
 
-/* Where the rest of a line that is too long goes on: under its last column, or a little right of its indent. A column
-* begins after two blanks. */
+/* Where the rest of a line that is too long goes on: under its last column, or a little right of
+ * its indent. A column begins after two blanks. */
 static int hang_of(const char *line, int w)
 {
-	int n = (int)strcspn(line, "\n"), indent = (int)strspn(line, " "), most = w / 2 < HANG_MOST ? w / 2 : HANG_MOST;
+	int n = (int)strcspn(line, "\n"), indent = (int)strspn(line, " "),
+		most = w / 2 < HANG_MOST ? w / 2 : HANG_MOST;
 	int hang = indent ? indent + 2 : 0;
 
 	for (int i = indent + 2; i < n && i <= most; i++)
@@ -84,7 +85,7 @@ void popup_draw(struct popup *popup, struct canvas *c)
 	pen_fill(&p, (struct rect){ 0, 0, r.w, r.h });
 	in = pen_sub(&p, (struct rect){ 2, r.h > 4, r.w - 4, 1 });
 	pen_head(&in, popup->title,
-			 popup->lines > popup->shown ? "PgUp PgDn scroll · any other key closes" : "any key closes");
+		popup->lines > popup->shown ? "PgUp PgDn scroll · any other key closes" : "any key closes");
 	in = pen_sub(&p, (struct rect){ 0, r.h > 4, r.w, popup->shown + 2 });
 	popup_lines(&in, popup->text, w - 4, c->ascii, popup->scroll);
 	c->cursor_x = c->cursor_y = -1;
@@ -93,17 +94,18 @@ void popup_draw(struct popup *popup, struct canvas *c)
 /* Keys that ask for nothing but to have it gone, where letters type and where they act. */
 static bool only_closes(int key, bool typing)
 {
-	return key == KEY_ESC || key == '\r' || key == '\n' || key == ' ' || key == KEY_F1_ || key == KEY_MOUSE_ ||
-		   (!typing && (key == 'q' || key == '?' || key == 'h'));
+	return key == KEY_ESC || key == '\r' || key == '\n' || key == ' ' || key == KEY_F1_ ||
+		   key == KEY_MOUSE_ || (!typing && (key == 'q' || key == '?' || key == 'h'));
 }
 
 bool popup_key(struct popup *p, int key, bool typing)
 {
 	int last = p->lines - p->shown, page = p->shown > 1 ? p->shown - 1 : 1;
-	int by = key == KEY_UP_		   ? -1
-			 : key == KEY_DOWN_	   ? 1
-			 : key == KEY_PAGE_UP ? -page
-			 : key == KEY_PAGE_DOWN || key == ' ' ? page : 0;
+	int by = key == KEY_UP_                       ? -1
+			 : key == KEY_DOWN_                   ? 1
+			 : key == KEY_PAGE_UP                 ? -page
+			 : key == KEY_PAGE_DOWN || key == ' ' ? page
+												  : 0;
 
 	if (by && last > 0) {
 		p->scroll += by;

@@ -32,7 +32,8 @@ int script_open(struct script **out, const char *path, struct err *e)
 	if (s->fd < 0)
 		err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
 	else if (isatty(s->fd))
-		err_set(e, ERR_USAGE, "--commands %s: that is a terminal; type into the prompt instead", path);
+		err_set(
+			e, ERR_USAGE, "--commands %s: that is a terminal; type into the prompt instead", path);
 	if (e->code) {
 		script_close(s);
 		return -1;
@@ -57,7 +58,8 @@ int script_fd(const struct script *s)
 	return s->fd;
 }
 
-/* A pipe that nobody has opened for writing yet reads like one that has ended, but is not hung up. */
+/* A pipe that nobody has opened for writing yet reads like one that has ended, but is not hung
+ * up. */
 static bool will_come(const struct script *s)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };

@@ -6,11 +6,13 @@
 
 struct script;
 
-/* A file, or a pipe that somebody writes to, now or later. A terminal is refused: its keys are the prompt's. */
+/* A file, or a pipe that somebody writes to, now or later. A terminal is refused: its keys are the
+ * prompt's. */
 int script_open(struct script **s, const char *path, struct err *e);
-void script_close(struct script *s); /* NULL is fine */
+void script_close(struct script *s);   /* NULL is fine */
 int script_fd(const struct script *s); /* readable: there may be a line */
-/* 1: a line, malloc'd, without its end. 0: none yet. -1: there are no more; the error says so where the reason is one. */
+/* 1: a line, malloc'd, without its end. 0: none yet. -1: there are no more; the error says so where
+ * the reason is one. */
 int script_line(struct script *s, char **line, struct err *e);
 
 #endif

@@ -77,7 +77,8 @@ static bool wants_line(struct app *a)
 	return c->script && c->live.ready && !a->quit && !c->waiting.n && !chat_busy(a);
 }
 
-/* Not all of them at once: a file may have lines without end, and between them are keys and frames. */
+/* Not all of them at once: a file may have lines without end, and between them are keys and
+ * frames. */
 static void run_script(struct app *a)
 {
 	struct chat *c = a->mode_data;
@@ -115,8 +116,9 @@ static void greet(struct app *a)
 	else if (c->options->not_recorded)
 		app_say(a, SAY_ERROR, "not recorded: %s", c->options->not_recorded);
 	else if (!info->chat_known)
-		app_say(a, SAY_ERROR, "the chat template of this model is not known: plain text is used, and the "
-							  "answers may suffer");
+		app_say(a, SAY_ERROR,
+			"the chat template of this model is not known: plain text is used, and the "
+			"answers may suffer");
 	a->dirty = true;
 }
 
@@ -220,7 +222,9 @@ static void fields_measured(struct app *a, struct app_status *s)
 	const struct timeline *t = &a->timeline;
 	const struct tl_request *r = timeline_chat(t);
 	/* what goes on from within an answer was held by the person until then */
-	int64_t since = !r ? 0 : r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->arrival_ns;
+	int64_t since = !r                                                ? 0
+					: r->fork_pos >= 0 && r->admitted_ns != EV_NULL_I ? r->admitted_ns
+																	  : r->arrival_ns;
 	double rate = timeline_rate(t, 0), reached = timeline_bandwidth(t), roof = timeline_roof(t);
 	double own = r && r->n_tokens > 1 ? timeline_rate(t, r->id) : (double)NAN;
 
@@ -249,7 +253,7 @@ static void status(struct app *a, struct app_status *s)
 	field_rec(a, s);
 	if (a->past) {
 		app_field(s, INK_REJECTED, "the past: step %lld of %lld", (long long)player_at(c->past),
-				  (long long)player_n_steps(c->past));
+			(long long)player_n_steps(c->past));
 		return;
 	}
 	if (actor_paused(c->live.session.actor))
@@ -274,10 +278,10 @@ static void name(struct app *a, char *out, size_t cap)
 		snprintf(out, cap, "%s", base ? base + 1 : path ? path : "");
 		return;
 	}
-	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy), t->model_name, dot,
-			 t->backend, strcmp(t->isa, t->backend) ? " " : "",
-			 strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
-			 (long long)t->session.threads);
+	snprintf(out, cap, "%s%s %s %s%s%s %s%lld", app_lossy_title(t, lossy, sizeof lossy),
+		t->model_name, dot, t->backend, strcmp(t->isa, t->backend) ? " " : "",
+		strcmp(t->isa, t->backend) ? t->isa : "", glyph(&a->canvas, GLYPH_TIMES),
+		(long long)t->session.threads);
 }
 
 /* --- keys --- */
@@ -291,7 +295,8 @@ static void take_back(struct chat *c)
 	free(text);
 }
 
-/* In the prompt an empty line goes on from the past, and Esc or End leaves it; in the views there are more. */
+/* In the prompt an empty line goes on from the past, and Esc or End leaves it; in the views there
+ * are more. */
 static bool past_key(struct app *a, int key)
 {
 	bool typed = *prompt_text();
@@ -329,9 +334,10 @@ static void scrub(struct app *a, struct pen *p)
 	struct chat *c = a->mode_data;
 
 	if (c->past)
-		scrubber_draw(p, c->past, a->focus >= 0		? "F5 goes on from here · End: the present"
-								  : *prompt_text() ? "F5 goes on from here · Esc: the present"
-												   : "F5 goes on from here · Esc or End: the present");
+		scrubber_draw(p, c->past,
+			a->focus >= 0    ? "F5 goes on from here · End: the present"
+			: *prompt_text() ? "F5 goes on from here · Esc: the present"
+							 : "F5 goes on from here · Esc or End: the present");
 }
 
 static void stop(struct app *a)
@@ -341,23 +347,37 @@ static void stop(struct app *a)
 
 	forget_waiting(c);
 	if (c->live.ready && chat_stop(a, false) + dropped > 0)
-		app_say(a, SAY_INFO, dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
-									 : "stopped; Ctrl-C again quits");
+		app_say(a, SAY_INFO,
+			dropped ? "stopped, and what waited with it (the up key has it); Ctrl-C again quits"
+					: "stopped; Ctrl-C again quits");
 	else
-		app_say(a, SAY_INFO, c->live.session.writer ? "Ctrl-C again quits; the session is saved"
-											   : "Ctrl-C again quits; nothing was recorded");
+		app_say(a, SAY_INFO,
+			c->live.session.writer ? "Ctrl-C again quits; the session is saved"
+								   : "Ctrl-C again quits; nothing was recorded");
 }
 
 /* --- all of it --- */
 
 static const struct hint hints[] = {
-	{ "F1", "explain" }, { "F5", "pause" },	   { "F10", "step" },	  { "F9", "back" },
-	{ "^O", "views" },	 { "/", "commands" }, { "^C", "stop" }, { NULL, NULL },
+	{ "F1", "explain" },
+	{ "F5", "pause" },
+	{ "F10", "step" },
+	{ "F9", "back" },
+	{ "^O", "views" },
+	{ "/", "commands" },
+	{ "^C", "stop" },
+	{ NULL, NULL },
 };
 
 static const struct hint past_hints[] = {
-	{ "F5", "goes on from here" }, { "Esc", "the present" }, { "F9", "back" },		{ "F10", "forward" },
-	{ "F1", "explain" },		   { "^O", "views" },		 { "/", "commands" }, { NULL, NULL },
+	{ "F5", "goes on from here" },
+	{ "Esc", "the present" },
+	{ "F9", "back" },
+	{ "F10", "forward" },
+	{ "F1", "explain" },
+	{ "^O", "views" },
+	{ "/", "commands" },
+	{ NULL, NULL },
 };
 
 static const char help[] =
@@ -454,16 +474,16 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 	c.live.fd = a.signal_fd = -1;
 	a.state.waiting = &c.waiting;
 	a.host = (struct command_host){ .settings = &c.settings,
-									.arg = &a,
-									.engine_set = chat_engine_set,
-									.engine_get = chat_engine_get,
-									.note = chat_note,
-									.say = chat_say,
-									.act = chat_act };
+		.arg = &a,
+		.engine_set = chat_engine_set,
+		.engine_get = chat_engine_get,
+		.note = chat_note,
+		.say = chat_say,
+		.act = chat_act };
 	if (copy_settings(&c, &o->answer, e) < 0)
 		return -1;
-	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) && app_open(&a, &chat_mode, &c, o, e) == 0 &&
-		live_open(&c.live, o, a.breaks, e) == 0)
+	if ((!o->commands || script_open(&c.script, o->commands, e) == 0) &&
+		app_open(&a, &chat_mode, &c, o, e) == 0 && live_open(&c.live, o, a.breaks, e) == 0)
 		result = app_run(&a, e);
 	chat_past_leave(&a);
 	app_end(&a, c.live.session.writer ? "saving the recording …" : "ending …");
@@ -472,7 +492,7 @@ int tui_chat(const struct tui_options *o, bool *recorded, struct err *e)
 		result = -1;
 	if (chat_copy_recording(&c, e) < 0)
 		result = -1;
-	app_close(&a); /* only now: whatever is pressed or sent until here, all is saved */
+	app_close(&a);          /* only now: whatever is pressed or sent until here, all is saved */
 	breaks_close(a.breaks); /* the engine fed it to its end */
 	forget_waiting(&c);
 	script_close(c.script);

@@ -16,11 +16,11 @@ struct chat {
 	const struct tui_options *options;
 	struct live live;
 	struct answer_settings settings;
-	char *system; /* the text of settings.system */
+	char *system;                /* the text of settings.system */
 	struct view_waiting waiting; /* turns to ask */
-	struct script *script; /* of --commands, until its end */
-	bool script_goes_on;   /* it may have another line by now */
-	char *copy_to; /* /save FILE.db: where the recording is copied when it is whole */
+	struct script *script;       /* of --commands, until its end */
+	bool script_goes_on;         /* it may have another line by now */
+	char *copy_to;               /* /save FILE.db: where the recording is copied when it is whole */
 	struct chat_search search;
 	int next_load;
 	int32_t told_layer, told_head; /* plus one; what the engine was told to observe */
@@ -34,18 +34,19 @@ struct chat {
 };
 
 void chat_ask(struct app *a, const char *text);
-/* Tells answers to stop, and with all also the background requests. Returns how many; nobody waits. */
+/* Tells answers to stop, and with all also the background requests. Returns how many; nobody
+ * waits. */
 int chat_stop(struct app *a, bool all);
 /* Stops answers; they have ended when it returns, for what takes their turn. */
 void chat_cancel(struct app *a);
 void chat_observe(struct app *a);
 bool chat_busy(struct app *a); /* the turn is not answered yet */
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
-								   const struct conversation_prompt *p, int64_t sample);
+	const struct conversation_prompt *p, int64_t sample);
 int chat_begin_anew(struct app *a, struct err *e);
 
 /* chat_past.c: looking at an earlier step. The engine holds meanwhile. */
-int chat_past_go(struct app *a, int64_t step, struct err *e); /* beyond the last: the present */
+int chat_past_go(struct app *a, int64_t step, struct err *e);  /* beyond the last: the present */
 int chat_past_by(struct app *a, int64_t steps, struct err *e); /* from where one looks */
 void chat_past_leave(struct app *a);
 bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in focus */
@@ -53,17 +54,19 @@ bool chat_past_key(struct app *a, int key); /* n N g Home End, with a view in fo
 /* chat_moves.c: the engine goes to an earlier position. */
 /* It holds between two steps, and all that it did is known. */
 void chat_hold(struct app *a);
-/* One request's tokens, read in `from`, are kept up to .pos, with the id `forced` (or -1) after them; beside: what it goes
- * away from goes on, too; goes_on: the engine resumes. */
-int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced, bool beside, bool goes_on,
-			  struct err *e);
-/* All answers that ran at the step t shows go back to where they were; if none did, the conversation stands there. */
+/* One request's tokens, read in `from`, are kept up to .pos, with the id `forced` (or -1) after
+ * them; beside: what it goes away from goes on, too; goes_on: the engine resumes. */
+int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced,
+	bool beside, bool goes_on, struct err *e);
+/* All answers that ran at the step t shows go back to where they were; if none did, the
+ * conversation stands there. */
 int chat_move_all(struct app *a, const struct timeline *t, struct err *e);
-/* The conversation stands after this branch, whole or in part; nothing is to be computed for that. */
+/* The conversation stands after this branch, whole or in part; nothing is to be computed for
+ * that. */
 int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, struct err *e);
 
 /* chat_travel.c: going back with the engine. */
-int chat_go_on(struct app *a, struct err *e); /* from where one looks */
+int chat_go_on(struct app *a, struct err *e);       /* from where one looks */
 int chat_step(struct app *a, int n, struct err *e); /* of the past: looks there */
 /* Before a turn is asked: the conversation ends where one looks. */
 int chat_stand_here(struct app *a, struct err *e);

@@ -40,16 +40,16 @@ static void submit(struct engine *engine, void *arg)
 }
 
 struct engine_request chat_request(struct chat *c, enum ev_code_request_kind kind,
-								   const struct conversation_prompt *p, int64_t sample)
+	const struct conversation_prompt *p, int64_t sample)
 {
 	return (struct engine_request){ .kind = kind,
-									.ids = p->ids,
-									.n_ids = p->n_ids,
-									.max_tokens = c->settings.max_tokens,
-									.params = c->settings.params,
-									.sample = sample,
-									.text = p->text,
-									.stop = setting_stops(&c->settings.stop) };
+		.ids = p->ids,
+		.n_ids = p->n_ids,
+		.max_tokens = c->settings.max_tokens,
+		.params = c->settings.params,
+		.sample = sample,
+		.text = p->text,
+		.stop = setting_stops(&c->settings.stop) };
 }
 
 static void follow_newest(struct app *a)
@@ -62,13 +62,14 @@ static void follow_newest(struct app *a)
 static void say_trimmed(struct app *a, const struct conversation_prompt *p)
 {
 	if (p->trimmed_turns)
-		app_say(a, SAY_INFO, "the context was full: the oldest %d turn%s (%d tokens) left the conversation",
-				p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
+		app_say(a, SAY_INFO,
+			"the context was full: the oldest %d turn%s (%d tokens) left the conversation",
+			p->trimmed_turns, p->trimmed_turns == 1 ? "" : "s", p->trimmed_tokens);
 }
 
 /* n answers to one prompt. */
-static int submit_answers(struct app *a, struct conversation_prompt *p, enum ev_code_request_kind kind, int n,
-						  struct err *e)
+static int submit_answers(struct app *a, struct conversation_prompt *p,
+	enum ev_code_request_kind kind, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *last = timeline_chat(&a->timeline);
@@ -110,8 +111,10 @@ void chat_ask(struct app *a, const char *text)
 	struct err e = { 0 };
 
 	room = room > ctx / 4 ? ctx / 4 : room;
-	conversation_choose(c->live.conversation, a->state.request ? a->state.request : a->state.branch);
-	if (conversation_ask(c->live.conversation, text, strlen(text), room, !strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
+	conversation_choose(
+		c->live.conversation, a->state.request ? a->state.request : a->state.branch);
+	if (conversation_ask(c->live.conversation, text, strlen(text), room,
+			!strcmp(c->settings.full, "drop"), &p, &e) < 0 ||
 		answer(a, &p, &e) < 0)
 		app_say(a, SAY_ERROR, "%s", e.text);
 }
@@ -128,8 +131,8 @@ static int repeat(struct app *a, int n_forks, struct err *e)
 	return n_forks ? submit_answers(a, &p, EV_REQUEST_KIND_fork, n_forks, e) : answer(a, &p, e);
 }
 
-static int load_one(struct chat *c, const char *system, int i, struct engine_request *out, char **text,
-					struct err *e)
+static int load_one(struct chat *c, const char *system, int i, struct engine_request *out,
+	char **text, struct err *e)
 {
 	const struct engine_info *info = engine_info(c->live.session.engine);
 	const struct tokenizer *t = engine_tokenizer(c->live.session.engine);
@@ -141,10 +144,10 @@ static int load_one(struct chat *c, const char *system, int i, struct engine_req
 	if (!*text)
 		return err_set(e, ERR_MEMORY, "no memory for background requests");
 	*out = (struct engine_request){ .kind = EV_REQUEST_KIND_load,
-									.params = c->settings.params,
-									.max_tokens = c->settings.max_tokens ? c->settings.max_tokens : LOAD_TOKENS,
-									.sample = i,
-									.text = label };
+		.params = c->settings.params,
+		.max_tokens = c->settings.max_tokens ? c->settings.max_tokens : LOAD_TOKENS,
+		.sample = i,
+		.text = label };
 	if (template_begin(info->chat, t, system, &ids, &n, &cap, e) < 0 ||
 		template_user(info->chat, t, *text, strlen(*text), &ids, &n, &cap, e) < 0) {
 		free(ids);
@@ -173,7 +176,8 @@ static void loaded(void *app, void *batch)
 static int load(struct app *a, int n, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
+	const char *system =
+		answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
 	struct engine_request *request = calloc((size_t)n, sizeof *request);
 	char **text = calloc((size_t)n, sizeof *text);
 	struct batch b = { .request = request, .text = text };
@@ -215,8 +219,10 @@ int chat_stop(struct app *a, bool all)
 	bool search = chat_search_cancel(a, true);
 
 	n = n < CANCEL_MAX ? n : CANCEL_MAX;
-	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX; i++)
-		if (a->timeline.request[i].state != TL_FINISHED && !is_among(a->timeline.request[i].id, id, n))
+	for (int32_t i = 0; (all || (!n && !search)) && i < a->timeline.n_requests && n < CANCEL_MAX;
+		 i++)
+		if (a->timeline.request[i].state != TL_FINISHED &&
+			!is_among(a->timeline.request[i].id, id, n))
 			id[n++] = a->timeline.request[i].id;
 	for (int i = 0; i < n; i++)
 		actor_post(c->live.session.actor, cancel_one, NULL, &id[i], sizeof id[i]);
@@ -321,13 +327,14 @@ static int save(struct app *a, const char *path, struct err *e)
 		return 0;
 	}
 	if (!c->live.session.writer)
-		return err_set(e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
+		return err_set(
+			e, ERR_USAGE, "nothing is recorded in this session: /save FILE.txt writes the text");
 	if (stat(path, &s) == 0)
 		return err_set(e, ERR_USAGE, "%s exists already: choose another name", path);
 	if (!folder_takes_files(path))
 		return err_set(e, ERR_IO, "%s: nothing can be written there: %s", path, strerror(errno));
 	app_say(a, SAY_INFO, "the recording will be copied to %s%s%s when the session ends", path,
-			c->copy_to ? ", no longer to " : "", c->copy_to ? c->copy_to : "");
+		c->copy_to ? ", no longer to " : "", c->copy_to ? c->copy_to : "");
 	free(c->copy_to);
 	c->copy_to = strdup(path);
 	return 0;
@@ -351,11 +358,13 @@ int chat_engine_set(void *arg, const char *name, const char *value, struct err *
 	if (!c->live.ready)
 		return err_set(e, ERR_USAGE, "the model is not there yet");
 	if (search || !strcmp(name, "score"))
-		return (search ? chat_search_set(a, value, &job.err) : chat_search_score(a, value, &job.err)) < 0
+		return (search ? chat_search_set(a, value, &job.err)
+					   : chat_search_score(a, value, &job.err)) < 0
 				   ? commands_refused(name, &job.err, e)
 				   : 0;
 	if (strlen(value) >= sizeof job.value)
-		return err_set(e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
+		return err_set(
+			e, ERR_USAGE, "/%s: a value has at most %zu bytes", name, sizeof job.value - 1);
 	snprintf(job.name, sizeof job.name, "%s", name);
 	snprintf(job.value, sizeof job.value, "%s", value);
 	if (!actor_post(c->live.session.actor, set_it, say_setting, &job, sizeof job))
@@ -409,7 +418,8 @@ void chat_say(void *arg, const char *text)
 int chat_begin_anew(struct app *a, struct err *e)
 {
 	struct chat *c = a->mode_data;
-	const char *system = answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
+	const char *system =
+		answer_system(&c->settings, engine_info(c->live.session.engine)->default_system);
 
 	chat_past_leave(a);
 	chat_cancel(a);
@@ -453,7 +463,8 @@ static int act(struct app *a, enum command_act act, const char *text, double num
 	case ACT_SYSTEM: return set_system(a, text, e);
 	case ACT_STOP_ANSWER:
 		number = chat_stop(a, true);
-		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped", number);
+		app_say(a, SAY_INFO, number == 1 ? "1 request was stopped" : "%.0f requests were stopped",
+			number);
 		return 0;
 	case ACT_PAUSE:
 		if (a->past || actor_paused(actor))

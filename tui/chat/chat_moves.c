@@ -1,9 +1,11 @@
-/* Moving the engine to an earlier position: rewinding what runs, forking what has ended, forcing a token.
+/* Moving the engine to an earlier position: rewinding what runs, forking what has ended, forcing a
+ * token.
  *
- * A move takes one request's tokens up to a position and goes on from there. If it runs, has these tokens, and its
- * settings are still the person's, the engine goes back in place, and nothing is computed again but the newest row.
- * Otherwise it is forked there: a new request with these tokens as its prompt, whose pages come from the cache or
- * from the request beside it. What was left stays in the log, in the timeline as a branch, and in chat.left. */
+ * A move takes one request's tokens up to a position and goes on from there. If it runs, has these
+ * tokens, and its settings are still the person's, the engine goes back in place, and nothing is
+ * computed again but the newest row. Otherwise it is forked there: a new request with these tokens
+ * as its prompt, whose pages come from the cache or from the request beside it. What was left stays
+ * in the log, in the timeline as a branch, and in chat.left. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,11 @@
 enum { MOVES_MAX = 64, LEAVE_MAX = 64 };
 
 struct move {
-	const struct timeline *from; /* where its tokens are read: the present, or the step that is looked at */
-	struct tl_stem branch;       /* .pos: tokens that are kept */
-	int32_t forced;              /* id to put after them, or -1 */
-	bool beside;                 /* the other future goes on, too */
+	/* where its tokens are read: the present, or the step that is looked at */
+	const struct timeline *from;
+	struct tl_stem branch; /* .pos: tokens that are kept */
+	int32_t forced;        /* id to put after them, or -1 */
+	bool beside;           /* the other future goes on, too */
 	/* made by prepare() */
 	int32_t *ids, n_ids;
 	bool in_place;
@@ -73,8 +76,8 @@ static int copy_ids(struct move *m, struct err *e)
 	for (int32_t i = 0; i < m->branch.pos; i++) {
 		m->ids[i] = timeline_branch_id(m->from, m->branch, i);
 		if (m->ids[i] < 0)
-			return err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost", i,
-						   view_label(m->branch.request).text);
+			return err_set(e, ERR_USAGE, "position %d of request %s was not seen: events were lost",
+				i, view_label(m->branch.request).text);
 	}
 	if (m->forced >= 0)
 		m->ids[m->branch.pos] = m->forced;
@@ -90,9 +93,10 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	char changed[8];
 
 	/* one that waits has computed nothing that could be kept */
-	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) || m->branch.pos < r->n_prompt ||
-		m->branch.pos > timeline_branch_length(&a->timeline, now) ||
-		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed, sizeof changed))
+	if (m->beside || !r || (r->state != TL_RUNNING && r->state != TL_PREEMPTED) ||
+		m->branch.pos < r->n_prompt || m->branch.pos > timeline_branch_length(&a->timeline, now) ||
+		travel_changed(r, open, &c->settings, engine_info(c->live.session.engine)->ctx, changed,
+			sizeof changed))
 		return false;
 	for (int32_t i = r->n_prompt; i < m->branch.pos; i++)
 		if (timeline_branch_id(&a->timeline, now, i) != m->ids[i])
@@ -100,12 +104,14 @@ static bool fits_in_place(struct app *a, const struct move *m, int32_t open)
 	return true;
 }
 
-static int fill_fork(struct app *a, const struct move *m, int32_t open, struct engine_request *out,
-					 struct err *e)
+static int fill_fork(
+	struct app *a, const struct move *m, int32_t open, struct engine_request *out, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r = timeline_request(m->from, m->branch.request);
-	struct conversation_prompt p = { .ids = m->ids, .n_ids = m->n_ids, .text = r && r->text ? r->text : "" };
+	struct conversation_prompt p = {
+		.ids = m->ids, .n_ids = m->n_ids, .text = r && r->text ? r->text : ""
+	};
 
 	*out = chat_request(c, EV_REQUEST_KIND_fork, &p, r ? r->sample : 0);
 	out->parent = m->branch.request;
@@ -114,8 +120,9 @@ static int fill_fork(struct app *a, const struct move *m, int32_t open, struct e
 	if (out->max_tokens) /* the limit is that of the whole answer */
 		out->max_tokens -= m->n_ids - open;
 	if (c->settings.max_tokens && out->max_tokens < 1)
-		return err_set(e, ERR_USAGE, "the answer has its %d tokens there already: /max-tokens N allows more",
-					   c->settings.max_tokens);
+		return err_set(e, ERR_USAGE,
+			"the answer has its %d tokens there already: /max-tokens N allows more",
+			c->settings.max_tokens);
 	return 0;
 }
 
@@ -126,11 +133,11 @@ static int prepare(struct app *a, struct journey *j, struct move *m, struct err 
 
 	if (open < 0)
 		return err_set(e, ERR_USAGE, "request %s is not part of the conversation",
-					   view_label(m->branch.request).text);
+			view_label(m->branch.request).text);
 	if (m->branch.pos < open || m->branch.pos > timeline_branch_length(m->from, m->branch))
 		return err_set(e, ERR_USAGE, "the answer of request %s has positions %d to %d, not %d",
-					   view_label(m->branch.request).text, open, timeline_branch_length(m->from, m->branch),
-					   m->branch.pos);
+			view_label(m->branch.request).text, open, timeline_branch_length(m->from, m->branch),
+			m->branch.pos);
 	if (copy_ids(m, e) < 0)
 		return -1;
 	m->in_place = fits_in_place(a, m, open);
@@ -148,7 +155,8 @@ static void leave_others(struct app *a, struct journey *j)
 		bool stays = false;
 
 		for (int k = 0; k < j->n; k++)
-			stays |= j->move[k].branch.request == id[i] && (j->move[k].in_place || j->move[k].beside);
+			stays |=
+				j->move[k].branch.request == id[i] && (j->move[k].in_place || j->move[k].beside);
 		if (!stays)
 			j->leave[j->n_leave++] = id[i];
 	}
@@ -189,18 +197,19 @@ static void forced_words(char *out, size_t cap, const struct timeline *t, const 
 		snprintf(out, cap, ", with %s there", view_quote(word, t, m->forced));
 }
 
-static void say_in_place(struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
+static void say_in_place(
+	struct app *a, const struct move *m, const struct tl_request *r, bool goes_on)
 {
 	const struct ev_rewind *w = &r->rewind;
 	char forced[VIEW_TOKEN + 32];
 
 	forced_words(forced, sizeof forced, &a->timeline, m);
 	app_say(a, SAY_INFO,
-			"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
-			" page%s let go of, %" PRId64 " row%s to compute%s",
-			view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s", w->pages,
-			w->pages == 1 ? "" : "s", w->recompute,
-			w->recompute == 1 ? "" : "s", goes_on ? "" : " · F5 goes on, /undo returns");
+		"request %s went back to position %" PRId64 "%s: %" PRId64 " token%s and %" PRId64
+		" page%s let go of, %" PRId64 " row%s to compute%s",
+		view_label(r->id).text, w->kept, forced, w->had - w->kept, w->had - w->kept == 1 ? "" : "s",
+		w->pages, w->pages == 1 ? "" : "s", w->recompute, w->recompute == 1 ? "" : "s",
+		goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_fork(struct app *a, const struct move *m, const char *changed, bool goes_on)
@@ -208,9 +217,9 @@ static void say_fork(struct app *a, const struct move *m, const char *changed, b
 	char forced[VIEW_TOKEN + 32];
 
 	forced_words(forced, sizeof forced, &a->timeline, m);
-	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s", view_label(m->made).text, m->branch.pos,
-			view_label(m->branch.request).text, forced, *changed ? ", changed: " : "", changed,
-			goes_on ? "" : " · F5 goes on, /undo returns");
+	app_say(a, SAY_INFO, "request %s goes on from position %d of %s%s%s%s%s",
+		view_label(m->made).text, m->branch.pos, view_label(m->branch.request).text, forced,
+		*changed ? ", changed: " : "", changed, goes_on ? "" : " · F5 goes on, /undo returns");
 }
 
 static void say_move(struct app *a, const struct move *m, bool goes_on)
@@ -226,7 +235,7 @@ static void say_move(struct app *a, const struct move *m, bool goes_on)
 		return;
 	}
 	travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-				   engine_info(c->live.session.engine)->ctx, changed, sizeof changed);
+		engine_info(c->live.session.engine)->ctx, changed, sizeof changed);
 	say_fork(a, m, changed, goes_on);
 }
 
@@ -242,7 +251,8 @@ static int await(struct app *a, struct journey *j, struct err *e)
 
 		n_forks += !m->in_place;
 		if (!m->in_place && !conversation_has(c->live.conversation, m->branch.request) &&
-			conversation_resume(c->live.conversation, m->branch.request, m->ids, m->n_ids, &p, e) < 0)
+			conversation_resume(c->live.conversation, m->branch.request, m->ids, m->n_ids, &p, e) <
+				0)
 			return -1;
 	}
 	conversation_expect(c->live.conversation, n_forks);
@@ -271,7 +281,8 @@ static int depart(struct app *a, struct journey *j, struct err *e)
 	if (!j->move[0].in_place && stood)
 		push_left(c, &a->timeline, (struct tl_stem){ stood, -1, 0 });
 	for (; n_futures < a->timeline.n_futures; n_futures++)
-		push_left(c, &a->timeline, (struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
+		push_left(c, &a->timeline,
+			(struct tl_stem){ a->timeline.future[n_futures].request, n_futures, 0 });
 	a->state.branch = j->move[0].made;
 	return 0;
 }
@@ -296,8 +307,8 @@ static int go(struct app *a, struct journey *j, bool goes_on, struct err *e)
 	return result;
 }
 
-int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced, bool beside,
-				  bool goes_on, struct err *e)
+int chat_move(struct app *a, const struct timeline *from, struct tl_stem to, int32_t forced,
+	bool beside, bool goes_on, struct err *e)
 {
 	struct journey *j = calloc(1, sizeof *j);
 	int result;
@@ -331,8 +342,9 @@ int chat_stand_at(struct app *a, const struct timeline *from, struct tl_stem b, 
 	a->state.branch = b.request;
 	a->state.request = 0;
 	a->state.token = -1;
-	app_say(a, SAY_INFO, "the conversation stands after position %d of request %s: say what comes next, or /undo",
-			b.pos - 1, view_label(b.request).text);
+	app_say(a, SAY_INFO,
+		"the conversation stands after position %d of request %s: say what comes next, or /undo",
+		b.pos - 1, view_label(b.request).text);
 	return 0;
 }
 

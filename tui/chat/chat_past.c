@@ -1,7 +1,9 @@
-/* A chat that looks at an earlier step: the recording so far, on the same screens, while the engine holds.
+/* A chat that looks at an earlier step: the recording so far, on the same screens, while the engine
+ * holds.
  *
- * The views show chat.past_timeline then, which is what a replay of the file would show. The present goes on being
- * folded beside it. Leaving changes nothing; what goes on from an earlier step is in chat_travel.c. */
+ * The views show chat.past_timeline then, which is what a replay of the file would show. The
+ * present goes on being folded beside it. Leaving changes nothing; what goes on from an earlier
+ * step is in chat_travel.c. */
 #include <inttypes.h>
 
 #include "tui/chat/chat.h"
@@ -17,8 +19,9 @@ static int open_past(struct app *a, struct err *e)
 	if (c->past)
 		return 0;
 	if (!c->live.session.writer)
-		return err_set(e, ERR_USAGE, "this session is not recorded, and earlier steps are looked at in the recording; "
-									 "/rewind goes back all the same");
+		return err_set(e, ERR_USAGE,
+			"this session is not recorded, and earlier steps are looked at in the recording; "
+			"/rewind goes back all the same");
 	path = a->mode->recording(a, e);
 	if (!path || player_open(&c->past, path, e) < 0)
 		return -1;

@@ -102,14 +102,16 @@ int chat_search_score(struct app *a, const char *typed, struct err *e)
 	struct chat *c = a->mode_data;
 
 	if (strlen(typed) >= sizeof c->search.score)
-		return err_set(e, ERR_USAGE, "/score: a command of at most %zu bytes is needed; longer ones fit in a script",
-					   sizeof c->search.score - 1);
+		return err_set(e, ERR_USAGE,
+			"/score: a command of at most %zu bytes is needed; longer ones fit in a script",
+			sizeof c->search.score - 1);
 	snprintf(c->search.score, sizeof c->search.score, "%s", strcmp(typed, "off") ? typed : "");
 	chat_note(a, "score", typed);
 	return 0;
 }
 
-/* On the engine's thread it is looked at between steps; what it says of errors must not reach the screen. */
+/* On the engine's thread it is looked at between steps; what it says of errors must not reach the
+ * screen. */
 static void take_judge(struct chat_search *s, struct search_options *o)
 {
 	memcpy(s->judged_by, s->score, sizeof s->judged_by);
@@ -149,13 +151,15 @@ static void say_end(struct app *a, const struct call *call, const struct chat_se
 
 	snprintf(score, sizeof score, *judge ? "%.6g" : "%.3f", call->score);
 	if (v->err.code)
-		app_say(a, SAY_ERROR, "%s: %s%s", method, v->err.text, v->told ? "; the best answer until then stands" : "");
+		app_say(a, SAY_ERROR, "%s: %s%s", method, v->err.text,
+			v->told ? "; the best answer until then stands" : "");
 	else if (!v->told)
 		app_say(a, SAY_INFO, "%s was stopped before it had an answer", method);
 	else
-		app_say(a, SAY_INFO, "%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · /view search",
-				method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
-				v->n_answers == 1 ? "" : "s", score, saved);
+		app_say(a, SAY_INFO,
+			"%s%s%.30s%s: the best of %d answer%s, score %s; sharing saved %.0f %% of the pages · /view search",
+			method, *judge ? " by " : "", judge, v->cancelled ? " was stopped" : "", v->n_answers,
+			v->n_answers == 1 ? "" : "s", score, saved);
 }
 
 static void cancel(struct engine *engine, void *id)
@@ -215,12 +219,14 @@ bool chat_search_stop(struct app *a)
 void chat_search_work(struct app *a)
 {
 	struct chat *c = a->mode_data;
-	const struct tl_search *s = c->search.running ? timeline_search(&a->timeline, c->search.running) : NULL;
+	const struct tl_search *s =
+		c->search.running ? timeline_search(&a->timeline, c->search.running) : NULL;
 	struct call call = { .search = &c->search };
 	bool over = (s && s->over) || now_ns() - c->search.looked_ns > LOOK_NS;
 
 	if (!c->search.running || c->search.asked || !over)
 		return;
 	c->search.looked_ns = now_ns();
-	c->search.asked = actor_post(c->live.session.actor, chat_search_look, looked, &call, sizeof call);
+	c->search.asked =
+		actor_post(c->live.session.actor, chat_search_look, looked, &call, sizeof call);
 }

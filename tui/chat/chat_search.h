@@ -1,8 +1,11 @@
-/* /search: the answer to a turn is the best of several, found by a search (engine/search/search.h). Internal to tui/.
+/* /search: the answer to a turn is the best of several, found by a search (engine/search/search.h).
+ * Internal to tui/.
  *
- * The method is a setting like /temp: it holds for the turns that follow and for /retry; so is the command that judges
- * (/score), which runs beside the engine and the screen: neither waits for it. The answer comes as an ordinary
- * request of the conversation, told by the engine when the search is over. Thread: the UI's. */
+ * The method is a setting like /temp: it holds for the turns that follow and for /retry; so is the
+ * command that judges
+ * (/score), which runs beside the engine and the screen: neither waits for it. The answer comes as
+ * an ordinary request of the conversation, told by the engine when the search is over. Thread: the
+ * UI's. */
 #ifndef CUTAWAY_TUI_CHAT_SEARCH_H
 #define CUTAWAY_TUI_CHAT_SEARCH_H
 
@@ -19,14 +22,15 @@ struct app;
 struct conversation_prompt;
 
 struct chat_search {
-	char method[CHAT_SEARCH_METHOD]; /* "beam:4", as engine/search/search.h has it; "": plain answers */
-	char score[CHAT_SEARCH_SCORE];	 /* the command that judges; "": log-probabilities do */
+	/* "beam:4", as engine/search/search.h has it; "": plain answers */
+	char method[CHAT_SEARCH_METHOD];
+	char score[CHAT_SEARCH_SCORE];     /* the command that judges; "": log-probabilities do */
 	char judged_by[CHAT_SEARCH_SCORE]; /* the same, when the running one began */
 	struct score_command scorer;
-	int64_t running;				 /* a search of the engine, 0: none */
+	int64_t running; /* a search of the engine, 0: none */
 	int64_t looked_ns;
-	bool asked; /* whether it is over: the engine will say */
-	bool quietly; /* its end is not said */
+	bool asked;                            /* whether it is over: the engine will say */
+	bool quietly;                          /* its end is not said */
 	int32_t trimmed_tokens, trimmed_turns; /* noted with the answer, which is a request only then */
 };
 
@@ -38,9 +42,11 @@ int chat_search_set(struct app *a, const char *typed, struct err *e);
 int chat_search_score(struct app *a, const char *typed, struct err *e);
 /* The conversation expects one answer. */
 int chat_search_begin(struct app *a, const struct conversation_prompt *p, struct err *e);
-/* Ends it: all its pages are let go of, and the best answer that it has by now is the turn's. False: none runs. */
+/* Ends it: all its pages are let go of, and the best answer that it has by now is the turn's.
+ * False: none runs. */
 bool chat_search_stop(struct app *a);
-/* The same, but nobody waits: that it is over comes later. quietly: and only an error is said then. */
+/* The same, but nobody waits: that it is over comes later. quietly: and only an error is said
+ * then. */
 bool chat_search_cancel(struct app *a, bool quietly);
 void chat_search_work(struct app *a); /* after every wait */
 

@@ -1,4 +1,5 @@
-/* Going back with the engine: what the person asks for, and going on from there. How it is done: chat_moves.c. */
+/* Going back with the engine: what the person asks for, and going on from there. How it is done:
+ * chat_moves.c. */
 #include "tui/chat/chat.h"
 #include "tui/replay/travel.h"
 #include "tui/views/view_util.h"
@@ -33,7 +34,8 @@ static int go_on_from_past(struct app *a, struct err *e)
 	return 0;
 }
 
-/* After /rewind and a change of settings, what runs is forked where it stands, with the new ones. */
+/* After /rewind and a change of settings, what runs is forked where it stands, with the new
+ * ones. */
 static int apply_changes(struct app *a, bool goes_on, struct err *e)
 {
 	struct chat *c = a->mode_data;
@@ -44,7 +46,7 @@ static int apply_changes(struct app *a, bool goes_on, struct err *e)
 	c->standing = false;
 	if (r && !r->finished &&
 		travel_changed(r, conversation_open_pos(c->live.conversation, r->id), &c->settings,
-					   engine_info(c->live.session.engine)->ctx, changed, sizeof changed)) {
+			engine_info(c->live.session.engine)->ctx, changed, sizeof changed)) {
 		b.pos = timeline_branch_length(&a->timeline, b);
 		return chat_move(a, &a->timeline, b, -1, false, goes_on, e);
 	}
@@ -80,22 +82,25 @@ int chat_go_on(struct app *a, struct err *e)
 
 /* --- the commands --- */
 
-/* What the person speaks of: the branch in focus, at the present or at the step that is looked at. */
+/* What the person speaks of: the branch in focus, at the present or at the step that is looked
+ * at. */
 static int focused(struct app *a, struct travel_from *out, struct err *e)
 {
 	struct chat *c = a->mode_data;
 	const struct tl_request *r;
 
-	if (c->search.running) /* its answer is none of the conversation yet, and the turn before is not meant */
-		return err_set(e, ERR_USAGE, "a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
+	/* its answer is none of the conversation yet, and the turn before is not meant */
+	if (c->search.running)
+		return err_set(e, ERR_USAGE,
+			"a search runs, whose branches do not go back: Esc stops it, and its best answer stands");
 	chat_hold(a);
 	r = view_request(app_timeline(a), &a->state);
 	if (!r || !view_is_chat(r))
 		return err_set(e, ERR_USAGE, "nothing is said yet: there is nowhere to go back to");
 	*out = (struct travel_from){ .t = app_timeline(a),
-								 .request = r->id,
-								 .open = conversation_open_pos(c->live.conversation, r->id),
-								 .cursor = a->state.token };
+		.request = r->id,
+		.open = conversation_open_pos(c->live.conversation, r->id),
+		.cursor = a->state.token };
 	return 0;
 }
 
@@ -171,7 +176,8 @@ static bool find_again(const struct timeline *t, struct tl_stem *b)
 
 	if (b->future < 0)
 		return timeline_request(t, b->request) != NULL;
-	for (b->future = b->future < t->n_futures ? b->future : t->n_futures - 1; b->future >= 0; b->future--)
+	for (b->future = b->future < t->n_futures ? b->future : t->n_futures - 1; b->future >= 0;
+		 b->future--)
 		if (t->future[b->future].request == b->request && timeline_branch_length(t, *b) == length)
 			return true;
 	return false;

@@ -23,7 +23,8 @@ static bool same_question(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = r->kind == EV_REQUEST_KIND_fork ? previous(t, r) : NULL;
 
-	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) && before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
+	return before && !timeline_within_answer(t, r) && !timeline_within_answer(t, before) &&
+		   before->kind == EV_REQUEST_KIND_fork && before->parent == r->parent && before->text &&
 		   r->text && !strcmp(before->text, r->text);
 }
 
@@ -34,7 +35,8 @@ static bool begins_alike(const struct tl_request *a, const struct tl_request *b)
 	return !n || !memcmp(a->prompt, b->prompt, (size_t)n * sizeof *a->prompt);
 }
 
-/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the other, asked again. */
+/* A turn with nothing before it, and not the first: one of two such turns with one prompt is the
+ * other, asked again. */
 static bool begins_anew(const struct timeline *t, const struct tl_request *r)
 {
 	const struct tl_request *before = previous(t, r);
@@ -70,7 +72,8 @@ static void end_words(struct turn *n, const struct tl_request *r)
 	case EV_FINISH_refused: words = "refused"; break;
 	case EV_FINISH_failed: words = "failed: the arithmetic gave a NaN"; break;
 	}
-	snprintf(n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
+	snprintf(
+		n->after, sizeof n->after, "%s%s%s", words, *words && *why ? ": " : "", *words ? why : "");
 }
 
 /* What a small model's greedy answer often comes to. */
@@ -79,8 +82,9 @@ static void loop_words(struct turn *n, const struct tl_request *r)
 	const size_t used = strlen(n->after);
 
 	if (r->period)
-		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s", used ? " · " : "",
-				 r->period, r->period == 1 ? "" : "s", r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
+		snprintf(n->after + used, sizeof n->after - used, "%sin a loop of %d token%s%s",
+			used ? " · " : "", r->period, r->period == 1 ? "" : "s",
+			r->params.temperature > 0 ? "" : ": /temp 0.7 draws others");
 }
 
 static bool has_free_slot(const struct timeline *t)
@@ -99,13 +103,15 @@ static void state_words(struct turn *n, const struct tl_request *r)
 	if (r->finished)
 		end_words(n, r);
 	else if (r->state == TL_WAITING)
-		snprintf(n->after, sizeof n->after, "waiting for %s", has_free_slot(n->t) ? "the next step" : "a slot");
+		snprintf(n->after, sizeof n->after, "waiting for %s",
+			has_free_slot(n->t) ? "the next step" : "a slot");
 	else if (r->state == TL_PREEMPTED)
-		snprintf(n->after, sizeof n->after, "its pages went to another request; it will be computed again");
+		snprintf(n->after, sizeof n->after,
+			"its pages went to another request; it will be computed again");
 	else if (!r->n_tokens)
 		snprintf(n->after, sizeof n->after, "reading the prompt: %s of %s tokens",
-				 view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
-				 view_count(of, r->n_prompt));
+			view_count(done, r->computed < r->n_prompt ? r->computed : r->n_prompt),
+			view_count(of, r->n_prompt));
 	loop_words(n, r);
 }
 
@@ -129,24 +135,28 @@ static void side_words(struct turn *n, const struct timeline *t, const struct tl
 	char hit[VIEW_NUM], asked[VIEW_NUM];
 
 	if (timeline_within_answer(t, r)) {
-		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s", r->stem.pos,
-				 view_label(r->stem.request).text);
+		snprintf(n->futures, sizeof n->futures, "goes its own way from position %d of %s",
+			r->stem.pos, view_label(r->stem.request).text);
 		return;
 	}
 	if (r->trimmed_tokens > 0)
-		snprintf(n->trimmed, sizeof n->trimmed, "the context was full: %d turns (%d tokens) dropped",
-				 r->trimmed_turns, r->trimmed_tokens);
+		snprintf(n->trimmed, sizeof n->trimmed,
+			"the context was full: %d turns (%d tokens) dropped", r->trimmed_turns,
+			r->trimmed_tokens);
 	if (futures && r->looked_up)
-		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt; %s of its %s tokens were cached",
-				 futures, view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
+		snprintf(n->futures, sizeof n->futures,
+			"%d futures of one prompt; %s of its %s tokens were cached", futures,
+			view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked));
 	else if (futures)
 		snprintf(n->futures, sizeof n->futures, "%d futures of one prompt", futures);
 }
 
-void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r, int width,
-					  bool ascii)
+void turn_of_request(
+	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii)
 {
-	*n = (struct turn){ .t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r) };
+	*n = (struct turn){
+		.t = t, .r = r, .same_question = same_question(t, r), .anew = begins_anew(t, r)
+	};
 	side_words(n, t, r);
 	if (r->text && !n->same_question)
 		wrap_add_text(&n->asked, r->text, strlen(r->text));
@@ -159,8 +169,8 @@ void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_r
 	if (!n->answer.n_lines && r->state == TL_RUNNING && r->n_tokens)
 		snprintf(n->after, sizeof n->after, " ");
 	state_words(n, r);
-	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) + n->asked.n_lines + n->answer.n_lines +
-				 (n->after[0] != 0);
+	n->n_lines = 2 * n->anew + !n->same_question + (n->trimmed[0] != 0) + (n->futures[0] != 0) +
+				 n->asked.n_lines + n->answer.n_lines + (n->after[0] != 0);
 }
 
 const struct tl_search *turn_searching(const struct timeline *t)
@@ -168,18 +178,22 @@ const struct tl_search *turn_searching(const struct timeline *t)
 	const struct tl_search *s = timeline_search(t, 0);
 	const struct tl_request *r = timeline_chat(t);
 
-	if (!s || s->told || (s->over && s->winner) || (s->over && r && s->n_nodes && r->id > s->node[0].request))
+	if (!s || s->told || (s->over && s->winner) ||
+		(s->over && r && s->n_nodes && r->id > s->node[0].request))
 		return NULL;
 	return s;
 }
 
 const struct tl_request turn_nobody = { .kind = EV_REQUEST_KIND_chat, .state = TL_FINISHED };
 
-void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i, int width, bool ascii)
+void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i,
+	int width, bool ascii)
 {
 	size_t next, size = text_line(w->text[i], width - 1, ascii, &next);
 
-	*n = (struct turn){ .t = t, .r = &turn_nobody, .same_question = i > 0 && i + TURNS_WAITING > w->n, .waits = true };
+	*n = (struct turn){
+		.t = t, .r = &turn_nobody, .same_question = i > 0 && i + TURNS_WAITING > w->n, .waits = true
+	};
 	wrap_add_text(&n->asked, w->text[i], size);
 	if (w->text[i][size])
 		wrap_add_text(&n->asked, "…", strlen("…"));
@@ -189,11 +203,13 @@ void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view
 	else if (w->n == 1)
 		snprintf(n->after, sizeof n->after, "%s · Esc takes it back", w->why);
 	else
-		snprintf(n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
+		snprintf(
+			n->after, sizeof n->after, "%d turns %s · Esc takes the newest back", w->n, w->why);
 	n->n_lines = !n->same_question + n->asked.n_lines + (n->after[0] != 0);
 }
 
-void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
+void turn_of_search(
+	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii)
 {
 	char text[LEADING_MAX], answers[VIEW_NUM], wait[32] = "";
 	bool leads;
@@ -212,8 +228,8 @@ void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_se
 		snprintf(wait, sizeof wait, ", %d wait for a score", search_waiting(s));
 	if (!s->over)
 		snprintf(n->after, sizeof n->after, "%.40s: %d run%s, %s answer%s by now%s (/view search)",
-				 s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
-				 s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
+			s->method ? s->method : "", search_running(s), wait, view_count(answers, s->n_answers),
+			s->n_answers == 1 ? "" : "s", leads ? "; the best begins so" : "");
 	n->n_lines = 1 + n->asked.n_lines + n->answer.n_lines + 1;
 }
 
@@ -242,6 +258,6 @@ void turn_mark(struct turn *n, const struct timeline *t, const struct view_state
 	const struct tl_token *k = r && s->token < r->n_tokens ? &r->token[s->token] : NULL;
 
 	if (k && (r == n->r || (timeline_within_answer(t, n->r) && k->pos < n->r->stem.pos &&
-							timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
+							   timeline_branch_token(t, n->r->stem, (int32_t)k->pos) == k)))
 		n->marked = k;
 }

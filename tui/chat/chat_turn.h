@@ -1,5 +1,5 @@
-/* What the chat shows of one request, or of a turn that is none yet: its lines and the words around them. For
- * view_chat.c, which draws them. Thread: the UI's. */
+/* What the chat shows of one request, or of a turn that is none yet: its lines and the words around
+ * them. For view_chat.c, which draws them. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CHAT_TURN_H
 #define CUTAWAY_TUI_CHAT_TURN_H
 
@@ -8,8 +8,8 @@
 
 enum { TURN_LABEL_W = 4, TURNS_WAITING = 3 /* shown, the newest */ };
 
-/* One request on the screen, from top to bottom: what was dropped before it, what was asked, that it has
- * siblings, the answer, why it ended. A note is one line. */
+/* One request on the screen, from top to bottom: what was dropped before it, what was asked, that
+ * it has siblings, the answer, why it ended. A note is one line. */
 struct turn {
 	const struct timeline *t;
 	const struct tl_request *r;
@@ -22,14 +22,18 @@ struct turn {
 
 extern const struct tl_request turn_nobody; /* whose the turns are that no request is of */
 
-void turn_of_request(struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii);
-/* A turn that was said and not asked yet, on one line: what is being answered above must stay in sight. The newest says
- * what they wait for. */
-void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i, int width, bool ascii);
-/* The newest search, if its answer is still to come, or was not found, and nothing was said since; else NULL. */
+void turn_of_request(
+	struct turn *n, const struct timeline *t, const struct tl_request *r, int width, bool ascii);
+/* A turn that was said and not asked yet, on one line: what is being answered above must stay in
+ * sight. The newest says what they wait for. */
+void turn_of_waiting(struct turn *n, const struct timeline *t, const struct view_waiting *w, int i,
+	int width, bool ascii);
+/* The newest search, if its answer is still to come, or was not found, and nothing was said since;
+ * else NULL. */
 const struct tl_search *turn_searching(const struct timeline *t);
 /* A turn that a search answers: what leads by now. */
-void turn_of_search(struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
+void turn_of_search(
+	struct turn *n, const struct timeline *t, const struct tl_search *s, int width, bool ascii);
 void turn_free(struct turn *n);
 
 /* The token under the cursor, if this turn shows it, is marked. */

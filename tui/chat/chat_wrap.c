@@ -1,5 +1,5 @@
-/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks and around wide characters,
- * which need none. */
+/* See chat_wrap.h. Greedy wrapping over graphemes; a line breaks after blanks and around wide
+ * characters, which need none. */
 #include "tui/chat/chat_wrap.h"
 
 #include <stdlib.h>
@@ -65,12 +65,14 @@ static size_t unfinished(const char *text, size_t size)
 
 		if ((c & 0xc0) == 0x80)
 			continue;
-		return (c >= 0xf0 && back < 4) || (c >= 0xe0 && back < 3) || (c >= 0xc0 && back < 2) ? back : 0;
+		return (c >= 0xf0 && back < 4) || (c >= 0xe0 && back < 3) || (c >= 0xc0 && back < 2) ? back
+																							 : 0;
 	}
 	return 0;
 }
 
-void wrap_add_given(struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open)
+void wrap_add_given(
+	struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open)
 {
 	for (int32_t i = open; i < r->n_prompt; i++) {
 		int32_t size;
@@ -103,7 +105,8 @@ static bool line_end(struct wrap *w, size_t from, size_t to)
 	return true;
 }
 
-/* The run at an offset. Most text is plain ASCII with nothing combining after it, and is not looked up. */
+/* The run at an offset. Most text is plain ASCII with nothing combining after it, and is not looked
+ * up. */
 static struct glyph_run run_at(const struct wrap *w, size_t at, bool ascii)
 {
 	unsigned char c = (unsigned char)w->text[at];
@@ -127,7 +130,8 @@ void wrap_lines(struct wrap *w, int width, bool ascii)
 
 		if (!g.used)
 			break;
-		/* blanks hang over the edge; anything else goes to the next line, with its word if it has one */
+		/* blanks hang over the edge; anything else goes to the next line, with its word if it has
+		 * one */
 		if (!blank && x + cols > width && at > from) {
 			size_t to = brk > from ? brk : at;
 

@@ -1,18 +1,19 @@
-/* A part of a conversation as lines: bytes of tokens joined, then wrapped at words. For view_chat.c.
- * Thread: the UI's. */
+/* A part of a conversation as lines: bytes of tokens joined, then wrapped at words. For
+ * view_chat.c. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CHAT_WRAP_H
 #define CUTAWAY_TUI_CHAT_WRAP_H
 
 #include "fold/timeline.h"
 
 struct wrap_line {
-	size_t from, to; /* bytes of the text; blanks and the line break at the end belong to the line */
+	/* bytes of the text; blanks and the line break at the end belong to the line */
+	size_t from, to;
 };
 
 struct wrap {
 	char *text;
-	/* [size] whose a byte is: index of the token, below WRAP_GIVEN the position of one that a fork was given,
-	 * counted down; NULL: the text is nobody's. */
+	/* [size] whose a byte is: index of the token, below WRAP_GIVEN the position of one that a fork
+	 * was given, counted down; NULL: the text is nobody's. */
 	int32_t *owner;
 	size_t size, cap;
 	struct wrap_line *line;
@@ -25,9 +26,10 @@ void wrap_add_text(struct wrap *w, const char *text, size_t size);
 enum { WRAP_NOBODY = -1, WRAP_GIVEN = -2 };
 
 /* The part of an answer that a fork has in its prompt: positions from `open` on. */
-void wrap_add_given(struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open);
-/* The tokens of an answer, without the end-of-turn token. While it is being written, a last character that
- * is not whole yet is kept back. */
+void wrap_add_given(
+	struct wrap *w, const struct timeline *t, const struct tl_request *r, int32_t open);
+/* The tokens of an answer, without the end-of-turn token. While it is being written, a last
+ * character that is not whole yet is kept back. */
 void wrap_add_tokens(struct wrap *w, const struct timeline *t, const struct tl_request *r);
 /* Fills line[]. At least one line if there is text. width at least 1. */
 void wrap_lines(struct wrap *w, int width, bool ascii);

@@ -9,9 +9,19 @@
 #define LIVE COMMAND_LIVE
 #define REPLAY COMMAND_REPLAY
 #define BOTH (COMMAND_LIVE | COMMAND_REPLAY)
-#define ROW(type_, ...) &(const struct setting){ .type = SETTING_##type_, .when = SETTING_ANY, __VA_ARGS__ }
-#define ACT(type, act, where, ...) { COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__) }
-#define CHAT(type, ...) { COMMAND_ENGINE, 0, LIVE, ROW(type, __VA_ARGS__) }
+#define ROW(type_, ...)                                                                            \
+	&(const struct setting)                                                                        \
+	{                                                                                              \
+		.type = SETTING_##type_, .when = SETTING_ANY, __VA_ARGS__                                  \
+	}
+#define ACT(type, act, where, ...)                                                                 \
+	{                                                                                              \
+		COMMAND_ACT, ACT_##act, where, ROW(type, __VA_ARGS__)                                      \
+	}
+#define CHAT(type, ...)                                                                            \
+	{                                                                                              \
+		COMMAND_ENGINE, 0, LIVE, ROW(type, __VA_ARGS__)                                            \
+	}
 
 /* Of settings each row; then what the chat sets itself, and what does something. */
 const struct command commands[] = {
@@ -19,14 +29,15 @@ const struct command commands[] = {
 	SAMPLE_SETTINGS(X) ANSWER_SETTINGS(X)
 #undef X
 #define X(type, field, ...) { COMMAND_ENGINE, 0, LIVE, &engine_settings[ENGINE_AT_##field] },
-	ENGINE_SETTINGS(X)
+		ENGINE_SETTINGS(X)
 #undef X
-	CHAT(TEXT, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
-		SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
-		.doc = "each answer is the best of several, on shared pages: see the search view"),
+			CHAT(TEXT, .name = "search", .arg = "best N|beam N [PENALTY]|mcts N|off",
+				SETTING_WORDS("off", "best:8", "beam:4", "beam:4,0.6", "mcts:32", "mcts:32,3,16"),
+				.doc = "each answer is the best of several, on shared pages: see the search view"),
 	CHAT(FILE, .name = "score", .arg = "COMMAND|off",
-		.doc = "a command that scores the answers of a search: it reads one, and prints a number; off: "
-			   "their log-probability"),
+		.doc =
+			"a command that scores the answers of a search: it reads one, and prints a number; off: "
+			"their log-probability"),
 	ACT(TEXT, LAYER, BOTH, .name = "layer", .arg = "N|mean", SETTING_WORDS("mean", "0"),
 		.doc = "the layer that the attention view shows"),
 	ACT(TEXT, HEAD, BOTH, .name = "head", .arg = "N|mean", SETTING_WORDS("mean", "0"),
@@ -34,8 +45,8 @@ const struct command commands[] = {
 	ACT(NONE, NEW, LIVE, .name = "new", .doc = "forgets the conversation and begins anew"),
 	ACT(NONE, RETRY, LIVE, .name = "retry",
 		.doc = "answers the last turn again, with another draw"),
-	ACT(NUMBER, FORK, LIVE, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64,
-		.step = 1, SETTING_WORDS("2", "4"),
+	ACT(NUMBER, FORK, LIVE, .name = "fork", .arg = "N|@POS", .low = 2, .high = 64, .step = 1,
+		SETTING_WORDS("2", "4"),
 		.doc = "N answers to the last turn at once, sharing its pages; @POS: a second future from "
 			   "there"),
 	ACT(TEXT, REWIND, LIVE, .name = "rewind", .arg = "POS|turn N|-N", SETTING_WORDS("turn"),
@@ -44,8 +55,8 @@ const struct command commands[] = {
 		.doc = "puts another token under the cursor, or after the newest, and goes on from it"),
 	ACT(NONE, UNDO, LIVE, .name = "undo",
 		.doc = "back to the branch that was left last by going back"),
-	ACT(NUMBER, LOAD, LIVE, .name = "load", .arg = "N", .low = 1, .high = 256,
-		.step = 1, SETTING_WORDS("4", "8", "16"),
+	ACT(NUMBER, LOAD, LIVE, .name = "load", .arg = "N", .low = 1, .high = 256, .step = 1,
+		SETTING_WORDS("4", "8", "16"),
 		.doc = "N background requests from the shipped prompts, so that the batch fills"),
 	ACT(NONE, STOP_ANSWER, LIVE, .name = "cancel",
 		.doc = "stops the answer and the background requests"),
@@ -62,15 +73,16 @@ const struct command commands[] = {
 		.doc = "looks N steps back; F5 goes on from there"),
 	ACT(NUMBER, GOTO, BOTH, .name = "goto", .arg = "STEP", .high = 1e12, .step = 1,
 		.doc = "looks at a step; F5 goes on from there"),
-	ACT(NUMBER, SPEED, REPLAY, .name = "speed", .arg = "FACTOR", .low = 0.01,
-		.high = 1000, SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
+	ACT(NUMBER, SPEED, REPLAY, .name = "speed", .arg = "FACTOR", .low = 0.01, .high = 1000,
+		SETTING_WORDS("0.25", "0.5", "1", "2", "4", "16"),
 		.doc = "how fast it plays: 1 as recorded"),
 	ACT(TEXT, VIEW, BOTH, .name = "view", .arg = "NAME",
 		.doc = "goes to a view; /batch, /pages and so on do, too"),
 	ACT(NONE, ZOOM, BOTH, .name = "zoom",
 		.doc = "the view in focus fills the screen, or goes back"),
 	ACT(TEXT, BREAK, BOTH, .name = "break", .arg = "EXPR", SETTING_WORDS("off"),
-		.doc = "stops after a step for which a SQL expression holds; alone it lists, off takes away"),
+		.doc =
+			"stops after a step for which a SQL expression holds; alone it lists, off takes away"),
 	ACT(TEXT, TBREAK, BOTH, .name = "tbreak", .arg = "EXPR",
 		.doc = "the same, once: it is taken away when it has stopped"),
 	ACT(TEXT, WATCH, BOTH, .name = "watch", .arg = "NAME EXPR", SETTING_WORDS("off"),
@@ -85,8 +97,7 @@ const struct command commands[] = {
 	ACT(TEXT, WHY, BOTH, .name = "why", .arg = "WHAT [WHERE]",
 		SETTING_WORDS("miss", "evict", "preempt", "wait", "reject", "token", "slow"),
 		.doc = "explains from the log: why a miss, evict, preempt, wait, reject, token, slow"),
-	ACT(NONE, TREE, BOTH, .name = "tree",
-		.doc = "the branches of the session; Enter goes to one"),
+	ACT(NONE, TREE, BOTH, .name = "tree", .doc = "the branches of the session; Enter goes to one"),
 	ACT(TEXT, LENS, BOTH, .name = "lens", .arg = "POS",
 		.doc = "looks into a token: what each layer would say, every head's attention, all logits"),
 	ACT(NONE, INFO, BOTH, .name = "info",
@@ -119,7 +130,7 @@ static int say_value(const struct command_host *h, const struct command *c)
 	if (!commands_value(h, c, value, sizeof value))
 		snprintf(value, sizeof value, "not known before the model is there");
 	snprintf(text, sizeof text, "%s is %s   (/%s %s: %s)", c->s->name, value, c->s->name,
-			 setting_arg(c->s, arg, sizeof arg), c->s->doc);
+		setting_arg(c->s, arg, sizeof arg), c->s->doc);
 	h->say(h->arg, text);
 	return 0;
 }
@@ -146,7 +157,8 @@ void commands_say_set(const struct command_host *h, const char *name)
 
 int commands_refused(const char *name, const struct err *why, struct err *e)
 {
-	return err_set(e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
+	return err_set(
+		e, why->code, "%s%s", strncmp(why->text, name, strlen(name)) ? "" : "/", why->text);
 }
 
 /* The words of a setting, up to a colon; they live as long as `copy`. */
@@ -155,7 +167,8 @@ static struct command_names words_of(const struct setting *s, char copy[COMMAND_
 	struct command_names l = { 0 };
 
 	for (int i = 0; setting_word(s, i) && l.n < COMMAND_NAMES; i++) {
-		snprintf(copy[l.n], sizeof copy[l.n], "%.*s", (int)strcspn(setting_word(s, i), ":"), setting_word(s, i));
+		snprintf(copy[l.n], sizeof copy[l.n], "%.*s", (int)strcspn(setting_word(s, i), ":"),
+			setting_word(s, i));
 		if (!l.n || strcmp(l.name[l.n - 1], copy[l.n]) != 0) { /* ngram, ngram:4 */
 			l.name[l.n] = copy[l.n];
 			l.n++;
@@ -164,7 +177,8 @@ static struct command_names words_of(const struct setting *s, char copy[COMMAND_
 	return l;
 }
 
-/* A beginning of a word stands for it, and what follows a colon stays: "look:3,3,2". malloc'd; NULL: the error. */
+/* A beginning of a word stands for it, and what follows a colon stays: "look:3,3,2". malloc'd;
+ * NULL: the error. */
 static char *whole_value(const struct setting *s, const char *arg, struct err *e)
 {
 	char copy[COMMAND_NAMES][24], head[24], *whole;
@@ -185,7 +199,8 @@ static char *whole_value(const struct setting *s, const char *arg, struct err *e
 	return NULL;
 }
 
-static int put_value(const struct command_host *h, const struct command *c, const char *value, struct err *e)
+static int put_value(
+	const struct command_host *h, const struct command *c, const char *value, struct err *e)
 {
 	int rc;
 
@@ -201,7 +216,8 @@ static int put_value(const struct command_host *h, const struct command *c, cons
 
 /* ---- acts ---- */
 
-static int act(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+static int act(
+	const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
 	double number = c->s->type == SETTING_NUMBER ? c->s->low : 0;
 	struct command_names known;
@@ -225,7 +241,8 @@ static int act(const struct command_host *h, const struct command *c, const char
 	return h->act(h->arg, c->act, arg, number, e);
 }
 
-static int command_run(const struct command_host *h, const struct command *c, const char *arg, struct err *e);
+static int command_run(
+	const struct command_host *h, const struct command *c, const char *arg, struct err *e);
 
 /* "NAME VALUE": any setting by its name, also one that is fixed by now. */
 static int set_any(const struct command_host *h, const char *arg, struct err *e)
@@ -253,7 +270,8 @@ static int set_any(const struct command_host *h, const char *arg, struct err *e)
 	return err_set(e, ERR_USAGE, "there is no setting %s: /set alone lists them", name);
 }
 
-static int command_run(const struct command_host *h, const struct command *c, const char *arg, struct err *e)
+static int command_run(
+	const struct command_host *h, const struct command *c, const char *arg, struct err *e)
 {
 	char *whole;
 	int rc;
@@ -262,7 +280,8 @@ static int command_run(const struct command_host *h, const struct command *c, co
 		return set_any(h, arg, e);
 	if (!*arg && c->kind != COMMAND_ACT)
 		return say_value(h, c);
-	whole = c->s->type == SETTING_CHOICE || c->kind != COMMAND_ACT ? whole_value(c->s, arg, e) : strdup(arg);
+	whole = c->s->type == SETTING_CHOICE || c->kind != COMMAND_ACT ? whole_value(c->s, arg, e)
+																   : strdup(arg);
 	if (!whole)
 		return -1;
 	rc = c->kind == COMMAND_ACT ? act(h, c, whole, e) : put_value(h, c, whole, e);
@@ -299,5 +318,6 @@ int commands_run(const struct command_host *h, const char *line, struct err *e)
 		return err_set(e, ERR_MEMORY, "no memory for a command");
 	result = command_run(h, c, arg, &own);
 	free(arg);
-	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e) : result;
+	return result < 0 ? commands_refused(c->act == ACT_SET ? own.text : c->s->name, &own, e)
+					  : result;
 }

@@ -1,7 +1,8 @@
 /* The / commands: one table, from which parsing, help and completion come.
  *
- * A command acts on a host: the person's own settings, the engine's settings, and a few acts of the program.
- * Nothing here knows screens or threads, so tests and fuzzers bring a host of their own. Thread: the UI's. */
+ * A command acts on a host: the person's own settings, the engine's settings, and a few acts of the
+ * program. Nothing here knows screens or threads, so tests and fuzzers bring a host of their own.
+ * Thread: the UI's. */
 #ifndef CUTAWAY_TUI_COMMANDS_H
 #define CUTAWAY_TUI_COMMANDS_H
 
@@ -13,10 +14,41 @@
 #include "tui/views/view.h"
 
 enum command_act {
-	ACT_NONE, ACT_SAVE, ACT_NEW, ACT_RETRY, ACT_FORK, ACT_LOAD, ACT_VIEW, ACT_ZOOM, ACT_THEME, ACT_HELP, ACT_QUIT,
-	ACT_PAUSE, ACT_STEP, ACT_GOTO, ACT_SPEED, ACT_SYSTEM, ACT_LAYER, ACT_HEAD, ACT_STOP_ANSWER, ACT_WHY, ACT_BREAK, ACT_WATCH, ACT_FIND, ACT_RFIND,
-	ACT_TBREAK, ACT_CONTINUE, ACT_INFO, ACT_BACK, ACT_REWIND, ACT_TRY, ACT_UNDO, ACT_TREE, ACT_LENS,
-	ACT_PRINT, ACT_SET,
+	ACT_NONE,
+	ACT_SAVE,
+	ACT_NEW,
+	ACT_RETRY,
+	ACT_FORK,
+	ACT_LOAD,
+	ACT_VIEW,
+	ACT_ZOOM,
+	ACT_THEME,
+	ACT_HELP,
+	ACT_QUIT,
+	ACT_PAUSE,
+	ACT_STEP,
+	ACT_GOTO,
+	ACT_SPEED,
+	ACT_SYSTEM,
+	ACT_LAYER,
+	ACT_HEAD,
+	ACT_STOP_ANSWER,
+	ACT_WHY,
+	ACT_BREAK,
+	ACT_WATCH,
+	ACT_FIND,
+	ACT_RFIND,
+	ACT_TBREAK,
+	ACT_CONTINUE,
+	ACT_INFO,
+	ACT_BACK,
+	ACT_REWIND,
+	ACT_TRY,
+	ACT_UNDO,
+	ACT_TREE,
+	ACT_LENS,
+	ACT_PRINT,
+	ACT_SET,
 };
 
 struct command_host {
@@ -24,11 +56,12 @@ struct command_host {
 	bool replay; /* no engine: only the commands that make sense there */
 	const struct view *const *views;
 	void *arg;
-	/* The engine's own settings. engine_set returns 1 if it was only told to: commands_say_set() or the error
-	 * follows. engine_get returns -1 while there is no engine. */
+	/* The engine's own settings. engine_set returns 1 if it was only told to: commands_say_set() or
+	 * the error follows. engine_get returns -1 while there is no engine. */
 	int (*engine_set)(void *arg, const char *name, const char *value, struct err *e);
 	int (*engine_get)(void *arg, const char *name, char *buf, size_t cap);
-	void (*note)(void *arg, const char *name, const char *value); /* a setting of the person's changed */
+	/* a setting of the person's changed */
+	void (*note)(void *arg, const char *name, const char *value);
 	void (*say)(void *arg, const char *text);
 	/* text: the argument or ""; number: its value where the table asks for a number, else 0. */
 	int (*act)(void *arg, enum command_act act, const char *text, double number, struct err *e);
@@ -49,19 +82,21 @@ struct command {
 };
 extern const struct command commands[]; /* ends with s NULL */
 
-/* Another name, as debuggers and git have it: it calls `command` with `before` in front of its argument. */
+/* Another name, as debuggers and git have it: it calls `command` with `before` in front of its
+ * argument. */
 struct command_alias {
 	const char *name, *command, *before;
 };
 extern const struct command_alias command_aliases[]; /* ends with name NULL */
-bool commands_usable(const struct command_host *h, const struct command *c); /* here: live, or in a replay */
-/* The command that a line calls by its name, an alias or a unique beginning; NULL, with an error that says which may
- * be meant. *before: what an alias puts in front of the argument, or "". */
-const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
-									 struct err *e);
+/* here: live, or in a replay */
+bool commands_usable(const struct command_host *h, const struct command *c);
+/* The command that a line calls by its name, an alias or a unique beginning; NULL, with an error
+ * that says which may be meant. *before: what an alias puts in front of the argument, or "". */
+const struct command *commands_named(
+	const struct command_host *h, const char *line, const char **before, struct err *e);
 
-/* Things that have names, for all of them one rule: one is called by its name (or its title, if it has one), or by a
- * beginning that no other has. */
+/* Things that have names, for all of them one rule: one is called by its name (or its title, if it
+ * has one), or by a beginning that no other has. */
 enum { COMMAND_NAMES = 96 };
 struct command_names {
 	const char *name[COMMAND_NAMES], *title[COMMAND_NAMES];
@@ -72,7 +107,8 @@ bool command_names_begin(const struct command_names *l, int i, const char *text,
 /* Its index, or -1; n_found: how many begin so. */
 int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found);
 /* Its name. NULL, with an error that says which it could be, or which there are; what: "/view". */
-const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e);
+const char *command_names_choose(
+	const struct command_names *l, const char *what, const char *text, struct err *e);
 
 /* Runs "/name argument". A unique beginning of a name is enough. */
 int commands_run(const struct command_host *h, const char *line, struct err *e);

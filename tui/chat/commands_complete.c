@@ -45,7 +45,8 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 {
 	size_t head = n;
 
-	while (head > 0 && (begun[head - 1] == '_' || (begun[head - 1] >= 'a' && begun[head - 1] <= 'z')))
+	while (
+		head > 0 && (begun[head - 1] == '_' || (begun[head - 1] >= 'a' && begun[head - 1] <= 'z')))
 		head--;
 	for (int i = 0; watch_column(i); i++) {
 		const char *name = watch_column(i)->name;
@@ -58,7 +59,8 @@ static void add_columns(struct list *l, const char *begun, size_t n)
 	}
 }
 
-/* The names that debuggers and git have, and those of views, are offered where none of ours begins so. */
+/* The names that debuggers and git have, and those of views, are offered where none of ours begins
+ * so. */
 static void add_names(struct list *l, const struct command_host *h, const char *begun, size_t n)
 {
 	for (const struct command *c = commands; c->s; c++)
@@ -105,13 +107,14 @@ char **commands_complete(void *host, const char *line, int start, int end, bool 
 		add_settings(&l, h, begun, n);
 	else
 		add_words(&l, c->s, begun, n);
-	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND || c->act == ACT_RFIND ||
-		c->act == ACT_PRINT)
+	if (c->act == ACT_BREAK || c->act == ACT_TBREAK || c->act == ACT_WATCH || c->act == ACT_FIND ||
+		c->act == ACT_RFIND || c->act == ACT_PRINT)
 		add_columns(&l, begun, n);
 	return l.text;
 }
 
-static int hint_many(const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
+static int hint_many(
+	const struct command_host *h, const char *begun, size_t n, char *out, size_t cap)
 {
 	size_t used = 0;
 	int found = 0;

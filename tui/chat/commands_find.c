@@ -1,5 +1,5 @@
-/* Which command a line calls: by its name, by that which debuggers and git have for it, by a unique beginning; and
- * which may have been meant. See commands.h. */
+/* Which command a line calls: by its name, by that which debuggers and git have for it, by a unique
+ * beginning; and which may have been meant. See commands.h. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -68,7 +68,7 @@ const struct command_alias command_aliases[] = {
 
 /* Verbs of the program that work on files. */
 static const char *const outside[] = { "verify", "diff", "whatif", "export", "replay", "certify",
-									   "bench",	 "tokenize", NULL };
+	"bench", "tokenize", NULL };
 
 /* ---- one rule for all names ---- */
 
@@ -79,7 +79,8 @@ bool command_names_begin(const struct command_names *l, int i, const char *text,
 
 static bool is_called(const struct command_names *l, int i, const char *text, size_t n)
 {
-	return command_names_begin(l, i, text, n) && (strlen(l->name[i]) == n || (l->title[i] && strlen(l->title[i]) == n));
+	return command_names_begin(l, i, text, n) &&
+		   (strlen(l->name[i]) == n || (l->title[i] && strlen(l->title[i]) == n));
 }
 
 int command_names_find(const struct command_names *l, const char *text, size_t n, int *n_found)
@@ -101,7 +102,8 @@ int command_names_find(const struct command_names *l, const char *text, size_t n
 }
 
 /* Those that begin so, each after a blank and `before`. */
-static void names_text(const struct command_names *l, const char *text, size_t n, const char *before, char *out, size_t cap)
+static void names_text(const struct command_names *l, const char *text, size_t n,
+	const char *before, char *out, size_t cap)
 {
 	size_t used = 0;
 
@@ -111,7 +113,8 @@ static void names_text(const struct command_names *l, const char *text, size_t n
 			used += (size_t)snprintf(out + used, cap - used, " %s%.20s", before, l->name[i]);
 }
 
-const char *command_names_choose(const struct command_names *l, const char *what, const char *text, struct err *e)
+const char *command_names_choose(
+	const struct command_names *l, const char *what, const char *text, struct err *e)
 {
 	size_t n = strlen(text);
 	int n_found, at = *text ? command_names_find(l, text, n, &n_found) : -1;
@@ -174,7 +177,8 @@ static const struct command_alias *alias(const char *name, size_t n)
 	return NULL;
 }
 
-/* A view goes by its own name, and one or many of it: /batch, /page. With an argument it is something else. */
+/* A view goes by its own name, and one or many of it: /batch, /page. With an argument it is
+ * something else. */
 static const char *view_named(const struct command_host *h, const char *name, size_t n)
 {
 	struct command_names l = commands_views(h);
@@ -185,7 +189,8 @@ static const char *view_named(const struct command_host *h, const char *name, si
 		size_t size = strlen(l.name[i]);
 
 		if (!memcmp(l.name[i], name, size < n ? size : n) &&
-			(size == n || (size == n + 1 && l.name[i][n] == 's') || (n == size + 1 && name[size] == 's')))
+			(size == n || (size == n + 1 && l.name[i][n] == 's') ||
+				(n == size + 1 && name[size] == 's')))
 			return l.name[i];
 	}
 	return NULL;
@@ -201,7 +206,8 @@ static struct command_names usable(const struct command_host *h)
 	return l;
 }
 
-static const struct command *begun(const struct command_host *h, const char *name, size_t n, int *n_found)
+static const struct command *begun(
+	const struct command_host *h, const char *name, size_t n, int *n_found)
 {
 	struct command_names l = usable(h);
 	int at = command_names_find(&l, name, n, n_found);
@@ -209,8 +215,8 @@ static const struct command *begun(const struct command_host *h, const char *nam
 	return at < 0 ? NULL : named(l.name[at], strlen(l.name[at]));
 }
 
-static const struct command *commands_lookup(const struct command_host *h, const char *name, size_t n, const char **before,
-								  int *n_found)
+static const struct command *commands_lookup(
+	const struct command_host *h, const char *name, size_t n, const char **before, int *n_found)
 {
 	const struct command *c = named(name, n);
 	const struct command_alias *a = c ? NULL : alias(name, n);
@@ -236,7 +242,8 @@ const struct command *commands_find(const struct command_host *h, const char *li
 	const char *before;
 	int n_found;
 
-	return name_length(line) ? commands_lookup(h, line + 1, name_length(line), &before, &n_found) : NULL;
+	return name_length(line) ? commands_lookup(h, line + 1, name_length(line), &before, &n_found)
+							 : NULL;
 }
 
 /* ---- what may have been meant ---- */
@@ -286,17 +293,20 @@ static int unknown(const struct command_host *h, const char *text, size_t n, str
 	near = nearest(h, name);
 	for (int i = 0; outside[i]; i++)
 		if (!strcmp(outside[i], name))
-			return err_set(e, ERR_USAGE, "there is no command /%s here, but one of the shell: cutaway %s --help", name,
-						   name);
+			return err_set(e, ERR_USAGE,
+				"there is no command /%s here, but one of the shell: cutaway %s --help", name,
+				name);
 	if (elsewhere && h->replay)
-		return err_set(e, ERR_USAGE, "/%s needs an engine, and there is none in a replay: see cutaway chat", elsewhere->s->name);
+		return err_set(e, ERR_USAGE,
+			"/%s needs an engine, and there is none in a replay: see cutaway chat",
+			elsewhere->s->name);
 	return err_set(e, ERR_USAGE, "there is no command /%s%s%s%s%s: /help lists them", name,
-				   h->replay ? " in a replay" : "", near ? "; did you mean /" : "", near ? near : "",
-				   near ? "?" : "");
+		h->replay ? " in a replay" : "", near ? "; did you mean /" : "", near ? near : "",
+		near ? "?" : "");
 }
 
-const struct command *commands_named(const struct command_host *h, const char *line, const char **before,
-									 struct err *e)
+const struct command *commands_named(
+	const struct command_host *h, const char *line, const char **before, struct err *e)
 {
 	size_t n = name_length(line);
 	const struct command *c;

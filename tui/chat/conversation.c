@@ -1,9 +1,10 @@
 /* See conversation.h.
  *
  * Invariants: (1) ids[0 … n_head-1] open the conversation and are never dropped; (2) turn i lies at
- * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the opening of its
- * answer, whose own ids are in answer[] until the next turn closes it; (3) turns are in order and each is whole;
- * (4) what was asked once is kept as a mark, and each request has that of its turn: going back finds it there. */
+ * ids[turn[i].begin …] up to the next turn's begin; while `open`, the last turn ends with the
+ * opening of its answer, whose own ids are in answer[] until the next turn closes it; (3) turns are
+ * in order and each is whole; (4) what was asked once is kept as a mark, and each request has that
+ * of its turn: going back finds it there. */
 #include "base/array.h"
 #include "tui/chat/conversation_impl.h"
 
@@ -50,7 +51,7 @@ int conversation_new(struct conversation *c, const char *system, struct err *e)
 }
 
 int conversation_open(struct conversation **out, const struct chat_template *chat,
-					  const struct tokenizer *t, int32_t ctx, const char *system, struct err *e)
+	const struct tokenizer *t, int32_t ctx, const char *system, struct err *e)
 {
 	struct conversation *c = calloc(1, sizeof *c);
 
@@ -93,7 +94,8 @@ struct answer *conv_answer_of(struct conversation *c, int64_t request)
 	return NULL;
 }
 
-/* Room for the longest answer at once, so that no token of it allocates: untouched memory costs nothing. */
+/* Room for the longest answer at once, so that no token of it allocates: untouched memory costs
+ * nothing. */
 struct answer *conv_answer_begin(struct conversation *c, int64_t request)
 {
 	struct answer *a = &c->answer[c->n_answers++];
@@ -118,19 +120,22 @@ static void note_asked(struct conversation *c, int64_t request)
 		c->asked[c->n_asked++] = (struct asked){ request, c->marked };
 }
 
-/* A fork from within an answer has a part of it in its prompt, and the conversation goes on with it. */
+/* A fork from within an answer has a part of it in its prompt, and the conversation goes on with
+ * it. */
 static void take_given(struct conversation *c, struct answer *a, const struct ev_request *r)
 {
 	const unsigned char *p = r->prompt.data;
 
 	for (size_t i = (size_t)c->marked_n; c->marked >= 0 && p && i < r->prompt.size / 4; i++)
-		conv_answer_add(c, a, (int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
-								   (uint32_t)p[4 * i + 3] << 24));
+		conv_answer_add(c, a,
+			(int32_t)(p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 |
+					  (uint32_t)p[4 * i + 3] << 24));
 	if (a->n)
 		c->chosen = (int)(a - c->answer);
 }
 
-/* No two answers to a turn draw with one number, or they would be one text; the branches of a search are answers, too. */
+/* No two answers to a turn draw with one number, or they would be one text; the branches of a
+ * search are answers, too. */
 static void note_sample(struct conversation *c, int64_t sample)
 {
 	if (sample < c->sample || sample == INT64_MAX)
@@ -179,7 +184,8 @@ void conversation_sink(void *conversation, const struct event *ev)
 	struct conversation *c = conversation;
 	struct answer *a;
 
-	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_rewind && ev->kind != EV_finish)
+	if (ev->kind != EV_request && ev->kind != EV_token && ev->kind != EV_rewind &&
+		ev->kind != EV_finish)
 		return;
 	pthread_mutex_lock(&c->lock);
 	if (ev->kind == EV_request) {
@@ -230,8 +236,8 @@ static int close_answer(struct conversation *c, struct err *e)
 }
 
 /* Drops the oldest turns until `need` more ids fit. */
-static int make_room(struct conversation *c, int32_t need, bool drop, struct conversation_prompt *out,
-					 struct err *e)
+static int make_room(
+	struct conversation *c, int32_t need, bool drop, struct conversation_prompt *out, struct err *e)
 {
 	size_t limit = (size_t)c->ctx, had = c->n;
 	int n = 0;
@@ -245,15 +251,16 @@ static int make_room(struct conversation *c, int32_t need, bool drop, struct con
 	if (c->n + (size_t)need > limit) {
 		c->n = had;
 		return err_set(e, ERR_USAGE,
-					   "the context is full: %zu of %d tokens are used and %d are needed; /new begins "
-					   "anew, /full drop makes room by dropping the oldest turns",
-					   c->n, c->ctx, need);
+			"the context is full: %zu of %d tokens are used and %d are needed; /new begins "
+			"anew, /full drop makes room by dropping the oldest turns",
+			c->n, c->ctx, need);
 	}
 	if (!n)
 		return 0;
 	size_t gone = had - c->n;
 
-	memmove(c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
+	memmove(
+		c->ids + c->n_head, c->ids + c->n_head + gone, (had - c->n_head - gone) * sizeof *c->ids);
 	conv_turns_drop(c, n);
 	for (int i = 0; i < c->n_turns; i++) {
 		c->turn[i].begin -= gone;
@@ -264,8 +271,8 @@ static int make_room(struct conversation *c, int32_t need, bool drop, struct con
 	return 0;
 }
 
-static int add_turn(struct conversation *c, const char *text, size_t size, const int32_t *ids, size_t n,
-					struct err *e)
+static int add_turn(struct conversation *c, const char *text, size_t size, const int32_t *ids,
+	size_t n, struct err *e)
 {
 	struct turn *grown = realloc(c->turn, (size_t)(c->n_turns + 1) * sizeof *grown);
 	char *copy = strndup(text, size);
@@ -293,7 +300,7 @@ static void fill_prompt(struct conversation *c, struct conversation_prompt *out)
 }
 
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
-					 struct conversation_prompt *out, struct err *e)
+	struct conversation_prompt *out, struct err *e)
 {
 	int32_t *ids = NULL;
 	size_t n = 0, cap = 0;
@@ -403,7 +410,7 @@ int conversation_save(struct conversation *c, const char *path, struct err *e)
 
 	if (!f)
 		return err_set(e, ERR_IO, errno == EEXIST ? "%s exists already: %s" : "%s: %s", path,
-					   errno == EEXIST ? "choose another name" : strerror(errno));
+			errno == EEXIST ? "choose another name" : strerror(errno));
 	pthread_mutex_lock(&c->lock);
 	for (int i = 0; i < c->n_turns; i++)
 		write_turn(f, c, i);

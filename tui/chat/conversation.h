@@ -1,10 +1,12 @@
-/* A conversation: token ids that only grow from turn to turn (retokenising would miss the prefix cache).
+/* A conversation: token ids that only grow from turn to turn (retokenising would miss the prefix
+ * cache).
  *
- * The ids of answers come straight from the engine's events (conversation_sink is a sink), never from the
- * screen's ring, which may lose events when the terminal is slow. One turn may have several answers (fork);
- * the conversation goes on with the chosen one.
+ * The ids of answers come straight from the engine's events (conversation_sink is a sink), never
+ * from the screen's ring, which may lose events when the terminal is slow. One turn may have
+ * several answers (fork); the conversation goes on with the chosen one.
  *
- * Thread: conversation_sink runs on the engine's, everything else on the UI's; a lock guards the answers. */
+ * Thread: conversation_sink runs on the engine's, everything else on the UI's; a lock guards the
+ * answers. */
 #ifndef CUTAWAY_TUI_CONVERSATION_H
 #define CUTAWAY_TUI_CONVERSATION_H
 
@@ -21,7 +23,7 @@ struct conversation;
 
 /* chat and tokenizer must outlive it. ctx: longest sequence in tokens. */
 int conversation_open(struct conversation **c, const struct chat_template *chat,
-					  const struct tokenizer *t, int32_t ctx, const char *system, struct err *e);
+	const struct tokenizer *t, int32_t ctx, const char *system, struct err *e);
 void conversation_close(struct conversation *c); /* NULL is fine */
 
 /* Collects the ids of answers. Added to the engine before it begins. */
@@ -38,22 +40,23 @@ struct conversation_prompt {
 	int64_t sample;
 	int32_t trimmed_tokens, trimmed_turns; /* dropped to make room */
 };
-/* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped until it fits;
- * without, or if it can never fit, an error that says the numbers. */
+/* A new turn. room: tokens to keep free for the answer. With drop, the oldest turns are dropped
+ * until it fits; without, or if it can never fit, an error that says the numbers. */
 int conversation_ask(struct conversation *c, const char *text, size_t size, int32_t room, bool drop,
-					 struct conversation_prompt *out, struct err *e);
+	struct conversation_prompt *out, struct err *e);
 /* The last turn again, from the first sample number on that no answer to it has drawn with. */
 int conversation_repeat(struct conversation *c, struct conversation_prompt *out, struct err *e);
 
-/* The next n_requests of kind chat or fork are the answers of this turn. Before they are submitted. */
+/* The next n_requests of kind chat or fork are the answers of this turn. Before they are
+ * submitted. */
 void conversation_expect(struct conversation *c, int32_t n_requests);
 
-/* Takes the conversation back to the turn that this request answered, however long ago (also before /new), with
- * ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns after it leave the
- * conversation, but not the log. out: a prompt that goes on from there, as a fork; without one the answer stands as
-* it is, and the next turn follows it. */
+/* Takes the conversation back to the turn that this request answered, however long ago (also before
+ * /new), with ids [n_ids], its prompt and a part of its answer, or of one that it left. The turns
+ * after it leave the conversation, but not the log. out: a prompt that goes on from there, as a
+ * fork; without one the answer stands as it is, and the next turn follows it. */
 int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
-						struct conversation_prompt *out, struct err *e);
+	struct conversation_prompt *out, struct err *e);
 /* Whether a request is an answer to the last turn. */
 bool conversation_has(struct conversation *c, int64_t request);
 /* Where the answers to the turn of this request begin; -1: it is not of this conversation. */

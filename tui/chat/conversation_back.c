@@ -46,8 +46,10 @@ static int turns_copy(struct turn **out, const struct turn *turn, int n)
 
 void conv_make_mark(struct conversation *c)
 {
-	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open, .n_turns = c->n_turns, .n_head = c->n_head,
-					  .sample = c->sample };
+	struct mark m = { .n = (int32_t)c->turn[c->n_turns - 1].open,
+		.n_turns = c->n_turns,
+		.n_head = c->n_head,
+		.sample = c->sample };
 
 	c->marked = -1;
 	c->marked_n = m.n;
@@ -100,16 +102,20 @@ static int take_mark(struct conversation *c, int mark, struct err *e)
 }
 
 /* On the lock. */
-static int resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
+static int resume(
+	struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids, struct err *e)
 {
 	int mark = mark_of(c, request);
 	struct answer *a;
 
 	if (mark < 0)
-		return err_set(e, ERR_USAGE, "request %lld is not part of the conversation", (long long)request);
-	if (n_ids < c->mark[mark].n || memcmp(ids, c->mark[mark].ids, (size_t)c->mark[mark].n * sizeof *ids) != 0)
-		return err_set(e, ERR_USAGE, "the answer begins at position %d: that is as far back as its turn goes",
-					   c->mark[mark].n);
+		return err_set(
+			e, ERR_USAGE, "request %lld is not part of the conversation", (long long)request);
+	if (n_ids < c->mark[mark].n ||
+		memcmp(ids, c->mark[mark].ids, (size_t)c->mark[mark].n * sizeof *ids) != 0)
+		return err_set(e, ERR_USAGE,
+			"the answer begins at position %d: that is as far back as its turn goes",
+			c->mark[mark].n);
 	if (take_mark(c, mark, e) < 0)
 		return -1;
 	a = conv_answer_begin(c, request);
@@ -120,7 +126,7 @@ static int resume(struct conversation *c, int64_t request, const int32_t *ids, i
 }
 
 int conversation_resume(struct conversation *c, int64_t request, const int32_t *ids, int32_t n_ids,
-						struct conversation_prompt *out, struct err *e)
+	struct conversation_prompt *out, struct err *e)
 {
 	int result;
 

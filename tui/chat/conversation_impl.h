@@ -1,4 +1,5 @@
-/* Inside of a conversation: what conversation.c and conversation_back.c share. See conversation.h. */
+/* Inside of a conversation: what conversation.c and conversation_back.c share. See
+ * conversation.h. */
 #ifndef CUTAWAY_TUI_CONVERSATION_IMPL_H
 #define CUTAWAY_TUI_CONVERSATION_IMPL_H
 
@@ -48,8 +49,8 @@ struct conversation {
 	struct mark *mark;
 	int n_marks, cap_marks;
 	pthread_mutex_t lock; /* of everything below */
-	int64_t sample; /* the first that no answer to the present turn has drawn with */
-	int marked; /* the present turn's mark, or -1 */
+	int64_t sample;       /* the first that no answer to the present turn has drawn with */
+	int marked;           /* the present turn's mark, or -1 */
 	int32_t marked_n;
 	struct asked *asked; /* by request */
 	int n_asked, cap_asked;
@@ -63,11 +64,13 @@ struct conversation {
 void conv_answers_clear(struct conversation *c);
 void conv_turns_drop(struct conversation *c, int n); /* the oldest n */
 struct answer *conv_answer_of(struct conversation *c, int64_t request);
-struct answer *conv_answer_begin(struct conversation *c, int64_t request); /* there is room in answer[] */
+/* there is room in answer[] */
+struct answer *conv_answer_begin(struct conversation *c, int64_t request);
 void conv_answer_add(struct conversation *c, struct answer *a, int32_t id);
 int conv_append(struct conversation *c, const int32_t *ids, size_t n, struct err *e);
 
-/* conversation_back.c: remembers the turn that is being asked. Without memory for it, it cannot be gone back to. */
+/* conversation_back.c: remembers the turn that is being asked. Without memory for it, it cannot be
+ * gone back to. */
 void conv_make_mark(struct conversation *c);
 void conv_marks_free(struct conversation *c);
 

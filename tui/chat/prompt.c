@@ -171,16 +171,18 @@ static void open_history(const char *path)
 static void bind_ours(void)
 {
 	rl_variable_bind("bell-style", "none"); /* a bell would be written to the terminal */
-	/* What is fed is UTF-8, whatever the terminal's locale (LC_ALL=C) or the inputrc has readline think. */
+	/* What is fed is UTF-8, whatever the terminal's locale (LC_ALL=C) or the inputrc has readline
+	 * think. */
 	rl_variable_bind("convert-meta", "off");
 	rl_variable_bind("input-meta", "on");
-	/* Ctrl-X begins keys of several bytes. When one comes within an incremental search readline 8.2 loses
-	 * its place and then reads through a null pointer; so there it ends the search, as Esc does. */
+	/* Ctrl-X begins keys of several bytes. When one comes within an incremental search readline 8.2
+	 * loses its place and then reads through a null pointer; so there it ends the search, as Esc
+	 * does. */
 	rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
 	rl_bind_keyseq_in_map("\\e\\C-m", insert_newline, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\e\\C-j", insert_newline, emacs_standard_keymap);
-	/* The search that is not incremental frees the undo list of a history line twice (readline 8.2);
-	 * Ctrl-R finds the same. */
+	/* The search that is not incremental frees the undo list of a history line twice
+	 * (readline 8.2); Ctrl-R finds the same. */
 	rl_bind_keyseq_in_map("\\ep", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\en", NULL, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-x\\C-r", NULL, emacs_standard_keymap); /* it prints its errors */
@@ -315,7 +317,8 @@ void prompt_set(const char *text)
 bool prompt_busy(void)
 {
 	return RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MOREINPUT | RL_STATE_METANEXT |
-					  RL_STATE_MULTIKEY | RL_STATE_VIMOTION | RL_STATE_NUMERICARG | RL_STATE_CHARSEARCH) != 0;
+					  RL_STATE_MULTIKEY | RL_STATE_VIMOTION | RL_STATE_NUMERICARG |
+					  RL_STATE_CHARSEARCH) != 0;
 }
 
 bool prompt_wants_escape(void)
@@ -341,7 +344,8 @@ static const char *label_now(const char *label)
 	return rl_display_prompt && *rl_display_prompt ? rl_display_prompt : label;
 }
 
-/* Where the text breaks: calls the pen (if there is one) for each grapheme, and finds the cursor. */
+/* Where the text breaks: calls the pen (if there is one) for each grapheme, and finds the
+ * cursor. */
 struct walk {
 	int w, indent, x, y;
 	int cursor_x, cursor_y;

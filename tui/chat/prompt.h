@@ -1,10 +1,11 @@
 /* The prompt: readline through its callback interface, drawn on a canvas.
  *
- * Readline edits (history, inputrc, emacs and vi modes, completion); it never reads from the terminal, never
- * writes to it, sets no modes and catches no signals. Bytes are fed in, the line is drawn by prompt_draw().
+ * Readline edits (history, inputrc, emacs and vi modes, completion); it never reads from the
+ * terminal, never writes to it, sets no modes and catches no signals. Bytes are fed in, the line is
+ * drawn by prompt_draw().
  *
- * Readline's state is global: one prompt a process. Thread: the UI's. Open it before the terminal is taken
- * over (readline reads terminfo then) and after the locale is set. */
+ * Readline's state is global: one prompt a process. Thread: the UI's. Open it before the terminal
+ * is taken over (readline reads terminfo then) and after the locale is set. */
 #ifndef CUTAWAY_TUI_PROMPT_H
 #define CUTAWAY_TUI_PROMPT_H
 
@@ -16,8 +17,8 @@
 
 struct prompt_options {
 	const char *history; /* file, or NULL: none is kept */
-	/* Completions of the word that begins at `start` and ends at `end` of line: a malloc'd list of malloc'd
-	 * texts, ending with NULL; or NULL. *files: file names are wanted instead. */
+	/* Completions of the word that begins at `start` and ends at `end` of line: a malloc'd list of
+	 * malloc'd texts, ending with NULL; or NULL. *files: file names are wanted instead. */
 	char **(*complete)(void *arg, const char *line, int start, int end, bool *files);
 	void *arg;
 };
@@ -26,7 +27,8 @@ struct prompt_options {
 int prompt_open(const struct prompt_options *o, struct err *e);
 void prompt_close(void);
 
-/* Bytes as typed, key sequences included; a character's all at once: a search takes no half ones. */
+/* Bytes as typed, key sequences included; a character's all at once: a search takes no half
+ * ones. */
 void prompt_feed(const char *bytes, size_t n);
 /* What a key sent that is no character; nothing happens if readline does not know it. */
 void prompt_sequence(const char *seq);
@@ -48,8 +50,8 @@ const char *prompt_match(int i);
 
 /* Lines that the text takes, w columns wide, after a label. */
 int prompt_lines(int w, const char *label, bool ascii);
-/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is NULL. Not awake: keys
- * go elsewhere; all of it is dim, without a cursor. */
+/* Draws it and places the canvas' cursor. `empty` is shown dim while nothing stands there, or is
+ * NULL. Not awake: keys go elsewhere; all of it is dim, without a cursor. */
 void prompt_draw(struct pen *p, const char *label, const char *empty, bool awake);
 
 #endif

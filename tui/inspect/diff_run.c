@@ -1,5 +1,5 @@
-/* The screen of `cutaway diff --view`: its loop. A still picture: it is drawn after a key or a change of the
- * terminal's size, and waits in one place. Thread: the UI's. */
+/* The screen of `cutaway diff --view`: its loop. A still picture: it is drawn after a key or a
+ * change of the terminal's size, and waits in one place. Thread: the UI's. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -106,7 +106,9 @@ static int loop(struct run *r, struct err *e)
 
 int tui_diff(struct diff *d, const struct tui_options *o, struct err *e)
 {
-	struct term_options to = { .ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark };
+	struct term_options to = {
+		.ascii = o->ascii, .no_color = o->no_color, .light = o->light, .dark = o->dark
+	};
 	struct run r = { .dirty = true };
 	sigset_t set;
 	int rc = -1;

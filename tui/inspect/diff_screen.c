@@ -56,10 +56,14 @@ static int32_t base_of(const struct diff_pair *p, int side)
 
 	if (p->side[side].request->kind == EV_REQUEST_KIND_score)
 		return 0;
-	return p->cause != DIFF_PROMPT && p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE && at < n_prompt ? at : n_prompt;
+	return p->cause != DIFF_PROMPT && p->cause != DIFF_EQUAL && p->cause != DIFF_ALONE &&
+				   at < n_prompt
+			   ? at
+			   : n_prompt;
 }
 
-static int fill_column(struct diff_column *c, struct history *h, const struct diff_pair *p, int side, struct err *e)
+static int fill_column(
+	struct diff_column *c, struct history *h, const struct diff_pair *p, int side, struct err *e)
 {
 	const struct diff_side *s = &p->side[side];
 	size_t size = 0;
@@ -101,7 +105,8 @@ static int wrap_column(struct diff_column *c, int w, bool ascii, struct err *e)
 	while (next && c->text && c->text[pos]) {
 		if (!ARRAY_ROOM(c->line, cap, c->n_lines + 1))
 			return err_set(e, ERR_MEMORY, "no memory for %d lines", c->n_lines + 1);
-		c->line[c->n_lines++] = (struct diff_line){ pos, text_line(c->text + pos, w, ascii, &next) };
+		c->line[c->n_lines++] =
+			(struct diff_line){ pos, text_line(c->text + pos, w, ascii, &next) };
 		pos += next;
 	}
 	c->w = w;
@@ -185,7 +190,8 @@ static int lay(struct diff_screen *s, int w, int rows, bool ascii, struct err *e
 static int hunk_of(const struct diff_pair *p, int side, int32_t token)
 {
 	for (int32_t i = 0; i < p->n_hunks; i++) {
-		int32_t from = side ? p->hunk[i].b : p->hunk[i].a, end = side ? p->hunk[i].b_end : p->hunk[i].a_end;
+		int32_t from = side ? p->hunk[i].b : p->hunk[i].a,
+				end = side ? p->hunk[i].b_end : p->hunk[i].a_end;
 
 		if (token < from)
 			return -1;
@@ -195,18 +201,23 @@ static int hunk_of(const struct diff_pair *p, int side, int32_t token)
 	return -1;
 }
 
-static void style(const struct diff_screen *s, int side, int32_t token, bool standin, struct pen *pen)
+static void style(
+	const struct diff_screen *s, int side, int32_t token, bool standin, struct pen *pen)
 {
 	const struct diff_pair *p = pair_of(s);
 	int hunk = hunk_of(p, side, token);
 
 	pen->ink = standin || (hunk < 0 && p->n_hunks) ? INK_DIM : hunk < 0 ? INK_TEXT : INK_BRIGHT;
-	pen->attr = hunk < 0 ? 0 : hunk == s->hunk ? ATTR_UNDERLINE | ATTR_BOLD : pen->c->mono ? ATTR_BOLD : 0;
+	pen->attr = hunk < 0          ? 0
+				: hunk == s->hunk ? ATTR_UNDERLINE | ATTR_BOLD
+				: pen->c->mono    ? ATTR_BOLD
+								  : 0;
 	if (p->n_hunks && token == (side ? p->hunk[0].b : p->hunk[0].a) && hunk == 0)
 		pen->attr = ATTR_REVERSE | ATTR_BOLD; /* where they part */
 }
 
-static void draw_line(const struct diff_screen *s, int side, const struct diff_line *l, struct pen *pen, int y)
+static void draw_line(
+	const struct diff_screen *s, int side, const struct diff_line *l, struct pen *pen, int y)
 {
 	const struct diff_column *c = &s->column[side];
 	size_t at = l->from, end = l->from + l->size;
@@ -276,9 +287,10 @@ static void draw_status(struct diff_screen *s, struct canvas *c)
 	if (pair->n_hunks)
 		pen_printf(&p, 22, 0, "difference %d of %d", s->hunk + 1, pair->n_hunks);
 	p.ink = INK_DIM;
-	pen_right(&p, c->w - 1, 0, c->w >= 100 ? "n N difference   [ ] request   %s scroll   F1 explain   q quit"
-										   : "n N next   F1 explain   q quit",
-			  c->ascii ? "up down" : "↑ ↓");
+	pen_right(&p, c->w - 1, 0,
+		c->w >= 100 ? "n N difference   [ ] request   %s scroll   F1 explain   q quit"
+					: "n N next   F1 explain   q quit",
+		c->ascii ? "up down" : "↑ ↓");
 }
 
 static void draw_cause(struct diff_screen *s, struct canvas *c)
@@ -301,7 +313,8 @@ static void draw_cause(struct diff_screen *s, struct canvas *c)
 	x += pen_clip(&p, x, 1, c->w - 1 - x, text, -1);
 	p.ink = INK_DIM;
 	if (pair->after.n_top && x + 50 < c->w)
-		pen_right(&p, c->w - 1, 1, "after it the same best token at %d of %d", pair->after.top, pair->after.n_top);
+		pen_right(&p, c->w - 1, 1, "after it the same best token at %d of %d", pair->after.top,
+			pair->after.n_top);
 	p.ink = INK_TEXT;
 	for (int side = 0; side < 2; side++) {
 		diff_describe_draw(s->d, pair, side, text, sizeof text);
@@ -325,7 +338,8 @@ int diff_screen_draw(struct diff_screen *s, struct canvas *c, struct err *e)
 	if (!s->d->n_pairs || rows < 1 || left < 8) {
 		struct pen p = pen_of(c, (struct rect){ 0, 0, c->w, c->h });
 
-		pen_text(&p, 0, 0, s->d->n_pairs ? "too small" : "neither recording has a request; q quits", -1);
+		pen_text(
+			&p, 0, 0, s->d->n_pairs ? "too small" : "neither recording has a request; q quits", -1);
 		return 0;
 	}
 	/* one column narrower than its half, so that texts do not touch the rule */
@@ -390,7 +404,8 @@ bool diff_screen_key(struct diff_screen *s, int code, int w, int h)
 {
 	int rows = h - HEAD_ROWS - foot_rows(w, h);
 
-	if (s->popup.open && code != 3 && code != 4 && popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
+	if (s->popup.open && code != 3 && code != 4 &&
+		popup_key(&s->popup, code == ESCAPE ? KEY_ESC : code, false))
 		return true;
 	if (code == KEY_F1_ || code == '?' || code == 'h') {
 		popup_show(&s->popup, "diff", help);

@@ -1,5 +1,5 @@
-/* Two recordings side by side on one screen: the answers in columns, the token where they part marked, the
- * cause below. Drawing and keys only; diff_run.c has the terminal. Thread: the UI's. */
+/* Two recordings side by side on one screen: the answers in columns, the token where they part
+ * marked, the cause below. Drawing and keys only; diff_run.c has the terminal. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_DIFF_SCREEN_H
 #define CUTAWAY_TUI_DIFF_SCREEN_H
 
@@ -16,7 +16,7 @@ struct diff_line {
 };
 
 struct diff_column {
-	char *text;	   /* of the tokens from `base` on; NUL only at the end */
+	char *text;    /* of the tokens from `base` on; NUL only at the end */
 	size_t *start; /* [n + 1] where a token's bytes begin */
 	int32_t base, n;
 	struct diff_line *line;
@@ -28,7 +28,7 @@ struct diff_screen {
 	struct diff *d;
 	int pair, hunk; /* shown; hunk -1: the pair has none */
 	struct diff_column column[2];
-	bool laid; /* columns hold this pair */
+	bool laid;          /* columns hold this pair */
 	struct popup popup; /* help */
 };
 

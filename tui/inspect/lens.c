@@ -1,8 +1,9 @@
 /* See lens.h.
  *
- * Invariants: (1) at most one thread runs, and `job` is its own from lens_begin to the join; (2) what the UI shows
- * (`look`, `shown`) is touched by the UI's thread alone; (3) while a look runs, the next one asked for waits in
- * `next`, a newer one taking its place. */
+ * Invariants: (1) at most one thread runs, and `job` is its own from lens_begin to the join; (2)
+ * what the UI shows
+ * (`look`, `shown`) is touched by the UI's thread alone; (3) while a look runs, the next one asked
+ * for waits in `next`, a newer one taking its place. */
 #include "tui/inspect/lens.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ struct lens {
 	struct actor *actor; /* NULL: of a replay */
 	const struct tokenizer *tokenizer;
 	char *model, *else_model, *sha256; /* of a replay; model NULL: the log names none */
-	struct engine *engine; /* of a replay: the thread's, and after a join the UI's */
+	struct engine *engine;             /* of a replay: the thread's, and after a join the UI's */
 	bool checked;
 	int fd;
 	pthread_t thread;
@@ -87,7 +88,8 @@ static void stage(struct lens *l, enum stage s)
 	wake(l);
 }
 
-/* 1: it is the file of the log; 0: it is not, or cannot be read; -1: interrupted. Without a hash any file will do. */
+/* 1: it is the file of the log; 0: it is not, or cannot be read; -1: interrupted. Without a hash
+ * any file will do. */
 static int is_recorded(struct lens *l, const char *path, char sha256[SHA256_HEX])
 {
 	struct err why = { 0 };
@@ -130,12 +132,15 @@ static int check_file(struct lens *l, struct err *e)
 	if (is)
 		return 0;
 	if (sha256[0])
-		return err_set(e, ERR_INPUT, "%s is not the model that was recorded: its SHA-256 begins %.12s, not %.12s; name "
-									 "the right file with cutaway replay --model FILE",
-					   l->model, sha256, l->sha256);
-	return err_set(e, ERR_IO, "a look needs the model of this recording, and there is none to be read at %s; name it with "
-							  "cutaway replay --model FILE%s%.12s%s",
-				   or_none(l->model), l->sha256 ? " (SHA-256 " : "", l->sha256 ? l->sha256 : "", l->sha256 ? "\xe2\x80\xa6)" : "");
+		return err_set(e, ERR_INPUT,
+			"%s is not the model that was recorded: its SHA-256 begins %.12s, not %.12s; name "
+			"the right file with cutaway replay --model FILE",
+			l->model, sha256, l->sha256);
+	return err_set(e, ERR_IO,
+		"a look needs the model of this recording, and there is none to be read at %s; name it with "
+		"cutaway replay --model FILE%s%.12s%s",
+		or_none(l->model), l->sha256 ? " (SHA-256 " : "", l->sha256 ? l->sha256 : "",
+		l->sha256 ? "\xe2\x80\xa6)" : "");
 }
 
 static int open_model(struct lens *l, struct err *e)
@@ -189,7 +194,8 @@ static int lens_new(struct lens **out, struct err *e)
 	return 0;
 }
 
-int lens_open(struct lens **out, struct actor *actor, const struct tokenizer *tokenizer, struct err *e)
+int lens_open(
+	struct lens **out, struct actor *actor, const struct tokenizer *tokenizer, struct err *e)
 {
 	if (lens_new(out, e) < 0)
 		return -1;
@@ -204,13 +210,15 @@ static bool copy_text(char **out, const char *text)
 	return *out || !text;
 }
 
-int lens_open_file(struct lens **out, const char *model, const char *else_model, const char *sha256, struct err *e)
+int lens_open_file(
+	struct lens **out, const char *model, const char *else_model, const char *sha256, struct err *e)
 {
 	struct lens *l;
 
 	if (lens_new(&l, e) < 0)
 		return -1;
-	if (!copy_text(&l->model, model) || !copy_text(&l->else_model, else_model) || !copy_text(&l->sha256, sha256)) {
+	if (!copy_text(&l->model, model) || !copy_text(&l->else_model, else_model) ||
+		!copy_text(&l->sha256, sha256)) {
 		lens_close(l);
 		return err_set(e, ERR_MEMORY, "no memory for a look");
 	}
@@ -280,7 +288,11 @@ static int begin(struct lens *l, struct err *e)
 
 int lens_ask(struct lens *l, const struct lens_ask *ask, struct err *e)
 {
-	struct job j = { .n = ask->n, .token = ask->token, .request = ask->request, .hash = ask->hash, .lossy = ask->lossy };
+	struct job j = { .n = ask->n,
+		.token = ask->token,
+		.request = ask->request,
+		.hash = ask->hash,
+		.lossy = ask->lossy };
 
 	j.ids = malloc((size_t)ask->n * sizeof *j.ids);
 	if (!j.ids)
@@ -315,8 +327,10 @@ static void finish(struct lens *l)
 
 bool lens_feed(struct lens *l)
 {
-	static const char *const words[] = { "checking that the file of the model is the one that was recorded",
-										 "opening the model", "computing the tokens up to there again" };
+	static const char *const words[] = {
+		"checking that the file of the model is the one that was recorded", "opening the model",
+		"computing the tokens up to there again"
+	};
 	uint64_t count;
 
 	if (read(l->fd, &count, sizeof count) < 0 || !l->runs)

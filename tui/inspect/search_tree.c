@@ -11,7 +11,9 @@ enum search_sort search_sort(const struct tl_search *s)
 {
 	const char *m = s->method ? s->method : "";
 
-	return !strncmp(m, "beam", 4) ? SEARCH_OF_BEAMS : !strncmp(m, "mcts", 4) ? SEARCH_OF_TREE : SEARCH_OF_SAMPLES;
+	return !strncmp(m, "beam", 4)   ? SEARCH_OF_BEAMS
+		   : !strncmp(m, "mcts", 4) ? SEARCH_OF_TREE
+									: SEARCH_OF_SAMPLES;
 }
 
 double search_alpha(const struct tl_search *s)
@@ -154,12 +156,14 @@ struct maker {
 
 static int32_t index_above(const struct tl_search *s, const struct tl_node *k)
 {
-	const struct tl_node *up = k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL;
+	const struct tl_node *up =
+		k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL;
 
 	return up ? (int32_t)(up - s->node) : s->n_nodes;
 }
 
-/* What has no score follows all that have one; of equals the winner, which was scored first, is before the others. */
+/* What has no score follows all that have one; of equals the winner, which was scored first, is
+ * before the others. */
 static int by_score(const struct tl_search *s, const struct tl_node *x, const struct tl_node *y)
 {
 	double a = search_score(s, x), b = search_score(s, y);
@@ -172,7 +176,8 @@ static int by_score(const struct tl_search *s, const struct tl_node *x, const st
 static int by_place(const void *a, const void *b, void *arg)
 {
 	const struct maker *m = arg;
-	const struct tl_node *x = &m->s->node[*(const int32_t *)a], *y = &m->s->node[*(const int32_t *)b];
+	const struct tl_node *x = &m->s->node[*(const int32_t *)a],
+						 *y = &m->s->node[*(const int32_t *)b];
 	int32_t p = index_above(m->s, x), q = index_above(m->s, y);
 	int order = m->by_visits && x->visits < 0 && y->visits < 0 ? by_score(m->s, x, y) : 0;
 
@@ -201,7 +206,8 @@ static void mark(struct maker *m)
 			m->won[i] = true;
 			m->lead[i] = search_own_tokens(k);
 		}
-		m->keep[i] |= m->won[i] || (k->visits < 0 ? k->state != TL_NODE_DROPPED || k->n_answers : k->visits > 1);
+		m->keep[i] |= m->won[i] ||
+					  (k->visits < 0 ? k->state != TL_NODE_DROPPED || k->n_answers : k->visits > 1);
 		if (above < s->n_nodes) {
 			m->keep[above] |= m->keep[i];
 			if (m->won[i]) {
@@ -212,11 +218,11 @@ static void mark(struct maker *m)
 	}
 }
 
-static void put(struct maker *m, const struct tl_node *k, const struct tl_member *run, int depth, uint32_t rails,
-				bool last)
+static void put(struct maker *m, const struct tl_node *k, const struct tl_member *run, int depth,
+	uint32_t rails, bool last)
 {
-	m->g->row[m->g->n++] = (struct search_row){ k, run, depth, rails, last, !run && m->won[k - m->s->node],
-												 m->lead[k - m->s->node] };
+	m->g->row[m->g->n++] = (struct search_row){ k, run, depth, rails, last,
+		!run && m->won[k - m->s->node], m->lead[k - m->s->node] };
 }
 
 static int n_running_from(const struct tl_search *s, const struct tl_node *k)
@@ -233,9 +239,11 @@ static void put_below(struct maker *m, int32_t at, int depth, uint32_t rails, bo
 	const struct tl_search *s = m->s;
 	int left = at < s->n_nodes ? n_running_from(s, &s->node[at]) : 0;
 
-	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at; i++)
+	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at;
+		 i++)
 		left += all || m->keep[m->order[i]];
-	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at; i++) {
+	for (int32_t i = m->first[at]; i < s->n_nodes && index_above(s, &s->node[m->order[i]]) == at;
+		 i++) {
 		const struct tl_node *k = &s->node[m->order[i]];
 		int deeper = depth < SEARCH_DEEPEST ? depth + 1 : depth;
 
@@ -245,7 +253,8 @@ static void put_below(struct maker *m, int32_t at, int depth, uint32_t rails, bo
 		}
 		left--;
 		put(m, k, NULL, depth, rails, !left);
-		put_below(m, m->order[i], deeper, left && depth ? rails | UINT32_C(1) << depth : rails, all);
+		put_below(
+			m, m->order[i], deeper, left && depth ? rails | UINT32_C(1) << depth : rails, all);
 	}
 	for (int32_t i = 0; at < s->n_nodes && s->node[at].visits >= 0 && i < s->n_members; i++)
 		if (s->member[i].node == s->node[at].node)
@@ -290,7 +299,8 @@ void search_rows_free(struct search_rows *g)
 
 /* ---- text ---- */
 
-static size_t add_text(const struct timeline *t, const int32_t *id, int32_t n, char *out, size_t cap, size_t used)
+static size_t add_text(
+	const struct timeline *t, const int32_t *id, int32_t n, char *out, size_t cap, size_t used)
 {
 	for (int32_t i = 0; i < n; i++) {
 		int32_t size;
@@ -307,12 +317,14 @@ static size_t add_text(const struct timeline *t, const int32_t *id, int32_t n, c
 
 int32_t search_own_tokens(const struct tl_node *k)
 {
-	bool cut = k->visits < 0 && k->n_answers && k->state == TL_NODE_DROPPED && k->answer_own >= k->from;
+	bool cut =
+		k->visits < 0 && k->n_answers && k->state == TL_NODE_DROPPED && k->answer_own >= k->from;
 
 	return (cut ? k->answer_own : k->tokens) - k->from;
 }
 
-size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to, char *out, size_t cap)
+size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to,
+	char *out, size_t cap)
 {
 	int32_t n = search_own_tokens(k);
 
@@ -322,25 +334,29 @@ size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_
 	return from < to ? add_text(t, k->id + from, to - from, out, cap, 0) : 0;
 }
 
-size_t search_member_text(const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap)
+size_t search_member_text(
+	const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap)
 {
 	out[0] = '\0';
 	return from < m->n ? add_text(t, m->id + from, m->n - from, out, cap, 0) : 0;
 }
 
-size_t search_whole_text(const struct timeline *t, const struct tl_search *s, const struct tl_node *k, char *out,
-						 size_t cap)
+size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
+	const struct tl_node *k, char *out, size_t cap)
 {
 	const struct tl_node *way[256];
 	int n = 0;
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (; k && n < 256; k = k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL)
+	for (; k && n < 256;
+		 k = k->parent >= 0 && k->parent < k->node ? timeline_search_node(s, k->parent) : NULL)
 		way[n++] = k;
 	while (n--) {
 		/* of what is above only what lies before the one below parts */
-		int32_t end = n ? way[n - 1]->from : way[n]->n_answers && way[n]->visits < 0 ? way[n]->answer_own : way[n]->tokens;
+		int32_t end = n                                         ? way[n - 1]->from
+					  : way[n]->n_answers && way[n]->visits < 0 ? way[n]->answer_own
+																: way[n]->tokens;
 
 		end = end > way[n]->tokens ? way[n]->tokens : end;
 		if (end > way[n]->from)

@@ -1,5 +1,5 @@
-/* A search as rows: its tree in the order of the screen, what each branch scores and says. For view_search.c and the
- * chat; nothing is drawn here. Thread: the UI's. */
+/* A search as rows: its tree in the order of the screen, what each branch scores and says. For
+ * view_search.c and the chat; nothing is drawn here. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_SEARCH_TREE_H
 #define CUTAWAY_TUI_SEARCH_TREE_H
 
@@ -37,9 +37,11 @@ double search_score(const struct tl_search *s, const struct tl_node *k);
 /* A command scores the answers, not their log-probability. */
 bool search_has_command(const struct tl_search *s);
 
-/* Why a tree search goes where it goes: promise = mean + bonus (UCT), as engine/search/mcts.c has it. */
+/* Why a tree search goes where it goes: promise = mean + bonus (UCT), as engine/search/mcts.c has
+ * it. */
 struct search_uct {
-	double mean, bonus; /* mean: value between the least and the most seen, less for simulations under way */
+	/* mean: value between the least and the most seen, less for simulations under way */
+	double mean, bonus;
 	int32_t tries, above; /* visits and what is under way, here and in the node above */
 };
 /* False for the root. */
@@ -49,14 +51,16 @@ bool search_uct(const struct tl_search *s, const struct tl_node *k, struct searc
 bool search_rows_make(struct search_rows *g, const struct tl_search *s, bool all);
 void search_rows_free(struct search_rows *g);
 
-/* Text of tokens, without control tokens and with line breaks as spaces: those of a branch itself, or from the answer's
- * beginning on. Returns its length. */
+/* Text of tokens, without control tokens and with line breaks as spaces: those of a branch itself,
+ * or from the answer's beginning on. Returns its length. */
 /* from, to: of its own tokens. */
-size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to, char *out, size_t cap);
+size_t search_own_text(const struct timeline *t, const struct tl_node *k, int32_t from, int32_t to,
+	char *out, size_t cap);
 /* Its own tokens; of one that ended and was given up later those of its answer. */
 int32_t search_own_tokens(const struct tl_node *k);
-size_t search_member_text(const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap);
-size_t search_whole_text(const struct timeline *t, const struct tl_search *s, const struct tl_node *k, char *out,
-						 size_t cap);
+size_t search_member_text(
+	const struct timeline *t, const struct tl_member *m, int32_t from, char *out, size_t cap);
+size_t search_whole_text(const struct timeline *t, const struct tl_search *s,
+	const struct tl_node *k, char *out, size_t cap);
 
 #endif

@@ -1,6 +1,7 @@
-/* See player.h. Forwards, the events of the next steps are folded; backwards or far ahead, the timeline is made anew
- * from the keyframe that lies KEY_WINDOW steps before (rounded down), and what follows is folded: so all that the
- * timeline keeps of steps comes from events, and the keyframe has to hold none of it.
+/* See player.h. Forwards, the events of the next steps are folded; backwards or far ahead, the
+ * timeline is made anew from the keyframe that lies KEY_WINDOW steps before (rounded down), and
+ * what follows is folded: so all that the timeline keeps of steps comes from events, and the
+ * keyframe has to hold none of it.
  *
  * Invariant: the reader stands after the last event that t has folded. */
 #include "tui/replay/player.h"
@@ -14,7 +15,8 @@
 
 enum { NEAR_STEPS = 2 * KEY_STEPS, EXACT_MARKS = 20000 };
 
-_Static_assert(TL_INT_MAX == INT64_C(1) << READER_STEPS_BITS, "a step's number has the bounds of the timeline's");
+_Static_assert(TL_INT_MAX == INT64_C(1) << READER_STEPS_BITS,
+	"a step's number has the bounds of the timeline's");
 
 static void add_mark(void *arg, enum reader_mark kind, int64_t step)
 {
@@ -50,7 +52,8 @@ static int find_marks(struct player *p, struct err *e)
 
 	p->coarse |= info->n_steps > EXACT_MARKS;
 	if (p->coarse)
-		return reader_keyframes(p->reader, p->marked_seq + 1, INT64_MAX, false, player_add_marks, p, e);
+		return reader_keyframes(
+			p->reader, p->marked_seq + 1, INT64_MAX, false, player_add_marks, p, e);
 	last = info->last_seq;
 	if (reader_marks(p->reader, p->marked_seq + 1, last, add_mark, p, e) < 0)
 		return -1;
@@ -68,7 +71,7 @@ static int older_row(void *arg, enum ev_kind kind, int64_t seq, struct event *ev
 }
 
 static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
-					  void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t)
+	void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t)
 {
 	struct player *p = arg;
 	struct event ev;
@@ -84,7 +87,8 @@ static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
 }
 
 /* Wherever they are: in the file, or ours. */
-static int older_keys(void *arg, int64_t first, int64_t last, bool (*fn)(void *to, const struct key_row *row), void *to)
+static int older_keys(void *arg, int64_t first, int64_t last,
+	bool (*fn)(void *to, const struct key_row *row), void *to)
 {
 	struct player *p = arg;
 
@@ -106,14 +110,17 @@ static void add_story(void *arg, const struct event *ev, int64_t step)
 	const struct ev_page *e = &ev->u.page;
 	struct story *s = arg;
 
-	if (e->action < 0 || e->action >= EV_N_page_action || e->other > TL_INT_MAX || e->request > TL_INT_MAX ||
-		(e->other < -1 && e->other != EV_NULL_I) || ev->t_ns < 0 || ev->t_ns > TL_INT_MAX)
+	if (e->action < 0 || e->action >= EV_N_page_action || e->other > TL_INT_MAX ||
+		e->request > TL_INT_MAX || (e->other < -1 && e->other != EV_NULL_I) || ev->t_ns < 0 ||
+		ev->t_ns > TL_INT_MAX)
 		return;
-	s->out[s->n++] = (struct tl_page_event){ .step = step < 0 || step > TL_INT_MAX ? 0 : step, .t_ns = ev->t_ns,
-											 .request = e->request > 0 ? e->request : 0, .other = e->other,
-											 .action = (enum ev_code_page_action)e->action,
-											 .block = tl_int32(e->block),
-											 .refs = e->refs > 0 ? tl_int32(e->refs) : 0 };
+	s->out[s->n++] = (struct tl_page_event){ .step = step < 0 || step > TL_INT_MAX ? 0 : step,
+		.t_ns = ev->t_ns,
+		.request = e->request > 0 ? e->request : 0,
+		.other = e->other,
+		.action = (enum ev_code_page_action)e->action,
+		.block = tl_int32(e->block),
+		.refs = e->refs > 0 ? tl_int32(e->refs) : 0 };
 }
 
 static int older_story(void *arg, int32_t page, struct tl_page_event *out, int max)
@@ -257,7 +264,8 @@ static int jump(struct player *p, struct timeline *t, int64_t step, struct err *
 	return 0;
 }
 
-/* Before the first step the session event, the settings and what steps cost are shown, but no request. */
+/* Before the first step the session event, the settings and what steps cost are shown, but no
+ * request. */
 static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 {
 	struct event ev;
@@ -266,7 +274,8 @@ static int fold_begin(struct player *p, struct timeline *t, struct err *e)
 	if (rewind_all(p, t, e) < 0)
 		return -1;
 	while ((got = reader_next(p->reader, &ev, e)) == 1) {
-		if (ev.kind != EV_session && ev.kind != EV_memory && ev.kind != EV_setting && ev.kind != EV_cost)
+		if (ev.kind != EV_session && ev.kind != EV_memory && ev.kind != EV_setting &&
+			ev.kind != EV_cost)
 			return reader_seek(p->reader, ev.seq, e);
 		timeline_fold(t, &ev);
 	}
@@ -309,7 +318,8 @@ static int go_to(struct player *p, struct timeline *t, int64_t step, struct err 
 		step = n;
 	if (p->at_end && p->current == step && t == p->t && step == n)
 		step++; /* what has come since, if anything has */
-	if ((step < p->current || (p->at_end && step == p->current) || t != p->t || step > p->current + NEAR_STEPS) &&
+	if ((step < p->current || (p->at_end && step == p->current) || t != p->t ||
+			step > p->current + NEAR_STEPS) &&
 		jump(p, t, step, e) < 0)
 		return -1;
 	return fold_to(p, t, step, e);
@@ -352,7 +362,8 @@ static void nearer_mark(void *arg, enum reader_mark kind, int64_t step)
 	struct nearest *n = arg;
 
 	(void)kind;
-	if (n->forward ? step > n->at && (n->best < 0 || step < n->best) : step < n->at && step > n->best)
+	if (n->forward ? step > n->at && (n->best < 0 || step < n->best)
+				   : step < n->at && step > n->best)
 		n->best = step;
 }
 
@@ -371,7 +382,8 @@ int64_t player_next_mark(struct player *p, bool forward)
 
 	if (!forward && p->coarse)
 		look_between(p, tail + 1, end, &n);
-	for (int i = forward ? 0 : p->n_marks - 1; n.best < 0 && i >= 0 && i < p->n_marks; i += forward ? 1 : -1) {
+	for (int i = forward ? 0 : p->n_marks - 1; n.best < 0 && i >= 0 && i < p->n_marks;
+		 i += forward ? 1 : -1) {
 		int64_t step = p->mark[i].step;
 
 		if (!p->coarse)

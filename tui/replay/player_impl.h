@@ -12,11 +12,11 @@ struct player_key {
 struct player {
 	char *path;
 	struct reader *reader;
-	struct timeline *t;		 /* the one that stands where the reader does */
-	int64_t current, seq;	 /* step that it stands at, and seq of its event */
-	bool at_end;			 /* what follows the last step is folded, too */
-	struct err *err;		 /* of the call that is on its way; may be NULL */
-	int64_t base_seq;		 /* of the keyframe that it was made from; 0: of none */
+	struct timeline *t;   /* the one that stands where the reader does */
+	int64_t current, seq; /* step that it stands at, and seq of its event */
+	bool at_end;          /* what follows the last step is folded, too */
+	struct err *err;      /* of the call that is on its way; may be NULL */
+	int64_t base_seq;     /* of the keyframe that it was made from; 0: of none */
 
 	struct reader *scan; /* reads ahead for keyframes; NULL: not needed, or done */
 	struct keyframer *keyframer;
@@ -25,7 +25,7 @@ struct player {
 
 	struct player_mark *mark;
 	int n_marks, cap_marks;
-	bool coarse;			/* a mark is the last step of the span it lies in */
+	bool coarse;                     /* a mark is the last step of the span it lies in */
 	int64_t marked_seq, marked_step; /* marks of keyframes up to here are in */
 };
 

@@ -1,7 +1,7 @@
 /* cutaway replay: a recording on the screens of the chat, with a scrubber. No engine, no model.
  *
- * The views cannot tell: they see a timeline. Time runs from step to step as recorded, times the speed; a pause
- * of the person who was recorded is shortened to a second. */
+ * The views cannot tell: they see a timeline. Time runs from step to step as recorded, times the
+ * speed; a pause of the person who was recorded is shortened to a second. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,8 +87,8 @@ static void play(struct app *a, bool on)
 	a->dirty = true;
 }
 
-/* A recording that is being written by another process: what it commits, ten times a second. Between two looks
- * nothing of it is held, so the writer is never in our way nor we in its. */
+/* A recording that is being written by another process: what it commits, ten times a second.
+ * Between two looks nothing of it is held, so the writer is never in our way nor we in its. */
 static void follow(struct app *a)
 {
 	struct replay *r = a->mode_data;
@@ -122,7 +122,7 @@ static void work(struct app *a)
 		breaks_follow(a->breaks, r->path, player_at(r->player));
 		a->dirty = true;
 		if (!r->playing)
-			break; /* a breakpoint */
+			break;              /* a breakpoint */
 		schedule(a, r->due_ns); /* not now: a late frame is caught up */
 		now = now_ns();
 	}
@@ -208,7 +208,8 @@ static bool time_key(struct app *a, int key)
 
 static bool letter_key(struct app *a, int key)
 {
-	static const struct app_bind binds[] = { { 'b', "/break " }, { 'f', "/find " }, { 'q', "/quit" }, { 0 } };
+	static const struct app_bind binds[] = { { 'b', "/break " }, { 'f', "/find " },
+		{ 'q', "/quit" }, { 0 } };
 	struct replay *r = a->mode_data;
 
 	switch (key) {
@@ -269,8 +270,10 @@ static void status(struct app *a, struct app_status *s)
 		app_field(s, INK_ACCEPTED, "%s following", glyph(&a->canvas, GLYPH_RECORD));
 	else
 		app_field(s, r->playing || r->at_end ? INK_ACCEPTED : INK_BRIGHT, "%s %g%s",
-				  glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed, glyph(&a->canvas, GLYPH_TIMES));
-	app_field(s, INK_TEXT, "step %lld of %lld", (long long)player_at(r->player), (long long)player_n_steps(r->player));
+			glyph(&a->canvas, r->playing ? GLYPH_PLAY : GLYPH_PAUSE), r->speed,
+			glyph(&a->canvas, GLYPH_TIMES));
+	app_field(s, INK_TEXT, "step %lld of %lld", (long long)player_at(r->player),
+		(long long)player_n_steps(r->player));
 	if (a->timeline.begun && a->timeline.session.unix_ns > 0 && localtime_r(&seconds, &tm) &&
 		strftime(clock, sizeof clock, "%H:%M:%S", &tm))
 		app_field(s, INK_TEXT, "%s", clock);
@@ -285,7 +288,8 @@ static void name(struct app *a, char *out, size_t cap)
 
 	if (t->begun)
 		snprintf(out, cap, "%s%s%s %s %s %s", app_lossy_title(t, lossy, sizeof lossy),
-				 timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT), t->backend, t->isa);
+			timeline_exact(t) ? "" : "NOT EXACT ", t->model_name, glyph(&a->canvas, GLYPH_DOT),
+			t->backend, t->isa);
 	else
 		snprintf(out, cap, "%s", r->path);
 }
@@ -294,18 +298,31 @@ static void scrub(struct app *a, struct pen *p)
 {
 	struct replay *r = a->mode_data;
 
-	scrubber_draw(p, r->player, r->damaged ? "damaged: a part is missing"
-								: player_closed(r->player) ? ""
-								: r->follow ? "being written; End follows it"
-								: "the session did not end in order");
+	scrubber_draw(p, r->player,
+		r->damaged                 ? "damaged: a part is missing"
+		: player_closed(r->player) ? ""
+		: r->follow                ? "being written; End follows it"
+								   : "the session did not end in order");
 }
 
 /* --- all of it --- */
 
 static const struct hint hints[] = {
-	{ "space", "play" }, { "→ ←", "step" }, { "n N", "marks" }, { "w", "why" },	  { "F1", "explain" },
-	{ "q", "quit" },	 { "/", "commands" }, { "g", "go to" },	{ "b", "break" }, { "f", "find" },
-	{ "t", "branches" }, { "l", "deep look" }, { "1-9", "views" }, { "+ -", "speed" }, { NULL, NULL },
+	{ "space", "play" },
+	{ "→ ←", "step" },
+	{ "n N", "marks" },
+	{ "w", "why" },
+	{ "F1", "explain" },
+	{ "q", "quit" },
+	{ "/", "commands" },
+	{ "g", "go to" },
+	{ "b", "break" },
+	{ "f", "find" },
+	{ "t", "branches" },
+	{ "l", "deep look" },
+	{ "1-9", "views" },
+	{ "+ -", "speed" },
+	{ NULL, NULL },
 };
 
 static const char help[] =
@@ -399,8 +416,8 @@ static int open_lens(struct app *a, struct lens **l, struct err *e)
 
 	const struct tui_options *o = ((struct replay *)a->mode_data)->options;
 
-	return lens_open_file(l, o->engine.model ? o->engine.model : t->model_path, o->engine.model ? NULL : o->model_else,
-						  t->model_sha256, e);
+	return lens_open_file(l, o->engine.model ? o->engine.model : t->model_path,
+		o->engine.model ? NULL : o->model_else, t->model_sha256, e);
 }
 
 /* To the step where a branch ended. */
@@ -408,7 +425,8 @@ static void wish(struct app *a, const struct view_wish *w)
 {
 	struct replay *r = a->mode_data;
 	const struct timeline *t = &a->timeline;
-	const struct tl_token *last = timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
+	const struct tl_token *last =
+		timeline_branch_token(t, w->branch, timeline_branch_length(t, w->branch) - 1);
 
 	if (w->what != WISH_BRANCH) {
 		app_say(a, SAY_ERROR, "another token needs an engine, a replay has none");
@@ -441,7 +459,12 @@ static const struct app_mode replay_mode = {
 
 int tui_replay(const char *path, const struct tui_options *o, struct err *e)
 {
-	struct replay r = { .path = path, .options = o, .speed = 1, .playing = !o->follow, .follow = o->follow, .at_end = o->follow };
+	struct replay r = { .path = path,
+		.options = o,
+		.speed = 1,
+		.playing = !o->follow,
+		.follow = o->follow,
+		.at_end = o->follow };
 	struct app a = { .prompt_hidden = true };
 	int result = -1;
 

@@ -14,14 +14,14 @@ static void draw_marks(const struct player *player, struct pen *p, int64_t n_ste
 		enum glyph glyph;
 		enum ink ink;
 	} look[] = { { MARK_REJECTED, GLYPH_MARK_REJECTED, INK_REJECTED },
-				 { MARK_EVICTED, GLYPH_MARK_EVICTED, INK_DIM },
-				 { MARK_TURN, GLYPH_TURN, INK_BRIGHT } };
+		{ MARK_EVICTED, GLYPH_MARK_EVICTED, INK_DIM }, { MARK_TURN, GLYPH_TURN, INK_BRIGHT } };
 	int n;
 	const struct player_mark *mark = player_marks(player, &n);
 
 	for (size_t k = 0; k < sizeof look / sizeof *look; k++)
 		for (int i = 0, x, last = -1; i < n; i++)
-			if (mark[i].kind == look[k].kind && (x = column_of(mark[i].step, n_steps, p->r.w)) != last) {
+			if (mark[i].kind == look[k].kind &&
+				(x = column_of(mark[i].step, n_steps, p->r.w)) != last) {
 				p->ink = (uint8_t)look[k].ink;
 				pen_text(p, x, 0, glyph(p->c, look[k].glyph), -1);
 				last = x; /* a long recording has thousands of marks */

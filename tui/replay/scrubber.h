@@ -1,5 +1,5 @@
-/* The line of the whole session with its marks, and the step where one stands: in a replay, and in a chat that
- * looks back. Thread: the UI's. */
+/* The line of the whole session with its marks, and the step where one stands: in a replay, and in
+ * a chat that looks back. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_SCRUBBER_H
 #define CUTAWAY_TUI_SCRUBBER_H
 

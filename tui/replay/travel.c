@@ -38,8 +38,8 @@ static int64_t nth_turn(const struct travel_from *f, long long n, int *n_turns)
 	return request;
 }
 
-static int to_turn(const struct travel_from *f, const char *command, const char *text, struct tl_stem *out,
-				   struct err *e)
+static int to_turn(const struct travel_from *f, const char *command, const char *text,
+	struct tl_stem *out, struct err *e)
 {
 	long long n;
 	int n_turns;
@@ -48,16 +48,19 @@ static int to_turn(const struct travel_from *f, const char *command, const char 
 	while (isspace((unsigned char)*text))
 		text++;
 	if (!number(text, &n))
-		return err_set(e, ERR_USAGE, "/%s turn %.20s: the number of a turn is needed", command, text);
+		return err_set(
+			e, ERR_USAGE, "/%s turn %.20s: the number of a turn is needed", command, text);
 	r = timeline_request(f->t, nth_turn(f, n, &n_turns));
 	if (!r)
-		return err_set(e, ERR_USAGE, "/%s turn %lld: this branch has turns 1 to %d", command, n, n_turns);
-	*out = (struct tl_stem){ r->id, -1, r->id == f->request && f->open > 0 ? f->open : r->n_prompt };
+		return err_set(
+			e, ERR_USAGE, "/%s turn %lld: this branch has turns 1 to %d", command, n, n_turns);
+	*out =
+		(struct tl_stem){ r->id, -1, r->id == f->request && f->open > 0 ? f->open : r->n_prompt };
 	return 0;
 }
 
-int travel_where(const struct travel_from *f, const char *command, const char *where, struct tl_stem *out,
-				 struct err *e)
+int travel_where(const struct travel_from *f, const char *command, const char *where,
+	struct tl_stem *out, struct err *e)
 {
 	const struct tl_request *r = timeline_request(f->t, f->request);
 	struct tl_stem b = { f->request, -1, 0 };
@@ -68,17 +71,18 @@ int travel_where(const struct travel_from *f, const char *command, const char *w
 		return to_turn(f, command, where + 4, out, e);
 	if (*where == '@')
 		where++;
-	b.pos = f->cursor >= 0 && r && f->cursor < r->n_tokens ? (int32_t)r->token[f->cursor].pos : length;
+	b.pos =
+		f->cursor >= 0 && r && f->cursor < r->n_tokens ? (int32_t)r->token[f->cursor].pos : length;
 	if (*where == '-' && number(where + 1, &n))
 		n = length - n;
 	else if (*where && !number(where, &n))
-		return err_set(e, ERR_USAGE, "/%s %.20s: a position, turn N, or - and a number of tokens is needed",
-					   command, where);
+		return err_set(e, ERR_USAGE,
+			"/%s %.20s: a position, turn N, or - and a number of tokens is needed", command, where);
 	if (*where)
 		b.pos = n < 0 ? 0 : (int32_t)n;
 	if (b.pos < f->open || b.pos > length)
-		return err_set(e, ERR_USAGE, "/%s: the answer has positions %d to %d%s", command, f->open, length,
-					   f->open > 0 ? "; turn N goes to another" : "");
+		return err_set(e, ERR_USAGE, "/%s: the answer has positions %d to %d%s", command, f->open,
+			length, f->open > 0 ? "; turn N goes to another" : "");
 	*out = b;
 	return 0;
 }
@@ -107,8 +111,8 @@ static int32_t candidate(const struct travel_from *f, struct tl_stem at, const c
 }
 
 /* Exactly one token, or -1 and how many there are. */
-static int32_t only_token(const struct tokenizer *tokenizer, const char *text, size_t size, int32_t before,
-						  size_t *n_tokens)
+static int32_t only_token(const struct tokenizer *tokenizer, const char *text, size_t size,
+	int32_t before, size_t *n_tokens)
 {
 	size_t n = 1, cap = TRY_TOKENS;
 	int32_t *ids = malloc(cap * sizeof *ids), id = -1;
@@ -125,7 +129,7 @@ static int32_t only_token(const struct tokenizer *tokenizer, const char *text, s
 }
 
 int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
-				 const char *text, int32_t *id, struct err *e)
+	const char *text, int32_t *id, struct err *e)
 {
 	size_t n = strlen(text), n_tokens = 0;
 	bool quoted = n >= 3 && (*text == '\'' || *text == '"') && text[n - 1] == *text;
@@ -140,7 +144,7 @@ int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
 		return *id < tokenizer_n_vocab(tokenizer)
 				   ? 0
 				   : err_set(e, ERR_USAGE, "/try #%lld: ids go from 0 to %d", value,
-							 tokenizer_n_vocab(tokenizer) - 1);
+						 tokenizer_n_vocab(tokenizer) - 1);
 	}
 	*id = quoted ? -1 : candidate(f, at, text, n);
 	if (*id < 0 && !quoted && n + 2 < sizeof spaced) {
@@ -150,8 +154,9 @@ int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f,
 	if (*id < 0)
 		*id = only_token(tokenizer, text + quoted, n - 2 * (size_t)quoted, before, &n_tokens);
 	return *id >= 0 ? 0
-					: err_set(e, ERR_USAGE, "/try %.40s: this is %zu tokens, one is needed; its beginning, or #ID",
-							  text, n_tokens);
+					: err_set(e, ERR_USAGE,
+						  "/try %.40s: this is %zu tokens, one is needed; its beginning, or #ID",
+						  text, n_tokens);
 }
 
 /* --- settings --- */
@@ -164,7 +169,8 @@ struct changes {
 
 static void add(struct changes *c, const char *name, const char *was, const char *is)
 {
-	int n = snprintf(c->out + c->used, c->cap - c->used, "%s%s %s to %s", c->any ? ", " : "", name, was, is);
+	int n = snprintf(
+		c->out + c->used, c->cap - c->used, "%s%s %s to %s", c->any ? ", " : "", name, was, is);
 
 	c->any = true;
 	if (n > 0)
@@ -181,11 +187,12 @@ static void differs(struct changes *c, const struct setting *s, const void *was,
 		add(c, s->name, a, b);
 }
 
-bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s, int32_t ctx, char *out,
-					size_t cap)
+bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,
+	int32_t ctx, char *out, size_t cap)
 {
 	struct changes c = { .out = out, .cap = cap };
-	struct answer_settings was = { .params = sample_params_of(&r->params) }, is = { .params = s->params };
+	struct answer_settings was = { .params = sample_params_of(&r->params) },
+						   is = { .params = s->params };
 	int64_t limit = s->max_tokens ? open + (int64_t)s->max_tokens : ctx;
 
 	*out = '\0';

@@ -1,5 +1,5 @@
-/* Words of going back: positions, turns, tokens, and what changed in the settings. No screen, no engine but its
- * tokenizer. Thread: the UI's; no state. */
+/* Words of going back: positions, turns, tokens, and what changed in the settings. No screen, no
+ * engine but its tokenizer. Thread: the UI's; no state. */
 #ifndef CUTAWAY_TUI_TRAVEL_H
 #define CUTAWAY_TUI_TRAVEL_H
 
@@ -14,17 +14,19 @@ struct travel_from {
 	int64_t cursor;  /* index of the token under the cursor, or -1 */
 };
 
-/* Where to: "57" or "@57" a position, "-20" so many tokens back, "turn 2" the answer of the second turn of this
- * branch from its beginning, "" the cursor or, without one, the end. out->pos tokens are kept. */
-int travel_where(const struct travel_from *f, const char *command, const char *where, struct tl_stem *out,
-				 struct err *e);
-/* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word after a blank. Of
-* the candidates that were drawn from at this position, one that reads so goes first. */
+/* Where to: "57" or "@57" a position, "-20" so many tokens back, "turn 2" the answer of the second
+ * turn of this branch from its beginning, "" the cursor or, without one, the end. out->pos tokens
+ * are kept. */
+int travel_where(const struct travel_from *f, const char *command, const char *where,
+	struct tl_stem *out, struct err *e);
+/* The id of a token: "#504", its text, in quotes if blanks count, or the beginning of a word after
+ * a blank. Of the candidates that were drawn from at this position, one that reads so goes
+ * first. */
 int travel_token(const struct tokenizer *tokenizer, const struct travel_from *f, struct tl_stem at,
-				 const char *text, int32_t *id, struct err *e);
-/* What of a request's settings the person has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false: nothing.
- * open: where its answer begins; ctx: longest sequence. */
-bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s, int32_t ctx, char *out,
-					size_t cap);
+	const char *text, int32_t *id, struct err *e);
+/* What of a request's settings the person has changed since: "temp 0.7 to 1.5, seed 0 to 3"; false:
+ * nothing. open: where its answer begins; ctx: longest sequence. */
+bool travel_changed(const struct tl_request *r, int32_t open, const struct answer_settings *s,
+	int32_t ctx, char *out, size_t cap);
 
 #endif

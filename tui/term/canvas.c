@@ -1,7 +1,8 @@
 /* See canvas.h. The grid of cells and the pens that draw on it.
  *
- * Invariants: (1) every cell holds one whole grapheme, a blank, or "" right of a wide one; (2) a wide one
- * never hangs over the edge of a pen, and when half of it is drawn over, the other half becomes blank. */
+ * Invariants: (1) every cell holds one whole grapheme, a blank, or "" right of a wide one; (2) a
+ * wide one never hangs over the edge of a pen, and when half of it is drawn over, the other half
+ * becomes blank. */
 #include "tui/term/canvas.h"
 
 #include <stdarg.h>
@@ -16,17 +17,28 @@ enum { CANVAS_MAX = 2000 };
 static const struct {
 	const char *text, *ascii;
 } glyphs[GLYPH_N] = {
-	[GLYPH_CHECK] = { "✓", "=" },         [GLYPH_CROSS] = { "✗", "x" },
-	[GLYPH_ARROW] = { "→", ">" },         [GLYPH_DOT] = { "·", "." },
-	[GLYPH_RECORD] = { "●", "*" },        [GLYPH_BLOCK] = { "■", "#" },
-	[GLYPH_TREE_MID] = { "├─", "|-" },    [GLYPH_TREE_END] = { "└─", "`-" },
-	[GLYPH_TREE_DOWN] = { "│", "|" },     [GLYPH_TURN] = { "¶", "T" },
-	[GLYPH_MARK_REJECTED] = { "▾", "v" }, [GLYPH_MARK_EVICTED] = { "◆", "%" },
-	[GLYPH_PLAY] = { "▶", ">" },          [GLYPH_PAUSE] = { "‖", "=" },
-	[GLYPH_WON] = { "◂", "<" },           [GLYPH_ELLIPSIS] = { "…", "~" },
-	[GLYPH_HRULE] = { "─", "-" },         [GLYPH_HEAVY] = { "━", "=" },
-	[GLYPH_KNOB] = { "●", "O" },          [GLYPH_MIDDOT] = { "·", "-" },
-	[GLYPH_TIMES] = { "×", "x" },         [GLYPH_PROMPT] = { "›", ">" },
+	[GLYPH_CHECK] = { "✓", "=" },
+	[GLYPH_CROSS] = { "✗", "x" },
+	[GLYPH_ARROW] = { "→", ">" },
+	[GLYPH_DOT] = { "·", "." },
+	[GLYPH_RECORD] = { "●", "*" },
+	[GLYPH_BLOCK] = { "■", "#" },
+	[GLYPH_TREE_MID] = { "├─", "|-" },
+	[GLYPH_TREE_END] = { "└─", "`-" },
+	[GLYPH_TREE_DOWN] = { "│", "|" },
+	[GLYPH_TURN] = { "¶", "T" },
+	[GLYPH_MARK_REJECTED] = { "▾", "v" },
+	[GLYPH_MARK_EVICTED] = { "◆", "%" },
+	[GLYPH_PLAY] = { "▶", ">" },
+	[GLYPH_PAUSE] = { "‖", "=" },
+	[GLYPH_WON] = { "◂", "<" },
+	[GLYPH_ELLIPSIS] = { "…", "~" },
+	[GLYPH_HRULE] = { "─", "-" },
+	[GLYPH_HEAVY] = { "━", "=" },
+	[GLYPH_KNOB] = { "●", "O" },
+	[GLYPH_MIDDOT] = { "·", "-" },
+	[GLYPH_TIMES] = { "×", "x" },
+	[GLYPH_PROMPT] = { "›", ">" },
 };
 
 const char *glyph(const struct canvas *c, enum glyph g)
@@ -114,8 +126,8 @@ static bool row_inside(const struct pen *p, int y)
 	return y >= 0 && y < p->r.h;
 }
 
-/* A grapheme, or a stand-in like "^N": one cell for each of its characters, or the terminal would not know where
- * the second goes. */
+/* A grapheme, or a stand-in like "^N": one cell for each of its characters, or the terminal would
+ * not know where the second goes. */
 static void put_run(struct pen *p, int x, int y, const struct glyph_run *g, int width)
 {
 	uint8_t ink = g->standin ? INK_DIM : p->ink;
@@ -217,7 +229,8 @@ int pen_printf(struct pen *p, int x, int y, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	return pen_clip(p, x, y, p->r.w - x, line, -1); /* a number that is cut is another number: it says so */
+	/* a number that is cut is another number: it says so */
+	return pen_clip(p, x, y, p->r.w - x, line, -1);
 }
 
 int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
@@ -230,7 +243,8 @@ int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
 	width = text_columns(p->c, line, strlen(line));
-	return width > x ? pen_clip(p, 0, y, x, line, -1) : draw_text(p, x - width, y, x, line, strlen(line));
+	return width > x ? pen_clip(p, 0, y, x, line, -1)
+					 : draw_text(p, x - width, y, x, line, strlen(line));
 }
 
 int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size)

@@ -1,7 +1,7 @@
 /* A grid of cells that views draw on. No ncurses in here: term.c shows a canvas, tests print it.
  *
- * Everything that draws clips to its rectangle, so a view can never draw outside. Text passes base/text.h:
- * no control character reaches a terminal. Thread: the UI's. */
+ * Everything that draws clips to its rectangle, so a view can never draw outside. Text passes
+ * base/text.h: no control character reaches a terminal. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_CANVAS_H
 #define CUTAWAY_TUI_CANVAS_H
 
@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 
-/* Meanings, not colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or light.
- * One meaning for a colour everywhere. */
+/* Meanings, not colours: the theme (theme.h) maps each to truecolor, 256, 16 or mono, dark or
+ * light. One meaning for a colour everywhere. */
 enum ink {
 	INK_TEXT,     /* plain */
 	INK_BRIGHT,   /* what matters; titles are bright and bold */
@@ -37,9 +37,9 @@ enum ink {
 enum { ATTR_BOLD = 1, ATTR_REVERSE = 2, ATTR_UNDERLINE = 4 };
 
 struct cell {
-	char text[16];  /* one grapheme, UTF-8, NUL-terminated; "" for the right half of a wide one */
-	uint8_t ink;    /* foreground, enum ink */
-	uint8_t paper;  /* background: 0 for the terminal's own, else enum ink */
+	char text[16]; /* one grapheme, UTF-8, NUL-terminated; "" for the right half of a wide one */
+	uint8_t ink;   /* foreground, enum ink */
+	uint8_t paper; /* background: 0 for the terminal's own, else enum ink */
 	uint8_t attr;
 };
 
@@ -51,7 +51,7 @@ struct canvas {
 	int w, h;
 	bool ascii; /* UTF-8 is not to be had: shapes come from the ASCII column of the glyph table */
 	bool mono;  /* there are no colours: words must not speak of them */
-	struct cell *cell; /* [h][w] */
+	struct cell *cell;      /* [h][w] */
 	int cursor_x, cursor_y; /* -1: hidden */
 };
 
@@ -67,29 +67,51 @@ struct pen {
 };
 struct pen pen_of(struct canvas *c, struct rect r);
 struct pen pen_sub(const struct pen *p, struct rect r); /* r relative to p, clipped */
-/* Text at (x, y); stops at the edge. Returns the columns used. Text need not be clean (see base/text.h).
- * size < 0: NUL-terminated. */
+/* Text at (x, y); stops at the edge. Returns the columns used. Text need not be clean (see
+ * base/text.h). size < 0: NUL-terminated. */
 int pen_text(struct pen *p, int x, int y, const char *text, long size);
-int pen_printf(struct pen *p, int x, int y, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int pen_printf(struct pen *p, int x, int y, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* The same, ending at column x (exclusive). */
-int pen_right(struct pen *p, int x, int y, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int pen_right(struct pen *p, int x, int y, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Clips text to w columns with an ellipsis. */
 int pen_clip(struct pen *p, int x, int y, int w, const char *text, long size);
-/* Over at most `rows` lines, cut between words; the last ends in … where more follows. Returns the lines used. */
+/* Over at most `rows` lines, cut between words; the last ends in … where more follows. Returns the
+ * lines used. */
 int pen_wrap(struct pen *p, int x, int y, int w, int rows, const char *text);
 void pen_hline(struct pen *p, int x, int y, int w);
 /* A vertical bar one cell wide and one cell high, part in eighths. */
 void pen_spark(struct pen *p, int x, int y, double part);
-/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. A figure
- * that is too long loses its last parts, parted by " · ". */
+/* The head of a view: bold title, thin rule, the one figure that matters at the right. Row 0. A
+ * figure that is too long loses its last parts, parted by " · ". */
 void pen_head(struct pen *p, const char *title, const char *figure);
 
 /* Glyphs with an ASCII twin. */
 enum glyph {
-	GLYPH_CHECK, GLYPH_CROSS, GLYPH_ARROW, GLYPH_DOT, GLYPH_RECORD, GLYPH_BLOCK, GLYPH_TREE_MID,
-	GLYPH_TREE_END, GLYPH_TREE_DOWN, GLYPH_TURN, GLYPH_MARK_REJECTED, GLYPH_MARK_EVICTED, GLYPH_PLAY,
-	GLYPH_PAUSE, GLYPH_WON, GLYPH_ELLIPSIS, GLYPH_HRULE, GLYPH_HEAVY, GLYPH_KNOB, GLYPH_MIDDOT,
-	GLYPH_TIMES, GLYPH_PROMPT, GLYPH_N,
+	GLYPH_CHECK,
+	GLYPH_CROSS,
+	GLYPH_ARROW,
+	GLYPH_DOT,
+	GLYPH_RECORD,
+	GLYPH_BLOCK,
+	GLYPH_TREE_MID,
+	GLYPH_TREE_END,
+	GLYPH_TREE_DOWN,
+	GLYPH_TURN,
+	GLYPH_MARK_REJECTED,
+	GLYPH_MARK_EVICTED,
+	GLYPH_PLAY,
+	GLYPH_PAUSE,
+	GLYPH_WON,
+	GLYPH_ELLIPSIS,
+	GLYPH_HRULE,
+	GLYPH_HEAVY,
+	GLYPH_KNOB,
+	GLYPH_MIDDOT,
+	GLYPH_TIMES,
+	GLYPH_PROMPT,
+	GLYPH_N,
 };
 const char *glyph(const struct canvas *c, enum glyph g);
 

@@ -1,6 +1,7 @@
-/* A recording as a terminal recording: the replay's screens, step by step, as asciicast v2 (one header line,
- * then [seconds, "o", text] a frame; docs.asciinema.org/manual/asciicast/v2). No terminal is touched: frames
- * are canvases, written as the differences from the frame before. Thread: main's. */
+/* A recording as a terminal recording: the replay's screens, step by step, as asciicast v2 (one
+ * header line, then [seconds, "o", text] a frame; docs.asciinema.org/manual/asciicast/v2). No
+ * terminal is touched: frames are canvases, written as the differences from the frame before.
+ * Thread: main's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,8 @@ static bool same_look(const struct cell *a, const struct cell *b)
 	return a->ink == b->ink && a->paper == b->paper && a->attr == b->attr;
 }
 
-/* The changed cells of a row, from the first to the last of them: rows are short, and what lies between
- * seldom is long. */
+/* The changed cells of a row, from the first to the last of them: rows are short, and what lies
+ * between seldom is long. */
 static void put_row(struct cast *k, int y, FILE *f)
 {
 	const struct canvas *c = &k->app.canvas;
@@ -112,12 +113,14 @@ static void status(struct app *a, struct app_status *s)
 {
 	struct cast *k = a->mode_data;
 
-	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(k->player), (long long)player_n_steps(k->player));
+	app_field(s, INK_BRIGHT, "step %lld of %lld", (long long)player_at(k->player),
+		(long long)player_n_steps(k->player));
 }
 
 static const struct hint no_hints[] = { { NULL, NULL } };
-static const struct app_mode cast_mode = { .label = "", .hints = no_hints, .help = "", .status = status,
-										   .name = name };
+static const struct app_mode cast_mode = {
+	.label = "", .hints = no_hints, .help = "", .status = status, .name = name
+};
 
 static int open_cast(struct cast *k, const char *path, int w, int h, struct err *e)
 {
@@ -137,7 +140,8 @@ static int open_cast(struct cast *k, const char *path, int w, int h, struct err 
 	k->shown = calloc((size_t)w * (size_t)h, sizeof *k->shown);
 	if (!k->shown)
 		return err_set(e, ERR_MEMORY, "no memory for %d x %d cells", w, h);
-	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) || player_open(&k->player, path, e);
+	return prompt_open(&po, e) || canvas_resize(&a->canvas, w, h, e) ||
+		   player_open(&k->player, path, e);
 }
 
 static void close_cast(struct cast *k)
@@ -157,22 +161,24 @@ static int put_header(struct cast *k, struct err *e)
 
 	if (player_go(k->player, &k->app.timeline, 0, e))
 		return -1;
-	title = text_json(t->model_name ? t->model_name : "cutaway", strlen(t->model_name ? t->model_name : "cutaway"));
+	title = text_json(t->model_name ? t->model_name : "cutaway",
+		strlen(t->model_name ? t->model_name : "cutaway"));
 	if (!title)
 		return err_set(e, ERR_MEMORY, "no memory for a title");
-	fprintf(k->out, "{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, \"title\": %s, "
-					"\"env\": {\"TERM\": \"xterm-256color\"}}\n",
-			k->app.canvas.w, k->app.canvas.h,
-			t->session.unix_ns > 0 ? (long long)(t->session.unix_ns / 1000000000) : 0LL, title);
+	fprintf(k->out,
+		"{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, \"title\": %s, "
+		"\"env\": {\"TERM\": \"xterm-256color\"}}\n",
+		k->app.canvas.w, k->app.canvas.h,
+		t->session.unix_ns > 0 ? (long long)(t->session.unix_ns / 1000000000) : 0LL, title);
 	free(title);
 	fputs("[0.000, \"o\", \"\\u001b[?25l\\u001b[2J\"]\n", k->out);
 	return 0;
 }
 
-/* Steps at their recorded pace; waits longer than two seconds are cut to that, frames nearer than 40 ms are
- * left out. From each to the next that is there: numbers may be missing. */
-static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all), void *arg,
-					 struct err *e)
+/* Steps at their recorded pace; waits longer than two seconds are cut to that, frames nearer than
+ * 40 ms are left out. From each to the next that is there: numbers may be missing. */
+static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, int64_t all),
+	void *arg, struct err *e)
 {
 	int64_t n = player_n_steps(k->player), last_ns = 0;
 	double last_frame = -1;
@@ -186,7 +192,9 @@ static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, i
 			break; /* what the file says of its end is not so */
 		ns = k->app.timeline.last_t_ns;
 		gap = ns > last_ns ? ns - last_ns : 0;
-		k->at += (double)(gap < MAX_GAP_MS * INT64_C(1000000) ? gap : MAX_GAP_MS * INT64_C(1000000)) / 1e9;
+		k->at +=
+			(double)(gap < MAX_GAP_MS * INT64_C(1000000) ? gap : MAX_GAP_MS * INT64_C(1000000)) /
+			1e9;
 		last_ns = ns;
 		if (player_at(k->player) < n && k->at - last_frame < FRAME_MS / 1e3)
 			continue;
@@ -202,7 +210,7 @@ static int put_steps(struct cast *k, bool (*progress)(void *arg, int64_t done, i
 }
 
 int tui_cast(const char *path, int w, int h, FILE *out,
-			 bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
+	bool (*progress)(void *arg, int64_t done, int64_t all), void *arg, struct err *e)
 {
 	struct cast *k = calloc(1, sizeof *k);
 	int rc;

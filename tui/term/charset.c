@@ -35,8 +35,8 @@ static const char *locale_name(void)
 	return NULL;
 }
 
-/* A machine that names no locale at all gets UTF-8. One that names a locale that is not installed here, as over
- * ssh, still says the encoding in its name. */
+/* A machine that names no locale at all gets UTF-8. One that names a locale that is not installed
+ * here, as over ssh, still says the encoding in its name. */
 static void find_encoding(char *out, size_t cap)
 {
 	const char *name = locale_name(), *dot = name ? strchr(name, '.') : NULL;
@@ -60,8 +60,8 @@ static bool is_one_of(const char *name, const char *const *list)
 	return false;
 }
 
-/* A locale of the thread's own: readline sets the process's from the environment again with each line. That of no
- * country, so that letters have the same cases everywhere. */
+/* A locale of the thread's own: readline sets the process's from the environment again with each
+ * line. That of no country, so that letters have the same cases everywhere. */
 static void use_utf8(void)
 {
 	static const char *const names[] = { "C.UTF-8", "C.utf8", "", "en_US.UTF-8" };
@@ -88,8 +88,8 @@ static size_t encode_one(const char *utf8, size_t size, char out[8])
 	return iconv(charset.out, &from, &size, &to, &left) == (size_t)-1 ? 0 : 8 - left;
 }
 
-/* Tells base/text.h what else can be shown. East Asian terminals give two columns to what takes two bytes, also
- * where Unicode says one (Greek, Cyrillic): only what has one width everywhere is. */
+/* Tells base/text.h what else can be shown. East Asian terminals give two columns to what takes two
+ * bytes, also where Unicode says one (Greek, Cyrillic): only what has one width everywhere is. */
 static void tell_repertoire(void)
 {
 	for (utf8proc_int32_t c = 0xa0; c < TEXT_SHOW_MAX; c++) {
@@ -134,7 +134,10 @@ void charset_add(struct charset_bytes *b, unsigned char byte)
 /* Bytes of the sequence that this one begins; 1 also if it begins none. */
 static size_t utf8_size(unsigned char first)
 {
-	return first >= 0xc2 && first < 0xe0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 1;
+	return first >= 0xc2 && first < 0xe0   ? 2
+		   : (first & 0xf0) == 0xe0        ? 3
+		   : first >= 0xf0 && first < 0xf5 ? 4
+										   : 1;
 }
 
 static size_t take_utf8(const struct charset_bytes *b, char out[8], size_t *used)

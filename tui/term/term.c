@@ -1,10 +1,12 @@
 /* See term.h. ncurses finds the difference between two frames and knows the terminal's language.
  *
- * ncurses' own output goes to a memory file, not to the terminal: its writes would block as long as the
- * terminal does (Ctrl-S, a stopped pager, a dead ssh). The terminal's modes are therefore ours to set.
+ * ncurses' own output goes to a memory file, not to the terminal: its writes would block as long as
+ * the terminal does (Ctrl-S, a stopped pager, a dead ssh). The terminal's modes are therefore ours
+ * to set.
  *
- * Invariants: (1) bytes reach the terminal in the order ncurses made them, whole frames only (a frame is
- * begun when all of the last one is out); (2) while the screen is ours, crash.c can give it back. */
+ * Invariants: (1) bytes reach the terminal in the order ncurses made them, whole frames only (a
+ * frame is begun when all of the last one is out); (2) while the screen is ours, crash.c can give
+ * it back. */
 #include "tui/term/term.h"
 
 #include <errno.h>
@@ -36,7 +38,8 @@ static int crash_byte(int c)
 static void arm_crash(const struct terminal *t)
 {
 	static const char *const names[] = { "sgr0", "op", "rmkx", "cnorm", "rmcup", "clear" };
-	size_t n = sizeof names / sizeof *names - (exit_ca_mode != NULL); /* no rmcup: nothing else clears */
+	/* no rmcup: nothing else clears */
+	size_t n = sizeof names / sizeof *names - (exit_ca_mode != NULL);
 
 	crash_begin(t->out, &t->found);
 	crash_add("\033[?2004l\033[?1006l\033[?1000l");
@@ -79,7 +82,8 @@ static void frame_take(struct terminal *t)
 		t->gone = true;
 }
 
-/* meta() tells the terminal, too (smm): Alt would send letters with the 8th bit set. That never leaves. */
+/* meta() tells the terminal, too (smm): Alt would send letters with the 8th bit set. That never
+ * leaves. */
 static void cut_meta_on(struct terminal *t)
 {
 	const char *text = tigetstr("smm");
@@ -185,18 +189,22 @@ static int check_terminal(struct err *e)
 	int status;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return err_set(e, ERR_USAGE, "the screens need a terminal on standard input and output: "
-									 "'cutaway run' works without one");
+		return err_set(e, ERR_USAGE,
+			"the screens need a terminal on standard input and output: "
+			"'cutaway run' works without one");
 	if (!name || !*name || !strcmp(name, "dumb"))
 		return err_set(e, ERR_USAGE, "TERM=%s cannot show screens: 'cutaway run' works there",
-					   name && *name ? name : "(unset)");
+			name && *name ? name : "(unset)");
 	if (setupterm(NULL, STDOUT_FILENO, &status) != OK)
-		return err_set(e, ERR_USAGE, "the terminal type TERM=%s is not known to this machine: "
-									 "try TERM=xterm-256color", name);
+		return err_set(e, ERR_USAGE,
+			"the terminal type TERM=%s is not known to this machine: "
+			"try TERM=xterm-256color",
+			name);
 	able = cursor_address && clear_screen;
 	del_curterm(cur_term);
 	if (!able)
-		return err_set(e, ERR_USAGE, "TERM=%s cannot place its cursor: 'cutaway run' works there", name);
+		return err_set(
+			e, ERR_USAGE, "TERM=%s cannot place its cursor: 'cutaway run' works there", name);
 	return 0;
 }
 
@@ -393,7 +401,8 @@ static void draw_cell(struct terminal *t, int x, int y, const struct cell *c)
 
 static bool cell_equal(const struct cell *a, const struct cell *b)
 {
-	return a->ink == b->ink && a->paper == b->paper && a->attr == b->attr && !strcmp(a->text, b->text);
+	return a->ink == b->ink && a->paper == b->paper && a->attr == b->attr &&
+		   !strcmp(a->text, b->text);
 }
 
 static void draw_cells(struct terminal *t, const struct canvas *c)
@@ -423,7 +432,8 @@ bool term_draw(struct terminal *t, const struct canvas *c)
 	t->anew = false;
 	curs_set(cursor);
 	if (cursor)
-		move(c->cursor_y < t->h ? c->cursor_y : t->h - 1, c->cursor_x < t->w ? c->cursor_x : t->w - 1);
+		move(c->cursor_y < t->h ? c->cursor_y : t->h - 1,
+			c->cursor_x < t->w ? c->cursor_x : t->w - 1);
 	refresh();
 	frame_take(t);
 	term_flush(t);
@@ -434,7 +444,8 @@ void term_resize(struct terminal *t)
 {
 	struct err ignored = { 0 };
 
-	if (size_ask(STDOUT_FILENO, &t->w, &t->h) < 0 || canvas_resize(&t->shown, t->w, t->h, &ignored) < 0)
+	if (size_ask(STDOUT_FILENO, &t->w, &t->h) < 0 ||
+		canvas_resize(&t->shown, t->w, t->h, &ignored) < 0)
 		return;
 	t->w = t->shown.w;
 	t->h = t->shown.h;
@@ -454,8 +465,9 @@ static bool asked_to_end(void)
 	return false;
 }
 
-/* Stops; goes on when the terminal is ours again, and then says true, or to end while it is another's: by `kill %1`
- * of a shell, which would else meet a program that stops again before it can read that signal. */
+/* Stops; goes on when the terminal is ours again, and then says true, or to end while it is
+ * another's: by `kill %1` of a shell, which would else meet a program that stops again before it
+ * can read that signal. */
 static bool stop_until_ours(void)
 {
 	sigset_t stop, before;

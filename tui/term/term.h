@@ -1,8 +1,8 @@
 /* The terminal: the only module that knows ncurses.
  *
- * Shows a canvas and hands over keys. Never waits for the terminal: ncurses writes its frames to memory, and
- * term_flush() passes on what the terminal takes. While a frame is on its way, term_draw() does nothing, so a
- * slow or stopped terminal sees fewer frames and holds up nobody.
+ * Shows a canvas and hands over keys. Never waits for the terminal: ncurses writes its frames to
+ * memory, and term_flush() passes on what the terminal takes. While a frame is on its way,
+ * term_draw() does nothing, so a slow or stopped terminal sees fewer frames and holds up nobody.
  *
  * One at a time, because the terminal to be put right after a crash is one. Thread: the UI's. */
 #ifndef CUTAWAY_TUI_TERM_H
@@ -19,11 +19,13 @@
 struct terminal;
 
 struct term_options {
-	bool ascii, no_color, light, dark; /* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
+	/* forced; otherwise found out from locale, NO_COLOR, COLORFGBG */
+	bool ascii, no_color, light, dark;
 };
 
 /* After charset_open(). Fails with a clear error where there is no terminal, or one that
- * cannot place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) put the terminal right first. */
+ * cannot place its cursor. From here on fatal signals (SIGSEGV, SIGABRT …) put the terminal right
+ * first. */
 int term_open(struct terminal **t, const struct term_options *o, struct err *e);
 void term_close(struct terminal *t); /* the terminal is as it was found; NULL is fine */
 
@@ -32,7 +34,8 @@ bool term_ascii(const struct terminal *t);
 const struct theme *term_theme(const struct terminal *t);
 void term_set_light(struct terminal *t, bool light);
 
-/* Shows a canvas of term_size(). Returns false, having done nothing, if the last frame is still on its way. */
+/* Shows a canvas of term_size(). Returns false, having done nothing, if the last frame is still on
+ * its way. */
 bool term_draw(struct terminal *t, const struct canvas *c);
 int term_out_fd(const struct terminal *t);
 bool term_pending(const struct terminal *t); /* poll term_out_fd() for POLLOUT, then term_flush() */
@@ -40,22 +43,26 @@ int term_flush(struct terminal *t);          /* -1: the terminal is gone */
 
 void term_resize(struct terminal *t);  /* after SIGWINCH: asks for the new size */
 void term_refresh(struct terminal *t); /* everything is drawn anew with the next frame */
-/* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on: in the foreground, or
- * with a signal to end that waits; then the terminal is another's, and here it is gone. */
+/* Gives the terminal back, stops the process group as Ctrl-Z does, and returns when it goes on: in
+ * the foreground, or with a signal to end that waits; then the terminal is another's, and here it
+ * is gone. */
 void term_suspend(struct terminal *t);
 
 enum { KEY_PASTE_ = KEY_MOUSE_ + 1, KEY_EOF_, KEY_CHAR_ };
 enum mouse_button { MOUSE_CLICK, MOUSE_WHEEL_UP, MOUSE_WHEEL_DOWN };
 
 struct term_key {
-	int code;        /* 0 … 127: as typed; KEY_CHAR_: beyond ASCII; else KEY_* of view.h, KEY_PASTE_, KEY_EOF_ */
-	const char *seq; /* the whole character as UTF-8, or bytes that readline knows for this key; may be "" */
+	/* 0 … 127: as typed; KEY_CHAR_: beyond ASCII; else KEY_* of view.h, KEY_PASTE_, KEY_EOF_ */
+	int code;
+	/* the whole character as UTF-8, or bytes that readline knows for this key; may be "" */
+	const char *seq;
 	const char *text; /* KEY_PASTE_: what was pasted, UTF-8, until the next call */
 	size_t size;
 	int x, y; /* KEY_MOUSE_ */
 	enum mouse_button button;
 };
-/* Next key; false if there is none. Waits only a moment (25 ms) to tell Esc from the head of a sequence. */
+/* Next key; false if there is none. Waits only a moment (25 ms) to tell Esc from the head of a
+ * sequence. */
 bool term_key(struct terminal *t, struct term_key *k);
 
 #endif

@@ -20,8 +20,8 @@ struct terminal {
 	struct charset_bytes typed;
 	char character[9]; /* the last one that was read */
 	char again[9];     /* one that is to be read again; or "" */
-	FILE *memory; /* where ncurses writes */
-	int out;      /* the terminal, a file description of our own that does not block */
+	FILE *memory;      /* where ncurses writes */
+	int out;           /* the terminal, a file description of our own that does not block */
 	struct termios found, ours;
 	struct theme theme;
 	bool ascii, gone;

@@ -1,25 +1,52 @@
-/* The keys of the terminal: see term.h. ncurses knows which bytes a key sends, charset.c which are a character. */
+/* The keys of the terminal: see term.h. ncurses knows which bytes a key sends, charset.c which are
+ * a character. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tui/term/term_impl.h"
 
-enum { PASTE_BEGIN = 0x3001, PASTE_END, PASTE_MAX = 1 << 20, ESC_DELAY_MS = 25, ESC_DELAY_SSH_MS = 100 };
+enum {
+	PASTE_BEGIN = 0x3001,
+	PASTE_END,
+	PASTE_MAX = 1 << 20,
+	ESC_DELAY_MS = 25,
+	ESC_DELAY_SSH_MS = 100
+};
 
-/* What terminals send for the keys that terminfo does not have for their type, or that it has otherwise. */
+/* What terminals send for the keys that terminfo does not have for their type, or that it has
+ * otherwise. */
 static const struct {
 	const char *seq;
 	int key;
 } usual[] = {
-	{ "\033OP", KEY_F(1) },	 { "\033[11~", KEY_F(1) }, { "\033[[A", KEY_F(1) },	{ "\033[15~", KEY_F(5) },
-	{ "\033[[E", KEY_F(5) },	 { "\033[20~", KEY_F(9) }, { "\033[21~", KEY_F(10) }, { "\033[A", KEY_UP },
-	{ "\033[B", KEY_DOWN },	 { "\033[C", KEY_RIGHT },  { "\033[D", KEY_LEFT },	{ "\033OA", KEY_UP },
-	{ "\033OB", KEY_DOWN },	 { "\033OC", KEY_RIGHT },  { "\033OD", KEY_LEFT },	{ "\033[H", KEY_HOME },
-	{ "\033OH", KEY_HOME },	 { "\033[1~", KEY_HOME },  { "\033[F", KEY_END },	{ "\033OF", KEY_END },
-	{ "\033[4~", KEY_END },	 { "\033[5~", KEY_PPAGE }, { "\033[6~", KEY_NPAGE },	{ "\033[3~", KEY_DC },
+	{ "\033OP", KEY_F(1) },
+	{ "\033[11~", KEY_F(1) },
+	{ "\033[[A", KEY_F(1) },
+	{ "\033[15~", KEY_F(5) },
+	{ "\033[[E", KEY_F(5) },
+	{ "\033[20~", KEY_F(9) },
+	{ "\033[21~", KEY_F(10) },
+	{ "\033[A", KEY_UP },
+	{ "\033[B", KEY_DOWN },
+	{ "\033[C", KEY_RIGHT },
+	{ "\033[D", KEY_LEFT },
+	{ "\033OA", KEY_UP },
+	{ "\033OB", KEY_DOWN },
+	{ "\033OC", KEY_RIGHT },
+	{ "\033OD", KEY_LEFT },
+	{ "\033[H", KEY_HOME },
+	{ "\033OH", KEY_HOME },
+	{ "\033[1~", KEY_HOME },
+	{ "\033[F", KEY_END },
+	{ "\033OF", KEY_END },
+	{ "\033[4~", KEY_END },
+	{ "\033[5~", KEY_PPAGE },
+	{ "\033[6~", KEY_NPAGE },
+	{ "\033[3~", KEY_DC },
 };
 
-/* The number pad, ESC O j … y, where it is no part of the keyboard (PuTTY): these are characters. */
+/* The number pad, ESC O j … y, where it is no part of the keyboard (PuTTY): these are
+ * characters. */
 static const char keypad_keys[] = "*+,-./0123456789";
 
 static void define_new(const char *seq, int key)
@@ -37,8 +64,10 @@ void term_keys_open(struct terminal *t)
 	t->keys = newpad(1, 1);
 	keypad(t->keys, TRUE);
 	nodelay(t->keys, TRUE);
-	meta(t->keys, TRUE); /* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal */
-	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for itself. */
+	/* ncurses asks the output whether the keyboard has 8 bits, and ours is no terminal */
+	meta(t->keys, TRUE);
+	/* On the console ncurses loads libgpm, which prints its complaints and takes signals for
+	 * itself. */
 	if (strncmp(getenv("TERM"), "linux", 5))
 		mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
@@ -54,17 +83,23 @@ static const struct {
 	int curses, key;
 	const char *seq;
 } key_table[] = {
-	{ KEY_UP, KEY_UP_, "\033[A" },           { KEY_DOWN, KEY_DOWN_, "\033[B" },
-	{ KEY_RIGHT, KEY_RIGHT_, "\033[C" },     { KEY_LEFT, KEY_LEFT_, "\033[D" },
-	{ KEY_HOME, KEY_HOME_, "\033[H" },       { KEY_END, KEY_END_, "\033[F" },
-	{ KEY_PPAGE, KEY_PAGE_UP, "\033[5~" },   { KEY_NPAGE, KEY_PAGE_DOWN, "\033[6~" },
-	{ KEY_DC, KEY_DELETE_, "\033[3~" },      { KEY_IC, KEY_INSERT_, "\033[2~" },
-	{ KEY_BACKSPACE, KEY_BACKSPACE_, "\177" }, { KEY_BTAB, KEY_BACKTAB, "\033[Z" },
+	{ KEY_UP, KEY_UP_, "\033[A" },
+	{ KEY_DOWN, KEY_DOWN_, "\033[B" },
+	{ KEY_RIGHT, KEY_RIGHT_, "\033[C" },
+	{ KEY_LEFT, KEY_LEFT_, "\033[D" },
+	{ KEY_HOME, KEY_HOME_, "\033[H" },
+	{ KEY_END, KEY_END_, "\033[F" },
+	{ KEY_PPAGE, KEY_PAGE_UP, "\033[5~" },
+	{ KEY_NPAGE, KEY_PAGE_DOWN, "\033[6~" },
+	{ KEY_DC, KEY_DELETE_, "\033[3~" },
+	{ KEY_IC, KEY_INSERT_, "\033[2~" },
+	{ KEY_BACKSPACE, KEY_BACKSPACE_, "\177" },
+	{ KEY_BTAB, KEY_BACKTAB, "\033[Z" },
 	{ KEY_ENTER, KEY_ENTER_, "\r" },
 };
 
-/* The next key that is not a character, as ncurses numbers it (above 255); or 0 and a character, as UTF-8 in
- * t->character, however many bytes and reads it came in. ERR: there is none. */
+/* The next key that is not a character, as ncurses numbers it (above 255); or 0 and a character, as
+ * UTF-8 in t->character, however many bytes and reads it came in. ERR: there is none. */
 static int read_key(struct terminal *t)
 {
 	int c;
@@ -93,7 +128,7 @@ static bool mouse_take(struct term_key *k)
 	k->code = KEY_MOUSE_;
 	k->x = m.x;
 	k->y = m.y;
-	k->button = m.bstate & BUTTON4_PRESSED	 ? MOUSE_WHEEL_UP
+	k->button = m.bstate & BUTTON4_PRESSED   ? MOUSE_WHEEL_UP
 				: m.bstate & BUTTON5_PRESSED ? MOUSE_WHEEL_DOWN
 											 : MOUSE_CLICK;
 	return true;
@@ -151,7 +186,8 @@ static void key_special(int c, struct term_key *k)
 	k->seq = other;
 }
 
-/* Esc came. What begins with Esc [ right after it is the sequence of a key that ncurses has no name for. */
+/* Esc came. What begins with Esc [ right after it is the sequence of a key that ncurses has no name
+ * for. */
 static bool key_sequence(struct terminal *t, struct term_key *k)
 {
 	static char seq[32];

@@ -1,5 +1,6 @@
-/* See theme.h. One table of truecolor values; 256 colours are the nearest of the cube and the greys, and 16
- * colours have a table of their own, because nothing near would keep the meanings apart. */
+/* See theme.h. One table of truecolor values; 256 colours are the nearest of the cube and the
+ * greys, and 16 colours have a table of their own, because nothing near would keep the meanings
+ * apart. */
 #include "tui/term/theme.h"
 
 #include <stdint.h>
@@ -70,13 +71,14 @@ static int ramp(const struct ramp_stop *stop, double at)
 	return mix(stop[0].colour, stop[1].colour, (at - stop[0].at) / (stop[1].at - stop[0].at));
 }
 
-/* Amber, and nothing else is amber. Even steps of lightness, so that it reads as an amount without hue. */
+/* Amber, and nothing else is amber. Even steps of lightness, so that it reads as an amount without
+ * hue. */
 static int heat_colour(int level, bool light)
 {
 	static const struct ramp_stop dark[] = { { 0, 0x211f1d }, { 0.25, 0x4c391e }, { 0.6, 0x966418 },
-											 { 0.9, 0xeab44e }, { 1, 0xf7cd72 } };
+		{ 0.9, 0xeab44e }, { 1, 0xf7cd72 } };
 	static const struct ramp_stop pale[] = { { 0, 0xfaf4e8 }, { 0.25, 0xf4dfb4 }, { 0.6, 0xe2aa48 },
-											 { 0.9, 0xb87408 }, { 1, 0x9c5c00 } };
+		{ 0.9, 0xb87408 }, { 1, 0x9c5c00 } };
 
 	return ramp(light ? pale : dark, level / 15.0);
 }
@@ -90,10 +92,10 @@ static int tint_colour(int level, bool light)
 }
 
 /* The cube has no dark ambers: below the first brown the ramp is grey. */
-static const uint8_t heat_dark_256[16] = { 234, 235, 236, 237, 238, 94,	 94,  94,
-										   130, 136, 136, 172, 172, 178, 214, 221 };
-static const uint8_t heat_light_256[16] = { 255, 255, 230, 230, 229, 223, 222, 222,
-											221, 221, 215, 214, 178, 172, 136, 130 };
+static const uint8_t heat_dark_256[16] = { 234, 235, 236, 237, 238, 94, 94, 94, 130, 136, 136, 172,
+	172, 178, 214, 221 };
+static const uint8_t heat_light_256[16] = { 255, 255, 230, 230, 229, 223, 222, 222, 221, 221, 215,
+	214, 178, 172, 136, 130 };
 
 static struct ink_colour ink_colour(enum ink ink)
 {
@@ -101,13 +103,19 @@ static struct ink_colour ink_colour(enum ink ink)
 		int level = (int)ink - INK_HEAT_0;
 
 		return (struct ink_colour){ heat_colour(level, false), heat_colour(level, true),
-									level < 4 ? BRIGHT_BLACK : level < 12 ? 3 : 11, level < 6 };
+			level < 4    ? BRIGHT_BLACK
+			: level < 12 ? 3
+						 : 11,
+			level < 6 };
 	}
 	if (ink >= INK_TINT_0 && ink <= INK_TINT_7) {
 		int level = (int)ink - INK_TINT_0;
 
 		return (struct ink_colour){ tint_colour(level, false), tint_colour(level, true),
-									level < 2 ? BRIGHT_BLACK : level < 6 ? OWN : 15, level < 2 };
+			level < 2   ? BRIGHT_BLACK
+			: level < 6 ? OWN
+						: 15,
+			level < 2 };
 	}
 	return fixed[ink < INK_N ? ink : INK_TEXT];
 }
@@ -220,10 +228,10 @@ static void style_mono(enum ink ink, enum ink paper, struct theme_style *s)
 struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr)
 {
 	struct theme_style s = { .fg = OWN,
-							 .bg = OWN,
-							 .bold = attr & ATTR_BOLD,
-							 .reverse = attr & ATTR_REVERSE,
-							 .underline = attr & ATTR_UNDERLINE };
+		.bg = OWN,
+		.bold = attr & ATTR_BOLD,
+		.reverse = attr & ATTR_REVERSE,
+		.underline = attr & ATTR_UNDERLINE };
 
 	if (t->depth == THEME_MONO)
 		style_mono(ink, paper, &s);
@@ -232,6 +240,9 @@ struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink pap
 	else
 		style_rgb(t, ink, paper, &s);
 	if (s.fg != OWN && s.fg == s.bg) /* few colours, or an ink on its own paper */
-		s.fg = t->depth == THEME_TRUE ? 0xf4f6fa : t->depth == THEME_256 ? 231 : s.bg == 15 ? 0 : 15;
+		s.fg = t->depth == THEME_TRUE  ? 0xf4f6fa
+			   : t->depth == THEME_256 ? 231
+			   : s.bg == 15            ? 0
+									   : 15;
 	return s;
 }

@@ -1,7 +1,8 @@
-/* What an ink looks like: meanings (canvas.h) to colours, for four depths of colour, dark and light.
+/* What an ink looks like: meanings (canvas.h) to colours, for four depths of colour, dark and
+ * light.
  *
- * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark grounds). Where there are
- * 16 colours or none, letters and shapes carry the meaning. Thread: any; no state. */
+ * The palette is safe for colour-blind eyes (Okabe and Ito 2008, lightened for dark grounds). Where
+ * there are 16 colours or none, letters and shapes carry the meaning. Thread: any; no state. */
 #ifndef CUTAWAY_TUI_THEME_H
 #define CUTAWAY_TUI_THEME_H
 

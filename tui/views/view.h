@@ -1,8 +1,9 @@
 /* A view: one picture of the timeline: a file, and one struct of functions.
  *
- * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot tell
- * live from replay. It keeps no data of its own but where its cursor stands (struct view_state). A new
- * view is one new file view_x.c and one line in the table in views.c. Thread: the UI's. */
+ * A view reads the timeline and draws on a pen. It never asks the engine or the log, so it cannot
+ * tell live from replay. It keeps no data of its own but where its cursor stands (struct
+ * view_state). A new view is one new file view_x.c and one line in the table in views.c. Thread:
+ * the UI's. */
 #ifndef CUTAWAY_TUI_VIEW_H
 #define CUTAWAY_TUI_VIEW_H
 
@@ -13,9 +14,27 @@
 #include "fold/timeline.h"
 
 enum view_key { /* keys as a view sees them, decoded by term.c */
-	KEY_UP_ = 0x110000, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP, KEY_PAGE_DOWN,
-	KEY_ENTER_, KEY_ESC, KEY_TAB_, KEY_BACKTAB, KEY_BACKSPACE_, KEY_DELETE_, KEY_INSERT_,
-	KEY_F1_, KEY_F5_ = KEY_F1_ + 4, KEY_F9_ = KEY_F1_ + 8, KEY_F10_, KEY_RESIZE_ = 0x110100, KEY_MOUSE_,
+	KEY_UP_ = 0x110000,
+	KEY_DOWN_,
+	KEY_LEFT_,
+	KEY_RIGHT_,
+	KEY_HOME_,
+	KEY_END_,
+	KEY_PAGE_UP,
+	KEY_PAGE_DOWN,
+	KEY_ENTER_,
+	KEY_ESC,
+	KEY_TAB_,
+	KEY_BACKTAB,
+	KEY_BACKSPACE_,
+	KEY_DELETE_,
+	KEY_INSERT_,
+	KEY_F1_,
+	KEY_F5_ = KEY_F1_ + 4,
+	KEY_F9_ = KEY_F1_ + 8,
+	KEY_F10_,
+	KEY_RESIZE_ = 0x110100,
+	KEY_MOUSE_,
 };
 
 enum { LAYOUT_VIEWS = 16 }; /* most that there can be; views.h holds the table to it */
@@ -41,21 +60,23 @@ struct view_waiting {
 
 /* Where the person is looking; shared by all views, so that choosing a token shows its page. */
 struct view_state {
-	int64_t request;   /* request in focus; 0: that of branch */
-	int64_t branch;    /* request whose branch the conversation goes on with; 0: the newest */
-	int64_t token;     /* index of the token under the cursor in the focused request, or -1: the newest */
-	int32_t page;      /* page under the cursor in the pages view, or -1 */
-	int32_t layer;     /* attention: layer, or -1 for the mean */
-	int32_t head;      /* attention: head, or -1 for the mean */
+	int64_t request; /* request in focus; 0: that of branch */
+	int64_t branch;  /* request whose branch the conversation goes on with; 0: the newest */
+	/* index of the token under the cursor in the focused request, or -1: the newest */
+	int64_t token;
+	int32_t page;                 /* page under the cursor in the pages view, or -1 */
+	int32_t layer;                /* attention: layer, or -1 for the mean */
+	int32_t head;                 /* attention: head, or -1 for the mean */
 	int32_t scroll[LAYOUT_VIEWS]; /* by view index */
 	int64_t cursor[LAYOUT_VIEWS]; /* by view index; a view's own meaning */
 	struct view_wish wish;
-	struct breaks *breaks; /* watches; NULL: there are none */
-	const struct lens_look *lens; /* the deep look, NULL: none was asked for */
+	struct breaks *breaks;              /* watches; NULL: there are none */
+	const struct lens_look *lens;       /* the deep look, NULL: none was asked for */
 	const struct view_waiting *waiting; /* NULL: none can be */
-	int64_t anew;      /* the request after which a new conversation was begun; 0: none, or something was said since */
-	bool focused;      /* the view being drawn has the focus */
-	bool zoomed;       /* it fills the screen */
+	/* the request after which a new conversation was begun; 0: none, or something was said since */
+	int64_t anew;
+	bool focused; /* the view being drawn has the focus */
+	bool zoomed;  /* it fills the screen */
 };
 
 struct hint { /* in the line at the bottom */
@@ -63,22 +84,23 @@ struct hint { /* in the line at the bottom */
 };
 
 struct view {
-	const char *name;  /* "KV pages" */
-	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages, batch,
-	 * spec, prefix, attention, time, watch. */
+	const char *name; /* "KV pages" */
+	/* For /view, tests, and the arrangements in layout.c, which know: chat, next, sampler, pages,
+	 * batch, spec, prefix, attention, time, watch. */
 	const char *id;
-	const char *help;  /* what F1 says: words a student understands, several lines */
-	int min_w, min_h;  /* smaller than this it is not shown */
-	int want_h;        /* height it likes on a side column at 120x40 */
+	const char *help; /* what F1 says: words a student understands, several lines */
+	int min_w, min_h; /* smaller than this it is not shown */
+	int want_h;       /* height it likes on a side column at 120x40 */
 	void (*draw)(struct pen *p, const struct timeline *t, struct view_state *s);
 	/* Handles a key while focused; returns true if it did. */
 	bool (*key)(int key, const struct timeline *t, struct view_state *s);
-	const struct hint *hints; /* its own keys, ends with key NULL; Enter is its own only when zoomed. Or NULL */
+	/* its own keys, ends with key NULL; Enter is its own only when zoomed. Or NULL */
+	const struct hint *hints;
 	int index;
 };
 
-/* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top left; the
- * program lays the mark of the focus over it. */
+/* In the order of the keys 1-9; ends with NULL. A view draws its own head (pen_head) at the top
+ * left; the program lays the mark of the focus over it. */
 extern const struct view *const views[];
 
 #endif

@@ -20,9 +20,9 @@ enum { RECENT_TOKENS = 64, PAGE_W = 3, ZOOM_PAGE_W = 6, BARS_MAX = 6 };
 struct look {
 	const struct tl_attention *a;
 	int32_t layer, head; /* -1: mean */
-	int32_t n, recent;	 /* pages; how many of them at the end are recent */
-	float *page;		 /* [n] shares, sum 1; owned */
-	bool head_missing;	 /* one was chosen, and no step has observed it yet */
+	int32_t n, recent;   /* pages; how many of them at the end are recent */
+	float *page;         /* [n] shares, sum 1; owned */
+	bool head_missing;   /* one was chosen, and no step has observed it yet */
 };
 
 static float layer_share(const struct tl_attention *a, int32_t layer, int32_t page)
@@ -137,8 +137,8 @@ static double near_zero(const struct tl_attention *a, int32_t layer)
 	return sum / n;
 }
 
-/* Whose attention it is, and how much of it the top pages have: in the longest of these forms that has
- * room in w columns; whose it is always stays. */
+/* Whose attention it is, and how much of it the top pages have: in the longest of these forms that
+ * has room in w columns; whose it is always stays. */
 static void figure_of(const struct look *k, int w, char *out, size_t cap)
 {
 	double share;
@@ -169,7 +169,7 @@ static void figure_of(const struct look *k, int w, char *out, size_t cap)
 /* Pages over columns: several columns a page while there is room, else several pages a column. */
 struct scale {
 	int32_t n, per_column; /* pages */
-	int w, x_page;		   /* columns in all, and of a page */
+	int w, x_page;         /* columns in all, and of a page */
 };
 
 static struct scale scale_make(int32_t n, int w, int page_w)
@@ -298,8 +298,8 @@ static void draw_stats(struct pen *p, int y, const struct look *k, int32_t layer
 }
 
 /* A cell's height and its colour say the same, so that the map can be read without colours. */
-static void draw_layer(struct pen *p, int y, const struct look *k, int32_t layer,
-					   const struct scale *c, float *row)
+static void draw_layer(
+	struct pen *p, int y, const struct look *k, int32_t layer, const struct scale *c, float *row)
 {
 	bool chosen = layer == k->layer;
 
@@ -362,10 +362,9 @@ static void draw_note(struct pen *p, const struct timeline *t, const struct look
 	if (k->a->threshold > 0 && k->a->threshold <= 1)
 		snprintf(threshold, sizeof threshold, "%g", k->a->threshold);
 	snprintf(line, sizeof line,
-			 "row of position %lld, step %lld. attention sparsity: values below %s, of all heads. "
-			 "%lld tokens a page",
-			 (long long)k->a->pos, (long long)k->a->step, threshold,
-			 (long long)t->session.page_size);
+		"row of position %lld, step %lld. attention sparsity: values below %s, of all heads. "
+		"%lld tokens a page",
+		(long long)k->a->pos, (long long)k->a->step, threshold, (long long)t->session.page_size);
 	in.ink = INK_DIM;
 	pen_clip(&in, 0, y, p->r.w, line, -1);
 }
@@ -391,8 +390,9 @@ static void attention_draw(struct pen *p, const struct timeline *t, struct view_
 
 	if (!look_take(&k, t, s)) {
 		pen_head(p, view_attention.name, view_no_attention(t) ? "none in this model" : NULL);
-		view_nothing(p, view_no_attention(t) ? VIEW_NO_ATTENTION
-											 : "nothing yet: seen when a request in focus computes a row");
+		view_nothing(p, view_no_attention(t)
+							? VIEW_NO_ATTENTION
+							: "nothing yet: seen when a request in focus computes a row");
 		return;
 	}
 	figure_of(&k, p->r.w - (int)sizeof "attention ", figure, sizeof figure);

@@ -1,5 +1,5 @@
-/* The view "batch": one row a slot, one column a step, and the queue. The height of a column tells how many
- * rows the request had in the step, its colour whose they were. */
+/* The view "batch": one row a slot, one column a step, and the queue. The height of a column tells
+ * how many rows the request had in the step, its colour whose they were. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@ enum { MAX_SLOTS = 64, MAX_QUEUE = 64, TABLE_HEAD = 2 };
 
 struct slots {
 	int n, n_running;
-	int number[MAX_SLOTS];       /* of the slot */
-	int64_t request[MAX_SLOTS];  /* the newest one in it, within the steps that are shown */
+	int number[MAX_SLOTS];      /* of the slot */
+	int64_t request[MAX_SLOTS]; /* the newest one in it, within the steps that are shown */
 };
 
 /* What a row's label takes: the newest request has the longest. */
@@ -87,7 +87,8 @@ static void fit_slots(const struct timeline *t, struct slots *s, int room)
 			if (pass == 0 && slot_runs(t, s->request[i]))
 				continue;
 			memmove(s->number + i, s->number + i + 1, (size_t)(s->n - i - 1) * sizeof *s->number);
-			memmove(s->request + i, s->request + i + 1, (size_t)(s->n - i - 1) * sizeof *s->request);
+			memmove(
+				s->request + i, s->request + i + 1, (size_t)(s->n - i - 1) * sizeof *s->request);
 			s->n--;
 		}
 }
@@ -109,7 +110,8 @@ static void draw_chart(struct pen *p, const struct timeline *t, const struct slo
 	int columns = p->r.w - label_w(t);
 	struct pen in = *p;
 
-	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps; i++, x++)
+	for (int32_t i = first_step(t, columns), x = p->r.w - (t->n_steps - i); i < t->n_steps;
+		 i++, x++)
 		for (int32_t b = 0; b < t->step[i].n_batch; b++) {
 			const struct tl_batch *m = &t->batch[t->step[i].batch_at + b];
 			int row = slot_row(s, m->slot);
@@ -148,8 +150,8 @@ static int draw_queue(struct pen *p, const struct timeline *t, int y)
 
 static const char *state_words(const struct timeline *t, const struct tl_request *r, char *buf)
 {
-	static const char *const ends[EV_N_finish] = { "done", "token limit", "stop string", "context full",
-												   "stopped", "refused", "failed" };
+	static const char *const ends[EV_N_finish] = { "done", "token limit", "stop string",
+		"context full", "stopped", "refused", "failed" };
 	const struct tl_step *last = timeline_last_step(t);
 
 	if (r->state == TL_WAITING)
@@ -171,7 +173,9 @@ static const char *state_words(const struct timeline *t, const struct tl_request
 
 static int64_t waited(const struct timeline *t, const struct tl_request *r)
 {
-	int64_t until = r->admitted_ns != EV_NULL_I ? r->admitted_ns : r->finished ? r->finished_ns : t->last_t_ns;
+	int64_t until = r->admitted_ns != EV_NULL_I ? r->admitted_ns
+					: r->finished               ? r->finished_ns
+												: t->last_t_ns;
 
 	return until > r->arrival_ns ? until - r->arrival_ns : 0;
 }
@@ -180,24 +184,25 @@ static int64_t waited(const struct timeline *t, const struct tl_request *r)
 static const struct {
 	const char *name;
 	int right, min_w;
-} table_column[] = { { "prompt", 26, 0 }, { "cached", 33, 0 }, { "tokens", 40, 0 }, { "speed", 51, 52 },
-					 { "queue", 60, 61 }, { "TTFT", 69, 70 }, { "ITL", 78, 100 } };
+} table_column[] = { { "prompt", 26, 0 }, { "cached", 33, 0 }, { "tokens", 40, 0 },
+	{ "speed", 51, 52 }, { "queue", 60, 61 }, { "TTFT", 69, 70 }, { "ITL", 78, 100 } };
 enum { N_TABLE = sizeof table_column / sizeof *table_column, TEXT_X = 81 };
 
-static void table_cell(char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
+static void table_cell(
+	char out[N_TABLE][VIEW_NUM], const struct timeline *t, const struct tl_request *r)
 {
 	view_count(out[0], r->params.n_prompt);
 	view_count(out[1], r->looked_up ? r->lookup.hit : EV_NULL_I);
 	view_count(out[2], r->n_tokens);
 	view_tokens_s(out[3], timeline_rate(t, r->id));
 	view_ns(out[4], (double)waited(t, r));
-	view_ns(out[5], r->first_token_ns == EV_NULL_I ? (double)NAN :
-													  (double)(r->first_token_ns - r->arrival_ns));
+	view_ns(out[5],
+		r->first_token_ns == EV_NULL_I ? (double)NAN : (double)(r->first_token_ns - r->arrival_ns));
 	view_ns(out[6], r->n_tokens > 1 ? 1e9 / timeline_rate(t, r->id) : (double)NAN);
 }
 
-static void draw_table_row(struct pen *p, const struct timeline *t, const struct tl_request *r, int y,
-						   bool chosen)
+static void draw_table_row(
+	struct pen *p, const struct timeline *t, const struct tl_request *r, int y, bool chosen)
 {
 	char cell[N_TABLE][VIEW_NUM], buf[VIEW_NUM];
 	bool over = r->state == TL_FINISHED;
@@ -236,8 +241,8 @@ static void draw_table(struct pen *p, const struct timeline *t, const struct vie
 	for (last = first; last < t->n_requests && room-- > 0; last++)
 		draw_table_row(p, t, &t->request[last], ++y, s->focused && &t->request[last] == chosen);
 	if (first || last < t->n_requests)
-		view_put(p, label_w(t), y + 1, INK_DIM, "%s %d more before, %d after: up and down choose", glyph(p->c, GLYPH_ELLIPSIS),
-				 first, t->n_requests - last);
+		view_put(p, label_w(t), y + 1, INK_DIM, "%s %d more before, %d after: up and down choose",
+			glyph(p->c, GLYPH_ELLIPSIS), first, t->n_requests - last);
 }
 
 /* One line about the request in focus, where there is no room for the table. */
@@ -246,8 +251,9 @@ static void draw_line(struct pen *p, const struct timeline *t, const struct tl_r
 	char speed[VIEW_NUM], wait[VIEW_NUM], buf[VIEW_NUM];
 
 	view_put_label(p, 0, y, r->id);
-	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s", state_words(t, r, buf), r->n_tokens,
-			 view_tokens_s(speed, timeline_rate(t, r->id)), view_ns(wait, (double)waited(t, r)));
+	view_put(p, label_w(t), y, INK_DIM, "%s · %d tokens · %s · queue time %s",
+		state_words(t, r, buf), r->n_tokens, view_tokens_s(speed, timeline_rate(t, r->id)),
+		view_ns(wait, (double)waited(t, r)));
 }
 
 static void draw_head(struct pen *p, const struct timeline *t, const struct slots *s, int columns)
@@ -263,7 +269,7 @@ static void draw_head(struct pen *p, const struct timeline *t, const struct slot
 	if (policy)
 		snprintf(by, sizeof by, " · %s", policy);
 	snprintf(figure, sizeof figure, "%d of %" PRId64 " slots%s%s · last %d steps", s->n_running,
-			 t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
+		t->session.slots > 0 ? t->session.slots : s->n_running, fewer, by, steps > 0 ? steps : 0);
 	pen_head(p, "batch", t->n_requests ? figure : NULL);
 }
 
@@ -287,7 +293,8 @@ static void draw_batch(struct pen *p, const struct timeline *t, struct view_stat
 	y += draw_queue(p, t, y);
 	if (line && y < p->r.h)
 		draw_line(p, t, r, y);
-	if (!line && p->r.h - y > TABLE_HEAD + 1 && (s->zoomed || p->r.h - y > TABLE_HEAD + t->n_requests))
+	if (!line && p->r.h - y > TABLE_HEAD + 1 &&
+		(s->zoomed || p->r.h - y > TABLE_HEAD + t->n_requests))
 		draw_table(p, t, s, y + 1);
 }
 

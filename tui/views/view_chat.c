@@ -1,5 +1,6 @@
-/* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a draft
- * was right. Lines are made from the end backwards, so that a long conversation costs what is seen of it. */
+/* The view "chat": the conversation, its tokens tinted by how probable they were, in green where a
+ * draft was right. Lines are made from the end backwards, so that a long conversation costs what is
+ * seen of it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 enum { MAX_TURNS = 4096, PAGE_LINES = 10, KEEP_CURSOR = -1 };
 
-#define NOTHING_SAID "nothing said yet: type below, for example \"List the first five prime numbers.\""
+#define NOTHING_SAID                                                                               \
+	"nothing said yet: type below, for example \"List the first five prime numbers.\""
 static const char anew_words[] = "a new conversation: the model sees nothing from above";
 
 static enum ink tint(const struct tl_request *r, const struct tl_token *k)
@@ -76,7 +78,8 @@ static void draw_label(struct pen *p, int y, const struct turn *n)
 		view_put(p, 0, y, INK_DIM, "ai");
 }
 
-/* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end` (exclusive). */
+/* Draws the lines of a turn whose first one is at y (perhaps above the pen), down to `end`
+ * (exclusive). */
 static void draw_turn(struct pen *p, int y, int top, const struct turn *n, bool last)
 {
 	struct pen in = pen_sub(p, (struct rect){ 0, top, p->r.w, p->r.h - top });
@@ -123,7 +126,8 @@ struct page { /* turns from the newest backwards, until the window is filled */
 };
 
 /* What stands below the newest request. */
-static void unanswered(struct page *g, const struct timeline *t, const struct view_state *s, int width, bool ascii)
+static void unanswered(
+	struct page *g, const struct timeline *t, const struct view_state *s, int width, bool ascii)
 {
 	const struct view_waiting *w = s->waiting;
 	const struct tl_request *r = timeline_chat(t);
@@ -139,8 +143,8 @@ static void unanswered(struct page *g, const struct timeline *t, const struct vi
 }
 
 /* Enough turns to fill `want` lines, and to have the cursor. */
-static void page_make(struct page *g, const struct timeline *t, const struct view_state *s, int64_t want,
-					  int width, bool ascii, bool find_cursor)
+static void page_make(struct page *g, const struct timeline *t, const struct view_state *s,
+	int64_t want, int width, bool ascii, bool find_cursor)
 {
 	bool *shown;
 
@@ -207,7 +211,8 @@ static int n_background(const struct timeline *t)
 static void legend(char *out, size_t cap, int others, int n_left, const struct canvas *c, int w)
 {
 	const char *tints = c->mono ? "" : "tint = probability · ";
-	const char *greens = c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
+	const char *greens =
+		c->mono ? "underlined = drafted and accepted" : "green = drafted and accepted";
 	char more[72] = "";
 
 	if (others)
@@ -221,7 +226,7 @@ static void legend(char *out, size_t cap, int others, int n_left, const struct c
 }
 
 static void head_words(char *out, size_t cap, const struct timeline *t, const struct view_state *s,
-					   const struct canvas *c, int w)
+	const struct canvas *c, int w)
 {
 	const struct tl_request *r = view_request(t, s);
 	int n_left;
@@ -230,7 +235,8 @@ static void head_words(char *out, size_t cap, const struct timeline *t, const st
 	if (r && s->token >= 0 && s->token < r->n_tokens)
 		snprintf(out, cap, "cursor on token %" PRId64, r->token[s->token].pos);
 	else if (s->scroll[VIEW_CHAT] > 0)
-		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT], s->scroll[VIEW_CHAT] == 1 ? "" : "s");
+		snprintf(out, cap, "%d line%s below", s->scroll[VIEW_CHAT],
+			s->scroll[VIEW_CHAT] == 1 ? "" : "s");
 	else
 		legend(out, cap, n_background(t), n_left, c, w);
 }
@@ -245,7 +251,7 @@ static void draw_turns(struct pen *p, const struct timeline *t, struct view_stat
 	if (rows < 1)
 		return;
 	page_make(&g, t, s, (int64_t)s->scroll[VIEW_CHAT] + rows + PAGE_LINES, width < 1 ? 1 : width,
-			  p->c->ascii, keep);
+		p->c->ascii, keep);
 	/* the blank line above the very first turn is not wanted */
 	if (g.n && !g.more)
 		g.lines--;
@@ -286,16 +292,10 @@ static bool key_chat(int key, const struct timeline *t, struct view_state *s)
 
 	switch (key) {
 	case KEY_UP_:
-	case KEY_PAGE_UP:
-		*scroll += *scroll < INT32_MAX / 2 ? step : 0;
-		return true;
+	case KEY_PAGE_UP: *scroll += *scroll < INT32_MAX / 2 ? step : 0; return true;
 	case KEY_DOWN_:
-	case KEY_PAGE_DOWN:
-		*scroll -= *scroll < step ? *scroll : step;
-		return true;
-	case KEY_HOME_:
-		*scroll = INT32_MAX / 2;
-		return true;
+	case KEY_PAGE_DOWN: *scroll -= *scroll < step ? *scroll : step; return true;
+	case KEY_HOME_: *scroll = INT32_MAX / 2; return true;
 	case KEY_END_:
 		*scroll = 0;
 		s->request = 0;

@@ -1,8 +1,8 @@
-/* The drafters view: those that guess beside the run, how they would have done, what that costs here, and so how fast each would
- * be; beside it what the one that is switched on really reaches.
+/* The drafters view: those that guess beside the run, how they would have done, what that costs
+ * here, and so how fast each would be; beside it what the one that is switched on really reaches.
  *
- * A line is a drafter, the fastest by prediction on top. Zoomed: also what a step of K rows costs, and what auto
- * chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
+ * A line is a drafter, the fastest by prediction on top. Zoomed: also what a step of K rows costs,
+ * and what auto chose. cursor[VIEW_DRAFTERS] is the first line shown. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static double rank_of(const struct tl_shadow *s)
 
 static int by_prediction(const void *a, const void *b)
 {
-	const struct tl_shadow *x = *(const struct tl_shadow *const *)a, *y = *(const struct tl_shadow *const *)b;
+	const struct tl_shadow *x = *(const struct tl_shadow *const *)a,
+						   *y = *(const struct tl_shadow *const *)b;
 	double p = rank_of(x), q = rank_of(y);
 
 	return p != q ? (p < q) - (p > q) : strcmp(x->drafter, y->drafter);
@@ -89,10 +90,12 @@ static void draw_head(struct pen *p, int y, const struct columns *c)
 }
 
 static void draw_drafter(struct pen *p, int y, const struct timeline *t, const struct tl_shadow *s,
-						 const struct columns *c)
+	const struct columns *c)
 {
 	bool plain = !strcmp(s->drafter, "off");
-	double base = plain_of(t), each = s->steps > 0 ? (double)(s->propose_ns + s->learn_ns) / (double)s->steps : (double)NAN;
+	double base = plain_of(t), each = s->steps > 0
+										  ? (double)(s->propose_ns + s->learn_ns) / (double)s->steps
+										  : (double)NAN;
 	char part[VIEW_NUM];
 
 	if (s->used)
@@ -103,19 +106,20 @@ static void draw_drafter(struct pen *p, int y, const struct timeline *t, const s
 	for (int i = 0; i < c->n_places; i++)
 		if (s->judged[i])
 			view_put_right(p, c->places + (i + 1) * PLACE_W - 1, y, INK_TEXT, "%s",
-						   view_percent(part, s->accepted[i] <= s->judged[i] ? (double)s->accepted[i] / s->judged[i]
-																			 : (double)NAN));
+				view_percent(part, s->accepted[i] <= s->judged[i]
+									   ? (double)s->accepted[i] / s->judged[i]
+									   : (double)NAN));
 	if (c->cost && !plain && !isnan(each))
 		view_put_right(p, c->cost, y, INK_TEXT, "%s", view_ns(part, each));
 	view_put_right(p, c->predicted, y, INK_BRIGHT, "%s", two(part, s->predicted, "%.0f"));
 	if (!plain && base > 0 && !isnan(s->predicted))
 		view_put_right(p, c->speed, y, s->predicted > base ? INK_ACCEPTED : INK_DIM, "%s",
-					   two(part, s->predicted / base, "x%.2f"));
+			two(part, s->predicted / base, "x%.2f"));
 	view_put_right(p, c->measured, y, INK_BRIGHT, "%s", two(part, s->measured, "%.0f"));
 }
 
-/* Of a step of K rows, next to no depth: more rows take no less, so what is above a later one was disturbed. 0: not
- * measured. */
+/* Of a step of K rows, next to no depth: more rows take no less, so what is above a later one was
+ * disturbed. 0: not measured. */
 static double cost_of(const struct timeline *t, int64_t rows)
 {
 	double least = INFINITY;
@@ -152,12 +156,13 @@ static int draw_choices(struct pen *p, int y, int rows, const struct timeline *t
 		const struct tl_choice *c = &t->choice[t->n_choices - n + i];
 		int x = view_put(p, 0, y + i, INK_DIM, "step %lld: auto took ", (long long)c->step);
 
-		x += view_put(p, x, y + i, INK_BRIGHT, "%s", !strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
+		x += view_put(p, x, y + i, INK_BRIGHT, "%s",
+			!strcmp(c->drafter, "off") ? "plain decoding" : c->drafter);
 		if (c->nodes > 0)
 			x += view_put(p, x, y + i, INK_TEXT, ", up to %d tokens", c->nodes);
 		x += view_put(p, x, y + i, INK_TEXT, ": x%.2f", c->speed);
-		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)", !strcmp(c->before, "off") ? "plain decoding" : c->before,
-				 c->speed_before);
+		view_put(p, x, y + i, INK_DIM, " (%s: x%.2f)",
+			!strcmp(c->before, "off") ? "plain decoding" : c->before, c->speed_before);
 	}
 	return n;
 }
@@ -186,7 +191,8 @@ static void drafters_draw(struct pen *p, const struct timeline *t, struct view_s
 	char figure[128] = "", plain[VIEW_NUM];
 
 	if (t->n_shadows)
-		snprintf(figure, sizeof figure, "%.60s · plain %s tok/s", on ? list : "auto", two(plain, plain_of(t), "%.0f"));
+		snprintf(figure, sizeof figure, "%.60s · plain %s tok/s", on ? list : "auto",
+			two(plain, plain_of(t), "%.0f"));
 	pen_head(p, view_drafters.name, figure);
 	if (!t->n_shadows) {
 		view_nothing(p, on ? "nothing settled yet: guesses are compared with the text that comes"

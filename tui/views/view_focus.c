@@ -1,5 +1,5 @@
-/* What is in focus, for all views: requests, tokens, the cursor's way over them, and which requests the chat shows. See
- * view_util.h. */
+/* What is in focus, for all views: requests, tokens, the cursor's way over them, and which requests
+ * the chat shows. See view_util.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,17 +59,22 @@ const struct tl_request *view_drew(const struct timeline *t, const struct tl_req
 {
 	const struct tl_request *branch = r && r->parent ? timeline_request(t, r->parent) : NULL;
 
-	return branch && branch->kind == EV_REQUEST_KIND_search && r->kind != EV_REQUEST_KIND_search ? branch : r;
+	return branch && branch->kind == EV_REQUEST_KIND_search && r->kind != EV_REQUEST_KIND_search
+			   ? branch
+			   : r;
 }
 
-/* The branch that computed the same row of logits; whoever went on from it with another token has the same candidates. */
+/* The branch that computed the same row of logits; whoever went on from it with another token has
+ * the same candidates. */
 static const struct tl_token *drawn_in_branch(const struct timeline *t, const struct tl_token *k)
 {
 	for (int32_t i = t->n_requests; i-- > 0;) {
 		const struct tl_request *r = &t->request[i];
 		int64_t at = k->pos - r->n_prompt;
 		const struct tl_token *found =
-			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens ? timeline_whole(t, &r->token[at]) : NULL;
+			r->kind == EV_REQUEST_KIND_search && at >= 0 && at < r->n_tokens
+				? timeline_whole(t, &r->token[at])
+				: NULL;
 
 		if (found && found->hash == k->hash && found->pos == k->pos && found->n_candidates)
 			return found;
@@ -77,8 +82,8 @@ static const struct tl_token *drawn_in_branch(const struct timeline *t, const st
 	return NULL;
 }
 
-const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r, const struct view_state *s,
-								  struct tl_token *buf)
+const struct tl_token *view_drawn(const struct timeline *t, const struct tl_request *r,
+	const struct view_state *s, struct tl_token *buf)
 {
 	const struct tl_token *k = timeline_whole(t, view_token(r, s)), *drawn;
 	struct tl_token told;
@@ -104,9 +109,10 @@ bool view_is_chat(const struct tl_request *r)
 		   r->kind == EV_REQUEST_KIND_run;
 }
 
-/* The next request of the conversation that has tokens and is shown, before or after r; NULL: none. */
-static const struct tl_request *chat_neighbour(const struct timeline *t, const struct view_state *s,
-											   const struct tl_request *r, int direction)
+/* The next request of the conversation that has tokens and is shown, before or after r; NULL:
+ * none. */
+static const struct tl_request *chat_neighbour(
+	const struct timeline *t, const struct view_state *s, const struct tl_request *r, int direction)
 {
 	int64_t i = r - t->request;
 	int n_left;
@@ -140,13 +146,14 @@ static void walk_left(const struct timeline *t, struct view_state *s, const stru
 }
 
 /* The fork on the shown branch that leaves r after its token at `at`; NULL: none. */
-static const struct tl_request *leaves_here(const struct timeline *t, const struct view_state *s,
-											const struct tl_request *r, int64_t at)
+static const struct tl_request *leaves_here(
+	const struct timeline *t, const struct view_state *s, const struct tl_request *r, int64_t at)
 {
 	const struct tl_request *f = view_active(t, s);
 
 	while (f && timeline_within_answer(t, f)) {
-		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 && f->n_tokens)
+		if (f->stem.request == r->id && f->stem.future < 0 && f->stem.pos == r->n_prompt + at + 1 &&
+			f->n_tokens)
 			return f;
 		f = timeline_request(t, f->stem.request);
 	}
@@ -238,15 +245,17 @@ static const struct tl_request *root_of(const struct timeline *t, const struct t
 /* From the active request back, turn by turn. */
 static void mark_path(const struct timeline *t, const struct tl_request *active, bool *on_path)
 {
-	for (const struct tl_request *r = active; r; r = timeline_request(t, timeline_turn_before(t, r->id)))
+	for (const struct tl_request *r = active; r;
+		 r = timeline_request(t, timeline_turn_before(t, r->id)))
 		on_path[r - t->request] = true;
 }
 
 /* The same question, asked again beside it. */
 static bool beside(const struct timeline *t, const struct tl_request *a, const struct tl_request *b)
 {
-	return a->n_prompt == b->n_prompt && a->stem.request == b->stem.request && a->stem.future == b->stem.future &&
-		   a->stem.pos == b->stem.pos && !timeline_within_answer(t, a) && !timeline_within_answer(t, b) &&
+	return a->n_prompt == b->n_prompt && a->stem.request == b->stem.request &&
+		   a->stem.future == b->stem.future && a->stem.pos == b->stem.pos &&
+		   !timeline_within_answer(t, a) && !timeline_within_answer(t, b) &&
 		   (!a->n_prompt || !memcmp(a->prompt, b->prompt, (size_t)a->n_prompt * sizeof *a->prompt));
 }
 
@@ -258,7 +267,8 @@ static bool beside_path(const struct timeline *t, const struct tl_request *r, co
 	return false;
 }
 
-/* The conversation as it stands, the conversations before it, and what runs. What began later, elsewhere, was left. */
+/* The conversation as it stands, the conversations before it, and what runs. What began later,
+ * elsewhere, was left. */
 bool *view_shown(const struct timeline *t, const struct view_state *s, int *n_left)
 {
 	const struct tl_request *active = view_active(t, s), *root = root_of(t, active);

@@ -1,5 +1,6 @@
-/* The view "deep look": what the model computed for one token, layer by layer, computed again. Three parts: the
- * logit lens, one row of attention, the whole distribution; beside one another where there is room. */
+/* The view "deep look": what the model computed for one token, layer by layer, computed again.
+ * Three parts: the logit lens, one row of attention, the whole distribution; beside one another
+ * where there is room. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,11 +26,12 @@ static const char *quote(char *buf, const struct lens_look *k, const struct time
 
 /* --- the logit lens --- */
 
-static void draw_layer(struct pen *p, int y, const struct timeline *t, const struct lens_look *k, int32_t layer,
-					   bool chosen)
+static void draw_layer(struct pen *p, int y, const struct timeline *t, const struct lens_look *k,
+	int32_t layer, bool chosen)
 {
 	const struct probe_layer *l = &k->probe->layer[layer];
-	int numbers = p->r.w - 36, n_guesses = (numbers - 4) / GUESS_W < 1 ? 1 : (numbers - 4) / GUESS_W;
+	int numbers = p->r.w - 36,
+		n_guesses = (numbers - 4) / GUESS_W < 1 ? 1 : (numbers - 4) / GUESS_W;
 	char word[VIEW_TOKEN], text[VIEW_TOKEN + 16], rank[VIEW_NUM];
 	struct pen in = *p;
 
@@ -39,10 +41,11 @@ static void draw_layer(struct pen *p, int y, const struct timeline *t, const str
 
 		in.ink = g->id == k->token ? INK_ACCEPTED : i ? INK_DIM : INK_TEXT;
 		snprintf(text, sizeof text, "%.2f %s", (double)g->p, quote(word, k, t, g->id));
-		pen_clip(&in, 5 + i * GUESS_W, y, GUESS_W - 1 < numbers - 5 ? GUESS_W - 1 : numbers - 5, text, -1);
+		pen_clip(&in, 5 + i * GUESS_W, y, GUESS_W - 1 < numbers - 5 ? GUESS_W - 1 : numbers - 5,
+			text, -1);
 	}
 	view_put_right(p, numbers + 8, y, l->token_rank <= SMALL_RANK ? INK_ACCEPTED : INK_DIM, "%s",
-				   view_count(rank, l->token_rank));
+		view_count(rank, l->token_rank));
 	view_put_right(p, numbers + 16, y, INK_DIM, "%.4f", (double)l->token_p);
 	view_put_right(p, numbers + 23, y, INK_DIM, "%.2f", (double)l->entropy);
 	if (l->act_max > 0) /* a layer without a feed-forward has no activations */
@@ -54,13 +57,14 @@ static void draw_layer(struct pen *p, int y, const struct timeline *t, const str
 		view_mark_row(p, y);
 }
 
-static void draw_layers(struct pen *p, const struct timeline *t, const struct view_state *s,
-						const struct lens_look *k)
+static void draw_layers(
+	struct pen *p, const struct timeline *t, const struct view_state *s, const struct lens_look *k)
 {
 	int numbers = p->r.w - 36, rows = p->r.h - 2, chosen = s->layer < 0 ? -1 : s->layer, first;
 	char word[VIEW_TOKEN], words[VIEW_TOKEN + 80];
 
-	snprintf(words, sizeof words, "what each layer would say · rank and p of %s", quote(word, k, t, k->token));
+	snprintf(words, sizeof words, "what each layer would say · rank and p of %s",
+		quote(word, k, t, k->token));
 	pen_head(p, "logit lens", words);
 	view_put_right(p, 3, 1, INK_DIM, "l");
 	view_put(p, 5, 1, INK_DIM, "p and guess");
@@ -129,18 +133,20 @@ static void draw_strip(struct pen *p, int y, const float *row, int32_t n)
 	}
 }
 
-static void draw_attention(struct pen *p, const struct timeline *t, const struct view_state *s,
-						   const struct lens_look *k)
+static void draw_attention(
+	struct pen *p, const struct timeline *t, const struct view_state *s, const struct lens_look *k)
 {
 	const struct probe *b = k->probe;
-	int32_t layer = s->layer < b->n_layers ? s->layer : -1, head = s->head < b->n_heads ? s->head : -1;
+	int32_t layer = s->layer < b->n_layers ? s->layer : -1,
+			head = s->head < b->n_heads ? s->head : -1;
 	float *row = malloc((size_t)b->n * sizeof *row);
 	char words[96], word[VIEW_TOKEN];
 	int32_t top[TOP_MAX];
 	int n;
 
 	snprintf(words, sizeof words, layer < 0 ? "all layers" : "layer %d", layer);
-	snprintf(words + strlen(words), sizeof words - strlen(words), head < 0 ? " · all heads" : " · head %d", head);
+	snprintf(words + strlen(words), sizeof words - strlen(words),
+		head < 0 ? " · all heads" : " · head %d", head);
 	snprintf(words + strlen(words), sizeof words - strlen(words), " · %d positions", b->n);
 	pen_head(p, "attention row", b->n_heads ? words : "none in this model");
 	if (!b->n_heads)
@@ -175,7 +181,8 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 	int32_t top[TOP_MAX];
 	int rows = p->r.h - 2 < TOP_MAX ? p->r.h - 2 : TOP_MAX, n;
 
-	snprintf(words, sizeof words, "%.2f bits over %s tokens", b->stats.entropy, view_count(count, b->vocab));
+	snprintf(words, sizeof words, "%.2f bits over %s tokens", b->stats.entropy,
+		view_count(count, b->vocab));
 	pen_head(p, "distribution", words);
 	for (int32_t i = 0; i < b->vocab; i++)
 		mass += exp((double)(b->logits[i] - b->stats.max));
@@ -198,8 +205,8 @@ static void draw_all(struct pen *p, const struct timeline *t, const struct lens_
 
 /* --- all of it --- */
 
-static void draw_part(struct pen *p, enum part part, const struct timeline *t, const struct view_state *s,
-					  const struct lens_look *k)
+static void draw_part(struct pen *p, enum part part, const struct timeline *t,
+	const struct view_state *s, const struct lens_look *k)
 {
 	if (part == PART_LAYERS)
 		draw_layers(p, t, s, k);
@@ -209,8 +216,8 @@ static void draw_part(struct pen *p, enum part part, const struct timeline *t, c
 		draw_all(p, t, k);
 }
 
-static void draw_done(struct pen *p, const struct timeline *t, const struct view_state *s,
-					  const struct lens_look *k)
+static void draw_done(
+	struct pen *p, const struct timeline *t, const struct view_state *s, const struct lens_look *k)
 {
 	int half = (p->r.w - 2) / 2, top = (p->r.h - 1) * 3 / 5;
 	struct pen in;
@@ -248,14 +255,16 @@ static void draw_lens(struct pen *p, const struct timeline *t, struct view_state
 
 	if (!k || k->state == LENS_NOTHING) {
 		pen_head(p, "deep look", NULL);
-		view_nothing(p, "/lens looks at the token under the cursor: what each layer would say, where every head "
-						"looked, the whole distribution; all of it computed again, to the bit");
+		view_nothing(p,
+			"/lens looks at the token under the cursor: what each layer would say, where every head "
+			"looked, the whole distribution; all of it computed again, to the bit");
 		return;
 	}
 	if (k->state == LENS_DONE && k->hash != EV_NULL_I)
-		same = (int64_t)k->probe->stats.hash == k->hash ? " · same bits as in the log" : " · NOT the bits of the log";
-	snprintf(words, sizeof words, "request %s · position %d · %s%s", view_label(k->request).text, k->n,
-			 quote(word, k, t, k->token), same);
+		same = (int64_t)k->probe->stats.hash == k->hash ? " · same bits as in the log"
+														: " · NOT the bits of the log";
+	snprintf(words, sizeof words, "request %s · position %d · %s%s", view_label(k->request).text,
+		k->n, quote(word, k, t, k->token), same);
 	pen_head(p, "deep look", words);
 	if (k->state == LENS_WORKS)
 		draw_progress(p, k);
@@ -285,12 +294,8 @@ static bool key_lens(int key, const struct timeline *t, struct view_state *s)
 	case ']':
 		move(&s->head, key == ']' ? 1 : -1, k, k && k->probe ? k->probe->n_heads : 0);
 		return true;
-	case KEY_ENTER_:
-		s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS;
-		return true;
-	case 'l':
-		s->wish.what = WISH_LENS;
-		return true;
+	case KEY_ENTER_: s->cursor[VIEW_LENS] = (s->cursor[VIEW_LENS] + 1) % N_PARTS; return true;
+	case 'l': s->wish.what = WISH_LENS; return true;
 	default:
 		if (!view_walk_tokens(key, t, s))
 			return false;
@@ -328,6 +333,7 @@ const struct view view_lens = {
 	.want_h = 16,
 	.draw = draw_lens,
 	.key = key_lens,
-	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "layer" }, { "[ ]", "head" }, { "Enter", "next part" }, { NULL, NULL } },
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "layer" }, { "[ ]", "head" },
+		{ "Enter", "next part" }, { NULL, NULL } },
 	.index = VIEW_LENS,
 };

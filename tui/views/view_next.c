@@ -1,4 +1,5 @@
-/* The view "next token": the sampling race of the candidates for one position, and what the cuts took out of it. */
+/* The view "next token": the sampling race of the candidates for one position, and what the cuts
+ * took out of it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static bool by_rejection(const struct timeline *t, const struct tl_token *k)
 	return k->draft >= 0 && k->draft < t->n_drafts && t->draft[k->draft].rule == EV_RULE_rejection;
 }
 
-/* The model's own distribution is another than that of the bars, once temperature or penalties changed it. */
+/* The model's own distribution is another than that of the bars, once temperature or penalties
+ * changed it. */
 static bool is_tempered(const struct ev_request *q)
 {
 	return q->temperature > 0 && q->temperature != 1;
@@ -47,13 +49,14 @@ static const char *changed(char buf[VIEW_NUM * 2], const struct ev_request *q, c
 	if (view_penalised(q) || is_tempered(q))
 		n = snprintf(buf, VIEW_NUM * 2, " %s %s", when, view_penalised(q) ? "penalties" : "");
 	if (is_tempered(q))
-		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n, view_penalised(q) ? ", temp %.3g" : "temp %.3g", q->temperature);
+		snprintf(buf + n, VIEW_NUM * 2 - (size_t)n, view_penalised(q) ? ", temp %.3g" : "temp %.3g",
+			q->temperature);
 	return buf;
 }
 
 /* "1.42 bits before temp 0.7 · top-p 0.9 · race: first wins" */
 static void figure(char *out, size_t cap, const struct timeline *t, const struct tl_request *r,
-				   const struct tl_token *k)
+	const struct tl_token *k)
 {
 	const struct ev_request *q = &r->params;
 	char words[VIEW_NUM * 2];
@@ -61,9 +64,11 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 
 	out[0] = '\0';
 	if (!isnan(k->entropy))
-		n += (size_t)snprintf(out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
+		n += (size_t)snprintf(
+			out, cap, "%.2f bits%s · ", (double)k->entropy, changed(words, q, "before"));
 	if (k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen) {
-		snprintf(out + n, cap - n, k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
+		snprintf(out + n, cap - n,
+			k->source == EV_SOURCE_taken ? "taken from a search" : "chosen by a search");
 		return;
 	}
 	if (q->temperature == 0) {
@@ -76,19 +81,20 @@ static void figure(char *out, size_t cap, const struct timeline *t, const struct
 		n += (size_t)snprintf(out + n, cap - n, "top-p %.3g · ", q->top_p);
 	if (q->min_p > 0 && q->min_p < 1)
 		n += (size_t)snprintf(out + n, cap - n, "min-p %.3g · ", q->min_p);
-	snprintf(out + n, cap - n, by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
+	snprintf(out + n, cap - n,
+		by_rejection(t, k) ? "rejection sampling" : "exponential race: first wins");
 }
 
 static const char *cut_words(uint32_t cut)
 {
 	static const char *const words[EV_N_cut] = { "", "cut by top-k", "cut by top-p", "cut by min-p",
-												 "not the first" };
+		"not the first" };
 
 	return words[cut < EV_N_cut ? cut : 0];
 }
 
-static void draw_race(struct pen *p, const struct next_columns *c, int y, const struct ev_candidate *k,
-					  bool won)
+static void draw_race(
+	struct pen *p, const struct next_columns *c, int y, const struct ev_candidate *k, bool won)
 {
 	enum ink ink = won ? INK_BRIGHT : INK_DIM;
 
@@ -103,7 +109,7 @@ static void draw_race(struct pen *p, const struct next_columns *c, int y, const 
 }
 
 static void draw_candidate(struct pen *p, const struct timeline *t, const struct tl_request *r,
-						   const struct tl_token *k, int i, int y, const struct next_columns *c)
+	const struct tl_token *k, int i, int y, const struct next_columns *c)
 {
 	const struct ev_candidate *it = &k->candidate[i];
 	bool won = it->id == (uint32_t)k->id, cut = it->cut != EV_CUT_kept && !won;
@@ -123,14 +129,18 @@ static void draw_candidate(struct pen *p, const struct timeline *t, const struct
 	draw_race(p, c, y, it, won);
 }
 
-static void draw_heads(struct pen *p, const struct next_columns *c, const struct ev_request *q, int y)
+static void draw_heads(
+	struct pen *p, const struct next_columns *c, const struct ev_request *q, int y)
 {
 	char words[VIEW_NUM * 2];
 
 	view_put(p, 0, y, INK_DIM, "token");
 	changed(words, q, "after");
-	view_put(p, c->p, y, INK_DIM, c->bar_w >= 36 ? "p%s%s before cuts" : c->bar_w >= 26 ? "p%s" : "p", words,
-			 *words ? "," : "");
+	view_put(p, c->p, y, INK_DIM,
+		c->bar_w >= 36   ? "p%s%s before cuts"
+		: c->bar_w >= 26 ? "p%s"
+						 : "p",
+		words, *words ? "," : "");
 	if (c->logit)
 		view_put_right(p, c->logit, y, INK_DIM, "logit");
 	if (c->race)
@@ -139,24 +149,24 @@ static void draw_heads(struct pen *p, const struct next_columns *c, const struct
 
 /* Below the race, where there is room: which position this is, and what became of the rest. */
 static void draw_notes(struct pen *p, const struct timeline *t, const struct tl_request *r,
-					   const struct tl_token *k, int y)
+	const struct tl_token *k, int y)
 {
 	char word[VIEW_TOKEN], n[VIEW_NUM], all[VIEW_NUM];
 	int x = NOTE_W;
 
 	view_put(p, 0, y, INK_DIM, "where");
-	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT, "position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step,
-			 view_quote(word, t, k->id));
+	view_put(p, x + view_put_label(p, x, y, r->id) + 1, y, INK_TEXT,
+		"position %" PRId64 ", step %" PRId64 ": %s", k->pos, k->step, view_quote(word, t, k->id));
 	y++;
 	if (k->survivors >= 0) {
 		view_put(p, 0, y, INK_DIM, "in the draw");
 		view_put(p, x, y++, INK_TEXT, "%s of %s tokens", view_count(n, k->survivors),
-				 view_count(all, t->n_vocab));
+			view_count(all, t->n_vocab));
 	}
 	if (!isnan(k->p) && !isnan(k->p_draw)) {
 		view_put(p, 0, y, INK_DIM, "the drawn");
 		view_put(p, x, y++, INK_TEXT, "p %.4f in the model's own distribution; %.4f in the draw",
-				 (double)k->p, (double)k->p_draw);
+			(double)k->p, (double)k->p_draw);
 	}
 	view_put(p, 0, y, INK_DIM, "logits");
 	view_put(p, x, y, INK_TEXT, "hash %016" PRIx64, (uint64_t)k->hash);
@@ -187,8 +197,10 @@ static void draw_next(struct pen *p, const struct timeline *t, struct view_state
 	figure(words, sizeof words, t, r, k);
 	pen_head(p, "next token", words);
 	if (!k->n_candidates)
-		y += view_nothing(p, k->source == EV_SOURCE_taken ? "a branch of a search drew this token: its candidates are in the recording"
-													   : "the candidates of this token were not recorded");
+		y += view_nothing(
+			p, k->source == EV_SOURCE_taken
+				   ? "a branch of a search drew this token: its candidates are in the recording"
+				   : "the candidates of this token were not recorded");
 	if (k->n_candidates && p->r.h > k->n_candidates + 2)
 		draw_heads(p, &c, &r->params, y++);
 	for (int i = 0, won = winner(k); i < k->n_candidates && y < p->r.h; i++, y++) {
@@ -223,8 +235,8 @@ static bool key_next(int key, const struct timeline *t, struct view_state *s)
 	}
 	if (k->candidate[*at - 1].id <= INT32_MAX)
 		s->wish = (struct view_wish){ .what = WISH_TRY,
-									  .branch = { r->id, -1, (int32_t)k->pos },
-									  .token = (int32_t)k->candidate[*at - 1].id };
+			.branch = { r->id, -1, (int32_t)k->pos },
+			.token = (int32_t)k->candidate[*at - 1].id };
 	*at = 0;
 	return true;
 }
@@ -256,6 +268,7 @@ const struct view view_next = {
 	.want_h = 6,
 	.draw = draw_next,
 	.key = key_next,
-	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "candidate" }, { "Enter", "take it" }, { NULL, NULL } },
+	.hints = (const struct hint[]){ { "← →", "token" }, { "↑ ↓", "candidate" },
+		{ "Enter", "take it" }, { NULL, NULL } },
 	.index = VIEW_NEXT,
 };

@@ -3,9 +3,9 @@
  * Each page is a pair of cells: the label of the request that wrote it, in its colour, on the heat
  * of the attention it got; beside it the number of readers, if there are several. A dim letter is a
  * page that only the prefix cache keeps, a dot a free one. The cursor is view_state.page; while it
- * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are left out, then
- * cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the arrow keys; scroll[VIEW_PAGES] its first row.
- * Thread: the UI's. */
+ * is unset, the page of the token under the cursor is shown. Where not all pages fit, free ones are
+ * left out, then cached ones. cursor[VIEW_PAGES] remembers what the last drawing showed, for the
+ * arrow keys; scroll[VIEW_PAGES] its first row. Thread: the UI's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static bool pages_are_states(const struct timeline *t)
 static void figure_of(const struct timeline *t, char *out, size_t cap)
 {
 	int32_t used = 0, shared = 0, cached = 0;
-	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "", groups[VIEW_NUM] = "";
+	char a[VIEW_NUM], b[VIEW_NUM], c[VIEW_NUM], parts[2 * VIEW_NUM + 32] = "",
+																	 groups[VIEW_NUM] = "";
 
 	for (int32_t i = 0; i < t->n_pages; i++) {
 		used += t->page[i].refs > 0;
@@ -59,11 +60,14 @@ static void figure_of(const struct timeline *t, char *out, size_t cap)
 	if (shared || !cached)
 		snprintf(parts, sizeof parts, " · %s shared", view_count(c, shared));
 	if (cached)
-		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached", view_count(c, cached));
+		snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " · %s cached",
+			view_count(c, cached));
 	if (t->n_memory > 1)
 		snprintf(groups, sizeof groups, " in %d groups", t->n_memory);
-	snprintf(out, cap, pages_are_states(t) ? "%s of %s%s%s · one every %lld tokens" : "%s of %s%s%s · %lld tokens each",
-			 view_count(a, used), view_count(b, t->n_pages), groups, parts, (long long)page_size_of(t));
+	snprintf(out, cap,
+		pages_are_states(t) ? "%s of %s%s%s · one every %lld tokens"
+							: "%s of %s%s%s · %lld tokens each",
+		view_count(a, used), view_count(b, t->n_pages), groups, parts, (long long)page_size_of(t));
 }
 
 /* The story of a page. */
@@ -104,12 +108,13 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	int x = view_put(p, 0, y, INK_BRIGHT, "page %d ", page);
 
 	if (t->n_memory > 1)
-		x += view_put(p, x, y, INK_DIM, "%s %s ", dot, ev_code_name("memory_kind", t->memory[timeline_group(t, page)].kind));
+		x += view_put(p, x, y, INK_DIM, "%s %s ", dot,
+			ev_code_name("memory_kind", t->memory[timeline_group(t, page)].kind));
 	if (page_is_free(g))
 		return x + view_put(p, x, y, INK_DIM, "%s free", dot);
 	if (g->block >= 0)
 		x += view_put(p, x, y, INK_DIM, "%s tokens %lld-%lld ", dot, (long long)(g->block * size),
-					  (long long)(g->block * size + size - 1));
+			(long long)(g->block * size + size - 1));
 	if (g->refs) {
 		x += view_put(p, x, y, INK_DIM, "%s read by ", dot);
 		x += put_readers(p, x, y, t, page);
@@ -117,8 +122,8 @@ static int put_summary(struct pen *p, int y, const struct timeline *t, int32_t p
 	if (g->cached)
 		x += view_put(p, x, y, INK_DIM, g->refs ? "%s cached " : "%s cached, no reader ", dot);
 	if (g->refs && g->heat > 0 && x + 17 <= p->r.w)
-		x += view_put(p, x, y, INK_DIM, "%s attention %s", dot,
-					  view_percent(part, (double)g->heat));
+		x +=
+			view_put(p, x, y, INK_DIM, "%s attention %s", dot, view_percent(part, (double)g->heat));
 	return x;
 }
 
@@ -128,8 +133,8 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 	switch (e->action) {
 	case EV_PAGE_alloc: snprintf(out, cap, "takes it for its block %d", e->block); break;
 	case EV_PAGE_share:
-		snprintf(out, cap, "reads it: same beginning, %d reader%s", e->refs,
-				 e->refs == 1 ? "" : "s");
+		snprintf(
+			out, cap, "reads it: same beginning, %d reader%s", e->refs, e->refs == 1 ? "" : "s");
 		break;
 	case EV_PAGE_copy:
 		snprintf(out, cap, "copies page %lld into it before writing", (long long)e->other);
@@ -140,7 +145,9 @@ static void event_words(char *out, size_t cap, const struct tl_page_event *e)
 		else
 			snprintf(out, cap, "released, no reader is left");
 		break;
-	case EV_PAGE_unseen: snprintf(out, cap, "gives it back: out of sight of all its rows to come"); break;
+	case EV_PAGE_unseen:
+		snprintf(out, cap, "gives it back: out of sight of all its rows to come");
+		break;
 	case EV_PAGE_cache: snprintf(out, cap, "filled it: kept by the prefix cache"); break;
 	case EV_PAGE_evict:
 		if (e->other >= 0)
@@ -180,7 +187,7 @@ static int put_story(struct pen *p, int y, int rows, const struct tl_page *g)
 
 /* A token as it reads in a text: blanks are blanks, but line breaks are seen. */
 static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int32_t id,
-					 const char *text, int32_t size)
+	const char *text, int32_t size)
 {
 	struct pen in = *p;
 
@@ -190,8 +197,8 @@ static int put_plain(struct pen *p, int x, int y, const struct timeline *t, int3
 }
 
 /* The words that the page holds, as far as the timeline knows them. */
-static int put_contents(struct pen *p, int y, int rows, const struct timeline *t,
-						const struct tl_page *g)
+static int put_contents(
+	struct pen *p, int y, int rows, const struct timeline *t, const struct tl_page *g)
 {
 	const struct tl_request *r = timeline_request(t, g->owner);
 	int64_t size = page_size_of(t), pos = g->block * size, end = pos + size;
@@ -240,26 +247,28 @@ static void draw_waste(struct pen *p, int y, const struct timeline *t)
 
 	if (!last || !last->s.running || !(last->s.tail_waste_bytes || last->s.reserve_waste_bytes))
 		return; /* a state is as large for any length */
-	x = view_put(p, 0, y, INK_DIM, wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
+	x = view_put(p, 0, y, INK_DIM,
+		wide ? "internal fragmentation (unused room in last pages) " : "fragmentation ");
 	x += view_put(p, x, y, INK_TEXT, "%s", view_bytes(a, (double)last->s.tail_waste_bytes));
-	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved", glyph(p->c, GLYPH_DOT));
+	x += view_put(p, x, y, INK_DIM, wide ? " %s contiguous reservation" : " %s reserved",
+		glyph(p->c, GLYPH_DOT));
 	if (wide)
-		x += view_put(p, x, y, INK_DIM, " (%s tokens each)",
-					  view_count(ctx, t->session.ctx));
+		x += view_put(p, x, y, INK_DIM, " (%s tokens each)", view_count(ctx, t->session.ctx));
 	view_put(p, x, y, INK_TEXT, " %s", view_bytes(b, (double)last->s.reserve_waste_bytes));
 }
 
 /* The block table of a request: its pages in the order of its text, each number on the heat of the
-* attention that the page got. Returns the row after it. */
-static int put_table(struct pen *p, int y, const struct timeline *t, const struct tl_request *r,
-					 int32_t shown)
+ * attention that the page got. Returns the row after it. */
+static int put_table(
+	struct pen *p, int y, const struct timeline *t, const struct tl_request *r, int32_t shown)
 {
 	enum { LEFT = 26 };
-	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1, held = view_pages_held(r);
+	const int digits = snprintf(NULL, 0, "%d", t->n_pages - 1), step = digits + 1,
+			  held = view_pages_held(r);
 	int x = LEFT;
 
-	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held, held == 1 ? "" : "s",
-			 (long long)r->computed);
+	view_put(p, view_put_label(p, 0, y, r->id) + 1, y, INK_DIM, "%d page%s, %lld tokens", held,
+		held == 1 ? "" : "s", (long long)r->computed);
 	for (int32_t b = 0; b < r->n_pages; b++) {
 		struct pen in = *p;
 		int32_t page = r->pages[b];
@@ -291,13 +300,14 @@ static void draw_tables(struct pen *p, const struct timeline *t, int32_t shown)
 			y = put_table(p, y, t, &t->request[i], shown);
 	if (y > 1)
 		view_put(p, 0, 0, INK_DIM,
-				 p->r.w < 84 ? "block tables: pages in the order of the text"
-							 : "block tables: the pages of each request in the order of its text; bright: "
-							   "shared");
+			p->r.w < 84
+				? "block tables: pages in the order of the text"
+				: "block tables: the pages of each request in the order of its text; bright: "
+				  "shared");
 }
 
-static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s,
-						int32_t shown)
+static void draw_zoomed(
+	struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
 {
 	bool side = shown >= 0 && p->r.w >= SIDE_W + 32;
 	int map_w = side ? (p->r.w - SIDE_W - 3) / 2 * 2 : p->r.w;
@@ -359,7 +369,8 @@ static void pages_draw(struct pen *p, const struct timeline *t, struct view_stat
 
 static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 {
-	int64_t row = s->cursor[VIEW_PAGES] >= PAGES_ROW ? s->cursor[VIEW_PAGES] / PAGES_ROW : 1, by = 0;
+	int64_t row = s->cursor[VIEW_PAGES] >= PAGES_ROW ? s->cursor[VIEW_PAGES] / PAGES_ROW : 1,
+			by = 0;
 	int64_t at = t->n_pages ? page_in_focus(t, s) : -1;
 
 	switch (key) {
@@ -380,7 +391,8 @@ static bool pages_key(int key, const struct timeline *t, struct view_state *s)
 	}
 	if (!t->n_pages)
 		return false;
-	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by)); /* the first key only shows it */
+	/* the first key only shows it */
+	s->page = (int32_t)(at < 0 ? pages_map_on(t, s, -1, 1) : pages_map_on(t, s, at, by));
 	s->page = s->page < 0 ? 0 : s->page;
 	return true;
 }

@@ -1,9 +1,9 @@
 /* Part of the KV pages view: the map of the pool.
  *
- * A page is a cell: the label of the request that wrote it, on the heat of the attention it got, and the number of its
- * readers, if there are several. All cells are as wide as the longest label needs. Where not all pages fit, those that
- * nobody holds are left out and counted, and then those that only the prefix cache keeps: what is read is what one looks
- * for. Thread: the UI's. */
+ * A page is a cell: the label of the request that wrote it, on the heat of the attention it got,
+ * and the number of its readers, if there are several. All cells are as wide as the longest label
+ * needs. Where not all pages fit, those that nobody holds are left out and counted, and then those
+ * that only the prefix cache keeps: what is read is what one looks for. Thread: the UI's. */
 #include "tui/views/view_pages_map.h"
 
 #include <stdio.h>
@@ -52,8 +52,8 @@ static const char *readers_mark(int32_t refs, bool ascii)
 	return refs < 2 ? " " : ascii ? plain[i] : raised[i];
 }
 
-static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
-					  const struct tl_page *page)
+static void draw_page(
+	struct pen *p, int x, int y, const struct timeline *t, const struct tl_page *page)
 {
 	struct pen in = *p;
 	const char *mark = readers_mark(page->refs, p->c->ascii);
@@ -75,12 +75,13 @@ static void draw_page(struct pen *p, int x, int y, const struct timeline *t,
 
 struct map {
 	int cell, per_row, rows; /* columns of a page; pages in a row */
-	enum held { ALL_PAGES, HELD_PAGES, READ_PAGES } held; /* where not all fit, free ones are left out, then cached ones */
-	int32_t from, to; /* pages of the group */
-	int32_t focus;	/* page, or -1 */
-	int32_t n;		/* pages in the map */
+	/* where not all fit, free ones are left out, then cached ones */
+	enum held { ALL_PAGES, HELD_PAGES, READ_PAGES } held;
+	int32_t from, to;     /* pages of the group */
+	int32_t focus;        /* page, or -1 */
+	int32_t n;            /* pages in the map */
 	int32_t first, cells; /* drawn of these: first … first + cells - 1 */
-	int note_w;			  /* columns of the note at the end of the last row */
+	int note_w;           /* columns of the note at the end of the last row */
 	char note[64];
 };
 
@@ -132,12 +133,13 @@ static void note_make(struct map *m, const struct timeline *t)
 	if (!held)
 		snprintf(m->note, sizeof m->note, "+%s free", view_count(a, free));
 	else
-		snprintf(m->note, sizeof m->note, read ? "+%s more, %s free" : "+%s cached, %s free", view_count(a, held),
-				 view_count(b, free));
+		snprintf(m->note, sizeof m->note, read ? "+%s more, %s free" : "+%s cached, %s free",
+			view_count(a, held), view_count(b, free));
 	m->note_w = (int)strlen(m->note);
 }
 
-static int32_t row_to_keep(const struct map *m, const struct timeline *t, const struct view_state *s)
+static int32_t row_to_keep(
+	const struct map *m, const struct timeline *t, const struct view_state *s)
 {
 	const struct tl_request *r = view_computing(t, s);
 
@@ -160,7 +162,8 @@ static bool any_read(const struct map *m, const struct timeline *t)
 /* Scrolls no further than it takes to see the page in focus, so that the map stays where it is. */
 static int32_t map_top(const struct map *m, const struct timeline *t, const struct view_state *s)
 {
-	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s), top = s->scroll[VIEW_PAGES];
+	int32_t total = (m->n + m->per_row - 1) / m->per_row, keep = row_to_keep(m, t, s),
+			top = s->scroll[VIEW_PAGES];
 	int32_t least = keep - (m->rows > 1 ? m->rows - 2 : 0); /* the last row has the note in it */
 
 	top = top > keep ? keep : top < least ? least : top;
@@ -182,7 +185,8 @@ static void make_room_for_note(struct map *m, const struct timeline *t, int w)
 	note_make(m, t);
 }
 
-static struct map map_make(const struct timeline *t, struct view_state *s, int w, int h, struct map m)
+static struct map map_make(
+	const struct timeline *t, struct view_state *s, int w, int h, struct map m)
 {
 	m.cell = cell_w(t);
 	m.rows = h;
@@ -234,7 +238,8 @@ static int draw_map(struct pen *p, const struct timeline *t, struct view_state *
 	return last + 1;
 }
 
-static void draw_group_name(struct pen *p, const struct timeline *t, const struct ev_memory *m, int32_t first)
+static void draw_group_name(
+	struct pen *p, const struct timeline *t, const struct ev_memory *m, int32_t first)
 {
 	int x = view_put(p, 0, 0, INK_DIM, "%s", ev_code_name("memory_kind", m->kind));
 	char bytes[VIEW_NUM], n[VIEW_NUM];
@@ -244,12 +249,14 @@ static void draw_group_name(struct pen *p, const struct timeline *t, const struc
 		used += t->page[i].refs > 0;
 	if (m->kind == EV_MEMORY_KIND_window)
 		x += view_put(p, x, 0, INK_DIM, " of %lld", (long long)m->window);
-	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers, m->layers == 1 ? "" : "s", used,
-			 view_count(n, m->pages), m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages",
-			 view_bytes(bytes, (double)m->page_bytes));
+	view_put(p, x, 0, INK_DIM, ": %lld layer%s, %d of %s %s, %s each", (long long)m->layers,
+		m->layers == 1 ? "" : "s", used, view_count(n, m->pages),
+		m->kind == EV_MEMORY_KIND_recurrent ? "states" : "pages",
+		view_bytes(bytes, (double)m->page_bytes));
 }
 
-/* The map of the group that the shown page is of is the one that scrolls; the others have what they need, or a share. */
+/* The map of the group that the shown page is of is the one that scrolls; the others have what they
+ * need, or a share. */
 int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown)
 {
 	int32_t main = shown >= 0 ? timeline_group(t, shown) : 0, first = 0;
@@ -259,7 +266,9 @@ int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s
 		return draw_map(p, t, s, (struct map){ .to = t->n_pages, .focus = shown });
 	for (int32_t g = 0; g < n; first += (int32_t)t->memory[g++].pages) {
 		struct view_state still = *s;
-		struct map m = { .from = first, .to = first + (int32_t)t->memory[g].pages, .focus = g == main ? shown : -1 };
+		struct map m = { .from = first,
+			.to = first + (int32_t)t->memory[g].pages,
+			.focus = g == main ? shown : -1 };
 		struct pen in = *p;
 
 		in.r.y += y;

@@ -4,17 +4,19 @@
 
 #include "tui/views/views.h"
 
-/* cursor[VIEW_PAGES]: so many times the pages that the last drawing put in a row, and which pages it left out. */
+/* cursor[VIEW_PAGES]: so many times the pages that the last drawing put in a row, and which pages
+ * it left out. */
 enum { PAGES_ROW = 4 };
 
 bool page_is_free(const struct tl_page *p);
 /* The i-th newest event of its story, from 0; NULL: not kept. */
 const struct tl_page_event *page_story(const struct tl_page *p, int i);
 
-/* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and scroll[VIEW_PAGES]
- * are its own. Returns the rows used. */
+/* Draws the map over the whole pen, with the page `shown` marked (-1: none). cursor[VIEW_PAGES] and
+ * scroll[VIEW_PAGES] are its own. Returns the rows used. */
 int pages_map_draw(struct pen *p, const struct timeline *t, struct view_state *s, int32_t shown);
-/* The page `by` pages on from `at` (-1: before the first) in the map that was drawn last; it ends where the map does. */
+/* The page `by` pages on from `at` (-1: before the first) in the map that was drawn last; it ends
+ * where the map does. */
 int64_t pages_map_on(const struct timeline *t, const struct view_state *s, int64_t at, int64_t by);
 
 #endif

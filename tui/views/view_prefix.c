@@ -12,7 +12,14 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { LEAVES_MAX = 24, LINES_MAX = 2 * LEAVES_MAX, LOOK_BACK = 128, REASON_X = 31, PAGES_W = 9, SYSTEM_SPECIALS = 3 };
+enum {
+	LEAVES_MAX = 24,
+	LINES_MAX = 2 * LEAVES_MAX,
+	LOOK_BACK = 128,
+	REASON_X = 31,
+	PAGES_W = 9,
+	SYSTEM_SPECIALS = 3
+};
 
 /* Tokens of a request: prompt, then what was generated. */
 static int64_t length_of(const struct tl_request *r)
@@ -33,8 +40,8 @@ static int64_t page_size_of(const struct timeline *t)
 }
 
 /* Whole pages that two requests have in common, of which `from` are known. */
-static int64_t common_pages(const struct tl_request *a, const struct tl_request *b, int64_t from,
-							int64_t size)
+static int64_t common_pages(
+	const struct tl_request *a, const struct tl_request *b, int64_t from, int64_t size)
 {
 	int64_t n = length_of(a) < length_of(b) ? length_of(a) : length_of(b), pos = from * size;
 
@@ -62,8 +69,8 @@ struct leaves {
 
 static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, int64_t size)
 {
-	if (l->n == most || !length_of(r) ||
-		(!is_live(r) && !r->looked_up)) /* refused ones never asked */
+	if (l->n == most || !length_of(r) || (!is_live(r) && !r->looked_up)) /* refused ones never asked
+																		  */
 		return false;
 	for (int i = 0; i < l->n; i++)
 		if (l->r[i] == r || goes_on(r, l->r[i], size))
@@ -72,10 +79,10 @@ static bool leaves_add(struct leaves *l, const struct tl_request *r, int most, i
 	return true;
 }
 
-/* Who is shown: the one in focus, those at work, then those that ended last; in order of arrival.
- */
-static void leaves_choose(struct leaves *l, const struct timeline *t, const struct view_state *s,
-						  int most)
+/* Who is shown: the one in focus, those at work, then those that ended last; in order of
+ * arrival. */
+static void leaves_choose(
+	struct leaves *l, const struct timeline *t, const struct view_state *s, int most)
 {
 	const struct tl_request *focus = view_request(t, s);
 	int64_t size = page_size_of(t);
@@ -103,8 +110,8 @@ struct line {
 	const struct tl_request *r[LEAVES_MAX];
 	int n_r, depth;
 	int64_t from, pages; /* first page of its own, how many */
-	bool last;			 /* of its siblings */
-	uint32_t open;		 /* bit d: a branch of depth d goes on below */
+	bool last;           /* of its siblings */
+	uint32_t open;       /* bit d: a branch of depth d goes on below */
 };
 struct tree {
 	struct line line[LINES_MAX];
@@ -114,8 +121,8 @@ struct tree {
 static void tree_grow(struct tree *tree, const struct line *in, int64_t size);
 
 /* Those whose next page is the same go together, in order of their first. */
-static void tree_branch(struct tree *tree, const struct line *in, int64_t at, int depth,
-						int64_t size)
+static void tree_branch(
+	struct tree *tree, const struct line *in, int64_t at, int depth, int64_t size)
 {
 	bool taken[LEAVES_MAX] = { false };
 	int left = in->n_r;
@@ -164,8 +171,8 @@ static void tree_grow(struct tree *tree, const struct line *in, int64_t size)
 }
 
 /* The most requests whose tree fits the rows. */
-static void tree_make(struct tree *tree, const struct timeline *t, const struct view_state *s,
-					  int rows)
+static void tree_make(
+	struct tree *tree, const struct timeline *t, const struct view_state *s, int rows)
 {
 	struct leaves l;
 
@@ -194,7 +201,7 @@ static void reason_words(char *out, size_t cap, const struct timeline *t, const 
 		break;
 	case EV_PREFIX_diverged:
 		snprintf(out, cap, "miss at %s: %s", view_count(a, l->diverge_pos),
-				 l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
+			l->got == EV_NULL_I ? "?" : view_quote(quote, t, (int32_t)l->got));
 		break;
 	case EV_PREFIX_evicted: snprintf(out, cap, "evicted from %s on", view_count(a, l->hit)); break;
 	case EV_PREFIX_tail: snprintf(out, cap, "new from %s on", view_count(a, l->hit)); break;
@@ -211,7 +218,7 @@ static int draw_branch(struct pen *p, int y, const struct line *line)
 			view_put(p, 3 * (d - 1), y, INK_DIM, "%s", glyph(p->c, GLYPH_TREE_DOWN));
 	if (line->depth > 0)
 		view_put(p, 3 * (line->depth - 1), y, INK_DIM, "%s",
-				 glyph(p->c, line->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
+			glyph(p->c, line->last ? GLYPH_TREE_END : GLYPH_TREE_MID));
 	return 3 * line->depth;
 }
 
@@ -220,15 +227,17 @@ static bool is_system(const char *text, size_t n)
 	return n >= 7 && !memcmp(text, "system ", 7);
 }
 
-/* The first words of a shared beginning, and of what was asked if it has more than the system text; without control tokens and line breaks. */
-static int put_beginning(struct pen *p, int x, int y, int w, const struct timeline *t,
-						 const struct line *line)
+/* The first words of a shared beginning, and of what was asked if it has more than the system text;
+ * without control tokens and line breaks. */
+static int put_beginning(
+	struct pen *p, int x, int y, int w, const struct timeline *t, const struct line *line)
 {
 	int64_t pos = line->from * page_size_of(t), end = pos + line->pages * page_size_of(t);
 	char text[160];
 	size_t n = 0;
 	int dots = 0, n_special = 0;
-	bool beyond = false; /* the system text has ended: its begin, its end, the begin of what follows */
+	/* the system text has ended: its begin, its end, the begin of what follows */
+	bool beyond = false;
 
 	for (; pos < end && n < 100; pos++) {
 		int32_t size, id = token_at(line->r[0], pos);
@@ -336,9 +345,8 @@ static void long_reason(char *out, size_t cap, const struct timeline *t, const s
 	*out = '\0';
 	if (l->reason == EV_PREFIX_diverged && l->got != EV_NULL_I && l->expected != EV_NULL_I) {
 		snprintf(out, cap, "at %s it says %s, %s said %s", view_count(pos, l->diverge_pos),
-				 view_quote(got, t, (int32_t)l->got),
-				 l->nearest > 0 ? view_label(l->nearest).text : "?",
-				 view_quote(expected, t, (int32_t)l->expected));
+			view_quote(got, t, (int32_t)l->got), l->nearest > 0 ? view_label(l->nearest).text : "?",
+			view_quote(expected, t, (int32_t)l->expected));
 		return;
 	}
 	for (const struct ev_code *c = ev_codes; c->list; c++)
@@ -361,7 +369,7 @@ static void draw_lookup(struct pen *p, int y, const struct timeline *t, const st
 	view_put_right(p, c->hit, y, INK_TEXT, "%s", view_count(n, l->hit));
 	view_put_right(p, c->pages, y, INK_TEXT, "%s", view_count(n, l->hit_pages));
 	view_put_right(p, c->part, y, INK_BRIGHT, "%s",
-				   view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
+		view_percent(n, l->asked > 0 ? (double)l->hit / (double)l->asked : (double)NAN));
 	long_reason(words, sizeof words, t, l);
 	in.ink = INK_DIM;
 	pen_clip(&in, c->why, y, p->r.w - c->why, words, -1);
@@ -403,8 +411,8 @@ static void draw_rate(struct pen *p, int y, const struct timeline *t)
 	if (!t->n_prompt_tokens)
 		return;
 	view_put(p, 0, y, INK_TEXT, "in this session %s of %s prompt tokens were found: %s",
-			 view_count(hit, t->n_hit_tokens), view_count(all, t->n_prompt_tokens),
-			 view_percent(part, (double)t->n_hit_tokens / (double)t->n_prompt_tokens));
+		view_count(hit, t->n_hit_tokens), view_count(all, t->n_prompt_tokens),
+		view_percent(part, (double)t->n_hit_tokens / (double)t->n_prompt_tokens));
 }
 
 static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -429,12 +437,13 @@ static void prefix_draw(struct pen *p, const struct timeline *t, struct view_sta
 		view_nothing(p, "nothing yet: each prompt is looked up when it arrives");
 		return;
 	}
-	snprintf(figure, sizeof figure, "%s", !r || r->state != TL_FINISHED ? "waits to be looked up"
-										   : r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
-																									 : "was not looked up");
+	snprintf(figure, sizeof figure, "%s",
+		!r || r->state != TL_FINISHED                          ? "waits to be looked up"
+		: r->n_tokens && r->token[0].source == EV_SOURCE_taken ? "taken from a search"
+															   : "was not looked up");
 	if (r && r->looked_up)
 		snprintf(figure, sizeof figure, "hit %s of %s tokens", view_count(a, r->lookup.hit),
-				 view_count(b, r->lookup.asked));
+			view_count(b, r->lookup.asked));
 	pen_head(p, view_prefix.name, figure);
 	if (s->zoomed && p->r.h >= 14 && p->r.w >= 60)
 		draw_zoomed(p, t, s);

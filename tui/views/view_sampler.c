@@ -8,8 +8,17 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { N_ROWS = 8, ROW_W = 200, BARS_FROM_W = 100, BARS_W = 30, STAGE_PENALTIES = 0, STAGE_TEMPERATURE, STAGE_TOP_K, STAGE_TOP_P,
-	   STAGE_MIN_P };
+enum {
+	N_ROWS = 8,
+	ROW_W = 200,
+	BARS_FROM_W = 100,
+	BARS_W = 30,
+	STAGE_PENALTIES = 0,
+	STAGE_TEMPERATURE,
+	STAGE_TOP_K,
+	STAGE_TOP_P,
+	STAGE_MIN_P
+};
 
 struct row {
 	char label[24], value[24], words[ROW_W];
@@ -18,7 +27,8 @@ struct row {
 	double left;  /* share of the probability that is left after it, or NaN: shown as a bar */
 };
 
-static void sampler_say(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void sampler_say(char *out, size_t cap, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static void sampler_say(char *out, size_t cap, const char *fmt, ...)
 {
 	va_list ap;
@@ -96,8 +106,8 @@ static void row_logit(struct row *w, const struct timeline *t, const struct tl_t
 	if (rival && fabsf(rival->logit) < 1e6f) {
 		size_t at = strlen(w->words);
 
-		sampler_say(w->words + at, sizeof w->words - at, "; %s %s %.2f", ordinal(nth, rank_of(k, rival)),
-			quote_of(quote, t, rival->id), (double)rival->logit);
+		sampler_say(w->words + at, sizeof w->words - at, "; %s %s %.2f",
+			ordinal(nth, rank_of(k, rival)), quote_of(quote, t, rival->id), (double)rival->logit);
 	}
 }
 
@@ -114,7 +124,8 @@ static void row_penalties(struct row *w, const struct ev_request *q, const struc
 	if (!set || isnan(by) || by == 0)
 		SAY(w->words, set ? "none applies to it" : "none apply");
 	else
-		SAY(w->words, "%+.2f: it was there within the last %" PRId64 " tokens", by, q->penalty_window);
+		SAY(w->words, "%+.2f: it was there within the last %" PRId64 " tokens", by,
+			q->penalty_window);
 }
 
 static void row_temperature(struct row *w, const struct ev_request *q, const struct tl_token *k)
@@ -131,12 +142,12 @@ static void row_temperature(struct row *w, const struct ev_request *q, const str
 	real(w->value, sizeof w->value, (double)k->stage[STAGE_TEMPERATURE].value);
 	w->off = q->temperature == 1;
 	if (own && !isnan(own->p) && !isnan(k->p))
-		SAY(w->words, "probability %.*f becomes %.*f", k->p < 0.01f ? 4 : 2, (double)k->p, own->p < 0.01f ? 4 : 2,
-			(double)own->p);
+		SAY(w->words, "probability %.*f becomes %.*f", k->p < 0.01f ? 4 : 2, (double)k->p,
+			own->p < 0.01f ? 4 : 2, (double)own->p);
 }
 
 static void row_cut(struct row *w, const struct tl_token *k, int stage, const char *name, bool on,
-					const char *setting)
+	const char *setting)
 {
 	const struct ev_stage *st = &k->stage[stage];
 	char n[VIEW_NUM];
@@ -156,8 +167,8 @@ static void row_cut(struct row *w, const struct tl_token *k, int stage, const ch
 			stage == STAGE_TOP_K ? " of the mass" : " of what came in");
 }
 
-static void row_race(struct row *w, const struct timeline *t, const struct tl_request *r,
-					 const struct tl_token *k)
+static void row_race(
+	struct row *w, const struct timeline *t, const struct tl_request *r, const struct tl_token *k)
 {
 	const struct ev_candidate *own = candidate_of(k, (uint32_t)k->id), *second = NULL;
 	char quote[VIEW_TOKEN], n[VIEW_NUM];
@@ -183,12 +194,13 @@ static void row_race(struct row *w, const struct timeline *t, const struct tl_re
 	if (second && fabsf(second->arrival) < 1e6f) {
 		size_t at = strlen(w->words);
 
-		sampler_say(w->words + at, sizeof w->words - at, "; %s came at %.2f", quote_of(quote, t, second->id),
-			(double)second->arrival);
+		sampler_say(w->words + at, sizeof w->words - at, "; %s came at %.2f",
+			quote_of(quote, t, second->id), (double)second->arrival);
 	}
 }
 
-/* Place in the race of the drafted token, among the candidates that are known; -1: cut or not known. */
+/* Place in the race of the drafted token, among the candidates that are known; -1: cut or not
+ * known. */
 static int race_place(const struct tl_token *k, uint32_t id)
 {
 	const struct ev_candidate *own = candidate_of(k, id);
@@ -201,8 +213,8 @@ static int race_place(const struct tl_token *k, uint32_t id)
 	return place;
 }
 
-static void draft_words(struct row *w, const struct timeline *t, const struct tl_token *k,
-						const struct tl_draft *d)
+static void draft_words(
+	struct row *w, const struct timeline *t, const struct tl_token *k, const struct tl_draft *d)
 {
 	char quote[VIEW_TOKEN], nth[VIEW_NUM];
 	const char *who = d->drafter[0] ? d->drafter : "the drafter";
@@ -260,8 +272,8 @@ static void add_bars(struct row *w, int n, const struct tl_token *k)
 	}
 }
 
-static int make_rows(struct row *w, const struct timeline *t, const struct tl_request *r,
-					 const struct tl_token *k)
+static int make_rows(
+	struct row *w, const struct timeline *t, const struct tl_request *r, const struct tl_token *k)
 {
 	const struct ev_request *q = &r->params;
 	bool greedy = q->temperature == 0;
@@ -319,14 +331,22 @@ static void draw_row(struct pen *p, int y, const struct row *w)
 }
 
 /* Right ends of the columns of the table; the token and where it came from are left. */
-enum { POS_X = 8, NEAR_TOKEN_X = 11, NEAR_TOKEN_W = 20, NEAR_P_X = 39, BITS_X = 48, DRAW_X = 57, STEP_X = 66,
-	   FROM_X = 69 };
+enum {
+	POS_X = 8,
+	NEAR_TOKEN_X = 11,
+	NEAR_TOKEN_W = 20,
+	NEAR_P_X = 39,
+	BITS_X = 48,
+	DRAW_X = 57,
+	STEP_X = 66,
+	FROM_X = 69
+};
 
-static void draw_near_row(struct pen *p, const struct timeline *t, const struct tl_token *k, int y,
-						  bool chosen)
+static void draw_near_row(
+	struct pen *p, const struct timeline *t, const struct tl_token *k, int y, bool chosen)
 {
-	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft", "after a draft", "put there",
-													"chosen", "of a search" };
+	static const char *const from[EV_N_source] = { "", "drafted", "corrects a draft",
+		"after a draft", "put there", "chosen", "of a search" };
 	char n[VIEW_NUM];
 	struct pen in = *p;
 
@@ -340,13 +360,15 @@ static void draw_near_row(struct pen *p, const struct timeline *t, const struct 
 	if (k->survivors >= 0)
 		view_put_right(p, DRAW_X, y, INK_TEXT, "%s", view_count(n, k->survivors));
 	view_put_right(p, STEP_X, y, INK_DIM, "%s", view_count(n, k->step));
-	view_put(p, FROM_X, y, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s", from[k->source]);
+	view_put(p, FROM_X, y, k->source == EV_SOURCE_accepted ? INK_ACCEPTED : INK_DIM, "%s",
+		from[k->source]);
 	if (chosen)
 		view_mark_row(p, y);
 }
 
 /* The tokens around it: where the model was sure, where the settings left a choice. */
-static void draw_near(struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
+static void draw_near(
+	struct pen *p, const struct timeline *t, const struct tl_request *r, int32_t at, int y)
 {
 	int rows = p->r.h - y - 1;
 	int32_t first = at - rows / 2;
@@ -377,16 +399,17 @@ static void draw_sampler(struct pen *p, const struct timeline *t, struct view_st
 		view_nothing(p, "nothing drawn yet: each stage of the sampler tells here what it did");
 		return;
 	}
-	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s", view_label(r->id).text, k->pos,
-			 view_quote(quote, t, k->id));
+	snprintf(figure, sizeof figure, "request %s · position %" PRId64 " · %s",
+		view_label(r->id).text, k->pos, view_quote(quote, t, k->id));
 	pen_head(p, "why this token", figure);
 	n = drop_rows(rows, make_rows(rows, t, r, k), p->r.h - 1);
 	for (int i = 0; i < n; i++)
 		draw_row(p, 1 + i, &rows[i]);
 	if (!k->staged && n + 1 < p->r.h)
-		view_put(p, 0, n + 1, INK_DIM, "%s", k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen
-												  ? "it was not drawn here: a search chose it"
-												  : "the sampler's stages were not recorded");
+		view_put(p, 0, n + 1, INK_DIM, "%s",
+			k->source == EV_SOURCE_taken || k->source == EV_SOURCE_chosen
+				? "it was not drawn here: a search chose it"
+				: "the sampler's stages were not recorded");
 	if (s->zoomed && p->r.h - n > 6 && p->r.w > FROM_X)
 		draw_near(p, t, r, view_token_index(r, s), n + 3);
 }

@@ -1,5 +1,5 @@
-/* The view "search": several answers to one question as a tree: who runs, who ended with which score, who was pruned,
- * which one won and why, and what sharing pages saves. */
+/* The view "search": several answers to one question as a tree: who runs, who ended with which
+ * score, who was pruned, which one won and why, and what sharing pages saves. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,12 +9,21 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { TOP = 4, DETAIL_H = 6, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2, JUDGE_MAX = 72 };
+enum {
+	TOP = 4,
+	DETAIL_H = 6,
+	TEXT_MAX = 4000,
+	COLUMN = 9,
+	STATE_W = 21,
+	WIDE = 100,
+	GUTTER = 2,
+	JUDGE_MAX = 72
+};
 
 /* ---- which search, and what of it is chosen ---- */
 
-/* scroll: bit 0: hidden rows, too; then how many searches back; then the rows that the tree had when it was drawn last,
- * so that keys walk over what is seen. */
+/* scroll: bit 0: hidden rows, too; then how many searches back; then the rows that the tree had
+ * when it was drawn last, so that keys walk over what is seen. */
 enum { ALL = 1, ONE_BACK = 2, BACK = 0xfe, ROWS_AT = 8 };
 
 static int back_of(const struct view_state *v)
@@ -25,7 +34,8 @@ static int back_of(const struct view_state *v)
 /* What was given up or tried once is shown where there is room for all. */
 static bool shows_all(const struct view_state *v, const struct tl_search *s)
 {
-	return v->scroll[VIEW_SEARCH] & ALL || s->n_nodes + s->n_members <= v->scroll[VIEW_SEARCH] >> ROWS_AT;
+	return v->scroll[VIEW_SEARCH] & ALL ||
+		   s->n_nodes + s->n_members <= v->scroll[VIEW_SEARCH] >> ROWS_AT;
 }
 
 static const struct tl_search *chosen_search(const struct timeline *t, const struct view_state *v)
@@ -35,13 +45,15 @@ static const struct tl_search *chosen_search(const struct timeline *t, const str
 	return t->n_searches ? &t->search[t->n_searches - 1 - back] : NULL;
 }
 
-/* cursor: 0 follows the best; a node's number + 1; less than 0: the request of a simulation that runs. */
+/* cursor: 0 follows the best; a node's number + 1; less than 0: the request of a simulation that
+ * runs. */
 static int64_t cursor_of(const struct search_row *r)
 {
 	return r->m ? -r->m->request : r->k->node + 1;
 }
 
-static int chosen_row(const struct search_rows *g, const struct tl_search *s, const struct view_state *v)
+static int chosen_row(
+	const struct search_rows *g, const struct tl_search *s, const struct view_state *v)
 {
 	const struct tl_node *leader = search_leader(s);
 	int found = 0;
@@ -64,7 +76,8 @@ static const char *judge_name(char out[JUDGE_MAX], const struct tl_search *s, si
 	if (n > most)
 		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
 			n--;
-	snprintf(out, JUDGE_MAX, "%.*s%s", (int)n, s->judge ? s->judge : "", s->judge && s->judge[n] ? "…" : "");
+	snprintf(out, JUDGE_MAX, "%.*s%s", (int)n, s->judge ? s->judge : "",
+		s->judge && s->judge[n] ? "…" : "");
 	return out;
 }
 
@@ -76,19 +89,23 @@ static void figure(char *out, size_t cap, const struct tl_search *s, const struc
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
 	if (s->judge)
-		at += (size_t)snprintf(out + at, cap - at, " · scored by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
+		at += (size_t)snprintf(
+			out + at, cap - at, " · scored by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
-		at += (size_t)snprintf(out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
+		at += (size_t)snprintf(
+			out + at, cap - at, " · %s %d run", glyph(c, GLYPH_PLAY), search_running(s));
 	if (search_waiting(s))
 		at += (size_t)snprintf(out + at, cap - at, " · %d wait for it", search_waiting(s));
 	if (s->n_answers && at < cap)
-		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers), s->n_answers == 1 ? "" : "s");
+		at += (size_t)snprintf(out + at, cap - at, " · %s answer%s", view_count(n, s->n_answers),
+			s->n_answers == 1 ? "" : "s");
 	if (s->n_dropped && at < cap)
 		at += (size_t)snprintf(out + at, cap - at, " · %s pruned", view_count(n, s->n_dropped));
 	if (s->steps && at < cap)
-		snprintf(out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
+		snprintf(
+			out + at, cap - at, " · %s step%s", view_count(n, s->steps), s->steps == 1 ? "" : "s");
 }
 
 static double saved(int64_t pages, int64_t unshared)
@@ -113,7 +130,8 @@ static void draw_shares(struct pen *p, int x, int y, const struct tl_search *s)
 
 static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 {
-	int pages = s->over ? s->most_pages : s->pages, unshared = s->over ? s->most_unshared : s->unshared, x;
+	int pages = s->over ? s->most_pages : s->pages,
+		unshared = s->over ? s->most_unshared : s->unshared, x;
 	int bar_w = p->r.w >= WIDE ? 20 : 10;
 	char part[VIEW_NUM];
 
@@ -128,21 +146,23 @@ static void draw_sharing(struct pen *p, int y, const struct tl_search *s)
 	view_bar(p, x, y, bar_w, unshared ? (double)pages / unshared : 0);
 	x += bar_w + 1;
 	x += view_put(p, x, y, INK_DIM, "saved ");
-	x += view_put(p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
+	x += view_put(
+		p, x, y, INK_BRIGHT, "%s", view_percent(part, saved(s->sum_pages, s->sum_unshared)));
 	x += view_put(p, x, y, INK_DIM, p->r.w >= WIDE ? " over all steps" : "");
 	draw_shares(p, x + 3, y, s);
 }
 
 static int columns_w(const struct pen *p, const struct tl_search *s)
 {
-	return 3 * COLUMN + (p->r.w >= WIDE ? STATE_W : GUTTER) + (search_sort(s) == SEARCH_OF_TREE && p->r.w >= WIDE ? 14 : 0);
+	return 3 * COLUMN + (p->r.w >= WIDE ? STATE_W : GUTTER) +
+		   (search_sort(s) == SEARCH_OF_TREE && p->r.w >= WIDE ? 14 : 0);
 }
 
 static void draw_heads(struct pen *p, int y, const struct tl_search *s)
 {
 	static const char *const words[][3] = { [SEARCH_OF_SAMPLES] = { "tokens", "log-prob", "score" },
-											[SEARCH_OF_BEAMS] = { "tokens", "log-prob", "score" },
-											[SEARCH_OF_TREE] = { "visits", "value", "UCT" } };
+		[SEARCH_OF_BEAMS] = { "tokens", "log-prob", "score" },
+		[SEARCH_OF_TREE] = { "visits", "value", "UCT" } };
 	int x = p->r.w - (p->r.w >= WIDE ? STATE_W : GUTTER);
 
 	view_put(p, GUTTER, y, INK_DIM, search_sort(s) == SEARCH_OF_TREE ? "sentence" : "branch");
@@ -152,20 +172,28 @@ static void draw_heads(struct pen *p, int y, const struct tl_search *s)
 
 /* ---- a row ---- */
 
-static const char *state_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
+static const char *state_words(
+	char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
 {
 	const struct tl_node *k = r->k;
 
 	if (r->m)
-		snprintf(out, cap, !r->m->ended ? "runs" : s->judge ? "waits for a score" : "waits its turn");
+		snprintf(out, cap,
+			!r->m->ended ? "runs"
+			: s->judge   ? "waits for a score"
+						 : "waits its turn");
 	else if (s->winner && k == search_leader(s))
 		snprintf(out, cap, "won");
 	else if (k->visits >= 0)
 		snprintf(out, cap, "%s", "");
 	else if (k->state == TL_NODE_DROPPED)
-		snprintf(out, cap, k->n_answers ? "ended, step %" PRId64 : "pruned, step %" PRId64, k->last);
+		snprintf(
+			out, cap, k->n_answers ? "ended, step %" PRId64 : "pruned, step %" PRId64, k->last);
 	else if (k->state == TL_NODE_ENDED)
-		snprintf(out, cap, k->n_answers ? "ended" : search_waits(s, k) ? "waits for a score" : "stopped");
+		snprintf(out, cap,
+			k->n_answers         ? "ended"
+			: search_waits(s, k) ? "waits for a score"
+								 : "stopped");
 	else
 		snprintf(out, cap, "%s", s->over ? "" : k->n_answers ? "answered, runs on" : "runs");
 	return out;
@@ -202,7 +230,8 @@ static void put_real(struct pen *p, int x, int y, enum ink ink, double v, int de
 		view_put_right(p, x, y, ink, "%.*f", decimals, v);
 }
 
-static void draw_numbers(struct pen *p, int y, const struct tl_search *s, const struct search_row *r)
+static void draw_numbers(
+	struct pen *p, int y, const struct tl_search *s, const struct search_row *r)
 {
 	const struct tl_node *k = r->k;
 	bool wide = p->r.w >= WIDE;
@@ -230,8 +259,8 @@ static void draw_numbers(struct pen *p, int y, const struct tl_search *s, const 
 }
 
 /* On the way to the best answer, what does not lead there is dim. */
-static void draw_text(struct pen *p, int x, int y, int w, const struct timeline *t, const struct tl_search *s,
-					  const struct search_row *r)
+static void draw_text(struct pen *p, int x, int y, int w, const struct timeline *t,
+	const struct tl_search *s, const struct search_row *r)
 {
 	char text[TEXT_MAX];
 	struct pen in = *p;
@@ -245,7 +274,8 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 		search_own_text(t, r->k, 0, r->won ? r->lead : INT32_MAX, text, sizeof text);
 	if (!r->m && !r->k->tokens)
 		snprintf(text, sizeof text, r->k->visits >= 0 ? "(any answer)" : "(begins)");
-	else if (!r->m && !*text && search_own_tokens(r->k) > 0 && (!r->won || r->lead >= search_own_tokens(r->k)))
+	else if (!r->m && !*text && search_own_tokens(r->k) > 0 &&
+			 (!r->won || r->lead >= search_own_tokens(r->k)))
 		snprintf(text, sizeof text, "(ends)"); /* control tokens alone */
 	in.ink = (uint8_t)row_ink(s, r);
 	used = pen_clip(&in, x, y, w, text + (*text == ' '), -1);
@@ -257,10 +287,11 @@ static void draw_text(struct pen *p, int x, int y, int w, const struct timeline 
 }
 
 static void draw_row(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
-					 const struct search_row *r)
+	const struct search_row *r)
 {
 	char words[48];
-	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last), right = p->r.w - columns_w(p, s);
+	int x = view_rails(p, GUTTER, y, p->r.w / 2, r->depth, r->rails, true, r->last),
+		right = p->r.w - columns_w(p, s);
 	enum glyph state = state_glyph(s, r);
 
 	if (r->won)
@@ -271,9 +302,10 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 	draw_numbers(p, y, s, r);
 	if (p->r.w >= WIDE)
 		view_put(p, p->r.w - STATE_W + 2, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s",
-				 state_words(words, sizeof words, s, r));
+			state_words(words, sizeof words, s, r));
 	else if (state != GLYPH_N)
-		view_put(p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
+		view_put(
+			p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
 }
 
 /* ---- below the tree: why ---- */
@@ -283,31 +315,36 @@ static void tree_words(char *out, size_t cap, const struct tl_search *s, const s
 	struct search_uct u;
 
 	if (search_uct(s, k, &u))
-		snprintf(out, cap, "UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
-				 u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries, u.above);
+		snprintf(out, cap,
+			"UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
+			u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries, u.above);
 	else
-		snprintf(out, cap, "%d simulations; values from %.3f to %.3f, %.3f on average", k->visits < 0 ? 0 : k->visits,
-				 s->least, s->most, k->score);
+		snprintf(out, cap, "%d simulations; values from %.3f to %.3f, %.3f on average",
+			k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
 }
 
 /* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
-static void score_words(char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
+static void score_words(
+	char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
 {
 	char judge[JUDGE_MAX + 2] = "the command", name[JUDGE_MAX];
 
 	if (s->judge)
 		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
 	if (search_has_command(s) && isnan(score))
-		snprintf(out, cap, s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
-								   : "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
-				 logp, n, judge);
+		snprintf(out, cap,
+			s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
+					: "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
+			logp, n, judge);
 	else if (search_has_command(s))
-		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score, logp, n);
+		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score,
+			logp, n);
 	else if (search_sort(s) == SEARCH_OF_BEAMS)
-		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp, n, search_alpha(s), score);
+		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp,
+			n, search_alpha(s), score);
 	else
-		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f", logp, n, score,
-				 n > 0 ? exp(logp / n) : (double)NAN);
+		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f",
+			logp, n, score, n > 0 ? exp(logp / n) : (double)NAN);
 }
 
 static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
@@ -327,9 +364,10 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 
 	if (!r->m && s->winner && k == search_leader(s))
 		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
-			 : search_has_command(s) ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
-								   : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
-											  exp(s->won_score), s->won_score);
+			 : search_has_command(s)
+				 ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
+				 : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
+					   exp(s->won_score), s->won_score);
 	out += at;
 	cap -= (size_t)at;
 	if (r->m)
@@ -339,18 +377,20 @@ static void why_words(char *out, size_t cap, const struct tl_search *s, const st
 	else if (k->n_answers)
 		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
 	else if (search_waits(s, k))
-		snprintf(out, cap, "it has ended: '%s' scores one answer after the other", judge_name(judge, s, 40));
+		snprintf(out, cap, "it has ended: '%s' scores one answer after the other",
+			judge_name(judge, s, 40));
 	else if (k->state == TL_NODE_DROPPED)
-		snprintf(out, cap, s->over && k->last == s->last_step
-							   ? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
-							   : "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
-				 k->last, k->logp);
+		snprintf(out, cap,
+			s->over && k->last == s->last_step
+				? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
+				: "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
+			k->last, k->logp);
 	else
 		score_words(out, cap, s, k->logp, k->tokens, search_score(s, k));
 }
 
 static void draw_detail(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
-						const struct search_row *r)
+	const struct search_row *r)
 {
 	char text[TEXT_MAX];
 	int top = y;
@@ -370,7 +410,8 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 
 /* ---- all of it ---- */
 
-static void draw_rows(struct pen *p, const struct timeline *t, struct view_state *v, const struct tl_search *s)
+static void draw_rows(
+	struct pen *p, const struct timeline *t, struct view_state *v, const struct tl_search *s)
 {
 	int rows = p->r.h - TOP, at, first;
 	bool detail = rows >= DETAIL_H + 4;
@@ -382,7 +423,7 @@ static void draw_rows(struct pen *p, const struct timeline *t, struct view_state
 		return;
 	if (g.n_hidden)
 		view_put(p, GUTTER + 10, TOP - 1, INK_DIM, "a shows %d more that were %s", g.n_hidden,
-				 search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
+			search_sort(s) == SEARCH_OF_TREE ? "tried once" : "pruned");
 	at = chosen_row(&g, s, v);
 	first = at >= rows ? at - rows + 1 : 0;
 	for (int i = first; i < g.n && i < first + rows; i++) {
@@ -443,8 +484,14 @@ static bool search_key(int key, const struct timeline *t, struct view_state *v)
 	case KEY_PAGE_DOWN: move(v, s, 10); break;
 	case KEY_END_: v->cursor[VIEW_SEARCH] = 0; break;
 	case 'a': *scroll ^= ALL; break;
-	case '[': *scroll += back_of(v) < t->n_searches - 1 ? ONE_BACK : 0; v->cursor[VIEW_SEARCH] = 0; break;
-	case ']': *scroll -= back_of(v) ? ONE_BACK : 0; v->cursor[VIEW_SEARCH] = 0; break;
+	case '[':
+		*scroll += back_of(v) < t->n_searches - 1 ? ONE_BACK : 0;
+		v->cursor[VIEW_SEARCH] = 0;
+		break;
+	case ']':
+		*scroll -= back_of(v) ? ONE_BACK : 0;
+		v->cursor[VIEW_SEARCH] = 0;
+		break;
 	default: return false;
 	}
 	return true;
@@ -492,6 +539,7 @@ const struct view view_search = {
 	.want_h = 14,
 	.draw = search_draw,
 	.key = search_key,
-	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "a", "all" }, { "[ ]", "searches" }, { NULL, NULL } },
+	.hints = (const struct hint[]){ { "↑ ↓", "choose" }, { "a", "all" }, { "[ ]", "searches" },
+		{ NULL, NULL } },
 	.index = VIEW_SEARCH,
 };

@@ -59,7 +59,8 @@ static const struct tl_token *token_of_pos(const struct timeline *t, int64_t req
 	const struct tl_request *r = timeline_request(t, request);
 	int64_t i = r ? pos - r->n_prompt : -1;
 
-	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? timeline_whole(t, &r->token[i]) : NULL;
+	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos ? timeline_whole(t, &r->token[i])
+															   : NULL;
 }
 
 static const struct tl_token *bonus_of(const struct timeline *t, const struct group *g)
@@ -117,19 +118,20 @@ static void figure_of(const struct timeline *t, bool brief, char *out, size_t ca
 	n = snprintf(out, cap, "%s%s", name, rejection ? ", rejection" : "");
 	if (!u.members || !is_on(t))
 		return;
-	n += snprintf(out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
+	n += snprintf(
+		out + n, cap - (size_t)n, brief ? " · %.2f a step" : " · %.2f tokens a step", mean);
 	if (!brief)
 		n += snprintf(out + n, cap - (size_t)n, " (mean accepted length %.2f + 1)", mean - 1);
 	snprintf(out + n, cap - (size_t)n, "%s%lld step%s", brief ? ", " : " · ", (long long)u.members,
-			 u.members == 1 ? "" : "s");
+		u.members == 1 ? "" : "s");
 }
 
 /* One word with its mark; 0 if it does not fit any more. */
 static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char *mark,
-					  enum ink ink, const char *word)
+	enum ink ink, const char *word)
 {
-	int w = text_width(mark, strlen(mark), p->c->ascii) +
-			text_width(word, strlen(word), p->c->ascii);
+	int w =
+		text_width(mark, strlen(mark), p->c->ascii) + text_width(word, strlen(word), p->c->ascii);
 	int from = x;
 
 	if (x + w > p->r.w)
@@ -140,7 +142,8 @@ static int put_marked(struct pen *p, int x, int y, enum ink mark_ink, const char
 }
 
 /* Whether another child of the same parent was accepted. */
-static bool has_kept_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+static bool has_kept_sibling(
+	const struct timeline *t, const struct group *g, const struct tl_draft *d)
 {
 	for (int32_t i = g->first; i < g->first + g->n; i++)
 		if (t->draft[i].parent == d->parent && t->draft[i].verdict == EV_VERDICT_accepted)
@@ -149,36 +152,40 @@ static bool has_kept_sibling(const struct timeline *t, const struct group *g, co
 }
 
 /* What was drawn instead of several is shown after the last of them. */
-static bool has_next_sibling(const struct timeline *t, const struct group *g, const struct tl_draft *d)
+static bool has_next_sibling(
+	const struct timeline *t, const struct group *g, const struct tl_draft *d)
 {
-	return d + 1 < t->draft + g->first + g->n && d[1].parent == d->parent && d[1].verdict == d->verdict;
+	return d + 1 < t->draft + g->first + g->n && d[1].parent == d->parent &&
+		   d[1].verdict == d->verdict;
 }
 
 static int put_draft(struct pen *p, int x, int y, const struct timeline *t, const struct group *g,
-					 const struct tl_draft *d)
+	const struct tl_draft *d)
 {
 	char word[VIEW_TOKEN];
 	int used, more;
 
 	if (d->verdict == EV_VERDICT_accepted)
 		return put_marked(p, x, y, INK_ACCEPTED, glyph(p->c, GLYPH_CHECK), INK_ACCEPTED,
-						  view_word(word, t, d->id));
-	if (d->verdict == EV_VERDICT_rejected && (has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
-		return put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
+			view_word(word, t, d->id));
+	if (d->verdict == EV_VERDICT_rejected &&
+		(has_kept_sibling(t, g, d) || has_next_sibling(t, g, d)))
+		return put_marked(
+			p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
 	if (d->verdict == EV_VERDICT_unread)
-		return put_marked(p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM,
-						  view_word(word, t, d->id));
-	used = put_marked(p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM,
-					  view_word(word, t, d->id));
+		return put_marked(
+			p, x, y, INK_DIM, glyph(p->c, GLYPH_DOT), INK_DIM, view_word(word, t, d->id));
+	used = put_marked(
+		p, x, y, INK_REJECTED, glyph(p->c, GLYPH_CROSS), INK_DIM, view_word(word, t, d->id));
 	more = put_marked(p, x + used, y, INK_BRIGHT, glyph(p->c, GLYPH_ARROW), INK_TEXT,
-					  view_word(word, t, d->winner));
+		view_word(word, t, d->winner));
 	return used && more ? used + more : 0;
 }
 
-/* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last, dim. What another
- * drafter or setting guessed than the head names has its name at the end. */
-static void draw_group(struct pen *p, int y, const struct timeline *t, const struct group *g,
-					   bool letter)
+/* Read from left to right: kept, kept, lost → drawn instead; what was never verified comes last,
+ * dim. What another drafter or setting guessed than the head names has its name at the end. */
+static void draw_group(
+	struct pen *p, int y, const struct timeline *t, const struct group *g, bool letter)
 {
 	const struct tl_token *bonus = bonus_of(t, g);
 	struct pen cut = *p;
@@ -250,8 +257,9 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 	char part[VIEW_NUM], verified[VIEW_NUM], accepted[VIEW_NUM], name[48];
 
 	put_drafter(t, name, sizeof name);
-	view_put(p, 0, y++, INK_DIM, "acceptance rate at position n, those before it accepted: %s, %lld step%s, all requests",
-			 name, (long long)u.members, u.members == 1 ? "" : "s");
+	view_put(p, 0, y++, INK_DIM,
+		"acceptance rate at position n, those before it accepted: %s, %lld step%s, all requests",
+		name, (long long)u.members, u.members == 1 ? "" : "s");
 	for (int i = 0; i < n; i++, y++) {
 		double share = acceptance(&u, i);
 		struct pen in = *p;
@@ -261,13 +269,14 @@ static int draw_place_bars(struct pen *p, int y, const struct timeline *t)
 		view_bar(&in, 6, y, w, share);
 		view_put_right(p, 14 + w, y, INK_BRIGHT, "%s", view_percent(part, share));
 		view_put(p, 16 + w, y, INK_DIM, "%s of %s", view_count(accepted, u.accepted[i]),
-				 view_count(verified, u.verified[i]));
+			view_count(verified, u.verified[i]));
 	}
 	return y;
 }
 
 /* Columns of the table: numbers end, words begin there. */
-enum { SECOND_RULE = 6 }; /* columns from one rule's verdict to the other's, where there is no room for words */
+/* columns from one rule's verdict to the other's, where there is no room for words */
+enum { SECOND_RULE = 6 };
 static const struct columns {
 	int step, letter, nth, draft, q, p, arrival, winner, winner_arrival, verdict, word_w;
 } wide = { 6, 8, 12, 14, 37, 45, 55, 57, 80, 82, 15 },
@@ -316,9 +325,10 @@ static void put_verdict(struct pen *p, int y, const struct timeline *t, const st
 	put_number(p, c->winner_arrival, y, INK_TEXT, (double)d->winner_arrival);
 }
 
-/* Of the drafts of one step the children of `parent`, and below each its own children: the tree as it is read.
- * Stops when *left of them are before *found. */
-static void walk_tree(const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
+/* Of the drafts of one step the children of `parent`, and below each its own children: the tree as
+ * it is read. Stops when *left of them are before *found. */
+static void walk_tree(
+	const struct tl_draft *d, int32_t n, int32_t parent, int32_t *left, int32_t *found)
 {
 	for (int32_t i = 0; i < n && *found < 0; i++) {
 		if (d[i].parent != parent || d[i].nth <= parent)
@@ -346,18 +356,22 @@ static const struct tl_draft *in_order(const struct timeline *t, int32_t i)
 }
 
 /* The rule that was not used, had it verified the same draft. */
-static void put_other(struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
+static void put_other(
+	struct pen *p, int y, const struct tl_draft *d, const char *word, enum glyph mark, enum ink ink)
 {
 	const struct columns *c = columns_for(p);
 
 	if (p->r.w >= c->verdict + 36)
-		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s", d->rule == EV_RULE_race ? "rejection" : "race", word);
+		view_put(p, c->verdict + 13, y, INK_DIM, "%s: %s",
+			d->rule == EV_RULE_race ? "rejection" : "race", word);
 	else
 		view_put(p, c->verdict + SECOND_RULE, y, ink, "%s", glyph(p->c, mark));
 }
 
-/* The step stands before its first draft, and on top. In a tree a guess stands to the right of its parent. */
-static void draw_table_row(struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
+/* The step stands before its first draft, and on top. In a tree a guess stands to the right of its
+ * parent. */
+static void draw_table_row(
+	struct pen *p, int y, const struct timeline *t, const struct tl_draft *d, bool first)
 {
 	static const struct {
 		enum ink ink, word_ink;
@@ -371,7 +385,9 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	const struct columns *c = columns_for(p);
 	struct pen in = *p;
 	bool both = d->other >= 0 && d->verdict != EV_VERDICT_unread;
-	int most = c->word_w / 2, deep = d->depth <= 1 ? 0 : d->depth > most ? most : 2 * (d->depth - 1);
+	int most = c->word_w / 2, deep = d->depth <= 1     ? 0
+									 : d->depth > most ? most
+													   : 2 * (d->depth - 1);
 
 	deep = deep > most ? most : deep;
 	if (first || y == 1)
@@ -383,10 +399,12 @@ static void draw_table_row(struct pen *p, int y, const struct timeline *t, const
 	put_number(p, c->q, y, INK_TEXT, (double)d->q);
 	if (d->verdict != EV_VERDICT_unread)
 		put_verdict(p, y, t, d);
-	view_put(p, c->verdict, y, verdicts[d->verdict].ink, p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s",
-			 glyph(p->c, verdicts[d->verdict].mark), verdicts[d->verdict].word);
+	view_put(p, c->verdict, y, verdicts[d->verdict].ink,
+		p->r.w >= c->verdict + 36 || !both ? "%s %s" : "%s", glyph(p->c, verdicts[d->verdict].mark),
+		verdicts[d->verdict].word);
 	if (both)
-		put_other(p, y, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
+		put_other(
+			p, y, d, verdicts[d->other].word, verdicts[d->other].mark, verdicts[d->other].ink);
 }
 
 static void draw_table(struct pen *p, const struct timeline *t, struct view_state *s)
@@ -433,8 +451,8 @@ static void draw_zoomed(struct pen *p, const struct timeline *t, struct view_sta
 	draw_table(&table, t, s);
 	if (!low)
 		view_put(p, 0, p->r.h - 1, INK_DIM, "%s",
-				 race ? "kept: first in the target's own race, so the text is that of plain decoding"
-					  : "kept if u < p/q, so the distribution is that of plain decoding");
+			race ? "kept: first in the target's own race, so the text is that of plain decoding"
+				 : "kept if u < p/q, so the distribution is that of plain decoding");
 }
 
 static void spec_draw(struct pen *p, const struct timeline *t, struct view_state *s)

@@ -22,7 +22,7 @@ struct cost {
 struct sample {
 	int n; /* steps it is the mean of */
 	bool prefill;
-	bool untold; /* tokens were drafted, and how long that took is not recorded */
+	bool untold;           /* tokens were drafted, and how long that took is not recorded */
 	double wall, drafters; /* ns a step */
 	struct cost kernels, stage[K_N_STAGES];
 };
@@ -35,8 +35,8 @@ static const struct {
 #undef X
 };
 
-/* The parts of the bar: these stages, the drafters where they did something, and the rest: every other stage, and what
- * is neither kernel nor drafter. */
+/* The parts of the bar: these stages, the drafters where they did something, and the rest: every
+ * other stage, and what is neither kernel nor drafter. */
 static const struct {
 	enum k_stage stage;
 	enum ink ink;
@@ -124,7 +124,8 @@ static bool part_is_shown(const struct sample *m, int part)
 /* What goes into a mixer without attention is no query, key or value. */
 static const char *stage_label(const struct sample *m, int stage, bool ascii)
 {
-	if (stage == K_STAGE_qkv && m->stage[K_STAGE_scan].ops > 0 && !(m->stage[K_STAGE_attention].ops > 0))
+	if (stage == K_STAGE_qkv && m->stage[K_STAGE_scan].ops > 0 &&
+		!(m->stage[K_STAGE_attention].ops > 0))
 		return ascii ? "in" : "in proj";
 	return ascii ? stages[stage].ascii : stages[stage].label;
 }
@@ -147,8 +148,7 @@ static void draw_bar(struct pen *p, int y, const struct sample *m)
 		end = m->wall > 0 ? (int)(upto / m->wall * p->r.w + 0.5) : 0;
 		for (; x < end; x++) {
 			if (p->c->ascii)
-				view_put(p, x, y, parts[part].ink, "%c",
-						 part_label(m, part, true, false)[0]);
+				view_put(p, x, y, parts[part].ink, "%c", part_label(m, part, true, false)[0]);
 			else
 				view_put(p, x, y, parts[part].ink, "█");
 		}
@@ -213,8 +213,8 @@ static int draw_legend(struct pen *p, int y, const struct sample *m)
 
 /* Bandwidth for steps that read weights for few rows; operations for those that use each weight
  * often. */
-static void figure_of(const struct timeline *t, const struct sample *m, bool brief, char *out,
-					  size_t cap)
+static void figure_of(
+	const struct timeline *t, const struct sample *m, bool brief, char *out, size_t cap)
 {
 	double reached = m->kernels.ns > 0 ? m->kernels.bytes / m->kernels.ns * 1e9 : 0;
 	double most = timeline_roof(t);
@@ -223,13 +223,13 @@ static void figure_of(const struct timeline *t, const struct sample *m, bool bri
 	view_ns(ns, m->wall);
 	if (m->prefill)
 		snprintf(out, cap, "%s a prompt step · %.1f Gop/s", ns,
-				 m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
+			m->kernels.ns > 0 ? m->kernels.ops / m->kernels.ns : 0);
 	else if (most > 0 && reached <= most)
 		snprintf(out, cap, brief ? "%s · MBU %s" : "%s a step · MBU %s of %s", ns,
-				 view_percent(part, reached / most), view_rate(rate, most));
+			view_percent(part, reached / most), view_rate(rate, most));
 	else if (most > 0)
-		snprintf(out, cap, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong", ns, view_rate(rate, reached),
-				 view_rate(part, most));
+		snprintf(out, cap, brief ? "%s · %s" : "%s a step · %s: the roof of %s was wrong", ns,
+			view_rate(rate, reached), view_rate(part, most));
 	else
 		snprintf(out, cap, "%s a step · %s", ns, view_rate(rate, reached));
 }
@@ -240,13 +240,17 @@ static const struct {
 	const char *head;
 	int w;
 } columns[N_COLUMNS] = {
-	[C_MS] = { "ms", 9 },			[C_SHARE] = { "share", 8 },		  [C_MB] = { "MB", 10 },
-	[C_MOP] = { "Mop", 10 },		[C_INTENSITY] = { "FLOP/byte", 11 }, [C_RATE] = { "GB/s", 8 },
+	[C_MS] = { "ms", 9 },
+	[C_SHARE] = { "share", 8 },
+	[C_MB] = { "MB", 10 },
+	[C_MOP] = { "Mop", 10 },
+	[C_INTENSITY] = { "FLOP/byte", 11 },
+	[C_RATE] = { "GB/s", 8 },
 	[C_REACHED] = { "MBU", 9 },
 };
 
-static void column_text(char *out, size_t cap, enum column col, const struct cost *c, double wall,
-						double most)
+static void column_text(
+	char *out, size_t cap, enum column col, const struct cost *c, double wall, double most)
 {
 	double rate = c->ns > 0 && c->bytes > 0 ? c->bytes / c->ns : (double)NAN;
 	double v[N_COLUMNS] = {
@@ -261,11 +265,15 @@ static void column_text(char *out, size_t cap, enum column col, const struct cos
 	bool percent = col == C_SHARE || col == C_REACHED;
 
 	*out = '\0';
-	if (col == C_REACHED && v[col] > 100) /* a cache, or a roof that was read while the machine was busy */
+	/* a cache, or a roof that was read while the machine was busy */
+	if (col == C_REACHED && v[col] > 100)
 		snprintf(out, cap, "> roof");
 	else if (!isnan(v[col]) && v[col] < 1e9)
-		snprintf(out, cap, "%.*f%s", percent || v[col] >= 100 ? 0 : col == C_MS ? 3 : 2, v[col],
-				 percent ? " %" : "");
+		snprintf(out, cap, "%.*f%s",
+			percent || v[col] >= 100 ? 0
+			: col == C_MS            ? 3
+									 : 2,
+			v[col], percent ? " %" : "");
 }
 
 struct bar {
@@ -274,7 +282,7 @@ struct bar {
 };
 
 static void draw_row(struct pen *p, int y, enum ink mark, const char *label, const struct cost *c,
-					 const struct bar *bar, double wall, double most)
+	const struct bar *bar, double wall, double most)
 {
 	char text[VIEW_NUM];
 	int x = 14;
@@ -344,12 +352,12 @@ static int draw_table(struct pen *p, int y, const struct sample *m, double most)
 	for (int i = 0; i < K_N_STAGES; i++)
 		if (m->stage[i].ops > 0) /* the model has it */
 			draw_row(p, y++, parts[stage_part(i)].ink, stage_label(m, i, p->c->ascii), &m->stage[i],
-					 &(struct bar){ bar_w, longest }, m->wall, most);
+				&(struct bar){ bar_w, longest }, m->wall, most);
 	if (part_is_shown(m, DRAFTERS))
 		draw_row(p, y++, parts[DRAFTERS].ink, parts[DRAFTERS].brief, &drafters,
-				 &(struct bar){ bar_w, longest }, m->wall, most);
-	draw_row(p, y++, parts[REST].ink, "no kernel", &outside,
-			 &(struct bar){ bar_w, longest }, m->wall, most);
+			&(struct bar){ bar_w, longest }, m->wall, most);
+	draw_row(p, y++, parts[REST].ink, "no kernel", &outside, &(struct bar){ bar_w, longest },
+		m->wall, most);
 	pen_hline(&(struct pen){ p->c, p->r, INK_RULE, 0, 0 }, 0, y++, p->r.w);
 	draw_row(p, y++, INK_BRIGHT, "step", &all, &(struct bar){ bar_w, 0 }, m->wall, most);
 	return y;
@@ -364,25 +372,28 @@ static void draw_notes(struct pen *p, int y, const struct timeline *t, const str
 
 	if (!m->prefill && most > 0 && m->kernels.bytes / m->kernels.ns * 1e9 > most)
 		view_put(p, 0, y++, INK_TEXT,
-				 "faster than the roof (%s): that is wrong, for the machine was busy then, or weights stay in caches",
-				 view_rate(b, most));
+			"faster than the roof (%s): that is wrong, for the machine was busy then, or weights stay in caches",
+			view_rate(b, most));
 	else if (!m->prefill && weights > 0 && most > 0)
 		view_put(p, 0, y++, INK_TEXT,
-				 "reading all %s of weights once at %s takes %s: no step that needs them all is faster",
-				 view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
+			"reading all %s of weights once at %s takes %s: no step that needs them all is faster",
+			view_bytes(a, weights), view_rate(b, most), view_ns(c, weights / most * 1e9));
 	view_put(p, 0, y++, INK_DIM, "measured: ms (mean of %d %s step%s)%s", m->n,
-			 m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
-			 most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
+		m->prefill ? "prompt" : "decode", m->n == 1 ? "" : "s",
+		most > 0 ? ", and the roof, the bandwidth of plain reads" : "");
 	if (most > 0)
-		view_put(p, 0, y++, INK_DIM, "roof: %s", told && strtod(told, NULL) > 0 ? told : "one reading at the start");
+		view_put(p, 0, y++, INK_DIM, "roof: %s",
+			told && strtod(told, NULL) > 0 ? told : "one reading at the start");
 	view_put(p, 0, y++, INK_DIM,
-			 "counted from shapes: MB read and written, Mop (a multiply-add is two)");
+		"counted from shapes: MB read and written, Mop (a multiply-add is two)");
 	view_put(p, 0, y++, INK_DIM, "from both: GB/s = counted MB / measured ms%s",
-			 most > 0 ? "; MBU (model bandwidth utilisation) = GB/s of the roof" : "");
+		most > 0 ? "; MBU (model bandwidth utilisation) = GB/s of the roof" : "");
 	if (part_is_shown(m, DRAFTERS))
-		view_put(p, 0, y++, INK_DIM, "drafters: guessing, and taking in what was computed; what they read is not counted");
+		view_put(p, 0, y++, INK_DIM,
+			"drafters: guessing, and taking in what was computed; what they read is not counted");
 	else if (m->untold)
-		view_put(p, 0, y++, INK_DIM, "no kernel: drafters are in it; this recording is of before they were timed");
+		view_put(p, 0, y++, INK_DIM,
+			"no kernel: drafters are in it; this recording is of before they were timed");
 	view_put(p, 0, y, INK_DIM, "left, right: decode steps or prompt steps");
 }
 
@@ -394,8 +405,8 @@ static void time_draw(struct pen *p, const struct timeline *t, struct view_state
 
 	if (!m.n) {
 		pen_head(p, view_time.name, NULL);
-		view_nothing(p, t->n_steps ? "no step of this kind was timed"
-								   : "nothing yet: no step was run");
+		view_nothing(
+			p, t->n_steps ? "no step of this kind was timed" : "nothing yet: no step was run");
 		return;
 	}
 	figure_of(t, &m, p->r.w < 44, figure, sizeof figure);

@@ -1,5 +1,5 @@
-/* The view "branches": the session as a tree. Each answer goes on from the turn before it or from where it was
-* forked; what a request dropped when it went back is a branch where it diverged. */
+/* The view "branches": the session as a tree. Each answer goes on from the turn before it or from
+ * where it was forked; what a request dropped when it went back is a branch where it diverged. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +9,21 @@
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum { NODES_MAX = 1024, DEEPEST = 40, WORDS_MAX = 400, STATE_W = 26, PART_W = 30, FROM_W = 7, DETAIL_H = 9 };
+enum {
+	NODES_MAX = 1024,
+	DEEPEST = 40,
+	WORDS_MAX = 400,
+	STATE_W = 26,
+	PART_W = 30,
+	FROM_W = 7,
+	DETAIL_H = 9
+};
 
 struct node {
 	struct tl_stem b;    /* .pos: its length */
 	struct tl_stem stem; /* .request 0: it begins a conversation */
 	int depth;
-	uint64_t rails; /* bit d: a line goes on at depth d */
+	uint64_t rails;  /* bit d: a line goes on at depth d */
 	bool fork, last; /* others diverge at the same position; it is the last of them */
 };
 struct tree {
@@ -62,8 +70,9 @@ static bool goes_on(const struct node *child, const struct node *parent)
 	return parent && child->stem.pos >= parent->b.pos;
 }
 
-/* Depth first. The only continuation of its parent stays in its column, so that a plain conversation is a plain
- * list; what parts from within it, or beside others, is a column further. */
+/* Depth first. The only continuation of its parent stays in its column, so that a plain
+ * conversation is a plain list; what parts from within it, or beside others, is a column
+ * further. */
 static void order(struct tree *g, const struct node *parent, int depth, uint64_t rails)
 {
 	int n_on = 0, left = 0, deeper = depth + (depth < DEEPEST);
@@ -104,7 +113,8 @@ static bool tree_make(struct tree *g, const struct timeline *t)
 /* Pages that both block tables have at the same index: counted, not guessed. */
 static int shared_pages(const struct timeline *t, const struct node *n)
 {
-	const struct tl_request *r = timeline_request(t, n->b.request), *from = timeline_request(t, n->stem.request);
+	const struct tl_request *r = timeline_request(t, n->b.request),
+							*from = timeline_request(t, n->stem.request);
 	int shared = 0;
 
 	for (int32_t i = 0; r && from && r != from && i < r->n_pages && i < from->n_pages; i++)
@@ -119,8 +129,8 @@ static bool is_active(const struct timeline *t, const struct view_state *s, cons
 	return r && n->b.future < 0 && n->b.request == r->id;
 }
 
-/* Pages it had from what was there before it: of the request that it was forked from, while both run; else what
- * the cache gave it when it began. */
+/* Pages it had from what was there before it: of the request that it was forked from, while both
+ * run; else what the cache gave it when it began. */
 static int64_t pages_given(const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
@@ -142,7 +152,7 @@ static int kept_pages(const struct timeline *t, const struct tl_request *r)
 static void state_words(char *out, size_t cap, const struct timeline *t, const struct node *n)
 {
 	static const char *const ends[EV_N_finish] = { "done", "limit", "stop string", "context full",
-												   "stopped", "refused", "failed" };
+		"stopped", "refused", "failed" };
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	int64_t given = pages_given(t, n);
 	int kept;
@@ -151,7 +161,8 @@ static void state_words(char *out, size_t cap, const struct timeline *t, const s
 		snprintf(out, cap, "left at step %" PRId64, t->future[n->b.future].step);
 	} else if (r->finished) {
 		kept = kept_pages(t, r);
-		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept, kept == 1 ? "" : "s");
+		snprintf(out, cap, kept ? "%s, %d page%s kept" : "%s", ends[r->finish.reason], kept,
+			kept == 1 ? "" : "s");
 	} else if (r->state != TL_RUNNING) {
 		snprintf(out, cap, "waits");
 	} else if (given) {
@@ -182,7 +193,8 @@ static void own_words(char *out, size_t cap, const struct timeline *t, const str
 }
 
 /* What it has and what the branch it left has where they part; false: it only goes on. */
-static bool parts(const struct timeline *t, const struct node *n, int32_t *pos, int32_t *own, int32_t *other)
+static bool parts(
+	const struct timeline *t, const struct node *n, int32_t *pos, int32_t *own, int32_t *other)
 {
 	if (!n->stem.request)
 		return false;
@@ -193,11 +205,12 @@ static bool parts(const struct timeline *t, const struct node *n, int32_t *pos, 
 }
 
 static void draw_node(struct pen *p, int y, const struct timeline *t, const struct view_state *s,
-					  const struct node *n)
+	const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
 	char words[WORDS_MAX], state[64], own_word[VIEW_TOKEN], other_word[VIEW_TOKEN];
-	bool wide = p->r.w >= 100, active = is_active(t, s, n), asks = n->b.future < 0 && !timeline_within_answer(t, r);
+	bool wide = p->r.w >= 100, active = is_active(t, s, n),
+		 asks = n->b.future < 0 && !timeline_within_answer(t, r);
 	int right = p->r.w - (p->r.w >= 60 ? STATE_W : 0) - (wide ? PART_W : 0), x;
 	int32_t pos, own, other;
 
@@ -219,7 +232,8 @@ static void draw_node(struct pen *p, int y, const struct timeline *t, const stru
 	view_put_right(p, right - 2, y, INK_DIM, "%d", asks ? r->n_prompt : n->stem.pos);
 	if (wide && parts(t, n, &pos, &own, &other) && !asks) {
 		p->ink = INK_DIM;
-		snprintf(words, sizeof words, "%s, not %s", view_quote(own_word, t, own), view_quote(other_word, t, other));
+		snprintf(words, sizeof words, "%s, not %s", view_quote(own_word, t, own),
+			view_quote(other_word, t, other));
 		pen_clip(p, right, y, PART_W - 2, words, -1);
 	}
 	state_words(state, sizeof state, t, n);
@@ -240,7 +254,8 @@ static void draw_heads(struct pen *p)
 		view_put(p, p->r.w - STATE_W, 1, INK_DIM, "state, KV pages");
 }
 
-/* What going back cost: pages are shared whole, so what a partial one held is computed again. Returns the rows. */
+/* What going back cost: pages are shared whole, so what a partial one held is computed again.
+ * Returns the rows. */
 static int draw_given(struct pen *p, int y, const struct timeline *t, const struct node *n)
 {
 	const struct tl_request *r = timeline_request(t, n->b.request);
@@ -249,9 +264,10 @@ static int draw_given(struct pen *p, int y, const struct timeline *t, const stru
 
 	if (n->b.future >= 0 || !n->stem.request || !r->looked_up)
 		return 0;
-	view_put(p, 0, y, INK_TEXT, "%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
-			 view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked), r->lookup.hit_pages, again,
-			 again == 1 ? "was" : "were");
+	view_put(p, 0, y, INK_TEXT,
+		"%s of its first %s tokens came in %" PRId64 " cached pages, %" PRId64 " %s computed",
+		view_count(hit, r->lookup.hit), view_count(asked, r->lookup.asked), r->lookup.hit_pages,
+		again, again == 1 ? "was" : "were");
 	return 1;
 }
 
@@ -267,17 +283,18 @@ static void draw_detail(struct pen *p, int y, const struct timeline *t, const st
 	if (parts(t, n, &pos, &own, &other)) {
 		a = timeline_branch_token(t, n->b, pos);
 		b = timeline_branch_token(t, n->stem, pos);
-		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s", view_label(n->stem.request).text, pos,
-				 view_quote(own_word, t, own));
+		view_put(p, 0, y, INK_TEXT, "same as %s for %d tokens, then %s",
+			view_label(n->stem.request).text, pos, view_quote(own_word, t, own));
 		snprintf(words, sizeof words, "where %s has %s", view_label(n->stem.request).text,
-				 view_quote(other_word, t, other));
+			view_quote(other_word, t, other));
 		if (a && b && !isnan(a->p) && !isnan(b->p))
-			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)", (double)a->p,
-					 (double)b->p);
+			snprintf(words + strlen(words), sizeof words - strlen(words), "  (p %.3f and %.3f)",
+				(double)a->p, (double)b->p);
 		view_put(p, 2, y + 1, INK_DIM, "%s", words);
 	} else {
-		view_put(p, 0, y, INK_TEXT, n->stem.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
-				 view_label(n->stem.request).text, n->stem.pos);
+		view_put(p, 0, y, INK_TEXT,
+			n->stem.request ? "goes on from %s, after its %d tokens" : "begins a conversation",
+			view_label(n->stem.request).text, n->stem.pos);
 	}
 	y += draw_given(p, y + 2, t, n);
 	own_words(words, sizeof words, t, n);
@@ -304,12 +321,14 @@ static void draw_tree(struct pen *p, const struct timeline *t, struct view_state
 
 	if (!tree_make(&g, t))
 		return;
-	snprintf(words, sizeof words, t->n_futures ? "%d branch%s, %d left by going back · Enter goes to one"
-											   : "%d branch%s · Enter goes to one",
-			 g.n, g.n == 1 ? "" : "es", t->n_futures);
+	snprintf(words, sizeof words,
+		t->n_futures ? "%d branch%s, %d left by going back · Enter goes to one"
+					 : "%d branch%s · Enter goes to one",
+		g.n, g.n == 1 ? "" : "es", t->n_futures);
 	pen_head(p, "branches", g.n ? words : NULL);
 	if (!g.n)
-		view_nothing(p, "nothing said yet: answers, forks and what was left by going back stand here");
+		view_nothing(
+			p, "nothing said yet: answers, forks and what was left by going back stand here");
 	else
 		draw_heads(p);
 	detail = g.n && (rows > 16 || g.n + DETAIL_H <= rows);

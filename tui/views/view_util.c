@@ -62,7 +62,8 @@ const char *view_count(char *buf, int64_t n)
 
 	if (n == EV_NULL_I)
 		return absent(buf);
-	len = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+	len =
+		(size_t)snprintf(digits, sizeof digits, "%" PRIu64, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 	if (n < 0)
 		buf[at++] = '-';
 	for (size_t i = 0; i < len; i++) {
@@ -146,7 +147,8 @@ const char *view_tokens_s(char *buf, double rate)
 	return buf;
 }
 
-/* What is not drawn as itself: white space, and the second form of it for terminals without UTF-8. */
+/* What is not drawn as itself: white space, and the second form of it for terminals without
+ * UTF-8. */
 static const char *white_form(const struct glyph_run *g, const char *text, bool ascii)
 {
 	if (g->newline)
@@ -307,7 +309,8 @@ int view_put_label(struct pen *p, int x, int y, int64_t request)
 	return pen_printf(&in, x, y, "%s", view_label(request).text);
 }
 
-int view_rails(struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last)
+int view_rails(
+	struct pen *p, int x, int y, int end, int depth, uint64_t rails, bool parts, bool last)
 {
 	for (int d = 1; d <= depth && x + 3 < end; d++, x += 3) {
 		if (d == depth && parts)

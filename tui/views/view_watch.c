@@ -1,5 +1,5 @@
-/* Watches: a number of each step that the person asked for (/watch NAME EXPRESSION), as a sparkline up to the step
- * that is looked at. */
+/* Watches: a number of each step that the person asked for (/watch NAME EXPRESSION), as a sparkline
+ * up to the step that is looked at. */
 #include <math.h>
 
 #include "tui/app/breaks.h"
@@ -38,7 +38,8 @@ static void draw_line(struct pen *p, int x, int y, int w, const struct breaks_se
 	p->ink = INK_BAR;
 	for (int i = from; i < n; i++)
 		if (!isnan(s->value[i]))
-			pen_spark(p, x + i - from, y, high > low ? (double)((s->value[i] - low) / (high - low)) : 0.1);
+			pen_spark(p, x + i - from, y,
+				high > low ? (double)((s->value[i] - low) / (high - low)) : 0.1);
 	p->ink = INK_TEXT;
 }
 
@@ -55,7 +56,8 @@ static void draw_watch(struct pen *p, int y, const struct breaks_series *s, int6
 		view_put_right(p, NAME_W + VALUE_W, y, INK_BRIGHT, "%.5g", (double)now);
 	draw_line(p, x, y, w, s, n);
 	if (high >= low)
-		view_put(p, 0, y + 1, INK_DIM, "%s   %.5g \xe2\x80\xa6 %.5g", s->expr, (double)low, (double)high);
+		view_put(p, 0, y + 1, INK_DIM, "%s   %.5g \xe2\x80\xa6 %.5g", s->expr, (double)low,
+			(double)high);
 	else
 		view_put(p, 0, y + 1, INK_DIM, "%s", s->expr);
 }
@@ -79,13 +81,14 @@ static void draw(struct pen *p, const struct timeline *t, struct view_state *s)
 const struct view view_watch = {
 	.name = "watches",
 	.id = "watch",
-	.help = "A watch is a number of each step, by an expression of yours: /watch surprise entropy, /watch ms ns / 1e6, "
-			"/watch cached 1.0 * hit / asked.\n\n"
-			"Each line has its name, its value at the step that is looked at, and a bar for each step before, newest at "
-			"the right. Below: the expression, and the least and the most of what is shown. NULL: the step has no such "
-			"value (a step that drew no token has no entropy).\n\n"
-			"/watch lists them and all columns; /watch off NAME takes one away. /break stops at a step for which an "
-			"expression holds.\n\nTry: /watch surprise entropy, and ask something.",
+	.help =
+		"A watch is a number of each step, by an expression of yours: /watch surprise entropy, /watch ms ns / 1e6, "
+		"/watch cached 1.0 * hit / asked.\n\n"
+		"Each line has its name, its value at the step that is looked at, and a bar for each step before, newest at "
+		"the right. Below: the expression, and the least and the most of what is shown. NULL: the step has no such "
+		"value (a step that drew no token has no entropy).\n\n"
+		"/watch lists them and all columns; /watch off NAME takes one away. /break stops at a step for which an "
+		"expression holds.\n\nTry: /watch surprise entropy, and ask something.",
 	.min_w = 40,
 	.min_h = 4,
 	.want_h = 6,

@@ -1,7 +1,8 @@
-/* Part of the speculation view: the window of a drafter that iterates guesses (Jacobi, lookahead), in the newest steps
- * side by side, so that one sees it iterate. In a block each line is an iterate, and the last one what the model says
- * behind them in this step: in the next block it is the newest, moved by the tokens that came. What the text has become is green: it has frozen. A column
- * of lookahead's, read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
+/* Part of the speculation view: the window of a drafter that iterates guesses (Jacobi, lookahead),
+ * in the newest steps side by side, so that one sees it iterate. In a block each line is an
+ * iterate, and the last one what the model says behind them in this step: in the next block it is
+ * the newest, moved by the tokens that came. What the text has become is green: it has frozen. A
+ * column of lookahead's, read downwards, is an n-gram, and enters the pool. Thread: the UI's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 enum { LABEL_W = 10, CELL_W = 11, GAP_W = 3, BLOCKS_MAX = 6, GRAM_MOST = 200 };
 
 /* The newest windows of the request that has the newest, oldest first. */
-static int newest(const struct timeline *t, int64_t request, const struct tl_window *out[BLOCKS_MAX], int w)
+static int newest(
+	const struct timeline *t, int64_t request, const struct tl_window *out[BLOCKS_MAX], int w)
 {
 	int n = 0, used = LABEL_W;
 
@@ -41,8 +43,8 @@ static bool has_frozen(const struct timeline *t, const struct tl_window *w, int6
 	return i >= 0 && i < r->n_tokens && r->token[i].pos == pos && r->token[i].id == id;
 }
 
-static void put_cell(struct pen *p, int x, int y, const struct timeline *t, const struct tl_window *w, int64_t pos,
-					 int32_t id, bool now)
+static void put_cell(struct pen *p, int x, int y, const struct timeline *t,
+	const struct tl_window *w, int64_t pos, int32_t id, bool now)
 {
 	struct pen in = *p;
 
@@ -56,7 +58,8 @@ static void put_cell(struct pen *p, int x, int y, const struct timeline *t, cons
 }
 
 /* Its head and lines from y on; returns the columns used. */
-static int draw_block(struct pen *p, int x, int y, const struct timeline *t, const struct tl_window *w, bool now)
+static int draw_block(
+	struct pen *p, int x, int y, const struct timeline *t, const struct tl_window *w, bool now)
 {
 	const int32_t *id = t->window_id + w->ids_at;
 
@@ -67,7 +70,8 @@ static int draw_block(struct pen *p, int x, int y, const struct timeline *t, con
 	return w->columns * CELL_W + GAP_W;
 }
 
-/* Bright: columns of the window; dim: from the text that came. The size of the pool has its place in any case. */
+/* Bright: columns of the window; dim: from the text that came. The size of the pool has its place
+ * in any case. */
 static void draw_entered(struct pen *p, int y, const struct timeline *t, const struct tl_window *w)
 {
 	const int32_t *id = t->window_id + w->ids_at + (w->levels + 1) * w->columns;
@@ -82,7 +86,7 @@ static void draw_entered(struct pen *p, int y, const struct timeline *t, const s
 
 		for (int32_t j = 0; j < w->gram && used < sizeof gram; j++)
 			used += (size_t)snprintf(gram + used, sizeof gram - used, "%s%s", j ? " " : "",
-									 view_word(word, t, id[i * w->gram + j]));
+				view_word(word, t, id[i * w->gram + j]));
 		if (x + text_width(gram, strlen(gram), p->c->ascii) + 3 > end) {
 			x += view_put(p, x, y, INK_DIM, "%s ", glyph(p->c, GLYPH_ELLIPSIS));
 			break;
@@ -100,11 +104,15 @@ int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t req
 
 	if (!n)
 		return y;
-	view_put(p, 0, y++, INK_DIM, "'says' is the next newest, moved by what was accepted; green: in the text now%s",
-			 w[n - 1]->gram && p->r.w >= 130 ? "; each column, read downwards, enters the pool" : "");
+	view_put(p, 0, y++, INK_DIM,
+		"'says' is the next newest, moved by what was accepted; green: in the text now%s",
+		w[n - 1]->gram && p->r.w >= 130 ? "; each column, read downwards, enters the pool" : "");
 	for (int32_t l = 0; l <= w[0]->levels; l++)
-		view_put(p, 0, y + 1 + l, INK_DIM, l == w[0]->levels ? "says" : l + 1 < w[0]->levels ? l ? "older" : "oldest"
-											  : w[0]->levels > 1 ? "newest" : "guessed");
+		view_put(p, 0, y + 1 + l, INK_DIM,
+			l == w[0]->levels      ? "says"
+			: l + 1 < w[0]->levels ? l ? "older" : "oldest"
+			: w[0]->levels > 1     ? "newest"
+								   : "guessed");
 	for (int i = 0; i < n; i++)
 		x += draw_block(p, x, y, t, w[i], i == n - 1);
 	y += 2 + w[0]->levels;

@@ -7,5 +7,5 @@ const struct view *const views[] = {
 #define X(NAME, name) [VIEW_##NAME] = &view_##name,
 	VIEWS(X)
 #undef X
-	[VIEW_N] = NULL,
+		[VIEW_N] = NULL,
 };

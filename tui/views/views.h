@@ -4,8 +4,8 @@
 
 #include "tui/views/view.h"
 
-/* Each is a file view_x.c with its struct view view_x, and a line here: in the order of the keys 1-9; 0 chooses the
- * others in turn. */
+/* Each is a file view_x.c with its struct view view_x, and a line here: in the order of the keys
+ * 1-9; 0 chooses the others in turn. */
 #define VIEWS(X)                                                                                   \
 	X(CHAT, chat)                                                                                  \
 	X(NEXT, next)                                                                                  \
@@ -27,22 +27,26 @@ enum view_index {
 #define X(NAME, name) VIEW_##NAME,
 	VIEWS(X)
 #undef X
-	VIEW_N
+		VIEW_N
 };
 
-_Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS, "struct view_state and struct layout have no room for another view");
+_Static_assert((int)VIEW_N <= (int)LAYOUT_VIEWS,
+	"struct view_state and struct layout have no room for another view");
 
 #define X(NAME, name) extern const struct view view_##name;
 VIEWS(X)
 #undef X
 
-/* The view that a digit chooses while the view `now` (or -1: none) has the keys; -1: the key is no digit. */
+/* The view that a digit chooses while the view `now` (or -1: none) has the keys; -1: the key is no
+ * digit. */
 int view_of_digit(int key, int now);
 
-/* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line after it, y if there is none. */
+/* view_window.c: the newest window of a request (0: of any), from line y on. Returns the line after
+ * it, y if there is none. */
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
 
 /* view_search.c: text of the answer that leads in a search. Returns its length. */
-int view_search_leading(const struct timeline *t, const struct tl_search *s, char *text, size_t cap);
+int view_search_leading(
+	const struct timeline *t, const struct tl_search *s, char *text, size_t cap);
 
 #endif

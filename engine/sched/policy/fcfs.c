@@ -1,5 +1,6 @@
-/* First come, first served: every rank is equal, so the order of arrival decides admission, the order of
- * admission decides prompts, and the youngest is preempted (Yu et al. 2022; vLLM's default). */
+/* First come, first served: every rank is equal, so the order of arrival decides admission, the
+ * order of admission decides prompts, and the youngest is preempted (Yu et al. 2022; vLLM's
+ * default). */
 #include "engine/sched/policy.h"
 
 static int64_t fcfs_rank(const struct sched *s, const struct request *r)
@@ -9,7 +10,8 @@ static int64_t fcfs_rank(const struct sched *s, const struct request *r)
 }
 
 /* Whoever is admitted runs to its prompt's end without preemption. */
-static bool fcfs_admits(const struct sched *s, const struct request *r, const struct sched_need *need)
+static bool fcfs_admits(
+	const struct sched *s, const struct request *r, const struct sched_need *need)
 {
 	(void)s, (void)r;
 	return need->own + need->running <= need->available;

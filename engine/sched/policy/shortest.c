@@ -1,10 +1,10 @@
-/* Shortest prompt first: by the tokens that are still to be computed, which the prefix cache makes fewer.
- * It lowers the mean time to the first token, since a short prompt does not wait for a long one
- * (shortest remaining processing time: Schrage and Miller 1966), and would starve long prompts for as
- * long as short ones come.
+/* Shortest prompt first: by the tokens that are still to be computed, which the prefix cache makes
+ * fewer. It lowers the mean time to the first token, since a short prompt does not wait for a long
+ * one (shortest remaining processing time: Schrage and Miller 1966), and would starve long prompts
+ * for as long as short ones come.
  *
- * So who was overtaken PATIENCE times (sched.h) goes before all who were not, in order of arrival: nobody
- * is overtaken more often. */
+ * So who was overtaken PATIENCE times (sched.h) goes before all who were not, in order of arrival:
+ * nobody is overtaken more often. */
 #include "engine/sched/policy.h"
 #include "engine/sched/sched.h"
 
@@ -15,7 +15,8 @@ static int64_t shortest_rank(const struct sched *s, const struct request *r)
 	return r->overtaken >= PATIENCE ? -1 : sched_uncomputed(s, r);
 }
 
-static bool shortest_admits(const struct sched *s, const struct request *r, const struct sched_need *need)
+static bool shortest_admits(
+	const struct sched *s, const struct request *r, const struct sched_need *need)
 {
 	(void)s, (void)r;
 	return need->own + need->running <= need->available;
@@ -23,7 +24,8 @@ static bool shortest_admits(const struct sched *s, const struct request *r, cons
 
 const struct sched_policy policy_shortest = {
 	.name = "shortest",
-	.doc = "shortest prompt first, by tokens still to be computed; nobody is overtaken more than 8 times",
+	.doc =
+		"shortest prompt first, by tokens still to be computed; nobody is overtaken more than 8 times",
 	.admission = shortest_rank,
 	.admits = shortest_admits,
 	.prompt = shortest_rank,

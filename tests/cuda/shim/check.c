@@ -1,6 +1,6 @@
-/* See check.h. A record of an access is one number: time << 24 | thread's number in the launch << 4 |
- * kind. Times only grow, over all launches, so what an earlier launch left is told by its time and
- * nothing is ever cleared. */
+/* See check.h. A record of an access is one number: time << 24 | thread's number in the launch << 4
+ * | kind. Times only grow, over all launches, so what an earlier launch left is told by its time
+ * and nothing is ever cleared. */
 #include "tests/cuda/shim/check.h"
 
 #ifdef SHIM_CHECKED
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 enum { NOWHERE, UNWRITTEN, WRITTEN, UNDER_WAY, SPLIT = 0x80 }; /* states of a byte */
-enum { PLAIN = 8, ATOMIC = 9 };					 /* kinds of a record; 0: none */
+enum { PLAIN = 8, ATOMIC = 9 };                                /* kinds of a record; 0: none */
 enum { N_READERS = 4 };
 
 struct cell {
@@ -22,20 +22,21 @@ struct cell {
 };
 
 static unsigned char *state; /* [SHIM_ARENA_BYTES] */
-static struct cell *cells;	 /* [SHIM_ARENA_BYTES] touched where something was accessed */
-static uintptr_t code;		 /* where the library begins */
+static struct cell *cells;   /* [SHIM_ARENA_BYTES] touched where something was accessed */
+static uintptr_t code;       /* where the library begins */
 static uintptr_t constants[8][2];
 static int n_constants;
 
 /* Up to which time a thread knows the accesses of each thread of the launch: of those before it. */
 typedef uint64_t *vector;
 
-static uint64_t top;	/* no thread has had a later time */
-static uint64_t before; /* what is not later was in an earlier launch */
-static int n_numbers;	/* threads of the launch */
-static uint64_t *now;	/* [n_numbers] */
+static uint64_t top;                 /* no thread has had a later time */
+static uint64_t before;              /* what is not later was in an earlier launch */
+static int n_numbers;                /* threads of the launch */
+static uint64_t *now;                /* [n_numbers] */
 static uint64_t *in_warp, *in_block; /* [n_numbers] time that warp and block know of a thread */
-static vector *of_block, *of_warp, *of_thread; /* [n_blocks], [n_warps], [n_numbers]; NULL: nothing */
+/* [n_blocks], [n_warps], [n_numbers]; NULL: nothing */
+static vector *of_block, *of_warp, *of_thread;
 static uint64_t *since; /* [n_blocks] shared memory: what is not later is another block's */
 
 /* ---- vectors, and the words they travel through ---- */
@@ -106,7 +107,7 @@ static void acquire(const struct thread *t, const void *p)
 	if (!w->known || (last->p == p && last->version == w->version))
 		return;
 	join(&of_thread[t->number], w->known);
-	*last = (struct acquired){p, w->version};
+	*last = (struct acquired){ p, w->version };
 }
 
 static void raise_to(uint64_t *known, const uint64_t *times, int first, int n)
@@ -181,7 +182,7 @@ void check_block_starts(struct block *b)
 		now[first + i] = top;
 	memset(state + (b->shared - shim_arena), UNWRITTEN, shim_launch_now.shared_bytes);
 	memset(state + (b->shared - shim_arena) + shim_launch_now.shared_bytes, NOWHERE,
-		   SHIM_SHARED_STRIDE - shim_launch_now.shared_bytes);
+		SHIM_SHARED_STRIDE - shim_launch_now.shared_bytes);
 }
 
 static void move(vector *to, vector *from)
@@ -228,7 +229,7 @@ static void say_code(uintptr_t at)
 	if (!dladdr((void *)at, &info))
 		return;
 	snprintf(command, sizeof command, "addr2line -s -i -e '%s' 0x%zx 2>/dev/null", info.dli_fname,
-			 (size_t)(at - (uintptr_t)info.dli_fbase - 1));
+		(size_t)(at - (uintptr_t)info.dli_fbase - 1));
 	f = popen(command, "r");
 	for (int i = 0; f && i < 4 && fgets(line, sizeof line, f); i++) {
 		line[strcspn(line, "\n ")] = '\0';
@@ -241,7 +242,7 @@ static void say_code(uintptr_t at)
 static void say_thread(int number)
 {
 	shim_say("block %d, thread %d", number / shim_launch_now.n_threads,
-			 number % shim_launch_now.n_threads);
+		number % shim_launch_now.n_threads);
 }
 
 static void say_memory(const unsigned char *p)
@@ -251,7 +252,7 @@ static void say_memory(const unsigned char *p)
 
 	if (p >= shim_arena && p < shim_arena + SHIM_SHARED_AREA)
 		shim_say("shared memory of %zu bytes + %zu", shim_launch_now.shared_bytes,
-				 (size_t)(p - shim_arena) % SHIM_SHARED_STRIDE);
+			(size_t)(p - shim_arena) % SHIM_SHARED_STRIDE);
 	else if (p >= shim_arena && p < shim_arena + SHIM_ARENA_BYTES && shim_find(p, &bytes, &at))
 		shim_say("an allocation of %zu bytes %+td", bytes, at);
 	else
@@ -270,10 +271,10 @@ static void say_access(const char *what, const char *access, const unsigned char
 
 /* Both sides of a race; they are told apart by where they are. */
 static void say_race(const char *access, const unsigned char *p, uintptr_t at, uint64_t record,
-					 const char *access_before, uint32_t at_before)
+	const char *access_before, uint32_t at_before)
 {
 	const int other = record >> 4 & 0xfffff, own = shim_self->number, n = shim_launch_now.n_threads;
-	const char *who = other / n != own / n					 ? "a race between blocks"
+	const char *who = other / n != own / n             ? "a race between blocks"
 					  : other % n / 32 != own % n / 32 ? "a race between warps"
 													   : "a race between lanes";
 
@@ -312,14 +313,15 @@ static bool is_old(const struct thread *t, const unsigned char *p, uint64_t reco
 	return p < shim_arena + SHIM_SHARED_AREA && record >> 24 <= since[t->block->index];
 }
 
-static inline bool races(const struct thread *t, const unsigned char *p, uint64_t record, uint64_t mine)
+static inline bool races(
+	const struct thread *t, const unsigned char *p, uint64_t record, uint64_t mine)
 {
 	return record >> 24 > before && (record & mine & 15) != ATOMIC && !knows(t, record) &&
 		   !is_old(t, p, record);
 }
 
-/* Keeps a reader; two are kept of blocks of even number and two of odd. Who goes is the same thread,
- * else the same warp, else the earlier one. */
+/* Keeps a reader; two are kept of blocks of even number and two of odd. Who goes is the same
+ * thread, else the same warp, else the earlier one. */
 static void note_reader(const struct thread *t, struct cell *c, uint64_t mine, uint32_t at)
 {
 	const int first = t->block->index % 2 * 2;
@@ -357,16 +359,16 @@ static bool is_constant(const unsigned char *p, size_t bytes)
 	return false;
 }
 
-__attribute__((noinline, noreturn)) static void stop_access(const char *what, const char *access,
-															const unsigned char *p, uintptr_t at)
+__attribute__((noinline, noreturn)) static void stop_access(
+	const char *what, const char *access, const unsigned char *p, uintptr_t at)
 {
 	say_access(what, access, p, at);
 	shim_stop();
 }
 
 /* Is it device memory or the block's shared memory? False: the thread's own stack or a constant. */
-static bool is_devices(const struct thread *t, const unsigned char *p, size_t bytes, bool write,
-					  uintptr_t at)
+static bool is_devices(
+	const struct thread *t, const unsigned char *p, size_t bytes, bool write, uintptr_t at)
 {
 	const char *access = write ? "writes" : "reads";
 	const unsigned char *stack = t->fiber.stack;
@@ -383,15 +385,16 @@ static bool is_devices(const struct thread *t, const unsigned char *p, size_t by
 	return true;
 }
 
-static void read_cell(const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
+static void read_cell(
+	const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
 {
 	struct cell *c = &cells[p - shim_arena];
 
 	if (s != WRITTEN)
-		stop_access(s == NOWHERE	 ? "out of bounds"
+		stop_access(s == NOWHERE     ? "out of bounds"
 					: s == UNDER_WAY ? "a copy under way is read"
 									 : "nobody wrote what is read",
-					"reads", p, at);
+			"reads", p, at);
 	if (races(t, p, c->writer, mine)) {
 		say_race("reads", p, at, c->writer, "wrote", c->writer_at);
 		shim_stop();
@@ -399,12 +402,14 @@ static void read_cell(const struct thread *t, const unsigned char *p, int s, uin
 	note_reader(t, c, mine, (uint32_t)(at - code));
 }
 
-static void write_cell(const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
+static void write_cell(
+	const struct thread *t, const unsigned char *p, int s, uint64_t mine, uintptr_t at)
 {
 	struct cell *c = &cells[p - shim_arena];
 
 	if (s == NOWHERE || s == UNDER_WAY)
-		stop_access(s == NOWHERE ? "out of bounds" : "a copy under way is written", "writes", p, at);
+		stop_access(
+			s == NOWHERE ? "out of bounds" : "a copy under way is written", "writes", p, at);
 	if (races(t, p, c->writer, mine)) {
 		say_race("writes", p, at, c->writer, "wrote", c->writer_at);
 		shim_stop();

@@ -2,17 +2,18 @@
  * shared memory it knows: is it allocated, was it written, by whom last, and who read it since.
  *
  * Two accesses by different threads, one of them a write, must be ordered, whatever the schedule of
- * this run was. Order comes from: a barrier of the block; CU_SYNC_WARP (not from a shuffle or a matrix
- * product, which on a GPU order no memory); cu_arrive, then cu_acquire or cu_arrive of the same word;
- * the end of a launch. Kept as times: each thread has its own, which goes on at each of these, and
- * each thread knows up to which time the others' accesses came before it: its warp's and block's as of
- * their last barrier, other blocks' by vectors of times that travel through the words that are
- * released and acquired (Lamport; vector clocks as in FastTrack, Flanagan and Freund 2009, section 3;
- * of a byte's readers that are not ordered four are kept). Atomics do not race with atomics.
+ * this run was. Order comes from: a barrier of the block; CU_SYNC_WARP (not from a shuffle or a
+ * matrix product, which on a GPU order no memory); cu_arrive, then cu_acquire or cu_arrive of the
+ * same word; the end of a launch. Kept as times: each thread has its own, which goes on at each of
+ * these, and each thread knows up to which time the others' accesses came before it: its warp's and
+ * block's as of their last barrier, other blocks' by vectors of times that travel through the words
+ * that are released and acquired (Lamport; vector clocks as in FastTrack, Flanagan and Freund 2009,
+ * section 3; of a byte's readers that are not ordered four are kept). Atomics do not race with
+ * atomics.
  *
  * How it is called: GCC's -fsanitize=thread puts a call in front of each access, as for the Linux
- * kernel's KCSAN, and check.c is what is called. cp.async writes when it is waited for, and until then
- * nobody may look. */
+ * kernel's KCSAN, and check.c is what is called. cp.async writes when it is waited for, and until
+ * then nobody may look. */
 #ifndef CUTAWAY_TESTS_CUDA_SHIM_CHECK_H
 #define CUTAWAY_TESTS_CUDA_SHIM_CHECK_H
 

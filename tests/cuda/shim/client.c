@@ -51,8 +51,9 @@ const struct shim *shim_use(const char **why)
 
 void shim_step_open(const struct shim *s, struct shim_step *p, const struct cu_stage *stages, int n)
 {
-	struct cu_step step = {.n_stages = n, .n_tickets = SHIM_TICKETS,
-						   .scratch_bytes = SHIM_SCRATCH_BYTES};
+	struct cu_step step = {
+		.n_stages = n, .n_tickets = SHIM_TICKETS, .scratch_bytes = SHIM_SCRATCH_BYTES
+	};
 	uint32_t *zero = calloc(SHIM_TICKETS, sizeof *zero);
 
 	if (!zero)
@@ -92,8 +93,8 @@ static bool tickets_are_zero(const struct shim_step *p)
 	return true;
 }
 
-bool shim_step_stage(const struct shim *s, struct shim_step *p, int i, int n_blocks,
-					 const struct shim_options *o)
+bool shim_step_stage(
+	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o)
 {
 	static const char *const names[] = {
 #define X(name, ...) "cutaway_" #name,
@@ -101,14 +102,15 @@ bool shim_step_stage(const struct shim *s, struct shim_step *p, int i, int n_blo
 #undef X
 	};
 	int32_t index = i;
-	void *args[] = {&p->step, &index};
+	void *args[] = { &p->step, &index };
 
-	return s->launch(names[p->stage[i].op.kind], n_blocks, THREADS, CU_LAUNCH_BYTES, false, args, o) &&
+	return s->launch(
+			   names[p->stage[i].op.kind], n_blocks, THREADS, CU_LAUNCH_BYTES, false, args, o) &&
 		   tickets_are_zero(p);
 }
 
-bool shim_step_launches(const struct shim *s, struct shim_step *p, int n_blocks,
-						const struct shim_options *o)
+bool shim_step_launches(
+	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o)
 {
 	for (int i = 0; i < p->n; i++)
 		if (!shim_step_stage(s, p, i, n_blocks, o))
@@ -116,10 +118,10 @@ bool shim_step_launches(const struct shim *s, struct shim_step *p, int n_blocks,
 	return true;
 }
 
-bool shim_step_walk(const struct shim *s, struct shim_step *p, int n_blocks,
-					const struct shim_options *o)
+bool shim_step_walk(
+	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o)
 {
-	void *args[] = {&p->step};
+	void *args[] = { &p->step };
 
 	return s->launch("cutaway_walk", n_blocks, THREADS, CU_LAUNCH_BYTES, true, args, o) &&
 		   tickets_are_zero(p);

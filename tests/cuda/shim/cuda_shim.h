@@ -1,5 +1,5 @@
-/* The names of kernels/cuda/device.cuh for g++: what a kernel asks of a GPU is asked of the fibers of
- * shim.c here, one for each thread. Included by device.cuh alone, behind arith.h.
+/* The names of kernels/cuda/device.cuh for g++: what a kernel asks of a GPU is asked of the fibers
+ * of shim.c here, one for each thread. Included by device.cuh alone, behind arith.h.
  *
  * Whatever makes threads wait is a macro, so that the place in the source is known: barriers and
  * rendezvous check that all come to the same one, a test can leave one out (shim.h), and a deadlock
@@ -23,22 +23,28 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 
-struct __align__(8) uint2 {
+struct __align__(8) uint2
+{
 	uint32_t x, y;
 };
-struct __align__(16) uint4 {
+struct __align__(16) uint4
+{
 	uint32_t x, y, z, w;
 };
-struct __align__(8) int2 {
+struct __align__(8) int2
+{
 	int32_t x, y;
 };
-struct __align__(16) int4 {
+struct __align__(16) int4
+{
 	int32_t x, y, z, w;
 };
-struct __align__(8) float2 {
+struct __align__(8) float2
+{
 	float x, y;
 };
-struct __align__(16) float4 {
+struct __align__(16) float4
+{
 	float x, y, z, w;
 };
 
@@ -46,37 +52,37 @@ struct __align__(16) float4 {
 
 SHIM_INLINE uint2 make_uint2(uint32_t x, uint32_t y)
 {
-	return {x, y};
+	return { x, y };
 }
 SHIM_INLINE uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {
-	return {x, y, z, w};
+	return { x, y, z, w };
 }
 SHIM_INLINE int2 make_int2(int32_t x, int32_t y)
 {
-	return {x, y};
+	return { x, y };
 }
 SHIM_INLINE int4 make_int4(int32_t x, int32_t y, int32_t z, int32_t w)
 {
-	return {x, y, z, w};
+	return { x, y, z, w };
 }
 SHIM_INLINE float2 make_float2(float x, float y)
 {
-	return {x, y};
+	return { x, y };
 }
 SHIM_INLINE float4 make_float4(float x, float y, float z, float w)
 {
-	return {x, y, z, w};
+	return { x, y, z, w };
 }
 
 /* The three-dimensional names, of which these kernels use x alone. */
 struct shim_x {
 	unsigned x;
 };
-#define threadIdx (shim_x{(unsigned)shim_thread()})
-#define blockIdx (shim_x{(unsigned)shim_block()})
-#define gridDim (shim_x{(unsigned)shim_n_blocks()})
-#define blockDim (shim_x{(unsigned)shim_n_threads()})
+#define threadIdx (shim_x{ (unsigned)shim_thread() })
+#define blockIdx (shim_x{ (unsigned)shim_block() })
+#define gridDim (shim_x{ (unsigned)shim_n_blocks() })
+#define blockDim (shim_x{ (unsigned)shim_n_threads() })
 
 #define cu_thread() shim_thread()
 #define cu_block() shim_block()
@@ -89,8 +95,8 @@ struct shim_x {
 #define cu_shuffle(v, lane)                                                                        \
 	((int32_t)shim_shuffle(SHIM_HERE(SHIM_SHUFFLE), (uint32_t)(int32_t)(v), (lane)))
 #define cu_shuffle_xor(v, mask)                                                                    \
-	((int32_t)shim_shuffle(SHIM_HERE(SHIM_SHUFFLE), (uint32_t)(int32_t)(v),                        \
-						   (shim_thread() & 31) ^ (mask)))
+	((int32_t)shim_shuffle(                                                                        \
+		SHIM_HERE(SHIM_SHUFFLE), (uint32_t)(int32_t)(v), (shim_thread() & 31) ^ (mask)))
 #define cu_shuffle_float(v, lane)                                                                  \
 	(k_float(shim_shuffle(SHIM_HERE(SHIM_SHUFFLE), k_bits(v), (lane))))
 #define cu_shuffle_xor_float(v, mask)                                                              \
@@ -114,11 +120,11 @@ SHIM_INLINE int32_t shim_warp_sum(struct shim_site *at, int32_t v)
 #define cu_warp_max(v) shim_warp_max(SHIM_HERE(SHIM_SHUFFLE), (v))
 #define cu_warp_sum(v) shim_warp_sum(SHIM_HERE(SHIM_SHUFFLE), (v))
 
-SHIM_INLINE void shim_mma_k32(struct shim_site *at, int32_t c[4], const uint32_t a[4],
-							  const uint32_t b[2])
+SHIM_INLINE void shim_mma_k32(
+	struct shim_site *at, int32_t c[4], const uint32_t a[4], const uint32_t b[2])
 {
-	struct shim_fragments f = {
-		{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+	struct shim_fragments f = { { c[0], c[1], c[2], c[3] }, { a[0], a[1], a[2], a[3] },
+		{ b[0], b[1] } };
 
 	shim_mma(at, &f, 32);
 	for (int i = 0; i < 4; i++)
@@ -126,7 +132,7 @@ SHIM_INLINE void shim_mma_k32(struct shim_site *at, int32_t c[4], const uint32_t
 }
 SHIM_INLINE void shim_mma_k16(struct shim_site *at, int32_t c[4], const uint32_t a[2], uint32_t b)
 {
-	struct shim_fragments f = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], 0, 0}, {b, 0}};
+	struct shim_fragments f = { { c[0], c[1], c[2], c[3] }, { a[0], a[1], 0, 0 }, { b, 0 } };
 
 	shim_mma(at, &f, 16);
 	for (int i = 0; i < 4; i++)

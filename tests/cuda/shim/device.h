@@ -15,7 +15,8 @@
 enum { SHIM_WARP = 32, SHIM_MAX_THREADS = 1024, SHIM_MAX_WARPS = SHIM_MAX_THREADS / SHIM_WARP };
 enum { SHIM_MAX_SHARED = 228 << 10, SHIM_SHARED_STRIDE = 256 << 10, SHIM_MAX_RESIDENT = 64 };
 
-/* The arena: shared memory of the resident blocks, one every SHIM_SHARED_STRIDE, then global memory. */
+/* The arena: shared memory of the resident blocks, one every SHIM_SHARED_STRIDE, then global
+ * memory. */
 #ifdef SHIM_CHECKED /* which keeps 65 bytes for each */
 #define SHIM_ARENA_BYTES ((size_t)2 << 30)
 #else
@@ -37,12 +38,12 @@ struct thread {
 	struct block *block;
 	struct warp *warp;
 	int index, lane; /* in the block, in the warp */
-	int number;		 /* in the launch: block, then index */
+	int number;      /* in the launch: block, then index */
 	enum state state;
 	struct shim_site *at; /* where it waits */
 	struct copy *copies;
 	int n_copies, cap_copies, group; /* group: commits so far */
-	uint32_t value;					 /* shuffles: brought */
+	uint32_t value;                  /* shuffles: brought */
 	int lane_wanted;
 	struct shim_fragments *fragments;
 };
@@ -52,7 +53,7 @@ struct warp {
 	struct block *block;
 	int n, number; /* number: in the block */
 	int n_arrived, n_left;
-	struct shim_site *at;	 /* of those who arrived */
+	struct shim_site *at;    /* of those who arrived */
 	uint32_t ready, relaxed; /* lanes */
 	bool queued;
 };
@@ -80,9 +81,9 @@ extern struct thread *shim_self;
 /* memory.c */
 extern unsigned char *shim_arena;
 void *shim_alloc(size_t bytes); /* NULL: none left */
-bool shim_free(void *p);		/* false: not an allocation */
-/* The allocation that holds p, or the nearest: how many bytes it has, and where in it, before or behind
- * it p is. False: there is none. */
+bool shim_free(void *p);        /* false: not an allocation */
+/* The allocation that holds p, or the nearest: how many bytes it has, and where in it, before or
+ * behind it p is. False: there is none. */
 bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at);
 void shim_put(void *to, const void *from, size_t bytes);
 
@@ -97,11 +98,13 @@ struct shim_kernel {
 const struct shim_kernel *shim_kernel(const char *name); /* NULL: no such */
 
 /* run.c */
-bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t shared, bool together,
-			  void **args, const struct shim_options *o);
+bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t shared,
+	bool together, void **args, const struct shim_options *o);
 const char *shim_report(void);
-void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2))); /* adds to the report */
-void shim_say_anew(const char *format, ...) __attribute__((format(printf, 1, 2))); /* forgets the old */
+/* adds to the report */
+void shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* forgets the old */
+void shim_say_anew(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* From inside a kernel: ends the launch with what was said. */
 __attribute__((noreturn)) void shim_stop(void);
 void shim_visit(struct shim_site *at);

@@ -1,18 +1,18 @@
 /* The CUDA Driver API for kernels/cuda, on the shim: what a GPU's driver would do, in the strictest
  * reading of its manual, so that the host's mistakes show.
  *
- * - A stream is a queue that runs when somebody waits for it, and not before: who reads a result too
- *   early reads what was there. Host memory that is not pinned is read at the call (the manual:
+ * - A stream is a queue that runs when somebody waits for it, and not before: who reads a result
+ * too early reads what was there. Host memory that is not pinned is read at the call (the manual:
  *   staged before the call returns), pinned memory when the copy runs.
- * - A kernel that fails (the checker's report goes to stderr) makes every later call fail, as a fault
- *   does on a GPU. Calls without a current context, ranges outside an allocation, cooperative launches
- *   that do not fit, waiting inside a capture: errors, by the manual's numbers.
+ * - A kernel that fails (the checker's report goes to stderr) makes every later call fail, as a
+ * fault does on a GPU. Calls without a current context, ranges outside an allocation, cooperative
+ * launches that do not fit, waiting inside a capture: errors, by the manual's numbers.
  *
  * The environment: CUTAWAY_SHIM_MULTIPROCESSORS (4), CUTAWAY_SHIM_MEMORY (bytes, 4 GiB),
  * CUTAWAY_SHIM_CAPABILITY (90), CUTAWAY_SHIM_VERSION (13000), CUTAWAY_SHIM_DEVICES (1),
  * CUTAWAY_SHIM_SEED (0: in order), CUTAWAY_SHIM_FAIL: calls that fail, like
- * `cuMemAlloc_v2:3=2,cuStreamSynchronize:7=719!`: the third and the seventh call of these names give
- * these results; after `!` every later call of any does. Thread: any; one lock for all. */
+ * `cuMemAlloc_v2:3=2,cuStreamSynchronize:7=719!`: the third and the seventh call of these names
+ * give these results; after `!` every later call of any does. Thread: any; one lock for all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,11 @@ enum { /* CUresult, those that driver.h need not tell apart */
 	CAPTURE_INVALIDATED = 901,
 	CAPTURE_UNMATCHED = 903,
 };
-enum { SHARED_WITHOUT_ASKING = 48 << 10, SHARED_OPTIN = 227 << 10, THREADS_A_MULTIPROCESSOR = 2048 };
+enum {
+	SHARED_WITHOUT_ASKING = 48 << 10,
+	SHARED_OPTIN = 227 << 10,
+	THREADS_A_MULTIPROCESSOR = 2048
+};
 
 enum kind { KERNEL, COPY, FILL, EVENT };
 
@@ -84,7 +88,7 @@ struct cu_module {
 struct cu_stream {
 	struct queue queue;
 	struct cu_graph *capture; /* commands go there */
-	bool spoilt;			  /* something was done that a capture must not see */
+	bool spoilt;              /* something was done that a capture must not see */
 	struct cu_stream *next;
 };
 struct cu_event {
@@ -224,8 +228,8 @@ static CUresult leave(CUresult r)
 	CUresult r = enter(#name, true);                                                               \
 	if (r)                                                                                         \
 	return leave(r)
-/* What closes closes also where it fails, so that a test can see whether everything was closed that the
- * device lost took along. */
+/* What closes closes also where it fails, so that a test can see whether everything was closed that
+ * the device lost took along. */
 #define CLOSES(name)                                                                               \
 	const CUresult why = enter(#name, true);                                                       \
 	CUresult r = why;                                                                              \
@@ -315,7 +319,8 @@ static CUresult run_kernel(struct command *c)
 /* Zeros of whole pages come from the system when somebody looks. */
 static void fill(unsigned char *p, int byte, size_t bytes)
 {
-	const size_t before = -(uintptr_t)p & 4095, whole = bytes > before ? (bytes - before) & ~(size_t)4095 : 0;
+	const size_t before = -(uintptr_t)p & 4095,
+				 whole = bytes > before ? (bytes - before) & ~(size_t)4095 : 0;
 
 	if (byte || whole < 1 << 20 || madvise(p + before, whole, MADV_DONTNEED)) {
 		memset(p, byte, bytes);
@@ -328,8 +333,7 @@ static void fill(unsigned char *p, int byte, size_t bytes)
 static CUresult run_command(struct command *c)
 {
 	switch (c->kind) {
-	case KERNEL:
-		return run_kernel(c);
+	case KERNEL: return run_kernel(c);
 	case COPY:
 		memmove(c->to, c->staged ? c->staged : c->from, c->bytes);
 		check_host_wrote(c->to, c->bytes);
@@ -438,37 +442,37 @@ static const struct {
 	CUresult r;
 	const char *name, *text;
 } results[] = {
-	{CU_OK, "CUDA_SUCCESS", "no error"},
-	{INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-	{CU_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-	{NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-	{CU_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-	{INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-	{INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-	{CU_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
-	 "no kernel image is available for execution on the device"},
-	{INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-	{NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-	{CU_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-	{CU_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
-	 "an illegal memory access was encountered"},
-	{CU_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT",
-	 "the launch timed out and was terminated"},
-	{CU_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-	{COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
-	 "too many blocks in cooperative launch"},
-	{CU_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
-	 "CUDA-capable device(s) is/are busy or unavailable"},
-	{CU_ERROR_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
-	{999, "CUDA_ERROR_UNKNOWN", "unknown error"},
-	{CU_ERROR_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-	 "system has unsupported display driver / cuda driver combination"},
-	{CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-	 "operation not permitted when stream is capturing"},
-	{CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-	 "operation failed due to a previous error during capture"},
-	{CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
-	 "the stream is not part of a capture sequence"},
+	{ CU_OK, "CUDA_SUCCESS", "no error" },
+	{ INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+	{ CU_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+	{ NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+	{ CU_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
+	{ INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+	{ INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+	{ CU_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+		"no kernel image is available for execution on the device" },
+	{ INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+	{ NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+	{ CU_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready" },
+	{ CU_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
+		"an illegal memory access was encountered" },
+	{ CU_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT",
+		"the launch timed out and was terminated" },
+	{ CU_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
+	{ COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+		"too many blocks in cooperative launch" },
+	{ CU_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+		"CUDA-capable device(s) is/are busy or unavailable" },
+	{ CU_ERROR_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized" },
+	{ 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
+	{ CU_ERROR_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+		"system has unsupported display driver / cuda driver combination" },
+	{ CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+		"operation not permitted when stream is capturing" },
+	{ CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+		"operation failed due to a previous error during capture" },
+	{ CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+		"the stream is not part of a capture sequence" },
 };
 
 CUresult cuGetErrorName(CUresult r, const char **name)
@@ -530,27 +534,18 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice d)
 	ENTER(cuDeviceGetAttribute);
 	(void)d;
 	switch (attribute) {
-	case CU_ATTRIBUTE_MULTIPROCESSORS:
-		*value = n_multiprocessors();
-		break;
-	case CU_ATTRIBUTE_INTEGRATED:
-		*value = 0;
-		break;
+	case CU_ATTRIBUTE_MULTIPROCESSORS: *value = n_multiprocessors(); break;
+	case CU_ATTRIBUTE_INTEGRATED: *value = 0; break;
 	case CU_ATTRIBUTE_UNIFIED_ADDRESSING:
-	case CU_ATTRIBUTE_COOPERATIVE_LAUNCH:
-		*value = 1;
-		break;
+	case CU_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = 1; break;
 	case CU_ATTRIBUTE_CAPABILITY_MAJOR:
 		*value = (int)number("CUTAWAY_SHIM_CAPABILITY", 90) / 10;
 		break;
 	case CU_ATTRIBUTE_CAPABILITY_MINOR:
 		*value = (int)number("CUTAWAY_SHIM_CAPABILITY", 90) % 10;
 		break;
-	case CU_ATTRIBUTE_MAX_SHARED_OPTIN:
-		*value = SHARED_OPTIN;
-		break;
-	default:
-		return leave(INVALID_VALUE);
+	case CU_ATTRIBUTE_MAX_SHARED_OPTIN: *value = SHARED_OPTIN; break;
+	default: return leave(INVALID_VALUE);
 	}
 	return leave(CU_OK);
 }
@@ -655,8 +650,8 @@ CUresult cuFuncSetAttribute(CUfunction f, int attribute, int value)
 	return leave(CU_OK);
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int threads,
-													 size_t shared)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *blocks, CUfunction f, int threads, size_t shared)
 {
 	NEEDS(cuOccupancyMaxActiveBlocksPerMultiprocessor);
 	(void)f;
@@ -667,12 +662,16 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, 
 }
 
 static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned block[3],
-						   unsigned shared, CUstream s, void **args, bool together)
+	unsigned shared, CUstream s, void **args, bool together)
 {
-	struct command c = {.kind = KERNEL, .kernel = f->kernel, .n_blocks = (int)grid[0],
-						.n_threads = (int)block[0], .shared = shared, .together = together};
-	const unsigned allowed = f->max_dynamic > SHARED_WITHOUT_ASKING ? (unsigned)f->max_dynamic
-																   : SHARED_WITHOUT_ASKING;
+	struct command c = { .kind = KERNEL,
+		.kernel = f->kernel,
+		.n_blocks = (int)grid[0],
+		.n_threads = (int)block[0],
+		.shared = shared,
+		.together = together };
+	const unsigned allowed =
+		f->max_dynamic > SHARED_WITHOUT_ASKING ? (unsigned)f->max_dynamic : SHARED_WITHOUT_ASKING;
 	size_t at = 0;
 
 	if (!grid[0] || grid[0] > 1 << 16 || grid[1] != 1 || grid[2] != 1 || !block[0] ||
@@ -693,22 +692,22 @@ static CUresult ask_kernel(CUfunction f, const unsigned grid[3], const unsigned 
 	return ask(s, &c);
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-						unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+	unsigned by, unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
 {
 	NEEDS(cuLaunchKernel);
 	if (extra)
 		return leave(INVALID_VALUE);
-	return leave(ask_kernel(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, s, args,
-							false));
+	return leave(ask_kernel(
+		f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args, false));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-								   unsigned by, unsigned bz, unsigned shared, CUstream s, void **args)
+	unsigned by, unsigned bz, unsigned shared, CUstream s, void **args)
 {
 	NEEDS(cuLaunchCooperativeKernel);
-	return leave(ask_kernel(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, s, args,
-							true));
+	return leave(ask_kernel(
+		f, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, s, args, true));
 }
 
 /* ---- memory ---- */
@@ -802,7 +801,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags)
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
-	struct command c = {.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = n};
+	struct command c = { .kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = n };
 
 	NEEDS(cuMemcpyHtoDAsync_v2);
 	if (!is_device(c.to, n) || (in_arena(from) && !is_device(from, n)))
@@ -818,7 +817,9 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstre
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
 {
-	const struct command c = {.kind = COPY, .to = to, .from = (void *)(uintptr_t)from, .bytes = n};
+	const struct command c = {
+		.kind = COPY, .to = to, .from = (void *)(uintptr_t)from, .bytes = n
+	};
 
 	NEEDS(cuMemcpyDtoHAsync_v2);
 	if (!is_device(c.from, n) || (in_arena(to) && !is_device(to, n)))
@@ -828,8 +829,9 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
 {
-	const struct command c = {.kind = COPY, .to = (void *)(uintptr_t)to,
-							  .from = (void *)(uintptr_t)from, .bytes = n};
+	const struct command c = {
+		.kind = COPY, .to = (void *)(uintptr_t)to, .from = (void *)(uintptr_t)from, .bytes = n
+	};
 
 	NEEDS(cuMemcpyDtoDAsync_v2);
 	if (!is_device(c.to, n) || !is_device(c.from, n))
@@ -839,7 +841,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstre
 
 CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char byte, size_t n, CUstream s)
 {
-	const struct command c = {.kind = FILL, .to = (void *)(uintptr_t)p, .byte = byte, .bytes = n};
+	const struct command c = { .kind = FILL, .to = (void *)(uintptr_t)p, .byte = byte, .bytes = n };
 
 	NEEDS(cuMemsetD8Async);
 	if (!is_device(c.to, n))
@@ -986,7 +988,7 @@ CUresult cuEventDestroy_v2(CUevent e)
 
 CUresult cuEventRecord(CUevent e, CUstream s)
 {
-	const struct command c = {.kind = EVENT, .event = e};
+	const struct command c = { .kind = EVENT, .event = e };
 
 	NEEDS(cuEventRecord);
 	e->done = false;

@@ -1,6 +1,6 @@
-/* Fibers: threads of which one runs at a time and that hand over by name. Each has a stack of its own
- * with a guard page below; stacks are kept and used again. Switching saves what the ABI says that a
- * call keeps, and no more: nanoseconds.
+/* Fibers: threads of which one runs at a time and that hand over by name. Each has a stack of its
+ * own with a guard page below; stacks are kept and used again. Switching saves what the ABI says
+ * that a call keeps, and no more: nanoseconds.
  *
  * Thread: fibers belong to the thread that started them. */
 #ifndef CUTAWAY_TESTS_CUDA_SHIM_FIBER_H

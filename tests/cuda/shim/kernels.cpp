@@ -1,6 +1,6 @@
-/* The kernels of kernels/cuda compiled for the shim, and a table of them by name. A kernel is called
- * with its arguments taken from the array of pointers that a launch is given.
- */
+/* The kernels of kernels/cuda compiled for the shim, and a table of them by name. A kernel is
+ * called with its arguments taken from the array of pointers that a launch is
+ * given. */
 #include <stdint.h>
 #include <string.h>
 #include <type_traits>
@@ -32,7 +32,7 @@ template <class... A, void (*kernel)(A...)> struct call<kernel> {
 	}
 	static constexpr shim_kernel as(const char *name)
 	{
-		return {name, entry, (int)sizeof...(A), {sizeof(A)...}};
+		return { name, entry, (int)sizeof...(A), { sizeof(A)... } };
 	}
 };
 #define KERNEL(name) call<name>::as(#name),
@@ -41,11 +41,8 @@ static const struct shim_kernel kernels[] = {
 #define X(name, ...) KERNEL(cutaway_##name)
 	K_KINDS(X)
 #undef X
-	KERNEL(cutaway_walk)
-	KERNEL(cutaway_clock)
-	KERNEL(cutaway_copy)
-	KERNEL(cutaway_multiply)
-	SAMPLE_KERNELS(KERNEL)
+		KERNEL(cutaway_walk) KERNEL(cutaway_clock) KERNEL(cutaway_copy) KERNEL(cutaway_multiply)
+			SAMPLE_KERNELS(KERNEL)
 };
 
 extern "C" const struct shim_kernel *shim_kernel(const char *name)

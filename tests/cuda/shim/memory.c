@@ -26,7 +26,7 @@ static bool reserve(void)
 	if (shim_arena)
 		return true;
 	shim_arena = mmap(NULL, SHIM_ARENA_BYTES, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (shim_arena == MAP_FAILED) {
 		shim_arena = NULL;
 		return false;
@@ -97,7 +97,7 @@ void *shim_alloc(size_t bytes)
 	if (!p)
 		return NULL;
 	memmove(list + at + 1, list + at, (n_list++ - at) * sizeof *list);
-	list[at] = (struct allocation){p, bytes};
+	list[at] = (struct allocation){ p, bytes };
 	next = p + bytes + ROOM;
 	if (next - shim_arena > (ptrdiff_t)(SHIM_SHARED_AREA + COME_AROUND))
 		next = shim_arena + SHIM_SHARED_AREA + ROOM;
@@ -118,7 +118,7 @@ bool shim_free(void *p)
 		unsigned char *whole = (unsigned char *)p + (-(uintptr_t)p & 4095);
 
 		madvise(whole, (list[i - 1].bytes - (size_t)(whole - (unsigned char *)p)) & ~(size_t)4095,
-				MADV_DONTNEED);
+			MADV_DONTNEED);
 	}
 	memmove(list + i - 1, list + i, (n_list-- - i) * sizeof *list);
 	return true;
@@ -132,7 +132,7 @@ bool shim_find(const void *p, size_t *bytes, ptrdiff_t *at)
 	if (!n_list)
 		return false;
 	if (i && (i == n_list || q < list[i - 1].p + list[i - 1].bytes ||
-			  q - (list[i - 1].p + list[i - 1].bytes) < list[i].p - q))
+				 q - (list[i - 1].p + list[i - 1].bytes) < list[i].p - q))
 		i--;
 	*bytes = list[i].bytes;
 	*at = q - list[i].p;

@@ -30,7 +30,7 @@ static void unwritten(void *p, size_t bytes)
 }
 
 static bool launch(const char *kernel, int n_blocks, int n_threads, size_t shared, bool together,
-				   void **args, const struct shim_options *o)
+	void **args, const struct shim_options *o)
 {
 	const struct shim_kernel *k = shim_kernel(kernel);
 

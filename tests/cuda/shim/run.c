@@ -1,10 +1,11 @@
-/* A launch: blocks in slots, a fiber for each thread of a block in a slot, handing over to one another
- * wherever they wait. The schedule is drawn from a seed: which lane of a warp, which warp, and now and
- * then another one although this could go on.
+/* A launch: blocks in slots, a fiber for each thread of a block in a slot, handing over to one
+ * another wherever they wait. The schedule is drawn from a seed: which lane of a warp, which warp,
+ * and now and then another one although this could go on.
  *
  * Invariants: 1. A thread is in exactly one of: running (shim_self), warp->ready, warp->relaxed,
- * waiting (AT_SYNC, AT_WARP), LEFT. 2. A warp is queued if it has ready lanes and is not the current
- * one. 3. A slot is given a new block by the host's own stack alone, since fibers begin anew there. */
+ * waiting (AT_SYNC, AT_WARP), LEFT. 2. A warp is queued if it has ready lanes and is not the
+ * current one. 3. A slot is given a new block by the host's own stack alone, since fibers begin
+ * anew there. */
 #include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static void say_here(struct shim_site *at, const char *what)
 	char name[64];
 
 	shim_say("%s: kernel %s, block %d, thread %d, %s\n", what, shim_launch_now.kernel->name,
-			 t->block->index, t->index, shim_site_name(at, name));
+		t->block->index, t->index, shim_site_name(at, name));
 }
 
 /* ---- places ---- */
@@ -93,11 +94,16 @@ static struct shim_site *sites;
 static char left_out[64];
 
 static const char *const kinds[SHIM_N_KINDS] = {
-	[SHIM_SYNC] = "CU_SYNC",		 [SHIM_SYNC_WARP] = "CU_SYNC_WARP",
-	[SHIM_SHUFFLE] = "shuffle",		 [SHIM_MMA] = "cu_mma",
-	[SHIM_COPY] = "cu_copy16",		 [SHIM_COPY_WAIT] = "cu_copy_wait",
-	[SHIM_ARRIVE] = "cu_arrive",	 [SHIM_ACQUIRE] = "cu_acquire",
-	[SHIM_ATOMIC] = "atomic",		 [SHIM_RELAX] = "cu_relax",
+	[SHIM_SYNC] = "CU_SYNC",
+	[SHIM_SYNC_WARP] = "CU_SYNC_WARP",
+	[SHIM_SHUFFLE] = "shuffle",
+	[SHIM_MMA] = "cu_mma",
+	[SHIM_COPY] = "cu_copy16",
+	[SHIM_COPY_WAIT] = "cu_copy_wait",
+	[SHIM_ARRIVE] = "cu_arrive",
+	[SHIM_ACQUIRE] = "cu_acquire",
+	[SHIM_ATOMIC] = "atomic",
+	[SHIM_RELAX] = "cu_relax",
 	[SHIM_STREAM_READ] = "cu_stream",
 };
 
@@ -109,8 +115,8 @@ const char *shim_site_name(const struct shim_site *at, char out[64])
 	return out;
 }
 
-/* For scripts (tests/cuda/test_cuda_barriers.py): CUTAWAY_SHIM_LEAVE_OUT names a place, and the file
- * CUTAWAY_SHIM_PLACES is given a line for each place that orders, when the library goes. */
+/* For scripts (tests/cuda/test_cuda_barriers.py): CUTAWAY_SHIM_LEAVE_OUT names a place, and the
+ * file CUTAWAY_SHIM_PLACES is given a line for each place that orders, when the library goes. */
 __attribute__((constructor)) static void ask_environment(void)
 {
 	const char *name = getenv("CUTAWAY_SHIM_LEAVE_OUT");
@@ -128,7 +134,7 @@ __attribute__((destructor)) static void tell_places(void)
 	for (int i = 0; f && i < n && i < 1024; i++)
 		if (places[i].orders)
 			fprintf(f, "%s %s %llu\n", places[i].name, places[i].kind,
-					(unsigned long long)places[i].visits);
+				(unsigned long long)places[i].visits);
 	if (f)
 		fclose(f);
 }
@@ -198,7 +204,8 @@ static struct warp *dequeue(void)
 	struct warp **first = &run.queue[run.head], *w;
 
 	if (run.random) {
-		struct warp **other = &run.queue[(run.head + (int)(draw() % (uint32_t)run.n_queued)) % run.cap];
+		struct warp **other =
+			&run.queue[(run.head + (int)(draw() % (uint32_t)run.n_queued)) % run.cap];
 
 		w = *other;
 		*other = *first;
@@ -303,7 +310,7 @@ static void check_same_site(struct shim_site *at, struct shim_site *theirs, cons
 		return;
 	say_here(at, "threads meet at different places");
 	shim_say("others of the %s wait at %s (%s)\n", who, shim_site_name(theirs, name),
-			 kinds[theirs->kind]);
+		kinds[theirs->kind]);
 	shim_stop();
 }
 
@@ -404,11 +411,11 @@ uint32_t shim_shuffle(struct shim_site *at, uint32_t v, int lane)
 	return self->value;
 }
 
-/* PTX ISA 9.7.14.5.10, "Matrix fragments for mma.m16n8k32", and of k16 for 8-bit types: what device.cuh
- * says. Little-endian: byte j of a register is k = 4t + j. */
+/* PTX ISA 9.7.14.5.10, "Matrix fragments for mma.m16n8k32", and of k16 for 8-bit types: what
+ * device.cuh says. Little-endian: byte j of a register is k = 4t + j. */
 static void multiply(struct warp *w, int k)
 {
-	int8_t a[16][32] = {{0}}, b[8][32] = {{0}}; /* [row][k], [column][k] */
+	int8_t a[16][32] = { { 0 } }, b[8][32] = { { 0 } }; /* [row][k], [column][k] */
 
 	for (int lane = 0; lane < SHIM_WARP; lane++) {
 		const struct shim_fragments *f = w->thread[lane].fragments;
@@ -751,7 +758,7 @@ static void say_who_waits(void)
 			for (int k = i; k < shim_launch_now.n_threads; k++)
 				n += block->thread[k].state != LEFT && block->thread[k].at == at;
 			shim_say("block %d: %d threads, the first %d, wait at %s (%s)\n", block->index, n, i,
-					 shim_site_name(at, name), kinds[at->kind]);
+				shim_site_name(at, name), kinds[at->kind]);
 		}
 		if (block->n_left && n_seen)
 			shim_say("block %d: %d threads have ended\n", block->index, block->n_left);
@@ -792,8 +799,8 @@ static bool run_blocks(void)
 	return false;
 }
 
-bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t shared, bool together,
-			  void **args, const struct shim_options *o)
+bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t shared,
+	bool together, void **args, const struct shim_options *o)
 {
 	static const struct shim_options none;
 	struct launch *l = &shim_launch_now;
@@ -805,14 +812,17 @@ bool shim_run(const struct shim_kernel *k, int n_blocks, int n_threads, size_t s
 	o = o ? o : &none;
 	memset(&run, 0, sizeof run);
 	run.random = o->seed;
-	*l = (struct launch){.kernel = k, .args = args, .n_blocks = n_blocks, .n_threads = n_threads,
-						 .shared_bytes = shared};
+	*l = (struct launch){ .kernel = k,
+		.args = args,
+		.n_blocks = n_blocks,
+		.n_threads = n_threads,
+		.shared_bytes = shared };
 	l->resident = together ? n_blocks : o->resident ? o->resident : 4;
 	l->resident = l->resident < n_blocks ? l->resident : n_blocks;
 	if (n_blocks < 1 || n_threads < 1 || n_threads > SHIM_MAX_THREADS || shared > SHIM_MAX_SHARED ||
 		l->resident > SHIM_MAX_RESIDENT || (int64_t)n_blocks * n_threads > 1 << 20) {
-		shim_say("a launch that no device takes: %d blocks of %d threads, %zu bytes shared\n", n_blocks,
-				 n_threads, shared);
+		shim_say("a launch that no device takes: %d blocks of %d threads, %zu bytes shared\n",
+			n_blocks, n_threads, shared);
 		return false;
 	}
 	if (!make_room())

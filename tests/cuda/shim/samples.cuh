@@ -48,23 +48,23 @@
 	X(wrong_copy_of_another)                                                                       \
 	X(wrong_misaligned_read)                                                                       \
 	X(wrong_index_outside)                                                                         \
-	X(wrong_overflow)                                                                          \
-	X(wrong_race_shared)                                                                        \
-	X(wrong_race_memset)                                                                        \
-	X(wrong_other_shared)                                                                       \
-	X(wrong_bounds_atomic)                                                                      \
-	X(wrong_bounds_memcpy)                                                                      \
-	X(wrong_bounds_copy)                                                                        \
-	X(wrong_unwritten_atomic)                                                                   \
-	X(wrong_copy_to_global)                                                                     \
-	X(wrong_copy_source)                                                                        \
-	X(wrong_copy_written)                                                                       \
-	X(wrong_shuffle_lane)                                                                       \
-	X(wrong_short_warp)                                                                         \
-	X(wrong_shift)                                                                              \
-	X(wrong_division)                                                                           \
-	X(wrong_difference)                                                                         \
-	X(wrong_product)                                                                            \
+	X(wrong_overflow)                                                                              \
+	X(wrong_race_shared)                                                                           \
+	X(wrong_race_memset)                                                                           \
+	X(wrong_other_shared)                                                                          \
+	X(wrong_bounds_atomic)                                                                         \
+	X(wrong_bounds_memcpy)                                                                         \
+	X(wrong_bounds_copy)                                                                           \
+	X(wrong_unwritten_atomic)                                                                      \
+	X(wrong_copy_to_global)                                                                        \
+	X(wrong_copy_source)                                                                           \
+	X(wrong_copy_written)                                                                          \
+	X(wrong_shuffle_lane)                                                                          \
+	X(wrong_short_warp)                                                                            \
+	X(wrong_shift)                                                                                 \
+	X(wrong_division)                                                                              \
+	X(wrong_difference)                                                                            \
+	X(wrong_product)                                                                               \
 	X(wrong_order_of_sum)
 
 extern "C" __global__ void right_nothing(int32_t *p)
@@ -122,7 +122,8 @@ extern "C" __global__ void right_mma_k16(int8_t *p) /* the same with [16][16], [
 	for (int i = 0; i < 4; i++)
 		pc[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[i];
 }
-/* p[0 … 255] goes to shared memory and back to p[256 … 511], two groups, the first waited for alone */
+/* p[0 … 255] goes to shared memory and back to p[256 … 511], two groups, the first waited for
+ * alone */
 extern "C" __global__ void right_copy(int32_t *p)
 {
 	int32_t *s = (int32_t *)cu_shared_memory();
@@ -167,8 +168,7 @@ extern "C" __global__ void wrong_divergent_block(int32_t *p)
 	if (cu_thread() < 32)
 		CU_SYNC();
 	else
-		p[0] = 0,
-		CU_SYNC();
+		p[0] = 0, CU_SYNC();
 }
 extern "C" __global__ void wrong_divergent_warp(int32_t *p)
 {
@@ -213,7 +213,6 @@ extern "C" __global__ void wrong_misaligned_copy(uint32_t *p)
 {
 	cu_copy16(cu_shared_memory(), p + 2);
 }
-
 
 /* ---- what only the checked build sees ---- */
 
@@ -267,8 +266,8 @@ extern "C" __global__ void wrong_race_lanes(int32_t *p) /* a shuffle orders no m
 	p[i] = cu_shuffle(i, i & 31);
 	s[i] = cu_shuffle(p[i ^ 1], i & 31);
 }
-/* p[0] counts arrivals, p[1 + block] what a block has, p[1 + blocks + block] what it sees of the next:
- * the grid barrier's way. */
+/* p[0] counts arrivals, p[1 + block] what a block has, p[1 + blocks + block] what it sees of the
+ * next: the grid barrier's way. */
 extern "C" __global__ void right_grid(int32_t *p)
 {
 	uint32_t *gate = (uint32_t *)p;
@@ -331,7 +330,8 @@ extern "C" __global__ void right_all_read(int32_t *p)
 		CU_SYNC_WARP();
 	}
 }
-/* As right_readers, but without its barrier: somebody of another warp has read, however many others have. */
+/* As right_readers, but without its barrier: somebody of another warp has read, however many others
+ * have. */
 extern "C" __global__ void wrong_reader_of_many(int32_t *p)
 {
 	const int32_t v = p[0];
@@ -413,7 +413,7 @@ extern "C" __global__ void wrong_misaligned_read(int32_t *p)
 }
 extern "C" __global__ void wrong_index_outside(int32_t *p)
 {
-	int32_t four[4] = {1, 2, 3, 4};
+	int32_t four[4] = { 1, 2, 3, 4 };
 
 	p[cu_thread()] = four[p[0] + 4];
 }
@@ -421,15 +421,18 @@ extern "C" __global__ void wrong_overflow(int32_t *p)
 {
 	p[1] = (0x7fffffff - p[0]) + cu_thread();
 }
-extern "C" __global__ void wrong_race_shared(int32_t *p) /* two lanes write one place of shared memory */
+/* two lanes write one place of shared memory */
+extern "C" __global__ void wrong_race_shared(int32_t *p)
 {
 	((int32_t *)cu_shared_memory())[cu_thread() / 2] = p[0];
 }
-extern "C" __global__ void wrong_race_memset(int32_t *p) /* … and two warps, by a call of the C library */
+/* … and two warps, by a call of the C library */
+extern "C" __global__ void wrong_race_memset(int32_t *p)
 {
 	memset((char *)cu_shared_memory(), 0, (size_t)(p[0] + 100));
 }
-extern "C" __global__ void wrong_other_shared(int32_t *p) /* a pointer to shared memory that went to another block */
+/* a pointer to shared memory that went to another block */
+extern "C" __global__ void wrong_other_shared(int32_t *p)
 {
 	int32_t **q = (int32_t **)(void *)p, *own = (int32_t *)cu_shared_memory();
 
@@ -467,7 +470,8 @@ extern "C" __global__ void wrong_copy_to_global(int32_t *p)
 {
 	cu_copy16(p, p + 4);
 }
-extern "C" __global__ void wrong_copy_source(int32_t *p) /* it changes while the copy is under way */
+/* it changes while the copy is under way */
+extern "C" __global__ void wrong_copy_source(int32_t *p)
 {
 	if (cu_thread() == 0)
 		cu_copy16(cu_shared_memory(), p);
@@ -478,7 +482,8 @@ extern "C" __global__ void wrong_copy_source(int32_t *p) /* it changes while the
 	CU_SYNC_WARP();
 	cu_copy_wait(0);
 }
-extern "C" __global__ void wrong_copy_written(int32_t *p) /* what is written there is lost when it comes */
+/* what is written there is lost when it comes */
+extern "C" __global__ void wrong_copy_written(int32_t *p)
 {
 	if (cu_thread())
 		return;
@@ -490,7 +495,8 @@ extern "C" __global__ void wrong_shuffle_lane(int32_t *p)
 {
 	p[cu_thread()] = cu_shuffle(1, 32 + p[0]);
 }
-extern "C" __global__ void wrong_short_warp(int32_t *p) /* for a block of fewer threads than a warp */
+/* for a block of fewer threads than a warp */
+extern "C" __global__ void wrong_short_warp(int32_t *p)
 {
 	p[cu_thread()] = cu_shuffle(1, 0);
 }
@@ -510,8 +516,8 @@ extern "C" __global__ void wrong_product(int32_t *p)
 {
 	p[cu_thread()] = (p[cu_thread()] + 0x10001) * 0x10001;
 }
-/* No race, since only atomics meet, and yet whoever comes first decides the bits: floats added as they come.
- * p[0]: a lock, p[1]: the sum. */
+/* No race, since only atomics meet, and yet whoever comes first decides the bits: floats added as
+ * they come. p[0]: a lock, p[1]: the sum. */
 extern "C" __global__ void wrong_order_of_sum(int32_t *p)
 {
 	const float mine = 1.0f / (float)(1 + cu_block() * shim_n_threads() + cu_thread());

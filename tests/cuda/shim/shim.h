@@ -1,9 +1,9 @@
 /* What a test asks of the shim: kernels of kernels/cuda run on the CPU, a fiber for each thread.
  *
  * The shim is a library in two builds, both opened while a test runs (shim_open): *fast*, and
- * *checked*, which sees every load and store of the kernels and stops at the first one that is out of
- * bounds, reads what nobody wrote, or is not ordered with another thread's (check.h). Both offer the
- * driver API too (driver.c), for the program itself: CUTAWAY_CUDA_DRIVER.
+ * *checked*, which sees every load and store of the kernels and stops at the first one that is out
+ * of bounds, reads what nobody wrote, or is not ordered with another thread's (check.h). Both offer
+ * the driver API too (driver.c), for the program itself: CUTAWAY_CUDA_DRIVER.
  *
  * The host may touch device memory directly: it is memory of this process. But what it wrote the
  * checker knows only from put() and written(). Thread: one at a time. */
@@ -25,7 +25,8 @@ struct shim_options {
 struct shim_place {
 	char name[64]; /* file:line, without folders */
 	const char *kind;
-	bool orders; /* leaving it out must not go unnoticed: a barrier, a wait, an acquire or a release */
+	/* leaving it out must not go unnoticed: a barrier, a wait, an acquire or a release */
+	bool orders;
 	uint64_t visits;
 };
 
@@ -33,26 +34,30 @@ struct shim {
 	bool checked;
 	const char *name; /* "fast" or "checked" */
 
-	/* Device memory, aligned to 256, with unmapped-looking room around it; never NULL. Unwritten. */
+	/* Device memory, aligned to 256, with unmapped-looking room around it; never NULL.
+	 * Unwritten. */
 	void *(*alloc)(size_t bytes);
 	void (*free)(void *p);
 	void (*put)(void *to, const void *from, size_t bytes); /* copies in, and marks as written */
-	void (*written)(void *p, size_t bytes);				   /* the host wrote it directly */
-	void (*unwritten)(void *p, size_t bytes);			   /* as if fresh */
+	void (*written)(void *p, size_t bytes);                /* the host wrote it directly */
+	void (*unwritten)(void *p, size_t bytes);              /* as if fresh */
 
-	/* Runs a kernel by name over n_blocks blocks of n_threads threads; together: all resident at once
-	 * (a cooperative launch). args as cuLaunchKernel takes them. False: report() says what happened. */
+	/* Runs a kernel by name over n_blocks blocks of n_threads threads; together: all resident at
+	 * once (a cooperative launch). args as cuLaunchKernel takes them. False: report() says what
+	 * happened. */
 	bool (*launch)(const char *kernel, int n_blocks, int n_threads, size_t shared, bool together,
-				   void **args, const struct shim_options *o);
-	const char *(*report)(void); /* of the last launch that failed: lines, the first is what went wrong */
+		void **args, const struct shim_options *o);
+	/* of the last launch that failed: lines, the first is what went wrong */
+	const char *(*report)(void);
 
 	/* The places visited since the library was opened. Leaving one out holds until the next call;
 	 * NULL: none. False: there is no such place. */
 	int (*places)(struct shim_place *out, int cap);
 	bool (*leave_out)(const char *name);
 
-	/* Of the driver API: calls that fail, as CUTAWAY_SHIM_FAIL says it (driver.c); NULL: none any more,
-	 * and the device is well again. False: the plan is not understood. Things that are open. */
+	/* Of the driver API: calls that fail, as CUTAWAY_SHIM_FAIL says it (driver.c); NULL: none any
+	 * more, and the device is well again. False: the plan is not understood. Things that are
+	 * open. */
 	bool (*fail)(const char *plan);
 	int (*n_open)(void);
 	int (*calls)(const char *name); /* of a function of the driver, since fail() */
@@ -61,27 +66,30 @@ struct shim {
 /* NULL with a reason in *why: the library is missing or this processor cannot run it. */
 const struct shim *shim_open(bool checked, const char **why);
 
-/* The fast one, and CUTAWAY_CUDA_DRIVER set to it: the back end "cuda" of this process is the shim's. */
+/* The fast one, and CUTAWAY_CUDA_DRIVER set to it: the back end "cuda" of this process is the
+ * shim's. */
 const struct shim *shim_use(const char **why);
 
-/* A step in device memory, made from stages of the caller, whose pointers are to device memory too. */
+/* A step in device memory, made from stages of the caller, whose pointers are to device memory
+ * too. */
 struct shim_step {
-	struct cu_step *step;	/* device memory, as all it points to */
+	struct cu_step *step;   /* device memory, as all it points to */
 	struct cu_stage *stage; /* [n] */
 	int32_t n;
 };
 enum { SHIM_TICKETS = 1 << 14, SHIM_SCRATCH_BYTES = 8 << 20 };
 
 /* The stages as they are; gate and tickets zero, clock and scratch unwritten. */
-void shim_step_open(const struct shim *s, struct shim_step *p, const struct cu_stage *stages, int n);
+void shim_step_open(
+	const struct shim *s, struct shim_step *p, const struct cu_stage *stages, int n);
 void shim_step_close(const struct shim *s, struct shim_step *p);
-/* The body of stage i over n_blocks blocks; all stages in turn by launches; all by one walking kernel.
- * False: s->report(). Also checks that the tickets are zero again. */
-bool shim_step_stage(const struct shim *s, struct shim_step *p, int i, int n_blocks,
-					 const struct shim_options *o);
-bool shim_step_launches(const struct shim *s, struct shim_step *p, int n_blocks,
-						const struct shim_options *o);
-bool shim_step_walk(const struct shim *s, struct shim_step *p, int n_blocks,
-					const struct shim_options *o);
+/* The body of stage i over n_blocks blocks; all stages in turn by launches; all by one walking
+ * kernel. False: s->report(). Also checks that the tickets are zero again. */
+bool shim_step_stage(
+	const struct shim *s, struct shim_step *p, int i, int n_blocks, const struct shim_options *o);
+bool shim_step_launches(
+	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o);
+bool shim_step_walk(
+	const struct shim *s, struct shim_step *p, int n_blocks, const struct shim_options *o);
 
 #endif

@@ -1,5 +1,6 @@
-/* What kernels call, and from where: a place in a kernel's source where threads wait for one another,
- * or could, told apart by file and line. cuda_shim.h gives these the names of device.cuh. C and C++. */
+/* What kernels call, and from where: a place in a kernel's source where threads wait for one
+ * another, or could, told apart by file and line. cuda_shim.h gives these the names of device.cuh.
+ * C and C++. */
 #ifndef CUTAWAY_TESTS_CUDA_SHIM_SITE_H
 #define CUTAWAY_TESTS_CUDA_SHIM_SITE_H
 
@@ -25,8 +26,8 @@ struct shim_site {
 	const char *file;
 	int line;
 	enum shim_kind kind;
-	int left_out;			/* a test asked for the order that it gives to be left out */
-	uint64_t visits;		/* 0: not in the list yet */
+	int left_out;           /* a test asked for the order that it gives to be left out */
+	uint64_t visits;        /* 0: not in the list yet */
 	struct shim_site *next; /* of all that were visited */
 };
 
@@ -38,7 +39,7 @@ struct shim_fragments {
 
 #define SHIM_HERE(kind)                                                                            \
 	(__extension__({                                                                               \
-		static struct shim_site here_ = {__FILE__, __LINE__, (kind), 0, 0, 0};                     \
+		static struct shim_site here_ = { __FILE__, __LINE__, (kind), 0, 0, 0 };                   \
 		&here_;                                                                                    \
 	}))
 
@@ -70,6 +71,5 @@ uint64_t shim_now(void);
 #ifdef __cplusplus
 }
 #endif
-
 
 #endif

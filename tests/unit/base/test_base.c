@@ -63,10 +63,10 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void expect_path(int (*function)(const char *, char **, struct err *), const char *rest,
-						const char *want)
+static void expect_path(
+	int (*function)(const char *, char **, struct err *), const char *rest, const char *want)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	struct stat st;
 	char *path;
 
@@ -92,7 +92,7 @@ static void test_paths(void **state)
 
 static void test_path_in_the_way(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *path;
 
 	(void)state;
@@ -107,7 +107,7 @@ static void test_path_in_the_way(void **state)
 
 static void test_recordings(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *first, *second;
 
 	(void)state;
@@ -123,7 +123,7 @@ static void test_recordings(void **state)
 
 static void test_sha256(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char hash[SHA256_HEX];
 
 	(void)state;
@@ -145,7 +145,7 @@ static void test_sha256(void **state)
 
 static void test_remembered(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char hash[SHA256_HEX] = "", name[32];
 	char path[128];
 
@@ -171,7 +171,7 @@ static void test_remembered(void **state)
 	struct stat st;
 	assert_int_equal(stat(path, &st), 0);
 	write_file(path, "xyz");
-	struct timespec times[2] = {st.st_atim, st.st_mtim};
+	struct timespec times[2] = { st.st_atim, st.st_mtim };
 	assert_int_equal(utimensat(0, path, times, 0), 0);
 	assert_false(file_sha256_known_of(path, NULL, hash));
 	assert_int_equal(file_sha256_cached(path, hash, &e), 0);
@@ -211,7 +211,7 @@ static void test_broken_memory(void **state)
 		ABC " 3 1 1 1 /\n",
 		"zz7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad 3 0 0 0 /x\n",
 	};
-	struct err e = {0};
+	struct err e = { 0 };
 	char hash[SHA256_HEX], path[128];
 
 	(void)state;
@@ -245,13 +245,14 @@ static void test_clock(void **state)
 	}
 }
 
-/* What `period` tokens repeat is told from the least length on and until it ends; what does not repeat never is. */
+/* What `period` tokens repeat is told from the least length on and until it ends; what does not
+ * repeat never is. */
 static void test_cycle(void **state)
 {
 	(void)state;
 	for (int period = 1; period <= CYCLE_MAX; period++) {
 		int least = period * CYCLE_TIMES > CYCLE_LEAST ? period * CYCLE_TIMES : CYCLE_LEAST;
-		struct cycle c = {0};
+		struct cycle c = { 0 };
 
 		for (int i = 0; i < 100; i++)
 			assert_int_equal(cycle_add(&c, 1000 + i), 0);
@@ -298,10 +299,14 @@ static void test_array(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_paths),	   cmocka_unit_test(test_path_in_the_way),
-		cmocka_unit_test(test_recordings), cmocka_unit_test(test_sha256),
-		cmocka_unit_test(test_remembered), cmocka_unit_test(test_broken_memory),
-		cmocka_unit_test(test_clock),	   cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_path_in_the_way),
+		cmocka_unit_test(test_recordings),
+		cmocka_unit_test(test_sha256),
+		cmocka_unit_test(test_remembered),
+		cmocka_unit_test(test_broken_memory),
+		cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_cycle),
 		cmocka_unit_test(test_array),
 	};
 

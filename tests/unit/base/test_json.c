@@ -1,4 +1,5 @@
-/* The writer of JSON (base/json.h): what it writes, nested and in order, and that nothing hides in its strings. */
+/* The writer of JSON (base/json.h): what it writes, nested and in order, and that nothing hides in
+ * its strings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ static void expect(struct json *j, const char *text)
 {
 	char got[512], name[] = "/tmp/cutaway-test-json-XXXXXX";
 	int file = mkstemp(name), out;
-	struct err e = {0};
+	struct err e = { 0 };
 	ssize_t n;
 
 	fflush(stdout);
@@ -40,13 +41,13 @@ static void expect(struct json *j, const char *text)
 
 static void nests_and_separates(void **state)
 {
-	struct json j = {0};
+	struct json j = { 0 };
 
 	(void)state;
 	json_object(&j, NULL);
 	json_array(&j, "none");
 	json_end(&j);
-	json_ids(&j, "ids", (const int32_t[]){1, -2, 3}, 3);
+	json_ids(&j, "ids", (const int32_t[]){ 1, -2, 3 }, 3);
 	json_object(&j, "in");
 	json_bool(&j, "yes", true);
 	json_int(&j, "n", INT64_MIN);
@@ -55,12 +56,13 @@ static void nests_and_separates(void **state)
 	json_object(&j, NULL);
 	json_end(&j);
 	json_object(&j, NULL);
-	expect(&j, "{\"none\":[],\"ids\":[1,-2,3],\"in\":{\"yes\":true,\"n\":-9223372036854775808},\"last\":[{},{}]}");
+	expect(&j,
+		"{\"none\":[],\"ids\":[1,-2,3],\"in\":{\"yes\":true,\"n\":-9223372036854775808},\"last\":[{},{}]}");
 }
 
 static void numbers_and_texts(void **state)
 {
-	struct json j = {0};
+	struct json j = { 0 };
 
 	(void)state;
 	json_array(&j, NULL);
@@ -70,12 +72,13 @@ static void numbers_and_texts(void **state)
 	json_hash(&j, NULL, 0xabc);
 	json_text(&j, NULL, "a\"b\\\n\x1b");
 	json_bytes(&j, NULL, "\xe2\x80\xae\xff\0z", 6);
-	expect(&j, "[0.1,null,null,\"0000000000000abc\",\"a\\\"b\\\\\\n\\u001b\",\"\\u202e\\ufffd\\u0000z\"]");
+	expect(&j,
+		"[0.1,null,null,\"0000000000000abc\",\"a\\\"b\\\\\\n\\u001b\",\"\\u202e\\ufffd\\u0000z\"]");
 }
 
 static void is_dropped(void **state)
 {
-	struct json j = {0};
+	struct json j = { 0 };
 
 	(void)state;
 	json_drop(&j);

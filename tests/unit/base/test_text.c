@@ -21,7 +21,7 @@ static const char model[] = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
 static int32_t decode(const char *text, size_t *size)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	int n = s[0] < 0x80				? 1
+	int n = s[0] < 0x80             ? 1
 			: (s[0] & 0xe0) == 0xc0 ? 2
 			: (s[0] & 0xf0) == 0xe0 ? 3
 			: (s[0] & 0xf8) == 0xf0 ? 4
@@ -36,10 +36,10 @@ static int32_t decode(const char *text, size_t *size)
 		c = c << 6 | (s[i] & 0x3f);
 	}
 	*size = (size_t)n;
-	return c < (n == 2	 ? 0x80
-				: n == 3 ? 0x800
-				: n == 4 ? 0x10000
-						 : 0) ||
+	return c < (n == 2      ? 0x80
+				   : n == 3 ? 0x800
+				   : n == 4 ? 0x10000
+							: 0) ||
 				   (c >= 0xd800 && c < 0xe000)
 			   ? -1
 			   : c;
@@ -127,7 +127,7 @@ static void check_vocabulary(const char *path)
 {
 	struct gguf *g;
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	char two[4096];
 
 	assert_int_equal(gguf_open(&g, path, &e), 0);
@@ -149,7 +149,7 @@ static void check_vocabulary(const char *path)
 
 static void test_tiny_vocabulary(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *path = tiny_temp(&TINY_DEFAULTS, &e);
 
 	(void)state;
@@ -208,13 +208,13 @@ static void test_every_code_point(void **state)
 		assert_int_equal(strlen(g.text), size);
 		assert_memory_equal(g.text, text, size);
 		/* spacing marks are the one exception to utf8proc's widths: terminals give them a column */
-		assert_int_equal(g.width,
-						 utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(c));
+		assert_int_equal(
+			g.width, utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(c));
 	}
 }
 
-static void expect(const char *text, bool ascii, const char *shown, int width, size_t used,
-				   bool standin)
+static void expect(
+	const char *text, bool ascii, const char *shown, int width, size_t used, bool standin)
 {
 	struct glyph_run g = text_next(text, strlen(text), ascii);
 
@@ -245,10 +245,12 @@ static void test_runs(void **state)
 	expect("\xe2\x86\x91 \xe2\x86\x93", true, "^", 1, 3, true);
 	expect("\xe2\x9c\x93", true, "=", 1, 3, true);
 	expect("\xe2\x9d\xa4\xef\xb8\x8fx", false, "\xe2\x9d\xa4", 1, 6, false);
-	/* emoji that U+200D joins: the parts, with the joiner unseen; also behind a skin tone or U+FE0F */
+	/* emoji that U+200D joins: the parts, with the joiner unseen; also behind a skin tone or
+	 * U+FE0F */
 	expect("\xf0\x9f\x91\xa9\xe2\x80\x8d", false, "\xf0\x9f\x91\xa9", 2, 7, false);
 	expect("\xf0\x9f\x8f\xbd\xe2\x80\x8d", false, "\xf0\x9f\x8f\xbd", 2, 7, false);
-	expect("\xe2\x9d\xa4\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x94\xa5", false, "\xe2\x9d\xa4", 1, 9, false);
+	expect(
+		"\xe2\x9d\xa4\xef\xb8\x8f\xe2\x80\x8d\xf0\x9f\x94\xa5", false, "\xe2\x9d\xa4", 1, 9, false);
 	/* so in scripts that join (Persian, Devanagari); in others, alone or twice it is seen */
 	expect("\xdb\x8c\xe2\x80\x8c\xd8\xae", false, "\xdb\x8c", 1, 5, false);
 	expect("\xe0\xa4\x95\xe0\xa5\x8d\xe2\x80\x8d", false, "\xe0\xa4\x95\xe0\xa5\x8d", 1, 9, false);
@@ -343,16 +345,14 @@ static void words_for_a_shell(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_marks_are_clamped),
-		cmocka_unit_test(test_clean),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(words_for_a_shell),
-		cmocka_unit_test(test_every_code_point),
-		cmocka_unit_test(test_random_bytes),
-		cmocka_unit_test(test_tiny_vocabulary),
-		cmocka_unit_test(test_model_vocabulary),
-		cmocka_unit_test(test_other_encodings), /* last: it is not undone */
+		cmocka_unit_test(test_runs), cmocka_unit_test(test_marks_are_clamped),
+		cmocka_unit_test(test_clean), cmocka_unit_test(test_json),
+		cmocka_unit_test(words_for_a_shell), cmocka_unit_test(test_every_code_point),
+		cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_tiny_vocabulary),
+		cmocka_unit_test(test_model_vocabulary), cmocka_unit_test(test_other_encodings), /* last: it
+																							is not
+																							undone
+																						  */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ struct world {
 	struct engine *e;
 	struct actor *a;
 	sem_t in_step, go_on;
-	bool hold;	   /* the coming step, until go_on */
+	bool hold;     /* the coming step, until go_on */
 	char log[LOG]; /* what ran on the engine's thread, a letter each */
 	size_t n_log;
 	char told[LOG];
@@ -50,7 +50,7 @@ static void sink(void *arg, const struct event *ev)
 static void open_world(struct world *w)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct err err = {0};
+	struct err err = { 0 };
 
 	memset(w, 0, sizeof *w);
 	sem_init(&w->in_step, 0, 0);
@@ -77,13 +77,13 @@ static void close_world(struct world *w)
 static int64_t begin_prefill(struct world *w)
 {
 	int32_t ids[ROWS];
-	struct engine_request q = {.kind = EV_REQUEST_KIND_run,
-							   .ids = ids,
-							   .n_ids = ROWS,
-							   .max_tokens = 100,
-							   .params = SAMPLE_DEFAULTS,
-							   .text = "",
-							   .ignore_end = true};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = ROWS,
+		.max_tokens = 100,
+		.params = SAMPLE_DEFAULTS,
+		.text = "",
+		.ignore_end = true };
 	int64_t id;
 
 	for (int i = 0; i < ROWS; i++)
@@ -120,14 +120,14 @@ static void tell_letter(void *whose, void *arg)
 
 static bool post(struct world *w, char letter, int64_t cancel)
 {
-	struct note n = {w, cancel, letter};
+	struct note n = { w, cancel, letter };
 
 	return actor_post(w->a, write_letter, tell_letter, &n, sizeof n);
 }
 
 static void wait_for_answers(struct world *w, size_t n)
 {
-	struct pollfd p = {.fd = actor_fd(w->a), .events = POLLIN};
+	struct pollfd p = { .fd = actor_fd(w->a), .events = POLLIN };
 
 	while (w->n_told < n) {
 		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
@@ -145,7 +145,7 @@ static void test_posts_do_not_wait(void **state)
 
 	(void)state;
 	open_world(&w);
-	last = (struct note){&w, 0, 'd'};
+	last = (struct note){ &w, 0, 'd' };
 	id = begin_prefill(&w);
 	assert_true(post(&w, 'a', 0));
 	assert_true(post(&w, 'b', id));
@@ -168,8 +168,8 @@ static void *stop(void *arg)
 	return NULL;
 }
 
-/* While it stops, held in a step, others come: nothing of theirs is run, and nobody waits for ever.
- */
+/* While it stops, held in a step, others come: nothing of theirs is run, and nobody waits for
+ * ever. */
 static void test_late_callers_are_refused(void **state)
 {
 	static struct world w;
@@ -179,7 +179,7 @@ static void test_late_callers_are_refused(void **state)
 
 	(void)state;
 	open_world(&w);
-	late = (struct note){&w, 0, 'z'};
+	late = (struct note){ &w, 0, 'z' };
 	begin_prefill(&w);
 	assert_int_equal(pthread_create(&stopper, NULL, stop, &w), 0);
 	while (post(&w, 'a', 0)) { /* until it has begun to stop */

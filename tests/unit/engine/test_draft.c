@@ -12,12 +12,12 @@
 #include "engine/draft/draft.h"
 #include "engine/draft/pool.h"
 
-static const struct draft_env env = {.slots = 3, .ctx = 4096, .vocab = 1000};
+static const struct draft_env env = { .slots = 3, .ctx = 4096, .vocab = 1000 };
 
 static const struct draft_ops *open_ok(const char *spec, struct drafter **d)
 {
 	const struct draft_ops *ops;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (draft_open(spec, &env, &ops, d, &e))
 		fail_msg("%s: %s", spec, e.text);
@@ -27,20 +27,16 @@ static const struct draft_ops *open_ok(const char *spec, struct drafter **d)
 
 static void test_specs(void **state)
 {
-	static const char *const bad[] = {"ngram:",		  "ngram:0",
-									  "ngram:17",	  "ngram:x",
-									  "ngram:4,",	  "ngram:4,2",
-									  "ngram:4,3,2",  "ngram:4,1,65",
-									  "ngram:4,1,4,", "ngram:4,1,4,17", "ngram:,pool", "ngram:pool,4",
-									  "ngram:4,1,4,2,3", "ngram:4pool", "jacobi:0", "jacobi:17", "jacobi:4,2",
-									  "jacobi:", "lookahead:2", "lookahead:2,3", "lookahead:0,3,2",
-									  "lookahead:2,1,2", "lookahead:2,9,2", "lookahead:12,3,8",
-									  "lookahead:15,8,1", "lookahead:", "lookahead:2,3,2,1",
-									  "ngram: 4",	  "ngram:-1",
-									  "ngram:4 ",	  "ngram:99999999999999999999"};
+	static const char *const bad[] = { "ngram:", "ngram:0", "ngram:17", "ngram:x", "ngram:4,",
+		"ngram:4,2", "ngram:4,3,2", "ngram:4,1,65", "ngram:4,1,4,", "ngram:4,1,4,17", "ngram:,pool",
+		"ngram:pool,4", "ngram:4,1,4,2,3", "ngram:4pool", "jacobi:0", "jacobi:17", "jacobi:4,2",
+		"jacobi:", "lookahead:2", "lookahead:2,3", "lookahead:0,3,2", "lookahead:2,1,2",
+		"lookahead:2,9,2", "lookahead:12,3,8", "lookahead:15,8,1",
+		"lookahead:", "lookahead:2,3,2,1", "ngram: 4", "ngram:-1", "ngram:4 ",
+		"ngram:99999999999999999999" };
 	const struct draft_ops *ops;
 	struct drafter *d;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(draft_open("off", NULL, &ops, &d, &e), 0);
@@ -69,11 +65,13 @@ static void test_specs(void **state)
 	assert_int_equal(draft_open("", NULL, &ops, &d, &e), -1);
 }
 
-static void propose(const struct draft_ops *ops, struct drafter *d, const int32_t *ids, int64_t n, int32_t k,
-					struct draft *out)
+static void propose(const struct draft_ops *ops, struct drafter *d, const int32_t *ids, int64_t n,
+	int32_t k, struct draft *out)
 {
-	struct draft_job job = {.request = 1, .ids = ids, .n = (int32_t)n, .nodes = k, .depth = k, .out = out};
-	struct err e = {0};
+	struct draft_job job = {
+		.request = 1, .ids = ids, .n = (int32_t)n, .nodes = k, .depth = k, .out = out
+	};
+	struct err e = { 0 };
 
 	assert_int_equal(ops->propose(d, &job, 1, &e), 0);
 	for (int32_t i = 0; i < out->n; i++)
@@ -81,8 +79,8 @@ static void propose(const struct draft_ops *ops, struct drafter *d, const int32_
 }
 
 /* The definition: for each length from the longest, for each place from the most recent. */
-static void plain_lookup(const int32_t *ids, int64_t n, int32_t min, int32_t max, int32_t k,
-						 struct draft *out)
+static void plain_lookup(
+	const int32_t *ids, int64_t n, int32_t min, int32_t max, int32_t k, struct draft *out)
 {
 	out->n = 0;
 	for (int32_t len = max; len >= min; len--) {
@@ -105,11 +103,8 @@ static void test_lookup(void **state)
 	static const struct {
 		const char *spec;
 		int32_t k, min, max;
-	} drafters[] = {{"ngram", 4, 2, 4},
-					{"ngram:1", 1, 2, 4},
-					{"ngram:16,1,3", 16, 1, 3},
-					{"ngram:5,3,9", 5, 3, 9},
-					{"ngram:3,1,1", 3, 1, 1}};
+	} drafters[] = { { "ngram", 4, 2, 4 }, { "ngram:1", 1, 2, 4 }, { "ngram:16,1,3", 16, 1, 3 },
+		{ "ngram:5,3,9", 5, 3, 9 }, { "ngram:3,1,1", 3, 1, 1 } };
 	static int32_t ids[4100];
 	int64_t drafted = 0, empty = 0;
 
@@ -167,9 +162,10 @@ static void test_loop(void **state)
 
 /* ---- branches ---- */
 
-/* The definition: for each length from the longest, for each place from the most recent, what is not there yet. */
-static void plain_branches(const int32_t *ids, int32_t n, int32_t min, int32_t max, int32_t k, int32_t branches,
-						   struct draft *out)
+/* The definition: for each length from the longest, for each place from the most recent, what is
+ * not there yet. */
+static void plain_branches(const int32_t *ids, int32_t n, int32_t min, int32_t max, int32_t k,
+	int32_t branches, struct draft *out)
 {
 	int32_t had[DRAFT_LEAVES][DRAFT_MAX], n_had = 0;
 
@@ -212,8 +208,12 @@ static void test_branches(void **state)
 		for (int round = 0; round < 2000; round++) {
 			int32_t ids[400], n = rand() % 200, alphabet = 1 + rand() % 12;
 			struct draft want, got;
-			struct draft_job job = {.request = 1, .ids = ids, .n = n, .nodes = DRAFT_NODES, .depth = DRAFT_MAX,
-									.out = &got};
+			struct draft_job job = { .request = 1,
+				.ids = ids,
+				.n = n,
+				.nodes = DRAFT_NODES,
+				.depth = DRAFT_MAX,
+				.out = &got };
 			int8_t branch[DRAFT_NODES];
 
 			for (int32_t i = 0; i < n; i++)
@@ -240,16 +240,22 @@ static void fill(int32_t *ids, int32_t n, uint32_t seed, int32_t alphabet)
 	}
 }
 
-/* What another request read is guessed here, across blocks of the pool; without the pool it is not. */
+/* What another request read is guessed here, across blocks of the pool; without the pool it is
+ * not. */
 static void test_pool(void **state)
 {
 	static int32_t other[1000], mine[3];
 	struct drafter *d;
 	struct draft got;
-	struct draft_job job[2] = {{.request = 1, .ids = other, .n = 1000, .nodes = DRAFT_NODES, .depth = DRAFT_MAX,
-								.out = &got},
-							   {.request = 2, .ids = mine, .n = 3, .nodes = DRAFT_NODES, .depth = DRAFT_MAX,
-								.out = &got}};
+	struct draft_job job[2] = {
+		{ .request = 1,
+			.ids = other,
+			.n = 1000,
+			.nodes = DRAFT_NODES,
+			.depth = DRAFT_MAX,
+			.out = &got },
+		{ .request = 2, .ids = mine, .n = 3, .nodes = DRAFT_NODES, .depth = DRAFT_MAX, .out = &got }
+	};
 	const struct draft_ops *ops = open_ok("ngram:8,3,4,pool", &d);
 
 	(void)state;
@@ -267,13 +273,14 @@ static void test_pool(void **state)
 	ops->close(d);
 }
 
-/* Far more text than it holds, of requests that take turns and go back: what it finds is what was there. */
+/* Far more text than it holds, of requests that take turns and go back: what it finds is what was
+ * there. */
 static void test_pool_full(void **state)
 {
 	enum { TEXTS = 90, LONG = 3000 };
 	static int32_t text[TEXTS][LONG], n[TEXTS];
 	struct pool *p;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t found = 0, gone = 0;
 	uint32_t chance = 9;
 
@@ -326,15 +333,22 @@ static int32_t says(const struct target *t, int32_t id, int32_t pos)
 	return t->by_place ? 100 + (pos * pos) % 71 : cycle(id);
 }
 
-/* One step as the engine makes it: propose, compute all nodes, keep a path, learn. Returns tokens won. */
-static int32_t step(struct target *t, const struct draft_ops *ops, struct drafter *d, int64_t request,
-					struct draft *tree)
+/* One step as the engine makes it: propose, compute all nodes, keep a path, learn. Returns tokens
+ * won. */
+static int32_t step(struct target *t, const struct draft_ops *ops, struct drafter *d,
+	int64_t request, struct draft *tree)
 {
-	int32_t top[DRAFT_NODES + 1], row[DRAFT_MAX + 1] = {0}, pos = t->n - 1, node = -1, kept = 0;
-	struct draft_job job = {.request = request, .ids = t->ids, .n = t->n, .nodes = DRAFT_NODES, .depth = DRAFT_MAX,
-							.out = tree};
-	struct draft_seen seen = {.request = request, .ids = t->ids, .pos = pos, .row = row, .draft = tree, .top = top};
-	struct err e = {0};
+	int32_t top[DRAFT_NODES + 1], row[DRAFT_MAX + 1] = { 0 }, pos = t->n - 1, node = -1, kept = 0;
+	struct draft_job job = { .request = request,
+		.ids = t->ids,
+		.n = t->n,
+		.nodes = DRAFT_NODES,
+		.depth = DRAFT_MAX,
+		.out = tree };
+	struct draft_seen seen = {
+		.request = request, .ids = t->ids, .pos = pos, .row = row, .draft = tree, .top = top
+	};
+	struct err e = { 0 };
 
 	assert_int_equal(ops->propose(d, &job, 1, &e), 0);
 	assert_true(tree->n <= ops->width(d));
@@ -356,10 +370,11 @@ static int32_t step(struct target *t, const struct draft_ops *ops, struct drafte
 	return kept + 1;
 }
 
-/* Where the next token depends on the place alone, every guess is right after one step, and stands. */
+/* Where the next token depends on the place alone, every guess is right after one step, and
+ * stands. */
 static void test_jacobi(void **state)
 {
-	struct target t = {.n = 3, .ids = {5, 6, 7}, .by_place = true};
+	struct target t = { .n = 3, .ids = { 5, 6, 7 }, .by_place = true };
 	struct drafter *d;
 	const struct draft_ops *ops = open_ok("jacobi:6", &d);
 	struct draft tree;
@@ -401,16 +416,16 @@ static bool is_gram_of_target(const int32_t *gram, int32_t n)
 	return gram[n - 1] == cycle(gram[n - 2]);
 }
 
-/* N-grams of the window are what the target says, and where the last token says the next, a text that came round
- * once is won N tokens at a time. */
+/* N-grams of the window are what the target says, and where the last token says the next, a text
+ * that came round once is won N tokens at a time. */
 static void test_lookahead(void **state)
 {
-	static const char *const specs[] = {"lookahead", "lookahead:1,2,1", "lookahead:5,4,3", "lookahead:8,3,8",
-										"lookahead:3,6,2"};
+	static const char *const specs[] = { "lookahead", "lookahead:1,2,1", "lookahead:5,4,3",
+		"lookahead:8,3,8", "lookahead:3,6,2" };
 
 	(void)state;
 	for (size_t s = 0; s < sizeof specs / sizeof *specs; s++) {
-		struct target t = {.n = 3, .ids = {100, 101, 102}};
+		struct target t = { .n = 3, .ids = { 100, 101, 102 } };
 		struct drafter *d;
 		const struct draft_ops *ops = open_ok(specs[s], &d);
 		struct draft tree;
@@ -437,7 +452,8 @@ static void test_lookahead(void **state)
 			steps += t.n > 4 * PERIOD;
 			wins += t.n > 4 * PERIOD && won >= gram;
 		}
-		assert_true(wins > steps * 3 / 4); /* columns that began by chance may stand before the right one */
+		/* columns that began by chance may stand before the right one */
+		assert_true(wins > steps * 3 / 4);
 		assert_true(entered > 0 && last > 0 && last <= entered);
 		ops->close(d);
 	}

@@ -1,6 +1,7 @@
-/* Modified rejection inside the engine: whoever guesses, at a temperature, the answers have the distribution of plain
- * decoding. Answers of a few tokens are drawn thousands of times, plainly and with a drafter, with other random
- * numbers, and their counts compared. A plain run a little warmer must fail the same comparison. */
+/* Modified rejection inside the engine: whoever guesses, at a temperature, the answers have the
+ * distribution of plain decoding. Answers of a few tokens are drawn thousands of times, plainly and
+ * with a drafter, with other random numbers, and their counts compared. A plain run a little warmer
+ * must fail the same comparison. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ enum { PROMPT = 48, LENGTH = 5, ANSWERS = 4000, FEW = 256, AT_ONCE = 64, BINS = 
 
 struct answers {
 	struct engine *e;
-	int64_t first;                     /* number of the first request */
+	int64_t first; /* number of the first request */
 	uint16_t id[ANSWERS][LENGTH];
 	int32_t n[ANSWERS];
 	int n_judged, n_accepted;
@@ -54,8 +55,13 @@ static int n_answers(void)
 
 static void submit(struct answers *a, int64_t sample, float temperature)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = prompt, .n_ids = PROMPT, .max_tokens = LENGTH,
-								.params = SAMPLE_DEFAULTS, .sample = sample, .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+		.ids = prompt,
+		.n_ids = PROMPT,
+		.max_tokens = LENGTH,
+		.params = SAMPLE_DEFAULTS,
+		.sample = sample,
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	q.params.temperature = temperature;
@@ -98,7 +104,8 @@ static void draw(struct answers *a, const char *spec, int64_t sample, float temp
 	engine_close(a->e);
 }
 
-/* The prompt ends in what the model says by itself, so that it repeats and there is something to find. */
+/* The prompt ends in what the model says by itself, so that it repeats and there is something to
+ * find. */
 static void make_prompt(void)
 {
 	static struct answers a;
@@ -108,8 +115,12 @@ static void make_prompt(void)
 	for (int i = 0; i < PROMPT; i++)
 		prompt[i] = 3 + i * 7 % 200;
 	for (int n = 8; n < PROMPT; n += LENGTH) {
-		struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = prompt, .n_ids = n, .max_tokens = LENGTH,
-									.params = SAMPLE_DEFAULTS, .ignore_end = true };
+		struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+			.ids = prompt,
+			.n_ids = n,
+			.max_tokens = LENGTH,
+			.params = SAMPLE_DEFAULTS,
+			.ignore_end = true };
 
 		memset(&a, 0, sizeof a);
 		q.params.temperature = 0;
@@ -144,7 +155,8 @@ static int by_key(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* Chi-square of two samples of one size over tokens from … from + 1 of the answers, rare pairs together; < 0: alike. */
+/* Chi-square of two samples of one size over tokens from … from + 1 of the answers, rare pairs
+ * together; < 0: alike. */
 static double excess(const struct answers *a, const struct answers *b, int from)
 {
 	static uint64_t key[2][ANSWERS];
@@ -159,7 +171,8 @@ static double excess(const struct answers *a, const struct answers *b, int from)
 	for (int s = 0; s < 2; s++)
 		qsort(key[s], ANSWERS, sizeof *key[s], by_key);
 	for (int i = 0, k = 0; i < ANSWERS || k < ANSWERS;) {
-		uint64_t at = k == ANSWERS || (i < ANSWERS && key[0][i] < key[1][k]) ? key[0][i] : key[1][k];
+		uint64_t at =
+			k == ANSWERS || (i < ANSWERS && key[0][i] < key[1][k]) ? key[0][i] : key[1][k];
 		struct bin bin = { .key = at };
 
 		for (; i < ANSWERS && key[0][i] == at; i++)
@@ -203,7 +216,8 @@ static const struct answers *plain(void)
 	return &a;
 }
 
-/* What must not pass does not: one plain run against another of its kind, and against one a little warmer. */
+/* What must not pass does not: one plain run against another of its kind, and against one a little
+ * warmer. */
 static void test_sharpness(void **state)
 {
 	static struct answers other;
@@ -263,10 +277,15 @@ static int setup(void **state)
 {
 	static struct tiny_options target = TINY_DEFAULTS;
 	static char hash[17];
-	struct tiny_draft_options eagle = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 400, .type = K_Q8_0 };
-	struct tiny_draft_options medusa = { .seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1 };
-	struct tiny_draft_options pruned = { .seed = 9, .kind = "model", .hash = hash, .n_ids = 400, .layers = 1,
-										 .type = K_Q8_0 };
+	struct tiny_draft_options eagle = {
+		.seed = 7, .kind = "eagle", .hash = hash, .n_ids = 400, .type = K_Q8_0
+	};
+	struct tiny_draft_options medusa = {
+		.seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1
+	};
+	struct tiny_draft_options pruned = {
+		.seed = 9, .kind = "model", .hash = hash, .n_ids = 400, .layers = 1, .type = K_Q8_0
+	};
 	struct err err = { 0 };
 	struct gguf *g;
 
@@ -298,8 +317,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sharpness), cmocka_unit_test(test_chosen),
-										 cmocka_unit_test(test_drawn) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sharpness),
+		cmocka_unit_test(test_chosen), cmocka_unit_test(test_drawn) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,6 @@
-/* Drafters that compute: whatever they guess, requests give the tokens and the hashes of plain decoding; chains and trees,
- * several requests at once, that go back, are preempted and find their prompts in the cache. */
+/* Drafters that compute: whatever they guess, requests give the tokens and the hashes of plain
+ * decoding; chains and trees, several requests at once, that go back, are preempted and find their
+ * prompts in the cache. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,15 +63,18 @@ static void run_spec(struct world *w, const struct place *p, const char *spec)
 	world_open(w, model_path, p, spec);
 	run_all(w);
 	world_compare(plain(), w, false);
-	print_message("%s on %s: %d accepted, %d rejected, %d unread, %d branches, %d preempted\n", spec, p->backend,
-				  w->n_accepted, w->n_rejected, w->n_unread, w->n_branches, w->n_preempted);
+	print_message("%s on %s: %d accepted, %d rejected, %d unread, %d branches, %d preempted\n",
+		spec, p->backend, w->n_accepted, w->n_rejected, w->n_unread, w->n_branches, w->n_preempted);
 }
 
 /* Everywhere: the reference, threads, page sizes, pages that run short. */
 static void everywhere(const char *spec, bool tree)
 {
 	static const struct place places[] = {
-		{ "ref", NULL, 1, 16, 64 }, { "cpu", NULL, 2, 32, 64 }, { "cpu", NULL, 3, 16, 64 }, { "cpu", NULL, 2, 16, 20 },
+		{ "ref", NULL, 1, 16, 64 },
+		{ "cpu", NULL, 2, 32, 64 },
+		{ "cpu", NULL, 3, 16, 64 },
+		{ "cpu", NULL, 2, 16, 20 },
 	};
 	static struct world w;
 	int n_branches = 0, n_preempted = 0, n_accepted = 0, n_rejected = 0;
@@ -126,7 +130,8 @@ static void test_medusa(void **state)
 	once(with("medusa", medusa_path, ",16,63,1"));
 }
 
-/* Layers between the target's ends, and the target itself, whose guesses are nearly always right. */
+/* Layers between the target's ends, and the target itself, whose guesses are nearly always
+ * right. */
 static void test_draft(void **state)
 {
 	static struct world w;
@@ -149,8 +154,10 @@ static void test_device(void **state)
 	if (!world_has_device())
 		skip();
 	run_spec(&w, &(struct place){ "cuda", "launches", 1, 16, 64 }, "skip:3,1,0");
-	run_spec(&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", eagle_path, ",2,3,0"));
-	run_spec(&w, &(struct place){ "cuda", "persistent", 1, 16, 64 }, with("medusa", medusa_path, ",2,2,0"));
+	run_spec(
+		&w, &(struct place){ "cuda", "graph", 1, 16, 64 }, with("eagle", eagle_path, ",2,3,0"));
+	run_spec(&w, &(struct place){ "cuda", "persistent", 1, 16, 64 },
+		with("medusa", medusa_path, ",2,2,0"));
 }
 
 static void refused(const char *spec, enum err_code code, const char *words)
@@ -167,21 +174,25 @@ static void refused(const char *spec, enum err_code code, const char *words)
 
 static void test_arguments(void **state)
 {
-	static const char *const bad[] = { "skip:0", "skip:4", "skip:2,0", "skip:2,17", "skip:2,4,101", "skip:x" };
+	static const char *const bad[] = { "skip:0", "skip:4", "skip:2,0", "skip:2,17", "skip:2,4,101",
+		"skip:x" };
 
 	static struct world w;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		refused(bad[i], ERR_USAGE, "layers from 1 to 3");
-	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "skip"); /* has a default, as all others */
+	/* has a default, as all others */
+	world_open(&w, model_path, &(struct place){ "cpu", NULL, 1, 16, 64 }, "skip");
 	engine_close(w.e);
 }
 
 /* A file that lies is refused with words that say so. */
 static void test_lies(void **state)
 {
-	struct tiny_draft_options good = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0 };
+	struct tiny_draft_options good = {
+		.seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0
+	};
 	const struct {
 		struct tiny_draft_options o;
 		const char *words;
@@ -204,12 +215,16 @@ static void test_lies(void **state)
 		{ { .drop = "blk.0.ffn_down.weight" }, "ffn_down.weight is missing" },
 		{ { .extra_rows = 1 }, "was expected" },
 		{ { .as = "medusa", .kind = "medusa", .heads = 9 }, "cutaway.draft.heads is 9" },
-		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "heads" }, "cutaway.draft.heads" },
-		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.2.up.weight" }, "medusa.2.up.weight" },
-		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.0.gate.weight" }, "medusa.0.gate.weight" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "heads" },
+			"cutaway.draft.heads" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.2.up.weight" },
+			"medusa.2.up.weight" },
+		{ { .as = "medusa", .kind = "medusa", .heads = 3, .drop = "medusa.0.gate.weight" },
+			"medusa.0.gate.weight" },
 		{ { .as = "medusa", .kind = "medusa", .heads = 3, .extra_rows = 1 }, "no multiple of 32" },
 		{ { .as = "draft", .kind = "model", .layers = 65 }, "cutaway.draft.layers is 65" },
-		{ { .as = "draft", .kind = "model", .layers = 2, .drop = "blk.1.attn_k.weight" }, "blk.1.attn_k.weight" },
+		{ { .as = "draft", .kind = "model", .layers = 2, .drop = "blk.1.attn_k.weight" },
+			"blk.1.attn_k.weight" },
 	};
 
 	(void)state;
@@ -240,8 +255,12 @@ static void answer(struct engine *e)
 {
 	static const int32_t ids[] = { 5, 6, 7, 8, 9 };
 	struct sample_params p = SAMPLE_DEFAULTS;
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 5, .max_tokens = 5, .params = p,
-								.ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = 5,
+		.max_tokens = 5,
+		.params = p,
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	assert_true(engine_submit(e, &q, &err) > 0);
@@ -264,7 +283,8 @@ static void damage(struct engine *e, const char *name, const char *file, int rou
 	assert_true(size > 1000 && size < sizeof data);
 	for (int round = 0; round < rounds; round++) {
 		char path[] = "/tmp/tiny-damaged-XXXXXX";
-		size_t at = world_chance(&chance) % (round % 3 ? 3000 : size), length = round % 5 ? size : world_chance(&chance) % size;
+		size_t at = world_chance(&chance) % (round % 3 ? 3000 : size),
+			   length = round % 5 ? size : world_chance(&chance) % size;
 		struct err err = { 0 };
 		uint8_t was = data[at];
 		int fd = mkstemp(path);
@@ -296,10 +316,15 @@ static void test_damage(void **state)
 
 static int setup(void **state)
 {
-	struct tiny_draft_options eagle = { .seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0 };
-	struct tiny_draft_options medusa = { .seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1 };
-	struct tiny_draft_options pruned = { .seed = 9, .kind = "model", .hash = hash, .n_ids = 400, .layers = 2,
-										 .type = K_Q8_0 };
+	struct tiny_draft_options eagle = {
+		.seed = 7, .kind = "eagle", .hash = hash, .n_ids = 300, .type = K_Q8_0
+	};
+	struct tiny_draft_options medusa = {
+		.seed = 8, .kind = "medusa", .hash = hash, .heads = 3, .type = K_Q4_1
+	};
+	struct tiny_draft_options pruned = {
+		.seed = 9, .kind = "model", .hash = hash, .n_ids = 400, .layers = 2, .type = K_Q8_0
+	};
 	struct tiny_options other = TINY_DEFAULTS;
 	struct err err = { 0 };
 	struct gguf *g;
@@ -333,9 +358,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_skip), cmocka_unit_test(test_eagle),
-										 cmocka_unit_test(test_medusa), cmocka_unit_test(test_draft),
-										 cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies), cmocka_unit_test(test_damage),
-										 cmocka_unit_test(test_device) };
+		cmocka_unit_test(test_medusa), cmocka_unit_test(test_draft),
+		cmocka_unit_test(test_arguments), cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_damage), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,6 +1,6 @@
-/* Property tests of the engine with a tiny model: whatever the company, the pages, the cache, the chunks,
- * the threads and the drafts, a request gives the same tokens and the same hashes; and every invariant of
- * pages, cache and queues holds after every step. */
+/* Property tests of the engine with a tiny model: whatever the company, the pages, the cache, the
+ * chunks, the threads and the drafts, a request gives the same tokens and the same hashes; and
+ * every invariant of pages, cache and queues holds after every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,10 +32,10 @@ struct world {
 	struct record r[MAX_REQUESTS + 1];
 	int64_t last_seq;
 	struct ev_stage_time timed; /* the sum of the stages of the step that is open */
-	int n_timed; /* steps whose stages were told */
+	int n_timed;                /* steps whose stages were told */
 	int n_share, n_copy, n_evict, n_preempt, n_steps, n_attention, n_accepted, n_rejected;
 	bool ran[MAX_REQUESTS + 1]; /* since it was admitted */
-	int n_vain; /* preempted before they ran */
+	int n_vain;                 /* preempted before they ran */
 };
 
 static char model_path[64];
@@ -92,7 +92,7 @@ static void on_event(void *arg, const struct event *ev)
 		r->hit = ev->u.finish.hit;
 		if (ev->u.finish.why.data)
 			snprintf(r->why, sizeof r->why, "%.*s", (int)ev->u.finish.why.size,
-					 (const char *)ev->u.finish.why.data);
+				(const char *)ev->u.finish.why.data);
 	} else if (ev->kind == EV_lookup) {
 		w->r[ev->u.lookup.request].reason = ev->u.lookup.reason;
 	} else if (ev->kind == EV_page) {
@@ -103,7 +103,8 @@ static void on_event(void *arg, const struct event *ev)
 		w->n_preempt++;
 		w->n_vain += !w->ran[ev->u.preempt.request];
 	} else if (ev->kind == EV_admit || ev->kind == EV_batch) {
-		w->ran[ev->kind == EV_batch ? ev->u.batch.request : ev->u.admit.request] = ev->kind == EV_batch;
+		w->ran[ev->kind == EV_batch ? ev->u.batch.request : ev->u.admit.request] =
+			ev->kind == EV_batch;
 	} else if (ev->kind == EV_draft) {
 		w->n_accepted += ev->u.draft.verdict == EV_VERDICT_accepted;
 		w->n_rejected += ev->u.draft.verdict == EV_VERDICT_rejected;
@@ -184,9 +185,13 @@ static struct sample_params params_of(int which)
 static int64_t submit(struct world *w, int which)
 {
 	int32_t ids[128];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .max_tokens = 20 + which % 17,
-								.params = params_of(which), .sample = which, .text = "test",
-								.ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.max_tokens = 20 + which % 17,
+		.params = params_of(which),
+		.sample = which,
+		.text = "test",
+		.ignore_end = true };
 	struct err err = { 0 };
 	int64_t id;
 
@@ -291,7 +296,8 @@ static void test_few_pages(void **state)
 	world_close(&w);
 }
 
-/* Random submits, cancels, steps and settings: invariants after each, and what was generated is right. */
+/* Random submits, cancels, steps and settings: invariants after each, and what was generated is
+ * right. */
 static void random_session(uint32_t seed)
 {
 	static struct world w;
@@ -347,8 +353,11 @@ static void test_fork_shares_pages(void **state)
 	static struct world w;
 	struct engine_options o = options();
 	int32_t ids[128];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_fork, .ids = ids, .max_tokens = 12,
-								.params = params_of(1), .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_fork,
+		.ids = ids,
+		.max_tokens = 12,
+		.params = params_of(1),
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	(void)state;
@@ -375,11 +384,15 @@ static void test_prefix_reasons(void **state)
 	static struct world w;
 	struct engine_options o = options();
 	int32_t ids[200];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 40, .max_tokens = 2,
-								.params = params_of(0), .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = 40,
+		.max_tokens = 2,
+		.params = params_of(0),
+		.ignore_end = true };
 	struct err err = { 0 };
-	static const int expect[] = { EV_PREFIX_empty, EV_PREFIX_hit, EV_PREFIX_diverged, EV_PREFIX_tail,
-								  EV_PREFIX_hit, EV_PREFIX_off };
+	static const int expect[] = { EV_PREFIX_empty, EV_PREFIX_hit, EV_PREFIX_diverged,
+		EV_PREFIX_tail, EV_PREFIX_hit, EV_PREFIX_off };
 
 	(void)state;
 	world_open(&w, &o);
@@ -408,8 +421,12 @@ static void test_ends(void **state)
 	static struct world w;
 	struct engine_options o = options();
 	int32_t ids[300] = { 0 };
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 256, .max_tokens = 5,
-								.params = params_of(0), .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = 256,
+		.max_tokens = 5,
+		.params = params_of(0),
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	(void)state;
@@ -438,7 +455,8 @@ static void test_ends(void **state)
 	q.n_ids = 70;
 	assert_int_equal(engine_submit(w.e, &q, &err), 2);
 	run_all(&w);
-	assert_int_equal(w.r[1].finish, EV_FINISH_context); /* 64 positions, and the token that needs no page */
+	/* 64 positions, and the token that needs no page */
+	assert_int_equal(w.r[1].finish, EV_FINISH_context);
 	assert_int_equal(w.r[1].n, 35);
 	assert_int_equal(w.r[2].finish, EV_FINISH_refused);
 	world_close(&w);
@@ -450,8 +468,12 @@ static void test_stop_string(void **state)
 	struct engine_options o = options();
 	const struct record *base = &alone[4];
 	int32_t ids[128];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .max_tokens = 30,
-								.params = params_of(4), .sample = 4, .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.max_tokens = 30,
+		.params = params_of(4),
+		.sample = 4,
+		.ignore_end = true };
 	struct err err = { 0 };
 	char text[64];
 	const char *stop[] = { "no such text", text, NULL };
@@ -544,13 +566,16 @@ static void test_attention_every(void **state)
 		run_all(&w);
 		expect_same(&w.r[i], &alone[9], true);
 		/* the default of so small a model: every eighth token, the first included */
-		assert_int_equal(w.n_attention - before, i == 1 ? (w.r[1].n + 7) / 8 : i == 2 ? w.r[2].n : 1);
+		assert_int_equal(w.n_attention - before, i == 1   ? (w.r[1].n + 7) / 8
+												 : i == 2 ? w.r[2].n
+														  : 1);
 		before = w.n_attention;
 	}
 	world_close(&w);
 }
 
-/* Greedy text repeats itself: drafts must be both accepted and rejected, or the test shows nothing. */
+/* Greedy text repeats itself: drafts must be both accepted and rejected, or the test shows
+ * nothing. */
 static void test_speculation_is_used(void **state)
 {
 	static struct world w;
@@ -643,7 +668,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The roof is the best of all readings; it is read again, once nothing runs, where kernels were faster than it. */
+/* The roof is the best of all readings; it is read again, once nothing runs, where kernels were
+ * faster than it. */
 static void test_roof(void **state)
 {
 	struct engine_options o = options();

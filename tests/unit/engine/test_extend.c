@@ -1,5 +1,6 @@
-/* The examples of docs/extend.md, from tests/extend/, in tables of this program: they work, and no other file knows them.
- * The tables of the product are files of their own, which are not linked where a program has these names. */
+/* The examples of docs/extend.md, from tests/extend/, in tables of this program: they work, and no
+ * other file knows them. The tables of the product are files of their own, which are not linked
+ * where a program has these names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,8 @@ extern const struct step_hooks observe_hooks, shadow_hooks, search_hooks;
 
 const struct draft_ops *const draft_table[] = { &draft_ngram, &draft_repeat, NULL };
 const struct search_ops *const search_table[] = { &search_best, &search_shortest, NULL };
-const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks, &widest_hooks, NULL };
+const struct step_hooks *const step_hooks_table[] = { &observe_hooks, &shadow_hooks, &search_hooks,
+	&widest_hooks, NULL };
 
 /* Llama, or with feed-forwards of the example's kind. */
 extern const struct arch arch_llama;
@@ -86,9 +88,11 @@ static void on_event(void *arg, const struct event *ev)
 		t->n_kept += ev->u.draft.verdict == EV_VERDICT_accepted;
 	} else if (ev->kind == EV_step && ev->u.step.rows > t->widest) {
 		t->widest = ev->u.step.rows;
-	} else if (ev->kind == EV_shadow && ev->u.shadow.drafter.size == 6 && !memcmp(ev->u.shadow.drafter.data, "repeat", 6)) {
+	} else if (ev->kind == EV_shadow && ev->u.shadow.drafter.size == 6 &&
+			   !memcmp(ev->u.shadow.drafter.data, "repeat", 6)) {
 		t->shadow_steps = ev->u.shadow.steps;
-	} else if (ev->kind == EV_setting && ev->u.setting.name.size == 11 && !memcmp(ev->u.setting.name.data, "widest-step", 11)) {
+	} else if (ev->kind == EV_setting && ev->u.setting.name.size == 11 &&
+			   !memcmp(ev->u.setting.name.data, "widest-step", 11)) {
 		t->noted = strtol(ev->u.setting.value.data, NULL, 10);
 		t->n_noted++;
 	}
@@ -126,8 +130,13 @@ static struct engine *open_engine(const char *spec, const char *shadow, struct t
 
 static struct engine_request request_of(int32_t ids[PROMPT])
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT, .max_tokens = TOKENS,
-								.params = SAMPLE_DEFAULTS, .text = "test", .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = PROMPT,
+		.max_tokens = TOKENS,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 
 	for (int i = 0; i < PROMPT; i++)
 		ids[i] = 3 + i * 37 % 400;
@@ -163,7 +172,8 @@ static bool is_offered(int setting, const char *word)
 	return false;
 }
 
-/* The text is that of plain decoding, in fewer steps where it guessed right; shadow and certify know it by the table. */
+/* The text is that of plain decoding, in fewer steps where it guessed right; shadow and certify
+ * know it by the table. */
 static void test_drafter(void **state)
 {
 	static struct told plain, drafted, shadowed;
@@ -250,7 +260,8 @@ static void test_layer(void **state)
 	assert_memory_equal(plain.hash, ref.hash, sizeof plain.hash);
 }
 
-/* A policy's logits are a function of the tokens: page size, chunks and kernels change no bit; and rows see less. */
+/* A policy's logits are a function of the tokens: page size, chunks and kernels change no bit; and
+ * rows see less. */
 static void test_visibility(void **state)
 {
 	static struct told full, seen, again;
@@ -299,7 +310,9 @@ static char *said_to(int n, char **words)
 	fclose(out);
 	return text;
 }
-#define SAID(...) said_to(sizeof (char *[]){ "cutaway", __VA_ARGS__ } / sizeof(char *), (char *[]){ "cutaway", __VA_ARGS__, NULL })
+#define SAID(...)                                                                                  \
+	said_to(sizeof(char *[]){ "cutaway", __VA_ARGS__ } / sizeof(char *),                           \
+		(char *[]){ "cutaway", __VA_ARGS__, NULL })
 
 static void says(char *text, const char *expected)
 {
@@ -319,7 +332,8 @@ static void test_verb(void **state)
 	says(SAID("count", path, "--json"), "{\"count\":10}");
 	says(SAID("--lines", "count", path), "2\n");
 	says(SAID("count", path, "--least", "4"), "1\n");
-	says(SAID("count", path, "--least=1001"), "--least 1001: a whole number of bytes from 0 to 1000 is needed");
+	says(SAID("count", path, "--least=1001"),
+		"--least 1001: a whole number of bytes from 0 to 1000 is needed");
 	says(SAID("count", path, "--temp=1"), "count does not take --temp");
 	says(SAID("cuont"), "did you mean count?");
 	says(SAID("count", "--help"), "--least N");

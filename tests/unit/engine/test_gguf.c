@@ -35,11 +35,11 @@ static const struct tiny_options smallest = {
 };
 
 static void check_tensor(const struct gguf *g, const char *name, enum k_type type, int64_t cols,
-						 int64_t rows, size_t bytes)
+	int64_t rows, size_t bytes)
 {
 	const struct gguf_tensor *t = gguf_find(g, name);
 	uint8_t *copy = malloc(bytes);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_non_null(t);
 	assert_string_equal(t->name, name);
@@ -60,16 +60,16 @@ static void test_all_types(void **state)
 	static const struct {
 		enum k_type type;
 		size_t bytes; /* of 64 x 64 values, or 256 x 256 */
-	} all[] = {{K_F32, 16384},	 {K_F16, 8192},	  {K_BF16, 8192},  {K_Q8_0, 4352},
-			   {K_Q4_0, 2304},	 {K_Q4_1, 2560},  {K_Q5_0, 2816},  {K_Q5_1, 3072},
-			   {K_IQ4_NL, 2304}, {K_Q4_K, 36864}, {K_Q5_K, 45056}, {K_Q6_K, 53760},
-			   {K_Q2_K, 21504},	 {K_Q3_K, 28160}, {K_IQ4_XS, 34816}, {K_MXFP4, 2176}};
+	} all[] = { { K_F32, 16384 }, { K_F16, 8192 }, { K_BF16, 8192 }, { K_Q8_0, 4352 },
+		{ K_Q4_0, 2304 }, { K_Q4_1, 2560 }, { K_Q5_0, 2816 }, { K_Q5_1, 3072 }, { K_IQ4_NL, 2304 },
+		{ K_Q4_K, 36864 }, { K_Q5_K, 45056 }, { K_Q6_K, 53760 }, { K_Q2_K, 21504 },
+		{ K_Q3_K, 28160 }, { K_IQ4_XS, 34816 }, { K_MXFP4, 2176 } };
 
 	(void)state;
 	assert_int_equal(sizeof all / sizeof *all, K_N_TYPES);
 	for (size_t i = 0; i < K_N_TYPES; i++) {
 		struct tiny_options o = TINY_DEFAULTS;
-		struct err e = {0};
+		struct err e = { 0 };
 		struct gguf *g;
 		struct stat st;
 		char *path;
@@ -106,9 +106,9 @@ static void test_all_types(void **state)
 /* One pair of every type; numbers above 2^31 and 2^63, texts with NULs, arrays. */
 static void make_metadata(struct bytes *b)
 {
-	static const uint32_t widths[] = {1, 1, 2, 2, 4, 4, 4, 1};
-	const int32_t ints[] = {-1, 2, 3};
-	const float floats[] = {0.5f, -2.0f};
+	static const uint32_t widths[] = { 1, 1, 2, 2, 4, 4, 4, 1 };
+	const int32_t ints[] = { -1, 2, 3 };
+	const float floats[] = { 0.5f, -2.0f };
 	const double d = 0.1;
 	const uint64_t large = UINT64_MAX;
 	const int64_t negative = -5;
@@ -118,10 +118,10 @@ static void make_metadata(struct bytes *b)
 	for (uint32_t type = 0; type < 8; type++) {
 		snprintf(key, sizeof key, "t%u", type);
 		gguf_put_kv(b, key, type,
-					type == 7	? "\1"
-					: type == 6 ? "\0\0\x80\x3f"
-								: "\xff\xff\xff\xff",
-					widths[type]);
+			type == 7   ? "\1"
+			: type == 6 ? "\0\0\x80\x3f"
+						: "\xff\xff\xff\xff",
+			widths[type]);
 	}
 	gguf_put_kv(b, "t10", 10, &large, 8);
 	gguf_put_kv(b, "t11", 11, &negative, 8);
@@ -143,11 +143,11 @@ static void test_numbers(void **state)
 	static const struct {
 		const char *key;
 		int64_t value;
-	} ints[] = {{"t0", 255},		{"t1", -1}, {"t2", 65535}, {"t3", -1},
-				{"t4", 4294967295}, {"t5", -1}, {"t11", -5}};
-	struct bytes b = {0};
+	} ints[] = { { "t0", 255 }, { "t1", -1 }, { "t2", 65535 }, { "t3", -1 }, { "t4", 4294967295 },
+		{ "t5", -1 }, { "t11", -5 } };
+	struct bytes b = { 0 };
 	struct gguf *g;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t i;
 	double d;
 	bool is = false;
@@ -191,9 +191,9 @@ static void test_numbers(void **state)
 
 static void test_texts_and_arrays(void **state)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	struct gguf *g;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct gguf_text t, texts[2];
 	int64_t ints[3];
 	float floats[2];
@@ -239,7 +239,7 @@ struct spec {
 	uint32_t align;
 	const char *kv; /* one more pair, raw, if n_kv is 2 */
 	uint64_t kv_size;
-	const char *name;	/* of the second tensor */
+	const char *name;   /* of the second tensor */
 	uint64_t name_size; /* claimed */
 	uint32_t n_dims;
 	uint64_t dim0, dim1, dim2;
@@ -248,12 +248,12 @@ struct spec {
 	uint64_t data; /* bytes of the data section */
 };
 
-static const struct spec truth = {3, 2, 1, 17, 4, 32, "", 0, "two", 3, 2, 32, 2, 1, 8, 64, 132};
+static const struct spec truth = { 3, 2, 1, 17, 4, 32, "", 0, "two", 3, 2, 32, 2, 1, 8, 64, 132 };
 
 static void make_file(struct bytes *b, const struct spec *s)
 {
-	const uint64_t dims[] = {s->dim0, s->dim1, s->dim2, 1, 1};
-	const uint64_t one[] = {4, 4};
+	const uint64_t dims[] = { s->dim0, s->dim1, s->dim2, 1, 1 };
+	const uint64_t one[] = { 4, 4 };
 
 	gguf_put_header(b, s->version, s->n_tensors, s->n_kv);
 	bytes_u64(b, s->key_size);
@@ -300,74 +300,74 @@ static const struct lie {
 	const char *kv;
 	size_t kv_size;
 } lies[] = {
-	{"version 1", SET(version, 1), NULL, 0},
-	{"version 2", SET(version, 2), NULL, 0},
-	{"version 4", SET(version, 4), NULL, 0},
-	{"version 0", SET(version, 0), NULL, 0},
-	{"big-endian", SET(version, 0x03000000), NULL, 0},
-	{"tensor 2 has no name", SET(n_tensors, 3), NULL, 0}, /* padding is none */
-	{"tensor 2 has no name", SET(n_tensors, 1 << 20), NULL, 0},
-	{"claims", SET(n_tensors, (1 << 20) + 1), NULL, 0},
-	{"claims", SET(n_tensors, UINT64_MAX), NULL, 0},
-	{"is cut off or lies", SET(n_kv, 2), NULL, 0}, /* a tensor is no pair */
-	{"", SET(n_kv, 65536), NULL, 0},
-	{"claims", SET(n_kv, 65537), NULL, 0},
-	{"claims", SET(n_kv, UINT64_MAX), NULL, 0},
-	{"is no type", SET(key_size, 0), NULL, 0},
-	{"is no type", SET(key_size, 16), NULL, 0},
-	{"is cut off or lies", SET(key_size, 4096), NULL, 0},
-	{"is cut off or lies", SET(key_size, UINT64_MAX), NULL, 0},
-	{"is cut off or lies", SET(key_size, INT64_MAX), NULL, 0},
-	{"general.alignment", SET(align_type, 6), NULL, 0},
-	{"is no type", SET(align_type, 13), NULL, 0},
-	{"is no type", SET(align_type, UINT32_MAX), NULL, 0},
-	{"general.alignment", SET(align, 0), NULL, 0},
-	{"general.alignment", SET(align, 4), NULL, 0},
-	{"general.alignment", SET(align, 48), NULL, 0},
-	{"general.alignment", SET(align, 0x80000000), NULL, 0},
-	{"has no name", SET(name_size, 0), NULL, 0},
-	{"is cut off or lies", SET(name_size, UINT64_MAX), NULL, 0},
-	{"the most", SET(name_size, 128), NULL, 0},
-	{"has a byte 0x2", SET(name_size, 4), NULL, 0},
-	{"0 dimensions", SET(n_dims, 0), NULL, 0},
-	{"5 dimensions", SET(n_dims, 5), NULL, 0},
-	{"4294967295 dimensions", SET(n_dims, UINT32_MAX), NULL, 0},
-	{"a dimension of 0", SET(dim0, 0), NULL, 0},
-	{"a dimension of 0", SET(dim1, 0), NULL, 0},
-	{"a multiple of 32", SET(dim0, 31), NULL, 0},
-	{"a multiple of 32", SET(dim0, 48), NULL, 0},
-	{"a dimension of 18446744073709551584", SET(dim0, -32), NULL, 0},
-	{"a dimension of 4294967296", SET(dim1, 1ull << 32), NULL, 0},
-	{"larger than the file", SET(dim1, INT32_MAX), NULL, 0},
-	{"ends after the file", SET(dim1, 3), NULL, 0},
-	{"two has type Q8_K (15)", SET(type, 15), NULL, 0},
-	{"Q4_K needs a multiple of 256", SET(type, 12), NULL, 0},
-	{"two has type IQ2_XS (17)", SET(type, 17), NULL, 0},
-	{"two has type NVFP4 (40)", SET(type, 40), NULL, 0},
-	{"two has type unknown (9999)", SET(type, 9999), NULL, 0},
-	{"supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16 MXFP4",
-	 SET(type, UINT32_MAX), NULL, 0},
-	{"no multiple of 32", SET(offset, 65), NULL, 0},
-	{"no multiple of 32", SET(offset, 72), NULL, 0},
-	{"ends after the file", SET(offset, 96), NULL, 0},
-	{"ends after the file", SET(offset, 1ull << 40), NULL, 0},
-	{"ends after the file", SET(offset, UINT64_MAX - 31), NULL, 0},
-	{"one and two overlap", SET(offset, 32), NULL, 0},
-	{"overlap", SET(offset, 0), NULL, 0},
-	{"ends after the file", SET(data, 131), NULL, 0},
-	{"ends after the file", SET(data, 0), NULL, 0},
+	{ "version 1", SET(version, 1), NULL, 0 },
+	{ "version 2", SET(version, 2), NULL, 0 },
+	{ "version 4", SET(version, 4), NULL, 0 },
+	{ "version 0", SET(version, 0), NULL, 0 },
+	{ "big-endian", SET(version, 0x03000000), NULL, 0 },
+	{ "tensor 2 has no name", SET(n_tensors, 3), NULL, 0 }, /* padding is none */
+	{ "tensor 2 has no name", SET(n_tensors, 1 << 20), NULL, 0 },
+	{ "claims", SET(n_tensors, (1 << 20) + 1), NULL, 0 },
+	{ "claims", SET(n_tensors, UINT64_MAX), NULL, 0 },
+	{ "is cut off or lies", SET(n_kv, 2), NULL, 0 }, /* a tensor is no pair */
+	{ "", SET(n_kv, 65536), NULL, 0 },
+	{ "claims", SET(n_kv, 65537), NULL, 0 },
+	{ "claims", SET(n_kv, UINT64_MAX), NULL, 0 },
+	{ "is no type", SET(key_size, 0), NULL, 0 },
+	{ "is no type", SET(key_size, 16), NULL, 0 },
+	{ "is cut off or lies", SET(key_size, 4096), NULL, 0 },
+	{ "is cut off or lies", SET(key_size, UINT64_MAX), NULL, 0 },
+	{ "is cut off or lies", SET(key_size, INT64_MAX), NULL, 0 },
+	{ "general.alignment", SET(align_type, 6), NULL, 0 },
+	{ "is no type", SET(align_type, 13), NULL, 0 },
+	{ "is no type", SET(align_type, UINT32_MAX), NULL, 0 },
+	{ "general.alignment", SET(align, 0), NULL, 0 },
+	{ "general.alignment", SET(align, 4), NULL, 0 },
+	{ "general.alignment", SET(align, 48), NULL, 0 },
+	{ "general.alignment", SET(align, 0x80000000), NULL, 0 },
+	{ "has no name", SET(name_size, 0), NULL, 0 },
+	{ "is cut off or lies", SET(name_size, UINT64_MAX), NULL, 0 },
+	{ "the most", SET(name_size, 128), NULL, 0 },
+	{ "has a byte 0x2", SET(name_size, 4), NULL, 0 },
+	{ "0 dimensions", SET(n_dims, 0), NULL, 0 },
+	{ "5 dimensions", SET(n_dims, 5), NULL, 0 },
+	{ "4294967295 dimensions", SET(n_dims, UINT32_MAX), NULL, 0 },
+	{ "a dimension of 0", SET(dim0, 0), NULL, 0 },
+	{ "a dimension of 0", SET(dim1, 0), NULL, 0 },
+	{ "a multiple of 32", SET(dim0, 31), NULL, 0 },
+	{ "a multiple of 32", SET(dim0, 48), NULL, 0 },
+	{ "a dimension of 18446744073709551584", SET(dim0, -32), NULL, 0 },
+	{ "a dimension of 4294967296", SET(dim1, 1ull << 32), NULL, 0 },
+	{ "larger than the file", SET(dim1, INT32_MAX), NULL, 0 },
+	{ "ends after the file", SET(dim1, 3), NULL, 0 },
+	{ "two has type Q8_K (15)", SET(type, 15), NULL, 0 },
+	{ "Q4_K needs a multiple of 256", SET(type, 12), NULL, 0 },
+	{ "two has type IQ2_XS (17)", SET(type, 17), NULL, 0 },
+	{ "two has type NVFP4 (40)", SET(type, 40), NULL, 0 },
+	{ "two has type unknown (9999)", SET(type, 9999), NULL, 0 },
+	{ "supported are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS BF16 MXFP4",
+		SET(type, UINT32_MAX), NULL, 0 },
+	{ "no multiple of 32", SET(offset, 65), NULL, 0 },
+	{ "no multiple of 32", SET(offset, 72), NULL, 0 },
+	{ "ends after the file", SET(offset, 96), NULL, 0 },
+	{ "ends after the file", SET(offset, 1ull << 40), NULL, 0 },
+	{ "ends after the file", SET(offset, UINT64_MAX - 31), NULL, 0 },
+	{ "one and two overlap", SET(offset, 32), NULL, 0 },
+	{ "overlap", SET(offset, 0), NULL, 0 },
+	{ "ends after the file", SET(data, 131), NULL, 0 },
+	{ "ends after the file", SET(data, 0), NULL, 0 },
 	/* one more pair: empty, there already, arrays, strings */
-	{"is empty", PAIR("\0\0\0\0\0\0\0\0\4\0\0\0\1\0\0\0")},
-	{"comes twice", PAIR("\x11\0\0\0\0\0\0\0general.alignment\4\0\0\0\x20\0\0\0")},
-	{"array of arrays", PAIR(N4 "list\x09\0\0\0\x09\0\0\0\1\0\0\0\0\0\0\0")},
-	{"is no type", PAIR(N4 "list\x09\0\0\0\x0d\0\0\0\1\0\0\0\0\0\0\0")},
-	{"is cut off or lies", PAIR(N4 "list\x09\0\0\0\0\0\0\0" HUGE8)},
-	{"claims", PAIR(N4 "list\x09\0\0\0\x0c\0\0\0" HUGE8)},
-	{"is cut off or lies", PAIR(N4 "list\x09\0\0\0\x08\0\0\0" HUGE8)},
-	{"is cut off or lies", PAIR(N4 "text\x08\0\0\0" HUGE8)},
-	{"split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\2\0\0\0\2\0")},
-	{"split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0"
-									  "2")},
+	{ "is empty", PAIR("\0\0\0\0\0\0\0\0\4\0\0\0\1\0\0\0") },
+	{ "comes twice", PAIR("\x11\0\0\0\0\0\0\0general.alignment\4\0\0\0\x20\0\0\0") },
+	{ "array of arrays", PAIR(N4 "list\x09\0\0\0\x09\0\0\0\1\0\0\0\0\0\0\0") },
+	{ "is no type", PAIR(N4 "list\x09\0\0\0\x0d\0\0\0\1\0\0\0\0\0\0\0") },
+	{ "is cut off or lies", PAIR(N4 "list\x09\0\0\0\0\0\0\0" HUGE8) },
+	{ "claims", PAIR(N4 "list\x09\0\0\0\x0c\0\0\0" HUGE8) },
+	{ "is cut off or lies", PAIR(N4 "list\x09\0\0\0\x08\0\0\0" HUGE8) },
+	{ "is cut off or lies", PAIR(N4 "text\x08\0\0\0" HUGE8) },
+	{ "split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\2\0\0\0\2\0") },
+	{ "split over several files", PAIR("\x0b\0\0\0\0\0\0\0split.count\x08\0\0\0\1\0\0\0\0\0\0\0"
+									   "2") },
 };
 
 static void test_lies(void **state)
@@ -377,8 +377,8 @@ static void test_lies(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
 		struct spec s = truth;
-		struct bytes b = {0};
-		struct err e = {0};
+		struct bytes b = { 0 };
+		struct err e = { 0 };
 		struct gguf *g;
 
 		memcpy((char *)&s + lies[i].at, &lies[i].value, lies[i].size);
@@ -400,10 +400,10 @@ static void test_lies(void **state)
 /* The same file without a lie; with a name that comes twice; with names that are no text. */
 static void test_names(void **state)
 {
-	static const char *const bad[] = {"one", "a b", "t\x1b[m", "\xc3\xa9", "del\x7f"};
+	static const char *const bad[] = { "one", "a b", "t\x1b[m", "\xc3\xa9", "del\x7f" };
 	struct spec s = truth;
-	struct bytes b = {0};
-	struct err e = {0};
+	struct bytes b = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 
 	(void)state;
@@ -428,19 +428,19 @@ static void test_other_files(void **state)
 	static const struct {
 		const char *start, *says;
 	} other[] = {
-		{"", "is empty"},
-		{"GGU", "is cut off"},
-		{"GGUF", "is cut off"},
-		{"GGML....", "no GGUF file"},
-		{"tjgg....", "an old GGJT file"},
-		{"version https://git-lfs.github.com/spec/v1\n", "Git LFS"},
-		{"<!DOCTYPE html>", "a web page"},
+		{ "", "is empty" },
+		{ "GGU", "is cut off" },
+		{ "GGUF", "is cut off" },
+		{ "GGML....", "no GGUF file" },
+		{ "tjgg....", "an old GGJT file" },
+		{ "version https://git-lfs.github.com/spec/v1\n", "Git LFS" },
+		{ "<!DOCTYPE html>", "a web page" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
-		struct bytes b = {0};
-		struct err e = {0};
+		struct bytes b = { 0 };
+		struct err e = { 0 };
 		struct gguf *g;
 
 		bytes_put(&b, other[i].start, strlen(other[i].start) + 1);
@@ -454,7 +454,7 @@ static void test_other_files(void **state)
 static void test_no_file(void **state)
 {
 	char fifo[] = "/tmp/cutaway-fifo-XXXXXX";
-	struct err e = {0};
+	struct err e = { 0 };
 	struct gguf *g;
 
 	(void)state;
@@ -491,8 +491,8 @@ static size_t data_end(const struct gguf *g, const uint8_t *start)
 
 static void test_cut_off(void **state)
 {
-	struct bytes b = {0};
-	struct err e = {0};
+	struct bytes b = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 	size_t end;
 
@@ -513,9 +513,9 @@ static void test_cut_off(void **state)
 /* Any byte of the head changed: an error or another model, never a crash. */
 static void test_damaged(void **state)
 {
-	static const uint8_t flips[] = {0x01, 0x80, 0xff};
-	struct bytes b = {0};
-	struct err e = {0};
+	static const uint8_t flips[] = { 0x01, 0x80, 0xff };
+	struct bytes b = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 	size_t head;
 
@@ -536,7 +536,7 @@ static void test_damaged(void **state)
 
 static void test_shrinks(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *path = tiny_temp(&TINY_DEFAULTS, &e);
 	const struct gguf_tensor *t;
 	struct gguf *g;
@@ -549,7 +549,7 @@ static void test_shrinks(void **state)
 	assert_int_equal(truncate(path, 64), 0);
 	assert_int_equal(gguf_unchanged(g, &e), -1);
 	assert_non_null(strstr(e.text, "changed while it was read"));
-	e = (struct err){0};
+	e = (struct err){ 0 };
 	/* metadata was copied at open */
 	assert_int_equal(gguf_get_i64(g, "llama.block_count", &layers, &e), 0);
 	assert_int_equal(layers, 2);
@@ -570,8 +570,8 @@ static void test_large_lie(void **state)
 {
 	char path[] = "/tmp/cutaway-holes-XXXXXX";
 	int fd = mkstemp(path);
-	struct bytes b = {0};
-	struct err e = {0};
+	struct bytes b = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 
 	(void)state;

@@ -189,135 +189,146 @@ static const struct {
 	{ "a newer format", "PRAGMA user_version = 9", "upgrade cutaway", 0 },
 	{ "no format", "PRAGMA user_version = 0", "its format is 0", 0 },
 	{ "a format below all", "PRAGMA user_version = -2147483648", "its format is -", 0 },
-	{ "a file of format 1", "DROP TABLE rewind; DROP TABLE fork; ALTER TABLE session DROP COLUMN device;"
-	  "PRAGMA user_version = 1", NULL,
-	  ALL },
+	{ "a file of format 1",
+		"DROP TABLE rewind; DROP TABLE fork; ALTER TABLE session DROP COLUMN device;"
+		"PRAGMA user_version = 1",
+		NULL, ALL },
 	{ "a table missing that format 1 had not", "DROP TABLE rewind", "no table rewind", 0 },
-	{ "a file of format 4", "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
-	  "ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4", NULL, ALL },
-	{ "a file of format 5", "ALTER TABLE search DROP COLUMN judge; PRAGMA user_version = 5", NULL, ALL },
-	{ "a column missing that format 5 had not", "ALTER TABLE search DROP COLUMN judge", "search has no column judge", 0 },
-	{ "a file of format 6", "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
-	  "PRAGMA user_version = 6", NULL, ALL },
-	{ "a file of format 7", "DROP TABLE memory; ALTER TABLE page DROP COLUMN memory; PRAGMA user_version = 7", NULL, ALL },
+	{ "a file of format 4",
+		"DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
+		"ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4",
+		NULL, ALL },
+	{ "a file of format 5", "ALTER TABLE search DROP COLUMN judge; PRAGMA user_version = 5", NULL,
+		ALL },
+	{ "a column missing that format 5 had not", "ALTER TABLE search DROP COLUMN judge",
+		"search has no column judge", 0 },
+	{ "a file of format 6",
+		"DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
+		"PRAGMA user_version = 6",
+		NULL, ALL },
+	{ "a file of format 7",
+		"DROP TABLE memory; ALTER TABLE page DROP COLUMN memory; PRAGMA user_version = 7", NULL,
+		ALL },
 	{ "a table missing that format 7 had not", "DROP TABLE memory", "no table memory", 0 },
-	{ "a column missing that format 4 had not", "DROP VIEW slow_steps; DROP VIEW steps;"
-	  "ALTER TABLE step DROP COLUMN drafters_ns", "step has no column drafters_ns", 0 },
+	{ "a column missing that format 4 had not",
+		"DROP VIEW slow_steps; DROP VIEW steps;"
+		"ALTER TABLE step DROP COLUMN drafters_ns",
+		"step has no column drafters_ns", 0 },
 	{ "a table missing", "DROP TABLE draft", "no table draft", 0 },
 	{ "a column missing",
-	  "CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"
-	  "ALTER TABLE n RENAME TO cancel",
-	  "cancel has no column request", 0 },
+		"CREATE TABLE n(seq INTEGER PRIMARY KEY, t_ns INTEGER); DROP TABLE cancel;"
+		"ALTER TABLE n RENAME TO cancel",
+		"cancel has no column request", 0 },
 	{ "seq missing", "DROP TABLE cancel; CREATE TABLE cancel(t_ns INTEGER, request INTEGER)",
-	  "seq is not the key", 0 },
+		"seq is not the key", 0 },
 	{ "seq without order",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER, t_ns INTEGER, request INTEGER)",
-	  "seq is not the key", 0 },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER, t_ns INTEGER, request INTEGER)",
+		"seq is not the key", 0 },
 	{ "a view for a table",
-	  "DROP TABLE cancel; CREATE VIEW cancel AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL"
-	  " SELECT i + 1 FROM n) SELECT i AS seq, 0 AS t_ns, 0 AS request FROM n",
-	  "no table cancel", 0 },
+		"DROP TABLE cancel; CREATE VIEW cancel AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL"
+		" SELECT i + 1 FROM n) SELECT i AS seq, 0 AS t_ns, 0 AS request FROM n",
+		"no table cancel", 0 },
 	{ "a view behind a table's name in the schema",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-	  "UPDATE sqlite_schema SET sql = 'CREATE VIEW cancel AS SELECT 1 AS seq, 1 AS t_ns, 1 AS request'"
-	  " WHERE name = 'cancel'",
-	  "damaged", 0 },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+		"UPDATE sqlite_schema SET sql = 'CREATE VIEW cancel AS SELECT 1 AS seq, 1 AS t_ns, 1 AS request'"
+		" WHERE name = 'cancel'",
+		"damaged", 0 },
 	{ "computed columns",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
-	  " request INTEGER GENERATED ALWAYS AS (abs(t_ns)) VIRTUAL)",
-	  "computed columns", 0 },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
+		" request INTEGER GENERATED ALWAYS AS (abs(t_ns)) VIRTUAL)",
+		"computed columns", 0 },
 	{ "stored computed columns",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
-	  " request INTEGER GENERATED ALWAYS AS (length(hex(zeroblob(t_ns)))) STORED)",
-	  "computed columns", 0 },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns INTEGER,"
+		" request INTEGER GENERATED ALWAYS AS (length(hex(zeroblob(t_ns)))) STORED)",
+		"computed columns", 0 },
 	{ "text for an integer",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-	  "INSERT INTO cancel VALUES(1000000, 1, 'one')",
-	  "cancel.request is text", ALL },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+		"INSERT INTO cancel VALUES(1000000, 1, 'one')",
+		"cancel.request is text", ALL },
 	{ "a real for an integer",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-	  "INSERT INTO cancel VALUES(1000000, 1, 1.5)",
-	  "cancel.request is a real", ALL },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+		"INSERT INTO cancel VALUES(1000000, 1, 1.5)",
+		"cancel.request is a real", ALL },
 	{ "a blob for the time",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-	  "INSERT INTO cancel VALUES(1000000, x'00', 1)",
-	  "cancel.t_ns is a blob", ALL },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+		"INSERT INTO cancel VALUES(1000000, x'00', 1)",
+		"cancel.t_ns is a blob", ALL },
 	{ "no time",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
-	  "INSERT INTO cancel VALUES(1000000, NULL, 1)",
-	  "cancel.t_ns is absent", ALL },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request);"
+		"INSERT INTO cancel VALUES(1000000, NULL, 1)",
+		"cancel.t_ns is absent", ALL },
 	{ "text for a blob",
-	  "DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, head,"
-	  " share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')",
-	  "head.share is text", ALL },
+		"DROP TABLE head; CREATE TABLE head(seq INTEGER PRIMARY KEY, t_ns, step, request, layer, head,"
+		" share); INSERT INTO head VALUES(1000000, 1, 1, 1, 1, 1, 'text')",
+		"head.share is text", ALL },
 	{ "a value beyond the limit", "INSERT INTO vocab VALUES(1000000, 1, 1, zeroblob(9000000), 0)",
-	  "too large", ANY },
+		"too large", ANY },
 	{ "two events of one number", "INSERT INTO cancel VALUES(5, 1, 1)",
-	  "two events have the number 5", 5 },
+		"two events have the number 5", 5 },
 	{ "a number beyond all", "INSERT INTO cancel VALUES(9223372036854775807, 1, 1)",
-	  "9223372036854775807", ALL },
+		"9223372036854775807", ALL },
 	{ "numbers below 1",
-	  "INSERT INTO cancel VALUES(0, 1, 1), (-5, 1, 1), (-9223372036854775808, 1, 1)", NULL, ALL },
+		"INSERT INTO cancel VALUES(0, 1, 1), (-5, 1, 1), (-9223372036854775808, 1, 1)", NULL, ALL },
 	{ "numbers far apart",
-	  "INSERT INTO cancel VALUES(9223372036854775806, -9223372036854775808, NULL)", NULL, ANY },
+		"INSERT INTO cancel VALUES(9223372036854775806, -9223372036854775808, NULL)", NULL, ANY },
 	{ "steps that run backwards", "UPDATE step SET step = 100 - step", NULL, ALL },
 	{ "steps that are NULL", "UPDATE step SET step = NULL; UPDATE draft SET step = NULL", NULL,
-	  ALL },
+		ALL },
 	{ "rows taken out", "DELETE FROM attention; DELETE FROM time WHERE seq % 3 = 0; VACUUM", NULL,
-	  ANY },
+		ANY },
 	{ "triggers", "CREATE TRIGGER a AFTER INSERT ON token BEGIN DELETE FROM token; END", NULL,
-	  ALL },
+		ALL },
 	{ "tables and columns of somebody else",
-	  "ALTER TABLE token ADD COLUMN note TEXT DEFAULT 'x';"
-	  "CREATE TABLE notes(a, b); INSERT INTO notes VALUES(1, 2)",
-	  NULL, ALL },
+		"ALTER TABLE token ADD COLUMN note TEXT DEFAULT 'x';"
+		"CREATE TABLE notes(a, b); INSERT INTO notes VALUES(1, 2)",
+		NULL, ALL },
 	{ "a check that fails",
-	  "UPDATE sqlite_schema SET sql = replace(sql, 't_ns INTEGER NOT NULL',"
-	  " 't_ns INTEGER NOT NULL CHECK (length(hex(zeroblob(t_ns))) < 0)') WHERE name = 'token'",
-	  NULL, ALL },
+		"UPDATE sqlite_schema SET sql = replace(sql, 't_ns INTEGER NOT NULL',"
+		" 't_ns INTEGER NOT NULL CHECK (length(hex(zeroblob(t_ns))) < 0)') WHERE name = 'token'",
+		NULL, ALL },
 	{ "an index over an expression", "CREATE INDEX i ON token(length(hex(zeroblob(2000))))", NULL,
-	  ALL },
+		ALL },
 	{ "a collation that nobody has",
-	  "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(seq INTEGER PRIMARY KEY,"
-	  " t_ns, request COLLATE nobody)' WHERE name = 'cancel'",
-	  NULL, ALL },
+		"UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(seq INTEGER PRIMARY KEY,"
+		" t_ns, request COLLATE nobody)' WHERE name = 'cancel'",
+		NULL, ALL },
 	{ "a schema that is no SQL",
-	  "UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(((' WHERE name = 'cancel'", "malformed",
-	  0 },
+		"UPDATE sqlite_schema SET sql = 'CREATE TABLE cancel(((' WHERE name = 'cancel'",
+		"malformed", 0 },
 	{ "an escape sequence for a name",
-	  "UPDATE sqlite_schema SET name = char(27) || '[31m' || char(0x202e), sql ="
-	  " 'CREATE TABLE (' WHERE name = 'notes' OR name = 'doc'",
-	  "malformed", 0 },
+		"UPDATE sqlite_schema SET name = char(27) || '[31m' || char(0x202e), sql ="
+		" 'CREATE TABLE (' WHERE name = 'notes' OR name = 'doc'",
+		"malformed", 0 },
 	{ "a table on a page that is not there",
-	  "UPDATE sqlite_schema SET rootpage = 999999 WHERE name = 'token'", "damaged", ANY },
+		"UPDATE sqlite_schema SET rootpage = 999999 WHERE name = 'token'", "damaged", ANY },
 	{ "two tables on one page",
-	  "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
-	  " name = 'step') WHERE name = 'cancel'",
-	  "", ANY },
+		"UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
+		" name = 'step') WHERE name = 'cancel'",
+		"", ANY },
 	{ "a table on the schema's page", "UPDATE sqlite_schema SET rootpage = 1 WHERE name = 'cancel'",
-	  "", ANY },
+		"", ANY },
 	{ "an index for a table",
-	  "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
-	  " name = 'step_step') WHERE name = 'cancel'",
-	  "damaged", 0 },
+		"UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE"
+		" name = 'step_step') WHERE name = 'cancel'",
+		"damaged", 0 },
 	{ "three hundred columns",
-	  "CREATE TABLE wide(a); UPDATE sqlite_schema SET sql = (WITH RECURSIVE n(i) AS (SELECT 1"
-	  " UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT 'CREATE TABLE wide(' ||"
-	  " group_concat('c' || i) || ')' FROM n) WHERE name = 'wide'",
-	  "damaged", 0 },
+		"CREATE TABLE wide(a); UPDATE sqlite_schema SET sql = (WITH RECURSIVE n(i) AS (SELECT 1"
+		" UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT 'CREATE TABLE wide(' ||"
+		" group_concat('c' || i) || ')' FROM n) WHERE name = 'wide'",
+		"damaged", 0 },
 	{ "nested a thousand deep",
-	  "CREATE TABLE deep(a); UPDATE sqlite_schema SET sql = 'CREATE TABLE deep(a DEFAULT ' ||"
-	  " replace(hex(zeroblob(500)), '00', '(') || '1' || replace(hex(zeroblob(500)), '00', ')')"
-	  " || ')' WHERE name = 'deep'",
-	  "damaged", 0 },
+		"CREATE TABLE deep(a); UPDATE sqlite_schema SET sql = 'CREATE TABLE deep(a DEFAULT ' ||"
+		" replace(hex(zeroblob(500)), '00', '(') || '1' || replace(hex(zeroblob(500)), '00', ')')"
+		" || ')' WHERE name = 'deep'",
+		"damaged", 0 },
 	{ "a table without rowids",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request)"
-	  " WITHOUT ROWID; INSERT INTO cancel VALUES(1000000, 1, 1)",
-	  NULL, ANY },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq INTEGER PRIMARY KEY, t_ns, request)"
+		" WITHOUT ROWID; INSERT INTO cancel VALUES(1000000, 1, 1)",
+		NULL, ANY },
 	{ "its keys are text",
-	  "DROP TABLE cancel; CREATE TABLE cancel(seq TEXT PRIMARY KEY, t_ns, request) WITHOUT ROWID;"
-	  "INSERT INTO cancel VALUES('zzz', 1, 1)",
-	  "seq is not a number", ANY },
+		"DROP TABLE cancel; CREATE TABLE cancel(seq TEXT PRIMARY KEY, t_ns, request) WITHOUT ROWID;"
+		"INSERT INTO cancel VALUES('zzz', 1, 1)",
+		"seq is not a number", ANY },
 };
 
 static void test_sql(void **state)
@@ -349,9 +360,9 @@ static void test_virtual_table(void **state)
 	(void)state;
 	store(path, base_bytes, base_size);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	rc = sqlite3_exec(
-		db, "DROP TABLE cancel; CREATE VIRTUAL TABLE cancel USING fts5(seq, t_ns, request)", NULL,
-		NULL, NULL);
+	rc = sqlite3_exec(db,
+		"DROP TABLE cancel; CREATE VIRTUAL TABLE cancel USING fts5(seq, t_ns, request)", NULL, NULL,
+		NULL);
 	sqlite3_close(db);
 	if (rc)
 		skip();
@@ -485,7 +496,7 @@ static void test_cycle(void **state)
 	memcpy(file, base_bytes, base_size);
 	uint32_t page = (uint32_t)(inner / 8192 + 1);
 	unsigned char big[4] = { (unsigned char)(page >> 24), (unsigned char)(page >> 16),
-							 (unsigned char)(page >> 8), (unsigned char)page };
+		(unsigned char)(page >> 8), (unsigned char)page };
 	patch(inner + 8, big, 4);
 	try_patched("damaged", ANY);
 	free(file);
@@ -539,8 +550,7 @@ static void test_wal(void **state)
 static void test_journal(void **state)
 {
 	unsigned char journal[512 + 8 + 8192] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0,
-											  0,	1,	  0,	0,	  0,	0,	  0,	0,	  0, 1,
-											  0,	0,	  2,	0,	  0,	0,	  0x20, 0 };
+		0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0x20, 0 };
 	char name[110];
 
 	(void)state;
@@ -566,19 +576,19 @@ static void test_utf16(void **state)
 		sqlite3_exec(db, "PRAGMA encoding = 'UTF-16'; PRAGMA synchronous = OFF", NULL, NULL, NULL),
 		SQLITE_OK);
 	assert_int_equal(sqlite3_open(base, &from), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(from, "SELECT sql FROM sqlite_schema WHERE type = 'table'",
-										-1, &s, NULL),
-					 SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(
+						 from, "SELECT sql FROM sqlite_schema WHERE type = 'table'", -1, &s, NULL),
+		SQLITE_OK);
 	while (sqlite3_step(s) == SQLITE_ROW)
 		assert_int_equal(
 			sqlite3_exec(db, (const char *)sqlite3_column_text(s, 0), NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_finalize(s);
 	sqlite3_close(from);
 	assert_int_equal(sqlite3_exec(db,
-								  "PRAGMA application_id = 1668641911; PRAGMA user_version = 2;"
-								  "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')",
-								  NULL, NULL, NULL),
-					 SQLITE_OK);
+						 "PRAGMA application_id = 1668641911; PRAGMA user_version = 2;"
+						 "INSERT INTO setting VALUES(1, 1, 'temp', 'h\xc3\xa9')",
+						 NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
 
 	assert_int_equal(reader_open(&r, path, &e), 0);
@@ -592,11 +602,16 @@ static void test_utf16(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sql),		  cmocka_unit_test(test_virtual_table),
-		cmocka_unit_test(test_not_files), cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_header),	  cmocka_unit_test(test_cycle),
-		cmocka_unit_test(test_noise),	  cmocka_unit_test(test_wal),
-		cmocka_unit_test(test_journal),	  cmocka_unit_test(test_utf16),
+		cmocka_unit_test(test_sql),
+		cmocka_unit_test(test_virtual_table),
+		cmocka_unit_test(test_not_files),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_header),
+		cmocka_unit_test(test_cycle),
+		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_wal),
+		cmocka_unit_test(test_journal),
+		cmocka_unit_test(test_utf16),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, make_base, remove_base);

@@ -1,5 +1,6 @@
-/* Draws without the row: from what the reference's stats op tells of it, as a device does, the sampler's
- * result is that of the whole row to the bit, whatever the settings, or it says that it needs the row. */
+/* Draws without the row: from what the reference's stats op tells of it, as a device does, the
+ * sampler's result is that of the whole row to the bit, whatever the settings, or it says that it
+ * needs the row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,21 +23,26 @@ static struct k_logit_stats stats;
 
 static void ask_ref(int32_t vocab, const struct k_draw_ask *ask)
 {
-	struct k_op op = {.kind = K_OP_stats,
-					  .u.stats = {.logits = row, .vocab = vocab, .n = 1, .out = &stats, .ask = ask,
-								  .reply = &reply, .list = list}};
-	struct k_program p = {.op = &op, .n_ops = 1};
-	struct err e = {0};
+	struct k_op op = { .kind = K_OP_stats,
+		.u.stats = { .logits = row,
+			.vocab = vocab,
+			.n = 1,
+			.out = &stats,
+			.ask = ask,
+			.reply = &reply,
+			.list = list } };
+	struct k_program p = { .op = &op, .n_ops = 1 };
+	struct err e = { 0 };
 
 	assert_int_equal(k_run(ref, &p, &e), 0);
 }
 
 static struct sample_params random_params(void)
 {
-	static const float temperature[] = {0, 0, 0.7f, 1, 3, 0.05f};
-	static const int32_t top_k[] = {0, 0, 1, 5, 40, 250, 300};
-	static const float top_p[] = {1, 1, 0.9f, 0.5f, 0.1f, 0.999f, 0};
-	static const float min_p[] = {0, 0, 0, 0.05f, 0.5f, 1e-6f, 1};
+	static const float temperature[] = { 0, 0, 0.7f, 1, 3, 0.05f };
+	static const int32_t top_k[] = { 0, 0, 1, 5, 40, 250, 300 };
+	static const float top_p[] = { 1, 1, 0.9f, 0.5f, 0.1f, 0.999f, 0 };
+	static const float min_p[] = { 0, 0, 0, 0.05f, 0.5f, 1e-6f, 1 };
 	struct sample_params p = SAMPLE_DEFAULTS;
 
 	p.temperature = temperature[next() % 6];
@@ -51,7 +57,7 @@ static struct sample_params random_params(void)
 static void same_drafts(const struct sampler *a, const struct sampler *b, int32_t vocab)
 {
 	for (int i = 0; i < 6; i++) {
-		const int32_t id = i == 0   ? stats.argmax
+		const int32_t id = i == 0  ? stats.argmax
 						   : i < 3 ? list[next() % (uint32_t)reply.n].id
 								   : (int32_t)(next() % (uint32_t)vocab);
 		float p[2], arrival[2];
@@ -59,16 +65,18 @@ static void same_drafts(const struct sampler *a, const struct sampler *b, int32_
 		sampler_draft(a, id, &p[0], &arrival[0]);
 		sampler_draft(b, id, &p[1], &arrival[1]);
 		assert_int_equal(k_bits(p[0]), k_bits(p[1]));
-		assert_true(k_bits(arrival[0]) == k_bits(arrival[1]) || (arrival[0] != arrival[0] && arrival[1] != arrival[1]));
+		assert_true(k_bits(arrival[0]) == k_bits(arrival[1]) ||
+					(arrival[0] != arrival[0] && arrival[1] != arrival[1]));
 	}
 }
 
 static int n_listed, n_raced, n_whole, n_not_enough;
 
-static void try_row(struct sampler *whole, struct sampler *listed, int32_t vocab, struct sample_params p)
+static void try_row(
+	struct sampler *whole, struct sampler *listed, int32_t vocab, struct sample_params p)
 {
 	static struct sample_result a, b;
-	const struct sample_key key = {.pos = next() % 5000, .sample = next() % 3};
+	const struct sample_key key = { .pos = next() % 5000, .sample = next() % 3 };
 	const bool drafted = next() % 2;
 	struct k_draw_ask ask;
 
@@ -88,9 +96,10 @@ static void try_row(struct sampler *whole, struct sampler *listed, int32_t vocab
 	sampler_pick(whole, row, &stats, &p, NULL, 0, key, &a);
 	sampler_pick_listed(listed, &stats, &reply, list, &p, key, &b);
 	if (memcmp(&a, &b, sizeof a))
-		fail_msg("vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, not %d of %d",
-				 (int)vocab, (double)p.temperature, (int)p.top_k, (double)p.top_p, (double)p.min_p, (int)b.id,
-				 (int)b.survivors, (int)a.id, (int)a.survivors);
+		fail_msg(
+			"vocabulary of %d, temperature %g, top-k %d, top-p %g, min-p %g: %d of %d survivors, not %d of %d",
+			(int)vocab, (double)p.temperature, (int)p.top_k, (double)p.top_p, (double)p.min_p,
+			(int)b.id, (int)b.survivors, (int)a.id, (int)a.survivors);
 	if (drafted)
 		same_drafts(whole, listed, vocab);
 }
@@ -98,7 +107,7 @@ static void try_row(struct sampler *whole, struct sampler *listed, int32_t vocab
 static void try_vocab(int32_t vocab, int n)
 {
 	struct sampler *whole, *listed;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(sampler_open(&whole, vocab, &e), 0);
 	assert_int_equal(sampler_open(&listed, vocab, &e), 0);
@@ -122,13 +131,14 @@ static void test_equal(void **state)
 	assert_true(n_listed > 800 && n_raced > 15 && n_whole > 20 && n_not_enough > 20);
 }
 
-/* Of the usual settings and rows like a model's, hardly any asks for the row; of greedy ones none. */
+/* Of the usual settings and rows like a model's, hardly any asks for the row; of greedy ones
+ * none. */
 static void test_enough(void **state)
 {
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct sampler *s;
-	struct err e = {0};
-	const struct sample_key key = {.pos = 7};
+	struct err e = { 0 };
+	const struct sample_key key = { .pos = 7 };
 	struct k_draw_ask ask;
 	int n = 0;
 
@@ -159,8 +169,8 @@ static void test_hostile(void **state)
 {
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct sampler *s;
-	struct err e = {0};
-	const struct sample_key key = {.pos = 7};
+	struct err e = { 0 };
+	const struct sample_key key = { .pos = 7 };
 	struct k_draw_ask ask;
 
 	(void)state;
@@ -182,7 +192,7 @@ static void test_hostile(void **state)
 
 static int open_ref(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	return k_open(&ref, "ref", NULL, 1, &e);
@@ -197,8 +207,8 @@ static int close_ref(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal), cmocka_unit_test(test_enough),
-									   cmocka_unit_test(test_hostile)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_equal), cmocka_unit_test(test_enough),
+		cmocka_unit_test(test_hostile) };
 
 	return cmocka_run_group_tests(tests, open_ref, close_ref);
 }

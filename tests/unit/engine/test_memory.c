@@ -1,7 +1,7 @@
-/* Memory groups under the scheduler, against a naive model. A page holds, for each position, a hash of the tokens up
- * to it; a state is that hash. Each row checks that what it reads is what its own tokens give, whatever was shared,
- * copied, evicted, given back, rewound, forked, preempted or drafted. The next token is a function of the hash, so that
- * drafts are accepted now and then. */
+/* Memory groups under the scheduler, against a naive model. A page holds, for each position, a hash
+ * of the tokens up to it; a state is that hash. Each row checks that what it reads is what its own
+ * tokens give, whatever was shared, copied, evicted, given back, rewound, forked, preempted or
+ * drafted. The next token is a function of the hash, so that drafts are accepted now and then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +18,11 @@
 #include "tests/extend/visible_chunk.c"
 
 extern const struct sched_policy policy_fcfs, policy_shortest;
-const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest, &policy_longest, NULL };
+const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest,
+	&policy_longest, NULL };
 
-const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window, &visible_sinks, &visible_chunk,
-														  NULL };
+const struct visible_policy *const visible_policies[] = { &visible_full, &visible_window,
+	&visible_sinks, &visible_chunk, NULL };
 
 enum { CTX = 400, SIZE = 16, SLOTS = 4, MOST = 60, ROWS = 600, SEEDS = 16 };
 
@@ -41,13 +42,17 @@ struct world {
 
 static struct memory_spec paged(void)
 {
-	return (struct memory_spec){ .kind = &memory_paged, .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 16 } };
+	return (struct memory_spec){
+		.kind = &memory_paged, .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 16 }
+	};
 }
 
 static struct memory_spec window(int32_t w)
 {
-	return (struct memory_spec){ .kind = &memory_window, .n_layers = 1, .kv = { .n_kv_heads = 1, .head_dim = 16 },
-								 .window = w };
+	return (struct memory_spec){ .kind = &memory_window,
+		.n_layers = 1,
+		.kv = { .n_kv_heads = 1, .head_dim = 16 },
+		.window = w };
 }
 
 static struct memory_spec state(void)
@@ -114,7 +119,8 @@ static uint64_t path_hash(const struct request *r, const struct row *row, int32_
 	return hash_of(r, p + 1);
 }
 
-static void store_row(struct world *w, const struct row *row, int32_t at, const struct memory_table *table)
+static void store_row(
+	struct world *w, const struct row *row, int32_t at, const struct memory_table *table)
 {
 	for (int32_t g = 0; g < w->memory.spec.n; g++)
 		if (!w->memory.spec.group[g].kind->is_state)
@@ -128,16 +134,17 @@ static void check_row(struct world *w, const struct request *r, const struct row
 		struct k_range seen[VISIBLE_RANGES];
 
 		visible_ranges(&w->memory.visible, s->window, row[at].pos, seen);
-		for (int32_t i = 0; !s->kind->is_state && i < visible_n_ranges(&w->memory.visible, s->window); i++)
+		for (int32_t i = 0;
+			 !s->kind->is_state && i < visible_n_ranges(&w->memory.visible, s->window); i++)
 			for (int32_t p = seen[i].first; p < seen[i].end; p++)
 				if (*cell(w, g, row[at].table->page[g][p / SIZE], p) != path_hash(r, row, at, p))
-					fail_msg("request %lld, group %d: position %d as the row at %d reads it", (long long)r->id, g, p,
-							 row[at].pos);
+					fail_msg("request %lld, group %d: position %d as the row at %d reads it",
+						(long long)r->id, g, p, row[at].pos);
 	}
 }
 
-static void run_states(struct world *w, const struct request *r, const struct row *row, int32_t n, int32_t n_known,
-					   int32_t g, struct k_state_row *rows)
+static void run_states(struct world *w, const struct request *r, const struct row *row, int32_t n,
+	int32_t n_known, int32_t g, struct k_state_row *rows)
 {
 	uint64_t now = 0;
 
@@ -147,7 +154,8 @@ static void run_states(struct world *w, const struct request *r, const struct ro
 		if (rows[i].from != K_STATE_ROW)
 			now = rows[i].from == K_STATE_ZERO ? 0 : *state_of(w, g, rows[i].from);
 		if (now != (row[i].pos ? path_hash(r, row, row[i].parent, row[i].pos - 1) : 0))
-			fail_msg("request %lld, group %d: the state before position %d", (long long)r->id, g, row[i].pos);
+			fail_msg("request %lld, group %d: the state before position %d", (long long)r->id, g,
+				row[i].pos);
 		now = row[i].hash;
 		if (rows[i].to >= 0)
 			*state_of(w, g, rows[i].to) = now;
@@ -171,23 +179,25 @@ static int32_t fill_rows(struct world *w, const struct plan_item *item, struct r
 		if (branch[i] > made) {
 			made = branch[i];
 			assert_true(memory_branch(&w->memory, &r->table, item->pos, draft_reach(&r->draft),
-									  &w->branch[w->n_branches++]));
+				&w->branch[w->n_branches++]));
 		}
-		row[n] = (struct row){ row[parent].pos + 1, parent, branch[i] ? &w->branch[n_branches + branch[i] - 1] : &r->table,
-							   mix(row[parent].hash, r->draft.id[i]) };
+		row[n] = (struct row){ row[parent].pos + 1, parent,
+			branch[i] ? &w->branch[n_branches + branch[i] - 1] : &r->table,
+			mix(row[parent].hash, r->draft.id[i]) };
 	}
 	return n;
 }
 
-static void compute_rows(struct world *w, const struct plan_item *item, const struct row *row, int32_t n,
-						 struct k_state_row rows[][ROWS])
+static void compute_rows(struct world *w, const struct plan_item *item, const struct row *row,
+	int32_t n, struct k_state_row rows[][ROWS])
 {
 	int32_t n_known = item->n_rows - item->n_drafts;
 
 	for (int32_t i = 0; i < n; i++)
 		store_row(w, row, i, row[i].table);
 	for (int32_t i = n_known; i < n; i++) /* a branch has its ancestors of this step, too */
-		for (int32_t up = row[i].parent; up >= n_known - 1 && up >= 0 && row[i].table != row[row[i].parent].table;
+		for (int32_t up = row[i].parent;
+			 up >= n_known - 1 && up >= 0 && row[i].table != row[row[i].parent].table;
 			 up = row[up].parent)
 			store_row(w, row, up, row[i].table);
 	for (int32_t i = 0; i < n; i++)
@@ -197,8 +207,8 @@ static void compute_rows(struct world *w, const struct plan_item *item, const st
 			run_states(w, item->r, row, n, n_known, g, rows[g]);
 }
 
-static void settle(struct world *w, const struct plan_item *item, int32_t first_branch, int32_t node,
-				   struct k_state_row rows[][ROWS])
+static void settle(struct world *w, const struct plan_item *item, int32_t first_branch,
+	int32_t node, struct k_state_row rows[][ROWS])
 {
 	const struct request *r = item->r;
 	int8_t branch[DRAFT_NODES];
@@ -207,11 +217,12 @@ static void settle(struct world *w, const struct plan_item *item, int32_t first_
 		return;
 	for (int32_t g = 0; g < w->memory.spec.n; g++)
 		if (w->memory.spec.group[g].kind->is_state)
-			memory_take_states(&w->memory, g, &r->table, &r->draft, node, item->pos, rows[g] + item->n_rows - item->n_drafts);
+			memory_take_states(&w->memory, g, &r->table, &r->draft, node, item->pos,
+				rows[g] + item->n_rows - item->n_drafts);
 	draft_branches(&r->draft, branch);
 	if (branch[node])
-		memory_take_branch(&w->memory, &r->table, &w->branch[first_branch + branch[node] - 1], item->pos,
-						   item->pos + draft_depth(&r->draft, node));
+		memory_take_branch(&w->memory, &r->table, &w->branch[first_branch + branch[node] - 1],
+			item->pos, item->pos + draft_depth(&r->draft, node));
 }
 
 static void draw(struct request *r)
@@ -257,7 +268,9 @@ static void propose(void *arg, struct request **r, int32_t n, int32_t nodes)
 	for (int32_t i = 0; i < n; i++) {
 		struct draft *t = &r[i]->draft;
 		int32_t depth = r[i]->limit - r[i]->n_ids - 1, want = (int32_t)below(w, 9);
-		struct draft_job job = { .n = r[i]->n_ids, .nodes = nodes, .depth = depth < 16 ? depth : 16, .out = t };
+		struct draft_job job = {
+			.n = r[i]->n_ids, .nodes = nodes, .depth = depth < 16 ? depth : 16, .out = t
+		};
 
 		t->n = 0;
 		for (int32_t k = 0; k < want && depth > 0; k++)
@@ -285,7 +298,9 @@ static void step(struct world *w)
 
 static struct request *submit(struct world *w, const int32_t *ids, int32_t n, int32_t drawn)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = drawn };
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = drawn
+	};
 	struct request *r = request_new(&q, CTX, &w->memory);
 	struct err e = { 0 };
 
@@ -298,7 +313,8 @@ static struct request *submit(struct world *w, const int32_t *ids, int32_t n, in
 /* Prompts of few families, so that they share beginnings, and continue what others drew. */
 static void submit_any(struct world *w)
 {
-	int32_t ids[CTX], n = 1 + (int32_t)below(w, 120), family = (int32_t)below(w, 3), own = (int32_t)below(w, 60);
+	int32_t ids[CTX], n = 1 + (int32_t)below(w, 120), family = (int32_t)below(w, 3),
+					  own = (int32_t)below(w, 60);
 	uint64_t h = 0;
 
 	for (int32_t i = 0; i < n; i++) {
@@ -323,7 +339,8 @@ static void rewind_any(struct world *w)
 	if (!r)
 		return;
 	keep = r->n_prompt + (int32_t)below(w, (uint32_t)(r->n_ids - r->n_prompt) + 1);
-	own = memory_resume(&w->memory, &r->table, r->computed, keep - 1 < r->computed ? keep - 1 : r->computed);
+	own = memory_resume(
+		&w->memory, &r->table, r->computed, keep - 1 < r->computed ? keep - 1 : r->computed);
 	r->n_ids = keep;
 	r->draft.n = 0;
 	w->n_from_cache += sched_resume(&w->sched, r, keep - 1) > own;
@@ -362,7 +379,8 @@ static void on_change(void *arg, const struct page_change *c)
 	w->n_copies += c->action == EV_PAGE_copy;
 }
 
-static void world_open(struct world *w, const struct memory_specs *specs, int32_t pages, uint32_t seed)
+static void world_open(
+	struct world *w, const struct memory_specs *specs, int32_t pages, uint32_t seed)
 {
 	struct k_ctx *kernels = w->kernels;
 	struct visible seen;
@@ -446,9 +464,10 @@ static void run_all(const struct memory_specs *specs, int32_t pages, bool unseen
 		world_close(&world);
 	}
 	k_close(world.kernels);
-	print_message("# %d preempted, %d hits, %d accepted, %d rewound (%d from the cache), %d forked, %d unseen, %d copied\n",
-				  sum.n_preempted, sum.n_hits, sum.n_accepted, sum.n_rewound, sum.n_from_cache, sum.n_forked, sum.n_unseen,
-				  sum.n_copies);
+	print_message(
+		"# %d preempted, %d hits, %d accepted, %d rewound (%d from the cache), %d forked, %d unseen, %d copied\n",
+		sum.n_preempted, sum.n_hits, sum.n_accepted, sum.n_rewound, sum.n_from_cache, sum.n_forked,
+		sum.n_unseen, sum.n_copies);
 	assert_true(sum.n_hits && sum.n_accepted && sum.n_rewound && sum.n_forked && sum.n_copies);
 	assert_int_equal(sum.n_unseen > 0, unseen);
 	assert_true(sum.n_preempted > 0);
@@ -501,14 +520,15 @@ static void test_lately(void **arg)
 
 static void test_all_kinds(void **arg)
 {
-	const struct memory_specs specs = { .n = 4, .group = { paged(), state(), window(17), window(64) } };
+	const struct memory_specs specs = { .n = 4,
+		.group = { paged(), state(), window(17), window(64) } };
 
 	(void)arg;
 	run_all(&specs, 26, true);
 }
 
-/* What the run hides goes back too, and what all rows see stays: sequences of CTX tokens in fewer pages than they have
- * blocks. */
+/* What the run hides goes back too, and what all rows see stays: sequences of CTX tokens in fewer
+ * pages than they have blocks. */
 static void test_sinks(void **arg)
 {
 	const struct memory_specs one = { .n = 1, .group = { paged() } };
@@ -536,7 +556,8 @@ static void test_kept(void **arg)
 	visible = "full";
 }
 
-/* Pages between sinks and window go from the cache before others do, and who goes on at the end finds what it needs. */
+/* Pages between sinks and window go from the cache before others do, and who goes on at the end
+ * finds what it needs. */
 static void test_sinks_in_the_cache(void **arg)
 {
 	const struct memory_specs specs = { .n = 1, .group = { paged() } };
@@ -555,7 +576,8 @@ static void test_sinks_in_the_cache(void **arg)
 	for (int i = 0; i < 40 && world.n_done < 1; i++)
 		step(&world);
 	assert_int_equal(world.n_done, 1);
-	assert_true(world.memory.pages[0].n_free < 10); /* the cache holds some of the 13 blocks, in a pool of 10 pages */
+	/* the cache holds some of the 13 blocks, in a pool of 10 pages */
+	assert_true(world.memory.pages[0].n_free < 10);
 	submit(&world, ids, 200, 2);
 	step(&world);
 	assert_int_equal(world.n_hits, 1);

@@ -1,6 +1,6 @@
 /* The cache of packed weights: what is written is read back; whatever is wrong with a file, it is
- * refused, deleted and made anew, and never believed; a full disk and a stop leave nothing behind; the
- * oldest goes first. And with it an engine gives the same bits. */
+ * refused, deleted and made anew, and never believed; a full disk and a stop leave nothing behind;
+ * the oldest goes first. And with it an engine gives the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static char top[64], folder[96], file[400];
 static uint8_t *image;
 static struct k_ctx *kernels;
 static const struct packed_key key = {
-	.sha256 = HASH, .layout = "test-0123456789abcdef", .plan = 77, .bytes = BYTES};
+	.sha256 = HASH, .layout = "test-0123456789abcdef", .plan = 77, .bytes = BYTES
+};
 
 static int count_files(void)
 {
@@ -49,7 +50,7 @@ static int count_files(void)
 
 static void store(void)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (packed_cache_store(folder, &key, "a model.gguf", image, PACKED_CACHE_MOST, NULL, &e))
 		fail_msg("%s", e.text);
@@ -119,11 +120,13 @@ static void test_round_trip(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_int_equal(st.st_size, IMAGE_AT + BYTES);
 	/* sizes around the ends of pieces */
-	static const size_t sizes[] = {1, 4096, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, 512 << 10};
+	static const size_t sizes[] = { 1, 4096, (256 << 10) - 1, 256 << 10, (256 << 10) + 1,
+		512 << 10 };
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		k.bytes = sizes[i];
 		assert_false(load_as(&k));
-		assert_int_equal(packed_cache_store(folder, &k, "", image, PACKED_CACHE_MOST, NULL, NULL), 0);
+		assert_int_equal(
+			packed_cache_store(folder, &k, "", image, PACKED_CACHE_MOST, NULL, NULL), 0);
 		assert_true(load_as(&k));
 	}
 	unlink(file);
@@ -132,7 +135,7 @@ static void test_round_trip(void **state)
 /* Another model, another layout, another plan, another size. */
 static void test_key(void **state)
 {
-	struct packed_key k[4] = {key, key, key, key};
+	struct packed_key k[4] = { key, key, key, key };
 
 	(void)state;
 	k[0].sha256[40] ^= 1; /* beyond what is in the file's name */
@@ -142,7 +145,8 @@ static void test_key(void **state)
 	for (int i = 0; i < 4; i++) {
 		store();
 		assert_false(load_as(&k[i]));
-		assert_int_equal(access(file, F_OK), i == 1 ? 0 : -1); /* of another layout is another file */
+		/* of another layout is another file */
+		assert_int_equal(access(file, F_OK), i == 1 ? 0 : -1);
 		store();
 		assert_true(load_as(&key));
 	}
@@ -183,8 +187,8 @@ static void test_flips(void **state)
 
 static void test_sizes(void **state)
 {
-	static const off_t sizes[] = {0, 1, 100, 263, PAGE, PAGE + 5, IMAGE_AT, IMAGE_AT + 1,
-								  IMAGE_AT + BYTES - 1, IMAGE_AT + BYTES + 1};
+	static const off_t sizes[] = { 0, 1, 100, 263, PAGE, PAGE + 5, IMAGE_AT, IMAGE_AT + 1,
+		IMAGE_AT + BYTES - 1, IMAGE_AT + BYTES + 1 };
 
 	(void)state;
 	store();
@@ -221,8 +225,8 @@ static void test_kinds(void **state)
 /* The file ends, or may grow no more, in the middle of each part. */
 static void test_full_disk(void **state)
 {
-	static const rlim_t limits[] = {0, 10, PAGE, IMAGE_AT, IMAGE_AT + 1, IMAGE_AT + (1 << 18) + 5,
-									IMAGE_AT + BYTES - 1};
+	static const rlim_t limits[] = { 0, 10, PAGE, IMAGE_AT, IMAGE_AT + 1, IMAGE_AT + (1 << 18) + 5,
+		IMAGE_AT + BYTES - 1 };
 	struct rlimit old, now;
 	struct err e;
 
@@ -231,16 +235,17 @@ static void test_full_disk(void **state)
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &old);
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-		now = (struct rlimit){limits[i], old.rlim_max};
+		now = (struct rlimit){ limits[i], old.rlim_max };
 		e.code = 0;
 		setrlimit(RLIMIT_FSIZE, &now);
-		assert_int_equal(packed_cache_store(folder, &key, "x", image, PACKED_CACHE_MOST, NULL, &e), -1);
+		assert_int_equal(
+			packed_cache_store(folder, &key, "x", image, PACKED_CACHE_MOST, NULL, &e), -1);
 		setrlimit(RLIMIT_FSIZE, &old);
 		assert_int_equal(e.code, ERR_IO);
 		assert_int_equal(count_files(), 0);
 	}
-	assert_int_equal(packed_cache_store("/proc/nowhere/", &key, "x", image, PACKED_CACHE_MOST, NULL, &e),
-					 -1);
+	assert_int_equal(
+		packed_cache_store("/proc/nowhere/", &key, "x", image, PACKED_CACHE_MOST, NULL, &e), -1);
 }
 
 static void test_stop(void **state)
@@ -248,7 +253,8 @@ static void test_stop(void **state)
 	atomic_bool stop = true;
 
 	(void)state;
-	assert_int_equal(packed_cache_store(folder, &key, "x", image, PACKED_CACHE_MOST, &stop, NULL), -1);
+	assert_int_equal(
+		packed_cache_store(folder, &key, "x", image, PACKED_CACHE_MOST, &stop, NULL), -1);
 	assert_int_equal(count_files(), 0);
 	store();
 	assert_false(packed_cache_load(folder, &key, kernels, image, &stop));
@@ -257,7 +263,7 @@ static void test_stop(void **state)
 
 static void age(const char *path, int seconds)
 {
-	struct timespec t[2] = {{.tv_sec = 1000000 - seconds}, {.tv_sec = 1000000 - seconds}};
+	struct timespec t[2] = { { .tv_sec = 1000000 - seconds }, { .tv_sec = 1000000 - seconds } };
 
 	assert_int_equal(utimensat(AT_FDCWD, path, t, AT_SYMLINK_NOFOLLOW), 0);
 }
@@ -279,10 +285,10 @@ static void see(void *arg, const struct packed_file *f)
 /* Three files of which two fit: the one used longest ago goes, a use renews, orphans go. */
 static void test_bound(void **state)
 {
-	static const char *const layouts[] = {"one", "two", "three"};
+	static const char *const layouts[] = { "one", "two", "three" };
 	const uint64_t most = 2 * (IMAGE_AT + BYTES);
 	char path[3][400], orphan[128], busy[128];
-	struct seen seen = {.n = 0};
+	struct seen seen = { .n = 0 };
 	struct packed_key k = key;
 	uint64_t bytes;
 	int n, fd;
@@ -311,11 +317,12 @@ static void test_bound(void **state)
 	assert_string_equal(seen.layout[0], "one");
 	assert_string_equal(seen.layout[1], "three");
 	/* what can never fit pushes nothing out */
-	assert_int_equal(packed_cache_store(folder, &key, "m", image, IMAGE_AT + BYTES - 1, NULL, NULL), -1);
+	assert_int_equal(
+		packed_cache_store(folder, &key, "m", image, IMAGE_AT + BYTES - 1, NULL, NULL), -1);
 	assert_int_equal(access(path[0], F_OK), 0);
 	/* a damaged one is listed and cleared like others */
 	assert_int_equal(truncate(path[2], 30), 0);
-	seen = (struct seen){.n = 0};
+	seen = (struct seen){ .n = 0 };
 	assert_int_equal(packed_cache_list(folder, see, &seen, NULL), 0);
 	assert_int_equal(seen.n_damaged, 1);
 	assert_int_equal(packed_cache_clear(folder, &n, &bytes, NULL), 0);
@@ -339,10 +346,15 @@ static uint64_t run(const char *model, const char *isa, const char *mode, bool *
 {
 	int32_t ids[20];
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct engine_request q = {.kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 20, .max_tokens = 5,
-							   .params = SAMPLE_DEFAULTS, .text = "x", .ignore_end = true};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = 20,
+		.max_tokens = 5,
+		.params = SAMPLE_DEFAULTS,
+		.text = "x",
+		.ignore_end = true };
 	struct engine *engine;
-	struct err e = {0};
+	struct err e = { 0 };
 	uint64_t hash = 0;
 
 	for (int i = 0; i < 20; i++)
@@ -405,7 +417,8 @@ static void test_engine(void **state)
 	free(model);
 }
 
-/* A model whose opening is not wanted any more; and one that is given up somewhere in the middle. */
+/* A model whose opening is not wanted any more; and one that is given up somewhere in the
+ * middle. */
 static void *set_soon(void *arg)
 {
 	usleep(500);
@@ -430,7 +443,7 @@ static void test_abandon(void **state)
 	o.packed_cache = "on";
 	for (int i = 0; i < 8; i++) {
 		atomic_bool stop = i == 0;
-		struct err e = {0};
+		struct err e = { 0 };
 		pthread_t thread;
 		int status;
 
@@ -482,11 +495,16 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_xxh64),	  cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_key),		  cmocka_unit_test(test_flips),
-		cmocka_unit_test(test_sizes),	  cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_full_disk), cmocka_unit_test(test_stop),
-		cmocka_unit_test(test_bound),	  cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_xxh64),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_engine),
 		cmocka_unit_test(test_abandon),
 	};
 

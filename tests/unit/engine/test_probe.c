@@ -1,5 +1,5 @@
-/* A deep look computes again what was, to the bit: the hash in the log, the lens of the last layer, shares
- * of attention; and stage by stage all back ends leave the same values. */
+/* A deep look computes again what was, to the bit: the hash in the log, the lens of the last layer,
+ * shares of attention; and stage by stage all back ends leave the same values. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +40,13 @@ static void on_event(void *arg, const struct event *ev)
 static void world_open(struct world *w, const char *backend, const char *isa)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = w->ids, .n_ids = N_PROMPT,
-								.max_tokens = N_NEW, .params = SAMPLE_DEFAULTS, .text = "",
-								.ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = w->ids,
+		.n_ids = N_PROMPT,
+		.max_tokens = N_NEW,
+		.params = SAMPLE_DEFAULTS,
+		.text = "",
+		.ignore_end = true };
 	struct err e = { 0 };
 
 	memset(w, 0, sizeof *w);
@@ -121,7 +125,8 @@ static void test_attention(void **state)
 			assert_true(fabs(sum - 1) < 1e-5);
 		}
 		assert_true(p->layer[l].residual_rms > 0 && p->layer[l].act_max > 0);
-		assert_true(p->layer[l].act_small >= p->layer[l].act_near_zero && p->layer[l].act_small < 1);
+		assert_true(
+			p->layer[l].act_small >= p->layer[l].act_near_zero && p->layer[l].act_small < 1);
 		seen_small += p->layer[l].act_small > 0;
 		assert_true(p->layer[l].token_p > 0 && p->layer[l].token_rank >= 1);
 	}
@@ -146,8 +151,8 @@ static bool on_stage(void *arg, const struct probe_stage *s)
 	all->parts = all->parts * 31 + (uint64_t)(s->layer + 2) * 16 + s->stage + strlen(s->part);
 	if (!all->compare)
 		memcpy(all->value + all->n_values, s->values, (size_t)s->n_values * sizeof *s->values);
-	else if (all->changed < 0 && memcmp(all->value + all->n_values, s->values,
-										(size_t)s->n_values * sizeof *s->values))
+	else if (all->changed < 0 &&
+			 memcmp(all->value + all->n_values, s->values, (size_t)s->n_values * sizeof *s->values))
 		all->changed = s->op;
 	all->n_values += s->n_values;
 	all->n_stages++;

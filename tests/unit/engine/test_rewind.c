@@ -1,6 +1,7 @@
-/* Going back: a request that went back gives the same tokens and hashes again, or those of the token that
- * was put there; a fork from any position goes on as its parent did; a recorded sequence computed again
- * draws what it drew. Pages behind are let go of, and every invariant holds after every step. */
+/* Going back: a request that went back gives the same tokens and hashes again, or those of the
+ * token that was put there; a fork from any position goes on as its parent did; a recorded sequence
+ * computed again draws what it drew. Pages behind are let go of, and every invariant holds after
+ * every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,8 +110,13 @@ static void run_all(struct world *w)
 
 static struct engine_request request(const int32_t *ids, int32_t n, float temperature)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = 80,
-								.params = SAMPLE_DEFAULTS, .text = "test", .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = n,
+		.max_tokens = 80,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 
 	q.params.temperature = temperature;
 	q.params.seed = 7;
@@ -296,7 +302,8 @@ static void test_refused(void **state)
 	submit(&w, &q);
 	step(&w, 10);
 	for (int i = 0; i < 4; i++) {
-		static const int32_t bad[][2] = { { N_PROMPT - 1, -1 }, { 200, -1 }, { 25, -2 }, { 25, 1 << 30 } };
+		static const int32_t bad[][2] = { { N_PROMPT - 1, -1 }, { 200, -1 }, { 25, -2 },
+			{ 25, 1 << 30 } };
 		struct err err = { 0 };
 
 		assert_int_equal(engine_rewind(w.e, 1, bad[i][0], bad[i][1], &err), -1);
@@ -307,7 +314,8 @@ static void test_refused(void **state)
 	engine_close(w.e);
 }
 
-/* From any position a fork goes on as its parent did, beside it; with a token put there it does not. */
+/* From any position a fork goes on as its parent did, beside it; with a token put there it does
+ * not. */
 static void test_forks(void **state)
 {
 	static struct world w;
@@ -389,9 +397,12 @@ static void test_verify(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_again),	cmocka_unit_test(test_pages_let_go),
-		cmocka_unit_test(test_forced),		cmocka_unit_test(test_forced_ends),
-		cmocka_unit_test(test_refused),		cmocka_unit_test(test_forks),
+		cmocka_unit_test(test_same_again),
+		cmocka_unit_test(test_pages_let_go),
+		cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_forced_ends),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_forks),
 		cmocka_unit_test(test_verify),
 	};
 	struct tiny_options tiny = TINY_DEFAULTS;

@@ -40,8 +40,8 @@ static int by_rank(const void *va, const void *vb)
 	return a->id < b->id ? -1 : 1;
 }
 
-static float plain_penalty(float l, const struct sample_params *p, const int32_t *history,
-						   int64_t n, int32_t id)
+static float plain_penalty(
+	float l, const struct sample_params *p, const int32_t *history, int64_t n, int32_t id)
 {
 	int32_t count = 0;
 
@@ -55,8 +55,8 @@ static float plain_penalty(float l, const struct sample_params *p, const int32_t
 }
 
 /* Marks what a stage cuts among the first n by rank; fills left and mass. */
-static void plain_stage(struct plain *r, int stage, int32_t n, uint32_t cut, int32_t rank_end,
-						uint64_t least)
+static void plain_stage(
+	struct plain *r, int stage, int32_t n, uint32_t cut, int32_t rank_end, uint64_t least)
 {
 	r->left[stage] = 0;
 	r->mass[stage] = 0;
@@ -87,7 +87,7 @@ static int32_t plain_top_p(const struct plain *r, int32_t n, float top_p)
 }
 
 static void plain_pick(struct plain *r, const float *l, int32_t n, const struct sample_params *p,
-					   const int32_t *history, int64_t n_history, struct sample_key key)
+	const int32_t *history, int64_t n_history, struct sample_key key)
 {
 	bool greedy = !(p->temperature > 0);
 	float factor = greedy ? 1 : (float)(1.0 / (double)p->temperature);
@@ -97,7 +97,7 @@ static void plain_pick(struct plain *r, const float *l, int32_t n, const struct 
 	for (int32_t i = 0; i < n; i++) {
 		float y = plain_penalty(l[i], p, history, n_history, i) * factor;
 
-		r->t[i] = (struct plain_token){.y = y, .id = i, .cut = EV_CUT_kept, .arrival = NAN};
+		r->t[i] = (struct plain_token){ .y = y, .id = i, .cut = EV_CUT_kept, .arrival = NAN };
 	}
 	qsort(r->t, (size_t)n, sizeof *r->t, by_rank);
 	for (int32_t i = 0; i < n; i++)
@@ -106,7 +106,7 @@ static void plain_pick(struct plain *r, const float *l, int32_t n, const struct 
 	plain_stage(r, STAGE_TEMPERATURE, n, EV_CUT_greedy, greedy ? 1 : n, 0);
 	plain_stage(r, STAGE_TOP_K, n, EV_CUT_top_k, p->top_k > 0 && !greedy ? p->top_k : n, 0);
 	plain_stage(r, STAGE_TOP_P, n, EV_CUT_top_p,
-				p->top_p < 1 && !greedy ? plain_top_p(r, n, p->top_p) : n, 0);
+		p->top_p < 1 && !greedy ? plain_top_p(r, n, p->top_p) : n, 0);
 	if (p->min_p > 0 && !greedy) /* mass * 2^32 >= part * 2^40 */
 		light = (uint64_t)((double)p->min_p * 4294967296.0 + 0.5) << 8;
 	plain_stage(r, STAGE_MIN_P, n, EV_CUT_min_p, n, light);
@@ -137,8 +137,7 @@ static float share(uint64_t mass, float weight, uint64_t all)
 }
 
 static void check_result(const struct sampler *s, const struct sample_result *got,
-						 const struct plain *want, const float *l, int32_t n,
-						 const struct sample_params *p)
+	const struct plain *want, const float *l, int32_t n, const struct sample_params *p)
 {
 	int32_t rank = 0, n_best = n < SAMPLE_CANDIDATES ? n : SAMPLE_CANDIDATES;
 	const struct plain_token *w;
@@ -174,8 +173,8 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 		assert_int_equal(c->cut, t->cut);
 		assert_true(c->logit == l[t->id]);
 		assert_true(same(c->arrival, t->arrival));
-		assert_true(c->p ==
-					share(t->mass, k_exp(k_logit_depth(t->y, top)), want->mass[STAGE_PENALTIES]));
+		assert_true(
+			c->p == share(t->mass, k_exp(k_logit_depth(t->y, top)), want->mass[STAGE_PENALTIES]));
 	}
 	for (int32_t i = 0; i < n && i < 40; i++) {
 		const struct plain_token *t = &want->t[i < 20 ? (uint32_t)i : next() % (uint32_t)n];
@@ -193,10 +192,10 @@ static void check_result(const struct sampler *s, const struct sample_result *go
 
 static void make_params(struct sample_params *p)
 {
-	static const float temperatures[] = {0, 0.05f, 0.7f, 1, 1.5f, 10};
-	static const float top_ps[] = {1, 0.9f, 0.5f, 0.999f, 0, 0.99999994f, 0.1f};
-	static const float min_ps[] = {0, 0, 0.05f, 1, 1e-6f, 1e-12f};
-	static const int32_t top_ks[] = {0, 0, 1, 2, 7, 40, 1000, 1 << 30};
+	static const float temperatures[] = { 0, 0.05f, 0.7f, 1, 1.5f, 10 };
+	static const float top_ps[] = { 1, 0.9f, 0.5f, 0.999f, 0, 0.99999994f, 0.1f };
+	static const float min_ps[] = { 0, 0, 0.05f, 1, 1e-6f, 1e-12f };
+	static const int32_t top_ks[] = { 0, 0, 1, 2, 7, 40, 1000, 1 << 30 };
 
 	*p = SAMPLE_DEFAULTS;
 	p->temperature = temperatures[next() % 6];
@@ -213,11 +212,11 @@ static void make_params(struct sample_params *p)
 static void try_vocab(int32_t n, int rounds)
 {
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(sampler_open(&s, n, &e), 0);
 	for (int round = 0; round < rounds; round++) {
-		struct sample_key key = {.pos = next() % 1000, .sample = next() % 4};
+		struct sample_key key = { .pos = next() % 1000, .sample = next() % 4 };
 		struct sample_params p;
 		struct sample_result got;
 		struct k_logit_stats stats;
@@ -225,8 +224,8 @@ static void try_vocab(int32_t n, int rounds)
 		int64_t n_history = next() % 51;
 
 		for (int64_t i = 0; i < n_history; i++)
-			history[i] =
-				(int32_t)(next() % (uint32_t)(n + n / 10)) - n / 20; /* some no token at all */
+			history[i] = (int32_t)(next() % (uint32_t)(n + n / 10)) - n / 20; /* some no token at
+																				 all */
 		make_row(row, n, round % 9);
 		make_params(&p);
 		stats = stats_of(row, n);
@@ -257,7 +256,7 @@ static void test_top_p_boundary(void **state)
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct sample_result got;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	p.temperature = 1;
@@ -268,17 +267,19 @@ static void test_top_p_boundary(void **state)
 		struct k_logit_stats stats = stats_of(row, 1024);
 
 		p.top_p = (float)k / 512; /* exact */
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = k, .sample = 0}, &got);
+		sampler_pick(
+			s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = k, .sample = 0 }, &got);
 		assert_int_equal(got.survivors, k == 512 ? 1024 : k ? k : 1);
 		if (k > 0 && k < 512) {
 			assert_true(got.id <= 2 * k - 1);
 			p.top_p = k_float(k_bits(p.top_p) + 1); /* a hair more takes one token more */
-			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = k, .sample = 0}, &got);
+			sampler_pick(
+				s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = k, .sample = 0 }, &got);
 			assert_int_equal(got.survivors,
-							 (int32_t)((double)p.top_p * 512) == k &&
-									 (uint64_t)((double)p.top_p * 0x1p32 + 0.5) == (uint64_t)k << 23
-								 ? k
-								 : k + 1);
+				(int32_t)((double)p.top_p * 512) == k &&
+						(uint64_t)((double)p.top_p * 0x1p32 + 0.5) == (uint64_t)k << 23
+					? k
+					: k + 1);
 		}
 	}
 	sampler_close(s);
@@ -290,14 +291,14 @@ static void test_top_p_fraction(void **state)
 	const unsigned __int128 first = (unsigned __int128)1 << 72; /* 2^40 * 2^32 */
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	int found = 0;
 
 	(void)state;
 	p.temperature = 1;
 	assert_int_equal(sampler_open(&s, 2, &e), 0);
 	for (int i = 1; i < 2000000 && found < 5; i++) {
-		float l[2] = {0, -(float)i * 0x1p-22f};
+		float l[2] = { 0, -(float)i * 0x1p-22f };
 		uint64_t z = ((uint64_t)1 << 40) + k_mass(k_exp(l[1]));
 		uint64_t part = ((uint64_t)(first / z) / 256 + 1) * 256; /* what a float can say */
 		unsigned __int128 product = (unsigned __int128)part * z;
@@ -307,7 +308,7 @@ static void test_top_p_fraction(void **state)
 		if (product <= first || product - first >= (unsigned __int128)1 << 32)
 			continue;
 		p.top_p = (float)part * 0x1p-32f;
-		sampler_pick(s, l, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 0}, &got);
+		sampler_pick(s, l, &stats, &p, NULL, 0, (struct sample_key){ .pos = i, .sample = 0 }, &got);
 		assert_int_equal(got.survivors, 2);
 		found++;
 	}
@@ -318,10 +319,10 @@ static void test_top_p_fraction(void **state)
 /* Rows that hold nothing to draw from do not break anything. */
 static void test_degenerate(void **state)
 {
-	static const float values[] = {-INFINITY, INFINITY, NAN, 3e38f, -3e38f};
-	static const float temperatures[] = {0, 1e-40f, 1e-3f, 1, NAN, -1};
+	static const float values[] = { -INFINITY, INFINITY, NAN, 3e38f, -3e38f };
+	static const float temperatures[] = { 0, 1e-40f, 1e-3f, 1, NAN, -1 };
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(sampler_open(&s, 300, &e), 0);
@@ -337,10 +338,11 @@ static void test_degenerate(void **state)
 					row[i] = some && i % 2 ? 0.25f : values[v];
 				stats = stats_of(row, 300);
 				p.temperature = temperatures[t];
-				sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = t, .sample = v}, &got);
+				sampler_pick(s, row, &stats, &p, NULL, 0,
+					(struct sample_key){ .pos = t, .sample = v }, &got);
 				assert_in_range(got.id, 0, 299);
 				assert_in_range(got.survivors, 1, 300);
-				sampler_reject_begin(s, (struct sample_key){.pos = t, .sample = v});
+				sampler_reject_begin(s, (struct sample_key){ .pos = t, .sample = v });
 				for (int32_t id = 7; id < 10; id++)
 					if (sampler_reject_next(s, id, 1, NULL, &u, &threshold))
 						break;

@@ -1,5 +1,5 @@
-/* The scheduler without a model: pages are only counted, and a token is drawn by adding one. Policies: what order
- * they give, and that none starves anybody; invariants after every step. */
+/* The scheduler without a model: pages are only counted, and a token is drawn by adding one.
+ * Policies: what order they give, and that none starves anybody; invariants after every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void on_event(void *arg, const struct event *ev)
 }
 
 static void world_open_memory(struct world *w, const char *policy, int32_t slots, int32_t pages,
-							  const struct memory_specs *specs)
+	const struct memory_specs *specs)
 {
 	struct err e = { 0 };
 
@@ -72,11 +72,14 @@ static void world_close(struct world *w)
 	free(w->plan.item);
 }
 
-/* A prompt of n tokens that begin with `first` and of as many to draw. Prompts of the same `first` share. */
+/* A prompt of n tokens that begin with `first` and of as many to draw. Prompts of the same `first`
+ * share. */
 static int64_t submit(struct world *w, int32_t first, int32_t n, int32_t drawn)
 {
 	int32_t ids[CTX];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = drawn };
+	struct engine_request q = {
+		.kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = n, .max_tokens = drawn
+	};
 	struct request *r;
 	struct err e = { 0 };
 
@@ -161,7 +164,8 @@ static void test_shortest(void **state)
 	assert_int_equal(w.admitted[0], 3);
 	assert_int_equal(w.admitted[1], 2);
 	assert_int_equal(w.admitted[2], 4);
-	/* of the budget of 64: 3 rows, then 32, then the 29 that are left; what runs is in order of what is left */
+	/* of the budget of 64: 3 rows, then 32, then the 29 that are left; what runs is in order of
+	 * what is left */
 	assert_int_equal(w.n_prompts, 3);
 	assert_int_equal(w.prompts[0], 3);
 	assert_int_equal(w.prompts[1], 2);
@@ -187,7 +191,8 @@ static void test_shortest_by_cache(void **state)
 	world_close(&w);
 }
 
-/* Short prompts come in every step, for ever: the long one is served all the same, overtaken 8 times. */
+/* Short prompts come in every step, for ever: the long one is served all the same, overtaken 8
+ * times. */
 static void test_nobody_starves(void **state)
 {
 	struct world w;
@@ -254,15 +259,17 @@ static void test_all_end(void **state)
 			world_open(&w, sched_policies[p]->name, 4, 10 + (int32_t)(seed % 7));
 			for (int i = 0; i < 800 && ended < 40; i++) {
 				if (w.n < 40 && next_random(&random) % 3)
-					submit(&w, (int32_t)(next_random(&random) % 3) * 1000, 1 + (int32_t)(next_random(&random) % 90),
-						   1 + (int32_t)(next_random(&random) % 60));
+					submit(&w, (int32_t)(next_random(&random) % 3) * 1000,
+						1 + (int32_t)(next_random(&random) % 90),
+						1 + (int32_t)(next_random(&random) % 60));
 				step(&w);
 				ended = 0;
 				for (int64_t r = 1; r <= w.n; r++)
 					ended += w.done[r] > 0;
 			}
 			if (ended != 40)
-				fail_msg("%s, seed %u: %lld of 40 ended", sched_policies[p]->name, seed, (long long)ended);
+				fail_msg("%s, seed %u: %lld of 40 ended", sched_policies[p]->name, seed,
+					(long long)ended);
 			assert_true(w.most_overtaken <= 8 || w.sched.policy == sched_policies[0]);
 			preempted += w.preempted;
 			world_close(&w);

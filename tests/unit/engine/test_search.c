@@ -1,6 +1,6 @@
-/* Searches: best of n is what the samples give alone; beam search is that of a slow reference that shares nothing and
- * computes every hypothesis anew; a tree search can be repeated bit for bit. Pages are checked after every step,
- * and a search that is cancelled leaves none in use. */
+/* Searches: best of n is what the samples give alone; beam search is that of a slow reference that
+ * shares nothing and computes every hypothesis anew; a tree search can be repeated bit for bit.
+ * Pages are checked after every step, and a search that is cancelled leaves none in use. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,8 +77,12 @@ static int n_ended, n_preempted;
 
 static struct engine_request request_of(int32_t ids[PROMPT], int32_t max_tokens)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = PROMPT,
-								.max_tokens = max_tokens, .params = SAMPLE_DEFAULTS, .text = "test" };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = PROMPT,
+		.max_tokens = max_tokens,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test" };
 	uint32_t s = prompt;
 
 	for (int i = 0; i < PROMPT; i++) {
@@ -151,7 +155,8 @@ static void test_best(void **state)
 			;
 		assert_true(engine_search_look(e, 1, &v));
 		for (int i = 0; i < v.n_answers; i++)
-			found |= v.answer[i].n == t.n && !memcmp(v.answer[i].ids, t.id, (size_t)t.n * sizeof *t.id);
+			found |=
+				v.answer[i].n == t.n && !memcmp(v.answer[i].ids, t.id, (size_t)t.n * sizeof *t.id);
 		assert_true(found);
 	}
 	engine_close(e);
@@ -204,8 +209,8 @@ static void extend(struct engine *e, const struct hypothesis *h, int from, struc
 		fail_msg("%s", err.text);
 	for (int id = 0; id < VOCAB; id++)
 		out[id] = (struct next){ from, id,
-								 h->logp + ((double)(p->logits[id] - p->stats.max) -
-											k_log64((double)p->stats.mass * 0x1p-40)) };
+			h->logp + ((double)(p->logits[id] - p->stats.max) -
+						  k_log64((double)p->stats.mass * 0x1p-40)) };
 	probe_close(p);
 }
 
@@ -235,7 +240,8 @@ static bool slow_step(struct engine *e, struct slow *s, int width, double alpha)
 		   s->done[width - 1].score < next[0].logp / pow(n_own(&s->live[0]), alpha);
 }
 
-static void slow_beam(struct engine *e, const struct engine_request *q, int width, double alpha, struct slow *s)
+static void slow_beam(
+	struct engine *e, const struct engine_request *q, int width, double alpha, struct slow *s)
 {
 	memset(s, 0, sizeof *s);
 	memcpy(s->live[0].id, q->ids, PROMPT * sizeof *q->ids);
@@ -251,7 +257,8 @@ static void slow_beam(struct engine *e, const struct engine_request *q, int widt
 	qsort(s->done, (size_t)s->n_done, sizeof *s->done, by_score);
 }
 
-static void compare_beam(const char *method, int width, double alpha, int32_t max_tokens, int32_t pages)
+static void compare_beam(
+	const char *method, int width, double alpha, int32_t max_tokens, int32_t pages)
 {
 	static struct told t;
 	static struct slow slow;
@@ -266,7 +273,8 @@ static void compare_beam(const char *method, int width, double alpha, int32_t ma
 	assert_true(v.n_answers > 0 && v.n_answers <= slow.n_done);
 	for (int i = 0; i < v.n_answers && i < width; i++) {
 		assert_int_equal(v.answer[i].n, n_own(&slow.done[i]));
-		assert_memory_equal(v.answer[i].ids, slow.done[i].id + PROMPT, (size_t)v.answer[i].n * sizeof *ids);
+		assert_memory_equal(
+			v.answer[i].ids, slow.done[i].id + PROMPT, (size_t)v.answer[i].n * sizeof *ids);
 		assert_true(v.answer[i].score == slow.done[i].score);
 		n_ended += v.answer[i].reason == EV_FINISH_end;
 	}
@@ -283,7 +291,8 @@ static void test_beam(void **state)
 	compare_beam("beam:1", 1, 1, 30, 64);
 	compare_beam("beam:8", 8, 1, 20, 64);
 	for (prompt = 100; prompt < 108; prompt++) {
-		compare_beam("beam:3", 3, 1, 40, 6); /* pages run short: branches are preempted and come again */
+		/* pages run short: branches are preempted and come again */
+		compare_beam("beam:3", 3, 1, 40, 6);
 		compare_beam("beam:6,0.5", 6, 0.5, 40, 64);
 	}
 	assert_true(n_ended > 5);
@@ -319,7 +328,7 @@ static void test_mcts(void **state)
 		assert_true(t.search[i].u.search.node == again.search[i].u.search.node &&
 					t.search[i].u.search.tokens == again.search[i].u.search.tokens &&
 					(t.search[i].u.search.score == again.search[i].u.search.score ||
-					 isnan(t.search[i].u.search.score)));
+						isnan(t.search[i].u.search.score)));
 	engine_close(e);
 }
 
@@ -330,9 +339,10 @@ struct found {
 	double score[20];
 };
 
-/* The answers of a search beside other requests, or with other settings; n_load: requests that come meanwhile. */
-static void find(const char *method, int32_t slots, int32_t pages, const char *name, const char *value, int n_load,
-				 struct found *out)
+/* The answers of a search beside other requests, or with other settings; n_load: requests that come
+ * meanwhile. */
+static void find(const char *method, int32_t slots, int32_t pages, const char *name,
+	const char *value, int n_load, struct found *out)
 {
 	static struct told t;
 	int32_t ids[PROMPT], other[PROMPT];
@@ -377,21 +387,24 @@ static void assert_same(const struct found *a, const struct found *b)
 
 		assert_true(a->score[i] == b->score[i]);
 		for (int k = 0; k < b->n_answers; k++)
-			there |= a->n[i] == b->n[k] && !memcmp(a->ids[i], b->ids[k], (size_t)a->n[i] * sizeof **a->ids);
+			there |= a->n[i] == b->n[k] &&
+					 !memcmp(a->ids[i], b->ids[k], (size_t)a->n[i] * sizeof **a->ids);
 		assert_true(there);
 	}
 }
 
 static void test_nothing_else_matters(void **state)
 {
-	static const char *const methods[] = { "best:6", "beam:3", "beam:4,0.5", "mcts:18,2", "mcts:20,3,6" };
+	static const char *const methods[] = { "best:6", "beam:3", "beam:4,0.5", "mcts:18,2",
+		"mcts:20,3,6" };
 	static const struct {
 		const char *name, *value;
 		int32_t pages;
 		int n_load;
-	} other[] = { { NULL, NULL, 64, 5 }, { "prefix-cache", "off", 64, 0 }, { "prefix-cache", "off", 64, 3 },
-				  { "spec", "ngram:3", 64, 2 }, { "spec", "lookahead:2,2,2", 64, 0 }, { NULL, NULL, 9, 0 },
-				  { NULL, NULL, 9, 3 }, { "prefill-chunk", "16", 64, 1 }, { "page-size", "32", 64, 0 } };
+	} other[] = { { NULL, NULL, 64, 5 }, { "prefix-cache", "off", 64, 0 },
+		{ "prefix-cache", "off", 64, 3 }, { "spec", "ngram:3", 64, 2 },
+		{ "spec", "lookahead:2,2,2", 64, 0 }, { NULL, NULL, 9, 0 }, { NULL, NULL, 9, 3 },
+		{ "prefill-chunk", "16", 64, 1 }, { "page-size", "32", 64, 0 } };
 	static struct found alone, now;
 
 	(void)state;
@@ -400,11 +413,12 @@ static void test_nothing_else_matters(void **state)
 		find(methods[i], 4, 64, NULL, NULL, 0, &alone);
 		assert_true(alone.n_answers >= 3);
 		for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
-			find(methods[i], 4, other[k].pages, other[k].name, other[k].value, other[k].n_load, &now);
+			find(methods[i], 4, other[k].pages, other[k].name, other[k].value, other[k].n_load,
+				&now);
 			assert_same(&alone, &now);
 		}
 	}
-	assert_true(n_preempted > 5); /* where pages were few */
+	assert_true(n_preempted > 5);                 /* where pages were few */
 	find("best:6", 4, 64, NULL, NULL, 0, &alone); /* more than there are slots: they wait for one */
 	find("best:6", 2, 64, NULL, NULL, 0, &now);
 	assert_same(&alone, &now);
@@ -481,7 +495,8 @@ struct slow_judge {
 	const char *text; /* of the answer that it is at; NULL: none */
 };
 
-static enum score_verdict by_length(void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
+static enum score_verdict by_length(
+	void *arg, const char *text, size_t size, int wait_ms, double *score, struct err *e)
 {
 	struct slow_judge *j = arg;
 
@@ -505,10 +520,12 @@ static enum score_verdict by_length(void *arg, const char *text, size_t size, in
 	return SCORE_KNOWN;
 }
 
-static struct search_view judged(struct engine *e, const char *method, struct slow_judge *j, const struct engine_request *q,
-								 int64_t *id)
+static struct search_view judged(struct engine *e, const char *method, struct slow_judge *j,
+	const struct engine_request *q, int64_t *id)
 {
-	struct search_options o = { .method = method, .score = by_length, .arg = j, .scorer = "by length" };
+	struct search_options o = {
+		.method = method, .score = by_length, .arg = j, .scorer = "by length"
+	};
 	struct search_view v;
 
 	*id = engine_search(e, &o, q, NULL);
@@ -542,7 +559,8 @@ static void test_command(void **state)
 	engine_close(e);
 }
 
-/* However long it takes, the answers, their scores and their order are the same; the engine is not idle until then. */
+/* However long it takes, the answers, their scores and their order are the same; the engine is not
+ * idle until then. */
 static void test_slow_command(void **state)
 {
 	static const char *const methods[] = { "best:5", "beam:3", "mcts:9,2" };
@@ -555,14 +573,16 @@ static void test_slow_command(void **state)
 		struct engine *e = open_engine(4, 64, &t);
 		struct slow_judge fast = { .most = 100 }, slow = { .most = 100, .late = 7 };
 		int64_t a, b;
-		struct search_view x = judged(e, methods[i], &fast, &q, &a), y = judged(e, methods[i], &slow, &q, &b);
+		struct search_view x = judged(e, methods[i], &fast, &q, &a),
+						   y = judged(e, methods[i], &slow, &q, &b);
 
 		assert_int_equal(slow.begun, fast.begun);
 		assert_int_equal(slow.calls, 8 * fast.calls);
 		assert_int_equal(x.n_answers, y.n_answers);
 		for (int k = 0; k < x.n_answers; k++) {
 			assert_int_equal(x.answer[k].n, y.answer[k].n);
-			assert_memory_equal(x.answer[k].ids, y.answer[k].ids, (size_t)x.answer[k].n * sizeof *ids);
+			assert_memory_equal(
+				x.answer[k].ids, y.answer[k].ids, (size_t)x.answer[k].n * sizeof *ids);
 			assert_true(x.answer[k].score == y.answer[k].score);
 		}
 		assert_true(engine_idle(e));
@@ -570,7 +590,8 @@ static void test_slow_command(void **state)
 	}
 }
 
-/* A judge that never ends: others go on meanwhile; the search is cancelled when nothing runs any more, and it is told so. */
+/* A judge that never ends: others go on meanwhile; the search is cancelled when nothing runs any
+ * more, and it is told so. */
 static void test_hanging_command(void **state)
 {
 	static const char *const methods[] = { "best:5", "beam:3", "mcts:9,2" };
@@ -609,9 +630,9 @@ static void test_hanging_command(void **state)
 
 static void test_arguments(void **state)
 {
-	static const char *const bad[] = { "best:0", "best:65", "best:x", "best:", "beam:0", "beam:33", "beam:4,", "beam:4,x",
-									   "beam:4,-1", "beam:", "mcts:0", "mcts:", "mcts:3,0", "mcts:1,2,3,4", "tree:3",
-									   "", "beam:8" /* more than the slots */ };
+	static const char *const bad[] = { "best:0", "best:65", "best:x", "best:", "beam:0", "beam:33",
+		"beam:4,", "beam:4,x", "beam:4,-1", "beam:", "mcts:0", "mcts:", "mcts:3,0", "mcts:1,2,3,4",
+		"tree:3", "", "beam:8" /* more than the slots */ };
 	static struct told t;
 	int32_t ids[PROMPT];
 	struct engine_request q = request_of(ids, 20);
@@ -632,9 +653,16 @@ static void test_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_best),	cmocka_unit_test(test_beam),	  cmocka_unit_test(test_mcts),
-		cmocka_unit_test(test_nothing_else_matters), cmocka_unit_test(test_ends), cmocka_unit_test(test_cancel), cmocka_unit_test(test_command), cmocka_unit_test(test_slow_command),
-		cmocka_unit_test(test_hanging_command), cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_best),
+		cmocka_unit_test(test_beam),
+		cmocka_unit_test(test_mcts),
+		cmocka_unit_test(test_nothing_else_matters),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_slow_command),
+		cmocka_unit_test(test_hanging_command),
+		cmocka_unit_test(test_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);

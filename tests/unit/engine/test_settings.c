@@ -1,5 +1,6 @@
-/* The table of settings: every row is whole, its default is what an engine reports, and what is out of range is refused
- * with the row's name and range, by the table's own reading and by an engine. */
+/* The table of settings: every row is whole, its default is what an engine reports, and what is out
+ * of range is refused with the row's name and range, by the table's own reading and by an
+ * engine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +53,8 @@ static void check_row(const struct setting *table, const struct setting *s)
 	/* a number without a range takes nothing but 0 */
 	assert_true((s->type != SETTING_INT && s->type != SETTING_FLOAT) || s->high > s->low);
 	/* what may change in a chat has words to complete, but where a number says it all */
-	if (s->when >= SETTING_IDLE && (s->type == SETTING_CHOICE || s->type == SETTING_SWITCH || s->type == SETTING_TEXT))
+	if (s->when >= SETTING_IDLE &&
+		(s->type == SETTING_CHOICE || s->type == SETTING_SWITCH || s->type == SETTING_TEXT))
 		assert_non_null(setting_word(s, 0));
 	for (int i = 0; setting_word(s, i); i++) {
 		struct err e = { 0 };
@@ -106,7 +108,8 @@ static void check_range(const struct setting *s)
 	switch (s->type) {
 	case SETTING_INT:
 	case SETTING_FLOAT:
-		snprintf(range, sizeof range, s->type == SETTING_INT ? "from %.0f to %.0f" : "from %g to %g", s->low, s->high);
+		snprintf(range, sizeof range,
+			s->type == SETTING_INT ? "from %.0f to %.0f" : "from %g to %g", s->low, s->high);
 		refused_number(s, s->low - 1, range);
 		refused_number(s, s->high + 1, range);
 		refused(s, "nan", range);
@@ -125,8 +128,7 @@ static void check_range(const struct setting *s)
 		refused(s, "nonsense", setting_word(s, 0));
 		refused(s, "", setting_word(s, 1));
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -171,7 +173,8 @@ static void test_texts(void **state)
 }
 
 /* Where the default is 0 or nothing, the engine chooses. */
-static void check_reported(const struct engine *engine, const struct setting *s, const struct engine_options *o)
+static void check_reported(
+	const struct engine *engine, const struct setting *s, const struct engine_options *o)
 {
 	char wanted[300], value[300];
 
@@ -251,7 +254,8 @@ static int remove_model(void **state)
 	return 0;
 }
 
-/* What says that logits are lossy asks the table: no row of it is forgotten, and a default is not named. */
+/* What says that logits are lossy asks the table: no row of it is forgotten, and a default is not
+ * named. */
 static const char *value_of(void *of, const char *name)
 {
 	return strcmp(name, "visible") ? NULL : of;
@@ -259,7 +263,8 @@ static const char *value_of(void *of, const char *name)
 
 static void test_lossy(void **state)
 {
-	struct lossy_settings exact = lossy_ask(value_of, "full"), window = lossy_ask(value_of, "window:32");
+	struct lossy_settings exact = lossy_ask(value_of, "full"),
+						  window = lossy_ask(value_of, "window:32");
 	char text[64];
 	int n = 0;
 
@@ -279,9 +284,8 @@ static void test_lossy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_is_told_of),
-		cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges),
-										cmocka_unit_test(test_texts), cmocka_unit_test(test_engine),
-										cmocka_unit_test(test_open), cmocka_unit_test(test_lossy) };
+		cmocka_unit_test(test_rows), cmocka_unit_test(test_ranges), cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_engine), cmocka_unit_test(test_open), cmocka_unit_test(test_lossy) };
 
 	return cmocka_run_group_tests_name("settings", tests, write_model, remove_model);
 }

@@ -1,5 +1,5 @@
-/* Shadow mode: what is counted beside a run is what happens when the drafter is switched on, step by step; the run itself is
- * not touched; and the cost of steps and the predictions made of it. */
+/* Shadow mode: what is counted beside a run is what happens when the drafter is switched on, step
+ * by step; the run itself is not touched; and the cost of steps and the predictions made of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,9 @@ struct told {
 static void note_shadow(struct told *w, const struct ev_shadow *s)
 {
 	for (int i = 0; i < SPECS; i++) {
-		if (*w->shadow[i].drafter && (strlen(w->shadow[i].drafter) != s->drafter.size ||
-									  memcmp(w->shadow[i].drafter, s->drafter.data, s->drafter.size)))
+		if (*w->shadow[i].drafter &&
+			(strlen(w->shadow[i].drafter) != s->drafter.size ||
+				memcmp(w->shadow[i].drafter, s->drafter.data, s->drafter.size)))
 			continue;
 		memcpy(w->shadow[i].drafter, s->drafter.data, s->drafter.size);
 		w->shadow[i].steps = s->steps;
@@ -70,7 +71,8 @@ static void on_event(void *arg, const struct event *ev)
 		const struct ev_step *s = &ev->u.step;
 
 		w->steps += s->decode_rows;
-		assert_true(s->drafters_ns >= 0 && s->kernel_ns > 0 && s->drafters_ns <= s->ns - s->kernel_ns);
+		assert_true(
+			s->drafters_ns >= 0 && s->kernel_ns > 0 && s->drafters_ns <= s->ns - s->kernel_ns);
 		w->drafters_ns += s->drafters_ns;
 	} else if (ev->kind == EV_cost) {
 		assert_true(ev->u.cost.ns > 0 && ev->u.cost.runs > 0);
@@ -106,9 +108,13 @@ static struct engine *open_engine(struct told *w, const char *spec, const char *
 static void submit(struct engine *e, int which, int32_t tokens)
 {
 	int32_t ids[90];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = 60 + 10 * which,
-								.max_tokens = tokens, .params = SAMPLE_DEFAULTS, .sample = which,
-								.ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = 60 + 10 * which,
+		.max_tokens = tokens,
+		.params = SAMPLE_DEFAULTS,
+		.sample = which,
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	for (int i = 0; i < q.n_ids; i++)
@@ -159,8 +165,8 @@ static void test_untouched(void **state)
 	}
 }
 
-/* Beside plain decoding it counts what the drafter does when it is on, but for the last guess, which the end of the
- * request leaves open. */
+/* Beside plain decoding it counts what the drafter does when it is on, but for the last guess,
+ * which the end of the request leaves open. */
 static void test_exact(void **state)
 {
 	static const char *const specs[] = { "ngram:1", "ngram:4", "ngram:8,1,3" };
@@ -202,7 +208,8 @@ static void test_used(void **state)
 
 static void test_settings(void **state)
 {
-	static const char *const bad[] = { "nobody", "ngram:4+", "+", "", "ngram:99", "off+ngram", "auto", "free+ngram" };
+	static const char *const bad[] = { "nobody", "ngram:4+", "+", "", "ngram:99", "off+ngram",
+		"auto", "free+ngram" };
 	static struct told w;
 	struct engine *e = open_engine(&w, "off", NULL);
 	char now[128];
@@ -241,7 +248,8 @@ static void test_cost(void **state)
 	(void)state;
 	for (int rows = 1; rows < DRAFT_COST_ROWS; rows++)
 		assert_true(c->ns[rows] > 0 && c->ns[rows] <= c->ns[rows + 1]);
-	assert_true(draft_cost_ns(c, 2.5, 0) >= draft_cost_ns(c, 2, 0) && draft_cost_ns(c, 80, 0) >= draft_cost_ns(c, 64, 0));
+	assert_true(draft_cost_ns(c, 2.5, 0) >= draft_cost_ns(c, 2, 0) &&
+				draft_cost_ns(c, 80, 0) >= draft_cost_ns(c, 64, 0));
 	assert_true(draft_cost_ns(c, 4, 300) >= draft_cost_ns(c, 4, 0));
 	engine_close(e);
 }
@@ -250,7 +258,9 @@ static void test_cost(void **state)
 static void test_predictions(void **state)
 {
 	static struct draft_cost c;
-	struct shadow_sums s = { .steps = 10, .tokens = 24, .have = { 10, 10, 10 }, .hit = { 8, 5, 1 } };
+	struct shadow_sums s = {
+		.steps = 10, .tokens = 24, .have = { 10, 10, 10 }, .hit = { 8, 5, 1 }
+	};
 	double speed;
 
 	(void)state;
@@ -263,7 +273,8 @@ static void test_predictions(void **state)
 	assert_int_equal(shadow_best(&s, &c, DRAFT_NODES, 1, &speed), 2);
 	assert_float_equal(speed, 2.3 / 1.2, 1e-6);
 	assert_int_equal(shadow_best(&s, &c, 1, 1, &speed), 1);
-	s.propose_ns = 30 * 500; /* 500 ns each guess: half a step, dearer than what the third is worth */
+	/* 500 ns each guess: half a step, dearer than what the third is worth */
+	s.propose_ns = 30 * 500;
 	assert_float_equal(shadow_speed(&s, &c, 2, 1), 2.3 / 2.2, 1e-6);
 	assert_int_equal(shadow_best(&s, &c, DRAFT_NODES, 1, &speed), 1);
 	s.propose_ns = 30 * 2000;
@@ -276,7 +287,8 @@ static void test_predictions(void **state)
 	assert_true(isnan(shadow_speed(&s, &c, 4, 1)));
 }
 
-/* auto gives the text of plain decoding, says when it changes its mind, and sees which drafter is the better one. */
+/* auto gives the text of plain decoding, says when it changes its mind, and sees which drafter is
+ * the better one. */
 static void test_auto(void **state)
 {
 	static struct told plain, w;
@@ -314,7 +326,7 @@ struct counted {
 	double ns, tokens, at; /* of the steps behind prompts; the clock when the step before ended */
 	struct engine *e;
 	int n_choices;
-	uint64_t drafts; /* of who guessed what, where */
+	uint64_t drafts;  /* of who guessed what, where */
 	double predicted; /* of the first drafter in the shadow, at the end */
 };
 
@@ -329,12 +341,13 @@ static void on_counted(void *arg, const struct event *ev)
 	} else if (ev->kind == EV_choice) {
 		c->n_choices++;
 	} else if (ev->kind == EV_draft) {
-		c->drafts = (c->drafts ^ (uint64_t)(ev->u.draft.pos * 64 + ev->u.draft.nth)) * 0x100000001b3u;
+		c->drafts =
+			(c->drafts ^ (uint64_t)(ev->u.draft.pos * 64 + ev->u.draft.nth)) * 0x100000001b3u;
 	}
 }
 
-/* A session of prompts by turns: some repeat themselves, in some there is nothing to find. Rows cost `slope` of a
- * step each. */
+/* A session of prompts by turns: some repeat themselves, in some there is nothing to find. Rows
+ * cost `slope` of a step each. */
 static void run_session(struct counted *c, const char *spec, const char *shadow, double slope)
 {
 	struct engine_shadow s;
@@ -359,8 +372,12 @@ static void run_session(struct counted *c, const char *spec, const char *shadow,
 	engine_begin(c->e, NULL);
 	for (int i = 0; i < 6; i++) {
 		int32_t ids[TINY_PROMPT];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = TINY_PROMPT, .max_tokens = 80,
-									.params = SAMPLE_DEFAULTS, .ignore_end = true };
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+			.ids = ids,
+			.n_ids = TINY_PROMPT,
+			.max_tokens = 80,
+			.params = SAMPLE_DEFAULTS,
+			.ignore_end = true };
 
 		q.params.temperature = tiny_prompt(i, ids);
 		if (engine_submit(c->e, &q, &err) < 0)
@@ -384,11 +401,13 @@ static void test_counted_clock(void **state)
 	assert_true(first.ns < 0.9 * plain.ns);
 	run_session(&first, "auto:ngram:4+skip:1,2+lookahead", "off", 0.1);
 	run_session(&again, "auto:ngram:4+skip:1,2+lookahead", "off", 0.1);
-	assert_true(first.ns == again.ns && first.drafts == again.drafts && first.n_choices == again.n_choices);
+	assert_true(
+		first.ns == again.ns && first.drafts == again.drafts && first.n_choices == again.n_choices);
 }
 
-/* What shadow mode says beside plain decoding is what comes when the drafter is switched on: with time counted, within
- * a twentieth. What is not alike are the ends of answers, which cut guesses short. */
+/* What shadow mode says beside plain decoding is what comes when the drafter is switched on: with
+ * time counted, within a twentieth. What is not alike are the ends of answers, which cut guesses
+ * short. */
 static void test_predictions_hold(void **state)
 {
 	static const char *const specs[] = { "ngram:4", "ngram:8,1,3", "skip:1,2", "skip:1,4,0" };
@@ -406,8 +425,9 @@ static void test_predictions_hold(void **state)
 	}
 }
 
-/* On machines where rows are dear, cheap, and almost free, a session that changes under it is nearly as fast with
- * auto as with the best of the others, which it does not know, all the time of learning counted. */
+/* On machines where rows are dear, cheap, and almost free, a session that changes under it is
+ * nearly as fast with auto as with the best of the others, which it does not know, all the time of
+ * learning counted. */
 static void test_auto_best(void **state)
 {
 	static const char *const fixed[] = { "off", "ngram:4", "lookahead", "skip:1,2" };
@@ -424,13 +444,14 @@ static void test_auto_best(void **state)
 		run_session(&c, "auto:ngram:4+lookahead+skip:1,2", "off", slopes[k]);
 		if (best.ns / best.tokens < 0.95 * c.ns / c.tokens)
 			fail_msg("rows at %g: auto takes %.3f of a step for a token, the best %.3f", slopes[k],
-					 c.ns / c.tokens / 1e6, best.ns / best.tokens / 1e6);
+				c.ns / c.tokens / 1e6, best.ns / best.tokens / 1e6);
 	}
 }
 
 static void test_auto_args(void **state)
 {
-	static const char *const bad[] = { "auto:nobody", "auto:off", "auto:auto", "auto:ngram:4+ngram:77" };
+	static const char *const bad[] = { "auto:nobody", "auto:off", "auto:auto",
+		"auto:ngram:4+ngram:77" };
 	static struct told w;
 	struct engine *e = open_engine(&w, "off", NULL);
 
@@ -447,10 +468,17 @@ static void test_auto_args(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_predictions), cmocka_unit_test(test_cost), cmocka_unit_test(test_untouched),
-		cmocka_unit_test(test_exact),		cmocka_unit_test(test_used), cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_counted_clock), cmocka_unit_test(test_auto_best),
-		cmocka_unit_test(test_predictions_hold), cmocka_unit_test(test_auto),		cmocka_unit_test(test_auto_args),
+		cmocka_unit_test(test_predictions),
+		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_untouched),
+		cmocka_unit_test(test_exact),
+		cmocka_unit_test(test_used),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_counted_clock),
+		cmocka_unit_test(test_auto_best),
+		cmocka_unit_test(test_predictions_hold),
+		cmocka_unit_test(test_auto),
+		cmocka_unit_test(test_auto_args),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);

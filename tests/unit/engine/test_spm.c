@@ -29,14 +29,14 @@ struct piece {
 struct file {
 	const struct piece *piece;
 	uint64_t n, n_scores;
-	bool bare;			/* without add_space_prefix */
-	const char *arch;	/* or NULL */
+	bool bare;          /* without add_space_prefix */
+	const char *arch;   /* or NULL */
 	const char *prefix; /* add_space_prefix as text, which it must not be; or NULL */
 };
 
 static int open_file(const struct file *f, struct tokenizer **t, struct err *e)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	struct gguf *g;
 	int rc;
 
@@ -69,7 +69,7 @@ static int open_file(const struct file *f, struct tokenizer **t, struct err *e)
 static struct tokenizer *open_good(const struct file *f)
 {
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(open_file(f, &t, &e), 0);
 	return t;
@@ -80,18 +80,18 @@ struct ids {
 	size_t n, cap;
 };
 
-static void add(struct ids *ids, const struct tokenizer *t, const char *text, size_t size,
-				bool special)
+static void add(
+	struct ids *ids, const struct tokenizer *t, const char *text, size_t size, bool special)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(tokenizer_encode(t, text, size, special, &ids->id, &ids->n, &ids->cap, &e), 0);
 }
 
 static void expect_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
-					   const int32_t *want, size_t n)
+	const int32_t *want, size_t n)
 {
-	struct ids got = {0};
+	struct ids got = { 0 };
 
 	add(&got, t, text, size, special);
 	assert_int_equal(got.n, n);
@@ -137,7 +137,7 @@ static int free_golden(void **state)
 
 static void test_golden_ids(void **state)
 {
-	static const char *const names[] = {"llama", "gemma"};
+	static const char *const names[] = { "llama", "gemma" };
 	FILE *f = fopen("tests/data/spm_tokens.jsonl", "r");
 	struct tokenizer *t[2];
 	char *line = NULL;
@@ -148,7 +148,7 @@ static void test_golden_ids(void **state)
 	assert_non_null(f);
 	for (int k = 0; k < 2; k++)
 		t[k] = open_good(
-			&(struct file){.piece = golden, .n = N_GOLDEN, .n_scores = N_GOLDEN, .bare = k});
+			&(struct file){ .piece = golden, .n = N_GOLDEN, .n_scores = N_GOLDEN, .bare = k });
 	while (getline(&line, &cap, f) > 0) {
 		char *text = jsonl_string(jsonl_find(line, "text"), &size);
 
@@ -176,12 +176,12 @@ static const struct {
 	const char *arch;
 	const char *around[2]; /* what the template writes around an answer */
 } family[] = {
-	{"llama2", "[INST] <<SYS>> [/INST]", false, false, false, NULL, {" ", " "}},
+	{ "llama2", "[INST] <<SYS>> [/INST]", false, false, false, NULL, { " ", " " } },
 	/* TinyLlama has no tokens for its roles: they are text */
-	{"zephyr", "<|user|> <|assistant|> eos_token", false, false, false, NULL, {"", ""}},
-	{"gemma", "<start_of_turn> <end_of_turn>", true, true, true, NULL, {"", ""}},
+	{ "zephyr", "<|user|> <|assistant|> eos_token", false, false, false, NULL, { "", "" } },
+	{ "gemma", "<start_of_turn> <end_of_turn>", true, true, true, NULL, { "", "" } },
 	/* its special tokens take the white space after them */
-	{"phi3", "<|user|> <|assistant|> <|end|>", false, true, false, "phi3", {"", ""}},
+	{ "phi3", "<|user|> <|assistant|> <|end|>", false, true, false, "phi3", { "", "" } },
 };
 
 static struct tokenizer *open_family(int k)
@@ -193,17 +193,17 @@ static struct tokenizer *open_family(int k)
 		if ((piece[i].type == CONTROL && !family[k].keep_control) ||
 			(piece[i].type == USER && !family[k].keep_user))
 			piece[i].type = UNUSED;
-	return open_good(&(struct file){.piece = piece,
-									.n = N_GOLDEN,
-									.n_scores = N_GOLDEN,
-									.bare = family[k].bare,
-									.arch = family[k].arch});
+	return open_good(&(struct file){ .piece = piece,
+		.n = N_GOLDEN,
+		.n_scores = N_GOLDEN,
+		.bare = family[k].bare,
+		.arch = family[k].arch });
 }
 
 static const struct chat_template *template_for(int k)
 {
-	struct bytes b = {0};
-	struct err e = {0};
+	struct bytes b = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 	const struct chat_template *c;
 	int known;
@@ -231,7 +231,7 @@ static void talk(int k, const struct tokenizer *t, const char *line, struct ids 
 	const struct chat_template *c = template_for(k);
 	char *system = field(line, "system"), *user = field(line, "user");
 	char *said = field(line, "answer"), *again = field(line, "again");
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(template_begin(c, t, system, &ids->id, &ids->n, &ids->cap, &e), 0);
 	assert_int_equal(template_user(c, t, user, strlen(user), &ids->id, &ids->n, &ids->cap, &e), 0);
@@ -263,7 +263,7 @@ static void test_chats(void **state)
 	while (getline(&line, &cap, f) > 0) {
 		char *name = field(line, "template");
 		int32_t *want = jsonl_ints(jsonl_find(line, "ids"), &n);
-		struct ids got = {0};
+		struct ids got = { 0 };
 		struct tokenizer *t;
 		int k = 0;
 
@@ -286,8 +286,8 @@ static void test_chats(void **state)
 
 static void expect_text(const struct tokenizer *t, const char *text, const char *want)
 {
-	struct bytes b = {0};
-	struct ids ids = {0};
+	struct bytes b = { 0 };
+	struct ids ids = { 0 };
 
 	add(&ids, t, text, strlen(text), true);
 	for (size_t i = 0; i < ids.n; i++)
@@ -320,12 +320,30 @@ static void test_eaten_space(void **state)
 
 /* Equal scores, tokens whose parts are none, several ways to the same token, no token for "d". */
 static const struct piece knotty[] = {
-	P("<unk>", 0, UNKNOWN),	 P("<s>", 0, CONTROL),	   P("</s>", 0, CONTROL),  P(MARK, -9, NORMAL),
-	P("a", -9, NORMAL),		 P("b", -9, NORMAL),	   P("c", -9, NORMAL),	   P("aa", -1, NORMAL),
-	P("ab", -1, NORMAL),	 P("ba", -1, NORMAL),	   P("bc", -0.5f, NORMAL), P("aab", -2, NORMAL),
-	P("abc", 1, NORMAL),	 P("cab", 1, NORMAL),	   P("dd", -1, NORMAL),	   P("add", -1, NORMAL),
-	P(MARK "a", -1, NORMAL), P(MARK "ab", -3, NORMAL), P("bb", -3, NORMAL),	   P("bbbb", 5, NORMAL),
-	P(MARK MARK, 0, NORMAL), P("ca", -0.0f, NORMAL),   P("aba", 0, NORMAL),	   P("cc", 0, UNUSED),
+	P("<unk>", 0, UNKNOWN),
+	P("<s>", 0, CONTROL),
+	P("</s>", 0, CONTROL),
+	P(MARK, -9, NORMAL),
+	P("a", -9, NORMAL),
+	P("b", -9, NORMAL),
+	P("c", -9, NORMAL),
+	P("aa", -1, NORMAL),
+	P("ab", -1, NORMAL),
+	P("ba", -1, NORMAL),
+	P("bc", -0.5f, NORMAL),
+	P("aab", -2, NORMAL),
+	P("abc", 1, NORMAL),
+	P("cab", 1, NORMAL),
+	P("dd", -1, NORMAL),
+	P("add", -1, NORMAL),
+	P(MARK "a", -1, NORMAL),
+	P(MARK "ab", -3, NORMAL),
+	P("bb", -3, NORMAL),
+	P("bbbb", 5, NORMAL),
+	P(MARK MARK, 0, NORMAL),
+	P("ca", -0.0f, NORMAL),
+	P("aba", 0, NORMAL),
+	P("cc", 0, UNUSED),
 	P("ac", 0, NORMAL),
 };
 #define N_KNOTTY ((int)(sizeof knotty / sizeof *knotty))
@@ -376,7 +394,7 @@ static size_t encode_plainly(const char *text, size_t size, int32_t *id)
 static void test_heap_equals_definition(void **state)
 {
 	struct tokenizer *t =
-		open_good(&(struct file){.piece = knotty, .n = N_KNOTTY, .n_scores = N_KNOTTY});
+		open_good(&(struct file){ .piece = knotty, .n = N_KNOTTY, .n_scores = N_KNOTTY });
 	uint64_t r = 5;
 
 	(void)state;
@@ -408,7 +426,7 @@ static void test_round_trip(void **state)
 	(void)state;
 	for (int i = 0; i < 500; i++) {
 		size_t size = 1 + (size_t)(r >> 40) % (sizeof text - 1), at = 0;
-		struct ids ids = {0};
+		struct ids ids = { 0 };
 
 		for (size_t k = 0; k < size; k++) {
 			r = r * 6364136223846793005u + 1442695040888963407u;
@@ -433,19 +451,28 @@ static void test_round_trip(void **state)
 }
 
 static const struct piece small[] = {
-	P("<unk>", 0, UNKNOWN),	 P("<s>", 0, CONTROL), P("</s>", 0, CONTROL), P("<0x0A>", 0, BYTE),
-	P("<0xc3>", 0, BYTE),	 P("<0xA9>", 0, BYTE), P(MARK, -5, NORMAL),	  P("a", -5, NORMAL),
-	P(MARK "a", -1, NORMAL), P("<x>", 0, USER),	   P("<0xZZ>", 0, BYTE),  P("aa", -9, UNUSED),
+	P("<unk>", 0, UNKNOWN),
+	P("<s>", 0, CONTROL),
+	P("</s>", 0, CONTROL),
+	P("<0x0A>", 0, BYTE),
+	P("<0xc3>", 0, BYTE),
+	P("<0xA9>", 0, BYTE),
+	P(MARK, -5, NORMAL),
+	P("a", -5, NORMAL),
+	P(MARK "a", -1, NORMAL),
+	P("<x>", 0, USER),
+	P("<0xZZ>", 0, BYTE),
+	P("aa", -9, UNUSED),
 };
 #define N_SMALL (sizeof small / sizeof *small)
 #define EXPECT(t, text, special, ...)                                                              \
-	expect_ids(t, text, sizeof text - 1, special, (int32_t[]){__VA_ARGS__},                        \
-			   sizeof(int32_t[]){__VA_ARGS__} / sizeof(int32_t))
+	expect_ids(t, text, sizeof text - 1, special, (int32_t[]){ __VA_ARGS__ },                      \
+		sizeof(int32_t[]){ __VA_ARGS__ } / sizeof(int32_t))
 
 static void test_spaces(void **state)
 {
 	struct tokenizer *t =
-		open_good(&(struct file){.piece = small, .n = N_SMALL, .n_scores = N_SMALL});
+		open_good(&(struct file){ .piece = small, .n = N_SMALL, .n_scores = N_SMALL });
 
 	(void)state;
 	expect_ids(t, "", 0, true, NULL, 0);
@@ -453,17 +480,18 @@ static void test_spaces(void **state)
 	EXPECT(t, " a", false, 6, 8);
 	EXPECT(t, MARK "a", false, 6, 8);
 	EXPECT(t, "\n\xc3\xa9", false, 6, 3, 4, 5); /* byte by byte */
-	EXPECT(t, "aa", false, 8, 7);				/* unused tokens are never made */
-	EXPECT(t, "zz\xc3z", false, 6, 0, 4, 0);	/* no byte tokens: a run of them is one unknown */
+	EXPECT(t, "aa", false, 8, 7);               /* unused tokens are never made */
+	EXPECT(t, "zz\xc3z", false, 6, 0, 4, 0);    /* no byte tokens: a run of them is one unknown */
 	EXPECT(t, "a</s>a<s>", true, 8, 2, 8, 1);
 	EXPECT(t, "<x>a", false, 9, 8);
 	assert_int_equal(tokenizer_first_bytes(t, 7).size, 1); /* has no space to lose */
-	assert_int_equal(tokenizer_bytes(t, 10).size, 6);	   /* not a byte: its text is kept */
+	assert_int_equal(tokenizer_bytes(t, 10).size, 6);      /* not a byte: its text is kept */
 	assert_true(tokenizer_adds_bos(t));
 	assert_true(tokenizer_is_special(t, 0) && !tokenizer_is_special(t, 9));
 	tokenizer_close(t);
 
-	t = open_good(&(struct file){.piece = small, .n = N_SMALL, .n_scores = N_SMALL, .bare = true});
+	t = open_good(
+		&(struct file){ .piece = small, .n = N_SMALL, .n_scores = N_SMALL, .bare = true });
 	EXPECT(t, "a", false, 7);
 	EXPECT(t, "a</s>a a", true, 7, 2, 7, 8);
 	assert_int_equal(tokenizer_first_bytes(t, 8).size, 2);
@@ -474,8 +502,8 @@ static void test_spaces(void **state)
 static void test_seams(void **state)
 {
 	struct tokenizer *t =
-		open_good(&(struct file){.piece = small, .n = N_SMALL, .n_scores = N_SMALL});
-	struct ids ids = {0};
+		open_good(&(struct file){ .piece = small, .n = N_SMALL, .n_scores = N_SMALL });
+	struct ids ids = { 0 };
 
 	(void)state;
 	add(&ids, t, "a", 1, false);
@@ -483,7 +511,7 @@ static void test_seams(void **state)
 	add(&ids, t, "</s>", 4, true);
 	add(&ids, t, "a", 1, false);
 	assert_int_equal(ids.n, 4);
-	assert_memory_equal(ids.id, ((int32_t[]){8, 7, 2, 8}), 4 * sizeof *ids.id);
+	assert_memory_equal(ids.id, ((int32_t[]){ 8, 7, 2, 8 }), 4 * sizeof *ids.id);
 	free(ids.id);
 	tokenizer_close(t);
 }
@@ -491,10 +519,10 @@ static void test_seams(void **state)
 static void test_long_text(void **state)
 {
 	struct tokenizer *t =
-		open_good(&(struct file){.piece = golden, .n = N_GOLDEN, .n_scores = N_GOLDEN});
+		open_good(&(struct file){ .piece = golden, .n = N_GOLDEN, .n_scores = N_GOLDEN });
 	size_t size = 1 << 20, n = 0;
 	char *text = malloc(size);
-	struct ids ids = {0};
+	struct ids ids = { 0 };
 
 	(void)state;
 	assert_non_null(text);
@@ -511,30 +539,32 @@ static void test_long_text(void **state)
 
 static void test_lies(void **state)
 {
-	static const struct piece empty[] = {P("", 0, NORMAL), P("", 0, CONTROL), P("", 0, BYTE),
-										 P("", 0, USER), P("", 0, UNKNOWN)};
+	static const struct piece empty[] = { P("", 0, NORMAL), P("", 0, CONTROL), P("", 0, BYTE),
+		P("", 0, USER), P("", 0, UNKNOWN) };
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(
-		open_file(&(struct file){.piece = small, .n = N_SMALL, .n_scores = N_SMALL - 1}, &t, &e),
+		open_file(&(struct file){ .piece = small, .n = N_SMALL, .n_scores = N_SMALL - 1 }, &t, &e),
 		-1);
 	assert_int_equal(e.code, ERR_INPUT);
 	assert_non_null(strstr(e.text, "tokenizer.ggml.scores"));
-	e = (struct err){0};
+	e = (struct err){ 0 };
 	assert_int_equal(
-		open_file(&(struct file){.piece = small, .n = N_SMALL, .n_scores = N_SMALL, .prefix = "no"},
-				  &t, &e),
+		open_file(
+			&(struct file){ .piece = small, .n = N_SMALL, .n_scores = N_SMALL, .prefix = "no" }, &t,
+			&e),
 		-1);
 	assert_int_equal(e.code, ERR_INPUT);
 	assert_non_null(strstr(e.text, "add_space_prefix"));
-	e = (struct err){0};
-	assert_int_equal(open_file(&(struct file){.piece = small, .n = 2, .n_scores = 2}, &t, &e),
-					 -1); /* eos is 2 */
+	e = (struct err){ 0 };
+	assert_int_equal(
+		open_file(&(struct file){ .piece = small, .n = 2, .n_scores = 2 }, &t, &e), -1); /* eos is 2
+																						  */
 
 	/* nothing to make text of: it is unknown */
-	t = open_good(&(struct file){.piece = empty, .n = 5, .n_scores = 5});
+	t = open_good(&(struct file){ .piece = empty, .n = 5, .n_scores = 5 });
 	EXPECT(t, "abc", true, 4);
 	tokenizer_close(t);
 }
@@ -545,11 +575,11 @@ static void test_tiny(void **state)
 {
 	struct tiny_options o = TINY_DEFAULTS;
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct gguf *g;
 	uint8_t *data;
 	size_t size;
-	struct ids ids = {0};
+	struct ids ids = { 0 };
 	int known;
 
 	(void)state;
@@ -573,11 +603,16 @@ static void test_tiny(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden_ids),	cmocka_unit_test(test_chats),
-		cmocka_unit_test(test_eaten_space), cmocka_unit_test(test_heap_equals_definition),
-		cmocka_unit_test(test_round_trip),	cmocka_unit_test(test_spaces),
-		cmocka_unit_test(test_seams),		cmocka_unit_test(test_long_text),
-		cmocka_unit_test(test_lies),		cmocka_unit_test(test_tiny),
+		cmocka_unit_test(test_golden_ids),
+		cmocka_unit_test(test_chats),
+		cmocka_unit_test(test_eaten_space),
+		cmocka_unit_test(test_heap_equals_definition),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_spaces),
+		cmocka_unit_test(test_seams),
+		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_tiny),
 	};
 
 	return cmocka_run_group_tests(tests, read_golden, free_golden);

@@ -23,52 +23,52 @@ static const struct {
 	const char *jinja, *name, *system;
 } files[] = {
 	/* SmolLM2 */
-	{"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-	 "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-	 "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role']}}",
-	 "chatml", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+	{ "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+	  "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+	  "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role']}}",
+		"chatml", "You are a helpful AI assistant named SmolLM, trained by Hugging Face" },
 	/* Qwen2, with the newline as an escape of Jinja */
-	{"{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-	 "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}",
-	 "chatml", "You are a helpful assistant."},
+	{ "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+	  "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}",
+		"chatml", "You are a helpful assistant." },
 	/* Qwen2.5: an opening without a literal comes first */
-	{"{%- if tools %}{{- '<|im_start|>system\\n' }}{{- messages[0]['content'] }}{%- else %}"
-	 "{{- '<|im_start|>system\\n" QWEN25 "<|im_end|>\\n' }}{%- endif %}",
-	 "chatml", QWEN25},
+	{ "{%- if tools %}{{- '<|im_start|>system\\n' }}{{- messages[0]['content'] }}{%- else %}"
+	  "{{- '<|im_start|>system\\n" QWEN25 "<|im_end|>\\n' }}{%- endif %}",
+		"chatml", QWEN25 },
 	/* an escaped quote inside */
-	{"{{ '<|im_start|>system\\nYou\\'re kind.<|im_end|>\\n' }}", "chatml", "You're kind."},
+	{ "{{ '<|im_start|>system\\nYou\\'re kind.<|im_end|>\\n' }}", "chatml", "You're kind." },
 	/* ChatML without a default */
-	{"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] "
-	 "+ "
-	 "'<|im_end|>' + '\n'}}{% endfor %}",
-	 "chatml", NULL},
-	{"{{ '<|im_start|>system\n' + system_message + '<|im_end|>\n' }}", "chatml", NULL},
-	{"{{ '<|im_start|>system\n<|im_end|>\n' }}", "chatml", NULL},
-	{"{{ '<|im_start|>system", "plain", NULL},
+	{ "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] "
+	  "+ "
+	  "'<|im_end|>' + '\n'}}{% endfor %}",
+		"chatml", NULL },
+	{ "{{ '<|im_start|>system\n' + system_message + '<|im_end|>\n' }}", "chatml", NULL },
+	{ "{{ '<|im_start|>system\n<|im_end|>\n' }}", "chatml", NULL },
+	{ "{{ '<|im_start|>system", "plain", NULL },
 	/* Phi-4 looks like ChatML and is not */
-	{"{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}", "plain", NULL},
-	{"{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
-	 "message['content'] | trim + '<|eot_id|>' %}",
-	 "llama3", NULL},
-	{"{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
-	 "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}",
-	 "llama2", NULL},
-	{"{{ '[INST] ' + message['content'] + ' [/INST]' }}", "mistral", NULL},
-	{"{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}", "mistral-v3", NULL},
-	{"{{ '[SYSTEM_PROMPT]' }}[INST] [/INST]", "plain", NULL},
-	{"{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr", NULL},
-	{"{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}",
-	 "gemma", NULL},
-	{"{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}",
-	 "phi3", NULL},
-	{"{{ message['content'] }}", "plain", NULL},
-	{"", "plain", NULL},
+	{ "{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}", "plain", NULL },
+	{ "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
+	  "message['content'] | trim + '<|eot_id|>' %}",
+		"llama3", NULL },
+	{ "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
+	  "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}",
+		"llama2", NULL },
+	{ "{{ '[INST] ' + message['content'] + ' [/INST]' }}", "mistral", NULL },
+	{ "{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}", "mistral-v3", NULL },
+	{ "{{ '[SYSTEM_PROMPT]' }}[INST] [/INST]", "plain", NULL },
+	{ "{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr", NULL },
+	{ "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}",
+		"gemma", NULL },
+	{ "{{'<|user|>' + '\n' + message['content'] + '<|end|>' + '\n' + '<|assistant|>' + '\n'}}",
+		"phi3", NULL },
+	{ "{{ message['content'] }}", "plain", NULL },
+	{ "", "plain", NULL },
 };
 
 static struct gguf *open_jinja(const char *jinja, struct bytes *b)
 {
 	struct gguf *g;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	gguf_put_header(b, 3, 0, jinja ? 1 : 0);
 	if (jinja)
@@ -79,7 +79,7 @@ static struct gguf *open_jinja(const char *jinja, struct bytes *b)
 
 static const struct chat_template *template_for(const char *jinja)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	struct gguf *g = open_jinja(jinja, &b);
 	int known;
 	const struct chat_template *c = template_of(g, &known);
@@ -106,11 +106,12 @@ static void test_recognised(void **state)
 	assert_string_equal(template_for(NULL)->name, "plain");
 }
 
-/* Openings within one literal that no end follows: what reads on from each of them is not done before the suite is
- * ended. And what stands behind the literal is found. */
+/* Openings within one literal that no end follows: what reads on from each of them is not done
+ * before the suite is ended. And what stands behind the literal is found. */
 static void test_many_openings(void **state)
 {
-	static const char opening[] = "\\\"<|im_start|>system\\n", end[] = "\" }}{{ '<|im_start|>system\nBe kind.<|im_end|>' }}";
+	static const char opening[] = "\\\"<|im_start|>system\\n",
+					  end[] = "\" }}{{ '<|im_start|>system\nBe kind.<|im_end|>' }}";
 	enum { TIMES = 100000 };
 	char *jinja = malloc(TIMES * (sizeof opening - 1) + sizeof end + 1), *at = jinja;
 
@@ -145,7 +146,7 @@ struct talk {
 
 static void begin(struct talk *k, const char *system)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	k->n = 0;
 	assert_int_equal(template_begin(k->c, k->t, system, &k->id, &k->n, &k->cap, &e), 0);
@@ -153,29 +154,29 @@ static void begin(struct talk *k, const char *system)
 
 static void user(struct talk *k, const char *text)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(template_user(k->c, k->t, text, strlen(text), &k->id, &k->n, &k->cap, &e), 0);
 }
 
 static void answer(struct talk *k, const char *text)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
-	assert_int_equal(tokenizer_encode(k->t, text, strlen(text), false, &k->id, &k->n, &k->cap, &e),
-					 0);
+	assert_int_equal(
+		tokenizer_encode(k->t, text, strlen(text), false, &k->id, &k->n, &k->cap, &e), 0);
 }
 
 static void close_answer(struct talk *k)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(template_close(k->c, k->t, &k->id, &k->n, &k->cap, &e), 0);
 }
 
 static void expect_text(const struct talk *k, const char *want)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 
 	for (size_t i = 0; i < k->n; i++) {
 		struct gguf_text t = tokenizer_bytes(k->t, k->id[i]);
@@ -206,9 +207,9 @@ static struct tokenizer *open_tokenizer(void)
 	};
 	const uint64_t n_control = sizeof control / sizeof *control, n = n_control + 256;
 	struct tokenizer *t;
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	struct gguf *g;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	gguf_put_header(&b, 3, 0, 7);
 	gguf_put_kv_text(&b, "tokenizer.ggml.model", "gpt2");
@@ -218,7 +219,7 @@ static struct tokenizer *open_tokenizer(void)
 	gguf_put_kv_array(&b, "tokenizer.ggml.tokens", 8, n);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t c = i - n_control, low = 0;
-		char utf8[8] = {0};
+		char utf8[8] = { 0 };
 
 		if (i < n_control) {
 			gguf_put_string(&b, control[i], strlen(control[i]));
@@ -249,46 +250,46 @@ static void test_conversations(void **state)
 		int file;
 		const char *with_system, *without;
 	} talk[] = {
-		{0,
-		 "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n hi "
-		 "<|im_end|>\n<|im_start|>assistant\nyo"
-		 "<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n",
-		 "<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nyo"
-		 "<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n"},
-		{9,
-		 "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user"
-		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
-		 "eot_id|>"
-		 "<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
-		 "<|end_header_id|>\n\n",
-		 "<s><|start_header_id|>user"
-		 "<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
-		 "eot_id|>"
-		 "<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
-		 "<|end_header_id|>\n\n"},
-		{10, "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\nhi [/INST]yo</s><s>[INST] b [/INST]",
-		 "<s>[INST] hi [/INST]yo</s><s>[INST] b [/INST]"},
-		{11, "<s>[INST] S\n\n hi  [/INST]yo</s>[INST] b [/INST]",
-		 "<s>[INST]  hi  [/INST]yo</s>[INST] b [/INST]"},
-		{12, "<s>[INST] S\n\n hi [/INST]yo</s>[INST] b[/INST]",
-		 "<s>[INST]  hi [/INST]yo</s>[INST] b[/INST]"},
-		{14,
-		 "<|system|>\nS</s>\n<|user|>\n hi "
-		 "</s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n",
-		 "<|user|>\n hi </s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n"},
-		{15,
-		 "<s><start_of_turn>user\nS\n\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
-		 "<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n",
-		 "<s><start_of_turn>user\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
-		 "<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n"},
-		{16,
-		 "<|system|>\nS<|end|>\n<|user|>\n hi "
-		 "<|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n",
-		 "<|user|>\n hi <|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n"},
-		{17, "S\n\nUser:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:",
-		 "User:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:"},
+		{ 0,
+			"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n hi "
+			"<|im_end|>\n<|im_start|>assistant\nyo"
+			"<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n",
+			"<|im_start|>user\n hi <|im_end|>\n<|im_start|>assistant\nyo"
+			"<|im_end|>\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n" },
+		{ 9,
+			"<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user"
+			"<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
+			"eot_id|>"
+			"<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
+			"<|end_header_id|>\n\n",
+			"<s><|start_header_id|>user"
+			"<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nyo<|"
+			"eot_id|>"
+			"<|start_header_id|>user<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>assistant"
+			"<|end_header_id|>\n\n" },
+		{ 10, "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\nhi [/INST]yo</s><s>[INST] b [/INST]",
+			"<s>[INST] hi [/INST]yo</s><s>[INST] b [/INST]" },
+		{ 11, "<s>[INST] S\n\n hi  [/INST]yo</s>[INST] b [/INST]",
+			"<s>[INST]  hi  [/INST]yo</s>[INST] b [/INST]" },
+		{ 12, "<s>[INST] S\n\n hi [/INST]yo</s>[INST] b[/INST]",
+			"<s>[INST]  hi [/INST]yo</s>[INST] b[/INST]" },
+		{ 14,
+			"<|system|>\nS</s>\n<|user|>\n hi "
+			"</s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n",
+			"<|user|>\n hi </s>\n<|assistant|>\nyo</s>\n<|user|>\nb</s>\n<|assistant|>\n" },
+		{ 15,
+			"<s><start_of_turn>user\nS\n\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
+			"<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n",
+			"<s><start_of_turn>user\nhi<end_of_turn>\n<start_of_turn>model\nyo<end_of_turn>\n"
+			"<start_of_turn>user\nb<end_of_turn>\n<start_of_turn>model\n" },
+		{ 16,
+			"<|system|>\nS<|end|>\n<|user|>\n hi "
+			"<|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n",
+			"<|user|>\n hi <|end|>\n<|assistant|>\nyo<|end|>\n<|user|>\nb<|end|>\n<|assistant|>\n" },
+		{ 17, "S\n\nUser:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:",
+			"User:  hi \nAssistant:yo</s>\n\nUser: b\nAssistant:" },
 	};
-	struct talk k = {.t = open_tokenizer()};
+	struct talk k = { .t = open_tokenizer() };
 
 	(void)state;
 	for (size_t i = 0; i < 2 * sizeof talk / sizeof *talk; i++) {
@@ -307,7 +308,7 @@ static void test_conversations(void **state)
 /* An answer that ended by itself is not ended twice; one cut off is ended. */
 static void test_close(void **state)
 {
-	struct talk k = {.c = template_for(files[4].jinja), .t = open_tokenizer()};
+	struct talk k = { .c = template_for(files[4].jinja), .t = open_tokenizer() };
 
 	(void)state;
 	begin(&k, "");
@@ -322,7 +323,7 @@ static void test_close(void **state)
 /* What users and system texts spell out stays text. */
 static void test_no_injection(void **state)
 {
-	struct talk k = {.c = template_for(files[4].jinja), .t = open_tokenizer()};
+	struct talk k = { .c = template_for(files[4].jinja), .t = open_tokenizer() };
 	size_t n_special = 0;
 
 	(void)state;
@@ -338,8 +339,8 @@ static void test_no_injection(void **state)
 static void test_golden_ids(void **state)
 {
 	FILE *f = fopen("tests/data/chat.jsonl", "r");
-	struct talk k = {0};
-	struct err e = {0};
+	struct talk k = { 0 };
+	struct err e = { 0 };
 	struct gguf *g;
 	char *line = NULL;
 	size_t cap = 0, size, n;
@@ -378,10 +379,13 @@ static void test_golden_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_recognised),	  cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_recognised),
+		cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_many_openings),
-		cmocka_unit_test(test_conversations), cmocka_unit_test(test_close),
-		cmocka_unit_test(test_no_injection),  cmocka_unit_test(test_golden_ids),
+		cmocka_unit_test(test_conversations),
+		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_no_injection),
+		cmocka_unit_test(test_golden_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

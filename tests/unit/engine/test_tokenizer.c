@@ -27,15 +27,15 @@ struct ids {
 
 static struct ids encode(const struct tokenizer *t, const char *text, size_t size, bool special)
 {
-	struct ids ids = {0};
-	struct err e = {0};
+	struct ids ids = { 0 };
+	struct err e = { 0 };
 
 	assert_int_equal(tokenizer_encode(t, text, size, special, &ids.id, &ids.n, &ids.cap, &e), 0);
 	return ids;
 }
 
 static void expect_ids(const struct tokenizer *t, const char *text, size_t size, bool special,
-					   const int32_t *want, size_t n)
+	const int32_t *want, size_t n)
 {
 	struct ids got = encode(t, text, size, special);
 
@@ -47,7 +47,7 @@ static void expect_ids(const struct tokenizer *t, const char *text, size_t size,
 
 static void open_tokenizer(const char *path, struct gguf **g, struct tokenizer **t)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(gguf_open(g, path, &e), 0);
 	assert_int_equal(tokenizer_open(t, *g, &e), 0);
@@ -55,7 +55,7 @@ static void open_tokenizer(const char *path, struct gguf **g, struct tokenizer *
 
 static struct tokenizer *open_tiny(const struct tiny_options *o)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	struct tokenizer *t;
 	struct gguf *g;
 	uint8_t *data;
@@ -109,7 +109,7 @@ static void test_golden_ids(void **state)
 
 static void test_golden_words(void **state)
 {
-	static const char *const names[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
+	static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
 	FILE *f = fopen("tests/data/words.jsonl", "r");
 	char *line = NULL;
 	size_t cap = 0, size, n;
@@ -145,12 +145,12 @@ static void test_aliases(void **state)
 {
 	static const struct {
 		const char *alias, *name;
-	} same[] = {{"llama3", "llama-bpe"}, {"gpt2", "gpt-2"}, {"default", "gpt-2"}};
+	} same[] = { { "llama3", "llama-bpe" }, { "gpt2", "gpt-2" }, { "default", "gpt-2" } };
 
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(pre_by_name(same[i].alias, strlen(same[i].alias)),
-						 pre_by_name(same[i].name, strlen(same[i].name)));
+			pre_by_name(same[i].name, strlen(same[i].name)));
 	assert_int_equal(pre_by_name("tekken", 6), -1);
 	assert_int_equal(pre_by_name("smoll", 5), -1);
 	assert_int_equal(pre_by_name("", 0), -1);
@@ -171,7 +171,7 @@ static void read_merges(struct golden *m, const struct gguf *g, const struct tok
 	static struct gguf_text token[4096], text[1024];
 	int64_t n = gguf_array_length(g, "tokenizer.ggml.merges");
 	int32_t vocab = tokenizer_n_vocab(t);
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_true(n <= 1024 && vocab <= 4096);
 	assert_int_equal(gguf_array_text(g, "tokenizer.ggml.merges", text, n, &e), 0);
@@ -222,7 +222,7 @@ static void test_heap_equals_definition(void **state)
 {
 	static const char letters[] = "theanrsio tokencachepage \n.,";
 	static struct golden m;
-	struct err e = {0};
+	struct err e = { 0 };
 	char *path = tiny_temp(&TINY_DEFAULTS, &e);
 	struct tokenizer *t;
 	struct gguf *g;
@@ -343,7 +343,7 @@ static void test_special(void **state)
 
 struct vocabulary {
 	const char *const *token; /* NULL-terminated, in the byte alphabet */
-	const uint32_t *kind;	  /* or NULL: no token types */
+	const uint32_t *kind;     /* or NULL: no token types */
 	const char *const *merge; /* NULL-terminated, or NULL: no such key */
 	const char *model, *pre;
 	int64_t eos; /* -1: none */
@@ -351,7 +351,7 @@ struct vocabulary {
 
 static int open_made(const struct vocabulary *v, struct tokenizer **t, struct err *e)
 {
-	struct bytes b = {0};
+	struct bytes b = { 0 };
 	struct gguf *g;
 	uint64_t n = 0, n_merges = 0;
 	int rc;
@@ -361,8 +361,8 @@ static int open_made(const struct vocabulary *v, struct tokenizer **t, struct er
 	while (v->merge && v->merge[n_merges])
 		n_merges++;
 	gguf_put_header(&b, 3, 0,
-					(v->model != NULL) + (v->pre != NULL) + (v->token != NULL) +
-						(v->merge != NULL) + (v->eos >= 0) + (v->kind != NULL));
+		(v->model != NULL) + (v->pre != NULL) + (v->token != NULL) + (v->merge != NULL) +
+			(v->eos >= 0) + (v->kind != NULL));
 	if (v->model)
 		gguf_put_kv_text(&b, "tokenizer.ggml.model", v->model);
 	if (v->pre)
@@ -391,55 +391,56 @@ static int open_made(const struct vocabulary *v, struct tokenizer **t, struct er
 	return rc;
 }
 
-static const char *const abc[] = {"a", "b", "c", "ab", "bc", "abc", "\xc4\xa0", "<x>", NULL};
-static const char *const abc_merges[] = {"b c", "a b", NULL};
+static const char *const abc[] = { "a", "b", "c", "ab", "bc", "abc", "\xc4\xa0", "<x>", NULL };
+static const char *const abc_merges[] = { "b c", "a b", NULL };
 
 /* llama-bpe takes a word that is a token whole, even if no merges lead to it. */
 static void test_whole_words(void **state)
 {
-	struct vocabulary v = {abc, NULL, abc_merges, "gpt2", "llama-bpe", -1};
+	struct vocabulary v = { abc, NULL, abc_merges, "gpt2", "llama-bpe", -1 };
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(open_made(&v, &t, &e), 0);
-	expect_ids(t, "abc", 3, false, (int32_t[]){5}, 1);
-	expect_ids(t, "abcc", 4, false, (int32_t[]){0, 4, 2}, 3);
+	expect_ids(t, "abc", 3, false, (int32_t[]){ 5 }, 1);
+	expect_ids(t, "abcc", 4, false, (int32_t[]){ 0, 4, 2 }, 3);
 	tokenizer_close(t);
 	v.pre = "gpt-2";
 	assert_int_equal(open_made(&v, &t, &e), 0);
-	expect_ids(t, "abc", 3, false, (int32_t[]){0, 4}, 2);
+	expect_ids(t, "abc", 3, false, (int32_t[]){ 0, 4 }, 2);
 	/* bytes without a token are left out, and their neighbours then meet */
 	expect_ids(t,
-			   "a\x04"
-			   "bzc",
-			   5, false, (int32_t[]){0, 4}, 2);
+		"a\x04"
+		"bzc",
+		5, false, (int32_t[]){ 0, 4 }, 2);
 	tokenizer_close(t);
 }
 
 /* Without token types the ids that the file names are control tokens; user tokens always count. */
 static void test_kinds(void **state)
 {
-	static const uint32_t kinds[] = {1, 1, 1, 1, 1, 1, 1, 4};
-	struct vocabulary v = {abc, NULL, abc_merges, "gpt2", NULL, 7};
+	static const uint32_t kinds[] = { 1, 1, 1, 1, 1, 1, 1, 4 };
+	struct vocabulary v = { abc, NULL, abc_merges, "gpt2", NULL, 7 };
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(open_made(&v, &t, &e), 0);
 	assert_true(tokenizer_is_special(t, 7) && tokenizer_is_end(t, 7));
-	expect_ids(t, "a<x>b", 5, true, (int32_t[]){0, 7, 1}, 3);
-	expect_ids(t, "a<x>b", 5, false, (int32_t[]){0, 1}, 2);
+	expect_ids(t, "a<x>b", 5, true, (int32_t[]){ 0, 7, 1 }, 3);
+	expect_ids(t, "a<x>b", 5, false, (int32_t[]){ 0, 1 }, 2);
 	tokenizer_close(t);
 	v.kind = kinds;
 	assert_int_equal(open_made(&v, &t, &e), 0);
 	assert_false(tokenizer_is_special(t, 7));
-	expect_ids(t, "a<x>b", 5, false, (int32_t[]){0, 7, 1}, 3);
+	expect_ids(t, "a<x>b", 5, false, (int32_t[]){ 0, 7, 1 }, 3);
 	tokenizer_close(t);
 }
 
 /* The definition: at each place the longest that stands there, of equals the first; else a byte. */
-static size_t by_definition(const struct vocabulary *v, const char *text, bool control, int32_t *out)
+static size_t by_definition(
+	const struct vocabulary *v, const char *text, bool control, int32_t *out)
 {
 	size_t n = 0;
 
@@ -450,7 +451,8 @@ static size_t by_definition(const struct vocabulary *v, const char *text, bool c
 		for (int32_t id = 2; v->token[id]; id++) {
 			size_t size = strlen(v->token[id]);
 
-			if ((v->kind[id] == 4 || control) && (size > longest || (size == longest && out[n] < 2)) &&
+			if ((v->kind[id] == 4 || control) &&
+				(size > longest || (size == longest && out[n] < 2)) &&
 				!strncmp(text + at, v->token[id], size)) {
 				out[n] = id;
 				longest = size;
@@ -466,10 +468,10 @@ static void test_special_definition(void **state)
 {
 	enum { TOKENS = 40, TEXT = 80 };
 	char spelled[TOKENS][8], text[TEXT + 1] = "";
-	const char *token[TOKENS + 1] = {"a", "b"};
-	uint32_t kind[TOKENS] = {1, 1};
-	struct vocabulary v = {token, kind, (const char *const[]){NULL}, "gpt2", "gpt-2", -1};
-	struct err e = {0};
+	const char *token[TOKENS + 1] = { "a", "b" };
+	uint32_t kind[TOKENS] = { 1, 1 };
+	struct vocabulary v = { token, kind, (const char *const[]){ NULL }, "gpt2", "gpt-2", -1 };
+	struct err e = { 0 };
 	int32_t want[TEXT];
 
 	(void)state;
@@ -495,17 +497,17 @@ static void test_special_definition(void **state)
 	}
 }
 
-/* A vocabulary of nothing but tokens that begin alike, and a text of their beginning: what looks at each of them at
- * each place is not done before the suite is ended. */
+/* A vocabulary of nothing but tokens that begin alike, and a text of their beginning: what looks at
+ * each of them at each place is not done before the suite is ended. */
 static void test_many_special(void **state)
 {
 	enum { TOKENS = 200000, TEXT = 50000 };
 	char(*spelled)[9] = malloc(TOKENS * sizeof *spelled), *text = malloc(TEXT);
 	const char **token = calloc(TOKENS + 2, sizeof *token);
 	uint32_t *kind = calloc(TOKENS + 1, sizeof *kind);
-	struct vocabulary v = {token, kind, (const char *const[]){NULL}, "gpt2", "gpt-2", -1};
+	struct vocabulary v = { token, kind, (const char *const[]){ NULL }, "gpt2", "gpt-2", -1 };
 	struct tokenizer *t;
-	struct err e = {0};
+	struct err e = { 0 };
 	struct ids ids;
 
 	(void)state;
@@ -532,36 +534,36 @@ static void test_many_special(void **state)
 
 static void test_lies(void **state)
 {
-	static const char *const none[] = {NULL};
-	static const char *const odd[] = {"a b", "nospace", NULL}, *const unknown[] = {"a c", NULL};
-	static const char *const empty[] = {"a ", NULL}, *const first[] = {" a", NULL};
+	static const char *const none[] = { NULL };
+	static const char *const odd[] = { "a b", "nospace", NULL }, *const unknown[] = { "a c", NULL };
+	static const char *const empty[] = { "a ", NULL }, *const first[] = { " a", NULL };
 	const struct {
 		struct vocabulary v;
 		const char *says;
 	} lie[] = {
-		{{abc, NULL, abc_merges, NULL, "gpt-2", -1}, "tokenizer.ggml.model"},
-		{{abc, NULL, abc_merges, "llama", NULL, -1}, "tokenizer.ggml.scores"},
-		{{abc, NULL, abc_merges, "t5", NULL, -1}, "kind \"t5\"; supported are \"gpt2\""},
-		{{abc, NULL, abc_merges, "bert", NULL, -1}, "kind \"bert\"; supported are \"gpt2\""},
-		{{abc, NULL, abc_merges, "rwkv", NULL, -1}, "\"llama\" (SentencePiece"},
-		{{abc, NULL, abc_merges, "", NULL, -1}, "kind \"\""},
-		{{abc, NULL, abc_merges, "gpt2", "tekken", -1}, "\"tekken\""},
-		{{abc, NULL, abc_merges, "gpt2", "a\x1b[31m", -1}, "\"a?[31m\""},
-		{{NULL, NULL, abc_merges, "gpt2", "gpt-2", -1}, "no vocabulary"},
-		{{none, NULL, abc_merges, "gpt2", "gpt-2", -1}, "no vocabulary"},
-		{{abc, NULL, NULL, "gpt2", "gpt-2", -1}, "no merges"},
-		{{abc, NULL, odd, "gpt2", "gpt-2", -1}, "merge 1"},
-		{{abc, NULL, unknown, "gpt2", "gpt-2", -1}, "merge 0"},
-		{{abc, NULL, empty, "gpt2", "gpt-2", -1}, "merge 0"},
-		{{abc, NULL, first, "gpt2", "gpt-2", -1}, "merge 0"},
-		{{abc, NULL, abc_merges, "gpt2", "gpt-2", 8}, "eos_token_id"},
-		{{abc, NULL, abc_merges, "gpt2", "gpt-2", 4294967295}, "eos_token_id"},
+		{ { abc, NULL, abc_merges, NULL, "gpt-2", -1 }, "tokenizer.ggml.model" },
+		{ { abc, NULL, abc_merges, "llama", NULL, -1 }, "tokenizer.ggml.scores" },
+		{ { abc, NULL, abc_merges, "t5", NULL, -1 }, "kind \"t5\"; supported are \"gpt2\"" },
+		{ { abc, NULL, abc_merges, "bert", NULL, -1 }, "kind \"bert\"; supported are \"gpt2\"" },
+		{ { abc, NULL, abc_merges, "rwkv", NULL, -1 }, "\"llama\" (SentencePiece" },
+		{ { abc, NULL, abc_merges, "", NULL, -1 }, "kind \"\"" },
+		{ { abc, NULL, abc_merges, "gpt2", "tekken", -1 }, "\"tekken\"" },
+		{ { abc, NULL, abc_merges, "gpt2", "a\x1b[31m", -1 }, "\"a?[31m\"" },
+		{ { NULL, NULL, abc_merges, "gpt2", "gpt-2", -1 }, "no vocabulary" },
+		{ { none, NULL, abc_merges, "gpt2", "gpt-2", -1 }, "no vocabulary" },
+		{ { abc, NULL, NULL, "gpt2", "gpt-2", -1 }, "no merges" },
+		{ { abc, NULL, odd, "gpt2", "gpt-2", -1 }, "merge 1" },
+		{ { abc, NULL, unknown, "gpt2", "gpt-2", -1 }, "merge 0" },
+		{ { abc, NULL, empty, "gpt2", "gpt-2", -1 }, "merge 0" },
+		{ { abc, NULL, first, "gpt2", "gpt-2", -1 }, "merge 0" },
+		{ { abc, NULL, abc_merges, "gpt2", "gpt-2", 8 }, "eos_token_id" },
+		{ { abc, NULL, abc_merges, "gpt2", "gpt-2", 4294967295 }, "eos_token_id" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof lie / sizeof *lie; i++) {
 		struct tokenizer *t;
-		struct err e = {0};
+		struct err e = { 0 };
 
 		assert_int_equal(open_made(&lie[i].v, &t, &e), -1);
 		assert_null(t);
@@ -577,7 +579,7 @@ static void test_lies(void **state)
 static void expect_stream(const char *text, size_t size, const char *want)
 {
 	for (size_t piece = 1; piece <= size; piece++) {
-		struct utf8_stream s = {0};
+		struct utf8_stream s = { 0 };
 		char out[256];
 		size_t n = 0;
 
@@ -586,8 +588,8 @@ static void expect_stream(const char *text, size_t size, const char *want)
 
 			n += utf8_stream_feed(&s, text + at, part, out + n, sizeof out - n);
 			/* whole characters only */
-			assert_true(!n || utf8proc_decompose((utf8proc_uint8_t *)out, (utf8proc_ssize_t)n, NULL,
-												 0, 0) >= 0);
+			assert_true(!n || utf8proc_decompose(
+								  (utf8proc_uint8_t *)out, (utf8proc_ssize_t)n, NULL, 0, 0) >= 0);
 		}
 		n += utf8_stream_flush(&s, out + n, sizeof out - n);
 		assert_int_equal(n, strlen(want));
@@ -601,14 +603,14 @@ static void test_stream(void **state)
 {
 	(void)state;
 	expect_stream("plain", 5, "plain");
-	expect_stream("\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad", 9,
-				  "\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad");
+	expect_stream(
+		"\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad", 9, "\xf0\x9f\x99\x82\xc3\xa9\xe4\xb8\xad");
 	expect_stream("\xff"
 				  "a\x80",
-				  3, BAD "a" BAD);
+		3, BAD "a" BAD);
 	expect_stream("\xf0\x9f\x99"
 				  "a",
-				  4, BAD "a");
+		4, BAD "a");
 	expect_stream("\xe4\xb8\xe4\xb8\xad", 5, BAD "\xe4\xb8\xad");
 	expect_stream("\xe4\xb8", 2, BAD);
 	/* Table 3-8 of the Unicode Standard, 3.9 */
@@ -620,7 +622,7 @@ static void test_stream(void **state)
 
 static void test_stream_is_bounded(void **state)
 {
-	struct utf8_stream s = {0};
+	struct utf8_stream s = { 0 };
 	char text[64], out[65];
 
 	(void)state;

@@ -1,6 +1,7 @@
-/* Trees of drafts: whatever is guessed, in whatever shape, a request gives the tokens and the hashes of plain
- * decoding, and every node's row is that of its own path. The drafter here knows the text, puts it on a random branch,
- * breaks it off at a random place, and fills the rest with chance. */
+/* Trees of drafts: whatever is guessed, in whatever shape, a request gives the tokens and the
+ * hashes of plain decoding, and every node's row is that of its own path. The drafter here knows
+ * the text, puts it on a random branch, breaks it off at a random place, and fills the rest with
+ * chance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ static void grow(struct drafter *d, const struct draft_job *job)
 
 	job->out->n = 0;
 	for (int32_t i = 0; i < n; i++) {
-		bool tell_truth = world_chance(&d->chance) % 3 && ahead < job->depth && job->n + ahead < t->n[r];
+		bool tell_truth =
+			world_chance(&d->chance) % 3 && ahead < job->depth && job->n + ahead < t->n[r];
 		int32_t parent = (int32_t)(world_chance(&d->chance) % (uint32_t)(i + 1)) - 1;
 
 		if (tell_truth) {
@@ -60,7 +62,8 @@ static int learn(struct drafter *d, const struct draft_seen *seen, int32_t n, st
 
 		assert_true(seen[i].pos <= *pos || *pos == 0); /* the first may come from the cache */
 		*pos = seen[i].pos + seen[i].n_rows;
-		assert_true(*pos < seen[i].n && (!seen[i].draft || *pos == seen[i].n - 1)); /* a prompt may come in parts */
+		/* a prompt may come in parts */
+		assert_true(*pos < seen[i].n && (!seen[i].draft || *pos == seen[i].n - 1));
 		for (int32_t r = 1; r < seen[i].n_rows; r++)
 			assert_true(seen[i].row[r] > seen[i].row[r - 1]);
 		assert_true(!seen[i].draft || seen[i].n_kept == seen[i].n_rows - 1);
@@ -80,8 +83,9 @@ static void shut(struct drafter *d)
 	(void)d;
 }
 
-static const struct draft_ops oracle = { .name = "oracle", .propose = propose, .learn = learn, .width = width,
-										 .close = shut };
+static const struct draft_ops oracle = {
+	.name = "oracle", .propose = propose, .learn = learn, .width = width, .close = shut
+};
 
 static void run_world(struct world *w)
 {
@@ -96,8 +100,8 @@ static void run_plain(struct world *w)
 }
 
 /* The drafters of the table that need no file. */
-static void with_drafter(const struct world *plain, const char *spec, const char *rule, int32_t page_size,
-						 int32_t pages)
+static void with_drafter(
+	const struct world *plain, const char *spec, const char *rule, int32_t page_size, int32_t pages)
 {
 	static struct world w;
 	struct err err = { 0 };
@@ -114,9 +118,9 @@ static void with_drafter(const struct world *plain, const char *spec, const char
 
 static void test_drafters(void **state)
 {
-	static const char *const specs[] = { "ngram:4,1,4", "ngram:5,1,4,4", "ngram:4,1,3,pool", "ngram:6,1,4,3,pool",
-										 "jacobi", "jacobi:9", "lookahead", "lookahead:4,4,3", "lookahead:6,3,8",
-										 "lookahead:1,5,4" };
+	static const char *const specs[] = { "ngram:4,1,4", "ngram:5,1,4,4", "ngram:4,1,3,pool",
+		"ngram:6,1,4,3,pool", "jacobi", "jacobi:9", "lookahead", "lookahead:4,4,3",
+		"lookahead:6,3,8", "lookahead:1,5,4" };
 	static struct world plain;
 
 	(void)state;
@@ -164,9 +168,11 @@ static void test_trees(void **state)
 	run_plain(&plain);
 	with_trees(&plain, (struct place){ "ref", NULL, 1, 16, 64 }, 1);
 	for (uint32_t seed = 2; seed < 8; seed++)
-		with_trees(&plain, (struct place){ "cpu", NULL, 1 + (int32_t)seed % 3, seed % 2 ? 32 : 16, 64 }, seed);
+		with_trees(&plain,
+			(struct place){ "cpu", NULL, 1 + (int32_t)seed % 3, seed % 2 ? 32 : 16, 64 }, seed);
 	with_trees(&plain, (struct place){ "cpu", NULL, 2, 64, 16 }, 9);
-	with_trees(&plain, (struct place){ "cpu", NULL, 2, 16, 16 }, 10); /* pages run short: preemption between */
+	/* pages run short: preemption between */
+	with_trees(&plain, (struct place){ "cpu", NULL, 2, 16, 16 }, 10);
 }
 
 static void test_prune(void **state)
@@ -176,14 +182,18 @@ static void test_prune(void **state)
 	(void)state;
 	for (int round = 0; round < 2000; round++) {
 		struct draft t = { 0 };
-		int32_t n = (int32_t)(world_chance(&chance) % (DRAFT_NODES + 1)), nodes = 1 + (int32_t)(world_chance(&chance) % 40);
-		int32_t depth = 1 + (int32_t)(world_chance(&chance) % 8), leaves = 1 + (int32_t)(world_chance(&chance) % 8);
+		int32_t n = (int32_t)(world_chance(&chance) % (DRAFT_NODES + 1)),
+				nodes = 1 + (int32_t)(world_chance(&chance) % 40);
+		int32_t depth = 1 + (int32_t)(world_chance(&chance) % 8),
+				leaves = 1 + (int32_t)(world_chance(&chance) % 8);
 		int8_t branch[DRAFT_NODES];
 
 		for (int32_t i = 0; i < n; i++)
-			draft_add(&t, (int32_t)(world_chance(&chance) % (uint32_t)(i + 1)) - 1, (int32_t)(world_chance(&chance) % 5), 1);
+			draft_add(&t, (int32_t)(world_chance(&chance) % (uint32_t)(i + 1)) - 1,
+				(int32_t)(world_chance(&chance) % 5), 1);
 		draft_prune(&t, nodes, depth, leaves);
-		assert_true(t.n <= nodes && draft_reach(&t) <= depth && draft_branches(&t, branch) < leaves);
+		assert_true(
+			t.n <= nodes && draft_reach(&t) <= depth && draft_branches(&t, branch) < leaves);
 		assert_true(!n || t.n > 0);
 		for (int32_t i = 0; i < t.n; i++) {
 			assert_true(t.parent[i] < i);
@@ -196,8 +206,7 @@ static void test_prune(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_prune), cmocka_unit_test(test_trees),
-										 cmocka_unit_test(test_drafters),
-										 cmocka_unit_test(test_device) };
+		cmocka_unit_test(test_drafters), cmocka_unit_test(test_device) };
 
 	return cmocka_run_group_tests(tests, tiny_model_make, tiny_model_drop);
 }

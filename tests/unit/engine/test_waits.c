@@ -1,5 +1,5 @@
-/* What the system says of threads that had no processor: it is counted while two threads want the same one, and a step
- * is told of it. */
+/* What the system says of threads that had no processor: it is counted while two threads want the
+ * same one, and a step is told of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,8 @@ static void test_rival(void **state)
 	if (sched_setaffinity(0, sizeof one, &one))
 		skip();
 	assert_int_equal(k_open(&kernels, "ref", NULL, 1, &e), 0);
-	assert_int_equal(pthread_create(&rival, NULL, spin, NULL), 0); /* it inherits the one processor */
+	/* it inherits the one processor */
+	assert_int_equal(pthread_create(&rival, NULL, spin, NULL), 0);
 	assert_int_equal(waits_ask(&w, kernels), EV_NULL_I); /* the first: from here on */
 	assert_int_equal(w.n, 1);
 	while (told <= 0 && now_ns() < end)
@@ -132,7 +133,8 @@ static void test_other_thread(void **state)
 	pthread_t other;
 
 	(void)state;
-	assert_int_equal(k_open(&a.kernels, "cpu", NULL, 3, &e), 0); /* the known answers ran on the pool */
+	/* the known answers ran on the pool */
+	assert_int_equal(k_open(&a.kernels, "cpu", NULL, 3, &e), 0);
 	assert_int_equal(waits_ask(&a.w, a.kernels), EV_NULL_I);
 	assert_int_equal(a.w.n, told_here() ? 3 : 0);
 	assert_int_equal(pthread_create(&other, NULL, ask_again, &a), 0);
@@ -147,7 +149,9 @@ static void test_other_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unknown), cmocka_unit_test(test_text), cmocka_unit_test(test_rival),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_rival),
 		cmocka_unit_test(test_other_thread),
 	};
 

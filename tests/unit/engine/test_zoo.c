@@ -15,10 +15,13 @@ static void test_model(void **state)
 
 int main(void)
 {
-	static char *const names[] = {"llama3-rope", "qwen3", "phi3", "phi3-longrope", "mixtral", "gemma3", "mamba"};
+	static char *const names[] = { "llama3-rope", "qwen3", "phi3", "phi3-longrope", "mixtral",
+		"gemma3", "mamba" };
 	struct CMUnitTest tests[sizeof names / sizeof *names];
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		tests[i] = (struct CMUnitTest){.name = names[i], .test_func = test_model, .initial_state = names[i]};
+		tests[i] = (struct CMUnitTest){
+			.name = names[i], .test_func = test_model, .initial_state = names[i]
+		};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

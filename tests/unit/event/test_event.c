@@ -16,12 +16,10 @@ static size_t struct_size(enum ev_kind kind)
 {
 	switch (kind) {
 #define X(name, doc)                                                                               \
-	case EV_##name:                                                                                \
-		return sizeof(struct ev_##name);
+	case EV_##name: return sizeof(struct ev_##name);
 		EV_TABLE(X)
 #undef X
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -50,8 +48,8 @@ static void test_table(void **state)
 
 static int is_unit(const char *unit)
 {
-	static const char *const units[] = { "",	 "ns", "bytes", "ops",	  "nats",
-										 "bits", "p",  "flag",	"bytes/s", "tok/s", "x" };
+	static const char *const units[] = { "", "ns", "bytes", "ops", "nats", "bits", "p", "flag",
+		"bytes/s", "tok/s", "x" };
 
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (!strcmp(unit, units[i]))
@@ -181,9 +179,12 @@ static void test_unpack_noise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table), cmocka_unit_test(test_units),
-		cmocka_unit_test(test_codes), cmocka_unit_test(test_init),
-		cmocka_unit_test(test_pack),  cmocka_unit_test(test_unpack_noise),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_init),
+		cmocka_unit_test(test_pack),
+		cmocka_unit_test(test_unpack_noise),
 	};
 
 	return cmocka_run_group_tests_name("event", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* The timeline's tables hold all of it, and a keyframe is the timeline: one restored anywhere in a
- * long stream of random events, many of which make no sense, is the live one at every later step.
- */
+ * long stream of random events, many of which make no sense, is the live one at every later
+ * step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void shape_is_whole(const struct tl_shape *s)
 	for (size_t i = 0; i <= s->size; i++) {
 		if (hole >= covered[i] && covered[i])
 			fail_msg("a struct with the member %s has another before byte %zu that is in no table",
-					 s->field->name, i);
+				s->field->name, i);
 		hole = covered[i] ? 0 : hole + 1;
 	}
 	free(covered);
@@ -144,7 +144,7 @@ static int older_row(void *arg, enum ev_kind kind, int64_t seq, struct event *ev
 }
 
 static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
-					  void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t)
+	void (*fn)(struct timeline *t, const struct event *ev), struct timeline *t)
 {
 	struct event ev;
 
@@ -159,7 +159,7 @@ static int older_rows(void *arg, uint64_t kinds, int64_t first, int64_t last,
 }
 
 static int older_keys(void *arg, int64_t first, int64_t last,
-					  bool (*fn)(void *to, const struct key_row *row), void *to)
+	bool (*fn)(void *to, const struct key_row *row), void *to)
 {
 	(void)arg;
 	for (int i = 0; i < file.n_keys; i++)
@@ -269,22 +269,13 @@ static void mend(struct source *s, struct event *ev)
 {
 	mend_step(s, ev);
 	switch (ev->kind) {
-	case EV_search:
-		mend_search(s, &ev->u.search);
-		break;
-	case EV_rewind:
-		mend_rewind(s, &ev->u.rewind);
-		break;
-	case EV_sharing:
-		ev->u.sharing.search = s->n_searches;
-		break;
+	case EV_search: mend_search(s, &ev->u.search); break;
+	case EV_rewind: mend_rewind(s, &ev->u.rewind); break;
+	case EV_sharing: ev->u.sharing.search = s->n_searches; break;
 	case EV_token: mend_token(s, &ev->u.token); break;
 	case EV_request: mend_request(s, &ev->u.request); break;
-	case EV_finish:
-		ev->u.finish.reason %= EV_N_finish;
-		break;
-	default:
-		break;
+	case EV_finish: ev->u.finish.reason %= EV_N_finish; break;
+	default: break;
 	}
 }
 
@@ -325,7 +316,7 @@ static void expect_equal(const struct timeline *t, const char *live, int64_t ste
 		for (line = a; line > text && line[-1] != '\n';)
 			line--;
 		fail_msg("restored at %lld, at step %lld: %.40s … %.60s%.80s\nlive: … %.80s",
-				 (long long)from, (long long)step, line, a - line > 60 ? a - 60 : line, a, b);
+			(long long)from, (long long)step, line, a - line > 60 ? a - 60 : line, a, b);
 	}
 	free(text);
 }
@@ -333,7 +324,7 @@ static void expect_equal(const struct timeline *t, const char *live, int64_t ste
 /* What is written of the restored timeline is what it was read from. */
 static void expect_written(const struct timeline *t, const struct key_row *row)
 {
-	struct key_out b = {0};
+	struct key_out b = { 0 };
 
 	key_put_struct(&b, &tl_shape_timeline, t, NULL);
 	assert_true(!b.failed && b.size < row->state.size);
@@ -348,14 +339,14 @@ struct restored {
 
 static void restore(struct restored *c, const struct key_row *row)
 {
-	c->t.older = (struct tl_older){NULL, older_row, older_rows, older_keys, NULL};
+	c->t.older = (struct tl_older){ NULL, older_row, older_rows, older_keys, NULL };
 	assert_int_equal(timeline_restore(&c->t, row), 1);
 	expect_written(&c->t, row);
 	c->from = row->step;
 }
 
-/* From the first slide on that has let go of all steps before the keyframe, a copy is the live one.
- */
+/* From the first slide on that has let go of all steps before the keyframe, a copy is the live
+ * one. */
 static void compare(struct restored *c, const struct timeline *live, int64_t slid)
 {
 	char *text = slid >= c->from + KEY_WINDOW ? dump_of(live) : NULL;
@@ -378,9 +369,9 @@ static void forget_stories(struct timeline *t)
 
 static void a_keyframe_is_the_timeline(void **state)
 {
-	struct source s = {.random = {.state = 11}, .state = 5};
+	struct source s = { .random = { .state = 11 }, .state = 5 };
 	struct keyframer *keyframer = keyframer_open();
-	struct restored restored[COPIES] = {0};
+	struct restored restored[COPIES] = { 0 };
 	struct timeline live;
 	int64_t slid = 0, compared = 0;
 	struct key_row row;
@@ -437,7 +428,7 @@ static void a_keyframe_may_lie(void **state)
 		struct ev_span *span = i % 3 ? &row->state : &row->tokens;
 		unsigned char *byte = (unsigned char *)span->data + random_u64(&random) % span->size,
 					  was = *byte;
-		struct timeline t = {.older = {NULL, older_row, older_rows, older_keys, NULL}};
+		struct timeline t = { .older = { NULL, older_row, older_rows, older_keys, NULL } };
 		int got;
 
 		*byte ^= (unsigned char)(1 + random_u64(&random) % 255);
@@ -446,9 +437,10 @@ static void a_keyframe_may_lie(void **state)
 		refused += !got;
 		if (got) {
 			struct source s = {
-				.random = {.state = random, .seq = t.last_seq + 1, .step = t.last_step + 1},
+				.random = { .state = random, .seq = t.last_seq + 1, .step = t.last_step + 1 },
 				.state = random,
-				.live = &t};
+				.live = &t
+			};
 			struct event ev;
 
 			for (int k = 0; k < 200; k++) {

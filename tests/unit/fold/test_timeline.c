@@ -1,5 +1,5 @@
-/* The timeline: what a stream of events leaves in it, that nonsense is refused, and that the same events
- * always give the same. */
+/* The timeline: what a stream of events leaves in it, that nonsense is refused, and that the same
+ * events always give the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,13 +74,14 @@ static void feed_admit(struct feed *f, int64_t request, int64_t slot)
 	feed(f, &ev);
 }
 
-static void feed_page(struct feed *f, enum ev_code_page_action action, int64_t page, int64_t request,
-					  int64_t block, int64_t refs)
+static void feed_page(struct feed *f, enum ev_code_page_action action, int64_t page,
+	int64_t request, int64_t block, int64_t refs)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ page, action, request, block, refs, action == EV_PAGE_cache, EV_NULL_I, 0 };
+	ev.u.page = (struct ev_page){ page, action, request, block, refs, action == EV_PAGE_cache,
+		EV_NULL_I, 0 };
 	feed(f, &ev);
 }
 
@@ -108,7 +109,7 @@ static void feed_token(struct feed *f, int64_t step, int64_t request, int64_t po
 }
 
 static void feed_draft(struct feed *f, int64_t step, int64_t request, int64_t pos, int64_t nth,
-					   enum ev_code_verdict verdict)
+	enum ev_code_verdict verdict)
 {
 	struct event ev;
 
@@ -330,11 +331,11 @@ static void feed_time(struct feed *f, int64_t step, const struct ev_stage_time *
 static void stages_of_a_step(void **state)
 {
 	static const struct ev_stage_time told[] = { { EV_STAGE_head, 30, 20, 10 },
-												 { EV_STAGE_qkv, UINT64_MAX, 1ull << 40, 5 } };
+		{ EV_STAGE_qkv, UINT64_MAX, 1ull << 40, 5 } };
 	static const struct ev_stage_time twice[] = { { EV_STAGE_qkv, 7, 7, 7 },
-												  { EV_STAGE_qkv, 8, 8, 8 } };
+		{ EV_STAGE_qkv, 8, 8, 8 } };
 	static const struct ev_stage_time unknown[] = { { EV_STAGE_qkv, 7, 7, 7 },
-													{ EV_N_stage, 8, 8, 8 } };
+		{ EV_N_stage, 8, 8, 8 } };
 	static const struct ev_stage_time far = { (1ull << 32) + EV_STAGE_qkv, 7, 7, 7 };
 	const struct tl_step *s;
 	struct feed f;
@@ -376,8 +377,8 @@ static void nonsense_is_counted_and_skipped(void **state)
 	(void)state;
 	feed_session(&f);
 	feed_request(&f, 4, EV_REQUEST_KIND_chat);
-	feed_request(&f, 4, EV_REQUEST_KIND_chat), odd++;  /* again */
-	feed_request(&f, 3, EV_REQUEST_KIND_chat), odd++;  /* backwards */
+	feed_request(&f, 4, EV_REQUEST_KIND_chat), odd++; /* again */
+	feed_request(&f, 3, EV_REQUEST_KIND_chat), odd++; /* backwards */
 	feed_request(&f, 5, (enum ev_code_request_kind)9), odd++;
 	feed_admit(&f, 99, 0), odd++;
 	feed_token(&f, 1, 4, 0, 100), odd++; /* not in the vocabulary */
@@ -390,11 +391,12 @@ static void nonsense_is_counted_and_skipped(void **state)
 	feed_step(&f, 3, 1, 1);
 	feed_step(&f, 3, 1, 1), odd++;
 	feed_batch(&f, 2, 4, 0, 1), odd++;
-	feed_finish(&f, 4, (enum ev_code_finish)-3), odd++;
+	feed_finish(&f, 4, (enum ev_code_finish) - 3), odd++;
 	feed_finish(&f, 4, EV_FINISH_end);
 	feed_token(&f, 4, 4, 9, 5), odd++; /* after its end */
 	ev_init(&ev, EV_session), feed(&f, &ev), odd++;
-	ev_init(&ev, EV_vocab), ev.u.vocab.id = 5, f.seq--, feed(&f, &ev), odd++; /* seq does not grow */
+	/* seq does not grow */
+	ev_init(&ev, EV_vocab), ev.u.vocab.id = 5, f.seq--, feed(&f, &ev), odd++;
 	assert_int_equal(f.t.n_odd, odd);
 	assert_int_equal(f.t.n_requests, 1);
 	assert_int_equal(f.t.n_steps, 1);
@@ -470,7 +472,8 @@ static void dump_sees_every_event(void **state)
 		before = timeline_dump(&t);
 		timeline_fold(&t, &ev);
 		after = timeline_dump(&t);
-		/* sequence numbers are in the dump: so that something changed says little, but odd ones must */
+		/* sequence numbers are in the dump: so that something changed says little, but odd ones
+		 * must */
 		if (t.n_odd == odd)
 			assert_string_not_equal(before, after);
 		free(before);

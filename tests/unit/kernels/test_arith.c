@@ -135,7 +135,8 @@ static void test_gates(void **state)
 	for (double x = -80; x < 80; x += 0.00317) {
 		float f = (float)x;
 		double cube = (double)f * (double)f * (double)f;
-		double gelu = 0.5 * (double)f * (1 + tanh(sqrt(2 / 3.14159265358979323846) * ((double)f + 0.044715 * cube)));
+		double gelu = 0.5 * (double)f *
+					  (1 + tanh(sqrt(2 / 3.14159265358979323846) * ((double)f + 0.044715 * cube)));
 		double softplus = fmax((double)f, 0) + log1p(exp(-fabs((double)f)));
 
 		assert_true(fabs((double)k_gelu(f) - gelu) < 4e-7 * (fabs((double)f) + 1e-6));
@@ -143,7 +144,8 @@ static void test_gates(void **state)
 		assert_true(fabs((double)k_sigmoid(f) * (1 + exp(-(double)f)) - 1) < 4e-7);
 	}
 	assert_true(k_gelu(0) == 0 && k_gelu(1e30f) == 1e30f && k_gelu(-1e18f) == 0);
-	assert_true(k_softplus(1e30f) == 1e30f && k_softplus(-1e30f) < 2e-38f && k_softplus(-1e30f) >= 0);
+	assert_true(
+		k_softplus(1e30f) == 1e30f && k_softplus(-1e30f) < 2e-38f && k_softplus(-1e30f) >= 0);
 }
 
 static void same_fma(float a, float b, float c)
@@ -152,28 +154,15 @@ static void same_fma(float a, float b, float c)
 
 	if (k_bits(got) != k_bits(expected) && (got == got || expected == expected))
 		fail_msg("fma(%a, %a, %a) = %a, not %a", (double)a, (double)b, (double)c, (double)got,
-				 (double)expected);
+			(double)expected);
 }
 
 /* Against the C library's, which is right by its own contract. */
 static void test_fma(void **state)
 {
-	static const float odd[] = {0.0f,
-								-0.0f,
-								1.0f,
-								-1.0f,
-								0x1p-149f,
-								-0x1p-149f,
-								0x1.fffffep-127f,
-								0x1p-126f,
-								0x1.fffffep127f,
-								-0x1.fffffep127f,
-								INFINITY,
-								-INFINITY,
-								NAN,
-								0x1.000002p0f,
-								0x1p-24f,
-								0x1p-75f};
+	static const float odd[] = { 0.0f, -0.0f, 1.0f, -1.0f, 0x1p-149f, -0x1p-149f, 0x1.fffffep-127f,
+		0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, INFINITY, -INFINITY, NAN, 0x1.000002p0f,
+		0x1p-24f, 0x1p-75f };
 	enum { N_ODD = sizeof odd / sizeof *odd };
 
 	(void)state;
@@ -242,7 +231,7 @@ static void test_quantise(void **state)
 
 static void test_tree(void **state)
 {
-	float a[4] = {0x1p24f, 1, -0x1p24f, 1};
+	float a[4] = { 0x1p24f, 1, -0x1p24f, 1 };
 
 	(void)state;
 	assert_true(k_tree_sum(a, 4) == 2); /* (a0 + a2) + (a1 + a3); in a row it would be 1 */
@@ -252,10 +241,10 @@ static void test_tree(void **state)
 static void test_philox(void **state)
 {
 	static const uint32_t kat[3][10] = {
-		{0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-		{~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
-		{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
-		 0x94fdcceb, 0x5001e420, 0x24126ea1},
+		{ 0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 },
+		{ ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd },
+		{ 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
+			0x94fdcceb, 0x5001e420, 0x24126ea1 },
 	};
 	uint32_t out[4];
 
@@ -347,12 +336,19 @@ static void test_rope_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_f16_all),	   cmocka_unit_test(test_f16_rounding),
-		cmocka_unit_test(test_bf16),	   cmocka_unit_test(test_exp_log),
-		cmocka_unit_test(test_silu_tanh),  cmocka_unit_test(test_gates),  cmocka_unit_test(test_fma),
-		cmocka_unit_test(test_quantise),   cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_philox),	   cmocka_unit_test(test_draw),
-		cmocka_unit_test(test_hash_mass),  cmocka_unit_test(test_double_functions),
+		cmocka_unit_test(test_f16_all),
+		cmocka_unit_test(test_f16_rounding),
+		cmocka_unit_test(test_bf16),
+		cmocka_unit_test(test_exp_log),
+		cmocka_unit_test(test_silu_tanh),
+		cmocka_unit_test(test_gates),
+		cmocka_unit_test(test_fma),
+		cmocka_unit_test(test_quantise),
+		cmocka_unit_test(test_tree),
+		cmocka_unit_test(test_philox),
+		cmocka_unit_test(test_draw),
+		cmocka_unit_test(test_hash_mass),
+		cmocka_unit_test(test_double_functions),
 		cmocka_unit_test(test_rope_table),
 	};
 

@@ -1,5 +1,6 @@
-/* Every instruction set's attention against the reference, by memcmp, and the reference against a naive twin that
- * computes what is masked: over page sizes, head shapes, positions, rows, threads, and what rows see. */
+/* Every instruction set's attention against the reference, by memcmp, and the reference against a
+ * naive twin that computes what is masked: over page sizes, head shapes, positions, rows, threads,
+ * and what rows see. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +31,7 @@ struct seen {
 
 static struct seen seen_new(const struct k_attention *a, int32_t n_observed, bool x_only)
 {
-	struct seen s = {.out = acts_new(a->n, a->out.dim, true, !x_only && a->out.dim % 32 == 0)};
+	struct seen s = { .out = acts_new(a->n, a->out.dim, true, !x_only && a->out.dim % 32 == 0) };
 	size_t rows = (size_t)n_observed * (size_t)a->n_heads;
 
 	if (rows) {
@@ -66,12 +67,12 @@ static void random_ranges(int32_t pos, struct k_range *out)
 
 		if (end >= pos)
 			break;
-		out[i] = (struct k_range){first, end};
+		out[i] = (struct k_range){ first, end };
 		at = end + 1;
 	}
-	out[i++] = (struct k_range){at + (int32_t)(rig_next() % (uint32_t)(pos + 1 - at)), pos + 1};
+	out[i++] = (struct k_range){ at + (int32_t)(rig_next() % (uint32_t)(pos + 1 - at)), pos + 1 };
 	while (i < MAX_RANGES)
-		out[i++] = (struct k_range){pos + 1, pos + 1};
+		out[i++] = (struct k_range){ pos + 1, pos + 1 };
 }
 
 static void make_ranges(enum see see, int32_t pos, struct k_range *out)
@@ -79,18 +80,18 @@ static void make_ranges(enum see see, int32_t pos, struct k_range *out)
 	const int32_t window = 1 + (int32_t)(rig_next() % 3 ? 40 : 300), sinks = 4;
 
 	for (int i = 0; i < MAX_RANGES; i++)
-		out[i] = (struct k_range){pos + 1, pos + 1};
+		out[i] = (struct k_range){ pos + 1, pos + 1 };
 	if (see == SEE_RANDOM)
 		random_ranges(pos, out);
 	else if (see == SEE_ONE)
-		out[0] = (struct k_range){pos, pos + 1};
+		out[0] = (struct k_range){ pos, pos + 1 };
 	else if (see == SEE_ALL || pos + 1 <= window + (see == SEE_SINKS ? sinks : 0))
-		out[0] = (struct k_range){0, pos + 1};
+		out[0] = (struct k_range){ 0, pos + 1 };
 	else if (see == SEE_WINDOW)
-		out[0] = (struct k_range){pos + 1 - window, pos + 1};
+		out[0] = (struct k_range){ pos + 1 - window, pos + 1 };
 	else {
-		out[0] = (struct k_range){0, sinks};
-		out[1] = (struct k_range){pos + 1 - window, pos + 1};
+		out[0] = (struct k_range){ 0, sinks };
+		out[1] = (struct k_range){ pos + 1 - window, pos + 1 };
 	}
 }
 
@@ -109,8 +110,8 @@ static bool sees(const struct k_attention *a, int32_t r, int32_t pos)
 /* Of a token of a page. */
 static size_t index_of(const struct k_kv *kv, int32_t token, int v, int32_t d)
 {
-	return (size_t)(v ? token * kv->head_dim + d
-					  : (token / 16 * kv->head_dim + d) * 16 + token % 16);
+	return (
+		size_t)(v ? token * kv->head_dim + d : (token / 16 * kv->head_dim + d) * 16 + token % 16);
 }
 
 static void *page_of(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head)
@@ -118,24 +119,24 @@ static void *page_of(const struct k_attention *a, int32_t r, int32_t pos, int v,
 	return k_kv_at(a->kv, a->pages[a->rows[r].seq][pos / a->kv->page_size], a->layer, v, head);
 }
 
-static float cached(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head,
-					int32_t d)
+static float cached(
+	const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d)
 {
-	return k_cache_get(a->kv->format, page_of(a, r, pos, v, head),
-					   index_of(a->kv, pos % a->kv->page_size, v, d));
+	return k_cache_get(
+		a->kv->format, page_of(a, r, pos, v, head), index_of(a->kv, pos % a->kv->page_size, v, d));
 }
 
 static void put(const struct k_attention *a, int32_t r, int32_t pos, int v, int32_t head, int32_t d,
-				uint32_t code)
+	uint32_t code)
 {
 	k_cache_put(a->kv->format, page_of(a, r, pos, v, head),
-				index_of(a->kv, pos % a->kv->page_size, v, d), code);
+		index_of(a->kv, pos % a->kv->page_size, v, d), code);
 }
 
-/* A span as if all of it were there: masked scores never win, masked probabilities are +0 and take part in every sum.
- * False if nothing of it is seen. */
-static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, int32_t first, float *m, float *l,
-						float *o)
+/* A span as if all of it were there: masked scores never win, masked probabilities are +0 and take
+ * part in every sum. False if nothing of it is seen. */
+static bool masked_span(const struct k_attention *a, int32_t r, int32_t head, int32_t first,
+	float *m, float *l, float *o)
 {
 	const int32_t dim = a->kv->head_dim, kv_head = head / (a->n_heads / a->kv->n_kv_heads);
 	const float *q = a->q + (r * a->n_heads + head) * dim;
@@ -181,8 +182,8 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
 		old = k_exp(max - n);
 		new = k_exp(m - n);
 		for (int32_t d = 0; d < dim; d++)
-			x[d] = any ? k_fma(old, x[d], new * o[d]) : o[d];
-		sum = any ? k_fma(old, sum, new * l) : l;
+			x[d] = any ? k_fma(old, x[d], new *o[d]) : o[d];
+		sum = any ? k_fma(old, sum, new *l) : l;
 		max = n;
 		any = true;
 	}
@@ -194,10 +195,10 @@ static void masked_row(const struct k_attention *a, int32_t r, int32_t head, flo
  * none sees become absent. */
 static void poison(const struct k_attention *a, struct cache *c)
 {
-	static const uint32_t nans[K_N_CACHES] = {[K_CACHE_f16] = 0x7e00,
-											  [K_CACHE_f32] = 0x7fc00000,
-											  [K_CACHE_bf16] = 0x7fc0,
-											  [K_CACHE_e4m3] = 0x7f};
+	static const uint32_t nans[K_N_CACHES] = { [K_CACHE_f16] = 0x7e00,
+		[K_CACHE_f32] = 0x7fc00000,
+		[K_CACHE_bf16] = 0x7fc0,
+		[K_CACHE_e4m3] = 0x7f };
 
 	for (int32_t s = 0; s < c->n_seqs; s++) {
 		int32_t longest = -1, r = -1, seen_block = -1;
@@ -222,7 +223,8 @@ static void poison(const struct k_attention *a, struct cache *c)
 	}
 }
 
-/* Hostile numbers: scores far apart, so that probabilities are the least there are, and values as small. */
+/* Hostile numbers: scores far apart, so that probabilities are the least there are, and values as
+ * small. */
 static void make_extreme(struct cache *c, float *q, size_t n)
 {
 	const size_t bytes = (size_t)k_cache_bytes(c->kv.format);
@@ -231,8 +233,8 @@ static void make_extreme(struct cache *c, float *q, size_t n)
 		q[i] = q[i] * 40;
 	for (size_t i = 0; i < c->bytes / bytes; i++)
 		if (rig_next() % 3 == 0)
-			k_cache_put(c->kv.format, c->kv.base, i,
-						rig_next() % 2 << (8 * bytes - 1) | rig_next() % 3);
+			k_cache_put(
+				c->kv.format, c->kv.base, i, rig_next() % 2 << (8 * bytes - 1) | rig_next() % 3);
 }
 
 static void compare(struct k_op *op, int32_t n_observed)
@@ -266,15 +268,15 @@ static void compare(struct k_op *op, int32_t n_observed)
 	seen_free(&plain);
 }
 
-/* n rows at the positions and sequences of `rows`; every third is observed. The naive twin reads the cache before it is
- * poisoned. */
-static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, float softcap, enum see see,
-					 bool extreme)
+/* n rows at the positions and sequences of `rows`; every third is observed. The naive twin reads
+ * the cache before it is poisoned. */
+static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, float softcap,
+	enum see see, bool extreme)
 {
 	const int32_t dim = shape->n_heads * shape->head_dim;
 	float *q = rig_get((size_t)n * (size_t)dim * 4), *x = rig_get((size_t)n * (size_t)dim * 4);
 	struct k_range *ranges = rig_get((size_t)n * MAX_RANGES * sizeof *ranges);
-	struct k_op op = {.kind = K_OP_attention};
+	struct k_op op = { .kind = K_OP_attention };
 	struct k_attention *a = &op.u.attention;
 	int32_t n_observed = 0, longest = 1;
 	struct seen own;
@@ -282,8 +284,8 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 
 	for (int32_t r = 0; r < n; r++)
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
-	cache_open(&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3,
-			   longest);
+	cache_open(
+		&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
 	if (extreme)
 		make_extreme(&c, q, (size_t)n * (size_t)dim);
@@ -291,19 +293,19 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
 		make_ranges(see, rows[r].pos, ranges + r * MAX_RANGES);
 	}
-	*a = (struct k_attention){.q = q,
-							  .out.dim = dim,
-							  .n_heads = shape->n_heads,
-							  .layer = 1,
-							  .n = n,
-							  .rows = rows,
-							  .ranges = ranges,
-							  .n_ranges = MAX_RANGES,
-							  .pages = c.pages,
-							  .kv = &c.kv,
-							  .softcap = softcap,
-							  .share_stride = longest / K_GROUP + 3,
-							  .threshold = 1e-3f};
+	*a = (struct k_attention){ .q = q,
+		.out.dim = dim,
+		.n_heads = shape->n_heads,
+		.layer = 1,
+		.n = n,
+		.rows = rows,
+		.ranges = ranges,
+		.n_ranges = MAX_RANGES,
+		.pages = c.pages,
+		.kv = &c.kv,
+		.softcap = softcap,
+		.share_stride = longest / K_GROUP + 3,
+		.threshold = 1e-3f };
 	own = seen_new(a, n_observed, true);
 	use(&op, &own);
 	for (int32_t r = 0; r < n; r++)
@@ -315,7 +317,7 @@ static void try_seen(const struct shape *shape, struct k_row *rows, int32_t n, f
 	compare(&op, n_observed);
 	seen_free(&own);
 	cache_close(&c);
-	rig_free_all((void *[]){q, x, ranges, NULL});
+	rig_free_all((void *[]){ q, x, ranges, NULL });
 }
 
 /* All that is before a row. */
@@ -324,40 +326,48 @@ static void try_attention(const struct shape *shape, struct k_row *rows, int32_t
 	const int32_t dim = shape->n_heads * shape->head_dim;
 	float *q = rig_get((size_t)n * (size_t)dim * 4);
 	struct k_range *ranges = rig_get((size_t)n * sizeof *ranges);
-	struct k_op op = {.kind = K_OP_attention};
+	struct k_op op = { .kind = K_OP_attention };
 	int32_t n_observed = 0, longest = 1;
 	struct cache c;
 
 	for (int32_t r = 0; r < n; r++)
 		longest = rows[r].pos + 1 > longest ? rows[r].pos + 1 : longest;
-	cache_open(&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3,
-			   longest);
+	cache_open(
+		&c, rig_format(), shape->page_size, 2, shape->n_kv_heads, shape->head_dim, 3, longest);
 	rig_fill(q, (size_t)n * (size_t)dim, 1.5f);
 	for (int32_t r = 0; r < n; r++)
 		rows[r].observe = r % 3 == n % 3 ? n_observed++ : -1;
 	k_see_all(rows, n, ranges);
-	op.u.attention = (struct k_attention){.q = q,
-										  .out.dim = dim,
-										  .n_heads = shape->n_heads,
-										  .layer = 1,
-										  .n = n,
-										  .rows = rows,
-										  .ranges = ranges,
-										  .n_ranges = 1,
-										  .pages = c.pages,
-										  .kv = &c.kv,
-										  .softcap = softcap,
-										  .share_stride = longest / K_GROUP + 3,
-										  .threshold = 1e-3f};
+	op.u.attention = (struct k_attention){ .q = q,
+		.out.dim = dim,
+		.n_heads = shape->n_heads,
+		.layer = 1,
+		.n = n,
+		.rows = rows,
+		.ranges = ranges,
+		.n_ranges = 1,
+		.pages = c.pages,
+		.kv = &c.kv,
+		.softcap = softcap,
+		.share_stride = longest / K_GROUP + 3,
+		.threshold = 1e-3f };
 	compare(&op, n_observed);
 	cache_close(&c);
-	rig_free_all((void *[]){q, ranges, NULL});
+	rig_free_all((void *[]){ q, ranges, NULL });
 }
 
 static const struct shape shapes[] = {
-	{64, 9, 3, 64},	 {32, 4, 4, 16},  {80, 4, 2, 32},	{96, 6, 1, 32},
-	{128, 8, 2, 16}, {256, 2, 1, 64}, {64, 8, 1, 16},	{32, 1, 1, 32},
-	{48, 7, 7, 64},	 {24, 4, 2, 16},  {64, 14, 1, 128},
+	{ 64, 9, 3, 64 },
+	{ 32, 4, 4, 16 },
+	{ 80, 4, 2, 32 },
+	{ 96, 6, 1, 32 },
+	{ 128, 8, 2, 16 },
+	{ 256, 2, 1, 64 },
+	{ 64, 8, 1, 16 },
+	{ 32, 1, 1, 32 },
+	{ 48, 7, 7, 64 },
+	{ 24, 4, 2, 16 },
+	{ 64, 14, 1, 128 },
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -366,7 +376,7 @@ static void test_attention_positions(void **state)
 {
 	(void)state;
 	for (int32_t pos = 0; pos < 700; pos += pos < 145 ? 1 : pos < 250 ? 9 : pos < 262 ? 1 : 87) {
-		struct k_row row = {.pos = pos, .seq = pos % 3};
+		struct k_row row = { .pos = pos, .seq = pos % 3 };
 
 		try_attention(&shapes[pos % 2 ? 0 : pos / 2 % N_SHAPES], &row, 1, pos % 5 ? 0 : 20);
 	}
@@ -377,8 +387,8 @@ static void test_attention_long(void **state)
 {
 	(void)state;
 	for (int s = 0; s < N_SHAPES; s++) {
-		struct k_row rows[3] = {
-			{.pos = 2555 + s, .seq = 2}, {.pos = 40, .seq = 0}, {.pos = 1023, .seq = 1}};
+		struct k_row rows[3] = { { .pos = 2555 + s, .seq = 2 }, { .pos = 40, .seq = 0 },
+			{ .pos = 1023, .seq = 1 } };
 
 		if (shapes[s].head_dim <= 64 && shapes[s].n_heads <= 9)
 			try_attention(&shapes[s], rows, 1 + s % 3, 0);
@@ -388,7 +398,7 @@ static void test_attention_long(void **state)
 /* A chunk of a prompt; rows of several requests; drafts behind a token. */
 static void test_attention_rows(void **state)
 {
-	static const int32_t counts[] = {2, 5, 17, 64};
+	static const int32_t counts[] = { 2, 5, 17, 64 };
 
 	(void)state;
 	for (int s = 0; s < N_SHAPES; s++)
@@ -398,14 +408,14 @@ static void test_attention_rows(void **state)
 					first = (int32_t)(rig_next() % (n > 17 ? 200 : 640));
 
 			for (int32_t r = 0; r < n; r++)
-				rows[r] = (struct k_row){.pos = first + r, .seq = 1};
+				rows[r] = (struct k_row){ .pos = first + r, .seq = 1 };
 			try_attention(&shapes[s], rows, n, 0);
 			for (int32_t r = 0; r < n && k < 3; r++)
-				rows[r] =
-					(struct k_row){.pos = (int32_t)(rig_next() % (n > 5 ? 200 : 700)), .seq = r % 3};
+				rows[r] = (struct k_row){ .pos = (int32_t)(rig_next() % (n > 5 ? 200 : 700)),
+					.seq = r % 3 };
 			try_attention(&shapes[s], rows, n, 30);
 			for (int32_t r = 0; r < n && k < 3; r++)
-				rows[r] = (struct k_row){.pos = 126 + r % 4, .seq = r / 4 % 3};
+				rows[r] = (struct k_row){ .pos = 126 + r % 4, .seq = r / 4 % 3 };
 			try_attention(&shapes[s], rows, n, 0);
 		}
 }
@@ -413,16 +423,16 @@ static void test_attention_rows(void **state)
 /* Page size and placement do not show: the same tokens in other pages. */
 static void test_attention_pages(void **state)
 {
-	static const int32_t sizes[] = {16, 32, 64, 128};
+	static const int32_t sizes[] = { 16, 32, 64, 128 };
 	enum { DIM = 64, LONGEST = 640 };
 	float *q = rig_get(9 * DIM * 4), *x[4];
-	struct k_row row = {.pos = 600, .seq = 0, .observe = -1};
-	const struct k_range range = {0, 601};
+	struct k_row row = { .pos = 600, .seq = 0, .observe = -1 };
+	const struct k_range range = { 0, 601 };
 
 	(void)state;
 	rig_fill(q, 9 * DIM, 1);
 	for (int s = 0; s < 4; s++) {
-		struct k_op op = {.kind = K_OP_attention};
+		struct k_op op = { .kind = K_OP_attention };
 		struct cache c;
 		uint32_t w = 1;
 
@@ -440,24 +450,24 @@ static void test_attention_pages(void **state)
 				v[token * DIM + i] = k_f32_to_f16((float)(w >> 8) * 0x1p-23f - 1);
 			}
 		x[s] = rig_get(9 * DIM * 4);
-		op.u.attention = (struct k_attention){.q = q,
-											  .out = {.x = x[s], .dim = 9 * DIM},
-											  .n_heads = 9,
-											  .n = 1,
-											  .rows = &row,
-											  .ranges = &range,
-											  .n_ranges = 1,
-											  .pages = c.pages,
-											  .kv = &c.kv};
+		op.u.attention = (struct k_attention){ .q = q,
+			.out = { .x = x[s], .dim = 9 * DIM },
+			.n_heads = 9,
+			.n = 1,
+			.rows = &row,
+			.ranges = &range,
+			.n_ranges = 1,
+			.pages = c.pages,
+			.kv = &c.kv };
 		rig_run(n_fast ? fast[s % n_fast] : ref, &op);
 		assert_memory_equal(x[s], x[0], 9 * DIM * 4);
 		cache_close(&c);
 	}
-	rig_free_all((void *[]){x[0], x[1], x[2], x[3], q, NULL});
+	rig_free_all((void *[]){ x[0], x[1], x[2], x[3], q, NULL });
 }
 
-/* Windows whose edges lie anywhere, sinks beside them, and any ranges at all: as the naive twin has them, whatever is
- * in the positions that nobody sees. */
+/* Windows whose edges lie anywhere, sinks beside them, and any ranges at all: as the naive twin has
+ * them, whatever is in the positions that nobody sees. */
 static void test_ranges(void **state)
 {
 	(void)state;
@@ -468,22 +478,23 @@ static void test_ranges(void **state)
 		struct k_row rows[33];
 
 		for (int32_t r = 0; r < n; r++)
-			rows[r] = i % 6 == 5 ? (struct k_row){.pos = (int32_t)(rig_next() % 600), .seq = r % 3}
-								 : (struct k_row){.pos = first + r, .seq = 1};
+			rows[r] = i % 6 == 5
+						  ? (struct k_row){ .pos = (int32_t)(rig_next() % 600), .seq = r % 3 }
+						  : (struct k_row){ .pos = first + r, .seq = 1 };
 		try_seen(&shapes[s], rows, n, i % 5 == 4 ? 20 : 0, (enum see)see, i % 3 == 1);
 	}
 }
 
-/* Where rows of a tile do not see the same, sums may pass through -0, which a masked value makes +0 and one that is left
- * out does not. All of the last row's probability is on a key whose value is 0; the others are e^-87 each, their values
- * 2^-24 of either sign. */
+/* Where rows of a tile do not see the same, sums may pass through -0, which a masked value makes +0
+ * and one that is left out does not. All of the last row's probability is on a key whose value is
+ * 0; the others are e^-87 each, their values 2^-24 of either sign. */
 static void test_zeros(void **state)
 {
 	enum { DIM = 32, N = 6, FIRST = 3 };
-	const struct shape shape = {DIM, 1, 1, 16};
+	const struct shape shape = { DIM, 1, 1, 16 };
 	struct k_row rows[N];
 	struct k_range ranges[N];
-	struct k_op op = {.kind = K_OP_attention};
+	struct k_op op = { .kind = K_OP_attention };
 	struct k_attention *a = &op.u.attention;
 	float q[N * DIM], x[N * DIM];
 	int n_zeros = 0;
@@ -496,12 +507,19 @@ static void test_zeros(void **state)
 		cache_open(&c, K_CACHE_f16, shape.page_size, 1, 1, DIM, 1, 16);
 		memset(q, 0, sizeof q);
 		for (int32_t r = 0; r < N; r++) {
-			rows[r] = (struct k_row){.pos = FIRST + r, .seq = 0, .observe = -1};
-			ranges[r] = (struct k_range){turn % 2 ? r : 0, rows[r].pos + 1};
+			rows[r] = (struct k_row){ .pos = FIRST + r, .seq = 0, .observe = -1 };
+			ranges[r] = (struct k_range){ turn % 2 ? r : 0, rows[r].pos + 1 };
 			q[r * DIM] = 400;
 		}
-		*a = (struct k_attention){.q = q, .out.dim = DIM, .n_heads = 1, .n = N, .rows = rows, .ranges = ranges,
-								  .n_ranges = 1, .pages = c.pages, .kv = &c.kv};
+		*a = (struct k_attention){ .q = q,
+			.out.dim = DIM,
+			.n_heads = 1,
+			.n = N,
+			.rows = rows,
+			.ranges = ranges,
+			.n_ranges = 1,
+			.pages = c.pages,
+			.kv = &c.kv };
 		for (int32_t pos = 0; pos < 16; pos++)
 			for (int32_t d = 0; d < DIM; d++) {
 				put(a, 0, pos, 0, 0, d, k_f32_to_f16(pos == FIRST ? 1 : 0));
@@ -535,24 +553,24 @@ static void test_every_code(void **state)
 	(void)state;
 	memset(q, 0, ALL * 4);
 	for (int32_t r = 0; r < N; r++) {
-		rows[r] = (struct k_row){.pos = r, .seq = 0, .observe = -1};
-		ranges[r] = (struct k_range){r, r + 1};
+		rows[r] = (struct k_row){ .pos = r, .seq = 0, .observe = -1 };
+		ranges[r] = (struct k_range){ r, r + 1 };
 	}
 	for (enum k_cache format = 0; format < K_N_CACHES; format++) {
-		struct k_op op = {.kind = K_OP_attention};
+		struct k_op op = { .kind = K_OP_attention };
 		struct k_attention *a = &op.u.attention;
 		struct cache c;
 
 		cache_open(&c, format, 16, 1, HEADS, DIM, 1, N);
-		*a = (struct k_attention){.q = q,
-								  .out = {.x = x, .dim = HEADS * DIM},
-								  .n_heads = HEADS,
-								  .n = N,
-								  .rows = rows,
-								  .ranges = ranges,
-								  .n_ranges = 1,
-								  .pages = c.pages,
-								  .kv = &c.kv};
+		*a = (struct k_attention){ .q = q,
+			.out = { .x = x, .dim = HEADS * DIM },
+			.n_heads = HEADS,
+			.n = N,
+			.rows = rows,
+			.ranges = ranges,
+			.n_ranges = 1,
+			.pages = c.pages,
+			.kv = &c.kv };
 		for (int32_t i = 0; i < ALL; i++) {
 			const int32_t r = i / (HEADS * DIM), h = i / DIM % HEADS, d = i % DIM;
 			uint32_t code = format == K_CACHE_f32 ? rig_next()
@@ -569,15 +587,17 @@ static void test_every_code(void **state)
 		}
 		cache_close(&c);
 	}
-	rig_free_all((void *[]){q, x, want, NULL});
+	rig_free_all((void *[]){ q, x, want, NULL });
 }
 
-/* Deep sequences of which little is seen: spans between are no work, and a thread may have none of an item. */
+/* Deep sequences of which little is seen: spans between are no work, and a thread may have none of
+ * an item. */
 static void test_ranges_long(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
-		struct k_row rows[3] = {{.pos = 2555 + i, .seq = 2}, {.pos = 1900 + 64 * i, .seq = 0}, {.pos = 1023, .seq = 1}};
+		struct k_row rows[3] = { { .pos = 2555 + i, .seq = 2 }, { .pos = 1900 + 64 * i, .seq = 0 },
+			{ .pos = 1023, .seq = 1 } };
 
 		try_seen(&shapes[1], rows, 1 + i % 3, 0, (enum see)(i % N_SEES), i % 2);
 	}

@@ -14,16 +14,16 @@
 
 #include "kernels/format/cache.h"
 
-/* What the formats are: the largest value's code; those of positive values are 0 … most, ascending.
- */
+/* What the formats are: the largest value's code; those of positive values are 0 … most,
+ * ascending. */
 static const struct form {
 	enum k_cache format;
 	int mantissa, bias;
 	uint32_t most, sign;
 } forms[] = {
-	{K_CACHE_f16, 10, 15, 0x7bff, 0x8000},
-	{K_CACHE_bf16, 7, 127, 0x7f7f, 0x8000},
-	{K_CACHE_e4m3, 3, 7, 0x7e, 0x80},
+	{ K_CACHE_f16, 10, 15, 0x7bff, 0x8000 },
+	{ K_CACHE_bf16, 7, 127, 0x7f7f, 0x8000 },
+	{ K_CACHE_e4m3, 3, 7, 0x7e, 0x80 },
 };
 #define EACH(f) for (const struct form *f = forms; f < forms + sizeof forms / sizeof *forms; f++)
 
@@ -61,7 +61,7 @@ static void check(const struct form *f, float x)
 
 	if (got != want)
 		fail_msg("%s of %a: code %#x, the nearest is %#x", k_cache_name((int)f->format), (double)x,
-				 got, want);
+			got, want);
 }
 
 static void test_codes(void **state)
@@ -109,16 +109,16 @@ static void test_largest(void **state)
 	EACH(f)
 	{
 		const float most = (float)value_of(f, f->most);
-		const float beyond[] = {
-			most, nextafterf(most, INFINITY), most * (1 + 0x1p-9f), most * 2, FLT_MAX, INFINITY};
+		const float beyond[] = { most, nextafterf(most, INFINITY), most * (1 + 0x1p-9f), most * 2,
+			FLT_MAX, INFINITY };
 
 		for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
 			assert_int_equal(k_cache_code(f->format, beyond[i]), f->most);
 			assert_int_equal(k_cache_code(f->format, -beyond[i]), f->most | f->sign);
 		}
 	}
-	assert_true(k_of_e4m3(0x7e) == 448 && k_of_f16(0x7bff) == 65504 &&
-				k_of_bf16(0x7f7f) == 0x1.fep127f);
+	assert_true(
+		k_of_e4m3(0x7e) == 448 && k_of_f16(0x7bff) == 65504 && k_of_bf16(0x7f7f) == 0x1.fep127f);
 }
 
 static void test_floats(void **state)
@@ -134,21 +134,21 @@ static void test_floats(void **state)
 		assert_int_equal(k_cache_code(K_CACHE_f32, x), bits);
 		assert_true(k_bits(k_of_f32((uint32_t)bits)) == bits);
 	}
-	assert_true(k_of_f32(k_to_f32(INFINITY)) == FLT_MAX &&
-				k_of_f32(k_to_f32(-INFINITY)) == -FLT_MAX);
+	assert_true(
+		k_of_f32(k_to_f32(INFINITY)) == FLT_MAX && k_of_f32(k_to_f32(-INFINITY)) == -FLT_MAX);
 }
 
 /* Values written down elsewhere: Micikevicius et al. 2022, table 1; the head of a bf16. */
 static void test_known(void **state)
 {
 	(void)state;
-	assert_true(k_of_e4m3(0x08) == 0x1p-6f);		  /* least that is normal */
+	assert_true(k_of_e4m3(0x08) == 0x1p-6f);          /* least that is normal */
 	assert_true(k_of_e4m3(0x07) == 0.875f * 0x1p-6f); /* largest subnormal */
 	assert_true(k_of_e4m3(0x01) == 0x1p-9f);
 	assert_true(k_of_e4m3(0x38) == 1 && k_of_e4m3(0xc0) == -2);
 	assert_int_equal(k_to_e4m3(0x1p-10f), 0); /* half of the least: to the even one */
 	assert_int_equal(k_to_e4m3(0x1.000002p-10f), 1);
-	assert_int_equal(k_to_e4m3(464), 0x7e);			  /* in the middle to what would be 480 */
+	assert_int_equal(k_to_e4m3(464), 0x7e);           /* in the middle to what would be 480 */
 	assert_int_equal(k_to_bf16(1.00390625f), 0x3f80); /* 1 + 2^-8: in the middle */
 	assert_int_equal(k_to_bf16(1.01171875f), 0x3f82); /* 1 + 3 * 2^-8 */
 	assert_int_equal(k_to_bf16(0x1p-149f), 0);
@@ -160,8 +160,10 @@ static void test_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_codes),	cmocka_unit_test(test_middles),
-		cmocka_unit_test(test_largest), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_middles),
+		cmocka_unit_test(test_largest),
+		cmocka_unit_test(test_floats),
 		cmocka_unit_test(test_known),
 	};
 

@@ -52,17 +52,17 @@ static void test_uniform(void **state)
 	assert_true(sum == (uint64_t)1 << 46); /* the mean is one half, exactly */
 }
 
-/* One likely token, 49,151 of 2e-7 each: together 1 %. A u that could round to 1 would add 0.3 %.
- */
+/* One likely token, 49,151 of 2e-7 each: together 1 %. A u that could round to 1 would add 0.3
+ * %. */
 static void test_tail(void **state)
 {
 	enum { DRAWS = 20000, BINS = 4 };
 	struct sample_params p = SAMPLE_DEFAULTS;
-	int64_t seen[BINS + 1] = {0};
+	int64_t seen[BINS + 1] = { 0 };
 	double want[BINS + 1];
 	struct k_logit_stats stats;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	p.temperature = 1;
@@ -74,7 +74,8 @@ static void test_tail(void **state)
 	for (int64_t i = 0; i < DRAWS; i++) {
 		struct sample_result got;
 
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 3}, &got);
+		sampler_pick(
+			s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = i, .sample = 3 }, &got);
 		seen[got.id == 31000 ? BINS : got.id / (MOST / BINS)]++;
 	}
 	for (int i = 0; i < BINS; i++)
@@ -94,7 +95,7 @@ static void test_fit(void **state)
 {
 	enum { N = 12, DRAWS = 60000 };
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(sampler_open(&s, N, &e), 0);
@@ -102,7 +103,7 @@ static void test_fit(void **state)
 	for (int cut = 0; cut < 3; cut++) {
 		struct sample_params p = SAMPLE_DEFAULTS;
 		struct k_logit_stats stats = stats_of(row, N);
-		int64_t seen[N] = {0};
+		int64_t seen[N] = { 0 };
 		double want[N];
 		struct sample_result got;
 
@@ -111,7 +112,8 @@ static void test_fit(void **state)
 		p.temperature = 1.3f;
 		p.seed = 11;
 		for (int64_t i = 0; i < DRAWS; i++) {
-			sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i / 4, .sample = i % 4}, &got);
+			sampler_pick(s, row, &stats, &p, NULL, 0,
+				(struct sample_key){ .pos = i / 4, .sample = i % 4 }, &got);
 			seen[got.id]++;
 		}
 		for (int32_t i = 0; i < N; i++) {
@@ -125,8 +127,8 @@ static void test_fit(void **state)
 	sampler_close(s);
 }
 
-static bool reject(struct sampler *s, int32_t draft, float q, const float *dense, struct sample_key key,
-				   struct sample_result *out, float *u, float *threshold)
+static bool reject(struct sampler *s, int32_t draft, float q, const float *dense,
+	struct sample_key key, struct sample_result *out, float *u, float *threshold)
 {
 	bool kept;
 
@@ -142,12 +144,13 @@ struct couple {
 	struct sampler *target, *drafter;
 	struct sample_params p, drafter_p;
 	struct k_logit_stats stats, drafter_stats;
-	float guess[TOKENS], q[TOKENS]; /* the drafter's logits, and its chances at the newest position */
+	/* the drafter's logits, and its chances at the newest position */
+	float guess[TOKENS], q[TOKENS];
 };
 
 static void couple_open(struct couple *c, float top_p)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	assert_int_equal(sampler_open(&c->target, TOKENS, &e), 0);
 	assert_int_equal(sampler_open(&c->drafter, TOKENS, &e), 0);
@@ -196,12 +199,12 @@ static void try_rejection(int dense, float top_p, float draft_q)
 {
 	enum { DRAWS = 60000, GIVEN = 5 };
 	struct couple c;
-	int64_t seen[TOKENS] = {0}, accepted = 0;
+	int64_t seen[TOKENS] = { 0 }, accepted = 0;
 	double want[TOKENS], expect_accept = 0;
 
 	couple_open(&c, top_p);
 	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_key key = {.pos = i};
+		struct sample_key key = { .pos = i };
 		struct sample_result got;
 		int32_t drafted = couple_pick(&c, key, &got), draft = dense ? drafted : GIVEN;
 		float u, threshold, chance;
@@ -264,19 +267,19 @@ static void draw_several(struct sampler *drafter, int32_t n, int32_t most, int32
 	}
 }
 
-/* Several candidates of one position: chosen ones, drawn ones, and both. What comes out has the target's
- * distribution, and each further candidate raises the share that is accepted. */
+/* Several candidates of one position: chosen ones, drawn ones, and both. What comes out has the
+ * target's distribution, and each further candidate raises the share that is accepted. */
 static double try_several(int n_dense, int n_chosen, float top_p)
 {
 	enum { DRAWS = 20000 };
-	static const int32_t chosen[] = {5, 3, 10, 1};
+	static const int32_t chosen[] = { 5, 3, 10, 1 };
 	struct couple c;
-	int64_t seen[TOKENS] = {0}, accepted = 0;
+	int64_t seen[TOKENS] = { 0 }, accepted = 0;
 	double want[TOKENS];
 
 	couple_open(&c, top_p);
 	for (int64_t i = 0; i < DRAWS; i++) {
-		struct sample_key key = {.pos = i};
+		struct sample_key key = { .pos = i };
 		struct sample_result got;
 		int32_t id[8], kept = -1;
 		float u, threshold;
@@ -323,7 +326,7 @@ static void test_rejection_greedy(void **state)
 	struct k_logit_stats stats;
 	struct sample_result got;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	float u, threshold;
 
 	(void)state;
@@ -332,10 +335,11 @@ static void test_rejection_greedy(void **state)
 	make_target(row, 100);
 	stats = stats_of(row, 100);
 	for (int32_t draft = 0; draft < 100; draft++) {
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = draft, .sample = 0}, &got);
+		sampler_pick(
+			s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = draft, .sample = 0 }, &got);
 		assert_int_equal(got.id, stats.argmax);
-		assert_int_equal(
-			reject(s, draft, 1, NULL, (struct sample_key){.pos = draft, .sample = 0}, &got, &u, &threshold),
+		assert_int_equal(reject(s, draft, 1, NULL, (struct sample_key){ .pos = draft, .sample = 0 },
+							 &got, &u, &threshold),
 			draft == stats.argmax);
 		assert_int_equal(got.id, stats.argmax);
 	}
@@ -350,7 +354,7 @@ static void test_race_speculation(void **state)
 	struct sample_params p = SAMPLE_DEFAULTS;
 	struct k_logit_stats stats;
 	struct sampler *s;
-	struct err e = {0};
+	struct err e = { 0 };
 	int64_t kept = 0;
 	double want = 0;
 
@@ -364,7 +368,8 @@ static void test_race_speculation(void **state)
 		struct sample_result got;
 		float prob, arrival;
 
-		sampler_pick(s, row, &stats, &p, NULL, 0, (struct sample_key){.pos = i, .sample = 0}, &got);
+		sampler_pick(
+			s, row, &stats, &p, NULL, 0, (struct sample_key){ .pos = i, .sample = 0 }, &got);
 		sampler_draft(s, 17, &prob, &arrival);
 		assert_true((arrival <= got.arrival) == (got.id == 17));
 		kept += got.id == 17;
@@ -380,11 +385,11 @@ static void test_passes(void **state)
 {
 	enum { BLOCKS = 16, N = BLOCKS * K_DRAW_BLOCK };
 	static float y[2][N] __attribute__((aligned(64))), e[2][N] __attribute__((aligned(64)));
-	const struct k_draw_passes *pass[2] = {&k_draw_scalar, k_draw_passes()};
+	const struct k_draw_passes *pass[2] = { &k_draw_scalar, k_draw_passes() };
 
 	(void)state;
 	for (int round = 0; round < 300; round++) {
-		struct k_draw_key key = {(uint64_t)next() << 32 | next(), next(), next(), next()};
+		struct k_draw_key key = { (uint64_t)next() << 32 | next(), next(), next(), next() };
 		float max[2], block_max[2][BLOCKS], u[2][N], wait[2][100], arrival[2][100];
 		bool any[2][BLOCKS];
 		uint64_t mass[2];
@@ -397,8 +402,8 @@ static void test_passes(void **state)
 			max[v] = pass[v]->scale(row, BLOCKS, 1.7f, y[v], block_max[v]);
 			mass[v] = pass[v]->weigh(y[v], BLOCKS, max[v], e[v]);
 			for (int b = 0; b < BLOCKS; b++)
-				any[v][b] = pass[v]->contest(e[v] + b * K_DRAW_BLOCK, b, 0.01f, &key,
-											 u[v] + b * K_DRAW_BLOCK);
+				any[v][b] = pass[v]->contest(
+					e[v] + b * K_DRAW_BLOCK, b, 0.01f, &key, u[v] + b * K_DRAW_BLOCK);
 			pass[v]->wait_ids(id, 100, &key, wait[v]);
 			pass[v]->arrive_ids(y[v], id, 100, max[v], &key, arrival[v]);
 		}
@@ -411,8 +416,8 @@ static void test_passes(void **state)
 		assert_memory_equal(wait[0], wait[1], sizeof wait[0]);
 		assert_memory_equal(arrival[0], arrival[1], sizeof arrival[0]);
 		for (int i = 0; i < N; i++)
-			assert_true(u[0][i] ==
-						k_draw_u(key.seed, (uint32_t)i, key.pos, key.sample, key.purpose));
+			assert_true(
+				u[0][i] == k_draw_u(key.seed, (uint32_t)i, key.pos, key.sample, key.purpose));
 	}
 }
 

@@ -1,6 +1,6 @@
 /* Every instruction set's kernels against the reference, by memcmp: norm, rope and the cache,
- * gated activations, statistics; over head shapes, positions, rows and threads. (Matrix products and
- * attention have tests of their own.) */
+ * gated activations, statistics; over head shapes, positions, rows and threads. (Matrix products
+ * and attention have tests of their own.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ static void try_norm(int32_t n, int32_t dim, bool x, bool q)
 	struct k_acts want = acts_new(n, dim, x, q), got = acts_new(n, dim, x, q);
 	float *in = rig_get((size_t)(n + 3) * (size_t)dim * 4), *w = rig_get((size_t)dim * 4);
 	int32_t *pick = rig_get((size_t)n * 4);
-	struct k_op op = {.kind = K_OP_norm,
-					  .u.norm = {.x = in, .w = w, .eps = 1e-5f, .n = n, .out = want}};
+	struct k_op op = { .kind = K_OP_norm,
+		.u.norm = { .x = in, .w = w, .eps = 1e-5f, .n = n, .out = want } };
 
 	rig_fill(in, (size_t)(n + 3) * (size_t)dim, 3);
 	rig_fill(w, (size_t)dim, 2);
@@ -49,12 +49,12 @@ static void try_norm(int32_t n, int32_t dim, bool x, bool q)
 	}
 	acts_free(&want);
 	acts_free(&got);
-	rig_free_all((void *[]){in, w, pick, NULL});
+	rig_free_all((void *[]){ in, w, pick, NULL });
 }
 
 static void test_norm(void **state)
 {
-	static const int32_t dims[] = {32, 96, 576, 2048};
+	static const int32_t dims[] = { 32, 96, 576, 2048 };
 
 	(void)state;
 	for (int d = 0; d < 4; d++)
@@ -66,7 +66,7 @@ static void test_norm(void **state)
 
 static void test_glu(void **state)
 {
-	static const int32_t dims[] = {32, 1536, 352};
+	static const int32_t dims[] = { 32, 1536, 352 };
 
 	(void)state;
 	for (int d = 0; d < 3; d++)
@@ -76,9 +76,12 @@ static void test_glu(void **state)
 				struct k_acts want = acts_new(n, dims[d], form & 1, form & 2);
 				struct k_acts got = acts_new(n, dims[d], form & 1, form & 2);
 				float *gate = rig_get(all * 4), *up = rig_get(all * 4);
-				struct k_op op = {.kind = K_OP_glu,
-								  .u.glu = {.gate = gate, .up = up, .out = want, .n = n,
-											.act = form & 4 ? K_ACT_gelu : K_ACT_silu}};
+				struct k_op op = { .kind = K_OP_glu,
+					.u.glu = { .gate = gate,
+						.up = up,
+						.out = want,
+						.n = n,
+						.act = form & 4 ? K_ACT_gelu : K_ACT_silu } };
 
 				rig_fill(gate, all, 40);
 				rig_fill(up, all, 4);
@@ -105,7 +108,7 @@ static void try_stats(int32_t n, int32_t vocab, int shape)
 	float *l = rig_get(all * 4);
 	struct k_logit_stats *want = calloc((size_t)n, sizeof *want),
 						 *got = calloc((size_t)n, sizeof *got);
-	struct k_op op = {.kind = K_OP_stats, .u.stats = {.logits = l, .vocab = vocab, .n = n}};
+	struct k_op op = { .kind = K_OP_stats, .u.stats = { .logits = l, .vocab = vocab, .n = n } };
 
 	rig_fill(l, all, 12);
 	for (size_t i = 0; i < all; i++) {
@@ -126,12 +129,12 @@ static void try_stats(int32_t n, int32_t vocab, int shape)
 		rig_run(fast[i], &op);
 		assert_memory_equal(want, got, (size_t)n * sizeof *got);
 	}
-	rig_free_all((void *[]){l, want, got, NULL});
+	rig_free_all((void *[]){ l, want, got, NULL });
 }
 
 static void test_stats(void **state)
 {
-	static const int32_t vocabs[] = {1, 7, 8, 300, 1024, 1031, 5000, 49152};
+	static const int32_t vocabs[] = { 1, 7, 8, 300, 1024, 1031, 5000, 49152 };
 
 	(void)state;
 	for (int v = 0; v < 8; v++)
@@ -149,7 +152,8 @@ static void try_rope(enum k_cache format, int32_t head_dim, int32_t rope_dim, bo
 {
 	enum { N = 5, HEADS = 6, KV = 2, LONGEST = 200 };
 	size_t q_all = (size_t)N * HEADS * (size_t)head_dim, k_all = (size_t)N * KV * (size_t)head_dim;
-	float *q0 = rig_get(q_all * 4), *want = rig_get(q_all * 4), *q = rig_get(q_all * 4), *k = rig_get(k_all * 4);
+	float *q0 = rig_get(q_all * 4), *want = rig_get(q_all * 4), *q = rig_get(q_all * 4),
+		  *k = rig_get(k_all * 4);
 	float *v = rig_get(k_all * 4);
 	size_t table = (size_t)LONGEST * (size_t)rope_dim / 2;
 	float *cos = rig_get(table * 4), *sin = rig_get(table * 4);
@@ -158,20 +162,20 @@ static void try_rope(enum k_cache format, int32_t head_dim, int32_t rope_dim, bo
 	struct k_row rows[N];
 	struct cache c;
 	uint8_t *before, *after;
-	struct k_op op = {.kind = K_OP_rope,
-					  .u.rope = {.q = q,
-								 .k = k,
-								 .v = v,
-								 .cos = cos,
-								 .sin = sin,
-								 .rope_dim = rope_dim,
-								 .neox = neox,
-								 .scale = 0.125f,
-								 .n_heads = HEADS,
-								 .layer = 1,
-								 .n = N,
-								 .rows = rows,
-								 .nan_row = &nan_row}};
+	struct k_op op = { .kind = K_OP_rope,
+		.u.rope = { .q = q,
+			.k = k,
+			.v = v,
+			.cos = cos,
+			.sin = sin,
+			.rope_dim = rope_dim,
+			.neox = neox,
+			.scale = 0.125f,
+			.n_heads = HEADS,
+			.layer = 1,
+			.n = N,
+			.rows = rows,
+			.nan_row = &nan_row } };
 
 	cache_open(&c, format, 32, 2, KV, head_dim, 2, LONGEST);
 	op.u.rope.kv = &c.kv;
@@ -194,9 +198,9 @@ static void try_rope(enum k_cache format, int32_t head_dim, int32_t rope_dim, bo
 		k[(size_t)(4 * KV) * (size_t)head_dim + (size_t)head_dim - 1] = NAN;
 	}
 	for (int32_t r = 0; r < N; r++)
-		rows[r] = (struct k_row){.pos = r * (LONGEST / N) + (int32_t)(rig_next() % (LONGEST / N)),
-								 .seq = r % 2,
-								 .observe = -1}; /* no two at one place */
+		rows[r] = (struct k_row){ .pos = r * (LONGEST / N) + (int32_t)(rig_next() % (LONGEST / N)),
+			.seq = r % 2,
+			.observe = -1 }; /* no two at one place */
 	memcpy(q, q0, q_all * 4);
 	rig_run(ref, &op);
 	want_nan = atomic_load(&nan_row);
@@ -214,13 +218,13 @@ static void try_rope(enum k_cache format, int32_t head_dim, int32_t rope_dim, bo
 		assert_int_equal(atomic_load(&nan_row), want_nan);
 	}
 	cache_close(&c);
-	rig_free_all((void *[]){before, after, q0, want, q, k, v, cos, sin, freq, NULL});
+	rig_free_all((void *[]){ before, after, q0, want, q, k, v, cos, sin, freq, NULL });
 }
 
 static void test_rope(void **state)
 {
-	static const int32_t shapes[][2] = {{32, 32},  {64, 64}, {80, 32}, {96, 96}, {128, 128},
-										{256, 64}, {20, 20}, {16, 12}, {80, 80}};
+	static const int32_t shapes[][2] = { { 32, 32 }, { 64, 64 }, { 80, 32 }, { 96, 96 },
+		{ 128, 128 }, { 256, 64 }, { 20, 20 }, { 16, 12 }, { 80, 80 } };
 
 	(void)state;
 	for (int s = 0; s < 9; s++)

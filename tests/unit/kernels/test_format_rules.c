@@ -1,7 +1,8 @@
-/* Probes of rule 5 (docs/arithmetic.md) for every quantised format: each byte that a scale, a sub-scale or
- * an exponent can have, with weights and activations of greatest size, zeros, infinities and no numbers.
- * The reference against the rule evaluated here, in exact integers and doubles rounded once; every
- * instruction set against the reference; and that no integer outgrows what carries it. */
+/* Probes of rule 5 (docs/arithmetic.md) for every quantised format: each byte that a scale, a
+ * sub-scale or an exponent can have, with weights and activations of greatest size, zeros,
+ * infinities and no numbers. The reference against the rule evaluated here, in exact integers and
+ * doubles rounded once; every instruction set against the reference; and that no integer outgrows
+ * what carries it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +34,7 @@ static uint32_t random32(void)
 
 static int open_all(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
@@ -76,7 +77,7 @@ static void fill_rows(uint8_t *raw, enum k_type type, enum mood mood)
 /* Greatest of either sign, random, with blocks that are zero, tiny, infinite, no number. */
 static void fill_acts(struct k_acts *a)
 {
-	static const float odd[] = {0, 0x1p-120f, INFINITY, NAN, 0x1p-99f, 3e38f};
+	static const float odd[] = { 0, 0x1p-120f, INFINITY, NAN, 0x1p-99f, 3e38f };
 
 	for (int r = 0; r < N; r++)
 		for (int k = 0; k < COLS; k++) {
@@ -129,12 +130,13 @@ static float rule(enum k_type type, const uint8_t *row, const struct k_acts *a, 
 	return acc;
 }
 
-static void multiply(struct k_ctx *c, enum k_type type, const uint8_t *raw, const struct k_acts *a, float *y)
+static void multiply(
+	struct k_ctx *c, enum k_type type, const uint8_t *raw, const struct k_acts *a, float *y)
 {
-	struct k_matrix m = {.type = type, .n_rows = ROWS, .n_cols = COLS};
-	struct k_op op = {.kind = K_OP_matmul,
-					  .u.matmul = {.in = *a, .n_parts = 1, .n = N, .part = {{.w = &m, .out = y}}}};
-	struct k_program p = {.op = &op, .n_ops = 1};
+	struct k_matrix m = { .type = type, .n_rows = ROWS, .n_cols = COLS };
+	struct k_op op = { .kind = K_OP_matmul,
+		.u.matmul = { .in = *a, .n_parts = 1, .n = N, .part = { { .w = &m, .out = y } } } };
+	struct k_program p = { .op = &op, .n_ops = 1 };
 
 	m.data = aligned_alloc(64, (k_packed_bytes(c, type, ROWS, COLS) + 63) / 64 * 64);
 	assert_non_null(m.data);
@@ -146,8 +148,8 @@ static void multiply(struct k_ctx *c, enum k_type type, const uint8_t *raw, cons
 static void same(float got, float expected, const char *type, const char *who, int i)
 {
 	if (k_bits(got) != k_bits(expected) && (got == got || expected == expected))
-		fail_msg("%s, %s: row %d of activations by row %#x of weights is %a, not %a", type, who, i / ROWS,
-				 (unsigned)(i % ROWS), (double)got, (double)expected);
+		fail_msg("%s, %s: row %d of activations by row %#x of weights is %a, not %a", type, who,
+			i / ROWS, (unsigned)(i % ROWS), (double)got, (double)expected);
 }
 
 static void test_rule(void **state)
@@ -155,7 +157,7 @@ static void test_rule(void **state)
 	static float x[N * COLS], d[N * BLOCKS], sx[N * BLOCKS], y[N * ROWS], expected[N * ROWS];
 	static int8_t q[N * COLS];
 	static uint8_t raw[ROWS * COLS * 2];
-	struct k_acts a = {.x = x, .q = q, .d = d, .sx = sx, .dim = COLS};
+	struct k_acts a = { .x = x, .q = q, .d = d, .sx = sx, .dim = COLS };
 
 	(void)state;
 	fill_acts(&a);
@@ -177,15 +179,16 @@ static void test_rule(void **state)
 		}
 }
 
-/* All 256 exponents and 16 codes: values are doubled and the power halved, so 255 is 2^127 and no NaN. */
+/* All 256 exponents and 16 codes: values are doubled and the power halved, so 255 is 2^127 and no
+ * NaN. */
 static void test_e8m0(void **state)
 {
 	static uint8_t raw[ROWS * 17];
 	static float x[ROWS * K_QBLOCK];
 	static int32_t ids[ROWS];
-	struct k_matrix m = {.type = K_MXFP4, .n_rows = ROWS, .n_cols = K_QBLOCK};
-	struct k_op op = {.kind = K_OP_embed, .u.embed = {.w = &m, .ids = ids, .x = x, .n = ROWS}};
-	struct k_program p = {.op = &op, .n_ops = 1};
+	struct k_matrix m = { .type = K_MXFP4, .n_rows = ROWS, .n_cols = K_QBLOCK };
+	struct k_op op = { .kind = K_OP_embed, .u.embed = { .w = &m, .ids = ids, .x = x, .n = ROWS } };
+	struct k_program p = { .op = &op, .n_ops = 1 };
 
 	(void)state;
 	for (int e = 0; e < ROWS; e++) {
@@ -201,7 +204,7 @@ static void test_e8m0(void **state)
 		k_pack(use, &m, raw);
 		k_run(use, &p, NULL);
 		for (int i = 0; i < ROWS * K_QBLOCK; i++) {
-			static const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+			static const float e2m1[] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
 			const int e = i / K_QBLOCK, k = i % K_QBLOCK, code = k < 16 ? k : 31 - k;
 			const float value = ldexpf(code < 8 ? e2m1[code] : -e2m1[code - 8], e - 127);
 
@@ -213,7 +216,7 @@ static void test_e8m0(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rule), cmocka_unit_test(test_e8m0)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rule), cmocka_unit_test(test_e8m0) };
 
 	return cmocka_run_group_tests(tests, open_all, close_all);
 }

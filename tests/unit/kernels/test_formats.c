@@ -1,6 +1,6 @@
 /* The quantised weight formats: every one against the gguf package's reading of random blocks, and
- * a tiny model in each, whose tokens and logit hashes are the reference's on every instruction set.
- */
+ * a tiny model in each, whose tokens and logit hashes are the reference's on every instruction
+ * set. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,15 +26,15 @@ static void read_all(FILE *f, void *data, size_t bytes)
 }
 
 /* What embedding rows of them give; -0 is 0. */
-static void check_values(struct k_ctx *c, enum k_type type, const uint8_t *raw,
-						 const float *expected)
+static void check_values(
+	struct k_ctx *c, enum k_type type, const uint8_t *raw, const float *expected)
 {
 	static float x[COUNT];
-	const int32_t ids[] = {0, 1};
-	struct k_matrix m = {.type = type, .n_rows = COUNT / COLS, .n_cols = COLS};
-	struct k_op op = {.kind = K_OP_embed,
-					  .u.embed = {.w = &m, .ids = ids, .x = x, .n = COUNT / COLS}};
-	struct k_program p = {.op = &op, .n_ops = 1};
+	const int32_t ids[] = { 0, 1 };
+	struct k_matrix m = { .type = type, .n_rows = COUNT / COLS, .n_cols = COLS };
+	struct k_op op = { .kind = K_OP_embed,
+		.u.embed = { .w = &m, .ids = ids, .x = x, .n = COUNT / COLS } };
+	struct k_program p = { .op = &op, .n_ops = 1 };
 
 	m.data = aligned_alloc(64, (k_packed_bytes(c, type, m.n_rows, COLS) + 63) / 64 * 64);
 	assert_non_null(m.data);
@@ -44,14 +44,14 @@ static void check_values(struct k_ctx *c, enum k_type type, const uint8_t *raw,
 	for (int i = 0; i < COUNT; i++)
 		if (!(x[i] == expected[i]))
 			fail_msg("%s (%s): weight %d is %a, not %a", k_types[type].name, k_isa_name(c), i,
-					 (double)x[i], (double)expected[i]);
+				(double)x[i], (double)expected[i]);
 	free(m.data);
 }
 
 static void test_gguf_package(void **state)
 {
 	FILE *f = fopen("tests/data/formats.bin", "rb");
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_non_null(f);
@@ -92,17 +92,17 @@ static void on_event(void *arg, const struct event *ev)
 }
 
 /* A prompt of many rows and then a token at a time, greedily. */
-static void answer(const char *model, const char *backend, const char *isa, int threads,
-				   struct answer *a)
+static void answer(
+	const char *model, const char *backend, const char *isa, int threads, struct answer *a)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
-	struct engine_request q = {.kind = EV_REQUEST_KIND_run,
-							   .max_tokens = 12,
-							   .params = SAMPLE_DEFAULTS,
-							   .text = "test",
-							   .ignore_end = true};
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.max_tokens = 12,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 	struct engine *engine;
-	struct err e = {0};
+	struct err e = { 0 };
 	int32_t ids[21];
 
 	for (int i = 0; i < 21; i++)
@@ -115,7 +115,7 @@ static void answer(const char *model, const char *backend, const char *isa, int 
 	o.isa = isa;
 	o.threads = threads;
 	o.ctx = 64;
-	*a = (struct answer){0};
+	*a = (struct answer){ 0 };
 	if (engine_open(&engine, &o, &e))
 		fail_msg("%s", e.text);
 	engine_add_sink(engine, on_event, a);
@@ -130,7 +130,7 @@ static void answer(const char *model, const char *backend, const char *isa, int 
 
 static void check_model(const struct tiny_options *o, const char *what)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	char *path = tiny_temp(o, &e);
 	struct answer expected, got;
 
@@ -143,7 +143,7 @@ static void check_model(const struct tiny_options *o, const char *what)
 			for (int i = 0; i < expected.n; i++)
 				if (got.id[i] != expected.id[i] || got.hash[i] != expected.hash[i])
 					fail_msg("%s on %s with %d threads: token %d differs from the reference's",
-							 what, *isa, threads, i);
+						what, *isa, threads, i);
 		}
 	unlink(path);
 	free(path);
@@ -174,9 +174,8 @@ static void test_models(void **state)
 /* Several formats in one file, and in one product: what Q4_K_M and Q5_K_M files hold. */
 static void test_mixed_models(void **state)
 {
-	static const enum k_type types[][2] = {
-		{K_Q4_K, K_Q6_K}, {K_Q5_K, K_Q6_K}, {K_F16, K_Q5_0}, {K_IQ4_NL, K_BF16},
-		{K_Q2_K, K_Q3_K}, {K_IQ4_XS, K_MXFP4}};
+	static const enum k_type types[][2] = { { K_Q4_K, K_Q6_K }, { K_Q5_K, K_Q6_K },
+		{ K_F16, K_Q5_0 }, { K_IQ4_NL, K_BF16 }, { K_Q2_K, K_Q3_K }, { K_IQ4_XS, K_MXFP4 } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -190,27 +189,38 @@ static void test_mixed_models(void **state)
 	}
 }
 
-/* Rounding to a format and reading it back: a field in the wrong place would cost more than this.
- */
+/* Rounding to a format and reading it back: a field in the wrong place would cost more than
+ * this. */
 static void test_rounding(void **state)
 {
-	static const double most[K_N_TYPES] = {
-		[K_F32] = 0,	   [K_F16] = 0.0005, [K_BF16] = 0.004, [K_Q8_0] = 0.01,
-		[K_Q4_0] = 0.11,   [K_Q4_1] = 0.09,	 [K_Q5_0] = 0.06,  [K_Q5_1] = 0.045,
-		[K_IQ4_NL] = 0.11, [K_Q4_K] = 0.1,	 [K_Q5_K] = 0.05,  [K_Q6_K] = 0.035,
-		[K_IQ4_XS] = 0.11, [K_Q2_K] = 0.4,	 [K_Q3_K] = 0.25,  [K_MXFP4] = 0.2};
+	static const double most[K_N_TYPES] = { [K_F32] = 0,
+		[K_F16] = 0.0005,
+		[K_BF16] = 0.004,
+		[K_Q8_0] = 0.01,
+		[K_Q4_0] = 0.11,
+		[K_Q4_1] = 0.09,
+		[K_Q5_0] = 0.06,
+		[K_Q5_1] = 0.045,
+		[K_IQ4_NL] = 0.11,
+		[K_Q4_K] = 0.1,
+		[K_Q5_K] = 0.05,
+		[K_Q6_K] = 0.035,
+		[K_IQ4_XS] = 0.11,
+		[K_Q2_K] = 0.4,
+		[K_Q3_K] = 0.25,
+		[K_MXFP4] = 0.2 };
 	static float x[COLS], y[COLS];
-	struct err e = {0};
+	struct err e = { 0 };
 	struct k_ctx *c;
 
 	(void)state;
 	assert_int_equal(k_open(&c, "ref", NULL, 1, &e), 0);
 	for (int t = 0; t < K_N_TYPES; t++) {
 		const int32_t id = 0;
-		struct bytes b = {0};
-		struct k_matrix m = {.type = (enum k_type)t, .n_rows = 1, .n_cols = COLS};
-		struct k_op op = {.kind = K_OP_embed, .u.embed = {.w = &m, .ids = &id, .x = y, .n = 1}};
-		struct k_program p = {.op = &op, .n_ops = 1};
+		struct bytes b = { 0 };
+		struct k_matrix m = { .type = (enum k_type)t, .n_rows = 1, .n_cols = COLS };
+		struct k_op op = { .kind = K_OP_embed, .u.embed = { .w = &m, .ids = &id, .x = y, .n = 1 } };
+		struct k_program p = { .op = &op, .n_ops = 1 };
 		double error = 0, size = 0;
 
 		for (int i = 0; i < COLS; i++) /* evenly over a range, in no order */

@@ -1,7 +1,7 @@
 /* Matrix products and embedding rows of every instruction set against the reference, by memcmp: all
  * formats, numbers of rows, odd shapes, threads, and numbers that are no pleasure; then the pool
- * and the back end's doors. (The other ops have test_fastops.c, the scalar functions test_arith.c.)
- */
+ * and the back end's doors. (The other ops have test_fastops.c, the scalar functions
+ * test_arith.c.) */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,8 +23,8 @@
 
 enum { MAX_CTX = 16, MAX_N = 64, GUARD = 64 };
 
-static const int threads[] = {1, 2, 3, 7};
-static const int counts[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64};
+static const int threads[] = { 1, 2, 3, 7 };
+static const int counts[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64 };
 
 static struct k_ctx *ref;
 static struct k_ctx *ctx[MAX_CTX];
@@ -50,7 +50,7 @@ static void *get(size_t bytes)
 
 static int open_all(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 
 	(void)state;
 	assert_int_equal(k_open(&ref, "ref", NULL, 1, &e), 0);
@@ -78,20 +78,20 @@ static int close_all(void **state)
 
 static void run(struct k_ctx *c, struct k_op *op)
 {
-	struct k_program p = {.op = op, .n_ops = 1};
+	struct k_program p = { .op = op, .n_ops = 1 };
 
 	k_run(c, &p, NULL);
 }
 
 /* Equal bits; a NaN's own bits are no part of the contract. */
-static void same(const float *got, const float *expected, size_t n, const char *what,
-				 const struct k_ctx *c)
+static void same(
+	const float *got, const float *expected, size_t n, const char *what, const struct k_ctx *c)
 {
 	for (size_t i = 0; i < n; i++)
 		if (k_bits(got[i]) != k_bits(expected[i]) &&
 			(got[i] == got[i] || expected[i] == expected[i]))
 			fail_msg("%s, %s with %d threads: value %zu is %a, not %a", what, k_isa_name(c),
-					 k_n_threads(c), i, (double)got[i], (double)expected[i]);
+				k_n_threads(c), i, (double)got[i], (double)expected[i]);
 }
 
 /* A width near `cols` that the format allows. */
@@ -116,7 +116,7 @@ static uint8_t *random_weights(enum k_type type, int32_t rows, int32_t cols, enu
 static struct k_acts random_acts(enum k_type type, int32_t dim, enum mood mood)
 {
 	const size_t n = (size_t)MAX_N * (size_t)dim;
-	struct k_acts a = {.x = get(n * 4), .dim = dim};
+	struct k_acts a = { .x = get(n * 4), .dim = dim };
 
 	for (size_t i = 0; i < n; i++)
 		a.x[i] = mood == EXTREME ? (i / (size_t)dim % 2 ? 1.0f : -1.0f)
@@ -166,7 +166,7 @@ static size_t out_size(const struct product *p, int part, int n)
 
 static void multiply(struct k_ctx *c, struct product *p, int n, float *const out[3])
 {
-	struct k_op op = {.kind = K_OP_matmul, .u.matmul = {.in = p->in, .n_parts = 3, .n = n}};
+	struct k_op op = { .kind = K_OP_matmul, .u.matmul = { .in = p->in, .n_parts = 3, .n = n } };
 
 	for (int i = 0; i < 3; i++) {
 		const size_t size = out_size(p, i, n);
@@ -185,13 +185,13 @@ static void multiply(struct k_ctx *c, struct product *p, int n, float *const out
 			assert_int_equal(k_bits(out[i][out_size(p, i, n) + g]), 0x55555555);
 }
 
-static void product_open(struct product *p, enum k_type type, int32_t rows, int32_t cols,
-						 enum mood mood)
+static void product_open(
+	struct product *p, enum k_type type, int32_t rows, int32_t cols, enum mood mood)
 {
-	const int32_t part_rows[3] = {rows, 1, rows / 2 + 3};
+	const int32_t part_rows[3] = { rows, 1, rows / 2 + 3 };
 	const size_t most = (size_t)(rows + 3) * MAX_N;
 
-	*p = (struct product){.in = random_acts(type, cols, mood)};
+	*p = (struct product){ .in = random_acts(type, cols, mood) };
 	p->bias = get(most * 4);
 	p->residual = get(most * 4);
 	for (size_t i = 0; i < most; i++) {
@@ -199,7 +199,7 @@ static void product_open(struct product *p, enum k_type type, int32_t rows, int3
 		p->residual[i] = blocks_float(TAME, random32);
 	}
 	for (int i = 0; i < 3; i++) {
-		p->w[i].m = (struct k_matrix){.type = type, .n_rows = part_rows[i], .n_cols = cols};
+		p->w[i].m = (struct k_matrix){ .type = type, .n_rows = part_rows[i], .n_cols = cols };
 		p->w[i].raw = random_weights(type, part_rows[i], cols, mood);
 		p->expected[i] = get((most + GUARD) * 4);
 		p->out[i] = get((most + GUARD) * 4);
@@ -240,7 +240,7 @@ static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood 
 			multiply(ctx[c], &p, counts[k], p.out);
 			for (int i = 0; i < 3; i++)
 				same(p.out[i], p.expected[i], out_size(&p, i, counts[k]), k_types[type].name,
-					 ctx[c]);
+					ctx[c]);
 		}
 		for (int i = 0; i < 3; i++)
 			free(p.w[i].m.data);
@@ -250,8 +250,10 @@ static void try_product(enum k_type type, int32_t rows, int32_t cols, enum mood 
 
 static void test_matmul(void **state)
 {
-	static const int32_t quantised[][2] = {{1, 32}, {8, 64}, {43, 96}, {65, 160}, {150, 576}};
-	static const int32_t floats[][2] = {{1, 1}, {8, 33}, {43, 64}, {65, 100}, {150, 200}};
+	static const int32_t quantised[][2] = { { 1, 32 }, { 8, 64 }, { 43, 96 }, { 65, 160 },
+		{ 150, 576 } };
+	static const int32_t floats[][2] = { { 1, 1 }, { 8, 33 }, { 43, 64 }, { 65, 100 },
+		{ 150, 200 } };
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
@@ -260,7 +262,7 @@ static void test_matmul(void **state)
 				const int32_t *shape = k_types[type].block == 1 ? floats[i] : quantised[i];
 
 				try_product((enum k_type)type, shape[0], fitting((enum k_type)type, shape[1]),
-							(enum mood)mood);
+					(enum mood)mood);
 			}
 }
 
@@ -270,7 +272,7 @@ static void test_matmul_wide(void **state)
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++)
 		try_product((enum k_type)type, 9,
-					fitting((enum k_type)type, k_types[type].block == 1 ? 2112 : 6208), TAME);
+			fitting((enum k_type)type, k_types[type].block == 1 ? 2112 : 6208), TAME);
 }
 
 /* The reference itself, against sums in double: right but for rounding. */
@@ -280,15 +282,14 @@ static void test_ref_matmul_value(void **state)
 
 	(void)state;
 	for (int type = 0; type < K_N_TYPES; type++) {
-		struct weights w = {.m = {.type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS}};
+		struct weights w = { .m = { .type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS } };
 		struct k_acts in = random_acts(w.m.type, COLS, TAME);
 		float y[ROWS], row[ROWS * COLS];
-		int32_t ids[ROWS] = {0, 1, 2, 3, 4, 5, 6};
-		struct k_op embed = {.kind = K_OP_embed,
-							 .u.embed = {.w = &w.m, .ids = ids, .x = row, .n = ROWS}};
-		struct k_op op = {
-			.kind = K_OP_matmul,
-			.u.matmul = {.in = in, .n_parts = 1, .n = 1, .part = {{.w = &w.m, .out = y}}}};
+		int32_t ids[ROWS] = { 0, 1, 2, 3, 4, 5, 6 };
+		struct k_op embed = { .kind = K_OP_embed,
+			.u.embed = { .w = &w.m, .ids = ids, .x = row, .n = ROWS } };
+		struct k_op op = { .kind = K_OP_matmul,
+			.u.matmul = { .in = in, .n_parts = 1, .n = 1, .part = { { .w = &w.m, .out = y } } } };
 
 		w.raw = random_weights(w.m.type, ROWS, COLS, TAME);
 		weights_load(ref, &w);
@@ -349,7 +350,7 @@ static void test_embed(void **state)
 	for (int32_t i = 0; i < ROWS; i++)
 		ids[i] = i * 7 % ROWS;
 	for (int type = 0; type < K_N_TYPES; type++) {
-		struct weights w = {.m = {.type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS}};
+		struct weights w = { .m = { .type = (enum k_type)type, .n_rows = ROWS, .n_cols = COLS } };
 		const size_t row_bytes = (size_t)(COLS / k_types[type].block * k_types[type].block_bytes);
 
 		w.raw = random_weights(w.m.type, ROWS, COLS, NASTY);
@@ -358,8 +359,8 @@ static void test_embed(void **state)
 				(float)decode(w.m.type, w.raw + (size_t)ids[i / COLS] * row_bytes, i % COLS);
 		for (int c = -1; c < n_ctx; c++) {
 			struct k_ctx *use = c < 0 ? ref : ctx[c];
-			struct k_op op = {.kind = K_OP_embed,
-							  .u.embed = {.w = &w.m, .ids = ids, .x = x, .n = ROWS}};
+			struct k_op op = { .kind = K_OP_embed,
+				.u.embed = { .w = &w.m, .ids = ids, .x = x, .n = ROWS } };
 
 			weights_load(use, &w);
 			memset(x, 0, sizeof x);
@@ -377,7 +378,7 @@ static void test_types(void **state)
 	assert_string_equal(k_types[K_Q4_1].name, "Q4_1");
 	for (int t = 0; t < K_N_TYPES; t++)
 		for (int c = 0; c < n_ctx; c++) {
-			struct k_matrix m = {.type = (enum k_type)t, .n_rows = 64, .n_cols = 512};
+			struct k_matrix m = { .type = (enum k_type)t, .n_rows = 64, .n_cols = 512 };
 			size_t raw = (size_t)(64 * 512 / k_types[t].block * k_types[t].block_bytes);
 			size_t packed = k_packed_bytes(ctx[c], m.type, 64, 512);
 
@@ -401,9 +402,8 @@ static void test_environment(void **state)
 		w[i] = 1;
 	}
 	for (int c = 0; c < n_ctx; c++) {
-		struct k_op op = {
-			.kind = K_OP_norm,
-			.u.norm = {.x = x, .w = w, .eps = 1, .n = 1, .out = {.x = out, .dim = 64}}};
+		struct k_op op = { .kind = K_OP_norm,
+			.u.norm = { .x = x, .w = w, .eps = 1, .n = 1, .out = { .x = out, .dim = 64 } } };
 
 		_mm_setcsr(0x9FC0); /* flush to zero, denormals are zero */
 		run(ctx[c], &op);
@@ -426,13 +426,14 @@ static void test_pool(void **state)
 		w[i] = 2;
 	}
 	for (int c = 0; c < n_ctx; c++) {
-		struct k_op op[OPS] = {0};
-		struct k_program p = {.op = op, .n_ops = OPS, .timed = true};
+		struct k_op op[OPS] = { 0 };
+		struct k_program p = { .op = op, .n_ops = OPS, .timed = true };
 
 		for (int i = 0; i < OPS; i++) {
 			op[i].kind = K_OP_norm;
 			op[i].u.norm = (struct k_norm){
-				.x = i ? y[i - 1] : x, .w = w, .eps = 0, .n = 1, .out = {.x = y[i], .dim = DIM}};
+				.x = i ? y[i - 1] : x, .w = w, .eps = 0, .n = 1, .out = { .x = y[i], .dim = DIM }
+			};
 		}
 		for (int t = 0; t < 100; t++) {
 			memset(y, 0, sizeof y);
@@ -449,7 +450,7 @@ static void test_pool(void **state)
 
 static void test_open(void **state)
 {
-	struct err e = {0};
+	struct err e = { 0 };
 	struct k_ctx *c;
 
 	(void)state;

@@ -76,9 +76,10 @@
 #undef k_ref_experts
 #undef k_rope_freqs
 #undef k_rope_table
-k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats, k_ref_experts;
-void k_rope_table(const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out,
-				  float *sin_out);
+k_fn k_ref_embed, k_ref_norm, k_ref_matmul, k_ref_rope, k_ref_attention, k_ref_glu, k_ref_stats,
+	k_ref_experts;
+void k_rope_table(
+	const double *freq, int32_t n_freqs, int32_t n_pos, float *cos_out, float *sin_out);
 void k_rope_freqs(double theta, int32_t rope_dim, double *freq);
 
 enum {
@@ -96,7 +97,7 @@ struct pair {
 	k_fn *plain, *fused;
 };
 static const struct pair pairs[K_N_KINDS] = {
-#define X(name, ...) {k_ref_##name, fma_ref_##name},
+#define X(name, ...) { k_ref_##name, fma_ref_##name },
 	K_KINDS(X)
 #undef X
 };
@@ -141,9 +142,9 @@ static void fill(float *x, size_t n, uint32_t stream)
 		uint32_t w[4];
 
 		k_draw_words(99, (uint32_t)i, stream, 0, 0, w);
-		x[i] = (k_uniform(w[0]) - 0.5f) * (w[1] % 64 == 0	? 0x1p-128f
-										   : w[1] % 64 == 1 ? 1e15f
-															: 4.0f);
+		x[i] = (k_uniform(w[0]) - 0.5f) * (w[1] % 64 == 0      ? 0x1p-128f
+											  : w[1] % 64 == 1 ? 1e15f
+															   : 4.0f);
 	}
 }
 
@@ -172,8 +173,8 @@ static void test_rows(void **state)
 		int8_t q[ROWS * DIM];
 	} out;
 	static struct k_logit_stats stats[ROWS];
-	const struct k_acts acts = {.x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM};
-	struct k_op op = {.u.norm = {.x = x, .w = w, .eps = 1e-5f, .n = ROWS, .out = acts}};
+	const struct k_acts acts = { .x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM };
+	struct k_op op = { .u.norm = { .x = x, .w = w, .eps = 1e-5f, .n = ROWS, .out = acts } };
 
 	(void)state;
 	if (!can_run())
@@ -184,9 +185,9 @@ static void test_rows(void **state)
 	for (int i = 0; i < ROWS * VOCAB; i++)
 		logits[i] = fabsf(logits[i]) > 100 ? 3 : logits[i] * 4;
 	both(K_OP_norm, &op, &out, sizeof out);
-	op.u.glu = (struct k_glu){.gate = x, .up = x + DIM, .n = ROWS - 1, .out = acts};
+	op.u.glu = (struct k_glu){ .gate = x, .up = x + DIM, .n = ROWS - 1, .out = acts };
 	both(K_OP_glu, &op, &out, sizeof out);
-	op.u.stats = (struct k_stats){.logits = logits, .vocab = VOCAB, .n = ROWS, .out = stats};
+	op.u.stats = (struct k_stats){ .logits = logits, .vocab = VOCAB, .n = ROWS, .out = stats };
 	both(K_OP_stats, &op, stats, sizeof stats);
 }
 
@@ -196,7 +197,7 @@ static void test_weights(void **state)
 		sx[ROWS * DIM / 32];
 	static int8_t q[ROWS * DIM];
 	static uint8_t raw[OUT * DIM * 4];
-	const int32_t ids[ROWS] = {3, 0, 32, 7, 7};
+	const int32_t ids[ROWS] = { 3, 0, 32, 7, 7 };
 
 	(void)state;
 	if (!can_run())
@@ -207,17 +208,19 @@ static void test_weights(void **state)
 	for (int type = 0; type < K_N_TYPES; type++) {
 		const int32_t step = fma_types[type].block_bytes;
 		const int32_t cols = DIM / fma_types[type].block * fma_types[type].block;
-		struct k_matrix m = {.type = (enum k_type)type, .n_rows = OUT, .n_cols = cols, .data = raw};
-		struct k_op op = {.u.matmul = {.in = {.x = x, .q = q, .d = d, .sx = sx, .dim = DIM},
-									   .n_parts = 1,
-									   .n = ROWS,
-									   .part = {{.w = &m, .out = y}}}};
+		struct k_matrix m = {
+			.type = (enum k_type)type, .n_rows = OUT, .n_cols = cols, .data = raw
+		};
+		struct k_op op = { .u.matmul = { .in = { .x = x, .q = q, .d = d, .sx = sx, .dim = DIM },
+							   .n_parts = 1,
+							   .n = ROWS,
+							   .part = { { .w = &m, .out = y } } } };
 
 		blocks_fill(raw, m.type, sizeof raw / (size_t)step, TAME, random32);
 		memset(y, 0xff, sizeof y);
 		memset(rows, 0xff, sizeof rows);
 		both(K_OP_matmul, &op, y, sizeof y);
-		op.u.embed = (struct k_embed){.w = &m, .ids = ids, .x = rows, .n = ROWS};
+		op.u.embed = (struct k_embed){ .w = &m, .ids = ids, .x = rows, .n = ROWS };
 		both(K_OP_embed, &op, rows, sizeof rows);
 	}
 }
@@ -233,30 +236,31 @@ static void test_sequence(void **state)
 		int32_t near_zero[ROWS * HEADS];
 		int8_t q[ROWS * DIM];
 	} out;
-	struct k_kv kv = {.base = (uint8_t *)cache,
-					  .page_bytes = sizeof cache / PAGES,
-					  .page_size = PAGE,
-					  .n_layers = 1,
-					  .n_kv_heads = 1,
-					  .head_dim = HEAD_DIM};
-	const int32_t table[PAGES] = {2, 0, 1, 6, 5, 4, 3}, *tables[1] = {table};
-	const struct k_row row[ROWS] = {{0, 0, 0}, {127, 0, 1}, {128, 0, 2}, {200, 0, -1}, {300, 0, 4}};
+	struct k_kv kv = { .base = (uint8_t *)cache,
+		.page_bytes = sizeof cache / PAGES,
+		.page_size = PAGE,
+		.n_layers = 1,
+		.n_kv_heads = 1,
+		.head_dim = HEAD_DIM };
+	const int32_t table[PAGES] = { 2, 0, 1, 6, 5, 4, 3 }, *tables[1] = { table };
+	const struct k_row row[ROWS] = { { 0, 0, 0 }, { 127, 0, 1 }, { 128, 0, 2 }, { 200, 0, -1 },
+		{ 300, 0, 4 } };
 	struct k_range range[ROWS];
 	atomic_int nan_row = 0;
 	double freq[HEAD_DIM / 2], freq2[HEAD_DIM / 2];
-	struct k_op op = {.u.rope = {.q = heads,
-								 .k = k,
-								 .v = v,
-								 .cos = c,
-								 .sin = s,
-								 .rope_dim = HEAD_DIM,
-								 .scale = 0.125f,
-								 .n_heads = HEADS,
-								 .n = ROWS,
-								 .rows = row,
-								 .pages = tables,
-								 .kv = &kv,
-								 .nan_row = &nan_row}};
+	struct k_op op = { .u.rope = { .q = heads,
+						   .k = k,
+						   .v = v,
+						   .cos = c,
+						   .sin = s,
+						   .rope_dim = HEAD_DIM,
+						   .scale = 0.125f,
+						   .n_heads = HEADS,
+						   .n = ROWS,
+						   .rows = row,
+						   .pages = tables,
+						   .kv = &kv,
+						   .nan_row = &nan_row } };
 
 	(void)state;
 	if (!can_run())
@@ -278,24 +282,23 @@ static void test_sequence(void **state)
 	}
 	fill(heads, ROWS * DIM, 8);
 	k_see_all(row, ROWS, range);
-	op.u.attention =
-		(struct k_attention){.q = heads,
-							 .n_heads = HEADS,
-							 .n = ROWS,
-							 .rows = row,
-							 .ranges = range,
-							 .n_ranges = 1,
-							 .pages = tables,
-							 .kv = &kv,
-							 .share = out.share,
-							 .near_zero = out.near_zero,
-							 .share_stride = 21,
-							 .threshold = 1e-4f,
-							 .out = {.x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM}};
+	op.u.attention = (struct k_attention){ .q = heads,
+		.n_heads = HEADS,
+		.n = ROWS,
+		.rows = row,
+		.ranges = range,
+		.n_ranges = 1,
+		.pages = tables,
+		.kv = &kv,
+		.share = out.share,
+		.near_zero = out.near_zero,
+		.share_stride = 21,
+		.threshold = 1e-4f,
+		.out = { .x = out.x, .q = out.q, .d = out.d, .sx = out.sx, .dim = DIM } };
 	for (kv.format = 0; kv.format < K_N_CACHES; kv.format++) {
 		for (size_t i = 0; i < sizeof cache / (size_t)k_cache_bytes(kv.format); i++)
 			k_cache_put(kv.format, cache, i,
-						k_cache_code(kv.format, (float)(i * 2654435761u % 8191) * 0x1p-12f - 1));
+				k_cache_code(kv.format, (float)(i * 2654435761u % 8191) * 0x1p-12f - 1));
 		both(K_OP_attention, &op, &out, sizeof out);
 	}
 	kv.format = K_CACHE_e4m3;

@@ -44,7 +44,8 @@ static void check_policy(const char *spec, int32_t sinks, int32_t window, int32_
 
 		assert_in_range(n, 1, VISIBLE_RANGES);
 		for (int32_t i = 0; i < n; i++) {
-			assert_true(out[i].first > end || (out[i].first == out[i].end && out[i].end == pos + 1));
+			assert_true(
+				out[i].first > end || (out[i].first == out[i].end && out[i].end == pos + 1));
 			end = out[i].end;
 		}
 		assert_int_equal(end, pos + 1);
@@ -75,9 +76,9 @@ static void test_policies(void **state)
 static void test_text(void **state)
 {
 	static const char *const good[] = { "full", "window:7", "sinks:4+window:512" };
-	static const char *const bad[] = { "",			 "ful",		  "full:1",	 "window",			"window:0", "window:-3",
-									   "window:1x",	 "sinks:4",	  "window:9999999999", "sinks:4+window:",
-									   "sinks:4window:5", "sinks:4+window:5+window:6", "window: 5" };
+	static const char *const bad[] = { "", "ful", "full:1", "window", "window:0", "window:-3",
+		"window:1x", "sinks:4", "window:9999999999", "sinks:4+window:", "sinks:4window:5",
+		"sinks:4+window:5+window:6", "window: 5" };
 	struct visible v;
 
 	(void)state;
@@ -137,8 +138,12 @@ static void on_event(void *arg, const struct event *ev)
 
 static void submit(struct engine *e, enum ev_code_request_kind kind, int other)
 {
-	struct engine_request q = { .kind = kind, .n_ids = N, .max_tokens = DRAWN, .params = SAMPLE_DEFAULTS, .text = "test",
-								.ignore_end = true };
+	struct engine_request q = { .kind = kind,
+		.n_ids = N,
+		.max_tokens = DRAWN,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 	int32_t ids[N];
 	struct err err = { 0 };
 
@@ -151,8 +156,8 @@ static void submit(struct engine *e, enum ev_code_request_kind kind, int other)
 }
 
 /* A text of N tokens, and what is drawn after it or its score. */
-static struct drawn drawn_with(const struct engine_options *with, enum ev_code_request_kind kind,
-							   int company)
+static struct drawn drawn_with(
+	const struct engine_options *with, enum ev_code_request_kind kind, int company)
 {
 	struct engine_options o = *with;
 	struct drawn d = { .n = 0 };
@@ -183,13 +188,9 @@ static void same(const struct drawn *a, const struct drawn *b)
 
 static void test_engine(void **state)
 {
-	static const char *const lossy[][2] = {{"window:20", "f16"},
-										   {"sinks:3+window:17", "f16"},
-										   {"sinks:4+window:1", "f16"},
-										   {"full", "f32"},
-										   {"full", "bf16"},
-										   {"full", "e4m3"},
-										   {"window:20", "e4m3"}};
+	static const char *const lossy[][2] = { { "window:20", "f16" }, { "sinks:3+window:17", "f16" },
+		{ "sinks:4+window:1", "f16" }, { "full", "f32" }, { "full", "bf16" }, { "full", "e4m3" },
+		{ "window:20", "e4m3" } };
 	struct engine_options o = ENGINE_DEFAULTS;
 	struct drawn full = drawn_with(&o, EV_REQUEST_KIND_load, 1), before = full;
 
@@ -224,8 +225,9 @@ static void test_engine(void **state)
 	}
 }
 
-/* Pages that no row to come sees go back: the same bits as with all of them kept, in a pool that could not hold the
- * sequence, and with drafts (what is preempted or goes back: tests/unit/engine/test_memory.c, test_rewind). */
+/* Pages that no row to come sees go back: the same bits as with all of them kept, in a pool that
+ * could not hold the sequence, and with drafts (what is preempted or goes back:
+ * tests/unit/engine/test_memory.c, test_rewind). */
 static void test_given_back(void **state)
 {
 	static const char *const policies[] = { "window:20", "sinks:3+window:17", "sinks:40+window:9" };
@@ -243,7 +245,7 @@ static void test_given_back(void **state)
 		got = drawn_with(&o, EV_REQUEST_KIND_load, 3);
 		same(&kept, &got);
 		assert_true(got.n_unseen >= 3 * 3); /* of each of three requests */
-		o.pages = 6; /* of 9 that the sequence has */
+		o.pages = 6;                        /* of 9 that the sequence has */
 		o.spec = "ngram";
 		got = drawn_with(&o, EV_REQUEST_KIND_load, 4);
 		same(&kept, &got);
@@ -282,7 +284,8 @@ static void test_rewind(void **state)
 	}
 }
 
-/* What hides nothing here is full; a change is refused while something runs, and forgets what was cached. */
+/* What hides nothing here is full; a change is refused while something runs, and forgets what was
+ * cached. */
 static void test_setting(void **state)
 {
 	struct engine_options o = ENGINE_DEFAULTS;
@@ -334,15 +337,18 @@ static void test_without_attention(void **state)
 	o.model = "tests/data/zoo/mamba.gguf";
 	o.visible = "window:8";
 	assert_int_equal(engine_open(&e, &o, &err), -1);
-	assert_string_equal(err.text, "visible window:8: this model has no attention that could see less: its layers keep states");
+	assert_string_equal(err.text,
+		"visible window:8: this model has no attention that could see less: its layers keep states");
 	o.visible = "full";
 	err = (struct err){ 0 };
 	assert_int_equal(engine_open(&e, &o, &err), 0);
 	assert_int_equal(engine_set(e, "observe-head", "0", &err), -1);
-	assert_string_equal(err.text, "observe-head 0: this model has no attention to watch: its layers keep states");
+	assert_string_equal(
+		err.text, "observe-head 0: this model has no attention to watch: its layers keep states");
 	err = (struct err){ 0 };
 	assert_int_equal(engine_set(e, "cache-format", "bf16", &err), -1);
-	assert_string_equal(err.text, "cache-format bf16: this model has no keys and values: its layers keep states");
+	assert_string_equal(
+		err.text, "cache-format bf16: this model has no keys and values: its layers keep states");
 	assert_int_equal(engine_set(e, "cache-format", "f16", &err), 0);
 	engine_close(e);
 }
@@ -398,10 +404,15 @@ static void test_watching(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_policies), cmocka_unit_test(test_text),	 cmocka_unit_test(test_lossy),
-		cmocka_unit_test(test_engine),	 cmocka_unit_test(test_setting),
-		cmocka_unit_test(test_without_attention), cmocka_unit_test(test_watching),
-		cmocka_unit_test(test_given_back), cmocka_unit_test(test_rewind),
+		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_engine),
+		cmocka_unit_test(test_setting),
+		cmocka_unit_test(test_without_attention),
+		cmocka_unit_test(test_watching),
+		cmocka_unit_test(test_given_back),
+		cmocka_unit_test(test_rewind),
 	};
 
 	return cmocka_run_group_tests_name("visible", tests, tiny_model_make, tiny_model_drop);

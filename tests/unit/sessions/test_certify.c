@@ -18,7 +18,8 @@
 
 /* The product's, and one more: certify tries what the table has. */
 extern const struct sched_policy policy_fcfs, policy_shortest;
-const struct sched_policy *const sched_policies[] = {&policy_fcfs, &policy_shortest, &policy_longest, NULL};
+const struct sched_policy *const sched_policies[] = { &policy_fcfs, &policy_shortest,
+	&policy_longest, NULL };
 
 struct seen {
 	int n_cases, n_equal;
@@ -44,7 +45,7 @@ static void tell(void *arg, const struct certify_case *c)
 static char *make_model(uint64_t seed)
 {
 	struct tiny_options o = TINY_DEFAULTS;
-	struct err e = {0};
+	struct err e = { 0 };
 	o.seed = seed;
 	char *path = tiny_temp(&o, &e);
 	if (!path)
@@ -52,8 +53,8 @@ static char *make_model(uint64_t seed)
 	return path;
 }
 
-static const struct certify_value *find(const struct certify_summary *s, const char *axis,
-										const char *value)
+static const struct certify_value *find(
+	const struct certify_summary *s, const char *axis, const char *value)
 {
 	for (int i = 0; i < s->n_values; i++)
 		if (!strcmp(s->value[i].axis, axis) && !strcmp(s->value[i].value, value))
@@ -62,7 +63,8 @@ static const struct certify_value *find(const struct certify_summary *s, const c
 	return NULL;
 }
 
-/* The short texts that scalar kernels compute do not fill pages, and leave a drafter nothing to guess. */
+/* The short texts that scalar kernels compute do not fill pages, and leave a drafter nothing to
+ * guess. */
 static bool is_too_short(const char *axis)
 {
 	return !strcmp(k_isas()[0], "scalar") && strcmp(axis, "kernels") && strcmp(axis, "batch");
@@ -72,19 +74,35 @@ static void test_equal(void **state)
 {
 	(void)state;
 	static const char *const must[][2] = {
-		{"kernels", "ref"},	   {"page size", "64"},		{"page order", "shuffled"},
-		{"prefill chunk", "7"}, {"batch", "4"},		{"batch", "17"},
-		{"row", "5"},		   {"prefix", "hit"},		{"preemption", "forced"},
-		{"drafts", "4"},	   {"watched", "attention"}, {"watched", "recorded"},
-		{"drafter", "ngram tree"}, {"drafter", "jacobi"}, {"drafter", "lookahead"}, {"drafter", "skip"},
-		{"drafter", "draft"}, {"drafter", "auto"},	 {"rule", "rejection"},
-		{"policy", "shortest"}, {"policy", "longest"},
-		{"cache format", "f32"}, {"cache format", "bf16"}, {"cache format", "e4m3"},
+		{ "kernels", "ref" },
+		{ "page size", "64" },
+		{ "page order", "shuffled" },
+		{ "prefill chunk", "7" },
+		{ "batch", "4" },
+		{ "batch", "17" },
+		{ "row", "5" },
+		{ "prefix", "hit" },
+		{ "preemption", "forced" },
+		{ "drafts", "4" },
+		{ "watched", "attention" },
+		{ "watched", "recorded" },
+		{ "drafter", "ngram tree" },
+		{ "drafter", "jacobi" },
+		{ "drafter", "lookahead" },
+		{ "drafter", "skip" },
+		{ "drafter", "draft" },
+		{ "drafter", "auto" },
+		{ "rule", "rejection" },
+		{ "policy", "shortest" },
+		{ "policy", "longest" },
+		{ "cache format", "f32" },
+		{ "cache format", "bf16" },
+		{ "cache format", "e4m3" },
 	};
-	struct seen s = {.model = make_model(1)};
-	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 6};
+	struct seen s = { .model = make_model(1) };
+	struct certify_options o = { .model = s.model, .quick = true, .seed = 1, .mixed = 6 };
 	struct certify_summary sum, again;
-	struct err e = {0};
+	struct err e = { 0 };
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), 0);
 	assert_int_equal(sum.n_differ, 0);
 	assert_int_equal(sum.n_cases, s.n_cases);
@@ -106,7 +124,8 @@ static void test_equal(void **state)
 	free(s.model);
 }
 
-/* Left to run (mixed = 0), every pair that can be had meets, in cases that only the seed chooses. */
+/* Left to run (mixed = 0), every pair that can be had meets, in cases that only the seed
+ * chooses. */
 struct order {
 	int n;
 	char what[256][400];
@@ -125,7 +144,7 @@ static void check_all_met(const struct certify_summary *s)
 		for (int j = i + 1; j < s->n_values; j++)
 			if (s->pair[i][j] == CERTIFY_PAIR_LEFT)
 				print_message("never met: %s %s, %s %s\n", s->value[i].axis, s->value[i].value,
-							  s->value[j].axis, s->value[j].value);
+					s->value[j].axis, s->value[j].value);
 	assert_int_equal(s->pairs_met, s->pairs_possible);
 	for (int i = 0; i < s->n_values; i++)
 		assert_true(s->value[i].base || s->value[i].cases > 1);
@@ -137,12 +156,12 @@ static void test_all_pairs(void **state)
 	struct tiny_options t = TINY_DEFAULTS;
 	struct certify_summary *sum = calloc(2, sizeof *sum);
 	struct order *order = calloc(2, sizeof *order);
-	struct err e = {0};
+	struct err e = { 0 };
 	t.ctx = 64 + 520; /* enough for the largest chunk */
 	t.layers = 1;
 	char *path = tiny_temp(&t, &e);
 	assert_true(path && sum && order);
-	struct certify_options o = {.model = path, .seed = 3, .mixed = is_thorough() ? 0 : 12};
+	struct certify_options o = { .model = path, .seed = 3, .mixed = is_thorough() ? 0 : 12 };
 	if (certify_run(&o, note, &order[0], &sum[0], &e))
 		fail_msg("%s", e.text);
 	if (is_thorough())
@@ -171,19 +190,29 @@ static void test_values(void **state)
 {
 	(void)state;
 	static const char *const must[][2] = {
-		{"threads", "1"}, {"threads", "2"}, {"threads", "3"}, {"threads", "7"},
-		{"prefill chunk", "1"}, {"prefill chunk", "7"}, {"prefill chunk", "64"},
-		{"prefill chunk", "512"}, {"page order", "shuffled"}, {"prefix", "cold"},
-		{"prefix", "hit"}, {"preemption", "forced"}, {"kernels", "ref"}, {"row", "16"},
+		{ "threads", "1" },
+		{ "threads", "2" },
+		{ "threads", "3" },
+		{ "threads", "7" },
+		{ "prefill chunk", "1" },
+		{ "prefill chunk", "7" },
+		{ "prefill chunk", "64" },
+		{ "prefill chunk", "512" },
+		{ "page order", "shuffled" },
+		{ "prefix", "cold" },
+		{ "prefix", "hit" },
+		{ "preemption", "forced" },
+		{ "kernels", "ref" },
+		{ "row", "16" },
 	};
 	struct tiny_options t = TINY_DEFAULTS;
-	struct seen s = {0};
+	struct seen s = { 0 };
 	static struct certify_summary sum;
-	struct err e = {0};
+	struct err e = { 0 };
 	char n[12];
 	t.ctx = 64 + 520;
 	char *path = tiny_temp(&t, &e);
-	struct certify_options o = {.model = path, .seconds = 1e-9}; /* one case */
+	struct certify_options o = { .model = path, .seconds = 1e-9 }; /* one case */
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), 0);
 	assert_int_equal(s.n_cases, 1);
 	assert_true(sum.out_of_time && sum.n_untried > 40);
@@ -208,8 +237,8 @@ static void test_formats(void **state)
 	for (int type = 0; type < K_N_TYPES; type++) {
 		struct tiny_options t = TINY_DEFAULTS;
 		struct certify_summary sum;
-		struct seen s = {0};
-		struct err e = {0};
+		struct seen s = { 0 };
+		struct err e = { 0 };
 		t.dim = t.ffn = 256; /* whole blocks of any format */
 		t.layers = 1;
 		t.type = t.embd_type = (enum k_type)type;
@@ -217,7 +246,8 @@ static void test_formats(void **state)
 		if (!path)
 			fail_msg("%s", e.text);
 		struct certify_options o = {
-			.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3};
+			.model = path, .quick = true, .seed = (uint64_t)type, .mixed = 3
+		};
 		if (certify_run(&o, tell, &s, &sum, &e))
 			fail_msg("%s: %s", k_types[type].name, e.text);
 		assert_non_null(strstr(sum.formats, k_types[type].name));
@@ -230,10 +260,10 @@ static void test_formats(void **state)
 static void test_difference(void **state)
 {
 	(void)state;
-	struct seen s = {.model = make_model(1), .other = make_model(2)};
-	struct certify_options o = {.model = s.model, .quick = true, .seed = 1, .mixed = 2};
+	struct seen s = { .model = make_model(1), .other = make_model(2) };
+	struct certify_options o = { .model = s.model, .quick = true, .seed = 1, .mixed = 2 };
 	struct certify_summary sum;
-	struct err e = {0};
+	struct err e = { 0 };
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), -1);
 	assert_int_equal(e.code, ERR_DIFFERS);
 	assert_non_null(strstr(e.text, "first difference is row 0"));
@@ -248,12 +278,12 @@ static void test_unfit(void **state)
 	(void)state;
 	struct tiny_options t = TINY_DEFAULTS;
 	struct certify_summary sum;
-	struct err e = {0};
+	struct err e = { 0 };
 	t.ctx = 64;
 	char *path = tiny_temp(&t, &e);
 	assert_non_null(path);
-	struct certify_options o = {.model = path, .quick = true};
-	struct seen s = {0};
+	struct certify_options o = { .model = path, .quick = true };
+	struct seen s = { 0 };
 	assert_int_equal(certify_run(&o, tell, &s, &sum, &e), -1);
 	assert_int_not_equal(e.code, ERR_DIFFERS);
 	assert_int_equal(s.n_cases, 0);

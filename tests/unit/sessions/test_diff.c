@@ -1,6 +1,6 @@
-/* Recordings that differ in one thing: the first token that differs is the one, and the cause is that thing.
- * Hunks are checked against the longest common subsequence by its textbook table, and the screen against
- * its text. */
+/* Recordings that differ in one thing: the first token that differs is the one, and the cause is
+ * that thing. Hunks are checked against the longest common subsequence by its textbook table, and
+ * the screen against its text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,9 @@ struct variant {
 
 static struct variant plain(void)
 {
-	struct variant v = { .params = SAMPLE_DEFAULTS, .n_tokens = 60, .forced = -1, .page_size = 16, .spec = "off" };
+	struct variant v = {
+		.params = SAMPLE_DEFAULTS, .n_tokens = 60, .forced = -1, .page_size = 16, .spec = "off"
+	};
 
 	v.params.temperature = 0.9f;
 	v.params.top_p = 1;
@@ -58,9 +60,13 @@ static struct variant plain(void)
 static void submit(struct engine *e, const struct variant *v, int first)
 {
 	int32_t ids[N_PROMPT];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = N_PROMPT,
-								.max_tokens = v->n_tokens, .params = v->params, .text = "what was typed",
-								.ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = N_PROMPT,
+		.max_tokens = v->n_tokens,
+		.params = v->params,
+		.text = "what was typed",
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	for (int i = 0; i < N_PROMPT; i++)
@@ -83,7 +89,8 @@ static void record(int which, const struct variant *v)
 	o.page_size = v->page_size;
 	o.spec = v->spec;
 	o.rule = v->rejection ? "rejection" : "race";
-	if (file_sha256(o.model, sha, &err) || recording_create(&rec, file[which], &err) || engine_open(&e, &o, &err))
+	if (file_sha256(o.model, sha, &err) || recording_create(&rec, file[which], &err) ||
+		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, on_event, NULL);
 	engine_begin(e, sha);
@@ -170,7 +177,7 @@ static void test_equal(void **state)
 static void test_settings(void **state)
 {
 	static const char *const words[] = { "seed 7 and 8", "temp 0.9 and 2", "top-k 0 and 1",
-										 "top-p 1 and 0.05", "min-p 0 and 0.9", "repeat-penalty 1 and 5" };
+		"top-p 1 and 0.05", "min-p 0 and 0.9", "repeat-penalty 1 and 5" };
 
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -242,7 +249,8 @@ static void test_logits(void **state)
 	record(0, &a);
 	record(1, &b);
 	assert_int_equal(sqlite3_open(file[1], &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE token SET hash = 1 WHERE pos = 33", NULL, NULL, NULL), 0);
+	assert_int_equal(
+		sqlite3_exec(db, "UPDATE token SET hash = 1 WHERE pos = 33", NULL, NULL, NULL), 0);
 	sqlite3_close(db);
 	d = open_diff();
 	assert_int_equal(d->pair[0].cause, DIFF_LOGITS);
@@ -250,8 +258,12 @@ static void test_logits(void **state)
 	expect(d, "cutaway verify");
 	diff_close(d);
 	assert_int_equal(sqlite3_open(file[1], &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE token SET hash = (SELECT t.hash FROM token t WHERE t.pos = 32) WHERE pos = 99;"
-									  "UPDATE token SET id = id + 1 WHERE pos = 30", NULL, NULL, NULL), 0);
+	assert_int_equal(
+		sqlite3_exec(db,
+			"UPDATE token SET hash = (SELECT t.hash FROM token t WHERE t.pos = 32) WHERE pos = 99;"
+			"UPDATE token SET id = id + 1 WHERE pos = 30",
+			NULL, NULL, NULL),
+		0);
 	sqlite3_close(db);
 	d = open_diff();
 	assert_int_equal(d->pair[0].cause, DIFF_DRAW);
@@ -328,9 +340,9 @@ static int32_t lcs(int32_t n, int32_t m)
 
 	for (int i = 1; i <= n; i++)
 		for (int k = 1; k <= m; k++)
-			t[i][k] = seq[0][i - 1] == seq[1][k - 1]	  ? t[i - 1][k - 1] + 1
-					  : t[i - 1][k] > t[i][k - 1] ? t[i - 1][k]
-												  : t[i][k - 1];
+			t[i][k] = seq[0][i - 1] == seq[1][k - 1] ? t[i - 1][k - 1] + 1
+					  : t[i - 1][k] > t[i][k - 1]    ? t[i - 1][k]
+													 : t[i][k - 1];
 	return t[n][m];
 }
 
@@ -393,7 +405,8 @@ static void test_screen(void **state)
 	struct diff_screen s;
 	struct canvas c = { 0 };
 	struct diff *d;
-	static const int keys[] = { 'n', 'N', ']', '[', KEY_DOWN_, KEY_UP_, KEY_PAGE_DOWN, KEY_END_, KEY_HOME_, 'x' };
+	static const int keys[] = { 'n', 'N', ']', '[', KEY_DOWN_, KEY_UP_, KEY_PAGE_DOWN, KEY_END_,
+		KEY_HOME_, 'x' };
 	int reversed = 0;
 
 	(void)state;
@@ -414,7 +427,8 @@ static void test_screen(void **state)
 	assert_true(diff_screen_key(&s, 'N', 80, 24));
 	assert_true(diff_screen_key(&s, ']', 80, 24));
 	expect_on(&s, &c, 120, 40, "request 2 of 2");
-	assert_true(diff_screen_key(&s, 'N', 80, 24)); /* back over the border of a request: to its last */
+	/* back over the border of a request: to its last */
+	assert_true(diff_screen_key(&s, 'N', 80, 24));
 	expect_on(&s, &c, 120, 40, "request 1 of 2");
 	assert_int_equal(s.hunk, d->pair[0].n_hunks - 1);
 	for (int i = 0; i < 400; i++) { /* any keys at any size */
@@ -494,7 +508,8 @@ static int make(void **state)
 	for (int i = 0; i < 2; i++) {
 		char *path;
 
-		tiny.type = i ? K_Q8_0 : K_Q4_1; /* the same weights, rounded otherwise: as two files of one model */
+		/* the same weights, rounded otherwise: as two files of one model */
+		tiny.type = i ? K_Q8_0 : K_Q4_1;
 		path = tiny_temp(&tiny, &err);
 		if (!path)
 			return -1;
@@ -518,9 +533,15 @@ static int clean(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equal),	 cmocka_unit_test(test_settings), cmocka_unit_test(test_forced_length_prompt),
-		cmocka_unit_test(test_logits),	 cmocka_unit_test(test_matching), cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_hunks),	 cmocka_unit_test(test_screen),	  cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_forced_length_prompt),
+		cmocka_unit_test(test_logits),
+		cmocka_unit_test(test_matching),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_hunks),
+		cmocka_unit_test(test_screen),
+		cmocka_unit_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, make, clean);

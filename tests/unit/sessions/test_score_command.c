@@ -1,4 +1,5 @@
-/* A command that scores an answer (sessions/score/score_command.h), as the engine's thread runs it. */
+/* A command that scores an answer (sessions/score/score_command.h), as the engine's thread runs
+ * it. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -43,7 +44,8 @@ static void test_score(void **state)
 	assert_true(score_of("echo -1.5e1; echo 7", "never read") == -15);
 }
 
-/* A fork copies the page tables of all weights while the engine waits; it would call this handler. */
+/* A fork copies the page tables of all weights while the engine waits; it would call this
+ * handler. */
 static void test_engine_is_not_forked(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* The one way to open a session (sessions/session.h): what is recorded when, what a failure leaves, and that sinks and
- * the recording get the first event. */
+/* The one way to open a session (sessions/session.h): what is recorded when, what a failure leaves,
+ * and that sinks and the recording get the first event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void count_sessions(void *arg, const struct event *ev)
 
 static struct session_options options(void)
 {
-	struct session_options o = {.engine = ENGINE_DEFAULTS, .sink = count_sessions};
+	struct session_options o = { .engine = ENGINE_DEFAULTS, .sink = count_sessions };
 
 	o.engine.model = tiny_model;
 	o.engine.threads = 1;
@@ -46,7 +46,7 @@ static void read_sha256(const char *path, char sha256[SHA256_HEX])
 	assert_int_equal(reader_next(r, &ev, NULL), 1);
 	assert_int_equal(ev.kind, EV_session);
 	snprintf(sha256, SHA256_HEX, "%.*s", (int)ev.u.session.model_sha256.size,
-			 (const char *)ev.u.session.model_sha256.data);
+		(const char *)ev.u.session.model_sha256.data);
 	reader_close(r);
 }
 
@@ -75,7 +75,7 @@ static void refuses_what_is_there(void **state)
 {
 	struct session_options o = options();
 	struct session s;
-	struct err e = {0};
+	struct err e = { 0 };
 	char before[SHA256_HEX];
 
 	(void)state;
@@ -115,7 +115,7 @@ static void gives_up(void **state)
 {
 	struct session_options o = options();
 	struct session s;
-	struct err e = {0};
+	struct err e = { 0 };
 	atomic_bool stop = true;
 
 	(void)state;

@@ -1,6 +1,6 @@
-/* A session with everything that can happen to a request is recorded and computed again: all equal. Then the
- * file, the model and a kernel are changed one bit at a time, and each change is found and put where it
- * belongs. */
+/* A session with everything that can happen to a request is recorded and computed again: all equal.
+ * Then the file, the model and a kernel are changed one bit at a time, and each change is found and
+ * put where it belongs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,15 +30,22 @@ static void on_event(void *arg, const struct event *ev)
 	struct err e = { 0 };
 
 	(void)arg;
-	n_drawn += (ev->kind == EV_token && ev->u.token.source != EV_SOURCE_forced) || ev->kind == EV_score;
+	n_drawn +=
+		(ev->kind == EV_token && ev->u.token.source != EV_SOURCE_forced) || ev->kind == EV_score;
 	if (recording_add(rec, ev, &e))
 		fail_msg("%s", e.text);
 }
 
 static struct engine_request request(int which, int32_t *ids, int32_t n)
 {
-	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = n, .max_tokens = 40,
-								.params = SAMPLE_DEFAULTS, .text = "test", .sample = which, .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+		.ids = ids,
+		.n_ids = n,
+		.max_tokens = 40,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.sample = which,
+		.ignore_end = true };
 
 	for (int32_t i = 0; i < n; i++) /* they share beginnings, and repeat so that drafts are made */
 		ids[i] = 5 + (i < 20 ? i * 7 : (which * 13 + i % 4 * 29)) % 200;
@@ -67,8 +74,8 @@ static void run(struct engine *e, int n)
 		assert_true(engine_step(e, &err) >= 0);
 }
 
-/* Back and forth, with a token put there; forks; drafts under both rules; one stopped, one refused; so few
- * pages that some are preempted; a score. */
+/* Back and forth, with a token put there; forks; drafts under both rules; one stopped, one refused;
+ * so few pages that some are preempted; a score. */
 static void live(struct engine *e)
 {
 	int32_t ids[256];
@@ -136,7 +143,8 @@ static void record(const char *path, void (*life)(struct engine *e), bool whole)
 	o.slots = 4;
 	o.spec = life == live ? "ngram:3,1,4" : "off";
 	n_drawn = 0;
-	if (file_sha256(model, sha, &err) || recording_create(&rec, path, &err) || engine_open(&e, &o, &err))
+	if (file_sha256(model, sha, &err) || recording_create(&rec, path, &err) ||
+		engine_open(&e, &o, &err))
 		fail_msg("%s", err.text);
 	engine_add_sink(e, on_event, NULL);
 	engine_begin(e, sha);
@@ -258,10 +266,9 @@ static void test_equal(void **state)
 /* What rows see and the format of the cache are set, changed and set back between requests. */
 static void lossy_life(struct engine *e)
 {
-	static const char *const set[][2] = {{"visible", "full"},	   {"visible", "sinks:2+window:9"},
-										 {"visible", "window:20"}, {"cache-format", "e4m3"},
-										 {"visible", "full"},	   {"cache-format", "bf16"},
-										 {"cache-format", "f32"},  {"cache-format", "f16"}};
+	static const char *const set[][2] = { { "visible", "full" }, { "visible", "sinks:2+window:9" },
+		{ "visible", "window:20" }, { "cache-format", "e4m3" }, { "visible", "full" },
+		{ "cache-format", "bf16" }, { "cache-format", "f32" }, { "cache-format", "f16" } };
 	int32_t ids[64];
 	struct err err = { 0 };
 
@@ -288,7 +295,8 @@ static void test_lossy(void **state)
 	assert_string_equal(o.err.text, "");
 	assert_int_equal(o.sum.rows, n_drawn);
 	assert_int_equal(o.n_told, 16);
-	change(lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
+	change(
+		lossy, "UPDATE setting SET value = 'sinks:2+window:10' WHERE value = 'sinks:2+window:9'");
 	o = again(copy);
 	assert_int_equal(o.err.code, ERR_DIFFERS);
 	assert_int_equal(o.sum.n_differ, 2);
@@ -353,12 +361,16 @@ static void test_changed_file(void **state)
 	check_found(o, VERIFY_ID, "its settings were changed");
 	check_found(changed("UPDATE token SET p = p / 2" AT_40), VERIFY_P, "column");
 	check_found(changed("UPDATE token SET p_draw = p_draw / 2" AT_40), VERIFY_P_DRAW, "column");
-	check_found(changed("UPDATE token SET survivors = survivors + 1" AT_40), VERIFY_SURVIVORS, "column");
-	check_found(changed("UPDATE token SET entropy = entropy + 1e-6" AT_40), VERIFY_ENTROPY, "column");
+	check_found(
+		changed("UPDATE token SET survivors = survivors + 1" AT_40), VERIFY_SURVIVORS, "column");
+	check_found(
+		changed("UPDATE token SET entropy = entropy + 1e-6" AT_40), VERIFY_ENTROPY, "column");
 	check_found(changed("UPDATE token SET hash = NULL" AT_40), VERIFY_HASH, "recorded");
 	/* one more prompt token, or another */
-	check_found(changed("UPDATE request SET prompt = CAST(x'07000000' || substr(prompt, 5) AS BLOB) WHERE request = 2"),
-				VERIFY_HASH, "agree with each other");
+	check_found(
+		changed(
+			"UPDATE request SET prompt = CAST(x'07000000' || substr(prompt, 5) AS BLOB) WHERE request = 2"),
+		VERIFY_HASH, "agree with each other");
 	assert_int_equal(o.sum.n_requests, 2);
 }
 
@@ -375,15 +387,19 @@ static void test_not_this(void **state)
 
 	(void)state;
 	check_refused(changed("UPDATE session SET arith = 2"), ERR_INPUT, "arithmetic 2");
-	check_refused(changed("UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'"), ERR_INPUT, "`exact off`");
-	check_refused(verify(file, other_model, 0, INT64_MAX), ERR_INPUT, "is not the model that was recorded");
+	check_refused(
+		changed("UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'"),
+		ERR_INPUT, "`exact off`");
+	check_refused(
+		verify(file, other_model, 0, INT64_MAX), ERR_INPUT, "is not the model that was recorded");
 	check_refused(verify(file, "/nowhere/model.gguf", 0, INT64_MAX), ERR_IO, "/nowhere");
 	check_refused(changed("UPDATE session SET model_path = '/nowhere/m.gguf'"), ERR_IO, "--model");
 	check_refused(changed("UPDATE session SET model_path = '/dev/zero'"), ERR_IO, "--model");
 	snprintf(sql, sizeof sql, "UPDATE session SET model_path = '%s'", other_model);
 	check_refused(changed(sql), ERR_INPUT, "is another file than when it was recorded");
 	/* another model without a word of what it was: every row differs, and it says so */
-	snprintf(sql, sizeof sql, "UPDATE session SET model_sha256 = NULL, model_path = '%s'", other_model);
+	snprintf(
+		sql, sizeof sql, "UPDATE session SET model_sha256 = NULL, model_path = '%s'", other_model);
 	check_found(changed(sql), VERIFY_HASH, "25 of 25 rows differ");
 }
 
@@ -457,7 +473,8 @@ static void test_hostile(void **state)
 	for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
 		struct outcome o = changed(sql[i]);
 
-		if (o.err.code != 0 && o.err.code != ERR_DIFFERS && o.err.code != ERR_INPUT && o.err.code != ERR_IO)
+		if (o.err.code != 0 && o.err.code != ERR_DIFFERS && o.err.code != ERR_INPUT &&
+			o.err.code != ERR_IO)
 			fail_msg("%s: %d %s", sql[i], (int)o.err.code, o.err.text);
 		assert_true(!o.err.code || o.err.text[0]);
 	}
@@ -471,7 +488,7 @@ static void test_hostile(void **state)
 
 /* ---- a kernel that errs ---- */
 
-static k_fn *sound;		   /* attention as it is */
+static k_fn *sound;            /* attention as it is */
 static int32_t fault_pos = -1; /* where it errs by one bit, in layer 1 */
 enum { FAULT_LAYER = 1, FAULT_AT = 17 };
 
@@ -517,8 +534,10 @@ static void check_fault(int32_t pos, int32_t row_pos)
 	o = again(file);
 	fault_pos = -1;
 	b = &o.sum.bisect;
-	/* where there is nobody else, the reference stops at the first row that differs, and that row was not recorded */
-	check_found(o, VERIFY_HASH, b->end[b->a].matches ? "as recorded" : "parts from the others before this row");
+	/* where there is nobody else, the reference stops at the first row that differs, and that row
+	 * was not recorded */
+	check_found(o, VERIFY_HASH,
+		b->end[b->a].matches ? "as recorded" : "parts from the others before this row");
 	assert_int_equal(b->end[0].matches, 0); /* the one that errs */
 	/* another one that is right, or the reference, which stops where it parts */
 	assert_int_equal(b->end[b->n_ends - 1].unasked, b->n_ends > 2);
@@ -589,8 +608,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal),
-		cmocka_unit_test(test_lossy),	 cmocka_unit_test(test_range),	 cmocka_unit_test(test_changed_file),
-		cmocka_unit_test(test_not_this), cmocka_unit_test(test_missing), cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_range),
+		cmocka_unit_test(test_changed_file),
+		cmocka_unit_test(test_not_this),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_faulty_kernel),
 	};
 

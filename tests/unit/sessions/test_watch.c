@@ -1,5 +1,5 @@
-/* Expressions over a step: what they see, what is wrong with them and where, that they can read nothing else, and
- * that a search of a file finds what a watch of the live events found. */
+/* Expressions over a step: what they see, what is wrong with them and where, that they can read
+ * nothing else, and that a search of a file finds what a watch of the live events found. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,8 +74,10 @@ static void feed_step(struct watch_set *s, int64_t step, int64_t rejected)
 static void test_values(void **state)
 {
 	struct watch_set *s = open_set();
-	int entropy = add(s, "entropy > 3"), text = add(s, "text = ' Paris'"), source = add(s, "source = 'accepted'");
-	int rejected = add(s, "rejected > 0 AND step % 2"), ms = add(s, "ns / 1e6"), none = add(s, "p IS NULL");
+	int entropy = add(s, "entropy > 3"), text = add(s, "text = ' Paris'"),
+		source = add(s, "source = 'accepted'");
+	int rejected = add(s, "rejected > 0 AND step % 2"), ms = add(s, "ns / 1e6"),
+		none = add(s, "p IS NULL");
 	struct event ev;
 
 	(void)state;
@@ -122,20 +124,23 @@ static void test_errors(void **state)
 		{ "1; SELECT 2", "an expression ends", 1 },
 		{ "p -- comment", "an expression ends", 2 },
 		{ "(SELECT count(*) FROM sqlite_schema)", "", -2 },
-		{ "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n)", "", -2 },
+		{ "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n)",
+			"", -2 },
 		{ "load_extension('x')", "", -2 },
 		{ "\"nothing\" = 1", "no column", -2 },
 		{ "length(randomblob(10))", "", -2 },
 		{ "", "an expression is needed", -1 },
 		{ "frobnicate(p)", "no such function", -2 },
-		{ "sum(tokens) > 3", "sum(tokens) would count a number of the step once for each of its tokens: say tokens alone", 4 },
+		{ "sum(tokens) > 3",
+			"sum(tokens) would count a number of the step once for each of its tokens: say tokens alone",
+			4 },
 		{ "p > 0 AND TOTAL ( p + \"rows\" )", "say rows alone", 23 },
 		{ "count(preempted)", "say preempted alone", 6 },
 		{ "count(*)", "count(*) is 1 in a step without tokens: tokens is their number", 6 },
 	};
 	/* of tokens, in texts, or the same for any number of rows */
-	static const char *const sums[] = { "sum(p)", "count(id) > 2", "avg(tokens)", "max(rows)", "text = 'sum(tokens)'",
-										"sum(text = 'tokens') / tokens", "sum(p) FILTER (WHERE rows > 1)" };
+	static const char *const sums[] = { "sum(p)", "count(id) > 2", "avg(tokens)", "max(rows)",
+		"text = 'sum(tokens)'", "sum(text = 'tokens') / tokens", "sum(p) FILTER (WHERE rows > 1)" };
 	struct watch_set *s = open_set();
 	char longer[WATCH_EXPR + 8];
 
@@ -296,8 +301,11 @@ static void test_print(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	 cmocka_unit_test(test_errors), cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_columns), cmocka_unit_test(test_find),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_print),
 	};
 

@@ -1,6 +1,6 @@
-/* What if: run again as recorded, every count is that of the log; under other settings, every count is what the
- * engine itself comes to under them. Sessions with few pages, prompts that share beginnings and come while others
- * run, drafts, cancels, and requests that go back. */
+/* What if: run again as recorded, every count is that of the log; under other settings, every count
+ * is what the engine itself comes to under them. Sessions with few pages, prompts that share
+ * beginnings and come while others run, drafts, cancels, and requests that go back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,11 @@ static uint32_t next(uint32_t *s)
 static int64_t submit(struct engine *e, uint32_t *seed, int which)
 {
 	int32_t ids[128];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .params = SAMPLE_DEFAULTS,
-								.text = "test", .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+		.ids = ids,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 	uint32_t family = 100 + (uint32_t)which % 3;
 	struct err err = { 0 };
 	int64_t id;
@@ -91,7 +94,7 @@ static void record(uint32_t seed, const struct engine_options *given, bool goes_
 			engine_cancel(e, 1 + (int64_t)(next(&seed) % 16));
 		if (goes_back && next(&seed) % 30 == 0)
 			engine_rewind(e, 1 + (int64_t)(next(&seed) % 16), (int32_t)(20 + next(&seed) % 40),
-						  next(&seed) % 2 ? (int32_t)(next(&seed) % 5) : -1, NULL);
+				next(&seed) % 2 ? (int32_t)(next(&seed) % 5) : -1, NULL);
 		if (next(&seed) % 50 == 0)
 			engine_set(e, "prefill-chunk", next(&seed) % 2 ? "16" : "0", &err);
 		assert_true(engine_step(e, &err) >= 0);
@@ -184,9 +187,10 @@ static void test_as_recorded(void **state)
 		all.recomputed += w.recorded.recomputed;
 	}
 	/* it all had occasion to matter */
-	print_message("# %lld preempted, %lld evicted, %lld copied, %lld accepted, %lld hit, %lld recomputed\n",
-				  (long long)all.preemptions, (long long)all.evictions, (long long)all.copies,
-				  (long long)all.accepted, (long long)all.hit_tokens, (long long)all.recomputed);
+	print_message(
+		"# %lld preempted, %lld evicted, %lld copied, %lld accepted, %lld hit, %lld recomputed\n",
+		(long long)all.preemptions, (long long)all.evictions, (long long)all.copies,
+		(long long)all.accepted, (long long)all.hit_tokens, (long long)all.recomputed);
 	assert_true(all.preemptions && all.evictions && all.copies && all.accepted && all.hit_tokens &&
 				all.recomputed);
 }
@@ -286,7 +290,8 @@ static void test_other_settings(void **state)
 		if (whatif_run(file, &s, &w, &e) || whatif_verify(file, &s, &o, NULL, NULL, &w, &e))
 			fail_msg("seed %u: %s", seed, e.text);
 		assert_true(w.verified);
-		w.real.tokens = w.changed.tokens;		  /* nor what it drew beyond the log before a cancel */
+		/* nor what it drew beyond the log before a cancel */
+		w.real.tokens = w.changed.tokens;
 		snprintf(what, sizeof what, "seed %u for real", seed);
 		same(what, &w.changed, &w.real);
 		differs += w.changed.steps != w.recorded.steps;
@@ -300,8 +305,11 @@ static void set_inexact(void)
 	sqlite3 *db;
 
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'", NULL, NULL, NULL),
-					 SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db,
+			"UPDATE setting SET name = 'exact', value = 'off' WHERE name = 'cuda-mode'", NULL, NULL,
+			NULL),
+		SQLITE_OK);
 	assert_int_equal(sqlite3_changes(db), 1);
 	sqlite3_close(db);
 }

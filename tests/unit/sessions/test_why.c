@@ -1,6 +1,6 @@
 /* why answers from the log what the engine decided: a session with few pages, prompts that share
- * beginnings, drafts by both rules and a request that went back is recorded, and every answer is held
- * against the events themselves. */
+ * beginnings, drafts by both rules and a request that went back is recorded, and every answer is
+ * held against the events themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,8 +52,12 @@ static int32_t prompt(int which, int32_t *ids)
 static void submit(struct engine *e, int which, float temperature)
 {
 	int32_t ids[128];
-	struct engine_request q = { .kind = EV_REQUEST_KIND_load, .ids = ids, .max_tokens = 30,
-								.params = SAMPLE_DEFAULTS, .text = "test", .ignore_end = true };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+		.ids = ids,
+		.max_tokens = 30,
+		.params = SAMPLE_DEFAULTS,
+		.text = "test",
+		.ignore_end = true };
 	struct err err = { 0 };
 
 	q.n_ids = prompt(which, ids);
@@ -164,7 +168,6 @@ static void says(const char *answer, const char *fmt, ...)
 		fail_msg("\"%s\" is not in:\n%s", want, answer);
 }
 
-
 static void test_miss(void **state)
 {
 	int seen[EV_N_prefix] = { 0 }, dropped = 0;
@@ -180,9 +183,10 @@ static void test_miss(void **state)
 		answer = ask("miss", at(l->request, -1));
 		seen[l->reason]++;
 		says(answer, "from the cache: %lld of %lld tokens, %lld pages", (long long)l->hit,
-			 (long long)l->asked, (long long)l->hit_pages);
+			(long long)l->asked, (long long)l->hit_pages);
 		if (l->reason == EV_PREFIX_diverged) {
-			says(answer, "parts from the nearest cached one at position %lld", (long long)l->diverge_pos);
+			says(answer, "parts from the nearest cached one at position %lld",
+				(long long)l->diverge_pos);
 			says(answer, "by request %lld", (long long)l->nearest);
 		}
 		dropped += l->reason == EV_PREFIX_evicted && strstr(answer, "was dropped in step");
@@ -220,7 +224,7 @@ static void test_preempt(void **state)
 			last = &told[i].u.preempt;
 	assert_non_null(last);
 	says(ask("preempt", NULL), "request %lld gave up its %lld pages, because request %lld needed",
-		 (long long)last->request, (long long)last->pages, (long long)last->favour);
+		(long long)last->request, (long long)last->pages, (long long)last->favour);
 	says(ask("preempt", at(last->request, -1)), "it came back in step");
 }
 
@@ -280,7 +284,7 @@ static void test_token(void **state)
 		says(answer, "at position %lld of request %lld", (long long)t->pos, (long long)t->request);
 		says(answer, "p %.4f in the model's own distribution, of", t->p);
 		says(answer, "bits; %.4f in the draw of %lld token%s\n", t->p_draw, (long long)t->survivors,
-			 t->survivors == 1 ? "" : "s");
+			t->survivors == 1 ? "" : "s");
 		says(answer, "WHERE seq = %lld", (long long)told[i].seq);
 	}
 	assert_true(n > 100);
@@ -295,7 +299,7 @@ static void test_slow(void **state)
 		if (told[i].kind == EV_step && (!slowest || told[i].u.step.ns > slowest->ns))
 			slowest = &told[i].u.step;
 	says(ask("slow", NULL), "Step %lld took %.3f ms: %lld rows", (long long)slowest->step,
-		 (double)slowest->ns / 1e6, (long long)slowest->rows);
+		(double)slowest->ns / 1e6, (long long)slowest->rows);
 	says(ask("slow", at(slowest->step, -1)), "gate_up");
 	says(ask("slow", "1"), "prefill");
 	says(ask("slow", "100000"), "not in this log");
@@ -352,8 +356,12 @@ static void test_limit_of_the_log(void **state)
 		ev_init(&ev, EV_step);
 		ev.seq = 2 * i + 2;
 		ev.t_ns = i;
-		ev.u.step = (struct ev_step){ .step = i + 1, .ns = 2100000 - 1000000 * i, .kernel_ns = 2000000 - 1000000 * i,
-									  .rows = 1, .decode_rows = 1, .bytes = 40001000 };
+		ev.u.step = (struct ev_step){ .step = i + 1,
+			.ns = 2100000 - 1000000 * i,
+			.kernel_ns = 2000000 - 1000000 * i,
+			.rows = 1,
+			.decode_rows = 1,
+			.bytes = 40001000 };
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
 	commit_own(own);
@@ -362,7 +370,8 @@ static void test_limit_of_the_log(void **state)
 	end_own(was);
 }
 
-/* Drafters have a time of their own; in a recording of before they had, it is in that of everything else. */
+/* Drafters have a time of their own; in a recording of before they had, it is in that of everything
+ * else. */
 static void test_drafters(void **state)
 {
 	struct recording *own;
@@ -377,22 +386,34 @@ static void test_drafters(void **state)
 		ev_init(&ev, EV_step);
 		ev.seq = i + 1;
 		ev.t_ns = i;
-		ev.u.step = (struct ev_step){ .step = i + 1, .ns = 4000000, .kernel_ns = 1500000, .drafters_ns = 2000000 / (i + 1),
-									  .rows = 2, .decode_rows = 1, .draft_rows = 1, .bytes = 40001000 };
+		ev.u.step = (struct ev_step){ .step = i + 1,
+			.ns = 4000000,
+			.kernel_ns = 1500000,
+			.drafters_ns = 2000000 / (i + 1),
+			.rows = 2,
+			.decode_rows = 1,
+			.draft_rows = 1,
+			.bytes = 40001000 };
 		ev.u.step.drafters_ns = i < 2 ? ev.u.step.drafters_ns : 0;
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
 	commit_own(own);
-	says(ask("slow", "1"), "kernels 1.500 ms; drafters 2.000 ms; everything else (plan, draws, events) 0.500 ms");
+	says(ask("slow", "1"),
+		"kernels 1.500 ms; drafters 2.000 ms; everything else (plan, draws, events) 0.500 ms");
 	says(ask("slow", "1"), "drafters took 50 %% of it");
 	says(ask("slow", "2"), "drafters 1.000 ms; everything else (plan, draws, events) 1.500 ms");
 	says(ask("slow", "2"), "38 %% of it passed outside them (plan, draws, events)");
 	says(ask("slow", "3"), "kernels 1.500 ms; everything else (plan, draws, events) 2.500 ms");
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
-									  "ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db,
+			"DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN drafters_ns;"
+			"ALTER TABLE step DROP COLUMN run_delay_ns; PRAGMA user_version = 4",
+			NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
-	says(ask("slow", "1"), "kernels 1.500 ms; everything else (plan, drafters, draws, events) 2.500 ms");
+	says(ask("slow", "1"),
+		"kernels 1.500 ms; everything else (plan, drafters, draws, events) 2.500 ms");
 	end_own(was);
 }
 
@@ -418,9 +439,13 @@ static void test_run_delay(void **state)
 		ev_init(&ev, EV_step);
 		ev.seq = i + 2;
 		ev.t_ns = i;
-		ev.u.step = (struct ev_step){ .step = i + 1, .ns = ms[i] * 1000000, .kernel_ns = ms[i] * 1000000 - 10000,
-									  .run_delay_ns = delay_us[i] < 0 ? EV_NULL_I : delay_us[i] * 1000, .rows = 1,
-									  .decode_rows = 1, .bytes = 40001000 };
+		ev.u.step = (struct ev_step){ .step = i + 1,
+			.ns = ms[i] * 1000000,
+			.kernel_ns = ms[i] * 1000000 - 10000,
+			.run_delay_ns = delay_us[i] < 0 ? EV_NULL_I : delay_us[i] * 1000,
+			.rows = 1,
+			.decode_rows = 1,
+			.bytes = 40001000 };
 		assert_int_equal(recording_add(own, &ev, &e), 0);
 	}
 	commit_own(own);
@@ -435,19 +460,25 @@ static void test_run_delay(void **state)
 	says(ask("slow", "4"), "half of that or less: no thread waited long");
 	says(ask("slow", "5"), "for 5.000 ms of the steps 5 to 7, of which this is one");
 	says(ask("slow", "7"), "half of that or less: others had the processor meanwhile");
-	assert_null(strstr(ask_from("slow", "5", &(struct why_here){ .seq = 6, .step = 5 }), "gave the processor"));
+	assert_null(strstr(
+		ask_from("slow", "5", &(struct why_here){ .seq = 6, .step = 5 }), "gave the processor"));
 	says(ask("slow", "9"), "for 2.000 ms of this step");
 	says(ask("slow", "9"), "half of that or less: others had the processor meanwhile");
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
-									  "PRAGMA user_version = 6", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db,
+			"DROP VIEW slow_steps; DROP VIEW steps; ALTER TABLE step DROP COLUMN run_delay_ns;"
+			"PRAGMA user_version = 6",
+			NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
 	says(ask("slow", "3"), "half of that or less: the machine did something else meanwhile");
 	assert_null(strstr(ask("slow", "3"), "gave the processor"));
 	end_own(was);
 }
 
-/* Asked from a step, the answer is that of this step or the newest before it, never what came later. */
+/* Asked from a step, the answer is that of this step or the newest before it, never what came
+ * later. */
 static void test_here(void **state)
 {
 	const struct event *token = NULL, *evicted = NULL;
@@ -467,11 +498,12 @@ static void test_here(void **state)
 		says(ask_from("slow", NULL, &here), "Step %lld took", (long long)here.step);
 		says(ask_from("slow", "3", &here), "Step 3 took");
 		if (token)
-			says(ask_from("token", NULL, &here), "at position %lld of request %lld ", (long long)token->u.token.pos,
-				 (long long)token->u.token.request);
+			says(ask_from("token", NULL, &here), "at position %lld of request %lld ",
+				(long long)token->u.token.pos, (long long)token->u.token.request);
 		n_evicted += evicted != NULL;
 		if (evicted)
-			says(ask_from("evict", NULL, &here), "Page %lld was dropped", (long long)evicted->u.page.page);
+			says(ask_from("evict", NULL, &here), "Page %lld was dropped",
+				(long long)evicted->u.page.page);
 		else
 			says(ask_from("evict", NULL, &here), "No page was evicted in this session up to here.");
 	}
@@ -493,10 +525,17 @@ static void test_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_miss),  cmocka_unit_test(test_evict),	 cmocka_unit_test(test_preempt),
-		cmocka_unit_test(test_wait),  cmocka_unit_test(test_reject), cmocka_unit_test(test_token),
-		cmocka_unit_test(test_slow),	cmocka_unit_test(test_limit_of_the_log),  cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_drafters), cmocka_unit_test(test_run_delay),
+		cmocka_unit_test(test_miss),
+		cmocka_unit_test(test_evict),
+		cmocka_unit_test(test_preempt),
+		cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_reject),
+		cmocka_unit_test(test_token),
+		cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_limit_of_the_log),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_drafters),
+		cmocka_unit_test(test_run_delay),
 		cmocka_unit_test(test_here),
 	};
 

@@ -108,8 +108,8 @@ static bool record_with_fault(int n)
 	}
 	made_by = n_writes;
 	for (int round = 0; round < 4; round++, seq += 25) {
-		push(ring, seq,
-			 seq + 24); /* together more than the ring holds: a dead writer must let go */
+		push(ring, seq, seq + 24); /* together more than the ring holds: a dead writer must let go
+									*/
 		writer_flush(w);
 	}
 	writer_status(w, &status);

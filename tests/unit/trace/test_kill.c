@@ -1,5 +1,6 @@
-/* kill -9 at random moments: what is left is a valid recording of a prefix. How many milliseconds were lost is
- * printed and not asked for: on a busy machine the writer may not run for longer than that. */
+/* kill -9 at random moments: what is left is a valid recording of a prefix. How many milliseconds
+ * were lost is printed and not asked for: on a busy machine the writer may not run for longer than
+ * that. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,8 +27,8 @@ static char dir[64], path[128];
 static int64_t killed_ns;
 static int64_t *pushed_ns; /* [MOST] when each event was pushed; shared with the child */
 
-/* Records for ever, in bursts. flush: commits often, and tells on a pipe what it knows to be committed; else the
- * writer keeps its own time. */
+/* Records for ever, in bursts. flush: commits often, and tells on a pipe what it knows to be
+ * committed; else the writer keeps its own time. */
 static void record(int fd, bool flush)
 {
 	struct ring *ring;
@@ -138,7 +139,8 @@ static void test_kill(void **state)
 	(void)state;
 	strcpy(dir, "/tmp/cutaway-kill-XXXXXX");
 	assert_non_null(mkdtemp(dir));
-	pushed_ns = mmap(NULL, MOST * sizeof *pushed_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pushed_ns = mmap(
+		NULL, MOST * sizeof *pushed_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(pushed_ns != MAP_FAILED);
 	for (int round = 0; round < ROUNDS; round++) {
 		int64_t known, n;
@@ -152,7 +154,9 @@ static void test_kill(void **state)
 
 		flush = round % 4 != 0;
 		known = record_and_kill(at_work, flush,
-								(int64_t)(random_u64(&random) % (!at_work ? 8000 : flush ? 40000 : 250000)));
+			(int64_t)(random_u64(&random) % (!at_work   ? 8000
+												: flush ? 40000
+														: 250000)));
 		n = read_all();
 		if (n < known && known)
 			fail_msg("%lld events were committed, %lld are there", (long long)known, (long long)n);
@@ -165,7 +169,8 @@ static void test_kill(void **state)
 		unlink(path);
 	}
 	assert_true(with_events >= (ROUNDS - FIRST) / 2);
-	print_message("# %d kills: at most %.1f ms lost, more than 100 ms in %d\n", ROUNDS, worst, above);
+	print_message(
+		"# %d kills: at most %.1f ms lost, more than 100 ms in %d\n", ROUNDS, worst, above);
 	munmap(pushed_ns, MOST * sizeof *pushed_ns);
 	char command[100];
 	snprintf(command, sizeof command, "rm -rf %s", dir);

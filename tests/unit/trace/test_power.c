@@ -1,6 +1,6 @@
-/* The power goes off, simulated: a session is recorded, and then every kind of rest that a disk may keep of it is
- * opened (power.h). What was synced must be there, and what is there must be a valid recording of a prefix.
- * POWER_CUTS=n in the environment: so many more cuts of each kind. */
+/* The power goes off, simulated: a session is recorded, and then every kind of rest that a disk may
+ * keep of it is opened (power.h). What was synced must be there, and what is there must be a valid
+ * recording of a prefix. POWER_CUTS=n in the environment: so many more cuts of each kind. */
 #include <sys/stat.h>
 
 #include "tests/support/demo_events.h"
@@ -76,7 +76,8 @@ static void check_whole(const char *file, int64_t n)
 	sqlite3 *db;
 
 	assert_int_equal(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	assert_int_equal(query(db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+	assert_int_equal(
+		query(db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
 	sqlite3_close(db);
 	timeline_init(&t);
 	if (player_open(&p, file, &e) || player_go(p, &t, INT64_MAX, &e))
@@ -121,8 +122,8 @@ static void try_cut(size_t at, uint64_t seed)
 	promised = power_cut(at, seed, folder);
 	n = read_back(file, &e);
 	if (n < promised && (promised || n >= 0))
-		fail_msg("cut %zu, seed %llu: %lld events were synced, %lld are there: %s", at, (unsigned long long)seed,
-				 (long long)promised, (long long)n, e.text);
+		fail_msg("cut %zu, seed %llu: %lld events were synced, %lld are there: %s", at,
+			(unsigned long long)seed, (long long)promised, (long long)n, e.text);
 	if (n > 0)
 		check_whole(file, n);
 	n_cuts++;
@@ -144,15 +145,16 @@ static void test_power(void **state)
 
 	(void)state;
 	/* In memory where there is such a place. */
-	snprintf(folder, sizeof folder, "%s/cutaway-power-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+	snprintf(folder, sizeof folder, "%s/cutaway-power-XXXXXX",
+		access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
 	assert_non_null(mkdtemp(folder));
 	demo_play(keep, NULL, DEMO_STEPS);
 	record();
 	n = power_n_ops();
 	for (size_t i = 0; i < n; i++)
 		turns += power_is_turn(i);
-	/* In order, because the disk is replayed: before and behind the first and the last turns and a sample of those
-	 * between, and anywhere. */
+	/* In order, because the disk is replayed: before and behind the first and the last turns and a
+	 * sample of those between, and anywhere. */
 	for (size_t i = 0; i <= n; i++) {
 		int64_t here = random_u64(&random) % n < ANYWHERE ? times : 0;
 
@@ -166,8 +168,8 @@ static void test_power(void **state)
 		for (int64_t k = 0; k < here; k++)
 			try_cut(i, (uint64_t)k);
 	}
-	print_message("# %lld cuts of %zu writes and syncs: %lld left nothing, %lld a part\n", (long long)n_cuts, n,
-				  (long long)n_empty, (long long)n_partly);
+	print_message("# %lld cuts of %zu writes and syncs: %lld left nothing, %lld a part\n",
+		(long long)n_cuts, n, (long long)n_empty, (long long)n_partly);
 	assert_true(n_partly > n_cuts / 2);
 	snprintf(command, sizeof command, "rm -rf %s", folder);
 	assert_int_equal(system(command), 0);
@@ -176,7 +178,8 @@ static void test_power(void **state)
 		free(told.data[i]);
 }
 
-/* A disk that does not sync ends the recording as one that does not write, and what was synced is said. */
+/* A disk that does not sync ends the recording as one that does not write, and what was synced is
+ * said. */
 static void test_no_sync(void **state)
 {
 	struct ring *ring;

@@ -379,10 +379,14 @@ static void test_wake(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order_and_wrap), cmocka_unit_test(test_overrun),
-		cmocka_unit_test(test_large_event),	   cmocka_unit_test(test_one_hold),
-		cmocka_unit_test(test_threads),		   cmocka_unit_test(test_torn),
-		cmocka_unit_test(test_hold),		   cmocka_unit_test(test_fd),
+		cmocka_unit_test(test_order_and_wrap),
+		cmocka_unit_test(test_overrun),
+		cmocka_unit_test(test_large_event),
+		cmocka_unit_test(test_one_hold),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_torn),
+		cmocka_unit_test(test_hold),
+		cmocka_unit_test(test_fd),
 		cmocka_unit_test(test_wake),
 	};
 

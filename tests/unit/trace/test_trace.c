@@ -1,5 +1,5 @@
-/* The recording: what the writer writes, the reader reads; and what happens when the disk will not.
- */
+/* The recording: what the writer writes, the reader reads; and what happens when the disk will
+ * not. */
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -161,8 +161,8 @@ static void copy_file(const char *from_suffix, const char *to)
 	char command[900];
 
 	/* for others, too, as its owner would let them read it */
-	snprintf(command, sizeof command, "cp '%s%s' '%s%s' && chmod 644 '%s%s'", path, from_suffix, to, from_suffix, to,
-			 from_suffix);
+	snprintf(command, sizeof command, "cp '%s%s' '%s%s' && chmod 644 '%s%s'", path, from_suffix, to,
+		from_suffix, to, from_suffix);
 	assert_int_equal(system(command), 0);
 }
 
@@ -336,9 +336,9 @@ static void expect_times(struct reader *r, int64_t n, struct ev_span stages)
 static void test_times(void **state)
 {
 	static const struct ev_stage_time told[] = { { EV_STAGE_head, 1, 0, 0 },
-												 { 255, UINT64_MAX, 1ull << 55, 256 },
-												 { 0, 0x010203, INT64_MAX, 65535 } };
-	const struct ev_span whole = { told, sizeof told }, torn = { told, 70 }, none = { "", 0 }, absent = { 0 };
+		{ 255, UINT64_MAX, 1ull << 55, 256 }, { 0, 0x010203, INT64_MAX, 65535 } };
+	const struct ev_span whole = { told, sizeof told }, torn = { told, 70 }, none = { "", 0 },
+						 absent = { 0 };
 	struct recording *rec;
 	struct reader *r;
 	struct err e = { 0 };
@@ -363,8 +363,11 @@ static void test_times(void **state)
 
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
 	assert_int_equal(query(db, "SELECT length(stages) FROM time WHERE step = 5"), 3 + 4);
-	assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3; DELETE FROM time WHERE step > 1;"
-									  "UPDATE time SET stages = zeroblob(32)", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db,
+						 "PRAGMA user_version = 3; DELETE FROM time WHERE step > 1;"
+						 "UPDATE time SET stages = zeroblob(32)",
+						 NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
 	r = open_reader();
 	expect_times(r, 1, (struct ev_span){ &(const struct ev_stage_time){ 0 }, sizeof *told });
@@ -375,8 +378,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
-		T(test_round_trip), T(test_times),		 T(test_refused), T(test_read_only_dir),
-		T(test_steps_and_marks), T(test_rest),
+		T(test_round_trip),
+		T(test_times),
+		T(test_refused),
+		T(test_read_only_dir),
+		T(test_steps_and_marks),
+		T(test_rest),
 #undef T
 	};
 

@@ -30,13 +30,13 @@ static void submit(struct engine *e, int n, int seed, int64_t sample)
 	int32_t ids[64];
 	struct err err = { 0 };
 	struct engine_request q = { .kind = EV_REQUEST_KIND_chat,
-								.ids = ids,
-								.n_ids = n,
-								.max_tokens = 40,
-								.params = SAMPLE_DEFAULTS,
-								.sample = sample,
-								.text = "a test",
-								.ignore_end = true };
+		.ids = ids,
+		.n_ids = n,
+		.max_tokens = 40,
+		.params = SAMPLE_DEFAULTS,
+		.sample = sample,
+		.text = "a test",
+		.ignore_end = true };
 
 	for (int i = 0; i < n; i++)
 		ids[i] = 3 + (i % 7 + seed * (i > 32)) % 200; /* repeats itself, for the drafter */
@@ -229,19 +229,8 @@ static void check_candidates(sqlite3 *on)
 /* Floats of every size through the view, not only those that a session happens to have. */
 static void test_floats(void **state)
 {
-	static const float value[] = { 0.f,
-								   -0.f,
-								   1.f,
-								   -1.f,
-								   0.1f,
-								   1e-45f,
-								   -1e-40f,
-								   1.17549435e-38f,
-								   3.4028235e38f,
-								   16777217.f,
-								   (float)NAN,
-								   (float)INFINITY,
-								   -(float)INFINITY };
+	static const float value[] = { 0.f, -0.f, 1.f, -1.f, 0.1f, 1e-45f, -1e-40f, 1.17549435e-38f,
+		3.4028235e38f, 16777217.f, (float)NAN, (float)INFINITY, -(float)INFINITY };
 	struct ev_candidate c[sizeof value / sizeof *value];
 	struct recording *rec;
 	struct event ev;
@@ -277,9 +266,8 @@ static void test_floats(void **state)
 static void test_kernel_stages(void **state)
 {
 	static const struct ev_stage_time told[] = { { EV_STAGE_down, 0, 1, 255 },
-												 { EV_STAGE_embed, 256, 0xffffffff, 1ull << 32 },
-												 { EV_STAGE_stats, 0x123456789abcdef, INT64_MAX, 7 },
-												 { EV_N_stage, 1, 1, 1 } };
+		{ EV_STAGE_embed, 256, 0xffffffff, 1ull << 32 },
+		{ EV_STAGE_stats, 0x123456789abcdef, INT64_MAX, 7 }, { EV_N_stage, 1, 1, 1 } };
 	struct recording *rec;
 	struct event ev;
 	struct err e = { 0 };
@@ -299,7 +287,8 @@ static void test_kernel_stages(void **state)
 	ev.u.time = (struct ev_time){ 10, { told + 3, sizeof *told } };
 	assert_int_equal(recording_add(rec, &ev, &e), 0);
 	ev.seq = 3;
-	ev.u.time = (struct ev_time){ 11, { told, sizeof told - 8 } }; /* no list of stages: none in the view */
+	/* no list of stages: none in the view */
+	ev.u.time = (struct ev_time){ 11, { told, sizeof told - 8 } };
 	assert_int_equal(recording_add(rec, &ev, &e), 0);
 	assert_int_equal(recording_commit(rec, &e), 0);
 	recording_close(rec, false);
@@ -308,8 +297,8 @@ static void test_kernel_stages(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(sqlite3_step(s), SQLITE_ROW);
 		assert_int_equal(sqlite3_column_int64(s, 0), 9);
-		assert_string_equal(sqlite3_column_text(s, 1),
-							ev_code_name("stage", (int64_t)told[i].stage));
+		assert_string_equal(
+			sqlite3_column_text(s, 1), ev_code_name("stage", (int64_t)told[i].stage));
 		assert_int_equal(sqlite3_column_int64(s, 2), told[i].ns);
 		assert_int_equal(sqlite3_column_int64(s, 3), told[i].bytes);
 		assert_int_equal(sqlite3_column_int64(s, 4), told[i].ops);
@@ -329,13 +318,13 @@ static void test_unpacked(void **state)
 	/* Each layer's shares add up to about 1, for they are those of a softmax, in 8 bits. */
 	assert_int_equal(count_rows(db[0], "SELECT seq FROM attention_pages GROUP BY seq, layer\n"
 									   "HAVING abs(sum(share) - 1) > 0.1"),
-					 0);
-	assert_int_equal(count_rows(db[0], "SELECT 1 FROM near_zero WHERE share NOT BETWEEN 0 AND 1"),
-					 0);
+		0);
+	assert_int_equal(
+		count_rows(db[0], "SELECT 1 FROM near_zero WHERE share NOT BETWEEN 0 AND 1"), 0);
 	assert_int_equal(count_rows(db[0], "SELECT request FROM prompt_tokens GROUP BY request\n"
 									   "HAVING count(*) = (SELECT n_prompt FROM request r\n"
 									   "WHERE r.request = prompt_tokens.request)"),
-					 4);
+		4);
 	assert_int_equal(
 		count_rows(db[1], "SELECT 1 FROM answers WHERE answer LIKE 'The sky appears blue%\xc3\xa9"
 						  "clairant%'"),
@@ -352,12 +341,11 @@ static void test_described(void **state)
 						  "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name AND col = ''\n"
 						  "AND doc <> '')"),
 		0);
-	assert_int_equal(
-		count_rows(db[0],
-				   "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c\n"
-				   "WHERE m.type = 'table' AND m.name NOT IN ('doc', 'code')\n"
-				   "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name\n"
-				   "AND col = c.name AND doc <> '')"),
+	assert_int_equal(count_rows(db[0],
+						 "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c\n"
+						 "WHERE m.type = 'table' AND m.name NOT IN ('doc', 'code')\n"
+						 "AND NOT EXISTS (SELECT 1 FROM doc WHERE tbl = m.name\n"
+						 "AND col = c.name AND doc <> '')"),
 		0);
 }
 
@@ -428,9 +416,13 @@ static int write_document(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_document), cmocka_unit_test(test_queries),
-		cmocka_unit_test(test_views),	 cmocka_unit_test(test_kernel_stages), cmocka_unit_test(test_unpacked),
-		cmocka_unit_test(test_floats),	 cmocka_unit_test(test_described),
+		cmocka_unit_test(test_document),
+		cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_kernel_stages),
+		cmocka_unit_test(test_unpacked),
+		cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_described),
 		cmocka_unit_test(test_python),
 	};
 

@@ -1,5 +1,6 @@
-/* Breakpoints, watches and searches as a person sets them: listing, taking away, errors that point, the step that
- * stops, the values behind a sparkline, live and in a replay alike, and a search beside. */
+/* Breakpoints, watches and searches as a person sets them: listing, taking away, errors that point,
+ * the step that stops, the values behind a sparkline, live and in a replay alike, and a search
+ * beside. */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -318,7 +319,8 @@ static void count_allocations(void *arg, const struct event *ev)
 		c->most = n;
 }
 
-/* Without expressions nothing is allocated; SQLite takes a little for each that it evaluates, and gives it back. */
+/* Without expressions nothing is allocated; SQLite takes a little for each that it evaluates, and
+ * gives it back. */
 static void test_a_step_keeps_nothing(void **state)
 {
 	struct counted c = { 0 };
@@ -328,7 +330,8 @@ static void test_a_step_keeps_nothing(void **state)
 	assert_int_equal(breaks_open(&c.b, NULL), 0);
 	demo_play(count_allocations, &c, STEPS);
 	assert_int_equal(c.most, 0);
-	assert_int_equal(breaks_command(c.b, BREAKS_BREAK, "entropy > 100 AND text = 'a'", &say, NULL), 0);
+	assert_int_equal(
+		breaks_command(c.b, BREAKS_BREAK, "entropy > 100 AND text = 'a'", &say, NULL), 0);
 	watch(c.b, "ms ns / 1e6");
 	c.n_steps = 0;
 	demo_play(count_allocations, &c, STEPS);

@@ -1,4 +1,5 @@
-/* The canvas: pens never draw outside, wide characters stay whole, nothing raw reaches a cell; and the theme. */
+/* The canvas: pens never draw outside, wide characters stay whole, nothing raw reaches a cell; and
+ * the theme. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,7 +185,10 @@ static void styles_fit_their_depth(void **state)
 				for (int paper = 0; paper < INK_N; paper++) {
 					struct theme t = { depth, light };
 					struct theme_style s = theme_style(&t, ink, paper, ATTR_BOLD);
-					int max = depth == THEME_MONO ? -1 : depth == THEME_16 ? 15 : depth == THEME_256 ? 255 : 0xffffff;
+					int max = depth == THEME_MONO  ? -1
+							  : depth == THEME_16  ? 15
+							  : depth == THEME_256 ? 255
+												   : 0xffffff;
 
 					assert_true(s.bold && s.fg >= -1 && s.fg <= max && s.bg >= -1 && s.bg <= max);
 					assert_true(depth == THEME_MONO || s.fg == -1 || s.fg != s.bg);

@@ -32,13 +32,14 @@ static void in_locale(const char *name, int (*test)(void))
 		fail_msg("%s: line %d", name, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
-#define NEED(is)                                                                                             \
-	do {                                                                                                     \
-		if (!(is))                                                                                           \
-			return __LINE__ & 0xff ? __LINE__ & 0xff : 1;                                                    \
+#define NEED(is)                                                                                   \
+	do {                                                                                           \
+		if (!(is))                                                                                 \
+			return __LINE__ & 0xff ? __LINE__ & 0xff : 1;                                          \
 	} while (0)
 
-/* Types the bytes one by one; out: what became of them, NUL-terminated. Returns its size, -1 if it does not fit. */
+/* Types the bytes one by one; out: what became of them, NUL-terminated. Returns its size, -1 if it
+ * does not fit. */
 static int type(const char *bytes, size_t size, char *out, size_t cap)
 {
 	struct charset_bytes b = { .n = 0 };
@@ -92,9 +93,10 @@ static int utf8(void)
 				utf8proc_int32_t c;
 
 				NEED(n == 1 || (n <= 4 && had + n <= size + 1));
-				if (utf8proc_iterate((const utf8proc_uint8_t *)in + had, (utf8proc_ssize_t)(size + 1 - had), &c) > 0)
+				if (utf8proc_iterate((const utf8proc_uint8_t *)in + had,
+						(utf8proc_ssize_t)(size + 1 - had), &c) > 0)
 					NEED((size_t)utf8proc_iterate((const utf8proc_uint8_t *)in + had,
-												 (utf8proc_ssize_t)(size + 1 - had), &c) == n);
+							 (utf8proc_ssize_t)(size + 1 - had), &c) == n);
 				had += n;
 			}
 			NEED(b.n < 4);
@@ -112,7 +114,8 @@ static int latin(void)
 	NEED(!charset_is_utf8());
 	NEED(type("z\xe9\xff", 3, out, sizeof out) == 5 && !strcmp(out, "z\xc3\xa9\xc3\xbf"));
 	NEED(charset_encode(text, sizeof text - 1) == 9 && !memcmp(text, "\x1b[1m\xe9??z?", 9));
-	NEED(text_next("\xc3\xa9", 2, true).text[0] == '\xc3' && text_next("\xe6\x9c\x88", 3, true).text[0] == '?');
+	NEED(text_next("\xc3\xa9", 2, true).text[0] == '\xc3' &&
+		 text_next("\xe6\x9c\x88", 3, true).text[0] == '?');
 	return 0;
 }
 
@@ -125,7 +128,8 @@ static int east(void)
 	NEED(!charset_is_utf8());
 	NEED(type("\xb7\xeez", 3, out, sizeof out) == 4 && !strcmp(out, "\xe6\x9c\x88z"));
 	NEED(charset_encode(text, 4) == 3 && !memcmp(text, "\xb7\xeez", 3));
-	NEED(text_next("\xe6\x9c\x88", 3, true).width == 2 && text_next("\xd0\xbf", 2, true).text[0] == '?');
+	NEED(text_next("\xe6\x9c\x88", 3, true).width == 2 &&
+		 text_next("\xd0\xbf", 2, true).text[0] == '?');
 	for (int i = 0; i < 20000; i++) { /* whatever is typed is UTF-8 then, and ends */
 		char in[16], many[128];
 

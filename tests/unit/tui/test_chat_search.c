@@ -1,4 +1,5 @@
-/* /search: what people type is what the engine reads. The whole way, with a screen, is in tests/program/screens.py. */
+/* /search: what people type is what the engine reads. The whole way, with a screen, is in
+ * tests/program/screens.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +12,10 @@
 
 static void forms_are_one(void **state)
 {
-	static const char *const same[][2] = { { "beam 4", "beam:4" },		 { "beam:4", "beam:4" },
-										   { "beam 4 0.6", "beam:4,0.6" }, { "beam:4,0.6", "beam:4,0.6" },
-										   { " best   8 ", "best:8" },	 { "mcts 32 3 16", "mcts:32,3,16" },
-										   { "mcts: 32, 3", "mcts:32,3" }, { "off", "off" },
-										   { "best", "best" },			 { "", "" } };
+	static const char *const same[][2] = { { "beam 4", "beam:4" }, { "beam:4", "beam:4" },
+		{ "beam 4 0.6", "beam:4,0.6" }, { "beam:4,0.6", "beam:4,0.6" }, { " best   8 ", "best:8" },
+		{ "mcts 32 3 16", "mcts:32,3,16" }, { "mcts: 32, 3", "mcts:32,3" }, { "off", "off" },
+		{ "best", "best" }, { "", "" } };
 	char out[CHAT_SEARCH_METHOD], long_one[200];
 
 	(void)state;

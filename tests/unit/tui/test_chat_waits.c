@@ -64,34 +64,34 @@ static void let_go(struct held *h)
 static void open_chat(struct app *a, struct chat *c, struct tui_options *o)
 {
 	struct pollfd p;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	a->mode_data = c;
-	a->host = (struct command_host){.settings = &c->settings,
-									.arg = a,
-									.engine_set = chat_engine_set,
-									.engine_get = chat_engine_get,
-									.note = chat_note,
-									.say = chat_say};
+	a->host = (struct command_host){ .settings = &c->settings,
+		.arg = a,
+		.engine_set = chat_engine_set,
+		.engine_get = chat_engine_get,
+		.note = chat_note,
+		.say = chat_say };
 	a->state.token = a->state.layer = a->state.head = -1;
 	timeline_init(&a->timeline);
 	if (live_open(&c->live, o, NULL, &e))
 		fail_msg("%s", e.text);
-	p = (struct pollfd){.fd = c->live.fd, .events = POLLIN};
+	p = (struct pollfd){ .fd = c->live.fd, .events = POLLIN };
 	while (!live_ready(&c->live))
 		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
 }
 
 static int64_t begin_answer(struct app *a, struct chat *c)
 {
-	int32_t ids[] = {3, 4, 5, 6};
-	struct engine_request q = {.kind = EV_REQUEST_KIND_load,
-							   .ids = ids,
-							   .n_ids = 4,
-							   .max_tokens = 200,
-							   .params = SAMPLE_DEFAULTS,
-							   .text = "x",
-							   .ignore_end = true};
+	int32_t ids[] = { 3, 4, 5, 6 };
+	struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+		.ids = ids,
+		.n_ids = 4,
+		.max_tokens = 200,
+		.params = SAMPLE_DEFAULTS,
+		.text = "x",
+		.ignore_end = true };
 	int64_t id;
 
 	actor_pause(c->live.session.actor);
@@ -103,7 +103,7 @@ static int64_t begin_answer(struct app *a, struct chat *c)
 
 static void take_answers(struct app *a, struct chat *c, const char *until)
 {
-	struct pollfd p = {.fd = actor_fd(c->live.session.actor), .events = POLLIN};
+	struct pollfd p = { .fd = actor_fd(c->live.session.actor), .events = POLLIN };
 
 	while (!strstr(a->message, until)) {
 		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
@@ -115,8 +115,8 @@ static void test_nothing_waits_for_a_step(void **state)
 {
 	static struct app a;
 	static struct chat c;
-	struct tui_options o = {.engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS};
-	struct err e = {0};
+	struct tui_options o = { .engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS };
+	struct err e = { 0 };
 	struct held held;
 	int64_t id;
 
@@ -172,7 +172,7 @@ static int tear_down(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_waits_for_a_step)};
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_nothing_waits_for_a_step) };
 
 	return cmocka_run_group_tests_name("chat_waits", tests, set_up, tear_down);
 }

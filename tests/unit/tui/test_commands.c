@@ -46,17 +46,18 @@ static int fake_act(void *arg, enum command_act act, const char *text, double nu
 	return 0;
 }
 
-static const struct view a_view = { .name = "KV pages", .id = "pages" }, b_view = { .name = "chat", .id = "chat" },
+static const struct view a_view = { .name = "KV pages", .id = "pages" },
+						 b_view = { .name = "chat", .id = "chat" },
 						 c_view = { .name = "prefix cache", .id = "prefix" },
 						 d_view = { .name = "speculation", .id = "spec" };
 static const struct view *const fake_views[] = { &b_view, &a_view, &c_view, &d_view, NULL };
 static struct command_host host = { .settings = &settings,
-									.views = fake_views,
-									.engine_set = fake_set,
-									.engine_get = fake_get,
-									.note = fake_note,
-									.say = fake_say,
-									.act = fake_act };
+	.views = fake_views,
+	.engine_set = fake_set,
+	.engine_get = fake_get,
+	.note = fake_note,
+	.say = fake_say,
+	.act = fake_act };
 
 static int setup(void **state)
 {
@@ -143,7 +144,8 @@ static void wrong_values_are_told(void **state)
 	fails("/seed 99999999999999999999", "2^64-1");
 	fails("/full maybe", "/full maybe: one of stop|drop");
 	fails("/spec bad", "/spec: no");
-	fails("/budget 9999", "/budget 9999: a whole number of rows from 1 to 4096"); /* the engine is not asked */
+	/* the engine is not asked */
+	fails("/budget 9999", "/budget 9999: a whole number of rows from 1 to 4096");
 	fails("/prefix-cache yes", "on|off");
 	fails("/slots 4", "no command");
 	fails("/set nothing", "no setting nothing");
@@ -196,8 +198,8 @@ static void without_argument_the_value_is_said(void **state)
 /* One rule for all names: whole, or a beginning that no other has. */
 static void a_beginning_is_enough(void **state)
 {
-	static const char *const views_of[][2] = { { "pages", "pages" }, { "pa", "pages" },		  { "kv", "pages" },
-											   { "c", "chat" },		 { "prefix ca", "prefix" }, { "speculation", "spec" } };
+	static const char *const views_of[][2] = { { "pages", "pages" }, { "pa", "pages" },
+		{ "kv", "pages" }, { "c", "chat" }, { "prefix ca", "prefix" }, { "speculation", "spec" } };
 	char expected[64];
 
 	(void)state;
@@ -232,11 +234,12 @@ static void a_beginning_is_enough(void **state)
 	assert_string_equal(settings.full, "drop");
 }
 
-/* A view is gone to by its name alone; what is a command stays one, and so does what has an argument. */
+/* A view is gone to by its name alone; what is a command stays one, and so does what has an
+ * argument. */
 static void views_are_commands(void **state)
 {
-	static const char *const line[][2] = { { "/pages", "pages" }, { "/page", "pages" }, { "/prefix", "prefix" },
-										   { "/chat ", "chat" } };
+	static const char *const line[][2] = { { "/pages", "pages" }, { "/page", "pages" },
+		{ "/prefix", "prefix" }, { "/chat ", "chat" } };
 	char expected[64];
 
 	(void)state;
@@ -370,7 +373,8 @@ static void completion_knows_the_table(void **state)
 	expect_matches("/reverse-c", "/reverse-continue");
 	expect_matches("/set prefi", "prefill-chunk prefix-cache");
 	expect_matches("/print entr", "entropy");
-	expect_matches("/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
+	expect_matches(
+		"/spec ", "off ngram ngram:4 ngram:8 jacobi lookahead skip:24 draft medusa eagle auto");
 	expect_matches("/policy ", "fcfs shortest");
 	expect_matches("/slots ", "");
 	expect_matches("/prefix-cache o", "on off");
@@ -402,8 +406,8 @@ static void hints_tell_what_is_typed(void **state)
 	assert_string_equal(hint, "");
 }
 
-/* Names are unique, documented, and every command runs or complains without an argument; every setting that can change
- * is one, completes what it takes, and refuses what it does not. */
+/* Names are unique, documented, and every command runs or complains without an argument; every
+ * setting that can change is one, completes what it takes, and refuses what it does not. */
 static void the_table_is_sound(void **state)
 {
 	(void)state;
@@ -422,7 +426,8 @@ static void the_table_is_sound(void **state)
 		snprintf(line, sizeof line, "/%s", c->s->name);
 		assert_ptr_equal(commands_find(&host, line), c);
 		if (commands_run(&host, line, &e) < 0)
-			assert_true(c->s->type == SETTING_FILE || c->act == ACT_VIEW || c->s->type == SETTING_CHOICE);
+			assert_true(
+				c->s->type == SETTING_FILE || c->act == ACT_VIEW || c->s->type == SETTING_CHOICE);
 	}
 }
 
@@ -432,7 +437,8 @@ static void settings_refuse_and_complete(void **state)
 	for (const struct command *c = commands; c->s; c++) {
 		char line[64], says[64], value[32];
 
-		if (!commands_usable(&host, c) || c->s->type < SETTING_SWITCH || c->s->type > SETTING_CHOICE)
+		if (!commands_usable(&host, c) || c->s->type < SETTING_SWITCH ||
+			c->s->type > SETTING_CHOICE)
 			continue;
 		snprintf(value, sizeof value, "%.15g", c->s->high + 1);
 		snprintf(line, sizeof line, "/%s %s", c->s->name, c->s->high > c->s->low ? value : "-1");

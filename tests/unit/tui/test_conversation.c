@@ -1,5 +1,5 @@
-/* A conversation grows by whole turns, keeps its ids, forks, drops its oldest turns. With the tiny model's
- * tokenizer; the engine's events are played by hand. */
+/* A conversation grows by whole turns, keeps its ids, forks, drops its oldest turns. With the tiny
+ * model's tokenizer; the engine's events are played by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ static int group_setup(void **state)
 	int known;
 
 	(void)state;
-	if (tiny_make(&TINY_DEFAULTS, &file, &size, NULL) < 0 || gguf_open_memory(&gguf, file, size, NULL) < 0 ||
-		tokenizer_open(&tokenizer, gguf, NULL) < 0)
+	if (tiny_make(&TINY_DEFAULTS, &file, &size, NULL) < 0 ||
+		gguf_open_memory(&gguf, file, size, NULL) < 0 || tokenizer_open(&tokenizer, gguf, NULL) < 0)
 		return -1;
 	chat = template_of(gguf, &known);
 	return known ? 0 : -1;
@@ -139,7 +139,8 @@ static void turns_only_append(void **state)
 	assert_memory_equal(p.ids, first, (size_t)n_first * sizeof *first);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(p.ids[n_first + i], 100);
-	assert_true(tokenizer_is_end(tokenizer, p.ids[n_first + 3])); /* the answer had none of its own */
+	/* the answer had none of its own */
+	assert_true(tokenizer_is_end(tokenizer, p.ids[n_first + 3]));
 	assert_int_equal(c->n_turns, 2);
 }
 
@@ -186,8 +187,9 @@ static void going_back_within_an_answer(void **state)
 	assert_true(tokenizer_is_end(tokenizer, p.ids[open + 3]));
 }
 
-/* Two turns, back into the first answer, a fork from there, and a new second turn: the ids are those of the new
- * branch, also when the oldest turns were dropped or a new conversation began meanwhile. */
+/* Two turns, back into the first answer, a fork from there, and a new second turn: the ids are
+ * those of the new branch, also when the oldest turns were dropped or a new conversation began
+ * meanwhile. */
 static void going_back_to_an_earlier_turn(void **state)
 {
 	struct conversation_prompt p = ask("first", false), back;
@@ -196,7 +198,8 @@ static void going_back_to_an_earlier_turn(void **state)
 	int64_t fork;
 
 	(void)state;
-	memcpy(ids, p.ids, (size_t)open * sizeof *ids); /* p is that of the first turn until the next is asked */
+	/* p is that of the first turn until the next is asked */
+	memcpy(ids, p.ids, (size_t)open * sizeof *ids);
 	answer(100, 5);
 	ask("second", false);
 	answer(110, 5);
@@ -296,7 +299,8 @@ static int64_t next_sample(void)
 	return p.sample;
 }
 
-/* Whoever answers a turn again, after forks, searches and journeys to other turns, has a number of his own. */
+/* Whoever answers a turn again, after forks, searches and journeys to other turns, has a number of
+ * his own. */
 static void no_two_answers_share_a_sample(void **state)
 {
 	struct conversation_prompt p = ask("hi", false), back;

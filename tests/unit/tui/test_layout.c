@@ -1,4 +1,5 @@
-/* The layout at every size from 20x5 to 300x100, with and without zoom, scrubber and a tall prompt. */
+/* The layout at every size from 20x5 to 300x100, with and without zoom, scrubber and a tall
+ * prompt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,14 +10,23 @@
 
 #include "tui/app/layout.h"
 
-#define VIEW(n, w, h, want) { .name = n, .id = n, .help = n, .min_w = w, .min_h = h, .want_h = want }
+#define VIEW(n, w, h, want)                                                                        \
+	{                                                                                              \
+		.name = n, .id = n, .help = n, .min_w = w, .min_h = h, .want_h = want                      \
+	}
 static const struct view fake[] = {
-	VIEW("chat", 20, 3, 12),     VIEW("next", 24, 3, 7),      VIEW("sampler", 30, 5, 9),
-	VIEW("pages", 20, 2, 8),     VIEW("batch", 20, 3, 6),     VIEW("spec", 24, 2, 5),
-	VIEW("prefix", 24, 2, 5),    VIEW("attention", 24, 2, 5), VIEW("time", 24, 2, 3),
+	VIEW("chat", 20, 3, 12),
+	VIEW("next", 24, 3, 7),
+	VIEW("sampler", 30, 5, 9),
+	VIEW("pages", 20, 2, 8),
+	VIEW("batch", 20, 3, 6),
+	VIEW("spec", 24, 2, 5),
+	VIEW("prefix", 24, 2, 5),
+	VIEW("attention", 24, 2, 5),
+	VIEW("time", 24, 2, 3),
 };
 static const struct view *const fakes[] = { &fake[0], &fake[1], &fake[2], &fake[3], &fake[4],
-											&fake[5], &fake[6], &fake[7], &fake[8], NULL };
+	&fake[5], &fake[6], &fake[7], &fake[8], NULL };
 enum { N_FAKE = 9, N_RECTS = 5 + N_FAKE };
 
 static int rects(const struct layout *l, struct rect *r)
@@ -39,7 +49,8 @@ static int overlap(struct rect a, struct rect b)
 
 static int inside(struct rect r, int w, int h)
 {
-	return r.w >= 0 && r.h >= 0 && (empty(r) || (r.x >= 0 && r.y >= 0 && r.x + r.w <= w && r.y + r.h <= h));
+	return r.w >= 0 && r.h >= 0 &&
+		   (empty(r) || (r.x >= 0 && r.y >= 0 && r.x + r.w <= w && r.y + r.h <= h));
 }
 
 static void check(const struct layout_ask *ask)
@@ -73,11 +84,11 @@ static void sweep(void **state)
 		for (int h = 5; h <= 100; h++)
 			for (int variant = 0; variant < 8; variant++)
 				check(&(struct layout_ask){ .w = w,
-											.h = h,
-											.zoom = variant & 1 ? (w + h) % N_FAKE : -1,
-											.prompt_lines = variant & 2 ? 40 : 1,
-											.scrubber = variant & 4,
-											.views = fakes });
+					.h = h,
+					.zoom = variant & 1 ? (w + h) % N_FAKE : -1,
+					.prompt_lines = variant & 2 ? 40 : 1,
+					.scrubber = variant & 4,
+					.views = fakes });
 }
 
 static void n_views_shown(int w, int h, int expected)

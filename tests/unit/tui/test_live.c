@@ -1,6 +1,6 @@
-/* A live session whose viewer falls behind: a small ring overflows while nobody looks. What was missed
- * comes from the recording, so that the screens know as much as those of a replay; without a recording
- * it is counted. And an opening that nobody waits for ends. */
+/* A live session whose viewer falls behind: a small ring overflows while nobody looks. What was
+ * missed comes from the recording, so that the screens know as much as those of a replay; without a
+ * recording it is counted. And an opening that nobody waits for ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,10 @@ static char *model, record[64];
 
 static struct tui_options options(const char *recording)
 {
-	struct tui_options o = {.engine = ENGINE_DEFAULTS, .answer = ANSWER_DEFAULTS, .record = recording, .ring_bytes = RING};
+	struct tui_options o = { .engine = ENGINE_DEFAULTS,
+		.answer = ANSWER_DEFAULTS,
+		.record = recording,
+		.ring_bytes = RING };
 
 	o.engine.model = model;
 	o.engine.threads = 1;
@@ -37,11 +40,11 @@ static struct tui_options options(const char *recording)
 static void open_live(struct live *s, const struct tui_options *o)
 {
 	struct pollfd p;
-	struct err e = {0};
+	struct err e = { 0 };
 
 	if (live_open(s, o, NULL, &e))
 		fail_msg("%s", e.text);
-	p = (struct pollfd){.fd = s->fd, .events = POLLIN};
+	p = (struct pollfd){ .fd = s->fd, .events = POLLIN };
 	while (!live_ready(s)) {
 		assert_int_equal(s->open_err.code, 0);
 		assert_int_equal(poll(&p, 1, 20000), 1);
@@ -62,9 +65,14 @@ static void run_unseen(struct live *s)
 	for (int i = 0; i < 40; i++)
 		ids[i] = 3 + i;
 	for (int i = 0; i < REQUESTS; i++) {
-		struct engine_request q = {.kind = EV_REQUEST_KIND_load, .ids = ids, .n_ids = 40,
-								   .max_tokens = TOKENS, .params = SAMPLE_DEFAULTS, .text = "x",
-								   .sample = i, .ignore_end = true};
+		struct engine_request q = { .kind = EV_REQUEST_KIND_load,
+			.ids = ids,
+			.n_ids = 40,
+			.max_tokens = TOKENS,
+			.params = SAMPLE_DEFAULTS,
+			.text = "x",
+			.sample = i,
+			.ignore_end = true };
 		assert_true(actor_submit(s->session.actor, &q, NULL) > 0);
 	}
 	while (!idle) {
@@ -99,7 +107,8 @@ static void test_catches_up(void **state)
 	unlink(record);
 	timeline_init(&live);
 	open_live(&s, &o);
-	while (live_feed(&s, &live, INT64_MAX / 2)) /* awake at first, so that it goes on from the middle */
+	/* awake at first, so that it goes on from the middle */
+	while (live_feed(&s, &live, INT64_MAX / 2))
 		;
 	assert_true(live.last_seq > 0);
 	run_unseen(&s);

@@ -1,5 +1,5 @@
-/* The player: any step from any other gives the timeline that folding from the start gives, and the end gives the
- * timeline that was live. A real engine with a tiny model makes the recording. */
+/* The player: any step from any other gives the timeline that folding from the start gives, and the
+ * end gives the timeline that was live. A real engine with a tiny model makes the recording. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,12 +57,12 @@ static int run_engine(struct engine *e)
 		return -1;
 	for (int i = 0; i < 3; i++) {
 		struct engine_request r = { .kind = i ? EV_REQUEST_KIND_load : EV_REQUEST_KIND_chat,
-									.ids = ids,
-									.n_ids = (int32_t)n,
-									.max_tokens = 12 + 3 * i,
-									.params = SAMPLE_DEFAULTS,
-									.sample = i,
-									.text = text };
+			.ids = ids,
+			.n_ids = (int32_t)n,
+			.max_tokens = 12 + 3 * i,
+			.params = SAMPLE_DEFAULTS,
+			.sample = i,
+			.text = text };
 
 		if (engine_submit(e, &r, NULL) < 0)
 			return -1;
@@ -93,7 +93,8 @@ static int record(void **state)
 	unlink(path);
 	timeline_init(&live);
 	if (engine_open(&e, &o, &err) < 0 || ring_open(&r, 8 << 20, NULL) < 0 ||
-		writer_open(&w, path, r, &err) < 0 || engine_add_sink(e, ring_push, r) || engine_add_sink(e, fold_live, NULL))
+		writer_open(&w, path, r, &err) < 0 || engine_add_sink(e, ring_push, r) ||
+		engine_add_sink(e, fold_live, NULL))
 		return -1;
 	if (run_engine(e) < 0)
 		return -1;
@@ -148,7 +149,8 @@ static void every_step_from_every_side(void **state)
 		expect(&t, at_step[i], i);
 	}
 	for (int i = 0; i < 100; i++) {
-		int64_t step = 1 + (random = random * 1664525 + 1013904223) / 65536 % (uint32_t)(n_steps - 2);
+		int64_t step =
+			1 + (random = random * 1664525 + 1013904223) / 65536 % (uint32_t)(n_steps - 2);
 
 		assert_int_equal(player_go(p, &t, step, NULL), 0);
 		expect(&t, at_step[step], step);

@@ -1,7 +1,8 @@
-/* A session of many steps: a step reached from a keyframe has the timeline that was live there, from
- * wherever one comes, with keyframes of the writer's and with those that the player makes of an older file; and the
- * timeline's memory does not grow with the session. A real engine with a tiny model: turns, forks, rewinds, drafts,
- * preemptions, evictions, background requests, searches. */
+/* A session of many steps: a step reached from a keyframe has the timeline that was live there,
+ * from wherever one comes, with keyframes of the writer's and with those that the player makes of
+ * an older file; and the timeline's memory does not grow with the session. A real engine with a
+ * tiny model: turns, forks, rewinds, drafts, preemptions, evictions, background requests,
+ * searches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,15 +68,15 @@ static int32_t random_prompt(int32_t *ids)
 static int64_t submit(struct engine *e, const struct tl_request *of)
 {
 	static const enum ev_code_request_kind kind[] = { EV_REQUEST_KIND_chat, EV_REQUEST_KIND_load,
-													  EV_REQUEST_KIND_load };
+		EV_REQUEST_KIND_load };
 	int32_t ids[64];
 	struct engine_request r = { .kind = kind[any(3)],
-								.ids = ids,
-								.n_ids = random_prompt(ids),
-								.max_tokens = 5 + (int32_t)any(any(8) ? 40 : 200),
-								.params = SAMPLE_DEFAULTS,
-								.sample = (int64_t)any(100),
-								.text = "of this test" };
+		.ids = ids,
+		.n_ids = random_prompt(ids),
+		.max_tokens = 5 + (int32_t)any(any(8) ? 40 : 200),
+		.params = SAMPLE_DEFAULTS,
+		.sample = (int64_t)any(100),
+		.text = "of this test" };
 
 	if (of) {
 		r.kind = EV_REQUEST_KIND_fork;
@@ -89,11 +90,15 @@ static int64_t submit(struct engine *e, const struct tl_request *of)
 /* Or the end of one. */
 static void search(struct engine *e)
 {
-	static const char *const methods[] = { "best:3", "beam:2", "beam:3,0.5", "mcts:7,2,8", "mcts:5" };
+	static const char *const methods[] = { "best:3", "beam:2", "beam:3,0.5", "mcts:7,2,8",
+		"mcts:5" };
 	int32_t ids[64];
-	struct engine_request q = { .kind = any(2) ? EV_REQUEST_KIND_chat : EV_REQUEST_KIND_run, .ids = ids,
-								.n_ids = random_prompt(ids), .max_tokens = 5 + (int32_t)any(30),
-								.params = SAMPLE_DEFAULTS, .text = "what is sought" };
+	struct engine_request q = { .kind = any(2) ? EV_REQUEST_KIND_chat : EV_REQUEST_KIND_run,
+		.ids = ids,
+		.n_ids = random_prompt(ids),
+		.max_tokens = 5 + (int32_t)any(30),
+		.params = SAMPLE_DEFAULTS,
+		.text = "what is sought" };
 	struct search_options o = { .method = methods[any(5)] };
 
 	if (any(3))
@@ -104,7 +109,8 @@ static void search(struct engine *e)
 
 static void disturb(struct engine *e)
 {
-	const struct tl_request *r = live.n_requests ? &live.request[any((uint32_t)live.n_requests)] : NULL;
+	const struct tl_request *r =
+		live.n_requests ? &live.request[any((uint32_t)live.n_requests)] : NULL;
 
 	if (r && r->state == TL_RUNNING && r->n_tokens > 4 && !any(3))
 		engine_rewind(e, r->id, r->n_prompt + (int32_t)any((uint32_t)r->n_tokens), -1, NULL);
@@ -149,8 +155,9 @@ static int record(void **unused)
 	close(mkstemp(path));
 	unlink(path);
 	timeline_init(&live);
-	if (engine_open(&e, &o, &err) < 0 || ring_open(&r, 8 << 20, NULL) < 0 || writer_open(&w, path, r, &err) < 0 ||
-		engine_add_sink(e, ring_push, r) || engine_add_sink(e, fold_live, NULL) || run(e) < 0) {
+	if (engine_open(&e, &o, &err) < 0 || ring_open(&r, 8 << 20, NULL) < 0 ||
+		writer_open(&w, path, r, &err) < 0 || engine_add_sink(e, ring_push, r) ||
+		engine_add_sink(e, fold_live, NULL) || run(e) < 0) {
 		print_error("%s\n", err.text);
 		return -1;
 	}
@@ -263,7 +270,8 @@ static void memory_is_bounded(void **unused)
 	assert_true(most_requests < 4 * TL_REQUESTS);
 }
 
-/* A recording whose keyframes are of another format is one without: they are made while it is shown. */
+/* A recording whose keyframes are of another format is one without: they are made while it is
+ * shown. */
 static void keyframes_of_another_format_count_for_nothing(void **unused)
 {
 	struct player *p;
@@ -271,7 +279,10 @@ static void keyframes_of_another_format_count_for_nothing(void **unused)
 
 	(void)unused;
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, "UPDATE keyframe SET state = CAST(x'04' || substr(state, 2) AS BLOB)", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db, "UPDATE keyframe SET state = CAST(x'04' || substr(state, 2) AS BLOB)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
 	assert_int_equal(player_open(&p, path, NULL), 0);
 	assert_int_equal(player_read(p, 0, NULL), 1);

@@ -61,7 +61,8 @@ static int open_prompt(void **state)
 
 	(void)state;
 	quiet_begin();
-	result = prompt_open(&(struct prompt_options){ .history = history, .complete = complete }, NULL);
+	result =
+		prompt_open(&(struct prompt_options){ .history = history, .complete = complete }, NULL);
 	quiet_end();
 	return result;
 }
@@ -204,7 +205,8 @@ static void draw(struct canvas *c, int w, int h, const char *expected)
 	free(text);
 }
 
-/* A character is one, typed at once or in bytes, also where the inputrc has the 8th bit mean Alt. */
+/* A character is one, typed at once or in bytes, also where the inputrc has the 8th bit mean
+ * Alt. */
 static void text_beyond_ascii(void **state)
 {
 	(void)state;
@@ -215,8 +217,8 @@ static void text_beyond_ascii(void **state)
 	prompt_feed("\177\177", 2);
 	assert_string_equal(prompt_text(), "z\xc3\xa9");
 	prompt_sequence("\033[15;2~"); /* no key that readline knows */
-	prompt_sequence("\033[1");	  /* the beginning of one */
-	prompt_sequence("\033[D");	  /* left */
+	prompt_sequence("\033[1");     /* the beginning of one */
+	prompt_sequence("\033[D");     /* left */
 	prompt_feed("x", 1);
 	assert_string_equal(prompt_text(), "zx\xc3\xa9");
 	prompt_set("");
@@ -261,7 +263,8 @@ static int group_setup(void **state)
 	setlocale(LC_CTYPE, "C.UTF-8");
 	f = fdopen(mkstemp(inputrc), "w");
 	fputs("\"\\C-xq\": \", as the inputrc says\"\nset bell-style audible\n"
-		  "set convert-meta on\nset input-meta off\n", f);
+		  "set convert-meta on\nset input-meta off\n",
+		f);
 	fclose(f);
 	setenv("INPUTRC", inputrc, 1);
 	setenv("TERM", "xterm-256color", 1);

@@ -1,5 +1,5 @@
-/* Going back, without a screen: branches of the timeline, where a command goes to, which token is meant, what of
- * the settings changed. */
+/* Going back, without a screen: branches of the timeline, where a command goes to, which token is
+ * meant, what of the settings changed. */
 #include "tests/support/view_script.h"
 
 #include "engine/model/gguf.h"
@@ -36,11 +36,13 @@ static void forked(struct script *k, int64_t id, int64_t parent, int pos, const 
 	if (!pos)
 		return;
 	ev_init(&ev, EV_fork);
-	ev.u.fork = (struct ev_fork){ .request = id, .parent = parent, .pos = pos, .forced = EV_NULL_I };
+	ev.u.fork =
+		(struct ev_fork){ .request = id, .parent = parent, .pos = pos, .forced = EV_NULL_I };
 	tell(k, &ev);
 }
 
-/* One answer of six tokens behind a prompt of four: taken back to 7, two others, taken back to 5, one other. */
+/* One answer of six tokens behind a prompt of four: taken back to 7, two others, taken back to 5,
+ * one other. */
 static void story(struct script *k)
 {
 	script_begin(k, 8, 0);
@@ -81,7 +83,8 @@ static void what_is_left_stays_as_a_branch(void **state)
 	assert_int_equal(k.t.future[0].stem.pos, 7);
 	assert_int_equal(k.t.future[1].stem.future, -1);
 	assert_int_equal(k.t.future[1].stem.pos, 5);
-	assert_int_equal(timeline_branch_common(&k.t, (struct tl_stem){ 1, 0, 0 }, (struct tl_stem){ 1, 1, 0 }), 7);
+	assert_int_equal(
+		timeline_branch_common(&k.t, (struct tl_stem){ 1, 0, 0 }, (struct tl_stem){ 1, 1, 0 }), 7);
 	assert_int_equal(timeline_branch_token(&k.t, (struct tl_stem){ 1, 0, 0 }, 6)->step, 3);
 	assert_null(timeline_branch_token(&k.t, (struct tl_stem){ 1, 0, 0 }, 3));
 	timeline_free(&k.t);
@@ -100,7 +103,8 @@ static void who_goes_on_from_where(void **state)
 	forked(&k, 2, 1, 8, fork, 9);
 	r = timeline_request(&k.t, 2);
 	assert_int_equal(r->stem.request, 1);
-	assert_int_equal(r->stem.future, 1); /* its tokens are those of the second future, not of the present */
+	/* its tokens are those of the second future, not of the present */
+	assert_int_equal(r->stem.future, 1);
 	assert_int_equal(r->stem.pos, 8);
 	forked(&k, 3, 0, 0, turn, 8);
 	r = timeline_request(&k.t, 3);
@@ -135,7 +139,8 @@ static void shown_are(const struct timeline *t, int64_t branch, const bool *want
 	free(shown);
 }
 
-/* What follows an answer that was left, or another conversation, is not what the model goes on from. */
+/* What follows an answer that was left, or another conversation, is not what the model goes on
+ * from. */
 static void no_more_is_shown_than_the_conversation_stands_on(void **state)
 {
 	static const int ask[] = { SYS, SYSTEM, LINE, SKY }, other[] = { SYS, SYSTEM, LINE, SEA };
@@ -207,7 +212,8 @@ static void where_a_command_goes_to(void **state)
 
 static void which_token_is_meant(void **state)
 {
-	const struct ev_candidate drawn[] = { { RED, 1, 0.5f, 1, EV_CUT_kept }, { DEEP, 1, 0.25f, 2, EV_CUT_kept } };
+	const struct ev_candidate drawn[] = { { RED, 1, 0.5f, 1, EV_CUT_kept },
+		{ DEEP, 1, 0.25f, 2, EV_CUT_kept } };
 	struct tokenizer *tokenizer;
 	struct gguf *gguf;
 	uint8_t *file;
@@ -263,15 +269,15 @@ static void what_changed(void **state)
 	(void)state;
 	s.max_tokens = 20;
 	r.params = (struct ev_request){ .temperature = (double)p->temperature,
-									.top_k = p->top_k,
-									.top_p = (double)p->top_p,
-									.min_p = (double)p->min_p,
-									.repeat_penalty = (double)p->repeat_penalty,
-									.frequency_penalty = (double)p->frequency_penalty,
-									.presence_penalty = (double)p->presence_penalty,
-									.penalty_window = p->penalty_window,
-									.seed = (int64_t)p->seed,
-									.max_tokens = 20 };
+		.top_k = p->top_k,
+		.top_p = (double)p->top_p,
+		.min_p = (double)p->min_p,
+		.repeat_penalty = (double)p->repeat_penalty,
+		.frequency_penalty = (double)p->frequency_penalty,
+		.presence_penalty = (double)p->presence_penalty,
+		.penalty_window = p->penalty_window,
+		.seed = (int64_t)p->seed,
+		.max_tokens = 20 };
 	assert_false(travel_changed(&r, 10, &s, 256, out, sizeof out));
 	r.n_prompt = 15; /* a fork, five tokens into the answer */
 	r.params.max_tokens = 15;
@@ -290,8 +296,10 @@ static void what_changed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_left_stays_as_a_branch), cmocka_unit_test(who_goes_on_from_where),
-		cmocka_unit_test(where_a_command_goes_to),		  cmocka_unit_test(which_token_is_meant),
+		cmocka_unit_test(what_is_left_stays_as_a_branch),
+		cmocka_unit_test(who_goes_on_from_where),
+		cmocka_unit_test(where_a_command_goes_to),
+		cmocka_unit_test(which_token_is_meant),
 		cmocka_unit_test(what_changed),
 		cmocka_unit_test(no_more_is_shown_than_the_conversation_stands_on),
 	};

@@ -1,4 +1,5 @@
-/* The chat view: joining bytes of tokens, wrapping, following and scrolling, the cursor over tokens. */
+/* The chat view: joining bytes of tokens, wrapping, following and scrolling, the cursor over
+ * tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,8 @@ static void characters_over_two_tokens(void **state)
 	say_begin(&d, "hi");
 	say_token(&d, "caf");
 	say_token(&d, "\xc3");
-	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "ai  caf\n", true); /* not a stand-in for half of it */
+	/* not a stand-in for half of it */
+	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "ai  caf\n", true);
 	say_token(&d, "\xa9");
 	assert_shows(&view_chat, &d.t, &fresh, 40, 5, "café", true);
 	say_token(&d, "\xe8\x93\x9d");
@@ -40,8 +42,8 @@ static void words_wrap(void **state)
 	say_token(&d, "abcdefghijklmnopqrstuvwxyz");
 	/* 14 columns of text; a word that is made of two tokens stays whole */
 	assert_shows(&view_chat, &d.t, &fresh, 18, 8,
-				 "ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
-				 true);
+		"ai  alpha\n    betagamma\n    delta epsilon\n    zeta\n    abcdefghijklmn\n    opqrstuvwxyz\n",
+		true);
 	timeline_free(&d.t);
 }
 
@@ -51,9 +53,9 @@ static void ends_are_told(void **state)
 		enum ev_code_finish reason;
 		const char *why, *words;
 	} ends[] = { { EV_FINISH_cancelled, NULL, "stopped by you" },
-				 { EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
-				 { EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
-				 { EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
+		{ EV_FINISH_context, "8192 of 8192 tokens", "the context is full: 8192 of 8192 tokens" },
+		{ EV_FINISH_length, NULL, "stopped at its limit of 1 tokens" },
+		{ EV_FINISH_refused, "needs 40 pages, has 8", "refused: needs 40 pages, has 8" } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -67,7 +69,8 @@ static void ends_are_told(void **state)
 	}
 }
 
-/* What a greedy answer of a small model often comes to is said while it runs, and no longer when it goes on. */
+/* What a greedy answer of a small model often comes to is said while it runs, and no longer when it
+ * goes on. */
 static void loops_are_told(void **state)
 {
 	struct said d;
@@ -133,7 +136,8 @@ static void cursor_walks_over_tokens(void **state)
 	assert_int_equal(s.request, 1); /* over the beginning, into the answer before */
 	assert_int_equal(s.token, timeline_request(&t, 1)->n_tokens - 1);
 	view_chat.key(KEY_LEFT_, &t, &s);
-	snprintf(expected, sizeof expected, "cursor on token %d", (int)timeline_request(&t, 1)->token[s.token].pos);
+	snprintf(expected, sizeof expected, "cursor on token %d",
+		(int)timeline_request(&t, 1)->token[s.token].pos);
 	assert_shows(&view_chat, &t, &s, 60, 6, expected, true);
 	assert_shows(&view_chat, &t, &s, 60, 6, "ideas.", true); /* scrolled there */
 	assert_shows(&view_next, &t, &s, 80, 9, "won", true);

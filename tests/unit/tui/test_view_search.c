@@ -1,5 +1,5 @@
-/* The search view: a beam, samples and a tree of sentences, told by hand, and what is said of each: who runs, who was
- * given up, which one won and why, what sharing saves. */
+/* The search view: a beam, samples and a tree of sentences, told by hand, and what is said of each:
+ * who runs, who was given up, which one won and why, what sharing saves. */
 #include <math.h>
 
 #include "tests/support/random_event.h"
@@ -65,15 +65,22 @@ static void says(int64_t id, int64_t at_step, int pos, int word, double p)
 	tell(&k, &ev);
 }
 
-static void node(enum ev_code_search_action action, int64_t at_step, int64_t id, int number, int parent, int tokens,
-				 int visits, double logp, double score)
+static void node(enum ev_code_search_action action, int64_t at_step, int64_t id, int number,
+	int parent, int tokens, int visits, double logp, double score)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_search);
-	ev.u.search = (struct ev_search){ .step = at_step, .search = 1, .action = action, .request = id, .node = number,
-									  .parent = parent < 0 ? EV_NULL_I : parent, .tokens = tokens,
-									  .visits = visits < 0 ? EV_NULL_I : visits, .logp = logp, .score = score };
+	ev.u.search = (struct ev_search){ .step = at_step,
+		.search = 1,
+		.action = action,
+		.request = id,
+		.node = number,
+		.parent = parent < 0 ? EV_NULL_I : parent,
+		.tokens = tokens,
+		.visits = visits < 0 ? EV_NULL_I : visits,
+		.logp = logp,
+		.score = score };
 	tell(&k, &ev);
 }
 
@@ -92,8 +99,9 @@ static void shares(int64_t at_step, int members, int pages, int unshared)
 	struct event ev;
 
 	ev_init(&ev, EV_sharing);
-	ev.u.sharing = (struct ev_sharing){ .step = at_step, .search = 1, .members = members, .pages = pages,
-										.unshared = unshared };
+	ev.u.sharing = (struct ev_sharing){
+		.step = at_step, .search = 1, .members = members, .pages = pages, .unshared = unshared
+	};
 	tell(&k, &ev);
 }
 
@@ -108,7 +116,8 @@ static void shows(const char *expected, bool yes)
 		assert_shows(&view_search, &k.t, &k.s, w, 24, expected, yes);
 }
 
-/* Two beams: "sky blue" and, forked from it, "sky red is ?"; "sky" alone went on, and was given up. */
+/* Two beams: "sky blue" and, forked from it, "sky red is ?"; "sky" alone went on, and was given
+ * up. */
 static void two_beams(void)
 {
 	begins("beam:2,0.5");
@@ -147,11 +156,13 @@ static void a_beam_runs(void **state)
 	shows("-1.261", true); /* log(0.1125) / sqrt(3) */
 	shows("log-probability -2.18 / 3 tokens ^ 0.5", true);
 	shows("sky red is", true); /* the whole of it, below */
-	assert_int_equal(view_computing(&k.t, &k.s)->id, 2); /* other views follow the branch that runs */
+	/* other views follow the branch that runs */
+	assert_int_equal(view_computing(&k.t, &k.s)->id, 2);
 	timeline_free(&k.t);
 }
 
-/* It is worth the best answer that came of it, and its tokens are that answer's; it runs nevertheless. */
+/* It is worth the best answer that came of it, and its tokens are that answer's; it runs
+ * nevertheless. */
 static void a_beam_that_answered_runs_on(void **state)
 {
 	(void)state;
@@ -206,7 +217,8 @@ static void samples_have_means(void **state)
 	timeline_free(&k.t);
 }
 
-/* Two samples and a command that takes its time: what it said is told as its word, and nothing is said before. */
+/* Two samples and a command that takes its time: what it said is told as its word, and nothing is
+ * said before. */
 static void a_command_judges(void **state)
 {
 	(void)state;
@@ -225,7 +237,8 @@ static void a_command_judges(void **state)
 	shows("1 wait for it", true);
 	shows("it has ended: 'wc -c' scores one answer after the other", true);
 	assert_shows(&view_search, &k.t, &k.s, 120, 30, "waits for a score", true);
-	assert_shows(&view_chat, &k.t, &k.s, 100, 20, "best:2: 1 run, 1 wait for a score, 0 answers by now", true);
+	assert_shows(&view_chat, &k.t, &k.s, 100, 20,
+		"best:2: 1 run, 1 wait for a score, 0 answers by now", true);
 	node(EV_SEARCH_answer, 3, 1, 0, -1, 1, -1, log(0.5), 4);
 	shows("wait for it", false);
 	shows("'wc -c' gave it 4; log-probability -0.69 over 1 tokens", true);
@@ -273,11 +286,17 @@ static void a_tree_has_uct(void **state)
 	(void)state;
 	begins("mcts:4");
 	for (int64_t id = 1; id <= 3; id++) {
-		double value = id == 1 ? 0.2 : id == 2 ? 0.6 : 0.4, sum = id == 1 ? 0.2 : id == 2 ? 0.8 : 1.2;
+		double value = id == 1   ? 0.2
+					   : id == 2 ? 0.6
+								 : 0.4,
+			   sum = id == 1   ? 0.2
+					 : id == 2 ? 0.8
+							   : 1.2;
 		int parent = id == 3 ? 1 : 0;
 
 		branch(id, id == 3 ? "\5" : "");
-		node(EV_SEARCH_visit, id, id, parent, parent ? 0 : -1, parent, (int)id - 1 - (parent ? 1 : 0), 0, NAN);
+		node(EV_SEARCH_visit, id, id, parent, parent ? 0 : -1, parent,
+			(int)id - 1 - (parent ? 1 : 0), 0, NAN);
 		says(id, id, parent, id == 1 ? SKY : id == 2 ? SEA : BLUE, 0.5);
 		node(EV_SEARCH_answer, id, id, parent, -1, 1, -1, log(value), log(value));
 		node(EV_SEARCH_node, id, id, (int)id, parent, parent + 1, 1, log(value), value);
@@ -308,7 +327,8 @@ static void a_tree_has_uct(void **state)
 	timeline_free(&k.t);
 }
 
-/* The root was gone on from by the first simulation, too: what that brought is what won. It may be but an end. */
+/* The root was gone on from by the first simulation, too: what that brought is what won. It may be
+ * but an end. */
 static void the_first_simulation_may_win(void **state)
 {
 	(void)state;
@@ -335,8 +355,13 @@ static void a_taken_token_says_why_it_has_no_race(void **state)
 	begins("best:1");
 	request(&k, 9, "Which colour?", 0, SKY, PROMPT);
 	ev_init(&ev, EV_token);
-	ev.u.token = (struct ev_token){ .step = 2, .request = 9, .pos = PROMPT, .id = BLUE, .p = 0.5, .entropy = 1,
-									.source = EV_SOURCE_taken };
+	ev.u.token = (struct ev_token){ .step = 2,
+		.request = 9,
+		.pos = PROMPT,
+		.id = BLUE,
+		.p = 0.5,
+		.entropy = 1,
+		.source = EV_SOURCE_taken };
 	tell(&k, &ev);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nthe recording\n", true);
 	assert_shows(&view_next, &k.t, &k.s, 59, 20, "\nwhere   ", true);
@@ -390,12 +415,15 @@ static void memory_is_bounded(void **state)
 	timeline_free(&k.t);
 }
 
-/* Whatever a file says of searches: numbers in and out of range, parents that are no parents, ends without beginnings. */
+/* Whatever a file says of searches: numbers in and out of range, parents that are no parents, ends
+ * without beginnings. */
 static void any_stream_is_drawn(void **state)
 {
-	static const enum ev_kind kinds[] = { EV_search, EV_search, EV_search, EV_sharing, EV_request, EV_token, EV_finish };
+	static const enum ev_kind kinds[] = { EV_search, EV_search, EV_search, EV_sharing, EV_request,
+		EV_token, EV_finish };
 	static const char *const methods[] = { "beam:3,0.5", "mcts:9", "best:4", "", "beam:,,", "x" };
-	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_PAGE_DOWN, KEY_PAGE_UP, KEY_END_, 'a', '[', ']' };
+	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_PAGE_DOWN, KEY_PAGE_UP, KEY_END_, 'a', '[',
+		']' };
 	static const double reals[] = { -1.5, 0, 0.25, 1, -INFINITY, NAN, 1e300 };
 	unsigned char ids[4 * 12];
 	uint64_t random = 7;
@@ -410,7 +438,8 @@ static void any_stream_is_drawn(void **state)
 		int64_t *v = (int64_t *)(void *)&ev.u;
 
 		ev_init(&ev, kind);
-		for (int f = 0; f < ev_info[kind].n_fields && ev_info[kind].fields[f].type == EV_TYPE_I; f++)
+		for (int f = 0; f < ev_info[kind].n_fields && ev_info[kind].fields[f].type == EV_TYPE_I;
+			 f++)
 			if ((q >> f & 7) != 0)
 				v[f] = (int64_t)(random_u64(&random) % 9) - (f > 3);
 		if (kind == EV_search) {
@@ -428,8 +457,9 @@ static void any_stream_is_drawn(void **state)
 			ev.u.request.prompt = (struct ev_span){ ids, 4 * (r >> 30 & 7) };
 		}
 		if (kind != EV_request && kind != EV_sharing && (q & 3))
-			*(kind == EV_search ? &ev.u.search.request : kind == EV_token ? &ev.u.token.request : &ev.u.finish.request) =
-				i - (int64_t)(q >> 40 & 3);
+			*(kind == EV_search    ? &ev.u.search.request
+				: kind == EV_token ? &ev.u.token.request
+								   : &ev.u.finish.request) = i - (int64_t)(q >> 40 & 3);
 		ev.seq = ++k.seq;
 		ev.t_ns = k.seq * 1000;
 		timeline_fold(&k.t, &ev);
@@ -448,10 +478,17 @@ static void any_stream_is_drawn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_beam_runs), cmocka_unit_test(a_beam_that_answered_runs_on),	 cmocka_unit_test(a_beam_wins), cmocka_unit_test(samples_have_means), cmocka_unit_test(a_command_judges),
-		cmocka_unit_test(the_first_simulation_may_win), cmocka_unit_test(scores_are_in_order),
+		cmocka_unit_test(a_beam_runs),
+		cmocka_unit_test(a_beam_that_answered_runs_on),
+		cmocka_unit_test(a_beam_wins),
+		cmocka_unit_test(samples_have_means),
+		cmocka_unit_test(a_command_judges),
+		cmocka_unit_test(the_first_simulation_may_win),
+		cmocka_unit_test(scores_are_in_order),
 		cmocka_unit_test(a_taken_token_says_why_it_has_no_race),
-		cmocka_unit_test(a_tree_has_uct), cmocka_unit_test(keys_walk),  cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(a_tree_has_uct),
+		cmocka_unit_test(keys_walk),
+		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(any_stream_is_drawn),
 	};
 

@@ -1,5 +1,5 @@
-/* The views: their text from the made-up session against files, every size without a cell outside, live
- * against replay cell by cell, and what their keys do.
+/* The views: their text from the made-up session against files, every size without a cell outside,
+ * live against replay cell by cell, and what their keys do.
  *
  * UPDATE_GOLDEN=1 writes the files anew: look at what changed before it is committed. */
 #include <setjmp.h>
@@ -117,8 +117,9 @@ static void golden_texts(void **state)
 	assert_int_equal(differ, 0);
 }
 
-/* ---- golden, of drafters: an engine's own session, whose time is what a table says (engine_options.counted_cost), so that
- * what is predicted, reached and chosen depends on the tokens alone ---- */
+/* ---- golden, of drafters: an engine's own session, whose time is what a table says
+ * (engine_options.counted_cost), so that what is predicted, reached and chosen depends on the
+ * tokens alone ---- */
 
 static void fold_sink(void *arg, const struct event *ev)
 {
@@ -132,8 +133,12 @@ static void answer(struct engine *e, int n)
 
 	for (int i = 0; i < n; i++) {
 		int32_t ids[TINY_PROMPT];
-		struct engine_request q = { .kind = EV_REQUEST_KIND_run, .ids = ids, .n_ids = TINY_PROMPT, .max_tokens = 40,
-									.params = SAMPLE_DEFAULTS, .ignore_end = true };
+		struct engine_request q = { .kind = EV_REQUEST_KIND_run,
+			.ids = ids,
+			.n_ids = TINY_PROMPT,
+			.max_tokens = 40,
+			.params = SAMPLE_DEFAULTS,
+			.ignore_end = true };
 
 		q.params.temperature = tiny_prompt(i, ids);
 		assert_true(engine_submit(e, &q, &err) > 0);
@@ -171,7 +176,8 @@ static struct timeline drafters_session(const char *spec, const char *shadow, in
 
 static void golden_drafters(void **state)
 {
-	struct timeline shadows = drafters_session("off", "ngram:4+ngram:8+lookahead:3,3,2+jacobi:3+skip:1,2", 4);
+	struct timeline shadows =
+		drafters_session("off", "ngram:4+ngram:8+lookahead:3,3,2+jacobi:3+skip:1,2", 4);
 	struct timeline chosen = drafters_session("auto:ngram:4+skip:1,2+lookahead", "off", 6);
 	struct view_state small = fresh, zoomed = fresh;
 	int differ = 0;
@@ -179,13 +185,17 @@ static void golden_drafters(void **state)
 	(void)state;
 	zoomed.zoomed = zoomed.focused = true;
 	differ += differs("drafters-78x8", text_of(&view_drafters, &shadows, &small, 78, 8, false));
-	differ += differs("drafters-44x6-ascii", text_of(&view_drafters, &shadows, &small, 44, 6, true));
-	differ += differs("drafters-110x20", text_of(&view_drafters, &shadows, &zoomed, 110, 20, false));
-	differ += differs("drafters-78x20-auto", text_of(&view_drafters, &chosen, &zoomed, 78, 20, false));
+	differ +=
+		differs("drafters-44x6-ascii", text_of(&view_drafters, &shadows, &small, 44, 6, true));
+	differ +=
+		differs("drafters-110x20", text_of(&view_drafters, &shadows, &zoomed, 110, 20, false));
+	differ +=
+		differs("drafters-78x20-auto", text_of(&view_drafters, &chosen, &zoomed, 78, 20, false));
 	timeline_free(&shadows);
 	timeline_free(&chosen);
 	shadows = demo_timeline(0);
-	differ += differs("drafters-60x4-nothing", text_of(&view_drafters, &shadows, &small, 60, 4, false));
+	differ +=
+		differs("drafters-60x4-nothing", text_of(&view_drafters, &shadows, &small, 60, 4, false));
 	timeline_free(&shadows);
 	assert_int_equal(differ, 0);
 }
@@ -223,8 +233,8 @@ static void the_winner_is_always_seen(void **state)
 /* ---- sizes ---- */
 
 /* A view draws in the middle of a field of marks; none of them may change. */
-static void draw_in_field(const struct view *v, const struct timeline *t, struct view_state *s, int w, int h,
-						  bool ascii)
+static void draw_in_field(
+	const struct view *v, const struct timeline *t, struct view_state *s, int w, int h, bool ascii)
 {
 	enum { MARGIN = 2 };
 	struct canvas c = canvas_of(w + 2 * MARGIN, h + 2 * MARGIN, ascii);
@@ -284,8 +294,8 @@ static void sizes_of_nothing(void **state)
 /* Whatever a file says, and wherever a person's keys lead, nothing breaks. */
 static void random_sessions_and_keys(void **state)
 {
-	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_, KEY_PAGE_UP,
-								KEY_PAGE_DOWN, KEY_ENTER_, KEY_ESC, KEY_TAB_, 'a', 'h', 'l', '+', '-', ' ' };
+	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_,
+		KEY_PAGE_UP, KEY_PAGE_DOWN, KEY_ENTER_, KEY_ESC, KEY_TAB_, 'a', 'h', 'l', '+', '-', ' ' };
 
 	(void)state;
 	for (uint64_t seed = 100; seed < 112; seed++) {
@@ -307,8 +317,8 @@ static void random_sessions_and_keys(void **state)
 				s.zoomed = r & 1;
 				if (views[v]->key)
 					views[v]->key(keys[(r >> 1) % (sizeof keys / sizeof *keys)], &t, &s);
-				draw_in_field(views[v], &t, &s, 1 + (int)((r >> 8) % 110), 1 + (int)((r >> 16) % 40),
-							  r >> 30 & 1);
+				draw_in_field(views[v], &t, &s, 1 + (int)((r >> 8) % 110),
+					1 + (int)((r >> 16) % 40), r >> 30 & 1);
 			}
 		}
 		timeline_free(&t);
@@ -338,7 +348,8 @@ static void mirror_sink(void *arg, const struct event *ev)
 static void assert_same_drawing(const struct view *v, const struct mirror *m, int w, int h)
 {
 	struct canvas a = canvas_of(w, h, false), b = canvas_of(w, h, false);
-	struct pen pa = pen_of(&a, (struct rect){ 0, 0, w, h }), pb = pen_of(&b, (struct rect){ 0, 0, w, h });
+	struct pen pa = pen_of(&a, (struct rect){ 0, 0, w, h }),
+			   pb = pen_of(&b, (struct rect){ 0, 0, w, h });
 	struct view_state sa = fresh, sb = fresh;
 
 	v->draw(&pa, &m->live, &sa);
@@ -346,8 +357,10 @@ static void assert_same_drawing(const struct view *v, const struct mirror *m, in
 	for (int i = 0; i < w * h; i++) {
 		const struct cell *x = &a.cell[i], *y = &b.cell[i];
 
-		if (strcmp(x->text, y->text) || x->ink != y->ink || x->paper != y->paper || x->attr != y->attr)
-			fail_msg("%s differs at %d,%d: '%s' live, '%s' in replay", v->id, i % w, i / w, x->text, y->text);
+		if (strcmp(x->text, y->text) || x->ink != y->ink || x->paper != y->paper ||
+			x->attr != y->attr)
+			fail_msg("%s differs at %d,%d: '%s' live, '%s' in replay", v->id, i % w, i / w, x->text,
+				y->text);
 	}
 	canvas_free(&a);
 	canvas_free(&b);
@@ -436,7 +449,8 @@ static void letters_and_inks(void **state)
 	static const struct {
 		int64_t request;
 		const char *label;
-	} labels[] = { { 1, "a" }, { 26, "z" }, { 27, "aa" }, { 52, "az" }, { 702, "zz" }, { 703, "aaa" } };
+	} labels[] = { { 1, "a" }, { 26, "z" }, { 27, "aa" }, { 52, "az" }, { 702, "zz" },
+		{ 703, "aaa" } };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
@@ -459,8 +473,8 @@ static void letters_and_inks(void **state)
 
 static void controls_never_arrive(void **state)
 {
-	static const char *const evil[] = { "\x1b[31m", "\x07", "\r", "\x9b", "\xc2\x9b", "\xe2\x80\xae", "\x7f",
-										"\xe2\x80\x8b", "\xff" };
+	static const char *const evil[] = { "\x1b[31m", "\x07", "\r", "\x9b", "\xc2\x9b",
+		"\xe2\x80\xae", "\x7f", "\xe2\x80\x8b", "\xff" };
 	struct said d;
 
 	(void)state;
@@ -538,7 +552,8 @@ static void greedy_has_no_race(void **state)
 {
 	struct event ev;
 	struct said d;
-	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept }, { 1, 8, 0.2f, NAN, EV_CUT_greedy } };
+	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept },
+		{ 1, 8, 0.2f, NAN, EV_CUT_greedy } };
 
 	(void)state;
 	say_begin(&d, "q");
@@ -552,17 +567,20 @@ static void greedy_has_no_race(void **state)
 	ev.u.token.entropy = 0.72;
 	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
 	say_event(&d, &ev);
-	assert_shows(&view_next, &d.t, &fresh, 70, 6, "0.72 bits · greedy: the most probable wins", true);
+	assert_shows(
+		&view_next, &d.t, &fresh, 70, 6, "0.72 bits · greedy: the most probable wins", true);
 	assert_shows(&view_next, &d.t, &fresh, 70, 6, "won", true);
 	assert_shows(&view_next, &d.t, &fresh, 70, 6, "not the first", true);
 	assert_shows(&view_sampler, &d.t, &fresh, 70, 9, "stages were not recorded", true);
 	timeline_free(&d.t);
 }
 
-/* Bits are of the model's own distribution, the bars of the tempered one: where these are two, each says which. */
+/* Bits are of the model's own distribution, the bars of the tempered one: where these are two, each
+ * says which. */
 static void bits_and_bars_say_of_which_distribution_they_are(void **state)
 {
-	struct ev_candidate c[2] = { { 0, 9, 0.83f, 0.1f, EV_CUT_kept }, { 1, 8, 0.1f, 0.4f, EV_CUT_kept } };
+	struct ev_candidate c[2] = { { 0, 9, 0.83f, 0.1f, EV_CUT_kept },
+		{ 1, 8, 0.1f, 0.4f, EV_CUT_kept } };
 	struct event ev;
 	struct said d;
 
@@ -593,7 +611,8 @@ static void bits_and_bars_say_of_which_distribution_they_are(void **state)
 static void small_probabilities_are_no_zeros(void **state)
 {
 	struct ev_candidate c[1] = { { 0, 9, 0.0042f, 0.1f, EV_CUT_kept } };
-	struct ev_stage stages[EV_N_STAGES] = { { 272, 1, 3 }, { 272, 1, 1 }, { 272, 1, 1 }, { 272, 1, 1 }, { 272, 1, 1 } };
+	struct ev_stage stages[EV_N_STAGES] = { { 272, 1, 3 }, { 272, 1, 1 }, { 272, 1, 1 },
+		{ 272, 1, 1 }, { 272, 1, 1 } };
 	struct event ev;
 	struct said d;
 
@@ -617,7 +636,8 @@ static void small_probabilities_are_no_zeros(void **state)
 /* Modified rejection is told by its own numbers, not as a race. */
 static void rejection_is_told(void **state)
 {
-	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept }, { 1, 8, 0.2f, NAN, EV_CUT_kept } };
+	struct ev_candidate c[2] = { { 0, 9, 0.8f, NAN, EV_CUT_kept },
+		{ 1, 8, 0.2f, NAN, EV_CUT_kept } };
 	struct event ev;
 	struct said d;
 
@@ -627,8 +647,8 @@ static void rejection_is_told(void **state)
 	say_token(&d, " yes");
 	say_token(&d, " no");
 	ev_init(&ev, EV_draft);
-	ev.u.draft = (struct ev_draft){ 7, 1, 7, 1, { "ngram", 5 }, 1, EV_RULE_rejection, EV_VERDICT_rejected,
-									1, 0.2, 0.91, 0, 0.2, 0, EV_NULL_I, 1, EV_NULL_I, 0, 0 };
+	ev.u.draft = (struct ev_draft){ 7, 1, 7, 1, { "ngram", 5 }, 1, EV_RULE_rejection,
+		EV_VERDICT_rejected, 1, 0.2, 0.91, 0, 0.2, 0, EV_NULL_I, 1, EV_NULL_I, 0, 0 };
 	say_event(&d, &ev);
 	ev_init(&ev, EV_token);
 	ev.u.token.request = 1;
@@ -638,7 +658,8 @@ static void rejection_is_told(void **state)
 	ev.u.token.candidates = (struct ev_span){ c, sizeof c };
 	say_event(&d, &ev);
 	assert_int_equal(d.t.n_odd, 0);
-	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "ngram said ' no': drew 0.91 against p/q 0.20", true);
+	assert_shows(
+		&view_sampler, &d.t, &fresh, 80, 9, "ngram said ' no': drew 0.91 against p/q 0.20", true);
 	assert_shows(&view_sampler, &d.t, &fresh, 80, 9, "rejected", true);
 	assert_shows(&view_next, &d.t, &fresh, 80, 9, "rejection sampling", true);
 	assert_shows(&view_next, &d.t, &fresh, 80, 9, "race", false);

@@ -44,10 +44,10 @@ static void speculation_reads_from_left_to_right(void **state)
 	(void)state;
 	spec_script(&k);
 	assert_string_equal(drawn(&k, &view_speculation, 50, 4),
-						"speculation ─────── ngram:3 · 1.67 a step, 3 steps\n"
-						"✓sky ✓is +blue\n"
-						"✗sea →red ·deep\n"
-						"accepted  1 ▄  50 % 2 █ 100 %\n");
+		"speculation ─────── ngram:3 · 1.67 a step, 3 steps\n"
+		"✓sky ✓is +blue\n"
+		"✗sea →red ·deep\n"
+		"accepted  1 ▄  50 % 2 █ 100 %\n");
 	assert_string_equal(drawn_as(&k, &view_speculation, 50, 3, true) + 51, "=sky =is +blue\n"
 																		   "xsea >red .deep\n");
 	timeline_free(&k.t);
@@ -69,7 +69,8 @@ static void speculation_zoomed_has_the_numbers(void **state)
 	timeline_free(&k.t);
 }
 
-/* What another drafter reached says nothing of this one: its lines have its name, its numbers are gone. */
+/* What another drafter reached says nothing of this one: its lines have its name, its numbers are
+ * gone. */
 static void speculation_counts_begin_with_the_setting(void **state)
 {
 	struct script k;
@@ -96,7 +97,8 @@ static void speculation_counts_begin_with_the_setting(void **state)
 	batch(&k, 5, 1, EV_WORK_decode, 10, 1);
 	batch(&k, 5, 2, EV_WORK_decode, 3, 1);
 	step(&k, 5, 1000, 0, 2);
-	has(drawn(&k, &view_speculation, 100, 6), "skip 20 layers · 1.33 tokens a step (mean accepted length 0.33 + 1) · 3 steps");
+	has(drawn(&k, &view_speculation, 100, 6),
+		"skip 20 layers · 1.33 tokens a step (mean accepted length 0.33 + 1) · 3 steps");
 	timeline_free(&k.t);
 }
 
@@ -134,12 +136,12 @@ static void prefix_tree_shows_who_begins_like_whom(void **state)
 	(void)state;
 	prefix_script(&k);
 	assert_string_equal(drawn(&k, &view_prefix, 50, 6),
-						"prefix cache ──────────────── hit 96 of 110 tokens\n"
-						"system prompt 2 pages a b c\n"
-						"├─ a first            2 pages  nothing alike\n"
-						"└─ …be be be be be be be b… 4 pages b c\n"
-						"   ├─ b second        1 page   miss at 40: ' sea'\n"
-						"   └─ c third         1 page   new from 96 on\n");
+		"prefix cache ──────────────── hit 96 of 110 tokens\n"
+		"system prompt 2 pages a b c\n"
+		"├─ a first            2 pages  nothing alike\n"
+		"└─ …be be be be be be be b… 4 pages b c\n"
+		"   ├─ b second        1 page   miss at 40: ' sea'\n"
+		"   └─ c third         1 page   new from 96 on\n");
 	timeline_free(&k.t);
 }
 
@@ -199,7 +201,7 @@ static void a_turn_that_goes_on_is_one_line(void **state)
 static void attention_script(struct script *k)
 {
 	static const unsigned char share[2][8] = { { 255, 0, 0, 0, 0, 0, 0, 0 },
-											   { 0, 0, 0, 180, 0, 0, 0, 180 } };
+		{ 0, 0, 0, 180, 0, 0, 0, 180 } };
 	static const unsigned char near[4] = { 0xff, 0x7f, 0xff, 0xff }; /* a half, and all */
 	struct event ev;
 
@@ -209,12 +211,12 @@ static void attention_script(struct script *k)
 		page(k, i, EV_PAGE_alloc, 1, i, 1, false);
 	ev_init(&ev, EV_attention);
 	ev.u.attention = (struct ev_attention){ .step = 1,
-											.request = 1,
-											.pos = 119,
-											.pages = 8,
-											.share = { share, sizeof share },
-											.threshold = 0.001,
-											.near_zero = { near, sizeof near } };
+		.request = 1,
+		.pos = 119,
+		.pages = 8,
+		.share = { share, sizeof share },
+		.threshold = 0.001,
+		.near_zero = { near, sizeof near } };
 	tell(k, &ev);
 }
 
@@ -226,10 +228,10 @@ static void attention_adds_up_shares(void **state)
 	attention_script(&k);
 	/* the mean: a half in the first page, a quarter in pages 3 and 7 */
 	assert_string_equal(drawn(&k, &view_attention, 60, 4),
-						"attention ─────────────── all layers · 100 % in 3 of 8 pages\n"
-						"███      ▄▄▄         ▄▄▄\n"
-						"sink        recent\n"
-						"share  sink  50 %  last 4 pages  25 %  sparsity  75 %\n");
+		"attention ─────────────── all layers · 100 % in 3 of 8 pages\n"
+		"███      ▄▄▄         ▄▄▄\n"
+		"sink        recent\n"
+		"share  sink  50 %  last 4 pages  25 %  sparsity  75 %\n");
 	k.s.layer = 0;
 	has(drawn(&k, &view_attention, 60, 4), "layer 0 · 100 % in 1 of 8 pages");
 	has(drawn(&k, &view_attention, 60, 4), "sink 100 %  last 4 pages   0 %  sparsity  50 %");
@@ -293,7 +295,7 @@ static void attention_zoomed_has_all_layers(void **state)
 	screen = drawn(&k, &view_attention, 110, 24);
 	has(screen, " mean ");
 	has(screen, "100 %        0 %       50 %"); /* layer 0: sink, recent, near zero */
-	has(screen, "0 %       50 %      100 %");	/* layer 1 */
+	has(screen, "0 %       50 %      100 %");   /* layer 1 */
 	has(screen, "values below 0.001");
 	timeline_free(&k.t);
 }
@@ -309,8 +311,13 @@ static void attention_says_where_there_is_none(void **state)
 	(void)state;
 	attention_script(&k);
 	ev_init(&ev, EV_attention);
-	ev.u.attention = (struct ev_attention){ .step = 1, .request = 1, .pos = 20, .pages = 2, .share = { share, sizeof share },
-											.threshold = 0.001, .near_zero = { near, sizeof near } };
+	ev.u.attention = (struct ev_attention){ .step = 1,
+		.request = 1,
+		.pos = 20,
+		.pages = 2,
+		.share = { share, sizeof share },
+		.threshold = 0.001,
+		.near_zero = { near, sizeof near } };
 	tell(&k, &ev);
 	has(drawn(&k, &view_attention, 60, 4), "sparsity  50 %");
 	k.s.layer = 0;
@@ -319,7 +326,8 @@ static void attention_says_where_there_is_none(void **state)
 	script_begin(&k, 4, NAN);
 	has(drawn(&k, &view_attention, 60, 4), "nothing yet");
 	k.t.session.n_heads = 0;
-	has(drawn(&k, &view_attention, 60, 4), "this model has no attention: a layer reads its own state");
+	has(drawn(&k, &view_attention, 60, 4),
+		"this model has no attention: a layer reads its own state");
 	has_not(drawn(&k, &view_attention, 60, 4), "nothing yet");
 	timeline_free(&k.t);
 }
@@ -330,7 +338,9 @@ static void a_deep_look_says_what_the_model_lacks(void **state)
 	struct probe_layer layer = { .entropy = 1.5f, .token_rank = 2, .residual_rms = 0.4f };
 	float logits[1] = { 1 };
 	struct probe probe = { .n = 3, .n_layers = 1, .vocab = 1, .layer = &layer, .logits = logits };
-	const struct lens_look look = { .state = LENS_DONE, .request = 1, .n = 3, .hash = EV_NULL_I, .probe = &probe };
+	const struct lens_look look = {
+		.state = LENS_DONE, .request = 1, .n = 3, .hash = EV_NULL_I, .probe = &probe
+	};
 	struct script k;
 
 	(void)state;
@@ -390,7 +400,8 @@ static void time_is_a_mean_of_steps_of_one_kind(void **state)
 	timeline_free(&k.t);
 }
 
-/* Where the scan has nearly all of the time, the rest has not; what the model lacks is not there. */
+/* Where the scan has nearly all of the time, the rest has not; what the model lacks is not
+ * there. */
 static void time_shows_a_scan(void **state)
 {
 	struct script k;
@@ -410,8 +421,8 @@ static void time_shows_a_scan(void **state)
 /* The view's size at 120x40: every part of a dense model has room, so that the shares add up. */
 static void time_has_room_for_all_parts(void **state)
 {
-	static const enum ev_code_stage all[] = { EV_STAGE_qkv, EV_STAGE_attention, EV_STAGE_out, EV_STAGE_gate_up,
-											  EV_STAGE_down, EV_STAGE_head };
+	static const enum ev_code_stage all[] = { EV_STAGE_qkv, EV_STAGE_attention, EV_STAGE_out,
+		EV_STAGE_gate_up, EV_STAGE_down, EV_STAGE_head };
 	struct script k;
 
 	(void)state;
@@ -438,7 +449,9 @@ static void the_header_means_the_same_steps(void **state)
 
 		stage(&k, i, EV_STAGE_qkv, us, 20000000, 1);
 		ev_init(&ev, EV_step);
-		ev.u.step = (struct ev_step){ .step = i, .ns = us * 1000, .kernel_ns = us * 1000, .bytes = 20000000 };
+		ev.u.step = (struct ev_step){
+			.step = i, .ns = us * 1000, .kernel_ns = us * 1000, .bytes = 20000000
+		};
 		tell(&k, &ev);
 	}
 	assert_float_equal(timeline_bandwidth(&k.t), 20e9, 1);
@@ -446,7 +459,8 @@ static void the_header_means_the_same_steps(void **state)
 	timeline_free(&k.t);
 }
 
-/* A step faster than the roof says that the roof was wrong, and is no share of it; the newest reading counts. */
+/* A step faster than the roof says that the roof was wrong, and is no share of it; the newest
+ * reading counts. */
 static void time_is_no_more_than_the_roof(void **state)
 {
 	struct script k;
@@ -454,7 +468,8 @@ static void time_is_no_more_than_the_roof(void **state)
 
 	(void)state;
 	time_script(&k, 5e9);
-	has(drawn(&k, &view_time, 70, 4), "3.00 ms a step · 10.0 GB/s: the roof of 5.00 GB/s was wrong");
+	has(drawn(&k, &view_time, 70, 4),
+		"3.00 ms a step · 10.0 GB/s: the roof of 5.00 GB/s was wrong");
 	k.s.zoomed = true;
 	screen = drawn(&k, &view_time, 120, 30);
 	has(screen, "> roof");
@@ -525,7 +540,8 @@ static void time_has_a_part_for_drafters(void **state)
 
 	(void)state;
 	drafted_script(&k, 800);
-	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · MBU 50 % of 20.0 GB/s"); /* of the kernels alone */
+	/* of the kernels alone */
+	has(drawn(&k, &view_time, 70, 4), "4.00 ms a step · MBU 50 % of 20.0 GB/s");
 	has(drawn(&k, &view_time, 70, 4), "■ drafters 30 ");
 	has(drawn(&k, &view_time, 70, 4), "■ rest 20");
 	has(drawn_as(&k, &view_time, 40, 5, true), "qqqqqqqqqqqqqqqqqqqqddddddddddddrrrrrrrr");
@@ -585,7 +601,8 @@ int main(void)
 		cmocka_unit_test(attention_shows_a_head_once_it_was_observed),
 		cmocka_unit_test(attention_keys_choose_layer_and_head),
 		cmocka_unit_test(attention_zoomed_has_all_layers),
-		cmocka_unit_test(attention_says_where_there_is_none), cmocka_unit_test(time_shows_a_scan),
+		cmocka_unit_test(attention_says_where_there_is_none),
+		cmocka_unit_test(time_shows_a_scan),
 		cmocka_unit_test(a_deep_look_says_what_the_model_lacks),
 		cmocka_unit_test(time_has_room_for_all_parts),
 		cmocka_unit_test(heat_grows_and_ends),

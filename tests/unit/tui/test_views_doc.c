@@ -14,15 +14,16 @@
 #include "tui/views/views.h"
 
 #define DOC "docs/views.md"
-#define HEAD                                                                                       \
-	"# The views\n\n"                                                                              \
-	"What each picture beside the chat shows, why it matters, and what to try. F1 says the same in\n" \
-	"the program. Ctrl-O goes from the prompt to the views, 1 to 9 choose one, 0 the others in\n" \
+#define HEAD                                                                                           \
+	"# The views\n\n"                                                                                  \
+	"What each picture beside the chat shows, why it matters, and what to try. F1 says the same in\n"  \
+	"the program. Ctrl-O goes from the prompt to the views, 1 to 9 choose one, 0 the others in\n"      \
 	"turn, Enter lets it fill the screen, Esc goes one step back, and Ctrl-O returns to the prompt.\n" \
-	"The view that has the keys wears a bright bar. All views read recorded events alone, so that\n" \
+	"The view that has the keys wears a bright bar. All views read recorded events alone, so that\n"   \
 	"they look the same in a replay.\n"
 
-/* A line that begins small and has a colon is an item of a list; one that begins large is a sentence. */
+/* A line that begins small and has a colon is an item of a list; one that begins large is a
+ * sentence. */
 static void write_line(FILE *f, const char *line, int n)
 {
 	int term = (int)strcspn(line, ":\n");

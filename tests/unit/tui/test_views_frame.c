@@ -1,5 +1,5 @@
-/* No size and no stream of events makes the views of pages, speculation, prefix cache, attention and
- * time draw outside of their frame, and no key hurts them. */
+/* No size and no stream of events makes the views of pages, speculation, prefix cache, attention
+ * and time draw outside of their frame, and no key hurts them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,11 +13,11 @@
 #include "tui/views/views.h"
 
 static const struct view *const mine[] = { &view_pages, &view_speculation, &view_prefix,
-										   &view_attention, &view_time };
+	&view_attention, &view_time };
 enum { N_MINE = sizeof mine / sizeof *mine };
 
 static void guarded_draw(const struct view *v, const struct timeline *t, struct view_state *s,
-						 struct canvas *c, int w, int h)
+	struct canvas *c, int w, int h)
 {
 	struct pen p;
 
@@ -47,11 +47,11 @@ static void sweep(const struct timeline *t, int steps)
 			for (size_t i = 0; i < sizeof some / sizeof *some; i++)
 				for (int zoom = 0; zoom < 2; zoom++) {
 					struct view_state s = { .token = w % 3 - 1,
-											.page = w % 40 - 1,
-											.layer = w % 7 - 1,
-											.head = w % 5 - 1,
-											.zoomed = zoom,
-											.request = w % 6 };
+						.page = w % 40 - 1,
+						.layer = w % 7 - 1,
+						.head = w % 5 - 1,
+						.zoomed = zoom,
+						.request = w % 6 };
 					c.ascii = w % 2;
 					guarded_draw(mine[v], t, &s, &c, w, some[i]);
 				}
@@ -95,9 +95,8 @@ static void no_stream_of_events_breaks_a_view(void **state)
 /* Any key at any time, before anything happened and after. */
 static void keys_are_safe_and_known(void **state)
 {
-	static const int keys[] = { KEY_UP_,   KEY_DOWN_,  KEY_LEFT_,	KEY_RIGHT_,
-								KEY_HOME_, KEY_END_,   KEY_PAGE_UP, KEY_PAGE_DOWN,
-								KEY_ESC,   KEY_ENTER_, 'q',			0x1f600 };
+	static const int keys[] = { KEY_UP_, KEY_DOWN_, KEY_LEFT_, KEY_RIGHT_, KEY_HOME_, KEY_END_,
+		KEY_PAGE_UP, KEY_PAGE_DOWN, KEY_ESC, KEY_ENTER_, 'q', 0x1f600 };
 	enum { N_KEYS = sizeof keys / sizeof *keys };
 	struct canvas c = { 0 };
 	struct err e;

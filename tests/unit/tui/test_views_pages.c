@@ -33,8 +33,8 @@ static void pages_show_who_what_and_how_many(void **state)
 	(void)state;
 	pages_script(&k, 14);
 	assert_string_equal(drawn(&k, &view_pages, 44, 3),
-						"KV pages ───── 4 of 14 · 1 shared · 1 cached\n"
-						"a²a a b a ◆ · · · · · · · ·\n\n");
+		"KV pages ───── 4 of 14 · 1 shared · 1 cached\n"
+		"a²a a b a ◆ · · · · · · · ·\n\n");
 	timeline_free(&k.t);
 }
 
@@ -69,7 +69,8 @@ static void pages_that_are_held_are_shown_first(void **state)
 
 	(void)state;
 	script_begin(&k, 500, NAN);
-	for (int i = 1; i <= 60; i++) { /* all over the pool, and by more requests than there are letters */
+	/* all over the pool, and by more requests than there are letters */
+	for (int i = 1; i <= 60; i++) {
 		request(&k, i, "", 3, SKY, 4);
 		page(&k, 8 * i, EV_PAGE_alloc, i, 0, 1, false);
 	}
@@ -179,13 +180,19 @@ static void an_old_eviction_flashes_no_more(void **state)
 	timeline_free(&k.t);
 }
 
-static void group(struct script *k, int number, enum ev_code_memory_kind kind, int64_t window, int pages)
+static void group(
+	struct script *k, int number, enum ev_code_memory_kind kind, int64_t window, int pages)
 {
 	struct event ev;
 
 	ev_init(&ev, EV_memory);
-	ev.u.memory = (struct ev_memory){ .memory = number, .kind = kind, .layers = 3, .window = window, .pages = pages,
-									  .page_size = 16, .page_bytes = 1024 };
+	ev.u.memory = (struct ev_memory){ .memory = number,
+		.kind = kind,
+		.layers = 3,
+		.window = window,
+		.pages = pages,
+		.page_size = 16,
+		.page_bytes = 1024 };
 	tell(k, &ev);
 }
 
@@ -194,8 +201,13 @@ static void page_of(struct script *k, int number, int page, int64_t id, int bloc
 	struct event ev;
 
 	ev_init(&ev, EV_page);
-	ev.u.page = (struct ev_page){ .page = page, .action = EV_PAGE_alloc, .request = id, .block = block, .refs = 1,
-								  .other = EV_NULL_I, .memory = number };
+	ev.u.page = (struct ev_page){ .page = page,
+		.action = EV_PAGE_alloc,
+		.request = id,
+		.block = block,
+		.refs = 1,
+		.other = EV_NULL_I,
+		.memory = number };
 	tell(k, &ev);
 }
 
@@ -214,8 +226,10 @@ static void groups_have_a_map_each(void **state)
 	page_of(&k, 1, 5, 1, 1);
 	page_of(&k, 2, 11, 1, 0);
 	step(&k, 1, 1000, 48, 0);
-	has(drawn(&k, &view_pages, 60, 12), "paged: 3 layers, 2 of 6 pages, 1.02 KB each\na a · · · ·\n");
-	has(drawn(&k, &view_pages, 60, 12), "window of 64: 3 layers, 1 of 4 pages, 1.02 KB each\n· a · ·\n");
+	has(drawn(&k, &view_pages, 60, 12),
+		"paged: 3 layers, 2 of 6 pages, 1.02 KB each\na a · · · ·\n");
+	has(drawn(&k, &view_pages, 60, 12),
+		"window of 64: 3 layers, 1 of 4 pages, 1.02 KB each\n· a · ·\n");
 	has(drawn(&k, &view_pages, 60, 12), "recurrent: 3 layers, 1 of 2 states, 1.02 KB each\n· a\n");
 	has(drawn(&k, &view_pages, 60, 12), "4 of 12 in 3 groups ");
 	assert_int_equal(k.t.request[0].n_pages, 2); /* the block table is that of the paged group */
@@ -238,10 +252,11 @@ static void a_recurrent_model_has_states(void **state)
 	tell(&k, &ev);
 	has_not(drawn(&k, &view_pages, 60, 14), "fragmentation"); /* a state has no unused room */
 	assert_string_equal(drawn(&k, &view_pages, 60, 4),
-						"states ───────────── 1 of 4 · 0 shared · one every 16 tokens\n"
-						"recurrent: 3 layers, 1 of 4 states, 1.02 KB each\n"
-						"· a · ·\n\n");
-	request(&k, 2, "second", 40, SKY, 48); /* goes on from a snapshot: no page of an earlier block */
+		"states ───────────── 1 of 4 · 0 shared · one every 16 tokens\n"
+		"recurrent: 3 layers, 1 of 4 states, 1.02 KB each\n"
+		"· a · ·\n\n");
+	/* goes on from a snapshot: no page of an earlier block */
+	request(&k, 2, "second", 40, SKY, 48);
 	page_of(&k, 0, 2, 2, 1);
 	page_of(&k, 0, 3, 2, 2);
 	has(drawn(&k, &view_pages, 60, 4), "· a b b\n");
