@@ -180,12 +180,23 @@ static void heat_pages(struct timeline *t, const struct tl_request *r)
 	}
 }
 
+static bool attention_room(struct tl_attention *a, size_t n_shares, size_t n_layers)
+{
+	float *share = realloc(a->share, n_shares * sizeof *share);
+	float *near_zero = realloc(a->near_zero, n_layers * sizeof *near_zero);
+
+	if (share)
+		a->share = share;
+	if (near_zero)
+		a->near_zero = near_zero;
+	return share && near_zero;
+}
+
 bool tl_fold_attention(struct timeline *t, const struct event *ev)
 {
 	const struct ev_attention *e = &ev->u.attention;
 	struct tl_request *r = tl_request_find(t, e->request);
 	size_t n_pages = e->pages > 0 ? (size_t)e->pages : 0, n_layers;
-	float *share, *near_zero;
 	struct tl_attention *a;
 
 	if (!r || !tl_step_is_now(t, e->step) || !e->share.data || !n_pages ||
@@ -195,13 +206,7 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	if (n_layers > TL_MAX_LAYERS || n_pages > INT32_MAX)
 		return false;
 	a = &r->attention;
-	share = realloc(a->share, e->share.size * sizeof *share);
-	if (share)
-		a->share = share;
-	near_zero = realloc(a->near_zero, n_layers * sizeof *near_zero);
-	if (near_zero)
-		a->near_zero = near_zero;
-	if (!share || !near_zero) {
+	if (!attention_room(a, e->share.size, n_layers)) {
 		a->n_layers = a->n_pages = 0;
 		t->full = true;
 		return true;
@@ -211,13 +216,13 @@ bool tl_fold_attention(struct timeline *t, const struct event *ev)
 	a->n_layers = (int32_t)n_layers;
 	a->n_pages = (int32_t)n_pages;
 	a->threshold = e->threshold;
-	unpack_shares(share, e->share.data, e->share.size);
+	unpack_shares(a->share, e->share.data, e->share.size);
 	for (size_t l = 0; l < n_layers; l++) {
 		const unsigned char *p = e->near_zero.data;
 
-		near_zero[l] = p && 2 * l + 2 <= e->near_zero.size
-						   ? (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f
-						   : NAN;
+		a->near_zero[l] = p && 2 * l + 2 <= e->near_zero.size
+							  ? (float)(p[2 * l] | p[2 * l + 1] << 8) / 65535.0f
+							  : NAN;
 	}
 	heat_pages(t, r);
 	return true;

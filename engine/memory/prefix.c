@@ -419,24 +419,16 @@ static void evict_leaf(struct prefix *p, int32_t node, int64_t step)
 		unlink_node(p, parent);
 }
 
-/* A page of a node that others follow, which who goes on further on does not read: of a window, a
- * state, or between sinks and a window. */
-static bool evict_inner_page(struct prefix *p, int32_t g, int64_t step)
-{
-	int32_t node = evictable(p, g, false, p->memory->sight[g].always);
-
-	if (node < 0)
-		return false;
-	drop_page(p, node, g, step);
-	return true;
-}
-
 bool prefix_evict(struct prefix *p, int32_t g, int64_t step)
 {
-	int32_t node, leaf;
+	int32_t node = evictable(p, g, false, p->memory->sight[g].always), leaf;
 
-	if (evict_inner_page(p, g, step))
+	/* A page of a node that others follow, which who goes on further on does not read: of a window,
+	 * a state, or between sinks and a window. */
+	if (node >= 0) {
+		drop_page(p, node, g, step);
 		return true;
+	}
 	node = evictable(p, g, true, 0);
 	/* Who computed a beginning at the same time as another has pages below the other's: these stay,
 	 * with their reader, when the one above goes. */
@@ -497,10 +489,10 @@ void prefix_check(const struct prefix *p)
 		(void)pages;
 	}
 	assert(live == p->n_live);
-	for (int32_t g = 0; g < m->spec.n; g++)
+	for (int32_t g = 0; g < m->spec.n; g++) {
 		for (int32_t page = 0; page < m->pages[g].n_pages; page++)
 			cached[g] -= m->pages[g].page[page].cached;
-	for (int32_t g = 0; g < m->spec.n; g++)
 		assert(!cached[g]);
+	}
 	(void)live, (void)cached;
 }

@@ -148,6 +148,8 @@ int forward_grow(struct forward *f, int32_t max_rows, struct err *e);
  * groups. */
 void forward_chain(
 	struct forward *f, int32_t seq, const int32_t *table, int32_t row, int32_t pos, int32_t n);
+/* Sets an op's bytes and operations, by its shapes and what the step's rows see. */
+void forward_count(const struct forward *f, struct k_op *op);
 /* Fails only as k_run() does. */
 int forward_run(struct forward *f, bool timed, struct err *e);
 /* Logits of n outputs from `first` on, from where the kernels left them; n 0 is fine. */

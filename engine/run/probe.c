@@ -1,4 +1,4 @@
-/* See probe.h. Prefill in chunks into pages of the probe's own, then the last row op by op. */
+/* See probe.h: the last row of a pass, op by op. */
 #include "engine/run/probe.h"
 
 #include <math.h>
@@ -6,126 +6,8 @@
 #include <string.h>
 
 #include "engine/core/engine_impl.h"
+#include "engine/run/pass.h"
 #include "kernels/arith.h"
-
-enum { CHUNK = 256, PAGE = 64 };
-
-/* A forward pass beside the engine's: its own buffers and pages. */
-struct pass {
-	const struct model *model;
-	struct forward f;
-	struct memory_store store[MEMORY_GROUPS];
-	int32_t *pages, n_pages;
-	const int32_t *table;
-	int32_t n;
-};
-
-static void pass_close(struct pass *p)
-{
-	forward_close(&p->f);
-	if (p->model)
-		memory_stores_close(p->store, &p->model->memory, p->model->kernels);
-	free(p->pages);
-}
-
-static bool same_shape(const struct model_config *a, const struct model_config *b)
-{
-	return a->n_layers == b->n_layers && a->dim == b->dim && a->n_heads == b->n_heads &&
-		   a->ffn == b->ffn && a->n_kv_heads == b->n_kv_heads && a->head_dim == b->head_dim &&
-		   a->vocab == b->vocab;
-}
-
-/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the
- * next. */
-static const struct model *open_again(struct engine *e, struct err *err)
-{
-	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
-	struct gguf *g = NULL;
-	int32_t ctx = e->info.ctx;
-
-	if (e->look.model)
-		return e->look.model;
-	if (!gguf_open(&g, e->model_path, err) &&
-		!k_open(&e->look.kernels, "cpu", NULL, e->info.threads, err))
-		model_open(&e->look.model, g, e->look.kernels, &o, &ctx, err);
-	gguf_close(g);
-	if (e->look.model && !same_shape(&e->look.model->config, &e->model->config)) {
-		err_set(err, ERR_INPUT, "%s: it was changed since the engine opened it", e->model_path);
-		model_close(e->look.model);
-		e->look.model = NULL;
-	}
-	if (!e->look.model) {
-		k_close(e->look.kernels);
-		e->look.kernels = NULL;
-	}
-	return e->look.model;
-}
-
-static int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
-{
-	const struct model_config *c = &e->model->config;
-	struct memory_specs specs = e->model->memory;
-
-	memset(p, 0, sizeof *p);
-	memory_set_format(&specs, e->specs.group[0].kv.format);
-	if (n < 1 || n > e->info.ctx)
-		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
-	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
-	if (!p->model)
-		return -1;
-	p->n = n;
-	p->n_pages = (n + PAGE - 1) / PAGE;
-	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);
-	if (!p->pages)
-		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
-	for (int32_t i = 0; i < p->n_pages; i++)
-		p->pages[i] = i;
-	p->table = p->pages;
-	if (memory_stores_open(p->store, &specs, p->model->kernels, PAGE, p->n_pages,
-			"the pages of a deep look; look at an earlier position", err) ||
-		forward_open(&p->f, p->model, p->store,
-			(struct forward_sizes){ .rows = CHUNK,
-				.out = c->n_layers > 1 ? c->n_layers : 1,
-				.observed = 1,
-				.ctx = e->info.ctx },
-			err)) {
-		pass_close(p);
-		return -1;
-	}
-	p->f.visible = e->forward.visible;
-	return 0;
-}
-
-/* Rows from `pos` on; wanted: the logits of the last. */
-static void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted)
-{
-	struct forward *f = &p->f;
-
-	f->n_rows = n;
-	f->n_out = wanted;
-	f->n_observed = 0;
-	forward_chain(f, 0, p->table, 0, pos, n);
-	for (int32_t i = 0; i < n; i++)
-		f->ids[i] = ids[pos + i];
-	f->out_row[0] = n - 1;
-}
-
-/* All rows but the last. */
-static int pass_prefill(
-	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err)
-{
-	for (int32_t pos = 0; pos < p->n - 1; pos += CHUNK) {
-		int32_t n = p->n - 1 - pos < CHUNK ? p->n - 1 - pos : CHUNK;
-
-		pass_rows(p, ids, pos, n, false);
-		if (forward_run(&p->f, false, err))
-			return -1;
-		if (progress && !progress(arg, pos + n, p->n))
-			return err_set(err, ERR_INTERRUPTED, "stopped");
-	}
-	pass_rows(p, ids, p->n - 1, 1, true);
-	return 0;
-}
 
 /* ---- what is kept of the last row ---- */
 
@@ -370,15 +252,25 @@ static bool probe_report_matmul(struct walking *w, const struct k_op *op, int32_
 	return more;
 }
 
+/* What a plain op wrote, by the op's own name. */
+static bool probe_report_plain(struct walking *w, const struct k_op *op, int32_t layer)
+{
+	const char *name = NULL;
+	struct k_acts result = { 0 };
+
+#define X(plain, PLAIN)                                                                            \
+	if (op->kind == K_OP_##plain) {                                                                \
+		name = #plain;                                                                             \
+		result = k_##plain##_result(&op->u.plain);                                                 \
+	}
+	K_PLAIN_KINDS(X)
+#undef X
+	return !result.dim || probe_report_acts(w, op, layer, name, &result, 1);
+}
+
 static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 {
-	static const char *const names[] = {
-#define X(name, NAME) [K_OP_##name] = #name,
-		K_PLAIN_KINDS(X)
-#undef X
-	};
 	struct walking *w = arg;
-	struct k_acts result = { 0 };
 	bool more = true;
 
 	switch (op->kind) {
@@ -403,15 +295,14 @@ static bool probe_walk(void *arg, const struct k_op *op, int32_t layer)
 		more = probe_report(w, op, layer, "experts", op->u.experts.out,
 			op->u.experts.n * op->u.experts.k * op->u.experts.w->n_rows);
 		break;
-#define X(name, NAME)                                                                              \
-	case K_OP_##name: result = k_##name##_result(&op->u.name); break;
+#define X(plain, PLAIN) case K_OP_##plain:
 		K_PLAIN_KINDS(X)
 #undef X
+		more = probe_report_plain(w, op, layer);
+		break;
 	case K_OP_stats:
 	case K_N_KINDS: break;
 	}
-	if (result.dim)
-		more = probe_report_acts(w, op, layer, names[op->kind], &result, 1);
 	w->at++;
 	return more;
 }
@@ -436,76 +327,4 @@ int probe_stages(
 	free(w.dequantised);
 	pass_close(&pass);
 	return rc;
-}
-
-/* ---- row by row ---- */
-
-struct probe_rows {
-	struct pass pass;
-	int32_t *ids;
-	int32_t at, end; /* rows [at, end) are computed and not yet given */
-	int32_t given;   /* of them, since they were computed */
-};
-
-int probe_rows_open(struct probe_rows **out, struct engine *e, const int32_t *ids, int32_t n,
-	int32_t first, struct err *err)
-{
-	struct probe_rows *r = calloc(1, sizeof *r);
-
-	*out = NULL;
-	if (!r || !(r->ids = malloc(((size_t)n + 1) * sizeof *ids))) {
-		free(r);
-		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
-	}
-	memcpy(r->ids, ids, (size_t)n * sizeof *ids);
-	if (pass_open(&r->pass, e, n, err)) {
-		free(r->ids);
-		free(r);
-		return -1;
-	}
-	for (int32_t pos = 0; pos < first; pos += CHUNK) {
-		pass_rows(&r->pass, r->ids, pos, first - pos < CHUNK ? first - pos : CHUNK, false);
-		if (forward_run(&r->pass.f, false, err)) {
-			probe_rows_close(r);
-			return -1;
-		}
-	}
-	r->at = r->end = first;
-	*out = r;
-	return 0;
-}
-
-static int compute_more(struct probe_rows *r, struct err *err)
-{
-	struct forward *f = &r->pass.f;
-	int32_t left = r->pass.n - r->end, n = left < f->max_out ? left : f->max_out;
-
-	pass_rows(&r->pass, r->ids, r->end, n, true);
-	f->n_out = n;
-	for (int32_t i = 0; i < n; i++)
-		f->out_row[i] = i;
-	r->end += n;
-	r->given = 0;
-	return forward_run(f, false, err);
-}
-
-const float *probe_rows_next(struct probe_rows *r, struct k_logit_stats *stats, struct err *err)
-{
-	struct forward *f = &r->pass.f;
-
-	if (r->at == r->pass.n || (r->at == r->end && compute_more(r, err)))
-		return NULL;
-	if (stats)
-		*stats = f->stats[r->given];
-	r->at++;
-	return f->logits + (size_t)r->given++ * (size_t)r->pass.model->config.vocab;
-}
-
-void probe_rows_close(struct probe_rows *r)
-{
-	if (!r)
-		return;
-	pass_close(&r->pass);
-	free(r->ids);
-	free(r);
 }

@@ -59,6 +59,21 @@ static void say_cost(struct why *w, int64_t request, int64_t seq, int64_t tokens
 	why_done(&s);
 }
 
+static void say_victim(struct why *w, int64_t seq, int64_t request, int64_t favour)
+{
+	char policy[24];
+
+	if (request != favour)
+		why_say(w,
+			"  the policy, %s, chose it of those admitted after request %lld: that was in step %lld, it came "
+			"in step %lld",
+			policy_at(w, seq, policy), (long long)favour,
+			(long long)why_step_of(w, admitted_at(w, favour, seq)),
+			(long long)why_step_of(w, admitted_at(w, request, seq)));
+	else
+		why_say(w, "  every other request that ran was older, or had rows in that step already");
+}
+
 void why_preempt(struct why *w)
 {
 	sqlite3_stmt *s = why_query(w,
@@ -68,7 +83,6 @@ void why_preempt(struct why *w)
 					  " WHERE seq <= ?9 ORDER BY seq DESC LIMIT 1",
 		w->at.given, w->at.number, 0, 0, 0);
 	int64_t seq, request, pages, tokens, favour, step;
-	char policy[24];
 
 	if (!why_read(w, s, 5, (int64_t *[]){ &seq, &request, &pages, &tokens, &favour })) {
 		if (w->at.given)
@@ -83,15 +97,7 @@ void why_preempt(struct why *w)
 		"In step %lld request %lld gave up its %lld pages, because request %lld needed one and no page "
 		"was free or only cached.",
 		(long long)step, (long long)request, (long long)pages, (long long)favour);
-	if (request != favour)
-		why_say(w,
-			"  the policy, %s, chose it of those admitted after request %lld: that was in step %lld, it came "
-			"in step %lld",
-			policy_at(w, seq, policy), (long long)favour,
-			(long long)why_step_of(w, admitted_at(w, favour, seq)),
-			(long long)why_step_of(w, admitted_at(w, request, seq)));
-	else
-		why_say(w, "  every other request that ran was older, or had rows in that step already");
+	say_victim(w, seq, request, favour);
 	why_say(w, "  the pool: %lld pages; %lld requests ran and %lld waited when the step ended",
 		(long long)why_int(w, 0, "SELECT pages FROM session LIMIT 1", 0, 0, 0, 0),
 		(long long)why_int(w, 0, "SELECT running FROM step WHERE step = ?1", 1, step, 0, 0),
@@ -149,18 +155,10 @@ static void say_policy(struct why *w, const struct wait *t)
 		policy_at(w, t->admit_seq, policy), (long long)later, (long long)earlier);
 }
 
-static void say_queue(struct why *w, const struct wait *t)
+/* What kept it, of the requests that were ahead and the slots that were taken when it came. */
+static void say_waited_for(
+	struct why *w, const struct wait *t, int64_t ahead, int64_t running, int64_t slots)
 {
-	int64_t slots = why_int(w, 0, "SELECT slots FROM session LIMIT 1", 0, 0, 0, 0);
-	/* the state between two steps is that of the step before */
-	int64_t running =
-		why_int(w, 0, "SELECT running FROM step WHERE seq < ?1 ORDER BY seq DESC LIMIT 1", 1,
-			t->arrived_seq, 0, 0);
-	int64_t ahead = why_int(w, 0,
-		"SELECT count(*) FROM request r WHERE r.seq < ?1 AND NOT EXISTS (SELECT 1 FROM"
-		" admit a WHERE a.request = r.request AND a.seq < ?1) AND NOT EXISTS (SELECT 1"
-		" FROM finish f WHERE f.request = r.request AND f.seq < ?1)",
-		1, t->arrived_seq, 0, 0);
 	int64_t ended = why_int(w, 0,
 		"SELECT request FROM finish WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1", 2,
 		t->arrived_seq, t->admit_seq, 0);
@@ -169,12 +167,6 @@ static void say_queue(struct why *w, const struct wait *t)
 	int64_t parent =
 		why_int(w, 0, "SELECT parent FROM request WHERE request = ?1", 1, t->request, 0, 0);
 
-	why_say(w, "  queue: %.1f ms, from step %lld to %lld", ms(t->waited_ns),
-		(long long)why_step_of(w, t->arrived_seq), (long long)why_step_of(w, t->admit_seq));
-	why_say(w,
-		"  when it came: %lld of %lld slots were taken, %lld requests were in the queue before it",
-		(long long)running, (long long)slots, (long long)ahead);
-	say_policy(w, t);
 	if (ahead)
 		why_say(w, "  what it waited for: its turn, after those; %lld requests ended meanwhile%s",
 			(long long)n_ended, ended ? ", the last of them made room for it" : "");
@@ -192,6 +184,28 @@ static void say_queue(struct why *w, const struct wait *t)
 		why_say(w, "  what it waited for: the end of the step that ran when it came");
 	else
 		why_say(w, "  what it waited for: nothing, it came while nothing ran");
+}
+
+static void say_queue(struct why *w, const struct wait *t)
+{
+	int64_t slots = why_int(w, 0, "SELECT slots FROM session LIMIT 1", 0, 0, 0, 0);
+	/* the state between two steps is that of the step before */
+	int64_t running =
+		why_int(w, 0, "SELECT running FROM step WHERE seq < ?1 ORDER BY seq DESC LIMIT 1", 1,
+			t->arrived_seq, 0, 0);
+	int64_t ahead = why_int(w, 0,
+		"SELECT count(*) FROM request r WHERE r.seq < ?1 AND NOT EXISTS (SELECT 1 FROM"
+		" admit a WHERE a.request = r.request AND a.seq < ?1) AND NOT EXISTS (SELECT 1"
+		" FROM finish f WHERE f.request = r.request AND f.seq < ?1)",
+		1, t->arrived_seq, 0, 0);
+
+	why_say(w, "  queue: %.1f ms, from step %lld to %lld", ms(t->waited_ns),
+		(long long)why_step_of(w, t->arrived_seq), (long long)why_step_of(w, t->admit_seq));
+	why_say(w,
+		"  when it came: %lld of %lld slots were taken, %lld requests were in the queue before it",
+		(long long)running, (long long)slots, (long long)ahead);
+	say_policy(w, t);
+	say_waited_for(w, t, ahead, running, slots);
 }
 
 static void say_prefill(struct why *w, const struct wait *t)

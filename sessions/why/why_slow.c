@@ -309,13 +309,26 @@ static void say_members(struct why *w, const struct slow *t)
 		why_say(w, "  and %d more", n - 4);
 }
 
-void why_slow(struct why *w)
+static void say_stages(struct why *w, const struct slow *t, int64_t usual)
 {
 	struct ev_stage_time stage[EV_N_stage];
+	int n = read_stages(w, t, stage, EV_N_stage);
+
+	/* what a stage did, how its time is to that of others alike, and how long its bytes take by
+	 * themselves */
+	if (n)
+		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes",
+			"operations", "x usual", t->bandwidth > 0 ? "reads alone" : "");
+	for (int i = 0; i < n; i++)
+		say_stage(w, t, &stage[i]);
+	say_bound(w, t, usual, n);
+}
+
+void why_slow(struct why *w)
+{
 	struct slow t;
 	char drafters[48] = "";
 	int64_t usual, alike;
-	int n;
 
 	memset(&t, 0, sizeof t);
 	if (!read_slow(w, &t)) {
@@ -340,14 +353,6 @@ void why_slow(struct why *w)
 	why_say(w, "  kernels %.3f ms; %severything else (%s) %.3f ms", (double)t.kernel_ns / 1e6,
 		drafters, outside_words(w), outside_ns(&t) / 1e6);
 	say_delay(w, &t);
-	n = read_stages(w, &t, stage, EV_N_stage);
-	/* what a stage did, how its time is to that of others alike, and how long its bytes take by
-	 * themselves */
-	if (n)
-		why_say(w, "  %-10s %12s %5s %10s %12s %7s %11s", "stage", "time", "", "bytes",
-			"operations", "x usual", t.bandwidth > 0 ? "reads alone" : "");
-	for (int i = 0; i < n; i++)
-		say_stage(w, &t, &stage[i]);
-	say_bound(w, &t, usual, n);
+	say_stages(w, &t, usual);
 	why_say(w, "  in the log: SELECT * FROM kernel_stages WHERE step = %lld", (long long)t.step);
 }

@@ -228,14 +228,14 @@ static int add(struct breaks *b, const char *expr, const char *name, bool once, 
 	return n >= 0 ? n : breaks_point_out(expr, where, &found, e);
 }
 
-static void list(struct breaks *b, bool watch, char **say)
+static int list(struct breaks *b, bool watch, char **say)
 {
 	size_t size;
 	FILE *out = open_memstream(say, &size);
 	int n = 0;
 
 	if (!out)
-		return;
+		return 0;
 	lock_both(b);
 	for (int i = 0; i < WATCH_MAX; i++) {
 		const char *expr = watch_expr(b->set, i);
@@ -258,6 +258,7 @@ static void list(struct breaks *b, bool watch, char **say)
 			*watch_column(i)->unit ? " (" : "", watch_column(i)->unit,
 			*watch_column(i)->unit ? ")" : "");
 	fclose(out);
+	return 0;
 }
 
 /* "off": all of the kind; "off 2" or "off NAME": that one. */
@@ -288,15 +289,12 @@ int breaks_command(
 {
 	const bool watch = kind == BREAKS_WATCH;
 	char name[BREAKS_NAME];
-	size_t n;
+	size_t n = watch ? strcspn(skip(text), " ") : 0;
 
 	*say = NULL;
 	text = skip(text);
-	n = watch ? strcspn(text, " ") : 0;
-	if (!*text && kind != BREAKS_ONCE) {
-		list(b, watch, say);
-		return 0;
-	}
+	if (!*text && kind != BREAKS_ONCE)
+		return list(b, watch, say);
 	if (!strncmp(text, "off", 3) && (!text[3] || text[3] == ' ') && kind != BREAKS_ONCE)
 		return off(b, skip(text + 3), watch, e);
 	if (!*skip(text + n))
@@ -442,21 +440,16 @@ const char *breaks_searched(const struct breaks *b)
 
 /* ---- replay ---- */
 
-/* Reads up to the event of a step. False at the end, or where the file is damaged: the player says
- * so. */
-static bool read_step(struct breaks *b, int64_t step)
+/* Up to the event of a step, or the end. Where the file is damaged, the player says so. */
+static void read_step(struct breaks *b, int64_t step)
 {
 	struct event ev;
 
-	while (reader_next(b->reader, &ev, &b->err) > 0) {
+	while (b->read_step < step && reader_next(b->reader, &ev, &b->err) > 0) {
 		breaks_feed(b, &ev);
-		if (ev.kind == EV_step) {
+		if (ev.kind == EV_step)
 			b->read_step = ev.u.step.step;
-			if (b->read_step >= step)
-				return true;
-		}
 	}
-	return false;
 }
 
 static void forget_values(struct breaks *b)

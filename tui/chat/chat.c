@@ -358,27 +358,12 @@ static void stop(struct app *a)
 
 /* --- all of it --- */
 
-static const struct hint hints[] = {
-	{ "F1", "explain" },
-	{ "F5", "pause" },
-	{ "F10", "step" },
-	{ "F9", "back" },
-	{ "^O", "views" },
-	{ "/", "commands" },
-	{ "^C", "stop" },
-	{ NULL, NULL },
-};
+static const struct hint hints[] = { { "F1", "explain" }, { "F5", "pause" }, { "F10", "step" },
+	{ "F9", "back" }, { "^O", "views" }, { "/", "commands" }, { "^C", "stop" }, { NULL, NULL } };
 
-static const struct hint past_hints[] = {
-	{ "F5", "goes on from here" },
-	{ "Esc", "the present" },
-	{ "F9", "back" },
-	{ "F10", "forward" },
-	{ "F1", "explain" },
-	{ "^O", "views" },
-	{ "/", "commands" },
-	{ NULL, NULL },
-};
+static const struct hint past_hints[] = { { "F5", "goes on from here" }, { "Esc", "the present" },
+	{ "F9", "back" }, { "F10", "forward" }, { "F1", "explain" }, { "^O", "views" },
+	{ "/", "commands" }, { NULL, NULL } };
 
 static const char help[] =
 	"You are talking to a language model that runs on this machine, and everything around the chat shows what "

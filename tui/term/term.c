@@ -173,15 +173,6 @@ static bool env_empty(const char *name)
 	return !value || !*value;
 }
 
-/* rxvt, konsole and others say "foreground;background" as numbers of the 16 colours. */
-static bool env_is_light(void)
-{
-	const char *value = getenv("COLORFGBG"), *last = value ? strrchr(value, ';') : NULL;
-	int ground = last ? atoi(last + 1) : 0;
-
-	return ground == 7 || (ground >= 9 && ground <= 15);
-}
-
 static int check_terminal(struct err *e)
 {
 	const char *name = getenv("TERM");
@@ -229,7 +220,7 @@ static int open_out(struct terminal *t, struct err *e)
 
 static void choose_colours(struct terminal *t, const struct term_options *o)
 {
-	t->theme.light = o->light || (!o->dark && env_is_light());
+	t->theme.light = o->light || (!o->dark && theme_env_is_light());
 	t->theme.depth = THEME_MONO;
 	if (o->no_color || !env_empty("NO_COLOR") || !has_colors() || start_color() != OK)
 		return;

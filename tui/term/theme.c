@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OWN = -1 };
 
@@ -245,4 +246,12 @@ struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink pap
 			   : s.bg == 15            ? 0
 									   : 15;
 	return s;
+}
+
+bool theme_env_is_light(void)
+{
+	const char *value = getenv("COLORFGBG"), *last = value ? strrchr(value, ';') : NULL;
+	int ground = last ? atoi(last + 1) : 0;
+
+	return ground == 7 || (ground >= 9 && ground <= 15);
 }

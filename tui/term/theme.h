@@ -23,6 +23,9 @@ struct theme_style {
 	bool bold, dim, reverse, underline;
 };
 
+/* Is the ground light by COLORFGBG? rxvt, konsole and others say "foreground;background" there, as
+ * numbers of the 16 colours. */
+bool theme_env_is_light(void);
 struct theme_style theme_style(const struct theme *t, enum ink ink, enum ink paper, unsigned attr);
 
 #endif

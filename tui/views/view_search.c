@@ -5,20 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/inspect/search_tree.h"
+#include "tui/views/view_search.h"
 #include "tui/views/view_util.h"
 #include "tui/views/views.h"
 
-enum {
-	TOP = 4,
-	DETAIL_H = 6,
-	TEXT_MAX = 4000,
-	COLUMN = 9,
-	STATE_W = 21,
-	WIDE = 100,
-	GUTTER = 2,
-	JUDGE_MAX = 72
-};
+enum { TOP = 4, TEXT_MAX = 4000, COLUMN = 9, STATE_W = 21, WIDE = 100, GUTTER = 2 };
 
 /* ---- which search, and what of it is chosen ---- */
 
@@ -67,30 +58,16 @@ static int chosen_row(
 	return found;
 }
 
-/* What judges, in at most `most` bytes. */
-static const char *judge_name(char out[JUDGE_MAX], const struct tl_search *s, size_t most)
-{
-	size_t n = s->judge ? strlen(s->judge) : 0;
-
-	most = most < JUDGE_MAX - 4 ? most : JUDGE_MAX - 4;
-	if (n > most)
-		for (n = most - 1; n && ((unsigned char)s->judge[n] & 0xc0) == 0x80;)
-			n--;
-	snprintf(out, JUDGE_MAX, "%.*s%s", (int)n, s->judge ? s->judge : "",
-		s->judge && s->judge[n] ? "…" : "");
-	return out;
-}
-
 /* ---- above the tree ---- */
 
 static void figure(char *out, size_t cap, const struct tl_search *s, const struct canvas *c)
 {
-	char n[VIEW_NUM], judge[JUDGE_MAX];
+	char n[VIEW_NUM], judge[SEARCH_JUDGE_MAX];
 	size_t at = (size_t)snprintf(out, cap, "%.40s", s->method ? s->method : "");
 
 	if (s->judge)
-		at += (size_t)snprintf(
-			out + at, cap - at, " · scored by %s", judge_name(judge, s, c->w < WIDE ? 24 : 60));
+		at += (size_t)snprintf(out + at, cap - at, " · scored by %s",
+			view_search_judge(judge, s, c->w < WIDE ? 24 : 60));
 	if (s->stopped)
 		at += (size_t)snprintf(out + at, cap - at, " · %.40s", s->why ? s->why : "stopped");
 	else if (!s->over)
@@ -308,116 +285,16 @@ static void draw_row(struct pen *p, int y, const struct timeline *t, const struc
 			p, p->r.w - 1, y, state == GLYPH_WON ? INK_BRIGHT : INK_DIM, "%s", glyph(p->c, state));
 }
 
-/* ---- below the tree: why ---- */
-
-static void tree_words(char *out, size_t cap, const struct tl_search *s, const struct tl_node *k)
-{
-	struct search_uct u;
-
-	if (search_uct(s, k, &u))
-		snprintf(out, cap,
-			"UCT %.3f = %.3f (mean value %.3f of %.3f … %.3f) + %.3f (seldom tried: %d of %d)",
-			u.mean + u.bonus, u.mean, k->score, s->least, s->most, u.bonus, u.tries, u.above);
-	else
-		snprintf(out, cap, "%d simulations; values from %.3f to %.3f, %.3f on average",
-			k->visits < 0 ? 0 : k->visits, s->least, s->most, k->score);
-}
-
-/* "log-probability -22.16 / 39 tokens ^ 1 = -0.568, length-normalised". */
-static void score_words(
-	char *out, size_t cap, const struct tl_search *s, double logp, int32_t n, double score)
-{
-	char judge[JUDGE_MAX + 2] = "the command", name[JUDGE_MAX];
-
-	if (s->judge)
-		snprintf(judge, sizeof judge, "'%s'", judge_name(name, s, 40));
-	if (search_has_command(s) && isnan(score))
-		snprintf(out, cap,
-			s->over ? "log-probability %.2f over %d tokens; it has no score from %s"
-					: "log-probability %.2f over %d tokens by now; %s scores it when it has ended",
-			logp, n, judge);
-	else if (search_has_command(s))
-		snprintf(out, cap, "%s gave it %.4g; log-probability %.2f over %d tokens", judge, score,
-			logp, n);
-	else if (search_sort(s) == SEARCH_OF_BEAMS)
-		snprintf(out, cap, "log-probability %.2f / %d tokens ^ %g = %.3f, length-normalised", logp,
-			n, search_alpha(s), score);
-	else
-		snprintf(out, cap, "log-probability %.2f / %d tokens = %.3f: on average a token had p %.3f",
-			logp, n, score, n > 0 ? exp(logp / n) : (double)NAN);
-}
-
-static const char *simulation_words(const struct tl_search *s, const struct tl_member *m)
-{
-	if (!m->ended)
-		return "a simulation: sampled from there to the end of the answer, whose value goes up the tree";
-	if (s->judge)
-		return "a simulation that has ended: the command scores them one by one, in the order in which they ended";
-	return "a simulation that has ended: its value goes up when those before it have, so that the tree can be repeated";
-}
-
-static void why_words(char *out, size_t cap, const struct tl_search *s, const struct search_row *r)
-{
-	const struct tl_node *k = r->k;
-	char judge[JUDGE_MAX];
-	int at = 0;
-
-	if (!r->m && s->winner && k == search_leader(s))
-		at = search_sort(s) != SEARCH_OF_TREE ? snprintf(out, cap, "won: ")
-			 : search_has_command(s)
-				 ? snprintf(out, cap, "the best answer, %.3f, begins so · ", s->won_score)
-				 : snprintf(out, cap, "the best answer, %.3f = exp(score %.3f), begins so · ",
-					   exp(s->won_score), s->won_score);
-	out += at;
-	cap -= (size_t)at;
-	if (r->m)
-		snprintf(out, cap, "%s", simulation_words(s, r->m));
-	else if (k->visits >= 0)
-		tree_words(out, cap, s, k);
-	else if (k->n_answers)
-		score_words(out, cap, s, k->answer_logp, k->answer_tokens, k->answer_score);
-	else if (search_waits(s, k))
-		snprintf(out, cap, "it has ended: '%s' scores one answer after the other",
-			judge_name(judge, s, 40));
-	else if (k->state == TL_NODE_DROPPED)
-		snprintf(out, cap,
-			s->over && k->last == s->last_step
-				? "pruned in step %" PRId64 " at log-probability %.2f: no longer able to win"
-				: "pruned in step %" PRId64 " at log-probability %.2f: others were more probable",
-			k->last, k->logp);
-	else
-		score_words(out, cap, s, k->logp, k->tokens, search_score(s, k));
-}
-
-static void draw_detail(struct pen *p, int y, const struct timeline *t, const struct tl_search *s,
-	const struct search_row *r)
-{
-	char text[TEXT_MAX];
-	int top = y;
-	size_t n;
-
-	p->ink = INK_RULE;
-	pen_hline(p, 0, y, p->r.w);
-	why_words(text, sizeof text, s, r);
-	p->ink = r->won ? INK_BRIGHT : INK_TEXT;
-	y += pen_wrap(p, 0, y + 1, p->r.w, 2, text);
-	n = search_whole_text(t, s, r->k, text, sizeof text);
-	if (r->m)
-		search_member_text(t, r->m, r->k->tokens, text + n, sizeof text - n);
-	p->ink = INK_DIM;
-	pen_wrap(p, 0, y + 1, p->r.w, DETAIL_H - 1 - (y - top), text + (*text == ' '));
-}
-
 /* ---- all of it ---- */
 
 static void draw_rows(
 	struct pen *p, const struct timeline *t, struct view_state *v, const struct tl_search *s)
 {
 	int rows = p->r.h - TOP, at, first;
-	bool detail = rows >= DETAIL_H + 4;
+	bool detail = rows >= SEARCH_WHY_H + 4;
 	struct search_rows g;
 
-	rows = detail ? rows - DETAIL_H : rows > 0 ? rows : 0;
+	rows = detail ? rows - SEARCH_WHY_H : rows > 0 ? rows : 0;
 	v->scroll[VIEW_SEARCH] = (v->scroll[VIEW_SEARCH] & (ALL | BACK)) | rows << ROWS_AT;
 	if (!search_rows_make(&g, s, shows_all(v, s)))
 		return;
@@ -432,7 +309,7 @@ static void draw_rows(
 			view_mark_row(p, TOP + i - first);
 	}
 	if (detail && g.n)
-		draw_detail(p, TOP + rows, t, s, &g.row[at]);
+		view_search_why(p, TOP + rows, t, s, &g.row[at]);
 	search_rows_free(&g);
 }
 

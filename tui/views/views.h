@@ -45,6 +45,8 @@ int view_of_digit(int key, int now);
  * it, y if there is none. */
 int view_window_draw(struct pen *p, int y, const struct timeline *t, int64_t request);
 
+/* view_spec_table.c: the drafted tokens, newest last, scrolled by the view's cursor. */
+void view_spec_table(struct pen *p, const struct timeline *t, struct view_state *s);
 /* view_search.c: text of the answer that leads in a search. Returns its length. */
 int view_search_leading(
 	const struct timeline *t, const struct tl_search *s, char *text, size_t cap);

@@ -1,0 +1,81 @@
+/* See forward.h: bytes moved and operations done, from shapes. */
+#include "engine/run/forward.h"
+
+static void count_matmul(const struct forward *f, struct k_op *op)
+{
+	const struct k_matmul *m = &op->u.matmul;
+	uint64_t n = (uint64_t)m->n;
+
+	op->bytes = n * (uint64_t)m->in.dim * 4;
+	for (int32_t i = 0; i < m->n_parts; i++) {
+		const struct k_matrix *w = m->part[i].w;
+		op->bytes += k_matrix_bytes(f->model->kernels, w) + n * (uint64_t)w->n_rows * 4;
+		op->ops += 2 * n * (uint64_t)w->n_rows * (uint64_t)w->n_cols;
+	}
+}
+
+static void count_attention(const struct forward *f, struct k_op *op)
+{
+	const struct k_attention *a = &op->u.attention;
+	uint64_t width = (uint64_t)a->out.dim, kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
+	const struct forward_sight *s = f->sight;
+
+	while (s->ranges != a->ranges)
+		s++;
+	kv *= 2 * (uint64_t)k_cache_bytes(a->kv->format);
+	op->bytes = s->positions * kv + (uint64_t)f->n_rows * width * 8;
+	op->ops = s->pairs * width * 4;
+}
+
+static void count_rope(struct k_op *op)
+{
+	const struct k_rope *a = &op->u.rope;
+	uint64_t n = (uint64_t)a->n, q = (uint64_t)a->n_heads * (uint64_t)a->kv->head_dim;
+	uint64_t kv = (uint64_t)(a->kv->n_kv_heads * a->kv->head_dim);
+
+	op->bytes = n * (q * 8 + kv * (8 + 2 * (uint64_t)k_cache_bytes(a->kv->format)));
+	op->ops = n * (q * 4 + kv * 3);
+}
+
+static void count_values(struct k_op *op, struct k_count c)
+{
+	op->bytes = c.bytes;
+	op->ops = c.ops;
+}
+
+/* Each slot reads a matrix: an upper bound where rows share an expert. */
+static void count_experts(struct k_op *op)
+{
+	const struct k_experts *e = &op->u.experts;
+	uint64_t slots = (uint64_t)e->n * (uint64_t)e->k,
+			 cells = (uint64_t)e->w->n_rows * (uint64_t)e->w->n_cols;
+
+	op->bytes = slots * (cells * (uint64_t)k_types[e->w->type].block_bytes /
+								(uint64_t)k_types[e->w->type].block +
+							4 * (uint64_t)(e->w->n_rows + e->w->n_cols));
+	op->ops = 2 * slots * cells;
+}
+
+void forward_count(const struct forward *f, struct k_op *op)
+{
+	op->bytes = op->ops = 0;
+	switch (op->kind) {
+	case K_OP_matmul: count_matmul(f, op); break;
+	case K_OP_attention: count_attention(f, op); break;
+	case K_OP_rope: count_rope(op); break;
+	case K_OP_experts: count_experts(op); break;
+	case K_OP_embed:
+		count_values(op, k_count_values(op->u.embed.n, op->u.embed.w->n_cols, 5, 1));
+		break;
+	case K_OP_norm: count_values(op, k_count_values(op->u.norm.n, op->u.norm.out.dim, 9, 6)); break;
+	case K_OP_glu: count_values(op, k_count_values(op->u.glu.n, op->u.glu.out.dim, 12, 18)); break;
+	case K_OP_stats:
+		count_values(op, k_count_values(op->u.stats.n, op->u.stats.vocab, 4, 20));
+		break;
+#define X(name, NAME)                                                                              \
+	case K_OP_##name: count_values(op, k_##name##_count(&op->u.name)); break;
+		K_PLAIN_KINDS(X)
+#undef X
+	case K_N_KINDS: break;
+	}
+}

@@ -1,0 +1,114 @@
+/* See pass.h. Chunks of PASS_ROWS rows, in pages of the pass's own. */
+#include "engine/run/pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/core/engine_impl.h"
+
+enum { PAGE = 64 };
+
+void pass_close(struct pass *p)
+{
+	forward_close(&p->f);
+	if (p->model)
+		memory_stores_close(p->store, &p->model->memory, p->model->kernels);
+	free(p->pages);
+}
+
+static bool same_shape(const struct model_config *a, const struct model_config *b)
+{
+	return a->n_layers == b->n_layers && a->dim == b->dim && a->n_heads == b->n_heads &&
+		   a->ffn == b->ffn && a->n_kv_heads == b->n_kv_heads && a->head_dim == b->head_dim &&
+		   a->vocab == b->vocab;
+}
+
+/* The same file on the CPU, beside a device's engine: opened by the first look, and kept for the
+ * next. */
+static const struct model *open_again(struct engine *e, struct err *err)
+{
+	const struct model_options o = { .cache = WEIGHTS_CACHE_OFF };
+	struct gguf *g = NULL;
+	int32_t ctx = e->info.ctx;
+
+	if (e->look.model)
+		return e->look.model;
+	if (!gguf_open(&g, e->model_path, err) &&
+		!k_open(&e->look.kernels, "cpu", NULL, e->info.threads, err))
+		model_open(&e->look.model, g, e->look.kernels, &o, &ctx, err);
+	gguf_close(g);
+	if (e->look.model && !same_shape(&e->look.model->config, &e->model->config)) {
+		err_set(err, ERR_INPUT, "%s: it was changed since the engine opened it", e->model_path);
+		model_close(e->look.model);
+		e->look.model = NULL;
+	}
+	if (!e->look.model) {
+		k_close(e->look.kernels);
+		e->look.kernels = NULL;
+	}
+	return e->look.model;
+}
+
+int pass_open(struct pass *p, struct engine *e, int32_t n, struct err *err)
+{
+	const struct model_config *c = &e->model->config;
+	struct memory_specs specs = e->model->memory;
+
+	memset(p, 0, sizeof *p);
+	memory_set_format(&specs, e->specs.group[0].kv.format);
+	if (n < 1 || n > e->info.ctx)
+		return err_set(err, ERR_USAGE, "a look at %d tokens: 1 to %d are possible", n, e->info.ctx);
+	p->model = k_is_host(e->kernels) ? e->model : open_again(e, err);
+	if (!p->model)
+		return -1;
+	p->n = n;
+	p->n_pages = (n + PAGE - 1) / PAGE;
+	p->pages = malloc((size_t)p->n_pages * sizeof *p->pages);
+	if (!p->pages)
+		return err_set(err, ERR_MEMORY, "no memory for a look at %d tokens", n);
+	for (int32_t i = 0; i < p->n_pages; i++)
+		p->pages[i] = i;
+	p->table = p->pages;
+	if (memory_stores_open(p->store, &specs, p->model->kernels, PAGE, p->n_pages,
+			"the pages of a deep look; look at an earlier position", err) ||
+		forward_open(&p->f, p->model, p->store,
+			(struct forward_sizes){ .rows = PASS_ROWS,
+				.out = c->n_layers > 1 ? c->n_layers : 1,
+				.observed = 1,
+				.ctx = e->info.ctx },
+			err)) {
+		pass_close(p);
+		return -1;
+	}
+	p->f.visible = e->forward.visible;
+	return 0;
+}
+
+void pass_rows(struct pass *p, const int32_t *ids, int32_t pos, int32_t n, bool wanted)
+{
+	struct forward *f = &p->f;
+
+	f->n_rows = n;
+	f->n_out = wanted;
+	f->n_observed = 0;
+	forward_chain(f, 0, p->table, 0, pos, n);
+	for (int32_t i = 0; i < n; i++)
+		f->ids[i] = ids[pos + i];
+	f->out_row[0] = n - 1;
+}
+
+int pass_prefill(
+	struct pass *p, const int32_t *ids, probe_progress *progress, void *arg, struct err *err)
+{
+	for (int32_t pos = 0; pos < p->n - 1; pos += PASS_ROWS) {
+		int32_t n = p->n - 1 - pos < PASS_ROWS ? p->n - 1 - pos : PASS_ROWS;
+
+		pass_rows(p, ids, pos, n, false);
+		if (forward_run(&p->f, false, err))
+			return -1;
+		if (progress && !progress(arg, pos + n, p->n))
+			return err_set(err, ERR_INTERRUPTED, "stopped");
+	}
+	pass_rows(p, ids, p->n - 1, 1, true);
+	return 0;
+}
