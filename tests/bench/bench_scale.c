@@ -295,6 +295,13 @@ static void visit(const char *path)
 	check(player_go(p, &t, 0, &e), &e);
 	draw(&c, &t);
 	printf("open and draw      %8.2f ms (%" PRId64 " steps)\n", ms_since(begun), player_n_steps(p));
+	begun = now_ns();
+	if (player_read(p, 0, &e)) {
+		while (player_read(p, INT64_C(1000000000), &e) > 0)
+			;
+		printf("its keyframes      %8.2f s, made while it is shown\n", ms_since(begun) / 1e3);
+	}
+	check(e.code ? -1 : 0, &e);
 	for (int i = 0; i < VISITS; i++) {
 		int64_t step = 1 + (int64_t)(random_u64(&random) % (uint64_t)player_n_steps(p));
 
